@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -122,7 +121,7 @@ func (h *house) do(words []string) {
 		h.stop()
 		h.life = nil
 	case "wait":
-		time.Sleep(h.time(args[0]))
+		time.Sleep(duration(h.t, args[0]))
 	case "add":
 		var links []Link
 		for _, word := range args {
@@ -149,7 +148,7 @@ func (h *house) do(words []string) {
 	case "end":
 		h.end(args)
 	case "crawl": // crawl N OUTCOME: of robots.txt the best comes
-		for range h.number(args[0]) {
+		for range number(h.t, args[0]) {
 			if h.do([]string{"take"}); len(h.tasks) == 0 {
 				break
 			}
@@ -181,7 +180,7 @@ func (h *house) do(words []string) {
 	case "activate":
 		h.say("activate: %v", h.Activate(ctx, host))
 	case "export": // export HOST NAME URLS BYTES
-		h.export(host, args[1], h.number(args[2]), h.number(args[3]))
+		h.export(host, args[1], number(h.t, args[2]), number(h.t, args[3]))
 	case "chunk": // chunk HOST NAME [KEY VALUE ...] [pending PATH ...] [done PATH ...] [page PATH ...]
 		h.chunk(args)
 	case "import": // import HOST NAME: as assigned
@@ -192,7 +191,7 @@ func (h *house) do(words []string) {
 	case "list": // list MOST, from each to the next
 		after := ""
 		for {
-			some, err := h.List(ctx, after, h.number(args[0]))
+			some, err := h.List(ctx, after, number(h.t, args[0]))
 			if len(some) == 0 {
 				h.say("list ends, %v", err)
 				return
@@ -204,7 +203,7 @@ func (h *house) do(words []string) {
 		}
 	case "ready": // ready URLS MOST, from each to the next
 		for next := ""; ; {
-			some, at, err := h.Ready(next, h.number(args[0]), h.number(args[1]))
+			some, at, err := h.Ready(next, number(h.t, args[0]), number(h.t, args[1]))
 			for _, r := range some {
 				h.say("ready: %s with %d", short(r.Host), r.Pending)
 			}
@@ -217,7 +216,7 @@ func (h *house) do(words []string) {
 		e := h.Explain(host)
 		h.say("%s: %s, %s; %d in memory, on disk %v, %d failures", args[0], e.Wait, e.Sentence, e.InMemory, e.OnDisk, e.Failures)
 	case "idle": // idle PATIENCE
-		idle, unfinished := h.Idle(h.time(args[0]))
+		idle, unfinished := h.Idle(duration(h.t, args[0]))
 		h.say("idle %v, unfinished %d, hopeless %v", idle, unfinished, h.Hopeless())
 	case "trouble": // trouble lookup|network: this node's own
 		h.OwnTrouble("no "+args[0], args[0] == "lookup")
@@ -243,23 +242,23 @@ func (h *house) set(words []string) {
 		case "depths":
 			h.cfg.TrackDepth = on
 		case "urls":
-			h.cfg.MaxHostURLs = h.number(pair[1])
+			h.cfg.MaxHostURLs = number(h.t, pair[1])
 		case "hosts":
-			h.cfg.FrontHosts = h.number(pair[1])
+			h.cfg.FrontHosts = number(h.t, pair[1])
 		case "window":
-			h.cfg.WindowURLs = h.number(pair[1])
+			h.cfg.WindowURLs = number(h.t, pair[1])
 		case "budget":
-			h.cfg.HostBudget = h.number(pair[1])
+			h.cfg.HostBudget = number(h.t, pair[1])
 		case "recrawl":
 			h.cfg.Recrawl.Enabled, h.cfg.Recrawl.Min, h.cfg.Recrawl.Max = on, time.Minute, time.Hour
 		case "age":
-			h.cfg.Recrawl.Age, h.cfg.Recrawl.Min = h.time(pair[1]), time.Minute
+			h.cfg.Recrawl.Age, h.cfg.Recrawl.Min = duration(h.t, pair[1]), time.Minute
 		case "own":
 			h.polite.Own = []string{pair[1]}
 		case "retry-name":
-			h.polite.RetryName = []time.Duration{h.time(pair[1])}
+			h.polite.RetryName = []time.Duration{duration(h.t, pair[1])}
 		case "retry-connect":
-			h.polite.RetryConnect = []time.Duration{h.time(pair[1])}
+			h.polite.RetryConnect = []time.Duration{duration(h.t, pair[1])}
 		default:
 			h.t.Fatalf("no key %q", pair[0])
 		}
@@ -272,19 +271,19 @@ func (h *house) site(host string, words []string) {
 	for pair := range slices.Chunk(words, 2) {
 		switch pair[0] {
 		case "gap":
-			d := h.time(pair[1])
+			d := duration(h.t, pair[1])
 			s.Gap = &d
 		case "budget":
-			n := h.number(pair[1])
+			n := number(h.t, pair[1])
 			s.Budget = &n
 		case "min":
-			s.RecrawlMin = h.time(pair[1])
+			s.RecrawlMin = duration(h.t, pair[1])
 		case "max":
-			s.RecrawlMax = h.time(pair[1])
+			s.RecrawlMax = duration(h.t, pair[1])
 		case "stays":
 			s.Stays = pair[1] == "on"
 		case "closed": // from now on for so long
-			s.Hours = shut{until: time.Now().Add(h.time(pair[1]))}
+			s.Hours = shut{until: time.Now().Add(duration(h.t, pair[1]))}
 		case "first": // paths with that come first, and of them the least deep
 			s.Rank = func(u identity.URL, depth uint8) int {
 				if strings.Contains(u.Path, pair[1]) {
@@ -327,22 +326,22 @@ func (h *house) end(words []string) {
 		case "unasked":
 			out.Asked = false
 		case "robots":
-			out.Robots = &RobotsOutcome{Lifetime: h.time(next()), Body: []byte("allow")}
+			out.Robots = &RobotsOutcome{Lifetime: duration(h.t, next()), Body: []byte("allow")}
 		case "crawl-delay":
-			out.Robots.CrawlDelay = h.time(next())
+			out.Robots.CrawlDelay = duration(h.t, next())
 		case "known":
-			out.Known = h.number(next())
+			out.Known = number(h.t, next())
 		case "found": // found unchanged|trivial|altered|gone|moved DIGEST
 			word := next()
 			visit().Found = map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[word]
-			visit().Digest = uint64(h.number(next()))
+			visit().Digest = uint64(number(h.t, next()))
 			visit().Body, visit().Simhash = uint32(visit().Digest), visit().Digest
 		case "etag":
 			visit().ETag = next()
 		case "modified": // so long ago
-			visit().Modified = time.Now().Add(-h.time(next()))
+			visit().Modified = time.Now().Add(-duration(h.t, next()))
 		case "fresh-for":
-			visit().FreshFor = h.time(next())
+			visit().FreshFor = duration(h.t, next())
 		case "links":
 			for _, word := range words[i+1:] {
 				out.Links = append(out.Links, h.link(word))
@@ -372,31 +371,15 @@ func (h *house) link(word string) Link {
 	word, l.Sitemap = strings.CutSuffix(word, "!")
 	word, ago, modified := strings.Cut(word, "~")
 	if modified {
-		l.Modified = time.Now().Add(-h.time(ago))
+		l.Modified = time.Now().Add(-duration(h.t, ago))
 	}
 	word, hops, _ := strings.Cut(word, "^")
 	word, depth, _ := strings.Cut(word, "@")
-	l.Depth, l.Hops = uint8(h.number(cmp.Or(depth, "0"))), uint8(h.number(cmp.Or(hops, "0")))
+	l.Depth, l.Hops = uint8(number(h.t, cmp.Or(depth, "0"))), uint8(number(h.t, cmp.Or(hops, "0")))
 	host, path, _ := strings.Cut(word, "/")
 	l.URL = identity.URL{Host: "http://" + host, Path: "/" + path}
 	h.paths[l.URL.Hash()] = "/" + path
 	return l
-}
-
-func (h *house) number(word string) int {
-	n, err := strconv.Atoi(word)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return n
-}
-
-func (h *house) time(word string) time.Duration {
-	d, err := time.ParseDuration(word)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return d
 }
 
 // placing puts all names at an address but those that begin with "lost".

@@ -211,19 +211,19 @@ func (h *house) chunk(words []string) {
 		case "pending", "done", "page":
 			kind = w
 		case "drops":
-			c.Drops = uint64(h.number(next()))
+			c.Drops = uint64(number(h.t, next()))
 		case "asked":
-			state().SinceRequest = h.time(next())
+			state().SinceRequest = duration(h.t, next())
 		case "wait":
-			state().Wait = h.time(next())
+			state().Wait = duration(h.t, next())
 		case "delay":
-			state().CrawlDelay = h.time(next())
+			state().CrawlDelay = duration(h.t, next())
 		case "level":
-			state().Level = uint8(h.number(next()))
+			state().Level = uint8(number(h.t, next()))
 		case "counts":
-			state().Done, c.State.Failed, c.State.Dropped = uint64(h.number(next())), uint64(h.number(next())), uint64(h.number(next()))
+			state().Done, c.State.Failed, c.State.Dropped = uint64(number(h.t, next())), uint64(number(h.t, next())), uint64(number(h.t, next()))
 		case "robots":
-			state().Robots = &RobotsFile{Body: []byte("theirs"), Valid: h.time(next())}
+			state().Robots = &RobotsFile{Body: []byte("theirs"), Valid: duration(h.t, next())}
 		default:
 			l := h.link(words[0] + w)
 			switch kind {

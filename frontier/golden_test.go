@@ -69,8 +69,8 @@ func (s *scene) do(words []string) {
 	case "record": // record NAME URLS WAIT DELAY LAST: the same, as an earlier life left it, and without a robots.txt
 		h := s.enter(args[0])
 		s.block(h, args[1], "discovered")
-		s.loadedHost(h, record{hostState: hostState{notBefore: s.now.Add(s.time(args[2])), crawlDelay: s.time(args[3]),
-			lastRequest: s.now.Add(-s.time(args[4])), failures: 1, level: 1}}, s.now)
+		s.loadedHost(h, record{hostState: hostState{notBefore: s.now.Add(duration(s, args[2])), crawlDelay: duration(s, args[3]),
+			lastRequest: s.now.Add(-duration(s, args[4])), failures: 1, level: 1}}, s.now)
 	case "more": // more NAME URLS ORIGIN: a block of it is written
 		h := s.hosts[args[0]]
 		s.block(h, args[1], args[2])
@@ -81,23 +81,23 @@ func (s *scene) do(words []string) {
 		h := s.nextUnresolved(s.now)
 		s.say("%s is lost; the last wait: %v", h.name, s.lostHost(h, "no such name", slices.Contains(args, "ours"), slices.Contains(args, "lasts"), s.now))
 	case "take": // take N
-		for range s.number(args[0]) {
+		for range number(s, args[0]) {
 			s.take()
 		}
 	case "end":
 		s.end(args)
 	case "wait":
-		s.pass(s.time(args[0]), nil)
+		s.pass(duration(s, args[0]), nil)
 	case "work": // work TIME EACH: what can be asked for is, and each takes as long
-		s.pass(s.time(args[0]), func() {
+		s.pass(duration(s, args[0]), func() {
 			for t := s.take(); t != nil; t = s.take() {
-				s.now = s.now.Add(s.time(args[1]))
-				s.workbench.end(t, Outcome{Asked: true, Elapsed: s.time(args[1])}, s.now)
+				s.now = s.now.Add(duration(s, args[1]))
+				s.workbench.end(t, Outcome{Asked: true, Elapsed: duration(s, args[1])}, s.now)
 				s.over(t)
 			}
 		})
 	case "grant": // grant ADDRESS TIME WAIT
-		s.grant(netip.MustParseAddr(args[0]), s.now.Add(s.time(args[1])), s.time(args[2]), s.now)
+		s.grant(netip.MustParseAddr(args[0]), s.now.Add(duration(s, args[1])), duration(s, args[2]), s.now)
 	case "withdraw":
 		s.withdraw(netip.MustParseAddr(args[0]), s.now)
 	case "reserve": // reserve ADDRESS on|off
@@ -127,7 +127,7 @@ func (s *scene) do(words []string) {
 		due, ok := s.nextWake(s.now)
 		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), ok, s.remote.count, s.remote.out)
 	case "closed": // closed NAME TIME: its hours begin after that time
-		s.site = s.closing(args[0], shut{until: s.now.Add(s.time(args[1]))})
+		s.site = s.closing(args[0], shut{until: s.now.Add(duration(s, args[1]))})
 	case "drop": // its URLs are given up
 		h := s.hosts[args[0]]
 		h.forget(s.seq)
@@ -147,11 +147,11 @@ func (s *scene) begin(words []string) {
 		case "own":
 			polite.Own = []string{pair[1]}
 		case "parallel":
-			polite.OwnParallel = s.number(pair[1])
+			polite.OwnParallel = number(s, pair[1])
 		case "window":
-			cfg.WindowURLs = s.number(pair[1])
+			cfg.WindowURLs = number(s, pair[1])
 		case "remote":
-			cfg.RemoteFetches = s.number(pair[1])
+			cfg.RemoteFetches = number(s, pair[1])
 		default:
 			s.Fatalf("no key %q", pair[0])
 		}
@@ -164,27 +164,11 @@ func (s *scene) begin(words []string) {
 	s.workbench.recrawl = newRecrawl(cfg.Recrawl, s.now)
 }
 
-func (s *scene) number(word string) int {
-	n, err := strconv.Atoi(word)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return n
-}
-
-func (s *scene) time(word string) time.Duration {
-	d, err := time.ParseDuration(word)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return d
-}
-
 // block gives a host the next n URLs of an origin.
 func (s *scene) block(h *host, n, origin string) {
 	var entries []entry
 	s.seq++
-	for i := range s.number(n) {
+	for i := range number(s, n) {
 		entries = append(entries, entry{path: fmt.Sprintf("/%d-%d", s.seq, i)})
 	}
 	h.take(&blockRef{seq: s.seq, n: len(entries), origin: s.origin(origin)}, entries)
@@ -215,7 +199,7 @@ func (s *scene) place(addresses, ttl string) {
 		s.say("no name to resolve")
 		return
 	}
-	s.placeHost(h, addrs, s.time(ttl), s.now)
+	s.placeHost(h, addrs, duration(s, ttl), s.now)
 }
 
 // take hands out a task, nil if there is none.
@@ -249,7 +233,7 @@ func (s *scene) end(words []string) {
 		return out.Robots
 	}
 	for i := 1; i < len(words); i++ {
-		value := func() time.Duration { i++; return s.time(words[i]) }
+		value := func() time.Duration { i++; return duration(s, words[i]) }
 		switch words[i] {
 		case "done":
 		case "failed":
@@ -352,4 +336,22 @@ func (s *scene) print() string {
 	out := strings.Join(s.lines, "\n")
 	s.lines = nil
 	return out
+}
+
+// number reads a number in a script.
+func number(t testing.TB, word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// duration reads a duration in a script.
+func duration(t testing.TB, word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
