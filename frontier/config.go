@@ -64,22 +64,14 @@ func (c Config) setsMiB() int { return max(1, c.MemoryMiB*3/32) }
 // memtableMiB is the size of one of the store's write buffers.
 func (c Config) memtableMiB() int { return min(max(4, c.MemoryMiB/64), 128) }
 
-// Validate returns an error for the first impossible value.
+// Validate returns an error for the first impossible value of a key that a file can set.
 func (c Config) Validate() error {
 	for _, v := range []struct {
-		key           string
-		got, low, top int
-	}{
-		{"memory_mib", c.MemoryMiB, 1, 1 << 20},
-		{"front_hosts", c.FrontHosts, 1, 10_000_000},
-		{"window_urls", c.WindowURLs, 1, 100_000},
-		{"host_budget", c.HostBudget, 1, 1 << 30},
-		{"max_host_urls", c.MaxHostURLs, 0, 1 << 30},
-		{"min_free_mib", c.MinFreeMiB, 0, 1 << 30},
-		{"remote_fetches", c.RemoteFetches, 0, 1 << 20},
-	} {
-		if v.got < v.low || v.got > v.top {
-			return fmt.Errorf("%s: %d is not between %d and %d", v.key, v.got, v.low, v.top)
+		key string
+		got int
+	}{{"max_host_urls", c.MaxHostURLs}, {"min_free_mib", c.MinFreeMiB}} {
+		if v.got < 0 || v.got > 1<<30 {
+			return fmt.Errorf("%s: %d is not between 0 and %d", v.key, v.got, 1<<30)
 		}
 	}
 	if c.Recrawl.On() {
@@ -139,15 +131,12 @@ func DefaultPoliteness() Politeness {
 	}
 }
 
-// Validate returns an error for the first impossible value.
+// Validate returns an error for the first impossible value of a key that a file can set.
 func (p Politeness) Validate() error {
 	for _, v := range []struct {
 		key string
 		got time.Duration
-	}{
-		{"min_gap", p.MinGap}, {"max_gap", p.MaxGap}, {"max_retry_after", p.MaxRetryAfter},
-		{"backoff_min", p.BackoffMin}, {"backoff_max", p.BackoffMax}, {"ended_for", p.EndedFor}, {"own_gap", p.OwnGap},
-	} {
+	}{{"min_gap", p.MinGap}, {"max_gap", p.MaxGap}, {"backoff_min", p.BackoffMin}, {"own_gap", p.OwnGap}} {
 		if v.got < 0 || v.got > 1000*time.Hour {
 			return fmt.Errorf("%s: %v is not between 0 and 1000h", v.key, v.got)
 		}

@@ -74,14 +74,13 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 
 func TestValidateNamesTheKey(t *testing.T) {
 	bad := map[string]func(c *Config, p *Politeness){
-		"memory_mib":   func(c *Config, _ *Politeness) { c.MemoryMiB = 0 },
-		"front_hosts":  func(c *Config, _ *Politeness) { c.FrontHosts = -1 },
-		"min_gap":      func(_ *Config, p *Politeness) { p.MinGap = -1 },
-		"backoff_min":  func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
-		"factor":       func(_ *Config, p *Politeness) { p.Factor = -1 },
-		"retry_page":   func(_ *Config, p *Politeness) { p.RetryPage = []time.Duration{0} },
-		"own":          func(_ *Config, p *Politeness) { p.Own = []string{"10.0.0.1"} },
-		"own_parallel": func(_ *Config, p *Politeness) { p.OwnParallel = 0 },
+		"max_host_urls": func(c *Config, _ *Politeness) { c.MaxHostURLs = -1 },
+		"min_gap":       func(_ *Config, p *Politeness) { p.MinGap = -1 },
+		"backoff_min":   func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
+		"factor":        func(_ *Config, p *Politeness) { p.Factor = -1 },
+		"retry_page":    func(_ *Config, p *Politeness) { p.RetryPage = []time.Duration{0} },
+		"own":           func(_ *Config, p *Politeness) { p.Own = []string{"10.0.0.1"} },
+		"own_parallel":  func(_ *Config, p *Politeness) { p.OwnParallel = 0 },
 	}
 	for key, spoil := range bad {
 		c, p := Default(), DefaultPoliteness()

@@ -25,20 +25,10 @@ func TestBounds(t *testing.T) {
 		name string
 		set  func(good bool)
 	}{
-		{"memory", func(g bool) { c.MemoryMiB = pick(g, 1, 0) }},
-		{"memory, most", func(g bool) { c.MemoryMiB = pick(g, 1<<20, 1<<20+1) }},
-		{"hosts", func(g bool) { c.FrontHosts = pick(g, 1, 0) }},
-		{"hosts, most", func(g bool) { c.FrontHosts = pick(g, 10_000_000, 10_000_001) }},
-		{"window", func(g bool) { c.WindowURLs = pick(g, 1, 0) }},
-		{"window, most", func(g bool) { c.WindowURLs = pick(g, 100_000, 100_001) }},
-		{"budget", func(g bool) { c.HostBudget = pick(g, 1, 0) }},
-		{"budget, most", func(g bool) { c.HostBudget = pick(g, 1<<30, 1<<30+1) }},
 		{"URLs", func(g bool) { c.MaxHostURLs = pick(g, 0, -1) }},
 		{"URLs, most", func(g bool) { c.MaxHostURLs = pick(g, 1<<30, 1<<30+1) }},
 		{"free", func(g bool) { c.MinFreeMiB = pick(g, 0, -1) }},
 		{"free, most", func(g bool) { c.MinFreeMiB = pick(g, 1<<30, 1<<30+1) }},
-		{"remote fetches", func(g bool) { c.RemoteFetches = pick(g, 0, -1) }},
-		{"remote fetches, most", func(g bool) { c.RemoteFetches = pick(g, 1<<20, 1<<20+1) }},
 		{"age", func(g bool) { c.Recrawl.Age = pick[time.Duration](g, 0, -1) }},
 		{"age, most", func(g bool) { c.Recrawl.Age = pick(g, 3650*day, 3650*day+1) }},
 		{"visits", func(g bool) { c.Recrawl.Budget = pick(g, 0, -1) }},

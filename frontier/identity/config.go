@@ -74,7 +74,7 @@ func Default() Config {
 // maxDepth is the largest limit on depths. Depths are counted up to 255, and that value stands for all larger ones.
 const maxDepth = 254
 
-// Validate returns an error for the first field with an impossible value.
+// Validate returns an error for the first impossible value of a key that a file can set.
 func (c Config) Validate() error {
 	for i, name := range c.TrackingParams {
 		if err := validParam(name); err != nil {
@@ -83,9 +83,6 @@ func (c Config) Validate() error {
 	}
 	if c.MaxDepth < 0 || c.MaxDepth > maxDepth {
 		return fmt.Errorf("max_depth: %d is not between 0 and %d", c.MaxDepth, maxDepth)
-	}
-	if c.MaxHops < 0 || c.MaxHops > 100 {
-		return fmt.Errorf("max_hops: %d is not between 0 and 100", c.MaxHops)
 	}
 	if err := CheckExtensions(c.SkipExtensions); err != nil {
 		return fmt.Errorf("skip_extensions: %w", err)

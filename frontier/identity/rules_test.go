@@ -243,7 +243,6 @@ func TestValidate(t *testing.T) {
 		"tracking_params[1]":  func(c *Config) { c.TrackingParams = []string{"a", "*"} },
 		"tracking_params[2]":  func(c *Config) { c.TrackingParams = []string{"a", ";b", "c*d"} },
 		"max_depth":           func(c *Config) { c.MaxDepth = maxDepth + 1 },
-		"max_hops":            func(c *Config) { c.MaxHops = -1 },
 		"seed_scope":          func(c *Config) { c.SeedScope = "" },
 		"include.hosts[1]":    func(c *Config) { c.Include.Hosts = []string{"a", "http://b/"} },
 		"include.prefixes[0]": func(c *Config) { c.Include.Prefixes = []string{"/path"} },
