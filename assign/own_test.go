@@ -87,6 +87,23 @@ func TestOwnTellsStallsFromDistance(t *testing.T) {
 	}
 }
 
+// After a restart a node goes on with the factors that it published. In place of what it did not know it takes what is usual.
+func TestOwnGoesOnWithWhatItPublished(t *testing.T) {
+	for _, c := range []struct {
+		before             assign.Factors
+		loadMs, bytesPerMs float64
+	}{
+		{assign.Factors{LoadMs: 70, LoadError: 0.1, BytesPerMs: 300, BytesError: 0.1, Samples: 9}, 70, 300},
+		{assign.Factors{LoadMs: 70, LoadError: 0.1, Samples: 9}, 70, 1250},
+		{assign.Factors{BytesPerMs: 300, BytesError: 0.1, Samples: 9}, 15, 300},
+	} {
+		got := assign.NewOwn(c.before).Factors()
+		if !(math.Abs(got.LoadMs-c.loadMs) < 1e-6 && math.Abs(got.BytesPerMs-c.bytesPerMs) < 1e-6) || got.Samples != 9 {
+			t.Errorf("after %+v it goes on with %+v", c.before, got)
+		}
+	}
+}
+
 // A node that downloads a thousand pages a second learns from a sample: of each of its servers, and what changed as soon as
 // from all.
 func TestOwnLearnsFromSample(t *testing.T) {

@@ -136,6 +136,32 @@ func TestVivaldiCountsWhatItAsked(t *testing.T) {
 	}
 }
 
+// An estimate moves the server if it was answered, within a time that a download can take.
+func TestVivaldiBelievesTimesThatCanBe(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(40, 3), assigntest.WorldConfig{Nodes: 5, Servers: 1, Seed: 3})
+	for _, c := range []struct {
+		ok    bool
+		total time.Duration
+		moves bool
+	}{
+		{true, 500 * time.Microsecond, true}, {true, time.Hour, true},
+		{true, 0, false}, {true, time.Hour + time.Millisecond, false}, {false, time.Second, false},
+	} {
+		now := time.Unix(100, 0)
+		a, err := assign.New(assign.Vivaldi, assign.Default(), w.Batch(), w.View(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Decide(now)
+		r := w.Answer(a.Asks(now)[0])
+		r.OK, r.Timing = c.ok, assign.Timing{Connect: c.total / 4, FirstByte: c.total / 2, Total: c.total, Bytes: 1000, Fresh: true}
+		a.Observe(r, now)
+		if m := a.Memory(w.Servers[0].Addr); (m != nil && m.Proxy.Updates > 0) != c.moves {
+			t.Errorf("%v, answered %v: it is known by %+v", c.total, c.ok, m)
+		}
+	}
+}
+
 // A server's place outlives the batch: it goes over the wire with the lease, its owner's downloads move it, and the next batch begins
 // with it where Keep says so.
 func TestVivaldiKeepsPlaces(t *testing.T) {

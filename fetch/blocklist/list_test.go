@@ -45,6 +45,33 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
+// A list is asked for again on the conditions that its server gave, and on no others.
+func TestConditionsAreThoseOfTheServer(t *testing.T) {
+	for _, given := range []struct{ tag, date string }{{}, {tag: `"1"`}, {date: "then"}, {`"1"`, "then"}} {
+		var asked []http.Header
+		client := &http.Client{Transport: web(func(r *http.Request) *http.Response {
+			asked = append(asked, r.Header)
+			return response(200, "a.test\n", "ETag", given.tag, "Last-Modified", given.date)
+		})}
+		cfg := Default()
+		cfg.Sources = []string{"https://lists.test/list"}
+		l, err := New(cfg, Deps{HTTP: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []struct{ tag, date string }{{}, given} {
+			if err := l.Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, tagged := asked[i]["If-None-Match"]
+			_, dated := asked[i]["If-Modified-Since"]
+			if tagged != (want.tag != "") || dated != (want.date != "") {
+				t.Errorf("request %d to a server that gives %+v has %v", i, given, asked[i])
+			}
+		}
+	}
+}
+
 // TestRun changes, breaks and mends a file and a URL, and looks after each poll.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
