@@ -13,7 +13,7 @@ import (
 	"proxima/frontier/identity"
 )
 
-// Bounds of what sites may store here. A browser must be able to keep 50 cookies of 4096 bytes a domain (RFC 6265, section 6.1).
+// Bounds of what sites may store here. A browser should be able to keep 50 cookies of 4096 bytes for each domain (RFC 6265, section 6.1).
 const (
 	maxCookieDomains = 1000
 	maxDomainCookies = 50
@@ -21,27 +21,26 @@ const (
 	maxCookieHeader  = 8 << 10
 )
 
-// Jar keeps the cookies of sites in memory, within bounds: those of the domains used last, and of each a few. It is safe for
-// concurrent use.
+// Jar keeps cookies in memory, within bounds: a few of each of the domains used last. It is safe for concurrent use.
 type Jar struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	domains *simplelru.LRU[string, *domainJar]
 }
 
-// domainJar has the cookies of one registrable domain.
+// domainJar keeps the cookies of one registrable domain.
 type domainJar struct {
 	jar  *cookiejar.Jar
-	seen map[string]struct{} // names, paths and domains of cookies that it took
+	seen map[string]struct{} // names, paths and domains of the cookies that it has taken
 }
 
 // NewJar makes an empty jar.
 func NewJar() *Jar {
-	domains, _ := simplelru.NewLRU[string, *domainJar](maxCookieDomains, nil) // a size above zero is no error
+	domains, _ := simplelru.NewLRU[string, *domainJar](maxCookieDomains, nil) // it fails only for a size below one
 	return &Jar{domains: domains}
 }
 
-// Header is the Cookie header of a request, "" for none.
+// Header returns the Cookie header of a request, or "".
 func (j *Jar) Header(u identity.URL) string {
 	at, err := url.Parse(u.String())
 	if err != nil {
@@ -67,7 +66,7 @@ func (j *Jar) Header(u identity.URL) string {
 	return b.String()
 }
 
-// Learn takes the cookies of an answer.
+// Learn keeps the cookies of an answer.
 func (j *Jar) Learn(u identity.URL, header http.Header) {
 	if len(header["Set-Cookie"]) == 0 {
 		return

@@ -1,4 +1,3 @@
-// Package site answers what holds for a URL: the settings of the crawl, with those that the operator has made for its site put
-// over them. A Table is asked for every link and every request, so it is made ready once and never changes. The package owns
-// no clock and no network.
+// Package site returns the settings of a URL: those of the crawl, overridden by the [[site]] entries of the configuration that apply to it.
+// The crawl asks a Table for every link and every request, so a Table prepares everything once and never changes.
 package site

@@ -13,7 +13,7 @@ import (
 	"proxima/frontier/identity"
 )
 
-// Names is a list of texts in a configuration; a single text stands for a list of one.
+// Names is a list of texts in a configuration. A single text is a list of one.
 type Names []string
 
 // UnmarshalTOML reads a text or a list of texts.
@@ -35,7 +35,8 @@ func (n *Names) UnmarshalTOML(value any) error {
 	return nil
 }
 
-// Entry is one [[site]] of a configuration: which URLs it is for, and what holds for them. What it leaves out is as it was.
+// Entry is one [[site]] of a configuration: it says to which URLs it applies, and has their settings. Settings that it leaves out do not
+// change.
 type Entry struct {
 	// Host is a name, for http and https: "www.example.org" or "example.org:8080", "*.example.org" for that name and
 	// everything below it, or "*" for every host.
@@ -89,12 +90,12 @@ type Entry struct {
 	Files *string `toml:"files"`
 }
 
-// match is which URLs the entry is for, but for Path.
+// match says to which URLs the entry applies, apart from Path.
 func (e *Entry) match() identity.Match {
 	return identity.Match{Hosts: e.Host, Domains: e.Domain, Prefixes: e.Prefix}
 }
 
-// title names an entry for people.
+// title returns how people recognize an entry.
 func (e *Entry) title() string {
 	for _, m := range []struct {
 		key   string
@@ -107,13 +108,13 @@ func (e *Entry) title() string {
 	return ""
 }
 
-// maxRecrawl bounds the time between two visits of a page.
+// maxRecrawl is the longest time between two visits of a page.
 const maxRecrawl = 10 * 365 * 24 * time.Hour
 
-// maxPriority bounds both priorities: their sum over all depths fits.
+// maxPriority bounds both priorities, so that their sum at any depth fits into an int.
 const maxPriority = 1_000_000
 
-// check reports the first value of an entry that cannot be, with its key.
+// check reports the first invalid value of an entry, with its key.
 func (e *Entry) check() error {
 	for _, n := range []struct {
 		key       string
@@ -169,7 +170,7 @@ func (e *Entry) check() error {
 	return e.checkHost()
 }
 
-// checkHours reads hours and zone, each with something that is right for the other.
+// checkHours checks hours and zone separately, so that the error names the right key.
 func (e *Entry) checkHours() error {
 	if e.Zone != nil {
 		if _, err := ParseHours([]string{"00:00-24:00"}, *e.Zone); err != nil {
@@ -184,7 +185,7 @@ func (e *Entry) checkHours() error {
 	return nil
 }
 
-// checkHost reports keys that hold for a host as a whole in an entry that is for a part of one.
+// checkHost reports keys that apply only to whole hosts, in an entry that applies to parts of them.
 func (e *Entry) checkHost() error {
 	part := len(e.Path) > 0
 	for _, p := range e.Prefix {
@@ -202,8 +203,7 @@ func (e *Entry) checkHost() error {
 	return nil
 }
 
-// ownHeaders are those that a request cannot do without, those that say how it is carried, and those that have keys or makers
-// of their own.
+// ownHeaders are header fields that no entry may set: the client needs them, or sets them itself, or they have keys of their own.
 var ownHeaders = []string{
 	"accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie", "cookie2", "expect", "from", "host",
 	"http2-settings", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "max-forwards",

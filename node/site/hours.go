@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// A week in minutes of the clock on the wall, from Sunday midnight.
+// A week in minutes of local time, from Sunday midnight.
 const (
 	dayMinutes  = 24 * 60
 	weekMinutes = 7 * dayMinutes
 )
 
-// Hours are the times of the week at which a site may be asked, by the clock on the wall of a place. They do not change.
+// Hours are the times of the week at which a site may be asked, in the local time of a zone. They never change.
 type Hours struct {
 	text string
 	zone *time.Location
-	open []span // in order, apart from each other
+	open []span // sorted, with gaps between them
 }
 
-// span is a part of the week: from a minute to before another.
+// span is a part of the week, from one minute up to another, which it does not include.
 type span struct{ from, to int }
 
-// ParseHours reads ranges like "09:00-17:00 Mon-Fri", several in one text behind commas. A range without days holds on each of
-// them, one that ends before it begins goes on past midnight. The zone is a name of the IANA database; "" is that of this machine.
+// ParseHours reads ranges like "09:00-17:00 Mon-Fri". A text may have several, separated by commas. A range without days applies to every
+// day. A range that ends before it begins goes past midnight. The zone is a name of the IANA database; "" is that of this machine.
 func ParseHours(texts []string, zone string) (*Hours, error) {
 	h := &Hours{zone: time.Local}
 	if zone != "" {
@@ -104,7 +104,7 @@ func parseRange(text string) ([]span, error) {
 	return spans, nil
 }
 
-// clock reads "09:30" as minutes; "24:00" is the end of a day.
+// clock reads a time like "09:30" and returns it in minutes. "24:00" is the end of a day.
 func clock(text string) (int, bool) {
 	hour, minute, ok := strings.Cut(text, ":")
 	h, err1 := strconv.ParseUint(hour, 10, 8)
@@ -123,7 +123,7 @@ func weekday(text string) (int, bool) {
 	return 0, false
 }
 
-// merge puts spans in order and joins those that meet.
+// merge sorts spans and joins those that touch.
 func merge(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var out []span
@@ -137,11 +137,11 @@ func merge(spans []span) []span {
 	return out
 }
 
-// String is what the hours were read from, and their zone.
+// String returns the text that the hours were read from, with their zone.
 func (h *Hours) String() string { return h.text + " (" + h.zone.String() + ")" }
 
-// Open says whether a site may be asked at a time. What the clock on the wall shows decides: an hour that a change of summer
-// time leaves out never is, one that comes twice is twice.
+// Open reports whether a site may be asked at a time. Local time decides: when summer time begins, an hour is left out, and when it ends, one
+// comes twice.
 func (h *Hours) Open(t time.Time) bool {
 	minute := minuteOfWeek(t.In(h.zone))
 	i, _ := slices.BinarySearchFunc(h.open, minute, func(s span, m int) int {
@@ -158,10 +158,10 @@ func minuteOfWeek(t time.Time) int {
 	return int(t.Weekday())*dayMinutes + hour*60 + minute
 }
 
-// Next is the first time from t on at which the site may be asked; false where there is none.
+// Next returns the first time from t on at which the site may be asked, or false if there is none.
 func (h *Hours) Next(t time.Time) (time.Time, bool) {
 	t = t.Round(0).In(h.zone)
-	// Between two changes of its offset the clock on the wall runs evenly, so the next beginning of a span is a subtraction.
+	// Local time runs evenly between two changes of its offset: until then the wait for the next span is a difference.
 	for range 100 {
 		if h.Open(t) {
 			return t, true

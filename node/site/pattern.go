@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// patterns are texts in which * stands for any run of bytes, the empty one included.
-type patterns [][]string // what stands between the asterisks
+// patterns are texts in which * stands for any bytes, or none. Each is kept as its parts between the asterisks.
+type patterns [][]string
 
-// maxPattern bounds a pattern, in bytes: no URL is longer.
+// maxPattern bounds the length of a pattern, in bytes. No URL is longer.
 const maxPattern = 8 << 10
 
 func parsePatterns(texts []string) (patterns, error) {
@@ -27,7 +27,7 @@ func parsePatterns(texts []string) (patterns, error) {
 	return out, nil
 }
 
-// match reports whether a pattern covers all of a path, in time linear in both.
+// match reports whether a pattern matches a whole path. It takes time linear in the lengths of both.
 func (p patterns) match(path string) bool {
 	for _, parts := range p {
 		if matchParts(parts, path) {
@@ -37,7 +37,7 @@ func (p patterns) match(path string) bool {
 	return false
 }
 
-// matchParts takes each part between two asterisks where it first occurs: so nothing is ever tried again.
+// matchParts matches each part between two asterisks where it first occurs, so it never has to go back.
 func matchParts(parts []string, s string) bool {
 	last := len(parts) - 1
 	if last == 0 {

@@ -11,12 +11,12 @@ import (
 	"proxima/frontier/identity"
 )
 
-// Settings are what holds for a URL. They do not change.
+// Settings are the settings of a URL. They never change.
 type Settings struct {
 	Gap             time.Duration
 	Budget          int
 	Depth           int
-	Hours           *Hours // nil: at any time
+	Hours           *Hours // nil means any time
 	UserAgent       string
 	Cookies         bool
 	Headers         http.Header
@@ -38,7 +38,7 @@ type Settings struct {
 	headersFrom      map[string]int
 }
 
-// Key is a setting, by its place in keys.
+// Key names a setting. It is an index of keys.
 type Key int
 
 // The settings.
@@ -64,12 +64,12 @@ const (
 	nkeys
 )
 
-// key is how a setting is put over another, and shown.
+// key says how a setting overrides another, and how it is shown.
 type key struct {
 	name string
-	// global is the key of the configuration that holds where no site says otherwise, "" where there is none.
+	// global is the key of the configuration that applies if no entry does, or "".
 	global string
-	// host says that the setting is one of hosts, not of URLs.
+	// host means that the setting applies to whole hosts.
 	host  bool
 	set   func(e *Entry) bool
 	apply func(e *Entry, s *Settings)
@@ -147,10 +147,10 @@ func showHeaders(s *Settings) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Chosen says that a site sets a key.
+// Chosen reports whether an entry has set a key.
 func (s *Settings) Chosen(k Key) bool { return s.from[k] != 0 }
 
-// Product is the name of the robot that asks, as robots.txt files have it; "" where that of the crawl does.
+// Product returns the product token that robots.txt files are read for, or "" for that of the crawl.
 func (s *Settings) Product() string {
 	if !s.Chosen(UserAgent) {
 		return ""
@@ -159,7 +159,7 @@ func (s *Settings) Product() string {
 	return product
 }
 
-// over puts an entry, the n-th, over the settings.
+// over overrides the settings by the n-th entry.
 func (s *Settings) over(e *Entry, n int) {
 	for k := range keys {
 		if keys[k].set(e) {
@@ -178,7 +178,7 @@ func (s *Settings) over(e *Entry, n int) {
 	}
 }
 
-// ready makes what requests ask for out of what was configured.
+// ready prepares the configured settings for use.
 func (s *Settings) ready() (err error) {
 	s.Hours = nil
 	if len(s.hours) > 0 {
@@ -199,15 +199,15 @@ func (s *Settings) ready() (err error) {
 	return nil
 }
 
-// Words for why a URL is not asked for.
+// Reasons why a URL is not requested.
 const (
 	NotIncluded = "not included by its site"
 	Excluded    = "excluded by its site"
 	Extension   = "unwanted extension"
 )
 
-// Wants says whether the page behind the head of an answer is to be read; the error says why not. The length is that of the
-// body, -1 where it is not told.
+// Wants returns an error that says why the body of an answer is not to be read, or nil. length is that of the body, or -1 if it is
+// unknown.
 func (s *Settings) Wants(status int, header http.Header, length int64) error {
 	if status/100 != 2 {
 		return nil
@@ -229,7 +229,7 @@ func (s *Settings) Wants(status int, header http.Header, length int64) error {
 	return fmt.Errorf("unwanted type: %.100s", kind)
 }
 
-// Refuse says why a URL is not to be asked for; "" where it is.
+// Refuse returns why a URL is not to be requested, or "".
 func (s *Settings) Refuse(u identity.URL) string {
 	switch {
 	case len(s.include) > 0 && !s.include.match(u.Path):
@@ -245,5 +245,5 @@ func (s *Settings) Refuse(u identity.URL) string {
 	return ""
 }
 
-// Rank is the place of a URL at a depth among those of its host: the highest is first.
+// Rank returns the rank of a URL of a depth among those of its host. The highest comes first.
 func (s *Settings) Rank(depth uint8) int { return s.Priority + s.PriorityPerLink*int(depth) }

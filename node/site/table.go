@@ -9,22 +9,22 @@ import (
 	"proxima/frontier/identity"
 )
 
-// Table knows the settings of every URL. It is safe for concurrent use.
+// Table returns the settings of any URL. It is safe for concurrent use.
 type Table struct {
 	entries []Entry
 	index   *identity.Index
 	paths   []patterns // of the entries
 	base    *Settings
 
-	// made are settings by the entries that make them, as many as there are combinations: bytes of their numbers.
+	// made has settings by the numbers of the entries that make them up.
 	mu   sync.RWMutex
 	made map[string]*Settings
 }
 
-// maxMade bounds the combinations of entries that are kept ready. More are made anew each time.
+// maxMade bounds the combinations of entries in made. Other combinations are made each time.
 const maxMade = 1 << 16
 
-// New makes a table. The base holds where no entry says otherwise. The error begins with the number of the entry and its key.
+// New makes a table. base applies where no entry does. An error begins with the number of the entry and its key.
 func New(entries []Entry, base Settings) (*Table, error) {
 	if err := Check(entries); err != nil {
 		return nil, err
@@ -36,14 +36,14 @@ func New(entries []Entry, base Settings) (*Table, error) {
 	sets := make([]identity.Match, len(entries))
 	for i := range entries {
 		sets[i] = entries[i].match()
-		t.paths[i], _ = parsePatterns(entries[i].Path) // checked above
+		t.paths[i], _ = parsePatterns(entries[i].Path) // check has parsed them
 	}
 	var err error
 	t.index, err = identity.NewIndex(sets)
 	return t, err
 }
 
-// Check reports the first value of each entry that cannot be: "[2].gap: what is wrong".
+// Check reports the first invalid value of each entry: "[2].gap: what is wrong".
 func Check(entries []Entry) error {
 	var errs []error
 	sets := make([]identity.Match, 1)
@@ -61,7 +61,7 @@ func Check(entries []Entry) error {
 	return errors.Join(errs...)
 }
 
-// For returns what holds for a URL.
+// For returns the settings of a URL.
 func (t *Table) For(u identity.URL) *Settings {
 	if len(t.entries) == 0 {
 		return t.base
@@ -70,10 +70,10 @@ func (t *Table) For(u identity.URL) *Settings {
 	return t.of(t.find(u, room[:0]))
 }
 
-// ForHost returns what holds for a host as a whole.
+// ForHost returns the settings of a whole host.
 func (t *Table) ForHost(host string) *Settings { return t.For(identity.URL{Host: host, Path: "/"}) }
 
-// find lists the entries that a URL is in.
+// find returns the entries that apply to a URL.
 func (t *Table) find(u identity.URL, to []int) []int {
 	found := t.index.Find(u, to)
 	kept := found[:0]
@@ -85,7 +85,7 @@ func (t *Table) find(u identity.URL, to []int) []int {
 	return kept
 }
 
-// of returns the settings that entries make together.
+// of returns the settings that some entries make up.
 func (t *Table) of(found []int) *Settings {
 	if len(found) == 0 {
 		return t.base
@@ -105,7 +105,7 @@ func (t *Table) of(found []int) *Settings {
 	for _, n := range found {
 		made.over(&t.entries[n], n)
 	}
-	_ = made.ready() // all of it was checked
+	_ = made.ready() // check has excluded errors
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.made[string(name)]; s != nil {
@@ -117,7 +117,7 @@ func (t *Table) of(found []int) *Settings {
 	return &made
 }
 
-// Any says that some entry sets a key.
+// Any reports whether some entry sets a key.
 func (t *Table) Any(k Key) bool {
 	for i := range t.entries {
 		if keys[k].set(&t.entries[i]) {
@@ -127,8 +127,8 @@ func (t *Table) Any(k Key) bool {
 	return false
 }
 
-// Origin says where a value comes from: from the entry of that number, or with -1 from Global, a key of the configuration
-// that may be "".
+// Origin says where the value of a setting comes from: the entry with this number, or, if it is -1, the key Global of the configuration. Global
+// may be "".
 type Origin struct {
 	Key, Value    string
 	Entry         int

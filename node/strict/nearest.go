@@ -2,7 +2,8 @@ package strict
 
 import "strings"
 
-// Nearest is the word that is most like another, "" where none is: one that begins with it, or differs in a third of its letters.
+// Nearest returns the word that is most similar to another, or "". A word is similar if it begins with the other, or if at most about a third
+// of the letters differ.
 func Nearest(to string, words []string) (best string) {
 	least := len(to)/3 + 1
 	for _, w := range words {
@@ -16,7 +17,7 @@ func Nearest(to string, words []string) (best string) {
 	return best
 }
 
-// distance is how many letters must be added, removed or replaced to make one word the other (V. Levenshtein, 1966).
+// distance returns how many letters must be added, removed or replaced to change one word into another (Levenshtein, 1966).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for k := range row {

@@ -1,6 +1,5 @@
-// Package strict reads TOML as a person who wrote it would want it read: keys that nobody knows, values of another type and
-// durations without a unit are errors, and every error has its file, line and key. The parser by itself passes over the one, and takes
-// the other for nanoseconds.
+// Package strict reads TOML without ignoring mistakes. Unknown keys, values of a wrong type and durations without a unit are errors, and every
+// error has file, line and key. The parser alone ignores unknown keys and takes numbers for nanoseconds.
 package strict
 
 import (
@@ -15,11 +14,11 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// File is a text that is being read, and what is wrong with it.
+// File is a text that is being read, and its errors.
 type File struct {
-	// Raw is what the text holds, whatever is to be made of it.
+	// Raw has the values of the text by their keys.
 	Raw map[string]any
-	// Hint, if set, says more about a key that nobody knows; else the error lists those that are known beside it.
+	// Hint, if set, adds a suggestion to the error about an unknown key. Otherwise the error lists the known keys.
 	Hint func(key string) string
 
 	path, text string
@@ -28,7 +27,7 @@ type File struct {
 	faulty     map[string]bool
 }
 
-// Parse reads a text; path is only for errors.
+// Parse reads a text. It uses path only in errors.
 func Parse(path, text string) (*File, error) {
 	f := &File{path: path, text: strings.TrimPrefix(text, "\uFEFF"), faults: map[int][]error{}, faulty: map[string]bool{}}
 	if _, err := toml.Decode(f.text, &f.Raw); err != nil {
@@ -38,8 +37,8 @@ func Parse(path, text string) (*File, error) {
 	return f, nil
 }
 
-// Decode fills a struct, whose fields without a key in the text keep what they hold. Where the text does not fit, the struct may be filled in
-// part, and Err says why.
+// Decode fills a struct. Fields whose key is missing in the text keep their values. If the text does not fit, the struct may be filled in part,
+// and Err says why.
 func (f *File) Decode(to any) error {
 	f.checkTable("", f.Raw, reflect.TypeOf(to).Elem())
 	if _, err := toml.Decode(f.text, to); err != nil && len(f.faults) == 0 {
@@ -48,7 +47,7 @@ func (f *File) Decode(to any) error {
 	return nil
 }
 
-// Report notes what is wrong with a key, "nodes[1].count". Of a key that is wrong already nothing more is noted.
+// Report adds an error about a key, like "nodes[1].count", unless there already is one.
 func (f *File) Report(key, what string) {
 	list := key
 	if strings.HasSuffix(key, "]") {
@@ -65,7 +64,7 @@ func (f *File) report(key, what string) {
 	f.faults[line] = append(f.faults[line], fmt.Errorf("%s:%d: %s: %s", f.path, line, key, what))
 }
 
-// Err is all that is wrong, by lines.
+// Err returns all errors, by line.
 func (f *File) Err() error {
 	var errs []error
 	for _, line := range slices.Sorted(maps.Keys(f.faults)) {
@@ -74,7 +73,7 @@ func (f *File) Err() error {
 	return errors.Join(errs...)
 }
 
-// placed gives an error of the parser its file, line and key.
+// placed adds file, line and key to an error of the parser.
 func (f *File) placed(err error) error {
 	var p toml.ParseError
 	if !errors.As(err, &p) {
@@ -87,7 +86,7 @@ func (f *File) placed(err error) error {
 	return fmt.Errorf("%s:%d: %s: %s", f.path, p.Position.Line, key, p.Message)
 }
 
-// checkTable reports what a table of the text holds that the struct does not, or in another type.
+// checkTable reports keys of a table that the struct does not have, or has with another type.
 func (f *File) checkTable(name string, table map[string]any, t reflect.Type) {
 	fields := Fields(t)
 	for _, key := range slices.Sorted(maps.Keys(table)) {
@@ -110,7 +109,7 @@ func (f *File) checkTable(name string, table map[string]any, t reflect.Type) {
 	}
 }
 
-// checkValue reports a value that does not have the type of its field.
+// checkValue reports a value that has not the type of its field.
 func (f *File) checkValue(key string, value any, t reflect.Type) {
 	want, ok := "", false
 	if t.Kind() == reflect.Pointer {
@@ -123,14 +122,14 @@ func (f *File) checkValue(key string, value any, t reflect.Type) {
 			want = strings.TrimPrefix(err.Error(), "want ")
 		}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Map:
-		_, ok = value.([]map[string]any) // what it is for knows the keys
+		_, ok = value.([]map[string]any) // the reader of the field checks the keys
 		want = "sections in two brackets: [[" + key + "]]"
 	case t == reflect.TypeFor[time.Duration]():
 		text, isText := value.(string)
 		_, err := time.ParseDuration(text)
 		want, ok = `a duration in quotes with its unit, like "250ms" or "1h30m"`, isText && err == nil
 	case kind == reflect.Interface:
-		return // whoever takes it judges it
+		return // the reader of the field checks it
 	case kind == reflect.Struct || kind == reflect.Map:
 		var table map[string]any
 		table, ok = value.(map[string]any)
@@ -177,7 +176,7 @@ func (f *File) checkValue(key string, value any, t reflect.Type) {
 	}
 }
 
-// shown is a value of the text as an error quotes it.
+// shown returns a value as an error quotes it.
 func shown(value any) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -192,7 +191,7 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// Fields are the types of a struct's fields by key, those of embedded structs included.
+// Fields returns the types of a struct's fields by key, including those of embedded structs.
 func Fields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -210,10 +209,10 @@ func Fields(t reflect.Type) map[string]reflect.Type {
 // Places maps dotted keys to the lines where they are set.
 type Places map[string]int
 
-// Lines finds the lines of keys and sections, which the parser tells for syntax and types only. It reads what people write,
-// one key a line below a [section] or [[section]], of which the third is section[2]; of keys in inline tables it finds the table.
+// Lines returns the lines of keys and sections. The parser gives them only for errors of syntax and type. Lines expects one key per line below
+// a [section] or [[section]]; the third [[section]] is section[2]. For keys in inline tables it returns the line of the table.
 func Lines(text string) Places {
-	places, lists := Places{}, map[string]int{} // sections in two brackets, by name
+	places, lists := Places{}, map[string]int{} // lists counts the [[sections]] by name
 	section, n := "", 0
 	note := func(key string) {
 		if _, ok := places[key]; !ok {
@@ -229,7 +228,7 @@ func Lines(text string) Places {
 				lists[section]++
 				note(section)
 			}
-			for list, count := range lists { // of [[a.b]] and what stands below it
+			for list, count := range lists { // the name may be [[a.b]] or below it
 				if rest, ok := strings.CutPrefix(section+".", list+"."); ok {
 					section = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", list, count-1, rest), ".")
 				}
@@ -246,7 +245,7 @@ func Lines(text string) Places {
 	return places
 }
 
-// Find returns the line of a key, or of the nearest list or table that holds it; 1 where the text says nothing of it.
+// Find returns the line of a key, or else of the list or table that has it, or else 1.
 func (p Places) Find(key string) int {
 	for key != "" {
 		if line, ok := p[key]; ok {

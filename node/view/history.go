@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// History remembers the views of the last while. Not safe for concurrent use.
+// History remembers recent views. It is not safe for concurrent use.
 type History struct {
 	keep    time.Duration
 	periods []period // oldest first, the last one is in force
-	// gap is when a time ended of which nothing is known: before the first view, or of views that were too many.
+	// gap is the end of the last time of which nothing is known: before the first view, or before the oldest view that is remembered.
 	gap time.Time
 }
 
-// period is a view from the time on that it came into force. Views with the same settled members and majority share one.
+// period is a view and the time when it came into force. Views with the same settled members and majority share one.
 type period struct {
 	View
 	from time.Time
 }
 
-// maxPeriods bounds the views remembered. Members that change faster than that make those wait who decide, no more.
+// maxPeriods bounds the views that are remembered. If members change faster, decisions only wait longer.
 const maxPeriods = 64
 
-// NewHistory remembers views for so long after they ended.
+// NewHistory makes a History that remembers views for some time after their end.
 func NewHistory(keep time.Duration) *History { return &History{keep: keep} }
 
-// Now is the view in force; before the first one a view in which nobody is there.
+// Now returns the view in force. Before the first one it is empty.
 func (h *History) Now() *View {
 	if len(h.periods) == 0 {
 		return &View{}
@@ -33,7 +33,7 @@ func (h *History) Now() *View {
 	return &h.periods[len(h.periods)-1].View
 }
 
-// Since is when the settled members and the majority became what they are.
+// Since returns when the settled members or the majority last changed.
 func (h *History) Since() time.Time {
 	if len(h.periods) == 0 {
 		return time.Time{}
@@ -41,7 +41,7 @@ func (h *History) Since() time.Time {
 	return h.periods[len(h.periods)-1].from
 }
 
-// Set puts a view into force, and says whether what is drawn from it, or who may decide, has changed.
+// Set puts a view in force, and reports whether draws from it give other nodes, or the majority has changed.
 func (h *History) Set(v View, now time.Time) bool {
 	if len(h.periods) == 0 {
 		h.gap = now
@@ -62,7 +62,7 @@ func (h *History) Set(v View, now time.Time) bool {
 	return true
 }
 
-// Begin forgets everything before a time: nothing is known of what was until then.
+// Begin forgets everything before a time. Nothing is then known of it.
 func (h *History) Begin(at time.Time) {
 	if n := len(h.periods); n > 0 {
 		h.periods = slices.Delete(h.periods, 0, n-1)
@@ -70,8 +70,8 @@ func (h *History) Begin(at time.Time) {
 	}
 }
 
-// Blind is for how much longer something may last that lasts for so long, and that was begun where this node did not know of it:
-// in views in which it did not decide about it, or in a time of which nothing is known.
+// Blind returns how much longer something may last that began without this node's knowledge: in a view in which this node did not decide about
+// it, or in a time of which nothing is known. lasts is how long such a thing lasts.
 func (h *History) Blind(now time.Time, lasts time.Duration, decides func(*View) bool) time.Duration {
 	if h.gap.IsZero() {
 		return lasts
@@ -86,7 +86,7 @@ func (h *History) Blind(now time.Time, lasts time.Duration, decides func(*View) 
 	return max(0, end.Add(lasts).Sub(now))
 }
 
-// Ever says whether something holds for a view of the last while and the time in which it was in force.
+// Ever reports whether holds is true for a recent view and the time when it was in force.
 func (h *History) Ever(now time.Time, holds func(v *View, from, until time.Time) bool) bool {
 	until := now
 	for _, p := range slices.Backward(h.periods) {

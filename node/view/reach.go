@@ -1,14 +1,14 @@
 package view
 
-// Reach is how a node can be reached by others.
+// Reach is how other nodes can contact a node.
 type Reach uint8
 
 const (
-	// Direct: its ports can be dialled, and packets arrive.
+	// Direct means that its port can be dialled, and packets arrive.
 	Direct Reach = iota
-	// Streams: its port for peers can be dialled, but no packets arrive, as where UDP is blocked.
+	// Streams means that its port can be dialled, but no packets arrive: UDP may be blocked.
 	Streams
-	// Outbound: it can dial others and cannot be dialled, as behind a NAT.
+	// Outbound means that it can dial others but cannot be dialled: it may be behind a NAT.
 	Outbound
 )
 
@@ -25,6 +25,6 @@ const MaxRelays = 3
 // Way is how a node is reached.
 type Way struct {
 	Reach Reach
-	// Relays are those that a node without a way in keeps connections to, sorted by id; at most MaxRelays.
+	// Relays are the nodes to which an Outbound node keeps connections, by id. There are at most MaxRelays.
 	Relays []string
 }

@@ -1,8 +1,8 @@
-// Package view is who is there, as one node sees it: the members, what is drawn from them (homes, replicas and witnesses of
-// hosts, grantors of servers), and what was so in the last while. It does not find the members out (package member).
+// Package view holds the members of the overlay as one node sees them, and draws from them: homes, replicas and witnesses of hosts, and
+// grantors of servers. Package member finds the members.
 //
-// Whoever decides about something by a view may have to wait before it does: in an earlier view another node decided about it,
-// and what that one did is not known here. History says for how long.
+// A node that begins to decide about something may have to wait first: another node decided about it in an earlier view, and this node does
+// not know how. History keeps recent views and says how long to wait.
 package view
 
 import (
@@ -15,39 +15,39 @@ import (
 	"proxima/frontier/identity"
 )
 
-// View is what one node sees. It is a copy: nothing in it changes any more. All lists are sorted.
+// View is what one node sees at one moment. It never changes. All lists are sorted.
 type View struct {
-	// Self is the id of the node that looks.
+	// Self is the id of this node.
 	Self string
 	// Version grows with every change of Settled, Majority or Alive.
 	Version uint64
-	// Settled are the ids of the members that count; never empty while the node is alone.
+	// Settled are the ids of the settled members. A node that is alone is settled.
 	Settled []string
-	// Homes are those of them that homes, replicas and grantors are drawn from: those that can be dialled, unless there is none. nil: all.
+	// Homes are the settled members from which homes, replicas and grantors are drawn: those that can be dialled. Nil means all of them.
 	Homes []string
-	// Majority says whether this side may raise epochs and grant leases.
+	// Majority reports whether this side may raise epochs and grant leases.
 	Majority bool
-	// Alive are the members that answer, Self included. Absent are others that may be alive all the same: dead, but not
+	// Alive are the members that answer, including Self. Absent are others that may be alive all the same: they are dead but not yet
 	// forgotten, or awaited.
 	Alive, Absent []string
-	// Over are the other members that have told, to all, that the crawl is over, whatever has become of them since.
+	// Over are the other members that have said that the crawl is over, even if they are no longer alive.
 	Over []string
 }
 
-// IsAlive says whether a member answers.
+// IsAlive reports whether a member answers.
 func (v *View) IsAlive(id string) bool { return slices.Contains(v.Alive, id) }
 
-// Alone says whether nobody else answers.
+// Alone reports whether no other member answers.
 func (v *View) Alone() bool {
 	return !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self })
 }
 
-// AllOver says whether the crawl is over for all others: for some by what they told, and nobody else is there.
+// AllOver reports whether the crawl is over for all others: some have said so, and no others are alive.
 func (v *View) AllOver() bool {
 	return len(v.Over) > 0 && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self && !slices.Contains(v.Over, id) })
 }
 
-// homes are the ids to draw from.
+// homes returns the ids to draw from.
 func (v *View) homes() []string {
 	if len(v.Homes) > 0 {
 		return v.Homes
@@ -55,12 +55,12 @@ func (v *View) homes() []string {
 	return v.Settled
 }
 
-// Same says whether the same is drawn from two views.
+// Same reports whether draws from two views give the same nodes.
 func (v *View) Same(o *View) bool {
 	return slices.Equal(v.Settled, o.Settled) && slices.Equal(v.homes(), o.homes())
 }
 
-// Digest sums up what is drawn from.
+// Digest returns a digest of the ids to draw from.
 func (v *View) Digest() uint64 {
 	d := Digest(v.Settled)
 	if len(v.homes()) < len(v.Settled) {
@@ -69,7 +69,7 @@ func (v *View) Digest() uint64 {
 	return d
 }
 
-// Home is the node that decides about a host, "" in an empty view. Hosts of one registrable domain share their home.
+// Home returns the home of a host, or "" in an empty view. Hosts of one registrable domain have the same home.
 func (v *View) Home(host string) string {
 	homes := v.homes()
 	switch len(homes) {
@@ -81,18 +81,18 @@ func (v *View) Home(host string) string {
 	return assign.Rendezvous(identity.RegistrableDomain(host), homes)
 }
 
-// Replica is the node that keeps the replica of a host: the first in the order of its domain that is not the owner. So the
-// home has it unless it is the owner; and if it is, the node that becomes the home when this one dies.
+// Replica returns the node that keeps the replica of a host: the first in the order of its domain that is not the owner. This is the home,
+// or, if the home is the owner, the node that would become the home next.
 func (v *View) Replica(host, owner string) string { return v.besides(host, owner, 0) }
 
-// Witness is the node that keeps the record of a host only: the one after that which keeps the replica.
+// Witness returns the node that keeps only the record of a host: the one after the replica.
 func (v *View) Witness(host, owner string) string { return v.besides(host, owner, 1) }
 
-// besides is one of those that come first in the order of a host's domain, without its owner; "" where there are not so many.
+// besides returns the i-th node in the order of a host's domain, not counting its owner, or "" if there are fewer.
 func (v *View) besides(host, owner string, i int) string {
 	domain, homes := identity.RegistrableDomain(host), v.homes()
 	order := assign.RendezvousOrder(domain, homes, i+2)
-	if len(homes) < min(i+2, len(v.Settled)) { // others are better than nobody
+	if len(homes) < min(i+2, len(v.Settled)) { // with too few homes, other members are better than none
 		rest := slices.DeleteFunc(slices.Clone(v.Settled), func(id string) bool { return slices.Contains(homes, id) })
 		order = append(order, assign.RendezvousOrder(domain, rest, i+2-len(homes))...)
 	}
@@ -103,15 +103,15 @@ func (v *View) besides(host, owner string, i int) string {
 	return order[i]
 }
 
-// Grantor is the node that grants the leases of a server, "" in an empty view.
+// Grantor returns the node that grants the leases of a server, or "" in an empty view.
 func (v *View) Grantor(server netip.Addr) string {
 	return assign.Rendezvous(server.String(), v.homes())
 }
 
-// Drawn is the node that does what one node does for all, by its name; "" in an empty view.
+// Drawn returns the node that does a task for the whole overlay, or "" in an empty view.
 func (v *View) Drawn(task string) string { return assign.Rendezvous(task, v.homes()) }
 
-// Digest sums up a sorted list of ids.
+// Digest returns a digest of a sorted list of ids.
 func Digest(ids []string) uint64 {
 	var d xxhash.Digest
 	d.Reset()
