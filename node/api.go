@@ -6,33 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/runlog"
+	"proxima/node/wire"
 )
 
-// apiRoot is where the API begins. Version 1 gets new calls, and new fields in answers; what is there keeps its meaning.
+// apiRoot begins all paths of the API. New calls and new fields of answers may come in version 1. Those that exist keep their meaning.
 const apiRoot = "/api/v1"
 
-// route is a call of the API. The table of them is what a node answers, on its socket and on its console alike, and what docs/openapi.json says.
+// route is a call of the API. A node answers the same calls on its socket and on its console. docs/openapi.json describes them.
 type route struct {
 	method, path string
 	does         string
 	query        []param
-	body         string // what the body is, "" for none
-	// acts: it changes something, and its event in the log says who did.
+	body         string // describes the body; "" for none
+	// acts means that the call changes something. It is logged, with who made it.
 	acts bool
-	// run gives the answer, which is sent as JSON; answer is a value of its type.
+	// run returns the answer, which is sent as JSON. answer is a value of its type.
 	run    func(n *Node, c *apiCall) (any, error)
 	answer any
-	// stream answers by itself, in the form that media names.
+	// stream writes the answer itself. media is its media type.
 	stream func(n *Node, w http.ResponseWriter, c *apiCall)
 	media  string
 }
 
-// mayBeAsked says whether peers may make the call, too: those who watch one node see all.
+// mayBeAsked reports whether peers may make the call, too. So the console of one node can show all nodes.
 func (r route) mayBeAsked() bool { return r.run != nil && !r.acts }
 
 // param is a parameter of a query.
@@ -44,7 +47,7 @@ type param struct {
 // apiCall is a request to the API.
 type apiCall struct {
 	*http.Request
-	by string // who asks
+	by string // who makes it
 }
 
 // param is the text of a parameter.
@@ -52,10 +55,10 @@ func (c *apiCall) param(name string) string { return c.URL.Query().Get(name) }
 
 // routes are all calls of the API.
 func routes() []route {
-	return slices.Concat(statusRoutes(), watchRoutes(), controlRoutes(), steerRoutes(), doorRoutes())
+	return slices.Concat(statusRoutes(), watchRoutes(), controlRoutes(), steerRoutes(), webMasterRoutes())
 }
 
-// refusal is an error that tells the caller whose fault it is, by an HTTP status.
+// refusal is an error with an HTTP status for the caller.
 type refusal struct {
 	status int
 	error
@@ -63,10 +66,10 @@ type refusal struct {
 
 func (r refusal) Unwrap() error { return r.error }
 
-// badInput says that the caller must ask for something else.
+// badInput marks an error that the caller has caused.
 func badInput(err error) error { return refusal{http.StatusBadRequest, err} }
 
-// statusOf is the HTTP status of an error.
+// statusOf returns the HTTP status of an error.
 func statusOf(err error) int {
 	var r refusal
 	switch {
@@ -82,32 +85,53 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// trouble is the body of an answer that is an error.
+// trouble is the body of an answer about an error.
 type trouble struct {
 	Error string `json:"error"`
 }
 
-// API answers all calls; by says who asks.
+// API answers all calls of the API. by returns who makes a request.
 func (n *Node) API(by func(*http.Request) string) *http.ServeMux {
-	mux := http.NewServeMux()
+	mux, a := http.NewServeMux(), api{n}
 	for _, r := range routes() {
 		mux.HandleFunc(r.method+" "+apiRoot+r.path, func(w http.ResponseWriter, req *http.Request) {
-			n.serveCall(w, r, &apiCall{req, by(req)})
+			a.serve(w, r, &apiCall{req, by(req)})
 		})
 	}
 	return mux
 }
 
-func (n *Node) serveCall(w http.ResponseWriter, r route, c *apiCall) {
-	if to := c.param("node"); r.stream != nil && r.missing(c) == "" && (to == "" || to == n.id.Node) {
-		r.stream(n, w, c)
+// api answers calls of the API to a node.
+type api struct{ node *Node }
+
+func (a api) serve(w http.ResponseWriter, r route, c *apiCall) {
+	if to := c.param("node"); r.stream != nil && r.missing(c) == "" && (to == "" || to == a.node.id.Node) {
+		r.stream(a.node, w, c)
 		return
 	}
-	status, v := n.carryOut(r, c)
+	status, v := a.call(r, c)
 	answer(w, status, v)
 }
 
-// missing says which parameter a call lacks; "" for none.
+// Ask answers a call by a peer. It implements peer.Handler. A peer can make only calls that change nothing.
+func (a api) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
+	path, query, _ := strings.Cut(req.GetCall(), "?")
+	for _, r := range routes() {
+		if r.path != path || !r.mayBeAsked() {
+			continue
+		}
+		web := (&http.Request{Method: r.method, URL: &url.URL{Path: path, RawQuery: query}}).WithContext(ctx)
+		if web.URL.Query().Has("node") {
+			break // this node does not pass on the question of another one
+		}
+		status, v := a.call(r, &apiCall{web, from})
+		text, err := json.Marshal(v)
+		return &wire.AskResponse{Status: uint32(status), Answer: text}, err
+	}
+	return &wire.AskResponse{Status: http.StatusNotFound, Answer: []byte(`{"error":"no such call"}`)}, nil
+}
+
+// missing returns an error text for a required parameter that is missing, or "".
 func (r route) missing(c *apiCall) string {
 	for _, p := range r.query {
 		if p.required && c.param(p.name) == "" {
@@ -117,19 +141,20 @@ func (r route) missing(c *apiCall) string {
 	return ""
 }
 
-// carryOut makes a call and gives its answer, with the HTTP status.
-func (n *Node) carryOut(r route, c *apiCall) (status int, v any) {
+// call carries out a call, here or at the node that the parameter "node" names. It returns the answer and its HTTP status.
+func (a api) call(r route, c *apiCall) (status int, v any) {
+	n := a.node
 	if why := r.missing(c); why != "" {
 		return http.StatusBadRequest, trouble{why}
 	}
 	switch to := c.param("node"); {
 	case to == "" || to == n.id.Node:
 	case r.mayBeAsked():
-		return n.passOn(r, c, to)
+		return a.passOn(r, c, to)
 	default:
 		return http.StatusBadRequest, trouble{"that is done where a node runs: this is " + n.id.Node}
 	}
-	v, err := r.run(n, c)
+	v, err := r.run(a.node, c)
 	if err == nil {
 		return http.StatusOK, v
 	}
@@ -139,21 +164,36 @@ func (n *Node) carryOut(r route, c *apiCall) (status int, v any) {
 	return statusOf(err), trouble{err.Error()}
 }
 
+// passOn has a peer answer a call.
+func (a api) passOn(r route, c *apiCall, to string) (status int, v any) {
+	o := a.node.overlay
+	if o == nil || !slices.Contains(o.there().Alive, to) {
+		return http.StatusNotFound, trouble{fmt.Sprintf("%s is no member that is there", to)}
+	}
+	q := c.URL.Query()
+	q.Del("node")
+	res, err := o.client.Ask(c.Context(), to, &wire.AskRequest{Call: r.path + "?" + q.Encode()})
+	if err != nil || !json.Valid(res.GetAnswer()) {
+		return http.StatusServiceUnavailable, trouble{fmt.Sprintf("%s does not answer: %v", to, err)}
+	}
+	return int(max(http.StatusOK, min(res.GetStatus(), 599))), json.RawMessage(res.GetAnswer())
+}
+
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// The caller has gone where this fails: nothing to be done for it.
+	// If this fails, the caller has gone.
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// statusRoutes are the calls that only ask.
+// statusRoutes are the calls about the state of the node.
 func statusRoutes() []route {
 	return []route{
 		{method: "GET", path: "/status", does: "Says what the node is doing.", answer: Status{},
 			run: func(n *Node, _ *apiCall) (any, error) { return n.Status(), nil }},
 		{method: "GET", path: "/host", does: "Says why a host waits; of a name without a scheme, both the host of http and that of https.",
 			query: []param{{"name", "the host", true}}, answer: []frontier.HostStatus{},
-			run: func(n *Node, c *apiCall) (any, error) { return n.explain(c.Context(), c.param("name")) }},
+			run: func(n *Node, c *apiCall) (any, error) { return n.watcher.explain(c.Context(), c.param("name")) }},
 		{method: "GET", path: "/metrics", does: "Gives the metrics of the node to Prometheus.", media: "text/plain",
 			stream: func(n *Node, w http.ResponseWriter, c *apiCall) { metricsHandler(n.metrics).ServeHTTP(w, c.Request) }},
 		{method: "GET", path: "/openapi.json", does: "Describes this API.", media: "application/json",
@@ -161,44 +201,44 @@ func statusRoutes() []route {
 	}
 }
 
-// Acted is the answer to an act.
+// Acted is the answer to a call that changes something.
 type Acted struct {
-	// Refused counts seeds that were not added, by the reason.
+	// Refused counts seeds that were not added, by reason.
 	Refused map[string]int `json:"refused,omitempty"`
 	// Dropped counts URLs that were given up.
 	Dropped int `json:"dropped,omitempty"`
-	// Gone are the nodes that the node goes on without.
+	// Gone are the members that the node no longer waits for.
 	Gone []string `json:"gone,omitempty"`
-	// Moved are the hosts that another node owns now.
+	// Moved are the hosts that have another owner now.
 	Moved []string `json:"moved,omitempty"`
-	// Set are the keys that have another value now, and NotSet says which do not, and why.
+	// Set are the keys that have changed. NotSet has messages about keys that could not change.
 	Set    []string `json:"set,omitempty"`
 	NotSet []string `json:"not_set,omitempty"`
-	// Next says what is to be done next.
+	// Next says what to do next.
 	Next string `json:"next,omitempty"`
 }
 
-// maxSeeds is the longest list of seeds that is taken at once, in bytes.
+// maxSeeds bounds a list of seeds, in bytes.
 const maxSeeds = 16 << 20
 
-// controlRoutes are the acts of an operator.
+// controlRoutes are the calls that steer this node.
 func controlRoutes() []route {
 	return []route{
 		{method: "POST", path: "/pause", acts: true, does: "Lets no new request begin until resume, in later lives of the node, too. What is under way ends.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Pause(c.by) }},
+			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Pause(c.by) }},
 		{method: "POST", path: "/resume", acts: true, does: "Ends pause.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Resume(c.by) }},
+			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Resume(c.by) }},
 		{method: "POST", path: "/seeds", acts: true, does: "Adds seeds to the crawl as if they had been there from the start.", answer: Acted{},
 			body: "URLs, one a line", run: takeSeeds},
 		{method: "POST", path: "/drop", acts: true, does: "Gives up the pending URLs of a host that this node owns.", answer: Acted{},
 			query: []param{{"host", "the host; a name without a scheme stands for those of http and https", true}},
 			run: func(n *Node, c *apiCall) (any, error) {
-				dropped, err := n.Drop(c.Context(), c.param("host"), c.by)
+				dropped, err := n.operator.Drop(c.Context(), c.param("host"), c.by)
 				return Acted{Dropped: dropped}, err
 			}},
 		{method: "POST", path: "/go-alone", acts: true, does: "Says that the members that the node does not see are gone for good.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
-				gone, err := n.GoAlone(c.by)
+				gone, err := n.operator.GoAlone(c.by)
 				return Acted{Gone: gone}, err
 			}},
 	}
@@ -212,6 +252,6 @@ func takeSeeds(n *Node, c *apiCall) (any, error) {
 	if len(seeds.URLs) == 0 {
 		return nil, badInput(errors.New("there is no URL in the body"))
 	}
-	refused, err := n.AddSeeds(c.Context(), seeds.URLs, c.by)
+	refused, err := n.operator.AddSeeds(c.Context(), seeds.URLs, c.by)
 	return Acted{Refused: refused}, err
 }

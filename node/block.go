@@ -15,38 +15,38 @@ import (
 )
 
 const (
-	// mostBlocks is how many hosts and prefixes may be blocked, those included that are not any more: they are remembered, so that a node
-	// that comes back late does not block them again.
+	// mostBlocks is how many hosts and prefixes may be blocked. It includes those whose block has ended: they are remembered so that a node
+	// that was away does not block them again.
 	mostBlocks = 100_000
-	// maxVersion is the highest version of a block that is believed. They grow by ones.
+	// maxVersion is the highest version of a block that is accepted. Versions grow by one.
 	maxVersion = 1 << 53
-	// maxWhy is how long a reason may be, and maxWho a name, in bytes.
+	// maxWhy bounds the length of a reason, and maxWho that of a name, in bytes.
 	maxWhy, maxWho = 500, 100
 )
 
-// Block is what the overlay has been told about a host with all below it, or a prefix of addresses: that it is left alone, or no longer is.
-// Of two about the same the one with the higher version holds: it was said by somebody who knew the other. Of one version, said at the same time
-// on both sides of a partition, that one holds whose entry is the greater text. No clock counts.
+// Block tells the overlay to leave alone a host with everything below it, or an address prefix; or no longer to. Of two blocks of the same
+// target, the one with the higher version is in force: who made it knew the other. Two blocks of one version can be made on the two sides
+// of a partition. Then the one whose entry is the greater text is in force. Clocks do not matter.
 type Block struct {
-	// On is what it is about, as a list has it: "example.org", "192.0.2.0/24".
+	// On is the target, as a blocklist has it: "example.org", "192.0.2.0/24". Off ends the block.
 	On      string `json:"on"`
 	Off     bool   `json:"off,omitempty"`
 	Version uint64 `json:"version"`
-	// By is who said so, on Node, at a time by its clock.
+	// By is who made the block, Node where, and At when by the clock of that node.
 	By   string    `json:"by"`
 	Node string    `json:"node"`
 	At   time.Time `json:"at"`
 	Why  string    `json:"why,omitempty"`
 }
 
-// blockEntry is how an entry about a block begins.
+// blockEntry is how the entry of a block begins.
 const blockEntry = "block "
 
-// entry is the one text of a block.
+// entry returns the text of a block. Each block has only one.
 func (b Block) entry() string {
 	text, err := json.Marshal(b)
 	if err != nil {
-		panic(err) // a year of five digits: check lets none through
+		panic(err) // check has excluded the years that cannot be encoded
 	}
 	return blockEntry + string(text)
 }
@@ -64,7 +64,7 @@ func parseBlock(entry string) (b Block, err error) {
 	return b, nil
 }
 
-// check says what cannot be of a block.
+// check returns an error for a block that no node makes.
 func (b Block) check() error {
 	on, err := blocklist.Target(b.On)
 	switch {
@@ -80,7 +80,7 @@ func (b Block) check() error {
 	return errors.Join(plain("why", b.Why, maxWhy), plain("by", b.By, maxWho), plain("node", b.Node, maxWho))
 }
 
-// plain says whether a text of somebody fits into a line that is shown to people.
+// plain returns an error for a text that is too long for a line, or has characters that cannot be shown.
 func plain(what, text string, most int) error {
 	switch {
 	case len(text) > most:
@@ -91,7 +91,7 @@ func plain(what, text string, most int) error {
 	return nil
 }
 
-// newer says whether a block holds instead of another one about the same.
+// newer reports whether a block replaces another one of the same target.
 func (b Block) newer(than Block) bool {
 	return b.Version > than.Version || b.Version == than.Version && b.entry() > than.entry()
 }
@@ -107,29 +107,29 @@ func (b Block) String() string {
 	return s
 }
 
-// Block has the whole overlay leave a host alone with all below it, or a prefix of addresses; with off it may be asked again. It says whether
-// that is new. Nothing happens where it is so already.
-func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err error) {
+// Block tells the whole overlay to leave alone a host with everything below it, or an address prefix. off ends that. Block reports whether
+// anything has changed.
+func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool, err error) {
 	on, err := blocklist.Target(text)
 	if err != nil {
 		return b, false, badInput(fmt.Errorf("block: %w", err))
 	}
-	s := n.told
+	s := o.node.told
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, known := s.blocks[on]
-	b = Block{On: on, Off: off, Version: was.Version + 1, By: by, Node: n.id.Node, At: time.Now().UTC().Truncate(time.Second), Why: why}
+	b = Block{On: on, Off: off, Version: was.Version + 1, By: by, Node: o.node.id.Node, At: time.Now().UTC().Truncate(time.Second), Why: why}
 	if err := b.check(); err != nil {
 		return b, false, badInput(fmt.Errorf("block: %w", err))
 	}
 	if known && was.Off == off || !known && off {
-		n.acted(by, "it is so already: "+b.String(), runlog.KeyHost, on)
+		o.log(by, "it is so already: "+b.String(), runlog.KeyHost, on)
 		return was, false, nil
 	}
-	n.logBlocks([]Block{b})
+	o.logBlocks([]Block{b})
 	if !off {
-		// The request of its web master goes first: with its last host blocked a crawl ends, and its tables are closed.
-		err = n.frontier.Shelf(tableOwners).Delete([]byte(on))
+		// The request of the web master goes first: if this blocks the last host, the crawl ends and the frontier closes.
+		err = o.node.frontier.Shelf(tableOwners).Delete([]byte(on))
 	}
 	if err == nil {
 		err = s.blockLocked([]Block{b})
@@ -141,25 +141,26 @@ func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err
 	return b, true, nil
 }
 
-// logBlocks says what is about to hold, and who said so.
-func (n *Node) logBlocks(blocks []Block) {
+// logBlocks logs blocks before they are in force.
+func (o *Operator) logBlocks(blocks []Block) {
 	for _, b := range blocks {
-		n.acted(b.By, b.String(), runlog.KeyHost, b.On, runlog.KeyPeer, b.Node)
+		o.log(b.By, b.String(), runlog.KeyHost, b.On, runlog.KeyPeer, b.Node)
 	}
 }
 
-// Blocks are all that hold, by what they are about.
-func (n *Node) Blocks() []Block {
-	n.told.mu.Lock()
-	defer n.told.mu.Unlock()
-	return slices.DeleteFunc(sortedBlocks(n.told.blocks), func(b Block) bool { return b.Off })
+// Blocks returns all blocks in force, by target.
+func (o *Operator) Blocks() []Block {
+	s := o.node.told
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(sortedBlocks(s.blocks), func(b Block) bool { return b.Off })
 }
 
 func sortedBlocks(of map[string]Block) []Block {
 	return slices.SortedFunc(maps.Values(of), func(a, b Block) int { return strings.Compare(a.On, b.On) })
 }
 
-// blockLocked puts blocks in force, on disk first.
+// blockLocked writes blocks to disk and puts them in force.
 func (s *told) blockLocked(blocks []Block) error {
 	all := maps.Clone(s.blocks)
 	for _, b := range blocks {
@@ -181,7 +182,7 @@ func (s *told) blockLocked(blocks []Block) error {
 	return nil
 }
 
-// enforceLocked has the blocklist know the blocks.
+// enforceLocked tells the blocklist which blocks are in force.
 func (s *told) enforceLocked() {
 	var entries, on []string
 	for _, b := range s.blocks {

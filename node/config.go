@@ -27,8 +27,8 @@ import (
 	"proxima/node/webmaster"
 )
 
-// Config is everything about a node that its operator may choose. Each room has its own section; the words behind a
-// key in the default file are the comments of its field.
+// Config is everything about a node that its operator may choose. Each package has a section. The default file explains each key by the
+// comment of its field.
 type Config struct {
 	Node        Identity               `toml:"node"`
 	Crawl       crawl.Config           `toml:"crawl"`
@@ -71,13 +71,13 @@ type Identity struct {
 	MemoryMiB int `toml:"memory_mib"`
 }
 
-// Fetch is the section of downloads, with names below it.
+// Fetch is the section of downloads. It includes the section of DNS.
 type Fetch struct {
 	fetch.Config
 	DNS resolve.Config `toml:"dns"`
 }
 
-// Default gives every value.
+// Default returns the default configuration.
 func Default() Config {
 	return Config{
 		Node:        Identity{Data: "proxima-data", Run: "crawl", MemoryMiB: 512},
@@ -103,7 +103,7 @@ func Default() Config {
 	}
 }
 
-// Validate reports impossible values, at least the first of each section, each with its key: "section.key: what is wrong".
+// Validate reports invalid values, at least the first of each section: "section.key: what is wrong".
 func (c Config) Validate() []error {
 	var errs []error
 	for _, s := range []struct {
@@ -145,14 +145,14 @@ func (c Config) Validate() []error {
 	return errs
 }
 
-// each takes joined errors apart.
+// each returns the errors that were joined into one.
 func each(err error) []error {
 	switch e := err.(type) {
 	case nil:
 		return nil
 	case interface{ Unwrap() []error }:
 		if !strings.Contains(err.Error(), "\n") {
-			break // not joined: one error with two causes
+			break // it was not joined: it is one error with two causes
 		}
 		var all []error
 		for _, err := range e.Unwrap() {
@@ -163,14 +163,14 @@ func each(err error) []error {
 	return []error{err}
 }
 
-// defaultBatch makes batch after batch: with peers, hosts go where they are nearest.
+// defaultBatch makes one batch after the other, so that hosts go to their nearest nodes.
 func defaultBatch() placement.Config {
 	c := placement.Default()
 	c.Mode = placement.ModeCycle
 	return c
 }
 
-// Validate reports the first value that cannot be.
+// Validate reports the first invalid value.
 func (i Identity) Validate() error {
 	switch {
 	case i.Data == "":
@@ -183,8 +183,8 @@ func (i Identity) Validate() error {
 	return nil
 }
 
-// Hasten divides the times of the overlay, those of the defaults, by a number: member.faster of a file. They stay in proportion, but for what does
-// not depend on patience: members are probed once a second however fast the rest is.
+// Hasten divides the default times of the overlay by a number, which is member.faster in a file. They keep their proportions. Each has a
+// least value, because some times do not change: members are still probed once a second.
 func (c *Config) Hasten(by float64) {
 	shorter := func(least time.Duration, times ...*time.Duration) {
 		for _, t := range times {
@@ -202,7 +202,7 @@ func (c *Config) Hasten(by float64) {
 	shorter(l.Skew+time.Second, &l.Time)
 	shorter(500*time.Millisecond, &o.SilentAfter)
 	shorter(time.Second, &l.Founding)
-	shorter(20*time.Second, &c.Remote.Wait)                             // servers and downloads get no faster
-	shorter(50*time.Millisecond, &c.Peer.OutboxWait, &c.Peer.CopyAfter) // replicas take a page for done when its links are answered
+	shorter(20*time.Second, &c.Remote.Wait)                             // web servers are not faster
+	shorter(50*time.Millisecond, &c.Peer.OutboxWait, &c.Peer.CopyAfter) // a replica counts a page as done once its links are acknowledged
 	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
 }

@@ -22,27 +22,27 @@ func TestControl(t *testing.T) {
 		var paused, resumed time.Time
 		w.watch = func(n *node.Node) {
 			time.Sleep(10 * time.Second)
-			if err := n.Pause("tester"); err != nil {
+			if err := n.Operator().Pause("tester"); err != nil {
 				w.t.Error(err)
 			}
 			paused = time.Now()
 			if why := n.Status().Frontier.Paused; why == "" {
 				w.t.Error("the status does not say that it is paused")
 			}
-			refused, err := n.AddSeeds(w.t.Context(), seeds(w.t, "http://b.test/\nhttp://c.test/"), "tester")
+			refused, err := n.Operator().AddSeeds(w.t.Context(), seeds(w.t, "http://b.test/\nhttp://c.test/"), "tester")
 			if err != nil || len(refused) > 0 {
 				w.t.Errorf("seeds: %v, %v", refused, err)
 			}
 			time.Sleep(5 * time.Minute)
 			resumed = time.Now()
-			if err := n.Resume("tester"); err != nil {
+			if err := n.Operator().Resume("tester"); err != nil {
 				w.t.Error(err)
 			}
 			time.Sleep(20 * time.Second)
-			if dropped, err := n.Drop(w.t.Context(), "c.test", "tester"); err != nil || dropped < 30 {
+			if dropped, err := n.Operator().Drop(w.t.Context(), "c.test", "tester"); err != nil || dropped < 30 {
 				w.t.Errorf("%d URLs dropped: %v", dropped, err)
 			}
-			if dropped, err := n.Drop(w.t.Context(), "nobody.test", "tester"); !errors.Is(err, node.ErrNotHere) || dropped != 0 {
+			if dropped, err := n.Operator().Drop(w.t.Context(), "nobody.test", "tester"); !errors.Is(err, node.ErrNotHere) || dropped != 0 {
 				w.t.Errorf("%d URLs of an unknown host dropped: %v", dropped, err)
 			}
 		}

@@ -61,7 +61,7 @@ func TestWebMaster(t *testing.T) {
 			if code, body := leave(n, "a.test", "file"); code != 200 {
 				w.t.Errorf("with the file: %d\n%s", code, body)
 			}
-			if b := n.Blocks(); len(b) != 1 || b[0].On != "a.test" || b[0].By != "web master" {
+			if b := n.Operator().Blocks(); len(b) != 1 || b[0].On != "a.test" || b[0].By != "web master" {
 				w.t.Errorf("blocks %v", b)
 			}
 			if all, err := n.Requests(); err != nil || len(all) != 0 {
@@ -69,8 +69,8 @@ func TestWebMaster(t *testing.T) {
 			}
 		}
 		w.run("http://a.test/", "http://b.test/", "http://c.test/")
-		if _, changed, err := ended.Block("d.test", "ann", "", false); changed || err == nil || len(ended.Blocks()) != 1 {
-			w.t.Errorf("a block of a node that has ended: %t, %v, %v", changed, err, ended.Blocks())
+		if _, changed, err := ended.Operator().Block("d.test", "ann", "", false); changed || err == nil || len(ended.Operator().Blocks()) != 1 {
+			w.t.Errorf("a block of a node that has ended: %t, %v, %v", changed, err, ended.Operator().Blocks())
 		}
 		if n := len(pages(a.Visits())); n > 100 {
 			w.t.Errorf("%d pages of a site that is left alone", n)

@@ -11,13 +11,13 @@ import (
 	"proxima/node/site"
 )
 
-// Sites that are read from a directory belong to a node that has it. All nodes have the same settings of the site; who finds the directory
-// tells the others, and who owns a host of such a site without having its files hands it over.
+// A site can be read from a directory. All nodes have the same settings of the site, but only some may have the directory. These tell the
+// others. A node that owns a host of the site without the directory hands the host over to one that has it.
 
-// filesEntry is how an entry begins that says who has a directory: the node, and the directory as the settings have it.
+// filesEntry begins an entry about a directory. The node that has it follows, and its name in the settings.
 const filesEntry = "files "
 
-// mostFiles is how many such entries there may be.
+// mostFiles bounds the number of these entries.
 const mostFiles = 10_000
 
 func filesOf(node, dir string) string { return filesEntry + node + " " + dir }
@@ -30,7 +30,7 @@ func checkFiles(entry string) error {
 	return errors.Join(plain("node", node, maxWho), plain("files", dir, maxWhy))
 }
 
-// filesLocked remembers entries, on disk first.
+// filesLocked writes entries to disk and remembers them.
 func (s *told) filesLocked(entries []string) error {
 	all := append(slices.Clone(s.files), entries...)
 	slices.Sort(all)
@@ -51,7 +51,7 @@ func (s *told) filesLocked(entries []string) error {
 	return nil
 }
 
-// has tells the overlay of the directories that this node has.
+// has tells the overlay which directories this node has.
 func (s *told) has(node string, dirs []string) error {
 	var entries []string
 	for _, dir := range dirs {
@@ -64,7 +64,7 @@ func (s *told) has(node string, dirs []string) error {
 	return s.filesLocked(entries)
 }
 
-// whoHas names one of some nodes that has a directory, "" for none.
+// whoHas returns the first of some nodes that has a directory, or "".
 func (s *told) whoHas(dir string, of []string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,14 +91,14 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 	return every(ctx, filesEvery, func() {
 		for _, host := range n.frontier.Active() {
 			if to := o.whoHasFiles(host); to != "" {
-				// A host that cannot leave now is asked again.
+				// A host that cannot leave now is tried again.
 				_ = o.owners.HandOff(ctx, host, to, true, "it has the files of the site")
 			}
 		}
 	})
 }
 
-// whoHasFiles is the node that has the files of a host's site, "" where this one has them, or none that is there.
+// whoHasFiles returns a live node that has the files of a host's site. It returns "" if this node has them, or no live node does.
 func (o *overlay) whoHasFiles(host string) string {
 	dir := o.node.sites.ForHost(host).Files
 	if dir == "" || o.node.files[dir] != nil {

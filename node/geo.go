@@ -11,7 +11,7 @@ import (
 	"proxima/ncoord"
 )
 
-// Geo says where things are.
+// Geo is the section of geographic locations.
 type Geo struct {
 	// Database is a GeoIP2 or GeoLite2 City file. The assigner "geographic" needs it, "nearest" uses it. Empty: no address
 	// has a place.
@@ -23,7 +23,7 @@ type Geo struct {
 	Longitude float64 `toml:"longitude"`
 }
 
-// Validate reports every value that cannot be.
+// Validate reports all invalid values.
 func (g Geo) Validate() error {
 	var errs []error
 	if !(math.Abs(g.Latitude) <= 90) {
@@ -35,7 +35,7 @@ func (g Geo) Validate() error {
 	return errors.Join(errs...)
 }
 
-// atlas answers where addresses are. The zero value knows nothing. Safe for concurrent use.
+// atlas knows the locations of addresses. The zero value knows none. It is safe for concurrent use.
 type atlas struct{ db *geoip2.Reader }
 
 func openAtlas(path string) (*atlas, error) {
@@ -59,7 +59,7 @@ func (a *atlas) close() error {
 	return nil
 }
 
-// locate says where an address is; nil if that is not known.
+// locate returns the location of an address, or nil if it is unknown.
 func (a *atlas) locate(addr netip.Addr) *ncoord.Location {
 	if a.db == nil {
 		return nil
@@ -71,7 +71,7 @@ func (a *atlas) locate(addr netip.Addr) *ncoord.Location {
 	return &ncoord.Location{Lat: *city.Location.Latitude, Lon: *city.Location.Longitude}
 }
 
-// own is where this node is, by its configuration or by the address that peers dial.
+// own returns the location of this node, from its configuration or from the address that peers dial.
 func (a *atlas) own(g Geo, peer string) *ncoord.Location {
 	if g.Latitude != 0 || g.Longitude != 0 {
 		return &ncoord.Location{Lat: g.Latitude, Lon: g.Longitude}

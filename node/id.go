@@ -13,21 +13,20 @@ import (
 	"proxima/frontier"
 )
 
-// ID is who a node is and which of its lives this is. It is kept in node.json of the data directory.
+// ID is the identity of a node. It is kept in node.json of the data directory.
 type ID struct {
 	// V is the version of the file.
 	V int `json:"v"`
-	// Node is 128 random bits in hex: the name under which the node gossips, whatever its address.
+	// Node is 128 random bits in hex. It is the name of the node, whatever its address.
 	Node string `json:"node"`
-	// Boot tells its lives apart: 1 is the first.
+	// Boot counts the starts of the node, from 1.
 	Boot uint64 `json:"boot"`
 }
 
 const idVersion = 1
 
-// nextLife reads the identity, makes one if there is none, and counts the life that begins. The file is replaced in one
-// step, so that a crash leaves the old life or the new one. It is on disk before anything is said in the new life: peers
-// and readers of logs that met the same number again after a power failure would take what is new for what they know.
+// nextLife reads the identity, or makes one, and counts this start. The file is on disk before the node sends or logs anything. Otherwise a
+// power failure could give two starts one number, and peers and readers of logs would take news of the second for old.
 func nextLife(dir string) (ID, error) {
 	path := filepath.Join(dir, "node.json")
 	id := ID{V: idVersion}
@@ -57,8 +56,8 @@ func nextLife(dir string) (ID, error) {
 	return id, nil
 }
 
-// replaceFile writes a file that only its owner can read, in one step: a crash leaves the old one or the new one. It is
-// on disk when it returns.
+// replaceFile writes a file that only its owner can read. When it returns, the file is on disk. A crash leaves the old file or the new
+// one.
 func replaceFile(path string, text []byte) error {
 	next := path + ".new"
 	for _, step := range []func() error{
@@ -74,7 +73,7 @@ func replaceFile(path string, text []byte) error {
 	return nil
 }
 
-// syncFile takes what is written of a file or directory to the disk.
+// syncFile writes a file or directory to disk.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -83,7 +82,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Version is that of the program: of the module, or the commit that the program was built from, with a plus sign where files differed from it.
+// Version returns the version of the program: that of the module, or the commit that it was built from. A plus sign means that files differed
+// from the commit.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -15,12 +15,12 @@ import (
 // setting is a key of the configuration.
 type setting struct {
 	key string
-	// live: a running node can take another value.
+	// live means that the value may change while the node runs.
 	live  bool
 	field []int
 }
 
-// settings are all keys with a value, by their fields.
+// settings returns all keys that have a value.
 func settings(of reflect.Type, section string, at []int) (all []setting) {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -36,25 +36,26 @@ func settings(of reflect.Type, section string, at []int) (all []setting) {
 	return all
 }
 
-// differs says whether a key has another value in another configuration, and gives both.
+// differs reports whether two configurations have different values of a key, and returns both.
 func (s setting) differs(a, b *Config) (from, to any, is bool) {
 	x, y := reflect.ValueOf(a).Elem().FieldByIndex(s.field), reflect.ValueOf(b).Elem().FieldByIndex(s.field)
-	none := x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 // however that is written
+	none := x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 // nil and an empty list are the same
 	return x.Interface(), y.Interface(), !none && !reflect.DeepEqual(x.Interface(), y.Interface())
 }
 
-// take gives a configuration the value that another has.
+// take copies the value of a key from another configuration.
 func (s setting) take(c, from *Config) {
 	reflect.ValueOf(c).Elem().FieldByIndex(s.field).Set(reflect.ValueOf(from).Elem().FieldByIndex(s.field))
 }
 
-// notLive says of a key that it has to wait.
+// notLive returns the message that a key has to wait.
 func notLive(key string) string {
 	return key + " cannot change while the node runs: it counts from the next start on"
 }
 
-// Set gives a live key another value, written as in a file; quotes may be left out. It holds until the node ends or reads its file again.
-func (n *Node) Set(ctx context.Context, key, value, by string) error {
+// Set changes the value of a live key until the node ends or reads its file again. The value is written as in a file, where quotes may be
+// left out.
+func (o *Operator) Set(ctx context.Context, key, value, by string) error {
 	all := settings(reflect.TypeFor[Config](), "", nil)
 	i := slices.IndexFunc(all, func(s setting) bool { return s.key == key })
 	switch {
@@ -80,27 +81,27 @@ func (n *Node) Set(ctx context.Context, key, value, by string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	n.adjusting.Lock()
-	defer n.adjusting.Unlock()
-	next := *n.live.Load()
+	o.adjusting.Lock()
+	defer o.adjusting.Unlock()
+	next := *o.live.Load()
 	all[i].take(&next, &given)
-	return n.adjustLocked(ctx, next, []setting{all[i]}, by)
+	return o.adjustLocked(ctx, next, []setting{all[i]}, by)
 }
 
-// Reload reads the configuration that the node was started with again and takes what is live of it. It returns what has changed, and what
-// cannot change now.
-func (n *Node) Reload(ctx context.Context, by string) (changed, refused []string, err error) {
-	if n.again == nil {
+// Reload reads the node's configuration again and takes over the live keys. It returns the keys that have changed, and messages about those
+// that cannot change now.
+func (o *Operator) Reload(ctx context.Context, by string) (changed, refused []string, err error) {
+	if o.reread == nil {
 		return nil, nil, fmt.Errorf("reload: %w: the node was not started from a file", ErrNotNow)
 	}
-	n.acted(by, "reload")
-	file, err := n.again()
+	o.log(by, "reload")
+	file, err := o.reread()
 	if err != nil {
 		return nil, nil, badInput(fmt.Errorf("reload: %w", err))
 	}
-	n.adjusting.Lock()
-	defer n.adjusting.Unlock()
-	next, now := *n.live.Load(), n.live.Load()
+	o.adjusting.Lock()
+	defer o.adjusting.Unlock()
+	next, now := *o.live.Load(), o.live.Load()
 	var take []setting
 	for _, s := range settings(reflect.TypeFor[Config](), "", nil) {
 		switch _, _, differs := s.differs(now, &file); {
@@ -109,27 +110,27 @@ func (n *Node) Reload(ctx context.Context, by string) (changed, refused []string
 			s.take(&next, &file)
 			take, changed = append(take, s), append(changed, s.key)
 		default:
-			n.warn(fmt.Errorf("reload: %s", notLive(s.key)))
+			o.node.warn(fmt.Errorf("reload: %s", notLive(s.key)))
 			refused = append(refused, notLive(s.key))
 		}
 	}
-	return changed, refused, n.adjustLocked(ctx, next, take, by)
+	return changed, refused, o.adjustLocked(ctx, next, take, by)
 }
 
-// adjustLocked puts a configuration in force, which differs in some live keys from the one that is.
-func (n *Node) adjustLocked(ctx context.Context, next Config, keys []setting, by string) error {
+// adjustLocked puts a configuration in force that differs in some live keys.
+func (o *Operator) adjustLocked(ctx context.Context, next Config, keys []setting, by string) error {
 	if errs := next.Validate(); errs != nil {
 		return badInput(errors.Join(errs...))
 	}
 	for _, s := range keys {
-		from, to, _ := s.differs(n.live.Load(), &next)
-		n.acted(by, fmt.Sprintf("set %s from %v to %v", s.key, from, to))
+		from, to, _ := s.differs(o.live.Load(), &next)
+		o.log(by, fmt.Sprintf("set %s from %v to %v", s.key, from, to))
 	}
-	n.live.Store(&next)
-	n.frontier.Adjust(next.Frontier, next.Politeness)
-	n.loop.Adjust(next.Crawl)
-	if err := n.blocklist.Follow(ctx, next.Blocklist.Sources); err != nil {
-		n.warn(err) // it goes on with what it read before
+	o.live.Store(&next)
+	o.node.frontier.Adjust(next.Frontier, next.Politeness)
+	o.node.loop.Adjust(next.Crawl)
+	if err := o.node.blocklist.Follow(ctx, next.Blocklist.Sources); err != nil {
+		o.node.warn(err) // the blocklist keeps what it read before
 	}
 	return nil
 }

@@ -32,11 +32,11 @@ func TestSet(t *testing.T) {
 				{"crawl.fetcher", "1", "no key"}, {"", "1", "no key"}, {"site", "[]", "cannot change"}, {"crawl", "{}", "no key"},
 				{"peer.listen", "127.0.0.1:1", "from the next start on"}, {"crawl.max_pages", "9", "from the next start on"},
 			} {
-				if err := n.Set(ctx, c.key, c.value, "ann"); err == nil || !strings.Contains(err.Error(), c.why) {
+				if err := n.Operator().Set(ctx, c.key, c.value, "ann"); err == nil || !strings.Contains(err.Error(), c.why) {
 					w.t.Errorf("%s set to %q: %v", c.key, c.value, err)
 				}
 			}
-			if err := n.Set(ctx, "politeness.min_gap", "1m", "ann"); err != nil {
+			if err := n.Operator().Set(ctx, "politeness.min_gap", "1m", "ann"); err != nil {
 				w.t.Error(err)
 			}
 			time.Sleep(5 * time.Second)
@@ -44,7 +44,7 @@ func TestSet(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			slow[1] = len(a.Visits())
 			for _, set := range [][2]string{{"politeness.min_gap", `"2s"`}, {"crawl.fetchers", "1"}, {"blocklist.sources", `["` + listed + `"]`}} {
-				if err := n.Set(ctx, set[0], set[1], "ann"); err != nil {
+				if err := n.Operator().Set(ctx, set[0], set[1], "ann"); err != nil {
 					w.t.Errorf("%s: %v", set, err)
 				}
 			}
@@ -80,17 +80,17 @@ func TestReload(t *testing.T) {
 		w.deps.Config = func() (node.Config, error) { return file, wrong }
 		w.opened = func(n *node.Node) {
 			file = w.cfg
-			if changed, refused, err := n.Reload(w.t.Context(), "ann"); len(changed)+len(refused) > 0 || err != nil {
+			if changed, refused, err := n.Operator().Reload(w.t.Context(), "ann"); len(changed)+len(refused) > 0 || err != nil {
 				w.t.Errorf("nothing is new: %q, %q, %v", changed, refused, err)
 			}
 			file.Politeness.MinGap, file.Politeness.RetryPage, file.Fetch.UserAgent = time.Minute, []time.Duration{time.Second}, "other/1"
-			changed, refused, err := n.Reload(w.t.Context(), "ann")
+			changed, refused, err := n.Operator().Reload(w.t.Context(), "ann")
 			if !slices.Equal(changed, []string{"politeness.min_gap", "politeness.retry_page"}) || len(refused) != 1 ||
 				!strings.HasPrefix(refused[0], "fetch.user_agent cannot change") || err != nil {
 				w.t.Errorf("%q, %q, %v", changed, refused, err)
 			}
 			file.Politeness.MinGap, wrong = time.Hour, errors.New("line 3")
-			if changed, _, err := n.Reload(w.t.Context(), "ann"); len(changed) > 0 || err == nil {
+			if changed, _, err := n.Operator().Reload(w.t.Context(), "ann"); len(changed) > 0 || err == nil {
 				w.t.Errorf("a file that is wrong: %q, %v", changed, err)
 			}
 		}

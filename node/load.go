@@ -16,15 +16,13 @@ import (
 	"proxima/node/strict"
 )
 
-// DefaultFile is the complete default configuration, every key with its unit, meaning and trade-off. It is written
-// from the fields of Config and their comments by go generate.
+// DefaultFile is the default configuration, with every key explained. go generate writes it from the fields of Config and their comments.
 //
 //go:generate go run ../scripts/generate/config -o default.toml
 //go:embed default.toml
 var DefaultFile string
 
-// Load reads a configuration file over the defaults. Every error of the file names file, line and key; all that can be
-// found in one reading are returned together.
+// Load reads a configuration file over the defaults. Each error has file, line and key. Load returns all errors that it finds.
 func Load(path string) (Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -33,7 +31,7 @@ func Load(path string) (Config, error) {
 	return Parse(path, string(text))
 }
 
-// Parse is Load of a text; path is only for errors.
+// Parse is Load for a text. It uses path only in errors.
 func Parse(path, text string) (Config, error) {
 	c := Default()
 	f, err := strict.Parse(path, text)
@@ -62,10 +60,10 @@ func Parse(path, text string) (Config, error) {
 	return c, nil
 }
 
-// leadingKey is the key that an error of a section begins with, indexes included.
+// leadingKey matches the key at the beginning of an error, with its indexes.
 var leadingKey = regexp.MustCompile(`^[a-z0-9_]+(\[\d+\])?(\.[a-z0-9_]+(\[\d+\])?)*`)
 
-// hint adds what may have been meant, where the name exists in other sections.
+// hint suggests keys that an unknown key may stand for: those of the same name in other sections, or a similar one.
 func hint(name string) string {
 	last := strings.ToLower(name[strings.LastIndex(name, ".")+1:])
 	var known []string
@@ -87,7 +85,7 @@ func hint(name string) string {
 	return fmt.Sprintf(" (there is %s)", strings.Join(known, ", "))
 }
 
-// nearKey is the key of the same section that is most like one that nobody knows, or the section that is most like it; "" where none is.
+// nearKey returns the key or section that is most similar to an unknown key, or "".
 func nearKey(name string) string {
 	section, last := "", name
 	if k := strings.LastIndex(name, "."); k >= 0 {
@@ -107,7 +105,7 @@ func nearKey(name string) string {
 	return ""
 }
 
-// Text is the configuration as a file of its own, without comments.
+// Text returns the configuration as a file without comments.
 func (c Config) Text() string {
 	var b strings.Builder
 	e := toml.NewEncoder(&b)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,14 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics is where a node can be watched by Prometheus.
+// Metrics is the section of metrics for Prometheus.
 type Metrics struct {
 	// Listen is the host:port that serves /metrics to everyone who asks. Empty: only the socket in the data directory serves
 	// it. No metric names a host or a page.
 	Listen string `toml:"listen"`
 }
 
-// Validate reports the first value that cannot be.
+// Validate reports the first invalid value.
 func (m Metrics) Validate() error {
 	if m.Listen == "" {
 		return nil
@@ -32,7 +31,7 @@ func (m Metrics) Validate() error {
 	return nil
 }
 
-// metric is a family of metrics, read off the status when somebody asks: crawling pays nothing for them.
+// metric is a family of metrics. It is read from the status when it is asked for, so that it costs the crawl nothing.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -47,12 +46,12 @@ func gaugeOf(name, help string, read func(*Status, func(float64, ...string)), la
 	return metric{prometheus.NewDesc("proxima_"+name, help, labels, nil), prometheus.GaugeValue, read}
 }
 
-// one reads a family of one metric.
+// one reads a family with one metric.
 func one[N int | int64 | uint64 | float64](value func(*Status) N) func(*Status, func(float64, ...string)) {
 	return func(s *Status, put func(float64, ...string)) { put(float64(value(s))) }
 }
 
-// each reads a family with one label.
+// byLabel reads a family with one label.
 func byLabel[N int | int64 | uint64](values func(*Status) map[string]N) func(*Status, func(float64, ...string)) {
 	return func(s *Status, put func(float64, ...string)) {
 		for label, v := range values(s) {
@@ -61,7 +60,7 @@ func byLabel[N int | int64 | uint64](values func(*Status) map[string]N) func(*St
 	}
 }
 
-// inOverlay reads a family that a node alone does not have.
+// inOverlay reads a family that only a node with an overlay has.
 func inOverlay(read func(*OverlayStatus, func(float64, ...string))) func(*Status, func(float64, ...string)) {
 	return func(s *Status, put func(float64, ...string)) {
 		if s.Overlay != nil {
@@ -70,7 +69,7 @@ func inOverlay(read func(*OverlayStatus, func(float64, ...string))) func(*Status
 	}
 }
 
-// answers are the pages by the class of their status ("2xx"), so that a server cannot make new metrics at will.
+// answers counts pages by the class of their status ("2xx"). So servers cannot make new metrics by new statuses.
 func answers(s *Status) map[string]int64 {
 	classes := map[string]int64{}
 	for row, n := range s.Crawl.Rows {
@@ -89,7 +88,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// metrics are all families.
+// metrics returns all families.
 func metrics() []metric {
 	return []metric{
 		gaugeOf("build_info", "Version of the program.", func(_ *Status, put func(float64, ...string)) { put(1, Version()) }, "version"),
@@ -171,7 +170,7 @@ func metrics() []metric {
 	}
 }
 
-// collector makes metrics of what status returns.
+// collector makes metrics from a status.
 type collector struct {
 	status   func() Status
 	families []metric
@@ -192,7 +191,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// newMetrics makes a node's own registry.
+// newMetrics makes the registry of a node.
 func newMetrics(status func() Status) (*prometheus.Registry, error) {
 	r := prometheus.NewRegistry()
 	return r, errors.Join(
@@ -201,22 +200,7 @@ func newMetrics(status func() Status) (*prometheus.Registry, error) {
 		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 
-// metricsHandler serves a registry; one call at a time is enough for those who should ask.
+// metricsHandler serves a registry, to few callers at a time.
 func metricsHandler(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
-}
-
-// serveMetrics answers Prometheus until the context ends. A node that cannot listen there crawls all the same, and says so.
-func (n *Node) serveMetrics(ctx context.Context) error {
-	if n.cfg.Metrics.Listen == "" {
-		return nil
-	}
-	l, err := net.Listen("tcp", n.cfg.Metrics.Listen)
-	if err != nil {
-		n.warn(fmt.Errorf("serve metrics: %w", err))
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsHandler(n.metrics))
-	return n.serve(ctx, l, mux)
 }

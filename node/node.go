@@ -1,6 +1,6 @@
-// Package node composes the rooms of Proxima into one running node: it opens what is on disk, starts the parts, and
-// stops them in the order that loses nothing. It owns the configuration, the identity and the status of the node; what
-// the crawl does is decided in its rooms. Many nodes can run in one process.
+// Package node composes the packages of Proxima into one running node: it opens what is on disk, starts the parts, and stops them in
+// an order that loses nothing. It owns the configuration, the identity and the status of the node, and the API for operators. Many nodes can
+// run in one process.
 package node
 
 import (
@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -38,28 +37,28 @@ import (
 	"proxima/node/webmaster"
 )
 
-// Deps are what a node takes from the world: the one seam between it and the network.
+// Deps are what a node needs from outside. All its connections go through them.
 type Deps struct {
-	// Dial connects to web servers; nil is the machine's network. The guard against forbidden addresses sits above it.
+	// Dial connects to web servers; nil is the machine's network. Forbidden addresses are refused before it is called.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DialDNS connects to name servers; nil is the machine's network.
 	DialDNS func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport fetches blocklists; nil is the standard one.
 	Transport http.RoundTripper
-	// FreeBytes is the space left where the node writes, in bytes; nil asks the file systems.
+	// FreeBytes returns the free space where the node writes; nil asks the file systems.
 	FreeBytes func() (uint64, error)
 	// Listen accepts peers, DialPeer connects to them; nil is the machine's network.
 	Listen   func(network, address string) (net.Listener, error)
 	DialPeer func(ctx context.Context, network, address string) (net.Conn, error)
 	// Gossip carries the membership; nil is UDP and TCP of the machine.
 	Gossip memberlist.Transport
-	// Config reads the configuration again that the node was started with; nil where there is no file.
+	// Config reads the node's configuration again; nil if there is no file.
 	Config func() (Config, error)
-	// Echo gets events as well, for people; nil drops them.
+	// Echo also gets the events, to show them to people; nil drops them.
 	Echo slog.Handler
 }
 
-// Node is one node. New opens it, Run runs it once.
+// Node is one node. New opens it. Run runs it, once.
 type Node struct {
 	cfg       Config
 	id        ID
@@ -68,45 +67,41 @@ type Node struct {
 	resolver  *resolve.Resolver
 	blocklist *blocklist.List
 	runlog    *runlog.Writer
-	sink      *sink.Sink // nil where pages are discarded
+	sink      *sink.Sink // nil if pages are discarded
 	loop      *crawl.Loop
 	rules     *identity.Rules
 	policy    *crawl.Policy
 	told      *told
 	metrics   *prometheus.Registry
+	operator  *Operator
+	watcher   watcher
 	book      *console.Book
 	hub       *console.Hub
-	console   *console.Console // nil where none is served
-	door      *webmaster.Door  // nil where no page for web masters is served
+	console   *console.Console // nil if none is served
 	sites     *site.Table
-	files     map[string]*fetch.Files // by name
-	overlay   *overlay                // nil where the node crawls alone
-	seeds     []identity.URL
-	notes     []string
-	started   time.Time
-	free      func() (uint64, error)
+	// webMasters does what they ask for on door, their page, which is nil if none is served.
+	webMasters *webMasters
+	door       *webmaster.Door
+	files      map[string]*fetch.Files // by name
+	overlay    *overlay                // nil if the node crawls alone
+	seeds      []identity.URL
+	notes      []string
+	started    time.Time
+	free       func() (uint64, error)
 
-	blocked chan struct{} // the blocklist has changed
-	room    chan struct{} // the disk is no longer full
-	// draining has a token when the node is to be drained, and drained says that it is.
-	draining chan struct{}
-	drained  atomic.Bool
-	rotating sync.Mutex // held while the secret file is changed
-	// live is the configuration in force: cfg, but for what is marked as live.
-	live      atomic.Pointer[Config]
-	adjusting sync.Mutex // held while live changes
-	again     func() (Config, error)
+	blocked chan struct{} // has a token when the blocklist has changed
+	room    chan struct{} // has a token when the disk is no longer full
 
 	// mu guards what follows.
 	mu      sync.Mutex
 	refused map[string]int // seeds, by reason
 }
 
-// New opens a node: its data directory, its logs, its seeds. The configuration must be valid. Errors of a directory in
-// use or damaged are those of the frontier.
+// New opens a node: its data directory, its logs, its seeds. The configuration must be valid. The frontier has the errors for a directory that
+// is in use or damaged.
 func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
-	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1), draining: make(chan struct{}, 1), again: deps.Config}
-	n.live.Store(&cfg)
+	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	n.operator, n.watcher = newOperator(n, deps.Config), watcher{n}
 	var opened []func() error
 	defer func() {
 		if err != nil {
@@ -132,7 +127,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if n.told, err = newTold(n.rules, n.blocklist, cfg.Node.Data, doing, toldDeps{learnt: n.logBlocks, blocked: n.blocked}); err != nil {
+	if n.told, err = newTold(n.rules, n.blocklist, cfg.Node.Data, doing, toldDeps{learnt: n.operator.logBlocks, blocked: n.blocked}); err != nil {
 		return nil, fmt.Errorf("read %s: %w: %w", taskFile(cfg.Node.Data), frontier.ErrDamaged, err)
 	}
 	cfg.Page.Agent, _, _ = strings.Cut(cfg.Fetch.UserAgent, "/")
@@ -155,8 +150,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		cancel()
 		return n.frontier.Run(done)
 	})
-	n.holdIfPaused()
-	// The lock of the frontier is held: no other process counts lives here.
+	n.operator.holdIfPaused()
+	// This process has the lock of the frontier: no other one changes these files.
 	if err = doing.keep(cfg.Node.Data); err != nil {
 		return nil, err
 	}
@@ -166,7 +161,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.id, err = nextLife(cfg.Node.Data); err != nil {
 		return nil, err
 	}
-	n.book, n.hub = &console.Book{}, console.NewHub(n.ticks())
+	n.book, n.hub = &console.Book{}, console.NewHub(n.watcher.ticks())
 	if cfg.Console.Listen != "" {
 		if n.console, err = console.New(cfg.Console, n.API(console.Who)); err != nil {
 			return nil, err
@@ -180,14 +175,14 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	logs.Logs = n.LogDir()
 	if n.runlog, err = runlog.Open(logs,
 		runlog.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
-		runlog.Deps{Now: time.Now, Watch: n.watched, Echo: echo, OnError: n.warn},
+		runlog.Deps{Now: time.Now, Watch: n.logged, Echo: echo, OnError: n.warn},
 	); err != nil {
 		return nil, err
 	}
 	opened = append(opened, n.runlog.Close)
 	n.openFiles()
 	opened = append(opened, n.closeFiles)
-	// One's own server keeps as many connections as it gets requests at once: else most are made anew.
+	// The operator's own servers get this many requests at once. With fewer idle connections, most would be made anew.
 	cfg.Fetch.IdleConns = max(cfg.Fetch.IdleConns, cfg.Politeness.OwnParallel)
 	if n.client, err = fetch.New(cfg.Fetch.Config, fetch.Deps{Dial: deps.Dial}); err != nil {
 		return nil, err
@@ -197,8 +192,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
+	n.webMasters = &webMasters{n.frontier.Shelf(tableOwners), n.client, n.resolver, n.blocklist, n.runlog, n.operator, nil}
 	if cfg.WebMaster.Listen != "" {
-		if n.door, err = n.newDoor(); err != nil {
+		if n.door, err = n.webMasters.door(cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -211,10 +207,11 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, TrackDepth: cfg.Frontier.TrackDepth, Recrawl: cfg.Recrawl.On(), Home: n.id.Node,
 	}
 	if cfg.Peer.Secret != "" {
-		if n.overlay, err = newOverlay(n, overlayDeps{Listen: deps.Listen, DialPeer: deps.DialPeer, Gossip: deps.Gossip}); err != nil {
+		if n.overlay, err = newOverlay(n, deps); err != nil {
 			return nil, err
 		}
 		n.overlay.tellLoop(&loop)
+		n.webMasters.secrets = &n.overlay.secrets
 		cfg.Crawl.End = crawl.EndNever // the nodes decide together when the crawl ends
 	}
 	n.loop = crawl.New(cfg.Crawl, loop)
@@ -224,12 +221,12 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	return n, nil
 }
 
-// frontierDeps connects the frontier with the node, which is made later: the frontier asks for nothing before it runs.
+// frontierDeps connects the frontier with parts of the node that are made later. The frontier uses them only once it runs.
 func (n *Node) frontierDeps() frontier.Deps {
 	return frontier.Deps{Blocked: n.blockedHost, Site: n.siteOf(), Event: n.frontierEvent, FreeBytes: n.freeBytes}
 }
 
-// writable is an error where a directory exists and must not be written to: the store would call that damage.
+// writable returns an error if a directory exists and cannot be written to. The store would report it as damaged.
 func writable(dirs ...string) error {
 	for _, dir := range dirs {
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -239,13 +236,16 @@ func writable(dirs ...string) error {
 	return nil
 }
 
-// ID is who the node is.
+// ID returns the node's identity.
 func (n *Node) ID() ID { return n.id }
 
-// Notes say what a node goes on with that was started before, and what is new.
+// Notes tell the operator what a node continues from earlier starts, and what is new.
 func (n *Node) Notes() []string { return n.notes }
 
-// LogDir is where its logs are.
+// Operator returns what an operator may do with the node.
+func (n *Node) Operator() *Operator { return n.operator }
+
+// LogDir returns the directory of the logs.
 func (n *Node) LogDir() string {
 	if n.cfg.Output.Logs != "" {
 		return n.cfg.Output.Logs
@@ -253,22 +253,22 @@ func (n *Node) LogDir() string {
 	return filepath.Join(n.cfg.Node.Data, "logs")
 }
 
-// End is how a run ended.
+// End says how a run ended.
 type End struct {
 	crawl.Stats
 	Frontier frontier.Status
-	// Reason is why it ended: "idle", the key of a limit like "max_pages", "unreachable" where no seed was, "drained", "stopped", "failed".
+	// Reason is "idle", the key of a limit like "max_pages", "unreachable" if no seed was reached, "drained", "stopped", or "failed".
 	Reason string
-	// Unfinished is the number of URLs that are pending still.
+	// Unfinished is how many URLs are still pending.
 	Unfinished int64
-	// Sink says what was delivered and what waits; nil where pages are discarded.
+	// Sink says what was delivered and what waits. It is nil if pages are discarded.
 	Sink *sink.Status
 	// SeedsRefused counts seeds that were refused, by reason.
 	SeedsRefused map[string]int
 	Elapsed      time.Duration
 }
 
-// Run crawls until the context ends or the crawl ends by itself, and leaves everything closed and on disk.
+// Run crawls until the context ends or the crawl ends by itself. When it returns, everything is closed and on disk.
 func (n *Node) Run(ctx context.Context) (End, error) {
 	n.runlog.Events().Info(runlog.EventStart, runlog.KeyVersion, Version(), runlog.KeyConfig, n.cfg.Public())
 	if err := exposed(n.cfg.Node.Data, n.LogDir()); err != nil {
@@ -277,14 +277,14 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 	if err := n.blocklist.Load(ctx); err != nil {
 		n.warn(err)
 	}
-	// The frontier outlives the crawl: what fetchers hand in at the end is still written.
+	// The frontier runs longer than the crawl, to write what the last downloads give.
 	disk, closeDisk := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeDisk()
 	var below errgroup.Group
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	below.Go(func() error {
-		defer stop() // without a frontier there is no crawl
+		defer stop() // the crawl cannot go on without the frontier
 		return n.frontier.Run(disk)
 	})
 	if n.sink != nil {
@@ -293,7 +293,7 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 	defer context.AfterFunc(work, n.frontier.Stopping)()
 	err := n.crawl(work, stop)
 	n.flush(ctx)
-	n.sample()
+	n.watcher.sample()
 	end := n.end(ctx, err)
 	closeDisk()
 	err = errors.Join(err, below.Wait())
@@ -310,18 +310,18 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 	return end, errors.Join(err, n.closeFiles(), n.runlog.Close())
 }
 
-// crawl runs everything above the frontier until the loop ends.
+// crawl runs everything but the frontier and the sink, until the loop ends.
 func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return n.blocklist.Run(ctx) })
 	g.Go(func() error { return n.dropBlocked(ctx) })
-	g.Go(func() error { return n.sampleEvery(ctx, 10*time.Second) })
+	g.Go(func() error { return n.watcher.run(ctx) })
 	g.Go(func() error { return n.serveStatus(ctx) })
 	g.Go(func() error { return n.serveMetrics(ctx) })
 	g.Go(func() error { return n.hub.Run(ctx) })
 	g.Go(func() error { return n.serveConsole(ctx) })
 	g.Go(func() error { return n.serveDoor(ctx) })
-	ended := make(chan struct{}) // the loop has: the overlay leaves after it
+	ended := make(chan struct{}) // closed when the loop has ended: the overlay leaves after it
 	g.Go(func() error {
 		defer stop()
 		defer close(ended)
@@ -336,12 +336,12 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 			return o.run(ctx, ended)
 		})
 		g.Go(func() error { return o.awaitEnd(ctx, stop) })
-		g.Go(func() error { return n.awaitDrain(ctx, stop) })
+		g.Go(func() error { return n.operator.awaitDrain(ctx, stop) })
 	}
 	return g.Wait()
 }
 
-// seed offers the seeds, as soon as there is room for them.
+// seed offers the seeds as soon as there is room on the disk.
 func (n *Node) seed(ctx context.Context) error {
 	for {
 		refused, err := n.loop.Seed(ctx, n.seeds)
@@ -350,10 +350,8 @@ func (n *Node) seed(ctx context.Context) error {
 			n.mu.Lock()
 			n.refused = refused
 			n.mu.Unlock()
-			if o := n.overlay; o != nil {
-				o.mu.Lock()
-				o.seeded = true
-				o.mu.Unlock()
+			if n.overlay != nil {
+				n.overlay.seeded.Store(true)
 			}
 			return nil
 		case ctx.Err() != nil:
@@ -369,10 +367,10 @@ func (n *Node) seed(ctx context.Context) error {
 	}
 }
 
-// freeBytes is the least space left on the file systems that the node writes to.
+// freeBytes returns the free space of the file system that has the least, of those that the node writes to.
 func (n *Node) freeBytes() (uint64, error) {
 	switch {
-	case n.loop == nil: // New has failed; what it opened is being closed
+	case n.loop == nil: // New has failed, and closes what it has opened
 		return math.MaxUint64, nil
 	case n.free != nil:
 		return n.free()
@@ -395,7 +393,7 @@ func (n *Node) end(ctx context.Context, err error) End {
 		e.Reason = "failed"
 	case ctx.Err() != nil:
 		e.Reason = "stopped"
-	case n.drained.Load():
+	case n.operator.drained.Load():
 		e.Reason = "drained"
 	case n.loop.Limit() != "":
 		e.Reason = n.loop.Limit()
@@ -411,7 +409,7 @@ func (n *Node) warn(err error) {
 	n.runlog.Events().Warn(runlog.EventWarning, runlog.KeyReason, err.Error())
 }
 
-// blockedHost is asked by the frontier about hosts that come off the disk.
+// blockedHost returns why a host is not to be crawled, or "". The frontier calls it for hosts that it reads from disk.
 func (n *Node) blockedHost(host string) string {
 	if rule, blocked := n.blocklist.Host(host); blocked {
 		return "blocked: " + rule
@@ -419,13 +417,13 @@ func (n *Node) blockedHost(host string) string {
 	return ""
 }
 
-// blocklistChanged is called after a poll that brought something new, or failed.
+// blocklistChanged is called after the blocklist has changed, or could not be read.
 func (n *Node) blocklistChanged(r blocklist.Report) {
 	n.runlog.Events().Info(runlog.EventBlocklist, runlog.KeyCount, r.Entries(), runlog.KeyReason, r.Summary())
 	poke(n.blocked)
 }
 
-// dropBlocked drops the hosts that a new blocklist names.
+// dropBlocked drops hosts whenever the blocklist has changed.
 func (n *Node) dropBlocked(ctx context.Context) error {
 	for {
 		select {
@@ -439,7 +437,7 @@ func (n *Node) dropBlocked(ctx context.Context) error {
 	}
 }
 
-// frontierEvent logs what the frontier did by itself.
+// frontierEvent logs what the frontier has done by itself.
 func (n *Node) frontierEvent(e frontier.Event) {
 	log := n.runlog.Events()
 	switch e.Kind {

@@ -9,7 +9,7 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// OpenAPI describes the API as OpenAPI 3.1 does, from its table: docs/openapi.json has it.
+// OpenAPI returns the description of the API in the form of OpenAPI 3.1. docs/openapi.json has a copy.
 func OpenAPI() any {
 	schemas, paths := object{}, object{}
 	for _, r := range routes() {
@@ -31,7 +31,7 @@ func OpenAPI() any {
 	}
 }
 
-// operation describes one call, and adds the types that it names to the schemas.
+// operation returns the description of one call, and adds the types in it to the schemas.
 func (r route) operation(schemas object) object {
 	content := object{r.media: object{}}
 	if r.answer != nil {
@@ -57,7 +57,7 @@ func (r route) operation(schemas object) object {
 	return o
 }
 
-// schemaOf is the JSON schema of a type. Structs with a name are added to the schemas, and referred to.
+// schemaOf returns the JSON schema of a type. It adds named structs to the schemas and refers to them.
 func schemaOf(t reflect.Type, schemas object) object {
 	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		return object{"type": "string"}

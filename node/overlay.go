@@ -13,11 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
 
 	"proxima/assign"
-	"proxima/fetch/sign"
 	"proxima/frontier"
 	"proxima/node/crawl"
 	"proxima/node/lease"
@@ -26,14 +24,13 @@ import (
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/quota"
-	"proxima/node/relay"
 	"proxima/node/runlog"
 	"proxima/node/termination"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
 
-// Tables of the store that the rooms of the overlay use.
+// The tables of the store that parts of the overlay use.
 const (
 	tableRecords = 'r'
 	tableLeases  = 'k'
@@ -42,17 +39,17 @@ const (
 	tableQuota   = 'q'
 )
 
-// joinPatience is how long a node that is told whom to join waits for one of them before it begins alone.
+// joinPatience is how long a node waits for an answer from one of member.join before it begins alone.
 const joinPatience = 15 * time.Second
 
-// overlay is the node's part in the overlay: its rooms, and what connects them.
+// overlay is the node's part in the overlay. It connects the packages that the overlay consists of.
 type overlay struct {
 	node      *Node
 	cfg       Config
 	atlas     *atlas
 	members   *member.Members
 	server    *peer.Server
-	relay     *relay.Relay
+	relay     *reach
 	client    *peer.Client
 	outbox    *peer.Outbox
 	owners    *ownership.Ownership
@@ -65,48 +62,27 @@ type overlay struct {
 	limits    *crawl.Limits
 	shares    *quota.Shares
 	handler   handler
-	secret    atomic.Pointer[peer.Secret]
-	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
-
-	reminded time.Time // when a person was last told what the node waits for; of follow
-	ending   bool      // members have said that the crawl is over; of setView
+	secrets   secrets
+	self      *performance
+	log       *overlayLog
+	seeded    atomic.Bool // the seeds are on disk, here or at their owners
+	ending    bool        // members have said that the crawl is over; only setView uses it
 
 	// mu guards what follows.
 	mu     sync.Mutex
 	view   member.View
 	assign assign.View
-	own    *assign.Own
-	seeded bool
-	// grumbled is when a person heard of trouble with the gossip last.
-	grumbled time.Time
-	learnt   time.Time     // when own learnt last, or was made to doubt
-	mean     time.Duration // moving average of a download
 }
 
-// overlayDeps are what an overlay takes from the world.
-type overlayDeps struct {
-	// Listen accepts peers; nil listens on the machine's network.
-	Listen func(network, address string) (net.Listener, error)
-	// DialPeer connects to peers; nil is the machine's network.
-	DialPeer func(ctx context.Context, network, address string) (net.Conn, error)
-	// Gossip carries the membership; nil is UDP and TCP of the machine.
-	Gossip memberlist.Transport
-}
-
-// newOverlay makes the rooms. The frontier is open, the loop is not made yet.
-func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
-	o := &overlay{node: n, cfg: n.cfg, stopped: make(chan struct{}), clock: lease.NewClock(nil),
-		own: assign.NewOwn(assign.Factors{})}
+// newOverlay makes all but the placement, which needs the crawl loop.
+func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
+	o := &overlay{node: n, cfg: n.cfg, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), log: &overlayLog{runlog: n.runlog, warn: n.warn}}
 	secret, err := peer.Load(n.cfg.Peer.Secret)
 	if err != nil {
 		return nil, err
 	}
-	o.secret.Store(secret)
 	keys, err := secret.GossipKeys()
 	if err != nil {
-		return nil, err
-	}
-	if err := o.signWith(secret); err != nil {
 		return nil, err
 	}
 	if o.atlas, err = openAtlas(n.cfg.Geo.Database); err != nil {
@@ -133,7 +109,7 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.relay, err = o.newRelay(address); err != nil {
+	if o.relay, err = newReach(n, address, func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) }); err != nil {
 		return nil, err
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
@@ -143,23 +119,29 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	o.relay.members = o.members
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: &o.handler,
-		Told: n.told, Through: o.through,
+		Told: n.told, Through: o.relay.through,
 	}); err != nil {
 		return nil, err
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
-		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: o.relay.Listener(listener), Handler: &o.handler, Refused: o.refused,
+		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: o.relay.Listener(listener), Handler: &o.handler, Refused: o.log.refused,
 		Known: o.members.Knows, Told: n.told, Link: o.relay.Serve,
 	}); err != nil {
 		return nil, err
 	}
-	return o, o.newRooms()
+	o.secrets = secrets{path: n.cfg.Peer.Secret, web: n.client, members: o.members, server: o.server, client: o.client, runlog: n.runlog}
+	o.secrets.current.Store(secret)
+	if err := o.secrets.sign(secret); err != nil {
+		return nil, err
+	}
+	return o, o.newDeciders()
 }
 
-// newRooms makes the rooms that decide.
-func (o *overlay) newRooms() (err error) {
+// newDeciders makes the parts that decide about hosts, servers and the end of the crawl.
+func (o *overlay) newDeciders() (err error) {
 	n, f := o.node, o.node.frontier
 	if o.outbox, err = peer.NewOutbox(n.cfg.Peer, peer.OutboxDeps{
 		Shelf: f.Shelf(tableOutbox), Deliver: o.client.Deliver,
@@ -184,7 +166,7 @@ func (o *overlay) newRooms() (err error) {
 	o.owners = ownership.New(n.cfg.Ownership, ownership.Deps{
 		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: n.policy.Refuse, Event: o.ownerEvent, Warn: n.warn,
 	})
-	// After a gap in time the views end before the leases: what is granted from then on is by what is heard from then on.
+	// After a gap in time the views must end before the leases: grants after the gap must use only what is heard after it.
 	o.clock.OnGap(o.members.Stopped)
 	o.clock.OnGap(o.owners.Stopped)
 	o.grantor = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{
@@ -193,7 +175,7 @@ func (o *overlay) newRooms() (err error) {
 	o.holder = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
 		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: func() []lease.Remote { return o.remote.UnderWay() },
 		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
-		Moved:  func(addr netip.Addr, m *assign.Memory) { o.proxyMoved("", addr, m) }, Seed: rand.Uint64(),
+		Moved:  func(addr netip.Addr, m *assign.Memory) { o.log.proxy("", addr, m, o.peers()) }, Seed: rand.Uint64(),
 	})
 	o.remote = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
 		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: n.policy.BlockedAt,
@@ -219,7 +201,7 @@ func (o *overlay) newRooms() (err error) {
 		}})
 	quotas := f.Shelf(tableQuota)
 	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool {
-		idle, _ := f.Idle(n.live.Load().Crawl.Patience)
+		idle, _ := f.Idle(n.operator.live.Load().Crawl.Patience)
 		return idle
 	})
 	if o.shares, err = quota.New(limitsOf(n.cfg), quota.Deps{View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
@@ -229,20 +211,19 @@ func (o *overlay) newRooms() (err error) {
 		}}); err != nil {
 		return err
 	}
-	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, asked{n}}
+	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, api{n}}
 	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
 		n.warn(errors.New(w))
 	}
 	return nil
 }
 
-// lastWords is how long the changes of a node that stops may take to their second copies.
+// lastWords is how long a node that stops waits for its replicas.
 const lastWords = 3 * time.Second
 
-// run runs all rooms, beyond the end of the context until the loop has ended and what it did last has been told to the
-// second copies: the peers take this node's hosts as soon as it leaves.
+// run runs the overlay. When the context ends, it waits until the loop has ended and the replicas have its last changes: the peers take over
+// this node's hosts as soon as it leaves.
 func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
-	context.AfterFunc(ctx, func() { close(o.stopped) })
 	ctx, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	g, ctx := errgroup.WithContext(ctx)
@@ -264,7 +245,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		g.Go(func() error { return part(ctx) })
 	}
 	g.Go(func() error { return o.follow(ctx, first) })
-	g.Go(func() error { return o.watchSecret(ctx) })
+	g.Go(func() error { return o.secrets.watch(ctx, o.node.warn) })
 	g.Go(func() error { return o.tell(ctx) })
 	g.Go(func() error {
 		select {
@@ -281,12 +262,12 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 	})
 	err := g.Wait()
 	if errors.Is(err, frontier.ErrClosed) {
-		err = nil // why it is closed is the frontier's to say
+		err = nil // the frontier reports why it is closed
 	}
 	return errors.Join(err, o.atlas.close())
 }
 
-// follow tells the rooms who is there. first is closed when they have their first view.
+// follow tells all parts who is there. It closes first when they have their first view.
 func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 	began := false
 	patience := time.NewTimer(joinPatience)
@@ -311,22 +292,22 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 			return nil
 		case <-changed:
 		case <-patience.C:
-			late = true // nobody answers: it begins alone, and they come when they come
+			late = true // nobody answers: it begins alone, and goes on looking
 			if !began {
 				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, and is the secret theirs?"))
 			}
-		case <-refresh.C: // coordinates move all the time
-			o.remind(v, time.Now())
+		case <-refresh.C: // coordinates change all the time
+			o.log.remind(v, time.Now())
 		}
 	}
 }
 
-// setView hands a view to all rooms.
+// setView gives a view to all parts.
 func (o *overlay) setView(v member.View) error {
 	nodes := make([]assign.Node, 0, len(v.Peers))
 	for _, p := range v.Peers {
 		if p.Addr == "" {
-			continue // it publishes nothing that can be read
+			continue // what it publishes cannot be read
 		}
 		node := assign.Node{ID: p.ID, Location: p.Location, Self: p.ID == v.Self}
 		if p.Placed {
@@ -347,10 +328,10 @@ func (o *overlay) setView(v member.View) error {
 	if !fresh {
 		return nil
 	}
-	// Leases first, as no other room may hold them up: they are safe while all nodes see a change within lease.skew.
+	// Leases come first, so that nothing delays them: they are safe only if all nodes see a change within lease.skew.
 	o.grantor.SetView(v.View)
 	o.holder.SetView(v.View)
-	// When the crawl is over all leave, one after the other, and their hosts stay on their disks.
+	// When the crawl is over, the nodes leave one after the other. Their hosts stay on their disks.
 	o.ending = o.ending || slices.ContainsFunc(was, func(id string) bool { return slices.Contains(v.Over, id) })
 	if !o.ending {
 		o.owners.SetView(v.View)
@@ -365,16 +346,16 @@ func (o *overlay) setView(v member.View) error {
 	return remember(o.node.frontier.Shelf(tableMembers), o.members.Known())
 }
 
-// keyKnown is where the gossip addresses of the members are kept for the next life, one a line.
+// keyKnown is where the gossip addresses of the members are kept for the next start, one a line.
 const keyKnown = "known"
 
-// keyArmed is where it is kept that all expected nodes of a run were there.
+// keyArmed is where a node keeps that all expected nodes of a run were there.
 const keyArmed = "armed"
 
 func known(s *frontier.Shelf) []string {
 	b, err := s.Get([]byte(keyKnown))
 	if err != nil || len(b) == 0 {
-		return nil // then Config.Join must do
+		return nil // member.join is left
 	}
 	return strings.Split(string(b), "\n")
 }
@@ -383,7 +364,7 @@ func remember(s *frontier.Shelf, addrs []string) error {
 	return s.Put([]byte(keyKnown), []byte(strings.Join(addrs, "\n")))
 }
 
-// custodian is a peer that is there, and none of those: the next one after the first of them.
+// custodian returns a live peer that is not among those: the next one after the first of them.
 func (o *overlay) custodian(not ...string) (id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -397,20 +378,21 @@ func (o *overlay) custodian(not ...string) (id string) {
 	return ""
 }
 
-// there is who is there.
+// there returns the current view.
 func (o *overlay) there() view.View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.view.View
 }
 
+// peers returns the current view for assigners.
 func (o *overlay) peers() assign.View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.assign
 }
 
-// handler answers peers: each call goes to the room that has it.
+// handler answers peers. Each call goes to the part that has its method.
 type handler struct {
 	*ownership.Ownership
 	*lease.Grantor
@@ -418,24 +400,18 @@ type handler struct {
 	*placement.Remote
 	*termination.Rounds
 	*quota.Shares
-	asked
+	api
 }
 
-// Keygen writes a new cluster secret to a file that only its owner can read.
-func Keygen(path string) error { return peer.Keygen(path) }
-
-// Directory is the directory of the keys that sign an overlay's requests, by the secret in a file.
-func Directory(path string) ([]byte, error) {
-	secret, err := peer.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := secret.SiteKeys()
-	if err != nil {
-		return nil, err
-	}
-	return sign.Directory(keys)
+// runMembers runs the members, and the relay a little longer: the members say farewell through it.
+func (o *overlay) runMembers(ctx context.Context) error {
+	links, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var g errgroup.Group
+	g.Go(func() error { return o.relay.Run(links) })
+	g.Go(func() error {
+		defer end()
+		return o.members.Run(ctx)
+	})
+	return g.Wait()
 }
-
-// Rotate takes a secret file one step further on the way to a new secret, and says what is to be done next.
-func Rotate(path string) (next string, err error) { return peer.Rotate(path) }

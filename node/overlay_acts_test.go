@@ -92,7 +92,7 @@ func TestOverlayActsPause(t *testing.T) {
 		var paused time.Time
 		b.actAndDie(actor, func(n *node.Node) error {
 			paused = time.Now()
-			return n.Pause("ann")
+			return n.Operator().Pause("ann")
 		})
 		time.Sleep(5 * time.Minute)
 		for _, v := range b.Visits(nil) {
@@ -103,7 +103,7 @@ func TestOverlayActsPause(t *testing.T) {
 		if why := b.nodes[actor].node.Status().Frontier.Paused; !strings.Contains(why, "paused by its operator") {
 			b.t.Errorf("its status says %q", why)
 		}
-		b.actAndDie(actor, func(n *node.Node) error { return n.Resume("ann") })
+		b.actAndDie(actor, func(n *node.Node) error { return n.Operator().Resume("ann") })
 		b.awaitEnd(3 * time.Hour)
 		b.complete(40, true)
 		if b.acted(actor, "pause") != 1 || b.acted(actor, "resume") != 1 {
@@ -116,7 +116,7 @@ func TestOverlayActsPause(t *testing.T) {
 func TestOverlayActsSeeds(t *testing.T) {
 	acting(t, func(b *bed) {
 		b.actAndDie(1, func(n *node.Node) error {
-			refused, err := n.AddSeeds(b.t.Context(), seeds(b.t, "http://"+late+"/"), "ann")
+			refused, err := n.Operator().AddSeeds(b.t.Context(), seeds(b.t, "http://"+late+"/"), "ann")
 			if len(refused) > 0 {
 				err = fmt.Errorf("refused: %v", refused)
 			}
@@ -136,7 +136,7 @@ func TestOverlayActsDrop(t *testing.T) {
 	acting(t, func(b *bed) {
 		drop := func(site string) func(n *node.Node) error {
 			return func(n *node.Node) error {
-				dropped, err := n.Drop(b.t.Context(), site, "ann")
+				dropped, err := n.Operator().Drop(b.t.Context(), site, "ann")
 				if err == nil && dropped == 0 {
 					err = errors.New("nothing was dropped")
 				}
@@ -182,14 +182,14 @@ func TestOverlayActsRetry(t *testing.T) {
 				out.WriteHeader(http.StatusServiceUnavailable)
 			}
 		})
-		if _, err := b.nodes[0].node.AddSeeds(b.t.Context(), seeds(b.t, "http://"+late+"/"), "bob"); err != nil {
+		if _, err := b.nodes[0].node.Operator().AddSeeds(b.t.Context(), seeds(b.t, "http://"+late+"/"), "bob"); err != nil {
 			b.t.Fatal(err)
 		}
 		b.await("the first try", 10*time.Minute, func() bool { return len(b.pagesOf(late)) > 0 })
 		time.Sleep(5 * time.Second)
 		well.Store(true)
 		owner := b.ownerOf(late)
-		b.actAndDie(owner, func(n *node.Node) error { return n.Retry(b.t.Context(), late, "ann") })
+		b.actAndDie(owner, func(n *node.Node) error { return n.Operator().Retry(b.t.Context(), late, "ann") })
 		b.await("the second try", 5*time.Minute, func() bool { return len(b.pagesOf(late)) >= 2 })
 		b.awaitEnd(3 * time.Hour)
 		if n := b.acted(owner, "retry"); n != 1 {
@@ -204,7 +204,7 @@ func TestOverlayActsMove(t *testing.T) {
 		owner := b.ownerOf("s0.example")
 		to := (owner + 1) % 5
 		b.actAndDie(owner, func(n *node.Node) error {
-			moved, err := n.Move(b.t.Context(), "s0.example", b.nodes[to].node.ID().Node, "ann")
+			moved, err := n.Operator().Move(b.t.Context(), "s0.example", b.nodes[to].node.ID().Node, "ann")
 			if err == nil && len(moved) != 1 {
 				err = fmt.Errorf("moved: %q", moved)
 			}
@@ -228,15 +228,18 @@ func TestOverlayActsMove(t *testing.T) {
 func TestOverlayActsSet(t *testing.T) {
 	acting(t, func(b *bed) {
 		gap := func(i int) string { return b.nodes[i].node.Live().Politeness.MinGap.String() }
-		if err := b.nodes[1].node.Set(b.t.Context(), "politeness.min_gap", "7s", "ann"); err != nil {
+		if err := b.nodes[1].node.Operator().Set(b.t.Context(), "politeness.min_gap", "7s", "ann"); err != nil {
 			b.t.Fatal(err)
+		}
+		if changed, refused, err := b.nodes[0].node.Operator().Reload(b.t.Context(), "ann"); len(changed)+len(refused) > 0 || err != nil {
+			b.t.Errorf("a file that has not changed: %q, %q, %v", changed, refused, err)
 		}
 		b.kill(3)
 		if gap(1) != "7s" || gap(0) == "7s" {
 			b.t.Errorf("gaps %s and %s", gap(1), gap(0))
 		}
 		b.start(3)
-		b.actAndDie(1, func(n *node.Node) error { return n.Set(b.t.Context(), "politeness.min_gap", "9s", "ann") })
+		b.actAndDie(1, func(n *node.Node) error { return n.Operator().Set(b.t.Context(), "politeness.min_gap", "9s", "ann") })
 		if gap(1) != gap(0) {
 			b.t.Errorf("gaps %s and %s after a start", gap(1), gap(0))
 		}
@@ -253,7 +256,7 @@ func TestOverlayActsRotate(t *testing.T) {
 	acting(t, func(b *bed) {
 		for step := range 3 {
 			b.actAndDie(step, func(n *node.Node) error {
-				_, err := n.RotateSecret("ann")
+				_, err := n.Operator().RotateSecret("ann")
 				return err
 			})
 			b.await("the secret everywhere", time.Minute, func() bool {

@@ -202,6 +202,7 @@ func (b *bed) start(i int) {
 		Listen:    n.here.Listen,
 		DialPeer:  n.here.DialContext,
 		Gossip:    gossip,
+		Config:    func() (node.Config, error) { return c, nil },
 	}
 	var urls []string
 	switch {

@@ -33,7 +33,7 @@ func TestOverlayBlocks(t *testing.T) {
 		})
 		block := func(i int, on, why string, off bool) {
 			b.t.Helper()
-			if _, changed, err := b.nodes[i].node.Block(on, "ann", why, off); err != nil || !changed {
+			if _, changed, err := b.nodes[i].node.Operator().Block(on, "ann", why, off); err != nil || !changed {
 				b.t.Fatalf("block %s: %v, %v", on, changed, err)
 			}
 		}
@@ -42,10 +42,10 @@ func TestOverlayBlocks(t *testing.T) {
 			b.await(what, time.Minute, func() bool {
 				for _, i := range nodes {
 					var on []string
-					for _, block := range b.nodes[i].node.Blocks() {
+					for _, block := range b.nodes[i].node.Operator().Blocks() {
 						on = append(on, block.On)
 					}
-					if !slices.Equal(on, want) || !slices.Equal(b.nodes[i].node.Blocks(), b.nodes[nodes[0]].node.Blocks()) {
+					if !slices.Equal(on, want) || !slices.Equal(b.nodes[i].node.Operator().Blocks(), b.nodes[nodes[0]].node.Operator().Blocks()) {
 						return false
 					}
 				}
@@ -54,7 +54,7 @@ func TestOverlayBlocks(t *testing.T) {
 		}
 		b.kill(2)
 		block(0, "BAD.example.", "asked us to", false)
-		if _, changed, err := b.nodes[0].node.Block("bad.example", "bob", "again", false); changed || err != nil {
+		if _, changed, err := b.nodes[0].node.Operator().Block("bad.example", "bob", "again", false); changed || err != nil {
 			b.t.Errorf("blocked twice: %v", err)
 		}
 		agree("the first block", []string{"bad.example"}, 0, 1, 3)
@@ -108,15 +108,15 @@ func TestBlockRefuses(t *testing.T) {
 				{"192.0.2.0/33", "", ""}, {"1.2.3", "", ""}, {"<b>.test", "", ""}, {"a.test # x", "", ""}, {"a.test\n", "", ""},
 				{"a.test", "", "\x1b[31mred"}, {"a.test", "\n", ""}, {"a.test", "", string(make([]byte, 501))}, {"a.test", "", "\xff"},
 			} {
-				if _, changed, err := n.Block(c.on, c.by, c.why, false); err == nil || changed {
+				if _, changed, err := n.Operator().Block(c.on, c.by, c.why, false); err == nil || changed {
 					w.t.Errorf("blocked: %q", c)
 				}
 			}
-			if _, changed, err := n.Block("a.test", "", "", true); changed || err != nil {
+			if _, changed, err := n.Operator().Block("a.test", "", "", true); changed || err != nil {
 				w.t.Errorf("unblocked though it was not blocked: %v", err)
 			}
-			if len(n.Blocks()) > 0 {
-				w.t.Errorf("blocks %v", n.Blocks())
+			if len(n.Operator().Blocks()) > 0 {
+				w.t.Errorf("blocks %v", n.Operator().Blocks())
 			}
 		}
 		w.run("http://a.test/")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	"proxima/assign"
 	"proxima/frontier"
@@ -52,45 +51,24 @@ func (v visits) Begin(task *frontier.Task) (crawl.Visit, bool) {
 // Ended implements crawl.Overlay. Nodes and servers are placed by what is learnt here.
 func (v visits) Ended(task *frontier.Task, d crawl.Download) {
 	o, t := v.overlay, timingOf(d)
-	self := o.node.id.Node
 	if d.HTML {
 		o.placement.Downloaded()
-		o.mu.Lock()
-		o.mean += (t.Total - o.mean) / 16
-		o.mu.Unlock()
+		o.self.downloaded(t.Total)
 	}
 	if task.IsRemoteFetch() {
 		o.remote.Finished(task.Tag, placement.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
 			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML,
 			Links: d.Outcome.Links})
 		if d.HTML {
-			o.learn(task.Server, t, false)
+			o.self.learn(task.Server, t, nil, o.peers()) // only the holder of its lease knows the server
 		}
 		return
 	}
 	if !d.HTML || task.Kind != frontier.Page {
 		return
 	}
-	o.holder.Observed(task.Server, self, o.members.Coordinate(), t)
-	o.learn(task.Server, t, true)
-}
-
-// learn learns about this node from one of its downloads; held says that this node may know the server.
-func (o *overlay) learn(server netip.Addr, t assign.Timing, held bool) {
-	now := time.Now()
-	o.mu.Lock()
-	due := o.own.Due(now)
-	o.mu.Unlock()
-	var m *assign.Memory
-	if held && due { // what is known is copied for those downloads only that something is learnt from
-		if m, held = o.holder.Memory(server); !held {
-			return
-		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.learnt = now
-	o.own.Observe(o.node.id.Node, server, t, m, o.assign, now)
+	o.holder.Observed(task.Server, o.node.id.Node, o.members.Coordinate(), t)
+	o.self.learn(task.Server, t, func() (*assign.Memory, bool) { return o.holder.Memory(task.Server) }, o.peers())
 }
 
 func timingOf(d crawl.Download) assign.Timing {
@@ -98,9 +76,7 @@ func timingOf(d crawl.Download) assign.Timing {
 	return assign.Timing{Connect: t.Connect, TLS: t.TLS, FirstByte: t.FirstByte, Total: t.Total, Bytes: d.Bytes, Fresh: t.Fresh}
 }
 
-// Remote fetches.
-
-// enqueue puts a page for a peer into the frontier.
+// enqueue puts a remote fetch for a peer into the frontier.
 func (o *overlay) enqueue(work *placement.Work) bool {
 	origin := frontier.Estimate
 	if work.Assigned {
@@ -110,7 +86,7 @@ func (o *overlay) enqueue(work *placement.Work) bool {
 		Hops: work.Hops, Attempt: work.Attempt, Tag: work})
 }
 
-// check says why an address must not be dialled, whoever asks for it.
+// check returns why an address must never be dialled.
 func (o *overlay) check(addr netip.Addr) error {
 	class, err := o.node.client.Check(addr)
 	if err != nil {
@@ -119,21 +95,10 @@ func (o *overlay) check(addr netip.Addr) error {
 	return nil
 }
 
-// coordinate is what goes with this node's answers.
+// coordinate returns this node's coordinate for its answers to remote fetches.
 func (o *overlay) coordinate() (ncoord.Coordinate, bool) {
 	c := o.members.Coordinate()
 	return c, c.Check() == nil
-}
-
-// queueWait is the wait that a new task would have here: the servers that are ready, at the pace of the fetchers.
-func (o *overlay) queueWait() time.Duration {
-	s, fetchers := o.node.frontier.Status(), o.node.live.Load().Crawl.Fetchers
-	if s.InFlight < fetchers {
-		return 0
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return time.Duration(s.Ready+1) * o.mean / time.Duration(fetchers)
 }
 
 // place makes the placement, which carries out its decisions by the crawl loop.
@@ -143,7 +108,7 @@ func (o *overlay) place(loop *crawl.Loop) {
 		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign.Config(), Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
 		Crawler: loop, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		LeaseFor: n.cfg.Lease.Window(),
-		Assigned: n.runlog.Assign, Placed: o.proxyMoved,
+		Assigned: n.runlog.Assign, Placed: func(label string, addr netip.Addr, m *assign.Memory) { o.log.proxy(label, addr, m, o.peers()) },
 		LeftOut: func(host, reason string, urls int) {
 			n.runlog.Events().Warn(runlog.EventHostLeftOut, runlog.KeyHost, host, runlog.KeyReason, reason, runlog.KeyCount, urls)
 		},

@@ -23,13 +23,13 @@ func TestOverlayDrains(t *testing.T) {
 		}
 		b.startAll(2 * time.Second)
 		b.await("pages", 10*time.Minute, func() bool { return len(b.Visits(nil)) > 150 })
-		if _, err := b.nodes[1].node.Move(b.t.Context(), "nobody.example", "0", "ann"); !errors.Is(err, node.ErrNotHere) && !errors.Is(err, node.ErrNotNow) {
+		if _, err := b.nodes[1].node.Operator().Move(b.t.Context(), "nobody.example", "0", "ann"); !errors.Is(err, node.ErrNotHere) && !errors.Is(err, node.ErrNotNow) {
 			b.t.Errorf("an unknown host is moved: %v", err)
 		}
-		if err := b.nodes[1].node.Drain("ann"); err != nil {
+		if err := b.nodes[1].node.Operator().Drain("ann"); err != nil {
 			b.t.Fatal(err)
 		}
-		if err := b.nodes[1].node.Drain("ann"); err != nil {
+		if err := b.nodes[1].node.Operator().Drain("ann"); err != nil {
 			b.t.Errorf("drained twice: %v", err)
 		}
 		took := b.await("the drain", 10*time.Minute, func() bool {
@@ -59,7 +59,7 @@ func TestOverlayDrainsInTrouble(t *testing.T) {
 		b.startAll(2 * time.Second)
 		b.await("pages", 10*time.Minute, func() bool { return len(b.Visits(nil)) > 150 })
 		for _, i := range []int{1, 3} {
-			if err := b.nodes[i].node.Drain("ann"); err != nil {
+			if err := b.nodes[i].node.Operator().Drain("ann"); err != nil {
 				b.t.Fatal(err)
 			}
 		}
@@ -102,11 +102,11 @@ func TestOverlayMoves(t *testing.T) {
 		to = (owner + 1) % 4
 		id := b.nodes[to].node.ID().Node
 		for _, c := range []struct{ host, to string }{{"one.example", ""}, {"one.example", "zz"}, {"one.example", b.nodes[owner].node.ID().Node}, {"nobody.example", id}} {
-			if moved, err := b.nodes[owner].node.Move(b.t.Context(), c.host, c.to, "ann"); err == nil {
+			if moved, err := b.nodes[owner].node.Operator().Move(b.t.Context(), c.host, c.to, "ann"); err == nil {
 				b.t.Errorf("%s moved to %q: %v", c.host, c.to, moved)
 			}
 		}
-		moved, err := b.nodes[owner].node.Move(b.t.Context(), "one.example", id, "ann")
+		moved, err := b.nodes[owner].node.Operator().Move(b.t.Context(), "one.example", id, "ann")
 		if err != nil || strings.Join(moved, " ") != "http://one.example http://two.example" {
 			b.t.Fatalf("moved %v: %v", moved, err)
 		}
@@ -129,13 +129,13 @@ func TestRetry(t *testing.T) {
 		w.watch = func(n *node.Node) {
 			time.Sleep(30 * time.Second)
 			well.Store(true)
-			if err := n.Retry(w.t.Context(), "nobody.test", "ann"); !errors.Is(err, node.ErrNotHere) {
+			if err := n.Operator().Retry(w.t.Context(), "nobody.test", "ann"); !errors.Is(err, node.ErrNotHere) {
 				w.t.Errorf("an unknown host is asked again: %v", err)
 			}
 			if tried := a.Count("/"); tried != 1 {
 				w.t.Errorf("it was asked %d times before", tried)
 			}
-			if err := n.Retry(w.t.Context(), "a.test", "ann"); err != nil {
+			if err := n.Operator().Retry(w.t.Context(), "a.test", "ann"); err != nil {
 				w.t.Error(err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestSnapshot(t *testing.T) {
 		w.Site("b.test", server2).Pages(50)
 		w.watch = func(n *node.Node) {
 			time.Sleep(20 * time.Second)
-			if err := n.Pause("ann"); err != nil {
+			if err := n.Operator().Pause("ann"); err != nil {
 				w.t.Error(err)
 			}
 			time.Sleep(time.Minute)
@@ -181,7 +181,7 @@ func TestSnapshot(t *testing.T) {
 			if want := fmt.Sprintf(`{"hosts":2,"urls":%d}`, pending); lines[len(lines)-1] != want {
 				w.t.Errorf("the last line is %s, not %s", lines[len(lines)-1], want)
 			}
-			if err := n.Resume("ann"); err != nil {
+			if err := n.Operator().Resume("ann"); err != nil {
 				w.t.Error(err)
 			}
 		}

@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/member"
@@ -18,72 +16,69 @@ import (
 	"proxima/node/view"
 )
 
-// newRelay makes the node's part in reaching and being reached. address is that of its port for peers.
-func (o *overlay) newRelay(address string) (*relay.Relay, error) {
-	n := o.node
+// reach connects the relay with the members and the client, which it needs and which need it.
+type reach struct {
+	*relay.Relay
+	members *member.Members
+	shelf   *frontier.Shelf
+	warn    func(error)
+}
+
+// keyReach is where a node keeps how it was reached. If it started with another reach, homes would move.
+const keyReach = "reach"
+
+// newReach makes the relay of a node. address is that of its port for peers. connect opens a connection to a peer.
+func newReach(n *Node, address string, connect func(ctx context.Context, id string) (net.Conn, error)) (*reach, error) {
+	r := &reach{shelf: n.frontier.Shelf(tableMembers), warn: n.warn}
 	forced := n.cfg.Peer.Forced()
 	host, _, err := net.SplitHostPort(address)
 	if ip, bad := netip.ParseAddr(host); err == nil && bad == nil && ip.IsLoopback() && forced == nil {
-		forced = new(view.Reach) // nothing lies between nodes of one machine
+		forced = new(view.Reach) // all nodes run on this machine
 	}
-	return relay.New(relay.Deps{
+	r.Relay, err = relay.New(relay.Deps{
 		ID:      n.id.Node,
-		Connect: func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) },
-		Way:     func(id string) (view.Way, bool) { return o.members.Way(id) },
-		Near:    o.near,
-		Publish: o.publishWay,
-		Knock:   func(id string, packet []byte) { o.members.Knock(id, packet) },
-		First:   o.firstReach(),
+		Connect: connect,
+		Way:     func(id string) (view.Way, bool) { return r.members.Way(id) },
+		Near:    r.near,
+		Publish: r.publish,
+		Knock:   func(id string, packet []byte) { r.members.Knock(id, packet) },
+		First:   r.first(len(n.cfg.Member.Join) > 0),
 		Forced:  forced,
 	})
+	return r, err
 }
 
-// keyReach is where it is kept how this node was reached: homes would move when it starts again, if it took itself for another one.
-const keyReach = "reach"
-
-// firstReach is how this node is reached as far as it knows.
-func (o *overlay) firstReach() view.Reach {
-	kept, err := o.node.frontier.Shelf(tableMembers).Get([]byte(keyReach))
-	for r := view.Direct; err == nil && r <= view.Outbound; r++ {
-		if string(kept) == r.String() {
-			return r
+// first returns how this node is reached, as far as it knows before others have tried.
+func (r *reach) first(joins bool) view.Reach {
+	kept, err := r.shelf.Get([]byte(keyReach))
+	for way := view.Direct; err == nil && way <= view.Outbound; way++ {
+		if string(kept) == way.String() {
+			return way
 		}
 	}
-	if len(o.cfg.Member.Join) > 0 {
+	if joins {
 		return view.Outbound
 	}
 	return view.Direct
 }
 
-func (o *overlay) publishWay(w view.Way) {
-	o.members.SetWay(w)
-	if err := o.node.frontier.Shelf(tableMembers).Put([]byte(keyReach), []byte(w.Reach.String())); err != nil && !errors.Is(err, frontier.ErrClosed) {
-		o.node.warn(fmt.Errorf("remember how this node is reached: %w", err))
+// publish tells the members how this node is reached, and keeps it for the next start.
+func (r *reach) publish(w view.Way) {
+	r.members.SetWay(w)
+	if err := r.shelf.Put([]byte(keyReach), []byte(w.Reach.String())); err != nil && !errors.Is(err, frontier.ErrClosed) {
+		r.warn(fmt.Errorf("remember how this node is reached: %w", err))
 	}
 }
 
-// runMembers runs the members, and the links for as long: the farewell goes by them, too.
-func (o *overlay) runMembers(ctx context.Context) error {
-	links, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	var g errgroup.Group
-	g.Go(func() error { return o.relay.Run(links) })
-	g.Go(func() error {
-		defer end()
-		return o.members.Run(ctx)
-	})
-	return g.Wait()
-}
-
-// through connects to a peer that is not to be dialled.
-func (o *overlay) through(ctx context.Context, id string) (net.Conn, error) {
-	conn, _, err := o.relay.Dial(ctx, id, relay.Calls)
+// through connects to a peer that cannot be dialled.
+func (r *reach) through(ctx context.Context, id string) (net.Conn, error) {
+	conn, _, err := r.Dial(ctx, id, relay.Calls)
 	return conn, err
 }
 
-// near are the other live members, the nearest by coordinate first.
-func (o *overlay) near() (all []relay.Neighbour) {
-	own, v := o.members.Coordinate(), o.members.View()
+// near returns the other live members, the nearest by coordinate first.
+func (r *reach) near() (all []relay.Neighbour) {
+	own, v := r.members.Coordinate(), r.members.View()
 	for _, p := range v.Peers {
 		if p.ID != v.Self && p.Addr != "" {
 			all = append(all, relay.Neighbour{ID: p.ID, Ms: distance(own, p)})
@@ -93,7 +88,7 @@ func (o *overlay) near() (all []relay.Neighbour) {
 	return all
 }
 
-// distance is the round trip that is expected to a peer, in ms; a peer that is nowhere yet is far.
+// distance returns the expected round trip to a peer in ms. A peer without a coordinate counts as far away.
 func distance(own ncoord.Coordinate, p member.Peer) float64 {
 	if !p.Placed {
 		return 1e6

@@ -10,30 +10,30 @@ import (
 	"proxima/node/relay"
 )
 
-// OverlayStatus is the node's part in the overlay, in its JSON for tools.
+// OverlayStatus is the state of the node's part in the overlay. Tools read its JSON.
 type OverlayStatus struct {
-	// Alive and Settled count members, this node included.
+	// Alive and Settled count members, including this node.
 	Alive   int `json:"alive"`
 	Settled int `json:"settled"`
-	// Majority says whether this side of the overlay may decide about hosts; Reason what it waits for if not.
+	// Majority reports whether this side of the overlay may decide about hosts. If not, Reason is what it waits for.
 	Majority bool   `json:"majority"`
 	Reason   string `json:"reason,omitempty"`
-	// Voters counts the members whose majority decides, Missing are those of them that are not there.
+	// Voters counts the members whose votes decide about a majority. Missing are those of them that are not alive.
 	Voters  int             `json:"voters"`
 	Missing []MissingStatus `json:"missing,omitempty"`
-	// Secret has fingerprints of the secret that is used, and of a second one that is accepted.
+	// Secret has the fingerprint of the secret in use, and that of a second one that is accepted, if there is one.
 	Secret string `json:"secret"`
 	// Vector, HeightMs and Accuracy are this node's coordinate.
 	Vector   []float64 `json:"vector"`
 	HeightMs float64   `json:"height_ms"`
 	Accuracy float64   `json:"accuracy"`
-	// Reach is how others reach this node, and what it carries for them.
+	// Reach is how others reach this node, and what it relays for them.
 	Reach relay.Status `json:"reach"`
 	// Peers are the members, by id.
 	Peers []PeerStatus `json:"peers"`
 	// Outbox counts links that wait for other nodes.
 	Outbox int `json:"outbox"`
-	// End says what keeps the crawl from ending, where this node is the one that asks.
+	// End says what keeps the crawl from ending, if this node asks the others for that.
 	End string `json:"end,omitempty"`
 
 	Hosts  ownership.Counts `json:"hosts"`
@@ -42,10 +42,10 @@ type OverlayStatus struct {
 	Calls  peer.Counts      `json:"calls"`
 }
 
-// MissingStatus is a voter that is not there.
+// MissingStatus is a voter that is not alive.
 type MissingStatus struct {
 	ID string `json:"id"`
-	// Addr is its gossip address, SeenS for how long it has not been seen: -1 is since this node started.
+	// Addr is its gossip address. SeenS is for how many seconds it has not been seen; -1 means since this node started.
 	Addr  string  `json:"addr,omitempty"`
 	SeenS float64 `json:"seen_s"`
 }
@@ -60,14 +60,14 @@ type PeerStatus struct {
 	RTTMs   float64 `json:"rtt_ms"`
 	// Reach is how it is reached: "direct", "streams" or "outbound".
 	Reach string `json:"reach"`
-	// Links wait here for it.
+	// Links counts the links that wait here for it.
 	Links int `json:"links"`
 }
 
-// status reports on the overlay.
+// status returns the state of the overlay.
 func (o *overlay) status() *OverlayStatus {
 	m, v, at := o.members.Status(), o.members.View(), o.members.Coordinate()
-	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),
+	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secrets.current.Load().Describe(),
 		Reach: o.relay.Status(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
 		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}
@@ -86,10 +86,10 @@ func (o *overlay) status() *OverlayStatus {
 	return s
 }
 
-// calls is the traffic of the peer protocol, both ways.
+// calls returns the traffic of the peer protocol in both directions.
 func (o *overlay) calls() peer.Counts { return o.client.Counts().Plus(o.server.Counts()) }
 
-// traffic is messages sent, bytes sent and bytes received since the start: calls and gossip.
+// traffic returns the messages and bytes sent, and the bytes received, since the start. It includes gossip.
 func (o *overlay) traffic() (messages, sent, received int64) {
 	for _, t := range o.calls().Procedures {
 		messages += int64(t.MessagesSent)

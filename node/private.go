@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	// userInfo is a name and a password in a URL; either may be a secret.
+	// userInfo matches a name and a password in a URL. Both may be secret.
 	userInfo = regexp.MustCompile(`(://)[^/?#"\s]*@`)
-	// secretParam is a parameter of a URL that is named like a secret.
+	// secretParam matches a parameter of a URL whose name is that of a secret.
 	secretParam = regexp.MustCompile(`((?i)[?&][^=&"\s]*(?:token|key|secret|pass|auth|sig)[^=&"\s]*=)[^&#"\s]+`)
 )
 
-// Public is Text without what only the node should know, for logs: passwords in URLs, and the values of header fields.
+// Public is Text without secrets, for logs: without passwords in URLs, and without the values of header fields.
 func (c Config) Public() string {
 	c.Site = slices.Clone(c.Site)
 	for i, s := range c.Site {
@@ -31,8 +31,8 @@ func (c Config) Public() string {
 	return secretParam.ReplaceAllString(text, "${1}xxxxx")
 }
 
-// exposed says which of the node's own files and directories everybody on the machine may read. Those that the node
-// makes are its owner's alone; older ones are left as they are, because somebody may have meant them to be so.
+// exposed returns an error that names the node's files and directories that everybody on the machine may read. The node makes them readable
+// by its user only. It does not change older ones, because somebody may want them as they are.
 func exposed(data, logs string) error {
 	open := []string{}
 	for _, path := range []string{filepath.Join(data, "frontier"), filepath.Join(data, "node.json")} {

@@ -14,22 +14,22 @@ import (
 	"proxima/frontier/identity"
 )
 
-// task is what a data directory was told to crawl, kept in crawl.json: who starts the node again need not say it again.
+// task is what a node crawls. It is kept in crawl.json, so that the seeds need not be given at each start.
 type task struct {
 	V int `json:"v"`
-	// Scope is that of the configuration of the last life, as JSON.
+	// Scope is the section scope of the configuration at the last start, as JSON.
 	Scope json.RawMessage `json:"scope"`
-	// SeedScope is its seed_scope, which is said to people.
+	// SeedScope is its seed_scope, for messages.
 	SeedScope string `json:"seed_scope"`
-	// Seeds are those of all lives.
+	// Seeds are those of all starts.
 	Seeds []string `json:"seeds"`
-	// Learnt is what seeds of peers bring into scope (identity.Rules.Widen).
+	// Learnt is what the seeds of peers add to the scope (identity.Rules.Widen).
 	Learnt []string `json:"learnt,omitempty"`
-	// Blocks are what was ever blocked, by whomever.
+	// Blocks are all blocks that the node knows, even those that have ended.
 	Blocks []Block `json:"blocks,omitempty"`
-	// Paused says that the operator has paused the node.
+	// Paused means that the operator has paused the node.
 	Paused bool `json:"paused,omitempty"`
-	// Files are entries that say which nodes have, or had, the files of sites.
+	// Files are entries about nodes that have, or had, the files of sites.
 	Files []string `json:"files,omitempty"`
 }
 
@@ -37,7 +37,7 @@ const taskVersion = 1
 
 func taskFile(dir string) string { return filepath.Join(dir, "crawl.json") }
 
-// recall adds the seeds of earlier lives to those of this one. The notes say to a person what the crawl goes on with, and what of it is new.
+// recall adds the seeds of earlier starts to those of this one. The notes tell the operator what the crawl continues, and what is new.
 func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, notes []string, err error) {
 	now = task{V: taskVersion, SeedScope: cfg.Scope.SeedScope}
 	if now.Scope, err = json.Marshal(cfg.Scope); err != nil {
@@ -93,7 +93,7 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 	return all, now, notes, nil
 }
 
-// RememberedScope is the seed_scope of the last life in a data directory, "" where there was none.
+// RememberedScope returns the seed_scope of the last start with a data directory, or "".
 func RememberedScope(dir string) string {
 	text, err := os.ReadFile(taskFile(dir))
 	if err != nil {
@@ -101,12 +101,12 @@ func RememberedScope(dir string) string {
 	}
 	var t task
 	if json.Unmarshal(text, &t) != nil {
-		return "" // New says what is wrong with it
+		return "" // New reports the error
 	}
 	return t.SeedScope
 }
 
-// listed names a seed, or says how many there are.
+// listed names the first seed, and counts the others.
 func listed(seeds []string) string {
 	if len(seeds) == 1 {
 		return seeds[0]
@@ -114,7 +114,7 @@ func listed(seeds []string) string {
 	return fmt.Sprintf("%s and %d more seeds", seeds[0], len(seeds)-1)
 }
 
-// keep writes down what is crawled. The directory is locked.
+// keep writes crawl.json. The caller has locked the directory.
 func (t task) keep(dir string) error {
 	text, err := json.Marshal(t)
 	if err == nil {

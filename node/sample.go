@@ -9,22 +9,37 @@ import (
 	"proxima/node/runlog"
 )
 
-// sampleEvery writes the state of the queues and the load of the node until the context ends.
-func (n *Node) sampleEvery(ctx context.Context, interval time.Duration) error {
+// sampleInterval is how often a node writes samples to its logs. The console gets the places of servers every sixth time.
+const sampleInterval = 10 * time.Second
+
+// run samples the node until the context ends.
+func (w watcher) run(ctx context.Context) error {
 	i := 0
 	sample := func() {
-		n.sample()
-		n.book.Sampled(n.sampleNow())
+		w.sample()
+		w.node.book.Sampled(w.sampleNow())
 		if i%6 == 0 {
-			n.book.Placed(n.placesNow())
+			w.node.book.Placed(w.placesNow())
 		}
 		i++
 	}
 	sample()
-	return every(ctx, interval, sample)
+	return every(ctx, sampleInterval, sample)
 }
 
-// every does something again and again until the context ends.
+// sample writes the state of the queues and the load of the node to the logs.
+func (w watcher) sample() {
+	n := w.node
+	n.runlog.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
+	load := runlog.SampleLoad(n.cfg.Node.Data)
+	if n.overlay != nil {
+		load.LinksSent = int64(n.overlay.owners.Counts().LinksRouted)
+		load.MessagesSent, load.BytesSent, load.BytesReceived = n.overlay.traffic()
+	}
+	n.runlog.Load(load)
+}
+
+// every calls do at each interval until the context ends.
 func every(ctx context.Context, interval time.Duration, do func()) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -38,18 +53,8 @@ func every(ctx context.Context, interval time.Duration, do func()) error {
 	}
 }
 
-func (n *Node) sample() {
-	n.runlog.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
-	load := runlog.SampleLoad(n.cfg.Node.Data)
-	if n.overlay != nil {
-		load.LinksSent = int64(n.overlay.owners.Counts().LinksRouted)
-		load.MessagesSent, load.BytesSent, load.BytesReceived = n.overlay.traffic()
-	}
-	n.runlog.Load(load)
-}
-
-// queueLine is a frontier's status in the words of the log. Links dropped before they reached the frontier are counted
-// with its drops: for the reader of a log both are URLs that were not crawled.
+// queueLine returns the status of a frontier as the log has it. Links that were dropped before they reached the frontier count as its
+// drops: both are URLs that were not crawled.
 func queueLine(s frontier.Status, links map[string]int64) runlog.Queue {
 	q := runlog.Queue{
 		Pending: s.Pending, ServersReady: int64(s.Ready), InFlight: int64(s.InFlight),
@@ -78,7 +83,7 @@ func queueLine(s frontier.Status, links map[string]int64) runlog.Queue {
 	return q
 }
 
-// short cuts what is particular off a reason ("blocked: example.org" is "blocked"), so that reasons can be counted.
+// short returns the kind of a reason, so that reasons can be counted: "blocked" for "blocked: example.org".
 func short(reason string) string {
 	kind, _, _ := strings.Cut(reason, ":")
 	return kind

@@ -12,13 +12,13 @@ import (
 	"proxima/node/sink"
 )
 
-// tableReceipts is the shelf of the sink.
+// tableReceipts is the table of the sink's receipts.
 const tableReceipts = 's'
 
-// stopPatience is how long a node that is stopped waits for its sink. What is left is delivered by the next life.
+// stopPatience is how long a node that is stopped waits for its sink. The rest is delivered after the next start.
 const stopPatience = 5 * time.Second
 
-// openSink opens the sink, if there is to be one.
+// openSink opens the sink, if one is configured.
 func (n *Node) openSink(transport http.RoundTripper) (err error) {
 	dir := filepath.Join(n.cfg.Node.Data, "sink")
 	if n.cfg.Sink.URL == "" {
@@ -35,7 +35,7 @@ func (n *Node) openSink(transport http.RoundTripper) (err error) {
 	return err
 }
 
-// flush has the sink deliver what it has. A node that is stopped does not wait for long, one whose crawl has ended does.
+// flush makes the sink deliver what it has. A node that is stopped waits only shortly; one whose crawl has ended waits longer.
 func (n *Node) flush(ctx context.Context) {
 	if n.sink == nil {
 		return
@@ -59,7 +59,7 @@ func (n *Node) sinkStatus() *sink.Status {
 	return &s
 }
 
-// sinkEvent logs what the sink did.
+// sinkEvent logs an event of the sink.
 func (n *Node) sinkEvent(e sink.Event) {
 	log := n.runlog.Events()
 	switch e.Kind {

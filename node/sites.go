@@ -15,7 +15,7 @@ import (
 	"proxima/node/strict"
 )
 
-// sites makes the table of what holds for each site.
+// sites makes the table of the settings of sites.
 func (c Config) sites() (*site.Table, error) {
 	t, err := site.New(c.Site, site.Settings{
 		Gap: c.Politeness.MinGap, Budget: c.Frontier.MaxHostURLs, Depth: c.Scope.MaxDepth, UserAgent: c.Fetch.UserAgent,
@@ -28,8 +28,8 @@ func (c Config) sites() (*site.Table, error) {
 	return t, nil
 }
 
-// Explain says what holds for a URL, key by key, and where each value comes from: the default, or a line of the file. With
-// "" for a file it tells of the defaults.
+// Explain returns the settings that apply to a URL, key by key, and where each comes from: the default, or a line of the file. Without a
+// file it explains the defaults.
 func Explain(path string, u identity.URL) (string, error) {
 	cfg, places := Default(), strict.Places{}
 	if path != "" {
@@ -63,7 +63,7 @@ func Explain(path string, u identity.URL) (string, error) {
 	return b.String(), nil
 }
 
-// siteOf tells the frontier what is set for a host; nil where nothing is set for any.
+// siteOf returns a function that returns the settings of a host for the frontier, or nil if no host has any.
 func (n *Node) siteOf() func(host string) *frontier.Site {
 	if len(n.cfg.Site) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func (n *Node) siteOf() func(host string) *frontier.Site {
 	}
 }
 
-// openFiles opens the directories that sites are read from. Those that this node does not have are told of and left out.
+// openFiles opens the directories that sites are read from. It warns of those that this node does not have, and leaves them out.
 func (n *Node) openFiles() {
 	n.files = map[string]*fetch.Files{}
 	for _, e := range n.cfg.Site {
@@ -111,7 +111,7 @@ func (n *Node) openFiles() {
 	}
 }
 
-// directories are those of sites that this node has.
+// directories returns the directories that this node has.
 func (n *Node) directories() []string { return slices.Sorted(maps.Keys(n.files)) }
 
 func (n *Node) closeFiles() error {

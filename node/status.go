@@ -20,7 +20,7 @@ import (
 	"proxima/node/sink"
 )
 
-// Status is what a running node says of itself. Its JSON is what `proxima status -json` prints.
+// Status is the state of a running node. `proxima status -json` prints its JSON.
 type Status struct {
 	Node     string          `json:"node"`
 	Boot     uint64          `json:"boot"`
@@ -35,7 +35,7 @@ type Status struct {
 	Overlay *OverlayStatus `json:"overlay,omitempty"`
 }
 
-// Status reports on a running node.
+// Status returns the state of a running node.
 func (n *Node) Status() Status {
 	s := Status{Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, UptimeS: time.Since(n.started).Seconds(),
 		Frontier: n.frontier.Status(), Crawl: n.loop.Stats(), LogDir: n.LogDir(),
@@ -46,42 +46,12 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// socket is where a running node answers: a file that only its owner may use.
+// socket returns the path of the socket on which a running node answers. Only its owner may use it.
 func socket(data string) string { return filepath.Join(data, "status.sock") }
 
-// serveStatus answers on the socket until the context ends. A node that cannot (a path too long for a socket, say)
-// crawls all the same, and says so.
-func (n *Node) serveStatus(ctx context.Context) error {
-	path := socket(n.cfg.Node.Data)
-	// A socket left by a crash: the data directory is locked, so nobody listens on it.
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		n.warn(fmt.Errorf("status: %w", err))
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		n.warn(fmt.Errorf("status: %w", err))
-		return nil
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		n.warn(fmt.Errorf("status: %w", err))
-	}
-	return n.serve(ctx, l, n.API(func(*http.Request) string { return byOperator }))
-}
-
-// serve answers on a listener until the context ends. The crawl does not depend on it.
-func (n *Node) serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		n.warn(fmt.Errorf("answer on %s: %w", l.Addr(), err))
-	}
-	return nil
-}
-
-// explain says why a host is waiting; of a name without a scheme, both the host of http and that of https, where something is
-// known of both.
-func (n *Node) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
+// explain returns why a host waits. For a name without a scheme it returns those of its http and https hosts that are known.
+func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
+	n := w.node
 	for _, host := range hostsOf(name) {
 		status := n.frontier.Explain(host)
 		if !status.Known {
@@ -100,7 +70,7 @@ func (n *Node) explain(ctx context.Context, name string) (out []frontier.HostSta
 	return out, nil
 }
 
-// hostsOf are the hosts that a person means by a name: without a scheme both that of http and that of https.
+// hostsOf returns the hosts that a name stands for: without a scheme, the http host and the https host.
 func hostsOf(name string) []string {
 	hosts := []string{name}
 	if !strings.Contains(name, "://") {
@@ -114,15 +84,16 @@ func hostsOf(name string) []string {
 	return hosts
 }
 
-// ErrNotRunning says that no node answers for a data directory.
+// ErrNotRunning means that no node answers for a data directory.
 var ErrNotRunning = errors.New("no node is running there")
 
-// AskStatus asks the node that runs in a data directory.
+// AskStatus returns the status of the node that runs in a data directory.
 func AskStatus(ctx context.Context, data string) (s Status, err error) {
 	return s, Call(ctx, http.MethodGet, data, "/status", nil, &s)
 }
 
-// Call makes a call of the API to the node that runs in a data directory, on its socket, and reads its JSON; an io.Writer gets the answer as it is.
+// Call makes a call of the API on the socket of the node that runs in a data directory. It decodes the answer from JSON, unless to is an
+// io.Writer: that gets the answer as it is.
 func Call(ctx context.Context, method, data, path string, body io.Reader, to any) error {
 	copied, asItIs := to.(io.Writer)
 	client := http.Client{Transport: &http.Transport{

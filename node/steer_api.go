@@ -9,84 +9,67 @@ import (
 	"time"
 )
 
-// steerRoutes are the acts that steer the overlay, and what shows a node from inside.
+// steerRoutes are the calls that steer the overlay, and those that show the inside of a node.
 func steerRoutes() []route {
 	host := param{"host", "the host, which this node owns; a name without a scheme stands for those of http and https", true}
 	on, why := param{"on", "a host, with all below it, or a prefix of addresses", true}, param{"why", "the reason, for people", false}
 	return []route{
 		{method: "POST", path: "/block", acts: true, does: "Has all nodes leave a host or a prefix of addresses alone, for good.", answer: Blocked{},
-			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return n.answerBlock(c, false) }},
+			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return answerBlock(n, c, false) }},
 		{method: "POST", path: "/unblock", acts: true, does: "Ends a block.", answer: Blocked{},
-			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return n.answerBlock(c, true) }},
+			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return answerBlock(n, c, true) }},
 		{method: "GET", path: "/blocks", does: "Lists what is blocked, by whom, when and why.", answer: []Block{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.Blocks(), nil }},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.operator.Blocks(), nil }},
 		{method: "POST", path: "/retry", acts: true, does: "Has a host asked now, as if it had never failed.", answer: Acted{}, query: []param{host},
-			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Retry(c.Context(), c.param("host"), c.by) }},
+			run: func(n *Node, c *apiCall) (any, error) {
+				return Acted{}, n.operator.Retry(c.Context(), c.param("host"), c.by)
+			}},
 		{method: "POST", path: "/move", acts: true, does: "Makes another node the owner of a host and of the others of its server.", answer: Acted{},
 			query: []param{host, {"to", "the id of the node, or its beginning", true}},
 			run: func(n *Node, c *apiCall) (any, error) {
-				moved, err := n.Move(c.Context(), c.param("host"), c.param("to"), c.by)
+				moved, err := n.operator.Move(c.Context(), c.param("host"), c.param("to"), c.by)
 				return Acted{Moved: moved}, err
 			}},
 		{method: "POST", path: "/drain", acts: true, does: "Has the node hand all its hosts to others, and then stop.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Drain(c.by) }},
+			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Drain(c.by) }},
 		{method: "POST", path: "/set", acts: true, does: "Gives a live key of the configuration another value, until the node ends or reads its file again.", answer: Acted{},
 			query: []param{{"key", "the key, like crawl.fetchers", true}, {"value", "as in a file; quotes may be left out", true}},
 			run: func(n *Node, c *apiCall) (any, error) {
-				return Acted{Set: []string{c.param("key")}}, n.Set(c.Context(), c.param("key"), c.param("value"), c.by)
+				return Acted{Set: []string{c.param("key")}}, n.operator.Set(c.Context(), c.param("key"), c.param("value"), c.by)
 			}},
 		{method: "POST", path: "/reload", acts: true, does: "Reads the configuration file again, and takes what is live of it.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
-				changed, refused, err := n.Reload(c.Context(), c.by)
+				changed, refused, err := n.operator.Reload(c.Context(), c.by)
 				return Acted{Set: changed, NotSet: refused}, err
 			}},
 		{method: "POST", path: "/rotate", acts: true, does: "Takes the secret file of this node one step further on the way to a new secret.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
-				next, err := n.RotateSecret(c.by)
+				next, err := n.operator.RotateSecret(c.by)
 				return Acted{Next: next}, err
 			}},
 		{method: "GET", path: "/snapshot", does: "Writes the hosts of this node and their pending URLs, one JSON object a line; the last one counts them.",
-			media: "application/x-ndjson", stream: writeSnapshot},
-		{method: "GET", path: "/profile", does: "Profiles the program, for go tool pprof.", media: "application/octet-stream", stream: writeProfile,
+			media: "application/x-ndjson", stream: answerSnapshot},
+		{method: "GET", path: "/profile", does: "Profiles the program, for go tool pprof.", media: "application/octet-stream", stream: answerProfile,
 			query: []param{{"kind", "cpu, or one that the runtime has: heap, allocs, goroutine, mutex, block", true}, {"seconds", "how long, for cpu: 1 to 50", false}}},
 	}
 }
 
-// Blocked is the answer to a block or its end.
+// Blocked is the answer to /block and /unblock.
 type Blocked struct {
-	// Changed says that it was not so before.
+	// Changed is false if the target was already blocked, or not blocked.
 	Changed bool  `json:"changed"`
 	Block   Block `json:"block"`
 }
 
-func (n *Node) answerBlock(c *apiCall, off bool) (any, error) {
-	b, changed, err := n.Block(c.param("on"), c.by, c.param("why"), off)
+func answerBlock(n *Node, c *apiCall, off bool) (any, error) {
+	b, changed, err := n.operator.Block(c.param("on"), c.by, c.param("why"), off)
 	return Blocked{changed, b}, err
 }
 
-// RotateSecret is Rotate of this node's secret file, which it reads again soon.
-func (n *Node) RotateSecret(by string) (next string, err error) {
-	if n.overlay == nil {
-		return "", fmt.Errorf("rotate secret: %w: this node crawls alone", ErrNotNow)
-	}
-	n.rotating.Lock()
-	defer n.rotating.Unlock()
-	n.acted(by, "rotate secret")
-	return Rotate(n.cfg.Peer.Secret)
-}
-
-func writeSnapshot(n *Node, w http.ResponseWriter, c *apiCall) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	// Who reads it sees that the last line is missing.
-	if err := n.Snapshot(c.Context(), patient{w, http.NewResponseController(w)}); err != nil && c.Context().Err() == nil {
-		n.warn(fmt.Errorf("write snapshot: %w", err))
-	}
-}
-
-// profileFor is how long the processor is watched where nobody says.
+// profileFor is how long the processor is profiled by default, in seconds.
 const profileFor = 10
 
-func writeProfile(_ *Node, w http.ResponseWriter, c *apiCall) {
+func answerProfile(_ *Node, w http.ResponseWriter, c *apiCall) {
 	seconds, err := strconv.Atoi(c.param("seconds"))
 	if c.param("seconds") == "" {
 		seconds, err = profileFor, nil
@@ -104,7 +87,7 @@ func writeProfile(_ *Node, w http.ResponseWriter, c *apiCall) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if kind != "cpu" {
-		_ = profile.WriteTo(w, 0) // the reader has gone where this fails
+		_ = profile.WriteTo(w, 0) // if this fails, the reader has gone
 		return
 	}
 	if err := pprof.StartCPUProfile(w); err != nil {

@@ -20,35 +20,35 @@ import (
 	"proxima/node/peer"
 )
 
-// mostDigests is how many digests are remembered. There is a new one whenever somebody adds a seed or blocks something.
+// mostDigests is how many digests are remembered. Each new seed and each block makes another one.
 const mostDigests = 10_000
 
-// told is what this node has been told about the crawl, by its seeds, its operator and its peers: what is in scope, what is blocked, and who has
-// the files of which sites. What is not from its own seeds is remembered in crawl.json.
+// told is what this node knows about the crawl from its seeds, its operator and its peers: what is in scope, what is blocked, and which nodes
+// have the files of which sites. It is kept in crawl.json.
 type told struct {
 	rules *identity.Rules
 	list  *blocklist.List
 	dir   string
 	deps  toldDeps
-	// changed holds a token when there is something to tell.
+	// changed has a token when there is something new to tell the peers.
 	changed chan struct{}
-	// rest is the digest of the blocks and the files.
+	// rest is the digest of blocks and files.
 	rest atomic.Uint64
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// covered are digests of sets of which this node has all.
+	// covered has the digests of sets whose entries this node has, all of them.
 	covered map[uint64]struct{}
 	task    task
-	blocks  map[string]Block // by what they are about
+	blocks  map[string]Block // by their targets
 	files   []string         // entries, sorted
 }
 
-// toldDeps are who hears of what is new.
+// toldDeps hear of news.
 type toldDeps struct {
-	// learnt is called with blocks of others, before they count.
+	// learnt is called with blocks from peers before they are in force.
 	learnt func([]Block)
-	// blocked gets a token when others are blocked.
+	// blocked gets a token when the blocks change.
 	blocked chan struct{}
 }
 
@@ -146,7 +146,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	}
 	if whole != 0 {
 		if len(s.covered) >= mostDigests {
-			clear(s.covered) // who is not known tells it again
+			clear(s.covered) // peers then send their entries once more
 		}
 		s.covered[whole] = struct{}{}
 	}
@@ -156,7 +156,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	return nil
 }
 
-// seed adds seeds to those of this node: they are remembered, and bring into scope what its configuration says.
+// seed remembers further seeds, and widens the scope by them as the configuration says.
 func (s *told) seed(seeds []identity.URL) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *told) seed(seeds []identity.URL) error {
 	return s.rules.Widen(s.rules.Brought(seeds), func([]string) error { return nil })
 }
 
-// pause remembers whether the operator has paused the node.
+// pause remembers whether the node is paused.
 func (s *told) pause(on bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,14 +188,14 @@ func (s *told) pause(on bool) error {
 	return s.keepLocked(next)
 }
 
-// paused says whether the operator has.
+// paused reports whether the operator has paused the node.
 func (s *told) paused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.task.Paused
 }
 
-// keepLocked writes what is remembered.
+// keepLocked writes crawl.json.
 func (s *told) keepLocked(next task) error {
 	if err := next.keep(s.dir); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (s *told) keepLocked(next task) error {
 	return nil
 }
 
-// digestOf adds entries up, in whatever order.
+// digestOf returns the digest of entries. Their order does not matter.
 func digestOf(entries []string) (digest uint64) {
 	for _, entry := range entries {
 		sum := sha256.Sum256([]byte(entry))
@@ -213,6 +213,7 @@ func digestOf(entries []string) (digest uint64) {
 	return digest
 }
 
+// poke puts a token into a channel unless it has one.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -221,13 +222,13 @@ func poke(c chan struct{}) {
 }
 
 const (
-	// tellEvery is how often a node makes sure that one of its peers knows all.
+	// tellEvery is how often a node makes sure that one of its peers knows everything.
 	tellEvery = 5 * time.Second
-	// tellAtOnce is how many peers hear of something new at once. They do the same.
+	// tellAtOnce is how many peers a node tells of something new at once. These tell others.
 	tellAtOnce = 8
 )
 
-// tell has the peers know what this node has been told. Most calls do that by the way; this is for nodes that have nothing else to say.
+// tell tells the peers what this node knows about the crawl. Other calls do so, too; tell is for nodes that make no other calls.
 func (o *overlay) tell(ctx context.Context) error {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
@@ -246,7 +247,7 @@ func (o *overlay) tell(ctx context.Context) error {
 		var g errgroup.Group
 		for _, id := range others[:min(most, len(others))] {
 			g.Go(func() error {
-				_ = o.client.Tell(ctx, id) // who does not hear it now is told when it is called, or at another tick
+				_ = o.client.Tell(ctx, id) // a peer that does not answer is told later
 				return nil
 			})
 		}

@@ -8,12 +8,11 @@ import (
 	"path/filepath"
 )
 
-// votersFile is where a node keeps whose votes count, and for what it has voted: the name of the run, a line feed, and
-// what the room of the members gave. It is a file of its own because it must be on disk before the node tells of it, and
-// because of its name: who copies a data directory must not leave it out.
+// votersFile is where a node keeps the voters and its own vote: the name of the run, a line feed, and the bytes of member.Deps.Keep. They
+// must be on disk before the node tells others. In a file of their own they are written at once.
 const votersFile = "voters"
 
-// loadVoters reads what an earlier life kept; nil where there is none of this run.
+// loadVoters reads what this node kept for this run. It returns nil if there is nothing.
 func loadVoters(data, run string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(data, votersFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -24,7 +23,7 @@ func loadVoters(data, run string) ([]byte, error) {
 	}
 	of, votes, ok := bytes.Cut(b, []byte{'\n'})
 	if !ok || string(of) != run {
-		return nil, nil // another crawl, with members of its own
+		return nil, nil // of another crawl
 	}
 	return votes, nil
 }
@@ -34,17 +33,4 @@ func keepVoters(data, run string, votes []byte) error {
 		return fmt.Errorf("write voters: %w", err)
 	}
 	return nil
-}
-
-// ErrAlone says that a node has no overlay.
-var ErrAlone = errors.New("the node crawls alone: it waits for nobody")
-
-// GoAlone tells the node that the members that it does not see are gone for good. It gives the ids of those whose votes
-// counted.
-func (n *Node) GoAlone(by string) (dropped []string, err error) {
-	if n.overlay == nil {
-		return nil, ErrAlone
-	}
-	n.acted(by, "go alone")
-	return n.overlay.members.GoAlone("an operator said so")
 }

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,34 +21,37 @@ import (
 )
 
 const (
-	// mostHosts and mostServers are how many of them a page is told of.
+	// mostHosts and mostServers bound the lists in answers.
 	mostHosts, mostServers = 300, 300
-	// mostPredicted is of how many nodes it is told what is expected of them for a server: the best.
+	// mostPredicted is for how many nodes, the best ones, a server's download times are given.
 	mostPredicted = 5
-	// askPatience is how long a watcher waits for a peer.
+	// askPatience is how long a sample of a peer is waited for.
 	askPatience = 800 * time.Millisecond
 )
 
-// HostRow is a host as the page shows it.
+// watcher observes a node: it samples it for the logs and the console, and shows its hosts, servers and members.
+type watcher struct{ node *Node }
+
+// HostRow is a host as the console shows it.
 type HostRow struct {
 	frontier.HostStatus
 	Owner   string `json:"owner"`
 	Replica string `json:"replica,omitempty"`
 }
 
-// HostList is an answer to who looks for hosts.
+// HostList is the result of a search for hosts.
 type HostList struct {
 	Hosts []HostRow `json:"hosts"`
-	All   int       `json:"all"` // more may be found than are told
+	All   int       `json:"all"` // how many were found; Hosts may have fewer
 }
 
-// ServerRow is a web server as the page shows it: where it is, what is expected of the nodes, and who lends it.
+// ServerRow is a web server as the console shows it: its coordinate, its lease, and the expected download times.
 type ServerRow struct {
 	Addr      string       `json:"addr"`
-	Hosts     []string     `json:"hosts"`   // some that it serves
-	WaitMs    int64        `json:"wait_ms"` // until it may be asked
+	Hosts     []string     `json:"hosts"`   // some of those that it serves
+	WaitMs    int64        `json:"wait_ms"` // until its next request
 	InFlight  int          `json:"in_flight"`
-	LeaseMs   int64        `json:"lease_ms"` // how long it is leased to this node
+	LeaseMs   int64        `json:"lease_ms"` // how long this node still has its lease
 	Lacks     string       `json:"lacks,omitempty"`
 	Grantor   string       `json:"grantor,omitempty"`
 	Vector    []float64    `json:"vector,omitempty"`
@@ -61,7 +62,7 @@ type ServerRow struct {
 	Predicted []Prediction `json:"predicted,omitempty"`
 }
 
-// Prediction is how long a node is expected to need for a typical page of a server.
+// Prediction is the time that a node probably needs for a typical page of a server.
 type Prediction struct {
 	Node  string  `json:"node"`
 	Ms    float64 `json:"ms"`
@@ -69,7 +70,7 @@ type Prediction struct {
 	Seen  int     `json:"seen"`
 }
 
-// MemberRow is a member as the page shows it.
+// MemberRow is a member as the console shows it.
 type MemberRow struct {
 	PeerStatus
 	Boot     uint64      `json:"boot"`
@@ -80,13 +81,13 @@ type MemberRow struct {
 	At       *[2]float32 `json:"at,omitempty"`
 }
 
-// watchRoutes are the calls that the page makes to show what goes on.
+// watchRoutes are the calls that show what goes on.
 func watchRoutes() []route {
 	return []route{
 		{method: "GET", path: "/stream", does: "Sends the samples of all nodes and the new events of this one, once a second.", media: "text/event-stream",
 			stream: func(n *Node, w http.ResponseWriter, c *apiCall) { n.hub.ServeHTTP(w, c.Request) }},
 		{method: "GET", path: "/sample", does: "Says in figures what the node is doing.", answer: console.Sample{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.sampleNow(), nil }},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.sampleNow(), nil }},
 		{method: "GET", path: "/history", does: "Gives the samples of the last hour.", answer: []console.Sample{},
 			run: func(n *Node, _ *apiCall) (any, error) { return n.book.Samples(), nil }},
 		{method: "GET", path: "/events", does: "Gives the latest events.", query: []param{{"after", "the number of the last one that is known", false}}, answer: []console.Event{},
@@ -103,19 +104,19 @@ func watchRoutes() []route {
 				if t > 0 {
 					return n.book.PlacesAt(t), err
 				}
-				return n.placesNow(), err
+				return n.watcher.placesNow(), err
 			}},
 		{method: "GET", path: "/hosts", does: "Finds hosts on the workbench, those with the most URLs in memory first.",
 			query: []param{{"part", "what their names contain", false}}, answer: HostList{},
-			run: func(n *Node, c *apiCall) (any, error) { return n.hosts(c.param("part")), nil }},
+			run: func(n *Node, c *apiCall) (any, error) { return n.watcher.hosts(c.param("part")), nil }},
 		{method: "GET", path: "/servers", does: "Gives the web servers on the workbench.", answer: []ServerRow{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.servers(), nil }},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.servers(), nil }},
 		{method: "GET", path: "/members", does: "Gives the members of the overlay as the node sees them.", answer: []MemberRow{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.members(), nil }},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.members(), nil }},
 	}
 }
 
-// number reads a parameter that may be missing.
+// number reads a parameter. It returns 0 if the parameter is missing.
 func number(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -127,8 +128,9 @@ func number(text string) (int64, error) {
 	return v, nil
 }
 
-// sampleNow is the node in figures.
-func (n *Node) sampleNow() console.Sample {
+// sampleNow returns the figures of the node.
+func (w watcher) sampleNow() console.Sample {
+	n := w.node
 	f, c, load := n.frontier.Status(), n.loop.Stats(), runlog.SampleLoad(n.cfg.Node.Data)
 	s := console.Sample{T: time.Now().UnixMilli(), Boot: n.id.Boot, Version: Version(), Pages: c.Pages, Bytes: c.Bytes, Pending: f.Pending, Servers: int64(f.Servers),
 		InFlight: int64(f.InFlight), RSS: load.RSSBytes, Heap: load.HeapBytes, CPU: load.CPUSeconds, Stages: n.book.Stages(), Waits: map[string]int64{},
@@ -154,8 +156,9 @@ func (n *Node) sampleNow() console.Sample {
 	return s
 }
 
-// placesNow are the servers that the node has leases of; all that it knows where it crawls alone.
-func (n *Node) placesNow() console.Places {
+// placesNow returns the servers whose leases the node has. A node that crawls alone has none.
+func (w watcher) placesNow() console.Places {
+	n := w.node
 	p := console.Places{T: time.Now().UnixMilli(), Places: []console.Place{}}
 	if n.overlay == nil {
 		return p
@@ -179,7 +182,8 @@ func (n *Node) placesNow() console.Places {
 	return p
 }
 
-func (n *Node) hosts(part string) HostList {
+func (w watcher) hosts(part string) HostList {
+	n := w.node
 	found, all := n.frontier.Find(part, mostHosts)
 	list := HostList{Hosts: []HostRow{}, All: all}
 	for _, h := range found {
@@ -196,7 +200,8 @@ func (n *Node) hosts(part string) HostList {
 	return list
 }
 
-func (n *Node) servers() []ServerRow {
+func (w watcher) servers() []ServerRow {
+	n := w.node
 	list := []ServerRow{}
 	all := n.frontier.Servers()
 	slices.SortFunc(all, func(a, b frontier.ServerState) int { return a.Addr.Compare(b.Addr) })
@@ -222,7 +227,8 @@ func (n *Node) servers() []ServerRow {
 	return list
 }
 
-func (n *Node) members() []MemberRow {
+func (w watcher) members() []MemberRow {
+	n := w.node
 	o := n.overlay
 	if o == nil {
 		return []MemberRow{{PeerStatus: PeerStatus{ID: n.id.Node, Phase: "alive", ForS: time.Since(n.started).Seconds()}, Boot: n.id.Boot}}
@@ -250,15 +256,16 @@ func (n *Node) members() []MemberRow {
 	return list
 }
 
-// tick is what a stream is sent once a second.
+// tick is what is sent to an event stream once a second.
 type tick struct {
 	Node   string                     `json:"node"`
 	Nodes  map[string]json.RawMessage `json:"nodes"` // samples
 	Events []console.Event            `json:"events"`
 }
 
-// ticks makes the ticks of the event streams: this node's sample each time, its peers' every other time.
-func (n *Node) ticks() func(ctx context.Context) []byte {
+// ticks returns a function that makes the next tick. Every tick has a sample of this node, and every other one has those of its peers.
+func (w watcher) ticks() func(ctx context.Context) []byte {
+	n := w.node
 	var last uint64
 	var odd bool
 	return func(ctx context.Context) []byte {
@@ -267,9 +274,9 @@ func (n *Node) ticks() func(ctx context.Context) []byte {
 			last = t.Events[len(t.Events)-1].Seq
 		}
 		if odd = !odd; odd && n.overlay != nil {
-			n.askAll(ctx, "/sample", t.Nodes)
+			w.askAll(ctx, "/sample", t.Nodes)
 		}
-		own, err := json.Marshal(n.sampleNow())
+		own, err := json.Marshal(w.sampleNow())
 		if err == nil {
 			t.Nodes[n.id.Node] = own
 		}
@@ -281,8 +288,9 @@ func (n *Node) ticks() func(ctx context.Context) []byte {
 	}
 }
 
-// askAll makes a call of the API of all peers that are there, and takes the answers of those that answer in time.
-func (n *Node) askAll(ctx context.Context, call string, answers map[string]json.RawMessage) {
+// askAll makes a call of the API of all peers that are alive. It puts the answers that come in time into the map.
+func (w watcher) askAll(ctx context.Context, call string, answers map[string]json.RawMessage) {
+	n := w.node
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	var mu sync.Mutex
@@ -302,61 +310,5 @@ func (n *Node) askAll(ctx context.Context, call string, answers map[string]json.
 			return nil
 		})
 	}
-	_ = g.Wait() // who does not answer is left out
-}
-
-// passOn has a peer answer a call.
-func (n *Node) passOn(r route, c *apiCall, to string) (status int, v any) {
-	if n.overlay == nil || !n.overlay.has(to) {
-		return http.StatusNotFound, trouble{fmt.Sprintf("%s is no member that is there", to)}
-	}
-	q := c.URL.Query()
-	q.Del("node")
-	res, err := n.overlay.client.Ask(c.Context(), to, &wire.AskRequest{Call: r.path + "?" + q.Encode()})
-	if err != nil || !json.Valid(res.GetAnswer()) {
-		return http.StatusServiceUnavailable, trouble{fmt.Sprintf("%s does not answer: %v", to, err)}
-	}
-	return int(max(http.StatusOK, min(res.GetStatus(), 599))), json.RawMessage(res.GetAnswer())
-}
-
-func (o *overlay) has(id string) bool {
-	v := o.there()
-	return v.IsAlive(id)
-}
-
-// asked answers the calls of peers to the API: those that change nothing.
-type asked struct{ node *Node }
-
-// Ask implements peer.Handler.
-func (a asked) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	path, query, _ := strings.Cut(req.GetCall(), "?")
-	for _, r := range routes() {
-		if r.path != path || !r.mayBeAsked() {
-			continue
-		}
-		web := (&http.Request{Method: r.method, URL: &url.URL{Path: path, RawQuery: query}}).WithContext(ctx)
-		if web.URL.Query().Has("node") {
-			break // it is asked itself
-		}
-		status, v := a.node.carryOut(r, &apiCall{web, from})
-		text, err := json.Marshal(v)
-		return &wire.AskResponse{Status: uint32(status), Answer: text}, err
-	}
-	return &wire.AskResponse{Status: http.StatusNotFound, Answer: []byte(`{"error":"no such call"}`)}, nil
-}
-
-// serveConsole serves the page until the context ends. A node that cannot crawls all the same, and says so.
-func (n *Node) serveConsole(ctx context.Context) error {
-	if n.console == nil {
-		return nil
-	}
-	l, err := n.console.Listen()
-	if err == nil {
-		n.runlog.Events().Info(runlog.EventConsole, runlog.KeyAddress, l.Addr().String())
-		err = n.console.Serve(ctx, l)
-	}
-	if err != nil {
-		n.warn(err)
-	}
-	return nil
+	_ = g.Wait() // peers that do not answer are left out
 }

@@ -174,7 +174,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 // it was started from.
 func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs io.Writer) {
 	for range hangup {
-		changed, refused, err := n.Reload(ctx, "SIGHUP")
+		changed, refused, err := n.Operator().Reload(ctx, "SIGHUP")
 		if err != nil {
 			fmt.Fprintf(clearing{errs}, "SIGHUP: %v; the crawl goes on: stop it by Ctrl-C or SIGTERM\n", err)
 			continue
