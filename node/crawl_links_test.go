@@ -199,23 +199,4 @@ func TestMaxPages(t *testing.T) {
 			t.Errorf("%d pages asked for, %q after %d, %d unfinished; want 7, max_pages, 7, 44", n, end.Reason, end.Pages, end.Unfinished)
 		}
 	})
-	// Of many servers those are asked that fetchers were at, and no others.
-	inBubble(t, func(w *trial) {
-		var all []*netsim.Site
-		var seeds []string
-		for i := range 40 {
-			name := fmt.Sprintf("h%d.test", i)
-			all = append(all, w.Site(name, fmt.Sprintf("198.51.100.%d", i+1)).Page("/"))
-			seeds = append(seeds, "http://"+name+"/")
-		}
-		w.cfg.Crawl.MaxPages, w.cfg.Crawl.Fetchers = 7, 4
-		end, _ := w.crawl(w.t.Context(), seeds...)
-		n := 0
-		for _, s := range all {
-			n += s.Count("/")
-		}
-		if n != 7 || end.Reason != "max_pages" || end.Pages != 7 {
-			t.Errorf("%d pages asked for, %q after %d; want 7", n, end.Reason, end.Pages)
-		}
-	})
 }

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,60 +35,44 @@ func (e eventEcho) Handle(_ context.Context, r slog.Record) error {
 func (e eventEcho) WithAttrs([]slog.Attr) slog.Handler { return e }
 func (e eventEcho) WithGroup(string) slog.Handler      { return e }
 
-// chainSite is a chain of pages: none is found before the one ahead of it is read.
+// chainSite is a chain of pages. Each is found only on the page before.
 type chainSite struct {
-	pages  int
-	server *httptest.Server
-	// on is called with each page before it is answered.
+	*world
+	length int
+	// on, if set, is called with each page before it is answered.
 	on func(page int)
-
-	mu sync.Mutex
-	// guarded by mu
-	asked []int
 }
 
-func newChainSite(t *testing.T, pages int) *chainSite {
-	s := &chainSite{pages: pages}
-	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var page int
-		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &page); err != nil {
-			http.NotFound(w, r)
-			return
+func newChainSite(t *testing.T, length int) *chainSite {
+	s := &chainSite{length: length}
+	s.world = newWorldOf(t, func(path string) string {
+		page, err := strconv.Atoi(path[1:])
+		if err != nil {
+			t.Error(err)
 		}
-		s.mu.Lock()
-		s.asked = append(s.asked, page)
-		s.mu.Unlock()
 		if s.on != nil {
 			s.on(page)
 		}
-		w.Header().Set("Content-Type", "text/html")
-		if page+1 < s.pages {
-			fmt.Fprintf(w, "<a href=/%d>next</a>", page+1)
+		if page+1 == length {
+			return ""
 		}
-	}))
-	t.Cleanup(s.server.Close)
+		return fmt.Sprintf("<a href=/%d>next</a>", page+1)
+	})
 	return s
 }
 
-func (s *chainSite) requests() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.asked)
+// requests returns how many requests for pages there were.
+func (s *chainSite) requests() int {
+	pages, again := s.pages()
+	return pages + again
 }
 
-// whole complains unless each page was asked for once.
+// whole fails unless each page was requested once.
 func (s *chainSite) whole(t *testing.T) {
 	t.Helper()
-	asked := s.requests()
-	slices.Sort(asked)
-	if len(asked) != s.pages || len(slices.Compact(asked)) != s.pages {
-		t.Errorf("asked for %v, want each of %d pages once", asked, s.pages)
+	if pages, again := s.pages(); pages != s.length || again != 0 {
+		t.Errorf("%d pages were requested, %d requests were repeated; want each of %d pages once", pages, again, s.length)
 	}
-}
-
-// deps dial the site whatever the address.
-func (s *chainSite) deps() node.Deps {
-	return (&world{server: s.server}).deps()
 }
 
 // diskConfig has the watermark at a MiB.
@@ -119,7 +103,7 @@ func TestDiskFull(t *testing.T) {
 		// One look after the last download ended, the number of requests is noted; at the next it is the same, and only then
 		// there is room.
 		if s := n.Status(); s.Frontier.Paused != "" && s.Frontier.InFlight == 0 && s.Frontier.Done == 10 {
-			if asked := len(site.requests()); paused < 0 {
+			if asked := site.requests(); paused < 0 {
 				paused = asked
 			} else {
 				if asked != paused {
@@ -240,7 +224,7 @@ func TestDiskFullAtStart(t *testing.T) {
 		if looks.Add(1) == 1 {
 			return 0, nil
 		}
-		if n := len(site.requests()); looks.Load() == 2 && n != 0 {
+		if n := site.requests(); looks.Load() == 2 && n != 0 {
 			t.Errorf("%d requests with a full disk", n)
 		}
 		return 1 << 40, nil
@@ -334,7 +318,7 @@ func TestChainIsCrawledToItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end, err := n.Run(t.Context()); err != nil || end.Reason != "idle" || end.Unfinished != 0 || end.Pages != int64(site.pages) {
-		t.Errorf("%d of %d pages, %d unfinished, %s: %v", end.Pages, site.pages, end.Unfinished, end.Reason, err)
+	if end, err := n.Run(t.Context()); err != nil || end.Reason != "idle" || end.Unfinished != 0 || end.Pages != int64(site.length) {
+		t.Errorf("%d of %d pages, %d unfinished, %s: %v", end.Pages, site.length, end.Unfinished, end.Reason, err)
 	}
 }

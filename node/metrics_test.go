@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"proxima/node/crawl"
@@ -73,19 +72,5 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	if !json.Valid([]byte(read("metrics/grafana.json"))) {
 		t.Error("the dashboard is no JSON")
-	}
-}
-
-// Every node has a registry of its own.
-func TestMetricsOfTwoNodes(t *testing.T) {
-	for range 2 {
-		r, err := newMetrics(func() Status { return Status{} })
-		if err != nil {
-			t.Fatal(err)
-		}
-		var _ prometheus.Gatherer = r
-		if families, err := r.Gather(); err != nil || len(families) < 20 {
-			t.Errorf("%d families: %v", len(families), err)
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,32 +27,41 @@ import (
 // public is an address that the guard takes for public; nothing of it is reached here.
 const public = "93.184.215.14"
 
-// world is a web of one server: whatever is dialled, it answers. Dials are counted.
+// world is a web of one server, which answers at every address.
 type world struct {
 	server *httptest.Server
 	dials  atomic.Int64
 
-	mu sync.Mutex
-	// guarded by mu: requests by host and path
-	hits map[string]int
+	// mu guards what follows.
+	mu    sync.Mutex
+	asked []string // hosts and paths of the pages that were requested
 }
 
 const pagesPerHost = 12
 
+// newWorld makes a world in which every host has pagesPerHost pages that link to each other.
 func newWorld(t *testing.T) *world {
-	w := &world{hits: map[string]int{}}
+	return newWorldOf(t, func(string) (html string) {
+		for i := range pagesPerHost - 1 {
+			html += fmt.Sprintf("<a href=/%d>%d</a>", i, i)
+		}
+		return html
+	})
+}
+
+// newWorldOf makes a world whose pages a function returns, by their paths. No host has a robots.txt.
+func newWorldOf(t *testing.T, page func(path string) (html string)) *world {
+	w := &world{}
 	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.mu.Lock()
-		w.hits[r.Host+r.URL.Path]++
-		w.mu.Unlock()
 		if r.URL.Path == "/robots.txt" {
 			http.NotFound(rw, r)
 			return
 		}
+		w.mu.Lock()
+		w.asked = append(w.asked, r.Host+r.URL.Path)
+		w.mu.Unlock()
 		rw.Header().Set("Content-Type", "text/html")
-		for i := range pagesPerHost - 1 {
-			fmt.Fprintf(rw, "<a href=/%d>%d</a>", i, i)
-		}
+		fmt.Fprint(rw, page(r.URL.Path))
 	}))
 	t.Cleanup(w.server.Close)
 	return w
@@ -67,7 +77,7 @@ func (w *world) dial(ctx context.Context, network, address string) (net.Conn, er
 	return conn{c, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}, nil
 }
 
-// conn says that it leads where it was asked to: the guard looks at that, too.
+// conn claims to lead to the address that was dialled. The guard checks that address, too.
 type conn struct {
 	net.Conn
 	remote net.Addr
@@ -75,27 +85,22 @@ type conn struct {
 
 func (c conn) RemoteAddr() net.Addr { return c.remote }
 
-// pages counts the pages that were asked for, and the requests beyond the first.
+// pages returns how many pages were requested, and how many requests were repeated.
 func (w *world) pages() (pages, again int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for path, n := range w.hits {
-		if !strings.HasSuffix(path, "/robots.txt") {
-			pages++
-			again += n - 1
-		}
-	}
-	return pages, again
+	pages = len(slices.Compact(slices.Sorted(slices.Values(w.asked))))
+	return pages, len(w.asked) - pages
 }
 
-// deps let nothing out: web servers are the world's, name servers are nobody.
+// deps reach the world's server and no name server.
 func (w *world) deps() node.Deps {
 	return node.Deps{Dial: w.dial, DialDNS: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("there is no DNS in this test")
 	}}
 }
 
-// config crawls without gaps, as an operator who says who he is.
+// config crawls without gaps, and names an operator.
 func config(t *testing.T) node.Config {
 	c := node.Default()
 	c.Node.Data = t.TempDir()
