@@ -234,7 +234,7 @@ func TestNoSuchName(t *testing.T) {
 }
 
 // givenUp complains unless the log says once that a host was given up, why, and with how many URLs.
-func (w *trial) givenUp(logs hostileLogs, host, reason string, urls int) {
+func (w *trial) givenUp(logs nodeLogs, host, reason string, urls int) {
 	w.t.Helper()
 	n := 0
 	for _, e := range logs.events {

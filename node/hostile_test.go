@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -48,60 +46,6 @@ func hostileConfig(t *testing.T) node.Config {
 	c.Fetch.HeaderTimeout, c.Fetch.GraceTime, c.Fetch.TotalTimeout = 3*time.Second, 2*time.Second, 20*time.Second
 	c.Fetch.MaxBodyBytes, c.Fetch.MaxDecodedBytes = hostileBody, hostileDecoded
 	return c
-}
-
-// hostileLogs is everything that a node said about a crawl.
-type hostileLogs struct {
-	fetches []runlog.Fetch
-	events  []runlog.Event
-	queue   runlog.Queue // the last line
-}
-
-func readLogs(t *testing.T, dir string) (logs hostileLogs) {
-	t.Helper()
-	each := func(name string, e runlog.Entry, take func()) {
-		f, err := os.Open(filepath.Join(dir, name+".jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		r := runlog.NewReader(f)
-		for {
-			if err := r.Next(e); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			take()
-		}
-	}
-	var f runlog.Fetch
-	each(runlog.LogFetch, &f, func() { logs.fetches = append(logs.fetches, f) })
-	var q runlog.Queue
-	each(runlog.LogQueue, &q, func() { logs.queue = q })
-	var e runlog.Event
-	each(runlog.LogNode, &e, func() { logs.events = append(logs.events, e) })
-	return logs
-}
-
-// of returns the lines of downloads of a URL.
-func (l hostileLogs) of(url string) (lines []runlog.Fetch) {
-	for _, f := range l.fetches {
-		if f.URL == url {
-			lines = append(lines, f)
-		}
-	}
-	return lines
-}
-
-// about returns the reasons of the events of a name about a host.
-func (l hostileLogs) about(event, host string) (reasons []string) {
-	for _, e := range l.events {
-		if e.Event == event && e.Attrs[runlog.KeyHost] == host {
-			reasons = append(reasons, fmt.Sprint(e.Attrs[runlog.KeyReason]))
-		}
-	}
-	return reasons
 }
 
 // heapPeak samples the objects on the heap until stop is called, which returns the most there were, in bytes.

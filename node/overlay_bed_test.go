@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -319,19 +318,5 @@ func logged[E any, P interface {
 	runlog.Entry
 }](b *bed, i int, name string) (all []E) {
 	b.t.Helper()
-	f, err := os.Open(filepath.Join(b.nodes[i].node.LogDir(), name+".jsonl"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	r := runlog.NewReader(f)
-	for {
-		var e E
-		if err := r.Next(P(&e)); err == io.EOF {
-			return all
-		} else if err != nil {
-			b.t.Fatal(err)
-		}
-		all = append(all, e)
-	}
+	return readLog[E, P](b.t, b.nodes[i].node.LogDir(), name)
 }

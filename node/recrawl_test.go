@@ -2,12 +2,8 @@ package node_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,25 +12,6 @@ import (
 	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
-
-// changesIn reads the log of changes.
-func changesIn(t *testing.T, dir string) (all []runlog.Change) {
-	t.Helper()
-	f, err := os.Open(filepath.Join(dir, runlog.LogChange+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for r := runlog.NewReader(f); ; {
-		var c runlog.Change
-		if err := r.Next(&c); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, c)
-	}
-}
 
 // prose is a page with enough text to be one.
 func prose(title, text string) string {
@@ -139,7 +116,7 @@ func TestRecrawlChanges(t *testing.T) {
 		var logDir string
 		w.opened = func(n *node.Node) { logDir = n.LogDir() }
 		w.run("http://a.test/")
-		if got := changesIn(t, logDir); len(got) > 0 {
+		if got := readLog[runlog.Change](t, logDir, runlog.LogChange); len(got) > 0 {
 			t.Errorf("changes of pages never seen before: %+v", got)
 		}
 		time.Sleep(10 * time.Minute)
@@ -154,7 +131,7 @@ func TestRecrawlChanges(t *testing.T) {
 			w.run("http://a.test/")
 		}
 		what := map[string][]string{}
-		for _, e := range changesIn(t, logDir) {
+		for _, e := range readLog[runlog.Change](t, logDir, runlog.LogChange) {
 			path := strings.TrimPrefix(e.URL, "http://a.test")
 			what[path] = append(what[path], e.What)
 			if e.SeenBefore.IsZero() || e.Visits < 2 || e.What == runlog.ChangeChanged && e.Distance == 0 {

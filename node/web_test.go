@@ -65,7 +65,7 @@ func inBubble(t *testing.T, test func(w *trial)) {
 }
 
 // crawl opens the node, runs it to its end and returns how it ended and what it logged in all its lives.
-func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, hostileLogs) {
+func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, nodeLogs) {
 	w.t.Helper()
 	if !w.byDNS {
 		w.cfg.Fetch.DNS.Hosts = w.Names()
@@ -91,7 +91,7 @@ func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, hostileLog
 }
 
 // run is crawl to an idle end with nothing left.
-func (w *trial) run(urls ...string) (node.End, hostileLogs) {
+func (w *trial) run(urls ...string) (node.End, nodeLogs) {
 	w.t.Helper()
 	end, logs := w.crawl(w.t.Context(), urls...)
 	if end.Reason != "idle" || end.Unfinished != 0 {
