@@ -9,14 +9,13 @@ import (
 	"proxima/node/wire"
 )
 
-// middle is a source of chance that always falls in the middle: no jitter.
+// middle is a random source that always returns the middle, so that there is no jitter.
 type middle struct{}
 
 func (middle) Uint64() uint64 { return 1 << 52 }
 
-// TestAnswers is what a holder makes of each answer, or of none, to each wish: for how long the frontier may use the server
-// ("-": it is told nothing new), when the next message about it is due, and what people are told. The answer comes two
-// seconds after the question. A renewal that is to wait is tried again while its lease lives.
+// TestAnswers gives a holder each answer, or none, to each wish. It checks for how long the frontier may use the server ("-" if it hears
+// nothing), when the next message is due, and what people are told. The answer comes two seconds after the question.
 func TestAnswers(t *testing.T) {
 	wishes := map[string]func(b *bench) item{
 		"acquire": func(b *bench) item { b.look(true, 0); it, _ := b.sends(acquire); return it },

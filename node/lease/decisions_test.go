@@ -13,8 +13,8 @@ import (
 	"proxima/node/wire"
 )
 
-// TestDecisions is what a grantor answers node a in each state of a server: who has it then, when to come back, and whether
-// it asks the members. The answer is counted under its name; other counts are named.
+// TestDecisions checks what a grantor answers node a in each state of a server: the answer, who has the server then, when to ask again, and
+// whether it asks the members. The answer is counted under its name; other counts are named.
 func TestDecisions(t *testing.T) {
 	sees := func(d *desk, v view.View) { v.Self = "k"; d.setView(v, d.now) }
 	former := func(d *desk) { d.send(request{from: "a", addr: server(1), wish: acquire}, given, "a") } // boot 0
@@ -39,7 +39,7 @@ func TestDecisions(t *testing.T) {
 		"a later life of a is known": func(d *desk) { d.lives.hear("a", 2, d.now, d.cfg.Window()) },
 		"there are too many":         func(d *desk) { d.most = 0 },
 	}
-	// What was granted before this life of the grantor is not known.
+	// The grantor does not know what was granted before this life.
 	young := map[string]func(d *desk){
 		"unknown": func(*desk) {},
 		"unknown, and a member is gone": func(d *desk) {
@@ -102,14 +102,14 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// reserve has c give the server back, for who is to have it next.
+// reserve makes c give the server back for a successor.
 func (d *desk) reserve(successor string) {
 	d.ask("c", acquire, given, "c")
 	d.ids["c"]++
 	d.send(request{from: "c", boot: 1, id: d.ids["c"], addr: server(1), wish: release, successor: successor}, given, "")
 }
 
-// after is what an answer says, and what has changed by it.
+// after describes an answer, and what has changed by it.
 func (d *desk) after(a *wire.LeaseAnswer, before GrantorStatus) string {
 	var s strings.Builder
 	if a.GetForMs() > 0 {
@@ -149,7 +149,7 @@ func (d *desk) after(a *wire.LeaseAnswer, before GrantorStatus) string {
 	return s.String()
 }
 
-// TestItemsAtTheirBounds: the longest ids are read, longer ones are not; a server is left alone no longer than for a day.
+// Items with the longest ids are read, those with longer ones are not. A server is left alone for a day at most.
 func TestItemsAtTheirBounds(t *testing.T) {
 	longest := strings.Repeat("x", maxID)
 	for i, c := range []struct {
@@ -174,12 +174,12 @@ func TestItemsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// TestDiskThatFails: a grantor whose disk refuses to keep or to give what is known of a server says so, and grants all the same.
+// A grantor whose disk fails reports that, and grants nevertheless.
 func TestDiskThatFails(t *testing.T) {
 	var troubles []string
 	g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 1, Shelf: brokenShelf{}, Trouble: func(err error) { troubles = append(troubles, err.Error()) }})
 	g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"k"}, Majority: true})
-	g.grants.history.Begin(time.Now().Add(-time.Hour)) // it has been here for long
+	g.grants.history.Begin(time.Now().Add(-time.Hour)) // it has been the grantor for long
 	memory := (&assign.Memory{}).AppendBinary(nil, time.Now())
 	for i, item := range []*wire.LeaseItem{
 		{Server: server(1).AsSlice(), Wish: acquire}, {Server: server(1).AsSlice(), Wish: renew, Memory: memory},
@@ -218,7 +218,7 @@ func TestEntriesWithoutAHolderAreDropped(t *testing.T) {
 	}
 }
 
-// brokenShelf is a disk that refuses everything.
+// brokenShelf is a Shelf that always fails.
 type brokenShelf struct{}
 
 var errFull = errors.New("disk full")

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -11,11 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/assign"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
 
-// stub is the world of one holder: a grantor that answers when a test says so, and a frontier that wants one server.
+// stub is the world of one holder: a grantor that answers when the test says so, and a frontier that wants one server.
 type stub struct {
 	Frontier
 	answer chan *wire.LeaseAnswer
@@ -44,13 +44,19 @@ func (s *stub) Wanted(ctx context.Context) ([]netip.Addr, error) {
 	return nil, ctx.Err()
 }
 
-// A holder that has told a new grantor what it has takes no lease by an answer that was under way: the grantor may have
-// concluded meanwhile that nobody has the server.
+// deps makes the dependencies of a holder in its first life.
+func (s *stub) deps(clock *Clock) HolderDeps {
+	return HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s, Remote: func() []Remote { return nil },
+		OnHeld: func(netip.Addr, string) {}, Moved: func(netip.Addr, *assign.Memory) {}}
+}
+
+// A holder that has answered an inquiry takes no lease from an answer that was on its way: the grantor may have concluded meanwhile that
+// nobody has the server.
 func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{answer: make(chan *wire.LeaseAnswer)}
 		clock := NewClock(nil)
-		h := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s})
+		h := NewHolder(Default(), s.deps(clock))
 		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
@@ -79,7 +85,7 @@ func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
 	})
 }
 
-// The answer of who is not the grantor any more counts for nothing.
+// The answer of a former grantor does not count.
 func TestAnswersOfFormerGrantorsCountForNothing(t *testing.T) {
 	b := newBench(t)
 	b.look(true, 0)
@@ -93,7 +99,7 @@ func TestAnswersOfFormerGrantorsCountForNothing(t *testing.T) {
 	b.sends(acquire)
 }
 
-// A renewal that failed waits for its pause, though others of the grantor are due.
+// A renewal that failed waits for its pause, even if others of the grantor are due.
 func TestRetriesKeepTheirPauses(t *testing.T) {
 	b := newBench(t)
 	b.obtain()
@@ -106,7 +112,7 @@ func TestRetriesKeepTheirPauses(t *testing.T) {
 	}
 }
 
-// What the holder of a lease by a former grantor says of the server's quiet is passed on when it is gone.
+// A grantor passes on for how long a server must be left alone, even if the holder had its lease from a former grantor.
 func TestClaimsSayHowLongToWait(t *testing.T) {
 	d := newDesk(t, false)
 	d.send(request{from: "a", boot: 1, id: 1, addr: server(1), wish: renew, wait: 10 * time.Minute, level: 3}, given, "a")
@@ -116,8 +122,8 @@ func TestClaimsSayHowLongToWait(t *testing.T) {
 	}
 }
 
-// Who founds an overlay asks nobody until it may believe that it does; what members have said before a change of members
-// that was taken back counts for nothing.
+// The founder of an overlay makes no inquiry during the founding time. Answers from before a change of members do not count, even if that
+// change was undone.
 func TestInquiriesThatCountForNothing(t *testing.T) {
 	d := newDesk(t, false)
 	d.ask("a", acquire, later, "")
@@ -148,7 +154,7 @@ func TestInquiriesThatCountForNothing(t *testing.T) {
 	d.ask("a", acquire, given, "a")
 }
 
-// Members that were never seen, and may be there, count for a window.
+// Members that are named in a view and were never alive count for a window.
 func TestMissingMembersCount(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	m := newMembers(time.Minute)
@@ -160,7 +166,7 @@ func TestMissingMembersCount(t *testing.T) {
 	}
 }
 
-// A server that is spared stays so until it has come halfway back.
+// A server is spared until it has recovered halfway.
 func TestSparedServersComeBackSlowly(t *testing.T) {
 	var told float64
 	p := newPace(func(_ netip.Addr, factor float64) { told = factor })
@@ -179,7 +185,8 @@ func TestSparedServersComeBackSlowly(t *testing.T) {
 	}
 }
 
-// The slowness that half of a node's servers share is the node's own, from five servers on. It speeds nothing up.
+// If half of a node's servers are slow, the node itself is slow; it takes five servers to tell. That never makes a server faster than
+// usual.
 func TestOwnSlownessIsTheMedian(t *testing.T) {
 	for _, c := range []struct {
 		slowed []float64
@@ -197,14 +204,14 @@ func TestOwnSlownessIsTheMedian(t *testing.T) {
 			all[server(i)] = s
 		}
 		p := newPace(func(netip.Addr, float64) {})
-		p.median = 7 // of an earlier time
+		p.median = 7 // from an earlier look
 		if p.level(all); p.median != c.own {
 			t.Errorf("of %v its own slowness is %v, want %v", c.slowed, p.median, c.own)
 		}
 	}
 }
 
-// early is a context that says something the moment somebody begins to wait for its end.
+// early is a context that calls a function when somebody begins to wait for its end.
 type early struct {
 	context.Context
 	say func()
@@ -218,7 +225,7 @@ func (e early) Done() <-chan struct{} {
 // The answer may come before the caller of Hold begins to wait for it.
 func TestHoldHearsAnAnswerThatComesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHolder(Default(), HolderDeps{Clock: NewClock(nil), Boot: 1, Peers: &stub{}, Frontier: &stub{}})
+		h := NewHolder(Default(), new(stub).deps(NewClock(nil)))
 		says := &HeldError{Addr: server(1), Holder: "b"}
 		_, err := h.Hold(early{t.Context(), func() {
 			h.mu.Lock()
@@ -231,7 +238,7 @@ func TestHoldHearsAnAnswerThatComesAtOnce(t *testing.T) {
 	})
 }
 
-// A pause doubles from the least to the most, and varies by a quarter.
+// The pause doubles from the shortest to the longest, and varies by a quarter.
 func TestPausesDouble(t *testing.T) {
 	b := newBench(t)
 	l := &lease{}
@@ -243,19 +250,19 @@ func TestPausesDouble(t *testing.T) {
 	}
 }
 
-// A call that was under way while the node was stopped brings no lease.
+// A call that was under way during a gap brings no lease.
 func TestAnswersThatCameInAGapCountForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{answer: make(chan *wire.LeaseAnswer)}
 		clock := NewClock(nil)
-		h := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s, Seed: rand.Uint64()})
+		h := NewHolder(Default(), s.deps(clock))
 		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- h.Run(ctx) }()
 		time.Sleep(time.Second)
 		clock.look()
-		time.Sleep(3500 * time.Millisecond) // nobody looks, and the call is under way still
+		time.Sleep(3500 * time.Millisecond) // the clock does not look, and the call is still under way
 		clock.look()
 		s.answer <- yes()
 		synctest.Wait()

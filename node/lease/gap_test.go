@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestFrozenGrantor: a grantor that was frozen for longer than a lease and the skew, in a view that has not changed for it,
-// grants nothing of what its successor has granted meanwhile.
+// A grantor that was frozen for longer than a window, and whose view has not changed, does not grant what its successor has granted
+// meanwhile.
 func TestFrozenGrantor(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		addr := grantedBy(t, ids[2], ids)
@@ -35,8 +35,8 @@ func TestFrozenGrantor(t *testing.T) {
 	})
 }
 
-// TestRightsEndWithAnyClock: no request is written once a lease is over by either clock, or a clock jumped, or the node was
-// stopped, even before that has been noticed.
+// No request is sent when a lease is over by either clock, when a clock has jumped, or when the node was frozen, even before the gap is
+// noticed.
 func TestRightsEndWithAnyClock(t *testing.T) {
 	for name, happen := range map[string]func(n *fakeNode, lease time.Duration){
 		"frozen":       func(n *fakeNode, _ time.Duration) { n.freeze(); time.Sleep(10 * time.Second); n.thaw() },
@@ -60,7 +60,7 @@ func TestRightsEndWithAnyClock(t *testing.T) {
 				if until := all[0].holder.Until(addr); time.Until(until) > 0 {
 					t.Error("it may still be handed on")
 				}
-				time.Sleep(5 * time.Second) // it is noticed, and the lease is asked for again
+				time.Sleep(5 * time.Second) // the gap is noticed, and the lease renewed
 				if err := all[0].holder.MayAsk(addr); err != nil {
 					t.Errorf("later: %v", err)
 				}
@@ -69,8 +69,8 @@ func TestRightsEndWithAnyClock(t *testing.T) {
 	}
 }
 
-// TestDownloadsOutliveAGap: what was asked for before this node was stopped for less than its lease may end; nothing new is asked
-// for before the grantor has renewed it. What has run out by a clock, or may have, is broken off.
+// Requests that were under way during a gap shorter than the lease may finish. New ones wait until the grantor has renewed it. Requests
+// under a lease that is over by one clock, or may be, are broken off.
 func TestDownloadsOutliveAGap(t *testing.T) {
 	for name, c := range map[string]struct {
 		happen func(n *fakeNode, lease time.Duration)
@@ -107,7 +107,7 @@ func TestDownloadsOutliveAGap(t *testing.T) {
 	}
 }
 
-// TestRightsAreReadByBothClocks: what a peer is asked to do under a lease ends with it, by either clock.
+// A remote fetch under a lease ends with the lease, by either clock.
 func TestRightsAreReadByBothClocks(t *testing.T) {
 	var jump time.Duration
 	c := NewClock(func() time.Duration { return jump })
@@ -133,7 +133,7 @@ func TestRightsAreReadByBothClocks(t *testing.T) {
 	}
 }
 
-// TestRightsEndWithTheEarlierClock: clocks that differ by less than a gap still end a right, whichever is ahead.
+// If the clocks differ by less than a gap, a right ends by the clock that is ahead.
 func TestRightsEndWithTheEarlierClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, jump := range []time.Duration{drift, -drift} { // of the wall clock, just before the right ends
@@ -155,7 +155,7 @@ func TestRightsEndWithTheEarlierClock(t *testing.T) {
 	})
 }
 
-// jump is how far the wall clock was set. A frozen node waits here, as it looks at its clock before all that it does.
+// jump returns how far the wall clock was set. A node looks at its clock before everything it does, so a frozen node waits here.
 func (n *fakeNode) jump() time.Duration {
 	n.thawed()
 	n.mu.Lock()
@@ -173,7 +173,7 @@ func (n *fakeNode) thawed() {
 	}
 }
 
-// freeze stops a node until thaw; what it is sent waits.
+// freeze stops a node until thaw. Messages to it wait.
 func (n *fakeNode) freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
 
-// TestGolden plays the scenarios of testdata/golden. The steps are those of scene.do; printed are the answers of grantors in
-// a block, each once, and then who may ask which server.
+// TestGolden plays the scenarios of testdata/golden. scene.do explains the steps. After each block it prints the answers of grantors, each
+// once, and who may ask which server.
 //
 //	go test -run Golden ./node/lease -update
 func TestGolden(t *testing.T) {
@@ -42,12 +42,12 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// scene is a world in which nothing happens by chance, with servers that have short names.
+// scene is a world without randomness, with short names for servers.
 type scene struct {
 	*world
 	servers map[string]netip.Addr
 	ids     []string            // of all nodes
-	views   map[string][]string // whom a node sees as settled
+	views   map[string][]string // the settled nodes that a node sees
 
 	lines sync.Mutex
 	said  []string // since the last print
@@ -123,7 +123,7 @@ func without(ids []string, id string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(o string) bool { return o == id })
 }
 
-// message notes what a grantor answered.
+// message notes the answers of a grantor.
 func (g *scene) message(from, to string, req *wire.LeaseRequest, res *wire.LeaseResponse) {
 	word := func(enum fmt.Stringer) string {
 		_, last, _ := strings.Cut(enum.String(), "_")
@@ -147,7 +147,7 @@ func (g *scene) message(from, to string, req *wire.LeaseRequest, res *wire.Lease
 	}
 }
 
-// print returns what was answered, and who may ask what.
+// print returns the answers, and who may ask which server.
 func (g *scene) print() string {
 	g.lines.Lock()
 	lines := g.said

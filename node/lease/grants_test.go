@@ -20,7 +20,7 @@ const (
 	later     = wire.Grant_GRANT_LATER
 )
 
-// desk is a grantor whose clock a test moves.
+// desk is a grantor with a clock that the test moves.
 type desk struct {
 	*grants
 	t   *testing.T
@@ -28,10 +28,10 @@ type desk struct {
 	ids map[string]uint64
 }
 
-// everyone is alive in these tests.
+// everyone lists the members of these tests. All of them are alive.
 var everyone = []string{"a", "b", "c", "d", "h", "k", "n", "n0", "n1", "o", "x", "y"}
 
-// newDesk is the grantor of everything, for long enough to grant if it is old.
+// newDesk makes a grantor of all servers. If old is set, it may grant at once.
 func newDesk(t *testing.T, old bool) *desk {
 	cfg := Default()
 	d := &desk{grants: newGrants(&cfg, 2), t: t, now: time.Unix(1e9, 0), ids: map[string]uint64{}}
@@ -60,7 +60,7 @@ func (d *desk) send(r request, want wire.Grant, holder string) *wire.LeaseAnswer
 	return got
 }
 
-// ms reads a time of a message.
+// ms converts a time of a message.
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 func TestGrantsToOne(t *testing.T) {
@@ -77,9 +77,9 @@ func TestGrantsToOne(t *testing.T) {
 	d.pass(d.cfg.Window() - 1)
 	d.ask("b", acquire, held, "a")
 	d.pass(1)
-	d.ask("a", renew, later, "") // it has run out: it must ask like everybody
+	d.ask("a", renew, later, "") // the lease has expired, so a must acquire it like any node
 	d.ask("b", acquire, given, "b")
-	d.ask("b", acquire, given, "b") // it did not hear
+	d.ask("b", acquire, given, "b") // b did not get the answer
 }
 
 func TestNewGrantorBelievesTheFirstClaim(t *testing.T) {
@@ -90,7 +90,7 @@ func TestNewGrantorBelievesTheFirstClaim(t *testing.T) {
 	d.ask("b", renew, given, "b")
 	d.ask("c", renew, held, "b")
 	d.ask("b", release, given, "")
-	d.ask("a", acquire, later, "") // still: what b says of itself says nothing of others
+	d.ask("a", acquire, later, "") // the claim of b tells nothing about other servers
 	d.pass(d.cfg.Window() - 1)
 	d.ask("a", acquire, later, "")
 	d.pass(1)
@@ -112,7 +112,7 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 	d.pass(2 * d.cfg.Time)
 	d.ask("b", acquire, given, "b")
 
-	// A view that says the same changes nothing; one without the majority ends the right to grant.
+	// An equal view changes nothing. A view without a majority ends the right to grant.
 	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k"}, Majority: true, Version: 7}, d.now)
 	d.ask("b", renew, given, "b")
 	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k"}}, d.now)
@@ -124,7 +124,7 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 	d.pass(d.cfg.Window())
 	d.ask("c", acquire, given, "c")
 
-	// Of more views than it remembers it knows nothing.
+	// It knows nothing of views that it has forgotten.
 	for i := range 200 {
 		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", fmt.Sprint("n", i%2)}[:1+i%2], Majority: true}, d.now)
 		d.pass(time.Millisecond)
@@ -158,12 +158,12 @@ func TestMessagesOutOfOrder(t *testing.T) {
 	}
 	message(1, 5, acquire, given, "a")
 	message(1, 6, release, given, "")
-	message(1, 5, acquire, later, "") // the same again, late: a does not want it any more
+	message(1, 5, acquire, later, "") // repeated late: a does not want it any more
 	message(1, 8, acquire, given, "a")
 	message(1, 6, release, later, "") // late too
 	message(1, 7, renew, later, "")
 	message(1, 8, acquire, given, "a") // sent twice
-	message(2, 1, acquire, later, "")  // its next life, which does not know what this one has asked others for
+	message(2, 1, acquire, later, "")  // the next life of a does not know what this one asked peers for
 	message(1, 9, renew, later, "")
 	d.ask("b", acquire, held, "a")
 	d.pass(d.cfg.Window())

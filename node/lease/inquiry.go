@@ -226,10 +226,8 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 			l.void = true
 		}
 	}
-	if h.deps.Remote != nil { // complete, because FromLife refuses earlier lives from now on
-		for _, r := range h.deps.Remote() {
-			add(r.Server, r.Until, r.Holder)
-		}
+	for _, r := range h.deps.Remote() { // complete, because FromLife refuses earlier lives from now on
+		add(r.Server, r.Until, r.Holder)
 	}
 	return a, nil
 }

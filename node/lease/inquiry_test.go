@@ -12,7 +12,7 @@ import (
 	"proxima/node/wire"
 )
 
-// await says how long it takes until a node has a server, at most two windows.
+// await returns how long it takes until a node has a server, two windows at most.
 func await(w *world, n *fakeNode, addr netip.Addr) time.Duration {
 	begin := time.Now()
 	for !n.has(addr) && time.Since(begin) < 2*(w.cfg.Time+w.cfg.Skew) {
@@ -21,8 +21,7 @@ func await(w *world, n *fakeNode, addr netip.Addr) time.Duration {
 	return time.Since(begin)
 }
 
-// TestNewGrantorAsksTheMembers: a node that becomes a grantor, because it is new, knows what is leased as soon as all members
-// have said so, and grants the rest.
+// A new node that becomes a grantor knows all leases as soon as all members have answered, and grants the other servers.
 func TestNewGrantorAsksTheMembers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		two := ids[:2]
@@ -40,7 +39,7 @@ func TestNewGrantorAsksTheMembers(t *testing.T) {
 			t.Fatal(d)
 		}
 		for _, n := range all {
-			n.see(ids, true) // the third has settled
+			n.see(ids, true) // the third node has settled
 		}
 		all[1].want(true, free, leased)
 		if d := await(w, all[1], free); d > 5*time.Second {
@@ -55,7 +54,7 @@ func TestNewGrantorAsksTheMembers(t *testing.T) {
 	})
 }
 
-// TestInquiryIsTriedAgain: where a member sees the change a little later, the grantor does not wait until it is asked again.
+// If a member sees the change a little later, the grantor repeats its inquiry without waiting for another request.
 func TestInquiryIsTriedAgain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		for _, n := range all {
@@ -74,8 +73,8 @@ func TestInquiryIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestInquiryNeedsAll: while a member does not answer, has another view, or is gone for less than a lease and the skew, a new
-// grantor waits until all leases have run out.
+// If a member does not answer, has another view, or has been gone for less than a window, a new grantor waits until all leases have
+// expired.
 func TestInquiryNeedsAll(t *testing.T) {
 	window := Default().Time + Default().Skew
 	for name, spoil := range map[string]func(w *world, ids []string, all []*fakeNode){
@@ -120,8 +119,8 @@ func TestInquiryNeedsAll(t *testing.T) {
 	}
 }
 
-// TestRestartIsQuick: a node that restarts is a grantor, and has its servers, again within seconds, as its peers say what
-// they hold and what they do for it.
+// A node that restarts grants again, and has its servers again, within seconds: its peers tell what they hold and what they download for
+// it.
 func TestRestartIsQuick(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		own, others := grantedBy(t, ids[0], ids), grantedBy(t, ids[1], ids)
@@ -142,8 +141,8 @@ func TestRestartIsQuick(t *testing.T) {
 	})
 }
 
-// TestRestartedHolderWaitsForItsPeers: a node that crashed asks no server that a peer still asks for its former life, who
-// ever is the grantor; and what its former life had asked for is not begun any more.
+// A node that crashed does not ask a server while a peer asks it for the node's former life, whoever is the grantor. Remote fetches of the
+// former life that have not begun are refused.
 func TestRestartedHolderWaitsForItsPeers(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		for i, grantor := range ids {
@@ -182,8 +181,8 @@ func TestRestartedHolderWaitsForItsPeers(t *testing.T) {
 	})
 }
 
-// TestWhatMembersSay is what a new grantor knows of a server after an inquiry: who has it, and until when, at the latest; and
-// until when a page may be downloaded under the lease of a life that is over.
+// TestWhatMembersSay checks what a new grantor knows of a server after an inquiry: who has it and until when at the latest, and until when
+// a page may be downloaded under a lease of an earlier life.
 func TestWhatMembersSay(t *testing.T) {
 	both := view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}
 	mine, others := grantedBy(t, "k", both.Settled), grantedBy(t, "o", both.Settled)
@@ -192,7 +191,7 @@ func TestWhatMembersSay(t *testing.T) {
 	}
 	cfg := Default()
 	for name, c := range map[string]struct {
-		claims string // who has renewed the lease here before the inquiry
+		claims string // the node that has renewed the lease here before the inquiry
 		a, b   *wire.Right
 		holder string
 		until  time.Duration
@@ -246,7 +245,7 @@ func TestWhatMembersSay(t *testing.T) {
 	}
 }
 
-// What cannot be read, or is not this grantor's to lend, keeps nothing back that is told behind it.
+// Malformed rights, and rights to servers of other grantors, are skipped. Those behind them still count.
 func TestRightsBehindOthersCount(t *testing.T) {
 	both := view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}
 	mine, others := grantedBy(t, "k", both.Settled), grantedBy(t, "o", both.Settled)
@@ -270,10 +269,10 @@ func TestRightsBehindOthersCount(t *testing.T) {
 	}
 }
 
-// TestRightsAreToldInOneView: who sees other settled nodes tells an inquiry nothing; who sees other members tells them, too.
+// A member that sees other settled nodes answers no inquiry. One that sees other members names them.
 func TestRightsAreToldInOneView(t *testing.T) {
 	s := &stub{}
-	h := NewHolder(Default(), HolderDeps{Clock: NewClock(nil), Boot: 7, Peers: s, Frontier: s})
+	h := NewHolder(Default(), s.deps(NewClock(nil)))
 	h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true})
 	until := time.Now().Add(time.Minute)
 	h.book.all[server(1)] = &lease{right: NewRight(until)}
@@ -288,7 +287,7 @@ func TestRightsAreToldInOneView(t *testing.T) {
 		{[]string{"a", "k"}, []string{"a", "k"}, nil, false, 0},
 	} {
 		a, err := h.Rights(t.Context(), "k", &wire.RightsRequest{View: view.Digest(c.settled), Members: view.Digest(c.members)})
-		if err != nil || a.GetSameView() != c.same || len(a.GetRights()) != c.rights || !slices.Equal(a.GetMembers(), c.told) || a.GetBoot() != 7 {
+		if err != nil || a.GetSameView() != c.same || len(a.GetRights()) != c.rights || !slices.Equal(a.GetMembers(), c.told) || a.GetBoot() != 1 {
 			t.Errorf("asked by who sees %v of %v: %v, %v", c.settled, c.members, a, err)
 		}
 		for _, r := range a.GetRights() {

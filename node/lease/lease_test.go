@@ -15,7 +15,7 @@ import (
 	"proxima/node/wire"
 )
 
-// bubble runs a test on a fake clock with nodes that are past their first lease time.
+// bubble runs a test on a fake clock, with nodes that have run for more than a window.
 func bubble(t *testing.T, nodes int, test func(t *testing.T, w *world, ids []string, all []*fakeNode)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Default(), 1)
@@ -34,7 +34,7 @@ func page(firstByte time.Duration) assign.Timing {
 
 func TestGetRenewGiveBack(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		for _, grantor := range ids { // without the network, and by it
+		for _, grantor := range ids { // this node and another one
 			addr := grantedBy(t, grantor, ids)
 			all[0].want(true, addr)
 			time.Sleep(time.Second)
@@ -71,7 +71,7 @@ func TestHoldAndGive(t *testing.T) {
 		if m, err := home.holder.Hold(t.Context(), addr); err != nil || m != nil {
 			t.Fatal(m, err)
 		}
-		time.Sleep(5 * time.Minute) // though the frontier does not want it
+		time.Sleep(5 * time.Minute) // the frontier does not want it
 		if !home.has(addr) {
 			t.Fatal("the lease was not kept")
 		}
@@ -84,7 +84,7 @@ func TestHoldAndGive(t *testing.T) {
 		home.set(addr, func(s *Server) { s.InFlight = 1 })
 		home.holder.Give(addr, ids[1], &m)
 		third.want(true, addr)
-		home.want(true, addr) // links came in meanwhile
+		home.want(true, addr) // links have come in
 		time.Sleep(3 * time.Second)
 		if third.has(addr) || home.has(addr) {
 			t.Fatal("it was granted though a request was out and it is for another")
@@ -98,13 +98,13 @@ func TestHoldAndGive(t *testing.T) {
 		if got, ok := next.holder.Memory(addr); !ok || got.Downloads() != 1 {
 			t.Errorf("%v, %v", got, ok)
 		}
-		next.holder.Give(addr, ids[1], nil) // for itself, but it does not want it
+		next.holder.Give(addr, ids[1], nil) // for itself, but its frontier does not want it
 		time.Sleep(w.cfg.ReleaseAfter() + 2*w.cfg.HeldRetry())
 		if h := w.holder(addr); h != ids[0] && h != ids[2] {
 			t.Errorf("%q has it", h)
 		}
 
-		// A Hold that nobody answers ends with its context.
+		// A Hold without an answer ends with its context.
 		w.part(ids[0], ids[2])
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -133,7 +133,7 @@ func TestDeadHolderAndDeadGrantor(t *testing.T) {
 		if !all[1].has(addr) {
 			t.Fatalf("a dead node has it still: %s", all[1].holder.Why(addr))
 		}
-		// The grantor dies; once the others see it, the lease is claimed at the new one and never breaks.
+		// The grantor dies. When the others see that, the holder renews at the new grantor before its lease expires.
 		all[2].kill()
 		time.Sleep(5 * time.Second)
 		all[1].see(ids[:2], true)
@@ -240,7 +240,7 @@ func TestMemoryTravels(t *testing.T) {
 		if n := len(moved); moved[n-1] != 120 {
 			t.Errorf("sent after %d downloads", moved[n-1])
 		}
-		// The grantor dies and comes back with what it had on disk.
+		// The grantor dies and comes back with its disk.
 		all[1].kill()
 		n := w.start(ids[1])
 		n.see(ids, true)
@@ -252,7 +252,7 @@ func TestMemoryTravels(t *testing.T) {
 		if age, ok := m.Age(time.Now()); !ok || age < time.Hour || age > time.Hour+5*time.Minute {
 			t.Errorf("it is %v old", age)
 		}
-		// What is kept on disk is not kept for ever.
+		// Old memories are deleted from disk.
 		if err := n.grantor.memories.sweep(time.Minute, 10, time.Now()); err != nil || w.stored(ids[1]) != 0 {
 			t.Errorf("%v, %d memories", err, w.stored(ids[1]))
 		}
@@ -324,7 +324,7 @@ func TestOverloadedServerIsSpared(t *testing.T) {
 		if f := n.spacing(addrs[3]); f != 1 {
 			t.Errorf("a server that came back is spared by %v", f)
 		}
-		// All are slow: it is this node.
+		// All servers are slow, so the load is this node's own.
 		visit(60, func(int) time.Duration { return 2 * time.Second })
 		if s := n.holder.Status(); s.Spared != 0 {
 			t.Errorf("%d servers are blamed for a slow node", s.Spared)

@@ -11,13 +11,13 @@ import (
 	"proxima/node/wire"
 )
 
-// bench is a holder whose clock, grantor and frontier a test moves.
+// bench is a holder whose clock, grantor and frontier are moved by the test.
 type bench struct {
 	*leases
 	t         *testing.T
 	now       time.Time
 	grantedBy string
-	last      *Right // that the frontier was told of
+	last      *Right // the last one that the frontier heard of
 }
 
 func newBench(t *testing.T) *bench {
@@ -28,17 +28,17 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// at is a moment at which both clocks agree.
+// at returns a moment at which both clocks agree.
 func at(t time.Time) moment { return moment{t, t} }
 
 func (b *bench) pass(t time.Duration) { b.now = b.now.Add(t) }
 
-// look has the frontier say what it wants of server(1).
+// look tells the holder what the frontier wants of server(1).
 func (b *bench) look(wanted bool, inFlight int) {
 	b.tick([]Server{{Addr: server(1), Wanted: wanted, InFlight: inFlight}}, b.now)
 }
 
-// sends is the wish that is due, with its message.
+// sends returns the item that is due, after a check of its wish.
 func (b *bench) sends(wish wire.Wish) (item, *wire.LeaseItem) {
 	b.t.Helper()
 	due := b.due(b.now, nil)
@@ -56,7 +56,7 @@ func (b *bench) silent() {
 	}
 }
 
-// told is the last that the frontier was told: for how long, and whether anything was.
+// told returns for how long the frontier may use the server by the last grant, and whether there was one.
 func (b *bench) told() (time.Duration, bool) {
 	last := b.last
 	b.last = nil
@@ -70,7 +70,7 @@ func yes() *wire.LeaseAnswer {
 	return &wire.LeaseAnswer{Grant: given, ForMs: time.Minute.Milliseconds()}
 }
 
-// obtain gets the lease on server(1).
+// obtain acquires the lease on server(1).
 func (b *bench) obtain() *lease {
 	b.t.Helper()
 	b.look(true, 0)
@@ -100,7 +100,7 @@ func TestLeaseCountsFromSending(t *testing.T) {
 	b.sends(renew)
 }
 
-// A right gets no shorter by an answer: its grantor keeps to what it has promised before.
+// An answer never shortens a right, because the grantor keeps earlier promises.
 func TestRightGetsNoShorter(t *testing.T) {
 	b := newBench(t)
 	b.obtain()
@@ -141,7 +141,7 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 	if d, ok := b.told(); !ok || d != 0 {
 		t.Fatal("it was not withdrawn before it goes back")
 	}
-	b.silent() // until a look says that nothing is in flight
+	b.silent() // until a look finds nothing in flight
 	b.look(false, 0)
 	it, _ := b.sends(release)
 	b.failed(it, b.grantedBy, b.now)
@@ -151,7 +151,7 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 	if _, ok := b.told(); ok {
 		t.Fatal("a lease was used again after the grantor was told that it is over")
 	}
-	b.silent() // the release keeps its pause, however often the frontier is looked at
+	b.silent() // looks do not shorten the pause before the next release
 	b.pass(time.Second)
 	it, _ = b.sends(release)
 	b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: given}, at(b.now), b.now)
@@ -182,14 +182,14 @@ func TestGiveWaitsForTheRequestInFlight(t *testing.T) {
 	b.withdraw(server(1), l, b.now)
 	b.look(true, 1)
 	b.silent()
-	b.want(server(1), b.now) // it is given away all the same
+	b.want(server(1), b.now) // it is given away nevertheless
 	b.look(true, 0)
 	if _, m := b.sends(release); m.Successor != "s" {
 		t.Errorf("%v", m)
 	}
 }
 
-// What was learnt since the grantor was told last goes with the release, however short ago that was.
+// What was learnt since the last message goes with the release, even right after that message.
 func TestReleaseTakesTheMemoryAlong(t *testing.T) {
 	b := newBench(t)
 	l := b.obtain()
@@ -278,7 +278,7 @@ func TestRetriesUntilTheLeaseEnds(t *testing.T) {
 	}
 }
 
-// Leases that begin at different times come to be renewed by one message.
+// Leases that begin at different times are renewed by one message in the end.
 func TestRenewalsOfOneGrantorGoTogether(t *testing.T) {
 	b := newBench(t)
 	const servers, minutes = 40, 20
@@ -323,7 +323,7 @@ func TestItemsOfAMessageAreBounded(t *testing.T) {
 	}
 }
 
-// What a grantor remembers of a server replaces what this node knows, unless that is newer.
+// The memory of the grantor replaces that of the holder, unless the holder's is newer.
 func TestMemoryThatChangesMeanwhileIsSentAgain(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		b := newBench(t)

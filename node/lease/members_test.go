@@ -8,8 +8,8 @@ import (
 	"proxima/node/view"
 )
 
-// TestDeadMemberStaysOver: a member that died has no rights left after a window, and gets none back for as long as grantors
-// are drawn over it still. If it were forgotten, the next view would take it for one that has just gone.
+// A dead member has no leases left after a window. It is remembered while it is still settled: otherwise the next view would take it for a
+// member that has just gone.
 func TestDeadMemberStaysOver(t *testing.T) {
 	const window = 30 * time.Second
 	for what, dead := range map[string]view.View{
@@ -33,8 +33,8 @@ func TestDeadMemberStaysOver(t *testing.T) {
 	}
 }
 
-// TestLivesAreForgotten: a former life is refused, unless nobody has heard of the later one for a window: a node that has lost
-// its disk counts its lives anew.
+// An earlier life is refused, unless the later one was not heard of for a window: a node that has lost its disk numbers its lives from the
+// start.
 func TestLivesAreForgotten(t *testing.T) {
 	const window = 30 * time.Second
 	now, l := time.Unix(1_000_000, 0), lives{}

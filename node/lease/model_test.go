@@ -12,9 +12,8 @@ import (
 
 var modelSeeds = flag.Int("lease.seeds", 12, "seeds of the model test")
 
-// TestOneHolder lets nodes come and go, be frozen and have their clocks set, their views change at different times, and
-// messages be lost, late and repeated:
-// never may two of them dial one server. When all is calm, every wanted server is leased.
+// In TestOneHolder nodes come, go and freeze, clocks jump, views change at different times, and messages are lost, late and repeated. Two
+// nodes may never dial one server. When all is calm, every wanted server is leased.
 func TestOneHolder(t *testing.T) {
 	for seed := range *modelSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -30,7 +29,7 @@ func oneHolder(t *testing.T, seed uint64) {
 	ids, addrs := names(6), servers(40)
 	w.startAll(ids...)
 	settled := slices.Clone(ids)
-	// change has all nodes see other members, each at its time.
+	// change shows other members to all nodes, to each at its own time.
 	change := func(to []string) {
 		w.mu.Lock()
 		settled = to
@@ -57,9 +56,9 @@ func oneHolder(t *testing.T, seed uint64) {
 		switch x := w.random(); {
 		case n == nil:
 			if x < 0.05 {
-				if x < 0.01 { // its disk is lost, and with it the count of its lives
+				if x < 0.01 { // its disk is lost, and with it the number of its life
 					w.mu.Lock()
-					// A real node loses its id, too: nobody need tell two lives of one number, or one that was there from a founder.
+					// A real node loses its id, too, so two lives with one number never meet.
 					if w.shelf[id] = nil; w.boots[id] > 1 && len(settled) > 1 {
 						w.boots[id] = 0
 					}
@@ -72,7 +71,7 @@ func oneHolder(t *testing.T, seed uint64) {
 			n.kill()
 			change(settled)
 		case x < 0.01:
-			n.stop() // in good order
+			n.stop() // in order
 			n.thaw()
 			<-n.ended
 			n.kill()
@@ -93,7 +92,7 @@ func oneHolder(t *testing.T, seed uint64) {
 				}
 			}
 		case x < 0.51 && time.Since(changed) > cfg.Skew:
-			// Who is settled may differ from who is alive. Views are as wide as Skew, so changes are further apart.
+			// The settled nodes may differ from those alive. Views lag by up to Skew, so changes are further apart than that.
 			changed = time.Now()
 			var next []string
 			for _, id := range ids {
@@ -140,7 +139,7 @@ func oneHolder(t *testing.T, seed uint64) {
 	w.mu.Lock()
 	w.calm = true
 	clear(w.cut)
-	settled = slices.Clone(ids) // those that thaw now see them, too
+	settled = slices.Clone(ids) // nodes that thaw later see them, too
 	w.mu.Unlock()
 	for _, id := range ids {
 		if n := w.reach(id, id); n != nil {
@@ -157,7 +156,7 @@ func oneHolder(t *testing.T, seed uint64) {
 		n.see(settled, true)
 		for _, addr := range addrs {
 			n.set(addr, func(s *Server) { s.InFlight = 0 })
-			if w.chance(0.2) { // those that began lately want little
+			if w.chance(0.2) {
 				n.want(true, addr)
 			}
 		}
@@ -202,7 +201,7 @@ type remoteFetch struct {
 
 func (r *remoteFetch) underWay() bool { return time.Now().Before(r.Until) && !r.at.isDead() }
 
-// fetchRemotely has a peer download a page for a node under its lease, which is not given back meanwhile.
+// fetchRemotely lets a peer download a page for a node under the node's lease, which is not given back meanwhile.
 func (w *world) fetchRemotely(n, peer *fakeNode, addr netip.Addr) (remoteFetch, bool) {
 	until := time.Now().Add(35 * time.Second)
 	if held := n.holder.Until(addr); held.Before(until) {

@@ -35,7 +35,7 @@ func (n *fakeNode) Rights(ctx context.Context, to string, req *wire.RightsReques
 	})
 }
 
-// remotes are what a test says that the node downloads for others.
+// remotes returns the pages that the node downloads for others, as set by a test.
 func (n *fakeNode) remotes() []Remote {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +98,7 @@ func send[T any](ctx context.Context, n *fakeNode, to string, handle func(contex
 	}
 }
 
-// reach is the node that a message arrives at, nil if none does.
+// reach returns the node that a message arrives at, nil if it does not arrive.
 func (w *world) reach(from, to string) *fakeNode {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -88,7 +88,7 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Tim
 		req := &wire.LeaseRequest{Items: make([]*wire.LeaseItem, len(items))}
 		for i := range items {
 			req.Items[i] = h.book.message(&items[i], grantor, now)
-			if len(req.Items[i].Memory) > 0 && h.deps.Moved != nil {
+			if len(req.Items[i].Memory) > 0 {
 				h.moved = append(h.moved, movement{items[i].addr, items[i].lease.memory.Clone()})
 			}
 		}
@@ -174,10 +174,8 @@ func (h *Holder) unlockAndTell() {
 	helds, moved := h.book.helds, h.moved
 	h.book.helds, h.moved = nil, nil
 	h.mu.Unlock()
-	if h.deps.OnHeld != nil {
-		for _, held := range helds {
-			h.deps.OnHeld(held.Addr, held.Holder)
-		}
+	for _, held := range helds {
+		h.deps.OnHeld(held.Addr, held.Holder)
 	}
 	for _, m := range moved {
 		h.deps.Moved(m.addr, &m.memory)

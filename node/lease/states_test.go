@@ -8,7 +8,7 @@ import (
 	"proxima/assign"
 )
 
-// TestStates is what a holder says of a server in each state of its lease.
+// TestStates checks what a holder tells of a server in each state of its lease.
 func TestStates(t *testing.T) {
 	now := time.Now()
 	here, over := Right{moment{now.Add(time.Hour), now.Add(time.Hour)}}, Right{moment{now.Add(-time.Second), now.Add(-time.Second)}}
@@ -29,7 +29,7 @@ func TestStates(t *testing.T) {
 		"over, not noticed":    {lease: &lease{wanted: true, right: over, why: "x"}, waits: 1, why: "x"},
 	} {
 		s := &stub{}
-		h := NewHolder(Default(), HolderDeps{Clock: NewClock(nil), Peers: s, Frontier: s})
+		h := NewHolder(Default(), s.deps(NewClock(nil)))
 		if c.lease != nil {
 			c.lease.memory = &assign.Memory{}
 			h.book.all[server(1)] = c.lease
@@ -47,13 +47,13 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestWantedAgain: a server that goes back stays here if it is wanted again, unless it is promised to another node, its grantor
-// may have been told, or this node leaves. One that never went back is asked for no sooner by that.
+// A server that is being given back stays if it is wanted again, unless it has a successor, its grantor may have been told, or this node
+// leaves. A lease that was not being given back is not renewed earlier for that.
 func TestWantedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b *bench, l *lease)
 		again  bool
-		told   bool // the frontier, that it may go on
+		told   bool // the frontier heard that it may go on
 	}{
 		"held":               {func(*bench, *lease) {}, false, false},
 		"going back":         {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now) }, true, true},
@@ -78,7 +78,7 @@ func TestWantedAgain(t *testing.T) {
 	}
 }
 
-// TestLooks: the frontier is looked at the more often the sooner something hangs on it.
+// The holder looks at the frontier more often while a server is being given back.
 func TestLooks(t *testing.T) {
 	b := newBench(t)
 	looks := func(what string, want time.Duration) {
@@ -98,7 +98,7 @@ func TestLooks(t *testing.T) {
 	looks("this node leaves", gather)
 }
 
-// TestReleaseAfter: a server goes back when it has not been wanted for a while, without a break.
+// A server goes back when it was unwanted for ReleaseAfter without a break.
 func TestReleaseAfter(t *testing.T) {
 	b := newBench(t)
 	l := b.obtain()
@@ -119,7 +119,7 @@ func TestReleaseAfter(t *testing.T) {
 	}
 }
 
-// TestCompany: with what is due go the renewals of the same grantor that would be due soon, and have not failed.
+// When an item is due, other renewals of its grantor go along if they are due soon and have not failed.
 func TestCompany(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b *bench, l *lease)
@@ -149,7 +149,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// TestTimes: the times of a lease follow from its length; calls and first retries get no longer than suits a network.
+// The times of a lease scale with its length, up to bounds for calls and first retries.
 func TestTimes(t *testing.T) {
 	for length, want := range map[time.Duration][8]time.Duration{
 		4 * time.Second: {34 * time.Second, 4 * time.Second / 6, 4 * time.Second / 12, 4 * time.Second / 60, time.Second, time.Second, 500 * time.Millisecond,

@@ -67,11 +67,11 @@ type HolderDeps struct {
 	Boot     uint64 // the number of this life
 	Peers    Peers
 	Frontier Frontier
-	// OnHeld hears that a wanted server is leased to, or reserved for, another node. May be nil.
+	// OnHeld hears that a wanted server is leased to, or reserved for, another node.
 	OnHeld func(addr netip.Addr, holder string)
-	// Remote returns the pages that this node downloads for others. May be nil.
+	// Remote returns the pages that this node downloads for others.
 	Remote func() []Remote
-	// Moved gets a copy of each memory that is sent to a grantor. May be nil.
+	// Moved gets a copy of each memory that is sent to a grantor.
 	Moved func(addr netip.Addr, m *assign.Memory)
 	// Seed of the jitter.
 	Seed uint64

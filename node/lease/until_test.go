@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// TestUntilIsKept cuts a holder off from its grantor at any phase of its lease: nobody else has the server before the time that
-// Until said.
+// A holder is cut off from its grantor at any point of its lease. No other node has the server before the time that Until returned.
 func TestUntilIsKept(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		addr := grantedBy(t, ids[2], ids)
@@ -43,8 +42,8 @@ func TestUntilIsKept(t *testing.T) {
 	})
 }
 
-// TestFounderBeginsSoon: who sees nobody else in the first view of its first life waits for the founding only; in a later
-// life, and beside others, what was granted before must have run out first.
+// A node that sees nobody else in the first view of its first life grants after the founding time. In a later life, or with other nodes,
+// earlier leases must have expired first.
 func TestFounderBeginsSoon(t *testing.T) {
 	cfg := Default()
 	window := cfg.Window()
@@ -76,7 +75,7 @@ func TestFounderBeginsSoon(t *testing.T) {
 				if blind := time.Duration(n.grantor.Status().Blind) * time.Millisecond; blind != test.want-time.Second {
 					t.Errorf("the status says that it is blind for %v more", blind)
 				}
-				n.see(ids, true) // they are found, where they were not
+				n.see(ids, true) // now it sees the others
 				for !n.has(addr) && time.Since(begin) < 2*window {
 					time.Sleep(100 * time.Millisecond)
 				}

@@ -16,15 +16,15 @@ import (
 	"proxima/node/wire"
 )
 
-// world is a set of nodes with grantors, a network between them that loses, delays and repeats messages, and a ledger of
-// who may dial which server. It lives in a synctest bubble.
+// world is a set of nodes with a network that loses, delays and repeats messages, and a ledger of who may dial which server. It lives in a
+// synctest bubble.
 type world struct {
 	t   testing.TB
 	cfg Config
 
-	loss   float64       // share of messages lost, either way
+	loss   float64       // share of requests, and of answers, that are lost
 	repeat float64       // share of requests delivered twice
-	delay  time.Duration // usual longest one-way delay
+	delay  time.Duration // longest delay of a message, unless it is late
 	late   float64       // share of requests that take up to half a minute
 	// seen hears of answers of grantors. It may be nil.
 	seen func(from, to string, req *wire.LeaseRequest, res *wire.LeaseResponse)
@@ -37,9 +37,9 @@ type world struct {
 	boots  map[string]uint64
 	cut    map[[2]string]bool
 	ledger map[netip.Addr]map[string]time.Time // node → until
-	out    map[netip.Addr]map[string]time.Time // the same of requests that were out when a lease was withdrawn
+	out    map[netip.Addr]map[string]time.Time // the same for requests that were under way when a lease was withdrawn
 	grants int
-	sum    Status // of the lives that ended
+	sum    Status // the counts of the lives that have ended
 	wg     sync.WaitGroup
 }
 
@@ -59,15 +59,15 @@ type fakeNode struct {
 	wants  map[netip.Addr]bool
 	states map[netip.Addr]Server
 	until  map[netip.Addr]time.Time
-	waits  map[netip.Addr]time.Duration // of the last new lease
+	waits  map[netip.Addr]time.Duration // that came with the last new lease
 	msgs   uint64
 	helds  map[netip.Addr]string
 	sent   []int
 	remote []Remote
-	feed   chan netip.Addr // what Wanted says
+	feed   chan netip.Addr // servers for Wanted
 	spaced map[netip.Addr]float64
-	jumped time.Duration // of the wall clock
-	frozen chan struct{} // open while the node is frozen, nil: it is not
+	jumped time.Duration // how far the wall clock was set
+	frozen chan struct{} // closed when the node runs again; nil while it runs
 }
 
 func newWorld(t testing.TB, cfg Config, seed uint64) *world {
@@ -137,7 +137,7 @@ func (w *world) startAll(ids ...string) []*fakeNode {
 	return nodes
 }
 
-// see gives a node a view, in which those are alive that are. Versions are taken from the clock.
+// see gives a node a view with these settled nodes. The running ones are alive.
 func (n *fakeNode) see(settled []string, majority bool) {
 	n.w.mu.Lock()
 	alive := slices.Collect(maps.Keys(n.w.nodes))
@@ -152,7 +152,7 @@ func (n *fakeNode) see(settled []string, majority bool) {
 
 func (n *fakeNode) status() Status { return Status{n.grantor.Status(), n.holder.Status()} }
 
-// kill ends a node's life: it says nothing any more, and dials nothing.
+// kill ends a node's life at once: it sends nothing and dials nothing any more.
 func (n *fakeNode) kill() {
 	n.mu.Lock()
 	n.dead = true
@@ -172,7 +172,7 @@ func (n *fakeNode) kill() {
 	<-n.ended
 }
 
-// shutdown stops all nodes in good order.
+// shutdown stops all nodes in order.
 func (w *world) shutdown() {
 	w.mu.Lock()
 	nodes := slices.Collect(maps.Values(w.nodes))
@@ -190,7 +190,7 @@ func (n *fakeNode) isDead() bool {
 	return n.dead
 }
 
-// Grant implements Frontier and checks what must always hold.
+// Grant implements Frontier, and checks that no other node may dial the server.
 func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	if n.isDead() {
 		return
@@ -229,7 +229,7 @@ func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	n.states[addr] = s
 }
 
-// Withdraw implements Frontier: a request that is out may go on.
+// Withdraw implements Frontier. A request under way may go on.
 func (n *fakeNode) Withdraw(addr netip.Addr) {
 	n.mu.Lock()
 	until, out := n.until[addr], n.states[addr].InFlight > 0
@@ -237,7 +237,7 @@ func (n *fakeNode) Withdraw(addr netip.Addr) {
 	n.Grant(addr, time.Time{}, 0)
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
-	if out && n.w.nodes[n.id] == n { // else it was killed
+	if out && n.w.nodes[n.id] == n { // otherwise it was killed
 		if n.w.out[addr] == nil {
 			n.w.out[addr] = map[string]time.Time{}
 		}
@@ -245,7 +245,7 @@ func (n *fakeNode) Withdraw(addr netip.Addr) {
 	}
 }
 
-// goesOn says that a request to a server that was out when its lease was withdrawn has not been broken off.
+// goesOn reports whether a request that was under way when its lease was withdrawn still goes on.
 func (n *fakeNode) goesOn(addr netip.Addr) bool {
 	n.w.mu.Lock()
 	defer n.w.mu.Unlock()
@@ -291,7 +291,7 @@ func (n *fakeNode) SetSpacing(addr netip.Addr, factor float64) {
 	n.spaced[addr] = factor
 }
 
-// spacing is the factor that the frontier was told.
+// spacing returns the factor that the frontier was told.
 func (n *fakeNode) spacing(addr netip.Addr) float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -304,28 +304,28 @@ func (n *fakeNode) onHeld(addr netip.Addr, holder string) {
 	n.helds[addr] = holder
 }
 
-// heldBy is who the node heard to have a server.
+// heldBy returns the node that holds a server, as OnHeld said.
 func (n *fakeNode) heldBy(addr netip.Addr) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.helds[addr]
 }
 
-// waited is the wait that came with the node's last new lease on a server.
+// waited returns the wait that came with the node's last new lease on a server.
 func (n *fakeNode) waited(addr netip.Addr) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.waits[addr]
 }
 
-// onMoved notes how many downloads a memory was made of that was sent.
+// onMoved notes how many downloads a sent memory has.
 func (n *fakeNode) onMoved(_ netip.Addr, m *assign.Memory) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sent = append(n.sent, m.Downloads())
 }
 
-// sentMemories are what onMoved noted.
+// sentMemories returns what onMoved noted.
 func (n *fakeNode) sentMemories() []int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -346,7 +346,7 @@ func (w *world) heal() {
 	clear(w.cut)
 }
 
-// stored is how many values a node has on disk.
+// stored returns how many values a node has on disk.
 func (w *world) stored(id string) int {
 	w.mu.Lock()
 	s := w.shelf[id]
@@ -356,7 +356,7 @@ func (w *world) stored(id string) int {
 	return len(s.m)
 }
 
-// want has the node's frontier want servers, or not any more.
+// want makes the node's frontier want servers, or no longer want them.
 func (n *fakeNode) want(on bool, addrs ...netip.Addr) {
 	for _, addr := range addrs {
 		n.mu.Lock()
@@ -372,7 +372,7 @@ func (n *fakeNode) want(on bool, addrs ...netip.Addr) {
 	}
 }
 
-// set changes what the frontier says of a server.
+// set changes the state of a server at the frontier.
 func (n *fakeNode) set(addr netip.Addr, change func(*Server)) {
 	n.mu.Lock()
 	s := n.states[addr]
@@ -388,7 +388,7 @@ func (n *fakeNode) set(addr netip.Addr, change func(*Server)) {
 
 func (n *fakeNode) has(addr netip.Addr) bool { return n.w.holder(addr) == n.id }
 
-// askers are the nodes that may write a request to a server at this instant; frozen ones do not write.
+// askers returns the nodes that may send a request to a server at this instant. Frozen nodes do not send any.
 func (w *world) askers(addr netip.Addr) (ids []string) {
 	w.mu.Lock()
 	nodes := slices.Collect(maps.Values(w.nodes))
@@ -402,7 +402,7 @@ func (w *world) askers(addr netip.Addr) (ids []string) {
 	return ids
 }
 
-// holder is who may dial a server now, "" for nobody.
+// holder returns the node that may dial a server now, "" if there is none.
 func (w *world) holder(addr netip.Addr) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -426,14 +426,14 @@ func (w *world) isCalm() bool {
 	return w.calm
 }
 
-// misfortune strikes with that chance, unless all is calm.
+// misfortune returns true with a probability, unless all is calm.
 func (w *world) misfortune(p float64) bool { return p > 0 && !w.isCalm() && w.chance(p) }
 
 func (w *world) chance(p float64) bool    { return w.random() < p }
 func (w *world) oneWay() time.Duration    { return time.Duration(w.random() * float64(w.delay)) }
 func (w *world) pick(ids []string) string { return ids[int(w.random()*float64(len(ids)))] }
 
-// server is the i-th server of a test.
+// server returns the i-th server of a test.
 func server(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}) }
 
 func servers(n int) []netip.Addr {
@@ -452,7 +452,7 @@ func names(n int) []string {
 	return ids
 }
 
-// grantedBy is a server that a node is the grantor of among those.
+// grantedBy returns a server whose grantor among some nodes is one of them.
 func grantedBy(t testing.TB, id string, ids []string) netip.Addr {
 	for i := range 10_000 {
 		if assign.Rendezvous(server(i).String(), ids) == id {

@@ -7,12 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"proxima/assign"
 	"proxima/frontier"
 	"proxima/node/lease"
 	"proxima/node/wire"
 )
 
-// life is one life of a node: from a start to a kill.
+// life is one life of a node, from its start to its end.
 type life struct {
 	*actor
 	disk    *disk
@@ -24,12 +25,12 @@ type life struct {
 	feed    chan netip.Addr // servers that are wanted
 	visits  sync.WaitGroup  // requests that are out
 
-	// The lock of the world guards what follows.
-	dead     bool // killed: it says nothing any more
+	// The lock of the world guards the fields below.
+	dead     bool // it was killed, and sends nothing any more
 	messages uint64
-	frozen   chan struct{} // open while the process stands still, nil: it does not
-	since    time.Time     // of frozen
-	jumped   time.Duration // of the wall clock
+	frozen   chan struct{} // closed when the process runs again; nil while it runs
+	since    time.Time     // when it was frozen
+	jumped   time.Duration // how far the wall clock was set
 	servers  map[netip.Addr]*server
 }
 
@@ -51,6 +52,7 @@ func (a *actor) start() {
 	})
 	l.grantor = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Peers: l, Shelf: memories{}})
 	l.holder = lease.NewHolder(w.leases, lease.HolderDeps{Clock: l.clock, Boot: l.boot, Peers: l, Frontier: leased{l},
+		Remote: func() []lease.Remote { return nil }, Moved: func(netip.Addr, *assign.Memory) {},
 		OnHeld: l.heldBy, Seed: uint64(w.draw(1 << 40))})
 	l.clock.OnGap(l.owner.Stopped)
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -71,7 +73,7 @@ func (a *actor) start() {
 	go func() { all.Wait(); l.visits.Wait(); close(over) }()
 }
 
-// kill ends a life; after a power cut the disk is as it was synced last.
+// kill ends a life at once. After a power cut the disk is as it was last synced.
 func (a *actor) kill(powerCut bool) {
 	if !a.running() {
 		return
@@ -93,7 +95,7 @@ func (a *actor) end() {
 	a.w.mu.Unlock()
 }
 
-// gate stands before all that a node does beyond its own memory: it waits there while the process is frozen.
+// gate waits while the process is frozen. A node passes it before everything that it does outside its own memory.
 func (l *life) gate() {
 	for {
 		l.w.mu.Lock()
@@ -106,7 +108,7 @@ func (l *life) gate() {
 	}
 }
 
-// jump is by how much the wall clock was set. Leases look at their clock before all that they do.
+// jump returns how far the wall clock was set. A lease.Clock calls it at each look, so a frozen node waits here.
 func (l *life) jump() time.Duration {
 	l.gate()
 	l.w.mu.Lock()
@@ -114,7 +116,7 @@ func (l *life) jump() time.Duration {
 	return l.jumped
 }
 
-// freeze stops the process until thaw; what it is sent waits.
+// freeze stops the process until thaw. Messages to it wait.
 func (a *actor) freeze() {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
