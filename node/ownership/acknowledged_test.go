@@ -9,7 +9,7 @@ import (
 	"proxima/node/wire"
 )
 
-// awaitAnswers waits until nothing is left in a node's outbox, and says whether that was so in time.
+// awaitAnswers waits until the outbox of a node is empty, and reports whether that happened in time.
 func (p *player) awaitAnswers(within time.Duration) bool {
 	for end := time.Now().Add(within); len(p.disk.linksTo()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -19,7 +19,7 @@ func (p *player) awaitAnswers(within time.Duration) bool {
 	return true
 }
 
-// A link that was acknowledged is on two disks: its owner's may be lost in the same instant.
+// A link that is acknowledged is on two disks, so the owner's disk may be lost in the same instant.
 func TestAcknowledgedLinkSurvivesItsOwnersDisk(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -43,7 +43,7 @@ func TestAcknowledgedLinkSurvivesItsOwnersDisk(t *testing.T) {
 	})
 }
 
-// While its replica cannot store a link, its sender keeps it; where that lasts, the overlay goes on with one disk, as it does
+// While the replica cannot store a link, the sender keeps the link. If that lasts, the overlay goes on with one disk, as it does
 // without a replica.
 func TestLinkIsAcknowledgedWithoutReplicaInTheEnd(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
@@ -69,7 +69,7 @@ func TestLinkIsAcknowledgedWithoutReplicaInTheEnd(t *testing.T) {
 	})
 }
 
-// What is found while a change of its host is on its way is at the replica only with the next one.
+// A URL that is found while a change of its host is on its way comes to the replica with the next change.
 func TestStreamWaitsForWhatCameMeanwhile(t *testing.T) {
 	s, now := newStream(), time.Now().Add(-time.Minute)
 	found := func(path string) map[string]*frontier.Change {
@@ -85,14 +85,14 @@ func TestStreamWaitsForWhatCameMeanwhile(t *testing.T) {
 	}
 }
 
-// isCopy says that a letter is links for another node's outbox.
+// isCopy reports whether a message copies links to another node's outbox.
 func isCopy(l letter) bool {
 	d, ok := l.req.(*wire.DeliverRequest)
 	return ok && d.GetKeep()
 }
 
-// A page need not wait for links that cannot be delivered: they are copied to another node. It loses none of them with the disk of
-// its owner, and is not downloaded again.
+// Links that cannot be delivered are copied to another node, so their page is done. If the disk of its owner is lost, no link is, and
+// the page is not downloaded again.
 func TestPageIsDoneWhileItsLinksWait(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
 		host, other := s.hostOf(1, 2, 3, 4), s.hostOf(3, 4, 1, 2)
@@ -113,7 +113,7 @@ func TestPageIsDoneWhileItsLinksWait(t *testing.T) {
 	})
 }
 
-// keepers are the nodes whose outbox has a link.
+// keepers returns the nodes whose outbox has a link.
 func (s *stage) keepers(l frontier.Link) (at []int) {
 	for _, p := range s.all() {
 		p.disk.mu.Lock()
@@ -125,8 +125,8 @@ func (s *stage) keepers(l frontier.Link) (at []int) {
 	return at
 }
 
-// A link waits for its owner, and its page is done. The disk of its finder is lost, then that of the node that keeps a copy, which
-// has had a power cut before: the link arrives.
+// A link waits for its owner, and its page is done. The finder's disk is lost, the node with the copy has a power cut, and then its
+// disk is lost, too. The link still arrives.
 func TestLinkOutlivesOneDiskAfterTheOther(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
 		host, other := s.hostOf(1, 2, 3, 4), s.hostOf(3, 4, 1, 2)

@@ -17,7 +17,7 @@ func (p *player) put(r Record) {
 	}
 }
 
-// A home agrees with an owner that has as many hosts as it knows of, and the same ones.
+// A home agrees to a renewal if the owner has exactly the hosts that the home knows of.
 func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		time.Sleep(2 * s.cfg.Collect)
@@ -44,7 +44,7 @@ func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 	})
 }
 
-// A renewal fails when the home does not answer, neither to what it has to confirm nor to the sign of life.
+// A renewal fails if the home does not answer the claims, or the renewal itself.
 func TestRenewalWithoutAnAnswerFails(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		own, host := s.node(2).own, s.hostOf(1, 2, 3)
@@ -67,7 +67,7 @@ func TestRenewalWithoutAnAnswerFails(t *testing.T) {
 	})
 }
 
-// What a node answers to an owner that gives it a host.
+// The answers of a node to a commit.
 func TestWhatIsCommitted(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		own, host := s.node(3).own, s.hostOf(1, 2, 3)
@@ -124,7 +124,7 @@ func TestWhatIsCommitted(t *testing.T) {
 	})
 }
 
-// What is no link, no record and no host is refused, and leaves nothing behind.
+// Malformed links, records and hosts are refused, and leave nothing behind.
 func TestMalformedMessages(t *testing.T) {
 	for _, c := range []struct {
 		link *wire.Link
@@ -165,7 +165,7 @@ func TestMalformedMessages(t *testing.T) {
 	})
 }
 
-// A host is neither given nor taken back when its epoch could run over.
+// A host is neither handed over nor taken back if its epoch could overflow.
 func TestEpochsHaveAnEnd(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		p, host := s.node(2), s.hostOf(1, 2, 3)
@@ -189,7 +189,7 @@ func TestEpochsHaveAnEnd(t *testing.T) {
 	})
 }
 
-// A look at all hosts ends with the node.
+// A sweep ends when the node stops.
 func TestLookAtAllEndsWithTheNode(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		s.node(1).put(Record{Host: s.hostOf(1, 2, 3), Epoch: 1, Owner: idOf(1)})

@@ -9,7 +9,7 @@ import (
 	"proxima/node/wire"
 )
 
-// What a peer may send of a host, at its bounds and beyond them.
+// Chunks at their bounds are accepted. Chunks beyond them are malformed.
 func TestBoundsOfAChunk(t *testing.T) {
 	page := frontier.PageRecord{Path: "/1"}
 	good := frontier.AppendPage(nil, &page, time.Now())
@@ -60,7 +60,7 @@ func TestBoundsOfAChunk(t *testing.T) {
 	}
 }
 
-// The bounds of records, as written by a peer and as read from a disk.
+// Records at their bounds are accepted from peers and from disk. Records beyond them are not.
 func TestBoundsOfARecord(t *testing.T) {
 	good := Record{Host: "http://a.test", Epoch: 1 << 62, Owner: idOf(1)}
 	for what, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestBoundsOfARecord(t *testing.T) {
 	}
 }
 
-// What is known of pages goes along with a chunk, in its order.
+// The page records of a chunk arrive in their order.
 func TestPagesOfAChunk(t *testing.T) {
 	var c frontier.Chunk
 	for _, path := range []string{"/2", "/1"} {

@@ -9,7 +9,7 @@ import (
 	"proxima/node/wire"
 )
 
-// What a home makes of a claim, by what it has of the host itself.
+// The answers of a home to a claim, for each state of its own record.
 func TestClaimAtTheHome(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		time.Sleep(2 * s.cfg.Collect)
@@ -91,7 +91,7 @@ func TestClaimAtTheHome(t *testing.T) {
 	})
 }
 
-// An owner has lost a host that it does not name in two whole lists in a row, unless the record is too young to be in them.
+// An owner has lost a host if two complete lists in a row lack it, unless the record is too young to be in them.
 func TestHostThatIsInNoList(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		hosts, own := s.hostsOf(4, 1, 2, 3), s.node(1).own
@@ -140,7 +140,7 @@ func TestHostThatIsInNoList(t *testing.T) {
 	})
 }
 
-// What becomes of hosts is counted where it happens, links by the node that sends and the one that takes them.
+// Each node counts the hosts that it hands off, receives, takes over or gives up, and the links that it routes or takes in.
 func TestCounts(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(2, 1, 3)
@@ -171,7 +171,7 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// A node that keeps a host as its assigned owner has a new record of it, once.
+// A node that hands a host to itself becomes its assigned owner, with one new record.
 func TestHandOffToItself(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, own := s.hostOf(1, 2, 3), s.node(1).own
@@ -191,7 +191,7 @@ func TestHandOffToItself(t *testing.T) {
 	})
 }
 
-// A host that is taken back after a hand-off without an answer waits while its home calls it contested.
+// A host that is taken back after an unanswered commit is suspended while its home calls it contested.
 func TestHostThatIsTakenBackContested(t *testing.T) {
 	for _, contested := range []bool{false, true} {
 		onStage(t, []int{1, 2, 3}, func(s *stage) {
@@ -224,7 +224,8 @@ func TestHostThatIsTakenBackContested(t *testing.T) {
 	}
 }
 
-// A node that is said to own a host, and says that it knows nothing of it, is forgotten; another that is said to is not.
+// If the owner in a record or rumour says that it does not know the host, the record or rumour is dropped. It stays if another node
+// says so.
 func TestOwnerThatKnowsNothing(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4, 5}, func(s *stage) {
 		host, own := s.hostOf(1, 2, 3, 4, 5), s.node(5).own
@@ -261,7 +262,7 @@ func TestOwnerThatKnowsNothing(t *testing.T) {
 	})
 }
 
-// What is only remembered is bounded.
+// Rumours, cached records and waiting changes are bounded.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		const limit = 16
@@ -296,7 +297,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	})
 }
 
-// A replica that does not come is waited for as long as two owners could take, and then the host is told as lost.
+// If no replica comes for two TakeAfter after a take-over, one event says that the host is lost.
 func TestReplicaThatDoesNotCome(t *testing.T) {
 	onStage(t, []int{1, 2}, func(s *stage) {
 		host, own := s.hostOf(1, 2), s.node(1).own

@@ -8,15 +8,15 @@ import (
 	"proxima/node/wire"
 )
 
-// spoil takes a URL from a node's disk.
+// spoil removes a URL from a node's disk.
 func (p *player) spoil(host string, k int) {
 	p.disk.mu.Lock()
 	defer p.disk.mu.Unlock()
 	delete(p.disk.now.hosts[host].pending, path(k))
 }
 
-// The frontier keeps no digest of a host until it is asked for one. The first change shows all the same that the replica
-// differs, and no other need come.
+// The frontier does not track the digest of a host before it is asked for one. The first change shows nevertheless that the replica
+// differs.
 func TestUntrackedChangeShowsADifference(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -31,8 +31,8 @@ func TestUntrackedChangeShowsADifference(t *testing.T) {
 	})
 }
 
-// A page is done, and that is told late, for a link on it waits for its owner. What was found meanwhile has been told before:
-// the replica has the same then, and says so.
+// The replica hears late that a page is done, because a link on the page waits for its owner. URLs found meanwhile have come before. Then
+// the replica is equal.
 func TestPageToldLateMakesNoDifference(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, other := s.hostOf(1, 2, 3), s.hostOf(3, 2, 1)
@@ -68,7 +68,7 @@ func TestPageToldLateMakesNoDifference(t *testing.T) {
 	})
 }
 
-// A replica is mended in the moment in which a page is done. Its link is not safe yet, so the page is not done at the replica.
+// A replica is mended when a page has just been done. The link on the page is not safe yet, so the page is not done at the replica.
 func TestMendingTellsNoPageEarly(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, other := s.hostOf(1, 2, 3), s.hostOf(3, 2, 1)

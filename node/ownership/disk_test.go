@@ -11,7 +11,7 @@ import (
 	"proxima/frontier/identity"
 )
 
-// disk is a frontier, a shelf and an outbox in memory that can be lost, be full, or lose what was not synced.
+// disk implements Frontier, Shelf and (by outbox_test.go) Outbox in memory. It can be lost, be full, or lose what was not synced.
 type disk struct {
 	mu      sync.Mutex
 	now     state
@@ -64,7 +64,7 @@ func (s state) clone() state {
 	return c
 }
 
-// next is the disk as a new process finds it: as it was, or after a power cut as it was synced last.
+// next returns the disk for the next life: as it was, or after a power cut as it was last synced.
 func (d *disk) next(powerCut bool) *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,8 +161,8 @@ func (d *disk) changed(host string) {
 	}
 }
 
-// finish marks a page as done, with the links found on it that belong here. With links of hosts that do not, nothing is
-// done, and they are returned.
+// finish marks a page as done and adds the links found on it. If some links belong to hosts of other nodes, it does nothing and returns
+// those.
 func (d *disk) finish(host, path string, links []frontier.Link) (away []frontier.Link, ok bool) {
 	if d.lock() != nil {
 		return nil, false
@@ -219,7 +219,7 @@ func (d *disk) RoleOf(_ context.Context, host string) (frontier.Role, bool, erro
 	return h.role, true, nil
 }
 
-// names are the paths of all hashes that the model knows, for what peers tell as hashes only.
+// names knows the paths of all URLs of a test by their hashes, because peers tell some URLs as hashes only.
 type names struct {
 	mu    sync.Mutex
 	paths map[uint64]string
@@ -237,7 +237,7 @@ func (n *names) learn(host, path string) {
 	n.paths[hashOf(host, path)] = path
 }
 
-// at reads a position as a number of URLs.
+// at reads a cursor as a number of URLs.
 func at(c frontier.Cursor) int { return int(c.Append(nil)[3]) }
 
 func cursor(n int) frontier.Cursor {
@@ -358,7 +358,7 @@ func (d *disk) DigestOf(_ context.Context, host string) (frontier.Digest, error)
 	return d.digest(host), nil
 }
 
-// untrack has the digest of a host kept again only when it is asked for.
+// untrack stops tracking the digest of a host, until it is asked for.
 func (d *disk) untrack(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -422,7 +422,7 @@ func (d *disk) Suspend(reasons map[string]string) {
 	}
 }
 
-// tasks are the pages that may be crawled now: host and path.
+// tasks returns the pages that may be crawled now, as hosts and paths.
 func (d *disk) tasks() (all [][2]string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -436,7 +436,7 @@ func (d *disk) tasks() (all [][2]string) {
 	return all
 }
 
-// task is one of them.
+// task returns one of them.
 func (d *disk) task(n int) (host, path string, ok bool) {
 	all := d.tasks()
 	if len(all) == 0 {
@@ -447,14 +447,14 @@ func (d *disk) task(n int) (host, path string, ok bool) {
 	return task[0], task[1], true
 }
 
-// has says whether a URL is on the disk: pending or done, or on its way to another node.
+// has reports whether a URL is on the disk: pending, done, or in the outbox.
 func (d *disk) has(host, path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now.has(host, path)
 }
 
-// keeps says whether a URL is on the disk whatever happens to the machine.
+// keeps reports whether a URL is on the disk and would survive a power cut.
 func (d *disk) keeps(host, path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"proxima/frontier"
 )
 
-// TestLostDisks crawls in quiet, and has disks die at once, in the midst of it. One disk loses nothing: what had just been
-// found on it is found again. Two at a time lose the hosts that were on both, an event names each, and nothing else is lost.
+// TestLostDisks loses disks during an undisturbed crawl. One lost disk loses nothing, because what had just been found on it is found
+// again. Two disks at a time lose the hosts that were on both. An event names each of those, and nothing else is lost.
 func TestLostDisks(t *testing.T) {
 	for i := range 1 + *runs/5 {
 		seed := *firstSeed + uint64(i)
@@ -33,7 +33,7 @@ func oneDiskDies(w *world) {
 		time.Sleep(5*time.Second + w.upTo(time.Minute))
 		up := slices.DeleteFunc(w.all(), func(a *actor) bool { return !a.running() })
 		w.die(up[w.draw(len(up))])
-		w.pause(true) // that there is something left to be lost
+		w.pause(true) // so that something is left to be lost
 		time.Sleep(settled)
 		w.pause(false)
 		w.add().start()
@@ -52,7 +52,7 @@ func twoDisksDie(w *world) {
 		}
 	}
 	if len(dead) != 2 {
-		return // it is on its way
+		return // it is changing its owner
 	}
 	var lost []string
 	for _, host := range w.hosts {
@@ -70,7 +70,7 @@ func twoDisksDie(w *world) {
 	for _, fault := range w.faults(lost) {
 		w.t.Error(fault)
 	}
-	time.Sleep(settled) // for whoever might have a copy
+	time.Sleep(settled) // for nodes that may have a copy
 	w.mu.Lock()
 	events := slices.Clone(w.events)
 	w.mu.Unlock()
@@ -81,7 +81,7 @@ func twoDisksDie(w *world) {
 	}
 }
 
-// faults are those at the end that are not of some hosts.
+// faults returns what is wrong at the end, except with some hosts.
 func (w *world) faults(but []string) []string {
 	return slices.DeleteFunc(w.sound(), func(fault string) bool {
 		return slices.ContainsFunc(but, func(host string) bool {
@@ -103,7 +103,7 @@ func (w *world) die(nodes ...*actor) {
 	}
 }
 
-// pause has nobody crawl for a while.
+// pause stops or continues the crawl of all nodes.
 func (w *world) pause(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

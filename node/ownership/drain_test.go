@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Of a node that was drained no host is left, those included that came to it meanwhile, and none comes back: not to its home, and not by a wish.
+// A drained node has no hosts left, not even those that came to it meanwhile. None comes back, neither to its home nor by a wish.
 func TestDrainLeavesNothing(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		home, away := s.hostOf(1, 2, 3), s.hostOf(2, 1, 3)
@@ -47,7 +47,7 @@ func TestDrainLeavesNothing(t *testing.T) {
 	})
 }
 
-// Who moves a host does not hear that its new owner is busy with it for a moment, but for long.
+// Move succeeds if the new owner is busy with the host for a moment, and fails if it is busy for long.
 func TestMoveWaitsWhileTheReceiverIsBusy(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)

@@ -11,7 +11,7 @@ import (
 	"proxima/node/wire"
 )
 
-// A record that comes with the answer to a link counts only where it is newer than what is known: it may be late.
+// A record in the answer to a link counts only if it is newer than the known one. The answer may be late.
 func TestAnswerToALinkBringsNewerRecordsOnly(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -41,7 +41,7 @@ func TestAnswerToALinkBringsNewerRecordsOnly(t *testing.T) {
 	})
 }
 
-// What a home agreed to counts for the time in which it was the home, and no longer than fence_after.
+// The agreement of a home counts for the time in which it was the home, and no longer than FenceAfter.
 func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -71,7 +71,7 @@ func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 	})
 }
 
-// A copy that nobody needs is being given when this node becomes the owner: it is not removed.
+// A node becomes the owner while it gives away a copy that nobody needs. The copy is not removed.
 func TestCopyOfAHostThatComesBackIsNotRemoved(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -100,7 +100,7 @@ func TestCopyOfAHostThatComesBackIsNotRemoved(t *testing.T) {
 	})
 }
 
-// A home's word about an epoch counts for that one only: the record may have changed while it was under way.
+// The answer of a home confirms only the epoch that was claimed. The record may have changed while the answer was on its way.
 func TestWordAboutAnOlderEpochConfirmsNothing(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, own := s.hostOf(1, 2, 3), s.node(2).own
@@ -121,7 +121,7 @@ func TestWordAboutAnOlderEpochConfirmsNothing(t *testing.T) {
 	})
 }
 
-// Why a host is not crawled here now, in the words of its status.
+// The reasons why a host is suspended.
 func TestWhyAHostWaits(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		away, home, own := s.hostOf(1, 2, 3), s.hostOf(2, 1, 3), s.node(2).own
@@ -165,7 +165,7 @@ func TestWhyAHostWaits(t *testing.T) {
 	})
 }
 
-// A host that its home calls contested waits for the home's word; another node's does not concern this one.
+// A host that its home calls contested is suspended until the home confirms it. A host of another node is left alone.
 func TestContestedHostWaits(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		mine, theirs, own := s.hostOf(1, 2, 3), s.hostOf(1, 3, 2), s.node(2).own
@@ -199,8 +199,8 @@ func TestContestedHostWaits(t *testing.T) {
 	})
 }
 
-// The node that is to have the replica of a host that was handed over has the same, but does not mean to keep it, as it sees
-// other members: the former owner keeps its copy until it does.
+// After a hand-off the node with the replica has the same data, but would not keep it, because it sees other members. The former owner
+// keeps its copy until that node keeps the replica.
 func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
 		host := s.hostOf(5, 2, 4, 1, 3)
@@ -225,7 +225,7 @@ func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
 	})
 }
 
-// A node that is handing a host over commits nothing of it: it may be another node's already.
+// A node that is handing a host over commits no hand-off of it to itself: another node may own it already.
 func TestNoCommitDuringAHandOff(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -252,8 +252,8 @@ func TestNoCommitDuringAHandOff(t *testing.T) {
 	})
 }
 
-// A hand-off was committed, its answer lost, and the next owner is cut off: the former one takes the host back with an
-// epoch beyond that of the other, whichever of the two ids is lower; or the home takes it over.
+// A hand-off is committed, the answer is lost, and the next owner is cut off. The former owner takes the host back with an epoch above
+// that of the other, whichever id is lower; or the home takes the host over.
 func TestHostTakenBackHasTheHigherEpoch(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(2, 3, 1)
@@ -282,7 +282,7 @@ func TestHostTakenBackHasTheHigherEpoch(t *testing.T) {
 	})
 }
 
-// An owner is gone when it has been silent for take_after: before that it may go on, though it does not answer.
+// An owner is gone when it has been silent for TakeAfter. Before that it may be crawling, even if it does not answer.
 func TestOwnerIsGoneAfterTakeAfter(t *testing.T) {
 	onStage(t, []int{1, 2}, func(s *stage) {
 		own, now := s.node(1).own, time.Now()
@@ -300,7 +300,7 @@ func TestOwnerIsGoneAfterTakeAfter(t *testing.T) {
 	})
 }
 
-// URLs that are found while others of their host are under way are not at its replica when those have come.
+// The stream knows that URLs found during a message are not at the replica when that message is answered.
 func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
 	s, now := newStream(), time.Now()
 	found := func(path string) map[string]*frontier.Change {
@@ -320,7 +320,7 @@ func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
 	}
 }
 
-// A replica that could not be mended has to be mended still; what came meanwhile waits until then, and goes out behind it.
+// After a failed mending, the replica must still be mended. Later changes wait and go out afterwards.
 func TestMendingThatFails(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no answer")} {
 		s, now := newStream(), time.Now()
@@ -340,7 +340,7 @@ func TestMendingThatFails(t *testing.T) {
 	}
 }
 
-// Until the links of an earlier life have been answered no replica is told of a page that is done.
+// Until the links of an earlier life are acknowledged, no replica hears that a page is done.
 func TestEarlierLifesPagesAreWithheld(t *testing.T) {
 	s := newStream()
 	c := frontier.Chunk{Done: []uint64{1}}
@@ -354,7 +354,7 @@ func TestEarlierLifesPagesAreWithheld(t *testing.T) {
 	}
 }
 
-// A peer answers less than it was asked, to changes, to comparisons and to what is given: what it says nothing of is asked again.
+// A peer answers only some items of a message: changes, comparisons or data. The others are sent again.
 func TestPeerThatAnswersLess(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, own := s.hostOf(1, 2, 3), s.node(1).own
@@ -387,7 +387,7 @@ func TestPeerThatAnswersLess(t *testing.T) {
 	})
 }
 
-// People hear of what goes on for long once a minute.
+// The log says once a minute that links are on one disk only.
 func TestComplaintsAreRare(t *testing.T) {
 	onStage(t, []int{1, 2}, func(s *stage) {
 		for i, k := range []struct {

@@ -13,17 +13,17 @@ import (
 	"proxima/node/golden"
 )
 
-// errFault is that of a call to a disk which fails once.
+// errFault is returned by the call to a disk that fails.
 var errFault = errors.New("bad sector")
 
-// fault has one call to a disk fail: the n-th of a kind from now on.
+// fault makes one call to a disk fail: the n-th call of a method from now on.
 type fault struct {
 	call string
 	n    int
-	met  bool // it has
+	met  bool // the call has failed
 }
 
-// fails counts the method of the disk that called lock. The lock of the disk is held.
+// fails counts calls of the method that called lock, and fails the n-th one. The lock of the disk is held.
 func (f *fault) fails() error {
 	pc, _, _, _ := runtime.Caller(2)
 	name := runtime.FuncForPC(pc).Name()
@@ -37,12 +37,12 @@ func (f *fault) fails() error {
 	return errFault
 }
 
-// faultyCalls are those that may fail.
+// faultyCalls are the methods that may fail.
 var faultyCalls = []string{"SetRole", "RoleOf", "Export", "Import", "Remove", "DigestOf", "Sync", "Add", "Get", "Batch"}
 
-// TestFaults plays the scenarios of testdata/faults again and again, each time with another call of a disk failing: those of the nodes after
-// "at" in the last step, from "begin" on. Printed is what people and callers hear of it, and what becomes of the host a: whatever fails, it has
-// one owner in the end, and two copies that are whole. A node that ends by a fault is started again.
+// TestFaults plays the scenarios of testdata/faults many times. Each time another call to a disk fails, at one of the nodes after "at" in
+// the last step, from "begin" on. It prints what people and callers hear, and what becomes of the host a. Whatever fails, a has one owner
+// and two whole copies in the end. A node that ends with the fault is started again.
 //
 //	go test -run Faults ./node/ownership -update
 func TestFaults(t *testing.T) {
@@ -60,10 +60,10 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// faultsOf is a line for everything that comes of it when one call of a kind fails. Which of several calls at one time is the n-th is
-// chance, so the lines do not say.
+// faultsOf returns a line for each result of a failing call of one method. The lines do not have the number of the call, because calls at
+// one instant come in any order.
 func faultsOf(t *testing.T, steps []string, call string, at int) (lines []string) {
-	const most = 12 // some are made for ever
+	const most = 12 // some calls repeat for ever
 	for n := 1; n <= most; n++ {
 		line, met := faultAt(t, steps, &fault{call: call, n: n}, at)
 		if !met {
@@ -85,14 +85,14 @@ func faultAt(t *testing.T, steps []string, f *fault, at int) (line string, met b
 		s.hooks.Lock()
 		s.told = g.event
 		s.warned = func(at int, err error) {
-			if text := g.numbers(err.Error()); !strings.HasPrefix(text, "renew at ") { // who renews at that moment is chance
+			if text := g.numbers(err.Error()); !strings.HasPrefix(text, "renew at ") { // which node renews at that instant is random
 				g.say("%d: warning: %s", at, text)
 			}
 		}
 		s.hooks.Unlock()
 		if p := s.node(at); p != nil {
 			p.fail(f)
-		} else { // it comes
+		} else { // it joins later
 			s.fault = map[int]*fault{at: f}
 		}
 		for _, step := range steps[begin+1:] {
@@ -113,14 +113,14 @@ func faultAt(t *testing.T, steps []string, f *fault, at int) (line string, met b
 	return line, met
 }
 
-// fail has a call to a node's disk fail.
+// fail makes a call to a node's disk fail.
 func (p *player) fail(f *fault) {
 	p.disk.mu.Lock()
 	defer p.disk.mu.Unlock()
 	p.disk.fault = f
 }
 
-// ended says that a life has ended by itself.
+// ended reports whether a life has ended by itself.
 func (p *player) ended() bool {
 	select {
 	case <-p.over:
@@ -130,7 +130,7 @@ func (p *player) ended() bool {
 	}
 }
 
-// whole says who has a host: its owner first, and how much of it.
+// whole tells who has a host, and how much of it.
 func (g *scene) whole(name string) string {
 	var copies []string
 	owners := g.owners(g.hosts[name])

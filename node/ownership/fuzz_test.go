@@ -14,7 +14,7 @@ import (
 	"proxima/node/wire"
 )
 
-// FuzzChunk reads chunks as a peer may send them. What is taken keeps to the bounds, and says the same when it is sent on.
+// FuzzChunk reads chunks that a peer may send. An accepted chunk is within the bounds, and is the same after it was sent on.
 func FuzzChunk(f *testing.F) {
 	for _, c := range []frontier.Chunk{
 		{},
@@ -71,7 +71,7 @@ func FuzzChunk(f *testing.F) {
 	})
 }
 
-// rounded is a chunk in which "never" has one form.
+// rounded returns the chunk with one form for "never".
 func rounded(c frontier.Chunk) frontier.Chunk {
 	if c.State != nil {
 		s := *c.State
@@ -84,7 +84,7 @@ func rounded(c frontier.Chunk) frontier.Chunk {
 	return c
 }
 
-// FuzzWireRecord reads records as a peer may send them. One that is taken has a host, an owner and an epoch with room above.
+// FuzzWireRecord reads records that a peer may send. An accepted record has a host, an owner, and an epoch that can grow.
 func FuzzWireRecord(f *testing.F) {
 	f.Add("http://a.test", uint64(1), idOf(1), true)
 	f.Add("http://a.test", uint64(math.MaxUint64), idOf(1), false)
@@ -113,7 +113,7 @@ func FuzzWireRecord(f *testing.F) {
 	})
 }
 
-// FuzzDiskRecord reads records from a disk that has forgotten something. One that is read is written as it was.
+// FuzzDiskRecord reads damaged records from disk. A record that is accepted is written as it was read.
 func FuzzDiskRecord(f *testing.F) {
 	good := Record{Host: "http://a.test", Epoch: 300, Owner: idOf(7), Assigned: true}.append(nil)
 	f.Add(good)

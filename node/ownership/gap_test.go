@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A node that stood still does not know what became of its hosts: it crawls none until their homes have answered again.
+// A node that was frozen does not know what became of its hosts. It crawls none until their homes have answered again.
 func TestStoppedOwnerCrawlsNothingUnasked(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, own := s.hostOf(1, 2, 3), s.node(2).own
@@ -36,7 +36,7 @@ func TestStoppedOwnerCrawlsNothingUnasked(t *testing.T) {
 	})
 }
 
-// A home that stood still may have been replaced meanwhile: it begins no host until the others have told it what they own.
+// A home that was frozen may have been replaced meanwhile. It creates no host until the others have told it what they own.
 func TestStoppedHomeHearsTheOthersFirst(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		hosts, own := s.hostsOf(2, 1, 2, 3), s.node(1).own
@@ -61,8 +61,8 @@ func TestStoppedHomeHearsTheOthersFirst(t *testing.T) {
 	})
 }
 
-// What a home was told counts for the members that there were then. A node that becomes the home of a host, and has heard
-// nothing of it as neither its replica nor its record was here, begins it only when all have told it anew what they own.
+// What a home was told counts only for the members of that time. A node that has just become the home of a host, without a replica or
+// record of it, creates it only when all have told again what they own.
 func TestNewHomeHearsTheOthersFirst(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 5}, func(s *stage) {
 		host := s.hostOf(3, 1, 4, 2, 5)
@@ -84,8 +84,8 @@ func TestNewHomeHearsTheOthersFirst(t *testing.T) {
 	})
 }
 
-// A node that can be dialled since just now is the home of more hosts, in its own eyes first. What owners tell it that do not
-// see that yet says nothing about those: it does not begin them.
+// A node that has just become one that can be dialled is the home of more hosts, and sees that first itself. Owners that do not see it yet
+// do not tell it those hosts, so it must not create them.
 func TestHomeThatOthersDoNotSeeYet(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
 		see := func(at int, homes ...int) {

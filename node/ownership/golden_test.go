@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
 
-// TestGolden plays the scenarios of testdata/golden. The steps are those of scene.do; printed are the messages and events
-// of a block, each once, and then what every node has of every host.
+// TestGolden plays the scenarios of testdata/golden. scene.do explains the steps. After each block it prints the messages and events of
+// the block, each once, and what every node has of every host.
 //
 //	go test -run Golden ./node/ownership -update
 func TestGolden(t *testing.T) {
@@ -38,7 +38,7 @@ func TestGolden(t *testing.T) {
 				for _, step := range steps {
 					g.do(strings.Fields(step))
 				}
-				time.Sleep(1300 * time.Millisecond) // nothing happens at that time, or a whole number of seconds before
+				time.Sleep(1300 * time.Millisecond) // nothing else happens at that time, nor a whole number of seconds before
 				printed = append(printed, g.print())
 			}
 		})
@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// scene is a stage with hosts that have short names, and what happened since the last print.
+// scene is a stage with short names for hosts, and what happened since the last print.
 type scene struct {
 	*stage
 	hosts map[string]string // by short name
@@ -173,21 +173,21 @@ func (g *scene) do(w []string) {
 	}
 }
 
-// said is a line of a block, when it was said first and last, and how often: what is said again within a second is said once.
+// said is a line of a block. Repetitions within a second are counted in it.
 type said struct {
 	line     string
 	at, last time.Duration
 	times    int
 }
 
-// tell is say for who does not hold hooks.
+// tell is say for callers that do not hold hooks.
 func (g *scene) tell(format string, args ...any) {
 	g.hooks.Lock()
 	defer g.hooks.Unlock()
 	g.say(format, args...)
 }
 
-// say notes a line, once in a block. hooks is held.
+// say notes a line. The caller holds hooks.
 func (g *scene) say(format string, args ...any) {
 	line, now := fmt.Sprintf(format, args...), time.Since(g.begun)
 	i := slices.IndexFunc(g.lines, func(s said) bool { return s.line == line })
@@ -199,7 +199,7 @@ func (g *scene) say(format string, args ...any) {
 	}
 }
 
-// drop has messages lost from now on.
+// drop makes messages get lost from now on.
 func (g *scene) drop(answers bool, w []string, n []int) {
 	g.lose(func(l letter) bool {
 		kind := strings.ToLower(strings.TrimSuffix(string(l.req.ProtoReflect().Descriptor().Name()), "Request"))
@@ -211,7 +211,7 @@ func (g *scene) drop(answers bool, w []string, n []int) {
 	})
 }
 
-// numbers has the numbers of nodes in a text for their ids, and the names of hosts.
+// numbers replaces ids in a text by the numbers of nodes, and hosts by their short names.
 func (g *scene) numbers(text string) string {
 	text = numbered.ReplaceAllStringFunc(text, func(id string) string { return fmt.Sprint(numberOf(id)) })
 	for host, name := range g.names {
@@ -255,7 +255,7 @@ func (g *scene) print() string {
 	g.hooks.Lock()
 	var lines []string
 	g.heard = nil
-	slices.SortFunc(g.lines, func(a, b said) int { // what happens at one time has no order
+	slices.SortFunc(g.lines, func(a, b said) int { // lines of one instant come in any order
 		const moment = 5 * time.Millisecond
 		return cmp.Or(cmp.Compare(a.at/moment, b.at/moment), cmp.Compare(a.line, b.line))
 	})

@@ -10,8 +10,8 @@ import (
 	"proxima/frontier/identity"
 )
 
-// TestHomesThatSeeLateBeginSoon starts nodes of which one sees another later than the third does. What the third told it
-// meanwhile was about other members, so it must be told again, or it would wait for Config.Collect.
+// One node sees another later than the third does. What the third told it meanwhile was about other members. So it must be told again,
+// or it would wait for Config.Collect.
 func TestHomesThatSeeLateBeginSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 3, 60, 1)

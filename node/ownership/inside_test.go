@@ -10,8 +10,8 @@ import (
 	"proxima/node/wire"
 )
 
-// inside says in a few words what a node of a scene remembers beside its records and its disk: what it has heard as a home, what it
-// was told as an owner, what it waits for, what is to be looked at, and what it has counted.
+// inside tells in a few words what a node remembers in addition to its records and its disk: as a home, as an owner, in its queue and its
+// stream, and its counts.
 func (g *scene) inside(p *player) string {
 	o, now := p.own, time.Now()
 	ago := func(t time.Time) string {
@@ -83,7 +83,7 @@ func (g *scene) inside(p *player) string {
 	return strings.Join(out, "; ")
 }
 
-// waiting is what waits in a stream. It needs the lock.
+// waiting tells what waits in a stream. The caller holds its lock.
 func (g *scene) waiting(s *stream, ago func(time.Time) string) (parts []string) {
 	if !s.cleared {
 		parts = append(parts, "(of an earlier life)")
@@ -109,7 +109,7 @@ func (g *scene) waiting(s *stream, ago func(time.Time) string) (parts []string) 
 	})...)
 }
 
-// each is a word for every entry of a map, by the short names of hosts, or the numbers of nodes where there are no names.
+// each returns a word for every entry of a map. Keys are hosts with short names, or nodes if names is nil.
 func each[V any](names map[string]string, m map[string]V, of func(V) string) (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		word := fmt.Sprint(numberOf(key))
@@ -124,7 +124,7 @@ func each[V any](names map[string]string, m map[string]V, of func(V) string) (ou
 	return out
 }
 
-// spoken are the words for a message and its answer, one for each part of it.
+// spoken returns lines for a message and its answer, one for each item.
 func (g *scene) spoken(req, answer any) (words []string) {
 	switch req := req.(type) {
 	case *wire.RenewRequest:
@@ -204,7 +204,7 @@ func (g *scene) newer(r *wire.Record) string {
 	return ", newer: " + g.record(r)
 }
 
-// mark is some words where something is so.
+// mark returns words if so is set.
 func mark(so bool, words string) string { return yes(so, words, "") }
 
 func yes(so bool, words, otherwise string) string {

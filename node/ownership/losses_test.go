@@ -9,10 +9,10 @@ import (
 	"proxima/node/wire"
 )
 
-// What must hold when a disk is lost, a message, or a second of what was written.
+// These tests lose a disk, a message, or the last second of writes.
 
-// A node joins, and becomes the home of hosts. Their owner tells it of them and dies for good before it has sent one URL.
-// The second copies are all that is left; every host ends at the newcomer, whole, and its replica where it was.
+// A node joins and becomes the home of hosts. Their owner tells it of them, and dies for good before it has sent any URL. Only the replicas
+// are left. In the end the newcomer owns every host, whole, and the replicas are where they were.
 func TestJoinAndDeathLoseNoHost(t *testing.T) {
 	onStage(t, []int{1, 2}, func(s *stage) {
 		hosts := s.hostsOf(30, 3, 1, 2) // 1 owns them, and their home is 3 once it is there
@@ -21,7 +21,7 @@ func TestJoinAndDeathLoseNoHost(t *testing.T) {
 			s.node(1).crawl(host, 0)
 		}
 		time.Sleep(2 * time.Second)
-		s.lose(func(l letter) bool { // what would bring URLs to the newcomer is slow
+		s.lose(func(l letter) bool { // messages with URLs do not reach the newcomer
 			_, store := l.req.(*wire.StoreRequest)
 			_, load := l.req.(*wire.LoadRequest)
 			return l.from+l.to == 1+3 && (store || load)
@@ -41,7 +41,7 @@ func TestJoinAndDeathLoseNoHost(t *testing.T) {
 	})
 }
 
-// A host is handed to the node that has its replica, and the owner dies for good on the way: the replica is what it was.
+// A host is handed to the node with its replica, and the owner dies for good during the transfer. The replica is still whole.
 func TestHandOffToReplicaLosesNothing(t *testing.T) {
 	for name, lost := range map[string]func(letter) bool{
 		"before the first chunk":  func(l letter) bool { _, ok := l.req.(*wire.StoreRequest); return ok },
@@ -97,7 +97,7 @@ func afterChunks(n int) func(letter) bool {
 	}
 }
 
-// A hand-off that is refused leaves the replica as it is: at no time is there one copy only.
+// A hand-off that is refused leaves the replica as it is. There are always two copies.
 func TestAbortedHandOffLeavesReplica(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -128,7 +128,7 @@ func TestAbortedHandOffLeavesReplica(t *testing.T) {
 	})
 }
 
-// A message of the stream is lost, or its answer. The replica never has less than it had, and within seconds it has all.
+// A message of the stream or its answer is lost. The replica never loses anything, and has everything within seconds.
 func TestLostMessageLeavesReplicaWhole(t *testing.T) {
 	for name, answered := range map[string]bool{"request": false, "answer": true} {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +170,7 @@ func TestLostMessageLeavesReplicaWhole(t *testing.T) {
 	}
 }
 
-// The power of an owner fails, and it is back with the disk as it was before half of the URLs came. It gets the rest from
-// the replica, and the replica loses nothing.
+// An owner has a power cut, and comes back with a disk that lacks half of the URLs. It gets them from the replica, which loses nothing.
 func TestOlderDiskGetsTheRestBack(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -200,8 +199,8 @@ func TestOlderDiskGetsTheRestBack(t *testing.T) {
 	})
 }
 
-// Whatever a node has answered for survives the failure of its power in the same instant: links that it took, a host that
-// it committed, data that it stored.
+// What a node has acknowledged survives a power cut in the same instant: links that it took, a host that it committed, data that it
+// stored.
 func TestAnswersSurviveAPowerCut(t *testing.T) {
 	answers := map[string]struct {
 		is   func(l letter) bool
@@ -246,7 +245,7 @@ func TestAnswersSurviveAPowerCut(t *testing.T) {
 	}
 }
 
-// slowDisk is a frontier whose SetRole waits: between the record of a host and its role links are found.
+// slowDisk is a frontier whose SetRole waits, so that links are found between a new record and the new role.
 type slowDisk struct {
 	*disk
 	gate chan struct{}
@@ -257,8 +256,7 @@ func (d slowDisk) SetRole(ctx context.Context, host string, role frontier.Role) 
 	return d.disk.SetRole(ctx, host, role)
 }
 
-// Links that are found for a host while it comes here or goes away are not lost: what the frontier does not take yet waits
-// in the outbox.
+// Links that are found while their host comes or goes are not lost. If the frontier does not take them yet, they wait in the outbox.
 func TestLinksFoundWhileAHostMovesAreKept(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -299,8 +297,8 @@ func TestLinksFoundWhileAHostMovesAreKept(t *testing.T) {
 	})
 }
 
-// A page is done at the replica only when the links found on it are safe, at the nodes that they belong to and at the
-// replicas of their hosts. So when the owner dies for good the page is downloaded again, and its links are found again.
+// A page is done at the replica only when the links found on it are safe: at the owners of their hosts and at the replicas. If the owner
+// dies for good before that, the page is downloaded again and its links are found again.
 func TestPageIsDoneAtReplicaOnlyWithItsLinks(t *testing.T) {
 	for name, to := range map[string][]int{"of another node": {3, 2, 1}, "of its own": {1, 3, 2}} {
 		t.Run(name, func(t *testing.T) {

@@ -9,30 +9,30 @@ import (
 	"proxima/node/view"
 )
 
-// The members of the world follow the rules of package member, without gossip and Paxos: who is settled says so itself and
-// is believed, the dead count for a while, and the voters are decided on by a majority of those before them.
+// The members of the world follow the rules of package member, without gossip and Paxos: each node says itself that it is settled, dead
+// nodes count for a while, and a majority of the voters decides on the next voters.
 
 const (
 	deadAfter      = 5 * time.Second
-	deathsSpread   = 15 * time.Second // by how much some notice a death later than others
+	deathsSpread   = 15 * time.Second // how much later some nodes notice a death than others
 	settleAfter    = time.Minute
 	forgetAfter    = time.Minute
 	majorityWindow = 10 * time.Minute
-	// hearWithin is how long a voter counts after it was last heard, with the same set.
+	// hearWithin is how long a voter counts after it was last heard with the same set of voters.
 	hearWithin = 20 * time.Second
 )
 
-// seat is what a node knows of the members. The lock of the world guards it.
+// seat is what a node knows of the members. The lock of the world guards its fields.
 type seat struct {
-	// voters is which of the decided sets it holds, renounced in which it gave its vote up. Both are on disk.
+	// voters is the number of the set of voters that it holds, renounced the one in which it gave up its vote. Both are on disk.
 	voters, renounced int
-	declared          bool      // it has said that it is settled
+	declared          bool      // it has told that it is settled
 	down              time.Time // when it last stopped
 	held              time.Time // since when it has seen a majority
 	heard             map[int]time.Time
-	matched           map[int]time.Time // when another held the same voters last
+	matched           map[int]time.Time // when other nodes last held the same voters
 	counts            map[int]bool      // who is settled
-	departed          map[int]int       // who left in order, and which voters it held
+	departed          map[int]int       // who left in order, and which voters they held
 	slow              map[int]time.Duration
 }
 
@@ -45,7 +45,7 @@ func (a *actor) sit(now time.Time) {
 	}
 }
 
-// slept has the others seem as alive as they were before the process stood still. Their votes count when they are heard anew.
+// slept makes the others seem as alive as they were before the freeze. Their votes count when they are heard again.
 func (a *actor) slept(d time.Duration) {
 	clear(a.matched)
 	for at := range a.heard {
@@ -53,17 +53,17 @@ func (a *actor) slept(d time.Duration) {
 	}
 }
 
-// up says that a process runs and stands not still.
+// up reports whether a process runs and is not frozen.
 func (a *actor) up() bool { return a.stop != nil && !a.now.dead && a.now.frozen == nil }
 
-// aliveLocked says whether another node counts as alive.
+// aliveLocked reports whether another node counts as alive.
 func (a *actor) aliveLocked(at int, now time.Time) bool {
 	heard, ever := a.heard[at]
 	_, left := a.departed[at]
 	return ever && !left && now.Sub(heard) < deadAfter+a.slow[at]
 }
 
-// near are the nodes whose gossip reaches a node.
+// nearLocked returns the nodes whose gossip reaches a node.
 func (w *world) nearLocked(a *actor) (near []*actor) {
 	talk := func(i, j int) bool {
 		return w.nodes[i].up() && w.nodes[j].up() && !w.cut[[2]int{i, j}] && !w.cut[[2]int{j, i}]
@@ -142,7 +142,7 @@ func (w *world) see(a *actor) {
 	l.owner.SetView(v)
 }
 
-// hearLocked takes in what the gossip of the others says.
+// hearLocked takes in the gossip of the others.
 func (w *world) hearLocked(a *actor, now time.Time) {
 	near := w.nearLocked(a)
 	for _, b := range near {
@@ -166,7 +166,7 @@ func (w *world) hearLocked(a *actor, now time.Time) {
 				delete(a.counts, at)
 			}
 		}
-		for at := range b.counts { // newcomers hear of the dead that still count
+		for at := range b.counts { // newcomers hear of dead nodes that still count
 			if _, ever := a.heard[at]; !ever && !b.aliveLocked(at, now) {
 				a.heard[at], a.slow[at], a.counts[at] = b.heard[at], b.slow[at], true
 			}
@@ -174,7 +174,7 @@ func (w *world) hearLocked(a *actor, now time.Time) {
 	}
 }
 
-// majorityLocked says whether a node sees a majority of its voters; of two halves it is that of the lowest id.
+// majorityLocked reports whether a node sees a majority of its voters. Of two halves, the one with the lowest id counts.
 func (w *world) majorityLocked(a *actor, now time.Time) bool {
 	set := w.sets[a.voters]
 	all, count, present := len(set) > 0, 0, 0
@@ -197,8 +197,7 @@ func (w *world) majorityLocked(a *actor, now time.Time) bool {
 	return all || 2*present > count || 2*present == count && has
 }
 
-// decideLocked has the voters that there are now decide on those that there should be: all at once, where a node sees
-// enough of them that hold the latest set.
+// decideLocked lets the present voters decide on the next set, if a node sees enough of them that hold the latest set.
 func (w *world) decideLocked(a *actor, now time.Time) {
 	set, next := w.sets[a.voters], map[int]bool{}
 	for at, b := range w.nodes {
@@ -227,7 +226,7 @@ func (w *world) decideLocked(a *actor, now time.Time) {
 	}
 }
 
-// goAlone is what an operator does: the voters are the nodes that run.
+// goAlone acts as an operator who makes the running nodes the voters.
 func (w *world) goAlone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,7 +242,7 @@ func (w *world) goAlone() {
 	}
 }
 
-// farewell is said by a node that leaves in order: it gives its vote up.
+// farewell lets a node that leaves in order give up its vote.
 func (w *world) farewell(a *actor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,12 +18,11 @@ import (
 var runs = flag.Int("runs", 5, "how many seeded runs of the model are made")
 var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 
-// TestNothingIsLost crawls a web with an overlay to which everything happens: nodes that are killed, with and without
-// their last second on disk, disks that are lost, nodes that join, leave and come back, partitions and one-way links,
-// processes that stand still, clocks that jump, full disks, lost, late and repeated messages, and hosts that are handed
-// around. Of a host's disks one is lost at a time. Never do two nodes ask one server, never is a URL gone that was
-// accepted, and when all has been calm for a while each is on two disks. In the end every page that can be found is done,
-// and the books balance.
+// TestNothingIsLost crawls a web with an overlay in trouble. Nodes are killed with and without their last second on disk, lose their
+// disks, join, leave, come back and freeze. Partitions and one-way links cut them off, clocks jump, disks are full, messages are lost,
+// late and repeated, and hosts are handed around. Of the two disks of a host, one is lost at a time. Two nodes never ask one server, and
+// no accepted URL is ever gone. When all has been calm for a while, each URL is on two disks. In the end every page is done, and every
+// host has one owner and one equal replica.
 //
 //	go test -run TestNothingIsLost ./node/ownership -runs 2000 -seed 5000
 func TestNothingIsLost(t *testing.T) {
@@ -62,7 +61,7 @@ func turmoil(t *testing.T, seed uint64) {
 	w.finish(2 * time.Hour)
 }
 
-// begin starts all nodes, and seeds the crawl; what it returns ends them.
+// begin starts all nodes and seeds the crawl. stop ends them.
 func (w *world) begin() (stop func()) {
 	w.relays = true
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -93,7 +92,7 @@ func (w *world) begin() (stop func()) {
 	}
 }
 
-// finish waits until all is done, and says what is not.
+// finish waits until all is done, and reports what is not in time.
 func (w *world) finish(within time.Duration) {
 	faults := w.sound()
 	for end := time.Now().Add(within); len(faults) > 0 && time.Now().Before(end); faults = w.sound() {
@@ -104,7 +103,7 @@ func (w *world) finish(within time.Duration) {
 	}
 }
 
-// act lets one thing happen.
+// act makes one trouble happen.
 func (w *world) act() {
 	var up, down []*actor
 	for _, a := range w.nodes {
@@ -179,9 +178,9 @@ func (w *world) part() {
 	}
 }
 
-// loseDisk ends a node for good, when everything that is on its disk is on another one as well.
+// loseDisk ends a node for good, as soon as everything on its disk is on another disk, too.
 func (w *world) loseDisk(a *actor) {
-	for range 60 { // what is one message away gets there
+	for range 60 {
 		if !w.alone(a) {
 			a.kill(false)
 			a.disk = nil
@@ -191,7 +190,7 @@ func (w *world) loseDisk(a *actor) {
 	}
 }
 
-// alone says whether something is on the disk of a node and on no other.
+// alone reports whether something is on the disk of a node and on no other.
 func (w *world) alone(a *actor) bool {
 	for _, host := range w.hosts {
 		for k := range w.pages {
@@ -205,7 +204,7 @@ func (w *world) alone(a *actor) bool {
 	return false
 }
 
-// leave ends a life in order. If nothing is only there the node does not come back.
+// leave ends a life in order. The node loses its disk if everything on it is elsewhere, too.
 func (w *world) leave(a *actor) {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 	defer cancel()
@@ -221,8 +220,8 @@ func (w *world) leave(a *actor) {
 // settled is how long it takes until every host has two copies again.
 const settled = 6 * time.Minute
 
-// rest ends all trouble for a while. Then everything that was accepted is on two disks; now and then one of these is
-// lost, at once. What had just been found may go with it: it is found again.
+// rest ends all trouble for a while. Then everything that was accepted must be on two disks. Sometimes it loses one of them at once. What
+// had just been found may be lost with it, and is found again.
 func (w *world) rest(known map[string]bool) {
 	w.calm()
 	time.Sleep(settled)
@@ -246,7 +245,7 @@ func (w *world) rest(known map[string]bool) {
 	}
 }
 
-// whole says that all nodes that run see a majority.
+// whole reports whether all running nodes see a majority.
 func (w *world) whole() bool {
 	return !slices.ContainsFunc(w.all(), func(a *actor) bool {
 		if !a.running() {
@@ -257,7 +256,7 @@ func (w *world) whole() bool {
 	})
 }
 
-// calm ends all trouble but that messages are lost now and then.
+// calm ends all trouble, except that messages are still lost now and then.
 func (w *world) calm() {
 	w.mu.Lock()
 	clear(w.cut)
@@ -276,7 +275,7 @@ func (w *world) calm() {
 	}
 }
 
-// heal ends all trouble. The operator says who is gone for good.
+// heal ends all trouble, and acts as an operator who says which nodes are gone for good.
 func (w *world) heal() {
 	w.calm()
 	w.mu.Lock()
@@ -285,8 +284,8 @@ func (w *world) heal() {
 	w.goAlone()
 }
 
-// TestShortFreezesRepeatNothing: nodes stand still again and again, for less than a lease, as on a machine at its limit. What they had
-// asked for they read when they go on: no page is asked for twice.
+// Nodes freeze again and again for less than a lease, as on an overloaded machine. They still read the answers to their requests, so no
+// page is requested twice.
 func TestShortFreezesRepeatNothing(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 var errNoAnswer = errors.New("no answer")
 
-// send carries a call to a node: it is late, lost or arrives twice now and then, and so is the answer.
+// send carries a call to a node. Now and then the request is late, lost or arrives twice, or the answer is lost.
 func send[R any](ctx context.Context, l *life, to string, handle func(ctx context.Context, peer *life) (*R, error)) (*R, error) {
 	w := l.w
 	l.gate()
@@ -63,7 +63,7 @@ func send[R any](ctx context.Context, l *life, to string, handle func(ctx contex
 	}
 }
 
-// patience is how long a call may take.
+// patience is how long a call waits for its answer.
 const patience = 10 * time.Second
 
 func (w *world) isLate() bool {
@@ -72,7 +72,7 @@ func (w *world) isLate() bool {
 	return w.rng.Float64() < w.late
 }
 
-// reach is the life that a message arrives at, nil if none does.
+// reach returns the life that a message arrives at, nil if it does not arrive.
 func (w *world) reach(from, to int) *life {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -94,7 +94,7 @@ func TestFullCacheDropsAnEighth(t *testing.T) {
 	}
 }
 
-// A record that changes while all are counted is counted once, whether the count has come to it or not.
+// A record that changes during a count is counted once, whether the count has come to it or not.
 func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
 	v := &view.View{Self: "n1", Settled: []string{"n2"}}
 	a, z := Record{Host: "http://a.example", Epoch: 1, Owner: "n1"}, Record{Host: "http://z.example", Epoch: 1, Owner: "n1"}
@@ -118,8 +118,8 @@ func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
 	}
 }
 
-// A host that is to be looked at some time is not hurried by another wish for that.
-func TestLookSomeTimeHurriesNobody(t *testing.T) {
+// addLater does not change when a host is due that is queued already.
+func TestAddLaterKeepsTheTime(t *testing.T) {
 	const host = "http://a.example"
 	now := time.Unix(1_000_000, 0)
 	q := newQueue()
@@ -130,7 +130,7 @@ func TestLookSomeTimeHurriesNobody(t *testing.T) {
 	}
 }
 
-// A host whose look has failed rests, unless it has become urgent: the end of the crawl waits for it.
+// A host whose step has failed rests, unless it becomes urgent.
 func TestUrgencyEndsARest(t *testing.T) {
 	const host = "http://a.example"
 	now := time.Unix(1_000_000, 0)
@@ -147,7 +147,7 @@ func TestUrgencyEndsARest(t *testing.T) {
 	}
 }
 
-// All records are visited, in pages and in their order; an error of who visits ends it, and so does one of the disk.
+// All records are visited, in pages and in order. An error of the visitor or of the disk ends the visit.
 func TestAllRecordsAreVisited(t *testing.T) {
 	disk := newDisk(&names{})
 	records := newRecords(disk, 10)

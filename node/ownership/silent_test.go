@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// mayCrawl says whether a node's frontier was told that a host may be crawled.
+// mayCrawl reports whether a node's frontier was told that it may crawl a host.
 func (p *player) mayCrawl(host string) bool {
 	p.disk.mu.Lock()
 	defer p.disk.mu.Unlock()
 	return p.disk.allowed[host]
 }
 
-// What an owner does that is cut off, another will do again: it stops soon, before it sees that it is in no majority. Where it is
-// the replica that is gone, the owner goes on when that is known, or when it has lasted.
+// The pages of an owner that is cut off are downloaded again. So it stops soon, before it sees that it has no majority. If it is the
+// replica that is gone, the owner goes on when that is known or has lasted.
 func TestOwnerWaitsForASilentReplica(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
 		host, other := s.hostOf(1, 2, 3), s.hostOf(1, 3, 2)
@@ -60,7 +60,7 @@ func TestOwnerWaitsForASilentReplica(t *testing.T) {
 	})
 }
 
-// With shorter times an owner that is cut off stops sooner, too.
+// With shorter times in Config an owner that is cut off stops sooner.
 func TestSilenceIsSeenSoon(t *testing.T) {
 	onStage(t, []int{2, 3, 4}, func(s *stage) {
 		s.cfg.SilentAfter = time.Second / 2

@@ -22,8 +22,8 @@ import (
 	"proxima/node/wire"
 )
 
-// stage is a small overlay on a fake clock where nothing happens by chance: a test says who sees whom, what is found and
-// done, and which message is lost.
+// stage is a small overlay on a fake clock without any randomness. The test decides which nodes see each other, which links are found,
+// which pages are done, and which messages are lost.
 type stage struct {
 	t     testing.TB
 	cfg   Config
@@ -35,31 +35,31 @@ type stage struct {
 	cut     map[[2]int]bool // one-way links that are down
 	fault   map[int]*fault  // of the disks of nodes that will join
 
-	// hooks lets one goroutine at a time into what follows. Each may be nil.
+	// hooks guards the fields below, and is held while they are called. Each may be nil.
 	hooks sync.Mutex
-	// fate says that a message is lost: asked before it arrives, and again with its answer.
+	// fate reports whether a message is lost. It is called before the message arrives, and again with its answer.
 	fate func(letter) (lost bool)
-	// seen hears of every message that arrived, with its answer, told of every event, and warned of every warning.
+	// seen hears of every message that arrived, with its answer; told of every event; warned of every warning.
 	seen   func(letter)
 	told   func(at int, e Event)
 	warned func(at int, err error)
 }
 
-// lose has messages lost from now on, or with nil no longer.
+// lose sets which messages are lost from now on; nil for none.
 func (s *stage) lose(fate func(letter) bool) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	s.fate = fate
 }
 
-// watch has a test see messages from now on, or with nil no longer.
+// watch sets who hears of messages from now on; nil for nobody.
 func (s *stage) watch(seen func(letter)) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	s.seen = seen
 }
 
-// isLost says whether a message or its answer is.
+// isLost reports whether a message or its answer is lost.
 func (s *stage) isLost(l letter) bool {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
@@ -71,26 +71,26 @@ type player struct {
 	*stage
 	at   int
 	disk *disk
-	// members are the settled ones as it sees them.
+	// members are the settled members in its view.
 	members []int
 	front   Frontier // the disk, or what a test puts before it
 	own     *Ownership
-	stop    context.CancelFunc // nil: it does not run
+	stop    context.CancelFunc // nil if it does not run
 	over    chan struct{}
 }
 
-// letter is a message. Without an answer it has not arrived yet.
+// letter is a message. res is nil until it has arrived.
 type letter struct {
 	from, to int
 	req, res proto.Message
 }
 
-// idOf is the id of a node.
+// idOf returns the id of a node.
 func idOf(at int) string { return fmt.Sprintf("%032d", at) }
 
-// numberOf is the node with an id, 0 for none.
+// numberOf returns the node with an id, 0 if there is none.
 func numberOf(id string) int {
-	n, _ := strconv.Atoi(strings.TrimLeft(id, "0")) //nolint:errcheck // 0 is none
+	n, _ := strconv.Atoi(strings.TrimLeft(id, "0")) //nolint:errcheck // the number is 0 then
 	return n
 }
 
@@ -98,7 +98,7 @@ func numberOf(id string) int {
 func onStage(t *testing.T, nodes []int, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t, cfg: Default(), names: &names{paths: map[uint64]string{}}, players: map[int]*player{}, cut: map[[2]int]bool{}}
-		s.cfg.ReplicateEvery = 489 * time.Millisecond // the steps of the tests are timed by it, and no other clock ticks with it
+		s.cfg.ReplicateEvery = 489 * time.Millisecond // no other timer of a test fires at its multiples
 		s.cfg.ChunkURLs = 10
 		s.join(nodes...)
 		time.Sleep(s.cfg.Collect + time.Second)
@@ -109,7 +109,7 @@ func onStage(t *testing.T, nodes []int, test func(s *stage)) {
 	})
 }
 
-// hostOf is a host that belongs to nodes in this order: the first is its home, the second when that one is gone, and so on.
+// hostOf returns a host with a rendezvous order: the first node is its home, the second one is when the first is gone, and so on.
 func (s *stage) hostOf(order ...int) string { return s.hostsOf(1, order...)[0] }
 
 func (s *stage) hostsOf(n int, order ...int) (hosts []string) {
@@ -130,7 +130,7 @@ func (s *stage) hostsOf(n int, order ...int) (hosts []string) {
 	return hosts
 }
 
-// all are the nodes in order.
+// all returns the nodes in order.
 func (s *stage) all() (all []*player) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *stage) node(at int) *player {
 	return s.players[at]
 }
 
-// join makes members of nodes with empty disks.
+// join adds nodes with empty disks to the members.
 func (s *stage) join(nodes ...int) {
 	s.mu.Lock()
 	for _, at := range nodes {
@@ -159,12 +159,12 @@ func (s *stage) join(nodes ...int) {
 	s.mu.Unlock()
 	for _, at := range nodes {
 		s.node(at).start()
-		time.Sleep(137 * time.Millisecond) // their clocks do not tick together
+		time.Sleep(137 * time.Millisecond) // their timers do not fire together
 	}
 	s.see()
 }
 
-// forget has the others no longer count nodes among them.
+// forget removes nodes from the members.
 func (s *stage) forget(nodes ...int) {
 	s.mu.Lock()
 	s.members = slices.DeleteFunc(s.members, func(m int) bool { return slices.Contains(nodes, m) })
@@ -172,7 +172,7 @@ func (s *stage) forget(nodes ...int) {
 	s.see()
 }
 
-// welcome counts a node among the members again.
+// welcome adds a node to the members again.
 func (s *stage) welcome(at int) {
 	s.mu.Lock()
 	s.members = append(s.members, at)
@@ -181,8 +181,8 @@ func (s *stage) welcome(at int) {
 	s.see()
 }
 
-// see gives every node its view: of the members those are alive that run and that it can reach both ways. Who is forgotten
-// by the others sees the members as before.
+// see gives every node its view. Those members are alive that run and can be reached in both directions. A node that was forgotten still
+// sees the members of before.
 func (s *stage) see() {
 	for _, p := range s.all() {
 		s.mu.Lock()
@@ -206,7 +206,7 @@ func (s *stage) see() {
 	}
 }
 
-// start begins a life of a node. The others see it with the next view.
+// start begins a life of a node.
 func (p *player) start() {
 	own := New(p.cfg, Deps{Frontier: p.front, Peers: p, Outbox: outbox{p.disk}, Records: p.disk,
 		Admit: func(frontier.Link) string { return "" },
@@ -250,7 +250,7 @@ func (p *player) start() {
 	go func() { all.Wait(); close(over) }()
 }
 
-// kill ends a life at once; after a power cut the disk is as it was synced last.
+// kill ends a life at once. After a power cut the disk is as it was last synced.
 func (p *player) kill(powerCut bool) {
 	p.mu.Lock()
 	stop, over := p.stop, p.over
@@ -273,7 +273,7 @@ func (p *player) die() {
 	p.insert(newDisk(p.names))
 }
 
-// copy is a copy of a disk, as of a machine's snapshot.
+// copy returns a copy of a disk, like a snapshot.
 func (d *disk) copy() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -282,7 +282,7 @@ func (d *disk) copy() *disk {
 	return c
 }
 
-// insert gives a node that does not run a disk.
+// insert gives a disk to a node that does not run.
 func (p *player) insert(d *disk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -299,8 +299,8 @@ func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
 	}
 }
 
-// carry brings a message to another node and its answer back, in 20 ms and some: each pair of nodes has its own time, so that
-// what happens at the same time has one order.
+// carry brings a message to another node and its answer back, in a little more than 20 ms. Each pair of nodes has a different time, so
+// that no two messages arrive at one instant.
 func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownership, context.Context, string, Q) (R, error)) (none R, _ error) {
 	l := letter{from: p.at, to: numberOf(to), req: proto.Clone(req)}
 	gone := func() (*Ownership, bool) {
@@ -363,12 +363,12 @@ func (p *player) Commit(_ context.Context, to string, q *wire.CommitRequest) (*w
 	return carry(p, to, q, (*Ownership).Commit)
 }
 
-// link is a link to page k of a host.
+// link returns a link to page k of a host.
 func link(host string, k int) frontier.Link {
 	return frontier.Link{URL: identity.URL{Host: host, Path: path(k)}}
 }
 
-// links are links to pages from k up to n.
+// links returns links to the pages from k to n-1 of a host.
 func links(host string, k, n int) (all []frontier.Link) {
 	for ; k < n; k++ {
 		all = append(all, link(host, k))
@@ -376,7 +376,7 @@ func links(host string, k, n int) (all []frontier.Link) {
 	return all
 }
 
-// find lets a node find links, as seeds are found.
+// find lets a node find links.
 func (p *player) find(links ...frontier.Link) {
 	p.t.Helper()
 	mine, err := p.own.Route(p.t.Context(), links)
@@ -396,7 +396,7 @@ func (p *player) find(links ...frontier.Link) {
 	}
 }
 
-// crawl lets an owner do page k of a host, with the links on it.
+// crawl lets an owner finish page k of a host, with the links found on it.
 func (p *player) crawl(host string, k int, found ...frontier.Link) {
 	p.t.Helper()
 	mine, err := p.own.Route(p.t.Context(), found)
@@ -408,7 +408,7 @@ func (p *player) crawl(host string, k int, found ...frontier.Link) {
 	}
 }
 
-// has counts the URLs of a host on a node's disk: all, and those that are done.
+// has counts the URLs of a host on a node's disk: all of them, and those that are done.
 func (p *player) has(host string) (all, done int) {
 	p.mu.Lock()
 	disk := p.disk
@@ -420,7 +420,7 @@ func (p *player) has(host string) (all, done int) {
 	return int(d.Accepted), int(d.Done)
 }
 
-// owners are the nodes that run and own a host, by their own disks.
+// owners returns the running nodes that own a host by their own disks.
 func (s *stage) owners(host string) (at []int) {
 	for _, p := range s.all() {
 		role, known, err := p.disk.RoleOf(s.t.Context(), host)
@@ -431,14 +431,14 @@ func (s *stage) owners(host string) (at []int) {
 	return at
 }
 
-// running says whether a node is.
+// running reports whether a node is running.
 func (s *stage) running(p *player) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return p.stop != nil
 }
 
-// mustHave demands that exactly those nodes have a host with that many URLs, all the same, and that the first owns it.
+// mustHave checks that exactly these nodes have a host, with so many URLs, that their copies are equal, and that the first node owns it.
 func (s *stage) mustHave(host string, urls int, nodes ...int) {
 	s.t.Helper()
 	for _, p := range s.all() {

@@ -9,8 +9,8 @@ import (
 	"proxima/frontier"
 )
 
-// A host is to be looked at, as its replica differs, and is to be handed over as well. The hand-off fails; the replica is
-// mended all the same.
+// A host is queued because its replica differs, and must be handed over as well. The hand-off fails, and the replica is mended
+// nevertheless.
 func TestWishDoesNotTakeTheLookAway(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -29,7 +29,7 @@ func TestWishDoesNotTakeTheLookAway(t *testing.T) {
 	})
 }
 
-// The last change before a hand-off shows that the replica differs. The hand-off fails; the replica is mended all the same.
+// The last change before a hand-off shows that the replica differs. The hand-off fails, and the replica is mended nevertheless.
 func TestHandOffThatFailsMendsTheReplica(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -41,7 +41,7 @@ func TestHandOffThatFailsMendsTheReplica(t *testing.T) {
 		delete(d.now.hosts[host].pending, path(4))
 		d.mu.Unlock()
 		s.lose(func(l letter) bool { return l.from == 1 && l.to == 3 })
-		s.node(1).find(link(host, 8)) // a comparison leaves it to the change to show the difference
+		s.node(1).find(link(host, 8)) // no comparison is made while a change is on its way
 		if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err == nil {
 			t.Error("it was handed over without a message")
 		}
@@ -50,8 +50,8 @@ func TestHandOffThatFailsMendsTheReplica(t *testing.T) {
 	})
 }
 
-// A round that stored nothing wakes nobody who waits for a replica: many of them would have the next one begin at once, and
-// so on, as long as the replica does not answer.
+// A round that stored nothing wakes no waiters. They would make the next round begin at once, again and again, until the replica
+// answers.
 func TestNothingStoredWakesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const host = "http://h.test"
@@ -80,8 +80,7 @@ func TestNothingStoredWakesNobody(t *testing.T) {
 	})
 }
 
-// A node has a copy of a host from earlier, and hears that it has another owner by now, to whose replica it does not belong.
-// It gives what it has, and removes it.
+// A node has an old copy of a host, and hears of a new owner whose replica is elsewhere. It gives its copy to the owner and removes it.
 func TestCopyGoesWhenTheRecordSaysSo(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
 		host := s.hostOf(1, 2, 3, 4)
@@ -99,13 +98,13 @@ func TestCopyGoesWhenTheRecordSaysSo(t *testing.T) {
 		r.Owner = idOf(3) // as far as node 4 knows
 		s.node(4).own.records.put(host, r)
 		s.lose(nil)
-		s.node(4).find(link(host, 5)) // 3 refers to the home, and that to the owner
+		s.node(4).find(link(host, 5)) // node 3 names the home, and the home names the owner
 		time.Sleep(2 * s.cfg.TakeAfter)
 		s.mustHave(host, 9, 1, 2)
 	})
 }
 
-// What the end of a crawl waits for is tried again soon, however often it has failed.
+// An urgent host, for which the end of the crawl waits, is tried again soon, however often it has failed.
 func TestUrgentHostsRestShortly(t *testing.T) {
 	cfg := Default()
 	if d := cfg.pause(100, true); d > cfg.RenewEvery {
@@ -116,7 +115,7 @@ func TestUrgentHostsRestShortly(t *testing.T) {
 	}
 }
 
-// A node whose copy nobody needs any more goes on knowing the host where it is the witness: both disks may be lost.
+// A node that removes its copy keeps the record if it is the witness, because both disks may be lost.
 func TestWitnessKeepsTheRecord(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
 		host := s.hostOf(1, 2, 3, 4)

@@ -10,8 +10,8 @@ import (
 	"proxima/node/view"
 )
 
-// BenchmarkView changes the settled members of a node with a million records, waits until it has counted them anew, and
-// measures how long a link has to wait meanwhile until it is known where it belongs: at most, in ms.
+// BenchmarkView changes the settled members of a node with a million records. It measures how long it takes at most, in ms, to find the
+// owner of a link while the node counts its records again.
 //
 //	go test ./node/ownership -run '^$' -bench View -benchtime 5x
 func BenchmarkView(b *testing.B) {

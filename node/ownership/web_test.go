@@ -10,7 +10,7 @@ import (
 	"proxima/node/lease"
 )
 
-// server is what a node knows of a web server: the frontier's side of its lease.
+// server is the state of a web server at a node's frontier.
 type server struct {
 	until     time.Time // end of the lease
 	withdrawn bool      // no further request
@@ -19,13 +19,13 @@ type server struct {
 	cancel    context.CancelFunc
 }
 
-// serverOf is the web server of a host; some hosts share one.
+// serverOf returns the web server of a host. Some hosts share one.
 func (w *world) serverOf(host string) netip.Addr {
 	h, _ := numbers(host, "")
 	return netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + h*3/4)})
 }
 
-// ask begins a request at a web server. Two at a time are what must never be.
+// ask begins a request at a web server. Two requests at a time are an error.
 func (w *world) ask(addr netip.Addr, who int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,7 +42,7 @@ func (w *world) answered(addr netip.Addr) {
 	delete(w.asking, addr)
 }
 
-// crawl downloads pages: each under the lease of its server.
+// crawl downloads pages, each under the lease of its server.
 func (l *life) crawl(ctx context.Context) error {
 	for ctx.Err() == nil {
 		sleep(ctx, 200*time.Millisecond)
@@ -67,7 +67,7 @@ func (l *life) crawl(ctx context.Context) error {
 	return nil
 }
 
-// reserve takes a server for one request, if it is leased to this node and may be asked now; else it is wanted.
+// reserve takes a server for one request if the server is leased to this node and may be asked now. Without a lease it becomes wanted.
 func (l *life) reserve(ctx context.Context, addr netip.Addr) (visit context.Context, ok bool) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -103,8 +103,7 @@ func (l *life) server(addr netip.Addr) *server {
 	return l.servers[addr]
 }
 
-// download asks for a page and reads it. A web server is done with a request after ten seconds at most, or when the
-// connection breaks: what a frozen process does not read ends as well.
+// download requests a page and reads it. A web server answers within ten seconds, even if the process is frozen and does not read.
 func (l *life) download(ctx context.Context, addr netip.Addr, host, from string) {
 	w := l.w
 	sleep(ctx, w.upTo(300*time.Millisecond)) // the connection is made
@@ -146,7 +145,7 @@ func (l *life) read(host, from string) {
 	}
 }
 
-// heldBy has the hosts of a server follow to the node that has its lease.
+// heldBy makes the hosts of a server follow to the node that holds it.
 func (l *life) heldBy(addr netip.Addr, holder string) {
 	for _, host := range l.w.hosts {
 		if l.w.serverOf(host) == addr {
@@ -155,7 +154,7 @@ func (l *life) heldBy(addr netip.Addr, holder string) {
 	}
 }
 
-// leased is the frontier of a life as its holder of leases sees it.
+// leased is the frontier of a life, for its lease.Holder.
 type leased struct{ *life }
 
 // Grant implements lease.Frontier.
@@ -207,7 +206,7 @@ func (l leased) Servers() []lease.Server {
 	return out
 }
 
-// memories is a lease.Shelf that keeps nothing: what is known of servers does not matter here.
+// memories is a lease.Shelf that stores nothing. The memories of servers do not matter in these tests.
 type memories struct{}
 
 func (memories) Get([]byte) ([]byte, error)                       { return nil, nil }

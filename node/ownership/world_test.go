@@ -16,8 +16,8 @@ import (
 	"proxima/node/lease"
 )
 
-// world is an overlay in memory on a fake clock, and a web that its nodes crawl: every page links to the next one of its
-// host and to three others, so that all pages can be found from the first. It lives in a synctest bubble.
+// world is an overlay on a fake clock, with a web that its nodes crawl. Every page links to the next one of its host and to three others,
+// so that all pages can be found from the first. A world lives in a synctest bubble.
 type world struct {
 	t      testing.TB
 	rng    *rand.Rand
@@ -27,19 +27,19 @@ type world struct {
 	pages  int
 	names  *names
 	ctx    context.Context
-	// relays: gossip reaches a node by way of others, as it really does. Without it nodes see whom they reach themselves.
+	// relays is set if gossip also reaches a node by way of others, as it really does.
 	relays bool
 
 	mu      sync.Mutex
 	nodes   []*actor
 	cut     map[[2]int]bool // one-way links that are down
-	loss    float64         // of requests, and of answers
-	late    float64         // of requests: they take up to half a minute
+	loss    float64         // share of requests, and of answers, that are lost
+	late    float64         // share of requests that take up to half a minute
 	sets    []map[int]bool  // the voters that were decided on, one set after the other
 	events  []Event
 	fetched map[string][]int // by URL: who downloaded it
 	asking  map[netip.Addr]int
-	asked   int // requests that were written
+	asked   int // number of requests to web servers
 }
 
 // actor is a node of the world, with its disk.
@@ -47,11 +47,11 @@ type actor struct {
 	w      *world
 	at     int
 	id     string
-	disk   *disk // nil: it is lost, and the node with it
+	disk   *disk // nil if it is lost, and the node with it
 	boot   uint64
-	owner  *Ownership // of the present life, or the last one
+	owner  *Ownership // of the present or the last life
 	now    *life
-	stop   context.CancelFunc // nil: not running
+	stop   context.CancelFunc // nil if it does not run
 	over   chan struct{}
 	left   bool
 	paused bool // it crawls nothing, for the end of a test
@@ -83,7 +83,7 @@ func newWorld(t testing.TB, seed uint64, nodes, hosts, pages int) *world {
 
 func path(k int) string { return fmt.Sprintf("/%d", k) }
 
-// links are those of a page.
+// links returns the links of a page.
 func (w *world) links(host, from string) (out []frontier.Link) {
 	h, k := numbers(host, from)
 	for _, to := range [][2]int{{h, k + 1}, {h*7 + k*3 + 1, k}, {h + k + 2, k / 2}, {h + 1, 0}} {
@@ -92,7 +92,7 @@ func (w *world) links(host, from string) (out []frontier.Link) {
 	return out
 }
 
-// numbers are those of a host and a path.
+// numbers returns the numbers of a host and a path.
 func numbers(host, path string) (h, k int) {
 	fmt.Sscanf(host, "http://h%d.test", &h) //nolint:errcheck // names of the world
 	fmt.Sscanf(path, "/%d", &k)             //nolint:errcheck // names of the world
@@ -115,7 +115,7 @@ func (a *actor) running() bool {
 	return a.stop != nil
 }
 
-// lucky says that a message is not lost.
+// lucky reports whether a message is not lost.
 func (w *world) lucky() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *world) draw(n int) int {
 	return w.rng.IntN(n)
 }
 
-// upTo is some time below d.
+// upTo returns a random time below d.
 func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.draw(int(d))) }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -138,7 +138,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// all are the nodes, those that are gone as well.
+// all returns the nodes, including those that are gone.
 func (w *world) all() []*actor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *world) each(f func(host, path string)) {
 	}
 }
 
-// copies says on how many disks of nodes that run, or can run again, a URL is.
+// copies counts the disks that have a URL and are not lost.
 func (w *world) copies(host, path string) (n int) {
 	for _, a := range w.all() {
 		if a.disk != nil && a.disk.has(host, path) {
@@ -164,7 +164,7 @@ func (w *world) copies(host, path string) (n int) {
 	return n
 }
 
-// thin are the URLs of a set that are on fewer disks than they should be.
+// thin returns the URLs of a set that are on too few disks.
 func (w *world) thin(of map[string]bool, least int) (out []string) {
 	w.each(func(host, path string) {
 		if of[host+path] && w.copies(host, path) < least {
@@ -174,7 +174,7 @@ func (w *world) thin(of map[string]bool, least int) (out []string) {
 	return out
 }
 
-// accepted adds the URLs that are on a disk now, and stay there when the power fails.
+// accepted adds the URLs that are on a disk now and would survive a power cut.
 func (w *world) accepted(to map[string]bool) map[string]bool {
 	for _, a := range w.all() {
 		if a.disk != nil {
@@ -188,8 +188,8 @@ func (w *world) accepted(to map[string]bool) map[string]bool {
 	return to
 }
 
-// sound says what is wrong at the end: each host has one owner who has done all its pages, and one replica that is the
-// same, nobody else has anything of it, and no node has anything left to do.
+// sound returns what is wrong at the end. Each host must have one owner that has done all its pages, and one equal replica. No other node
+// may have anything of it, and no node may be busy.
 func (w *world) sound() (faults []string) {
 	for _, a := range w.nodes {
 		if a.running() && a.owner.Busy() {
@@ -225,7 +225,7 @@ func (w *world) sound() (faults []string) {
 	return faults
 }
 
-// describe says what every node has of a host, and believes of it.
+// describe tells what every node has and knows of a host.
 func (w *world) describe(host string) string {
 	var b strings.Builder
 	for _, a := range w.all() {
