@@ -112,7 +112,7 @@ func place(m node.MemberRow) (c ncoord.Coordinate) {
 	return c
 }
 
-// mostTop is how many lines of each kind top shows.
+// mostTop is the number of lines of each kind that top shows.
 const mostTop = 20
 
 func runTop(ctx context.Context, args []string, out, errs io.Writer) error {
@@ -195,7 +195,7 @@ func largestFirst(counts map[string]int64) []string {
 	})
 }
 
-// printable replaces characters that a terminal would act on: the text comes from elsewhere.
+// printable replaces control characters, since the text comes from other servers.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -53,7 +53,7 @@ func TestCommandLines(t *testing.T) {
 		{"path for a URL", []string{"node", "-config", valid, "-data", none, none}, exitUsage, []string{none + `" is no URL` + "\n"}},
 		{"another scheme", []string{"node", "-config", valid, "-data", none, "ftp://a.test/"}, exitUsage, []string{`"ftp://a.test/" cannot be crawled: only http and https can`}},
 		{"file for a data directory", []string{"node", "-config", valid, "-data", empty, "a.test"}, exitFailed, []string{"data directory " + empty + ": a file is in its place"}},
-		{"time without unit", []string{"node", "-config", valid, "-data", none, "-max-time", "5", "a.test"}, exitUsage, []string{`-max-time: "5" is no duration: write 90s, 5m or 12h`}},
+		{"time without unit", []string{"node", "-config", valid, "-data", none, "-max-time", "5", "a.test"}, exitUsage, []string{`-max-time: "5" is not a duration: write 90s, 5m or 12h`}},
 		{"nearly a key", []string{"config", "-check", file(t, "nearly.toml", "[politeness]\nmin_gapp = \"1s\"\n")}, exitUsage,
 			[]string{"nearly.toml:2: politeness.min_gapp: unknown key (did you mean politeness.min_gap?)"}},
 		{"nearly a section", []string{"config", "-check", file(t, "section.toml", "[polite]\ngap = \"1s\"\n")}, exitUsage,

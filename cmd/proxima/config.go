@@ -8,12 +8,12 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
 	"proxima/node"
+	"proxima/node/strict"
 )
 
 func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
@@ -95,11 +95,11 @@ func showShort(w io.Writer) {
 
 // showDiff prints where a configuration differs from the defaults, each with its default.
 func showDiff(w io.Writer, c node.Config) error {
-	was, err := flat(node.Default().Text())
+	was, err := strict.Flat(node.Default().Text())
 	if err != nil {
 		return err
 	}
-	is, err := flat(c.Text())
+	is, err := strict.Flat(c.Text())
 	if err != nil {
 		return err
 	}
@@ -124,30 +124,6 @@ func showDiff(w io.Writer, c node.Config) error {
 		fmt.Fprintln(w, "# nothing differs from the defaults")
 	}
 	return nil
-}
-
-// flat returns the values of a configuration by dotted key.
-func flat(text string) (map[string]any, error) {
-	var tree map[string]any
-	if _, err := toml.Decode(text, &tree); err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	out := map[string]any{}
-	var walk func(prefix string, t map[string]any)
-	walk = func(prefix string, t map[string]any) {
-		for k, v := range t {
-			if strings.ContainsAny(k, ".:/ ") {
-				k = strconv.Quote(k)
-			}
-			if table, ok := v.(map[string]any); ok {
-				walk(prefix+k+".", table)
-			} else {
-				out[prefix+k] = v
-			}
-		}
-	}
-	walk("", tree)
-	return out, nil
 }
 
 // value formats a value as TOML.

@@ -18,14 +18,14 @@ import (
 	"proxima/node/webmaster"
 )
 
-// act is something that ctl has a node do.
+// act is an action of ctl.
 type act struct {
 	name, args, does string
 	least, most      int // arguments; most below 0 is any number
 	run              func(ctx context.Context, c *ctl, on []string) error
 }
 
-// acts lists all of them, in the order of the help.
+// acts returns all actions in the order of the help.
 func acts() []act {
 	return []act{
 		{"pause", "", "start no more requests until resume, even if the node is restarted; those in progress end", 0, 0, say("/pause", "paused")},
@@ -62,7 +62,7 @@ func acts() []act {
 	}
 }
 
-// ctlVerbs returns the names of the acts.
+// ctlVerbs returns the names of the actions.
 func ctlVerbs() (names []string) {
 	for _, a := range acts() {
 		names = append(names, a.name)
@@ -83,7 +83,7 @@ func (c *ctl) call(ctx context.Context, method, path string, q url.Values, body 
 	return noAnswer(node.Call(ctx, method, c.data, path, body, to))
 }
 
-// say has the node do something, and says that it did.
+// say makes the node do something, and prints that it is done.
 func (c *ctl) say(ctx context.Context, path string, q url.Values, done string) error {
 	err := c.call(ctx, http.MethodPost, path, q, nil, &node.Acted{})
 	if err == nil {
@@ -92,12 +92,12 @@ func (c *ctl) say(ctx context.Context, path string, q url.Values, done string) e
 	return err
 }
 
-// say is an act without arguments.
+// say returns an action without arguments.
 func say(path, done string) func(context.Context, *ctl, []string) error {
 	return func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, path, nil, done) }
 }
 
-// sayEach is an act on each of some hosts.
+// sayEach returns an action on each of some hosts.
 func sayEach(path, done string) func(context.Context, *ctl, []string) error {
 	return func(ctx context.Context, c *ctl, hosts []string) error {
 		return each(hosts, func(host string) error {
@@ -157,7 +157,7 @@ func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 	return nil
 }
 
-// each calls do for each argument, and goes on after errors.
+// each calls do for each argument, even after errors, and returns all errors.
 func each(on []string, do func(string) error) error {
 	var all error
 	for _, one := range on {
@@ -200,7 +200,7 @@ func dropHosts(ctx context.Context, c *ctl, hosts []string) error {
 	})
 }
 
-// block is the act block or unblock.
+// block returns the action block or unblock.
 func block(verb, done, already string) func(context.Context, *ctl, []string) error {
 	return func(ctx context.Context, c *ctl, targets []string) error {
 		return each(targets, func(on string) error {

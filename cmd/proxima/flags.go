@@ -11,8 +11,8 @@ import (
 	"proxima/node/strict"
 )
 
-// flagSet holds the flags of a subcommand, with the help before and after their list. Package flag prints the whole help with each
-// error; this one prints a line.
+// flagSet has the flags of a subcommand, and the help before and after their list. For an error it prints a line, while package flag
+// prints the whole help.
 type flagSet struct {
 	*flag.FlagSet
 	out           io.Writer

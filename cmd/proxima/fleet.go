@@ -87,7 +87,7 @@ func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 	return nil
 }
 
-// fleetTend runs the node of this folder, on a host, for a fleet run elsewhere that holds the connection.
+// fleetTend runs the node in this folder of a host. A fleet run on another machine started it and controls it.
 func fleetTend(ctx context.Context, args []string, out, _ io.Writer) error {
 	if len(args) != 1 {
 		return exit{exitUsage, errors.New("fleet tend is for fleet run")}

@@ -1,4 +1,4 @@
-// Command proxima is the crawler. It owns flags, output and exit codes, and none of the crawl's logic.
+// Command proxima is the crawler. This package has flags, output and exit codes, but none of the crawl's logic.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	exitNoAnswer = 5   // no node is running there
 )
 
-// exit is an error with an exit code. Without err everything has been said already.
+// exit is an error with an exit code. If err is nil, the message was printed before.
 type exit struct {
 	code int
 	err  error
@@ -74,7 +74,7 @@ func main() {
 	}
 	// net/http reports misbehaving servers to the standard logger. The run log has those downloads anyway.
 	log.SetOutput(io.Discard)
-	// The first Ctrl-C stops in order, the second one at once.
+	// The first Ctrl-C stops in order, the second one immediately.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

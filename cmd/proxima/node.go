@@ -57,7 +57,7 @@ func setList(at func(c *node.Config) *[]string) func(*node.Config, string) error
 func setDuration(at func(c *node.Config) *time.Duration) func(*node.Config, string) error {
 	return func(c *node.Config, v string) (err error) {
 		if *at(c), err = time.ParseDuration(v); err != nil {
-			err = fmt.Errorf("%q is no duration: write 90s, 5m or 12h", v)
+			err = fmt.Errorf("%q is not a duration: write 90s, 5m or 12h", v)
 		}
 		return err
 	}
@@ -170,8 +170,8 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	return watch(ctx, n, cfg.Peer.Secret != "", out, errs, *quiet)
 }
 
-// onHangup lets a node read its configuration again at each SIGHUP, until the channel is closed. So a node outlives the terminal that
-// it was started from.
+// onHangup makes a node read its configuration again at each SIGHUP, until the channel is closed. It also keeps the node running when its
+// terminal is closed.
 func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs io.Writer) {
 	for range hangup {
 		changed, refused, err := n.Operator().Reload(ctx, "SIGHUP")
@@ -344,7 +344,7 @@ func echo(errs io.Writer, quiet bool) slog.Handler {
 		}})}
 }
 
-// toldAtEnd leaves out the error that ended the node: the program prints it last.
+// toldAtEnd drops the error that ended the node, since the program prints it at the end.
 type toldAtEnd struct{ slog.Handler }
 
 func (h toldAtEnd) Handle(ctx context.Context, r slog.Record) error {

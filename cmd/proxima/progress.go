@@ -17,7 +17,7 @@ import (
 	"proxima/node/crawl"
 )
 
-// isTerminal reports whether a person watches.
+// isTerminal reports whether a writer is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -39,7 +39,7 @@ func (c clearing) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// showProgress refreshes a line every second. Where nobody watches, it prints one every ten seconds.
+// showProgress refreshes a line every second. Without a terminal, it prints one every ten seconds.
 func showProgress(ctx context.Context, n *node.Node, w io.Writer) {
 	terminal := isTerminal(w)
 	interval := 10 * time.Second
@@ -174,7 +174,7 @@ func whyNothing(e node.End) string {
 	for row, n := range e.Rows {
 		reasons[row] += n
 	}
-	for why, f := range e.Frontier.Failing { // this says more than the rows of the table
+	for why, f := range e.Frontier.Failing { // these reasons are more exact than the rows of the table
 		delete(reasons, crawl.RowFailure)
 		delete(reasons, crawl.RowDNS)
 		where := f.First
@@ -231,7 +231,7 @@ func summarise(w io.Writer, e node.End) {
 	}
 }
 
-// table prints rows by number, the largest first; beyond 20 the rest is one row.
+// table prints rows by number, the largest first. It sums up all rows after the first 20.
 func table(w io.Writer, head, unit string, rows map[string]int64) {
 	fmt.Fprintf(w, "  %-40s %12s\n", head, unit)
 	var rest int64
@@ -260,6 +260,7 @@ func thousands(n int64) string {
 	return b.String()
 }
 
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n >= 1<<30:

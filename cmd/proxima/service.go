@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// serviceManager is a service manager such as systemd that wants to hear how the node is (sd_notify(3)). The zero value is none.
+// serviceManager is a service manager such as systemd that expects messages about the node (sd_notify(3)). The zero value is none.
 type serviceManager struct {
 	socket   string
-	watchdog time.Duration // it restarts a node that is silent for so long; 0 means never
+	watchdog time.Duration // time without a message after which it restarts the node; 0 means never
 }
 
 // managed reads the service manager from the environment.
@@ -26,7 +26,7 @@ func managed(getenv func(string) string, pid int) serviceManager {
 	return m
 }
 
-// tell sends lines of sd_notify. A failure does not harm the crawl, and the manager notices the silence.
+// tell sends lines of sd_notify. Callers may ignore its error, since the manager notices missing messages.
 func (m serviceManager) tell(lines string) error {
 	if m.socket == "" {
 		return nil
@@ -42,8 +42,8 @@ func (m serviceManager) tell(lines string) error {
 	return err
 }
 
-// run says that the node is ready, then how it is, until ctx ends. state asks the crawl itself: one that hangs with its locks held does
-// not answer, so the watchdog restarts it.
+// run reports that the node is ready, and then its state regularly until ctx ends. state needs the locks of the crawl. If the crawl
+// hangs, there is no report, and the watchdog restarts the node.
 func (m serviceManager) run(ctx context.Context, state func() string) {
 	if m.socket == "" {
 		return

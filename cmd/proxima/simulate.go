@@ -101,7 +101,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 		result, err = simulate.Ablate(ctx, cfg, noisy)
 	case *goals:
 		result, err = simulate.MeasureGoals(ctx, cfg, noisy, func(row simulate.Goal) {
-			if !*asJSON { // they take minutes: print each when it is there
+			if !*asJSON { // goals take minutes, so print each one immediately
 				row.Print(out)
 			}
 		})

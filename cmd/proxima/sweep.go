@@ -42,7 +42,7 @@ func testbedSweep(ctx context.Context, args []string, out, _ io.Writer) error {
 			one.dir, one.seed = filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), seed
 			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
 			if _, err := os.Stat(filepath.Join(one.dir, rundir.TestbedFile)); err == nil {
-				fmt.Fprintln(out, one.dir, "is done already")
+				fmt.Fprintln(out, one.dir, "is finished")
 				continue
 			}
 			if err := runScenario(ctx, name[0], &one, out); err != nil {
@@ -104,7 +104,7 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 	return s, err
 }
 
-// folder holds the runs of a value.
+// folder returns the folder with the runs of a value.
 func (s *sweep) folder(value string) string {
 	return filepath.Join(s.dir, s.key[strings.LastIndexByte(s.key, '.')+1:]+"="+strings.ReplaceAll(value, "/", "-"))
 }
@@ -154,7 +154,7 @@ func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
 	return p.Save(plot)
 }
 
-// span is a choice ratio with the least and the most over the seeds.
+// span returns a choice ratio with its minimum and maximum over the seeds.
 func span(a compare.Assigner) curves.Span {
 	s := curves.Span{Low: *a.ChoiceRatio, Mid: *a.ChoiceRatio, High: *a.ChoiceRatio}
 	for _, seed := range a.Seeds {

@@ -32,7 +32,7 @@ func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
 	return runVerb(ctx, args, out, errs, testbedUsage, map[string]verb{"run": testbedRun, "sweep": testbedSweep, "shell": testbedShell, "list": testbedList})
 }
 
-// verb is a command of a command.
+// verb is a command below a subcommand.
 type verb = func(ctx context.Context, args []string, out, errs io.Writer) error
 
 // runVerb runs the verb that is the first argument.
@@ -133,8 +133,8 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 	return nil
 }
 
-// runScenario runs a scenario in namespaces, inside which the program starts itself again, or without them in this process. It makes the
-// folder if none is named.
+// runScenario runs a scenario, in namespaces if it can: then the program starts itself again inside them. It creates a folder if none is
+// named.
 func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Writer) error {
 	s, err := testbed.Load(name, f.settings...)
 	if err != nil {
@@ -155,7 +155,7 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 	ready := emulate.Readiness{Emulation: emulate.Portable}
 	switch {
 	case emulate.Inside():
-		ready.Emulation = "" // the best one possible
+		ready.Emulation = "" // the best one that works here
 	case f.portable:
 	default:
 		ready = emulate.Preflight(ctx)
@@ -165,7 +165,7 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 		if ready.Emulation != emulate.Portable {
 			return again(ctx, name, f)
 		}
-		fmt.Fprintln(out, "so all nodes run in this process over the portable emulation: without packets, the kernel's TCP, or loss")
+		fmt.Fprintln(out, "therefore all nodes run in this process over the portable emulation, without packets, the kernel's TCP, or loss")
 	}
 	err = testbed.Run(ctx, s, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities, Separate: f.separate, Keep: f.keep,
 		Emulation: ready.Emulation, Command: strings.Join(append([]string{"proxima"}, os.Args[1:]...), " "), Out: out})

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,30 @@ func Parse(path, text string) (*File, error) {
 	}
 	f.places = Lines(f.text)
 	return f, nil
+}
+
+// Flat returns the values of a text by dotted key, such as node.data. It quotes parts of keys that are not plain words.
+func Flat(text string) (map[string]any, error) {
+	var tree map[string]any
+	if _, err := toml.Decode(text, &tree); err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	values := map[string]any{}
+	var walk func(prefix string, table map[string]any)
+	walk = func(prefix string, table map[string]any) {
+		for key, v := range table {
+			if strings.ContainsAny(key, ".:/ ") {
+				key = strconv.Quote(key)
+			}
+			if inner, ok := v.(map[string]any); ok {
+				walk(prefix+key+".", inner)
+			} else {
+				values[prefix+key] = v
+			}
+		}
+	}
+	walk("", tree)
+	return values, nil
 }
 
 // Decode fills a struct. Fields whose key is missing in the text keep their values. If the text does not fit, the struct may be filled in part,

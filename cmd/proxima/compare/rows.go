@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
+	"proxima/node/strict"
 )
 
 // What a row of the comparison is.
@@ -98,23 +98,15 @@ func (c *comparer) reference(i int) int {
 
 // settings returns the values of a configuration as text, by dotted key.
 func settings(text string) map[string]string {
-	var tree map[string]any
-	if _, err := toml.Decode(text, &tree); err != nil {
+	values, err := strict.Flat(text)
+	if err != nil {
 		return nil // written by another version
 	}
-	flat := map[string]string{}
-	var walk func(prefix string, of map[string]any)
-	walk = func(prefix string, of map[string]any) {
-		for k, v := range of {
-			if sub, ok := v.(map[string]any); ok {
-				walk(prefix+k+".", sub)
-			} else {
-				flat[prefix+k] = fmt.Sprint(v)
-			}
-		}
+	texts := map[string]string{}
+	for key, v := range values {
+		texts[key] = fmt.Sprint(v)
 	}
-	walk("", tree)
-	return flat
+	return texts
 }
 
 // notTuning are keys and sections that say where a node runs, not how it chooses.
