@@ -35,6 +35,7 @@ func TestStatusOfABatch(t *testing.T) {
 			p, stop := w.start(cfg)
 			var told []string
 			for begin := time.Now(); time.Since(begin) < 5*time.Minute && len(told) < len(want); time.Sleep(10 * time.Millisecond) {
+				synctest.Wait() // the batch may be at work at this instant, between two phases
 				s := p.Status()
 				line := strings.TrimSpace(fmt.Sprintf("%s %d %d %s", s.Phase, s.Hosts, s.Servers, s.Why))
 				if s.ForMs > 0 && (len(told) == 0 || told[len(told)-1] != line) && s.Why+s.Batch != "" {
