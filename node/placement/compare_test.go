@@ -164,6 +164,39 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 	})
 }
 
+// The outcome of a page is that of the first assigner's node. How long the server took, and for how long it wants no requests, is the
+// most that any node has heard.
+func TestOutcomeOfAComparedPage(t *testing.T) {
+	for i := range 2 { // which node is first
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			h := w.addHost("http://a.example", addrOf(1), 1)
+			h.robots = true
+			w.do = func(_ context.Context, node string, _ RemoteFetch) (Result, error, bool) {
+				if node == "n1" {
+					return Result{Asked: true, Status: 404, Ending: frontier.Failed, Timing: assign.Timing{Total: 3 * time.Second}, RetryAfter: time.Second}, nil, true
+				}
+				return Result{Lingers: 40 * time.Second, RetryAfter: 5 * time.Second}, errors.New("gone"), true
+			}
+			s := &server{Placement: New(cycle(), w.deps()), addr: addrOf(1)}
+			s.reserve(s.addr, true)
+			b := &batch{Placement: s.Placement}
+			task, err := s.takeOf(t.Context(), t.Context(), &host{name: h.name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.comparePage(t.Context(), s, task, []chosen{{node: "n1"}, {node: "n2"}}, i); err != nil {
+				t.Fatal(err)
+			}
+			lingers := []time.Duration{40 * time.Second, 0}[i] // the second download begins when the first must be over
+			out := h.finished["/0"]
+			if out.Ending != frontier.Failed || !out.Asked || out.Elapsed != 3*time.Second || out.RetryAfter != 5*time.Second || out.Lingers != lingers {
+				t.Errorf("node %d is first: %+v", i, out)
+			}
+		})
+	}
+}
+
 // The chosen node dies after the decision. Its hosts stay, and go to another node in a later batch.
 func TestOwnerThatDiesWhileComparing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -124,3 +124,17 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 		}
 	}
 }
+
+// When too many hosts are noticed, those that are overdue for as long as they had to wait are forgotten, and no others.
+func TestHostsThatAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	p := New(cycle(), w.deps())
+	now := time.Now()
+	for most, want := range map[int]int{4: 3, 3: 2, 2: 2} {
+		p.walk.most = most
+		p.walk.noticed = map[string]time.Time{"new": now, "overdue": now.Add(-2 * p.cfg.LongestWait), "gone": now.Add(-2*p.cfg.LongestWait - 1)}
+		if _, err := p.gather(now, nil); err != nil || len(p.walk.noticed) != want {
+			t.Errorf("with room for %d: %v, %v", most, p.walk.noticed, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -57,13 +58,13 @@ func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 				defer p.mu.Unlock()
 				return len(p.later.told)
 			}
-			time.Sleep(30 * time.Second)
+			time.Sleep(65 * time.Second) // the look at one minute forgets nothing yet
 			if n := told(); n != 1 {
-				t.Errorf("mode %s: %d hosts are noted after half a minute", mode, n)
+				t.Errorf("mode %s: %d hosts are noted after a minute", mode, n)
 			}
-			time.Sleep(time.Minute)
+			time.Sleep(10 * time.Second)
 			if n := told(); n != 0 {
-				t.Errorf("mode %s: %d hosts are noted after a minute and a half", mode, n)
+				t.Errorf("mode %s: %d hosts are noted after the next look", mode, n)
 			}
 			stop()
 		})
@@ -120,33 +121,39 @@ func TestServerMovesToTheBetterNode(t *testing.T) {
 	})
 }
 
-// If the other node is worse for a moment, the half minute begins anew.
+// If the other node is worse for a moment, or another node has the server meanwhile, the half minute begins anew.
 func TestServerStaysWhileNobodyIsBetterForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, addr := assigned(t)
-		_, stop := w.start(cycle())
-		time.Sleep(25 * time.Second)
-		worse := &assign.Memory{}
-		for range 6 {
-			for node, connect := range map[string]time.Duration{"home": time.Millisecond, "n1": time.Second, "n2": time.Second} {
-				worse.Observe(node, w.coordOf(node), assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond,
-					Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}, time.Now())
+	for _, elsewhere := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, addr := assigned(t)
+			_, stop := w.start(cycle())
+			time.Sleep(25 * time.Second)
+			worse := &assign.Memory{}
+			for range 6 {
+				for node, connect := range map[string]time.Duration{"home": time.Millisecond, "n1": time.Second, "n2": time.Second} {
+					worse.Observe(node, w.coordOf(node), assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond,
+						Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}, time.Now())
+				}
 			}
-		}
-		w.mu.Lock()
-		better := w.memories[addr]
-		w.memories[addr] = worse
-		w.mu.Unlock()
-		time.Sleep(10 * time.Second)
-		w.mu.Lock()
-		w.memories[addr] = better
-		w.mu.Unlock()
-		time.Sleep(30 * time.Second)
-		stop()
-		if len(w.log) != 0 {
-			t.Errorf("%q", w.log)
-		}
-	})
+			w.mu.Lock()
+			better := w.memories[addr]
+			if elsewhere {
+				w.servers[addr].holder = "n2"
+			} else {
+				w.memories[addr] = worse
+			}
+			w.mu.Unlock()
+			time.Sleep(10 * time.Second)
+			w.mu.Lock()
+			w.memories[addr], w.servers[addr].holder = better, w.self
+			w.mu.Unlock()
+			time.Sleep(30 * time.Second)
+			stop()
+			if len(w.log) != 0 {
+				t.Errorf("with the server elsewhere (%v): %q", elsewhere, w.log)
+			}
+		})
+	}
 }
 
 // Other nodes download a share of the pages of an assigned server, politely.
@@ -166,6 +173,77 @@ func TestOthersExplore(t *testing.T) {
 			t.Errorf("%d downloads are known, want 19", n)
 		}
 	})
+}
+
+// Each exploration that is due is made at one server. A server without a page, or whose host was not assigned, has none. Only a result
+// with a coordinate tells something of its server.
+func TestWhereIsExplored(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(h *fakeHost)
+		placed bool
+		asked  int
+		known  int // downloads after it
+	}{
+		"explored":       {func(*fakeHost) {}, true, 1, 19},
+		"without place":  {func(*fakeHost) {}, false, 1, 18},
+		"without a page": {func(h *fakeHost) { h.urls = nil }, true, 0, 18},
+		"of a home":      {func(h *fakeHost) { h.owner = "home" }, true, 0, 18},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, addr := assigned(t)
+			w.do = func(_ context.Context, _ string, f RemoteFetch) (Result, error, bool) {
+				r := page200(time.Second)
+				r.Coord, r.Placed, r.Links = w.coordOf("n1"), c.placed, linksOf(f.URL)
+				return r, nil, true
+			}
+			for i := range 2 { // servers that are no candidates: one without hosts, and one of which nothing is known
+				other := addrOf(5 + i)
+				w.servers[other] = &fakeServer{addr: other, holder: w.self}
+				if w.memories[other] = w.memories[addr]; i > 0 {
+					w.memories[other] = nil
+				}
+			}
+			c.change(w.hosts["http://a.example"])
+			p := New(cycle(), w.deps())
+			p.SetView(w.view(), "")
+			p.later.due = 3.5
+			if err := p.reconsider(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.memories[addr].Downloads(); len(w.asked) != c.asked || n != c.known || p.later.due != 0.5 || len(w.troubles) > 0 {
+				t.Errorf("%s: asked %v, %d downloads are known, %v are due; troubles %v", name, w.asked, n, p.later.due, w.troubles)
+			}
+			w.checkRest()
+		})
+	}
+}
+
+// One exploration that is due is made at one of two servers. An error is told, unless the node stops.
+func TestExplorationsOfTwoServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		call            string // that fails
+		stopped         bool
+		asked, troubles int
+	}{"both can be explored": {asked: 1}, "the first fails": {call: "Record", asked: 1, troubles: 1}, "the node stops": {call: "Record", stopped: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, addr := assigned(t)
+			w.addHost("http://b.example", addrOf(2), 60).owner = "assigned:home"
+			w.servers[addrOf(2)].holder, w.memories[addrOf(2)] = w.self, w.memories[addr]
+			f := &faulty{world: w, call: c.call}
+			p := New(cycle(), f.deps())
+			p.SetView(w.view(), "")
+			p.later.due = 1
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if c.stopped {
+				stop()
+			}
+			if err := p.reconsider(ctx); err != nil || len(w.asked) != c.asked || len(w.troubles) != c.troubles {
+				t.Errorf("%s: %v; asked %v, troubles %v", name, err, w.asked, w.troubles)
+			}
+			w.checkRest()
+		})
+	}
 }
 
 // In mode persistent a host stays at its home if a peer holds its server.

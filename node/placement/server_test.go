@@ -13,6 +13,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/wire"
 )
 
 // After a request, the server may be asked when its gap has passed. If a node that cannot be reached may still be downloading, the gap
@@ -198,6 +199,40 @@ func TestPausesBeforeAskingAgain(t *testing.T) {
 			t.Errorf("try %d: between %v and %v", try, least, longest)
 		}
 	}
+}
+
+// answers is a peer that answers every call after a while, without a result before the third call.
+type answers struct {
+	after time.Duration
+	calls []time.Time
+}
+
+func (a *answers) Fetch(context.Context, string, *wire.FetchRequest) (*wire.FetchResponse, error) {
+	a.calls = append(a.calls, time.Now())
+	time.Sleep(a.after)
+	if len(a.calls) < 3 {
+		return &wire.FetchResponse{}, nil
+	}
+	return &wire.FetchResponse{Result: encodeResult(page200(time.Second))}, nil
+}
+
+// A peer that has let this node wait for a quarter of a call is asked again at once. Another one is asked after a pause.
+func TestPausesBetweenCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quarter := DefaultRemote().call() / 4
+		for after, pauses := range map[time.Duration]bool{quarter - 1: true, quarter: false, quarter + 1: false} {
+			peer := &answers{after: after}
+			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) { d.Peers = peer })
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); err != nil || len(peer.calls) != 3 {
+				t.Fatalf("%d calls, %v", len(peer.calls), err)
+			}
+			for i := range 2 {
+				if paused := peer.calls[i+1].Sub(peer.calls[i]) > after; paused != pauses {
+					t.Errorf("an answer after %v: paused: %v", after, paused)
+				}
+			}
+		}
+	})
 }
 
 // judge is a crawler that cannot say whether a page may be asked for.
