@@ -1,8 +1,10 @@
 package fetch
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestConfig(t *testing.T) {
@@ -28,6 +30,10 @@ func TestConfig(t *testing.T) {
 		"total_timeout":   func(c *Config) { c.TotalTimeout = 0 },
 		"signature_agent": func(c *Config) { c.SignatureAgent = "http://a b" },
 		"content_types":   func(c *Config) { c.ContentTypes = []string{"text"} },
+		"max_body_bytes":  func(c *Config) { c.MaxBodyBytes = 1<<31 + 1 },
+		"max_body_bytes ": func(c *Config) { c.MaxBodyBytes = 0 },
+		"max_size":        func(c *Config) { c.MaxSize = 1<<31 + 1 },
+		"max_size ":       func(c *Config) { c.MaxSize = -1 },
 		"allow_prefixes":  func(c *Config) { c.AllowPrefixes = []string{"10.0.0.0"} },
 	} {
 		cfg := Default()
@@ -73,5 +79,15 @@ func TestNetwork(t *testing.T) {
 		if class.Network() != want {
 			t.Errorf("%q: %v", class, !want)
 		}
+	}
+}
+
+// The defaults are polite and bounded. A change of one is a change for every operator.
+func TestDefaults(t *testing.T) {
+	want := Config{UserAgent: "Proxima/1.0", ConnectTimeout: 10 * time.Second, TLSTimeout: 10 * time.Second, HeaderTimeout: 20 * time.Second,
+		TotalTimeout: 2 * time.Minute, MinRate: 1024, GraceTime: 10 * time.Second, MaxBodyBytes: 10_485_760, MaxDecodedBytes: 20_971_520, LargeBodies: 8,
+		MaxHeaderBytes: 65_536, IdleConns: 2, IdleTimeout: time.Minute, MaxServers: 4096, HTTP2: true, TLSVerify: true, ContentTypes: []string{}}
+	if got := Default(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

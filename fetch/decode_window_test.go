@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -126,6 +127,26 @@ func TestWindow(t *testing.T) {
 	}
 	if got := brotliWindow(wideBrotli); got != largest {
 		t.Errorf("Brotli: window of %d bytes, want %d", got, largest)
+	}
+}
+
+// TestBrotliHeaders reads the size of a window from the bits of RFC 7932, sections 9.1 and 9.2. The length of a first meta-block that is the
+// last one limits it, but not below 1 KiB.
+func TestBrotliHeaders(t *testing.T) {
+	const last = 1 << 1 // after one bit for a window of 64 KiB
+	for bits, want := range map[uint64]int64{
+		0: 1 << 16, 0x01: 1 << 17, 0x03: 1 << 18, 0x05: 1 << 19, 0x0f: 1 << 24, 0x21: 1 << 10, 0x31: 1 << 11, 0x71: 1 << 15,
+		last: 1 << 10, last | 1023<<5: 1 << 10, last | 1024<<5: 1 << 11, last | 2047<<5: 1 << 11, last | 2048<<5: 1 << 12, last | 0xffff<<5: 1 << 16,
+		last | 1<<3 | 0x0ffff<<5: 1 << 16, last | 1<<3 | 1024<<5: 1 << 11, last | 2<<3 | 1024<<5: 1 << 11, last | 3<<3: 1 << 16, last | 1<<2: 1 << 16,
+		0x0f | 1<<4 | 2<<6 | 0x10000<<8: 1 << 17, 0x0f | 1<<4 | 2<<6 | 0xfffff<<8: 1 << 20, 0x0f | 1<<4 | 2<<6 | 0x100000<<8: 1 << 21,
+	} {
+		start := binary.LittleEndian.AppendUint64(nil, bits)
+		if got := brotliWindow(start); got != want {
+			t.Errorf("%#x: a window of %d bytes, want %d", bits, got, want)
+		}
+		if got := brotliWindow(start[:5]); got != want {
+			t.Errorf("the first bytes of %#x: a window of %d bytes, want %d", bits, got, want)
+		}
 	}
 }
 

@@ -144,3 +144,32 @@ func TestCapture(t *testing.T) {
 		t.Errorf("body of %d bytes, %d captured", len(res.Body), len(res.RawResponse))
 	}
 }
+
+// Heads with a 1xx status are no answers, except for 101, which ends HTTP.
+func TestInformationalHeads(t *testing.T) {
+	for head, want := range map[string]bool{"HTTP/1.1 100 ": true, "HTTP/1.0 103 Early": true, "HTTP/1.1 199\r": true, "HTTP/1.1 101 ": false, "HTTP/1.1 200 ": false,
+		"HTTP/1.1 100": false, "HTTP/2.0 100 ": false, "HTTP/1.1x100 ": false, "": false} {
+		if informational([]byte(head)) != want {
+			t.Errorf("%q is informational: %v", head, !want)
+		}
+	}
+}
+
+// A tap keeps so many bytes in each direction, and none when the exchange has ended or before it began anew.
+func TestTapIsBounded(t *testing.T) {
+	response := []byte{}
+	x := &tap{limit: 5, response: &response}
+	x.wrote([]byte("lost"))
+	x.read([]byte("lost"))
+	x.restart()
+	for _, part := range []string{"abc", "defg", "hi"} {
+		x.wrote([]byte(part))
+		x.read([]byte(part))
+	}
+	request, got := x.end()
+	x.wrote([]byte("late"))
+	x.read([]byte("late"))
+	if string(request) != "abcde" || string(got) != "abcde" || string(response) != "abcde" || string(x.request) != "abcde" {
+		t.Errorf("kept %q and %q, and then %q and %q", request, got, x.request, response)
+	}
+}

@@ -69,6 +69,19 @@ func TestBadURL(t *testing.T) {
 	}
 }
 
+// A URL has up to 16 KiB of visible ASCII.
+func TestURLsAtTheBounds(t *testing.T) {
+	for url, fine := range map[string]bool{
+		"http://a.example/" + strings.Repeat("x", 16<<10-17): true, "http://a.example/" + strings.Repeat("x", 16<<10-16): false,
+		"http://a.example/!": true, "http://a.example/~": true, "http://a.example/\x7f": false, "http://a.example/ ": false,
+		"http://a.example:65535/": true, "http://a.example:65536/": false,
+	} {
+		if _, err := target(url); (err == nil) != fine {
+			t.Errorf("%.40q of %d bytes: %v", url, len(url), err)
+		}
+	}
+}
+
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"http://a.example//b|c?d#e", "https://a/%zz", "http://[::1]:1/?", "http://a//%2f/", "http://a*"} {
 		f.Add(s)

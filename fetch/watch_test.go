@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http/httptrace"
 	"os"
 	"syscall"
 	"testing"
@@ -163,5 +164,35 @@ func TestBodiesAtTheirLimit(t *testing.T) {
 		if more := size - decoded.Len(); more > 11 {
 			t.Errorf("%d bytes decoded: %d read to find out that there are more than 10", size, more)
 		}
+	}
+}
+
+// net/http may take another connection three times for one request, and none after a fresh one. Its connections must be the client's.
+func TestTriesAreCounted(t *testing.T) {
+	kept, fresh := func() net.Conn { c := &conn{}; c.taken.Store(true); return c }, func() net.Conn { return &conn{} }
+	foreign := func() net.Conn { return &net.TCPConn{} }
+	for name, c := range map[string]struct {
+		conns []func() net.Conn
+		class Class
+	}{
+		"three kept ones": {[]func() net.Conn{kept, kept, kept}, OK},
+		"a fourth":        {[]func() net.Conn{kept, kept, kept, kept}, Protocol},
+		"a fresh one":     {[]func() net.Conn{kept, kept, fresh}, OK},
+		"and another":     {[]func() net.Conn{fresh, fresh}, Protocol},
+		"a foreign one":   {[]func() net.Conn{foreign}, Other},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		x := &exchange{cfg: &Config{}, cancel: cancel}
+		for _, next := range c.conns {
+			x.gotConn(httptrace.GotConnInfo{Conn: next()})
+		}
+		class := OK
+		if ctx.Err() != nil {
+			class = classOf(ctx, ctx.Err())
+		}
+		if class != c.class {
+			t.Errorf("%s: %q, want %q", name, class, c.class)
+		}
+		cancel(nil)
 	}
 }

@@ -107,6 +107,13 @@ func TestShareOfHeights(t *testing.T) {
 	if away := planar(&same, &Coordinate{}); math.Abs(away-move*(1-shareMin)) > 1e-9 || math.Abs(same.Height-5-move*shareMin) > 1e-9 {
 		t.Errorf("too far from a peer at the same place it moves away by %v and up by %v, of %v in all", away, same.Height-5, move)
 	}
+	for _, ms := range []float64{10, 40} { // two places just far enough apart to have a direction
+		at := Coordinate{Height: 10}
+		pull(&at, &Coordinate{Vec: [MaxDims]float64{coincide}, Height: 10}, coincide, ms, 1, rnd)
+		if miss := ms - 20 - coincide; math.Abs(at.Vec[0]+miss*clipMs/(clipMs+math.Abs(miss))*(1-shareMax)) > 1e-9 || at.Vec[1] != 0 {
+			t.Errorf("%v ms apart instead of 20 they are moved to %v", ms, at)
+		}
+	}
 	low := Coordinate{Height: heightMin}
 	if pull(&low, &Coordinate{Height: 10}, 0, 1, 1, rnd); low.Height != heightMin {
 		t.Errorf("the least height falls to %v", low.Height)

@@ -18,11 +18,13 @@ func TestLoadAsTold(t *testing.T) {
 		shown float64
 	}{
 		{0, 1.9, false, 0}, // too little to say
+		{0, loadMs, false, 0},
 		{0, 40, true, 40},
 		{0, 50, false, 40}, // of 50 ms that is no more than a fifth
 		{0, 58, true, 58},
 		{loadHalf, 58, false, 58},
 		{0, 10, false, 58},
+		{-loadHalf, 10, false, 58}, // a clock that is set back raises nothing
 		{loadHalf, 10, true, 34},
 		{loadHalf, 10, true, 22},
 		{20 * loadHalf, 10, true, 10},

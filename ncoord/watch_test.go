@@ -19,6 +19,7 @@ func TestJumpIsTold(t *testing.T) {
 		{0.2, 0.3, 0.2, 0.2, 0},
 		{0.5, 0.2, 0.5, 0.2003, 0},
 		{0.59, 0.2, 0.59, 0.20039, 0},
+		{0.75, 0.275, 0.75, 0.275475, 0}, // exactly a jump is none yet
 		{0.61, 0.2, 0.61, 0.61, 1},
 		{0.21, 0.01, 0.21, 0.0102, 0},
 		{0.23, 0.01, jumpError, jumpError, 1},
@@ -42,12 +43,14 @@ func TestWhatIsWorthTelling(t *testing.T) {
 	}{
 		{was, false, false},
 		{Coordinate{Vec: [MaxDims]float64{1.9}, Height: 5, Error: 0.4}, false, false},
+		{Coordinate{Vec: [MaxDims]float64{energyMs / 4}, Height: 5, Error: 0.4}, false, false},
 		{Coordinate{Vec: [MaxDims]float64{2.25}, Height: 5, Error: 0.4}, false, true},
 		{Coordinate{Vec: [MaxDims]float64{1.5}, Height: 4.4, Error: 0.4}, false, true},
 		{Coordinate{Height: 5, Error: 0.49}, false, false},
 		{Coordinate{Height: 5, Error: 0.29}, false, true},
 		{Coordinate{Height: 5, Error: 0.51}, false, true},
 		{Coordinate{Vec: [MaxDims]float64{0.1}, Height: 5, Error: 0.4}, true, false},
+		{Coordinate{Vec: [MaxDims]float64{energyMs / energyWindow}, Height: 5, Error: 0.4}, true, false}, // every place has moved by that
 		{Coordinate{Vec: [MaxDims]float64{2.25}, Height: 5, Error: 0.4}, true, true},
 		{Coordinate{Height: 5, Error: 0.49}, true, false},
 		{Coordinate{Height: 5, Error: 0.29}, true, true},
@@ -70,6 +73,26 @@ func TestWhatIsWorthTelling(t *testing.T) {
 		}
 		if got, told := n.Publish(time.Unix(1e9, 0)); told {
 			t.Errorf("%v is told twice, %v", c.is, got)
+		}
+	}
+}
+
+// An error that has changed by just the bound is not told: by 0.1 of a new node, by a quarter of one that has a window of places.
+func TestErrorsAtTheBound(t *testing.T) {
+	for _, c := range []struct {
+		was, is float64
+		full    bool
+	}{{0.2, 0.1, false}, {0.1, 0.2, false}, {0.5, 0.625, true}, {0.5, 0.375, true}, {1, 0.75, true}} {
+		n := &Node{coord: Coordinate{Height: 5, Error: c.is}, settled: Coordinate{Height: 5, Error: c.was}, fresh: true}
+		for range energyWindow {
+			n.energy.add(&n.coord)
+		}
+		n.energy.restart()
+		if !c.full {
+			n.energy.n--
+		}
+		if _, told := n.Publish(time.Unix(1e9, 0)); told {
+			t.Errorf("%+v is told", c)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"math"
 	"net/http"
@@ -69,6 +70,63 @@ func TestConditionsAreThoseOfTheServer(t *testing.T) {
 				t.Errorf("request %d to a server that gives %+v has %v", i, given, asked[i])
 			}
 		}
+	}
+}
+
+// A file is read again if its time or its size has changed, and only then.
+func TestFileIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list")
+	cfg := Default()
+	cfg.Sources = []string{path}
+	l, err := New(cfg, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		text string
+		at   int64 // its time
+		read bool
+	}{{"a.test\n", 1, true}, {"b.test\n", 1, false}, {"b.test\n", 2, true}, {"b.test\nc.test\n", 2, true}, {"b.test\nd.test\n", 2, false}} {
+		write(t, path, step.text)
+		if err := os.Chtimes(path, time.Unix(step.at, 0), time.Unix(step.at, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Load(t.Context()); err != nil || l.Report().Sources[0].Changed != step.read {
+			t.Errorf("%q of the time %d: read: %v, %v", step.text, step.at, !step.read, err)
+		}
+	}
+}
+
+// What is no list is an error: "unchanged" before anything was read, any other status, or a URL that cannot be asked for.
+func TestAnswersThatAreNoLists(t *testing.T) {
+	for where, status := range map[string]int{"https://lists.test/304": 304, "https://lists.test/204": 204, "https://lists.test/\x7f": 200} {
+		client := &http.Client{Transport: web(func(*http.Request) *http.Response { return response(status, "a.test\n") })}
+		l, err := New(Default(), Deps{HTTP: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSource(where)
+		if changed, err := l.read(t.Context(), s, limits{1000, 10, 10}); err == nil || changed || s.table != nil {
+			t.Errorf("%q with status %d: %v, %v", where, status, changed, err)
+		}
+	}
+}
+
+// A line of 4,095 bytes is read. A longer one is wrong.
+func TestLongLines(t *testing.T) {
+	for size, wrong := range map[int]int{4095: 0, 4096: 1} {
+		table, err := readTable(strings.NewReader("a.test\nb.test #"+strings.Repeat("x", size-8)+"\nc.test\n"), "list", maphash.MakeSeed(), limits{10_000, 10, 10})
+		if err != nil || table.wrong != wrong || len(table.hosts) != 3-wrong {
+			t.Errorf("a line of %d bytes: %d lines are wrong, %d hosts; %v", size, table.wrong, len(table.hosts), err)
+		}
+	}
+}
+
+// The defaults bound what lists may cost.
+func TestDefaults(t *testing.T) {
+	want := Config{Poll: 10 * time.Minute, Timeout: time.Minute, MaxBytes: 33_554_432, MaxEntries: 2_000_000, MaxPatterns: 1000}
+	if got := Default(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -196,6 +254,7 @@ func TestBounds(t *testing.T) {
 	cfg.MaxBytes, cfg.MaxEntries, cfg.MaxPatterns = 100, 5, 2
 	for _, tt := range []struct{ name, one, two, err string }{
 		{"at the bounds", "a.test\nb.test\n192.0.2.1\n", "/a/\n*://b/*\n", ""},
+		{"bytes at the bound", "a.test\n" + strings.Repeat("#", 93), "b.test", ""},
 		{"bytes", "a.test\n" + strings.Repeat("#", 94), "b.test", "more than 100 bytes"},
 		{"entries of both", "a.test\nb.test\nc.test", "d.test\ne.test\nf.test", "more than 2 entries"},
 		{"names on one line", "0.0.0.0 a.b b.b c.b d.b e.b f.b", "b.test", "more than 5 entries"},

@@ -45,7 +45,7 @@ func show(r rule) string {
 }
 
 func TestParseLine(t *testing.T) {
-	long := strings.Repeat("a", maxPattern)
+	long := strings.Repeat("a", 1000)
 	for _, tt := range []struct{ line, want string }{
 		{"", ""}, {"  \t\r\n", ""}, {"# example.org", ""}, {"#", ""},
 		{"example.org", "hosts example.org"},
@@ -59,15 +59,17 @@ func TestParseLine(t *testing.T) {
 		{"192.0.2.0/24", "prefix 192.0.2.0/24"}, {"192.0.2.7/24", "prefix 192.0.2.0/24"}, {"192.0.2.7", "prefix 192.0.2.7/32"},
 		{"2001:db8::/32 # net", "prefix 2001:db8::/32"}, {"2001:db8::1", "prefix 2001:db8::1/128"},
 		{"::ffff:192.0.2.0/120", "prefix 192.0.2.0/24"}, {"::ffff:192.0.2.1", "prefix 192.0.2.1/32"}, {"0.0.0.0/0", "prefix 0.0.0.0/0"},
+		{"::ffff:0:0/96", "prefix 0.0.0.0/0"}, {"::ffff:0:0/95", "prefix ::fffe:0:0/95"},
 		{"*://*.Example.org/Private/*", "glob *://*.example.org/Private/*"}, {"https://example.org/a", "glob https://example.org/a"},
 		{"HTTP://Example.ORG", "glob http://example.org"},
+		{"/" + long + "/", "regex " + long}, {"*://" + long[4:], "glob *://" + long[4:]},
 		{`/\.(exe|zip)$/`, `regex \.(exe|zip)$`}, {"/a # b/", "regex a # b"}, {"/a*/", "regex a*"},
 
 		{"a b", "error"}, {"192.0.2.5 www.example.org", "error"}, {"0.0.0.0 a..b.c", "error"}, {"example..org", "error"},
 		{"example.org:80", "error"}, {"example.org/path", "error"}, {"*.example.org", "error"}, {"example.org/*", "error"},
 		{"*://*.bücher.example/*", "error"}, {"*://example.org/é", "error"},
 		{"192.0.2.0/33", "error"}, {"192.0.2", "error"}, {"192.0.2.256", "error"}, {"fe80::1%eth0", "error"}, {"<html>", "error"},
-		{"/(/", "error"}, {"//", "error"}, {"/a{1001}/", "error"}, {"/" + long + "a/", "error"}, {"*://" + long, "error"},
+		{"/(/", "error"}, {"//", "error"}, {"/", "error"}, {"/a{1001}/", "error"}, {"/" + long + "a/", "error"}, {"*://" + long[3:], "error"},
 		{strings.Repeat("a", 64) + ".org", "error"}, {strings.Repeat("a.", 130), "error"}, {"||example.org^", "error"},
 	} {
 		r, err := parseLine(tt.line)
@@ -90,7 +92,8 @@ func TestLookups(t *testing.T) {
 		"ads.example.com.evil.test": "", "file.zip": "zip", "sink.example.net": "sink.example.net", "example.net": "",
 		"192.0.2.1:80": "192.0.2.0/24", "192.0.2.129": "192.0.2.128/25", "192.0.3.1": "", "[2001:db8::1]:443": "2001:db8::/32",
 		"2001:db8:1::1": "2001:db8:1::/48", "[::1]": "", "[::ffff:192.0.2.1]": "192.0.2.0/24", "[": "", "": "", ".": "", ":": "",
-		strings.Repeat("a.", 130) + "example.org": "",
+		strings.Repeat("a.", 121) + "example.org": "example.org", strings.Repeat("a.", 120) + "aa.example.org": "",
+		"192.0.2.0": "192.0.2.0/24", "192.0.2.9:80": "192.0.2.0/24",
 	} {
 		if got, blocked := l.Host(in); got != want || blocked != (want != "") {
 			t.Errorf("Host(%.40q) = %q, %v, want %q", in, got, blocked, want)

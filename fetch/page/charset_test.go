@@ -113,6 +113,12 @@ func TestNotHTML(t *testing.T) {
 		{"text/html", append(bytes.Repeat([]byte("words "), 200), link...), ""},
 		{"text/html", append([]byte("\x00 a stray byte in a page is borne, for browsers bear it too"), link...), ""},
 		{"text/html", nil, ""},
+		{"text/html", append([]byte("\x01"), strings.Repeat("x", 31)...), ""},
+		{"text/html", append([]byte("\x01"), strings.Repeat("x", 30)...), NotHTMLData},
+		{"text/html", []byte("\t\n\f\r\x1b text of control characters that texts have"), ""},
+		{"text/html", append(bytes.Repeat([]byte("x"), 1024), make([]byte, 1024)...), ""},
+		{"text/html", append(bytes.Repeat([]byte("x"), 1024-33), make([]byte, 1024)...), NotHTMLData},
+		{"text/html", append(bytes.Repeat([]byte("x"), 1024-32), make([]byte, 1024)...), ""},
 	}
 	for _, tt := range tests {
 		p := New(Default()).Parse(tt.in, tt.contentType, nil)

@@ -151,11 +151,24 @@ func TestRobotsTag(t *testing.T) {
 		{[]string{"otherbot: unavailable_after: 25 Jun 2010 15:00:00 PST, noindex"}, false, false},
 		{[]string{"max-snippet: 20, nofollow"}, false, true},
 		{[]string{": noindex", ",,", "\x00"}, false, false},
+		{[]string{"max-image-preview: none, nofollow"}, false, true},
+		{[]string{"max-video-preview: none", "no bot: nofollow"}, false, false},
+		{[]string{"bot_0.9-x: noindex", "0bot: noindex"}, false, false},
 	}
 	for _, tt := range tests {
 		noindex, nofollow := RobotsTag(tt.header, "proxima")
 		if noindex != tt.noindex || nofollow != tt.nofollow {
 			t.Errorf("RobotsTag(%q) = %v %v, want %v %v", tt.header, noindex, nofollow, tt.noindex, tt.nofollow)
+		}
+	}
+}
+
+// The name of an agent has letters, digits, hyphens, underscores and dots, and begins with a letter.
+func TestNamesOfAgents(t *testing.T) {
+	for agent, want := range map[string]bool{"a": true, "Z": true, "b0t": true, "bot9": true, "bot_1.0-x": true, "": false, "0bot": false, "-bot": false, "bot/1": false, "bot:": false,
+		"b t": false, "b\u00e4r": false} {
+		if noindex, _ := RobotsTag([]string{agent + ": noindex"}, agent); isProductToken(agent) != want || noindex != want {
+			t.Errorf("%q names an agent: %v; its rule counts: %v", agent, !want, noindex)
 		}
 	}
 }
@@ -184,6 +197,34 @@ func TestBounds(t *testing.T) {
 	}
 	if p.LinksDropped != 2 || p.RefsDropped != 2 {
 		t.Errorf("dropped %d links and %d refs, want 2 and 2", p.LinksDropped, p.RefsDropped)
+	}
+	for base, want := range map[string]string{"/23456789/": "/23456789/", "/234567890/": ""} {
+		if p := New(cfg).Parse([]byte("<base href="+base+">"), htmlUTF8, nil); p.Base != want || (p.RefsDropped == 0) != (want != "") {
+			t.Errorf("base %s is read as %q, %d dropped", base, p.Base, p.RefsDropped)
+		}
+	}
+	// A value may be sixteen times as long as its text.
+	for zeros, want := range map[int]string{154: "anchor /A", 155: ""} {
+		p := New(cfg).Parse([]byte("<a href=/&#"+strings.Repeat("0", zeros)+"65;>"), htmlUTF8, nil)
+		if got := show(p); got != want || p.RefsDropped != map[bool]int{true: 1}[want == ""] {
+			t.Errorf("with %d zeros: %q, %d dropped", zeros, got, p.RefsDropped)
+		}
+	}
+	if got := Default(); got != (Config{MaxLinks: 10_000, MaxRefBytes: 4096, Agent: "proxima"}) {
+		t.Errorf("the defaults are %+v", got)
+	}
+}
+
+// A reference leads to a page unless it is a fragment or has another scheme than http and https.
+func TestCrawlable(t *testing.T) {
+	for ref, want := range map[string]bool{
+		"": false, "#x": false, "/x": true, ".": true, "x": true, "?a:b": true, "1:x": true, ":x": true, "\t\n\r": false, "-a:x": true,
+		"http:": true, "HTTPS:x": true, "ht\ttp:x": true, "httpx:x": false, "https2:x": false, "a0:x": false, "a9:x": false, "a+:x": false, "a-:x": false, "a.:x": false,
+		"a/:x": true, "a;:x": true, "a,:x": true, "\u00e9:x": true, "z:x": false, "a\r:x": false,
+	} {
+		if crawlable([]byte(ref)) != want {
+			t.Errorf("%q leads to a page: %v", ref, !want)
+		}
 	}
 }
 

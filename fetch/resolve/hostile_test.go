@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -118,6 +119,68 @@ func TestTruncation(t *testing.T) {
 			}
 		})
 	})
+}
+
+// The answer may come after 31 messages that are none.
+func TestStraysAreBounded(t *testing.T) {
+	for strays, kind := range map[int]string{31: "", 32: "temporary"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+				stray := answerTo(q, 0, "www.example.org. 120 A 192.0.2.66")
+				stray.Id++
+				return append(slices.Repeat([][]byte{packed(stray)}, strays), packed(answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")))
+			}}
+			if got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org"); kindOf(t, err) != kind {
+				t.Errorf("after %d strays: %+v, %v", strays, got, err)
+			}
+		})
+	}
+}
+
+// A message of the size that was asked for comes over UDP. A larger one is asked for again over TCP.
+func TestSizeOfAMessage(t *testing.T) {
+	for size, queries := range map[int]int{1232: 1, 1233: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeServers{handle: func(_, network string, q *dns.Msg) [][]byte {
+				m := packed(answerTo(q, 0, "www.example.org. 120 A 192.0.2.1"))
+				if network == "udp" {
+					m = append(m, make([]byte, size-len(m))...)
+				}
+				return [][]byte{m}
+			}}
+			if got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org"); err != nil || len(got.Addrs) != 1 || f.queries() != queries {
+				t.Errorf("%d bytes: %+v, %v after %q", size, got, err, f.asked)
+			}
+		})
+	}
+}
+
+// A connection that fails at any step is a failure of the server and says nothing about the name. So is a question that cannot be asked.
+func TestConnectionsThatFail(t *testing.T) {
+	for name, dial := range map[string]func() net.Conn{
+		"its deadline": func() net.Conn { near, _ := net.Pipe(); near.Close(); return near },
+		"its write":    func() net.Conn { near, far := net.Pipe(); far.Close(); return near },
+		"its read": func() net.Conn {
+			near, far := net.Pipe()
+			go func() {
+				far.Read(make([]byte, 4096))
+				far.Close()
+			}()
+			return near
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, &fakeServers{}, nil)
+			r.dial = func(context.Context, string, string) (net.Conn, error) { return dial(), nil }
+			if _, err := r.Lookup(t.Context(), "www.example.org"); kindOf(t, err) != "temporary" {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	r := start(t, &fakeServers{handle: zone(nil)}, nil)
+	if texts, err := r.TXT(t.Context(), strings.Repeat("a", 64)+".example"); err == nil {
+		t.Errorf("a label of 64 bytes: %q", texts)
+	}
 }
 
 func TestServerFailures(t *testing.T) {

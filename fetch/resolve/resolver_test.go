@@ -53,6 +53,7 @@ func TestLookup(t *testing.T) {
 		"badalias.example.org. A":  {`badalias.example.org. 100 CNAME a\032b.example.org.`},
 		"other.example.org. A":     {"www.example.net. 100 A 192.0.2.66"},
 		"nodata.example.org. A":    {soa60},
+		"nodata.example.org. AAAA": {"example.org. 50 IN SOA ns.example.org. root.example.org. 1 2 3 4 60"},
 		"nodata2.example.org. A":   {"nodata2.example.org. 40 CNAME x.example.org.", soa60},
 		"foreign.example.org. A":   {"example.com. 600 IN SOA ns.example.com. root.example.com. 1 2 3 4 200"},
 		"fail.example.org. A":      {"SERVFAIL"},
@@ -83,33 +84,36 @@ func TestLookup(t *testing.T) {
 		{"many.example.org", false, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}, "", 100 * s, 1},
 		{"alias.example.org", false, []string{"192.0.2.9"}, "", 70 * s, 1},
 		{"part.example.org", false, []string{"192.0.2.1", "192.0.2.2"}, "", 90 * s, 2},
-		{"gone.example.org", false, nil, "not found", 30 * s, 2},
-		{"loop.example.org", false, nil, "temporary", 30 * s, 2},
-		{"ping.example.org", false, nil, "temporary", 30 * s, 14},
-		{"badalias.example.org", false, nil, "temporary", 30 * s, 2},
-		{"other.example.org", false, nil, "not found", 30 * s, 1},
+		{"gone.example.org", false, nil, "not found", 40 * s, 2},
+		{"loop.example.org", false, nil, "temporary", 40 * s, 2},
+		{"ping.example.org", false, nil, "temporary", 40 * s, 14},
+		{"badalias.example.org", false, nil, "temporary", 40 * s, 2},
+		{"other.example.org", false, nil, "not found", 40 * s, 1},
 		{"nodata.example.org", false, nil, "not found", 60 * s, 1},
+		{"nodata.example.org", true, nil, "not found", 50 * s, 2},
 		{"nodata2.example.org", false, nil, "not found", 40 * s, 1},
-		{"foreign.example.org", false, nil, "not found", 30 * s, 1},
-		{"missing.example.org", false, nil, "not found", 30 * s, 1},
-		{"fail.example.org", false, nil, "temporary", 30 * s, 2},
-		{"silent.example.org", false, nil, "temporary", 30 * s, 6},
+		{"foreign.example.org", false, nil, "not found", 40 * s, 1},
+		{"missing.example.org", false, nil, "not found", 40 * s, 1},
+		{"fail.example.org", false, nil, "temporary", 40 * s, 2},
+		{"silent.example.org", false, nil, "temporary", 40 * s, 6},
 		{"v6.example.org", true, []string{"2001:db8::6"}, "", 100 * s, 2},
 		{"v6.example.org", false, nil, "not found", 60 * s, 1},
-		{"v6half.example.org", true, []string{"2001:db8::6"}, "", 30 * s, 3},
+		{"v6half.example.org", true, []string{"2001:db8::6"}, "", 40 * s, 3},
 		{"v4half.example.org", true, []string{"192.0.2.4"}, "", 100 * s, 3},
-		{"bad.example.org", true, nil, "temporary", 30 * s, 3},
-		{"missing.example.org", true, nil, "not found", 30 * s, 2},
+		{"bad.example.org", true, nil, "temporary", 40 * s, 3},
+		{"missing.example.org", true, nil, "not found", 40 * s, 2},
 		{"192.0.2.1", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 0},
 		{"2001:db8::1", false, []string{"2001:db8::1"}, "", 24 * time.Hour, 0},
 		{"[2001:db8::1]", false, []string{"2001:db8::1"}, "", 24 * time.Hour, 0},
 		{"[::ffff:192.0.2.1]", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 0},
 		{"localhost", false, []string{"127.0.0.1"}, "", 24 * time.Hour, 0},
 		{"a.LocalHost.", true, []string{"127.0.0.1", "::1"}, "", 24 * time.Hour, 0},
+		{"notlocalhost", false, nil, "not found", 40 * s, 1},
+		{"invalid", false, nil, "not found", 24 * time.Hour, 0},
 		{"x.invalid", false, nil, "not found", 24 * time.Hour, 0},
 		{"x.onion", false, nil, "not found", 24 * time.Hour, 0},
 		{"private.test", false, []string{"10.0.0.1", "fd00::1"}, "", 24 * time.Hour, 0},
-		{"www.private.test", false, nil, "not found", 30 * s, 1},
+		{"www.private.test", false, nil, "not found", 40 * s, 1},
 		{"", false, nil, "invalid", 0, 0},
 		{".", false, nil, "invalid", 0, 0},
 		{"a..b", false, nil, "invalid", 0, 0},
@@ -131,7 +135,7 @@ func TestLookup(t *testing.T) {
 				f := &fakeServers{handle: zone(records)}
 				r := start(t, f, func(c *Config, b *bounds) {
 					c.IPv6 = tt.ipv6
-					b.addresses = 4
+					b.addresses, b.temporaryTTL = 4, 40*time.Second
 					c.Hosts = map[string][]string{"Private.test": {"10.0.0.1", "fd00::1"}}
 				})
 				got, err := r.Lookup(t.Context(), tt.host)
@@ -236,7 +240,7 @@ func TestSilence(t *testing.T) {
 		f := &fakeServers{handle: func(_, _ string, _ *dns.Msg) [][]byte { return nil }}
 		r := start(t, f, nil)
 		got, err := r.Lookup(t.Context(), "www.example.org")
-		if kindOf(t, err) != "temporary" || got.Elapsed != 12*time.Second || f.queries() != 3 {
+		if kindOf(t, err) != "temporary" || got.Elapsed != 12*time.Second || got.TTL != 0 || f.queries() != 3 {
 			t.Errorf("%v after %v and %d queries, want temporary, 12 s, 3", err, got.Elapsed, f.queries())
 		}
 		if !strings.Contains(err.Error(), "ask 192.0.2.5") || !strings.Contains(err.Error(), "timeout") {

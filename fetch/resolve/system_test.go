@@ -158,6 +158,40 @@ func TestFiles(t *testing.T) {
 	if _, err := New(Default(), Deps{ResolvConf: none, HostsFile: large}); err == nil {
 		t.Error("hosts file without end taken")
 	}
+	if err := os.Truncate(large, maxFile); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := New(Default(), Deps{ResolvConf: none, HostsFile: large}); err != nil {
+		t.Errorf("hosts file of the largest size: %v", err)
+	} else {
+		r.Close()
+	}
+	for _, deps := range []Deps{{ResolvConf: dir, HostsFile: none}, {ResolvConf: none, HostsFile: dir}} {
+		if _, err := New(Default(), deps); err == nil {
+			t.Errorf("%+v: no error", deps)
+		}
+	}
+}
+
+// Bounds of the cache and of answers, and the times for which answers are believed.
+func TestDefaults(t *testing.T) {
+	want := bounds{minTTL: 30 * time.Second, maxTTL: 24 * time.Hour, negativeTTL: 5 * time.Minute, temporaryTTL: 30 * time.Second, names: 50_000, addresses: 8, lookups: 256}
+	if got := defaultBounds(); got != want || Default().Timeout != 3*time.Second || Default().Attempts != 3 {
+		t.Errorf("%+v, %+v", got, Default())
+	}
+	if _, err := newResolver(Default(), Deps{}, bounds{}); err == nil {
+		t.Error("a resolver without a cache")
+	}
+}
+
+// The machine itself has an address of each family, if an answer may have two.
+func TestAddressesOfLocalhost(t *testing.T) {
+	for most, want := range map[int]int{1: 1, 2: 2} {
+		r := start(t, &fakeServers{handle: zone(nil)}, func(c *Config, b *bounds) { c.IPv6, b.addresses = true, most })
+		if got, err := r.Lookup(t.Context(), "localhost"); err != nil || len(got.Addrs) != want {
+			t.Errorf("of at most %d: %v, %v", most, got.Addrs, err)
+		}
+	}
 }
 
 func TestValidate(t *testing.T) {

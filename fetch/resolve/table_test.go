@@ -3,6 +3,7 @@ package resolve
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -12,6 +13,12 @@ func TestHostsAsTheyAreWritten(t *testing.T) {
 		name, addr, err := parseHost(host)
 		if got := name; err == nil && (addr.IsValid() && addr.String() != want || !addr.IsValid() && got != want) || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, %v, want %q", host, name, addr, err, want)
+		}
+	}
+	for name, fine := range map[string]bool{strings.Repeat("a", 63) + ".b": true, strings.Repeat("a", 64) + ".b": false,
+		strings.Repeat("a.", 126) + "a": true, strings.Repeat("a.", 126) + "ab": false, strings.Repeat("a.", 126) + "a.": true} {
+		if _, err := CanonicalName(name); (err == nil) != fine {
+			t.Errorf("a name of %d bytes: %v", len(name), err)
 		}
 	}
 	table := parseHosts([]byte("192.0.2.1 a b\n# 192.0.2.9 a\nfe80::1%eth0 a\nno a\n192.0.2.2 a#b\n192.0.2.3 a\n2001:db8::1 c\n192.0.2.4\n192.0.2.1 b"), false, 2)

@@ -55,6 +55,7 @@ var cases = []struct{ name, file, paths string }{
 	{"such an Allow with a wildcard", "user-agent: *\ndisallow: /\nallow: /*.%70hp$", "/a.%70hp !/a.php !/a.%70hpx /%61.%70hp"},
 	{"such an Allow and raw octets", "user-agent: *\ndisallow: /\nallow: /%62*%61\nallow: /c%61é", "!/%62é%61 !/bé%61 /c%61%c3%a9 !/c%61é"},
 	{"such an Allow of index.html", "user-agent: *\ndisallow: /\nallow: /%61/index.html\nallow: /b/index%2Ehtml", "/%61/ /%61/index.html !/a/ !/%61/x !/b/ /b/index%2ehtml"},
+	{"the first and the last hexadecimal digits", "user-agent: *\ndisallow: /%6f\ndisallow: /%6A\ndisallow: /%30\ndisallow: /%39\ndisallow: /%6g\ndisallow: /%5:\ndisallow: /%6@", "!/o !/j !/0 !/9 /p /Z /i"},
 	{"reserved octets are not decoded", "user-agent: *\ndisallow: /a%2Fb\ndisallow: /c?", "!/a%2fb /a/b /c%3F !/c?x"},
 	{"octets that URLs encode", "user-agent: *\ndisallow: /a b\ndisallow: /{id}\ndisallow: /it's", "!/a%20b !/%7Bid%7D !/it%27s !/it's"},
 	{"percent signs that escape nothing", "user-agent: *\ndisallow: /100%\ndisallow: /a*%", "!/100% !/100%x !/100%20 !/a/%20"},
@@ -77,6 +78,10 @@ var cases = []struct{ name, file, paths string }{
 	{"blank lines split no group", "user-agent: foobot\n\n\ndisallow: /a\n\ndisallow: /b", "!/a !/b"},
 	{"an empty Disallow ends the User-agent lines", "user-agent: foobot\ndisallow:\nuser-agent: x\ndisallow: /", "/x"},
 	{"rules before any group", "disallow: /\nuser-agent: foobot\ndisallow: /a", "/b !/a"},
+	{"words after the agent of everybody", "user-agent: * all\ndisallow: /a\n\nuser-agent: *\tall\ndisallow: /b", "!/a !/b /c"},
+	{"octets that go on with a token", "user-agent: foobot0\ndisallow: /\n\nuser-agent: foobot9\ndisallow: /\n\nuser-agent: foobot.\ndisallow: /\n\nuser-agent: foobota\ndisallow: /\n\n" +
+		"user-agent: foobotZ\ndisallow: /\n\nuser-agent: foobot_\ndisallow: /\n\nuser-agent: foobot-\ndisallow: /", "/x"},
+	{"octets that end a token", "user-agent: foobot@\ndisallow: /a\n\nuser-agent: foobot{\ndisallow: /b\n\nuser-agent: foobot;\ndisallow: /c\n\nuser-agent: foobot/\ndisallow: /d", "!/a !/b !/c !/d /e"},
 	{"agents that are none", "user-agent:\ndisallow: /\n\nuser-agent: **\ndisallow: /\n\nuser-agent: *x\ndisallow: /", "/x"},
 
 	{"comments", "# x\nuser-agent: * # all\ndisallow: /a#b\n#disallow: /c", "!/a !/ab /c"},
@@ -254,5 +259,12 @@ func TestJudge(t *testing.T) {
 				t.Errorf("Judge(%d) = %v, want %v", status, got, c.want)
 			}
 		}
+	}
+}
+
+// All nodes must read a file alike, so its bounds do not change.
+func TestBoundsOfAFile(t *testing.T) {
+	if robots.MaxBytes != 512_000 || robots.MaxSitemaps != 1000 || robots.MaxCrawlDelay != time.Hour || robots.MaxPathBytes != 8192 {
+		t.Errorf("%d bytes, %d sitemaps, %v, paths of %d bytes", robots.MaxBytes, robots.MaxSitemaps, robots.MaxCrawlDelay, robots.MaxPathBytes)
 	}
 }

@@ -69,6 +69,8 @@ func TestParse(t *testing.T) {
 		{name: "Atom", in: `<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="http://x/feed"/><entry><link href="http://x/1"/><link href="http://x/2" rel="alternate"/><link rel="edit" href="http://x/e"/></entry></feed>`,
 			want: urls("http://x/1", "http://x/2")},
 		{name: "text", in: "\xef\xbb\xbf\nhttp://x/1\r\n  HTTPS://x/2  \n# comment\n/relative\n\nhttp://x/3", want: urls("http://x/1", "HTTPS://x/2", "http://x/3")},
+		{name: "schemes without a URL", in: "http://\nhttps://\nhttp://x", want: urls("http://x")},
+		{name: "attributes of other names", in: `<feed><link x:href="http://x/no" href="http://x/1" x:rel="self"/></feed>`, want: urls("http://x/1")},
 		{name: "gzipped text", in: zip(t, "http://x/1\n"), want: urls("http://x/1")},
 
 		{name: "cut in a tag", in: urlset + "<url><loc>http://x/1</loc></url><url><lo", want: urls("http://x/1"), broken: true},
@@ -130,6 +132,9 @@ func TestLimits(t *testing.T) {
 		{"bytes of gzip", zip(t, text.String()), Config{12 * 5, 100, 50}, 5, true, 0},
 		{"long in XML", urlset + "<loc>" + long + "</loc><loc>http://x/</loc>", Config{1 << 20, 100, 50}, 1, false, 1},
 		{"long in text", long + "\nhttp://x/\n", Config{1 << 20, 100, 50}, 1, false, 1},
+		{"as long as allowed in XML", urlset + "<loc>" + long[:50] + "</loc>", Config{1 << 20, 100, 50}, 1, false, 0},
+		{"as long as allowed in text", long[:50] + "\n", Config{1 << 20, 100, 50}, 1, false, 0},
+		{"a long one alone in text", long + "\n", Config{1 << 20, 100, 50}, 0, false, 1},
 		{"huge line", "http://x/" + strings.Repeat("x", 1<<20) + "\nhttp://x/\n", Config{2 << 20, 100, 50}, 1, false, 1},
 		{"huge loc", urlset + "<loc>" + strings.Repeat("<a/>y", 1<<17) + "</loc><loc>http://x/</loc>", Config{50 << 20, 100, 50}, 1, false, 1},
 	}
@@ -143,6 +148,24 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%d URLs, truncated %v, dropped %d, want %d, %v, %d", len(got.URLs), got.Truncated, got.RefsDropped, tt.urls, tt.trunc, tt.dropped)
 			}
 		})
+	}
+}
+
+// A token of a mebibyte is read, a longer one is an error.
+func TestLongTokens(t *testing.T) {
+	for size, fine := range map[int]bool{1 << 20: true, 1<<20 + 1: false} {
+		comment := "<!--" + strings.Repeat("x", size-7) + "-->"
+		got, err := Parse([]byte("<urlset>"+comment+"<loc>http://x/</loc></urlset>"), Default())
+		if (err == nil) != fine || (len(got.URLs) == 1) != fine {
+			t.Errorf("a comment of %d bytes: %d URLs, %v", size, len(got.URLs), err)
+		}
+	}
+}
+
+// The defaults are the limits of the protocol.
+func TestDefaults(t *testing.T) {
+	if got := Default(); got != (Config{MaxBytes: 52_428_800, MaxURLs: 50_000, MaxRefBytes: 4096}) {
+		t.Errorf("%+v", got)
 	}
 }
 

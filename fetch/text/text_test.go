@@ -97,8 +97,9 @@ func TestEncodings(t *testing.T) {
 func TestSuspiciousNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"ad": true, "ad-slot": true, "adSlot": true, "top_ads": true, "ADS": true, "mainNav": true, "post-footer": true, "x sidebar y": true,
-		"sidebarRight": true,
-		"":             false, "add": false, "shadow": false, "download": false, "header": false, "content": false, "has-sidebar": false, "no-sidebar": false,
+		"sidebarRight": true, "Ad": true, "1ad": true, "1Nav": true,
+		"adz": false, "zad": false, "ADZ": false, "ad0": false, "ad9": false, "ad-not": false, "ad ad0": true,
+		"": false, "add": false, "shadow": false, "download": false, "header": false, "content": false, "has-sidebar": false, "no-sidebar": false,
 		"sidebar-content": false, "menu-main-container": false, "footer-post": false, "layout-with-menu": false, "admin": false, "navigable-and-very-long-names-of-things": false,
 	} {
 		if got := suspicious([]byte(name)); got != want {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -201,6 +203,11 @@ func TestInvalid(t *testing.T) {
 		"empty request head":    func(ex *Exchange) { ex.Request = []byte("\r\n\r\n") },
 		"unknown truncation":    func(ex *Exchange) { ex.Truncated = "length\r\nA: b" },
 		"protocol with a field": func(ex *Exchange) { ex.Protocol = "h2\r\nA: b" },
+		"protocol with a space": func(ex *Exchange) { ex.Protocol = "h 2" },
+		"protocol with DEL":     func(ex *Exchange) { ex.Protocol = "h\x7f2" },
+		"long protocol":         func(ex *Exchange) { ex.Protocol = strings.Repeat("h", 33) },
+		"year zero":             func(ex *Exchange) { ex.Time = ex.Time.AddDate(-2026, 0, 0) },
+		"URL beyond 64 KiB":     func(ex *Exchange) { ex.URL = "http://a/" + strings.Repeat("a", 64<<10-8) },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -210,6 +217,35 @@ func TestInvalid(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// An exchange at all bounds is archived.
+func TestExchangeAtTheBounds(t *testing.T) {
+	for _, year := range []int{1, 9999} {
+		ex := exchange("http://a/"+strings.Repeat("a", 64<<10-9), "hello")
+		ex.Time, ex.Protocol, ex.Request = ex.Time.AddDate(year-2026, 0, 0), "!~"+strings.Repeat("h", 30), nil
+		f := begin(t, testConfig())
+		f.write(ex)
+		if rs := f.records(); len(rs) != 1 || rs[0].get("WARC-Target-URI") != ex.URL || rs[0].get("WARC-Protocol") != ex.Protocol {
+			t.Errorf("year %d: %d records", year, len(rs))
+		}
+	}
+}
+
+// Without random bits for its two ids there is no record.
+func TestRandomBitsThatFail(t *testing.T) {
+	for bits := range 2 {
+		e, err := New(testConfig(), io.MultiReader(bytes.NewReader(make([]byte, bits*16)), iotest.ErrReader(io.ErrClosedPipe)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := e.Info("a.warc.gz", day); !errors.Is(err, io.ErrClosedPipe) || b != nil {
+			t.Errorf("bits for %d ids: %d bytes of warcinfo, %v", bits, len(b), err)
+		}
+		if r, err := e.Encode(exchange("http://a.example/", "hello")); !errors.Is(err, io.ErrClosedPipe) || r != nil {
+			t.Errorf("bits for %d ids: %v, %v", bits, r, err)
+		}
 	}
 }
 
@@ -234,6 +270,9 @@ func TestRevisit(t *testing.T) {
 	long := exchange("http://i.example/"+strings.Repeat("i", maxRememberedURL), "three")
 	f.write(long)
 	f.write(long) // not remembered
+	for range 2 { // remembered: its URL has 1,024 bytes
+		f.write(exchange("http://j.example/"+strings.Repeat("j", 1024-17), "four"))
+	}
 	var got []string
 	var original, revisit record
 	for _, r := range f.records() {
@@ -241,7 +280,9 @@ func TestRevisit(t *testing.T) {
 		case "request":
 			continue
 		case "revisit":
-			revisit = r
+			if r.get("WARC-Target-URI") == "http://f.example/" {
+				revisit = r
+			}
 		case "response":
 			if original.kind == "" {
 				original = r
@@ -250,7 +291,7 @@ func TestRevisit(t *testing.T) {
 		got = append(got, r.kind+" "+r.get("WARC-Target-URI")[7:8])
 	}
 	want := []string{"response a", "revisit b", "response c", "response c", "response d", "response e", "revisit f",
-		"response g", "response h", "response i", "response i"}
+		"response g", "response h", "response i", "response i", "response j", "revisit j"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatal(d)
 	}

@@ -165,7 +165,8 @@ func TestLeasedServersAreJoined(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		w.mu.Lock()
-		if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Owner != "n3" {
+		if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Owner != "n3" ||
+			w.decided[0].URLs != 60 || w.decided[1].URLs != 1 {
 			t.Errorf("decided %+v", w.decided)
 		}
 		w.servers[addrOf(2)].holder, w.servers[addrOf(3)].holdFor = "", 0
@@ -262,7 +263,7 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		for _, d := range w.decided {
-			if !strings.HasPrefix(d.Reason, "undecided after 5m0s: ") || !w.nodes[d.Owner] {
+			if !strings.HasPrefix(d.Reason, "undecided after 5m0s: ") || !w.nodes[d.Owner] || d.Seconds < 300 {
 				t.Errorf("decision %+v", d)
 			}
 		}

@@ -50,6 +50,7 @@ func TestCandidatesAreRefused(t *testing.T) {
 		`assigner: ""`:               {"name": "a"},
 		"incompatible types":         {"name": "a", "assigner": assign.Vivaldi, "theta": "much"},
 		"theta: -1 is not":           {"name": "a", "assigner": assign.Vivaldi, "theta": -1.0},
+		"unsupported type":           {"name": "a", "assigner": assign.Vivaldi, "theta": make(chan int)},
 	} {
 		c := Default()
 		c.Assigners, c.Candidates = []string{"a"}, []Candidate{one}
@@ -99,7 +100,7 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 	p := &Placement{deps: w.deps(), neighbours: newNeighbours()}
 	p.neighbours.remember(addrOf(9), known(9))
 	b := &batch{Placement: p, servers: []*server{
-		{addr: addrOf(1), memory: known(1), hosts: []*host{{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}}},
+		{addr: addrOf(1), memory: known(1), hosts: []*host{{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}, {name: "c", pending: 1, taken: 3}}},
 		{addr: addrOf(2), memory: known(2), learnt: map[string]assign.Memory{"theta-15": known(3)}},
 	}}
 	for _, c := range []struct {
@@ -114,7 +115,8 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 		if got := [2]float64{in.Servers[0].Memory.PageBytes, in.Servers[1].Memory.PageBytes}; got != c.pages || len(in.Near) != c.near {
 			t.Errorf("%s: pages of %v bytes, %d servers around", c.label, got, len(in.Near))
 		}
-		if h := in.Servers[0].Hosts; len(h) != 2 || h[0] != (assign.Host{Name: "a", Pending: 20, PageBytes: 1}) || h[1] != (assign.Host{Name: "b", Pending: 5, PageBytes: 1}) {
+		if h := in.Servers[0].Hosts; len(h) != 3 || h[0] != (assign.Host{Name: "a", Pending: 20, PageBytes: 1}) || h[1] != (assign.Host{Name: "b", Pending: 5, PageBytes: 1}) ||
+			h[2] != (assign.Host{Name: "c", PageBytes: 1}) {
 			t.Errorf("%s: hosts %+v", c.label, h)
 		}
 		if in.ID != "7" || in.Home != "home" || in.Seed == b.input("8", c.tuning).Seed {

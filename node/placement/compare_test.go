@@ -28,6 +28,9 @@ func TestComparisonIsPaired(t *testing.T) {
 		if s := b.Status(); s.HandedOff != 8 || s.Busy() {
 			t.Fatalf("status %+v, troubles %v", s, w.troubles)
 		}
+		if b.neighbours.known.Len() != 1 {
+			t.Errorf("servers of %d networks are remembered", b.neighbours.known.Len())
+		}
 		if fmt.Sprint(w.slow) != "[true false]" {
 			t.Errorf("slow %v", w.slow)
 		}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,15 @@ func TestBounds(t *testing.T) {
 
 // ms is a time in milliseconds.
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// The defaults suit mode cycle.
+func TestDefaults(t *testing.T) {
+	want := Config{Mode: ModeCrawl, Hosts: 20, URLs: 50, LongestWait: 10 * time.Minute, Check: 10 * time.Second, Deadline: time.Hour,
+		Assigners: []string{assign.Nearest}, CompareURLs: 100}
+	if got := Default(); !reflect.DeepEqual(got, want) || DefaultRemote().Wait != time.Minute {
+		t.Errorf("%+v, %+v", got, DefaultRemote())
+	}
+}
 
 // The times of a batch and of a remote fetch follow from the configured ones.
 func TestTimesFollow(t *testing.T) {

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,5 +44,65 @@ func TestAssignerRestsAsLongAsItThought(t *testing.T) {
 				t.Errorf("after %v of thinking, cut after %v: %d answers taken in, want %d", c.thought, c.cut, n, c.answers)
 			}
 		})
+	}
+}
+
+// waiting is an assigner that decides nothing and asks for nothing. It counts how often it is called.
+type waiting struct {
+	assign.Assigner
+	due   time.Duration // from now until it says that it must be called again
+	calls int
+}
+
+func (a *waiting) Asks(time.Time) []assign.Ask {
+	a.calls++
+	return nil
+}
+
+func (a *waiting) Decide(time.Time) ([]assign.Choice, bool) { return nil, false }
+
+func (a *waiting) Next(now time.Time) (time.Time, bool) { return now.Add(a.due), a.due != never }
+
+func (a *waiting) Memory(netip.Addr) *assign.Memory { return &assign.Memory{} }
+
+// never is due at no time.
+const never = 1000 * time.Hour
+
+// An assigner is called when it is due. One that is always due is called a hundred times a second, and one that waits for nothing once.
+// Meanwhile others hear every five seconds of what it has learnt.
+func TestAssignerIsCalledWhenItIsDue(t *testing.T) {
+	for due, calls := range map[time.Duration]int{-time.Second: 60 * 100, 0: 60 * 100, 10 * time.Millisecond: 60 * 100, time.Second: 60, never: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			cfg := cycle()
+			cfg.Deadline = time.Minute - 5*time.Millisecond
+			b := &batch{Placement: New(cfg, w.deps()), servers: []*server{{addr: addrOf(1)}}}
+			a := &waiting{due: due}
+			begun := time.Now()
+			time.Sleep(time.Millisecond) // so that nothing else happens at the deadline
+			if err := b.drive(t.Context(), "1", &plan{assigner: a, tuning: tuning{label: "a"}}, begun); err != nil || time.Since(begun) != cfg.Deadline {
+				t.Errorf("it was given %v: %v", time.Since(begun), err)
+			}
+			told := 11
+			if due == never {
+				told = 1 // at the deadline
+			}
+			if a.calls != calls || len(w.placed) != told {
+				t.Errorf("due in %v: %d calls, want %d; told %d times", due, a.calls, calls, len(w.placed))
+			}
+		})
+	}
+}
+
+// A batch whose assigners cannot be made is an error.
+func TestAssignersThatCannotBeMade(t *testing.T) {
+	for _, candidates := range [][]Candidate{nil, {{"name": "a", "assigner": "psychic"}}} {
+		w := newWorld(t)
+		cfg := cycle()
+		cfg.Assigners, cfg.Candidates = []string{"a"}, candidates
+		b := &batch{Placement: New(cfg, w.deps())}
+		if err := b.decide(t.Context(), "1"); err == nil || len(b.plans) > 0 {
+			t.Errorf("with the candidates %v: %v", candidates, err)
+		}
 	}
 }

@@ -125,12 +125,24 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 	}
 }
 
+// A host with as many URLs as a batch wants is ready at once.
+func TestURLsThatMakeAHostReady(t *testing.T) {
+	for urls, ready := range map[int]int{49: 0, 50: 1} {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), urls)
+		if hosts, err := New(cycle(), w.deps()).gather(time.Now(), nil); err != nil || len(hosts) != ready {
+			t.Errorf("with %d URLs: %d hosts, %v", urls, len(hosts), err)
+		}
+	}
+}
+
 // When too many hosts are noticed, those that are overdue for as long as they had to wait are forgotten, and no others.
 func TestHostsThatAreForgotten(t *testing.T) {
 	w := newWorld(t)
+	w.addHost("http://small.example", addrOf(1), 3) // it is noticed if there is room
 	p := New(cycle(), w.deps())
 	now := time.Now()
-	for most, want := range map[int]int{4: 3, 3: 2, 2: 2} {
+	for most, want := range map[int]int{4: 4, 3: 3, 2: 2} {
 		p.walk.most = most
 		p.walk.noticed = map[string]time.Time{"new": now, "overdue": now.Add(-2 * p.cfg.LongestWait), "gone": now.Add(-2*p.cfg.LongestWait - 1)}
 		if _, err := p.gather(now, nil); err != nil || len(p.walk.noticed) != want {

@@ -235,6 +235,130 @@ func TestPausesBetweenCalls(t *testing.T) {
 	})
 }
 
+// The pages that rounds repeat are asked for in turn. One that is missing is not asked for again.
+func TestRepeatedPagesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), 1)
+		deps := w.deps()
+		var asked []string
+		deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
+			asked = append(asked, f.URL.Path)
+			switch f.URL.Path {
+			case "/missing":
+				return Result{Asked: true, Status: 404}, nil
+			case "/lost":
+				return Result{}, errLost
+			}
+			return page200(time.Second), nil
+		}
+		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
+		for _, path := range []string{"/page", "/missing", "/lost"} {
+			s.pages = append(s.pages, page{url: mustURL(t, "http://a.example"+path), host: "http://a.example"})
+		}
+		for range 5 {
+			_, err := s.again(t.Context(), "n1", RemoteFetch{})
+			if lost := asked[len(asked)-1] == "/lost"; errors.Is(err, errLost) != lost {
+				t.Errorf("%v for %s", err, asked[len(asked)-1])
+			}
+		}
+		if got := fmt.Sprint(asked); got != "[/missing /page /lost /page /lost]" || s.Status().Estimates != 5 {
+			t.Errorf("asked for %s, %d estimates", got, s.Status().Estimates)
+		}
+	})
+}
+
+// A round asks for every page once, also for the one after a page that is missing.
+func TestRoundAsksForEveryPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), 1)
+		deps := w.deps()
+		var asked []string
+		deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
+			asked = append(asked, f.URL.Path)
+			r := page200(time.Second)
+			if f.URL.Path == "/1" {
+				r = Result{Asked: true, Status: 404}
+			}
+			return r, nil
+		}
+		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
+		for i := range 4 {
+			s.pages = append(s.pages, page{url: mustURL(t, fmt.Sprintf("http://a.example/%d", i)), host: "http://a.example"})
+		}
+		a, err := assign.New(assign.Random, assign.Default(), assign.Batch{}, w.view(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &batch{Placement: s.Placement, plans: []*plan{{assigner: a, choices: map[netip.Addr]assign.Choice{s.addr: {Node: "n1"}}}}}
+		if err := b.round(t.Context(), s, "1"); err != nil || fmt.Sprint(asked) != "[/0 /1 /2 /3]" || len(s.pages) != 3 {
+			t.Errorf("asked for %v, %d pages are left; %v", asked, len(s.pages), err)
+		}
+	})
+}
+
+// known is leases that know something of every server.
+type known struct {
+	Leases
+	m *assign.Memory
+}
+
+func (k known) Hold(context.Context, netip.Addr) (*assign.Memory, error) { return k.m, nil }
+
+// What the grantor of a lease knows of its server is where the batch begins.
+func TestMemoryComesWithALease(t *testing.T) {
+	for _, m := range []*assign.Memory{nil, {PageBytes: 7}} {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), 1)
+		deps := w.deps()
+		deps.Leases = known{w, m}
+		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
+		if err := (&batch{Placement: s.Placement}).hold(t.Context(), s); err != nil || !s.held || !w.servers[s.addr].reserved || m != nil && s.memory.PageBytes != 7 {
+			t.Errorf("with %v: held %v, memory %v; %v", m, s.held, s.memory, err)
+		}
+	}
+}
+
+// A server is asked for an estimate when nobody may be downloading from it any more, until the decision is cut off. What a node does not
+// say of its place is not believed.
+func TestWhenAnEstimateIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			alone  time.Duration // from now
+			cut    bool
+			placed bool
+			made   bool
+		}{
+			"alone until now":    {0, false, true, true},
+			"without a place":    {0, false, false, true},
+			"alone for a moment": {1, false, true, false},
+			"cut off":            {0, true, true, false},
+		} {
+			w := newWorld(t)
+			w.addHost("http://a.example", addrOf(1), 1)
+			deps := w.deps()
+			coord := w.coordOf("n1")
+			deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
+				r := page200(time.Second)
+				r.Coord, r.Placed = coord, c.placed
+				return r, nil
+			}
+			s := &server{Placement: New(cycle(), deps), addr: addrOf(1), turns: make(chan struct{}, 1), alone: time.Now().Add(c.alone)}
+			s.pages = []page{{url: mustURL(t, "http://a.example/"), host: "http://a.example"}}
+			cut, stop := context.WithCancel(t.Context())
+			if c.cut {
+				stop()
+			}
+			r, err := s.estimate(t.Context(), cut, "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
+			stop()
+			if err != nil || r.OK != c.made || (r.Timing.Total > 0) != c.made || (r.Coord == coord) != (c.made && c.placed) || len(s.turns) > 0 {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		}
+	})
+}
+
 // judge is a crawler that cannot say whether a page may be asked for.
 type judge struct{ Crawler }
 

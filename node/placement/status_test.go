@@ -57,3 +57,31 @@ func TestStatusOfABatch(t *testing.T) {
 		})
 	}
 }
+
+// Mode single goes on until a batch has assigned something. Hosts that wait for more URLs, and those that were left out, are counted.
+func TestSingleBatchThatAssignsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("http://small.example", addrOf(2), 3)
+		h := w.addHost("http://lost.example", addrOf(1), 60)
+		h.resolves = false
+		cfg := cycle()
+		cfg.Mode, cfg.Assigners = ModeSingle, []string{assign.Random}
+		p, stop := w.start(cfg)
+		time.Sleep(time.Minute)
+		if s := p.Status(); s.Batches != 1 || s.HandedOff != 0 || s.Waiting != 1 || s.Resting != 1 || s.Why != "no host is ready" {
+			t.Errorf("%+v", s)
+		}
+		w.mu.Lock()
+		h.resolves = true
+		w.mu.Unlock()
+		time.Sleep(6 * time.Minute) // it rested for 5
+		if s := p.Status(); s.Batches != 2 || s.HandedOff != 1 || s.Why != "mode single has made its batch" {
+			t.Errorf("%+v", s)
+		}
+		stop()
+		if p.neighbours.known.Len() > 0 {
+			t.Error("servers are remembered of which nothing was learnt")
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// pauses is a body that gives nothing so many times before each byte.
+type pauses struct {
+	body    io.Reader
+	each    int
+	pausing int
+}
+
+func (p *pauses) Read(b []byte) (int, error) {
+	if p.pausing++; p.pausing <= p.each {
+		return 0, nil
+	}
+	p.pausing = 0
+	return p.body.Read(b[:1])
+}
+
+// A body may give nothing a hundred times in a row, and again after a byte. Then there is no progress.
+func TestBodyWithoutProgress(t *testing.T) {
+	for each, want := range map[int]error{0: io.EOF, 60: io.EOF, 100: io.EOF, 101: io.ErrNoProgress} {
+		buf := make([]byte, 0, 16)
+		if err := readAll(&buf, &pauses{body: strings.NewReader("abc"), each: each}, 10, nil); !errors.Is(err, want) || (string(buf) == "abc") != (want == io.EOF) {
+			t.Errorf("with %d pauses: %q, %v", each, buf, err)
+		}
+	}
+}
+
+// After the end of a decoded body 16 KiB more are read, into the free part of its buffer if that is large enough.
+func TestDrain(t *testing.T) {
+	for _, c := range []struct {
+		free, body int
+		read       int64
+		reads      int
+	}{
+		{512, 100_000, 16 << 10, 32},
+		{511, 100_000, 16 << 10, 4},
+		{4096, 16 << 10, 16 << 10, 4},
+		{4096, 1000, 1000, 2},
+		{4096, 0, 0, 1},
+	} {
+		counted := &counter{r: strings.NewReader(strings.Repeat("x", c.body))}
+		w := &wire{body: counted, limit: 1 << 20, watch: &exchange{}}
+		if w.drain(make([]byte, 0, c.free)); w.n != c.read || counted.reads != c.reads {
+			t.Errorf("%d bytes with %d free: %d bytes in %d reads, want %d in %d", c.body, c.free, w.n, counted.reads, c.read, c.reads)
+		}
+	}
+	counted := &counter{r: &pauses{each: 1 << 30}}
+	if (&wire{body: counted, limit: 1 << 20, watch: &exchange{}}).drain(nil); counted.reads != maxDrain {
+		t.Errorf("a body that gives nothing is read %d times", counted.reads)
+	}
+}
+
+// counter counts the reads of a reader.
+type counter struct {
+	r     io.Reader
+	reads int
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	c.reads++
+	return c.r.Read(p)
+}
+
+// A buffer is made for the length that the server tells, within bounds. The system may round it up.
+func TestFirstBuffers(t *testing.T) {
+	for hint, least := range map[int64]int{-1: 32 << 10, 0: 32 << 10, 100_000: 100_001, 200_000: 200_001, 1 << 40: 256 << 10} {
+		var b buffers
+		if p := b.get(hint); len(*p) != 0 || cap(*p) < least || cap(*p) > least*5/4 {
+			t.Errorf("for %d bytes: a buffer of %d", hint, cap(*p))
+		}
+	}
+}
+
+// Windows of up to 1 MiB are free. A larger one is taken from the budget until it is released.
+func TestWindowsOfTheBudget(t *testing.T) {
+	budget := newLargeBudget(1)
+	p := &largeShare{budget: budget, ctx: t.Context()}
+	for size, free := range map[int64]bool{1: true, 1 << 20: true, 1<<20 + 1: false, 16 << 20: false} {
+		if err := p.takeWindow(size); err != nil {
+			t.Fatal(err)
+		}
+		if all := budget.windows.TryAcquire(16 << 20); all != free {
+			t.Errorf("a window of %d bytes is free: %v", size, all)
+		} else if all {
+			budget.windows.Release(16 << 20)
+		}
+		p.releaseWindow()
+		p.releaseWindow() // releases nothing twice
+	}
+}
+
+// A dial needs a port and a request, and a client that is not closed. An address that the guard forbids is not dialled.
+func TestDialsThatCannotBe(t *testing.T) {
+	dialled := 0
+	c := newClient(t, testConfig(), Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
+		dialled++
+		near, _ := newLink(0)
+		return near, nil
+	}})
+	asked := context.WithValue(t.Context(), exchangeKey{}, &exchange{ctx: t.Context()})
+	dial := func(ctx context.Context, addr netip.Addr, to string) error {
+		cn, err := c.dial(ctx, addr, "tcp", to)
+		if (cn == nil) != (err != nil) {
+			t.Errorf("%v and %v", cn, err)
+		}
+		return err
+	}
+	forbidden := netip.MustParseAddr("10.0.0.1")
+	for name, err := range map[string]error{"without a port": dial(asked, testAddr, "a.example"), "without a request": dial(t.Context(), testAddr, "a.example:80"),
+		"forbidden": dial(asked, forbidden, "a.example:80")} {
+		if err == nil || dialled > 0 {
+			t.Errorf("%s: %v, dialled %d times", name, err, dialled)
+		}
+	}
+	if err := dial(asked, testAddr, "a.example:80"); err != nil || dialled != 1 || len(c.conns) != 1 {
+		t.Errorf("%v, dialled %d times", err, dialled)
+	}
+	c.Close()
+	if err := dial(asked, testAddr, "a.example:80"); !errors.Is(err, errClosed) || len(c.conns) != 0 {
+		t.Errorf("by a closed client: %v, %d connections", err, len(c.conns))
+	}
+}
+
+// A request fails if the body of its answer does, with that error.
+func TestErrorOfABody(t *testing.T) {
+	w := &wire{body: io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(errTest)), limit: 10, watch: &exchange{}}
+	buf := make([]byte, 0, 16)
+	if err := readAll(&buf, w, 10, nil); !errors.Is(err, errTest) || !errors.Is(w.end, errTest) || string(buf) != "abc" {
+		t.Errorf("%q, %v, %v", buf, err, w.end)
+	}
+}
