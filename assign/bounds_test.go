@@ -217,3 +217,38 @@ func TestNamesOfIngredients(t *testing.T) {
 		t.Error("luck is an ingredient")
 	}
 }
+
+// An address answers at several places if two nodes reach it in less than 0.9 of the time that light takes from one to the other, unless one
+// node is in all such pairs.
+func TestWhatAnswersInTwoPlaces(t *testing.T) {
+	places := []*ncoord.Location{{Lat: 52, Lon: 13}, {Lat: 36, Lon: 140}, {Lat: 34, Lon: -118}, nil}
+	between := func(i, j int) float64 { return ncoord.LightMs(*places[i], *places[j]) }
+	l := &learner{}
+	for _, at := range places {
+		l.nodes = append(l.nodes, learntNode{Node: Node{Location: at}})
+	}
+	seen := func(node int, ms float64) measured { return measured{node: node, y: math.Log(ms)} }
+	far, near := 10_000.0, 0.1
+	for name, c := range map[string]struct {
+		seen []measured
+		want bool
+	}{
+		"two nodes":                     {[]measured{seen(0, near), seen(1, near)}, false}, // the location of either may be wrong
+		"three nodes":                   {[]measured{seen(0, near), seen(1, near), seen(2, near)}, true},
+		"one is in all pairs":           {[]measured{seen(0, near), seen(1, 0.6*between(0, 1)), seen(2, 0.6*between(0, 2))}, false},
+		"just not in time":              {[]measured{seen(0, 0.46*between(0, 1)), seen(1, 0.46*between(0, 1)), seen(2, far)}, false},
+		"a node whose place is unknown": {[]measured{seen(0, near), seen(3, near), seen(2, far)}, false},
+		"nobody":                        {nil, false},
+	} {
+		if got := l.inTwoPlaces(c.seen); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	// The third node is in two pairs. Whether there is a third pair, without it, depends on the first two nodes.
+	for share, want := range map[float64]bool{0.449: true, 0.451: false} {
+		all := []measured{seen(0, share*between(0, 1)), seen(1, share*between(0, 1)), seen(2, near)}
+		if l.inTwoPlaces(all) != want {
+			t.Errorf("at %v of the light: %v", share, !want)
+		}
+	}
+}
