@@ -34,6 +34,12 @@ func TestConfig(t *testing.T) {
 	if got := c.Warnings(assign.Default()); len(got) != 1 || !strings.Contains(got[0], "vivaldi asks for up to 300") {
 		t.Errorf("warnings %q", got)
 	}
+	for urls, want := range map[int]int{8: 1, 9: 0} { // nearest asks for up to 8 estimates
+		c.Assigners, c.URLs = []string{assign.Nearest}, urls
+		if got := c.Warnings(assign.Default()); len(got) != want {
+			t.Errorf("with %d URLs: warnings %q", urls, got)
+		}
+	}
 	if got := Default().Warnings(assign.Default()); len(got) != 0 {
 		t.Errorf("warnings without batches: %q", got)
 	}

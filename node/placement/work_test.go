@@ -231,16 +231,17 @@ func TestPortionsOfLinks(t *testing.T) {
 	}
 }
 
-// The links of results that wait for their askers take 32 MiB. A result beyond that is lost.
+// The links of results that wait for their askers take 32 MiB. A result beyond that is lost, unless it is the only one.
 func TestResultsAtTheBoundOfLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		links := manyLinks(10)
+		links, huge := manyLinks(10), manyLinks(1)
 		size := linkBytes(links)
+		huge[0].URL.Path = strings.Repeat("/", 33<<20)
 		for _, c := range []struct {
 			waiting int
 			links   []frontier.Link
 			kept    bool
-		}{{0, links, true}, {32<<20 - size, links, true}, {32<<20 - size + 1, links, false}, {32 << 20, nil, true}} {
+		}{{0, links, true}, {0, huge, true}, {32<<20 - size, links, true}, {32<<20 - size + 1, links, false}, {32<<20 + 1, nil, true}} {
 			b := newNetwork().add(t, "b", 0)
 			b.ask(t, 1, 30*time.Second)
 			w, _ := b.Start(<-b.jobs)
