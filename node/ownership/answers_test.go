@@ -3,6 +3,8 @@ package ownership
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,6 +202,74 @@ func TestLookAtAllEndsWithTheNode(t *testing.T) {
 		cancel()
 		if err := s.node(1).own.sweepAll(ctx, false); !errors.Is(err, context.Canceled) {
 			t.Errorf("it went on: %v", err)
+		}
+	})
+}
+
+// A node is busy as long as one thing is left to do with the owners of hosts.
+func TestBusy(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		own, host := s.node(1).own, s.hostOf(2, 1, 3)
+		for what, set := range map[string]func(){
+			"nothing":                func() {},
+			"an owner that is alive": func() { own.tallies.byOwner = map[string]tally{idOf(2): {count: 1}} },
+			"an owner that is gone":  func() { own.tallies.byOwner = map[string]tally{idOf(2): {}, idOf(7): {}} },
+			"a hand-off":             func() { own.proposals[host] = proposal{} },
+			"a claim":                func() { own.unconfirmed[host] = claimed{} },
+			"a count":                func() { own.tallies.counting = true },
+		} {
+			own.mu.Lock()
+			set()
+			own.mu.Unlock()
+			if busy := own.Busy(); busy != (what != "nothing" && what != "an owner that is alive") {
+				t.Errorf("%s is left, and it is busy: %v", what, busy)
+			}
+			own.mu.Lock()
+			own.tallies.byOwner, own.tallies.counting = map[string]tally{}, false
+			delete(own.proposals, host)
+			delete(own.unconfirmed, host)
+			own.mu.Unlock()
+		}
+	})
+}
+
+// A new record ends what was planned for the host by an older one, unless this node goes on as the owner.
+func TestWhatANewRecordEnds(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(1), s.hostOf(2, 1, 3)
+		own := p.own
+		p.put(Record{Host: host, Epoch: 1, Owner: idOf(1)})
+		for _, c := range []struct {
+			next Record
+			left string
+		}{
+			{Record{Host: host, Epoch: 2, Owner: idOf(1), Assigned: true}, "wish settling hand-off awaited claim of 2"},
+			{Record{Host: host, Epoch: 3, Owner: idOf(2)}, ""},
+		} {
+			own.mu.Lock()
+			own.wishes[host], own.settling[host], own.proposals[host], own.awaited[host] = wish{}, 1, proposal{}, time.Now()
+			own.unconfirmed[host], own.rumours[host], own.missing[host] = claimed{}, Record{Host: host}, 1
+			own.mu.Unlock()
+			p.put(c.next)
+			own.mu.Lock()
+			var left []string
+			for _, plan := range []struct {
+				name string
+				is   bool
+			}{
+				{"wish", len(own.wishes) > 0}, {"settling", len(own.settling) > 0}, {"hand-off", len(own.proposals) > 0},
+				{"awaited", len(own.awaited) > 0}, {fmt.Sprint("claim of ", own.unconfirmed[host].record.Epoch), len(own.unconfirmed) > 0},
+				{"rumour", len(own.rumours) > 0}, {"missing", len(own.missing) > 0},
+			} {
+				if plan.is {
+					left = append(left, plan.name)
+				}
+			}
+			delete(own.proposals, host)
+			own.mu.Unlock()
+			if got := strings.Join(left, " "); got != c.left {
+				t.Errorf("after %+v there is left %q, want %q", c.next, got, c.left)
+			}
 		}
 	})
 }

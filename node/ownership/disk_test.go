@@ -365,7 +365,13 @@ func (d *disk) untrack(host string) {
 	d.loose[host] = true
 }
 
-func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) { return nil, nil }
+func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) {
+	if err := d.lock(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	return nil, nil
+}
 
 func (d *disk) Changes() map[string]*frontier.Change {
 	d.gate()

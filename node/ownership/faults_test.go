@@ -21,13 +21,22 @@ type fault struct {
 	call string
 	n    int
 	met  bool // the call has failed
+	// before is called at each call, with the lock of the disk held; it may be nil.
+	before func(call string)
 }
 
 // fails counts calls of the method that called lock, and fails the n-th one. The lock of the disk is held.
 func (f *fault) fails() error {
 	pc, _, _, _ := runtime.Caller(2)
 	name := runtime.FuncForPC(pc).Name()
-	if f == nil || f.met || !strings.HasSuffix(name, ")."+f.call) {
+	if f == nil {
+		return nil
+	}
+	call := name[strings.LastIndexByte(name, '.')+1:]
+	if f.before != nil {
+		f.before(call)
+	}
+	if f.met || call != f.call {
 		return nil
 	}
 	if f.n--; f.n > 0 {
