@@ -59,3 +59,40 @@ func TestOutageOfTheNetworkIsBlindAtOnce(t *testing.T) {
 		t.Errorf("blind %v, tasks are kept %v", o.blind(now), o.keepsTasks(now))
 	}
 }
+
+// During an outage one task or lookup at a time is tried. While the web servers answer, only lookups wait.
+func TestTriesDuringAnOutage(t *testing.T) {
+	begin := time.Unix(1_000_000, 0)
+	var o outage
+	for i, step := range []struct {
+		after       time.Duration // since the begin
+		do          func(now time.Time) bool
+		says        bool
+		tasks, name bool // whether tasks and lookups must wait afterwards
+	}{
+		{0, func(now time.Time) bool { return o.try(true, now) || o.try(false, now) }, false, false, false},
+		{0, func(now time.Time) bool { return o.fail("no name server", true, now) }, true, true, true},
+		{time.Second, func(now time.Time) bool { return o.try(false, now) }, true, true, true},
+		{2 * time.Second, func(time.Time) bool { o.tried(false); return o.trying }, true, true, true},
+		{2 * time.Second, func(time.Time) bool { o.tried(true); return o.trying }, false, false, false},
+		{2 * time.Second, func(now time.Time) bool { return o.fail("still none", true, now) }, false, true, true},
+		{3 * time.Second, func(now time.Time) bool { return o.answer(false, now) }, false, false, true},
+		{62 * time.Second, func(now time.Time) bool { return o.try(true, now) }, false, false, false},
+		{63 * time.Second, func(now time.Time) bool { return o.try(true, now) }, true, true, true},
+		{64 * time.Second, func(now time.Time) bool { o.tried(true); return o.fail("no network", false, now) }, false, true, true},
+		{64 * time.Second, func(now time.Time) bool { return o.answer(false, now) }, true, false, false},
+		{64 * time.Second, func(now time.Time) bool { return o.answer(true, now) }, false, false, false},
+	} {
+		now := begin.Add(step.after)
+		if says := step.do(now); says != step.says || o.keepsTasks(now) != step.tasks || o.keepsNames(now) != step.name {
+			t.Errorf("step %d: %v; tasks wait %v, lookups wait %v", i, says, o.keepsTasks(now), o.keepsNames(now))
+		}
+	}
+	for range 10 {
+		o.fail("no network", false, begin)
+		begin = o.next
+	}
+	if o.wait != mostTry {
+		t.Errorf("the longest wait is %v", o.wait)
+	}
+}

@@ -58,6 +58,11 @@ func TestShelf(t *testing.T) {
 		if s := strings.Join(got, " "); s != "p/0=0 p/1=1 p/2=2 p/4=4" {
 			t.Errorf("scan: %s", s)
 		}
+		n := 0
+		must(a.ScanAfter(nil, func([]byte, []byte) error { n++; return nil }))
+		if n != 6 {
+			t.Errorf("a scan of the whole table visits %d keys", n)
+		}
 		for after, want := range map[string]string{"": "p/0 p/1 p/2 p/4", "p/1": "p/2 p/4", "p/3": "p/4", "p/4": ""} {
 			got = nil
 			must(a.ScanAfter([]byte(after), func(k, _ []byte) error {

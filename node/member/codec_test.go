@@ -201,6 +201,8 @@ func TestDecodersRefuse(t *testing.T) {
 		"wild coordinate":  with(func(m *meta) { m.place.coord.Vec[0] = math.Inf(1) }),
 		"negative error":   with(func(m *meta) { m.place.coord.Error = -1 }),
 		"negative factors": with(func(m *meta) { m.place.factors.LoadMs = -1 }),
+		"a relay too many": with(func(m *meta) { m.way.Relays = append(m.way.Relays, strings.Repeat("3d", 16)) }),
+		"two ways":         append([]byte{metaVersion, 1<<4 | 1<<5}, encode(nil, meta{addr: "a:1"})[2:]...),
 	} {
 		if _, err := decodeMeta(b); err == nil {
 			t.Errorf("meta with %s was read", name)
@@ -215,6 +217,22 @@ func TestDecodersRefuse(t *testing.T) {
 	s.members[0], s.members[1] = s.members[1], s.members[0]
 	if _, err := decode[state](encode(nil, s), "state"); err == nil {
 		t.Error("a state out of order was read")
+	}
+	for _, c := range []struct {
+		age time.Duration
+		ids []string
+		ok  bool
+	}{{maxAge, nil, true}, {maxAge + time.Millisecond, nil, false}, {-time.Second, nil, true}, {0, []string{s.sender}, false}} {
+		s := exampleState()
+		s.age, s.set.ids = c.age, c.ids
+		if got, err := decode[state](encode(nil, s), "state"); (err == nil) != c.ok || c.ok && got.age != max(c.age, 0) {
+			t.Errorf("a state of age %v with voters %v is read as of age %v, %v", c.age, c.ids, got.age, err)
+		}
+	}
+	for kind, ok := range map[int]bool{messageKinds - 1: true, messageKinds: false} {
+		if _, err := decode[message](encode(nil, message{kind: kind, from: s.sender}), "message"); (err == nil) != ok {
+			t.Errorf("a message of kind %d: %v", kind, err)
+		}
 	}
 	both := encode(nil, exampleState())
 	both[len(both)-3] |= 3

@@ -3,7 +3,9 @@ package member
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 type ports struct {
 	memberlist.Transport
 	came           chan *memberlist.Packet
+	streams        chan net.Conn
 	packets, dials int
 }
 
@@ -28,7 +31,7 @@ func (p *ports) DialTimeout(string, time.Duration) (net.Conn, error) {
 }
 
 func (p *ports) PacketCh() <-chan *memberlist.Packet { return p.came }
-func (p *ports) StreamCh() <-chan net.Conn           { return nil }
+func (p *ports) StreamCh() <-chan net.Conn           { return p.streams }
 func (p *ports) Shutdown() error                     { return nil }
 
 // oneLink reaches the member "linked", and counts what goes there.
@@ -118,5 +121,40 @@ func TestPacketsOfLinksAndPorts(t *testing.T) {
 	}
 	if err := c.Shutdown(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A stream gives first what was read of it already, and maxStream bytes in all. After the end it is closed.
+func TestStreamsAreBounded(t *testing.T) {
+	p := &ports{streams: make(chan net.Conn)}
+	c := newCarrier(p, nil, nil, nil)
+	here, there := net.Pipe()
+	p.streams <- here
+	if s := (<-c.StreamCh()).(*stream); s.Conn != here || s.left != maxStream || len(c.open) != 1 {
+		t.Errorf("%d bytes may come, and %d streams are open", s.left, len(c.open))
+	}
+	s, ok := c.add(here, []byte("head"))
+	if !ok || s.left != maxStream-4 {
+		t.Errorf("with a head of 4 bytes %d may come", s.left)
+	}
+	s.left = 3
+	go func() { _, _ = there.Write([]byte("tail")) }()
+	if b, err := io.ReadAll(s); string(b) != "headtai" || err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("%q came, %v", b, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, there) }()
+	if n, err := s.Write([]byte("five!")); n != 5 || err != nil || c.bytes.Load() != 5 {
+		t.Errorf("%d bytes of %d are counted, %v", c.bytes.Load(), n, err)
+	}
+	if err := s.Close(); err != nil || len(c.open) != 1 {
+		t.Errorf("%d streams are open, %v", len(c.open), err)
+	}
+	late, other := net.Pipe()
+	if err := c.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	c.pass(late, nil)
+	if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end it is open: %v", err)
 	}
 }

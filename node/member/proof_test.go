@@ -61,6 +61,7 @@ func TestStreamsProveThemselves(t *testing.T) {
 		{"all that can be announced", append([]byte("\xf4\x03run\x0a"), 255, 255, 255, 255), "announces 4294967295"},
 		{"too small", append([]byte("\xf4\x03run\x0a"), 0, 0, 0, 29), "announces 29 bytes"},
 		{"cut short", sealed(t, first, "run", large)[:100<<10], "read 102400 of"},
+		{"another kind of encryption", bytes.Replace(sealed(t, first, "run", ping), []byte{0, 80, cryptVersion}, []byte{0, 80, 2}, 1), "unknown version 2"},
 		{"nothing", nil, "read header: EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,6 +84,14 @@ func TestStreamsProveThemselves(t *testing.T) {
 				t.Errorf("%d are left in the lobby, with %d places", n, taken)
 			}
 		})
+	}
+}
+
+// A message cannot be opened with a key that is none.
+func TestKeysThatAreNone(t *testing.T) {
+	p := &prover{keys: func() [][]byte { return [][]byte{{1}} }}
+	if err := p.open(append([]byte{cryptVersion}, make([]byte, 40)...), nil); err == nil || !strings.Contains(err.Error(), "use key") {
+		t.Error(err)
 	}
 }
 

@@ -256,3 +256,33 @@ func TestGraceOfFounders(t *testing.T) {
 		}
 	}
 }
+
+// An acceptance counts only if the promise of its voter was read before.
+func TestAcceptanceWithoutAPromise(t *testing.T) {
+	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
+	c := &paxos{self: nodeID(1)}
+	c.found(now, nodeID(1), nodeID(2), nodeID(3))
+	c.begin([]string{nodeID(1), nodeID(2)}, now)
+	before := c.set
+	for i, step := range []struct {
+		kind, from int
+		decided    bool
+	}{{messagePromise, 1, false}, {messagePromise, 2, false}, {messageAccepted, 3, false}, {messageAccepted, 1, false}, {messageAccepted, 2, true}} {
+		_, changed := c.read(message{kind: step.kind, from: nodeID(step.from), set: before, ballot: c.round.ballot}, none)
+		if changed != step.decided {
+			t.Errorf("step %d: it is decided: %v", i, changed)
+		}
+	}
+}
+
+// Forced voters begin a line of their own, and take precedence over those before.
+func TestForcedVoters(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	c := &paxos{self: nodeID(1)}
+	for i, want := range []origin{{now.UnixMilli(), 0, nodeID(1)}, {now.UnixMilli(), 1, nodeID(1)}, {now.UnixMilli(), 2, nodeID(1)}} {
+		before := c.set
+		if c.force(now.Add(time.Duration(i)*time.Hour), []string{nodeID(1)}); c.set.origin != want || c.set.version != uint64(i+1) || c.set.compare(before) <= 0 {
+			t.Errorf("forced %d times: %+v", i, c.set)
+		}
+	}
+}

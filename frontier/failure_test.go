@@ -1,0 +1,280 @@
+package frontier
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+var errBroken = errors.New("broken")
+
+// ends waits for the end of a frontier that fails, and returns why it has ended.
+func (l *life) ends() error {
+	err := <-l.over
+	l.end()
+	l.end = nil
+	return err
+}
+
+// After a write that failed nothing is accepted any more. The frontier ends with the first error.
+func TestFailedWriteEndsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		l.add(page("http://h1.test", 1))
+		l.ledger.fail(errBroken)
+		l.ledger.fail(errors.New("another"))
+		if _, err := l.Add(t.Context(), pages("http://h2.test", 1, 1)); !errors.Is(err, errBroken) {
+			t.Errorf("a link is added: %v", err)
+		}
+		if err := l.ends(); !errors.Is(err, errBroken) {
+			t.Errorf("it ends with %v", err)
+		}
+		for what, err := range map[string]error{
+			"add": second(l.Add(t.Context(), pages("http://h2.test", 1, 1))), "sync": l.Sync(t.Context()),
+			"role": third(l.RoleOf(t.Context(), "http://h1.test")), "scan": l.Shelf('x').Scan(nil, nil),
+		} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("%s after the end: %v", what, err)
+			}
+		}
+	})
+}
+
+func second[A any](_ A, err error) error { return err }
+
+// A request that the store refuses fails, and the next ones do not.
+func TestRefusedWriteFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		for _, op := range []func(b *batch, key []byte){func(b *batch, key []byte) { b.set(key, nil) }, func(b *batch, key []byte) { b.del(key) }} {
+			err := l.ledger.do(t.Context(), together, func(b *batch) error {
+				op(b, make([]byte, 1<<17)) // a key that is too long
+				op(b, []byte{keyVersion, kindShelf, 'x'})
+				return nil
+			})
+			if err == nil || !strings.Contains(err.Error(), "write to store") {
+				t.Errorf("a key that is too long was written: %v", err)
+			}
+			if err := l.ledger.do(t.Context(), together, func(*batch) error { return nil }); err != nil {
+				t.Errorf("the next request: %v", err)
+			}
+		}
+	})
+}
+
+// A part that fails ends the frontier with its error.
+func TestFailedPartEndsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.MinFreeMiB = 1
+		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return 0, errBroken }})
+		if err := l.ends(); !errors.Is(err, errBroken) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// Sync returns when all is on the medium, and ends with its context.
+func TestSync(t *testing.T) {
+	cfg, polite := testConfig()
+	for dir, flushed := range map[string]uint64{t.TempDir(): 1, "": 0} {
+		f, err := Open(dir, cfg, polite, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.store.written.Store(1)
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := f.Sync(over); !errors.Is(err, context.Canceled) {
+			t.Errorf("it goes on without its caller: %v", err)
+		}
+		if len(f.store.syncing) != 1 {
+			t.Error("nobody hears of the call")
+		}
+		waits := f.store.syncs[0]
+		if err := f.store.sync(); err != nil || len(waits) != 1 || <-waits != nil || f.store.flushed != flushed || len(f.store.waiting()) > 0 {
+			t.Errorf("in %q: %d of %d writes are on the medium, %v", dir, f.store.flushed, flushed, err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx) }()
+		if err := f.Sync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The space of several directories is that of the fullest. Without a directory it has no bound.
+func TestFreeBytes(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		dirs      []string
+		ok, bound bool
+	}{{nil, true, false}, {[]string{""}, true, false}, {[]string{dir}, true, true}, {[]string{dir, ""}, true, true}, {[]string{dir, filepath.Join(dir, "none")}, false, false}} {
+		free, err := FreeBytes(c.dirs...)
+		if (err == nil) != c.ok || c.ok && (free < math.MaxUint64) != c.bound || c.bound && free == 0 || !c.ok && free != 0 {
+			t.Errorf("%q: %d bytes, %v", c.dirs, free, err)
+		}
+	}
+}
+
+// What cannot be is refused, and leaves nothing behind.
+func TestImpossibleRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for what, err := range map[string]error{
+			"an unknown role": l.SetRole(t.Context(), host, roles), "an unknown origin": second(l.Import(t.Context(), host, Chunk{}, origins)),
+			"the role of a host for nobody": third(l.RoleOf(over, host)), "the state for nobody": second(l.StateOf(over, host)),
+		} {
+			if err == nil {
+				t.Errorf("%s is not refused", what)
+			}
+		}
+		l.roleIs(host, Owned, false)
+	})
+	cfg, polite := testConfig()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bad, badly := cfg, polite
+	bad.MaxHostURLs, badly.MinGap = -1, -1
+	for what, err := range map[string]error{
+		"a configuration": second(Open("", bad, polite, Deps{})), "a politeness": second(Open("", cfg, badly, Deps{})),
+		"a directory below a file": second(Open(filepath.Join(file, "data"), cfg, polite, Deps{})),
+	} {
+		if err == nil || errors.Is(err, ErrDamaged) {
+			t.Errorf("with %s that cannot be it opens: %v", what, err)
+		}
+	}
+}
+
+// A frontier does not open on what is damaged.
+func TestDamageIsFoundAtTheStart(t *testing.T) {
+	const host = "http://h1.test"
+	now := time.Now()
+	p := PageRecord{Path: "/", Seen: now, Due: now}
+	good := p.append(nil, now.Unix())
+	page := func(due []byte, value []byte) func(txn *badger.Txn) error {
+		return func(txn *badger.Txn) error {
+			return errors.Join(txn.Set(pageKey(host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))
+		}
+	}
+	due := binary.BigEndian.AppendUint32(nil, stampOf(now))
+	set := func(key, value []byte) func(txn *badger.Txn) error {
+		return func(txn *badger.Txn) error { return txn.Set(key, value) }
+	}
+	for what, c := range map[string]struct {
+		write   func(txn *badger.Txn) error
+		recrawl Recrawl
+		opens   bool
+	}{
+		"nothing":                   {func(*badger.Txn) error { return nil }, Recrawl{}, true},
+		"a record":                  {set(hostKey(kindHost, host), []byte{recordVersion + 1}), Recrawl{}, false},
+		"a block":                   {set(pendingKey(host, Discovered, 1), []byte{blockVersion + 1}), Recrawl{}, false},
+		"a seen set without number": {set(hostKey(kindSeen, host), nil), Recrawl{}, false},
+		"a seen set without host":   {set([]byte{keyVersion, kindSeen, 'h'}, nil), Recrawl{}, false},
+		"the time of a page":        {page([]byte{1}, good), Recrawl{}, false},
+		"a page":                    {page(due, good), Recrawl{Age: time.Hour}, true},
+		"what is known of a page":   {page(due, good[:1]), Recrawl{Age: time.Hour}, false},
+		"a sample":                  {set(sampleKey(), []byte{1}), Recrawl{Enabled: true}, false},
+		"an unused sample":          {set(sampleKey(), []byte{1}), Recrawl{}, true},
+	} {
+		cfg, polite := testConfig()
+		cfg.Recrawl.Enabled, cfg.Recrawl.Age = c.recrawl.Enabled, c.recrawl.Age
+		dir := t.TempDir()
+		s, err := openStore(dir, cfg.memtableMiB())
+		if err == nil {
+			err = errors.Join(s.write(c.write), s.close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(dir, cfg, polite, Deps{})
+		if (err == nil) != c.opens {
+			t.Errorf("with damage to %s it opens: %v", what, err)
+		}
+		if err == nil {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := f.Run(ctx); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+}
+
+// Whoever reads a page that is damaged tells it.
+func TestWhoTellsOfDamagedPages(t *testing.T) {
+	const host = "http://h1.test"
+	acts := map[string]func(context.Context, *life) error{
+		"import": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, host, Chunk{Pages: []PageRecord{{Path: "/1", Seen: time.Now(), Due: time.Now()}}}, Assigned))
+		},
+		"hint": func(ctx context.Context, l *life) error {
+			link := page(host, 1)
+			link.URL.Path, link.Modified = "/1", time.Now().Add(time.Hour)
+			return l.hint(ctx, host, []Link{link})
+		},
+		"remove":  func(ctx context.Context, l *life) error { return l.Remove(ctx, host) },
+		"replica": func(ctx context.Context, l *life) error { return l.SetRole(ctx, host, Replica) },
+		"export":  func(ctx context.Context, l *life) error { return fourth(l.Export(ctx, host, Cursor{}, 100, 1<<20)) },
+	}
+	hash := (&PendingURL{Path: "/1"}).entryOf(host).hash
+	for _, c := range []struct{ what, told string }{
+		{"when it is due", "export hint import remove replica"},
+		{"what is known of it", "export hint import"},
+	} {
+		var told []string
+		for name, act := range acts {
+			synctest.Test(t, func(t *testing.T) {
+				cfg, polite := testConfig()
+				cfg.Recrawl.Enabled = true
+				l := begin(t, "", cfg, polite, Deps{})
+				now := time.Now()
+				l.role(host, Replica)
+				l.imported(host, Chunk{Pages: []PageRecord{{Path: "/1", Seen: now, Due: now}}})
+				l.role(host, Owned)
+				key, value := pageKey(host, hash), []byte{1}
+				if c.what != "when it is due" {
+					key, value = dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}
+				}
+				if err := l.store.write(func(txn *badger.Txn) error { return txn.Set(key, value) }); err != nil {
+					t.Fatal(err)
+				}
+				if act(t.Context(), l) != nil {
+					told = append(told, name)
+				}
+				l.end()
+				<-l.over
+				l.end = nil
+			})
+		}
+		slices.Sort(told)
+		if got := strings.Join(told, " "); got != c.told {
+			t.Errorf("damage to %s is told by %q, want %q", c.what, got, c.told)
+		}
+	}
+}
+
+func fourth[A, B, C any](_ A, _ B, _ C, err error) error { return err }

@@ -1,0 +1,101 @@
+package revisit
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What plans say of some histories, in numbers: their price, and for each history the changes a day and the time between two visits.
+func TestPlansInNumbers(t *testing.T) {
+	sample := NewSample()
+	for i := range 200 {
+		sample.Put(uint64(i), looked(10, i%5, day))
+	}
+	dated := History{}.With(Visit{Age: 30 * day}).With(Visit{Gap: 10 * day, Changed: true, Age: day}).With(Visit{Gap: 5 * day})
+	for _, c := range []struct {
+		what   string
+		config Config
+		sample *Sample
+		pages  int
+		want   string
+	}{
+		{"a large budget", Default(), NewSample(), 10,
+			"600, 0.007188 8h15m57s, 0.0006883 24h53m26s, 0.2738 5h13m40s, 87.42 1h0m0s, 0.04499 12h23m14s"},
+		{"a small budget", Default(), NewSample(), 10_000_000,
+			"9.4608e+08, 0.007188 2160h0m0s, 0.0006883 2160h0m0s, 0.2738 2160h0m0s, 87.42 2160h0m0s, 0.04499 2160h0m0s"},
+		{"what was learnt", Default(), sample, 1_000_000,
+			"2.8473e+05, 0.2512 517h19m31s, 0.007624 750h28m2s, 0.2923 391h44m24s, 87.42 2160h0m0s, 0.06835 343h40m33s"},
+	} {
+		plan := c.config.NewPlan(c.sample, c.pages)
+		got := []string{fmt.Sprintf("%.5g", plan.price)}
+		for _, h := range []History{{}, looked(10, 0, day), looked(10, 3, day), looked(80, 79, time.Hour), dated} {
+			got = append(got, fmt.Sprintf("%.4g %v", plan.Rate(h), plan.Interval(h).Round(time.Second)))
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.what, got, c.want)
+		}
+	}
+}
+
+// Estimates at the ends of the grids, and from what cannot be.
+func TestEndsOfTheGrids(t *testing.T) {
+	g := newGrid()
+	var none, last distribution
+	last[rateCount-1] = 1
+	general := g.general()
+	if d := general.posterior(&none); d != general {
+		t.Error("a history that no rate explains changes the prior")
+	}
+	for want, d := range map[float64]distribution{0: general, g.rate[rateCount-1]: none} {
+		if want == 0 {
+			d = distribution{1}
+		}
+		if got := g.median(&d); got != want {
+			t.Errorf("the median is %v, want %v", got, want)
+		}
+	}
+	if got := g.median(&last); math.Abs(got-g.rate[rateCount-1]) > 1e-9 {
+		t.Errorf("the median of the largest rate is %v", got)
+	}
+	first, end := g.times[0], g.times[timeCount-1]
+	for _, c := range []struct {
+		what   string
+		price  float64
+		gainAt func(j int) float64
+		want   float64
+	}{
+		{"at once", 5, func(int) float64 { return 5 }, first},
+		{"never", 5, func(int) float64 { return 4.9 }, math.Inf(1)},
+		{"at the end", 5, func(j int) float64 { return float64(5 * j / (timeCount - 1)) }, end},
+		{"between two times", 2, func(j int) float64 { return math.Pow(4, float64(j)-10) }, g.times[10] * math.Sqrt(timeStep)},
+	} {
+		if got := reach(c.price, &g.times, c.gainAt); got != c.want && math.Abs(got-c.want) > 1e-9*c.want {
+			t.Errorf("%s: the price is reached after %v s, want %v", c.what, got, c.want)
+		}
+	}
+	for s, want := range map[float64]time.Duration{1.5: 1500 * time.Millisecond, longest.Seconds(): longest, math.Inf(1): longest, math.NaN(): longest} {
+		if got := seconds(s); got != want {
+			t.Errorf("%v s are %v, want %v", s, got, want)
+		}
+	}
+	for _, c := range []struct {
+		config Config
+		ok     bool
+	}{
+		{Config{1, time.Second, time.Second}, true}, {Config{0, time.Second, time.Second}, false}, {Config{1e9, longest, longest}, true},
+		{Config{1e9 + 1, time.Second, time.Second}, false}, {Config{1, time.Second - 1, time.Second}, false}, {Config{1, time.Second, longest + 1}, false},
+		{Config{1, time.Minute, time.Minute - 1}, false}, {Config{1, longest + 1, longest + 1}, false},
+	} {
+		if err := c.config.Validate(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.config, err)
+		}
+	}
+	b, _ := looked(3, 1, day).AppendBinary(make([]byte, 8))
+	b[8+4] = window + 1
+	if err := NewSample().UnmarshalBinary(b); err == nil {
+		t.Error("a sample with a history that cannot be was read")
+	}
+}

@@ -1,0 +1,229 @@
+package frontier
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier/identity"
+)
+
+// Why a host waits. Each step adds a reason that counts more than those before.
+func TestWhyAHostWaits(t *testing.T) {
+	now := time.Now()
+	cfg, polite := testConfig()
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
+	h := w.enter("http://h1.test")
+	h.reading, h.place, h.server, h.site = false, placed, w.newServer(addr1), &Site{Hours: shut{now, now.Add(time.Hour)}}
+	h.window[Discovered].push(pending{ref: &blockRef{}})
+	s := h.server
+	for _, step := range []struct {
+		kind string
+		add  func()
+	}{
+		{"ready", func() {}},
+		{"ready", func() { s.next = now }},
+		{"gap", func() { s.next = now.Add(1) }},
+		{"gap", func() {
+			w.recrawl.Enabled, w.recrawl.Budget, w.recrawl.filled = true, 1, now
+			h.window[Revisit].push(pending{ref: &revisitRef})
+		}},
+		{"budget", func() { h.window[Discovered].pop() }},
+		{"server busy", func() { s.inFlight = s.parallel }},
+		{"lease", func() { w.cfg.Leases = true }},
+		{"batch", func() { s.reserved = true }},
+		{"unresolved", func() { h.place = unplaced }},
+		{"unresolved", func() { h.notBefore = now }},
+		{"retry", func() { h.window[Revisit].pop(); h.delayed = []pending{{retryAt: now.Add(time.Second)}} }},
+		{"backoff", func() { h.notBefore = now.Add(2 * time.Second) }},
+		{"backoff", func() { h.opens = h.notBefore }},
+		{"hours", func() { h.opens = now.Add(3 * time.Second) }},
+		{"idle", func() { h.delayed = nil }},
+		{"resolving", func() { h.place = resolving }},
+		{"suspended", func() { h.suspended = "another node owns it" }},
+		{"fetching", func() { h.inFlight = 1 }},
+		{"robots", func() { h.robotsBusy = true }},
+		{"reading", func() { h.reading = true }},
+	} {
+		step.add()
+		if kind, sentence := w.waits(h, now); kind != step.kind || sentence == "" {
+			t.Errorf("it waits as %q (%s), want %q", kind, sentence, step.kind)
+		}
+	}
+}
+
+// The budget of visits fills evenly. What is not used within an hour is lost.
+func TestBudgetOfVisits(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	r := newRecrawl(Recrawl{Enabled: true, Budget: 24 * 3600}, now)
+	for i, c := range []struct {
+		after time.Duration // since the step before
+		may   bool
+		wait  time.Duration
+		left  float64 // after a visit, if there may be one
+	}{
+		{0, false, time.Second, 0}, {500 * time.Millisecond, false, 500 * time.Millisecond, 0.5}, {500 * time.Millisecond, true, 0, 0},
+		{-time.Minute, false, time.Minute + time.Second, 0}, {time.Minute + 3*time.Second, true, 0, 2}, {2 * time.Hour, true, 0, 3599}, {0, true, 0, 3598},
+	} {
+		now = now.Add(c.after)
+		may, at := r.mayVisit(now)
+		if may {
+			r.spend()
+		}
+		wait := at.Sub(now) - time.Millisecond
+		if may != c.may || r.tokens != c.left || !may && c.after >= 0 && (wait-c.wait).Abs() > time.Microsecond {
+			t.Errorf("step %d: it may %v, in %v, and %v are left", i, may, wait, r.tokens)
+		}
+	}
+	small := newRecrawl(Recrawl{Enabled: true, Budget: 1}, now)
+	if may, _ := small.mayVisit(now.Add(25 * time.Hour)); !may || small.tokens != 1 {
+		t.Errorf("with one visit a day it may %v: %v", may, small.tokens)
+	}
+	for _, free := range []Recrawl{{Enabled: true}, {Enabled: true, Budget: 1, Age: time.Hour}} {
+		r := newRecrawl(free, now)
+		if may, at := r.mayVisit(now); !may || !at.IsZero() {
+			t.Errorf("%+v has a budget", free)
+		}
+		if r.spend(); free.Budget == 0 && r.tokens != 0 {
+			t.Error("what has no bound is counted")
+		}
+	}
+	began := newRecrawl(Recrawl{Age: time.Hour}, now)
+	if by := began.by(now.Add(time.Hour)); by != stampOf(now) {
+		t.Errorf("of pages that are visited once those count that are due by %v", by)
+	}
+	if by := r.by(now.Add(time.Hour)); by != stampOf(now.Add(time.Hour)) {
+		t.Errorf("of others those count that are due by %v", by)
+	}
+}
+
+// A crawl is hopeless if every host with URLs has failed for good and waits.
+func TestHopeless(t *testing.T) {
+	for what, c := range map[string]struct {
+		change   func(f *Frontier, h *host)
+		hopeless bool
+	}{
+		"all are lost":         {func(*Frontier, *host) {}, true},
+		"one is not lost":      {func(_ *Frontier, h *host) { h.lost = false }, false},
+		"one may be tried":     {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(-time.Second) }, false},
+		"none has a URL":       {func(_ *Frontier, h *host) { h.window[Discovered].pop() }, false},
+		"a page was done":      {func(f *Frontier, _ *host) { f.ledger.count.ended(Done, "", 1) }, false},
+		"a page has failed":    {func(f *Frontier, _ *host) { f.ledger.count.ended(Failed, "", 1) }, false},
+		"a task is out":        {func(f *Frontier, _ *host) { f.bench.inFlight = 1 }, false},
+		"this node is cut off": {func(f *Frontier, _ *host) { f.outage.why = "no route" }, false},
+		"a task is ending":     {func(f *Frontier, _ *host) { f.ending = 1 }, false},
+		"another's page":       {func(f *Frontier, _ *host) { f.bench.remote.count = 1 }, false},
+		"a name is looked up":  {func(f *Frontier, _ *host) { f.bench.resolving = 1 }, false},
+		"a host is read":       {func(f *Frontier, _ *host) { f.bench.reading = 1 }, false},
+		"hosts wait on disk":   {func(f *Frontier, _ *host) { f.scan = true }, false},
+		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.push("http://h2.test") }, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			f, err := Open("", cfg, polite, Deps{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := f.bench.enter("http://h1.test")
+			h.window[Discovered].push(pending{ref: &blockRef{}})
+			f.bench.loadedHost(h, record{}, time.Now())
+			h.lost, h.notBefore = true, time.Now().Add(time.Hour)
+			c.change(f, h)
+			if f.Hopeless() != c.hopeless {
+				t.Errorf("%s: hopeless %v", what, !c.hopeless)
+			}
+			if err := f.store.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The addresses of a host are told while it is placed by its own name, that of its server first.
+func TestAddressesOfAHost(t *testing.T) {
+	addr2, addr3 := addr1.Next(), addr1.Next().Next()
+	for what, c := range map[string]struct {
+		change func(h *host)
+		known  bool
+	}{
+		"placed":                  {func(*host) {}, true},
+		"not placed":              {func(h *host) { h.place = unplaced }, false},
+		"by another name":         {func(h *host) { h.placedName = "other.test" }, false},
+		"for a redirected robots": {func(h *host) { h.robotsTarget = &redirectedRobots{url: identity.URL{Host: "http://h1.test"}} }, false},
+		"of another host":         {func(h *host) { h.name = "http://h2.test" }, false},
+	} {
+		cfg, polite := testConfig()
+		w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
+		p := &placing{&activation{front: &front{bench: w}}}
+		h := w.enter("http://h1.test")
+		h.place, h.placedName, h.server, h.addrs = placed, "h1.test", w.newServer(addr2), []netip.Addr{addr1, addr2, addr3}
+		c.change(h)
+		addrs, known := p.Placed("http://h1.test")
+		if known != c.known || known && !slices.Equal(addrs, []netip.Addr{addr2, addr1, addr3}) {
+			t.Errorf("%s: %v, %v", what, addrs, known)
+		}
+		if _, known := p.Placed("http://h3.test"); known {
+			t.Error("a host that is not here has addresses")
+		}
+	}
+}
+
+// URLs that wait for another try come in the order of their times. Those of one time come as they were put there.
+func TestDelayedURLs(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	h := &host{}
+	for i, after := range []time.Duration{3, 1, 2, 2, 4, 0} {
+		h.delay(pending{entry: entry{hash: uint64(i)}, ref: &blockRef{}, retryAt: now.Add(after * time.Second)})
+	}
+	var order []uint64
+	for _, p := range h.delayed {
+		order = append(order, p.hash)
+	}
+	if want := []uint64{5, 1, 2, 3, 0, 4}; !slices.Equal(order, want) {
+		t.Errorf("the order is %v, want %v", order, want)
+	}
+	h.revive(now.Add(2 * time.Second))
+	if len(h.delayed) != 2 || h.windowed() != 4 || h.window[Discovered].pop().hash != 3 {
+		t.Errorf("%d wait, %d may be asked for", len(h.delayed), h.windowed())
+	}
+}
+
+// A host is frozen until the last of those who freeze it has thawed it.
+func TestTwoFreezes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		for range 2 {
+			if err := l.freeze(context.Background(), host); err != nil {
+				t.Fatal(err)
+			}
+		}
+		over := l.frozen[host].over
+		for i := range 2 {
+			l.thaw(host)
+			ended := false
+			select {
+			case <-over:
+				ended = true
+			default:
+			}
+			if ended != (i == 1) || (l.frozen[host] == nil) != ended {
+				t.Errorf("thawed %d times: over %v, frozen %v", i+1, ended, l.frozen[host] != nil)
+			}
+		}
+	})
+}
+
+// Numbers without a word are unknown.
+func TestWords(t *testing.T) {
+	for _, c := range [][2]string{{Revisit.String(), "revisit"}, {origins.String(), "unknown"}, {Leaving.String(), "leaving"}, {roles.String(), "unknown"}} {
+		if c[0] != c[1] {
+			t.Errorf("%q, want %q", c[0], c[1])
+		}
+	}
+}

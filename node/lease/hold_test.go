@@ -1,0 +1,228 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/assign"
+	"proxima/ncoord"
+	"proxima/node/view"
+	"proxima/node/wire"
+)
+
+// heldBy makes a holder that does not run, node "a", with a lease of a minute on server(1).
+func heldBy(t *testing.T) (*Holder, *lease) {
+	t.Helper()
+	h := NewHolder(Default(), new(stub).deps(NewClock(nil)))
+	h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true})
+	<-h.kick
+	l := h.book.get(server(1))
+	l.right, l.memory = NewRight(time.Now().Add(time.Minute)), &assign.Memory{}
+	return h, l
+}
+
+// A Hold of a lease that is here returns at once, with a copy of the memory. It fails when the node stops.
+func TestHoldOfWhatIsHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := heldBy(t)
+		m, err := h.Hold(t.Context(), server(1))
+		if err != nil || m == nil || m == l.memory || !l.hold || len(l.waiters) > 0 {
+			t.Errorf("it has %v, holds %v, %d wait, %v", m, l.hold, len(l.waiters), err)
+		}
+		for what, change := range map[string]func(h *Holder, l *lease){
+			"it is on its way to another": func(_ *Holder, l *lease) { l.withdrawn, l.successor = true, "b" },
+			"it is over":                  func(_ *Holder, l *lease) { l.right = Right{} },
+		} {
+			h, l := heldBy(t)
+			change(h, l)
+			var heard error
+			go func() { _, heard = h.Hold(t.Context(), server(1)) }()
+			synctest.Wait()
+			if len(l.waiters) != 1 || len(h.kick) != 1 || l.none() && !l.next.Equal(time.Now()) {
+				t.Errorf("%s: %d wait, and it is asked for at %v", what, len(l.waiters), l.next)
+			}
+			close(h.done)
+			synctest.Wait()
+			if !errors.Is(heard, ErrStopped) || l.hold || len(l.waiters) > 0 {
+				t.Errorf("%s: after the end of the holder it holds %v, %v", what, l.hold, heard)
+			}
+		}
+		h.book.leaving = true
+		if _, err := h.Hold(t.Context(), server(1)); !errors.Is(err, ErrStopped) {
+			t.Errorf("while it leaves: %v", err)
+		}
+	})
+}
+
+// Of two Holds one gives up. The server is still to be held for the other.
+func TestOneOfTwoHoldsGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := heldBy(t)
+		l.right = Right{}
+		var give []context.CancelFunc
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			give = append(give, cancel)
+			go func() { _, _ = h.Hold(ctx, server(1)) }()
+			synctest.Wait()
+		}
+		for i, up := range give {
+			up()
+			synctest.Wait()
+			if left := 1 - i; len(l.waiters) != left || l.hold != (left > 0) {
+				t.Errorf("%d of %d wait; held %v", len(l.waiters), left, l.hold)
+			}
+		}
+	})
+}
+
+// Whoever gives a server says to whom. It stays if it is for this node, and only a lease that is here goes back.
+func TestGive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for what, c := range map[string]struct {
+			change    func(l *lease)
+			to        string
+			successor string
+			goes      bool
+		}{
+			"to itself":                 {func(*lease) {}, "a", "", false},
+			"to another":                {func(*lease) {}, "b", "b", true},
+			"to anybody":                {func(*lease) {}, "", "", true},
+			"what is over":              {func(l *lease) { l.right = Right{} }, "b", "", false},
+			"what is on its way to one": {func(l *lease) { l.withdrawn, l.drained = true, true }, "b", "b", true},
+		} {
+			h, l := heldBy(t)
+			l.hold = true
+			c.change(l)
+			drained := l.drained
+			m := &assign.Memory{}
+			m.Observe("n", ncoord.Coordinate{}, page(time.Second), time.Now())
+			h.Give(server(1), c.to, m)
+			if l.hold || l.memory == m || l.memory.Downloads() != 1 || !l.changed.Equal(time.Now()) {
+				t.Errorf("%s: it is held %v; %d downloads, changed at %v", what, l.hold, l.memory.Downloads(), l.changed)
+			}
+			if l.successor != c.successor || l.withdrawn != c.goes || h.look != c.goes || len(h.kick) > 0 != c.goes || l.drained != drained {
+				t.Errorf("%s: for %q it goes: %v; it looks: %v", what, l.successor, l.withdrawn, h.look)
+			}
+			was := l.memory
+			if h.Give(server(1), "a", nil); l.memory != was {
+				t.Errorf("%s: nothing replaces the memory", what)
+			}
+			h.Give(server(2), "b", m)
+			h.Observed(server(2), "n", ncoord.Coordinate{}, page(time.Second))
+			if len(h.book.all) != 1 {
+				t.Errorf("%s: a server that nobody wanted is remembered", what)
+			}
+		}
+	})
+}
+
+// A server without a grantor is not asked for. A message that is full takes no company along.
+func TestWhatAMessageHolds(t *testing.T) {
+	for others, want := range map[int]int{499: 500, 500: 500} {
+		b := newBench(t)
+		b.obtain().next = b.now.Add(1)
+		for i := range others {
+			b.want(server(2+i), b.now)
+		}
+		b.grantedBy = ""
+		b.silent()
+		b.grantedBy = "k"
+		if got := len(b.due(b.now, nil)["k"]); got != want {
+			t.Errorf("%d that are due, and one that may go along: %d go", others, got)
+		}
+	}
+}
+
+// Nothing is forgotten or given back while a call about it is under way.
+func TestCallsUnderWay(t *testing.T) {
+	b := newBench(t)
+	l := b.obtain()
+	b.look(false, 0)
+	b.pass(b.cfg.ReleaseAfter())
+	for _, busy := range []bool{true, false} {
+		l.busy = busy
+		if b.look(false, 0); l.withdrawn == busy {
+			t.Errorf("under way %v, and it goes back: %v", busy, l.withdrawn)
+		}
+	}
+	b = newBench(t)
+	b.look(true, 0)
+	it, _ := b.sends(acquire)
+	if b.look(false, 0); b.all[server(1)] != it.lease {
+		t.Error("it is forgotten")
+	}
+	it.lease.busy = false
+	if b.look(false, 0); len(b.all) > 0 {
+		t.Error("it is not forgotten")
+	}
+}
+
+// What a new lease brings of the memory of a server counts unless it is damaged. If the grantor has none, it gets this node's.
+func TestMemoryThatTheGrantorLacks(t *testing.T) {
+	b := newBench(t)
+	own := &assign.Memory{}
+	before := b.now.Add(-time.Hour)
+	for what, c := range map[string]struct {
+		lease   lease
+		memory  []byte
+		changed time.Time
+	}{
+		"neither has one":         {lease{}, nil, time.Time{}},
+		"the grantor has none":    {lease{memory: own}, nil, b.now},
+		"it is to get it already": {lease{memory: own, changed: before}, nil, before},
+		"it is damaged":           {lease{memory: own, changed: before}, []byte{255}, before},
+	} {
+		if b.remember(&c.lease, &wire.LeaseAnswer{Memory: c.memory}, b.now); !c.lease.changed.Equal(c.changed) || c.lease.memory != nil && c.lease.memory != own {
+			t.Errorf("%s: changed at %v", what, c.lease.changed)
+		}
+	}
+}
+
+// asking is Peers whose members answer inquiries at once. during is called with each.
+type asking struct {
+	Peers
+	during func()
+}
+
+func (a asking) Rights(context.Context, string, *wire.RightsRequest) (*wire.RightsResponse, error) {
+	a.during()
+	return &wire.RightsResponse{SameView: true}, nil
+}
+
+// An inquiry during which there was a gap counts for nothing.
+func TestInquiryWithAGap(t *testing.T) {
+	for what, c := range map[string]struct {
+		before, during time.Duration // how far the clock jumps
+		noticed        bool
+		concluded      bool
+		asked          int64
+	}{
+		"no gap":                 {0, 0, false, true, 2},
+		"a gap before":           {time.Minute, 0, false, false, 0},
+		"a gap":                  {0, time.Minute, false, false, 2},
+		"a gap that was noticed": {0, time.Minute, true, false, 2},
+	} {
+		var jumped, asked atomic.Int64
+		clock := NewClock(func() time.Duration { return time.Duration(jumped.Load()) })
+		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: asking{during: func() {
+			if asked.Add(1) > 1 {
+				return
+			}
+			if jumped.Add(int64(c.during)); c.noticed {
+				clock.look()
+			}
+		}}})
+		g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"a", "k"}, Majority: true})
+		g.grants.ask = true
+		q := g.grants.inquiry(time.Now())
+		jumped.Store(int64(c.before))
+		if concluded := g.inquire(t.Context(), q); concluded != c.concluded || asked.Load() != c.asked {
+			t.Errorf("%s: it asked %d members and concluded: %v", what, asked.Load(), concluded)
+		}
+	}
+}

@@ -1,0 +1,354 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"proxima/node/view"
+)
+
+// lone makes node 1 of the tests, in its life 7, on a clock that stands still. It does not run.
+func lone(t *testing.T, change ...func(*Config, *Deps)) *Members {
+	t.Helper()
+	cfg, now := Default(), time.Unix(1_000_000, 0)
+	deps := Deps{ID: nodeID(1), Boot: 7, Secrets: [][]byte{bytes.Repeat([]byte{1}, 32)}, PeerAddr: "192.0.2.1:7", Now: func() time.Time { return now }}
+	for _, f := range change {
+		f(&cfg, &deps)
+	}
+	m, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// said returns the events so far, as kinds with their reasons, and forgets them.
+func said(m *Members) string {
+	var all []string
+	for _, e := range m.events {
+		all = append(all, strings.TrimSuffix(e.Kind+": "+e.Reason, ": "))
+	}
+	m.events = nil
+	return strings.Join(all, "; ")
+}
+
+// woken reports whether a loop was woken, and lets it sleep again.
+func woken(ch chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// A message of a voter waits to be read. One that cannot be read is told, and one of this node itself, or too many, are dropped.
+func TestMessagesThatCome(t *testing.T) {
+	m := lone(t)
+	d := delegate{m}
+	good := message{from: nodeID(2)}
+	for _, c := range []struct {
+		what  string
+		b     []byte
+		waits int
+		told  string
+		left  int
+	}{
+		{"a message", encode(nil, good), 0, "", 1},
+		{"its own", encode(nil, message{from: nodeID(1)}), 0, "", 0},
+		{"garbage", []byte{messageVersion + 1}, 0, "trouble: decode message: unknown version 3", 0},
+		{"the last that has room", encode(nil, good), 4095, "", 4096},
+		{"one too many", encode(nil, good), 4096, "", 4096},
+	} {
+		m.messages = make([]message, c.waits)
+		d.NotifyMsg(c.b)
+		if got := said(m); got != c.told || len(m.messages) != c.left || woken(m.wakeVoting) != (c.left == c.waits+1) {
+			t.Errorf("%s: %d wait, and it tells %q", c.what, len(m.messages), got)
+		}
+	}
+}
+
+// The state of another node with this node's id ends the younger of the two. If they are as old as each other, the life and then
+// chance decide.
+func TestTwoNodesWithOneID(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		age   time.Duration // of the other; this one has run for ten seconds
+		boot  uint64
+		nonce int // less or more than this node's
+		gives bool
+	}{
+		{"the other is older", 11 * time.Second, 9, 1, true},
+		{"the other is younger", 9 * time.Second, 5, -1, false},
+		{"as old, of an earlier life", 10*time.Second + 999*time.Millisecond, 6, 1, true},
+		{"as young, of a later life", 10*time.Second + 999*time.Millisecond, 8, -1, false},
+		{"almost as old, of an earlier life", 9*time.Second + time.Millisecond, 6, 1, true},
+		{"of the same life, with less luck", 10 * time.Second, 7, 1, false},
+		{"of the same life, with more luck", 10 * time.Second, 7, -1, true},
+	} {
+		m := lone(t)
+		m.nonce, m.table.started = 50, m.now().Add(-10*time.Second)
+		other := state{sender: nodeID(1), boot: c.boot, nonce: uint64(50 + c.nonce), age: c.age}
+		delegate{m}.MergeRemoteState(encode(nil, other), false)
+		if gives := errors.Is(m.duplicateErr, ErrDuplicate); gives != c.gives || !woken(m.wakeTend) {
+			t.Errorf("%s: it gives way %v, by %v", c.what, gives, m.duplicateErr)
+		}
+		want := "duplicate: a younger node has this node's id; it gives way"
+		if c.gives {
+			want = "duplicate: an older node has this node's id"
+		}
+		if got := said(m); got != want {
+			t.Errorf("%s: it tells %q", c.what, got)
+		}
+	}
+	m := lone(t)
+	m.nonce = 50
+	delegate{m}.MergeRemoteState(encode(nil, state{sender: nodeID(1), boot: 7, nonce: 50}), false)
+	if !m.metSelf || m.duplicateErr != nil || said(m) != "" {
+		t.Error("it takes itself for another node")
+	}
+	delegate{m}.MergeRemoteState([]byte{stateVersion + 1}, false)
+	if got := said(m); got != "trouble: decode state: unknown version 3" {
+		t.Errorf("of a state that cannot be read it tells %q", got)
+	}
+}
+
+// A node whose only address to join is its own founds an overlay when it has met itself there.
+func TestNodeThatJoinsItself(t *testing.T) {
+	for _, c := range []struct {
+		join   []string
+		met    bool
+		founds bool
+	}{{[]string{"192.0.2.1:1"}, true, true}, {[]string{"192.0.2.1:1"}, false, false}, {[]string{"192.0.2.1:1", "192.0.2.2:1"}, true, false}} {
+		m := lone(t, func(cfg *Config, _ *Deps) { cfg.Join = c.join })
+		m.metSelf = c.met
+		m.update()
+		if founds := m.table.paxos.set.version == 1; founds != c.founds {
+			t.Errorf("by %v, having met itself %v: it founds an overlay: %v", c.join, c.met, founds)
+		}
+	}
+}
+
+// Addresses that claim this node's id are dialled, but not too many.
+func TestClaimsOfAnID(t *testing.T) {
+	m := lone(t)
+	d := delegate{m}
+	at := func(id, port int) *memberlist.Node {
+		return &memberlist.Node{Name: nodeID(id), Addr: []byte{192, 0, 2, 9}, Port: uint16(port)}
+	}
+	if d.NotifyConflict(nil, at(2, 1)); len(m.claims) > 0 {
+		t.Error("it dials the address of another id")
+	}
+	for port := range 16 {
+		if d.NotifyConflict(nil, at(1, port+1)); len(m.claims) != port+1 {
+			t.Fatalf("%d addresses of %d wait", len(m.claims), port+1)
+		}
+	}
+	if d.NotifyConflict(nil, at(1, 17)); len(m.claims) > 0 {
+		t.Errorf("%d addresses wait", len(m.claims))
+	}
+}
+
+// An answer to a ping counts if it is of the life that was seen, or if what that life publishes cannot be read.
+func TestAnswersToPings(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		change func(r *record)
+		boot   uint64
+		counts bool
+		told   string
+	}{
+		{"the same life", func(*record) {}, 3, true, "sample"},
+		{"another life", func(*record) {}, 4, false, "sample: an answer of life 4 to a ping of life 3"},
+		{"a life that cannot be read", func(r *record) { r.bad = true }, 4, true, "sample"},
+		{"the dead", func(r *record) { r.phase = dead }, 3, false, ""},
+	} {
+		m := lone(t)
+		m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8"}, nil, m.now())
+		r := m.table.members[nodeID(2)]
+		c.change(r)
+		a := ack{boot: c.boot, place: examplePlace()}
+		a.coord.Error = 1
+		delegate{m}.NotifyPingComplete(&memberlist.Node{Name: nodeID(2)}, 20*time.Millisecond, encode(nil, a))
+		if counts := r.trips.n == 1 && r.placed && !r.heard.IsZero(); counts != c.counts {
+			t.Errorf("of %s: it counts %v", c.what, counts)
+		}
+		if got := said(m); got != c.told {
+			t.Errorf("of %s: it tells %q", c.what, got)
+		}
+	}
+}
+
+// Events wait up to a bound, and samples up to half of it.
+func TestEventsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		waits int
+		kept  bool
+	}{{EventSample, 4095, true}, {EventSample, 4096, false}, {EventDeath, 4096, true}, {EventDeath, 8191, true}, {EventDeath, 8192, false}} {
+		m := lone(t)
+		m.events = make([]Event, c.waits)
+		if m.emit(Event{Kind: c.kind}); (len(m.events) > c.waits) != c.kept || woken(m.wakeTend) != c.kept {
+			t.Errorf("with %d that wait, a %s makes them %d", c.waits, c.kind, len(m.events))
+		}
+	}
+}
+
+// How to reach a member is known while it is remembered. A change is told, and the homes change only if dialling changes.
+func TestWays(t *testing.T) {
+	m := lone(t)
+	m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8", way: view.Way{Reach: view.Streams}}, nil, m.now())
+	for range 2 {
+		there := m.table.members[nodeID(2)].phase == alive
+		if way, is := m.Way(nodeID(2)); way.Reach != view.Streams || is != there {
+			t.Errorf("it is reached by %v, alive %v", way.Reach, is)
+		}
+		m.table.lost(nodeID(2), m.now())
+	}
+	if _, is := m.Way(nodeID(3)); is {
+		t.Error("a node that nobody has seen is alive")
+	}
+	m.table.settled = []string{nodeID(1), nodeID(2)}
+	for _, c := range []struct {
+		reach view.Reach
+		stirs bool
+		told  string
+		homes int
+	}{{view.Streams, false, "streams, was direct", 2}, {view.Outbound, true, "outbound, was streams", 1}, {view.Outbound, false, "", 1}, {view.Direct, true, "direct, was outbound", 2}} {
+		m.table.stirred, m.table.events = false, nil
+		woken(m.wakeTend)
+		m.SetWay(view.Way{Reach: c.reach, Relays: []string{nodeID(2)}})
+		told := ""
+		for _, e := range m.table.events {
+			told += e.Reason
+		}
+		if way, _ := m.Way(nodeID(1)); way.Reach != c.reach || m.table.stirred != c.stirs || told != c.told || !woken(m.wakeTend) || len(m.table.homes()) != c.homes {
+			t.Errorf("to %v: it is %v, stirred %v, tells %q, and the homes are %v", c.reach, way.Reach, m.table.stirred, told, m.table.homes())
+		}
+	}
+	m.SetWay(view.Way{Reach: view.Outbound})
+	m.table.members[nodeID(2)].way.Reach = view.Outbound
+	if homes := m.table.homes(); len(homes) != 2 {
+		t.Errorf("of nodes that nobody can dial the homes are %v", homes)
+	}
+	for _, c := range []struct {
+		told view.Way
+		same bool
+	}{{view.Way{Reach: view.Outbound}, true}, {view.Way{Reach: view.Direct}, false}, {view.Way{Reach: view.Outbound, Relays: []string{nodeID(2)}}, false}} {
+		if m.toldWay = c.told; m.sameWayLocked() != c.same {
+			t.Errorf("%+v is what was announced: %v", c.told, !c.same)
+		}
+	}
+}
+
+// A knock goes to the gossip port of a member while this node runs.
+func TestKnock(t *testing.T) {
+	m := lone(t)
+	m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8"}, nil, m.now())
+	m.table.members[nodeID(4)] = &record{id: nodeID(4)}
+	m.Knock(nodeID(2), []byte("knock"))
+	p := &ports{}
+	m.carrier = newCarrier(p, nil, nil, nil)
+	for i, want := range map[int]int{2: 1, 3: 0, 4: 0} {
+		p.packets = 0
+		if m.Knock(nodeID(i), []byte("knock")); p.packets != want {
+			t.Errorf("%d packets went to node %d", p.packets, i)
+		}
+	}
+	if _, err := m.carrier.DialTimeout("192.0.2.2:7", time.Second); err == nil || p.dials != 1 {
+		t.Errorf("a stream to a port: %d dials, %v", p.dials, err)
+	}
+	if err := m.carrier.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The keys of the gossip become the new secrets, the first of them in use. A bad one leaves the old ones there.
+func TestRekey(t *testing.T) {
+	key := func(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
+	m := lone(t)
+	for _, c := range []struct {
+		secrets [][]byte
+		ok      bool
+		keys    string
+	}{{[][]byte{key(2), key(1)}, true, "2 1"}, {[][]byte{key(2)}, true, "2"}, {nil, false, "2"}, {[][]byte{key(3), {4}}, false, "3 2"}, {[][]byte{key(5)}, true, "5"}} {
+		err := m.Rekey(c.secrets)
+		var keys []string
+		for _, k := range m.ring.GetKeys() {
+			keys = append(keys, fmt.Sprint(k[0]))
+		}
+		if got := strings.Join(keys, " "); got != c.keys || (err == nil) != c.ok {
+			t.Errorf("the keys are %s, want %s; %v", got, c.keys, err)
+		}
+	}
+	if m.ring = nil; m.Rekey([][]byte{key(1)}) == nil {
+		t.Error("a node without a secret got one")
+	}
+}
+
+// Only a running node goes on alone. What it has decided must be on its disk, and so must the end of its vote.
+func TestDecisionsOnAFullDisk(t *testing.T) {
+	full := errors.New("full")
+	for _, c := range []struct {
+		what             string
+		running, leaving bool
+		disk             error
+		alone, over      bool
+	}{
+		{"a node that does not run", false, false, nil, false, true},
+		{"one that leaves", true, true, nil, false, true},
+		{"one that runs", true, false, nil, true, true},
+		{"one with a full disk", true, false, full, false, false},
+	} {
+		kept := 0
+		m := lone(t, func(_ *Config, d *Deps) { d.Keep = func([]byte) error { kept++; return c.disk } })
+		if m.running = c.running; c.leaving {
+			m.table.farewellAcks = map[string]bool{}
+		}
+		m.table.paxos.dirty = true
+		if _, err := m.GoAlone("test"); (err == nil) != c.alone || errors.Is(err, full) != (c.disk != nil) {
+			t.Errorf("%s goes alone: %v", c.what, err)
+		}
+		m.table.paxos.dirty = true
+		if err := m.Over(); (err == nil) != c.over || m.over != c.over || m.table.paxos.dirty == c.over || woken(m.wakeAnnounce) != c.over {
+			t.Errorf("%s says that the crawl is over: %v, %v", c.what, m.over, err)
+		}
+		before := kept
+		if m.table.paxos.dirty = false; m.store() != nil || kept != before {
+			t.Errorf("%s stores what is stored", c.what)
+		}
+		if m.table.waiting(m.now()) != "this node leaves" {
+			t.Errorf("%s waits: %s", c.what, m.table.waiting(m.now()))
+		}
+	}
+}
+
+// An address to join that has no port is not dialled. A name that cannot be resolved is told.
+func TestAddressesThatCannotBeDialled(t *testing.T) {
+	asked := ""
+	m := lone(t, func(_ *Config, d *Deps) {
+		d.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+			asked += host
+			return nil, errors.New("no such name")
+		}
+	})
+	m.dial(t.Context(), "a.test")
+	if asked != "" || said(m) != "" {
+		t.Errorf("without a port it asks for %s", asked)
+	}
+	m.dial(t.Context(), "a.test:1")
+	if got := said(m); asked != "a.test" || got != "trouble: resolve address to join: no such name" {
+		t.Errorf("it asks for %s and tells %q", asked, got)
+	}
+	if r := (&record{gossip: "a.test:1"}); r.at() != nil {
+		t.Errorf("%s is %v", r.gossip, r.at())
+	}
+}

@@ -1,0 +1,61 @@
+package member
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"proxima/assign"
+	"proxima/ncoord"
+)
+
+// All are told of a place when it differs enough from what they know.
+func TestPlacesWorthTelling(t *testing.T) {
+	at := func(x, height, err float64) place {
+		return place{coord: ncoord.Coordinate{Vec: [4]float64{x}, Height: height, Error: err}}
+	}
+	fast := func(load, bytes, queue float64, samples int) place {
+		return place{factors: assign.Factors{LoadMs: load, BytesPerMs: bytes, QueueMs: queue, Samples: samples}}
+	}
+	for i, c := range []struct {
+		was, is place
+		stale   bool
+	}{
+		{at(0, 0, 0), at(2, 0, 0), false}, {at(0, 0, 0), at(2.1, 0, 0), true}, {at(90, 0, 0), at(100, 0, 0), false}, {at(89.9, 0, 0), at(100, 0, 0), true},
+		{at(0.6, 1.5, 0), at(0, 0, 0), true}, {at(0, 2, 0), at(0, 0, 0), false}, {at(400, 10, 0), at(400, 7.5, 0), false}, {at(400, 10, 0), at(400, 7.4, 0), true},
+		{at(0, 0, 0.1), at(0, 0, 0.04), true}, {at(0, 0, 0.09), at(0, 0, 0.05), false}, {at(0, 0, 0.5), at(0, 0, 0.4), false}, {at(0, 0, 0.5), at(0, 0, 0.37), true},
+		{fast(0, 0, 0, 9), fast(5, 0, 0, 9), false}, {fast(0, 0, 0, 9), fast(5.1, 0, 0, 9), true}, {fast(0, 75, 0, 9), fast(0, 100, 0, 9), false},
+		{fast(0, 74, 0, 9), fast(0, 100, 0, 9), true}, {fast(0, 0, 0, 9), fast(0, 0, 50, 9), false}, {fast(0, 0, 0, 9), fast(0, 0, 51, 9), true},
+		{fast(0, 0, 0, 0), fast(0, 0, 0, 1), true}, {fast(0, 0, 0, 1), fast(0, 0, 0, 9), false},
+	} {
+		l := newLocator(1, nil, rand.New(rand.NewPCG(1, 2)))
+		l.announced, l.place = c.was, c.is
+		l.place.rev++
+		if l.stale() != c.stale {
+			t.Errorf("%d: from %+v to %+v: worth telling %v", i, c.was, c.is, !c.stale)
+		}
+		if l.place.rev--; l.stale() {
+			t.Errorf("%d: what was told is worth telling", i)
+		}
+	}
+}
+
+// The load of a node is not negative. Factors that cannot be are ignored.
+func TestWhatANodeSaysOfItself(t *testing.T) {
+	m := lone(t)
+	for ms, want := range map[float64]float64{5: 5, 0: 0, -1: 0, math.NaN(): 0} {
+		if m.SetLoad(ms); m.locator.queue != want || !woken(m.wakeTend) {
+			t.Errorf("a load of %v counts as %v", ms, m.locator.queue)
+		}
+	}
+	for load, ok := range map[float64]bool{7: true, -1: false} {
+		f := assign.Factors{LoadMs: load}
+		if m.SetFactors(f); (m.locator.place.factors == f) != ok || woken(m.wakeTend) != ok {
+			t.Errorf("%+v counts: %v", f, !ok)
+		}
+	}
+	rev := m.locator.place.rev
+	if m.SetFactors(m.locator.place.factors); m.locator.place.rev != rev {
+		t.Error("the same factors make a new place")
+	}
+}

@@ -1,0 +1,96 @@
+package ownership
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier"
+)
+
+// Whoever waits for replicas is told at once if there is nothing to wait for any more: too many wait already, nothing is sent any more, the
+// replica has been behind for long, or the caller is gone.
+func TestWaitForReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host, patience, old = "http://h.test", 3 * time.Second, time.Minute
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for what, c := range map[string]struct {
+			ctx     context.Context
+			change  func(s *stream)
+			behind  time.Duration
+			waits   bool
+			late    int
+			alone   int
+			crowded bool
+		}{
+			"it waits":                     {t.Context(), func(*stream) {}, 0, true, 1, 0, false},
+			"the last that has room":       {t.Context(), func(s *stream) { s.waiters = 63 }, 0, true, 1, 0, false},
+			"too many wait":                {t.Context(), func(s *stream) { s.waiters = 64 }, 0, false, 1, 0, false},
+			"nothing is sent":              {t.Context(), func(s *stream) { s.ended = true }, 0, false, 1, 0, false},
+			"the caller is gone":           {over, func(*stream) {}, 0, false, 1, 0, false},
+			"it has been behind for a bit": {t.Context(), func(s *stream) { s.ended = true }, old, false, 1, 0, false},
+			"it has been behind for long":  {t.Context(), func(*stream) {}, old + 1, false, 0, 1, false},
+			"it has all":                   {t.Context(), func(s *stream) { s.next(); s.stored(host) }, 0, false, 0, 0, false},
+			"many links wait":              {t.Context(), func(s *stream) { s.eager = 498 }, 0, true, 1, 0, true},
+			"fewer links wait":             {t.Context(), func(s *stream) { s.eager = 497 }, 0, true, 1, 0, false},
+		} {
+			s := newStream()
+			begun := time.Now()
+			s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: path(0)}}}}, begun.Add(-c.behind))
+			c.change(s)
+			waiters, eager := s.waiters, s.eager
+			done := make(chan struct{})
+			var late []string
+			var alone int
+			go func() {
+				defer close(done)
+				late, alone = s.await(c.ctx, []string{host, "http://other.test"}, begun, 2, patience, old)
+			}()
+			synctest.Wait()
+			if c.waits && s.crowded() != c.crowded {
+				t.Errorf("%s: there is a crowd: %v", what, !c.crowded)
+			}
+			<-done
+			if waited := time.Since(begun); waited != map[bool]time.Duration{true: patience}[c.waits] || len(late) != c.late || alone != c.alone {
+				t.Errorf("%s: after %v %v are late, %d alone", what, waited, late, alone)
+			}
+			if s.waiters != waiters || s.eager != eager {
+				t.Errorf("%s: %d wait for %d links afterwards", what, s.waiters, s.eager)
+			}
+		}
+	})
+}
+
+// Work is held back until its links are safe, or for as long as there is room. Links of an earlier life are waited for with patience.
+func TestWorkThatIsHeldBack(t *testing.T) {
+	const host = "http://h.test"
+	now, never := time.Now(), func(time.Time) bool { return false }
+	for after, cleared := range map[time.Duration]bool{time.Minute: false, time.Minute + 1: true} {
+		s := newStream()
+		if s.mature(never, now, now.Add(after), time.Minute) != cleared || s.mature(never, now, now.Add(after), time.Minute) || s.holdsBack(host) == cleared {
+			t.Errorf("after %v nothing is waited for any more: %v", after, !cleared)
+		}
+	}
+	s := newStream()
+	s.cleared = true
+	s.take(map[string]*frontier.Change{host: {Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}}}, now)
+	for name, left := range map[string]int{host: 1, "http://other.test": 2} {
+		c := frontier.Chunk{Done: []uint64{1, 2}, Pages: []frontier.PageRecord{{Path: "/p"}, {Path: "/q"}}}
+		if s.withhold(name, &c); len(c.Done) != left || len(c.Pages) != left || c.Done[left-1] != 2 || c.Pages[left-1].Path != "/q" {
+			t.Errorf("of %s there is told %v, %v", name, c.Done, c.Pages)
+		}
+	}
+	room := s.bytes
+	for _, bytes := range []int{maxStream, maxStream + 1} {
+		s.bytes = bytes
+		if s.mature(never, now, now, 0); s.holdsBack(host) == (bytes > maxStream) {
+			t.Errorf("with %d bytes it is held back: %v", bytes, s.holdsBack(host))
+		}
+	}
+	s.bytes += room - (maxStream + 1)
+	if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || s.bytes > 0 || len(s.hosts) > 0 || len(s.held) > 0 {
+		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
+	}
+}
