@@ -119,6 +119,11 @@ func TestLookups(t *testing.T) {
 			t.Errorf("URL(%q) = %q, %v, want %q", in, got, blocked, want)
 		}
 	}
+	for text, want := range map[string]bool{"a.test\n192.0.2.1\n": false, "/a/": true, "*://a/*": true} {
+		if got := listOf(t, text).HasPatterns(); got != want {
+			t.Errorf("%q has patterns: %v", text, got)
+		}
+	}
 	empty, err := New(Default(), Deps{})
 	if err != nil {
 		t.Fatal(err)

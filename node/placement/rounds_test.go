@@ -367,3 +367,25 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 		stop()
 	})
 }
+
+// A server without a page that may be requested is given back, and its hosts rest.
+func TestHostsWithoutPagesRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.addHost("http://a.example", addrOf(1), 60)
+		for i := range h.urls {
+			h.urls[i].Path += "7" // robots.txt disallows it
+		}
+		cfg := cycle()
+		cfg.Mode = ModePersistent
+		p, stop := w.start(cfg)
+		time.Sleep(time.Minute)
+		if s := p.Status(); s.Kept != 1 || s.Resting != 1 || s.Batches != 1 || s.Busy() {
+			t.Errorf("%+v", s)
+		}
+		stop()
+		if given := w.servers[addrOf(1)].given; len(given) != 1 || len(h.finished) != 60 {
+			t.Errorf("given to %v, %d pages are dropped", given, len(h.finished))
+		}
+	})
+}
