@@ -148,5 +148,8 @@ func TestHostsThatAreForgotten(t *testing.T) {
 		if _, err := p.gather(now, nil); err != nil || len(p.walk.noticed) != want {
 			t.Errorf("with room for %d: %v, %v", most, p.walk.noticed, err)
 		}
+		if _, there := p.walk.noticed["gone"]; there != (most > 3) {
+			t.Errorf("with room for %d: %v", most, p.walk.noticed)
+		}
 	}
 }
