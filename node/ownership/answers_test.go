@@ -73,6 +73,7 @@ func TestRenewalWithoutAnAnswerFails(t *testing.T) {
 func TestWhatIsCommitted(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		own, host := s.node(3).own, s.hostOf(1, 2, 3)
+		s.lose(func(letter) bool { return true }) // nobody else decides about the host meanwhile
 		const committed, refused, later, differs = wire.Step_STEP_COMMITTED, wire.Step_STEP_REFUSED, wire.Step_STEP_LATER, wire.Step_STEP_DIFFERS
 		for _, c := range []struct {
 			what     string
