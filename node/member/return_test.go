@@ -144,6 +144,22 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// A node remembers the members that are dead, for they may come back, but none that has left.
+func TestWhoIsRememberedForTheNextLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(40))
+		o.startAll(4)
+		time.Sleep(2 * time.Minute)
+		o.kill(2)
+		o.leave(3)
+		time.Sleep(2 * time.Minute)
+		if known := o.nodes[0].Known(); !slices.Equal(known, []string{netsim.GossipAt(1), netsim.GossipAt(2)}) {
+			t.Errorf("known: %v", known)
+		}
+		o.close()
+	})
+}
+
 // A seed knows nobody when it restarts: it must not take itself for an overlay of its own.
 func TestRestartedSeedIsNoMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
