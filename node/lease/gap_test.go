@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"proxima/node/wire"
 )
 
 // A grantor that was frozen for longer than a window, and whose view has not changed, does not grant what its successor has granted
@@ -202,4 +204,29 @@ func (n *fakeNode) setClock(by time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.jumped += by
+}
+
+// A grantor whose process was frozen answers nobody before it has forgotten what it knew.
+func TestGrantorDoesNotAnswerRightAfterAGap(t *testing.T) {
+	var jump time.Duration
+	c := NewClock(func() time.Duration { return jump })
+	g := NewGrantor(Default(), GrantorDeps{Clock: c, Boot: 1})
+	ask := func() error {
+		resp, err := g.Lease(t.Context(), "a", &wire.LeaseRequest{})
+		if err == nil && resp == nil {
+			t.Error("neither an answer nor an error")
+		}
+		return err
+	}
+	if err := ask(); err != nil {
+		t.Error(err)
+	}
+	jump = time.Minute
+	if err := ask(); !errors.Is(err, ErrGap) {
+		t.Errorf("right after a gap: %v", err)
+	}
+	c.look()
+	if err := ask(); err != nil {
+		t.Errorf("after the gap was seen: %v", err)
+	}
 }
