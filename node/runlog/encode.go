@@ -44,8 +44,8 @@ var fetchKeys = func() (keys []string) {
 	return keys
 }()
 
-// pairs encodes the same as pairs does, with long strings cut, durations rounded to microseconds, and 0 for durations that are
-// not numbers. There is a fetch line for each page, and encoding/json would take four times as long.
+// pairs encodes the line as the function pairs would, after it has cut long strings and rounded durations to microseconds. Durations
+// that are not numbers become 0. There is a line for each page; BenchmarkEncode shows what this saves beside encoding/json.
 func (f *Fetch) pairs() []byte {
 	b := make([]byte, 0, 1<<10)
 	fields, most := reflect.ValueOf(f).Elem(), maxURL

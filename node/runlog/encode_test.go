@@ -152,3 +152,21 @@ func BenchmarkFetch(b *testing.B) {
 		j.Fetch(f)
 	}
 }
+
+// What it saves to append plain values instead of calling encoding/json.
+func BenchmarkEncode(b *testing.B) {
+	f := page("http://www.example.org/a/path/of/some/length?with=a&query=string")
+	b.Run("append", func(b *testing.B) {
+		for b.Loop() {
+			f.pairs()
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		for b.Loop() {
+			line := bounded(*f)
+			if _, err := pairs(&line); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
