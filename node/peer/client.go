@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -55,15 +54,15 @@ type Client struct {
 	ids     atomic.Uint64
 	options []connect.ClientOption
 
+	// ctx ends with Close.
+	ctx  context.Context
+	stop context.CancelFunc
 	// calls counts the calls in progress, for Close.
 	calls sync.WaitGroup
 	// mu guards what follows.
 	mu          sync.Mutex
-	closed      bool
 	credentials *credentials // nil without a secret
-	lines       map[string]*line
-	// retired are lines with an earlier secret, kept until their calls have ended.
-	retired map[*line]*time.Timer
+	remotes     map[string]*remote
 }
 
 // NewClient makes a client without connections. It must be closed.
@@ -71,8 +70,8 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if err := checkID(deps.ID); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), lines: map[string]*line{},
-		retired: map[*line]*time.Timer{}}
+	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), remotes: map[string]*remote{}}
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	if c.deps.Dial == nil {
 		c.deps.Dial = (&net.Dialer{}).DialContext
 	}
@@ -160,29 +159,18 @@ func (c *Client) Counts() Counts { return c.tally.counts() }
 // Later calls dial anew.
 func (c *Client) Forget(id string) {
 	c.mu.Lock()
-	l := c.lines[id]
-	delete(c.lines, id)
-	c.mu.Unlock()
-	if l != nil {
-		l.close()
+	defer c.mu.Unlock()
+	if r := c.remotes[id]; r != nil {
+		r.stop()
+		delete(c.remotes, id)
 	}
 }
 
 // Close ends all calls, waits until they have returned, and closes all connections. It may be called twice.
 func (c *Client) Close() {
 	c.mu.Lock()
-	c.closed = true
-	lines := slices.Collect(maps.Values(c.lines))
-	for l, end := range c.retired {
-		end.Stop()
-		lines = append(lines, l)
-	}
-	clear(c.lines)
-	clear(c.retired)
+	c.stop() // under the lock, so that no call begins after it
 	c.mu.Unlock()
-	for _, l := range lines {
-		l.close()
-	}
 	c.calls.Wait()
 }
 
@@ -194,42 +182,37 @@ func (c *Client) Rekey(secret *Secret) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.ctx.Err() != nil {
 		return ErrClosed
 	}
 	c.credentials = credentials
-	for id, l := range c.lines {
-		delete(c.lines, id)
-		// No call takes longer.
-		c.retired[l] = time.AfterFunc(c.cfg.Timeout, func() {
-			c.mu.Lock()
-			delete(c.retired, l)
-			c.mu.Unlock()
-			l.close()
-		})
+	for _, r := range c.remotes {
+		time.AfterFunc(c.cfg.Timeout, r.stop) // no call takes longer
 	}
+	clear(c.remotes)
 	return nil
 }
 
-// line returns the connection to a peer and counts the call. The caller must call done when the call has ended.
-func (c *Client) line(to string) (l *line, done func(), err error) {
+// begin returns a peer and counts a call to it. The caller calls calls.Done when the call has ended.
+func (c *Client) begin(to string) (*remote, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.closed:
-		return nil, nil, ErrClosed
+	case c.ctx.Err() != nil:
+		return nil, ErrClosed
 	case c.credentials == nil:
-		return nil, nil, ErrNoSecret
+		return nil, ErrNoSecret
 	}
-	if l = c.lines[to]; l == nil {
+	r := c.remotes[to]
+	if r == nil {
 		if err := checkID(to); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
-		l = newLine(c, to)
-		c.lines[to] = l
+		r = newRemote(c, to)
+		c.remotes[to] = r
 	}
 	c.calls.Add(1)
-	return l, c.calls.Done, nil
+	return r, nil
 }
 
 // send makes one call: it fills in the header and tries until there is an answer, a refusal or a timeout.
@@ -247,25 +230,25 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 		}
 		return local(c.deps.Local, ctx, to, own)
 	}
-	l, done, err := c.line(to)
+	r, err := c.begin(to)
 	if err != nil {
 		return nil, fmt.Errorf("%s to %s: %w", procedure, to, err)
 	}
-	defer done()
-	defer context.AfterFunc(l.ctx, cancel)()
-	if !l.enter(ctx) {
+	defer c.calls.Done()
+	defer context.AfterFunc(r.ctx, cancel)()
+	if err := r.slots.Acquire(ctx, 1); err != nil {
 		kind := KindCanceled
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if errors.Is(err, context.DeadlineExceeded) {
 			kind = KindTimeout
 		}
 		c.tally.failed(kind)
-		return nil, fmt.Errorf("%s to %s: too many calls at once: %w", procedure, to, &callError{kind, ctx.Err()})
+		return nil, fmt.Errorf("%s to %s: too many calls at once: %w", procedure, to, &callError{kind, err})
 	}
-	defer func() { <-l.slots }()
-	remote := callTo[Q, R](l, procedure)
+	defer r.slots.Release(1)
+	call := callTo[Q, R](r, procedure)
 	told := false
 	for try := 1; ; try++ {
-		res, err := remote.CallUnary(ctx, connect.NewRequest(req))
+		res, err := call.CallUnary(ctx, connect.NewRequest(req))
 		if err == nil {
 			if err := c.forms.check(any(res.Msg).(proto.Message)); err != nil {
 				c.tally.failed(KindInternal)
@@ -279,13 +262,13 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 		}
 		c.tally.failed(kind)
 		if kind == KindTold && !told && c.deps.Told != nil {
-			if (*header).Told, err = c.tell(ctx, l); err != nil {
+			if (*header).Told, err = c.tell(ctx, r); err != nil {
 				return nil, fmt.Errorf("%s to %s: tell all: %w", procedure, to, &callError{kindOf(err), err})
 			}
 			told = true
 			continue
 		}
-		if l.ctx.Err() != nil && caller.Err() == nil {
+		if r.ctx.Err() != nil && caller.Err() == nil {
 			return nil, fmt.Errorf("%s to %s: %w: the peer was forgotten", procedure, to, ErrUnavailable)
 		}
 		if try >= c.cfg.Tries || kind != KindUnavailable && kind != KindBusy || !pause(ctx, try) {
@@ -307,16 +290,16 @@ func (c *Client) header() *wire.Header {
 const mostEntries = 20_000
 
 // tell tells a peer all that this node has been told, and returns the digest of that.
-func (c *Client) tell(ctx context.Context, l *line) (digest uint64, err error) {
+func (c *Client) tell(ctx context.Context, r *remote) (digest uint64, err error) {
 	entries, digest := c.deps.Told.Entries()
-	remote := callTo[wire.TellRequest, wire.TellResponse](l, "Tell")
+	call := callTo[wire.TellRequest, wire.TellResponse](r, "Tell")
 	for part := range slices.Chunk(entries, mostEntries) {
 		entries = entries[len(part):]
 		req := &wire.TellRequest{Header: c.header(), Entries: part}
 		if len(entries) == 0 {
 			req.Whole = digest
 		}
-		if _, err := remote.CallUnary(ctx, connect.NewRequest(req)); err != nil {
+		if _, err := call.CallUnary(ctx, connect.NewRequest(req)); err != nil {
 			return 0, err
 		}
 	}

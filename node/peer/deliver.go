@@ -266,8 +266,8 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 	return nil
 }
 
-// fate is what becomes of the links of a message.
-type fate struct {
+// outcomes are what becomes of the links of a message.
+type outcomes struct {
 	stay    []*wire.Link
 	move    map[string][]*wire.Link
 	refused []refusedLink
@@ -279,9 +279,9 @@ type refusedLink struct {
 	reason string
 }
 
-// judge decides the fate of links by their answers, or of all links of a peer that is gone.
-func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) fate {
-	f := fate{move: map[string][]*wire.Link{}}
+// judge decides what becomes of links by their answers, or of all links of a peer that is gone.
+func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) outcomes {
+	f := outcomes{move: map[string][]*wire.Link{}}
 	if answers == nil {
 		for _, l := range links {
 			if o.route(q, l, &f) {
@@ -326,7 +326,7 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 }
 
 // route moves a link to its next node, or keeps it if there is none. It reports whether it moved.
-func (o *Outbox) route(q *queue, l *wire.Link, f *fate) bool {
+func (o *Outbox) route(q *queue, l *wire.Link, f *outcomes) bool {
 	to := o.deps.Route(l)
 	if to == q.peer || checkID(to) != nil {
 		f.stay = append(f.stay, l)

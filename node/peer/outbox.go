@@ -47,8 +47,8 @@ type Outbox struct {
 	deps OutboxDeps
 	// start is the origin of all times in the queues.
 	start time.Time
-	// kick tells Run that a queue needs a sender.
-	kick chan struct{}
+	// wake tells Run that a queue needs a sender.
+	wake chan struct{}
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -80,7 +80,7 @@ type OutboxStats struct {
 
 // NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), kick: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{},
+	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{},
 		coming: map[uint64]struct{}{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
@@ -179,7 +179,7 @@ func (o *Outbox) push(s stored) {
 	o.born[s.born]++
 	switch {
 	case !q.running:
-		poke(o.kick)
+		poke(o.wake)
 	case len(q.ready) <= 1 || s.due > 0 || s.bad > 0 || !o.cfg.fits(q.readyLinks+1, q.readyBytes+1):
 		poke(q.wake) // otherwise the sender already knows how long to wait
 	}
@@ -265,7 +265,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 		}
 		o.mu.Unlock()
 		select {
-		case <-o.kick:
+		case <-o.wake:
 		case <-ctx.Done():
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sync/semaphore"
 )
 
 // ServerDeps is what a server needs.
@@ -28,7 +29,7 @@ type ServerDeps struct {
 	Told Told
 	// Refused, if set, is told of refusals, at most once a second per peer and kind. It must not block.
 	Refused func(Refusal)
-	// Known, if set, reports whether a host is that of a member. Members go first when strangers crowd the door. It
+	// Known, if set, reports whether a host is that of a member. Members go first when there are many strangers. It
 	// must not block.
 	Known func(host string) bool
 	// Link, if set, takes members' connections without calls (Client.Connect). It must not block.
@@ -46,7 +47,7 @@ type Server struct {
 	calls    map[string]http.Handler // by path
 	errors   *connect.ErrorWriter
 	// slots bounds the calls carried out at once.
-	slots chan struct{}
+	slots *semaphore.Weighted
 
 	// working counts running handlers, for the end of Run.
 	working sync.WaitGroup
@@ -54,7 +55,7 @@ type Server struct {
 	mu      sync.Mutex
 	closing bool
 	perPeer map[string]*share
-	conns   map[*entrant]struct{}
+	conns   map[*peerConn]struct{}
 	// credentials change with the secret.
 	credentials *credentials
 }
@@ -68,8 +69,8 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, deps: deps, credentials: id, forms: newForms(), tally: newTally(), slots: make(chan struct{}, cfg.Calls),
-		perPeer: map[string]*share{}, conns: map[*entrant]struct{}{}}
+	s := &Server{cfg: cfg, deps: deps, credentials: id, forms: newForms(), tally: newTally(), slots: semaphore.NewWeighted(int64(cfg.Calls)),
+		perPeer: map[string]*share{}, conns: map[*peerConn]struct{}{}}
 	s.refusals = newRefusals(s.tally, deps.Refused)
 	options, _ := compression(cfg)
 	s.calls = s.routes(append(options, connect.WithRecover(s.broke))...)
@@ -95,10 +96,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	server.Protocols.SetHTTP2(true)
 	served := make(chan error, 1)
-	door := s.open()
-	defer door.wait()
-	defer door.Close() //nolint:errcheck // it may be closed already
-	go func() { served <- server.Serve(door) }()
+	proven := newHandshakes(s)
+	defer proven.work.Wait()
+	defer proven.Close() //nolint:errcheck // it may be closed already
+	go func() { served <- server.Serve(proven) }()
 	var err error
 	select {
 	case err = <-served:
@@ -173,7 +174,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // share is the slots of one peer.
 type share struct {
-	slots chan struct{}
+	slots *semaphore.Weighted
 	users int // calls in a slot or waiting for one
 }
 
@@ -186,7 +187,7 @@ func (s *Server) enter(ctx context.Context, peer string) (leave func(), why stri
 	}
 	own := s.perPeer[peer]
 	if own == nil {
-		own = &share{slots: make(chan struct{}, s.cfg.CallsPerPeer)}
+		own = &share{slots: semaphore.NewWeighted(int64(s.cfg.CallsPerPeer))}
 		s.perPeer[peer] = own
 	}
 	own.users++
@@ -202,20 +203,16 @@ func (s *Server) enter(ctx context.Context, peer string) (leave func(), why stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	select {
-	case own.slots <- struct{}{}:
-	case <-ctx.Done():
+	if own.slots.Acquire(ctx, 1) != nil {
 		out()
 		return nil, "too many calls of this peer at once"
 	}
-	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots; <-own.slots; out() }, ""
-	case <-ctx.Done():
-		<-own.slots
+	if s.slots.Acquire(ctx, 1) != nil {
+		own.slots.Release(1)
 		out()
 		return nil, "too many calls at once"
 	}
+	return func() { s.slots.Release(1); own.slots.Release(1); out() }, ""
 }
 
 // countedWriter counts the bytes of an answer and keeps the beginning of an error.

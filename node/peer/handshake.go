@@ -20,52 +20,53 @@ const (
 	ofMember = 64
 )
 
-// door is a listener for connections that have shown a certificate of the cluster. The others wait in a lobby, for
+// handshakes is a listener for connections that have shown a certificate of the cluster. The others wait in a lobby, for
 // DialTimeout at most, and the HTTP server never sees them.
-type door struct {
+type handshakes struct {
 	net.Listener
 	server *Server
 	lobby  *lobby.Lobby
 	proven chan net.Conn
 	failed chan error
-	once   sync.Once
-	quit   chan struct{}
+	ctx    context.Context // ends with Close
+	stop   context.CancelFunc
 	work   sync.WaitGroup
 }
 
-// open opens the door. Its goroutines end some time after Close; wait waits for them.
-func (s *Server) open() *door {
-	d := &door{Listener: s.deps.Listener, server: s, lobby: lobby.New(unproven, ofMember, s.deps.Known),
-		proven: make(chan net.Conn), failed: make(chan error), quit: make(chan struct{})}
-	d.work.Go(d.listen)
-	return d
+// newHandshakes begins to accept connections. Its goroutines end some time after Close.
+func newHandshakes(s *Server) *handshakes {
+	h := &handshakes{Listener: s.deps.Listener, server: s, lobby: lobby.New(unproven, ofMember, s.deps.Known),
+		proven: make(chan net.Conn), failed: make(chan error)}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.work.Go(h.listen)
+	return h
 }
 
 // listen accepts connections until the listener is closed.
-func (d *door) listen() {
+func (h *handshakes) listen() {
 	for {
-		conn, err := d.Listener.Accept()
+		conn, err := h.Listener.Accept()
 		if err == nil {
-			guest := d.lobby.Enter(conn)
-			d.work.Go(func() { d.prove(guest) })
+			guest := h.lobby.Enter(conn)
+			h.work.Go(func() { h.prove(guest) })
 			continue
 		}
 		// The HTTP server pauses before it accepts again, or closes the door.
 		select {
-		case d.failed <- err:
-		case <-d.quit:
+		case h.failed <- err:
+		case <-h.ctx.Done():
 			return
 		}
 	}
 }
 
 // prove admits a guest with a certificate of the cluster.
-func (d *door) prove(guest *lobby.Guest) {
-	s := d.server
+func (h *handshakes) prove(guest *lobby.Guest) {
+	s := h.server
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
 	defer cancel()
-	entrant := &entrant{Guest: guest, server: s}
-	conn := tls.Server(entrant, s.believed().server)
+	peer := &peerConn{Guest: guest, server: s}
+	conn := tls.Server(peer, s.believed().server)
 	err := conn.HandshakeContext(ctx)
 	refuse := func(kind, reason string) {
 		s.refusals.add(Refusal{Peer: lobby.Host(guest.RemoteAddr()), Kind: kind, Reason: reason})
@@ -79,7 +80,7 @@ func (d *door) prove(guest *lobby.Guest) {
 	case err != nil:
 		refuse(KindHandshake, err.Error())
 	default:
-		if kind, why := s.admit(entrant, conn.ConnectionState()); kind != "" {
+		if kind, why := s.admit(peer, conn.ConnectionState()); kind != "" {
 			refuse(kind, why)
 			return
 		}
@@ -88,8 +89,8 @@ func (d *door) prove(guest *lobby.Guest) {
 			return
 		}
 		select {
-		case d.proven <- conn:
-		case <-d.quit:
+		case h.proven <- conn:
+		case <-h.ctx.Done():
 			conn.Close() //nolint:errcheck // the server has ended
 		}
 	}
@@ -106,41 +107,36 @@ func (s *Server) link(conn *tls.Conn) {
 }
 
 // Accept returns the next connection that has proved itself.
-func (d *door) Accept() (net.Conn, error) {
+func (h *handshakes) Accept() (net.Conn, error) {
 	select {
-	case conn := <-d.proven:
+	case conn := <-h.proven:
 		return conn, nil
-	case err := <-d.failed:
+	case err := <-h.failed:
 		return nil, err
-	case <-d.quit:
+	case <-h.ctx.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 // Close closes the listener and all connections that have not proved themselves.
-func (d *door) Close() (err error) {
-	d.once.Do(func() {
-		close(d.quit)
-		err = d.Listener.Close()
-		d.lobby.Close()
-	})
-	return err
+func (h *handshakes) Close() error {
+	h.stop()
+	h.lobby.Close()
+	return h.Listener.Close()
 }
 
-func (d *door) wait() { d.work.Wait() }
-
 // admit registers a connection, or says why it is refused.
-func (s *Server) admit(e *entrant, state tls.ConnectionState) (kind, why string) {
+func (s *Server) admit(c *peerConn, state tls.ConnectionState) (kind, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.authority = authorityOf(state)
+	c.authority = authorityOf(state)
 	switch {
-	case !s.credentials.believes(e.authority):
+	case !s.credentials.believes(c.authority):
 		return KindHandshake, "its secret was dropped meanwhile"
 	case len(s.conns) >= s.cfg.Connections:
 		return KindBusy, "too many connections of peers"
 	}
-	s.conns[e] = struct{}{}
+	s.conns[c] = struct{}{}
 	return "", ""
 }
 
@@ -158,32 +154,29 @@ func (s *Server) Rekey(secret *Secret) error {
 	if err != nil {
 		return fmt.Errorf("change secret of server: %w", err)
 	}
-	var out []*entrant
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.credentials = c
-	for e := range s.conns {
-		if !c.believes(e.authority) {
-			out = append(out, e)
+	for p := range s.conns {
+		if !c.believes(p.authority) {
+			p.Guest.Close() //nolint:errcheck // it is unwanted
+			delete(s.conns, p)
 		}
-	}
-	s.mu.Unlock()
-	for _, e := range out {
-		e.Close() //nolint:errcheck // it is unwanted
 	}
 	return nil
 }
 
-// entrant is a connection that counts as a peer's from its proof until it is closed.
-type entrant struct {
+// peerConn is a connection that counts as a peer's from its proof until it is closed.
+type peerConn struct {
 	*lobby.Guest
 	server    *Server
 	authority ed25519.PublicKey // guarded by the server's mu
 }
 
-func (e *entrant) Close() error {
-	err := e.Guest.Close()
-	e.server.mu.Lock()
-	defer e.server.mu.Unlock()
-	delete(e.server.conns, e)
+func (c *peerConn) Close() error {
+	err := c.Guest.Close()
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	delete(c.server.conns, c)
 	return err
 }

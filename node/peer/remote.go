@@ -13,79 +13,71 @@ import (
 	"sync/atomic"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sync/semaphore"
 )
 
-// line is one peer's connection. It is dialled when needed, and all calls share it.
-type line struct {
-	to     string
+// remote is a peer that a client calls. Its connection is dialled when needed, and all calls share it.
+type remote struct {
+	id     string
 	client *Client
 	http   *http.Transport
 	// procedures holds a connect.Client for each procedure called so far, by name.
 	procedures sync.Map
-	// ctx ends with the line, and ends all its dials and calls.
+	// ctx ends all dials, calls and connections.
 	ctx  context.Context
 	stop context.CancelFunc
 	// slots bounds the calls in progress. More than the peer allows on one connection would open others.
-	slots chan struct{}
-
-	// mu guards what follows.
-	mu    sync.Mutex
-	conns map[*lineConn]struct{} // nil: closed
+	slots *semaphore.Weighted
 }
 
-func newLine(c *Client, to string) *line {
-	l := &line{to: to, client: c, slots: make(chan struct{}, c.cfg.CallsPerPeer), conns: map[*lineConn]struct{}{}}
-	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.http = &http.Transport{
-		Protocols: new(http.Protocols), DialContext: l.dial, TLSClientConfig: c.credentials.client(to),
+func newRemote(c *Client, id string) *remote {
+	r := &remote{id: id, client: c, slots: semaphore.NewWeighted(int64(c.cfg.CallsPerPeer))}
+	r.ctx, r.stop = context.WithCancel(c.ctx)
+	r.http = &http.Transport{
+		Protocols: new(http.Protocols), DialContext: r.dial, TLSClientConfig: c.credentials.client(id),
 		TLSHandshakeTimeout: c.cfg.DialTimeout, IdleConnTimeout: c.cfg.Idle, DisableCompression: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.cfg.KeepAlive, PingTimeout: c.cfg.KeepAlive / 2},
 	}
-	l.http.Protocols.SetHTTP2(true)
-	return l
+	r.http.Protocols.SetHTTP2(true)
+	return r
 }
 
-// callTo returns the client of one procedure of the peer.
-func callTo[Q, R any](l *line, procedure string) *connect.Client[Q, R] {
-	made, ok := l.procedures.Load(procedure)
+// callTo returns the client of one procedure of a peer.
+func callTo[Q, R any](r *remote, procedure string) *connect.Client[Q, R] {
+	made, ok := r.procedures.Load(procedure)
 	if !ok {
-		made, _ = l.procedures.LoadOrStore(procedure, connect.NewClient[Q, R](
-			&http.Client{Transport: l, CheckRedirect: noRedirect}, "https://"+l.to+pathOf(procedure), l.client.options...))
+		made, _ = r.procedures.LoadOrStore(procedure, connect.NewClient[Q, R](
+			&http.Client{Transport: r, CheckRedirect: noRedirect}, "https://"+r.id+pathOf(procedure), r.client.options...))
 	}
 	return made.(*connect.Client[Q, R])
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return errors.New("peer redirects") }
 
-// enter waits for a slot. It returns false if ctx ends first.
-func (l *line) enter(ctx context.Context) bool {
-	select {
-	case l.slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // dial connects to the peer's current address.
-func (l *line) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.client.cfg.DialTimeout)
+func (r *remote) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.client.cfg.DialTimeout)
 	defer cancel()
-	// The transport continues a dial after the call that wanted it has ended. The line must not.
-	defer context.AfterFunc(l.ctx, cancel)()
-	conn, err := l.client.reach(ctx, network, l.to)
+	// The transport continues a dial after the call that wanted it has ended. It ends with the remote.
+	defer context.AfterFunc(r.ctx, cancel)()
+	conn, err := r.client.reach(ctx, network, r.id)
 	if err != nil {
 		// Do not wrap err: a dial that timed out does not mean that the call did.
-		return nil, fmt.Errorf("dial peer %s: %v", l.to, err)
+		return nil, fmt.Errorf("dial peer %s: %v", r.id, err)
 	}
-	own := &lineConn{Conn: conn, line: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conns == nil {
-		return nil, errors.Join(ErrClosed, conn.Close())
-	}
-	l.conns[own] = struct{}{}
-	return own, nil
+	unhook := context.AfterFunc(r.ctx, func() { conn.Close() }) //nolint:errcheck // its users are told
+	return &remoteConn{conn, unhook}, nil
+}
+
+// remoteConn is a connection that ends with its remote, unless it is closed before.
+type remoteConn struct {
+	net.Conn
+	unhook func() bool
+}
+
+func (c *remoteConn) Close() error {
+	c.unhook()
+	return c.Conn.Close()
 }
 
 // reach connects to a peer, through another one if need be.
@@ -127,35 +119,9 @@ func (c *Client) Connect(ctx context.Context, to string) (net.Conn, error) {
 	return conn, nil
 }
 
-// close ends all calls, dials and connections.
-func (l *line) close() {
-	l.stop()
-	l.mu.Lock()
-	conns := l.conns
-	l.conns = nil
-	l.mu.Unlock()
-	for c := range conns {
-		c.Conn.Close() //nolint:errcheck // its users are told
-	}
-	l.http.CloseIdleConnections()
-}
-
-// lineConn is a connection that removes itself from its line when closed.
-type lineConn struct {
-	net.Conn
-	line *line
-}
-
-func (c *lineConn) Close() error {
-	c.line.mu.Lock()
-	delete(c.line.conns, c)
-	c.line.mu.Unlock()
-	return c.Conn.Close()
-}
-
 // RoundTrip counts the bytes sent and received.
-func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
-	procedure, t := path.Base(req.URL.Path), l.client.tally
+func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
+	procedure, t := path.Base(req.URL.Path), r.client.tally
 	body := &countedBody{ReadCloser: http.NoBody}
 	if req.Body != nil {
 		body.ReadCloser = req.Body
@@ -163,7 +129,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.Body = body
 	}
-	res, err := l.http.RoundTrip(req)
+	res, err := r.http.RoundTrip(req)
 	t.sent(procedure, body.n.Load())
 	if err != nil {
 		return nil, err
