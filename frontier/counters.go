@@ -44,6 +44,13 @@ type Totals struct {
 	Reasons map[string]uint64 `json:"reasons"`
 }
 
+// change changes counts.
+func (c *counters) change(how func(t *Totals)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	how(&c.t)
+}
+
 func (c *counters) verdict(v Verdict) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,18 +79,6 @@ func (c *counters) page(role Role, due stamp, n int) {
 	if c.due[due/dueStep] += int64(n); c.due[due/dueStep] == 0 {
 		delete(c.due, due/dueStep)
 	}
-}
-
-func (c *counters) revisited() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t.Revisited++
-}
-
-func (c *counters) known(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t.Duplicate += uint64(n)
 }
 
 func (c *counters) ended(e Ending, reason string, n int) {
@@ -129,12 +124,6 @@ func (c *counters) totals() Totals {
 		}
 	}
 	return t
-}
-
-func (c *counters) start(pending, held int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t.Pending, c.t.AtStart, c.t.Held = pending, pending, held
 }
 
 // moved counts pending URLs of a host with a role that came from another node, and some that went: they are done there, or their host is

@@ -236,6 +236,7 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	rec := &h.rec
 	if f.robots != nil {
 		b.set(robotsKey(f.host), f.robots.Body)
+		b.bytes += len(f.robots.Body)
 	}
 	if f.robots != nil || !f.state.alike(&rec.hostState) {
 		b.changed(f.host, func(c *Change) { c.State = true })
@@ -253,7 +254,7 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 		}
 		l.decidePage(b, h, *f.visit)
 		if p.page != nil { // the URL of a revisit was done before
-			l.count.revisited()
+			l.count.change(func(t *Totals) { t.Revisited++ })
 			return nil
 		}
 	}

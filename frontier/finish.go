@@ -63,7 +63,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 		last.visit = f.visitLocked(task, out, time.Now())
 	}
 	f.mu.Unlock()
-	f.ledger.count.known(out.Known)
+	f.ledger.count.change(func(t *Totals) { t.Duplicate += uint64(out.Known) })
 
 	// The host stays on the workbench until everything is written, so that no older state of it is read from disk.
 	defer f.resume(h)
@@ -100,10 +100,6 @@ func (f *Frontier) putBack(h *host, p pending) {
 // links before, the end gets a transaction of its own.
 func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res *Finished) error {
 	l := f.ledger
-	joins := together
-	if last.robots != nil {
-		joins = closing
-	}
 	end := func(b *batch) error { return l.decideFinish(b, last) }
 	for links := out.Links; ; {
 		n := portion(links)
@@ -114,11 +110,7 @@ func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res 
 		}
 		adds, final, ended := additions(offered), len(links) == 0, false
 		var verdicts []Verdict
-		how := together
-		if final {
-			how = joins
-		}
-		err := l.do(ctx, how, func(b *batch) (err error) {
+		err := l.do(ctx, together, func(b *batch) (err error) {
 			if verdicts, err = l.decideAdds(b, adds); err != nil || !final {
 				return err
 			}
@@ -142,7 +134,7 @@ func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res 
 		case ended:
 			return nil
 		case final:
-			return l.do(ctx, joins, end)
+			return l.do(ctx, together, end)
 		}
 	}
 }

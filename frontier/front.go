@@ -18,7 +18,7 @@ type front struct {
 
 	// Each channel wakes one goroutine and holds one signal.
 	quiet   chan struct{} // no fetcher and no resolver is at work
-	kick    chan struct{} // the clock must be set, or expired leases reported
+	kick    chan struct{} // the clock must be set
 	wanted  chan struct{} // a server needs a lease
 	hungry  chan struct{} // fetchers starve
 	dry     chan struct{} // a window runs low
@@ -92,9 +92,6 @@ func (f *front) dispatch(now time.Time) {
 	if len(f.bench.wants) > 0 {
 		signal(f.wanted)
 	}
-	if len(f.bench.expired) > 0 {
-		signal(f.kick)
-	}
 	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.remote.out == 0 {
 		signal(f.quiet)
 	}
@@ -151,7 +148,7 @@ func (f *front) nextUnresolved(now time.Time) *host {
 	return h
 }
 
-// runClock makes ready what has waited long enough, and reports expired leases.
+// runClock makes ready what has waited long enough.
 func (f *front) runClock(stop <-chan struct{}) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -177,12 +174,7 @@ func (f *front) runClock(stop <-chan struct{}) error {
 			wait = min(f.clockAt.Sub(now), time.Minute)
 		}
 		timer.Reset(wait)
-		expired := f.bench.expired
-		f.bench.expired = nil
 		f.mu.Unlock()
-		for _, e := range expired {
-			e.fire()
-		}
 	}
 }
 

@@ -158,7 +158,7 @@ func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	return all, nil
 }
 
-// Bounds on a request to the ledger, in URLs and in bytes as the store counts them. One more request fits into a batch that is not full:
+// Bounds on a request to the ledger, in URLs and in bytes as the store counts them. An item may exceed the latter. One more request fits into a batch that is not full:
 // the smallest transaction holds 15 % of 4 MiB.
 const (
 	maxRequestURLs  = 500
@@ -172,18 +172,26 @@ func cost(host, path string) int { return len(host) + len(path) + 32 }
 // recordCost is the most that the store counts for a record. It counts a value above 255 bytes as a pointer.
 const recordCost = 3 + 260 + 255 + 12
 
+// within returns how many of n items fit into a request to the ledger that already has some bytes. The last may exceed the bound.
+func within(size, n int, bytes func(i int) int) int {
+	for i := range min(n, maxRequestURLs) {
+		if size >= maxRequestBytes {
+			return i
+		}
+		size += bytes(i)
+	}
+	return min(n, maxRequestURLs)
+}
+
 // portion returns how many of the links go into one request. It is 0 only if there are no links.
 func portion(links []Link) int {
-	size := 0
-	for n := range min(len(links), maxRequestURLs) {
-		if n == 0 || links[n].URL.Host != links[n-1].URL.Host {
-			size += recordCost
+	return within(0, len(links), func(i int) int {
+		n := cost(links[i].URL.Host, links[i].URL.Path)
+		if i == 0 || links[i].URL.Host != links[i-1].URL.Host {
+			n += recordCost
 		}
-		if size += cost(links[n].URL.Host, links[n].URL.Path); size > maxRequestBytes && n > 0 {
-			return n
-		}
-	}
-	return min(len(links), maxRequestURLs)
+		return n
+	})
 }
 
 // additions returns links in the form that the ledger takes.

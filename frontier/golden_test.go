@@ -289,10 +289,6 @@ func (s *scene) pass(d time.Duration, work func()) {
 	until := s.now.Add(d)
 	for {
 		s.advance(s.now)
-		for _, x := range s.expired {
-			x.fire()
-		}
-		s.expired = nil
 		if work != nil {
 			work()
 		}

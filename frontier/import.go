@@ -78,17 +78,6 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 	return added, nil
 }
 
-// within returns how many of n items fit into a request to the ledger that already has some bytes.
-func within(size, n int, bytes func(i int) int) int {
-	for i := range min(n, maxRequestURLs) {
-		if size >= maxRequestBytes {
-			return i
-		}
-		size += bytes(i)
-	}
-	return min(n, maxRequestURLs)
-}
-
 // Remove forgets everything about a host, whatever its role. URLs that come later are new, and the first makes the host Owned again. Remove
 // waits until no task of the host is out; the context bounds that wait. If the process dies during the call, the host keeps its role, and
 // Remove can be called again.

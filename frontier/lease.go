@@ -53,12 +53,12 @@ func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
 	}
 }
 
-// expire ends the lease of a server. runClock tells the tasks that are out, without the lock.
+// expire ends the lease of a server, and tells the tasks that are out.
 func (w *workbench) expire(s *server, now time.Time) {
 	heap.Remove(&w.expiries, s.lease.place)
 	s.lease, s.told = nil, false
 	for _, t := range s.out {
-		w.expired = append(w.expired, t.expiry)
+		t.expiry.fire()
 	}
 	w.settleServer(s, now)
 }
@@ -118,7 +118,8 @@ type expiry struct {
 }
 
 // OnExpire registers a function that is called once if the lease of the server ends before Finish is called. If the lease has ended
-// already, it is called at once. It must not block. Without Config.Leases, and for remote fetches, it is never called.
+// already, it is called at once. It must not block, and must not call the frontier. Without Config.Leases, and for remote fetches, it is
+// never called.
 func (t *Task) OnExpire(cancel func()) {
 	l := t.expiry
 	if l == nil {

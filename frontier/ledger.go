@@ -57,7 +57,6 @@ type joins uint8
 
 const (
 	together joins = iota
-	closing        // the request may be large, and the batch ends with it
 	alone          // no other request joins: it reads the store, so everything before it must be on disk
 	readOnly       // the request writes nothing, so it does not wait while the disk is full
 )
@@ -236,7 +235,7 @@ func (l *ledger) batchFrom(r *request) {
 			b.requests = append(b.requests, r)
 		}
 		// Badger refuses transactions above a sixth of a memtable.
-		if r.joins == alone || r.joins == closing || b.urls >= 2000 || b.size() >= maxBatchBytes || len(b.requests) >= 256 {
+		if r.joins == alone || b.urls >= 2000 || b.size() >= maxBatchBytes || len(b.requests) >= 256 {
 			break
 		}
 		select {

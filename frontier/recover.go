@@ -71,7 +71,7 @@ func (l *ledger) recover() (away marks, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read seen sets: %w", err)
 	}
-	l.count.start(pending, held)
+	l.count.change(func(t *Totals) { t.Pending, t.AtStart, t.Held = pending, pending, held })
 	return away, l.store.eachPage(kindPrefix(kindPage), func(host string, due stamp) {
 		if !away.has(host) {
 			l.count.page(Owned, due, 1)

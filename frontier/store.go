@@ -35,18 +35,20 @@ type store struct {
 	codec *codec
 	gate  *gate
 
-	// mu guards what follows. Callers from outside the frontier's own goroutines register while they use the database, so that it is not
-	// closed meanwhile.
+	// mu guards closing, and the beginning of users. Callers from outside the frontier's own goroutines register while they use the
+	// database, so that it is not closed meanwhile.
 	mu      sync.Mutex
-	users   int
 	closing bool
-	syncs   []chan error // calls that wait for the next sync
-	idle    sync.Cond    // of mu: users has become 0
+	users   sync.WaitGroup
 
-	syncing chan struct{} // signals that syncs is not empty
-	// written counts commits. flushed and trimmed are its values before the last sync and the last trim. Only tend uses these two.
-	written          atomic.Uint64
-	flushed, trimmed uint64
+	// written counts commits. trimmed is its value before the last trim. Only tend uses it.
+	written atomic.Uint64
+	trimmed uint64
+
+	// syncing is held during a sync, and guards what follows.
+	syncing sync.Mutex
+	flushed uint64 // written before the last sync
+	failure error  // of the first sync that failed; whether the medium has what was written before is then unknown
 }
 
 // commit commits a transaction.
@@ -65,18 +67,12 @@ func (s *store) enter() bool {
 	if s.closing {
 		return false
 	}
-	s.users++
+	s.users.Add(1)
 	return true
 }
 
 // exit ends what enter began.
-func (s *store) exit() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.users--; s.users == 0 {
-		s.idle.Broadcast()
-	}
-}
+func (s *store) exit() { s.users.Done() }
 
 // openStore opens the database in a directory, or in memory if the name is empty.
 func openStore(dir string, memtableMiB int) (s *store, err error) {
@@ -132,8 +128,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s = &store{db: db, codec: c, gate: newGate(), syncing: make(chan struct{}, 1)}
-	s.idle.L = &s.mu
+	s = &store{db: db, codec: c, gate: newGate()}
 	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
 }
@@ -142,10 +137,8 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 func (s *store) close() error {
 	s.mu.Lock()
 	s.closing = true
-	for s.users > 0 {
-		s.idle.Wait()
-	}
 	s.mu.Unlock()
+	s.users.Wait()
 	s.codec.close()
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close store: %w", err)
@@ -160,19 +153,10 @@ func (s *store) tend(stop <-chan struct{}) error {
 	defer sync.Stop()
 	collect := time.NewTicker(time.Minute)
 	defer collect.Stop()
-	defer func() {
-		for _, w := range s.waiting() {
-			w <- ErrClosed
-		}
-	}()
 	for {
 		select {
 		case <-stop:
 			return nil
-		case <-s.syncing:
-			if err := s.sync(); err != nil {
-				return err
-			}
 		case <-sync.C:
 			if err := s.sync(); err != nil {
 				return err
@@ -200,48 +184,33 @@ func (s *store) tend(stop <-chan struct{}) error {
 	}
 }
 
-// sync writes everything to the medium, if anything is new, and answers those who wait for it.
+// sync writes what was committed before the call to the medium. Calls that wait for the one before share the next.
 func (s *store) sync() error {
-	var err error
-	waiting := s.waiting()
-	if written := s.written.Load(); written != s.flushed && !s.db.Opts().InMemory {
-		if err = s.db.Sync(); err == nil {
-			s.flushed = written
-		}
+	committed := s.written.Load()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if s.failure != nil || s.flushed >= committed || s.db.Opts().InMemory {
+		return s.failure
 	}
-	for _, w := range waiting {
-		w <- err
+	written := s.written.Load()
+	if err := s.db.Sync(); err != nil {
+		s.failure = fmt.Errorf("sync store: %w", err)
+		return s.failure
 	}
-	if err != nil {
-		return fmt.Errorf("sync store: %w", err)
-	}
+	s.flushed = written
 	return nil
-}
-
-// waiting returns the calls that wait for a sync, and forgets them.
-func (s *store) waiting() []chan error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := s.syncs
-	s.syncs = nil
-	return out
 }
 
 // Sync returns when everything that was acknowledged before the call survives the death of the machine. Concurrent calls share the work.
 func (f *Frontier) Sync(ctx context.Context) error {
-	done := make(chan error, 1)
-	f.store.mu.Lock()
-	f.store.syncs = append(f.store.syncs, done)
-	f.store.mu.Unlock()
-	signal(f.store.syncing)
-	select {
-	case err := <-done:
+	if err := ctx.Err(); err != nil {
 		return err
-	case <-f.ledger.closed:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	if !f.store.enter() {
+		return ErrClosed
+	}
+	defer f.store.exit()
+	return f.store.sync()
 }
 
 // view lets a caller from outside the frontier's own goroutines read the store.

@@ -33,11 +33,9 @@ type workbench struct {
 	// refills are hosts whose windows must be filled from disk.
 	refills  []*host
 	expiries timeHeap[*lease]
-	// wants are servers that need a lease. expired are tasks whose lease has ended, which have not been told yet.
-	wants   []netip.Addr
-	expired []*expiry
-	remote  remoteFetches
-	recrawl recrawl
+	wants    []netip.Addr // servers that need a lease
+	remote   remoteFetches
+	recrawl  recrawl
 }
 
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
