@@ -16,10 +16,10 @@ func ExampleParser_Parse() {
 <a href="mailto:someone@example.org">Mail</a>`), "text/html; charset=utf-8", nil)
 	fmt.Println(p.Charset, p.Base, p.NoIndex)
 	for _, l := range p.Links {
-		fmt.Printf("%v %s %v\n", l.Kind, l.Ref, l.NoFollow)
+		fmt.Printf("%s %v\n", l.Ref, l.NoFollow)
 	}
 	// Output:
 	// utf-8 /docs/ true
-	// anchor intro.html?a=1&b=2 false
-	// anchor http://ads.example/ true
+	// intro.html?a=1&b=2 false
+	// http://ads.example/ true
 }

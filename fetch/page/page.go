@@ -17,33 +17,12 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Kind says which element a link comes from.
-type Kind uint8
-
-// The kinds of links.
-const (
-	Anchor    Kind = iota + 1 // a, area
-	Frame                     // iframe, frame
-	Canonical                 // link rel=canonical
-	Next                      // link rel=next
-	Refresh                   // meta http-equiv=refresh
-)
-
-// String returns the word for the kind that logs use.
-func (k Kind) String() string {
-	if words := [...]string{Anchor: "anchor", Frame: "frame", Canonical: "canonical", Next: "next", Refresh: "refresh"}; k > 0 && int(k) < len(words) {
-		return words[k]
-	}
-	return "unknown"
-}
-
 // Link is one reference to another page.
 type Link struct {
 	// Ref is the reference as written: in UTF-8, with entities decoded, without ASCII white space at either end, and not
 	// resolved. It is never empty and never a mere fragment. Its scheme, if any, is http or https. Ref may be a slice of
 	// the body: most links are known already, and a copy of each would cost more than all other work on it.
-	Ref  []byte
-	Kind Kind
+	Ref []byte
 	// NoFollow is set by rel=nofollow on the element.
 	NoFollow bool
 }
@@ -120,15 +99,13 @@ func (r *reading) element(name atom.Atom) {
 	switch name {
 	case atom.A, atom.Area:
 		if href, ok := r.tags.value(atom.Href); ok {
-			r.add(r.trimmed(href), Anchor)
+			r.add(r.trimmed(href), true)
 		}
 	case atom.Iframe, atom.Frame:
-		r.add(r.value(atom.Src), Frame)
+		r.add(r.value(atom.Src), false)
 	case atom.Link:
-		if rel := r.value(atom.Rel); hasToken(rel, "canonical") {
-			r.add(r.value(atom.Href), Canonical)
-		} else if hasToken(rel, "next") {
-			r.add(r.value(atom.Href), Next)
+		if rel := r.value(atom.Rel); hasToken(rel, "canonical") || hasToken(rel, "next") {
+			r.add(r.value(atom.Href), true)
 		}
 	case atom.Meta:
 		r.meta()
@@ -156,7 +133,7 @@ func (r *reading) meta() {
 	}
 	content := string(r.value(atom.Content))
 	if refresh {
-		r.add([]byte(refreshRef(content)), Refresh)
+		r.add([]byte(refreshRef(content)), false)
 	}
 	if robots {
 		noindex, nofollow := directives(content)
@@ -165,8 +142,9 @@ func (r *reading) meta() {
 	}
 }
 
-// add appends a link of the current tag, unless it cannot lead to a page, is too long, or the page has enough links.
-func (r *reading) add(ref []byte, kind Kind) {
+// add appends a link of the current tag, unless it cannot lead to a page, is too long, or the page has enough links. related means that
+// the rel attribute of the tag says something about the link.
+func (r *reading) add(ref []byte, related bool) {
 	switch {
 	case !crawlable(ref):
 	case len(ref) > r.limits.MaxRefBytes:
@@ -175,10 +153,10 @@ func (r *reading) add(ref []byte, kind Kind) {
 		r.page.LinksDropped++
 	default:
 		nofollow := false
-		if rel, ok := r.tags.value(atom.Rel); ok && kind != Frame && kind != Refresh {
+		if rel, ok := r.tags.value(atom.Rel); ok && related {
 			nofollow = hasToken(r.trimmed(rel), "nofollow")
 		}
-		r.page.Links = append(r.page.Links, Link{Ref: ref, Kind: kind, NoFollow: nofollow})
+		r.page.Links = append(r.page.Links, Link{Ref: ref, NoFollow: nofollow})
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 
 const htmlUTF8 = "text/html; charset=utf-8"
 
-// show writes the links of a page as "kind ref", with " !" for nofollow.
+// show writes the links of a page, with " !" for nofollow.
 func show(p Page) string {
 	var out []string
 	for _, l := range p.Links {
-		s := l.Kind.String() + " " + string(l.Ref)
+		s := string(l.Ref)
 		if l.NoFollow {
 			s += " !"
 		}
@@ -28,40 +28,40 @@ func show(p Page) string {
 
 func TestLinks(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"anchor", `<p>Read <a href="/x">this</a>`, "anchor /x"},
-		{"forms of values", `<a href=/u><a HREF='/s'><A class=x hReF = "/d">`, "anchor /u\nanchor /s\nanchor /d"},
-		{"area", `<map><area href="a.html" rel="external NoFollow"></map>`, "anchor a.html !"},
-		{"white space around", "<a href=' \n\t/x y\f '>", "anchor /x y"},
-		{"first of two attributes", `<a href=/1 href=/2>`, "anchor /1"},
-		{"frames", `<frameset><frame src=f1><iframe src=f2><a href=/inside></iframe><a href=/after>`, "frame f1\nframe f2\nanchor /after"},
+		{"anchor", `<p>Read <a href="/x">this</a>`, "/x"},
+		{"forms of values", `<a href=/u><a HREF='/s'><A class=x hReF = "/d">`, "/u\n/s\n/d"},
+		{"area", `<map><area href="a.html" rel="external NoFollow"></map>`, "a.html !"},
+		{"white space around", "<a href=' \n\t/x y\f '>", "/x y"},
+		{"first of two attributes", `<a href=/1 href=/2>`, "/1"},
+		{"frames", `<frameset><frame src=f1><iframe src=f2><a href=/inside></iframe><a href=/after>`, "f1\nf2\n/after"},
 		{"link elements", `<link rel="canonical" href=/c><link rel="NEXT" href=/n><link rel=prev href=/p><link rel="alternate stylesheet" href=/s><link href=/x>`,
-			"canonical /c\nnext /n"},
-		{"refresh", `<meta http-equiv=Refresh content="5; url='/r'">`, "refresh /r"},
+			"/c\n/n"},
+		{"refresh", `<meta http-equiv=Refresh content="5; url='/r'">`, "/r"},
 		{"refresh of itself", `<meta http-equiv=refresh content=60>`, ""},
 		{"no use", `<a href="javascript:void(0)"><a href="MailTo:a@b"><a href=data:,x><a href=tel:1><a href=#top><a href=""><a href=" "><a><a href=ftp://x/>`, ""},
 		{"hidden scheme", "<a href='java\nscript:x'>", ""},
 		{"schemes", `<a href=HTTP://x/><a href=https:y><a href=//z/><a href=?q=a:b><a href=./a:b><a href=http>`,
-			"anchor HTTP://x/\nanchor https:y\nanchor //z/\nanchor ?q=a:b\nanchor ./a:b\nanchor http"},
+			"HTTP://x/\nhttps:y\n//z/\n?q=a:b\n./a:b\nhttp"},
 		{"entities", `<a href="?a=1&amp;b=2&copy=3&c=4"><a href="?&lt;&copy;&#47;"><a href=&#x2F;u&quot;><a href='"&amp'>`,
-			"anchor ?a=1&b=2&copy=3&c=4\nanchor ?<©/\nanchor /u\"\nanchor \"&"},
+			"?a=1&b=2&copy=3&c=4\n?<©/\n/u\"\n\"&"},
 		{"entity that makes a fragment", `<a href="&#35;x">`, ""},
-		{"invalid bytes", "<a href='/\xff\xc3/\xc3\xa9'>", "anchor /\ufffd\ufffd/é"},
+		{"invalid bytes", "<a href='/\xff\xc3/\xc3\xa9'>", "/\ufffd\ufffd/é"},
 		{"noscript is read", `<head><noscript><meta http-equiv=refresh content="0;url=/plain"></noscript></head><noscript><a href=/n></noscript>`,
-			"refresh /plain\nanchor /n"},
+			"/plain\n/n"},
 		{"hidden", `<!-- <a href=/1> --><script>"<a href=/2>"</script><style><a href=/3></style><title><a href=/4></title><textarea><a href=/5></textarea>` +
 			`<template><a href=/6><template></template><a href=/7></template><xmp><a href=/8></xmp><noembed><a href=/9></noembed><noframes><a href=/10></noframes><a href=/out>`,
-			"anchor /out"},
-		{"stray end of template", `</template><a href=/x>`, "anchor /x"},
-		{"script in script", `<script><!-- <script> </script> <a href=/no> --></script><a href=/yes>`, "anchor /yes"},
-		{"script never closed", `<a href=/1><script><a href=/2>`, "anchor /1"},
+			"/out"},
+		{"stray end of template", `</template><a href=/x>`, "/x"},
+		{"script in script", `<script><!-- <script> </script> <a href=/no> --></script><a href=/yes>`, "/yes"},
+		{"script never closed", `<a href=/1><script><a href=/2>`, "/1"},
 		{"comments that end early", `<!--><a href=/1><!---><a href=/2><!--x--!><a href=/3><!x><a href=/4><?x><a href=/5></ x><a href=/6></><a href=/7>`,
-			"anchor /1\nanchor /2\nanchor /3\nanchor /4\nanchor /5\nanchor /6\nanchor /7"},
-		{"comment never closed", `<a href=/1><!-- <a href=/2>`, "anchor /1"},
-		{"tag never closed", `<a href=/1><a href="/2`, "anchor /1"},
-		{"greater-than in a value", `<img alt="<a href=/no>"></p title="<a href=/no>"><a href=/yes>`, "anchor /yes"},
+			"/1\n/2\n/3\n/4\n/5\n/6\n/7"},
+		{"comment never closed", `<a href=/1><!-- <a href=/2>`, "/1"},
+		{"tag never closed", `<a href=/1><a href="/2`, "/1"},
+		{"greater-than in a value", `<img alt="<a href=/no>"></p title="<a href=/no>"><a href=/yes>`, "/yes"},
 		{"text after plaintext", `<plaintext><a href=/x>`, ""},
-		{"empty elements of SVG", `<svg><title/><style/><a href=/1></svg><title/><a href=/no></title><a href=/2>`, "anchor /1\nanchor /2"},
-		{"not a tag", `1 < 2 <3 <<a href=/x>`, "anchor /x"},
+		{"empty elements of SVG", `<svg><title/><style/><a href=/1></svg><title/><a href=/no></title><a href=/2>`, "/1\n/2"},
+		{"not a tag", `1 < 2 <3 <<a href=/x>`, "/x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,14 +70,6 @@ func TestLinks(t *testing.T) {
 				t.Errorf("links of %s: (-want +got)\n%s", tt.in, d)
 			}
 		})
-	}
-}
-
-func TestKindsHaveWords(t *testing.T) {
-	for kind, want := range map[Kind]string{0: "unknown", Anchor: "anchor", Refresh: "refresh", Refresh + 1: "unknown"} {
-		if got := kind.String(); got != want {
-			t.Errorf("kind %d is %q, want %q", kind, got, want)
-		}
 	}
 }
 
@@ -192,7 +184,7 @@ func TestBounds(t *testing.T) {
 	in := `<meta http-equiv=refresh content="1;url=/r"><a href=/12345678><a href=/1234567890><a href=/123456789> <a href=#> <a href=/4><a href=/5>` +
 		`<meta http-equiv=refresh content="1;url=/toolongtoo">`
 	p := New(cfg).Parse([]byte(in), htmlUTF8, nil)
-	if got, want := show(p), "refresh /r\nanchor /12345678\nanchor /123456789"; got != want {
+	if got, want := show(p), "/r\n/12345678\n/123456789"; got != want {
 		t.Errorf("links %q, want %q", got, want)
 	}
 	if p.LinksDropped != 2 || p.RefsDropped != 2 {
@@ -204,7 +196,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	// A value may be sixteen times as long as its text.
-	for zeros, want := range map[int]string{154: "anchor /A", 155: ""} {
+	for zeros, want := range map[int]string{154: "/A", 155: ""} {
 		p := New(cfg).Parse([]byte("<a href=/&#"+strings.Repeat("0", zeros)+"65;>"), htmlUTF8, nil)
 		if got := show(p); got != want || p.RefsDropped != map[bool]int{true: 1}[want == ""] {
 			t.Errorf("with %d zeros: %q, %d dropped", zeros, got, p.RefsDropped)

@@ -157,8 +157,6 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("link %q is not UTF-8", l.Ref)
 			case len(bytes.Trim(l.Ref, asciiSpace)) != len(l.Ref) || l.Ref[0] == '#':
 				t.Errorf("link %q is of no use", l.Ref)
-			case l.Kind.String() == "unknown":
-				t.Errorf("link %q is of no kind", l.Ref)
 			}
 		}
 		if len(p.Base) > cfg.MaxRefBytes || !utf8.ValidString(p.Base) {
@@ -177,9 +175,9 @@ func byFullParse(t testing.TB, body []byte) []Link {
 		t.Fatalf("parse: %v", err)
 	}
 	var links []Link
-	add := func(ref, rel string, kind Kind) {
+	add := func(ref, rel string) {
 		if ref = strings.Trim(ref, asciiSpace); crawlable([]byte(ref)) {
-			links = append(links, Link{Ref: []byte(ref), Kind: kind, NoFollow: hasToken([]byte(rel), "nofollow")})
+			links = append(links, Link{Ref: []byte(ref), NoFollow: hasToken([]byte(rel), "nofollow")})
 		}
 	}
 	goquery.NewDocumentFromNode(root).Find("a[href], area[href], iframe[src], frame[src], link[href][rel], meta[http-equiv][content]").
@@ -188,15 +186,13 @@ func byFullParse(t testing.TB, body []byte) []Link {
 			switch name := goquery.NodeName(s); {
 			case s.Closest("template").Length() > 0:
 			case name == "a", name == "area":
-				add(s.AttrOr("href", ""), rel, Anchor)
+				add(s.AttrOr("href", ""), rel)
 			case name == "iframe", name == "frame":
-				add(s.AttrOr("src", ""), "", Frame)
-			case name == "link" && s.Is(`[rel~="canonical" i]`):
-				add(s.AttrOr("href", ""), rel, Canonical)
-			case name == "link" && s.Is(`[rel~="next" i]`):
-				add(s.AttrOr("href", ""), rel, Next)
+				add(s.AttrOr("src", ""), "")
+			case name == "link" && s.Is(`[rel~="canonical" i], [rel~="next" i]`):
+				add(s.AttrOr("href", ""), rel)
 			case name == "meta" && s.Is(`[http-equiv="refresh" i]`):
-				add(refreshRef(s.AttrOr("content", "")), "", Refresh)
+				add(refreshRef(s.AttrOr("content", "")), "")
 			}
 		})
 	return links
