@@ -26,18 +26,21 @@ var errToken = fmt.Errorf("token longer than %d bytes", maxToken)
 // input is the text of a sitemap: decompressed, up to a limit, in valid UTF-8 without byte order mark. It is an
 // io.ByteReader, so that the XML decoder does not read ahead.
 type input struct {
-	r       *bufio.Reader
-	token   int  // bytes of the current token
-	limited bool // the limit was reached
+	r     *bufio.Reader
+	token int // bytes of the current token
+	raw   io.LimitedReader
 }
 
 func newInput(src io.Reader, limit int64) *input {
-	in := &input{}
-	raw := bufio.NewReaderSize(&limitReader{r: src, left: limit, reached: &in.limited}, headLen)
+	in := &input{raw: io.LimitedReader{R: src, N: limit + 1}} // one more byte shows whether the file just fits
+	raw := bufio.NewReaderSize(&in.raw, headLen)
 	head, _ := raw.Peek(headLen) // its error comes back when reading on
 	in.r = bufio.NewReaderSize(transform.NewReader(raw, decoderOf(head)), 16<<10)
 	return in
 }
+
+// limited reports whether the file is longer than the limit.
+func (in *input) limited() bool { return in.raw.N <= 0 }
 
 // decoderOf returns a decoder to valid UTF-8. The byte order mark or the XML declaration tells the encoding, which is else
 // UTF-8.
@@ -109,25 +112,5 @@ func (in *input) ReadByte() (byte, error) {
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.r.Read(p[:min(len(p), maxToken)])
 	in.token += n
-	return n, err
-}
-
-// limitReader reads up to left bytes and notes if there was more.
-type limitReader struct {
-	r       io.Reader
-	left    int64
-	reached *bool
-}
-
-func (l *limitReader) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		var one [1]byte
-		if n, _ := io.ReadFull(l.r, one[:]); n > 0 {
-			*l.reached = true
-		}
-		return 0, io.EOF
-	}
-	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
 	return n, err
 }

@@ -70,8 +70,8 @@ func Parse(body []byte, limits Config) (Sitemap, error) {
 	default:
 		err = l.readText(in)
 	}
-	l.Truncated = l.Truncated || in.limited
-	if err != nil && !errors.Is(err, ErrFormat) && in.limited {
+	l.Truncated = l.Truncated || in.limited()
+	if err != nil && !errors.Is(err, ErrFormat) && in.limited() {
 		err = nil // the limit cut the file
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (l *list) readText(in *input) error {
 		line = bytes.TrimSpace(line)
 		switch {
 		case !isWeb(line):
-		case err != nil && in.limited: // cut
+		case err != nil && in.limited(): // cut
 		case long:
 			l.RefsDropped++
 		case !l.add(&l.URLs, string(line)):

@@ -1,7 +1,6 @@
 package text
 
 import (
-	"math"
 	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
@@ -28,12 +27,6 @@ func (f Fingerprint) Changed(before Fingerprint) bool { return f.Digest != befor
 
 // Distance returns the number of bits in which the simhashes differ, from 0 to 64. Near-duplicates differ in at most 3.
 func (f Fingerprint) Distance(g Fingerprint) int { return bits.OnesCount64(f.Simhash ^ g.Simhash) }
-
-// Difference estimates how much of the text differs, from 0 (nothing) to 1. The distance of two simhashes estimates the
-// angle between the texts. The result is coarse: it may not show one new sentence in a long page.
-func (f Fingerprint) Difference(g Fingerprint) float64 {
-	return 1 - max(math.Cos(math.Pi*float64(f.Distance(g))/64), 0)
-}
 
 // golden is an odd number whose bits have no pattern: 2^64 divided by the golden ratio.
 const golden uint64 = 0x9e3779b97f4a7c15

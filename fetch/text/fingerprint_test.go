@@ -88,11 +88,10 @@ var vocabulary = func() []string {
 	return words
 }()
 
-// TestSimhashOfSimilarTexts checks that near-duplicates are within nearBits, that other pages are not, and that the
-// estimate of the difference is about right.
+// TestSimhashOfSimilarTexts checks that near-duplicates are within nearBits, and that other pages are not.
 func TestSimhashOfSimilarTexts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 13))
-	near, far, sum := 0, 64, 0.0
+	near, far := 0, 64
 	const n = 200
 	for range n {
 		text := article(rnd, 1000)
@@ -102,14 +101,9 @@ func TestSimhashOfSimilarTexts(t *testing.T) {
 			near++
 		}
 		far = min(far, a.Distance(of("<p>"+strings.Join(article(rnd, 1000), " "))))
-		half := append(append([]string{}, text[:800]...), article(rnd, 200)...)
-		sum += a.Difference(of("<p>" + strings.Join(half, " ")))
 	}
 	if near < n*8/10 || far < 10 {
 		t.Errorf("two words less: %d of %d are near; others: %d bits at least", near, n, far)
-	}
-	if mean := sum / n; mean < 0.12 || mean > 0.28 {
-		t.Errorf("a fifth of the text differs: estimated as %.3f", mean)
 	}
 }
 

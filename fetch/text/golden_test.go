@@ -26,14 +26,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestDifference computes the difference for some distances.
-func TestDifference(t *testing.T) {
-	for bits, want := range map[int]float64{0: 0, 1: 0.0012, 16: 0.2929, 31: 0.951, 32: 1, 33: 1, 64: 1} {
-		f := Fingerprint{Simhash: 1<<bits - 1}
-		if got := f.Difference(Fingerprint{}); got < want-0.001 || got > want+0.001 || f.Distance(Fingerprint{}) != bits {
-			t.Errorf("%d bits are %v", bits, got)
-		}
-	}
+func TestOfBytes(t *testing.T) {
 	if f := OfBytes([]byte("a")); f.Digest == 0 || f.Simhash == 0 || notZero(0) != 1 || notZero(7) != 7 {
 		t.Errorf("%+v", f)
 	}

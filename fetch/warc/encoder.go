@@ -20,9 +20,9 @@ type Config struct {
 	// Software and Operator describe the crawl in the warcinfo record of each file: program and version, and a contact. Empty
 	// fields are left out.
 	Software, Operator string
-	// RevisitEntries is how many payloads are remembered; an identical one is then archived without its body. An entry takes about
-	// 350 bytes of memory, at most 1.4 kB. 0 remembers nothing.
-	RevisitEntries int
+	// Revisits is how many payloads are remembered, at least 1; an identical one is then archived without its body. An entry takes
+	// about 350 bytes of memory, at most 1.4 kB.
+	Revisits int
 }
 
 // validate reports the first field that is wrong.
@@ -39,7 +39,7 @@ func (c Config) validate() error {
 type Encoder struct {
 	cfg     Config
 	members *members
-	seen    memory
+	seen    *lru.Cache[string, original] // payloads by their digest
 
 	mu   sync.Mutex // guards rand
 	rand io.Reader
@@ -52,15 +52,16 @@ type Records struct {
 	// Index is the beginning of the line of the index: see IndexLine.
 	Index string
 
-	seen     memory
+	seen     *lru.Cache[string, original]
 	digest   string // of the payload; "" if no revisit may refer to these records
 	original original
 }
 
-// Stored tells the encoder that the records were kept. From then on an identical payload becomes a revisit that refers to them.
+// Stored tells the encoder that the records were kept. From then on an identical payload becomes a revisit that refers to them, or to
+// those of another goroutine that was faster.
 func (r *Records) Stored() {
 	if r.digest != "" {
-		r.seen.add(r.digest, r.original)
+		r.seen.ContainsOrAdd(r.digest, r.original)
 	}
 }
 
@@ -69,7 +70,7 @@ func New(cfg Config, rand io.Reader) (*Encoder, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	seen, err := newMemory(cfg.RevisitEntries)
+	seen, err := lru.New[string, original](cfg.Revisits)
 	if err != nil {
 		return nil, fmt.Errorf("make memory of payloads: %w", err)
 	}
@@ -117,13 +118,13 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	var first original
 	again := false
 	if whole {
-		first, again = e.seen.find(payload)
+		first, again = e.seen.Get(payload)
 	}
 	if err := e.appendResponse(out, &ex, responseID, uri, payload, first, again); err != nil {
 		return nil, fmt.Errorf("compress record of %s: %w", uri, err)
 	}
 	r := &Records{Index: indexOf(&ex, uri, payload, out.Len(), again), seen: e.seen}
-	if whole && !again {
+	if whole && !again && len(uri) <= maxRememberedURL {
 		r.digest, r.original = payload, original{id: responseID, uri: strings.Clone(uri), date: ex.Time}
 	}
 	if len(ex.Request) > 0 {
@@ -187,30 +188,4 @@ type original struct {
 	id   uuid.UUID
 	uri  string
 	date time.Time
-}
-
-// memory remembers archived payloads by their digest, least recently used out first.
-type memory struct {
-	originals *lru.Cache[string, original] // nil remembers nothing
-}
-
-func newMemory(limit int) (m memory, err error) {
-	if limit > 0 {
-		m.originals, err = lru.New[string, original](limit)
-	}
-	return m, err
-}
-
-func (m memory) find(digest string) (original, bool) {
-	if m.originals == nil {
-		return original{}, false
-	}
-	return m.originals.Get(digest)
-}
-
-// add remembers o unless the payload is known already, which happens if two goroutines archive it at once.
-func (m memory) add(digest string, o original) {
-	if m.originals != nil && len(o.uri) <= maxRememberedURL {
-		m.originals.ContainsOrAdd(digest, o)
-	}
 }

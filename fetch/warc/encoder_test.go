@@ -24,7 +24,7 @@ import (
 var day = time.Date(2026, 5, 4, 3, 2, 1, 987654321, time.UTC)
 
 func testConfig() Config {
-	return Config{Software: "proxima", Operator: "an operator <mail@example.org>", RevisitEntries: 1000}
+	return Config{Software: "proxima", Operator: "an operator <mail@example.org>", Revisits: 1000}
 }
 
 // file is a WARC file with its index, in memory.
@@ -251,7 +251,7 @@ func TestRandomBitsThatFail(t *testing.T) {
 
 func TestRevisit(t *testing.T) {
 	cfg := testConfig()
-	cfg.RevisitEntries = 2
+	cfg.Revisits = 2
 	f := begin(t, cfg)
 	first := exchange("http://a.example/?q=\"", "same")
 	first.Time = day.Add(-time.Hour)
@@ -362,8 +362,11 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if _, err := New(Config{Software: "~", Operator: " "}, nil); err != nil {
+	if _, err := New(Config{Software: "~", Operator: " ", Revisits: 1}, nil); err != nil {
 		t.Error(err)
+	}
+	if _, err := New(Config{}, nil); err == nil {
+		t.Error("an encoder without memory is made")
 	}
 	for _, bad := range []string{"a\r\nb: c", "\x00", "a\x1f", "a\x7f"} {
 		if _, err := New(Config{Software: bad}, nil); err == nil || !strings.Contains(err.Error(), " software: ") {
@@ -409,11 +412,7 @@ func TestIndex(t *testing.T) {
 func BenchmarkEncode(b *testing.B) {
 	for _, revisits := range []bool{false, true} {
 		b.Run(fmt.Sprintf("revisits=%v", revisits), func(b *testing.B) {
-			cfg := testConfig()
-			if !revisits {
-				cfg.RevisitEntries = 0
-			}
-			f := begin(b, cfg)
+			f := begin(b, testConfig())
 			var page strings.Builder
 			noise := rand.New(rand.NewPCG(1, 2))
 			for page.Len() < 60_000 {
@@ -427,7 +426,9 @@ func BenchmarkEncode(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				r.Stored()
+				if revisits {
+					r.Stored()
+				}
 			}
 		})
 	}

@@ -39,8 +39,6 @@ type Config struct {
 	// Patience is how long a node whose crawl has ended waits for a destination that takes nothing. What is left is
 	// delivered when the node is started again.
 	Patience time.Duration `toml:"patience"`
-	// Revisits is how many payloads are remembered, at about 350 bytes each, to archive identical ones as revisit records.
-	Revisits int `toml:"-"`
 }
 
 // Default returns a configuration that discards pages.
@@ -51,9 +49,11 @@ func Default() Config {
 		Age:       time.Hour,
 		DiskBytes: 8 << 30,
 		Patience:  10 * time.Minute,
-		Revisits:  100_000,
 	}
 }
+
+// revisits is how many payloads are remembered, at about 350 bytes each, to archive identical ones as revisit records.
+const revisits = 100_000
 
 // leastPackages is how many packages must fit within the bound: one being written, one being packed, which takes twice its
 // space, and some that wait.
@@ -77,8 +77,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("disk_bytes: %d is less than %d packages of size_bytes", c.DiskBytes, leastPackages)
 	case c.Patience < 0:
 		return fmt.Errorf("patience: %v is negative", c.Patience)
-	case c.Revisits < 0:
-		return fmt.Errorf("revisits: %d is negative", c.Revisits)
 	}
 	for i, f := range c.Formats {
 		if f != WARC && f != Pages {

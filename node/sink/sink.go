@@ -152,8 +152,8 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	archive, err := warc.New(warc.Config{Software: strings.TrimSpace("proxima " + deps.Version), Operator: deps.Operator,
-		RevisitEntries: cfg.Revisits}, rand.Reader)
+	archive, err := warc.New(warc.Config{Software: strings.TrimSpace("proxima " + deps.Version), Operator: deps.Operator, Revisits: revisits},
+		rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}

@@ -305,7 +305,6 @@ func TestConfig(t *testing.T) {
 		"age":         func(c *Config) { c.Age = -1 },
 		"disk_bytes":  func(c *Config) { c.DiskBytes = c.SizeBytes },
 		"patience":    func(c *Config) { c.Patience = -1 },
-		"revisits":    func(c *Config) { c.Revisits = -1 },
 	} {
 		c := Default()
 		change(&c)

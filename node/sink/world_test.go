@@ -93,7 +93,7 @@ func (l *life) reason() string {
 func testConfig(url string) Config {
 	c := Default()
 	c.URL, c.Formats = url, []string{WARC, Pages}
-	c.SizeBytes, c.DiskBytes, c.Revisits = 10<<10, 400<<10, 100
+	c.SizeBytes, c.DiskBytes = 10<<10, 400<<10
 	return c
 }
 
