@@ -91,7 +91,10 @@ func (r *reader) sitemap(task *frontier.Task, res *fetch.Result, out *frontier.O
 	if err != nil {
 		// The URLs before the error are used all the same. The log tells of the error.
 		out.Reason = err.Error()
+	} else if s.Truncated {
+		out.Reason = "sitemap is too large, its rest is not read"
 	}
+	r.stats.drop(drop{"too long", s.RefsDropped})
 	for i, refs := range [][]string{s.URLs, s.Sitemaps} {
 		for _, ref := range refs {
 			n := len(g.links)

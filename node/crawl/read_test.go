@@ -10,6 +10,7 @@ import (
 	"proxima/fetch/blocklist"
 	"proxima/fetch/page"
 	"proxima/fetch/robots"
+	"proxima/fetch/sitemap"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/site"
@@ -98,6 +99,28 @@ func TestRobotsCutInARule(t *testing.T) {
 	} {
 		if rules.Allowed("/private") {
 			t.Errorf("from %s: /private is allowed", from)
+		}
+	}
+}
+
+// What a sitemap has beyond its bounds is counted, and the log says so.
+func TestSitemapBeyondItsBounds(t *testing.T) {
+	l := newGathering(t)
+	l.deps.Sitemap = sitemap.Config{MaxBytes: 1 << 20, MaxURLs: 1, MaxRefBytes: 20}
+	task := &frontier.Task{Kind: frontier.Sitemap, Host: "http://a.test", URL: mustParse(t, "http://a.test/sitemap")}
+	for body, want := range map[string]struct {
+		tooLong int64
+		reason  string
+	}{
+		"http://a.test/1\n": {0, ""},
+		"http://a.test/1\nhttp://a.test/longer-than-20\n": {1, ""},
+		"http://a.test/1\nhttp://a.test/2\n":              {0, "sitemap is too large, its rest is not read"},
+	} {
+		before := l.Stats().Drops["too long"]
+		var out frontier.Outcome
+		found := l.reader.sitemap(task, &fetch.Result{Status: 200, Body: []byte(body)}, &out)
+		if dropped := l.Stats().Drops["too long"] - before; found != 1 || dropped != want.tooLong || out.Reason != want.reason {
+			t.Errorf("%q: %d URLs, %d too long, reason %q; want %+v", body, found, dropped, out.Reason, want)
 		}
 	}
 }
