@@ -279,8 +279,8 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			own.mu.Lock()
-			if rumours := len(own.rumours); own.rumours[host] != r || rumours > limit || len(records.cache) > limit {
-				t.Errorf("%d rumours, %d records; the last: %+v", rumours, len(records.cache), own.rumours[host])
+			if rumours := len(own.rumours); own.rumours[host] != r || rumours > limit || records.cache.Len() > limit {
+				t.Errorf("%d rumours, %d records; the last: %+v", rumours, records.cache.Len(), own.rumours[host])
 			}
 			own.mu.Unlock()
 		}

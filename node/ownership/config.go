@@ -27,7 +27,7 @@ type Config struct {
 	// ChunkURLs is how many URLs one message of a hand-off holds, fewer if they are long. More save round trips and take memory at
 	// both ends.
 	ChunkURLs int
-	// CachedRecords is how many records are kept in memory, about 150 bytes each. The others are read from disk.
+	// CachedRecords is how many records are kept in memory, about 300 bytes each. The others are read from disk.
 	CachedRecords int
 }
 

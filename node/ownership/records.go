@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Shelf is a table of keys and values that survives a crash.
@@ -21,19 +23,19 @@ type Shelf interface {
 // wait for the disk. A bounded number of clean records is cached. It is safe for concurrent use.
 type records struct {
 	shelf Shelf
-	limit int
 
 	// flushing is held during a flush, so that changes reach the disk in order. It is taken before mu.
 	flushing sync.Mutex
 	// mu guards the fields below. It is never held across I/O.
-	mu        sync.Mutex
-	cache     map[string]Record // an empty Owner means that there is no record
-	dirty     map[string]Record // not on disk yet
-	evictions int               // how often the cache was full
+	mu    sync.Mutex
+	cache *simplelru.LRU[string, Record] // an empty Owner means that there is no record
+	dirty map[string]Record              // not on disk yet
+	wrote int                            // how often dirty records became clean
 }
 
 func newRecords(shelf Shelf, limit int) *records {
-	return &records{shelf: shelf, limit: limit, cache: make(map[string]Record), dirty: make(map[string]Record)}
+	cache, _ := simplelru.NewLRU[string, Record](limit, nil) //nolint:errcheck // it fails for a limit below one only
+	return &records{shelf: shelf, cache: cache, dirty: make(map[string]Record)}
 }
 
 // get returns the record of a host.
@@ -55,7 +57,7 @@ func (t *records) peek(host string) (r Record, ok, loaded bool) {
 	defer t.mu.Unlock()
 	r, loaded = t.dirty[host]
 	if !loaded {
-		r, loaded = t.cache[host]
+		r, loaded = t.cache.Get(host)
 	}
 	return r, r.Owner != "", loaded
 }
@@ -63,7 +65,7 @@ func (t *records) peek(host string) (r Record, ok, loaded bool) {
 // load reads the record of a host from disk into the cache. It caches nothing if the record may have changed since it was read.
 func (t *records) load(host string) error {
 	t.mu.Lock()
-	evictions := t.evictions
+	wrote := t.wrote
 	t.mu.Unlock()
 	b, err := t.shelf.Get([]byte(host))
 	if err != nil {
@@ -77,35 +79,17 @@ func (t *records) load(host string) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A record that changes is cached. It may have been written and evicted again meanwhile.
-	if _, cached := t.cache[host]; !cached && t.evictions == evictions {
-		t.rememberLocked(host, r)
+	if _, changed := t.dirty[host]; !changed && t.wrote == wrote {
+		t.cache.Add(host, r)
 	}
 	return nil
-}
-
-func (t *records) rememberLocked(host string, r Record) {
-	if len(t.cache) >= t.limit {
-		t.evictions++
-		n := t.limit / 8
-		for k := range t.cache { // in random order: popular records soon return
-			if _, dirty := t.dirty[k]; dirty {
-				continue
-			}
-			delete(t.cache, k)
-			if n--; n <= 0 {
-				break
-			}
-		}
-	}
-	t.cache[host] = r
 }
 
 // put changes a record in memory. An empty Owner removes it.
 func (t *records) put(host string, r Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.rememberLocked(host, r)
+	t.cache.Add(host, r)
 	t.dirty[host] = r
 }
 
@@ -133,6 +117,9 @@ func (t *records) flush() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(changes) > 0 {
+		t.wrote++
+	}
 	for host, c := range changes {
 		if t.dirty[host] == c {
 			delete(t.dirty, host)

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"proxima/frontier"
-	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -101,7 +100,10 @@ func (s *sender) round(ctx context.Context) error {
 	if err := s.rep.gather(ctx); err != nil {
 		return err
 	}
-	parcels, err := s.rep.parcels(ctx, s.busy)
+	parcels, err := s.rep.parcels(ctx, s.rep.stream.next(), s.busy)
+	if err == nil {
+		err = s.rep.addWitnesses(parcels, s.busy)
+	}
 	for to, parcel := range parcels {
 		s.busy[to] = true
 		s.calls.Go(func() {
@@ -177,9 +179,8 @@ func (rep *replicator) Flush(ctx context.Context) {
 	}
 }
 
-// parcels takes what can be sent now, by peer.
-func (rep *replicator) parcels(ctx context.Context, busy map[string]bool) (map[string][]sending, error) {
-	changes := rep.stream.next()
+// parcels makes messages, by peer, of changes taken from the stream. It puts those back that cannot be sent now.
+func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier.Change, busy map[string]bool) (map[string][]sending, error) {
 	v := rep.view() // read last: a peer that comes later is compared, and must find nothing on its way
 	out := make(map[string][]sending)
 	var alone []string
@@ -208,13 +209,14 @@ func (rep *replicator) parcels(ctx context.Context, busy map[string]bool) (map[s
 			out[to] = append(out[to], sending{host, c, item})
 		}
 	}
-	return out, rep.addWitnesses(out, &v, busy)
+	return out, nil
 }
 
 // addWitnesses adds the records that witnesses must be told. A witness is a third node that knows of the host: if owner and
 // replica are lost at once it becomes the home, finds no copy, and reports the loss.
-func (rep *replicator) addWitnesses(out map[string][]sending, v *view.View, busy map[string]bool) error {
+func (rep *replicator) addWitnesses(out map[string][]sending, busy map[string]bool) error {
 	rep.mu.Lock()
+	v := *rep.views.Now()
 	hosts := slices.Collect(maps.Keys(rep.unwitnessed))
 	rep.mu.Unlock()
 	for _, host := range hosts {
@@ -310,35 +312,21 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 	}
 }
 
-// flushHost sends everything that waits of a frozen host to its replica.
-func (rep *replicator) flushHost(ctx context.Context, r Record) error {
-	defer rep.stream.pause(r.Host)()
+// flushHost sends everything that waits of a frozen host to its replica. What cannot be sent is made good by shipping the whole.
+func (rep *replicator) flushHost(ctx context.Context, host string) error {
+	defer rep.stream.pause(host)()
 	if err := rep.gather(ctx); err != nil {
 		return err
 	}
-	rep.stream.release(r.Host)
-	c := rep.stream.only(r.Host)
-	v := rep.view()
-	to := v.Replica(r.Host, r.Owner)
-	switch {
-	case c == nil:
-		return nil
-	case c.Lost || !v.IsAlive(to):
-		rep.stream.putBack(r.Host, c) // the host is shipped as a whole
-		return nil
-	}
-	var a verdict
-	item, err := rep.storeItem(ctx, r, c)
-	if err == nil {
-		a, err = rep.storeOne(ctx, to, item)
-	}
+	rep.stream.release(host)
+	changes := rep.stream.only(host)
+	parcels, err := rep.parcels(ctx, changes, nil)
 	if err != nil {
-		rep.stream.putBack(r.Host, c)
+		rep.stream.putBack(host, changes[host])
 		return err
 	}
-	rep.stream.stored(r.Host)
-	if !a.equal { // if the host stays here after all, nobody else would mend it
-		rep.queue.add(r.Host, false)
+	for to, parcel := range parcels {
+		rep.send(ctx, to, parcel)
 	}
 	return nil
 }

@@ -367,14 +367,15 @@ func (s *stream) next() map[string]*frontier.Change {
 	return out
 }
 
-// only takes the change of one host, paused or not; nil if there is none.
-func (s *stream) only(host string) *frontier.Change {
+// only takes the change of one host, paused or not.
+func (s *stream) only(host string) map[string]*frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.hosts[host]; w != nil {
-		return s.removeLocked(w)
+	out := make(map[string]*frontier.Change)
+	if w := s.hosts[host]; w != nil && w.change != nil {
+		out[host] = s.removeLocked(w)
 	}
-	return nil
+	return out
 }
 
 // mend pauses a host while its replica is mended. The function that it returns ends that, with the result: a change that

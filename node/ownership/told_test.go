@@ -116,7 +116,7 @@ func TestWhoTellsOfAFault(t *testing.T) {
 		"stream": {begin: func(s *stage, own *Ownership, a, b, c string) {
 			own.stream.take(map[string]*frontier.Change{a: {State: true, Added: []frontier.PendingURL{{Path: path(9)}}}}, time.Now())
 		}, do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.parcels(ctx, nil))
+			return second(own.parcels(ctx, own.stream.next(), nil))
 		}},
 		"claim what is another's": {begin: func(s *stage, own *Ownership, a, b, c string) { s.node(2).put(of(c, 5, 3)) },
 			do: func(ctx context.Context, own *Ownership, a, b, c string) error {
@@ -175,7 +175,7 @@ func tellOf(t *testing.T, a act, f *fault, told *bool) (made map[string]int) {
 		<-s.node(1).over
 		f.before = func(call string) {
 			own.records.mu.Lock()
-			clear(own.records.cache)
+			own.records.cache.Purge()
 			own.records.mu.Unlock()
 			made[call]++
 		}
