@@ -147,19 +147,23 @@ func (p *player) ended() bool {
 // whole tells who has a host, and how much of it.
 func (g *scene) whole(name string) string {
 	var copies []string
+	digests := make(map[frontier.Digest]bool)
 	owners := g.owners(g.hosts[name])
 	for _, p := range g.all() {
 		role, known, err := p.disk.RoleOf(g.t.Context(), g.hosts[name])
 		if err == nil && known && g.running(p) {
 			all, done := p.has(g.hosts[name])
+			if d, err := p.disk.DigestOf(g.t.Context(), g.hosts[name]); err == nil {
+				digests[d] = true
+			}
 			copies = append(copies, fmt.Sprintf("%d (%v, %d, %d done)", p.at, role, all, done))
 			if role == frontier.Owned && !slices.Equal(owners, []int{p.at}) {
 				g.t.Errorf("%s is owned by %v", name, owners)
 			}
 		}
 	}
-	if len(copies) != 2 {
-		g.t.Errorf("%s has not two copies: %v", name, copies)
+	if len(copies) != 2 || len(digests) != 1 {
+		g.t.Errorf("%s has not two equal copies: %v", name, copies)
 	}
 	return "in the end " + strings.Join(copies, ", ")
 }

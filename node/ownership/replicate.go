@@ -146,8 +146,12 @@ func (rep *replicator) gather(ctx context.Context) error {
 	changes := rep.deps.Frontier.Changes()
 	if len(changes) > 0 {
 		// Peers will hear that these pages are done, so a power cut must not undo the links found on them. The frontier reports a
-		// change once: a caller that gives up must not take it along.
+		// change once: a caller that gives up must not take it along, and after an error the replicas are mended instead.
 		if err := rep.deps.Frontier.Sync(context.WithoutCancel(ctx)); err != nil {
+			for host := range changes {
+				changes[host] = &frontier.Change{Lost: true}
+			}
+			rep.stream.take(changes, time.Now())
 			return err
 		}
 	}
