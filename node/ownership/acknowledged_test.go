@@ -22,9 +22,7 @@ func (p *player) awaitAnswers(within time.Duration) bool {
 // A link that is acknowledged is on two disks, so the owner's disk may be lost in the same instant.
 func TestAcknowledgedLinkSurvivesItsOwnersDisk(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 5)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(5, 1, 2, 3)
 		s.node(3).find(link(host, 5))
 		began := time.Now()
 		if !s.node(3).awaitAnswers(10 * time.Second) {
@@ -47,10 +45,8 @@ func TestAcknowledgedLinkSurvivesItsOwnersDisk(t *testing.T) {
 // without a replica.
 func TestLinkIsAcknowledgedWithoutReplicaInTheEnd(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 5)...)
-		time.Sleep(2 * time.Second)
-		s.lose(func(l letter) bool { _, store := l.req.(*wire.StoreRequest); return store })
+		host := s.found(5, 1, 2, 3)
+		s.lose(is[*wire.StoreRequest])
 		s.node(3).find(link(host, 5))
 		if s.node(3).awaitAnswers(s.cfg.FenceAfter - 5*time.Second) {
 			t.Error("the link is acknowledged, and on one disk only")
@@ -69,22 +65,6 @@ func TestLinkIsAcknowledgedWithoutReplicaInTheEnd(t *testing.T) {
 	})
 }
 
-// A URL that is found while a change of its host is on its way comes to the replica with the next change.
-func TestStreamWaitsForWhatCameMeanwhile(t *testing.T) {
-	s, now := newStream(), time.Now().Add(-time.Minute)
-	found := func(path string) map[string]*frontier.Change {
-		return map[string]*frontier.Change{"h": {Added: []frontier.PendingURL{{Path: path}}}}
-	}
-	s.take(found("/1"), now)
-	s.next() // it is on its way
-	meanwhile := now.Add(time.Second)
-	s.take(found("/2"), meanwhile)
-	s.stored("h")
-	if s.storedLocked(meanwhile) {
-		t.Error("what was found meanwhile counts as stored")
-	}
-}
-
 // isCopy reports whether a message copies links to another node's outbox.
 func isCopy(l letter) bool {
 	d, ok := l.req.(*wire.DeliverRequest)
@@ -99,7 +79,7 @@ func TestPageIsDoneWhileItsLinksWait(t *testing.T) {
 		s.node(1).find(links(host, 0, 2)...)
 		s.node(3).find(link(other, 0))
 		time.Sleep(5 * time.Second)
-		s.lose(func(l letter) bool { _, links := l.req.(*wire.DeliverRequest); return links && l.to == 3 })
+		s.lose(func(l letter) bool { return is[*wire.DeliverRequest](l) && l.to == 3 })
 		s.node(1).crawl(host, 0, link(other, 1))
 		time.Sleep(10 * time.Second)
 		if _, done := s.node(2).has(host); done != 1 {
@@ -133,7 +113,7 @@ func TestLinkOutlivesOneDiskAfterTheOther(t *testing.T) {
 		s.node(1).find(links(host, 0, 2)...)
 		s.node(3).find(link(other, 0))
 		time.Sleep(5 * time.Second)
-		s.lose(func(l letter) bool { _, links := l.req.(*wire.DeliverRequest); return links && l.to == 3 })
+		s.lose(func(l letter) bool { return is[*wire.DeliverRequest](l) && l.to == 3 })
 		s.watch(func(l letter) {
 			if p := s.players[l.to]; isCopy(l) && p.at == 2 {
 				p.disk.mu.Lock()

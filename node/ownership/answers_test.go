@@ -52,9 +52,7 @@ func TestRenewalWithoutAnAnswerFails(t *testing.T) {
 		own, host := s.node(2).own, s.hostOf(1, 2, 3)
 		for _, open := range []bool{false, true} {
 			s.lose(func(l letter) bool {
-				_, claim := l.req.(*wire.ClaimRequest)
-				_, renew := l.req.(*wire.RenewRequest)
-				return l.from == 2 && (claim || renew && !open)
+				return l.from == 2 && (is[*wire.ClaimRequest](l) || is[*wire.RenewRequest](l) && !open)
 			})
 			own.mu.Lock()
 			clear(own.unconfirmed)

@@ -19,9 +19,7 @@ func (p *player) spoil(host string, k int) {
 // differs.
 func TestUntrackedChangeShowsADifference(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 8)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(8, 1, 2, 3)
 		s.mustHave(host, 8, 1, 2)
 		s.node(2).spoil(host, 4)
 		s.node(1).disk.untrack(host)
@@ -48,10 +46,7 @@ func TestPageToldLateMakesNoDifference(t *testing.T) {
 				}
 			}
 		})
-		s.lose(func(l letter) bool {
-			_, links := l.req.(*wire.DeliverRequest)
-			return links && l.from == 1
-		})
+		s.lose(func(l letter) bool { return is[*wire.DeliverRequest](l) && l.from == 1 })
 		s.node(1).crawl(host, 0, link(other, 0))
 		time.Sleep(time.Second)
 		s.node(1).find(link(host, 8))
@@ -74,10 +69,7 @@ func TestMendingTellsNoPageEarly(t *testing.T) {
 		host, other := s.hostOf(1, 2, 3), s.hostOf(3, 2, 1)
 		s.node(1).find(links(host, 0, 8)...)
 		time.Sleep(2 * time.Second)
-		s.lose(func(l letter) bool {
-			_, links := l.req.(*wire.DeliverRequest)
-			return links && l.from == 1
-		})
+		s.lose(func(l letter) bool { return is[*wire.DeliverRequest](l) && l.from == 1 })
 		s.node(2).spoil(host, 4)
 		s.node(1).crawl(host, 0, link(other, 0))
 		s.node(1).own.queue.add(host, false)

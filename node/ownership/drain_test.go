@@ -13,9 +13,7 @@ func TestDrainLeavesNothing(t *testing.T) {
 		s.node(1).find(links(home, 0, 2)...)
 		s.node(2).find(links(away, 0, 2)...)
 		time.Sleep(2 * time.Second)
-		if err := s.node(2).own.HandOff(s.t.Context(), away, idOf(1), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		s.hand(away, 2, 1)
 		var told []int64
 		if err := s.node(1).own.Drain(s.t.Context(), func(left int64, trouble error) {
 			if told = append(told, left); trouble != nil {
@@ -50,9 +48,7 @@ func TestDrainLeavesNothing(t *testing.T) {
 // Move succeeds if the new owner is busy with the host for a moment, and fails if it is busy for long.
 func TestMoveWaitsWhileTheReceiverIsBusy(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 2)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(2, 1, 2, 3)
 		busy := s.node(3).own.reconciler.locks.wait(s.t.Context(), host)
 		begun := time.Now()
 		if err := s.node(1).own.Move(s.t.Context(), host, idOf(3)); !errors.Is(err, errLater) || time.Since(begun) < moveWait {

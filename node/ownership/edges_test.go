@@ -14,12 +14,8 @@ import (
 // A record in the answer to a link counts only if it is newer than the known one. The answer may be late.
 func TestAnswerToALinkBringsNewerRecordsOnly(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 2)...)
-		time.Sleep(2 * time.Second)
-		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(2), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		host := s.found(2, 1, 2, 3)
+		s.hand(host, 1, 2)
 		time.Sleep(2 * time.Second)
 		own := s.node(1).own // the home, with epoch 2 of node 2
 		for _, c := range []struct {
@@ -74,22 +70,16 @@ func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 // A node becomes the owner while it gives away a copy that nobody needs. The copy is not removed.
 func TestCopyOfAHostThatComesBackIsNotRemoved(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 3)...)
-		time.Sleep(2 * time.Second)
-		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
-			t.Fatal(err)
-		}
-		own, back := s.node(2).own, Record{Host: host, Epoch: 3, Owner: idOf(2)}
+		host := s.found(3, 1, 2, 3)
+		s.hand(host, 1, 3)
+		back := Record{Host: host, Epoch: 3, Owner: idOf(2)}
 		changed := false
 		s.watch(func(l letter) { // the last word before it would be removed
 			req, ok := l.req.(*wire.StoreRequest)
 			if ok && l.from == 2 && l.to == 1 && req.GetItems()[0].GetRecord().GetEpoch() == 2 && !changed {
 				changed = true
 				s.fate = func(l letter) bool { return l.res == nil } // nobody can give it anything from now on
-				if _, _, err := own.edit(host, func(Record, bool) (Record, bool) { return back, true }); err != nil {
-					t.Error(err)
-				}
+				s.node(2).put(back)
 			}
 		})
 		time.Sleep(s.cfg.SweepEvery + time.Minute)
@@ -172,9 +162,7 @@ func TestContestedHostWaits(t *testing.T) {
 		records := map[string]Record{mine: {Host: mine, Epoch: 1, Owner: idOf(2)}, theirs: {Host: theirs, Epoch: 1, Owner: idOf(3)}}
 		req := &wire.ClaimRequest{}
 		for host, r := range records {
-			if _, _, err := own.edit(host, func(Record, bool) (Record, bool) { return r, true }); err != nil {
-				t.Fatal(err)
-			}
+			s.node(2).put(r)
 			own.mu.Lock()
 			delete(own.rights.unconfirmed, host)
 			own.mu.Unlock()
@@ -206,16 +194,12 @@ func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
 		host := s.hostOf(5, 2, 4, 1, 3)
 		s.node(2).find(links(host, 0, 3)...)
 		time.Sleep(2 * time.Second)
-		if err := s.node(2).own.HandOff(s.t.Context(), host, idOf(1), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		s.hand(host, 2, 1)
 		time.Sleep(2 * time.Second)
 		v := s.node(2).own.view()
 		v.Settled = append(slices.Clone(v.Settled), idOf(5)) // would be the home
 		s.node(2).own.SetView(v)
-		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		s.hand(host, 1, 3)
 		if all, _ := s.node(1).has(host); all != 3 {
 			t.Errorf("the former owner has %d of 3 URLs", all)
 		}
@@ -225,45 +209,14 @@ func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
 	})
 }
 
-// A node that is handing a host over commits no hand-off of it to itself: another node may own it already.
-func TestNoCommitDuringAHandOff(t *testing.T) {
-	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 3)...)
-		time.Sleep(2 * time.Second)
-		own := s.node(1).own
-		own.mu.Lock()
-		own.proposals[host] = proposal{next: Record{Host: host, Epoch: 2, Owner: idOf(3)}}
-		own.mu.Unlock()
-		d, err := s.node(1).disk.DigestOf(s.t.Context(), host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req := &wire.CommitRequest{Record: Record{Host: host, Epoch: 5, Owner: idOf(1)}.wire(), Digest: digestToWire(d)}
-		if res, err := own.Commit(s.t.Context(), idOf(3), req); err != nil || res.GetStep() != wire.Step_STEP_LATER {
-			t.Errorf("%v, %v", res, err)
-		}
-		own.mu.Lock()
-		delete(own.proposals, host)
-		own.mu.Unlock()
-		if res, err := own.Commit(s.t.Context(), idOf(3), req); err != nil || res.GetStep() != wire.Step_STEP_COMMITTED {
-			t.Errorf("%v, %v", res, err)
-		}
-	})
-}
-
 // A hand-off is committed, the answer is lost, and the next owner is cut off. The former owner takes the host back with an epoch above
 // that of the other, whichever id is lower; or the home takes the host over.
 func TestHostTakenBackHasTheHigherEpoch(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(2, 3, 1)
-		s.node(2).find(links(host, 0, 3)...)
-		time.Sleep(2 * time.Second)
-		if err := s.node(2).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		host := s.found(3, 2, 3, 1)
+		s.hand(host, 2, 3)
 		time.Sleep(5 * time.Second)
-		s.lose(func(l letter) bool { return isCommit(l) && l.res != nil })
+		s.lose(func(l letter) bool { return is[*wire.CommitRequest](l) && l.res != nil })
 		if s.node(3).own.HandOff(s.t.Context(), host, idOf(1), true, "test") == nil {
 			t.Fatal("it was handed over")
 		}

@@ -6,36 +6,6 @@ import (
 	"time"
 )
 
-// A node that was frozen does not know what became of its hosts. It crawls none until their homes have answered again.
-func TestStoppedOwnerCrawlsNothingUnasked(t *testing.T) {
-	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host, own := s.hostOf(1, 2, 3), s.node(2).own
-		s.node(1).find(link(host, 0))
-		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(2), true, "test"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		why := func() string {
-			r, ok, err := own.Record(host)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return own.suspended(host, r, ok, time.Now())
-		}
-		if reason := why(); reason != "" {
-			t.Fatalf("before: %s", reason)
-		}
-		own.Stopped()
-		if why() == "" {
-			t.Error("it may crawl the host by what it was told before")
-		}
-		time.Sleep(time.Second)
-		if reason := why(); reason != "" {
-			t.Errorf("its home has answered: %s", reason)
-		}
-	})
-}
-
 // A home that was frozen may have been replaced meanwhile. It creates no host until the others have told it what they own.
 func TestStoppedHomeHearsTheOthersFirst(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
@@ -67,9 +37,7 @@ func TestNewHomeHearsTheOthersFirst(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 5}, func(s *stage) {
 		host := s.hostOf(3, 1, 4, 2, 5)
 		s.node(3).find(link(host, 0))
-		if err := s.node(3).own.HandOff(s.t.Context(), host, idOf(2), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		s.hand(host, 3, 2)
 		s.join(4) // all tell it what they own, and it has no part in the host
 		time.Sleep(3 * s.cfg.TakeAfter)
 		s.node(3).die() // the home
@@ -103,9 +71,7 @@ func TestHomeThatOthersDoNotSeeYet(t *testing.T) {
 		host := s.hostOf(1, 2, 3, 4)
 		time.Sleep(10 * time.Second)
 		s.node(2).find(link(host, 0))
-		if err := s.node(2).own.HandOff(s.t.Context(), host, idOf(4), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		s.hand(host, 2, 4)
 		time.Sleep(10 * time.Second)
 		see(1, 1, 2, 3, 4)
 		time.Sleep(5 * time.Second)

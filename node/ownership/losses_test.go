@@ -22,9 +22,7 @@ func TestJoinAndDeathLoseNoHost(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		s.lose(func(l letter) bool { // messages with URLs do not reach the newcomer
-			_, store := l.req.(*wire.StoreRequest)
-			_, load := l.req.(*wire.LoadRequest)
-			return l.from+l.to == 1+3 && (store || load)
+			return l.from+l.to == 1+3 && (is[*wire.StoreRequest](l) || is[*wire.LoadRequest](l))
 		})
 		s.join(3)
 		time.Sleep(s.cfg.RenewEvery + time.Second)
@@ -44,18 +42,18 @@ func TestJoinAndDeathLoseNoHost(t *testing.T) {
 // A host is handed to the node with its replica, and the owner dies for good during the transfer. The replica is still whole.
 func TestHandOffToReplicaLosesNothing(t *testing.T) {
 	for name, lost := range map[string]func(letter) bool{
-		"before the first chunk":  func(l letter) bool { _, ok := l.req.(*wire.StoreRequest); return ok },
+		"before the first chunk":  is[*wire.StoreRequest],
 		"before the second chunk": afterChunks(1),
-		"before the commit":       func(l letter) bool { _, ok := l.req.(*wire.CommitRequest); return ok },
+		"before the commit":       is[*wire.CommitRequest],
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, []int{1, 2, 3}, func(s *stage) {
-				host := s.hostOf(1, 2, 3)
-				s.node(1).find(links(host, 0, 90)...)
-				time.Sleep(2 * time.Second)
+				host := s.found(90, 1, 2, 3)
 				s.mustHave(host, 90, 1, 2)
 				// The replica is behind by three done pages, so that there is something to ship.
-				s.lose(func(l letter) bool { return l.from == 1 && l.to == 2 && !isCommit(l) && !isRenew(l) })
+				s.lose(func(l letter) bool {
+					return l.from == 1 && l.to == 2 && !is[*wire.CommitRequest](l) && !is[*wire.RenewRequest](l)
+				})
 				for k := range 3 {
 					s.node(1).crawl(host, k)
 				}
@@ -82,9 +80,6 @@ func TestHandOffToReplicaLosesNothing(t *testing.T) {
 	}
 }
 
-func isCommit(l letter) bool { _, ok := l.req.(*wire.CommitRequest); return ok }
-func isRenew(l letter) bool  { _, ok := l.req.(*wire.RenewRequest); return ok }
-
 // afterChunks loses all chunks but the first n.
 func afterChunks(n int) func(letter) bool {
 	return func(l letter) bool {
@@ -97,45 +92,12 @@ func afterChunks(n int) func(letter) bool {
 	}
 }
 
-// A hand-off that is refused leaves the replica as it is. There are always two copies.
-func TestAbortedHandOffLeavesReplica(t *testing.T) {
-	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 90)...)
-		time.Sleep(2 * time.Second)
-		least := 90
-		s.watch(func(letter) {
-			all, _ := s.node(2).has(host)
-			least = min(least, all)
-		})
-		s.lose(func(l letter) bool { return isCommit(l) && l.res == nil })
-		s.node(1).crawl(host, 0) // something is to be shipped
-		err := s.node(1).own.HandOff(s.t.Context(), host, idOf(2), true, "test")
-		if err == nil {
-			t.Fatal("it was handed over")
-		}
-		s.lose(nil)
-		time.Sleep(time.Minute)
-		s.watch(nil)
-		if least != 90 {
-			t.Errorf("the replica had %d of 90 URLs", least)
-		}
-		for at := range 2 {
-			if all, _ := s.node(at + 1).has(host); all != 90 {
-				t.Errorf("node %d has %d of 90 URLs", at+1, all)
-			}
-		}
-	})
-}
-
 // A message of the stream or its answer is lost. The replica never loses anything, and has everything within seconds.
 func TestLostMessageLeavesReplicaWhole(t *testing.T) {
 	for name, answered := range map[string]bool{"request": false, "answer": true} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, []int{1, 2, 3}, func(s *stage) {
-				host := s.hostOf(1, 2, 3)
-				s.node(1).find(links(host, 0, 80)...)
-				time.Sleep(2 * time.Second)
+				host := s.found(80, 1, 2, 3)
 				had := 80
 				s.watch(func(letter) {
 					all, _ := s.node(2).has(host)
@@ -146,8 +108,7 @@ func TestLostMessageLeavesReplicaWhole(t *testing.T) {
 				})
 				lost := 0
 				s.lose(func(l letter) bool {
-					_, store := l.req.(*wire.StoreRequest)
-					if store && lost == 0 && (l.res != nil) == answered {
+					if is[*wire.StoreRequest](l) && lost == 0 && (l.res != nil) == answered {
 						lost++
 						return true
 					}
@@ -173,9 +134,7 @@ func TestLostMessageLeavesReplicaWhole(t *testing.T) {
 // An owner has a power cut, and comes back with a disk that lacks half of the URLs. It gets them from the replica, which loses nothing.
 func TestOlderDiskGetsTheRestBack(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 30)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(30, 1, 2, 3)
 		snapshot := s.node(1).disk.copy()
 		s.node(1).find(links(host, 30, 60)...)
 		s.node(1).crawl(host, 0)
@@ -206,16 +165,14 @@ func TestAnswersSurviveAPowerCut(t *testing.T) {
 		is   func(l letter) bool
 		node int // whose power fails
 	}{
-		"delivered": {func(l letter) bool { _, ok := l.req.(*wire.DeliverRequest); return ok && l.to == 1 }, 1},
-		"stored":    {func(l letter) bool { _, ok := l.req.(*wire.StoreRequest); return ok && l.to == 2 }, 2},
-		"committed": {isCommit, 3},
+		"delivered": {func(l letter) bool { return is[*wire.DeliverRequest](l) && l.to == 1 }, 1},
+		"stored":    {func(l letter) bool { return is[*wire.StoreRequest](l) && l.to == 2 }, 2},
+		"committed": {is[*wire.CommitRequest], 3},
 	}
 	for name, c := range answers {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, []int{1, 2, 3}, func(s *stage) {
-				host := s.hostOf(1, 2, 3)
-				s.node(1).find(links(host, 0, 5)...)
-				time.Sleep(2 * time.Second)
+				host := s.found(5, 1, 2, 3)
 				cut := make(chan struct{}, 1)
 				var whole bool
 				s.watch(func(l letter) { // the answer has been given
@@ -233,9 +190,7 @@ func TestAnswersSurviveAPowerCut(t *testing.T) {
 				})
 				s.node(3).find(links(host, 5, 9)...)
 				time.Sleep(2 * time.Second)
-				if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
-					t.Fatal(err)
-				}
+				s.hand(host, 1, 3)
 				s.watch(nil)
 				if len(cut) == 0 || !whole {
 					t.Errorf("an answer was given %d times, and what it says was on disk: %v", len(cut), whole)
@@ -259,9 +214,7 @@ func (d slowDisk) SetRole(ctx context.Context, host string, role frontier.Role) 
 // Links that are found while their host comes or goes are not lost. If the frontier does not take them yet, they wait in the outbox.
 func TestLinksFoundWhileAHostMovesAreKept(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 5)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(5, 1, 2, 3)
 		for at := 1; at <= 3; at++ { // from now on disks are slow
 			p := s.node(at)
 			p.kill(false)
@@ -306,7 +259,7 @@ func TestPageIsDoneAtReplicaOnlyWithItsLinks(t *testing.T) {
 				host, other := s.hostOf(1, 2, 3), s.hostOf(to...)
 				s.node(1).find(links(host, 0, 5)...)
 				time.Sleep(2 * time.Second)
-				s.lose(func(l letter) bool { return isCopy(l) || l.from == 1 && l.to == 3 && !isRenew(l) }) // 3 is slow
+				s.lose(func(l letter) bool { return isCopy(l) || l.from == 1 && l.to == 3 && !is[*wire.RenewRequest](l) }) // 3 is slow
 				s.node(1).crawl(host, 0, link(other, 7))
 				time.Sleep(time.Minute)
 				if all, _ := s.node(3).has(other); all != 0 {

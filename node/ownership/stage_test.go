@@ -313,7 +313,7 @@ func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownersh
 		return q.own, false
 	}
 	way := 10*time.Millisecond + time.Duration(l.from*10+l.to)*100*time.Microsecond
-	if _, ok := l.req.(*wire.StoreRequest); ok {
+	if is[*wire.StoreRequest](l) {
 		way += 10 * time.Microsecond
 	}
 	time.Sleep(way)
@@ -368,6 +368,12 @@ func link(host string, k int) frontier.Link {
 	return frontier.Link{URL: identity.URL{Host: host, Path: path(k)}}
 }
 
+// is reports whether a message is of one kind.
+func is[M proto.Message](l letter) bool {
+	_, ok := l.req.(M)
+	return ok
+}
+
 // links returns links to the pages from k to n-1 of a host.
 func links(host string, k, n int) (all []frontier.Link) {
 	for ; k < n; k++ {
@@ -405,6 +411,23 @@ func (p *player) crawl(host string, k int, found ...frontier.Link) {
 	}
 	if away, ok := p.disk.finish(host, path(k), mine); !ok || len(away) > 0 {
 		p.t.Fatalf("node %d cannot do page %d of %s; links for elsewhere: %v", p.at, k, host, away)
+	}
+}
+
+// found returns a host with n links. Its home has found them, and the replica has them, too.
+func (s *stage) found(n int, order ...int) (host string) {
+	s.t.Helper()
+	host = s.hostOf(order...)
+	s.node(order[0]).find(links(host, 0, n)...)
+	time.Sleep(2 * time.Second)
+	return host
+}
+
+// hand hands a host over.
+func (s *stage) hand(host string, from, to int) {
+	s.t.Helper()
+	if err := s.node(from).own.HandOff(s.t.Context(), host, idOf(to), true, "test"); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -13,15 +13,10 @@ import (
 // nevertheless.
 func TestWishDoesNotTakeTheLookAway(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 9)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(9, 1, 2, 3)
 		s.mustHave(host, 9, 1, 2)
 		s.lose(func(l letter) bool { return l.from == 1 && l.to == 3 })
-		d := s.node(2).disk
-		d.mu.Lock()
-		delete(d.now.hosts[host].pending, path(4))
-		d.mu.Unlock()
+		s.node(2).spoil(host, 4)
 		s.node(1).own.queue.add(host, false)
 		s.node(1).own.Wish(host, idOf(3), "test")
 		time.Sleep(30 * time.Second)
@@ -32,14 +27,9 @@ func TestWishDoesNotTakeTheLookAway(t *testing.T) {
 // The last change before a hand-off shows that the replica differs. The hand-off fails, and the replica is mended nevertheless.
 func TestHandOffThatFailsMendsTheReplica(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(1).find(links(host, 0, 8)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(8, 1, 2, 3)
 		s.mustHave(host, 8, 1, 2)
-		d := s.node(2).disk
-		d.mu.Lock()
-		delete(d.now.hosts[host].pending, path(4))
-		d.mu.Unlock()
+		s.node(2).spoil(host, 4)
 		s.lose(func(l letter) bool { return l.from == 1 && l.to == 3 })
 		s.node(1).find(link(host, 8)) // no comparison is made while a change is on its way
 		if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err == nil {
@@ -83,9 +73,7 @@ func TestNothingStoredWakesNobody(t *testing.T) {
 // A node has an old copy of a host, and hears of a new owner whose replica is elsewhere. It gives its copy to the owner and removes it.
 func TestCopyGoesWhenTheRecordSaysSo(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
-		host := s.hostOf(1, 2, 3, 4)
-		s.node(1).find(links(host, 0, 9)...)
-		time.Sleep(2 * time.Second)
+		host := s.found(9, 1, 2, 3, 4)
 		r, _, err := s.node(1).own.Record(host)
 		if err != nil {
 			t.Fatal(err)
@@ -118,12 +106,8 @@ func TestUrgentHostsRestShortly(t *testing.T) {
 // A node that removes its copy keeps the record if it is the witness, because both disks may be lost.
 func TestWitnessKeepsTheRecord(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
-		host := s.hostOf(1, 2, 3, 4)
-		s.node(1).find(links(host, 0, 9)...)
-		time.Sleep(2 * time.Second)
-		if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err != nil {
-			t.Fatal(err)
-		}
+		host := s.found(9, 1, 2, 3, 4)
+		s.hand(host, 1, 3)
 		time.Sleep(3 * s.cfg.TakeAfter)
 		s.mustHave(host, 9, 3, 1)
 		if r, ok, err := s.node(2).own.Record(host); err != nil || !ok || r.Owner != idOf(3) {
