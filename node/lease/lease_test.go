@@ -122,48 +122,6 @@ func TestHoldAndGive(t *testing.T) {
 	})
 }
 
-func TestDeadHolderAndDeadGrantor(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := grantedBy(t, ids[2], ids)
-		all[0].want(true, addr)
-		time.Sleep(time.Second)
-		all[1].want(true, addr)
-		all[0].kill()
-		time.Sleep(w.cfg.Window() + 2*w.cfg.HeldRetry())
-		if !all[1].has(addr) {
-			t.Fatalf("a dead node has it still: %s", all[1].holder.Why(addr))
-		}
-		// The grantor dies. When the others see that, the holder renews at the new grantor before its lease expires.
-		all[2].kill()
-		time.Sleep(5 * time.Second)
-		all[1].see(ids[:2], true)
-		again := w.start(ids[0])
-		again.see(ids[:2], true)
-		again.want(true, addr)
-		before := all[1].holder.Status().Expired
-		time.Sleep(5 * time.Minute)
-		if !all[1].has(addr) || all[1].holder.Status().Expired != before {
-			t.Errorf("the lease broke: %q has it", w.holder(addr))
-		}
-	})
-}
-
-func TestNodeThatRestartsGetsItsServersBack(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := grantedBy(t, ids[1], ids)
-		all[0].want(true, addr)
-		time.Sleep(time.Second)
-		all[0].kill()
-		n := w.start(ids[0])
-		n.see(ids, true)
-		n.want(true, addr)
-		time.Sleep(3 * time.Second)
-		if !n.has(addr) {
-			t.Error(n.holder.Why(addr))
-		}
-	})
-}
-
 func TestStopGivesLeasesBack(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		addr := grantedBy(t, ids[1], ids)
@@ -185,34 +143,6 @@ func TestStopGivesLeasesBack(t *testing.T) {
 		}
 		if _, err := all[0].holder.Hold(t.Context(), addr); !errors.Is(err, ErrStopped) {
 			t.Errorf("%v", err)
-		}
-	})
-}
-
-func TestPartition(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := grantedBy(t, ids[0], ids) // by the side that will be the smaller one
-		all[0].want(true, addr)
-		time.Sleep(time.Second)
-		all[1].want(true, addr)
-		w.part(ids[0], ids[1])
-		w.part(ids[0], ids[2])
-		time.Sleep(5 * time.Second)
-		all[0].see(ids, false)
-		time.Sleep(time.Minute) // dead for long enough
-		all[1].see(ids[1:], true)
-		all[2].see(ids[1:], true)
-		time.Sleep(2 * (w.cfg.Window()))
-		if !all[1].has(addr) {
-			t.Fatalf("%q has it: %s", w.holder(addr), all[1].holder.Why(addr))
-		}
-		w.heal()
-		for _, n := range all {
-			n.see(ids, true)
-		}
-		time.Sleep(5 * time.Minute)
-		if !all[1].has(addr) {
-			t.Errorf("the lease broke when the partition healed: %q has it", w.holder(addr))
 		}
 	})
 }

@@ -206,9 +206,6 @@ func (ls *leases) lookIn() time.Duration {
 			return ls.cfg.check()
 		}
 	}
-	if len(ls.all) == 0 {
-		return idleLook
-	}
 	return lookEvery
 }
 

@@ -14,8 +14,6 @@ const (
 	gather = 50 * time.Millisecond
 	// lookEvery is how often the Holder looks at the frontier's servers as a rule.
 	lookEvery = time.Second
-	// idleLook replaces lookEvery while there are no leases. The frontier pushes new wishes, so nothing is delayed.
-	idleLook = 10 * time.Second
 )
 
 // signal wakes the reader of a channel with room for one value.

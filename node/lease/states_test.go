@@ -87,9 +87,8 @@ func TestLooks(t *testing.T) {
 			t.Errorf("%s: in %v, want %v", what, got, want)
 		}
 	}
-	looks("nothing is here", idleLook)
 	l := b.obtain()
-	looks("a server is here", lookEvery)
+	looks("nothing is given back", lookEvery)
 	b.withdraw(server(1), l, b.now)
 	looks("something may be in flight", b.cfg.check())
 	b.look(false, 0)
