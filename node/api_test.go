@@ -82,10 +82,9 @@ func tries() []try {
 // TestAPI makes every call of the API, good ones and bad ones: the status says which, errors are JSON, and each act that was tried has a line in the
 // log that says who, whether it was done or not.
 func TestAPI(t *testing.T) {
-	site := newChainSite(t, 3)
-	defer site.server.Close()
+	web, _ := chain(t, 3)
 	c := config(t)
-	n, client := onSocket(t, c, site.deps(), "http://a.test/0")
+	n, client := onSocket(t, c, depsOf(web), "http://a.test/0")
 	tried := map[string]bool{}
 	acts := 0
 	for _, try := range tries() {

@@ -178,7 +178,7 @@ func (s *told) blockLocked(blocks []Block) error {
 	}
 	s.blocks = all
 	s.enforceLocked()
-	poke(s.deps.blocked)
+	poke(s.blocked)
 	return nil
 }
 

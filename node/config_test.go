@@ -122,18 +122,6 @@ func TestTextRoundTrips(t *testing.T) {
 	}
 }
 
-func TestFileKeepsDefaults(t *testing.T) {
-	got, err := node.Parse("f", "[politeness]\nmin_gap = \"3s\"\nfactor = 1\n[fetch.dns]\nipv6 = true\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := node.Default()
-	want.Politeness.MinGap, want.Politeness.Factor, want.Fetch.DNS.IPv6 = 3*time.Second, 1, true
-	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-}
-
 // TestHasten: the times of the overlay keep the proportions that they need, however fast; what a file says itself is left.
 func TestHasten(t *testing.T) {
 	same := node.Default()
@@ -169,12 +157,6 @@ func TestHasten(t *testing.T) {
 	c, err := node.Parse("f", "[member]\nfaster = 7.5\n")
 	if want := 12 * time.Second; err != nil || c.Ownership.TakeAfter != want || c.Lease.Time != 8*time.Second {
 		t.Errorf("hosts are taken over after %v, want %v; leases last %v; %v", c.Ownership.TakeAfter, want, c.Lease.Time, err)
-	}
-}
-
-func TestLoadMissingFile(t *testing.T) {
-	if _, err := node.Load("testdata/config/none.toml"); err == nil || !strings.Contains(err.Error(), "none.toml") {
-		t.Errorf("got %v, want an error that names the file", err)
 	}
 }
 

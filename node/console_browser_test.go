@@ -50,8 +50,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: no browser is started")
 	}
-	site := newChainSite(t, 3)
-	defer site.server.Close()
+	web, _ := chain(t, 3)
 	c := config(t)
 	c.Console.TokenFile = filepath.Join(t.TempDir(), "tokens")
 	token := strings.Repeat("secret", 8)
@@ -66,7 +65,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	address := "http://" + c.Console.Listen + "/"
 	b := browsertest.New(t, address)
 	l.Close()
-	n, client := onSocket(t, c, site.deps(), "http://a.test/0")
+	n, client := onSocket(t, c, depsOf(web), "http://a.test/0")
 	if res, err := client.Get("http://node/api/v1/status"); err != nil || res.StatusCode != http.StatusOK {
 		t.Fatal(res, err)
 	}

@@ -188,15 +188,3 @@ func TestMaxDepth(t *testing.T) {
 		}
 	})
 }
-
-// TestMaxPages: the crawl ends, and what is left stays pending.
-func TestMaxPages(t *testing.T) {
-	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Pages(50)
-		w.cfg.Crawl.MaxPages = 7
-		end, _ := w.crawl(w.t.Context(), "http://a.test/")
-		if n := len(pages(a.Visits())); n != 7 || end.Reason != "max_pages" || end.Pages != 7 || end.Unfinished != 44 {
-			t.Errorf("%d pages asked for, %q after %d, %d unfinished; want 7, max_pages, 7, 44", n, end.Reason, end.Pages, end.Unfinished)
-		}
-	})
-}

@@ -284,14 +284,8 @@ func TestLostLinesAreTold(t *testing.T) {
 		if end, err := n.Run(w.t.Context()); err != nil || end.Reason != "idle" || end.Pages != 4 {
 			w.t.Errorf("%d pages, ended as %q: %v", end.Pages, end.Reason, err)
 		}
-		f, err := os.Open(filepath.Join(w.cfg.Output.Logs, runlog.LogNode+".jsonl"))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		defer f.Close() //nolint:errcheck // it was only read
 		var told []string
-		var e runlog.Event
-		for r := runlog.NewReader(f); r.Next(&e) == nil; {
+		for _, e := range readLog[runlog.Event](w.t, w.cfg.Output.Logs, runlog.LogNode) {
 			if reason, _ := e.Attrs[runlog.KeyReason].(string); e.Event == runlog.EventWarning && strings.Contains(reason, "write log fetch") {
 				told = append(told, reason)
 			}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node"
+	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -35,44 +35,47 @@ func (e eventEcho) Handle(_ context.Context, r slog.Record) error {
 func (e eventEcho) WithAttrs([]slog.Attr) slog.Handler { return e }
 func (e eventEcho) WithGroup(string) slog.Handler      { return e }
 
-// chainSite is a chain of pages. Each is found only on the page before.
-type chainSite struct {
-	*world
-	length int
-	// on, if set, is called with each page before it is answered.
-	on func(page int)
-}
-
-func newChainSite(t *testing.T, length int) *chainSite {
-	s := &chainSite{length: length}
-	s.world = newWorldOf(t, func(path string) string {
-		page, err := strconv.Atoi(path[1:])
-		if err != nil {
-			t.Error(err)
-		}
-		if s.on != nil {
-			s.on(page)
-		}
-		if page+1 == length {
-			return ""
-		}
-		return fmt.Sprintf("<a href=/%d>next</a>", page+1)
-	})
-	return s
-}
-
-// requests returns how many requests for pages there were.
-func (s *chainSite) requests() int {
-	pages, again := s.pages()
-	return pages + again
-}
-
-// whole fails unless each page was requested once.
-func (s *chainSite) whole(t *testing.T) {
-	t.Helper()
-	if pages, again := s.pages(); pages != s.length || again != 0 {
-		t.Errorf("%d pages were requested, %d requests were repeated; want each of %d pages once", pages, again, s.length)
+// chain makes a web of a chain of pages. Each is found only on the page before.
+func chain(t *testing.T, length int) (*netsim.Web, *netsim.Site) {
+	web := newWeb(t)
+	site := web.Site("a.test", public)
+	paths := numbered(length)
+	for i, path := range paths {
+		site.Page(path, paths[i+1:min(i+2, length)]...)
 	}
+	return web, site
+}
+
+// eachOnce fails unless each page of a web was requested once.
+func eachOnce(t *testing.T, web *netsim.Web, length int) {
+	t.Helper()
+	if once, again := requested(web); once != length || again != 0 {
+		t.Errorf("%d pages were requested, %d requests were repeated; want each of %d pages once", once, again, length)
+	}
+}
+
+// filling is a disk that becomes full while a page of a chain is under way.
+type filling struct {
+	free atomic.Uint64
+	full chan struct{} // closed when the node has found out
+}
+
+// fill makes the disk full while a page is under way, until the node has found out.
+func fill(site *netsim.Site, page int, deps *node.Deps) *filling {
+	f := &filling{full: make(chan struct{})}
+	f.free.Store(1 << 40)
+	site.Handle(fmt.Sprintf("/%d", page), func(w http.ResponseWriter, r *http.Request) {
+		f.free.Store(1<<20 - 1)
+		<-f.full
+		html(fmt.Sprintf("/%d", page+1))(w, r)
+	})
+	var once sync.Once
+	deps.Echo = eventEcho(func(event string) {
+		if event == runlog.EventDiskFull {
+			once.Do(func() { close(f.full) })
+		}
+	})
+	return f
 }
 
 // diskConfig has the watermark at a MiB.
@@ -86,40 +89,26 @@ func diskConfig(t *testing.T) node.Config {
 // why, and with room again the crawl goes on to its end.
 func TestDiskFull(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	site := newChainSite(t, 30)
-	full := make(chan struct{})
-	var free atomic.Uint64
-	free.Store(1 << 40)
-	site.on = func(page int) {
-		if page == 9 {
-			free.Store(1<<20 - 1)
-			<-full // the disk is found full while this page is under way
-		}
-	}
+	web, site := chain(t, 30)
 	var n *node.Node
 	paused := -1 // requests when the last download had ended, -1 before
-	deps := site.deps()
+	deps := depsOf(web)
+	disk := fill(site, 9, &deps)
 	deps.FreeBytes = func() (uint64, error) {
 		// One look after the last download ended, the number of requests is noted; at the next it is the same, and only then
 		// there is room.
 		if s := n.Status(); s.Frontier.Paused != "" && s.Frontier.InFlight == 0 && s.Frontier.Done == 10 {
-			if asked := site.requests(); paused < 0 {
+			if asked := len(pages(web.Visits(nil))); paused < 0 {
 				paused = asked
 			} else {
 				if asked != paused {
 					t.Errorf("%d requests with a full disk", asked-paused)
 				}
-				free.Store(1 << 40)
+				disk.free.Store(1 << 40)
 			}
 		}
-		return free.Load(), nil
+		return disk.free.Load(), nil
 	}
-	var fullOnce sync.Once
-	deps.Echo = eventEcho(func(event string) {
-		if event == runlog.EventDiskFull {
-			fullOnce.Do(func() { close(full) })
-		}
-	})
 	c := diskConfig(t)
 	n, err := node.New(c, seeds(t, "http://a.test/0"), deps)
 	if err != nil {
@@ -127,7 +116,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	asked := make(chan node.Status, 1)
 	go func() {
-		<-full
+		<-disk.full
 		s, err := node.AskStatus(t.Context(), c.Node.Data)
 		if err != nil {
 			t.Error(err)
@@ -152,7 +141,7 @@ func TestDiskFull(t *testing.T) {
 	if s := <-asked; s.Frontier.Paused != "disk full" {
 		t.Errorf("status says paused: %q", s.Frontier.Paused)
 	}
-	site.whole(t)
+	eachOnce(t, web, 30)
 	if paused != 10 {
 		t.Errorf("paused after %d pages, want 10", paused)
 	}
@@ -165,38 +154,24 @@ func TestDiskFull(t *testing.T) {
 	if want := []string{fmt.Sprintf("disk_full %v", float64(1<<20-1)), fmt.Sprintf("disk_ok %v", float64(1<<40))}; !slices.Equal(events, want) {
 		t.Errorf("events %q, want %q", events, want)
 	}
-	site.server.Close()
+	web.Close()
 	goleak.VerifyNone(t, before)
 }
 
 // TestDiskFullStop stops a node while its disk is full. The next run has all that the first accepted.
 func TestDiskFullStop(t *testing.T) {
-	site := newChainSite(t, 20)
-	full := make(chan struct{})
-	var free atomic.Uint64
-	free.Store(1 << 40)
-	site.on = func(page int) {
-		if page == 4 {
-			free.Store(1<<20 - 1)
-			<-full
-		}
-	}
+	web, site := chain(t, 20)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var n *node.Node
-	deps := site.deps()
+	deps := depsOf(web)
+	disk := fill(site, 4, &deps)
 	deps.FreeBytes = func() (uint64, error) {
 		if s := n.Status(); s.Frontier.Paused != "" && s.Frontier.Done == 5 {
 			stop()
 		}
-		return free.Load(), nil
+		return disk.free.Load(), nil
 	}
-	var fullOnce sync.Once
-	deps.Echo = eventEcho(func(event string) {
-		if event == runlog.EventDiskFull {
-			fullOnce.Do(func() { close(full) })
-		}
-	})
 	c := diskConfig(t)
 	n, err := node.New(c, seeds(t, "http://a.test/0"), deps)
 	if err != nil {
@@ -205,26 +180,25 @@ func TestDiskFullStop(t *testing.T) {
 	if end, err := n.Run(ctx); err != nil || end.Reason != "stopped" || end.Unfinished != 1 {
 		t.Fatalf("%+v, %v", end, err)
 	}
-	site.on, deps.FreeBytes, deps.Echo = nil, nil, nil
-	if n, err = node.New(c, nil, deps); err != nil {
+	if n, err = node.New(c, nil, depsOf(web)); err != nil {
 		t.Fatal(err)
 	}
 	if end, err := n.Run(t.Context()); err != nil || end.Reason != "idle" || end.Unfinished != 0 {
 		t.Errorf("%+v, %v", end, err)
 	}
-	site.whole(t)
+	eachOnce(t, web, 20)
 }
 
 // TestDiskFullAtStart: seeds wait for room, they are not left out.
 func TestDiskFullAtStart(t *testing.T) {
-	site := newChainSite(t, 3)
+	web, _ := chain(t, 3)
 	var looks atomic.Int64
-	deps := site.deps()
+	deps := depsOf(web)
 	deps.FreeBytes = func() (uint64, error) {
 		if looks.Add(1) == 1 {
 			return 0, nil
 		}
-		if n := site.requests(); looks.Load() == 2 && n != 0 {
+		if n := len(pages(web.Visits(nil))); looks.Load() == 2 && n != 0 {
 			t.Errorf("%d requests with a full disk", n)
 		}
 		return 1 << 40, nil
@@ -237,7 +211,7 @@ func TestDiskFullAtStart(t *testing.T) {
 	if end, err := n.Run(t.Context()); err != nil || end.Reason != "idle" || len(end.SeedsRefused) != 0 {
 		t.Errorf("%+v, %v", end, err)
 	}
-	site.whole(t)
+	eachOnce(t, web, 3)
 }
 
 // TestDiskFullAndUnopened: a node that cannot be opened while the disk is full is an error as any other.
@@ -313,12 +287,13 @@ func TestUnwritableData(t *testing.T) {
 // TestChainIsCrawledToItsEnd: between two pages of a chain nothing is pending and nothing under way, only being written.
 // That is not the end of the crawl, whenever it is looked at.
 func TestChainIsCrawledToItsEnd(t *testing.T) {
-	site := newChainSite(t, 20_000)
-	n, err := node.New(config(t), seeds(t, "http://a.test/0"), site.deps())
+	const length = 20_000
+	web, _ := chain(t, length)
+	n, err := node.New(config(t), seeds(t, "http://a.test/0"), depsOf(web))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end, err := n.Run(t.Context()); err != nil || end.Reason != "idle" || end.Unfinished != 0 || end.Pages != int64(site.length) {
-		t.Errorf("%d of %d pages, %d unfinished, %s: %v", end.Pages, site.length, end.Unfinished, end.Reason, err)
+	if end, err := n.Run(t.Context()); err != nil || end.Reason != "idle" || end.Unfinished != 0 || end.Pages != length {
+		t.Errorf("%d of %d pages, %d unfinished, %s: %v", end.Pages, length, end.Unfinished, end.Reason, err)
 	}
 }

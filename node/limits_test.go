@@ -87,8 +87,8 @@ func TestMaxPagesWithFailures(t *testing.T) {
 		for _, s := range all {
 			n += len(pages(s.Visits()))
 		}
-		if n != 100 || end.Pages != 100 || end.Reason != "max_pages" {
-			t.Errorf("%d pages asked for, %d counted, %q; want 100", n, end.Pages, end.Reason)
+		if n != 100 || end.Pages != 100 || end.Reason != "max_pages" || end.Unfinished == 0 {
+			t.Errorf("%d pages asked for, %d counted, %d unfinished, %q; want 100", n, end.Pages, end.Unfinished, end.Reason)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"proxima/node/sink"
 )
 
 // Metrics is the section of metrics for Prometheus.
@@ -69,6 +71,15 @@ func inOverlay(read func(*OverlayStatus, func(float64, ...string))) func(*Status
 	}
 }
 
+// ofSink reads a family with one metric that only a node with a sink has.
+func ofSink[N int | int64](value func(*sink.Status) N) func(*Status, func(float64, ...string)) {
+	return func(s *Status, put func(float64, ...string)) {
+		if s.Sink != nil {
+			put(float64(value(s.Sink)))
+		}
+	}
+}
+
 // answers counts pages by the class of their status ("2xx"). So servers cannot make new metrics by new statuses.
 func answers(s *Status) map[string]int64 {
 	classes := map[string]int64{}
@@ -115,21 +126,9 @@ func metrics() []metric {
 			put(float64(s.Frontier.Due), "due")
 		}, "state"),
 		counterOf("revisits_total", "Visits of known pages since the start.", one(func(s *Status) uint64 { return s.Frontier.Revisited })),
-		counterOf("sink_pages_total", "Pages delivered to the sink since the start.", func(s *Status, put func(float64, ...string)) {
-			if s.Sink != nil {
-				put(float64(s.Sink.Pages))
-			}
-		}),
-		gaugeOf("sink_waiting_packages", "Packages that are not delivered yet.", func(s *Status, put func(float64, ...string)) {
-			if s.Sink != nil {
-				put(float64(s.Sink.Waiting))
-			}
-		}),
-		counterOf("sink_failures_total", "Failed tries to deliver a package since the start.", func(s *Status, put func(float64, ...string)) {
-			if s.Sink != nil {
-				put(float64(s.Sink.Failures))
-			}
-		}),
+		counterOf("sink_pages_total", "Pages delivered to the sink since the start.", ofSink(func(k *sink.Status) int64 { return k.Pages })),
+		gaugeOf("sink_waiting_packages", "Packages that are not delivered yet.", ofSink(func(k *sink.Status) int { return k.Waiting })),
+		counterOf("sink_failures_total", "Failed tries to deliver a package since the start.", ofSink(func(k *sink.Status) int { return k.Failures })),
 		gaugeOf("members", "Nodes of the overlay that this node sees, itself included.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
 			put(float64(o.Alive), "alive")
 			put(float64(o.Settled), "settled")
@@ -203,4 +202,11 @@ func newMetrics(status func() Status) (*prometheus.Registry, error) {
 // metricsHandler serves a registry, to few callers at a time.
 func metricsHandler(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
+}
+
+// metricsPage serves /metrics.
+func metricsPage(r *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metricsHandler(r))
+	return mux
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"runtime/debug"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -148,15 +145,13 @@ func (m *mover) fill(b *testing.B, n, perHost int) (hosts []string) {
 
 // BenchmarkMove brings URLs from one node to another with all that belongs to it, and then makes the other their owner: two
 // nodes with stores on disk, and between them mutual TLS and zstd on a TCP connection. An iteration is a URL. As the other
-// has all of it by then, the hand-off ships nothing. Memory is by how much that of both nodes together grows.
+// has all of it by then, the hand-off ships nothing.
 //
 //	go test -run - -bench Move -benchtime 1000000x ./node
 func BenchmarkMove(b *testing.B) {
 	for _, perHost := range []int{500, 20_000, 1_000_000} {
 		b.Run(fmt.Sprintf("%d_a_host", perHost), func(b *testing.B) {
 			from, to := movers(b)
-			debug.FreeOSMemory()
-			watch := watchMemory()
 			b.ResetTimer()
 			hosts := from.fill(b, b.N, perHost)
 			from.settle(b, to, hosts)
@@ -175,9 +170,6 @@ func BenchmarkMove(b *testing.B) {
 			b.ReportMetric(replicated, "URLs/s")
 			b.ReportMetric(float64(sent)/float64(b.N), "B/URL")
 			b.ReportMetric(float64(len(hosts))/b.Elapsed().Seconds(), "hosts/s")
-			heap, anonymous := watch()
-			b.ReportMetric(heap, "MiB_heap_more")
-			b.ReportMetric(anonymous, "MiB_more")
 			moved := uint64(0)
 			for _, host := range hosts {
 				d, err := to.frontier.DigestOf(context.Background(), host)
@@ -194,7 +186,7 @@ func BenchmarkMove(b *testing.B) {
 }
 
 // settle waits until the second copies of hosts are whole.
-func (m *mover) settle(b *testing.B, other *mover, hosts []string) time.Duration {
+func (m *mover) settle(b *testing.B, other *mover, hosts []string) {
 	began := time.Now()
 	ctx := context.Background()
 	for _, host := range hosts {
@@ -216,46 +208,4 @@ func (m *mover) settle(b *testing.B, other *mover, hosts []string) time.Duration
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	return time.Since(began)
-}
-
-// watchMemory samples the memory of the process until end is called: by how much the heap in use, and the resident memory
-// that no file backs, have grown at most, in MiB.
-func watchMemory() (end func() (heap, anonymous float64)) {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	base, before := float64(sample[0].Value.Uint64())/(1<<20), anonymousMiB()
-	stop, over := make(chan struct{}), make(chan struct{})
-	var heap, anonymous float64
-	go func() {
-		defer close(over)
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			metrics.Read(sample)
-			heap = max(heap, float64(sample[0].Value.Uint64())/(1<<20)-base)
-			anonymous = max(anonymous, anonymousMiB()-before)
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return func() (float64, float64) { close(stop); <-over; return heap, anonymous }
-}
-
-// anonymousMiB is the resident memory that is not backed by files; 0 where /proc is missing.
-func anonymousMiB() float64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		var kib float64
-		if n, _ := fmt.Sscanf(line, "RssAnon: %f kB", &kib); n == 1 {
-			return kib / 1024
-		}
-	}
-	return 0
 }

@@ -127,7 +127,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if n.told, err = newTold(n.rules, n.blocklist, cfg.Node.Data, doing, toldDeps{learnt: n.operator.logBlocks, blocked: n.blocked}); err != nil {
+	if n.told, err = newTold(n.rules, n.blocklist, cfg.Node.Data, doing, n.operator.logBlocks, n.blocked); err != nil {
 		return nil, fmt.Errorf("read %s: %w: %w", taskFile(cfg.Node.Data), frontier.ErrDamaged, err)
 	}
 	cfg.Page.Agent, _, _ = strings.Cut(cfg.Fetch.UserAgent, "/")
@@ -141,8 +141,10 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	cfg.Frontier.Leases = cfg.Peer.Secret != ""
 	cfg.Frontier.Shared = cfg.Frontier.Leases
 	cfg.Frontier.Recrawl, cfg.Frontier.MemoryMiB = cfg.Recrawl, cfg.Node.MemoryMiB
-	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, n.frontierDeps())
-	if err != nil {
+	// Some of these use parts of the node that are made later. The frontier uses them only once it runs.
+	if n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, frontier.Deps{
+		Blocked: n.blockedHost, Site: n.siteOf(), Event: n.frontierEvent, FreeBytes: n.freeBytes,
+	}); err != nil {
 		return nil, err
 	}
 	opened = append(opened, func() error {
@@ -219,11 +221,6 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		n.overlay.place(n.loop)
 	}
 	return n, nil
-}
-
-// frontierDeps connects the frontier with parts of the node that are made later. The frontier uses them only once it runs.
-func (n *Node) frontierDeps() frontier.Deps {
-	return frontier.Deps{Blocked: n.blockedHost, Site: n.siteOf(), Event: n.frontierEvent, FreeBytes: n.freeBytes}
 }
 
 // writable returns an error if a directory exists and cannot be written to. The store would report it as damaged.
@@ -317,10 +314,10 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.dropBlocked(ctx) })
 	g.Go(func() error { return n.watcher.run(ctx) })
 	g.Go(func() error { return n.serveStatus(ctx) })
-	g.Go(func() error { return n.serveMetrics(ctx) })
+	g.Go(func() error { return n.serveAt(ctx, "metrics", n.cfg.Metrics.Listen, metricsPage(n.metrics)) })
 	g.Go(func() error { return n.hub.Run(ctx) })
 	g.Go(func() error { return n.serveConsole(ctx) })
-	g.Go(func() error { return n.serveDoor(ctx) })
+	g.Go(func() error { return n.serveAt(ctx, "page for web masters", n.cfg.WebMaster.Listen, n.door) })
 	ended := make(chan struct{}) // closed when the loop has ended: the overlay leaves after it
 	g.Go(func() error {
 		defer stop()

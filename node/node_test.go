@@ -3,16 +3,10 @@ package node_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,82 +16,41 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/netsim"
 )
 
 // public is an address that the guard takes for public; nothing of it is reached here.
 const public = "93.184.215.14"
 
-// world is a web of one server, which answers at every address.
-type world struct {
-	server *httptest.Server
-	dials  atomic.Int64
-
-	// mu guards what follows.
-	mu    sync.Mutex
-	asked []string // hosts and paths of the pages that were requested
-}
-
 const pagesPerHost = 12
 
-// newWorld makes a world in which every host has pagesPerHost pages that link to each other.
-func newWorld(t *testing.T) *world {
-	return newWorldOf(t, func(string) (html string) {
-		for i := range pagesPerHost - 1 {
-			html += fmt.Sprintf("<a href=/%d>%d</a>", i, i)
-		}
-		return html
-	})
-}
-
-// newWorldOf makes a world whose pages a function returns, by their paths. No host has a robots.txt.
-func newWorldOf(t *testing.T, page func(path string) (html string)) *world {
-	w := &world{}
-	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/robots.txt" {
-			http.NotFound(rw, r)
-			return
-		}
-		w.mu.Lock()
-		w.asked = append(w.asked, r.Host+r.URL.Path)
-		w.mu.Unlock()
-		rw.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(rw, page(r.URL.Path))
-	}))
-	t.Cleanup(w.server.Close)
-	return w
-}
-
-func (w *world) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	w.dials.Add(1)
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, w.server.Listener.Addr().String())
+// newWeb makes a web whose only site has pagesPerHost pages. It is closed at the end of the test.
+func newWeb(t *testing.T) *netsim.Web {
+	t.Helper()
+	web, err := netsim.NewWeb()
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	return conn{c, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}, nil
+	t.Cleanup(web.Close)
+	web.Site("a.test", public).Pages(pagesPerHost - 1)
+	return web
 }
 
-// conn claims to lead to the address that was dialled. The guard checks that address, too.
-type conn struct {
-	net.Conn
-	remote net.Addr
+// depsOf are the dependencies of a node that reaches a web, and no name server.
+func depsOf(web *netsim.Web) node.Deps { return node.Deps{Dial: web.Dial, DialDNS: noDNS} }
+
+func noDNS(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("there is no DNS in this test")
 }
 
-func (c conn) RemoteAddr() net.Addr { return c.remote }
-
-// pages returns how many pages were requested, and how many requests were repeated.
-func (w *world) pages() (pages, again int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	pages = len(slices.Compact(slices.Sorted(slices.Values(w.asked))))
-	return pages, len(w.asked) - pages
-}
-
-// deps reach the world's server and no name server.
-func (w *world) deps() node.Deps {
-	return node.Deps{Dial: w.dial, DialDNS: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("there is no DNS in this test")
-	}}
+// requested returns how many pages of a web were requested, and how many requests were repeated.
+func requested(web *netsim.Web) (once, again int) {
+	all := pages(web.Visits(nil))
+	urls := map[string]bool{}
+	for _, v := range all {
+		urls[v.URL()] = true
+	}
+	return len(urls), len(all) - len(urls)
 }
 
 // config crawls without gaps, and names an operator.
@@ -109,7 +62,7 @@ func config(t *testing.T) node.Config {
 	c.Frontier.MinFreeMiB = 0
 	c.Fetch.Contact, c.Fetch.From = "https://example.org/bot", "bot@example.org"
 	c.Fetch.DNS.Servers, c.Fetch.DNS.Attempts = []string{"127.0.0.1"}, 1
-	c.Fetch.DNS.Hosts = map[string][]string{"a.test": {public}, "b.test": {public}}
+	c.Fetch.DNS.Hosts = map[string][]string{"a.test": {public}}
 	return c
 }
 
@@ -123,9 +76,9 @@ func seeds(t *testing.T, text string) []identity.URL {
 }
 
 // run opens a node and runs it to its end.
-func run(ctx context.Context, t *testing.T, c node.Config, w *world, seed string) (node.End, error) {
+func run(ctx context.Context, t *testing.T, c node.Config, deps node.Deps) (node.End, error) {
 	t.Helper()
-	n, err := node.New(c, seeds(t, seed), w.deps())
+	n, err := node.New(c, seeds(t, "http://a.test/"), deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,89 +88,49 @@ func run(ctx context.Context, t *testing.T, c node.Config, w *world, seed string
 }
 
 func TestRunLeavesNothingBehind(t *testing.T) {
-	w := newWorld(t)
-	c := config(t)
-	c.Sink.URL = "file://" + t.TempDir()
-	before := goleak.IgnoreCurrent()
-	end, err := run(t.Context(), t, c, w, "http://a.test/")
-	if err != nil || end.Reason != "idle" || end.Pages != pagesPerHost || end.Rows["200"] != pagesPerHost {
-		t.Errorf("%+v, %v", end, err)
-	}
-	w.server.Close() // its goroutines are not the node's
-	goleak.VerifyNone(t, before)
-	if _, err := os.Stat(filepath.Join(c.Node.Data, "status.sock")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is still there: %v", err)
-	}
-}
-
-func TestStoppedRunLeavesNothingBehind(t *testing.T) {
-	w := newWorld(t)
-	c := config(t)
-	c.Crawl.End = "never"
-	before := goleak.IgnoreCurrent()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for pages := 0; pages < pagesPerHost && ctx.Err() == nil; pages, _ = w.pages() {
-			time.Sleep(time.Millisecond)
+	for _, stopped := range []bool{false, true} {
+		before := goleak.IgnoreCurrent()
+		web := newWeb(t)
+		c := config(t)
+		c.Sink.URL = "file://" + t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		want := "idle"
+		if stopped {
+			want, c.Crawl.End = "stopped", "never"
+			go func() {
+				for n := 0; n < pagesPerHost && ctx.Err() == nil; n, _ = requested(web) {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			}()
 		}
-		cancel()
-	}()
-	end, err := run(ctx, t, c, w, "http://a.test/")
-	if err != nil || end.Reason != "stopped" {
-		t.Errorf("%+v, %v", end, err)
-	}
-	w.server.Close()
-	goleak.VerifyNone(t, before)
-}
-
-// TestTwoNodes run in one process at the same time, each in its directory, and know nothing of each other.
-func TestTwoNodes(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var wg sync.WaitGroup
-	names := []string{"a.test", "b.test"}
-	worlds := make([]*world, len(names))
-	ids := make([]string, len(names))
-	for i, name := range names {
-		worlds[i] = newWorld(t)
-		n, err := node.New(config(t), seeds(t, "http://"+name+"/"), worlds[i].deps())
-		if err != nil {
-			t.Fatal(err)
+		end, err := run(ctx, t, c, depsOf(web))
+		if err != nil || end.Reason != want || !stopped && (end.Pages != pagesPerHost || end.Rows["200"] != pagesPerHost) {
+			t.Errorf("%+v, %v; want %s", end, err, want)
 		}
-		ids[i] = n.ID().Node
-		wg.Go(func() {
-			end, err := n.Run(ctx)
-			if err != nil || end.Pages != pagesPerHost {
-				t.Errorf("%s: %+v, %v", name, end, err)
-			}
-		})
-	}
-	wg.Wait()
-	for i, name := range names {
-		if pages, again := worlds[i].pages(); pages != pagesPerHost || again != 0 {
-			t.Errorf("%s: %d pages, %d again", name, pages, again)
+		web.Close() // its goroutines are not the node's
+		goleak.VerifyNone(t, before)
+		if _, err := os.Stat(filepath.Join(c.Node.Data, "status.sock")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket is still there: %v", err)
 		}
-	}
-	if ids[0] == ids[1] {
-		t.Errorf("both are %s", ids[0])
 	}
 }
 
 func TestOneDirectoryOneNode(t *testing.T) {
-	w := newWorld(t)
+	deps := depsOf(newWeb(t))
 	c := config(t)
-	n, err := node.New(c, seeds(t, "http://a.test/"), w.deps())
+	n, err := node.New(c, seeds(t, "http://a.test/"), deps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := node.New(c, nil, w.deps()); !errors.Is(err, frontier.ErrLocked) {
+	if _, err := node.New(c, nil, deps); !errors.Is(err, frontier.ErrLocked) {
 		t.Errorf("second node: %v, want ErrLocked", err)
 	}
 	if _, err := n.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again, err := node.New(c, nil, w.deps())
+	again, err := node.New(c, nil, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,6 +160,7 @@ func TestNewUndoesWhatItOpened(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
+			web := newWeb(t)
 			good := config(t)
 			bad := good
 			spoil(&bad)
@@ -256,53 +170,38 @@ func TestNewUndoesWhatItOpened(t *testing.T) {
 						t.Fatalf("panic: %v", p)
 					}
 				}()
-				n, err := node.New(bad, nil, newWorld(t).deps())
+				n, err := node.New(bad, nil, depsOf(web))
 				if err == nil || n != nil {
 					t.Fatalf("%v, %v: want an error", n, err)
 				}
 			}()
 			os.Remove(filepath.Join(good.Node.Data, "node.json"))
-			w := newWorld(t)
-			if end, err := run(t.Context(), t, good, w, "http://a.test/"); err != nil || end.Pages != pagesPerHost {
+			if end, err := run(t.Context(), t, good, depsOf(web)); err != nil || end.Pages != pagesPerHost {
 				t.Errorf("the directory is of no use any more: %+v, %v", end, err)
 			}
-			w.server.Close()
-			goleak.VerifyNone(t, append([]goleak.Option{before}, servers()...)...)
+			web.Close()
+			goleak.VerifyNone(t, before)
 		})
 	}
 }
 
-// servers ignores the goroutines of test servers.
-func servers() []goleak.Option {
-	return []goleak.Option{goleak.IgnoreAnyFunction("net/http/httptest.(*Server).goServe.func1"),
-		goleak.IgnoreAnyFunction("net/http.(*Server).Serve")}
-}
-
 // TestNoContactNoDial: without an operator's name nothing public is dialled; with one, the same command crawls.
 func TestNoContactNoDial(t *testing.T) {
-	w := newWorld(t)
+	web, dials := newWeb(t), atomic.Int64{}
+	deps := depsOf(web)
+	deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		return web.Dial(ctx, network, address)
+	}
 	c := config(t)
 	named := c
 	c.Fetch.Contact = ""
-	end, err := run(t.Context(), t, c, w, "http://a.test/")
-	if err != nil || !end.NoIdentity || end.Pages != 0 || w.dials.Load() != 0 {
-		t.Fatalf("%d dials, %+v, %v", w.dials.Load(), end, err)
+	end, err := run(t.Context(), t, c, deps)
+	if err != nil || !end.NoIdentity || end.Pages != 0 || dials.Load() != 0 {
+		t.Fatalf("%d dials, %+v, %v", dials.Load(), end, err)
 	}
-	end, err = run(t.Context(), t, named, w, "http://a.test/")
+	end, err = run(t.Context(), t, named, deps)
 	if err != nil || end.Pages != pagesPerHost {
 		t.Errorf("with a contact: %+v, %v", end, err)
-	}
-}
-
-// TestForbiddenAddressNoDial: private addresses and those of the machine are not dialled, contact or not.
-func TestForbiddenAddressNoDial(t *testing.T) {
-	for _, address := range []string{"127.0.0.1", "10.1.2.3", "169.254.169.254", "192.0.2.1", "::1"} {
-		w := newWorld(t)
-		c := config(t)
-		c.Fetch.DNS.Hosts["a.test"] = []string{address}
-		end, err := run(t.Context(), t, c, w, "http://a.test/")
-		if err != nil || end.NoIdentity || end.Pages != 0 || w.dials.Load() != 0 {
-			t.Errorf("%s: %d dials, %+v, %v", address, w.dials.Load(), end, err)
-		}
 	}
 }

@@ -45,7 +45,6 @@ const joinPatience = 15 * time.Second
 // overlay is the node's part in the overlay. It connects the packages that the overlay consists of.
 type overlay struct {
 	node      *Node
-	cfg       Config
 	atlas     *atlas
 	members   *member.Members
 	server    *peer.Server
@@ -76,7 +75,7 @@ type overlay struct {
 
 // newOverlay makes all but the placement, which needs the crawl loop.
 func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
-	o := &overlay{node: n, cfg: n.cfg, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), log: &overlayLog{runlog: n.runlog, warn: n.warn}}
+	o := &overlay{node: n, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), log: &overlayLog{runlog: n.runlog, warn: n.warn}}
 	secret, err := peer.Load(n.cfg.Peer.Secret)
 	if err != nil {
 		return nil, err
@@ -274,7 +273,7 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 	defer patience.Stop()
 	refresh := time.NewTicker(time.Second)
 	defer refresh.Stop()
-	late := len(o.cfg.Member.Join) == 0
+	late := len(o.node.cfg.Member.Join) == 0
 	for {
 		changed := o.members.Changed()
 		v := o.members.View()

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -273,27 +272,6 @@ func TestOverlayActsRotate(t *testing.T) {
 		}
 		if says := b.nodes[0].node.Status().Overlay.Secret; strings.Contains(says, ",") {
 			b.t.Errorf("two secrets at the end: %s", says)
-		}
-		b.awaitEnd(3 * time.Hour)
-		b.complete(40, true)
-	})
-}
-
-// A snapshot that is made while another node dies is whole.
-func TestOverlayActsSnapshot(t *testing.T) {
-	acting(t, func(b *bed) {
-		for _, i := range []int{0, 2} {
-			b.kill(i + 1)
-			var text bytes.Buffer
-			if err := b.nodes[i].node.Snapshot(b.t.Context(), &text); err != nil {
-				b.t.Error(err)
-			}
-			lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-			hosts := strings.Count(text.String(), `"role"`)
-			if want := fmt.Sprintf(`{"hosts":%d,"urls":%d}`, hosts, len(lines)-1-hosts); hosts == 0 || lines[len(lines)-1] != want {
-				b.t.Errorf("%d lines end with %s, not %s", len(lines), lines[len(lines)-1], want)
-			}
-			b.start(i + 1)
 		}
 		b.awaitEnd(3 * time.Hour)
 		b.complete(40, true)

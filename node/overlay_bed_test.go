@@ -2,10 +2,8 @@ package node_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -196,7 +194,7 @@ func (b *bed) start(i int) {
 	gossip := b.enter(i)
 	deps := node.Deps{
 		Dial:      b.From(name, b.path(i)),
-		DialDNS:   func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no DNS in this test") },
+		DialDNS:   noDNS,
 		FreeBytes: func() (uint64, error) { return 1 << 40, nil },
 		Listen:    n.here.Listen,
 		DialPeer:  n.here.DialContext,
@@ -285,19 +283,25 @@ func (b *bed) await(what string, most time.Duration, holds func() bool) time.Dur
 	return time.Since(began)
 }
 
+// hasEnded says whether the life of a node has ended.
+func (n *bedNode) hasEnded() bool {
+	select {
+	case <-n.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ended says whether all nodes that live have ended.
+func (b *bed) ended() bool {
+	return !slices.ContainsFunc(b.nodes, func(n *bedNode) bool { return !n.dead.Load() && !n.hasEnded() })
+}
+
 // awaitEnd waits until all nodes that live have ended by themselves.
 func (b *bed) awaitEnd(most time.Duration) {
 	b.t.Helper()
-	b.await("the end of the crawl", most, func() bool {
-		return !slices.ContainsFunc(b.nodes, func(n *bedNode) bool {
-			select {
-			case <-n.done:
-				return false
-			default:
-				return !n.dead.Load()
-			}
-		})
-	})
+	b.await("the end of the crawl", most, b.ended)
 	for i, n := range b.nodes {
 		if !n.dead.Load() && (n.err != nil || n.end.Reason != "idle" || n.end.Unfinished != 0) {
 			b.t.Errorf("%s ended as %q with %d URLs unfinished: %v", b.name(i), n.end.Reason, n.end.Unfinished, n.err)

@@ -43,7 +43,7 @@ func (v visits) Begin(task *frontier.Task) (crawl.Visit, bool) {
 	}
 	visit := crawl.Visit{Home: o.owners.HomeOf(task.Host), Epoch: r.Epoch}
 	if r.Assigned {
-		visit.Label = o.cfg.Batch.Assigners[0]
+		visit.Label = o.node.cfg.Batch.Assigners[0]
 	}
 	return visit, true
 }

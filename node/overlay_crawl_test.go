@@ -35,22 +35,6 @@ func (b *bed) expected(i int, at point, bytes int) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// TestOverlayEndsEverywhere is a finite crawl by nodes with the default configuration: it ends by itself at all of them,
-// and every page came once.
-func TestOverlayEndsEverywhere(t *testing.T) {
-	at := []point{{0, 0, 1}, {60, 0, 2}, {0, 60, 1}, {60, 60, 3}, {120, 30, 1}}
-	inBed(t, at, func(b *bed) {
-		for i := range 10 {
-			p := at[i%len(at)]
-			b.site(fmt.Sprintf("s%d.test", i), address(i), point{p.x + 3, p.y + 3, 1}, 80, 5000)
-		}
-		b.startAll(0)
-		b.awaitEnd(15 * time.Minute)
-		b.complete(80, false)
-		t.Logf("ended after %v", time.Since(b.began))
-	})
-}
-
 // TestOverlayOfThirty: all find all others and their places, and what they crawl together ends at all of them.
 func TestOverlayOfThirty(t *testing.T) {
 	at := scattered(1, 30)

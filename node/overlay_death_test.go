@@ -32,6 +32,30 @@ func (b *bed) owned(site string, by, pages int, most time.Duration) time.Time {
 	return time.Now()
 }
 
+// crawledBy makes a site for each home, and starts all nodes. It waits until one of them owns all sites, and the last one has settled.
+func (b *bed) crawledBy(owner int) {
+	b.t.Helper()
+	for home := range b.nodes {
+		b.site(b.homed(home), address(home), beside(b.nodes[owner].at), 150, 5000)
+	}
+	b.startAll(80 * time.Second)
+	for _, s := range b.sites {
+		b.owned(s, owner, 10, 10*time.Minute)
+	}
+	b.await("the last node settled", time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })
+}
+
+// goesOn returns the first page of a site that was asked for after a time.
+func (b *bed) goesOn(site string, after time.Time) visit {
+	b.t.Helper()
+	all := b.pagesOf(site)
+	i := slices.IndexFunc(all, func(v visit) bool { return v.Start.After(after) })
+	if i < 0 {
+		b.t.Fatalf("%s was finished too early for the test", site)
+	}
+	return all[i]
+}
+
 // TestOverlayOneAddress: two hosts on one address end at one node, whatever their homes, and take turns.
 func TestOverlayOneAddress(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
@@ -56,32 +80,16 @@ func TestOverlayOneAddress(t *testing.T) {
 // TestOverlayOwnerDies: the hosts of an owner that is killed move to others, and are finished there.
 func TestOverlayOwnerDies(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
-		for home := range b.nodes {
-			b.site(b.homed(home), address(home), beside(b.nodes[2].at), 150, 5000)
-		}
-		b.startAll(80 * time.Second)
-		for _, s := range b.sites {
-			b.owned(s, 2, 10, 10*time.Minute)
-		}
-		b.await("the last node settled", time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })
+		b.crawledBy(2)
 		b.kill(2)
 		died := time.Now()
 		b.awaitEnd(30 * time.Minute)
-		b.complete(150, true)
-		again := 0
-		for _, n := range b.got() {
-			again += n - 1
-		}
+		again := b.complete(150, true)
 		for _, s := range b.sites {
-			all := b.pagesOf(s)
-			i := slices.IndexFunc(all, func(v visit) bool { return v.Start.After(died) })
-			if i < 0 {
-				t.Errorf("%s was finished too early for the test", s)
-				continue
-			}
-			t.Logf("%s goes on at %s %v after the death", s, all[i].From, all[i].Start.Sub(died))
-			if d := all[i].Start.Sub(died); d > 3*time.Minute {
-				t.Errorf("%s goes on at %s only %v after the death", s, all[i].From, d)
+			v := b.goesOn(s, died)
+			t.Logf("%s goes on at %s %v after the death", s, v.From, v.Start.Sub(died))
+			if d := v.Start.Sub(died); d > 3*time.Minute {
+				t.Errorf("%s goes on at %s only %v after the death", s, v.From, d)
 			}
 		}
 		t.Logf("%d pages came again", again)
@@ -105,12 +113,7 @@ func TestOverlayHomeDies(t *testing.T) {
 		b.kill(0)
 		died := time.Now()
 		b.awaitEnd(30 * time.Minute)
-		b.complete(150, true)
-		again := 0
-		for _, n := range b.got() {
-			again += n - 1
-		}
-		if again > 1 { // the dead home may have been at work on an estimate
+		if again := b.complete(150, true); again > 1 { // the dead home may have been at work on an estimate
 			t.Errorf("%d pages came again", again)
 		}
 		for _, s := range b.sites {

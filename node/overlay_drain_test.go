@@ -15,6 +15,17 @@ import (
 	"proxima/node/placement"
 )
 
+// awaitDrained waits until a node has handed over all its hosts and stopped. It is not waited for any more.
+func (b *bed) awaitDrained(i int) {
+	b.t.Helper()
+	n := b.nodes[i]
+	b.await("the drain", 10*time.Minute, n.hasEnded)
+	if n.end.Reason != "drained" || n.err != nil {
+		b.t.Errorf("it ended as %q: %v", n.end.Reason, n.err)
+	}
+	n.dead.Store(true)
+}
+
 // A node that is drained stops when each of its hosts is another node's: its disk can go, and still every page is crawled, once.
 func TestOverlayDrains(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
@@ -32,18 +43,7 @@ func TestOverlayDrains(t *testing.T) {
 		if err := b.nodes[1].node.Operator().Drain("ann"); err != nil {
 			b.t.Errorf("drained twice: %v", err)
 		}
-		took := b.await("the drain", 10*time.Minute, func() bool {
-			select {
-			case <-b.nodes[1].done:
-				return true
-			default:
-				return false
-			}
-		})
-		if end := b.nodes[1].end; end.Reason != "drained" || b.nodes[1].err != nil {
-			b.t.Errorf("it ended as %q after %v: %v", end.Reason, took, b.nodes[1].err)
-		}
-		b.nodes[1].dead.Store(true)
+		b.awaitDrained(1)
 		b.awaitEnd(2 * time.Hour)
 		b.complete(60, false)
 	})
@@ -68,18 +68,7 @@ func TestOverlayDrainsInTrouble(t *testing.T) {
 		b.kill(3) // in the middle of its own
 		b.start(2)
 		b.start(3)
-		b.await("the drain", 10*time.Minute, func() bool {
-			select {
-			case <-b.nodes[1].done:
-				return true
-			default:
-				return false
-			}
-		})
-		if end := b.nodes[1].end; end.Reason != "drained" || b.nodes[1].err != nil {
-			b.t.Errorf("it ended as %q: %v", end.Reason, b.nodes[1].err)
-		}
-		b.nodes[1].dead.Store(true)
+		b.awaitDrained(1)
 		b.awaitEnd(3 * time.Hour)
 		b.complete(60, true)
 	})

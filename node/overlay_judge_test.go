@@ -40,10 +40,10 @@ func (b *bed) got() map[string]int {
 	return n
 }
 
-// complete complains about pages that were not downloaded, or more often than once where nothing was killed.
-func (b *bed) complete(pages int, repeats bool) {
+// complete complains about pages that were not downloaded, or more often than once where nothing was killed. It returns how many came again.
+func (b *bed) complete(pages int, repeats bool) (again int) {
 	b.t.Helper()
-	got, missing, again := b.got(), 0, 0
+	got, missing := b.got(), 0
 	example := ""
 	for _, site := range b.sites {
 		for _, path := range append(numbered(pages), "/") {
@@ -60,6 +60,7 @@ func (b *bed) complete(pages int, repeats bool) {
 	if missing > 0 || again > 0 && !repeats {
 		b.t.Errorf("%d pages are missing, %d came again: %s", missing, again, example)
 	}
+	return again
 }
 
 // by counts the pages of a site by the node that asked, from a time on.

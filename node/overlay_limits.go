@@ -15,7 +15,7 @@ func limitsOf(c Config) quota.Limits {
 
 // shareLimits shares the limits with the other nodes, if there are any.
 func (o *overlay) shareLimits(ctx context.Context) error {
-	if !limitsOf(o.cfg).Any() {
+	if !limitsOf(o.node.cfg).Any() {
 		return nil
 	}
 	return o.shares.Run(ctx)

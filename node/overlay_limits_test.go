@@ -8,20 +8,6 @@ import (
 	"proxima/node"
 )
 
-// ended says whether all nodes that live have ended.
-func (b *bed) ended() bool {
-	for _, n := range b.nodes {
-		select {
-		case <-n.done:
-		default:
-			if !n.dead.Load() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // limited is an overlay with far more pages than it may ask for.
 func limited(t *testing.T, limit func(*node.Config), test func(b *bed)) {
 	inBed(t, square(), func(b *bed) {

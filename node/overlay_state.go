@@ -27,7 +27,7 @@ func (o *overlay) publish(ctx context.Context) error {
 
 // awaitEnd stops the node when the crawl has ended everywhere.
 func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
-	if o.cfg.Crawl.End != crawl.EndIdle || o.cfg.Batch.Mode == placement.ModePersistent {
+	if o.node.cfg.Crawl.End != crawl.EndIdle || o.node.cfg.Batch.Mode == placement.ModePersistent {
 		return nil
 	}
 	err := o.rounds.Run(ctx)
@@ -77,7 +77,7 @@ func (o *overlay) ownerEvent(e ownership.Event) {
 	j.Member(runlog.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
 	if e.Kind == ownership.Received && e.Record.Assigned {
 		// The lease comes once the former owner has released it. Until then the host is not sent back for want of it.
-		o.placement.Received(e.Record.Host, o.cfg.Lease.ReleaseAfter()+2*o.cfg.Lease.HeldRetry())
+		o.placement.Received(e.Record.Host, o.node.cfg.Lease.ReleaseAfter()+2*o.node.cfg.Lease.HeldRetry())
 	}
 	switch e.Kind {
 	case ownership.HandedOff:

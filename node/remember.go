@@ -57,31 +57,24 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 			return nil, now, nil, fmt.Errorf("read %s: %w: not readable or of another version; delete it and give the seeds again", path, frontier.ErrDamaged)
 		}
 	}
-	known := make(map[string]bool, len(was.Seeds))
 	for _, text := range was.Seeds {
 		u, err := identity.Parse(text)
 		if err != nil {
 			return nil, now, nil, fmt.Errorf("read %s: %w: seed %q: %w", path, frontier.ErrDamaged, text, err)
 		}
-		known[text] = true
 		all = append(all, u)
 	}
-	now.Seeds, now.Learnt, now.Blocks = slices.Clone(was.Seeds), was.Learnt, was.Blocks
-	now.Files, now.Paused = was.Files, was.Paused
-	for _, u := range seeds {
-		if text := u.String(); !known[text] {
-			known[text] = true
-			now.Seeds = append(now.Seeds, text)
-			all = append(all, u)
-		}
-	}
+	now.Learnt, now.Blocks, now.Files, now.Paused = was.Learnt, was.Blocks, was.Files, was.Paused
+	var added []identity.URL
+	now.Seeds, added = withSeeds(was.Seeds, seeds)
+	all = append(all, added...)
 	if was.Paused {
 		notes = append(notes, "paused by its operator, as before: proxima ctl resume lets it go on")
 	}
 	if len(was.Seeds) > 0 {
 		notes = append(notes, fmt.Sprintf("going on with %s, scope %q; limits count from this start", listed(was.Seeds), cfg.Scope.SeedScope))
-		if added := now.Seeds[len(was.Seeds):]; len(added) > 0 {
-			notes = append(notes, "added to this crawl: "+listed(added))
+		if len(added) > 0 {
+			notes = append(notes, "added to this crawl: "+listed(texts(added)))
 		}
 		switch {
 		case was.SeedScope != cfg.Scope.SeedScope:
@@ -91,6 +84,22 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 		}
 	}
 	return all, now, notes, nil
+}
+
+// withSeeds adds seeds to a list that it does not change. It also returns those that were not in it.
+func withSeeds(had []string, seeds []identity.URL) (all []string, added []identity.URL) {
+	all = slices.Clone(had)
+	known := make(map[string]bool, len(had))
+	for _, text := range had {
+		known[text] = true
+	}
+	for _, u := range seeds {
+		if text := u.String(); !known[text] {
+			known[text] = true
+			all, added = append(all, text), append(added, u)
+		}
+	}
+	return all, added
 }
 
 // RememberedScope returns the seed_scope of the last start with a data directory, or "".

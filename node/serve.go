@@ -7,11 +7,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"time"
-
-	"golang.org/x/net/netutil"
 
 	"proxima/frontier/identity"
+	"proxima/node/console"
 	"proxima/node/runlog"
 )
 
@@ -35,28 +33,23 @@ func (n *Node) serveStatus(ctx context.Context) error {
 
 // serve answers on a listener until the context ends. If that fails, the node only warns.
 func (n *Node) serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		n.warn(fmt.Errorf("answer on %s: %w", l.Addr(), err))
+	if err := console.Serve(ctx, l, nil, h); err != nil {
+		n.warn(err)
 	}
 	return nil
 }
 
-// serveMetrics answers Prometheus until the context ends. If that fails, the node only warns.
-func (n *Node) serveMetrics(ctx context.Context) error {
-	if n.cfg.Metrics.Listen == "" {
+// serveAt serves something on an address until the context ends. If that fails, the node only warns.
+func (n *Node) serveAt(ctx context.Context, what, address string, h http.Handler) error {
+	if address == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", n.cfg.Metrics.Listen)
+	l, err := net.Listen("tcp", address)
 	if err != nil {
-		n.warn(fmt.Errorf("serve metrics: %w", err))
+		n.warn(fmt.Errorf("serve %s: %w", what, err))
 		return nil
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsHandler(n.metrics))
-	return n.serve(ctx, l, mux)
+	return n.serve(ctx, l, h)
 }
 
 // serveConsole serves the console until the context ends. If that fails, the node only warns.
@@ -73,22 +66,6 @@ func (n *Node) serveConsole(ctx context.Context) error {
 		n.warn(err)
 	}
 	return nil
-}
-
-// mostReaders is how many connections the page for web masters has at once.
-const mostReaders = 256
-
-// serveDoor serves the page for web masters until the context ends. If that fails, the node only warns.
-func (n *Node) serveDoor(ctx context.Context) error {
-	if n.door == nil {
-		return nil
-	}
-	l, err := net.Listen("tcp", n.cfg.WebMaster.Listen)
-	if err != nil {
-		n.warn(fmt.Errorf("serve page for web masters: %w", err))
-		return nil
-	}
-	return n.serve(ctx, netutil.LimitListener(l, mostReaders), n.door)
 }
 
 // logged is called for each line of the logs. The console and the page for web masters show some of them.

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -58,38 +56,31 @@ func TestSink(t *testing.T) {
 	g := &gathering{files: map[string][]byte{}, down: true}
 	collector := httptest.NewServer(g)
 	defer collector.Close()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		switch r.URL.Path {
-		case "/robots.txt":
-			http.NotFound(w, r)
-			return
-		case "/":
-			for i := range pages - 1 {
-				fmt.Fprintf(w, "<a href=/%d>%d</a>", i, i)
+	web := newWeb(t)
+	site := web.Site("a.test", public)
+	for _, path := range append(numbered(pages-1), "/") {
+		site.Handle(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			switch path {
+			case "/":
+				for _, ref := range numbered(pages - 1) {
+					fmt.Fprintf(w, "<a href=%s>%[1]s</a>", ref)
+				}
+			case "/7":
+				io.WriteString(w, "<meta name=robots content=noindex>")
+			case "/8":
+				w.Header().Set("X-Robots-Tag", "noindex")
 			}
-		case "/7":
-			io.WriteString(w, "<meta name=robots content=noindex>")
-		case "/8":
-			w.Header().Set("X-Robots-Tag", "noindex")
-		}
-		fmt.Fprintf(w, "<html lang=en><title>Page %s</title><p>", r.URL.Path)
-		for range 60 {
-			fmt.Fprintf(w, "some words and a number %d, ", rand.Int64())
-		}
-	}))
-	defer web.Close()
+			fmt.Fprintf(w, "<html lang=en><title>Page %s</title><p>", path)
+			for range 60 {
+				fmt.Fprintf(w, "some words and a number %d, ", rand.Int64())
+			}
+		})
+	}
 	c := config(t)
 	c.Sink.URL, c.Sink.Formats = collector.URL+"/in", []string{sink.WARC, sink.Pages}
 	c.Sink.SizeBytes, c.Sink.DiskBytes, c.Sink.Age = 16<<10, 256<<10, time.Second
-	n, err := node.New(c, seeds(t, "http://a.test/"), node.Deps{Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
-		var d net.Dialer
-		near, err := d.DialContext(ctx, "tcp", web.Listener.Addr().String())
-		if err != nil {
-			return nil, err
-		}
-		return conn{near, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}, nil
-	}, DialDNS: newWorld(t).deps().DialDNS})
+	n, err := node.New(c, seeds(t, "http://a.test/"), depsOf(web))
 	if err != nil {
 		t.Fatal(err)
 	}

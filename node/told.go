@@ -29,7 +29,10 @@ type told struct {
 	rules *identity.Rules
 	list  *blocklist.List
 	dir   string
-	deps  toldDeps
+	// learnt is called with blocks from peers before they are in force.
+	learnt func([]Block)
+	// blocked gets a token when the blocks change.
+	blocked chan struct{}
 	// changed has a token when there is something new to tell the peers.
 	changed chan struct{}
 	// rest is the digest of blocks and files.
@@ -44,16 +47,8 @@ type told struct {
 	files   []string         // entries, sorted
 }
 
-// toldDeps hear of news.
-type toldDeps struct {
-	// learnt is called with blocks from peers before they are in force.
-	learnt func([]Block)
-	// blocked gets a token when the blocks change.
-	blocked chan struct{}
-}
-
-func newTold(rules *identity.Rules, list *blocklist.List, dir string, t task, deps toldDeps) (*told, error) {
-	s := &told{rules: rules, list: list, dir: dir, deps: deps, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t,
+func newTold(rules *identity.Rules, list *blocklist.List, dir string, t task, learnt func([]Block), blocked chan struct{}) (*told, error) {
+	s := &told{rules: rules, list: list, dir: dir, learnt: learnt, blocked: blocked, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t,
 		blocks: map[string]Block{}, files: t.Files}
 	if err := rules.Widen(t.Learnt, func([]string) error { return nil }); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
@@ -136,7 +131,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	}
 	blocks = slices.DeleteFunc(blocks, func(b Block) bool { return !b.newer(s.blocks[b.On]) })
 	if len(blocks) > 0 {
-		s.deps.learnt(blocks)
+		s.learnt(blocks)
 		if err := s.blockLocked(blocks); err != nil {
 			return err
 		}
@@ -161,17 +156,7 @@ func (s *told) seed(seeds []identity.URL) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := s.task
-	next.Seeds = slices.Clone(next.Seeds)
-	known := make(map[string]bool, len(next.Seeds))
-	for _, text := range next.Seeds {
-		known[text] = true
-	}
-	for _, text := range texts(seeds) {
-		if !known[text] {
-			known[text] = true
-			next.Seeds = append(next.Seeds, text)
-		}
-	}
+	next.Seeds, _ = withSeeds(next.Seeds, seeds)
 	if err := s.keepLocked(next); err != nil {
 		return err
 	}

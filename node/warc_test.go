@@ -7,15 +7,12 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/base32"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/textproto"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -246,67 +243,8 @@ func parseRecord(t *testing.T, record []byte) archived {
 	return r
 }
 
-// TestArchive crawls into an archive, and reads it with a reader of its own.
+// TestArchive crawls into an archive, and reads it with a reader of its own. Package warc has warcio read its archives.
 func TestArchive(t *testing.T) {
 	authority, payloads, files := crawlToArchive(t)
 	checkArchive(t, authority, payloads, len(files), readArchive(t, files))
-}
-
-// TestArchiveByWarcio reads it with the npm package warcio, which is not ours.
-func TestArchiveByWarcio(t *testing.T) {
-	program, module := warcioReader(t)
-	authority, payloads, files := crawlToArchive(t)
-	read := exec.CommandContext(t.Context(), program, append([]string{filepath.Join("..", "fetch", "warc", "testdata", "read.mjs"), module}, files...)...)
-	var complaints bytes.Buffer // warcio warns of records whose length is wrong
-	read.Stderr = &complaints
-	out, err := read.Output()
-	if err != nil || complaints.Len() > 0 {
-		t.Fatalf("warcio: %v\n%s", err, &complaints)
-	}
-	var records []archived
-	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
-		var l struct {
-			Version, Status, SHA1 string
-			Headers               map[string]string
-			Payload               []byte
-		}
-		if err := dec.Decode(&l); err != nil {
-			t.Fatal(err)
-		}
-		if sum := sha1.Sum(l.Payload); l.Version != "WARC/1.1" || l.SHA1 != hex.EncodeToString(sum[:]) {
-			t.Errorf("version %q, digest %s of what warcio read", l.Version, l.SHA1)
-		}
-		records = append(records, archived{kind: l.Headers["warc-type"], header: l.Headers, payload: l.Payload, status: l.Status})
-	}
-	checkArchive(t, authority, payloads, len(files), records)
-}
-
-// warcioReader returns the program node and the path of warcio, which is installed once, in the user's cache directory.
-func warcioReader(t *testing.T) (program, module string) {
-	t.Helper()
-	const version = "2.4.11"
-	program, err := exec.LookPath("node")
-	if err != nil {
-		t.Skipf("node is not installed: %v", err)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = t.TempDir()
-	}
-	dir := filepath.Join(cache, "proxima-test", "warcio-"+version)
-	module = filepath.Join(dir, "node_modules", "warcio", "dist", "index.js")
-	if _, err := os.Stat(module); err == nil {
-		return program, module
-	}
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skipf("npm is not installed: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	args := []string{"install", "--prefix", dir, "--no-audit", "--no-fund", "--ignore-scripts", "warcio@" + version}
-	if out, err := exec.CommandContext(ctx, npm, args...).CombinedOutput(); err != nil {
-		t.Skipf("npm cannot install warcio %s: %v\n%s", version, err, out)
-	}
-	return program, module
 }

@@ -35,7 +35,8 @@ func TestCrawlToTheEnd(t *testing.T) {
 			t.Errorf("%q is not in the summary:\n%s", text, out)
 		}
 	}
-	if row := strings.Fields(after(out, "\n  200 ")); len(row) == 0 || row[0] != "40" {
+	_, row, _ := strings.Cut(out, "\n  200 ")
+	if n := strings.Fields(row); len(n) == 0 || n[0] != "40" {
 		t.Errorf("not 40 answers of 200:\n%s", out)
 	}
 	for _, text := range []string{seeds + ": line 3: ", "stop with Ctrl-C"} {
@@ -43,11 +44,6 @@ func TestCrawlToTheEnd(t *testing.T) {
 			t.Errorf("%q is not in the error output:\n%s", text, errs)
 		}
 	}
-}
-
-func after(s, cut string) string {
-	_, rest, _ := strings.Cut(s, cut)
-	return rest
 }
 
 func TestQuietIsQuiet(t *testing.T) {
@@ -98,21 +94,6 @@ func TestPublicAddressNeedsAnOperator(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestForbiddenAddress: loopback that nobody allowed is no matter of contact.
-func TestForbiddenAddress(t *testing.T) {
-	s := newSite(t, 3, nil)
-	got, out, errs := call(t, "node", "-config", config(t, ""), "-data", t.TempDir(), s.seed(t))
-	if got != exitNothing || !strings.Contains(errs, "nothing was crawled") || strings.Contains(errs, "say who you are") {
-		t.Errorf("exit %d\n%s%s", got, out, errs)
-	}
-	if !strings.Contains(out, "loopback") {
-		t.Errorf("the summary does not say why:\n%s", out)
-	}
-	if pages, _ := s.asked(); pages != 0 || len(s.hits) != 0 {
-		t.Errorf("%v was asked for", s.hits)
 	}
 }
 

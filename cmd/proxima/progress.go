@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"proxima/node"
 	"proxima/node/crawl"
 )
@@ -80,10 +82,10 @@ func progressState(s node.Status) string {
 	for _, n := range s.Frontier.Hosts {
 		hosts += n
 	}
-	line := fmt.Sprintf("%s pages · %s hosts · %s queued · %s errors", thousands(s.Crawl.Pages),
-		thousands(int64(hosts)), thousands(s.Frontier.Pending), thousands(failures(s.Crawl)))
+	line := fmt.Sprintf("%s pages · %s hosts · %s queued · %s errors", humanize.Comma(s.Crawl.Pages),
+		humanize.Comma(int64(hosts)), humanize.Comma(s.Frontier.Pending), humanize.Comma(failures(s.Crawl)))
 	if s.Frontier.Pages > 0 {
-		line += fmt.Sprintf(" · %s due", thousands(s.Frontier.Due))
+		line += fmt.Sprintf(" · %s due", humanize.Comma(s.Frontier.Due))
 	}
 	return line + " · " + why(s)
 }
@@ -212,22 +214,22 @@ func allowed(reason string) string {
 
 // summarise prints the tables at the end of a crawl.
 func summarise(w io.Writer, e node.End) {
-	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", thousands(e.Pages), e.Elapsed.Round(time.Millisecond),
-		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), size(e.Bytes), e.Reason)
+	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", humanize.Comma(e.Pages), e.Elapsed.Round(time.Millisecond),
+		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), humanize.IBytes(uint64(e.Bytes)), e.Reason)
 	table(w, "answer", "pages", e.Rows)
 	drops := notCrawled(e)
 	if len(drops) > 0 {
 		table(w, "not crawled because", "URLs", drops)
 	}
 	if k := e.Sink; k != nil {
-		fmt.Fprintf(w, "%d packages with %s pages (%s) delivered to %s", k.Packages, thousands(k.Pages), size(k.Bytes), k.To)
+		fmt.Fprintf(w, "%d packages with %s pages (%s) delivered to %s", k.Packages, humanize.Comma(k.Pages), humanize.IBytes(uint64(k.Bytes)), k.To)
 		if k.Waiting > 0 {
 			fmt.Fprintf(w, "; %d wait for the next start: %s", k.Waiting, k.Trouble)
 		}
 		fmt.Fprintln(w)
 	}
 	if e.Unfinished > 0 {
-		fmt.Fprintf(w, "unfinished URLs: %s; run the same command again to go on\n", thousands(e.Unfinished))
+		fmt.Fprintf(w, "unfinished URLs: %s; run the same command again to go on\n", humanize.Comma(e.Unfinished))
 	}
 }
 
@@ -240,33 +242,9 @@ func table(w io.Writer, head, unit string, rows map[string]int64) {
 			rest += rows[name]
 			continue
 		}
-		fmt.Fprintf(w, "  %-40s %12s\n", name, thousands(rows[name]))
+		fmt.Fprintf(w, "  %-40s %12s\n", name, humanize.Comma(rows[name]))
 	}
 	if rest > 0 {
-		fmt.Fprintf(w, "  %-40s %12s\n", "other", thousands(rest))
+		fmt.Fprintf(w, "  %-40s %12s\n", "other", humanize.Comma(rest))
 	}
-}
-
-// thousands writes 1234567 as 1,234,567.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i, c := range s {
-		if i > 0 && (len(s)-i)%3 == 0 && s[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-// size formats a number of bytes.
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"proxima/frontier"
 	"proxima/node"
 )
@@ -90,7 +92,7 @@ func showStatus(w io.Writer, s node.Status) {
 	fmt.Fprintf(w, "URLs: %d accepted, %d duplicate, %d done, %d failed, %d dropped, %d pending (%d at start)\n",
 		f.Accepted, f.Duplicate, f.Done, f.Failed, f.Dropped, f.Pending, f.AtStart)
 	if f.Pages > 0 {
-		fmt.Fprintf(w, "pages visited again: %s known, %s due now, %s visits since the start\n", thousands(f.Pages), thousands(f.Due), thousands(int64(f.Revisited)))
+		fmt.Fprintf(w, "pages visited again: %s known, %s due now, %s visits since the start\n", humanize.Comma(f.Pages), humanize.Comma(f.Due), humanize.Comma(int64(f.Revisited)))
 	}
 	fmt.Fprintf(w, "servers: %d known, %d ready, %d requests in progress", f.Servers, f.Ready, f.InFlight)
 	if f.Waiting {
@@ -98,8 +100,8 @@ func showStatus(w io.Writer, s node.Status) {
 	}
 	fmt.Fprintln(w)
 	if k := s.Sink; k != nil {
-		fmt.Fprintf(w, "sink %s: %d packages with %s pages delivered, %d wait; they use %s of %s here\n", k.To, k.Packages, thousands(k.Pages),
-			k.Waiting, size(k.Used), size(k.Limit))
+		fmt.Fprintf(w, "sink %s: %d packages with %s pages delivered, %d wait; they use %s of %s here\n", k.To, k.Packages, humanize.Comma(k.Pages),
+			k.Waiting, humanize.IBytes(uint64(k.Used)), humanize.IBytes(uint64(k.Limit)))
 		if k.Trouble != "" {
 			fmt.Fprintf(w, "  %s (%v ago, failure %d)\n", k.Trouble, time.Since(k.TroubleAt).Round(time.Second), k.Failures)
 		}

@@ -87,17 +87,20 @@ func (c *Console) Listen() (net.Listener, error) {
 }
 
 // Serve serves the console on a listener until ctx ends.
-func (c *Console) Serve(ctx context.Context, l net.Listener) error {
+func (c *Console) Serve(ctx context.Context, l net.Listener) error { return Serve(ctx, l, c.tls, c) }
+
+// Serve answers on a listener until ctx ends, with bounds on what strangers cost. Without a configuration of TLS it speaks plain HTTP.
+func Serve(ctx context.Context, l net.Listener, secure *tls.Config, h http.Handler) error {
 	l = netutil.LimitListener(l, mostConns)
-	if c.tls != nil {
-		l = tls.NewListener(l, c.tls)
+	if secure != nil {
+		l = tls.NewListener(l, secure)
 	}
 	// Event streams extend the write timeout themselves.
-	server := &http.Server{Handler: c, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0)} // strangers must not be able to fill a log
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve the console on %s: %w", l.Addr(), err)
+		return fmt.Errorf("answer on %s: %w", l.Addr(), err)
 	}
 	return nil
 }

@@ -18,8 +18,7 @@ const (
 
 // Hub sends the same server-sent events to all watchers. It does nothing while there are none.
 type Hub struct {
-	tick  func(ctx context.Context) []byte // returns the next event as JSON
-	woken chan struct{}
+	tick func(ctx context.Context) []byte // returns the next event as JSON
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -29,7 +28,7 @@ type Hub struct {
 
 // NewHub makes a hub that, once a second while Run runs, sends what tick returns.
 func NewHub(tick func(ctx context.Context) []byte) *Hub {
-	return &Hub{tick: tick, woken: make(chan struct{}, 1), streams: map[chan []byte]struct{}{}}
+	return &Hub{tick: tick, streams: map[chan []byte]struct{}{}}
 }
 
 // Run feeds the streams until ctx ends, and then ends them.
@@ -38,19 +37,13 @@ func (h *Hub) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	for {
-		if h.watched() {
-			h.send(h.tick(ctx))
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
-			continue
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-h.woken:
+		case <-ticker.C:
+		}
+		if h.watched() {
+			h.send(h.tick(ctx))
 		}
 	}
 }
@@ -92,10 +85,6 @@ func (h *Hub) enter() chan []byte {
 	}
 	s := make(chan []byte, 2)
 	h.streams[s] = struct{}{}
-	select {
-	case h.woken <- struct{}{}:
-	default: // Run is about to wake anyway
-	}
 	return s
 }
 

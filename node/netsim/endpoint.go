@@ -190,18 +190,10 @@ func (e *Endpoint) Listen(network, address string) (net.Listener, error) {
 	if network != "tcp" && network != "tcp4" {
 		return nil, &net.OpError{Op: "listen", Net: network, Err: net.UnknownNetworkError(network)}
 	}
-	return e.listen(address, func(c *conn, l *listener) bool {
-		select {
-		case l.queue <- c:
-			return true
-		default:
-			return false
-		}
-	})
+	return e.listen(address)
 }
 
-// listen passes connections to accept, which is called with mu held.
-func (e *Endpoint) listen(address string, accept func(*conn, *listener) bool) (*listener, error) {
+func (e *Endpoint) listen(address string) (*listener, error) {
 	fail := func(err error) (*listener, error) {
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Err: fmt.Errorf("%s: %w", address, err)}
 	}
@@ -216,7 +208,7 @@ func (e *Endpoint) listen(address string, accept func(*conn, *listener) bool) (*
 			return fail(syscall.EADDRINUSE)
 		}
 	}
-	l := &listener{owner: e, hosts: hosts, at: at, accept: accept, queue: make(chan *conn, backlog), closed: make(chan struct{})}
+	l := &listener{owner: e, hosts: hosts, at: at, queue: make(chan net.Conn, backlog), closed: make(chan struct{})}
 	for _, h := range hosts {
 		h.listeners[at.Port()] = l
 	}

@@ -17,14 +17,13 @@ type Gossip struct {
 	socket  *socket
 	streams *listener
 	packets chan *memberlist.Packet
-	accept  chan net.Conn
 }
 
 var _ memberlist.Transport = (*Gossip)(nil)
 
 // Gossip opens a gossip port at the endpoint's first address.
 func (e *Endpoint) Gossip(port uint16) (*Gossip, error) {
-	g := &Gossip{end: e, packets: make(chan *memberlist.Packet, backlog), accept: make(chan net.Conn, backlog)}
+	g := &Gossip{end: e, packets: make(chan *memberlist.Packet, backlog)}
 	address := netip.AddrPortFrom(e.Addr(), port).String()
 	g.socket = &socket{taken: g.packet}
 	if err := e.bindSocket(g.socket, address); err != nil {
@@ -32,7 +31,7 @@ func (e *Endpoint) Gossip(port uint16) (*Gossip, error) {
 	}
 	g.at = g.socket.at
 	var err error
-	if g.streams, err = e.listen(g.at.String(), g.stream); err != nil {
+	if g.streams, err = e.listen(g.at.String()); err != nil {
 		_ = g.socket.Close()
 		return nil, fmt.Errorf("open gossip: %w", err)
 	}
@@ -43,15 +42,6 @@ func (g *Gossip) packet(d datagram) bool {
 	n := g.end.net
 	select {
 	case g.packets <- &memberlist.Packet{Buf: d.data, From: net.UDPAddrFromAddrPort(d.from), Timestamp: n.start.Add(n.plan.now)}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (g *Gossip) stream(c *conn, _ *listener) bool {
-	select {
-	case g.accept <- c:
 		return true
 	default:
 		return false
@@ -86,7 +76,7 @@ func (g *Gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 }
 
 // StreamCh returns the streams that others open.
-func (g *Gossip) StreamCh() <-chan net.Conn { return g.accept }
+func (g *Gossip) StreamCh() <-chan net.Conn { return g.streams.queue }
 
 // Shutdown closes the port and the streams that nobody took.
 func (g *Gossip) Shutdown() error {
@@ -95,12 +85,5 @@ func (g *Gossip) Shutdown() error {
 	defer n.unlock()
 	g.socket.close()
 	g.streams.close()
-	for {
-		select {
-		case c := <-g.accept:
-			c.(*conn).abort(errReset)
-		default:
-			return nil
-		}
-	}
+	return nil
 }

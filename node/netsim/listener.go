@@ -13,21 +13,24 @@ type listener struct {
 	owner  *Endpoint
 	hosts  []*host
 	at     netip.AddrPort
-	accept func(*conn, *listener) bool // takes a connection with mu held; false if it cannot
-	queue  chan *conn
+	queue  chan net.Conn // of *conn
 	closed chan struct{} // closed under net.mu
 }
 
 // offer is called when the last packet of the handshake arrives. It needs mu held.
 func (l *listener) offer(c *conn) {
-	switch {
-	case c.err != nil: // it was reset
-	case l.over():
-		c.abort(errReset)
-	case !l.accept(c, l):
-		l.owner.net.counts.overflowed++
-		c.abort(errReset)
+	if c.err != nil {
+		return // it was reset
 	}
+	if !l.over() {
+		select {
+		case l.queue <- c:
+			return
+		default:
+			l.owner.net.counts.overflowed++
+		}
+	}
+	c.abort(errReset)
 }
 
 func (l *listener) over() bool { return isClosed(l.closed) }
@@ -65,7 +68,7 @@ func (l *listener) close() {
 	for {
 		select {
 		case c := <-l.queue:
-			c.abort(errReset)
+			c.(*conn).abort(errReset)
 		default:
 			return
 		}
