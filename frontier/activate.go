@@ -155,7 +155,7 @@ func (a *activation) enterLocked(hosts []*host, name string) []*host {
 // waitingHosts returns up to n hosts with pending URLs that wait on disk, in the order of their keys, after a host. last is the last host
 // that it looked at. end means that it reached the last key.
 func (a *activation) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
-	err = a.store.hosts(context.Background(), func(_ *badger.Txn, it *badger.Iterator) error {
+	err = a.store.hosts(context.Background(), func(_ *tx, it *badger.Iterator) error {
 		// The bound on looks matters when most hosts are on the workbench.
 		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
 			host, err := nextHost(it, kindPending, after)
@@ -183,7 +183,7 @@ func (a *activation) kept(host string) bool {
 		return here
 	}
 	kept := false
-	err := a.store.db.View(func(txn *badger.Txn) error {
+	err := a.store.read(func(txn *tx) error {
 		rec, _, err := readRecord(txn, host)
 		kept = rec.role != Owned
 		return err

@@ -18,7 +18,7 @@ func TestBooksOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		l := begin(t, dir, cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		const plain, tracked, replica, leaving = "http://h1.test", "http://h2.test", "http://h3.test", "http://h4.test"
 		for _, host := range []string{plain, tracked, replica, leaving} {
 			l.add(pages(host, 0, 20)...)
@@ -120,7 +120,7 @@ func TestDamagedValues(t *testing.T) {
 			if err := c.read(l.store); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.store.write(func(txn *badger.Txn) error { return txn.Set(c.key, c.value) }); err != nil {
+			if err := l.store.write(func(txn *tx) error { return txn.Set(c.key, c.value) }); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.read(l.store); err == nil || errors.Is(err, badger.ErrKeyNotFound) {

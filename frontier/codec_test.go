@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -229,34 +228,6 @@ func TestDistanceOfTimesIsBounded(t *testing.T) {
 			t.Errorf("%d seconds are damaged: %v", c.apart, f.broken)
 		}
 	}
-}
-
-// Who reads a host's record tells that it is damaged, and takes nothing for granted about the host.
-func TestDamagedRecordIsTold(t *testing.T) {
-	const host = "http://h.test"
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
-		damage := func(txn *badger.Txn) error { return txn.Set(hostKey(kindHost, host), []byte{recordVersion + 1}) }
-		if err := l.store.write(damage); err != nil {
-			t.Fatal(err)
-		}
-		if r, known, err := l.RoleOf(t.Context(), host); err == nil || known || r != Owned {
-			t.Errorf("role %v, known %v, %v", r, known, err)
-		}
-		if _, err := l.StateOf(t.Context(), host); err == nil {
-			t.Error("its state was told")
-		}
-		if _, err := l.DigestOf(t.Context(), host); err == nil {
-			t.Error("its digest was told")
-		}
-		if err := l.SetRole(t.Context(), host, Replica); err == nil {
-			t.Error("its role was changed")
-		}
-		if _, _, _, err := l.Export(t.Context(), host, Cursor{}, 10, 1<<20); err == nil {
-			t.Error("it was exported")
-		}
-	})
 }
 
 func FuzzRecord(f *testing.F) {

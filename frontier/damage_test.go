@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // Whoever reads what is damaged on the disk tells it, and makes no guess of what was there. Adding links reads nothing, and a
@@ -58,7 +56,7 @@ func TestWhoTellsOfDamage(t *testing.T) {
 					l.role(host, Replica)
 					l.add(pages(host, 1, 3)...)
 				}
-				if err := l.store.write(func(txn *badger.Txn) error { return txn.Set(c.key, c.value) }); err != nil {
+				if err := l.store.write(func(txn *tx) error { return txn.Set(c.key, c.value) }); err != nil {
 					t.Fatal(err)
 				}
 				if err := act(t.Context(), l); err != nil {

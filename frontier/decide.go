@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // finished is what is written when a task ends: the state of its host and, if pending is set, the end of its URL.
@@ -119,7 +117,7 @@ func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
 		return h, nil
 	}
 	h := &hostEntry{host: host}
-	err := l.store.db.View(func(txn *badger.Txn) (err error) {
+	err := l.store.read(func(txn *tx) (err error) {
 		h.rec, h.stored, err = readRecord(txn, host)
 		return err
 	})

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // visited is a page before and after a visit. Either is nil if the page is not remembered then.
@@ -71,7 +69,7 @@ func (b *batch) page(host string, hash uint64) (*PageRecord, error) {
 }
 
 // readPage reads the record of a page in a transaction; nil if there is none.
-func readPage(txn *badger.Txn, host string, hash uint64) (*PageRecord, error) {
+func readPage(txn *tx, host string, hash uint64) (*PageRecord, error) {
 	value, err := readValue(txn, pageKey(host, hash))
 	if err != nil || value == nil {
 		return nil, err

@@ -10,33 +10,6 @@ import (
 	"time"
 )
 
-// What peers send needs room as what this node finds: below the watermark it is refused as such, and nothing of it is kept.
-func TestImportWithAFullDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.MinFreeMiB = 100
-		var free atomic.Uint64
-		free.Store(1 << 40)
-		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return free.Load(), nil }})
-		l.role("http://h1.test", Replica)
-		free.Store(99 << 20)
-		time.Sleep(time.Second)
-		for what, c := range map[string]Chunk{
-			"pending URLs": {Pending: []PendingURL{{Path: "/a"}}}, "done URLs": {Done: []uint64{7}},
-		} {
-			if n, err := l.Import(t.Context(), "http://h1.test", c, Discovered); n != 0 || !errors.Is(err, ErrDiskFull) {
-				t.Errorf("%s: %d imported, %v", what, n, err)
-			}
-		}
-		if d := l.digest("http://h1.test"); d != (Digest{}) {
-			t.Errorf("the host has %+v", d)
-		}
-		free.Store(101 << 20)
-		time.Sleep(time.Second)
-		l.imported("http://h1.test", Chunk{Pending: []PendingURL{{Path: "/a"}}})
-	})
-}
-
 // While others fill the disk to its end, nothing is written or acknowledged, and the node lives. With room all goes on.
 func TestDiskAllButFull(t *testing.T) {
 	for _, ends := range []bool{false, true} {
@@ -46,7 +19,7 @@ func TestDiskAllButFull(t *testing.T) {
 			var free atomic.Uint64
 			free.Store(1 << 40)
 			l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return free.Load(), nil }})
-			l.resolving()
+			l.placing(addr1)
 			l.add(page("http://h1.test", 1), page("http://h1.test", 2))
 			task := l.taking(time.Minute)
 			free.Store(24 << 20)
@@ -116,7 +89,7 @@ func TestNotIdleBeforeItIsWritten(t *testing.T) {
 			l := begin(t, "", cfg, polite, Deps{})
 			switch what {
 			case "page":
-				l.resolving()
+				l.placing(addr1)
 				l.add(page("http://h1.test", 1))
 				l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
 			case "remote fetch":

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"proxima/frontier/revisit"
 )
 
@@ -273,7 +271,7 @@ func (f *Frontier) replan() error {
 	if f.store.gate.shut.Load() != nil {
 		return nil // the disk is full, and a later sample will be written
 	}
-	if err := f.store.write(func(txn *badger.Txn) error { return txn.Set(sampleKey(), value) }); err != nil {
+	if err := f.store.write(func(txn *tx) error { return txn.Set(sampleKey(), value) }); err != nil {
 		return fmt.Errorf("write sample of pages: %w", err)
 	}
 	return nil

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // Export reads the next part of a host: at most maxURLs pending URLs, done URLs and pages together. The part ends with the one that brings
@@ -27,7 +25,7 @@ func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs,
 // StateOf reads the state of a host from disk; nil if the host has no record.
 func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error) {
 	var state *HostState
-	err := t.store.view(ctx, func(txn *badger.Txn) error {
+	err := t.store.view(ctx, func(txn *tx) error {
 		rec, known, err := readRecord(txn, host)
 		if err == nil && known {
 			state, err = readState(txn, host, &rec, time.Now())
@@ -64,7 +62,7 @@ func (x *export) spend(bytes int) {
 }
 
 // read fills the chunk.
-func (x *export) read(txn *badger.Txn) (err error) {
+func (x *export) read(txn *tx) (err error) {
 	if x.rec, _, err = readRecord(txn, x.host); err != nil {
 		return err
 	}
@@ -93,7 +91,7 @@ func (x *export) read(txn *badger.Txn) (err error) {
 }
 
 // done reads the hashes of done URLs: from runs, then from the record. more means that the chunk is full.
-func (x *export) done(txn *badger.Txn) (more bool, err error) {
+func (x *export) done(txn *tx) (more bool, err error) {
 	before := x.at.seq
 	more, err = x.each(txn, hostKey(kindSeen, x.host), seenKey(x.host, x.at.seq), func(value []byte) error {
 		for ; 8*x.at.index < len(value) && !x.full(); x.at.index++ {
@@ -119,7 +117,7 @@ func (x *export) done(txn *badger.Txn) (more bool, err error) {
 }
 
 // pages reads the pages that are visited again, in the order of their hashes.
-func (x *export) pages(txn *badger.Txn) error {
+func (x *export) pages(txn *tx) error {
 	prefix := hostKey(kindPage, x.host)
 	start := prefix
 	if x.at.index > 0 {
@@ -145,7 +143,7 @@ func (x *export) pages(txn *badger.Txn) error {
 }
 
 // blocks reads pending URLs of one origin. more means that the chunk is full.
-func (x *export) blocks(txn *badger.Txn) (more bool, err error) {
+func (x *export) blocks(txn *tx) (more bool, err error) {
 	depths, err := x.store.depths(txn, x.host)
 	if err != nil {
 		return false, err
@@ -179,7 +177,7 @@ func (x *export) blocks(txn *badger.Txn) (more bool, err error) {
 
 // each visits the values below prefix, from start on, while there is room. visit advances x.at.seq when it has used a whole value. more
 // means that not all fit.
-func (x *export) each(txn *badger.Txn, prefix, start []byte, visit func(value []byte) error) (more bool, err error) {
+func (x *export) each(txn *tx, prefix, start []byte, visit func(value []byte) error) (more bool, err error) {
 	for r, err := range x.store.rows(txn, prefix, start, inTurn) {
 		if err != nil {
 			return false, err
@@ -199,7 +197,7 @@ func (x *export) each(txn *badger.Txn, prefix, start []byte, visit func(value []
 }
 
 // readState returns the state in a record, with ages and remaining times instead of points in time.
-func readState(txn *badger.Txn, host string, rec *record, now time.Time) (*HostState, error) {
+func readState(txn *tx, host string, rec *record, now time.Time) (*HostState, error) {
 	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level,
 		Done: rec.done, Failed: rec.failed, Dropped: rec.dropped}
 	if !rec.lastRequest.IsZero() {

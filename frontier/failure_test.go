@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 var errBroken = errors.New("broken")
@@ -180,21 +178,21 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 	now := time.Now()
 	p := PageRecord{Path: "/", Seen: now, Due: now}
 	good := p.append(nil, now.Unix())
-	page := func(due []byte, value []byte) func(txn *badger.Txn) error {
-		return func(txn *badger.Txn) error {
+	page := func(due []byte, value []byte) func(txn *tx) error {
+		return func(txn *tx) error {
 			return errors.Join(txn.Set(pageKey(host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))
 		}
 	}
 	due := binary.BigEndian.AppendUint32(nil, stampOf(now))
-	set := func(key, value []byte) func(txn *badger.Txn) error {
-		return func(txn *badger.Txn) error { return txn.Set(key, value) }
+	set := func(key, value []byte) func(txn *tx) error {
+		return func(txn *tx) error { return txn.Set(key, value) }
 	}
 	for what, c := range map[string]struct {
-		write   func(txn *badger.Txn) error
+		write   func(txn *tx) error
 		recrawl Recrawl
 		opens   bool
 	}{
-		"nothing":                   {func(*badger.Txn) error { return nil }, Recrawl{}, true},
+		"nothing":                   {func(*tx) error { return nil }, Recrawl{}, true},
 		"a record":                  {set(hostKey(kindHost, host), []byte{recordVersion + 1}), Recrawl{}, false},
 		"a block":                   {set(pendingKey(host, Discovered, 1), []byte{blockVersion + 1}), Recrawl{}, false},
 		"a seen set without number": {set(hostKey(kindSeen, host), nil), Recrawl{}, false},
@@ -264,7 +262,7 @@ func TestWhoTellsOfDamagedPages(t *testing.T) {
 				if c.what != "when it is due" {
 					key, value = dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}
 				}
-				if err := l.store.write(func(txn *badger.Txn) error { return txn.Set(key, value) }); err != nil {
+				if err := l.store.write(func(txn *tx) error { return txn.Set(key, value) }); err != nil {
 					t.Fatal(err)
 				}
 				if act(t.Context(), l) != nil {

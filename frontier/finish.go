@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // Finish ends a task. It writes the links found and then the end of the URL to disk, and returns. If the process dies in between, the
@@ -185,7 +183,7 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 
 // RobotsBody returns the robots.txt that is kept for a host; nil if there is none.
 func (f *Frontier) RobotsBody(host string) (body []byte, err error) {
-	err = f.store.view(context.Background(), func(txn *badger.Txn) (err error) {
+	err = f.store.view(context.Background(), func(txn *tx) (err error) {
 		body, err = readValue(txn, robotsKey(host))
 		return err
 	})

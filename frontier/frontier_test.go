@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -264,31 +263,6 @@ func TestCrashRepeatsOnlyWhatWasInFlight(t *testing.T) {
 	}
 }
 
-func TestLinksAreOnDiskBeforeTheirPage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		w := &web{t: t, took: time.Millisecond, address: shared}
-		// A tree: page i links to 2i+1 and 2i+2, on hosts that change.
-		const n = 500
-		at := func(i int) Link { return page(fmt.Sprintf("http://h%d.test", i%13), i) }
-		w.answer = func(task *Task) Outcome {
-			var i int
-			fmt.Sscanf(task.URL.Path, "/page/%d.html", &i)
-			out := Outcome{Ending: Done}
-			for _, k := range []int{2*i + 1, 2*i + 2} {
-				if task.Kind == Page && k < n {
-					out.Links = append(out.Links, at(k))
-				}
-			}
-			return out
-		}
-		w.crawl("", cfg, polite, 5, []Link{at(0)}, nil)
-		if len(w.fetched) != n {
-			t.Errorf("%d of %d pages found", len(w.fetched), n)
-		}
-	})
-}
-
 func TestHostFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
@@ -362,42 +336,4 @@ func TestAcceptedOnceWhereTheHostIsCounted(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v", got, want)
 	}
-}
-
-func TestDroppedHostIsForgottenAndComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		f, err := Open("", cfg, polite, Deps{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		run.Go(func() { f.Run(ctx) })
-		var links []Link
-		for i := range 300 {
-			links = append(links, page("http://h1.test", i))
-		}
-		if _, err := f.Add(ctx, links); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := f.DropHost(ctx, "http://h1.test", "blocked: test"); err != nil || n != 300 {
-			t.Fatalf("dropped %d, %v", n, err)
-		}
-		if s := f.Status(); s.Pending != 0 || s.Dropped != 300 || s.Reasons["blocked: test"] != 300 {
-			t.Errorf("books after the drop: %+v", s.Totals)
-		}
-		verdicts, err := f.Add(ctx, links[:10])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !allAre(verdicts, Accepted) {
-			t.Errorf("verdicts %v", verdicts)
-		}
-		cancel()
-		run.Wait()
-		if _, err := f.Add(t.Context(), links); !errors.Is(err, ErrClosed) {
-			t.Errorf("add to a closed frontier: %v", err)
-		}
-	})
 }

@@ -12,7 +12,7 @@ func hintedSite(t *testing.T, n int) (l *life, links []Link) {
 	cfg, polite := recrawlConfig()
 	cfg.Recrawl.Max = 300 * 24 * time.Hour
 	l = begin(t, "", cfg, polite, Deps{})
-	l.placed()
+	l.placing(addr1)
 	links = pages("http://h1.test", 0, n)
 	l.add(links...)
 	if got := l.visit(n, func(*Task) Outcome { return asSeen(1) }); len(got) != n {

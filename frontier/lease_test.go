@@ -301,63 +301,13 @@ func TestLeasesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestTasksEndAfterAWithdrawal: a lease that is withdrawn hands nothing more out, and what is out may end until its time.
-func TestTasksEndAfterAWithdrawal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.Leases = true
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
-		l.add(pages("http://a.test", 0, 9)...)
-		l.Grant(addr1, time.Now().Add(50*time.Second), 0)
-		for _, granted := range []bool{true, false} {
-			task := l.taking(time.Minute)
-			if task == nil {
-				t.Fatal("nothing to do")
-			}
-			expired := make(chan struct{})
-			task.OnExpire(func() { close(expired) })
-			l.Withdraw(addr1)
-			ended := func() bool {
-				select {
-				case <-expired:
-					return true
-				case <-time.After(30 * time.Second):
-					return false
-				}
-			}
-			if ended() {
-				t.Fatal("a task was broken off before its lease ended")
-			}
-			if !granted && !ended() {
-				t.Fatal("a task goes on when its lease has ended")
-			}
-			l.finish(task, Outcome{})
-			if task := l.taking(time.Second); task != nil {
-				t.Fatalf("%s is handed out without a lease", task.URL)
-			}
-			if granted {
-				l.Grant(addr1, time.Now().Add(50*time.Second), 0)
-			}
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if n := len(l.bench.expiries); n != 0 {
-			t.Errorf("%d leases are remembered for nothing", n)
-		}
-	})
-}
-
 // A host that leaves while its server is not leased leaves nothing behind in the server's queues.
 func TestServerWithoutLeaseIsForgotten(t *testing.T) {
 	cfg, polite := testConfig()
 	cfg.Leases = true
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
 	now := time.Unix(1_000_000, 0)
-	h := w.enter("http://h1.test")
-	h.take(&blockRef{seq: 1, n: 9}, make([]entry, 9))
-	w.loadedHost(h, record{}, now)
-	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
+	h := w.seated("http://h1.test", hostState{}, now, Discovered)
 	if len(w.wants) != 1 || w.wants[0] != addr1 {
 		t.Errorf("wanted: %v", w.wants)
 	}

@@ -90,7 +90,7 @@ type offered struct {
 
 // batch is one transaction and everything that waits for it.
 type batch struct {
-	txn      *badger.Txn
+	txn      *tx
 	err      error // the first error of set or del since the request began
 	builders map[builderKey]*builder
 	order    []*builder
@@ -270,7 +270,7 @@ func (l *ledger) decide(b *batch, r *request) error {
 
 func (l *ledger) newBatch() *batch {
 	b := &batch{
-		txn:      l.store.db.NewTransaction(true),
+		txn:      l.store.begin(),
 		builders: make(map[builderKey]*builder),
 		touched:  make(map[string]*hostEntry),
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/netip"
 	"testing"
 	"time"
 )
@@ -133,19 +132,6 @@ func allAre(verdicts []Verdict, want Verdict) bool {
 func ownServers(cfg Config, polite Politeness) (Config, Politeness) {
 	polite.Own, polite.OwnGap, polite.OwnParallel = []string{"192.0.2.0/24"}, 0, 4
 	return cfg, polite
-}
-
-// resolving answers for names until the frontier ends.
-func (l *life) resolving() {
-	go func() {
-		for {
-			u, err := l.Resolve(context.Background())
-			if err != nil {
-				return
-			}
-			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
-		}
-	}()
 }
 
 // work downloads up to n pages and returns their addresses; it ends before when the frontier is idle.

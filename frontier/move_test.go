@@ -27,7 +27,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		cfg.Shared = true
 		src := begin(t, "", cfg, polite, Deps{})
 		defer src.stop()
-		src.resolving()
+		src.placing(addr1)
 		go src.letAll()
 		const host = "http://h1.test"
 		n := rapid.IntRange(1, 300).Draw(rt, "before")
@@ -62,7 +62,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 
 		dst := begin(t, "", cfg, polite, Deps{})
 		defer dst.stop()
-		dst.resolving()
+		dst.placing(addr1)
 		go dst.letAll()
 		changed := src.Changes()[host]
 		for round := range 2 { // the second time changes nothing
@@ -274,7 +274,7 @@ func TestForgottenURLsAreNew(t *testing.T) {
 			cfg, polite := ownServers(testConfig())
 			dir := t.TempDir()
 			l := begin(t, dir, cfg, polite, Deps{})
-			l.resolving()
+			l.placing(addr1)
 			links := pages("http://h1.test", 0, n)
 			for part := range slices.Chunk(links, c.each) {
 				l.add(part...)
@@ -355,7 +355,7 @@ func TestImportIntoOwn(t *testing.T) {
 	l := begin(t, "", cfg, polite, Deps{})
 	links := pages("http://h1.test", 0, 200)
 	l.add(links...)
-	l.resolving()
+	l.placing(addr1)
 	first := l.work(5)
 	var done []uint64
 	for _, link := range links[100:] {

@@ -14,7 +14,7 @@ func TestPagesMove(t *testing.T) {
 		cfg.Shared = true
 		const host = "http://h1.test"
 		src := begin(t, "", cfg, polite, Deps{})
-		src.placed()
+		src.placing(addr1)
 		go src.letAll()
 		src.add(pages(host, 0, 50)...)
 		src.visit(50, func(task *Task) Outcome { return asSeen(1) })
@@ -35,7 +35,7 @@ func TestPagesMove(t *testing.T) {
 			t.Fatalf("%+v, %d pages changed", want, len(changed.Pages))
 		}
 		dst := begin(t, "", cfg, polite, Deps{})
-		dst.placed()
+		dst.placing(addr1)
 		go dst.letAll()
 		for range 2 {
 			dst.imported(host, Chunk{Pages: changed.Pages, Done: changed.Done})

@@ -109,31 +109,3 @@ func FuzzPageRecord(f *testing.F) {
 		}
 	})
 }
-
-// Of two copies of a page that of the later visit wins, on both sides.
-func TestFresherPage(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	base := PageRecord{Path: "/", Seen: now, History: revisit.History{}.With(revisit.Visit{})}
-	more := base
-	more.History = more.History.With(revisit.Visit{Gap: time.Hour})
-	late, soon := base, more
-	late.Seen, soon.Seen = now.Add(time.Hour), now.Add(9*time.Second)
-	late.Gone = 1
-	forgotten := base
-	forgotten.Dropped, forgotten.Seen = true, now.Add(time.Minute)
-	for _, c := range []struct {
-		name       string
-		a, b       PageRecord
-		wins, back bool
-	}{
-		{"one and the same", base, base, false, false},
-		{"more visits", more, base, true, false},
-		{"more visits, at about the same time", base, soon, false, true},
-		{"a later one with fewer", late, more, true, false},
-		{"forgotten later", forgotten, base, true, false},
-	} {
-		if got, back := c.a.fresher(&c.b), c.b.fresher(&c.a); got != c.wins || c.back && !back || c.wins && back && !c.a.Dropped {
-			t.Errorf("%s: %v and %v", c.name, got, back)
-		}
-	}
-}

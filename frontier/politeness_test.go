@@ -105,10 +105,7 @@ func TestCrawlDelayOfALoadedHost(t *testing.T) {
 	cfg, polite := testConfig()
 	polite.MinGap, polite.Factor = time.Second, 0
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	h := w.enter("http://h1.test")
-	h.take(&blockRef{seq: 1, n: 20}, make([]entry, 20))
-	w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour), crawlDelay: 30 * time.Second, lastRequest: now.Add(-10 * time.Second)}}, now)
-	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
+	w.seated("http://h1.test", hostState{robotsUntil: now.Add(time.Hour), crawlDelay: 30 * time.Second, lastRequest: now.Add(-10 * time.Second)}, now, Discovered)
 	for i, want := range []time.Duration{20 * time.Second, 30 * time.Second, 30 * time.Second} {
 		if task := w.take(now); task != nil {
 			t.Fatalf("request %d came at once", i)

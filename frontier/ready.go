@@ -21,7 +21,7 @@ type ReadyHost struct {
 // Ready reads keys and one record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
 	recrawl, by := f.cfg.Recrawl.On(), f.bench.recrawl.by(time.Now())
-	err = f.store.hosts(context.Background(), func(txn *badger.Txn, it *badger.Iterator) error {
+	err = f.store.hosts(context.Background(), func(txn *tx, it *badger.Iterator) error {
 		kinds := []byte{kindPending, kindPage}
 		if !recrawl {
 			kinds = kinds[:1]
@@ -99,7 +99,7 @@ type Listed struct {
 
 // List returns up to most hosts in the order of their keys, after a host. It returns none at the end.
 func (f *Frontier) List(ctx context.Context, after string, most int) (hosts []Listed, err error) {
-	err = f.store.hosts(ctx, func(txn *badger.Txn, it *badger.Iterator) error {
+	err = f.store.hosts(ctx, func(txn *tx, it *badger.Iterator) error {
 		for len(hosts) < most {
 			// A new host may have URLs but no record yet.
 			if after, err = nextOfKinds(it, []byte{kindHost, kindPending}, after); err != nil || after == "" {

@@ -34,7 +34,7 @@ func TestReceipts(t *testing.T) {
 				t.Errorf("%s: receipts %q, want %d", what, l.receipts(), wanted)
 			}
 		}
-		l.resolving()
+		l.placing(addr1)
 		l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}, Receipt: receipt("robots")})
 		want("robots.txt", 1)
 		l.finish(l.taking(time.Minute), Outcome{Ending: Again, Trouble: Busy, Asked: true, Receipt: receipt("busy")})
@@ -63,7 +63,7 @@ func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		l := begin(t, "", cfg, polite, Deps{})
-		l.resolving()
+		l.placing(addr1)
 		l.add(page("http://h1.test", 1), page("http://h1.test", 2))
 		task := l.taking(time.Minute)
 		l.Hold("sink", "nobody takes the pages")

@@ -3,8 +3,6 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // recover reads each URL on disk once. It fills the seen filter and the counts of hosts, finds the last sequence number, counts the pending
@@ -91,7 +89,7 @@ func (l *ledger) checkVersion() error {
 		}
 	}
 	if value == nil {
-		return l.store.write(func(txn *badger.Txn) error { return txn.Set(metaKey(), []byte{keyVersion}) })
+		return l.store.write(func(txn *tx) error { return txn.Set(metaKey(), []byte{keyVersion}) })
 	}
 	if len(value) != 1 || value[0] != keyVersion {
 		return fmt.Errorf("%w: its layout has version %v, this program reads %d; to start anew, give another directory or remove this one",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -51,25 +50,13 @@ func (l *life) visit(n int, answer func(*Task) Outcome) (visited []string) {
 	return visited
 }
 
-func (l *life) placed() {
-	go func() {
-		for {
-			u, err := l.Resolve(context.Background())
-			if err != nil {
-				return
-			}
-			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
-		}
-	}()
-}
-
 // A page comes again when it is due and not before, with what was found of it, also in another life.
 func TestRevisit(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		l := begin(t, dir, cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		l.add(pages("http://h1.test", 0, 40)...)
 		first := l.visit(40, func(task *Task) Outcome {
 			if task.Page != nil || task.Origin == Revisit {
@@ -95,7 +82,7 @@ func TestRevisit(t *testing.T) {
 		time.Sleep(61 * time.Minute) // no page is left alone for longer
 		for life := range 2 {
 			l = begin(t, dir, cfg, polite, Deps{})
-			l.placed()
+			l.placing(addr1)
 			if s := l.Status(); s.Pages != 40 || s.Due != int64(40-20*life) {
 				t.Errorf("life %d: %d pages, %d due", life, s.Pages, s.Due)
 			}
@@ -142,7 +129,7 @@ func modelPages(rt *rapid.T, t *testing.T, dir string) (bad string) {
 	known := 0
 	for life := range rapid.IntRange(1, 2).Draw(rt, "lives") {
 		l := begin(t, dir, cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		if life == 0 {
 			l.add(pages(host, 0, n)...)
 		}
@@ -230,7 +217,7 @@ func TestRevisitOnce(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Recrawl.Share = 0 // new pages first
 		l := begin(t, dir, cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		for h := range 3 {
 			l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 30)...)
 		}
@@ -245,7 +232,7 @@ func TestRevisitOnce(t *testing.T) {
 		}{{time.Hour, 0}, {10 * time.Minute, 60}, {10 * time.Minute, 0}, {time.Second, 90}, {1000 * time.Hour, 0}} {
 			cfg.Recrawl.Age = c.age
 			l := begin(t, dir, cfg, polite, Deps{})
-			l.placed()
+			l.placing(addr1)
 			got := make(map[string]int)
 			var work sync.WaitGroup
 			ctx, cancel := context.WithCancel(context.Background())
@@ -290,7 +277,7 @@ func TestRevisitBudget(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Recrawl.Budget, cfg.Recrawl.Share, cfg.Recrawl.Max = 24*240, 1, 10*time.Minute
 		l := begin(t, "", cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		l.add(pages("http://h1.test", 0, 1000)...)
 		fresh := func(task *Task) Outcome { return asSeen(1) }
 		l.visit(1000, fresh)
@@ -335,7 +322,7 @@ func TestRevisitShare(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Recrawl.Share = 0.25
 		l := begin(t, "", cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		l.add(pages("http://h1.test", 0, 1000)...)
 		fresh := func(task *Task) Outcome { return asSeen(1) }
 		l.visit(1000, fresh)
@@ -362,7 +349,7 @@ func TestGivenUpHostKeepsPages(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		polite.EndedFor = time.Hour
 		l := begin(t, "", cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		const host = "http://h1.test"
 		l.add(pages(host, 0, 40)...)
 		l.visit(40, func(task *Task) Outcome { return asSeen(1) })
@@ -391,7 +378,7 @@ func TestNoRecrawl(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Recrawl = DefaultRecrawl()
 		l := begin(t, "", cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		l.add(pages("http://h1.test", 0, 10)...)
 		l.visit(10, func(task *Task) Outcome { return asSeen(1) })
 		time.Sleep(time.Minute)
@@ -411,7 +398,7 @@ func TestRevisitAfterWrongClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		l := begin(t, "", cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		for h, ahead := range []time.Duration{0, 20 * 365 * 24 * time.Hour} {
 			host := fmt.Sprintf("http://h%d.test", h)
 			var c Chunk

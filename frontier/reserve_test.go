@@ -283,7 +283,7 @@ func TestReadyForRevisits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		l := begin(t, "", cfg, polite, Deps{})
-		l.placed()
+		l.placing(addr1)
 		ready := func() string {
 			got := ""
 			for after := ""; ; {

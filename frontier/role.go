@@ -50,7 +50,7 @@ func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 
 // RoleOf reads the role of a host. A host is known if anything about it is on disk; an unknown one is Owned.
 func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
-	err = t.store.view(ctx, func(txn *badger.Txn) error {
+	err = t.store.view(ctx, func(txn *tx) error {
 		rec, is, err := readRecord(txn, host)
 		if r, known = rec.role, is; err != nil || known {
 			return err
@@ -248,7 +248,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	}
 	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value if no URL is left
 	flush := func() error {
-		err := l.store.write(func(txn *badger.Txn) error {
+		err := l.store.write(func(txn *tx) error {
 			h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
 			for _, e := range rewritten {
 				err := error(nil)

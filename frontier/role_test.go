@@ -81,22 +81,9 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 		l := begin(t, "", cfg, polite, Deps{})
 		l.add(pages("http://h1.test", 0, 10)...)
 		ctx := t.Context()
-		next := func() *Task {
-			task, err := l.Take(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return task
-		}
-		go func() {
-			u, _ := l.Resolve(ctx)
-			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
-		}()
-		task := next()
-		if _, err := l.Finish(ctx, task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}}); err != nil {
-			t.Fatal(err)
-		}
-		task = next()
+		l.placing(addr1)
+		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
+		task := l.taking(time.Minute)
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		if err := l.SetRole(short, "http://h1.test", Leaving); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("role with a task out: %v", err)
@@ -112,9 +99,8 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 		default:
 		}
 		// Links of a page that ends on its host still come in; the host is Owned until the last task is over.
-		fin, err := l.Finish(ctx, task, Outcome{Asked: true, Links: []Link{page("http://h1.test", 77)}})
-		if err != nil || fin.Accepted != 1 {
-			t.Errorf("finish: %+v, %v", fin, err)
+		if fin := l.finish(task, Outcome{Links: []Link{page("http://h1.test", 77)}}); fin.Accepted != 1 {
+			t.Errorf("finish: %+v", fin)
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -135,22 +121,14 @@ func TestElsewhere(t *testing.T) {
 		l := begin(t, "", cfg, polite, Deps{})
 		l.add(page("http://h1.test", 0))
 		l.role("http://away.test", Leaving)
-		ctx := t.Context()
-		go func() {
-			u, _ := l.Resolve(ctx)
-			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
+		go func() { // of h1.test only
+			u, _ := l.Resolve(t.Context())
+			l.Place(u, []netip.Addr{addr1}, time.Hour, 0)
 		}()
-		task, err := l.Take(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Finish(ctx, task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
+		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
 		full := errors.New("outbox full")
 		out := Outcome{Asked: true, Links: []Link{page("http://h2.test", 1), page("http://away.test", 2), page("http://h2.test", 3)}}
 		for _, result := range []error{full, nil} {
-			if task, err = l.Take(ctx); err != nil {
-				t.Fatal(err)
-			}
 			var got []Link
 			out.Elsewhere = func(_ context.Context, links []Link) error {
 				if d := l.digest("http://h1.test"); d.Done != 0 {
@@ -159,7 +137,7 @@ func TestElsewhere(t *testing.T) {
 				got = links
 				return result
 			}
-			fin, err := l.Finish(ctx, task, out)
+			fin, err := l.Finish(t.Context(), l.taking(time.Hour), out)
 			if !errors.Is(err, result) || len(got) != 1 || got[0] != out.Links[1] || len(fin.NotOwned) != 1 {
 				t.Errorf("finish: %+v, %v, passed on %v", fin, err, got)
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // Shelf is a table of keys and values that another package of the node keeps in the store, so that everything a node remembers is in one
@@ -48,7 +46,7 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 	if err := s.store.gate.pass(context.Background()); err != nil {
 		return err
 	}
-	err := s.store.write(func(txn *badger.Txn) error {
+	err := s.store.write(func(txn *tx) error {
 		b := batch{txn: txn}
 		fill(func(k, v []byte) { b.set(shelfKey(s.table, k), append([]byte{}, v...)) },
 			func(k []byte) { b.del(shelfKey(s.table, k)) })

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"math/rand/v2"
-	"net/netip"
 	"testing"
 	"time"
 )
@@ -23,10 +22,7 @@ func TestHoursEndWhileReady(t *testing.T) {
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
 	ends := now.Add(time.Second)
 	w.site = func(string) *Site { return &Site{Hours: shut{ends, ends.Add(24 * time.Hour)}} }
-	h := w.enter("http://h1.test")
-	h.take(&blockRef{seq: 1, n: 2}, make([]entry, 2))
-	w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(100 * time.Hour)}}, now)
-	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, 100*time.Hour, now)
+	h := w.seated("http://h1.test", hostState{robotsUntil: now.Add(100 * time.Hour)}, now, Discovered)
 	if !w.anyReady(now) {
 		t.Fatal("the host is not ready within its hours")
 	}

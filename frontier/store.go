@@ -34,6 +34,8 @@ type store struct {
 	db    *badger.DB
 	codec *codec
 	gate  *gate
+	// fault is called before each operation, which fails if it returns an error. Only tests return one.
+	fault func() error
 
 	// mu guards closing, and the beginning of users. Callers from outside the frontier's own goroutines register while they use the
 	// database, so that it is not closed meanwhile.
@@ -51,8 +53,52 @@ type store struct {
 	failure error  // of the first sync that failed; whether the medium has what was written before is then unknown
 }
 
+// tx is a transaction. All operations but those of iterators go through it.
+type tx struct {
+	*badger.Txn
+	fault func() error
+}
+
+// Get reads a value.
+func (t *tx) Get(key []byte) (*badger.Item, error) {
+	if err := t.fault(); err != nil {
+		return nil, err
+	}
+	return t.Txn.Get(key)
+}
+
+// SetEntry writes a value with its metadata. It keeps both slices.
+func (t *tx) SetEntry(e *badger.Entry) error {
+	if err := t.fault(); err != nil {
+		return err
+	}
+	return t.Txn.SetEntry(e)
+}
+
+// Set writes a value. It keeps both slices.
+func (t *tx) Set(key, value []byte) error { return t.SetEntry(badger.NewEntry(key, value)) }
+
+// Delete deletes a value. It keeps the key.
+func (t *tx) Delete(key []byte) error {
+	if err := t.fault(); err != nil {
+		return err
+	}
+	return t.Txn.Delete(key)
+}
+
+// begin begins a transaction that writes.
+func (s *store) begin() *tx { return &tx{s.db.NewTransaction(true), s.fault} }
+
+// read reads in one transaction.
+func (s *store) read(read func(txn *tx) error) error {
+	return s.db.View(func(txn *badger.Txn) error { return read(&tx{txn, s.fault}) })
+}
+
 // commit commits a transaction.
-func (s *store) commit(txn *badger.Txn) error {
+func (s *store) commit(txn *tx) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
 	if err := txn.Commit(); err != nil {
 		return err
 	}
@@ -128,7 +174,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s = &store{db: db, codec: c, gate: newGate()}
+	s = &store{db: db, codec: c, gate: newGate(), fault: func() error { return nil }}
 	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
 }
@@ -214,7 +260,7 @@ func (f *Frontier) Sync(ctx context.Context) error {
 }
 
 // view lets a caller from outside the frontier's own goroutines read the store.
-func (s *store) view(ctx context.Context, read func(txn *badger.Txn) error) error {
+func (s *store) view(ctx context.Context, read func(txn *tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -222,12 +268,12 @@ func (s *store) view(ctx context.Context, read func(txn *badger.Txn) error) erro
 		return ErrClosed
 	}
 	defer s.exit()
-	return s.db.View(read)
+	return s.read(read)
 }
 
 // get reads a value; nil if there is none.
 func (s *store) get(key []byte) (out []byte, err error) {
-	err = s.db.View(func(txn *badger.Txn) error {
+	err = s.read(func(txn *tx) error {
 		out, err = readValue(txn, key)
 		return err
 	})
@@ -238,7 +284,7 @@ func (s *store) get(key []byte) (out []byte, err error) {
 }
 
 // readValue reads a value in a transaction; nil if there is none.
-func readValue(txn *badger.Txn, key []byte) ([]byte, error) {
+func readValue(txn *tx, key []byte) ([]byte, error) {
 	item, err := txn.Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil
@@ -250,7 +296,7 @@ func readValue(txn *badger.Txn, key []byte) ([]byte, error) {
 }
 
 // readRecord reads the record of a host in a transaction; known is false if there is none.
-func readRecord(txn *badger.Txn, host string) (rec record, known bool, err error) {
+func readRecord(txn *tx, host string) (rec record, known bool, err error) {
 	value, err := readValue(txn, hostKey(kindHost, host))
 	if err != nil || value == nil {
 		return rec, false, err
@@ -260,8 +306,8 @@ func readRecord(txn *badger.Txn, host string) (rec record, known bool, err error
 }
 
 // write makes changes in one transaction.
-func (s *store) write(fill func(txn *badger.Txn) error) error {
-	txn := s.db.NewTransaction(true)
+func (s *store) write(fill func(txn *tx) error) error {
+	txn := s.begin()
 	defer txn.Discard()
 	if err := fill(txn); err != nil {
 		return err
@@ -281,10 +327,10 @@ func (r row) seq() uint64 { return binary.BigEndian.Uint64(r.key[len(r.key)-8:])
 
 // rows yields the keys below prefix in order, from the key start on, or from the first if start is nil. After an error it yields no more.
 // With a nil transaction it reads the store as it is now.
-func (s *store) rows(txn *badger.Txn, prefix, start []byte, read reads) iter.Seq2[row, error] {
+func (s *store) rows(txn *tx, prefix, start []byte, read reads) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		if txn == nil {
-			txn = s.db.NewTransaction(false)
+			txn = &tx{s.db.NewTransaction(false), s.fault}
 			defer txn.Discard()
 		}
 		o := badger.DefaultIteratorOptions
@@ -296,16 +342,15 @@ func (s *store) rows(txn *badger.Txn, prefix, start []byte, read reads) iter.Seq
 		}
 		var value []byte
 		for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
-			item, err := it.Item(), error(nil)
-			r := row{key: item.Key(), meta: item.UserMeta(), size: item.ValueSize()}
-			if read != keysOnly {
-				if value, err = item.ValueCopy(value[:0]); err != nil {
-					yield(row{}, err)
-					return
-				}
-				r.value = value
+			item, err := it.Item(), s.fault()
+			if err == nil && read != keysOnly {
+				value, err = item.ValueCopy(value[:0])
 			}
-			if !yield(r, nil) {
+			if err != nil {
+				yield(row{}, err)
+				return
+			}
+			if !yield(row{key: item.Key(), value: value, meta: item.UserMeta(), size: item.ValueSize()}, nil) {
 				return
 			}
 		}
@@ -367,7 +412,7 @@ type reading struct {
 // blocks reads pending URLs of a host.
 func (s *store) blocks(host string, queues *[Revisit]reading) error {
 	prefix := hostKey(kindPending, host)
-	err := s.db.View(func(txn *badger.Txn) error {
+	err := s.read(func(txn *tx) error {
 		o := badger.DefaultIteratorOptions
 		o.Prefix, o.PrefetchValues = prefix, false
 		it := txn.NewIterator(o)
@@ -386,7 +431,7 @@ func (s *store) blocks(host string, queues *[Revisit]reading) error {
 					break
 				}
 				_, seq, err := splitPending(it.Item().Key()[len(prefix):])
-				if err != nil {
+				if err = errors.Join(s.fault(), err); err != nil {
 					return err
 				}
 				value, err := it.Item().ValueCopy(nil)
@@ -411,7 +456,7 @@ func (s *store) blocks(host string, queues *[Revisit]reading) error {
 
 // depths reads the smaller depths that were found for pending URLs of a host, by hash. With a nil transaction it reads the store as it
 // is now.
-func (s *store) depths(txn *badger.Txn, host string) (map[uint64]uint8, error) {
+func (s *store) depths(txn *tx, host string) (map[uint64]uint8, error) {
 	out := make(map[uint64]uint8)
 	prefix := hostKey(kindDepth, host)
 	for r, err := range s.rows(txn, prefix, nil, ahead) {
@@ -438,8 +483,11 @@ func nextHost(it *badger.Iterator, kind byte, after string) (string, error) {
 }
 
 // hosts lets read look for hosts with nextHost, key by key and without values.
-func (s *store) hosts(ctx context.Context, read func(txn *badger.Txn, it *badger.Iterator) error) error {
-	return s.view(ctx, func(txn *badger.Txn) error {
+func (s *store) hosts(ctx context.Context, read func(txn *tx, it *badger.Iterator) error) error {
+	return s.view(ctx, func(txn *tx) error {
+		if err := s.fault(); err != nil {
+			return err
+		}
 		o := badger.DefaultIteratorOptions
 		o.Prefix, o.PrefetchValues = []byte{keyVersion}, false
 		it := txn.NewIterator(o)

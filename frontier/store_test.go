@@ -88,7 +88,7 @@ func TestRunsOfEarlierLivesStay(t *testing.T) {
 	const lives = 3
 	for i := range lives {
 		l := begin(t, dir, cfg, polite, Deps{})
-		l.resolving()
+		l.placing(addr1)
 		l.add(pages("http://h1.test", i*maxFresh, maxFresh)...)
 		l.work(maxFresh)
 		l.stop()

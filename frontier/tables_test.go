@@ -230,17 +230,27 @@ func TestPageAfterAVisit(t *testing.T) {
 	}
 }
 
-// Of two copies of a page that were visited at the same time, the one with the worse news wins.
-func TestFresherAtOnce(t *testing.T) {
+// Of two copies of a page that of the later visit wins. If they were visited at about the same time, that with more visits or worse news
+// wins.
+func TestFresher(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	at := func(after time.Duration, gone, failures uint8, dropped bool) *PageRecord {
 		return &PageRecord{Seen: now.Add(after), Gone: gone, Failures: failures, Dropped: dropped}
+	}
+	visited := func(after time.Duration, visits int) *PageRecord {
+		p := at(after, 0, 0, false)
+		for range visits {
+			p.History = p.History.With(revisit.Visit{Gap: time.Hour})
+		}
+		return p
 	}
 	for _, c := range []struct {
 		name string
 		p, q *PageRecord
 		want bool
 	}{
+		{"more visits", visited(0, 2), visited(0, 1), true}, {"fewer visits", visited(9*time.Second, 1), visited(0, 2), false},
+		{"fewer visits, later", visited(time.Hour, 1), visited(0, 2), true}, {"forgotten later", at(time.Minute, 0, 0, true), at(0, 0, 0, false), true},
 		{"gone", at(0, 1, 0, false), at(0, 0, 5, false), true}, {"not gone", at(0, 0, 5, false), at(0, 1, 0, false), false},
 		{"failed", at(0, 1, 1, false), at(0, 1, 0, false), true}, {"not failed", at(0, 1, 0, false), at(0, 1, 1, false), false},
 		{"dropped", at(0, 0, 0, true), at(0, 0, 0, false), true}, {"the same", at(0, 0, 0, false), at(0, 0, 0, true), false},

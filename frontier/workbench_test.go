@@ -37,6 +37,17 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 	return w
 }
 
+// seated brings in a host with 20 URLs in each of some queues, at addr1.
+func (w *workbench) seated(name string, state hostState, now time.Time, which ...Origin) *host {
+	h := w.enter(name)
+	for i, o := range which {
+		h.take(&blockRef{seq: uint64(i + 1), n: 20, origin: o}, make([]entry, 20))
+	}
+	w.loadedHost(h, record{hostState: state}, now)
+	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, 100*time.Hour, now)
+	return h
+}
+
 // The three queues are drawn with their probabilities while all have URLs that may be asked for.
 func TestQueuesAreDrawnByTheirShares(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
@@ -90,12 +101,8 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 	cfg, polite := testConfig()
 	polite.MinGap = time.Second
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	addr := []netip.Addr{netip.MustParseAddr("192.0.2.7")}
 	for i := range 3 {
-		h := w.enter(fmt.Sprintf("http://h%d.test", i))
-		h.take(&blockRef{seq: uint64(i + 1), n: 9}, make([]entry, 9))
-		w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour)}}, now)
-		w.placeHost(w.nextUnresolved(now), addr, time.Hour, now)
+		w.seated(fmt.Sprintf("http://h%d.test", i), hostState{robotsUntil: now.Add(time.Hour)}, now, Discovered)
 	}
 	var order []string
 	for range 9 {
@@ -127,12 +134,7 @@ func TestPolitenessIsNoWait(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	cfg, polite := testConfig()
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	h := w.enter("http://h1.test")
-	for i, o := range []Origin{Discovered, Assigned} {
-		h.take(&blockRef{seq: uint64(i + 1), n: 20, origin: o}, make([]entry, 20))
-	}
-	w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour)}}, now)
-	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
+	w.seated("http://h1.test", hostState{robotsUntil: now.Add(time.Hour)}, now, Discovered, Assigned)
 	drawn := map[Origin]int{}
 	for range 40 {
 		task := w.take(now)
@@ -229,7 +231,7 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 	}
 	close(activated)
 	adding.Wait()
-	l.resolving()
+	l.placing(addr1)
 	if got := l.work(3); len(got) != 2 {
 		t.Errorf("2 pages, downloaded: %v", got)
 	}
@@ -238,6 +240,7 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 	}
 }
 
+// Below the watermark nothing is taken, added or imported, and nothing is lost.
 func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
@@ -246,50 +249,43 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 		free.Store(1 << 40)
 		var mu sync.Mutex
 		var events []EventKind
-		f, err := Open("", cfg, polite, Deps{
+		l := begin(t, "", cfg, polite, Deps{
 			FreeBytes: func() (uint64, error) { return free.Load(), nil },
 			Event:     func(e Event) { mu.Lock(); events = append(events, e.Kind); mu.Unlock() },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		run.Go(func() { f.Run(ctx) })
-		if _, err := f.Add(ctx, []Link{page("http://h1.test", 1), page("http://h1.test", 2)}); err != nil {
-			t.Fatal(err)
-		}
+		l.placing(addr1)
+		l.add(pages("http://h1.test", 1, 2)...)
+		l.role("http://h2.test", Replica)
 		free.Store(99 << 20)
 		time.Sleep(3 * time.Second)
-		if _, err := f.Add(ctx, []Link{page("http://h1.test", 3)}); !errors.Is(err, ErrDiskFull) {
+		if _, err := l.Add(t.Context(), pages("http://h1.test", 3, 1)); !errors.Is(err, ErrDiskFull) {
 			t.Errorf("add with a full disk: %v", err)
 		}
-		run.Go(func() {
-			for {
-				u, err := f.Resolve(ctx)
-				if err != nil {
-					return
-				}
-				f.Place(u, shared(u.Name), time.Hour, 0)
+		for what, c := range map[string]Chunk{
+			"pending URLs": {Pending: []PendingURL{{Path: "/a"}}}, "done URLs": {Done: []uint64{7}},
+		} {
+			if n, err := l.Import(t.Context(), "http://h2.test", c, Discovered); n != 0 || !errors.Is(err, ErrDiskFull) {
+				t.Errorf("%s: %d imported, %v", what, n, err)
 			}
-		})
-		waiting, stop := context.WithTimeout(ctx, 10*time.Second)
-		defer stop()
-		if task, err := f.Take(waiting); err == nil {
+		}
+		if d := l.digest("http://h2.test"); d != (Digest{}) {
+			t.Errorf("the host has %+v", d)
+		}
+		if task := l.taking(10 * time.Second); task != nil {
 			t.Errorf("took %s with a full disk", task.URL)
 		}
-		if f.Status().Paused == "" || f.Status().Pending != 2 {
-			t.Errorf("status %+v", f.Status())
+		if s := l.Status(); s.Paused == "" || s.Pending != 2 {
+			t.Errorf("status %+v", s)
 		}
 		free.Store(101 << 20)
-		if _, err := f.Take(ctx); err != nil {
-			t.Errorf("take after there is room again: %v", err)
+		time.Sleep(time.Second)
+		if l.taking(time.Minute) == nil {
+			t.Error("nothing is taken when there is room again")
 		}
-		cancel()
-		run.Wait()
+		l.imported("http://h2.test", Chunk{Pending: []PendingURL{{Path: "/a"}}})
 		mu.Lock()
 		defer mu.Unlock()
-		if len(events) != 2 || events[0] != DiskFull || events[1] != DiskOK {
+		if !slices.Equal(events, []EventKind{DiskFull, DiskOK}) {
 			t.Errorf("events %v", events)
 		}
 	})
@@ -299,42 +295,34 @@ func TestHostsTurnedBlockedAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		var blocked atomic.Bool
-		f, err := Open("", cfg, polite, Deps{Blocked: func(host string) string {
+		l := begin(t, "", cfg, polite, Deps{Blocked: func(host string) string {
 			if blocked.Load() && host == "http://h1.test" {
 				return "blocked: test"
 			}
 			return ""
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		run.Go(func() { f.Run(ctx) })
-		run.Go(func() { f.Take(ctx) }) // a fetcher that starves brings hosts in
+		go l.taking(time.Minute) // a fetcher that starves brings hosts in
 		synctest.Wait()
-		if _, err := f.Add(ctx, []Link{page("http://h1.test", 1), page("http://h2.test", 2)}); err != nil {
-			t.Fatal(err)
-		}
+		l.add(page("http://h1.test", 1), page("http://h2.test", 2))
 		synctest.Wait()
-		if found, all := f.Find("test", 1); all != 2 || len(found) != 1 || found[0].Host != "http://h1.test" || found[0].InMemory != 1 {
+		if found, all := l.Find("test", 1); all != 2 || len(found) != 1 || found[0].Host != "http://h1.test" || found[0].InMemory != 1 {
 			t.Errorf("of %d hosts %+v is found", all, found)
 		}
 		blocked.Store(true)
-		if err := f.DropBlocked(ctx); err != nil {
+		if err := l.DropBlocked(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s := f.Status(); s.Pending != 1 || s.Reasons["blocked: test"] != 1 {
+		if s := l.Status(); s.Pending != 1 || s.Reasons["blocked: test"] != 1 {
 			t.Errorf("books %+v", s.Totals)
 		}
-		if h := f.Explain("http://h1.test"); h.Known {
+		if h := l.Explain("http://h1.test"); h.Known {
 			t.Errorf("the blocked host is still there: %+v", h)
 		}
-		if h := f.Explain("http://h2.test"); !h.Known || h.Wait != "unresolved" {
+		if h := l.Explain("http://h2.test"); !h.Known || h.Wait != "unresolved" {
 			t.Errorf("the other host: %+v", h)
 		}
-		cancel()
-		run.Wait()
+		l.stop()
+		synctest.Wait()
 	})
 }
 

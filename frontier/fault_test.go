@@ -1,0 +1,155 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// faulty is a frontier whose disk can fail. It owns h1.test and has a replica, h2.test, both with URLs that are pending and done, and
+// with pages. Nothing of them is in memory.
+func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
+	ops = new(atomic.Int64) // operations until the one that fails; nothing fails while it is negative
+	ops.Store(-1)
+	cfg, polite := recrawlConfig()
+	cfg.Shared, cfg.TrackDepth = true, true
+	l = beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
+		f.store.fault = func() error {
+			if ops.Load() >= 0 && ops.Add(-1) < 0 {
+				return errBroken
+			}
+			return nil
+		}
+	})
+	l.placing(addr1)
+	go l.letAll()
+	deep := pages("http://h1.test", 0, 30)
+	for i := range deep {
+		deep[i].Depth = 7
+	}
+	l.add(deep...)
+	l.visit(20, func(*Task) Outcome { return asSeen(1) })
+	deep[25].Depth = 3
+	l.add(deep[25])
+	l.imported("http://h2.test", chunkOf("http://h2.test", 0))
+	l.imported("http://h2.test", chunkOf("http://h2.test", 5))
+	synctest.Wait()
+	err := l.ledger.do(t.Context(), alone, func(*batch) error {
+		l.ledger.hosts.Purge()
+		l.ledger.sets.hosts.Purge()
+		l.ledger.seen.forgetAll()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Changes()
+	return l, ops
+}
+
+// chunkOf has pending URLs, done URLs and pages of a host, and its state.
+func chunkOf(host string, first int) (c Chunk) {
+	now := time.Now()
+	for _, link := range pages(host, first, 10) {
+		c.Pending = append(c.Pending, PendingURL{Path: link.URL.Path})
+	}
+	for _, link := range pages(host, first+5, 3) {
+		c.Done = append(c.Done, link.URL.Hash())
+		c.Pages = append(c.Pages, PageRecord{Path: link.URL.Path, Seen: now.Add(time.Duration(first) * time.Minute), Due: now.Add(time.Hour)})
+	}
+	c.State = &HostState{SinceRequest: time.Hour, Robots: &RobotsFile{Body: []byte("allow"), Valid: time.Duration(1+first) * time.Hour}}
+	return c
+}
+
+// Whichever operation on the disk fails, whoever needed it hears of it: the caller, or else the frontier ends with the error. That holds for
+// all that callers can ask for.
+func TestNoFailureOfTheDiskIsLost(t *testing.T) {
+	const own, copied, fresh = "http://h1.test", "http://h2.test", "http://h3.test"
+	hinted := func() []Link {
+		links := pages(own, 0, 30)
+		for i := range links {
+			links[i].Modified = time.Now().Add(-time.Second)
+		}
+		return links
+	}
+	for what, act := range map[string]func(context.Context, *life) error{
+		"add":        func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
+		"add nearer": func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 20, 10))) },
+		"add a host": func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(fresh, 0, 3))) },
+		"hand over":  func(ctx context.Context, l *life) error { return l.SetRole(ctx, own, Replica) },
+		"take over":  func(ctx context.Context, l *life) error { return l.SetRole(ctx, copied, Owned) },
+		"look up":    func(ctx context.Context, l *life) error { return third(l.RoleOf(ctx, own)) },
+		"state":      func(ctx context.Context, l *life) error { return second(l.StateOf(ctx, own)) },
+		"digest":     func(ctx context.Context, l *life) error { return second(l.DigestOf(ctx, own)) },
+		"export":     func(ctx context.Context, l *life) error { return fourth(l.Export(ctx, own, Cursor{}, 1000, 1<<20)) },
+		"import": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, copied, chunkOf(copied, 9), Assigned))
+		},
+		"import anew": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, fresh, chunkOf(fresh, 0), Assigned))
+		},
+		"import a drop": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, copied, Chunk{Drops: 1, Pending: []PendingURL{{Path: "/new"}}}, Assigned))
+		},
+		"import into one's own": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, own, chunkOf(own, 15), Assigned))
+		},
+		"drop": func(ctx context.Context, l *life) error { return second(l.DropHost(ctx, own, "test")) },
+		"give up": func(ctx context.Context, l *life) error {
+			return second(l.giveUp(ctx, own, "test", time.Now().Add(time.Hour)))
+		},
+		"remove":  func(ctx context.Context, l *life) error { return l.Remove(ctx, own) },
+		"retry":   func(ctx context.Context, l *life) error { return l.Retry(ctx, own) },
+		"hint":    func(ctx context.Context, l *life) error { return l.hint(ctx, own, hinted()) },
+		"list":    func(ctx context.Context, l *life) error { return second(l.List(ctx, "", 10)) },
+		"ready":   func(_ context.Context, l *life) error { return third(l.Ready("", 1, 10)) },
+		"robots":  func(_ context.Context, l *life) error { return second(l.RobotsBody(own)) },
+		"replan":  func(_ context.Context, l *life) error { return l.replan() },
+		"age":     func(_ context.Context, l *life) error { return l.ledger.reschedule(time.Hour) },
+		"get":     func(_ context.Context, l *life) error { return second(l.Shelf('x').Get([]byte("k"))) },
+		"put":     func(_ context.Context, l *life) error { return l.Shelf('x').Put([]byte("k"), nil) },
+		"delete":  func(_ context.Context, l *life) error { return l.Shelf('x').Delete([]byte("k")) },
+		"recover": func(_ context.Context, l *life) error { return second(l.ledger.recover()) },
+		"crawl": func(ctx context.Context, l *life) error {
+			task := l.taking(time.Minute)
+			if task == nil {
+				return nil // the frontier has ended
+			}
+			out := asSeen(2)
+			out.Links = pages(fresh, 0, 3)
+			out.Receipt = &Receipt{Shelf: l.Shelf('x'), Key: []byte("k")}
+			return second(l.Finish(ctx, task, out))
+		},
+		"crawl what is done elsewhere": func(ctx context.Context, l *life) error {
+			err := l.SetRole(ctx, copied, Owned)
+			if err == nil {
+				err = l.Activate(ctx, copied)
+			}
+			return err
+		},
+	} {
+		failed := 0
+		for n, more := int64(0), true; more; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				l, ops := faulty(t)
+				ops.Store(n)
+				err := act(context.Background(), l)
+				more = ops.Load() < 0
+				ops.Store(-1)
+				l.end()
+				l.end = nil
+				if ended := <-l.over; more && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
+					t.Errorf("%s: the failure of operation %d is lost: %v, %v", what, n+1, err, ended)
+				}
+				if !more && err != nil {
+					t.Errorf("%s without a failure: %v", what, err)
+				}
+			})
+			failed++
+		}
+		t.Logf("%s: %d operations", what, failed-1)
+	}
+}
