@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"math"
 	"net/netip"
 	"time"
 
@@ -118,14 +119,7 @@ func (h *host) low(urls int) bool {
 }
 
 // onDisk says whether blocks on disk are not yet in the window.
-func (h *host) onDisk() bool {
-	for o := range h.loaded {
-		if h.loaded[o] < h.known[o] {
-			return true
-		}
-	}
-	return false
-}
+func (h *host) onDisk() bool { return h.low(math.MaxInt) }
 
 // due returns when the host has a URL to ask for; false if it has none.
 func (h *host) due() (time.Time, bool) {

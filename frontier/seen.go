@@ -10,7 +10,11 @@ import (
 // seen says of most URLs whether they are new, and needs a fixed amount of memory. What it calls new is new, and what it calls recent is
 // known. For the rest it gives no answer, and the exact set of the host decides. Only the ledger's goroutine uses it.
 type seen struct {
-	filter filter
+	// A Bloom filter for a large crawl is written to everywhere, so even a small crawl would need all of its memory. Therefore the first
+	// hashes are in a map.
+	few  map[uint64]struct{} // nil when all of them are in many
+	many *bloom.BloomFilter  // nil until then
+	bits uint                // of many
 	// recents holds the last hash of each slot. It recognises the links that every page of a site repeats.
 	recents []uint64
 	// sketch counts the URLs of each host, perhaps too many but never too few (a count-min sketch with two rows).
@@ -18,13 +22,15 @@ type seen struct {
 }
 
 const (
-	recentSlots = 1 << 19 // 4 MiB
-	sketchSlots = 1 << 18 // 2 MiB for both rows
+	filterHashes = 6
+	mostFew      = 1 << 19 // some 10 MiB
+	recentSlots  = 1 << 19 // 4 MiB
+	sketchSlots  = 1 << 18 // 2 MiB for both rows
 )
 
 func newSeen(filterMiB int) *seen {
 	s := &seen{
-		filter:  newFilter(filterMiB),
+		few: make(map[uint64]struct{}), bits: uint(filterMiB) << 23,
 		recents: make([]uint64, recentSlots),
 	}
 	for i := range s.sketch {
@@ -52,7 +58,27 @@ func (s *seen) forget(hash uint64) {
 func (s *seen) forgetAll() { clear(s.recents) }
 
 // perhaps adds a hash to the filter. It returns false if the hash is new, and true if it may be known.
-func (s *seen) perhaps(hash uint64) bool { return s.filter.testOrAdd(hash) }
+func (s *seen) perhaps(hash uint64) bool {
+	var b [8]byte
+	if s.few == nil {
+		binary.LittleEndian.PutUint64(b[:], hash)
+		return s.many.TestOrAdd(b[:])
+	}
+	before := len(s.few)
+	s.few[hash] = struct{}{}
+	if len(s.few) == before {
+		return true
+	}
+	if len(s.few) > mostFew { // this takes a tenth of a second, once
+		s.many = bloom.New(s.bits, filterHashes)
+		for hash := range s.few {
+			binary.LittleEndian.PutUint64(b[:], hash)
+			s.many.Add(b[:])
+		}
+		s.few = nil
+	}
+	return false
+}
 
 // count notes n more URLs of a host and returns an upper bound of their number.
 func (s *seen) count(host string, n int) uint32 {
@@ -61,45 +87,4 @@ func (s *seen) count(host string, n int) uint32 {
 	*a += uint32(n)
 	*b += uint32(n)
 	return min(*a, *b)
-}
-
-// filter is a Bloom filter for hashes. While there are few hashes, a map takes its place: a Bloom filter for a large crawl is written to
-// everywhere, so even a small crawl would need all of its memory.
-type filter struct {
-	few  map[uint64]struct{} // nil when all of them are in many
-	many *bloom.BloomFilter  // nil until then
-	bits uint                // of many
-}
-
-const (
-	filterHashes = 6
-	// mostFew is how many hashes the map holds: some 10 MiB.
-	mostFew = 1 << 19
-)
-
-func newFilter(mib int) filter {
-	return filter{few: make(map[uint64]struct{}), bits: uint(mib) << 23}
-}
-
-// testOrAdd adds a hash. It returns false if the hash is new, and true if it may be known.
-func (f *filter) testOrAdd(hash uint64) bool {
-	var b [8]byte
-	if f.few == nil {
-		binary.LittleEndian.PutUint64(b[:], hash)
-		return f.many.TestOrAdd(b[:])
-	}
-	before := len(f.few)
-	f.few[hash] = struct{}{}
-	if len(f.few) == before {
-		return true
-	}
-	if len(f.few) > mostFew { // this takes a tenth of a second, once
-		f.many = bloom.New(f.bits, filterHashes)
-		for hash := range f.few {
-			binary.LittleEndian.PutUint64(b[:], hash)
-			f.many.Add(b[:])
-		}
-		f.few = nil
-	}
-	return false
 }

@@ -443,10 +443,10 @@ func TestChangesFollow(t *testing.T) {
 func TestFilterSteps(t *testing.T) {
 	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }
 	const n = 20_000_000 / 32
-	f := newFilter(1)
+	f := newSeen(1)
 	mistaken := 0
 	for i := range n {
-		if f.testOrAdd(hash(i)) {
+		if f.perhaps(hash(i)) {
 			mistaken++
 		}
 		if i == mostFew-1 && (mistaken > 0 || f.many != nil) {
@@ -460,13 +460,13 @@ func TestFilterSteps(t *testing.T) {
 		t.Errorf("%d of %d new URLs are called known", mistaken, n)
 	}
 	for i := range n {
-		if !f.testOrAdd(hash(i)) {
+		if !f.perhaps(hash(i)) {
 			t.Fatalf("URL %d is forgotten", i)
 		}
 	}
 	mistaken = 0
 	for i := n; i < n+10_000; i++ {
-		if f.testOrAdd(hash(i)) {
+		if f.perhaps(hash(i)) {
 			mistaken++
 		}
 	}

@@ -32,7 +32,7 @@ func TestPlansInNumbers(t *testing.T) {
 		plan := c.config.NewPlan(c.sample, c.pages)
 		got := []string{fmt.Sprintf("%.5g", plan.price)}
 		for _, h := range []History{{}, looked(10, 0, day), looked(10, 3, day), looked(80, 79, time.Hour), dated} {
-			got = append(got, fmt.Sprintf("%.4g %v", plan.Rate(h), plan.Interval(h).Round(time.Second)))
+			got = append(got, fmt.Sprintf("%.4g %v", plan.rate(h), plan.Interval(h).Round(time.Second)))
 		}
 		if got := strings.Join(got, ", "); got != c.want {
 			t.Errorf("%s: %s\nwant %s", c.what, got, c.want)
@@ -43,22 +43,10 @@ func TestPlansInNumbers(t *testing.T) {
 // Estimates at the ends of the grids, and from what cannot be.
 func TestEndsOfTheGrids(t *testing.T) {
 	g := newGrid()
-	var none, last distribution
-	last[rateCount-1] = 1
+	var none distribution
 	general := g.general()
 	if d := general.posterior(&none); d != general {
 		t.Error("a history that no rate explains changes the prior")
-	}
-	for want, d := range map[float64]distribution{0: general, g.rate[rateCount-1]: none} {
-		if want == 0 {
-			d = distribution{1}
-		}
-		if got := g.median(&d); got != want {
-			t.Errorf("the median is %v, want %v", got, want)
-		}
-	}
-	if got := g.median(&last); math.Abs(got-g.rate[rateCount-1]) > 1e-9 {
-		t.Errorf("the median of the largest rate is %v", got)
 	}
 	first, end := g.times[0], g.times[timeCount-1]
 	for _, c := range []struct {

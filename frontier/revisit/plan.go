@@ -134,12 +134,6 @@ func (p *Plan) belief(h History) distribution {
 	return p.prior.posterior(&l)
 }
 
-// Rate estimates how many changes a day a page with a history has, by the median of its distribution.
-func (p *Plan) Rate(h History) float64 {
-	d := p.belief(h)
-	return p.grid.median(&d) * 86400
-}
-
 // Hints are what a server says about a page besides its content. All of it may be false.
 type Hints struct {
 	// FreshFor is the max-age of Cache-Control; 0 if there is none. The page is not visited for that time, up to a day.

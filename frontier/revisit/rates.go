@@ -122,21 +122,6 @@ func (prior *distribution) posterior(likelihood *distribution) distribution {
 	return d
 }
 
-// median returns the median rate of a distribution. The mean would depend on a few rates that are far too high.
-func (g *grid) median(d *distribution) float64 {
-	sum := 0.0
-	for i, p := range d {
-		if sum+p >= 0.5 {
-			if i == 0 {
-				return 0
-			}
-			return g.rate[i] * math.Pow(rateStep, (0.5-sum)/p-0.5)
-		}
-		sum += p
-	}
-	return g.rate[rateCount-1]
-}
-
 // gainAt returns the expected gain of a visit at time j of the grid.
 func (g *grid) gainAt(d *distribution, j int) float64 {
 	sum := 0.0

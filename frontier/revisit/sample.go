@@ -47,9 +47,6 @@ func (s *Sample) Drop(key uint64) {
 	}
 }
 
-// Len returns the number of pages in the sample.
-func (s *Sample) Len() int { return len(s.pages) }
-
 // mix spreads keys evenly and keeps different keys different. It is the finaliser of MurmurHash3.
 func mix(x uint64) uint64 {
 	x ^= x >> 33

@@ -78,15 +78,15 @@ func (c *crawler) run(name string) result {
 
 // visitOne visits the page that is due next, if one is due.
 func (c *crawler) visitOne(now float64) bool {
-	due, i := c.queue.due[0], c.queue.page[0]
-	if due > now {
+	i := c.queue[0].page
+	if c.queue[0].due > now {
 		return false
 	}
 	last := c.copies.last[i]
 	changed := c.look(i, c.copies.visit(i, now), now)
 	c.histories[i] = c.histories[i].With(revisit.Visit{Gap: c.w.time(now).Sub(c.w.time(last)), Changed: changed})
 	c.sample.Put(uint64(i), c.histories[i])
-	c.queue.due[0] = c.next(i, now)
+	c.queue[0].due = c.next(i, now)
 	heap.Fix(&c.queue, 0)
 	return true
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -46,15 +47,7 @@ func runBest(w *world) result {
 		}
 		n := int(owed)
 		owed -= float64(n)
-		slices.SortFunc(order, func(a, b ranked) int {
-			switch {
-			case a.gain > b.gain:
-				return -1
-			case a.gain < b.gain:
-				return 1
-			}
-			return a.page - b.page
-		})
+		slices.SortFunc(order, func(a, b ranked) int { return cmp.Or(cmp.Compare(b.gain, a.gain), a.page-b.page) })
 		for _, r := range order[:n] {
 			c.visit(r.page, now)
 		}
@@ -73,52 +66,45 @@ func optimum(w *world) float64 {
 			case rate == 0:
 				fresh++
 			case rate*price < 1: // otherwise no visit is worth it
-				low, high := 0.0, 700.0
-				for range 60 {
-					if mid := (low + high) / 2; gain(1, mid) < rate*price {
-						low = mid
-					} else {
-						high = mid
-					}
-				}
-				demand += rate / high
-				fresh += -math.Expm1(-high) / high
+				x := bisect(0, 700, func(x float64) bool { return gain(1, x) < rate*price })
+				demand += rate / x
+				fresh += -math.Expm1(-x) / x
 			}
 		}
 		return demand, fresh / float64(len(w.pages))
 	}
-	low, high := -30.0, 40.0
+	price := bisect(-30, 40, func(log float64) bool {
+		demand, _ := solve(math.Exp(log))
+		return demand > w.budget()
+	})
+	_, fresh := solve(math.Exp(price))
+	return fresh
+}
+
+// bisect returns the number between low and high up to which below is true.
+func bisect(low, high float64, below func(x float64) bool) float64 {
 	for range 60 {
-		if mid := (low + high) / 2; func() bool { d, _ := solve(math.Exp(mid)); return d > w.budget() }() {
+		if mid := (low + high) / 2; below(mid) {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	_, fresh := solve(math.Exp(high))
-	return fresh
+	return high
 }
 
 // queue orders pages by the time when they are due.
-type queue struct {
-	due  []float64
-	page []int
-}
+type queue []entry
 
-func (q *queue) Len() int           { return len(q.page) }
-func (q *queue) Less(i, j int) bool { return q.due[i] < q.due[j] }
-func (q *queue) Swap(i, j int) {
-	q.due[i], q.due[j] = q.due[j], q.due[i]
-	q.page[i], q.page[j] = q.page[j], q.page[i]
-}
-func (q *queue) Push(x any) {
-	p := x.(entry)
-	q.due, q.page = append(q.due, p.due), append(q.page, p.page)
-}
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].due < q[j].due }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(entry)) }
+
 func (q *queue) Pop() any {
-	n := len(q.page) - 1
-	p := entry{q.due[n], q.page[n]}
-	q.due, q.page = q.due[:n], q.page[:n]
+	n := len(*q) - 1
+	p := (*q)[n]
+	*q = (*q)[:n]
 	return p
 }
 
@@ -140,7 +126,7 @@ func runFixed(name string, w *world, interval func(p *page) float64) result {
 	visits := 0
 	for k := 1; k <= w.Pages*w.Periods; k++ {
 		now := float64(k) / w.budget()
-		if len(q.page) == 0 {
+		if q.Len() == 0 {
 			break
 		}
 		e := heap.Pop(q).(entry)

@@ -114,37 +114,30 @@ func (s *site) page(i, version int, now float64) []byte {
 		}
 	}
 	var b bytes.Buffer
+	write := func(form string) {
+		for k, p := range paragraphs {
+			fmt.Fprintf(&b, form, p)
+			if k == 1 {
+				b.WriteString(extra("middle"))
+			}
+		}
+	}
 	switch host % 3 {
 	case 0: // a modern news site
 		fmt.Fprintf(&b, `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>%s</title><script>var q=[];</script>%s</head><body>
 <header><a href="/">Site %d</a><nav><ul><li><a href="/a">News</a></li><li><a href="/b">Sport</a></li></ul></nav></header>
 <main><article><h1>%s</h1>%s`, title, extra("head"), host, title, extra("top"))
-		for k, p := range paragraphs {
-			fmt.Fprintf(&b, "<p>%s</p>\n", p)
-			if k == 1 {
-				b.WriteString(extra("middle"))
-			}
-		}
+		write("<p>%s</p>\n")
 		fmt.Fprintf(&b, `</article></main><aside><h3>More</h3>%s</aside>%s<footer><p>All rights reserved</p></footer></body></html>`, extra("side"), extra("bottom"))
 	case 1: // an old home page
 		fmt.Fprintf(&b, `<HTML><HEAD><TITLE>%s</TITLE>%s</HEAD><BODY><TABLE><TR><TD WIDTH=120><A HREF=/>Home</A><BR><A HREF=/p>Pictures</A><BR>%s<TD><H1>%s</H1>%s`,
 			title, extra("head"), extra("side"), title, extra("top"))
-		for k, p := range paragraphs {
-			fmt.Fprintf(&b, "<P>%s\n", p)
-			if k == 1 {
-				b.WriteString(extra("middle"))
-			}
-		}
+		write("<P>%s\n")
 		fmt.Fprintf(&b, `<HR>%s</TABLE></BODY></HTML>`, extra("bottom"))
 	default: // nested divs
 		fmt.Fprintf(&b, `<html><head><title>%s</title>%s</head><body class="page with-sidebar"><div id="wrap"><div class="main-menu"><a href=/>Start</a> | <a href=/c>Contact us</a></div>
 <div class="content-area"><div class="post-title"><h2>%s</h2></div>%s<div class="post-body">`, title, extra("head"), title, extra("top"))
-		for k, p := range paragraphs {
-			fmt.Fprintf(&b, "<div class=\"par\"><span>%s</span></div>\n", p)
-			if k == 1 {
-				b.WriteString(extra("middle"))
-			}
-		}
+		write("<div class=\"par\"><span>%s</span></div>\n")
 		fmt.Fprintf(&b, `</div>%s</div><div class="sidebar">%s</div></div></body></html>`, extra("bottom"), extra("side"))
 	}
 	return b.Bytes()
