@@ -1,0 +1,115 @@
+package frontier
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// scanning is a frontier for 42 hosts that does not run. On its disk are hosts with a block and a page each, and the first of them are on
+// its workbench. due is when the pages are due.
+func scanning(t *testing.T, here, waiting int, due time.Time) *Frontier {
+	cfg, polite := recrawlConfig()
+	cfg.FrontHosts = 42
+	f, err := Open("", cfg, polite, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.store.close() })
+	err = f.store.write(func(txn *tx) error {
+		for i := range here + waiting {
+			host := fmt.Sprintf("http://h%02d.test", i)
+			if err := txn.Set(pendingKey(host, Discovered, uint64(i+1)), nil); err != nil {
+				return err
+			}
+			if err := txn.Set(nextKey(stampOf(due), host), nil); err != nil {
+				return err
+			}
+			if i < here {
+				f.bench.enter(host)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.scan = true
+	return f
+}
+
+// has says whether a channel holds a signal, and takes it.
+func has(c chan struct{}) string {
+	select {
+	case <-c:
+		return "yes"
+	default:
+		return "no"
+	}
+}
+
+// names are those of some hosts, without what they share.
+func names(hosts []*host) string {
+	var all []string
+	for _, h := range hosts {
+		all = append(all, strings.TrimSuffix(strings.TrimPrefix(h.name, "http://"), ".test"))
+	}
+	return strings.Join(all, " ")
+}
+
+// A scan of the disk goes on behind the hosts that it has looked at, ends when none waits, and rests when all that wait must wait long.
+func TestScanForWaitingHosts(t *testing.T) {
+	for what, c := range map[string]struct {
+		here, waiting int
+		useful        bool
+		want          []string // hosts that come in, and what is told: go on, quiet, scan, wrapped
+	}{
+		"none waits":             {40, 0, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[] on no, quiet yes, scan false, wrapped true"}},
+		"one waits behind many":  {40, 1, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped true"}},
+		"one that is useful":     {40, 1, true, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on yes, quiet no, scan true, wrapped false"}},
+		"no more than have room": {0, 50, false, []string{"[h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11 h12 h13 h14 h15 h16 h17 h18 h19 h20 h21 h22 h23 h24 h25 h26 h27 h28 h29 h30 h31] on no, quiet no, scan true, wrapped false", "[h32 h33 h34 h35 h36 h37 h38 h39 h40 h41] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped false"}},
+		"none has room":          {42, 1, false, []string{"[] on no, quiet no, scan true, wrapped false"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := scanning(t, c.here, c.waiting, time.Now())
+			for i, want := range c.want {
+				f.craving, f.useful = true, f.useful || c.useful
+				hosts, err := f.nextHosts()
+				got := fmt.Sprintf("[%s] on %s, quiet %s, scan %v, wrapped %v", names(hosts), has(f.hungry), has(f.quiet), f.scan, f.wrapped)
+				if err != nil || got != want {
+					t.Errorf("%s, step %d: %s, %v; want %s", what, i, got, err, want)
+				}
+			}
+		})
+	}
+}
+
+// So does the search for hosts whose pages are due. It finds those of the present and of far ahead, but none between.
+func TestSearchForHostsThatAreDue(t *testing.T) {
+	for what, c := range map[string]struct {
+		here, waiting int
+		due           time.Duration
+		want          []string
+	}{
+		"none is due":       {0, 2, time.Second, []string{"[] on no, quiet yes, done true, over true"}},
+		"none waits":        {40, 0, 0, []string{"[] on no, quiet yes, done true, over true"}},
+		"two are due":       {0, 2, 0, []string{"[h00 h01] on no, quiet no, done false, over false", "[] on no, quiet yes, done true, over true"}},
+		"a clock was ahead": {0, 2, 20 * 365 * 24 * time.Hour, []string{"[h00 h01] on no, quiet no, done false, over false", "[] on no, quiet yes, done true, over true"}},
+		"few have room":     {40, 3, 0, []string{"[h40 h41] on no, quiet no, done false, over false", "[] on no, quiet no, done false, over false"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := scanning(t, c.here, c.waiting, time.Now().Add(c.due))
+			f.waiters.push(newWaiter[*Task]())
+			for i, want := range c.want {
+				hosts, err := f.nextDueHosts()
+				r := &f.bench.recrawl
+				got := fmt.Sprintf("[%s] on %s, quiet %s, done %v, over %v", names(hosts), has(f.hungry), has(f.quiet), r.done, r.over)
+				if err != nil || got != want {
+					t.Errorf("%s, step %d: %s, %v; want %s", what, i, got, err, want)
+				}
+			}
+		})
+	}
+}
