@@ -69,29 +69,30 @@ func (l *ledger) pendingKeys(h *hostEntry) (keys [][]byte, urls int, err error) 
 	return keys, urls, nil
 }
 
-// deleteKeys deletes keys of a host: in the batch if they are few, else in transactions before it.
+// deleteKeys deletes keys of a host: the last in the batch, and those that are too many in transactions before it.
 func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
-	if len(keys) <= maxAtomicKeys {
-		for _, key := range keys {
-			b.del(key)
-		}
-		return nil
-	}
-	batch := l.store.db.NewWriteBatch()
-	defer batch.Cancel()
-	if h.rec.tracked { // a crash between two transactions must not leave a wrong digest
-		rec := h.rec
-		rec.tracked = false
-		if err := batch.Set(hostKey(kindHost, h.host), rec.append(nil)); err != nil {
+	for ; len(keys) > maxAtomicKeys; keys = keys[maxAtomicKeys:] {
+		err := l.store.write(func(txn *tx) error {
+			for _, key := range keys[:maxAtomicKeys] {
+				if err := txn.Delete(key); err != nil {
+					return err
+				}
+			}
+			if !h.rec.tracked {
+				return nil
+			}
+			rec := h.rec // a crash between two transactions must not leave a wrong digest
+			rec.tracked = false
+			return txn.Set(hostKey(kindHost, h.host), rec.append(nil))
+		})
+		if err != nil {
 			return err
 		}
 	}
 	for _, key := range keys {
-		if err := batch.Delete(key); err != nil {
-			return err
-		}
+		b.del(key)
 	}
-	return batch.Flush()
+	return nil
 }
 
 // maxUnremembered is how many URLs of a host are removed from the cache of recent hashes one by one. For more, the cache is emptied.
