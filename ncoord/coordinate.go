@@ -44,16 +44,8 @@ func planar(a, b *Coordinate) float64 {
 
 // Check reports why a coordinate is impossible, nil if it is possible: every number finite and within bounds, the error positive.
 func (c Coordinate) Check() error {
-	for i, v := range c.Vec {
-		if !(math.Abs(v) <= MaxComponent) {
-			return fmt.Errorf("check coordinate: component %d is %v ms, not within ±%d", i, v, MaxComponent)
-		}
-	}
-	if !(c.Height >= 0 && c.Height <= MaxComponent) {
-		return fmt.Errorf("check coordinate: height is %v ms, not within 0 to %d", c.Height, MaxComponent)
-	}
-	if !(c.Error > 0 && c.Error <= MaxError) {
-		return fmt.Errorf("check coordinate: error is %v, not above 0 and at most %v", c.Error, MaxError)
+	if !c.valid() {
+		return fmt.Errorf("check coordinate: %v, height %v or error %v is out of range", c.Vec, c.Height, c.Error)
 	}
 	return nil
 }
@@ -79,18 +71,15 @@ func (c Coordinate) AppendBinary(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(c.Error)))
 }
 
-// ErrVersion is wrapped by the errors about a coordinate in an unknown format.
-var ErrVersion = errors.New("unknown version")
-
-// DecodeCoordinate reads what AppendBinary wrote. It fails on an unknown version (ErrVersion), on any other length, and on a coordinate
-// that Check refuses.
+// DecodeCoordinate reads what AppendBinary wrote. It fails on an unknown version, on any other length, and on a coordinate that Check
+// refuses.
 func DecodeCoordinate(b []byte) (Coordinate, error) {
 	var c Coordinate
 	if len(b) == 0 {
 		return c, errors.New("decode coordinate: empty")
 	}
 	if b[0] != codecVersion {
-		return c, fmt.Errorf("decode coordinate: %w %d", ErrVersion, b[0])
+		return c, fmt.Errorf("decode coordinate: unknown version %d", b[0])
 	}
 	if len(b) != EncodedSize {
 		return c, fmt.Errorf("decode coordinate: %d bytes, not %d", len(b), EncodedSize)

@@ -32,28 +32,28 @@ func TestRefusals(t *testing.T) {
 		{"a location nowhere is unknown", "p", good, &ncoord.Location{Lat: math.NaN()}, time.Millisecond, nil},
 		{"a location above the pole is unknown", "p", good, &ncoord.Location{Lat: 91}, time.Millisecond, nil},
 		{"as long as is believed", "p", good, nil, 20 * time.Second, nil},
-		{"no name", "", good, nil, time.Second, ncoord.BadPeer},
-		{"no time", "p", good, nil, 0, ncoord.BadRTT},
-		{"negative time", "p", good, nil, -time.Second, ncoord.BadRTT},
-		{"too long", "p", good, nil, 21 * time.Second, ncoord.BadRTT},
-		{"negative error", "p", with(func(c *ncoord.Coordinate) { c.Error = -0.5 }), nil, time.Second, ncoord.BadCoordinate},
-		{"no error", "p", with(func(c *ncoord.Coordinate) { c.Error = 0 }), nil, time.Second, ncoord.BadCoordinate},
-		{"large error", "p", with(func(c *ncoord.Coordinate) { c.Error = 1.6 }), nil, time.Second, ncoord.BadCoordinate},
-		{"NaN error", "p", with(func(c *ncoord.Coordinate) { c.Error = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
-		{"NaN", "p", with(func(c *ncoord.Coordinate) { c.Vec[1] = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
-		{"infinite", "p", with(func(c *ncoord.Coordinate) { c.Vec[2] = math.Inf(-1) }), nil, time.Second, ncoord.BadCoordinate},
-		{"far", "p", with(func(c *ncoord.Coordinate) { c.Vec[0] = 60_001 }), nil, time.Second, ncoord.BadCoordinate},
+		{"no name", "", good, nil, time.Second, ncoord.ErrPeer},
+		{"no time", "p", good, nil, 0, ncoord.ErrRTT},
+		{"negative time", "p", good, nil, -time.Second, ncoord.ErrRTT},
+		{"too long", "p", good, nil, 21 * time.Second, ncoord.ErrRTT},
+		{"negative error", "p", with(func(c *ncoord.Coordinate) { c.Error = -0.5 }), nil, time.Second, ncoord.ErrCoordinate},
+		{"no error", "p", with(func(c *ncoord.Coordinate) { c.Error = 0 }), nil, time.Second, ncoord.ErrCoordinate},
+		{"large error", "p", with(func(c *ncoord.Coordinate) { c.Error = 1.6 }), nil, time.Second, ncoord.ErrCoordinate},
+		{"NaN error", "p", with(func(c *ncoord.Coordinate) { c.Error = math.NaN() }), nil, time.Second, ncoord.ErrCoordinate},
+		{"NaN", "p", with(func(c *ncoord.Coordinate) { c.Vec[1] = math.NaN() }), nil, time.Second, ncoord.ErrCoordinate},
+		{"infinite", "p", with(func(c *ncoord.Coordinate) { c.Vec[2] = math.Inf(-1) }), nil, time.Second, ncoord.ErrCoordinate},
+		{"far", "p", with(func(c *ncoord.Coordinate) { c.Vec[0] = 60_001 }), nil, time.Second, ncoord.ErrCoordinate},
 		{"as far as can be", "p", with(func(c *ncoord.Coordinate) { c.Vec[3], c.Height, c.Error = -60_000, 60_000, 1.5 }), nil, time.Second, nil},
 		{"no height", "p", with(func(c *ncoord.Coordinate) { c.Height = 0 }), nil, time.Second, nil},
-		{"high", "p", with(func(c *ncoord.Coordinate) { c.Height = 60_001 }), nil, time.Second, ncoord.BadCoordinate},
-		{"negative height", "p", with(func(c *ncoord.Coordinate) { c.Height = -1 }), nil, time.Second, ncoord.BadCoordinate},
-		{"NaN height", "p", with(func(c *ncoord.Coordinate) { c.Height = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
-		{"faster than light", "p", good, &london, 20 * time.Millisecond, ncoord.FasterThanLight},
+		{"high", "p", with(func(c *ncoord.Coordinate) { c.Height = 60_001 }), nil, time.Second, ncoord.ErrCoordinate},
+		{"negative height", "p", with(func(c *ncoord.Coordinate) { c.Height = -1 }), nil, time.Second, ncoord.ErrCoordinate},
+		{"NaN height", "p", with(func(c *ncoord.Coordinate) { c.Height = math.NaN() }), nil, time.Second, ncoord.ErrCoordinate},
+		{"faster than light", "p", good, &london, 20 * time.Millisecond, ncoord.ErrFasterThanLight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
 			n.SetLocation(&newYork)
-			if bad := c.remote.Check() != nil; bad != (c.want == ncoord.BadCoordinate) {
+			if bad := c.remote.Check() != nil; bad != (c.want == ncoord.ErrCoordinate) {
 				t.Errorf("checked: %v", c.remote.Check())
 			}
 			for range 3 { // the first meets no link of the peer, the others may
@@ -80,7 +80,7 @@ func TestLocationThatChanges(t *testing.T) {
 	for _, at := range []struct {
 		place *ncoord.Location
 		want  error
-	}{{&paris, nil}, {&newYork, ncoord.FasterThanLight}, {nil, nil}, {&newYork, ncoord.FasterThanLight}, {&paris, nil}} {
+	}{{&paris, nil}, {&newYork, ncoord.ErrFasterThanLight}, {nil, nil}, {&newYork, ncoord.ErrFasterThanLight}, {&paris, nil}} {
 		n.SetLocation(at.place)
 		if err := n.Observe("p", peer, &london, 20*time.Millisecond, start); !errors.Is(err, at.want) {
 			t.Errorf("at %v, 20 ms from London: %v, want %v", at.place, err, at.want)
@@ -97,7 +97,7 @@ func TestLocationThatChanges(t *testing.T) {
 func TestLocationsMayBeOff(t *testing.T) {
 	here, there := ncoord.Location{}, ncoord.Location{Lon: 9} // 1001 km
 	least := duration(ncoord.LightMs(here, there) * 0.9)
-	for rtt, want := range map[time.Duration]error{least + 10*time.Microsecond: nil, least - 10*time.Microsecond: ncoord.FasterThanLight} {
+	for rtt, want := range map[time.Duration]error{least + 10*time.Microsecond: nil, least - 10*time.Microsecond: ncoord.ErrFasterThanLight} {
 		n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
 		n.SetLocation(&here)
 		if err := n.Observe("p", ncoord.Coordinate{Error: 1}, &there, rtt, start); !errors.Is(err, want) {

@@ -13,20 +13,6 @@ type link struct {
 	ms     float64    // filtered round trip at the last sample
 	weight float64    // near(ms)
 	used   int64      // time of the last sample, in ns of the node's own time
-	light  lightBound
-}
-
-// lightBound caches the least round trip between two locations, which takes longer to compute than the rest of an update.
-type lightBound struct {
-	from, to Location
-	ms       float64
-}
-
-func (l *lightBound) between(from, to Location) float64 {
-	if l.from != from || l.to != to {
-		*l = lightBound{from, to, lightMsWithin(from, to)}
-	}
-	return l.ms
 }
 
 // links holds a bounded number of links of a node.

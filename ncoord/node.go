@@ -7,6 +7,7 @@
 package ncoord
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -56,43 +57,31 @@ func NewNode(rnd *rand.Rand) *Node {
 		links: links{index: map[string]int{}}}
 }
 
-// Refusal is why a sample was refused. It is an error; compare with errors.Is or ==.
-type Refusal uint8
-
-// The reasons.
-const (
-	// BadPeer: the peer has no name.
-	BadPeer Refusal = iota
-	// BadRTT: the round trip is not positive or above maxRTT.
-	BadRTT
-	// BadCoordinate: Coordinate.Check refuses the remote coordinate.
-	BadCoordinate
-	// FasterThanLight: the round trip is too short for the distance between the two locations.
-	FasterThanLight
+// The reasons why Observe refuses a sample.
+var (
+	ErrPeer            = errors.New("peer without a name")
+	ErrRTT             = errors.New("round trip out of range") // not positive, or above maxRTT
+	ErrCoordinate      = errors.New("coordinate out of range") // see Coordinate.Check
+	ErrFasterThanLight = errors.New("round trip faster than light")
 )
-
-// Error returns the reason in words.
-func (r Refusal) Error() string {
-	return [...]string{"peer without a name", "round trip out of range", "coordinate out of range", "round trip faster than light"}[r]
-}
 
 // Observe moves the node by one round trip to a peer. remote is the peer's moving coordinate at that time (Node.Coordinate, not the
 // published one, whose load would push all others away); remoteAt is its location, nil if unknown. It allocates nothing for a known
-// peer. If it refuses the sample, the error is a Refusal and nothing moves.
+// peer. If it refuses the sample, the error says why and nothing moves.
 func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt time.Duration, now time.Time) error {
 	switch {
 	case peer == "":
-		return BadPeer
+		return ErrPeer
 	case rtt <= 0 || rtt > maxRTT:
-		return BadRTT
+		return ErrRTT
 	case !remote.valid():
-		return BadCoordinate
+		return ErrCoordinate
 	}
 	raw := float64(rtt) / float64(time.Millisecond)
-	l := n.links.find(peer)
-	if n.placed && remoteAt != nil && remoteAt.Valid() && raw < n.leastMs(l, *remoteAt) {
-		return FasterThanLight
+	if n.placed && remoteAt != nil && remoteAt.Valid() && raw < lightMsWithin(n.at, *remoteAt) {
+		return ErrFasterThanLight
 	}
+	l := n.links.find(peer)
 	if l == nil {
 		l = n.links.add(peer, n.rnd)
 	}
@@ -110,14 +99,6 @@ func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt t
 	}
 	n.move(l, at)
 	return nil
-}
-
-// leastMs is the shortest credible round trip to a location, in ms.
-func (n *Node) leastMs(l *link, to Location) float64 {
-	if l == nil {
-		return lightMsWithin(n.at, to)
-	}
-	return l.light.between(n.at, to)
 }
 
 // move lets the link just measured, and a few remembered ones, pull the node.
