@@ -46,8 +46,6 @@ type Node struct {
 	Location *ncoord.Location
 	// Factors describes the node's own downloads, as it published them.
 	Factors Factors
-	// Self marks the node that decides.
-	Self bool
 }
 
 // Timing has the times of a successful download, without DNS and without waiting in queues.
@@ -90,8 +88,6 @@ type Server struct {
 // Batch is a set of servers assigned together.
 type Batch struct {
 	ID string
-	// Home is the id of the node that decides.
-	Home string
 	// Seed makes the decision reproducible.
 	Seed    uint64
 	Servers []Server
@@ -163,8 +159,6 @@ type Choice struct {
 
 // Assigner decides one batch.
 type Assigner interface {
-	// Name returns the assigner's name in New.
-	Name() string
 	// Asks returns the downloads to ask for now. It returns each ask once. At most one ask for a server is outstanding.
 	Asks(now time.Time) []Ask
 	// Next returns when the passing of time may change Asks or Decide. ok is false if only results change them.
@@ -203,9 +197,9 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	}
 	switch name {
 	case Random:
-		return newDirect(Random, b, v, random), nil
+		return newDirect(b, v, random), nil
 	case Geographic:
-		return newDirect(Geographic, b, v, geographic), nil
+		return newDirect(b, v, geographic), nil
 	case Vivaldi:
 		return newVivaldi(cfg.Vivaldi, b, v, now), nil
 	case Nearest:

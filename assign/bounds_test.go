@@ -186,7 +186,7 @@ func TestProbesAtTheThreshold(t *testing.T) {
 		for i, a := range []*prober{newProbe(ProbeConfig{By: ProbeConnect, ThresholdMs: threshold}, b, v),
 			newHiMicra(HiMicraConfig{Branches: 2, ThresholdMs: threshold}, b, v), newIPMicra(IPMicraConfig{ThresholdMs: threshold}, b, v)} {
 			if _, asked := times.decide(t, a); len(asked["198.18.0.1"]) != want[i] {
-				t.Errorf("%s with a threshold of %v ms asks %v", a.Name(), threshold, asked)
+				t.Errorf("%T with a threshold of %v ms asks %v", a.method, threshold, asked)
 			}
 		}
 	}

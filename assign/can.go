@@ -61,7 +61,7 @@ type zone struct {
 }
 
 func newCAN(cfg CANConfig, b Batch, v View) *prober {
-	return newProber(CAN, &can{cfg: cfg}, false, b, v)
+	return newProber(&can{cfg: cfg}, false, b, v)
 }
 
 func (c *can) join(nodes []Node, servers []*probed) {

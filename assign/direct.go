@@ -15,18 +15,16 @@ import (
 
 // direct is an assigner that asks for nothing. It chooses from the batch and the view alone.
 type direct struct {
-	name    string
 	servers []Server
 	nodes   []Node // by id
 	choose  func(servers []Server, nodes []Node) []Choice
 	choices []Choice // for the present view; nil until Decide or Conclude
 }
 
-func newDirect(name string, b Batch, v View, choose func([]Server, []Node) []Choice) *direct {
-	return &direct{name: name, servers: b.Servers, nodes: v.sorted(), choose: choose}
+func newDirect(b Batch, v View, choose func([]Server, []Node) []Choice) *direct {
+	return &direct{servers: b.Servers, nodes: v.sorted(), choose: choose}
 }
 
-func (d *direct) Name() string                     { return d.name }
 func (d *direct) Asks(time.Time) []Ask             { return nil }
 func (d *direct) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
 func (d *direct) Observe(Result, time.Time)        {}
@@ -118,7 +116,7 @@ func nearestByGround(s Server, nodes []Node) (c Choice, ok bool) {
 //
 // The hosts of a server must stay together, so the alphabetically first of their names is hashed.
 func newHash(cfg HashConfig, b Batch, v View) *direct {
-	return newDirect(Hash, b, v, func(servers []Server, nodes []Node) []Choice {
+	return newDirect(b, v, func(servers []Server, nodes []Node) []Choice {
 		circle := newCircle(nodes, cfg.Replicas)
 		choices := make([]Choice, len(servers))
 		for i, s := range servers {

@@ -11,13 +11,13 @@ import (
 // An assigner is a step machine: it asks for downloads, is told their times, and decides.
 func Example() {
 	addr := netip.MustParseAddr("192.0.2.1")
-	batch := assign.Batch{ID: "example", Home: "berlin", Seed: 1, Servers: []assign.Server{{
+	batch := assign.Batch{ID: "example", Seed: 1, Servers: []assign.Server{{
 		Addr: addr, Hosts: []assign.Host{{Name: "example.org", Pending: 100}},
 	}}}
 	took := map[string]time.Duration{"berlin": 30 * time.Millisecond, "tokyo": 250 * time.Millisecond, "york": 90 * time.Millisecond}
 	var view assign.View
 	for name := range took {
-		view.Nodes = append(view.Nodes, assign.Node{ID: name, Self: name == batch.Home})
+		view.Nodes = append(view.Nodes, assign.Node{ID: name})
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a, err := assign.New(assign.Nearest, assign.Default(), batch, view, now)

@@ -23,7 +23,7 @@ type himicra struct {
 }
 
 func newHiMicra(cfg HiMicraConfig, b Batch, v View) *prober {
-	return newProber(HiMicra, &himicra{cfg: cfg}, false, b, v)
+	return newProber(&himicra{cfg: cfg}, false, b, v)
 }
 
 func (h *himicra) join(nodes []Node, _ []*probed) {

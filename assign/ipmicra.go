@@ -34,7 +34,7 @@ func newIPMicra(cfg IPMicraConfig, b Batch, v View) *prober {
 			m.delegated = slices.Clone(was.delegated)
 		}
 	}
-	return newProber(IPMicra, m, false, b, v)
+	return newProber(m, false, b, v)
 }
 
 func (m *ipmicra) join(nodes []Node, servers []*probed) {

@@ -208,7 +208,7 @@ func TestHash(t *testing.T) {
 func TestHiMicraExample(t *testing.T) {
 	times := bench{"198.18.0.1": {"1": 85, "2": 80, "3": 55, "4": 49, "5": 90, "6": 86}}
 	h := &himicra{cfg: HiMicraConfig{ThresholdMs: 50, Branches: 2}}
-	a := newProber(HiMicra, h, false, batchOf("198.18.0.1"), viewOf("1", "2", "3", "4", "5", "6"))
+	a := newProber(h, false, batchOf("198.18.0.1"), viewOf("1", "2", "3", "4", "5", "6"))
 	h.children = map[string][]string{"": {"1", "2"}, "1": {"3", "4"}, "2": {"5", "6"}}
 	choices, asked := times.decide(t, a)
 	if c := choices["198.18.0.1"]; c.Node != "4" || !slices.Equal(asked["198.18.0.1"], []string{"1", "2", "5", "6", "3", "4"}) {

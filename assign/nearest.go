@@ -93,7 +93,6 @@ func learnt(m *Memory) learntServer {
 	return learntServer{memory: m, location: m.Location, page: page}
 }
 
-func (a *nearest) Name() string                     { return Nearest }
 func (a *nearest) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
 
 func (a *nearest) Memory(server netip.Addr) *Memory {

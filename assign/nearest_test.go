@@ -186,16 +186,12 @@ func equals(nodes int, seed uint64) *assigntest.World {
 // shared is the balance of these tests.
 const shared = 0.1
 
-// shares is how many servers of a world each node gets, where all are homes.
+// shares is how many servers of a world each node gets.
 func shares(t *testing.T, w *assigntest.World, balance float64) map[string]int {
 	t.Helper()
 	cfg := budget(8)
 	cfg.Nearest.Balance = balance
-	h, err := assigntest.NewHomes(w, assign.Nearest, cfg, len(w.Nodes), time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	choices, _ := h.Decide(time.Unix(0, 0), time.Second)
+	choices, _ := w.Decide(build(t, cfg, w.Batch(), w), time.Unix(0, 0), time.Second)
 	by := map[string]int{}
 	for _, c := range choices {
 		by[c.Node]++

@@ -13,7 +13,6 @@ import (
 // A probe is the download of one page. Its connect time stands for a ping, its whole time for a timed GET. A node that does not
 // answer is not asked again. A download in the server's memory replaces a probe.
 type prober struct {
-	name    string
 	method  method
 	whole   bool // compare whole times, not connect times
 	view    View // sorted
@@ -43,8 +42,8 @@ type probed struct {
 // unanswered is the time of a probe without an answer. It is longer than every other time.
 const unanswered = 1e9
 
-func newProber(name string, m method, whole bool, b Batch, v View) *prober {
-	a := &prober{name: name, method: m, whole: whole}
+func newProber(m method, whole bool, b Batch, v View) *prober {
+	a := &prober{method: m, whole: whole}
 	for _, s := range b.Servers {
 		p := &probed{Server: s, memory: s.Memory.Clone(), times: map[string]float64{}}
 		for _, n := range v.Nodes {
@@ -58,7 +57,6 @@ func newProber(name string, m method, whole bool, b Batch, v View) *prober {
 	return a
 }
 
-func (a *prober) Name() string                     { return a.name }
 func (a *prober) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
 
 func (a *prober) Memory(server netip.Addr) *Memory {
@@ -233,7 +231,7 @@ type probe struct {
 }
 
 func newProbe(cfg ProbeConfig, b Batch, v View) *prober {
-	return newProber(Probe, &probe{cfg: cfg}, cfg.By == ProbeTotal, b, v)
+	return newProber(&probe{cfg: cfg}, cfg.By == ProbeTotal, b, v)
 }
 
 func (p *probe) join(nodes []Node, _ []*probed) { p.ids = ids(nodes) }

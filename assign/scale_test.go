@@ -34,7 +34,7 @@ func large(nodes, servers int) (assign.View, assign.Batch) {
 		}
 		v.Nodes = append(v.Nodes, n)
 	}
-	b := assign.Batch{ID: "large", Home: v.Nodes[0].ID}
+	b := assign.Batch{ID: "large"}
 	for i := range servers {
 		s := assign.Server{Addr: netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})}
 		if i%5 > 0 {

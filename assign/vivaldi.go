@@ -65,8 +65,6 @@ func newVivaldi(cfg VivaldiConfig, b Batch, v View, now time.Time) *vivaldi {
 	return a
 }
 
-func (a *vivaldi) Name() string { return Vivaldi }
-
 func (a *vivaldi) Next(time.Time) (time.Time, bool) { return a.next, a.choices == nil }
 
 func (a *vivaldi) Memory(server netip.Addr) *Memory {

@@ -30,30 +30,30 @@ import (
 // Config is everything about a node that its operator may choose. Each package has a section. The default file explains each key by the
 // comment of its field.
 type Config struct {
-	Node        Identity               `toml:"node"`
-	Crawl       crawl.Config           `toml:"crawl"`
-	Scope       identity.Config        `toml:"scope"`
-	Politeness  frontier.Politeness    `toml:"politeness"`
-	Fetch       Fetch                  `toml:"fetch"`
-	Page        page.Config            `toml:"-"`
-	Sitemap     sitemap.Config         `toml:"-"`
-	Blocklist   blocklist.Config       `toml:"blocklist"`
-	Frontier    frontier.Config        `toml:"frontier"`
-	Peer        peer.Config            `toml:"peer"`
-	Member      member.Config          `toml:"member"`
-	Geo         Geo                    `toml:"geo"`
-	Ownership   ownership.Config       `toml:"-"`
-	Lease       lease.Config           `toml:"-"`
-	Batch       placement.Config       `toml:"batch"`
-	Assign      assign.Knobs           `toml:"assign"`
-	Remote      placement.RemoteConfig `toml:"-"`
-	Termination termination.Config     `toml:"termination"`
-	Output      runlog.Config          `toml:"output"`
-	Sink        sink.Config            `toml:"sink"`
-	Recrawl     frontier.Recrawl       `toml:"recrawl"`
-	Metrics     Metrics                `toml:"metrics"`
-	Console     console.Config         `toml:"console"`
-	WebMaster   webmaster.Config       `toml:"webmaster"`
+	Node        Identity            `toml:"node"`
+	Crawl       crawl.Config        `toml:"crawl"`
+	Scope       identity.Config     `toml:"scope"`
+	Politeness  frontier.Politeness `toml:"politeness"`
+	Fetch       Fetch               `toml:"fetch"`
+	Page        page.Config         `toml:"-"`
+	Sitemap     sitemap.Config      `toml:"-"`
+	Blocklist   blocklist.Config    `toml:"blocklist"`
+	Frontier    frontier.Config     `toml:"frontier"`
+	Peer        peer.Config         `toml:"peer"`
+	Member      member.Config       `toml:"member"`
+	Geo         Geo                 `toml:"geo"`
+	Ownership   ownership.Config    `toml:"-"`
+	Lease       lease.Config        `toml:"-"`
+	Batch       placement.Config    `toml:"batch"`
+	Assign      assign.Knobs        `toml:"assign"`
+	RemoteWait  time.Duration       `toml:"-"`
+	Termination termination.Config  `toml:"termination"`
+	Output      runlog.Config       `toml:"output"`
+	Sink        sink.Config         `toml:"sink"`
+	Recrawl     frontier.Recrawl    `toml:"recrawl"`
+	Metrics     Metrics             `toml:"metrics"`
+	Console     console.Config      `toml:"console"`
+	WebMaster   webmaster.Config    `toml:"webmaster"`
 	// Site are settings of single sites. Each entry applies to the hosts, domains or URL prefixes that it names, and
 	// overrides, key by key, the settings of the crawl and those of earlier entries. `proxima config -for URL` prints what
 	// applies to a URL.
@@ -95,7 +95,7 @@ func Default() Config {
 		Lease:       lease.Default(),
 		Batch:       defaultBatch(),
 		Assign:      assign.DefaultKnobs(),
-		Remote:      placement.DefaultRemote(),
+		RemoteWait:  placement.RemoteWait,
 		Termination: termination.Default(),
 		Output:      runlog.Default(),
 		Sink:        sink.Default(),
@@ -202,7 +202,7 @@ func (c *Config) Hasten(by float64) {
 	shorter(l.Skew+time.Second, &l.Time)
 	shorter(500*time.Millisecond, &o.SilentAfter)
 	shorter(time.Second, &l.Founding)
-	shorter(20*time.Second, &c.Remote.Wait)                             // web servers are not faster
+	shorter(20*time.Second, &c.RemoteWait)                              // web servers are not faster
 	shorter(50*time.Millisecond, &c.Peer.OutboxWait, &c.Peer.CopyAfter) // a replica counts a page as done once its links are acknowledged
 	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
 }

@@ -176,7 +176,7 @@ func (o *overlay) newDeciders() (err error) {
 		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
 		Moved:  func(addr netip.Addr, m *assign.Memory) { o.log.proxy("", addr, m, o.peers()) }, Seed: rand.Uint64(),
 	})
-	o.remote = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
+	o.remote = placement.NewRemote(n.cfg.RemoteWait, placement.RemoteDeps{
 		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: n.policy.BlockedAt,
 		Coordinate: o.coordinate, LeasedUntil: o.holder.Until,
 	})
@@ -308,7 +308,7 @@ func (o *overlay) setView(v member.View) error {
 		if p.Addr == "" {
 			continue // what it publishes cannot be read
 		}
-		node := assign.Node{ID: p.ID, Location: p.Location, Self: p.ID == v.Self}
+		node := assign.Node{ID: p.ID, Location: p.Location}
 		if p.Placed {
 			node.Coord, node.Factors = p.Coord, p.Factors
 		}

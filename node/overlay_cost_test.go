@@ -19,7 +19,7 @@ func TestOverlayCost(t *testing.T) {
 			c.Member.Redial, c.Member.RedialMax, c.Member.AnnounceEvery = 2*time.Second, 10*time.Second, 2*time.Second
 			c.Lease.Time, c.Lease.Skew = 8*time.Second, 5*time.Second
 			c.Ownership.RenewEvery, c.Ownership.FenceAfter, c.Ownership.TakeAfter, c.Ownership.Collect = 3*time.Second, 9*time.Second, 14*time.Second, 4*time.Second
-			c.Remote.Wait, c.Peer.OutboxWait, c.Peer.OutboxBackoff = 20*time.Second, 500*time.Millisecond, 3*time.Second
+			c.RemoteWait, c.Peer.OutboxWait, c.Peer.OutboxBackoff = 20*time.Second, 500*time.Millisecond, 3*time.Second
 		}
 		for i, p := range scattered(4, 48) {
 			b.site(fmt.Sprintf("s%d.test", i), address(i), p, 140, 15_000)

@@ -173,10 +173,10 @@ func (d *drive) run() []assign.Choice {
 		}
 		for _, ask := range d.a.Asks(d.now) {
 			if _, twice := d.out[ask.Server]; twice {
-				d.t.Fatalf("%s: asks for %s while an ask is out", d.a.Name(), ask.Server)
+				d.t.Fatalf("it asks for %s while an ask is out", ask.Server)
 			}
 			if !d.alive(ask.Node) {
-				d.t.Fatalf("%s: asks %s, which is not in the view", d.a.Name(), ask.Node)
+				d.t.Fatalf("it asks %s, which is not in the view", ask.Node)
 			}
 			d.out[ask.Server] = ask
 			d.asked[ask.Server]++
@@ -205,28 +205,27 @@ func (d *drive) run() []assign.Choice {
 			}
 		}
 	}
-	d.t.Fatalf("%s: has not decided after 100,000 steps", d.a.Name())
+	d.t.Fatal("it has not decided after 100,000 steps")
 	return nil
 }
 
 // decided checks the choices.
 func (d *drive) decided() []assign.Choice {
 	d.t.Helper()
-	name := d.a.Name()
 	p, done := d.a.Decide(d.now)
 	if !done {
-		d.t.Fatalf("%s: was done and is not any more", name)
+		d.t.Fatal("it was done and is not any more")
 	}
 	if len(p) != len(d.batch.Servers) {
-		d.t.Fatalf("%s: %d choices for %d servers", name, len(p), len(d.batch.Servers))
+		d.t.Fatalf("%d choices for %d servers", len(p), len(d.batch.Servers))
 	}
 	for i, c := range p {
 		if err := d.check(i, c); err != nil {
-			d.t.Errorf("%s: %v: %+v", name, err, c)
+			d.t.Errorf("%v: %+v", err, c)
 		}
 	}
 	if asks := d.a.Asks(d.now); len(asks) > 0 {
-		d.t.Errorf("%s: asks %v after it decided", name, asks)
+		d.t.Errorf("it asks %v after it decided", asks)
 	}
 	return p
 }

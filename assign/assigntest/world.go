@@ -68,7 +68,7 @@ func NewWorld(m *Matrix, cfg WorldConfig) *World {
 	at := func(i int) int { return places[i%len(places)] }
 	for i := range cfg.Nodes {
 		n := WorldNode{Place: at(i), LoadMs: w.logNormal(15, 1.2), BytesPerMs: w.logNormal(1250, 1.0)}
-		n.ID, n.Self = fmt.Sprintf("node%04d", i), i == 0
+		n.ID = fmt.Sprintf("node%04d", i)
 		if !cfg.NoLocations {
 			n.Location = &m.Places[n.Place]
 		}
@@ -156,7 +156,7 @@ func (w *World) Download(node, server int) assign.Timing {
 	return assign.Timing{Connect: d(connect), FirstByte: d(first), Total: d(max(total, connect+first)), Bytes: int64(bytes), Fresh: true}
 }
 
-// View returns all nodes; the first is Self.
+// View returns all nodes.
 func (w *World) View() assign.View {
 	var v assign.View
 	for _, n := range w.Nodes {
@@ -167,7 +167,7 @@ func (w *World) View() assign.View {
 
 // Batch returns all servers as one batch.
 func (w *World) Batch() assign.Batch {
-	b := assign.Batch{ID: "batch1", Home: w.Nodes[0].ID, Seed: w.cfg.Seed}
+	b := assign.Batch{ID: "batch1", Seed: w.cfg.Seed}
 	for _, s := range w.Servers {
 		b.Servers = append(b.Servers, s.Server)
 	}

@@ -119,8 +119,8 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 			h[2] != (assign.Host{Name: "c", PageBytes: 1}) {
 			t.Errorf("%s: hosts %+v", c.label, h)
 		}
-		if in.ID != "7" || in.Home != "home" || in.Seed == b.input("8", c.tuning).Seed {
-			t.Errorf("%s: batch %s of %s", c.label, in.ID, in.Home)
+		if in.ID != "7" || in.Seed == b.input("8", c.tuning).Seed {
+			t.Errorf("%s: batch %s", c.label, in.ID)
 		}
 	}
 }

@@ -133,22 +133,3 @@ func (c Config) Warnings(a assign.Config) []string {
 	}
 	return warnings
 }
-
-// RemoteConfig sets how pages are downloaded for other nodes. All nodes need the same values.
-type RemoteConfig struct {
-	// Wait is how long a remote fetch waits for its answer. A longer time lets slow peers answer. A server whose estimator has died
-	// or is cut off is left alone for five sixths of it.
-	Wait time.Duration
-}
-
-// DefaultRemote returns the values of the 2009 method.
-func DefaultRemote() RemoteConfig { return RemoteConfig{Wait: time.Minute} }
-
-// queue is how long a page for a peer may wait for a fetcher here. Then it is given back.
-func (c RemoteConfig) queue() time.Duration { return c.Wait / 3 }
-
-// back is how long a fetch goes on waiting for a peer that is taken for dead. A living peer contradicts that within 11 s.
-func (c RemoteConfig) back() time.Duration { return c.Wait / 4 }
-
-// call bounds one call to a peer. A download for a peer is broken off that long before the peer stops waiting.
-func (c RemoteConfig) call() time.Duration { return c.Wait / 6 }

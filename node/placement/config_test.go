@@ -76,15 +76,15 @@ func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 func TestDefaults(t *testing.T) {
 	want := Config{Mode: ModeCrawl, Hosts: 20, URLs: 50, LongestWait: 10 * time.Minute, Check: 10 * time.Second, Deadline: time.Hour,
 		Assigners: []string{assign.Nearest}, CompareURLs: 100}
-	if got := Default(); !reflect.DeepEqual(got, want) || DefaultRemote().Wait != time.Minute {
-		t.Errorf("%+v, %+v", got, DefaultRemote())
+	if got := Default(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 
 // The times of a batch and of a remote fetch follow from the configured ones.
 func TestTimesFollow(t *testing.T) {
 	short, long := Config{Check: 2 * time.Second, LongestWait: time.Minute}, Config{Check: time.Minute, LongestWait: time.Hour}
-	remote := RemoteConfig{Wait: time.Minute}
+	remote := Remote{wait: RemoteWait}
 	for name, c := range map[string]struct{ got, want time.Duration }{
 		"resolve":            {short.resolveFor(), 3 * time.Second},
 		"resolve, at most":   {long.resolveFor(), 15 * time.Second},

@@ -72,7 +72,7 @@ func (b *batch) decide(ctx context.Context, id string) error {
 func (b *batch) input(id string, t tuning) assign.Batch {
 	seed := fnv.New64a()
 	seed.Write([]byte(id))
-	in := assign.Batch{ID: id, Home: b.deps.Self, Seed: seed.Sum64()}
+	in := assign.Batch{ID: id, Seed: seed.Sum64()}
 	if t.method == assign.Nearest {
 		in.Near = b.neighbours.near(b.servers)
 	}

@@ -217,7 +217,7 @@ func TestUnderWay(t *testing.T) {
 				t.Errorf("%s: under way are %v, busy: %v", what, got, b.Busy())
 			}
 		}
-		if resp := fetch(2, 1); resp.GetRefused() != "" || resp.GetResult() != nil || time.Since(asked) != b.cfg.call()/2 {
+		if resp := fetch(2, 1); resp.GetRefused() != "" || resp.GetResult() != nil || time.Since(asked) != b.call()/2 {
 			t.Errorf("answered %v after %v", resp, time.Since(asked))
 		}
 		underWay("queued", true)

@@ -114,7 +114,7 @@ type RemoteDeps struct {
 // Remote makes remote fetches: it asks other nodes for pages (this file), and downloads pages for them (work.go). Everything is in
 // memory and bounded. It is safe for concurrent use.
 type Remote struct {
-	cfg     RemoteConfig
+	wait    time.Duration
 	deps    RemoteDeps
 	stopped chan struct{} // closed when the node stops
 
@@ -138,12 +138,25 @@ type ask struct {
 	gone   *time.Timer // ends the wait for a dead peer; nil while the peer is alive
 }
 
-// NewRemote makes a Remote. It needs Run.
-func NewRemote(cfg RemoteConfig, deps RemoteDeps) *Remote {
+// RemoteWait is how long remote fetches usually wait for their answers, as in the method of 2009.
+const RemoteWait = time.Minute
+
+// NewRemote makes a Remote whose fetches wait so long for their answers. All nodes need the same wait. A longer one lets slow peers
+// answer, but a server whose estimator has died or is cut off is left alone for five sixths of it. It needs Run.
+func NewRemote(wait time.Duration, deps RemoteDeps) *Remote {
 	// The number begins at random, so that two lives of a node do not use the same ones.
-	return &Remote{cfg: cfg, deps: deps, stopped: make(chan struct{}), number: rand.Uint64(), asks: make(map[*ask]bool),
+	return &Remote{wait: wait, deps: deps, stopped: make(chan struct{}), number: rand.Uint64(), asks: make(map[*ask]bool),
 		work: make(map[workKey]*Work), held: make(map[string]int)}
 }
+
+// queue is how long a page for a peer may wait for a fetcher here. Then it is given back.
+func (r *Remote) queue() time.Duration { return r.wait / 3 }
+
+// back is how long a fetch goes on waiting for a peer that is taken for dead. A living peer contradicts that within 11 s.
+func (r *Remote) back() time.Duration { return r.wait / 4 }
+
+// call bounds one call to a peer. A download for a peer is broken off that long before the peer stops waiting.
+func (r *Remote) call() time.Duration { return r.wait / 6 }
 
 // Run waits for the end of the context. Then calls of Do return ErrClosed, and work that has not begun is given back.
 func (r *Remote) Run(ctx context.Context) error {
@@ -173,7 +186,7 @@ func (r *Remote) SetAlive(ids []string) {
 	for k := range r.asks {
 		switch {
 		case !alive[k.to] && k.gone == nil:
-			k.gone = time.AfterFunc(r.cfg.back(), func() { k.cancel(ErrGone) })
+			k.gone = time.AfterFunc(r.back(), func() { k.cancel(ErrGone) })
 		case alive[k.to] && k.gone != nil:
 			k.gone.Stop()
 			k.gone = nil
@@ -192,7 +205,7 @@ func (r *Remote) Busy() bool {
 // Do lets a peer, which may be this node, carry out a remote fetch. It returns ErrUnanswered, ErrGone, ErrClosed, a RefusedError or
 // the error of the context. With an error, only Lingers of the result is valid.
 func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, err error) {
-	end := time.Now().Add(r.cfg.Wait)
+	end := time.Now().Add(r.wait)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	k := &ask{to: to, cancel: cancel}
@@ -214,7 +227,7 @@ func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, 
 }
 
 // overAt returns when a download must be over if somebody waits for it until end.
-func (r *Remote) overAt(end time.Time) time.Time { return end.Add(-r.cfg.call()) }
+func (r *Remote) overAt(end time.Time) time.Time { return end.Add(-r.call()) }
 
 // enter gives a fetch a number, and adds it to the asks until leave.
 func (r *Remote) enter(k *ask) (number uint64, err error) {
@@ -247,13 +260,13 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		// within is how long the download may take from when the message arrives, which may be a whole call from now.
 		within := time.Until(earlier(r.overAt(end), r.deps.LeasedUntil(f.Server)))
 		if to != r.deps.Self {
-			within -= r.cfg.call()
+			within -= r.call()
 		}
 		if try == 0 && within < time.Millisecond {
 			return Result{}, &RefusedError{Peer: r.deps.Self, Reason: "the lease of its server is about to end"}
 		}
 		sent := time.Now()
-		call, cancel := context.WithTimeout(ctx, r.cfg.call())
+		call, cancel := context.WithTimeout(ctx, r.call())
 		resp, err := r.deps.Peers.Fetch(call, to, &wire.FetchRequest{Number: number, Page: encodeFetch(f), WithinMs: max(0, within.Milliseconds()),
 			Links: uint32(len(links))})
 		cancel()
@@ -270,7 +283,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 				continue
 			}
 		}
-		if err == nil && time.Since(sent) >= r.cfg.call()/4 {
+		if err == nil && time.Since(sent) >= r.call()/4 {
 			continue // the page is not there yet, and the peer has let this node wait for it
 		}
 		if sleep(ctx, pause(try)) != nil {

@@ -146,7 +146,7 @@ func (n *network) add(t *testing.T, id string, fetchers int, change ...func(*Rem
 	for _, f := range change {
 		f(&deps)
 	}
-	x.Remote = NewRemote(DefaultRemote(), deps)
+	x.Remote = NewRemote(RemoteWait, deps)
 	n.mu.Lock()
 	n.nodes[id] = x
 	n.mu.Unlock()

@@ -172,10 +172,10 @@ func TestDeadPeers(t *testing.T) {
 		begin := time.Now()
 		a.SetAlive([]string{"a", "c"})
 		<-done
-		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.cfg.back() {
+		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.back() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := a.cfg.Wait - a.cfg.call() - a.cfg.back() - time.Second; r.Lingers != want {
+		if want := a.wait - a.call() - a.back() - time.Second; r.Lingers != want {
 			t.Errorf("it may go on for %v, want %v", r.Lingers, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
@@ -252,7 +252,7 @@ func TestTimeOfAFetchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		b := n.add(t, "b", 0)
-		wait := b.cfg.Wait
+		wait := b.wait
 		for i, c := range []struct{ within, want time.Duration }{
 			{wait - time.Second, wait - time.Second}, {wait, wait}, {wait + time.Second, wait}, {time.Hour, wait},
 			{0, 0}, {-time.Second, 0},
@@ -397,11 +397,11 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 					e := estimateOf(t, fmt.Sprintf("%s/%d", to, i))
 					e.Assigned = i%3 == 0
 					mu.Lock()
-					waits[e.URL.String()] = time.Now().Add(DefaultRemote().Wait)
+					waits[e.URL.String()] = time.Now().Add(RemoteWait)
 					mu.Unlock()
 					begin := time.Now()
 					r, err := n.nodes[from].Do(t.Context(), to, e)
-					if took := time.Since(begin); took > DefaultRemote().Wait {
+					if took := time.Since(begin); took > RemoteWait {
 						t.Errorf("seed %d: %s took %v", seed, e.URL, took)
 					}
 					var refused *RefusedError

@@ -219,7 +219,7 @@ func (a *answers) Fetch(context.Context, string, *wire.FetchRequest) (*wire.Fetc
 // A peer that has let this node wait for a quarter of a call is asked again at once. Another one is asked after a pause.
 func TestPausesBetweenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		quarter := DefaultRemote().call() / 4
+		quarter := RemoteWait / 24
 		for after, pauses := range map[time.Duration]bool{quarter - 1: true, quarter: false, quarter + 1: false} {
 			peer := &answers{after: after}
 			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) { d.Peers = peer })

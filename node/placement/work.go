@@ -74,7 +74,7 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 		return &wire.FetchResponse{Refused: cut(refused)}, nil
 	}
 	if r.hold(from, 1) {
-		short, cancel := context.WithTimeout(ctx, r.cfg.call()/2)
+		short, cancel := context.WithTimeout(ctx, r.call()/2)
 		select {
 		case <-w.done:
 		case <-short.Done():
@@ -88,7 +88,7 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 	if w.state != ended {
 		return &wire.FetchResponse{}, nil
 	}
-	w.timer.Reset(2 * r.cfg.call()) // if this answer is lost, the next call comes before that
+	w.timer.Reset(2 * r.call()) // if this answer is lost, the next call comes before that
 	resp := &wire.FetchResponse{Result: encodeResult(w.result)}
 	resp.Links, resp.More = encodeLinks(w.result.Links, int(req.GetLinks()))
 	if c, ok := r.deps.Coordinate(); ok {
@@ -129,7 +129,7 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 	if rule := r.deps.Blocked(f.URL, f.Server); rule != "" {
 		return nil, "blocked: " + rule
 	}
-	within := min(time.Duration(req.GetWithinMs())*time.Millisecond, r.cfg.Wait)
+	within := min(time.Duration(req.GetWithinMs())*time.Millisecond, r.wait)
 	w = &Work{RemoteFetch: f, From: from, Until: time.Now().Add(within), key: key, clock: r.deps.Clock, done: make(chan struct{})}
 	if from == r.deps.Self { // its lease is known here
 		w.Until = earlier(w.Until, r.deps.LeasedUntil(f.Server))
@@ -147,7 +147,7 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 	}
 	r.work[key] = w
 	r.open++
-	w.timer = time.AfterFunc(min(r.cfg.queue(), within), func() {
+	w.timer = time.AfterFunc(min(r.queue(), within), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if w.state == queued {
@@ -221,7 +221,7 @@ func (r *Remote) endLocked(w *Work, res Result) {
 	r.open--
 	close(w.done)
 	w.timer.Stop()
-	w.timer = time.AfterFunc(r.cfg.Wait, func() {
+	w.timer = time.AfterFunc(r.wait, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.work, w.key)

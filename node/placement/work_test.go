@@ -122,7 +122,7 @@ func TestWorkIsBounded(t *testing.T) {
 
 // 128 calls may wait at once, 16 of one peer.
 func TestCallsThatWait(t *testing.T) {
-	r := NewRemote(DefaultRemote(), RemoteDeps{})
+	r := NewRemote(RemoteWait, RemoteDeps{})
 	for peer := range 8 {
 		for i := range 17 {
 			if got, want := r.hold(fmt.Sprint(peer), 1), i < 16; got != want {
@@ -149,7 +149,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 					d.Peers = peer
 					d.LeasedUntil = func(netip.Addr) time.Time {
 						if to == "b" {
-							return time.Now().Add(DefaultRemote().call() + left)
+							return time.Now().Add(RemoteWait/6 + left)
 						}
 						return time.Now().Add(left)
 					}

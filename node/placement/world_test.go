@@ -121,7 +121,7 @@ func (w *world) view() assign.View {
 				c.Vec[i] = 60
 			}
 		}
-		v.Nodes = append(v.Nodes, assign.Node{ID: id, Coord: c, Self: id == w.self})
+		v.Nodes = append(v.Nodes, assign.Node{ID: id, Coord: c})
 	}
 	return v
 }

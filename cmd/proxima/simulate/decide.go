@@ -111,7 +111,7 @@ const maxRounds = 110_000
 func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign.Config, homes []*home) (err error) {
 	o := d.overlay
 	for _, h := range homes {
-		if h.assigner, err = assign.New(name, cfg, h.batch, o.viewOf(h.node), o.now); err != nil {
+		if h.assigner, err = assign.New(name, cfg, h.batch, o.view, o.now); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign
 		o.pass()
 		for _, h := range homes {
 			if !h.done {
-				h.assigner.SetView(o.viewOf(h.node), o.now)
+				h.assigner.SetView(o.view, o.now)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func share(w *World) []*home {
 	homes, ids := make([]*home, count), make([]string, count)
 	for i := range homes {
 		ids[i] = w.nodes[i].id
-		homes[i] = &home{node: i, batch: assign.Batch{ID: "batch." + ids[i], Home: ids[i], Seed: mix(w.seed<<16 + streamChoice + uint64(i)<<8)}}
+		homes[i] = &home{node: i, batch: assign.Batch{ID: "batch." + ids[i], Seed: mix(w.seed<<16 + streamChoice + uint64(i)<<8)}}
 	}
 	for i, s := range w.servers {
 		name := fmt.Sprintf("host%d.example", i)

@@ -158,7 +158,7 @@ func timeDecision(ctx context.Context, w *World) (last, whole time.Duration, err
 		f()
 		return time.Since(begun)
 	}
-	whole += timed(func() { h.assigner, err = assign.New(assign.Nearest, cfg, h.batch, o.viewOf(0), o.now) })
+	whole += timed(func() { h.assigner, err = assign.New(assign.Nearest, cfg, h.batch, o.view, o.now) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -180,7 +180,7 @@ func timeDecision(ctx context.Context, w *World) (last, whole time.Duration, err
 		whole += timed(func() { _, done = h.assigner.Decide(o.now) })
 		o.pass()
 		if !done {
-			whole += timed(func() { h.assigner.SetView(o.viewOf(0), o.now) })
+			whole += timed(func() { h.assigner.SetView(o.view, o.now) })
 		}
 	}
 	// Decide about the same batch again, knowing all answers.
@@ -190,7 +190,7 @@ func timeDecision(ctx context.Context, w *World) (last, whole time.Duration, err
 		}
 	}
 	cfg.Nearest.Estimates = 0
-	view := o.viewOf(0)
+	view := o.view
 	last = time.Duration(math.MaxInt64)
 	for range 3 { // the shortest counts: the machine has other work, too
 		last = min(last, timed(func() {

@@ -3,7 +3,6 @@ package simulate
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"proxima/assign"
@@ -92,11 +91,4 @@ func (o *overlay) publish() {
 		coord, _ := c.Publish(o.now)
 		o.view.Nodes[i] = assign.Node{ID: o.world.nodes[i].id, Coord: coord, Location: o.world.nodes[i].location, Factors: o.factors[i]}
 	}
-}
-
-// viewOf is the published view as a node sees it.
-func (o *overlay) viewOf(node int) assign.View {
-	v := assign.View{Nodes: slices.Clone(o.view.Nodes)}
-	v.Nodes[node].Self = true
-	return v
 }

@@ -126,7 +126,7 @@ func (p paper) measure(w *World) (row PaperRow, err error) {
 
 // run lets the method decide about a batch.
 func (p paper) run(w *World, o *overlay, cfg assign.Config, b assign.Batch) (assign.Assigner, []assign.Choice, error) {
-	a, err := assign.New(p.method, cfg, b, o.viewOf(0), o.now)
+	a, err := assign.New(p.method, cfg, b, o.view, o.now)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -177,7 +177,7 @@ func (c *crawl) pass(look []int, stop func() bool) {
 	for j := turn; j < len(w.servers); j += turns {
 		node := c.owner[j]
 		if c.explored++; c.explored%exploreEvery == 0 {
-			if id, ok := assign.Scout(c.cfg, &c.memory[j], o.viewOf(node), w.nodes[node].id); ok {
+			if id, ok := assign.Scout(c.cfg, &c.memory[j], o.view, w.nodes[node].id); ok {
 				node = w.index[id]
 			}
 		}
@@ -202,7 +202,7 @@ func (c *crawl) pass(look []int, stop func() bool) {
 func (c *crawl) look(servers []int) {
 	for _, j := range servers {
 		owner := c.owner[j]
-		if id, _, ok := assign.Better(c.cfg, &c.memory[j], c.overlay.viewOf(owner), c.world.nodes[owner].id); ok {
+		if id, _, ok := assign.Better(c.cfg, &c.memory[j], c.overlay.view, c.world.nodes[owner].id); ok {
 			c.owner[j] = c.world.index[id]
 		}
 	}

@@ -49,18 +49,36 @@ func cities(t testing.TB) []*world.Matrix {
 	return m
 }
 
-// nearest reaches its goals over real round trips.
-func TestNearestOnCities(t *testing.T) {
-	matrices := cities(t)
-	for _, s := range settings(matrices) {
-		cfg := Default()
-		cfg.Matrices, cfg.Seeds, cfg.Pages, cfg.Assigners = matrices, 5, 1, []string{assign.Nearest}
-		s.set(&cfg)
-		got := mustRun(t, cfg).Assigners[0].ChoiceRatio.Median
-		t.Logf("%s: choice ratio %.3f", s.what, got)
-		if got > s.most {
-			t.Errorf("%s: choice ratio %.3f, want at most %.2f", s.what, got, s.most)
+// nearest reaches its goals over real round trips, and over synthetic ones.
+func TestNearestReachesItsGoals(t *testing.T) {
+	reaches := func(t *testing.T, matrices []*world.Matrix, all []setting) {
+		for _, s := range all {
+			cfg := Default()
+			cfg.Matrices, cfg.Seeds, cfg.Pages, cfg.Assigners = matrices, 5, 1, []string{assign.Nearest}
+			s.set(&cfg)
+			got := mustRun(t, cfg).Assigners[0].ChoiceRatio.Median
+			t.Logf("%s: choice ratio %.3f", s.what, got)
+			if got > s.most {
+				t.Errorf("%s: choice ratio %.3f, want at most %.2f", s.what, got, s.most)
+			}
 		}
+	}
+	t.Run("synthetic", func(t *testing.T) { reaches(t, nil, settings(nil)[:4]) })
+	t.Run("cities", func(t *testing.T) { reaches(t, cities(t), settings(cities(t))) })
+}
+
+// What is shared among equals costs next to no choice.
+func TestBalanceCostsNoChoice(t *testing.T) {
+	var makespan, choice [2]float64
+	for i, balance := range []float64{0, assign.Default().Nearest.Balance} {
+		cfg := Default()
+		cfg.Seeds, cfg.Pages, cfg.Estimates, cfg.Assigners, cfg.Assign.Nearest.Balance = 20, 1, 6, []string{assign.Nearest}, balance
+		a := mustRun(t, cfg).Assigners[0]
+		makespan[i], choice[i] = a.MakespanRatio, a.ChoiceRatio.Median
+	}
+	t.Logf("makespan %.2f at choice ratio %.3f without balance, %.2f at %.3f with it", makespan[0], choice[0], makespan[1], choice[1])
+	if makespan[1] > 1.02*makespan[0] || choice[1] > choice[0]+0.004 {
+		t.Error("balance costs choice, or makes nodes less equal")
 	}
 }
 
@@ -173,8 +191,8 @@ func TestHomesShareTheServers(t *testing.T) {
 	w := newWorld(cfg, 5)
 	count := 0
 	for i, h := range share(w) {
-		if h.node != i || h.batch.Home != w.nodes[i].id {
-			t.Errorf("home %d is node %d, %q", i, h.node, h.batch.Home)
+		if h.node != i {
+			t.Errorf("home %d is node %d", i, h.node)
 		}
 		if n := len(h.batch.Servers); n > 20 {
 			t.Errorf("home %d has %d of 80 servers", i, n)
