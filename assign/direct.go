@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,36 +14,29 @@ import (
 
 // direct is an assigner that asks for nothing. It chooses from the batch and the view alone.
 type direct struct {
+	asker
 	servers []Server
-	nodes   []Node // by id
 	choose  func(servers []Server, nodes []Node) []Choice
-	choices []Choice // for the present view; nil until Decide or Conclude
 }
 
 func newDirect(b Batch, v View, choose func([]Server, []Node) []Choice) *direct {
-	return &direct{servers: b.Servers, nodes: v.sorted(), choose: choose}
+	d := &direct{asker: newAsker(b), servers: b.Servers, choose: choose}
+	d.setNodes(v)
+	return d
 }
 
-func (d *direct) Asks(time.Time) []Ask             { return nil }
-func (d *direct) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
-func (d *direct) Observe(Result, time.Time)        {}
-func (d *direct) SetView(v View, _ time.Time)      { d.nodes, d.choices = v.sorted(), nil }
+func (d *direct) Asks(time.Time) []Ask      { return nil }
+func (d *direct) Observe(Result, time.Time) {}
+
+func (d *direct) SetView(v View, _ time.Time) {
+	d.setNodes(v)
+	d.choices = nil
+}
 
 func (d *direct) Decide(now time.Time) ([]Choice, bool) { return d.Conclude(now), true }
 
 func (d *direct) Conclude(time.Time) []Choice {
-	if d.choices == nil {
-		d.choices = d.choose(d.servers, d.nodes)
-	}
-	return slices.Clone(d.choices)
-}
-
-func (d *direct) Memory(server netip.Addr) *Memory {
-	i := slices.IndexFunc(d.servers, func(s Server) bool { return s.Addr == server })
-	if i < 0 || d.servers[i].Memory.Empty() {
-		return nil
-	}
-	return &d.servers[i].Memory
+	return d.conclude(func() []Choice { return d.choose(d.servers, d.view.Nodes) })
 }
 
 const (

@@ -105,12 +105,11 @@ func TestProbeTakesWhatItAskedFor(t *testing.T) {
 
 // The memory that comes with a server is its own, and an empty one is none.
 func TestRemembered(t *testing.T) {
-	servers := batchOf("198.18.0.1", "198.18.0.2").Servers
-	servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: time.Millisecond}, time.Unix(1, 0))
-	for i, want := range []*Memory{&servers[0].Memory, nil} {
-		if got := (&direct{servers: servers}).Memory(servers[i].Addr); got != want {
-			t.Errorf("of server %d it has %p, want %p", i, got, want)
-		}
+	b := batchOf("198.18.0.1", "198.18.0.2")
+	b.Servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: time.Millisecond}, time.Unix(1, 0))
+	a := newDirect(b, View{}, random)
+	if m := a.Memory(b.Servers[0].Addr); m == nil || m.Downloads() != 1 || a.Memory(b.Servers[1].Addr) != nil || a.Memory(netip.Addr{}) != nil {
+		t.Errorf("it remembers %+v", m)
 	}
 }
 

@@ -3,7 +3,6 @@ package assign
 import (
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -11,24 +10,18 @@ import (
 // nearest is the default assigner. It asks the nodes that may be the best and learns from all answers together (learner). It asks no
 // more about a server when another estimate is expected to gain too little.
 type nearest struct {
+	asker
 	cfg     NearestConfig
-	batch   Batch
-	view    View
 	servers []*nearestServer
 	near    []*learntServer
-	index   map[netip.Addr]*nearestServer
 	learner *learner
 	stale   bool      // answers have come since the last fit
 	fitted  time.Time // time of the last fit
-	choices []Choice  // nil until decided
 }
 
 type nearestServer struct {
 	learntServer
-	Server
-	memory  Memory
-	asked   int
-	asking  string         // node asked now, "" if none
+	*target
 	failed  map[string]int // by node
 	stopped string         // why no more nodes are asked, "" while they are
 	plan    string         // node to ask next, if planned
@@ -36,7 +29,7 @@ type nearestServer struct {
 }
 
 func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
-	a := &nearest{cfg: cfg, batch: b, index: make(map[netip.Addr]*nearestServer, len(b.Servers))}
+	a := &nearest{asker: newAsker(b), cfg: cfg}
 	if cfg.Without.has(withoutExplore) {
 		a.cfg.Explore = 0
 	}
@@ -46,18 +39,16 @@ func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 	if cfg.Without.has(withoutBalance) {
 		a.cfg.Balance = 0
 	}
-	for _, s := range b.Servers {
-		n := &nearestServer{Server: s, memory: s.Memory.Clone()}
+	for _, s := range a.targets {
 		if s.Location != nil {
-			n.memory.Location = s.Location
+			s.memory.Location = s.Location
 		}
-		if page := typicalPage(s); page > 0 {
-			n.memory.PageBytes = page
+		if page := typicalPage(s.Server); page > 0 {
+			s.memory.PageBytes = page
 		}
-		n.learntServer = learnt(&n.memory)
-		n.learntServer.addr = s.Addr
+		n := &nearestServer{learntServer: learnt(&s.memory), target: s}
+		n.addr = s.Addr
 		a.servers = append(a.servers, n)
-		a.index[s.Addr] = n
 	}
 	for _, s := range b.Near {
 		m := s.Memory.Clone()
@@ -93,22 +84,10 @@ func learnt(m *Memory) learntServer {
 	return learntServer{memory: m, location: m.Location, page: page}
 }
 
-func (a *nearest) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
-
-func (a *nearest) Memory(server netip.Addr) *Memory {
-	if s := a.index[server]; s != nil && !s.memory.Empty() {
-		return &s.memory
-	}
-	return nil
-}
-
 func (a *nearest) SetView(v View, _ time.Time) {
-	a.view = View{Nodes: v.sorted()}
+	a.setNodes(v)
 	list := make([]*learntServer, len(a.servers))
 	for i, s := range a.servers {
-		if a.view.find(s.asking) == nil {
-			s.asking = ""
-		}
 		list[i] = &s.learntServer
 	}
 	a.learner = newLearner(a.view, append(list, a.near...), a.cfg.Without)
@@ -124,7 +103,7 @@ func (a *nearest) learn(now time.Time) {
 		a.learner.fit(now)
 		a.stale, a.fitted = false, now
 		for _, s := range a.servers {
-			s.memory.Spread = s.spread
+			s.target.memory.Spread = s.spread
 			s.planned = false
 		}
 	}
@@ -144,9 +123,8 @@ func (a *nearest) Asks(now time.Time) []Ask {
 		if node == "" {
 			continue
 		}
-		s.asking, s.planned = node, false
-		s.asked++
-		asks = append(asks, Ask{Server: s.Addr, Node: node})
+		s.planned = false
+		asks = append(asks, s.ask(node))
 	}
 	return asks
 }
@@ -211,11 +189,11 @@ func gain(sorted []prediction) float64 {
 }
 
 func (a *nearest) Observe(r Result, now time.Time) {
-	s := a.index[r.Server]
-	if s == nil || s.asking == "" || s.asking != r.Node {
+	i, ok := a.answered(r)
+	if !ok {
 		return
 	}
-	s.asking = ""
+	s := a.servers[i]
 	s.planned = false
 	if !r.OK {
 		if s.failed == nil {
@@ -224,12 +202,13 @@ func (a *nearest) Observe(r Result, now time.Time) {
 		s.failed[r.Node]++
 		return
 	}
-	page := s.memory.PageBytes
-	s.memory.Observe(r.Node, r.Coord, r.Timing, now)
+	m := &s.target.memory
+	page := m.PageBytes
+	m.Observe(r.Node, r.Coord, r.Timing, now)
 	if typicalPage(s.Server) > 0 {
-		s.memory.PageBytes = page
-	} else if s.memory.PageBytes > 0 {
-		s.page = s.memory.PageBytes
+		m.PageBytes = page
+	} else if m.PageBytes > 0 {
+		s.page = m.PageBytes
 	}
 	a.stale = true
 }
@@ -250,13 +229,10 @@ func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
 
 // Conclude decides as if no further estimate were worth its cost.
 func (a *nearest) Conclude(now time.Time) []Choice {
-	if a.choices == nil {
-		if len(a.view.Nodes) > 0 {
-			a.learn(now)
-		}
-		a.choices = a.decide()
+	if a.choices == nil && len(a.view.Nodes) > 0 {
+		a.learn(now)
 	}
-	return slices.Clone(a.choices)
+	return a.conclude(a.decide)
 }
 
 // decide chooses from what is known.

@@ -2,7 +2,6 @@ package assign
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -13,11 +12,10 @@ import (
 // A probe is the download of one page. Its connect time stands for a ping, its whole time for a timed GET. A node that does not
 // answer is not asked again. A download in the server's memory replaces a probe.
 type prober struct {
+	asker
 	method  method
 	whole   bool // compare whole times, not connect times
-	view    View // sorted
 	servers []*probed
-	choices []Choice
 }
 
 // method decides which nodes probe a server and which node gets it.
@@ -31,10 +29,7 @@ type method interface {
 
 // probed is a server with the results of its probes.
 type probed struct {
-	Server
-	memory Memory
-	asking string // node asked now, "" if none
-	asked  int
+	*target
 	times  map[string]float64 // by node, in ms; unanswered if the node did not answer
 	choice *Choice            // nil until settled
 }
@@ -43,9 +38,9 @@ type probed struct {
 const unanswered = 1e9
 
 func newProber(m method, whole bool, b Batch, v View) *prober {
-	a := &prober{method: m, whole: whole}
-	for _, s := range b.Servers {
-		p := &probed{Server: s, memory: s.Memory.Clone(), times: map[string]float64{}}
+	a := &prober{asker: newAsker(b), method: m, whole: whole}
+	for _, s := range a.targets {
+		p := &probed{target: s, times: map[string]float64{}}
 		for _, n := range v.Nodes {
 			if t := p.memory.probe(n.ID, whole); t > 0 {
 				p.times[n.ID] = t
@@ -57,30 +52,9 @@ func newProber(m method, whole bool, b Batch, v View) *prober {
 	return a
 }
 
-func (a *prober) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
-
-func (a *prober) Memory(server netip.Addr) *Memory {
-	if s := a.server(server); s != nil && !s.memory.Empty() {
-		return &s.memory
-	}
-	return nil
-}
-
-func (a *prober) server(addr netip.Addr) *probed {
-	for _, s := range a.servers {
-		if s.Addr == addr {
-			return s
-		}
-	}
-	return nil
-}
-
 func (a *prober) SetView(v View, _ time.Time) {
-	a.view = View{v.sorted()}
+	a.setNodes(v)
 	for _, s := range a.servers {
-		if a.view.find(s.asking) == nil {
-			s.asking = ""
-		}
 		if s.choice != nil && a.view.find(s.choice.Node) == nil {
 			s.choice = nil
 		}
@@ -110,19 +84,17 @@ func (a *prober) Asks(time.Time) []Ask {
 	}
 	asks := a.step()
 	for _, ask := range asks {
-		s := a.server(ask.Server)
-		s.asking = ask.Node
-		s.asked++
+		a.targets[a.index[ask.Server]].ask(ask.Node)
 	}
 	return asks
 }
 
 func (a *prober) Observe(r Result, now time.Time) {
-	s := a.server(r.Server)
-	if s == nil || s.asking == "" || s.asking != r.Node {
+	i, ok := a.answered(r)
+	if !ok {
 		return
 	}
-	s.asking = ""
+	s := a.servers[i]
 	s.times[r.Node] = unanswered
 	if !r.OK {
 		return
@@ -147,12 +119,7 @@ func (a *prober) Decide(now time.Time) ([]Choice, bool) {
 	return a.Conclude(now), true
 }
 
-func (a *prober) Conclude(time.Time) []Choice {
-	if a.choices == nil {
-		a.choices = a.decide()
-	}
-	return slices.Clone(a.choices)
-}
+func (a *prober) Conclude(time.Time) []Choice { return a.conclude(a.decide) }
 
 // decide returns the settled choices. A server that is not settled goes to its fastest known node.
 func (a *prober) decide() []Choice {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -21,35 +20,32 @@ import (
 // estimator and leaves it in a random direction. The moving average of errors has the weight Smoothing × w (ce in the paper on
 // Vivaldi) and begins at 1.
 type vivaldi struct {
+	asker
 	cfg     VivaldiConfig
 	rnd     *rand.Rand
-	view    View // sorted
 	servers []*vivaldiServer
 	ticks   int
 	next    time.Time // of the next tick
-	choices []Choice
-	again   bool // whether it began with places from an earlier round
+	again   bool      // whether it began with places from an earlier round
 }
 
 type vivaldiServer struct {
-	Server
-	memory  Memory
-	asking  string // node asked now, "" if none
-	asked   int
+	*target
 	at      Proxy
 	windows map[string][]float64 // by node: its last download times, in ms
 }
 
 func newVivaldi(cfg VivaldiConfig, b Batch, v View, now time.Time) *vivaldi {
-	a := &vivaldi{cfg: cfg, rnd: rand.New(rand.NewPCG(b.Seed, weight("vivaldi", b.ID))), view: View{v.sorted()}, next: now}
-	for _, s := range b.Servers {
-		a.servers = append(a.servers, &vivaldiServer{Server: s, memory: s.Memory.Clone(),
-			at: Proxy{Coord: ncoord.Coordinate{Error: 1}}, windows: map[string][]float64{}})
+	a := &vivaldi{asker: newAsker(b), cfg: cfg, rnd: rand.New(rand.NewPCG(b.Seed, weight("vivaldi", b.ID))), next: now}
+	a.setNodes(v)
+	for _, s := range a.targets {
+		a.servers = append(a.servers, &vivaldiServer{target: s, at: Proxy{Coord: ncoord.Coordinate{Error: 1}}, windows: map[string][]float64{}})
 	}
 	if before, ok := b.Before.(*vivaldi); ok {
 		a.again = true
 		for _, s := range a.servers {
-			if was := before.server(s.Addr); was != nil {
+			if i, ok := before.index[s.Addr]; ok {
+				was := before.servers[i]
 				s.at = was.at
 				for node, times := range was.windows {
 					s.windows[node] = slices.Clone(times)
@@ -67,29 +63,8 @@ func newVivaldi(cfg VivaldiConfig, b Batch, v View, now time.Time) *vivaldi {
 
 func (a *vivaldi) Next(time.Time) (time.Time, bool) { return a.next, a.choices == nil }
 
-func (a *vivaldi) Memory(server netip.Addr) *Memory {
-	if s := a.server(server); s != nil && !s.memory.Empty() {
-		return &s.memory
-	}
-	return nil
-}
-
-func (a *vivaldi) server(addr netip.Addr) *vivaldiServer {
-	for _, s := range a.servers {
-		if s.Addr == addr {
-			return s
-		}
-	}
-	return nil
-}
-
 func (a *vivaldi) SetView(v View, _ time.Time) {
-	a.view = View{v.sorted()}
-	for _, s := range a.servers {
-		if a.view.find(s.asking) == nil {
-			s.asking = ""
-		}
-	}
+	a.setNodes(v)
 	if a.choices != nil {
 		a.choices = revise(a.choices, a.decide(), a.view)
 	}
@@ -106,9 +81,7 @@ func (a *vivaldi) Asks(now time.Time) []Ask {
 	var asks []Ask
 	for _, s := range a.servers {
 		if s.asking == "" && s.asked < a.cfg.MaxTicks {
-			s.asking = node
-			s.asked++
-			asks = append(asks, Ask{Server: s.Addr, Node: node})
+			asks = append(asks, s.ask(node))
 		}
 	}
 	if len(asks) > 0 {
@@ -123,12 +96,9 @@ func (a *vivaldi) exhausted() bool {
 }
 
 func (a *vivaldi) Observe(r Result, now time.Time) {
-	s := a.server(r.Server)
-	if s == nil || s.asking == "" || s.asking != r.Node {
-		return
-	}
-	s.asking = ""
-	if t := ms(r.Timing.Total); r.OK && t > 0 && t <= maxDownloadMs {
+	i, ok := a.answered(r)
+	if t := ms(r.Timing.Total); ok && r.OK && t > 0 && t <= maxDownloadMs {
+		s := a.servers[i]
 		// Use the published coordinate, on which the decision depends. The one in the result may or may not include the node's load.
 		s.update(a.cfg, r.Node, a.coordOf(r.Node), t, a.rnd)
 		s.memory.Observe(r.Node, r.Coord, r.Timing, now)
@@ -178,16 +148,7 @@ func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 }
 
 // Conclude decides as after the last tick.
-func (a *vivaldi) Conclude(time.Time) []Choice {
-	if a.choices == nil {
-		a.choices = a.decide()
-	}
-	return slices.Clone(a.choices)
-}
-
-func (a *vivaldi) waiting() bool {
-	return slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asking != "" })
-}
+func (a *vivaldi) Conclude(time.Time) []Choice { return a.conclude(a.decide) }
 
 func (a *vivaldi) decide() []Choice {
 	converged := len(a.servers) > 0 && a.medianError() < a.cfg.Theta
