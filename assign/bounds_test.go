@@ -195,8 +195,8 @@ func TestProbesAtTheThreshold(t *testing.T) {
 // The defaults are the values that measured best, and those of the methods' authors.
 func TestDefaults(t *testing.T) {
 	want := Config{Margin: 0.05, MarginMs: 5, Hash: HashConfig{200}, Probe: ProbeConfig{By: ProbeConnect}, HiMicra: HiMicraConfig{50, 2}, IPMicra: IPMicraConfig{ThresholdMs: 50},
-		CAN: CANConfig{CANMP, 20}, Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.05},
-		Vivaldi: VivaldiConfig{Theta: 0.25, MaxTicks: 300, Tick: 10 * time.Second, Window: 16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25, Unconverged: UnconvergedDistance}}
+		CAN: CANConfig{CANMP, 20}, Nearest: NearestConfig{NearestKnobs: NearestKnobs{8}, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.05},
+		Vivaldi: VivaldiConfig{VivaldiKnobs: VivaldiKnobs{0.25, 300, 10 * time.Second}, Window: 16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25, Unconverged: UnconvergedDistance}}
 	if got := Default(); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

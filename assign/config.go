@@ -81,12 +81,7 @@ type CANConfig struct {
 
 // VivaldiConfig has the parameters of the method of 2009, under their names there.
 type VivaldiConfig struct {
-	// Theta is the median relative error below which the batch is decided. A lower value takes more estimates.
-	Theta float64 `toml:"theta"`
-	// MaxTicks (pi) is the number of ticks, each with an estimate of every server, after which the batch is decided in any case.
-	MaxTicks int `toml:"max_ticks"`
-	// Tick is the time between two rounds of estimates.
-	Tick time.Duration `toml:"tick"`
+	VivaldiKnobs
 	// Window is the number of download times in an estimator's window for a server. 1 means no window.
 	Window int `toml:"window"`
 	// Percentile selects the download time of the window that is used, 0 to 1.
@@ -103,8 +98,7 @@ type VivaldiConfig struct {
 
 // NearestConfig has the parameters of nearest.
 type NearestConfig struct {
-	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer estimates decide sooner.
-	Estimates int `toml:"estimates"`
+	NearestKnobs
 	// MinEstimates is the number of estimates that are made even if they gain little.
 	MinEstimates int `toml:"min_estimates"`
 	// Explore is the number of standard deviations by which predictions are lowered to choose the next estimator. A higher value
@@ -126,10 +120,10 @@ func Default() Config {
 		Margin:   0.05,
 		MarginMs: 5,
 		Vivaldi: VivaldiConfig{
-			Theta: 0.25, MaxTicks: 300, Tick: 10 * time.Second, Window: 16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25,
-			Unconverged: UnconvergedDistance,
+			VivaldiKnobs: VivaldiKnobs{Theta: 0.25, MaxTicks: 300, Tick: 10 * time.Second},
+			Window:       16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25, Unconverged: UnconvergedDistance,
 		},
-		Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.05},
+		Nearest: NearestConfig{NearestKnobs: NearestKnobs{Estimates: 8}, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.05},
 		Hash:    HashConfig{Replicas: 200},
 		Probe:   ProbeConfig{By: ProbeConnect},
 		HiMicra: HiMicraConfig{ThresholdMs: 50, Branches: 2},
@@ -221,15 +215,13 @@ type NearestKnobs struct {
 // DefaultKnobs returns the values of Default.
 func DefaultKnobs() Knobs {
 	c := Default()
-	return Knobs{Vivaldi: VivaldiKnobs{c.Vivaldi.Theta, c.Vivaldi.MaxTicks, c.Vivaldi.Tick},
-		Nearest: NearestKnobs{c.Nearest.Estimates}}
+	return Knobs{Vivaldi: c.Vivaldi.VivaldiKnobs, Nearest: c.Nearest.NearestKnobs}
 }
 
 // Config returns Default with the knobs set.
 func (k Knobs) Config() Config {
 	c := Default()
-	c.Vivaldi.Theta, c.Vivaldi.MaxTicks, c.Vivaldi.Tick = k.Vivaldi.Theta, k.Vivaldi.MaxTicks, k.Vivaldi.Tick
-	c.Nearest.Estimates = k.Nearest.Estimates
+	c.Vivaldi.VivaldiKnobs, c.Nearest.NearestKnobs = k.Vivaldi, k.Nearest
 	c.Nearest.MinEstimates = max(0, min(c.Nearest.MinEstimates, c.Nearest.Estimates-1)) // the last one only if it is worth it
 	return c
 }

@@ -172,8 +172,7 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 func TestOutcomeOfAComparedPage(t *testing.T) {
 	for i := range 2 { // which node is first
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			h := w.addHost("http://a.example", addrOf(1), 1)
+			w, h, s := oneServer(t, 1)
 			h.robots = true
 			w.do = func(_ context.Context, node string, _ RemoteFetch) (Result, error, bool) {
 				if node == "n1" {
@@ -181,10 +180,9 @@ func TestOutcomeOfAComparedPage(t *testing.T) {
 				}
 				return Result{Lingers: 40 * time.Second, RetryAfter: 5 * time.Second}, errors.New("gone"), true
 			}
-			s := &server{Placement: New(cycle(), w.deps()), addr: addrOf(1)}
 			s.reserve(s.addr, true)
 			b := &batch{Placement: s.Placement}
-			task, err := s.takeOf(t.Context(), t.Context(), &host{name: h.name})
+			task, err := s.takeOf(t.Context(), t.Context(), s.hosts[0])
 			if err != nil {
 				t.Fatal(err)
 			}

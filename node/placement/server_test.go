@@ -31,23 +31,20 @@ func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 			"unanswered":                 {err: errLost, next: time.Second, unanswered: 1},
 			"unanswered, may be at work": {res: Result{Lingers: 20 * time.Second}, err: errLost, alone: 20 * time.Second, next: 21 * time.Second, unanswered: 1},
 		} {
-			w := newWorld(t)
-			w.addHost("http://a.example", addrOf(1), 1)
-			deps := w.deps()
+			_, _, s := oneServer(t, 1)
 			var asked RemoteFetch
-			deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
+			s.deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
 				asked = f
 				return c.res, c.err
 			}
-			p := New(cycle(), deps)
 			now := time.Now()
-			s := &server{Placement: p, addr: addrOf(1), alone: now.Add(time.Minute), next: now.Add(time.Minute)}
+			s.alone, s.next = now.Add(time.Minute), now.Add(time.Minute)
 			one := page{url: mustURL(t, "http://a.example/1"), host: "http://a.example", depth: 1, hops: 2, attempt: 3}
 			if _, err := s.ask(t.Context(), "n1", one, RemoteFetch{Quiet: true}); !errors.Is(err, c.err) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if alone, next := max(0, s.alone.Sub(now)), s.next.Sub(now); alone != c.alone || next != c.next || p.Status().Unanswered != c.unanswered {
-				t.Errorf("%s: alone for %v, next in %v, %d unanswered", name, alone, next, p.Status().Unanswered)
+			if alone, next := max(0, s.alone.Sub(now)), s.next.Sub(now); alone != c.alone || next != c.next || s.Status().Unanswered != c.unanswered {
+				t.Errorf("%s: alone for %v, next in %v, %d unanswered", name, alone, next, s.Status().Unanswered)
 			}
 			if want := (RemoteFetch{URL: one.url, Server: addrOf(1), Epoch: 7, Depth: 1, Hops: 2, Attempt: 3, Quiet: true}); fmt.Sprint(asked) != fmt.Sprint(want) {
 				t.Errorf("%s: asked for %v, want %v", name, asked, want)
@@ -124,15 +121,12 @@ func TestWhatBecomesOfHosts(t *testing.T) {
 // with the next node.
 func TestWhoIsChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 1)
-		deps := w.deps()
+		w, _, s := oneServer(t, 1)
 		var asked string
-		deps.Fetch = func(_ context.Context, to string, f RemoteFetch) (Result, error) {
+		s.deps.Fetch = func(_ context.Context, to string, f RemoteFetch) (Result, error) {
 			asked += fmt.Sprintf("%s %v %v, ", to, f.Labels, f.Quiet)
 			return Result{}, nil
 		}
-		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
 		b := &batch{Placement: s.Placement}
 		for _, c := range [][2]string{{"A", "n2"}, {"B", "n1"}, {"C", ""}, {"D", "n2"}, {"E", "n3"}} {
 			b.plans = append(b.plans, &plan{tuning: tuning{label: c[0]}, choices: map[netip.Addr]assign.Choice{s.addr: {Node: c[1]}}})
@@ -152,7 +146,6 @@ func TestWhoIsChosen(t *testing.T) {
 			t.Errorf("%d are counted", n)
 		}
 		b.plans[0].choices[s.addr] = assign.Choice{} // the node that would read the links is gone
-		s.hosts = []*host{{name: "http://a.example"}}
 		s.reserve(s.addr, true)
 		if err := b.compare(t.Context(), s); err != nil || len(w.hosts["http://a.example"].urls) != 1 || w.hosts["http://a.example"].robots {
 			t.Errorf("pages are taken whose links nobody would read: %v", err)
@@ -238,11 +231,10 @@ func TestPausesBetweenCalls(t *testing.T) {
 // The pages that rounds repeat are asked for in turn. One that is missing is not asked for again.
 func TestRepeatedPagesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 1)
-		deps := w.deps()
+		_, _, s := oneServer(t, 1)
+		s.pages = pagesOf(t, "/page", "/missing", "/lost")
 		var asked []string
-		deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
+		s.deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
 			asked = append(asked, f.URL.Path)
 			switch f.URL.Path {
 			case "/missing":
@@ -251,10 +243,6 @@ func TestRepeatedPagesTakeTurns(t *testing.T) {
 				return Result{}, errLost
 			}
 			return page200(time.Second), nil
-		}
-		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
-		for _, path := range []string{"/page", "/missing", "/lost"} {
-			s.pages = append(s.pages, page{url: mustURL(t, "http://a.example"+path), host: "http://a.example"})
 		}
 		for range 5 {
 			_, err := s.again(t.Context(), "n1", RemoteFetch{})
@@ -271,21 +259,16 @@ func TestRepeatedPagesTakeTurns(t *testing.T) {
 // A round asks for every page once, also for the one after a page that is missing.
 func TestRoundAsksForEveryPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 1)
-		deps := w.deps()
+		w, _, s := oneServer(t, 1)
+		s.pages = pagesOf(t, "/0", "/1", "/2", "/3")
 		var asked []string
-		deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
+		s.deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
 			asked = append(asked, f.URL.Path)
 			r := page200(time.Second)
 			if f.URL.Path == "/1" {
 				r = Result{Asked: true, Status: 404}
 			}
 			return r, nil
-		}
-		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
-		for i := range 4 {
-			s.pages = append(s.pages, page{url: mustURL(t, fmt.Sprintf("http://a.example/%d", i)), host: "http://a.example"})
 		}
 		a, err := assign.New(assign.Random, assign.Default(), assign.Batch{}, w.view(), time.Now())
 		if err != nil {
@@ -309,11 +292,8 @@ func (k known) Hold(context.Context, netip.Addr) (*assign.Memory, error) { retur
 // What the grantor of a lease knows of its server is where the batch begins.
 func TestMemoryComesWithALease(t *testing.T) {
 	for _, m := range []*assign.Memory{nil, {PageBytes: 7}} {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 1)
-		deps := w.deps()
-		deps.Leases = known{w, m}
-		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
+		w, _, s := oneServer(t, 1)
+		s.deps.Leases = known{w, m}
 		if err := (&batch{Placement: s.Placement}).hold(t.Context(), s); err != nil || !s.held || !w.servers[s.addr].reserved || m != nil && s.memory.PageBytes != 7 {
 			t.Errorf("with %v: held %v, memory %v; %v", m, s.held, s.memory, err)
 		}
@@ -335,17 +315,14 @@ func TestWhenAnEstimateIsMade(t *testing.T) {
 			"alone for a moment": {1, false, true, false},
 			"cut off":            {0, true, true, false},
 		} {
-			w := newWorld(t)
-			w.addHost("http://a.example", addrOf(1), 1)
-			deps := w.deps()
+			w, _, s := oneServer(t, 1)
+			s.alone, s.pages = time.Now().Add(c.alone), pagesOf(t, "/")
 			coord := w.coordOf("n1")
-			deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
+			s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
 				r := page200(time.Second)
 				r.Coord, r.Placed = coord, c.placed
 				return r, nil
 			}
-			s := &server{Placement: New(cycle(), deps), addr: addrOf(1), turns: make(chan struct{}, 1), alone: time.Now().Add(c.alone)}
-			s.pages = []page{{url: mustURL(t, "http://a.example/"), host: "http://a.example"}}
 			cut, stop := context.WithCancel(t.Context())
 			if c.cut {
 				stop()
@@ -367,14 +344,11 @@ func (judge) Refuse(*frontier.Task) (string, error) { return "", errLost }
 // A page is not requested, and stays pending, if it is unknown whether it may be.
 func TestPagesThatCannotBeJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		h := w.addHost("http://a.example", addrOf(1), 2)
+		w, h, s := oneServer(t, 2)
 		h.robots = true
-		deps := w.deps()
-		deps.Crawler = judge{w}
-		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
+		s.deps.Crawler = judge{w}
 		s.reserve(s.addr, true)
-		task, err := s.takeOf(t.Context(), t.Context(), &host{name: h.name})
+		task, err := s.takeOf(t.Context(), t.Context(), s.hosts[0])
 		if task != nil || !errors.Is(err, errLost) || len(h.urls) != 2 || len(w.out) != 0 || !w.servers[s.addr].next.IsZero() {
 			t.Errorf("%v, %v, %d pages are left", task, err, len(h.urls))
 		}
@@ -384,21 +358,18 @@ func TestPagesThatCannotBeJudged(t *testing.T) {
 // In a round of many pages another node than the chosen one downloads one of them, too, and the assigner learns from it.
 func TestRoundsExplore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		h := w.addHost("http://a.example", addrOf(1), 1)
-		deps := w.deps()
+		w, _, s := oneServer(t, 1)
 		asked := map[string]int{}
-		deps.Fetch = func(_ context.Context, to string, _ RemoteFetch) (Result, error) {
+		s.deps.Fetch = func(_ context.Context, to string, _ RemoteFetch) (Result, error) {
 			asked[to]++
 			return page200(time.Second), nil
 		}
-		s := &server{Placement: New(cycle(), deps), addr: addrOf(1), hosts: []*host{{name: h.name}}}
 		for _, node := range []string{"n1", "n2"} {
 			s.memory.Observe(node, w.coordOf(node), page200(time.Second).Timing, time.Now())
 		}
 		b := &batch{Placement: s.Placement, servers: []*server{s}}
 		for i := range 67 { // more than 1/exploreShare: there is one in each round
-			s.pages = append(s.pages, page{url: mustURL(t, fmt.Sprintf("http://a.example/%d", i)), host: h.name})
+			s.pages = append(s.pages, pagesOf(t, fmt.Sprint("/", i))...)
 		}
 		s.SetView(w.view(), "")
 		one := tuning{label: assign.Nearest, method: assign.Nearest, cfg: assign.Default()}

@@ -110,6 +110,21 @@ func (w *world) addHost(name string, addr netip.Addr, urls int) *fakeHost {
 	return h
 }
 
+// oneServer makes a world with one host, http://a.example, and the server of that host.
+func oneServer(t *testing.T, urls int) (*world, *fakeHost, *server) {
+	w := newWorld(t)
+	h := w.addHost("http://a.example", addrOf(1), urls)
+	return w, h, &server{Placement: New(cycle(), w.deps()), addr: h.addr, hosts: []*host{{name: h.name}}, turns: make(chan struct{}, 1)}
+}
+
+// pagesOf returns pages of that host to repeat.
+func pagesOf(t *testing.T, paths ...string) (pages []page) {
+	for _, path := range paths {
+		pages = append(pages, page{url: mustURL(t, "http://a.example"+path), host: "http://a.example"})
+	}
+	return pages
+}
+
 func (w *world) view() assign.View {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"strings"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
@@ -35,30 +32,14 @@ type Delegations map[string][]netip.Prefix
 // ReadDelegations reads a JSON table of blocks by the country's two-letter code, which may be gzipped:
 //
 //	{"byCountry": {"DE": ["2.160.0.0/12", …], …}}
-func ReadDelegations(path string) (d Delegations, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("read delegations: %w", err)
-		}
-	}()
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	in := io.Reader(f)
-	if strings.HasSuffix(path, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return nil, err
-		}
-	}
+func ReadDelegations(path string) (Delegations, error) {
 	var table struct {
 		ByCountry map[string][]netip.Prefix `json:"byCountry"`
 	}
-	if err := json.NewDecoder(in).Decode(&table); err != nil {
-		return nil, err
+	if err := world.Open(path, func(in io.Reader) error { return json.NewDecoder(in).Decode(&table) }); err != nil {
+		return nil, fmt.Errorf("read delegations: %w", err)
 	}
-	d = Delegations{}
+	d := Delegations{}
 	for code, blocks := range table.ByCountry {
 		region, err := language.ParseRegion(code)
 		if err != nil || !region.IsCountry() {
@@ -72,7 +53,7 @@ func ReadDelegations(path string) (d Delegations, err error) {
 		}
 	}
 	if len(d) == 0 {
-		return nil, errors.New("no country has an IPv4 block of a /24 or more")
+		return nil, errors.New("read delegations: no country has an IPv4 block of a /24 or more")
 	}
 	return d, nil
 }

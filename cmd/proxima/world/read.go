@@ -32,7 +32,7 @@ func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
 	var names []City
 	var index map[string]int
 	if cities != "" {
-		err := open(cities, func(r io.Reader) (err error) {
+		err := Open(cities, func(r io.Reader) (err error) {
 			names, index, err = readCities(r)
 			return err
 		})
@@ -41,7 +41,7 @@ func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
 		}
 	}
 	var all []*Matrix
-	err := open(rtt, func(r io.Reader) (err error) {
+	err := Open(rtt, func(r io.Reader) (err error) {
 		all, err = readTrips(r, names, index, unit)
 		return err
 	})
@@ -51,8 +51,8 @@ func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
 	return all, nil
 }
 
-// open calls read with the uncompressed text of a file.
-func open(name string, read func(io.Reader) error) error {
+// Open calls read with the text of a file, which may be gzipped.
+func Open(name string, read func(io.Reader) error) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
