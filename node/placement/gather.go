@@ -18,7 +18,7 @@ type walk struct {
 const (
 	// maxNoticed bounds the hosts whose waits are measured. Others wait until some of these are assigned or done.
 	maxNoticed = 100_000
-	// maxScan is how many hosts one check looks at, stride how many of them one call returns.
+	// maxScan is how many hosts one check looks at: a multiple of stride, which is how many one call looks at.
 	maxScan, stride = 5_000, 500
 )
 
@@ -44,7 +44,7 @@ func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 		return nil, nil
 	}
 	for looked := 0; looked < w.scan; looked += stride {
-		found, next, err := p.deps.Frontier.Ready(w.after, 1, min(stride, w.scan-looked))
+		found, next, err := p.deps.Frontier.Ready(w.after, 1, stride)
 		if err != nil {
 			return nil, fmt.Errorf("look for ready hosts: %w", err)
 		}

@@ -19,7 +19,7 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 	cfg := cycle()
 	cfg.Hosts = 20
 	b := New(cfg, w.deps())
-	b.walk.scan = 700
+	b.walk.scan = 2 * stride
 	now := time.Now()
 	met := make(map[string]int)
 	for range 60 {
@@ -89,7 +89,7 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 	cfg := cycle()
 	cfg.Hosts = 12
 	b := New(cfg, w.deps())
-	b.walk.scan = 700
+	b.walk.scan = 2 * stride
 	for i, want := range []string{"http://h00.example", "http://h12.example", "http://h24.example", "http://h06.example"} {
 		hosts, err := b.gather(time.Now(), nil)
 		if err != nil || len(hosts) != 12 || hosts[0].name != want {
