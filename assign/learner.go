@@ -29,10 +29,7 @@ type learner struct {
 	anywhere, anywhereTall, everywhere *place
 	stated                             map[cell]*place // the first stated location of each cell
 
-	// Buffers of candidates.
-	list   []int32
-	listed []uint32 // by node: the round in which it was listed last
-	round  uint32
+	list []int32 // buffer of candidates
 }
 
 type learntNode struct {
@@ -93,7 +90,6 @@ func newLearner(v View, servers []*learntServer, without Ablation) *learner {
 	l.place()
 	l.places()
 	l.networks = networksOf(servers)
-	l.listed = make([]uint32, l.live)
 	return l
 }
 

@@ -287,14 +287,6 @@ func TestDirectObservationsOverrideTheModel(t *testing.T) {
 }
 
 // How long a decision takes: a batch of 100 servers among 1,000 nodes, all that is asked and learnt included.
-func BenchmarkNearestBatch(b *testing.B) {
-	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 100, Seed: 1})
-	for b.Loop() {
-		a := build(b, budget(8), w.Batch(), w)
-		w.Decide(a, time.Unix(0, 0), time.Second)
-	}
-}
-
 // The last step of it alone, and what a grantor does for one server.
 func BenchmarkPredictions(b *testing.B) {
 	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 1, Seed: 1})
@@ -320,6 +312,29 @@ func TestEstimatesLeaveTheTypicalPage(t *testing.T) {
 		a.Observe(assign.Result{Ask: ask, OK: true, Timing: assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 900e6, Bytes: 3_000_000}}, time.Unix(1, 0))
 		if got := a.Memory(ask.Server).PageBytes; got/want > 1.01 || want/got > 1.01 {
 			t.Errorf("of hosts with pages of %v bytes a typical page has %v", known, got)
+		}
+	}
+}
+
+// BenchmarkDecide is the decision about a batch of 100 servers among 1,000 nodes with all answers in hand: from nothing to the
+// choices.
+func BenchmarkDecide(b *testing.B) {
+	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 100, Seed: 1})
+	batch := w.Batch()
+	a := build(b, budget(8), batch, w)
+	_, now := w.Decide(a, time.Unix(0, 0), time.Second)
+	for i := range batch.Servers {
+		batch.Servers[i].Memory = *a.Memory(batch.Servers[i].Addr)
+	}
+	view := w.View()
+	for b.Loop() {
+		a, err := assign.New(assign.Nearest, budget(0), batch, view, now)
+		if err != nil {
+			b.Fatal(err)
+		}
+		a.Asks(now)
+		if _, done := a.Decide(now); !done {
+			b.Fatal("not decided")
 		}
 	}
 }

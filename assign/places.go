@@ -208,30 +208,23 @@ func (l *learner) candidates(s *learntServer, f *field) []int32 {
 		}
 		return l.list
 	}
-	l.round++
-	add := func(node int32) {
-		if int(node) < l.live && l.listed[node] != l.round {
-			l.listed[node] = l.round
-			l.list = append(l.list, node)
-		}
+	add := func(nodes ...int32) {
+		l.list = append(l.list, nodes...)
+		slices.Sort(l.list)
+		l.list = slices.Compact(l.list)
 	}
 	for _, m := range s.memory.seen {
-		if i, ok := l.index[m.key]; ok {
+		if i, ok := l.index[m.key]; ok && i < l.live {
 			add(int32(i))
 		}
 	}
 	for _, h := range f.hyps {
-		if h.weight < nearWeight && h.expect != nil {
-			continue
-		}
-		for _, node := range l.near(h.place, s.location) {
-			add(node)
+		if h.weight >= nearWeight || h.expect == nil {
+			add(l.near(h.place, s.location)...)
 		}
 	}
 	if len(l.list) < nearNodes { // no place stands out
-		for _, node := range l.near(l.anywhere, nil) {
-			add(node)
-		}
+		add(l.near(l.anywhere, nil)...)
 	}
 	return l.list
 }

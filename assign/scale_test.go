@@ -1,4 +1,4 @@
-package assign_test
+package assign
 
 import (
 	"fmt"
@@ -6,49 +6,54 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
-	"proxima/assign"
 	"proxima/ncoord"
 )
 
+func anywhere(rnd *rand.Rand) *ncoord.Location {
+	return &ncoord.Location{Lat: -40 + 100*rnd.Float64(), Lon: -180 + 360*rnd.Float64()}
+}
+
+// published is a node anywhere that has published its factors and its coordinate, as if the globe were the space.
+func published(rnd *rand.Rand, i int) Node {
+	at := anywhere(rnd)
+	return Node{ID: fmt.Sprintf("node%06d", i), Location: at, Coord: ncoord.Coordinate{Vec: chord(at).x, Height: 3, Error: 0.1},
+		Factors: Factors{LoadMs: 15 * math.Exp(1.2*rnd.NormFloat64()), LoadError: 0.3, BytesPerMs: 1250 * math.Exp(rnd.NormFloat64()),
+			BytesError: 0.3, Samples: 100}}
+}
+
 // large is a view of very many nodes and a batch of very many servers, spread over the globe: some nodes have only been heard of
 // and have neither coordinate nor factors, some servers no location.
-func large(nodes, servers int) (assign.View, assign.Batch) {
+func large(nodes, servers int) (View, Batch) {
 	rnd := rand.New(rand.NewPCG(1, 9))
-	anywhere := func() *ncoord.Location {
-		return &ncoord.Location{Lat: -40 + 100*rnd.Float64(), Lon: -180 + 360*rnd.Float64()}
-	}
-	var v assign.View
+	var v View
 	for i := range nodes {
-		n := assign.Node{ID: fmt.Sprintf("node%06d", i), Location: anywhere()}
-		if i%10 > 0 {
-			// As if the globe were the space: 0.017 ms a kilometre.
-			const rad, ms = math.Pi / 180, 6371 * 0.017
-			lat, lon := n.Location.Lat*rad, n.Location.Lon*rad
-			n.Coord = ncoord.Coordinate{Vec: [4]float64{ms * math.Cos(lat) * math.Cos(lon), ms * math.Cos(lat) * math.Sin(lon), ms * math.Sin(lat)},
-				Height: 5, Error: 0.1}
-			n.Factors = assign.Factors{LoadMs: 15 * math.Exp(1.2*rnd.NormFloat64()), LoadError: 0.3,
-				BytesPerMs: 1250 * math.Exp(rnd.NormFloat64()), BytesError: 0.3, Samples: 100}
+		n := published(rnd, i)
+		if i%10 == 0 {
+			n.Coord, n.Factors = ncoord.Coordinate{}, Factors{}
 		}
 		v.Nodes = append(v.Nodes, n)
 	}
-	b := assign.Batch{ID: "large"}
+	b := Batch{ID: "large"}
 	for i := range servers {
-		s := assign.Server{Addr: netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})}
+		s := Server{Addr: netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})}
 		if i%5 > 0 {
-			s.Location = anywhere()
+			s.Location = anywhere(rnd)
 		}
 		b.Servers = append(b.Servers, s)
 	}
 	return v, b
 }
 
-func decideLarge(t testing.TB, v assign.View, b assign.Batch) []assign.Choice {
+func decideLarge(t testing.TB, v View, b Batch) []Choice {
 	t.Helper()
 	now := time.Unix(0, 0)
-	a, err := assign.New(assign.Nearest, budget(0), b, v, now)
+	cfg := Default()
+	cfg.Nearest.Estimates = 0
+	a, err := New(Nearest, cfg, b, v, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,5 +92,58 @@ func BenchmarkDecideLarge(b *testing.B) {
 		decideLarge(b, v, batch)
 		runtime.ReadMemStats(&m)
 		b.ReportMetric(float64(m.HeapSys)/(1<<20), "MiB-heap")
+	}
+}
+
+// Looking only at the nodes that may win must not lose the winner by much, whether nothing but a location is known, nothing at
+// all, or some downloads by random nodes.
+func TestCandidatesHoldTheBest(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 9))
+	rtt := func(a, b *ncoord.Location) float64 { return 5 + 0.018*ncoord.GreatCircleKm(*a, *b) }
+	v := View{}
+	for i := range 1000 {
+		v.Nodes = append(v.Nodes, published(rnd, i))
+	}
+	for _, c := range []struct {
+		what      string
+		located   bool
+		downloads int
+		most      float64 // of the median and of the worst ratio
+		worst     float64
+	}{
+		{"a location", true, 0, 1.01, 1.05}, {"nothing", false, 0, 1.01, 1.05}, {"6 downloads", false, 6, 1.01, 1.2},
+		{"a location and 6 downloads", true, 6, 1.01, 1.05},
+	} {
+		var ratios []float64
+		for range 60 {
+			at := anywhere(rnd)
+			var m Memory
+			if c.located {
+				m.Location = at
+			}
+			for range c.downloads {
+				n := v.Nodes[rnd.IntN(len(v.Nodes))]
+				ms := rtt(n.Location, at)
+				d := func(x float64) time.Duration { return time.Duration(x * 1e6) }
+				m.Observe(n.ID, n.Coord, Timing{Connect: d(ms), FirstByte: d(ms + 60), Total: d(3*ms + 60), Bytes: 20_000, Fresh: true}, time.Unix(0, 0))
+			}
+			s := learnt(&m)
+			l := newLearner(v, []*learntServer{&s}, 0)
+			l.fit(m.latest())
+			all := l.ranking(&s)
+			if len(all) > 500 {
+				t.Fatalf("%s: %d of %d nodes are candidates", c.what, len(all), l.live)
+			}
+			f, best := l.posterior(&s), math.Inf(1)
+			for i := range l.live {
+				best = min(best, l.predict(&s, f, i).ms)
+			}
+			ratios = append(ratios, all[0].ms/best)
+		}
+		slices.Sort(ratios)
+		t.Logf("%s: the best candidate is %.3f of the best node's time at the median, %.3f at worst", c.what, ratios[30], ratios[59])
+		if ratios[30] > c.most || ratios[59] > c.worst {
+			t.Errorf("%s: the best candidate is %.3f of the best node's time at the median, %.3f at worst", c.what, ratios[30], ratios[59])
+		}
 	}
 }

@@ -71,9 +71,6 @@ func scatter(at *Coordinate, by float64, rnd *rand.Rand) {
 		u[i] = rnd.NormFloat64()
 		norm += u[i] * u[i]
 	}
-	if norm == 0 {
-		u[0], norm = 1, 1
-	}
 	norm = math.Sqrt(norm)
 	for i := range MaxDims {
 		at.Vec[i] += by * u[i] / norm

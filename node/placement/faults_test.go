@@ -148,3 +148,44 @@ func TestErrorsOfTheFrontierEndRun(t *testing.T) {
 		})
 	}
 }
+
+// A step of a batch that is stopped says so, and asks nobody for a page.
+func TestStoppedStepsSaySo(t *testing.T) {
+	for name, step := range map[string]func(ctx context.Context, b *batch, s *server) error{
+		"resolve": func(ctx context.Context, b *batch, _ *server) error { return b.resolve(ctx) },
+		"begin":   func(ctx context.Context, b *batch, _ *server) error { return b.begin(ctx) },
+		"lease":   func(ctx context.Context, b *batch, _ *server) error { return b.lease(ctx) },
+		"hold":    func(ctx context.Context, b *batch, s *server) error { return b.hold(ctx, s) },
+		"decide":  func(ctx context.Context, b *batch, _ *server) error { return b.decide(ctx, b.id) },
+		"estimate": func(ctx context.Context, b *batch, s *server) error {
+			_, err := s.estimate(ctx, t.Context(), b.id, "nearest", assign.Ask{Server: s.addr, Node: "n1"})
+			return err
+		},
+		"again": func(ctx context.Context, _ *batch, s *server) error {
+			_, err := s.again(ctx, "n1", RemoteFetch{})
+			return err
+		},
+		"collect": func(ctx context.Context, b *batch, s *server) error { return b.collect(ctx, s) },
+		"round":   func(ctx context.Context, b *batch, s *server) error { return b.round(ctx, s, b.id) },
+		"move":    func(ctx context.Context, b *batch, s *server) error { return b.move(ctx, s, "n1", "", handedOff) },
+		"persist": func(ctx context.Context, b *batch, _ *server) error { return b.persist(ctx) },
+		"sleep":   func(ctx context.Context, _ *batch, _ *server) error { return sleep(ctx, time.Second) },
+		"no time": func(ctx context.Context, _ *batch, _ *server) error { return sleep(ctx, 0) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, h, s := oneServer(t, 3)
+			s.SetView(w.view(), "")
+			s.next, s.pages = time.Now().Add(time.Minute), pagesOf(t, "/0", "/1")
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			b := &batch{Placement: s.Placement, id: "1", hosts: s.hosts, servers: []*server{s}}
+			if err := step(ctx, b, s); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if len(w.asked) != 0 || len(h.urls) != 3 || h.owner != w.self {
+				t.Errorf("%s: asked for %v, %d pages are left at %s", name, w.asked, len(h.urls), h.owner)
+			}
+			time.Sleep(time.Second) // for the goroutines of the world
+		})
+	}
+}
