@@ -2,56 +2,24 @@ package warc
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"proxima/scripts/archive"
 )
-
-// warcioVersion is the release of the npm package warcio, which other projects read archives with.
-const warcioVersion = "2.4.11"
-
-// warcio returns the paths of node and of the package. It installs the package once, in the user's cache directory.
-func warcio(t *testing.T) (node, module string) {
-	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skipf("node is not installed: %v", err)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = t.TempDir()
-	}
-	dir := filepath.Join(cache, "proxima-test", "warcio-"+warcioVersion)
-	module = filepath.Join(dir, "node_modules", "warcio", "dist", "index.js")
-	if _, err := os.Stat(module); err == nil {
-		return node, module
-	}
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skipf("npm is not installed: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	install := exec.CommandContext(ctx, npm, "install", "--prefix", dir, "--no-audit", "--no-fund", "--ignore-scripts",
-		"warcio@"+warcioVersion)
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("npm cannot install warcio %s: %v\n%s", warcioVersion, err, out)
-	}
-	return node, module
-}
 
 // TestReadByWarcio reads an archive with warcio, and compares the index with that of warcio.
 func TestReadByWarcio(t *testing.T) {
-	node, module := warcio(t)
+	warcio, err := archive.FindWarcio(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
 	f := begin(t, testConfig())
 	hostile := exchange("http://example.org/\r\nWARC-Type: warcinfo\r\n\r\nä", "a\r\n\r\nWARC/1.1\r\nWARC-Type: warcinfo\r\n\r\n\x00\xff\x1f\x8b\x08")
 	hostile.ResponseHead = []byte("HTTP/1.1 404 \xffNot here\r\nX-A: \xe4\x00\x01\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -72,12 +40,9 @@ func TestReadByWarcio(t *testing.T) {
 		f.write(ex)
 	}
 	path := f.save()
-	read := exec.CommandContext(t.Context(), node, "testdata/read.mjs", module, path)
-	var complaints bytes.Buffer // warcio warns of records whose length is wrong
-	read.Stderr = &complaints
-	out, err := read.Output()
-	if err != nil || complaints.Len() > 0 {
-		t.Fatalf("node: %v\n%s", err, &complaints)
+	out, err := warcio.Run(t.Context(), "testdata/read.mjs", path)
+	if err != nil {
+		t.Fatal(err)
 	}
 	type line struct {
 		Version string
@@ -133,28 +98,12 @@ func TestReadByWarcio(t *testing.T) {
 		t.Errorf("status %q", pages[1].Status)
 	}
 
-	indexed := exec.CommandContext(t.Context(), node, "testdata/index.mjs", module, path)
-	if out, err = indexed.Output(); err != nil {
-		t.Fatalf("node: %v", err)
+	if out, err = warcio.Run(t.Context(), "testdata/index.mjs", path); err != nil {
+		t.Fatal(err)
 	}
-	theirs := slices.Sorted(strings.Lines(string(out)))
-	ours := slices.Sorted(slices.Values(f.index))
-	if len(theirs) != len(ours) {
-		t.Fatalf("warcio indexes %d records, we %d", len(theirs), len(ours))
-	}
-	for i, line := range ours {
-		// JSON texts are compared by what they say: the writings of what is not UTF-8 differ.
-		for j, text := range []string{line, theirs[i]} {
-			key, fields, _ := strings.Cut(text, " {")
-			var l map[string]string
-			if err := json.Unmarshal([]byte("{"+fields), &l); err != nil {
-				t.Fatalf("%v: %q", err, text)
-			}
-			if delete(l, "mime"); j == 0 {
-				line = fmt.Sprint(key, l)
-			} else if got := fmt.Sprint(key, l); got != line {
-				t.Errorf("warcio: %s\nours:   %s", got, line)
-			}
-		}
+	theirs, err := archive.IndexFields(slices.Collect(strings.Lines(string(out))), "mime")
+	ours, e := archive.IndexFields(f.index, "mime")
+	if d := cmp.Diff(theirs, ours); d != "" || err != nil || e != nil {
+		t.Errorf("%v, %v, (-warcio +ours)\n%s", err, e, d)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // not block the others.
 func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 	s.mu.Lock()
-	var p *parcel
+	var p *madePackage
 	if len(s.ready) > 0 {
 		p = s.ready[0]
 	}
@@ -30,8 +30,8 @@ func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 		return true, fmt.Errorf("%s does not take packages: %w", s.cfg.URL, err)
 	}
 	s.mu.Lock()
-	over := s.undone
-	s.undone = ""
+	over := s.undelivered
+	s.undelivered = ""
 	s.mu.Unlock()
 	s.deps.Event(Event{Kind: Delivered, Name: p.Name, Pages: p.Pages, Bytes: p.size()})
 	if over != "" {
@@ -50,7 +50,7 @@ func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 }
 
 // deliver sends the files of a package, the manifest last, and removes them when all are acknowledged.
-func (s *Sink) deliver(ctx context.Context, p *parcel) error {
+func (s *Sink) deliver(ctx context.Context, p *madePackage) error {
 	files := append(p.Files[:len(p.Files):len(p.Files)], p.manifest)
 	for ; p.sent < len(files); p.sent++ {
 		if err := s.to.put(ctx, s.dir, files[p.sent]); err != nil {
@@ -69,8 +69,8 @@ func (s *Sink) deliver(ctx context.Context, p *parcel) error {
 // fail records why packages cannot be made or delivered.
 func (s *Sink) fail(err error) {
 	s.mu.Lock()
-	first := s.undone == ""
-	s.undone = err.Error()
+	first := s.undelivered == ""
+	s.undelivered = err.Error()
 	s.stats.TroubleAt = time.Now()
 	s.mu.Unlock()
 	if first {
@@ -96,8 +96,8 @@ func (s *Sink) review() {
 	why := s.unwritten
 	if why == "" && s.full {
 		why = fmt.Sprintf("the sink is full: %s of %s wait to be delivered", bytesText(s.usedLocked()), bytesText(s.cfg.DiskBytes))
-		if s.undone != "" {
-			why += "; " + s.undone
+		if s.undelivered != "" {
+			why += "; " + s.undelivered
 		}
 	}
 	if why != s.held {
@@ -134,7 +134,7 @@ func (s *Sink) Status() Status {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.To, st.Waiting, st.Used, st.Limit = s.cfg.URL, len(s.closed)+len(s.ready), s.usedLocked(), s.cfg.DiskBytes
-	st.Trouble, st.Flushing = s.undone, s.flushing
+	st.Trouble, st.Flushing = s.undelivered, s.flushing
 	if s.unwritten != "" {
 		st.Trouble = s.unwritten
 	}

@@ -46,8 +46,8 @@ type File struct {
 
 const manifestVersion = 1
 
-// parcel is a package that waits for delivery.
-type parcel struct {
+// madePackage is a package that waits for delivery.
+type madePackage struct {
 	Manifest
 	manifest File // the file of the manifest itself
 	sent     int  // files that the destination has acknowledged to this incarnation
@@ -95,7 +95,7 @@ func (p *packing) each(visit func(part []byte) error) error {
 
 // pack makes the packages of a spool and then removes it. It can be interrupted and repeated at any point, because no package
 // is delivered while its spool exists.
-func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
+func (s *Sink) pack(ctx context.Context, sp *spool) ([]*madePackage, error) {
 	// A download whose receipt a power failure would undo is made again later, so it must not be in a package.
 	if err := s.deps.Sync(ctx); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read receipts: %w", err)
 	}
-	var parcels []*parcel
+	var packages []*madePackage
 	for at, format := range sp.Formats {
 		p := &packing{spool: sp, at: at, dir: s.dir, count: count, Manifest: Manifest{V: manifestVersion, Name: sp.Name + "." + format,
 			Format: format, Node: s.deps.Node, Run: s.deps.Run, Version: s.deps.Version}}
@@ -119,17 +119,17 @@ func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
 			return nil, fmt.Errorf("make package %s: %w", p.Name, err)
 		}
 		if made != nil {
-			parcels = append(parcels, made)
+			packages = append(packages, made)
 		}
 	}
 	if err := s.disk.remove(sp.path); err != nil {
 		return nil, fmt.Errorf("remove spool: %w", err)
 	}
-	return parcels, nil
+	return packages, nil
 }
 
 // packAs makes a package of one format. It returns nil if the spool has nothing for it.
-func (s *Sink) packAs(p *packing) (*parcel, error) {
+func (s *Sink) packAs(p *packing) (*madePackage, error) {
 	var err error
 	switch p.Format {
 	case WARC:
@@ -167,16 +167,16 @@ func (s *Sink) packAs(p *packing) (*parcel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readParcel(path)
+	return readPackage(path)
 }
 
-// readParcel reads the manifest of a package.
-func readParcel(path string) (*parcel, error) {
+// readPackage reads the manifest of a package.
+func readPackage(path string) (*madePackage, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	p := &parcel{}
+	p := &madePackage{}
 	if err := json.Unmarshal(text, &p.Manifest); err != nil || p.V != manifestVersion {
 		return nil, fmt.Errorf("%s is from another version of the program, or damaged: %w", filepath.Base(path), err)
 	}
@@ -185,7 +185,7 @@ func readParcel(path string) (*parcel, error) {
 }
 
 // size returns the bytes of all files, the manifest included.
-func (p *parcel) size() int64 { return p.Bytes + p.manifest.Bytes }
+func (p *madePackage) size() int64 { return p.Bytes + p.manifest.Bytes }
 
 // describe reads a file for its size and digest.
 func describe(path string) (File, error) {
@@ -254,7 +254,7 @@ func (s *Sink) recover() error {
 		if !ok || keep[strings.TrimSuffix(name, filepath.Ext(name))+suffixSpool] {
 			continue // it will be made again from its spool
 		}
-		p, err := readParcel(filepath.Join(s.dir, e.Name()))
+		p, err := readPackage(filepath.Join(s.dir, e.Name()))
 		if err != nil {
 			return fmt.Errorf("read sink: %w", err)
 		}

@@ -85,32 +85,32 @@ const (
 
 // Sink keeps records and delivers packages. Make one with Open. Its methods are safe for concurrent use.
 type Sink struct {
-	cfg     Config
-	deps    Deps
-	dir     string
-	disk    disk
-	archive *warc.Encoder
-	to      destination
-	puts    chan *put
-	turns   chan struct{} // asks the writer to close the open spool
-	done    chan struct{} // closed when Run has ended
-	changed chan struct{} // wakes the packer
-	work    chan struct{} // wakes the deliverer
+	cfg      Config
+	deps     Deps
+	dir      string
+	disk     disk
+	archive  *warc.Encoder
+	to       destination
+	puts     chan *put
+	closings chan struct{} // asks the writer to close the open spool
+	done     chan struct{} // closed when Run has ended
+	changed  chan struct{} // wakes the packer
+	work     chan struct{} // wakes the deliverer
 
 	// mu guards the fields below. It is never held during I/O.
-	mu        sync.Mutex
-	open      *spool   // only the writer changes it
-	closed    []*spool // to be packed, in order
-	ready     []*parcel
-	spooled   int64  // bytes of all spools
-	packed    int64  // bytes of all packages
-	flushing  bool   // the crawl is over
-	full      bool   // the bound is near
-	unwritten string // why records cannot be written
-	undone    string // why packages cannot be made or delivered
-	held      string // the last reason given to Deps.Hold
-	stats     Status
-	settled   chan struct{} // closed and replaced when a spool was closed or packed, or a package delivered
+	mu          sync.Mutex
+	open        *spool   // only the writer changes it
+	closed      []*spool // to be packed, in order
+	ready       []*madePackage
+	spooled     int64  // bytes of all spools
+	packed      int64  // bytes of all packages
+	flushing    bool   // the crawl is over
+	full        bool   // the bound is near
+	unwritten   string // why records cannot be written
+	undelivered string // why packages cannot be made or delivered
+	held        string // the last reason given to Deps.Hold
+	stats       Status
+	settled     chan struct{} // closed and replaced when a spool was closed or packed, or a package delivered
 }
 
 // put is a record on its way to the disk.
@@ -157,7 +157,7 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	s := &Sink{cfg: cfg, deps: deps, dir: dir, disk: d, archive: archive, puts: make(chan *put), turns: make(chan struct{}, 1),
+	s := &Sink{cfg: cfg, deps: deps, dir: dir, disk: d, archive: archive, puts: make(chan *put), closings: make(chan struct{}, 1),
 		done: make(chan struct{}), changed: make(chan struct{}, 1), work: make(chan struct{}, 1), settled: make(chan struct{})}
 	if s.to, err = newDestination(cfg, d, deps); err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
@@ -249,7 +249,7 @@ func (s *Sink) Flush(ctx context.Context) (left int) {
 	for {
 		s.mu.Lock()
 		if s.open != nil {
-			signal(s.turns)
+			signal(s.closings)
 		}
 		left, settled := len(s.closed)+len(s.ready), s.settled
 		if s.open != nil {

@@ -1,28 +1,17 @@
 package sink
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"proxima/fetch/warc"
+	"proxima/scripts/archive"
 )
 
 // memory is what a frontier has on disk: receipts, and which pages are done. It outlives the lives of a node.
@@ -178,104 +167,26 @@ func (l *life) downloaded(m *memory, i ...int) {
 	}
 }
 
-// delivered reads the packages in a directory as a stranger would: by their manifests. It returns how often each page is in
-// packages of each format.
-func delivered(t testing.TB, dir string) map[string]map[string]int {
-	t.Helper()
-	pages := map[string]map[string]int{WARC: {}, Pages: {}}
-	manifests, err := filepath.Glob(filepath.Join(dir, "*"+suffixManifest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := len(manifests)
-	for _, path := range manifests {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m Manifest
-		if err := json.Unmarshal(text, &m); err != nil || m.Name+suffixManifest != filepath.Base(path) || m.Records == 0 || m.Node == "" ||
-			m.Version != "v1" || m.Run != "crawl" || m.First.After(m.Last) || m.First.Year() != 2026 {
-			t.Fatalf("manifest %s: %s, %v", path, text, err)
-		}
-		records, bytes := 0, int64(0)
-		for i, f := range m.Files {
-			b, err := os.ReadFile(filepath.Join(dir, f.Name))
-			if sum := sha256.Sum256(b); err != nil || hex.EncodeToString(sum[:]) != f.SHA256 || int64(len(b)) != f.Bytes {
-				t.Fatalf("%s: %v, %d bytes of %+v", f.Name, err, len(b), f)
-			}
-			files++
-			bytes += f.Bytes
-			if i == 0 {
-				for _, url := range readPackage(t, m.Format, b) {
-					pages[m.Format][url]++
-					records++
-				}
-			} else if n := strings.Count(string(b), "\n"); n != m.Records {
-				t.Errorf("%s has %d lines, want %d", f.Name, n, m.Records)
-			}
-		}
-		if records != m.Records || bytes != m.Bytes {
-			t.Errorf("%s holds %d records, %d bytes: %s", m.Name, records, bytes, text)
-		}
-	}
-	if all, err := os.ReadDir(dir); err != nil || len(all) != files {
-		t.Errorf("%d files, %v; %d belong to packages", len(all), err, files)
-	}
-	return pages
-}
-
-// readPackage returns the URLs in the main file of a package.
-func readPackage(t testing.TB, format string, b []byte) (urls []string) {
-	t.Helper()
-	var in io.Reader = bytes.NewReader(b)
-	var err error
-	if format == Pages {
-		in, err = zstd.NewReader(in)
-	} else {
-		in, err = gzip.NewReader(in)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	response := false
-	lines := bufio.NewReader(in)
-	for {
-		line, err := lines.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return urls
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if format == Pages {
-			var p Page
-			if err := json.Unmarshal([]byte(line), &p); err != nil {
-				t.Fatalf("%v: %s", err, line)
-			}
-			urls = append(urls, p.URL)
-			continue
-		}
-		if kind, ok := strings.CutPrefix(line, "WARC-Type: "); ok {
-			response = kind == "response\r\n" || kind == "revisit\r\n"
-		}
-		if url, ok := strings.CutPrefix(line, "WARC-Target-URI: "); ok && response {
-			urls = append(urls, strings.TrimSpace(url))
-		}
-	}
-}
-
 // once checks that the packages hold each page once: those that are done, and no other.
 func once(t testing.TB, dir string, m *memory) {
 	t.Helper()
-	for format, pages := range delivered(t, dir) {
-		for url, n := range pages {
+	all, err := archive.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for format, of := range all {
+		for _, p := range of.Manifests {
+			if p.Node == "" || p.Version != "v1" || p.Run != "crawl" || p.First.After(p.Last) || p.First.Year() != 2026 {
+				t.Errorf("manifest %+v", p)
+			}
+		}
+		for url, n := range of.URLs {
 			if n != 1 || !m.isDone(url) {
 				t.Errorf("%s: %s is there %d times, done: %v", format, url, n, m.isDone(url))
 			}
 		}
-		if len(pages) != len(m.done) {
-			t.Errorf("%s: %d pages, %d are done", format, len(pages), len(m.done))
+		if len(of.URLs) != len(m.done) {
+			t.Errorf("%s: %d pages, %d are done", format, len(of.URLs), len(m.done))
 		}
 	}
 }

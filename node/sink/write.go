@@ -46,14 +46,14 @@ func (s *Sink) write(ctx context.Context) {
 			}
 			w.append(batch)
 		case <-w.age.C:
-			w.turn()
-		case <-s.turns:
-			w.turn()
+			w.closeSpool()
+		case <-s.closings:
+			w.closeSpool()
 		case <-w.retry.C:
 			w.trouble(nil) // the next download tries again
 		}
 		if s.open != nil && s.open.size >= s.cfg.SizeBytes {
-			w.turn()
+			w.closeSpool()
 		}
 	}
 }
@@ -132,8 +132,8 @@ func (w *writer) begin() error {
 	return nil
 }
 
-// turn closes the open spool, if there is one. The next record opens another.
-func (w *writer) turn() {
+// closeSpool closes the open spool, if there is one. The next record opens another.
+func (w *writer) closeSpool() {
 	w.age.Stop()
 	if w.open == nil {
 		return

@@ -1,118 +1,24 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"proxima/node/sink"
+	"proxima/scripts/archive"
 	"proxima/scripts/lab"
 )
 
-// contents sums up the packages of one format.
-type contents struct {
-	packages, records int
-	files             []string       // main files
-	index             []string       // lines of all index files
-	urls              map[string]int // occurrences
-}
-
-// read reads all packages in a directory by their manifests.
-func read(dir string) (all map[string]*contents, err error) {
-	all = map[string]*contents{sink.WARC: {urls: map[string]int{}}, sink.Pages: {urls: map[string]int{}}}
-	manifests, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range manifests {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		var m sink.Manifest
-		if err := json.Unmarshal(text, &m); err != nil || all[m.Format] == nil {
-			return nil, fmt.Errorf("%s: %q is no manifest: %w", filepath.Base(name), text, err)
-		}
-		of := all[m.Format]
-		of.packages++
-		of.records += m.Records
-		for i, f := range m.Files {
-			b, err := os.ReadFile(filepath.Join(dir, f.Name))
-			if err != nil {
-				return nil, err
-			}
-			if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != f.SHA256 {
-				return nil, fmt.Errorf("%s is not what its manifest says", f.Name)
-			}
-			if i > 0 {
-				of.index = append(of.index, strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")...)
-				continue
-			}
-			of.files = append(of.files, filepath.Join(dir, f.Name))
-			if err := of.count(m.Format, b); err != nil {
-				return nil, fmt.Errorf("read %s: %w", f.Name, err)
-			}
-		}
-	}
-	return all, nil
-}
-
-// count counts the URLs of a main file.
-func (c *contents) count(format string, b []byte) error {
-	var in io.Reader
-	var err error
-	if format == sink.Pages {
-		in, err = zstd.NewReader(bytes.NewReader(b))
-	} else {
-		in, err = gzip.NewReader(bytes.NewReader(b))
-	}
-	if err != nil {
-		return err
-	}
-	response := false
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if format == sink.Pages {
-			var p sink.Page
-			if err := json.Unmarshal([]byte(line), &p); err != nil {
-				return err
-			}
-			c.urls[p.URL]++
-			continue
-		}
-		if kind, ok := strings.CutPrefix(line, "WARC-Type: "); ok {
-			response = kind == "response\r\n" || kind == "revisit\r\n"
-		}
-		if url, ok := strings.CutPrefix(line, "WARC-Target-URI: "); ok && response {
-			c.urls[strings.TrimSpace(url)]++
-		}
-	}
-}
-
 // report prints the result and reports whether all held.
 func report(ctx context.Context, s settings, site *lab.Site, c *collector, paused int, took time.Duration) (ok bool, err error) {
-	all, err := read(c.dir)
+	all, err := archive.Read(c.dir)
 	if err != nil {
 		return false, err
 	}
@@ -128,18 +34,18 @@ func report(ctx context.Context, s settings, site *lab.Site, c *collector, pause
 		if format == sink.WARC {
 			robots = 1
 		}
-		fmt.Printf("%-6s %d packages, %d records, %d URLs of %d\n", format, of.packages, of.records, len(of.urls), len(want)+robots)
+		fmt.Printf("%-6s %d packages, %d records, %d URLs of %d\n", format, len(of.Manifests), of.Records, len(of.URLs), len(want)+robots)
 		missing, twice := 0, 0
 		for _, url := range want {
-			switch n := of.urls[url]; {
+			switch n := of.URLs[url]; {
 			case n == 0:
 				missing++
 			case n > 1:
 				twice++
 			}
 		}
-		if missing > 0 || twice > 0 || len(of.urls) != len(want)+robots || of.records != len(of.urls) {
-			fail("%s: %d URLs are in no package, %d in several; %d records", format, missing, twice, of.records)
+		if missing > 0 || twice > 0 || len(of.URLs) != len(want)+robots || of.Records != len(of.URLs) {
+			fail("%s: %d URLs are in no package, %d in several; %d records", format, missing, twice, of.Records)
 		}
 	}
 	repeats := 0
@@ -158,38 +64,13 @@ func report(ctx context.Context, s settings, site *lab.Site, c *collector, pause
 }
 
 // readByWarcio lets warcio, an independent reader, read and index all archives.
-func readByWarcio(ctx context.Context, of *contents, fail func(string, ...any)) error {
-	const version = "2.4.11"
-	node, err := exec.LookPath("node")
-	npm, e := exec.LookPath("npm")
-	if err = errors.Join(err, e); err != nil {
+func readByWarcio(ctx context.Context, of *archive.Contents, fail func(string, ...any)) error {
+	warcio, err := archive.FindWarcio(ctx)
+	if err != nil {
 		fmt.Printf("NOT CHECKED with warcio: %v\n", err)
 		return nil
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(cache, "proxima-test", "warcio-"+version)
-	module := filepath.Join(dir, "node_modules", "warcio", "dist", "index.js")
-	if _, err := os.Stat(module); err != nil {
-		install := exec.CommandContext(ctx, npm, "install", "--prefix", dir, "--no-audit", "--no-fund", "--ignore-scripts", "warcio@"+version)
-		if out, err := install.CombinedOutput(); err != nil {
-			fmt.Printf("NOT CHECKED with warcio: npm: %v\n%s", err, out)
-			return nil
-		}
-	}
-	run := func(script string) ([]byte, error) {
-		cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join("fetch", "warc", "testdata", script), module}, of.files...)...)
-		var complaints bytes.Buffer
-		cmd.Stderr = &complaints
-		out, err := cmd.Output()
-		if err != nil || complaints.Len() > 0 {
-			return nil, fmt.Errorf("warcio: %v\n%s", err, &complaints)
-		}
-		return out, nil
-	}
-	out, err := run("read.mjs")
+	out, err := warcio.Run(ctx, "fetch/warc/testdata/read.mjs", of.Main...)
 	if err != nil {
 		return err
 	}
@@ -203,31 +84,19 @@ func readByWarcio(ctx context.Context, of *contents, fail func(string, ...any)) 
 			answers++
 		}
 	}
-	if out, err = run("index.mjs"); err != nil {
+	if out, err = warcio.Run(ctx, "fetch/warc/testdata/index.mjs", of.Main...); err != nil {
 		return err
 	}
-	fields := func(lines []string) (all []string, err error) {
-		for _, line := range lines {
-			key, text, _ := strings.Cut(line, " {")
-			var l map[string]string
-			if err := json.Unmarshal([]byte("{"+text), &l); err != nil {
-				return nil, fmt.Errorf("%w in %q", err, line)
-			}
-			all = append(all, fmt.Sprint(key, l))
-		}
-		slices.Sort(all)
-		return all, nil
-	}
-	ours, err := fields(of.index)
+	ours, err := archive.IndexFields(of.Index)
 	if err != nil {
 		return err
 	}
-	theirs, err := fields(strings.SplitAfter(strings.TrimSuffix(string(out), "\n"), "\n"))
+	theirs, err := archive.IndexFields(slices.Collect(strings.Lines(string(out))))
 	if err != nil {
 		return err
 	}
-	fmt.Printf("warcio %s reads %d answers in %d files; its index and ours have %d and %d lines\n", version, answers, len(of.files), len(theirs), len(ours))
-	if answers != of.records || !slices.Equal(ours, theirs) {
+	fmt.Printf("warcio %s reads %d answers in %d files; its index and ours have %d and %d lines\n", archive.WarcioVersion, answers, len(of.Main), len(theirs), len(ours))
+	if answers != of.Records || !slices.Equal(ours, theirs) {
 		fail("warcio reads or indexes the archives differently")
 	}
 	return nil
