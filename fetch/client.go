@@ -296,7 +296,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	if err := checkPort(u); err != nil {
 		return res, err
 	}
-	if err := c.guard.check(req.Addr); err != nil {
+	if err := c.guard.check(req.Addr, start); err != nil {
 		return res, err
 	}
 	addr := req.Addr.Unmap()
@@ -322,7 +322,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
 	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.headerOf(&req)
 	if signer := c.signer.Load(); signer != nil {
-		hr.Header = signer.Sign(hr.Header, u.Host, time.Now())
+		hr.Header = signer.Sign(hr.Header, u.Host, start)
 	}
 
 	x.watch()

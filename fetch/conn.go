@@ -72,7 +72,7 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 	if err != nil {
 		return nil, &failure{Other, fmt.Errorf("dial: %w", err)}
 	}
-	if err := c.guard.check(addr); err != nil {
+	if err := c.guard.check(addr, time.Now()); err != nil {
 		return nil, err
 	}
 	x, ok := ctx.Value(exchangeKey{}).(*exchange)
@@ -94,7 +94,7 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 		return nil, x.broke(dialClass(err), fmt.Errorf("connect: %w", err))
 	}
 	if remote, err := netip.ParseAddrPort(nc.RemoteAddr().String()); err == nil {
-		if err := c.guard.check(remote.Addr()); err != nil {
+		if err := c.guard.check(remote.Addr(), start); err != nil {
 			nc.Close()
 			return nil, err
 		}

@@ -30,6 +30,9 @@ type Timing struct {
 	Total time.Duration
 }
 
+// End is when the last byte came, or the failure.
+func (t Timing) End() time.Time { return t.Start.Add(t.Total) }
+
 // exchange watches one request: it takes the times from httptrace, and ends the request if it is too slow. This costs one timer and no
 // goroutine: the timer fires when the next limit may be due, and checks again.
 type exchange struct {

@@ -122,14 +122,14 @@ func newGuard(cfg Config, own *ownAddrs) (guard, error) {
 	return g, nil
 }
 
-// check returns nil if addr may be dialled, else a failure of class ForbiddenAddress or NoIdentity.
-func (g guard) check(addr netip.Addr) error {
+// check returns nil if addr may be dialled now, else a failure of class ForbiddenAddress or NoIdentity.
+func (g guard) check(addr netip.Addr, now time.Time) error {
 	reason, bad := Forbidden(addr)
 	if !bad {
 		if !g.identified {
 			return &failure{NoIdentity, fmt.Errorf("dial %v: a public address needs contact and from in the config", addr)}
 		}
-		if reason, bad = g.own.forbids(addr); !bad {
+		if reason, bad = g.own.forbids(addr, now); !bad {
 			return nil
 		}
 	}
@@ -144,7 +144,7 @@ func (g guard) check(addr netip.Addr) error {
 // Check reports in advance whether an address may be dialled: the class is ForbiddenAddress, NoIdentity or OK. Get checks the address
 // dialled again.
 func (c *Client) Check(addr netip.Addr) (Class, error) {
-	err := c.guard.check(addr)
+	err := c.guard.check(addr, time.Now())
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.class, err
 	}
@@ -175,10 +175,10 @@ func newOwnAddrs(read func() ([]netip.Prefix, error)) (*ownAddrs, error) {
 }
 
 // forbids reports whether an address is this machine's or a neighbour's. If the addresses cannot be read again, the last ones count.
-func (o *ownAddrs) forbids(addr netip.Addr) (reason string, forbidden bool) {
+func (o *ownAddrs) forbids(addr netip.Addr, now time.Time) (reason string, forbidden bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now := time.Now(); now.Sub(o.at) >= ownLifetime {
+	if now.Sub(o.at) >= ownLifetime {
 		o.at = now
 		if prefixes, err := o.read(); err == nil {
 			o.prefixes = prefixes

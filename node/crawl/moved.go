@@ -95,14 +95,14 @@ func (m *moved) learn(u identity.URL, res *fetch.Result, rules *identity.Rules, 
 }
 
 // spare returns the URL of a page at the other scheme, if the page need not be requested here.
-func (m *moved) spare(u identity.URL, now time.Time) (to identity.URL, ok bool) {
+func (m *moved) spare(u identity.URL) (to identity.URL, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, known := m.hosts.Get(u.Host)
 	if !known || h.stays || h.redirects < movedAfter || h.spared >= h.confirmed {
 		return identity.URL{}, false
 	}
-	if now.Sub(h.since) > movedFor {
+	if time.Since(h.since) > movedFor {
 		m.hosts.Remove(u.Host)
 		return identity.URL{}, false
 	}

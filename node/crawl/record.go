@@ -21,9 +21,11 @@ func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.R
 		Origin: task.Origin.String(), Label: visit.Label, Batch: visit.Batch, Home: visit.Home, Epoch: visit.Epoch, Attempt: int(task.Attempt) + 1, Depth: int(task.Depth),
 		Hops: int(task.Hops), Links: found, Accepted: fin.Accepted,
 	})
-	if wait := time.Until(fin.NextAttempt); wait > 0 && out.Trouble != frontier.NoTrouble {
-		l.deps.RunLog.Events().Info(runlog.EventHostBackoff, runlog.KeyHost, task.Host, runlog.KeyURL, url,
-			runlog.KeyReason, out.Reason, runlog.KeyForMs, runlog.Ms(wait))
+	if out.Trouble != frontier.NoTrouble {
+		if wait := time.Until(fin.NextAttempt); wait > 0 {
+			l.deps.RunLog.Events().Info(runlog.EventHostBackoff, runlog.KeyHost, task.Host, runlog.KeyURL, url,
+				runlog.KeyReason, out.Reason, runlog.KeyForMs, runlog.Ms(wait))
+		}
 	}
 	page = task.Kind == frontier.Page && out.Trouble != frontier.Interrupted
 	l.stats.update(func(s *Stats) {

@@ -95,17 +95,18 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	url := task.URL.String()
 	res := l.get(ctx, task, url, visit)
 	defer res.Release()
-	out := judge(&res, time.Now())
+	now := res.Timing.End()
+	out := judge(&res, now)
 	if res.Class == fetch.NoRight && !res.Sent {
 		return false, l.giveUp(ctx, task, url, &res, out)
 	}
 	l.limits.received(res.WireBytes)
 	onDisk := res.Protocol == fetch.ProtocolFile // it says nothing about the network
 	if !onDisk {
-		l.ownTrouble(&res, &out)
+		l.ownTrouble(&res, &out, now)
 	}
 	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
-		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, time.Now())
+		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
 	}
 	found, links := 0, l.reader.gather()
 	switch {
@@ -119,7 +120,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	}
 	change := ""
 	if l.deps.Recrawl && !visit.Quiet {
-		out.Visit, change = visited(task, &res, &out, links, time.Now())
+		out.Visit, change = visited(task, &res, &out, links, now)
 	}
 	written := false
 	if ticket := l.keeper.keep(keep, task, visit, &res, &out, links); ticket != nil {
@@ -176,7 +177,7 @@ func (l *Loop) otherwise(task *frontier.Task) (instead []frontier.Link, reason s
 	if task.Kind != frontier.Page || task.IsRemoteFetch() {
 		return nil, ""
 	}
-	u, ok := l.moved.spare(task.URL, time.Now())
+	u, ok := l.moved.spare(task.URL)
 	link := frontier.Link{URL: u, Depth: task.Depth, Hops: next(task.Hops)}
 	if !ok || l.deps.Policy.Refuse(link) != "" {
 		return nil, ""

@@ -14,9 +14,9 @@ const lately = 10 * time.Second
 
 // ownTrouble finds downloads that failed because of this node's own trouble. They do not count against the host: the task ends as if it had
 // not begun, and the frontier waits.
-func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome) {
+func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome, now time.Time) {
 	if answered(res) {
-		l.heard.Store(int64(time.Since(l.began)))
+		l.heard.Store(int64(now.Sub(l.began)))
 		l.deps.Frontier.Answered(false)
 		return
 	}
@@ -26,7 +26,7 @@ func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome) {
 	why, own := fetch.OwnTrouble(res.Err)
 	if own && unrouted(res.Err) {
 		heard := time.Duration(l.heard.Load())
-		own = heard == 0 || time.Since(l.began)-heard > lately
+		own = heard == 0 || now.Sub(l.began)-heard > lately
 	}
 	switch {
 	case own:
