@@ -71,10 +71,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGuard(cfg, own)
-	if err != nil {
-		return nil, fmt.Errorf("fetch config: %w", err)
-	}
+	allow, _ := cfg.allowed() // Validate has parsed them
 	if deps.Dial == nil {
 		// No keep-alive probes: idle connections live only seconds, and a dead one costs just another connect.
 		deps.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
@@ -85,7 +82,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	c := &Client{
 		cfg:    cfg,
 		deps:   deps,
-		guard:  g,
+		guard:  guard{allow: allow, own: own, identified: cfg.identified()},
 		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
 		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
 		large:  newLargeBudget(cfg.LargeBodies),

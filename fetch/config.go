@@ -143,12 +143,23 @@ func (c Config) Validate() error {
 	case c.MaxSize < 0 || c.MaxSize > 1<<31:
 		return fmt.Errorf("max_size is %d: must be between 0 and %d", c.MaxSize, 1<<31)
 	}
-	for _, p := range c.AllowPrefixes {
-		if _, err := netip.ParsePrefix(p); err != nil {
-			return fmt.Errorf("allow_prefixes: %w", err)
+	_, err := c.allowed()
+	return err
+}
+
+// allowed returns the address ranges that the guard lets through.
+func (c Config) allowed() (prefixes []netip.Prefix, err error) {
+	for _, s := range c.AllowPrefixes {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("allow_prefixes: %w", err)
 		}
+		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+		}
+		prefixes = append(prefixes, p.Masked())
 	}
-	return nil
+	return prefixes, nil
 }
 
 // identified reports whether webmasters can find out who asks.

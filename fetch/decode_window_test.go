@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"net"
 	"runtime"
 	"sync"
@@ -88,15 +89,15 @@ func TestWindowsAreBounded(t *testing.T) {
 // TestWindow reads the windows of streams as encoders write them.
 func TestWindow(t *testing.T) {
 	page := bytes.Repeat([]byte("<p>The quick brown fox jumps over the lazy dog.</p>\n"), 200_000) // 10 MB
-	for _, bits := range []int{10, 16, 17, 18, 22, 24} {
+	for _, wide := range []int{10, 16, 17, 18, 22, 24} {
 		for _, size := range []int{100, 5000, 100_000, 3_000_000, len(page)} {
 			var out bytes.Buffer
-			w := brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: 2, LGWin: bits})
+			w := brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: 2, LGWin: wide})
 			_, _ = w.Write(page[:size])
 			w.Close()
 			got := brotliWindow(out.Bytes())
-			if got > max(int64(1)<<bits, 1<<16) || got < min(int64(1)<<bits, int64(size)) {
-				t.Errorf("Brotli of %d bytes with windows of %d bits: window of %d bytes", size, bits, got)
+			if got > max(int64(1)<<wide, 1<<16) || got < min(int64(1)<<wide, int64(size)) {
+				t.Errorf("Brotli of %d bytes with windows of %d bits: window of %d bytes", size, wide, got)
 			}
 		}
 	}
@@ -195,6 +196,60 @@ func TestLargeWindowsDecode(t *testing.T) {
 				t.Errorf("%s: class %q, %d bytes, err %v; want %d bytes", tc.name, res.Class, len(res.Body), res.Err, tc.length)
 			}
 			res.Release()
+		}
+	}
+}
+
+// TestWhatIsKept gives back what has 1 MiB, which is used again, and what has more, which is not.
+func TestWhatIsKept(t *testing.T) {
+	stream := func(coding string, window int) []byte {
+		var out bytes.Buffer
+		var w io.WriteCloser = brotli.NewWriterOptions(&out, brotli.WriterOptions{LGWin: bits.Len(uint(window)) - 1})
+		if coding == "zstd" {
+			var err error
+			if w, err = zstd.NewWriter(&out, zstd.WithWindowSize(window)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 { // not all in the first block, which could then have a smaller window
+			_, _ = w.Write(bytes.Repeat([]byte("0123456789abcdef"), 1<<16))
+			_ = w.(interface{ Flush() error }).Flush()
+		}
+		w.Close()
+		return out.Bytes()
+	}
+	kept := func(use func() (pool *sync.Pool)) bool {
+		for range 50 { // with the race detector a pool loses things at random
+			if use().Get() != nil {
+				return true
+			}
+		}
+		return false
+	}
+	var d decoders
+	for coding, pool := range map[string]*sync.Pool{"br": &d.brotli, "zstd": &d.zstd} {
+		for window, want := range map[int]bool{1 << 20: true, 2 << 20: false} {
+			body := stream(coding, window)
+			if got := kept(func() *sync.Pool {
+				p := &largeShare{budget: newLargeBudget(1), ctx: t.Context()}
+				r, done, err := d.open([]string{coding}, bytes.NewReader(body), p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.CopyN(io.Discard, r, 100)
+				if done(); p.window != 0 || !p.budget.windows.TryAcquire(largest) {
+					t.Error("the budget is not given back")
+				}
+				return pool
+			}); got != want {
+				t.Errorf("%s with a window of %d bytes is kept: %v", coding, window, got)
+			}
+		}
+	}
+	for size, want := range map[int]bool{1 << 20: true, 1<<20 + 1: false} {
+		var b buffers
+		if got := kept(func() *sync.Pool { p := make([]byte, size); b.put(&p); return &b.pool }); got != want {
+			t.Errorf("a buffer of %d bytes is kept: %v", size, got)
 		}
 	}
 }

@@ -107,21 +107,6 @@ type guard struct {
 	identified bool
 }
 
-func newGuard(cfg Config, own *ownAddrs) (guard, error) {
-	g := guard{own: own, identified: cfg.identified()}
-	for _, s := range cfg.AllowPrefixes {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			return guard{}, fmt.Errorf("parse allowed prefix: %w", err)
-		}
-		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-		}
-		g.allow = append(g.allow, p.Masked())
-	}
-	return g, nil
-}
-
 // check returns nil if addr may be dialled now, else a failure of class ForbiddenAddress or NoIdentity.
 func (g guard) check(addr netip.Addr, now time.Time) error {
 	reason, bad := Forbidden(addr)

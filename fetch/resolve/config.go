@@ -58,13 +58,21 @@ func Default() Config {
 
 // Validate reports the first field that cannot be used.
 func (c Config) Validate() error {
-	for i, s := range c.Servers {
-		if _, err := serverAddr(s); err != nil {
-			return fmt.Errorf("servers[%d]: %w", i, err)
-		}
-	}
-	_, err := staticTable(c.Hosts)
+	_, _, err := c.parse()
 	return err
+}
+
+// parse returns the host:port of the servers, and the table of hosts by canonical name.
+func (c Config) parse() (servers []string, hosts map[string][]netip.Addr, err error) {
+	for i, s := range c.Servers {
+		addr, err := serverAddr(s)
+		if err != nil {
+			return nil, nil, fmt.Errorf("servers[%d]: %w", i, err)
+		}
+		servers = append(servers, addr)
+	}
+	hosts, err = staticTable(c.Hosts)
+	return servers, hosts, err
 }
 
 // Deps holds what a Resolver needs from outside.

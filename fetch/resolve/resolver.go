@@ -72,32 +72,23 @@ type Answer struct {
 func New(cfg Config, deps Deps) (*Resolver, error) { return newResolver(cfg, deps, defaultBounds()) }
 
 func newResolver(cfg Config, deps Deps, most bounds) (*Resolver, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("configure resolver: %w", err)
-	}
-	static, err := staticTable(cfg.Hosts)
+	servers, static, err := cfg.parse()
 	if err != nil {
 		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
 	r := &Resolver{
-		cfg:    cfg,
-		bounds: most,
-		dial:   deps.Dial,
-		static: static,
-		slots:  make(chan struct{}, most.lookups),
+		cfg:     cfg,
+		bounds:  most,
+		dial:    deps.Dial,
+		servers: servers,
+		static:  static,
+		slots:   make(chan struct{}, most.lookups),
 	}
 	if r.cache, err = lru.New[string, *entry](most.names); err != nil {
 		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
 	if r.dial == nil {
 		r.dial = new(net.Dialer).DialContext
-	}
-	for _, s := range cfg.Servers {
-		addr, err := serverAddr(s)
-		if err != nil {
-			return nil, fmt.Errorf("configure resolver: %w", err)
-		}
-		r.servers = append(r.servers, addr)
 	}
 	if r.servers == nil {
 		path := cmp.Or(deps.ResolvConf, "/etc/resolv.conf")

@@ -213,19 +213,6 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: New takes it", field)
 		}
 	}
-	for port, good := range map[string]bool{"0": false, "1": true, "65535": true, "65536": false} {
-		c := Default()
-		c.Servers = []string{"192.0.2.1:" + port}
-		if err := c.Validate(); (err == nil) != good {
-			t.Errorf("port %s: %v", port, err)
-		}
-	}
-	for in, want := range map[string]string{"192.0.2.1": "192.0.2.1:53", "[2001:db8::1]": "[2001:db8::1]:53", "2001:db8::1": "[2001:db8::1]:53",
-		"[2001:db8::1]:5353": "[2001:db8::1]:5353", "dns.test:54": "dns.test:54"} {
-		if got, err := serverAddr(in); err != nil || got != want {
-			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
-		}
-	}
 }
 
 // BenchmarkCached is a lookup that the cache answers.

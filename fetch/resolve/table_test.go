@@ -30,7 +30,7 @@ func TestHostsAsTheyAreWritten(t *testing.T) {
 
 func TestServersAsTheyAreWritten(t *testing.T) {
 	for server, want := range map[string]string{"192.0.2.1": "192.0.2.1:53", "192.0.2.1:1": "192.0.2.1:1", "192.0.2.1:65535": "192.0.2.1:65535", "192.0.2.1:65536": "",
-		"192.0.2.1:0": "", "[2001:db8::1]:5": "[2001:db8::1]:5", "2001:db8::1": "[2001:db8::1]:53", "192.0.2.1:x": ""} {
+		"192.0.2.1:0": "", "[2001:db8::1]:5": "[2001:db8::1]:5", "2001:db8::1": "[2001:db8::1]:53", "192.0.2.1:x": "", "[2001:db8::1]": "[2001:db8::1]:53", "dns.test:54": "dns.test:54"} {
 		if got, err := serverAddr(server); got != want && err == nil || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", server, got, err, want)
 		}
