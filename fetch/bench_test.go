@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -64,19 +63,6 @@ func BenchmarkGet(b *testing.B) {
 		}
 		b.ReportMetric(float64(ours)/float64(theirs), "times-net/http")
 	})
-}
-
-// BenchmarkNewServers is the cost of a server seen for the first time, its connection included.
-func BenchmarkNewServers(b *testing.B) {
-	cfg := testConfig()
-	c := newClient(b, cfg, Deps{Dial: serve(0, answer("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"))})
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		addr := netip.AddrFrom4([4]byte{127, byte(i >> 16), byte(i >> 8), byte(i)})
-		if res := c.Get(b.Context(), Request{URL: "http://a.example/", Addr: addr}); res.Err != nil {
-			b.Fatal(res.Err)
-		}
-	}
 }
 
 // BenchmarkDecode decodes a page of 100 kB.

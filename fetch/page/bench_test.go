@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
-	"golang.org/x/net/html"
 )
 
 // samplePage is a page of some 30 kB with 100 links, as a content management system writes them.
@@ -55,34 +54,6 @@ func BenchmarkFullParse(b *testing.B) {
 		})
 		if len(refs) != 100 {
 			b.Fatalf("%d links, want 100", len(refs))
-		}
-	}
-}
-
-// BenchmarkScanner is the pass over the bytes alone.
-func BenchmarkScanner(b *testing.B) {
-	body := samplePage()
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		s := scanner{b: body}
-		for s.next() != 0 {
-		}
-	}
-}
-
-// BenchmarkTokenizer is the pass of html.Tokenizer, for comparison.
-func BenchmarkTokenizer(b *testing.B) {
-	body := samplePage()
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		for z := html.NewTokenizer(bytes.NewReader(body)); z.Next() != html.ErrorToken; {
-			if name, more := z.TagName(); len(name) == 1 && name[0] == 'a' {
-				for more {
-					_, _, more = z.TagAttr()
-				}
-			}
 		}
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/miekg/dns"
 )
 
@@ -213,37 +211,4 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: New takes it", field)
 		}
 	}
-}
-
-// BenchmarkCached is a lookup that the cache answers.
-func BenchmarkCached(b *testing.B) {
-	f := &fakeServers{handle: zone(map[string][]string{"www.example.org. A": {"www.example.org. 86400 A 192.0.2.1"}})}
-	r := start(b, f, nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := r.Lookup(b.Context(), "www.example.org"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkCacheEntry fills the cache with names of 25 bytes that have one address, and reports the memory of each.
-func BenchmarkCacheEntry(b *testing.B) {
-	const n = 50_000
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
-	var c *lru.Cache[string, *entry]
-	for b.Loop() {
-		c, _ = lru.New[string, *entry](n)
-		for i := range n {
-			c.Add(fmt.Sprintf("www.host-%07d.example.org", i), &entry{addrs: addrs("192.0.2.1"), expires: time.Now()})
-		}
-	}
-	b.ReportMetric(float64(heap()-before)/n, "B/entry")
-	runtime.KeepAlive(c)
 }

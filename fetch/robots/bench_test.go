@@ -2,7 +2,6 @@ package robots_test
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -60,32 +59,4 @@ func BenchmarkAllowed(b *testing.B) {
 			}
 		})
 	}
-}
-
-func BenchmarkParse(b *testing.B) {
-	for _, c := range benchFiles {
-		b.Run(c.name, func(b *testing.B) {
-			body := []byte(c.file)
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				robots.Parse(body, "proxima")
-			}
-			b.ReportMetric(kept(func() any { return robots.Parse(body, "proxima") }), "kept-B")
-		})
-	}
-}
-
-// kept returns the bytes that what make returns holds on the heap.
-func kept(make func() any) float64 {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	v := make()
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	runtime.KeepAlive(v)
-	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -114,21 +113,6 @@ func TestAllowAll(t *testing.T) {
 			t.Errorf("path %.20q", path)
 		}
 	}
-}
-
-func TestConcurrentUse(t *testing.T) {
-	r := robots.Parse([]byte("user-agent: *\nsitemap: x\ndisallow: /a\nallow: /*/b\ndisallow: /*c*d*e*f*g*h*i*j*k*l"), "foobot")
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for range 100 {
-				if r.Allowed("/a") || !r.Allowed("/a/b") || r.Allowed("/cdefghijkl") || len(r.Sitemaps()) != 1 {
-					t.Error("wrong answer")
-				}
-			}
-		})
-	}
-	group.Wait()
 }
 
 func TestReadLimit(t *testing.T) {
