@@ -80,7 +80,7 @@ func TestNoServerTogether(t *testing.T) {
 			}
 			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 60 IN A 192.0.2.1"))}
 		}}
-		r := start(t, f, func(c *Config, _ *bounds) { c.IPv6 = false })
+		r := start(t, f, func(c *Config) { c.IPv6 = false })
 		var g sync.WaitGroup
 		for _, host := range []string{"a.example.org", "b.example.org", "c.example.org"} {
 			g.Go(func() {
@@ -96,7 +96,7 @@ func TestNoServerTogether(t *testing.T) {
 		mu.Lock()
 		back = true
 		mu.Unlock()
-		time.Sleep(r.bounds.temporaryTTL)
+		time.Sleep(temporaryTTL)
 		if got, err := r.Lookup(t.Context(), "a.example.org"); err != nil || len(got.Addrs) != 1 {
 			t.Error(got, err)
 		}

@@ -44,7 +44,7 @@ type reply struct {
 // interpret reads a DNS message as the answer to q (RFC 1034, section 4.3; RFC 2308). It uses only records of the name asked for
 // and of the aliases that lead on from it. It keeps the first maxAddrs addresses and follows up to aliases CNAME records. Its
 // errors are errStray, errTruncated, errNoEDNS and errServer.
-func interpret(msg []byte, q question, aliases, maxAddrs int) (reply, error) {
+func interpret(msg []byte, q question, aliases int) (reply, error) {
 	if len(msg) < headerLen || binary.BigEndian.Uint16(msg) != q.id || msg[2]&flagQR == 0 {
 		return reply{}, errStray
 	}
@@ -74,7 +74,7 @@ func interpret(msg []byte, q question, aliases, maxAddrs int) (reply, error) {
 	if q.qtype == dns.TypeTXT {
 		return reply{texts: textsOf(&m, q.name)}, nil
 	}
-	return follow(&m, q, aliases, maxAddrs)
+	return follow(&m, q, aliases)
 }
 
 // textsOf returns the TXT records of a name, each joined to one string.
@@ -88,12 +88,12 @@ func textsOf(m *dns.Msg, name string) (texts []string) {
 }
 
 // follow walks from the name asked for to its addresses.
-func follow(m *dns.Msg, q question, aliases, maxAddrs int) (reply, error) {
+func follow(m *dns.Msg, q question, aliases int) (reply, error) {
 	rep := reply{ttl: math.MaxInt64}
 	name := q.name
 	for {
 		if m.Rcode == dns.RcodeSuccess {
-			rep.addAddrs(m.Answer, name, q.qtype, maxAddrs)
+			rep.addAddrs(m.Answer, name, q.qtype)
 		}
 		if rep.addrs != nil {
 			return rep, nil
@@ -137,10 +137,10 @@ func follow(m *dns.Msg, q question, aliases, maxAddrs int) (reply, error) {
 }
 
 // addAddrs adds the addresses of name.
-func (rep *reply) addAddrs(records []dns.RR, name string, qtype uint16, most int) {
+func (rep *reply) addAddrs(records []dns.RR, name string, qtype uint16) {
 	for _, rr := range records {
 		h := rr.Header()
-		if len(rep.addrs) == most {
+		if len(rep.addrs) == maxAddrs {
 			return
 		}
 		if h.Rrtype != qtype || h.Class != dns.ClassINET || !sameName(h.Name, name) {

@@ -116,7 +116,7 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 		if network == "udp" && n > ednsSize {
 			buf[2] |= flagTC // larger than asked for, so its end is missing
 		}
-		rep, err := interpret(buf[:n], q, aliases, r.bounds.addresses)
+		rep, err := interpret(buf[:n], q, aliases)
 		if !errors.Is(err, errStray) {
 			r.alive.hear()
 			return rep, err

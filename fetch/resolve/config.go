@@ -29,27 +29,22 @@ type Config struct {
 	IPv6 bool `toml:"ipv6"`
 }
 
-// bounds are settings that only tests change.
-type bounds struct {
+// Bounds of the cache and of answers.
+const (
 	// minTTL and maxTTL bound how long an answer is cached, whatever its own time to live. The minimum saves queries, and blunts
 	// names that change their address between two requests.
-	minTTL, maxTTL time.Duration
+	minTTL, maxTTL = 30 * time.Second, 24 * time.Hour
 	// negativeTTL bounds how long it is cached that a name does not exist.
-	negativeTTL time.Duration
+	negativeTTL = 5 * time.Minute
 	// temporaryTTL is how long a failure of the servers is cached, 1 s to 5 min (RFC 9520, section 3.2).
-	temporaryTTL time.Duration
-	// names is the number of names cached, least recently used out first. Each takes some 240 bytes with one address.
-	names int
-	// addresses is the number of addresses kept of one answer, the first ones.
-	addresses int
-	// lookups is the number of concurrent lookups; others wait. Each holds a socket, two with IPv6.
-	lookups int
-}
-
-func defaultBounds() bounds {
-	return bounds{minTTL: 30 * time.Second, maxTTL: 24 * time.Hour, negativeTTL: 5 * time.Minute, temporaryTTL: 30 * time.Second,
-		names: 50_000, addresses: 8, lookups: 256}
-}
+	temporaryTTL = 30 * time.Second
+	// maxNames is the number of names cached, least recently used out first. Each takes some 240 bytes with one address.
+	maxNames = 50_000
+	// maxAddrs is the number of addresses kept of one answer, the first ones.
+	maxAddrs = 8
+	// maxLookups is the number of concurrent lookups; others wait. Each holds a socket, two with IPv6.
+	maxLookups = 256
+)
 
 // Default asks the servers of this machine for IPv4 addresses.
 func Default() Config {

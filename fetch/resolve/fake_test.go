@@ -125,15 +125,14 @@ func zone(records map[string][]string) func(server, network string, q *dns.Msg) 
 }
 
 // start returns a Resolver that asks 192.0.2.53 and 192.0.2.54, played by f, and sees no files of this machine.
-func start(t testing.TB, f *fakeServers, change func(*Config, *bounds)) *Resolver {
+func start(t testing.TB, f *fakeServers, change func(*Config)) *Resolver {
 	t.Helper()
 	cfg := Default()
 	cfg.Servers = []string{"192.0.2.53", "192.0.2.54:5353"}
-	most := defaultBounds()
 	if change != nil {
-		change(&cfg, &most)
+		change(&cfg)
 	}
-	r, err := newResolver(cfg, Deps{Dial: f.dial, HostsFile: filepath.Join(t.TempDir(), "none")}, most)
+	r, err := New(cfg, Deps{Dial: f.dial, HostsFile: filepath.Join(t.TempDir(), "none")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (r *Resolver) findAll(name string) finding {
 	wg.Go(func() { v6 = r.find(ctx, name, dns.TypeAAAA) })
 	v4 := r.find(ctx, name, dns.TypeA)
 	wg.Wait()
-	return merge(v4, v6, r.bounds.addresses, r.bounds.temporaryTTL)
+	return merge(v4, v6)
 }
 
 // finding is what the servers say about the addresses of a name, in one family or in both.
@@ -52,7 +52,7 @@ type finding struct {
 
 // find asks for the addresses of one family. It follows aliases if the server does not.
 func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding {
-	ttl := r.bounds.maxTTL
+	ttl := maxTTL
 	for aliases := maxAliases; ; {
 		rep, err := r.query(ctx, name, qtype, aliases)
 		if err != nil {
@@ -71,13 +71,13 @@ func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding 
 }
 
 // merge joins both families, alternating. If one is missing, the other is enough.
-func merge(v4, v6 finding, most int, temporary time.Duration) finding {
+func merge(v4, v6 finding) finding {
 	switch {
 	case v4.kind == nil && v6.kind == nil:
 		out := finding{ttl: min(v4.ttl, v6.ttl)}
 		for i := range max(len(v4.addrs), len(v6.addrs)) {
 			for _, from := range [][]netip.Addr{v4.addrs, v6.addrs} {
-				if i < len(from) && len(out.addrs) < most && !slices.Contains(out.addrs, from[i]) {
+				if i < len(from) && len(out.addrs) < maxAddrs && !slices.Contains(out.addrs, from[i]) {
 					out.addrs = append(out.addrs, from[i])
 				}
 			}
@@ -87,7 +87,7 @@ func merge(v4, v6 finding, most int, temporary time.Duration) finding {
 		return v4
 	case v6.kind == nil:
 		if v4.kind == ErrTemporary { // most servers have IPv4 addresses, so ask again soon
-			v6.ttl = min(v6.ttl, temporary)
+			v6.ttl = min(v6.ttl, temporaryTTL)
 		}
 		return v6
 	case v4.kind == ErrTemporary:
@@ -105,14 +105,14 @@ func (r *Resolver) conclude(name string, f finding) *entry {
 	var ttl time.Duration
 	switch f.kind {
 	case nil:
-		ttl = min(max(f.ttl, r.bounds.minTTL), r.bounds.maxTTL)
+		ttl = min(max(f.ttl, minTTL), maxTTL)
 	case ErrNotFound:
 		if ttl = f.ttl; ttl < 0 {
-			ttl = r.bounds.temporaryTTL // without SOA it should not be cached (RFC 2308, section 5), but a little avoids storms
+			ttl = temporaryTTL // without SOA it should not be cached (RFC 2308, section 5), but a little avoids storms
 		}
-		ttl = min(max(ttl, r.bounds.minTTL), r.bounds.negativeTTL)
+		ttl = min(max(ttl, minTTL), negativeTTL)
 	case ErrTemporary:
-		ttl = r.bounds.temporaryTTL
+		ttl = temporaryTTL
 		if errors.Is(f.err, ErrNoServer) {
 			ttl = 0 // it says nothing about the name, and is over as soon as a server answers
 		}

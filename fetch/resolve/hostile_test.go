@@ -289,7 +289,7 @@ func FuzzInterpret(f *testing.F) {
 			q.qtype = dns.TypeAAAA
 		}
 		before := bytes.Clone(msg)
-		rep, err := interpret(msg, q, 3, 4)
+		rep, err := interpret(msg, q, 3)
 		if !bytes.Equal(msg, before) {
 			t.Fatal("message changed")
 		}
@@ -305,7 +305,7 @@ func FuzzInterpret(f *testing.F) {
 		if outcomes := btoi(rep.addrs != nil) + btoi(rep.alias != "") + btoi(rep.absent != nil); outcomes != 1 {
 			t.Fatalf("%d outcomes: %+v", outcomes, rep)
 		}
-		if len(rep.addrs) > 4 || rep.aliases > 3 || rep.alias != "" && rep.aliases == 0 {
+		if len(rep.addrs) > maxAddrs || rep.aliases > 3 || rep.alias != "" && rep.aliases == 0 {
 			t.Fatalf("bounds broken: %+v", rep)
 		}
 		if rep.ttl < -1 || rep.ttl > (1<<31-1)*time.Second || rep.ttl < 0 && rep.absent == nil {
@@ -324,12 +324,12 @@ func FuzzInterpret(f *testing.F) {
 		// The answer to another question is never an answer to this one.
 		other := q
 		other.id++
-		if _, err := interpret(msg, other, 3, 4); !errors.Is(err, errStray) {
+		if _, err := interpret(msg, other, 3); !errors.Is(err, errStray) {
 			t.Fatalf("taken with another id: %v", err)
 		}
 		other = q
 		other.name = "www.example.com"
-		if rep, err := interpret(msg, other, 3, 4); err == nil {
+		if rep, err := interpret(msg, other, 3); err == nil {
 			t.Fatalf("taken for another name: %+v", rep)
 		}
 	})

@@ -79,7 +79,7 @@ func (r *Resolver) known(name string) ([]netip.Addr, error) {
 	switch {
 	case under(name, "localhost"):
 		addrs := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-		if r.cfg.IPv6 && r.bounds.addresses > 1 {
+		if r.cfg.IPv6 {
 			addrs = append(addrs, netip.IPv6Loopback())
 		}
 		return addrs, nil
@@ -107,8 +107,8 @@ func readFile(path string) ([]byte, error) {
 }
 
 // parseHosts reads a hosts file: an address and its names on each line, # comments. Like everyone it skips lines that it cannot
-// parse. A name keeps its first most addresses; IPv6 addresses count only with ipv6.
-func parseHosts(text []byte, ipv6 bool, most int) map[string][]netip.Addr {
+// parse. A name keeps its first maxAddrs addresses; IPv6 addresses count only with ipv6.
+func parseHosts(text []byte, ipv6 bool) map[string][]netip.Addr {
 	table := map[string][]netip.Addr{}
 	for line := range bytes.Lines(text) {
 		line, _, _ = bytes.Cut(line, []byte("#"))
@@ -125,7 +125,7 @@ func parseHosts(text []byte, ipv6 bool, most int) map[string][]netip.Addr {
 		}
 		for _, field := range fields[1:] {
 			name, err := CanonicalName(field)
-			if err == nil && len(table[name]) < most && !slices.Contains(table[name], addr) {
+			if err == nil && len(table[name]) < maxAddrs && !slices.Contains(table[name], addr) {
 				table[name] = append(table[name], addr)
 			}
 		}

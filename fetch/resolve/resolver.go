@@ -22,7 +22,6 @@ import (
 // Resolver looks up names. It is safe for concurrent use. Close it.
 type Resolver struct {
 	cfg     Config
-	bounds  bounds
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
 	servers []string                // host:port
 	static  map[string][]netip.Addr // by canonical name
@@ -69,24 +68,19 @@ type Answer struct {
 }
 
 // New returns a Resolver. It reads the hosts file and, unless servers are configured, resolv.conf. Either may be missing.
-func New(cfg Config, deps Deps) (*Resolver, error) { return newResolver(cfg, deps, defaultBounds()) }
-
-func newResolver(cfg Config, deps Deps, most bounds) (*Resolver, error) {
+func New(cfg Config, deps Deps) (*Resolver, error) {
 	servers, static, err := cfg.parse()
 	if err != nil {
 		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
 	r := &Resolver{
 		cfg:     cfg,
-		bounds:  most,
 		dial:    deps.Dial,
 		servers: servers,
 		static:  static,
-		slots:   make(chan struct{}, most.lookups),
+		slots:   make(chan struct{}, maxLookups),
 	}
-	if r.cache, err = lru.New[string, *entry](most.names); err != nil {
-		return nil, fmt.Errorf("configure resolver: %w", err)
-	}
+	r.cache, _ = lru.New[string, *entry](maxNames) // it fails only for a size below one
 	if r.dial == nil {
 		r.dial = new(net.Dialer).DialContext
 	}
@@ -104,7 +98,7 @@ func newResolver(cfg Config, deps Deps, most bounds) (*Resolver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read hosts file: %w", err)
 	}
-	r.hosts = parseHosts(text, cfg.IPv6, most.addresses)
+	r.hosts = parseHosts(text, cfg.IPv6)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -125,7 +119,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	if err != nil {
 		return Answer{}, &Error{Host: host, Kind: ErrInvalid, Err: err}
 	}
-	static := Answer{TTL: r.bounds.maxTTL, Cached: true}
+	static := Answer{TTL: maxTTL, Cached: true}
 	if addr.IsValid() {
 		static.Addrs = []netip.Addr{addr}
 		return static, nil
