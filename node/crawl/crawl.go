@@ -56,20 +56,20 @@ type Deps struct {
 
 // Loop crawls.
 type Loop struct {
-	cfg    Config
-	live   atomic.Pointer[Config] // the configuration in force, which Adjust changes
-	pool   fetchers
-	deps   *Deps
-	reader *reader
-	keeper keeper
-	placer placer
-	jar    *site.Jar
-	stats  *statistics
-	limits *Limits
-	hosts  *hostLimits
-	moved  *moved
-	heard  atomic.Int64 // when a server last answered, in nanoseconds since began
-	began  time.Time
+	cfg      Config // as it was at the start; Adjust changes fetchers and patience
+	pool     fetchers
+	patience atomic.Int64 // Config.Patience, in nanoseconds
+	deps     *Deps
+	reader   *reader
+	keeper   keeper
+	placer   placer
+	jar      *site.Jar
+	stats    *statistics
+	limits   *Limits
+	hosts    *hostLimits
+	moved    *moved
+	heard    atomic.Int64 // when a server last answered, in nanoseconds since began
+	began    time.Time
 }
 
 // New makes a loop. Run starts it.
@@ -78,7 +78,7 @@ func New(cfg Config, deps Deps) *Loop {
 		deps.Overlay = alone{deps.Home}
 	}
 	stats := new(statistics)
-	l := &Loop{cfg: cfg, deps: &deps, pool: fetchers{wanted: cfg.Fetchers}, stats: stats, reader: newReader(cfg, &deps, stats),
+	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats),
 		keeper: keeper{&deps, stats}, placer: placer{&deps, stats}, jar: site.NewJar(), limits: deps.Limits, moved: newMoved(), began: time.Now()}
 	var requested func(ctx context.Context, host string) (int64, error)
 	if l.limits == nil {
@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) *Loop {
 		requested = l.requested
 	}
 	l.hosts = newHostLimits(cfg, requested)
-	l.live.Store(&cfg)
+	l.Adjust(cfg)
 	return l
 }
 
@@ -99,10 +99,8 @@ func (l *Loop) requested(ctx context.Context, host string) (int64, error) {
 
 // Adjust takes over those values of a configuration that may change while the loop runs.
 func (l *Loop) Adjust(cfg Config) {
-	next := *l.live.Load()
-	next.Fetchers, next.Patience = cfg.Fetchers, cfg.Patience
-	l.live.Store(&next)
-	l.pool.want(next.Fetchers)
+	l.patience.Store(int64(cfg.Patience))
+	l.pool.want(cfg.Fetchers)
 }
 
 // Forget must be called when URLs of a host are lost from the disk: links to them are then offered again.
@@ -193,7 +191,7 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 		case <-l.deps.Frontier.Quiet():
 		case <-tick.C:
 		}
-		if idle, _ := l.deps.Frontier.Idle(l.live.Load().Patience); idle || l.deps.Frontier.Hopeless() {
+		if idle, _ := l.deps.Frontier.Idle(time.Duration(l.patience.Load())); idle || l.deps.Frontier.Hopeless() {
 			return
 		}
 	}
