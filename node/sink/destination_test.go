@@ -19,84 +19,16 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"proxima/scripts/archive"
 )
-
-// collecting is a collector that keeps files in memory, or behaves as it is told to.
-type collecting struct {
-	mu    sync.Mutex
-	files map[string][]byte
-	mode  string
-	asked int
-	token string
-}
-
-func (c *collecting) set(mode string) { c.mu.Lock(); defer c.mu.Unlock(); c.mode = mode }
-
-func (c *collecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.mu.Lock()
-	c.asked++
-	mode := c.mode
-	c.mu.Unlock()
-	name := path.Base(r.URL.Path)
-	switch {
-	case r.Header.Get("Authorization") != "Bearer "+c.token && c.token != "":
-		w.WriteHeader(http.StatusUnauthorized)
-		return
-	case mode == "500":
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	case mode == "redirect":
-		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		return
-	case mode == "silent":
-		time.Sleep(5 * time.Minute)
-		return
-	}
-	if r.Method == http.MethodHead {
-		c.mu.Lock()
-		b, ok := c.files[name]
-		c.mu.Unlock()
-		if !ok {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Repr-Digest", digestOf(b))
-		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
-		return
-	}
-	var in io.Reader = r.Body
-	switch mode {
-	case "half":
-		in = io.LimitReader(in, r.ContentLength/2)
-	case "slow":
-		in = bufio.NewReaderSize(&slow{in}, 32<<10)
-	}
-	b, err := io.ReadAll(in)
-	if err != nil {
-		return
-	}
-	switch mode {
-	case "swallow": // and says nothing of digests
-		return
-	case "echo": // what it is told, and keeps nothing
-		w.Header().Set("Repr-Digest", r.Header.Get("Content-Digest"))
-		return
-	}
-	c.mu.Lock()
-	c.files[name] = b
-	c.mu.Unlock()
-	if mode == "mute" { // the answer is lost
-		panic(http.ErrAbortHandler)
-	}
-	w.Header().Set("Repr-Digest", digestOf(b))
-	w.WriteHeader(http.StatusCreated)
-}
 
 // slow reads once in half a minute.
 type slow struct{ io.Reader }
@@ -104,24 +36,6 @@ type slow struct{ io.Reader }
 func (s *slow) Read(p []byte) (int, error) {
 	time.Sleep(stall / 2)
 	return s.Reader.Read(p)
-}
-
-func digestOf(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
-}
-
-// save writes what the collector has into a directory.
-func (c *collecting) save(t *testing.T) (dir string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	dir = t.TempDir()
-	for name, b := range c.files {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // piped is a transport to handlers within a bubble.
@@ -163,18 +77,24 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // A collector that fails in whatever way, and then does not, has every page once in the end. While it takes nothing downloads
 // are held before the bound is reached, and go on by themselves afterwards.
 func TestCollectorsThatFail(t *testing.T) {
-	for mode, words := range map[string]string{
-		"500":      "500 Internal Server Error",
-		"redirect": "307 Temporary Redirect",
-		"silent":   "nothing went on for 1m0s",
-		"swallow":  "not with the digest of the file",
-		"echo":     "404 Not Found",
-		"half":     "not with the digest of the file",
-		"mute":     "EOF",
+	for deed, words := range map[archive.Deed]string{
+		archive.Refused:    "500 Internal Server Error",
+		archive.Redirected: "307 Temporary Redirect",
+		archive.Silent:     "nothing went on for 1m0s",
+		archive.Mute:       "not with the digest of the file",
+		archive.Dropped:    "404 Not Found",
+		archive.Half:       "not with the digest of the file",
+		archive.AnswerLost: "EOF",
 	} {
-		t.Run(mode, func(t *testing.T) {
+		t.Run(string(deed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &collecting{files: map[string][]byte{}, mode: mode}
+				var mended atomic.Bool
+				c := &archive.Collector{Dir: t.TempDir(), Deed: func(*http.Request) archive.Deed {
+					if mended.Load() {
+						return ""
+					}
+					return deed
+				}}
 				m, dir := newFrontier(), t.TempDir()
 				cfg, deps := testConfig("http://collector.test/prefix/"), testDeps(m, 1)
 				deps.Transport = piped(t, c)
@@ -202,14 +122,14 @@ func TestCollectorsThatFail(t *testing.T) {
 				if used := usedBy(t, dir); st.Used > cfg.DiskBytes || used > cfg.DiskBytes || st.Packages != 0 || st.Failures < 20 || st.Failures > 200 {
 					t.Errorf("after an hour: %+v; %d bytes on disk", st, used)
 				}
-				c.set("")
+				mended.Store(true)
 				time.Sleep(10 * time.Minute)
 				if why := l.reason(); why != "" {
 					t.Errorf("held after the collector came back: %q", why)
 				}
 				l.downloaded(m, n)
 				l.flush()
-				once(t, c.save(t), m)
+				once(t, c.Dir, m)
 				if l.events[0].Kind != Trouble {
 					t.Errorf("events %+v", l.events)
 				}
@@ -230,12 +150,15 @@ func TestCollectorsThatFail(t *testing.T) {
 // A collector that is slow, but goes on, is waited for.
 func TestSlowCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &collecting{files: map[string][]byte{}, mode: "slow", token: "open sesame"}
+		c := &archive.Collector{Dir: t.TempDir(), Token: "open sesame"}
 		m, dir := newFrontier(), t.TempDir()
 		cfg, deps := testConfig("http://collector.test"), testDeps(m, 1)
 		cfg.Secret, cfg.SizeBytes, cfg.DiskBytes = "", 200<<10, 4<<20
 		deps.Env = func(name string) string { return map[string]string{"PROXIMA_SINK_TOKEN": "open sesame"}[name] }
-		deps.Transport = piped(t, c)
+		deps.Transport = piped(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = io.NopCloser(bufio.NewReaderSize(&slow{r.Body}, 32<<10))
+			c.ServeHTTP(w, r)
+		}))
 		l := mustBegin(t, disk{}, dir, cfg, deps)
 		noise := mathrand.NewChaCha8([32]byte{})
 		for i := range 30 {
@@ -254,7 +177,7 @@ func TestSlowCollector(t *testing.T) {
 		if took := time.Since(began); took < 5*time.Minute || l.Status().Failures != 0 {
 			t.Errorf("took %v, %+v", took, l.Status())
 		}
-		once(t, c.save(t), m)
+		once(t, c.Dir, m)
 	})
 }
 
@@ -383,21 +306,23 @@ func TestDestinations(t *testing.T) {
 			return target{url: "file://" + to, fetch: func(*testing.T) string { return to }}
 		},
 		"collector": func(t *testing.T) target {
-			c := &collecting{files: map[string][]byte{}, token: "token"}
+			c := &archive.Collector{Dir: t.TempDir(), Token: "token"}
 			s := httptest.NewServer(c)
 			t.Cleanup(s.Close)
-			return target{url: s.URL + "/some/where", fetch: c.save}
+			return target{url: s.URL + "/some/where", fetch: func(*testing.T) string { return c.Dir }}
 		},
 		"store of the tests": func(t *testing.T) target {
 			c := &s3Server{files: map[string][]byte{}, fail: 1}
 			s := httptest.NewServer(c)
 			t.Cleanup(s.Close)
 			return target{url: "s3://bucket/some/where?endpoint=" + s.URL, fetch: func(t *testing.T) string {
-				flat := &collecting{files: map[string][]byte{}}
+				dir := t.TempDir()
 				for name, b := range c.files {
-					flat.files[strings.TrimPrefix(name, "some/where/")] = b
+					if err := os.WriteFile(filepath.Join(dir, strings.TrimPrefix(name, "some/where/")), b, 0o600); err != nil {
+						t.Fatal(err)
+					}
 				}
-				return flat.save(t)
+				return dir
 			}}
 		},
 		"MinIO": func(t *testing.T) target {
