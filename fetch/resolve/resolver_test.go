@@ -20,7 +20,7 @@ const soa60 = "example.org. 600 IN SOA ns.example.org. root.example.org. 1 2 3 4
 // The texts of a name are those of its own records, each in one piece.
 func TestTXT(t *testing.T) {
 	f := &fakeServers{handle: zone(map[string][]string{
-		"_x.example.org. TXT": {`_x.example.org. 60 TXT "one" "piece"`, `_x.example.org. 60 TXT "two"`, `other.example.org. 60 TXT "another's"`},
+		"_x.example.org. TXT": {`_x.example.org. 60 TXT "one" "piece"`, `other.example.org. 60 TXT "another's"`, `_x.example.org. 60 TXT "two"`},
 		"broken.example. TXT": {"SERVFAIL"},
 	})}
 	r := start(t, f, nil)
@@ -37,7 +37,8 @@ func TestTXT(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	records := map[string][]string{
-		"one.example.org. A":    {"one.example.org. 100 A 192.0.2.1", "one.example.org. 90 A 192.0.2.2", "one.example.org. 90 A 192.0.2.1"},
+		"one.example.org. A": {"one.example.org. 100 A 192.0.2.1", "one.example.org. 80 A 192.0.2.1", "www.example.net. 80 A 192.0.2.66",
+			"one.example.org. 80 TXT x", "one.example.org. 80 AAAA 2001:db8::1", "one.example.org. 90 A 192.0.2.2"},
 		"one.example.org. AAAA": {"one.example.org. 80 AAAA 2001:db8::1", "one.example.org. 80 AAAA ::ffff:192.0.2.7", "one.example.org. 80 AAAA 2001:db8::2"},
 		"short.example.org. A":  {"short.example.org. 1 A 192.0.2.1"},
 		"long.example.org. A":   {"long.example.org. 2000000 A 192.0.2.1"},
@@ -47,6 +48,8 @@ func TestLookup(t *testing.T) {
 			"many.example.org. 100 A 192.0.2.7", "many.example.org. 100 A 192.0.2.8", "many.example.org. 100 A 192.0.2.9"},
 		"many.example.org. AAAA":   {"many.example.org. 100 AAAA 2001:db8::1", "many.example.org. 100 AAAA 2001:db8::2"},
 		"alias.example.org. A":     {"alias.example.org. 70 CNAME a.example.net.", "A.Example.Net. 100 CNAME b.example.net.", "b.example.net. 100 A 192.0.2.9"},
+		"shuffled.example.org. A":  {"b.example.net. 100 A 192.0.2.9", "a.example.net. 100 CNAME b.example.net.", "shuffled.example.org. 70 CNAME a.example.net."},
+		"server.example.org. A":    {"example.org. 600 NS ns.example.org.", "example.com. 600 IN SOA ns.example.com. root.example.com. 1 2 3 4 200", soa60},
 		"part.example.org. A":      {"part.example.org. 100 CNAME one.example.org."},
 		"gone.example.org. A":      {"gone.example.org. 100 CNAME nothing.example.org."},
 		"loop.example.org. A":      {"loop.example.org. 100 CNAME loop.example.org."},
@@ -86,6 +89,8 @@ func TestLookup(t *testing.T) {
 		{"many.example.org", false, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6", "192.0.2.7", "192.0.2.8"}, "", 100 * s, 1},
 		{"many.example.org", true, []string{"192.0.2.1", "2001:db8::1", "192.0.2.2", "2001:db8::2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6"}, "", 100 * s, 2},
 		{"alias.example.org", false, []string{"192.0.2.9"}, "", 70 * s, 1},
+		{"shuffled.example.org", false, []string{"192.0.2.9"}, "", 70 * s, 1},
+		{"server.example.org", false, nil, "not found", 60 * s, 1},
 		{"part.example.org", false, []string{"192.0.2.1", "192.0.2.2"}, "", 90 * s, 2},
 		{"gone.example.org", false, nil, "not found", 30 * s, 2},
 		{"loop.example.org", false, nil, "temporary", 30 * s, 2},
