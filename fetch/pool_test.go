@@ -170,6 +170,19 @@ func TestServersAreBounded(t *testing.T) {
 	})
 }
 
+// How far a server may send ahead of the reader limits the memory of a connection.
+func TestTransportIsBounded(t *testing.T) {
+	cfg := testConfig()
+	for _, cfg.HTTP2 = range []bool{false, true} {
+		h := newClient(t, cfg, Deps{}).transport(testAddr)
+		bounded := h.HTTP2 != nil && h.HTTP2.MaxReceiveBufferPerStream == 1<<20 && h.HTTP2.MaxReceiveBufferPerConnection == 4<<20
+		if bounded != cfg.HTTP2 || h.Protocols.HTTP2() != cfg.HTTP2 || h.MaxIdleConns != 2 || h.MaxIdleConnsPerHost != 2 || h.IdleConnTimeout != time.Minute ||
+			h.MaxResponseHeaderBytes != 64<<10 || !h.DisableCompression {
+			t.Errorf("with HTTP/2 %v: %+v, %+v", cfg.HTTP2, h, h.HTTP2)
+		}
+	}
+}
+
 func TestParallel(t *testing.T) {
 	e := &echoing{}
 	cfg := testConfig()

@@ -26,7 +26,7 @@ var errToken = fmt.Errorf("token longer than %d bytes", maxToken)
 // input is the text of a sitemap: decompressed, up to a limit, in valid UTF-8 without byte order mark. It is an
 // io.ByteReader, so that the XML decoder does not read ahead.
 type input struct {
-	r     *bufio.Reader
+	*bufio.Reader
 	token int // bytes of the current token
 	raw   io.LimitedReader
 }
@@ -35,7 +35,7 @@ func newInput(src io.Reader, limit int64) *input {
 	in := &input{raw: io.LimitedReader{R: src, N: limit + 1}} // one more byte shows whether the file just fits
 	raw := bufio.NewReaderSize(&in.raw, headLen)
 	head, _ := raw.Peek(headLen) // its error comes back when reading on
-	in.r = bufio.NewReaderSize(transform.NewReader(raw, decoderOf(head)), 16<<10)
+	in.Reader = bufio.NewReaderSize(transform.NewReader(raw, decoderOf(head)), 16<<10)
 	return in
 }
 
@@ -67,7 +67,7 @@ func decoderOf(head []byte) transform.Transformer {
 // head skips white space and returns the next byte without consuming it. At the end it returns none.
 func (in *input) head() ([]byte, error) {
 	for {
-		b, err := in.r.Peek(1)
+		b, err := in.Peek(1)
 		if len(b) == 0 {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -77,7 +77,7 @@ func (in *input) head() ([]byte, error) {
 		if b[0] != ' ' && b[0] != '\t' && b[0] != '\r' && b[0] != '\n' {
 			return b, nil
 		}
-		if _, err := in.r.Discard(1); err != nil {
+		if _, err := in.Discard(1); err != nil {
 			return nil, err
 		}
 	}
@@ -86,13 +86,13 @@ func (in *input) head() ([]byte, error) {
 // line returns the next line, which is valid until the next call. Of a line longer than the buffer it returns the first
 // bytes.
 func (in *input) line() (line []byte, long bool, err error) {
-	line, err = in.r.ReadSlice('\n')
+	line, err = in.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, false, err
 	}
 	line = bytes.Clone(line[:headLen])
 	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = in.r.ReadSlice('\n')
+		_, err = in.ReadSlice('\n')
 	}
 	return line, true, err
 }
@@ -105,12 +105,5 @@ func (in *input) ReadByte() (byte, error) {
 	if in.token++; in.token > maxToken {
 		return 0, errToken
 	}
-	return in.r.ReadByte()
-}
-
-// Read makes input an io.Reader. The XML decoder calls ReadByte instead.
-func (in *input) Read(p []byte) (int, error) {
-	n, err := in.r.Read(p[:min(len(p), maxToken)])
-	in.token += n
-	return n, err
+	return in.Reader.ReadByte()
 }
