@@ -13,11 +13,19 @@ import (
 	"proxima/node/wire"
 )
 
-// act is something that node 1 of a stage does. begin prepares it. The host a belongs to node 1, its home; its replica is at node 2. Nobody
-// knows the host b, whose home is node 1. The host c belongs to node 2, its home; its replica is at node 1.
+// ground is where an act takes place, at node 1 of a stage. The host a belongs to node 1, its home; its replica is at node 2. Nobody knows
+// the host b, whose home is node 1. The host c belongs to node 2, its home; its replica is at node 1.
+type ground struct {
+	*stage
+	ctx     context.Context
+	own     *Ownership
+	a, b, c string
+}
+
+// act is something that node 1 does. begin prepares it.
 type act struct {
-	begin func(s *stage, own *Ownership, a, b, c string)
-	do    func(ctx context.Context, own *Ownership, a, b, c string) error
+	begin func(g ground)
+	do    func(g ground) error
 	// hidden are the calls whose failure is made good, so that the caller need not hear of it.
 	hidden string
 }
@@ -29,112 +37,86 @@ func TestWhoTellsOfAFault(t *testing.T) {
 	}
 	chunk := &wire.Chunk{Pending: []*wire.Pending{{Path: path(9)}}}
 	acts := map[string]act{
-		"route": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.Route(ctx, []frontier.Link{link(b, 0), link(c, 9)}))
+		"route": {do: func(g ground) error { return second(g.own.Route(g.ctx, []frontier.Link{link(g.b, 0), link(g.c, 9)})) }},
+		"deliver": {do: func(g ground) error {
+			return second(g.own.Deliver(g.ctx, idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(g.a, 9)), LinkToWire(link(g.b, 9))}}))
 		}},
-		"deliver": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.Deliver(ctx, idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(a, 9)), LinkToWire(link(b, 9))}}))
-		}},
-		"keep": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.Deliver(ctx, idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(c, 9))}, Keep: true}))
+		"keep": {do: func(g ground) error {
+			return second(g.own.Deliver(g.ctx, idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(g.c, 9))}, Keep: true}))
 		}, hidden: "Get"},
-		"moved": {do: func(_ context.Context, own *Ownership, a, b, c string) error { return own.Moved(of(c, 2, 3).wire()) }},
-		"unlearn": {do: func(_ context.Context, own *Ownership, a, b, c string) error {
-			return own.Moved(&wire.Record{Host: b, Home: idOf(2)})
+		"moved":   {do: func(g ground) error { return g.own.Moved(of(g.c, 2, 3).wire()) }},
+		"unlearn": {do: func(g ground) error { return g.own.Moved(&wire.Record{Host: g.b, Home: idOf(2)}) }},
+		"store": {do: func(g ground) error {
+			return second(g.own.Store(g.ctx, idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: of(g.a, 1, 1).wire(), Chunk: chunk, Digest: &wire.Digest{}}}}))
 		}},
-		"store": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.Store(ctx, idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: of(a, 1, 1).wire(), Chunk: chunk, Digest: &wire.Digest{}}}}))
+		"compare": {do: func(g ground) error {
+			return second(g.own.Store(g.ctx, idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: of(g.a, 1, 1).wire(), Digest: &wire.Digest{}}}}))
 		}},
-		"compare": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.Store(ctx, idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: of(a, 1, 1).wire(), Digest: &wire.Digest{}}}}))
+		"load": {do: func(g ground) error { return second(g.own.Load(g.ctx, idOf(2), &wire.LoadRequest{Host: g.a})) }},
+		"commit": {do: func(g ground) error {
+			g.own.deps.Frontier.(*disk).mu.Lock()
+			d := g.own.deps.Frontier.(*disk).digest(g.c)
+			g.own.deps.Frontier.(*disk).mu.Unlock()
+			return second(g.own.Commit(g.ctx, idOf(2), &wire.CommitRequest{Record: of(g.c, 2, 1).wire(), Digest: digestToWire(d)}))
 		}},
-		"load": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.Load(ctx, idOf(2), &wire.LoadRequest{Host: a}))
+		"claim": {do: func(g ground) error {
+			v := g.own.view()
+			return second(g.own.Claim(g.ctx, idOf(2), &wire.ClaimRequest{Records: []*wire.Record{of(g.b, 1, 2).wire()}, First: true, Last: true, Members: v.Digest()}))
 		}},
-		"commit": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			own.deps.Frontier.(*disk).mu.Lock()
-			d := own.deps.Frontier.(*disk).digest(c)
-			own.deps.Frontier.(*disk).mu.Unlock()
-			return second(own.Commit(ctx, idOf(2), &wire.CommitRequest{Record: of(c, 2, 1).wire(), Digest: digestToWire(d)}))
+		"claim of what another owns": {do: func(g ground) error {
+			return second(g.own.Claim(g.ctx, idOf(2), &wire.ClaimRequest{Records: []*wire.Record{of(g.a, 2, 2).wire()}}))
 		}},
-		"claim": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			v := own.view()
-			return second(own.Claim(ctx, idOf(2), &wire.ClaimRequest{Records: []*wire.Record{of(b, 1, 2).wire()}, First: true, Last: true, Members: v.Digest()}))
-		}},
-		"claim of what another owns": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.Claim(ctx, idOf(2), &wire.ClaimRequest{Records: []*wire.Record{of(a, 2, 2).wire()}}))
-		}},
-		"hand off": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return own.HandOff(ctx, a, idOf(3), true, "test")
-		}},
-		"assign": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return own.HandOff(ctx, a, idOf(1), true, "test")
-		}},
-		"move":   {do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.Move(ctx, a, idOf(3)) }},
-		"obey":   {do: func(_ context.Context, own *Ownership, a, b, c string) error { return own.obey(of(a, 2, 2)) }},
-		"forget": {do: func(_ context.Context, own *Ownership, a, b, c string) error { return own.forget(a, idOf(1)) }},
-		"check": {do: func(_ context.Context, own *Ownership, a, b, c string) error {
-			return own.checkHosts(own.deps.Frontier.Active)
-		}},
-		"claim all": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.claimAll(ctx, idOf(2)))
-		}},
-		"sweep":   {do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.sweepAll(ctx, true) }},
-		"recover": {do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.recover(ctx) }},
-		"pull": {do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return own.pull(ctx, idOf(2), of(a, 1, 1))
-		}},
-		"hand to the replica": {begin: func(s *stage, own *Ownership, a, b, c string) { s.node(1).spoil(a, 1) },
-			do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-				return own.HandOff(ctx, a, idOf(2), true, "test")
-			}},
-		"drain": {do: func(ctx context.Context, own *Ownership, a, b, c string) (last error) {
-			err := own.Drain(ctx, func(_ int64, trouble error) { last = errors.Join(last, trouble) })
+		"hand off":  {do: func(g ground) error { return g.own.HandOff(g.ctx, g.a, idOf(3), true, "test") }},
+		"assign":    {do: func(g ground) error { return g.own.HandOff(g.ctx, g.a, idOf(1), true, "test") }},
+		"move":      {do: func(g ground) error { return g.own.Move(g.ctx, g.a, idOf(3)) }},
+		"obey":      {do: func(g ground) error { return g.own.obey(of(g.a, 2, 2)) }},
+		"forget":    {do: func(g ground) error { return g.own.forget(g.a, idOf(1)) }},
+		"check":     {do: func(g ground) error { return g.own.checkHosts(g.own.deps.Frontier.Active) }},
+		"claim all": {do: func(g ground) error { return second(g.own.claimAll(g.ctx, idOf(2))) }},
+		"sweep":     {do: func(g ground) error { return g.own.sweepAll(g.ctx, true) }},
+		"recover":   {do: func(g ground) error { return g.own.recover(g.ctx) }},
+		"pull":      {do: func(g ground) error { return g.own.pull(g.ctx, idOf(2), of(g.a, 1, 1)) }},
+		"hand to the replica": {begin: func(g ground) { g.node(1).spoil(g.a, 1) },
+			do: func(g ground) error { return g.own.HandOff(g.ctx, g.a, idOf(2), true, "test") }},
+		"drain": {do: func(g ground) (last error) {
+			err := g.own.Drain(g.ctx, func(_ int64, trouble error) { last = errors.Join(last, trouble) })
 			return errors.Join(err, last)
 		}},
-		"look at an owned host": {begin: func(s *stage, own *Ownership, a, b, c string) { s.node(1).spoil(a, 1); s.node(2).spoil(a, 2) },
-			do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.step(ctx, &item{host: a}) }},
-		"settle": {begin: func(s *stage, own *Ownership, a, b, c string) {
-			s.node(1).put(of(c, 2, 1))
-			s.node(1).role(c, frontier.Leaving)
-		}, do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.step(ctx, &item{host: c}) }},
-		"give away": {begin: func(s *stage, own *Ownership, a, b, c string) {
-			if err := s.node(2).own.HandOff(s.t.Context(), c, idOf(3), true, "test"); err != nil {
-				s.t.Error(err)
-			}
+		"look at an owned host": {begin: func(g ground) { g.node(1).spoil(g.a, 1); g.node(2).spoil(g.a, 2) },
+			do: func(g ground) error { return g.own.step(g.ctx, &item{host: g.a}) }},
+		"settle": {begin: func(g ground) {
+			g.node(1).put(of(g.c, 2, 1))
+			g.node(1).role(g.c, frontier.Leaving)
+		}, do: func(g ground) error { return g.own.step(g.ctx, &item{host: g.c}) }},
+		"give away": {begin: func(g ground) {
+			g.hand(g.c, 2, 3)
 			time.Sleep(5 * time.Second)
-		}, do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.step(ctx, &item{host: c}) }},
-		"stop": {begin: func(s *stage, own *Ownership, a, b, c string) { s.node(1).put(of(a, 2, 2)); s.node(2).put(of(a, 2, 2)) },
-			do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.step(ctx, &item{host: a}) }},
-		"take over": {begin: func(s *stage, own *Ownership, a, b, c string) {
-			s.node(1).put(of(a, 2, 3))
-			s.node(1).role(a, frontier.Replica)
-			own.mu.Lock()
-			own.missing[a] = listsMissed
-			own.mu.Unlock()
-		}, do: func(ctx context.Context, own *Ownership, a, b, c string) error { return own.step(ctx, &item{host: a}) }},
-		"stream": {begin: func(s *stage, own *Ownership, a, b, c string) {
-			own.stream.take(map[string]*frontier.Change{a: {State: true, Added: []frontier.PendingURL{{Path: path(9)}}}}, time.Now())
-		}, do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.parcels(ctx, own.stream.next(), nil))
-		}},
-		"claim what is another's": {begin: func(s *stage, own *Ownership, a, b, c string) { s.node(2).put(of(c, 5, 3)) },
-			do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-				return second(own.claim(ctx, idOf(2), &wire.ClaimRequest{Records: []*wire.Record{of(c, 2, 1).wire()}}))
+		}, do: func(g ground) error { return g.own.step(g.ctx, &item{host: g.c}) }},
+		"stop": {begin: func(g ground) { g.node(1).put(of(g.a, 2, 2)); g.node(2).put(of(g.a, 2, 2)) },
+			do: func(g ground) error { return g.own.step(g.ctx, &item{host: g.a}) }},
+		"take over": {begin: func(g ground) {
+			g.node(1).put(of(g.a, 2, 3))
+			g.node(1).role(g.a, frontier.Replica)
+			g.own.mu.Lock()
+			g.own.missing[g.a] = listsMissed
+			g.own.mu.Unlock()
+		}, do: func(g ground) error { return g.own.step(g.ctx, &item{host: g.a}) }},
+		"stream": {begin: func(g ground) {
+			g.own.stream.take(map[string]*frontier.Change{g.a: {State: true, Added: []frontier.PendingURL{{Path: path(9)}}}}, time.Now())
+		}, do: func(g ground) error { return second(g.own.parcels(g.ctx, g.own.stream.next(), nil)) }},
+		"claim what is another's": {begin: func(g ground) { g.node(2).put(of(g.c, 5, 3)) },
+			do: func(g ground) error {
+				return second(g.own.claim(g.ctx, idOf(2), &wire.ClaimRequest{Records: []*wire.Record{of(g.c, 2, 1).wire()}}))
 			}},
-		"claim what is contested": {begin: func(s *stage, own *Ownership, a, b, c string) {
-			s.watch(func(l letter) {
+		"claim what is contested": {begin: func(g ground) {
+			g.watch(func(l letter) {
 				if res, ok := l.res.(*wire.ClaimResponse); ok {
-					res.Contested = []string{c}
+					res.Contested = []string{g.c}
 				}
 			})
-		}, do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-			return second(own.claim(ctx, idOf(2), &wire.ClaimRequest{}))
-		}},
-		"compare with a newer record": {begin: func(s *stage, own *Ownership, a, b, c string) { s.node(2).put(of(c, 5, 3)) },
-			do: func(ctx context.Context, own *Ownership, a, b, c string) error {
-				return second(own.compareWith(ctx, idOf(2), of(c, 1, 2), true))
-			}},
+		}, do: func(g ground) error { return second(g.own.claim(g.ctx, idOf(2), &wire.ClaimRequest{})) }},
+		"compare with a newer record": {begin: func(g ground) { g.node(2).put(of(g.c, 5, 3)) },
+			do: func(g ground) error { return second(g.own.compareWith(g.ctx, idOf(2), of(g.c, 1, 2), true)) }},
 	}
 	for _, name := range slices.Sorted(maps.Keys(acts)) {
 		hides := map[string]bool{}
@@ -163,13 +145,10 @@ func TestWhoTellsOfAFault(t *testing.T) {
 func tellOf(t *testing.T, a act, f *fault, told *bool) (made map[string]int) {
 	made = map[string]int{}
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		hosts := []string{s.hostOf(1, 2, 3), s.hostOf(1, 3, 2), s.hostOf(2, 1, 3)}
-		s.node(1).find(links(hosts[0], 0, 3)...)
-		s.node(2).find(links(hosts[2], 0, 3)...)
-		time.Sleep(3 * time.Second)
 		own := s.node(1).own
+		g := ground{s, s.t.Context(), own, s.found(3, 1, 2, 3), s.hostOf(1, 3, 2), s.found(3, 2, 1, 3)}
 		if a.begin != nil {
-			a.begin(s, own, hosts[0], hosts[1], hosts[2])
+			a.begin(g)
 		}
 		s.node(1).stop() // nothing else shall call the disk
 		<-s.node(1).over
@@ -182,7 +161,7 @@ func tellOf(t *testing.T, a act, f *fault, told *bool) (made map[string]int) {
 		f.before("")
 		clear(made)
 		s.node(1).fail(f)
-		e := a.do(s.t.Context(), own, hosts[0], hosts[1], hosts[2])
+		e := a.do(g)
 		s.node(1).fail(nil)
 		*told = e != nil
 	})
