@@ -182,17 +182,9 @@ func (o *Ownership) SetView(v view.View) {
 	}
 	if moved {
 		o.compare = nil
-		clear(o.census.told)
-		clear(o.due)
-		for _, id := range v.Settled {
-			o.due[id] = true
-		}
+		clear(o.census.told) // so this node renews with all
 		o.tallies.begin()
-		for host := range o.rights.unconfirmed {
-			if v.Home(host) == v.Self {
-				delete(o.rights.unconfirmed, host)
-			}
-		}
+		maps.DeleteFunc(o.rights.unconfirmed, func(host string, _ claimed) bool { return v.Home(host) == v.Self })
 		signal(o.recount)
 		signal(o.sweep)
 	}
@@ -210,9 +202,6 @@ func (o *Ownership) Stopped() {
 	defer o.mu.Unlock()
 	o.views.Begin(now) // earlier answers of homes no longer count
 	clear(o.census.told)
-	for _, id := range o.views.Now().Settled {
-		o.due[id] = true
-	}
 	signal(o.renew)
 	signal(o.check)
 }

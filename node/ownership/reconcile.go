@@ -327,12 +327,12 @@ func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 	replicas := make(comparison)
 	err := rc.records.visit(func(r Record) error {
 		home, replica := v.Home(r.Host), v.Replica(r.Host, r.Owner)
-		if compare == nil && r.Owner == v.Self {
-			rc.mu.Lock()
-			rc.replicator.unwitnessed[r.Host] = r.Epoch // it may have a new witness
-			rc.mu.Unlock()
-		}
 		if r.Owner == v.Self {
+			if compare == nil {
+				rc.mu.Lock()
+				rc.replicator.unwitnessed[r.Host] = r.Epoch // it may have a new witness
+				rc.mu.Unlock()
+			}
 			switch {
 			case !r.Assigned && home != v.Self:
 				rc.queue.add(r.Host, true)

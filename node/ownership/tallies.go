@@ -71,6 +71,16 @@ func (t *tallies) count(v *view.View, r Record, in bool) {
 	}
 }
 
+// take counts the next records, unless they are counted already.
+func (t *tallies) take(v *view.View, page []Record) {
+	for _, r := range page {
+		if !t.counted(r.Host) {
+			t.count(v, r, true)
+		}
+		t.cursor = r.Host
+	}
+}
+
 func add(m map[string]tally, key string, r Record, in bool) {
 	t := m[key]
 	if t.digest ^= r.hash(); in {
@@ -97,9 +107,12 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 		round := o.tallies.round
 		o.mu.Unlock()
 		err := o.records.pages(func(page []Record) error {
-			if !o.countPage(round, page) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.tallies.round != round {
 				return errOutdated
 			}
+			o.tallies.take(o.views.Now(), page)
 			return ctx.Err()
 		})
 		if err != nil && !errors.Is(err, errOutdated) {
@@ -120,22 +133,3 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 
 // errOutdated ends a count after which a new one has begun.
 var errOutdated = errors.New("the homes have changed again")
-
-// countPage counts some records. It returns false if a new count has begun.
-func (o *Ownership) countPage(round int, page []Record) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	t := &o.tallies
-	if t.round != round {
-		return false
-	}
-	for _, r := range page {
-		if !t.counted(r.Host) {
-			t.count(o.views.Now(), r, true)
-		}
-	}
-	if len(page) > 0 {
-		t.cursor = page[len(page)-1].Host
-	}
-	return true
-}
