@@ -314,10 +314,7 @@ func (ls *leases) failed(it item, grantor string, now time.Time) {
 
 // retry asks again after a pause that doubles with each failure.
 func (ls *leases) retry(l *lease, now time.Time) {
-	pause := ls.cfg.retryMax()
-	if l.fails < 16 {
-		pause = min(pause, ls.cfg.retryMin()<<l.fails)
-	}
+	pause := min(ls.cfg.retryMax(), ls.cfg.retryMin()<<min(l.fails, 16))
 	l.fails++
 	l.next = now.Add(ls.jitter(pause))
 }

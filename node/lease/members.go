@@ -40,14 +40,11 @@ func (m *members) set(v view.View, now time.Time) {
 	}
 }
 
-// over reports whether a member that is gone has no leases left.
-func (m *members) over(id string, now time.Time) bool { return now.Sub(m.gone[id]) >= m.window }
-
 // all returns the members that may hold leases, sorted.
 func (m *members) all(now time.Time) []string {
 	ids := slices.Clone(m.alive)
-	for id := range m.gone {
-		if !m.over(id, now) {
+	for id, since := range m.gone {
+		if now.Sub(since) < m.window {
 			ids = append(ids, id)
 		}
 	}
