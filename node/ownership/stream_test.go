@@ -63,6 +63,28 @@ func TestWaitForReplicas(t *testing.T) {
 	})
 }
 
+// A wait ends at once when nothing is left to wait for: the changes are stored, or the replica was mended, or the host has another owner,
+// or nothing is sent any more.
+func TestWhatEndsAWait(t *testing.T) {
+	const host = "http://h.test"
+	for what, end := range map[string]func(s *stream){
+		"stored":        func(s *stream) { s.next(); s.stored(host) },
+		"mended":        func(s *stream) { s.mend(host)(nil) },
+		"another owner": func(s *stream) { s.forget(host) },
+		"the end":       func(s *stream) { s.end() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStream()
+			s.take(map[string]*frontier.Change{host: {Lost: true}}, time.Now())
+			begun := time.Now()
+			time.AfterFunc(time.Second, func() { end(s) })
+			if s.await(t.Context(), []string{host}, begun, 1, time.Minute, time.Hour); time.Since(begun) != time.Second {
+				t.Errorf("%s: it waited for %v", what, time.Since(begun))
+			}
+		})
+	}
+}
+
 // Work is held back until its links are safe, or for as long as there is room. Links of an earlier life are waited for with patience.
 func TestWorkThatIsHeldBack(t *testing.T) {
 	const host = "http://h.test"
