@@ -134,6 +134,14 @@ func TestWhyAHostWaits(t *testing.T) {
 			{home, 2, func() { own.rights.unconfirmed[home] = claimed{} }, 0, ""}, // it is its own home
 			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, 0, "its former owner may not know yet that it is no longer"},
 			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, time.Second, ""},
+			{away, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.SilentAfter, ""},
+			{away, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.SilentAfter + 1, "the node that keeps its replica does not answer"},
+			{home, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.FenceAfter - 1, "the node that keeps its replica does not answer"},
+			{home, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.FenceAfter, ""}, // one disk must do
+			{home, 2, func() { own.silent[idOf(3)] = time.Now() }, own.cfg.SilentAfter + 1, ""},
+			{away, 2, func() { own.views.Now().Majority = false }, 0, "this node does not see a majority of the nodes"},
+			{home, 2, func() { clear(own.census.told); own.views.Begin(time.Now()) }, own.cfg.Collect - 1, "this node, its home, is finding out who owns it"},
+			{home, 2, func() {}, own.cfg.Collect, ""},
 		} {
 			own.mu.Lock()
 			c.set()
@@ -150,6 +158,8 @@ func TestWhyAHostWaits(t *testing.T) {
 			delete(own.proposals, c.host)
 			delete(own.awaited, c.host)
 			delete(own.census.contested, c.host)
+			clear(own.silent)
+			own.views.Now().Majority = true
 			own.mu.Unlock()
 		}
 	})
@@ -290,20 +300,6 @@ func TestMendingThatFails(t *testing.T) {
 		if s.stored("h"); !s.storedLocked(time.Now()) {
 			t.Errorf("after %v something is left", failure)
 		}
-	}
-}
-
-// Until the links of an earlier life are acknowledged, no replica hears that a page is done.
-func TestEarlierLifesPagesAreWithheld(t *testing.T) {
-	s := newStream()
-	c := frontier.Chunk{Done: []uint64{1}}
-	if s.withhold("h", &c); len(c.Done) > 0 || !s.holdsBack("h") || !s.busy("h") {
-		t.Error("it is told")
-	}
-	s.mature(func(time.Time) bool { return true }, time.Now(), time.Now(), time.Hour)
-	c = frontier.Chunk{Done: []uint64{1}}
-	if s.withhold("h", &c); len(c.Done) == 0 || s.holdsBack("h") {
-		t.Error("it is withheld for ever")
 	}
 }
 

@@ -94,6 +94,10 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 		if s.mature(never, now, now.Add(after), time.Minute) != cleared || s.mature(never, now, now.Add(after), time.Minute) || s.holdsBack(host) == cleared {
 			t.Errorf("after %v nothing is waited for any more: %v", after, !cleared)
 		}
+		c := frontier.Chunk{Done: []uint64{1}}
+		if s.withhold(host, &c); (len(c.Done) > 0) != cleared || s.busy(host) == cleared {
+			t.Errorf("after %v it is told that %v is done, and it waits: %v", after, c.Done, s.busy(host))
+		}
 	}
 	s := newStream()
 	s.cleared = true

@@ -92,14 +92,19 @@ func TestCopyGoesWhenTheRecordSaysSo(t *testing.T) {
 	})
 }
 
-// An urgent host, for which the end of the crawl waits, is tried again soon, however often it has failed.
-func TestUrgentHostsRestShortly(t *testing.T) {
+// A host whose step fails rests longer each time, up to FenceAfter. An urgent one, for which the end of the crawl waits, is tried again
+// soon, however often it has failed.
+func TestPausesOfAHost(t *testing.T) {
 	cfg := Default()
-	if d := cfg.pause(100, true); d > cfg.RenewEvery {
-		t.Errorf("it rests for %v", d)
-	}
-	if d := cfg.pause(100, false); d != cfg.FenceAfter {
-		t.Errorf("what is not urgent rests for %v", d)
+	for _, k := range []struct {
+		tries  int
+		urgent bool
+		rests  time.Duration
+	}{{1, false, cfg.RenewEvery / 4}, {1, true, cfg.RenewEvery / 4}, {4, true, cfg.RenewEvery}, {5, true, cfg.RenewEvery},
+		{5, false, 5 * cfg.RenewEvery / 4}, {16, false, cfg.FenceAfter}, {100, false, cfg.FenceAfter}} {
+		if d := cfg.pause(k.tries, k.urgent); d != k.rests {
+			t.Errorf("after %d tries, urgent %v, it rests for %v, not %v", k.tries, k.urgent, d, k.rests)
+		}
 	}
 }
 
