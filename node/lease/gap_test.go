@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -206,27 +207,30 @@ func (n *fakeNode) setClock(by time.Duration) {
 	n.jumped += by
 }
 
-// A grantor whose process was frozen answers nobody before it has forgotten what it knew.
-func TestGrantorDoesNotAnswerRightAfterAGap(t *testing.T) {
+// Neither a grantor nor a holder answers right after a gap, before it has dealt with it, or when nobody waits for the answer.
+func TestNoAnswerRightAfterAGap(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
 	var jump time.Duration
 	c := NewClock(func() time.Duration { return jump })
-	g := NewGrantor(Default(), GrantorDeps{Clock: c, Boot: 1})
-	ask := func() error {
-		resp, err := g.Lease(t.Context(), "a", &wire.LeaseRequest{})
-		if err == nil && resp == nil {
-			t.Error("neither an answer nor an error")
+	g, h := NewGrantor(Default(), GrantorDeps{Clock: c, Boot: 1}), NewHolder(Default(), new(stub).deps(c))
+	for _, k := range []struct {
+		ctx    context.Context
+		jump   time.Duration
+		looked bool
+		want   error
+	}{
+		{t.Context(), 0, false, nil}, {over, 0, false, context.Canceled},
+		{t.Context(), time.Minute, false, ErrGap}, {t.Context(), time.Minute, true, nil},
+	} {
+		if jump = k.jump; k.looked {
+			c.look()
 		}
-		return err
-	}
-	if err := ask(); err != nil {
-		t.Error(err)
-	}
-	jump = time.Minute
-	if err := ask(); !errors.Is(err, ErrGap) {
-		t.Errorf("right after a gap: %v", err)
-	}
-	c.look()
-	if err := ask(); err != nil {
-		t.Errorf("after the gap was seen: %v", err)
+		if res, err := g.Lease(k.ctx, "a", &wire.LeaseRequest{}); !errors.Is(err, k.want) || (res == nil) != (err != nil) {
+			t.Errorf("after a jump of %v, seen %v, the grantor answers %v, %v, not %v", jump, k.looked, res, err, k.want)
+		}
+		if res, err := h.Rights(k.ctx, "a", &wire.RightsRequest{}); !errors.Is(err, k.want) || (res == nil) != (err != nil) {
+			t.Errorf("after a jump of %v, seen %v, the holder answers %v, %v, not %v", jump, k.looked, res, err, k.want)
+		}
 	}
 }
