@@ -128,6 +128,24 @@ func TestWhatIsCommitted(t *testing.T) {
 	})
 }
 
+// Until a node has taken up the state of its earlier life it answers no peer, because it may say what is no longer so.
+func TestNoAnswerBeforeTheStateIsTakenUp(t *testing.T) {
+	own := New(Default(), Deps{})
+	for what, err := range map[string]error{
+		"renew":   second(own.Renew(t.Context(), idOf(2), &wire.RenewRequest{})),
+		"claim":   second(own.Claim(t.Context(), idOf(2), &wire.ClaimRequest{})),
+		"store":   second(own.Store(t.Context(), idOf(2), &wire.StoreRequest{})),
+		"load":    second(own.Load(t.Context(), idOf(2), &wire.LoadRequest{Host: "http://a.test"})),
+		"commit":  second(own.Commit(t.Context(), idOf(2), &wire.CommitRequest{})),
+		"deliver": second(own.Deliver(t.Context(), idOf(2), &wire.DeliverRequest{})),
+	} {
+		if err == nil || err.Error() != "the node is starting" {
+			t.Errorf("%s is answered: %v", what, err)
+		}
+	}
+	own.Flush(t.Context()) // returns, though nobody sends
+}
+
 // Malformed links, records and hosts are refused, and leave nothing behind.
 func TestMalformedMessages(t *testing.T) {
 	for _, c := range []struct {
