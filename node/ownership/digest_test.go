@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,5 +78,23 @@ func TestMendingTellsNoPageEarly(t *testing.T) {
 		if all, done := s.node(2).has(host); all < 8 || done > 0 {
 			t.Errorf("the replica has %d URLs, %d of them done before their links are safe", all, done)
 		}
+	})
+}
+
+// A sync fails after the frontier has reported a done page. The page is held back nevertheless, and its replica is mended.
+func TestPageOfAFailedSyncIsHeldBack(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, p := s.found(3, 1, 2, 3), s.node(1)
+		p.stop() // nothing else calls the disk
+		<-p.over
+		p.crawl(host, 0)
+		p.fail(&fault{call: "Sync", n: 1})
+		if err := p.own.gather(s.t.Context()); !errors.Is(err, errFault) {
+			t.Error(err)
+		}
+		if c := p.own.stream.next()[host]; c == nil || !c.Lost || len(c.Done) > 0 || !p.own.stream.holdsBack(host) {
+			t.Errorf("there waits %+v; its page is held back: %v", c, p.own.stream.holdsBack(host))
+		}
+		p.fail(nil)
 	})
 }

@@ -148,8 +148,8 @@ func (rep *replicator) gather(ctx context.Context) error {
 		// Peers will hear that these pages are done, so a power cut must not undo the links found on them. The frontier reports a
 		// change once: a caller that gives up must not take it along, and after an error the replicas are mended instead.
 		if err := rep.deps.Frontier.Sync(context.WithoutCancel(ctx)); err != nil {
-			for host := range changes {
-				changes[host] = &frontier.Change{Lost: true}
+			for _, c := range changes {
+				c.Lost = true // but its pages are held back like all others
 			}
 			rep.stream.take(changes, time.Now())
 			return err
