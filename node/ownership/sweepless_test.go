@@ -1,12 +1,15 @@
 package ownership
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/wire"
 )
 
 // A host is queued because its replica differs, and must be handed over as well. The hand-off fails, and the replica is mended
@@ -37,6 +40,31 @@ func TestHandOffThatFailsMendsTheReplica(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		s.mustHave(host, 9, 1, 2)
+	})
+}
+
+// A host is shipped three times at most if what arrives always differs from what is sent. Then it stays here, and is crawled as before.
+func TestTransferThatNeverAgrees(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, loads := s.found(8, 1, 2, 3), 0
+		s.watch(func(l letter) {
+			if l.from != 1 || l.to != 3 {
+				return
+			}
+			switch res := l.res.(type) {
+			case *wire.StoreResponse:
+				res.Answers[0].Step = wire.Step_STEP_DIFFERS
+			case *wire.LoadResponse:
+				loads++
+			}
+		})
+		if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); !errors.Is(err, errRefused) || loads != 3 {
+			t.Errorf("it was shipped %d times: %v", loads, err)
+		}
+		time.Sleep(time.Second)
+		if owners := s.owners(host); !slices.Equal(owners, []int{1}) || !s.node(1).mayCrawl(host) {
+			t.Errorf("it is owned by %v, and crawled: %v", owners, s.node(1).mayCrawl(host))
+		}
 	})
 }
 
