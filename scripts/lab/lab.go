@@ -69,11 +69,3 @@ func Build(ctx context.Context, dir, source string, flags ...string) (path strin
 	}
 	return path, nil
 }
-
-// Keygen makes the secret of an overlay at path.
-func Keygen(proxima, path string) error {
-	if out, err := exec.Command(proxima, "keygen", path).CombinedOutput(); err != nil {
-		return fmt.Errorf("make secret: %w\n%s", err, out)
-	}
-	return nil
-}

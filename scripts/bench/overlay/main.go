@@ -14,8 +14,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"proxima/scripts/bench/origin/client"
@@ -98,10 +98,7 @@ func run(ctx context.Context, s settings, measure func(context.Context, *bench) 
 	if err != nil {
 		return err
 	}
-	b := &bench{s: s, secret: filepath.Join(s.dir, "secret"), seeds: filepath.Join(s.dir, "seeds.txt")}
-	if err := lab.Keygen(s.bin, b.secret); err != nil {
-		return err
-	}
+	b := &bench{s: s}
 	control := fmt.Sprintf("127.0.0.1:%d", s.port-1)
 	b.web, err = client.Start(ctx, control, web, "-brief", "-addresses", strconv.Itoa(s.hosts), "-pages", strconv.Itoa((s.pages+s.hosts-1)/s.hosts),
 		"-port", strconv.Itoa(s.port), "-control", control, "-seed", strconv.FormatUint(s.seed, 10), "-think", s.think.String())
@@ -109,8 +106,10 @@ func run(ctx context.Context, s settings, measure func(context.Context, *bench) 
 		return err
 	}
 	defer b.web.Stop()
-	if err := b.writeSeeds(ctx); err != nil {
+	urls, err := b.web.URLs(ctx)
+	if err != nil {
 		return err
 	}
+	b.seeds = strings.SplitN(string(urls), "\n", s.hosts+1)[:s.hosts]
 	return measure(ctx, b)
 }

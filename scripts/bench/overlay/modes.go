@@ -30,7 +30,7 @@ func (b *bench) crawlAll(ctx context.Context, nodes int) (crawl, error) {
 		return crawl{}, err
 	}
 	began := time.Now()
-	if err := c.startAll(); err != nil {
+	if err := c.startAll(ctx); err != nil {
 		return crawl{}, err
 	}
 	r := crawl{nodes: nodes, ended: c.wait(ctx), wall: time.Since(began), cpu: c.cpu()}
@@ -103,7 +103,7 @@ func end(ctx context.Context, b *bench) error {
 
 // await waits until each of these nodes has downloaded a page. It returns the times since their starts in seconds, or the limit for nodes
 // without a page.
-func (b *bench) await(ctx context.Context, list ...*process) ([]float64, error) {
+func (b *bench) await(ctx context.Context, list ...*lab.Node) ([]float64, error) {
 	deadline := time.Now().Add(b.s.limit)
 	for {
 		stats, err := b.web.Stats(ctx)
@@ -112,10 +112,10 @@ func (b *bench) await(ctx context.Context, list ...*process) ([]float64, error) 
 		}
 		var took []float64
 		for _, p := range list {
-			if a, ok := stats.Agents[p.agent()]; ok {
-				took = append(took, a.First.Sub(p.now.Started).Seconds())
+			if a, ok := stats.Agents[p.Agent()]; ok {
+				took = append(took, a.First.Sub(p.Now.Started).Seconds())
 			} else if time.Now().After(deadline) {
-				fmt.Fprintf(os.Stderr, "node %d has no page\n", p.index)
+				fmt.Fprintf(os.Stderr, "node %d has no page\n", p.Index)
 				took = append(took, b.s.limit.Seconds())
 			}
 		}
@@ -134,7 +134,7 @@ func (b *bench) await(ctx context.Context, list ...*process) ([]float64, error) 
 func start(ctx context.Context, b *bench) error {
 	var firsts, lasts []float64
 	for i := range b.s.starts {
-		took, err := b.once(ctx, func(c *crew) ([]float64, error) { return b.await(ctx, c.nodes...) })
+		took, err := b.once(ctx, func(c *crew) ([]float64, error) { return b.await(ctx, c.Nodes...) })
 		if err != nil {
 			return err
 		}
@@ -151,13 +151,13 @@ func restart(ctx context.Context, b *bench) error {
 	var all []float64
 	for i := range b.s.starts {
 		took, err := b.once(ctx, func(c *crew) ([]float64, error) {
-			if _, err := b.await(ctx, c.nodes...); err != nil {
+			if _, err := b.await(ctx, c.Nodes...); err != nil {
 				return nil, err
 			}
-			p := c.nodes[i%len(c.nodes)]
-			p.now.Kill()
-			p.life++
-			if err := c.start(p); err != nil {
+			p := c.Nodes[i%len(c.Nodes)]
+			p.Now.Kill()
+			p.Life++
+			if err := c.start(ctx, p); err != nil {
 				return nil, err
 			}
 			return b.await(ctx, p)
@@ -178,7 +178,7 @@ func (b *bench) once(ctx context.Context, measure func(*crew) ([]float64, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.startAll(); err != nil {
+	if err := c.startAll(ctx); err != nil {
 		return nil, err
 	}
 	took, err := measure(c)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"proxima/node"
@@ -15,7 +14,7 @@ const subnet = "127.0.3."
 
 // configure makes the configuration of one life of one node. The version in the User-Agent identifies node and life. All times of the
 // overlay are the defaults divided by s.faster.
-func configure(s settings, l *lab.Layout, index, life int) node.Config {
+func configure(s settings, l *lab.Layout, n *lab.Node) node.Config {
 	c := node.Default()
 	c.Crawl.Fetchers = s.fetch
 	c.Scope.SeedScope = "any"
@@ -23,7 +22,7 @@ func configure(s settings, l *lab.Layout, index, life int) node.Config {
 	if s.inside {
 		prefix = natSubnet + "0/24"
 	}
-	c.Fetch.UserAgent = fmt.Sprintf("Proxima/%d.%d", index, life)
+	c.Fetch.UserAgent = n.Agent()
 	c.Fetch.AllowPrefixes = []string{prefix}
 	c.Fetch.DNS.Hosts = map[string][]string{}
 	for _, h := range l.Hosts {

@@ -17,7 +17,7 @@ const slower = 600 * time.Millisecond
 func (c *crew) disturb(ctx context.Context) error {
 	list := plans(c.s)
 	type end struct {
-		node *process
+		node *lab.Node
 		plan plan
 	}
 	back := make(chan end, len(list)) // never blocks
@@ -43,9 +43,9 @@ func (c *crew) disturb(ctx context.Context) error {
 				return err
 			}
 			if p.kind == join {
-				late := c.nodes[c.s.nodes-absent]
+				late := c.Nodes[c.s.nodes-absent]
 				absent--
-				c.faults = append(c.faults, fault{kind: join, node: late.index, at: time.Now(), until: time.Now()})
+				c.faults = append(c.faults, fault{kind: join, node: late.Index, at: time.Now(), until: time.Now()})
 				if err := c.start(ctx, late); err != nil {
 					return err
 				}
@@ -56,7 +56,7 @@ func (c *crew) disturb(ctx context.Context) error {
 				continue
 			}
 			victim := choose(alive, c.busy(), p.pick)
-			if err := c.begin(victim, p.kind); err != nil {
+			if err := c.begin(ctx, victim, p.kind); err != nil {
 				return err
 			}
 			down++
@@ -81,15 +81,15 @@ func (c *crew) disturb(ctx context.Context) error {
 }
 
 // choose draws a victim. Busy nodes are hit more often, but idle ones can be hit too: they are homes and grantors.
-func choose(alive []*process, busy map[int]int, pick uint64) *process {
+func choose(alive []*lab.Node, busy map[int]int, pick uint64) *lab.Node {
 	total := 0
 	for _, p := range alive {
-		total += busy[p.index]
+		total += busy[p.Index]
 	}
 	base := 1 + total/(4*len(alive)) // spreads a fifth of the faults evenly
 	at := int(pick % uint64(total+base*len(alive)))
 	for _, p := range alive {
-		if at -= busy[p.index] + base; at < 0 {
+		if at -= busy[p.Index] + base; at < 0 {
 			return p
 		}
 	}

@@ -37,18 +37,18 @@ type evidence struct {
 // gather collects the evidence after all nodes have ended.
 func gather(w *lab.Site, c *crew) (evidence, error) {
 	e := evidence{pages: w.Pages(), requests: w.Requests(), faults: c.faults, disks: map[string]map[int]holding{}}
-	for _, p := range c.nodes {
-		lost, err := filepath.Glob(filepath.Join(p.dir, "lost*"))
+	for _, p := range c.Nodes {
+		lost, err := filepath.Glob(filepath.Join(p.Dir, "lost*"))
 		if err != nil {
 			return e, err
 		}
-		for _, dir := range append(lost, filepath.Join(p.dir, "data")) {
-			if err := e.readBooks(p.index, filepath.Join(dir, "logs")); err != nil {
-				return e, fmt.Errorf("read logs of node %d: %w", p.index, err)
+		for _, dir := range append(lost, filepath.Join(p.Dir, "data")) {
+			if err := e.readBooks(p.Index, filepath.Join(dir, "logs")); err != nil {
+				return e, fmt.Errorf("read logs of node %d: %w", p.Index, err)
 			}
 		}
-		if err := e.readDisk(p.index, filepath.Join(p.dir, "data", "frontier"), &w.Layout); err != nil {
-			e.unread = append(e.unread, fmt.Sprintf("node %d: %v", p.index, err))
+		if err := e.readDisk(p.Index, filepath.Join(p.Dir, "data", "frontier"), &w.Layout); err != nil {
+			e.unread = append(e.unread, fmt.Sprintf("node %d: %v", p.Index, err))
 		}
 	}
 	return e, nil

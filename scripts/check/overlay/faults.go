@@ -100,7 +100,7 @@ func plans(s settings) []plan {
 		list[i].after = s.pages/20 + random.IntN(max(1, s.pages*13/20))
 	}
 	slices.SortFunc(list, func(a, b plan) int { return a.after - b.after })
-	times := configure(s, &lab.Layout{}, 0, 0)
+	times := configure(s, &lab.Layout{}, &lab.Node{})
 	takenOver := 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter // until it is found dead and a new home takes over
 	seen := counts{}
 	for i := range list {
@@ -133,7 +133,7 @@ func plans(s settings) []plan {
 
 // mended is how long after the end of a fault it takes until all hosts have two copies again.
 func (p plan) mended(s settings) time.Duration {
-	times := configure(s, &lab.Layout{}, 0, 0)
+	times := configure(s, &lab.Layout{}, &lab.Node{})
 	d := 3*time.Second + times.Ownership.FenceAfter // replicas are retried at least that often
 	if p.long {
 		d += times.Member.SettleAfter

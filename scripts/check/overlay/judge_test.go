@@ -121,7 +121,7 @@ func TestExplains(t *testing.T) {
 func TestConfigure(t *testing.T) {
 	l := lab.NewLayout(subnet, 100, 18, 12)
 	for _, faster := range []float64{1, 7.5, 15, 20} {
-		c := configure(settings{fetch: 4, faster: faster}, &l, 1, 2)
+		c := configure(settings{fetch: 4, faster: faster}, &l, &lab.Node{Index: 1, Life: 2})
 		for _, err := range c.Validate() {
 			t.Errorf("faster by %v: %v", faster, err)
 		}

@@ -2,13 +2,13 @@
 //
 // It serves a site on several hosts and addresses, records every request, and starts the nodes of one overlay as processes on loopback. At
 // random moments it kills nodes and restarts them in the same data directory, freezes nodes, erases their disks, starts nodes late,
-// and isolates nodes from the others. The crawl must end by itself at every node. Then the requests, the nodes' books and their disks
+// and isolates nodes from the others, for which it needs network namespaces (Linux). The crawl must end by itself at every node. Then the requests, the nodes' books and their disks
 // are compared with the pages of the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
 // of the repository:
 //
 //	go run ./scripts/check/overlay                    8 nodes, 20,000 pages, all kinds of faults: ten minutes
 //	go run ./scripts/check/overlay -faults freeze=3   a single kind
-//	go run ./scripts/check/overlay -nat 3             3 of 8 nodes are behind NATs (root, Linux); no node is isolated
+//	go run ./scripts/check/overlay -nat 3             3 of 8 nodes are behind NATs (Linux), and none is isolated
 //	go run ./scripts/check/overlay -short             4 nodes, 3,000 pages, a late node and 2 kills: about a minute
 package main
 
@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/scripts/lab"
 )
 
@@ -35,11 +36,14 @@ type settings struct {
 	faster, overlap                        float64
 	race                                   bool
 	nat                                    int
-	inside                                 bool
+	inside                                 bool // whether this process has namespaces of its own
 }
 
 func main() {
-	var s settings
+	if handled, code := emulate.Child(os.Args[1:]); handled {
+		os.Exit(code)
+	}
+	s := settings{inside: emulate.Inside()}
 	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima if empty")
 	flag.StringVar(&s.dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one if empty")
 	short := flag.Bool("short", false, "a smaller crawl with fewer faults; other flags override its numbers")
@@ -58,8 +62,7 @@ func main() {
 	flag.DurationVar(&s.limit, "limit", 20*time.Minute, "longest `time` of the whole check")
 	flag.Float64Var(&s.faster, "faster", 7.5, "`number` that divides the times of the overlay")
 	flag.BoolVar(&s.race, "race", false, "build with the race detector")
-	flag.IntVar(&s.nat, "nat", 0, "`number` of nodes behind NATs, in network namespaces (root); no node is isolated then")
-	flag.BoolVar(&s.inside, "inside", false, "internal")
+	flag.IntVar(&s.nat, "nat", 0, "`number` of nodes behind NATs, in network namespaces; no node is isolated then unless -faults says so")
 	flag.Parse()
 	if *short {
 		given := map[string]bool{}
@@ -102,7 +105,7 @@ func main() {
 	}
 	if flag.NArg() > 0 || s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
 		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest || s.fetch < 1 || s.faster < 1 || s.faster > 15 || !(s.overlap > 0) ||
-		s.nat < 0 || s.nat > 0 && (s.nat > s.nodes-s.faults[join]-2 || s.faults[isolate] > 0 || s.addresses > 50 || s.nodes > 50) {
+		s.nat < 0 || s.nat > 0 && s.nat > s.nodes-s.faults[join]-2 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -110,13 +113,18 @@ func main() {
 }
 
 func check(ctx context.Context, s settings) (ok bool, err error) {
-	if s.nat > 0 && !s.inside {
-		began, err := apart(ctx)
-		if !began {
+	if s.apart() && !s.inside {
+		switch err := ready(ctx); {
+		case err == nil:
+			code, err := emulate.Reexec(ctx, os.Args[1:]...)
+			return code == 0, err
+		case s.nat > 0:
 			fmt.Printf("NOT CHECKED, no namespaces: %v\n", err)
 			return true, nil
+		default:
+			fmt.Printf("no node is isolated, no namespaces: %v\n", err)
+			delete(s.faults, isolate)
 		}
-		return err == nil, err
 	}
 	var remove func()
 	if s.dir, remove, err = lab.Folder(s.dir, "overlay"); err != nil {

@@ -4,242 +4,127 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"proxima/scripts/lab"
 )
 
-// process is one node with its current life.
-type process struct {
-	index          int
-	dir            string
-	listen, gossip string    // the addresses that others dial
-	behind         [2]string // where it listens for peers and gossip if relays own those addresses
-
-	// mu guards what follows.
-	mu   sync.Mutex
-	life int
-	now  *lab.Process // the latest life; nil before the first
-	down bool         // because of a fault
-}
-
-// crew is all nodes of the overlay.
+// crew is all nodes of the overlay, and the faults that befell them.
 type crew struct {
+	*lab.Crew
 	s      settings
 	site   *lab.Site
-	nodes  []*process
-	relays *relays // nil if no node is isolated
-	seeds  string
+	down   map[*lab.Node]bool // because of a fault
 	faults []fault
 	looked time.Time // when busy was called last
 }
 
 func newCrew(s settings, w *lab.Site) (*crew, error) {
-	c := &crew{s: s, site: w, seeds: filepath.Join(s.dir, "seeds.txt")}
-	if err := os.WriteFile(c.seeds, []byte(strings.Join(w.Seeds(), "\n")+"\n"), 0o644); err != nil {
-		return nil, fmt.Errorf("write seeds: %w", err)
-	}
-	if err := lab.Keygen(s.proxima, filepath.Join(s.dir, "secret")); err != nil {
+	var addrs []string
+	var err error
+	if s.inside {
+		for i := range s.nodes {
+			addrs = append(addrs, s.home(i)+":7947", s.home(i)+":7946")
+		}
+	} else if addrs, err = lab.Addresses("127.0.0.1", 2*s.nodes); err != nil {
 		return nil, err
 	}
-	for i := range s.nodes {
-		p := &process{index: i, dir: filepath.Join(s.dir, fmt.Sprintf("n%d", i))}
-		if err := os.Mkdir(p.dir, 0o755); err != nil {
-			return nil, fmt.Errorf("make directory: %w", err)
-		}
-		c.nodes = append(c.nodes, p)
-	}
-	return c, c.takePorts()
-}
-
-// takePorts finds ports for all nodes, and puts relays before them if nodes will be isolated.
-func (c *crew) takePorts() (err error) {
-	if c.s.inside {
-		for _, p := range c.nodes {
-			p.listen, p.gossip = c.s.home(p.index)+":7947", c.s.home(p.index)+":7946"
-		}
-		return nil
-	}
-	free, err := lab.Addresses("127.0.0.1", 2*len(c.nodes))
+	nodes, err := lab.NewCrew(s.dir, s.proxima, w.Seeds(), addrs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if c.s.faults[isolate] > 0 {
-		c.relays = newRelays(len(c.nodes), func(node int) int { return c.nodes[node].pid() })
+	for _, n := range nodes.Nodes {
+		n.Hidden = s.behind(n.Index)
 	}
-	for _, p := range c.nodes {
-		for i, at := range []*string{&p.listen, &p.gossip} {
-			*at = free[2*p.index+i]
-			if c.relays == nil {
-				continue
-			}
-			p.behind[i] = *at
-			front, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return fmt.Errorf("listen for relay: %w", err)
-			}
-			*at = front.Addr().String()
-			c.relays.streams(front, p.behind[i], p.index)
-			if i == 1 {
-				packets, err := net.ListenPacket("udp", *at)
-				if err != nil {
-					return fmt.Errorf("listen for relay: %w", err)
-				}
-				if err := c.relays.packets(packets, p.behind[i], p.index); err != nil {
-					return fmt.Errorf("start relay: %w", err)
-				}
-			}
-		}
-	}
-	return nil
+	return &crew{Crew: nodes, s: s, site: w, down: map[*lab.Node]bool{}}, nil
 }
 
 // start starts a life of a node.
-func (c *crew) start(ctx context.Context, p *process) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	file := filepath.Join(p.dir, fmt.Sprintf("life%d.toml", p.life))
-	cfg := configure(c.s, &c.site.Layout, p.index, p.life)
-	cfg.Peer.Listen, cfg.Member.Bind = p.listen, p.gossip
-	cfg.Peer.Secret = filepath.Join(c.s.dir, "secret")
-	if c.relays != nil {
-		cfg.Peer.Listen, cfg.Peer.Advertise = p.behind[0], p.listen
-		cfg.Member.Bind, cfg.Member.Advertise = p.behind[1], p.gossip
-	}
-	if err := os.WriteFile(file, []byte(cfg.Text()), 0o644); err != nil {
-		return fmt.Errorf("write config: %w", err)
-	}
-	args := []string{"node", "-config", file, "-data", filepath.Join(p.dir, "data"), "-seeds", c.seeds, "-nodes", fmt.Sprint(c.s.nodes)}
-	var others []string
-	for _, other := range c.nodes[:min(3, len(c.nodes))] {
-		if other != p && !c.s.behind(other.index) {
-			others = append(others, other.gossip)
-		}
-	}
-	if p.index > 0 || p.life > 0 {
-		args = append(args, "-join", strings.Join(others, ","))
-	}
-	command := append([]string{c.s.proxima}, args...)
+func (c *crew) start(ctx context.Context, n *lab.Node) error {
+	var before []string
 	if c.s.inside {
-		command = append([]string{"ip", "netns", "exec", fmt.Sprintf("n%d", p.index)}, command...)
+		before = []string{"ip", "netns", "exec", fmt.Sprintf("n%d", n.Index)}
 	}
-	now, err := lab.Start(exec.CommandContext(ctx, command[0], command[1:]...))
-	if err != nil {
-		return fmt.Errorf("node %d: %w", p.index, err)
-	}
-	p.now = now
-	return nil
+	return c.Start(ctx, n, configure(c.s, &c.site.Layout, n).Text(), before)
 }
 
 // alive lists the nodes that run without a fault.
-func (c *crew) alive() []*process {
-	var list []*process
-	for _, p := range c.nodes {
-		if p.runs() {
-			list = append(list, p)
+func (c *crew) alive() []*lab.Node {
+	var list []*lab.Node
+	for _, n := range c.Nodes {
+		if n.Now != nil && !c.down[n] && n.Now.Running() {
+			list = append(list, n)
 		}
 	}
 	return list
 }
 
-func (p *process) runs() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now != nil && !p.down && p.now.Running()
-}
-
-// present returns the latest life; nil before the first.
-func (p *process) present() *lab.Process {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now
-}
-
-func (p *process) pid() int {
-	if now := p.present(); now != nil {
-		return now.Pid()
-	}
-	return -1
-}
-
 // begin begins a fault of a node.
-func (c *crew) begin(p *process, what kind) error {
-	p.mu.Lock()
-	f := fault{kind: what, node: p.index, life: p.life, at: time.Now()}
-	p.down = true
-	now := p.now
-	p.mu.Unlock()
+func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
+	f := fault{kind: what, node: n.Index, life: n.Life, at: time.Now()}
 	c.faults = append(c.faults, f)
+	c.down[n] = true
 	switch what {
 	case isolate:
-		c.relays.set(p.index, true)
-		return nil
+		return c.s.cut(ctx, n.Index, true)
 	case freeze:
-		if err := now.Signal(syscall.SIGSTOP); err != nil {
-			return fmt.Errorf("freeze node %d: %w", p.index, err)
+		if err := n.Now.Signal(syscall.SIGSTOP); err != nil {
+			return fmt.Errorf("freeze node %d: %w", n.Index, err)
 		}
 		return nil
 	}
-	killed := now.Kill()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c.keepOutput(p)
-	p.life++
+	killed := n.Now.Kill()
+	keepOutput(n)
+	n.Life++
 	if !killed {
-		return fmt.Errorf("node %d ended by itself, with %d requests made", p.index, c.site.Asked())
+		return fmt.Errorf("node %d ended by itself, with %d requests made", n.Index, c.site.Asked())
 	}
 	if what == erase {
 		// Kept for its logs; the next life does not see it.
-		if err := os.Rename(filepath.Join(p.dir, "data"), filepath.Join(p.dir, fmt.Sprintf("lost%d", f.life))); err != nil {
-			return fmt.Errorf("erase disk of node %d: %w", p.index, err)
+		if err := os.Rename(filepath.Join(n.Dir, "data"), filepath.Join(n.Dir, fmt.Sprintf("lost%d", f.life))); err != nil {
+			return fmt.Errorf("erase disk of node %d: %w", n.Index, err)
 		}
 	}
 	return nil
 }
 
 // finish ends a fault.
-func (c *crew) finish(ctx context.Context, p *process, what kind) error {
-	p.mu.Lock()
-	p.down = false
-	now := p.now
-	p.mu.Unlock()
-	var err error
+func (c *crew) finish(ctx context.Context, n *lab.Node, what kind) (err error) {
+	c.down[n] = false
 	switch what {
 	case isolate:
-		c.relays.set(p.index, false)
+		err = c.s.cut(ctx, n.Index, false)
 	case freeze:
-		if err = now.Signal(syscall.SIGCONT); err != nil {
-			err = fmt.Errorf("wake node %d: %w", p.index, err)
+		if err = n.Now.Signal(syscall.SIGCONT); err != nil {
+			err = fmt.Errorf("wake node %d: %w", n.Index, err)
 		}
 	default:
-		err = c.start(ctx, p)
+		err = c.start(ctx, n)
 	}
 	for i := range c.faults {
-		if f := &c.faults[i]; f.node == p.index && f.until.IsZero() {
+		if f := &c.faults[i]; f.node == n.Index && f.until.IsZero() {
 			f.until = time.Now()
 		}
 	}
 	return err
 }
 
-// keepOutput writes the output of a life to a file, for people who look for the cause of a failure. The caller holds p.mu.
-func (c *crew) keepOutput(p *process) {
-	_ = os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("life%d.out", p.life)), p.now.Output(), 0o644)
+// keepOutput writes the output of a life to a file, for people who look for the cause of a failure.
+func keepOutput(n *lab.Node) {
+	_ = os.WriteFile(filepath.Join(n.Dir, fmt.Sprintf("life%d.out", n.Life)), n.Now.Output(), 0o644)
 }
 
 // run starts the nodes, injects the faults, and waits until the crawl has ended at every node.
 func (c *crew) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, p := range c.nodes[:len(c.nodes)-c.s.faults[join]] {
-		if err := c.start(ctx, p); err != nil {
+	for _, n := range c.Nodes[:len(c.Nodes)-c.s.faults[join]] {
+		if err := c.start(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -252,34 +137,28 @@ func (c *crew) run(ctx context.Context) error {
 		c.explain()
 	}
 	cancel()
-	for _, p := range c.nodes {
-		now := p.present()
-		if now == nil {
+	for _, n := range c.Nodes {
+		if n.Now == nil {
 			continue
 		}
-		ended := now.Wait()
-		p.mu.Lock()
-		c.keepOutput(p)
+		ended := n.Now.Wait()
+		keepOutput(n)
 		if ended != nil {
-			err = errors.Join(err, fmt.Errorf("node %d, life %d: %w\n%s", p.index, p.life, ended, now.Tail()))
+			err = errors.Join(err, fmt.Errorf("node %d, life %d: %w\n%s", n.Index, n.Life, ended, n.Now.Tail()))
 		}
-		p.mu.Unlock()
-	}
-	if c.relays != nil {
-		err = errors.Join(err, c.relays.close())
 	}
 	return err
 }
 
 // await waits for the end of all nodes.
 func (c *crew) await(ctx context.Context) error {
-	for _, p := range c.nodes {
+	for _, n := range c.Nodes {
 		select {
-		case <-p.present().Ended():
+		case <-n.Now.Ended():
 		case <-ctx.Done():
 			var late []string
-			for _, p := range c.alive() {
-				late = append(late, fmt.Sprint(p.index))
+			for _, n := range c.alive() {
+				late = append(late, fmt.Sprint(n.Index))
 			}
 			return fmt.Errorf("the crawl has not ended at the nodes %s: %w", strings.Join(late, ", "), ctx.Err())
 		}
@@ -289,11 +168,11 @@ func (c *crew) await(ctx context.Context) error {
 
 // explain prints the status of the nodes that still run.
 func (c *crew) explain() {
-	for _, p := range c.alive() {
+	for _, n := range c.alive() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		out, err := exec.CommandContext(ctx, c.s.proxima, "status", "-data", filepath.Join(p.dir, "data")).CombinedOutput()
+		out, err := exec.CommandContext(ctx, c.s.proxima, "status", "-data", filepath.Join(n.Dir, "data")).CombinedOutput()
 		cancel()
-		fmt.Fprintf(os.Stderr, "node %d, life %d (%v):\n%s\n", p.index, p.life, err, out)
+		fmt.Fprintf(os.Stderr, "node %d, life %d (%v):\n%s\n", n.Index, n.Life, err, out)
 	}
 }
 

@@ -4,45 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
+
+	"proxima/cmd/proxima/testbed/emulate"
 )
 
-// With -nat each node has a network namespace. Some nodes (the last ones except those that join late) all have the same private address behind a
-// masquerading router, as in homes: they can dial the others, but the others cannot dial them.
+// To isolate nodes or to put them behind NATs, each node gets a network namespace. Nodes behind NATs (the last ones except those that join
+// late) all have the same private address behind a masquerading router, as in homes: they can dial the others, but the others cannot dial them.
 
-// natSubnet is the network of the site, natHome the address of each node behind a router.
+// natSubnet is the network of the site in that case, natHome the address of each node behind a router.
 const (
 	natSubnet = "10.77.200."
 	natHome   = "192.168.1.2"
 )
 
-// apart runs this program again inside namespaces, and reports whether it could.
-func apart(ctx context.Context) (bool, error) {
-	if os.Getuid() != 0 {
-		return false, errors.New("not root")
-	}
-	for _, tool := range []string{"unshare", "ip", "nft", "sysctl", "mount"} {
+// ready returns an error if this machine cannot make the namespaces.
+func ready(ctx context.Context) error {
+	for _, tool := range []string{"ip", "nft", "sysctl", "mount"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return false, fmt.Errorf("%s is not installed", tool)
+			return fmt.Errorf("%s is not installed", tool)
 		}
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return false, fmt.Errorf("find this program: %w", err)
+	if r := emulate.Preflight(ctx); r.Emulation == emulate.Portable {
+		return errors.New(strings.Join(r.Missing, "; "))
 	}
-	inNamespaces := []string{"-n", "-m", "-p", "-f", "--mount-proc", "--kill-child"}
-	probe := strings.Join(slices.Concat([]string{"set -e", "mount -t tmpfs none /run", "mkdir /run/netns"}, wire(0, true)), "\n")
-	if out, err := exec.CommandContext(ctx, "unshare", append(slices.Clone(inNamespaces), "sh", "-c", probe)...).CombinedOutput(); err != nil {
-		return false, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
-	}
-	args := slices.Concat(inNamespaces, []string{self}, os.Args[1:], []string{"-inside"})
-	c := exec.CommandContext(ctx, "unshare", args...)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	return true, c.Run()
+	return nil
 }
 
 // wire returns the commands that make the network of a node: namespace n0 with 10.77.1.2, or if behind is set n0 behind a router r0.
@@ -81,9 +68,13 @@ func wire(node int, behind bool) []string {
 	)
 }
 
-// build makes the networks of all nodes and assigns the site's addresses.
+// build makes the networks of all nodes and assigns the site's addresses. No packet passes between the nodes of the set "cut" and others. The
+// site is not among the others, since its packets are not forwarded.
 func build(ctx context.Context, s settings) error {
-	commands := []string{"set -e", "mount -t tmpfs none /run", "mkdir /run/netns", "ip link set lo up", "sysctl -qw net.ipv4.ip_forward=1"}
+	commands := []string{"set -e", "mount -t tmpfs none /run", "mkdir /run/netns", "ip link set lo up", "sysctl -qw net.ipv4.ip_forward=1",
+		"nft add table ip nodes", "nft add set ip nodes cut '{ type ipv4_addr ; }'",
+		"nft add chain ip nodes between '{ type filter hook forward priority 0 ; }'",
+		"nft add rule ip nodes between ip saddr @cut drop", "nft add rule ip nodes between ip daddr @cut drop"}
 	for i := range s.addresses {
 		commands = append(commands, fmt.Sprintf("ip addr add %s%d/32 dev lo", natSubnet, 11+i))
 	}
@@ -96,6 +87,21 @@ func build(ctx context.Context, s settings) error {
 	return nil
 }
 
+// cut isolates a node from the other nodes, or ends that. As on a broken network, nothing is refused: streams stall and packets are lost.
+func (s settings) cut(ctx context.Context, node int, on bool) error {
+	verb := "delete"
+	if on {
+		verb = "add"
+	}
+	if out, err := exec.CommandContext(ctx, "nft", verb, "element", "ip", "nodes", "cut", "{ "+outside(node)+" }").CombinedOutput(); err != nil {
+		return fmt.Errorf("isolate node %d: %w: %s", node, err, out)
+	}
+	return nil
+}
+
+// apart reports whether the nodes need namespaces.
+func (s settings) apart() bool { return s.nat > 0 || s.faults[isolate] > 0 }
+
 // behind reports whether a node is behind a router. The first two, through which others join, never are, nor are those that start late.
 func (s settings) behind(node int) bool {
 	last := s.nodes - s.faults[join]
@@ -107,5 +113,8 @@ func (s settings) home(node int) string {
 	if s.behind(node) {
 		return natHome
 	}
-	return fmt.Sprintf("10.77.%d.2", node+1)
+	return outside(node)
 }
+
+// outside is the address from which a node's packets come.
+func outside(node int) string { return fmt.Sprintf("10.77.%d.2", node+1) }

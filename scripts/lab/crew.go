@@ -1,0 +1,76 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Crew is the nodes of an overlay that run as processes on this machine.
+type Crew struct {
+	Nodes                  []*Node
+	proxima, secret, seeds string
+}
+
+// Node is a node of a crew.
+type Node struct {
+	Index, Life    int // a life is one process; the User-Agent tells node and life
+	Dir            string
+	Listen, Gossip string
+	Hidden         bool     // whether no other node can dial it
+	Now            *Process // the latest life; nil before the first
+}
+
+// Agent returns the version of the User-Agent that tells sites the node and its life.
+func (n *Node) Agent() string { return fmt.Sprintf("Proxima/%d.%d", n.Index, n.Life) }
+
+// NewCrew prepares nodes in a folder, which is made if it is absent. There are two addresses for each: for peers and for gossip.
+func NewCrew(dir, proxima string, seeds, addrs []string) (*Crew, error) {
+	c := &Crew{proxima: proxima, secret: filepath.Join(dir, "secret"), seeds: filepath.Join(dir, "seeds.txt")}
+	for pair := range slices.Chunk(addrs, 2) {
+		n := &Node{Index: len(c.Nodes), Listen: pair[0], Gossip: pair[1]}
+		n.Dir = filepath.Join(dir, fmt.Sprintf("n%d", n.Index))
+		if err := os.MkdirAll(n.Dir, 0o755); err != nil {
+			return nil, fmt.Errorf("make directory: %w", err)
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	if err := os.WriteFile(c.seeds, []byte(strings.Join(seeds, "\n")+"\n"), 0o644); err != nil {
+		return nil, fmt.Errorf("write seeds: %w", err)
+	}
+	if out, err := exec.Command(proxima, "keygen", c.secret).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("make secret: %w\n%s", err, out)
+	}
+	return c, nil
+}
+
+// Start starts a life of a node with a configuration and further flags. The words of before stand before the command. It ends with the
+// context. A single node has no peers.
+func (c *Crew) Start(ctx context.Context, n *Node, config string, before []string, flags ...string) error {
+	file := filepath.Join(n.Dir, fmt.Sprintf("life%d.toml", n.Life))
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+		return fmt.Errorf("write config: %w", err)
+	}
+	args := append(slices.Clone(before), c.proxima, "node", "-config", file, "-data", filepath.Join(n.Dir, "data"), "-seeds", c.seeds)
+	if len(c.Nodes) > 1 {
+		var others []string
+		for _, o := range c.Nodes[:min(3, len(c.Nodes))] {
+			if o != n && !o.Hidden {
+				others = append(others, o.Gossip)
+			}
+		}
+		args = append(args, "-secret", c.secret, "-listen", n.Listen, "-gossip", n.Gossip, "-nodes", fmt.Sprint(len(c.Nodes)),
+			"-join", strings.Join(others, ","))
+	}
+	args = append(args, flags...)
+	now, err := Start(exec.CommandContext(ctx, args[0], args[1:]...))
+	if err != nil {
+		return fmt.Errorf("node %d: %w", n.Index, err)
+	}
+	n.Now = now
+	return nil
+}
