@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -317,6 +318,27 @@ func (p *Plan) nameHosts() error {
 	}
 	return nil
 }
+
+// resolverMs is the round trip to the name server in ms, that of a nearby resolver.
+const resolverMs = 4.0
+
+// rtt returns the round trip in ms between two endpoints of the emulation.
+func (p *Plan) rtt(from, to int) float64 {
+	from, to = min(from, to), max(from, to)
+	switch nodes := len(p.Nodes); {
+	case to < nodes:
+		return p.NodeRTTMs[from][to]
+	case from < nodes && to < nodes+len(p.Servers):
+		return p.RTTMs[from][to-nodes]
+	case from < nodes:
+		return resolverMs
+	}
+	return 0
+}
+
+func ms(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
+
+func inMs(d time.Duration) float64 { return micro(float64(d) / float64(time.Millisecond)) }
 
 // World returns the plan in the form of the run's folder.
 func (p *Plan) World(assigners []string) rundir.World {

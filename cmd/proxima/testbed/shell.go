@@ -74,23 +74,3 @@ func Shell(dir, node string) ([]string, error) {
 	}
 	return argv, nil
 }
-
-// writeShells writes the commands for Shell.
-func (b *namespaces) writeShells() error {
-	commands := map[string][]string{}
-	for _, n := range b.plan.Nodes {
-		argv, err := b.net.ShellCommand(nodeSpace(n.Name))
-		if err != nil {
-			return fmt.Errorf("find the namespace of %s: %w", n.Name, err)
-		}
-		commands[n.Name] = argv
-	}
-	text, err := json.Marshal(commands)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", shellFile, err)
-	}
-	if err := os.WriteFile(filepath.Join(b.dir, shellFile), text, 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", shellFile, err)
-	}
-	return nil
-}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"proxima/scripts/bench/origin/client"
@@ -28,7 +29,8 @@ type Counts struct {
 	open        atomic.Int64
 	peakOpen    atomic.Int64
 	first, last atomic.Int64
-	agents      sync.Map // *agent by User-Agent
+	cpu         atomic.Int64 // ns of processor time at the last reset
+	agents      sync.Map     // *agent by User-Agent
 }
 
 // agent counts the pages of one User-Agent.
@@ -145,6 +147,7 @@ func (c *Counts) Stats() client.Stats {
 		Bytes:       c.bytes.Load(),
 		Connections: c.connections.Load(),
 		PeakOpen:    c.peakOpen.Load(),
+		CPU:         time.Duration(cpuTime() - c.cpu.Load()),
 	}
 	for i := range c.sites {
 		s.Robots += c.sites[i].robots.Load()
@@ -179,8 +182,16 @@ func (c *Counts) Reset() {
 	for _, a := range []*atomic.Int64{&c.disallowed, &c.early, &c.other, &c.bytes, &c.connections, &c.first, &c.last} {
 		a.Store(0)
 	}
+	c.cpu.Store(cpuTime())
 	c.agents.Clear()
 	c.peakOpen.Store(c.open.Load())
+}
+
+// cpuTime returns the processor time of this process in ns.
+func cpuTime() int64 {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // it does not fail
+	return used.Utime.Nano() + used.Stime.Nano()
 }
 
 // Control returns the handler of the control port.

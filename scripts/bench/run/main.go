@@ -200,15 +200,7 @@ func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin
 	if err := origin.Reset(ctx); err != nil {
 		return Run{}, err
 	}
-	before, err := origin.CPU()
-	if err != nil {
-		return Run{}, err
-	}
 	usage, err := measure(ctx, argv, f.Temp, o.scenario.CrawlerCPUs, o.limit)
-	if err != nil {
-		return Run{}, err
-	}
-	after, err := origin.CPU()
 	if err != nil {
 		return Run{}, err
 	}
@@ -219,7 +211,7 @@ func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin
 	if ctx.Err() != nil {
 		return Run{}, ctx.Err()
 	}
-	return Run{Crawler: c.Name, Round: round, Stats: stats, Usage: usage, ServerCPU: after - before}, nil
+	return Run{Crawler: c.Name, Round: round, Stats: stats, Usage: usage, ServerCPU: stats.CPU}, nil
 }
 
 // write prints the tables. If a file is named, it also writes figures and tables to files.

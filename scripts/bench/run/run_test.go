@@ -124,15 +124,6 @@ func TestMeasureNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestTimesOfThisProcess(t *testing.T) {
-	if _, err := client.CPUTime(os.Getpid()); err != nil {
-		t.Error(err)
-	}
-	if _, err := client.CPUTime(-1); err == nil {
-		t.Error("times of no process")
-	}
-}
-
 func TestProximaCommandWritesItsConfig(t *testing.T) {
 	f := Files{Bench: "bench", Seeds: "seeds.txt", Temp: t.TempDir()}
 	for addresses, want := range map[int]string{64: "own_parallel = 1\n", 1: "own_parallel = 16\n"} {

@@ -76,10 +76,9 @@ func (n *Net) order(o order) error {
 		return fmt.Errorf("emulated network: order the router: %w", err)
 	}
 	s := Stats{
-		Emulation: n.emulation, Congestion: n.congestions(), Router: r.Scheduled,
-		Packets: r.Packets, Bytes: r.Bytes,
+		Emulation: n.emulation, Congestion: n.congestions(), Packets: r.Packets,
 		Lost: r.Lost, Overflowed: r.Overflowed, Cut: r.Cut, Unplanned: r.Unplanned, Strays: r.Strays,
-		LateP50: r.LateP50, LateP99: r.LateP99, LateMax: r.Later,
+		LateP50: r.LateP50, LateP99: r.LateP99,
 		Cores: runtime.NumCPU(), Elapsed: time.Since(n.begin),
 	}
 	for _, ns := range n.namespaces {

@@ -100,24 +100,22 @@ func (c Config) check() error {
 type Stats struct {
 	Emulation  string // TUN or Veth
 	Congestion string // congestion control of the namespaces; a comma-separated list if they differ
-	Router     string // description of how the router is scheduled
 
-	Packets, Bytes int64 // delivered
-	Lost           int64 // dropped as planned, by Path.Loss
-	Overflowed     int64 // dropped as planned, at the tail of a full emulated queue
-	Cut            int64 // dropped as planned, by Partition or a NAT
-	Unplanned      int64 // dropped because the queue of a device or the memory of the router was full
-	Strays         int64 // to or from addresses that are not endpoints
+	Packets    int64 // delivered
+	Lost       int64 // dropped as planned, by Path.Loss
+	Overflowed int64 // dropped as planned, at the tail of a full emulated queue
+	Cut        int64 // dropped as planned, by Partition or a NAT
+	Unplanned  int64 // dropped because the queue of a device or the memory of the router was full
+	Strays     int64 // to or from addresses that are not endpoints
 
 	// How much later than planned packets left the router.
-	LateP50, LateP99, LateMax time.Duration
+	LateP50, LateP99 time.Duration
 
 	// Busy is the share of the machine's processors in use, 0 to 1.
 	Busy float64
 	// How long the processes of Start waited for a core. The samples are the mean waits of each thread in each second, weighted by how often
-	// it ran. Waited is false if the kernel does not report waits.
-	WaitP50, WaitP99 time.Duration
-	Waited           bool
+	// it ran. It is 0 if the kernel does not report waits.
+	WaitP99 time.Duration
 
 	Cores   int
 	Elapsed time.Duration

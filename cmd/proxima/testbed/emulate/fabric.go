@@ -1,6 +1,7 @@
 package emulate
 
 import (
+	"container/heap"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -24,6 +25,10 @@ type packet struct {
 	frame    [frameHeader + mtu]byte
 	size     int // of the IP packet in bytes
 	from, to int // endpoints
+
+	due     int64  // when it arrives at the receiver's downlink or, if deliver is set, is delivered
+	order   uint64 // of arrival
+	deliver bool
 }
 
 // link is one direction of an endpoint's access. It sends one packet after the other at its rate. A change of the rate applies to later
@@ -56,16 +61,6 @@ type pair struct {
 	drawn, until   int64 // the current jitter and its end
 }
 
-// event is the arrival of a packet at the receiver's downlink, or its delivery.
-type event struct {
-	due     int64
-	order   uint64 // of arrival; it decides between events due at the same time
-	packet  *packet
-	deliver bool
-}
-
-func (e event) before(o event) bool { return e.due < o.due || e.due == o.due && e.order < o.order }
-
 // fabric decides whether and when each packet is delivered. It has no clock and does no I/O. Times are arguments in ns that never decrease.
 // Not safe for concurrent use.
 type fabric struct {
@@ -74,7 +69,7 @@ type fabric struct {
 	pairs    []pair // from*n + to
 	nats     []*nat // nil for an endpoint without one
 	random   *rand.Rand
-	events   []event // a heap
+	transit  transit
 	order    uint64
 	blanks   []*packet
 	made     int
@@ -154,7 +149,7 @@ func (f *fabric) enter(now int64, p *packet) {
 	default:
 		if left, ok := f.up[p.from].take(now, p.size); ok {
 			pair.last = max(pair.last, left+f.delay(pair, left))
-			f.push(event{due: pair.last, packet: p})
+			f.schedule(p, pair.last, false)
 			return
 		}
 		f.overflowed++
@@ -171,68 +166,52 @@ func (f *fabric) delay(p *pair, at int64) int64 {
 
 // next returns when to call leave, and false if no packet is in transit.
 func (f *fabric) next() (int64, bool) {
-	if len(f.events) == 0 {
+	if len(f.transit) == 0 {
 		return 0, false
 	}
-	return f.events[0].due, true
+	return f.transit[0].due, true
 }
 
 // leave returns a packet that is due and its time, or nil if none is due.
 func (f *fabric) leave(now int64) (*packet, int64) {
-	for len(f.events) > 0 && f.events[0].due <= now {
-		e := f.pop()
-		if e.deliver {
-			return e.packet, e.due
+	for len(f.transit) > 0 && f.transit[0].due <= now {
+		p := heap.Pop(&f.transit).(*packet)
+		if p.deliver {
+			return p, p.due
 		}
-		at, ok := f.down[e.packet.to].take(e.due, e.packet.size)
+		at, ok := f.down[p.to].take(p.due, p.size)
 		switch {
 		case !ok:
 			f.overflowed++
-			f.done(e.packet)
-		case at == e.due:
-			return e.packet, e.due
+			f.done(p)
+		case at == p.due:
+			return p, p.due
 		default:
-			f.push(event{due: at, packet: e.packet, deliver: true})
+			f.schedule(p, at, true)
 		}
 	}
 	return nil, 0
 }
 
-func (f *fabric) push(e event) {
+// schedule adds a packet to those in transit.
+func (f *fabric) schedule(p *packet, due int64, deliver bool) {
 	f.order++
-	e.order = f.order
-	h := append(f.events, e)
-	i := len(h) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !e.before(h[up]) {
-			break
-		}
-		h[i], i = h[up], up
-	}
-	h[i] = e
-	f.events = h
+	p.due, p.order, p.deliver = due, f.order, deliver
+	heap.Push(&f.transit, p)
 }
 
-func (f *fabric) pop() event {
-	h := f.events
-	top, e := h[0], h[len(h)-1]
-	h[len(h)-1] = event{}
-	h = h[:len(h)-1]
-	i := 0
-	for 2*i+1 < len(h) {
-		child := 2*i + 1
-		if child+1 < len(h) && h[child+1].before(h[child]) {
-			child++
-		}
-		if !h[child].before(e) {
-			break
-		}
-		h[i], i = h[child], child
-	}
-	if len(h) > 0 {
-		h[i] = e
-	}
-	f.events = h
-	return top
+// transit is a heap of packets by the time of what happens to them next. The earlier packet is the first of those due at the same time.
+type transit []*packet
+
+func (t transit) Len() int { return len(t) }
+func (t transit) Less(i, k int) bool {
+	return t[i].due < t[k].due || t[i].due == t[k].due && t[i].order < t[k].order
+}
+func (t transit) Swap(i, k int) { t[i], t[k] = t[k], t[i] }
+func (t *transit) Push(p any)   { *t = append(*t, p.(*packet)) }
+func (t *transit) Pop() any {
+	last := len(*t) - 1
+	p := (*t)[last]
+	(*t)[last], *t = nil, (*t)[:last]
+	return p
 }

@@ -1,6 +1,7 @@
 package emulate
 
 import (
+	"container/heap"
 	"math"
 	"testing"
 	"time"
@@ -138,10 +139,9 @@ func TestBandwidthChanges(t *testing.T) {
 	f.setBandwidth(0, 0, 0)
 	f.send(60*msNs, 0, 1, 1000)
 	for i, want := range []int64{100 * msNs, 110 * msNs, 110 * msNs} {
-		if got := f.events[0].due; got != want {
-			t.Errorf("packet %d at %d, not %d", i, got, want)
+		if p := heap.Pop(&f.transit).(*packet); p.due != want {
+			t.Errorf("packet %d at %d, not %d", i, p.due, want)
 		}
-		f.pop()
 	}
 	// The same is true at the downlink.
 	f = fabricOf(2, Path{})

@@ -1,43 +1,31 @@
 package emulate
 
-import (
-	"math/bits"
-	"time"
+import "time"
+
+// lateStep is the width of the buckets of a histogram. Its last bucket has everything from lateSteps of them on, half a second.
+const (
+	lateStep  = 10 * time.Microsecond
+	lateSteps = 50_000
 )
 
-// histogram counts durations in buckets of at most 1/16 of their size, from a microsecond to the longest.
+// histogram counts durations.
 type histogram struct {
-	Counts [16 * 50]int64
-	Total  int64
-	Max    time.Duration
+	counts [lateSteps + 1]int64
+	total  int64
 }
 
 func (h *histogram) add(d time.Duration, times int64) {
-	d = max(d, 0)
-	us, bucket := uint64(d/time.Microsecond), 0
-	if us < 16 {
-		bucket = int(us)
-	} else {
-		octave := bits.Len64(us) - 5
-		bucket = 16*octave + int(us>>octave)
-	}
-	h.Counts[bucket] += times
-	h.Total += times
-	h.Max = max(h.Max, d)
+	h.counts[min(max(d, 0)/lateStep, lateSteps)] += times
+	h.total += times
 }
 
-// quantile returns the smallest duration that a share q of all does not exceed, rounded up to the end of its bucket; 0 if there is none.
+// quantile returns the duration that a share q of all does not exceed, rounded down to a bucket; 0 if there is none.
 func (h *histogram) quantile(q float64) time.Duration {
-	need := int64(q*float64(h.Total)) + 1
-	for bucket, n := range h.Counts {
-		if need -= n; need > 0 || n == 0 {
-			continue
+	need := int64(q*float64(h.total)) + 1
+	for i, n := range h.counts[:] {
+		if need -= n; need <= 0 {
+			return time.Duration(i) * lateStep
 		}
-		end := uint64(bucket + 1)
-		if octave := bucket/16 - 1; octave > 0 {
-			end = uint64(bucket%16+17) << octave
-		}
-		return min(time.Duration(end)*time.Microsecond, h.Max)
 	}
-	return h.Max
+	return 0
 }

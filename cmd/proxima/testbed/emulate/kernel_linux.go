@@ -2,7 +2,6 @@ package emulate
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -11,20 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// schedule gives this process the best scheduling that the kernel allows, and returns its description. It applies to every thread, because the
-// thread that carries packets sometimes waits for another thread of the runtime.
-func schedule() string {
+// schedule gives this process the best scheduling that the kernel allows. It applies to every thread, because the thread that carries packets
+// sometimes waits for another thread of the runtime.
+func schedule() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // ns; by default sleeps are up to 50 µs longer
 	if setThreads(unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}) {
-		return "real-time priority"
+		return
 	}
 	for _, nice := range []int32{-20, 0} {
 		// With a short slice, the EEVDF scheduler (since Linux 6.12) runs a thread sooner after it wakes. Its share remains the same.
 		if setThreads(unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: nice, Runtime: uint64(100 * time.Microsecond)}) {
-			return fmt.Sprintf("nice %d, short slices", nice)
+			return
 		}
 	}
-	return "ordinary priority"
 }
 
 // setThreads sets the scheduling of all threads of this process, and of later ones. It returns false if the kernel refuses.

@@ -118,12 +118,12 @@ func TestWaitsForACore(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case !s.Waited:
+		case n.watch.blind:
 			t.Skip("SKIPPED: the kernel does not tell how long processes wait for a core")
-		case s.WaitP50 > 0 && s.WaitP99 >= s.WaitP50 && s.Busy > 0 && s.Busy <= 1:
+		case s.WaitP99 > 0 && s.Busy > 0 && s.Busy <= 1:
 			return
 		case time.Now().After(deadline):
-			t.Fatalf("waited %v and %v, %.2f busy", s.WaitP50, s.WaitP99, s.Busy)
+			t.Fatalf("waited %v, %.2f busy", s.WaitP99, s.Busy)
 		}
 	}
 }

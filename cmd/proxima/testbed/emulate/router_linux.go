@@ -41,11 +41,10 @@ type cutOrder struct{ A, B []int }
 
 // report has the router's statistics.
 type report struct {
-	Scheduled               string
-	Packets, Bytes          int64
-	Lost, Overflowed, Cut   int64
-	Unplanned, Strays       int64
-	LateP50, LateP99, Later time.Duration
+	Packets               int64
+	Lost, Overflowed, Cut int64
+	Unplanned, Strays     int64
+	LateP50, LateP99      time.Duration
 }
 
 // router carries packets. Everything except the channels belongs to one thread.
@@ -88,7 +87,7 @@ func runRouter() error {
 	if err != nil {
 		return err
 	}
-	r.report.Scheduled = schedule()
+	schedule()
 	if err := out.Encode(r.report); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -278,7 +277,6 @@ func (r *router) deliver() {
 			r.report.Unplanned++
 		} else {
 			r.report.Packets++
-			r.report.Bytes += int64(p.size)
 		}
 		r.fabric.done(p)
 	}
@@ -307,6 +305,6 @@ func (r *router) count() report {
 	}
 	c := r.report
 	c.Lost, c.Overflowed, c.Cut = r.fabric.lost, r.fabric.overflowed, r.fabric.cutOff
-	c.LateP50, c.LateP99, c.Later = r.late.quantile(0.5), r.late.quantile(0.99), r.late.Max
+	c.LateP50, c.LateP99 = r.late.quantile(0.5), r.late.quantile(0.99)
 	return c
 }

@@ -112,12 +112,12 @@ func (w *watch) tell(s *Stats) error {
 	if total > w.total {
 		s.Busy = 1 - float64(idle-w.idle)/float64(total-w.total)
 	}
-	if s.Waited = !w.blind; s.Waited {
+	if !w.blind {
 		w.sample()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.WaitP50, s.WaitP99 = w.waits.quantile(0.5), w.waits.quantile(0.99)
+	s.WaitP99 = w.waits.quantile(0.99)
 	return nil
 }
 

@@ -2,17 +2,13 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -33,6 +29,8 @@ type Stats struct {
 	Connections int64   `json:"connections"`   // TCP connections accepted
 	PeakOpen    int64   `json:"peak_open"`     // most connections open at one time
 	Seconds     float64 `json:"seconds"`       // the window
+	// CPU is the processor time of the server since the last reset.
+	CPU time.Duration `json:"cpu_ns"`
 	// Agents has the pages of each User-Agent.
 	Agents map[string]Agent `json:"agents,omitempty"`
 }
@@ -107,9 +105,6 @@ func (o *Origin) URLs(ctx context.Context) ([]byte, error) {
 	return o.call(ctx, http.MethodGet, "/_urls")
 }
 
-// CPU returns the processor time of the server so far.
-func (o *Origin) CPU() (time.Duration, error) { return CPUTime(o.process.Pid()) }
-
 func (o *Origin) call(ctx context.Context, method, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+o.control+path, nil)
 	if err != nil {
@@ -128,27 +123,4 @@ func (o *Origin) call(ctx context.Context, method, path string) ([]byte, error) 
 		return nil, fmt.Errorf("ask server for %s: status %d", path, resp.StatusCode)
 	}
 	return text, nil
-}
-
-// CPUTime returns the user and system time of a running process so far.
-func CPUTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("read times of process %d: %w", pid, err)
-	}
-	// The name is in parentheses and can contain anything. utime and stime are the 12th and 13th fields after it (proc(5)).
-	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(f) < 13 {
-		return 0, fmt.Errorf("read times of process %d: %d fields", pid, len(f))
-	}
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on Linux
-	var sum time.Duration
-	for _, s := range f[11:13] {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read times of process %d: %w", pid, err)
-		}
-		sum += time.Duration(n) * tick
-	}
-	return sum, nil
 }

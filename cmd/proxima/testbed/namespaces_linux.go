@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,9 +23,6 @@ import (
 const serverSpace = "servers"
 
 func nodeSpace(name string) string { return "node-" + name }
-
-// resolverMs is the round trip to the name server in ms, that of a nearby resolver.
-const resolverMs = 4.0
 
 // namespaces is the platform of network namespaces, with real processes and real TCP.
 type namespaces struct {
@@ -98,22 +95,6 @@ func (b *namespaces) emulation(kind string) emulate.Config {
 	return cfg
 }
 
-// rtt returns the round trip in ms between two endpoints of the emulation.
-func (p *Plan) rtt(from, to int) float64 {
-	from, to = min(from, to), max(from, to)
-	switch nodes := len(p.Nodes); {
-	case to < nodes:
-		return p.NodeRTTMs[from][to]
-	case from < nodes && to < nodes+len(p.Servers):
-		return p.RTTMs[from][to-nodes]
-	case from < nodes:
-		return resolverMs
-	}
-	return 0
-}
-
-func ms(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
-
 // start starts `proxima node` in the node's namespace and folder.
 func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 	n := b.plan.Nodes[i]
@@ -162,11 +143,29 @@ func (b *namespaces) quality() (rundir.Testbed, error) {
 	return t, nil
 }
 
-func inMs(d time.Duration) float64 { return micro(float64(d) / float64(time.Millisecond)) }
-
 func (b *namespaces) close() error {
 	err := b.internet.close()
 	b.end()
 	_ = os.Remove(filepath.Join(b.dir, shellFile)) // its commands no longer work
 	return errors.Join(err, b.group.Wait())
+}
+
+// writeShells writes the commands for Shell.
+func (b *namespaces) writeShells() error {
+	commands := map[string][]string{}
+	for _, n := range b.plan.Nodes {
+		argv, err := b.net.ShellCommand(nodeSpace(n.Name))
+		if err != nil {
+			return fmt.Errorf("find the namespace of %s: %w", n.Name, err)
+		}
+		commands[n.Name] = argv
+	}
+	text, err := json.Marshal(commands)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", shellFile, err)
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, shellFile), text, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", shellFile, err)
+	}
+	return nil
 }
