@@ -2,14 +2,18 @@ package runlog
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
 )
 
 // MaxLine bounds a line in bytes. No longer line is written, and a Reader skips longer ones.
@@ -105,21 +109,36 @@ func (r *Reader) readLine() ([]byte, error) {
 	}
 }
 
-// Files lists the files of a log (LogFetch, …) in the order of writing, the current one last.
+var fileForm = regexp.MustCompile(`^([a-z]+)(?:-(\d{6,9}))?\.jsonl(\.gz)?$`)
+
+// Files lists the files of a log (LogFetch, …) in the order of writing, the current one last. Files of other machines may be packed (.gz). A
+// file that is there both packed and not counts once: the plain one.
 func Files(dir, name string) ([]string, error) {
-	rotated, err := listRotated(dir, name)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, f := range rotated {
-		paths = append(paths, filepath.Join(dir, f.name))
-	}
-	current := filepath.Join(dir, name+suffix)
-	if _, err := os.Stat(current); err == nil {
-		paths = append(paths, current)
-	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	var list []rotatedFile
+	for _, e := range entries {
+		m := fileForm.FindStringSubmatch(e.Name())
+		if m == nil || m[1] != name || e.IsDir() {
+			continue
+		}
+		f := rotatedFile{e.Name(), math.MaxInt} // the current file is the last
+		if m[2] != "" {
+			if f.number, err = strconv.Atoi(m[2]); err != nil {
+				return nil, fmt.Errorf("list logs: number of %s: %w", e.Name(), err)
+			}
+		}
+		list = append(list, f)
+	}
+	// The plain file comes before the packed one, whose name is longer.
+	slices.SortFunc(list, func(a, b rotatedFile) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name))
+	})
+	var paths []string
+	for _, f := range slices.CompactFunc(list, func(a, b rotatedFile) bool { return a.number == b.number }) {
+		paths = append(paths, filepath.Join(dir, f.name))
 	}
 	return paths, nil
 }

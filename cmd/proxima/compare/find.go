@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"proxima/cmd/proxima/rundir"
@@ -135,7 +133,7 @@ func openRun(dir string) (source, error) {
 
 const suffix = ".jsonl"
 
-var logForm = regexp.MustCompile(`^(fetch|queue|load|node|coord|proxy|assign|member)(?:-(\d{6,9}))?\.jsonl(\.gz)?$`)
+var logForm = regexp.MustCompile(`^(fetch|queue|load|node|coord|proxy|assign|member)(-\d{6,9})?\.jsonl(\.gz)?$`)
 
 // logsBelow lists the folders that hold logs.
 func logsBelow(top string) (list []nodeLogs, err error) {
@@ -166,39 +164,4 @@ func nameOf(top, dir string) string {
 		return filepath.Base(top)
 	}
 	return strings.Join(parts, "/")
-}
-
-// logFile is one file of a log.
-type logFile struct {
-	path   string
-	number int // of a rotated file
-}
-
-func (f logFile) packed() bool { return strings.HasSuffix(f.path, ".gz") }
-
-// files lists the files of a log in the order in which they were written.
-func files(dir, log string) ([]logFile, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list logs: %w", err)
-	}
-	var list []logFile
-	for _, e := range entries {
-		m := logForm.FindStringSubmatch(e.Name())
-		if m == nil || m[1] != log || e.IsDir() {
-			continue
-		}
-		f := logFile{path: filepath.Join(dir, e.Name()), number: 1 << 30} // the current file is the last
-		if m[2] != "" {
-			if f.number, err = strconv.Atoi(m[2]); err != nil {
-				return nil, fmt.Errorf("list logs: number of %s: %w", e.Name(), err)
-			}
-		}
-		list = append(list, f)
-	}
-	slices.SortFunc(list, func(a, b logFile) int {
-		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.path, b.path))
-	})
-	// A file that is there both packed and not counts once: the plain one, whose path is shorter.
-	return slices.CompactFunc(list, func(a, b logFile) bool { return a.number == b.number }), nil
 }

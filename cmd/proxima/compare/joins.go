@@ -60,7 +60,7 @@ func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 	}
 	rec := record{class: classPage, key: xxhash.Sum64String(f.URL), batch: batchHash(f.Batch), time: begin.UnixMilli(), ms: float32(f.TotalMs),
 		bytes: uint32(min(max(f.Bytes, 0), math.MaxUint32)), server: server, run: uint16(r.index), node: uint16(n),
-		rows: mask, status: uint16(f.Status)}
+		rows: mask}
 	set := func(on bool, flag uint8) {
 		if on {
 			rec.flags |= flag

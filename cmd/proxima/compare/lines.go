@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"proxima/node/runlog"
 )
@@ -32,32 +33,32 @@ type lineReader struct {
 
 // each fills e, whose Line is line, with every line of a log and calls do.
 func (r *lineReader) each(dir, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
-	list, err := files(dir, log)
+	list, err := runlog.Files(dir, log)
 	if err != nil {
 		return err
 	}
-	for _, f := range list {
-		if err := r.file(f, log, e, line, do); err != nil {
-			return fmt.Errorf("read %s: %w", f.path, err)
+	for _, path := range list {
+		if err := r.file(path, log, e, line, do); err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
 		}
 	}
 	return nil
 }
 
-func (r *lineReader) file(f logFile, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
-	file, err := os.Open(f.path)
+func (r *lineReader) file(path, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	in := io.TeeReader(file, (*bytesRead)(&r.Bytes))
-	if f.packed() {
+	if strings.HasSuffix(path, ".gz") {
 		if in, err = gzip.NewReader(in); err != nil {
 			r.Cut++
 			return nil
 		}
 	}
-	return r.stream(in, f, log, e, line, do)
+	return r.stream(in, path, log, e, line, do)
 }
 
 // bytesRead counts what is written to it.
@@ -69,7 +70,7 @@ func (n *bytesRead) Write(p []byte) (int, error) {
 }
 
 // stream is file for the content of a file.
-func (r *lineReader) stream(in io.Reader, f logFile, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
+func (r *lineReader) stream(in io.Reader, path, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
 	lines := runlog.NewReader(in)
 	defer func() { r.Damaged += int64(lines.Skipped()) }()
 	var corrupt flate.CorruptInputError
@@ -82,7 +83,7 @@ func (r *lineReader) stream(in io.Reader, f logFile, log string, e runlog.Entry,
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, runlog.ErrVersion):
-			r.Newer = f.path
+			r.Newer = path
 			return nil
 		case err != nil:
 			return err

@@ -108,7 +108,7 @@ func FuzzFetchLine(f *testing.F) {
 		c.runs = []*run{r}
 		var e runlog.Fetch
 		in := bytes.NewReader(append(append([]byte{}, line...), '\n'))
-		err := c.lines.stream(in, logFile{}, runlog.LogFetch, &e, &e.Line, func() error { return c.download(r, r.own(e.Node, "n"), &e) })
+		err := c.lines.stream(in, "", runlog.LogFetch, &e, &e.Line, func() error { return c.download(r, r.own(e.Node, "n"), &e) })
 		if err != nil {
 			t.Fatal(err)
 		}

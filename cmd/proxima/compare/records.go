@@ -31,7 +31,6 @@ type record struct {
 	run    uint16
 	node   uint16 // index in the run, or noNode
 	rows   uint16 // a bit for each
-	status uint16
 	class  class
 	flags  uint8
 }

@@ -80,8 +80,8 @@ func (s *site) stop() error {
 
 // entry is a line of nginx's log.
 type entry struct {
-	Host, URI, Type, Agent, Location string
-	Status                           int
+	Host, URI, Type, Agent string
+	Status                 int
 }
 
 func (s *site) log() ([]entry, error) {

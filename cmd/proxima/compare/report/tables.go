@@ -14,7 +14,6 @@ type interval struct {
 	Slot                   int
 	Left, Mid, Right, Zero float64
 	Rel, Span, Ms, Of      string
-	Clear                  bool
 }
 
 // intervals returns the differences, the fastest first.
@@ -30,7 +29,7 @@ func intervals(r *compare.Result, colours map[string]int) (list []interval) {
 		if d := a.Difference; d != nil {
 			list = append(list, interval{Name: a.Name, Slot: colours[a.Name], Left: at(d.Low), Mid: at(d.Rel), Right: at(d.High), Zero: at(0),
 				Rel: signed(100*d.Rel) + "%", Span: signed(100*d.Low) + "to " + signed(100*d.High) + "%", Ms: signed(d.Ms) + "ms",
-				Of: fmt.Sprintf("%s pages of %s servers, against %s", count(d.Pairs), count(int64(d.Servers)), d.To), Clear: d.Clear()})
+				Of: fmt.Sprintf("%s pages of %s servers, against %s", count(d.Pairs), count(int64(d.Servers)), d.To)})
 		}
 	}
 	return list
