@@ -5,6 +5,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,6 +40,16 @@ func Main(name string, limit time.Duration, run func(ctx context.Context) (ok bo
 		os.Exit(3)
 	case err != nil || !ok:
 		os.Exit(1)
+	}
+}
+
+// Preset gives values to flags that have none from the command line or from an earlier preset.
+func Preset(flags *flag.FlagSet, values map[string]string) {
+	flags.Visit(func(f *flag.Flag) { delete(values, f.Name) })
+	for name, value := range values {
+		if err := flags.Set(name, value); err != nil {
+			panic(fmt.Sprintf("preset of -%s: %v", name, err)) // the program is wrong
+		}
 	}
 }
 

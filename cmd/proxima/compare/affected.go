@@ -156,7 +156,7 @@ func inWords(all []rundir.Event) []Event {
 				p.Label = "bandwidth ÷ " + fmt.Sprintf("%.3g", 1/e.Factor)
 			}
 		case rundir.EventCPU:
-			p.Label, ends = "CPU burnt", e.Factor == 1 || e.Factor == 0 && e.AddMs == 0 && wasBurnt(all[:i], e.Node)
+			p.Label, ends = "CPU burnt", e.AddMs == 0
 		case rundir.EventSlow:
 			p.Label, p.Target, ends = fmt.Sprintf("+%.3g s", e.AddMs/1000), e.Server.String(), e.AddMs == 0
 		case rundir.EventKill:
@@ -175,17 +175,6 @@ func inWords(all []rundir.Event) []Event {
 		list = append(list, p)
 	}
 	return list
-}
-
-// wasBurnt reports whether the last event about a node's processor began to burn it.
-func wasBurnt(before []rundir.Event, node string) bool {
-	burnt := false
-	for _, e := range before {
-		if e.Kind == rundir.EventCPU && e.Node == node {
-			burnt = !burnt
-		}
-	}
-	return burnt
 }
 
 // endOf returns when the state that an event began was over.

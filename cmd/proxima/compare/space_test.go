@@ -136,7 +136,7 @@ func TestTimelinesOfAComparison(t *testing.T) {
 func TestEventsInWords(t *testing.T) {
 	server := twoNodes().Servers[0].Addr
 	got := inWords([]rundir.Event{
-		{AtS: 1, Kind: rundir.EventCPU, Node: "n"}, {AtS: 2, Kind: rundir.EventSlow, Server: server, AddMs: 5000},
+		{AtS: 1, Kind: rundir.EventCPU, Node: "n", AddMs: 100}, {AtS: 2, Kind: rundir.EventSlow, Server: server, AddMs: 5000},
 		{AtS: 3, Kind: rundir.EventKill, Node: "m"}, {AtS: 4, Kind: rundir.EventPartition, Nodes: []string{"n", "m"}},
 		{AtS: 5, Kind: rundir.EventCPU, Node: "n"}, {AtS: 6, Kind: rundir.EventSlow, Server: server},
 		{AtS: 7, Kind: rundir.EventRestart, Node: "m"}, {AtS: 8, Kind: rundir.EventHeal},

@@ -49,26 +49,16 @@ func main() {
 	flag.DurationVar(&s.limit, "limit", 10*time.Minute, "longest `time` of one crawl or start")
 	flag.Parse()
 	measure, ok := map[string]func(context.Context, *bench) error{"cost": cost, "end": end, "start": start, "restart": restart}[s.mode]
-	first := s.mode == "start" || s.mode == "restart"
-	either := func(at *int, cases ...int) { // sets the first value that is not 0
-		for _, n := range cases {
-			if *at == 0 {
-				*at = n
-			}
-		}
+	preset := map[string]string{"nodes": "8", "pages": "40000"}
+	switch {
+	case s.mode == "cost":
+		preset["nodes"] = "4"
+	case s.mode == "end":
+		preset["nodes"], preset["pages"] = "40", "100000"
+	case s.mode == "start" || s.mode == "restart":
+		preset["think"] = "1s"
 	}
-	switch s.mode {
-	case "cost":
-		either(&s.nodes, 4)
-	case "end":
-		either(&s.nodes, 40)
-		either(&s.pages, 100_000)
-	}
-	either(&s.nodes, 8)
-	either(&s.pages, 40_000)
-	if first && s.think == 0 {
-		s.think = time.Second
-	}
+	lab.Preset(flag.CommandLine, preset)
 	if !ok || flag.NArg() > 0 || s.nodes < 1 || s.nodes > 200 || s.hosts < 1 || s.pages < s.hosts || s.runs < 1 || s.starts < 1 {
 		flag.Usage()
 		os.Exit(2)

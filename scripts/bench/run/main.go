@@ -68,26 +68,15 @@ func parse(args []string) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	set := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	preset := func(name string, field *int, value int) {
-		if !set[name] {
-			*field = value
+	if *single {
+		pages := "4000"
+		if *small {
+			pages = "200"
 		}
+		lab.Preset(fs, map[string]string{"addresses": "1", "pages": pages, "concurrency": "16"})
 	}
 	if *small {
-		preset("addresses", &o.scenario.Addresses, 8)
-		preset("pages", &o.scenario.Pages, 25)
-		preset("concurrency", &o.scenario.Concurrency, 16)
-		preset("rounds", &o.rounds, 1)
-	}
-	if *single {
-		preset("addresses", &o.scenario.Addresses, 1)
-		preset("concurrency", &o.scenario.Concurrency, 16)
-		if *small {
-			preset("pages", &o.scenario.Pages, 200)
-		}
-		preset("pages", &o.scenario.Pages, 4000)
+		lab.Preset(fs, map[string]string{"addresses": "8", "pages": "25", "concurrency": "16", "rounds": "1"})
 	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")

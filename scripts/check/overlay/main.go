@@ -65,29 +65,8 @@ func main() {
 	flag.IntVar(&s.nat, "nat", 0, "`number` of nodes behind NATs, in network namespaces; no node is isolated then unless -faults says so")
 	flag.Parse()
 	if *short {
-		given := map[string]bool{}
-		flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		for _, d := range []struct {
-			name  string
-			at    *int
-			value int
-		}{{"nodes", &s.nodes, 4}, {"pages", &s.pages, 3000}} {
-			if !given[d.name] {
-				*d.at = d.value
-			}
-		}
-		if !given["faults"] {
-			*faults = "kill=2,join=1"
-		}
-		if !given["limit"] {
-			s.limit = 3 * time.Minute
-		}
-		if !given["faster"] {
-			s.faster = 15
-		}
-		if !given["overlap"] {
-			s.overlap = 3 // a kill costs some 20 pages, which is a larger share of fewer pages
-		}
+		lab.Preset(flag.CommandLine, map[string]string{"nodes": "4", "pages": "3000", "faults": "kill=2,join=1", "limit": "3m", "faster": "15",
+			"overlap": "3"}) // a kill costs some 20 pages, which is a larger share of fewer pages
 	}
 	if *faults == "" {
 		for _, u := range usual {
