@@ -51,7 +51,12 @@ func (r *lineReader) file(path, log string, e runlog.Entry, line *runlog.Line, d
 		return err
 	}
 	defer file.Close()
-	in := io.TeeReader(file, (*bytesRead)(&r.Bytes))
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	r.Bytes += info.Size()
+	var in io.Reader = file
 	if strings.HasSuffix(path, ".gz") {
 		if in, err = gzip.NewReader(in); err != nil {
 			r.Cut++
@@ -59,14 +64,6 @@ func (r *lineReader) file(path, log string, e runlog.Entry, line *runlog.Line, d
 		}
 	}
 	return r.stream(in, path, log, e, line, do)
-}
-
-// bytesRead counts what is written to it.
-type bytesRead int64
-
-func (n *bytesRead) Write(p []byte) (int, error) {
-	*n += bytesRead(len(p))
-	return len(p), nil
 }
 
 // stream is file for the content of a file.

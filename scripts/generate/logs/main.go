@@ -11,11 +11,10 @@ import (
 	"go/parser"
 	"go/token"
 	"log"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -58,17 +57,19 @@ func generate(runlog string) (string, error) {
 		decls = append(decls, tree.Decls...)
 	}
 	// References in comments read as the words they stand for.
-	words := map[string]string{}
+	words, word := map[string]string{}, regexp.MustCompile(`\w+`)
 	for _, d := range decls {
 		each(d, func(v *ast.ValueSpec, text string) { words[v.Names[0].Name] = text })
 	}
 	var b strings.Builder
 	b.WriteString(heading)
 	row := func(name string, comment *ast.CommentGroup) {
-		text := strings.TrimSpace(comment.Text())
-		for _, word := range slices.Sorted(maps.Keys(words)) {
-			text = replaceWord(text, word, "`"+words[word]+"`")
-		}
+		text := word.ReplaceAllStringFunc(strings.TrimSpace(comment.Text()), func(name string) string {
+			if text, ok := words[name]; ok {
+				return "`" + text + "`"
+			}
+			return name
+		})
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, strings.ReplaceAll(text, "|", "\\|"))
 	}
 	for _, d := range decls {
@@ -138,23 +139,3 @@ func each(d ast.Decl, f func(v *ast.ValueSpec, text string)) {
 		}
 	}
 }
-
-// replaceWord replaces a word where it stands alone.
-func replaceWord(s, word, with string) string {
-	for at := 0; ; {
-		i := strings.Index(s[at:], word)
-		if i < 0 {
-			return s
-		}
-		i += at
-		end := i + len(word)
-		if end == len(s) || !isLetter(s[end]) {
-			s = s[:i] + with + s[end:]
-			at = i + len(with)
-		} else {
-			at = end
-		}
-	}
-}
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
