@@ -28,10 +28,7 @@ func draw(t *testing.T, s Scenario, seed uint64) *Plan {
 }
 
 func TestDrawingDependsOnTheSeedAlone(t *testing.T) {
-	s, err := Load("demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := kept(t, "demo")
 	opts := cmp.Options{cmp.AllowUnexported(PlannedNode{}, PlannedServer{}), cmpopts.EquateComparable(netip.Addr{})}
 	a, b, c := draw(t, s, 3), draw(t, s, 3), draw(t, s, 4)
 	if diff := cmp.Diff(a, b, opts); diff != "" {
@@ -44,10 +41,7 @@ func TestDrawingDependsOnTheSeedAlone(t *testing.T) {
 
 // One more site must not change the nodes: runs of scenarios that differ in their sites are then comparable.
 func TestSitesDoNotChangeNodes(t *testing.T) {
-	s, err := Load("ci")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := kept(t, "ci")
 	before := draw(t, s, 1)
 	s.Sites = append(s.Sites, s.Sites[0])
 	opts := cmp.Options{cmp.AllowUnexported(PlannedNode{}), cmpopts.EquateComparable(netip.Addr{})}

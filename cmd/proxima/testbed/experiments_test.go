@@ -1,18 +1,15 @@
 package testbed
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/node/runlog"
 )
 
@@ -28,18 +25,10 @@ func experiment(t *testing.T, name, assigner string) (w rundir.World, made []dec
 	if testing.Short() {
 		t.Skip("minutes of an overlay of whole nodes take some seconds even on a fake clock")
 	}
-	s, err := Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := kept(t, name)
 	s.Assigners = []string{assigner}
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	var out bytes.Buffer
-	synctest.Test(t, func(t *testing.T) {
-		if err := Run(t.Context(), s, Options{Dir: dir, Emulation: emulate.Portable, FakeClock: true, Out: &out}); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-	})
+	dir, _ := whole(t, s, Options{})
+	var err error
 	if w, err = rundir.ReadWorld(dir); err != nil {
 		t.Fatal(err)
 	}

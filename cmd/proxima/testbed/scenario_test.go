@@ -103,10 +103,7 @@ func TestSizesOfKeptScenarios(t *testing.T) {
 		{"load", 8, 30, 0, "persistent"}, {"server", 8, 17, 0, "persistent"},
 		{"nat", 8, 64, 0, "cycle"}, {"single", 10, 40, 600, "single"}, {"fourteen", 14, 112, 0, "cycle"},
 	} {
-		s, err := Load(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := kept(t, c.name)
 		p := draw(t, s, s.Seed)
 		if len(p.Nodes) != c.nodes || len(p.Servers) != c.servers || s.Config.Batch.Mode != c.mode {
 			t.Errorf("%s: %d nodes, %d servers, mode %s", c.name, len(p.Nodes), len(p.Servers), s.Config.Batch.Mode)

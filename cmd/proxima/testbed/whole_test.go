@@ -21,25 +21,59 @@ import (
 	"proxima/cmd/proxima/testbed/emulate"
 )
 
-// A run of complete nodes over the portable emulation, on a fake clock, loses no page, and compare can read its folder.
-func TestAWholeRunOnThePortableEmulation(t *testing.T) {
-	s, err := Load("ci")
+// kept loads a built-in scenario.
+func kept(t *testing.T, name string) Scenario {
+	t.Helper()
+	s, err := Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// whole runs a scenario of complete nodes over the portable emulation, on a fake clock. It returns the folder of the run and what was printed.
+func whole(t *testing.T, s Scenario, o Options) (dir, printed string) {
+	t.Helper()
 	// A bubble does not wait for a listener of the system. Nodes open none when their path is this long.
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	o.Dir = filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	var out bytes.Buffer
+	o.Emulation, o.FakeClock, o.Out = emulate.Portable, true, &out
 	synctest.Test(t, func(t *testing.T) {
-		if err := Run(t.Context(), s, Options{Dir: dir, Seed: 5, Emulation: emulate.Portable, FakeClock: true, Out: &out}); err != nil {
+		if err := Run(t.Context(), s, o); err != nil {
 			t.Fatalf("%v\n%s", err, &out)
 		}
 	})
-	for _, text := range []string{"scenario ci, seed 5", "3 of 3 nodes up", "ended by itself", "emulation portable"} {
-		if !strings.Contains(out.String(), text) {
-			t.Errorf("%q is not in the output:\n%s", text, &out)
+	return o.Dir, out.String()
+}
+
+// compared reads the folder of a run and returns the comparison, also as text.
+func compared(t *testing.T, dir string) (r *compare.Result, table string) {
+	t.Helper()
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	return r, b.String()
+}
+
+// says fails unless a text has all parts.
+func says(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%q is not in:\n%s", p, text)
 		}
 	}
+}
+
+// A whole run loses no page, and compare can read its folder.
+func TestAWholeRunOnThePortableEmulation(t *testing.T) {
+	dir, out := whole(t, kept(t, "ci"), Options{Seed: 5})
+	says(t, out, "scenario ci, seed 5", "3 of 3 nodes up", "ended by itself", "emulation portable")
 	w, err := rundir.ReadWorld(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -58,19 +92,8 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 	if again, err := Load(filepath.Join(dir, rundir.ScenarioFile)); err != nil || again.Seed != 5 {
 		t.Errorf("the effective scenario: seed %d, %v", again.Seed, err)
 	}
-	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table bytes.Buffer
-	if err := r.Text(&table); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"90 of the generator's 90 pages found", "lost 0"} {
-		if !strings.Contains(table.String(), text) {
-			t.Errorf("%q is not in the comparison:\n%s", text, &table)
-		}
-	}
+	r, table := compared(t, dir)
+	says(t, table, "90 of the generator's 90 pages found", "lost 0")
 	if err := report.Write(io.Discard, r, ""); err != nil {
 		t.Error(err)
 	}
@@ -78,41 +101,21 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 
 // A node that no other node can dial crawls its share.
 func TestNodeBehindNAT(t *testing.T) {
-	s, err := Load("ci")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := kept(t, "ci")
 	s.Assigners = []string{"random"} // each node has about a quarter of the hosts
 	s.Sites[0].Count, s.Sites[0].Pages = 24, 40
 	s.Nodes = append(s.Nodes, NodeGroup{Name: "natted", Count: 1, Cities: []string{"Chicago"}, NAT: true})
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	synctest.Test(t, func(t *testing.T) {
-		if err := Run(t.Context(), s, Options{Dir: dir, Seed: 5, Emulation: emulate.Portable, FakeClock: true, Out: io.Discard}); err != nil {
-			t.Fatal(err)
-		}
-	})
-	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table bytes.Buffer
-	if err := r.Text(&table); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{`960 of the generator's 960 pages found`, `lost 0`, `\nnatted +Chicago +[1-9]`} {
-		if !regexp.MustCompile(text).Match(table.Bytes()) {
-			t.Errorf("%q is not in the comparison:\n%s", text, &table)
-		}
+	dir, _ := whole(t, s, Options{Seed: 5})
+	_, table := compared(t, dir)
+	says(t, table, "960 of the generator's 960 pages found", "lost 0")
+	if !regexp.MustCompile(`\nnatted +Chicago +[1-9]`).MatchString(table) {
+		t.Errorf("the node behind a NAT has no page:\n%s", table)
 	}
 }
 
 // The location database states for each server what the plan records: the right place, a wrong one, or none.
 func TestLocationsAreThoseOfThePlan(t *testing.T) {
-	s, err := Load("demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := draw(t, s, 2)
+	p := draw(t, kept(t, "demo"), 2)
 	if err := writeGeo(p, filepath.Join(t.TempDir(), geoFile)); err != nil {
 		t.Fatal(err)
 	}
@@ -178,16 +181,8 @@ func TestServerAddresses(t *testing.T) {
 
 // Separate runs have one folder for each assigner and the same world.
 func TestSeparateRuns(t *testing.T) {
-	s, err := Load("ci")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	synctest.Test(t, func(t *testing.T) {
-		if err := Run(t.Context(), s, Options{Dir: dir, Separate: true, Emulation: emulate.Portable, FakeClock: true, Out: io.Discard}); err != nil {
-			t.Fatal(err)
-		}
-	})
+	s := kept(t, "ci")
+	dir, _ := whole(t, s, Options{Separate: true})
 	var rtts [2][][]float64
 	for i, a := range s.Assigners {
 		w, err := rundir.ReadWorld(filepath.Join(dir, a))
@@ -199,17 +194,12 @@ func TestSeparateRuns(t *testing.T) {
 	if diff := cmp.Diff(rtts[0], rtts[1]); diff != "" {
 		t.Errorf("the worlds differ:\n%s", diff)
 	}
-	if _, err := compare.Read(t.Context(), []string{dir}, compare.Options{}); err != nil {
-		t.Error(err)
-	}
+	compared(t, dir)
 }
 
 // A crawl goes through every kind of event and loses no page.
 func TestAllEventsOnThePortableEmulation(t *testing.T) {
-	s, err := Load("ci")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := kept(t, "ci")
 	s.Length, s.Assigners = 3*time.Minute, []string{"nearest"}
 	s.Sites[0].Pages, s.Config.Politeness.OwnGap = 60, 500*time.Millisecond
 	s.Config.Crawl.Patience = 20 * time.Second
@@ -223,32 +213,12 @@ func TestAllEventsOnThePortableEmulation(t *testing.T) {
 		at(30, Event{Kind: rundir.EventPartition, Nodes: []string{"paris"}}),
 		at(35, Event{Kind: rundir.EventHeal}),
 	}
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	var out bytes.Buffer
-	synctest.Test(t, func(t *testing.T) {
-		if err := Run(t.Context(), s, Options{Dir: dir, Emulation: emulate.Portable, FakeClock: true, Out: &out}); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-	})
-	for _, text := range []string{"new-york is killed", "new-york is started again", "cut off", "server s1 takes 500 ms longer",
-		"ended by itself"} {
-		if !strings.Contains(out.String(), text) {
-			t.Errorf("%q is not in the output:\n%s", text, &out)
-		}
-	}
+	dir, out := whole(t, s, Options{})
+	says(t, out, "new-york is killed", "new-york is started again", "cut off", "server s1 takes 500 ms longer", "ended by itself")
 	w, err := rundir.ReadWorld(dir)
 	if err != nil || len(w.Events) != len(s.Events) {
 		t.Errorf("%d events in the world: %v", len(w.Events), err)
 	}
-	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table bytes.Buffer
-	if err := r.Text(&table); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(table.String(), "360 of the generator's 360 pages found") || !strings.Contains(table.String(), "lost 0") {
-		t.Errorf("%s\n%s", &out, &table)
-	}
+	_, table := compared(t, dir)
+	says(t, table, "360 of the generator's 360 pages found", "lost 0")
 }
