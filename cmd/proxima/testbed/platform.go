@@ -68,10 +68,6 @@ func (e *ending) end(err error) {
 func (e *ending) done() <-chan struct{} { return e.over }
 
 func (e *ending) ended() error {
-	select {
-	case <-e.over:
-		return e.err
-	default:
-		return nil
-	}
+	<-e.over
+	return e.err
 }

@@ -180,13 +180,3 @@ func machine() string {
 	}
 	return runtime.GOOS + "/" + runtime.GOARCH
 }
-
-// tail returns the last lines of a file, or "" if it cannot be read.
-func tail(path string, lines int) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/sites"
 	"proxima/ncoord/quantile"
 	"proxima/node"
 )
@@ -174,7 +175,7 @@ func (r *run) recordEnd(i int) {
 func (r *run) nodeFailure(i int, err error) error {
 	output := ""
 	for _, name := range []string{outputFile, filepath.Join(rundir.LogsFolder, "node.jsonl")} {
-		if last := tail(filepath.Join(r.nodeDir(i), name), 5); last != "" {
+		if last := sites.LastLines(filepath.Join(r.nodeDir(i), name), 5); last != "" {
 			output += "\n  " + name + ":\n    " + strings.ReplaceAll(last, "\n", "\n    ")
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 )
 
@@ -61,7 +62,7 @@ func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, o
 		case <-p.over:
 			last := nodeReport{Ended: true}
 			if p.err != nil {
-				last.Fault = p.err.Error() + ": " + tail(filepath.Join(dir, outputFile), 3)
+				last.Fault = p.err.Error() + ": " + sites.LastLines(filepath.Join(dir, outputFile), 3)
 			}
 			return write.Encode(last)
 		case <-ctx.Done():

@@ -165,7 +165,7 @@ func (x *Nginx) Run(ctx context.Context, ready func()) error {
 	failure := x.watch(ctx, ended, ready)
 	x.stop(cmd, ended)
 	if err := g.Wait(); failure != nil {
-		return fmt.Errorf("nginx: %w; its log ends with: %s", errors.Join(failure, err), lastLines(x.file("error.log"), 5))
+		return fmt.Errorf("nginx: %w; its log ends with: %s", errors.Join(failure, err), LastLines(x.file("error.log"), 5))
 	}
 	return nil
 }

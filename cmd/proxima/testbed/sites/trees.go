@@ -68,8 +68,8 @@ func FindNginx() (*Install, error) {
 	return in, nil
 }
 
-// lastLines returns the last lines of a file, or "" if it cannot be read.
-func lastLines(path string, most int) string {
+// LastLines returns the last lines of a file, or "" if it cannot be read.
+func LastLines(path string, most int) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return ""
