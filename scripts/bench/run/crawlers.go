@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -125,12 +124,4 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 		return "", fmt.Errorf("run %s: %w", name, err)
 	}
 	return strings.TrimSpace(string(out)), nil
-}
-
-// toolchain returns the Go version of this program, for the report.
-func toolchain() string {
-	if b, ok := debug.ReadBuildInfo(); ok {
-		return b.GoVersion
-	}
-	return "unknown"
 }

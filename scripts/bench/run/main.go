@@ -99,7 +99,7 @@ func parse(args []string) (options, error) {
 // run compares the crawlers that are installed.
 func run(ctx context.Context, o options) error {
 	report := Report{
-		Version: 1, Scenario: o.scenario, Rounds: o.rounds, Cores: runtime.NumCPU(), Go: toolchain(),
+		Version: 1, Scenario: o.scenario, Rounds: o.rounds, Cores: runtime.NumCPU(), Go: runtime.Version(),
 		Versions: map[string]string{}, Skipped: map[string]string{},
 	}
 	temp, err := os.MkdirTemp("", "bench-")

@@ -43,7 +43,7 @@ func report(out io.Writer, p, w reading, own *links) bool {
 		reason, ok := own.whyNotWget(u)
 		found = append(found, finding{"only Proxima", u, reason, ok})
 	}
-	for _, u := range without(own.reached, keys(p.asked)) {
+	for _, u := range without(own.reached, p.asked) {
 		reason, ok := own.whyNotProxima(u, p, ours)
 		found = append(found, finding{"not by Proxima", u, reason, ok})
 	}
@@ -90,23 +90,11 @@ func row(out io.Writer, host, kind string, p, w map[string]bool) {
 }
 
 // without lists what is in a but not in b, sorted.
-func without(a, b map[string]bool) []string {
-	var list []string
-	for u := range a {
-		if !b[u] {
-			list = append(list, u)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-func keys(m map[string]int) map[string]bool {
-	set := make(map[string]bool, len(m))
-	for k := range m {
-		set[k] = true
-	}
-	return set
+func without[A, B any](a map[string]A, b map[string]B) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a)), func(u string) bool {
+		_, has := b[u]
+		return has
+	})
 }
 
 var tracking = regexp.MustCompile(`(?i)[?&;](utm_[a-z]*|gclid|fbclid|msclkid|jsessionid|phpsessid)=[^&]*`)
