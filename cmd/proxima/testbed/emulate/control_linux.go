@@ -18,9 +18,6 @@ func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64
 	if err != nil {
 		return err
 	}
-	if upBytesPerMs < 0 || downBytesPerMs < 0 {
-		return fmt.Errorf("emulated network: negative bandwidth of %v", addr)
-	}
 	return n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
 }
 

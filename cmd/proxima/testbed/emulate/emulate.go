@@ -68,34 +68,6 @@ type Config struct {
 // endpointsMost limits the matrix of paths.
 const endpointsMost = 1000
 
-func (c Config) check() error {
-	seen := map[netip.Addr]bool{}
-	for _, e := range c.Endpoints {
-		switch {
-		case !e.Addr.Is4() || !Prefix().Contains(e.Addr):
-			return fmt.Errorf("endpoint %v: not an address of %v", e.Addr, Prefix())
-		case seen[e.Addr]:
-			return fmt.Errorf("endpoint %v: given twice", e.Addr)
-		case e.Namespace == "":
-			return fmt.Errorf("endpoint %v: no namespace", e.Addr)
-		case e.UpBytesPerMs < 0 || e.DownBytesPerMs < 0:
-			return fmt.Errorf("endpoint %v: negative bandwidth", e.Addr)
-		}
-		seen[e.Addr] = true
-	}
-	switch {
-	case len(c.Endpoints) > endpointsMost:
-		return fmt.Errorf("%d endpoints, %d at most", len(c.Endpoints), endpointsMost)
-	case len(c.Endpoints) == 0:
-		return fmt.Errorf("no endpoints")
-	case c.Path == nil:
-		return fmt.Errorf("no paths")
-	case c.Emulation != "" && c.Emulation != TUN && c.Emulation != Veth:
-		return fmt.Errorf("emulation %q is neither %s nor %s", c.Emulation, TUN, Veth)
-	}
-	return nil
-}
-
 // Stats describes the packets since New, and how exactly the network was emulated.
 type Stats struct {
 	Emulation  string // TUN or Veth

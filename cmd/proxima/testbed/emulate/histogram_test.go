@@ -43,31 +43,3 @@ func TestDoubts(t *testing.T) {
 		}
 	}
 }
-
-func TestConfigIsChecked(t *testing.T) {
-	path := func(int, int) Path { return Path{} }
-	var many []Endpoint
-	for i := range 1001 {
-		many = append(many, Endpoint{Addr: addrOf(i), Namespace: "a"})
-	}
-	ok := Endpoint{Addr: addrOf(1), Namespace: "a"}
-	for want, c := range map[string]Config{
-		"no endpoints":      {Path: path},
-		"1000 at most":      {Endpoints: many, Path: path},
-		"no paths":          {Endpoints: []Endpoint{ok}},
-		"given twice":       {Endpoints: []Endpoint{ok, ok}, Path: path},
-		"no namespace":      {Endpoints: []Endpoint{{Addr: addrOf(1)}}, Path: path},
-		"not an address of": {Endpoints: []Endpoint{{Addr: netip.MustParseAddr("198.20.0.1"), Namespace: "a"}}, Path: path},
-		"endpoint ::1":      {Endpoints: []Endpoint{{Addr: netip.IPv6Loopback(), Namespace: "a"}}, Path: path},
-		"endpoint invalid":  {Endpoints: []Endpoint{{Namespace: "a"}}, Path: path},
-		"negative":          {Endpoints: []Endpoint{{Addr: addrOf(1), Namespace: "a", UpBytesPerMs: -1}}, Path: path},
-		"netem":             {Endpoints: []Endpoint{ok}, Path: path, Emulation: "netem"},
-	} {
-		if err := c.check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
-		}
-	}
-	if err := (Config{Endpoints: []Endpoint{ok}, Path: path, Emulation: Veth}).check(); err != nil {
-		t.Error(err)
-	}
-}

@@ -161,6 +161,12 @@ func TestStrays(t *testing.T) {
 	}
 }
 
+func TestTooManyEndpoints(t *testing.T) {
+	if _, err := New(Config{Endpoints: make([]Endpoint, endpointsMost+1)}); err == nil || !strings.Contains(err.Error(), "1000 at most") {
+		t.Errorf("%v", err)
+	}
+}
+
 // When the router is killed, Run returns an error that says so.
 func TestRouterDies(t *testing.T) {
 	if !inside(t, allWays[0]) {

@@ -112,8 +112,4 @@ func TestNginxSaysWhyItDoesNotRun(t *testing.T) {
 	if err := x.Run(t.Context(), nil); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
-	site.Host = "a.test; return 200"
-	if _, err := NewNginx(NginxConfig{Dir: t.TempDir(), Install: in, Sites: []NginxSite{site}}, Deps{}); err == nil {
-		t.Error("a host that breaks the configuration was taken")
-	}
 }
