@@ -14,6 +14,7 @@ import (
 // nameServer answers for some names in a bubble, and that the others do not exist.
 type nameServer struct {
 	names  map[string]string // address by name, with the dot at the end
+	mute   string            // the name, with the dot at the end, about which no question is answered
 	silent atomic.Bool
 	wakes  time.Time // when a question for the root ends the silence, if that is set
 	asked  atomic.Int64
@@ -41,7 +42,7 @@ func (s *nameServer) serve(c net.Conn) {
 		if s.silent.Load() && !s.wakes.IsZero() && time.Now().After(s.wakes) && q.Question[0].Name == "." {
 			s.silent.Store(false)
 		}
-		if s.silent.Load() {
+		if s.silent.Load() || q.Question[0].Name == s.mute {
 			continue
 		}
 		time.Sleep(5 * time.Millisecond) // an answer takes time
@@ -64,24 +65,6 @@ func (s *nameServer) serve(c net.Conn) {
 		}
 		if _, err := c.Write(out); err != nil && err != io.ErrClosedPipe {
 			return
-		}
-	}
-}
-
-// answerForRoot answers questions for the servers of the root and no others, until the socket is closed.
-func answerForRoot(c net.PacketConn) {
-	buf := make([]byte, 4096)
-	for {
-		n, from, err := c.ReadFrom(buf)
-		if err != nil {
-			return
-		}
-		var q, m dns.Msg
-		if q.Unpack(buf[:n]) != nil || len(q.Question) != 1 || q.Question[0].Name != "." {
-			continue
-		}
-		if out, err := m.SetReply(&q).Pack(); err == nil {
-			c.WriteTo(out, from) //nolint:errcheck // the asker asks again
 		}
 	}
 }

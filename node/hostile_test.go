@@ -1,11 +1,14 @@
 package node_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"net/netip"
 	"runtime/metrics"
 	"slices"
@@ -14,39 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"proxima/node"
+	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
-
-// The addresses of the hostile web: hostilePrefix may be crawled, everything else on loopback may not.
-const hostilePrefix = "127.0.8.0/24"
-
-// Bounds of the hostile crawl. Times are short, yet long enough for a good server on a busy machine.
-const (
-	hostileBody    = 6 << 20
-	hostileDecoded = 24 << 20
-	hostileURLs    = 60
-)
-
-// hostileConfig crawls hostilePrefix with short limits, without asking any name server but one.
-func hostileConfig(t *testing.T) node.Config {
-	c := node.Default()
-	c.Node.Data = t.TempDir()
-	c.Crawl.Fetchers, c.Crawl.Resolvers, c.Crawl.Patience = 64, 8, time.Second
-	p := &c.Politeness
-	p.MinGap, p.Factor = time.Millisecond, 0
-	p.BackoffMin, p.BackoffMax = time.Hour, time.Hour
-	p.RetryConnect, p.RetryName, p.RetryPage = []time.Duration{time.Millisecond}, []time.Duration{time.Millisecond}, []time.Duration{time.Millisecond}
-	c.Node.MemoryMiB, c.Frontier.MinFreeMiB = 64, 0
-	c.Frontier.MaxHostURLs = hostileURLs
-	c.Fetch.AllowPrefixes = []string{hostilePrefix}
-	c.Fetch.ConnectTimeout, c.Fetch.TLSTimeout = 3*time.Second, 3*time.Second
-	c.Fetch.HeaderTimeout, c.Fetch.GraceTime, c.Fetch.TotalTimeout = 3*time.Second, 2*time.Second, 20*time.Second
-	c.Fetch.MaxBodyBytes, c.Fetch.MaxDecodedBytes = hostileBody, hostileDecoded
-	return c
-}
 
 // heapPeak samples the objects on the heap until stop is called, which returns the most there were, in bytes.
 func heapPeak() (stop func() uint64) {
@@ -70,215 +43,218 @@ func heapPeak() (stop func() uint64) {
 	return func() uint64 { close(done); return <-peak }
 }
 
-// TestHostileWeb has one node crawl a web in which each site misbehaves in its way, and a good one. The crawl ends by
-// itself, the good site is crawled whole, and the logs say of each bad one what was wrong with it.
-func TestHostileWeb(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	const htmlHead = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-	w := newRawWeb(t)
-	c := hostileConfig(t)
-	var seedList []string
+func gzipped(t *testing.T, write func(w io.Writer)) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	write(z)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
 
-	// Sites of one page each, and what the log must say of it: a class of error, or without one a part of the reason.
+// zeros is endless.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// raw takes the connection of a request from the server, and closes it after the answer.
+func raw(answer func(c net.Conn)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer c.Close()
+		answer(c)
+	}
+}
+
+// rawText answers with these bytes.
+func rawText(text string) http.HandlerFunc { return raw(func(c net.Conn) { io.WriteString(c, text) }) }
+
+// rawFlood answers with a beginning, and then more and more until the client is gone.
+func rawFlood(head, more string) http.HandlerFunc {
+	block := strings.Repeat(more, 1+(32<<10)/len(more))
+	return raw(func(c net.Conn) {
+		for _, err := io.WriteString(c, head); err == nil; {
+			_, err = io.WriteString(c, block)
+		}
+	})
+}
+
+// rawDrip answers with a byte every now and then until the client is gone.
+func rawDrip(head string) http.HandlerFunc {
+	return raw(func(c net.Conn) {
+		for _, err := io.WriteString(c, head); err == nil; time.Sleep(time.Second) {
+			_, err = io.WriteString(c, "#")
+		}
+	})
+}
+
+// silence answers nothing until the client is gone.
+func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// coded answers with a page in a content coding.
+func coded(coding, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", coding)
+		netsim.Text("text/html", body)(w, r)
+	}
+}
+
+// TestHostileWeb has one node crawl a web in which each site misbehaves in its way, and a good one. The crawl ends by itself, the good site
+// is crawled whole, and the logs say of each bad one what was wrong with it. Package fetch tests each way to misbehave.
+func TestHostileWeb(t *testing.T) {
+	peak := heapPeak()
+	inBubble(t, hostileWeb)
+	if heap := peak(); heap > 256<<20 { // with what the emulated network has under way, up to 4 MiB for each flood
+		t.Errorf("the heap grew to %d MiB", heap>>20)
+	}
+}
+
+func hostileWeb(w *trial) {
+	const htmlHead = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	const decoded, mostURLs = 24 << 20, 60
+	t, c := w.t, &w.cfg
+	p := &c.Politeness
+	p.BackoffMin, p.BackoffMax = time.Hour, time.Hour
+	p.RetryConnect, p.RetryName, p.RetryPage = []time.Duration{time.Second}, []time.Duration{time.Second}, []time.Duration{time.Second}
+	c.Crawl.Fetchers, c.Frontier.MaxHostURLs = 64, mostURLs
+	c.Fetch.MaxBodyBytes, c.Fetch.MaxDecodedBytes = 6<<20, decoded
+	dns := &nameServer{mute: "silent.test."}
+	w.deps.DialDNS = dns.dial
+
+	// Sites, and what the log must say of their first pages: a class of error, or without one a part of the reason.
 	type page struct {
-		name, url   string
+		site        *netsim.Site
+		url         string
 		status      int
-		classes     []string
+		class       string
 		reason      string
 		links       int
 		robots      bool   // the line is that of the robots.txt, and the page is never asked for
 		hostDropped string // why the host was given up, "" if it was not
 	}
-	var pages []*page
-	add := func(name string, robots, answer rawAnswer, p page) string {
-		authority := w.serve(robots, answer)
-		p.name, p.url = name, "http://"+authority+"/"
-		pages = append(pages, &p)
-		seedList = append(seedList, p.url)
-		return authority
+	var hostile []page
+	seeds := []string{"http://silent.test/"}
+	next := 0
+	place := func() string { next++; return fmt.Sprintf("198.51.100.%d", next) }
+	add := func(answer http.HandlerFunc, p page) *netsim.Site {
+		name := fmt.Sprintf("h%d.test", len(hostile))
+		p.url = "http://" + name + "/"
+		p.site = w.Site(name, place()).Handle("/", answer)
+		hostile, seeds = append(hostile, p), append(seeds, p.url)
+		return p.site
 	}
-	bomb := gzipped(t, func(z io.Writer) { io.Copy(z, io.LimitReader(zeros{}, 4*hostileDecoded)) })
+	bomb := gzipped(t, func(z io.Writer) { io.Copy(z, io.LimitReader(zeros{}, 4*decoded)) })
 	million := gzipped(t, func(z io.Writer) {
 		for i := range 1_000_000 {
 			fmt.Fprintf(z, "<a href=/%d>", i)
 		}
 	})
 	binary := make([]byte, 100<<10)
-	rnd := rand.NewChaCha8([32]byte{})
-	rnd.Read(binary)
+	rand.NewChaCha8([32]byte{}).Read(binary)
 
-	add("endless body", nil, rawFlood(htmlHead+"\r\n", "x"), page{status: 200, reason: "body cut: length"})
-	add("slow drip", nil, rawDrip(htmlHead+"\r\n"), page{status: 200, classes: []string{"too_slow"}})
-	add("slow drip of header", nil, rawDrip("HTTP/1.1 200 OK\r\nX: "), page{classes: []string{"too_slow"}})
-	add("never answers", nil, func(c net.Conn, _ string) bool { io.Copy(io.Discard, c); return false }, page{classes: []string{"timeout_header"}})
-	add("gzip bomb", nil, func(c net.Conn, _ string) bool { return rawPage(c, "Content-Encoding: gzip\r\n", bomb) },
-		page{status: 200, classes: []string{"bomb"}})
-	add("broken gzip", nil, func(c net.Conn, _ string) bool { return rawPage(c, "Content-Encoding: gzip\r\n", "this is no gzip") },
-		page{status: 200, classes: []string{"decode"}})
-	add("huge header", nil, rawText(htmlHead+"X: "+strings.Repeat("a", 1<<20)+"\r\n\r\n"), page{classes: []string{"header_too_large"}})
-	add("endless header lines", nil, rawFlood(htmlHead, "X: y\r\n"), page{classes: []string{"header_too_large"}})
-	add("short body", nil, rawText(htmlHead+"Content-Length: 500\r\n\r\n<p>hello"), page{status: 200, classes: []string{"eof", "reset"}})
-	add("long body", nil, rawText(htmlHead+"Content-Length: 5\r\n\r\nhello, this is more"), page{status: 200})
-	add("two lengths", nil, rawText(htmlHead+"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"), page{classes: []string{"protocol"}})
-	add("broken chunks", nil, rawText(htmlHead+"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n"), page{status: 200, classes: []string{"protocol"}})
-	add("no HTTP", nil, rawText("220 mail.example ESMTP\r\n"), page{classes: []string{"protocol"}})
-	add("closed at once", nil, rawText(""), page{classes: []string{"eof", "reset"}})
-	charset := add("unknown charset", nil, func(c net.Conn, _ string) bool {
-		const body = "\xe9\xff\x80<a href=/next>\xc3\x28</a>\xf0"
-		_, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=\"klingon\xff\"\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		return err == nil
-	}, page{status: 200, links: 1})
-	add("binary", nil, func(c net.Conn, _ string) bool { return rawPage(c, "", string(binary)) },
-		page{status: 200, reason: "binary labelled as HTML"})
-	many := add("a million links", nil, func(c net.Conn, path string) bool {
-		if path != "/" {
-			_, err := io.WriteString(c, rawNotFound)
-			return err == nil
-		}
-		return rawPage(c, "Content-Encoding: gzip\r\n", million)
-	}, page{status: 200, links: 1_000_000})
-	calendar := add("calendar", nil, func(c net.Conn, path string) bool {
-		var day int
-		fmt.Sscanf(path, "/day/%d", &day)
-		return rawPage(c, "", fmt.Sprintf("<a href=/day/%d>next</a><a href=/day/%d>later</a>", day+1, day+7))
-	}, page{status: 200, links: 2})
-	loop := add("redirect loop", nil, func(c net.Conn, path string) bool {
-		to := map[string]string{"/": "/a", "/a": "/b", "/b": "/a"}[path]
-		_, err := fmt.Fprintf(c, "HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", to)
-		return err == nil
-	}, page{status: 302, links: 1})
-	hops := add("redirects without end", nil, func(c net.Conn, path string) bool {
-		_, err := fmt.Fprintf(c, "HTTP/1.1 301 Moved\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", path+"x")
-		return err == nil
-	}, page{status: 301, links: 1})
-	hugeRobots := add("robots.txt of 50 MB", func(c net.Conn, _ string) bool {
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 52428800\r\n\r\nUser-agent: *\nDisallow: /private\n")
+	add(rawFlood(htmlHead+"\r\n", "x"), page{status: 200, reason: "body cut: length"})
+	add(rawFlood(htmlHead, "X: y\r\n"), page{class: "header_too_large"})
+	add(rawDrip(htmlHead+"\r\n"), page{status: 200, class: "too_slow"})
+	add(silence, page{class: "timeout_header"})
+	add(coded("gzip", bomb), page{status: 200, class: "bomb"})
+	add(coded("gzip", "this is no gzip"), page{status: 200, class: "decode"})
+	add(netsim.Broken, page{status: 200, class: "eof"})
+	add(rawText("220 mail.example ESMTP\r\n"), page{class: "protocol"})
+	add(netsim.Text("text/html", string(binary)), page{status: 200, reason: "binary labelled as HTML"})
+	charset := add(netsim.Text("text/html; charset=\"klingon\xff\"", "\xe9\xff\x80<a href=/next>\xc3\x28</a>\xf0"), page{status: 200, links: 1})
+	many := add(coded("gzip", million), page{status: 200, links: 1_000_000})
+	calendar := add(html("/1", "/7"), page{status: 200, links: 2})
+	for day := range 10 * mostURLs {
+		calendar.Page(fmt.Sprintf("/%d", day), fmt.Sprintf("/%d", day+1), fmt.Sprintf("/%d", day+7))
+	}
+	loop := add(netsim.Status(302, "Location", "/a"), page{status: 302, links: 1}).Redirect("/a", "/b").Redirect("/b", "/a")
+	hops := add(netsim.Status(301, "Location", "/x"), page{status: 301, links: 1})
+	for k := range 2 * c.Scope.MaxHops {
+		path := "/x" + strings.Repeat("x", k)
+		hops.Redirect(path, path+"x")
+	}
+	hugeRobots := add(html("/private/a"), page{status: 200, links: 1}).Handle("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "User-agent: *\nDisallow: /private\n")
 		rule := "Disallow: /" + strings.Repeat("x", 1000) + "\n"
-		for n, err := 0, error(nil); n < 52428800 && err == nil; n += len(rule) {
-			_, err = io.WriteString(c, rule)
+		for n, err := 0, error(nil); n < 50<<20 && err == nil; n += len(rule) {
+			_, err = io.WriteString(w, rule)
 		}
-		return false
-	}, func(c net.Conn, _ string) bool { return rawPage(c, "", "<a href=/private/a>") }, page{status: 200, links: 1})
-	unread := []string{
-		add("robots.txt drips", rawDrip("HTTP/1.1 200 OK\r\n\r\n"), rawText(""), page{status: 200, classes: []string{"too_slow"}, robots: true}),
-		add("robots.txt never comes", func(c net.Conn, _ string) bool { io.Copy(io.Discard, c); return false }, rawText(""),
-			page{classes: []string{"timeout_header"}, robots: true}),
-		add("robots.txt is cut", rawText("HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nUser-agent: *\n"), rawText(""),
-			page{status: 200, classes: []string{"eof", "reset"}, robots: true}),
+	})
+	unread := 0
+	for class, robots := range map[string]http.HandlerFunc{"too_slow": rawDrip("HTTP/1.1 200 OK\r\n\r\n"), "timeout_header": silence, "eof": netsim.Broken} {
+		status := 200
+		if class == "timeout_header" {
+			status = 0
+		}
+		add(http.NotFound, page{status: status, class: class, robots: true}).Handle("/robots.txt", robots)
+		unread++
 	}
 	// Nothing there is HTTP over TLS, so robots.txt is asked for again and again, until the host is given up.
-	garbage := w.listen("127.0.8.200:0", func(c net.Conn, _ string) {
-		c.Read(make([]byte, 1))
-		c.Write(binary[:1000])
-	})
-	pages = append(pages, &page{name: "TLS garbage", url: "https://" + garbage + "/", classes: []string{"tls"}, robots: true, hostDropped: "tls"})
-	seedList = append(seedList, "https://"+garbage+"/")
-	gone, err := net.Listen("tcp", "127.0.8.201:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := gone.Addr().String()
-	gone.Close()
-	pages = append(pages, &page{name: "refused", url: "http://" + nobody + "/", classes: []string{"refused"}, robots: true, hostDropped: "refused"})
-	seedList = append(seedList, "http://"+nobody+"/")
+	add(http.NotFound, page{class: "tls", robots: true, hostDropped: "tls"})
+	w.BreakTLS(fmt.Sprintf("198.51.100.%d", next), false)
+	hostile[len(hostile)-1].url = strings.Replace(hostile[len(hostile)-1].url, "http:", "https:", 1)
+	seeds[len(seeds)-1] = hostile[len(hostile)-1].url
+	add(http.NotFound, page{class: "refused", robots: true, hostDropped: "refused"})
+	w.Down(fmt.Sprintf("198.51.100.%d", next), true)
 
-	// A name server that never answers about names, and names and redirects that lead inside.
-	silent, err := net.ListenPacket("udp", "127.0.8.202:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	rooted := make(chan struct{})
-	go func() {
-		defer close(rooted)
-		answerForRoot(silent)
-	}()
-	c.Fetch.DNS.Servers, c.Fetch.DNS.Timeout, c.Fetch.DNS.Attempts = []string{silent.LocalAddr().String()}, 50*time.Millisecond, 1
-	seedList = append(seedList, "http://silent.test/")
-	inside := w.listen("127.0.0.1:0", func(c net.Conn, authority string) { t.Errorf("%s was dialled", authority) })
-	_, port, _ := net.SplitHostPort(inside)
-	c.Fetch.DNS.Hosts = map[string][]string{"inside.test": {"127.0.0.1"}}
+	// Names, links and redirects that lead inside.
+	w.Site("inside.test", "127.0.0.1")
 	forbidden := map[string]string{ // host -> how the log names its address
-		"inside.test:" + port: "dial 127.0.0.1: loopback",
-		inside:                "dial 127.0.0.1: loopback",
-		"169.254.169.254":     "dial 169.254.169.254: link local",
-		"[::1]:" + port:       "dial ::1: ",
-		"10.0.0.1":            "dial 10.0.0.1: private",
+		"inside.test":     "dial 127.0.0.1: loopback",
+		"127.0.0.1":       "dial 127.0.0.1: loopback",
+		"169.254.169.254": "dial 169.254.169.254: link local",
+		"[::1]":           "dial ::1: ",
+		"10.0.0.1":        "dial 10.0.0.1: private",
 	}
-	trap := ""
+	var traps []string
 	for host := range forbidden {
-		trap += "<a href=http://" + host + "/></a>"
+		traps = append(traps, "http://"+host+"/")
 	}
-
-	// The good site beside them: a chain of pages, each with the links of traps, and a redirect inside.
-	const goodPages = 40
-	good := w.serve(nil, func(c net.Conn, path string) bool {
-		if path == "/in" {
-			_, err := fmt.Fprintf(c, "HTTP/1.1 302 Found\r\nLocation: http://%s/secret\r\nContent-Length: 0\r\n\r\n", inside)
-			return err == nil
-		}
-		var i int
-		fmt.Sscanf(path, "/p%d", &i)
-		if i++; i == goodPages {
-			i = 0
-		}
-		return rawPage(c, "", fmt.Sprintf("<a href=/p%d>next</a><a href=/in>in</a>%s", i, trap))
-	})
-	seedList = append(seedList, "http://"+good+"/p0")
-
 	var mu sync.Mutex
 	dialled := map[netip.Addr]int{}
-	deps := node.Deps{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		mu.Lock()
 		dialled[netip.MustParseAddrPort(address).Addr()]++
 		mu.Unlock()
-		var d net.Dialer
-		return d.DialContext(ctx, network, address)
-	}}
-	n, err := node.New(c, seeds(t, strings.Join(seedList, "\n")), deps)
-	if err != nil {
-		t.Fatal(err)
+		return w.Dial(ctx, network, address)
 	}
-	peak := heapPeak()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
-	defer cancel()
-	end, err := n.Run(ctx)
-	heap := peak()
-	silent.Close()
-	<-rooted
-	w.close()
-	if err != nil || end.Reason != "idle" {
-		t.Errorf("ended %q: %v", end.Reason, err)
+	// The good site beside them: a chain of pages, each with the links of traps, and a redirect inside.
+	const goodPages = 40
+	good := w.Site("good.test", place()).Redirect("/in", "http://127.0.0.1/secret")
+	for i, path := range numbered(goodPages) {
+		good.Page(path, append(traps, fmt.Sprintf("/%d", (i+1)%goodPages), "/in")...)
 	}
-	if heap > 200<<20 {
-		t.Errorf("the heap grew to %d MiB", heap>>20)
-	}
-	t.Logf("%d pages, heap at most %d MiB", end.Pages, heap>>20)
-	logs := readLogs(t, n.LogDir())
 
-	for _, p := range pages {
+	end, logs := w.crawl(t.Context(), append(seeds, "http://good.test/0")...)
+	if end.Reason != "idle" {
+		t.Errorf("ended %q", end.Reason)
+	}
+	for _, p := range hostile {
 		url, host := p.url, strings.TrimSuffix(p.url, "/")
 		if p.robots {
 			url += "robots.txt"
 			if lines := logs.of(p.url); len(lines) != 0 {
-				t.Errorf("%s: %d requests for the page without its robots.txt", p.name, len(lines))
+				t.Errorf("%s: %d requests for the page without its robots.txt", host, len(lines))
 			}
 		}
 		lines := logs.of(url)
 		if len(lines) == 0 {
-			t.Errorf("%s: no line", p.name)
-			continue
+			t.Errorf("%s (%s): no line", host, p.class+p.reason)
 		}
 		for _, line := range lines {
-			fits := line.Error == "" && p.classes == nil || slices.Contains(p.classes, line.Error)
-			if !fits || line.Status != p.status || line.Links != p.links || !strings.Contains(line.Reason, p.reason) ||
+			if line.Error != p.class || line.Status != p.status || line.Links != p.links || !strings.Contains(line.Reason, p.reason) ||
 				(line.Error != "") != (line.Reason != "" && p.reason == "") {
-				t.Errorf("%s: status %d, class %q, links %d, reason %q; want %+v", p.name, line.Status, line.Error, line.Links, line.Reason, *p)
+				t.Errorf("%s: status %d, class %q, links %d, reason %q; want %+v", host, line.Status, line.Error, line.Links, line.Reason, p)
 			}
 		}
 		dropped := logs.about(runlog.EventHostDropped, host)
 		if slices.Sort(dropped); strings.Join(slices.Compact(dropped), ", ") != p.hostDropped {
-			t.Errorf("%s: host dropped because %q, want %q", p.name, dropped, p.hostDropped)
+			t.Errorf("%s: host dropped because %q, want %q", host, dropped, p.hostDropped)
 		}
 	}
 	for host, want := range forbidden {
@@ -287,28 +263,23 @@ func TestHostileWeb(t *testing.T) {
 		}
 	}
 	for addr := range dialled {
-		if !netip.MustParsePrefix(hostilePrefix).Contains(addr) {
+		if !netip.MustParsePrefix(webPrefix).Contains(addr) {
 			t.Errorf("%v was dialled", addr)
 		}
 	}
-	if got := logs.about(runlog.EventDNS, "http://silent.test"); len(got) != 1+len(c.Politeness.RetryName) {
+	if got := logs.about(runlog.EventDNS, "http://silent.test"); len(got) != 1+len(p.RetryName) {
 		t.Errorf("silent name server: DNS events %q", got)
 	}
 	if got := logs.about(runlog.EventHostDropped, "http://silent.test"); len(got) != 1 || !strings.HasPrefix(got[0], "DNS: ") {
 		t.Errorf("silent name server: host dropped because %q", got)
 	}
-
-	asked := w.asked(good)
-	slices.Sort(asked)
-	if want := goodPages + 1; len(asked) != want || len(slices.Compact(asked)) != want {
-		t.Errorf("good site: %d requests, want each of %d pages once", len(asked), want)
-	}
-	for authority, want := range map[string]int{charset: 2, calendar: hostileURLs, many: hostileURLs, loop: 3, hops: c.Scope.MaxHops + 1, hugeRobots: 1} {
-		if got := len(w.asked(authority)); got != want {
-			t.Errorf("%s: %d requests, want %d", authority, got, want)
+	w.same("good site", good.Paths(), append(numbered(goodPages), "/robots.txt", "/in")...)
+	for site, want := range map[*netsim.Site]int{charset: 2, calendar: mostURLs, many: mostURLs, loop: 3, hops: c.Scope.MaxHops + 1, hugeRobots: 1} {
+		if got := len(pages(site.Visits())); got != want {
+			t.Errorf("%q: %d requests, want %d", site.Paths()[:2], got, want)
 		}
 	}
-	if lines := logs.of("http://" + hugeRobots + "/robots.txt"); len(lines) != 1 || lines[0].Reason != "body cut: length" || lines[0].Bytes > 1<<20 {
+	if lines := logs.of("http://" + hugeRobots.Visits()[0].Site + "/robots.txt"); len(lines) != 1 || lines[0].Reason != "body cut: length" || lines[0].Bytes > 1<<20 {
 		t.Errorf("robots.txt of 50 MB: %+v", lines)
 	}
 	drops := logs.queue.Drops
@@ -321,8 +292,7 @@ func TestHostileWeb(t *testing.T) {
 		}
 	}
 	// All that is left are the pages whose robots.txt could not be read: their hosts wait.
-	if end.Unfinished != int64(len(unread)) || logs.queue.Pending != end.Unfinished || logs.queue.Waits["backoff"] != end.Unfinished {
-		t.Errorf("%d unfinished, waits %v; want %d hosts in backoff", end.Unfinished, logs.queue.Waits, len(unread))
+	if end.Unfinished != int64(unread) || logs.queue.Pending != end.Unfinished || logs.queue.Waits["backoff"] != end.Unfinished {
+		t.Errorf("%d unfinished, waits %v; want %d hosts in backoff", end.Unfinished, logs.queue.Waits, unread)
 	}
-	goleak.VerifyNone(t, before)
 }

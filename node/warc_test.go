@@ -4,22 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha1"
 	"encoding/base32"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"proxima/node"
+	"proxima/node/netsim"
 )
 
 // archived is one record of an archive as some reader saw it.
@@ -31,69 +28,41 @@ type archived struct {
 }
 
 // archiveSite serves what an archive has to keep apart, and returns the payload of each path.
-func archiveSite(w *rawWeb, t *testing.T) (authority string, payloads map[string]string) {
+func archiveSite(w *trial) (payloads map[string]string) {
 	long := strings.Repeat("a page that two URLs share ", 300)
 	payloads = map[string]string{
 		"/robots.txt": "",
 		"/":           "<a href=/chunked>1</a><a href=/gzip>2</a><a href=/moved>3</a><a href=/same/1>4</a>",
 		"/chunked":    "<p>in three pieces",
-		"/gzip":       gzipped(t, func(z io.Writer) { io.WriteString(z, "<a href=/zipped>5</a>"+long) }),
+		"/gzip":       gzipped(w.t, func(z io.Writer) { io.WriteString(z, "<a href=/zipped>5</a>"+long) }),
 		"/zipped":     "<p>found in a compressed page",
 		"/moved":      "<p>go there",
 		"/target":     "<p>there",
 		"/same/1":     "<a href=/same/2>6</a>" + long,
 		"/same/2":     "<a href=/same/2>6</a>" + long,
 	}
-	return w.serve(nil, func(c net.Conn, path string) bool {
-		body, ok := payloads[path]
-		switch {
-		case !ok:
-			t.Errorf("%s was asked for", path)
-			return false
-		case path == "/chunked":
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n")
-			for _, part := range []string{body[:4], body[4:9], body[9:]} {
-				fmt.Fprintf(c, "%x\r\n%s\r\n", len(part), part)
+	site := w.Site("a.test", server1)
+	for path, body := range payloads {
+		site.Handle(path, netsim.Text("text/html", body))
+	}
+	site.Handle("/robots.txt", netsim.Status(404)).Handle("/gzip", coded("gzip", payloads["/gzip"])).
+		Handle("/chunked", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			for part := range slices.Chunk([]byte(payloads["/chunked"]), 6) {
+				_, _ = w.Write(part)
+				w.(http.Flusher).Flush()
 			}
-			io.WriteString(c, "0\r\n\r\n")
-			return true
-		case path == "/gzip":
-			return rawPage(c, "Content-Encoding: gzip\r\n", body)
-		case path == "/moved":
-			fmt.Fprintf(c, "HTTP/1.1 301 Moved\r\nLocation: /target\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-			return true
-		}
-		return rawPage(c, "", body)
-	}), payloads
-}
-
-// crawlToArchive has a node crawl the site, and returns the archive's files.
-func crawlToArchive(t *testing.T) (authority string, payloads map[string]string, files []string) {
-	w := newRawWeb(t)
-	t.Cleanup(w.close)
-	authority, payloads = archiveSite(w, t)
-	c := hostileConfig(t)
-	dir := t.TempDir()
-	c.Sink.URL, c.Fetch.From = "file://"+dir, "bot@example.org"
-	n, err := node.New(c, seeds(t, "http://"+authority+"/"), node.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	end, err := n.Run(ctx)
-	if err != nil || end.Reason != "idle" || end.Requests != int64(len(payloads)) || end.ArchiveFailures != 0 {
-		t.Fatalf("%+v, %v", end, err)
-	}
-	files, err = filepath.Glob(filepath.Join(dir, "*.warc.gz"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("files %q, %v; want one", files, err)
-	}
-	return authority, payloads, files
+		}).
+		Handle("/moved", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/target")
+			w.WriteHeader(http.StatusMovedPermanently)
+			io.WriteString(w, payloads["/moved"])
+		})
+	return payloads
 }
 
 // checkArchive compares what a reader saw with what the site served.
-func checkArchive(t *testing.T, authority string, payloads map[string]string, files int, records []archived) {
+func checkArchive(t *testing.T, payloads map[string]string, files int, records []archived) {
 	t.Helper()
 	kinds, ids := map[string]int{}, map[string]archived{}
 	for _, r := range records {
@@ -110,7 +79,7 @@ func checkArchive(t *testing.T, authority string, payloads map[string]string, fi
 	}
 	seen := map[string]bool{}
 	for _, r := range records {
-		path, ours := strings.CutPrefix(r.header["warc-target-uri"], "http://"+authority)
+		path, ours := strings.CutPrefix(r.header["warc-target-uri"], "http://a.test")
 		switch r.kind {
 		case "warcinfo":
 			if !strings.Contains(string(r.payload), "software: ") || !strings.Contains(string(r.payload), "bot@example.org") {
@@ -131,10 +100,10 @@ func checkArchive(t *testing.T, authority string, payloads map[string]string, fi
 			t.Errorf("%s %s: not served, or twice in the archive", r.kind, r.header["warc-target-uri"])
 		}
 		seen[path] = true
-		if r.header["warc-ip-address"] != strings.Split(authority, ":")[0] {
+		if r.header["warc-ip-address"] != server1 {
 			t.Errorf("%s: address %q", path, r.header["warc-ip-address"])
 		}
-		status := map[string]string{"/robots.txt": "HTTP/1.1 404 Not Found", "/moved": "HTTP/1.1 301 Moved"}[path]
+		status := map[string]string{"/robots.txt": "HTTP/1.1 404 Not Found", "/moved": "HTTP/1.1 301 Moved Permanently"}[path]
 		if status == "" {
 			status = "HTTP/1.1 200 OK"
 		}
@@ -150,7 +119,7 @@ func checkArchive(t *testing.T, authority string, payloads map[string]string, fi
 		}
 		if r.kind == "revisit" {
 			body = "" // it is in the record referred to
-			if first := ids[r.header["warc-refers-to"]]; first.header["warc-target-uri"] != "http://"+authority+"/same/1" ||
+			if first := ids[r.header["warc-refers-to"]]; first.header["warc-target-uri"] != "http://a.test/same/1" ||
 				first.kind != "response" || r.header["warc-refers-to-target-uri"] != first.header["warc-target-uri"] {
 				t.Errorf("the revisit refers to %v", first.header)
 			}
@@ -245,6 +214,16 @@ func parseRecord(t *testing.T, record []byte) archived {
 
 // TestArchive crawls into an archive, and reads it with a reader of its own. Package warc has warcio read its archives.
 func TestArchive(t *testing.T) {
-	authority, payloads, files := crawlToArchive(t)
-	checkArchive(t, authority, payloads, len(files), readArchive(t, files))
+	inBubble(t, func(w *trial) {
+		payloads, dir := archiveSite(w), t.TempDir()
+		w.cfg.Sink.URL, w.cfg.Fetch.From = "file://"+dir, "bot@example.org"
+		if end, _ := w.run("http://a.test/"); end.Requests != int64(len(payloads)) || end.ArchiveFailures != 0 {
+			t.Fatalf("%+v", end)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("files %q, %v; want one", files, err)
+		}
+		checkArchive(t, payloads, len(files), readArchive(t, files))
+	})
 }
