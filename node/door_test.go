@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/webmaster"
 )
 
 // A web master sees what was asked of the site, puts a file there and has it left alone; another one only asks, and the operator decides.
@@ -49,14 +50,15 @@ func TestWebMaster(t *testing.T) {
 			if code, _ := leave(n, "b.test", "ask"); code != 200 {
 				w.t.Errorf("a request: %d", code)
 			}
-			if all, err := n.Requests(); err != nil || len(all) != 1 || all[0].Host != "b.test" || all[0].Note != "please" {
-				w.t.Errorf("requests %v: %v", all, err)
+			var all []webmaster.Request
+			if code := called(w.t, n, "GET", "/requests", &all); code != 200 || len(all) != 1 || all[0].Host != "b.test" || all[0].Note != "please" {
+				w.t.Errorf("requests %v: %d", all, code)
 			}
-			if err := n.Dismiss("d.test", "ann"); err == nil {
-				w.t.Error("a request that nobody made is dismissed")
-			}
-			if err := n.Dismiss("b.test", "ann"); err != nil {
-				w.t.Error(err)
+			var acted node.Acted
+			for host, want := range map[string]int{"d.test": 404, "b.test": 200} { // nobody has asked for the first
+				if code := called(w.t, n, "POST", "/dismiss?host="+host, &acted); code != want {
+					w.t.Errorf("dismiss %s: %d, want %d", host, code, want)
+				}
 			}
 			if code, body := leave(n, "a.test", "file"); code != 200 {
 				w.t.Errorf("with the file: %d\n%s", code, body)
@@ -64,8 +66,8 @@ func TestWebMaster(t *testing.T) {
 			if b := n.Operator().Blocks(); len(b) != 1 || b[0].On != "a.test" || b[0].By != "web master" {
 				w.t.Errorf("blocks %v", b)
 			}
-			if all, err := n.Requests(); err != nil || len(all) != 0 {
-				w.t.Errorf("requests %v: %v", all, err)
+			if code := called(w.t, n, "GET", "/requests", &all); code != 200 || len(all) != 0 {
+				w.t.Errorf("requests %v: %d", all, code)
 			}
 		}
 		w.run("http://a.test/", "http://b.test/", "http://c.test/")

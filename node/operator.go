@@ -13,6 +13,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/peer"
 	"proxima/node/runlog"
 )
 
@@ -184,7 +185,7 @@ func (o *Operator) GoAlone(by string) (gone []string, err error) {
 	return o.node.overlay.members.GoAlone("an operator said so")
 }
 
-// RotateSecret is Rotate for this node's secret file. The node reads the file again soon.
+// RotateSecret is peer.Rotate for this node's secret file. The node reads the file again soon.
 func (o *Operator) RotateSecret(by string) (next string, err error) {
 	if o.node.overlay == nil {
 		return "", fmt.Errorf("rotate secret: %w: this node crawls alone", ErrNotNow)
@@ -192,7 +193,7 @@ func (o *Operator) RotateSecret(by string) (next string, err error) {
 	o.rotating.Lock()
 	defer o.rotating.Unlock()
 	o.log(by, "rotate secret")
-	return Rotate(o.node.cfg.Peer.Secret)
+	return peer.Rotate(o.node.cfg.Peer.Secret)
 }
 
 // byDrain is the name of the hold that Drain puts on the frontier.

@@ -18,6 +18,7 @@ import (
 	"proxima/node/member"
 	"proxima/node/netsim"
 	"proxima/node/ownership"
+	"proxima/node/peer"
 	"proxima/node/runlog"
 )
 
@@ -98,7 +99,7 @@ func inBed(t *testing.T, at []point, test func(b *bed)) {
 			b.nodes[i].rate.Store(2e6)
 		}
 		b.secret = filepath.Join(b.dir, "secret")
-		if err := node.Keygen(b.secret); err != nil {
+		if err := peer.Keygen(b.secret); err != nil {
 			t.Fatal(err)
 		}
 		defer func() {

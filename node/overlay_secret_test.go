@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/peer"
 	"proxima/node/runlog"
 )
 
@@ -43,7 +44,7 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 		alive := func(i int) int { return b.nodes[i].node.Status().Overlay.Alive }
 		b.await("the overlay", time.Minute, func() bool { return alive(0) == 4 && alive(1) == 4 && alive(2) == 4 && alive(3) == 4 })
 		for step := range 3 {
-			if _, err := node.Rotate(b.secret); err != nil {
+			if _, err := peer.Rotate(b.secret); err != nil {
 				b.t.Fatal(err)
 			}
 			for i := range 3 { // the last one gets nothing
@@ -107,7 +108,7 @@ func TestOverlaySignsRequests(t *testing.T) {
 		b.startAll(2 * time.Second)
 		for range 3 {
 			b.await("pages", 10*time.Minute, func() bool { return len(b.pagesOf("one.example")) >= 20 })
-			if _, err := node.Rotate(b.secret); err != nil {
+			if _, err := peer.Rotate(b.secret); err != nil {
 				b.t.Fatal(err)
 			}
 			mu.Lock()

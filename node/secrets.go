@@ -74,12 +74,6 @@ func (s *secrets) sign(secret *peer.Secret) error {
 	return s.web.SetKey(keys[0])
 }
 
-// Keygen writes a new secret to a file that only its owner can read.
-func Keygen(path string) error { return peer.Keygen(path) }
-
-// Rotate changes a secret file by one step on the way to a new secret, and returns what to do next.
-func Rotate(path string) (next string, err error) { return peer.Rotate(path) }
-
 // Directory returns the directory of the keys that sign an overlay's requests. path is the secret file.
 func Directory(path string) ([]byte, error) {
 	secret, err := peer.Load(path)

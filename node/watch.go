@@ -16,6 +16,7 @@ import (
 	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/console"
+	"proxima/node/member"
 	"proxima/node/runlog"
 	"proxima/node/wire"
 )
@@ -174,12 +175,18 @@ func (w watcher) placesNow() console.Places {
 				at.Vector[i] = float32(x)
 			}
 		}
-		if l := n.overlay.atlas.locate(addr); l != nil {
-			at.At = &[2]float32{float32(l.Lat), float32(l.Lon)}
-		}
+		at.At = degrees(n.overlay.atlas.locate(addr))
 		p.Places = append(p.Places, at)
 	}
 	return p
+}
+
+// degrees returns a location as degrees north and east, or nil if there is none.
+func degrees(l *ncoord.Location) *[2]float32 {
+	if l == nil {
+		return nil
+	}
+	return &[2]float32{float32(l.Lat), float32(l.Lon)}
 }
 
 func (w watcher) hosts(part string) HostList {
@@ -218,9 +225,7 @@ func (w watcher) servers() []ServerRow {
 					row.Predicted = append(row.Predicted, Prediction(p))
 				}
 			}
-			if l := o.atlas.locate(s.Addr); l != nil {
-				row.At = &[2]float32{float32(l.Lat), float32(l.Lon)}
-			}
+			row.At = degrees(o.atlas.locate(s.Addr))
 		}
 		list = append(list, row)
 	}
@@ -234,22 +239,18 @@ func (w watcher) members() []MemberRow {
 		return []MemberRow{{PeerStatus: PeerStatus{ID: n.id.Node, Phase: "alive", ForS: time.Since(n.started).Seconds()}, Boot: n.id.Boot}}
 	}
 	list := []MemberRow{}
-	view, boots := o.members.View(), map[string]uint64{}
+	boots, known := map[string]uint64{}, map[string]member.Peer{}
 	for _, m := range o.members.Status().Members {
 		boots[m.ID] = m.Boot
 	}
+	for _, m := range o.members.View().Peers {
+		known[m.ID] = m
+	}
 	for _, p := range o.status().Peers {
 		row := MemberRow{PeerStatus: p, Boot: boots[p.ID]}
-		for _, m := range view.Peers {
-			if m.ID != p.ID {
-				continue
-			}
-			if row.QueueMs = m.Factors.QueueMs; m.Placed {
-				row.Vector, row.HeightMs, row.Accuracy = m.Coord.Vec[:], m.Coord.Height, m.Coord.Error
-			}
-			if l := m.Location; l != nil {
-				row.At = &[2]float32{float32(l.Lat), float32(l.Lon)}
-			}
+		m := known[p.ID]
+		if row.QueueMs, row.At = m.Factors.QueueMs, degrees(m.Location); m.Placed {
+			row.Vector, row.HeightMs, row.Accuracy = m.Coord.Vec[:], m.Coord.Height, m.Coord.Error
 		}
 		list = append(list, row)
 	}

@@ -15,6 +15,7 @@ import (
 	"proxima/frontier"
 	"proxima/node"
 	"proxima/node/lease"
+	"proxima/node/peer"
 )
 
 func TestCommandLines(t *testing.T) {
@@ -184,7 +185,7 @@ func TestScopeWithoutConfiguration(t *testing.T) {
 // TestPeersBringSeeds: a node that has peers may begin without a seed of its own, as the second of the README does.
 func TestPeersBringSeeds(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := node.Keygen(secret); err != nil {
+	if err := peer.Keygen(secret); err != nil {
 		t.Fatal(err)
 	}
 	cfg := configured(t, "-data", filepath.Join(t.TempDir(), "none"), "-secret", secret, "-join", "127.0.0.1:7945")

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"proxima/node"
+	"proxima/node/peer"
 )
 
 func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
@@ -32,14 +33,14 @@ func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
 		_, err = out.Write(keys)
 		return err
 	case *rotate:
-		next, err := node.Rotate(files[0])
+		next, err := peer.Rotate(files[0])
 		if err != nil {
 			return err
 		}
 		fmt.Fprint(out, next)
 		return nil
 	}
-	if err := node.Keygen(files[0]); err != nil {
+	if err := peer.Keygen(files[0]); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "wrote", files[0]+"; copy it to every node, and to nobody else")

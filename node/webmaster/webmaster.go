@@ -135,7 +135,10 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	post := r.Method == http.MethodPost
+	post, cost := r.Method == http.MethodPost, 1
+	if post {
+		cost = mostReads / mostPosts
+	}
 	s := shown{Agent: d.deps.Agent, Contact: d.deps.Contact, From: d.deps.From, About: d.cfg.About, Style: style}
 	status := http.StatusOK
 	switch {
@@ -145,7 +148,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, s.Wrong = http.StatusMethodNotAllowed, "This page is read, or its form sent."
 	case d.cross.Check(r) != nil:
 		status, s.Wrong = http.StatusForbidden, "Another site has sent this form."
-	case !d.mayAsk(r, post):
+	case !d.asked.Take(r, cost):
 		h.Set("Retry-After", "60")
 		status, s.Wrong = http.StatusTooManyRequests, "Too many requests from your network. Please wait a minute."
 	case post:
@@ -156,15 +159,6 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	_ = d.page.Execute(w, s) // a failure means that the reader is gone
-}
-
-// mayAsk counts a request against its network and reports whether it is within the bounds.
-func (d *Door) mayAsk(r *http.Request, post bool) bool {
-	cost := 1
-	if post {
-		cost = mostReads / mostPosts
-	}
-	return d.asked.Take(r, cost)
 }
 
 // noSite is the answer to a name that cannot be a site.
@@ -181,13 +175,8 @@ func siteOf(text string) (name string, ok bool) {
 	}
 	name = u.Name()
 	on, err := blocklist.Target(name)
-	return name, err == nil && on == name && suffix(name) != name
-}
-
-// suffix returns the public suffix of a name: "org", "github.io".
-func suffix(name string) string {
-	s, _ := publicsuffix.PublicSuffix(name)
-	return s
+	suffix, _ := publicsuffix.PublicSuffix(name) // "org", "github.io"
+	return name, err == nil && on == name && suffix != name
 }
 
 // tell shows what is known of a site and how to prove control of it.

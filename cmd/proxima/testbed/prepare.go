@@ -14,6 +14,7 @@ import (
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/node"
+	"proxima/node/peer"
 )
 
 // Files in the folder of a run that only this package reads.
@@ -33,7 +34,7 @@ func (r *run) prepare() error {
 	if err := os.WriteFile(filepath.Join(r.dir, rundir.ScenarioFile), []byte(r.effective().Text()), 0o644); err != nil {
 		return fmt.Errorf("write scenario: %w", err)
 	}
-	if err := node.Keygen(filepath.Join(r.dir, secretFile)); err != nil {
+	if err := peer.Keygen(filepath.Join(r.dir, secretFile)); err != nil {
 		return fmt.Errorf("write secret: %w", err)
 	}
 	for i, p := range r.plan.Nodes {
