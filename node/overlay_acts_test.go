@@ -84,6 +84,16 @@ func (b *bed) acted(i int, act string) (lines int) {
 	return lines
 }
 
+// finish waits until all pages are crawled, and looks for an act of a node in its log.
+func (b *bed) finish(actor int, act string, times int) {
+	b.t.Helper()
+	b.awaitEnd(3 * time.Hour)
+	b.complete(40, true)
+	if n := b.acted(actor, act); n != times {
+		b.t.Errorf("the log has %d lines about %s, not %d", n, act, times)
+	}
+}
+
 // A node that is paused stays so over its death, and its hosts stay with it; the others go on. It resumes for good, too.
 func TestOverlayActsPause(t *testing.T) {
 	acting(t, func(b *bed) {
@@ -103,11 +113,8 @@ func TestOverlayActsPause(t *testing.T) {
 			b.t.Errorf("its status says %q", why)
 		}
 		b.actAndDie(actor, func(n *node.Node) error { return n.Operator().Resume("ann") })
-		b.awaitEnd(3 * time.Hour)
-		b.complete(40, true)
-		if b.acted(actor, "pause") != 1 || b.acted(actor, "resume") != 1 {
-			b.t.Errorf("the log has %d and %d lines", b.acted(actor, "pause"), b.acted(actor, "resume"))
-		}
+		b.finish(actor, "pause", 1)
+		b.finish(actor, "resume", 1)
 	})
 }
 
@@ -121,12 +128,8 @@ func TestOverlayActsSeeds(t *testing.T) {
 			}
 			return err
 		})
-		b.awaitEnd(3 * time.Hour)
 		b.sites = append(b.sites, late)
-		b.complete(40, true)
-		if n := b.acted(1, "add seeds"); n != 1 {
-			b.t.Errorf("the log has %d lines", n)
-		}
+		b.finish(1, "add seeds", 1)
 	})
 }
 
@@ -215,11 +218,7 @@ func TestOverlayActsMove(t *testing.T) {
 		b.kill(to)
 		time.Sleep(5 * time.Second)
 		b.start(to)
-		b.awaitEnd(3 * time.Hour)
-		b.complete(40, true)
-		if n := b.acted(owner, "move to "+b.nodes[to].node.ID().Node); n != 1 {
-			b.t.Errorf("the log has %d lines", n)
-		}
+		b.finish(owner, "move to "+b.nodes[to].node.ID().Node, 1)
 	})
 }
 
@@ -242,11 +241,7 @@ func TestOverlayActsSet(t *testing.T) {
 		if gap(1) != gap(0) {
 			b.t.Errorf("gaps %s and %s after a start", gap(1), gap(0))
 		}
-		b.awaitEnd(3 * time.Hour)
-		b.complete(40, true)
-		if n := b.acted(1, "set politeness.min_gap"); n != 2 {
-			b.t.Errorf("the log has %d lines", n)
-		}
+		b.finish(1, "set politeness.min_gap", 2)
 	})
 }
 
