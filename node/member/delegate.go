@@ -180,7 +180,7 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	m.emit(e)
 }
 
-// gossipLog turns memberlist's log into events, at most one a second.
+// gossipLog turns memberlist's log into events, at most one a second. memberlist never logs while mu is held.
 type gossipLog struct{ m *Members }
 
 func (g gossipLog) Write(line []byte) (int, error) {
@@ -190,14 +190,17 @@ func (g gossipLog) Write(line []byte) (int, error) {
 	}
 	_, text, _ = strings.Cut(text, "] ")
 	m := g.m
-	// Do not take mu: memberlist also logs during calls of Members that hold it.
-	m.complaintMu.Lock()
-	defer m.complaintMu.Unlock()
 	now := m.now()
-	m.complaints++
-	if !m.complained.IsZero() && now.Sub(m.complained) < time.Second {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.complained) < time.Second {
+		m.complaints++
 		return len(line), nil
 	}
-	m.complained, m.complaint = now, text
+	if m.complaints > 0 {
+		text = fmt.Sprintf("%s (and %d more)", text, m.complaints)
+	}
+	m.complained, m.complaints = now, 0
+	m.emit(Event{Kind: EventTrouble, Time: now, Reason: text})
 	return len(line), nil
 }

@@ -239,12 +239,26 @@ func TestWays(t *testing.T) {
 	if homes := m.table.homes(); len(homes) != 2 {
 		t.Errorf("of nodes that nobody can dial the homes are %v", homes)
 	}
-	for _, c := range []struct {
-		told view.Way
-		same bool
-	}{{view.Way{Reach: view.Outbound}, true}, {view.Way{Reach: view.Direct}, false}, {view.Way{Reach: view.Outbound, Relays: []string{nodeID(2)}}, false}} {
-		if m.toldWay = c.told; m.sameWayLocked() != c.same {
-			t.Errorf("%+v is what was announced: %v", c.told, !c.same)
+}
+
+// What is announced anew: a change in any of what a node says of itself, and nothing for its time alone.
+func TestWhatIsAnnouncedAnew(t *testing.T) {
+	was := announced{stamp: 7, way: view.Way{Reach: view.Outbound, Relays: []string{nodeID(2)}}}
+	for what, c := range map[string]struct {
+		change func(*announced)
+		same   bool
+	}{
+		"later":         {func(a *announced) { a.at = time.Unix(1, 0) }, true},
+		"settled":       {func(a *announced) { a.settled = true }, false},
+		"over":          {func(a *announced) { a.over = true }, false},
+		"other voters":  {func(a *announced) { a.stamp = 8 }, false},
+		"another reach": {func(a *announced) { a.way.Reach = view.Direct }, false},
+		"other relays":  {func(a *announced) { a.way.Relays = []string{nodeID(3)} }, false},
+		"no relays":     {func(a *announced) { a.way.Relays = nil }, false},
+	} {
+		is := was
+		if c.change(&is); is.same(was) != c.same {
+			t.Errorf("%s: the same is %v", what, !c.same)
 		}
 	}
 }
@@ -318,7 +332,8 @@ func TestDecisionsOnAFullDisk(t *testing.T) {
 			t.Errorf("%s goes alone: %v", c.what, err)
 		}
 		m.table.paxos.dirty = true
-		if err := m.Over(); (err == nil) != c.over || m.over != c.over || m.table.paxos.dirty == c.over || woken(m.wakeAnnounce) != c.over {
+		woken(m.wakeTend)
+		if err := m.Over(); (err == nil) != c.over || m.over != c.over || m.table.paxos.dirty == c.over || woken(m.wakeTend) != c.over {
 			t.Errorf("%s says that the crawl is over: %v, %v", c.what, m.over, err)
 		}
 		before := kept

@@ -26,9 +26,7 @@ const farewellEvery = 250 * time.Millisecond
 func (m *Members) sayFarewell(list *memberlist.Memberlist) {
 	m.mu.Lock()
 	m.table.farewellAcks = map[string]bool{}
-	for _, id := range m.table.others() {
-		m.toSend = append(m.toSend, m.table.paxos.decided(id))
-	}
+	m.tellAllLocked()
 	m.mu.Unlock()
 	over := time.NewTimer(m.cfg.LeaveTimeout / 2)
 	defer over.Stop()
@@ -37,12 +35,7 @@ func (m *Members) sayFarewell(list *memberlist.Memberlist) {
 	for aloud := true; ; {
 		now := m.now()
 		m.mu.Lock()
-		out := m.toSend
-		m.toSend = nil
-		for _, msg := range m.messages { // others may be leaving, too
-			out = append(out, m.table.read(msg, now)...)
-		}
-		m.messages = nil
+		out := m.readLocked(now) // others may be leaving, too
 		waiting := slices.DeleteFunc(m.table.others(), func(id string) bool { return m.table.farewellAcks[id] })
 		if aloud {
 			for _, id := range waiting {
@@ -97,6 +90,6 @@ func (m *Members) Over() error {
 	m.mu.Unlock()
 	// Send it directly, too: the gossip may not reach all before this node is gone.
 	m.send(list, out)
-	poke(m.wakeAnnounce)
+	m.wake()
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -34,24 +33,17 @@ const (
 // Members is this node among its peers. New makes it and Run runs it once; all other methods are safe for concurrent
 // use at any time.
 type Members struct {
-	cfg          Config
-	deps         Deps
-	nonce        uint64
-	rnd          *rand.Rand // for redial only
-	jitter       *rand.Rand // for decideVoters only
-	locator      *locator
-	wakeTend     chan struct{}                       // wakes tend
-	wakeAnnounce chan struct{}                       // wakes announce
-	wakeVoting   chan struct{}                       // wakes decideVoters
-	hosts        atomic.Pointer[map[string]struct{}] // in the members' addresses
-	ring         *memberlist.Keyring                 // nil without a secret
+	cfg        Config
+	deps       Deps
+	nonce      uint64
+	rnd        *rand.Rand // for redial only
+	jitter     *rand.Rand // for decideVoters only
+	locator    *locator
+	wakeTend   chan struct{}       // wakes tend
+	wakeVoting chan struct{}       // wakes decideVoters
+	ring       *memberlist.Keyring // nil without a secret
 
 	storeMu sync.Mutex // held by store, so that older state never overwrites newer
-
-	complaintMu sync.Mutex
-	complained  time.Time
-	complaints  int
-	complaint   string
 
 	// mu guards what follows. It is taken while memberlist's lock is held, never the other way round.
 	mu           sync.Mutex
@@ -64,8 +56,10 @@ type Members struct {
 	metSelf      bool
 	messages     []message  // for decideVoters to read
 	toSend       []outgoing // for decideVoters to send
-	told         uint64     // the stamp announced last
-	toldWay      view.Way   // the way announced last
+	told         announced
+	hosts        map[string]struct{} // in the members' addresses
+	complained   time.Time           // when a complaint of the gossip was last told
+	complaints   int                 // not told since
 	duplicateErr error
 	claims       map[string]struct{} // gossip addresses that claim this node's id
 	changed      chan struct{}
@@ -92,17 +86,16 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	jitter := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
 	raw := seed()
 	m := &Members{
-		cfg:          cfg,
-		deps:         deps,
-		nonce:        binary.LittleEndian.Uint64(raw[:]),
-		rnd:          dialRand,
-		jitter:       jitter,
-		locator:      newLocator(deps.Boot, deps.Location, deps.Rand),
-		wakeTend:     make(chan struct{}, 1),
-		wakeAnnounce: make(chan struct{}, 1),
-		wakeVoting:   make(chan struct{}, 1),
-		claims:       map[string]struct{}{},
-		changed:      make(chan struct{}),
+		cfg:        cfg,
+		deps:       deps,
+		nonce:      binary.LittleEndian.Uint64(raw[:]),
+		rnd:        dialRand,
+		jitter:     jitter,
+		locator:    newLocator(deps.Boot, deps.Location, deps.Rand),
+		wakeTend:   make(chan struct{}, 1),
+		wakeVoting: make(chan struct{}, 1),
+		claims:     map[string]struct{}{},
+		changed:    make(chan struct{}),
 	}
 	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known)+len(deps.Voters) > 0, m.now())
 	if len(deps.Voters) > 0 {
@@ -188,7 +181,6 @@ func (m *Members) Run(ctx context.Context) error {
 	defer unhook()
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.tend(running) })
-	g.Go(func() error { return m.announce(running) })
 	g.Go(func() error { return m.redial(running) })
 	g.Go(func() error { return m.decideVoters(running) })
 	g.Go(func() error { return m.listen(running) })
@@ -247,13 +239,14 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	return list, carrier, nil
 }
 
-// tend updates the table when something happened and at every tick.
+// tend updates the table, and tells of what has changed, when something happened and at every tick.
 func (m *Members) tend(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
 		m.update()
 		m.flush()
+		m.announce()
 		m.mu.Lock()
 		err := m.duplicateErr
 		m.mu.Unlock()
@@ -273,13 +266,12 @@ func (m *Members) tend(ctx context.Context) error {
 func (m *Members) update() {
 	now := m.now()
 	m.locator.look(now)
-	stale := m.locator.stale()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 && m.table.paxos.set.version == 0 {
 		m.table.paxos.found(now, m.deps.ID) // the only address to join is this node's
 	}
-	declare := m.table.update(now)
+	m.table.update(now)
 	for _, e := range m.table.events {
 		m.emit(e)
 	}
@@ -292,9 +284,6 @@ func (m *Members) update() {
 	}
 	if m.table.aloneByItself(now) {
 		m.tellAllLocked()
-	}
-	if declare || stale || m.publishedStampLocked() != m.told || !m.sameWayLocked() {
-		poke(m.wakeAnnounce)
 	}
 	if m.table.paxos.dirty {
 		poke(m.wakeVoting)
@@ -326,24 +315,21 @@ func (m *Members) Rekey(secrets [][]byte) error {
 
 // noteHostsLocked updates the hosts of the members.
 func (m *Members) noteHostsLocked() {
-	hosts := make(map[string]struct{}, 2*len(m.table.members))
+	m.hosts = make(map[string]struct{}, 2*len(m.table.members))
 	for _, r := range m.table.members {
 		for _, addr := range []string{r.gossip, r.addr} {
 			if host, _, err := net.SplitHostPort(addr); err == nil {
-				hosts[host] = struct{}{}
+				m.hosts[host] = struct{}{}
 			}
 		}
 	}
-	m.hosts.Store(&hosts)
 }
 
-// Knows reports whether a host is the address of a member, as gossip has it. It does not block.
+// Knows reports whether a host is the address of a member, as gossip has it. It waits for no I/O.
 func (m *Members) Knows(host string) bool {
-	hosts := m.hosts.Load()
-	if hosts == nil {
-		return false
-	}
-	_, ok := (*hosts)[host]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.hosts[host]
 	return ok
 }
 
@@ -353,18 +339,6 @@ func (m *Members) flush() {
 	events := m.events
 	m.events = nil
 	m.mu.Unlock()
-
-	m.complaintMu.Lock()
-	if m.complaint != "" {
-		text := m.complaint
-		if m.complaints > 1 {
-			text = fmt.Sprintf("%s (and %d more)", text, m.complaints-1)
-		}
-		events = append(events, Event{Kind: EventTrouble, Time: m.complained, Reason: text})
-		m.complaint, m.complaints = "", 0
-	}
-	m.complaintMu.Unlock()
-
 	for _, e := range events {
 		switch e.Kind {
 		case EventDeath, EventLeave, EventRejoin:
@@ -376,37 +350,35 @@ func (m *Members) flush() {
 	}
 }
 
-// announce publishes this node's meta when it changes: most changes at once, its place at most every AnnounceEvery.
-func (m *Members) announce(ctx context.Context) error {
-	var last time.Time
-	var told, over bool // announced: this node is settled, the crawl is over
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-m.wakeAnnounce:
-		}
-		now := m.now()
-		m.mu.Lock()
-		list, declared, stamp := m.list, m.table.self.declared, m.publishedStampLocked()
-		same := declared == told && stamp == m.told && m.over == over && m.sameWayLocked()
-		if same && (now.Sub(last) < m.cfg.AnnounceEvery || !m.locator.stale()) {
-			m.mu.Unlock()
-			continue // tend wakes it again
-		}
-		m.told, m.toldWay, over = stamp, m.table.self.way, m.over
-		m.mu.Unlock()
-		told, last = declared, now
-		// The error only says that the message has not gone out yet. It will, or others get it when they compare all
-		// they know.
-		_ = list.UpdateNode(time.Millisecond)
-	}
+// announced is what this node has told all of itself.
+type announced struct {
+	at            time.Time
+	settled, over bool
+	stamp         uint64
+	way           view.Way
 }
 
-// sameWayLocked reports whether the way to reach this node has been announced.
-func (m *Members) sameWayLocked() bool {
-	was, is := m.toldWay, m.table.self.way
-	return was.Reach == is.Reach && slices.Equal(was.Relays, is.Relays)
+// same reports whether two say the same, whenever they said it.
+func (a announced) same(b announced) bool {
+	return a.settled == b.settled && a.over == b.over && a.stamp == b.stamp && a.way.Reach == b.way.Reach &&
+		slices.Equal(a.way.Relays, b.way.Relays)
+}
+
+// announce publishes this node's meta when it changes: most changes at once, its place at most every AnnounceEvery.
+func (m *Members) announce() {
+	now, moved := m.now(), m.locator.stale()
+	m.mu.Lock()
+	list, was := m.list, m.told
+	is := announced{now, m.table.self.declared, m.over, m.publishedStampLocked(), m.table.self.way}
+	if is.same(was) && (!moved || now.Sub(was.at) < m.cfg.AnnounceEvery) {
+		m.mu.Unlock()
+		return
+	}
+	m.told = is
+	m.mu.Unlock()
+	// The error only says that the message has not gone out yet. It will, or others get it when they compare all they
+	// know.
+	_ = list.UpdateNode(time.Millisecond)
 }
 
 // duplicate handles a live node with this node's id: the younger of the two gives way. It needs mu held.

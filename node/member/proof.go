@@ -1,6 +1,7 @@
 package member
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
@@ -151,13 +152,19 @@ func (p *prover) open(message, auth []byte) error {
 	return errors.New("it does not know the secret")
 }
 
-// stream is a connection registered with its carrier until it is closed. Read returns the head first, and maxStream
-// bytes in all.
+// stream is a connection that ends with its carrier's streams, unless it is closed before. Read returns the head first,
+// and maxStream bytes in all.
 type stream struct {
 	net.Conn
-	c    *carrier
-	head []byte
-	left int
+	c      *carrier
+	unhook func() bool
+	head   []byte
+	left   int
+}
+
+func (c *carrier) newStream(conn net.Conn, head []byte) *stream {
+	unhook := context.AfterFunc(c.ctx, func() { _ = conn.Close() })
+	return &stream{Conn: conn, c: c, unhook: unhook, head: head, left: maxStream - len(head)}
 }
 
 func (s *stream) Read(b []byte) (int, error) {
@@ -175,9 +182,7 @@ func (s *stream) Read(b []byte) (int, error) {
 }
 
 func (s *stream) Close() error {
-	s.c.mu.Lock()
-	delete(s.c.open, s)
-	s.c.mu.Unlock()
+	s.unhook()
 	return s.Conn.Close()
 }
 

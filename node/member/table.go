@@ -319,9 +319,8 @@ func (t *table) age(r *record, now time.Time) {
 	}
 }
 
-// update brings everything up to date with what was told and with the time. It reports whether this node's own meta
-// changed.
-func (t *table) update(now time.Time) (declare bool) {
+// update brings everything up to date with what was told and with the time.
+func (t *table) update(now time.Time) {
 	for id, r := range t.members {
 		t.age(r, now)
 		if gone := now.Sub(r.since); !t.paxos.set.has(id) && (r.phase == left && gone >= t.cfg.MajorityWindow ||
@@ -338,10 +337,9 @@ func (t *table) update(now time.Time) (declare bool) {
 	}
 	if s := t.self; !s.declared &&
 		(now.Sub(t.held) >= t.cfg.SettleAfter || s.settled || s.founder && !t.grown.IsZero()) {
-		s.declared, declare = true, true
+		s.declared = true
 		t.count(now)
 	}
-	return declare
 }
 
 // count finds who counts, and whether that is the majority.

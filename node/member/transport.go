@@ -23,7 +23,7 @@ type carrier struct {
 	// proof checks strangers, nil without a secret. refused is told of those who fail.
 	proof   *prover
 	refused func(from string, err error)
-	ctx     context.Context
+	ctx     context.Context // ends streams and dials
 	cancel  context.CancelFunc
 	streams chan net.Conn
 	done    sync.WaitGroup
@@ -31,17 +31,12 @@ type carrier struct {
 
 	sent, bytes atomic.Uint64
 	down        atomic.Bool // no packet is sent from now on
-
-	// mu guards what follows.
-	mu     sync.Mutex
-	closed bool
-	open   map[*stream]struct{}
 }
 
 // newCarrier wraps a transport. Its goroutines end with Shutdown. Without a prover it accepts everybody.
 func newCarrier(t memberlist.Transport, proof *prover, links Links, refused func(from string, err error)) *carrier {
 	c := &carrier{Transport: t, proof: proof, links: links, refused: refused, streams: make(chan net.Conn), quit: make(chan struct{}),
-		packets: make(chan *memberlist.Packet), open: map[*stream]struct{}{}}
+		packets: make(chan *memberlist.Packet)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if _, ok := t.(*memberlist.NetTransport); ok {
 		c.dial = func(ctx context.Context, addr string, timeout time.Duration) (net.Conn, error) {
@@ -112,27 +107,15 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 
 // pass gives memberlist a stream of which said was read already.
 func (c *carrier) pass(conn net.Conn, said []byte) {
-	s, ok := c.add(conn, said)
-	if !ok {
-		return
+	s := c.newStream(conn, said)
+	if c.ctx.Err() == nil {
+		select {
+		case c.streams <- s:
+			return
+		case <-c.quit:
+		}
 	}
-	select {
-	case c.streams <- s:
-	case <-c.quit:
-		_ = s.Close()
-	}
-}
-
-func (c *carrier) add(conn net.Conn, said []byte) (*stream, bool) {
-	s := &stream{Conn: conn, c: c, head: said, left: maxStream - len(said)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		_ = conn.Close()
-		return nil, false
-	}
-	c.open[s] = struct{}{}
-	return s, true
+	_ = s.Close()
 }
 
 func (c *carrier) StreamCh() <-chan net.Conn { return c.streams }
@@ -169,11 +152,7 @@ func (c *carrier) DialAddressTimeout(to memberlist.Address, timeout time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	s, ok := c.add(conn, nil)
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return s, nil
+	return c.newStream(conn, nil), nil
 }
 
 func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
@@ -192,19 +171,9 @@ func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn,
 
 // hangUp closes all streams, cuts dials short and prevents new ones. Packets still pass.
 func (c *carrier) hangUp() {
-	c.mu.Lock()
-	c.closed = true
-	open := make([]*stream, 0, len(c.open))
-	for s := range c.open {
-		open = append(open, s)
-	}
-	c.mu.Unlock()
 	c.cancel()
 	if c.proof != nil {
 		c.proof.lobby.Close()
-	}
-	for _, s := range open {
-		_ = s.Close()
 	}
 }
 

@@ -24,21 +24,14 @@ func (m *Members) decideVoters(ctx context.Context) error {
 	for {
 		m.mu.Lock()
 		now := m.now()
-		messages := m.messages
-		m.messages = nil
-		var out []outgoing
-		if len(messages) == 0 {
-			out = append(m.table.decide(now, m.jitter.Float64()), m.table.ask(now)...)
+		idle, out := len(m.messages) == 0, m.readLocked(now)
+		if idle {
+			out = slices.Concat(out, m.table.decide(now, m.jitter.Float64()), m.table.ask(now))
 		}
-		for _, msg := range messages {
-			out = append(out, m.table.read(msg, now)...)
-		}
-		out = append(out, m.toSend...)
-		m.toSend = nil
 		list := m.list
 		m.mu.Unlock()
-		if len(messages) > 0 {
-			m.update()
+		if !idle {
+			m.wake()
 		}
 		wake := m.wakeVoting
 		if err := m.store(); err != nil {
@@ -54,6 +47,16 @@ func (m *Members) decideVoters(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// readLocked reads the messages that wait, and returns all that is to be sent.
+func (m *Members) readLocked(now time.Time) []outgoing {
+	out := m.toSend
+	for _, msg := range m.messages {
+		out = append(out, m.table.read(msg, now)...)
+	}
+	m.toSend, m.messages = nil, nil
+	return out
 }
 
 // tellAllLocked queues the latest set for all live members. It needs mu held.
