@@ -36,14 +36,7 @@ func (c Counts) Plus(o Counts) Counts {
 	return sum
 }
 
-func newCounts() Counts { return Counts{map[string]Traffic{}, map[string]uint64{}} }
-
-func (c Counts) clone() Counts {
-	all := newCounts()
-	maps.Copy(all.Procedures, c.Procedures)
-	maps.Copy(all.Failures, c.Failures)
-	return all
-}
+func (c Counts) clone() Counts { return Counts{maps.Clone(c.Procedures), maps.Clone(c.Failures)} }
 
 // tally gathers Counts. It is safe for concurrent use.
 type tally struct {
@@ -52,7 +45,7 @@ type tally struct {
 	all Counts
 }
 
-func newTally() *tally { return &tally{all: newCounts()} }
+func newTally() *tally { return &tally{all: Counts{map[string]Traffic{}, map[string]uint64{}}} }
 
 // sent and received count one message each.
 func (t *tally) sent(procedure string, bytes int64) {

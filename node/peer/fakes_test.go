@@ -13,23 +13,15 @@ import (
 	"proxima/node/wire"
 )
 
-// fakeHandler carries out the calls that a test gives functions for, and refuses the others.
+// fakeHandler carries out the calls that a test gives functions for. Handler carries out those of other kinds.
 type fakeHandler struct {
+	peer.Handler
 	OnDeliver func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
 	OnLease   func(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
-	OnRights  func(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error)
 	OnRenew   func(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
-	OnClaim   func(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
-	OnStore   func(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error)
 	OnLoad    func(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error)
-	OnCommit  func(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
-	OnFetch   func(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
-	OnQuota   func(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
-	OnAsk     func(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
 }
-
-var _ peer.Handler = (*fakeHandler)(nil)
 
 func do[Q, R any](ctx context.Context, f func(context.Context, string, Q) (R, error), from string, req Q) (R, error) {
 	if f == nil {
@@ -47,44 +39,25 @@ func (h *fakeHandler) Lease(ctx context.Context, from string, req *wire.LeaseReq
 	return do(ctx, h.OnLease, from, req)
 }
 
-func (h *fakeHandler) Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return do(ctx, h.OnRights, from, req)
-}
-
 func (h *fakeHandler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
 	return do(ctx, h.OnRenew, from, req)
-}
-
-func (h *fakeHandler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return do(ctx, h.OnClaim, from, req)
-}
-
-func (h *fakeHandler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return do(ctx, h.OnStore, from, req)
 }
 
 func (h *fakeHandler) Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
 	return do(ctx, h.OnLoad, from, req)
 }
 
-func (h *fakeHandler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return do(ctx, h.OnCommit, from, req)
-}
-
-func (h *fakeHandler) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	return do(ctx, h.OnFetch, from, req)
-}
-
 func (h *fakeHandler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	return do(ctx, h.OnIdle, from, req)
 }
 
-func (h *fakeHandler) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	return do(ctx, h.OnQuota, from, req)
-}
-
-func (h *fakeHandler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	return do(ctx, h.OnAsk, from, req)
+// accepts answers that links are accepted.
+func accepts(links []*wire.Link) *wire.DeliverResponse {
+	res := &wire.DeliverResponse{}
+	for range links {
+		res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
+	}
+	return res
 }
 
 // memShelf is a shelf in memory that outlives its users, as a disk does. Safe for concurrent use.
@@ -131,17 +104,6 @@ func (s *memShelf) Get(key []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.rows[string(key)]), nil
-}
-
-// Put sets a value.
-func (s *memShelf) Put(key, value []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.write(); err != nil {
-		return err
-	}
-	s.rows[string(key)] = append([]byte{}, value...)
-	return nil
 }
 
 // Scan visits a snapshot of the keys with a prefix, in order.

@@ -49,6 +49,7 @@ type who struct {
 	secret  *peer.Secret
 	run     string
 	listens string // under another name than its own
+	handler peer.Handler
 	known   func(host string) bool
 	told    peer.Told
 	link    func(net.Conn, string)
@@ -146,6 +147,9 @@ func (w *world) node(id string, as who) *testNode {
 		as.listens = id
 	}
 	n := &testNode{id: id, handler: &fakeHandler{}}
+	if as.handler == nil {
+		as.handler = n.handler
+	}
 	addr := w.at(id)
 	l, err := w.place(id).Listen("tcp", addr)
 	if err != nil {
@@ -153,7 +157,7 @@ func (w *world) node(id string, as who) *testNode {
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
-		Handler: n.handler, Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
+		Handler: as.handler, Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -60,8 +60,8 @@ type Outbox struct {
 	// writes wait to be written. While writing is set, another caller does that.
 	writes  []*write
 	writing bool
-	kept    int                 // bytes of block values that are also in memory
-	coming  map[uint64]struct{} // blocks that have a number but are in no queue yet
+	written uint64 // the last block that was written and queued
+	kept    int    // bytes of block values that are also in memory
 	stats   OutboxStats
 }
 
@@ -80,8 +80,7 @@ type OutboxStats struct {
 
 // NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{},
-		coming: map[uint64]struct{}{}}
+	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
 		if err != nil {
@@ -99,6 +98,7 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read outbox: %w", err)
 	}
+	o.written = o.seq
 	return o, nil
 }
 

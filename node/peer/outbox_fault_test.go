@@ -3,6 +3,7 @@ package peer_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,15 +26,13 @@ func TestOutboxGoesRoundALinkThatBreaksItsPeer(t *testing.T) {
 				var sent atomic.Int64
 				var mended atomic.Bool
 				b.handler.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-					res := &wire.DeliverResponse{}
 					for _, l := range r.Links {
 						if l.Url == poison && !mended.Load() {
 							sent.Add(1)
 							return broken()
 						}
-						res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
 					}
-					return res, nil
+					return accepts(r.Links), nil
 				}
 				shelf := newShelf()
 				o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.client.Deliver})
@@ -74,11 +73,7 @@ func TestOutboxBearsAPeerThatIsBrokenAltogether(t *testing.T) {
 			if sent.Add(1); !mended.Load() {
 				return nil, errors.New("disk is broken")
 			}
-			res := &wire.DeliverResponse{}
-			for range r.Links {
-				res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
-			}
-			return res, nil
+			return accepts(r.Links), nil
 		}
 		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver})
 		defer stop()
@@ -102,14 +97,10 @@ func TestLinksThatBreakTheirPeerTakeTurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.node("a", who{}), w.node("b", who{})
 		b.handler.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-			res := &wire.DeliverResponse{}
-			for _, l := range r.Links {
-				if l.Depth == 9 {
-					return nil, errors.New("read record: damaged")
-				}
-				res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
+			if slices.ContainsFunc(r.Links, func(l *wire.Link) bool { return l.Depth == 9 }) {
+				return nil, errors.New("read record: damaged")
 			}
-			return res, nil
+			return accepts(r.Links), nil
 		}
 		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver})
 		defer stop()

@@ -12,13 +12,12 @@ import (
 	"proxima/node/wire"
 )
 
-// slowShelf takes its time for each step, counts them, and fails when told so.
+// slowShelf takes its time for each step, and counts them.
 type slowShelf struct {
 	*memShelf
 
 	mu          sync.Mutex
 	steps, gets int
-	err         error
 }
 
 func (s *slowShelf) counts() (steps, gets int) {
@@ -38,11 +37,7 @@ func (s *slowShelf) Batch(fill func(set func(key, value []byte), del func(key []
 	time.Sleep(10 * time.Millisecond)
 	s.mu.Lock()
 	s.steps++
-	err := s.err
 	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
 	return s.memShelf.Batch(fill)
 }
 
@@ -77,7 +72,7 @@ func TestAddsShareSteps(t *testing.T) {
 // A step that fails fails for all whose links it had, and the next one is tried.
 func TestAddsShareErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf := &slowShelf{memShelf: newShelf(), err: errors.New("no")}
+		shelf := &slowShelf{memShelf: newShelf()}
 		o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: shelf})
 		if err != nil {
 			t.Fatal(err)
@@ -94,11 +89,12 @@ func TestAddsShareErrors(t *testing.T) {
 			}
 			adders.Wait()
 		}
-		add(shelf.err)
+		shelf.BreakAfter(0)
+		add(errBroken)
 		if o.Pending() != 0 {
 			t.Errorf("%d links wait that are on no disk", o.Pending())
 		}
-		shelf.err = nil
+		shelf.BreakAfter(-1)
 		add(nil)
 		if o.Pending() != 32 {
 			t.Errorf("%d links wait, want 32", o.Pending())

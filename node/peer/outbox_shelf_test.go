@@ -22,7 +22,9 @@ func TestDamagedBlocksAreSetAside(t *testing.T) {
 		var keys [][]byte
 		if err := shelf.Scan(nil, func(k, v []byte) error {
 			keys = append(keys, k)
-			return shelf.Put(k, v[:min(len(v), len(v)-1+len(keys)-1)]) // the first loses a byte
+			return shelf.Batch(func(set func(key, value []byte), _ func([]byte)) {
+				set(k, v[:min(len(v), len(v)-1+len(keys)-1)]) // the first loses a byte
+			})
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -50,13 +50,11 @@ func (a *answerer) deliver(ctx context.Context, to string, req *wire.DeliverRequ
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	res := &wire.DeliverResponse{}
-	for _, l := range req.Links {
-		d := verdict(wire.Verdict_VERDICT_ACCEPTED)
+	res := accepts(req.Links)
+	for i, l := range req.Links {
 		if a.answer != nil {
-			d = a.answer(to, l)
+			res.Answers[i] = a.answer(to, l)
 		}
-		res.Answers = append(res.Answers, d)
 	}
 	return res, nil
 }
@@ -265,15 +263,13 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 			boxes[id] = o
 			// Accepting fills the own outbox further for a while: each link brings one back, up to a depth.
 			n.handler.OnDeliver = func(ctx context.Context, from string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-				res := &wire.DeliverResponse{}
 				var found []*wire.Link
 				for _, l := range r.Links {
 					if l.Depth < 5 {
 						found = append(found, &wire.Link{Url: l.Url, Depth: l.Depth + 1})
 					}
-					res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
 				}
-				return res, o.Add(ctx, map[string][]*wire.Link{from: found})
+				return accepts(r.Links), o.Add(ctx, map[string][]*wire.Link{from: found})
 			}
 		}
 		add(t, boxes["a"], "b", linksOf("x", 5000))
@@ -378,11 +374,7 @@ func TestAnswersThatAreTooFewCountForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		more := 0
 		deliver := func(_ context.Context, _ string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-			res := &wire.DeliverResponse{}
-			for range max(0, len(req.Links)+more) {
-				res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
-			}
-			return res, nil
+			return accepts(make([]*wire.Link, max(0, len(req.Links)+more))), nil
 		}
 		deps := peer.OutboxDeps{Shelf: newShelf(), Deliver: deliver,
 			Route: func(*wire.Link) string { t.Error("routed"); return "" }}

@@ -173,7 +173,7 @@ var errEnough = errors.New("enough")
 // refill reads blocks that are on disk only, once few are left in memory.
 func (o *Outbox) refill(q *queue) error {
 	o.mu.Lock()
-	top, room := q.top, o.cfg.OutboxLinks-q.links
+	top, last, room := q.top, o.written, o.cfg.OutboxLinks-q.links
 	few := q.spilled > 0 && q.links <= o.cfg.OutboxLinks/2
 	o.mu.Unlock()
 	if !few {
@@ -183,8 +183,11 @@ func (o *Outbox) refill(q *queue) error {
 	prefix := encodeKey(kindQueued, q.peer, 0)
 	err := o.deps.Shelf.Scan(prefix[:len(prefix)-8], func(key, value []byte) error {
 		k, err := decodeKey(key)
-		if err != nil || k.seq <= top {
+		switch {
+		case err != nil || k.seq <= top:
 			return err
+		case k.seq > last:
+			return errEnough // its writer is about to queue it
 		}
 		n, _, _ := splitBlock(value) //nolint:errcheck // an unreadable block is set aside when it is sent
 		found = append(found, block{seq: k.seq, links: int32(n), bytes: int32(len(value))})
@@ -199,10 +202,6 @@ func (o *Outbox) refill(q *queue) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, b := range found {
-		if _, coming := o.coming[b.seq]; coming {
-			q.top = max(q.top, b.seq) // it was just written, and its writer is about to queue it
-			continue
-		}
 		b.born = q.born
 		q.spilled--
 		q.beyond -= int(b.links)

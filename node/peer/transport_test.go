@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/netip"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,78 +40,89 @@ func TestCallReachesThePeerUnderItsName(t *testing.T) {
 	})
 }
 
+// counter counts the calls that it carries out.
+type counter map[string]int
+
+func saw[R any](c counter, procedure string) (*R, error) {
+	c[procedure]++
+	return new(R), nil
+}
+
+func (c counter) Deliver(context.Context, string, *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	return saw[wire.DeliverResponse](c, "Deliver")
+}
+
+func (c counter) Lease(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	return saw[wire.LeaseResponse](c, "Lease")
+}
+
+func (c counter) Rights(context.Context, string, *wire.RightsRequest) (*wire.RightsResponse, error) {
+	return saw[wire.RightsResponse](c, "Rights")
+}
+
+func (c counter) Renew(context.Context, string, *wire.RenewRequest) (*wire.RenewResponse, error) {
+	return saw[wire.RenewResponse](c, "Renew")
+}
+
+func (c counter) Claim(context.Context, string, *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	return saw[wire.ClaimResponse](c, "Claim")
+}
+
+func (c counter) Store(context.Context, string, *wire.StoreRequest) (*wire.StoreResponse, error) {
+	return saw[wire.StoreResponse](c, "Store")
+}
+
+func (c counter) Load(context.Context, string, *wire.LoadRequest) (*wire.LoadResponse, error) {
+	return saw[wire.LoadResponse](c, "Load")
+}
+
+func (c counter) Commit(context.Context, string, *wire.CommitRequest) (*wire.CommitResponse, error) {
+	return saw[wire.CommitResponse](c, "Commit")
+}
+
+func (c counter) Fetch(context.Context, string, *wire.FetchRequest) (*wire.FetchResponse, error) {
+	return saw[wire.FetchResponse](c, "Fetch")
+}
+
+func (c counter) Idle(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+	return saw[wire.IdleResponse](c, "Idle")
+}
+
+func (c counter) Quota(context.Context, string, *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+	return saw[wire.QuotaResponse](c, "Quota")
+}
+
+func (c counter) Ask(context.Context, string, *wire.AskRequest) (*wire.AskResponse, error) {
+	return saw[wire.AskResponse](c, "Ask")
+}
+
+// A call of each procedure reaches its own handler, and is counted alike at both ends.
 func TestEveryProcedureHasItsHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.node("a", who{}), w.node("b", who{})
-		seen := map[string]int{}
-		h := b.handler
-		h.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-			seen["Deliver"] += len(r.Links)
-			return &wire.DeliverResponse{}, nil
-		}
-		h.OnLease = func(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-			seen["Lease"]++
-			return &wire.LeaseResponse{}, nil
-		}
-		h.OnRenew = func(context.Context, string, *wire.RenewRequest) (*wire.RenewResponse, error) {
-			seen["Renew"]++
-			return &wire.RenewResponse{}, nil
-		}
-		h.OnClaim = func(context.Context, string, *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-			seen["Claim"]++
-			return &wire.ClaimResponse{}, nil
-		}
-		h.OnStore = func(context.Context, string, *wire.StoreRequest) (*wire.StoreResponse, error) {
-			seen["Store"]++
-			return &wire.StoreResponse{}, nil
-		}
-		h.OnLoad = func(context.Context, string, *wire.LoadRequest) (*wire.LoadResponse, error) {
-			seen["Load"]++
-			return &wire.LoadResponse{}, nil
-		}
-		h.OnCommit = func(context.Context, string, *wire.CommitRequest) (*wire.CommitResponse, error) {
-			seen["Commit"]++
-			return &wire.CommitResponse{}, nil
-		}
-		h.OnFetch = func(context.Context, string, *wire.FetchRequest) (*wire.FetchResponse, error) {
-			seen["Fetch"]++
-			return &wire.FetchResponse{}, nil
-		}
-		h.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
-			seen["Idle"]++
-			return &wire.IdleResponse{}, nil
-		}
-		ctx, c := context.Background(), a.client
-		links := make([]*wire.Link, 1000)
-		for i := range links {
-			links[i] = &wire.Link{Url: fmt.Sprintf("http://example.org/%d", i)}
-		}
-		_, e1 := c.Deliver(ctx, "b", &wire.DeliverRequest{Links: links})
-		_, e2 := c.Lease(ctx, "b", &wire.LeaseRequest{})
-		_, e3 := c.Renew(ctx, "b", &wire.RenewRequest{})
-		_, e4 := c.Claim(ctx, "b", &wire.ClaimRequest{})
-		_, e5 := c.Store(ctx, "b", &wire.StoreRequest{})
-		_, e6 := c.Load(ctx, "b", &wire.LoadRequest{Host: "http://example.org"})
-		_, e9 := c.Commit(ctx, "b", &wire.CommitRequest{Record: &wire.Record{Host: "http://example.org"}})
-		_, e7 := c.Fetch(ctx, "b", &wire.FetchRequest{})
-		_, e8 := c.Idle(ctx, "b", &wire.IdleRequest{})
-		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9); err != nil {
-			t.Fatal(err)
-		}
-		want := map[string]int{"Deliver": 1000, "Lease": 1, "Renew": 1, "Claim": 1, "Store": 1, "Load": 1, "Commit": 1, "Fetch": 1,
-			"Idle": 1}
-		if !maps.Equal(seen, want) {
-			t.Errorf("handlers saw %v, want %v", seen, want)
-		}
-		sent, got := a.client.Counts().Procedures, b.server.Counts().Procedures
-		for name := range want {
-			if s, g := sent[name], got[name]; s.MessagesSent != 1 || s.MessagesReceived != 1 || g.MessagesReceived != 1 ||
-				g.MessagesSent != 1 || s.BytesSent != g.BytesReceived || s.BytesReceived != g.BytesSent {
-				t.Errorf("%s: %+v sent, %+v received", name, s, g)
+		seen := counter{}
+		a, b := w.node("a", who{}), w.node("b", who{handler: seen})
+		procedures := reflect.TypeFor[peer.Handler]()
+		for i := range procedures.NumMethod() {
+			name := procedures.Method(i).Name
+			call := reflect.ValueOf(a.client).MethodByName(name)
+			req := reflect.New(call.Type().In(2).Elem())
+			switch r := req.Interface().(type) {
+			case *wire.DeliverRequest:
+				r.Links = linksOf("example", 1000)
+			case *wire.LoadRequest:
+				r.Host = "http://example.org"
+			}
+			if err := call.Call([]reflect.Value{reflect.ValueOf(t.Context()), reflect.ValueOf("b"), req})[1]; !err.IsNil() {
+				t.Errorf("%s: %v", name, err)
+			}
+			s, g := a.client.Counts().Procedures[name], b.server.Counts().Procedures[name]
+			if seen[name] != 1 || s.MessagesSent != 1 || s.MessagesReceived != 1 || g.MessagesReceived != 1 || g.MessagesSent != 1 ||
+				s.BytesSent != g.BytesReceived || s.BytesReceived != g.BytesSent {
+				t.Errorf("%s: carried out %d times, %+v sent, %+v received", name, seen[name], s, g)
 			}
 		}
 		// Compressed: a link of 27 bytes takes less than two.
-		if n := sent["Deliver"].BytesSent; n < 100 || n > 2000 {
+		if n := a.client.Counts().Procedures["Deliver"].BytesSent; n < 100 || n > 2000 {
 			t.Errorf("1,000 links took %d bytes", n)
 		}
 	})

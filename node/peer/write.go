@@ -97,9 +97,9 @@ func (o *Outbox) write(w *write) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, s := range set {
-		delete(o.coming, s.seq)
-		if err == nil {
+	o.written = o.seq
+	if err == nil {
+		for _, s := range set {
 			o.push(s)
 		}
 	}
@@ -154,7 +154,6 @@ func (o *Outbox) gather(group []*write) (set []stored) {
 	for i := range set {
 		o.seq++
 		set[i].seq = o.seq
-		o.coming[o.seq] = struct{}{}
 	}
 	return set
 }
