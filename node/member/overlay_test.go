@@ -101,28 +101,6 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-func TestLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 10
-		o := newOverlay(t, world(n, 3))
-		o.startAll(n)
-		time.Sleep(90 * time.Second)
-		begin := time.Now()
-		o.leave(0)
-		if took := time.Since(begin); took > 10*time.Second {
-			t.Errorf("leaving took %v", took)
-		}
-		rest := []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
-		o.expect("after a farewell", rest, rest, rest, true)
-		for _, i := range rest {
-			if o.nodes[i].count(member.EventLeave, netsim.ID(0)) != 1 || o.nodes[i].count(member.EventDeath, netsim.ID(0)) > 0 {
-				t.Errorf("the farewell was not told as one to node %d", i)
-			}
-		}
-		o.close()
-	})
-}
-
 func TestNewcomerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOverlay(t, world(8, 4))
@@ -131,7 +109,7 @@ func TestNewcomerWaits(t *testing.T) {
 		o.kill(4)
 		time.Sleep(20 * time.Second)
 		o.start(7, 1)
-		time.Sleep(5 * time.Second)
+		time.Sleep(hearsay)
 		// The newcomer never saw node 4, and counts it as the others do.
 		o.expect("a newcomer came", []int{0, 1, 2, 3, 5, 7}, []int{0, 1, 2, 3, 5, 7}, upTo(6), true)
 		time.Sleep(70 * time.Second)

@@ -19,33 +19,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // stream and says nothing.
 func TestSocketsOfTheMachine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	type life struct {
-		*member.Members
-		stop context.CancelFunc
-		done chan error
-	}
 	// Nobody answers at the address that the first one has: the machine takes connections, no program does.
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	var lives []life
+	var lives []*socketNode
 	join := []string{mute.Addr().String()}
 	for i := range 3 {
-		cfg := member.Default()
-		cfg.Bind, cfg.Preset, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, time.Second
-		cfg.Join = append(join, mute.Addr().String())
-		m, err := member.New(cfg, member.Deps{ID: netsim.ID(i), Boot: 1, PeerAddr: "127.0.0.1:1",
-			Secrets: [][]byte{secret}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		l := life{m, stop, make(chan error, 1)}
-		go func() { l.done <- m.Run(ctx) }()
-		lives = append(lives, l)
-		await(t, func() bool { return m.Status().Gossip != "" })
+		lives = append(lives, gossiping(t, i, append(join, mute.Addr().String())...))
 		join = []string{strings.Replace(lives[0].Status().Gossip, "127.0.0.1", "localhost", 1)}
 	}
 	for _, l := range lives {
@@ -61,9 +44,7 @@ func TestSocketsOfTheMachine(t *testing.T) {
 		l.stop()
 	}
 	for _, l := range lives {
-		if err := <-l.done; err != nil {
-			t.Error(err)
-		}
+		l.await(t)
 	}
 	if took := time.Since(begin); took > 9*time.Second { // the deadline of the silent stream is 10 s
 		t.Errorf("the end took %v", took)

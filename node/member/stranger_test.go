@@ -13,8 +13,15 @@ import (
 	"proxima/node/netsim"
 )
 
-// gossiping is a node on the machine's sockets, which ends with the test.
-func gossiping(t *testing.T, place int, join ...string) *member.Members {
+// socketNode is a node on the machine's sockets.
+type socketNode struct {
+	*member.Members
+	stop context.CancelFunc
+	done chan error
+}
+
+// gossiping runs a node until the test ends, if not before.
+func gossiping(t *testing.T, place int, join ...string) *socketNode {
 	t.Helper()
 	cfg := member.Default()
 	cfg.Bind, cfg.Preset, cfg.LeaveTimeout, cfg.Join = "127.0.0.1:0", member.PresetLAN, time.Second, join
@@ -24,16 +31,19 @@ func gossiping(t *testing.T, place int, join ...string) *member.Members {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	n := &socketNode{m, stop, make(chan error, 1)}
+	go func() { n.done <- m.Run(ctx); close(n.done) }()
+	t.Cleanup(func() { stop(); n.await(t) })
 	await(t, func() bool { return m.Status().Gossip != "" })
-	return m
+	return n
+}
+
+// await waits for the end of a node.
+func (n *socketNode) await(t *testing.T) {
+	t.Helper()
+	if err := <-n.done; err != nil {
+		t.Error(err)
+	}
 }
 
 // garbage opens streams that announce a large message and sends nearly all of it.
