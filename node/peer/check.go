@@ -12,23 +12,8 @@ import (
 	"proxima/node/wire"
 )
 
-// call is one call on its way through the server.
-type call struct {
-	peer      string
-	procedure string
-	// refused is set once the refusal has been counted.
-	refused bool
-}
-
-type callKey struct{}
-
-// callOf returns the call that ServeHTTP put into the context.
-func callOf(ctx context.Context) *call {
-	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		return c
-	}
-	return &call{}
-}
+// callerKey is the key of the id of the calling peer, which ServeHTTP puts into the context.
+type callerKey struct{}
 
 // headed is a message with a header: the request of any call.
 type headed interface {
@@ -64,44 +49,42 @@ func route[Q, R any, M interface {
 	headed
 }](s *Server, carryOut func(context.Context, string, M) (*R, error), options []connect.HandlerOption) http.Handler {
 	return connect.NewUnaryHandlerSimple("", func(ctx context.Context, req *Q) (*R, error) {
-		call := callOf(ctx)
-		if err := s.check(call, M(req)); err != nil {
+		caller, _ := ctx.Value(callerKey{}).(string)
+		if err := s.check(caller, M(req)); err != nil {
 			return nil, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 		defer cancel()
-		res, err := carryOut(ctx, call.peer, req)
+		res, err := carryOut(ctx, caller, req)
 		switch {
 		case err == nil && res != nil:
 			return res, nil
 		case err == nil:
-			return nil, s.refuse(call, KindInternal, "handler has no answer")
+			return nil, refusal(KindInternal, "handler has no answer")
 		case errors.Is(err, ErrMalformed):
-			return nil, s.refuse(call, KindMalformed, err.Error())
+			return nil, refusal(KindMalformed, err.Error())
 		case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-			return nil, s.refuse(call, KindUnavailable, err.Error())
+			return nil, refusal(KindUnavailable, err.Error())
 		}
-		return nil, s.refuse(call, KindInternal, err.Error())
+		return nil, refusal(KindInternal, err.Error())
 	}, options...)
 }
 
 // check refuses a message that is not for this node, not from its caller, or has not its form.
-func (s *Server) check(call *call, m headed) error {
+func (s *Server) check(caller string, m headed) error {
 	switch h := m.GetHeader(); {
 	case h.GetVersion() != Version:
-		return s.refuse(call, KindVersion, fmt.Sprintf("version %d of the protocol; this node speaks %d", h.GetVersion(), Version))
+		return refusal(KindVersion, fmt.Sprintf("version %d of the protocol; this node speaks %d", h.GetVersion(), Version))
 	case h.GetRun() != s.deps.Run:
-		return s.refuse(call, KindRun, fmt.Sprintf("run %.80q; this node is of another", h.GetRun()))
-	case h.GetSender() != call.peer:
-		return s.refuse(call, KindSender, fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), call.peer))
+		return refusal(KindRun, fmt.Sprintf("run %.80q; this node is of another", h.GetRun()))
+	case h.GetSender() != caller:
+		return refusal(KindSender, fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), caller))
 	}
 	if err := s.forms.check(m); err != nil {
-		return s.refuse(call, KindMalformed, err.Error())
+		return refusal(KindMalformed, err.Error())
 	}
 	if t, _ := m.(*wire.TellRequest); len(t.GetEntries()) == 0 && s.deps.Told != nil && !s.deps.Told.Knows(m.GetHeader().GetTold()) {
-		call.refused = true // not the peer's fault, so it is not reported
-		s.tally.failed(KindTold)
-		return refusal(KindTold, errors.New("what it has been told is not known here yet"))
+		return refusal(KindTold, "what it has been told is not known here yet")
 	}
 	return nil
 }
@@ -117,14 +100,7 @@ func (s *Server) unite(_ context.Context, _ string, req *wire.TellRequest) (*wir
 	return &wire.TellResponse{}, nil
 }
 
-// refuse counts and reports a refused call, and returns the error to send.
-func (s *Server) refuse(call *call, kind, reason string) *connect.Error {
-	call.refused = true
-	s.refusals.add(Refusal{Peer: call.peer, Kind: kind, Procedure: call.procedure, Reason: reason})
-	return refusal(kind, errors.New(reason))
-}
-
 // broke answers a call whose handler panicked. The node goes on.
-func (s *Server) broke(ctx context.Context, _ connect.Spec, _ http.Header, value any) error {
-	return s.refuse(callOf(ctx), KindPanic, fmt.Sprintf("handler panics: %v", value))
+func broke(_ context.Context, _ connect.Spec, _ http.Header, value any) error {
+	return refusal(KindPanic, fmt.Sprintf("handler panics: %v", value))
 }

@@ -47,7 +47,7 @@ var (
 const kindHeader = "Proxima-Kind"
 
 // refusal is the error that a server sends.
-func refusal(kind string, err error) *connect.Error {
+func refusal(kind, reason string) *connect.Error {
 	code := connect.CodeInternal
 	switch kind {
 	case KindVersion, KindRun, KindTold:
@@ -61,7 +61,7 @@ func refusal(kind string, err error) *connect.Error {
 	case KindBusy, KindUnavailable:
 		code = connect.CodeUnavailable
 	}
-	e := connect.NewError(code, err)
+	e := connect.NewError(code, errors.New(plain(reason)))
 	e.Meta().Set(kindHeader, kind)
 	return e
 }

@@ -1,14 +1,10 @@
 package peer
 
 import (
-	"encoding/json"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
-
-	"connectrpc.com/connect"
 )
 
 // Refusal is something that a server did not accept.
@@ -57,7 +53,7 @@ func newRefusals(t *tally, tell func(Refusal)) *refusals {
 
 func (r *refusals) add(f Refusal) {
 	r.tally.failed(f.Kind)
-	if r.tell == nil {
+	if r.tell == nil || f.Kind == KindTold { // that is not the peer's fault
 		return
 	}
 	f.Reason = plain(f.Reason)
@@ -112,24 +108,4 @@ type faults struct{ r *refusals }
 func (f faults) Write(line []byte) (int, error) {
 	f.r.add(Refusal{Kind: KindInternal, Reason: strings.TrimSpace(string(line))})
 	return len(line), nil
-}
-
-// unread is the refusal of a call that connect refused by itself, without reading its message.
-func unread(c *call, status int, body []byte) Refusal {
-	f := Refusal{Peer: c.peer, Procedure: c.procedure, Kind: KindMalformed, Reason: http.StatusText(status)}
-	var said struct {
-		Code    connect.Code `json:"code"`
-		Message string       `json:"message"`
-	}
-	if json.Unmarshal(body, &said) != nil {
-		return f
-	}
-	if said.Message != "" {
-		f.Reason = said.Message
-	}
-	f.Kind = kindOfCode(said.Code)
-	if said.Code == connect.CodeCanceled || said.Code == connect.CodeDeadlineExceeded {
-		f.Kind = KindUnavailable
-	}
-	return f
 }

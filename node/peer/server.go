@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"net"
@@ -73,7 +75,7 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 		perPeer: map[string]*share{}, conns: map[*peerConn]struct{}{}}
 	s.refusals = newRefusals(s.tally, deps.Refused)
 	options, _ := compression(cfg)
-	s.calls = s.routes(append(options, connect.WithRecover(s.broke))...)
+	s.calls = s.routes(append(options, connect.WithRecover(broke))...)
 	s.errors = connect.NewErrorWriter(options...)
 	return s, nil
 }
@@ -127,25 +129,28 @@ func (s *Server) refuseAll() {
 
 // ServeHTTP admits one call: from a known peer, of bounded size, within the limits of concurrent calls.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	call := &call{}
 	if r.TLS == nil {
 		http.Error(w, "no TLS", http.StatusForbidden)
 		return
 	}
-	var err error
-	if call.peer, err = idOf(*r.TLS); err != nil {
+	id, err := idOf(*r.TLS)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
+	answer, procedure := &countedWriter{ResponseWriter: w}, ""
+	defer func() {
+		if answer.status >= http.StatusBadRequest {
+			s.refusals.add(answer.refusal(id, procedure))
+		}
+	}()
 	refuse := func(kind, reason string) {
-		s.errors.Write(w, r, s.refuse(call, kind, reason)) //nolint:errcheck // the peer has gone
+		s.errors.Write(answer, r, refusal(kind, reason)) //nolint:errcheck // the peer has gone
 	}
 	// Connect would speak gRPC and JSON as well.
 	if kind := r.Header.Get("Content-Type"); r.Method != http.MethodPost || kind != "application/proto" {
-		reason := fmt.Sprintf("%.20s with content %.60q", r.Method, kind)
-		s.refusals.add(Refusal{Peer: call.peer, Kind: KindProcedure, Reason: reason})
-		http.Error(w, reason, http.StatusUnsupportedMediaType)
+		w.Header().Set(kindHeader, KindProcedure)
+		http.Error(answer, fmt.Sprintf("%.20s with content %.60q", r.Method, kind), http.StatusUnsupportedMediaType)
 		return
 	}
 	rpc := s.calls[r.URL.Path]
@@ -153,8 +158,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(KindProcedure, fmt.Sprintf("no procedure %.100q", r.URL.Path))
 		return
 	}
-	call.procedure = path.Base(r.URL.Path)
-	leave, why := s.enter(r.Context(), call.peer)
+	procedure = path.Base(r.URL.Path)
+	leave, why := s.enter(r.Context(), id)
 	if leave == nil {
 		refuse(KindBusy, why)
 		return
@@ -162,14 +167,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	// One byte above the limit tells connect that the body is too long; it need not read the rest.
 	body := &countedBody{ReadCloser: http.MaxBytesReader(w, r.Body, int64(s.cfg.maxMessage())+1)}
+	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, id))
 	r.Body = body
-	answer := &countedWriter{ResponseWriter: w}
 	rpc.ServeHTTP(answer, r)
-	s.tally.received(call.procedure, body.n.Load())
-	s.tally.sent(call.procedure, answer.n)
-	if answer.status >= http.StatusBadRequest && !call.refused {
-		s.refusals.add(unread(call, answer.status, answer.head))
-	}
+	s.tally.received(procedure, body.n.Load())
+	s.tally.sent(procedure, answer.n)
 }
 
 // share is the slots of one peer.
@@ -230,11 +232,38 @@ func (w *countedWriter) WriteHeader(status int) {
 
 func (w *countedWriter) Write(p []byte) (int, error) {
 	if w.status >= http.StatusBadRequest {
-		w.head = append(w.head, p[:min(len(p), 1<<10-len(w.head))]...)
+		w.head = append(w.head, p[:min(len(p), maxHead-len(w.head))]...)
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.n += int64(n)
 	return n, err
+}
+
+// maxHead is enough for a reason of maxReason bytes, of which JSON makes six times as many.
+const maxHead = 8 * maxReason
+
+// refusal returns what an answer that is an error says. Connect refuses some calls by itself, without reading their
+// message, and names no kind.
+func (w *countedWriter) refusal(peer, procedure string) Refusal {
+	var said struct {
+		Code    connect.Code `json:"code"`
+		Message string       `json:"message"`
+	}
+	f := Refusal{Peer: peer, Procedure: procedure, Kind: w.Header().Get(kindHeader), Reason: string(w.head)}
+	err := json.Unmarshal(w.head, &said)
+	if err == nil {
+		f.Reason = said.Message
+	}
+	switch f.Reason = cmp.Or(f.Reason, http.StatusText(w.status)); {
+	case f.Kind != "":
+	case err != nil:
+		f.Kind = KindMalformed
+	case said.Code == connect.CodeCanceled || said.Code == connect.CodeDeadlineExceeded:
+		f.Kind = KindUnavailable
+	default:
+		f.Kind = kindOfCode(said.Code)
+	}
+	return f
 }
 
 // Unwrap lets net/http find the original writer.
