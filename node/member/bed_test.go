@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/node/member"
@@ -140,6 +141,18 @@ func (o *overlay) startAll(count int, change ...setup) {
 	for i := range count {
 		o.start(i, 1, change...)
 	}
+}
+
+// settled runs a test in an overlay of nodes that have settled.
+func settled(t *testing.T, rtt func(a, b int) float64, nodes int, test func(t *testing.T, o *overlay), change ...setup) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, rtt)
+		o.startAll(nodes, change...)
+		time.Sleep(2 * time.Minute)
+		test(t, o)
+		o.close()
+	})
 }
 
 // kill ends a node without a word.

@@ -103,7 +103,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestRunTwice(t *testing.T) {
 	c := Default()
-	c.Bind = "127.0.0.1:0"
+	c.Bind, c.Advertise = "127.0.0.1:0", "192.0.2.7:7"
 	m, err := New(c, goodDeps())
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +112,9 @@ func TestRunTwice(t *testing.T) {
 	cancel()
 	if err := m.Run(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if at := m.Status().Gossip; at != c.Advertise {
+		t.Errorf("it is said to be at %s", at)
 	}
 	if err := m.Run(ctx); err == nil {
 		t.Error("it ran twice")

@@ -2,7 +2,6 @@ package member_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/node/member"
@@ -13,11 +12,8 @@ import (
 // one: the gossip alone would tell it of an end later, and make no difference between that and a death.
 func TestFarewellReachesWhomGossipMissed(t *testing.T) {
 	for seed := range uint64(2) {
-		synctest.Test(t, func(t *testing.T) {
-			const n = 10
-			o := newOverlay(t, world(n, seed))
-			o.startAll(n)
-			time.Sleep(90 * time.Second)
+		const n = 10
+		settled(t, world(n, seed), n, func(t *testing.T, o *overlay) {
 			for i := range n {
 				o.net.Cut(netsim.Place(4), netsim.Place(i))
 			}
@@ -35,7 +31,6 @@ func TestFarewellReachesWhomGossipMissed(t *testing.T) {
 					t.Errorf("seed %d: node %d was told %d times that the other left, and %d times that it died", seed, i, left, died)
 				}
 			}
-			o.close()
 		})
 	}
 }

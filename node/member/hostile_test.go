@@ -48,10 +48,7 @@ func (r rogue) run(t *testing.T, o *overlay, place int, name string) func() {
 }
 
 func TestGarbageIsBorne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(40))
-		o.startAll(4)
-		time.Sleep(90 * time.Second)
+	settled(t, flat(40), 4, func(t *testing.T, o *overlay) {
 		garbage := make([]byte, 500)
 		for i := range garbage {
 			garbage[i] = byte(rand.New(rand.NewPCG(1, uint64(i))).Uint32())
@@ -72,17 +69,13 @@ func TestGarbageIsBorne(t *testing.T) {
 			}
 		}
 		stop()
-		o.close()
 	})
 }
 
 // A liar that knows the secret moves nobody far: honest nodes go on to predict each other's round trips.
 func TestLiar(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 10
-		o := newOverlay(t, world(n+1, 11))
-		o.startAll(n)
-		time.Sleep(2 * time.Minute)
+	const n = 10
+	settled(t, world(n+1, 11), n, func(t *testing.T, o *overlay) {
 		wild := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000, -50_000, 0, 0}, Error: 0.001}
 		liar := rogue{meta: member.EncodeMeta(1, "10.0.0.99:1", wild), ack: member.EncodeAck(1, 2, wild)}
 		stop := liar.run(t, o, n, netsim.ID(n))
@@ -104,7 +97,6 @@ func TestLiar(t *testing.T) {
 			t.Errorf("median relative error is %.3f, above 0.2", m)
 		}
 		stop()
-		o.close()
 	})
 }
 
@@ -122,11 +114,8 @@ func TestNamesThatAreNoIDs(t *testing.T) {
 }
 
 func TestLoadAndFactorsReachAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 12
-		o := newOverlay(t, world(n, 9))
-		o.startAll(n, func(_ *member.Config, d *member.Deps) { d.Location = &ncoord.Location{Lat: 1, Lon: 2} })
-		time.Sleep(2 * time.Minute)
+	const n = 12
+	settled(t, world(n, 9), n, func(t *testing.T, o *overlay) {
 		f := assign.Factors{LoadMs: 120, BytesPerMs: 800, Samples: 9}
 		before := peer(o.nodes[0].View(), 5).Coord.Height
 		var still []ncoord.Coordinate
@@ -170,8 +159,7 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 				t.Errorf("node %d rose from %.1f to %.1f ms", i, still[i].Height, c.Height)
 			}
 		}
-		o.close()
-	})
+	}, func(_ *member.Config, d *member.Deps) { d.Location = &ncoord.Location{Lat: 1, Lon: 2} })
 }
 
 // Many come, go, die and come back; in the end all see the same, and on the way they seldom differ.

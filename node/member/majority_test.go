@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/node/member"
@@ -13,10 +12,7 @@ import (
 
 // Nodes die one after the other: the rest goes on as long as each time a majority was left.
 func TestRollingDeath(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(5)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 		rest := upTo(5)
 		for _, i := range []int{1, 4, 2} {
 			o.kill(i)
@@ -28,16 +24,12 @@ func TestRollingDeath(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		// Of two, the one with the higher id cannot know which of them is cut off.
 		o.expect("alone", []int{3}, []int{3}, []int{3}, false)
-		o.close()
 	})
 }
 
 // A founder that restarts while its peers are gone takes itself neither for a founder nor for the majority.
 func TestRestartedMinorityIsNoFounder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(4)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 4, func(t *testing.T, o *overlay) {
 		for i := range 4 {
 			o.kill(i)
 		}
@@ -55,16 +47,12 @@ func TestRestartedMinorityIsNoFounder(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 		// Half of the voters, with the lowest.
 		o.expect("another is back", []int{0, 1}, []int{0, 1}, []int{0, 1}, true)
-		o.close()
 	})
 }
 
 // A newcomer makes no majority of a minority, and a node whose disk was erased is one.
 func TestErasedDiskIsANewcomer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(3)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 3, func(t *testing.T, o *overlay) {
 		o.kill(1)
 		o.kill(2)
 		o.start(5, 1)
@@ -75,7 +63,6 @@ func TestErasedDiskIsANewcomer(t *testing.T) {
 		o.start(2, 2)
 		time.Sleep(3 * time.Minute)
 		o.expect("one came back", []int{0, 2, 5, 6, 7}, []int{0, 2, 5, 6, 7}, []int{0, 2, 5, 6, 7}, true)
-		o.close()
 	})
 }
 
@@ -83,10 +70,7 @@ func TestErasedDiskIsANewcomer(t *testing.T) {
 func TestOthersLeave(t *testing.T) {
 	for name, gap := range map[string]time.Duration{"at once": 0, "soon": time.Second, "slowly": 5 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := newOverlay(t, flat(30))
-				o.startAll(5)
-				time.Sleep(2 * time.Minute)
+			settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 				for _, i := range []int{0, 2, 1, 4} {
 					if gap == 0 {
 						o.nodes[i].stop()
@@ -110,7 +94,6 @@ func TestOthersLeave(t *testing.T) {
 				if v := o.nodes[3].View(); v.Voters != 2 {
 					t.Errorf("%d voters", v.Voters)
 				}
-				o.close()
 			})
 		})
 	}
@@ -118,10 +101,7 @@ func TestOthersLeave(t *testing.T) {
 
 // All stop in order at once, and start again another day.
 func TestAllStopAndStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(5)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 		o.close()
 		clear(o.nodes)
 		time.Sleep(24 * time.Hour)
@@ -130,16 +110,12 @@ func TestAllStopAndStart(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		o.expect("again", upTo(5), upTo(5), upTo(5), true)
-		o.close()
 	})
 }
 
 // A node that was away for long, at first alone, takes over what the others have decided.
 func TestBackAfterLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(3)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 3, func(t *testing.T, o *overlay) {
 		o.kill(0)
 		time.Sleep(20 * time.Minute)
 		o.part([]int{0})
@@ -150,16 +126,12 @@ func TestBackAfterLong(t *testing.T) {
 		o.net.Heal()
 		time.Sleep(8 * time.Minute)
 		o.expect("back", upTo(3), upTo(3), upTo(3), true)
-		o.close()
 	})
 }
 
 // What a voter has promised is on its disk before anybody hears of it: without a majority that can write nothing is decided.
 func TestVotersWithFullDisksDecideNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(3)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 3, func(t *testing.T, o *overlay) {
 		full := func(are bool) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -176,16 +148,12 @@ func TestVotersWithFullDisksDecideNothing(t *testing.T) {
 		if n := o.nodes[0].View().Voters; n != 4 {
 			t.Errorf("%d voters, when the disks have room", n)
 		}
-		o.close()
 	})
 }
 
 // An operator says that those who are not seen are gone; when they come back after all, they follow.
 func TestGoAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(5)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 		o.part([]int{3, 4})
 		time.Sleep(20 * time.Minute)
 		o.expect("cut off", []int{3, 4}, []int{3, 4}, []int{3, 4}, false)
@@ -207,15 +175,11 @@ func TestGoAlone(t *testing.T) {
 		if dropped, err := o.nodes[0].GoAlone("told"); err != nil || len(dropped) > 0 {
 			t.Errorf("dropped %v of those that are there: %v", dropped, err)
 		}
-		o.close()
 	})
 }
 
 func TestGoAloneAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(5, func(c *member.Config, _ *member.Deps) { c.GoAloneAfter = 15 * time.Minute })
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 		o.part([]int{3, 4})
 		time.Sleep(14 * time.Minute)
 		o.expect("not yet", []int{3, 4}, []int{3, 4}, []int{3, 4}, false)
@@ -224,17 +188,13 @@ func TestGoAloneAfter(t *testing.T) {
 		if k := o.nodes[3].count(member.EventAlone, "") + o.nodes[4].count(member.EventAlone, ""); k != 1 {
 			t.Errorf("told %d times", k)
 		}
-		o.close()
-	})
+	}, func(c *member.Config, _ *member.Deps) { c.GoAloneAfter = 15 * time.Minute })
 }
 
 // Who has found that the crawl is over says so to all before it leaves. It is remembered whatever becomes of it, newcomers
 // are told, and nobody is a minority because of those.
 func TestOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(5)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 		for i := range 4 {
 			if v := o.nodes[4].View(); !slices.Equal(v.Over, ids(upTo(i)...)) {
 				t.Errorf("after %d: over at %v", i, v.Over)
@@ -260,16 +220,12 @@ func TestOver(t *testing.T) {
 		if v := o.nodes[4].View(); !slices.Equal(v.Over, ids(1, 2, 3)) {
 			t.Errorf("over at %v", v.Over)
 		}
-		o.close()
 	})
 }
 
 // A node that is cut off knows within Config.HearWithin, however many members it has yet to find dead.
 func TestCutOffNodeKnowsSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(12)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 12, func(t *testing.T, o *overlay) {
 		o.part([]int{3})
 		time.Sleep(member.Default().HearWithin + time.Second)
 		if o.nodes[3].View().Majority {
@@ -281,16 +237,12 @@ func TestCutOffNodeKnowsSoon(t *testing.T) {
 		o.net.Heal()
 		time.Sleep(20 * time.Second)
 		o.expect("healed", []int{0, 3}, upTo(12), upTo(12), true)
-		o.close()
 	})
 }
 
 // A node that stood still may have been replaced meanwhile: it sees a majority when that has answered anew.
 func TestStoppedNodeAsksAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(5)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 		o.part([]int{3})
 		o.nodes[3].Stopped()
 		time.Sleep(100 * time.Millisecond)
@@ -303,6 +255,5 @@ func TestStoppedNodeAsksAnew(t *testing.T) {
 		if v := o.nodes[3].View(); !v.Majority {
 			t.Errorf("it sees no majority: %s", v.Reason)
 		}
-		o.close()
 	})
 }

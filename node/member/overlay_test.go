@@ -69,11 +69,8 @@ func TestNodesConverge(t *testing.T) {
 }
 
 func TestDeath(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 10
-		o := newOverlay(t, world(n, 2))
-		o.startAll(n)
-		time.Sleep(90 * time.Second)
+	const n = 10
+	settled(t, world(n, 2), n, func(t *testing.T, o *overlay) {
 		changed := o.nodes[3].Changed()
 		before := o.nodes[3].View().Version
 		o.kill(5)
@@ -97,15 +94,11 @@ func TestDeath(t *testing.T) {
 			o.nodes[0].count(member.EventForgotten, netsim.ID(5)) != 1 {
 			t.Error("the death was not told once")
 		}
-		o.close()
 	})
 }
 
 func TestNewcomerWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, world(8, 4))
-		o.startAll(6)
-		time.Sleep(2 * time.Minute)
+	settled(t, world(8, 4), 6, func(t *testing.T, o *overlay) {
 		o.kill(4)
 		time.Sleep(20 * time.Second)
 		o.start(7, 1)
@@ -114,7 +107,6 @@ func TestNewcomerWaits(t *testing.T) {
 		o.expect("a newcomer came", []int{0, 1, 2, 3, 5, 7}, []int{0, 1, 2, 3, 5, 7}, upTo(6), true)
 		time.Sleep(70 * time.Second)
 		o.expect("it is settled", []int{0, 1, 2, 3, 5, 7}, []int{0, 1, 2, 3, 5, 7}, []int{0, 1, 2, 3, 5, 7}, true)
-		o.close()
 	})
 }
 

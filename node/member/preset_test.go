@@ -62,10 +62,7 @@ func TestPresets(t *testing.T) {
 // is heard of: nothing has to be decided.
 func TestSlowProcessKeepsItsVote(t *testing.T) {
 	for _, preset := range []string{member.PresetLAN, member.PresetTestbed, member.PresetWAN} {
-		synctest.Test(t, func(t *testing.T) {
-			o := newOverlay(t, flat(30))
-			o.startAll(5, func(c *member.Config, _ *member.Deps) { c.Preset = preset })
-			time.Sleep(2 * time.Minute)
+		settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
 			for _, stopped := range []time.Duration{3 * time.Second, 40 * time.Second} {
 				o.part([]int{3})
 				time.Sleep(stopped)
@@ -83,7 +80,6 @@ func TestSlowProcessKeepsItsVote(t *testing.T) {
 					}
 				}
 			}
-			o.close()
-		})
+		}, func(c *member.Config, _ *member.Deps) { c.Preset = preset })
 	}
 }

@@ -14,11 +14,8 @@ import (
 )
 
 func TestPartition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 11
-		o := newOverlay(t, world(n, 5))
-		o.startAll(n)
-		time.Sleep(2 * time.Minute)
+	const n = 11
+	settled(t, world(n, 5), n, func(t *testing.T, o *overlay) {
 		small, large := []int{0, 1, 2, 3}, []int{4, 5, 6, 7, 8, 9, 10}
 		o.part(small)
 		time.Sleep(2 * time.Minute)
@@ -42,16 +39,12 @@ func TestPartition(t *testing.T) {
 		t.Logf("healed in %v", took)
 		time.Sleep(20 * time.Second)
 		o.expect("healed", upTo(n), upTo(n), upTo(n), true)
-		o.close()
 	})
 }
 
 // A minority never becomes the majority by waiting; two halves of a partition agree again when it ends.
 func TestMinorityDoesNotAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(4)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 4, func(t *testing.T, o *overlay) {
 		// Two halves: the side of the lowest id goes on at once.
 		o.part([]int{0, 3})
 		time.Sleep(2 * time.Minute)
@@ -64,16 +57,12 @@ func TestMinorityDoesNotAge(t *testing.T) {
 		o.agreed(upTo(4), 7*time.Minute)
 		time.Sleep(time.Minute)
 		o.expect("healed", upTo(4), upTo(4), upTo(4), true)
-		o.close()
 	})
 }
 
 // The dead are dialled for long: after the end of a long partition they find each other without any configured address.
 func TestDeadAreRedialled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(7)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 7, func(t *testing.T, o *overlay) {
 		o.leave(0) // whom all have configured
 		o.part([]int{1, 2})
 		time.Sleep(30 * time.Minute)
@@ -81,7 +70,6 @@ func TestDeadAreRedialled(t *testing.T) {
 		o.net.Heal()
 		took := o.agreed([]int{1, 2, 3, 4, 5, 6}, member.Default().RedialMax+10*time.Second)
 		t.Logf("found again after %v", took)
-		o.close()
 	})
 }
 
@@ -112,11 +100,8 @@ func TestRunWaits(t *testing.T) {
 const hearsay = 35 * time.Second
 
 func TestRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 8
-		o := newOverlay(t, world(n+1, 6))
-		o.startAll(n)
-		time.Sleep(2 * time.Minute)
+	const n = 8
+	settled(t, world(n+1, 6), n, func(t *testing.T, o *overlay) {
 		for _, down := range []time.Duration{0, 30 * time.Second} {
 			o.kill(3)
 			time.Sleep(down)
@@ -140,32 +125,24 @@ func TestRestart(t *testing.T) {
 		o.expect("restarted late", upTo(n), upTo(n), []int{0, 1, 2, 4, 5, 6, 7}, true)
 		time.Sleep(time.Minute)
 		o.expect("settled again", upTo(n), upTo(n), upTo(n), true)
-		o.close()
 	})
 }
 
 // A node remembers the members that are dead, for they may come back, but none that has left.
 func TestWhoIsRememberedForTheNextLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(40))
-		o.startAll(4)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(40), 4, func(t *testing.T, o *overlay) {
 		o.kill(2)
 		o.leave(3)
 		time.Sleep(2 * time.Minute)
 		if known := o.nodes[0].Known(); !slices.Equal(known, []string{netsim.GossipAt(1), netsim.GossipAt(2)}) {
 			t.Errorf("known: %v", known)
 		}
-		o.close()
 	})
 }
 
 // A seed knows nobody when it restarts: it must not take itself for an overlay of its own.
 func TestRestartedSeedIsNoMajority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(40))
-		o.startAll(5)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(40), 5, func(t *testing.T, o *overlay) {
 		known := o.nodes[0].Known()
 		if !slices.Equal(known, []string{netsim.GossipAt(1), netsim.GossipAt(2), netsim.GossipAt(3), netsim.GossipAt(4)}) {
 			t.Fatalf("known: %v", known)
@@ -178,15 +155,11 @@ func TestRestartedSeedIsNoMajority(t *testing.T) {
 		o.net.Heal()
 		time.Sleep(30 * time.Second)
 		o.expect("back", upTo(5), upTo(5), []int{1, 2, 3, 4}, true)
-		o.close()
 	})
 }
 
 func TestMovedAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(40))
-		o.startAll(5)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(40), 5, func(t *testing.T, o *overlay) {
 		o.kill(3)
 		o.start(9, 2, func(_ *member.Config, d *member.Deps) { d.ID = netsim.ID(3) })
 		time.Sleep(20 * time.Second)
@@ -194,7 +167,6 @@ func TestMovedAddress(t *testing.T) {
 		if a, _ := o.nodes[1].Addr(netsim.ID(3)); a != netsim.GossipAt(9) {
 			t.Errorf("node 1 dials %q", a)
 		}
-		o.close()
 	})
 }
 
@@ -205,10 +177,7 @@ func TestDuplicate(t *testing.T) {
 		boot uint64
 	}{{"by another node", 0, 2}, {"by its duplicate", 3, 2}, {"of the same life", 0, 1}} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := newOverlay(t, flat(40))
-				o.startAll(5)
-				time.Sleep(90 * time.Second)
+			settled(t, flat(40), 5, func(t *testing.T, o *overlay) {
 				duplicate := o.start(9, c.boot, func(cfg *member.Config, d *member.Deps) {
 					d.ID, cfg.Join = netsim.ID(3), []string{netsim.GossipAt(c.join)}
 				})
@@ -228,7 +197,6 @@ func TestDuplicate(t *testing.T) {
 				if a, _ := o.nodes[1].Addr(netsim.ID(3)); a != netsim.GossipAt(3) {
 					t.Errorf("node 1 dials %q", a)
 				}
-				o.close()
 			})
 		})
 	}
@@ -263,10 +231,7 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 // A node that gave its vote up while nobody heard it, and came back, is no voter before the next decision, for nobody: a death meanwhile does not
 // leave the others waiting for it.
 func TestUnheardFarewell(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOverlay(t, flat(30))
-		o.startAll(4)
-		time.Sleep(2 * time.Minute)
+	settled(t, flat(30), 4, func(t *testing.T, o *overlay) {
 		o.part([]int{0})
 		o.leave(0)
 		o.net.Heal()
@@ -275,6 +240,5 @@ func TestUnheardFarewell(t *testing.T) {
 		rest := []int{0, 2, 3}
 		time.Sleep(2 * time.Minute)
 		o.expect("one left unheard and came back, one died", rest, rest, rest, true)
-		o.close()
 	})
 }

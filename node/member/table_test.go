@@ -282,23 +282,6 @@ func TestAnEchoOfAnEarlierLife(t *testing.T) {
 	c.expect("dead, and its earlier life had left", true, 2)
 }
 
-// A voter that is dead is dialled for ever, as this node may wait for it; another member for a while.
-func TestWhoIsDialled(t *testing.T) {
-	c := newClock(t)
-	for i := 2; i <= 4; i++ {
-		c.meet(i, 1, true)
-	}
-	c.vote(1, 2, 4)
-	c.lost(nodeID(2), c.now)
-	c.lost(nodeID(3), c.now)
-	m := &Members{cfg: c.cfg, table: c.table}
-	for after, want := range map[time.Duration][]string{time.Minute: {"10.0.0.2:1", "10.0.0.3:1"}, c.cfg.RedialFor: {"10.0.0.2:1"}} {
-		if addrs, alone := m.wanted(c.now.Add(after)); !slices.Equal(addrs, want) || alone {
-			t.Errorf("after %v it dials %v, want %v", after, addrs, want)
-		}
-	}
-}
-
 // Of a member's places the newer one counts, by a count that begins anew with each life.
 func TestPlaceOfALife(t *testing.T) {
 	c := newClock(t)

@@ -82,6 +82,9 @@ func TestWhoDecides(t *testing.T) {
 			after(turn-1, false)
 			after(turn, true)
 		}
+		for from := self; from <= 4; from++ { // its own ballot, and those of higher ones, do not put it off
+			c.read(message{kind: messagePrepare, from: nodeID(from), set: c.paxos.set, ballot: ballot{1, nodeID(from)}}, c.now.Add(turn))
+		}
 		after(turn+ballotFor, false) // it was not decided
 		after(turn+ballotFor*3/2-1, false)
 		after(turn+ballotFor*3/2, true)

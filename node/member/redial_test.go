@@ -1,0 +1,165 @@
+package member
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node/view"
+)
+
+// A dead voter is dialled for ever, as this node may wait for it, and another dead member for a while; the configured
+// addresses are dialled for ever, and those of an earlier life for a while or as long as there is no majority.
+func TestWhoIsDialled(t *testing.T) {
+	const voter, member, joined, known = "10.0.0.2:1", "10.0.0.3:1", "192.0.2.1:1", "192.0.2.2:1"
+	for what, k := range map[string]struct {
+		change func(m *Members, voter, member *record)
+		after  time.Duration
+		want   []string
+		alone  bool
+	}{
+		"soon":                     {nil, 0, []string{voter, member, joined, known}, false},
+		"as long as all":           {nil, Default().RedialFor - 1, []string{voter, member, joined, known}, false},
+		"later":                    {nil, Default().RedialFor, []string{voter, joined}, false},
+		"in a minority":            {func(m *Members, _, _ *record) { m.table.majority = false }, Default().RedialFor, []string{voter, joined, known}, false},
+		"who has left":             {func(_ *Members, v, _ *record) { v.phase = left }, 0, []string{member, joined, known}, false},
+		"who lives":                {func(_ *Members, v, _ *record) { v.phase = alive }, 0, []string{member, joined, known}, false},
+		"who has no address":       {func(_ *Members, v, _ *record) { v.gossip = "" }, 0, []string{member, joined, known}, false},
+		"who cannot be dialled":    {func(_ *Members, v, _ *record) { v.way.Reach = view.Outbound }, 0, []string{member, joined, known}, false},
+		"who lives where one died": {func(m *Members, v, _ *record) { m.table.members[nodeID(4)].gossip = v.gossip }, 0, []string{member, joined, known}, false},
+		"itself":                   {func(m *Members, _, _ *record) { m.gossip = joined }, 0, []string{voter, member, known}, false},
+		"an address twice":         {func(m *Members, _, _ *record) { m.deps.Known = []string{joined} }, 0, []string{voter, member, joined}, false},
+		"while nobody lives":       {func(m *Members, _, _ *record) { delete(m.table.members, nodeID(4)) }, 0, []string{voter, member, joined, known}, true},
+	} {
+		c := clockOf(t, 1, []int{2, 3, 4}, 1, 2, 4)
+		c.lost(nodeID(2), c.now)
+		c.lost(nodeID(3), c.now)
+		c.cfg.Join = []string{joined}
+		m := &Members{cfg: c.cfg, table: c.table, gossip: "10.0.0.1:1", deps: Deps{Known: []string{known}}}
+		c.majority = true
+		if k.change != nil {
+			k.change(m, c.members[nodeID(2)], c.members[nodeID(3)])
+		}
+		if addrs, alone := m.wanted(c.now.Add(k.after)); !slices.Equal(addrs, k.want) || alone != k.alone {
+			t.Errorf("%s: it dials %v, alone %v, want %v, %v", what, addrs, alone, k.want, k.alone)
+		}
+	}
+}
+
+// nowhere has no port, so that no dial of it takes time.
+const nowhere = "nowhere"
+
+// dialling is a node that dials nowhere, and its clock. Unless it is alone, another one lives.
+func dialling(t *testing.T, alone bool) (m *Members, now *time.Time) {
+	t.Helper()
+	now = new(time.Time)
+	*now = time.Unix(1_000_000, 0)
+	m = lone(t, func(_ *Config, d *Deps) { d.Now = func() time.Time { return *now } })
+	m.cfg.Join = []string{nowhere}
+	if !alone {
+		m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8"}, nil, *now)
+	}
+	return m, now
+}
+
+// The waits between two dials double up to a bound, from a second while nobody is known. Half of each is random.
+func TestWaitsBetweenDials(t *testing.T) {
+	for _, c := range []struct {
+		alone bool
+		waits []time.Duration // in seconds
+	}{{true, []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300}}, {false, []time.Duration{15, 30, 60, 120, 240, 300, 300}}} {
+		m, now := dialling(t, c.alone)
+		targets := map[string]*target{}
+		spread := map[time.Duration]bool{}
+		for _, want := range c.waits {
+			want *= time.Second
+			m.dialDue(t.Context(), targets)
+			at := targets[nowhere]
+			wait := at.due.Sub(*now)
+			if at.wait != want || wait < want/2 || wait > want {
+				t.Errorf("alone %v: a wait of %v, for %v now, want one of %v", c.alone, at.wait, wait, want)
+			}
+			spread[wait*100/want] = true
+			*now = at.due.Add(-1)
+			if m.dialDue(t.Context(), targets); at.wait != want {
+				t.Errorf("alone %v: it does not wait for %v", c.alone, want)
+			}
+			*now = at.due
+		}
+		if len(spread) < 3 {
+			t.Errorf("the waits are not random: %v", slices.Collect(maps.Keys(spread)))
+		}
+	}
+}
+
+// A node that has lost all others does not wait out a long wait. Where it dials no more is forgotten, after one dial.
+func TestWhatEndsAWait(t *testing.T) {
+	for _, c := range []struct {
+		alone     bool
+		wait, due time.Duration // beside Config.Redial
+		dials     bool
+	}{{true, 1, 1, true}, {true, 0, 1, false}, {true, 1, 0, false}, {false, 1, 1, false}} {
+		m, now := dialling(t, c.alone)
+		at := &target{wait: m.cfg.Redial + c.wait, due: now.Add(m.cfg.Redial + c.due)}
+		before := at.wait
+		m.dialDue(t.Context(), map[string]*target{nowhere: at})
+		if dials := at.wait != before; dials != c.dials {
+			t.Errorf("alone %v, a wait of %v until %v from now: it dials: %v", c.alone, before, m.cfg.Redial+c.due, dials)
+		}
+	}
+	m, now := dialling(t, false)
+	claim := &target{due: *now}
+	targets := map[string]*target{"claim": claim}
+	if m.dialDue(t.Context(), targets); claim.wait != m.cfg.Redial || targets["claim"] == nil {
+		t.Error("an address that claims this node's id is not dialled")
+	}
+	if m.dialDue(t.Context(), targets); targets["claim"] != nil || targets[nowhere] == nil {
+		t.Error("it is dialled again, or what is configured is not")
+	}
+}
+
+// What a node tells its next life to dial: who lives, and for a while who is dead.
+func TestWhoIsKnown(t *testing.T) {
+	for what, k := range map[string]struct {
+		change func(m *Members, r *record)
+		known  bool
+	}{
+		"alive":              {func(*Members, *record) {}, true},
+		"dead":               {func(m *Members, r *record) { r.phase, r.since = dead, m.now().Add(1-m.cfg.RedialFor) }, true},
+		"dead for long":      {func(m *Members, r *record) { r.phase, r.since = dead, m.now().Add(-m.cfg.RedialFor) }, false},
+		"left":               {func(_ *Members, r *record) { r.phase = left }, false},
+		"without an address": {func(_ *Members, r *record) { r.gossip = "" }, false},
+		"not to be dialled":  {func(_ *Members, r *record) { r.way.Reach = view.Outbound }, false},
+	} {
+		m, _ := dialling(t, false)
+		m.table.self.gossip = "192.0.2.1:7"
+		k.change(m, m.table.members[nodeID(2)])
+		if known := m.Known(); (len(known) == 1) != k.known {
+			t.Errorf("%s: known are %v", what, known)
+		}
+	}
+}
+
+// unusable is a transport that has no address.
+type unusable struct {
+	ports
+	ended bool
+}
+
+func (u *unusable) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return nil, 0, errors.New("no address")
+}
+func (u *unusable) Shutdown() error { u.ended = true; return nil }
+
+// A node that cannot gossip says why, and ends its transport.
+func TestTransportThatCannotBeUsed(t *testing.T) {
+	u := &unusable{}
+	m := lone(t, func(_ *Config, d *Deps) { d.Transport = u })
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no address") || !u.ended {
+		t.Errorf("it runs without an address, %v; its transport has ended: %v", err, u.ended)
+	}
+}
