@@ -80,10 +80,6 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := secret.GossipKeys()
-	if err != nil {
-		return nil, err
-	}
 	if o.atlas, err = openAtlas(n.cfg.Geo.Database); err != nil {
 		return nil, err
 	}
@@ -112,7 +108,7 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 		return nil, err
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
-		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: keys, Transport: deps.Gossip, Event: o.memberEvent,
+		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: secret.GossipKeys(), Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
 		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Links: o.relay,
 	}); err != nil {

@@ -118,12 +118,7 @@ func (b *bed) lie(place int) {
 	}
 	c := memberlist.DefaultLANConfig()
 	c.Name, c.Transport, c.Label = netsim.ID(place), b.enter(place), b.config(0).Node.Run
-	keys, err := secret.GossipKeys()
-	if err != nil {
-		b.t.Error(err)
-		return
-	}
-	c.SecretKey = keys[0]
+	c.SecretKey = secret.GossipKeys()[0]
 	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = l, l, io.Discard, false
 	list, err := memberlist.Create(c)
 	if err != nil {

@@ -53,11 +53,7 @@ func (s *secrets) follow() error {
 	if err := now.Follow(next); err != nil {
 		return fmt.Errorf("the secret stays as it was: %s: %w; proxima keygen -rotate has the steps, and a restart takes the file as it is", s.path, err)
 	}
-	keys, err := next.GossipKeys()
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(s.members.Rekey(keys), s.server.Rekey(next), s.client.Rekey(next), s.sign(next)); err != nil {
+	if err := errors.Join(s.members.Rekey(next.GossipKeys()), s.server.Rekey(next), s.client.Rekey(next), s.sign(next)); err != nil {
 		return err
 	}
 	s.current.Store(next)
@@ -67,11 +63,7 @@ func (s *secrets) follow() error {
 
 // sign signs the requests to web servers with a key of the secret, if the configuration wants them signed.
 func (s *secrets) sign(secret *peer.Secret) error {
-	keys, err := secret.SiteKeys()
-	if err != nil {
-		return err
-	}
-	return s.web.SetKey(keys[0])
+	return s.web.SetKey(secret.SiteKeys()[0])
 }
 
 // Directory returns the directory of the keys that sign an overlay's requests. path is the secret file.
@@ -80,9 +72,5 @@ func Directory(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := secret.SiteKeys()
-	if err != nil {
-		return nil, err
-	}
-	return sign.Directory(keys)
+	return sign.Directory(secret.SiteKeys())
 }

@@ -55,7 +55,7 @@ func (w *webMasters) door(cfg Config) (*webmaster.Door, error) {
 // keys returns the keys of the tokens: those of the secret, or the key of this node.
 func (w *webMasters) keys() ([][]byte, error) {
 	if w.secrets != nil {
-		return w.secrets.current.Load().OwnerKeys()
+		return w.secrets.current.Load().OwnerKeys(), nil
 	}
 	key, err := w.shelf.Get([]byte(keyOwners))
 	if err == nil && key == nil {

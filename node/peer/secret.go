@@ -57,37 +57,32 @@ func (s Secret) Format(f fmt.State, _ rune) {
 }
 
 // GossipKeys returns the keys that encrypt gossip, 32 bytes each for AES-256: the first is used, all are accepted.
-func (s *Secret) GossipKeys() ([][]byte, error) { return s.each(forGossip) }
+func (s *Secret) GossipKeys() [][]byte { return s.each(forGossip) }
 
 // caKeys returns the keys that sign nodes' certificates: the first is used, all are accepted.
-func (s *Secret) caKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forCA) }
+func (s *Secret) caKeys() []ed25519.PrivateKey { return s.pairs(forCA) }
 
 // SiteKeys returns the keys that sign requests to web servers: the first is used, all are in the directory.
-func (s *Secret) SiteKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forSites) }
+func (s *Secret) SiteKeys() []ed25519.PrivateKey { return s.pairs(forSites) }
 
 // OwnerKeys returns the keys of the tokens by which web masters prove what is theirs: the first is used, all are
 // accepted.
-func (s *Secret) OwnerKeys() ([][]byte, error) { return s.each(forOwners) }
+func (s *Secret) OwnerKeys() [][]byte { return s.each(forOwners) }
 
 // each derives a key of 32 bytes from each secret for one purpose.
-func (s *Secret) each(purpose string) (keys [][]byte, err error) {
+func (s *Secret) each(purpose string) (keys [][]byte) {
 	for _, key := range s.keys {
-		k, err := derive(key, purpose, 32)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
+		keys = append(keys, derive(key, purpose, 32))
 	}
-	return keys, nil
+	return keys
 }
 
 // pairs derives a key pair from each secret for one purpose.
-func (s *Secret) pairs(purpose string) (keys []ed25519.PrivateKey, err error) {
-	seeds, err := s.each(purpose)
-	for _, seed := range seeds {
+func (s *Secret) pairs(purpose string) (keys []ed25519.PrivateKey) {
+	for _, seed := range s.each(purpose) {
 		keys = append(keys, ed25519.NewKeyFromSeed(seed))
 	}
-	return keys, err
+	return keys
 }
 
 // Describe names the accepted secrets by fingerprint, the one in use first.
@@ -110,21 +105,12 @@ func (s *Secret) Follow(next *Secret) error {
 	return fmt.Errorf("its first secret, %s, is none of those that were accepted until now (%s)", fingerprint(next.keys[0]), s.Describe())
 }
 
-func fingerprint(key [32]byte) string {
-	b, err := derive(key, forName, 4)
-	if err != nil {
-		return "unknown"
-	}
-	return hex.EncodeToString(b)
-}
+func fingerprint(key [32]byte) string { return hex.EncodeToString(derive(key, forName, 4)) }
 
 // derive makes a key by HKDF-SHA256 (RFC 5869). The secret is uniformly random, so it needs no salt.
-func derive(key [32]byte, purpose string, size int) ([]byte, error) {
-	derived, err := hkdf.Key(sha256.New, key[:], nil, purpose, size)
-	if err != nil {
-		return nil, fmt.Errorf("derive key for %s: %w", purpose, err)
-	}
-	return derived, nil
+func derive(key [32]byte, purpose string, size int) []byte {
+	derived, _ := hkdf.Key(sha256.New, key[:], nil, purpose, size) // only sizes above 255 hashes fail
+	return derived
 }
 
 // Keygen writes a new secret to a file that only its owner can read. It never overwrites a file.

@@ -46,12 +46,8 @@ func newCredentials(s *Secret, id string) (*credentials, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	keys, err := s.caKeys()
-	if err != nil {
-		return nil, err
-	}
 	c := &credentials{ca: x509.NewCertPool()}
-	for i, key := range keys {
+	for i, key := range s.caKeys() {
 		ca, err := newAuthority(key)
 		if err != nil {
 			return nil, err

@@ -63,15 +63,11 @@ func check(rate int, last time.Duration) (err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	defer func() { stop(); err = errors.Join(err, g.Wait()) }()
 	secret := peer.NewSecret([32]byte{1, 2, 3})
-	keys, err := secret.GossipKeys()
-	if err != nil {
-		return err
-	}
 	join := func(id int, known ...string) (*member.Members, error) {
 		cfg := member.Default()
 		cfg.Bind, cfg.Preset, cfg.Join, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, append([]string{}, known...), time.Second
 		m, err := member.New(cfg, member.Deps{ID: fmt.Sprintf("%032x", id), Boot: 1, PeerAddr: "127.0.0.1:1",
-			Secrets: keys})
+			Secrets: secret.GossipKeys()})
 		if err == nil {
 			g.Go(func() error { return m.Run(ctx) })
 		}
