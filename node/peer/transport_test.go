@@ -40,62 +40,6 @@ func TestCallReachesThePeerUnderItsName(t *testing.T) {
 	})
 }
 
-// counter counts the calls that it carries out.
-type counter map[string]int
-
-func saw[R any](c counter, procedure string) (*R, error) {
-	c[procedure]++
-	return new(R), nil
-}
-
-func (c counter) Deliver(context.Context, string, *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	return saw[wire.DeliverResponse](c, "Deliver")
-}
-
-func (c counter) Lease(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	return saw[wire.LeaseResponse](c, "Lease")
-}
-
-func (c counter) Rights(context.Context, string, *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return saw[wire.RightsResponse](c, "Rights")
-}
-
-func (c counter) Renew(context.Context, string, *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return saw[wire.RenewResponse](c, "Renew")
-}
-
-func (c counter) Claim(context.Context, string, *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return saw[wire.ClaimResponse](c, "Claim")
-}
-
-func (c counter) Store(context.Context, string, *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return saw[wire.StoreResponse](c, "Store")
-}
-
-func (c counter) Load(context.Context, string, *wire.LoadRequest) (*wire.LoadResponse, error) {
-	return saw[wire.LoadResponse](c, "Load")
-}
-
-func (c counter) Commit(context.Context, string, *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return saw[wire.CommitResponse](c, "Commit")
-}
-
-func (c counter) Fetch(context.Context, string, *wire.FetchRequest) (*wire.FetchResponse, error) {
-	return saw[wire.FetchResponse](c, "Fetch")
-}
-
-func (c counter) Idle(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
-	return saw[wire.IdleResponse](c, "Idle")
-}
-
-func (c counter) Quota(context.Context, string, *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	return saw[wire.QuotaResponse](c, "Quota")
-}
-
-func (c counter) Ask(context.Context, string, *wire.AskRequest) (*wire.AskResponse, error) {
-	return saw[wire.AskResponse](c, "Ask")
-}
-
 // A call of each procedure reaches its own handler, and is counted alike at both ends.
 func TestEveryProcedureHasItsHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
