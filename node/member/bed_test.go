@@ -101,7 +101,7 @@ func (o *overlay) start(place int, boot uint64, change ...setup) *node {
 	}
 	deps := member.Deps{
 		ID: netsim.ID(place), Boot: boot, Secrets: [][]byte{secret}, Transport: o.transport(place), Run: "test",
-		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: netsim.GossipAt(place),
+		PeerAddr: netsim.GossipAt(place),
 		Event: func(e member.Event) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

@@ -7,7 +7,6 @@ package member
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"time"
@@ -40,10 +39,8 @@ type Deps struct {
 	Transport memberlist.Transport
 	// Resolve looks up the names in Config.Join; nil uses the machine's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Now is the clock, nil for time.Now. Rand is the randomness, nil for a random seed; nobody else may use it
-	// meanwhile.
-	Now  func() time.Time
-	Rand *rand.Rand
+	// Now is the clock, nil for time.Now.
+	Now func() time.Time
 	// Event gets events one by one, never from within a call of Members. It must not block for long. nil drops events.
 	Event func(Event)
 	// Known are gossip addresses of peers of an earlier life (see Members.Known). They are dialled like Config.Join.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	crand "crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log"
@@ -36,8 +34,6 @@ type Members struct {
 	cfg        Config
 	deps       Deps
 	nonce      uint64
-	rnd        *rand.Rand // for redial only
-	jitter     *rand.Rand // for decideVoters only
 	locator    *locator
 	wakeTend   chan struct{}       // wakes tend
 	wakeVoting chan struct{}       // wakes decideVoters
@@ -78,20 +74,11 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	if deps.Resolve == nil {
 		deps.Resolve = resolve
 	}
-	if deps.Rand == nil {
-		deps.Rand = rand.New(rand.NewChaCha8(seed()))
-	}
-	// Dialling and coordinates use randomness concurrently, so each gets a source of its own.
-	dialRand := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
-	jitter := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
-	raw := seed()
 	m := &Members{
 		cfg:        cfg,
 		deps:       deps,
-		nonce:      binary.LittleEndian.Uint64(raw[:]),
-		rnd:        dialRand,
-		jitter:     jitter,
-		locator:    newLocator(deps.Boot, deps.Location, deps.Rand),
+		nonce:      rand.Uint64(),
+		locator:    newLocator(deps.Boot, deps.Location, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
 		wakeTend:   make(chan struct{}, 1),
 		wakeVoting: make(chan struct{}, 1),
 		claims:     map[string]struct{}{},
@@ -113,11 +100,6 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	}
 	m.version = m.table.version
 	return m, nil
-}
-
-func seed() (s [32]byte) {
-	_, _ = crand.Read(s[:]) // never fails
-	return s
 }
 
 func (m *Members) now() time.Time { return m.deps.Now() }

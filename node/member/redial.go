@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -100,7 +101,7 @@ func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
 		}
 		t.wait = min(max(2*t.wait, first), m.cfg.RedialMax)
 		// A random half, so that peers that lost each other at the same time do not dial at the same time.
-		t.due = now.Add(t.wait/2 + time.Duration(m.rnd.Int64N(int64(t.wait/2)+1)))
+		t.due = now.Add(t.wait/2 + rand.N(t.wait/2+1))
 		g.Go(func() error { m.dial(ctx, a); return nil })
 	}
 	_ = g.Wait()

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ func (m *Members) decideVoters(ctx context.Context) error {
 		now := m.now()
 		idle, out := len(m.messages) == 0, m.readLocked(now)
 		if idle {
-			out = slices.Concat(out, m.table.decide(now, m.jitter.Float64()), m.table.ask(now))
+			out = slices.Concat(out, m.table.decide(now, rand.Float64()), m.table.ask(now))
 		}
 		list := m.list
 		m.mu.Unlock()

@@ -51,7 +51,7 @@ func (h *handshakes) listen() {
 			h.work.Go(func() { h.prove(guest) })
 			continue
 		}
-		// The HTTP server pauses before it accepts again, or closes the door.
+		// The HTTP server pauses before it accepts again, or closes the listener.
 		select {
 		case h.failed <- err:
 		case <-h.ctx.Done():
