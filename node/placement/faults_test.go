@@ -176,6 +176,7 @@ func TestStoppedStepsSaySo(t *testing.T) {
 			w, h, s := oneServer(t, 3)
 			s.SetView(w.view(), "")
 			s.next, s.pages = time.Now().Add(time.Minute), pagesOf(t, "/0", "/1")
+			w.servers[s.addr].holdFor = time.Minute
 			ctx, stop := context.WithCancel(t.Context())
 			stop()
 			b := &batch{Placement: s.Placement, id: "1", hosts: s.hosts, servers: []*server{s}}
