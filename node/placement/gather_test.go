@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"proxima/frontier"
 )
 
 // A walk over many hosts that looks at few of them in each check finds every ready host.
@@ -150,6 +152,52 @@ func TestHostsThatAreForgotten(t *testing.T) {
 		}
 		if _, there := p.walk.noticed["gone"]; there != (most > 3) {
 			t.Errorf("with room for %d: %v", most, p.walk.noticed)
+		}
+	}
+}
+
+// looks counts how often each host is looked at.
+type looks struct {
+	*world
+	seen  map[string]int
+	calls int
+}
+
+func (l *looks) Ready(after string, minURLs, most int) ([]frontier.ReadyHost, string, error) {
+	hosts, next, err := l.world.Ready(after, minURLs, most)
+	l.calls++
+	for _, h := range hosts {
+		l.seen[h.Host]++
+	}
+	return hosts, next, err
+}
+
+// Wherever a check begins, it looks at all hosts, or at as many as it may. It looks at a host twice only in the stride that comes to
+// its beginning.
+func TestACheckLooksAtEveryHost(t *testing.T) {
+	for _, hosts := range []int{0, 1, stride - 1, stride, stride + 1, 3 * stride, maxScan, maxScan + 1} {
+		w := newWorld(t)
+		name := func(i int) string { return fmt.Sprintf("http://h%04d.example", i) }
+		for i := range hosts {
+			w.addHost(name(i), addrOf(1), 1)
+		}
+		for _, after := range []string{"", name(0), name(hosts / 2), name(hosts - 1), name(hosts)} {
+			l := &looks{world: w, seen: make(map[string]int)}
+			deps := w.deps()
+			deps.Frontier = l
+			p := New(cycle(), deps)
+			p.walk.after = after
+			if found, err := p.gather(time.Now(), nil); err != nil || len(found) > 0 {
+				t.Fatalf("%d hosts are ready, %v", len(found), err)
+			}
+			twice := 0
+			for _, n := range l.seen {
+				twice += n - 1
+			}
+			few := hosts <= maxScan-2*stride // it has time to come to its beginning
+			if few && len(l.seen) != hosts || len(l.seen) < min(hosts, maxScan-stride) || twice >= stride || l.calls > maxScan/stride {
+				t.Errorf("of %d hosts, after %q: %d are looked at, %d twice, in %d calls", hosts, after, len(l.seen), twice, l.calls)
+			}
 		}
 	}
 }
