@@ -167,8 +167,8 @@ func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first,
 }
 
 // exact returns the exact seen set of a host. It reads it from disk and from the batch, which is not on disk yet, or takes it from memory.
-func (l *ledger) exact(b *batch, host string) (*hostSet, error) {
-	if set := l.sets.get(host); set != nil {
+func (l *ledger) exact(b *batch, host string) (set *hostSet, err error) {
+	if set = l.sets.get(host); set != nil {
 		return set, nil
 	}
 	l.settle()
@@ -176,7 +176,12 @@ func (l *ledger) exact(b *batch, host string) (*hostSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := l.sets.put(host)
+	set = l.sets.put(host)
+	defer func() {
+		if err != nil {
+			l.sets.forget(host) // it is incomplete
+		}
+	}()
 	for o := range origins {
 		if bl := b.builders[builderKey{host, o}]; bl != nil {
 			l.sets.addEntries(set, bl.entries)

@@ -15,7 +15,7 @@ func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
 	ops = new(atomic.Int64) // operations until the one that fails; nothing fails while it is negative
 	ops.Store(-1)
 	cfg, polite := recrawlConfig()
-	cfg.Shared, cfg.TrackDepth = true, true
+	cfg.Shared, cfg.TrackDepth, cfg.MaxHostURLs = true, true, 40
 	l = beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
 		f.store.fault = func() error {
 			if ops.Load() >= 0 && ops.Add(-1) < 0 {
@@ -36,6 +36,8 @@ func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
 	l.add(deep[25])
 	l.imported("http://h2.test", chunkOf("http://h2.test", 0))
 	l.imported("http://h2.test", chunkOf("http://h2.test", 5))
+	ahead := PageRecord{Path: "/ahead", Seen: time.Now(), Due: time.Now().Add(20 * 365 * 24 * time.Hour)} // as a wrong clock said
+	l.imported("http://h2.test", Chunk{Pages: []PageRecord{ahead}})
 	synctest.Wait()
 	err := l.ledger.do(t.Context(), alone, func(*batch) error {
 		l.ledger.hosts.Purge()
@@ -76,8 +78,12 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 		return links
 	}
 	for what, act := range map[string]func(context.Context, *life) error{
-		"add":        func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
-		"add nearer": func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 20, 10))) },
+		"add":                func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
+		"add nearer":         func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 20, 10))) },
+		"add to a full host": func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 35, 20))) },
+		"come in for pages": func(ctx context.Context, l *life) error {
+			return l.ledger.onHost(ctx, alone, copied, func(b *batch, h *hostEntry) error { return l.ledger.decideNext(b, h, h.next) })
+		},
 		"add a host": func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(fresh, 0, 3))) },
 		"hand over":  func(ctx context.Context, l *life) error { return l.SetRole(ctx, own, Replica) },
 		"take over":  func(ctx context.Context, l *life) error { return l.SetRole(ctx, copied, Owned) },
@@ -151,5 +157,28 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 			failed++
 		}
 		t.Logf("%s: %d operations", what, failed-1)
+	}
+}
+
+// A read that has failed leaves nothing behind that is taken for all URLs of a host.
+func TestNoPartOfASetIsTakenForTheWhole(t *testing.T) {
+	const own = "http://h1.test"
+	for n, more := int64(0), true; more; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			l, ops := faulty(t)
+			ops.Store(n)
+			_, err := l.Add(t.Context(), pages(own, 0, 30))
+			more = ops.Load() < 0
+			ops.Store(-1)
+			if more && err == nil {
+				t.Errorf("the failure of operation %d is lost", n+1)
+			}
+			if v, err := l.Add(t.Context(), pages(own, 0, 30)); err == nil && !allAre(v, Duplicate) {
+				t.Errorf("after the failure of operation %d what is known is %v", n+1, v)
+			}
+			l.end()
+			<-l.over
+			l.end = nil
+		})
 	}
 }
