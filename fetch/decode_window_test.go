@@ -226,10 +226,10 @@ func TestWhatIsKept(t *testing.T) {
 		}
 		return false
 	}
-	var d decoders
-	for coding, pool := range map[string]*sync.Pool{"br": &d.brotli, "zstd": &d.zstd} {
+	for _, coding := range []string{"br", "zstd"} {
 		for window, want := range map[int]bool{1 << 20: true, 2 << 20: false} {
-			body := stream(coding, window)
+			var d decoders
+			body, pool := stream(coding, window), map[string]*sync.Pool{"br": &d.brotli, "zstd": &d.zstd}[coding]
 			if got := kept(func() *sync.Pool {
 				p := &largeShare{budget: newLargeBudget(1), ctx: t.Context()}
 				r, done, err := d.open([]string{coding}, bytes.NewReader(body), p)
