@@ -2,9 +2,10 @@
 // the group, the normal form of paths and the meaning of the status code. It does not own the download of the file, redirects,
 // caching, or how a Crawl-delay spaces requests.
 //
-// The package parses and matches itself: github.com/temoto/robotstxt rejects a whole file for one bad line, takes a group for "foo" as
-// one for "foobot", does not anchor wildcards at the start of a path, and ranks them by the length of a regular expression. A match
-// takes time linear in the rules and the path.
+// The package parses the file itself, because github.com/temoto/robotstxt rejects a whole file for one bad line and takes a group
+// for "foo" as one for "foobot". Where all rules for this crawler are plain prefixes, that library matches them. It does not anchor
+// wildcards at the start of a path and ranks them by the length of a regular expression, so files with wildcards are matched here,
+// in time linear in the rules and the path.
 //
 // Where readers of the RFC differ, this package errs on the site's side. A trailing `*` adds nothing to the length of a rule.
 // Percent-encoded unreserved octets are decoded in rules and paths alike (`%62` is `b`), as section 2.2.2 demands; but an Allow
@@ -16,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/temoto/robotstxt"
 )
 
 // Bounds on what a file may cost. They cannot be configured: rules travel with their host, so all nodes must read a file alike.
@@ -35,8 +38,9 @@ const (
 
 // Rules are what one robots.txt says to one crawler. They never change, so they are safe for concurrent use.
 type Rules struct {
-	rules []rule // the strongest first
-	spelt bool   // some Allow has needless escapes
+	rules []rule           // the strongest first; nil if group decides
+	group *robotstxt.Group // the rules if all are plain prefixes, else nil
+	spelt bool             // some Allow has needless escapes
 
 	delay    time.Duration
 	sitemaps []string
@@ -57,14 +61,41 @@ func Parse(body []byte, agent string) *Rules {
 	}
 	r := &Rules{rules: ranked(g.rules), delay: g.delay, sitemaps: f.sitemaps}
 	r.spelt = slices.ContainsFunc(r.rules, func(l rule) bool { return l.written != "" })
+	if group := plainGroup(r.rules); group != nil {
+		r.rules, r.group = nil, group
+	}
 	return r
+}
+
+// plainGroup makes a group of the library from the rules, nil unless all are plain prefixes. The library obeys the longest rule
+// that matches, and among equals the first, so ranked rules keep their meaning.
+func plainGroup(rules []rule) *robotstxt.Group {
+	var b strings.Builder
+	b.WriteString("user-agent: *\n")
+	for _, l := range rules {
+		if !l.plain() {
+			return nil
+		}
+		if l.allow {
+			b.WriteString("allow: ")
+		} else {
+			b.WriteString("disallow: ")
+		}
+		b.WriteString(l.pattern)
+		b.WriteByte('\n')
+	}
+	data, err := robotstxt.FromString(b.String())
+	if err != nil || len(rules) == 0 {
+		return nil
+	}
+	return data.FindGroup("*")
 }
 
 // Allowed reports whether a path, with its "?query" if any, may be fetched. The path should be serialised as in the WHATWG URL
 // standard, with octets beyond ASCII percent-encoded. If they are raw, a Disallow still covers them, but no Allow does. Allowed
 // adds a missing leading slash and drops a fragment. /robots.txt is always allowed (RFC 9309 section 2.2.2).
 func (r *Rules) Allowed(pathAndQuery string) bool {
-	if len(r.rules) == 0 {
+	if len(r.rules) == 0 && r.group == nil {
 		return true
 	}
 	if len(pathAndQuery) > MaxPathBytes {
@@ -85,7 +116,15 @@ func (r *Rules) Allowed(pathAndQuery string) bool {
 	}
 	// A path with raw octets must be allowed in both forms: encoded, so that it evades no Disallow, and as written, so that no
 	// Allow covers it.
-	return verdict(r.rules, decoded, written) && (!raw || verdict(r.rules, written, written))
+	return r.allows(decoded, written) && (!raw || r.allows(written, written))
+}
+
+// allows reports what the rules say about a path in normal form. It needs written only if some rule is spelt.
+func (r *Rules) allows(path, written string) bool {
+	if r.group != nil {
+		return r.group.Test(path)
+	}
+	return verdict(r.rules, path, written)
 }
 
 // CrawlDelay returns the time that the file wants between two requests, 0 for none, at most MaxCrawlDelay. Of several lines for

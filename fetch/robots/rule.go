@@ -29,6 +29,9 @@ func newRule(path string, allow bool) rule {
 	return l
 }
 
+// plain reports whether the rule covers exactly the paths that begin with its pattern.
+func (l rule) plain() bool { return l.written == "" && !strings.ContainsAny(l.pattern, "*"+end) }
+
 // directory returns the Allow of a directory that an Allow of its index.html implies, as in Google's parser. A page name with an
 // escape implies nothing.
 func (l rule) directory() (implied rule, ok bool) {
@@ -71,16 +74,9 @@ func verdict(rules []rule, path, written string) bool {
 // covers reports whether a pattern matches a path from its start. The time is linear: the leftmost place of each literal is never
 // worse than a later one, so nothing is tried twice.
 func covers(pattern, path string) bool {
-	n := 0 // of the literal before the first wildcard; most rules differ from a path in its first octets
-	for ; n < len(pattern) && pattern[n] != '*'; n++ {
-		if n == len(path) || path[n] != pattern[n] {
-			return false
-		}
-	}
-	_, pattern, more := strings.Cut(pattern[n:], "*")
-	rest, ok := path[n:], true
+	literal, pattern, more := strings.Cut(pattern, "*")
+	rest, ok := strings.CutPrefix(path, literal)
 	for ok && more {
-		var literal string
 		literal, pattern, more = strings.Cut(pattern, "*")
 		_, rest, ok = strings.Cut(rest, literal)
 	}
