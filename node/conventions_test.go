@@ -156,6 +156,27 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
+// TestFoundations keeps the libraries on which the project is built.
+func TestFoundations(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.tree == nil || s.isTest() {
+			continue
+		}
+		for _, i := range s.tree.Imports {
+			used[strings.Trim(i.Path.Value, `"`)] = true
+		}
+	}
+	for _, library := range []string{
+		"github.com/hashicorp/memberlist", "github.com/dgraph-io/badger/v4", "github.com/PuerkitoBio/goquery",
+		"github.com/temoto/robotstxt", "github.com/oschwald/geoip2-golang/v2",
+	} {
+		if !used[library] {
+			t.Errorf("nothing imports %s", library)
+		}
+	}
+}
+
 func TestConventionFaultsAreFound(t *testing.T) {
 	long := "package made\n" + strings.Repeat("\n", maxLines)
 	for _, c := range []struct {
