@@ -11,18 +11,15 @@ import (
 
 // attributes are the attributes of one element that matter here.
 type attributes struct {
-	names   []byte // class and id, separated by white space
-	role    string
-	lang    string
-	hidden  bool
-	name    string // of meta: name, property or http-equiv
-	content []byte
+	names  []byte // class and id, separated by white space
+	role   string
+	hidden bool
 }
 
 // maxNames is how many bytes of a name or style are looked at.
 const maxNames = 1024
 
-func readAttributes(z *html.Tokenizer, element atom.Atom) attributes {
+func readAttributes(z *html.Tokenizer) attributes {
 	var a attributes
 	for more := true; more; {
 		var key, value []byte
@@ -36,10 +33,6 @@ func readAttributes(z *html.Tokenizer, element atom.Atom) attributes {
 			if isLabel(value) {
 				a.names = append(a.names, "advertisement "...)
 			}
-		case "lang", "xml:lang":
-			if a.lang == "" {
-				a.lang = string(value[:min(len(value), 32)])
-			}
 		case "hidden":
 			a.hidden = true
 		case "aria-hidden":
@@ -47,14 +40,6 @@ func readAttributes(z *html.Tokenizer, element atom.Atom) attributes {
 		case "style":
 			style := strings.ReplaceAll(strings.ToLower(string(value[:min(len(value), maxNames)])), " ", "")
 			a.hidden = a.hidden || strings.Contains(style, "display:none")
-		case "name", "property", "http-equiv":
-			if element == atom.Meta {
-				a.name = string(value[:min(len(value), 32)])
-			}
-		case "content":
-			if element == atom.Meta {
-				a.content = append([]byte(nil), value[:min(len(value), 4*maxDescription)]...)
-			}
 		}
 	}
 	return a

@@ -2,7 +2,7 @@ package text
 
 import (
 	"bytes"
-	"strings"
+	"cmp"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -20,9 +20,7 @@ type block struct {
 type reading struct {
 	byName bool // drop elements by their class or id
 
-	title, heading, ogTitle []byte
-	description             []byte
-	language                string
+	heading []byte // the first h1
 
 	text   []byte // of all blocks, with white space collapsed
 	blocks []block
@@ -80,10 +78,6 @@ func read(body []byte, byName bool) *reading {
 // addText handles text between tags.
 func (r *reading) addText(z *html.Tokenizer) {
 	switch {
-	case r.skip == atom.Title:
-		if r.title == nil {
-			r.title = bytes.Clone(z.Text())
-		}
 	case r.skip == 0:
 		r.text = appendCollapsed(r.text, z.Text(), r.start)
 	case r.skipNamed:
@@ -117,16 +111,10 @@ func (r *reading) open(z *html.Tokenizer, selfClosing bool) {
 	}
 	var attrs attributes
 	if more && name != atom.A {
-		attrs = readAttributes(z, name)
+		attrs = readAttributes(z)
 	}
 	switch name {
-	case atom.Html, atom.Body:
-		if r.language == "" {
-			r.language = primary(attrs.lang)
-		}
-		return
-	case atom.Meta:
-		r.meta(attrs)
+	case atom.Html, atom.Body, atom.Meta:
 		return
 	case atom.A:
 		r.endLink()
@@ -247,35 +235,9 @@ func (r *reading) flush() (labelled bool) {
 	return labelled
 }
 
-// meta reads a meta element.
-func (r *reading) meta(a attributes) {
-	if len(a.content) == 0 {
-		return
-	}
-	switch strings.ToLower(a.name) {
-	case "description":
-		r.description = a.content
-	case "og:description":
-		if r.description == nil {
-			r.description = a.content
-		}
-	case "og:title":
-		r.ogTitle = a.content
-	case "content-language":
-		if r.language == "" {
-			r.language = primary(string(a.content))
-		}
-	}
-}
-
 // document builds the result from what was read.
-func (r *reading) document() Document {
-	d := Document{Language: r.language, Description: clean(r.description, maxDescription)}
-	for _, title := range [][]byte{r.title, r.ogTitle, r.heading} {
-		if d.Title = clean(title, maxTitle); d.Title != "" {
-			break
-		}
-	}
+func (r *reading) document(h head) Document {
+	d := Document{Title: cmp.Or(h.title, h.ogTitle, clean(r.heading, maxTitle)), Description: h.description, Language: h.language}
 	var text []byte
 	for _, b := range r.choose() {
 		if len(text) > 0 {

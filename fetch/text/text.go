@@ -3,9 +3,9 @@
 // only in a counter or a date have the same fingerprint. Pages of different URLs that are nearly alike have similar
 // ones (Near).
 //
-// The page is read once, as a stream of tags. No tree is built, so time and memory are linear in the page, however
-// deeply its elements are nested (html.Parse, and with it goquery, refuses more than 512 levels). The main text is
-// found by the number of words and the link density of each block (Kohlschütter and others, "Boilerplate detection
+// What a page says of itself is looked up by goquery in the tree of its first 256 KiB. The text is read as a stream of
+// tags, so time and memory are linear in the page, however deeply its elements are nested (html.Parse, and with it
+// goquery, refuses more than 512 levels). The main text is found by the number of words and the link density of each block (Kohlschütter and others, "Boilerplate detection
 // using shallow text features", 2010), and by the class names that pages give to other things (as Readability does).
 //
 // Package page finds out whether a page may be indexed.
@@ -46,12 +46,13 @@ type Document struct {
 // Extract reads a page. encoding is the WHATWG name ("utf-8") that package page has found. Extract accepts any body; one
 // without a word gets the fingerprint of its bytes.
 func Extract(body []byte, encoding string) Document {
-	r := read(decode(body, encoding), true)
+	page := decode(body, encoding)
+	r := read(page, true)
 	if r.kept < fewWords && r.named > manyWords {
 		// An element around the whole page may have a name such as "sidebar".
-		r = read(decode(body, encoding), false)
+		r = read(page, false)
 	}
-	d := r.document()
+	d := r.document(readHead(page))
 	if d.Fingerprint == (Fingerprint{}) {
 		d.Fingerprint = OfBytes(body)
 	}

@@ -1,0 +1,50 @@
+package text
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a page says of itself stands in its head. Without a title there, the rest of the page is searched.
+func TestHead(t *testing.T) {
+	for _, c := range []struct {
+		name, page string
+		want       head
+	}{
+		{"the first title", "<title>a</title><title>b</title>", head{title: "a"}},
+		{"entities and white space", "<title> a &amp;\n b </title>", head{title: "a & b"}},
+		{"a title in a drawing or a template", "<svg><title>a</title></svg><template><title>b</title></template><title>c</title>", head{title: "c"}},
+		{"no title", "<p>a", head{}},
+		{"a title in the body", "<body lang=de><title>a</title><meta name=description content=b>", head{title: "a", description: "b", language: "de"}},
+		{"nothing below a body", "<title>a</title><BODY lang=de><meta name=description content=b>", head{title: "a", language: "de"}},
+		{"a body tag that does not end", "<title>a</title><body lang=de", head{title: "a"}},
+		{"the last description", "<title>a</title><meta name=Description content=b><meta name=description content=c>", head{title: "a", description: "c"}},
+		{"an empty description", "<title>a</title><meta name=description content=b><meta name=description content=''>", head{title: "a", description: "b"}},
+		{"the description before og's", "<title>a</title><meta name=description content=b><meta property=og:description content=c>", head{title: "a", description: "b"}},
+		{"og's description alone", "<title>a</title><meta property=og:description content=' c  d '>", head{title: "a", description: "c d"}},
+		{"og's title", "<title>a</title><meta property=og:title content=b>", head{title: "a", ogTitle: "b"}},
+		{"the language of the root", "<html lang=de-AT><title>a</title><meta http-equiv=Content-Language content=fr><body lang=it>", head{title: "a", language: "de"}},
+		{"the language of a meta element", "<title>a</title><meta http-equiv=Content-Language content=fr><body lang=it>", head{title: "a", language: "fr"}},
+	} {
+		if got := readHead([]byte(c.page)); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// A page that is nested too deep for a tree still has its heading and text, and one with a long head only what stands in its first part.
+func TestHeadOfUnusualPages(t *testing.T) {
+	deep := "<meta name=description content=b><title>a</title>" + strings.Repeat("<div>", 600) + "<h1>c</h1>d"
+	if got := Extract([]byte(deep), "utf-8"); got.Title != "c" || got.Description != "" || got.Text != "c\nd" {
+		t.Errorf("deep: %+v", got)
+	}
+	if got := Extract([]byte(strings.Replace(deep, "</title>", "</title><body>", 1)), "utf-8"); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
+		t.Errorf("deep below its body tag: %+v", got)
+	}
+	const title = "<title>a</title>"
+	for size, want := range map[int]string{maxHead - len(title): "a", maxHead: ""} {
+		if got := Extract([]byte("<style>"+strings.Repeat("x", size-len("<style></style>"))+"</style>"+title+"<p>b"), "utf-8"); got.Title != want || got.Text != "b" {
+			t.Errorf("behind %d bytes of style: %+v", size, got)
+		}
+	}
+}
