@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,28 +25,84 @@ func FuzzClip(f *testing.F) {
 	})
 }
 
+// bounded is the slow version of what Fetch.pairs does beside encoding.
+func bounded(f Fetch) Fetch {
+	url := clip(f.URL, maxURL)
+	fields := reflect.ValueOf(&f).Elem()
+	for i := range fields.NumField() {
+		switch v := fields.Field(i); v.Kind() {
+		case reflect.String:
+			v.SetString(clip(v.String(), maxText))
+		case reflect.Float64:
+			ms := math.Round(v.Float()*1000) / 1000
+			if math.IsNaN(ms) || math.IsInf(ms, 0) {
+				ms = 0
+			}
+			v.SetFloat(ms)
+		}
+	}
+	f.URL = url
+	return f
+}
+
+// A fetch line reads as if encoding/json had written it.
+func FuzzFetchLine(f *testing.F) {
+	long := strings.Repeat("\x00", maxURL+1)
+	f.Add("http://example.org/", "refused", 12.5, int64(200), true)
+	f.Add("ä€😀\u2028\u2029\u202a\x7f<&>\"\\\t", "\xff\xc3\x28\xed\xa0\x80\ufffd", 0.0005, int64(math.MinInt64), false)
+	f.Add(long, long, math.NaN(), int64(math.MaxInt64), true)
+	f.Add("", "", math.Copysign(0, -1), int64(0), false)
+	f.Add("", "", -99999.99, int64(0), false)
+	f.Fuzz(func(t *testing.T, url, text string, ms float64, n int64, flag bool) {
+		if math.Abs(ms) > 1e18 { // encoding/json writes an exponent there
+			ms = math.Inf(1)
+		}
+		line := Fetch{}
+		fields := reflect.ValueOf(&line).Elem()
+		for i := 1; i < fields.NumField(); i++ {
+			switch v := fields.Field(i); v.Kind() {
+			case reflect.String:
+				v.SetString(text)
+			case reflect.Float64:
+				v.SetFloat(ms)
+			case reflect.Bool:
+				v.SetBool(flag)
+			case reflect.Uint64:
+				v.SetUint(uint64(n))
+			default:
+				v.SetInt(n)
+			}
+		}
+		line.URL = url
+		slow := bounded(line)
+		want, err := pairs(&slow)
+		got := line.pairs()
+		if err != nil || strings.ReplaceAll(string(want), ":-0,", ":0,") != string(got) {
+			t.Errorf("%s\nbut encoding/json, %v:\n%s", got, err, want)
+		}
+	})
+}
+
 // Durations have three decimals at most, and are always numbers.
 func TestDurationsAreRounded(t *testing.T) {
 	for ms, want := range map[float64]string{0: "0", -1: "-1", 0.001: "0.001", 0.0004: "0", 0.0005: "0.001", 12.5: "12.5", 99.99: "99.99",
-		100.01: "100.01", 1e12 + 0.5: "1000000000000.5", math.NaN(): "0", math.Inf(-1): "0", math.Copysign(0, -1): "0", -0.0004: "0", math.MaxFloat64: "0"} {
-		line := Fetch{TotalMs: ms}.bounded()
-		text, err := pairs(&line)
-		if err != nil || !strings.Contains(string(text), `"total_ms":`+want+`,`) {
-			t.Errorf("%g: %s, %v", ms, text, err)
+		100.01: "100.01", 1e12 + 0.5: "1000000000000.5", math.NaN(): "0", math.Inf(-1): "0", math.MaxFloat64: "0"} {
+		if text := (&Fetch{TotalMs: ms}).pairs(); !strings.Contains(string(text), `"total_ms":`+want+`,`) {
+			t.Errorf("%g: %s", ms, text)
 		}
 	}
 }
 
 func TestLongStringsAreCut(t *testing.T) {
-	got := Fetch{URL: strings.Repeat("u", maxURL+1), Reason: strings.Repeat("€", maxText), Type: strings.Repeat("\x80", 2*maxText)}.bounded()
+	got := bounded(Fetch{URL: strings.Repeat("u", maxURL+1), Reason: strings.Repeat("€", maxText), Type: strings.Repeat("\x80", 2*maxText)})
 	if len(got.URL) != maxURL || got.Reason != strings.Repeat("€", maxText/3) || len(got.Type) == 0 {
 		t.Errorf("%d, %d and %d bytes", len(got.URL), len(got.Reason), len(got.Type))
 	}
 	worst := strings.Repeat("\x00", maxURL)
-	got = Fetch{URL: worst, Host: worst, Server: worst, Kind: worst, Error: worst, Reason: worst, Type: worst, Protocol: worst,
-		Origin: worst, Label: worst, Home: worst}.bounded()
-	if text, err := pairs(&got); err != nil || len(text) > MaxLine/2 {
-		t.Errorf("the longest line has %d bytes, %v", len(text), err)
+	line := Fetch{URL: worst, Host: worst, Server: worst, Kind: worst, Error: worst, Reason: worst, Type: worst, Protocol: worst,
+		Origin: worst, Label: worst, Home: worst}
+	if text := line.pairs(); len(text) > MaxLine/2 {
+		t.Errorf("the longest line has %d bytes", len(text))
 	}
 }
 
@@ -94,4 +151,22 @@ func BenchmarkFetch(b *testing.B) {
 	for b.Loop() {
 		j.Fetch(f)
 	}
+}
+
+// What it saves to append plain values instead of calling encoding/json.
+func BenchmarkEncode(b *testing.B) {
+	f := page("http://www.example.org/a/path/of/some/length?with=a&query=string")
+	b.Run("append", func(b *testing.B) {
+		for b.Loop() {
+			f.pairs()
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		for b.Loop() {
+			line := bounded(*f)
+			if _, err := pairs(&line); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -19,7 +20,10 @@ const (
 	suffix       = ".jsonl"
 	timeForm     = "2006-01-02T15:04:05.000Z"
 	firstRotated = 1
+	maxSpare     = 256 << 10 // bytes of a buffer that is kept
 )
+
+var newline = []byte{'\n'}
 
 // ErrClosed is the error of a line that came after Close.
 var ErrClosed = errors.New("run log is closed")
@@ -34,9 +38,14 @@ type log struct {
 	onError   func(error)
 	meta      []byte // the beginning of every line: `{"v":1,…,"seq":`
 
-	// mu guards the fields below.
-	mu      sync.Mutex
-	seq     uint64
+	// mu guards the lines that wait to be written.
+	mu    sync.Mutex
+	seq   uint64
+	lines []byte
+
+	// fileMu guards the fields below. It is taken before mu.
+	fileMu  sync.Mutex
+	spare   []byte // for the lines that come during a write
 	failing bool   // the last line was lost: do not report the next loss
 	lost    uint64 // lines
 	err     error  // the first that lost a line
@@ -118,45 +127,72 @@ func (l *log) report(err error) {
 // put writes one line: the keys of Line, then pairs. If encoding the pairs has failed with err, the line is lost. put returns
 // an error to be reported, if any.
 func (l *log) put(pairs []byte, err error) (report error) {
+	if l.addLine(pairs, err == nil); err == nil {
+		runtime.Gosched() // a write costs more than a line: let callers join that are about to log something
+	}
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
+	if err != nil {
+		return l.loseLocked(1, err)
+	}
+	return l.writeLocked()
+}
+
+// addLine numbers a line and, if it is whole, adds it to those that wait.
+func (l *log) addLine(pairs []byte, whole bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	if err == nil && l.file == nil {
-		err = ErrClosed
+	if !whole {
+		return
 	}
-	if err != nil {
-		return l.loseLocked(err)
-	}
-	b := make([]byte, 0, len(l.meta)+len(pairs)+64)
-	b = strconv.AppendUint(append(append(b, '\n'), l.meta...), l.seq, 10)
+	b := strconv.AppendUint(append(l.lines, l.meta...), l.seq, 10)
 	b = append(b, `,"`+KeyTime+`":"`...)
 	b = append(l.now().UTC().AppendFormat(b, timeForm), `",`...)
-	b = append(append(b, pairs...), "}\n"...)
+	l.lines = append(append(b, pairs...), "}\n"...)
+}
+
+// writeLocked writes the lines that wait, if another caller has not done so.
+func (l *log) writeLocked() (report error) {
+	l.mu.Lock()
+	b := l.lines
+	l.lines, l.spare = l.spare[:0], nil
+	l.mu.Unlock()
+	if len(b) == 0 {
+		l.spare = b
+		return nil
+	}
+	if l.file == nil {
+		return l.loseLocked(bytes.Count(b, newline), ErrClosed)
+	}
 	if l.size > 0 && l.size+int64(len(b)) > l.limit {
 		report = l.rotateLocked()
 	}
-	if !l.torn {
-		b = b[1:]
+	if l.torn {
+		b = slices.Insert(b, 0, '\n')
 	}
 	n, err := l.file.Write(b)
 	l.size += int64(n)
 	if n > 0 {
 		l.torn = b[n-1] != '\n'
 	}
+	if cap(b) <= maxSpare {
+		l.spare = b[:0]
+	}
 	if err != nil {
-		return errors.Join(report, l.loseLocked(err))
+		return errors.Join(report, l.loseLocked(bytes.Count(b[n:], newline), err))
 	}
 	l.failing = false
 	return report
 }
 
-// loseLocked counts a lost line, and returns the error if it is to be reported.
-func (l *log) loseLocked(err error) error {
+// loseLocked counts lost lines, and returns the error if it is to be reported.
+func (l *log) loseLocked(lines int, err error) error {
 	err = fmt.Errorf("write log %s: %w", l.name, err)
 	if l.lost == 0 {
 		l.err = err
 	}
-	l.lost++
+	l.lost += uint64(lines)
 	if l.failing {
 		return nil
 	}
@@ -204,8 +240,8 @@ func (l *log) prune() error {
 
 // failure says how many lines were lost so far, and why the first was.
 func (l *log) failure() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
 	if l.lost == 0 {
 		return nil
 	}
@@ -213,8 +249,8 @@ func (l *log) failure() error {
 }
 
 func (l *log) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
 	if l.file == nil {
 		return nil
 	}

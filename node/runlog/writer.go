@@ -102,22 +102,44 @@ func Open(cfg Config, meta Meta, deps Deps) (*Writer, error) {
 
 // Fetch logs one download. It neither changes nor keeps f.
 func (w *Writer) Fetch(f *Fetch) {
-	line := f.bounded()
-	w.logs[LogFetch].write(&line)
+	l := w.logs[LogFetch]
+	l.report(l.put(f.pairs(), nil))
 	w.watch(f)
 }
 
-// Queue logs the state of the frontier. Its maps must not be nil: readers expect objects.
-func (w *Writer) Queue(q Queue) { w.logs[LogQueue].write(&q) }
+// Queue logs the state of the frontier.
+func (w *Writer) Queue(q Queue) {
+	// Readers expect objects, not null.
+	if q.Drops == nil {
+		q.Drops = map[string]int64{}
+	}
+	if q.Waits == nil {
+		q.Waits = map[string]int64{}
+	}
+	w.logs[LogQueue].write(&q)
+}
 
 // Load logs the node's use of resources.
 func (w *Writer) Load(l Load) { w.logs[LogLoad].write(&l) }
 
 // Coord logs a round trip to a peer.
-func (w *Writer) Coord(c Coord) { w.logs[LogCoord].write(&c) }
+func (w *Writer) Coord(c Coord) {
+	if c.Vector == nil {
+		c.Vector = []float64{}
+	}
+	w.logs[LogCoord].write(&c)
+}
 
-// Proxy logs what is known of a server. Its map must not be nil.
-func (w *Writer) Proxy(p Proxy) { w.logs[LogProxy].write(&p) }
+// Proxy logs what is known of a server.
+func (w *Writer) Proxy(p Proxy) {
+	if p.Vector == nil {
+		p.Vector = []float64{}
+	}
+	if p.PredictedMs == nil {
+		p.PredictedMs = map[string]float64{}
+	}
+	w.logs[LogProxy].write(&p)
+}
 
 // Assign logs a decision about a host, or a hand-off.
 func (w *Writer) Assign(a Assign) {

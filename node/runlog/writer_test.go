@@ -99,8 +99,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 	q := Queue{Pending: 1, HostsActive: 3, HostsWaiting: 4, ServersReady: 5, ServersBusy: 6, ServersWaiting: 7,
 		InFlight: 8, Accepted: 9, Duplicate: 10, Done: 11, Failed: 12, Dropped: 13, AtStart: 14, Arrived: 15, Left: 16, Held: 17, Drops: map[string]int64{"out of scope": 1 << 60},
-		Waits: map[string]int64{"crawl_delay": 3}, Queues: map[string]int64{"discovered": 2}}
+		Waits: map[string]int64{"crawl_delay": 3}}
 	j.Queue(q)
+	j.Queue(Queue{Line: Line{Run: "other"}})
 	l := Load{Load1: 0.5, CPUSeconds: 1.25, RSSBytes: 1, HeapBytes: 2, Goroutines: 3, MessagesSent: 4, BytesSent: 5,
 		BytesReceived: 6, DiskFreeBytes: 7}
 	j.Load(l)
@@ -113,7 +114,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	q.Line = head(1)
 	queues, _ := read[Queue](t, dir, LogQueue)
-	if d := cmp.Diff([]Queue{q}, queues); d != "" {
+	if d := cmp.Diff([]Queue{q, {Line: head(2), Drops: map[string]int64{}, Waits: map[string]int64{}}}, queues); d != "" {
 		t.Error(d)
 	}
 	l.Line = head(1)
@@ -265,6 +266,41 @@ func TestConcurrent(t *testing.T) {
 	}
 	if len(urls) != goroutines*each || skipped != 0 {
 		t.Errorf("%d URLs, %d skipped", len(urls), skipped)
+	}
+}
+
+// Every line that is lost at the same time is counted, and leaves a gap in seq.
+func TestLostTogether(t *testing.T) {
+	const together = 40
+	dir := t.TempDir()
+	j := open(t, testConfig(dir), meta)
+	good, err := os.Open(filepath.Join(dir, "fetch.jsonl")) // cannot be written
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
+	good, j.logs[LogFetch].file = j.logs[LogFetch].file, good
+	log := func() {
+		var wg sync.WaitGroup
+		for range together {
+			wg.Go(func() { j.Fetch(page("http://a/")) })
+		}
+		wg.Wait()
+	}
+	log()
+	j.logs[LogFetch].file = good
+	log()
+	if err := j.Err(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("log fetch lost %d lines: ", together)) {
+		t.Errorf("Err: %v", err)
+	}
+	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	for i, f := range fetches {
+		if f.Seq != uint64(together+i+1) {
+			t.Fatalf("line %d has seq %d", i, f.Seq)
+		}
+	}
+	if len(fetches) != together || skipped != 0 {
+		t.Errorf("%d lines, %d skipped", len(fetches), skipped)
 	}
 }
 
