@@ -15,7 +15,7 @@ type scanner struct {
 	// templates counts the template elements and foreign the svg and math elements that are open.
 	templates, foreign int
 	// attrs holds the attributes of the current tag that matter, n of them, in the order of the tag, the first of each name.
-	attrs [6]attr // as many as func attributes keeps
+	attrs [6]attr // as many as func attribute knows
 	n     int
 }
 
@@ -41,8 +41,10 @@ func (s *scanner) next() atom.Atom {
 			name := s.name()
 			if !telling[c] {
 				s.attributes(false)
-			} else if element := lookup(name); s.start(element) {
-				return element
+			} else if matters := element(name); matters == 0 {
+				s.attributes(false)
+			} else if s.start(matters) {
+				return matters
 			}
 		case c == '/' && s.pos+1 < len(b) && letter[b[s.pos+1]]:
 			s.pos++
@@ -100,7 +102,7 @@ func (s *scanner) end(name []byte) {
 	if _, ok := s.attributes(false); !ok || s.templates == 0 && s.foreign == 0 {
 		return
 	}
-	switch lookup(name) {
+	switch element(name) {
 	case atom.Template:
 		s.templates = max(0, s.templates-1)
 	case atom.Svg, atom.Math:
@@ -168,17 +170,20 @@ func (s *scanner) attributes(wanted bool) (closed, ok bool) {
 			}
 		}
 		if wanted {
-			switch key := lookup(key); key {
-			case atom.Href, atom.Src, atom.Rel, atom.Name, atom.Content, atom.HttpEquiv:
-				if _, twice := s.value(key); !twice {
-					s.attrs[s.n] = attr{key, value, end}
-					s.n++
-				}
+			if key := attribute(key); key != 0 && !s.has(key) {
+				s.attrs[s.n] = attr{key, value, end}
+				s.n++
 			}
 		}
 	}
 	s.pos = len(b)
 	return false, false
+}
+
+// has reports whether the current tag has an attribute.
+func (s *scanner) has(key atom.Atom) bool {
+	_, ok := s.value(key)
+	return ok
 }
 
 // value returns the value of an attribute of the current tag as it stands in the page. ok is false if the tag has no such
@@ -206,7 +211,7 @@ var (
 	endsName  = class(asciiSpace + "/>")        // after the name of a tag
 	endsKey   = class(asciiSpace + "/>=")       // after the name of an attribute
 	endsValue = class(asciiSpace + ">")         // after a value without quotation marks
-	telling   = class("abfilmnpstxABFILMNPSTX") // first letters of the names in func start; most tags have others
+	telling   = class("abfilmnpstxABFILMNPSTX") // first letters of the names in func element; most tags have others
 	letter    = class("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 )
 
@@ -217,14 +222,69 @@ func class(chars string) (t [256]bool) {
 	return t
 }
 
-// lookup finds a name that matters, in upper or lower case. It returns 0 or some other atom for any other name.
-func lookup(name []byte) atom.Atom {
-	var low [maxMatters]byte
-	return atom.Lookup(fold(low[:0], name))
+// element finds an element that matters by its name, in upper or lower case. It returns 0 for any other.
+func element(name []byte) atom.Atom {
+	var low [len("plaintext")]byte
+	switch string(fold(low[:0], name)) {
+	case "a":
+		return atom.A
+	case "area":
+		return atom.Area
+	case "base":
+		return atom.Base
+	case "frame":
+		return atom.Frame
+	case "iframe":
+		return atom.Iframe
+	case "link":
+		return atom.Link
+	case "math":
+		return atom.Math
+	case "meta":
+		return atom.Meta
+	case "noembed":
+		return atom.Noembed
+	case "noframes":
+		return atom.Noframes
+	case "plaintext":
+		return atom.Plaintext
+	case "script":
+		return atom.Script
+	case "style":
+		return atom.Style
+	case "svg":
+		return atom.Svg
+	case "template":
+		return atom.Template
+	case "textarea":
+		return atom.Textarea
+	case "title":
+		return atom.Title
+	case "xmp":
+		return atom.Xmp
+	}
+	return 0
 }
 
-// maxMatters is the length of the longest name that matters.
-const maxMatters = len("http-equiv")
+// attribute does the same for the names of attributes.
+func attribute(name []byte) atom.Atom {
+	var low [len("http-equiv")]byte
+	switch string(fold(low[:0], name)) {
+	case "href":
+		return atom.Href
+	case "src":
+		return atom.Src
+	case "rel":
+		return atom.Rel
+	case "name":
+		return atom.Name
+	case "content":
+		return atom.Content
+	case "http-equiv":
+		return atom.HttpEquiv
+	}
+	return 0
+}
 
 // fold appends a name in lower case to low. It returns nil for a name longer than all that matter.
 func fold(low, name []byte) []byte {
