@@ -425,6 +425,20 @@ func TestCANPlacesServers(t *testing.T) {
 	}
 }
 
+// One landmark does not tell where a server is, two do.
+func TestCANNeedsTwoLandmarks(t *testing.T) {
+	for landmarks, want := range map[int]bool{1: false, 2: true} {
+		b, v, times := canWorld(3, 30, 1)
+		a := newCAN(CANConfig{Policy: CANMP, Landmarks: 10}, b, v)
+		times.decide(t, a)
+		c := a.method.(*can)
+		c.landmarks = c.landmarks[:landmarks]
+		if _, ok := c.locate(a.servers[0]); ok != want {
+			t.Errorf("with %d landmarks: placed %v", landmarks, ok)
+		}
+	}
+}
+
 // Of equal nodes each gets its part, and no page's time is given away beyond what balance allows.
 func TestShare(t *testing.T) {
 	const balance = 0.1

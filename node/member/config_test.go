@@ -86,12 +86,13 @@ func TestNewRefuses(t *testing.T) {
 		"peer address":     func(_ *Config, d *Deps) { d.PeerAddr = "127.0.0.1" },
 		"location":         func(_ *Config, d *Deps) { d.Location = &ncoord.Location{Lat: 100} },
 		"settle_after":     func(c *Config, _ *Deps) { c.SettleAfter = 0 },
+		"damaged voters":   func(_ *Config, d *Deps) { d.Voters = []byte("damaged") },
 		"not loopback, v6": func(c *Config, _ *Deps) { c.Bind, c.Advertise = "[::]:7946", "[2001:db8::1]:1" },
 	} {
 		c, d := Default(), goodDeps()
 		change(&c, &d)
-		if _, err := New(c, d); err == nil {
-			t.Errorf("%s was not refused", name)
+		if m, err := New(c, d); m != nil || err == nil {
+			t.Errorf("%s was not refused: %v, %v", name, m, err)
 		}
 	}
 	c, d := Default(), goodDeps()
