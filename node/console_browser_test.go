@@ -31,8 +31,8 @@ const narrow = `(() => {
 // hostile is a reason that would run if it were shown as markup.
 const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 
-// deeds are what is done on the page of a node that crawls alone: the form, what is put into it, and what the page says then.
-func deeds() []struct{ path, input, body, said string } {
+// actions are what is done on the page of a node that crawls alone: the form, what is put into it, and what the page says then.
+func actions() []struct{ path, input, body, said string } {
 	return []struct{ path, input, body, said string }{
 		{"/pause", "", "", "Done."}, {"/resume", "", "", "Done."},
 		{"/seeds", "", "http://a.test/1", "Done."}, {"/seeds", "", "no URL", "URL"},
@@ -109,11 +109,11 @@ func seen(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// done does all deeds, and says how many acts of anna the log has.
+// done does all actions, and says how many acts of anna the log has.
 func done(t *testing.T, b *browsertest.Browser, n *node.Node) (logged int) {
 	browsertest.Evaluate[bool](b, `confirm = () => true; location.hash = "steer"; true`)
 	tried := map[string]bool{}
-	for _, d := range deeds() {
+	for _, d := range actions() {
 		tried[d.path] = true
 		b.Await(d.path, fmt.Sprintf(`!!document.querySelector('[data-act="%s"]')`, d.path))
 		browsertest.Evaluate[bool](b, fmt.Sprintf(`(() => {
@@ -150,8 +150,8 @@ func done(t *testing.T, b *browsertest.Browser, n *node.Node) (logged int) {
 			logged++
 		}
 	}
-	if logged < len(deeds())-2 { // what was refused before it was an act: no URL, and what nobody has asked for
-		t.Errorf("%d lines in the log about %d acts", logged, len(deeds()))
+	if logged < len(actions())-2 { // what was refused before it was an act: no URL, and what nobody has asked for
+		t.Errorf("%d lines in the log about %d acts", logged, len(actions()))
 	}
 	return logged
 }

@@ -77,7 +77,7 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // A collector that fails in whatever way, and then does not, has every page once in the end. While it takes nothing downloads
 // are held before the bound is reached, and go on by themselves afterwards.
 func TestCollectorsThatFail(t *testing.T) {
-	for deed, words := range map[archive.Deed]string{
+	for fault, words := range map[archive.Fault]string{
 		archive.Refused:    "500 Internal Server Error",
 		archive.Redirected: "307 Temporary Redirect",
 		archive.Silent:     "nothing went on for 1m0s",
@@ -86,14 +86,14 @@ func TestCollectorsThatFail(t *testing.T) {
 		archive.Half:       "not with the digest of the file",
 		archive.AnswerLost: "EOF",
 	} {
-		t.Run(string(deed), func(t *testing.T) {
+		t.Run(string(fault), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mended atomic.Bool
-				c := &archive.Collector{Dir: t.TempDir(), Deed: func(*http.Request) archive.Deed {
+				c := &archive.Collector{Dir: t.TempDir(), Fault: func(*http.Request) archive.Fault {
 					if mended.Load() {
 						return ""
 					}
-					return deed
+					return fault
 				}}
 				m, dir := newFrontier(), t.TempDir()
 				cfg, deps := testConfig("http://collector.test/prefix/"), testDeps(m, 1)

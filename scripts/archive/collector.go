@@ -13,41 +13,41 @@ import (
 	"time"
 )
 
-// Collector receives packages as docs/sinks.md describes, and keeps their files in a directory. It fails as it is told to.
+// Collector receives packages as docs/sinks.md describes, and keeps their files in a directory. It fails requests as Fault says.
 type Collector struct {
 	Dir, Token string
-	// Deed says what becomes of a request; nil: each is served.
-	Deed func(*http.Request) Deed
+	// Fault says how a request fails, if it does; nil: each is served.
+	Fault func(*http.Request) Fault
 }
 
-// Deed is what a collector does with a request.
-type Deed string
+// Fault is a way in which a collector fails a request. "" and "kept" are none.
+type Fault string
 
-// Deeds beside "" and "kept", which serve the request.
+// The faults.
 const (
-	Refused    Deed = "refused"     // it answers 500
-	Redirected Deed = "redirected"  // it answers that the file belongs elsewhere
-	Silent     Deed = "silent"      // it answers nothing for five minutes
-	Half       Deed = "half kept"   // it keeps half of the file
-	Dropped    Deed = "dropped"     // it answers with the digest that it is told, and keeps nothing
-	Mute       Deed = "mute"        // it answers without a digest, and keeps nothing
-	AnswerLost Deed = "answer lost" // it keeps the file, and breaks the connection
+	Refused    Fault = "refused"     // it answers 500
+	Redirected Fault = "redirected"  // it answers that the file belongs elsewhere
+	Silent     Fault = "silent"      // it answers nothing for five minutes
+	Half       Fault = "half kept"   // it keeps half of the file
+	Dropped    Fault = "dropped"     // it answers with the digest that it is told, and keeps nothing
+	Mute       Fault = "mute"        // it answers without a digest, and keeps nothing
+	AnswerLost Fault = "answer lost" // it keeps the file, and breaks the connection
 )
 
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	deed := Deed("")
-	if c.Deed != nil {
-		deed = c.Deed(r)
+	fault := Fault("")
+	if c.Fault != nil {
+		fault = c.Fault(r)
 	}
 	file := filepath.Join(c.Dir, path.Base(r.URL.Path))
 	switch {
 	case c.Token != "" && r.Header.Get("Authorization") != "Bearer "+c.Token:
 		w.WriteHeader(http.StatusUnauthorized)
-	case deed == Refused:
+	case fault == Refused:
 		w.WriteHeader(http.StatusInternalServerError)
-	case deed == Redirected:
+	case fault == Redirected:
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-	case deed == Silent:
+	case fault == Silent:
 		time.Sleep(5 * time.Minute)
 	case r.Method == http.MethodHead:
 		b, err := os.ReadFile(file)
@@ -59,21 +59,21 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
 	default:
 		b, err := io.ReadAll(r.Body)
-		if err != nil || int64(len(b)) != r.ContentLength || deed == Mute {
+		if err != nil || int64(len(b)) != r.ContentLength || fault == Mute {
 			return
 		}
-		if deed == Dropped {
+		if fault == Dropped {
 			w.Header().Set("Repr-Digest", r.Header.Get("Content-Digest"))
 			return
 		}
-		if deed == Half {
+		if fault == Half {
 			b = b[:len(b)/2]
 		}
 		if err := keep(file, b); err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		if deed == AnswerLost {
+		if fault == AnswerLost {
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("Repr-Digest", digest(b))

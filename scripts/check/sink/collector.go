@@ -22,7 +22,7 @@ type collector struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	deaths int
-	did    map[archive.Deed]int // PUTs by what it did to them
+	did    map[archive.Fault]int // PUTs by what it did to them
 }
 
 func newCollector(dir string, seed uint64) (*collector, error) {
@@ -34,7 +34,7 @@ func newCollector(dir string, seed uint64) (*collector, error) {
 		return nil, fmt.Errorf("find a port: %w", err)
 	}
 	addr := l.Addr().String()
-	return &collector{dir: dir, addr: addr, url: "http://" + addr + "/in", random: rand.New(rand.NewPCG(seed, 1)), did: map[archive.Deed]int{}}, l.Close()
+	return &collector{dir: dir, addr: addr, url: "http://" + addr + "/in", random: rand.New(rand.NewPCG(seed, 1)), did: map[archive.Fault]int{}}, l.Close()
 }
 
 // draw returns a random number below n.
@@ -51,7 +51,7 @@ func (c *collector) live(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("serve collector: %w", err)
 		}
-		server := &http.Server{Handler: &archive.Collector{Dir: c.dir, Deed: c.deed}, ReadHeaderTimeout: 10 * time.Second}
+		server := &http.Server{Handler: &archive.Collector{Dir: c.dir, Fault: c.fault}, ReadHeaderTimeout: 10 * time.Second}
 		go server.Serve(l) //nolint:errcheck // it ends with Close
 		_ = lab.Pause(ctx, time.Duration(500+c.draw(3000))*time.Millisecond)
 		if err := server.Close(); err != nil { // breaks connections in the middle of transfers
@@ -67,13 +67,13 @@ func (c *collector) live(ctx context.Context) error {
 	}
 }
 
-// deed draws what happens to a request. Only PUTs go wrong.
-func (c *collector) deed(r *http.Request) archive.Deed {
+// fault draws what happens to a request. Only PUTs go wrong.
+func (c *collector) fault(r *http.Request) archive.Fault {
 	if r.Method == http.MethodHead {
 		return ""
 	}
-	d := archive.Deed("kept")
-	if bad := []archive.Deed{archive.AnswerLost, archive.Half, archive.Refused, archive.Dropped}; c.draw(8) == 0 {
+	d := archive.Fault("kept")
+	if bad := []archive.Fault{archive.AnswerLost, archive.Half, archive.Refused, archive.Dropped}; c.draw(8) == 0 {
 		d = bad[c.draw(len(bad))]
 	}
 	c.mu.Lock()
