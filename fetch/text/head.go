@@ -7,7 +7,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 )
 
-// maxHead is how many bytes of a page are searched for its head. It bounds the memory of the tree, some fifty times as much.
+// maxHead is how many bytes of a page are searched for its head. It bounds the memory of the tree, which is up to sixty times as much.
 const maxHead = 256 << 10
 
 // head is what a page says of itself. What it does not say is empty.
