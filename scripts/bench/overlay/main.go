@@ -1,7 +1,7 @@
 // Command overlay measures the cost of the overlay. Nodes run as processes on one machine and crawl the benchmark's sites, which count
 // the requests.
 //
-//	go run ./scripts/bench/overlay                            CPU per page of four nodes and of one, on 40,000 pages
+//	go run ./scripts/bench/overlay                            CPU per page of one node, of four apart and of four as an overlay, on 40,000 pages
 //	go run ./scripts/bench/overlay -mode start -starts 20     8 nodes started together: time to the first page on every node
 //	go run ./scripts/bench/overlay -mode restart -starts 20   one of 8 nodes killed and started again: time to its first page
 //	go run ./scripts/bench/overlay -mode end                  40 nodes crawl 100,000 pages: how many end without being stopped

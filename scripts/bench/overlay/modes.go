@@ -16,6 +16,7 @@ import (
 
 // crawl is the result of a complete crawl.
 type crawl struct {
+	kind         string
 	nodes, ended int
 	wall, cpu    time.Duration
 	stats        client.Stats
@@ -23,9 +24,9 @@ type crawl struct {
 
 func (c crawl) perPage() float64 { return c.cpu.Seconds() * 1e6 / float64(max(1, c.stats.Distinct)) }
 
-// crawlAll lets some nodes crawl all pages.
-func (b *bench) crawlAll(ctx context.Context, nodes int) (crawl, error) {
-	c, err := b.crew(ctx, nodes)
+// crawlAll lets some nodes crawl all pages, as one overlay or apart.
+func (b *bench) crawlAll(ctx context.Context, nodes int, apart bool) (crawl, error) {
+	c, err := b.crew(ctx, nodes, apart)
 	if err != nil {
 		return crawl{}, err
 	}
@@ -33,7 +34,11 @@ func (b *bench) crawlAll(ctx context.Context, nodes int) (crawl, error) {
 	if err := c.startAll(ctx); err != nil {
 		return crawl{}, err
 	}
-	r := crawl{nodes: nodes, ended: c.wait(ctx), wall: time.Since(began), cpu: c.cpu()}
+	kind := fmt.Sprint(nodes)
+	if apart {
+		kind += " apart"
+	}
+	r := crawl{kind: kind, nodes: nodes, ended: c.wait(ctx), wall: time.Since(began), cpu: c.cpu()}
 	if r.stats, err = b.web.Stats(ctx); err != nil {
 		return r, err
 	}
@@ -41,41 +46,43 @@ func (b *bench) crawlAll(ctx context.Context, nodes int) (crawl, error) {
 	for _, a := range r.stats.Agents {
 		most = max(most, a.Pages)
 	}
-	fmt.Fprintf(os.Stderr, "%d nodes: %.1f CPU s, %.0f µs a page, %.1f s, first to last page %.1f s, %d of %d pages, %d repeats, %d pages at the busiest node, %d ended\n",
-		nodes, r.cpu.Seconds(), r.perPage(), r.wall.Seconds(), r.stats.Seconds, r.stats.Distinct, r.stats.Total, r.stats.Repeats, most, r.ended)
+	fmt.Fprintf(os.Stderr, "nodes %s: %.1f CPU s, %.0f µs a page, %.1f s, first to last page %.1f s, %d of %d pages, %d repeats, %d pages at the busiest node, %d ended\n",
+		kind, r.cpu.Seconds(), r.perPage(), r.wall.Seconds(), r.stats.Seconds, r.stats.Distinct, r.stats.Total, r.stats.Repeats, most, r.ended)
 	return r, c.remove()
 }
 
-// cost compares the CPU per page of the overlay with that of one node.
+// cost compares the CPU per page of the overlay with that of one node, and with that of as many nodes apart: so many processes on few
+// cores are dearer than one, whatever they do.
 func cost(ctx context.Context, b *bench) error {
-	var alone, together, ratios, late []float64
+	var alone, apart, together, ratios, apartRatios, late []float64
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "nodes\tCPU s\tCPU µs a page\twall s\tpages\trepeats\tratio\n")
 	whole := true
 	for range b.s.runs {
-		one, err := b.crawlAll(ctx, 1)
+		one, err := b.crawlAll(ctx, 1, false)
 		if err != nil {
 			return err
 		}
-		all, err := b.crawlAll(ctx, b.s.nodes)
+		many, err := b.crawlAll(ctx, b.s.nodes, true)
 		if err != nil {
 			return err
 		}
-		ratio := all.perPage() / one.perPage()
-		for _, r := range []crawl{one, all} {
+		all, err := b.crawlAll(ctx, b.s.nodes, false)
+		if err != nil {
+			return err
+		}
+		for _, r := range []crawl{one, many, all} {
 			whole = whole && r.ended == r.nodes && r.stats.Distinct == int64(r.stats.Total)
-			fmt.Fprintf(table, "%d\t%.1f\t%.0f\t%.1f\t%d\t%d\t", r.nodes, r.cpu.Seconds(), r.perPage(), r.wall.Seconds(), r.stats.Distinct, r.stats.Repeats)
-			if r.nodes > 1 {
-				fmt.Fprintf(table, "%.2f", ratio)
-			}
-			fmt.Fprintln(table)
+			fmt.Fprintf(table, "%s\t%.1f\t%.0f\t%.1f\t%d\t%d\t%.2f\n", r.kind, r.cpu.Seconds(), r.perPage(), r.wall.Seconds(), r.stats.Distinct,
+				r.stats.Repeats, r.perPage()/one.perPage())
 		}
-		alone, together = append(alone, one.perPage()), append(together, all.perPage())
-		ratios, late = append(ratios, ratio), append(late, (all.wall-one.wall).Seconds())
+		alone, apart, together = append(alone, one.perPage()), append(apart, many.perPage()), append(together, all.perPage())
+		ratios, apartRatios = append(ratios, all.perPage()/one.perPage()), append(apartRatios, all.perPage()/many.perPage())
+		late = append(late, (all.wall - one.wall).Seconds())
 	}
 	table.Flush()
-	fmt.Printf("median CPU a page: alone %.0f µs, %d nodes %.0f µs, ratio %s; wall time beyond one node's %.1f s\n", quantile.Median(alone), b.s.nodes, quantile.Median(together),
-		lab.Spread(ratios, "%.2f"), quantile.Median(late))
+	fmt.Printf("median CPU a page: alone %.0f µs, %d nodes apart %.0f µs, as an overlay %.0f µs: %s of alone, %s of apart; wall time beyond one node's %.1f s\n",
+		quantile.Median(alone), b.s.nodes, quantile.Median(apart), quantile.Median(together), lab.Spread(ratios, "%.2f"), lab.Spread(apartRatios, "%.2f"), quantile.Median(late))
 	if !whole {
 		return errors.New("a crawl was incomplete")
 	}
@@ -86,7 +93,7 @@ func cost(ctx context.Context, b *bench) error {
 func end(ctx context.Context, b *bench) error {
 	bad := 0
 	for range b.s.runs {
-		r, err := b.crawlAll(ctx, b.s.nodes)
+		r, err := b.crawlAll(ctx, b.s.nodes, false)
 		if err != nil {
 			return err
 		}
@@ -174,7 +181,7 @@ func restart(ctx context.Context, b *bench) error {
 
 // once starts all nodes, measures and kills them.
 func (b *bench) once(ctx context.Context, measure func(*crew) ([]float64, error)) ([]float64, error) {
-	c, err := b.crew(ctx, b.s.nodes)
+	c, err := b.crew(ctx, b.s.nodes, false)
 	if err != nil {
 		return nil, err
 	}

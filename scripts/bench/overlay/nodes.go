@@ -19,7 +19,7 @@ allow_prefixes = ["127.0.0.0/8"]
 [politeness]
 own = ["127.0.0.0/8"] # no gap
 [scope]
-seed_scope = "any"
+seed_scope = "%s"
 `
 
 // bench has the sites, and everything that is needed to start nodes.
@@ -32,13 +32,15 @@ type bench struct {
 
 // crew has the nodes of a crawl.
 type crew struct {
-	*lab.Crew
-	b   *bench
-	dir string
+	Nodes []*lab.Node
+	of    map[*lab.Node]*lab.Crew // the overlay that a node belongs to
+	scope string
+	b     *bench
+	dir   string
 }
 
-// crew prepares a crawl by some nodes.
-func (b *bench) crew(ctx context.Context, nodes int) (*crew, error) {
+// crew prepares a crawl by the nodes of one overlay. If they are apart, each has its own part of the sites and knows of no other node.
+func (b *bench) crew(ctx context.Context, nodes int, apart bool) (*crew, error) {
 	b.crawls++
 	if err := b.web.Reset(ctx); err != nil {
 		return nil, err
@@ -48,14 +50,25 @@ func (b *bench) crew(ctx context.Context, nodes int) (*crew, error) {
 		return nil, err
 	}
 	dir := filepath.Join(b.s.dir, fmt.Sprintf("crawl%d", b.crawls))
-	list, err := lab.NewCrew(dir, b.s.bin, b.seeds, addrs)
-	if err != nil {
-		return nil, err
+	c := &crew{of: make(map[*lab.Node]*lab.Crew), scope: "any", b: b, dir: dir}
+	crews := 1
+	if apart {
+		crews, c.scope = nodes, "host"
 	}
-	for _, n := range list.Nodes {
-		n.Life = 100 * b.crawls // requests of an earlier crawl may still arrive
+	for i := range crews {
+		seeds := b.seeds[i*len(b.seeds)/crews : (i+1)*len(b.seeds)/crews]
+		list, err := lab.NewCrew(filepath.Join(dir, fmt.Sprint(i)), b.s.bin, seeds, addrs[i*len(addrs)/crews:(i+1)*len(addrs)/crews])
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range list.Nodes {
+			n.Index = len(c.Nodes)
+			n.Life = 100 * b.crawls // requests of an earlier crawl may still arrive
+			c.Nodes = append(c.Nodes, n)
+			c.of[n] = list
+		}
 	}
-	return &crew{list, b, dir}, nil
+	return c, nil
 }
 
 // start starts a process of a node.
@@ -64,7 +77,7 @@ func (c *crew) start(ctx context.Context, n *lab.Node) error {
 	if c.b.s.profile != "" {
 		flags = []string{"-cpuprofile", filepath.Join(c.b.s.profile, fmt.Sprintf("of%d-n%d-%d.pprof", len(c.Nodes), n.Index, c.b.crawls))}
 	}
-	return c.Start(ctx, n, fmt.Sprintf(config, n.Agent()), nil, flags...)
+	return c.of[n].Start(ctx, n, fmt.Sprintf(config, n.Agent(), c.scope), nil, flags...)
 }
 
 // startAll starts all nodes.
