@@ -19,11 +19,10 @@ type book struct {
 	records *records
 	queue   *queue
 	// jitter draws a time below a bound, for retries.
-	jitter  func(time.Duration) time.Duration
-	startup time.Time     // when this life began; the outbox may hold links of earlier ones
-	ready   chan struct{} // closed once the state of an earlier life is recovered
-	renew   chan struct{} // wakes runRenewals
-	check   chan struct{} // wakes runChecks
+	jitter func(time.Duration) time.Duration
+	ready  chan struct{} // closed once the state of an earlier life is recovered
+	renew  chan struct{} // wakes runRenewals
+	check  chan struct{} // wakes runChecks
 	// changed are called under mu when the record of a host has changed; a record without owner stands for none.
 	changed []func(host string, r Record)
 
@@ -52,8 +51,8 @@ type Counts struct {
 
 func newBook(cfg Config, deps Deps) *book {
 	return &book{cfg: cfg, deps: deps, locks: newHostLocks(), records: newRecords(deps.Records, cfg.CachedRecords), queue: newQueue(),
-		jitter: rand.N[time.Duration], startup: time.Now(),
-		ready: make(chan struct{}), renew: make(chan struct{}, 1), check: make(chan struct{}, 1),
+		jitter: rand.N[time.Duration],
+		ready:  make(chan struct{}), renew: make(chan struct{}, 1), check: make(chan struct{}, 1),
 		views: view.NewHistory(max(cfg.Collect, cfg.FenceAfter)), tallies: newTallies(),
 		proposals: make(map[string]proposal), awaited: make(map[string]time.Time), due: make(map[string]bool)}
 }

@@ -236,15 +236,17 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 			}
 			own.mu.Unlock()
 		}
-		stream, now := newStream(), time.Now()
-		stream.bytes = maxStream
-		for _, lost := range []bool{false, true} { // there is room, and then none
-			stream.take(map[string]*frontier.Change{"h": {Added: []frontier.PendingURL{{Path: "/1"}}}}, now)
-			if c := stream.next()["h"]; c == nil || c.Lost != lost {
-				t.Errorf("%d bytes wait, and there is %+v", stream.bytes, c)
+		stream, now := newStream(time.Now()), time.Now()
+		stream.cleared = true
+		for k, host := range []string{"a", "b", "c"} { // the third finds no room
+			stream.bytes = maxStream + k/2
+			stream.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: "/1"}}, Done: []uint64{1}}}, now)
+			if full := k == 2; stream.cleared == full {
+				t.Errorf("%d bytes wait, and changes were lost: %v", stream.bytes, !full)
 			}
-			stream.stored("h")
-			stream.bytes = maxStream + 1
+		}
+		if out := stream.next(); !out["a"].Lost || !out["b"].Lost || out["c"].Lost || len(stream.held) != 1 || stream.hosts["a"].held > 0 {
+			t.Errorf("%+v waited", out)
 		}
 	})
 }

@@ -265,7 +265,7 @@ func TestOwnerIsGoneAfterTakeAfter(t *testing.T) {
 
 // The stream knows that URLs found during a message are not at the replica when that message is answered.
 func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
-	s, now := newStream(), time.Now()
+	s, now := newStream(time.Now()), time.Now()
 	found := func(path string) map[string]*frontier.Change {
 		return map[string]*frontier.Change{"h": {Added: []frontier.PendingURL{{Path: path}}}}
 	}
@@ -286,7 +286,7 @@ func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
 // After a failed mending, the replica must still be mended. Later changes wait and go out afterwards.
 func TestMendingThatFails(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no answer")} {
-		s, now := newStream(), time.Now()
+		s, now := newStream(time.Now()), time.Now()
 		s.take(map[string]*frontier.Change{"h": {Lost: true}}, now)
 		over := s.mend("h")
 		s.take(map[string]*frontier.Change{"h": {Added: []frontier.PendingURL{{Path: "/1"}}}}, now)

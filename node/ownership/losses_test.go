@@ -280,3 +280,54 @@ func TestPageIsDoneAtReplicaOnlyWithItsLinks(t *testing.T) {
 		})
 	}
 }
+
+// overflow makes what a node has to tell of its hosts too much.
+func (p *player) overflow() {
+	s := p.own.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += maxStream + 1
+}
+
+// The changes of a host are too many, so its replica is mended while a link of a done page waits. The link is not lost with the disk of the
+// owner: the page is done at the replica only when the link is safe.
+func TestMendingAfterAnOverflowLosesNoLink(t *testing.T) {
+	for name, crawl := range map[string]func(p *player, host string, found frontier.Link){
+		"the frontier's": func(p *player, host string, found frontier.Link) {
+			p.crawl(host, 0, found)
+			p.disk.mu.Lock()
+			defer p.disk.mu.Unlock()
+			p.disk.changes[host] = &frontier.Change{Lost: true}
+		},
+		"the stream's": func(p *player, host string, found frontier.Link) {
+			p.overflow()
+			p.crawl(host, 0, found)
+		},
+		"the stream's, when the page is held back": func(p *player, host string, found frontier.Link) {
+			p.crawl(host, 0, found)
+			time.Sleep(2 * p.cfg.ReplicateEvery)
+			p.overflow()
+			p.crawl(host, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, []int{1, 2, 3}, func(s *stage) {
+				host, other := s.found(5, 1, 2, 3), s.hostOf(3, 2, 1)
+				s.lose(func(l letter) bool { return isCopy(l) || l.from == 1 && l.to == 3 && !is[*wire.RenewRequest](l) }) // 3 is slow
+				crawl(s.node(1), host, link(other, 7))
+				time.Sleep(time.Minute)
+				if all, done := s.node(2).has(host); all != 5 || done != 0 {
+					t.Errorf("the replica has %d URLs, %d done, and the link is nowhere else", all, done)
+				}
+				s.lose(nil)
+				time.Sleep(10 * time.Second)
+				if s.node(1).die(); len(s.owners(other)) == 0 {
+					t.Error("the link is lost")
+				}
+				if all, done := s.node(2).has(host); all != 5 || done == 0 {
+					t.Errorf("the replica has %d URLs, %d done, when the link has come", all, done)
+				}
+			})
+		})
+	}
+}

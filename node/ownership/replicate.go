@@ -29,7 +29,7 @@ type replicator struct {
 }
 
 func newReplicator(b *book) *replicator {
-	return &replicator{book: b, stream: newStream(), sweep: make(chan struct{}, 1), silent: make(map[string]time.Time),
+	return &replicator{book: b, stream: newStream(time.Now()), sweep: make(chan struct{}, 1), silent: make(map[string]time.Time),
 		unwitnessed: make(map[string]uint64)}
 }
 
@@ -123,7 +123,7 @@ func (s *sender) flush(ctx context.Context) error {
 		if err := s.rep.gather(ctx); err != nil {
 			return err
 		}
-		s.rep.stream.mature(func(time.Time) bool { return true }, s.rep.startup, time.Now(), 0)
+		s.rep.stream.mature(func(time.Time) bool { return true }, time.Now(), 0)
 		if err := s.round(ctx); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (rep *replicator) gather(ctx context.Context) error {
 	}
 	now := time.Now() // links of these pages entered the outbox before this
 	rep.stream.take(changes, now)
-	if rep.stream.mature(rep.deps.Outbox.Settled, rep.startup, now, 2*rep.cfg.TakeAfter) {
+	if rep.stream.mature(rep.deps.Outbox.Settled, now, 2*rep.cfg.TakeAfter) {
 		rep.mu.Lock()
 		rep.compare = nil // until now every replica had to differ
 		rep.mu.Unlock()

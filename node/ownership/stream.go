@@ -15,6 +15,9 @@ import (
 // New URLs go out soon, because whoever delivered them waits for that. "This page is done" is held back until the links found
 // on the page are safe: links to other nodes have been acknowledged, and links to hosts of this node are at their replicas.
 // Otherwise this node's disk could take both the page and its links with it.
+//
+// A crash loses all changes, and so does an overflow. Then it is not known which pages were held back, so mended replicas hear of
+// no finished page until all links found before are safe.
 type stream struct {
 	flush     chan chan struct{} // a request to send everything; closed when that is done
 	wake      chan struct{}      // somebody waits for new URLs to reach a replica
@@ -24,7 +27,8 @@ type stream struct {
 	mu      sync.Mutex
 	hosts   map[string]*waiting
 	held    []heldBack // oldest first
-	cleared bool       // the links that an earlier life left in the outbox are acknowledged
+	lost    time.Time  // when changes were last lost
+	cleared bool       // the links found up to then are safe
 	bytes   int        // memory of all waiting changes
 	ended   bool
 	news    chan struct{} // closed at the next progress; nil if nobody waits
@@ -50,11 +54,12 @@ type heldBack struct {
 	hosts map[string]*frontier.Change
 }
 
-// maxStream bounds the bytes of waiting changes. Beyond it, whole hosts are compared and mended instead.
+// maxStream bounds the bytes of waiting changes. Beyond it they are dropped, and whole hosts are compared and mended instead.
 const maxStream = 32 << 20
 
-func newStream() *stream {
-	return &stream{flush: make(chan chan struct{}), wake: make(chan struct{}, 1), gathering: make(chan struct{}, 1),
+// newStream makes the stream of a life that begins now. The changes that an earlier life had not sent are lost.
+func newStream(now time.Time) *stream {
+	return &stream{lost: now, flush: make(chan chan struct{}), wake: make(chan struct{}, 1), gathering: make(chan struct{}, 1),
 		hosts: make(map[string]*waiting)}
 }
 
@@ -82,10 +87,14 @@ func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.bytes > maxStream {
+		s.dropLocked()
+		s.lost, s.cleared = now, false
+	}
 	back := heldBack{at: now, hosts: make(map[string]*frontier.Change)}
 	for host, c := range changes {
-		if s.bytes > maxStream {
-			c = &frontier.Change{Lost: true}
+		if c.Lost {
+			s.lost, s.cleared = now, false
 		}
 		w := s.atLocked(host)
 		w.digest, w.known = c.Digest, c.Tracked
@@ -100,6 +109,18 @@ func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 	}
 	if len(back.hosts) > 0 {
 		s.held = append(s.held, back)
+	}
+}
+
+// dropLocked drops all changes. Hosts with a change that was to be sent are mended instead.
+func (s *stream) dropLocked() {
+	s.held, s.bytes = nil, 0
+	for host, w := range s.hosts {
+		if w.held = 0; w.change != nil {
+			w.change = &frontier.Change{Lost: true}
+			s.bytes += w.change.Memory()
+		}
+		s.tidyLocked(host)
 	}
 }
 
@@ -126,15 +147,16 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// mature releases the held-back work that is safe now. It reports whether the links of an earlier life have just been
-// acknowledged, or were waited for longer than patience.
-func (s *stream) mature(settled func(until time.Time) bool, startup, now time.Time, patience time.Duration) (cleared bool) {
+// mature releases the held-back work that is safe now. It reports whether the links found before changes were lost have just
+// become safe, or were waited for longer than patience.
+func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patience time.Duration) (cleared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.cleared && (settled(startup) || now.Sub(startup) > patience) {
+	safe := func(until time.Time) bool { return s.storedLocked(until) && settled(until) }
+	if !s.cleared && (safe(s.lost) || now.Sub(s.lost) > patience) {
 		s.cleared, cleared = true, true
 	}
-	for len(s.held) > 0 && (s.bytes > maxStream || s.storedLocked(s.held[0].at) && settled(s.held[0].at)) {
+	for len(s.held) > 0 && safe(s.held[0].at) {
 		for host, c := range s.held[0].hosts {
 			s.releaseLocked(host, c)
 		}

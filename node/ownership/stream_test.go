@@ -36,7 +36,7 @@ func TestWaitForReplicas(t *testing.T) {
 			"many links wait":              {t.Context(), func(s *stream) { s.eager = 498 }, 0, true, 1, 0, true},
 			"fewer links wait":             {t.Context(), func(s *stream) { s.eager = 497 }, 0, true, 1, 0, false},
 		} {
-			s := newStream()
+			s := newStream(time.Now())
 			begun := time.Now()
 			s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: path(0)}}}}, begun.Add(-c.behind))
 			c.change(s)
@@ -74,7 +74,7 @@ func TestWhatEndsAWait(t *testing.T) {
 		"the end":       func(s *stream) { s.end() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStream()
+			s := newStream(time.Now())
 			s.take(map[string]*frontier.Change{host: {Lost: true}}, time.Now())
 			begun := time.Now()
 			time.AfterFunc(time.Second, func() { end(s) })
@@ -85,13 +85,13 @@ func TestWhatEndsAWait(t *testing.T) {
 	}
 }
 
-// Work is held back until its links are safe, or for as long as there is room. Links of an earlier life are waited for with patience.
+// Work is held back until its links are safe. Links found before changes were lost are waited for with patience.
 func TestWorkThatIsHeldBack(t *testing.T) {
 	const host = "http://h.test"
 	now, never := time.Now(), func(time.Time) bool { return false }
 	for after, cleared := range map[time.Duration]bool{time.Minute: false, time.Minute + 1: true} {
-		s := newStream()
-		if s.mature(never, now, now.Add(after), time.Minute) != cleared || s.mature(never, now, now.Add(after), time.Minute) || s.holdsBack(host) == cleared {
+		s := newStream(now)
+		if s.mature(never, now.Add(after), time.Minute) != cleared || s.mature(never, now.Add(after), time.Minute) || s.holdsBack(host) == cleared {
 			t.Errorf("after %v nothing is waited for any more: %v", after, !cleared)
 		}
 		c := frontier.Chunk{Done: []uint64{1}}
@@ -99,7 +99,7 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 			t.Errorf("after %v it is told that %v is done, and it waits: %v", after, c.Done, s.busy(host))
 		}
 	}
-	s := newStream()
+	s := newStream(now)
 	s.cleared = true
 	s.take(map[string]*frontier.Change{host: {Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}}}, now)
 	for name, left := range map[string]int{host: 1, "http://other.test": 2} {
@@ -108,14 +108,10 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 			t.Errorf("of %s there is told %v, %v", name, c.Done, c.Pages)
 		}
 	}
-	room := s.bytes
-	for _, bytes := range []int{maxStream, maxStream + 1} {
-		s.bytes = bytes
-		if s.mature(never, now, now, 0); s.holdsBack(host) == (bytes > maxStream) {
-			t.Errorf("with %d bytes it is held back: %v", bytes, s.holdsBack(host))
-		}
+	if s.mature(never, now, 0); !s.holdsBack(host) {
+		t.Error("it is not held back any more")
 	}
-	s.bytes += room - (maxStream + 1)
+	s.mature(func(until time.Time) bool { return until.Equal(now) }, now, 0)
 	if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || s.bytes > 0 || len(s.hosts) > 0 || len(s.held) > 0 {
 		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
 	}

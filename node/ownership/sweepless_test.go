@@ -73,7 +73,7 @@ func TestTransferThatNeverAgrees(t *testing.T) {
 func TestNothingStoredWakesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const host = "http://h.test"
-		s := newStream()
+		s := newStream(time.Now())
 		s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: path(0)}}}}, time.Now())
 		s.next() // it is on its way
 		var late []string
