@@ -55,7 +55,7 @@ const (
 	// maxWait bounds how long a holder can have a server left alone.
 	maxWait = 24 * time.Hour
 	// inquireRetry is when a holder should ask again during an inquiry.
-	inquireRetry = time.Second
+	inquireRetry = 500 * time.Millisecond
 	// pruneEvery is how often empty entries are dropped.
 	pruneEvery = 10 * time.Second
 )

@@ -13,17 +13,20 @@ func (m *Members) farewell(list *memberlist.Memberlist) error {
 	if err := m.giveUp(); err != nil {
 		return err
 	}
-	m.sayFarewell(list)
-	_ = list.Leave(max(m.cfg.LeaveTimeout/2, 1))
+	wait := m.cfg.LeaveTimeout / 2
+	if m.sayFarewell(list) {
+		wait = min(wait, preset(m.cfg.Preset).GossipInterval) // they know: gossiping once is enough for nodes that join just now
+	}
+	_ = list.Leave(max(wait, 1))
 	return nil
 }
 
 // farewellEvery is how long a farewell waits for answers before it is repeated.
 const farewellEvery = 250 * time.Millisecond
 
-// sayFarewell says farewell to each member until all have answered, or half of LeaveTimeout has passed. Gossip follows after
-// that; by itself it does not tell leaving from dying.
-func (m *Members) sayFarewell(list *memberlist.Memberlist) {
+// sayFarewell says farewell to each member until all have answered, or half of LeaveTimeout has passed. It reports whether all have.
+// Gossip follows after that; by itself it does not tell leaving from dying.
+func (m *Members) sayFarewell(list *memberlist.Memberlist) bool {
 	m.mu.Lock()
 	m.table.farewellAcks = map[string]bool{}
 	m.tellAllLocked()
@@ -45,7 +48,7 @@ func (m *Members) sayFarewell(list *memberlist.Memberlist) {
 		m.mu.Unlock()
 		m.send(list, out)
 		if len(waiting) == 0 {
-			return
+			return true
 		}
 		select {
 		case <-m.wakeVoting:
@@ -53,7 +56,7 @@ func (m *Members) sayFarewell(list *memberlist.Memberlist) {
 		case <-again.C:
 			aloud = true
 		case <-over.C:
-			return
+			return false
 		}
 	}
 }

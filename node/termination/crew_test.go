@@ -13,7 +13,10 @@ import (
 	"proxima/node/wire"
 )
 
-const every = 2 * time.Second
+const (
+	every   = 2 * time.Second
+	confirm = every / 4
+)
 
 // crew is a set of nodes that look for the end of a crawl together. It lives in a synctest bubble.
 type crew struct {

@@ -24,7 +24,7 @@ import (
 
 // Config sets the times of the rounds.
 type Config struct {
-	// RoundEvery is the time between two rounds of questions. A shorter time ends the crawl sooner after its last page and costs
+	// RoundEvery is the time between two rounds of questions, a quarter of it after a round in which all were idle. A shorter time ends the crawl sooner after its last page and costs
 	// more messages: one in each round while a node is busy, and one for each node when that node is busy no more.
 	RoundEvery time.Duration `toml:"-"`
 	// ExpectedNodes is how many nodes must have joined before the crawl may end: the number of nodes that you start
@@ -34,6 +34,9 @@ type Config struct {
 
 // Default returns the values of the design.
 func Default() Config { return Config{RoundEvery: 2 * time.Second, ExpectedNodes: 1} }
+
+// confirmAfter is how long after a round in which all were idle the next one comes.
+func (c Config) confirmAfter() time.Duration { return c.RoundEvery / 4 }
 
 // Validate returns an error for values that are out of range.
 func (c Config) Validate() error {
@@ -113,8 +116,8 @@ func (r *Rounds) Why() string {
 
 // Run asks in rounds while this node is the one to ask, until the crawl or the context ends.
 func (r *Rounds) Run(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.RoundEvery)
-	defer tick.Stop()
+	next := time.NewTimer(r.cfg.RoundEvery)
+	defer next.Stop()
 	var last map[string]answer // of the last round, if all were idle in it
 	var busy string
 	var waits reason
@@ -124,8 +127,9 @@ func (r *Rounds) Run(ctx context.Context) error {
 			return nil
 		case <-r.over:
 			return nil
-		case <-tick.C:
+		case <-next.C:
 		}
+		next.Reset(r.cfg.RoundEvery)
 		v, s := r.deps.View(), r.deps.State()
 		r.arm(v, s) // every node watches, because the node that asks may be dead while all are there
 		if why := r.missed(v, s, time.Now()); why != "" {
@@ -151,6 +155,7 @@ func (r *Rounds) Run(ctx context.Context) error {
 			return nil
 		default:
 			last = answers
+			next.Reset(r.cfg.confirmAfter()) // nothing but a second equal round is missing
 		}
 	}
 }

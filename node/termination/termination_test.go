@@ -14,8 +14,8 @@ func TestEndsEverywhere(t *testing.T) {
 	for _, n := range []int{1, 3, 8} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrew(t, n, n)
-			c.goesOn(every * 3 / 2) // one idle round proves nothing
-			c.endsBy(2 * every)
+			c.goesOn(every * 9 / 8) // one idle round proves nothing
+			c.endsBy(every / 2)
 			first, last := c.mates[0].over, c.mates[0].over
 			for _, m := range c.mates {
 				if m.over.Before(first) {
@@ -43,14 +43,14 @@ func TestGoesOn(t *testing.T) {
 	repeat := func(c *crew, change func(n int)) (lift func()) {
 		lifted := false
 		c.wg.Go(func() {
-			time.Sleep(every / 2)
+			time.Sleep(confirm / 2)
 			for n := 0; c.ctx.Err() == nil; n++ {
 				c.set(func() {
 					if !lifted {
 						change(n)
 					}
 				})
-				time.Sleep(every)
+				time.Sleep(confirm)
 			}
 		})
 		return func() { c.set(func() { lifted = true }) }
@@ -86,8 +86,15 @@ func TestGoesOn(t *testing.T) {
 			return repeat(c, func(int) { c.mates[1].state.Counters++ })
 		}, ""},
 		{"idle every other round", nodes, func(c *crew) func() {
-			lift := repeat(c, func(n int) { c.mates[1].state.Idle = n%2 == 0 })
-			return func() { lift(); c.set(func() { c.mates[1].state.Idle = true }) }
+			c.set(func() {
+				c.lose = func(to string, _ bool) error {
+					if m := c.mates[1]; to == m.id {
+						m.state.Idle = !m.state.Idle
+					}
+					return nil
+				}
+			})
+			return func() { c.set(func() { c.lose, c.mates[1].state.Idle = nil, true }) }
 		}, ""},
 		{"members change between rounds", nodes, func(c *crew) func() {
 			n := 0
@@ -239,7 +246,7 @@ func TestBusyAtTheEnd(t *testing.T) {
 func TestTheOneThatAsksDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 3, 3)
-		time.Sleep(every * 3 / 2)
+		time.Sleep(every * 9 / 8)
 		c.set(func() { c.mates[0].dead = true })
 		c.goesOn(time.Minute) // the dead node is still a member
 		c.set(func() { c.mates[0].gone = true })
