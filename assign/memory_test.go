@@ -209,6 +209,23 @@ func TestSlowedFollowsThinkTimeAndComesBack(t *testing.T) {
 	}
 }
 
+// Downloads on a connection that was open already say nothing of how far away the server is.
+func TestSlowedIgnoresOpenConnections(t *testing.T) {
+	var m assign.Memory
+	download := func(node string, at int64, connect, first time.Duration) {
+		m.Observe(node, ncoord.Coordinate{}, assign.Timing{Connect: connect, FirstByte: first, Total: connect + first, Bytes: 50_000}, time.Unix(at, 0))
+	}
+	download("a", 0, 100*time.Millisecond, 120*time.Millisecond)
+	for at := range int64(10) {
+		download("a", 1+at, 100*time.Millisecond, 3*time.Second)
+	}
+	before := m.Slowed()
+	download("b", 11, 0, 200*time.Millisecond)
+	if after := m.Slowed(); before < 1.1 || after != before {
+		t.Errorf("slowed %v before and %v after downloads on an open connection", before, after)
+	}
+}
+
 func TestCloneSharesNothing(t *testing.T) {
 	m := full(t, 5)
 	now := time.Unix(2000, 0)

@@ -182,6 +182,22 @@ func TestWindowBoundsMemory(t *testing.T) {
 	})
 }
 
+// After a drop, blocks up to it must not be read, and later ones must.
+func TestForgetKeepsLaterBlocks(t *testing.T) {
+	for _, test := range []struct{ loaded, known, wantLoaded, wantKnown uint64 }{
+		{3, 4, 7, 7}, // all before the drop
+		{3, 9, 7, 9}, // a block after it waits on disk
+		{8, 9, 8, 9}, // one after it is in the window already
+	} {
+		h := new(host)
+		h.loaded[0], h.known[0] = test.loaded, test.known
+		h.forget(7)
+		if h.loaded[0] != test.wantLoaded || h.known[0] != test.wantKnown {
+			t.Errorf("read up to %d of %d: then up to %d of %d, want %d of %d", test.loaded, test.known, h.loaded[0], h.known[0], test.wantLoaded, test.wantKnown)
+		}
+	}
+}
+
 // A block that a reading finds on disk before the workbench is told of it is not put into the window twice.
 func TestBlockReadBeforeItIsOffered(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
