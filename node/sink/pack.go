@@ -94,8 +94,21 @@ func (p *packing) each(visit func(part []byte) error) error {
 }
 
 // pack makes the packages of a spool and then removes it. It can be interrupted and repeated at any point, because no package
-// is delivered while its spool exists.
-func (s *Sink) pack(ctx context.Context, sp *spool) ([]*madePackage, error) {
+// is delivered while its spool exists. If only the removal fails, the packages are not made again: the spool may be gone.
+func (s *Sink) pack(ctx context.Context, sp *spool) (err error) {
+	if sp.made == nil {
+		if sp.made, err = s.makePackages(ctx, sp); err != nil {
+			return err
+		}
+	}
+	if err := s.disk.remove(sp.path); err != nil {
+		return fmt.Errorf("remove spool: %w", err)
+	}
+	return nil
+}
+
+// makePackages makes the packages of a spool. Without an error the result is not nil.
+func (s *Sink) makePackages(ctx context.Context, sp *spool) ([]*madePackage, error) {
 	// A download whose receipt a power failure would undo is made again later, so it must not be in a package.
 	if err := s.deps.Sync(ctx); err != nil {
 		return nil, err
@@ -110,7 +123,7 @@ func (s *Sink) pack(ctx context.Context, sp *spool) ([]*madePackage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read receipts: %w", err)
 	}
-	var packages []*madePackage
+	packages := []*madePackage{}
 	for at, format := range sp.Formats {
 		p := &packing{spool: sp, at: at, dir: s.dir, count: count, Manifest: Manifest{V: manifestVersion, Name: sp.Name + "." + format,
 			Format: format, Node: s.deps.Node, Run: s.deps.Run, Version: s.deps.Version}}
@@ -121,9 +134,6 @@ func (s *Sink) pack(ctx context.Context, sp *spool) ([]*madePackage, error) {
 		if made != nil {
 			packages = append(packages, made)
 		}
-	}
-	if err := s.disk.remove(sp.path); err != nil {
-		return nil, fmt.Errorf("remove spool: %w", err)
 	}
 	return packages, nil
 }

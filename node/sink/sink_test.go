@@ -222,6 +222,30 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
+// A spool that is removed although its removal fails, because the folder cannot be synced, does not stop the packages after it.
+func TestSpoolRemovedByAStepThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, to, url := folders(t)
+		m := newFrontier()
+		failed := false // only the packer removes spools
+		l := mustBegin(t, disk{fault: func(step, path string) error {
+			if step != "remove" || filepath.Ext(path) != suffixSpool || failed {
+				return nil
+			}
+			failed = true
+			return errors.Join(os.Remove(path), syscall.EMFILE)
+		}}, dir, testConfig(url), testDeps(m, 1))
+		for i := range 40 {
+			l.downloaded(m, i)
+		}
+		l.flush()
+		once(t, to, m)
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 {
+			t.Errorf("left: %v, %v, %d receipts", left, err, len(m.receipts))
+		}
+	})
+}
+
 // What cannot be archived, and what is larger than all that may wait, is refused for good; not what lacks room for now.
 func TestUnfit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,6 +34,8 @@ type spool struct {
 	records uint32
 	// out counts the records whose downloads have not ended. Sink.mu guards it.
 	out int
+	// made are its packages; nil until all of them are made. Only the packer uses it.
+	made []*madePackage
 }
 
 // header is the first frame of a spool.

@@ -188,16 +188,15 @@ func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
 	if sp == nil {
 		return false, nil
 	}
-	made, err := s.pack(ctx, sp)
-	if err != nil {
+	if err := s.pack(ctx, sp); err != nil {
 		return true, errors.New("packages cannot be made: " + plain(err))
 	}
 	s.mu.Lock()
 	s.spooled -= sp.size
-	for _, p := range made {
+	for _, p := range sp.made {
 		s.packed += p.size()
 	}
-	s.ready = append(s.ready, made...)
+	s.ready = append(s.ready, sp.made...)
 	s.mu.Unlock()
 	s.review()
 	signal(s.work) // delivery may free the space that the removal of receipts waits for
