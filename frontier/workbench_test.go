@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -254,57 +253,6 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 	if s := l.Status(); s.Done != 2 || s.Pending != 0 {
 		t.Errorf("books: %+v", s.Totals)
 	}
-}
-
-// Below the watermark nothing is taken, added or imported, and nothing is lost.
-func TestDiskFullPausesAndLosesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.MinFreeMiB = 100
-		var free atomic.Uint64
-		free.Store(1 << 40)
-		var mu sync.Mutex
-		var events []EventKind
-		l := begin(t, "", cfg, polite, Deps{
-			FreeBytes: func() (uint64, error) { return free.Load(), nil },
-			Event:     func(e Event) { mu.Lock(); events = append(events, e.Kind); mu.Unlock() },
-		})
-		l.placing(addr1)
-		l.add(pages("http://h1.test", 1, 2)...)
-		l.role("http://h2.test", Replica)
-		free.Store(99 << 20)
-		time.Sleep(3 * time.Second)
-		if _, err := l.Add(t.Context(), pages("http://h1.test", 3, 1)); !errors.Is(err, ErrDiskFull) {
-			t.Errorf("add with a full disk: %v", err)
-		}
-		for what, c := range map[string]Chunk{
-			"pending URLs": {Pending: []PendingURL{{Path: "/a"}}}, "done URLs": {Done: []uint64{7}},
-		} {
-			if n, err := l.Import(t.Context(), "http://h2.test", c, Discovered); n != 0 || !errors.Is(err, ErrDiskFull) {
-				t.Errorf("%s: %d imported, %v", what, n, err)
-			}
-		}
-		if d := l.digest("http://h2.test"); d != (Digest{}) {
-			t.Errorf("the host has %+v", d)
-		}
-		if task := l.taking(10 * time.Second); task != nil {
-			t.Errorf("took %s with a full disk", task.URL)
-		}
-		if s := l.Status(); s.Paused == "" || s.Pending != 2 {
-			t.Errorf("status %+v", s)
-		}
-		free.Store(101 << 20)
-		time.Sleep(time.Second)
-		if l.taking(time.Minute) == nil {
-			t.Error("nothing is taken when there is room again")
-		}
-		l.imported("http://h2.test", Chunk{Pending: []PendingURL{{Path: "/a"}}})
-		mu.Lock()
-		defer mu.Unlock()
-		if !slices.Equal(events, []EventKind{DiskFull, DiskOK}) {
-			t.Errorf("events %v", events)
-		}
-	})
 }
 
 func TestHostsTurnedBlockedAreDropped(t *testing.T) {
