@@ -212,6 +212,9 @@ func TestSlowedFollowsThinkTimeAndComesBack(t *testing.T) {
 // Downloads on a connection that was open already say nothing of how far away the server is.
 func TestSlowedIgnoresOpenConnections(t *testing.T) {
 	var m assign.Memory
+	if _, _, ok := m.Think(); ok {
+		t.Error("it knows how long the server thinks before the first download")
+	}
 	download := func(node string, at int64, connect, first time.Duration) {
 		m.Observe(node, ncoord.Coordinate{}, assign.Timing{Connect: connect, FirstByte: first, Total: connect + first, Bytes: 50_000}, time.Unix(at, 0))
 	}

@@ -90,7 +90,7 @@ var seeds = []string{
 	`</ x><a href=1></><a href=2><?php echo "<a href=3>" ?><!doctype html [<a href=4>]>`,
 	`</ <a href=1>><a href=2>`, `<? <a href=1>><a href=2>`, `<!x <a href=1>><a href=2>`, `</x <a href=1>><a href=2>`, `< <a href=1>`,
 	`<meta name=robots content=none><meta http-equiv="refresh" content="0;url=&#47;x"><base href=/b><link rel=canonical href=/c><frame src=/f>`,
-	`<a href=x`, `<a href="x`, `<a href`, `<a`, `<`, `</`, `</a`, `<!`, `<!-`, `<!--`, `<!--x-`, `<script><`, `<title></titl`, `<a x=/>`,
+	`<a href=x`, `<a href="x`, `<a href`, `<a`, `<`, `</`, `</a`, `<!`, `<!-`, `<!--`, `<!--x-`, `<script><`, `<title></titl`, `<title></title`, `<script></script`, `<script><!--<script`, `<a x=/>`,
 }
 
 func TestScannerIsTokenizer(t *testing.T) {

@@ -37,7 +37,7 @@ func TestAnswerToALinkBringsNewerRecordsOnly(t *testing.T) {
 	})
 }
 
-// The agreement of a home counts for the time in which it was the home, and no longer than FenceAfter.
+// The agreement of a home counts for the time in which it was the home, and no longer than FenceAfter, however often members change.
 func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host := s.hostOf(1, 2, 3)
@@ -63,6 +63,14 @@ func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 			if got := own.answeredLocked(host, changed.Add(c.now)); got != c.answered {
 				t.Errorf("node %d agreed %v after the change; %v after it that counts: %v", c.home, c.at, c.now, got)
 			}
+		}
+		own.rights.answered = map[string][]time.Time{idOf(1): {changed.Add(-time.Second)}}
+		own.mu.Unlock()
+		time.Sleep(s.cfg.FenceAfter - 3*time.Second)
+		s.join(4)
+		own.mu.Lock()
+		if !own.answeredLocked(host, changed.Add(s.cfg.FenceAfter-time.Second)) {
+			t.Error("another change of members makes it forget that the former home agreed")
 		}
 	})
 }

@@ -78,6 +78,19 @@ func TestWhoTellsOfAFault(t *testing.T) {
 		"pull":      {do: func(g ground) error { return g.own.pull(g.ctx, idOf(2), of(g.a, 1, 1)) }},
 		"hand to the replica": {begin: func(g ground) { g.node(1).spoil(g.a, 1) },
 			do: func(g ground) error { return g.own.HandOff(g.ctx, g.a, idOf(2), true, "test") }},
+		"hand off what another owns": {begin: func(g ground) {
+			g.watch(func(l letter) {
+				if res, ok := l.res.(*wire.CommitResponse); ok {
+					res.Step, res.Newer = wire.Step_STEP_REFUSED, of(g.a, 5, 2).wire()
+				}
+			})
+		}, do: func(g ground) error {
+			err := g.own.HandOff(g.ctx, g.a, idOf(3), true, "test")
+			if errors.Is(err, errRefused) {
+				return nil
+			}
+			return err
+		}},
 		"drain": {do: func(g ground) (last error) {
 			err := g.own.Drain(g.ctx, func(_ int64, trouble error) { last = errors.Join(last, trouble) })
 			return errors.Join(err, last)
