@@ -331,3 +331,24 @@ func TestMendingAfterAnOverflowLosesNoLink(t *testing.T) {
 		})
 	}
 }
+
+// A node that stops tells of a page when its links are safe, for as long as it is given. So it may lose its disk afterwards.
+func TestLastChangesLoseNoLink(t *testing.T) {
+	for name, slow := range map[string]bool{"links that arrive": false, "links that do not": true} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, []int{1, 2, 3}, func(s *stage) {
+				host, other := s.found(5, 1, 2, 3), s.hostOf(3, 2, 1)
+				s.lose(func(l letter) bool { return slow && (isCopy(l) || l.from == 1 && l.to == 3) })
+				s.node(1).crawl(host, 0, link(other, 7))
+				ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Second)
+				defer cancel()
+				s.node(1).own.Flush(ctx)
+				s.node(1).die()
+				_, done := s.node(2).has(host)
+				if came := len(s.owners(other)) > 0; came == slow || (done > 0) != came || (ctx.Err() != nil) != slow {
+					t.Errorf("%d pages are done at the replica, and the link has come: %v", done, came)
+				}
+			})
+		})
+	}
+}

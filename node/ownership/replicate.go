@@ -117,13 +117,9 @@ func (s *sender) round(ctx context.Context) error {
 	return err
 }
 
-// flush sends everything, held back or not, and waits for the answers.
+// flush sends everything that may be sent, and waits for the answers.
 func (s *sender) flush(ctx context.Context) error {
 	for range 2 { // the second round reaches peers that were busy in the first
-		if err := s.rep.gather(ctx); err != nil {
-			return err
-		}
-		s.rep.stream.mature(func(time.Time) bool { return true }, time.Now(), 0)
 		if err := s.round(ctx); err != nil {
 			return err
 		}
@@ -166,20 +162,29 @@ func (rep *replicator) gather(ctx context.Context) error {
 	return nil
 }
 
-// Flush sends all changes up to now to the replicas, each once. It returns when they are answered or the context ends.
+// Flush sends all changes up to now to the replicas, those of finished pages when their links are safe. It returns when they are
+// answered or the context ends.
 func (rep *replicator) Flush(ctx context.Context) {
-	if rep.begun() != nil {
-		return
-	}
-	done := make(chan struct{})
-	select {
-	case rep.stream.flush <- done:
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
+	for rep.begun() == nil {
+		done := make(chan struct{})
+		select {
+		case rep.stream.flush <- done:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+		if !rep.stream.holds() {
+			return
+		}
+		select {
+		case <-time.After(rep.cfg.ReplicateEvery / 4):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -328,6 +328,13 @@ func (s *stream) holdsBack(host string) bool {
 	return s.holdsBackLocked(host)
 }
 
+// holds reports whether finished pages of any host must not be told yet.
+func (s *stream) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.cleared || len(s.held) > 0
+}
+
 // busy reports whether the replica of a host lacks something that this stream will send.
 func (s *stream) busy(host string) bool {
 	s.mu.Lock()
