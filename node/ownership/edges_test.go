@@ -64,11 +64,11 @@ func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 				t.Errorf("node %d agreed %v after the change; %v after it that counts: %v", c.home, c.at, c.now, got)
 			}
 		}
-		own.rights.answered = map[string][]time.Time{idOf(1): {changed.Add(-time.Second)}}
 		own.mu.Unlock()
 		time.Sleep(s.cfg.FenceAfter - 3*time.Second)
 		s.join(4)
 		own.mu.Lock()
+		own.rights.answered = map[string][]time.Time{idOf(1): {changed.Add(-time.Second)}}
 		if !own.answeredLocked(host, changed.Add(s.cfg.FenceAfter-time.Second)) {
 			t.Error("another change of members makes it forget that the former home agreed")
 		}
