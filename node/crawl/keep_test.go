@@ -1,9 +1,15 @@
 package crawl
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,4 +77,57 @@ func TestPageForTheSink(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
+}
+
+// A page that the sink cannot keep is downloaded again, and its links are found then: none of them is on disk before.
+func TestLinksOfAPageThatWasNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &web{html: `<a href="/x">x</a>`}
+		l, dir := sinkLoop(t, w)
+		if err := os.RemoveAll(dir); err != nil { // nothing can be written
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var g sync.WaitGroup
+		g.Go(func() {
+			if err := l.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(20 * time.Second)
+		if got := w.requests(); !slices.Contains(got, "/page") || slices.Contains(got, "/x") {
+			t.Errorf("before it is kept: %q asked", got)
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		stop()
+		g.Wait()
+		if got := w.requests(); !slices.Contains(got, "/x") {
+			t.Errorf("its link is lost: %q asked", got)
+		}
+	})
+}
+
+// sinkLoop is a testLoop with a sink. It returns the sink's directory, too.
+func sinkLoop(t *testing.T, w *web) (l *Loop, dir string) {
+	t.Helper()
+	l, _ = testLoop(t, w, nil)
+	l.cfg.End = EndNever
+	dir = filepath.Join(t.TempDir(), "sink")
+	cfg := sink.Default()
+	cfg.URL, cfg.Formats = "file://"+t.TempDir(), []string{sink.Pages}
+	l.deps.Receipts = l.deps.Frontier.Shelf('s')
+	s, err := sink.Open(dir, cfg, sink.Deps{Receipts: l.deps.Receipts, Sync: l.deps.Frontier.Sync, Event: func(sink.Event) {},
+		Hold: func(why string) { l.deps.Frontier.Hold("sink", why) }, Warn: func(error) {}, Env: os.Getenv, Node: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.deps.Sink = s
+	ctx, stop := context.WithCancel(t.Context())
+	var g sync.WaitGroup
+	g.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() { stop(); g.Wait() })
+	return l, dir
 }

@@ -131,7 +131,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		return false, err
 	}
 	written = true
-	if fin.Refused == 0 {
+	if out.Ending == frontier.Done && fin.Refused == 0 { // otherwise they are not on disk: the sink could not keep the page
 		links.remember()
 	}
 	l.reader.release(links)
