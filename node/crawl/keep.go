@@ -55,8 +55,11 @@ func (k keeper) keep(ctx context.Context, task *frontier.Task, visit Visit, res 
 	case errors.Is(err, sink.ErrUnfit):
 		k.unkept(task, err)
 		return nil
+	case err != nil && out.Trouble == frontier.Busy: // it is repeated anyway, once the host has waited
+		return nil
 	case err != nil:
-		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: err.Error()}
+		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Elapsed: out.Elapsed,
+			RetryAfter: out.RetryAfter, Reason: err.Error()}
 		return nil
 	}
 	out.Receipt = &frontier.Receipt{Shelf: k.deps.Receipts, Key: ticket.Key()}

@@ -83,7 +83,7 @@ func TestPageForTheSink(t *testing.T) {
 func TestLinksOfAPageThatWasNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &web{html: `<a href="/x">x</a>`}
-		l, dir := sinkLoop(t, w)
+		l, dir := sinkLoop(t, w, sink.Pages)
 		if err := os.RemoveAll(dir); err != nil { // nothing can be written
 			t.Fatal(err)
 		}
@@ -110,14 +110,42 @@ func TestLinksOfAPageThatWasNotKept(t *testing.T) {
 	})
 }
 
+// A server that asks for peace has it, even if the sink cannot keep its answer.
+func TestPeaceOfAServerWhoseAnswerWasNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(web)
+		l, dir := sinkLoop(t, w, sink.WARC)
+		w.busy = func() {
+			time.Sleep(5 * time.Second) // meanwhile the sink delivers the robots.txt
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var g sync.WaitGroup
+		g.Go(func() {
+			if err := l.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(9 * time.Minute)
+		stop()
+		g.Wait()
+		if got := w.requests(); !slices.Equal(got, []string{"/robots.txt", "/page"}) {
+			t.Errorf("%q asked", got)
+		}
+	})
+}
+
 // sinkLoop is a testLoop with a sink. It returns the sink's directory, too.
-func sinkLoop(t *testing.T, w *web) (l *Loop, dir string) {
+func sinkLoop(t *testing.T, w *web, format string) (l *Loop, dir string) {
 	t.Helper()
 	l, _ = testLoop(t, w, nil)
 	l.cfg.End = EndNever
 	dir = filepath.Join(t.TempDir(), "sink")
 	cfg := sink.Default()
-	cfg.URL, cfg.Formats = "file://"+t.TempDir(), []string{sink.Pages}
+	cfg.URL, cfg.Formats = "file://"+t.TempDir(), []string{format}
+	cfg.Age = time.Second
 	l.deps.Receipts = l.deps.Frontier.Shelf('s')
 	s, err := sink.Open(dir, cfg, sink.Deps{Receipts: l.deps.Receipts, Sync: l.deps.Frontier.Sync, Event: func(sink.Event) {},
 		Hold: func(why string) { l.deps.Frontier.Hold("sink", why) }, Warn: func(error) {}, Env: os.Getenv, Node: "n"})

@@ -30,6 +30,7 @@ type web struct {
 	mu    sync.Mutex
 	asked []string
 	html  string // of its pages; "" where it has none
+	busy  func() // if set, its pages answer 429 after this call
 }
 
 func (w *web) dial(context.Context, string, string) (net.Conn, error) {
@@ -48,6 +49,10 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			status := "404 Not Found"
 			if w.html != "" && req.URL.Path != "/robots.txt" {
 				status = "200 OK"
+			}
+			if w.busy != nil && req.URL.Path != "/robots.txt" {
+				w.busy()
+				status = "429 Too Many Requests\r\nRetry-After: 600"
 			}
 			fmt.Fprintf(far, "HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", status, len(w.html), w.html)
 		}
