@@ -145,7 +145,15 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	var fetchers errgroup.Group
 	fetchers.Go(func() error {
-		l.pool.run(func() { fetchers.Go(func() error { return l.fetchAll(ctx, taking) }) }, taking.Done())
+		l.pool.run(func() {
+			fetchers.Go(func() error {
+				err := l.fetchAll(ctx, taking)
+				if err != nil {
+					stop()
+				}
+				return err
+			})
+		}, taking.Done())
 		return nil
 	})
 	fetched := make(chan struct{})
