@@ -170,14 +170,12 @@ func (o *ownAddrs) forbids(addr netip.Addr, now time.Time) (reason string, forbi
 		}
 	}
 	addr = plain(addr)
-	if _, four := fourIn(addr); four.IsValid() {
-		addr = four
-	}
+	_, four := fourIn(addr) // the machine may have either address
 	for _, p := range o.prefixes {
 		switch {
-		case p.Addr() == addr:
+		case p.Addr() == addr || p.Addr() == four:
 			return "this machine", true
-		case p.Bits() > 0 && p.Contains(addr): // a network of everything, as of some tunnels, has no neighbours
+		case p.Bits() > 0 && (p.Contains(addr) || p.Contains(four)): // a network of everything, as of some tunnels, has no neighbours
 			return fmt.Sprintf("on this machine's network %v", p.Masked()), true
 		}
 	}

@@ -58,6 +58,7 @@ func TestGuardOwn(t *testing.T) {
 	own := []netip.Prefix{
 		netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("50.60.70.80/24"), netip.MustParsePrefix("8.8.4.4/32"),
 		netip.MustParsePrefix("2a00:1450:0:5::7/64"), netip.MustParsePrefix("9.9.9.9/0"),
+		netip.MustParsePrefix("2002:707:707:1::5/64"), // 6to4
 	}
 	for _, tc := range []struct {
 		addr, allow, want string
@@ -78,6 +79,9 @@ func TestGuardOwn(t *testing.T) {
 		{"64:ff9b::50.60.70.80", "", "this machine"},
 		{"64:ff9b::50.60.71.80", "", ""},
 		{"2002:323c:4650::1", "", "this machine"},
+		{"2002:707:707:1::5", "", "this machine"},
+		{"2002:707:707:1::9", "", "on this machine's network 2002:707:707:1::/64"},
+		{"2002:707:707:2::9", "", ""},
 		{"2001:0:4136:e378:8000:63bf:cdc3:b9af", "", "this machine"}, // Teredo, 50.60.70.80
 		{"127.0.0.1", "", "loopback"},
 		{"50.60.70.80", "50.60.70.80/32", ""},
