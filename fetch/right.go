@@ -61,6 +61,9 @@ func (x *exchange) beforeWrite() error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.over { // since then
+		return errOver
+	}
 	x.sent = true
 	return nil
 }

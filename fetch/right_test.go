@@ -298,6 +298,11 @@ func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
 			t.Errorf("over %v: sent %v, %v", over, x.sent, err)
 		}
 	}
+	x := new(exchange)
+	x.gate = func() error { x.over = true; return nil } // it ends while the gate looks
+	if err := x.beforeWrite(); !errors.Is(err, errOver) || x.sent {
+		t.Errorf("over since the gate looked: sent %v, %v", x.sent, err)
+	}
 }
 
 // TestTriedAgain: where net/http finds a kept connection dead and takes another, the wait for the answer begins anew.
