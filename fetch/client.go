@@ -354,8 +354,11 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	if resp.StatusCode/100 == 3 {
 		res.Location = resp.Header.Get("Location")
 	}
-	if resp.StatusCode < 200 { // net/http passes on "000" and 101
+	if resp.StatusCode < 200 || resp.StatusCode > 999 { // net/http passes on "000" and 101, and over HTTP/2 any number
 		res.fail(Protocol, fmt.Errorf("status %d", resp.StatusCode))
+		if resp.StatusCode != http.StatusSwitchingProtocols {
+			res.Status = 0
+		}
 		return
 	}
 	if req.Wanted != nil {

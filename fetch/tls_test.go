@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // tlsServer serves on loopback what its name, example.com, is certified for.
@@ -306,4 +308,40 @@ func TestHTTP2DeadConnection(t *testing.T) {
 		s.Close()
 		time.Sleep(time.Minute)
 	})
+}
+
+// TestHTTP2Status: HTTP/2 carries a status as text, and net/http takes any number. What is counted by status would grow without end.
+func TestHTTP2Status(t *testing.T) {
+	s := httptest.NewTLSServer(nil)
+	certificate := s.TLS.Certificates[0]
+	s.Close()
+	for status, want := range map[string]int{"200": 200, "999": 999, "1000": 0, "-404": 0, "12345678901": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
+				tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
+				if _, err := io.ReadFull(tc, make([]byte, len(http2.ClientPreface))); err != nil {
+					return
+				}
+				f := http2.NewFramer(tc, tc)
+				_ = f.WriteSettings()
+				for {
+					frame, err := f.ReadFrame()
+					if err != nil {
+						return
+					}
+					if h, ok := frame.(*http2.HeadersFrame); ok {
+						block := append([]byte{0x08, byte(len(status))}, status...) // :status, a literal
+						_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: h.StreamID, BlockFragment: block, EndStream: true, EndHeaders: true})
+					}
+				}
+			})})
+			c.tls.InsecureSkipVerify = true
+			res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr})
+			if res.Status != want || (res.Class == Protocol) != (want == 0) || (res.Err == nil) != (want != 0) {
+				t.Errorf("status %s is %d, class %q, %v", status, res.Status, res.Class, res.Err)
+			}
+			c.Close()
+			time.Sleep(time.Minute)
+		})
+	}
 }
