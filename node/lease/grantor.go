@@ -36,7 +36,7 @@ func NewGrantor(cfg Config, deps GrantorDeps) *Grantor {
 func (g *Grantor) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.grants.history.Begin(time.Now())
+	g.grants.forget(time.Now())
 }
 
 // SetView installs a new view.

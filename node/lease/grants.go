@@ -83,6 +83,14 @@ func (l *grants) setView(v view.View, now time.Time) {
 	maps.DeleteFunc(l.entries, func(addr netip.Addr, _ *grant) bool { return !isGrantor(l.history.Now(), addr) })
 }
 
+// forget ends what is known of grants. Its holders are believed only until others say that they hold the same servers.
+func (l *grants) forget(now time.Time) {
+	l.history.Begin(now)
+	for _, n := range l.entries {
+		n.claimed = true
+	}
+}
+
 // isGrantor reports whether the node of a view may grant a server.
 func isGrantor(v *view.View, addr netip.Addr) bool { return v.Majority && v.Grantor(addr) == v.Self }
 

@@ -135,6 +135,32 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 	}
 }
 
+// A grantor that slept does not know whether its successor has granted a server meanwhile: its monotonic clock stood still, so that its own
+// grant looks as if it lived. It confirms the holder, if that renews. What others say that they hold counts more.
+func TestGrantorThatSlept(t *testing.T) {
+	d := newDesk(t, true)
+	d.ask("a", acquire, given, "a")
+	d.forget(d.now)
+	d.ask("b", acquire, held, "a")
+	d.ask("a", acquire, later, "") // it has lost the lease, so another node may have it
+	d.ask("a", renew, given, "a")
+
+	d.forget(d.now)
+	d.ask("a", acquire, later, "")
+	q := d.inquiry(d.now)
+	for _, id := range everyone {
+		said := &wire.RightsResponse{SameView: true, Boot: 1}
+		if id == "b" {
+			said.Rights = []*wire.Right{{Server: server(1).AsSlice(), ForMs: 10_000}}
+		}
+		q.take(id, said)
+	}
+	if !d.conclude(q, d.now) {
+		t.Fatal("the inquiry failed")
+	}
+	d.ask("a", acquire, held, "b")
+}
+
 func TestSuccessor(t *testing.T) {
 	d := newDesk(t, true)
 	d.ask("a", acquire, given, "a")
