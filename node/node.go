@@ -332,6 +332,7 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 			defer stop()
 			return o.run(ctx, ended)
 		})
+		g.Go(func() error { return o.memo.run(ctx) })
 		g.Go(func() error { return o.awaitEnd(ctx, stop) })
 		g.Go(func() error { return n.operator.awaitDrain(ctx, stop) })
 	}

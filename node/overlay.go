@@ -64,6 +64,7 @@ type overlay struct {
 	secrets   secrets
 	self      *performance
 	log       *overlayLog
+	memo      *memo
 	seeded    atomic.Bool // the seeds are on disk, here or at their owners
 	ending    bool        // members have said that the crawl is over; only setView uses it
 
@@ -75,7 +76,8 @@ type overlay struct {
 
 // newOverlay makes all but the placement, which needs the crawl loop.
 func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
-	o := &overlay{node: n, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), log: &overlayLog{runlog: n.runlog, warn: n.warn}}
+	o := &overlay{node: n, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), log: &overlayLog{runlog: n.runlog, warn: n.warn},
+		memo: newMemo(n.frontier.Shelf(tableMembers))}
 	secret, err := peer.Load(n.cfg.Peer.Secret)
 	if err != nil {
 		return nil, err
@@ -104,13 +106,13 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.relay, err = newReach(n, address, func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) }); err != nil {
+	if o.relay, err = newReach(n, address, o.memo, func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) }); err != nil {
 		return nil, err
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: secret.GossipKeys(), Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
-		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Links: o.relay,
+		Known: o.memo.known(), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Links: o.relay,
 	}); err != nil {
 		return nil, err
 	}
@@ -176,8 +178,7 @@ func (o *overlay) newDeciders() (err error) {
 		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: n.policy.BlockedAt,
 		Coordinate: o.coordinate, LeasedUntil: o.holder.Until,
 	})
-	members := f.Shelf(tableMembers)
-	armed, err := members.Get([]byte(keyArmed))
+	armed, err := o.memo.shelf.Get([]byte(keyArmed))
 	if err != nil {
 		return err
 	}
@@ -189,11 +190,7 @@ func (o *overlay) newDeciders() (err error) {
 				n.warn(err)
 			}
 		},
-		Armed: string(armed) == n.cfg.Node.Run, Arm: func() {
-			if err := members.Put([]byte(keyArmed), []byte(n.cfg.Node.Run)); err != nil {
-				n.warn(fmt.Errorf("remember that all nodes were there: %w", err))
-			}
-		}})
+		Armed: string(armed) == n.cfg.Node.Run, Arm: func() { o.memo.put(keyArmed, n.cfg.Node.Run) }})
 	quotas := f.Shelf(tableQuota)
 	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool {
 		idle, _ := f.Idle(n.operator.live.Load().Crawl.Patience)
@@ -338,25 +335,8 @@ func (o *overlay) setView(v member.View) error {
 		}
 	}
 	o.outbox.Review()
-	return remember(o.node.frontier.Shelf(tableMembers), o.members.Known())
-}
-
-// keyKnown is where the gossip addresses of the members are kept for the next start, one a line.
-const keyKnown = "known"
-
-// keyArmed is where a node keeps that all expected nodes of a run were there.
-const keyArmed = "armed"
-
-func known(s *frontier.Shelf) []string {
-	b, err := s.Get([]byte(keyKnown))
-	if err != nil || len(b) == 0 {
-		return nil // member.join is left
-	}
-	return strings.Split(string(b), "\n")
-}
-
-func remember(s *frontier.Shelf, addrs []string) error {
-	return s.Put([]byte(keyKnown), []byte(strings.Join(addrs, "\n")))
+	o.memo.put(keyKnown, strings.Join(o.members.Known(), "\n"))
+	return nil
 }
 
 // custodian returns a live peer that is not among those: the next one after the first of them.

@@ -3,13 +3,10 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 
-	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/member"
 	"proxima/node/relay"
@@ -20,16 +17,12 @@ import (
 type reach struct {
 	*relay.Relay
 	members *member.Members
-	shelf   *frontier.Shelf
-	warn    func(error)
+	memo    *memo
 }
 
-// keyReach is where a node keeps how it was reached. If it started with another reach, homes would move.
-const keyReach = "reach"
-
 // newReach makes the relay of a node. address is that of its port for peers. connect opens a connection to a peer.
-func newReach(n *Node, address string, connect func(ctx context.Context, id string) (net.Conn, error)) (*reach, error) {
-	r := &reach{shelf: n.frontier.Shelf(tableMembers), warn: n.warn}
+func newReach(n *Node, address string, memo *memo, connect func(ctx context.Context, id string) (net.Conn, error)) (*reach, error) {
+	r := &reach{memo: memo}
 	forced := n.cfg.Peer.Forced()
 	host, _, err := net.SplitHostPort(address)
 	if ip, bad := netip.ParseAddr(host); err == nil && bad == nil && ip.IsLoopback() && forced == nil {
@@ -50,7 +43,7 @@ func newReach(n *Node, address string, connect func(ctx context.Context, id stri
 
 // first returns how this node is reached, as far as it knows before others have tried.
 func (r *reach) first(joins bool) view.Reach {
-	kept, err := r.shelf.Get([]byte(keyReach))
+	kept, err := r.memo.shelf.Get([]byte(keyReach))
 	for way := view.Direct; err == nil && way <= view.Outbound; way++ {
 		if string(kept) == way.String() {
 			return way
@@ -65,9 +58,7 @@ func (r *reach) first(joins bool) view.Reach {
 // publish tells the members how this node is reached, and keeps it for the next start.
 func (r *reach) publish(w view.Way) {
 	r.members.SetWay(w)
-	if err := r.shelf.Put([]byte(keyReach), []byte(w.Reach.String())); err != nil && !errors.Is(err, frontier.ErrClosed) {
-		r.warn(fmt.Errorf("remember how this node is reached: %w", err))
-	}
+	r.memo.put(keyReach, w.Reach.String())
 }
 
 // through connects to a peer that cannot be dialled.

@@ -11,6 +11,7 @@ import (
 	"proxima/node/crawl"
 	"proxima/node/netsim"
 	"proxima/node/placement"
+	"proxima/node/runlog"
 )
 
 // part cuts the overlay in two, or makes it whole; the web stays reachable from both sides.
@@ -248,5 +249,29 @@ func TestOverlayEstimatorCutOff(t *testing.T) {
 		}
 		b.await("others go on", 5*time.Minute, func() bool { return b.by(site, cut)[b.name(1)] == 0 && len(b.by(site, cut)) > 0 })
 		t.Logf("others go on after %v", time.Since(cut))
+	})
+}
+
+// TestOverlayNodeWithoutRoom: a node whose disk is too full to write anything still knows who is there, finds out how it is reached, and
+// stops in order.
+func TestOverlayNodeWithoutRoom(t *testing.T) {
+	at := []point{{0, 0, 1}, {60, 0, 1}, {60, 60, 1}}
+	inBed(t, at, func(b *bed) {
+		b.cfg = func(i int, c *node.Config) {
+			if c.Crawl.End = crawl.EndNever; i == 1 {
+				c.Frontier.MinFreeMiB = 1 << 23 // eight times what there is
+			}
+		}
+		b.startAll(time.Second)
+		time.Sleep(2 * time.Minute)
+		if reach := b.nodes[1].node.Status().Overlay.Reach.Reach; reach != "direct" {
+			t.Errorf("it is reached by %q", reach)
+		}
+		b.kill(2)
+		time.Sleep(time.Minute)
+		all := logged[runlog.Member](b, 1, runlog.LogMember)
+		if last := all[len(all)-1]; last.Members != 3 || !last.Majority {
+			t.Errorf("it last saw %d settled members, majority %v", last.Members, last.Majority)
+		}
 	})
 }

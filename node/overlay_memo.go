@@ -1,0 +1,85 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"proxima/frontier"
+)
+
+// The keys of what a node keeps of the overlay for its next start.
+const (
+	// keyKnown has the gossip addresses of the members, one a line.
+	keyKnown = "known"
+	// keyReach is how the node was reached. If it started with another reach, homes would move.
+	keyReach = "reach"
+	// keyArmed has the run of which all expected nodes were there.
+	keyArmed = "armed"
+)
+
+// memo keeps what a node must know of the overlay at its next start. Writes wait while the disk is almost full, and no part of the overlay
+// may wait for that, so memo writes in a goroutine of its own.
+type memo struct {
+	shelf *frontier.Shelf
+	news  chan struct{}
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	waiting map[string]string // values to be written, by key
+}
+
+func newMemo(shelf *frontier.Shelf) *memo {
+	return &memo{shelf: shelf, news: make(chan struct{}, 1), waiting: map[string]string{}}
+}
+
+// put sets the value of a key soon. It does not wait.
+func (m *memo) put(key, value string) {
+	m.mu.Lock()
+	m.waiting[key] = value
+	m.mu.Unlock()
+	poke(m.news)
+}
+
+// known returns the gossip addresses of the members of an earlier life.
+func (m *memo) known() []string {
+	b, err := m.shelf.Get([]byte(keyKnown))
+	if err != nil || len(b) == 0 {
+		return nil // member.join is left
+	}
+	return strings.Split(string(b), "\n")
+}
+
+// run writes until the context ends.
+func (m *memo) run(ctx context.Context) error {
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+		case <-m.news:
+		}
+		if err := m.write(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes what waits. A node that stops on a full disk leaves it out. If the frontier has failed, it reports that itself.
+func (m *memo) write() error {
+	m.mu.Lock()
+	values := m.waiting
+	m.waiting = map[string]string{}
+	m.mu.Unlock()
+	err := m.shelf.Batch(func(set func(key, value []byte), _ func(key []byte)) {
+		for key, value := range values {
+			set([]byte(key), []byte(value))
+		}
+	})
+	if err != nil && !errors.Is(err, frontier.ErrDiskFull) && !errors.Is(err, frontier.ErrClosed) {
+		return fmt.Errorf("remember the overlay: %w", err)
+	}
+	return nil
+}
