@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -283,6 +284,24 @@ func TestHostFull(t *testing.T) {
 		}
 		if w.f.Status().Reasons["host full"] == 0 {
 			t.Error("the refusal has no reason in the books")
+		}
+	})
+}
+
+// The count of URLs that are offered to a host does not start anew after 2^32, which a large host reaches by refused links alone.
+func TestHostStaysFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		cfg, polite := testConfig()
+		cfg.MaxHostURLs = 5
+		l := begin(t, "", cfg, polite, Deps{})
+		l.add(pages(host, 0, 5)...)
+		err := l.ledger.do(t.Context(), alone, func(*batch) error { l.ledger.seen.count(host, math.MaxUint32-5); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := l.add(pages(host, 5, 10)...); !allAre(v, HostFull) {
+			t.Errorf("a host that is full takes %v", v)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/bits-and-blooms/bloom/v3"
 	"github.com/cespare/xxhash/v2"
@@ -84,7 +85,7 @@ func (s *seen) perhaps(hash uint64) bool {
 func (s *seen) count(host string, n int) uint32 {
 	h := xxhash.Sum64String(host)
 	a, b := &s.sketch[0][h%sketchSlots], &s.sketch[1][h>>32%sketchSlots]
-	*a += uint32(n)
-	*b += uint32(n)
+	*a += min(uint32(n), math.MaxUint32-*a) // refused URLs count, too, so that it gets there
+	*b += min(uint32(n), math.MaxUint32-*b)
 	return min(*a, *b)
 }
