@@ -114,9 +114,9 @@ func (l *ledger) unremember(b *batch, host string, urls int) error {
 	return nil
 }
 
-// decideRemove deletes everything about a host. The record goes last: until then the host keeps its role.
+// decideRemove deletes everything about a host. The record goes last: until then the host keeps its role. Everything before it must be on
+// disk.
 func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
-	l.settle()
 	if err := l.countPages(h, Replica); err != nil {
 		return err
 	}

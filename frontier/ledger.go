@@ -226,7 +226,7 @@ func (l *ledger) run(stop <-chan struct{}) error {
 // batchFrom builds one transaction from a request and those that wait behind it.
 func (l *ledger) batchFrom(r *request) {
 	runtime.Gosched() // a transaction costs more than a request: let callers join that are about to make one
-	b := l.newBatch()
+	b := l.batchFor(r)
 	for {
 		if err := l.decide(b, r); err != nil {
 			r.err = err
@@ -242,7 +242,7 @@ func (l *ledger) batchFrom(r *request) {
 		case r = <-l.requests:
 			if r.joins == alone {
 				l.submit(b)
-				b = l.newBatch()
+				b = l.batchFor(r)
 			}
 			continue
 		default:
@@ -266,6 +266,14 @@ func (l *ledger) decide(b *batch, r *request) error {
 		b.err = nil
 	}
 	return err
+}
+
+// batchFor begins a batch whose first request is r.
+func (l *ledger) batchFor(r *request) *batch {
+	if r.joins == alone {
+		l.settle() // a transaction does not see what is written after it began
+	}
+	return l.newBatch()
 }
 
 func (l *ledger) newBatch() *batch {

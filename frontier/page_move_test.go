@@ -2,6 +2,8 @@ package frontier
 
 import (
 	"context"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,5 +78,28 @@ func TestPagesMove(t *testing.T) {
 		}
 		src.stop()
 		dst.stop()
+	})
+}
+
+// What several calls bring of the same pages at once is counted once.
+func TestPagesComeTwiceAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		const host = "http://h1.test"
+		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
+			f.store.fault = func() error { time.Sleep(rand.N(time.Second)); return nil } // a slow disk
+		})
+		c := chunkOf(host, 0)
+		c.State = nil
+		l.imported(host, c) // from here on the host is known
+		c = chunkOf(host, 20)
+		var senders sync.WaitGroup
+		for range 8 {
+			senders.Go(func() { l.imported(host, c) })
+		}
+		senders.Wait()
+		if d := l.digest(host); d.Pages != 6 || d != l.scanned(host) {
+			t.Errorf("of 6 pages there are %d: %+v, on disk %+v", d.Pages, d, l.scanned(host))
+		}
 	})
 }

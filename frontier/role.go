@@ -236,9 +236,8 @@ func (l *ledger) track(b *batch, h *hostEntry) error {
 const maxRewritten = 12
 
 // decideReconcile removes the URLs that were done elsewhere from the blocks of a host. The blocks must not be in a window. Each transaction
-// writes some blocks and a record without their bitmaps, so that both always agree.
+// writes some blocks and a record without their bitmaps, so that both always agree. Everything before it must be on disk.
 func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
-	l.settle()
 	if !h.rec.loose {
 		return nil
 	}
