@@ -71,18 +71,23 @@ func (l *ledger) pendingKeys(h *hostEntry) (keys [][]byte, urls int, err error) 
 
 // deleteKeys deletes keys of a host: the last in the batch, and those that are too many in transactions before it.
 func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
+	rec := h.rec // a crash between two transactions must leave neither a wrong digest nor a bitmap of a block that is gone
+	rec.tracked = false
 	for ; len(keys) > maxAtomicKeys; keys = keys[maxAtomicKeys:] {
 		err := l.store.write(func(txn *tx) error {
+			gone := make(map[uint64]bool)
 			for _, key := range keys[:maxAtomicKeys] {
+				if key[1] == kindPending {
+					gone[row{key: key}.seq()] = true
+				}
 				if err := txn.Delete(key); err != nil {
 					return err
 				}
 			}
-			if !h.rec.tracked {
+			if !h.stored {
 				return nil
 			}
-			rec := h.rec // a crash between two transactions must not leave a wrong digest
-			rec.tracked = false
+			rec.partial = slices.DeleteFunc(slices.Clone(rec.partial), func(p partialBlock) bool { return gone[p.seq] })
 			return txn.Set(hostKey(kindHost, h.host), rec.append(nil))
 		})
 		if err != nil {

@@ -3,12 +3,15 @@ package frontier
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -94,4 +97,58 @@ func toBeKilled(t *testing.T, dir string) {
 		}
 		fmt.Printf("done %d\n", i)
 	}
+}
+
+// After a crash amid the drop of a large host nothing says of a block that is gone which of its URLs are done. A later block may get its
+// number.
+func TestCrashAmidADrop(t *testing.T) {
+	dir := t.TempDir()
+	cfg, polite := ownServers(testConfig())
+	const host = "http://h1.test"
+	synctest.Test(t, func(t *testing.T) {
+		var armed atomic.Uint64 // how much may be written; 0 means all
+		l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) {
+			f.store.fault = func() error {
+				if most := armed.Load(); most > 0 && f.store.written.Load() >= most {
+					return errBroken
+				}
+				return nil
+			}
+		})
+		l.add(page(host, 0)) // from here on the host is owned
+		for i := range maxAtomicKeys {
+			l.imported(host, Chunk{Pending: []PendingURL{{Path: fmt.Sprintf("/old/%d", i)}}})
+		}
+		l.add(pages(host, 1, 2)...)
+		err := l.ledger.do(t.Context(), alone, func(b *batch) error {
+			p := &pending{entry: entry{hash: page(host, 1).URL.Hash()}, ref: &blockRef{seq: l.ledger.seq, n: 2}}
+			return l.ledger.decideFinish(b, &finished{host: host, pending: p})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		armed.Store(l.store.written.Load() + 1)
+		if _, err := l.DropHost(t.Context(), host, "test"); !errors.Is(err, errBroken) {
+			t.Fatalf("the host is dropped with %v", err)
+		}
+		if err := l.ends(); !errors.Is(err, errBroken) {
+			t.Fatal(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.placing(addr1)
+		if s := l.Status(); s.Pending != 2 {
+			t.Errorf("of %d blocks 2 are left, with %d pending URLs", maxAtomicKeys+2, s.Pending)
+		}
+		l.add(pages(host, 3, 2)...)
+		if got := l.work(1 << 20); len(got) != 4 {
+			t.Errorf("of 2 old and 2 new pages only %q are downloaded", got)
+		}
+		if s := l.Status(); s.Pending != 0 {
+			t.Errorf("%d URLs are pending at the end", s.Pending)
+		}
+		l.stop()
+	})
 }
