@@ -185,15 +185,16 @@ func (l *ledger) reschedule(age time.Duration) error {
 			hosts = append(hosts, host)
 		}
 	})
+	now := time.Now() // one for all: a page that is moved to the end is read again there, and must stay
 	for _, host := range hosts {
 		if err == nil {
-			err = l.rescheduleHost(host, age)
+			err = l.rescheduleHost(host, age, now)
 		}
 	}
 	return err
 }
 
-func (l *ledger) rescheduleHost(host string, age time.Duration) error {
+func (l *ledger) rescheduleHost(host string, age time.Duration, now time.Time) error {
 	for after := (*duePage)(nil); ; {
 		pages, next, err := l.store.duePages(host, after, 1<<32-1, maxMoved)
 		if err != nil || len(pages) == 0 {
@@ -208,7 +209,7 @@ func (l *ledger) rescheduleHost(host string, age time.Duration) error {
 		for i := range pages {
 			after = &pages[i]
 			p := after.record
-			if p.Due = earlier(p.Seen, time.Now().Truncate(time.Second)).Add(age); !p.Due.Equal(after.record.Due) {
+			if p.Due = earlier(p.Seen, now.Truncate(time.Second)).Add(age); !p.Due.Equal(after.record.Due) {
 				l.decidePage(b, h, visited{after.hash, &after.record, &p})
 			}
 		}

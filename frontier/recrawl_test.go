@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -425,5 +426,34 @@ func TestRevisitAfterWrongClock(t *testing.T) {
 			t.Errorf("%d of 20 pages came: %v", len(got), got)
 		}
 		l.stop()
+	})
+}
+
+// A host with many pages that were seen by a clock that ran ahead is put in order once, however long that takes.
+func TestRescheduleEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		var reads atomic.Int64
+		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
+			f.store.fault = func() error {
+				switch n := reads.Add(1); {
+				case n > 1000*maxMoved:
+					return errBroken
+				case n%maxMoved == 0:
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+		})
+		const host = "http://h1.test"
+		c := Chunk{}
+		for _, link := range pages(host, 0, 2*maxMoved) {
+			seen := time.Now().Add(24 * time.Hour)
+			c.Pages = append(c.Pages, PageRecord{Path: link.URL.Path, Seen: seen, Due: seen.Add(time.Hour)})
+		}
+		l.imported(host, c)
+		if err := l.ledger.reschedule(7 * 24 * time.Hour); err != nil {
+			t.Error(err)
+		}
 	})
 }
