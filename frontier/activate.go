@@ -78,8 +78,8 @@ func (a *activation) runActivation(stop <-chan struct{}) error {
 				break
 			}
 			switch err := a.activate(hosts); {
-			case errors.Is(err, ErrClosed):
-				return nil // the ledger has stopped, and reports any error itself
+			case errors.Is(err, ErrClosed), errors.Is(err, ErrDiskFull):
+				return nil // the ledger has stopped, and reports any error itself; or Stopping was called
 			case err != nil:
 				return err
 			}

@@ -59,6 +59,35 @@ func TestDiskAllButFull(t *testing.T) {
 	}
 }
 
+// A frontier that is stopped while a host that comes in waits for room on the disk ends without an error.
+func TestStopWhileTheDiskIsAllButFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.MinFreeMiB = 100
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		var reason atomic.Pointer[string]
+		l := begin(t, "", cfg, polite, Deps{
+			FreeBytes: func() (uint64, error) { return free.Load(), nil },
+			Blocked: func(string) string {
+				if r := reason.Load(); r != nil {
+					free.Store(0) // just now
+					time.Sleep(time.Second)
+					return *r
+				}
+				return ""
+			},
+		})
+		l.add(page("http://h1.test", 1))
+		word := "blocked"
+		reason.Store(&word)
+		if task := l.taking(time.Hour); task != nil {
+			t.Errorf("took %s", task.URL)
+		}
+		l.stop()
+	})
+}
+
 // The crawl is not over while the last of it has ended, but not on disk: a page, a host that is lost or refused, another node's page.
 func TestNotIdleBeforeItIsWritten(t *testing.T) {
 	for what, end := range map[string]func(l *life) error{
