@@ -46,6 +46,7 @@ type wire struct {
 	body  io.Reader
 	limit int64
 	watch *exchange
+	share *largeShare
 	keep  *[]byte // gets a copy of the bytes, unless nil
 
 	n   int64
@@ -55,6 +56,11 @@ type wire struct {
 func (w *wire) Read(p []byte) (int, error) {
 	if w.end != nil || len(p) == 0 {
 		return 0, w.end
+	}
+	if w.captured() > keptBuffer { // even if the body decodes to little
+		if err := w.share.takeBody(); err != nil {
+			return 0, err
+		}
 	}
 	room := w.limit - w.n
 	if int64(len(p)) > room {
@@ -74,6 +80,14 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.watch.done()
 	}
 	return n, err
+}
+
+// captured returns how many bytes of the response are kept as they came.
+func (w *wire) captured() int {
+	if w.keep != nil {
+		return len(*w.keep)
+	}
+	return w.watch.tap.size()
 }
 
 // largest is the largest window of a decoder, in bytes: that of Brotli.
@@ -125,6 +139,7 @@ func (p *largeShare) takeWindow(size int64) error {
 	if size <= keptBuffer {
 		return nil
 	}
+	p.releaseBody() // a large capture takes it again
 	if err := p.wait(p.budget.windows, size); err != nil {
 		return err
 	}

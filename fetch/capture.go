@@ -33,6 +33,16 @@ func (t *tap) read(p []byte) {
 	}
 }
 
+// size returns the length of the response so far. A nil tap has recorded nothing.
+func (t *tap) size() int {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(*t.response)
+}
+
 func (t *tap) keep(to, p []byte) []byte {
 	room := t.limit - int64(len(to))
 	return append(to, p[:min(int64(len(p)), room)]...)

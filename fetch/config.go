@@ -50,7 +50,7 @@ type Config struct {
 	MaxBodyBytes int64 `toml:"max_body_bytes"`
 	// MaxDecodedBytes is the longest decoded body, in bytes; beyond it a body counts as a decompression bomb.
 	MaxDecodedBytes int64 `toml:"-"`
-	// LargeBodies is how many bodies beyond 1 MiB are in memory at a time, over all servers; the others wait in the middle. Each
+	// LargeBodies is how many bodies beyond 1 MiB, decoded or captured, are in memory at a time, over all servers; the others wait. Each
 	// needs up to four times max_decoded_bytes, and windows of decoders beyond 1 MiB take up to 16 MiB for each. Fewer bear a
 	// web that is out to fill the memory, more read large pages sooner.
 	LargeBodies int `toml:"-"`

@@ -115,3 +115,55 @@ func TestWaitForTheBudgetEnds(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+// TestCapturesTakeTurns: a body may decode to nothing, and its capture is large all the same.
+func TestCapturesTakeTurns(t *testing.T) {
+	const empty = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" // the head of gzip
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		large, most := 0, 0
+		cfg := testConfig()
+		cfg.LargeBodies = 2
+		c := newClient(t, cfg, Deps{Dial: serve(0, func(c net.Conn) {
+			if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"+empty)
+			block := []byte(strings.Repeat("\x00\x00\x00\xff\xff", 13<<10)) // stored blocks of no bytes
+			for sent := 0; ; sent++ {
+				time.Sleep(50 * time.Millisecond)
+				if _, err := c.Write(block); err != nil {
+					return
+				}
+				if sent == 30 {
+					mu.Lock()
+					large++
+					most = max(most, large)
+					mu.Unlock()
+					defer func() {
+						mu.Lock()
+						large--
+						mu.Unlock()
+					}()
+				}
+			}
+		})})
+		defer c.Close()
+		var g sync.WaitGroup
+		for range 6 {
+			g.Go(func() {
+				res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: true, Capture: true})
+				defer res.Release()
+				if res.Err != nil || len(res.Body) != 0 || len(res.RawResponse) < int(cfg.MaxBodyBytes) || res.Truncated != "length" {
+					t.Errorf("%d bytes, capture of %d, %q, %v", len(res.Body), len(res.RawResponse), res.Truncated, res.Err)
+				}
+			})
+		}
+		g.Wait()
+		if most != 2 {
+			t.Errorf("%d large captures at a time", most)
+		}
+		c.Close()
+		time.Sleep(time.Second)
+	})
+}
