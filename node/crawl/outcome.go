@@ -15,7 +15,7 @@ import (
 // judge decides what an answer, or the lack of one, means for the URL and for its host. No other function judges statuses and failures
 // of pages.
 func judge(res *fetch.Result, now time.Time) frontier.Outcome {
-	out := frontier.Outcome{Asked: true, Elapsed: res.Timing.Total}
+	out := frontier.Outcome{Asked: true, Elapsed: res.Timing.Total, RetryAfter: retryAfter(res.Header, now)}
 	switch c := res.Class; {
 	case c == "":
 	case c == fetch.Canceled:
@@ -24,6 +24,7 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: res.Sent, Reason: "no right to ask the server"}
 	case c == fetch.ForbiddenAddress || c == fetch.ForbiddenPort || c == fetch.NoIdentity:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden, Reason: words(string(c))}
+	case noBodyNeeded(res):
 	case c == fetch.Unwanted:
 		out.Ending, out.Reason = frontier.Dropped, unwanted(res.Err)
 		return out
@@ -37,7 +38,6 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 		out.Ending, out.Reason = frontier.Failed, words(string(c))
 		return out
 	}
-	out.RetryAfter = retryAfter(res.Header, now)
 	switch status := res.Status; {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		out.Ending, out.Trouble = frontier.Again, frontier.Busy
@@ -51,6 +51,9 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	}
 	return out
 }
+
+// noBodyNeeded reports whether the head of an answer says all. What is wrong with its body then does not matter.
+func noBodyNeeded(res *fetch.Result) bool { return res.Status >= 300 }
 
 // brokeOff reports whether a failure came in the middle of an exchange. Another try may succeed.
 func brokeOff(c fetch.Class) bool {

@@ -35,6 +35,12 @@ func TestJudge(t *testing.T) {
 		{name: "drip", class: fetch.TooSlow, status: 200, ending: frontier.Again, trouble: frontier.Broken},
 		{name: "breaks off", class: fetch.EOF, status: 200, ending: frontier.Again, trouble: frontier.Broken},
 		{name: "bomb", class: fetch.Bomb, status: 200, ending: frontier.Failed},
+		{name: "too many, body broken", class: fetch.Decode, status: 429, after: "120", ending: frontier.Again, trouble: frontier.Busy, retry: 2 * time.Minute},
+		{name: "busy, body breaks off", class: fetch.EOF, status: 503, ending: frontier.Again, trouble: frontier.Busy},
+		{name: "redirect, body broken", class: fetch.Decode, status: 301, ending: frontier.Done},
+		{name: "missing, body breaks off", class: fetch.EOF, status: 404, ending: frontier.Failed},
+		{name: "broken program, body broken", class: fetch.Bomb, status: 500, ending: frontier.Again, trouble: frontier.Broken},
+		{name: "stopped in the body", class: fetch.Canceled, status: 301, ending: frontier.Again, trouble: frontier.Interrupted},
 		{name: "no HTTP", class: fetch.Protocol, ending: frontier.Failed},
 		{name: "forbidden", class: fetch.ForbiddenAddress, ending: frontier.Again, trouble: frontier.Forbidden},
 		{name: "forbidden port", class: fetch.ForbiddenPort, ending: frontier.Again, trouble: frontier.Forbidden},
@@ -52,6 +58,24 @@ func TestJudge(t *testing.T) {
 		}
 		if c.ending != frontier.Done && out.Reason == "" {
 			t.Errorf("%s: no reason", c.name)
+		}
+	}
+}
+
+// A robots.txt that is not there, or elsewhere, is that though the body of the answer is broken. Its host would otherwise never be crawled.
+func TestRobotsTxtWithABrokenBody(t *testing.T) {
+	l := newGathering(t)
+	for status, want := range map[int]frontier.Ending{200: frontier.Again, 301: frontier.Done, 404: frontier.Done, 503: frontier.Again, 0: frontier.Again} {
+		task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.test", URL: mustParse(t, "http://a.test/robots.txt")}
+		res := &fetch.Result{Class: fetch.Decode, Status: status, Header: http.Header{"Retry-After": {"60"}}}
+		if status == 301 {
+			res.Location = "/robots"
+		}
+		out := judge(res, time.Now())
+		l.reader.robotsTxt(task, res, &out)
+		if out.Ending != want || (out.Trouble == frontier.Busy) != (want == frontier.Again) || out.RetryAfter != time.Minute ||
+			(out.Robots != nil) != (want == frontier.Done) {
+			t.Errorf("%d: %+v", status, out)
 		}
 	}
 }

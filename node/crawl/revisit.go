@@ -27,7 +27,7 @@ func conditions(task *frontier.Task) (etag string, modified time.Time) {
 // visited returns what a visit of a page or sitemap found, and how the log of changes calls it ("" for what is not logged). The visit is
 // nil if it found nothing. An answer that makes no sense for a revisit becomes a failure in the outcome.
 func visited(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather, now time.Time) (v *frontier.Visit, change string) {
-	if task.Kind == frontier.Robots || res.Class != "" || out.Ending == frontier.Again {
+	if task.Kind == frontier.Robots || res.Class != "" && !noBodyNeeded(res) || out.Ending == frontier.Again {
 		return nil, ""
 	}
 	was := task.Page

@@ -20,9 +20,9 @@ func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier
 	if out.Trouble == frontier.Interrupted || out.Trouble == frontier.Unreachable || out.Trouble == frontier.Forbidden {
 		return
 	}
-	if res.Class != "" {
+	if res.Class != "" && !noBodyNeeded(res) {
 		// A robots.txt that breaks off is unreachable (RFC 9309, section 2.3.1.4): the host waits.
-		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Busy, Asked: true, Elapsed: out.Elapsed,
+		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Busy, Asked: true, Elapsed: out.Elapsed, RetryAfter: out.RetryAfter,
 			Reason: "robots.txt: " + words(string(res.Class))}
 		return
 	}
@@ -31,7 +31,7 @@ func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier
 		out.Ending, out.Trouble = frontier.Again, frontier.Busy
 		out.Reason = "robots.txt: " + out.Reason
 	case robots.Unavailable:
-		*out = frontier.Outcome{Ending: frontier.Done, Asked: true, Elapsed: out.Elapsed}
+		*out = frontier.Outcome{Ending: frontier.Done, Asked: true, Elapsed: out.Elapsed, RetryAfter: out.RetryAfter}
 		r.allowAll(out, task.Host)
 	case robots.Redirect:
 		target, reason := r.deps.Policy.Rules.Resolve(task.URL, res.Location)
