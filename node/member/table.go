@@ -269,7 +269,10 @@ func (t *table) merge(s state, now time.Time) {
 		}
 	}
 	t.adopt(voters{s.set.origin, s.set.version, ids}, now)
-	t.answered(s.sender, now) // it came by a stream, so both directions work
+	// It came by a stream, so both directions work. But a stream may have waited here while this node stood still.
+	if now.Sub(t.stopped) >= t.cfg.HearWithin {
+		t.answered(s.sender, now)
+	}
 	same := s.set.version > 0 && s.set.compare(t.paxos.set) == 0
 	for _, e := range s.members {
 		r := t.members[e.id]

@@ -440,3 +440,43 @@ func TestAnswersToWhatWasAskedBeforeAStop(t *testing.T) {
 		t.Error("an answer to what was asked after it does not")
 	}
 }
+
+// A frozen node finds streams of others when it runs again, which they made long ago. These say nothing of now.
+func TestStateThatWaitedIsNoAnswer(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, true)
+	c.meet(9, 1, true)
+	c.vote(1, 2, 9)
+	c.pass(time.Minute)
+	c.now = c.now.Add(2 * time.Minute)
+	c.forget(c.now)
+	c.hear()
+	if c.majority {
+		t.Error("the majority by the state of a member that had waited to be read")
+	}
+	c.now = c.now.Add(c.cfg.HearWithin)
+	if c.hear(); !c.majority {
+		t.Error("no majority by a state that was sent later")
+	}
+}
+
+// How long a node has stood still does not count as time without a majority: its peers may have been there all along.
+func TestStandingStillIsNoMinority(t *testing.T) {
+	for name, deaf := range map[string]bool{"in a majority": false, "in a minority": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newClock(t)
+			c.cfg.GoAloneAfter = 15 * time.Minute
+			c.meet(2, 1, true)
+			c.meet(3, 1, true)
+			c.vote(1, 2, 3)
+			c.pass(time.Minute)
+			c.deaf = deaf
+			c.pass(5 * time.Minute)
+			c.now = c.now.Add(time.Hour)
+			c.update(c.now)
+			if c.aloneByItself(c.now) {
+				t.Error("it goes on alone as soon as it runs again")
+			}
+		})
+	}
+}
