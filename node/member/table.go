@@ -37,8 +37,8 @@ type table struct {
 	started, met time.Time
 	// held is since when this side has been the majority, lacked since when it has not been, without a break.
 	held, lacked time.Time
-	// stopped is when this node last dropped all answers because it had stood still.
-	stopped time.Time
+	// stopped is when this node last dropped all answers because it had stood still, updated when it last looked at the time.
+	stopped, updated time.Time
 	// wished is since when there has been something to decide about the voters, tried when this node may next try.
 	wished, tried time.Time
 	// grown is when the first member was seen settled, zero while nobody is.
@@ -333,9 +333,10 @@ func (t *table) update(now time.Time) {
 	}
 	t.foundIfLowest(now)
 	t.count(now)
-	if t.majority {
+	if t.majority || now.Sub(t.updated) > behindFor { // what happened while this node stood still is not known
 		t.lacked = now
-	} else {
+	}
+	if t.updated = now; !t.majority {
 		t.held = now
 	}
 	if s := t.self; !s.declared &&
