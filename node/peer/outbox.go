@@ -164,9 +164,14 @@ func (o *Outbox) push(s stored) {
 	}
 	o.links += int(s.links)
 	if (q.links >= o.cfg.OutboxLinks || q.spilled > 0) && s.seq > q.top {
-		if q.spilled++; q.spilled == 1 {
-			q.born = min(s.born, o.now()) // all spilled blocks count as old as the first
+		if was := q.born; q.spilled == 0 || s.born < was { // all spilled blocks count as old as the oldest
+			q.born = min(s.born, o.now())
+			if o.born[was] -= q.spilled; o.born[was] <= 0 {
+				delete(o.born, was)
+			}
+			o.born[q.born] += q.spilled
 		}
+		q.spilled++
 		o.born[q.born]++
 		q.beyond += int(s.links)
 		return // refill reads it later

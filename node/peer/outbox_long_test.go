@@ -80,3 +80,38 @@ func TestLongQueue(t *testing.T) {
 		}
 	})
 }
+
+// A link that another peer sends here is as old as it was, also where it comes to the end of a long queue.
+func TestOldLinkInALongQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := peer.Default()
+		cfg.OutboxLinks, cfg.OutboxMessageLinks = 2, 1
+		long := time.Now().Add(time.Minute)
+		a := &answerer{
+			err: func(to string, _ []*wire.Link) error {
+				if to == "b" {
+					return errors.New("it is away")
+				}
+				return nil
+			},
+			answer: func(string, *wire.Link) *wire.Delivered {
+				if time.Now().Before(long) {
+					return verdict(wire.Verdict_VERDICT_LATER)
+				}
+				return verdict(wire.Verdict_VERDICT_MOVED)
+			}}
+		o, stop := running(t, cfg, peer.OutboxDeps{Shelf: newShelf(), Deliver: a.deliver, Route: func(*wire.Link) string { return "b" }})
+		defer stop()
+		add(t, o, "c", linksOf("old", 1))
+		old := time.Now()
+		time.Sleep(10 * time.Second)
+		add(t, o, "b", linksOf("new", 5))
+		time.Sleep(5 * time.Minute)
+		if o.PendingOf("b") != 6 || o.PendingOf("c") != 0 {
+			t.Fatalf("%d links wait for the peer that is away, %d for the other", o.PendingOf("b"), o.PendingOf("c"))
+		}
+		if o.Settled(old) {
+			t.Error("a link that nobody has taken counts as settled")
+		}
+	})
+}
