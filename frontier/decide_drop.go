@@ -125,12 +125,15 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	if err := l.countPages(h, Replica); err != nil {
 		return err
 	}
+	if err := l.removePages(h); err != nil {
+		return err
+	}
 	keys, pending, err := l.pendingKeys(h)
 	if err != nil {
 		return err
 	}
 	urls := pending + len(h.rec.fresh)
-	for _, kind := range []byte{kindSeen, kindRobots, kindPage, kindDue} {
+	for _, kind := range []byte{kindSeen, kindRobots} {
 		for r, err := range l.store.rows(nil, hostKey(kind, h.host), nil, keysOnly) {
 			if err != nil {
 				return fmt.Errorf("look for keys of %s: %w", h.host, err)
@@ -156,4 +159,44 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	l.marked.remove(h.host)
 	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRole(h.host, Owned, now) })
 	return nil
+}
+
+// removePages deletes the pages of a host. Each of its transactions leaves a record that is right about the pages that are left.
+func (l *ledger) removePages(h *hostEntry) error {
+	prefix := hostKey(kindDue, h.host)
+	for {
+		rec := h.rec
+		var keys [][]byte
+		for r, err := range l.store.rows(nil, prefix, nil, ahead) {
+			if err != nil {
+				return fmt.Errorf("look for pages of %s: %w", h.host, err)
+			}
+			due, hash, err := splitDue(r.key[len(prefix):])
+			if err != nil {
+				return err
+			}
+			rec.digest.Pages--
+			if p, err := decodePage(r.value, int64(due)); err == nil { // else it is damaged, and goes all the same
+				rec.digest.PagesXor ^= p.mark(hash)
+			}
+			if keys = append(keys, slices.Clone(r.key), pageKey(h.host, hash)); len(keys) >= maxAtomicKeys {
+				break
+			}
+		}
+		if len(keys) == 0 {
+			return nil
+		}
+		err := l.store.write(func(txn *tx) error {
+			for _, key := range keys {
+				if err := txn.Delete(key); err != nil {
+					return err
+				}
+			}
+			return txn.Set(hostKey(kindHost, h.host), rec.append(nil))
+		})
+		if err != nil {
+			return fmt.Errorf("remove pages of %s: %w", h.host, err)
+		}
+		h.rec = rec
+	}
 }

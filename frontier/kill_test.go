@@ -106,15 +106,8 @@ func TestCrashAmidADrop(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
 	const host = "http://h1.test"
 	synctest.Test(t, func(t *testing.T) {
-		var armed atomic.Uint64 // how much may be written; 0 means all
-		l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) {
-			f.store.fault = func() error {
-				if most := armed.Load(); most > 0 && f.store.written.Load() >= most {
-					return errBroken
-				}
-				return nil
-			}
-		})
+		var armed atomic.Uint64
+		l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.fault = failAfter(f, &armed) })
 		l.add(page(host, 0)) // from here on the host is owned
 		for i := range maxAtomicKeys {
 			l.imported(host, Chunk{Pending: []PendingURL{{Path: fmt.Sprintf("/old/%d", i)}}})
@@ -151,4 +144,49 @@ func TestCrashAmidADrop(t *testing.T) {
 		}
 		l.stop()
 	})
+}
+
+// After a crash amid the removal of a host with many pages they can come again, and each is there once.
+func TestCrashAmidARemoval(t *testing.T) {
+	dir := t.TempDir()
+	cfg, polite := recrawlConfig()
+	const host = "http://h1.test"
+	var c Chunk
+	seen := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, link := range pages(host, 0, maxAtomicKeys) {
+		c.Pages = append(c.Pages, PageRecord{Path: link.URL.Path, Seen: seen, Due: seen.Add(time.Hour)})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var armed atomic.Uint64
+		l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.fault = failAfter(f, &armed) })
+		l.imported(host, c)
+		armed.Store(l.store.written.Load() + 1)
+		if err := l.Remove(t.Context(), host); !errors.Is(err, errBroken) {
+			t.Fatalf("the host is removed with %v", err)
+		}
+		if err := l.ends(); !errors.Is(err, errBroken) {
+			t.Fatal(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := begin(t, dir, cfg, polite, Deps{})
+		if d := l.digest(host); d.Pages == 0 || d.Pages == uint64(len(c.Pages)) || d != l.scanned(host) {
+			t.Errorf("left is %+v, on disk %+v", d, l.scanned(host))
+		}
+		l.imported(host, c)
+		if d := l.digest(host); d.Pages != uint64(len(c.Pages)) || d != l.scanned(host) {
+			t.Errorf("of %d pages there are %+v, on disk %+v", len(c.Pages), d, l.scanned(host))
+		}
+		l.stop()
+	})
+}
+
+// failAfter lets the disk fail after a number of writes, unless that is 0.
+func failAfter(f *Frontier, writes *atomic.Uint64) func() error {
+	return func() error {
+		if most := writes.Load(); most > 0 && f.store.written.Load() >= most {
+			return errBroken
+		}
+		return nil
+	}
 }
