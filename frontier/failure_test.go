@@ -123,6 +123,29 @@ func TestSync(t *testing.T) {
 	}
 }
 
+// The log of a memtable that waits to become a table is synced with the others.
+func TestSyncOfAllLogs(t *testing.T) {
+	cfg, polite := testConfig()
+	dir := t.TempDir()
+	f, err := Open(dir, cfg, polite, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store.sync(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "00000.mem")); err != nil { // it cannot be synced
+		t.Fatal(err)
+	}
+	f.store.written.Add(1)
+	if err := f.store.sync(); err == nil {
+		t.Error("an older log is not synced")
+	}
+	if err := f.store.close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The space of several directories is that of the fullest. Without a directory it has no bound.
 func TestFreeBytes(t *testing.T) {
 	dir := t.TempDir()

@@ -230,35 +230,6 @@ func (s *store) tend(stop <-chan struct{}) error {
 	}
 }
 
-// sync writes what was committed before the call to the medium. Calls that wait for the one before share the next.
-func (s *store) sync() error {
-	committed := s.written.Load()
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
-	if s.failure != nil || s.flushed >= committed || s.db.Opts().InMemory {
-		return s.failure
-	}
-	written := s.written.Load()
-	if err := s.db.Sync(); err != nil {
-		s.failure = fmt.Errorf("sync store: %w", err)
-		return s.failure
-	}
-	s.flushed = written
-	return nil
-}
-
-// Sync returns when everything that was acknowledged before the call survives the death of the machine. Concurrent calls share the work.
-func (f *Frontier) Sync(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if !f.store.enter() {
-		return ErrClosed
-	}
-	defer f.store.exit()
-	return f.store.sync()
-}
-
 // view lets a caller from outside the frontier's own goroutines read the store.
 func (s *store) view(ctx context.Context, read func(txn *tx) error) error {
 	if err := ctx.Err(); err != nil {
