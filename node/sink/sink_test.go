@@ -1,12 +1,14 @@
 package sink
 
 import (
+	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -243,6 +245,63 @@ func TestSpoolRemovedByAStepThatFails(t *testing.T) {
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 {
 			t.Errorf("left: %v, %v, %d receipts", left, err, len(m.receipts))
 		}
+	})
+}
+
+// A download that finds no room holds the others until there is more: else it would be made again and again.
+func TestNoRoomHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, to, url := folders(t)
+		m := newFrontier()
+		var gone atomic.Bool
+		gone.Store(true)
+		l := mustBegin(t, disk{fault: func(step, path string) error {
+			if step == "link" && gone.Load() {
+				return syscall.EIO
+			}
+			return nil
+		}}, dir, testConfig(url), testDeps(m, 1))
+		put := func(i, size int) error {
+			r := testRecord(i)
+			text := make([]byte, size/2)
+			for k := range text {
+				text[k] = byte(rand.N(256))
+			}
+			r.Page.Text = hex.EncodeToString(text)
+			ticket, err := l.Put(t.Context(), r)
+			if err == nil {
+				m.end(r.Page.URL, ticket.Key())
+				ticket.End(true)
+			}
+			synctest.Wait()
+			return err
+		}
+		i := 0
+		for ; l.Status().Used < 320<<10; i++ {
+			if err := put(i, 12<<10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st := l.Status(); st.Used >= 350<<10 || l.reason() != "" {
+			t.Fatalf("%+v, held: %q", st, l.reason())
+		}
+		if err := put(i, 45<<10); !errors.Is(err, ErrFull) {
+			t.Fatalf("without room: %v", err)
+		}
+		if why := l.reason(); !strings.Contains(why, "full") {
+			t.Errorf("held: %q", why)
+		}
+		gone.Store(false)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if why := l.reason(); why != "" {
+			t.Errorf("held with room: %q", why)
+		}
+		if err := put(i, 45<<10); err != nil {
+			t.Error(err)
+		}
+		l.flush()
+		once(t, to, m)
 	})
 }
 

@@ -67,6 +67,7 @@ func (w *writer) append(batch []*put) {
 	sp := w.open
 	var frames, payload []byte
 	var written []*put
+	full := false
 	for _, p := range batch {
 		if err != nil {
 			p.err = err
@@ -76,7 +77,7 @@ func (w *writer) append(batch []*put) {
 		payload = r.append(payload[:0])
 		before := len(frames)
 		if frames = appendFrame(frames, payload); !w.room(int64(len(frames))) {
-			p.err, frames = ErrFull, frames[:before]
+			p.err, frames, full = ErrFull, frames[:before], true
 			continue
 		}
 		p.ticket = &Ticket{sink: w.Sink, spool: sp, record: r.n}
@@ -88,6 +89,7 @@ func (w *writer) append(batch []*put) {
 	}
 	w.trouble(err)
 	w.mu.Lock()
+	w.full = w.full || full // else the download would be made again at once
 	if err == nil {
 		w.spooled += int64(len(frames))
 		if sp != nil {
