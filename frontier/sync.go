@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -50,10 +51,11 @@ func (s *store) syncLogs() error {
 	if err = errors.Join(err, d.Close()); err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return filepath.Ext(name) != ".mem" })
+	if len(names) == 1 {
+		return nil // it is the memtable in use, which Sync did not leave out, or a later one
+	}
 	for _, name := range names {
-		if filepath.Ext(name) != ".mem" {
-			continue
-		}
 		f, err := openPatiently(filepath.Join(dir, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // it has just become a table, which is synced
