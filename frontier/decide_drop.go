@@ -164,10 +164,11 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 // removePages deletes the pages of a host. Each of its transactions leaves a record that is right about the pages that are left.
 func (l *ledger) removePages(h *hostEntry) error {
 	prefix := hostKey(kindDue, h.host)
+	var start []byte // behind the pages that are gone already, which would have to be skipped
 	for {
 		rec := h.rec
 		var keys [][]byte
-		for r, err := range l.store.rows(nil, prefix, nil, ahead) {
+		for r, err := range l.store.rows(nil, prefix, start, ahead) {
 			if err != nil {
 				return fmt.Errorf("look for pages of %s: %w", h.host, err)
 			}
@@ -179,7 +180,8 @@ func (l *ledger) removePages(h *hostEntry) error {
 			if p, err := decodePage(r.value, int64(due)); err == nil { // else it is damaged, and goes all the same
 				rec.digest.PagesXor ^= p.mark(hash)
 			}
-			if keys = append(keys, slices.Clone(r.key), pageKey(h.host, hash)); len(keys) >= maxAtomicKeys {
+			start = slices.Clone(r.key)
+			if keys = append(keys, start, pageKey(h.host, hash)); len(keys) >= maxAtomicKeys {
 				break
 			}
 		}
