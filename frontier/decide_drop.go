@@ -74,7 +74,7 @@ func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 	rec := h.rec // a crash between two transactions must leave neither a wrong digest nor a bitmap of a block that is gone
 	rec.tracked = false
 	for ; len(keys) > maxAtomicKeys; keys = keys[maxAtomicKeys:] {
-		err := l.store.write(func(txn *tx) error {
+		err := l.writeApart(func(txn *tx) error {
 			gone := make(map[uint64]bool)
 			for _, key := range keys[:maxAtomicKeys] {
 				if key[1] == kindPending {
@@ -188,7 +188,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 		if len(keys) == 0 {
 			return nil
 		}
-		err := l.store.write(func(txn *tx) error {
+		err := l.writeApart(func(txn *tx) error {
 			for _, key := range keys {
 				if err := txn.Delete(key); err != nil {
 					return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,41 @@ func TestFailedWriteEndsAll(t *testing.T) {
 }
 
 func second[A any](_ A, err error) error { return err }
+
+// A drop that fails between two of its transactions ends all: what is in memory is no longer what is on disk.
+func TestHalfADropEndsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		cfg, polite := testConfig()
+		cfg.MaxHostURLs = 0
+		var armed atomic.Uint64
+		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
+			f.store.fault = func() error {
+				if most := armed.Load(); most > 0 && f.store.written.Load() >= most {
+					armed.Store(0) // it fails once
+					return errBroken
+				}
+				return nil
+			}
+		})
+		n := 2*maxAtomicKeys + 1
+		for i := range n {
+			l.add(page(host, i)) // each in a block of its own
+		}
+		armed.Store(l.store.written.Load() + 1)
+		if _, err := l.DropHost(t.Context(), host, "test"); !errors.Is(err, errBroken) {
+			t.Fatalf("the host is dropped with %v", err)
+		}
+		if v, err := l.Add(t.Context(), pages(host, 0, n)); err == nil {
+			t.Errorf("%d of %d URLs are known, although many blocks are gone", count(v, Duplicate), n)
+		}
+		l.end()
+		if err := <-l.over; !errors.Is(err, errBroken) {
+			t.Errorf("it ends with %v", err)
+		}
+		l.end = nil
+	})
+}
 
 // A request that the store refuses fails, and the next ones do not.
 func TestRefusedWriteFailsAlone(t *testing.T) {

@@ -306,6 +306,16 @@ func (l *ledger) settle() {
 	<-done
 }
 
+// writeApart makes a part of a change in a transaction before that of its batch. After an error everything ends, because what is in memory
+// may no longer be what is on disk.
+func (l *ledger) writeApart(fill func(txn *tx) error) error {
+	err := l.store.write(fill)
+	if err != nil {
+		l.fail(fmt.Errorf("write to store: %w", err))
+	}
+	return err
+}
+
 func (l *ledger) fail(err error) { l.failure.CompareAndSwap(nil, &err) }
 
 // commit writes batches in order and answers their requests.

@@ -247,7 +247,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	}
 	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value if no URL is left
 	flush := func() error {
-		err := l.store.write(func(txn *tx) error {
+		err := l.writeApart(func(txn *tx) error {
 			h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
 			for _, e := range rewritten {
 				err := error(nil)
