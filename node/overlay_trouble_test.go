@@ -184,6 +184,12 @@ func TestOverlayExplorerWithoutWeb(t *testing.T) {
 // TestOverlayFullNode: a node whose disk is full takes no links. The other goes on with its own sites all the same, and keeps
 // the links.
 func TestOverlayFullNode(t *testing.T) {
+	t.Run("for pages", func(t *testing.T) { fullNode(t, 1<<21) })
+	t.Run("for anything", func(t *testing.T) { fullNode(t, 1<<23) })
+}
+
+// fullNode has a node keep more room free than the TiB that there is. With less than a quarter of it, nothing is written.
+func fullNode(t *testing.T, minFreeMiB int) {
 	at := []point{{0, 0, 1}, {60, 0, 1}, {60, 60, 1}}
 	inBed(t, at, func(b *bed) {
 		b.cfg = func(i int, c *node.Config) {
@@ -191,7 +197,7 @@ func TestOverlayFullNode(t *testing.T) {
 			case 0:
 				c.Peer.OutboxLinks, c.Batch.Mode = 2, placement.ModeCrawl
 			case 1:
-				c.Frontier.MinFreeMiB = 1 << 21 // more than there is: it accepts nothing
+				c.Frontier.MinFreeMiB = minFreeMiB
 			}
 		}
 		full := b.homed(1)
