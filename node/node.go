@@ -373,11 +373,14 @@ func (n *Node) freeBytes() (uint64, error) {
 	case n.free != nil:
 		return n.free()
 	}
-	dirs := []string{n.cfg.Node.Data, n.LogDir()}
+	free, err := frontier.FreeBytes(n.cfg.Node.Data, n.LogDir())
 	if dir := n.cfg.Sink.Dir(); dir != "" {
-		dirs = append(dirs, dir)
+		// Without an answer the directory is gone. The sink says so, and tries again.
+		if there, err := frontier.FreeBytes(dir); err == nil {
+			free = min(free, there)
+		}
 	}
-	return frontier.FreeBytes(dirs...)
+	return free, err
 }
 
 func (n *Node) end(ctx context.Context, err error) End {

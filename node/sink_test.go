@@ -22,6 +22,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"proxima/node"
+	"proxima/node/netsim"
 	"proxima/node/runlog"
 	"proxima/node/sink"
 )
@@ -165,4 +166,25 @@ func TestSink(t *testing.T) {
 	if events[runlog.EventSinkTrouble] == 0 || events[runlog.EventSinkTroubleOver] == 0 || events[runlog.EventPackage] != packages {
 		t.Errorf("events %v, %d packages", events, packages)
 	}
+}
+
+// A directory for packages that is gone for a while, because it is mounted anew, does not end the node.
+func TestDirectoryOfPackagesGone(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		dir := filepath.Join(t.TempDir(), "to")
+		w.cfg.Sink.URL, w.cfg.Frontier.MinFreeMiB, w.deps.FreeBytes = "file://"+dir, 1, nil
+		rename := func(from, to, body string) http.HandlerFunc {
+			return func(rw http.ResponseWriter, r *http.Request) {
+				if err := os.Rename(from, to); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+				netsim.Text("text/html", body)(rw, r)
+			}
+		}
+		w.Site("a.test", server1).Handle("/", rename(dir, dir+".away", "<a href=/1>1</a>")).Handle("/1", rename(dir+".away", dir, "end"))
+		if end, _ := w.run("http://a.test/"); end.Sink.Pages != 2 || end.Sink.Waiting != 0 {
+			t.Errorf("%+v", end.Sink)
+		}
+	})
 }
