@@ -12,6 +12,7 @@ import (
 	"proxima/node/netsim"
 	"proxima/node/placement"
 	"proxima/node/runlog"
+	"proxima/node/view"
 )
 
 // part cuts the overlay in two, or makes it whole; the web stays reachable from both sides.
@@ -278,6 +279,36 @@ func TestOverlayNodeWithoutRoom(t *testing.T) {
 		all := logged[runlog.Member](b, 1, runlog.LogMember)
 		if last := all[len(all)-1]; last.Members != 3 || !last.Majority {
 			t.Errorf("it last saw %d settled members, majority %v", last.Members, last.Majority)
+		}
+	})
+}
+
+// TestOverlayGrantorWithoutRoom: leases are renewed by a node that can write nothing.
+func TestOverlayGrantorWithoutRoom(t *testing.T) {
+	at := []point{{0, 0, 1}, {60, 0, 1}, {60, 60, 1}}
+	inBed(t, at, func(b *bed) {
+		b.cfg = func(i int, c *node.Config) {
+			if c.Batch.Mode = placement.ModeCrawl; i == 1 {
+				c.Frontier.MinFreeMiB = 1 << 23 // eight times what there is
+			}
+		}
+		here, all := 0, view.View{Homes: []string{netsim.ID(0), netsim.ID(1), netsim.ID(2)}}
+		for all.Grantor(netip.MustParseAddr(address(here))) != netsim.ID(1) {
+			here++
+		}
+		name := b.homed(0)
+		b.site(name, address(here), beside(at[0]), 600, 1000)
+		b.startAll(time.Second)
+		time.Sleep(20 * time.Minute)
+		last := b.began
+		for _, v := range b.pagesOf(name) {
+			if pause := v.Start.Sub(last); pause > 20*time.Second && last.Sub(b.began) > 2*time.Minute {
+				t.Errorf("after %v there was no page for %v", last.Sub(b.began), pause)
+			}
+			last = v.Start
+		}
+		if since := time.Since(last); since > 20*time.Second {
+			t.Errorf("no page for %v", since)
 		}
 	})
 }
