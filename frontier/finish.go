@@ -220,7 +220,7 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 		h.delayed[i].retryAt, h.delayed[i].attempt = now, 0
 	}
 	if s := h.server; s != nil {
-		s.next = earlier(s.next, now.Add(f.bench.rules.gap(h.site, s.addr, h.crawlDelay, 0, 0)))
+		s.next = s.spaced
 		f.bench.settleServer(s, now)
 	}
 	f.bench.settle(h, now)

@@ -256,6 +256,7 @@ type server struct {
 	queue    [origins]fifo[*host]
 	sleepers timeHeap[*host] // hosts that wait for a time of their own
 	next     time.Time
+	spaced   time.Time     // next without what Retry-After adds
 	since    time.Time     // when it became ready
 	ready    [origins]bool // it is in a ready queue of the workbench
 	due      time.Time     // its key in the timer
@@ -273,4 +274,9 @@ func (s *server) queuedHosts() int {
 		n += s.queue[o].len()
 	}
 	return n
+}
+
+// rest leaves a server alone until a time at least.
+func (s *server) rest(until time.Time) {
+	s.next, s.spaced = later(s.next, until), later(s.spaced, until)
 }

@@ -32,6 +32,7 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 		s = w.newServer(addr)
 	}
 	if wait > 0 {
+		s.rest(now.Add(min(wait, w.rules.MaxGap))) // what is longer comes from Retry-After
 		s.next = later(s.next, now.Add(wait))
 	}
 	s.told = false

@@ -351,3 +351,42 @@ func TestLingeringRequests(t *testing.T) {
 		l.finish(task, Outcome{})
 	})
 }
+
+// Retry ends the waits of a host, but not the spacing of its server: what another node may still be asking for, what the last grant says, and
+// a multiple of the last download time.
+func TestRetryKeepsTheSpacing(t *testing.T) {
+	const host = "http://h1.test"
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.Leases = true
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placing(addr1)
+		l.add(pages(host, 0, 9)...)
+		l.Grant(addr1, time.Now().Add(time.Hour), 20*time.Second)
+		begun := time.Now()
+		if err := l.Activate(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			wait time.Duration
+			out  Outcome
+		}{
+			{20 * time.Second, Outcome{}}, // robots.txt
+			{polite.MinGap, Outcome{Ending: Again, Trouble: Interrupted, Lingers: 40 * time.Second}},
+			{40*time.Second + polite.MinGap, Outcome{Elapsed: 10 * time.Second}},
+			{10 * time.Second, Outcome{Ending: Again, Trouble: Busy, RetryAfter: time.Hour}},
+			{polite.MinGap, Outcome{}},
+		} {
+			time.Sleep(polite.MinGap / 2)
+			if err := l.Retry(t.Context(), host); err != nil {
+				t.Fatal(err)
+			}
+			task := l.taking(time.Minute)
+			if wait := time.Since(begun); wait != c.wait {
+				t.Errorf("asked after %v, not %v", wait, c.wait)
+			}
+			l.finish(task, c.out)
+			begun = time.Now()
+		}
+	})
+}

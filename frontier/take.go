@@ -193,7 +193,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	}
 	if s.parallel > 1 {
 		// The gap between parallel requests begins with their start.
-		s.next = now.Add(w.rules.gap(h.site, s.addr, 0, 0, 0))
+		s.rest(now.Add(w.rules.gap(h.site, s.addr, 0, 0, 0)))
 	}
 	return task
 }
@@ -225,6 +225,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
 			h.crawlDelay = r.CrawlDelay // it already counts between the robots.txt and the first page
 		}
+		s.rest(now.Add(out.Lingers + w.rules.gap(h.site, s.addr, h.crawlDelay, 0, out.Elapsed)))
 		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(h.site, s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
 	e := ended{ending: out.Ending}

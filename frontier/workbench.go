@@ -245,7 +245,7 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 func (w *workbench) newServer(addr netip.Addr) *server {
 	s := &server{addr: addr, parallel: w.rules.parallel(addr), hosts: make(map[*host]struct{})}
 	w.servers[addr] = s
-	s.next = w.resumed.Add(w.rules.gap(nil, addr, 0, 0, 0))
+	s.rest(w.resumed.Add(w.rules.gap(nil, addr, 0, 0, 0)))
 	return s
 }
 
@@ -256,7 +256,7 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 		s = w.newServer(addr)
 	}
 	// The last request may have been before a restart, or to another server.
-	s.next = later(s.next, later(h.lastRequest, w.resumed).Add(w.rules.gap(h.site, addr, h.crawlDelay, 0, 0)))
+	s.rest(later(h.lastRequest, w.resumed).Add(w.rules.gap(h.site, addr, h.crawlDelay, 0, 0)))
 	s.hosts[h] = struct{}{}
 	h.server, h.place, h.placedUntil = s, placed, until
 	w.settle(h, now)
