@@ -2,8 +2,6 @@ package ownership
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -351,33 +349,6 @@ func TestLastChangesLoseNoLink(t *testing.T) {
 					t.Errorf("%d pages are done at the replica, and the link has come: %v", done, came)
 				}
 			})
-		})
-	}
-}
-
-// The next owner of a host hears of its finished pages when their links are safe. If that takes long, the host is not handed over.
-func TestHandOffLosesNoLink(t *testing.T) {
-	for _, to := range []int{2, 4} { // to the replica, and to another node
-		onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
-			host, other := s.found(5, 1, 2, 3, 4), s.hostOf(3, 2, 1, 4)
-			s.watch(func(l letter) {
-				if is[*wire.CommitRequest](l) && len(s.owners(other)) == 0 {
-					t.Error("it is handed over, and the link is on one disk only")
-				}
-			})
-			s.lose(func(l letter) bool { return isCopy(l) || l.from == 1 && l.to == 3 && !is[*wire.RenewRequest](l) }) // 3 is slow
-			s.node(1).crawl(host, 0, link(host, 5), link(other, 7))
-			if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(to), true, "test"); !errors.Is(err, errLater) {
-				t.Errorf("the hand-off ends with %v", err)
-			}
-			if owners := s.owners(host); !slices.Equal(owners, []int{1}) {
-				t.Errorf("it is owned by %v", owners)
-			}
-			s.lose(nil)
-			s.hand(host, 1, to)
-			if _, done := s.node(to).has(host); done != 1 {
-				t.Errorf("%d pages are done at the next owner", done)
-			}
 		})
 	}
 }

@@ -321,26 +321,13 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 	}
 }
 
-// flushHost sends everything that waits of a frozen host to its replica. First it waits until the links on its pages are safe, because
-// the next owner will count those pages as done. What cannot be sent is made good by shipping the whole.
+// flushHost sends everything that waits of a frozen host to its replica. What cannot be sent is made good by shipping the whole.
 func (rep *replicator) flushHost(ctx context.Context, host string) error {
-	for until := time.Now().Add(rep.cfg.SilentAfter); ; {
-		if err := rep.gather(ctx); err != nil {
-			return err
-		}
-		if !rep.stream.holdsBack(host) {
-			break
-		}
-		if time.Now().After(until) {
-			return fmt.Errorf("%w: links on its pages are not safe yet", errLater)
-		}
-		select {
-		case <-time.After(rep.cfg.ReplicateEvery / 4):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 	defer rep.stream.pause(host)()
+	if err := rep.gather(ctx); err != nil {
+		return err
+	}
+	rep.stream.release(host)
 	changes := rep.stream.only(host)
 	parcels, err := rep.parcels(ctx, changes, nil)
 	if err != nil {

@@ -278,19 +278,26 @@ func (s *stream) releaseLocked(host string, c *frontier.Change) {
 	s.addLocked(host, c, time.Time{})
 }
 
-// forget drops what waits, and what is held back, of a host that this node no longer owns.
-func (s *stream) forget(host string) {
+// release queues everything that is held back of a host.
+func (s *stream) release(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, back := range s.held {
 		if c := back.hosts[host]; c != nil {
-			s.bytes -= c.Memory()
+			s.releaseLocked(host, c)
 			delete(back.hosts, host)
 		}
 	}
+}
+
+// forget drops what waits of a host that this node no longer owns.
+func (s *stream) forget(host string) {
+	s.release(host)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if w := s.hosts[host]; w != nil {
 		s.removeLocked(w)
-		w.held, w.sent = 0, time.Time{}
+		w.sent = time.Time{}
 		s.tidyLocked(host)
 	}
 	s.tellLocked()
