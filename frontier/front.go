@@ -114,14 +114,11 @@ func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 
 // serveTakers answers the takers for which there is a task or an error. It needs mu held.
 func (f *front) serveTakers(now time.Time) {
-	if f.full != "" {
-		return
-	}
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
 		if t.gone {
 			return true
 		}
-		if f.outage.keepsTasks(now) { // the taker before this one may have got the only try
+		if f.full != "" || f.outage.keepsTasks(now) { // the taker before this one may have got the only try
 			return false
 		}
 		task, err := f.bench.takeHost(t.host, t.addr, now)

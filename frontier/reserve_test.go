@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -387,6 +388,35 @@ func TestRetryKeepsTheSpacing(t *testing.T) {
 			}
 			l.finish(task, c.out)
 			begun = time.Now()
+		}
+	})
+}
+
+// Callers that wait for a task while the disk is full, and go away, leave nothing behind.
+func TestTakersGoWhileTheDiskIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.MinFreeMiB = 100
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return free.Load(), nil }})
+		l.placing(addr1)
+		l.add(pages("http://h1.test", 0, 3)...)
+		l.Reserve(addr1, true)
+		free.Store(99 << 20)
+		time.Sleep(time.Second)
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if _, err := l.TakeFrom(ctx, "http://h1.test", addr1); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("with a full disk: %v", err)
+			}
+			cancel()
+		}
+		l.mu.Lock()
+		left := len(l.takers)
+		l.mu.Unlock()
+		if left > 1 { // the last one goes with the next
+			t.Errorf("%d of 20 callers are left", left)
 		}
 	})
 }
