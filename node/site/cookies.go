@@ -89,7 +89,7 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 	}
 	var take []*http.Cookie
 	for _, c := range (&http.Response{Header: header}).Cookies() {
-		id := strings.ToLower(c.Domain) + ";" + c.Path + ";" + c.Name
+		id := cookieID(at, c)
 		if len(c.Name)+len(c.Value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
 			continue
 		}
@@ -102,4 +102,16 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 		take = append(take, c)
 	}
 	d.jar.SetCookies(at, take)
+}
+
+// cookieID returns the domain, path and name of a cookie as the jar keeps it. Without an attribute, host and directory of the URL count.
+func cookieID(at *url.URL, c *http.Cookie) string {
+	domain, path := strings.ToLower(c.Domain), c.Path
+	if domain == "" {
+		domain = at.Hostname()
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = at.Path[:strings.LastIndexByte(at.Path, '/')+1]
+	}
+	return domain + ";" + path + ";" + c.Name
 }

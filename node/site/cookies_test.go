@@ -52,3 +52,20 @@ func TestJarIsBounded(t *testing.T) {
 		t.Errorf("cookies of %d domains", n)
 	}
 }
+
+// A cookie without a path belongs to the directory of its page, and one without a domain to its host: each is a further one.
+func TestCookiesOfManyPlacesAreBounded(t *testing.T) {
+	j, kept := NewJar(), 0
+	for i := range 4 * maxDomainCookies {
+		for _, text := range []string{fmt.Sprintf("http://evil.test/%d/x", i), fmt.Sprintf("http://h%d.evil.test/x", i)} {
+			u := link(t, text)
+			j.Learn(u, set("a=1"))
+			if j.Header(u) != "" {
+				kept++
+			}
+		}
+	}
+	if kept != maxDomainCookies {
+		t.Errorf("%d cookies of one domain are kept, not %d", kept, maxDomainCookies)
+	}
+}
