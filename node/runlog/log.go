@@ -168,8 +168,9 @@ func (l *log) writeLocked() (report error) {
 	if l.size > 0 && l.size+int64(len(b)) > l.limit {
 		report = l.rotateLocked()
 	}
+	first := 0 // where the first line begins
 	if l.torn {
-		b = slices.Insert(b, 0, '\n')
+		b, first = slices.Insert(b, 0, '\n'), 1
 	}
 	n, err := l.file.Write(b)
 	l.size += int64(n)
@@ -180,7 +181,7 @@ func (l *log) writeLocked() (report error) {
 		l.spare = b[:0]
 	}
 	if err != nil {
-		return errors.Join(report, l.loseLocked(bytes.Count(b[n:], newline), err))
+		return errors.Join(report, l.loseLocked(bytes.Count(b[max(n, first):], newline), err))
 	}
 	l.failing = false
 	return report

@@ -304,6 +304,25 @@ func TestLostTogether(t *testing.T) {
 	}
 }
 
+// The newline that ends a torn line is no lost line.
+func TestLostBehindTornLine(t *testing.T) {
+	j := open(t, testConfig(t.TempDir()), meta)
+	l := j.logs[LogFetch]
+	good := l.file
+	bad, err := os.Open(good.Name()) // cannot be written
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
+	l.file, l.torn = bad, true
+	for range 3 {
+		j.Fetch(page("http://a/lost"))
+	}
+	if err := j.Err(); err == nil || !strings.Contains(err.Error(), "log fetch lost 3 lines: ") {
+		t.Errorf("Err: %v", err)
+	}
+}
+
 // A line that the disk refuses is counted and reported once, leaves a gap in seq, and does not tear other lines.
 func TestDiskErrors(t *testing.T) {
 	dir := t.TempDir()
