@@ -356,6 +356,9 @@ func (f *fleet) runAssigner(ctx context.Context, k int, assigner, dir string, ho
 // plan plans the scenario for real machines, whose round trips are unknown.
 func (f *fleet) plan(hosts []hostInfo) (*Plan, error) {
 	p := planNodes(f.scenario, f.Seed)
+	if len(hosts) < len(p.Nodes) {
+		return nil, fmt.Errorf("the set has %d hosts for %d nodes: name another -out, since this one has the sets of an earlier call", len(hosts), len(p.Nodes))
+	}
 	for i := range p.Nodes {
 		h := hosts[i].host
 		p.Nodes[i].Addr = h.Addresses[0]

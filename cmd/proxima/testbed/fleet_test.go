@@ -66,6 +66,18 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+// A fleet goes on with the hosts of an earlier call, which may be too few for a scenario that was changed since.
+func TestPlanNeedsHosts(t *testing.T) {
+	s, err := Load("ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{scenario: s}
+	if _, err := f.plan([]hostInfo{{host: Host{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}}}); err == nil || !strings.Contains(err.Error(), "1 host") {
+		t.Errorf("a plan for one host: %v", err)
+	}
+}
+
 // The fleet works on several hosts at once, but never on more than allowed. A fake ssh runs everything on this machine.
 func TestTwoHundredHosts(t *testing.T) {
 	dir := t.TempDir()
