@@ -16,7 +16,6 @@ import (
 
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/curves"
-	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed"
 )
 
@@ -36,21 +35,41 @@ func testbedSweep(ctx context.Context, args []string, out, _ io.Writer) error {
 	if err != nil {
 		return exit{exitUsage, err}
 	}
+	if err := s.run(&f, out, func(one *testbedFlags) error { return runScenario(ctx, name[0], one, out) }); err != nil {
+		return err
+	}
+	return s.show(ctx, *plot, out)
+}
+
+// run makes the runs that are not there yet. A run gets its folder when it is finished: one that was stopped has results, too.
+func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) error) error {
+	unfinished := filepath.Join(s.dir, "unfinished")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("remove an unfinished run: %w", err)
+	}
 	for _, value := range s.values {
 		for seed := s.first; seed <= s.last; seed++ {
-			one := f
-			one.dir, one.seed = filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), seed
-			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
-			if _, err := os.Stat(filepath.Join(one.dir, rundir.TestbedFile)); err == nil {
-				fmt.Fprintln(out, one.dir, "is finished")
+			dir := filepath.Join(s.folder(value), strconv.FormatUint(seed, 10))
+			if _, err := os.Stat(dir); err == nil {
+				fmt.Fprintln(out, dir, "is finished")
 				continue
 			}
-			if err := runScenario(ctx, name[0], &one, out); err != nil {
+			one := *f
+			one.dir, one.seed = unfinished, seed
+			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
+			if err := run(&one); err != nil {
 				return err
+			}
+			err := os.MkdirAll(s.folder(value), 0o755)
+			if err == nil {
+				err = os.Rename(unfinished, dir)
+			}
+			if err != nil {
+				return fmt.Errorf("keep a finished run: %w", err)
 			}
 		}
 	}
-	return s.show(ctx, *plot, out)
+	return nil
 }
 
 // sweep is a parameter with its values.
