@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -166,5 +167,30 @@ func TestOpenAPIIsFresh(t *testing.T) {
 		if name, _, _ := strings.Cut(part, `"`); schemas[name] == nil {
 			t.Errorf("no schema %s", name)
 		}
+	}
+}
+
+// That a node cannot be asked does not mean that none is running.
+func TestCallThatFails(t *testing.T) {
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, "status.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := node.Call(ended, http.MethodGet, dir, "/status", nil, &node.Status{}); err == nil || errors.Is(err, node.ErrNotRunning) {
+		t.Errorf("a caller that gave up: %v", err)
+	}
+	long := filepath.Join(dir, strings.Repeat("x", 120)) // no socket has such a path
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Call(t.Context(), http.MethodGet, long, "/status", nil, &node.Status{}); err == nil || errors.Is(err, node.ErrNotRunning) {
+		t.Errorf("a path that is too long: %v", err)
+	}
+	if err := node.Call(t.Context(), http.MethodGet, t.TempDir(), "/status", nil, &node.Status{}); !errors.Is(err, node.ErrNotRunning) {
+		t.Errorf("no node: %v", err)
 	}
 }

@@ -116,6 +116,8 @@ func Call(ctx context.Context, method, data, path string, body io.Reader, to any
 	switch {
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w: %s", ErrNotRunning, data)
+	case ctx.Err() != nil || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EINVAL): // the last one: the path is too long
+		return fmt.Errorf("ask node in %s: %w", data, err)
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrNotRunning, data, err)
 	}
