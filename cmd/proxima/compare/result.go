@@ -26,6 +26,7 @@ type Result struct {
 	Affected  []Affected `json:"-"`
 	Homes     []HomeUse  `json:"-"`
 	Reference string     `json:"-"` // what rows are compared to, "" if there is none
+	LeftOut   []string   `json:"-"` // names of rows beyond maxRows
 
 	// Timelines; x is in s since the start of the run.
 	Progress   []Series `json:"-"` // URLs downloaded, by row

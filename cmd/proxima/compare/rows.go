@@ -24,6 +24,9 @@ func Bys() []string { return []string{ByAssigner, ByCandidate, ByRun, ByConfig} 
 // maxRows bounds the rows, since a record has a bit for each.
 const maxRows = 16
 
+// mostLeftOut bounds the names of further rows, since damaged logs may have many.
+const mostLeftOut = 100
+
 // row is one of the things that are compared. Its name is the assigner with the suffix.
 type row struct{ name, assigner, suffix string }
 
@@ -67,9 +70,13 @@ func (c *comparer) rowBits(r *run, label string) (mask uint16) {
 func (c *comparer) rowOf(r *run, assigner string) int {
 	suffix := c.suffix(r, assigner)
 	i := slices.IndexFunc(c.rows, func(w row) bool { return w.assigner == assigner && w.suffix == suffix })
-	if i < 0 && len(c.rows) < maxRows && assigner != "" {
+	switch name := assigner + suffix; {
+	case i >= 0 || assigner == "":
+	case len(c.rows) < maxRows:
 		i = len(c.rows)
-		c.rows = append(c.rows, row{assigner + suffix, assigner, suffix})
+		c.rows = append(c.rows, row{name, assigner, suffix})
+	case len(c.leftOut) < mostLeftOut:
+		c.leftOut[name] = true
 	}
 	return i
 }

@@ -89,6 +89,23 @@ func TestRowsBy(t *testing.T) {
 	}
 }
 
+// TestTooManyRows: rows that find no room are named.
+func TestTooManyRows(t *testing.T) {
+	top := t.TempDir()
+	var dirs []string
+	for i := range 9 {
+		run := fmt.Sprint("run", i)
+		dirs = append(dirs, tuned(t, filepath.Join(top, run), run, "0.15", 1, 2, 50))
+	}
+	r := readBy(t, ByRun, "", dirs...)
+	if notes := strings.Join(r.Notes(), "\n"); len(r.Assigners) != maxRows || !strings.Contains(notes, "2 rows are left out, since there is room for 16: random in "+dirs[8]+", vivaldi in "+dirs[8]) {
+		t.Errorf("%d rows; notes: %s", len(r.Assigners), notes)
+	}
+	if notes := strings.Join(readBy(t, ByRun, "", dirs[:8]...).Notes(), "\n"); strings.Contains(notes, "left out") {
+		t.Errorf("all rows have room: %s", notes)
+	}
+}
+
 // TestHeadlineClaimsNothingThatTheFiguresDoNot: no winner in a tie, or with one server.
 func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
 	for _, c := range []struct {

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -42,6 +43,7 @@ func (c *comparer) result() *Result {
 	}
 	res.Crawl, res.Statuses, res.Testbed, res.Reading = c.crawl(main), statuses(main), testbed(c.runs), c.reading()
 	c.ofOne(res, main[0])
+	res.LeftOut = slices.Sorted(maps.Keys(c.leftOut))
 	if len(c.runs) > 1 {
 		res.NodesOf = main[0].dir
 	}

@@ -177,6 +177,13 @@ func (r *Result) Notes() []string {
 	if r.NodesOf != "" {
 		note("Nodes and coordinates, their plots and the map are from one run only: %s.", r.NodesOf)
 	}
+	if n := len(r.LeftOut); n > 0 {
+		some := r.LeftOut[:min(4, n)]
+		if n > 4 {
+			some = append(slices.Clone(some), "…")
+		}
+		note("%d rows are left out, since there is room for %d: %s. Compare fewer runs at once.", n, maxRows, strings.Join(some, ", "))
+	}
 	g := r.Reading
 	if g.Missing > 0 {
 		var where []string
