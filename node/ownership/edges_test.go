@@ -281,12 +281,12 @@ func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
 	s.next() // it is on its way
 	s.take(found("/2"), now)
 	s.stored("h")
-	if s.storedLocked(time.Now()) {
+	if s.storedLocked(time.Now(), time.Time{}) {
 		t.Error("what was found meanwhile counts as stored")
 	}
 	s.next()
 	s.stored("h")
-	if !s.storedLocked(time.Now()) {
+	if !s.storedLocked(time.Now(), time.Time{}) {
 		t.Error("all was stored, and does not count")
 	}
 }
@@ -305,7 +305,7 @@ func TestMendingThatFails(t *testing.T) {
 		if c := s.next()["h"]; c == nil || c.Lost != (failure != nil) || len(c.Added) != 1 && !c.Lost {
 			t.Errorf("after %v there waits %+v", failure, c)
 		}
-		if s.stored("h"); !s.storedLocked(time.Now()) {
+		if s.stored("h"); !s.storedLocked(time.Now(), time.Time{}) {
 			t.Errorf("after %v something is left", failure)
 		}
 	}
@@ -327,7 +327,7 @@ func TestPeerThatAnswersLess(t *testing.T) {
 		s.node(1).find(link(host, 8))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if waits := !own.stream.storedLocked(time.Now()); !waits || asked < 15 {
+		if waits := !own.stream.storedLocked(time.Now(), time.Time{}); !waits || asked < 15 {
 			t.Errorf("asked %d times; the change waits: %v", asked, waits)
 		}
 		if err := own.HandOff(t.Context(), host, idOf(2), true, "test"); err == nil {

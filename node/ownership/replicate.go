@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -153,7 +154,7 @@ func (rep *replicator) gather(ctx context.Context) error {
 	}
 	now := time.Now() // links of these pages entered the outbox before this
 	rep.stream.take(changes, now)
-	if rep.stream.mature(rep.deps.Outbox.Settled, now, 2*rep.cfg.TakeAfter) {
+	if rep.stream.mature(rep.deps.Outbox.Settled, now, 2*rep.cfg.TakeAfter, rep.cfg.FenceAfter) {
 		rep.mu.Lock()
 		rep.compare = nil // until now every replica had to differ
 		rep.mu.Unlock()
@@ -206,7 +207,7 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 		case !v.IsAlive(to):
 			alone = append(alone, host) // the replica is compared when the peer is back
 		case c.Lost:
-			rep.stream.putBack(host, c)
+			rep.stream.putBack(host, &frontier.Change{Lost: true}) // the rest of it is mended, too
 			rep.queue.add(host, false)
 		case busy[to]:
 			rep.stream.putBack(host, c)
@@ -309,10 +310,14 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 				rep.witnessed(p.host, p.item.GetRecord().GetEpoch())
 				continue
 			}
-			stored = append(stored, p.host)
 			if err != nil {
 				rep.deps.Warn(err)
 			}
+			if errors.Is(err, errFull) {
+				rep.stream.putBack(p.host, &frontier.Change{Lost: true}) // mended when there is room again
+				continue
+			}
+			stored = append(stored, p.host)
 			if res.GetAnswers()[i].GetStep() != wire.Step_STEP_STORED {
 				rep.queue.add(p.host, false)
 			}

@@ -148,11 +148,11 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // mature releases the held-back work that is safe now. It reports whether the links found before changes were lost have just
-// become safe, or were waited for longer than patience.
-func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patience time.Duration) (cleared bool) {
+// become safe, or were waited for longer than patience. It does not wait for replicas that have been behind for longer than old.
+func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patience, old time.Duration) (cleared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	safe := func(until time.Time) bool { return s.storedLocked(until) && settled(until) }
+	safe := func(until time.Time) bool { return s.storedLocked(until, now.Add(-old)) && settled(until) }
 	if !s.cleared && (safe(s.lost) || now.Sub(s.lost) > patience) {
 		s.cleared, cleared = true, true
 	}
@@ -165,10 +165,11 @@ func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patie
 	return cleared
 }
 
-// storedLocked reports whether all URLs found up to a time are at the replicas of their hosts.
-func (s *stream) storedLocked(until time.Time) bool {
+// storedLocked reports whether all URLs found up to a time are at the replicas of their hosts. It ignores replicas that have been
+// behind since before old.
+func (s *stream) storedLocked(until, old time.Time) bool {
 	for _, w := range s.hosts {
-		if w.lacks(until) {
+		if w.lacks(until) && !earlier(w.sent, w.found).Before(old) {
 			return false
 		}
 	}

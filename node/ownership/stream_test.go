@@ -91,7 +91,7 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 	now, never := time.Now(), func(time.Time) bool { return false }
 	for after, cleared := range map[time.Duration]bool{time.Minute: false, time.Minute + 1: true} {
 		s := newStream(now)
-		if s.mature(never, now.Add(after), time.Minute) != cleared || s.mature(never, now.Add(after), time.Minute) || s.holdsBack(host) == cleared {
+		if s.mature(never, now.Add(after), time.Minute, time.Hour) != cleared || s.mature(never, now.Add(after), time.Minute, time.Hour) || s.holdsBack(host) == cleared {
 			t.Errorf("after %v nothing is waited for any more: %v", after, !cleared)
 		}
 		c := frontier.Chunk{Done: []uint64{1}}
@@ -108,10 +108,10 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 			t.Errorf("of %s there is told %v, %v", name, c.Done, c.Pages)
 		}
 	}
-	if s.mature(never, now, 0); !s.holdsBack(host) {
+	if s.mature(never, now, 0, time.Hour); !s.holdsBack(host) {
 		t.Error("it is not held back any more")
 	}
-	s.mature(func(until time.Time) bool { return until.Equal(now) }, now, 0)
+	s.mature(func(until time.Time) bool { return until.Equal(now) }, now, 0, time.Hour)
 	if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || s.bytes > 0 || len(s.hosts) > 0 || len(s.held) > 0 {
 		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
 	}
