@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -230,6 +231,7 @@ func (l *log) prune() error {
 	if err != nil {
 		return err
 	}
+	files = slices.DeleteFunc(files, func(f rotatedFile) bool { return !strings.HasSuffix(f.name, suffix) }) // keep what somebody has packed
 	for len(files) > l.keep {
 		if err := os.Remove(filepath.Join(l.dir, files[0].name)); err != nil {
 			return fmt.Errorf("delete old log: %w", err)
@@ -269,9 +271,9 @@ func rotatedName(name string, number int) string {
 	return fmt.Sprintf("%s-%06d%s", name, number, suffix)
 }
 
-var rotatedForm = regexp.MustCompile(`^([a-z]+)-(\d{6,9})\.jsonl$`)
+var rotatedForm = regexp.MustCompile(`^([a-z]+)-(\d{6,9})\.jsonl(\.gz)?$`)
 
-// listRotated lists the rotated files of a log, the oldest first.
+// listRotated lists the rotated files of a log, packed ones, too, the oldest first.
 func listRotated(dir, name string) ([]rotatedFile, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -304,6 +304,25 @@ func TestLostTogether(t *testing.T) {
 	}
 }
 
+// A rotated file that somebody has packed keeps its number: readers take a plain file and a packed one of one number for the same.
+func TestRotationBehindPackedFiles(t *testing.T) {
+	dir := t.TempDir()
+	packed := filepath.Join(dir, "fetch-000007.jsonl.gz")
+	if err := os.WriteFile(packed, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(dir)
+	cfg.LogFileBytes, cfg.LogKeep = 1<<16, 1
+	j := open(t, cfg, meta)
+	for range 200 {
+		j.Fetch(page("http://a/"))
+	}
+	got, err := Files(dir, LogFetch)
+	if want := []string{packed, filepath.Join(dir, "fetch-000008.jsonl"), filepath.Join(dir, "fetch.jsonl")}; err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // The newline that ends a torn line is no lost line.
 func TestLostBehindTornLine(t *testing.T) {
 	j := open(t, testConfig(t.TempDir()), meta)
