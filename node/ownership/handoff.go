@@ -69,11 +69,12 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
 		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), rc.thaw(ctx, r.Host))
 	}
-	return rc.complete(ctx, r, proposal{next, reason})
+	return rc.complete(ctx, r, proposal{next, reason}, false)
 }
 
-// complete ships a frozen host and settles the outcome as far as it is known.
-func (rc *reconciler) complete(ctx context.Context, r Record, p proposal) error {
+// complete ships a frozen host and settles the outcome as far as it is known. before tells whether the other node was asked to
+// commit before.
+func (rc *reconciler) complete(ctx context.Context, r Record, p proposal, before bool) error {
 	asked, err := rc.ship(ctx, r, p.next)
 	if err == nil {
 		return rc.handedOver(ctx, r, p)
@@ -81,7 +82,7 @@ func (rc *reconciler) complete(ctx context.Context, r Record, p proposal) error 
 	rc.deps.Event(Event{Kind: Aborted, Record: p.next, Peer: p.next.Owner, Reason: err.Error()})
 	err = fmt.Errorf("hand over %s: %w", r.Host, err)
 	now, _, e := rc.records.get(r.Host)
-	if e != nil || now != r || asked && !errors.Is(err, errRefused) {
+	if e != nil || now != r || (before || asked) && !errors.Is(err, errRefused) {
 		rc.queue.add(r.Host, true) // the other node may own it by now
 		return errors.Join(err, e)
 	}
@@ -175,7 +176,7 @@ func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 	rc.settling[r.Host]++
 	rc.mu.Unlock()
 	if known && v.IsAlive(p.next.Owner) && tries < maxCommits {
-		return rc.complete(ctx, r, p)
+		return rc.complete(ctx, r, p, true)
 	}
 	switch {
 	case !v.Majority || len(v.Settled) == 0:

@@ -1,0 +1,40 @@
+package ownership
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"proxima/node/wire"
+)
+
+// A commit gets no answer, and then the former owner reaches neither the next one nor the home. The next owner crawls the
+// host, so the former one must not.
+func TestHostOfAnUnansweredCommitStaysFrozen(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.found(5, 1, 2, 3, 4)
+		s.hand(host, 1, 3) // an owner that is not the home
+		time.Sleep(5 * time.Second)
+		committed := false
+		s.lose(func(l letter) bool {
+			committed = committed || l.res != nil && is[*wire.CommitRequest](l)
+			return committed && (l.from+l.to == 3+4 || l.from == 3 && l.to == 1)
+		})
+		go s.node(3).own.HandOff(s.t.Context(), host, idOf(4), true, "test") //nolint:errcheck // it fails
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			var crawling []int
+			for _, p := range s.all() {
+				if slices.ContainsFunc(p.disk.tasks(), func(task [2]string) bool { return task[0] == host }) {
+					crawling = append(crawling, p.at)
+				}
+			}
+			if len(crawling) > 1 {
+				t.Errorf("nodes %v crawl the host at once", crawling)
+				break
+			}
+		}
+		s.lose(nil)
+		time.Sleep(2 * time.Minute)
+		s.mustHave(host, 5, 4, 1)
+	})
+}
