@@ -247,9 +247,10 @@ type ServerState struct {
 	Wait time.Duration
 	// InFlight counts the requests that are out.
 	InFlight int
-	// Hosts are up to four of the hosts it serves. Level is the largest backoff level of all of them.
-	Hosts []string
-	Level uint8
+	// Hosts are up to four of the hosts it serves, of AllHosts. Level is the largest backoff level of all of them.
+	Hosts    []string
+	AllHosts int
+	Level    uint8
 }
 
 // serverHosts is how many hosts a ServerState names.
@@ -279,6 +280,7 @@ func (w *workbench) serverStates(now time.Time) []ServerState {
 			continue
 		}
 		st := &out[i]
+		st.AllHosts++
 		if len(st.Hosts) < serverHosts {
 			st.Hosts = append(st.Hosts, name)
 		}

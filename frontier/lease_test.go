@@ -92,7 +92,7 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 		}
 		wants(1)
 		s := l.Servers()
-		if len(s) != 1 || !s[0].Wanted || s[0].Addr != addr1 || !s[0].Until.IsZero() || len(s[0].Hosts) != 2 {
+		if len(s) != 1 || !s[0].Wanted || s[0].Addr != addr1 || !s[0].Until.IsZero() || len(s[0].Hosts) != 2 || s[0].AllHosts != 2 {
 			t.Errorf("servers: %+v", s)
 		}
 		if e := l.Explain("http://h1.test"); e.Wait != "lease" {

@@ -2,8 +2,10 @@ package node
 
 import (
 	"net/http"
+	"net/netip"
 	"testing"
 
+	"proxima/frontier"
 	"proxima/node/wire"
 )
 
@@ -23,5 +25,17 @@ func TestPeersOnlyAsk(t *testing.T) {
 		if err != nil || res.GetStatus() != http.StatusNotFound {
 			t.Errorf("%q: %d, %v", call, res.GetStatus(), err)
 		}
+	}
+}
+
+// Of more servers than fit into an answer, those with the most hosts are shown, not those with the lowest addresses.
+func TestServersWithTheMostHostsAreShown(t *testing.T) {
+	w := make([]frontier.ServerState, mostServers+10)
+	for i := range w {
+		w[i] = frontier.ServerState{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), AllHosts: i / 2}
+	}
+	last := w[len(w)-2]
+	if got := busiest(w); len(got) != mostServers || got[0].Addr != last.Addr || got[mostServers-1].AllHosts != 5 {
+		t.Errorf("%d servers, from %v to %v", len(got), got[0], got[len(got)-1])
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,7 +50,8 @@ type HostList struct {
 // ServerRow is a web server as the console shows it: its coordinate, its lease, and the expected download times.
 type ServerRow struct {
 	Addr      string       `json:"addr"`
-	Hosts     []string     `json:"hosts"`   // some of those that it serves
+	Hosts     []string     `json:"hosts"` // some of those that it serves
+	AllHosts  int          `json:"all_hosts"`
 	WaitMs    int64        `json:"wait_ms"` // until its next request
 	InFlight  int          `json:"in_flight"`
 	LeaseMs   int64        `json:"lease_ms"` // how long this node still has its lease
@@ -110,7 +112,7 @@ func watchRoutes() []route {
 		{method: "GET", path: "/hosts", does: "Finds hosts on the workbench, those with the most URLs in memory first.",
 			query: []param{{"part", "what their names contain", false}}, answer: HostList{},
 			run: func(n *Node, c *apiCall) (any, error) { return n.watcher.hosts(c.param("part")), nil }},
-		{method: "GET", path: "/servers", does: "Gives the web servers on the workbench.", answer: []ServerRow{},
+		{method: "GET", path: "/servers", does: "Gives the web servers on the workbench, at most 300, those with the most hosts first.", answer: []ServerRow{},
 			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.servers(), nil }},
 		{method: "GET", path: "/members", does: "Gives the members of the overlay as the node sees them.", answer: []MemberRow{},
 			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.members(), nil }},
@@ -207,13 +209,17 @@ func (w watcher) hosts(part string) HostList {
 	return list
 }
 
+// busiest sorts servers and returns those that fit into an answer, those with the most hosts first.
+func busiest(all []frontier.ServerState) []frontier.ServerState {
+	slices.SortFunc(all, func(a, b frontier.ServerState) int { return cmp.Or(b.AllHosts-a.AllHosts, a.Addr.Compare(b.Addr)) })
+	return all[:min(mostServers, len(all))]
+}
+
 func (w watcher) servers() []ServerRow {
 	n := w.node
 	list := []ServerRow{}
-	all := n.frontier.Servers()
-	slices.SortFunc(all, func(a, b frontier.ServerState) int { return a.Addr.Compare(b.Addr) })
-	for _, s := range all[:min(mostServers, len(all))] {
-		row := ServerRow{Addr: s.Addr.String(), Hosts: s.Hosts, WaitMs: s.Wait.Milliseconds(), InFlight: s.InFlight}
+	for _, s := range busiest(n.frontier.Servers()) {
+		row := ServerRow{Addr: s.Addr.String(), Hosts: s.Hosts, AllHosts: s.AllHosts, WaitMs: s.Wait.Milliseconds(), InFlight: s.InFlight}
 		if o := n.overlay; o != nil {
 			v := o.there()
 			row.Grantor, row.Lacks = v.Grantor(s.Addr), o.holder.Why(s.Addr)

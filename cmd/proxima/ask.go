@@ -152,16 +152,18 @@ func topHosts(ctx context.Context, data string, out io.Writer) error {
 }
 
 func topServers(ctx context.Context, data string, out io.Writer) error {
+	s, err := node.AskStatus(ctx, data)
+	if err != nil {
+		return err
+	}
 	var servers []node.ServerRow
 	if err := node.Call(ctx, http.MethodGet, data, "/servers", nil, &servers); err != nil {
 		return err
 	}
-	slices.SortFunc(servers, func(a, b node.ServerRow) int {
-		return cmp.Or(len(b.Hosts)-len(a.Hosts), strings.Compare(a.Addr, b.Addr))
-	})
-	fmt.Fprintf(out, "%d servers\n", len(servers))
+	fmt.Fprintf(out, "%d servers\n", max(s.Frontier.Servers, len(servers)))
 	for _, s := range servers[:min(mostTop, len(servers))] {
-		fmt.Fprintf(out, "  %-40s asked again in %v  %s\n", s.Addr, time.Duration(s.WaitMs)*time.Millisecond, printable(strings.Join(s.Hosts, " ")))
+		fmt.Fprintf(out, "  %6d hosts  %-40s asked again in %v  %s\n", s.AllHosts, s.Addr, time.Duration(s.WaitMs)*time.Millisecond,
+			printable(strings.Join(s.Hosts, " ")))
 	}
 	return nil
 }
