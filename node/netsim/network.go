@@ -68,6 +68,10 @@ func New(delay func(from, to netip.Addr) time.Duration) *Network {
 func (n *Network) Add(addr netip.Addr, up, down float64) error {
 	n.lock()
 	defer n.unlock()
+	return n.addLocked(addr, up, down)
+}
+
+func (n *Network) addLocked(addr netip.Addr, up, down float64) error {
 	if !addr.IsValid() || n.hosts[addr] != nil {
 		return fmt.Errorf("add host %v: the address is invalid or taken", addr)
 	}
@@ -174,12 +178,13 @@ func (n *Network) Sent(addr netip.Addr) (packets, bytes int64) {
 // Enter opens an endpoint at a host, and first adds the host with unlimited bandwidth if it is not there.
 func (n *Network) Enter(addr netip.Addr) (*Endpoint, error) {
 	n.lock()
-	known := n.hosts[addr] != nil
+	err := error(nil)
+	if n.hosts[addr] == nil {
+		err = n.addLocked(addr, 0, 0)
+	}
 	n.unlock()
-	if !known {
-		if err := n.Add(addr, 0, 0); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return n.Open(addr)
 }
