@@ -378,53 +378,38 @@ type handler struct {
 	api
 }
 
-// roomy returns an error while nothing can be written. A call that waited for room would keep the place of another one of its peer, and
-// soon all places: this node is still asked for leases and rights.
-func (h handler) roomy() error {
-	if h.api.node.frontier.Writable() {
-		return nil
+// ifWritable makes a call that writes, unless nothing can be written now. A call that waited for room would keep the place of another one of
+// its peer, and soon all places: this node is still asked for leases and rights.
+func ifWritable[Q, A any](ctx context.Context, h handler, call func(context.Context, string, *Q) (*A, error), from string, req *Q) (*A, error) {
+	if !h.api.node.frontier.Writable() {
+		return nil, fmt.Errorf("%w: %w", peer.ErrUnavailable, frontier.ErrDiskFull)
 	}
-	return fmt.Errorf("%w: %w", peer.ErrUnavailable, frontier.ErrDiskFull)
+	return call(ctx, from, req)
 }
 
 // Deliver takes links if there is room.
 func (h handler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	if err := h.roomy(); err != nil {
-		return nil, err
-	}
-	return h.Ownership.Deliver(ctx, from, req)
+	return ifWritable(ctx, h, h.Ownership.Deliver, from, req)
 }
 
 // Store takes what a peer has of hosts if there is room.
 func (h handler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
-	if err := h.roomy(); err != nil {
-		return nil, err
-	}
-	return h.Ownership.Store(ctx, from, req)
+	return ifWritable(ctx, h, h.Ownership.Store, from, req)
 }
 
 // Claim takes the records of an owner if there is room.
 func (h handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	if err := h.roomy(); err != nil {
-		return nil, err
-	}
-	return h.Ownership.Claim(ctx, from, req)
+	return ifWritable(ctx, h, h.Ownership.Claim, from, req)
 }
 
 // Commit takes a host if there is room.
 func (h handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
-	if err := h.roomy(); err != nil {
-		return nil, err
-	}
-	return h.Ownership.Commit(ctx, from, req)
+	return ifWritable(ctx, h, h.Ownership.Commit, from, req)
 }
 
 // Quota takes part in sharing the limits if there is room.
 func (h handler) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	if err := h.roomy(); err != nil {
-		return nil, err
-	}
-	return h.Shares.Quota(ctx, from, req)
+	return ifWritable(ctx, h, h.Shares.Quota, from, req)
 }
 
 // runMembers runs the members, and the relay a little longer: the members say farewell through it.
