@@ -91,7 +91,7 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	q.failures++
 	if !errors.Is(err, ErrMalformed) {
 		// The fault is the peer's or the network's, so all its links wait.
-		q.retry = o.now() + o.backoff(q.failures)
+		q.retry = o.now() + o.backoff(q.failures, o.cfg.OutboxBackoff)
 		if !errors.Is(err, errFault) || q.failures < badLimit && m.blocks[0].bad == 0 {
 			defer o.mu.Unlock()
 			q.putBack(m.blocks)
@@ -177,7 +177,7 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 	for _, b := range m.blocks {
 		b.bad = min(b.bad+1, badLimit)
 		b.tries++
-		b.due = max(o.now(), q.retry) + o.backoff(int(b.tries))
+		b.due = max(o.now(), q.retry) + o.backoff(int(b.tries), o.cfg.OutboxBackoff)
 		q.put(b)
 	}
 	return nil
@@ -228,7 +228,7 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 	for _, b := range m.blocks {
 		tries = max(tries, b.tries+1)
 	}
-	due := o.now() + o.backoff(int(tries))
+	due := o.now() + o.backoff(int(tries), laterBackoff)
 	if len(f.stay) == len(m.links) { // nothing changes on disk
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -245,7 +245,7 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		return err
 	}
 	if like.due = 0; tries > 1 { // a link sent to and fro waits longer each time
-		like.due = o.now() + o.backoff(int(tries)-1)
+		like.due = o.now() + o.backoff(int(tries)-1, laterBackoff)
 	}
 	for to, links := range f.move {
 		if err := o.pack(w, to, links, like); err != nil {

@@ -287,15 +287,19 @@ func (o *Outbox) now() time.Duration { return time.Since(o.start) }
 
 // backoff returns the pause after the n-th failure in a row, counted from 1. It doubles up to a bound, and half of it is
 // random, so that nodes do not come back together.
-func (o *Outbox) backoff(n int) time.Duration {
-	d := o.cfg.OutboxBackoff
+func (o *Outbox) backoff(n int, most time.Duration) time.Duration {
+	d := min(most, o.cfg.OutboxBackoff)
 	if n < 16 {
 		d = min(d, firstBackoff<<(max(n, 1)-1))
 	}
 	return d/2 + rand.N(d/2+1)
 }
 
-const firstBackoff = 500 * time.Millisecond
+const (
+	firstBackoff = 500 * time.Millisecond
+	// laterBackoff is the longest pause after an answer: the peer lives, and the end of a crawl waits for its links.
+	laterBackoff = 5 * time.Second
+)
 
 // poke wakes the reader of a channel with room for one, now or when it next reads.
 func poke(c chan struct{}) {

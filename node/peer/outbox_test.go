@@ -249,6 +249,36 @@ func TestOutboxWaitsForAPeerThatIsAway(t *testing.T) {
 	})
 }
 
+// The end of a crawl waits for these links.
+func TestLinksOfABusyPeerDoNotWaitLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := true
+		a := &answerer{answer: func(to string, _ *wire.Link) *wire.Delivered {
+			switch {
+			case to == "c":
+				return verdict(wire.Verdict_VERDICT_ACCEPTED)
+			case busy:
+				return verdict(wire.Verdict_VERDICT_LATER)
+			}
+			return verdict(wire.Verdict_VERDICT_MOVED)
+		}}
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.deliver, Route: func(*wire.Link) string { return "c" }})
+		defer stop()
+		add(t, o, "b", linksOf("b", 10))
+		sleep(10 * time.Minute)
+		if n := len(a.sent()); n < 120 || n > 250 { // at last every 2.5 to 5 s
+			t.Errorf("sent %d times in ten minutes", n)
+		}
+		a.mu.Lock()
+		busy = false
+		a.mu.Unlock()
+		sleep(11 * time.Second) // for b, which names c, and for c
+		if o.Pending() != 0 {
+			t.Errorf("%d pending", o.Pending())
+		}
+	})
+}
+
 func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		cfg := peer.Default()
