@@ -217,8 +217,13 @@ func (a *activation) activate(hosts []*host) error {
 	return g.Wait()
 }
 
-// activateHost reads a host from disk that has entered the workbench. A host that must not be crawled leaves again.
-func (a *activation) activateHost(h *host) error {
+// activateHost reads a host from disk that has entered the workbench. A host that must not be crawled, or cannot be read, leaves again.
+func (a *activation) activateHost(h *host) (err error) {
+	defer func() {
+		if err != nil {
+			a.unload(h)
+		}
+	}()
 	rec, err := a.load(h)
 	if err != nil {
 		return err
@@ -253,6 +258,19 @@ func (a *activation) activateHost(h *host) error {
 	a.bench.loadedHost(h, rec, now)
 	a.dispatch(now)
 	return nil
+}
+
+// unload takes a host off the workbench that could not be read. It comes in again later.
+func (a *activation) unload(h *host) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.bench.reading--
+	h.reading = false
+	a.bench.leave(h, now)
+	a.rescan()
+	a.bench.recrawl.again()
+	a.dispatch(now)
 }
 
 // load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.

@@ -182,3 +182,32 @@ func TestNoPartOfASetIsTakenForTheWhole(t *testing.T) {
 		})
 	}
 }
+
+// A host that could not be read from disk comes in at the next try.
+func TestHostThatWasNotReadComesInAgain(t *testing.T) {
+	const host = "http://h2.test"
+	for n, more := int64(0), true; more; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			l, ops := faulty(t)
+			l.role(host, Owned)
+			ops.Store(n)
+			err := l.Activate(t.Context(), host)
+			more = ops.Load() < 0
+			ops.Store(-1)
+			if more && err == nil {
+				t.Errorf("the failure of operation %d is lost", n+1)
+			}
+			if l.ledger.failure.Load() == nil { // a failed write ends the frontier
+				if err := l.Activate(t.Context(), host); err != nil {
+					t.Errorf("after the failure of operation %d: %v", n+1, err)
+				}
+				if s := l.Explain(host); !s.Known || s.InMemory == 0 || s.Wait == "reading" {
+					t.Errorf("after the failure of operation %d: %+v", n+1, s)
+				}
+			}
+			l.end()
+			<-l.over
+			l.end = nil
+		})
+	}
+}
