@@ -63,6 +63,7 @@ type Client struct {
 	mu          sync.Mutex
 	credentials *credentials // nil without a secret
 	remotes     map[string]*remote
+	links       map[*linkConn]struct{} // open connections without calls
 }
 
 // NewClient makes a client without connections. It must be closed.
@@ -70,7 +71,7 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if err := checkID(deps.ID); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), remotes: map[string]*remote{}}
+	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), remotes: map[string]*remote{}, links: map[*linkConn]struct{}{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if c.deps.Dial == nil {
 		c.deps.Dial = (&net.Dialer{}).DialContext
@@ -174,7 +175,8 @@ func (c *Client) Close() {
 	c.calls.Wait()
 }
 
-// Rekey changes the secret of a client. Calls in progress finish undisturbed; later ones dial anew.
+// Rekey changes the secret of a client. Calls in progress finish undisturbed; later ones dial anew. Connections without calls end if their
+// secret is no longer accepted.
 func (c *Client) Rekey(secret *Secret) error {
 	credentials, err := newCredentials(secret, c.deps.ID)
 	if err != nil {
@@ -190,6 +192,12 @@ func (c *Client) Rekey(secret *Secret) error {
 		time.AfterFunc(c.cfg.Timeout, r.stop) // no call takes longer
 	}
 	clear(c.remotes)
+	for l := range c.links {
+		if !credentials.believes(authorityOf(l.ConnectionState())) {
+			l.NetConn().Close() //nolint:errcheck // it is unwanted
+			delete(c.links, l)
+		}
+	}
 	return nil
 }
 

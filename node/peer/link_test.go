@@ -2,10 +2,12 @@ package peer_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestConnect: members get connections that carry no calls, and both ends know the other; who has another secret gets none, and neither
@@ -64,6 +66,45 @@ func TestThrough(t *testing.T) {
 		to = "m"
 		if _, err := a.ask("b"); err == nil {
 			t.Error("a member in the middle answers for the peer")
+		}
+	})
+}
+
+// TestConnectionsWithoutCallsEndWithTheirSecret: when a node drops a secret, its connections to a node that has no other one end, whoever has
+// dialled.
+func TestConnectionsWithoutCallsEndWithTheirSecret(t *testing.T) {
+	s := steps(t)
+	inBubble(t, func(t *testing.T, w *world) {
+		echo := func(c net.Conn, _ string) {
+			go func() {
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+			}()
+		}
+		a, old := w.node("a", who{secret: s[0], link: echo}), w.node("old", who{secret: s[0], link: echo})
+		links := map[string]net.Conn{}
+		for name, ends := range map[string][2]*testNode{"dialled": {a, old}, "accepted": {old, a}} {
+			c, err := ends[0].client.Connect(t.Context(), ends[1].id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close() //nolint:errcheck // it may be closed already
+			links[name] = c
+		}
+		for _, secret := range s[1:] {
+			if err := errors.Join(a.server.Rekey(secret), a.client.Rekey(secret)); err != nil {
+				t.Fatal(err)
+			}
+			for name, c := range links {
+				_ = c.SetDeadline(time.Now().Add(time.Minute))
+				_, err := io.WriteString(c, "x")
+				if err == nil {
+					_, err = io.ReadFull(c, make([]byte, 1))
+				}
+				if stands := err == nil; stands != (secret != s[3]) {
+					t.Errorf("%s, with secret %s: stands is %v, %v", name, secret.Describe(), stands, err)
+				}
+			}
 		}
 	})
 }

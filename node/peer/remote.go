@@ -116,7 +116,27 @@ func (c *Client) Connect(ctx context.Context, to string) (net.Conn, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to %s: %w", to, err), raw.Close())
 	}
-	return conn, nil
+	link := &linkConn{conn, c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.credentials.believes(authorityOf(conn.ConnectionState())) {
+		return nil, errors.Join(fmt.Errorf("connect to %s: its secret was dropped meanwhile", to), raw.Close())
+	}
+	c.links[link] = struct{}{}
+	return link, nil
+}
+
+// linkConn is a connection without calls that a client made.
+type linkConn struct {
+	*tls.Conn
+	client *Client
+}
+
+func (l *linkConn) Close() error {
+	l.client.mu.Lock()
+	delete(l.client.links, l)
+	l.client.mu.Unlock()
+	return l.Conn.Close()
 }
 
 // RoundTrip counts the bytes sent and received.
