@@ -117,7 +117,7 @@ func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 		packet = q.packet
 		r.mu.Unlock()
 		switch {
-		case 2*came > len(links) && packet:
+		case 2*came > len(links) && packet, !waiting && 2*came > stood && packet:
 			return view.Direct, true
 		case !waiting && stood == 0:
 			return 0, false

@@ -63,6 +63,23 @@ func TestReachIsFoundOut(t *testing.T) {
 	})
 }
 
+// TestReachBesideDeadMembers: a node that all living members reach is direct, even while members that nobody has missed yet do not answer.
+func TestReachBesideDeadMembers(t *testing.T) {
+	inBed(t, func(b *bed) {
+		for _, place := range []int{10, 20} {
+			b.start(place, func(d *relay.Deps) { d.Forced = new(view.Reach) })
+		}
+		b.net.Cut(netsim.Place(1), netsim.Place(10))
+		n := b.start(1, nil)
+		time.Sleep(30 * time.Second)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if slices.Contains(n.ways, view.Streams) || n.way.Reach != view.Direct {
+			t.Errorf("its packets come, and it said %v", n.ways)
+		}
+	})
+}
+
 // TestOutboundIsReached: packets and connections get to a node that cannot be dialled, from those that can be and from
 // others like it, also when its relays die one after the other.
 func TestOutboundIsReached(t *testing.T) {
