@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -294,15 +293,20 @@ func (c *Client) header() *wire.Header {
 	return h
 }
 
-// mostEntries bounds the entries of one message.
+// mostEntries bounds the entries of one message. They take no more than half of the largest message.
 const mostEntries = 20_000
 
 // tell tells a peer all that this node has been told, and returns the digest of that.
 func (c *Client) tell(ctx context.Context, r *remote) (digest uint64, err error) {
 	entries, digest := c.deps.Told.Entries()
 	call := callTo[wire.TellRequest, wire.TellResponse](r, "Tell")
-	for part := range slices.Chunk(entries, mostEntries) {
-		entries = entries[len(part):]
+	for len(entries) > 0 {
+		n := 0
+		for bytes := 0; n < min(mostEntries, len(entries)) && bytes < c.cfg.maxMessage()/2; n++ {
+			bytes += len(entries[n])
+		}
+		part := entries[:n]
+		entries = entries[n:]
 		req := &wire.TellRequest{Header: c.header(), Entries: part}
 		if len(entries) == 0 {
 			req.Whole = digest

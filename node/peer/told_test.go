@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"proxima/node/peer"
@@ -84,6 +85,21 @@ func TestWhatWasToldGoesBeforeACall(t *testing.T) {
 		little.entries, little.broken = nil, errors.New("disk is gone")
 		if _, err := a.client.Lease(t.Context(), "b", &wire.LeaseRequest{}); err == nil || calls != 3 {
 			t.Errorf("carried out, %d times: %v", calls, err)
+		}
+	})
+}
+
+// TestLongEntriesAreTold: entries are told however long they are.
+func TestLongEntriesAreTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		much, little := &knowledge{}, &knowledge{}
+		for i := range 20_000 {
+			much.entries = append(much.entries, fmt.Sprintf("block %d %s", i, strings.Repeat("x", 500)))
+		}
+		a, b := w.node("a", who{told: much}), w.node("b", who{told: little})
+		b.answersIdle()
+		if _, err := a.ask("b"); err != nil || !slices.Equal(little.entries, much.entries) {
+			t.Errorf("%d of %d entries were told: %v", len(little.entries), len(much.entries), err)
 		}
 	})
 }
