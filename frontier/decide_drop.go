@@ -122,9 +122,6 @@ func (l *ledger) unremember(b *batch, host string, urls int) error {
 // decideRemove deletes everything about a host. The record goes last: until then the host keeps its role. Everything before it must be on
 // disk.
 func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
-	if err := l.countPages(h, Replica); err != nil {
-		return err
-	}
 	if err := l.removePages(h); err != nil {
 		return err
 	}
@@ -168,6 +165,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 	for {
 		rec := h.rec
 		var keys [][]byte
+		var dues []stamp
 		for r, err := range l.store.rows(nil, prefix, start, ahead) {
 			if err != nil {
 				return fmt.Errorf("look for pages of %s: %w", h.host, err)
@@ -176,6 +174,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 			if err != nil {
 				return err
 			}
+			dues = append(dues, due)
 			rec.digest.Pages--
 			if p, err := decodePage(r.value, int64(due)); err == nil { // else it is damaged, and goes all the same
 				rec.digest.PagesXor ^= p.mark(hash)
@@ -200,5 +199,8 @@ func (l *ledger) removePages(h *hostEntry) error {
 			return fmt.Errorf("remove pages of %s: %w", h.host, err)
 		}
 		h.rec = rec
+		for _, due := range dues {
+			l.count.page(rec.role, due, -1)
+		}
 	}
 }

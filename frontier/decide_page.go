@@ -86,7 +86,7 @@ func readPage(txn *tx, host string, hash uint64) (*PageRecord, error) {
 }
 
 // decidePages merges the pages that another node has of a host with those here. The URLs of those pages are done. ended counts those that
-// were pending here. Everything before it must be on disk.
+// were pending here, also with an error. Everything before it must be on disk.
 func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended int, err error) {
 	for i := range pages {
 		p := &pages[i]
@@ -94,12 +94,12 @@ func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended 
 		hash := e.entryOf(h.host).hash
 		was, err := l.decideDone(b, h, hash)
 		if err != nil {
-			return 0, err
+			return ended, err
 		}
 		ended += was
 		old, err := b.page(h.host, hash)
 		if err != nil {
-			return 0, err
+			return ended, err
 		}
 		switch {
 		case old == nil && p.Dropped, old != nil && !p.fresher(old):
@@ -180,7 +180,15 @@ func (l *ledger) countPages(h *hostEntry, role Role) error {
 		n = -1
 	}
 	l.settle()
-	return l.store.eachPage(hostKey(kindPage, h.host), func(_ string, due stamp) { l.count.page(Owned, due, n) })
+	var all []stamp // they are counted once all of them are read
+	err := l.store.eachPage(hostKey(kindPage, h.host), func(_ string, due stamp) { all = append(all, due) })
+	if err != nil {
+		return err
+	}
+	for _, due := range all {
+		l.count.page(Owned, due, n)
+	}
+	return nil
 }
 
 // eachPage visits the due times of pages, in the order of their hosts.

@@ -304,7 +304,7 @@ func TestWhoTellsOfDamagedPages(t *testing.T) {
 	}
 	hash := (&PendingURL{Path: "/1"}).entryOf(host).hash
 	for _, c := range []struct{ what, told string }{
-		{"when it is due", "export hint import remove replica"},
+		{"when it is due", "export hint import replica"},
 		{"what is known of it", "export hint import"},
 	} {
 		var told []string

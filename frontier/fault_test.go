@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -209,5 +210,61 @@ func TestHostThatWasNotReadComesInAgain(t *testing.T) {
 			<-l.over
 			l.end = nil
 		})
+	}
+}
+
+// After a failed read the counts are still those of what is on disk, and so they are when the caller tries again.
+func TestCountsAfterAFailedRead(t *testing.T) {
+	const own, copied = "http://h1.test", "http://h2.test"
+	fresh := Chunk{Pending: []PendingURL{{Path: "/new"}}, Done: []uint64{pages(own, 5, 1)[0].URL.Hash()}}
+	for _, link := range pages(own, 3, 10) { // some are known
+		fresh.Pending = append(fresh.Pending, PendingURL{Path: link.URL.Path})
+	}
+	for what, act := range map[string]func(context.Context, *life) error{
+		"add":       func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
+		"hand over": func(ctx context.Context, l *life) error { return l.SetRole(ctx, own, Replica) },
+		"take over": func(ctx context.Context, l *life) error { return l.SetRole(ctx, copied, Owned) },
+		"import": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, copied, chunkOf(copied, 9), Assigned))
+		},
+		"import into one's own": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, own, chunkOf(own, 15), Assigned))
+		},
+		"import known URLs": func(ctx context.Context, l *life) error { return second(l.Import(ctx, copied, fresh, Assigned)) },
+		"drop":              func(ctx context.Context, l *life) error { return second(l.DropHost(ctx, own, "test")) },
+		"remove":            func(ctx context.Context, l *life) error { return l.Remove(ctx, own) },
+		"remove a replica":  func(ctx context.Context, l *life) error { return l.Remove(ctx, copied) },
+	} {
+		for n, more := int64(0), true; more; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				l, ops := faulty(t)
+				counts := func(when string) {
+					disk := newLedger(l.cfg, l.store, nil)
+					if _, err := disk.recover(); err != nil {
+						t.Fatal(err)
+					}
+					got, want := l.ledger.count.totals(), disk.count.totals()
+					if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
+						t.Errorf("%s, operation %d fails, %s: pending %d, held %d, pages %d, due %d; on disk %d, %d, %d, %d", what, n+1, when,
+							got.Pending, got.Held, got.Pages, got.Due, want.Pending, want.Held, want.Pages, want.Due)
+					}
+				}
+				ops.Store(n)
+				err := act(t.Context(), l)
+				more = ops.Load() < 0
+				ops.Store(-1)
+				written := err == nil || !strings.Contains(err.Error(), "write to store")
+				if written && l.ledger.failure.Load() == nil { // else it is no read that has failed
+					counts("before the second try")
+					if err := act(t.Context(), l); err != nil {
+						t.Error(err)
+					}
+					counts("after it")
+				}
+				l.end()
+				<-l.over
+				l.end = nil
+			})
+		}
 	}
 }

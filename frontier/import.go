@@ -154,8 +154,15 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 	if u.state != nil {
 		l.unite(b, h, u.state, time.Now())
 	}
-	ended, err := l.decidePages(b, h, u.pages)
-	if err != nil {
+	for _, e := range u.entries {
+		b.bytes += cost(h.host, e.path)
+	}
+	b.bytes += 8 * len(u.done)
+	b.urls += len(u.entries)
+	// What is decided before an error is written, too.
+	ended := 0
+	defer func() { l.count.moved(h.rec.role, u.added, ended) }()
+	if ended, err = l.decidePages(b, h, u.pages); err != nil {
 		return err
 	}
 	for _, hash := range u.done {
@@ -180,12 +187,6 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 			u.added++
 		}
 	}
-	for _, e := range u.entries {
-		b.bytes += cost(h.host, e.path)
-	}
-	b.bytes += 8 * len(u.done)
-	b.urls += len(u.entries)
-	l.count.moved(h.rec.role, u.added, ended)
 	return nil
 }
 

@@ -199,12 +199,12 @@ func (l *ledger) decideRole(b *batch, h *hostEntry, role Role) error {
 		return err
 	}
 	if h.rec.role != role {
-		pending := int(h.rec.digest.Pending())
-		l.count.moved(h.rec.role, 0, pending)
-		l.count.moved(role, pending, 0)
 		if err := l.countPages(h, role); err != nil {
 			return err
 		}
+		pending := int(h.rec.digest.Pending())
+		l.count.moved(h.rec.role, 0, pending)
+		l.count.moved(role, pending, 0)
 	}
 	h.rec.role = role
 	b.touched[h.host] = h
