@@ -100,7 +100,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	var names []string
 	for _, c := range commands() {
 		if c.name == args[0] {
-			return c.run(ctx, args[1:], out, errs)
+			err := c.run(ctx, args[1:], out, errs)
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return exit{code: exitStopped}
+			}
+			return err
 		}
 		names = append(names, c.name)
 	}
