@@ -114,6 +114,7 @@ type noOutbox struct{}
 func (noOutbox) Add(context.Context, map[string][]*wire.Link) error          { return nil }
 func (noOutbox) Keep(context.Context, string, map[string][]*wire.Link) error { return nil }
 func (noOutbox) Settled(time.Time) bool                                      { return true }
+func (noOutbox) Hurry()                                                      {}
 
 // fill gives a node n URLs, of hosts whose home it is.
 func (m *mover) fill(b *testing.B, n, perHost int) (hosts []string) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -24,8 +25,9 @@ type disk struct {
 	loose   map[string]bool // hosts whose digest is not kept
 	wake    chan struct{}
 	names   *names
-	gate    func() // waits while the process that uses it is frozen
-	fault   *fault // a call that fails
+	gate    func()    // waits while the process that uses it is frozen
+	urged   time.Time // when the links were last asked to be copied
+	fault   *fault    // a call that fails
 }
 
 // state is what lies on a disk.

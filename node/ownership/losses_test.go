@@ -2,6 +2,8 @@ package ownership
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -351,4 +353,82 @@ func TestLastChangesLoseNoLink(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The next owner of a host hears of its finished pages when their links are safe. If that takes long, the host is not handed over.
+func TestHandOffLosesNoLink(t *testing.T) {
+	for _, to := range []int{2, 4} { // to the replica, and to another node
+		onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+			host, other := s.found(5, 1, 2, 3, 4), s.hostOf(3, 2, 1, 4)
+			s.watch(func(l letter) {
+				if is[*wire.CommitRequest](l) && len(s.owners(other)) == 0 {
+					t.Error("it is handed over, and the link is on one disk only")
+				}
+			})
+			s.lose(func(l letter) bool { return isCopy(l) || l.from == 1 && l.to == 3 && !is[*wire.RenewRequest](l) }) // 3 is slow
+			s.node(1).crawl(host, 0, link(host, 5), link(other, 7))
+			if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(to), true, "test"); !errors.Is(err, errLater) {
+				t.Errorf("the hand-off ends with %v", err)
+			}
+			if owners := s.owners(host); !slices.Equal(owners, []int{1}) {
+				t.Errorf("it is owned by %v", owners)
+			}
+			s.lose(nil)
+			s.hand(host, 1, to)
+			if _, done := s.node(to).has(host); done != 1 {
+				t.Errorf("%d pages are done at the next owner", done)
+			}
+		})
+	}
+}
+
+// A link that its owner cannot take now is copied to a third node for a hand-off, which then does not wait for long.
+func TestHandOffHasLinksCopied(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host, other := s.found(5, 1, 2, 3, 4), s.hostOf(3, 2, 1, 4)
+		s.node(3).disk.mu.Lock()
+		s.node(3).disk.full = true
+		s.node(3).disk.mu.Unlock()
+		s.node(1).crawl(host, 0, link(host, 5), link(other, 7))
+		begun := time.Now()
+		s.hand(host, 1, 4)
+		if d := time.Since(begun); d > 2*time.Second {
+			t.Errorf("it took %v", d)
+		}
+		if at := s.keepers(link(other, 7)); len(at) != 2 {
+			t.Errorf("the link is in the outboxes of %v", at)
+		}
+	})
+}
+
+// A node that was cut off has lost a host meanwhile. The new owner hears of the pages that it finished when their links are safe.
+func TestFormerOwnerLosesNoLink(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4, 5}, func(s *stage) {
+		host, other := s.found(5, 1, 2, 3, 4, 5), s.hostOf(3, 4, 5, 2, 1)
+		s.lose(func(l letter) bool { return l.from == 1 || l.to == 1 })
+		s.node(1).crawl(host, 0, link(other, 7))
+		s.forget(1)
+		time.Sleep(s.cfg.TakeAfter + 2*time.Minute)
+		if owners := s.owners(host); !slices.Contains(owners, 2) {
+			t.Fatalf("it is owned by %v", owners)
+		}
+		s.lose(func(l letter) bool { return is[*wire.DeliverRequest](l) && l.from == 1 }) // its links are slow
+		s.see()
+		for range 60 {
+			time.Sleep(time.Second)
+			for _, at := range []int{2, 3, 4, 5} {
+				if _, done := s.node(at).has(host); done != 0 {
+					t.Fatalf("the page is done at node %d, and its link is on one disk only", at)
+				}
+			}
+		}
+		s.lose(nil)
+		time.Sleep(2 * time.Minute)
+		if _, done := s.node(2).has(host); done != 1 {
+			t.Errorf("%d pages are done at the owner", done)
+		}
+		if all, _ := s.node(3).has(other); all != 1 {
+			t.Errorf("%d links have come", all)
+		}
+	})
 }

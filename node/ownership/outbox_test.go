@@ -58,6 +58,12 @@ func (o outbox) Settled(until time.Time) bool {
 	return true
 }
 
+func (o outbox) Hurry() {
+	o.disk.mu.Lock()
+	defer o.disk.mu.Unlock()
+	o.disk.urged = time.Now()
+}
+
 // sendLinks sends links to another node.
 type sendLinks func(to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
 
@@ -88,7 +94,7 @@ func (d *disk) deliver(own *Ownership, send sendLinks) {
 	}
 }
 
-// copyLinks copies links that have waited for two seconds to the outbox of a third node, and links whose other outbox is gone.
+// copyLinks copies links that have waited for two seconds, or are urgent, to the outbox of a third node, and links whose other outbox is gone.
 func (d *disk) copyLinks(v view.View, send sendLinks) {
 	d.mu.Lock()
 	byCustodian := map[string][]*wire.Link{}
@@ -97,7 +103,7 @@ func (d *disk) copyLinks(v view.View, send sendLinks) {
 		if p.born == copied && !v.IsAlive(p.other) {
 			p.born = time.Now()
 		}
-		if p.born == copied || time.Since(p.born) < 2*time.Second {
+		if p.born == copied || time.Since(p.born) < 2*time.Second && p.born.After(d.urged) {
 			continue
 		}
 		if i := slices.IndexFunc(v.Alive, func(id string) bool { return id != v.Self && id != p.to }); i >= 0 {

@@ -48,6 +48,8 @@ type Outbox interface {
 	Keep(ctx context.Context, from string, links map[string][]*wire.Link) error
 	// Settled reports whether all links added up to a time are acknowledged, or in another node's outbox as well.
 	Settled(until time.Time) bool
+	// Hurry has the links that are not settled yet copied to another node's outbox at once.
+	Hurry()
 }
 
 // EventKind says what happened to a host.

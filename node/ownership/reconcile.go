@@ -245,6 +245,9 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 	case replica == v.Self && !all:
 		return nil
 	}
+	if err := rc.replicator.secure(ctx, r.Host, 0); err != nil { // this node may have owned it until now
+		return err
+	}
 	a, err := rc.replicator.push(ctx, r.Owner, r, true)
 	if errors.Is(err, errNotTheirs) && home != v.Self && home != r.Owner {
 		_, err = rc.replicator.push(ctx, home, r, true) // the home says who owns the host, or finds out

@@ -326,13 +326,37 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 	}
 }
 
-// flushHost sends everything that waits of a frozen host to its replica. What cannot be sent is made good by shipping the whole.
+// secure waits until the links on the finished pages of a host are safe, because another node is about to count these pages as done.
+// The host must be frozen. If that takes longer than patience, the error is errLater.
+func (rep *replicator) secure(ctx context.Context, host string, patience time.Duration) error {
+	for waited := time.Duration(0); ; waited += rep.cfg.ReplicateEvery / 4 {
+		if err := rep.gather(ctx); err != nil {
+			return err
+		}
+		switch {
+		case !rep.stream.holdsBack(host):
+			return nil
+		case waited >= patience:
+			rep.deps.Outbox.Hurry() // for the next time
+			return fmt.Errorf("%w: links on its pages are not safe yet", errLater)
+		case waited >= rep.cfg.ReplicateEvery: // most links are acknowledged sooner
+			rep.deps.Outbox.Hurry()
+		}
+		select {
+		case <-time.After(rep.cfg.ReplicateEvery / 4):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// flushHost sends everything that waits of a frozen host to its replica, once that is safe. What cannot be sent is made good by shipping
+// the whole.
 func (rep *replicator) flushHost(ctx context.Context, host string) error {
-	defer rep.stream.pause(host)()
-	if err := rep.gather(ctx); err != nil {
+	if err := rep.secure(ctx, host, rep.cfg.SilentAfter); err != nil {
 		return err
 	}
-	rep.stream.release(host)
+	defer rep.stream.pause(host)()
 	changes := rep.stream.only(host)
 	parcels, err := rep.parcels(ctx, changes, nil)
 	if err != nil {

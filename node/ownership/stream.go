@@ -279,21 +279,9 @@ func (s *stream) releaseLocked(host string, c *frontier.Change) {
 	s.addLocked(host, c, time.Time{})
 }
 
-// release queues everything that is held back of a host.
-func (s *stream) release(host string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, back := range s.held {
-		if c := back.hosts[host]; c != nil {
-			s.releaseLocked(host, c)
-			delete(back.hosts, host)
-		}
-	}
-}
-
-// forget drops what waits of a host that this node no longer owns.
+// forget drops what waits of a host that this node no longer owns. What is held back stays: until it is safe, the new owner must not
+// hear of it.
 func (s *stream) forget(host string) {
-	s.release(host)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.hosts[host]; w != nil {

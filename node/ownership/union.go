@@ -164,6 +164,9 @@ func (rep *replicator) Load(ctx context.Context, _ string, req *wire.LoadRequest
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", req.GetHost(), err)
 	}
+	if err := rep.secure(ctx, req.GetHost(), 0); err != nil { // this node may have owned it until now
+		return nil, fmt.Errorf("load %s: %w", req.GetHost(), err)
+	}
 	chunk, next, end, err := rep.deps.Frontier.Export(ctx, req.GetHost(), at, rep.cfg.ChunkURLs, chunkBytes)
 	if err != nil {
 		return nil, err

@@ -41,9 +41,14 @@ func (o *Outbox) common(blocks ...block) (born time.Duration, other string) {
 func (o *Outbox) copyIn(q *queue, inFlight []block) time.Duration {
 	oldest := o.now()
 	for b := range q.blocks(inFlight) {
-		if b.born != copied {
-			oldest = min(oldest, max(b.at, q.copyAt))
+		if b.born == copied {
+			continue
 		}
+		added := max(b.at, q.copyAt)
+		if added < o.urged {
+			return 0
+		}
+		oldest = min(oldest, added)
 	}
 	return max(oldest+o.cfg.CopyAfter-o.now(), 0)
 }

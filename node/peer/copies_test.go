@@ -107,6 +107,26 @@ func TestLinksOfFrozenPeersAreCopied(t *testing.T) {
 	})
 }
 
+// What is urgent is copied at once, also while the peer is asked.
+func TestUrgentLinksAreCopiedAtOnce(t *testing.T) {
+	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+		add(t, o, "b", linksOf("x", 3))
+		sleep(peer.Default().OutboxWait + time.Millisecond)
+		add(t, o, "b", linksOf("y", 3)) // while the peer is asked for the others
+		o.Hurry()
+		sleep(time.Millisecond)
+		if n := c.keeps("c"); n != 6 || !o.Settled(time.Now()) {
+			t.Errorf("another node keeps %d of 6 links; settled: %v", n, o.Settled(time.Now()))
+		}
+		added := time.Now()
+		add(t, o, "b", linksOf("z", 3))
+		sleep(time.Millisecond)
+		if o.Settled(added) {
+			t.Error("a later link is copied as well")
+		}
+	})
+}
+
 // Where the custodian does not answer either, or has gone, it is another one that keeps the links.
 func TestAnotherCustodianIsFound(t *testing.T) {
 	onCrowd(t, func(c *crowd, o *peer.Outbox) {

@@ -41,6 +41,7 @@ func (o *Outbox) serve(ctx context.Context, q *queue) error {
 			select {
 			case <-timer.C:
 			case <-q.wake:
+			case <-q.copy:
 			case <-ctx.Done():
 			}
 			continue
@@ -119,6 +120,7 @@ func (o *Outbox) ask(ctx context.Context, q *queue, m message) (res *wire.Delive
 		select {
 		case <-answered:
 			return res, err
+		case <-q.copy:
 		case <-time.After(wait):
 		}
 	}

@@ -57,6 +57,8 @@ type Outbox struct {
 	links  int
 	// born counts blocks by when their links were first added, in steps of bornStep.
 	born map[time.Duration]int
+	// urged is just after the last call of Hurry.
+	urged time.Duration
 	// writes wait to be written. While writing is set, another caller does that.
 	writes  []*write
 	writing bool
@@ -236,6 +238,16 @@ func (o *Outbox) Settled(until time.Time) bool {
 		}
 	}
 	return true
+}
+
+// Hurry has what was added up to now copied at once, without waiting for CopyAfter.
+func (o *Outbox) Hurry() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.urged = o.now() + 1
+	for _, q := range o.queues {
+		poke(q.copy)
+	}
 }
 
 // Stats counts what became of links.

@@ -29,6 +29,7 @@ type queue struct {
 	peer    string
 	running bool          // a goroutine sends it
 	wake    chan struct{} // wakes that goroutine
+	copy    chan struct{} // wakes it to copy links, even while it waits for an answer
 	links   int           // in memory, including those in flight
 	top     uint64        // the last block read into memory
 	born    time.Duration // of all spilled blocks
@@ -47,7 +48,9 @@ type queue struct {
 	retry    time.Duration
 }
 
-func newQueue(peer string) *queue { return &queue{peer: peer, wake: make(chan struct{}, 1)} }
+func newQueue(peer string) *queue {
+	return &queue{peer: peer, wake: make(chan struct{}, 1), copy: make(chan struct{}, 1)}
+}
 
 // push adds a block that is not counted yet.
 func (q *queue) push(b block) {
