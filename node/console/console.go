@@ -14,6 +14,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -89,15 +90,28 @@ func (c *Console) Listen() (net.Listener, error) {
 // Serve serves the console on a listener until ctx ends.
 func (c *Console) Serve(ctx context.Context, l net.Listener) error { return Serve(ctx, l, c.tls, c) }
 
-// Serve answers on a listener until ctx ends, with bounds on what strangers cost. Without a configuration of TLS it speaks plain HTTP.
+// Serve answers on a listener until ctx ends, with bounds on what strangers cost, and returns once the last handler has. Without a
+// configuration of TLS it speaks plain HTTP.
 func Serve(ctx context.Context, l net.Listener, secure *tls.Config, h http.Handler) error {
 	l = netutil.LimitListener(l, mostConns)
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
+	var conns sync.WaitGroup
 	// Event streams extend the write timeout themselves.
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0)} // strangers must not be able to fill a log
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0), // strangers must not be able to fill a log
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				conns.Add(1)
+			case http.StateClosed:
+				conns.Done()
+			}
+		}}
+	defer conns.Wait()
+	defer server.Close() //nolint:errcheck // closes what a broken listener left
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("answer on %s: %w", l.Addr(), err)

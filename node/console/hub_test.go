@@ -150,6 +150,28 @@ func TestStreamLasts(t *testing.T) {
 	})
 }
 
+// When a server has ended, so have its handlers: what they use is closed next.
+func TestServeWaitsForItsHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		working := true
+		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			stop()
+			time.Sleep(3 * time.Second)
+			working = false
+		})
+		l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+		client, server := net.Pipe()
+		defer client.Close()
+		l.conns <- server
+		go client.Write([]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // the server closes it
+		err := Serve(ctx, l, nil, h)
+		if err != nil || working {
+			t.Errorf("it has ended, and a handler works: %v; %v", working, err)
+		}
+	})
+}
+
 // pipes is a listener of connections within the process.
 type pipes struct {
 	conns  chan net.Conn
