@@ -129,7 +129,7 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 	o.logBlocks([]Block{b})
 	if !off {
 		// The request of the web master goes first: if this blocks the last host, the crawl ends and the frontier closes.
-		err = o.node.frontier.Shelf(tableOwners).Delete([]byte(on))
+		err = o.node.webMasters.blocked(on)
 	}
 	if err == nil {
 		err = s.blockLocked([]Block{b})

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,5 +78,35 @@ func TestWebMaster(t *testing.T) {
 		if n := len(pages(a.Visits())); n > 100 {
 			w.t.Errorf("%d pages of a site that is left alone", n)
 		}
+	})
+}
+
+// What web masters and operators say of sites does not wait for room on the disk. Peers and pages that need what is blocked would wait with it.
+func TestSitesAreBlockedWhileTheDiskIsFull(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.cfg.WebMaster.Listen, w.cfg.Frontier.MinFreeMiB = "203.0.113.1:80", 1
+		w.Site("a.test", server1).Pages(50)
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		w.deps.FreeBytes = func() (uint64, error) { return free.Load(), nil }
+		w.watch = func(n *node.Node) {
+			time.Sleep(10 * time.Second)
+			free.Store(0)
+			time.AfterFunc(5*time.Minute, func() { free.Store(1 << 40) })
+			time.Sleep(time.Minute)
+			began := time.Now()
+			if _, changed, err := n.Operator().Block("b.test", "ann", "", false); err != nil || !changed || len(n.Operator().Blocks()) != 1 {
+				w.t.Errorf("blocked: %v, %v", changed, err)
+			}
+			r := httptest.NewRequest("GET", "/?site=a.test", nil)
+			out := httptest.NewRecorder()
+			if n.Door().ServeHTTP(out, r); out.Code != http.StatusServiceUnavailable { // its key is not on disk
+				w.t.Errorf("the page: %d", out.Code)
+			}
+			if took := time.Since(began); took > time.Second {
+				w.t.Errorf("it took %v", took)
+			}
+		}
+		w.run("http://a.test/")
 	})
 }

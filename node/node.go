@@ -194,7 +194,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
-	n.webMasters = &webMasters{n.frontier.Shelf(tableOwners), n.client, n.resolver, n.blocklist, n.runlog, n.operator, nil}
+	n.webMasters = &webMasters{unwaiting{n.frontier.Shelf(tableOwners), n.frontier}, n.client, n.resolver, n.blocklist, n.runlog, n.operator, nil}
 	if cfg.WebMaster.Listen != "" {
 		if n.door, err = n.webMasters.door(cfg); err != nil {
 			return nil, err

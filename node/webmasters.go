@@ -32,13 +32,33 @@ const (
 
 // webMasters does what web masters ask for: it checks their proof, and keeps requests without proof for the operator.
 type webMasters struct {
-	shelf     *frontier.Shelf
+	shelf     unwaiting
 	client    *fetch.Client
 	resolver  *resolve.Resolver
 	blocklist *blocklist.List
 	runlog    *runlog.Writer
 	operator  *Operator
 	secrets   *secrets // nil where the node crawls alone
+}
+
+// unwaiting is a table whose writes fail while the disk is almost full. Those of a plain one wait for room.
+type unwaiting struct {
+	*frontier.Shelf
+	frontier *frontier.Frontier
+}
+
+func (u unwaiting) Put(key, value []byte) error {
+	if !u.frontier.Writable() {
+		return frontier.ErrDiskFull
+	}
+	return u.Shelf.Put(key, value)
+}
+
+func (u unwaiting) Delete(key []byte) error {
+	if !u.frontier.Writable() {
+		return frontier.ErrDiskFull
+	}
+	return u.Shelf.Delete(key)
 }
 
 // door returns the page for web masters.
@@ -138,6 +158,18 @@ func (w *webMasters) dismiss(host, by string) error {
 	}
 	w.operator.log(by, "dismiss request", runlog.KeyHost, host)
 	return w.shelf.Delete([]byte(host))
+}
+
+// blocked removes the request for a host that is blocked now. While the disk is almost full the request stays, and can be dismissed later.
+func (w *webMasters) blocked(host string) error {
+	had, err := w.shelf.Get([]byte(host))
+	if err != nil || had == nil {
+		return err
+	}
+	if err := w.shelf.Delete([]byte(host)); !errors.Is(err, frontier.ErrDiskFull) {
+		return err
+	}
+	return nil
 }
 
 // webMasterRoutes are the calls about requests of web masters.
