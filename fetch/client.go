@@ -384,7 +384,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	res.Body, res.WireBytes = *res.buffer, w.n
 
 	switch {
-	case w.end == errCut && err == nil: // it cut only padding after the end
+	case w.end != nil && w.end != io.EOF && err == nil: // what is missing is only padding after the end
 	case w.end == errCut:
 		res.Truncated = "length"
 	case w.end != nil && w.end != io.EOF:

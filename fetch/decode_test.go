@@ -81,6 +81,26 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// A coded body says itself where it ends. Some servers announce the length of the decoded page, and then close: browsers show the page.
+func TestCodedBodyWithWrongLength(t *testing.T) {
+	page := []byte(strings.Repeat("<p>The quick brown fox jumps over the lazy dog.</p>\n", 2000))
+	for _, coding := range []string{"gzip", "deflate"} {
+		for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n", len(page)), "Transfer-Encoding: chunked\r\n\r\n100000\r\n"} {
+			body := pack(t, page, coding)
+			c := newClient(t, testConfig(), Deps{Dial: serve(0, answer("HTTP/1.1 200 OK\r\nContent-Encoding: "+coding+"\r\n"+framing+string(body)))})
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+			if res.Err != nil || !bytes.Equal(res.Body, page) || res.Truncated != "" {
+				t.Errorf("%s, %.20q: class %q, err %v, %d bytes, truncated %q", coding, framing, res.Class, res.Err, len(res.Body), res.Truncated)
+			}
+			res.Release()
+			c = newClient(t, testConfig(), Deps{Dial: serve(0, answer("HTTP/1.1 200 OK\r\nContent-Encoding: "+coding+"\r\n"+framing+string(body[:len(body)-1])))})
+			if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != EOF || res.Truncated != "disconnect" {
+				t.Errorf("%s cut, %.20q: class %q, err %v, truncated %q", coding, framing, res.Class, res.Err, res.Truncated)
+			}
+		}
+	}
+}
+
 // TestBombs decodes bombs of 64 MiB: within a bound of memory, each is called by its name.
 func TestBombs(t *testing.T) {
 	block := make([]byte, 1<<20)
