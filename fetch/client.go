@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"net/url"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -216,7 +218,8 @@ type Result struct {
 	// Protocol is "HTTP/1.1", "HTTP/2.0", …
 	Protocol string
 	Header   http.Header
-	// Location is where a redirect (3xx) points, as the server wrote it. Redirects are never followed.
+	// Location is where a redirect (3xx) points, as the server wrote it, but with bytes beyond ASCII percent-encoded, as browsers do it:
+	// they may be in any encoding. Redirects are never followed.
 	Location string
 	// Body is the decoded body, in a buffer of the client: it must not be read after Release. A download that failed midway keeps
 	// what had come, except for a bomb, which keeps nothing.
@@ -347,12 +350,14 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	return res, nil
 }
 
+var beyondASCII = regexp.MustCompile(`[^\x00-\x7f]`)
+
 // read takes the response head and body into res.
 func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Request, resp *http.Response, x *exchange, limit int64) {
 	defer resp.Body.Close()
 	res.Status, res.Protocol, res.Header = resp.StatusCode, resp.Proto, resp.Header
 	if resp.StatusCode/100 == 3 {
-		res.Location = resp.Header.Get("Location")
+		res.Location = beyondASCII.ReplaceAllStringFunc(resp.Header.Get("Location"), url.PathEscape)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 999 { // net/http passes on "000" and 101, and over HTTP/2 any number
 		res.fail(Protocol, fmt.Errorf("status %d", resp.StatusCode))

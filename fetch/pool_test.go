@@ -219,3 +219,13 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// The Location of a redirect may be in any encoding. Its bytes are kept, as browsers do it.
+func TestRedirectBeyondASCII(t *testing.T) {
+	for _, location := range []string{"/caf\xe9?caf\xc3\xa9", "/caf%E9?caf%C3%A9"} {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, answer("HTTP/1.1 302 Found\r\nLocation: "+location+"\r\nContent-Length: 0\r\n\r\n"))})
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || res.Location != "/caf%E9?caf%C3%A9" {
+			t.Errorf("%q: %q, %v", location, res.Location, res.Err)
+		}
+	}
+}
