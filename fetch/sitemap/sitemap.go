@@ -84,20 +84,31 @@ func Parse(body []byte, limits Config) (Sitemap, error) {
 type list struct {
 	Sitemap
 	limits Config
-	last   string // the URL or sitemap added last in the entry that is being read
+	// last and date are the URL and the lastmod of the entry that is being read; either may come first.
+	last string
+	date time.Time
 }
 
 // dated sets the lastmod of the current entry (https://www.w3.org/TR/NOTE-datetime). It ignores a year or month without a day.
 func (l *list) dated(text string) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
-		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil && l.last != "" {
-			if l.Modified == nil {
-				l.Modified = make(map[string]time.Time)
-			}
-			l.Modified[l.last] = t
+		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil {
+			l.date = t
+			l.join()
 			return
 		}
 	}
+}
+
+// join gives the URL of the current entry its lastmod, once both are known.
+func (l *list) join() {
+	if l.last == "" || l.date.IsZero() {
+		return
+	}
+	if l.Modified == nil {
+		l.Modified = make(map[string]time.Time)
+	}
+	l.Modified[l.last], l.date = l.date, time.Time{}
 }
 
 // add appends a URL to one of the lists. It returns false when there is no room for it.
@@ -114,6 +125,7 @@ func (l *list) add(to *[]string, ref string) bool {
 	default:
 		*to = append(*to, ref)
 		l.last = ref
+		l.join()
 	}
 	return true
 }

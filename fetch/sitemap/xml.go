@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // readXML reads a sitemap, an index of sitemaps or a feed, as the root element says. It handles tags one by one without a
@@ -39,6 +40,10 @@ func (l *list) readXML(in *input) error {
 				if f, to = l.format(tok.Name); to == nil {
 					return fmt.Errorf("%w: root element %.40q", ErrFormat, tok.Name.Local)
 				}
+				continue
+			}
+			if f.dated != "" && tok.Name == (xml.Name{Space: f.element.Space, Local: f.entry}) {
+				l.last, l.date = "", time.Time{}
 				continue
 			}
 			if tok.Name != f.element && (f.dated == "" || tok.Name != xml.Name{Space: f.element.Space, Local: f.dated}) {
@@ -79,7 +84,8 @@ const maxPadding = 4096
 type format struct {
 	element   xml.Name
 	attribute bool   // the URL is in the attribute href rather than in the text
-	dated     string // the element after it with the time of the last change, "" if there is none
+	dated     string // the element beside it with the time of the last change, "" if there is none
+	entry     string // the element around both
 }
 
 // format recognises a kind of file by its root element. It returns the list to fill, or nil for an unknown kind. The element
@@ -87,9 +93,9 @@ type format struct {
 func (l *list) format(root xml.Name) (format, *[]string) {
 	switch strings.ToLower(root.Local) {
 	case "urlset":
-		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod"}, &l.URLs
+		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod", entry: "url"}, &l.URLs
 	case "sitemapindex":
-		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod"}, &l.Sitemaps
+		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod", entry: "sitemap"}, &l.Sitemaps
 	case "rss":
 		return format{element: xml.Name{Space: root.Space, Local: "link"}}, &l.URLs
 	case "feed":
