@@ -42,10 +42,6 @@ func NewJar() *Jar {
 
 // Header returns the Cookie header of a request, or "".
 func (j *Jar) Header(u identity.URL) string {
-	at, err := url.Parse(u.String())
-	if err != nil {
-		return ""
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d, ok := j.domains.Get(identity.RegistrableDomain(u.Host))
@@ -53,8 +49,11 @@ func (j *Jar) Header(u identity.URL) string {
 		return ""
 	}
 	var b strings.Builder
-	for _, c := range d.jar.Cookies(at) {
+	for _, c := range d.jar.Cookies(place(u)) {
 		text := c.Name + "=" + c.Value
+		if c.Quoted {
+			text = c.Name + `="` + c.Value + `"`
+		}
 		if b.Len()+len(text)+2 > maxCookieHeader {
 			break
 		}
@@ -71,11 +70,7 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 	if len(header["Set-Cookie"]) == 0 {
 		return
 	}
-	at, err := url.Parse(u.String())
-	if err != nil {
-		return
-	}
-	domain := identity.RegistrableDomain(u.Host)
+	at, domain := place(u), identity.RegistrableDomain(u.Host)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d, ok := j.domains.Get(domain)
@@ -102,6 +97,12 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 		take = append(take, c)
 	}
 	d.jar.SetCookies(at, take)
+}
+
+// place returns what a jar looks at in a URL, and keeps parts of. The path stays as it is written: it need not have valid escapes.
+func place(u identity.URL) *url.URL {
+	path, _, _ := strings.Cut(u.Path, "?")
+	return &url.URL{Scheme: u.Scheme(), Host: strings.Clone(u.Authority()), Path: strings.Clone(path)}
 }
 
 // cookieID returns the domain, path and name of a cookie as the jar keeps it. Without an attribute, host and directory of the URL count.

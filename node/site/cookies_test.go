@@ -32,6 +32,18 @@ func TestJar(t *testing.T) {
 	}
 }
 
+// Quotation marks belong to the value of a cookie (RFC 6265, section 5.2), and the escapes of a path need not be valid.
+func TestJarReturnsWhatItGot(t *testing.T) {
+	j, u := NewJar(), link(t, "http://a.test/100%/x%zz")
+	j.Learn(u, set(`session="a,b"; Path=/`, "here=1"))
+	if got := j.Header(u); got != `here=1; session="a,b"` {
+		t.Errorf("the site gets %q", got)
+	}
+	if got := j.Header(link(t, "http://a.test/")); got != `session="a,b"` {
+		t.Errorf("its root gets %q", got)
+	}
+}
+
 // A site that sets ever new cookies, and a web of sites that do, fill no memory.
 func TestJarIsBounded(t *testing.T) {
 	j := NewJar()
