@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httputil"
+	"strconv"
 	"strings"
 
 	"proxima/fetch"
@@ -121,20 +122,33 @@ func (k keeper) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.
 	return p
 }
 
-// splitResponse returns the head of a response with its blank line, and its body without transfer coding. cut means that a chunked
-// body breaks off: it is returned as far as it goes.
+// splitResponse returns the head of a response with its blank line, and its body without transfer coding. Lines of the head end in CR LF
+// as archives want it, even if the server ends them with LF alone. What follows a body of a known length is left out. cut means that a
+// chunked body breaks off: it is returned as far as it goes.
 func splitResponse(raw []byte) (head, body []byte, cut bool, err error) {
-	i := bytes.Index(raw, []byte("\r\n\r\n"))
-	if i < 0 {
-		return nil, nil, false, fmt.Errorf("archive response: no end of the head in %d bytes", len(raw))
-	}
-	head, body = raw[:i+4], raw[i+4:]
-	for line := range bytes.Lines(head) {
+	body = raw
+	chunked, length := false, len(raw)
+	for more := true; more; {
+		line, rest, found := bytes.Cut(body, []byte("\n"))
+		if !found {
+			return nil, nil, false, fmt.Errorf("archive response: no end of the head in %d bytes", len(raw))
+		}
+		line, body = bytes.TrimSuffix(line, []byte("\r")), rest
+		head = append(append(head, line...), "\r\n"...)
+		more = len(line) > 0
 		name, value, _ := bytes.Cut(line, []byte(":"))
-		if bytes.EqualFold(name, []byte("Transfer-Encoding")) && bytes.Contains(bytes.ToLower(value), []byte("chunked")) {
-			body, err = io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(body)))
-			return head, body, err != nil, nil
+		switch strings.ToLower(string(name)) {
+		case "transfer-encoding":
+			chunked = chunked || bytes.Contains(bytes.ToLower(value), []byte("chunked"))
+		case "content-length":
+			if n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 63); err == nil {
+				length = int(n)
+			}
 		}
 	}
-	return head, body, false, nil
+	if chunked {
+		body, err = io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(body)))
+		return head, body, err != nil, nil
+	}
+	return head, body[:min(length, len(body))], false, nil
 }
