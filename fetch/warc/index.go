@@ -64,11 +64,15 @@ func contentType(head []byte) string {
 // surt returns the sort key of a URL in an index: "http://www.example.org/b?y&x" becomes "org,example)/b?x&y". For http and https it is
 // what warcio makes of the URL; any other URL is its own key.
 func surt(uri string) string {
-	u, err := url.Parse(strings.ToLower(uri))
+	// The path and the query stay as they are: their escapes need not be valid.
+	rest, query, _ := strings.Cut(strings.ToLower(uri), "?")
+	scheme, rest, _ := strings.Cut(rest, "://")
+	authority, path, _ := strings.Cut(rest, "/")
+	u, err := url.Parse(scheme + "://" + authority)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return strings.ReplaceAll(uri, " ", "%20")
 	}
-	host := u.Hostname()
+	host := strings.TrimSuffix(u.Host, ":"+u.Port())
 	if rest, ok := strings.CutPrefix(host, "www"); ok {
 		if rest, ok = strings.CutPrefix(strings.TrimLeft(rest, "0123456789"), "."); ok {
 			host = rest
@@ -80,13 +84,9 @@ func surt(uri string) string {
 	if port := u.Port(); port != "" && (u.Scheme != "http" || port != "80") && (u.Scheme != "https" || port != "443") {
 		key += ":" + port
 	}
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	key += ")" + path
-	if u.RawQuery != "" {
-		words := strings.Split(u.RawQuery, "&")
+	key += ")/" + path
+	if query != "" {
+		words := strings.Split(query, "&")
 		slices.Sort(words)
 		key += "?" + strings.Join(words, "&")
 	}

@@ -35,6 +35,8 @@ func TestReadByWarcio(t *testing.T) {
 		alone,
 		exchange("http://example.org/again", strings.Repeat("hello ", 1000)),
 		exchange("http://example.org/empty", ""),
+		exchange("http://example.org/100%/a|b?c=%zz", "stray"),
+		exchange("http://[2001:db8::1]/", "IPv6"),
 	}
 	for _, ex := range exchanges {
 		f.write(ex)
@@ -67,7 +69,7 @@ func TestReadByWarcio(t *testing.T) {
 			pages = append(pages, l)
 		}
 	}
-	if kinds["warcinfo"] != 1 || kinds["request"] != 5 || kinds["response"] != 5 || kinds["revisit"] != 1 {
+	if kinds["warcinfo"] != 1 || kinds["request"] != 7 || kinds["response"] != 7 || kinds["revisit"] != 1 {
 		t.Fatalf("records %v", kinds)
 	}
 	for i, ex := range exchanges {
