@@ -229,11 +229,19 @@ func (b *batch) receipt(r *Receipt) {
 
 // decideFinish writes the end of a task.
 func (l *ledger) decideFinish(b *batch, f *finished) error {
-	b.receipt(f.receipt)
 	h, err := l.entry(b, f.host)
 	if err != nil {
 		return err
 	}
+	p := f.pending
+	ends := p != nil && p.ref.seq > h.droppedAt
+	if v := f.visit; ends && v != nil && v.old == nil { // the page was new, but the copy of another node may have arrived meanwhile
+		if v.old, err = b.page(f.host, v.hash); err != nil {
+			return err
+		}
+	}
+	// Nothing is read from here on, so everything is written or nothing.
+	b.receipt(f.receipt)
 	b.touched[f.host] = h
 	b.bytes += 3*cost(f.host, "") + 8*maxFresh // block, depth and run
 	rec := &h.rec
@@ -245,16 +253,10 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 		b.changed(f.host, func(c *Change) { c.State = true })
 	}
 	rec.hostState = f.state
-	p := f.pending
-	if p == nil || p.ref.seq <= h.droppedAt {
+	if !ends {
 		return nil
 	}
 	if f.visit != nil {
-		if f.visit.old == nil { // the page was new, but the copy of another node may have arrived meanwhile
-			if f.visit.old, err = b.page(f.host, f.visit.hash); err != nil {
-				return err
-			}
-		}
 		l.decidePage(b, h, *f.visit)
 		if p.page != nil { // the URL of a revisit was done before
 			l.count.change(func(t *Totals) { t.Revisited++ })

@@ -268,3 +268,25 @@ func TestCountsAfterAFailedRead(t *testing.T) {
 		}
 	}
 }
+
+// A page whose end is not written because a read fails has no receipt: it is downloaded again.
+func TestNoReceiptAfterAFailedRead(t *testing.T) {
+	for n, more := int64(0), true; more; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			l, ops := faulty(t)
+			task := l.taking(time.Minute)
+			out := asSeen(2)
+			out.Receipt = &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}
+			ops.Store(n)
+			_, err := l.Finish(t.Context(), task, out)
+			more = ops.Load() < 0
+			ops.Store(-1)
+			if err != nil && strings.Contains(err.Error(), "read") && len(l.receipts()) > 0 {
+				t.Errorf("operation %d fails: %v, and there is a receipt", n+1, err)
+			}
+			l.end()
+			<-l.over
+			l.end = nil
+		})
+	}
+}
