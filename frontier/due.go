@@ -73,6 +73,13 @@ func (r *recrawl) spend() {
 	}
 }
 
+// unspend gives back the budget of a visit that was not made.
+func (r *recrawl) unspend() {
+	if r.Budget > 0 {
+		r.tokens++
+	}
+}
+
 // again begins the search for hosts with due pages anew.
 func (r *recrawl) again() {
 	if r.On() {

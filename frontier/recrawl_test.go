@@ -317,6 +317,32 @@ func TestRevisitBudget(t *testing.T) {
 	})
 }
 
+// A visit that was interrupted, or that was refused without a request, leaves its budget to the next.
+func TestNoVisitCostsNoBudget(t *testing.T) {
+	for what, out := range map[string]Outcome{
+		"interrupted": {Ending: Again, Trouble: Interrupted, Asked: true},
+		"refused":     {Ending: Dropped, Reason: "robots.txt disallows"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := recrawlConfig()
+			cfg.Recrawl.Budget = 24
+			l := begin(t, "", cfg, polite, Deps{})
+			l.placing(addr1)
+			l.add(pages("http://h1.test", 0, 2)...)
+			l.visit(2, func(task *Task) Outcome { return asSeen(task.URL.Hash()) })
+			time.Sleep(3 * time.Hour)
+			first := l.visit(1, func(*Task) Outcome { return out })
+			next := l.visit(1, func(*Task) Outcome { return asSeen(1) })
+			if len(first) != 1 || len(next) != 1 {
+				t.Errorf("%s: after %q comes %q", what, first, next)
+			}
+			if more := l.visit(1, nil); len(more) > 0 {
+				t.Errorf("%s: the budget is for one visit an hour, and %q comes at once", what, more)
+			}
+		})
+	}
+}
+
 // What is due keeps its share beside new pages.
 func TestRevisitShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

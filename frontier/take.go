@@ -228,6 +228,9 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 		s.rest(now.Add(out.Lingers + w.rules.gap(h.site, s.addr, h.crawlDelay, 0, out.Elapsed)))
 		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(h.site, s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
+	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
+		w.recrawl.unspend()
+	}
 	e := ended{ending: out.Ending}
 	switch out.Trouble {
 	case NoTrouble:
