@@ -28,6 +28,21 @@ func TestMaxHostPages(t *testing.T) {
 	}
 }
 
+// TestMaxHostPagesOverARestart: a host gives no more pages because the node was started again.
+func TestMaxHostPagesOverARestart(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Pages(20)
+		w.cfg.Crawl.MaxHostPages, w.cfg.Crawl.MaxPages = 8, 5
+		w.crawl(w.t.Context(), "http://a.test/")
+		w.cfg.Crawl.MaxPages = 0
+		end, _ := w.run()
+		if n := len(pages(a.Visits())); n != 8 || end.Pages != 3 {
+			t.Errorf("%d pages asked for, %d of them after the restart; want 8 and 3", n, end.Pages)
+		}
+		w.dropped(end, "limit: 8 pages a host", 13)
+	})
+}
+
 // TestMaxDomainPages: the hosts of a domain share what it may give.
 func TestMaxDomainPages(t *testing.T) {
 	inBubble(t, func(w *trial) {

@@ -72,7 +72,7 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 		notes = append(notes, "paused by its operator, as before: proxima ctl resume lets it go on")
 	}
 	if len(was.Seeds) > 0 {
-		notes = append(notes, fmt.Sprintf("going on with %s, scope %q; limits count from this start", listed(was.Seeds), cfg.Scope.SeedScope))
+		notes = append(notes, fmt.Sprintf("going on with %s, scope %q; max_pages, max_bytes and max_time count from this start", listed(was.Seeds), cfg.Scope.SeedScope))
 		if len(added) > 0 {
 			notes = append(notes, "added to this crawl: "+listed(texts(added)))
 		}

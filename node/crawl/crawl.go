@@ -80,11 +80,10 @@ func New(cfg Config, deps Deps) *Loop {
 	stats := new(statistics)
 	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats),
 		keeper: keeper{&deps, stats}, placer: placer{&deps, stats}, jar: site.NewJar(), limits: deps.Limits, moved: newMoved(), began: time.Now()}
-	var requested func(ctx context.Context, host string) (int64, error)
+	requested := l.requested
 	if l.limits == nil {
 		l.limits = newLimits(cfg)
-	} else {
-		requested = l.requested
+		requested = l.requestedBefore
 	}
 	l.hosts = newHostLimits(cfg, requested)
 	l.Adjust(cfg)
@@ -95,6 +94,15 @@ func New(cfg Config, deps Deps) *Loop {
 func (l *Loop) requested(ctx context.Context, host string) (int64, error) {
 	had, err := l.deps.Frontier.DigestOf(ctx, host)
 	return int64(had.Done), err
+}
+
+// requestedBefore returns how many pages and sitemaps of a host were requested since the crawl began, where the node crawls alone.
+func (l *Loop) requestedBefore(ctx context.Context, host string) (int64, error) {
+	had, err := l.deps.Frontier.StateOf(ctx, host)
+	if err != nil || had == nil {
+		return 0, err
+	}
+	return int64(had.Done + had.Failed), nil
 }
 
 // Adjust takes over those values of a configuration that may change while the loop runs.

@@ -14,7 +14,7 @@ import (
 // hostLimits bound the pages of each host and of each registrable domain.
 type hostLimits struct {
 	perHost, perDomain int64
-	// requested returns how many pages of a host were requested before it came to this node. It is nil where the node crawls alone.
+	// requested returns how many pages of a host were requested before this node met it: in earlier lives, or at other nodes.
 	requested func(ctx context.Context, host string) (int64, error)
 
 	// mu guards what follows.
@@ -52,9 +52,9 @@ func (l *hostLimits) admit(ctx context.Context, task *frontier.Task) (refused st
 	return "", nil
 }
 
-// unknown reports whether it is not known yet how many pages of a host were requested before it came to this node.
+// unknown reports whether it is not known yet how many pages of a host were requested before.
 func (l *hostLimits) unknown(name string) bool {
-	if l.requested == nil || l.perHost == 0 {
+	if l.perHost == 0 {
 		return false
 	}
 	host, _ := siteKeys(name)
@@ -64,7 +64,7 @@ func (l *hostLimits) unknown(name string) bool {
 	return !known
 }
 
-// meet sets how many pages of a host were requested before it came to this node.
+// meet sets how many pages of a host were requested before.
 func (l *hostLimits) meet(name string, pages int64) {
 	host, _ := siteKeys(name)
 	l.mu.Lock()
