@@ -75,7 +75,7 @@ func decodeFetch(m *wire.RemoteFetch) (RemoteFetch, error) {
 func encodeResult(r Result) *wire.FetchResult {
 	return &wire.FetchResult{
 		Ending: uint32(r.Ending), Trouble: uint32(r.Trouble), Reason: cut(r.Reason), Asked: r.Asked,
-		RetryAfterMs: r.RetryAfter.Milliseconds(), Status: uint32(max(0, r.Status)), Bytes: r.Timing.Bytes,
+		RetryAfterMs: min(r.RetryAfter, maxRetryAfter).Milliseconds(), Status: uint32(max(0, r.Status)), Bytes: r.Timing.Bytes,
 		Timing: &wire.Timing{
 			ConnectUs: r.Timing.Connect.Microseconds(), TlsUs: r.Timing.TLS.Microseconds(),
 			FirstByteUs: r.Timing.FirstByte.Microseconds(), TotalUs: r.Timing.Total.Microseconds(), Fresh: r.Timing.Fresh,

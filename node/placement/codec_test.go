@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -118,6 +119,15 @@ func TestResultsAtTheirBounds(t *testing.T) {
 	r.Timing.FirstByte += time.Microsecond
 	if _, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)}, nil); ok {
 		t.Error("its stages take longer than the whole")
+	}
+}
+
+// Servers ask for any wait. One that is longer than what a peer may send arrives as the longest, and the result with it.
+func TestEndlessRetryAfter(t *testing.T) {
+	r := Result{Ending: frontier.Again, Trouble: frontier.Busy, Asked: true, Status: 429, RetryAfter: math.MaxInt64}
+	got, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)}, nil)
+	if r.RetryAfter = maxRetryAfter; !ok || !reflect.DeepEqual(got, r) {
+		t.Errorf("%+v, %v, want %+v", got, ok, r)
 	}
 }
 
