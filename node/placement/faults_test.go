@@ -149,6 +149,31 @@ func TestErrorsOfTheFrontierEndRun(t *testing.T) {
 	}
 }
 
+// A node that stops while its disk is full ends the writes that wait for room with an error. This is no failure of the node, and its
+// other parts go on until they have said farewell.
+func TestFullDiskAtTheEndIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), 60)
+		full := fullDisk{w}
+		deps := w.deps()
+		deps.Crawler = full
+		p := New(cycle(), deps)
+		p.SetView(w.view(), "")
+		if err := p.Run(t.Context()); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		time.Sleep(time.Second) // for the goroutines of the world
+	})
+}
+
+// fullDisk is a world that is being stopped while its disk is full.
+type fullDisk struct{ *world }
+
+func (f fullDisk) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
+	return errors.Join(f.world.Finish(ctx, task, out), fmt.Errorf("finish %s: %w", task.URL, frontier.ErrDiskFull))
+}
+
 // A step of a batch that is stopped says so, and asks nobody for a page.
 func TestStoppedStepsSaySo(t *testing.T) {
 	for name, step := range map[string]func(ctx context.Context, b *batch, s *server) error{

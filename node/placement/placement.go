@@ -111,10 +111,11 @@ func (p *Placement) Run(ctx context.Context) error {
 	} else {
 		g.Go(func() error { return every(running, p.cfg.Check, p.check) })
 	}
-	if err := g.Wait(); err != nil && ctx.Err() == nil && !errors.Is(err, frontier.ErrClosed) {
-		return err
+	err := g.Wait()
+	if ctx.Err() != nil || errors.Is(err, frontier.ErrClosed) || errors.Is(err, frontier.ErrDiskFull) {
+		return nil // a full disk makes callers wait until the node stops
 	}
-	return nil
+	return err
 }
 
 // errEnough ends the calls of every. It is no failure.
