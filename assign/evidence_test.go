@@ -46,13 +46,13 @@ func TestBoundsOfAMemory(t *testing.T) {
 	now := time.Unix(2000, 0)
 	nodes := func(n, samples int) (list []seen) {
 		for i := range n {
-			list = append(list, seen{key: uint64(i), at: now, samples: make([]sample, samples)})
+			list = append(list, seen{key: uint64(i), at: now, samples: slices.Repeat([]sample{{first: 1}}, samples)})
 		}
 		return list
 	}
 	of := func(samples ...int) (list []seen) {
 		for i, n := range samples {
-			list = append(list, seen{key: uint64(i), at: now, samples: make([]sample, n)})
+			list = append(list, seen{key: uint64(i), at: now, samples: slices.Repeat([]sample{{first: 1}}, n)})
 		}
 		return list
 	}

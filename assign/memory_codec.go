@@ -171,7 +171,11 @@ func decodeSeen(r *reader, now time.Time) (seen, error) {
 		return seen{}, fmt.Errorf("decode memory: %d samples of one node, more than %d", n, nodeSamples)
 	}
 	for range n {
-		s.samples = append(s.samples, sample{connect: r.code(), first: r.code(), tail: r.code(), bytes: r.code()})
+		x := sample{connect: r.code(), first: r.code(), tail: r.code(), bytes: r.code()}
+		if x.first == 0 && !r.short {
+			return seen{}, errors.New("decode memory: a download without a first byte")
+		}
+		s.samples = append(s.samples, x)
 	}
 	return s, nil
 }

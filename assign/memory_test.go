@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,8 +68,10 @@ func TestMemoryDecodeRefuses(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were taken", n, len(b))
 		}
 	}
+	last := len(b) - 8 // the last download
 	for name, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(b), 0),
+		"no first byte":   slices.Replace(bytes.Clone(b), last+2, last+4, 0, 0),
 		"another version": append([]byte{9}, b[1:]...),
 		"another flag":    append([]byte{b[0], 0x80}, b[2:]...),
 		"too long":        make([]byte, assign.MaxMemorySize+1),
