@@ -102,6 +102,21 @@ func TestTripsJoin(t *testing.T) {
 	}
 }
 
+// A node that has learnt from more downloads than it counts still notices changes of its load. The round trips depend on that.
+func TestLoadOfNodeThatHasLearntMuch(t *testing.T) {
+	server, now := netip.MustParseAddr("192.0.2.1"), time.Unix(1_000_000, 0)
+	for _, samples := range []int{100, math.MaxUint16 - 10} {
+		o := NewOwn(Factors{LoadMs: 5, LoadError: 0.1, BytesPerMs: 1000, BytesError: 0.1, Samples: samples})
+		for range 40 {
+			o.Observe("n", server, Timing{Connect: 20e6, FirstByte: 200e6, Total: 250e6, Bytes: 1000, Fresh: true}, nil, View{}, now)
+			now = now.Add(time.Second)
+		}
+		if f := o.Factors(); f.Samples > math.MaxUint16 || o.now < f.LoadMs/2 {
+			t.Errorf("after %d downloads and 40 slow ones the load is %v ms, at first taken for %v ms", samples, f.LoadMs, o.now)
+		}
+	}
+}
+
 // Factors at their bounds travel. Numbers beyond the bounds of their form become the largest of it.
 func TestFactorsAtTheirBounds(t *testing.T) {
 	for _, c := range []struct{ f, want Factors }{

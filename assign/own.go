@@ -104,7 +104,7 @@ func (o *Own) Factors() Factors {
 	}
 	load, loadSD := o.load.estimate()
 	slow, slowSD := o.slow.estimate()
-	return Factors{LoadMs: load, LoadError: loadSD, BytesPerMs: 1 / slow, BytesError: slowSD, Samples: o.samples}
+	return Factors{LoadMs: load, LoadError: loadSD, BytesPerMs: 1 / slow, BytesError: slowSD, Samples: min(o.samples, math.MaxUint16)}
 }
 
 // Observe learns from a successful download by the node self. m is what is known about the server, or nil. Downloads by other nodes in m
@@ -132,7 +132,7 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 	// With regular intervals it could always learn from the same server, if servers take turns.
 	o.budget -= 0.5 + o.jitter.Float64()
 	rtt := trip.rtt()
-	o.samples = min(o.samples+1, math.MaxUint16)
+	o.samples++
 	think, sd := thinkPriorMs, thinkPriorSD
 	if m != nil {
 		think, sd = m.thinkWithout(nodeKey(self), v)
