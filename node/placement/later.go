@@ -75,9 +75,8 @@ func (p *Placement) toTell(host string, now time.Time) bool {
 	return true
 }
 
-// reconsider looks whether another node should have a server of this node. It lets other nodes make a small share of this node's
-// downloads, at servers in random order. Explorations that cannot be made now are dropped.
-func (p *Placement) reconsider(ctx context.Context) error {
+// reconsider looks whether another node should have a server of this node.
+func (p *Placement) reconsider(context.Context) error {
 	now := time.Now()
 	p.mu.Lock()
 	maps.DeleteFunc(p.later.told, func(_ string, at time.Time) bool { return now.Sub(at) > time.Minute })
@@ -92,7 +91,13 @@ func (p *Placement) reconsider(ctx context.Context) error {
 	for _, addr := range held {
 		p.reconsiderServer(addr, now)
 	}
-	n := p.explorations()
+	return nil
+}
+
+// explore lets other nodes make a small share of this node's downloads, at servers in random order. Explorations that cannot be made now
+// are dropped.
+func (p *Placement) explore(ctx context.Context) error {
+	held, n := p.deps.Leases.Held(), p.explorations()
 	for i := 0; i < len(held) && n > 0; i++ {
 		made, err := p.exploreServer(ctx, held[i])
 		if err != nil && ctx.Err() == nil {

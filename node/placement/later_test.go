@@ -121,6 +121,30 @@ func TestServerMovesToTheBetterNode(t *testing.T) {
 	})
 }
 
+// Servers move in time even if explorations take long, because their nodes do not answer.
+func TestServersMoveWhileExplorationsTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := assigned(t)
+		w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
+			time.Sleep(50 * time.Second)
+			return Result{}, ErrUnanswered, true
+		}
+		p, stop := w.start(cycle())
+		for range 100 {
+			p.Downloaded()
+		}
+		time.Sleep(45 * time.Second)
+		w.mu.Lock()
+		asked, log := len(w.asked), slices.Clone(w.log)
+		w.mu.Unlock()
+		if asked != 1 || len(log) != 1 || !strings.HasPrefix(log[0], "wish http://a.example n1: ") {
+			t.Errorf("after %d explorations: %q", asked, log)
+		}
+		time.Sleep(15 * time.Second) // the exploration ends
+		stop()
+	})
+}
+
 // If the other node is worse for a moment, or another node has the server meanwhile, the half minute begins anew.
 func TestServerStaysWhileNobodyIsBetterForLong(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
@@ -207,7 +231,7 @@ func TestWhereIsExplored(t *testing.T) {
 			p := New(cycle(), w.deps())
 			p.SetView(w.view(), "")
 			p.later.due = 3.5
-			if err := p.reconsider(t.Context()); err != nil {
+			if err := p.explore(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if n := w.memories[addr].Downloads(); len(w.asked) != c.asked || n != c.known || p.later.due != 0.5 || len(w.troubles) > 0 {
@@ -238,7 +262,7 @@ func TestExplorationsOfTwoServers(t *testing.T) {
 			if c.stopped {
 				stop()
 			}
-			if err := p.reconsider(ctx); err != nil || len(w.asked) != c.asked || len(w.troubles) != c.troubles {
+			if err := p.explore(ctx); err != nil || len(w.asked) != c.asked || len(w.troubles) != c.troubles {
 				t.Errorf("%s: %v; asked %v, troubles %v", name, err, w.asked, w.troubles)
 			}
 			w.checkRest()

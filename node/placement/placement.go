@@ -106,6 +106,9 @@ func (p *Placement) phase(name string) {
 func (p *Placement) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return every(running, lookEvery, p.reconsider) })
+	if p.cfg.moves() {
+		g.Go(func() error { return every(running, lookEvery, p.explore) }) // it may take minutes
+	}
 	if p.cfg.Mode == ModeCrawl {
 		p.count(func(s *Status) { s.Why = "mode crawl makes no batches" })
 	} else {
