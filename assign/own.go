@@ -73,16 +73,26 @@ func NewOwn(before Factors) *Own {
 	load, loadSD, slow, slowSD := loadPriorMs, loadPriorSD, slowPrior, slowPriorSD
 	if before.Samples > 0 && before.Check() == nil {
 		o.samples = before.Samples
-		// The node may have changed in the meantime.
 		if before.LoadMs > 0 {
-			o.now, load, loadSD = before.LoadMs, before.LoadMs, math.Hypot(before.LoadError, 0.5)
+			load, loadSD = doubted(before.LoadMs, before.LoadError, loadPriorMs, loadPriorSD)
+			o.now = load
 		}
 		if before.BytesPerMs > 0 {
-			slow, slowSD = 1/before.BytesPerMs, math.Hypot(before.BytesError, 0.5)
+			slow, slowSD = doubted(1/before.BytesPerMs, before.BytesError, slowPrior, slowPriorSD)
 		}
 	}
 	o.load, o.slow = newWindow(load, loadSD), newWindow(slow, slowSD)
 	return o
+}
+
+// doubted returns a quantity of a node that may have changed in the meantime. sd is its standard deviation in the log domain. It grows up to
+// that of the prior. From then on the quantity approaches the prior: nobody knows less of a node than of a new one.
+func doubted(median, sd, prior, priorSD float64) (float64, float64) {
+	sd = math.Hypot(sd, 0.5)
+	if sd <= priorSD {
+		return median, sd
+	}
+	return prior * math.Pow(median/prior, priorSD/sd), priorSD
 }
 
 // Due reports whether Observe would learn from a download that ends now. It learns from all downloads while they are few, and later

@@ -104,6 +104,29 @@ func TestOwnGoesOnWithWhatItPublished(t *testing.T) {
 	}
 }
 
+// A node that has downloaded nothing for an hour knows as little of itself as a new one, and no less: its servers must not all go to busy
+// nodes that are farther away. If it was slow before the hour, that is forgotten.
+func TestIdleNodesBecomeLikeNewOnes(t *testing.T) {
+	for _, loadMs := range []float64{5, 15, 2000} {
+		f := assign.Factors{LoadMs: loadMs, LoadError: 0.2, BytesPerMs: 1250, BytesError: 0.2, Samples: 500}
+		for range 120 { // every 30 s
+			f = assign.NewOwn(f).Factors()
+		}
+		if f.LoadMs < 10 || f.LoadMs > 20 || f.LoadError > 1.2 || f.BytesError > 1 {
+			t.Errorf("after an hour a load of %v ms is %.1f ms ±%.1f, and the bandwidth is ±%.1f", loadMs, f.LoadMs, f.LoadError, f.BytesError)
+		}
+		w := equals(2, 1)
+		w.Nodes[0].Factors = f
+		w.Nodes[1].Factors = assign.Factors{LoadMs: 20, LoadError: 0.2, BytesPerMs: 1000, BytesError: 0.2, Samples: 500}
+		for s := range w.Servers {
+			w.RTT[0][s] = 10
+		}
+		if by := shares(t, w, 0); by["node0000"] != 40 {
+			t.Errorf("after an hour, with a load of %v ms before, a node 40 ms nearer than another one gets %d of 40 servers", loadMs, by["node0000"])
+		}
+	}
+}
+
 // A node that downloads a thousand pages a second learns from a sample: of each of its servers, and what changed as soon as
 // from all.
 func TestOwnLearnsFromSample(t *testing.T) {
