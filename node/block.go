@@ -124,6 +124,7 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 	}
 	if known && was.Off == off || !known && off {
 		o.log(by, "it is so already: "+b.String(), runlog.KeyHost, on)
+		was.On, was.Off = on, off
 		return was, false, nil
 	}
 	o.logBlocks([]Block{b})

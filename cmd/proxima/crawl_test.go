@@ -225,6 +225,7 @@ func TestCtl(t *testing.T) {
 	ctl("unblock", "192.0.2.0/24")
 	for words, want := range map[string]string{
 		"blocks": "by operator", "block bad.test": "bad.test: was already blocked", "snapshot": `"hosts":2,"urls":`,
+		"unblock Never.test":                              "never.test: was not blocked",
 		"set crawl.patience 1h":                           "crawl.patience: set",
 		"retry " + strings.TrimSuffix(other.seed(t), "/"): "asked again", "profile goroutine": "\x1f\x8b",
 	} {
