@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -235,6 +236,40 @@ func TestProgressSaysWhy(t *testing.T) {
 	if got, want := why(s), "waiting for leases of servers: what others hold is known in 1m4s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// TestProgressTakesOneRow: a line that is longer than the terminal is wide leaves no rest behind when the next one replaces it.
+func TestProgressTakesOneRow(t *testing.T) {
+	const width = 20
+	rows, wraps := []string{""}, true
+	for _, line := range []string{"1.0 pages/s · 12 pages", "2.0 pages/s · 13 pages", "3.0 pages/s"} {
+		rest := inPlace(line)
+		for rest != "" {
+			last := &rows[len(rows)-1]
+			switch {
+			case cut(&rest, "\r\x1b[K"):
+				*last = ""
+			case cut(&rest, "\x1b[?7l"), cut(&rest, "\x1b[?7h"):
+				wraps = !wraps
+			case utf8.RuneCountInString(*last) < width:
+				r, n := utf8.DecodeRuneInString(rest)
+				*last, rest = *last+string(r), rest[n:]
+			case wraps:
+				rows = append(rows, "")
+			default:
+				_, n := utf8.DecodeRuneInString(rest)
+				rest = rest[n:]
+			}
+		}
+	}
+	if len(rows) != 1 || rows[0] != "3.0 pages/s" || !wraps {
+		t.Errorf("the terminal shows %q, and wraps: %v", rows, wraps)
+	}
+}
+
+func cut(text *string, prefix string) (found bool) {
+	*text, found = strings.CutPrefix(*text, prefix)
+	return found
 }
 
 // configured is what runNode makes of flags.

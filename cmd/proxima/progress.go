@@ -64,12 +64,15 @@ func showProgress(ctx context.Context, n *node.Node, w io.Writer) {
 		line := progressLine(s, float64(s.Crawl.Pages-last)/interval.Seconds())
 		last = s.Crawl.Pages
 		if terminal {
-			fmt.Fprintf(w, "\r\x1b[K%s", line)
+			io.WriteString(w, inPlace(line))
 		} else {
 			fmt.Fprintln(w, line)
 		}
 	}
 }
+
+// inPlace replaces the progress line of a terminal. The terminal cuts a line off that is too long, since a second row would stay.
+func inPlace(line string) string { return "\r\x1b[K\x1b[?7l" + line + "\x1b[?7h" }
 
 // progressLine is progressState with the speed of the crawl.
 func progressLine(s node.Status, rate float64) string {

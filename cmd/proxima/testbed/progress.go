@@ -44,12 +44,13 @@ func (p printer) say(format string, args ...any) {
 	fmt.Fprintf(p.w, "%s%s\n", p.prefix, fmt.Sprintf(format, args...))
 }
 
-// renew replaces the progress line. Without a terminal it prints a line every ten seconds.
+// renew replaces the progress line. A terminal cuts a line off that is too long, since a second row would stay. Without a terminal, renew
+// prints a line every ten seconds.
 func (p printer) renew(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.terminal {
-		fmt.Fprintf(p.w, "\r\x1b[K%s%s", p.prefix, line)
+		fmt.Fprintf(p.w, "\r\x1b[K\x1b[?7l%s%s\x1b[?7h", p.prefix, line)
 	} else if time.Since(*p.last) >= 10*time.Second {
 		*p.last = time.Now()
 		fmt.Fprintln(p.w, p.prefix+line)

@@ -272,6 +272,18 @@ func TestCtrlCStopsAllNodes(t *testing.T) {
 	})
 }
 
+// TestProgressTakesOneRow: the terminal cuts the progress line off, and wraps what is said afterwards.
+func TestProgressTakesOneRow(t *testing.T) {
+	var out strings.Builder
+	p := newPrinter(&out)
+	p.terminal = true
+	p.renew("one")
+	p.say("two")
+	if want := "\r\x1b[K\x1b[?7lone\x1b[?7h\r\x1b[Ktwo\n"; out.String() != want {
+		t.Errorf("%q, want %q", &out, want)
+	}
+}
+
 func TestPagesOfEarlierLivesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, out, err := play(t, twoNodes+"[[events]]\nat = \"20s\"\nkind = \"kill\"\nnode = \"b-2\"\n", t.Context(), &fakePlatform{})
