@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -145,6 +147,20 @@ func TestExitIsTheProgramsCode(t *testing.T) {
 	start(t, "status", "-data", t.TempDir()).want(exitNoAnswer, "proxima: no node is running there")
 	start(t, "config").want(exitOK)
 }
+
+// TestFullDiskIsAnError: what is printed into a file and does not fit there is no success.
+func TestFullDiskIsAnError(t *testing.T) {
+	for _, args := range [][]string{{"config"}, {"config", "-short"}, {"config", "-diff", file(t, "empty.toml", "")}, {"completion", "man"}} {
+		if err := run(t.Context(), args, full{}, io.Discard); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// full is a file on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestFlagsOverrideTheFile: lists grow, values are replaced, and what no flag names stays.
 func TestFlagsOverrideTheFile(t *testing.T) {

@@ -27,8 +27,10 @@ func runCompletion(ctx context.Context, args []string, out, errs io.Writer) erro
 	if err != nil {
 		return err
 	}
-	write(out, texts)
-	return nil
+	var b bytes.Buffer
+	write(&b, texts)
+	_, err = out.Write(b.Bytes())
+	return err
 }
 
 // helpText is the help of a command, and all flags of it and its verbs.

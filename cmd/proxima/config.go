@@ -51,8 +51,7 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 		}
 		return showDiff(out, c)
 	case *short:
-		showShort(out)
-		return nil
+		return showShort(out)
 	case *file != "":
 		return exit{exitUsage, errors.New("-config needs -for URL; -check FILE checks a file")}
 	}
@@ -69,7 +68,8 @@ func usual() []string {
 }
 
 // showShort prints those keys of the default file with their comments. The output is a valid file.
-func showShort(w io.Writer) {
+func showShort(out io.Writer) error {
+	var w strings.Builder
 	wanted := usual()
 	section, shown := "", ""
 	var comment []string
@@ -83,18 +83,21 @@ func showShort(w io.Writer) {
 			key, _, _ := strings.Cut(line, " = ")
 			if slices.Contains(wanted, section+"."+key) {
 				if section != shown {
-					fmt.Fprintf(w, "[%s]\n", section)
+					fmt.Fprintf(&w, "[%s]\n", section)
 					shown = section
 				}
-				fmt.Fprint(w, strings.Join(comment, ""), line)
+				fmt.Fprint(&w, strings.Join(comment, ""), line)
 			}
 			comment = nil
 		}
 	}
+	_, err := io.WriteString(out, w.String())
+	return err
 }
 
 // showDiff prints where a configuration differs from the defaults, each with its default.
-func showDiff(w io.Writer, c node.Config) error {
+func showDiff(out io.Writer, c node.Config) error {
+	var w strings.Builder
 	was, err := strict.Flat(node.Default().Text())
 	if err != nil {
 		return err
@@ -111,19 +114,20 @@ func showDiff(w io.Writer, c node.Config) error {
 		}
 		n++
 		if list, ok := is[key].([]map[string]any); ok {
-			fmt.Fprintf(w, "# %d entries of [[%s]]; default none\n", len(list), key)
+			fmt.Fprintf(&w, "# %d entries of [[%s]]; default none\n", len(list), key)
 			continue
 		}
 		old := "none"
 		if v, ok := was[key]; ok {
 			old = value(v)
 		}
-		fmt.Fprintf(w, "%s = %s # default %s\n", key, value(is[key]), old)
+		fmt.Fprintf(&w, "%s = %s # default %s\n", key, value(is[key]), old)
 	}
 	if n == 0 {
-		fmt.Fprintln(w, "# nothing differs from the defaults")
+		fmt.Fprintln(&w, "# nothing differs from the defaults")
 	}
-	return nil
+	_, err = io.WriteString(out, w.String())
+	return err
 }
 
 // value formats a value as TOML.
