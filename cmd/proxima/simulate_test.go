@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,5 +100,15 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 	}
 	if out, _, code := simulated(t, "-h"); code != 0 || !strings.Contains(out, "-location-wrong share") {
 		t.Errorf("-h: exit code %d\n%s", code, out)
+	}
+}
+
+// TestCtrlCIsNoFailure: what was stopped by Ctrl-C has the exit code for it, and needs no explanation.
+func TestCtrlCIsNoFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs strings.Builder
+	if got := code(run(ctx, []string{"simulate"}, io.Discard, &errs), &errs); got != exitStopped || errs.Len() > 0 {
+		t.Errorf("exit %d: %s", got, &errs)
 	}
 }
