@@ -139,4 +139,17 @@ func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
 	if h := r.Headline(); h != want {
 		t.Errorf("%s", h)
 	}
+	// What is said of a row has that row's figures, whatever is between it and the first.
+	slow, level := &Difference{To: "b", Ms: -2, LowMs: -3, HighMs: -1, Rel: -.2, Low: -.3, High: -.1}, &Difference{To: "c"}
+	few := &Difference{To: "c", Ms: -3, LowMs: -9, HighMs: 3, Rel: -.3, Low: -.9, High: .3}
+	for want, leads := range map[string][2]*Difference{
+		"a cannot be told apart from c: it needed 30 % less time per page than c, which may be chance (95 % interval -90 to +30 %).":                     {slow, few},
+		"a and c are equal, and cannot be told apart from b.":                                                                                            {even, level},
+		"a comes before c, with a mean time per page of 5 and 5 ms; chance cannot be judged, since both got the same pages from fewer than two servers.": {slow, nil},
+	} {
+		r := Result{Assigners: []Assigner{{Name: "a", MeanMs: &mean}, {Name: "b", MeanMs: &mean, Lead: leads[0]}, {Name: "c", MeanMs: &mean, Lead: leads[1]}}}
+		if h := r.Headline(); h != want {
+			t.Errorf("%s\nwant %s", h, want)
+		}
+	}
 }

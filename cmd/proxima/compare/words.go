@@ -18,31 +18,41 @@ func (r *Result) Headline() string {
 	if len(order) == 1 {
 		return fmt.Sprintf("Only %s was run%s.", first.Name, ratios(first))
 	}
-	second := order[1]
-	if second.Lead == nil {
-		return fmt.Sprintf("%s has the lowest mean time per page, %.0f ms, and %s has %.0f ms; chance cannot be judged, since both got the same "+
-			"pages from fewer than two servers.", first.Name, *first.MeanMs, second.Name, *second.MeanMs)
-	}
-	var level []string // rows that cannot be told apart from the leader
+	var level []Assigner // rows that cannot be told apart from the leader
+	var names, equal []string
 	for _, a := range order[1:] {
-		if !a.Lead.Clear() {
-			level = append(level, a.Name)
+		if a.Lead.Clear() {
+			continue
+		}
+		level, names = append(level, a), append(names, a.Name)
+		if d := a.Lead; d != nil && d.Ms == 0 && d.LowMs == 0 && d.HighMs == 0 {
+			equal = append(equal, a.Name)
 		}
 	}
 	over := "" // what is certain all the same
 	if d := first.Difference; d.Clear() {
 		over = fmt.Sprintf("; %s needed %s (95 %% interval %s)", first.Name, versus(d), span95(d))
 	}
-	switch d := second.Lead; {
-	case len(level) == 0 && first.Difference.Clear() && first.Difference.To != second.Name:
-		return fmt.Sprintf("%s was faster than all others: it needed %s (95 %% interval %s) and %s (%s)%s.", first.Name,
-			versus(first.Difference), span95(first.Difference), versus(d), span95(d), ratios(first))
-	case len(level) == 0:
+	if len(level) == 0 {
+		d := order[1].Lead
+		if first.Difference.Clear() && first.Difference.To != d.To {
+			return fmt.Sprintf("%s was faster than all others: it needed %s (95 %% interval %s) and %s (%s)%s.", first.Name,
+				versus(first.Difference), span95(first.Difference), versus(d), span95(d), ratios(first))
+		}
 		return fmt.Sprintf("%s was faster than all others: it needed %s (95 %% interval %s)%s.", first.Name, versus(d), span95(d), ratios(first))
-	case d.Ms == 0 && d.LowMs == 0 && d.HighMs == 0:
-		return fmt.Sprintf("%s and %s are equal%s.", first.Name, listed(level), over)
+	}
+	next := level[0]
+	switch d := next.Lead; {
+	case d == nil:
+		return fmt.Sprintf("%s comes before %s, with a mean time per page of %.0f and %.0f ms; chance cannot be judged, since both got the same "+
+			"pages from fewer than two servers%s.", first.Name, next.Name, *first.MeanMs, *next.MeanMs, over)
+	case len(equal) == len(level):
+		return fmt.Sprintf("%s and %s are equal%s.", first.Name, listed(equal), over)
+	case len(equal) > 0:
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(equal, name) })
+		return fmt.Sprintf("%s and %s are equal, and cannot be told apart from %s%s.", first.Name, listed(equal), listed(names), over)
 	default:
-		return fmt.Sprintf("%s cannot be told apart from %s: it needed %s, which may be chance (95 %% interval %s)%s.", first.Name, listed(level),
+		return fmt.Sprintf("%s cannot be told apart from %s: it needed %s, which may be chance (95 %% interval %s)%s.", first.Name, listed(names),
 			versus(d), span95(d), over)
 	}
 }
