@@ -266,6 +266,7 @@ func (p *Plan) freeName(name string) string {
 }
 
 func (p *Plan) drawServers(m *world.Matrix, rnd *rand.Rand) error {
+	given := p.Scenario.siteNames()
 	for _, g := range p.Scenario.Sites {
 		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
@@ -275,7 +276,12 @@ func (p *Plan) drawServers(m *world.Matrix, rnd *rand.Rand) error {
 			city := d.next(func(int) bool { return true })
 			c := m.Cities[city]
 			think, up := drawThink(g, rnd), cmp.Or(g.UpMbit, serverUpMbit)
-			name = cmp.Or(name, fmt.Sprintf("s%d", len(p.Servers)+1))
+			if name == "" {
+				name = fmt.Sprintf("s%d", len(p.Servers)+1)
+				for slices.Contains(given, name) {
+					name += "x"
+				}
+			}
 			p.Servers = append(p.Servers, PlannedServer{Name: name, Site: g, city: city, access: micro(rnd.ExpFloat64() * serverAccessMs),
 				Server: rundir.Server{Addr: serverAddr(len(p.Servers) + 1), City: c.Name, Country: c.Country,
 					Lat: c.At.Lat, Lon: c.At.Lon, Up: bytesPerMs(up), ThinkMs: think, Software: g.Software}})

@@ -50,6 +50,21 @@ func TestSitesDoNotChangeNodes(t *testing.T) {
 	}
 }
 
+// TestServersHaveNamesOfTheirOwn: a server without a name does not take one that the scenario gives to another.
+func TestServersHaveNamesOfTheirOwn(t *testing.T) {
+	s, err := Parse("x.toml", "[[nodes]]\n[[sites]]\ncount=2\n[[sites]]\nname=\"s1\"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, server := range draw(t, s, 1).Servers {
+		if seen[server.Name] {
+			t.Errorf("two servers are called %s", server.Name)
+		}
+		seen[server.Name] = true
+	}
+}
+
 func TestPlansHoldTogether(t *testing.T) {
 	all, err := List()
 	if err != nil {

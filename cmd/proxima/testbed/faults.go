@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ func (s *Scenario) faults() []fault {
 			faults = append(faults, fault{key, fmt.Sprintf(format, args...)})
 		}
 	}
+	check(s.Seed <= math.MaxInt64, "seed", "%d is negative", int64(s.Seed))
 	check(s.Length >= time.Second && s.Length <= 24*time.Hour, "length", "%v is not between 1s and 24h", s.Length)
 	check(s.Until == UntilIdle || s.Until == UntilBatches, "until", "%q is neither %q nor %q", s.Until, UntilIdle, UntilBatches)
 	check(len(s.Assigners) <= 8, "assigners", "%d is not between 1 and 8", len(s.Assigners))
@@ -49,6 +51,7 @@ func (s *Scenario) faults() []fault {
 	nodes, natted, servers := 0, 0, 0
 	for i, g := range s.Nodes {
 		key := fmt.Sprintf("nodes[%d].", i)
+		check(g.Count > 0, key+"count", "%d is negative", g.Count)
 		nodes += g.Count
 		if g.NAT {
 			natted += g.Count
@@ -62,11 +65,12 @@ func (s *Scenario) faults() []fault {
 	check(natted < nodes || nodes < 2, "nodes", "all nodes are behind a NAT, so that no node can dial another")
 	for i, g := range s.Sites {
 		key := fmt.Sprintf("sites[%d].", i)
+		check(g.Count > 0, key+"count", "%d is negative", g.Count)
 		servers += g.Count
 		check(validName(g.Name), key+"name", "%q has other characters than small letters, digits and hyphens, or is too long", g.Name)
 		check(g.Software == SoftwarePages || g.Software == SoftwareNginx, key+"software", "%q is neither %q nor %q", g.Software,
 			SoftwarePages, SoftwareNginx)
-		check(g.Hosts <= 100, key+"hosts", "%d is more than 100", g.Hosts)
+		check(g.Hosts >= 1 && g.Hosts <= 100, key+"hosts", "%d is not between 1 and 100", g.Hosts)
 		check(g.Pages >= 1 && g.Pages <= 100_000, key+"pages", "%d is not between 1 and 100000", g.Pages)
 		check(g.PageKB > 0 && g.PageKB <= 1000, key+"page_kb", "%v is not between 0 and 1000", g.PageKB)
 		check(g.Links >= 1 && g.Links <= 1000, key+"links", "%d is not between 1 and 1000", g.Links)

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -196,6 +197,7 @@ func Parse(file, text string) (Scenario, error) {
 	for _, fault := range s.faults() {
 		f.Report(fault.key, fault.what)
 	}
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s, f.Err()
 }
 
@@ -242,11 +244,11 @@ func (s *Scenario) fill() {
 		s.Assigners = []string{"nearest"}
 	}
 	for i := range s.Nodes {
-		s.Nodes[i].Count = max(s.Nodes[i].Count, 1)
+		s.Nodes[i].Count = cmp.Or(s.Nodes[i].Count, 1)
 	}
 	for i := range s.Sites {
 		g := &s.Sites[i]
-		g.Count, g.Hosts = max(g.Count, 1), max(g.Hosts, 1)
+		g.Count, g.Hosts = cmp.Or(g.Count, 1), cmp.Or(g.Hosts, 1)
 		if g.Software == "" {
 			g.Software = SoftwarePages
 		}
@@ -260,7 +262,6 @@ func (s *Scenario) fill() {
 			g.Links = 20
 		}
 	}
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return int(a.At - b.At) })
 }
 
 // When a run ends before its length is over.

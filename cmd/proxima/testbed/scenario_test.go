@@ -49,6 +49,22 @@ func TestBrokenScenarios(t *testing.T) {
 	}
 }
 
+// TestFaultsHaveTheirLines: the error about an event names the line of that event, whatever the order of their times, and a number below
+// zero is no number.
+func TestFaultsHaveTheirLines(t *testing.T) {
+	_, err := Parse("x.toml", "seed=-1\n[[nodes]]\ncount=-2\n[[nodes]]\n[[sites]]\ncount=-3\nhosts=-4\n[[sites]]\n")
+	for _, want := range []string{"x.toml:1: seed: -1 is negative", "x.toml:3: nodes[0].count: -2 is negative",
+		"x.toml:6: sites[0].count: -3 is negative", "x.toml:7: sites[0].hosts: -4 is not between"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	_, err = Parse("x.toml", "[[nodes]]\n[[sites]]\n[[events]]\nat=\"9s\"\nkind=\"heal\"\n[[events]]\nat=\"3s\"\nkind=\"hea\"\n")
+	if err == nil || !strings.Contains(err.Error(), `x.toml:8: events[1].kind: "hea" is none of`) {
+		t.Error(err)
+	}
+}
+
 func TestKeptScenarios(t *testing.T) {
 	all, err := List()
 	if err != nil {
