@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"proxima/cmd/proxima/compare"
@@ -29,6 +30,9 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	if len(dirs) == 0 {
 		return exit{exitUsage, errors.New("compare needs a folder with logs (proxima compare -h)")}
+	}
+	if !slices.Contains(compare.Bys(), *by) {
+		return exit{exitUsage, fmt.Errorf("-by %q is none of %s", *by, strings.Join(compare.Bys(), ", "))}
 	}
 	r, err := compare.Read(ctx, dirs, compare.Options{Seed: *seed, By: *by, Against: *against})
 	if err != nil {

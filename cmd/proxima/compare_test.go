@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", got, out, errs)
 	}
 	for args, want := range map[string]string{"compare": "needs a folder with logs", "compare -fast": "there is no flag -fast",
-		"compare " + dir + " -fast": "there is no flag -fast"} {
+		"compare " + dir + " -fast": "there is no flag -fast", "compare -by page " + dir: `-by "page" is none of assigner, candidate,`} {
 		if got, _, errs := call(t, strings.Fields(args)...); got != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d\n%s", args, got, errs)
 		}
