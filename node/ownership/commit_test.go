@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node/wire"
 )
 
@@ -36,5 +37,28 @@ func TestHostOfAnUnansweredCommitStaysFrozen(t *testing.T) {
 		s.lose(nil)
 		time.Sleep(2 * time.Minute)
 		s.mustHave(host, 5, 4, 1)
+	})
+}
+
+// The next owner is still busy with the first question when it is asked again. It commits, so the former owner must not crawl the host.
+func TestHostStaysFrozenWhileACommitMayBeUnderWay(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.found(5, 1, 2, 3, 4)
+		busy := true
+		s.watch(func(l letter) {
+			if res, ok := l.res.(*wire.CommitResponse); ok && busy {
+				busy, res.Step, res.Reason = false, wire.Step_STEP_LATER, "it is busy with the host"
+			}
+		})
+		if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err == nil {
+			t.Error("it counts as handed over")
+		}
+		if role, _, err := s.node(1).disk.RoleOf(t.Context(), host); err != nil || role == frontier.Owned {
+			t.Errorf("the former owner has the host as %v, %v", role, err)
+		}
+		time.Sleep(time.Minute)
+		if owners := s.owners(host); !slices.Equal(owners, []int{3}) {
+			t.Errorf("it is owned by %v", owners)
+		}
 	})
 }

@@ -124,6 +124,8 @@ func (rc *reconciler) ship(ctx context.Context, r, next Record) (asked bool, err
 		case wire.Step_STEP_DIFFERS:
 			asked = false
 			continue
+		case wire.Step_STEP_LATER: // perhaps it still works on an earlier question
+			return asked, fmt.Errorf("commit at %s: %s", next.Owner, res.GetReason())
 		}
 		if newer, ok := fromWire(res.GetNewer()); ok && newer.Host == r.Host {
 			if err := rc.obey(newer); err != nil {

@@ -313,8 +313,8 @@ func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownersh
 		return q.own, false
 	}
 	way := 10*time.Millisecond + time.Duration(l.from*10+l.to)*100*time.Microsecond
-	if is[*wire.StoreRequest](l) {
-		way += 10 * time.Microsecond
+	if store, ok := l.req.(*wire.StoreRequest); ok { // a longer message takes longer
+		way += 9*time.Microsecond + time.Duration(len(store.GetItems()))*time.Microsecond
 	}
 	time.Sleep(way)
 	own, lost := gone()
