@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -153,7 +154,14 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return n.frontier.Run(done)
 	})
 	n.operator.holdIfPaused()
-	// This process has the lock of the frontier: no other one changes these files.
+	// From here on this process has the lock of the frontier, and no other one changes these files.
+	_, now, _, err := recall(cfg, seeds)
+	switch {
+	case err != nil:
+		return nil, err
+	case !reflect.DeepEqual(now, doing):
+		return nil, fmt.Errorf("read %s: %w: it has just changed", taskFile(cfg.Node.Data), frontier.ErrLocked)
+	}
 	if err = doing.keep(cfg.Node.Data); err != nil {
 		return nil, err
 	}
