@@ -22,9 +22,10 @@ type nearest struct {
 type nearestServer struct {
 	learntServer
 	*target
-	failed  map[string]int // by node
-	stopped string         // why no more nodes are asked, "" while they are
-	plan    string         // node to ask next, if planned
+	failed  map[string]int  // by node
+	shunned map[string]bool // nodes that failed twice before another node succeeded
+	stopped string          // why no more nodes are asked, "" while they are
+	plan    string          // node to ask next, if planned
 	planned bool
 }
 
@@ -137,6 +138,19 @@ func (a *nearest) planFor(s *nearestServer) string {
 	return s.plan
 }
 
+// mostFailures is how often a node may fail at a server before it is not asked any more.
+const mostFailures = 2
+
+// ranking returns the predictions for a server, best first, without the nodes that are shunned, unless all are.
+func (a *nearest) ranking(s *nearestServer) []prediction {
+	all := a.learner.ranking(&s.learntServer)
+	reaching := slices.DeleteFunc(slices.Clone(all), func(p prediction) bool { return s.shunned[a.learner.nodes[p.node].ID] })
+	if len(reaching) == 0 {
+		return all
+	}
+	return reaching
+}
+
 // next returns the node to ask about a server. If none is worth it, it returns "" and sets s.stopped.
 func (a *nearest) next(s *nearestServer) string {
 	switch {
@@ -147,7 +161,7 @@ func (a *nearest) next(s *nearestServer) string {
 		s.stopped = "there is one node only"
 		return ""
 	}
-	all := a.learner.ranking(&s.learntServer)
+	all := a.ranking(s)
 	if s.asked >= a.cfg.MinEstimates {
 		if gain := gain(all); gain < a.cfg.StopGain*all[0].ms {
 			s.stopped = "one more estimate is worth too little"
@@ -157,7 +171,7 @@ func (a *nearest) next(s *nearestServer) string {
 	best, least := "", math.Inf(1)
 	for _, p := range all {
 		id := a.learner.nodes[p.node].ID
-		if s.failed[id] >= 2 {
+		if s.failed[id] >= mostFailures {
 			continue
 		}
 		// Each further download reduces the uncertainty less.
@@ -201,6 +215,15 @@ func (a *nearest) Observe(r Result, now time.Time) {
 		}
 		s.failed[r.Node]++
 		return
+	}
+	delete(s.failed, r.Node)
+	for node, times := range s.failed {
+		if times >= mostFailures { // the server answers: it is the node that cannot reach it
+			if s.shunned == nil {
+				s.shunned = map[string]bool{}
+			}
+			s.shunned[node] = true
+		}
 	}
 	m := &s.target.memory
 	page := m.PageBytes
@@ -248,7 +271,7 @@ func (a *nearest) decide() []Choice {
 	rankings := make([][]prediction, len(a.servers))
 	work := make([]float64, len(a.servers))
 	for i, s := range a.servers {
-		all := a.learner.ranking(&s.learntServer)
+		all := a.ranking(s)
 		if s.spread && all[0].seen > 0 {
 			// Where nobody has looked, predictions mean nothing. Those who have looked come first.
 			all = slices.DeleteFunc(all, func(p prediction) bool { return p.seen == 0 })

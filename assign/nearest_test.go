@@ -265,6 +265,43 @@ func TestNearestAsksOthersWhenOneFails(t *testing.T) {
 	}
 }
 
+// A node that has failed twice at a server that others reach does not get it, even if it is expected to be the nearest. If the server
+// answers nobody, its nodes are not to blame.
+func TestNodesThatCannotReachServer(t *testing.T) {
+	for _, anybody := range []bool{true, false} {
+		w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 3})
+		expected, _ := w.Decide(build(t, budget(8), w.Batch(), w), time.Unix(0, 0), time.Second)
+		a := build(t, budget(8), w.Batch(), w)
+		failed := map[assign.Ask]int{}
+		for now := time.Unix(0, 0); ; now = now.Add(time.Second) {
+			if _, done := a.Decide(now); done {
+				break
+			}
+			for _, ask := range a.Asks(now) {
+				r := w.Answer(ask)
+				if r.OK = anybody && ask.Node != expected[w.ServerIndex(ask.Server)].Node; !r.OK {
+					failed[ask]++
+				}
+				a.Observe(r, now)
+			}
+		}
+		shunned := 0
+		for i, c := range a.Conclude(time.Unix(100, 0)) {
+			best := expected[i].Node
+			twice := failed[assign.Ask{Server: c.Server, Node: best}] == 2
+			if anybody && twice && c.Node == best || c.Node == "" {
+				t.Errorf("anybody reaches it: %v; server %d goes to %q: %s", anybody, i, c.Node, c.Reason)
+			}
+			if twice && c.Node != best {
+				shunned++
+			}
+		}
+		if anybody && shunned == 0 {
+			t.Error("no node failed twice: the test shows nothing")
+		}
+	}
+}
+
 // What a node sees at a server again and again counts, though no round trip, load or bandwidth explains it.
 func TestDirectObservationsOverrideTheModel(t *testing.T) {
 	var m assign.Memory
