@@ -234,6 +234,18 @@ func TestNothingCrawledSaysWhy(t *testing.T) {
 	}
 }
 
+// TestNothingCrawledInTime: a limit that ends the crawl before the first page is the reason, and no server is blamed.
+func TestNothingCrawledInTime(t *testing.T) {
+	end := node.End{Reason: "max_time", Unfinished: 1}
+	if got, want := whyNothing(end), "max_time ended the crawl before the first page; run the same command to go on"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	end.Frontier.Paused = "no name server answers"
+	if got := whyNothing(end); !strings.Contains(got, "first page (no name server answers); run") {
+		t.Error(got)
+	}
+}
+
 // TestProgressSaysWhy: what most hosts wait for, in words.
 func TestProgressSaysWhy(t *testing.T) {
 	for want, hosts := range map[string]map[string]int{

@@ -189,6 +189,9 @@ func whyNothing(e node.End) string {
 		reasons[fmt.Sprintf("%s (%s)", why, where)] = int64(f.Hosts)
 	}
 	switch {
+	case len(reasons) == 0 && e.Unfinished > 0 && strings.HasPrefix(e.Reason, "max_"):
+		return fmt.Sprintf("%s ended the crawl before the first page%s; run the same command to go on", e.Reason,
+			strings.TrimSuffix(" ("+e.Frontier.Paused+")", " ()"))
 	case len(reasons) == 0 && e.Unfinished > 0:
 		return "no server of the seeds answered, and they are left alone for now; run the same command to try again"
 	case len(reasons) == 0:
