@@ -270,7 +270,10 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 		c.tally.failed(kind)
 		if kind == KindTold && !told && c.deps.Told != nil {
 			if (*header).Told, err = c.tell(ctx, r); err != nil {
-				return nil, fmt.Errorf("%s to %s: tell all: %w", procedure, to, &callError{kindOf(err), err})
+				if kind = kindOf(err); kind == KindMalformed || kind == KindOversized {
+					kind = KindTold // what is told is refused, not the message
+				}
+				return nil, fmt.Errorf("%s to %s: tell all: %w", procedure, to, &callError{kind, err})
 			}
 			told = true
 			continue

@@ -103,3 +103,15 @@ func TestLongEntriesAreTold(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatCannotBeToldSpoilsNoMessage: a peer that does not understand what it is told has not refused the message that waits for that.
+func TestWhatCannotBeToldSpoilsNoMessage(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		much, strange := &knowledge{entries: []string{"of a newer node"}}, &knowledge{broken: fmt.Errorf("%w: it is strange", peer.ErrMalformed)}
+		a := w.node("a", who{told: much})
+		w.node("b", who{told: strange})
+		if _, err := a.ask("b"); err == nil || errors.Is(err, peer.ErrMalformed) || !errors.Is(err, peer.ErrUnavailable) {
+			t.Errorf("%v, want one after which the message is sent again", err)
+		}
+	})
+}
