@@ -38,7 +38,8 @@ func (r *Relay) watch(ctx context.Context) {
 	defer ticker.Stop()
 	var due, compared time.Time
 	every, other := firstCheck, 0 // other counts rounds with another result in a row
-	checked := false
+	// A new node begins as outbound only, whatever it is.
+	checked := r.deps.First != view.Outbound
 	for {
 		way := *r.way.Load()
 		if r.deps.Forced == nil && !time.Now().Before(due) {

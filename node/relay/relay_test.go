@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,6 +259,28 @@ func TestItBeginsAsItWas(t *testing.T) {
 		}
 		if moved.said().Reach != view.Outbound || behind.said().Reach != view.Outbound {
 			t.Errorf("behind NATs they take themselves for %v and %v", moved.said().Reach, behind.said().Reach)
+		}
+	})
+}
+
+// TestLostPacketChangesNothing: a node that was direct before believes that packets do not get through once it has found that twice.
+func TestLostPacketChangesNothing(t *testing.T) {
+	inBed(t, func(b *bed) {
+		var packets atomic.Int64
+		b.start(10, func(d *relay.Deps) {
+			knock := d.Knock
+			d.Knock = func(id string, packet []byte) {
+				if packets.Add(1) > 1 {
+					knock(id, packet)
+				}
+			}
+		})
+		again := b.start(20, func(d *relay.Deps) { d.First = view.Direct })
+		time.Sleep(time.Minute)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !slices.Equal(again.ways, []view.Reach{view.Direct}) {
+			t.Errorf("it published %v", again.ways)
 		}
 	})
 }
