@@ -296,6 +296,8 @@ func (r *Relay) accept(conn net.Conn, peer string) {
 		r.mu.Unlock()
 		conn.Close() //nolint:errcheck // there is no room
 		return
+	} else if old != nil {
+		old.keep.Store(false)
 	}
 	r.links[peer] = l
 	r.mu.Unlock()

@@ -284,3 +284,18 @@ func TestLostPacketChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestOneLinkIsKept: of two links that two nodes have dialled at once, one ends when nothing uses it, even if it led to a relay.
+func TestOneLinkIsKept(t *testing.T) {
+	inBed(t, func(b *bed) {
+		outbound := view.Outbound
+		a := b.start(10, func(d *relay.Deps) { d.Forced = new(view.Reach) })
+		n := b.start(60, func(d *relay.Deps) { d.Forced = &outbound })
+		time.Sleep(10 * time.Millisecond)
+		a.Send(netsim.ID(60), []byte("at once"))
+		time.Sleep(10 * time.Minute)
+		if ends := b.net.Ends(); ends != 2 || !slices.Equal(n.said().Relays, []string{netsim.ID(10)}) {
+			t.Errorf("%d ends of links, want 2; relays %v", ends, n.said().Relays)
+		}
+	})
+}
