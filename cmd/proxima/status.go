@@ -102,6 +102,9 @@ func showStatus(w io.Writer, s node.Status) {
 	if k := s.Sink; k != nil {
 		fmt.Fprintf(w, "sink %s: %d packages with %s pages delivered, %d wait; they use %s of %s here\n", k.To, k.Packages, humanize.Comma(k.Pages),
 			k.Waiting, humanize.IBytes(uint64(k.Used)), humanize.IBytes(uint64(k.Limit)))
+		if k.Damaged > 0 {
+			fmt.Fprintf(w, "  %d downloads are lost, because their records here were damaged\n", k.Damaged)
+		}
 		if k.Trouble != "" {
 			fmt.Fprintf(w, "  %s (%v ago, failure %d)\n", k.Trouble, time.Since(k.TroubleAt).Round(time.Second), k.Failures)
 		}

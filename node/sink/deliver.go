@@ -120,6 +120,8 @@ type Status struct {
 	Packages int   `json:"packages"`
 	Pages    int64 `json:"pages"`
 	Bytes    int64 `json:"bytes"`
+	// Damaged counts downloads that are lost since the start, because their records on this node's disk were damaged.
+	Damaged int `json:"damaged"`
 	// Failures counts failed deliveries. Trouble is the last reason, "" once a package was taken again.
 	Failures  int       `json:"failures"`
 	Trouble   string    `json:"trouble"`

@@ -59,7 +59,7 @@ type packing struct {
 	spool *spool
 	at    int // index of the format's part in a record
 	dir   string
-	count map[uint32]bool // records with a receipt
+	count map[uint32]bool // records with a receipt, and whether they were found
 	files []string
 }
 
@@ -75,7 +75,10 @@ func (p *packing) file(suffix string) string {
 // each calls visit for the parts of this format in records with a receipt.
 func (p *packing) each(visit func(part []byte) error) error {
 	_, err := p.spool.each(func(r *spooled) error {
-		if !p.count[r.n] || len(r.parts[p.at]) == 0 {
+		if _, counts := p.count[r.n]; !counts {
+			return nil
+		}
+		if p.count[r.n] = true; len(r.parts[p.at]) == 0 {
 			return nil
 		}
 		p.Records++
@@ -116,7 +119,7 @@ func (s *Sink) makePackages(ctx context.Context, sp *spool) ([]*madePackage, err
 	count := map[uint32]bool{}
 	err := s.deps.Receipts.Scan(sp.receiptKey(), func(key, _ []byte) error {
 		if len(key) == receiptLength {
-			count[binary.BigEndian.Uint32(key[prefixLength:])] = true
+			count[binary.BigEndian.Uint32(key[prefixLength:])] = false
 		}
 		return nil
 	})
@@ -135,7 +138,25 @@ func (s *Sink) makePackages(ctx context.Context, sp *spool) ([]*madePackage, err
 			packages = append(packages, made)
 		}
 	}
+	s.missed(sp, count)
 	return packages, nil
+}
+
+// missed tells of downloads whose records were not found in their spool. They have ended, and are not made again.
+func (s *Sink) missed(sp *spool, count map[uint32]bool) {
+	lost := 0
+	for _, found := range count {
+		if !found {
+			lost++
+		}
+	}
+	if lost == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.stats.Damaged += lost
+	s.mu.Unlock()
+	s.deps.Warn(fmt.Errorf("%d downloads are lost, because their records in %s are damaged", lost, filepath.Base(sp.path)))
 }
 
 // packAs makes a package of one format. It returns nil if the spool has nothing for it.
@@ -247,11 +268,11 @@ func (s *Sink) recover() error {
 		if !strings.HasSuffix(e.Name(), suffixSpool) {
 			continue
 		}
-		sp, err := openSpool(filepath.Join(s.dir, e.Name()))
+		sp, err := openSpool(filepath.Join(s.dir, e.Name()), s.cfg.Formats)
 		switch {
 		case err != nil:
 			return fmt.Errorf("read sink: %w", err)
-		case sp.V == 0: // the node was killed before the header was written
+		case sp.V == 0: // it is no spool
 			continue
 		}
 		keep[e.Name()] = true

@@ -51,7 +51,7 @@ type Deps struct {
 	Sync func(ctx context.Context) error
 	// Hold pauses downloads for the given reason; "" resumes them.
 	Hold func(why string)
-	// Event reports deliveries and trouble, Warn errors that do no harm.
+	// Event reports deliveries and trouble, Warn errors that stop nothing.
 	Event func(Event)
 	Warn  func(error)
 	// Node and Boot identify the node and its incarnation. Run is the name of the crawl, Version the program's, Operator a

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -97,19 +99,27 @@ func (r *spooled) append(b []byte) []byte {
 
 var errDamaged = errors.New("a record of the spool is damaged")
 
-func (r *spooled) read(b []byte, formats int) error {
+// readHead reads what stands before the parts of a record, and returns the rest.
+func (r *spooled) readHead(b []byte) (parts []byte, err error) {
 	n, used := binary.Uvarint(b)
-	if used <= 0 || len(b) == used {
-		return errDamaged
+	if used <= 0 || n > math.MaxUint32 || len(b) == used || b[used] > 1 {
+		return nil, errDamaged
 	}
 	r.n, r.page = uint32(n), b[used] == 1
 	b = b[used+1:]
 	at, used := binary.Varint(b)
 	if used <= 0 {
-		return errDamaged
+		return nil, errDamaged
 	}
 	r.time = time.Unix(0, at).UTC()
-	b = b[used:]
+	return b[used:], nil
+}
+
+func (r *spooled) read(b []byte, formats int) error {
+	b, err := r.readHead(b)
+	if err != nil {
+		return err
+	}
 	r.parts = r.parts[:0]
 	for range formats {
 		n, used := binary.Uvarint(b)
@@ -161,58 +171,137 @@ func (s *spool) append(d disk, b []byte) error {
 	return nil
 }
 
-// openSpool reads a spool that an earlier incarnation left.
-func openSpool(path string) (*spool, error) {
+// openSpool reads a spool that an earlier incarnation left. If its header is damaged, the name of the file and these formats take its
+// place.
+func openSpool(path string, formats []string) (*spool, error) {
 	s := &spool{path: path}
+	count := func(*spooled) error { s.records++; return nil }
 	var err error
-	s.size, err = s.each(func(*spooled) error { s.records++; return nil })
+	if s.size, err = s.each(count); err != nil || s.V != 0 {
+		return s, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return s, err
+	}
+	h := header{V: spoolVersion, Name: strings.TrimSuffix(filepath.Base(path), suffixSpool), Formats: formats, Begun: info.ModTime().UTC()}
+	words := strings.Split(h.Name, "-")
+	if _, err := fmt.Sscanf(strings.Join(words[max(0, len(words)-2):], " "), "%d %d", &h.Boot, &h.Serial); err != nil {
+		return s, nil // no sink has made it
+	}
+	s.header = h
+	s.size, err = s.each(count)
 	return s, err
 }
 
-// each calls visit for every complete record and returns how many bytes are complete. It stops at a torn frame. The record is
-// valid until visit returns.
+// each calls visit for every complete record and returns where the last of them ends. It skips damaged frames, and a frame that a crash
+// tore. The record is valid until visit returns.
 func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	end := info.Size()
 	in := bufio.NewReaderSize(f, 1<<20)
-	var payload []byte
-	var r spooled
+	payload, err := readFrame(in, nil, end)
 	var h header
-	for first := true; ; first = false {
-		payload, err = readFrame(in, payload)
-		if errors.Is(err, errDamaged) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return size, nil // the end, or a frame that a crash tore
+	switch {
+	case damaged(err) || errors.Is(err, io.EOF):
+		if s.V == 0 {
+			return 0, nil
 		}
-		if err != nil {
-			return size, err
-		}
-		switch {
-		case !first:
-			if err = r.read(payload, len(h.Formats)); err == nil {
-				err = visit(&r)
-			}
-		case json.Unmarshal(payload, &h) != nil || h.V != spoolVersion:
-			err = fmt.Errorf("%s is from another version of the program", filepath.Base(s.path))
-		case s.V == 0: // opened, not begun
+		h = s.header
+		_, err = f.Seek(0, io.SeekStart)
+		in.Reset(f)
+	case err != nil:
+	case json.Unmarshal(payload, &h) != nil || h.V != spoolVersion:
+		err = fmt.Errorf("%s is from another version of the program", filepath.Base(s.path))
+	default:
+		size = int64(frameHead + len(payload))
+		if s.V == 0 { // opened, not begun
 			s.header = h
 		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	var r spooled
+	least := uint32(0) // the number of the next record, unless it is missing
+	for at := size; ; {
+		payload, err = readFrame(in, payload, end-at)
+		if err == nil {
+			err = r.read(payload, len(h.Formats))
+		}
+		if damaged(err) {
+			if at, err = nextFrame(f, at+1, end, len(h.Formats), least); err != nil || at == end {
+				return size, err
+			}
+			if _, err = f.Seek(at, io.SeekStart); err != nil {
+				return size, err
+			}
+			in.Reset(f)
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return size, nil
+		}
+		if err == nil {
+			err = visit(&r)
+		}
 		if err != nil {
 			return size, err
 		}
-		size += int64(frameHead + len(payload))
+		least = r.n + 1
+		at += int64(frameHead + len(payload))
+		size = at
 	}
 }
 
-func readFrame(in io.Reader, memory []byte) ([]byte, error) {
+// damaged reports whether an error of readFrame or read is one of the content.
+func damaged(err error) bool {
+	return errors.Is(err, errDamaged) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// nextFrame returns where the next whole frame of a record begins, from a place on, or the end if there is none. The record must have a
+// number of at least least. Almost all places are ruled out without a look at more than the beginning of a record.
+func nextFrame(f io.ReaderAt, from, end int64, formats int, least uint32) (int64, error) {
+	in := bufio.NewReaderSize(io.NewSectionReader(f, from, end-from), 1<<20)
+	var r spooled
+	var payload []byte
+	for at := from; at < end; at++ {
+		head, err := in.Peek(frameHead + 2*binary.MaxVarintLen64 + 1)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return end, err
+		}
+		if len(head) > frameHead && int64(binary.LittleEndian.Uint32(head)) <= end-at-frameHead {
+			_, err = r.readHead(head[frameHead:])
+			if year := r.time.Year(); err == nil && r.n >= least && year >= 2000 && year < 2200 {
+				payload, err = readFrame(io.NewSectionReader(f, at, end-at), payload, end-at)
+				if err == nil && r.read(payload, formats) == nil {
+					return at, nil
+				}
+			}
+		}
+		if _, err = in.Discard(1); err != nil {
+			return end, err
+		}
+	}
+	return end, nil
+}
+
+// readFrame reads a frame of at most most bytes.
+func readFrame(in io.Reader, memory []byte, most int64) ([]byte, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return memory, err
 	}
 	n := binary.LittleEndian.Uint32(head[:4])
-	if n > maxFrame {
+	if n == 0 || int64(n) > min(maxFrame, most-frameHead) {
 		return memory, errDamaged
 	}
 	if uint32(cap(memory)) < n {
