@@ -19,13 +19,35 @@ type head struct {
 
 // readHead returns what a page says of itself up to its body. If that has no title, the rest of the page is searched too.
 func readHead(page []byte) head {
-	page = page[:min(len(page), maxHead)]
+	page = beforeTags(page[:min(len(page), maxHead)], maxRoots)
 	before := beforeBody(page)
 	h := readElements(before)
 	if h.title == "" && len(before) < len(page) {
 		h = readElements(page)
 	}
 	return h
+}
+
+// maxRoots is how many html and body tags are given to html.Parse. Each adds its attributes to the first, in a time that grows with
+// their number: 19,000 of them took half a minute.
+const maxRoots = 64
+
+// beforeTags returns a page up to the html or body tag that is one too many, or all of it.
+func beforeTags(page []byte, most int) []byte {
+	for at, tags := 0, 0; ; at++ {
+		next := bytes.IndexByte(page[at:], '<')
+		if next < 0 {
+			return page
+		}
+		at += next
+		name := page[at+1 : min(at+len("<html"), len(page))]
+		if !bytes.EqualFold(name, []byte("html")) && !bytes.EqualFold(name, []byte("body")) {
+			continue
+		}
+		if tags++; tags > most {
+			return page[:at]
+		}
+	}
 }
 
 // beforeBody returns a page up to the end of its first body tag, or all of it.

@@ -47,4 +47,9 @@ func TestHeadOfUnusualPages(t *testing.T) {
 			t.Errorf("behind %d bytes of style: %+v", size, got)
 		}
 	}
+	for tags, want := range map[string]string{strings.Repeat("<html a>", 64): "a", strings.Repeat("<HTML a>", 65): "", strings.Repeat("<body a><html>", 33): ""} {
+		if got := Extract([]byte(tags+title+"<p>b"), "utf-8"); got.Title != want || got.Text != "b" {
+			t.Errorf("behind %d bytes of root tags: %+v", len(tags), got)
+		}
+	}
 }
