@@ -79,3 +79,12 @@ func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settin
 		req.Wanted, req.MaxWire = s.Wants, s.MaxSize
 	}
 }
+
+// wantsCookie reports whether a page is redirected to itself with a cookie. With that cookie another request may get the page.
+func (l *Loop) wantsCookie(task *frontier.Task, res *fetch.Result) bool {
+	if task.Kind != frontier.Page || !redirects(res) || len(res.Header["Set-Cookie"]) == 0 || !l.deps.Policy.Sites.For(task.URL).Cookies {
+		return false
+	}
+	target, _ := l.deps.Policy.Rules.Resolve(task.URL, res.Location)
+	return target == task.URL
+}

@@ -1,8 +1,12 @@
 package crawl
 
 import (
+	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/fetch"
@@ -28,5 +32,34 @@ func TestHoursAreAskedBeforeARequest(t *testing.T) {
 		if err := req.Gate(); (err == nil) != c.passes {
 			t.Errorf("hours %s, lease %v: %v", c.hours, c.lease, err)
 		}
+	}
+}
+
+// A page that redirects to itself until it gets its cookie is asked again, where cookies are kept, and then read.
+func TestPageBehindACookie(t *testing.T) {
+	for cookies, want := range map[bool]string{true: "/robots.txt /page /page /x", false: "/robots.txt /page"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &web{html: `<a href="/x">x</a>`, wall: true}
+			l, _ := testLoop(t, w, nil)
+			l.cfg.End = EndNever
+			sites, err := site.New(nil, site.Settings{Cookies: cookies})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.deps.Policy.Sites = sites
+			ctx, stop := context.WithCancel(t.Context())
+			var g sync.WaitGroup
+			g.Go(func() {
+				if err := l.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(10 * time.Minute)
+			stop()
+			g.Wait()
+			if got := strings.Join(w.requests(), " "); got != want {
+				t.Errorf("cookies %v: asked for %q, want %q", cookies, got, want)
+			}
+		})
 	}
 }

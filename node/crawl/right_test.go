@@ -31,6 +31,7 @@ type web struct {
 	asked []string
 	html  string // of its pages; "" where it has none
 	busy  func() // if set, its pages answer 429 after this call
+	wall  bool   // its pages set a cookie, and redirect to themselves without it
 }
 
 func (w *web) dial(context.Context, string, string) (net.Conn, error) {
@@ -53,6 +54,9 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			if w.busy != nil && req.URL.Path != "/robots.txt" {
 				w.busy()
 				status = "429 Too Many Requests\r\nRetry-After: 600"
+			}
+			if w.wall && req.URL.Path != "/robots.txt" && req.Header.Get("Cookie") == "" {
+				status = "302 Found\r\nSet-Cookie: a=b; Path=/\r\nLocation: " + req.URL.Path
 			}
 			fmt.Fprintf(far, "HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", status, len(w.html), w.html)
 		}

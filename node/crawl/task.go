@@ -105,6 +105,9 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if !onDisk {
 		l.ownTrouble(&res, &out, now)
 	}
+	if l.wantsCookie(task, &res) {
+		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, "redirects to itself with a cookie"
+	}
 	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
 		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
 	}
