@@ -55,6 +55,7 @@ func TestDecode(t *testing.T) {
 		{"empty deflate", "deflate", nil, OK, []byte{}},
 		{"padding", "gzip", append(pack(t, page, "gzip"), make([]byte, 100)...), OK, page},
 		{"long padding", "gzip", append(pack(t, page, "gzip"), make([]byte, 1<<20)...), OK, page},
+		{"padding behind br", "br", append(pack(t, page, "br"), make([]byte, 100)...), OK, page},
 		{"no gzip at all", "gzip", page, Decode, []byte{}},
 		{"no br at all", "br", page, Decode, nil},
 		{"no zstd at all", "zstd", page, Decode, []byte{}},
