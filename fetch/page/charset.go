@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
@@ -70,14 +71,46 @@ func (ps *Parser) determine(body []byte, contentType string) (enc encoding.Encod
 	return enc, name, certain
 }
 
+// labelled returns the encoding that the first meta element with a known one names. DetermineEncoding looks for it in the first 1,024
+// bytes only, but browsers read a page again if they find it later (HTML standard, "changing the encoding while parsing").
+func labelled(body []byte) (enc encoding.Encoding, name string) {
+	for tags := (scanner{b: body}); ; {
+		switch tags.next() {
+		case 0:
+			return nil, ""
+		case atom.Meta:
+		default:
+			continue
+		}
+		label, _ := tags.value(atom.Charset)
+		if pragma, _ := tags.value(atom.HttpEquiv); len(label) == 0 && bytes.EqualFold(pragma, []byte("content-type")) {
+			content, _ := tags.value(atom.Content)
+			_, params, _ := mime.ParseMediaType(string(content[:min(len(content), maxLabel)])) //nolint:errcheck // then there is no label
+			label = []byte(params["charset"])
+		}
+		if enc, name = charset.Lookup(string(label[:min(len(label), maxLabel)])); strings.HasPrefix(name, "utf-16") {
+			return unicode.UTF8, "utf-8" // the element could not be read in UTF-16
+		}
+		if enc != nil {
+			return enc, name
+		}
+	}
+}
+
 // decode returns body in UTF-8 and the name of its encoding. That comes from a byte order mark, the header or a meta
 // element, or else is UTF-8 or windows-1252. decode returns ASCII and UTF-8 as they are, with invalid bytes; toValid
 // repairs the few values that leave this package.
 func (ps *Parser) decode(body []byte, contentType string) (text []byte, name string) {
 	enc, name, certain := ps.determine(body, contentType)
-	// DetermineEncoding looks at the first 1,024 bytes only, and many editors and servers write the label windows-1252 or
+	// DetermineEncoding looks at the first bytes only, and many editors and servers write the label windows-1252 or
 	// iso-8859-1 by default. A body that is all valid UTF-8 was not written in windows-1252.
-	if !certain && name == "windows-1252" && utf8.Valid(body) {
+	switch {
+	case certain:
+	case !utf8.Valid(body):
+		if e, n := labelled(body); e != nil {
+			enc, name = e, n
+		}
+	case name == "windows-1252":
 		return body, "utf-8"
 	}
 	switch name {

@@ -15,7 +15,7 @@ type scanner struct {
 	// templates counts the template elements and foreign the svg and math elements that are open.
 	templates, foreign int
 	// attrs holds the attributes of the current tag that matter, n of them, in the order of the tag, the first of each name.
-	attrs [6]attr // as many as func attribute knows
+	attrs [7]attr // as many as func attribute knows
 	n     int
 }
 
@@ -280,6 +280,8 @@ func attribute(name []byte) atom.Atom {
 		return atom.Name
 	case "content":
 		return atom.Content
+	case "charset":
+		return atom.Charset
 	case "http-equiv":
 		return atom.HttpEquiv
 	}
