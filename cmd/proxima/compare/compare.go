@@ -86,7 +86,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 		// Each log needs what those before it said.
 		for _, log := range []string{runlog.LogCoord, runlog.LogAssign, runlog.LogMember, runlog.LogProxy, runlog.LogQueue,
 			runlog.LogLoad, runlog.LogFetch} {
-			r.compared = bits.OnesCount16(r.rows) > 1
+			r.compared = bits.OnesCount16(r.rows) > 1 || r.rows != 0 && r.leftOut
 			if err := c.readLogs(r, log); err != nil {
 				return nil, err
 			}

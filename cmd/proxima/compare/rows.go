@@ -75,8 +75,11 @@ func (c *comparer) rowOf(r *run, assigner string) int {
 	case len(c.rows) < maxRows:
 		i = len(c.rows)
 		c.rows = append(c.rows, row{name, assigner, suffix})
-	case len(c.leftOut) < mostLeftOut:
-		c.leftOut[name] = true
+	default:
+		r.leftOut = true
+		if len(c.leftOut) < mostLeftOut {
+			c.leftOut[name] = true
+		}
 	}
 	return i
 }

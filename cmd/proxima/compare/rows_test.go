@@ -12,8 +12,13 @@ import (
 
 // tuned writes a run of vivaldi and random with a configuration, in which every page takes vivaldi's node so many ms, and random's 100.
 func tuned(t *testing.T, dir, run, theta string, seed uint64, servers int, ms float64) string {
+	return tunedOf(t, dir, run, theta, seed, servers, ms, "vivaldi", "random")
+}
+
+// tunedOf is tuned with other assigners.
+func tunedOf(t *testing.T, dir, run, theta string, seed uint64, servers int, ms float64, assigners ...string) string {
 	w := twoNodes()
-	w.Assigners, w.Seed, w.Servers, w.RTTMs = []string{"vivaldi", "random"}, seed, w.Servers[:servers],
+	w.Assigners, w.Seed, w.Servers, w.RTTMs = assigners, seed, w.Servers[:servers],
 		[][]float64{w.RTTMs[0][:servers], w.RTTMs[1][:servers]}
 	b := newBed(t, dir, w)
 	for i, n := range b.nodes {
@@ -103,6 +108,26 @@ func TestTooManyRows(t *testing.T) {
 	}
 	if notes := strings.Join(readBy(t, ByRun, "", dirs[:8]...).Notes(), "\n"); strings.Contains(notes, "left out") {
 		t.Errorf("all rows have room: %s", notes)
+	}
+}
+
+// TestRowWithoutRoomIsNoRunOfItsOwn: a run of two assigners remains one when there is room for one of their rows only.
+func TestRowWithoutRoomIsNoRunOfItsOwn(t *testing.T) {
+	top := t.TempDir()
+	var dirs []string
+	for i := range 9 {
+		run, assigners := fmt.Sprint("run", i), []string{"vivaldi", "random"}
+		if i == 0 {
+			assigners = assigners[:1]
+		}
+		dirs = append(dirs, tunedOf(t, filepath.Join(top, run), run, "0.15", 1, 2, 50, assigners...))
+	}
+	r := readBy(t, ByRun, "", dirs...)
+	alone := r.Assigners[0].Name
+	for _, a := range r.Assigners {
+		if (a.Balance != nil) != (a.Name == alone) {
+			t.Errorf("%s counts as a run with one assigner", a.Name)
+		}
 	}
 }
 

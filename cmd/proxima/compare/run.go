@@ -34,6 +34,7 @@ type run struct {
 
 	compared bool              // several assigners decided the same batches
 	rows     uint16            // all that decided
+	leftOut  bool              // another one decided, too, for which there was no room
 	batches  map[uint64]uint16 // rows that decided, by the hash of the batch
 	tallies  [maxRows]*tally
 	choices  map[uint32]map[int]choice // the last, by server and row
