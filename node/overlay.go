@@ -216,6 +216,7 @@ const lastWords = 3 * time.Second
 // run runs the overlay. When the context ends, it waits until the loop has ended and the replicas have its last changes: the peers take over
 // this node's hosts as soon as it leaves.
 func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
+	stopped := ctx
 	ctx, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	g, ctx := errgroup.WithContext(ctx)
@@ -248,7 +249,13 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		for _, part := range []func(context.Context) error{
 			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.sendToFiles, o.shareLimits,
 		} {
-			g.Go(func() error { return part(ctx) })
+			g.Go(func() error {
+				err := part(ctx)
+				if stopped.Err() != nil && errors.Is(err, frontier.ErrDiskFull) {
+					return nil // it waited for room until the node was stopped
+				}
+				return err
+			})
 		}
 		return nil
 	})

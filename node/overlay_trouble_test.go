@@ -264,7 +264,7 @@ func TestOverlayNodeWithoutRoom(t *testing.T) {
 	at := []point{{0, 0, 1}, {60, 0, 1}, {60, 60, 1}}
 	inBed(t, at, func(b *bed) {
 		b.cfg = func(i int, c *node.Config) {
-			if c.Crawl.End = crawl.EndNever; i == 1 {
+			if c.Crawl.End, c.Crawl.MaxPages = crawl.EndNever, 1000; i == 1 {
 				c.Frontier.MinFreeMiB = 1 << 23 // eight times what there is
 			}
 		}
