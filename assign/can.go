@@ -319,13 +319,14 @@ func (c *can) enter(id string, at spot, early bool) *zone {
 // small to split stays whole, and the newcomer gets an empty zone.
 func (z *zone) cut(policy string, at spot, id string) (d int, cut float64, upper bool) {
 	if policy == CANMP {
+		owner := z.clamp(z.at) // it may be outside of its zone if another node is at the same place
 		for i := range at {
-			if math.Abs(at[i]-z.at[i]) > math.Abs(at[d]-z.at[d]) {
+			if math.Abs(at[i]-owner[i]) > math.Abs(at[d]-owner[d]) {
 				d = i
 			}
 		}
-		if least := min(at[d], z.at[d]); at[d] != z.at[d] {
-			cut = max(least+math.Abs(at[d]-z.at[d])/2, math.Nextafter(least, math.Inf(1)))
+		if least := min(at[d], owner[d]); at[d] != owner[d] {
+			cut = max(least+math.Abs(at[d]-owner[d])/2, math.Nextafter(least, math.Inf(1)))
 			return d, cut, at[d] >= cut
 		}
 	}

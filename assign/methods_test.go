@@ -406,6 +406,30 @@ func TestCANZones(t *testing.T) {
 	}
 }
 
+// Nodes at one place cannot all be in their own zones. The zones still do not overlap.
+func TestCANZonesOfNodesAtOnePlace(t *testing.T) {
+	for seed := range uint64(10) {
+		b, v, times := canWorld(seed, 20, 2)
+		for i := range v.Nodes {
+			v.Nodes[i].Coord = v.Nodes[i/2*2].Coord
+		}
+		a := newCAN(CANConfig{Policy: CANMP, Landmarks: 2}, b, v)
+		times.decide(t, a)
+		zones := a.method.(*can).zones
+		for i, z := range zones {
+			for _, o := range zones[:i] {
+				apart := false
+				for d := range z.least {
+					apart = apart || z.most[d] <= o.least[d] || o.most[d] <= z.least[d]
+				}
+				if !apart {
+					t.Errorf("seed %d: the zones of %s and %s overlap: %v–%v and %v–%v", seed, z.node, o.node, z.least, z.most, o.least, o.most)
+				}
+			}
+		}
+	}
+}
+
 func TestCANPlacesServers(t *testing.T) {
 	b, v, times := canWorld(3, 30, 60)
 	a := newCAN(CANConfig{Policy: CANMP, Landmarks: 10}, b, v)
