@@ -27,8 +27,17 @@ func newHostLimits(cfg Config, requested func(context.Context, string) (int64, e
 	return &hostLimits{perHost: cfg.MaxHostPages, perDomain: cfg.MaxDomainPages, requested: requested, hosts: map[uint64]int64{}, domains: map[uint64]int64{}}
 }
 
+// full returns why there must be no more pages of a task's host and domain, "" if there may be.
+func (l *hostLimits) full(ctx context.Context, task *frontier.Task) (refused string, err error) {
+	return l.look(ctx, task, false)
+}
+
 // admit counts a page of its host and domain. If there must be no more pages of them, it returns why.
 func (l *hostLimits) admit(ctx context.Context, task *frontier.Task) (refused string, err error) {
+	return l.look(ctx, task, true)
+}
+
+func (l *hostLimits) look(ctx context.Context, task *frontier.Task, count bool) (refused string, err error) {
 	if !l.concerns(task) {
 		return "", nil
 	}
@@ -47,8 +56,9 @@ func (l *hostLimits) admit(ctx context.Context, task *frontier.Task) (refused st
 		return fmt.Sprintf("limit: %d pages a host", l.perHost), nil
 	case l.perDomain > 0 && l.domains[domain] >= l.perDomain:
 		return fmt.Sprintf("limit: %d pages a domain", l.perDomain), nil
+	case count:
+		l.countLocked(host, domain)
 	}
-	l.countLocked(host, domain)
 	return "", nil
 }
 
@@ -74,7 +84,7 @@ func (l *hostLimits) meet(name string, pages int64) {
 	}
 }
 
-// fetched counts a page that another node downloaded for this one. The pages of an unknown host are counted when admit meets it.
+// fetched counts a page that another node downloaded for this one. The pages of an unknown host are counted when it is met.
 func (l *hostLimits) fetched(task *frontier.Task) {
 	if !l.concerns(task) || l.unknown(task.Host) {
 		return

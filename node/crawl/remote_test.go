@@ -132,3 +132,51 @@ func TestLinksOfAnAnswerAreKept(t *testing.T) {
 		}
 	})
 }
+
+// Pages that other nodes download for this one count for the limit of their host, and end at it. Those that were not answered do not count.
+func TestRemoteFetchesKeepTheLimitOfAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := testLoop(t, &web{}, nil)
+		l.hosts.perHost = 2
+		go func() {
+			if u, err := l.deps.Frontier.Resolve(t.Context()); err == nil {
+				if err := l.placer.place(t.Context(), u); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		next := func() (*frontier.Task, string) {
+			task, err := l.deps.Frontier.Take(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused, err := l.Refuse(t.Context(), task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return task, refused
+		}
+		finish := func(task *frontier.Task, out frontier.Outcome) {
+			if err := l.Finish(t.Context(), task, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		robots, _ := next()
+		finish(robots, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
+		var links []frontier.Link
+		for _, path := range []string{"/1", "/2", "/3"} {
+			links = append(links, frontier.Link{URL: identity.URL{Host: "http://a.example", Path: path}, Depth: 1})
+		}
+		unanswered := frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true}
+		for i, out := range []frontier.Outcome{unanswered, unanswered, unanswered, {Ending: frontier.Done, Asked: true, Links: links}, {Ending: frontier.Done, Asked: true}} {
+			task, refused := next()
+			if refused != "" {
+				t.Errorf("after %d remote fetches, three of them not answered, %s is refused: %s", i, task.URL, refused)
+			}
+			finish(task, out)
+		}
+		if task, refused := next(); refused != "limit: 2 pages a host" {
+			t.Errorf("%s, the third page of two, is refused: %q", task.URL, refused)
+		}
+	})
+}

@@ -24,7 +24,7 @@ func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Out
 	out.Links = g.links
 	l.stats.drop(g.drops...)
 	l.reader.release(g)
-	if out.Asked {
+	if out.Asked && out.Trouble != frontier.Interrupted {
 		l.hosts.fetched(task)
 	}
 	fin, err := l.finish(ctx, task, out)
@@ -32,8 +32,17 @@ func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Out
 	return err
 }
 
-// Refuse returns why a task must not be carried out, or "": because of the blocklist, the settings of its site, or its host's robots.txt.
-func (l *Loop) Refuse(task *frontier.Task) (string, error) {
+// Refuse returns why another node must not carry out a task of this node, or "": because this node would not do it either.
+func (l *Loop) Refuse(ctx context.Context, task *frontier.Task) (string, error) {
+	reason, err := l.refuse(task)
+	if reason == "" && err == nil {
+		reason, err = l.hosts.full(ctx, task)
+	}
+	return reason, err
+}
+
+// refuse returns why a task must not be carried out, or "": because of the blocklist, the settings of its site, or its host's robots.txt.
+func (l *Loop) refuse(task *frontier.Task) (string, error) {
 	if rule := l.deps.Policy.BlockedAt(task.URL, task.Server); rule != "" {
 		return "blocked: " + rule, nil
 	}
@@ -146,7 +155,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 
 // leaveOut ends a task that is not to be carried out, and reports whether it did.
 func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, err error) {
-	reason, err := l.Refuse(task)
+	reason, err := l.refuse(task)
 	if err != nil {
 		return false, err
 	}

@@ -62,11 +62,11 @@ func (f *faulty) Do(ctx context.Context, task *frontier.Task) error {
 	return errors.Join(f.world.Do(ctx, task), f.fail("Do"))
 }
 
-func (f *faulty) Refuse(task *frontier.Task) (string, error) {
+func (f *faulty) Refuse(ctx context.Context, task *frontier.Task) (string, error) {
 	if err := f.fail("Refuse"); err != nil {
 		return "", err
 	}
-	return f.world.Refuse(task)
+	return f.world.Refuse(ctx, task)
 }
 
 func (f *faulty) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {

@@ -78,7 +78,7 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 			continue
 		}
 		h.taken++
-		reason, err := s.deps.Crawler.Refuse(task)
+		reason, err := s.deps.Crawler.Refuse(ctx, task)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("judge %s: %w", task.URL, err), s.finish(ctx, task, putBack(false)))
 		}

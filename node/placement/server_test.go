@@ -339,7 +339,7 @@ func TestWhenAnEstimateIsMade(t *testing.T) {
 // judge is a crawler that cannot say whether a page may be asked for.
 type judge struct{ Crawler }
 
-func (judge) Refuse(*frontier.Task) (string, error) { return "", errLost }
+func (judge) Refuse(context.Context, *frontier.Task) (string, error) { return "", errLost }
 
 // A page is not requested, and stays pending, if it is unknown whether it may be.
 func TestPagesThatCannotBeJudged(t *testing.T) {

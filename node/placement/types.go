@@ -53,8 +53,8 @@ type Crawler interface {
 	Do(ctx context.Context, task *frontier.Task) error
 	// Finish ends a task that a remote fetch carried out, as if this node had downloaded the page.
 	Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error
-	// Refuse returns why a page must not be requested (robots.txt, blocklist), "" if it may.
-	Refuse(task *frontier.Task) (reason string, err error)
+	// Refuse returns why a page must not be requested (robots.txt, blocklist, limits of its host), "" if it may.
+	Refuse(ctx context.Context, task *frontier.Task) (reason string, err error)
 }
 
 // Deps are the dependencies of Placement. They must not call it back.

@@ -63,7 +63,7 @@ func (w *world) Do(ctx context.Context, task *frontier.Task) error {
 }
 
 // Refuse implements Crawler.
-func (w *world) Refuse(task *frontier.Task) (string, error) {
+func (w *world) Refuse(_ context.Context, task *frontier.Task) (string, error) {
 	if strings.HasSuffix(task.URL.Path, "7") {
 		return "robots.txt disallows", nil
 	}
