@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Rotate takes a secret file one step further towards a new secret, and returns what to do next. Nodes at neighbouring
@@ -49,13 +51,21 @@ meanwhile needs the file before it comes back.
 `, nil
 }
 
-// replace replaces a file in one step: after a crash it is either the old one or the new one.
+// replace replaces a file in one step: after a crash it is either the old one or the new one. Its owner stays the same: root may take a step
+// for a node that runs as another user.
 func replace(path string, text []byte) error {
+	var was unix.Stat_t
+	if err := unix.Stat(path, &was); err != nil {
+		return fmt.Errorf("look at secret file %s: %w", path, err)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // nobody else may read it
 	if err != nil {
 		return fmt.Errorf("make secret file: %w", err)
 	}
 	_, err = f.Write(text)
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, f.Chown(int(was.Uid), int(was.Gid)))
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}

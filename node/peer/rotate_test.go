@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"proxima/node/peer"
 )
 
@@ -182,4 +184,25 @@ func TestCallsGoOnWhileTheSecretChanges(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// The file stays its owner's when root takes a step: a node that runs as another user must read it.
+func TestRotateKeepsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := peer.Keygen(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, 1234, 1235); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Rotate(path); err != nil {
+		t.Fatal(err)
+	}
+	var is unix.Stat_t
+	if err := unix.Stat(path, &is); err != nil || is.Uid != 1234 || is.Gid != 1235 {
+		t.Errorf("it belongs to %d:%d, %v", is.Uid, is.Gid, err)
+	}
 }
