@@ -85,7 +85,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		cfg:    cfg,
 		deps:   deps,
 		guard:  guard{allow: allow, own: own, identified: cfg.identified()},
-		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
+		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}, CipherSuites: cipherSuites()},
 		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
 		large:  newLargeBudget(cfg.LargeBodies),
 		conns:  map[*conn]struct{}{},
@@ -107,6 +107,16 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		c.tls.InsecureSkipVerify, c.tls.MinVersion = true, tls.VersionTLS10
 	}
 	return c, nil
+}
+
+// cipherSuites returns those of crypto/tls, and the old ones with RSA that browsers also offer: some servers know no others. A server
+// that knows better ones chooses among those.
+func cipherSuites() []uint16 {
+	ids := []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA}
+	for _, s := range tls.CipherSuites() {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 // SetKey signs all later requests with key, as Config.SignatureAgent says. If that is empty, SetKey does nothing.

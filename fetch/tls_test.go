@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -106,6 +107,35 @@ func TestCertificates(t *testing.T) {
 	c := newClient(t, cfg, Deps{})
 	if res := c.Get(t.Context(), Request{URL: s.URL, Addr: testAddr}); res.Class != TLS {
 		t.Errorf("alert: class %q, err %v", res.Class, res.Err)
+	}
+}
+
+// Servers that know only the old cipher suites are asked, as browsers do it, those of TLS 1.0 if certificates need not be right.
+func TestOldServers(t *testing.T) {
+	for _, tc := range []struct {
+		suite, version uint16
+		verify         bool
+		want           Class
+	}{
+		{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.VersionTLS12, true, OK},
+		{tls.TLS_RSA_WITH_AES_256_CBC_SHA, tls.VersionTLS12, true, OK},
+		{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.VersionTLS10, false, OK},
+		{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.VersionTLS10, true, TLS},
+		{tls.TLS_RSA_WITH_RC4_128_SHA, tls.VersionTLS12, true, TLS},
+	} {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		s.TLS = &tls.Config{CipherSuites: []uint16{tc.suite}, MinVersion: tls.VersionTLS10, MaxVersion: tc.version}
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.StartTLS()
+		cfg, pool := testConfig(), x509.NewCertPool()
+		pool.AddCert(s.Certificate())
+		cfg.TLSVerify = tc.verify
+		c := newClient(t, cfg, Deps{RootCAs: pool})
+		if res := c.Get(t.Context(), Request{URL: s.URL, Addr: testAddr}); res.Class != tc.want {
+			t.Errorf("%s, %s: class %q, err %v", tls.CipherSuiteName(tc.suite), tls.VersionName(tc.version), res.Class, res.Err)
+		}
+		c.Close()
+		s.Close()
 	}
 }
 
