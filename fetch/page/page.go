@@ -132,7 +132,7 @@ func (r *reading) meta() {
 	}
 	content := string(r.value(atom.Content))
 	if refresh {
-		r.add([]byte(refreshRef(content)), false)
+		r.add([]byte(Refresh(content)), false)
 	}
 	if robots {
 		noindex, nofollow := directives(content)

@@ -94,8 +94,8 @@ func TestRefresh(t *testing.T) {
 		"5; url=''":             "",
 		"5; url=javascript:x()": "javascript:x()",
 	} {
-		if got := refreshRef(in); got != want {
-			t.Errorf("refreshRef(%q) = %q, want %q", in, got, want)
+		if got := Refresh(in); got != want {
+			t.Errorf("Refresh(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package page
 
 import "strings"
 
-// refreshRef returns the URL in the content of a meta refresh, such as `5; url='next.html'` (HTML standard, "shared
+// Refresh returns the URL in a Refresh header or in the content of a meta refresh, such as `5; url='next.html'` (HTML standard, "shared
 // declarative refresh steps"). It is "" for a page that refreshes itself.
-func refreshRef(content string) string {
+func Refresh(content string) string {
 	s := strings.TrimLeft(content, asciiSpace)
 	rest := strings.TrimLeft(s, "0123456789")
 	if len(rest) == len(s) && !strings.HasPrefix(rest, ".") {

@@ -192,7 +192,7 @@ func byFullParse(t testing.TB, body []byte) []Link {
 			case name == "link" && s.Is(`[rel~="canonical" i], [rel~="next" i]`):
 				add(s.AttrOr("href", ""), rel)
 			case name == "meta" && s.Is(`[http-equiv="refresh" i]`):
-				add(refreshRef(s.AttrOr("content", "")), "")
+				add(Refresh(s.AttrOr("content", "")), "")
 			}
 		})
 	return links

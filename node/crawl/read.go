@@ -70,10 +70,14 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 		r.stats.drop(drop{"near-duplicate page", len(p.Links)})
 		return len(p.Links)
 	}
+	if ref := page.Refresh(res.Header.Get("Refresh")); ref != "" {
+		found = 1
+		g.add(g.base, ref, next(task.Depth), 0, false)
+	}
 	// A link of a remote fetch must reach the node that asked for the page, even if this node knows the link.
 	g.addLinks(g.base, p.Links, next(task.Depth), r.deps.TrackDepth || task.IsRemoteFetch())
 	r.stats.drop(drop{"too many links on a page", p.LinksDropped}, drop{"too long", p.RefsDropped})
-	return len(p.Links) + p.LinksDropped
+	return found + len(p.Links) + p.LinksDropped
 }
 
 // sitemap puts the URLs of a sitemap, and those of its child sitemaps, into the outcome. It returns how many there are.

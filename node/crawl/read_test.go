@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -99,6 +100,24 @@ func TestRobotsCutInARule(t *testing.T) {
 	} {
 		if rules.Allowed("/private") {
 			t.Errorf("from %s: /private is allowed", from)
+		}
+	}
+}
+
+// Browsers follow the Refresh header of a page as they follow that in its head.
+func TestRefreshHeader(t *testing.T) {
+	l := newGathering(t)
+	l.deps.Page = page.New(page.Default())
+	for header, want := range map[string]string{"0; url=next": "http://a.test/dir/next", "5": "", "": ""} {
+		task, g := &frontier.Task{URL: mustParse(t, "http://a.test/dir/page")}, l.reader.gather()
+		var out frontier.Outcome
+		found := l.reader.page(task, &fetch.Result{Status: 200, Header: http.Header{"Refresh": {header}}}, &out, g)
+		got := ""
+		for _, link := range out.Links {
+			got += link.URL.String()
+		}
+		if got != want || found != len(out.Links) {
+			t.Errorf("%q: %d links, %+v", header, found, out.Links)
 		}
 	}
 }
