@@ -34,6 +34,7 @@ type List struct {
 	cfg     Config
 	http    *http.Client
 	changed func(Report)
+	again   chan struct{} // tells Run that Follow was broken off
 	seed    maphash.Seed
 	tables  atomic.Pointer[[]*table] // told, then one for each source that has been read
 
@@ -97,7 +98,7 @@ func New(cfg Config, deps Deps) (*List, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure blocklist: %w", err)
 	}
-	l := &List{cfg: cfg, http: cmp.Or(deps.HTTP, http.DefaultClient), changed: deps.Changed, seed: maphash.MakeSeed()}
+	l := &List{cfg: cfg, http: cmp.Or(deps.HTTP, http.DefaultClient), changed: deps.Changed, again: make(chan struct{}, 1), seed: maphash.MakeSeed()}
 	for _, where := range cfg.Sources {
 		l.sources = append(l.sources, newSource(where))
 	}
@@ -113,7 +114,8 @@ func (l *List) Load(ctx context.Context) error {
 	return err
 }
 
-// Follow replaces the sources and reads the new ones. Those that stay keep what was read. The error is that of Load.
+// Follow replaces the sources and reads the new ones. Those that stay keep what was read. The error is that of Load. If ctx ends
+// before all are read, Run reads them.
 func (l *List) Follow(ctx context.Context, sources []string) error {
 	l.mu.Lock()
 	was := l.sources
@@ -127,7 +129,16 @@ func (l *List) Follow(ctx context.Context, sources []string) error {
 	}
 	l.mu.Unlock()
 	_, err := l.poll(ctx)
-	if ctx.Err() == nil && l.changed != nil {
+	switch {
+	case ctx.Err() != nil:
+		l.mu.Lock()
+		l.dropped = true // nobody has heard of it yet
+		l.mu.Unlock()
+		select {
+		case l.again <- struct{}{}:
+		default:
+		}
+	case l.changed != nil:
 		l.changed(l.Report())
 	}
 	return err
@@ -142,6 +153,7 @@ func (l *List) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-l.again:
 		}
 		changed, err := l.poll(ctx)
 		if ctx.Err() != nil {

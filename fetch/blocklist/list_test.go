@@ -246,6 +246,45 @@ func TestRun(t *testing.T) {
 	})
 }
 
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Who asked for other sources goes away while they are being read: they are read all the same.
+func TestFollowOutlivesItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := roundTrip(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(10 * time.Second):
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("bad.test\n")), Request: r}, nil
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		})
+		reports := 0
+		l, err := New(Default(), Deps{HTTP: &http.Client{Transport: web}, Changed: func(Report) { reports++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- l.Run(ctx) }()
+		caller, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		if err := l.Follow(caller, []string{"https://lists.test/"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Follow: %v", err)
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if _, blocked := l.Host("bad.test"); !blocked || reports != 1 {
+			t.Errorf("the source is in force: %v, after %d reports", blocked, reports)
+		}
+	})
+}
+
 func TestBounds(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
