@@ -3,6 +3,7 @@
 # (tag nolab; on Linux a Debian package, too), completions, the manual page, an SBOM and SHA256SUMS. The commit is built in a clone, so the
 # same commit gives the same bytes wherever it is built with the same Go.
 set -euo pipefail
+umask 022 # the modes of what is packed
 out=$(realpath -m "${1:-release}")
 shift || true
 [ $# -gt 0 ] || set -- linux/amd64 linux/arm64 darwin/amd64 darwin/arm64

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a release of the last commit twice, in two folders, and compares them byte by byte; then installs the package below a
+# Makes a release of the last commit twice, in two folders and under two umasks, and compares them byte by byte; then installs the package below a
 # folder, crawls a page with it, upgrades, goes on, removes and purges, and once more as a service; builds the image and crawls a
 # page in a container. Needs dpkg and root; says what else is missing.
 # FRESH=1 compiles everything anew for the second release, which takes minutes.
@@ -14,9 +14,12 @@ fail() { echo "$*" >&2; exit 1; }
 arch=$(go env GOHOSTARCH)
 scripts/build/release.sh "$dir/a" "linux/$arch"
 mkdir "$dir/elsewhere"
-git clone -q --shared . "$dir/elsewhere/src"
 if [ "${FRESH:-}" = 1 ]; then export GOCACHE=$dir/cache; fi
-"$dir/elsewhere/src/scripts/build/release.sh" "$dir/b" "linux/$arch" >/dev/null
+(
+	umask 077
+	git clone -q --shared . "$dir/elsewhere/src"
+	"$dir/elsewhere/src/scripts/build/release.sh" "$dir/b" "linux/$arch" >/dev/null
+)
 (cd "$dir/b" && sha256sum -c --quiet "$dir/a/SHA256SUMS") || fail "two releases of one commit differ"
 echo "two releases of one commit are the same bytes"
 
