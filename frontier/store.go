@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,6 +133,11 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make data directory: %w", err)
+		}
+		// Badger would begin a new manifest and delete all tables.
+		_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
+		if tables, _ := fs.Glob(os.DirFS(dir), "*.sst"); errors.Is(err, os.ErrNotExist) && len(tables) > 0 {
+			return nil, fmt.Errorf("open store %s: %w: there are tables and no %s", dir, ErrDamaged, badger.ManifestFilename)
 		}
 	}
 	// Blocks of many URLs go to the value log, where compactions do not copy them: at 20 million URLs this is twice as fast as a

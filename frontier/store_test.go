@@ -122,3 +122,38 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 		t.Errorf("a damaged directory: %v", err)
 	}
 }
+
+// TestLostManifestIsDamage: without its manifest Badger would take the tables for rubbish, and delete them.
+func TestLostManifestIsDamage(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openStore(dir, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set([]byte("k"), []byte("v")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.close(); err != nil { // it writes a table
+		t.Fatal(err)
+	}
+	manifest := filepath.Join(dir, badger.ManifestFilename)
+	if err := os.Rename(manifest, manifest+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := openStore(dir, 4); !errors.Is(err, ErrDamaged) {
+		t.Errorf("opened: %v", err)
+		if err == nil {
+			s.close()
+		}
+	}
+	if err := os.Rename(manifest+".away", manifest); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = openStore(dir, 4); err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.db.View(func(txn *badger.Txn) error { _, err := txn.Get([]byte("k")); return err }); err != nil {
+		t.Errorf("what was there: %v", err)
+	}
+}
