@@ -296,6 +296,22 @@ func TestDamagedDirectory(t *testing.T) {
 	}
 }
 
+// TestInterruptWhileSeedsAreRead: one Ctrl-C is enough, although nothing comes from the pipe.
+func TestInterruptWhileSeedsAreRead(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	p := start(t, "node", "-data", t.TempDir(), "-seeds", pipe)
+	f, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the program reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p.cmd.Process.Signal(syscall.SIGINT)
+	p.want(exitStopped)
+}
+
 // TestInterrupt: Ctrl-C ends the crawl soon and in order, though a server does not answer; the next run goes on.
 func TestInterrupt(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {

@@ -135,8 +135,11 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return exit{exitUsage, err}
 	}
-	seeds, err := readSeeds(cfg, urls, os.Stdin, errs)
-	if err != nil {
+	seeds, err := untilStopped(ctx, func() ([]identity.URL, error) { return readSeeds(cfg, urls, os.Stdin, errs) })
+	switch {
+	case ctx.Err() != nil:
+		return exit{code: exitStopped}
+	case err != nil:
 		return exit{exitUsage, err}
 	}
 	if *profile != "" {
@@ -252,6 +255,27 @@ func configure(file string, flags *flag.FlagSet, list []*override) (node.Config,
 		}
 	}
 	return cfg, errors.Join(cfg.Validate()...)
+}
+
+// untilStopped returns what read returns, or the error of the context once that ends: what waits for a terminal or a pipe cannot be broken
+// off.
+func untilStopped[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 // readSeeds reads the seeds of the arguments and of the files. "-" stands for in. An invalid line of a file is reported and left out; an
