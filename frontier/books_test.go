@@ -57,6 +57,37 @@ func TestBooksOverARestart(t *testing.T) {
 	})
 }
 
+// A copy that a crash left half removed counts as what is left of it.
+func TestBooksOfAHalfRemovedCopy(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		cfg, polite := testConfig()
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.add(pages(host, 0, 20)...)
+		l.role(host, Replica)
+		err := l.ledger.onHost(t.Context(), alone, host, func(_ *batch, h *hostEntry) error {
+			rec := h.rec
+			rec.tracked = false // as between two transactions of a removal
+			return l.store.write(func(txn *tx) error { return txn.Set(hostKey(kindHost, host), rec.append(nil)) })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.stop()
+		l = begin(t, dir, cfg, polite, Deps{})
+		for _, want := range []int64{20, 0} {
+			if s := l.Status(); s.Held != want || s.Pending != 0 {
+				t.Errorf("%d URLs are held and %d pending, want %d and 0", s.Held, s.Pending, want)
+			}
+			if err := l.Remove(t.Context(), host); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.stop()
+	})
+}
+
 // A budget of visits comes in evenly. Visits that are not used within an hour are lost, except one.
 func TestVisitBudget(t *testing.T) {
 	begun := time.Unix(1_000_000, 0)

@@ -14,6 +14,12 @@ func (l *ledger) recover() (away marks, err error) {
 	away = make(marks)
 	counted := make(marks) // hosts whose digest says how many URLs are pending
 	var pending, held int64
+	of := func(host string) *int64 {
+		if away.has(host) {
+			return &held
+		}
+		return &pending
+	}
 	add := func(host string, hash uint64) {
 		l.seen.perhaps(hash)
 		l.seen.count(host, 1)
@@ -28,16 +34,15 @@ func (l *ledger) recover() (away marks, err error) {
 		if rec.tracked || rec.role != Owned {
 			l.marked.add(host)
 		}
-		switch {
-		case rec.role != Owned:
+		if rec.role != Owned {
 			away.add(host)
-			held += int64(rec.digest.Pending())
-		case rec.tracked:
+		}
+		if rec.tracked {
 			counted.add(host)
-			pending += int64(rec.digest.Pending())
-		default:
+			*of(host) += int64(rec.digest.Pending())
+		} else {
 			for _, p := range rec.partial {
-				pending -= int64(p.done.count())
+				*of(host) -= int64(p.done.count())
 			}
 		}
 		return err
@@ -51,8 +56,8 @@ func (l *ledger) recover() (away marks, err error) {
 		for _, e := range entries {
 			add(host, e.hash)
 		}
-		if !away.has(host) && !counted.has(host) {
-			pending += int64(len(entries))
+		if !counted.has(host) {
+			*of(host) += int64(len(entries))
 		}
 		return err
 	})
