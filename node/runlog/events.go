@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// maxEventText bounds a string of an event in bytes. The longest is the configuration in EventStart.
-const maxEventText = 64 << 10
+const (
+	// maxEventText bounds a string of an event in bytes.
+	maxEventText = 64 << 10
+	// maxConfigText bounds the configuration in EventStart. JSON makes it at most twice as long, which still fits into a line.
+	maxConfigText = 480 << 10
+)
 
 // mark distinguishes the message from an attribute with the same key: slog passes both to ReplaceAttr.
 const mark = "\x00"
@@ -56,7 +60,11 @@ func replace(groups []string, a slog.Attr) slog.Attr {
 		if event, ok := strings.CutPrefix(text, mark); ok && a.Key == slog.MessageKey && len(groups) == 0 {
 			return slog.String(KeyEvent, clip(event, maxText))
 		}
-		a.Value = slog.StringValue(clip(text, maxEventText))
+		most := maxEventText
+		if a.Key == KeyConfig {
+			most = maxConfigText
+		}
+		a.Value = slog.StringValue(clip(text, most))
 	}
 	if len(groups) > 0 {
 		return a

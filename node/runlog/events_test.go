@@ -55,15 +55,19 @@ func TestEventsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, testConfig(dir), meta)
 	long := strings.Repeat("ä", maxEventText)
-	j.Events().Info(EventStart, KeyConfig, long)
+	config := strings.Repeat("a = \"b\"\n", maxConfigText/8)
+	j.Events().Info(EventStart, KeyConfig, config, KeyReason, long)
 	j.Events().Info("many", "list", strings.Split(strings.Repeat("x", MaxLine), ""))
 	j.Events().Info(EventStop)
 	got, skipped := read[Event](t, dir, LogNode)
 	if len(got) != 3 || skipped != 0 {
 		t.Fatalf("%d events, %d skipped", len(got), skipped)
 	}
-	if text := got[0].Attrs[KeyConfig]; text != long[:maxEventText] {
+	if text := got[0].Attrs[KeyReason]; text != long[:maxEventText] {
 		t.Errorf("text of %d bytes", len(text.(string)))
+	}
+	if text := got[0].Attrs[KeyConfig]; text != config {
+		t.Errorf("configuration of %d bytes", len(text.(string)))
 	}
 	if got[1].Event != EventOversized || !strings.HasPrefix(got[1].Attrs[KeyText].(string), `{"level":"INFO","event":"many",`) {
 		t.Errorf("event %+v", got[1])
