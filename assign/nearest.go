@@ -144,6 +144,9 @@ const mostFailures = 2
 // ranking returns the predictions for a server, best first, without the nodes that are shunned, unless all are.
 func (a *nearest) ranking(s *nearestServer) []prediction {
 	all := a.learner.ranking(&s.learntServer)
+	if len(s.shunned) == 0 {
+		return all
+	}
 	reaching := slices.DeleteFunc(slices.Clone(all), func(p prediction) bool { return s.shunned[a.learner.nodes[p.node].ID] })
 	if len(reaching) == 0 {
 		return all
