@@ -203,13 +203,16 @@ func (d *Door) tell(text string, s *shown) (status int) {
 // tokens returns the tokens that prove control of a host: the first is shown, all are accepted.
 func (d *Door) tokens(host string) (tokens []string, err error) {
 	keys, err := d.deps.Keys()
+	if err != nil {
+		return nil, err
+	}
 	for _, key := range keys {
 		sum := hmac.New(sha256.New, key)
 		sum.Write([]byte(host))
 		tokens = append(tokens, "proxima-"+strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum.Sum(nil)[:20])))
 	}
 	if len(tokens) == 0 {
-		err = errors.Join(err, errors.New("there is no key"))
+		err = errors.New("there is no key")
 	}
 	return tokens, err
 }

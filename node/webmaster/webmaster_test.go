@@ -2,6 +2,9 @@ package webmaster_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,6 +32,7 @@ type bed struct {
 	asked   []webmaster.Request
 	looked  int
 	full    error
+	spoilt  func() error // of the keys; may be nil
 }
 
 func inBed(t *testing.T, test func(b *bed)) {
@@ -36,7 +40,14 @@ func inBed(t *testing.T, test func(b *bed)) {
 		b := &bed{t: t, files: map[string]string{}, texts: map[string][]string{}, keys: [][]byte{[]byte("first"), []byte("second")}}
 		door, err := webmaster.New(webmaster.Config{About: "For <science>."}, webmaster.Deps{
 			Agent: "Proxima/1", Contact: "https://crawler.example/", From: "ann@crawler.example",
-			Keys: func() ([][]byte, error) { return b.keys, nil },
+			Keys: func() ([][]byte, error) {
+				if b.spoilt != nil {
+					if err := b.spoilt(); err != nil {
+						return [][]byte{nil}, err
+					}
+				}
+				return b.keys, nil
+			},
 			File: func(_ context.Context, u identity.URL) (string, error) {
 				b.looked++
 				text, ok := b.files[u.String()]
@@ -234,6 +245,27 @@ func TestVisits(t *testing.T) {
 		}
 		if _, body := b.send("GET", "/?site=other.example", me, nil); strings.Count(body, "other.example/") != 20 || !strings.Contains(body, "/29999") {
 			t.Errorf("%s", body)
+		}
+	})
+}
+
+// Without its key the page takes nothing for a proof, not even the token of an empty key, which everybody can make.
+func TestNoProofWithoutAKey(t *testing.T) {
+	inBed(t, func(b *bed) {
+		form, _ := b.form("example.org", "file")
+		looks := 0
+		b.spoilt = func() error {
+			if looks++; looks > 1 { // the ticket of the form is still checked
+				return errors.New("disk is gone")
+			}
+			return nil
+		}
+		sum := hmac.New(sha256.New, nil)
+		sum.Write([]byte("example.org"))
+		token := "proxima-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum.Sum(nil)[:20]))
+		b.files["https://example.org/.well-known/proxima.txt"] = token
+		if code, _ := b.send("POST", "/", me, form); code == 200 || len(b.blocked) > 0 {
+			b.t.Errorf("%d, blocked %v", code, b.blocked)
 		}
 	})
 }
