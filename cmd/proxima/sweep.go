@@ -16,6 +16,7 @@ import (
 
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/curves"
+	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed"
 )
 
@@ -47,26 +48,54 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 	if err := os.RemoveAll(unfinished); err != nil {
 		return fmt.Errorf("remove an unfinished run: %w", err)
 	}
+	type missing struct {
+		dir   string
+		flags testbedFlags
+	}
+	var todo []missing
 	for _, value := range s.values {
 		for seed := s.first; seed <= s.last; seed++ {
-			dir := filepath.Join(s.folder(value), strconv.FormatUint(seed, 10))
-			if _, err := os.Stat(dir); err == nil {
-				fmt.Fprintln(out, dir, "is finished")
-				continue
-			}
-			one := *f
+			dir, one := filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), *f
 			one.dir, one.seed = unfinished, seed
 			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
-			if err := run(&one); err != nil {
+			if _, err := os.Stat(dir); err != nil {
+				todo = append(todo, missing{dir, one})
+				continue
+			}
+			if err := s.check(one, dir); err != nil {
 				return err
 			}
-			err := os.MkdirAll(s.folder(value), 0o755)
-			if err == nil {
-				err = os.Rename(unfinished, dir)
-			}
-			if err != nil {
-				return fmt.Errorf("keep a finished run: %w", err)
-			}
+			fmt.Fprintln(out, dir, "is finished")
+		}
+	}
+	for _, m := range todo {
+		if err := run(&m.flags); err != nil {
+			return err
+		}
+		err := os.MkdirAll(filepath.Dir(m.dir), 0o755)
+		if err == nil {
+			err = os.Rename(unfinished, m.dir)
+		}
+		if err != nil {
+			return fmt.Errorf("keep a finished run: %w", err)
+		}
+	}
+	return nil
+}
+
+// check fails if a finished run is not the one that some flags ask for.
+func (s *sweep) check(f testbedFlags, dir string) error {
+	f.dir = dir
+	if err := f.absolute(); err != nil {
+		return err
+	}
+	wanted, err := testbed.Load(s.scenario, f.settings...)
+	if err != nil {
+		return err
+	}
+	for _, part := range testbed.Parts(wanted, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities}) {
+		if made, err := os.ReadFile(filepath.Join(part.Dir, rundir.ScenarioFile)); err != nil || string(made) != part.Scenario.Text() {
+			return fmt.Errorf("%s is a run of another scenario or with other settings: use another -out, or delete it", dir)
 		}
 	}
 	return nil
@@ -112,7 +141,12 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 			return nil, err
 		}
 	}
+	folders := map[string]bool{}
 	for _, v := range s.values {
+		if folders[s.folder(v)] {
+			return nil, fmt.Errorf("sweep: two values of %s have the folder %s", s.key, s.folder(v))
+		}
+		folders[s.folder(v)] = true
 		if _, err := testbed.Load(s.scenario, append(slices.Clone(s.fixed), s.key+"="+v)...); err != nil {
 			return nil, err
 		}

@@ -84,6 +84,18 @@ func (f *testbedFlags) set(flags *flag.FlagSet) {
 	flags.BoolVar(&f.portable, "portable", false, "use one process and the portable emulation, whatever the machine can do")
 }
 
+// absolute makes all paths absolute.
+func (f *testbedFlags) absolute() (err error) {
+	for _, path := range []*string{&f.dir, &f.rtt, &f.cities} {
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return fmt.Errorf("make folder of the run: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("demo", out, "Usage: proxima demo [FLAGS]\nBuilds a small Internet on this machine, lets six nodes crawl it, and "+
 		"compares all assigners. It takes two minutes.\n", "")
@@ -145,12 +157,8 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 			return fmt.Errorf("make folder of the run: %w", err)
 		}
 	}
-	for _, path := range []*string{&f.dir, &f.rtt, &f.cities} {
-		if *path != "" {
-			if *path, err = filepath.Abs(*path); err != nil {
-				return fmt.Errorf("make folder of the run: %w", err)
-			}
-		}
+	if err := f.absolute(); err != nil {
+		return err
 	}
 	ready := emulate.Readiness{Emulation: emulate.Portable}
 	switch {

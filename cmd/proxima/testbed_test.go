@@ -42,6 +42,7 @@ func TestTestbedCommandLines(t *testing.T) {
 		{"sweep of one value", []string{"testbed", "sweep", "ci", "-set", "length=9s"}, exitUsage, []string{"several values"}},
 		{"sweep of two keys", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s", "-set", "seed=1,2"}, exitUsage, []string{"only one key can be varied"}},
 		{"sweep of a wrong value", []string{"testbed", "sweep", "ci", "-set", "length=9s,-1s"}, exitUsage, []string{"not between 1s and 24h"}},
+		{"sweep of a value twice", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s,9s"}, exitUsage, []string{"two values"}},
 		{"sweep of wrong seeds", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s", "-seeds", "5..1"}, exitUsage, []string{"1..5"}},
 		{"unknown key", []string{"testbed", "run", "ci", "-set", "lenght=9s"}, exitUsage, []string{"lenght"}},
 		{"shell of nobody", []string{"testbed", "shell"}, exitUsage, []string{"the name of a node"}},

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,39 +36,61 @@ type Options struct {
 	Out io.Writer
 }
 
+// Part is a run of a scenario.
+type Part struct {
+	// Dir is its folder.
+	Dir string
+	// Scenario is the scenario as the run executes it. The folder records its text.
+	Scenario Scenario
+}
+
+// Parts returns the runs of a scenario: one, or one for each assigner.
+func Parts(s Scenario, o Options) []Part {
+	separate := (o.Separate || s.Separate) && len(s.Assigners) > 1
+	s.Seed, s.Separate = cmp.Or(o.Seed, s.Seed), false
+	if o.RTT != "" || o.Cities != "" {
+		s.Matrix.RTT, s.Matrix.Cities = o.RTT, o.Cities
+	}
+	if !separate {
+		return []Part{{o.Dir, s}}
+	}
+	var parts []Part
+	for _, a := range s.Assigners {
+		one := s
+		one.Assigners = []string{a}
+		parts = append(parts, Part{filepath.Join(o.Dir, a), one})
+	}
+	return parts
+}
+
 // Run runs a scenario. It returns when everything that it started has ended. Every emulation except the portable one needs a process
 // inside the namespaces (emulate.Reexec).
 func Run(ctx context.Context, s Scenario, o Options) error {
 	out := newPrinter(o.Out)
-	seed := o.Seed
-	if seed == 0 {
-		seed = s.Seed
-	}
-	if o.RTT != "" || o.Cities != "" {
-		s.Matrix.RTT, s.Matrix.Cities = o.RTT, o.Cities
-	}
-	matrix, err := s.matrix(seed)
+	parts := Parts(s, o)
+	matrix, err := parts[0].Scenario.matrix(parts[0].Scenario.Seed)
 	if err != nil {
 		return err
 	}
-	if !o.Separate && !s.Separate || len(s.Assigners) == 1 {
-		return runOne(ctx, s, matrix, seed, s.Assigners, o.Dir, o, out)
+	if len(parts) == 1 {
+		return runOne(ctx, parts[0], matrix, o, out)
 	}
 	if err := emptyFolder(o.Dir); err != nil {
 		return err
 	}
-	for i, a := range s.Assigners {
-		out.say("run %d of %d: assigner %s", i+1, len(s.Assigners), a)
-		if err := runOne(ctx, s, matrix, seed, []string{a}, filepath.Join(o.Dir, a), o, out); err != nil {
-			return fmt.Errorf("assigner %s: %w", a, err)
+	for i, p := range parts {
+		out.say("run %d of %d: assigner %s", i+1, len(parts), p.Scenario.Assigners[0])
+		if err := runOne(ctx, p, matrix, o, out); err != nil {
+			return fmt.Errorf("assigner %s: %w", p.Scenario.Assigners[0], err)
 		}
 	}
 	return nil
 }
 
 // runOne makes one run.
-func runOne(ctx context.Context, s Scenario, m *world.Matrix, seed uint64, assigners []string, dir string, o Options,
-	out printer) (err error) {
+func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer) (err error) {
+	s, dir := p.Scenario, p.Dir
+	seed, assigners := s.Seed, s.Assigners
 	plan, err := Draw(s, m, seed)
 	if err != nil {
 		return err
