@@ -99,8 +99,9 @@ func (l *grants) blind(addr netip.Addr, now time.Time) time.Duration {
 	return l.history.Blind(now, l.cfg.Window(), func(v *view.View) bool { return isGrantor(v, addr) })
 }
 
-// prune drops empty entries.
+// prune drops empty entries, and lives that do not count any more.
 func (l *grants) prune(now time.Time) {
+	l.lives.prune(now, l.cfg.Window())
 	maps.DeleteFunc(l.entries, func(_ netip.Addr, n *grant) bool {
 		n.settle(now)
 		return n.holder == "" && n.successor == "" && !n.quiet.After(now) && !n.remote.After(now)

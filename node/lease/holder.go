@@ -82,6 +82,7 @@ func (h *Holder) SetView(v view.View) {
 	h.mu.Lock()
 	h.view = v
 	h.members.set(v, time.Now())
+	h.lives.prune(time.Now(), h.cfg.Window())
 	h.book.setView(time.Now())
 	h.mu.Unlock()
 	signal(h.kick)

@@ -113,6 +113,7 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 		}
 	}
 	l.history.Begin(now.Add(-l.cfg.Window())) // all that was granted is known, as if this node had been the grantor all the time
+	clear(l.known)
 	for id, known := range q.lives {
 		l.known[id] = known.boot
 	}
@@ -206,7 +207,9 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 	defer h.mu.Unlock()
 	now := time.Now()
 	for _, x := range req.GetLives() {
-		h.lives.hear(x.GetId(), x.GetBoot(), now, h.cfg.Window())
+		if h.members.has(x.GetId()) {
+			h.lives.hear(x.GetId(), x.GetBoot(), now, h.cfg.Window())
+		}
 	}
 	a := &wire.RightsResponse{SameView: req.GetView() == h.view.Digest(), Boot: h.deps.Boot}
 	if !a.SameView {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -52,6 +53,12 @@ func (m *members) all(now time.Time) []string {
 	return ids
 }
 
+// has reports whether a node is a member, or was one a moment ago.
+func (m *members) has(id string) bool {
+	_, gone := m.gone[id]
+	return gone || slices.Contains(m.alive, id)
+}
+
 // lives are the latest known lives of nodes. A life that was not heard of for a window does not count, because a node that has
 // lost its disk numbers its lives from the start. It is not safe for concurrent use.
 type lives map[string]life
@@ -69,4 +76,9 @@ func (l lives) hear(id string, boot uint64, now time.Time, window time.Duration)
 	}
 	l[id] = life{boot, now}
 	return true
+}
+
+// prune forgets the lives that do not count any more.
+func (l lives) prune(now time.Time, window time.Duration) {
+	maps.DeleteFunc(l, func(_ string, x life) bool { return now.Sub(x.at) >= window })
 }

@@ -1,11 +1,14 @@
 package lease
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/node/view"
+	"proxima/node/wire"
 )
 
 // A dead member has no leases left after a window. It is remembered while it is still settled: otherwise the next view would take it for a
@@ -47,4 +50,35 @@ func TestLivesAreForgotten(t *testing.T) {
 			t.Errorf("step %d: life %d is heard: %v", i, step.boot, got)
 		}
 	}
+}
+
+// A peer may name any ids in its inquiries and send from many. Only those of members are remembered, and none for ever.
+func TestLivesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHolder(Default(), new(stub).deps(NewClock(nil)))
+		v := view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k", "x"}, Majority: true}
+		h.SetView(v)
+		req := &wire.RightsRequest{Lives: []*wire.Life{{Id: "x", Boot: 2}}}
+		for i := range 100 {
+			req.Lives = append(req.Lives, &wire.Life{Id: fmt.Sprint("made up ", i), Boot: 1})
+		}
+		if _, err := h.Rights(t.Context(), "k", req); err != nil {
+			t.Fatal(err)
+		}
+		if len(h.lives) != 1 || h.FromLife("x", 1, func() {}) {
+			t.Errorf("%d lives are remembered", len(h.lives))
+		}
+		l := newGrants(&h.cfg, 1)
+		l.setView(view.View{Self: "k", Settled: []string{"k"}, Alive: []string{"k"}, Majority: true}, time.Now())
+		for i := range 100 {
+			l.answer(request{from: fmt.Sprint("node ", i), wish: wire.Wish_WISH_RELEASE, addr: server(1)}, time.Now())
+			h.FromLife(fmt.Sprint("node ", i), 1, func() {})
+		}
+		time.Sleep(h.cfg.Window())
+		l.prune(time.Now())
+		h.SetView(v)
+		if len(l.lives)+len(h.lives) != 0 {
+			t.Errorf("%d and %d lives are remembered for ever", len(l.lives), len(h.lives))
+		}
+	})
 }
