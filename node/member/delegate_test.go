@@ -367,3 +367,23 @@ func TestAddressesThatCannotBeDialled(t *testing.T) {
 		t.Errorf("%s is %v", r.gossip, r.at())
 	}
 }
+
+// The log of memberlist becomes one event a second at most, which counts those left out since the one before.
+func TestLogOfMemberlist(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	m := lone(t, func(_ *Config, d *Deps) { d.Now = func() time.Time { return now } })
+	for _, line := range []string{"[WARN] memberlist: a", "[ERR] memberlist: b", "[DEBUG] memberlist: c", "[WARN] memberlist: d"} {
+		if _, err := (gossipLog{m}).Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range []string{"[WARN] memberlist: e", "[WARN] memberlist: f"} {
+		now = now.Add(time.Second)
+		if _, err := (gossipLog{m}).Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := said(m), "trouble: memberlist: a; trouble: memberlist: e (and 2 more); trouble: memberlist: f"; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+}
