@@ -224,7 +224,9 @@ func (r *Remote) endLocked(w *Work, res Result) {
 	w.timer = time.AfterFunc(r.wait, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.work, w.key)
-		r.links -= size
+		if r.work[w.key] == w { // a call may have set the timer again just as it fired
+			delete(r.work, w.key)
+			r.links -= size
+		}
 	})
 }

@@ -262,3 +262,29 @@ func TestResultsAtTheBoundOfLinks(t *testing.T) {
 		}
 	})
 }
+
+// A result may expire while a call for it is under way. What its links took is freed once.
+func TestResultExpiresDuringACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newNetwork().add(t, "b", 0)
+		b.ask(t, 1, 30*time.Second)
+		w, ok := b.Start(<-b.jobs)
+		if !ok {
+			t.Fatal("it cannot begin")
+		}
+		res := page200(time.Second)
+		res.Links = []frontier.Link{{URL: mustURL(t, "http://a.example/x")}}
+		b.Finished(w, res)
+		b.deps.FromLife = func(_ string, _ uint64, take func()) bool {
+			take()
+			time.Sleep(2 * time.Minute)
+			return true
+		}
+		b.ask(t, 1, time.Second)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := b.linksKept(); n != 0 {
+			t.Errorf("%d bytes of links are kept", n)
+		}
+	})
+}
