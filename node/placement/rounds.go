@@ -252,6 +252,12 @@ func (s *server) weed(i int) bool {
 // round lets every node that was chosen for a server download its pages once, and now and then another node one page. A node that
 // refuses a page or gives it back has too long a queue, so it gets no more pages in this round.
 func (b *batch) round(ctx context.Context, s *server, id string) error {
+	// Another node may have got the lease since the last round. That has ended the hold.
+	wait, cancel := context.WithTimeout(ctx, b.deps.LeaseFor)
+	defer cancel()
+	if _, err := b.deps.Leases.Hold(wait, s.addr); err != nil {
+		return ctx.Err() // the next round may get it
+	}
 	if s.learnt == nil {
 		s.learnt = make(map[string]assign.Memory)
 	}

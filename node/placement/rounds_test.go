@@ -389,3 +389,37 @@ func TestHostsWithoutPagesRest(t *testing.T) {
 		}
 	})
 }
+
+// If another node gets a server between two rounds, nobody downloads its pages for this node. The next rounds go on once it is free.
+func TestRoundsHoldALostServerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), 60)
+		cfg := cycle()
+		cfg.Mode, cfg.CompareURLs = ModePersistent, 4
+		_, stop := w.start(cfg)
+		defer stop()
+		holder := func(id string) (before string, asked int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			before, w.servers[addrOf(1)].holder = w.servers[addrOf(1)].holder, id
+			for _, r := range w.asked {
+				if r.Assigned { // an estimate without the lease is refused
+					asked++
+				}
+			}
+			return before, asked
+		}
+		time.Sleep(5 * time.Minute)
+		holder("n1")
+		time.Sleep(5 * time.Minute) // a round may be under way
+		_, lost := holder("n1")
+		time.Sleep(5 * time.Minute)
+		before, still := holder("")
+		time.Sleep(5 * time.Minute)
+		after, again := holder("home")
+		if before != "n1" || still != lost || after != "home" || again == still {
+			t.Errorf("%d pages while %s held it, %d more while %q did", still-lost, before, again-still, after)
+		}
+	})
+}
