@@ -66,6 +66,7 @@ func TestParse(t *testing.T) {
 		{name: "byte order mark", in: "\xef\xbb\xbf" + urlset + "<loc>http://x/é</loc>", want: urls("http://x/é")},
 		{name: "UTF-16", in: utf16, want: urls("http://x/1")},
 		{name: "latin 1", in: `<?xml version='1.0' encoding = 'iso-8859-1'?><urlset><loc>http://x/` + "\xe9</loc></urlset>", want: urls("http://x/é")},
+		{name: "XML 1.1", in: `<?xml version="1.1" encoding="iso-8859-1"?><urlset><loc>http://x/` + "\xe9</loc></urlset>", want: urls("http://x/é")},
 		{name: "unknown encoding", in: `<?xml version="1.0" encoding="klingon"?><urlset><loc>http://x/é</loc></urlset>`, want: urls("http://x/é")},
 		{name: "invalid UTF-8", in: "<urlset><loc>http://x/\xe9</loc></urlset>", want: urls("http://x/\ufffd")},
 		{name: "entity bomb", in: `<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><urlset><loc>http://x/&b;</loc></urlset>`, want: urls("http://x/&b;")},

@@ -1,6 +1,7 @@
 package sitemap
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -13,6 +14,11 @@ import (
 // stack, so nested tags cost nothing and unclosed ones do no harm. encoding/xml reads no external entities, and does not
 // expand those that a file declares.
 func (l *list) readXML(in *input) error {
+	if head, _ := in.Peek(headLen); bytes.HasPrefix(head, []byte("<?xml ")) { // the decoder refuses version 1.1
+		if i := bytes.Index(head, []byte("?>")); i >= 0 {
+			_, _ = in.Discard(i + len("?>")) // never fails: it is buffered
+		}
+	}
 	d := xml.NewDecoder(in)
 	d.Strict = false
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // decoded already
