@@ -21,7 +21,7 @@ const (
 	maxCookieHeader  = 8 << 10
 )
 
-// Jar keeps cookies in memory, within bounds: a few of each of the domains used last. It is safe for concurrent use.
+// Jar keeps cookies in memory, within bounds: those set last by each of the domains used last. It is safe for concurrent use.
 type Jar struct {
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -30,8 +30,8 @@ type Jar struct {
 
 // domainJar keeps the cookies of one registrable domain.
 type domainJar struct {
-	jar  *cookiejar.Jar
-	seen map[string]struct{} // names, paths and domains of the cookies that it has taken
+	jar *cookiejar.Jar
+	set *simplelru.LRU[string, func()] // removes a cookie, by its domain, path and name; the one set last is the newest
 }
 
 // NewJar makes an empty jar.
@@ -79,24 +79,18 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 		if err != nil {
 			return
 		}
-		d = &domainJar{jar: jar, seen: map[string]struct{}{}}
+		set, _ := simplelru.NewLRU(maxDomainCookies, func(_ string, remove func()) { remove() }) // it fails only for a size below one
+		d = &domainJar{jar: jar, set: set}
 		j.domains.Add(strings.Clone(domain), d)
 	}
-	var take []*http.Cookie
 	for _, c := range (&http.Response{Header: header}).Cookies() {
-		id := cookieID(at, c)
 		if len(c.Name)+len(c.Value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
 			continue
 		}
-		if _, known := d.seen[id]; !known {
-			if len(d.seen) >= maxDomainCookies {
-				continue
-			}
-			d.seen[id] = struct{}{}
-		}
-		take = append(take, c)
+		d.jar.SetCookies(at, []*http.Cookie{c})
+		gone := &http.Cookie{Name: c.Name, Path: c.Path, Domain: c.Domain, MaxAge: -1}
+		d.set.Add(cookieID(at, c), func() { d.jar.SetCookies(at, []*http.Cookie{gone}) })
 	}
-	d.jar.SetCookies(at, take)
 }
 
 // place returns what a jar looks at in a URL, and keeps parts of. The path stays as it is written: it need not have valid escapes.
@@ -107,7 +101,7 @@ func place(u identity.URL) *url.URL {
 
 // cookieID returns the domain, path and name of a cookie as the jar keeps it. Without an attribute, host and directory of the URL count.
 func cookieID(at *url.URL, c *http.Cookie) string {
-	domain, path := strings.ToLower(c.Domain), c.Path
+	domain, path := strings.TrimPrefix(strings.ToLower(c.Domain), "."), c.Path
 	if domain == "" {
 		domain = at.Hostname()
 	}

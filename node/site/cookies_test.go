@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"proxima/frontier/identity"
 )
 
 func set(cookies ...string) http.Header { return http.Header{"Set-Cookie": cookies} }
@@ -51,11 +53,11 @@ func TestJarIsBounded(t *testing.T) {
 	for i := range 1000 {
 		j.Learn(u, set(fmt.Sprintf("c%d=%s; Path=/", i, strings.Repeat("x", 1000)), fmt.Sprintf("big=%s", strings.Repeat("x", 5000)), "=", "\x00=1", ";;;"))
 	}
-	if got := j.Header(u); len(got) > maxCookieHeader || strings.Contains(got, "big") || !strings.Contains(got, "c0=") {
+	if got := j.Header(u); len(got) > maxCookieHeader || strings.Contains(got, "big") || !strings.Contains(got, "c950=") {
 		t.Errorf("a header of %d bytes", len(got))
 	}
-	if d, _ := j.domains.Get("evil.test"); len(d.seen) > maxDomainCookies {
-		t.Errorf("%d cookies of one domain", len(d.seen))
+	if d, _ := j.domains.Get("evil.test"); d.set.Len() > maxDomainCookies {
+		t.Errorf("%d cookies of one domain", d.set.Len())
 	}
 	for i := range 2 * maxCookieDomains {
 		j.Learn(link(t, fmt.Sprintf("http://evil%d.test/", i)), set("a=1"))
@@ -65,16 +67,33 @@ func TestJarIsBounded(t *testing.T) {
 	}
 }
 
+// A site with too many cookies loses those that it set longest ago (RFC 6265, section 5.3), not the session that it starts now.
+func TestNewCookieReplacesTheOldest(t *testing.T) {
+	j := NewJar()
+	u := link(t, "http://a.test/")
+	for i := range maxDomainCookies {
+		j.Learn(u, set(fmt.Sprintf("c%d=1", i)))
+	}
+	j.Learn(u, set("c0=2"))
+	j.Learn(u, set("session=x"))
+	if got := "; " + j.Header(u) + ";"; !strings.Contains(got, " session=x;") || strings.Contains(got, " c1=") || !strings.Contains(got, " c0=2;") {
+		t.Errorf("the site gets %q", got)
+	}
+}
+
 // A cookie without a path belongs to the directory of its page, and one without a domain to its host: each is a further one.
 func TestCookiesOfManyPlacesAreBounded(t *testing.T) {
-	j, kept := NewJar(), 0
+	var places []identity.URL
 	for i := range 4 * maxDomainCookies {
-		for _, text := range []string{fmt.Sprintf("http://evil.test/%d/x", i), fmt.Sprintf("http://h%d.evil.test/x", i)} {
-			u := link(t, text)
-			j.Learn(u, set("a=1"))
-			if j.Header(u) != "" {
-				kept++
-			}
+		places = append(places, link(t, fmt.Sprintf("http://evil.test/%d/x", i)), link(t, fmt.Sprintf("http://h%d.evil.test/x", i)))
+	}
+	j, kept := NewJar(), 0
+	for _, u := range places {
+		j.Learn(u, set("a=1"))
+	}
+	for _, u := range places {
+		if j.Header(u) != "" {
+			kept++
 		}
 	}
 	if kept != maxDomainCookies {
