@@ -191,3 +191,30 @@ func TestRecrawlContinues(t *testing.T) {
 		}
 	})
 }
+
+// Revisits leave the limits of hosts and domains to other pages, and go on when these are reached.
+func TestRecrawlWithinHostLimits(t *testing.T) {
+	for _, limit := range []func(*node.Config){
+		func(c *node.Config) { c.Crawl.MaxHostPages = 3 },
+		func(c *node.Config) { c.Crawl.MaxDomainPages = 3 },
+	} {
+		inBubble(t, func(w *trial) {
+			w.cfg.Recrawl.Enabled, w.cfg.Recrawl.Min, w.cfg.Recrawl.Max = true, time.Minute, 2*time.Minute
+			limit(&w.cfg)
+			ctx, stop := context.WithCancel(w.t.Context())
+			defer stop()
+			a := w.Site("a.test", server1).Page("/", "/x", "/y", "/z").Page("/x").Page("/y").Page("/z")
+			w.watch = func(n *node.Node) {
+				time.Sleep(10 * time.Minute)
+				if s := n.Status(); s.Frontier.Pages != 3 || s.Frontier.Revisited < 9 {
+					t.Errorf("%d pages known, %d visits", s.Frontier.Pages, s.Frontier.Revisited)
+				}
+				stop()
+			}
+			w.crawl(ctx, "http://a.test/")
+			if n := a.Count("/") + a.Count("/x") + a.Count("/y") + a.Count("/z"); n < 12 {
+				t.Errorf("%d pages asked for", n)
+			}
+		})
+	}
+}

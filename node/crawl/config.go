@@ -45,10 +45,10 @@ type Config struct {
 	// MaxTime ends the crawl after this time; 0 means no limit. Downloads under way have 10 seconds to finish.
 	MaxTime time.Duration `toml:"max_time"`
 	// MaxHostPages is the number of pages requested from each host in all starts; further pages are dropped, with that
-	// reason. 0 means no limit.
+	// reason. Revisits do not count. 0 means no limit.
 	MaxHostPages int64 `toml:"max_host_pages"`
 	// MaxDomainPages is the number of pages requested from all hosts of a registrable domain together. Each node counts from
-	// its last start; 0 means no limit.
+	// its last start, without revisits; 0 means no limit.
 	MaxDomainPages int64 `toml:"max_domain_pages"`
 }
 

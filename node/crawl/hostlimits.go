@@ -128,9 +128,10 @@ func (l *hostLimits) unadmit(task *frontier.Task) {
 	}
 }
 
-// concerns reports whether a task counts for its host. A remote fetch does not: it counts at the node that owns the host.
+// concerns reports whether a task counts for its host. A remote fetch does not: it counts at the node that owns the host. A revisit does not:
+// its page has counted.
 func (l *hostLimits) concerns(task *frontier.Task) bool {
-	return l.perHost+l.perDomain > 0 && task.Kind == frontier.Page && !task.IsRemoteFetch()
+	return l.perHost+l.perDomain > 0 && task.Kind == frontier.Page && task.Page == nil && !task.IsRemoteFetch()
 }
 
 func siteKeys(host string) (ofHost, ofDomain uint64) {
