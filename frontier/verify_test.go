@@ -1,0 +1,63 @@
+package frontier
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// TestNoByteOfATableMayChange: a node does not start with a table in which a byte has changed, wherever that is.
+func TestNoByteOfATableMayChange(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openStore(dir, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.db.Update(func(txn *badger.Txn) error {
+		for i := range 500 {
+			if err := txn.Set(fmt.Appendf(nil, "key %d", i), fmt.Appendf(nil, "value %d", i*i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, s.close()); err != nil { // it writes a table
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) != 1 {
+		t.Fatalf("tables %q: %v", tables, err)
+	}
+	whole, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(whole); at += 1 + len(whole)/61 {
+		damaged := bytes.Clone(whole)
+		damaged[at] ^= 0x21
+		if err := os.WriteFile(tables[0], damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openStore(dir, 4)
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+			t.Errorf("byte %d of %d: %v", at, len(whole), err)
+		}
+		if err == nil {
+			s.close()
+			return
+		}
+	}
+	if err := os.WriteFile(tables[0], whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = openStore(dir, 4); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+}
