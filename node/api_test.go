@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -184,45 +183,14 @@ func TestCallThatFails(t *testing.T) {
 	if err := node.Call(ended, http.MethodGet, dir, "/status", nil, &node.Status{}); err == nil || errors.Is(err, node.ErrNotRunning) {
 		t.Errorf("a caller that gave up: %v", err)
 	}
-	if err := node.Call(t.Context(), http.MethodGet, t.TempDir(), "/status", nil, &node.Status{}); !errors.Is(err, node.ErrNotRunning) {
-		t.Errorf("no node: %v", err)
-	}
-}
-
-// A node answers in a data directory whose path is too long for a socket, and leaves no socket there.
-func TestSocketInLongPath(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has a short path for such a socket")
-	}
-	web, _ := chain(t, 1)
-	c := config(t)
-	c.Node.Data = filepath.Join(t.TempDir(), strings.Repeat("x", 120))
-	if err := node.Call(t.Context(), http.MethodGet, c.Node.Data, "/status", nil, &node.Status{}); !errors.Is(err, node.ErrNotRunning) {
-		t.Errorf("no directory: %v", err)
-	}
-	c.Crawl.End = crawl.EndNever
-	n, err := node.New(c, seeds(t, "http://a.test/0"), depsOf(web))
-	if err != nil {
+	long := filepath.Join(dir, strings.Repeat("x", 120)) // no socket has such a path
+	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Call(t.Context(), http.MethodGet, c.Node.Data, "/status", nil, &node.Status{}); !errors.Is(err, node.ErrNotRunning) {
-		t.Errorf("not running: %v", err)
+	if err := node.Call(t.Context(), http.MethodGet, long, "/status", nil, &node.Status{}); err == nil || errors.Is(err, node.ErrNotRunning) {
+		t.Errorf("a path that is too long: %v", err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { _, err := n.Run(ctx); ended <- err }()
-	socket := filepath.Join(c.Node.Data, "status.sock")
-	var s node.Status
-	for deadline := time.Now().Add(time.Minute); s.Node == ""; time.Sleep(time.Millisecond) {
-		if s, err = node.AskStatus(t.Context(), c.Node.Data); err != nil && time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is still there: %v", err)
+	if err := node.Call(t.Context(), http.MethodGet, t.TempDir(), "/status", nil, &node.Status{}); !errors.Is(err, node.ErrNotRunning) {
+		t.Errorf("no node: %v", err)
 	}
 }

@@ -13,22 +13,18 @@ import (
 	"proxima/node/runlog"
 )
 
-// serveStatus answers on the socket until the context ends. If that fails, the node only warns.
+// serveStatus answers on the socket until the context ends. If that fails, for example because its path is too long, the node only warns.
 func (n *Node) serveStatus(ctx context.Context) error {
 	path := socket(n.cfg.Node.Data)
 	// A crash may have left a socket. Nobody listens on it, because this process has the lock of the data directory.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		n.warn(fmt.Errorf("status: %w", err))
 	}
-	l, err := openSocket(n.cfg.Node.Data, func(short string) (*net.UnixListener, error) {
-		return net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
-	})
+	l, err := net.Listen("unix", path)
 	if err != nil {
 		n.warn(fmt.Errorf("status: %w", err))
 		return nil
 	}
-	l.SetUnlinkOnClose(false) // it knows only the short path
-	defer os.Remove(path)     //nolint:errcheck // the next start removes it
 	if err := os.Chmod(path, 0o600); err != nil {
 		n.warn(fmt.Errorf("status: %w", err))
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -48,28 +47,7 @@ func (n *Node) Status() Status {
 }
 
 // socket returns the path of the socket on which a running node answers. Only its owner may use it.
-func socket(data string) string { return filepath.Join(data, socketName) }
-
-const (
-	socketName = "status.sock"
-	// maxSocketPath is the length of a path that every system takes for a socket.
-	maxSocketPath = 100
-)
-
-// openSocket calls use with a path of the socket that is short enough for the system: it leads through the open directory where the socket's own
-// path is too long. Only Linux has such paths.
-func openSocket[T any](data string, use func(path string) (T, error)) (value T, err error) {
-	path := socket(data)
-	if len(path) <= maxSocketPath || runtime.GOOS != "linux" {
-		return use(path)
-	}
-	dir, err := os.Open(data)
-	if err != nil {
-		return value, fmt.Errorf("open data directory: %w", err)
-	}
-	defer dir.Close()
-	return use(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName))
-}
+func socket(data string) string { return filepath.Join(data, "status.sock") }
 
 // explain returns why a host waits. For a name without a scheme it returns those of its http and https hosts that are known.
 func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
@@ -120,10 +98,8 @@ func Call(ctx context.Context, method, data, path string, body io.Reader, to any
 	copied, asItIs := to.(io.Writer)
 	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return openSocket(data, func(path string) (net.Conn, error) {
-				var d net.Dialer
-				return d.DialContext(ctx, "unix", path)
-			})
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket(data))
 		},
 	}}
 	defer client.CloseIdleConnections()
