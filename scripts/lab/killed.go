@@ -5,18 +5,20 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"time"
 )
 
 // Killed is a node that crawls a site on one server of this machine and is killed repeatedly.
 type Killed struct {
-	Proxima, Dir           string
+	Place
 	Kills, Pages, Fetchers int
 	Seed                   uint64
 	Think                  time.Duration
+	Site                   *Site // after Open
+	node                   *Node
 }
 
 // Subnet is the network of the site's addresses.
@@ -36,15 +38,14 @@ own_gap = "0s"
 own_parallel = %d
 
 [fetch]
-user_agent = "Proxima/0.%d"
+user_agent = "%s"
 allow_prefixes = ["127.0.3.0/24"]
 
 %s`
 
 // Flags defines the flags of a check, with its defaults for kills and pages.
 func (k *Killed) Flags(kills, pages int) {
-	flag.StringVar(&k.Proxima, "proxima", "", "`program` to check; built from ./cmd/proxima if empty")
-	flag.StringVar(&k.Dir, "dir", "", "new `directory` for everything that the run leaves, kept afterwards; a temporary one if empty")
+	k.Place.Flags()
 	flag.IntVar(&k.Kills, "kills", kills, "`number` of kills")
 	flag.IntVar(&k.Pages, "pages", pages, "`number` of pages of the site")
 	flag.IntVar(&k.Fetchers, "fetchers", 8, "`number` of downloads at once")
@@ -61,46 +62,133 @@ func (k *Killed) Parse() {
 	}
 }
 
-// Open creates the folder, builds the program unless one is named, and serves the site until end is called.
-func (k *Killed) Open(ctx context.Context, name string) (site *Site, end func() error, err error) {
-	var remove func()
-	if k.Dir, remove, err = Folder(k.Dir, name); err != nil {
-		return nil, nil, err
+// Open prepares the node, and serves the site until end is called.
+func (k *Killed) Open(ctx context.Context, name string) (end func() error, err error) {
+	remove, err := k.Place.Open(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	if k.Proxima == "" {
-		if k.Proxima, err = Build(ctx, k.Dir, "./cmd/proxima"); err != nil {
+	defer func() {
+		if err != nil {
 			remove()
-			return nil, nil, err
 		}
-	}
+	}()
 	l := NewLayout(Subnet, k.Pages, 1, 1)
 	l.Redirects = 25
-	if site, err = Serve(l, k.Think); err != nil {
-		remove()
-		return nil, nil, err
+	if k.Site, err = Serve(l, k.Think); err != nil {
+		return nil, err
 	}
-	return site, func() error {
+	nodes, err := NewCrew(k.Dir, k.Proxima, k.Site.Seeds(), "", "")
+	if err != nil {
+		return nil, errors.Join(err, k.Site.Close())
+	}
+	k.node = nodes[0]
+	return func() error {
 		defer remove()
-		return site.Close()
+		return k.Site.Close()
 	}, nil
 }
 
 // Data returns the directory of the node's data.
-func (k *Killed) Data() string { return filepath.Join(k.Dir, "data") }
+func (k *Killed) Data() string { return k.node.Data() }
 
-// Start starts a life of the node, with sections added to its configuration.
-func (k *Killed) Start(ctx context.Context, site *Site, life int, sections string) (*Process, error) {
-	file := filepath.Join(k.Dir, "node.toml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, killedConfig, k.Fetchers, k.Fetchers, life, sections), 0o644); err != nil {
-		return nil, fmt.Errorf("write config: %w", err)
-	}
-	return Start(exec.CommandContext(ctx, k.Proxima, "node", "-quiet", "-config", file, "-data", k.Data(), site.URL(0, 0)))
+// Kill ends a life. Life i ends with kill i; the last life ends by itself.
+type Kill struct {
+	At       time.Time // just before the signal
+	Starting bool      // aimed at the start of the node
 }
 
-// Last waits until the last life, which is not killed, has ended.
-func (k *Killed) Last(ctx context.Context, node *Process) error {
-	if err := node.Wait(); err != nil {
-		return fmt.Errorf("life %d, which was not killed: %w\n%s", k.Kills, errors.Join(err, ctx.Err()), node.Tail())
+// killing says when a kill comes: a delay after a number of answered paths, or after the start of the life.
+type killing struct {
+	starting bool
+	after    int
+	delay    time.Duration
+}
+
+// killings draws the kills. One in four is aimed at the start of the node; the others are spread over the crawl, by progress rather than by
+// the clock, so that all fit in on a machine of any speed.
+func (k *Killed) killings(paths int) []killing {
+	random := rand.New(rand.NewPCG(k.Seed, 0))
+	list := make([]killing, k.Kills)
+	for i := range list {
+		list[i].after = random.IntN(paths * 19 / 20)
 	}
-	return nil
+	slices.SortFunc(list, func(a, b killing) int { return a.after - b.after })
+	for i := range list {
+		if list[i].starting = random.IntN(4) == 0; list[i].starting {
+			// Squared, so that most come early, while the node opens its store and reads what is pending.
+			r := random.Float64()
+			list[i].after, list[i].delay = 0, time.Duration(r*r*float64(200*time.Millisecond))
+		} else {
+			list[i].delay = time.Duration(random.Int64N(int64(2*k.Think) + 1))
+		}
+	}
+	return list
+}
+
+// Crawl runs the lives of the node, with sections added to its configuration, and returns the kills. A life that makes no progress is killed
+// after a time of at most patience, if that is not 0. watch is called all the time until a kill. The crawl may end before the last kill.
+func (k *Killed) Crawl(ctx context.Context, sections string, patience time.Duration, watch func(life int)) (kills []Kill, err error) {
+	random := rand.New(rand.NewPCG(k.Seed, 1))
+	for life, plan := range k.killings(len(k.Site.Pages()) + len(k.Site.Redirected())) {
+		if err := k.start(ctx, life, sections); err != nil {
+			return kills, err
+		}
+		var late <-chan time.Time
+		if patience > 0 {
+			late = time.After(time.Duration(random.Int64N(int64(patience))))
+		}
+		killed, err := k.kill(plan, late, func() { watch(life) })
+		if err != nil {
+			return kills, fmt.Errorf("life %d ended before it was killed, with %d of %d pages answered: %w\n%s", life, k.Site.Finished(), k.Pages,
+				errors.Join(err, ctx.Err()), k.node.Now.Tail())
+		}
+		if killed.IsZero() {
+			return kills, nil
+		}
+		kills = append(kills, Kill{killed, plan.starting})
+		for deadline := time.Now().Add(10 * time.Second); k.Site.Active() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				return kills, fmt.Errorf("life %d: the site is still answering it", life)
+			}
+		}
+	}
+	if err := k.start(ctx, k.Kills, sections); err != nil {
+		return kills, err
+	}
+	if err := k.node.Now.Wait(); err != nil {
+		return kills, fmt.Errorf("life %d, which was not killed: %w\n%s", k.Kills, errors.Join(err, ctx.Err()), k.node.Now.Tail())
+	}
+	return kills, nil
+}
+
+// start starts a life.
+func (k *Killed) start(ctx context.Context, life int, sections string) error {
+	k.node.Life = life
+	return k.node.Start(ctx, fmt.Sprintf(killedConfig, k.Fetchers, k.Fetchers, k.node.Agent(), sections), nil, "-quiet")
+}
+
+// kill kills the node as planned. It returns the time of the kill; or, if the node ended before, zero and how it ended.
+func (k *Killed) kill(plan killing, late <-chan time.Time, watch func()) (time.Time, error) {
+	waiting := true
+	for waiting && k.Site.Finished() < plan.after {
+		watch()
+		select {
+		case <-k.node.Now.Ended():
+			return time.Time{}, k.node.Now.Wait()
+		case <-late:
+			waiting = false
+		case <-time.After(time.Millisecond):
+		}
+	}
+	select {
+	case <-k.node.Now.Ended():
+		return time.Time{}, k.node.Now.Wait()
+	case <-time.After(plan.delay):
+	}
+	at := time.Now()
+	if !k.node.Now.Kill() { // it ended by itself at this moment
+		return time.Time{}, k.node.Now.Wait()
+	}
+	return at, nil
 }

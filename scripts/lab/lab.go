@@ -70,6 +70,30 @@ func Folder(dir, name string) (path string, remove func(), err error) {
 	return dir, func() {}, nil
 }
 
+// Place is the program and the folder of a check.
+type Place struct {
+	Proxima, Dir string
+	Kept         bool // whether the folder stays
+}
+
+// Flags defines its flags.
+func (p *Place) Flags() {
+	flag.StringVar(&p.Proxima, "proxima", "", "`program` to check; built from ./cmd/proxima if empty")
+	flag.StringVar(&p.Dir, "dir", "", "new `directory` for everything that the run leaves, kept afterwards; a temporary one if empty")
+}
+
+// Open makes the folder, and builds the program unless one is named. remove deletes the folder unless it is kept.
+func (p *Place) Open(ctx context.Context, name string, build ...string) (remove func(), err error) {
+	p.Kept = p.Dir != ""
+	if p.Dir, remove, err = Folder(p.Dir, name); err != nil || p.Proxima != "" {
+		return remove, err
+	}
+	if p.Proxima, err = Build(ctx, p.Dir, "./cmd/proxima", build...); err != nil {
+		remove()
+	}
+	return remove, err
+}
+
 // Build builds a program of this repository into a folder. The file has an unusual name, so that nobody who kills all processes called
 // proxima kills this one.
 func Build(ctx context.Context, dir, source string, flags ...string) (path string, err error) {

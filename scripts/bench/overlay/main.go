@@ -24,19 +24,19 @@ import (
 
 // settings are the flags.
 type settings struct {
-	mode, bin, dir, profile           string
+	lab.Place
+	mode, profile                     string
 	nodes, pages, hosts, runs, starts int
 	port                              int
 	seed                              uint64
 	think, limit                      time.Duration
-	keep                              bool // whether to keep the files of crawls
 }
 
 func main() {
 	var s settings
 	flag.StringVar(&s.mode, "mode", "cost", "what to measure: cost, start, restart or end")
-	flag.StringVar(&s.bin, "bin", "", "`program` to measure; built from ./cmd/proxima if empty")
-	flag.StringVar(&s.dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one if empty")
+	flag.StringVar(&s.Proxima, "bin", "", "`program` to measure; built from ./cmd/proxima if empty")
+	flag.StringVar(&s.Dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one if empty")
 	flag.StringVar(&s.profile, "profile", "", "`directory` for CPU profiles of the nodes")
 	flag.IntVar(&s.nodes, "nodes", 0, "`number` of nodes: 4 for cost, 40 for end, else 8")
 	flag.IntVar(&s.pages, "pages", 0, "`number` of pages of all hosts: 100,000 for end, else 40,000")
@@ -68,9 +68,8 @@ func main() {
 
 // run builds the programs, starts the sites, and measures.
 func run(ctx context.Context, s settings, measure func(context.Context, *bench) error) (err error) {
-	s.keep = s.dir != ""
-	var remove func()
-	if s.dir, remove, err = lab.Folder(s.dir, "bench-overlay"); err != nil {
+	remove, err := s.Open(ctx, "bench-overlay")
+	if err != nil {
 		return err
 	}
 	defer remove()
@@ -79,12 +78,7 @@ func run(ctx context.Context, s settings, measure func(context.Context, *bench) 
 			return fmt.Errorf("make directory: %w", err)
 		}
 	}
-	if s.bin == "" {
-		if s.bin, err = lab.Build(ctx, s.dir, "./cmd/proxima"); err != nil {
-			return err
-		}
-	}
-	web, err := lab.Build(ctx, s.dir, "./scripts/bench/origin")
+	web, err := lab.Build(ctx, s.Dir, "./scripts/bench/origin")
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,6 @@ type bench struct {
 // crew has the nodes of a crawl.
 type crew struct {
 	Nodes []*lab.Node
-	of    map[*lab.Node]*lab.Crew // the overlay that a node belongs to
 	scope string
 	b     *bench
 	dir   string
@@ -49,23 +48,21 @@ func (b *bench) crew(ctx context.Context, nodes int, apart bool) (*crew, error) 
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.s.dir, fmt.Sprintf("crawl%d", b.crawls))
-	c := &crew{of: make(map[*lab.Node]*lab.Crew), scope: "any", b: b, dir: dir}
+	c := &crew{scope: "any", b: b, dir: filepath.Join(b.s.Dir, fmt.Sprintf("crawl%d", b.crawls))}
 	crews := 1
 	if apart {
 		crews, c.scope = nodes, "host"
 	}
 	for i := range crews {
 		seeds := b.seeds[i*len(b.seeds)/crews : (i+1)*len(b.seeds)/crews]
-		list, err := lab.NewCrew(filepath.Join(dir, fmt.Sprint(i)), b.s.bin, seeds, addrs[i*len(addrs)/crews:(i+1)*len(addrs)/crews])
+		list, err := lab.NewCrew(filepath.Join(c.dir, fmt.Sprint(i)), b.s.Proxima, seeds, addrs[i*len(addrs)/crews:(i+1)*len(addrs)/crews]...)
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range list.Nodes {
+		for _, n := range list {
 			n.Index = len(c.Nodes)
 			n.Life = 100 * b.crawls // requests of an earlier crawl may still arrive
 			c.Nodes = append(c.Nodes, n)
-			c.of[n] = list
 		}
 	}
 	return c, nil
@@ -77,7 +74,7 @@ func (c *crew) start(ctx context.Context, n *lab.Node) error {
 	if c.b.s.profile != "" {
 		flags = []string{"-cpuprofile", filepath.Join(c.b.s.profile, fmt.Sprintf("of%d-n%d-%d.pprof", len(c.Nodes), n.Index, c.b.crawls))}
 	}
-	return c.of[n].Start(ctx, n, fmt.Sprintf(config, n.Agent(), c.scope), nil, flags...)
+	return n.Start(ctx, fmt.Sprintf(config, n.Agent(), c.scope), nil, flags...)
 }
 
 // startAll starts all nodes.
@@ -123,7 +120,7 @@ func (c *crew) kill() {
 
 // remove deletes the files of a crawl unless they should be kept.
 func (c *crew) remove() error {
-	if c.b.s.keep {
+	if c.b.s.Kept {
 		return nil
 	}
 	return os.RemoveAll(c.dir)

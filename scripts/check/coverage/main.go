@@ -21,46 +21,41 @@ import (
 )
 
 func main() {
-	proxima := flag.String("proxima", "", "`program` to check; built from ./cmd/proxima if empty")
+	var at lab.Place
+	at.Flags()
 	site := flag.String("site", "scripts/site.sh", "`script` that serves the sites")
 	port := flag.Int("port", 0, "`port` of the sites; 0 takes a free one")
 	limit := flag.Duration("limit", 2*time.Minute, "longest `time` of the whole check")
-	dir := flag.String("dir", "", "new `directory` for logs and data, kept afterwards; a temporary one if empty")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, *proxima, *site, *port, *dir) })
+	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, at, *site, *port) })
 }
 
 // check runs both crawlers, follows the links itself, and reports.
-func check(ctx context.Context, proxima, script string, port int, dir string) (ok bool, err error) {
+func check(ctx context.Context, at lab.Place, script string, port int) (ok bool, err error) {
 	if _, err := exec.LookPath("wget2"); err != nil {
 		return false, lab.Missing{Err: errors.New("wget2 is missing: apt-get install wget2")}
 	}
-	dir, remove, err := lab.Folder(dir, "coverage")
+	remove, err := at.Open(ctx, "coverage")
 	if err != nil {
 		return false, err
 	}
 	defer remove()
-	if proxima == "" {
-		if proxima, err = lab.Build(ctx, dir, "./cmd/proxima"); err != nil {
-			return false, err
-		}
-	}
-	s, err := startSite(ctx, script, filepath.Join(dir, "site"), port)
+	s, err := startSite(ctx, script, filepath.Join(at.Dir, "site"), port)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 
 	began := time.Now()
-	if err := runProxima(ctx, proxima, dir, s); err != nil {
+	if err := runProxima(ctx, at.Proxima, at.Dir, s); err != nil {
 		return false, err
 	}
 	middle := time.Now()
-	if err := runWget(ctx, dir, s); err != nil {
+	if err := runWget(ctx, at.Dir, s); err != nil {
 		return false, err
 	}
 	end := time.Now()

@@ -37,19 +37,19 @@ func main() {
 }
 
 func check(ctx context.Context, s settings) (ok bool, err error) {
-	site, end, err := s.Open(ctx, "crash")
+	end, err := s.Open(ctx, "crash")
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	began := time.Now()
-	kills, crawlErr := runLives(ctx, s, site)
+	kills, crawlErr := s.Crawl(ctx, "", 0, func(int) {})
 	// Report what is known even if the crawl failed.
 	log, err := readLog(filepath.Join(s.Data(), "logs"))
 	if err != nil {
 		return false, errors.Join(crawlErr, err)
 	}
-	ok = report(os.Stdout, s, time.Since(began), kills, expected(site), site.Requests(), log)
+	ok = report(os.Stdout, s, time.Since(began), kills, expected(s.Site), s.Site.Requests(), log)
 	return ok && crawlErr == nil, crawlErr
 }
 

@@ -21,12 +21,12 @@ type account struct {
 }
 
 // newAccount attributes each repeated request to the kill that ended the life of the first one.
-func newAccount(requests []lab.Request, kills []kill, slack time.Duration) account {
+func newAccount(requests []lab.Request, kills []lab.Kill, slack time.Duration) account {
 	a := account{inFlight: make([]int, len(kills)), repeats: make([]int, len(kills))}
 	last := map[string]*lab.Request{}
 	for i := range requests {
 		r := &requests[i]
-		if r.Life >= 0 && r.Life < len(kills) && (!r.Whole() || r.End.After(kills[r.Life].at)) {
+		if r.Life >= 0 && r.Life < len(kills) && (!r.Whole() || r.End.After(kills[r.Life].At)) {
 			a.inFlight[r.Life]++
 		}
 		before := last[r.Path]
@@ -40,7 +40,7 @@ func newAccount(requests []lab.Request, kills []kill, slack time.Duration) accou
 		}
 		k := before.Life
 		a.repeats[k]++
-		if lead := kills[k].at.Sub(before.End); !before.Whole() || lead <= 0 {
+		if lead := kills[k].At.Sub(before.End); !before.Whole() || lead <= 0 {
 			a.cut++
 		} else {
 			a.unwritten = append(a.unwritten, lead)
@@ -53,7 +53,7 @@ func newAccount(requests []lab.Request, kills []kill, slack time.Duration) accou
 }
 
 // report prints the table and reports whether all held.
-func report(out io.Writer, s settings, took time.Duration, kills []kill, expected []string, requests []lab.Request, log fetchLog) bool {
+func report(out io.Writer, s settings, took time.Duration, kills []lab.Kill, expected []string, requests []lab.Request, log fetchLog) bool {
 	// The site may read a request after the death of the node that sent it.
 	slices.SortStableFunc(requests, func(a, b lab.Request) int { return cmp.Or(cmp.Compare(a.Life, b.Life), a.Start.Compare(b.Start)) })
 	alive := map[int]bool{}
@@ -81,7 +81,7 @@ func report(out io.Writer, s settings, took time.Duration, kills []kill, expecte
 	}
 	starting, silent, busiest, repeats, inFlight, excess := 0, 0, 0, 0, 0, []string{}
 	for i, k := range kills {
-		if k.starting {
+		if k.Starting {
 			starting++
 		}
 		if !alive[i] {

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ func asked(path string, life, start, end int, whole bool) lab.Request {
 }
 
 func TestAccount(t *testing.T) {
-	kills := []kill{{at: at(100)}, {at: at(5000)}}
+	kills := []lab.Kill{{At: at(100)}, {At: at(5000)}}
 	for _, c := range []struct {
 		name                       string
 		requests                   []lab.Request
@@ -64,22 +63,5 @@ func TestReadLog(t *testing.T) {
 	got := l.without([]lab.Request{{Path: "/a"}, {Path: "/b"}})
 	if len(got) != 1 || got[0] != "/c: 1 lines, 0 requests" {
 		t.Errorf("lines without a request: %q", got)
-	}
-}
-
-func TestPlans(t *testing.T) {
-	s := settings{Killed: lab.Killed{Kills: 50, Seed: 7, Think: time.Millisecond}}
-	a := plans(s, 1000)
-	if !slices.Equal(a, plans(s, 1000)) {
-		t.Error("the same seed gives different moments")
-	}
-	s.Seed++
-	if slices.Equal(a, plans(s, 1000)) {
-		t.Error("different seeds give the same moments")
-	}
-	for i, p := range a {
-		if p.after > 950 || i > 0 && p.after < a[i-1].after {
-			t.Errorf("kill %d after %d answers", i, p.after)
-		}
 	}
 }

@@ -42,12 +42,12 @@ func gather(w *lab.Site, c *crew) (evidence, error) {
 		if err != nil {
 			return e, err
 		}
-		for _, dir := range append(lost, filepath.Join(p.Dir, "data")) {
+		for _, dir := range append(lost, p.Data()) {
 			if err := e.readBooks(p.Index, filepath.Join(dir, "logs")); err != nil {
 				return e, fmt.Errorf("read logs of node %d: %w", p.Index, err)
 			}
 		}
-		if err := e.readDisk(p.Index, filepath.Join(p.Dir, "data", "frontier"), &w.Layout); err != nil {
+		if err := e.readDisk(p.Index, filepath.Join(p.Data(), "frontier"), &w.Layout); err != nil {
 			e.unread = append(e.unread, fmt.Sprintf("node %d: %v", p.Index, err))
 		}
 	}

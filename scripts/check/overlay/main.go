@@ -28,7 +28,7 @@ import (
 
 // settings are the flags.
 type settings struct {
-	proxima, dir                           string
+	lab.Place
 	nodes, pages, hosts, addresses, fetch  int
 	seed                                   uint64
 	faults                                 counts
@@ -44,8 +44,7 @@ func main() {
 		os.Exit(code)
 	}
 	s := settings{inside: emulate.Inside()}
-	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima if empty")
-	flag.StringVar(&s.dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one if empty")
+	s.Flags()
 	short := flag.Bool("short", false, "a smaller crawl with fewer faults; other flags override its numbers")
 	flag.IntVar(&s.nodes, "nodes", 8, "`number` of nodes")
 	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
@@ -105,20 +104,11 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 			delete(s.faults, isolate)
 		}
 	}
-	var remove func()
-	if s.dir, remove, err = lab.Folder(s.dir, "overlay"); err != nil {
+	remove, err := s.Open(ctx, "overlay", fmt.Sprintf("-race=%t", s.race))
+	if err != nil {
 		return false, err
 	}
 	defer remove()
-	if s.proxima == "" {
-		var flags []string
-		if s.race {
-			flags = append(flags, "-race")
-		}
-		if s.proxima, err = lab.Build(ctx, s.dir, "./cmd/proxima", flags...); err != nil {
-			return false, err
-		}
-	}
 	network := subnet
 	if s.inside {
 		network = natSubnet

@@ -16,7 +16,7 @@ import (
 
 // crew is all nodes of the overlay, and the faults that befell them.
 type crew struct {
-	*lab.Crew
+	Nodes  []*lab.Node
 	s      settings
 	site   *lab.Site
 	down   map[*lab.Node]bool // because of a fault
@@ -34,14 +34,14 @@ func newCrew(s settings, w *lab.Site) (*crew, error) {
 	} else if addrs, err = lab.Addresses("127.0.0.1", 2*s.nodes); err != nil {
 		return nil, err
 	}
-	nodes, err := lab.NewCrew(s.dir, s.proxima, w.Seeds(), addrs)
+	nodes, err := lab.NewCrew(s.Dir, s.Proxima, w.Seeds(), addrs...)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range nodes.Nodes {
+	for _, n := range nodes {
 		n.Hidden = s.behind(n.Index)
 	}
-	return &crew{Crew: nodes, s: s, site: w, down: map[*lab.Node]bool{}}, nil
+	return &crew{Nodes: nodes, s: s, site: w, down: map[*lab.Node]bool{}}, nil
 }
 
 // start starts a life of a node.
@@ -50,7 +50,7 @@ func (c *crew) start(ctx context.Context, n *lab.Node) error {
 	if c.s.inside {
 		before = []string{"ip", "netns", "exec", fmt.Sprintf("n%d", n.Index)}
 	}
-	return c.Start(ctx, n, configure(c.s, &c.site.Layout, n).Text(), before)
+	return n.Start(ctx, configure(c.s, &c.site.Layout, n).Text(), before)
 }
 
 // alive lists the nodes that run without a fault.
@@ -86,7 +86,7 @@ func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
 	}
 	if what == erase {
 		// Kept for its logs; the next life does not see it.
-		if err := os.Rename(filepath.Join(n.Dir, "data"), filepath.Join(n.Dir, fmt.Sprintf("lost%d", f.life))); err != nil {
+		if err := os.Rename(n.Data(), filepath.Join(n.Dir, fmt.Sprintf("lost%d", f.life))); err != nil {
 			return fmt.Errorf("erase disk of node %d: %w", n.Index, err)
 		}
 	}
@@ -170,7 +170,7 @@ func (c *crew) await(ctx context.Context) error {
 func (c *crew) explain() {
 	for _, n := range c.alive() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		out, err := exec.CommandContext(ctx, c.s.proxima, "status", "-data", filepath.Join(n.Dir, "data")).CombinedOutput()
+		out, err := exec.CommandContext(ctx, c.s.Proxima, "status", "-data", n.Data()).CombinedOutput()
 		cancel()
 		fmt.Fprintf(os.Stderr, "node %d, life %d (%v):\n%s\n", n.Index, n.Life, err, out)
 	}

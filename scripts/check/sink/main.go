@@ -16,10 +16,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +36,7 @@ func main() {
 }
 
 func check(ctx context.Context, s settings) (ok bool, err error) {
-	site, closeSite, err := s.Open(ctx, "sink")
+	closeSite, err := s.Open(ctx, "sink")
 	if err != nil {
 		return false, err
 	}
@@ -51,12 +49,17 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	over := make(chan error, 1)
 	go func() { over <- c.live(living) }()
 	began := time.Now()
-	paused, err := crawl(ctx, s, site, c)
+	paused := map[int]bool{} // the lives that had to wait for the collector
+	kills, err := s.Crawl(ctx, fmt.Sprintf(config, c.url), 4*time.Second, func(life int) {
+		if used(filepath.Join(s.Data(), "sink")) > 1<<20/2 {
+			paused[life] = true
+		}
+	})
 	end()
 	if err = errors.Join(err, <-over); err != nil {
 		return false, err
 	}
-	return report(ctx, s, site, c, paused, time.Since(began))
+	return report(ctx, s, c, len(kills), len(paused), time.Since(began))
 }
 
 const config = `[sink]
@@ -66,43 +69,6 @@ size_bytes = 131072
 age = "2s"
 disk_bytes = 1048576
 `
-
-// crawl runs the lives of the node. It returns how many of them had to wait for the collector.
-func crawl(ctx context.Context, s settings, site *lab.Site, c *collector) (paused int, err error) {
-	random := rand.New(rand.NewPCG(s.Seed, 0))
-	marks := make([]int, s.Kills)
-	for i := range marks {
-		marks[i] = random.IntN(s.Pages * 19 / 20)
-	}
-	slices.Sort(marks)
-	for life := range s.Kills + 1 {
-		node, err := s.Start(ctx, site, life, fmt.Sprintf(config, c.url))
-		if err != nil {
-			return paused, err
-		}
-		if life == s.Kills {
-			return paused, s.Last(ctx, node)
-		}
-		// One kill in four is aimed at the start, when spools are packed. The others wait for progress, or for some time if there is none
-		// because the collector is down.
-		wait, most := marks[life], time.Duration(random.Int64N(int64(4*time.Second)))
-		if random.IntN(4) == 0 {
-			wait, most = 1<<30, time.Duration(random.Int64N(int64(300*time.Millisecond)))
-		}
-		held := false
-		for start := time.Now(); site.Finished() < wait && time.Since(start) < most; time.Sleep(time.Millisecond) {
-			held = held || used(filepath.Join(s.Data(), "sink")) > 1<<20/2
-		}
-		time.Sleep(time.Duration(random.Int64N(int64(2*s.Think) + 1)))
-		if held {
-			paused++
-		}
-		if !node.Kill() && node.Wait() != nil {
-			return paused, fmt.Errorf("life %d ended before it was killed: %w\n%s", life, errors.Join(node.Wait(), ctx.Err()), node.Tail())
-		}
-	}
-	return paused, nil
-}
 
 // used is the size of the files in a directory.
 func used(dir string) (n int64) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,22 +12,21 @@ import (
 
 	"proxima/node/sink"
 	"proxima/scripts/archive"
-	"proxima/scripts/lab"
 )
 
 // report prints the result and reports whether all held.
-func report(ctx context.Context, s settings, site *lab.Site, c *collector, paused int, took time.Duration) (ok bool, err error) {
+func report(ctx context.Context, s settings, c *collector, kills, paused int, took time.Duration) (ok bool, err error) {
 	all, err := archive.Read(c.dir)
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("%d kills in %v; %d lives waited for the collector, which died %d times; PUTs: %v\n", s.Kills, took.Round(100*time.Millisecond), paused, c.deaths, c.did)
+	fmt.Printf("%d kills in %v; %d lives waited for the collector, which died %d times; PUTs: %v\n", kills, took.Round(100*time.Millisecond), paused, c.deaths, c.did)
 	ok = true
 	fail := func(format string, args ...any) {
 		ok = false
 		fmt.Printf("FAILED: "+format+"\n", args...)
 	}
-	want := expected(site)
+	want := expected(s.Site)
 	for format, of := range all {
 		robots := 0
 		if format == sink.WARC {
@@ -50,7 +48,7 @@ func report(ctx context.Context, s settings, site *lab.Site, c *collector, pause
 	}
 	repeats := 0
 	seen := map[string]bool{}
-	for _, r := range site.Requests() {
+	for _, r := range s.Site.Requests() {
 		if seen[r.Page()] {
 			repeats++
 		}
@@ -60,7 +58,8 @@ func report(ctx context.Context, s settings, site *lab.Site, c *collector, pause
 	if left := used(filepath.Join(s.Data(), "sink")); left != 0 {
 		fail("%d bytes remain in the sink", left)
 	}
-	return ok, errors.Join(readByWarcio(ctx, all[sink.WARC], fail))
+	err = readByWarcio(ctx, all[sink.WARC], fail)
+	return ok, err
 }
 
 // readByWarcio lets warcio, an independent reader, read and index all archives.
