@@ -82,6 +82,18 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// coded is a wire as a decoder sees it: however the body ended, it is over. The decoder tells whether its content is whole by then; what is
+// missing may be only the end of the framing, such as the last chunk.
+type coded struct{ *wire }
+
+func (c coded) Read(p []byte) (int, error) {
+	n, err := c.wire.Read(p)
+	if err != nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
 // captured returns how many bytes of the response are kept as they came.
 func (w *wire) captured() int {
 	if w.keep != nil {

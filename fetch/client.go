@@ -430,7 +430,7 @@ func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *l
 	}
 	if len(list) == 0 {
 		err = readAll(buf, w, w.limit, p)
-	} else if r, done, broken := c.decoders.open(list, w, p); broken != nil {
+	} else if r, done, broken := c.decoders.open(list, coded{w}, p); broken != nil {
 		err = broken
 	} else {
 		err = readAll(buf, r, limit, p)

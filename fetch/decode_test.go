@@ -85,9 +85,9 @@ func TestDecode(t *testing.T) {
 // A coded body says itself where it ends. Some servers announce the length of the decoded page, and then close: browsers show the page.
 func TestCodedBodyWithWrongLength(t *testing.T) {
 	page := []byte(strings.Repeat("<p>The quick brown fox jumps over the lazy dog.</p>\n", 2000))
-	for _, coding := range []string{"gzip", "deflate"} {
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd", "br, gzip", "gzip, br"} {
 		for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n", len(page)), "Transfer-Encoding: chunked\r\n\r\n100000\r\n"} {
-			body := pack(t, page, coding)
+			body := pack(t, page, strings.Split(coding, ", ")...)
 			c := newClient(t, testConfig(), Deps{Dial: serve(0, answer("HTTP/1.1 200 OK\r\nContent-Encoding: "+coding+"\r\n"+framing+string(body)))})
 			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
 			if res.Err != nil || !bytes.Equal(res.Body, page) || res.Truncated != "" {

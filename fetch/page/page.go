@@ -6,7 +6,7 @@
 // selects from the full tree of the page; the tests compare both. It is twenty times as fast as the tree.
 //
 // The scanner finds the links that a reader without scripts sees. It reads noscript as markup. It skips comments, script,
-// style, title, textarea, template and the text inside iframe, noembed and noframes.
+// style, title, textarea, template (but not shadow trees) and the text inside iframe, noembed and noframes.
 package page
 
 import (
@@ -97,7 +97,11 @@ type reading struct {
 func (r *reading) element(name atom.Atom) {
 	switch name {
 	case atom.A, atom.Area:
-		if href, ok := r.tags.value(atom.Href); ok {
+		href, ok := r.tags.value(atom.Href)
+		if !ok && r.tags.foreign > 0 { // in SVG
+			href, ok = r.tags.value(xlinkHref)
+		}
+		if ok {
 			r.add(r.trimmed(href), true)
 		}
 	case atom.Iframe, atom.Frame:

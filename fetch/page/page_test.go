@@ -51,6 +51,9 @@ func TestLinks(t *testing.T) {
 		{"hidden", `<!-- <a href=/1> --><script>"<a href=/2>"</script><style><a href=/3></style><title><a href=/4></title><textarea><a href=/5></textarea>` +
 			`<template><a href=/6><template></template><a href=/7></template><xmp><a href=/8></xmp><noembed><a href=/9></noembed><noframes><a href=/10></noframes><a href=/out>`,
 			"/out"},
+		{"shadow trees", `<template shadowrootmode=open><a href=/1><template><a href=/no><template shadowrootmode=open><a href=/no></template><a href=/no></template>` +
+			`<a href=/2></template><a href=/3><template ShadowRootMode=Closed><a href=/4></template><template shadowrootmode=x><a href=/no></template>` +
+			`<template shadowrootmode><a href=/no>`, "/1\n/2\n/3\n/4"},
 		{"stray end of template", `</template><a href=/x>`, "/x"},
 		{"script in script", `<script><!-- <script> </script> <a href=/no> --></script><a href=/yes>`, "/yes"},
 		{"script never closed", `<a href=/1><script><a href=/2>`, "/1"},
@@ -61,6 +64,8 @@ func TestLinks(t *testing.T) {
 		{"greater-than in a value", `<img alt="<a href=/no>"></p title="<a href=/no>"><a href=/yes>`, "/yes"},
 		{"text after plaintext", `<plaintext><a href=/x>`, ""},
 		{"empty elements of SVG", `<svg><title/><style/><a href=/1></svg><title/><a href=/no></title><a href=/2>`, "/1\n/2"},
+		{"links of SVG", `<svg><a xlink:href=/1><a XLINK:HREF=/2 rel=nofollow /><a href=/3 xlink:href=/no><a xlink:href=/no href=/4>` +
+			`<a href="" xlink:href=/no><a xlink:href="#x"><image xlink:href=/no></svg><a xlink:href=/no>`, "/1\n/2 !\n/3\n/4"},
 		{"not a tag", `1 < 2 <3 <<a href=/x>`, "/x"},
 	}
 	for _, tt := range tests {

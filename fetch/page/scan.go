@@ -12,10 +12,10 @@ import (
 type scanner struct {
 	b   []byte
 	pos int
-	// templates counts the template elements and foreign the svg and math elements that are open.
+	// templates counts the template elements whose content is not shown, and foreign the svg and math elements, that are open.
 	templates, foreign int
 	// attrs holds the attributes of the current tag that matter, n of them, in the order of the tag, the first of each name.
-	attrs [7]attr // as many as func attribute knows
+	attrs [9]attr // as many as func attribute knows
 	n     int
 }
 
@@ -77,13 +77,15 @@ func (s *scanner) start(name atom.Atom) bool {
 	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Link, atom.Meta:
 		wanted = s.templates == 0
 	}
-	closed, ok := s.attributes(wanted)
+	closed, ok := s.attributes(wanted || name == atom.Template)
 	if !ok {
 		return false
 	}
 	switch name {
 	case atom.Template:
-		s.templates++
+		if s.templates > 0 || !s.shadow() {
+			s.templates++
+		}
 	case atom.Svg, atom.Math:
 		if !closed {
 			s.foreign++
@@ -95,6 +97,14 @@ func (s *scanner) start(name atom.Atom) bool {
 		}
 	}
 	return wanted
+}
+
+// shadow reports whether the current tag, of a template, begins a declarative shadow tree. What is in it is shown, so it counts as if it stood
+// in the element around it.
+func (s *scanner) shadow() bool {
+	mode, _ := s.value(shadowRootMode)
+	mode = unescape(mode)
+	return bytes.EqualFold(mode, []byte("open")) || bytes.EqualFold(mode, []byte("closed"))
 }
 
 // end reads the rest of an end tag after its name. The tag matters only while a template, svg or math element is open.
@@ -266,9 +276,15 @@ func element(name []byte) atom.Atom {
 	return 0
 }
 
+// Names of attributes that package atom does not know.
+const (
+	xlinkHref atom.Atom = iota + 1
+	shadowRootMode
+)
+
 // attribute does the same for the names of attributes.
 func attribute(name []byte) atom.Atom {
-	var low [len("http-equiv")]byte
+	var low [len("shadowrootmode")]byte
 	switch string(fold(low[:0], name)) {
 	case "href":
 		return atom.Href
@@ -284,6 +300,10 @@ func attribute(name []byte) atom.Atom {
 		return atom.Charset
 	case "http-equiv":
 		return atom.HttpEquiv
+	case "xlink:href":
+		return xlinkHref
+	case "shadowrootmode":
+		return shadowRootMode
 	}
 	return 0
 }

@@ -2,10 +2,12 @@ package page
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -23,7 +25,8 @@ func tags(b []byte) (out []string) {
 	for name := s.next(); name != 0; name = s.next() {
 		line := name.String()
 		for _, a := range s.attrs[:s.n] {
-			line += " " + a.key.String() + "=" + string(unescape(b[a.from:a.to]))
+			key := map[atom.Atom]string{xlinkHref: "xlink:href", shadowRootMode: "shadowrootmode"}[a.key]
+			line += " " + stdcmp.Or(key, a.key.String()) + "=" + string(unescape(b[a.from:a.to]))
 		}
 		out = append(out, line)
 	}
@@ -46,7 +49,9 @@ func tagsByTokenizer(b []byte) (out []string) {
 			}
 			switch tok.DataAtom {
 			case atom.Template:
-				templates++
+				if templates > 0 || !slices.ContainsFunc(tok.Attr, isShadow) {
+					templates++
+				}
 			case atom.Svg, atom.Math:
 				if !closed {
 					foreign++
@@ -58,7 +63,7 @@ func tagsByTokenizer(b []byte) (out []string) {
 				line := tok.Data
 				for _, a := range tok.Attr {
 					switch a.Key {
-					case "href", "src", "rel", "name", "content", "http-equiv":
+					case "href", "src", "rel", "name", "content", "http-equiv", "charset", "xlink:href", "shadowrootmode":
 						line += " " + a.Key + "=" + a.Val
 					}
 				}
@@ -75,6 +80,10 @@ func tagsByTokenizer(b []byte) (out []string) {
 	}
 }
 
+func isShadow(a html.Attribute) bool {
+	return a.Key == "shadowrootmode" && (strings.EqualFold(a.Val, "open") || strings.EqualFold(a.Val, "closed"))
+}
+
 // seeds are pieces of markup that divide bytes in unusual ways.
 var seeds = []string{
 	`<a href=/1 HREF='/2' rel="x">x</a><area href="a&amp;b">`,
@@ -85,6 +94,8 @@ var seeds = []string{
 	`<title></titl</title/><a =href=1 href = 2/><a/href=3/><a href="4"/href=5>`,
 	`<svg><title/><style x=/><a href=1></style></svg/><math/><xmp/><a href=2></xmp>`,
 	`<template><a href=1><template></template></template x="</template>"><a href=2>`,
+	`<template shadowrootmode=open><a href=1><template><template shadowrootmode='&#99;losed'></template><a href=2></template></template><a href=3 charset=x shadowrootmode=open>`,
+	`<svg><a XLINK:href=1 href=2></svg><template shadowrootmode=ope><a href=3>`,
 	`<noscript><a href=1></noscript><iframe src=x><a href=2></iframe><noframes></noframes><plaintext><a href=3>`,
 	"<a\x00 href=1><a href\x00=2><a href='\x00\r\n\r&#13;&#0;&#x80;&notit;&not;&not&semi;&notin;&copy=&copy&#x;&#'>",
 	`</ x><a href=1></><a href=2><?php echo "<a href=3>" ?><!doctype html [<a href=4>]>`,
@@ -184,7 +195,7 @@ func byFullParse(t testing.TB, body []byte) []Link {
 		Each(func(_ int, s *goquery.Selection) {
 			rel := s.AttrOr("rel", "")
 			switch name := goquery.NodeName(s); {
-			case s.Closest("template").Length() > 0:
+			case s.Closest("template:not([shadowrootmode])").Length() > 0:
 			case name == "a", name == "area":
 				add(s.AttrOr("href", ""), rel)
 			case name == "iframe", name == "frame":
@@ -254,9 +265,9 @@ func randomPage(r *rand.Rand) []byte {
 		case 2:
 			b.WriteString("<!-- <a href=/no> --><!x><script>if (a < b) '<a href=/no>'</script><style><a href=/no></style>")
 		case 3:
-			b.WriteString("<noscript><p>plain</p></noscript><template><a href=/no></a></template><textarea><a href=/no></textarea>")
+			b.WriteString("<noscript><p>plain</p></noscript><template><a href=/no></a></template><p><template shadowrootmode=open><a href=/in></a></template></p><textarea><a href=/no></textarea>")
 		case 4:
-			b.WriteString("<svg><title>t</title><style/><g/></svg>")
+			b.WriteString("<svg><title>t</title><style/><a" + attr("xlink:href") + "/><g/></svg>")
 		case 5:
 			b.WriteString("1 < 2 &amp; 3 > 2 <br/><img" + attr("src") + ">")
 		case 6, 7, 8:
