@@ -18,6 +18,9 @@ func (n *Node) Owns(host string) bool {
 	return err == nil && ok && r.Owner == n.id.Node
 }
 
+// SayOver has this node say that the crawl is over, though it is not.
+func (n *Node) SayOver() error { return n.overlay.members.Over() }
+
 // Snapshot writes a snapshot of the frontier.
 func (n *Node) Snapshot(ctx context.Context, w io.Writer) error {
 	return writeSnapshot(ctx, n.frontier, w)

@@ -75,8 +75,9 @@ func hint(name string) string {
 	if _, ok := strict.Fields(reflect.TypeFor[site.Entry]())[last]; ok {
 		known = append(known, "site."+last)
 	}
+	known = slices.DeleteFunc(known, func(key string) bool { return key == name }) // proxima ctl set has no keys of sites
 	if len(known) == 0 {
-		if near := nearKey(name); near != "" {
+		if near := nearKey(name); near != "" && near != name {
 			return " (did you mean " + near + "?)"
 		}
 		return ""
@@ -85,24 +86,29 @@ func hint(name string) string {
 	return fmt.Sprintf(" (there is %s)", strings.Join(known, ", "))
 }
 
-// nearKey returns the key or section that is most similar to an unknown key, or "".
+// nearKey returns the key or section that is most similar to an unknown key. It returns "" if a part of the key is similar to nothing.
 func nearKey(name string) string {
-	section, last := "", name
-	if k := strings.LastIndex(name, "."); k >= 0 {
-		section, last = name[:k+1], name[k+1:]
-	}
 	t := reflect.TypeFor[Config]()
-	for _, part := range strings.Split(strings.TrimSuffix(section, "."), ".") {
-		if strings.HasPrefix(part, "site[") {
-			t = reflect.TypeFor[site.Entry]()
-		} else if field, ok := strict.Fields(t)[part]; ok && field.Kind() == reflect.Struct {
-			t = field
+	parts := strings.Split(name, ".")
+	for i, part := range parts {
+		if t.Kind() == reflect.Slice {
+			t = t.Elem()
 		}
+		if t.Kind() != reflect.Struct {
+			return "" // there is nothing below a key
+		}
+		key, _, _ := strings.Cut(part, "[") // "site[0]"
+		fields := strict.Fields(t)
+		near := key
+		if fields[key] == nil {
+			near = strict.Nearest(key, slices.Sorted(maps.Keys(fields)))
+		}
+		if near == "" {
+			return ""
+		}
+		parts[i], t = near+part[len(key):], fields[near]
 	}
-	if near := strict.Nearest(last, slices.Sorted(maps.Keys(strict.Fields(t)))); near != "" {
-		return section + near
-	}
-	return ""
+	return strings.Join(parts, ".")
 }
 
 // Text returns the configuration as a file without comments.

@@ -66,7 +66,7 @@ type overlay struct {
 	log       *overlayLog
 	memo      *memo
 	seeded    atomic.Bool // the seeds are on disk, here or at their owners
-	ending    bool        // members have said that the crawl is over; only setView uses it
+	ending    ending      // only setView uses it
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -324,16 +324,16 @@ func (o *overlay) setView(v member.View) error {
 		paused = v.Reason
 	}
 	o.placement.SetView(assign.View{Nodes: slices.Clone(nodes)}, paused)
+	if fresh {
+		// Leases come first, so that nothing delays them: they are safe only if all nodes see a change within lease.skew.
+		o.grantor.SetView(v.View)
+		o.holder.SetView(v.View)
+	}
+	if o.ending.tells(fresh, slices.ContainsFunc(was, func(id string) bool { return slices.Contains(v.Over, id) }), time.Now()) {
+		o.owners.SetView(v.View)
+	}
 	if !fresh {
 		return nil
-	}
-	// Leases come first, so that nothing delays them: they are safe only if all nodes see a change within lease.skew.
-	o.grantor.SetView(v.View)
-	o.holder.SetView(v.View)
-	// When the crawl is over, the nodes leave one after the other. Their hosts stay on their disks.
-	o.ending = o.ending || slices.ContainsFunc(was, func(id string) bool { return slices.Contains(v.Over, id) })
-	if !o.ending {
-		o.owners.SetView(v.View)
 	}
 	o.remote.SetAlive(v.Alive)
 	for _, id := range was {
@@ -344,6 +344,29 @@ func (o *overlay) setView(v member.View) error {
 	o.outbox.Review()
 	o.memo.put(keyKnown, strings.Join(o.members.Known(), "\n"))
 	return nil
+}
+
+// goesOnAfter is how long a node waits after the last news that the crawl is over. If it still runs then, it has work left, and goes on.
+const goesOnAfter = 5 * time.Minute
+
+// ending keeps new views from the owners while the crawl ends: the nodes leave one after the other, and their hosts stay on their disks.
+type ending struct {
+	heard   time.Time // when a member that was there last said that the crawl is over
+	waiting bool      // the owners do not have the present view
+}
+
+// tells reports whether the owners are to be told the view now. fresh means that it is a new one, over that a member in it, or in the one
+// before, has said that the crawl is over.
+func (e *ending) tells(fresh, over bool, now time.Time) bool {
+	if over {
+		e.heard = now
+	}
+	e.waiting = e.waiting || fresh
+	if !e.waiting || now.Sub(e.heard) < goesOnAfter {
+		return false
+	}
+	e.waiting = false
+	return true
 }
 
 // custodian returns a live peer that is not among those: the next one after the first of them.

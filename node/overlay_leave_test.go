@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -54,5 +55,30 @@ func TestOverlayOwnerLeaves(t *testing.T) {
 			v := b.goesOn(s, asked)
 			t.Logf("%s goes on at %s %v after the node had left, for which it took %v", s, v.From, v.Start.Sub(left), took)
 		}
+	})
+}
+
+// TestOverlayFalseEnd: a node says that the crawl is over, and leaves. The others have work all the same. After a while they take its hosts, and
+// finish the crawl.
+func TestOverlayFalseEnd(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) { c.Politeness.MinGap = 5 * time.Second }
+		for i := range b.nodes {
+			b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i].at), 120, 1)
+		}
+		b.startAll(80 * time.Second)
+		b.owned("s2.example", 2, 10, 10*time.Minute)
+		b.await("the last node settled", time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })
+		leaver := b.nodes[2]
+		if err := leaver.node.SayOver(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		leaver.stop()
+		<-leaver.done
+		leaver.dead.Store(true) // it is not waited for any more
+		took := b.await("the end of the crawl", time.Hour, b.ended)
+		b.complete(120, true)
+		t.Logf("the others ended %v after it had left", took)
 	})
 }

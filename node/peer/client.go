@@ -182,8 +182,8 @@ func (c *Client) Rekey(secret *Secret) error {
 		return fmt.Errorf("change secret of client: %w", err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {
+		c.mu.Unlock()
 		return ErrClosed
 	}
 	c.credentials = credentials
@@ -191,11 +191,16 @@ func (c *Client) Rekey(secret *Secret) error {
 		time.AfterFunc(c.cfg.Timeout, r.stop) // no call takes longer
 	}
 	clear(c.remotes)
+	var unwanted []*linkConn
 	for l := range c.links {
 		if !credentials.believes(authorityOf(l.ConnectionState())) {
-			l.NetConn().Close() //nolint:errcheck // it is unwanted
+			unwanted = append(unwanted, l)
 			delete(c.links, l)
 		}
+	}
+	c.mu.Unlock()
+	for _, l := range unwanted { // without the lock, because closing may take seconds
+		l.NetConn().Close() //nolint:errcheck // it is unwanted
 	}
 	return nil
 }

@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 
 	"proxima/node/lobby"
@@ -155,13 +157,11 @@ func (s *Server) Rekey(secret *Secret) error {
 		return fmt.Errorf("change secret of server: %w", err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.credentials = c
-	for p := range s.conns {
-		if !c.believes(p.authority) {
-			p.Guest.Close() //nolint:errcheck // it is unwanted
-			delete(s.conns, p)
-		}
+	unwanted := slices.DeleteFunc(slices.Collect(maps.Keys(s.conns)), func(p *peerConn) bool { return c.believes(p.authority) })
+	s.mu.Unlock()
+	for _, p := range unwanted { // without the lock, because it may take seconds to close a connection that a relay carries
+		p.Close() //nolint:errcheck // it is unwanted
 	}
 	return nil
 }

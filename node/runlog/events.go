@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -60,11 +61,11 @@ func replace(groups []string, a slog.Attr) slog.Attr {
 		if event, ok := strings.CutPrefix(text, mark); ok && a.Key == slog.MessageKey && len(groups) == 0 {
 			return slog.String(KeyEvent, clip(event, maxText))
 		}
-		most := maxEventText
 		if a.Key == KeyConfig {
-			most = maxConfigText
+			a.Value = slog.StringValue(clipConfig(text))
+		} else {
+			a.Value = slog.StringValue(clip(text, maxEventText))
 		}
-		a.Value = slog.StringValue(clip(text, most))
 	}
 	if len(groups) > 0 {
 		return a
@@ -76,6 +77,15 @@ func replace(groups []string, a slog.Attr) slog.Attr {
 		a.Key += "_"
 	}
 	return a
+}
+
+// clipConfig cuts a configuration behind one of its lines, and says so in a comment: what is left can still be read.
+func clipConfig(text string) string {
+	if len(text) <= maxConfigText {
+		return text
+	}
+	kept := text[:strings.LastIndexByte(text[:maxConfigText], '\n')+1]
+	return fmt.Sprintf("%s# cut here: %d of %d bytes are left out\n", kept, len(text)-len(kept), len(text))
 }
 
 // eventLine writes what slog has encoded, `{"level":…,"event":…}\n`, as a line of the log. slog calls it under a lock, so it

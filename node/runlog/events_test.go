@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,8 +60,9 @@ func TestEventsAreBounded(t *testing.T) {
 	j.Events().Info(EventStart, KeyConfig, config, KeyReason, long)
 	j.Events().Info("many", "list", strings.Split(strings.Repeat("x", MaxLine), ""))
 	j.Events().Info(EventStop)
+	j.Events().Info(EventStart, KeyConfig, config+"c = \"ä\"\n")
 	got, skipped := read[Event](t, dir, LogNode)
-	if len(got) != 3 || skipped != 0 {
+	if len(got) != 4 || skipped != 0 {
 		t.Fatalf("%d events, %d skipped", len(got), skipped)
 	}
 	if text := got[0].Attrs[KeyReason]; text != long[:maxEventText] {
@@ -68,6 +70,9 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 	if text := got[0].Attrs[KeyConfig]; text != config {
 		t.Errorf("configuration of %d bytes", len(text.(string)))
+	}
+	if text := got[3].Attrs[KeyConfig]; text != config+"# cut here: 9 of "+strconv.Itoa(len(config)+9)+" bytes are left out\n" {
+		t.Errorf("a longer configuration ends in %q", text.(string)[len(text.(string))-100:])
 	}
 	if got[1].Event != EventOversized || !strings.HasPrefix(got[1].Attrs[KeyText].(string), `{"level":"INFO","event":"many",`) {
 		t.Errorf("event %+v", got[1])

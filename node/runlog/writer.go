@@ -157,7 +157,8 @@ func (w *Writer) Member(m Member) {
 }
 
 // Events returns the logger of the node log. The message is the event, the attributes are its keys. It drops levels below Info
-// and cuts strings at 64 KiB, the configuration at 480 KiB. An attribute with a key of Line gets an underscore appended; groups must not have such names.
+// and cuts strings at 64 KiB, the configuration at 480 KiB with a comment that says so. An attribute with a key of Line gets an underscore
+// appended; groups must not have such names.
 func (w *Writer) Events() *slog.Logger { return w.events }
 
 // Err reports which lines were lost since Open, or nil.
