@@ -85,10 +85,14 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 	if !slices.ContainsFunc(n.cfg.Site, func(e site.Entry) bool { return e.Files != nil && *e.Files != "" }) {
 		return nil
 	}
-	if err := n.told.has(n.id.Node, n.directories()); err != nil {
-		return err
+	err := n.told.has(n.id.Node, n.directories())
+	if err != nil {
+		n.warn(fmt.Errorf("the other nodes are not told which directories this one has, until that can be remembered: %w", err))
 	}
 	return every(ctx, filesEvery, func() {
+		if err != nil {
+			err = n.told.has(n.id.Node, n.directories())
+		}
 		for _, host := range n.frontier.Active() {
 			if to := o.whoHasFiles(host); to != "" {
 				// A host that cannot leave now is tried again.

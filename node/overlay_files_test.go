@@ -1,9 +1,13 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +43,19 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+		}
+		task := filepath.Join(b.config(2).Node.Data, "crawl.json") // where node 2 keeps what it tells others, which a disk may refuse for a while
+		if err := errors.Join(os.Remove(task), os.MkdirAll(filepath.Join(task, "refused"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		b.await("a warning", time.Minute, func() bool {
+			return slices.ContainsFunc(logged[runlog.Event](b, 2, runlog.LogNode), func(e runlog.Event) bool {
+				reason, _ := e.Attrs[runlog.KeyReason].(string)
+				return e.Event == runlog.EventWarning && strings.Contains(reason, "not told which directories")
+			})
+		})
+		if err := os.RemoveAll(task); err != nil {
+			t.Fatal(err)
 		}
 		b.awaitEnd(time.Hour)
 		read := map[string]bool{}

@@ -312,6 +312,27 @@ func TestInterruptWhileSeedsAreRead(t *testing.T) {
 	p.want(exitStopped)
 }
 
+// TestInterruptWhileCtlReadsSeeds: the same for a list that is to be given to a running node.
+func TestInterruptWhileCtlReadsSeeds(t *testing.T) {
+	data, stdin := t.TempDir(), os.Stdin
+	node, err := net.Listen("unix", filepath.Join(data, "status.sock")) // which waits for the list
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	list, hold, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdin = list
+	defer func() { os.Stdin = stdin; hold.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel) // whether it reads by then or not
+	if got := code(run(ctx, []string{"ctl", "-data", data, "seed", "-"}, io.Discard, io.Discard), io.Discard); got != exitStopped {
+		t.Errorf("exit %d, want %d", got, exitStopped)
+	}
+}
+
 // TestInterrupt: Ctrl-C ends the crawl soon and in order, though a server does not answer; the next run goes on.
 func TestInterrupt(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {

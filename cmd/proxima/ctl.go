@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -167,17 +168,22 @@ func each(on []string, do func(string) error) error {
 }
 
 func addSeeds(ctx context.Context, c *ctl, urls []string) error {
-	var list io.Reader = os.Stdin
-	if !slices.Equal(urls, []string{"-"}) {
+	list := []byte(strings.Join(urls, "\n"))
+	if slices.Equal(urls, []string{"-"}) {
+		// The list is read before the node is asked: it may come slowly, and a call ends after a minute.
+		var err error
+		if list, err = untilStopped(ctx, func() ([]byte, error) { return io.ReadAll(os.Stdin) }); err != nil {
+			return fmt.Errorf("read seeds: %w", err)
+		}
+	} else {
 		for _, text := range urls {
 			if _, err := argument(text); err != nil {
 				return exit{exitUsage, err}
 			}
 		}
-		list = strings.NewReader(strings.Join(urls, "\n"))
 	}
 	var a node.Acted
-	if err := c.call(ctx, http.MethodPost, "/seeds", nil, list, &a); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/seeds", nil, bytes.NewReader(list), &a); err != nil {
 		return err
 	}
 	if len(a.Refused) == 0 {
