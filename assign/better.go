@@ -1,6 +1,9 @@
 package assign
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Prediction is the expected download time of a node for a server.
 type Prediction struct {
@@ -26,68 +29,49 @@ func Predictions(m *Memory, v View) []Prediction {
 	return all
 }
 
+// forgiveAfter is how long after a node has failed to reach a server it may explore again.
+const forgiveAfter = 10 * time.Minute
+
 // Better decides whether a server should move to another node. It returns a node that is expected to be faster than the owner by at
 // least Margin and MarginMs, and the difference. It adds half a standard deviation to the other node's prediction, so that an
-// unknown node must be much faster. If the owner is not in the view, the best node is better, with gainMs 0. The caller should act
-// only when the answer has remained the same for a while.
+// unknown node must be much faster. A node that could not reach the server does not get it. If the owner is not in the view, the best
+// node is better, with gainMs 0. The caller should act only when the answer has remained the same for a while.
 func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs float64, ok bool) {
-	all := Predictions(m, v)
-	var own *Prediction
-	best, least := -1, math.Inf(1)
-	for i := range all {
-		p := &all[i]
-		if p.Node == owner {
-			own = p
-			continue
-		}
-		if m.Spread && p.Seen == 0 {
-			continue
-		}
-		if careful := p.Ms * (1 + p.Error/2); careful < least {
-			best, least = i, careful
-		}
-	}
-	switch {
-	case best < 0:
-		return "", 0, false
-	case own == nil:
-		return all[best].Node, 0, true
-	}
-	gainMs = own.Ms - least
-	if gainMs < cfg.MarginMs || gainMs < cfg.Margin*own.Ms {
-		return "", 0, false
-	}
-	return all[best].Node, gainMs, true
-}
-
-// Scout returns the node other than the owner that is most worth trying: the one with the lowest prediction minus Explore standard
-// deviations. ok is false if no other node can be faster than the owner. One to two percent of an owner's downloads should go to
-// this node. Otherwise a node that has recovered would never be asked again.
-func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
-	least, own := math.Inf(1), math.Inf(1)
+	own, least := math.NaN(), math.Inf(1)
 	for _, p := range Predictions(m, v) {
 		if p.Node == owner {
 			own = p.Ms
 			continue
 		}
-		if low := p.Ms * math.Exp(-max(cfg.Nearest.Explore, 0.1)*p.Error); low < least {
-			node, least = p.Node, low
+		if _, failed := m.failed(p.Node); failed || m.Spread && p.Seen == 0 {
+			continue
+		}
+		if careful := p.Ms * (1 + p.Error/2); careful < least {
+			node, least = p.Node, careful
 		}
 	}
-	return node, node != "" && least < own
+	if node == "" || math.IsNaN(own) {
+		return node, 0, node != ""
+	}
+	gainMs = own - least
+	if gainMs < cfg.MarginMs || gainMs < cfg.Margin*own {
+		return "", 0, false
+	}
+	return node, gainMs, true
 }
 
-// Explorer returns the node for one of the 1 to 2 % of a server's downloads that its owner does not make. It is Scout's node if there
-// is one. Otherwise it is drawn among the nodes that have downloaded from the server, with a probability inversely proportional to
-// their times, so that a node that was slow once is asked again. draw returns numbers from [0, 1). ok is false if no other node is
-// known.
+// Explorer returns the node for one of the 1 to 2 % of a server's downloads that its owner does not make. Without them, a node that
+// has recovered would never be asked again. It is Scout's node if there is one. Otherwise it is drawn among the nodes that have
+// downloaded from the server, with a probability inversely proportional to their times, so that a node that was slow once is asked
+// again. draw returns numbers from [0, 1). ok is false if no other node is known.
 func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) (node string, ok bool) {
-	if node, ok = Scout(cfg, m, v, owner); ok {
+	all := Predictions(m, v)
+	if node, ok = scout(cfg, m, all, owner); ok {
 		return node, true
 	}
 	node = ""
 	sum := 0.0
-	for _, p := range Predictions(m, v) {
+	for _, p := range all {
 		if p.Node == owner || p.Seen == 0 || !(p.Ms > 0) {
 			continue
 		}
@@ -97,4 +81,27 @@ func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) 
 		}
 	}
 	return node, node != ""
+}
+
+// Scout returns the node other than the owner that is most worth trying: the one with the lowest prediction minus Explore standard
+// deviations, without those that could not reach the server lately. ok is false if no other node can be faster than the owner.
+func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
+	return scout(cfg, m, Predictions(m, v), owner)
+}
+
+func scout(cfg Config, m *Memory, all []Prediction, owner string) (node string, ok bool) {
+	least, own := math.Inf(1), math.Inf(1)
+	for _, p := range all {
+		if p.Node == owner {
+			own = p.Ms
+			continue
+		}
+		if ago, failed := m.failed(p.Node); failed && ago < forgiveAfter {
+			continue
+		}
+		if low := p.Ms * math.Exp(-max(cfg.Nearest.Explore, 0.1)*p.Error); low < least {
+			node, least = p.Node, low
+		}
+	}
+	return node, node != "" && least < own
 }

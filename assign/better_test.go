@@ -128,3 +128,32 @@ func TestScoutAsksAnother(t *testing.T) {
 		t.Error("there is nobody to ask")
 	}
 }
+
+// A node that could not reach the server does not get it, and explores it no more for a while, whatever is expected of it.
+// When it has downloaded again, it is like any other.
+func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
+	own, near := told("own", 400), told("near", 5)
+	m, v := seenBy(10_000, own, near), assign.View{Nodes: []assign.Node{own, near}}
+	begin := time.Unix(10, 0)
+	draw := func() float64 { return 0 }
+	m.Fail("near", begin)
+	for _, c := range []struct {
+		node             string // that has downloaded last
+		after            time.Duration
+		better, explores bool
+	}{{"own", time.Second, false, false}, {"own", 9 * time.Minute, false, false}, {"own", 11 * time.Minute, false, true}, {"near", 12 * time.Minute, true, true}} {
+		m.Observe(c.node, own.Coord, assign.Timing{Connect: 20 * time.Millisecond, FirstByte: 60 * time.Millisecond,
+			Total: 100 * time.Millisecond, Bytes: 10_000, Fresh: true}, begin.Add(c.after))
+		travelled, err := assign.DecodeMemory(m.AppendBinary(nil, begin.Add(c.after)), begin.Add(c.after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []*assign.Memory{m, &travelled} {
+			_, _, better := assign.Better(assign.Default(), m, v, "own")
+			_, explores := assign.Explorer(assign.Default(), m, v, "own", draw)
+			if better != c.better || explores != c.explores {
+				t.Errorf("after %v and a download by %s: better %v, explores %v, want %+v", c.after, c.node, better, explores, c)
+			}
+		}
+	}
+}

@@ -46,9 +46,9 @@ type Memory struct {
 type seen struct {
 	key       uint64
 	coord     ncoord.Coordinate
-	at        time.Time // of the last download
+	at        time.Time // of the last download or failure
 	downloads uint32
-	samples   []sample // oldest first
+	samples   []sample // oldest first; none if the node failed to reach the server when it last tried
 }
 
 // sample is one download. It holds codes, so that encoding a Memory loses nothing.
@@ -99,13 +99,14 @@ func (m *Memory) Downloads() int { return int(m.downloads) }
 
 // Age returns the time since the last download; ok is false if there was none.
 func (m *Memory) Age(now time.Time) (age time.Duration, ok bool) {
-	return now.Sub(m.latest()), len(m.seen) > 0
+	last := m.latest()
+	return now.Sub(last), !last.IsZero()
 }
 
 // latest returns the time of the last download, or the zero time.
 func (m *Memory) latest() (last time.Time) {
 	for _, s := range m.seen {
-		if s.at.After(last) {
+		if len(s.samples) > 0 && s.at.After(last) {
 			last = s.at
 		}
 	}
@@ -169,6 +170,22 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 
 const maxDownloadMs = 3_600_000
 
+// Fail notes that a node could not reach the server, although others can. What it measured before does not count any more. Until it has
+// downloaded again, it is not chosen.
+func (m *Memory) Fail(node string, now time.Time) {
+	e := m.entry(nodeKey(node), now)
+	e.at, e.samples = now, nil
+}
+
+// failed reports whether a node could not reach the server when it last tried, and how long that was before the last download.
+func (m *Memory) failed(node string) (ago time.Duration, ok bool) {
+	e := m.find(nodeKey(node))
+	if e == nil || len(e.samples) > 0 {
+		return 0, false
+	}
+	return m.latest().Sub(e.at), true
+}
+
 // usual returns the median of the whole times on fresh connections, in ms. The last download is always one of them.
 func (s *seen) usual() float64 {
 	var times []float64
@@ -194,10 +211,18 @@ func track(v, sample, share, most float64) float64 {
 	return v * math.Exp(share*max(-most, min(math.Log(sample/v), most)))
 }
 
-// entry returns the entry of a node. It adds one if necessary, and then removes the least recently used entry if there are too many.
-func (m *Memory) entry(key uint64, now time.Time) *seen {
+// find returns the entry of a node, or nil.
+func (m *Memory) find(key uint64) *seen {
 	if i := slices.IndexFunc(m.seen, func(s seen) bool { return s.key == key }); i >= 0 {
 		return &m.seen[i]
+	}
+	return nil
+}
+
+// entry returns the entry of a node. It adds one if necessary, and then removes the least recently used entry if there are too many.
+func (m *Memory) entry(key uint64, now time.Time) *seen {
+	if e := m.find(key); e != nil {
+		return e
 	}
 	if len(m.seen) >= MaxMemoryNodes {
 		oldest := slices.MinFunc(m.seen, func(a, b seen) int { return a.at.Compare(b.at) }).key

@@ -2,6 +2,7 @@ package assign
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -22,10 +23,9 @@ type nearest struct {
 type nearestServer struct {
 	learntServer
 	*target
-	failed  map[string]int  // by node
-	shunned map[string]bool // nodes that failed twice before another node succeeded
-	stopped string          // why no more nodes are asked, "" while they are
-	plan    string          // node to ask next, if planned
+	failed  map[string]int // by node
+	stopped string         // why no more nodes are asked, "" while they are
+	plan    string         // node to ask next, if planned
 	planned bool
 }
 
@@ -141,13 +141,15 @@ func (a *nearest) planFor(s *nearestServer) string {
 // mostFailures is how often a node may fail at a server before it is not asked any more.
 const mostFailures = 2
 
-// ranking returns the predictions for a server, best first, without the nodes that are shunned, unless all are.
+// ranking returns the predictions for a server, best first, without the nodes that could not reach it, unless none could.
 func (a *nearest) ranking(s *nearestServer) []prediction {
 	all := a.learner.ranking(&s.learntServer)
-	if len(s.shunned) == 0 {
-		return all
+	var reaching []prediction
+	for _, p := range all {
+		if _, failed := s.target.memory.failed(a.learner.nodes[p.node].ID); !failed {
+			reaching = append(reaching, p)
+		}
 	}
-	reaching := slices.DeleteFunc(slices.Clone(all), func(p prediction) bool { return s.shunned[a.learner.nodes[p.node].ID] })
 	if len(reaching) == 0 {
 		return all
 	}
@@ -220,15 +222,12 @@ func (a *nearest) Observe(r Result, now time.Time) {
 		return
 	}
 	delete(s.failed, r.Node)
-	for node, times := range s.failed {
-		if times >= mostFailures { // the server answers: it is the node that cannot reach it
-			if s.shunned == nil {
-				s.shunned = map[string]bool{}
-			}
-			s.shunned[node] = true
+	m := &s.target.memory
+	for _, node := range slices.Sorted(maps.Keys(s.failed)) {
+		if s.failed[node] >= mostFailures {
+			m.Fail(node, now) // the server answers: it is the node that cannot reach it
 		}
 	}
-	m := &s.target.memory
 	page := m.PageBytes
 	m.Observe(r.Node, r.Coord, r.Timing, now)
 	if typicalPage(s.Server) > 0 {

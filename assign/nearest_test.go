@@ -295,6 +295,12 @@ func TestNodesThatCannotReachServer(t *testing.T) {
 			if twice && c.Node != best {
 				shunned++
 			}
+			// Nor does it get the server later.
+			if m := a.Memory(c.Server); anybody && twice {
+				if better, _, ok := assign.Better(assign.Default(), m, w.View(), c.Node); ok && better == best {
+					t.Errorf("server %d moves to %q, which could not reach it", i, best)
+				}
+			}
 		}
 		if anybody && shunned == 0 {
 			t.Error("no node failed twice: the test shows nothing")

@@ -255,10 +255,8 @@ func (d *density) evidence(p *density) float64 {
 
 // connectOf returns the median connect time of a node in ms, or 0 if none is remembered.
 func (m *Memory) connectOf(key uint64) float64 {
-	for _, e := range m.seen {
-		if e.key == key {
-			return e.connect()
-		}
+	if e := m.find(key); e != nil {
+		return e.connect()
 	}
 	return 0
 }

@@ -163,19 +163,17 @@ func (s *probed) fastestOf(ids []string, why string) Choice {
 
 // probe returns the shortest time among a node's remembered downloads in ms, of the connection or of the whole; 0 if there is none.
 func (m *Memory) probe(node string, whole bool) (least float64) {
-	key := nodeKey(node)
-	for i := range m.seen {
-		if m.seen[i].key != key {
-			continue
+	e := m.find(nodeKey(node))
+	if e == nil {
+		return 0
+	}
+	for _, s := range e.samples {
+		t := s.connect.value()
+		if whole {
+			t += s.first.value() + s.tail.value()
 		}
-		for _, s := range m.seen[i].samples {
-			t := s.connect.value()
-			if whole {
-				t += s.first.value() + s.tail.value()
-			}
-			if t > 0 && (least == 0 || t < least) {
-				least = t
-			}
+		if t > 0 && (least == 0 || t < least) {
+			least = t
 		}
 	}
 	return least

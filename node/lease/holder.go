@@ -166,6 +166,15 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 
 // Observed adds a download, by any node, to the memory of a server that this node holds.
 func (h *Holder) Observed(addr netip.Addr, node string, coord ncoord.Coordinate, t assign.Timing) {
+	h.learn(addr, func(m *assign.Memory, now time.Time) { m.Observe(node, coord, t, now) })
+}
+
+// Failed notes in the memory of a server that this node holds that another node could not reach it.
+func (h *Holder) Failed(addr netip.Addr, node string) {
+	h.learn(addr, func(m *assign.Memory, now time.Time) { m.Fail(node, now) })
+}
+
+func (h *Holder) learn(addr netip.Addr, what func(m *assign.Memory, now time.Time)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.book.all[addr]
@@ -176,7 +185,7 @@ func (h *Holder) Observed(addr netip.Addr, node string, coord ncoord.Coordinate,
 	if l.memory == nil {
 		l.memory = &assign.Memory{}
 	}
-	l.memory.Observe(node, coord, t, now)
+	what(l.memory, now)
 	l.changed = now
 	h.pace.observe(addr, l.memory.Slowed())
 }

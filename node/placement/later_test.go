@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/frontier"
 )
 
 // A server that a batch and an exploration have reserved is free when both have let it go.
@@ -143,6 +144,28 @@ func TestServersMoveWhileExplorationsTakeLong(t *testing.T) {
 		time.Sleep(15 * time.Second) // the exploration ends
 		stop()
 	})
+}
+
+// A server does not move to a node that could not reach it, or had no right to, when it explored.
+func TestServerStaysWhereItCanBeReached(t *testing.T) {
+	for trouble, stays := range map[frontier.Trouble]bool{frontier.Unreachable: true, frontier.Forbidden: true, frontier.Broken: false} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := assigned(t)
+			w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
+				return Result{Ending: frontier.Again, Trouble: trouble, Asked: true}, nil, true
+			}
+			p, stop := w.start(cycle())
+			for range 70 {
+				p.Downloaded()
+			}
+			time.Sleep(90 * time.Second)
+			stop()
+			toN1 := slices.ContainsFunc(w.log, func(s string) bool { return strings.HasPrefix(s, "wish http://a.example n1: ") })
+			if len(w.asked) != 1 || w.asked[0].node != "n1" || toN1 == stays {
+				t.Errorf("trouble %v: asked %v, then %q", trouble, w.asked, w.log)
+			}
+		})
+	}
 }
 
 // If the other node is worse for a moment, or another node has the server meanwhile, the half minute begins anew.

@@ -216,8 +216,13 @@ func putBack(asked bool) frontier.Outcome {
 	return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: asked, Reason: "a remote fetch was not carried out"}
 }
 
-// outcome returns what the result of a remote fetch means for the page. node made the fetch, self asked for it. That another node
-// could not reach the server, or had no right to ask it, does not count against the host: the trouble may be that node's own.
+// ownTrouble reports whether another node than self could not reach a server, or had no right to ask it. That does not count against the
+// host: the trouble may be that node's own.
+func ownTrouble(self, node string, r Result) bool {
+	return node != self && r.Ending == frontier.Again && (r.Trouble == frontier.Unreachable || r.Trouble == frontier.Forbidden)
+}
+
+// outcome returns what the result of a remote fetch means for the page. node made the fetch, self asked for it.
 func outcome(self, node string, r Result, err error) frontier.Outcome {
 	switch {
 	case err != nil:
@@ -228,8 +233,7 @@ func outcome(self, node string, r Result, err error) frontier.Outcome {
 		return putBack(false)
 	}
 	out := frontier.Outcome{Ending: r.Ending, Trouble: r.Trouble, Reason: r.Reason, Asked: r.Asked, Links: r.Links}
-	if r.Ending == frontier.Again && (r.Trouble == frontier.NoTrouble ||
-		node != self && (r.Trouble == frontier.Unreachable || r.Trouble == frontier.Forbidden)) {
+	if r.Ending == frontier.Again && r.Trouble == frontier.NoTrouble || ownTrouble(self, node, r) {
 		out = putBack(r.Asked)
 	}
 	out.Elapsed, out.RetryAfter = r.Timing.Total, r.RetryAfter

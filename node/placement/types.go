@@ -33,6 +33,7 @@ type Leases interface {
 	Held() []netip.Addr
 	Memory(addr netip.Addr) (*assign.Memory, bool)
 	Observed(addr netip.Addr, node string, coord ncoord.Coordinate, t assign.Timing)
+	Failed(addr netip.Addr, node string)
 }
 
 // Owners knows who owns hosts, and moves them.

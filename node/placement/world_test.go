@@ -415,6 +415,13 @@ func (w *world) Observed(addr netip.Addr, node string, coord ncoord.Coordinate, 
 	}
 }
 
+// Failed implements Leases.
+func (w *world) Failed(addr netip.Addr, node string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.memories[addr].Fail(node, time.Now())
+}
+
 // HostsAt implements Frontier.
 func (w *world) HostsAt(addr netip.Addr) (hosts []string) {
 	w.mu.Lock()
