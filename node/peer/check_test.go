@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	"proxima/node/wire"
@@ -228,6 +230,18 @@ func TestNobodyWithoutACertificateIsHeard(t *testing.T) {
 		w := httptest.NewRecorder()
 		if d.server.ServeHTTP(w, r); w.Code != http.StatusForbidden || d.reached != nil {
 			t.Errorf("%v: %d", state, w.Code)
+		}
+	}
+}
+
+// A caller believes only kinds that a server may send; otherwise the code counts.
+func TestKindsThatPeersSend(t *testing.T) {
+	for kind, want := range map[string]string{KindBusy: KindBusy, KindTold: KindTold, "": KindUnavailable, "new": KindUnavailable,
+		KindTimeout: KindUnavailable, KindCanceled: KindUnavailable, KindSecret: KindUnavailable} {
+		e := connect.NewWireError(connect.CodeUnavailable, errors.New("no"))
+		e.Meta().Set(kindHeader, kind)
+		if got := kindOf(e); got != want {
+			t.Errorf("%q counts as %q, want %q", kind, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type ClientDeps struct {
 	ID   string
 	Boot uint64
 	Run  string
-	// Secret is the cluster's. Without one, every call fails with ErrNoSecret, except those to this node itself.
+	// Secret is the cluster's.
 	Secret *Secret
 	// Addr returns the "host:port" of a peer.
 	Addr func(id string) (addr string, ok bool)
@@ -32,8 +32,7 @@ type ClientDeps struct {
 	Through func(ctx context.Context, id string) (conn net.Conn, err error)
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
-	// Local carries out calls to this node's own id, without a network; if nil, they fail. It gets a copy of the
-	// request.
+	// Local carries out calls to this node's own id, without a network. It gets a copy of the request.
 	Local Handler
 }
 
@@ -41,7 +40,7 @@ type ClientDeps struct {
 // or the peer is unavailable. A call ends within Config.Timeout or with its context.
 //
 // Calls fail with ErrUnavailable (it is unknown whether the message arrived: send it again), ErrMalformed (the peer
-// will never understand it), ErrRefused, ErrNoSecret, ErrClosed, or the error of the context. Any other error is a
+// will never understand it), ErrRefused, ErrClosed, or the error of the context. Any other error is a
 // fault of the peer.
 //
 // A request belongs to the client until the call returns: the client writes its header.
@@ -52,6 +51,7 @@ type Client struct {
 	tally   *tally
 	ids     atomic.Uint64
 	options []connect.ClientOption
+	trust   *trust
 
 	// ctx ends with Close.
 	ctx  context.Context
@@ -59,27 +59,20 @@ type Client struct {
 	// calls counts the calls in progress, for Close.
 	calls sync.WaitGroup
 	// mu guards what follows.
-	mu          sync.Mutex
-	credentials *credentials // nil without a secret
-	remotes     map[string]*remote
-	links       map[*linkConn]struct{} // open connections without calls
+	mu      sync.Mutex
+	remotes map[string]*remote
 }
 
 // NewClient makes a client without connections. It must be closed.
 func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
-	if err := checkID(deps.ID); err != nil {
+	trust, err := newTrust(deps.Secret, deps.ID)
+	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), remotes: map[string]*remote{}, links: map[*linkConn]struct{}{}}
+	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), trust: trust, remotes: map[string]*remote{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if c.deps.Dial == nil {
 		c.deps.Dial = (&net.Dialer{}).DialContext
-	}
-	if deps.Secret != nil {
-		var err error
-		if c.credentials, err = newCredentials(deps.Secret, deps.ID); err != nil {
-			return nil, err
-		}
 	}
 	_, c.options = compression(cfg)
 	return c, nil
@@ -177,31 +170,15 @@ func (c *Client) Close() {
 // Rekey changes the secret of a client. Calls in progress finish undisturbed; later ones dial anew. Connections without calls end if their
 // secret is no longer accepted.
 func (c *Client) Rekey(secret *Secret) error {
-	credentials, err := newCredentials(secret, c.deps.ID)
-	if err != nil {
-		return fmt.Errorf("change secret of client: %w", err)
+	if err := c.trust.change(secret); err != nil {
+		return err
 	}
 	c.mu.Lock()
-	if c.ctx.Err() != nil {
-		c.mu.Unlock()
-		return ErrClosed
-	}
-	c.credentials = credentials
+	defer c.mu.Unlock()
 	for _, r := range c.remotes {
 		time.AfterFunc(c.cfg.Timeout, r.stop) // no call takes longer
 	}
 	clear(c.remotes)
-	var unwanted []*linkConn
-	for l := range c.links {
-		if !credentials.believes(authorityOf(l.ConnectionState())) {
-			unwanted = append(unwanted, l)
-			delete(c.links, l)
-		}
-	}
-	c.mu.Unlock()
-	for _, l := range unwanted { // without the lock, because closing may take seconds
-		l.NetConn().Close() //nolint:errcheck // it is unwanted
-	}
 	return nil
 }
 
@@ -209,11 +186,8 @@ func (c *Client) Rekey(secret *Secret) error {
 func (c *Client) begin(to string) (*remote, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.ctx.Err() != nil:
+	if c.ctx.Err() != nil {
 		return nil, ErrClosed
-	case c.credentials == nil:
-		return nil, ErrNoSecret
 	}
 	r := c.remotes[to]
 	if r == nil {
@@ -228,19 +202,17 @@ func (c *Client) begin(to string) (*remote, error) {
 }
 
 // send makes one call: it fills in the header and tries until there is an answer, a refusal or a timeout.
-func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q, header **wire.Header,
-	local func(Handler, context.Context, string, *Q) (*R, error)) (*R, error) {
+func send[Q, R any, M interface {
+	*Q
+	proto.Message
+}](ctx context.Context, c *Client, to, procedure string, req M, header **wire.Header,
+	local func(Handler, context.Context, string, M) (*R, error)) (*R, error) {
 	*header = c.header()
 	caller := ctx
 	ctx, cancel := context.WithTimeout(caller, c.cfg.Timeout)
 	defer cancel()
-	if to == c.deps.ID && c.deps.Local != nil {
-		// The handler may keep its request, so it gets its own.
-		own, ok := proto.Clone(any(req).(proto.Message)).(any).(*Q)
-		if !ok {
-			return nil, fmt.Errorf("%s to itself: %T is no message", procedure, req)
-		}
-		return local(c.deps.Local, ctx, to, own)
+	if to == c.deps.ID {
+		return local(c.deps.Local, ctx, to, proto.CloneOf(req)) // the handler may keep it
 	}
 	r, err := c.begin(to)
 	if err != nil {
@@ -260,7 +232,7 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 	call := callTo[Q, R](r, procedure)
 	told := false
 	for try := 1; ; try++ {
-		res, err := call.CallUnary(ctx, connect.NewRequest(req))
+		res, err := call.CallUnary(ctx, connect.NewRequest((*Q)(req)))
 		if err == nil {
 			if err := c.forms.check(any(res.Msg).(proto.Message)); err != nil {
 				c.tally.failed(KindInternal)

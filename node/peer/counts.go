@@ -47,15 +47,6 @@ type tally struct {
 
 func newTally() *tally { return &tally{all: Counts{map[string]Traffic{}, map[string]uint64{}}} }
 
-// sent and received count one message each.
-func (t *tally) sent(procedure string, bytes int64) {
-	t.add(procedure, Traffic{MessagesSent: 1, BytesSent: uint64(bytes)})
-}
-
-func (t *tally) received(procedure string, bytes int64) {
-	t.add(procedure, Traffic{MessagesReceived: 1, BytesReceived: uint64(bytes)})
-}
-
 func (t *tally) add(procedure string, more Traffic) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,13 +2,10 @@ package peer
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 
 	"proxima/node/lobby"
@@ -67,8 +64,8 @@ func (h *handshakes) prove(guest *lobby.Guest) {
 	s := h.server
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
 	defer cancel()
-	peer := &peerConn{Guest: guest, server: s}
-	conn := tls.Server(peer, s.believed().server)
+	below := &trustedConn{Conn: guest, trust: s.trust}
+	conn := tls.Server(below, s.trust.credentials().server)
 	err := conn.HandshakeContext(ctx)
 	refuse := func(kind, reason string) {
 		s.refusals.add(Refusal{Peer: lobby.Host(guest.RemoteAddr()), Kind: kind, Reason: reason})
@@ -82,7 +79,7 @@ func (h *handshakes) prove(guest *lobby.Guest) {
 	case err != nil:
 		refuse(KindHandshake, err.Error())
 	default:
-		if kind, why := s.admit(peer, conn.ConnectionState()); kind != "" {
+		if kind, why := below.admit(conn.ConnectionState(), s.cfg.Connections); kind != "" {
 			refuse(kind, why)
 			return
 		}
@@ -127,56 +124,6 @@ func (h *handshakes) Close() error {
 	return h.Listener.Close()
 }
 
-// admit registers a connection, or says why it is refused.
-func (s *Server) admit(c *peerConn, state tls.ConnectionState) (kind, why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.authority = authorityOf(state)
-	switch {
-	case !s.credentials.believes(c.authority):
-		return KindHandshake, "its secret was dropped meanwhile"
-	case len(s.conns) >= s.cfg.Connections:
-		return KindBusy, "too many connections of peers"
-	}
-	s.conns[c] = struct{}{}
-	return "", ""
-}
-
-// believed returns the current credentials.
-func (s *Server) believed() *credentials {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.credentials
-}
-
 // Rekey changes the secret of a running server. It closes connections admitted with a secret that is no longer
 // accepted.
-func (s *Server) Rekey(secret *Secret) error {
-	c, err := newCredentials(secret, s.deps.ID)
-	if err != nil {
-		return fmt.Errorf("change secret of server: %w", err)
-	}
-	s.mu.Lock()
-	s.credentials = c
-	unwanted := slices.DeleteFunc(slices.Collect(maps.Keys(s.conns)), func(p *peerConn) bool { return c.believes(p.authority) })
-	s.mu.Unlock()
-	for _, p := range unwanted { // without the lock, because it may take seconds to close a connection that a relay carries
-		p.Close() //nolint:errcheck // it is unwanted
-	}
-	return nil
-}
-
-// peerConn is a connection that counts as a peer's from its proof until it is closed.
-type peerConn struct {
-	*lobby.Guest
-	server    *Server
-	authority ed25519.PublicKey // guarded by the server's mu
-}
-
-func (c *peerConn) Close() error {
-	err := c.Guest.Close()
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	delete(c.server.conns, c)
-	return err
-}
+func (s *Server) Rekey(secret *Secret) error { return s.trust.change(secret) }

@@ -37,8 +37,6 @@ var (
 	ErrUnavailable = errors.New("peer is unavailable")
 	// ErrRefused is a peer that does not talk to this node: it has another version, run or secret, or is another node.
 	ErrRefused = errors.New("peer refused")
-	// ErrNoSecret is a call of a node that has no cluster secret, and so no peers.
-	ErrNoSecret = errors.New("no cluster secret: this node has no peers")
 	// ErrClosed is a call of a closed client.
 	ErrClosed = errors.New("client is closed")
 )
@@ -46,21 +44,38 @@ var (
 // kindHeader is the key of connect's error metadata in which a server sends the kind of a refusal.
 const kindHeader = "Proxima-Kind"
 
+// meaning returns the code with which a server sends a kind, 0 if it never does, and what a caller can do about it.
+func meaning(kind string) (code connect.Code, is error) {
+	switch kind {
+	case KindVersion, KindRun:
+		return connect.CodeFailedPrecondition, ErrRefused
+	case KindSender:
+		return connect.CodePermissionDenied, ErrRefused
+	case KindProcedure:
+		return connect.CodeUnimplemented, ErrRefused
+	case KindSecret, KindIdentity, KindHandshake:
+		return 0, ErrRefused
+	case KindMalformed:
+		return connect.CodeInvalidArgument, ErrMalformed
+	case KindOversized:
+		return connect.CodeResourceExhausted, ErrMalformed
+	case KindTold:
+		return connect.CodeFailedPrecondition, ErrUnavailable
+	case KindBusy, KindUnavailable:
+		return connect.CodeUnavailable, ErrUnavailable
+	case KindTimeout:
+		return 0, ErrUnavailable
+	case KindCanceled:
+		return 0, context.Canceled
+	case KindInternal, KindPanic:
+		return connect.CodeInternal, errFault
+	}
+	return 0, nil
+}
+
 // refusal is the error that a server sends.
 func refusal(kind, reason string) *connect.Error {
-	code := connect.CodeInternal
-	switch kind {
-	case KindVersion, KindRun, KindTold:
-		code = connect.CodeFailedPrecondition
-	case KindSender:
-		code = connect.CodePermissionDenied
-	case KindMalformed:
-		code = connect.CodeInvalidArgument
-	case KindProcedure:
-		code = connect.CodeUnimplemented
-	case KindBusy, KindUnavailable:
-		code = connect.CodeUnavailable
-	}
+	code, _ := meaning(kind)
 	e := connect.NewError(code, errors.New(plain(reason)))
 	e.Meta().Set(kindHeader, kind)
 	return e
@@ -105,9 +120,8 @@ func kindOf(err error) string {
 func kindSent(err error) string {
 	var e *connect.Error
 	if errors.As(err, &e) {
-		switch kind := e.Meta().Get(kindHeader); kind {
-		case KindVersion, KindRun, KindSender, KindMalformed, KindOversized, KindProcedure, KindBusy, KindPanic,
-			KindInternal, KindUnavailable, KindTold:
+		kind := e.Meta().Get(kindHeader)
+		if code, _ := meaning(kind); code != 0 {
 			return kind
 		}
 	}
@@ -143,19 +157,6 @@ func (e *callError) Unwrap() error { return e.err }
 
 // Is groups kinds by what a caller can do about them.
 func (e *callError) Is(target error) bool {
-	switch e.kind {
-	case KindUnavailable, KindBusy, KindTold:
-		return target == ErrUnavailable
-	case KindMalformed, KindOversized:
-		return target == ErrMalformed
-	case KindVersion, KindRun, KindSender, KindSecret, KindIdentity, KindHandshake, KindProcedure:
-		return target == ErrRefused
-	case KindTimeout:
-		return target == context.DeadlineExceeded || target == ErrUnavailable
-	case KindCanceled:
-		return target == context.Canceled
-	case KindInternal, KindPanic:
-		return target == errFault
-	}
-	return false
+	_, is := meaning(e.kind)
+	return target == is || e.kind == KindTimeout && target == context.DeadlineExceeded
 }

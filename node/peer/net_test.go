@@ -54,6 +54,7 @@ type who struct {
 	told    peer.Told
 	link    func(net.Conn, string)
 	through func(ctx context.Context, id string) (net.Conn, error)
+	accepts func(net.Listener) net.Listener
 }
 
 // world is the nodes of one test. All of them end with the test's bubble.
@@ -154,6 +155,9 @@ func (w *world) node(id string, as who) *testNode {
 	l, err := w.place(id).Listen("tcp", addr)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if as.accepts != nil {
+		l = as.accepts(l)
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,

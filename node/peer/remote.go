@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"path"
 	"sync"
-	"sync/atomic"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sync/semaphore"
@@ -34,7 +34,7 @@ func newRemote(c *Client, id string) *remote {
 	r := &remote{id: id, client: c, slots: semaphore.NewWeighted(int64(c.cfg.CallsPerPeer))}
 	r.ctx, r.stop = context.WithCancel(c.ctx)
 	r.http = &http.Transport{
-		Protocols: new(http.Protocols), DialContext: r.dial, TLSClientConfig: c.credentials.client(id),
+		Protocols: new(http.Protocols), DialContext: r.dial, TLSClientConfig: c.trust.credentials().client(id),
 		TLSHandshakeTimeout: c.cfg.DialTimeout, IdleConnTimeout: c.cfg.Idle, DisableCompression: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.cfg.KeepAlive, PingTimeout: c.cfg.KeepAlive / 2},
 	}
@@ -96,86 +96,50 @@ func (c *Client) reach(ctx context.Context, network, to string) (net.Conn, error
 
 // Connect dials a peer for a connection without calls (ServerDeps.Link). Both ends have proved who they are.
 func (c *Client) Connect(ctx context.Context, to string) (net.Conn, error) {
-	c.mu.Lock()
-	credentials := c.credentials
-	c.mu.Unlock()
 	addr, ok := c.deps.Addr(to)
-	switch {
-	case credentials == nil:
-		return nil, ErrNoSecret
-	case !ok:
+	if !ok {
 		return nil, fmt.Errorf("connect to %s: no address of it is known", to)
 	}
 	raw, err := c.deps.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", to, err)
 	}
-	cfg := credentials.client(to)
+	cfg := c.trust.credentials().client(to)
 	cfg.NextProtos = []string{linkProtocol}
-	conn := tls.Client(raw, cfg)
+	below := &trustedConn{Conn: raw, trust: c.trust}
+	conn := tls.Client(below, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to %s: %w", to, err), raw.Close())
 	}
-	link := &linkConn{conn, c}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.credentials.believes(authorityOf(conn.ConnectionState())) {
-		return nil, errors.Join(fmt.Errorf("connect to %s: its secret was dropped meanwhile", to), raw.Close())
+	if _, why := below.admit(conn.ConnectionState(), math.MaxInt); why != "" {
+		return nil, errors.Join(fmt.Errorf("connect to %s: %s", to, why), raw.Close())
 	}
-	c.links[link] = struct{}{}
-	return link, nil
+	return conn, nil
 }
 
-// linkConn is a connection without calls that a client made.
-type linkConn struct {
-	*tls.Conn
-	client *Client
-}
-
-func (l *linkConn) Close() error {
-	l.client.mu.Lock()
-	delete(l.client.links, l)
-	l.client.mu.Unlock()
-	return l.Conn.Close()
-}
-
-// RoundTrip counts the bytes sent and received.
+// RoundTrip counts messages and bytes.
 func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 	procedure, t := path.Base(req.URL.Path), r.client.tally
-	body := &countedBody{ReadCloser: http.NoBody}
-	if req.Body != nil {
-		body.ReadCloser = req.Body
-		// A RoundTripper must not change its request.
-		req = req.Clone(req.Context())
-		req.Body = body
-	}
+	req = req.Clone(req.Context()) // a RoundTripper must not change its request
+	req.Body = countedBody{req.Body, func(n int) { t.add(procedure, Traffic{BytesSent: uint64(n)}) }}
 	res, err := r.http.RoundTrip(req)
-	t.sent(procedure, body.n.Load())
+	t.add(procedure, Traffic{MessagesSent: 1})
 	if err != nil {
 		return nil, err
 	}
-	res.Body = &countedBody{ReadCloser: res.Body, ended: func(n int64) { t.received(procedure, n) }}
+	t.add(procedure, Traffic{MessagesReceived: 1})
+	res.Body = countedBody{res.Body, func(n int) { t.add(procedure, Traffic{BytesReceived: uint64(n)}) }}
 	return res, nil
 }
 
-// countedBody counts the bytes read from a body, and reports the number once, on Close.
+// countedBody counts the bytes read from a body.
 type countedBody struct {
 	io.ReadCloser
-	once  sync.Once
-	ended func(int64) // may be nil
-	n     atomic.Int64
+	count func(int)
 }
 
-func (b *countedBody) Read(p []byte) (int, error) {
+func (b countedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.n.Add(int64(n))
+	b.count(n)
 	return n, err
-}
-
-func (b *countedBody) Close() error {
-	err := b.ReadCloser.Close()
-	if b.ended != nil {
-		b.once.Do(func() { b.ended(b.n.Load()) })
-	}
-	return err
 }

@@ -3,6 +3,7 @@ package peer_test
 import (
 	"bytes"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -183,6 +184,51 @@ func TestCallsGoOnWhileTheSecretChanges(t *testing.T) {
 			}
 		}
 		synctest.Wait()
+	})
+}
+
+// reluctant accepts connections that take 5 s to close, as those do that a stuck peer relays.
+type reluctant struct{ net.Listener }
+
+type reluctantConn struct{ net.Conn }
+
+func (l reluctant) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return reluctantConn{c}, err
+}
+
+func (c reluctantConn) Close() error {
+	time.Sleep(5 * time.Second)
+	return c.Conn.Close()
+}
+
+// Calls go on while the connections of a dropped secret close, and these close at once, not one after the other.
+func TestClosingConnectionsHoldUpNobody(t *testing.T) {
+	s := steps(t)
+	inBubble(t, func(t *testing.T, w *world) {
+		b := w.node("b", who{secret: s[2], accepts: func(l net.Listener) net.Listener { return reluctant{l} }})
+		b.answersIdle()
+		for _, id := range []string{"x", "y", "z"} {
+			if _, err := w.node(id, who{secret: s[1]}).ask("b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a := w.node("a", who{secret: s[3]})
+		begin, changed := time.Now(), make(chan time.Duration)
+		go func() {
+			if err := b.server.Rekey(s[3]); err != nil {
+				t.Error(err)
+			}
+			changed <- time.Since(begin)
+		}()
+		synctest.Wait()
+		if _, err := a.ask("b"); err != nil {
+			t.Error(err)
+		}
+		within(t, "the call", time.Since(begin), 0, time.Second)
+		within(t, "the change", <-changed, 5*time.Second, 6*time.Second)
+		w.stop()
+		time.Sleep(10 * time.Second) // until the other connections have closed
 	})
 }
 

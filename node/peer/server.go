@@ -50,6 +50,7 @@ type Server struct {
 	errors   *connect.ErrorWriter
 	// slots bounds the calls carried out at once.
 	slots *semaphore.Weighted
+	trust *trust
 
 	// working counts running handlers, for the end of Run.
 	working sync.WaitGroup
@@ -57,22 +58,16 @@ type Server struct {
 	mu      sync.Mutex
 	closing bool
 	perPeer map[string]*share
-	conns   map[*peerConn]struct{}
-	// credentials change with the secret.
-	credentials *credentials
 }
 
 // NewServer makes a server that accepts nobody before Run.
 func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
-	if deps.Secret == nil {
-		return nil, ErrNoSecret
-	}
-	id, err := newCredentials(deps.Secret, deps.ID)
+	trust, err := newTrust(deps.Secret, deps.ID)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, deps: deps, credentials: id, forms: newForms(), tally: newTally(), slots: semaphore.NewWeighted(int64(cfg.Calls)),
-		perPeer: map[string]*share{}, conns: map[*peerConn]struct{}{}}
+	s := &Server{cfg: cfg, deps: deps, trust: trust, forms: newForms(), tally: newTally(), slots: semaphore.NewWeighted(int64(cfg.Calls)),
+		perPeer: map[string]*share{}}
 	s.refusals = newRefusals(s.tally, deps.Refused)
 	options, _ := compression(cfg)
 	s.calls = s.routes(append(options, connect.WithRecover(broke))...)
@@ -90,7 +85,7 @@ const farewell = 2 * time.Second
 // handler has. Its error is that of the listener.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
-		Handler: s, TLSConfig: s.believed().server.Clone(), Protocols: new(http.Protocols),
+		Handler: s, TLSConfig: s.trust.credentials().server.Clone(), Protocols: new(http.Protocols),
 		ReadHeaderTimeout: s.cfg.DialTimeout, ReadTimeout: s.cfg.Timeout, WriteTimeout: 2 * s.cfg.Timeout,
 		IdleTimeout: s.cfg.Idle, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(faults{s.refusals}, "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2 * s.cfg.CallsPerPeer, SendPingTimeout: s.cfg.KeepAlive,
@@ -138,7 +133,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	answer, procedure := &countedWriter{ResponseWriter: w}, ""
+	answer, procedure, traffic := &countedWriter{ResponseWriter: w}, "", Traffic{MessagesReceived: 1, MessagesSent: 1}
 	defer func() {
 		if answer.status >= http.StatusBadRequest {
 			s.refusals.add(answer.refusal(id, procedure))
@@ -166,12 +161,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	// One byte above the limit tells connect that the body is too long; it need not read the rest.
-	body := &countedBody{ReadCloser: http.MaxBytesReader(w, r.Body, int64(s.cfg.maxMessage())+1)}
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, id))
-	r.Body = body
+	r.Body = countedBody{http.MaxBytesReader(w, r.Body, int64(s.cfg.maxMessage())+1), func(n int) { traffic.BytesReceived += uint64(n) }}
 	rpc.ServeHTTP(answer, r)
-	s.tally.received(procedure, body.n.Load())
-	s.tally.sent(procedure, answer.n)
+	traffic.BytesSent = answer.n
+	s.tally.add(procedure, traffic)
 }
 
 // share is the slots of one peer.
@@ -221,7 +215,7 @@ func (s *Server) enter(ctx context.Context, peer string) (leave func(), why stri
 type countedWriter struct {
 	http.ResponseWriter
 	status int
-	n      int64
+	n      uint64
 	head   []byte
 }
 
@@ -235,7 +229,7 @@ func (w *countedWriter) Write(p []byte) (int, error) {
 		w.head = append(w.head, p[:min(len(p), maxHead-len(w.head))]...)
 	}
 	n, err := w.ResponseWriter.Write(p)
-	w.n += int64(n)
+	w.n += uint64(n)
 	return n, err
 }
 

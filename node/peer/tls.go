@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"slices"
 	"time"
 )
 
@@ -33,8 +32,6 @@ func checkID(id string) error {
 type credentials struct {
 	leaf tls.Certificate
 	ca   *x509.CertPool
-	// authorities are the public keys of ca.
-	authorities []ed25519.PublicKey
 	// server admits only holders of a certificate of the cluster.
 	server *tls.Config
 }
@@ -53,7 +50,6 @@ func newCredentials(s *Secret, id string) (*credentials, error) {
 			return nil, err
 		}
 		c.ca.AddCert(ca)
-		c.authorities = append(c.authorities, key.Public().(ed25519.PublicKey))
 		if i == 0 {
 			if c.leaf, err = newLeaf(id, ca, key); err != nil {
 				return nil, err
@@ -109,19 +105,10 @@ func newLeaf(id string, ca *x509.Certificate, key ed25519.PrivateKey) (tls.Certi
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
 }
 
-// authorityOf returns the key that signed the verified certificate of the other end, nil if there is none.
-func authorityOf(state tls.ConnectionState) ed25519.PublicKey {
-	if len(state.VerifiedChains) == 0 {
-		return nil
-	}
-	chain := state.VerifiedChains[0]
-	key, _ := chain[len(chain)-1].PublicKey.(ed25519.PublicKey)
-	return key
-}
-
-// believes reports whether an authority belongs to an accepted secret.
-func (c *credentials) believes(authority ed25519.PublicKey) bool {
-	return slices.ContainsFunc(c.authorities, func(a ed25519.PublicKey) bool { return a.Equal(authority) })
+// believes reports whether the certificate of a node is signed with an accepted secret.
+func (c *credentials) believes(leaf *x509.Certificate) bool {
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: c.ca, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err == nil
 }
 
 // linkProtocol is the ALPN protocol of connections without calls: links, and the other connections of package relay.

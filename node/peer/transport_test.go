@@ -406,20 +406,6 @@ func TestCallToItselfNeedsNoNetwork(t *testing.T) {
 	})
 }
 
-func TestWithoutASecretThereAreNoPeers(t *testing.T) {
-	c, err := peer.NewClient(peer.Default(), peer.ClientDeps{ID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.Idle(context.Background(), "b", &wire.IdleRequest{}); !errors.Is(err, peer.ErrNoSecret) {
-		t.Error(err)
-	}
-	if _, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "a"}); !errors.Is(err, peer.ErrNoSecret) {
-		t.Error(err)
-	}
-}
-
 func TestServerEndsWhileCallsHang(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.node("a", who{}), w.node("b", who{})
