@@ -48,7 +48,7 @@ type Config struct {
 	// reason. Revisits do not count. 0 means no limit.
 	MaxHostPages int64 `toml:"max_host_pages"`
 	// MaxDomainPages is the number of pages requested from all hosts of a registrable domain together. Each node counts from
-	// its last start, without revisits; 0 means no limit.
+	// its last start, without revisits, for the million domains that it met last; 0 means no limit.
 	MaxDomainPages int64 `toml:"max_domain_pages"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -19,88 +20,98 @@ type hostLimits struct {
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// hosts and domains count pages, including those under way, by the hash of the name. A map stays empty if there is no such limit.
-	hosts, domains map[uint64]int64
+	// hosts and domains count pages, including those under way, by the hash of the name. One stays empty if there is no such limit. A host
+	// that is not in it is met anew: requested knows all its pages but those under way.
+	hosts, domains *simplelru.LRU[uint64, int64]
 }
 
+// maxCounted bounds how many hosts and how many domains are counted, those asked about last. Each takes some 100 bytes.
+const maxCounted = 1_000_000
+
 func newHostLimits(cfg Config, requested func(context.Context, string) (int64, error)) *hostLimits {
-	return &hostLimits{perHost: cfg.MaxHostPages, perDomain: cfg.MaxDomainPages, requested: requested, hosts: map[uint64]int64{}, domains: map[uint64]int64{}}
+	l := &hostLimits{perHost: cfg.MaxHostPages, perDomain: cfg.MaxDomainPages, requested: requested}
+	l.hosts, _ = simplelru.NewLRU[uint64, int64](maxCounted, nil) // it fails only for a size below one
+	l.domains, _ = simplelru.NewLRU[uint64, int64](maxCounted, nil)
+	return l
 }
 
 // full returns why there must be no more pages of a task's host and domain, "" if there may be.
 func (l *hostLimits) full(ctx context.Context, task *frontier.Task) (refused string, err error) {
-	return l.look(ctx, task, false)
+	return l.look(ctx, task, 0)
 }
 
 // admit counts a page of its host and domain. If there must be no more pages of them, it returns why.
 func (l *hostLimits) admit(ctx context.Context, task *frontier.Task) (refused string, err error) {
-	return l.look(ctx, task, true)
+	return l.look(ctx, task, 1)
 }
 
-func (l *hostLimits) look(ctx context.Context, task *frontier.Task, count bool) (refused string, err error) {
+// unadmit undoes admit for a task that did not become a page.
+func (l *hostLimits) unadmit(task *frontier.Task) { l.count(task, -1) }
+
+// fetched counts a page that another node downloaded for this one.
+func (l *hostLimits) fetched(task *frontier.Task) { l.count(task, 1) }
+
+// look counts n pages, unless a limit is reached.
+func (l *hostLimits) look(ctx context.Context, task *frontier.Task, n int64) (refused string, err error) {
 	if !l.concerns(task) {
 		return "", nil
 	}
-	if l.unknown(task.Host) {
-		had, err := l.requested(ctx, task.Host)
-		if err != nil {
-			return "", err
-		}
-		l.meet(task.Host, had)
-	}
 	host, domain := siteKeys(task.Host)
+	if err := l.meet(ctx, task.Host, host); err != nil {
+		return "", err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.perHost > 0 && l.hosts[host] >= l.perHost:
+	if had, _ := l.hosts.Get(host); l.perHost > 0 && had >= l.perHost {
 		return fmt.Sprintf("limit: %d pages a host", l.perHost), nil
-	case l.perDomain > 0 && l.domains[domain] >= l.perDomain:
-		return fmt.Sprintf("limit: %d pages a domain", l.perDomain), nil
-	case count:
-		l.countLocked(host, domain)
 	}
+	if had, _ := l.domains.Get(domain); l.perDomain > 0 && had >= l.perDomain {
+		return fmt.Sprintf("limit: %d pages a domain", l.perDomain), nil
+	}
+	l.countLocked(host, domain, n)
 	return "", nil
 }
 
-// unknown reports whether it is not known yet how many pages of a host were requested before.
-func (l *hostLimits) unknown(name string) bool {
-	if l.perHost == 0 {
-		return false
+// meet finds out how many pages of a host were requested before, if that is not known.
+func (l *hostLimits) meet(ctx context.Context, name string, host uint64) error {
+	known := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.hosts.Contains(host)
 	}
-	host, _ := siteKeys(name)
+	if l.perHost == 0 || known() {
+		return nil
+	}
+	had, err := l.requested(ctx, name)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, known := l.hosts[host]
-	return !known
-}
-
-// meet sets how many pages of a host were requested before.
-func (l *hostLimits) meet(name string, pages int64) {
-	host, _ := siteKeys(name)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, known := l.hosts[host]; !known {
-		l.hosts[host] = pages
+	if !l.hosts.Contains(host) {
+		l.hosts.Add(host, had)
 	}
+	return nil
 }
 
-// fetched counts a page that another node downloaded for this one. The pages of an unknown host are counted when it is met.
-func (l *hostLimits) fetched(task *frontier.Task) {
-	if !l.concerns(task) || l.unknown(task.Host) {
+func (l *hostLimits) count(task *frontier.Task, n int64) {
+	if !l.concerns(task) {
 		return
 	}
 	host, domain := siteKeys(task.Host)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.countLocked(host, domain)
+	l.countLocked(host, domain, n)
 }
 
-func (l *hostLimits) countLocked(host, domain uint64) {
-	if l.perHost > 0 {
-		l.hosts[host]++
+// countLocked adds n pages. Those of an unknown host are counted when it is met.
+func (l *hostLimits) countLocked(host, domain uint64, n int64) {
+	if had, known := l.hosts.Get(host); known {
+		l.hosts.Add(host, max(0, had+n)) // it was met anew while a page was under way if this is below 0
 	}
 	if l.perDomain > 0 {
-		l.domains[domain]++
+		had, _ := l.domains.Get(domain)
+		l.domains.Add(domain, max(0, had+n))
 	}
 }
 
@@ -109,23 +120,7 @@ func (l *hostLimits) forget(host string) {
 	key, _ := siteKeys(host)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.hosts, key)
-}
-
-// unadmit undoes admit for a task that did not become a page.
-func (l *hostLimits) unadmit(task *frontier.Task) {
-	if !l.concerns(task) {
-		return
-	}
-	host, domain := siteKeys(task.Host)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.hosts[host] > 0 { // it is 0 if the host has left meanwhile
-		l.hosts[host]--
-	}
-	if l.perDomain > 0 {
-		l.domains[domain]--
-	}
+	l.hosts.Remove(key)
 }
 
 // concerns reports whether a task counts for its host. A remote fetch does not: it counts at the node that owns the host. A revisit does not:
