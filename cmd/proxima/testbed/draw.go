@@ -19,10 +19,9 @@ import (
 	"proxima/ncoord"
 )
 
-// Plan is a scenario together with everything that was drawn for it.
+// Plan is a scenario, as one run executes it, together with everything that was drawn for it.
 type Plan struct {
 	Scenario Scenario
-	Seed     uint64
 	Nodes    []PlannedNode
 	Servers  []PlannedServer
 	// RTTMs has round trips by node and server, NodeRTTMs by node and node. Each is that of the matrix and the access delays of both ends.
@@ -92,21 +91,16 @@ const (
 // bytesPerMs converts Mbit/s to bytes per ms.
 func bytesPerMs(mbit float64) float64 { return mbit * 125 }
 
-// Draw draws what the scenario leaves open. The same scenario, matrix and seed give the same plan.
-func Draw(s Scenario, m *world.Matrix, seed uint64) (*Plan, error) {
+// Draw draws what the scenario leaves open. The same scenario and matrix give the same plan.
+func Draw(s Scenario, m *world.Matrix) (*Plan, error) {
 	if !m.Located() {
 		return nil, fmt.Errorf("draw scenario %s: the matrix has cities without location", s.Name)
 	}
-	p := &Plan{Scenario: s, Seed: seed}
-	// Nodes and servers have separate random streams, so that adding a server does not change the nodes.
-	rnd := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
-	if err := p.drawNodes(m, rnd(1)); err != nil {
+	p := &Plan{Scenario: s}
+	if err := p.addNodes(m); err != nil {
 		return nil, err
 	}
-	if err := p.drawServers(m, rnd(2)); err != nil {
-		return nil, err
-	}
-	if err := p.nameHosts(); err != nil {
+	if err := p.addServers(m, nil); err != nil {
 		return nil, err
 	}
 	p.RTTMs, p.NodeRTTMs = make([][]float64, len(p.Nodes)), make([][]float64, len(p.Nodes))
@@ -135,9 +129,12 @@ type cityPicker struct {
 }
 
 // newCityPicker picks from the cities of a list of cities and countries, or from all cities if the list is empty. If the matrix does not have
-// a place, but the built-in world does, the city of the matrix nearest to it takes its place.
+// a place, but the built-in world does, the city of the matrix nearest to it takes its place. Without a matrix there is no city to pick.
 func newCityPicker(m *world.Matrix, places []string, rnd *rand.Rand) (*cityPicker, error) {
 	d := &cityPicker{rnd: rnd}
+	if m == nil {
+		return d, nil
+	}
 	if len(places) == 0 {
 		for i := range m.Cities {
 			d.all = append(d.all, i)
@@ -195,27 +192,32 @@ func (d *cityPicker) next(free func(city int) bool) int {
 	return city
 }
 
-func (p *Plan) drawNodes(m *world.Matrix, rnd *rand.Rand) error {
-	taken := map[int]bool{}
+// random returns a random stream. Nodes and servers have separate ones, so that adding a server does not change the nodes.
+func (p *Plan) random(stream uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(p.Scenario.Seed, stream))
+}
+
+// addNodes adds the nodes of the scenario. Without a matrix they have no places.
+func (p *Plan) addNodes(m *world.Matrix) error {
+	rnd, taken := p.random(1), map[int]bool{}
 	for _, g := range p.Scenario.Nodes {
 		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
 			return fmt.Errorf("draw nodes %s: %w", g.Name, err)
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
-			city := d.next(func(c int) bool { return !taken[c] })
-			taken[city] = true
-			class := nodeClasses[rnd.IntN(len(nodeClasses))]
-			up, down := cmp.Or(g.UpMbit, class[0]), cmp.Or(g.DownMbit, class[1])
-			c := m.Cities[city]
-			n := PlannedNode{Group: g.Name, CPU: cmp.Or(g.CPU, 1), NAT: g.NAT, city: city, access: micro(rnd.ExpFloat64() * nodeAccessMs),
-				Node: rundir.Node{Name: name, Addr: nth(nodeBase, len(p.Nodes)+1), City: c.Name, Country: c.Country,
-					Lat: c.At.Lat, Lon: c.At.Lon, Up: bytesPerMs(up), Down: bytesPerMs(down)}}
+			n := PlannedNode{Group: g.Name, CPU: cmp.Or(g.CPU, 1), NAT: g.NAT, Node: rundir.Node{Name: name}}
 			n.LoadMs = micro(loadMs(n.CPU))
-			n.ID = drawID(rnd)
-			if n.Name == "" {
-				n.Name = p.freeName(slug(c.Name))
+			if m != nil {
+				n.city = d.next(func(c int) bool { return !taken[c] })
+				taken[n.city] = true
+				class, c := nodeClasses[rnd.IntN(len(nodeClasses))], m.Cities[n.city]
+				n.access, n.Addr = micro(rnd.ExpFloat64()*nodeAccessMs), nth(nodeBase, len(p.Nodes)+1)
+				n.City, n.Country, n.Lat, n.Lon = c.Name, c.Country, c.At.Lat, c.At.Lon
+				n.Up, n.Down = bytesPerMs(cmp.Or(g.UpMbit, class[0])), bytesPerMs(cmp.Or(g.DownMbit, class[1]))
+				n.Name = cmp.Or(name, p.freeName(slug(c.Name)))
 			}
+			n.ID = drawID(rnd)
 			p.Nodes = append(p.Nodes, n)
 		}
 	}
@@ -265,29 +267,38 @@ func (p *Plan) freeName(name string) string {
 	return free
 }
 
-func (p *Plan) drawServers(m *world.Matrix, rnd *rand.Rand) error {
-	given := p.Scenario.siteNames()
+// addServers adds the servers of the scenario and names their hosts. Without a matrix they are the built-in ones, at the addresses in order.
+func (p *Plan) addServers(m *world.Matrix, addresses []netip.Addr) error {
+	rnd, given := p.random(2), p.Scenario.siteNames()
 	for _, g := range p.Scenario.Sites {
 		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
 			return fmt.Errorf("draw sites %s: %w", g.Name, err)
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
-			city := d.next(func(int) bool { return true })
-			c := m.Cities[city]
-			think, up := drawThink(g, rnd), cmp.Or(g.UpMbit, serverUpMbit)
-			if name == "" {
-				name = fmt.Sprintf("s%d", len(p.Servers)+1)
-				for slices.Contains(given, name) {
-					name += "x"
+			s := PlannedServer{Name: name, Site: g, Server: rundir.Server{Software: SoftwarePages}}
+			if s.Name == "" {
+				s.Name = fmt.Sprintf("s%d", len(p.Servers)+1)
+				for slices.Contains(given, s.Name) {
+					s.Name += "x"
 				}
 			}
-			p.Servers = append(p.Servers, PlannedServer{Name: name, Site: g, city: city, access: micro(rnd.ExpFloat64() * serverAccessMs),
-				Server: rundir.Server{Addr: serverAddr(len(p.Servers) + 1), City: c.Name, Country: c.Country,
-					Lat: c.At.Lat, Lon: c.At.Lon, Up: bytesPerMs(up), ThinkMs: think, Software: g.Software}})
+			if m != nil {
+				s.city = d.next(func(int) bool { return true })
+				c := m.Cities[s.city]
+				s.City, s.Country, s.Lat, s.Lon = c.Name, c.Country, c.At.Lat, c.At.Lon
+				s.Addr, s.Up, s.Software = serverAddr(len(p.Servers)+1), bytesPerMs(cmp.Or(g.UpMbit, serverUpMbit)), g.Software
+			} else if len(p.Servers) < len(addresses) {
+				s.Addr = addresses[len(p.Servers)]
+			} else {
+				return fmt.Errorf("there are more servers than the %d addresses", len(addresses))
+			}
+			s.ThinkMs = drawThink(g, rnd)
+			s.access = micro(rnd.ExpFloat64() * serverAccessMs)
+			p.Servers = append(p.Servers, s)
 		}
 	}
-	return nil
+	return p.nameHosts()
 }
 
 // nameHosts names all hosts. Each server has its own domain, so that different nodes are homes. With Scenario.Home, all hosts are in the first
@@ -347,8 +358,8 @@ func ms(f float64) time.Duration { return time.Duration(f * float64(time.Millise
 func inMs(d time.Duration) float64 { return micro(float64(d) / float64(time.Millisecond)) }
 
 // World returns the plan in the form of the run's folder.
-func (p *Plan) World(assigners []string) rundir.World {
-	w := rundir.World{Scenario: p.Scenario.Name, Seed: p.Seed, Assigners: assigners, RTTMs: p.RTTMs, NodeRTTMs: p.NodeRTTMs,
+func (p *Plan) World() rundir.World {
+	w := rundir.World{Scenario: p.Scenario.Name, Seed: p.Scenario.Seed, Assigners: p.Scenario.Assigners, RTTMs: p.RTTMs, NodeRTTMs: p.NodeRTTMs,
 		Events: []rundir.Event{}}
 	for _, n := range p.Nodes {
 		w.Nodes = append(w.Nodes, n.Node)

@@ -16,11 +16,12 @@ import (
 
 func draw(t *testing.T, s Scenario, seed uint64) *Plan {
 	t.Helper()
-	m, err := s.matrix(seed)
+	s.Seed = seed
+	m, err := s.matrix()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Draw(s, m, seed)
+	p, err := Draw(s, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +57,18 @@ func TestServersHaveNamesOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
-	for _, server := range draw(t, s, 1).Servers {
-		if seen[server.Name] {
-			t.Errorf("two servers are called %s", server.Name)
+	real := &Plan{Scenario: s} // on machines with these addresses
+	if err := real.addServers(nil, []netip.Addr{nth(serverBase, 1), nth(serverBase, 2), nth(serverBase, 3)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Plan{draw(t, s, 1), real} {
+		seen := map[string]bool{}
+		for _, server := range p.Servers {
+			if seen[server.Name] {
+				t.Errorf("two servers are called %s", server.Name)
+			}
+			seen[server.Name] = true
 		}
-		seen[server.Name] = true
 	}
 }
 
@@ -125,7 +132,7 @@ func TestPlacesThatTheMatrixDoesNotHave(t *testing.T) {
 		{Name: "Osaka", Country: "Nippon", At: &ncoord.Location{Lat: 34.7, Lon: 135.5}},
 		{Name: "Lyon", Country: "France", At: &ncoord.Location{Lat: 45.8, Lon: 4.8}},
 	}, RTT: [][]float64{{1, 200}, {200, 1}}}
-	p, err := Draw(s, m, 1)
+	p, err := Draw(s, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +140,7 @@ func TestPlacesThatTheMatrixDoesNotHave(t *testing.T) {
 		t.Errorf("the node is in %s, the server in %s", p.Nodes[0].City, p.Servers[0].City)
 	}
 	s.Nodes[0].Cities = []string{"Atlantis"}
-	if _, err := Draw(s, m, 1); err == nil || !strings.Contains(err.Error(), "Atlantis") {
+	if _, err := Draw(s, m); err == nil || !strings.Contains(err.Error(), "Atlantis") {
 		t.Errorf("a place that is nowhere: %v", err)
 	}
 }

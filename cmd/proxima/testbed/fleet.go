@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -318,11 +317,11 @@ func (f *fleet) runSet(ctx context.Context, k int, hosts []hostInfo) error {
 
 // runAssigner runs an assigner on a set of hosts.
 func (f *fleet) runAssigner(ctx context.Context, k int, assigner, dir string, hosts []hostInfo, out printer) (err error) {
-	plan, err := f.plan(hosts)
+	plan, err := f.plan(assigner, hosts)
 	if err != nil {
 		return err
 	}
-	r := &run{plan: plan, assigners: []string{assigner}, dir: dir, command: f.Command, out: out}
+	r := &run{plan: plan, dir: dir, command: f.Command, out: out}
 	b := &machines{remote: f.remote, run: r, program: f.program, infos: hosts, web: map[netip.Addr]*conversation{}, port: f.Port + k, jobs: f.Jobs,
 		seeds: f.Seeds}
 	for _, l := range hosts {
@@ -334,7 +333,7 @@ func (f *fleet) runAssigner(ctx context.Context, k int, assigner, dir string, ho
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if len(f.Sites) > 0 {
-		if err := b.serve(ctx, f.Sites, []byte(r.effective().Text())); err != nil {
+		if err := b.serve(ctx, f.Sites, []byte(plan.Scenario.Text())); err != nil {
 			return err
 		}
 	}
@@ -344,7 +343,7 @@ func (f *fleet) runAssigner(ctx context.Context, k int, assigner, dir string, ho
 	if err := b.deploy(ctx); err != nil {
 		return err
 	}
-	r.world = plan.World(r.assigners)
+	r.world = plan.World()
 	r.world.Pages = b.pages()
 	err = r.execute(ctx)
 	// Collect the logs of failed runs, too.
@@ -353,9 +352,12 @@ func (f *fleet) runAssigner(ctx context.Context, k int, assigner, dir string, ho
 	return errors.Join(err, b.collect(late))
 }
 
-// plan plans the scenario for real machines, whose round trips are unknown.
-func (f *fleet) plan(hosts []hostInfo) (*Plan, error) {
-	p := planNodes(f.scenario, f.Seed)
+// plan plans the run of an assigner on real machines, whose round trips are unknown.
+func (f *fleet) plan(assigner string, hosts []hostInfo) (*Plan, error) {
+	p := &Plan{Scenario: f.scenario.as(f.Seed, assigner)}
+	if err := p.addNodes(nil); err != nil {
+		return nil, err
+	}
 	if len(hosts) < len(p.Nodes) {
 		return nil, fmt.Errorf("the set has %d hosts for %d nodes: name another -out, since this one has the sets of an earlier call", len(hosts), len(p.Nodes))
 	}
@@ -373,33 +375,5 @@ func (f *fleet) plan(hosts []hostInfo) (*Plan, error) {
 	for _, h := range f.Sites {
 		addresses = append(addresses, h.Addresses...)
 	}
-	return p, p.placeServers(addresses)
-}
-
-// planNodes returns a plan with the nodes of a scenario, without locations.
-func planNodes(s Scenario, seed uint64) *Plan {
-	p := &Plan{Scenario: s, Seed: cmp.Or(seed, s.Seed)}
-	rnd := rand.New(rand.NewPCG(p.Seed, 1))
-	for _, g := range s.Nodes {
-		for _, name := range groupNames(g.Name, g.Count) {
-			p.Nodes = append(p.Nodes, PlannedNode{Group: g.Name, CPU: cmp.Or(g.CPU, 1), ID: drawID(rnd), Node: rundir.Node{Name: name}})
-		}
-	}
-	return p
-}
-
-// placeServers adds the servers of the scenario to the plan. It gives them the addresses in order.
-func (p *Plan) placeServers(addresses []netip.Addr) error {
-	rnd := rand.New(rand.NewPCG(p.Seed, 2))
-	for _, g := range p.Scenario.Sites {
-		for _, name := range groupNames(g.Name, g.Count) {
-			if len(p.Servers) == len(addresses) {
-				return fmt.Errorf("there are more servers than the %d addresses", len(addresses))
-			}
-			name = cmp.Or(name, fmt.Sprintf("s%d", len(p.Servers)+1))
-			p.Servers = append(p.Servers, PlannedServer{Name: name, Site: g, Server: rundir.Server{Addr: addresses[len(p.Servers)],
-				ThinkMs: drawThink(g, rnd), Software: SoftwarePages}})
-		}
-	}
-	return p.nameHosts()
+	return p, p.addServers(nil, addresses)
 }

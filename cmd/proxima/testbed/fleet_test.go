@@ -73,7 +73,7 @@ func TestPlanNeedsHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &fleet{scenario: s}
-	if _, err := f.plan([]hostInfo{{host: Host{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}}}); err == nil || !strings.Contains(err.Error(), "1 host") {
+	if _, err := f.plan("nearest", []hostInfo{{host: Host{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}}}); err == nil || !strings.Contains(err.Error(), "1 host") {
 		t.Errorf("a plan for one host: %v", err)
 	}
 }

@@ -118,7 +118,7 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 		}
 		for _, a := range h.Addresses {
 			c, err := b.converse(h, fmt.Sprintf("exec ./%s sites %s/%s -orders -port %d -seed %d -here %s -at %s", b.program, folder, rundir.ScenarioFile,
-				b.port, b.run.plan.Seed, a, strings.Join(all, ",")))
+				b.port, b.run.plan.Scenario.Seed, a, strings.Join(all, ",")))
 			if err != nil {
 				return fmt.Errorf("serve sites: %w", err)
 			}
@@ -148,7 +148,7 @@ type remoteNode struct {
 }
 
 func (b *machines) start(_ context.Context, i int) (runningNode, error) {
-	c, err := b.converse(b.hosts[i], fmt.Sprintf("cd run; exec ../%s fleet tend %d", b.program, b.run.plan.Seed+uint64(i)))
+	c, err := b.converse(b.hosts[i], fmt.Sprintf("cd run; exec ../%s fleet tend %d", b.program, b.run.plan.Scenario.Seed+uint64(i)))
 	if err != nil {
 		return nil, err
 	}

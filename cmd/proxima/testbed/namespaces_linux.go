@@ -76,7 +76,7 @@ func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func
 // emulation describes the network. Its endpoints are the nodes, then the servers, then the name server.
 func (b *namespaces) emulation(kind string) emulate.Config {
 	p := b.plan
-	cfg := emulate.Config{Seed: p.Seed, Emulation: kind}
+	cfg := emulate.Config{Seed: p.Scenario.Seed, Emulation: kind}
 	for _, n := range p.Nodes {
 		cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: n.Addr, Namespace: nodeSpace(n.Name),
 			UpBytesPerMs: n.Up, DownBytesPerMs: n.Down, NAT: n.NAT})
@@ -98,7 +98,7 @@ func (b *namespaces) emulation(kind string) emulate.Config {
 // start starts `proxima node` in the node's namespace and folder.
 func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 	n := b.plan.Nodes[i]
-	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.program, b.plan.Seed+uint64(i),
+	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.program, b.plan.Scenario.Seed+uint64(i),
 		func(cmd *exec.Cmd) error { return b.net.Start(nodeSpace(n.Name), cmd) })
 	if err != nil {
 		return nil, fmt.Errorf("start node %s: %w", n.Name, err)

@@ -50,7 +50,7 @@ func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, .
 	}()
 	for i, n := range p.Nodes {
 		at[n.Addr] = i
-		b.gates = append(b.gates, newGate(n.CPU, p.Seed+uint64(i)))
+		b.gates = append(b.gates, newGate(n.CPU, p.Scenario.Seed+uint64(i)))
 		if err := b.net.Add(n.Addr, n.Up, n.Down); err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func (r *run) prepare() error {
 	if err := emptyFolder(r.dir); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, rundir.ScenarioFile), []byte(r.effective().Text()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.dir, rundir.ScenarioFile), []byte(r.plan.Scenario.Text()), 0o644); err != nil {
 		return fmt.Errorf("write scenario: %w", err)
 	}
 	if err := peer.Keygen(filepath.Join(r.dir, secretFile)); err != nil {
@@ -85,13 +85,6 @@ func (r *run) nodeDir(i int) string {
 	return filepath.Join(r.dir, rundir.NodesFolder, r.plan.Nodes[i].Name)
 }
 
-// effective returns the scenario as this run executes it.
-func (r *run) effective() Scenario {
-	s := r.plan.Scenario
-	s.Seed, s.Assigners, s.Separate = r.plan.Seed, r.assigners, false
-	return s
-}
-
 // Text returns the scenario as a TOML file.
 func (s Scenario) Text() string {
 	var b strings.Builder
@@ -130,13 +123,13 @@ func (r *run) config(i int) node.Config {
 	setDefault("member", "preset", func() { c.Member.Preset = "testbed" })
 	setDefault("output", "log_keep", func() { c.Output.LogKeep = 0 })
 
-	c.Node.Data, c.Node.Run = ".", fmt.Sprintf("%s-%d", s.Name, r.plan.Seed)
+	c.Node.Data, c.Node.Run = ".", fmt.Sprintf("%s-%d", s.Name, s.Seed)
 	c.Crawl.Seeds = []string{seedsFile}
 	c.Member.Join = nil
 	for k := 1; k <= 3 && k < len(r.plan.Nodes); k++ {
 		c.Member.Join = append(c.Member.Join, gossipAddr(r.plan.Nodes[(i+k)%len(r.plan.Nodes)].Addr))
 	}
-	c.Batch.Assigners = r.assigners
+	c.Batch.Assigners = s.Assigners
 	c.Termination.ExpectedNodes = len(r.plan.Nodes)
 	if r.keep {
 		c.Termination.ExpectedNodes++ // so that the nodes never agree that the crawl is finished

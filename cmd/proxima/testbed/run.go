@@ -17,7 +17,6 @@ import (
 // run is a run in progress.
 type run struct {
 	plan      *Plan
-	assigners []string
 	dir       string
 	keep      bool
 	command   string

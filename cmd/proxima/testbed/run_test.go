@@ -113,13 +113,13 @@ func play(t *testing.T, text string, ctx context.Context, b *fakePlatform) (*run
 	}
 	var out bytes.Buffer
 	b.dir = t.TempDir()
-	r := &run{plan: draw(t, s, 1), assigners: s.Assigners, dir: b.dir, platform: b, out: newPrinter(&out)}
+	r := &run{plan: draw(t, s, 1), dir: b.dir, platform: b, out: newPrinter(&out)}
 	for i := range r.plan.Nodes {
 		if err := os.MkdirAll(filepath.Join(r.nodeDir(i), "logs"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.world = r.plan.World(s.Assigners)
+	r.world = r.plan.World()
 	b.begun = time.Now()
 	err = r.execute(ctx)
 	return r, out.String(), err

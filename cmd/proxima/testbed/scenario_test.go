@@ -84,7 +84,7 @@ func TestKeptScenarios(t *testing.T) {
 			}
 		}
 		plan := draw(t, s, 7)
-		r := &run{plan: plan, assigners: s.Assigners, dir: t.TempDir()}
+		r := &run{plan: plan, dir: t.TempDir()}
 		for i := range plan.Nodes {
 			if errs := r.config(i).Validate(); errs != nil {
 				t.Errorf("%s: node %s: %v", s.Name, plan.Nodes[i].Name, errs)

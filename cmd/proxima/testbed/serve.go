@@ -29,11 +29,11 @@ type ServeOptions struct {
 // Serve serves those sites of a scenario whose addresses this machine has, until the context ends. Every machine with the same scenario,
 // addresses and seed generates the same web, so that links lead from one machine to another.
 func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
-	p := planNodes(s, o.Seed)
-	if err := p.placeServers(o.Addresses); err != nil {
+	p := &Plan{Scenario: s.as(o.Seed, s.Assigners...)}
+	if err := errors.Join(p.addNodes(nil), p.addServers(nil, o.Addresses)); err != nil {
 		return fmt.Errorf("serve sites of %s: %w", s.Name, err)
 	}
-	cfg := sites.Config{Seed: p.Seed, Port: uint16(o.Port)}
+	cfg := sites.Config{Seed: p.Scenario.Seed, Port: uint16(o.Port)}
 	for _, a := range o.Here {
 		if !slices.Contains(o.Addresses, a) {
 			return fmt.Errorf("serve sites of %s: %v is not among the addresses of all servers", s.Name, a)

@@ -47,7 +47,7 @@ type Part struct {
 // Parts returns the runs of a scenario: one, or one for each assigner.
 func Parts(s Scenario, o Options) []Part {
 	separate := (o.Separate || s.Separate) && len(s.Assigners) > 1
-	s.Seed, s.Separate = cmp.Or(o.Seed, s.Seed), false
+	s = s.as(o.Seed, s.Assigners...)
 	if o.RTT != "" || o.Cities != "" {
 		s.Matrix.RTT, s.Matrix.Cities = o.RTT, o.Cities
 	}
@@ -56,11 +56,15 @@ func Parts(s Scenario, o Options) []Part {
 	}
 	var parts []Part
 	for _, a := range s.Assigners {
-		one := s
-		one.Assigners = []string{a}
-		parts = append(parts, Part{filepath.Join(o.Dir, a), one})
+		parts = append(parts, Part{filepath.Join(o.Dir, a), s.as(s.Seed, a)})
 	}
 	return parts
+}
+
+// as returns the scenario as one run executes it: with these assigners, and with a seed unless it is 0.
+func (s Scenario) as(seed uint64, assigners ...string) Scenario {
+	s.Seed, s.Assigners, s.Separate = cmp.Or(seed, s.Seed), assigners, false
+	return s
 }
 
 // Run runs a scenario. It returns when everything that it started has ended. Every emulation except the portable one needs a process
@@ -68,7 +72,7 @@ func Parts(s Scenario, o Options) []Part {
 func Run(ctx context.Context, s Scenario, o Options) error {
 	out := newPrinter(o.Out)
 	parts := Parts(s, o)
-	matrix, err := parts[0].Scenario.matrix(parts[0].Scenario.Seed)
+	matrix, err := parts[0].Scenario.matrix()
 	if err != nil {
 		return err
 	}
@@ -90,19 +94,18 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 // runOne makes one run.
 func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer) (err error) {
 	s, dir := p.Scenario, p.Dir
-	seed, assigners := s.Seed, s.Assigners
-	plan, err := Draw(s, m, seed)
+	plan, err := Draw(s, m)
 	if err != nil {
 		return err
 	}
-	r := &run{plan: plan, assigners: assigners, dir: dir, keep: o.Keep, command: o.Command, out: out}
+	r := &run{plan: plan, dir: dir, keep: o.Keep, command: o.Command, out: out}
 	if err := r.prepare(); err != nil {
 		return err
 	}
 	if err := writeGeo(plan, filepath.Join(dir, geoFile)); err != nil {
 		return err
 	}
-	out.say("scenario %s, seed %d, assigners %s: %d nodes, %d servers", s.Name, seed, strings.Join(assigners, ", "), len(plan.Nodes),
+	out.say("scenario %s, seed %d, assigners %s: %d nodes, %d servers", s.Name, s.Seed, strings.Join(s.Assigners, ", "), len(plan.Nodes),
 		len(plan.Servers))
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
@@ -118,15 +121,15 @@ func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer
 	if err := r.writeSeeds(r.platform.frontPages()); err != nil {
 		return err
 	}
-	r.world = plan.World(assigners)
+	r.world = plan.World()
 	r.world.Pages = r.platform.pages()
 	return r.execute(ctx)
 }
 
 // matrix returns the scenario's matrix of round trips: that of its files, or a synthetic one.
-func (s Scenario) matrix(seed uint64) (*world.Matrix, error) {
+func (s Scenario) matrix() (*world.Matrix, error) {
 	if s.Matrix.RTT == "" && s.Matrix.Cities == "" {
-		return world.Synthetic(world.Cities(), seed), nil
+		return world.Synthetic(world.Cities(), s.Seed), nil
 	}
 	if s.Matrix.RTT == "" || s.Matrix.Cities == "" {
 		return nil, errors.New("a measured matrix needs two files, of round trips and of cities")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -40,10 +39,10 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 	if err != nil {
 		return nil, err
 	}
-	cfg := sites.Config{Seed: p.Seed}
+	cfg := sites.Config{Seed: p.Scenario.Seed}
 	names := map[string][]netip.Addr{}
 	other := sites.NginxConfig{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install}
-	tree := rand.New(rand.NewPCG(p.Seed, 4))
+	tree := p.random(4)
 	for _, s := range p.Servers {
 		if s.Software == SoftwarePages {
 			cfg.Listen = append(cfg.Listen, netip.AddrPortFrom(s.Addr, httpPort).String())
@@ -204,7 +203,7 @@ func writeGeo(p *Plan, path string) error {
 		places = append(places, sites.Place{Addr: s.Addr, City: s.City, Country: s.Country, Lat: s.Lat, Lon: s.Lon})
 	}
 	g := p.Scenario.Geo
-	stated, err := sites.Geo{Seed: p.Seed, Wrong: g.Wrong, Missing: g.Missing}.Write(path, places)
+	stated, err := sites.Geo{Seed: p.Scenario.Seed, Wrong: g.Wrong, Missing: g.Missing}.Write(path, places)
 	if err != nil {
 		return fmt.Errorf("write location database: %w", err)
 	}
