@@ -156,6 +156,7 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 		if f.dir, err = os.MkdirTemp(".", "proxima-"+s.Name+"-"); err != nil {
 			return fmt.Errorf("make folder of the run: %w", err)
 		}
+		defer os.Remove(f.dir) // if it is still empty
 	}
 	if err := f.absolute(); err != nil {
 		return err

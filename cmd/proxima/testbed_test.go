@@ -64,6 +64,18 @@ func TestTestbedCommandLines(t *testing.T) {
 	}
 }
 
+// A run that never begins leaves no folder behind.
+func TestNoFolderOfARunThatNeverBegins(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if code, out, errs := call(t, "testbed", "run", "ci", "-portable", "-rtt", "nowhere", "-cities", "nowhere"); code != exitFailed ||
+		!strings.Contains(errs, "nowhere") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // bed starts a run in namespaces; without them the test is skipped.
 func bed(t *testing.T, args ...string) (cmd *exec.Cmd, out *bytes.Buffer) {
 	t.Helper()

@@ -147,22 +147,14 @@ func WriteWorld(dir string, w World) error { w.V = Version; return write(dir, Wo
 func WriteTestbed(dir string, t Testbed) error { t.V = Version; return write(dir, TestbedFile, t) }
 
 // ReadWorld reads world.json. The error is fs.ErrNotExist if the testbed did not make the run.
-func ReadWorld(dir string) (World, error) {
-	var w World
-	err := read(dir, WorldFile, &w)
-	if err == nil && w.V != Version {
-		err = fmt.Errorf("read %s: version %d, not %d", WorldFile, w.V, Version)
-	}
+func ReadWorld(dir string) (w World, err error) {
+	err = read(dir, WorldFile, &w, &w.V)
 	return w, err
 }
 
 // ReadTestbed reads testbed.json.
-func ReadTestbed(dir string) (Testbed, error) {
-	var t Testbed
-	err := read(dir, TestbedFile, &t)
-	if err == nil && t.V != Version {
-		err = fmt.Errorf("read %s: version %d, not %d", TestbedFile, t.V, Version)
-	}
+func ReadTestbed(dir string) (t Testbed, err error) {
+	err = read(dir, TestbedFile, &t, &t.V)
 	return t, err
 }
 
@@ -177,7 +169,8 @@ func write(dir, name string, v any) error {
 	return nil
 }
 
-func read(dir, name string, v any) error {
+// read reads a file, whose version is then at version.
+func read(dir, name string, v any, version *int) error {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -187,6 +180,9 @@ func read(dir, name string, v any) error {
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("read %s: %w", filepath.Join(dir, name), err)
+	}
+	if *version != Version {
+		return fmt.Errorf("read %s: version %d, not %d", name, *version, Version)
 	}
 	return nil
 }

@@ -56,11 +56,12 @@ func (r *run) calibrate(ctx context.Context) (ratios []float64, err error) {
 
 // download downloads a page with an ordinary client. It dials the server's address and looks up no names.
 func (r *run) download(ctx context.Context, i, k int, page string) (took time.Duration, bytes int64, err error) {
-	client, leave, err := r.platform.client(i)
+	dial, leave, err := r.platform.dial(i)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer leave()
+	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}}
 	u, err := url.Parse(page)
 	if err != nil {
 		return 0, 0, err

@@ -49,7 +49,7 @@ func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 	case rundir.EventSlow:
 		k := slices.IndexFunc(r.plan.Servers, func(s PlannedServer) bool { return s.Name == e.Server })
 		done.Server, done.AddMs = r.plan.Servers[k].Addr, e.AddMs
-		return done, r.platform.slow(k, time.Duration(e.AddMs*float64(time.Millisecond)))
+		return done, r.platform.slow(k, ms(e.AddMs))
 	case rundir.EventKill:
 		if l := r.running[i]; l != nil {
 			l.kill()

@@ -1,9 +1,6 @@
 package testbed
 
 import (
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +8,7 @@ import (
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/node/runlog"
+	"proxima/scripts/lab"
 )
 
 // decision is that of an assigner about one server.
@@ -37,28 +35,13 @@ func experiment(t *testing.T, name, assigner string) (w rundir.World, made []dec
 		names[n.ID] = n.Name
 	}
 	for _, n := range w.Nodes {
-		files, err := runlog.Files(filepath.Join(dir, rundir.NodesFolder, n.Name, rundir.LogsFolder), runlog.LogAssign)
-		if err != nil {
+		var a runlog.Assign
+		if _, err := lab.Lines(filepath.Join(dir, rundir.NodesFolder, n.Name, rundir.LogsFolder), runlog.LogAssign, &a, func() {
+			if a.Decided {
+				made = append(made, decision{a.Time.Sub(w.Started), names[a.Owner]})
+			}
+		}); err != nil {
 			t.Fatal(err)
-		}
-		for _, path := range files {
-			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines := runlog.NewReader(f)
-			for {
-				var a runlog.Assign
-				if err := lines.Next(&a); errors.Is(err, io.EOF) {
-					break
-				} else if err != nil {
-					t.Fatal(err)
-				}
-				if a.Decided {
-					made = append(made, decision{a.Time.Sub(w.Started), names[a.Owner]})
-				}
-			}
-			f.Close()
 		}
 	}
 	return w, made

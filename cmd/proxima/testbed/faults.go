@@ -14,6 +14,15 @@ import (
 // fault is an invalid value of a key, such as "nodes[1].count".
 type fault struct{ key, what string }
 
+type faults []fault
+
+// check adds a fault unless something is ok.
+func (f *faults) check(ok bool, key, format string, args ...any) {
+	if !ok {
+		*f = append(*f, fault{key, fmt.Sprintf(format, args...)})
+	}
+}
+
 // candidates returns the names of the candidates in the nodes' configuration.
 func (s *Scenario) candidates() (names []string) {
 	batch, _ := s.Node["batch"].(map[string]any)
@@ -26,13 +35,8 @@ func (s *Scenario) candidates() (names []string) {
 }
 
 // faults returns the invalid values.
-func (s *Scenario) faults() []fault {
-	var faults []fault
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fault{key, fmt.Sprintf(format, args...)})
-		}
-	}
+func (s *Scenario) faults() (found faults) {
+	check := found.check
 	check(s.Seed <= math.MaxInt64, "seed", "%d is negative", int64(s.Seed))
 	check(s.Length >= time.Second && s.Length <= 24*time.Hour, "length", "%v is not between 1s and 24h", s.Length)
 	check(s.Until == UntilIdle || s.Until == UntilBatches, "until", "%q is neither %q nor %q", s.Until, UntilIdle, UntilBatches)
@@ -83,8 +87,8 @@ func (s *Scenario) faults() []fault {
 		check(share(g.Misbehave), key+"misbehave", "%v is not between 0 and 1", g.Misbehave)
 	}
 	check(servers >= 1 && servers <= maxServers, "sites", "%d servers are not between 1 and %d", servers, maxServers)
-	if len(faults) > 0 {
-		return faults
+	if len(found) > 0 {
+		return found
 	}
 	nodeNames, siteNames := s.nodeNames(), s.siteNames()
 	for _, names := range [][]string{nodeNames, siteNames} {
@@ -98,7 +102,7 @@ func (s *Scenario) faults() []fault {
 			check(false, fmt.Sprintf("events[%d]%s", i, what.key), "%s", what.what)
 		}
 	}
-	return faults
+	return found
 }
 
 // Limits of a run on one machine.
@@ -107,13 +111,8 @@ const (
 	maxServers = 10_000
 )
 
-func (s *Scenario) eventFaults(e Event, nodes, sites []string) []fault {
-	var faults []fault
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fault{key, fmt.Sprintf(format, args...)})
-		}
-	}
+func (s *Scenario) eventFaults(e Event, nodes, sites []string) (found faults) {
+	check := found.check
 	check(e.At >= 0 && e.At <= s.Length, ".at", "%v is not between 0 and the length, %v", e.At, s.Length)
 	aNode := func() {
 		check((e.Node == "") != (e.BusiestOf == ""), "", "needs node or busiest_of")
@@ -144,7 +143,7 @@ func (s *Scenario) eventFaults(e Event, nodes, sites []string) []fault {
 		check(false, ".kind", "%q is none of %q", e.Kind, []string{rundir.EventBandwidth, rundir.EventCPU, rundir.EventSlow,
 			rundir.EventKill, rundir.EventRestart, rundir.EventPartition, rundir.EventHeal})
 	}
-	return faults
+	return found
 }
 
 func (s *Scenario) servedByNginx(site string) bool {

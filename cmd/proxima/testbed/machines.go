@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 )
@@ -217,23 +217,23 @@ func (b *machines) slow(server int, add time.Duration) error {
 // errReal is the error of methods that real machines do not support. Fleet refuses scenarios that need them.
 var errReal = errors.New("real machines do not support this")
 
-func (b *machines) bandwidth(int, float64) error             { return errReal }
-func (b *machines) partition(func(int) bool) error           { return errReal }
-func (b *machines) client(int) (*http.Client, func(), error) { return nil, nil, errReal }
-func (b *machines) urls(int) []string                        { return nil }
+func (b *machines) bandwidth(int, float64) error     { return errReal }
+func (b *machines) partition(func(int) bool) error   { return errReal }
+func (b *machines) dial(int) (dialer, func(), error) { return nil, nil, errReal }
+func (b *machines) urls(int) []string                { return nil }
 
 func (b *machines) visits() map[netip.Addr][]sites.Visit { return nil } // the other machines keep them
 
 // quality returns an error if a server ended before the run. It has no figures, since this network is real.
-func (b *machines) quality() (t rundir.Testbed, err error) {
+func (b *machines) quality() (none emulate.Stats, err error) {
 	for _, c := range b.serving {
 		select {
 		case <-c.over:
-			return t, fmt.Errorf("the sites on host %s ended before the run: %w", c.host.Name, cmp.Or(c.err, errors.New("no error")))
+			return none, fmt.Errorf("the sites on host %s ended before the run: %w", c.host.Name, cmp.Or(c.err, errors.New("no error")))
 		default:
 		}
 	}
-	return t, nil
+	return none, nil
 }
 
 func (b *machines) frontPages() []string {

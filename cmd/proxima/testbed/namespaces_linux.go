@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -126,21 +125,16 @@ func (b *namespaces) partition(cut func(int) bool) error {
 	return b.net.Partition(some, others)
 }
 
-func (b *namespaces) client(i int) (*http.Client, func(), error) {
-	return &http.Client{Transport: &http.Transport{DialContext: b.net.Dialer(nodeSpace(b.plan.Nodes[i].Name)), DisableKeepAlives: true,
-		DisableCompression: true}}, func() {}, nil
+func (b *namespaces) dial(i int) (dialer, func(), error) {
+	return b.net.Dialer(nodeSpace(b.plan.Nodes[i].Name)), func() {}, nil
 }
 
-func (b *namespaces) quality() (rundir.Testbed, error) {
+func (b *namespaces) quality() (emulate.Stats, error) {
 	s, err := b.net.Stats()
 	if err != nil {
-		return rundir.Testbed{}, fmt.Errorf("read the network's statistics: %w", err)
+		err = fmt.Errorf("read the network's statistics: %w", err)
 	}
-	t := rundir.Testbed{Emulation: s.Emulation, Why: s.Doubts(), DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99),
-		Packets: s.Packets, DroppedPlanned: s.Planned(), DroppedForOwn: s.Unplanned, CPUBusy: s.Busy, WaitP99Ms: inMs(s.WaitP99),
-		Cores: s.Cores, Congestion: s.Congestion, Seconds: s.Elapsed.Seconds()}
-	t.Trusted = len(t.Why) == 0
-	return t, nil
+	return s, err
 }
 
 func (b *namespaces) close() error {

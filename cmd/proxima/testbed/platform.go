@@ -2,11 +2,10 @@ package testbed
 
 import (
 	"context"
-	"net/http"
 	"net/netip"
 	"time"
 
-	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 )
@@ -23,9 +22,8 @@ type platform interface {
 	// partition cuts the nodes for which cut is true off from the other nodes. If cut is true for none or for all, every node can reach
 	// every other again. The portable platform also cuts them off from the servers.
 	partition(cut func(i int) bool) error
-	// client returns a client that uses the address of a node that is down. It dials the address in the URL and resolves no names. leave
-	// releases the address.
-	client(i int) (c *http.Client, leave func(), err error)
+	// dial returns a dialer from the address of a node that is down. It resolves no names. leave releases the address.
+	dial(i int) (dial dialer, leave func(), err error)
 	// frontPages returns the front pages of all hosts.
 	frontPages() []string
 	// pages returns the number of pages on all servers, or 0 if it is unknown. urls returns some pages of a server.
@@ -34,7 +32,7 @@ type platform interface {
 	// visits returns the requests that each server has logged.
 	visits() map[netip.Addr][]sites.Visit
 	// quality reports how exactly the network was emulated.
-	quality() (rundir.Testbed, error)
+	quality() (emulate.Stats, error)
 	// close stops everything except the nodes.
 	close() error
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/frontier/identity"
@@ -195,31 +193,23 @@ func (b *portable) partition(cut func(int) bool) error {
 	return nil
 }
 
-func (b *portable) client(i int) (*http.Client, func(), error) {
+func (b *portable) dial(i int) (dialer, func(), error) {
 	place, err := b.net.Open(b.run.plan.Nodes[i].Addr)
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &http.Transport{DialContext: b.gates[i].dial(place.DialContext), DisableKeepAlives: true, DisableCompression: true}
-	return &http.Client{Transport: t}, func() { _ = place.Close() }, nil
+	return b.gates[i].dial(place.DialContext), func() { _ = place.Close() }, nil
 }
 
-func (b *portable) quality() (rundir.Testbed, error) {
+func (b *portable) quality() (emulate.Stats, error) {
 	s := b.net.Stats()
-	t := rundir.Testbed{Emulation: emulate.Portable, DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99), Packets: s.Packets,
-		DroppedPlanned: s.Cut, DroppedForOwn: s.Overflowed, Cores: runtime.NumCPU(), Seconds: time.Since(b.began).Seconds()}
+	t := emulate.Stats{Emulation: emulate.Portable, LateP50: s.LateP50, LateP99: s.LateP99, Packets: s.Packets, Cut: s.Cut, Unplanned: s.Overflowed,
+		Cores: runtime.NumCPU(), Elapsed: time.Since(b.began)}
 	// Every system has this figure. It covers this process alone.
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err == nil {
-		t.CPUBusy = min(1, float64(used.Utime.Nano()+used.Stime.Nano())/1e9/t.Seconds/float64(t.Cores))
+		t.Busy = min(1, float64(used.Utime.Nano()+used.Stime.Nano())/float64(t.Elapsed)/float64(t.Cores))
 	}
-	if s.LateP99 > time.Millisecond {
-		t.Why = append(t.Why, fmt.Sprintf("packets were late by %.2f ms at the 99th percentile; the limit is 1 ms", t.DelayErrorP99Ms))
-	}
-	if s.Overflowed > 0 {
-		t.Why = append(t.Why, fmt.Sprintf("%d packets were dropped unplanned", s.Overflowed))
-	}
-	t.Trusted = len(t.Why) == 0
 	return t, nil
 }
 

@@ -209,16 +209,19 @@ func (r *run) stop() error {
 
 // writeResults writes the files that describe the run as a whole.
 func (r *run) writeResults(ratios []float64) error {
-	t, err := r.platform.quality()
+	s, err := r.platform.quality()
 	if err != nil {
 		return err
 	}
-	if t.Emulation == "" {
+	if s.Emulation == "" {
 		return rundir.WriteWorld(r.dir, r.world)
 	}
-	t.Calibrations, t.Machine, t.Command = len(ratios), machine(), r.command
 	at := func(q float64) float64 { return micro(quantile.Of(ratios, q)) }
-	t.CalibrationP10, t.CalibrationP50, t.CalibrationP90 = at(0.1), at(0.5), at(0.9)
+	t := rundir.Testbed{Emulation: s.Emulation, Why: s.Doubts(), DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99),
+		Packets: s.Packets, DroppedPlanned: s.Planned(), DroppedForOwn: s.Unplanned, CPUBusy: s.Busy, WaitP99Ms: inMs(s.WaitP99),
+		Cores: s.Cores, Congestion: s.Congestion, Seconds: s.Elapsed.Seconds(), Machine: machine(), Command: r.command,
+		Calibrations: len(ratios), CalibrationP10: at(0.1), CalibrationP50: at(0.5), CalibrationP90: at(0.9)}
+	t.Trusted = len(t.Why) == 0
 	r.printQuality(t)
 	return errors.Join(r.pacing(r.platform.visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 	"proxima/node/crawl"
@@ -56,11 +56,11 @@ func (b *fakePlatform) partition(cut func(int) bool) error {
 }
 func (*fakePlatform) visits() map[netip.Addr][]sites.Visit { return nil }
 func (b *fakePlatform) urls(int) []string                  { return nil }
-func (b *fakePlatform) client(int) (*http.Client, func(), error) {
+func (b *fakePlatform) dial(int) (dialer, func(), error) {
 	return nil, nil, errors.New("nothing to download here")
 }
-func (b *fakePlatform) quality() (rundir.Testbed, error) {
-	return rundir.Testbed{Emulation: "stage", Why: []string{"nothing is real"}}, nil
+func (b *fakePlatform) quality() (emulate.Stats, error) {
+	return emulate.Stats{Emulation: "stage", Unplanned: 7}, nil
 }
 
 // fakeNode is a node of a fakePlatform.
@@ -200,7 +200,7 @@ kind = "heal"
 			t.Errorf("slowed: %+v", e)
 		}
 		says(t, out, "b-2 has 0.2 of its bandwidth", "server w takes 5000 ms longer", "3 of 3 nodes up", "2 of 3 nodes up",
-			"coordinate error 10 %", "the length of the scenario is over", "NOT TO BE TRUSTED: nothing is real")
+			"coordinate error 10 %", "the length of the scenario is over", "NOT TO BE TRUSTED: 7 packets were dropped unplanned")
 	})
 }
 

@@ -231,15 +231,7 @@ func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, err
 
 // fill sets defaults.
 func (s *Scenario) fill() {
-	if s.Length == 0 {
-		s.Length = time.Minute
-	}
-	if s.Until == "" {
-		s.Until = UntilIdle
-	}
-	if s.Seed == 0 {
-		s.Seed = 1
-	}
+	s.Length, s.Until, s.Seed = cmp.Or(s.Length, time.Minute), cmp.Or(s.Until, UntilIdle), cmp.Or(s.Seed, 1)
 	if len(s.Assigners) == 0 {
 		s.Assigners = []string{"nearest"}
 	}
@@ -248,19 +240,8 @@ func (s *Scenario) fill() {
 	}
 	for i := range s.Sites {
 		g := &s.Sites[i]
-		g.Count, g.Hosts = cmp.Or(g.Count, 1), cmp.Or(g.Hosts, 1)
-		if g.Software == "" {
-			g.Software = SoftwarePages
-		}
-		if g.Pages == 0 {
-			g.Pages = 50
-		}
-		if g.PageKB == 0 {
-			g.PageKB = 20
-		}
-		if g.Links == 0 {
-			g.Links = 20
-		}
+		g.Count, g.Hosts, g.Pages = cmp.Or(g.Count, 1), cmp.Or(g.Hosts, 1), cmp.Or(g.Pages, 50)
+		g.Software, g.PageKB, g.Links = cmp.Or(g.Software, SoftwarePages), cmp.Or(g.PageKB, 20), cmp.Or(g.Links, 20)
 	}
 }
 

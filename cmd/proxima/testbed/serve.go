@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"proxima/cmd/proxima/testbed/sites"
 )
@@ -80,7 +79,7 @@ func order(web *sites.Web, line string) error {
 	if err != nil {
 		return fmt.Errorf("order %q: %w", line, err)
 	}
-	return web.Slow(addr, time.Duration(add*float64(time.Millisecond)))
+	return web.Slow(addr, ms(add))
 }
 
 // site returns the settings of a host of a server.

@@ -180,13 +180,9 @@ func (c *conversation) say(line string) { _, _ = io.WriteString(c.in, line+"\n")
 // close ends the program and waits for its end.
 func (c *conversation) close() {
 	_ = c.in.Close()
-	for {
-		select {
-		case <-c.lines: // discard them
-		case <-c.over:
-			return
-		case <-time.After(stopPatience):
-			_ = c.cmd.Process.Kill() // the connection hangs
-		}
+	late := time.AfterFunc(stopPatience, func() { _ = c.cmd.Process.Kill() }) // the connection hangs
+	defer late.Stop()
+	for range c.lines { // discard them
 	}
+	<-c.over
 }

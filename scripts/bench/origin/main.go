@@ -12,11 +12,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 func main() {
@@ -29,12 +29,7 @@ func main() {
 	flag.DurationVar(&cfg.Think, "think", 0, "`time` before each page")
 	control := flag.String("control", "127.0.0.1:8079", "address of the counts: GET /_stats, GET /_urls, POST /_reset")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, cfg, *control); err != nil {
-		fmt.Fprintln(os.Stderr, "origin:", err)
-		os.Exit(1)
-	}
+	lab.Main("origin", 0, func(ctx context.Context) (bool, error) { return true, run(ctx, cfg, *control) })
 }
 
 // run serves until ctx ends.

@@ -26,6 +26,7 @@ import (
 	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/wire"
+	"proxima/scripts/lab"
 )
 
 const (
@@ -45,21 +46,17 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	var err error
-	if *flood != "" {
-		err = floods(strings.Split(*flood, ","), *rate, *last)
-	} else {
-		err = check(*rate, *last)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "strangers:", err)
-		os.Exit(1)
-	}
+	lab.Main("strangers", 0, func(ctx context.Context) (bool, error) {
+		if *flood != "" {
+			return true, floods(strings.Split(*flood, ","), *rate, *last)
+		}
+		return true, check(ctx, *rate, *last)
+	})
 }
 
 // check runs a node and its peers, and the flood against it.
-func check(rate int, last time.Duration) (err error) {
-	ctx, stop := context.WithCancel(context.Background())
+func check(ctx context.Context, rate int, last time.Duration) (err error) {
+	ctx, stop := context.WithCancel(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	defer func() { stop(); err = errors.Join(err, g.Wait()) }()
 	secret := peer.NewSecret([32]byte{1, 2, 3})
@@ -124,7 +121,7 @@ func check(rate int, last time.Duration) (err error) {
 		return err
 	}
 	joined := time.Duration(0)
-	for began := time.Now(); time.Since(began) < last*8/10; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < last*8/10 && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		client.Forget("node") // so that it connects again
 		begin := time.Now()
 		if _, err := client.Idle(ctx, "node", &wire.IdleRequest{}); err != nil {

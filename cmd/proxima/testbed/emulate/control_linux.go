@@ -61,23 +61,18 @@ func (n *Net) endpoints(addrs []netip.Addr) ([]int, error) {
 	return found, nil
 }
 
-// order sends an order to the router and keeps the report that it answers with.
+// order sends an order to the router and keeps the statistics that it answers with.
 func (n *Net) order(o order) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.control == nil {
 		return errOver
 	}
-	r, err := n.exchange(o)
+	s, err := n.exchange(o)
 	if err != nil {
 		return fmt.Errorf("emulated network: order the router: %w", err)
 	}
-	s := Stats{
-		Emulation: n.emulation, Congestion: n.congestions(), Packets: r.Packets,
-		Lost: r.Lost, Overflowed: r.Overflowed, Cut: r.Cut, Unplanned: r.Unplanned, Strays: r.Strays,
-		LateP50: r.LateP50, LateP99: r.LateP99,
-		Cores: runtime.NumCPU(), Elapsed: time.Since(n.begin),
-	}
+	s.Emulation, s.Congestion, s.Cores, s.Elapsed = n.emulation, n.congestions(), runtime.NumCPU(), time.Since(n.begin)
 	for _, ns := range n.namespaces {
 		err := inNamespace(ns.fd, func() error {
 			dropped, err := droppedHere()

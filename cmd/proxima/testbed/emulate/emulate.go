@@ -68,9 +68,9 @@ type Config struct {
 // endpointsMost limits the matrix of paths.
 const endpointsMost = 1000
 
-// Stats describes the packets since New, and how exactly the network was emulated.
+// Stats describes the packets since New, and how exactly the network was emulated. The router fills in what it knows.
 type Stats struct {
-	Emulation  string // TUN or Veth
+	Emulation  string
 	Congestion string // congestion control of the namespaces; a comma-separated list if they differ
 
 	Packets    int64 // delivered
@@ -106,13 +106,12 @@ const congestion = "reno"
 func (s Stats) Doubts() []string {
 	var doubts []string
 	if s.LateP99 > MaxLate {
-		doubts = append(doubts, fmt.Sprintf("packets left the router late: %.2f ms at the 99th percentile, %v allowed",
-			float64(s.LateP99)/1e6, MaxLate))
+		doubts = append(doubts, fmt.Sprintf("packets were late by %.2f ms at the 99th percentile; the limit is %v", float64(s.LateP99)/1e6, MaxLate))
 	}
 	if s.Unplanned > 0 {
 		doubts = append(doubts, fmt.Sprintf("%d packets were dropped unplanned", s.Unplanned))
 	}
-	if s.Congestion != congestion {
+	if s.Emulation != Portable && s.Congestion != congestion {
 		doubts = append(doubts, fmt.Sprintf("the congestion control is %s, not %s", s.Congestion, congestion))
 	}
 	return doubts

@@ -196,8 +196,8 @@ func (n *Net) startRouter(s setup, ports []int) error {
 	return nil
 }
 
-// exchange sends a message to the router and returns the report that it answers with.
-func (n *Net) exchange(message any) (r report, err error) {
+// exchange sends a message to the router and returns the statistics that it answers with.
+func (n *Net) exchange(message any) (r Stats, err error) {
 	if err := n.control.SetDeadline(time.Now().Add(orderPatience)); err != nil {
 		return r, err
 	}

@@ -25,7 +25,7 @@ type setup struct {
 	Seed      uint64
 }
 
-// order is a later message. The router answers each message with a report.
+// order is a later message. The router answers each message with its statistics.
 type order struct {
 	Bandwidth *bandwidthOrder
 	Cut       *cutOrder
@@ -39,14 +39,6 @@ type bandwidthOrder struct {
 
 type cutOrder struct{ A, B []int }
 
-// report has the router's statistics.
-type report struct {
-	Packets               int64
-	Lost, Overflowed, Cut int64
-	Unplanned, Strays     int64
-	LateP50, LateP99      time.Duration
-}
-
 // router carries packets. Everything except the channels belongs to one thread.
 type router struct {
 	fabric  *fabric
@@ -57,9 +49,9 @@ type router struct {
 	epoll   int
 	wake    int
 	orders  chan order
-	reports chan report
+	reports chan Stats
 	late    histogram
-	report  report
+	stats   Stats
 	header  [frameHeader]byte
 }
 
@@ -88,7 +80,7 @@ func runRouter() error {
 		return err
 	}
 	schedule()
-	if err := out.Encode(r.report); err != nil {
+	if err := out.Encode(r.stats); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	ended := make(chan error, 1)
@@ -102,7 +94,7 @@ func runRouter() error {
 func newRouter(s setup) (*router, error) {
 	r := &router{
 		fabric: newFabric(s.Endpoints, s.Paths, s.Seed), ports: s.Ports, veth: s.Veth, begin: time.Now(),
-		orders: make(chan order, 1), reports: make(chan report, 1), // at most one message is in transit, so carry never blocks
+		orders: make(chan order, 1), reports: make(chan Stats, 1), // at most one message is in transit, so carry never blocks
 	}
 	copy(r.header[:6], nodeMAC())
 	copy(r.header[6:12], routerMAC())
@@ -225,10 +217,10 @@ func (r *router) receive(device int) {
 		p.size = n + head - frameHeader
 		switch known := r.identify(p, device); {
 		case !known:
-			r.report.Strays++
+			r.stats.Strays++
 			r.back(p, &spare)
 		case p == &spare:
-			r.report.Unplanned++
+			r.stats.Unplanned++
 		default:
 			r.fabric.enter(now, p)
 		}
@@ -274,9 +266,9 @@ func (r *router) deliver() {
 			copy(p.frame[:], r.header[:])
 		}
 		if e := writeRaw(r.devices[r.ports[p.to]], p.frame[head:frameHeader+p.size]); e != 0 {
-			r.report.Unplanned++
+			r.stats.Unplanned++
 		} else {
-			r.report.Packets++
+			r.stats.Packets++
 		}
 		r.fabric.done(p)
 	}
@@ -294,16 +286,16 @@ func (r *router) execute(o order) {
 }
 
 // count returns the statistics so far.
-func (r *router) count() report {
+func (r *router) count() Stats {
 	if r.veth {
 		for _, fd := range r.devices {
 			// Reading the statistics resets them.
 			if s, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
-				r.report.Unplanned += int64(s.Drops)
+				r.stats.Unplanned += int64(s.Drops)
 			}
 		}
 	}
-	c := r.report
+	c := r.stats
 	c.Lost, c.Overflowed, c.Cut = r.fabric.lost, r.fabric.overflowed, r.fabric.cutOff
 	c.LateP50, c.LateP99 = r.late.quantile(0.5), r.late.quantile(0.99)
 	return c

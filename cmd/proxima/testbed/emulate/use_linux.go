@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -20,7 +21,7 @@ func (n *Net) Do(namespace string, f func() error) error {
 
 // Start starts a command inside a namespace. Stats includes its waits for a core.
 func (n *Net) Start(namespace string, cmd *exec.Cmd) error {
-	cmd.Env = inherited(cmd.Environ())
+	cmd.Env = slices.DeleteFunc(cmd.Environ(), func(e string) bool { return strings.HasPrefix(e, insideVariable) }) // those of this package
 	err := n.Do(namespace, cmd.Start)
 	if err == nil {
 		n.watch.add(cmd.Process.Pid)
@@ -63,15 +64,4 @@ func (n *Net) literal(namespace, address string, f func() error) error {
 		return fmt.Errorf("emulated network: %w", err)
 	}
 	return n.Do(namespace, f)
-}
-
-// inherited removes the variables of this package from an environment.
-func inherited(environ []string) []string {
-	kept := environ[:0:0]
-	for _, e := range environ {
-		if !strings.HasPrefix(e, insideVariable) {
-			kept = append(kept, e)
-		}
-	}
-	return kept
 }

@@ -90,17 +90,11 @@ func (w *watch) sample() {
 }
 
 func readSlice(path string) (slice, bool) {
-	b, err := os.ReadFile(path)
-	fields := strings.Fields(string(b))
-	if err != nil || len(fields) != 3 {
-		return slice{}, false
-	}
-	waited, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return slice{}, false
-	}
-	runs, err := strconv.ParseInt(fields[2], 10, 64)
-	return slice{time.Duration(waited), runs}, err == nil
+	b, _ := os.ReadFile(path) // a thread that has ended has none
+	var ran int64
+	var s slice
+	_, err := fmt.Sscan(string(b), &ran, (*int64)(&s.waited), &s.runs)
+	return s, err == nil
 }
 
 // tell adds the measurements to s.

@@ -55,9 +55,6 @@ func NewDNS(cfg DNSConfig, deps Deps) (*DNS, error) {
 	return d, nil
 }
 
-// Addr returns the address and port that it listens on.
-func (d *DNS) Addr() netip.AddrPort { return netip.MustParseAddrPort(d.packets.LocalAddr().String()) }
-
 // Run answers questions until the context ends.
 func (d *DNS) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)

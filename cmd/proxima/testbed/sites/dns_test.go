@@ -1,10 +1,10 @@
 package sites
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +22,8 @@ func named(t *testing.T, names map[string][]netip.Addr, test func(d *DNS)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- d.Run(ctx) }()
+	defer running(t, d.Run)()
 	test(d)
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestNameServer(t *testing.T) {
@@ -59,7 +53,7 @@ func TestNameServer(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s %s %s", c.network, c.name, dns.TypeToString[c.kind]), func(t *testing.T) {
 				q := new(dns.Msg).SetQuestion(c.name, c.kind)
-				m, _, err := (&dns.Client{Net: c.network, Timeout: 30 * time.Second}).Exchange(q, d.Addr().String())
+				m, _, err := (&dns.Client{Net: c.network, Timeout: 30 * time.Second}).Exchange(q, d.packets.LocalAddr().String())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,22 +86,16 @@ func TestNameServerThatNeverRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := d.Addr().String()
+	at := d.packets.LocalAddr().String()
 	if _, err := NewDNS(DNSConfig{Listen: at}, Deps{}); err == nil {
 		t.Error("two servers at one port")
 	}
-	stopped, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := d.Run(stopped); err != nil {
-		t.Error(err)
-	}
+	release(t, d.Run)
 	again, err := NewDNS(DNSConfig{Listen: at}, Deps{})
 	if err != nil {
 		t.Fatalf("the port is not free: %v", err)
 	}
-	if err := again.Run(stopped); err != nil {
-		t.Error(err)
-	}
+	release(t, again.Run)
 }
 
 // Any port means one that streams find free, of which there are fewer: packets follow.
@@ -120,14 +108,10 @@ func TestNameServerAtAnyPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if asked != d.Addr().String() || d.Addr().Port() == 0 {
-		t.Errorf("packets were to come to %s, and come to %v", asked, d.Addr())
+	if at := d.packets.LocalAddr().String(); asked != at || strings.HasSuffix(at, ":0") {
+		t.Errorf("packets were to come to %s, and come to %s", asked, at)
 	}
-	stopped, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := d.Run(stopped); err != nil {
-		t.Error(err)
-	}
+	release(t, d.Run)
 }
 
 // The nodes' own resolver asks it over the portable emulation: one round trip, for unknown names, too.
@@ -151,11 +135,9 @@ func TestResolverOverThePortableEmulation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- d.Run(ctx) }()
+		defer running(t, d.Run)()
 		cfg := resolve.Default()
-		cfg.Servers = []string{d.Addr().String()}
+		cfg.Servers = []string{d.packets.LocalAddr().String()}
 		r, err := resolve.New(cfg, resolve.Deps{Dial: ends[1].DialContext})
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +147,7 @@ func TestResolverOverThePortableEmulation(t *testing.T) {
 			ok   bool
 		}{{"www.s1.test", true}, {"www.s2.test", false}} {
 			begin := time.Now()
-			got, err := r.Lookup(ctx, c.name)
+			got, err := r.Lookup(t.Context(), c.name)
 			if (err == nil) != c.ok || c.ok && (len(got.Addrs) != 1 || got.Addrs[0] != address(1)) {
 				t.Errorf("%s: %v, %v", c.name, got, err)
 			}
@@ -174,9 +156,5 @@ func TestResolverOverThePortableEmulation(t *testing.T) {
 			}
 		}
 		r.Close()
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }

@@ -24,6 +24,31 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// running runs something until stop is called.
+func running(t *testing.T, run func(ctx context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// release lets something that is not to run close what it has opened.
+func release(t *testing.T, run func(ctx context.Context) error) {
+	t.Helper()
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(stopped); err != nil {
+		t.Error(err)
+	}
+}
+
 func address(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}) }
 
 // some are sites, two to an address.
@@ -77,9 +102,7 @@ func inWorld(t *testing.T, cfg Config, test func(w *world)) {
 		if w.Web, err = New(cfg, Deps{Listen: server.Listen}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- w.Run(ctx) }()
+		stop := running(t, w.Run)
 		transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			host, port, _ := strings.Cut(address, ":")
 			if a, known := w.hosts[host]; known {
@@ -91,9 +114,6 @@ func inWorld(t *testing.T, cfg Config, test func(w *world)) {
 		test(w)
 		transport.CloseIdleConnections()
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -225,11 +245,7 @@ func TestSizesAndThinkTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopped, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := w.Run(stopped); err != nil { // it closes what New opened
-		t.Fatal(err)
-	}
+	release(t, w.Run)
 	var hosts, pages, thinks []float64
 	for _, s := range w.sites {
 		hosts = append(hosts, math.Log(s.median))
@@ -354,9 +370,7 @@ func TestRealSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	defer running(t, w.Run)()
 	for i, want := range []int{http.StatusOK, http.StatusMisdirectedRequest} {
 		r, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
 		if err != nil {
@@ -375,10 +389,6 @@ func TestRealSockets(t *testing.T) {
 		if answer.StatusCode != want {
 			t.Errorf("%v: %d, want %d", front, answer.StatusCode, want)
 		}
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 
