@@ -1,10 +1,6 @@
 package assign
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Ablation is a set of ingredients that nearest leaves out. It serves to measure the worth of each ingredient in simulations. The
 // zero value leaves out none. No configuration file can set it.
@@ -31,34 +27,7 @@ const (
 var ablationNames = [...]string{"connect", "kernel", "stated", "beside", "heights", "anywhere", "factors", "batch", "pairs",
 	"expectation", "explore", "stop", "balance", "neighbours"}
 
-// Ablations lists the names of the ingredients that can be left out.
+// Ablations lists the names of the ingredients that can be left out. The i-th is left out by 1 << i.
 func Ablations() []string { return slices.Clone(ablationNames[:]) }
-
-// ParseAblation reads names separated by commas. The empty text leaves out nothing.
-func ParseAblation(text string) (Ablation, error) {
-	var a Ablation
-	for name := range strings.SplitSeq(text, ",") {
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
-		i := slices.Index(ablationNames[:], name)
-		if i < 0 {
-			return 0, fmt.Errorf("parse ablation: %q is none of %s", name, strings.Join(ablationNames[:], ", "))
-		}
-		a |= 1 << i
-	}
-	return a, nil
-}
-
-// String writes what ParseAblation reads.
-func (a Ablation) String() string {
-	var names []string
-	for i, name := range ablationNames {
-		if a.has(1 << i) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ",")
-}
 
 func (a Ablation) has(ingredient Ablation) bool { return a&ingredient != 0 }

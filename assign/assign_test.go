@@ -10,21 +10,8 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/assign/assigntest"
 	"proxima/ncoord"
 )
-
-func TestConformance(t *testing.T) {
-	cfg := assign.Default()
-	cfg.Vivaldi.Keep = true
-	for _, name := range assign.Names() {
-		t.Run(name, func(t *testing.T) {
-			assigntest.Conformance(t, func(b assign.Batch, v assign.View, now time.Time) (assign.Assigner, error) {
-				return assign.New(name, cfg, b, v, now)
-			})
-		})
-	}
-}
 
 func TestNewRefuses(t *testing.T) {
 	s := assign.Server{Addr: netip.MustParseAddr("198.18.0.1")}
@@ -169,7 +156,7 @@ func TestRendezvous(t *testing.T) {
 }
 
 func TestRandomIsNotMovedByAJoin(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 10, Servers: 200, Seed: 1})
+	w := newWorld(madeUp(40, 1), worldConfig{Nodes: 10, Servers: 200, Seed: 1})
 	v := w.View()
 	a, _ := assign.New(assign.Random, assign.Default(), w.Batch(), v, time.Time{})
 	before, _ := a.Decide(time.Time{})

@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/assign/assigntest"
 )
 
 // owned is a world with one server, its owner, and what is known of the server after 20 downloads by the owner. All nodes
 // have published their factors.
 type owned struct {
-	*assigntest.World
+	*world
 	m     *assign.Memory
 	n     int
 	owner string
@@ -20,14 +19,14 @@ type owned struct {
 }
 
 func newOwned(t *testing.T, seed uint64) *owned {
-	w := assigntest.NewWorld(assigntest.MadeUp(80, seed), assigntest.WorldConfig{Nodes: 10, Servers: 1, Seed: seed})
+	w := newWorld(madeUp(80, seed), worldConfig{Nodes: 10, Servers: 1, Seed: seed})
 	for n := range w.Nodes {
 		w.Nodes[n].Factors = assign.Factors{LoadMs: w.Nodes[n].LoadMs, LoadError: 0.2, BytesPerMs: w.Nodes[n].BytesPerMs,
 			BytesError: 0.2, Samples: 50}
 	}
 	a := build(t, budget(10), w.Batch(), w)
 	p, now := w.Decide(a, time.Unix(0, 0), time.Second)
-	o := &owned{World: w, m: a.Memory(w.Servers[0].Addr), n: w.NodeIndex(p[0].Node), owner: p[0].Node, now: now}
+	o := &owned{world: w, m: a.Memory(w.Servers[0].Addr), n: w.NodeIndex(p[0].Node), owner: p[0].Node, now: now}
 	o.download(20)
 	return o
 }
@@ -116,7 +115,7 @@ func TestBetterWithoutOwner(t *testing.T) {
 }
 
 func TestScoutAsksAnother(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(80, 1), assigntest.WorldConfig{Nodes: 6, Servers: 1, Seed: 1})
+	w := newWorld(madeUp(80, 1), worldConfig{Nodes: 6, Servers: 1, Seed: 1})
 	var m assign.Memory
 	for i := range 10 {
 		m.Observe(w.Nodes[0].ID, w.Nodes[0].Coord, w.Download(0, 0), time.Unix(int64(i), 0))

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/assign/assigntest"
 	"proxima/node/golden"
 )
 
@@ -21,7 +20,7 @@ var update = flag.Bool("update", false, "write the scenarios of testdata/golden 
 //	go test -run Golden ./assign -update
 func TestGolden(t *testing.T) {
 	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
-		s := &small{t: t, cfg: assign.Default(), now: time.Unix(0, 0), world: assigntest.NewWorld(assigntest.MadeUp(30, 5), assigntest.WorldConfig{Nodes: 8, Servers: 4, Seed: 5})}
+		s := &small{t: t, cfg: assign.Default(), now: time.Unix(0, 0), world: newWorld(madeUp(30, 5), worldConfig{Nodes: 8, Servers: 4, Seed: 5})}
 		for _, steps := range blocks {
 			s.out.Reset()
 			for _, step := range steps {
@@ -36,7 +35,7 @@ func TestGolden(t *testing.T) {
 // small is a world of eight nodes and four servers, and one assigner after the other.
 type small struct {
 	t        *testing.T
-	world    *assigntest.World
+	world    *world
 	now      time.Time
 	assigner assign.Assigner
 	choices  []assign.Choice

@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/assign/assigntest"
 	"proxima/ncoord"
 )
 
 // full is a memory that holds as much as one can.
 func full(t testing.TB, seed uint64) assign.Memory {
 	t.Helper()
-	w := assigntest.NewWorld(assigntest.MadeUp(40, seed), assigntest.WorldConfig{Nodes: assign.MaxMemoryNodes, Servers: 1, Seed: seed})
+	w := newWorld(madeUp(40, seed), worldConfig{Nodes: assign.MaxMemoryNodes, Servers: 1, Seed: seed})
 	m := assign.Memory{Location: &ncoord.Location{Lat: 52.5, Lon: 13.25}}
 	for i := range 600 {
 		n := i % len(w.Nodes)
@@ -189,7 +188,7 @@ func TestMemoryForgetsWhoWasHeardOfLongestAgo(t *testing.T) {
 }
 
 func TestSlowedFollowsThinkTimeAndComesBack(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 3, Servers: 1, Seed: 1})
+	w := newWorld(madeUp(40, 1), worldConfig{Nodes: 3, Servers: 1, Seed: 1})
 	var m assign.Memory
 	run := func(n int) {
 		for i := range n {

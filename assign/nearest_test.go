@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/assign/assigntest"
 	"proxima/ncoord"
 )
 
 // scores decides one batch in each of some worlds.
-func scores(t testing.TB, name string, m *assigntest.Matrix, wc assigntest.WorldConfig, cfg assign.Config, seeds int) (s []assigntest.Score) {
+func scores(t testing.TB, name string, m *matrix, wc worldConfig, cfg assign.Config, seeds int) (s []score) {
 	t.Helper()
 	for seed := range uint64(seeds) {
 		wc.Seed = seed
-		w := assigntest.NewWorld(m, wc)
+		w := newWorld(m, wc)
 		a, err := assign.New(name, cfg, w.Batch(), w.View(), time.Unix(0, 0))
 		if err != nil {
 			t.Fatal(err)
@@ -32,7 +31,7 @@ func scores(t testing.TB, name string, m *assigntest.Matrix, wc assigntest.World
 	return s
 }
 
-func of(s []assigntest.Score, what func(assigntest.Score) float64) float64 {
+func of(s []score, what func(score) float64) float64 {
 	v := make([]float64, len(s))
 	for i := range s {
 		v[i] = what(s[i])
@@ -47,8 +46,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-func ratio(s assigntest.Score) float64     { return s.Ratio }
-func estimates(s assigntest.Score) float64 { return s.Estimates }
+func ratio(s score) float64     { return s.Ratio }
+func estimates(s score) float64 { return s.Estimates }
 
 func budget(estimates int) assign.Config {
 	cfg := assign.Default()
@@ -57,8 +56,8 @@ func budget(estimates int) assign.Config {
 }
 
 func TestNearestInMadeUpWorld(t *testing.T) {
-	world := assigntest.WorldConfig{Nodes: 14, Servers: 40}
-	m := assigntest.MadeUp(120, 3)
+	world := worldConfig{Nodes: 14, Servers: 40}
+	m := madeUp(120, 3)
 	random := of(scores(t, assign.Random, m, world, budget(8), 6), ratio)
 	ground := of(scores(t, assign.Geographic, m, world, budget(8), 6), ratio)
 	got := of(scores(t, assign.Nearest, m, world, budget(8), 6), ratio)
@@ -69,8 +68,8 @@ func TestNearestInMadeUpWorld(t *testing.T) {
 }
 
 func TestNearestStopsWhenItKnowsEnough(t *testing.T) {
-	m := assigntest.MadeUp(120, 3)
-	world := assigntest.WorldConfig{Nodes: 14, Servers: 40}
+	m := madeUp(120, 3)
+	world := worldConfig{Nodes: 14, Servers: 40}
 	all, few := budget(30), budget(30)
 	all.Nearest.StopGain, few.Nearest.StopGain = 0, 0.02
 	spent := of(scores(t, assign.Nearest, m, world, all, 3), estimates)
@@ -82,7 +81,7 @@ func TestNearestStopsWhenItKnowsEnough(t *testing.T) {
 
 // An address that answers everywhere (anycast) has no place: it must be recognised, and judged by what was seen.
 func TestNearestRecognisesSpreadServers(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 10, Servers: 4, Seed: 2})
+	w := newWorld(madeUp(60, 2), worldConfig{Nodes: 10, Servers: 4, Seed: 2})
 	for n := range w.Nodes {
 		w.RTT[n][0] = 4 + float64(n)
 	}
@@ -115,10 +114,10 @@ func TestNearestRecognisesSpreadServers(t *testing.T) {
 
 // A second home that sees the server again begins where the first ended.
 func TestMemoryIsReused(t *testing.T) {
-	m := assigntest.MadeUp(120, 4)
+	m := madeUp(120, 4)
 	var cold, warm []float64
 	for seed := range uint64(5) {
-		w := assigntest.NewWorld(m, assigntest.WorldConfig{Nodes: 14, Servers: 30, Seed: seed, NoLocations: true, NoCoordinates: true})
+		w := newWorld(m, worldConfig{Nodes: 14, Servers: 30, Seed: seed, NoLocations: true, NoCoordinates: true})
 		b := w.Batch()
 		first, _ := assign.New(assign.Nearest, budget(14), b, w.View(), time.Unix(0, 0))
 		_, now := w.Decide(first, time.Unix(0, 0), time.Second)
@@ -135,7 +134,7 @@ func TestMemoryIsReused(t *testing.T) {
 	}
 }
 
-func build(t testing.TB, cfg assign.Config, b assign.Batch, w *assigntest.World) assign.Assigner {
+func build(t testing.TB, cfg assign.Config, b assign.Batch, w *world) assign.Assigner {
 	t.Helper()
 	a, err := assign.New(assign.Nearest, cfg, b, w.View(), time.Unix(0, 0))
 	if err != nil {
@@ -147,11 +146,11 @@ func build(t testing.TB, cfg assign.Config, b assign.Batch, w *assigntest.World)
 // One node that lies about its coordinate, and one that lies about its factors by making itself look bad, change
 // nobody else's choices for the worse.
 func TestLiarsDoLittleHarm(t *testing.T) {
-	m := assigntest.MadeUp(120, 5)
+	m := madeUp(120, 5)
 	var honest, lied []float64
 	for seed := range uint64(8) {
 		for _, lie := range []bool{false, true} {
-			w := assigntest.NewWorld(m, assigntest.WorldConfig{Nodes: 12, Servers: 40, Seed: seed})
+			w := newWorld(m, worldConfig{Nodes: 12, Servers: 40, Seed: seed})
 			if lie {
 				w.Nodes[3].Coord = ncoord.Coordinate{Vec: [4]float64{60_000, -60_000, 60_000, 60_000}, Height: 60_000, Error: 1e-6}
 				w.Nodes[4].Coord = w.Nodes[5].Coord
@@ -171,8 +170,8 @@ func TestLiarsDoLittleHarm(t *testing.T) {
 }
 
 // equals is a world of equal nodes at one place.
-func equals(nodes int, seed uint64) *assigntest.World {
-	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: nodes, Servers: 40, Seed: seed})
+func equals(nodes int, seed uint64) *world {
+	w := newWorld(madeUp(60, 2), worldConfig{Nodes: nodes, Servers: 40, Seed: seed})
 	for n := range w.Nodes {
 		w.Nodes[n].LoadMs, w.Nodes[n].BytesPerMs = 20, 1000
 		for s := range w.Servers {
@@ -187,7 +186,7 @@ func equals(nodes int, seed uint64) *assigntest.World {
 const shared = 0.1
 
 // shares is how many servers of a world each node gets.
-func shares(t *testing.T, w *assigntest.World, balance float64) map[string]int {
+func shares(t *testing.T, w *world, balance float64) map[string]int {
 	t.Helper()
 	cfg := budget(8)
 	cfg.Nearest.Balance = balance
@@ -242,7 +241,7 @@ func TestBacklogDecidesAmongEquals(t *testing.T) {
 
 // A node that fails is not asked for ever.
 func TestNearestAsksOthersWhenOneFails(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 3})
+	w := newWorld(madeUp(60, 2), worldConfig{Nodes: 8, Servers: 20, Seed: 3})
 	a := build(t, budget(8), w.Batch(), w)
 	failed := map[assign.Ask]int{}
 	for now := time.Unix(0, 0); ; now = now.Add(time.Second) {
@@ -269,7 +268,7 @@ func TestNearestAsksOthersWhenOneFails(t *testing.T) {
 // answers nobody, its nodes are not to blame.
 func TestNodesThatCannotReachServer(t *testing.T) {
 	for _, anybody := range []bool{true, false} {
-		w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 3})
+		w := newWorld(madeUp(60, 2), worldConfig{Nodes: 8, Servers: 20, Seed: 3})
 		expected, _ := w.Decide(build(t, budget(8), w.Batch(), w), time.Unix(0, 0), time.Second)
 		a := build(t, budget(8), w.Batch(), w)
 		failed := map[assign.Ask]int{}
@@ -332,7 +331,7 @@ func TestDirectObservationsOverrideTheModel(t *testing.T) {
 // How long a decision takes: a batch of 100 servers among 1,000 nodes, all that is asked and learnt included.
 // The last step of it alone, and what a grantor does for one server.
 func BenchmarkPredictions(b *testing.B) {
-	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 1, Seed: 1})
+	w := newWorld(madeUp(400, 1), worldConfig{Nodes: 1000, Servers: 1, Seed: 1})
 	a := build(b, budget(16), w.Batch(), w)
 	w.Decide(a, time.Unix(0, 0), time.Second)
 	m, v := a.Memory(w.Servers[0].Addr), w.View()
@@ -343,7 +342,7 @@ func BenchmarkPredictions(b *testing.B) {
 
 // The one page of an estimate tells nothing of a typical page where the hosts' pages are known.
 func TestEstimatesLeaveTheTypicalPage(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(20, 1), assigntest.WorldConfig{Nodes: 4, Servers: 1, Seed: 1})
+	w := newWorld(madeUp(20, 1), worldConfig{Nodes: 4, Servers: 1, Seed: 1})
 	for known, want := range map[float64]float64{10_000: 10_000, 0: 3_000_000} {
 		b := w.Batch()
 		b.Servers[0].Hosts = []assign.Host{{Name: "h", Pending: 1, PageBytes: known}}
@@ -362,7 +361,7 @@ func TestEstimatesLeaveTheTypicalPage(t *testing.T) {
 // BenchmarkDecide is the decision about a batch of 100 servers among 1,000 nodes with all answers in hand: from nothing to the
 // choices.
 func BenchmarkDecide(b *testing.B) {
-	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 100, Seed: 1})
+	w := newWorld(madeUp(400, 1), worldConfig{Nodes: 1000, Servers: 100, Seed: 1})
 	batch := w.Batch()
 	a := build(b, budget(8), batch, w)
 	_, now := w.Decide(a, time.Unix(0, 0), time.Second)

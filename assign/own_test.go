@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/assign/assigntest"
 )
 
 // ownWorld lets node 0 learn from downloads of servers that other nodes have downloaded from before.
-func ownLearn(w *assigntest.World, o *assign.Own, ms []assign.Memory, downloads, from int) {
+func ownLearn(w *world, o *assign.Own, ms []assign.Memory, downloads, from int) {
 	for i := range downloads {
 		s := (from + i) % len(w.Servers)
 		o.Observe(w.Nodes[0].ID, w.Servers[s].Addr, w.Download(0, s), &ms[s], w.View(), time.Unix(0, 0))
@@ -20,7 +19,7 @@ func ownLearn(w *assigntest.World, o *assign.Own, ms []assign.Memory, downloads,
 func TestOwnLearnsLoadAndBandwidth(t *testing.T) {
 	var before, after, slow []float64
 	for seed := range uint64(20) {
-		w := assigntest.NewWorld(assigntest.MadeUp(60, seed), assigntest.WorldConfig{Nodes: 6, Servers: 40, Seed: seed})
+		w := newWorld(madeUp(60, seed), worldConfig{Nodes: 6, Servers: 40, Seed: seed})
 		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 30, 1000
 		ms := make([]assign.Memory, len(w.Servers))
 		for s := range ms {
@@ -59,7 +58,7 @@ func TestOwnTellsStallsFromDistance(t *testing.T) {
 	const stall = 150 * time.Millisecond
 	var load, bandwidth []float64
 	for seed := range uint64(20) {
-		w := assigntest.NewWorld(assigntest.MadeUp(60, seed), assigntest.WorldConfig{Nodes: 6, Servers: 40, Seed: seed})
+		w := newWorld(madeUp(60, seed), worldConfig{Nodes: 6, Servers: 40, Seed: seed})
 		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 5, 1000
 		o := assign.NewOwn(assign.Factors{})
 		now := time.Unix(0, 0)
@@ -132,7 +131,7 @@ func TestIdleNodesBecomeLikeNewOnes(t *testing.T) {
 func TestOwnLearnsFromSample(t *testing.T) {
 	var after []float64
 	for seed := range uint64(10) {
-		w := assigntest.NewWorld(assigntest.MadeUp(60, seed), assigntest.WorldConfig{Nodes: 6, Servers: 40, Seed: seed})
+		w := newWorld(madeUp(60, seed), worldConfig{Nodes: 6, Servers: 40, Seed: seed})
 		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 30, 1000
 		o, now := assign.NewOwn(assign.Factors{}), time.Unix(0, 0)
 		due := make(map[int]int)

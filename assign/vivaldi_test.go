@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/assign/assigntest"
 	"proxima/ncoord"
 )
 
 func TestVivaldiTicks(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 5, Servers: 6, Seed: 1})
+	w := newWorld(madeUp(40, 1), worldConfig{Nodes: 5, Servers: 6, Seed: 1})
 	cfg := assign.Default()
 	cfg.Vivaldi.MaxTicks = 3
 	for unconverged, want := range map[string]string{assign.UnconvergedDistance: "least distance, not converged",
@@ -51,7 +50,7 @@ func TestVivaldiTicks(t *testing.T) {
 
 // A tick that comes late by less than its length does not move the next ones; after a longer pause they begin anew.
 func TestVivaldiKeepsItsRhythm(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 5, Servers: 6, Seed: 1})
+	w := newWorld(madeUp(40, 1), worldConfig{Nodes: 5, Servers: 6, Seed: 1})
 	cfg := assign.Default()
 	cfg.Vivaldi.Tick = 10 * time.Second
 	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(100, 0))
@@ -68,7 +67,7 @@ func TestVivaldiKeepsItsRhythm(t *testing.T) {
 
 // In mode persistent the next round goes on from the places of the last, and one tick is enough while nothing has changed.
 func TestVivaldiGoesOn(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 2})
+	w := newWorld(madeUp(60, 2), worldConfig{Nodes: 8, Servers: 20, Seed: 2})
 	cfg := assign.Default()
 	cfg.Vivaldi.Theta = 0.6 // within its ticks in this small world
 	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(0, 0))
@@ -103,7 +102,7 @@ func TestVivaldiGoesOn(t *testing.T) {
 
 // A tick that finds a server still being asked does not count for it: slow answers cost time, not estimates.
 func TestVivaldiCountsWhatItAsked(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(40, 3), assigntest.WorldConfig{Nodes: 5, Servers: 2, Seed: 3})
+	w := newWorld(madeUp(40, 3), worldConfig{Nodes: 5, Servers: 2, Seed: 3})
 	cfg := assign.Default()
 	cfg.Vivaldi.MaxTicks, cfg.Vivaldi.Theta = 4, 0.001
 	now := time.Unix(100, 0)
@@ -138,7 +137,7 @@ func TestVivaldiCountsWhatItAsked(t *testing.T) {
 
 // An estimate moves the server if it was answered, within a time that a download can take.
 func TestVivaldiBelievesTimesThatCanBe(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(40, 3), assigntest.WorldConfig{Nodes: 5, Servers: 1, Seed: 3})
+	w := newWorld(madeUp(40, 3), worldConfig{Nodes: 5, Servers: 1, Seed: 3})
 	for _, c := range []struct {
 		ok    bool
 		total time.Duration
@@ -165,7 +164,7 @@ func TestVivaldiBelievesTimesThatCanBe(t *testing.T) {
 // A server's place outlives the batch: it goes over the wire with the lease, its owner's downloads move it, and the next batch begins
 // with it where Keep says so.
 func TestVivaldiKeepsPlaces(t *testing.T) {
-	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 2})
+	w := newWorld(madeUp(60, 2), worldConfig{Nodes: 8, Servers: 20, Seed: 2})
 	cfg := assign.Default()
 	cfg.Vivaldi.Theta, cfg.Vivaldi.Keep = 0.6, true
 	decide := func(b assign.Batch, keep bool, now time.Time) (assign.Assigner, []assign.Choice, time.Time) {

@@ -1,6 +1,9 @@
 package ncoord
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // evictionDraw is how many links are drawn to find one that makes room.
 const evictionDraw = 8
@@ -78,12 +81,10 @@ func (f *filter) add(ms float64, now int64) {
 	v := float32(ms)
 	last := (f.first + f.n) % window
 	f.ring[last], f.at[last] = v, now
-	i := int(f.n)
-	for ; i > 0 && f.sorted[i-1] > v; i-- {
-		f.sorted[i] = f.sorted[i-1]
-	}
-	f.sorted[i] = v
+	i, _ := slices.BinarySearch(f.sorted[:f.n], v)
 	f.n++
+	copy(f.sorted[i+1:f.n], f.sorted[i:])
+	f.sorted[i] = v
 }
 
 // drop forgets the oldest sample.
@@ -91,13 +92,8 @@ func (f *filter) drop() {
 	v := f.ring[f.first]
 	f.first = (f.first + 1) % window
 	f.n--
-	i := 0
-	for f.sorted[i] != v {
-		i++
-	}
-	for ; i < int(f.n); i++ {
-		f.sorted[i] = f.sorted[i+1]
-	}
+	i, _ := slices.BinarySearch(f.sorted[:f.n+1], v)
+	copy(f.sorted[i:f.n], f.sorted[i+1:])
 }
 
 // percentile is the round trip of the link, in ms. The filter must not be empty.

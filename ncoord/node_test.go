@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"proxima/ncoord"
 )
 
@@ -37,7 +39,7 @@ func TestJumpRestoresTheTimestep(t *testing.T) {
 	for i := 1; i < 35; i++ {
 		off = append(off, math.Abs(s.distance(0, i)-m[0][i])/m[0][i])
 	}
-	if mean := average(off); mean > 0.25 {
+	if mean := stat.Mean(off, nil); mean > 0.25 {
 		t.Errorf("after the move predictions are off by %.2f on average", mean)
 	}
 	if s.nodes[0].Jumps() == before[0] {
@@ -48,14 +50,6 @@ func TestJumpRestoresTheTimestep(t *testing.T) {
 			t.Errorf("node %d, which stayed, thinks it jumped", i)
 		}
 	}
-}
-
-func average(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(len(v))
 }
 
 // TestLoadCountsOnce loads a node: its delay and its published height tell, the places of all stay.
@@ -187,7 +181,7 @@ func unmeasuredAll(m matrix, s space) float64 {
 			errs = append(errs, math.Abs(s.distance(i, k)-m[i][k])/m[i][k])
 		}
 	}
-	return average(errs)
+	return stat.Mean(errs, nil)
 }
 
 // TestNoDrift lets a settled overlay run on: as a whole it must stay where the origin is.

@@ -1,6 +1,7 @@
 package ncoord_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -130,8 +131,8 @@ func nearest(m matrix, s space, of int, rnd *rand.Rand) (right, loss float64) {
 	total := 0
 	for range times {
 		for i, near := range neighbours(m, of, rnd) {
-			best := slices.MinFunc(near, func(a, b int) int { return compare(m[i][a], m[i][b]) })
-			chosen := slices.MinFunc(near, func(a, b int) int { return compare(s.distance(i, a), s.distance(i, b)) })
+			best := slices.MinFunc(near, func(a, b int) int { return cmp.Compare(m[i][a], m[i][b]) })
+			chosen := slices.MinFunc(near, func(a, b int) int { return cmp.Compare(s.distance(i, a), s.distance(i, b)) })
 			if m[i][chosen] <= m[i][best] {
 				right++
 			}
@@ -140,14 +141,4 @@ func nearest(m matrix, s space, of int, rnd *rand.Rand) (right, loss float64) {
 		}
 	}
 	return right / float64(total), loss / float64(total)
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -7,26 +7,34 @@ import (
 	"time"
 )
 
-// wait releases the lock until something changes or a deadline passes.
-func (c *conn) wait(deadline time.Time) {
-	c.watched = true
-	changed := c.changed
-	c.net.unlock()
-	defer c.net.lock()
-	await(changed, deadline)
+// bell wakes those who wait for a change of what it belongs to. net.mu guards it.
+type bell struct{ rung chan struct{} } // nil while nobody waits
+
+// tell wakes everybody who waits.
+func (b *bell) tell() {
+	if b.rung != nil {
+		close(b.rung)
+		b.rung = nil
+	}
 }
 
-// await waits for a change, or for a deadline if there is one.
-func await(changed <-chan struct{}, deadline time.Time) {
-	if deadline.IsZero() {
-		<-changed
-		return
+// wait releases the lock until something changes or a deadline, if there is one, passes.
+func (b *bell) wait(n *Network, deadline time.Time) {
+	if b.rung == nil {
+		b.rung = make(chan struct{})
 	}
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
+	rung := b.rung
+	n.unlock()
+	defer n.lock()
+	var over <-chan time.Time
+	if !deadline.IsZero() {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
-	case <-changed:
-	case <-timer.C:
+	case <-rung:
+	case <-over:
 	}
 }
 
@@ -50,7 +58,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		case c.eof:
 			return 0, io.EOF
 		}
-		c.wait(c.read)
+		c.wait(c.net, c.read)
 	}
 }
 
@@ -77,7 +85,7 @@ func (c *conn) Write(b []byte) (int, error) {
 			c.transmit()
 			continue
 		}
-		c.wait(c.write)
+		c.wait(c.net, c.write)
 	}
 }
 

@@ -27,10 +27,10 @@ type socket struct {
 	taken  func(datagram) bool // takes a datagram with mu held; false if it cannot
 
 	// net.mu guards what follows.
-	queue   []datagram
-	closed  bool
-	read    time.Time     // deadline
-	changed chan struct{} // closed when any of it changes
+	queue  []datagram
+	closed bool
+	read   time.Time // deadline
+	bell
 }
 
 // ListenPacket receives datagrams over network "udp"; addresses are as in Listen.
@@ -67,16 +67,11 @@ func (e *Endpoint) bindSocket(s *socket, address string) error {
 	if err != nil {
 		return &net.OpError{Op: "listen", Net: "udp", Err: fmt.Errorf("%s: %w", address, err)}
 	}
-	s.owner, s.hosts, s.at, s.changed = e, hosts, at, make(chan struct{})
+	s.owner, s.hosts, s.at = e, hosts, at
 	for _, h := range hosts {
 		h.sockets[at.Port()] = s
 	}
 	return nil
-}
-
-func (s *socket) tell() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 func (s *socket) enqueue(d datagram) bool {
@@ -134,15 +129,8 @@ func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
 			s.queue = s.queue[1:]
 			return copy(b, d.data), net.UDPAddrFromAddrPort(d.from), nil
 		}
-		s.wait()
+		s.wait(n, s.read)
 	}
-}
-
-func (s *socket) wait() {
-	changed, deadline := s.changed, s.read
-	s.owner.net.unlock()
-	defer s.owner.net.lock()
-	await(changed, deadline)
 }
 
 func (s *socket) WriteTo(b []byte, to net.Addr) (int, error) {

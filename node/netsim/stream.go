@@ -56,24 +56,15 @@ type conn struct {
 	arrived     [][]byte
 	waiting     int // bytes in arrived
 	eof         bool
-	read, write time.Time     // deadlines
-	changed     chan struct{} // closed at the next change, if somebody waits
-	watched     bool
+	read, write time.Time // deadlines
+	bell
 }
 
 func newConn(n *Network, owner *Endpoint, near, far *host, local, remote netip.AddrPort) *conn {
 	c := &conn{net: n, owner: owner, near: near, far: far, local: local, remote: remote, writing: make(chan struct{}, 1),
-		window: initialWindow, changed: make(chan struct{})}
+		window: initialWindow}
 	n.conns[c] = struct{}{}
 	return c
-}
-
-// tell wakes everybody who waits for a change.
-func (c *conn) tell() {
-	if c.watched {
-		close(c.changed)
-		c.changed, c.watched = make(chan struct{}), false
-	}
 }
 
 // fail breaks both ends at once.
@@ -109,7 +100,7 @@ func (c *conn) drained() {
 	c.net.lock()
 	defer c.net.unlock()
 	for len(c.unsent) > 0 && c.err == nil {
-		c.wait(time.Time{})
+		c.wait(c.net, time.Time{})
 	}
 }
 

@@ -146,8 +146,6 @@ func (b *batch) resolve(ctx context.Context) error {
 		return err
 	}
 	lost := slices.Clone(b.hosts)
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
 	for {
 		lost = slices.DeleteFunc(lost, func(h *host) bool {
 			addrs, ok := b.deps.Frontier.Placed(h.name)
@@ -159,10 +157,7 @@ func (b *batch) resolve(ctx context.Context) error {
 		if len(lost) == 0 || short.Err() != nil {
 			break
 		}
-		select {
-		case <-short.Done():
-		case <-tick.C:
-		}
+		_ = sleep(short, poll)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

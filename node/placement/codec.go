@@ -130,7 +130,7 @@ func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool
 		Status: int(f.GetStatus()), Unmade: f.GetUnmade(), HTML: f.GetHtml(),
 	}
 	if c, err := ncoord.DecodeCoordinate(m.GetCoordinate()); err == nil {
-		r.Coord, r.Placed = c, true
+		r.Coord = c
 	}
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	r.Timing = assign.Timing{Connect: us(t.GetConnectUs()), TLS: us(t.GetTlsUs()), FirstByte: us(t.GetFirstByteUs()), Total: us(t.GetTotalUs()),

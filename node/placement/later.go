@@ -168,7 +168,7 @@ func (p *Placement) exploreServer(ctx context.Context, addr netip.Addr) (made bo
 		return false, err
 	}
 	r, ok, err := s.askFor(ctx, node, task, RemoteFetch{Labels: s.cfg.Assigners, Assigned: true, Fresh: true})
-	if ok && r.Placed {
+	if ok {
 		p.deps.Leases.Observed(addr, node, r.Coord, r.Timing)
 	} else if ownTrouble(p.deps.Self, node, r) {
 		p.deps.Leases.Failed(addr, node)

@@ -222,25 +222,22 @@ func TestOthersExplore(t *testing.T) {
 	})
 }
 
-// Each exploration that is due is made at one server. A server without a page, or whose host was not assigned, has none. Only a result
-// with a coordinate tells something of its server.
+// Each exploration that is due is made at one server. A server without a page, or whose host was not assigned, has none.
 func TestWhereIsExplored(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(h *fakeHost)
-		placed bool
 		asked  int
 		known  int // downloads after it
 	}{
-		"explored":       {func(*fakeHost) {}, true, 1, 19},
-		"without place":  {func(*fakeHost) {}, false, 1, 18},
-		"without a page": {func(h *fakeHost) { h.urls = nil }, true, 0, 18},
-		"of a home":      {func(h *fakeHost) { h.owner = "home" }, true, 0, 18},
+		"explored":       {func(*fakeHost) {}, 1, 19},
+		"without a page": {func(h *fakeHost) { h.urls = nil }, 0, 18},
+		"of a home":      {func(h *fakeHost) { h.owner = "home" }, 0, 18},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, addr := assigned(t)
 			w.do = func(_ context.Context, _ string, f RemoteFetch) (Result, error, bool) {
 				r := page200(time.Second)
-				r.Coord, r.Placed, r.Links = w.coordOf("n1"), c.placed, linksOf(f.URL)
+				r.Coord, r.Links = w.coordOf("n1"), linksOf(f.URL)
 				return r, nil, true
 			}
 			for i := range 2 { // servers that are no candidates: one without hosts, and one of which nothing is known

@@ -55,9 +55,8 @@ type Result struct {
 	HTML bool
 	// Links are the links of the page. They are on no disk yet: the asker stores them before the page counts as done.
 	Links []frontier.Link
-	// Coord is the coordinate of the node that made the fetch, when it answered. It is valid if Placed is set.
-	Coord  ncoord.Coordinate
-	Placed bool
+	// Coord is the coordinate of the node that made the fetch, when it answered, or the zero value if unknown.
+	Coord ncoord.Coordinate
 	// Lingers comes only with an error. It is how long the peer may still be downloading the page. Nobody else must ask the server
 	// until then.
 	Lingers time.Duration

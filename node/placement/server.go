@@ -200,10 +200,7 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 		}
 	}
 	if res.OK {
-		res.Timing = r.Timing
-		if r.Placed {
-			res.Coord = r.Coord
-		}
+		res.Timing, res.Coord = r.Timing, r.Coord
 	}
 	return res, ctx.Err()
 }

@@ -300,27 +300,24 @@ func TestMemoryComesWithALease(t *testing.T) {
 	}
 }
 
-// A server is asked for an estimate when nobody may be downloading from it any more, until the decision is cut off. What a node does not
-// say of its place is not believed.
+// A server is asked for an estimate when nobody may be downloading from it any more, until the decision is cut off.
 func TestWhenAnEstimateIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
-			alone  time.Duration // from now
-			cut    bool
-			placed bool
-			made   bool
+			alone time.Duration // from now
+			cut   bool
+			made  bool
 		}{
-			"alone until now":    {0, false, true, true},
-			"without a place":    {0, false, false, true},
-			"alone for a moment": {1, false, true, false},
-			"cut off":            {0, true, true, false},
+			"alone until now":    {0, false, true},
+			"alone for a moment": {1, false, false},
+			"cut off":            {0, true, false},
 		} {
 			w, _, s := oneServer(t, 1)
 			s.alone, s.pages = time.Now().Add(c.alone), pagesOf(t, "/")
 			coord := w.coordOf("n1")
 			s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
 				r := page200(time.Second)
-				r.Coord, r.Placed = coord, c.placed
+				r.Coord = coord
 				return r, nil
 			}
 			cut, stop := context.WithCancel(t.Context())
@@ -329,7 +326,7 @@ func TestWhenAnEstimateIsMade(t *testing.T) {
 			}
 			r, err := s.estimate(t.Context(), cut, "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
 			stop()
-			if err != nil || r.OK != c.made || (r.Timing.Total > 0) != c.made || (r.Coord == coord) != (c.made && c.placed) || len(s.turns) > 0 {
+			if err != nil || r.OK != c.made || (r.Timing.Total > 0) != c.made || (r.Coord == coord) != c.made || len(s.turns) > 0 {
 				t.Errorf("%s: %+v, %v", name, r, err)
 			}
 		}

@@ -363,7 +363,7 @@ func (w *world) fetch(ctx context.Context, node string, e RemoteFetch) (res Resu
 		return Result{}, errors.New("gone")
 	}
 	connect := time.Duration(ms * float64(time.Millisecond))
-	r := Result{Asked: true, Status: 200, HTML: true, Placed: true, Coord: w.coordOf(node), Links: linksOf(e.URL),
+	r := Result{Asked: true, Status: 200, HTML: true, Coord: w.coordOf(node), Links: linksOf(e.URL),
 		Timing: assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond, Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}}
 	select {
 	case <-time.After(r.Timing.Total + 200*time.Millisecond):

@@ -46,15 +46,11 @@ func Ablate(ctx context.Context, cfg Config, noisy []*world.Matrix) (*Ablation, 
 		a.Settings = append(a.Settings, s.name)
 	}
 	whole := make([][]score, len(all))
-	for _, name := range append([]string{""}, assign.Ablations()...) {
-		without, err := assign.ParseAblation(name)
-		if err != nil {
-			return nil, err
-		}
+	for i, name := range append([]string{""}, assign.Ablations()...) {
 		row := AblationRow{Without: name}
 		for k, s := range all {
 			one := cfg
-			one.Assign.Nearest.Without = without
+			one.Assign.Nearest.Without = 1 << i >> 1 // nothing at first
 			s.set(&one)
 			scores, err := nearest(ctx, one)
 			if err != nil {

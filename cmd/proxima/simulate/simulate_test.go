@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"proxima/assign"
 	"proxima/cmd/proxima/world"
 	"proxima/scripts/measured"
@@ -303,7 +305,7 @@ func TestPinnedWorld(t *testing.T) {
 	}
 	check := func(what string, v []float64, mean, sd, off float64) {
 		t.Helper()
-		m, s := moments(v)
+		m, s := stat.PopMeanStdDev(v, nil)
 		if math.Abs(m-mean) > off || math.Abs(s-sd) > off {
 			t.Errorf("%s: mean %.3f, sigma %.3f; want %.3f and %.3f", what, m, s, mean, sd)
 		}
@@ -318,16 +320,6 @@ func TestPinnedWorld(t *testing.T) {
 	if share := float64(slow) / 4800; share < 0.02 || share > 0.042 {
 		t.Errorf("%.1f %% of the downloads are slow, want 3 %%", 100*share)
 	}
-}
-
-func moments(v []float64) (mean, sd float64) {
-	for _, x := range v {
-		mean += x / float64(len(v))
-	}
-	for _, x := range v {
-		sd += (x - mean) * (x - mean) / float64(len(v))
-	}
-	return mean, math.Sqrt(sd)
 }
 
 // The expectation that choices are judged by is the mean over the pages' sizes.

@@ -1,4 +1,4 @@
-package assigntest
+package assign_test
 
 import (
 	"fmt"
@@ -13,25 +13,28 @@ import (
 	"proxima/ncoord"
 )
 
-// Make makes an assigner, as assign.New does for one name and configuration.
-type Make func(b assign.Batch, v assign.View, now time.Time) (assign.Assigner, error)
+func TestConformance(t *testing.T) {
+	for _, name := range assign.Names() {
+		t.Run(name, func(t *testing.T) { conformance(t, name) })
+	}
+}
 
-// Conformance checks what every assigner must do: decide in the end whatever happens, give each server exactly one live node, ask only
+// conformance checks what every assigner must do: decide in the end whatever happens, give each server exactly one live node, ask only
 // live nodes and only one at a time for each server, and be deterministic for a seed.
-func Conformance(t *testing.T, build Make) {
+func conformance(t *testing.T, name string) {
 	t.Run("decides for every server", func(t *testing.T) {
 		for _, size := range []struct{ nodes, servers int }{{1, 1}, {1, 5}, {2, 3}, {9, 20}} {
-			w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: size.nodes, Servers: size.servers, Seed: 1})
-			d := start(t, build, w.Batch(), w.View(), 1)
+			w := newWorld(madeUp(40, 1), worldConfig{Nodes: size.nodes, Servers: size.servers, Seed: 1})
+			d := start(t, name, w.Batch(), w.View(), 1)
 			d.answer = w.Answer
 			d.run()
 		}
 	})
 	t.Run("decides again by what it has learnt", func(t *testing.T) {
-		w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: 9, Servers: 20, Seed: 1})
+		w := newWorld(madeUp(40, 1), worldConfig{Nodes: 9, Servers: 20, Seed: 1})
 		b := w.Batch()
 		for range 3 {
-			d := start(t, build, b, w.View(), 1)
+			d := start(t, name, b, w.View(), 1)
 			d.answer = w.Answer
 			d.run()
 			for i := range b.Servers {
@@ -42,9 +45,9 @@ func Conformance(t *testing.T, build Make) {
 		}
 	})
 	t.Run("concludes at once", func(t *testing.T) {
-		w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: 9, Servers: 20, Seed: 1})
+		w := newWorld(madeUp(40, 1), worldConfig{Nodes: 9, Servers: 20, Seed: 1})
 		for answers := range 3 { // with nothing known, and amid its asks
-			d := start(t, build, w.Batch(), w.View(), 1)
+			d := start(t, name, w.Batch(), w.View(), 1)
 			for range answers {
 				for _, ask := range d.a.Asks(d.now) {
 					d.a.Observe(w.Answer(ask), d.now)
@@ -66,9 +69,9 @@ func Conformance(t *testing.T, build Make) {
 		}
 	})
 	t.Run("decides without servers, and without nodes", func(t *testing.T) {
-		w := NewWorld(MadeUp(40, 2), WorldConfig{Nodes: 3, Servers: 4, Seed: 2})
-		start(t, build, assign.Batch{ID: "empty"}, w.View(), 2).run()
-		d := start(t, build, w.Batch(), assign.View{}, 2)
+		w := newWorld(madeUp(40, 2), worldConfig{Nodes: 3, Servers: 4, Seed: 2})
+		start(t, name, assign.Batch{ID: "empty"}, w.View(), 2).run()
+		d := start(t, name, w.Batch(), assign.View{}, 2)
 		for _, c := range d.decided() {
 			if c.Node != "" || c.Reason == "" {
 				t.Errorf("without nodes it chose %+v", c)
@@ -76,21 +79,21 @@ func Conformance(t *testing.T, build Make) {
 		}
 	})
 	t.Run("decides when nothing is known and all fail", func(t *testing.T) {
-		w := NewWorld(MadeUp(40, 3), WorldConfig{Nodes: 5, Servers: 6, Seed: 3, NoLocations: true, NoCoordinates: true})
-		start(t, build, w.Batch(), w.View(), 3).run()
+		w := newWorld(madeUp(40, 3), worldConfig{Nodes: 5, Servers: 6, Seed: 3, NoLocations: true, NoCoordinates: true})
+		start(t, name, w.Batch(), w.View(), 3).run()
 	})
 	t.Run("bears any answer", func(t *testing.T) {
 		for seed := range uint64(8) {
-			w := NewWorld(MadeUp(40, seed), WorldConfig{Nodes: 6, Servers: 10, Seed: seed})
-			d := start(t, build, w.Batch(), w.View(), seed)
+			w := newWorld(madeUp(40, seed), worldConfig{Nodes: 6, Servers: 10, Seed: seed})
+			d := start(t, name, w.Batch(), w.View(), seed)
 			d.answer = func(a assign.Ask) assign.Result { return wild(d.rnd, a) }
 			d.run()
 		}
 	})
 	t.Run("never chooses or asks the dead", func(t *testing.T) {
 		for seed := range uint64(8) {
-			w := NewWorld(MadeUp(40, seed), WorldConfig{Nodes: 8, Servers: 12, Seed: seed})
-			d := start(t, build, w.Batch(), w.View(), seed)
+			w := newWorld(madeUp(40, seed), worldConfig{Nodes: 8, Servers: 12, Seed: seed})
+			d := start(t, name, w.Batch(), w.View(), seed)
 			d.answer, d.dying = w.Answer, true
 			d.run()
 			// And after it has decided: all but one die.
@@ -105,10 +108,10 @@ func Conformance(t *testing.T, build Make) {
 	t.Run("is deterministic for a seed", func(t *testing.T) {
 		var first []assign.Choice
 		for i := range 3 {
-			w := NewWorld(MadeUp(40, 5), WorldConfig{Nodes: 7, Servers: 15, Seed: 5})
+			w := newWorld(madeUp(40, 5), worldConfig{Nodes: 7, Servers: 15, Seed: 5})
 			v := w.View()
 			rand.New(rand.NewPCG(uint64(i), 0)).Shuffle(len(v.Nodes), func(a, b int) { v.Nodes[a], v.Nodes[b] = v.Nodes[b], v.Nodes[a] })
-			d := start(t, build, w.Batch(), v, 5)
+			d := start(t, name, w.Batch(), v, 5)
 			d.answer = w.Answer
 			if p := d.run(); i == 0 {
 				first = p
@@ -133,11 +136,13 @@ type drive struct {
 	dying  bool
 }
 
-func start(t *testing.T, build Make, b assign.Batch, v assign.View, seed uint64) *drive {
+func start(t *testing.T, name string, b assign.Batch, v assign.View, seed uint64) *drive {
 	t.Helper()
 	d := &drive{t: t, batch: b, view: v, rnd: rand.New(rand.NewPCG(seed, 31)), now: time.Unix(1000, 0),
 		out: map[netip.Addr]assign.Ask{}, asked: map[netip.Addr]int{}}
-	a, err := build(b, v, d.now)
+	cfg := assign.Default()
+	cfg.Vivaldi.Keep = true
+	a, err := assign.New(name, cfg, b, v, d.now)
 	if err != nil {
 		t.Fatal(err)
 	}
