@@ -128,7 +128,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
 		}
 	case end && !a.found:
-		// No host waits on disk. The ledger tells of new ones (transfers.offered).
+		// No host waits on disk. The ledger tells of new ones (Frontier.offered).
 		a.scan, a.wrapped, a.cursor = false, true, ""
 		signal(a.quiet)
 	case end && !a.useful:
@@ -229,12 +229,10 @@ func (a *activation) activateHost(h *host) (err error) {
 		return err
 	}
 	if rec.role != Owned { // it leaves again at once
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		now := time.Now()
-		h.frozen, h.foreign = true, true
-		a.bench.loadedHost(h, rec, now)
-		a.dispatch(now)
+		a.update(func(now time.Time) {
+			h.frozen, h.foreign = true, true
+			a.bench.loadedHost(h, rec, now)
+		})
 		return nil
 	}
 	now := time.Now()
@@ -250,27 +248,23 @@ func (a *activation) activateHost(h *host) (err error) {
 	if err != nil {
 		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now = time.Now()
-	a.checkInLocked(h)
-	a.useful = a.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
-	a.bench.loadedHost(h, rec, now)
-	a.dispatch(now)
+	a.update(func(now time.Time) {
+		a.checkInLocked(h)
+		a.useful = a.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+		a.bench.loadedHost(h, rec, now)
+	})
 	return nil
 }
 
 // unload takes a host off the workbench that could not be read. It comes in again later.
 func (a *activation) unload(h *host) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	a.bench.reading--
-	h.reading = false
-	a.bench.leave(h, now)
-	a.rescan()
-	a.bench.recrawl.again()
-	a.dispatch(now)
+	a.update(func(now time.Time) {
+		a.bench.reading--
+		h.reading = false
+		a.bench.leave(h, now)
+		a.rescan()
+		a.bench.recrawl.again()
+	})
 }
 
 // load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.
@@ -348,10 +342,7 @@ func (a *activation) runRefills(stop <-chan struct{}) error {
 			if err := a.read(h, nil); err != nil {
 				return err
 			}
-			a.mu.Lock()
-			a.bench.refilled(h, time.Now())
-			a.dispatch(time.Now())
-			a.mu.Unlock()
+			a.update(func(now time.Time) { a.bench.refilled(h, now) })
 		}
 	}
 }
@@ -435,17 +426,15 @@ func (a *activation) thawed(ctx context.Context, name string) error {
 
 // resume lets a host go on when the end of its task is on disk. A host that has used up its budget while others wait is evicted.
 func (a *activation) resume(h *host) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	h.ending--
-	if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
-		(a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) {
-		a.bench.leave(h, now)
-		a.rescan()
-		a.bench.recrawl.again()
-	} else {
-		a.bench.settle(h, now)
-	}
-	a.dispatch(now)
+	a.update(func(now time.Time) {
+		h.ending--
+		if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
+			(a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) {
+			a.bench.leave(h, now)
+			a.rescan()
+			a.bench.recrawl.again()
+		} else {
+			a.bench.settle(h, now)
+		}
+	})
 }

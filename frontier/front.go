@@ -67,6 +67,15 @@ func (f *front) take(now time.Time) *Task {
 	return task
 }
 
+// update makes a change that may have made a task ready. Like dispatch, do needs mu held.
+func (f *front) update(do func(now time.Time)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	do(now)
+	f.dispatch(now)
+}
+
 // dispatch answers waiting callers and wakes the goroutines that have work. It is called after every change that may have made a task
 // ready, and needs mu held.
 func (f *front) dispatch(now time.Time) {
@@ -81,11 +90,11 @@ func (f *front) dispatch(now time.Time) {
 		f.starveLocked()
 	}
 	f.serveTakers(now)
-	due, ok := f.bench.nextWake(now)
-	if o := &f.outage; o.why != "" && now.Before(o.next) && (!ok || o.next.Before(due)) {
-		due, ok = o.next, true
+	due := f.bench.nextWake(now)
+	if o := &f.outage; o.why != "" && now.Before(o.next) {
+		due = sooner(due, o.next)
 	}
-	if ok && (f.clockAt.IsZero() || due.Before(f.clockAt)) {
+	if due = sooner(f.clockAt, due); !due.Equal(f.clockAt) {
 		f.clockAt = due
 		signal(f.kick)
 	}

@@ -52,9 +52,6 @@ const (
 type Frontier struct {
 	*front
 	*activation
-	*transfers
-	*leases
-	*placing
 
 	slow     atomic.Bool // see SetSlow
 	troubled atomic.Bool // there is an outage
@@ -89,8 +86,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		deps.FreeBytes = func() (uint64, error) { return freeBytes(dir) }
 	}
 	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
-	act := newActivation(common)
-	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
+	f := &Frontier{front: common, activation: newActivation(common)}
 	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
 	f.bench.site, f.ledger.site = deps.Site, deps.Site

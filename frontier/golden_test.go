@@ -124,8 +124,8 @@ func (s *scene) do(words []string) {
 	case "finish": // finish ADDRESS: the remote fetch of it
 		s.remote.end(netip.MustParseAddr(args[0]))
 	case "look": // says what can be taken
-		due, ok := s.nextWake(s.now)
-		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), ok, s.remote.count, s.remote.out)
+		due := s.nextWake(s.now)
+		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), !due.IsZero(), s.remote.count, s.remote.out)
 	case "closed": // closed NAME TIME: its hours begin after that time
 		s.site = s.closing(args[0], shut{until: s.now.Add(duration(s, args[1]))})
 	case "drop": // its URLs are given up
@@ -292,8 +292,8 @@ func (s *scene) pass(d time.Duration, work func()) {
 		if work != nil {
 			work()
 		}
-		next, ok := s.nextWake(s.now)
-		if !ok || next.After(until) {
+		next := s.nextWake(s.now)
+		if next.IsZero() || next.After(until) {
 			s.now = later(s.now, until)
 			return
 		}

@@ -52,7 +52,6 @@ type host struct {
 	foreign   bool          // it is not owned, as its record says
 	gone      chan struct{} // if set, closed when it leaves
 	queued    [origins]bool // it is in a queue of its server
-	sleeping  bool          // it is in the heap of its server, or of the hosts without a server
 
 	server      *server
 	placedName  string // the name that was resolved for it
@@ -60,8 +59,7 @@ type host struct {
 	addrs       []netip.Addr // the addresses of that name; the server is one of them
 	reservedAt  netip.Addr   // the reserved server that it left to ask for a redirected robots.txt
 	resolveTook time.Duration
-	wake        time.Time // its key in the heap
-	heapIndex   int
+	slot        // in the heap of its server, or of the hosts without one, while it waits
 
 	hostState
 	why   string // why notBefore is set, in words
@@ -240,6 +238,14 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
+// sooner returns the earlier of two times. A zero one means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -259,13 +265,11 @@ type server struct {
 	spaced   time.Time     // next without what Retry-After adds
 	since    time.Time     // when it became ready
 	ready    [origins]bool // it is in a ready queue of the workbench
-	due      time.Time     // its key in the timer
-	timed    bool          // it is in the timer
-	timerAt  int
-	lease    *lease  // nil without one
-	told     bool    // it was reported as wanted since its lease began or ended
-	out      []*Task // the tasks that are out, with Config.Leases only
-	reserved bool    // only takeHost takes its tasks
+	slot                   // in the timer
+	lease    *lease        // nil without one
+	told     bool          // it was reported as wanted since its lease began or ended
+	out      []*Task       // the tasks that are out, with Config.Leases only
+	reserved bool          // only takeHost takes its tasks
 }
 
 func (s *server) queuedHosts() int {

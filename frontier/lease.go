@@ -1,23 +1,18 @@
 package frontier
 
 import (
-	"container/heap"
 	"context"
 	"net/netip"
 	"sync"
 	"time"
 )
 
-// lease is the right to ask a server until a time. When it is withdrawn, tasks that are out may still go on until then.
+// lease is the right to ask a server until a time, the when of its slot. When it is withdrawn, tasks that are out may still go on until then.
 type lease struct {
+	slot
 	server    *server
-	until     time.Time
 	withdrawn bool
-	place     int
 }
-
-func (l *lease) at() time.Time   { return l.until }
-func (l *lease) moved(place int) { l.place = place }
 
 // grant gives or extends the lease of a server. With a time that has passed, it ends the lease.
 func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, now time.Time) {
@@ -37,12 +32,10 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 	}
 	s.told = false
 	if s.lease == nil {
-		s.lease = &lease{server: s, until: until}
-		heap.Push(&w.expiries, s.lease)
-	} else {
-		s.lease.until, s.lease.withdrawn = until, false
-		heap.Fix(&w.expiries, s.lease.place)
+		s.lease = &lease{server: s}
 	}
+	s.lease.withdrawn = false
+	w.expiries.put(s.lease, until)
 	w.settleServer(s, now)
 }
 
@@ -56,7 +49,7 @@ func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
 
 // expire ends the lease of a server, and tells the tasks that are out.
 func (w *workbench) expire(s *server, now time.Time) {
-	heap.Remove(&w.expiries, s.lease.place)
+	w.expiries.remove(s.lease)
 	s.lease, s.told = nil, false
 	for _, t := range s.out {
 		t.expiry.fire()
@@ -67,12 +60,12 @@ func (w *workbench) expire(s *server, now time.Time) {
 // leased says that no lease is missing for a request to a server.
 func (w *workbench) leased(s *server, now time.Time) bool {
 	// Both clocks must agree, because the monotonic one stands still while the machine sleeps.
-	return !w.cfg.Leases || isFileServer(s.addr) || s.lease != nil && !s.lease.withdrawn && s.lease.until.After(now) && s.lease.until.Round(0).After(now.Round(0))
+	return !w.cfg.Leases || isFileServer(s.addr) || s.lease != nil && !s.lease.withdrawn && s.lease.when.After(now) && s.lease.when.Round(0).After(now.Round(0))
 }
 
 // want notes that a server without a lease has something to ask for.
 func (w *workbench) want(s *server) {
-	w.untime(s)
+	w.timer.remove(s)
 	if !s.told {
 		s.told = true
 		w.wants = append(w.wants, s.addr)
@@ -97,17 +90,13 @@ func (s *server) purge() {
 }
 
 // nextWake returns when time alone changes something: nextDue, the end of a lease, or the next visit that the budget allows.
-func (w *workbench) nextWake(now time.Time) (time.Time, bool) {
-	due, ok := w.nextDue()
+func (w *workbench) nextWake(now time.Time) time.Time {
+	due := sooner(w.nextDue(), w.expiries.first())
 	if w.ready[Revisit].len() > 0 {
-		if may, at := w.recrawl.mayVisit(now); !may && (!ok || at.Before(due)) {
-			due, ok = at, true
-		}
+		_, visit := w.recrawl.mayVisit(now)
+		due = sooner(due, visit)
 	}
-	if len(w.expiries) > 0 && (!ok || w.expiries[0].until.Before(due)) {
-		return w.expiries[0].until, true
-	}
-	return due, ok
+	return due
 }
 
 // expiry tells a task when the lease of its server ends before the task does.
@@ -164,68 +153,57 @@ func (l *expiry) end() {
 	l.over, l.cancel = true, nil
 }
 
-// leases takes what the node learns of leases, and names the servers that need one.
-type leases struct{ *front }
-
 // Grant gives this node the lease of a server, or extends it. The server is not asked before wait has passed. If until has passed, the
 // lease ends at once, and tasks that are out are told (Task.OnExpire). Grant has an effect with Config.Leases only.
-func (l *leases) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	l.bench.grant(addr, until, wait, now)
-	l.dispatch(now)
+func (f *Frontier) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
+	f.update(func(now time.Time) { f.bench.grant(addr, until, wait, now) })
 }
 
 // Withdraw keeps back the tasks of a server until the next Grant. Tasks that are out may go on until the lease ends.
-func (l *leases) Withdraw(addr netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	l.bench.withdraw(addr, now)
-	l.dispatch(now)
+func (f *Frontier) Withdraw(addr netip.Addr) {
+	f.update(func(now time.Time) { f.bench.withdraw(addr, now) })
 }
 
 // Wanted waits for servers that have something to ask for and no lease, and returns those that are new since the last call. It names a
 // server again only after a Grant or the end of its lease. It is for one caller. The error is that of the context, or ErrClosed.
-func (l *leases) Wanted(ctx context.Context) ([]netip.Addr, error) {
-	return gather(ctx, l.front, l.wanted, func() []netip.Addr {
-		wants := l.bench.wants
-		l.bench.wants = nil
+func (f *Frontier) Wanted(ctx context.Context) ([]netip.Addr, error) {
+	return gather(ctx, f.front, f.wanted, func() []netip.Addr {
+		wants := f.bench.wants
+		f.bench.wants = nil
 		return wants
 	})
 }
 
 // SetSpacing multiplies the time between two requests to a server that is overloaded. A factor of 1 ends that.
-func (l *leases) SetSpacing(addr netip.Addr, factor float64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (f *Frontier) SetSpacing(addr netip.Addr, factor float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if factor > 1 {
-		l.bench.rules.spacing[addr] = factor
+		f.bench.rules.spacing[addr] = factor
 	} else {
-		delete(l.bench.rules.spacing, addr)
+		delete(f.bench.rules.spacing, addr)
 	}
 }
 
 // Gap returns how long a server must be left alone after a request for a page of a host that took the time elapsed.
-func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (f *Frontier) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var delay time.Duration
-	if h := l.bench.hosts[host]; h != nil {
+	if h := f.bench.hosts[host]; h != nil {
 		delay = h.crawlDelay
 	}
-	return l.bench.rules.gap(l.deps.Site(host), addr, delay, retryAfter, elapsed)
+	return f.bench.rules.gap(f.deps.Site(host), addr, delay, retryAfter, elapsed)
 }
 
 // OwnServer says whether a server belongs to the operator (Politeness.Own).
-func (l *leases) OwnServer(addr netip.Addr) bool { return l.bench.rules.own(addr) }
+func (f *Frontier) OwnServer(addr netip.Addr) bool { return f.bench.rules.own(addr) }
 
 // HostsAt returns the hosts on the workbench that a server serves, in no order.
-func (l *leases) HostsAt(addr netip.Addr) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.bench.servers[addr]
+func (f *Frontier) HostsAt(addr netip.Addr) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.bench.servers[addr]
 	if s == nil {
 		return nil
 	}
@@ -257,10 +235,10 @@ type ServerState struct {
 const serverHosts = 4
 
 // Servers returns the servers on the workbench, in no order. It is slow, because it looks at every host there.
-func (l *leases) Servers() []ServerState {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bench.serverStates(time.Now())
+func (f *Frontier) Servers() []ServerState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bench.serverStates(time.Now())
 }
 
 func (w *workbench) serverStates(now time.Time) []ServerState {
@@ -269,7 +247,7 @@ func (w *workbench) serverStates(now time.Time) []ServerState {
 	for addr, s := range w.servers {
 		st := ServerState{Addr: addr, Wait: max(0, s.next.Sub(now)), InFlight: s.inFlight, Wanted: s.inFlight > 0}
 		if s.lease != nil {
-			st.Until = s.lease.until
+			st.Until = s.lease.when
 		}
 		at[s] = len(out)
 		out = append(out, st)

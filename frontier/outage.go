@@ -73,11 +73,11 @@ func (o *outage) answer(names bool, now time.Time) bool {
 // OwnTrouble reports that a task or, with names, a lookup failed by this node's own fault, and says why. Until Answered is called, only a
 // try is taken now and then. The caller ends the task as Interrupted, or the lookup by Lost with ours.
 func (f *Frontier) OwnTrouble(why string, names bool) {
-	f.mu.Lock()
-	news := f.outage.fail(why, names, time.Now())
-	f.troubled.Store(true)
-	f.dispatch(time.Now())
-	f.mu.Unlock()
+	news := false
+	f.update(func(now time.Time) {
+		news = f.outage.fail(why, names, now)
+		f.troubled.Store(true)
+	})
 	if news {
 		f.deps.Event(Event{Kind: OwnTrouble, Reason: why})
 	}
@@ -88,14 +88,13 @@ func (f *Frontier) Answered(names bool) {
 	if !f.troubled.Load() {
 		return
 	}
-	f.mu.Lock()
-	why := f.outage.why
-	over := f.outage.answer(names, time.Now())
-	if over {
-		f.troubled.Store(false)
-	}
-	f.dispatch(time.Now())
-	f.mu.Unlock()
+	why, over := "", false
+	f.update(func(now time.Time) {
+		why = f.outage.why
+		if over = f.outage.answer(names, now); over {
+			f.troubled.Store(false)
+		}
+	})
 	if over {
 		f.deps.Event(Event{Kind: OwnTroubleOver, Reason: why})
 	}

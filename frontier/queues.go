@@ -1,6 +1,9 @@
 package frontier
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // fifo is a queue that also takes values at its head. The zero value is empty.
 type fifo[T any] struct {
@@ -46,41 +49,64 @@ func (q *fifo[T]) pop() T {
 	return v
 }
 
-// timed is an element of a timeHeap. The heap tells it its place.
-type timed interface {
-	at() time.Time
-	moved(place int)
+// slot is the place of a value in a timeHeap. Values embed it.
+type slot struct {
+	when  time.Time // the key
+	index int       // counted from 1; 0 outside
 }
 
-func (h *host) at() time.Time   { return h.wake }
-func (h *host) moved(place int) { h.heapIndex = place }
+func (s *slot) slotted() *slot { return s }
 
-func (s *server) at() time.Time   { return s.due }
-func (s *server) moved(place int) { s.timerAt = place }
+// timeHeap is a heap with the earliest time first.
+type timeHeap[T interface{ slotted() *slot }] []T
 
-// timeHeap is a heap with the earliest time first (container/heap).
-type timeHeap[T timed] []T
+// put puts a value into the heap, or moves it there.
+func (q *timeHeap[T]) put(v T, when time.Time) {
+	s := v.slotted()
+	if s.when = when; s.index > 0 {
+		heap.Fix(q, s.index-1)
+	} else {
+		heap.Push(q, v)
+	}
+}
 
+// remove takes a value out of the heap, if it is there.
+func (q *timeHeap[T]) remove(v T) {
+	if s := v.slotted(); s.index > 0 {
+		heap.Remove(q, s.index-1)
+	}
+}
+
+// first returns the earliest time; zero if the heap is empty.
+func (q timeHeap[T]) first() time.Time {
+	if len(q) == 0 {
+		return time.Time{}
+	}
+	return q[0].slotted().when
+}
+
+// due says whether the earliest time has come.
+func (q timeHeap[T]) due(now time.Time) bool { return len(q) > 0 && !q.first().After(now) }
+
+// Len, Less, Swap, Push and Pop are for container/heap.
 func (q timeHeap[T]) Len() int           { return len(q) }
-func (q timeHeap[T]) Less(i, j int) bool { return q[i].at().Before(q[j].at()) }
+func (q timeHeap[T]) Less(i, j int) bool { return q[i].slotted().when.Before(q[j].slotted().when) }
 
 func (q timeHeap[T]) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].moved(i)
-	q[j].moved(j)
+	q[i].slotted().index, q[j].slotted().index = i+1, j+1
 }
 
-// Push appends an element, for container/heap.
 func (q *timeHeap[T]) Push(x any) {
 	v := x.(T)
-	v.moved(len(*q))
 	*q = append(*q, v)
+	v.slotted().index = len(*q)
 }
 
-// Pop removes the last element, for container/heap.
 func (q *timeHeap[T]) Pop() any {
 	old := *q
 	v := old[len(old)-1]
+	v.slotted().index = 0
 	clear(old[len(old)-1:])
 	*q = old[:len(old)-1]
 	return v

@@ -84,12 +84,8 @@ func (q *remoteFetches) end(addr netip.Addr) {
 // Enqueue adds a remote fetch. It returns false if Config.RemoteFetches of them are already here. Take hands it out like a URL of its
 // queue. Task.Waited is the time since Enqueue, and Task.IsRemoteFetch is true. Finish writes only its receipt, because the page and its
 // links belong to the other node.
-func (f *Frontier) Enqueue(e RemoteFetch) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	ok := f.bench.remote.enqueue(e, now)
-	f.dispatch(now)
+func (f *Frontier) Enqueue(e RemoteFetch) (ok bool) {
+	f.update(func(now time.Time) { ok = f.bench.remote.enqueue(e, now) })
 	return ok
 }
 

@@ -80,11 +80,7 @@ type taken struct {
 // Reserve keeps the tasks of a server for TakeFrom, until it is called with false. A home reserves the servers of a batch while it
 // decides. Meanwhile their hosts stay on the workbench and at their server.
 func (f *Frontier) Reserve(addr netip.Addr, on bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	f.bench.reserve(addr, on, now)
-	f.dispatch(now)
+	f.update(func(now time.Time) { f.bench.reserve(addr, on, now) })
 }
 
 // TakeFrom returns the next task of a host at a reserved server, as soon as politeness and the lease allow it and the host is not
@@ -103,10 +99,7 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 			return nil, ErrNoURL
 		}
 		t := &taker{waiter: *newWaiter[taken](), host: host, addr: addr}
-		f.mu.Lock()
-		f.takers = append(f.takers, t)
-		f.dispatch(time.Now())
-		f.mu.Unlock()
+		f.update(func(time.Time) { f.takers = append(f.takers, t) })
 		a, err := t.wait(ctx, f.front)
 		if err != nil {
 			return nil, err

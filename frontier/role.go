@@ -26,22 +26,19 @@ const (
 // String is the word for the role in logs.
 func (h Role) String() string { return word(h, "owned", "replica", "leaving") }
 
-// transfers keeps the roles of hosts, and carries hosts to other nodes and in from them.
-type transfers struct{ *activation }
-
 // SetRole sets the role of a host, and returns when it is on disk. For a role other than Owned it first waits until no task of the host is
 // out and the host has left the workbench. If the context ends before that, nothing changes.
-func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
+func (f *Frontier) SetRole(ctx context.Context, host string, h Role) error {
 	if h >= roles {
 		return fmt.Errorf("make %s: no role %d", host, h)
 	}
 	if h != Owned {
-		if err := t.freeze(ctx, host); err != nil {
+		if err := f.freeze(ctx, host); err != nil {
 			return fmt.Errorf("make %s %v: %w", host, h, err)
 		}
-		defer t.thaw(host)
+		defer f.thaw(host)
 	}
-	err := t.ledger.onHost(ctx, together, host, func(b *batch, e *hostEntry) error { return t.ledger.decideRole(b, e, h) })
+	err := f.ledger.onHost(ctx, together, host, func(b *batch, e *hostEntry) error { return f.ledger.decideRole(b, e, h) })
 	if err != nil {
 		return fmt.Errorf("make %s %v: %w", host, h, err)
 	}
@@ -49,13 +46,13 @@ func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 }
 
 // RoleOf reads the role of a host. A host is known if anything about it is on disk; an unknown one is Owned.
-func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
-	err = t.store.view(ctx, func(txn *tx) error {
+func (f *Frontier) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
+	err = f.store.view(ctx, func(txn *tx) error {
 		rec, is, err := readRecord(txn, host)
 		if r, known = rec.role, is; err != nil || known {
 			return err
 		}
-		for _, err := range t.store.rows(txn, hostKey(kindPending, host), nil, keysOnly) {
+		for _, err := range f.store.rows(txn, hostKey(kindPending, host), nil, keysOnly) {
 			known = err == nil
 			return err
 		}
@@ -74,24 +71,24 @@ type freezing struct {
 }
 
 // freeze keeps a host off the workbench until thaw. It returns when the host has left. After an error the host is not frozen.
-func (t *transfers) freeze(ctx context.Context, name string) error {
-	t.mu.Lock()
-	if t.frozen[name] == nil {
-		t.frozen[name] = &freezing{over: make(chan struct{})}
+func (f *Frontier) freeze(ctx context.Context, name string) error {
+	f.mu.Lock()
+	if f.frozen[name] == nil {
+		f.frozen[name] = &freezing{over: make(chan struct{})}
 	}
-	t.frozen[name].by++
+	f.frozen[name].by++
 	var gone chan struct{}
-	if h := t.bench.hosts[name]; h != nil {
+	if h := f.bench.hosts[name]; h != nil {
 		if h.gone == nil {
 			h.gone = make(chan struct{})
 		}
 		gone = h.gone
 		now := time.Now()
 		h.frozen = true
-		t.bench.settle(h, now)
-		t.dispatch(now)
+		f.bench.settle(h, now)
+		f.dispatch(now)
 	}
-	t.mu.Unlock()
+	f.mu.Unlock()
 	if gone == nil {
 		return nil
 	}
@@ -99,97 +96,95 @@ func (t *transfers) freeze(ctx context.Context, name string) error {
 	select {
 	case <-gone:
 		return nil
-	case <-t.ledger.closed:
+	case <-f.ledger.closed:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	t.thaw(name)
+	f.thaw(name)
 	return err
 }
 
 // thaw ends a freeze. After the last one the host may come onto the workbench again.
-func (t *transfers) thaw(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z := t.frozen[name]
+func (f *Frontier) thaw(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	z := f.frozen[name]
 	if z.by--; z.by > 0 {
 		return
 	}
-	delete(t.frozen, name)
+	delete(f.frozen, name)
 	close(z.over)
 	now := time.Now()
-	if h := t.bench.hosts[name]; h != nil {
-		h.frozen = t.away.has(name)
-		t.bench.settle(h, now)
-	} else if !t.away.has(name) {
-		t.nominate(name) // URLs may have been added meanwhile
-		t.bench.recrawl.again()
+	if h := f.bench.hosts[name]; h != nil {
+		h.frozen = f.away.has(name)
+		f.bench.settle(h, now)
+	} else if !f.away.has(name) {
+		f.nominate(name) // URLs may have been added meanwhile
+		f.bench.recrawl.again()
 	}
-	t.dispatch(now)
+	f.dispatch(now)
 }
 
 // changedRole applies a role that is on disk now. It needs mu held.
-func (t *transfers) changedRole(name string, h Role, now time.Time) {
-	b := t.bench.hosts[name]
+func (f *Frontier) changedRole(name string, h Role, now time.Time) {
+	b := f.bench.hosts[name]
 	switch {
 	case h == Owned:
-		t.away.remove(name)
-		t.bench.recrawl.again()
+		f.away.remove(name)
+		f.bench.recrawl.again()
 		switch {
-		case b == nil && t.frozen[name] == nil:
-			t.nominate(name)
+		case b == nil && f.frozen[name] == nil:
+			f.nominate(name)
 		case b != nil && (b.frozen || b.place == loading):
-			t.rescan() // it may be leaving because of its old role, and must come back
+			f.rescan() // it may be leaving because of its old role, and must come back
 		}
 	case b != nil: // it came in because the caller of SetRole stopped waiting before the role was written
 		b.frozen = true
-		t.bench.settle(b, now)
+		f.bench.settle(b, now)
 		fallthrough
 	default:
-		t.away.add(name)
+		f.away.add(name)
 	}
 }
 
 // hear applies the news of a committed batch.
-func (t *transfers) hear(all []news) {
+func (f *Frontier) hear(all []news) {
 	if len(all) == 0 {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	for _, tell := range all {
-		tell(t, now)
-	}
-	t.dispatch(now)
+	f.update(func(now time.Time) {
+		for _, tell := range all {
+			tell(f, now)
+		}
+	})
 }
 
 // dropped applies that a host was given up: its blocks up to a sequence number are no longer on disk. It needs mu held.
-func (t *transfers) dropped(name string, at uint64, now time.Time) {
-	if h := t.bench.hosts[name]; h != nil {
+func (f *Frontier) dropped(name string, at uint64, now time.Time) {
+	if h := f.bench.hosts[name]; h != nil {
 		h.forget(at)
 		if !h.reading {
-			t.bench.settle(h, now)
+			f.bench.settle(h, now)
 		}
 	}
 }
 
 // offered applies that a block is on disk. It needs mu held.
-func (t *transfers) offered(o offered, now time.Time) {
-	h := t.bench.hosts[o.host]
+func (f *Frontier) offered(o offered, now time.Time) {
+	h := f.bench.hosts[o.host]
 	switch {
 	case h != nil:
-		t.bench.offer(h, o, now)
+		f.bench.offer(h, o, now)
 	case o.away:
-	case o.first && t.frozen[o.host] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 &&
-		t.deps.Blocked(o.host) == "":
+	case o.first && f.frozen[o.host] == nil && len(f.bench.hosts) < f.cfg.FrontHosts && f.waiters.len() > 0 &&
+		f.deps.Blocked(o.host) == "":
 		// A host that was unknown before need not be read from disk.
-		h := t.bench.enter(o.host)
-		t.checkInLocked(h)
+		h := f.bench.enter(o.host)
+		f.checkInLocked(h)
 		h.take(o.ref, cloned(o.entries))
-		t.bench.loadedHost(h, record{}, now)
+		f.bench.loadedHost(h, record{}, now)
 	default:
-		t.nominate(o.host)
+		f.nominate(o.host)
 	}
 }
 
@@ -208,7 +203,7 @@ func (l *ledger) decideRole(b *batch, h *hostEntry, role Role) error {
 	}
 	h.rec.role = role
 	b.touched[h.host] = h
-	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRole(h.host, role, now) })
+	b.news = append(b.news, func(f *Frontier, now time.Time) { f.changedRole(h.host, role, now) })
 	return nil
 }
 

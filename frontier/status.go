@@ -68,7 +68,7 @@ func (f *Frontier) Status() Status {
 	}
 	s.Servers, s.InFlight, s.RemoteFetches = len(f.bench.servers), f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
 	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()
-	if due, ok := f.bench.nextDue(); ok {
+	if due := f.bench.nextDue(); !due.IsZero() {
 		s.NextDue = max(0, due.Sub(now))
 	}
 	return s

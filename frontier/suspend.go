@@ -31,25 +31,22 @@ func (f *Frontier) Active() []string {
 // workbench, and its status gives the reason. Tasks that are out are not recalled. Suspend skips hosts that are not on the workbench;
 // Unchecked returns them when they come.
 func (f *Frontier) Suspend(reasons map[string]string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	for name, reason := range reasons {
-		if h := f.bench.hosts[name]; h != nil && h.place != loading && h.suspended != reason {
-			h.suspended = reason
-			f.bench.settle(h, now)
+	f.update(func(now time.Time) {
+		for name, reason := range reasons {
+			if h := f.bench.hosts[name]; h != nil && h.place != loading && h.suspended != reason {
+				h.suspended = reason
+				f.bench.settle(h, now)
+			}
 		}
-	}
-	f.dispatch(now)
+	})
 }
 
 // Hold stops tasks from being taken and records why. Tasks are taken again when everybody who held them has called Hold with an
 // empty reason. Tasks that are out are not recalled.
 func (f *Frontier) Hold(who, why string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.held[who] = why; why == "" {
-		delete(f.held, who)
-	}
-	f.dispatch(time.Now())
+	f.update(func(time.Time) {
+		if f.held[who] = why; why == "" {
+			delete(f.held, who)
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -120,7 +119,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 	}
 	if h.place == unplaced {
 		if due.After(now) {
-			w.sleep(&w.sleepers, h, due)
+			w.sleepers.put(h, due)
 		} else if !h.queued[0] {
 			h.queued[0] = true
 			w.unresolved.push(h)
@@ -129,7 +128,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 	}
 	if w.eligible(h) {
 		if due.After(now) {
-			w.sleep(&h.server.sleepers, h, due)
+			h.server.sleepers.put(h, due)
 		} else {
 			for o := range h.window {
 				if h.window[o].len() > 0 && !h.queued[o] {
@@ -153,22 +152,12 @@ func (w *workbench) eligible(h *host) bool {
 	return h.place == placed && !h.frozen && h.suspended == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
 }
 
-// sleep puts a host into a heap until a time.
-func (w *workbench) sleep(q *timeHeap[*host], h *host, until time.Time) {
-	h.wake, h.sleeping = until, true
-	heap.Push(q, h)
-}
-
 // rouse takes a host out of the heap it sleeps in.
 func (w *workbench) rouse(h *host) {
-	if !h.sleeping {
-		return
-	}
-	h.sleeping = false
 	if h.server != nil {
-		heap.Remove(&h.server.sleepers, h.heapIndex)
+		h.server.sleepers.remove(h)
 	} else {
-		heap.Remove(&w.sleepers, h.heapIndex)
+		w.sleepers.remove(h)
 	}
 }
 
@@ -221,7 +210,7 @@ func (w *workbench) nextUnresolved(now time.Time) *host {
 
 // wakeUnplaced settles the hosts without a server that have slept long enough.
 func (w *workbench) wakeUnplaced(now time.Time) {
-	for len(w.sleepers) > 0 && !w.sleepers[0].wake.After(now) {
+	for w.sleepers.due(now) {
 		w.settle(w.sleepers[0], now)
 	}
 }
@@ -265,10 +254,10 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 // settleServer puts a server where it belongs now: the timer, the ready queues, or nowhere.
 func (w *workbench) settleServer(s *server, now time.Time) {
 	if s.inFlight >= s.parallel {
-		w.untime(s)
+		w.timer.remove(s)
 		return
 	}
-	for len(s.sleepers) > 0 && !s.sleepers[0].wake.After(now) {
+	if s.sleepers.due(now) {
 		h := s.sleepers[0]
 		w.rouse(h)
 		w.settle(h, now) // comes back here
@@ -279,14 +268,14 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 	}
 	queued := s.queuedHosts() > 0
 	if !queued && len(s.sleepers) == 0 {
-		w.untime(s)
+		w.timer.remove(s)
 		if s.lease != nil || s.reserved {
 			return
 		}
 		if len(s.hosts) == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
 			delete(w.servers, s.addr)
 		} else if len(s.hosts) == 0 && s.inFlight == 0 && s.next.After(now) {
-			w.time(s, s.next) // it is forgotten when it may be asked again
+			w.timer.put(s, s.next) // it is forgotten when it may be asked again
 		}
 		return
 	}
@@ -294,19 +283,19 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		if queued {
 			w.want(s)
 		} else {
-			w.time(s, s.sleepers[0].wake)
+			w.timer.put(s, s.sleepers.first())
 		}
 		return
 	}
 	due := s.next
 	if !queued {
-		due = later(due, s.sleepers[0].wake)
+		due = later(due, s.sleepers.first())
 	}
 	if due.After(now) {
-		w.time(s, due)
+		w.timer.put(s, due)
 		return
 	}
-	w.untime(s)
+	w.timer.remove(s)
 	if s.reserved {
 		return
 	}
@@ -321,50 +310,21 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 	}
 }
 
-// time puts a server into the timer, or moves it there.
-func (w *workbench) time(s *server, due time.Time) {
-	s.due = due
-	if s.timed {
-		heap.Fix(&w.timer, s.timerAt)
-		return
-	}
-	s.timed = true
-	heap.Push(&w.timer, s)
-}
-
-// untime takes a server out of the timer.
-func (w *workbench) untime(s *server) {
-	if s.timed {
-		s.timed = false
-		heap.Remove(&w.timer, s.timerAt)
-	}
-}
-
 // advance makes ready what has waited long enough.
 func (w *workbench) advance(now time.Time) {
-	for len(w.expiries) > 0 && !w.expiries[0].until.After(now) {
+	for w.expiries.due(now) {
 		w.expire(w.expiries[0].server, now)
 	}
-	for len(w.timer) > 0 && !w.timer[0].due.After(now) {
+	for w.timer.due(now) {
 		s := w.timer[0]
-		w.untime(s)
+		w.timer.remove(s)
 		w.settleServer(s, now)
 	}
 	w.wakeUnplaced(now)
 }
 
-// nextDue returns when a server or a host without one becomes ready by time alone; false if none does.
-func (w *workbench) nextDue() (time.Time, bool) {
-	var due time.Time
-	found := false
-	if len(w.timer) > 0 {
-		due, found = w.timer[0].due, true
-	}
-	if len(w.sleepers) > 0 && (!found || w.sleepers[0].wake.Before(due)) {
-		due, found = w.sleepers[0].wake, true
-	}
-	return due, found
-}
+// nextDue returns when a server or a host without one becomes ready by time alone; zero if none does.
+func (w *workbench) nextDue() time.Time { return sooner(w.timer.first(), w.sleepers.first()) }
 
 // lostHost lets a host wait whose name did not resolve. If it has used up its waits, giveUp is true.
 func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.Time) (giveUp bool) {
