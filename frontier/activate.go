@@ -259,7 +259,6 @@ func (a *activation) activateHost(h *host) (err error) {
 // unload takes a host off the workbench that could not be read. It comes in again later.
 func (a *activation) unload(h *host) {
 	a.update(func(now time.Time) {
-		a.bench.reading--
 		h.reading = false
 		a.bench.leave(h, now)
 		a.rescan()
@@ -342,7 +341,10 @@ func (a *activation) runRefills(stop <-chan struct{}) error {
 			if err := a.read(h, nil); err != nil {
 				return err
 			}
-			a.update(func(now time.Time) { a.bench.refilled(h, now) })
+			a.update(func(now time.Time) {
+				h.reading = false
+				a.bench.settle(h, now)
+			})
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestBooksOfAHalfRemovedCopy(t *testing.T) {
 		err := l.ledger.onHost(t.Context(), alone, host, func(_ *batch, h *hostEntry) error {
 			rec := h.rec
 			rec.tracked = false // as between two transactions of a removal
-			return l.store.write(func(txn *tx) error { return txn.Set(hostKey(kindHost, host), rec.append(nil)) })
+			return l.store.write(func(txn *tx) error { return txn.Set(hostKey(kindHost, host), rec.append(nil, time.Now())) })
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestDamagedValues(t *testing.T) {
 		return s.blocks(host, &queues)
 	}
 	depths := func(s *store) error { _, err := s.depths(nil, host); return err }
-	short := append(depthKey(host, 1), 0)
+	short := append(numberKey(kindDepth, host, 1), 0)
 	for name, c := range map[string]struct {
 		key, value []byte
 		read       func(*store) error
@@ -142,8 +142,8 @@ func TestDamagedValues(t *testing.T) {
 		"a block to come":         {pendingKey(host, Discovered, 1), []byte{blockVersion + 1, blockPlain}, blocks},
 		"a depth of no page":      {short[:len(short)-3], []byte{1}, depths},
 		"a depth of more":         {short, []byte{1}, depths},
-		"an empty depth":          {depthKey(host, 1), nil, depths},
-		"two depths":              {depthKey(host, 1), []byte{1, 2}, depths},
+		"an empty depth":          {numberKey(kindDepth, host, 1), nil, depths},
+		"two depths":              {numberKey(kindDepth, host, 1), []byte{1, 2}, depths},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, polite := testConfig()

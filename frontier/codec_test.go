@@ -99,7 +99,7 @@ var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, hostState{}, partialB
 
 func TestRecordRoundTrip(t *testing.T) {
 	for _, want := range []record{{}, testRecord()} {
-		got, err := decodeRecordAt("h", want.appendAt(nil, testTime), testTime)
+		got, err := decodeRecord("h", want.append(nil, testTime), testTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestRecordOfAClockThatWasNeverSet(t *testing.T) {
 	now := time.UnixMilli(5)
 	r := record{hostState: hostState{lastRequest: now.Add(-time.Hour), notBefore: now.Add(time.Minute)}, done: 3}
-	got, err := decodeRecordAt("h", r.appendAt(nil, now.Add(-time.Second)), testTime)
+	got, err := decodeRecord("h", r.append(nil, now.Add(-time.Second)), testTime)
 	if err != nil || got.done != 3 || got.notBefore.After(testTime) || testTime.Sub(got.lastRequest) < 9*365*24*time.Hour {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -139,7 +139,7 @@ func TestClocksThatJump(t *testing.T) {
 			*at = at.Add(c.written) // as that clock says it
 		}
 		now := testTime.Add(c.read)
-		got, err := decodeRecordAt("h", want.appendAt(nil, testTime.Add(c.written)), now)
+		got, err := decodeRecord("h", want.append(nil, testTime.Add(c.written)), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestClocksThatJump(t *testing.T) {
 func TestWaitsAreBounded(t *testing.T) {
 	const long = 5 * 365 * 24 * time.Hour
 	r := record{hostState: hostState{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), robotsUntil: testTime.Add(long)}, endedUntil: testTime.Add(long)}
-	got, err := decodeRecordAt("h", r.appendAt(nil, testTime), testTime)
+	got, err := decodeRecord("h", r.append(nil, testTime), testTime)
 	if err != nil || got.lastRequest.After(testTime) || got.notBefore.Sub(testTime) > maxPause || got.endedUntil.Sub(testTime) > maxPause ||
 		got.robotsUntil.Sub(testTime) > maxRobotsAge {
 		t.Errorf("%+v, %v", got, err)
@@ -188,7 +188,7 @@ func TestWaitsAreBounded(t *testing.T) {
 func TestDamagedRecords(t *testing.T) {
 	want := testRecord()
 	want.role, want.loose, want.tracked, want.digest, want.failures = Owned, false, false, Digest{}, 0
-	b := want.append(nil)
+	b := want.append(nil, time.Now())
 	b = b[:len(b)-5] // hold, flags, failures, drops and pages
 	for name, b := range map[string][]byte{
 		"a version to come":  append([]byte{recordVersion + 1}, append(b[1:len(b):len(b)], 0, 0, 0, 0)...),
@@ -204,7 +204,7 @@ func TestDamagedRecords(t *testing.T) {
 		"a time out of range": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1,
 			0xff, 0xff, 0xff, 0xff, 0x1f),
 	} {
-		if _, err := decodeRecord("h", b); err == nil {
+		if _, err := decodeRecord("h", b, time.Now()); err == nil {
 			t.Errorf("%s was read", name)
 		}
 	}
@@ -232,14 +232,14 @@ func TestDistanceOfTimesIsBounded(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	empty, full := record{}, testRecord()
-	f.Add(empty.appendAt(nil, testTime))
-	f.Add(full.appendAt(nil, testTime))
+	f.Add(empty.append(nil, testTime))
+	f.Add(full.append(nil, testTime))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := decodeRecordAt("h", b, testTime)
+		r, err := decodeRecord("h", b, testTime)
 		if err != nil {
 			return
 		}
-		again, err := decodeRecordAt("h", r.appendAt(nil, testTime), testTime)
+		again, err := decodeRecord("h", r.append(nil, testTime), testTime)
 		if err != nil {
 			t.Fatalf("a record that was read cannot be written: %v", err)
 		}
@@ -267,7 +267,7 @@ func TestMarkForgetsBlocksThatAreDone(t *testing.T) {
 func TestKeysAreInRanges(t *testing.T) {
 	hosts := []string{"http://a.test", "http://a.test.b", "http://a.tes", "http://a.test:8080", "https://a.test"}
 	for _, h := range hosts {
-		for _, key := range [][]byte{hostKey(kindHost, h), pendingKey(h, Assigned, 77), seenKey(h, 1), robotsKey(h), depthKey(h, 5)} {
+		for _, key := range [][]byte{hostKey(kindHost, h), pendingKey(h, Assigned, 77), numberKey(kindSeen, h, 1), hostKey(kindRobots, h), numberKey(kindDepth, h, 5)} {
 			host, _, err := splitKey(key)
 			if err != nil || host != h {
 				t.Errorf("host of %q is %q, %v", key, host, err)

@@ -41,11 +41,11 @@ func TestWhoTellsOfDamage(t *testing.T) {
 	}{
 		{"the record of a host", false, hostKey(kindHost, host), []byte{recordVersion + 1}, "digest drop export import list replica retry role state"},
 		{"a block of an unknown host", false, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "drop export import retry"},
-		{"a depth of an unknown host", false, depthKey(host, page(host, 1).URL.Hash()), nil, "drop export import"},
+		{"a depth of an unknown host", false, numberKey(kindDepth, host, page(host, 1).URL.Hash()), nil, "drop export import"},
 		{"the record of a known host", true, hostKey(kindHost, host), []byte{recordVersion + 1}, "export list role state"},
 		{"a block", true, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "drop export import"},
-		{"a depth", true, depthKey(host, page(host, 1).URL.Hash()), nil, "drop export import"},
-		{"a page", true, pageKey(host, 5), []byte{1}, "export"},
+		{"a depth", true, numberKey(kindDepth, host, page(host, 1).URL.Hash()), nil, "drop export import"},
+		{"a page", true, numberKey(kindPage, host, 5), []byte{1}, "export"},
 	} {
 		var told []string
 		for name, act := range acts {

@@ -135,7 +135,7 @@ func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error
 		return nil
 	}
 	set.hashes[a.entry.hash] = pendingAt(a.entry.depth)
-	b.set(depthKey(a.host, a.entry.hash), []byte{a.entry.depth})
+	b.set(numberKey(kindDepth, a.host, a.entry.hash), []byte{a.entry.depth})
 	b.news = append(b.news, func(f *Frontier, _ time.Time) {
 		if h := f.bench.hosts[a.host]; h != nil {
 			h.lower(a.entry.hash, a.entry.depth)
@@ -246,7 +246,7 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	b.bytes += 3*cost(f.host, "") + 8*maxFresh // block, depth and run
 	rec := &h.rec
 	if f.robots != nil {
-		b.set(robotsKey(f.host), f.robots.Body)
+		b.set(hostKey(kindRobots, f.host), f.robots.Body)
 		b.bytes += len(f.robots.Body)
 	}
 	if f.robots != nil || !f.state.alike(&rec.hostState) {
@@ -275,7 +275,7 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	}
 	b.changed(f.host, func(c *Change) { c.Done = append(c.Done, p.hash) })
 	if p.lowered {
-		b.del(depthKey(f.host, p.hash))
+		b.del(numberKey(kindDepth, f.host, p.hash))
 	}
 	switch f.verdict {
 	case Done:

@@ -88,7 +88,7 @@ func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 				return nil
 			}
 			rec.partial = slices.DeleteFunc(slices.Clone(rec.partial), func(p partialBlock) bool { return gone[p.seq] })
-			return txn.Set(hostKey(kindHost, h.host), rec.append(nil))
+			return txn.Set(hostKey(kindHost, h.host), rec.append(nil, time.Now()))
 		})
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 				rec.digest.PagesXor ^= p.mark(hash)
 			}
 			start = slices.Clone(r.key)
-			if keys = append(keys, start, pageKey(h.host, hash)); len(keys) >= maxAtomicKeys {
+			if keys = append(keys, start, numberKey(kindPage, h.host, hash)); len(keys) >= maxAtomicKeys {
 				break
 			}
 		}
@@ -193,7 +193,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 					return err
 				}
 			}
-			return txn.Set(hostKey(kindHost, h.host), rec.append(nil))
+			return txn.Set(hostKey(kindHost, h.host), rec.append(nil, time.Now()))
 		})
 		if err != nil {
 			return fmt.Errorf("remove pages of %s: %w", h.host, err)

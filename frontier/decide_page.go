@@ -34,7 +34,7 @@ func (l *ledger) decidePage(b *batch, h *hostEntry, v visited) {
 		due := stampOf(p.Due)
 		value := p.append(nil, int64(due))
 		b.set(dueKey(h.host, due, v.hash), value)
-		b.set(pageKey(h.host, v.hash), binary.BigEndian.AppendUint32(nil, due))
+		b.set(numberKey(kindPage, h.host, v.hash), binary.BigEndian.AppendUint32(nil, due))
 		if rec.digest.Pages == 0 || due < rec.next {
 			rec.next = due
 		}
@@ -43,7 +43,7 @@ func (l *ledger) decidePage(b *batch, h *hostEntry, v visited) {
 		l.count.page(rec.role, due, 1)
 		b.bytes += len(value)
 	} else {
-		b.del(pageKey(h.host, v.hash))
+		b.del(numberKey(kindPage, h.host, v.hash))
 	}
 	b.bytes += 3 * cost(h.host, "")
 	if rec.role == Owned {
@@ -70,7 +70,7 @@ func (b *batch) page(host string, hash uint64) (*PageRecord, error) {
 
 // readPage reads the record of a page in a transaction; nil if there is none.
 func readPage(txn *tx, host string, hash uint64) (*PageRecord, error) {
-	value, err := readValue(txn, pageKey(host, hash))
+	value, err := readValue(txn, numberKey(kindPage, host, hash))
 	if err != nil || value == nil {
 		return nil, err
 	}
@@ -240,9 +240,9 @@ func (s *store) duePages(host string, after *duePage, by stamp, want int) (pages
 	return pages, 0, nil
 }
 
-// dueHosts returns up to n hosts that have pages due by a time, in the order of those times, after a key. It leaves out hosts for which skip
-// returns true. It looks at a bounded number of hosts. end means that there are no more.
-func (s *store) dueHosts(after []byte, by stamp, n int, skip func(host string) bool) (hosts []dueHost, last []byte, end bool, err error) {
+// dueHosts returns up to dueAhead hosts that have pages due by a time, in the order of those times, after a key. It leaves out hosts for
+// which skip returns true. It looks at a bounded number of hosts. end means that there are no more.
+func (s *store) dueHosts(after []byte, by stamp, skip func(host string) bool) (hosts []dueHost, last []byte, end bool, err error) {
 	var start []byte
 	if after != nil {
 		start = append(slices.Clone(after), 0)
@@ -250,7 +250,7 @@ func (s *store) dueHosts(after []byte, by stamp, n int, skip func(host string) b
 	last = after
 	looked := 0
 	for r, err := range s.rows(nil, kindPrefix(kindNext), start, keysOnly) {
-		if len(hosts) == n || looked == 16*n {
+		if len(hosts) == dueAhead || looked == 16*dueAhead {
 			return hosts, last, false, nil
 		}
 		looked++

@@ -70,25 +70,16 @@ func (f *Frontier) checkDisk() error {
 func FreeBytes(dirs ...string) (uint64, error) {
 	least := uint64(math.MaxUint64)
 	for _, dir := range dirs {
-		free, err := freeBytes(dir)
-		if err != nil {
-			return 0, err
+		if dir == "" {
+			continue // it is in memory
 		}
-		least = min(least, free)
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			return 0, fmt.Errorf("look for free disk at %s: %w", dir, err)
+		}
+		least = min(least, st.Bavail*uint64(st.Bsize))
 	}
 	return least, nil
-}
-
-// freeBytes returns the space that an ordinary user may still use on the file system of dir.
-func freeBytes(dir string) (uint64, error) {
-	if dir == "" {
-		return math.MaxUint64, nil
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("look for free disk at %s: %w", dir, err)
-	}
-	return st.Bavail * uint64(st.Bsize), nil
 }
 
 // gate holds writes back while the disk is almost full. The store maps its files into memory, so a write without room on the disk would

@@ -143,12 +143,12 @@ func (a *activation) lookAhead(now time.Time) error {
 	if some {
 		return nil
 	}
-	due, last, end, err := a.store.dueHosts(cursor, by, dueAhead, a.kept)
+	due, last, end, err := a.store.dueHosts(cursor, by, a.kept)
 	if err != nil {
 		return err
 	}
 	if end { // add hosts whose pages are due years from now, because a clock was ahead
-		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, dueAhead, a.kept)
+		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, a.kept)
 		if err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func (f *Frontier) replan() error {
 	if f.store.gate.shut.Load() != nil {
 		return nil // the disk is full, and a later sample will be written
 	}
-	if err := f.store.write(func(txn *tx) error { return txn.Set(sampleKey(), value) }); err != nil {
+	if err := f.store.write(func(txn *tx) error { return txn.Set(kindPrefix(kindSample), value) }); err != nil {
 		return fmt.Errorf("write sample of pages: %w", err)
 	}
 	return nil

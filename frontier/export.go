@@ -93,7 +93,7 @@ func (x *export) read(txn *tx) (err error) {
 // done reads the hashes of done URLs: from runs, then from the record. more means that the chunk is full.
 func (x *export) done(txn *tx) (more bool, err error) {
 	before := x.at.seq
-	more, err = x.each(txn, hostKey(kindSeen, x.host), seenKey(x.host, x.at.seq), func(value []byte) error {
+	more, err = x.each(txn, hostKey(kindSeen, x.host), numberKey(kindSeen, x.host, x.at.seq), func(value []byte) error {
 		for ; 8*x.at.index < len(value) && !x.full(); x.at.index++ {
 			x.chunk.Done = append(x.chunk.Done, binary.LittleEndian.Uint64(value[8*x.at.index:]))
 			x.spend(8)
@@ -121,7 +121,7 @@ func (x *export) pages(txn *tx) error {
 	prefix := hostKey(kindPage, x.host)
 	start := prefix
 	if x.at.index > 0 {
-		start = append(pageKey(x.host, x.at.seq), 0)
+		start = append(numberKey(kindPage, x.host, x.at.seq), 0)
 	}
 	for r, err := range x.store.rows(txn, prefix, start, keysOnly) {
 		if err != nil {
@@ -207,7 +207,7 @@ func readState(txn *tx, host string, rec *record, now time.Time) (*HostState, er
 		s.Wait = max(0, rec.notBefore.Sub(now))
 	}
 	if until := rec.robotsUntil; until.After(now) {
-		body, err := readValue(txn, robotsKey(host))
+		body, err := readValue(txn, hostKey(kindRobots, host))
 		if err != nil {
 			return nil, err
 		}

@@ -239,7 +239,7 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 	good := p.append(nil, now.Unix())
 	page := func(due []byte, value []byte) func(txn *tx) error {
 		return func(txn *tx) error {
-			return errors.Join(txn.Set(pageKey(host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))
+			return errors.Join(txn.Set(numberKey(kindPage, host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))
 		}
 	}
 	due := binary.BigEndian.AppendUint32(nil, stampOf(now))
@@ -259,8 +259,8 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 		"the time of a page":        {page([]byte{1}, good), Recrawl{}, false},
 		"a page":                    {page(due, good), Recrawl{Age: time.Hour}, true},
 		"what is known of a page":   {page(due, good[:1]), Recrawl{Age: time.Hour}, false},
-		"a sample":                  {set(sampleKey(), []byte{1}), Recrawl{Enabled: true}, false},
-		"an unused sample":          {set(sampleKey(), []byte{1}), Recrawl{}, true},
+		"a sample":                  {set(kindPrefix(kindSample), []byte{1}), Recrawl{Enabled: true}, false},
+		"an unused sample":          {set(kindPrefix(kindSample), []byte{1}), Recrawl{}, true},
 	} {
 		cfg, polite := testConfig()
 		cfg.Recrawl.Enabled, cfg.Recrawl.Age = c.recrawl.Enabled, c.recrawl.Age
@@ -317,7 +317,7 @@ func TestWhoTellsOfDamagedPages(t *testing.T) {
 				l.role(host, Replica)
 				l.imported(host, Chunk{Pages: []PageRecord{{Path: "/1", Seen: now, Due: now}}})
 				l.role(host, Owned)
-				key, value := pageKey(host, hash), []byte{1}
+				key, value := numberKey(kindPage, host, hash), []byte{1}
 				if c.what != "when it is due" {
 					key, value = dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}
 				}

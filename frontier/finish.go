@@ -52,11 +52,11 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 			p.lowered = true
 		}
 	}
-	last := &finished{host: h.name, verdict: e.ending, reason: out.Reason, state: h.hostState, receipt: out.Receipt}
+	last := &finished{host: h.name, verdict: e.Ending, reason: out.Reason, state: h.hostState, receipt: out.Receipt}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
 		last.robots = out.Robots
 	}
-	if p := task.pending; e.ending != Again && p != nil && p.ref.seq > h.droppedAt {
+	if p := task.pending; e.Ending != Again && p != nil && p.ref.seq > h.droppedAt {
 		last.pending = p
 		last.visit = f.visitLocked(task, out, time.Now())
 	}
@@ -71,11 +71,10 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 		}
 		return res, fmt.Errorf("end %s: %w", task.URL, err)
 	}
-	res.Ending, res.NextAttempt = e.ending, e.again
-	if !e.giveUp {
+	res.Ending, res.NextAttempt, res.GaveUp = e.Ending, e.NextAttempt, e.GaveUp
+	if !e.GaveUp {
 		return res, nil
 	}
-	res.GaveUp = true
 	var err error
 	res.Dropped, err = f.giveUp(ctx, h.name, out.Reason, time.Now().Add(f.bench.rules.EndedFor))
 	return res, err
@@ -184,7 +183,7 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 // RobotsBody returns the robots.txt that is kept for a host; nil if there is none.
 func (f *Frontier) RobotsBody(host string) (body []byte, err error) {
 	err = f.store.view(context.Background(), func(txn *tx) (err error) {
-		body, err = readValue(txn, robotsKey(host))
+		body, err = readValue(txn, hostKey(kindRobots, host))
 		return err
 	})
 	if err != nil {

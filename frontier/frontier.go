@@ -53,8 +53,7 @@ type Frontier struct {
 	*front
 	*activation
 
-	slow     atomic.Bool // see SetSlow
-	troubled atomic.Bool // there is an outage
+	slow atomic.Bool // see SetSlow
 }
 
 // Open opens the frontier in a directory and reads what is there. If the name of the directory is empty, everything stays in memory.
@@ -83,7 +82,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		return nil, err
 	}
 	if deps.FreeBytes == nil {
-		deps.FreeBytes = func() (uint64, error) { return freeBytes(dir) }
+		deps.FreeBytes = func() (uint64, error) { return FreeBytes(dir) }
 	}
 	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
 	f := &Frontier{front: common, activation: newActivation(common)}

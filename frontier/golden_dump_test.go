@@ -101,7 +101,7 @@ func (h *house) value(key, v []byte) error {
 	name := short(host)
 	switch key[1] {
 	case kindHost:
-		rec, err := decodeRecord(host, v)
+		rec, err := decodeRecord(host, v, time.Now())
 		h.say("disk: %s", h.record(name, &rec))
 		if rec.tracked {
 			if d := h.scanned(host); d != rec.digest {

@@ -272,7 +272,7 @@ func (s *scene) end(words []string) {
 		}
 	}
 	e := s.workbench.end(t, out, s.now)
-	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, word(e.ending, "done", "failed", "dropped", "to come again"), s.at(e.again), e.giveUp)
+	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, word(e.Ending, "done", "failed", "dropped", "to come again"), s.at(e.NextAttempt), e.GaveUp)
 	s.over(t)
 }
 

@@ -3,6 +3,7 @@ package frontier
 import (
 	"math"
 	"net/netip"
+	"slices"
 	"time"
 
 	"proxima/frontier/identity"
@@ -153,9 +154,7 @@ func (h *host) delay(p pending) {
 	for i > 0 && h.delayed[i-1].retryAt.After(p.retryAt) {
 		i--
 	}
-	h.delayed = append(h.delayed, pending{})
-	copy(h.delayed[i+1:], h.delayed[i:])
-	h.delayed[i] = p
+	h.delayed = slices.Insert(h.delayed, i, p)
 }
 
 // revive moves the delayed URLs whose time has come to the head of the window.

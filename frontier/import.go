@@ -243,7 +243,7 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 	if r := s.Robots; r != nil {
 		if until := now.Add(min(r.Valid, maxRobotsAge)); until.After(rec.robotsUntil) {
 			rec.robotsUntil = until
-			b.set(robotsKey(h.host), r.Body)
+			b.set(hostKey(kindRobots, h.host), r.Body)
 		}
 	}
 	if rec.role == Owned {

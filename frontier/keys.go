@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 )
@@ -51,14 +52,10 @@ const (
 	kindSample  = 'a'
 )
 
-func sampleKey() []byte { return []byte{keyVersion, kindSample} }
-
-func metaKey() []byte { return []byte{keyVersion, kindMeta} }
-
-// kindPrefix is the prefix of all keys of a kind.
+// kindPrefix is the prefix of all keys of a kind, and the whole key of the kinds 'm' and 'a'.
 func kindPrefix(kind byte) []byte { return []byte{keyVersion, kind} }
 
-// hostKey is the key of a host's record. With another kind it is the prefix of the host's range.
+// hostKey is the key of a host's record or robots.txt. With another kind it is the prefix of the host's range.
 func hostKey(kind byte, host string) []byte {
 	key := make([]byte, 0, len(host)+3+12)
 	key = append(key, keyVersion, kind)
@@ -70,16 +67,9 @@ func pendingKey(host string, origin Origin, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(hostKey(kindPending, host), byte(origin)), seq)
 }
 
-func seenKey(host string, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(hostKey(kindSeen, host), seq)
-}
-
-func depthKey(host string, hash uint64) []byte {
-	return binary.BigEndian.AppendUint64(hostKey(kindDepth, host), hash)
-}
-
-func pageKey(host string, hash uint64) []byte {
-	return binary.BigEndian.AppendUint64(hostKey(kindPage, host), hash)
+// numberKey is a key of kind 's', 'd' or 'p'.
+func numberKey(kind byte, host string, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(hostKey(kind, host), number)
 }
 
 func dueKey(host string, due stamp, hash uint64) []byte {
@@ -91,8 +81,6 @@ func nextKey(due stamp, host string) []byte {
 	return append(binary.BigEndian.AppendUint32(kindPrefix(kindNext), due), host...)
 }
 
-func robotsKey(host string) []byte { return hostKey(kindRobots, host) }
-
 func shelfKey(table byte, key []byte) []byte {
 	return append([]byte{keyVersion, kindShelf, table}, key...)
 }
@@ -102,12 +90,11 @@ func splitKey(key []byte) (host string, rest []byte, err error) {
 	if len(key) < 3 || key[0] != keyVersion {
 		return "", nil, fmt.Errorf("read key %x: unknown version", key)
 	}
-	for i := 2; i < len(key); i++ {
-		if key[i] == 0 {
-			return string(key[2:i]), key[i+1:], nil
-		}
+	name, rest, ok := bytes.Cut(key[2:], []byte{0})
+	if !ok {
+		return "", nil, fmt.Errorf("read key %x: no end of host", key)
 	}
-	return "", nil, fmt.Errorf("read key %x: no end of host", key)
+	return string(name), rest, nil
 }
 
 // splitPending reads what follows the host in a key of a block.

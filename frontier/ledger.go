@@ -387,10 +387,10 @@ func (l *ledger) seal(b *batch) error {
 func (l *ledger) write(b *batch, host string, h *hostEntry) {
 	if len(h.rec.fresh) >= maxFresh {
 		l.seq++
-		b.set(seenKey(host, l.seq), appendHashes(nil, h.rec.fresh))
+		b.set(numberKey(kindSeen, host, l.seq), appendHashes(nil, h.rec.fresh))
 		h.rec.fresh = nil
 	}
-	b.set(hostKey(kindHost, host), h.rec.append(nil))
+	b.set(hostKey(kindHost, host), h.rec.append(nil, time.Now()))
 	h.stored = true
 	h.setNext(b, h.rec.nextAt())
 }

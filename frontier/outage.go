@@ -74,10 +74,7 @@ func (o *outage) answer(names bool, now time.Time) bool {
 // try is taken now and then. The caller ends the task as Interrupted, or the lookup by Lost with ours.
 func (f *Frontier) OwnTrouble(why string, names bool) {
 	news := false
-	f.update(func(now time.Time) {
-		news = f.outage.fail(why, names, now)
-		f.troubled.Store(true)
-	})
+	f.update(func(now time.Time) { news = f.outage.fail(why, names, now) })
 	if news {
 		f.deps.Event(Event{Kind: OwnTrouble, Reason: why})
 	}
@@ -85,16 +82,14 @@ func (f *Frontier) OwnTrouble(why string, names bool) {
 
 // Answered reports that a web server answered or, with names, a name server. So this node is not cut off.
 func (f *Frontier) Answered(names bool) {
-	if !f.troubled.Load() {
-		return
+	f.mu.Lock()
+	why, over := f.outage.why, false
+	if why != "" {
+		now := time.Now()
+		over = f.outage.answer(names, now)
+		f.dispatch(now)
 	}
-	why, over := "", false
-	f.update(func(now time.Time) {
-		why = f.outage.why
-		if over = f.outage.answer(names, now); over {
-			f.troubled.Store(false)
-		}
-	})
+	f.mu.Unlock()
 	if over {
 		f.deps.Event(Event{Kind: OwnTroubleOver, Reason: why})
 	}
@@ -102,9 +97,6 @@ func (f *Frontier) Answered(names bool) {
 
 // Troubled says that this node is cut off as far as it knows. A request without an answer then says nothing about its host.
 func (f *Frontier) Troubled() bool {
-	if !f.troubled.Load() {
-		return false
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.outage.blind(time.Now())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -99,11 +100,6 @@ func (f *Frontier) Placed(host string) (addrs []netip.Addr, ok bool) {
 	if h == nil || h.place != placed || h.placedName != h.dialName() || h.robotsTarget != nil {
 		return nil, false
 	}
-	addrs = append(addrs, h.server.addr)
-	for _, a := range h.addrs {
-		if a != h.server.addr {
-			addrs = append(addrs, a)
-		}
-	}
-	return addrs, true
+	others := slices.DeleteFunc(slices.Clone(h.addrs), func(a netip.Addr) bool { return a == h.server.addr })
+	return append([]netip.Addr{h.server.addr}, others...), true
 }

@@ -193,20 +193,16 @@ func bitIf(on bool, bit uint8) uint8 {
 	return 0
 }
 
-func (r *record) append(b []byte) []byte { return r.appendAt(b, time.Now()) }
-
-// appendAt writes the record as of now.
-func (r *record) appendAt(b []byte, now time.Time) []byte {
+// append writes the record as of now.
+func (r *record) append(b []byte, now time.Time) []byte {
 	b = slices.Grow(b, 96+len(r.endReason)+len(r.partial)*(4+len(bitmap{})*8)+len(r.fresh)*8)
 	c := coder{b: append(b, recordVersion), now: now}
 	r.code(&c)
 	return c.b
 }
 
-func decodeRecord(host string, b []byte) (record, error) { return decodeRecordAt(host, b, time.Now()) }
-
-// decodeRecordAt reads a record as of now.
-func decodeRecordAt(host string, b []byte, now time.Time) (record, error) {
+// decodeRecord reads a record as of now.
+func decodeRecord(host string, b []byte, now time.Time) (record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
 		return record{}, fmt.Errorf("read record of %s: unknown version", host)
 	}

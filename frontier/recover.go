@@ -3,6 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 )
 
 // recover reads each URL on disk once. It fills the seen filter and the counts of hosts, finds the last sequence number, counts the pending
@@ -26,7 +27,7 @@ func (l *ledger) recover() (away marks, err error) {
 	}
 	// Records come first, because they say which hosts are owned.
 	err = l.store.walk(kindPrefix(kindHost), func(host string, r row) error {
-		rec, err := decodeRecord(host, r.value)
+		rec, err := decodeRecord(host, r.value, time.Now())
 		l.seen.count(host, 1) // a host with a record has had a URL, so the next one is not the first (offered.first)
 		for _, hash := range rec.fresh {
 			add(host, hash)
@@ -84,7 +85,7 @@ func (l *ledger) recover() (away marks, err error) {
 
 // checkVersion refuses a store of another layout, and writes the version into a new one.
 func (l *ledger) checkVersion() error {
-	value, err := l.store.get(metaKey())
+	value, err := l.store.get(kindPrefix(kindMeta))
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (l *ledger) checkVersion() error {
 		}
 	}
 	if value == nil {
-		return l.store.write(func(txn *tx) error { return txn.Set(metaKey(), []byte{keyVersion}) })
+		return l.store.write(func(txn *tx) error { return txn.Set(kindPrefix(kindMeta), []byte{keyVersion}) })
 	}
 	if len(value) != 1 || value[0] != keyVersion {
 		return fmt.Errorf("%w: its layout has version %v, this program reads %d; to start anew, give another directory or remove this one",

@@ -165,7 +165,7 @@ func (f *Frontier) openRecrawl() error {
 	case !r.On():
 		return nil
 	}
-	value, err := f.store.get(sampleKey())
+	value, err := f.store.get(kindPrefix(kindSample))
 	if err == nil && value != nil {
 		err = r.sample.UnmarshalBinary(value)
 	}

@@ -255,7 +255,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 					return err
 				}
 			}
-			return txn.Set(hostKey(kindHost, h.host), h.rec.append(nil))
+			return txn.Set(hostKey(kindHost, h.host), h.rec.append(nil, time.Now()))
 		})
 		clear(rewritten)
 		if err != nil {

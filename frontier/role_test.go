@@ -164,7 +164,7 @@ func TestHostStaysUntilAllIsWritten(t *testing.T) {
 		w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
 		now := time.Unix(1_000_000, 0)
 		h := w.enter("http://h1.test")
-		w.reading, h.reading, h.place, h.frozen, h.ending = 0, false, unplaced, frozen, 1
+		h.reading, h.place, h.frozen, h.ending = false, unplaced, frozen, 1
 		if w.settle(h, now); w.hosts["http://h1.test"] != h {
 			t.Errorf("frozen %v: it has left with a write under way", frozen)
 		}

@@ -118,7 +118,7 @@ func TestHopeless(t *testing.T) {
 		"a task is ending":     {func(f *Frontier, _ *host) { f.ending = 1 }, false},
 		"another's page":       {func(f *Frontier, _ *host) { f.bench.remote.count = 1 }, false},
 		"a name is looked up":  {func(f *Frontier, _ *host) { f.bench.resolving = 1 }, false},
-		"a host is read":       {func(f *Frontier, _ *host) { f.bench.reading = 1 }, false},
+		"a host is read":       {func(_ *Frontier, h *host) { h.reading = true }, false},
 		"hosts wait on disk":   {func(f *Frontier, _ *host) { f.scan = true }, false},
 		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.push("http://h2.test") }, false},
 	} {

@@ -187,6 +187,9 @@ func (f *Frontier) Hopeless() bool {
 	}
 	hosts, now := 0, time.Now()
 	for _, h := range b.hosts {
+		if h.reading {
+			return false
+		}
 		if _, work := h.due(); work {
 			if hosts++; !h.lost || !h.notBefore.After(now) {
 				return false
@@ -196,10 +199,10 @@ func (f *Frontier) Hopeless() bool {
 	return hosts > 0
 }
 
-// busyLocked says that something is under way. It needs mu held.
+// busyLocked says that something is under way, apart from hosts that are being read. It needs mu held.
 func (f *Frontier) busyLocked() bool {
 	b := f.bench
-	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0
+	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || f.candidates.len() > 0
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer. While a URL waits
@@ -217,7 +220,7 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	now := time.Now()
 	limit := now.Add(patience)
 	for _, h := range b.hosts {
-		if due, ok := h.due(); ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
+		if due, ok := h.due(); h.reading || ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
 			return false, 0
 		}
 	}

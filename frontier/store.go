@@ -282,7 +282,7 @@ func readRecord(txn *tx, host string) (rec record, known bool, err error) {
 	if err != nil || value == nil {
 		return rec, false, err
 	}
-	rec, err = decodeRecord(host, value)
+	rec, err = decodeRecord(host, value, time.Now())
 	return rec, err == nil, err
 }
 

@@ -198,21 +198,11 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	return task
 }
 
-// ended says what became of a task.
-type ended struct {
-	// ending is that of the outcome, or Failed where no attempt is left.
-	ending Ending
-	// again is when the URL or the robots.txt is asked for again.
-	again time.Time
-	// giveUp says that the host has used up its last wait.
-	giveUp bool
-}
-
 // maxBusy is how often a URL may answer 429 or 503 before it has failed.
 const maxBusy = 8
 
-// end frees the place of a task at its server, and applies the outcome to the politeness of host and server.
-func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
+// end frees the place of a task at its server, and applies the outcome to the politeness of host and server. It knows nothing of links.
+func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 	h, s := task.host, task.server
 	h.inFlight--
 	s.inFlight--
@@ -231,21 +221,21 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
 		w.recrawl.unspend()
 	}
-	e := ended{ending: out.Ending}
+	e := Finished{Ending: out.Ending}
 	switch out.Trouble {
 	case NoTrouble:
 		if out.Asked {
 			h.recovered()
 		}
 	case Unreachable:
-		e.giveUp = w.unreachable(h, s, out, now)
+		e.GaveUp = w.unreachable(h, s, out, now)
 	case Forbidden:
-		e.giveUp = true
+		e.GaveUp = true
 	case Busy:
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, out.RetryAfter, w.rnd)), out.Reason
 	}
-	if e.giveUp { // its URLs are about to be dropped, and nothing is asked for until then
+	if e.GaveUp { // its URLs are about to be dropped, and nothing is asked for until then
 		h.notBefore, h.why = now.Add(w.rules.EndedFor), out.Reason
 	}
 	if task.Kind == Robots {
@@ -258,15 +248,15 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 				h.robotsUntil = now.Add(r.Lifetime)
 			}
 		}
-		e.again = h.notBefore
-	} else if out.Ending == Again && !e.giveUp {
+		e.NextAttempt = h.notBefore
+	} else if out.Ending == Again && !e.GaveUp {
 		w.again(h, *task.pending, out.Trouble, now, &e)
 	}
 	return e
 }
 
 // again puts a URL back. If the host is at fault, it comes next. If the URL is at fault, it waits among the delayed.
-func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *ended) {
+func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *Finished) {
 	if p.ref.seq <= h.droppedAt {
 		return
 	}
@@ -278,17 +268,17 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *ended
 			p.retryAt, more = h.notBefore, p.attempt < maxBusy
 		}
 		if !more {
-			e.ending = Failed
+			e.Ending = Failed
 			return
 		}
 		p.attempt++
-		e.again = p.retryAt
+		e.NextAttempt = p.retryAt
 		h.delay(p)
 	default:
 		if t == Unreachable && p.attempt < 255 {
 			p.attempt++
 		}
-		e.again = later(h.notBefore, now)
+		e.NextAttempt = later(h.notBefore, now)
 		h.window[p.ref.origin].unshift(p)
 	}
 }
@@ -304,13 +294,10 @@ func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) 
 		return !more
 	}
 	if h.server == s && h.inFlight == 0 && !s.reserved {
-		i := 0
-		for i < len(h.addrs)-1 && h.addrs[i] != s.addr {
-			i++
-		}
+		next := (slices.Index(h.addrs, s.addr) + 1) % len(h.addrs)
 		until := h.placedUntil
 		w.unplace(h, now)
-		w.seat(h, h.addrs[(i+1)%len(h.addrs)], until, now)
+		w.seat(h, h.addrs[next], until, now)
 	}
 	return false
 }

@@ -28,7 +28,6 @@ type workbench struct {
 	resumed    time.Time // when this life took up an earlier one, which may have asked any server just before; else zero
 	inFlight   int
 	resolving  int
-	reading    int
 	// refills are hosts whose windows must be filled from disk.
 	refills  []*host
 	expiries timeHeap[*lease]
@@ -47,13 +46,11 @@ func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 func (w *workbench) enter(name string) *host {
 	h := &host{name: name, place: loading, reading: true, site: w.site(name)}
 	w.hosts[name] = h
-	w.reading++
 	return h
 }
 
 // loadedHost ends the reading that enter began.
 func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
-	w.reading--
 	h.reading = false
 	h.place = unplaced
 	h.leftover = rec.partial
@@ -102,7 +99,6 @@ func (w *workbench) settle(h *host, now time.Time) {
 	h.opens = h.site.opens(now)
 	if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
 		h.reading = true
-		w.reading++
 		w.refills = append(w.refills, h)
 	}
 	due, work := h.due()
@@ -343,11 +339,4 @@ func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.
 	h.notBefore, h.why = now.Add(wait), reason
 	w.settle(h, now)
 	return !more
-}
-
-// refilled ends the reading that settle asked for.
-func (w *workbench) refilled(h *host, now time.Time) {
-	w.reading--
-	h.reading = false
-	w.settle(h, now)
 }
