@@ -3,6 +3,7 @@ package member
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/memberlist"
@@ -41,6 +42,12 @@ type meta struct {
 	stamp uint64
 	// way is how to reach it.
 	way view.Way
+}
+
+// says reports whether two of this node's metas say the same, wherever it is.
+func (m meta) says(o meta) bool {
+	return m.settled == o.settled && m.over == o.over && m.stamp == o.stamp && m.way.Reach == o.way.Reach &&
+		slices.Equal(m.way.Relays, o.way.Relays)
 }
 
 // ack is what a node adds to its answer to a ping; it is fresher than the meta.

@@ -22,8 +22,7 @@ const (
 
 // Config is how a node finds its peers and when it believes what it sees of them.
 type Config struct {
-	// Bind is the host:port of the gossip, for both UDP and TCP; port 0 takes any free port. Without peer.secret it must be
-	// loopback.
+	// Bind is the host:port of the gossip, for both UDP and TCP; port 0 takes any free port.
 	Bind string `toml:"bind"`
 	// Advertise is the host:port that peers use if it is not member.bind. "" is member.bind, or where that is 0.0.0.0 the
 	// first private address of the machine.
@@ -160,10 +159,8 @@ func validate(cfg Config, deps Deps) error {
 			report("secret: %d bytes, not 32", len(key))
 		}
 	}
-	if len(deps.Secrets) == 0 && deps.Transport == nil {
-		if !onLoopback(cfg.Bind) {
-			report("bind: %q is not loopback, and there is no secret", cfg.Bind)
-		}
+	if len(deps.Secrets) == 0 {
+		report("secret: missing")
 	}
 	if err := checkAddr(deps.PeerAddr, true); err != nil {
 		report("peer address: it cannot be dialled: %w", err)

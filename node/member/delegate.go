@@ -26,23 +26,32 @@ var (
 // NodeMeta returns what this node publishes about itself.
 func (d delegate) NodeMeta(int) []byte {
 	m := d.m
-	p := m.locator.announce()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return encode(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, over: m.over, addr: m.deps.PeerAddr,
-		location: m.deps.Location, placed: true, place: p, stamp: m.publishedStampLocked(), way: m.table.self.way})
+	m.told, m.toldAt = m.metaLocked(), m.now()
+	return encode(nil, m.told)
+}
+
+// metaLocked is what this node would publish now. It needs mu held.
+func (m *Members) metaLocked() meta {
+	// A node that has found the crawl over publishes the stamp from before it gave up its vote.
+	c := &m.table.paxos
+	stamp := marked(c.plain(), c.accepted, c.renounced && !m.over)
+	return meta{boot: m.deps.Boot, settled: m.table.self.declared, over: m.over, addr: m.deps.PeerAddr,
+		location: m.deps.Location, placed: true, place: m.locator.current(), stamp: stamp, way: m.table.self.way}
 }
 
 // NotifyMsg receives a message of a voter.
 func (d delegate) NotifyMsg(b []byte) {
 	m := d.m
 	msg, err := decode[message](b, "message")
+	if err != nil {
+		m.trouble(m.now(), "", err.Error())
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case err != nil:
-		m.emit(Event{Kind: EventTrouble, Time: m.now(), Reason: err.Error()})
-	case msg.from != m.deps.ID && len(m.messages) < maxMessages:
+	if msg.from != m.deps.ID && len(m.messages) < maxMessages {
 		m.messages = append(m.messages, msg)
 		poke(m.wakeVoting)
 	}
@@ -64,22 +73,20 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m := d.m
 	s, err := decode[state](b, "state")
 	now := m.now()
+	if err != nil {
+		m.trouble(now, "", err.Error())
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case err != nil:
-		m.emit(Event{Kind: EventTrouble, Time: now, Reason: err.Error()})
-		return
-	case s.sender == m.deps.ID && s.nonce == m.nonce:
+	case s.sender != m.deps.ID:
+		m.table.merge(s, now)
+	case s.nonce == m.nonce:
 		m.metSelf = true
-		m.wake()
-		return
-	case s.sender == m.deps.ID:
+	default:
 		m.duplicate(s, now)
-		m.wake()
-		return
 	}
-	m.table.merge(s, now)
 	m.wake()
 }
 

@@ -2,11 +2,9 @@ package member
 
 import (
 	"cmp"
-	"context"
 	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // A node that is cut off finds its peers dead one by one, and with many peers that takes long. So the majority rests on
@@ -76,36 +74,26 @@ func (t *table) quiet(now time.Time) (quiet []*record) {
 	return quiet[:min(len(quiet), maxQuestions)]
 }
 
-// listen pings members as long as gossip probes are too few.
-func (m *Members) listen(ctx context.Context) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		var g errgroup.Group
-		now := m.now()
-		m.mu.Lock()
-		for _, r := range m.table.quiet(now) {
-			r.pinged = now
-			id, at, list := r.id, r.at(), m.list
-			if at == nil {
-				continue
+// listen pings members if gossip probes are too few.
+func (m *Members) listen() {
+	var g sync.WaitGroup
+	defer g.Wait() // lost pings are repeated
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.table.quiet(now) {
+		r.pinged = now
+		id, at, list := r.id, r.at(), m.list
+		if at == nil {
+			continue
+		}
+		g.Go(func() {
+			if _, err := list.Ping(id, at); err == nil {
+				m.mu.Lock()
+				m.table.answered(id, now)
+				m.mu.Unlock()
+				m.wake()
 			}
-			g.Go(func() error {
-				if _, err := list.Ping(id, at); err == nil {
-					m.mu.Lock()
-					m.table.answered(id, now)
-					m.mu.Unlock()
-					m.wake()
-				}
-				return nil
-			})
-		}
-		m.mu.Unlock()
-		_ = g.Wait() // lost pings are repeated
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 // rogue speaks memberlist's protocol and knows the secret, but publishes what it likes.
 type rogue struct {
 	meta, ack, state []byte
+	open             bool // it does not encrypt
 }
 
 func (r rogue) NodeMeta(int) []byte                                        { return r.meta }
@@ -34,6 +35,9 @@ func (r rogue) run(t *testing.T, o *overlay, place int, name string) func() {
 	c := memberlist.DefaultLANConfig()
 	c.Name, c.Transport, c.SecretKey, c.Label = name, o.transport(place), secret, "test"
 	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = r, r, io.Discard, false
+	if r.open {
+		c.SecretKey = nil
+	}
 	list, err := memberlist.Create(c)
 	if err != nil {
 		t.Fatal(err)
@@ -47,13 +51,26 @@ func (r rogue) run(t *testing.T, o *overlay, place int, name string) func() {
 	}
 }
 
+// Who does not know the secret is no member, even if it does not encrypt.
+func TestUnencryptedGossipIsRefused(t *testing.T) {
+	settled(t, flat(40), 3, func(t *testing.T, o *overlay) {
+		stop := rogue{open: true}.run(t, o, 3, netsim.ID(3))
+		time.Sleep(time.Minute)
+		o.expect("a stranger", upTo(3), upTo(3), upTo(3), true)
+		if o.nodes[0].count(member.EventTrouble, "") == 0 {
+			t.Error("nobody complained of the stranger")
+		}
+		stop()
+	})
+}
+
 func TestGarbageIsBorne(t *testing.T) {
 	settled(t, flat(40), 4, func(t *testing.T, o *overlay) {
 		garbage := make([]byte, 500)
 		for i := range garbage {
 			garbage[i] = byte(rand.New(rand.NewPCG(1, uint64(i))).Uint32())
 		}
-		stop := rogue{garbage, garbage, garbage}.run(t, o, 4, netsim.ID(4))
+		stop := rogue{meta: garbage, ack: garbage, state: garbage}.run(t, o, 4, netsim.ID(4))
 		time.Sleep(30 * time.Second)
 		o.expect("garbage", upTo(4), upTo(5), upTo(4), true)
 		for i := range 4 {

@@ -18,11 +18,10 @@ type locator struct {
 	payload atomic.Pointer[[]byte]
 
 	// mu guards what follows.
-	mu        sync.Mutex
-	node      *ncoord.Node
-	place     place   // as last published in acks
-	announced place   // as last published in the meta
-	queue     float64 // wait in this node's queues, in ms
+	mu    sync.Mutex
+	node  *ncoord.Node
+	place place   // as last published in acks
+	queue float64 // wait in this node's queues, in ms
 }
 
 func newLocator(boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
@@ -98,14 +97,6 @@ func (l *locator) setFactors(f assign.Factors) {
 	}
 }
 
-// announce returns the place for the meta, and counts it as announced.
-func (l *locator) announce() place {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.announced = l.place
-	return l.place
-}
-
 // current returns the place as published in acks.
 func (l *locator) current() place {
 	l.mu.Lock()
@@ -120,16 +111,11 @@ func (l *locator) coordinate() ncoord.Coordinate {
 	return l.node.Coordinate()
 }
 
-// stale reports whether the place differs enough from what was announced for all to be told.
-func (l *locator) stale() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a, b := l.announced, l.place
-	if a.rev == b.rev {
-		return false
-	}
-	return moved(a.coord, b.coord) || apart(a.factors.LoadMs, b.factors.LoadMs, 5) ||
-		apart(a.factors.BytesPerMs, b.factors.BytesPerMs, 0) || apart(a.factors.QueueMs, b.factors.QueueMs, 50) || (a.factors.Samples == 0) != (b.factors.Samples == 0)
+// near reports whether a place differs too little from what all were told for them to be told again.
+func (p place) near(told place) bool {
+	a, b := told.factors, p.factors
+	return !moved(told.coord, p.coord) && !apart(a.LoadMs, b.LoadMs, 5) && !apart(a.BytesPerMs, b.BytesPerMs, 0) &&
+		!apart(a.QueueMs, b.QueueMs, 50) && (a.Samples == 0) == (b.Samples == 0)
 }
 
 // moved reports whether two coordinates of a node differ enough to tell all: by more than 2 ms and a tenth of the

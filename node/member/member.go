@@ -32,8 +32,7 @@ type Deps struct {
 	Boot uint64
 	// Run is the name of the crawl. Overlays of other runs are ignored, whatever their secret. It may be empty.
 	Run string
-	// Secrets encrypt the gossip, 32 bytes each: the first is used, all are accepted. They may be missing only where
-	// nobody else can listen: on loopback, or with a Transport of the caller's own.
+	// Secrets encrypt the gossip, 32 bytes each: the first is used, all are accepted.
 	Secrets [][]byte
 	// Transport carries the gossip; nil uses UDP and TCP at Config.Bind.
 	Transport memberlist.Transport

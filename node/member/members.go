@@ -17,13 +17,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/node/lobby"
-	"proxima/node/view"
 )
 
 const (
 	maxClaims = 16
-	// maxEvents bounds the events that wait for Deps.Event. Above half of it, samples are dropped.
-	maxEvents = 8192
 	// tick is how often loops look at the time.
 	tick = 500 * time.Millisecond
 )
@@ -35,9 +32,9 @@ type Members struct {
 	deps       Deps
 	nonce      uint64
 	locator    *locator
-	wakeTend   chan struct{}       // wakes tend
-	wakeVoting chan struct{}       // wakes decideVoters
-	ring       *memberlist.Keyring // nil without a secret
+	wakeTend   chan struct{} // wakes tend
+	wakeVoting chan struct{} // wakes decideVoters
+	ring       *memberlist.Keyring
 
 	storeMu sync.Mutex // held by store, so that older state never overwrites newer
 
@@ -52,7 +49,8 @@ type Members struct {
 	metSelf      bool
 	messages     []message  // for decideVoters to read
 	toSend       []outgoing // for decideVoters to send
-	told         announced
+	told         meta       // what this node last published
+	toldAt       time.Time
 	hosts        map[string]struct{} // in the members' addresses
 	complained   time.Time           // when a complaint of the gossip was last told
 	complaints   int                 // not told since
@@ -60,7 +58,6 @@ type Members struct {
 	claims       map[string]struct{} // gossip addresses that claim this node's id
 	changed      chan struct{}
 	version      uint64 // the version for which changed was last closed
-	events       []Event
 }
 
 // New checks its arguments without touching the network. The error lists all that is wrong.
@@ -92,11 +89,9 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		}
 		m.table.restore(k, m.now())
 	}
-	if len(deps.Secrets) > 0 {
-		var err error
-		if m.ring, err = memberlist.NewKeyring(deps.Secrets, deps.Secrets[0]); err != nil {
-			return nil, fmt.Errorf("use secret: %w", err)
-		}
+	var err error
+	if m.ring, err = memberlist.NewKeyring(deps.Secrets, deps.Secrets[0]); err != nil {
+		return nil, fmt.Errorf("use secret: %w", err)
 	}
 	m.version = m.table.version
 	return m, nil
@@ -116,11 +111,9 @@ func poke(ch chan struct{}) {
 
 // emit queues an event. It needs mu held.
 func (m *Members) emit(e Event) {
-	if len(m.events) >= maxEvents || e.Kind == EventSample && len(m.events) >= maxEvents/2 {
-		return
+	if m.table.emit(e) {
+		m.wake()
 	}
-	m.events = append(m.events, e)
-	m.wake()
 }
 
 // trouble emits an event of trouble. It must not be called with mu held.
@@ -162,10 +155,11 @@ func (m *Members) Run(ctx context.Context) error {
 	unhook := context.AfterFunc(ctx, c.hangUp)
 	defer unhook()
 	g, running := errgroup.WithContext(ctx)
-	g.Go(func() error { return m.tend(running) })
-	g.Go(func() error { return m.redial(running) })
+	targets := map[string]*target{}
+	g.Go(func() error { return loop(running, m.wakeTend, m.tend) })
+	g.Go(func() error { return loop(running, nil, func() error { m.redial(running, targets); return nil }) })
+	g.Go(func() error { return loop(running, nil, func() error { m.listen(); return nil }) })
 	g.Go(func() error { return m.decideVoters(running) })
-	g.Go(func() error { return m.listen(running) })
 	err = g.Wait()
 	// A duplicate says no farewell, because it would be taken for the other node's.
 	if err == nil {
@@ -206,10 +200,8 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 			return nil, nil, fmt.Errorf("listen for gossip: %w", err)
 		}
 	}
-	var proof *prover
-	if c.Keyring = m.ring; m.ring != nil {
-		proof = &prover{label: m.deps.Run, keys: m.ring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
-	}
+	c.Keyring = m.ring
+	proof := &prover{label: m.deps.Run, keys: m.ring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
 	carrier := newCarrier(t, proof, m.deps.Links, func(from string, err error) {
 		c.Logger.Printf("[WARN] gossip stream from %s refused: %v", from, err)
 	})
@@ -221,27 +213,31 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	return list, carrier, nil
 }
 
-// tend updates the table, and tells of what has changed, when something happened and at every tick.
-func (m *Members) tend(ctx context.Context) error {
+// loop takes a step at every tick, and when it is woken, until ctx ends or a step fails.
+func loop(ctx context.Context, wake <-chan struct{}, step func() error) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
-		m.update()
-		m.flush()
-		m.announce()
-		m.mu.Lock()
-		err := m.duplicateErr
-		m.mu.Unlock()
-		if err != nil {
+		if err := step(); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.wakeTend:
+		case <-wake:
 		case <-ticker.C:
 		}
 	}
+}
+
+// tend updates the table, and tells of what has changed.
+func (m *Members) tend() error {
+	m.update()
+	m.flush()
+	m.announce()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.duplicateErr
 }
 
 // update brings the table up to date and tells those who wait for changes.
@@ -254,10 +250,6 @@ func (m *Members) update() {
 		m.table.paxos.found(now, m.deps.ID) // the only address to join is this node's
 	}
 	m.table.update(now)
-	for _, e := range m.table.events {
-		m.emit(e)
-	}
-	m.table.events = nil
 	if m.table.version != m.version {
 		m.version = m.table.version
 		m.noteHostsLocked()
@@ -272,12 +264,9 @@ func (m *Members) update() {
 	}
 }
 
-// Rekey changes the secrets that encrypt the gossip, in the form of Deps.Secrets. A node started without a secret
-// cannot get one. It may be called at any time, but not concurrently with itself.
+// Rekey changes the secrets that encrypt the gossip, in the form of Deps.Secrets. It may be called at any time, but not
+// concurrently with itself.
 func (m *Members) Rekey(secrets [][]byte) error {
-	if m.ring == nil || len(secrets) == 0 {
-		return errors.New("change secret of gossip: there is none")
-	}
 	var err error
 	for _, key := range secrets {
 		err = errors.Join(err, m.ring.AddKey(key))
@@ -318,8 +307,8 @@ func (m *Members) Knows(host string) bool {
 // flush passes events to Deps.Event, and forgets the paths to members that are gone.
 func (m *Members) flush() {
 	m.mu.Lock()
-	events := m.events
-	m.events = nil
+	events := m.table.events
+	m.table.events = nil
 	m.mu.Unlock()
 	for _, e := range events {
 		switch e.Kind {
@@ -332,32 +321,15 @@ func (m *Members) flush() {
 	}
 }
 
-// announced is what this node has told all of itself.
-type announced struct {
-	at            time.Time
-	settled, over bool
-	stamp         uint64
-	way           view.Way
-}
-
-// same reports whether two say the same, whenever they said it.
-func (a announced) same(b announced) bool {
-	return a.settled == b.settled && a.over == b.over && a.stamp == b.stamp && a.way.Reach == b.way.Reach &&
-		slices.Equal(a.way.Relays, b.way.Relays)
-}
-
 // announce publishes this node's meta when it changes: most changes at once, its place at most every AnnounceEvery.
 func (m *Members) announce() {
-	now, moved := m.now(), m.locator.stale()
 	m.mu.Lock()
-	list, was := m.list, m.told
-	is := announced{now, m.table.self.declared, m.over, m.publishedStampLocked(), m.table.self.way}
-	if is.same(was) && (!moved || now.Sub(was.at) < m.cfg.AnnounceEvery) {
-		m.mu.Unlock()
+	list, is, was := m.list, m.metaLocked(), m.told
+	patient := m.now().Sub(m.toldAt) < m.cfg.AnnounceEvery
+	m.mu.Unlock()
+	if is.says(was) && (patient || is.place.near(was.place)) {
 		return
 	}
-	m.told = is
-	m.mu.Unlock()
 	// The error only says that the message has not gone out yet. It will, or others get it when they compare all they
 	// know.
 	_ = list.UpdateNode(time.Millisecond)

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -33,7 +34,6 @@ const (
 
 // A stream of memberlist is a header with the label, and one encrypted message.
 const (
-	markLabel     = 244
 	markEncrypted = 10
 	// Streams carry these three messages only; the last are messages of voters that are too long for a packet. Nodes send no others
 	// by stream, and compressed ones could become large.
@@ -70,12 +70,15 @@ func (p *prover) prove(g *lobby.Guest) ([]byte, error) {
 }
 
 func (p *prover) read(g *lobby.Guest) ([]byte, error) {
-	label := p.header()
+	label, err := memberlist.AddLabelHeaderToPacket(nil, p.label)
+	if err != nil {
+		return nil, err
+	}
 	head := make([]byte, len(label)+5)
 	if _, err := io.ReadFull(g, head); err != nil {
 		return nil, fmt.Errorf("read header: %w", err)
 	}
-	if string(head[:len(label)]) != label {
+	if !bytes.HasPrefix(head, label) {
 		return nil, errors.New("it is of another run, or garbage")
 	}
 	auth := head[len(label):]
@@ -91,14 +94,6 @@ func (p *prover) read(g *lobby.Guest) ([]byte, error) {
 		return nil, err
 	}
 	return said, p.open(said[len(head):], append(said[len(label):len(head):len(head)], p.label...))
-}
-
-// header returns what memberlist puts first in a stream.
-func (p *prover) header() string {
-	if p.label == "" {
-		return ""
-	}
-	return string([]byte{markLabel, byte(len(p.label))}) + p.label
 }
 
 // grow reads until b has size bytes. It allocates memory, and takes places for it, only as bytes arrive.

@@ -30,7 +30,7 @@ func sealed(t *testing.T, key []byte, label string, plain []byte) []byte {
 	auth := binary.BigEndian.AppendUint32([]byte{markEncrypted}, uint32(cryptHead+len(plain)+cryptTag))
 	var b []byte
 	if label != "" {
-		b = append([]byte{markLabel, byte(len(label))}, label...)
+		b = append([]byte{244, byte(len(label))}, label...)
 	}
 	b = append(b, auth...)
 	b = append(b, make([]byte, cryptHead)...)

@@ -59,7 +59,7 @@ func TestAddressInUse(t *testing.T) {
 	defer l.Close()
 	cfg := member.Default()
 	cfg.Bind = l.Addr().String()
-	m, err := member.New(cfg, member.Deps{ID: netsim.ID(1), PeerAddr: "127.0.0.1:1"})
+	m, err := member.New(cfg, member.Deps{ID: netsim.ID(1), PeerAddr: "127.0.0.1:1", Secrets: [][]byte{secret}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,24 +28,14 @@ type target struct {
 }
 
 // redial dials the configured and known addresses, and the dead, until they are members.
-func (m *Members) redial(ctx context.Context) error {
-	targets := map[string]*target{}
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		m.mu.Lock()
-		for addr := range m.claims {
-			targets[addr] = &target{due: m.now()} // it will answer with its id
-		}
-		clear(m.claims)
-		m.mu.Unlock()
-		m.dialDue(ctx, targets)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+func (m *Members) redial(ctx context.Context, targets map[string]*target) {
+	m.mu.Lock()
+	for addr := range m.claims {
+		targets[addr] = &target{due: m.now()} // it will answer with its id
 	}
+	clear(m.claims)
+	m.mu.Unlock()
+	m.dialDue(ctx, targets)
 }
 
 // wanted returns the addresses to dial, those of live members excluded. alone reports whether this node knows nobody.

@@ -50,7 +50,7 @@ type table struct {
 	majority     bool
 	farewellAcks map[string]bool // who has acknowledged this node's farewell; nil before it
 	stirred      bool            // somebody came or went since the last count
-	events       []Event
+	events       []Event         // for Deps.Event
 }
 
 type record struct {
@@ -113,7 +113,19 @@ func (t *table) event(kind string, r *record, now time.Time, reason string) {
 	if r != nil {
 		e.ID, e.Addr = r.id, r.gossip
 	}
+	t.emit(e)
+}
+
+// maxEvents bounds the events that wait. Above half of it, samples are dropped.
+const maxEvents = 8192
+
+// emit queues an event if there is room.
+func (t *table) emit(e Event) bool {
+	if len(t.events) >= maxEvents || e.Kind == EventSample && len(t.events) >= maxEvents/2 {
+		return false
+	}
 	t.events = append(t.events, e)
+	return true
 }
 
 // seen handles a live member at a gossip address, and what it publishes; err is why that is unreadable.

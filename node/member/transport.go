@@ -20,7 +20,7 @@ type carrier struct {
 	// links carry what does not go to members' ports; may be nil.
 	links   Links
 	packets chan *memberlist.Packet
-	// proof checks strangers, nil without a secret. refused is told of those who fail.
+	// proof checks strangers. refused is told of those who fail.
 	proof   *prover
 	refused func(from string, err error)
 	ctx     context.Context // ends streams and dials
@@ -33,7 +33,7 @@ type carrier struct {
 	down        atomic.Bool // no packet is sent from now on
 }
 
-// newCarrier wraps a transport. Its goroutines end with Shutdown. Without a prover it accepts everybody.
+// newCarrier wraps a transport. Its goroutines end with Shutdown.
 func newCarrier(t memberlist.Transport, proof *prover, links Links, refused func(from string, err error)) *carrier {
 	c := &carrier{Transport: t, proof: proof, links: links, refused: refused, streams: make(chan net.Conn), quit: make(chan struct{}),
 		packets: make(chan *memberlist.Packet)}
@@ -84,10 +84,6 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 	for {
 		select {
 		case conn := <-streams:
-			if c.proof == nil {
-				c.pass(conn, nil)
-				continue
-			}
 			// Concurrently, so that a silent guest does not keep others waiting.
 			guest := c.proof.lobby.Enter(conn)
 			c.done.Go(func() {
@@ -139,10 +135,6 @@ func (c *carrier) WriteToAddress(b []byte, to memberlist.Address) (time.Time, er
 	return time.Now(), nil
 }
 
-func (c *carrier) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return c.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
-}
-
 // DialAddressTimeout makes a stream to a member, by a link or to its port.
 func (c *carrier) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	if c.ctx.Err() != nil {
@@ -172,9 +164,7 @@ func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn,
 // hangUp closes all streams, cuts dials short and prevents new ones. Packets still pass.
 func (c *carrier) hangUp() {
 	c.cancel()
-	if c.proof != nil {
-		c.proof.lobby.Close()
-	}
+	c.proof.lobby.Close()
 }
 
 func (c *carrier) Shutdown() error {

@@ -149,10 +149,3 @@ func (m *Members) GoAlone(why string) (dropped []string, err error) {
 	}
 	return dropped, nil
 }
-
-// publishedStampLocked returns the stamp in this node's meta. A node that has found the crawl over publishes the stamp
-// from before it gave up its vote. It needs mu held.
-func (m *Members) publishedStampLocked() uint64 {
-	c := &m.table.paxos
-	return marked(c.plain(), c.accepted, c.renounced && !m.over)
-}
