@@ -6,9 +6,7 @@ package warc
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,9 +38,6 @@ type Encoder struct {
 	cfg     Config
 	members *members
 	seen    *lru.Cache[string, original] // payloads by their digest
-
-	mu   sync.Mutex // guards rand
-	rand io.Reader
 }
 
 // Records are the records of one exchange.
@@ -65,8 +60,8 @@ func (r *Records) Stored() {
 	}
 }
 
-// New makes an Encoder. rand supplies the bits of record ids: crypto/rand.Reader, or a seeded source in tests.
-func New(cfg Config, rand io.Reader) (*Encoder, error) {
+// New makes an Encoder.
+func New(cfg Config) (*Encoder, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -74,16 +69,12 @@ func New(cfg Config, rand io.Reader) (*Encoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make memory of payloads: %w", err)
 	}
-	return &Encoder{cfg: cfg, members: newMembers(), seen: seen, rand: rand}, nil
+	return &Encoder{cfg: cfg, members: newMembers(), seen: seen}, nil
 }
 
 // Info returns the warcinfo record that starts a file of this name.
-func (e *Encoder) Info(name string, now time.Time) ([]byte, error) {
-	id, _, err := e.twoIDs()
-	if err != nil {
-		return nil, err
-	}
-	f := newFields("warcinfo", id, now)
+func (e *Encoder) Info(name string, now time.Time) []byte {
+	f := newFields("warcinfo", uuid.New(), now)
 	f.add("WARC-Filename", name)
 	info := &fields{}
 	info.add("software", e.cfg.Software)
@@ -92,22 +83,17 @@ func (e *Encoder) Info(name string, now time.Time) ([]byte, error) {
 	info.add("operator", e.cfg.Operator)
 	info.add("robots", "RFC 9309")
 	var out bytes.Buffer
-	if err := e.members.append(&out, f, typeWarcinfo, info.b.Bytes()); err != nil {
-		return nil, fmt.Errorf("compress warcinfo: %w", err)
-	}
-	return out.Bytes(), nil
+	e.members.append(&out, f, typeWarcinfo, info.b.Bytes())
+	return out.Bytes()
 }
 
 // Encode makes the records of one exchange: a response record, or a revisit record with only the head if the same payload was stored
-// before, then the request record. Its errors wrap ErrInvalid or come from the random source.
+// before, then the request record. Its errors wrap ErrInvalid.
 func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	if err := ex.validate(); err != nil {
 		return nil, err
 	}
-	responseID, requestID, err := e.twoIDs()
-	if err != nil {
-		return nil, err
-	}
+	responseID := uuid.New()
 	out := e.members.buffer()
 	defer e.members.release(out)
 
@@ -120,33 +106,30 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	if whole {
 		first, again = e.seen.Get(payload)
 	}
-	if err := e.appendResponse(out, &ex, responseID, uri, payload, first, again); err != nil {
-		return nil, fmt.Errorf("compress record of %s: %w", uri, err)
-	}
+	e.appendResponse(out, &ex, responseID, uri, payload, first, again)
 	r := &Records{Index: indexOf(&ex, uri, payload, out.Len(), again), seen: e.seen}
 	if whole && !again && len(uri) <= maxRememberedURL {
 		r.digest, r.original = payload, original{id: responseID, uri: strings.Clone(uri), date: ex.Time}
 	}
 	if len(ex.Request) > 0 {
-		f := newFields("request", requestID, ex.Time)
+		f := newFields("request", uuid.New(), ex.Time)
 		ex.describe(f, uri)
 		f.add("WARC-Concurrent-To", recordID(responseID))
-		if err := e.members.append(out, f, typeRequest, ex.Request); err != nil {
-			return nil, fmt.Errorf("compress request of %s: %w", uri, err)
-		}
+		e.members.append(out, f, typeRequest, ex.Request)
 	}
 	r.Bytes = bytes.Clone(out.Bytes())
 	return r, nil
 }
 
-func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid.UUID, uri, payload string, first original, again bool) error {
+func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid.UUID, uri, payload string, first original, again bool) {
 	head := archivedHead(ex.ResponseHead)
 	if !again {
 		f := newFields("response", id, ex.Time)
 		ex.describe(f, uri)
 		f.add("WARC-Payload-Digest", payload)
 		f.add("WARC-Truncated", ex.Truncated)
-		return e.members.append(out, f, typeResponse, head, ex.Body)
+		e.members.append(out, f, typeResponse, head, ex.Body)
+		return
 	}
 	f := newFields("revisit", id, ex.Time)
 	ex.describe(f, uri)
@@ -156,7 +139,7 @@ func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid.UUID, 
 	f.add("WARC-Refers-To-Date", formatDate(first.date))
 	f.add("WARC-Payload-Digest", payload)
 	f.add("WARC-Truncated", TruncatedLength) // section 6.7.2 wants it for a block without the payload
-	return e.members.append(out, f, typeResponse, head)
+	e.members.append(out, f, typeResponse, head)
 }
 
 // describe adds the fields that the records of one exchange share.
@@ -166,18 +149,6 @@ func (ex *Exchange) describe(f *fields, uri string) {
 		f.add("WARC-IP-Address", ex.Addr.Unmap().WithZone("").String())
 	}
 	f.add("WARC-Protocol", ex.Protocol)
-}
-
-func (e *Encoder) twoIDs() (a, b uuid.UUID, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a, err = uuid.NewRandomFromReader(e.rand); err == nil {
-		b, err = uuid.NewRandomFromReader(e.rand)
-	}
-	if err != nil {
-		err = fmt.Errorf("read random bits of a record id: %w", err)
-	}
-	return a, b, err
 }
 
 // maxRememberedURL limits the size of an entry: a payload first seen under a longer URL is archived in full again.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,14 +36,12 @@ type file struct {
 
 func begin(t testing.TB, cfg Config) *file {
 	t.Helper()
-	e, err := New(cfg, rand.NewChaCha8([32]byte{1}))
+	e, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &file{Encoder: e, t: t, name: "test-1.warc.gz"}
-	if f.bytes, err = e.Info(f.name, day); err != nil {
-		t.Fatal(err)
-	}
+	f.bytes = e.Info(f.name, day)
 	return f
 }
 
@@ -233,22 +229,6 @@ func TestExchangeAtTheBounds(t *testing.T) {
 	}
 }
 
-// Without random bits for its two ids there is no record.
-func TestRandomBitsThatFail(t *testing.T) {
-	for bits := range 2 {
-		e, err := New(testConfig(), io.MultiReader(bytes.NewReader(make([]byte, bits*16)), iotest.ErrReader(io.ErrClosedPipe)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := e.Info("a.warc.gz", day); !errors.Is(err, io.ErrClosedPipe) || b != nil {
-			t.Errorf("bits for %d ids: %d bytes of warcinfo, %v", bits, len(b), err)
-		}
-		if r, err := e.Encode(exchange("http://a.example/", "hello")); !errors.Is(err, io.ErrClosedPipe) || r != nil {
-			t.Errorf("bits for %d ids: %v, %v", bits, r, err)
-		}
-	}
-}
-
 func TestRevisit(t *testing.T) {
 	cfg := testConfig()
 	cfg.Revisits = 2
@@ -362,17 +342,17 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if _, err := New(Config{Software: "~", Operator: " ", Revisits: 1}, nil); err != nil {
+	if _, err := New(Config{Software: "~", Operator: " ", Revisits: 1}); err != nil {
 		t.Error(err)
 	}
-	if _, err := New(Config{}, nil); err == nil {
+	if _, err := New(Config{}); err == nil {
 		t.Error("an encoder without memory is made")
 	}
 	for _, bad := range []string{"a\r\nb: c", "\x00", "a\x1f", "a\x7f"} {
-		if _, err := New(Config{Software: bad}, nil); err == nil || !strings.Contains(err.Error(), " software: ") {
+		if _, err := New(Config{Software: bad}); err == nil || !strings.Contains(err.Error(), " software: ") {
 			t.Errorf("software %q: error %v", bad, err)
 		}
-		if _, err := New(Config{Operator: bad}, nil); err == nil || !strings.Contains(err.Error(), " operator: ") {
+		if _, err := New(Config{Operator: bad}); err == nil || !strings.Contains(err.Error(), " operator: ") {
 			t.Errorf("operator %q: error %v", bad, err)
 		}
 	}

@@ -86,8 +86,9 @@ func (m *members) release(b *bytes.Buffer) {
 	}
 }
 
-// append adds one record as one gzip member to out: the fields, Block-Digest and Content-Length, and the block.
-func (m *members) append(out *bytes.Buffer, f *fields, contentType string, block ...[]byte) error {
+// append adds one record as one gzip member to out: the fields, Block-Digest and Content-Length, and the block. A buffer takes everything,
+// so there are no errors.
+func (m *members) append(out *bytes.Buffer, f *fields, contentType string, block ...[]byte) {
 	length := 0
 	for _, p := range block {
 		length += len(p)
@@ -100,16 +101,10 @@ func (m *members) append(out *bytes.Buffer, f *fields, contentType string, block
 	z := m.zips.Get().(*gzip.Writer)
 	defer m.zips.Put(z)
 	z.Reset(out)
-	if _, err := z.Write(f.b.Bytes()); err != nil {
-		return err
-	}
+	z.Write(f.b.Bytes())
 	for _, p := range block {
-		if _, err := z.Write(p); err != nil {
-			return err
-		}
+		z.Write(p)
 	}
-	if _, err := io.WriteString(z, endOfRecord); err != nil {
-		return err
-	}
-	return z.Close()
+	io.WriteString(z, endOfRecord)
+	z.Close()
 }

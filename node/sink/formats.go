@@ -72,12 +72,8 @@ func (s *Sink) packWARC(p *packing) error {
 	file := p.file(".warc.gz")
 	var index []string
 	err := s.disk.store(p.path(file), func(f *os.File) error {
-		head, err := s.archive.Info(file, p.spool.Begun)
-		if err != nil {
-			return err
-		}
 		out := bufio.NewWriterSize(f, 1<<20)
-		at, err := out.Write(head)
+		at, err := out.Write(s.archive.Info(file, p.spool.Begun))
 		if err != nil {
 			return err
 		}

@@ -13,10 +13,9 @@ package sink
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -152,8 +151,7 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	archive, err := warc.New(warc.Config{Software: strings.TrimSpace("proxima " + deps.Version), Operator: deps.Operator, Revisits: revisits},
-		rand.Reader)
+	archive, err := warc.New(warc.Config{Software: strings.TrimSpace("proxima " + deps.Version), Operator: deps.Operator, Revisits: revisits})
 	if err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
@@ -279,7 +277,7 @@ func (s *Sink) settleLocked() {
 func pause(ctx context.Context, n int) {
 	const least, most = 200 * time.Millisecond, time.Minute
 	wait := min(most, least<<min(n-1, 9))
-	timer := time.NewTimer(wait/2 + mathrand.N(wait/2+1))
+	timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
