@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,10 +17,9 @@ import (
 )
 
 const (
-	suffix       = ".jsonl"
-	timeForm     = "2006-01-02T15:04:05.000Z"
-	firstRotated = 1
-	maxSpare     = 256 << 10 // bytes of a buffer that is kept
+	suffix   = ".jsonl"
+	timeForm = "2006-01-02T15:04:05.000Z"
+	maxSpare = 256 << 10 // bytes of a buffer that is kept
 )
 
 var newline = []byte{'\n'}
@@ -69,13 +67,15 @@ func openLog(name string, cfg Config, meta Meta, deps Deps) (*log, error) {
 	toSeq := `"` + KeySeq + `":`
 	l.meta = head[:bytes.LastIndex(head, []byte(toSeq))+len(toSeq)]
 
-	rotated, err := listRotated(l.dir, name)
+	files, err := list(l.dir, name)
 	if err != nil {
 		return nil, err
 	}
-	l.next = firstRotated
-	if n := len(rotated); n > 0 {
-		l.next = rotated[n-1].number + 1
+	l.next = 1
+	for _, f := range files {
+		if f.number != current {
+			l.next = f.number + 1
+		}
 	}
 	if err := l.prune(); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (l *log) loseLocked(lines int, err error) error {
 // follows after another maxBytes.
 func (l *log) rotateLocked() error {
 	old := l.file
-	err := os.Rename(l.path(), filepath.Join(l.dir, rotatedName(l.name, l.next)))
+	err := os.Rename(l.path(), filepath.Join(l.dir, fmt.Sprintf("%s-%06d%s", l.name, l.next, suffix)))
 	if err == nil {
 		l.next++
 	}
@@ -227,16 +227,17 @@ func (l *log) prune() error {
 	if l.keep == 0 {
 		return nil
 	}
-	files, err := listRotated(l.dir, l.name)
+	files, err := list(l.dir, l.name)
 	if err != nil {
 		return err
 	}
-	files = slices.DeleteFunc(files, func(f rotatedFile) bool { return !strings.HasSuffix(f.name, suffix) }) // keep what somebody has packed
-	for len(files) > l.keep {
-		if err := os.Remove(filepath.Join(l.dir, files[0].name)); err != nil {
+	files = slices.DeleteFunc(files, func(f logFile) bool {
+		return f.number == current || !strings.HasSuffix(f.Name(), suffix) // keep what somebody has packed
+	})
+	for _, f := range files[:max(0, len(files)-l.keep)] {
+		if err := os.Remove(filepath.Join(l.dir, f.Name())); err != nil {
 			return fmt.Errorf("delete old log: %w", err)
 		}
-		files = files[1:]
 	}
 	return nil
 }
@@ -260,37 +261,4 @@ func (l *log) close() error {
 	err := l.file.Close()
 	l.file = nil
 	return err
-}
-
-type rotatedFile struct {
-	name   string
-	number int
-}
-
-func rotatedName(name string, number int) string {
-	return fmt.Sprintf("%s-%06d%s", name, number, suffix)
-}
-
-var rotatedForm = regexp.MustCompile(`^([a-z]+)-(\d{6,9})\.jsonl(\.gz)?$`)
-
-// listRotated lists the rotated files of a log, packed ones, too, the oldest first.
-func listRotated(dir, name string) ([]rotatedFile, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list logs: %w", err)
-	}
-	var files []rotatedFile
-	for _, e := range entries {
-		m := rotatedForm.FindStringSubmatch(e.Name())
-		if m == nil || m[1] != name {
-			continue
-		}
-		n, err := strconv.Atoi(m[2])
-		if err != nil {
-			return nil, fmt.Errorf("list logs: number of %s: %w", e.Name(), err)
-		}
-		files = append(files, rotatedFile{e.Name(), n})
-	}
-	slices.SortFunc(files, func(a, b rotatedFile) int { return a.number - b.number })
-	return files, nil
 }

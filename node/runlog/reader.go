@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -109,36 +110,51 @@ func (r *Reader) readLine() ([]byte, error) {
 	}
 }
 
+// logFile is a file of a log with its number. The current file has the largest.
+type logFile struct {
+	fs.DirEntry
+	number int
+}
+
+const current = math.MaxInt
+
 var fileForm = regexp.MustCompile(`^([a-z]+)(?:-(\d{6,9}))?\.jsonl(\.gz)?$`)
 
-// Files lists the files of a log (LogFetch, …) in the order of writing, the current one last. Files of other machines may be packed (.gz). A
-// file that is there both packed and not counts once: the plain one.
-func Files(dir, name string) ([]string, error) {
+// list lists the files of a log in the order of writing. A plain file comes before a packed one of the same number, whose name is longer.
+func list(dir, name string) (files []logFile, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list logs: %w", err)
 	}
-	var list []rotatedFile
 	for _, e := range entries {
 		m := fileForm.FindStringSubmatch(e.Name())
-		if m == nil || m[1] != name || e.IsDir() {
+		if m == nil || m[1] != name {
 			continue
 		}
-		f := rotatedFile{e.Name(), math.MaxInt} // the current file is the last
+		f := logFile{e, current}
 		if m[2] != "" {
 			if f.number, err = strconv.Atoi(m[2]); err != nil {
 				return nil, fmt.Errorf("list logs: number of %s: %w", e.Name(), err)
 			}
 		}
-		list = append(list, f)
+		files = append(files, f)
 	}
-	// The plain file comes before the packed one, whose name is longer.
-	slices.SortFunc(list, func(a, b rotatedFile) int {
-		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name))
+	slices.SortFunc(files, func(a, b logFile) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.Name(), b.Name()))
 	})
-	var paths []string
-	for _, f := range slices.CompactFunc(list, func(a, b rotatedFile) bool { return a.number == b.number }) {
-		paths = append(paths, filepath.Join(dir, f.name))
+	return files, nil
+}
+
+// Files lists the files of a log (LogFetch, …) in the order of writing, the current one last. Files of other machines may be packed (.gz). A
+// file that is there both packed and not counts once: the plain one.
+func Files(dir, name string) (paths []string, err error) {
+	files, err := list(dir, name)
+	last := -1
+	for _, f := range files {
+		if !f.IsDir() && f.number != last {
+			last = f.number
+			paths = append(paths, filepath.Join(dir, f.Name()))
+		}
 	}
-	return paths, nil
+	return paths, err
 }

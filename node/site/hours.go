@@ -1,9 +1,7 @@
 package site
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,11 +17,8 @@ const (
 type Hours struct {
 	text string
 	zone *time.Location
-	open []span // sorted, with gaps between them
+	open [7 * 24]uint64 // by the hour of the week, a bit for each minute
 }
-
-// span is a part of the week, from one minute up to another, which it does not include.
-type span struct{ from, to int }
 
 // ParseHours reads ranges like "09:00-17:00 Mon-Fri". A text may have several, separated by commas. A range without days applies to every
 // day. A range that ends before it begins goes past midnight. The zone is a name of the IANA database; "" is that of this machine.
@@ -36,23 +31,19 @@ func ParseHours(texts []string, zone string) (*Hours, error) {
 		}
 	}
 	h.text = strings.Join(texts, ", ")
-	var spans []span
 	for text := range strings.SplitSeq(h.text, ",") {
 		if strings.TrimSpace(text) == "" {
 			return nil, fmt.Errorf("%q: nothing beside a comma", h.text)
 		}
-		more, err := parseRange(text)
-		if err != nil {
+		if err := h.add(text); err != nil {
 			return nil, err
 		}
-		spans = append(spans, more...)
 	}
-	h.open = merge(spans)
 	return h, nil
 }
 
-// parseRange reads one range and its days.
-func parseRange(text string) ([]span, error) {
+// add reads one range and its days.
+func (h *Hours) add(text string) error {
 	wrong := func(what string) error {
 		return fmt.Errorf("%q: %s; hours are like \"09:00-17:00 Mon-Fri\"", strings.TrimSpace(text), what)
 	}
@@ -61,10 +52,10 @@ func parseRange(text string) ([]span, error) {
 	from, fine1 := clock(first)
 	to, fine2 := clock(second)
 	if !ok || !fine1 || !fine2 || from == dayMinutes {
-		return nil, wrong("no range of times")
+		return wrong("no range of times")
 	}
 	if from == to {
-		return nil, wrong("it ends when it begins")
+		return wrong("it ends when it begins")
 	}
 	if to < from {
 		to += dayMinutes
@@ -78,7 +69,7 @@ func parseRange(text string) ([]span, error) {
 			last, fine = weekday(b)
 		}
 		if !fine {
-			return nil, wrong(fmt.Sprintf("%q is no day", word))
+			return wrong(fmt.Sprintf("%q is no day", word))
 		}
 		for ; ; day = (day + 1) % 7 {
 			days[day] = true
@@ -90,18 +81,13 @@ func parseRange(text string) ([]span, error) {
 	if len(words) == 1 {
 		days = [7]bool{true, true, true, true, true, true, true}
 	}
-	var spans []span
 	for day, on := range days {
-		s := span{day*dayMinutes + from, day*dayMinutes + to}
-		switch {
-		case !on:
-		case s.to > weekMinutes:
-			spans = append(spans, span{s.from, weekMinutes}, span{0, s.to - weekMinutes})
-		default:
-			spans = append(spans, s)
+		for m := from; on && m < to; m++ {
+			minute := (day*dayMinutes + m) % weekMinutes
+			h.open[minute/60] |= 1 << (minute % 60)
 		}
 	}
-	return spans, nil
+	return nil
 }
 
 // clock reads a time like "09:30" and returns it in minutes. "24:00" is the end of a day.
@@ -123,35 +109,16 @@ func weekday(text string) (int, bool) {
 	return 0, false
 }
 
-// merge sorts spans and joins those that touch.
-func merge(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	var out []span
-	for _, s := range spans {
-		if n := len(out); n > 0 && s.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, s.to)
-		} else {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // String returns the text that the hours were read from, with their zone.
 func (h *Hours) String() string { return h.text + " (" + h.zone.String() + ")" }
 
 // Open reports whether a site may be asked at a time. Local time decides: when summer time begins, an hour is left out, and when it ends, one
 // comes twice.
 func (h *Hours) Open(t time.Time) bool {
-	minute := minuteOfWeek(t.In(h.zone))
-	i, _ := slices.BinarySearchFunc(h.open, minute, func(s span, m int) int {
-		if s.to <= m {
-			return -1
-		}
-		return 1
-	})
-	return i < len(h.open) && h.open[i].from <= minute
+	return h.isOpen(minuteOfWeek(t.In(h.zone)))
 }
+
+func (h *Hours) isOpen(minute int) bool { return h.open[minute/60]>>(minute%60)&1 == 1 }
 
 func minuteOfWeek(t time.Time) int {
 	hour, minute, _ := t.Clock()
@@ -161,15 +128,14 @@ func minuteOfWeek(t time.Time) int {
 // Next returns the first time from t on at which the site may be asked, or false if there is none.
 func (h *Hours) Next(t time.Time) (time.Time, bool) {
 	t = t.Round(0).In(h.zone)
-	// Local time runs evenly between two changes of its offset: until then the wait for the next span is a difference.
+	// Local time runs evenly between two changes of its offset: until then the wait is a difference.
 	for range 100 {
 		if h.Open(t) {
 			return t, true
 		}
-		minute := minuteOfWeek(t)
-		wait := weekMinutes
-		for _, s := range h.open {
-			wait = min(wait, (s.from-minute+weekMinutes)%weekMinutes)
+		wait := 1
+		for !h.isOpen((minuteOfWeek(t) + wait) % weekMinutes) { // a range is never empty
+			wait++
 		}
 		next := t.Add(time.Duration(wait)*time.Minute - time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
 		_, change := t.ZoneBounds()
