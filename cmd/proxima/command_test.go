@@ -305,14 +305,13 @@ func configured(t *testing.T, args ...string) node.Config {
 	t.Helper()
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	path := flags.String("config", "", "")
-	list := overrides()
-	for _, o := range list {
-		flags.StringVar(&o.value, o.name, "", o.usage)
+	for _, o := range overrides() {
+		flags.String(o.name, "", o.usage)
 	}
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := configure(*path, flags, list)
+	cfg, err := configure(*path, flags)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,88 +28,79 @@ import (
 	"proxima/node/sink"
 )
 
-// override is a flag that replaces a key of the configuration.
+// override is a flag that replaces a key of the configuration. at returns where its value belongs: a pointer, or a function that takes it.
 type override struct {
-	name, value, usage string
-	set                func(c *node.Config, value string) error
+	name, usage string
+	at          func(c *node.Config) any
 }
 
-// setText, setNumber, setList and setDuration make the set of an override. A list grows by the parts between commas.
-func setText(at func(c *node.Config) *string) func(*node.Config, string) error {
-	return func(c *node.Config, v string) error { *at(c) = v; return nil }
-}
-
-func setNumber[T int | int64](at func(c *node.Config) *T) func(*node.Config, string) error {
-	return func(c *node.Config, v string) error {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil {
-			return fmt.Errorf("%q is not a number", v)
+// take puts the value of an override where it belongs. A list grows by the parts between commas.
+func take(to any, value string) (err error) {
+	switch to := to.(type) {
+	case *string:
+		*to = value
+	case *[]string:
+		*to = append(*to, strings.Split(value, ",")...)
+	case *int:
+		*to, err = strconv.Atoi(value)
+	case *int64:
+		*to, err = strconv.ParseInt(value, 10, 64)
+	case *time.Duration:
+		if *to, err = time.ParseDuration(value); err != nil {
+			return fmt.Errorf("%q is not a duration: write 90s, 5m or 12h", value)
 		}
-		*at(c) = T(n)
-		return nil
+	case func(value string) error:
+		return to(value)
 	}
-}
-
-func setList(at func(c *node.Config) *[]string) func(*node.Config, string) error {
-	return func(c *node.Config, v string) error { *at(c) = append(*at(c), strings.Split(v, ",")...); return nil }
-}
-
-func setDuration(at func(c *node.Config) *time.Duration) func(*node.Config, string) error {
-	return func(c *node.Config, v string) (err error) {
-		if *at(c), err = time.ParseDuration(v); err != nil {
-			err = fmt.Errorf("%q is not a duration: write 90s, 5m or 12h", v)
-		}
-		return err
+	if err != nil {
+		return fmt.Errorf("%q is not a number", value)
 	}
+	return nil
 }
 
 // overrides returns the flags that override the configuration file. The configuration checks their values.
-func overrides() []*override {
-	return []*override{
-		{name: "data", usage: "data `directory` (node.data)", set: setText(func(c *node.Config) *string { return &c.Node.Data })},
-		{name: "run", usage: "`name` of the crawl in the logs (node.run)", set: setText(func(c *node.Config) *string { return &c.Node.Run })},
-		{name: "seeds", usage: "`file` with one URL per line, in addition to crawl.seeds", set: func(c *node.Config, v string) error {
-			c.Crawl.Seeds = append(c.Crawl.Seeds, v)
-			return nil
+func overrides() []override {
+	return []override{
+		{"data", "data `directory` (node.data)", func(c *node.Config) any { return &c.Node.Data }},
+		{"run", "`name` of the crawl in the logs (node.run)", func(c *node.Config) any { return &c.Node.Run }},
+		{"seeds", "`file` with one URL per line, in addition to crawl.seeds", func(c *node.Config) any {
+			return func(file string) error { c.Crawl.Seeds = append(c.Crawl.Seeds, file); return nil }
 		}},
-		{name: "scope", usage: "what the seeds bring into scope: `any`, host, domain or prefix; host without -config, else scope.seed_scope",
-			set: setText(func(c *node.Config) *string { return &c.Scope.SeedScope })},
-		{name: "contact", usage: "`URL` of a page that says who crawls and why (fetch.contact)",
-			set: setText(func(c *node.Config) *string { return &c.Fetch.Contact })},
-		{name: "from", usage: "mail `address` of the operator (fetch.from)", set: setText(func(c *node.Config) *string { return &c.Fetch.From })},
-		{name: "allow", usage: "comma-separated address `prefixes` that may be crawled though they are not public (fetch.allow_prefixes)",
-			set: setList(func(c *node.Config) *[]string { return &c.Fetch.AllowPrefixes })},
-		{name: "secret", usage: "`file` of the cluster secret: the node has peers (peer.secret)",
-			set: setText(func(c *node.Config) *string { return &c.Peer.Secret })},
-		{name: "listen", usage: "`host:port` of the peer protocol (peer.listen)", set: setText(func(c *node.Config) *string { return &c.Peer.Listen })},
-		{name: "gossip", usage: "`host:port` of the gossip (member.bind)", set: setText(func(c *node.Config) *string { return &c.Member.Bind })},
-		{name: "join", usage: "comma-separated gossip `addresses` of peers (member.join)",
-			set: setList(func(c *node.Config) *[]string { return &c.Member.Join })},
-		{name: "console", usage: "`host:port` of a page for a browser; without a host (:8300) only this machine reaches it (console.listen)",
-			set: setText(func(c *node.Config) *string { return &c.Console.Listen })},
-		{name: "nodes", usage: "end only after this `number` of nodes were there (termination.expected_nodes)",
-			set: setNumber(func(c *node.Config) *int { return &c.Termination.ExpectedNodes })},
-		{name: "fetchers", usage: "`number` of downloads at once (crawl.fetchers)", set: setNumber(func(c *node.Config) *int { return &c.Crawl.Fetchers })},
-		{name: "recrawl", usage: "visit once all pages seen longer ago than an `age`, such as 24h (1s: all), and end (recrawl.age)",
-			set: func(c *node.Config, v string) error {
-				err := setDuration(func(c *node.Config) *time.Duration { return &c.Recrawl.Age })(c, v)
+		{"scope", "what the seeds bring into scope: `any`, host, domain or prefix; host without -config, else scope.seed_scope",
+			func(c *node.Config) any { return &c.Scope.SeedScope }},
+		{"contact", "`URL` of a page that says who crawls and why (fetch.contact)", func(c *node.Config) any { return &c.Fetch.Contact }},
+		{"from", "mail `address` of the operator (fetch.from)", func(c *node.Config) any { return &c.Fetch.From }},
+		{"allow", "comma-separated address `prefixes` that may be crawled though they are not public (fetch.allow_prefixes)",
+			func(c *node.Config) any { return &c.Fetch.AllowPrefixes }},
+		{"secret", "`file` of the cluster secret: the node has peers (peer.secret)", func(c *node.Config) any { return &c.Peer.Secret }},
+		{"listen", "`host:port` of the peer protocol (peer.listen)", func(c *node.Config) any { return &c.Peer.Listen }},
+		{"gossip", "`host:port` of the gossip (member.bind)", func(c *node.Config) any { return &c.Member.Bind }},
+		{"join", "comma-separated gossip `addresses` of peers (member.join)", func(c *node.Config) any { return &c.Member.Join }},
+		{"console", "`host:port` of a page for a browser; without a host (:8300) only this machine reaches it (console.listen)",
+			func(c *node.Config) any { return &c.Console.Listen }},
+		{"nodes", "end only after this `number` of nodes were there (termination.expected_nodes)",
+			func(c *node.Config) any { return &c.Termination.ExpectedNodes }},
+		{"fetchers", "`number` of downloads at once (crawl.fetchers)", func(c *node.Config) any { return &c.Crawl.Fetchers }},
+		{"recrawl", "visit once all pages seen longer ago than an `age`, such as 24h (1s: all), and end (recrawl.age)", func(c *node.Config) any {
+			return func(age string) error {
+				err := take(&c.Recrawl.Age, age)
 				if err == nil && c.Recrawl.Age <= 0 {
-					err = fmt.Errorf("%q is no age: 1s visits all pages again", v)
+					err = fmt.Errorf("%q is no age: 1s visits all pages again", age)
 				}
 				return err
-			}},
-		{name: "max-pages", usage: "end after exactly this `number` of pages (crawl.max_pages)",
-			set: setNumber(func(c *node.Config) *int64 { return &c.Crawl.MaxPages })},
-		{name: "max-bytes", usage: "end after this `number` of bytes of bodies (crawl.max_bytes)",
-			set: setNumber(func(c *node.Config) *int64 { return &c.Crawl.MaxBytes })},
-		{name: "max-time", usage: "end after a `duration` like 90s or 12h (crawl.max_time)",
-			set: setDuration(func(c *node.Config) *time.Duration { return &c.Crawl.MaxTime })},
-		{name: "sink", usage: "`URL` for packages of downloads: file:///dir, https://host/prefix or s3://bucket?endpoint=https://host (sink.url)",
-			set: setText(func(c *node.Config) *string { return &c.Sink.URL })},
-		{name: "warc", usage: "`directory` for WARC files: -sink file:///directory with sink.formats = [\"warc\"]", set: func(c *node.Config, v string) error {
-			dir, err := filepath.Abs(v)
-			c.Sink.URL, c.Sink.Formats = (&url.URL{Scheme: "file", Path: dir}).String(), []string{sink.WARC}
-			return err
+			}
+		}},
+		{"max-pages", "end after exactly this `number` of pages (crawl.max_pages)", func(c *node.Config) any { return &c.Crawl.MaxPages }},
+		{"max-bytes", "end after this `number` of bytes of bodies (crawl.max_bytes)", func(c *node.Config) any { return &c.Crawl.MaxBytes }},
+		{"max-time", "end after a `duration` like 90s or 12h (crawl.max_time)", func(c *node.Config) any { return &c.Crawl.MaxTime }},
+		{"sink", "`URL` for packages of downloads: file:///dir, https://host/prefix or s3://bucket?endpoint=https://host (sink.url)",
+			func(c *node.Config) any { return &c.Sink.URL }},
+		{"warc", "`directory` for WARC files: -sink file:///directory with sink.formats = [\"warc\"]", func(c *node.Config) any {
+			return func(dir string) error {
+				dir, err := filepath.Abs(dir)
+				c.Sink.URL, c.Sink.Formats = (&url.URL{Scheme: "file", Path: dir}).String(), []string{sink.WARC}
+				return err
+			}
 		}},
 	}
 }
@@ -123,15 +114,14 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
 	quiet := flags.Bool("quiet", false, "print no progress line and no summary")
 	profile := flags.String("cpuprofile", "", "write a CPU profile to a `file` (for go tool pprof)")
-	list := overrides()
-	for _, o := range list {
-		flags.StringVar(&o.value, o.name, "", o.usage)
+	for _, o := range overrides() {
+		flags.String(o.name, "", o.usage)
 	}
 	urls, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
-	cfg, err := configure(*file, flags.FlagSet, list)
+	cfg, err := configure(*file, flags.FlagSet)
 	if err != nil {
 		return exit{exitUsage, err}
 	}
@@ -160,7 +150,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
 	deps := node.Deps{Echo: echo(errs, *quiet)}
 	if *file != "" {
-		deps.Config = func() (node.Config, error) { return configure(*file, flags.FlagSet, list) }
+		deps.Config = func() (node.Config, error) { return configure(*file, flags.FlagSet) }
 	}
 	n, err := node.New(cfg, seeds, deps)
 	switch {
@@ -230,7 +220,7 @@ func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, q
 }
 
 // configure reads the file or takes the defaults, applies the flags, and checks the result.
-func configure(file string, flags *flag.FlagSet, list []*override) (node.Config, error) {
+func configure(file string, flags *flag.FlagSet) (node.Config, error) {
 	cfg := node.Default()
 	var err error
 	if file != "" {
@@ -238,9 +228,9 @@ func configure(file string, flags *flag.FlagSet, list []*override) (node.Config,
 			return cfg, err
 		}
 	}
-	for _, o := range list {
+	for _, o := range overrides() {
 		if given(flags, o.name) {
-			if e := o.set(&cfg, o.value); e != nil {
+			if e := take(o.at(&cfg), flags.Lookup(o.name).Value.String()); e != nil {
 				err = errors.Join(err, fmt.Errorf("-%s: %w", o.name, e))
 			}
 		}

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"proxima/cmd/proxima/compare"
 	"proxima/node/console/drawing"
 )
@@ -40,7 +42,7 @@ type page struct {
 	Facts     []pair
 	Trust     *trust
 	Intervals []interval
-	Columns   []column
+	Slots     map[string]int // colours of rows and nodes
 	Groups    []group
 	Worst     [][]string // servers
 	More      int64      // servers not shown
@@ -77,10 +79,10 @@ type trust struct {
 
 // Write writes the page. version is that of this program. Errors are those of w.
 func Write(w io.Writer, r *compare.Result, version string) error {
-	colours := coloursOf(r)
+	slots := coloursOf(r)
 	p := page{Result: r, frame: newFrame("assigners compared", version), Land: drawing.Land, Facts: facts(r), Trust: trusted(r.Testbed),
-		Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r), Maps: maps(r, colours),
-		Sections: sections(r, colours), Crawled: crawled(r.Crawl), Made: made(r)}
+		Intervals: intervals(r), Slots: slots, Groups: groups(r), Maps: maps(r, slots), Sections: sections(r, slots), Crawled: crawled(r.Crawl),
+		Made: made(r)}
 	p.UsedHeads, p.Used = used(r.Nodes)
 	p.Worst, p.More = worst(r)
 	return fill(w, pageText, p)
@@ -96,7 +98,7 @@ func newFrame(title, version string) frame {
 
 // fill writes a page from its template.
 func fill(w io.Writer, text string, data any) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"count": count}).Parse(frameText + text)
+	t, err := template.New("page").Funcs(template.FuncMap{"count": humanize.Comma}).Parse(frameText + text)
 	if err != nil {
 		return fmt.Errorf("parse the page of the report: %w", err)
 	}
@@ -125,8 +127,8 @@ func facts(r *compare.Result) (list []pair) {
 	if len(r.Runs) > 1 {
 		list = append(list, pair{"runs", fmt.Sprint(len(r.Runs))})
 	}
-	list = append(list, pair{"length", clock(first.Seconds)}, pair{"nodes", count(int64(first.Nodes))},
-		pair{"servers", count(int64(first.Servers))})
+	list = append(list, pair{"length", clock(first.Seconds)}, pair{"nodes", humanize.Comma(int64(first.Nodes))},
+		pair{"servers", humanize.Comma(int64(first.Servers))})
 	if !first.Started.IsZero() {
 		list = append(list, pair{"begun", first.Started.UTC().Format("2006-01-02 15:04 UTC")})
 	}
@@ -153,7 +155,7 @@ func trusted(t compare.Testbed) *trust {
 	}
 	if t.DelayErrorP99Ms != nil {
 		v.Pairs = []pair{{"emulation", t.Emulation}, {"delay error p50", millis(t.DelayErrorP50Ms)}, {"delay error p99", millis(t.DelayErrorP99Ms)},
-			{"packets dropped unplanned", count(t.Dropped)}, {"processors busy", percent(&t.Busy)}, {"wait for a core p99", millis(&t.WaitP99Ms)}}
+			{"packets dropped unplanned", humanize.Comma(t.Dropped)}, {"processors busy", percent(&t.Busy)}, {"wait for a core p99", millis(&t.WaitP99Ms)}}
 	}
 	if t.Calibrations > 0 {
 		v.Pairs = append(v.Pairs, pair{"measured / truth", fmt.Sprintf("%.2f (%.2f to %.2f)", t.CalibrationP50, t.CalibrationP10, t.CalibrationP90)})
@@ -185,7 +187,7 @@ func made(r *compare.Result) (list []pair) {
 		list = append(list, pair{run.Dir, text})
 	}
 	g := r.Reading
-	return append(list, pair{"logs", fmt.Sprintf("%s lines, %s", count(g.Lines), size(g.Bytes))})
+	return append(list, pair{"logs", fmt.Sprintf("%s lines, %s", humanize.Comma(g.Lines), size(g.Bytes))})
 }
 
 // crawled lists the figures of the crawl that are known.
@@ -198,14 +200,14 @@ func crawled(k compare.Crawl) (list []pair) {
 			list = append(list, pair{name, value})
 		}
 	}
-	add("URLs attempted", count(k.Attempted))
+	add("URLs attempted", humanize.Comma(k.Attempted))
 	add("coverage", percent(k.Coverage))
 	add("of the generator's pages", percent(k.CoverageGenerated))
 	add("downloaded again", percent(k.Overlap))
 	if k.Lost != nil {
-		add("lost", count(*k.Lost))
+		add("lost", humanize.Comma(*k.Lost))
 	}
-	add("hosts re-assigned", count(k.Reassigned))
+	add("hosts re-assigned", humanize.Comma(k.Reassigned))
 	add("URLs between nodes per page", figure(k.URLsExchangedPerPage))
 	add("messages per page", figure(k.MessagesPerPage))
 	add("bytes between nodes per page", figure(k.BytesPerPage))
@@ -223,7 +225,7 @@ func used(nodes []compare.NodeUse) (heads []heading, rows [][]string) {
 	}{
 		{"node", func(n compare.NodeUse) string { return n.Name }},
 		{"place", func(n compare.NodeUse) string { return cmp.Or(n.City, dash) }},
-		{"pages", func(n compare.NodeUse) string { return count(n.Pages) }},
+		{"pages", func(n compare.NodeUse) string { return humanize.Comma(n.Pages) }},
 		{"bytes", func(n compare.NodeUse) string { return size(n.Bytes) }},
 		{"busy", func(n compare.NodeUse) string { return seconds(n.BusyS) }},
 		{"CPU", func(n compare.NodeUse) string { return seconds(n.CPUSeconds) }},

@@ -5,19 +5,20 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dustin/go-humanize"
+
 	"proxima/cmd/proxima/compare"
 )
 
 // interval is a row's difference to the reference. Left, Mid, Right and Zero are in percent of the drawing's width.
 type interval struct {
 	Name                   string
-	Slot                   int
 	Left, Mid, Right, Zero float64
 	Rel, Span, Ms, Of      string
 }
 
 // intervals returns the differences, the fastest first.
-func intervals(r *compare.Result, colours map[string]int) (list []interval) {
+func intervals(r *compare.Result) (list []interval) {
 	low, high := 0.0, 0.0
 	for _, a := range r.Assigners {
 		if d := a.Difference; d != nil {
@@ -27,23 +28,10 @@ func intervals(r *compare.Result, colours map[string]int) (list []interval) {
 	at := func(v float64) float64 { return 3 + 94*(v-low)/math.Max(high-low, 1e-9) }
 	for _, a := range r.Order() {
 		if d := a.Difference; d != nil {
-			list = append(list, interval{Name: a.Name, Slot: colours[a.Name], Left: at(d.Low), Mid: at(d.Rel), Right: at(d.High), Zero: at(0),
+			list = append(list, interval{Name: a.Name, Left: at(d.Low), Mid: at(d.Rel), Right: at(d.High), Zero: at(0),
 				Rel: signed(100*d.Rel) + "%", Span: signed(100*d.Low) + "to " + signed(100*d.High) + "%", Ms: signed(d.Ms) + "ms",
-				Of: fmt.Sprintf("%s pages of %s servers, against %s", count(d.Pairs), count(int64(d.Servers)), d.To)})
+				Of: fmt.Sprintf("%s pages of %s servers, against %s", humanize.Comma(d.Pairs), humanize.Comma(int64(d.Servers)), d.To)})
 		}
-	}
-	return list
-}
-
-// column is a row of the comparison, which the table shows as a column.
-type column struct {
-	Name string
-	Slot int
-}
-
-func columns(r *compare.Result, colours map[string]int) (list []column) {
-	for _, a := range r.Assigners {
-		list = append(list, column{a.Name, colours[a.Name]})
 	}
 	return list
 }
@@ -109,9 +97,9 @@ func groups(r *compare.Result) []group {
 		return fmt.Sprintf("%d of %d", max(a.Short, a.Forced), a.Decisions)
 	})
 	begin("Work")
-	add("URLs", "", func(a compare.Assigner) string { return count(a.URLs) })
-	add("downloaded", "", func(a compare.Assigner) string { return count(a.Downloaded) })
-	add("failed", "", func(a compare.Assigner) string { return count(a.Failed) })
+	add("URLs", "", func(a compare.Assigner) string { return humanize.Comma(a.URLs) })
+	add("downloaded", "", func(a compare.Assigner) string { return humanize.Comma(a.Downloaded) })
+	add("failed", "", func(a compare.Assigner) string { return humanize.Comma(a.Failed) })
 	add("bytes", "", func(a compare.Assigner) string { return size(a.Bytes) })
 	begin("Alone")
 	add("makespan", "first page to last", func(a compare.Assigner) string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"proxima/cmd/proxima/compare"
 )
 
@@ -61,7 +63,7 @@ func figures() []published {
 				f.Table = [][]string{{"", "p50 ms", "p90 ms", "downloaded", "failed", "MB", "choice ratio"}}
 				for _, a := range r.Assigners {
 					times = append(times, compare.Series{Label: a.Name, Points: a.Times})
-					f.Table = append(f.Table, []string{a.Name, figure(a.P50Ms), figure(a.P90Ms), count(a.Downloaded), count(a.Failed),
+					f.Table = append(f.Table, []string{a.Name, figure(a.P50Ms), figure(a.P90Ms), humanize.Comma(a.Downloaded), humanize.Comma(a.Failed),
 						fmt.Sprintf("%.0f", float64(a.Bytes)/1e6), figure(a.ChoiceRatio)})
 				}
 				f.plot("times", "Distribution of download times", "share of downloads", times)
@@ -108,9 +110,9 @@ func figures() []published {
 					pages, bytes, least, most = pages+n.Pages, bytes+n.Bytes, min(least, n.Pages), max(most, n.Pages)
 				}
 				k := r.Crawl
-				f.Table = [][]string{{"", "ours"}, {"URLs attempted", count(k.Attempted)}, {"pages answered", count(pages)},
-					{"MB", fmt.Sprintf("%.0f", float64(bytes)/1e6)}, {"links", count(k.Links)}, {"coverage", percent(k.Coverage)}, {"overlap", percent(k.Overlap)},
-					{"pages of a node", count(least) + " to " + count(most)}, {"messages per page", figure(k.MessagesPerPage)}}
+				f.Table = [][]string{{"", "ours"}, {"URLs attempted", humanize.Comma(k.Attempted)}, {"pages answered", humanize.Comma(pages)},
+					{"MB", fmt.Sprintf("%.0f", float64(bytes)/1e6)}, {"links", humanize.Comma(k.Links)}, {"coverage", percent(k.Coverage)}, {"overlap", percent(k.Overlap)},
+					{"pages of a node", humanize.Comma(least) + " to " + humanize.Comma(most)}, {"messages per page", figure(k.MessagesPerPage)}}
 			}},
 		{ID: "5.13", Title: "Statuses", Scenario: "fourteen",
 			Then: "200: 164,282; 404: 8,353; 500: 1,154; 400: 757; 403: 594; communication failures 9,405; DNS errors 463.",
@@ -118,7 +120,7 @@ func figures() []published {
 			make: func(f *published, r *compare.Result) {
 				f.Table = [][]string{{"status", "downloads"}}
 				for _, s := range r.Statuses {
-					f.Table = append(f.Table, []string{s.Label, count(s.Count)})
+					f.Table = append(f.Table, []string{s.Label, humanize.Comma(s.Count)})
 				}
 			}},
 	}

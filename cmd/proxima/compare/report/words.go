@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
 )
 
 // dash stands for a figure that was not measured.
@@ -29,22 +31,13 @@ func harmless(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// count writes an integer with commas.
-func count(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
 // figure writes three significant digits.
 func figure(v *float64) string {
 	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
 		return dash
 	}
 	if a := math.Abs(*v); a >= 99.95 {
-		return count(int64(math.Round(*v)))
+		return humanize.Comma(int64(math.Round(*v)))
 	} else if a >= 9.995 {
 		return fmt.Sprintf("%.1f", *v)
 	} else if a >= 1 {
@@ -117,5 +110,5 @@ func size(n int64) string {
 			return figure(&v) + gap + u.name
 		}
 	}
-	return count(n) + gap + "B"
+	return humanize.Comma(n) + gap + "B"
 }
