@@ -197,9 +197,9 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	}
 	switch name {
 	case Random:
-		return newDirect(b, v, random), nil
+		return newProber(rule(random), false, b, v), nil
 	case Geographic:
-		return newDirect(b, v, geographic), nil
+		return newProber(rule(geographic), false, b, v), nil
 	case Vivaldi:
 		return newVivaldi(cfg.Vivaldi, b, v, now), nil
 	case Nearest:

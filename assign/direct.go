@@ -7,37 +7,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"proxima/ncoord"
 )
 
-// direct is an assigner that asks for nothing. It chooses from the batch and the view alone.
-type direct struct {
-	asker
-	servers []Server
-	choose  func(servers []Server, nodes []Node) []Choice
+// rule is a method that needs no probes: it chooses for all servers at once, again whenever the nodes change.
+type rule func(servers []*probed, nodes []Node) []Choice
+
+func (r rule) join(nodes []Node, servers []*probed) {
+	for i, c := range r(servers, nodes) {
+		servers[i].choice = &c
+	}
 }
 
-func newDirect(b Batch, v View, choose func([]Server, []Node) []Choice) *direct {
-	d := &direct{asker: newAsker(b), servers: b.Servers, choose: choose}
-	d.setNodes(v)
-	return d
-}
-
-func (d *direct) Asks(time.Time) []Ask      { return nil }
-func (d *direct) Observe(Result, time.Time) {}
-
-func (d *direct) SetView(v View, _ time.Time) {
-	d.setNodes(v)
-	d.choices = nil
-}
-
-func (d *direct) Decide(now time.Time) ([]Choice, bool) { return d.Conclude(now), true }
-
-func (d *direct) Conclude(time.Time) []Choice {
-	return d.conclude(func() []Choice { return d.choose(d.servers, d.view.Nodes) })
-}
+func (r rule) step(*probed) (string, *Choice) { return "", nil } // join has settled all
 
 const (
 	noNode       = "there is no node to choose"
@@ -54,24 +37,24 @@ func draw(s Server, ids []string) Choice {
 }
 
 // random draws a node for each server by rendezvous. When a node joins or leaves, only its own share moves.
-func random(servers []Server, nodes []Node) []Choice {
+func random(servers []*probed, nodes []Node) []Choice {
 	choices := make([]Choice, len(servers))
 	list := ids(nodes)
 	for i, s := range servers {
-		choices[i] = draw(s, list)
+		choices[i] = draw(s.Server, list)
 	}
 	return choices
 }
 
 // geographic gives each server to the node at the shortest great-circle distance. If the server or all nodes have no location, it draws
 // a node. The reason says how many servers of the batch were drawn.
-func geographic(servers []Server, nodes []Node) []Choice {
+func geographic(servers []*probed, nodes []Node) []Choice {
 	choices := make([]Choice, len(servers))
 	missing := 0
 	for i, s := range servers {
 		var ok bool
-		if choices[i], ok = nearestByGround(s, nodes); !ok {
-			choices[i] = draw(s, ids(nodes))
+		if choices[i], ok = nearestByGround(s.Server, nodes); !ok {
+			choices[i] = draw(s.Server, ids(nodes))
 			missing++
 		}
 	}
@@ -107,8 +90,8 @@ func nearestByGround(s Server, nodes []Node) (c Choice, ok bool) {
 // belongs to the node of the closest replica. When a node joins, it gets about its share of the hosts, and all others stay.
 //
 // The hosts of a server must stay together, so the alphabetically first of their names is hashed.
-func newHash(cfg HashConfig, b Batch, v View) *direct {
-	return newDirect(b, v, func(servers []Server, nodes []Node) []Choice {
+func newHash(cfg HashConfig, b Batch, v View) *prober {
+	choose := func(servers []*probed, nodes []Node) []Choice {
 		circle := newCircle(nodes, cfg.Replicas)
 		choices := make([]Choice, len(servers))
 		for i, s := range servers {
@@ -122,7 +105,8 @@ func newHash(cfg HashConfig, b Batch, v View) *direct {
 			}
 		}
 		return choices
-	})
+	}
+	return newProber(rule(choose), false, b, v)
 }
 
 // circle has the replicas of all nodes, ordered by their points.

@@ -107,7 +107,7 @@ func TestProbeTakesWhatItAskedFor(t *testing.T) {
 func TestRemembered(t *testing.T) {
 	b := batchOf("198.18.0.1", "198.18.0.2")
 	b.Servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: time.Millisecond}, time.Unix(1, 0))
-	a := newDirect(b, View{}, random)
+	a := newProber(rule(random), false, b, View{})
 	if m := a.Memory(b.Servers[0].Addr); m == nil || m.Downloads() != 1 || a.Memory(b.Servers[1].Addr) != nil || a.Memory(netip.Addr{}) != nil {
 		t.Errorf("it remembers %+v", m)
 	}

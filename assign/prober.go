@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// prober implements the methods of the literature that measure servers with single probes. For each server it asks one node after
-// another, in the order of the method. It decides when the method has chosen a node for every server.
+// prober implements the methods of the literature that measure servers with single probes, or with none (rule). For each server it asks
+// one node after another, in the order of the method. It decides when the method has chosen a node for every server.
 //
 // A probe is the download of one page. Its connect time stands for a ping, its whole time for a timed GET. A node that does not
 // answer is not asked again. A download in the server's memory replaces a probe.
@@ -42,6 +42,9 @@ func newProber(m method, whole bool, b Batch, v View) *prober {
 	for _, s := range a.targets {
 		p := &probed{target: s, times: map[string]float64{}}
 		for _, n := range v.Nodes {
+			if p.memory.Empty() {
+				break
+			}
 			if t := p.memory.probe(n.ID, whole); t > 0 {
 				p.times[n.ID] = t
 			}

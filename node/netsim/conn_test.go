@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/net/nettest"
+	"golang.org/x/sync/errgroup"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -335,4 +336,24 @@ func TestRun(t *testing.T) {
 	if got := n.Stats(); got.LateP99 < got.LateP50 || got.LateP99 == 0 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// Several fetchers of a node may be the first to dial from its host.
+func TestEnterAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := New(func(_, _ netip.Addr) time.Duration { return 0 })
+		defer n.Close()
+		for k := range 500 {
+			var g errgroup.Group
+			for range 8 {
+				g.Go(func() error {
+					_, err := n.Enter(Place(k))
+					return err
+				})
+			}
+			if err := g.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

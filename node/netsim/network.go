@@ -178,15 +178,13 @@ func (n *Network) Sent(addr netip.Addr) (packets, bytes int64) {
 // Enter opens an endpoint at a host, and first adds the host with unlimited bandwidth if it is not there.
 func (n *Network) Enter(addr netip.Addr) (*Endpoint, error) {
 	n.lock()
-	err := error(nil)
+	defer n.unlock()
 	if n.hosts[addr] == nil {
-		err = n.addLocked(addr, 0, 0)
+		if err := n.addLocked(addr, 0, 0); err != nil {
+			return nil, err
+		}
 	}
-	n.unlock()
-	if err != nil {
-		return nil, err
-	}
-	return n.Open(addr)
+	return n.openLocked(addr)
 }
 
 // Open returns the network as one process on these hosts sees it: a node has one host, a server may have many. It dials
@@ -194,6 +192,10 @@ func (n *Network) Enter(addr netip.Addr) (*Endpoint, error) {
 func (n *Network) Open(addrs ...netip.Addr) (*Endpoint, error) {
 	n.lock()
 	defer n.unlock()
+	return n.openLocked(addrs...)
+}
+
+func (n *Network) openLocked(addrs ...netip.Addr) (*Endpoint, error) {
 	if len(addrs) == 0 {
 		return nil, errors.New("open endpoint: no address")
 	}

@@ -72,7 +72,7 @@ type sender struct {
 
 // Fetch implements Peers. The request is encoded and decoded, as on a wire.
 func (s sender) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	if err := travel(ctx, delay); err != nil {
+	if err := sleep(ctx, delay); err != nil {
 		return nil, err
 	}
 	b, err := proto.Marshal(req)
@@ -95,17 +95,7 @@ func (s sender) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*
 	if err != nil || noAnswer {
 		return nil, errors.Join(err, errLost)
 	}
-	return res, travel(ctx, delay)
-}
-
-// travel waits for a while, or until the context ends.
-func travel(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return res, sleep(ctx, delay)
 }
 
 func anyLife(_ string, _ uint64, take func()) bool {
