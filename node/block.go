@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +116,8 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 	s := o.node.told
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was, known := s.blocks[on]
+	was := s.blockLocked(on)
+	known := was.Version > 0
 	b = Block{On: on, Off: off, Version: was.Version + 1, By: by, Node: o.node.id.Node, At: time.Now().UTC().Truncate(time.Second), Why: why}
 	if err := b.check(); err != nil {
 		return b, false, badInput(fmt.Errorf("block: %w", err))
@@ -133,7 +133,7 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 		err = o.node.webMasters.blocked(on)
 	}
 	if err == nil {
-		err = s.blockLocked([]Block{b})
+		err = s.addBlocksLocked([]Block{b})
 	}
 	if err != nil {
 		return b, false, fmt.Errorf("block: %w", err)
@@ -154,30 +154,43 @@ func (o *Operator) Blocks() []Block {
 	s := o.node.told
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(sortedBlocks(s.blocks), func(b Block) bool { return b.Off })
+	return slices.DeleteFunc(slices.Clone(s.task.Blocks), func(b Block) bool { return b.Off })
 }
 
-func sortedBlocks(of map[string]Block) []Block {
-	return slices.SortedFunc(maps.Values(of), func(a, b Block) int { return strings.Compare(a.On, b.On) })
-}
-
-// blockLocked writes blocks to disk and puts them in force.
-func (s *told) blockLocked(blocks []Block) error {
-	all := maps.Clone(s.blocks)
-	for _, b := range blocks {
-		if b.newer(all[b.On]) {
-			all[b.On] = b
+// newest returns the newest block of each target, sorted by target.
+func newest(blocks []Block) []Block {
+	all := slices.SortedFunc(slices.Values(blocks), func(a, b Block) int {
+		switch {
+		case a.On != b.On:
+			return strings.Compare(a.On, b.On)
+		case a.newer(b):
+			return -1
+		case b.newer(a):
+			return 1
 		}
+		return 0
+	})
+	return slices.CompactFunc(all, func(a, b Block) bool { return a.On == b.On })
+}
+
+// blockLocked returns the block of a target, or one of version 0.
+func (s *told) blockLocked(on string) (b Block) {
+	i, known := slices.BinarySearchFunc(s.task.Blocks, on, func(b Block, on string) int { return strings.Compare(b.On, on) })
+	if known {
+		b = s.task.Blocks[i]
 	}
-	if len(all) > mostBlocks {
+	return b
+}
+
+// addBlocksLocked writes blocks to disk and puts them in force.
+func (s *told) addBlocksLocked(blocks []Block) error {
+	next := s.task
+	if next.Blocks = newest(slices.Concat(s.task.Blocks, blocks)); len(next.Blocks) > mostBlocks {
 		return fmt.Errorf("more than %d hosts and prefixes", mostBlocks)
 	}
-	next := s.task
-	next.Blocks = sortedBlocks(all)
 	if err := s.keepLocked(next); err != nil {
 		return err
 	}
-	s.blocks = all
 	s.enforceLocked()
 	poke(s.blocked)
 	return nil
@@ -186,12 +199,12 @@ func (s *told) blockLocked(blocks []Block) error {
 // enforceLocked tells the blocklist which blocks are in force.
 func (s *told) enforceLocked() {
 	var entries, on []string
-	for _, b := range s.blocks {
+	for _, b := range s.task.Blocks {
 		entries = append(entries, b.entry())
 		if !b.Off {
 			on = append(on, b.On)
 		}
 	}
 	s.list.Tell(on)
-	s.rest.Store(digestOf(append(entries, s.files...)))
+	s.rest.Store(digestOf(append(entries, s.task.Files...)))
 }

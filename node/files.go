@@ -32,20 +32,18 @@ func checkFiles(entry string) error {
 
 // filesLocked writes entries to disk and remembers them.
 func (s *told) filesLocked(entries []string) error {
-	all := append(slices.Clone(s.files), entries...)
-	slices.Sort(all)
-	if all = slices.Compact(all); len(all) == len(s.files) {
+	next := s.task
+	next.Files = append(slices.Clone(s.task.Files), entries...)
+	slices.Sort(next.Files)
+	if next.Files = slices.Compact(next.Files); len(next.Files) == len(s.task.Files) {
 		return nil
 	}
-	if len(all) > mostFiles {
+	if len(next.Files) > mostFiles {
 		return fmt.Errorf("more than %d directories of nodes", mostFiles)
 	}
-	next := s.task
-	next.Files = all
 	if err := s.keepLocked(next); err != nil {
 		return err
 	}
-	s.files = all
 	s.enforceLocked()
 	poke(s.changed)
 	return nil
@@ -69,7 +67,7 @@ func (s *told) whoHas(dir string, of []string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range of {
-		if _, ok := slices.BinarySearch(s.files, filesOf(id, dir)); ok {
+		if _, ok := slices.BinarySearch(s.task.Files, filesOf(id, dir)); ok {
 			return id
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -111,32 +111,18 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 			}
 		}
 	}()
-	var doing task
-	if n.seeds, doing, n.notes, err = recall(cfg, seeds); err != nil {
-		return nil, err
-	}
-	n.rules, err = identity.New(cfg.Scope, n.seeds)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("scope: %w", err)
-	case cfg.Scope.SeedScope != identity.ScopeAny && len(n.seeds) == 0 && cfg.Peer.Secret == "":
-		return nil, fmt.Errorf("scope: seed_scope: %q needs seeds", cfg.Scope.SeedScope)
-	}
 	if n.blocklist, err = blocklist.New(cfg.Blocklist, blocklist.Deps{
 		HTTP:    &http.Client{Transport: deps.Transport},
 		Changed: n.blocklistChanged,
 	}); err != nil {
 		return nil, err
 	}
-	if n.told, err = newTold(n.rules, n.blocklist, cfg.Node.Data, doing, n.operator.logBlocks, n.blocked); err != nil {
-		return nil, fmt.Errorf("read %s: %w: %w", taskFile(cfg.Node.Data), frontier.ErrDamaged, err)
-	}
 	cfg.Page.Agent, _, _ = strings.Cut(cfg.Fetch.UserAgent, "/")
 	if n.sites, err = cfg.sites(); err != nil {
 		return nil, err
 	}
 	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0 || n.sites.Any(site.Depth) || n.sites.Any(site.PriorityPerLink)
-	if err := writable(cfg.Node.Data, filepath.Join(cfg.Node.Data, "frontier")); err != nil {
+	if err := writable(cfg.Node.Data); err != nil {
 		return nil, err
 	}
 	cfg.Frontier.Leases = cfg.Peer.Secret != ""
@@ -153,16 +139,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		cancel()
 		return n.frontier.Run(done)
 	})
-	n.operator.holdIfPaused()
 	// From here on this process has the lock of the frontier, and no other one changes these files.
-	_, now, _, err := recall(cfg, seeds)
-	switch {
-	case err != nil:
-		return nil, err
-	case !reflect.DeepEqual(now, doing):
-		return nil, fmt.Errorf("read %s: %w: it has just changed", taskFile(cfg.Node.Data), frontier.ErrLocked)
-	}
-	if err = doing.keep(cfg.Node.Data); err != nil {
+	if err = n.recall(); err != nil {
 		return nil, err
 	}
 	if n.metrics, err = newMetrics(n.Status); err != nil {
@@ -231,9 +209,32 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	return n, nil
 }
 
-// writable returns an error if a directory exists and cannot be written to. The store would report it as damaged.
-func writable(dirs ...string) error {
-	for _, dir := range dirs {
+// recall finds out what the node crawls: by its seeds, and by what it crawled before.
+func (n *Node) recall() (err error) {
+	var doing task
+	if n.seeds, doing, n.notes, err = recall(n.cfg, n.seeds); err != nil {
+		return err
+	}
+	n.rules, err = identity.New(n.cfg.Scope, n.seeds)
+	switch {
+	case err != nil:
+		return fmt.Errorf("scope: %w", err)
+	case n.cfg.Scope.SeedScope != identity.ScopeAny && len(n.seeds) == 0 && n.cfg.Peer.Secret == "":
+		return fmt.Errorf("scope: seed_scope: %q needs seeds", n.cfg.Scope.SeedScope)
+	}
+	if n.told, err = newTold(n.rules, n.blocklist, n.cfg.Node.Data, doing, n.operator.logBlocks, n.blocked); err != nil {
+		return fmt.Errorf("read %s: %w: %w", taskFile(n.cfg.Node.Data), frontier.ErrDamaged, err)
+	}
+	n.operator.holdIfPaused()
+	return doing.keep(n.cfg.Node.Data)
+}
+
+// writable returns an error if the data directory is a file, or exists and cannot be written to. The store would report it as damaged.
+func writable(data string) error {
+	for _, dir := range []string{data, filepath.Join(data, "frontier")} {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return fmt.Errorf("data directory %s: a file is in its place", dir)
+		}
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("write to data directory %s: %w", dir, err)
 		}

@@ -124,7 +124,7 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 		return nil, err
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
-		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: o.relay.Listener(listener), Handler: &o.handler, Refused: o.log.refused,
+		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Carried: o.relay.Calls(), Handler: &o.handler, Refused: o.log.refused,
 		Known: o.members.Knows, Told: n.told, Link: o.relay.Serve,
 	}); err != nil {
 		return nil, err

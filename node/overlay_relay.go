@@ -23,11 +23,15 @@ type reach struct {
 // newReach makes the relay of a node. address is that of its port for peers. connect opens a connection to a peer.
 func newReach(n *Node, address string, memo *memo, connect func(ctx context.Context, id string) (net.Conn, error)) (*reach, error) {
 	r := &reach{memo: memo}
-	forced := n.cfg.Peer.Forced()
-	host, _, err := net.SplitHostPort(address)
-	if ip, bad := netip.ParseAddr(host); err == nil && bad == nil && ip.IsLoopback() && forced == nil {
-		forced = new(view.Reach) // all nodes run on this machine
+	first, forced := view.ParseReach(n.cfg.Peer.Reach)
+	if host, _, err := net.SplitHostPort(address); err == nil && !forced {
+		ip, _ := netip.ParseAddr(host)
+		first, forced = view.Direct, ip.IsLoopback() // all nodes run on this machine
 	}
+	if !forced {
+		first = r.first(len(n.cfg.Member.Join) > 0)
+	}
+	var err error
 	r.Relay, err = relay.New(relay.Deps{
 		ID:      n.id.Node,
 		Connect: connect,
@@ -35,7 +39,7 @@ func newReach(n *Node, address string, memo *memo, connect func(ctx context.Cont
 		Near:    r.near,
 		Publish: r.publish,
 		Knock:   func(id string, packet []byte) { r.members.Knock(id, packet) },
-		First:   r.first(len(n.cfg.Member.Join) > 0),
+		First:   first,
 		Forced:  forced,
 	})
 	return r, err
@@ -44,10 +48,8 @@ func newReach(n *Node, address string, memo *memo, connect func(ctx context.Cont
 // first returns how this node is reached, as far as it knows before others have tried.
 func (r *reach) first(joins bool) view.Reach {
 	kept, err := r.memo.shelf.Get([]byte(keyReach))
-	for way := view.Direct; err == nil && way <= view.Outbound; way++ {
-		if string(kept) == way.String() {
-			return way
-		}
+	if reach, known := view.ParseReach(string(kept)); known && err == nil {
+		return reach
 	}
 	if joins {
 		return view.Outbound

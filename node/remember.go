@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -48,8 +47,6 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 	var was task
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-	case errors.Is(err, syscall.ENOTDIR):
-		return nil, now, nil, fmt.Errorf("data directory %s: a file is in its place", cfg.Node.Data)
 	case err != nil:
 		return nil, now, nil, fmt.Errorf("read %s: %w", path, err)
 	default:

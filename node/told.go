@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -43,13 +42,10 @@ type told struct {
 	// covered has the digests of sets whose entries this node has, all of them.
 	covered map[uint64]struct{}
 	task    task
-	blocks  map[string]Block // by their targets
-	files   []string         // entries, sorted
 }
 
 func newTold(rules *identity.Rules, list *blocklist.List, dir string, t task, learnt func([]Block), blocked chan struct{}) (*told, error) {
-	s := &told{rules: rules, list: list, dir: dir, learnt: learnt, blocked: blocked, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t,
-		blocks: map[string]Block{}, files: t.Files}
+	s := &told{rules: rules, list: list, dir: dir, learnt: learnt, blocked: blocked, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t}
 	if err := rules.Widen(t.Learnt, func([]string) error { return nil }); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
@@ -57,8 +53,8 @@ func newTold(rules *identity.Rules, list *blocklist.List, dir string, t task, le
 		if err := b.check(); err != nil {
 			return nil, fmt.Errorf("blocks: %w", err)
 		}
-		s.blocks[b.On] = b
 	}
+	s.task.Blocks = newest(t.Blocks)
 	s.enforceLocked()
 	return s, nil
 }
@@ -70,10 +66,10 @@ func (s *told) Entries() (entries []string, digest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries, digest = s.rules.Seeded()
-	for _, on := range slices.Sorted(maps.Keys(s.blocks)) {
-		entries = append(entries, s.blocks[on].entry())
+	for _, b := range s.task.Blocks {
+		entries = append(entries, b.entry())
 	}
-	return append(entries, s.files...), digest ^ s.rest.Load()
+	return append(entries, s.task.Files...), digest ^ s.rest.Load()
 }
 
 // Digest implements peer.Told.
@@ -129,10 +125,10 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", peer.ErrMalformed, err)
 	}
-	blocks = slices.DeleteFunc(blocks, func(b Block) bool { return !b.newer(s.blocks[b.On]) })
+	blocks = slices.DeleteFunc(blocks, func(b Block) bool { return !b.newer(s.blockLocked(b.On)) })
 	if len(blocks) > 0 {
 		s.learnt(blocks)
-		if err := s.blockLocked(blocks); err != nil {
+		if err := s.addBlocksLocked(blocks); err != nil {
 			return err
 		}
 	}

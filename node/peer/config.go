@@ -89,23 +89,13 @@ func Default() Config {
 // ReachAuto is the value of Config.Reach that finds it out.
 const ReachAuto = "auto"
 
-// Forced is how the node is reached by its configuration, nil if that is to be found out.
-func (c Config) Forced() *view.Reach {
-	for r := view.Direct; r <= view.Outbound; r++ {
-		if c.Reach == r.String() {
-			return &r
-		}
-	}
-	return nil
-}
-
 // Validate reports the first value that cannot be.
 func (c Config) Validate() error {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %q is not host:port: %w", c.Listen, err)
 	}
-	if c.Reach != ReachAuto && c.Forced() == nil {
+	if _, forced := view.ParseReach(c.Reach); !forced && c.Reach != ReachAuto {
 		return fmt.Errorf("reach: %q is none of %q, %q, %q, %q", c.Reach, ReachAuto, view.Direct, view.Streams, view.Outbound)
 	}
 	a, _ := netip.ParseAddr(host)

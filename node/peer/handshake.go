@@ -38,6 +38,7 @@ func newHandshakes(s *Server) *handshakes {
 		proven: make(chan net.Conn), failed: make(chan error)}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.work.Go(h.listen)
+	h.work.Go(h.takeCarried)
 	return h
 }
 
@@ -46,8 +47,7 @@ func (h *handshakes) listen() {
 	for {
 		conn, err := h.Listener.Accept()
 		if err == nil {
-			guest := h.lobby.Enter(conn)
-			h.work.Go(func() { h.prove(guest) })
+			h.enter(conn)
 			continue
 		}
 		// The HTTP server pauses before it accepts again, or closes the listener.
@@ -57,6 +57,24 @@ func (h *handshakes) listen() {
 			return
 		}
 	}
+}
+
+// takeCarried takes the connections that a relay has carried to this node.
+func (h *handshakes) takeCarried() {
+	for {
+		select {
+		case conn := <-h.server.deps.Carried:
+			h.enter(conn)
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}
+
+// enter lets a connection prove itself.
+func (h *handshakes) enter(conn net.Conn) {
+	guest := h.lobby.Enter(conn)
+	h.work.Go(func() { h.prove(guest) })
 }
 
 // prove admits a guest with a certificate of the cluster.

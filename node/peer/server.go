@@ -25,6 +25,8 @@ type ServerDeps struct {
 	Secret *Secret
 	// Listener accepts connections; the server closes it.
 	Listener net.Listener
+	// Carried, if set, has further connections, which came over a relay.
+	Carried <-chan net.Conn
 	// Handler carries out the calls.
 	Handler Handler
 	// Told, if set, is what this node has been told about the crawl.

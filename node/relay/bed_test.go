@@ -40,7 +40,6 @@ type node struct {
 	bed   *bed
 	place int
 	end   *netsim.Endpoint
-	calls net.Listener
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 
@@ -119,20 +118,10 @@ func (b *bed) start(place int, change func(*relay.Deps)) *node {
 	b.mu.Unlock()
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
-	// Connections of links begin with an id, those for the server above with an x.
-	n.calls = n.Listener(&sorted{Listener: inner, links: n.Serve})
 	n.work.Go(func() { _ = n.Run(ctx) })
-	n.work.Go(func() { n.echo(n.calls.Accept) })
-	n.work.Go(func() {
-		n.echo(func() (net.Conn, error) {
-			select {
-			case c := <-n.Streams():
-				return c, nil
-			case <-ctx.Done():
-				return nil, net.ErrClosed
-			}
-		})
-	})
+	n.work.Go(func() { n.listen(inner) })
+	n.work.Go(func() { n.echo(ctx, n.Calls()) })
+	n.work.Go(func() { n.echo(ctx, n.Streams()) })
 	n.work.Go(func() {
 		for {
 			select {
@@ -155,7 +144,7 @@ func (b *bed) start(place int, change func(*relay.Deps)) *node {
 			n.Knocked(buf[:k])
 		}
 	})
-	context.AfterFunc(ctx, func() { _ = n.calls.Close(); _ = socket.Close() })
+	context.AfterFunc(ctx, func() { _ = inner.Close(); _ = socket.Close() })
 	return n
 }
 
@@ -192,37 +181,33 @@ func (n *node) knock(id string, b []byte) {
 	}
 }
 
-// sorted takes the connections of links from those of a listener.
-type sorted struct {
-	net.Listener
-	links func(net.Conn, string)
-}
-
-func (s *sorted) Accept() (net.Conn, error) {
+// listen takes connections, which begin with the id of who has dialled.
+func (n *node) listen(l net.Listener) {
 	for {
-		c, err := s.Listener.Accept()
+		c, err := l.Accept()
 		if err != nil {
-			return nil, err
+			if !errors.Is(err, net.ErrClosed) {
+				n.bed.t.Errorf("accept: %v", err)
+			}
+			return
 		}
 		id := make([]byte, 32)
 		if _, err := io.ReadFull(c, id); err != nil {
 			_ = c.Close()
 			continue
 		}
-		s.links(c, string(id))
+		n.Serve(c, string(id))
 	}
 }
 
 // echo answers each connection with what it says, and with who it is before.
-func (n *node) echo(accept func() (net.Conn, error)) {
+func (n *node) echo(ctx context.Context, conns <-chan net.Conn) {
 	for {
-		c, err := accept()
-		if errors.Is(err, net.ErrClosed) {
+		var c net.Conn
+		select {
+		case <-ctx.Done():
 			return
-		}
-		if err != nil {
-			n.bed.t.Errorf("accept: %v", err)
-			return
+		case c = <-conns:
 		}
 		n.work.Go(func() {
 			defer c.Close() //nolint:errcheck // it has none

@@ -177,22 +177,25 @@ func (r *Relay) ask(ctx context.Context, l *link, kind Kind) (net.Conn, error) {
 
 // answer makes the connection that a relay asked for. What comes over it is for this node.
 func (r *Relay) answer(relay string, t id, kind Kind) {
+	r.dialBack(relay, hello{role: roleAnswer, id: t}, dialTime, func(conn net.Conn) { r.give(conn, kind) })
+}
+
+// dialBack makes a connection at the request of a member, unless too many are being made. use gets it.
+func (r *Relay) dialBack(to string, h hello, patience time.Duration, use func(net.Conn)) {
 	select {
 	case r.answers <- struct{}{}:
 	default:
-		return // the caller tries another relay
+		return // who has asked tries another member
 	}
-	if !r.begin(func() {
-		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
-		conn, err := r.connect(ctx, relay, hello{role: roleAnswer, id: t})
+	r.begin(func() { // if the relay has ended, nobody needs the place
+		ctx, cancel := context.WithTimeout(r.ctx, patience)
+		conn, err := r.connect(ctx, to, h)
 		cancel()
 		<-r.answers
 		if err == nil {
-			r.give(conn, kind)
+			use(conn)
 		}
-	}) {
-		<-r.answers
-	}
+	})
 }
 
 // give hands a connection to its users.

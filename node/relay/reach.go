@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"time"
 
@@ -42,7 +43,7 @@ func (r *Relay) watch(ctx context.Context) {
 	checked := r.deps.First != view.Outbound
 	for {
 		way := *r.way.Load()
-		if r.deps.Forced == nil && !time.Now().Before(due) {
+		if !r.deps.Forced && !time.Now().Before(due) {
 			reach, known := r.findOut(ctx)
 			switch {
 			case !known:
@@ -157,12 +158,12 @@ func (r *Relay) some() (links []*link) {
 	return links
 }
 
-// knocked notes that a member has dialled this node.
-func (r *Relay) knocked(nonce id, peer string) {
+// knocked notes that a member has dialled this node, or that a packet has come.
+func (r *Relay) knocked(nonce id, note func(q *round)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if q := r.checks; q != nil && q.nonce == nonce {
-		q.tcp[peer] = true
+		note(q)
 		poke(q.news)
 	}
 }
@@ -170,36 +171,18 @@ func (r *Relay) knocked(nonce id, peer string) {
 // Knocked handles a packet if it is a knock, and reports whether it was.
 func (r *Relay) Knocked(packet []byte) bool {
 	nonce, ok := nonceOf(packet)
-	if !ok {
-		return false
+	if ok {
+		r.knocked(nonce, func(q *round) { q.packet = true })
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if q := r.checks; q != nil && q.nonce == nonce {
-		q.packet = true
-		poke(q.news)
-	}
-	return true
+	return ok
 }
 
 // check tries to reach a member that asked for it.
 func (r *Relay) check(peer string, nonce id) {
-	select {
-	case r.answers <- struct{}{}:
-	default:
-		return
-	}
-	if !r.begin(func() {
-		defer func() { <-r.answers }()
+	r.dialBack(peer, hello{role: roleKnock, id: nonce}, answerTime, func(conn net.Conn) {
 		r.deps.Knock(peer, append([]byte(knock), nonce[:]...))
-		ctx, cancel := context.WithTimeout(r.ctx, answerTime)
-		defer cancel()
-		if conn, err := r.connect(ctx, peer, hello{role: roleKnock, id: nonce}); err == nil {
-			conn.Close() //nolint:errcheck // it has served its purpose
-		}
-	}) {
-		<-r.answers
-	}
+		conn.Close() //nolint:errcheck // it has served its purpose
+	})
 }
 
 // keepRelays makes sure that there are relays, and returns those with open links.

@@ -48,10 +48,9 @@ type Deps struct {
 	Publish func(view.Way)
 	// Knock sends a packet to a member's gossip port, bypassing links.
 	Knock func(id string, packet []byte)
-	// First is how this node is reached until others have been asked.
-	First view.Reach
-	// Forced, if set, is how this node is reached; nobody is asked.
-	Forced *view.Reach
+	// First is how this node is reached until others have been asked. With Forced, nobody is asked.
+	First  view.Reach
+	Forced bool
 }
 
 // Neighbour is a live member and the expected round trip to it in ms.
@@ -113,11 +112,7 @@ func New(deps Deps) (*Relay, error) {
 		poked: make(chan struct{}, 1), answers: make(chan struct{}, mostAnswers), links: map[string]*link{}, failed: map[string]time.Time{},
 		waiting: map[id]chan net.Conn{}, carried: map[string]int{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
-	way := view.Way{Reach: deps.First}
-	if deps.Forced != nil {
-		way.Reach = *deps.Forced
-	}
-	r.way.Store(&way)
+	r.way.Store(&view.Way{Reach: deps.First})
 	return r, nil
 }
 
@@ -153,8 +148,9 @@ func (r *Relay) Status() Status {
 // Packets returns the gossip packets that came by links.
 func (r *Relay) Packets() <-chan *memberlist.Packet { return r.packets }
 
-// Streams returns the gossip streams that came by links.
+// Streams returns the gossip streams that were carried to this node, Calls the calls of peers.
 func (r *Relay) Streams() <-chan net.Conn { return r.streams }
+func (r *Relay) Calls() <-chan net.Conn   { return r.calls }
 
 // begin runs f in a goroutine, unless the relay has ended.
 func (r *Relay) begin(f func()) bool {
@@ -283,7 +279,7 @@ func (r *Relay) serve(conn net.Conn, peer string) {
 			return
 		}
 	case roleKnock:
-		r.knocked(h.id, peer)
+		r.knocked(h.id, func(q *round) { q.tcp[peer] = true })
 	}
 	conn.Close() //nolint:errcheck // it has served its purpose
 }

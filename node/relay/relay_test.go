@@ -68,7 +68,7 @@ func TestReachIsFoundOut(t *testing.T) {
 func TestReachBesideDeadMembers(t *testing.T) {
 	inBed(t, func(b *bed) {
 		for _, place := range []int{10, 20} {
-			b.start(place, func(d *relay.Deps) { d.Forced = new(view.Reach) })
+			b.start(place, func(d *relay.Deps) { d.First, d.Forced = view.Direct, true })
 		}
 		b.net.Cut(netsim.Place(1), netsim.Place(10))
 		n := b.start(1, nil)
@@ -288,9 +288,8 @@ func TestLostPacketChangesNothing(t *testing.T) {
 // TestOneLinkIsKept: of two links that two nodes have dialled at once, one ends when nothing uses it, even if it led to a relay.
 func TestOneLinkIsKept(t *testing.T) {
 	inBed(t, func(b *bed) {
-		outbound := view.Outbound
-		a := b.start(10, func(d *relay.Deps) { d.Forced = new(view.Reach) })
-		n := b.start(60, func(d *relay.Deps) { d.Forced = &outbound })
+		a := b.start(10, func(d *relay.Deps) { d.First, d.Forced = view.Direct, true })
+		n := b.start(60, func(d *relay.Deps) { d.First, d.Forced = view.Outbound, true })
 		time.Sleep(10 * time.Millisecond)
 		a.Send(netsim.ID(60), []byte("at once"))
 		time.Sleep(10 * time.Minute)

@@ -19,6 +19,16 @@ func (r Reach) String() string {
 	return [...]string{"direct", "streams", "outbound"}[r]
 }
 
+// ParseReach returns the reach with a name, and whether there is one.
+func ParseReach(name string) (Reach, bool) {
+	for r := Direct; r <= Outbound; r++ {
+		if r.String() == name {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
 // MaxRelays is how many relays a node has at most.
 const MaxRelays = 3
 
