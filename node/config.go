@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -105,42 +106,29 @@ func Default() Config {
 
 // Validate reports invalid values, at least the first of each section: "section.key: what is wrong".
 func (c Config) Validate() []error {
-	var errs []error
-	for _, s := range []struct {
-		section string
-		err     error
-	}{
-		{"node", c.Node.Validate()},
-		{"crawl", c.Crawl.Validate()},
-		{"scope", c.Scope.Validate()},
-		{"politeness", c.Politeness.Validate()},
-		{"fetch", c.Fetch.Config.Validate()},
-		{"fetch.dns", c.Fetch.DNS.Validate()},
-		{"page", c.Page.Validate()},
-		{"blocklist", c.Blocklist.Validate()},
-		{"frontier", c.Frontier.Validate()},
-		{"peer", c.Peer.Validate()},
-		{"member", c.Member.Validate()},
-		{"geo", c.Geo.Validate()},
-		{"batch", c.Batch.Validate()},
-		{"assign", c.Assign.Validate()},
-		{"termination", c.Termination.Validate()},
-		{"output", c.Output.Validate()},
-		{"sink", c.Sink.Validate()},
-		{"recrawl", c.Recrawl.Validate()},
-		{"metrics", c.Metrics.Validate()},
-		{"console", c.Console.Validate()},
-		{"webmaster", c.WebMaster.Validate()},
-	} {
-		for _, err := range each(s.err) {
-			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))
-		}
-	}
+	errs := validated("", reflect.ValueOf(c))
 	if c.Fetch.SignatureAgent != "" && c.Peer.Secret == "" {
 		errs = append(errs, fmt.Errorf("fetch.signature_agent: %q: the key is made from peer.secret, which is missing: proxima keygen FILE makes one", c.Fetch.SignatureAgent))
 	}
 	for _, err := range each(site.Check(c.Site)) {
 		errs = append(errs, fmt.Errorf("site%w", err))
+	}
+	return errs
+}
+
+// validated returns the errors of all sections in a struct.
+func validated(in string, of reflect.Value) (errs []error) {
+	for f, section := range of.Fields() {
+		key := f.Tag.Get("toml")
+		if f.Type.Kind() != reflect.Struct || key == "" || key == "-" {
+			continue
+		}
+		if s, ok := section.Interface().(interface{ Validate() error }); ok {
+			for _, err := range each(s.Validate()) {
+				errs = append(errs, fmt.Errorf("%s%s.%w", in, key, err))
+			}
+		}
+		errs = append(errs, validated(in+key+".", section)...)
 	}
 	return errs
 }

@@ -37,25 +37,23 @@ func (m Metrics) Validate() error {
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	read func(s *Status, put func(v float64, labels ...string))
+	read func(*Status, puts)
 }
 
-func counterOf(name, help string, read func(*Status, func(float64, ...string)), labels ...string) metric {
+// puts takes one metric of a family.
+type puts = func(v float64, labels ...string)
+
+func counterOf(name, help string, read func(*Status, puts), labels ...string) metric {
 	return metric{prometheus.NewDesc("proxima_"+name, help, labels, nil), prometheus.CounterValue, read}
 }
 
-func gaugeOf(name, help string, read func(*Status, func(float64, ...string)), labels ...string) metric {
+func gaugeOf(name, help string, read func(*Status, puts), labels ...string) metric {
 	return metric{prometheus.NewDesc("proxima_"+name, help, labels, nil), prometheus.GaugeValue, read}
 }
 
-// one reads a family with one metric.
-func one[N int | int64 | uint64 | float64](value func(*Status) N) func(*Status, func(float64, ...string)) {
-	return func(s *Status, put func(float64, ...string)) { put(float64(value(s))) }
-}
-
 // byLabel reads a family with one label.
-func byLabel[N int | int64 | uint64](values func(*Status) map[string]N) func(*Status, func(float64, ...string)) {
-	return func(s *Status, put func(float64, ...string)) {
+func byLabel[N int | int64 | uint64](values func(*Status) map[string]N) func(*Status, puts) {
+	return func(s *Status, put puts) {
 		for label, v := range values(s) {
 			put(float64(v), label)
 		}
@@ -63,19 +61,19 @@ func byLabel[N int | int64 | uint64](values func(*Status) map[string]N) func(*St
 }
 
 // inOverlay reads a family that only a node with an overlay has.
-func inOverlay(read func(*OverlayStatus, func(float64, ...string))) func(*Status, func(float64, ...string)) {
-	return func(s *Status, put func(float64, ...string)) {
+func inOverlay(read func(*OverlayStatus, puts)) func(*Status, puts) {
+	return func(s *Status, put puts) {
 		if s.Overlay != nil {
 			read(s.Overlay, put)
 		}
 	}
 }
 
-// ofSink reads a family with one metric that only a node with a sink has.
-func ofSink[N int | int64](value func(*sink.Status) N) func(*Status, func(float64, ...string)) {
-	return func(s *Status, put func(float64, ...string)) {
+// ofSink reads a family that only a node with a sink has.
+func ofSink(read func(*sink.Status, puts)) func(*Status, puts) {
+	return func(s *Status, put puts) {
 		if s.Sink != nil {
-			put(float64(value(s.Sink)))
+			read(s.Sink, put)
 		}
 	}
 }
@@ -102,66 +100,65 @@ func truth(b bool) float64 {
 // metrics returns all families.
 func metrics() []metric {
 	return []metric{
-		gaugeOf("build_info", "Version of the program.", func(_ *Status, put func(float64, ...string)) { put(1, Version()) }, "version"),
+		gaugeOf("build_info", "Version of the program.", func(_ *Status, put puts) { put(1, Version()) }, "version"),
 		counterOf("pages_total", "Pages asked for since the start, by what came of them.", byLabel(answers), "answer"),
-		counterOf("requests_total", "Requests to web servers since the start, robots.txt and sitemaps too.", one(func(s *Status) int64 { return s.Crawl.Requests })),
-		counterOf("received_bytes_total", "Bytes of bodies as received since the start.", one(func(s *Status) int64 { return s.Crawl.Bytes })),
-		counterOf("links_total", "Links found on pages since the start.", one(func(s *Status) int64 { return s.Crawl.Links })),
+		counterOf("requests_total", "Requests to web servers since the start, robots.txt and sitemaps too.", func(s *Status, put puts) { put(float64(s.Crawl.Requests)) }),
+		counterOf("received_bytes_total", "Bytes of bodies as received since the start.", func(s *Status, put puts) { put(float64(s.Crawl.Bytes)) }),
+		counterOf("links_total", "Links found on pages since the start.", func(s *Status, put puts) { put(float64(s.Crawl.Links)) }),
 		counterOf("urls_total", "URLs since the start, by what became of them.", byLabel(func(s *Status) map[string]uint64 {
 			f := &s.Frontier
 			return map[string]uint64{"accepted": f.Accepted, "duplicate": f.Duplicate, "done": f.Done, "failed": f.Failed, "dropped": f.Dropped,
 				"arrived": f.Arrived, "left": f.Left}
 		}), "state"),
-		gaugeOf("pending_urls", "URLs on disk that are to be crawled here.", one(func(s *Status) int64 { return s.Frontier.Pending })),
+		gaugeOf("pending_urls", "URLs on disk that are to be crawled here.", func(s *Status, put puts) { put(float64(s.Frontier.Pending)) }),
 		gaugeOf("queued_urls", "URLs in memory, by queue.", byLabel(func(s *Status) map[string]int { return s.Frontier.Queues }), "queue"),
 		gaugeOf("hosts", "Hosts in memory, by what they do or wait for.", byLabel(func(s *Status) map[string]int { return s.Frontier.Hosts }), "state"),
-		gaugeOf("servers", "Web servers known, and those of them that may be asked now.", func(s *Status, put func(float64, ...string)) {
-			put(float64(s.Frontier.Servers), "known")
-			put(float64(s.Frontier.Ready), "ready")
-		}, "state"),
-		gaugeOf("requests_in_flight", "Requests to web servers under way.", one(func(s *Status) int { return s.Frontier.InFlight })),
-		gaugeOf("paused", "1 while nothing is taken.", func(s *Status, put func(float64, ...string)) { put(truth(s.Frontier.Paused != "")) }),
-		gaugeOf("known_pages", "Pages that are visited again, and those of them that are due.", func(s *Status, put func(float64, ...string)) {
+		gaugeOf("servers", "Web servers known, and those of them that may be asked now.", byLabel(func(s *Status) map[string]int {
+			return map[string]int{"known": s.Frontier.Servers, "ready": s.Frontier.Ready}
+		}), "state"),
+		gaugeOf("requests_in_flight", "Requests to web servers under way.", func(s *Status, put puts) { put(float64(s.Frontier.InFlight)) }),
+		gaugeOf("paused", "1 while nothing is taken.", func(s *Status, put puts) { put(truth(s.Frontier.Paused != "")) }),
+		gaugeOf("known_pages", "Pages that are visited again, and those of them that are due.", func(s *Status, put puts) {
 			put(float64(s.Frontier.Pages), "known")
 			put(float64(s.Frontier.Due), "due")
 		}, "state"),
-		counterOf("revisits_total", "Visits of known pages since the start.", one(func(s *Status) uint64 { return s.Frontier.Revisited })),
-		counterOf("sink_pages_total", "Pages delivered to the sink since the start.", ofSink(func(k *sink.Status) int64 { return k.Pages })),
-		gaugeOf("sink_waiting_packages", "Packages that are not delivered yet.", ofSink(func(k *sink.Status) int { return k.Waiting })),
-		counterOf("sink_failures_total", "Failed tries to deliver a package since the start.", ofSink(func(k *sink.Status) int { return k.Failures })),
-		gaugeOf("members", "Nodes of the overlay that this node sees, itself included.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+		counterOf("revisits_total", "Visits of known pages since the start.", func(s *Status, put puts) { put(float64(s.Frontier.Revisited)) }),
+		counterOf("sink_pages_total", "Pages delivered to the sink since the start.", ofSink(func(k *sink.Status, put puts) { put(float64(k.Pages)) })),
+		gaugeOf("sink_waiting_packages", "Packages that are not delivered yet.", ofSink(func(k *sink.Status, put puts) { put(float64(k.Waiting)) })),
+		counterOf("sink_failures_total", "Failed tries to deliver a package since the start.", ofSink(func(k *sink.Status, put puts) { put(float64(k.Failures)) })),
+		gaugeOf("members", "Nodes of the overlay that this node sees, itself included.", inOverlay(func(o *OverlayStatus, put puts) {
 			put(float64(o.Alive), "alive")
 			put(float64(o.Settled), "settled")
 		}), "state"),
-		gaugeOf("majority", "1 while this node may decide about hosts.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(truth(o.Majority)) })),
-		gaugeOf("outbox_links", "Links that wait for other nodes.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(float64(o.Outbox)) })),
-		counterOf("moved_hosts_total", "Hosts that changed their owner since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+		gaugeOf("majority", "1 while this node may decide about hosts.", inOverlay(func(o *OverlayStatus, put puts) { put(truth(o.Majority)) })),
+		gaugeOf("outbox_links", "Links that wait for other nodes.", inOverlay(func(o *OverlayStatus, put puts) { put(float64(o.Outbox)) })),
+		counterOf("moved_hosts_total", "Hosts that changed their owner since the start.", inOverlay(func(o *OverlayStatus, put puts) {
 			put(float64(o.Hosts.HandedOff), "handed_over")
 			put(float64(o.Hosts.Received), "received")
 			put(float64(o.Hosts.Taken), "taken_over")
 			put(float64(o.Hosts.Obeyed), "given_up")
 		}), "how"),
-		gaugeOf("leases", "Leases of web servers.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+		gaugeOf("leases", "Leases of web servers.", inOverlay(func(o *OverlayStatus, put puts) {
 			put(float64(o.Leases.Held), "held")
 			put(float64(o.Leases.Waiting), "wanted")
 			put(float64(o.Leases.Granted), "granted")
 		}), "state"),
-		counterOf("batches_total", "Batches of hosts begun since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(float64(o.Batch.Batches)) })),
-		counterOf("estimates_total", "Estimates asked for since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(float64(o.Batch.Estimates)) })),
-		gaugeOf("coordinate_error_ratio", "Relative error of this node's coordinate.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(o.Accuracy) })),
-		counterOf("peer_bytes_total", "Bytes of messages between nodes since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+		counterOf("batches_total", "Batches of hosts begun since the start.", inOverlay(func(o *OverlayStatus, put puts) { put(float64(o.Batch.Batches)) })),
+		counterOf("estimates_total", "Estimates asked for since the start.", inOverlay(func(o *OverlayStatus, put puts) { put(float64(o.Batch.Estimates)) })),
+		gaugeOf("coordinate_error_ratio", "Relative error of this node's coordinate.", inOverlay(func(o *OverlayStatus, put puts) { put(o.Accuracy) })),
+		counterOf("peer_bytes_total", "Bytes of messages between nodes since the start.", inOverlay(func(o *OverlayStatus, put puts) {
 			for procedure, t := range o.Calls.Procedures {
 				put(float64(t.BytesSent), procedure, "sent")
 				put(float64(t.BytesReceived), procedure, "received")
 			}
 		}), "procedure", "direction"),
-		counterOf("peer_messages_total", "Messages between nodes since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+		counterOf("peer_messages_total", "Messages between nodes since the start.", inOverlay(func(o *OverlayStatus, put puts) {
 			for procedure, t := range o.Calls.Procedures {
 				put(float64(t.MessagesSent), procedure, "sent")
 				put(float64(t.MessagesReceived), procedure, "received")
 			}
 		}), "procedure", "direction"),
-		counterOf("peer_failures_total", "Calls between nodes that failed since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+		counterOf("peer_failures_total", "Calls between nodes that failed since the start.", inOverlay(func(o *OverlayStatus, put puts) {
 			for kind, n := range o.Calls.Failures {
 				put(float64(n), kind)
 			}

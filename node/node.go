@@ -180,9 +180,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
-	n.webMasters = &webMasters{unwaiting{n.frontier.Shelf(tableOwners), n.frontier}, n.client, n.resolver, n.blocklist, n.runlog, n.operator, nil}
+	n.webMasters = &webMasters{n, unwaiting{n.frontier.Shelf(tableOwners), n.frontier}}
 	if cfg.WebMaster.Listen != "" {
-		if n.door, err = n.webMasters.door(cfg); err != nil {
+		if n.door, err = n.webMasters.page(); err != nil {
 			return nil, err
 		}
 	}
@@ -199,7 +199,6 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 			return nil, err
 		}
 		n.overlay.tellLoop(&loop)
-		n.webMasters.secrets = &n.overlay.secrets
 		cfg.Crawl.End = crawl.EndNever // the nodes decide together when the crawl ends
 	}
 	n.loop = crawl.New(cfg.Crawl, loop)

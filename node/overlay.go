@@ -129,7 +129,7 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	o.secrets = secrets{path: n.cfg.Peer.Secret, web: n.client, members: o.members, server: o.server, client: o.client, runlog: n.runlog}
+	o.secrets.overlay = o
 	o.secrets.current.Store(secret)
 	if err := o.secrets.sign(secret); err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		g.Go(func() error { return part(ctx) })
 	}
 	g.Go(func() error { return o.follow(ctx, first) })
-	g.Go(func() error { return o.secrets.watch(ctx, o.node.warn) })
+	g.Go(func() error { return o.secrets.watch(ctx) })
 	g.Go(func() error { return o.tell(ctx) })
 	g.Go(func() error {
 		select {

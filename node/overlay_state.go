@@ -30,13 +30,10 @@ func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
 	if o.node.cfg.Crawl.End != crawl.EndIdle || o.node.cfg.Batch.Mode == placement.ModePersistent {
 		return nil
 	}
-	err := o.rounds.Run(ctx)
-	select {
-	case <-o.rounds.Over():
+	if o.rounds.Run(ctx) {
 		stop()
-	default:
 	}
-	return err
+	return nil
 }
 
 // terminationState says whether this node has anything left to do.

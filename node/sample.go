@@ -17,9 +17,9 @@ func (w watcher) run(ctx context.Context) error {
 	i := 0
 	sample := func() {
 		w.sample()
-		w.node.book.Sampled(w.sampleNow())
+		w.book.Sampled(w.sampleNow())
 		if i%6 == 0 {
-			w.node.book.Placed(w.placesNow())
+			w.book.Placed(w.placesNow())
 		}
 		i++
 	}
@@ -29,14 +29,13 @@ func (w watcher) run(ctx context.Context) error {
 
 // sample writes the state of the queues and the load of the node to the logs.
 func (w watcher) sample() {
-	n := w.node
-	n.runlog.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
-	load := runlog.SampleLoad(n.cfg.Node.Data)
-	if n.overlay != nil {
-		load.LinksSent = int64(n.overlay.owners.Counts().LinksRouted)
-		load.MessagesSent, load.BytesSent, load.BytesReceived = n.overlay.traffic()
+	w.runlog.Queue(queueLine(w.frontier.Status(), w.loop.Stats().Drops))
+	load := runlog.SampleLoad(w.cfg.Node.Data)
+	if w.overlay != nil {
+		load.LinksSent = int64(w.overlay.owners.Counts().LinksRouted)
+		load.MessagesSent, load.BytesSent, load.BytesReceived = w.overlay.traffic()
 	}
-	n.runlog.Load(load)
+	w.runlog.Load(load)
 }
 
 // every calls do at each interval until the context ends.

@@ -6,27 +6,20 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"proxima/fetch"
 	"proxima/fetch/sign"
-	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/runlog"
 )
 
 // secrets follows the secret file of a node.
 type secrets struct {
-	path    string
+	overlay *overlay
 	current atomic.Pointer[peer.Secret]
-	web     *fetch.Client
-	members *member.Members
-	server  *peer.Server
-	client  *peer.Client
-	runlog  *runlog.Writer
 }
 
 // watch reads the secret file again and again, and changes to the secret that it has. If the file cannot be read or followed, the secret
-// stays, and warn is called once.
-func (s *secrets) watch(ctx context.Context, warn func(error)) error {
+// stays, and the operator is warned once.
+func (s *secrets) watch(ctx context.Context) error {
 	warned := ""
 	return every(ctx, peer.SecretEvery, func() {
 		err := s.follow()
@@ -35,14 +28,16 @@ func (s *secrets) watch(ctx context.Context, warn func(error)) error {
 			warned = ""
 		case err.Error() != warned:
 			warned = err.Error()
-			warn(err)
+			s.overlay.node.warn(err)
 		}
 	})
 }
 
 // follow changes to the secret in the file, if it is another one.
 func (s *secrets) follow() error {
-	next, err := peer.Load(s.path)
+	o := s.overlay
+	path := o.node.cfg.Peer.Secret
+	next, err := peer.Load(path)
 	if err != nil {
 		return fmt.Errorf("the secret stays as it was: %w", err)
 	}
@@ -51,19 +46,19 @@ func (s *secrets) follow() error {
 		return nil
 	}
 	if err := now.Follow(next); err != nil {
-		return fmt.Errorf("the secret stays as it was: %s: %w; proxima keygen -rotate has the steps, and a restart takes the file as it is", s.path, err)
+		return fmt.Errorf("the secret stays as it was: %s: %w; proxima keygen -rotate has the steps, and a restart takes the file as it is", path, err)
 	}
-	if err := errors.Join(s.members.Rekey(next.GossipKeys()), s.server.Rekey(next), s.client.Rekey(next), s.sign(next)); err != nil {
+	if err := errors.Join(o.members.Rekey(next.GossipKeys()), o.server.Rekey(next), o.client.Rekey(next), s.sign(next)); err != nil {
 		return err
 	}
 	s.current.Store(next)
-	s.runlog.Events().Info(runlog.EventSecret, runlog.KeyReason, next.Describe())
+	o.node.runlog.Events().Info(runlog.EventSecret, runlog.KeyReason, next.Describe())
 	return nil
 }
 
 // sign signs the requests to web servers with a key of the secret, if the configuration wants them signed.
 func (s *secrets) sign(secret *peer.Secret) error {
-	return s.web.SetKey(secret.SiteKeys()[0])
+	return s.overlay.node.client.SetKey(secret.SiteKeys()[0])
 }
 
 // Directory returns the directory of the keys that sign an overlay's requests. path is the secret file.

@@ -51,11 +51,10 @@ func socket(data string) string { return filepath.Join(data, "status.sock") }
 
 // explain returns why a host waits. For a name without a scheme it returns those of its http and https hosts that are known.
 func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
-	n := w.node
 	for _, host := range hostsOf(name) {
-		status := n.frontier.Explain(host)
+		status := w.frontier.Explain(host)
 		if !status.Known {
-			switch state, err := n.frontier.StateOf(ctx, host); {
+			switch state, err := w.frontier.StateOf(ctx, host); {
 			case err != nil:
 				return nil, err
 			case state == nil:

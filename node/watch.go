@@ -32,7 +32,7 @@ const (
 )
 
 // watcher observes a node: it samples it for the logs and the console, and shows its hosts, servers and members.
-type watcher struct{ node *Node }
+type watcher struct{ *Node }
 
 // HostRow is a host as the console shows it.
 type HostRow struct {
@@ -133,10 +133,9 @@ func number(text string) (int64, error) {
 
 // sampleNow returns the figures of the node.
 func (w watcher) sampleNow() console.Sample {
-	n := w.node
-	f, c, load := n.frontier.Status(), n.loop.Stats(), runlog.SampleLoad(n.cfg.Node.Data)
-	s := console.Sample{T: time.Now().UnixMilli(), Boot: n.id.Boot, Version: Version(), Pages: c.Pages, Bytes: c.Bytes, Pending: f.Pending, Servers: int64(f.Servers),
-		InFlight: int64(f.InFlight), RSS: load.RSSBytes, Heap: load.HeapBytes, CPU: load.CPUSeconds, Stages: n.book.Stages(), Waits: map[string]int64{},
+	f, c, load := w.frontier.Status(), w.loop.Stats(), runlog.SampleLoad(w.cfg.Node.Data)
+	s := console.Sample{T: time.Now().UnixMilli(), Boot: w.id.Boot, Version: Version(), Pages: c.Pages, Bytes: c.Bytes, Pending: f.Pending, Servers: int64(f.Servers),
+		InFlight: int64(f.InFlight), RSS: load.RSSBytes, Heap: load.HeapBytes, CPU: load.CPUSeconds, Stages: w.book.Stages(), Waits: map[string]int64{},
 		Paused: f.Paused}
 	for class, pages := range answers(&Status{Crawl: c}) {
 		if class != "1xx" && class != "2xx" && class != "3xx" && class != "4xx" {
@@ -150,7 +149,7 @@ func (w watcher) sampleNow() console.Sample {
 		s.Waits[kind] = int64(hosts)
 		s.Hosts += int64(hosts)
 	}
-	if o := n.overlay; o != nil {
+	if o := w.overlay; o != nil {
 		s.Leases, s.Outbox = int64(o.holder.Status().Held), int64(o.outbox.Pending())
 		if v := o.there(); !v.Majority {
 			s.Trouble = o.members.View().Reason
@@ -161,23 +160,22 @@ func (w watcher) sampleNow() console.Sample {
 
 // placesNow returns the servers whose leases the node has. A node that crawls alone has none.
 func (w watcher) placesNow() console.Places {
-	n := w.node
 	p := console.Places{T: time.Now().UnixMilli(), Places: []console.Place{}}
-	if n.overlay == nil {
+	if w.overlay == nil {
 		return p
 	}
-	for _, addr := range n.overlay.holder.Held() {
+	for _, addr := range w.overlay.holder.Held() {
 		if len(p.Places) == mostServers {
 			break
 		}
 		at := console.Place{Server: addr.String()}
-		if m, ok := n.overlay.holder.Memory(addr); ok && m.Proxy.Updates > 0 {
+		if m, ok := w.overlay.holder.Memory(addr); ok && m.Proxy.Updates > 0 {
 			at.Vector = new([ncoord.MaxDims]float32)
 			for i, x := range m.Proxy.Coord.Vec {
 				at.Vector[i] = float32(x)
 			}
 		}
-		at.At = degrees(n.overlay.atlas.locate(addr))
+		at.At = degrees(w.overlay.atlas.locate(addr))
 		p.Places = append(p.Places, at)
 	}
 	return p
@@ -192,12 +190,11 @@ func degrees(l *ncoord.Location) *[2]float32 {
 }
 
 func (w watcher) hosts(part string) HostList {
-	n := w.node
-	found, all := n.frontier.Find(part, mostHosts)
+	found, all := w.frontier.Find(part, mostHosts)
 	list := HostList{Hosts: []HostRow{}, All: all}
 	for _, h := range found {
-		row := HostRow{HostStatus: h, Owner: n.id.Node}
-		if o := n.overlay; o != nil {
+		row := HostRow{HostStatus: h, Owner: w.id.Node}
+		if o := w.overlay; o != nil {
 			if r, ok, err := o.owners.Record(h.Host); err == nil && ok {
 				row.Owner = r.Owner
 			}
@@ -216,11 +213,10 @@ func busiest(all []frontier.ServerState) []frontier.ServerState {
 }
 
 func (w watcher) servers() []ServerRow {
-	n := w.node
 	list := []ServerRow{}
-	for _, s := range busiest(n.frontier.Servers()) {
+	for _, s := range busiest(w.frontier.Servers()) {
 		row := ServerRow{Addr: s.Addr.String(), Hosts: s.Hosts, AllHosts: s.AllHosts, WaitMs: s.Wait.Milliseconds(), InFlight: s.InFlight}
-		if o := n.overlay; o != nil {
+		if o := w.overlay; o != nil {
 			v := o.there()
 			row.Grantor, row.Lacks = v.Grantor(s.Addr), o.holder.Why(s.Addr)
 			row.LeaseMs = max(0, time.Until(s.Until).Milliseconds())
@@ -239,10 +235,9 @@ func (w watcher) servers() []ServerRow {
 }
 
 func (w watcher) members() []MemberRow {
-	n := w.node
-	o := n.overlay
+	o := w.overlay
 	if o == nil {
-		return []MemberRow{{PeerStatus: PeerStatus{ID: n.id.Node, Phase: "alive", ForS: time.Since(n.started).Seconds()}, Boot: n.id.Boot}}
+		return []MemberRow{{PeerStatus: PeerStatus{ID: w.id.Node, Phase: "alive", ForS: time.Since(w.started).Seconds()}, Boot: w.id.Boot}}
 	}
 	list := []MemberRow{}
 	boots, known := map[string]uint64{}, map[string]member.Peer{}
@@ -272,24 +267,23 @@ type tick struct {
 
 // ticks returns a function that makes the next tick. Every tick has a sample of this node, and every other one has those of its peers.
 func (w watcher) ticks() func(ctx context.Context) []byte {
-	n := w.node
 	var last uint64
 	var odd bool
 	return func(ctx context.Context) []byte {
-		t := tick{Node: n.id.Node, Nodes: map[string]json.RawMessage{}, Events: n.book.Events(last, 100)}
+		t := tick{Node: w.id.Node, Nodes: map[string]json.RawMessage{}, Events: w.book.Events(last, 100)}
 		if len(t.Events) > 0 {
 			last = t.Events[len(t.Events)-1].Seq
 		}
-		if odd = !odd; odd && n.overlay != nil {
+		if odd = !odd; odd && w.overlay != nil {
 			w.askAll(ctx, "/sample", t.Nodes)
 		}
 		own, err := json.Marshal(w.sampleNow())
 		if err == nil {
-			t.Nodes[n.id.Node] = own
+			t.Nodes[w.id.Node] = own
 		}
 		text, err := json.Marshal(t)
 		if err != nil {
-			n.warn(fmt.Errorf("tell those who watch: %w", err))
+			w.warn(fmt.Errorf("tell those who watch: %w", err))
 		}
 		return text
 	}
@@ -297,18 +291,17 @@ func (w watcher) ticks() func(ctx context.Context) []byte {
 
 // askAll makes a call of the API of all peers that are alive. It puts the answers that come in time into the map.
 func (w watcher) askAll(ctx context.Context, call string, answers map[string]json.RawMessage) {
-	n := w.node
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(16)
-	for _, id := range n.overlay.there().Alive {
-		if id == n.id.Node {
+	for _, id := range w.overlay.there().Alive {
+		if id == w.id.Node {
 			continue
 		}
 		g.Go(func() error {
-			res, err := n.overlay.client.Ask(ctx, id, &wire.AskRequest{Call: call})
+			res, err := w.overlay.client.Ask(ctx, id, &wire.AskRequest{Call: call})
 			if err == nil && res.GetStatus() == http.StatusOK && json.Valid(res.GetAnswer()) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -10,8 +10,6 @@ import (
 	"net/netip"
 
 	"proxima/fetch"
-	"proxima/fetch/blocklist"
-	"proxima/fetch/resolve"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/runlog"
@@ -32,13 +30,8 @@ const (
 
 // webMasters does what web masters ask for: it checks their proof, and keeps requests without proof for the operator.
 type webMasters struct {
-	shelf     unwaiting
-	client    *fetch.Client
-	resolver  *resolve.Resolver
-	blocklist *blocklist.List
-	runlog    *runlog.Writer
-	operator  *Operator
-	secrets   *secrets // nil where the node crawls alone
+	*Node
+	shelf unwaiting
 }
 
 // unwaiting is a table whose writes fail while the disk is almost full. Those of a plain one wait for room.
@@ -61,10 +54,10 @@ func (u unwaiting) Delete(key []byte) error {
 	return u.Shelf.Delete(key)
 }
 
-// door returns the page for web masters.
-func (w *webMasters) door(cfg Config) (*webmaster.Door, error) {
-	return webmaster.New(cfg.WebMaster, webmaster.Deps{
-		Agent: cfg.Fetch.UserAgent, Contact: cfg.Fetch.Contact, From: cfg.Fetch.From, Keys: w.keys, File: w.proof, TXT: w.resolver.TXT, Ask: w.ask,
+// page returns the page for web masters.
+func (w *webMasters) page() (*webmaster.Door, error) {
+	return webmaster.New(w.cfg.WebMaster, webmaster.Deps{
+		Agent: w.cfg.Fetch.UserAgent, Contact: w.cfg.Fetch.Contact, From: w.cfg.Fetch.From, Keys: w.keys, File: w.proof, TXT: w.resolver.TXT, Ask: w.ask,
 		Block: func(host, way string) error {
 			_, _, err := w.operator.Block(host, webMaster, "its web master has asked for it, with proof by "+way, false)
 			return err
@@ -74,8 +67,8 @@ func (w *webMasters) door(cfg Config) (*webmaster.Door, error) {
 
 // keys returns the keys of the tokens: those of the secret, or the key of this node.
 func (w *webMasters) keys() ([][]byte, error) {
-	if w.secrets != nil {
-		return w.secrets.current.Load().OwnerKeys(), nil
+	if w.overlay != nil {
+		return w.overlay.secrets.current.Load().OwnerKeys(), nil
 	}
 	key, err := w.shelf.Get([]byte(keyOwners))
 	if err == nil && key == nil {

@@ -1,10 +1,5 @@
 package page
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Config bounds what one page may yield.
 type Config struct {
 	// MaxLinks is the number of links kept of one page. Later ones are only counted. A larger number finds more on index
@@ -21,15 +16,4 @@ type Config struct {
 // Default returns the configuration for the open web.
 func Default() Config {
 	return Config{MaxLinks: 10_000, MaxRefBytes: 4096, Agent: "proxima"}
-}
-
-// Validate reports an agent that cannot be used. The other fields come from the code.
-func (c Config) Validate() error {
-	switch {
-	case !isProductToken(c.Agent):
-		return fmt.Errorf("agent: %q is not a product token (letters, digits, '-', '_', '.')", c.Agent)
-	case strings.EqualFold(c.Agent, "robots"):
-		return fmt.Errorf("agent: %q means every robot", c.Agent)
-	}
-	return nil
 }

@@ -54,7 +54,7 @@ type Parser struct {
 	label  atomic.Pointer[label] // of an earlier page
 }
 
-// New makes a parser. Config.Validate must accept the limits.
+// New makes a parser.
 func New(limits Config) *Parser { return &Parser{limits: limits} }
 
 // As returns a parser with the same limits for another agent.

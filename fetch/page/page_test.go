@@ -357,14 +357,3 @@ func TestMemoryIsTaken(t *testing.T) {
 		memory = p.Links
 	}
 }
-
-func TestConfig(t *testing.T) {
-	if err := Default().Validate(); err != nil {
-		t.Errorf("default: %v", err)
-	}
-	for _, agent := range []string{"", "x/1.0", "x y", "1x", "Robots"} {
-		if err := (Config{Agent: agent}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "agent:") {
-			t.Errorf("agent %q: error %v", agent, err)
-		}
-	}
-}

@@ -99,16 +99,10 @@ func (c *crew) join() *mate {
 		}})
 	c.mu.Unlock()
 	c.wg.Go(func() {
-		if err := m.rounds.Run(c.ctx); err != nil {
-			c.t.Errorf("%s: %v", m.id, err)
-		}
-	})
-	c.wg.Go(func() { // a node that has ended leaves
-		select {
-		case <-m.rounds.Over():
-		case <-c.ctx.Done():
+		if !m.rounds.Run(c.ctx) {
 			return
 		}
+		// A node that has ended leaves.
 		c.set(func() { m.over = time.Now() })
 		time.Sleep(every / 4)
 		c.set(func() { m.gone = true })

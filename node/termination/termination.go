@@ -35,9 +35,6 @@ type Config struct {
 // Default returns the values of the design.
 func Default() Config { return Config{RoundEvery: 2 * time.Second, ExpectedNodes: 1} }
 
-// confirmAfter is how long after a round in which all were idle the next one comes.
-func (c Config) confirmAfter() time.Duration { return c.RoundEvery / 4 }
-
 // Validate returns an error for values that are out of range.
 func (c Config) Validate() error {
 	if c.ExpectedNodes < 1 {
@@ -76,7 +73,7 @@ type Deps struct {
 type Rounds struct {
 	cfg  Config
 	deps Deps
-	over chan struct{}
+	over chan struct{} // closed when the crawl has ended everywhere
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -104,9 +101,6 @@ func New(cfg Config, deps Deps) *Rounds {
 	return &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{})}
 }
 
-// Over is closed when the crawl has ended everywhere.
-func (r *Rounds) Over() <-chan struct{} { return r.over }
-
 // Why tells what keeps the crawl from ending, as far as this node knows.
 func (r *Rounds) Why() string {
 	r.mu.Lock()
@@ -114,8 +108,8 @@ func (r *Rounds) Why() string {
 	return r.why
 }
 
-// Run asks in rounds while this node is the one to ask, until the crawl or the context ends.
-func (r *Rounds) Run(ctx context.Context) error {
+// Run asks in rounds while this node is the one to ask, until the crawl has ended everywhere or the context ends. It reports the former.
+func (r *Rounds) Run(ctx context.Context) (over bool) {
 	next := time.NewTimer(r.cfg.RoundEvery)
 	defer next.Stop()
 	var last map[string]answer // of the last round, if all were idle in it
@@ -124,9 +118,9 @@ func (r *Rounds) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return false
 		case <-r.over:
-			return nil
+			return true
 		case <-next.C:
 		}
 		next.Reset(r.cfg.RoundEvery)
@@ -134,7 +128,7 @@ func (r *Rounds) Run(ctx context.Context) error {
 		r.arm(v, s) // every node watches, because the node that asks may be dead while all are there
 		if why := r.missed(v, s, time.Now()); why != "" {
 			r.finish(why)
-			return nil
+			continue
 		}
 		if len(v.Settled) == 0 || v.Settled[0] != v.Self || !v.Majority {
 			last = nil
@@ -152,10 +146,9 @@ func (r *Rounds) Run(ctx context.Context) error {
 			last = nil
 		case maps.Equal(last, answers): // never two empty ones, because this node has answered
 			r.end(ctx, v, answers)
-			return nil
 		default:
 			last = answers
-			next.Reset(r.cfg.confirmAfter()) // nothing but a second equal round is missing
+			next.Reset(r.cfg.RoundEvery / 4) // nothing but a second equal round is missing
 		}
 	}
 }
