@@ -30,7 +30,7 @@ func (n *Node) openSink(transport http.RoundTripper) (err error) {
 	n.sink, err = sink.Open(dir, n.cfg.Sink, sink.Deps{
 		Receipts: n.frontier.Shelf(tableReceipts), Sync: n.frontier.Sync, Hold: func(why string) { n.frontier.Hold("sink", why) }, Event: n.sinkEvent, Warn: n.warn,
 		Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Version: Version(), Operator: n.cfg.Fetch.From,
-		Transport: transport, Env: os.Getenv,
+		Transport: transport,
 	})
 	return err
 }

@@ -53,7 +53,7 @@ func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 func (s *Sink) deliver(ctx context.Context, p *madePackage) error {
 	files := append(p.Files[:len(p.Files):len(p.Files)], p.manifest)
 	for ; p.sent < len(files); p.sent++ {
-		if err := s.to.put(ctx, s.dir, files[p.sent]); err != nil {
+		if err := send(ctx, s.to, s.dir, files[p.sent]); err != nil {
 			return err
 		}
 	}

@@ -9,16 +9,68 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // destination takes files.
 type destination interface {
-	// put sends a file from dir, replacing one of the same name, and returns when the destination has confirmed as well as its
-	// protocol allows that it has the complete file.
-	put(ctx context.Context, dir string, f File) error
+	// put sends a file, which is at from and whose content body has. It replaces one of the same name.
+	put(ctx context.Context, f File, from string, body io.Reader) error
+	// check confirms, as well as the protocol allows, that the destination has the complete file.
+	check(ctx context.Context, f File) error
 }
 
-var errUnequal = errors.New("it has another size than what was sent")
+// send sends a file from dir, and returns when the destination has confirmed that it has it.
+func send(ctx context.Context, to destination, dir string, f File) error {
+	path := filepath.Join(dir, f.Name)
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	err = guarded(ctx, func(ctx context.Context, moved func()) error { return to.put(ctx, f, path, &watched{in, moved}) })
+	if err != nil {
+		return err
+	}
+	if err := guarded(ctx, func(ctx context.Context, _ func()) error { return to.check(ctx, f) }); err != nil {
+		return fmt.Errorf("the file it has just acknowledged: %w", err)
+	}
+	return nil
+}
+
+// stall is how long a destination may go without taking a byte or answering.
+const stall = time.Minute
+
+var errStalled = fmt.Errorf("nothing went on for %v", stall)
+
+// guarded breaks do off when it does not call moved for the duration stall.
+func guarded(ctx context.Context, do func(ctx context.Context, moved func()) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(stall, func() { cancel(errStalled) })
+	defer timer.Stop()
+	err := do(ctx, func() { timer.Reset(stall) })
+	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
+		return errStalled
+	}
+	return err
+}
+
+// watched calls moved on each read.
+type watched struct {
+	io.Reader
+	moved func()
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.moved()
+	return w.Reader.Read(p)
+}
+
+// unequal is the error of a file that has another size than what was sent.
+func unequal(f File, has int64) error {
+	return fmt.Errorf("check %s: it has %d of %d bytes", f.Name, has, f.Bytes)
+}
 
 // newDestination makes the destination that the configuration names.
 func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
@@ -38,13 +90,13 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 		}
 		return directory{disk: d, path: u.Path}, nil
 	case "s3":
-		words, err := secrets(cfg.Secret, deps.Env, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+		words, err := secrets(cfg.Secret, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 		if err != nil {
 			return nil, err
 		}
 		return newStore(u, transport, words[0], words[1])
 	}
-	words, err := secrets(cfg.Secret, deps.Env, "PROXIMA_SINK_TOKEN")
+	words, err := secrets(cfg.Secret, "PROXIMA_SINK_TOKEN")
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +104,11 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 }
 
 // secrets reads one secret per line from a file or, without a file, from environment variables.
-func secrets(file string, env func(string) string, names ...string) ([]string, error) {
+func secrets(file string, names ...string) ([]string, error) {
 	words := make([]string, len(names))
 	if file == "" {
 		for i, name := range names {
-			words[i] = env(name)
+			words[i] = os.Getenv(name)
 		}
 		return words, nil
 	}
@@ -78,8 +130,8 @@ type directory struct {
 }
 
 // put links the file into the directory, or copies it from another file system. A file under its final name is always complete.
-func (d directory) put(_ context.Context, dir string, f File) error {
-	from, to := filepath.Join(dir, f.Name), filepath.Join(d.path, f.Name)
+func (d directory) put(_ context.Context, f File, from string, body io.Reader) error {
+	to := filepath.Join(d.path, f.Name)
 	if err := d.disk.step("link", to); err != nil {
 		return err
 	}
@@ -89,22 +141,18 @@ func (d directory) put(_ context.Context, dir string, f File) error {
 	if same(from, to) {
 		return d.disk.syncDir(d.path)
 	}
-	err := d.disk.store(to, func(out *os.File) error {
-		in, err := os.Open(from)
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		_, err = io.Copy(out, in)
+	return d.disk.store(to, func(out *os.File) error {
+		_, err := io.Copy(out, body)
 		return err
 	})
-	if err != nil {
-		return err
+}
+
+func (d directory) check(_ context.Context, f File) error {
+	got, err := os.Stat(filepath.Join(d.path, f.Name))
+	if err == nil && got.Size() != f.Bytes {
+		err = unequal(f, got.Size())
 	}
-	if got, err := os.Stat(to); err != nil || got.Size() != f.Bytes {
-		return fmt.Errorf("check %s: %w", f.Name, errors.Join(err, errUnequal))
-	}
-	return nil
+	return err
 }
 
 // same reports whether two paths name the same file.

@@ -154,7 +154,7 @@ func TestSlowCollector(t *testing.T) {
 		m, dir := newFrontier(), t.TempDir()
 		cfg, deps := testConfig("http://collector.test"), testDeps(m, 1)
 		cfg.Secret, cfg.SizeBytes, cfg.DiskBytes = "", 200<<10, 4<<20
-		deps.Env = func(name string) string { return map[string]string{"PROXIMA_SINK_TOKEN": "open sesame"}[name] }
+		t.Setenv("PROXIMA_SINK_TOKEN", "open sesame")
 		deps.Transport = piped(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Body = io.NopCloser(bufio.NewReaderSize(&slow{r.Body}, 32<<10))
 			c.ServeHTTP(w, r)
@@ -334,7 +334,9 @@ func TestDestinations(t *testing.T) {
 			to := begin(t)
 			m, dir := newFrontier(), t.TempDir()
 			deps := testDeps(m, 1)
-			deps.Env = func(name string) string { return keys[name] }
+			for name, key := range keys {
+				t.Setenv(name, key)
+			}
 			cfg := testConfig(to.url)
 			l := mustBegin(t, disk{}, dir, cfg, deps)
 			for i := range 40 {
@@ -359,7 +361,7 @@ func TestDestinations(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(dir, f.Name), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if err := d.put(t.Context(), dir, f); err != nil {
+				if err := send(t.Context(), d, dir, f); err != nil {
 					t.Fatal(err)
 				}
 				if got, err := os.ReadFile(filepath.Join(to.fetch(t), f.Name)); err != nil || string(got) != text {
@@ -368,7 +370,7 @@ func TestDestinations(t *testing.T) {
 				if name != "directory" { // a lie about the content is found out
 					sum[0]++
 					f.SHA256 = hex.EncodeToString(sum[:])
-					if err := d.put(t.Context(), dir, f); err == nil {
+					if err := send(t.Context(), d, dir, f); err == nil {
 						t.Error("a file with another digest was taken")
 					}
 				}
@@ -379,8 +381,9 @@ func TestDestinations(t *testing.T) {
 			if strings.HasPrefix(name, "dir") {
 				return
 			}
-			keys := deps.Env
-			deps.Env = func(name string) string { return "x" + keys(name) }
+			for name, key := range keys {
+				t.Setenv(name, "x"+key)
+			}
 			if d, err = newDestination(cfg, disk{}, deps); err != nil {
 				t.Fatal(err)
 			}
@@ -388,7 +391,7 @@ func TestDestinations(t *testing.T) {
 				t.Fatal(err)
 			}
 			empty := sha256.Sum256(nil)
-			err = d.put(t.Context(), dir, File{Name: "a.json", SHA256: hex.EncodeToString(empty[:])})
+			err = send(t.Context(), d, dir, File{Name: "a.json", SHA256: hex.EncodeToString(empty[:])})
 			if err == nil || strings.Contains(err.Error(), "xsecretsecret") || strings.Contains(err.Error(), "xtoken") {
 				t.Errorf("with a wrong secret: %v", err)
 			}

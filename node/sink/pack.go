@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -42,6 +43,12 @@ type File struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // hex
+}
+
+// digest returns the SHA-256 as destinations write it.
+func (f File) digest() string {
+	sum, _ := hex.DecodeString(f.SHA256) // what is damaged is no digest of the file
+	return base64.StdEncoding.EncodeToString(sum)
 }
 
 const manifestVersion = 1

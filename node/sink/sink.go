@@ -59,8 +59,6 @@ type Deps struct {
 	Boot                         uint64
 	// Transport carries HTTP requests; nil uses the machine's network.
 	Transport http.RoundTripper
-	// Env reads an environment variable.
-	Env func(name string) string
 }
 
 // Event reports a delivered package, or the beginning or end of trouble.

@@ -88,7 +88,7 @@ func testConfig(url string) Config {
 
 func testDeps(m *memory, boot uint64) Deps {
 	return Deps{Receipts: m, Sync: func(context.Context) error { return nil }, Hold: func(string) {}, Event: func(Event) {},
-		Warn: func(error) {}, Node: "0123456789abcdef", Boot: boot, Run: "crawl", Version: "v1", Env: func(string) string { return "" }}
+		Warn: func(error) {}, Node: "0123456789abcdef", Boot: boot, Run: "crawl", Version: "v1"}
 }
 
 // begin opens a sink and runs it until the test ends, or stop is called.
