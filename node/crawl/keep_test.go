@@ -152,7 +152,7 @@ func sinkLoop(t *testing.T, w *web, format string) (l *Loop, dir string) {
 	cfg.Age = time.Second
 	l.deps.Receipts = l.deps.Frontier.Shelf('s')
 	s, err := sink.Open(dir, cfg, sink.Deps{Receipts: l.deps.Receipts, Sync: l.deps.Frontier.Sync, Event: func(sink.Event) {},
-		Hold: func(why string) { l.deps.Frontier.Hold("sink", why) }, Warn: func(error) {}, Env: os.Getenv, Node: "n"})
+		Hold: func(why string) { l.deps.Frontier.Hold("sink", why) }, Warn: func(error) {}, Node: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}
