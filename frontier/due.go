@@ -38,7 +38,7 @@ type recrawl struct {
 }
 
 func newRecrawl(r Recrawl, now time.Time) recrawl {
-	return recrawl{Recrawl: r, began: now, filled: now, sample: revisit.NewSample(), done: !r.On(), over: !r.On()}
+	return recrawl{Recrawl: r, began: now, filled: now, sample: new(revisit.Sample), done: !r.On(), over: !r.On()}
 }
 
 // by is the time by which a page must be due to be visited now.
@@ -267,7 +267,7 @@ func (f *Frontier) replan() error {
 	r := &f.bench.recrawl
 	value, err := r.sample.AppendBinary(nil)
 	f.mu.Unlock()
-	sample := revisit.NewSample()
+	sample := new(revisit.Sample)
 	if err = errors.Join(err, sample.UnmarshalBinary(value)); err != nil {
 		return err
 	}

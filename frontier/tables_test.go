@@ -215,7 +215,7 @@ func TestPageAfterAVisit(t *testing.T) {
 		t.Errorf("at an age of nothing it is due after %v", n.Due.Sub(n.Seen))
 	}
 	// The plan knows how old the page is by what its server says, and what it says to keep.
-	plan := r.plan().NewPlan(revisit.NewSample(), 1)
+	plan := r.plan().NewPlan(new(revisit.Sample), 1)
 	for _, modified := range []time.Time{{}, now.Add(-1000 * time.Hour), now.Add(time.Hour)} {
 		v := &Visit{Found: Unchanged, Modified: modified, FreshFor: 50 * time.Minute}
 		look := revisit.Visit{Gap: now.Truncate(time.Second).Sub(fresh.Seen)}

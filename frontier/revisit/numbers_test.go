@@ -10,7 +10,7 @@ import (
 
 // What plans say of some histories, in numbers: their price, and for each history the changes a day and the time between two visits.
 func TestPlansInNumbers(t *testing.T) {
-	sample := NewSample()
+	sample := new(Sample)
 	for i := range 200 {
 		sample.Put(uint64(i), looked(10, i%5, day))
 	}
@@ -22,9 +22,9 @@ func TestPlansInNumbers(t *testing.T) {
 		pages  int
 		want   string
 	}{
-		{"a large budget", Default(), NewSample(), 10,
+		{"a large budget", Default(), new(Sample), 10,
 			"600, 0.007188 8h15m57s, 0.0006883 24h53m26s, 0.2738 5h13m40s, 87.42 1h0m0s, 0.04499 12h23m14s"},
-		{"a small budget", Default(), NewSample(), 10_000_000,
+		{"a small budget", Default(), new(Sample), 10_000_000,
 			"9.4608e+08, 0.007188 2160h0m0s, 0.0006883 2160h0m0s, 0.2738 2160h0m0s, 87.42 2160h0m0s, 0.04499 2160h0m0s"},
 		{"what was learnt", Default(), sample, 1_000_000,
 			"2.8473e+05, 0.2512 517h19m31s, 0.007624 750h28m2s, 0.2923 391h44m24s, 87.42 2160h0m0s, 0.06835 343h40m33s"},
@@ -83,7 +83,7 @@ func TestEndsOfTheGrids(t *testing.T) {
 	}
 	b, _ := looked(3, 1, day).AppendBinary(make([]byte, 8))
 	b[8+4] = window + 1
-	if err := NewSample().UnmarshalBinary(b); err == nil {
+	if err := new(Sample).UnmarshalBinary(b); err == nil {
 		t.Error("a sample with a history that cannot be was read")
 	}
 }

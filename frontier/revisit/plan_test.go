@@ -26,7 +26,7 @@ func (p *Plan) rate(h History) float64 {
 
 // sampleOf is a sample of pages with rates drawn by rate, each visited n times at an interval.
 func sampleOf(rnd *rand.Rand, pages, n int, interval time.Duration, rate func() float64) *Sample {
-	s := NewSample()
+	s := new(Sample)
 	for i := range pages {
 		s.Put(uint64(i), observed(rnd, rate(), n, func() time.Duration { return interval }))
 	}
@@ -74,7 +74,7 @@ func TestRateOfIrregularVisits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	irregular := func() time.Duration { return time.Duration(math.Exp(rnd.Float64()*4.6-2.3) * float64(day)) }
 	draw := logNormal(rnd)
-	s := NewSample()
+	s := new(Sample)
 	for i := range 3000 {
 		s.Put(uint64(i), observed(rnd, draw(), 20, irregular))
 	}
@@ -99,7 +99,7 @@ func TestLastModifiedTellsMore(t *testing.T) {
 		h = h.With(Visit{Gap: 10 * day, Changed: true})
 		dated = dated.With(Visit{Gap: 10 * day, Changed: true, Age: 2 * time.Hour})
 	}
-	plan := Default().NewPlan(NewSample(), 1000)
+	plan := Default().NewPlan(new(Sample), 1000)
 	if a, b := plan.rate(h), plan.rate(dated); b < 8 || b > 14 || a > b/2 {
 		t.Errorf("a page that changes each two hours: %.2f changes a day, with Last-Modified %.2f", a, b)
 	}
@@ -113,7 +113,7 @@ func TestLastModifiedTellsMore(t *testing.T) {
 // Garcia-Molina 2003), and those intervals use the budget.
 func TestIntervalsAreTheOptimum(t *testing.T) {
 	rates := []float64{1.0 / 60, 1.0 / 14, 1.0 / 3, 1, 2}
-	s := NewSample()
+	s := new(Sample)
 	histories := make([]History, len(rates))
 	for i, rate := range rates {
 		for range 60 {
@@ -175,7 +175,7 @@ func TestEnoughForAll(t *testing.T) {
 
 func TestNext(t *testing.T) {
 	c := Default()
-	plan := c.NewPlan(NewSample(), 1_000_000)
+	plan := c.NewPlan(new(Sample), 1_000_000)
 	h := looked(10, 5, 10*day)
 	last := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	now := last.Add(time.Hour)
@@ -200,14 +200,14 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: due %v, want %v", x.name, got, x.want)
 		}
 	}
-	rich := c.NewPlan(NewSample(), 10)
+	rich := c.NewPlan(new(Sample), 10)
 	if got := rich.Next(looked(50, 25, time.Hour), last, now, Hints{FreshFor: 5 * time.Hour}); !got.Equal(last.Add(5 * time.Hour)) {
 		t.Errorf("max-age of five hours: due %v", got)
 	}
 }
 
 func TestSampleIsEven(t *testing.T) {
-	s := NewSample()
+	s := new(Sample)
 	for round := range 3 {
 		for i := range uint64(40_000) {
 			if round == 0 || i%10 == 0 { // some are visited more often
@@ -220,7 +220,7 @@ func TestSampleIsEven(t *testing.T) {
 	}
 	often := 0
 	for i := uint64(0); i < 40_000; i += 10 {
-		if _, ok := s.place[mix(i)]; ok {
+		if _, ok := s.find(mix(i)); ok {
 			often++
 		}
 	}
@@ -228,7 +228,7 @@ func TestSampleIsEven(t *testing.T) {
 		t.Errorf("%d of those visited more often, want 410 or so", often)
 	}
 	b, _ := s.AppendBinary(nil)
-	got := NewSample()
+	got := new(Sample)
 	if err := got.UnmarshalBinary(b); err != nil || len(got.pages) != len(s.pages) {
 		t.Fatalf("%d pages were read: %v", len(got.pages), err)
 	}
@@ -259,7 +259,7 @@ func FuzzPlan(f *testing.F) {
 		if c.Validate() != nil {
 			c.Budget = 1
 		}
-		s := NewSample()
+		s := new(Sample)
 		var h History
 		for i := range rnd.IntN(50) {
 			h = h.With(randomVisit(rnd))
@@ -299,7 +299,7 @@ func BenchmarkNewPlan(b *testing.B) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	plan := Default().NewPlan(NewSample(), 1_000_000)
+	plan := Default().NewPlan(new(Sample), 1_000_000)
 	h, now := looked(10, 3, day), time.Unix(1e9, 0)
 	for b.Loop() {
 		plan.Next(h, now, now, Hints{})

@@ -1,19 +1,19 @@
 package revisit
 
 import (
-	"container/heap"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // sampleSize is how many pages a sample holds. With this size the budget is met within some per cent, and a plan takes some 50 ms.
 const sampleSize = 4096
 
 // Sample holds the histories of some thousand pages, drawn evenly from all pages: those whose keys have the smallest hashes. So a page is in
-// it at most once, however often it is visited.
+// it at most once, however often it is visited. The zero value is empty.
 type Sample struct {
-	pages []sampled // a heap, the largest hash first
-	place map[uint64]int
+	pages []sampled // by their hashes
 }
 
 type sampled struct {
@@ -21,29 +21,31 @@ type sampled struct {
 	history History
 }
 
-// NewSample makes an empty sample.
-func NewSample() *Sample { return &Sample{place: make(map[uint64]int)} }
+// find returns the place of a page, or where it belongs.
+func (s *Sample) find(hash uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(s.pages, hash, func(p sampled, hash uint64) int { return cmp.Compare(p.hash, hash) })
+}
 
 // Put gives the sample the newest history of a page. The key identifies the page, such as a hash of its URL.
 func (s *Sample) Put(key uint64, h History) {
 	hash := mix(key)
-	if i, ok := s.place[hash]; ok {
+	i, found := s.find(hash)
+	switch {
+	case found:
 		s.pages[i].history = h
 		return
+	case i == sampleSize:
+		return
+	case len(s.pages) == sampleSize:
+		s.pages = s.pages[:sampleSize-1]
 	}
-	if len(s.pages) == sampleSize {
-		if hash >= s.pages[0].hash {
-			return
-		}
-		heap.Pop((*sampleHeap)(s))
-	}
-	heap.Push((*sampleHeap)(s), sampled{hash, h})
+	s.pages = slices.Insert(s.pages, i, sampled{hash, h})
 }
 
 // Drop removes a page that is no longer visited.
 func (s *Sample) Drop(key uint64) {
-	if i, ok := s.place[mix(key)]; ok {
-		heap.Remove((*sampleHeap)(s), i)
+	if i, found := s.find(mix(key)); found {
+		s.pages = slices.Delete(s.pages, i, i+1)
 	}
 }
 
@@ -67,48 +69,25 @@ func (s *Sample) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary reads what AppendBinary has written.
+// UnmarshalBinary reads what AppendBinary has written. The pages may stand in any order.
 func (s *Sample) UnmarshalBinary(b []byte) error {
 	if len(b)%sampledSize != 0 || len(b) > sampleSize*sampledSize {
 		return fmt.Errorf("read a sample of pages: %d bytes", len(b))
 	}
-	got := NewSample()
+	var got Sample
 	for ; len(b) > 0; b = b[sampledSize:] {
 		p := sampled{hash: binary.LittleEndian.Uint64(b)}
 		if err := p.history.UnmarshalBinary(b[8:sampledSize]); err != nil {
 			return fmt.Errorf("read a sample of pages: %w", err)
 		}
-		if _, twice := got.place[p.hash]; twice {
-			return fmt.Errorf("read a sample of pages: %x is in it twice", p.hash)
-		}
-		heap.Push((*sampleHeap)(got), p)
+		got.pages = append(got.pages, p)
 	}
-	*s = *got
+	slices.SortFunc(got.pages, func(a, b sampled) int { return cmp.Compare(a.hash, b.hash) })
+	for i := 1; i < len(got.pages); i++ {
+		if hash := got.pages[i].hash; hash == got.pages[i-1].hash {
+			return fmt.Errorf("read a sample of pages: %x is in it twice", hash)
+		}
+	}
+	*s = got
 	return nil
-}
-
-// sampleHeap implements heap.Interface for a sample.
-type sampleHeap Sample
-
-func (s *sampleHeap) Len() int           { return len(s.pages) }
-func (s *sampleHeap) Less(i, j int) bool { return s.pages[i].hash > s.pages[j].hash }
-
-func (s *sampleHeap) Swap(i, j int) {
-	s.pages[i], s.pages[j] = s.pages[j], s.pages[i]
-	s.place[s.pages[i].hash], s.place[s.pages[j].hash] = i, j
-}
-
-// Push appends an element, for container/heap.
-func (s *sampleHeap) Push(x any) {
-	p := x.(sampled)
-	s.place[p.hash] = len(s.pages)
-	s.pages = append(s.pages, p)
-}
-
-// Pop removes the last element, for container/heap.
-func (s *sampleHeap) Pop() any {
-	last := s.pages[len(s.pages)-1]
-	s.pages = s.pages[:len(s.pages)-1]
-	delete(s.place, last.hash)
-	return last
 }

@@ -41,7 +41,7 @@ func (w *world) time(t float64) time.Time {
 }
 
 func newCrawler(w *world, s *site) *crawler {
-	c := &crawler{w: w, copies: newCopies(w), config: revisit.Default(), sample: revisit.NewSample(), site: s,
+	c := &crawler{w: w, copies: newCopies(w), config: revisit.Default(), sample: new(revisit.Sample), site: s,
 		histories: make([]revisit.History, w.Pages), prints: make([]text.Fingerprint, w.Pages), seen: make([]int, w.Pages)}
 	c.config.Budget = int(w.budget() * 86400)
 	c.plan = c.config.NewPlan(c.sample, 0) // like a crawl at its beginning
