@@ -35,9 +35,9 @@ func TestRedirects(t *testing.T) {
 			"/nowhere", "/bad", "/self", "/long/0", "/long/1", "/long/2", "/long/3", "/long/4")
 		w.same("requests to b", b.Paths(), "/robots.txt", "/chain3")
 		w.same("requests to c", c.Paths())
-		w.dropped(end, identity.TooManyHops.String(), 1)
-		w.dropped(end, identity.Excluded.String(), 1)
-		w.dropped(end, identity.Malformed.String(), 1)
+		w.dropped(end, string(identity.TooManyHops), 1)
+		w.dropped(end, string(identity.Excluded), 1)
+		w.dropped(end, string(identity.Malformed), 1)
 		w.dropped(end, "robots.txt disallows", 1)
 		for url, hops := range map[string]int{"http://a.test/chain1": 0, "http://a.test/chain2": 1, "http://b.test/chain3": 2,
 			"http://a.test/end": 3, "http://a.test/long/4": 4} {
@@ -158,7 +158,7 @@ func TestScopeHost(t *testing.T) {
 		end, _ := w.run("http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt", "/", "/in", "/robots.txt", "/in")
 		w.same("requests to b", b.Paths())
-		w.dropped(end, identity.OutOfScope.String(), 3)
+		w.dropped(end, string(identity.OutOfScope), 3)
 	})
 }
 
@@ -170,7 +170,7 @@ func TestMaxDepth(t *testing.T) {
 		w.cfg.Scope.MaxDepth = 2
 		end, logs := w.run("http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt", "/", "/1", "/2", "/slow", "/2b")
-		w.dropped(end, identity.TooDeep.String(), 1)
+		w.dropped(end, string(identity.TooDeep), 1)
 		for path, depth := range map[string]int{"/": 0, "/1": 1, "/2": 2} {
 			if l := logs.of("http://a.test" + path); len(l) != 1 || l[0].Depth != depth {
 				t.Errorf("%s: %+v, want depth %d", path, l, depth)

@@ -65,7 +65,7 @@ func TestSiteDepth(t *testing.T) {
 		w.same("a", a.Paths(), "/robots.txt", "/", "/1")
 		w.same("b", b.Paths(), "/robots.txt", "/", "/1", "/2", "/3", "/4")
 		w.same("c", c.Paths(), "/robots.txt", "/", "/1", "/2")
-		w.dropped(end, identity.TooDeep.String(), 2)
+		w.dropped(end, string(identity.TooDeep), 2)
 	})
 }
 

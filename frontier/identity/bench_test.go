@@ -60,7 +60,7 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, ref := range links {
-			if u, reason := rules.Resolve(base, ref); reason == Accepted && rules.Admit(u, 1, 0) == Accepted {
+			if u, reason := rules.Resolve(base, ref); reason == Accepted && rules.Admit(u, 1, 0, 0) == Accepted {
 				sum += u.Hash()
 			}
 		}
@@ -85,7 +85,7 @@ func BenchmarkAdmit(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				rules.Admit(u, 1, 0)
+				rules.Admit(u, 1, 0, 0)
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func TestAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { rules.Resolve(base, ref) }); n > 1 {
 			t.Errorf("Resolve(%q): %.0f allocations, at most 1 promised", ref, n)
 		}
-		if n := testing.AllocsPerRun(100, func() { rules.Admit(u, 1, 0); u.Hash() }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { rules.Admit(u, 1, 0, 0); u.Hash() }); n > 0 {
 			t.Errorf("Admit and Hash of %q: %.0f allocations, none promised", u, n)
 		}
 	}

@@ -64,7 +64,6 @@ func Default() Config {
 			"vero_id", "oly_anon_id", "oly_enc_id", "_openstat", "rb_clickid", "wickedid",
 			"PHPSESSID", ";jsessionid", // sessions: each visitor sees different ones
 		},
-		MaxDepth:       0,
 		MaxHops:        10,
 		SeedScope:      ScopeAny,
 		SkipExtensions: []string{},

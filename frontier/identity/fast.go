@@ -50,12 +50,12 @@ func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 		}
 		rest := ref[at+1:]
 		if len(rest) < 2 || rest[0] != '/' || rest[1] != '/' {
-			return URL{}, 0, false
+			return URL{}, "", false
 		}
 		return fastAuthority(scheme, "", ref, at+3)
 	}
 	if base.Host == "" {
-		return URL{}, 0, false
+		return URL{}, "", false
 	}
 	if ref == "" {
 		return base, Accepted, true
@@ -100,7 +100,7 @@ func schemeEnd(ref string) int {
 func foreign(ref string) (URL, Reason, bool) {
 	at := schemeEnd(ref)
 	if at == 0 || strings.EqualFold(ref[:at], "http") || strings.EqualFold(ref[:at], "https") {
-		return URL{}, 0, false
+		return URL{}, "", false
 	}
 	return URL{}, Scheme, true
 }
@@ -110,7 +110,7 @@ func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
 	s := ref[at:]
 	end := nameEnd(s)
 	if end == 0 {
-		return URL{}, 0, false
+		return URL{}, "", false
 	}
 	host := end
 	if end < len(s) && s[end] == ':' {
@@ -122,7 +122,7 @@ func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
 		case end == start:
 			// A colon without a port is dropped.
 		case s[start] == '0' || port > 0xffff:
-			return URL{}, 0, false
+			return URL{}, "", false
 		case port != int(defaultPort(scheme)):
 			host = end
 		}
@@ -137,7 +137,7 @@ func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
 	case rest[0] == '?':
 		u.Path, ok = fastPath("/", rest)
 	default:
-		return URL{}, 0, false
+		return URL{}, "", false
 	}
 	return u, Accepted, ok
 }

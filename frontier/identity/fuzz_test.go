@@ -114,7 +114,7 @@ func FuzzRules(f *testing.F) {
 		if _, query, _ := strings.Cut(u.Path, "?"); strings.Contains("&"+query, "&utm_") {
 			t.Fatalf("%q keeps a tracking parameter", u)
 		}
-		if first, second := rules.Admit(u, 1, 1), rules.Admit(u, 1, 1); first != second {
+		if first, second := rules.Admit(u, 1, 1, 0), rules.Admit(u, 1, 1, 0); first != second {
 			t.Fatalf("%q is %s, then %s", u, first, second)
 		}
 	})

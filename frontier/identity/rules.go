@@ -55,17 +55,12 @@ func (r *Rules) Resolve(base URL, ref string) (URL, Reason) {
 }
 
 // Admit says whether an identity belongs to the crawl: depth is its distance from a seed in links, hops the number of redirects that
-// led to it from the link. It allocates only for long queries and, if the scope has domains, for names not seen lately.
-func (r *Rules) Admit(u URL, depth, hops int) Reason {
-	return r.AdmitWithin(u, depth, hops, r.cfg.MaxDepth)
-}
-
-// AdmitWithin is Admit with another limit on the depth than Config.MaxDepth; 0 means no limit.
-func (r *Rules) AdmitWithin(u URL, depth, hops, most int) Reason {
+// led to it from the link, and deepest the largest depth, 0 for any. It allocates only for long queries and, if the scope has domains, for names not seen lately.
+func (r *Rules) Admit(u URL, depth, hops, deepest int) Reason {
 	switch {
 	case u.Len() > maxURLBytes:
 		return TooLong
-	case most > 0 && depth > most:
+	case deepest > 0 && depth > deepest:
 		return TooDeep
 	case hops > r.cfg.MaxHops:
 		return TooManyHops

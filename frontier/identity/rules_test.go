@@ -53,13 +53,13 @@ func TestLength(t *testing.T) {
 	base := "http://example.org/"
 	fits := base + strings.Repeat("x", maxURLBytes-len(base))
 	u, reason := rules.Resolve(URL{}, fits)
-	if reason != Accepted || u.String() != fits || rules.Admit(u, 0, 0) != Accepted {
+	if reason != Accepted || u.String() != fits || rules.Admit(u, 0, 0, 0) != Accepted {
 		t.Errorf("the longest URL is refused: %s", reason)
 	}
 	if _, reason := rules.Resolve(URL{}, fits+"x"); reason != TooLong {
 		t.Errorf("one byte more is %s", reason)
 	}
-	if reason := rules.Admit(mustParse(t, fits+"x"), 0, 0); reason != TooLong {
+	if reason := rules.Admit(mustParse(t, fits+"x"), 0, 0, 0); reason != TooLong {
 		t.Errorf("one byte more from elsewhere is %s", reason)
 	}
 	// What counts is what is left.
@@ -128,7 +128,7 @@ func TestScope(t *testing.T) {
 			rules := mustRules(t, cfg, seeds...)
 			for want, list := range map[Reason][]string{Accepted: c.in, OutOfScope: c.out, Excluded: c.excluded} {
 				for _, raw := range list {
-					if got := rules.Admit(mustParse(t, raw), 0, 0); got != want {
+					if got := rules.Admit(mustParse(t, raw), 0, 0, 0); got != want {
 						t.Errorf("%s is %s, want %s", raw, got, want)
 					}
 				}
@@ -139,25 +139,18 @@ func TestScope(t *testing.T) {
 
 func TestDepthAndHops(t *testing.T) {
 	cfg := Default()
-	cfg.MaxDepth, cfg.MaxHops = maxDepth, 1
-	if reason := mustRules(t, cfg).Admit(mustParse(t, "http://a.b/"), math.MaxUint8, 0); reason != TooDeep {
-		t.Errorf("the largest depth that is counted is %s with the largest limit", reason)
-	}
-	cfg.MaxDepth = 2
-	bounded := mustRules(t, cfg)
-	cfg.MaxDepth = 0
-	deep := mustRules(t, cfg)
+	cfg.MaxHops = 1
+	rules := mustRules(t, cfg)
 	u := mustParse(t, "http://example.org/")
 	for _, c := range []struct {
-		rules       *Rules
-		depth, hops int
-		want        Reason
+		depth, hops, deepest int
+		want                 Reason
 	}{
-		{bounded, 0, 0, Accepted}, {bounded, 2, 1, Accepted}, {bounded, 3, 0, TooDeep}, {bounded, 0, 2, TooManyHops},
-		{deep, 1 << 30, 0, Accepted}, {deep, 0, 2, TooManyHops},
+		{0, 0, 2, Accepted}, {2, 1, 2, Accepted}, {3, 0, 2, TooDeep}, {0, 2, 2, TooManyHops}, {1 << 30, 0, 0, Accepted}, {0, 2, 0, TooManyHops},
+		{math.MaxUint8, 0, maxDepth, TooDeep}, // the largest depth that is counted
 	} {
-		if got := c.rules.Admit(u, c.depth, c.hops); got != c.want {
-			t.Errorf("depth %d, hops %d: %s, want %s", c.depth, c.hops, got, c.want)
+		if got := rules.Admit(u, c.depth, c.hops, c.deepest); got != c.want {
+			t.Errorf("depth %d of %d, hops %d: %q, want %q", c.depth, c.deepest, c.hops, got, c.want)
 		}
 	}
 }
@@ -217,7 +210,7 @@ func TestTraps(t *testing.T) {
 		{"http://example.org/?a=/x&b=/y&c=http://example.org/z", Accepted},
 		{"http://example.org/a%20b?u=/a%20b&v=%2Fa%2520b", QueryLoop},
 	} {
-		if got := rules.Admit(mustParse(t, c.url), 0, 0); got != c.want {
+		if got := rules.Admit(mustParse(t, c.url), 0, 0, 0); got != c.want {
 			t.Errorf("%s is %s, want %s", short(c.url), got, c.want)
 		}
 	}

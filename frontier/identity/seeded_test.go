@@ -35,7 +35,7 @@ func TestWiden(t *testing.T) {
 			"http://x.d.co.uk/": true, "http://d.co.uk/": true, "http://e.co.uk/": false, "http://c.org/": false, "http://192.0.2.7:8080/q": true,
 			"http://[2001:db8::1]/": true, "http://[2001:db8::2]/": false,
 		} {
-			if reason := r.Admit(mustParse(t, url), 1, 0); (reason == Accepted) != in {
+			if reason := r.Admit(mustParse(t, url), 1, 0, 0); (reason == Accepted) != in {
 				t.Errorf("%d: %s is %v", i, url, reason)
 			}
 		}
@@ -47,11 +47,11 @@ func TestWidenBeginsWithNothing(t *testing.T) {
 	cfg.SeedScope = ScopeHost
 	u := mustParse(t, "http://a.org/")
 	none := mustRules(t, cfg)
-	if none.Admit(u, 0, 0) != OutOfScope {
+	if none.Admit(u, 0, 0, 0) != OutOfScope {
 		t.Error("a host is in scope before any seed is known")
 	}
 	open := mustRules(t, Default())
-	if open.Admit(u, 0, 0) != Accepted {
+	if open.Admit(u, 0, 0, 0) != Accepted {
 		t.Error("any scope is not all before any seed is known")
 	}
 	keep := func([]string) error { return nil }
@@ -59,10 +59,10 @@ func TestWidenBeginsWithNothing(t *testing.T) {
 		if err := r.Widen([]string{"host b.org"}, keep); err != nil {
 			t.Fatal(err)
 		}
-		if r.Admit(u, 0, 0) != OutOfScope || r.Admit(mustParse(t, "http://b.org/"), 0, 0) != Accepted {
+		if r.Admit(u, 0, 0, 0) != OutOfScope || r.Admit(mustParse(t, "http://b.org/"), 0, 0, 0) != Accepted {
 			t.Error("the seeds of others do not make the scope of a node without its own")
 		}
-		if err := r.Widen([]string{"any"}, keep); err != nil || r.Admit(u, 0, 0) != Accepted {
+		if err := r.Widen([]string{"any"}, keep); err != nil || r.Admit(u, 0, 0, 0) != Accepted {
 			t.Errorf("a seed that limits nothing does: %v", err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestWidenRefuses(t *testing.T) {
 	if err := r.Widen([]string{"host b.org"}, func([]string) error { return full }); !errors.Is(err, full) {
 		t.Errorf("what cannot be kept: %v", err)
 	}
-	if _, after := r.Seeded(); after != before || r.Admit(mustParse(t, "http://b.org/"), 0, 0) != OutOfScope {
+	if _, after := r.Seeded(); after != before || r.Admit(mustParse(t, "http://b.org/"), 0, 0, 0) != OutOfScope {
 		t.Error("the scope has changed")
 	}
 	var kept []string

@@ -61,7 +61,7 @@ func (g *gather) document(body []byte) *text.Document {
 func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap bool) {
 	u, reason := g.reader.deps.Policy.Rules.Resolve(base, ref)
 	if reason != identity.Accepted {
-		g.drop(reason.String())
+		g.drop(string(reason))
 		return
 	}
 	g.keep(frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})

@@ -25,8 +25,8 @@ type Policy struct {
 // sitemaps are read in any case.
 func (p *Policy) Admit(link frontier.Link) string {
 	s := p.Sites.For(link.URL)
-	if reason := p.Rules.AdmitWithin(link.URL, int(link.Depth), int(link.Hops), s.Depth); reason != identity.Accepted {
-		return reason.String()
+	if reason := p.Rules.Admit(link.URL, int(link.Depth), int(link.Hops), s.Depth); reason != identity.Accepted {
+		return string(reason)
 	}
 	if link.Sitemap {
 		return ""
