@@ -15,7 +15,6 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,12 +52,11 @@ type Client struct {
 	decoders decoders
 	buffers  buffers
 	large    *largeBudget
-	ctx      context.Context // ends at Close
+	ctx      context.Context // ends at Close, and with it every connection
 	cancel   context.CancelFunc
 
 	mu    sync.Mutex
 	pools *simplelru.LRU[netip.Addr, *http.Transport] // of the most recently used servers
-	conns map[*conn]struct{}                          // open connections
 }
 
 // New makes a client. Its error names the field of cfg that is wrong.
@@ -88,7 +86,6 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}, CipherSuites: cipherSuites()},
 		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
 		large:  newLargeBudget(cfg.LargeBodies),
-		conns:  map[*conn]struct{}{},
 	}
 	if c.pools, err = simplelru.NewLRU(cfg.MaxServers, retire); err != nil {
 		return nil, fmt.Errorf("fetch config: %w", err)
@@ -135,16 +132,9 @@ func (c *Client) SetKey(key ed25519.PrivateKey) error {
 // Close closes every connection. Running and later downloads fail with class Canceled.
 func (c *Client) Close() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.cancel()
-	conns := slices.Collect(maps.Keys(c.conns))
-	pools := c.pools.Values()
-	c.mu.Unlock()
-	for _, cn := range conns {
-		cn.Close() // takes c.mu
-	}
-	for _, t := range pools {
-		t.CloseIdleConnections()
-	}
+	c.pools.Purge()
 }
 
 // Request is one download.

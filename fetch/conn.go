@@ -20,7 +20,7 @@ type conn struct {
 	taken        atomic.Bool              // a request has used it
 	first        atomic.Pointer[exchange] // must agree before the first bytes of its request are written
 	tap          atomic.Pointer[tap]      // records the current exchange
-	closed       func()                   // nil if the conn below has it
+	unwatch      func() bool              // ends the watch for the end of the client; nil if the conn below has it
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -46,8 +46,8 @@ func (c *conn) Write(p []byte) (int, error) {
 }
 
 func (c *conn) Close() error {
-	if c.closed != nil {
-		c.closed()
+	if c.unwatch != nil {
+		c.unwatch()
 	}
 	return c.Conn.Close()
 }
@@ -99,13 +99,7 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 			return nil, err
 		}
 	}
-	cn := &conn{Conn: nc, connect: took}
-	cn.closed = func() { c.forget(cn) }
-	if !c.remember(cn) {
-		nc.Close()
-		return nil, errClosed
-	}
-	return cn, nil
+	return &conn{Conn: nc, connect: took, unwatch: context.AfterFunc(c.ctx, func() { nc.Close() })}, nil
 }
 
 // dialTLS is dial with a handshake. The server name is the host of address.
@@ -130,21 +124,4 @@ func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address 
 		return tc, nil
 	}
 	return &conn{Conn: tc, connect: raw.connect, tls: raw.tls}, nil
-}
-
-// remember lists an open connection for Close. It returns false if the client is closed.
-func (c *Client) remember(cn *conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return false
-	}
-	c.conns[cn] = struct{}{}
-	return true
-}
-
-func (c *Client) forget(cn *conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.conns, cn)
 }

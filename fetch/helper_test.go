@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,6 +144,30 @@ func (l *link) SetDeadline(t time.Time) error {
 }
 func (l *link) SetReadDeadline(t time.Time) error  { return l.SetDeadline(t) }
 func (l *link) SetWriteDeadline(t time.Time) error { return nil }
+
+// open counts the connections of a Dial that are not closed.
+type open struct{ atomic.Int64 }
+
+func (o *open) count(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		nc, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		o.Add(1)
+		return counted{nc, sync.OnceFunc(func() { o.Add(-1) })}, nil
+	}
+}
+
+type counted struct {
+	net.Conn
+	over func()
+}
+
+func (c counted) Close() error {
+	c.over()
+	return c.Conn.Close()
+}
 
 // serve makes a Dial whose every connection is answered by handle on the far end of a link with this delay; the connect
 // takes one round trip.

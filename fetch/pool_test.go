@@ -133,9 +133,9 @@ func TestServersAreBounded(t *testing.T) {
 		e := &echoing{}
 		cfg := testConfig()
 		cfg.MaxServers = 3
-		c := newClient(t, cfg, Deps{Dial: e.dial})
+		var conns open
+		c := newClient(t, cfg, Deps{Dial: conns.count(e.dial)})
 		defer time.Sleep(time.Second)
-		defer c.Close()
 		open := func() int {
 			synctest.Wait()
 			c.mu.Lock()
@@ -143,7 +143,7 @@ func TestServersAreBounded(t *testing.T) {
 			if n := c.pools.Len(); n > cfg.MaxServers {
 				t.Errorf("%d pools, want at most %d", n, cfg.MaxServers)
 			}
-			return len(c.conns)
+			return int(conns.Load())
 		}
 		for i := range 10 {
 			addr := netip.AddrFrom4([4]byte{127, 0, 1, byte(i)})
@@ -166,6 +166,13 @@ func TestServersAreBounded(t *testing.T) {
 		time.Sleep(cfg.IdleTimeout + time.Second)
 		if n := open(); n != 0 {
 			t.Errorf("%d connections open after the idle timeout", n)
+		}
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || open() != 1 {
+			t.Errorf("%d connections open after one more: %v", open(), res.Err)
+		}
+		c.Close()
+		if n := open(); n != 0 {
+			t.Errorf("%d connections open after the end", n)
 		}
 	})
 }

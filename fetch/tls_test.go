@@ -308,11 +308,12 @@ func TestHTTP2DeadConnection(t *testing.T) {
 		})
 		cfg := testConfig()
 		cfg.TLSVerify = false
-		c := newClient(t, cfg, Deps{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		var conns open
+		c := newClient(t, cfg, Deps{Dial: conns.count(func(ctx context.Context, network, address string) (net.Conn, error) {
 			nc, err := dial(ctx, network, address)
 			gone = append(gone, new(atomic.Bool))
 			return deaf{nc, gone[len(gone)-1]}, err
-		}})
+		})})
 		for i, want := range []Class{OK, TimeoutHeader, OK, OK} {
 			if i == 1 {
 				gone[0].Store(true)
@@ -328,11 +329,9 @@ func TestHTTP2DeadConnection(t *testing.T) {
 			t.Errorf("%d dials, want 2", len(gone))
 		}
 		time.Sleep(cfg.IdleTimeout + time.Second)
-		c.mu.Lock()
-		if len(c.conns) != 0 {
-			t.Errorf("%d connections open after the idle timeout", len(c.conns))
+		if n := conns.Load(); n != 0 {
+			t.Errorf("%d connections open after the idle timeout", n)
 		}
-		c.mu.Unlock()
 		c.Close()
 		close(l.done)
 		s.Close()
