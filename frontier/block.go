@@ -13,7 +13,7 @@ import (
 // A block is a run of pending URLs of one host and one origin, in the order in which they were accepted. On disk:
 //
 //	version (1 byte, 1) | form (1 byte: 0 plain, 1 zstd) | body
-//	body: for each URL: flags (1 byte) | depth | hops | attempt | length of path (uvarints) | path
+//	body: for each URL: flags (1 byte) | depth | hops | 0 | length of path (uvarints) | path
 //
 // The host is not repeated. Flags bit 0 is a sitemap.
 const (
@@ -28,30 +28,32 @@ const (
 
 // entry is a pending URL. The context says which host it belongs to.
 type entry struct {
-	path    string
-	hash    uint64
-	flags   byte
-	depth   uint8
-	hops    uint8
-	attempt uint8
+	PendingURL
+	hash uint64
 }
 
-func (e entry) url(host string) identity.URL { return identity.URL{Host: host, Path: e.path} }
+func newEntry(host string, p PendingURL) entry {
+	e := entry{PendingURL: p}
+	e.hash = e.url(host).Hash()
+	return e
+}
+
+func (e entry) url(host string) identity.URL { return identity.URL{Host: host, Path: e.Path} }
 
 // cloned copies entries with their paths. The path of a link is a part of its page, which would stay in memory with it.
 func cloned(entries []entry) []entry {
 	size := 0
 	for _, e := range entries {
-		size += len(e.path)
+		size += len(e.Path)
 	}
 	text := make([]byte, 0, size)
 	for _, e := range entries {
-		text = append(text, e.path...)
+		text = append(text, e.Path...)
 	}
 	all := string(text)
 	out := make([]entry, len(entries))
 	for i, e := range entries {
-		e.path, all = all[:len(e.path)], all[len(e.path):]
+		e.Path, all = all[:len(e.Path)], all[len(e.Path):]
 		out[i] = e
 	}
 	return out
@@ -59,11 +61,13 @@ func cloned(entries []entry) []entry {
 
 // code writes everything but the path itself, or reads it. It returns the length of the path.
 func (e *entry) code(c *coder) (length uint64) {
-	c.byte(&e.flags, math.MaxUint8)
-	small(c, &e.depth, math.MaxUint8)
-	small(c, &e.hops, math.MaxUint8)
-	small(c, &e.attempt, math.MaxUint8)
-	length = uint64(len(e.path))
+	flags, attempt := bitIf(e.Sitemap, flagSitemap), uint8(0)
+	c.byte(&flags, math.MaxUint8)
+	e.Sitemap = flags&flagSitemap != 0
+	small(c, &e.Depth, math.MaxUint8)
+	small(c, &e.Hops, math.MaxUint8)
+	small(c, &attempt, math.MaxUint8)
+	length = uint64(len(e.Path))
 	c.uvarint(&length)
 	return length
 }
@@ -72,7 +76,7 @@ func (e *entry) code(c *coder) (length uint64) {
 func appendEntry(b []byte, e entry) []byte {
 	c := coder{b: b}
 	e.code(&c)
-	return append(c.b, e.path...)
+	return append(c.b, e.Path...)
 }
 
 // codec compresses and decompresses blocks. It is safe for concurrent use.
@@ -137,7 +141,7 @@ func (c *codec) open(host string, value []byte) ([]entry, error) {
 			return nil, fmt.Errorf("open block of %s: %w: URL %d", host, errBlock, len(entries)+1)
 		}
 		end := len(text) - len(c.b)
-		e.path = text[end-int(n) : end]
+		e.Path = text[end-int(n) : end]
 		e.hash = e.url(host).Hash()
 		entries = append(entries, e)
 	}

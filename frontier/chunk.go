@@ -35,17 +35,6 @@ type PendingURL struct {
 	Depth, Hops uint8
 }
 
-func (e entry) pendingURL() PendingURL {
-	return PendingURL{Path: e.path, Sitemap: e.flags&flagSitemap != 0, Depth: e.depth, Hops: e.hops}
-}
-
-// entryOf returns the entry of a pending URL of a host.
-func (p *PendingURL) entryOf(host string) entry {
-	e := entry{path: p.Path, flags: bitIf(p.Sitemap, flagSitemap), depth: p.Depth, hops: p.Hops}
-	e.hash = e.url(host).Hash()
-	return e
-}
-
 // Chunk is a part of a host on its way to another node.
 type Chunk struct {
 	// State is in the first chunk only.

@@ -17,9 +17,9 @@ import (
 func testEntries(n int) []entry {
 	var out []entry
 	for i := range n {
-		e := entry{path: fmt.Sprintf("/dir-%d/page?%d=%s", i%7, i, strings.Repeat("x", i%90)), depth: uint8(i), hops: uint8(i % 11)}
+		e := entry{PendingURL: PendingURL{Path: fmt.Sprintf("/dir-%d/page?%d=%s", i%7, i, strings.Repeat("x", i%90)), Depth: uint8(i), Hops: uint8(i % 11)}}
 		if i%5 == 0 {
-			e.flags |= flagSitemap
+			e.Sitemap = true
 		}
 		e.hash = e.url("www.example.org").Hash()
 		out = append(out, e)

@@ -27,7 +27,7 @@ func (l *ledger) decideAdds(b *batch, adds []addition) ([]Verdict, error) {
 			return nil, err
 		}
 		verdicts[i] = v
-		b.bytes += cost(a.host, a.entry.path)
+		b.bytes += cost(a.host, a.entry.Path)
 		l.count.verdict(v)
 	}
 	b.urls += len(adds)
@@ -85,7 +85,7 @@ func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first 
 	hash := a.entry.hash
 	l.seen.remember(hash)
 	if set != nil {
-		l.sets.add(set, hash, pendingAt(a.entry.depth))
+		l.sets.add(set, hash, pendingAt(a.entry.Depth))
 	}
 	own := true
 	if h != nil {
@@ -104,7 +104,7 @@ func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first 
 	}
 	bl.entries = append(bl.entries, a.entry)
 	if own {
-		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.pendingURL()) })
+		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.PendingURL) })
 	}
 }
 
@@ -131,19 +131,19 @@ func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
 
 // lower notes that a known URL was found at a smaller depth, if it is pending and depths are tracked.
 func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error {
-	if !l.cfg.TrackDepth || !state.deeper(a.entry.depth) {
+	if !l.cfg.TrackDepth || !state.deeper(a.entry.Depth) {
 		return nil
 	}
-	set.hashes[a.entry.hash] = pendingAt(a.entry.depth)
-	b.set(numberKey(kindDepth, a.host, a.entry.hash), []byte{a.entry.depth})
+	set.hashes[a.entry.hash] = pendingAt(a.entry.Depth)
+	b.set(numberKey(kindDepth, a.host, a.entry.hash), []byte{a.entry.Depth})
 	b.news = append(b.news, func(f *Frontier, _ time.Time) {
 		if h := f.bench.hosts[a.host]; h != nil {
-			h.lower(a.entry.hash, a.entry.depth)
+			h.lower(a.entry.hash, a.entry.Depth)
 		}
 	})
 	h, err := l.entry(b, a.host)
 	if err == nil && h.rec.role == Owned {
-		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.pendingURL()) })
+		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.PendingURL) })
 	}
 	return err
 }

@@ -19,7 +19,7 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	if err != nil {
 		return 0, err
 	}
-	if err := l.unremember(b, h.host, n); err != nil {
+	if err := l.unremember(b, h.host); err != nil {
 		return 0, err
 	}
 	if err := l.deleteKeys(b, h, keys); err != nil {
@@ -103,9 +103,9 @@ func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 // maxUnremembered is how many URLs of a host are removed from the cache of recent hashes one by one. For more, the cache is emptied.
 const maxUnremembered = 4096
 
-// unremember removes URLs of a host that are about to be forgotten from the cache of recent hashes.
-func (l *ledger) unremember(b *batch, host string, urls int) error {
-	if urls > maxUnremembered && l.sets.get(host) == nil {
+// unremember removes the URLs of a host from the cache of recent hashes, because some of them are about to be forgotten.
+func (l *ledger) unremember(b *batch, host string) error {
+	if l.seen.count(host, 0) > maxUnremembered && l.sets.get(host) == nil {
 		l.seen.forgetAll()
 		return nil
 	}
@@ -129,19 +129,15 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	if err != nil {
 		return err
 	}
-	urls := pending + len(h.rec.fresh)
 	for _, kind := range []byte{kindSeen, kindRobots} {
 		for r, err := range l.store.rows(nil, hostKey(kind, h.host), nil, keysOnly) {
 			if err != nil {
 				return fmt.Errorf("look for keys of %s: %w", h.host, err)
 			}
 			keys = append(keys, slices.Clone(r.key))
-			if kind == kindSeen {
-				urls += int(r.size / 8)
-			}
 		}
 	}
-	if err := l.unremember(b, h.host, urls); err != nil {
+	if err := l.unremember(b, h.host); err != nil {
 		return err
 	}
 	if err := l.deleteKeys(b, h, keys); err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"proxima/frontier/identity"
 )
 
 // visited is a page before and after a visit. Either is nil if the page is not remembered then.
@@ -90,8 +92,7 @@ func readPage(txn *tx, host string, hash uint64) (*PageRecord, error) {
 func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended int, err error) {
 	for i := range pages {
 		p := &pages[i]
-		e := PendingURL{Path: p.Path}
-		hash := e.entryOf(h.host).hash
+		hash := identity.URL{Host: h.host, Path: p.Path}.Hash()
 		was, err := l.decideDone(b, h, hash)
 		if err != nil {
 			return ended, err

@@ -182,9 +182,8 @@ func (a *activation) readDue(h *host) error {
 	}
 	for i := range pages {
 		d := &pages[i]
-		p := pending{ref: &revisitRef, page: &d.record, entry: entry{path: d.record.Path, hash: d.hash, depth: d.record.Depth}}
-		p.flags = bitIf(d.record.Sitemap, flagSitemap)
-		h.window[Revisit].push(p)
+		u := PendingURL{Path: d.record.Path, Sitemap: d.record.Sitemap, Depth: d.record.Depth}
+		h.window[Revisit].push(pending{entry: entry{u, d.hash}, ref: &revisitRef, page: &d.record})
 		h.lastDue = d
 	}
 	h.nextDue = next
@@ -219,7 +218,7 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 	res := &visited{hash: p.hash, old: p.page}
 	old := p.page
 	if old == nil {
-		old = &PageRecord{Path: p.path, Sitemap: p.flags&flagSitemap != 0, Depth: p.depth}
+		old = &PageRecord{Path: p.Path, Sitemap: p.Sitemap, Depth: p.Depth}
 	} else if v != nil && v.Found == Altered && v.Digest == 0 {
 		v = nil // the caller could not compare the page with its last visit
 	}

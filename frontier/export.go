@@ -163,10 +163,10 @@ func (x *export) blocks(txn *tx) (more bool, err error) {
 			}
 			e := entries[x.at.index]
 			if depth, ok := depths[e.hash]; ok {
-				e.depth = depth
+				e.Depth = depth
 			}
-			x.chunk.Pending = append(x.chunk.Pending, e.pendingURL())
-			x.spend(len(e.path) + pendingCost)
+			x.chunk.Pending = append(x.chunk.Pending, e.PendingURL)
+			x.spend(len(e.Path) + pendingCost)
 		}
 		if x.at.index >= len(entries) {
 			x.at.seq, x.at.index, x.at.of = x.at.seq+1, 0, 0

@@ -302,7 +302,7 @@ func TestWhoTellsOfDamagedPages(t *testing.T) {
 		"replica": func(ctx context.Context, l *life) error { return l.SetRole(ctx, host, Replica) },
 		"export":  func(ctx context.Context, l *life) error { return fourth(l.Export(ctx, host, Cursor{}, 100, 1<<20)) },
 	}
-	hash := (&PendingURL{Path: "/1"}).entryOf(host).hash
+	hash := newEntry(host, PendingURL{Path: "/1"}).hash
 	for _, c := range []struct{ what, told string }{
 		{"when it is due", "export hint import replica"},
 		{"what is known of it", "export hint import"},

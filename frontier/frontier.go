@@ -61,10 +61,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if err := errors.Join(cfg.Validate(), polite.Validate()); err != nil {
 		return nil, fmt.Errorf("open frontier: %w", err)
 	}
-	prefixes, err := polite.own()
-	if err != nil {
-		return nil, err
-	}
+	prefixes, _ := polite.own() // it is valid
 	if deps.Rand == nil {
 		deps.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
@@ -193,7 +190,7 @@ func portion(links []Link) int {
 func additions(links []Link) []addition {
 	adds := make([]addition, len(links))
 	for i, l := range links {
-		e := entry{path: l.URL.Path, hash: l.URL.Hash(), depth: l.Depth, hops: l.Hops, flags: bitIf(l.Sitemap, flagSitemap)}
+		e := newEntry(l.URL.Host, PendingURL{Path: l.URL.Path, Sitemap: l.Sitemap, Depth: l.Depth, Hops: l.Hops})
 		adds[i] = addition{host: l.URL.Host, origin: l.Origin, entry: e}
 	}
 	return adds

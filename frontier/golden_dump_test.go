@@ -117,7 +117,7 @@ func (h *house) value(key, v []byte) error {
 		entries, err := h.store.codec.open(host, v)
 		var some []PendingURL
 		for _, e := range entries {
-			some = append(some, e.pendingURL())
+			some = append(some, e.PendingURL)
 		}
 		h.say("disk: %s %v block %d: %v", name, origin, seq, urls(some))
 		return err

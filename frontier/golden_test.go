@@ -169,7 +169,7 @@ func (s *scene) block(h *host, n, origin string) {
 	var entries []entry
 	s.seq++
 	for i := range number(s, n) {
-		entries = append(entries, entry{path: fmt.Sprintf("/%d-%d", s.seq, i)})
+		entries = append(entries, entry{PendingURL: PendingURL{Path: fmt.Sprintf("/%d-%d", s.seq, i)}})
 	}
 	h.take(&blockRef{seq: s.seq, n: len(entries), origin: s.origin(origin)}, entries)
 }

@@ -15,6 +15,7 @@ type pending struct {
 	ref     *blockRef
 	index   int
 	retryAt time.Time
+	attempt uint8       // 0 is the first
 	lowered bool        // a smaller depth for it is on disk
 	page    *PageRecord // of a page that is visited again, else nil
 	rank    int32       // Site.Rank
@@ -187,7 +188,7 @@ func (h *host) take(ref *blockRef, entries []entry) {
 		if done == nil || !done.has(i) {
 			p := pending{entry: e, ref: ref, index: i}
 			if h.site != nil && h.site.Rank != nil {
-				p.rank = int32(h.site.Rank(e.url(h.name), e.depth))
+				p.rank = int32(h.site.Rank(e.url(h.name), e.Depth))
 			}
 			h.window[ref.origin].push(p)
 		}

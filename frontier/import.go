@@ -67,7 +67,7 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 		case len(c.Done)+len(c.Pages) == 0:
 			n := within(size, len(c.Pending), func(i int) int { return len(c.Pending[i].Path) })
 			for i := range c.Pending[:n] {
-				u.entries = append(u.entries, c.Pending[i].entryOf(host))
+				u.entries = append(u.entries, newEntry(host, c.Pending[i]))
 			}
 			c.Pending = c.Pending[n:]
 		}
@@ -155,7 +155,7 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 		l.unite(b, h, u.state, time.Now())
 	}
 	for _, e := range u.entries {
-		b.bytes += cost(h.host, e.path)
+		b.bytes += cost(h.host, e.Path)
 	}
 	b.bytes += 8 * len(u.done)
 	b.urls += len(u.entries)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// lease is the right to ask a server until a time, the when of its slot. When it is withdrawn, tasks that are out may still go on until then.
+// lease is the right to ask a server until a time, the when of its slot. When it is withdrawn, tasks that are out may still go on until
+// then.
 type lease struct {
 	slot
 	server    *server

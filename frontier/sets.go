@@ -83,7 +83,7 @@ func (s *sets) add(set *hostSet, hash uint64, state urlState) {
 // addEntries adds pending URLs.
 func (s *sets) addEntries(set *hostSet, entries []entry) {
 	for _, e := range entries {
-		s.add(set, e.hash, pendingAt(e.depth))
+		s.add(set, e.hash, pendingAt(e.Depth))
 	}
 }
 

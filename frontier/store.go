@@ -300,7 +300,6 @@ func (s *store) write(fill func(txn *tx) error) error {
 type row struct {
 	key, value []byte
 	meta       byte
-	size       int64 // of the value, in bytes
 }
 
 // seq is the sequence number or hash that ends most keys.
@@ -331,7 +330,7 @@ func (s *store) rows(txn *tx, prefix, start []byte, read reads) iter.Seq2[row, e
 				yield(row{}, err)
 				return
 			}
-			if !yield(row{key: item.Key(), value: value, meta: item.UserMeta(), size: item.ValueSize()}, nil) {
+			if !yield(row{key: item.Key(), value: value, meta: item.UserMeta()}, nil) {
 				return
 			}
 		}

@@ -172,15 +172,15 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 			w.recrawl.spend()
 			task.Page = p.page
 		}
-		if p.flags&flagSitemap != 0 {
+		if p.Sitemap {
 			task.Kind = Sitemap
 		}
 		if depth, ok := h.depths[p.hash]; ok {
-			p.depth, p.lowered = depth, true
+			p.Depth, p.lowered = depth, true
 			delete(h.depths, p.hash)
 		}
 		task.URL = p.url(h.name)
-		task.Depth, task.Hops, task.Attempt = p.depth, p.hops, p.attempt
+		task.Depth, task.Hops, task.Attempt = p.Depth, p.Hops, p.attempt
 		task.pending = &p
 	}
 	h.inFlight++

@@ -24,7 +24,7 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 			h := w.enter(fmt.Sprintf("http://h%d-%v.test", i, o))
 			var entries []entry
 			for k := range urls {
-				entries = append(entries, entry{path: fmt.Sprintf("/%d", k)})
+				entries = append(entries, entry{PendingURL: PendingURL{Path: fmt.Sprintf("/%d", k)}})
 			}
 			seq++
 			h.take(&blockRef{seq: seq, n: urls, origin: o}, entries)
