@@ -53,7 +53,6 @@ func TestBooksOverARestart(t *testing.T) {
 			want.Pending += 20
 			want.AtStart, want.Due = want.Pending, crawled
 		}
-		l.stop()
 	})
 }
 
@@ -84,7 +83,6 @@ func TestBooksOfAHalfRemovedCopy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l.stop()
 	})
 }
 

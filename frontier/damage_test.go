@@ -65,9 +65,7 @@ func TestWhoTellsOfDamage(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				l.end()
-				<-l.over
-				l.end = nil
+				_ = l.halt()
 			})
 		}
 		slices.Sort(told)

@@ -19,10 +19,8 @@ var errBroken = errors.New("broken")
 
 // ends waits for the end of a frontier that fails, and returns why it has ended.
 func (l *life) ends() error {
-	err := <-l.over
-	l.end()
-	l.end = nil
-	return err
+	l.over <- <-l.over
+	return l.halt()
 }
 
 // After a write that failed nothing is accepted any more. The frontier ends with the first error.
@@ -79,11 +77,9 @@ func TestHalfADropEndsAll(t *testing.T) {
 		if v, err := l.Add(t.Context(), pages(host, 0, n)); err == nil {
 			t.Errorf("%d of %d URLs are known, although many blocks are gone", count(v, Duplicate), n)
 		}
-		l.end()
-		if err := <-l.over; !errors.Is(err, errBroken) {
+		if err := l.halt(); !errors.Is(err, errBroken) {
 			t.Errorf("it ends with %v", err)
 		}
-		l.end = nil
 	})
 }
 
@@ -327,9 +323,7 @@ func TestWhoTellsOfDamagedPages(t *testing.T) {
 				if act(t.Context(), l) != nil {
 					told = append(told, name)
 				}
-				l.end()
-				<-l.over
-				l.end = nil
+				_ = l.halt()
 			})
 		}
 		slices.Sort(told)

@@ -146,9 +146,7 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 				err := act(context.Background(), l)
 				more = ops.Load() < 0
 				ops.Store(-1)
-				l.end()
-				l.end = nil
-				if ended := <-l.over; more && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
+				if ended := l.halt(); more && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
 					t.Errorf("%s: the failure of operation %d is lost: %v, %v", what, n+1, err, ended)
 				}
 				if !more && err != nil {
@@ -177,9 +175,7 @@ func TestNoPartOfASetIsTakenForTheWhole(t *testing.T) {
 			if v, err := l.Add(t.Context(), pages(own, 0, 30)); err == nil && !allAre(v, Duplicate) {
 				t.Errorf("after the failure of operation %d what is known is %v", n+1, v)
 			}
-			l.end()
-			<-l.over
-			l.end = nil
+			_ = l.halt()
 		})
 	}
 }
@@ -206,9 +202,7 @@ func TestHostThatWasNotReadComesInAgain(t *testing.T) {
 					t.Errorf("after the failure of operation %d: %+v", n+1, s)
 				}
 			}
-			l.end()
-			<-l.over
-			l.end = nil
+			_ = l.halt()
 		})
 	}
 }
@@ -261,9 +255,7 @@ func TestCountsAfterAFailedRead(t *testing.T) {
 					}
 					counts("after it")
 				}
-				l.end()
-				<-l.over
-				l.end = nil
+				_ = l.halt()
 			})
 		}
 	}
@@ -284,9 +276,7 @@ func TestNoReceiptAfterAFailedRead(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "read") && len(l.receipts()) > 0 {
 				t.Errorf("operation %d fails: %v, and there is a receipt", n+1, err)
 			}
-			l.end()
-			<-l.over
-			l.end = nil
+			_ = l.halt()
 		})
 	}
 }

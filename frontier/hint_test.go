@@ -65,7 +65,6 @@ func TestSitemapHints(t *testing.T) {
 		if len(again) != len(want) {
 			t.Errorf("%d of %d modified pages came again", len(again), len(want))
 		}
-		l.stop()
 	})
 }
 

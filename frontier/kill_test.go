@@ -142,7 +142,6 @@ func TestCrashAmidADrop(t *testing.T) {
 		if s := l.Status(); s.Pending != 0 {
 			t.Errorf("%d URLs are pending at the end", s.Pending)
 		}
-		l.stop()
 	})
 }
 
@@ -177,7 +176,6 @@ func TestCrashAmidARemoval(t *testing.T) {
 		if d := l.digest(host); d.Pages != uint64(len(c.Pages)) || d != l.scanned(host) {
 			t.Errorf("of %d pages there are %+v, on disk %+v", len(c.Pages), d, l.scanned(host))
 		}
-		l.stop()
 	})
 }
 

@@ -41,11 +41,16 @@ func (l *life) stop() {
 	if l.end == nil {
 		return
 	}
-	l.end()
-	l.end = nil
-	if err := <-l.over; err != nil {
+	if err := l.halt(); err != nil {
 		l.t.Error(err)
 	}
+}
+
+// halt is stop for a frontier that may have failed. It returns the error.
+func (l *life) halt() error {
+	l.end()
+	l.end = nil
+	return <-l.over
 }
 
 func (l *life) add(links ...Link) []Verdict {
@@ -134,8 +139,28 @@ func ownServers(cfg Config, polite Politeness) (Config, Politeness) {
 	return cfg, polite
 }
 
-// work downloads up to n pages and returns their addresses; it ends before when the frontier is idle.
-func (l *life) work(n int) (done []string) {
+// crawl takes up to n pages, until the context ends, and ends them as answer says. It returns their addresses.
+func (l *life) crawl(ctx context.Context, n int, answer func(*Task) Outcome) (done []string) {
+	l.t.Helper()
+	for len(done) < n {
+		task, err := l.Take(ctx)
+		if err != nil {
+			break
+		}
+		out := Outcome{Ending: Done, Asked: true, Robots: &RobotsOutcome{Lifetime: 24 * time.Hour, Body: []byte("of " + task.Host)}}
+		if task.Kind != Robots {
+			done = append(done, task.URL.String())
+			out = answer(task)
+		}
+		if _, err := l.Finish(context.Background(), task, out); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	return done
+}
+
+// crawlAll is crawl until the frontier is idle.
+func (l *life) crawlAll(n int, answer func(*Task) Outcome) (done []string) {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -151,22 +176,13 @@ func (l *life) work(n int) (done []string) {
 			}
 		}
 	}()
-	for len(done) < n {
-		task, err := l.Take(ctx)
-		if err != nil {
-			break
-		}
-		out := Outcome{Ending: Done, Asked: true}
-		if task.Kind == Robots {
-			out.Robots = &RobotsOutcome{Lifetime: time.Hour, Body: []byte("of " + task.Host)}
-		} else {
-			done = append(done, task.URL.String())
-		}
-		if _, err := l.Finish(context.Background(), task, out); err != nil {
-			l.t.Fatal(err)
-		}
-	}
-	return done
+	return l.crawl(ctx, n, answer)
+}
+
+// work downloads up to n pages and returns their addresses; it ends before when the frontier is idle.
+func (l *life) work(n int) (done []string) {
+	l.t.Helper()
+	return l.crawlAll(n, func(*Task) Outcome { return Outcome{Ending: Done, Asked: true} })
 }
 
 // scanned is the digest as a look at all URLs gives it.

@@ -463,7 +463,6 @@ func TestImportIsOneTransaction(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
 	cfg.Shared = true
 	l := begin(t, "", cfg, polite, Deps{})
-	defer l.stop()
 	const host = "http://h1.test"
 	before := l.store.written.Load()
 	l.imported(host, Chunk{Pending: []PendingURL{{Path: "/new"}}, Done: []uint64{pages(host, 0, 1)[0].URL.Hash()}})

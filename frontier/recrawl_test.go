@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,26 +27,17 @@ func asSeen(digest uint64) Outcome {
 }
 
 // visit takes n tasks that are pages and ends them as answer says; it returns their paths. It ends before when there has
-// been no task for a while.
+// been no page for a while.
 func (l *life) visit(n int, answer func(*Task) Outcome) (visited []string) {
 	l.t.Helper()
 	for len(visited) < n {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		task, err := l.Take(ctx)
+		next := l.crawl(ctx, 1, answer)
 		cancel()
-		if err != nil {
+		if len(next) == 0 {
 			break
 		}
-		out := Outcome{Ending: Done, Asked: true}
-		if task.Kind == Robots {
-			out.Robots = &RobotsOutcome{Lifetime: 24 * time.Hour}
-		} else {
-			visited = append(visited, task.URL.String())
-			out = answer(task)
-		}
-		if _, err := l.Finish(context.Background(), task, out); err != nil {
-			l.t.Fatal(err)
-		}
+		visited = append(visited, next...)
 	}
 	return visited
 }
@@ -235,32 +226,10 @@ func TestRevisitOnce(t *testing.T) {
 			l := begin(t, dir, cfg, polite, Deps{})
 			l.placing(addr1)
 			got := make(map[string]int)
-			var work sync.WaitGroup
-			ctx, cancel := context.WithCancel(context.Background())
-			work.Go(func() {
-				for ctx.Err() == nil {
-					time.Sleep(time.Second)
-					if idle, _ := l.Idle(time.Minute); idle {
-						cancel()
-					}
-				}
+			l.crawlAll(math.MaxInt, func(task *Task) Outcome {
+				got[task.URL.String()]++
+				return asSeen(1)
 			})
-			for {
-				task, err := l.Take(ctx)
-				if err != nil {
-					break
-				}
-				out := asSeen(1)
-				if task.Kind == Robots {
-					out = Outcome{Ending: Done, Robots: &RobotsOutcome{Lifetime: 24 * time.Hour}}
-				} else {
-					got[task.URL.String()]++
-				}
-				if _, err := l.Finish(context.Background(), task, out); err != nil {
-					t.Fatal(err)
-				}
-			}
-			work.Wait()
 			if len(got) != c.want || len(got) > 0 && slices.Max(slices.Collect(maps.Values(got))) > 1 {
 				t.Errorf("age %v: %d pages came, want %d: %v", c.age, len(got), c.want, got)
 			}
@@ -285,35 +254,22 @@ func TestRevisitBudget(t *testing.T) {
 		time.Sleep(61 * time.Minute)
 		l.add(pages("http://h1.test", 1000, 500)...)
 		revisits, others := 0, 0
-		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
-			ctx, cancel := context.WithDeadline(context.Background(), end)
-			task, err := l.Take(ctx)
-			cancel()
-			if err != nil {
-				break
-			}
-			switch {
-			case task.Kind == Robots:
-			case task.Page != nil:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		l.crawl(ctx, math.MaxInt, func(task *Task) Outcome {
+			if task.Page != nil {
 				revisits++
-			default:
+			} else {
 				others++
 			}
-			out := asSeen(1)
-			if task.Kind == Robots {
-				out = Outcome{Ending: Done, Robots: &RobotsOutcome{Lifetime: 24 * time.Hour}}
-			}
-			if _, err := l.Finish(context.Background(), task, out); err != nil {
-				t.Fatal(err)
-			}
-		}
+			return asSeen(1)
+		})
 		if others != 500 {
 			t.Errorf("%d of 500 new pages came", others)
 		}
 		if revisits < 230 || revisits > 485 { // those of an hour may have been saved up
 			t.Errorf("%d pages were visited again in an hour, of 240", revisits)
 		}
-		l.stop()
 	})
 }
 
@@ -381,7 +337,6 @@ func TestRevisitShare(t *testing.T) {
 		if revisits < 400 || revisits > 600 {
 			t.Errorf("%d of 2000 pages were visited again, want a quarter", revisits)
 		}
-		l.stop()
 	})
 }
 
@@ -410,7 +365,6 @@ func TestGivenUpHostKeepsPages(t *testing.T) {
 		if got := l.visit(31, func(task *Task) Outcome { return Outcome{Ending: Done, Visit: &Visit{}} }); len(got) < 30 {
 			t.Errorf("%d of 30 pages came later", len(got))
 		}
-		l.stop()
 	})
 }
 
@@ -430,7 +384,6 @@ func TestNoRecrawl(t *testing.T) {
 		if d := l.scanned("http://h1.test"); d.Pages != 0 || l.Status().Pages != 0 {
 			t.Errorf("%d pages are kept", d.Pages)
 		}
-		l.stop()
 	})
 }
 
@@ -466,7 +419,6 @@ func TestRevisitAfterWrongClock(t *testing.T) {
 		if len(got) != 20 {
 			t.Errorf("%d of 20 pages came: %v", len(got), got)
 		}
-		l.stop()
 	})
 }
 

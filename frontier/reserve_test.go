@@ -314,7 +314,6 @@ func TestReadyForRevisits(t *testing.T) {
 		if got := ready(); got != "http://h2.test 2; http://h3.test 7; " {
 			t.Errorf("ready when one host is not owned: %s", got)
 		}
-		l.stop()
 	})
 }
 
