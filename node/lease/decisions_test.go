@@ -165,9 +165,9 @@ func TestItemsAtTheirBounds(t *testing.T) {
 		{"a", longest + "x", 0, 0, false},
 		{"", "", 0, 0, false},
 	} {
-		item := &wire.LeaseItem{Server: server(1).AsSlice(), Wish: release, Successor: c.successor, WaitMs: c.waitMs, Level: 3}
+		item := &wire.LeaseItem{Server: server(1).AsSlice(), Wish: release, Successor: c.successor, WaitMs: c.waitMs}
 		r, ok := readItem(c.from, &wire.Header{Boot: 1, Id: 2}, item, time.Unix(1e9, 0))
-		want := request{from: c.from, boot: 1, id: 2, addr: server(1), wish: release, wait: c.wait, level: 3, successor: c.successor}
+		want := request{from: c.from, boot: 1, id: 2, addr: server(1), wish: release, wait: c.wait, successor: c.successor}
 		if ok != c.ok || ok && r != want {
 			t.Errorf("item %d: %v, %+v", i, ok, r)
 		}

@@ -153,5 +153,5 @@ func readItem(from string, head *wire.Header, item *wire.LeaseItem, now time.Tim
 	}
 	wait := min(max(item.GetWaitMs(), 0), maxWait.Milliseconds())
 	return request{from: from, boot: head.GetBoot(), id: head.GetId(), addr: addr, wish: item.GetWish(),
-		wait: time.Duration(wait) * time.Millisecond, level: item.GetLevel(), successor: item.GetSuccessor()}, true
+		wait: time.Duration(wait) * time.Millisecond, successor: item.GetSuccessor()}, true
 }

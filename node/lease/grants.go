@@ -37,7 +37,6 @@ type grant struct {
 	reserved  time.Time
 	remote    time.Time // until when a peer may download under the lease of an earlier life
 	quiet     time.Time // until when the server must be left alone
-	level     uint32    // of the server's backoff
 }
 
 // request is one item of a message.
@@ -47,7 +46,6 @@ type request struct {
 	addr      netip.Addr
 	wish      wire.Wish
 	wait      time.Duration
-	level     uint32
 	successor string
 }
 
@@ -225,7 +223,6 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 // report notes for how long the server must be left alone, as the holder says.
 func (n *grant) report(r request, now time.Time) {
 	n.quiet = now.Add(min(max(r.wait, 0), maxWait))
-	n.level = r.level
 }
 
 // give grants or renews the lease of the holder.
@@ -233,7 +230,7 @@ func (l *grants) give(n *grant, now time.Time) *wire.LeaseAnswer {
 	n.until = now.Add(l.cfg.Window())
 	l.counts.Given++
 	return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN, ForMs: l.cfg.Time.Milliseconds(), Holder: n.holder,
-		WaitMs: max(0, n.quiet.Sub(now)).Milliseconds(), Level: n.level}
+		WaitMs: max(0, n.quiet.Sub(now)).Milliseconds()}
 }
 
 // inquire asks for an inquiry and answers LATER: after wait, or sooner if all members can answer the inquiry.

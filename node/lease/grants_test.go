@@ -164,12 +164,11 @@ func TestGrantorThatSlept(t *testing.T) {
 func TestSuccessor(t *testing.T) {
 	d := newDesk(t, true)
 	d.ask("a", acquire, given, "a")
-	d.send(request{from: "a", boot: 1, id: 9, addr: server(1), wish: release, successor: "b", wait: 90 * time.Second,
-		level: 3}, given, "")
+	d.send(request{from: "a", boot: 1, id: 9, addr: server(1), wish: release, successor: "b", wait: 90 * time.Second}, given, "")
 	d.ask("c", acquire, held, "b")
 	d.pass(30 * time.Second)
-	if got := d.ask("b", acquire, given, "b"); ms(got.GetWaitMs()) != time.Minute || got.GetLevel() != 3 {
-		t.Errorf("wait %v, level %d", ms(got.GetWaitMs()), got.GetLevel())
+	if got := d.ask("b", acquire, given, "b"); ms(got.GetWaitMs()) != time.Minute {
+		t.Errorf("wait %v", ms(got.GetWaitMs()))
 	}
 	d.send(request{from: "b", boot: 1, id: 9, addr: server(1), wish: release, successor: "nobody"}, given, "")
 	d.pass(d.cfg.Time)

@@ -31,17 +31,12 @@ type Holder struct {
 	busy    map[string]bool // grantors with a call under way
 	look    bool            // the next step must look at the frontier
 	lookAt  time.Time       // when a step looks in any case
-	moved   []movement      // for Moved
+	moved   []func()        // calls of Moved
 	lives   lives
 
 	// rightsMu guards rights. It is held during no call, so that MayAsk never waits.
 	rightsMu sync.RWMutex
 	rights   map[netip.Addr]Right
-}
-
-type movement struct {
-	addr   netip.Addr
-	memory assign.Memory
 }
 
 // NewHolder makes a Holder. It needs a view (SetView) and Run.

@@ -89,6 +89,9 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 			until := now.Add(min(time.Duration(max(0, r.GetForMs()))*time.Millisecond, l.cfg.Time) + l.cfg.Skew)
 			n := l.entries[addr]
 			if n == nil {
+				if len(l.entries) >= l.most {
+					return false // as long as this node does not know all leases it must wait for their end
+				}
 				n = &grant{}
 				l.entries[addr] = n
 			}

@@ -1,9 +1,12 @@
 package lease
 
 import (
+	"context"
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,4 +285,74 @@ func TestRightsAreToldInOneView(t *testing.T) {
 			}
 		}
 	})
+}
+
+// deaf stands for peers that answer no inquiry.
+type deaf struct {
+	Peers
+	asked atomic.Int64 // how often member a was asked
+}
+
+func (d *deaf) Rights(_ context.Context, to string, _ *wire.RightsRequest) (*wire.RightsResponse, error) {
+	if to == "a" {
+		d.asked.Add(1)
+	}
+	return nil, errLost
+}
+
+// An inquiry that fails is repeated after pauses that grow, and after short ones when the members have changed: those that see the
+// change a little later can answer soon.
+func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, clock := &deaf{}, NewClock(nil)
+		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: d, Shelf: newShelf()})
+		v := view.View{Self: "k", Alive: []string{"a", "k", "o"}, Settled: []string{"k", "o"}, Majority: true, Version: 1}
+		g.SetView(v)
+		ctx, cancel := context.WithCancel(t.Context())
+		var parts sync.WaitGroup
+		for _, run := range []func(context.Context) error{clock.Run, g.Run} {
+			parts.Go(func() { _ = run(ctx) })
+		}
+		item := &wire.LeaseItem{Server: grantedBy(t, "k", v.Settled).AsSlice(), Wish: acquire}
+		if _, err := g.Lease(ctx, "a", &wire.LeaseRequest{Header: &wire.Header{Boot: 1, Id: 1}, Items: []*wire.LeaseItem{item}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if n := d.asked.Load(); n < 7 || n > 10 {
+			t.Errorf("%d inquiries in half a minute", n)
+		}
+		v.Alive, v.Version = []string{"a", "b", "k", "o"}, 2
+		g.SetView(v)
+		before := d.asked.Load()
+		time.Sleep(10 * time.Second)
+		if n := d.asked.Load() - before; n < 4 {
+			t.Errorf("%d inquiries in ten seconds after the change", n)
+		}
+		cancel()
+		parts.Wait()
+	})
+}
+
+// A grantor has room for so many servers, whoever says that they are leased. If there are more, it waits until all leases have expired.
+func TestInquiriesFindRoom(t *testing.T) {
+	for most, concludes := range map[int]bool{1: true, 0: false} {
+		d := newDesk(t, false)
+		d.pass(d.cfg.Window())
+		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"o"}, Majority: true}, d.now)
+		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
+		mine := grantedBy(t, "k", []string{"k", "o"})
+		d.answer(request{from: "b", boot: 1, id: 1, addr: mine, wish: acquire}, d.now) // it waits for an inquiry
+		d.most = most
+		q := d.inquiry(d.now)
+		for _, id := range everyone {
+			said := &wire.RightsResponse{SameView: true}
+			if id == "a" {
+				said.Rights = []*wire.Right{{Server: mine.AsSlice(), ForMs: 10_000}}
+			}
+			q.take(id, said)
+		}
+		if got := d.conclude(q, d.now); got != concludes || len(d.entries) > most || d.grants.ask == concludes {
+			t.Errorf("with room for %d it concludes: %v, and has %d; it asks again: %v", most, got, len(d.entries), d.grants.ask)
+		}
+	}
 }

@@ -35,10 +35,9 @@ type lease struct {
 	wanted bool      // by the frontier
 	hold   bool      // by a batch (Hold)
 	idle   time.Time // since when it is neither
-	// inFlight and report are what the frontier last said, at reported.
+	// What the frontier last said: the requests in flight, and until when the server must be left alone.
 	inFlight int
-	report   Server
-	reported time.Time
+	quiet    time.Time
 
 	withdrawn bool   // the frontier may not use it, and it goes back once drained
 	drained   bool   // nothing is in flight
@@ -107,7 +106,7 @@ func (ls *leases) tick(servers []Server, now time.Time) {
 			l = ls.get(s.Addr)
 		}
 		seen[s.Addr] = true
-		l.wanted, l.inFlight, l.report, l.reported = (s.Wanted || s.InFlight > 0) && !ls.leaving, s.InFlight, s, now
+		l.wanted, l.inFlight, l.quiet = (s.Wanted || s.InFlight > 0) && !ls.leaving, s.InFlight, now.Add(s.Wait)
 	}
 	for addr, l := range ls.all {
 		if !seen[addr] {
@@ -284,11 +283,7 @@ func (ls *leases) message(it *item, grantor string, now time.Time) *wire.LeaseIt
 	if it.wish == wire.Wish_WISH_ACQUIRE {
 		return m
 	}
-	passed := now.Sub(l.reported)
-	if !l.reported.IsZero() {
-		m.WaitMs = max(0, l.report.Wait-passed).Milliseconds()
-		m.Level = uint32(l.report.Level)
-	}
+	m.WaitMs = max(0, l.quiet.Sub(now)).Milliseconds()
 	if it.wish == wire.Wish_WISH_RELEASE {
 		l.released = true
 		m.Successor = l.successor

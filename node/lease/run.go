@@ -87,7 +87,8 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Tim
 		for i := range items {
 			req.Items[i] = h.book.message(&items[i], grantor, now)
 			if len(req.Items[i].Memory) > 0 {
-				h.moved = append(h.moved, movement{items[i].addr, items[i].lease.memory.Clone()})
+				addr, memory := items[i].addr, items[i].lease.copy()
+				h.moved = append(h.moved, func() { h.deps.Moved(addr, memory) })
 			}
 		}
 		h.busy[grantor] = true
@@ -175,7 +176,7 @@ func (h *Holder) unlockAndTell() {
 	for _, held := range helds {
 		h.deps.OnHeld(held.Addr, held.Holder)
 	}
-	for _, m := range moved {
-		h.deps.Moved(m.addr, &m.memory)
+	for _, tell := range moved {
+		tell()
 	}
 }

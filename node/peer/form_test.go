@@ -69,7 +69,7 @@ func TestFormsOfFields(t *testing.T) {
 		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 4), Successor: id}}}, ""},
 		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 5)}}}, "items[0].server: an address of 5 bytes"},
 		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), WaitMs: math.MaxInt64}}}, "items[0].wait_ms"},
-		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), Level: 256}}}, "items[0].level"},
+		{&wire.LoadResponse{Chunk: &wire.Chunk{State: &wire.HostState{Level: 256}}}, "chunk.state.level"},
 		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), Successor: "?"}}}, "items[0].successor"},
 		{&wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{Holder: strings.Repeat("a", 64)}}}, "answers[0].holder"},
 		{&wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{ForMs: math.MinInt64}}}, "answers[0].for_ms"},

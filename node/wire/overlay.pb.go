@@ -872,9 +872,8 @@ type LeaseItem struct {
 	// server is the address, 4 or 16 bytes.
 	Server []byte `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	Wish   Wish   `protobuf:"varint,2,opt,name=wish,proto3,enum=proxima.v1.Wish" json:"wish,omitempty"`
-	// wait_ms is how long no request may go to the server, level the level of its backoff.
-	WaitMs int64  `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	Level  uint32 `protobuf:"varint,6,opt,name=level,proto3" json:"level,omitempty"`
+	// wait_ms is how long no request may go to the server.
+	WaitMs int64 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	// memory, if not empty, replaces what the grantor knows of the server (assign.Memory).
 	Memory []byte `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
 	// successor, on release, is the only node that may acquire within the next lease time.
@@ -930,13 +929,6 @@ func (x *LeaseItem) GetWish() Wish {
 func (x *LeaseItem) GetWaitMs() int64 {
 	if x != nil {
 		return x.WaitMs
-	}
-	return 0
-}
-
-func (x *LeaseItem) GetLevel() uint32 {
-	if x != nil {
-		return x.Level
 	}
 	return 0
 }
@@ -1016,7 +1008,6 @@ type LeaseAnswer struct {
 	Memory        []byte `protobuf:"bytes,5,opt,name=memory,proto3" json:"memory,omitempty"`
 	MemoryAgeMs   int64  `protobuf:"varint,6,opt,name=memory_age_ms,json=memoryAgeMs,proto3" json:"memory_age_ms,omitempty"`
 	WaitMs        int64  `protobuf:"varint,7,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	Level         uint32 `protobuf:"varint,8,opt,name=level,proto3" json:"level,omitempty"`
 	RetryMs       int64  `protobuf:"varint,9,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1090,13 +1081,6 @@ func (x *LeaseAnswer) GetMemoryAgeMs() int64 {
 func (x *LeaseAnswer) GetWaitMs() int64 {
 	if x != nil {
 		return x.WaitMs
-	}
-	return 0
-}
-
-func (x *LeaseAnswer) GetLevel() uint32 {
-	if x != nil {
-		return x.Level
 	}
 	return 0
 }
@@ -3533,26 +3517,24 @@ const file_overlay_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12*\n" +
 	"\x06record\x18\x03 \x01(\v2\x12.proxima.v1.RecordR\x06record\"B\n" +
 	"\x0fDeliverResponse\x12/\n" +
-	"\aanswers\x18\x01 \x03(\v2\x15.proxima.v1.DeliveredR\aanswers\"\xba\x01\n" +
+	"\aanswers\x18\x01 \x03(\v2\x15.proxima.v1.DeliveredR\aanswers\"\xaa\x01\n" +
 	"\tLeaseItem\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\fR\x06server\x12$\n" +
 	"\x04wish\x18\x02 \x01(\x0e2\x10.proxima.v1.WishR\x04wish\x12\x17\n" +
-	"\await_ms\x18\x05 \x01(\x03R\x06waitMs\x12\x14\n" +
-	"\x05level\x18\x06 \x01(\rR\x05level\x12\x16\n" +
+	"\await_ms\x18\x05 \x01(\x03R\x06waitMs\x12\x16\n" +
 	"\x06memory\x18\a \x01(\fR\x06memory\x12\x1c\n" +
-	"\tsuccessor\x18\b \x01(\tR\tsuccessorJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05\"g\n" +
+	"\tsuccessor\x18\b \x01(\tR\tsuccessorJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x06\x10\a\"g\n" +
 	"\fLeaseRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12+\n" +
-	"\x05items\x18\x02 \x03(\v2\x15.proxima.v1.LeaseItemR\x05items\"\xf1\x01\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.proxima.v1.LeaseItemR\x05items\"\xe1\x01\n" +
 	"\vLeaseAnswer\x12'\n" +
 	"\x05grant\x18\x01 \x01(\x0e2\x11.proxima.v1.GrantR\x05grant\x12\x15\n" +
 	"\x06for_ms\x18\x03 \x01(\x03R\x05forMs\x12\x16\n" +
 	"\x06holder\x18\x04 \x01(\tR\x06holder\x12\x16\n" +
 	"\x06memory\x18\x05 \x01(\fR\x06memory\x12\"\n" +
 	"\rmemory_age_ms\x18\x06 \x01(\x03R\vmemoryAgeMs\x12\x17\n" +
-	"\await_ms\x18\a \x01(\x03R\x06waitMs\x12\x14\n" +
-	"\x05level\x18\b \x01(\rR\x05level\x12\x19\n" +
-	"\bretry_ms\x18\t \x01(\x03R\aretryMsJ\x04\b\x02\x10\x03\"B\n" +
+	"\await_ms\x18\a \x01(\x03R\x06waitMs\x12\x19\n" +
+	"\bretry_ms\x18\t \x01(\x03R\aretryMsJ\x04\b\x02\x10\x03J\x04\b\b\x10\t\"B\n" +
 	"\rLeaseResponse\x121\n" +
 	"\aanswers\x18\x01 \x03(\v2\x17.proxima.v1.LeaseAnswerR\aanswers\"\x91\x01\n" +
 	"\rRightsRequest\x12*\n" +
