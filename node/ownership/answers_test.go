@@ -14,7 +14,7 @@ import (
 // put gives a node a record of a host.
 func (p *player) put(r Record) {
 	p.t.Helper()
-	if _, _, err := p.own.edit(r.Host, func(Record, bool) (Record, bool) { return r, true }); err != nil {
+	if _, _, err := p.own.edit(r.Host, func(Record) Record { return r }); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -263,11 +263,11 @@ func TestWhatANewRecordEnds(t *testing.T) {
 			next Record
 			left string
 		}{
-			{Record{Host: host, Epoch: 2, Owner: idOf(1), Assigned: true}, "wish settling hand-off awaited claim of 2"},
+			{Record{Host: host, Epoch: 2, Owner: idOf(1), Assigned: true}, "wish hand-off awaited claim of 2"},
 			{Record{Host: host, Epoch: 3, Owner: idOf(2)}, ""},
 		} {
 			own.mu.Lock()
-			own.wishes[host], own.settling[host], own.proposals[host], own.awaited[host] = wish{}, 1, proposal{}, time.Now()
+			own.wishes[host], own.proposals[host], own.awaited[host] = wish{}, proposal{}, time.Now()
 			own.unconfirmed[host], own.rumours[host], own.missing[host] = claimed{}, Record{Host: host}, 1
 			own.mu.Unlock()
 			p.put(c.next)
@@ -277,7 +277,7 @@ func TestWhatANewRecordEnds(t *testing.T) {
 				name string
 				is   bool
 			}{
-				{"wish", len(own.wishes) > 0}, {"settling", len(own.settling) > 0}, {"hand-off", len(own.proposals) > 0},
+				{"wish", len(own.wishes) > 0}, {"hand-off", len(own.proposals) > 0},
 				{"awaited", len(own.awaited) > 0}, {fmt.Sprint("claim of ", own.unconfirmed[host].record.Epoch), len(own.unconfirmed) > 0},
 				{"rumour", len(own.rumours) > 0}, {"missing", len(own.missing) > 0},
 			} {

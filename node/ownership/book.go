@@ -30,7 +30,7 @@ type book struct {
 	// the number of hosts.
 	mu        sync.Mutex
 	views     *view.History
-	tallies   tallies
+	tallies   *tallies
 	proposals map[string]proposal  // hand-offs from here that are not settled
 	awaited   map[string]time.Time // hosts taken over without a replica, and since when
 	due       map[string]bool      // members to renew with soon, even if this node owns nothing there
@@ -41,6 +41,7 @@ type book struct {
 type proposal struct {
 	next   Record
 	reason string
+	tries  int // attempts to settle it
 }
 
 // Counts are totals since the start, for the status and for termination.
@@ -75,7 +76,10 @@ func (b *book) Counts() Counts {
 }
 
 // Record returns the record of a host, if this node has one.
-func (b *book) Record(host string) (Record, bool, error) { return b.records.get(host) }
+func (b *book) Record(host string) (r Record, known bool, err error) {
+	r, err = b.records.get(host)
+	return r, r.Owner != "", err
+}
 
 // HomeOf returns the home of a host in the present view.
 func (b *book) HomeOf(host string) string {
@@ -91,31 +95,28 @@ func (b *book) view() view.View {
 
 func (b *book) self() string { return b.view().Self }
 
-// edit changes the record of a host atomically. next gets the record and returns the new one and whether it changes; it is
-// called under mu. edit returns the record that is then in force.
-func (b *book) edit(host string, next func(r Record, ok bool) (Record, bool)) (r Record, changed bool, err error) {
+// edit changes the record of a host atomically. next gets the record and returns the one that is to be in force, which may be the
+// same; it is called under mu. edit returns it, too, and whether the record has changed.
+func (b *book) edit(host string, next func(Record) Record) (r Record, changed bool, err error) {
 	for {
 		b.mu.Lock()
-		old, ok, loaded := b.records.peek(host)
+		old, loaded := b.records.peek(host)
 		if !loaded {
 			b.mu.Unlock()
-			if _, _, err := b.records.get(host); err != nil {
+			if _, err := b.records.get(host); err != nil {
 				return Record{}, false, err
 			}
 			continue // try again, as it may have dropped out of the cache meanwhile
 		}
-		r, changed = next(old, ok)
-		if changed = changed && (!ok || old != r); changed {
+		if r = next(old); r != old {
 			b.putLocked(host, old, r)
-		} else {
-			r = old
 		}
 		b.mu.Unlock()
-		return r, changed, nil
+		return r, r != old, nil
 	}
 }
 
-// putLocked replaces a record and tells everybody who depends on it. An empty Owner removes it.
+// putLocked replaces a record and tells everybody who depends on it.
 func (b *book) putLocked(host string, old, r Record) {
 	v := b.views.Now()
 	b.records.put(host, r)
@@ -139,8 +140,11 @@ func concerned(v *view.View, r Record) bool {
 
 // forget removes the record of a host if it names an owner and does not concern this node.
 func (b *book) forget(host, owner string) error {
-	_, _, err := b.edit(host, func(r Record, ok bool) (Record, bool) {
-		return Record{}, ok && r.Owner == owner && !concerned(b.views.Now(), r)
+	_, _, err := b.edit(host, func(r Record) Record {
+		if r.Owner == owner && !concerned(b.views.Now(), r) {
+			return Record{}
+		}
+		return r
 	})
 	return err
 }
@@ -148,14 +152,14 @@ func (b *book) forget(host, owner string) error {
 // obey adopts a record if it is newer. If the host was owned here it is suspended at once, and its data goes to the new owner.
 func (b *book) obey(newer Record) error {
 	lost := false
-	_, changed, err := b.edit(newer.Host, func(r Record, ok bool) (Record, bool) {
-		if ok && !newer.Newer(r) {
-			return r, false
+	_, changed, err := b.edit(newer.Host, func(r Record) Record {
+		if !newer.Newer(r) {
+			return r
 		}
-		if lost = ok && r.Owner == b.views.Now().Self && newer.Owner != r.Owner; lost {
+		if lost = r.Owner == b.views.Now().Self && newer.Owner != r.Owner; lost {
 			b.counts.Obeyed++
 		}
-		return newer, true
+		return newer
 	})
 	if err != nil || !changed {
 		return err

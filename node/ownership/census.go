@@ -165,27 +165,27 @@ func (c *census) Claim(_ context.Context, from string, req *wire.ClaimRequest) (
 // hear weighs a claim against the record of this home, and adds to the answer.
 func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimResponse) error {
 	obey := false
-	_, _, err := c.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+	_, _, err := c.edit(r.Host, func(mine Record) Record {
 		v := c.views.Now()
 		c.list(r.Owner, r.Host)
 		if p, leaving := c.proposals[r.Host]; v.Home(r.Host) != v.Self || !v.Majority || leaving && p.next.Owner != r.Owner {
 			res.Later = append(res.Later, r.Host)
-			return mine, false
+			return mine
 		}
 		if c.collectingLocked(r.Host, now) {
 			res.Later = append(res.Later, r.Host) // another owner may have a newer record; the claim counts nevertheless
 		}
 		switch {
-		case ok && mine.Newer(r):
+		case mine.Newer(r):
 			res.Newer = append(res.Newer, mine.wire())
-			return mine, false
-		case !ok || mine == r:
+			return mine
+		case mine.Owner == "" || mine == r:
 		case mine.Owner == v.Self && r.Owner != v.Self:
 			if p, leaving := c.proposals[r.Host]; leaving && p.next == r {
 				break // the next owner has committed a hand-off from here
 			}
 			obey = true
-			return mine, false
+			return mine
 		case r.Owner != mine.Owner && !handed:
 			// The former owner did not give the host away, and may go on until its right from this home's last answer ends.
 			if until := c.heard[mine.Owner].Add(c.cfg.FenceAfter); until.After(now) {
@@ -199,7 +199,7 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 		} else {
 			delete(c.contested, r.Host)
 		}
-		return r, true
+		return r
 	})
 	if err == nil && obey {
 		err = c.obey(r)
@@ -239,7 +239,7 @@ func (c *census) missed(from string, list map[uint64]struct{}, v view.View, now 
 			delete(c.missing, r.Host)
 			return nil
 		}
-		if mine, ok, loaded := c.records.peek(r.Host); loaded && (!ok || mine != r) {
+		if mine, loaded := c.records.peek(r.Host); loaded && mine != r {
 			return nil // it has changed since visit read it
 		}
 		if now.Sub(c.recent[r.Host]) < 2*c.cfg.RenewEvery {
@@ -292,7 +292,7 @@ func (c *census) missReplicas(now time.Time) {
 	}
 	c.mu.Unlock()
 	for _, host := range lost {
-		if r, ok, err := c.records.get(host); err == nil && ok {
+		if r, err := c.records.get(host); err == nil && r.Owner != "" {
 			c.deps.Event(Event{Kind: Lost, Record: r, Reason: "its owner is gone, and no other node has given a copy of it"})
 		}
 	}

@@ -62,3 +62,27 @@ func TestHostStaysFrozenWhileACommitMayBeUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// Each hand-off that gets no answer is asked for as often as the one before, whatever became of that.
+func TestEveryCommitIsRepeatedAsOften(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(5, 1, 2, 3)
+		s.node(3).own.draining.Store(true)
+		for _, least := range []int{2, 1 + maxCommits} { // the first is refused when it is repeated, the second never answered
+			asked := 0
+			s.lose(func(l letter) bool {
+				if is[*wire.CommitRequest](l) && l.res == nil {
+					asked++
+				}
+				return is[*wire.CommitRequest](l) && (asked < least || least > 2)
+			})
+			if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err == nil {
+				t.Fatal("it counts as handed over")
+			}
+			time.Sleep(2 * time.Minute)
+			if owners := s.owners(host); asked != least || !slices.Equal(owners, []int{1}) {
+				t.Errorf("asked %d times, not %d; owned by %v", asked, least, owners)
+			}
+		}
+	})
+}

@@ -84,10 +84,10 @@ func heir(v view.View, host string) string {
 // Move hands a host over to a member as its assigned owner. It retries for a while if one of the two is busy with the host.
 func (rc *reconciler) Move(ctx context.Context, host, to string) error {
 	v := rc.view()
-	switch r, ok, err := rc.records.get(host); {
+	switch r, err := rc.records.get(host); {
 	case err != nil:
 		return err
-	case !ok:
+	case r.Owner == "":
 		return fmt.Errorf("move %s: %w, as far as it knows", host, ErrNotOwner)
 	case r.Owner != v.Self:
 		return fmt.Errorf("move %s: %w: that is %s, which can move it", host, ErrNotOwner, r.Owner)

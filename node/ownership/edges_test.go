@@ -155,10 +155,10 @@ func TestWhyAHostWaits(t *testing.T) {
 			c.set()
 			own.mu.Unlock()
 			r := Record{Host: c.host, Epoch: 1, Owner: idOf(c.owner)}
-			if got := own.suspended(c.host, r, true, time.Now().Add(c.later)); got != c.want {
+			if got := own.suspended(c.host, r, time.Now().Add(c.later)); got != c.want {
 				t.Errorf("a host of %d waits: %q, want %q", c.owner, got, c.want)
 			}
-			if c.want == "" && own.suspended(c.host, r, false, time.Now()) != "another node owns it" {
+			if c.want == "" && own.suspended(c.host, Record{}, time.Now()) != "another node owns it" {
 				t.Error("a host without a record is crawled")
 			}
 			own.mu.Lock()

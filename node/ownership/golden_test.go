@@ -295,7 +295,7 @@ func (g *scene) print() string {
 				if role == frontier.Owned && !may {
 					line += ", suspended"
 				}
-				if why := p.own.suspended(host, r, ok, time.Now()); role == frontier.Owned && why != "" {
+				if why := p.own.suspended(host, r, time.Now()); role == frontier.Owned && why != "" {
 					line += ": " + why
 				}
 				line += mark(p.own.Mine(host), ", to be assigned")

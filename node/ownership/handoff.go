@@ -21,14 +21,14 @@ var errRefused = errors.New("refused")
 // unless the other node may have committed: then it stays frozen until that is known.
 func (rc *reconciler) HandOff(ctx context.Context, host, to string, assigned bool, reason string) error {
 	defer rc.locks.lock(host)()
-	r, ok, err := rc.records.get(host)
+	r, err := rc.records.get(host)
 	if err != nil {
 		return err
 	}
 	rc.mu.Lock()
 	_, leaving := rc.proposals[host]
 	rc.mu.Unlock()
-	if !ok || r.Owner != rc.self() || leaving {
+	if r.Owner != rc.self() || leaving {
 		return fmt.Errorf("hand over %s: %w", host, ErrNotOwner)
 	}
 	if role, _, err := rc.deps.Frontier.RoleOf(ctx, host); err != nil || role == frontier.Leaving {
@@ -48,19 +48,19 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 	case to == v.Self && r.Assigned == assigned:
 		return nil
 	case to == v.Self:
-		_, _, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
-			if !ok || now != r {
-				return now, false
+		_, _, err := rc.edit(r.Host, func(now Record) Record {
+			if now != r {
+				return now
 			}
 			rc.rights.claimLocked(next, true)
-			return next, true
+			return next
 		})
 		return err
 	}
 	rc.mu.Lock()
 	_, awaited := rc.awaited[r.Host]
 	if !awaited {
-		rc.proposals[r.Host] = proposal{next, reason}
+		rc.proposals[r.Host] = proposal{next: next, reason: reason}
 	}
 	rc.mu.Unlock()
 	if awaited { // perhaps nobody has it
@@ -69,7 +69,7 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
 		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), rc.thaw(ctx, r.Host))
 	}
-	return rc.complete(ctx, r, proposal{next, reason}, false)
+	return rc.complete(ctx, r, proposal{next: next, reason: reason}, false)
 }
 
 // complete ships a frozen host and settles the outcome as far as it is known. before tells whether the other node was asked to
@@ -81,7 +81,7 @@ func (rc *reconciler) complete(ctx context.Context, r Record, p proposal, before
 	}
 	rc.deps.Event(Event{Kind: Aborted, Record: p.next, Peer: p.next.Owner, Reason: err.Error()})
 	err = fmt.Errorf("hand over %s: %w", r.Host, err)
-	now, _, e := rc.records.get(r.Host)
+	now, e := rc.records.get(r.Host)
 	if e != nil || now != r || (before || asked) && !errors.Is(err, errRefused) {
 		rc.queue.add(r.Host, true) // the other node may own it by now
 		return errors.Join(err, e)
@@ -150,10 +150,13 @@ func (rc *reconciler) thaw(ctx context.Context, host string) error {
 // handedOver ends a hand-off that was committed. What is here becomes a replica, which the queue removes if it is not needed.
 func (rc *reconciler) handedOver(ctx context.Context, r Record, p proposal) error {
 	ctx = context.WithoutCancel(ctx)
-	_, _, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
+	_, _, err := rc.edit(r.Host, func(now Record) Record {
 		delete(rc.proposals, r.Host)
 		rc.counts.HandedOff++
-		return p.next, !ok || p.next.Newer(now)
+		if p.next.Newer(now) {
+			return p.next
+		}
+		return now
 	})
 	if err != nil {
 		return err
@@ -174,10 +177,11 @@ const maxCommits = 3
 func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 	rc.mu.Lock()
 	p, known := rc.proposals[r.Host]
-	tries := rc.settling[r.Host]
-	rc.settling[r.Host]++
+	if p.tries++; known {
+		rc.proposals[r.Host] = p
+	}
 	rc.mu.Unlock()
-	if known && v.IsAlive(p.next.Owner) && tries < maxCommits {
+	if known && v.IsAlive(p.next.Owner) && p.tries <= maxCommits {
 		return rc.complete(ctx, r, p, true)
 	}
 	switch {
@@ -192,7 +196,7 @@ func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 		if err != nil {
 			return fmt.Errorf("ask %s who owns it: %w", home, err)
 		}
-		if now, _, err := rc.records.get(r.Host); err != nil || now != r { // the home had a newer record
+		if now, err := rc.records.get(r.Host); err != nil || now != r { // the home had a newer record
 			if err != nil || now.Owner != v.Self {
 				return err
 			}
@@ -202,13 +206,12 @@ func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 			return fmt.Errorf("%w: %s does not know yet who owns it", errLater, home)
 		}
 	}
-	_, changed, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
-		if !ok || now != r {
-			return now, false
+	_, changed, err := rc.edit(r.Host, func(now Record) Record {
+		if now != r {
+			return now
 		}
-		delete(rc.settling, r.Host)
 		signal(rc.renew) // to confirm the new epoch, if the home called the host contested
-		return back, true
+		return back
 	})
 	if err != nil || !changed {
 		return errors.Join(err, fmt.Errorf("%w: its record has changed meanwhile", errLater))

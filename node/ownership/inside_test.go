@@ -64,8 +64,9 @@ func (g *scene) inside(p *player) string {
 		out = append(out, "all are to be compared")
 	}
 	say("awaited", each(g.names, o.awaited, ago))
-	say("leaving", each(g.names, o.proposals, func(p proposal) string { return fmt.Sprintf("to %d", numberOf(p.next.Owner)) }))
-	say("settling", each(g.names, o.settling, func(n int) string { return fmt.Sprintf("%dx", n) }))
+	say("leaving", each(g.names, o.proposals, func(p proposal) string {
+		return fmt.Sprintf("to %d", numberOf(p.next.Owner)) + mark(p.tries > 0, fmt.Sprintf(", %d tries", p.tries))
+	}))
 	say("wished", each(g.names, o.wishes, func(w wish) string { return fmt.Sprintf("to %d", numberOf(w.to)) }))
 	say("rumours", each(g.names, o.rumours, func(r Record) string { return fmt.Sprintf("of %d, epoch %d", numberOf(r.Owner), r.Epoch) }))
 	say("owns at", each(nil, o.tallies.byHome, func(t tally) string { return fmt.Sprint(t.count) }))

@@ -110,6 +110,7 @@ type Ownership struct {
 func New(cfg Config, deps Deps) *Ownership {
 	b := newBook(cfg, deps)
 	o := &Ownership{book: b, recount: make(chan struct{}, 1)}
+	signal(o.recount)
 	o.census = newCensus(b)
 	o.replicator = newReplicator(b)
 	o.rights = newRights(b, o.census, o.replicator)
@@ -185,7 +186,7 @@ func (o *Ownership) SetView(v view.View) {
 	if moved {
 		o.compare = nil
 		clear(o.census.told) // so this node renews with all
-		o.tallies.begin()
+		o.tallies = newTallies()
 		maps.DeleteFunc(o.rights.unconfirmed, func(host string, _ claimed) bool { return v.Home(host) == v.Self })
 		signal(o.recount)
 		signal(o.sweep)
@@ -228,12 +229,12 @@ func (o *Ownership) Busy() bool {
 
 // Mine reports whether this node may assign a host: it is the home, owns the host without an assignment, and may crawl it now.
 func (o *Ownership) Mine(host string) bool {
-	r, ok, err := o.records.get(host)
-	if err != nil || !ok || r.Assigned {
+	r, err := o.records.get(host)
+	if err != nil || r.Assigned {
 		return false
 	}
 	v := o.view()
-	return r.Owner == v.Self && v.Home(host) == v.Self && o.suspended(host, r, ok, time.Now()) == ""
+	return r.Owner == v.Self && v.Home(host) == v.Self && o.suspended(host, r, time.Now()) == ""
 }
 
 // signal wakes the reader of a channel with room for one value.

@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"container/heap"
+	"context"
 	"sync"
 	"time"
 )
@@ -75,18 +76,35 @@ func (q *queue) presses(it *item) bool {
 	return it.urgent
 }
 
-// next takes a host that is due. If there is none, wait is how long until there is one, negative if the queue is empty.
-func (q *queue) next(now time.Time) (it *item, wait time.Duration) {
+// wait takes a host as soon as one is due. It returns nil when the context ends.
+func (q *queue) wait(ctx context.Context) *item {
+	for ctx.Err() == nil {
+		it, in := q.next(time.Now())
+		if it != nil {
+			return it
+		}
+		select {
+		case <-ctx.Done():
+		case <-q.wake:
+		case <-time.After(in):
+		}
+	}
+	return nil
+}
+
+// next takes a host that is due. If there is none, it returns in how long it should be called again.
+func (q *queue) next(now time.Time) (it *item, in time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.due) == 0 {
-		return nil, -1
+		return nil, time.Hour
 	}
-	if wait := q.due[0].after.Sub(now); wait > 0 {
-		return nil, wait
+	if in := q.due[0].after.Sub(now); in > 0 {
+		return nil, in
 	}
 	it = heap.Pop(&q.due).(*item)
 	it.busy, it.anew = true, false
+	signal(q.wake) // others may be due, too
 	return it, 0
 }
 

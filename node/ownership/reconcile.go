@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
 	"proxima/node/view"
@@ -24,9 +23,7 @@ type reconciler struct {
 	rights     *rights
 	draining   atomic.Bool // Drain was called: this node takes no hosts
 
-	// The lock of the book guards the fields below.
-	settling map[string]int  // by host: attempts to settle its hand-off
-	wishes   map[string]wish // by host: the hand-off that placement asks for
+	wishes map[string]wish // by host: the hand-off that placement asks for; the lock of the book guards them
 }
 
 // wish is a hand-off that placement asks for.
@@ -35,21 +32,20 @@ type wish struct {
 }
 
 func newReconciler(b *book, c *census, rep *replicator, rg *rights) *reconciler {
-	return &reconciler{book: b, census: c, replicator: rep, rights: rg, settling: make(map[string]int), wishes: make(map[string]wish)}
+	return &reconciler{book: b, census: c, replicator: rep, rights: rg, wishes: make(map[string]wish)}
 }
 
-// changedLocked drops the plans for a host that another node owns now.
+// changedLocked drops the wish for a host that another node owns now.
 func (rc *reconciler) changedLocked(host string, r Record) {
 	if r.Owner != rc.views.Now().Self {
-		delete(rc.settling, host)
 		delete(rc.wishes, host)
 	}
 }
 
 // Wish asks for a host to be handed to a better peer soon. It is dropped if that fails.
 func (rc *reconciler) Wish(host, to, reason string) {
-	r, ok, err := rc.records.get(host)
-	if v := rc.view(); err != nil || !ok || r.Owner != v.Self || !v.IsAlive(to) {
+	r, err := rc.records.get(host)
+	if v := rc.view(); err != nil || r.Owner != v.Self || !v.IsAlive(to) {
 		return
 	}
 	rc.mu.Lock()
@@ -63,38 +59,16 @@ const atOnce = 8
 
 // runQueue takes a step for each host of the queue. A host whose step fails comes again, after growing pauses.
 func (rc *reconciler) runQueue(ctx context.Context) error {
-	var g errgroup.Group
-	defer g.Wait() //nolint:errcheck // steps return none
-	free := make(chan struct{}, atOnce)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
-		it, wait := rc.queue.next(time.Now())
-		if it == nil {
-			<-free
-			if wait < 0 {
-				wait = time.Hour
+	var steps sync.WaitGroup
+	for range atOnce {
+		steps.Go(func() {
+			for it := rc.queue.wait(ctx); it != nil; it = rc.queue.wait(ctx) {
+				rc.look(ctx, it)
 			}
-			timer.Reset(wait)
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-rc.queue.wake:
-			case <-timer.C:
-			}
-			continue
-		}
-		g.Go(func() error {
-			defer func() { <-free }()
-			rc.look(ctx, it)
-			return nil
 		})
 	}
+	steps.Wait()
+	return nil
 }
 
 // errLater: a step must wait for something, but nothing is wrong.
@@ -129,8 +103,8 @@ func (c Config) pause(tries int, urgent bool) time.Duration {
 // means that they agree.
 func (rc *reconciler) step(ctx context.Context, it *item) error {
 	defer rc.locks.lock(it.host)()
-	r, ok, err := rc.records.get(it.host)
-	if err != nil || !ok {
+	r, err := rc.records.get(it.host)
+	if err != nil || r.Owner == "" {
 		return err
 	}
 	role, known, err := rc.deps.Frontier.RoleOf(ctx, it.host)
@@ -184,23 +158,23 @@ func (rc *reconciler) stepOwner(ctx context.Context, r Record, v view.View) erro
 func (rc *reconciler) takeOver(ctx context.Context, was Record, known bool) error {
 	waits := false
 	reason := "its owner is gone"
-	next, taken, err := rc.edit(was.Host, func(r Record, ok bool) (Record, bool) {
+	next, taken, err := rc.edit(was.Host, func(r Record) Record {
 		v := rc.views.Now()
 		missing := rc.census.missingLocked(was.Host)
 		if missing {
 			reason = "its owner has lost it"
 		}
-		if !ok || r != was || v.Home(r.Host) != v.Self || r.Epoch >= maxEpoch {
-			return r, false // overtaken by events: whatever is still needed is queued again
+		if r != was || v.Home(r.Host) != v.Self || r.Epoch >= maxEpoch {
+			return r // overtaken by events: whatever is still needed is queued again
 		}
 		if waits = !v.Majority || !missing && !rc.census.goneLocked(r.Owner, time.Now()); waits {
-			return r, false
+			return r
 		}
 		rc.counts.Taken++
 		if !known {
 			rc.awaited[r.Host] = time.Now()
 		}
-		return Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: v.Self}, true
+		return Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: v.Self}
 	})
 	if err != nil || !taken {
 		if waits {
@@ -273,7 +247,7 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 			return fmt.Errorf("%w: %s does not keep its replica yet", errLater, replica)
 		}
 	}
-	if now, _, err := rc.records.get(r.Host); err != nil || now != r {
+	if now, err := rc.records.get(r.Host); err != nil || now != r {
 		return errors.Join(err, errLater)
 	}
 	if err := rc.deps.Frontier.Remove(ctx, r.Host); err != nil {

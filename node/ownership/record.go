@@ -11,7 +11,7 @@ import (
 	"proxima/node/wire"
 )
 
-// Record says who owns a host.
+// Record says who owns a host. One without an owner stands for no record; every other one is newer.
 type Record struct {
 	Host string
 	// Epoch counts the owners. The higher epoch wins; between equal epochs, the lower owner.

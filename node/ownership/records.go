@@ -28,9 +28,9 @@ type records struct {
 	flushing sync.Mutex
 	// mu guards the fields below. It is never held across I/O.
 	mu    sync.Mutex
-	cache *simplelru.LRU[string, Record] // an empty Owner means that there is no record
-	dirty map[string]Record              // not on disk yet
-	wrote int                            // how often dirty records became clean
+	cache *simplelru.LRU[string, Record]
+	dirty map[string]Record // not on disk yet
+	wrote int               // how often dirty records became clean
 }
 
 func newRecords(shelf Shelf, limit int) *records {
@@ -38,28 +38,26 @@ func newRecords(shelf Shelf, limit int) *records {
 	return &records{shelf: shelf, cache: cache, dirty: make(map[string]Record)}
 }
 
-// get returns the record of a host.
-func (t *records) get(host string) (Record, bool, error) {
+// get returns the record of a host, one without an owner if there is none.
+func (t *records) get(host string) (Record, error) {
 	for {
-		r, ok, loaded := t.peek(host)
-		if loaded {
-			return r, ok, nil
+		if r, loaded := t.peek(host); loaded {
+			return r, nil
 		}
 		if err := t.load(host); err != nil {
-			return Record{}, false, err
+			return Record{}, err
 		}
 	}
 }
 
 // peek is get without the disk. loaded tells whether the answer is known.
-func (t *records) peek(host string) (r Record, ok, loaded bool) {
+func (t *records) peek(host string) (r Record, loaded bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r, loaded = t.dirty[host]
-	if !loaded {
-		r, loaded = t.cache.Get(host)
+	if r, loaded = t.dirty[host]; loaded {
+		return r, true
 	}
-	return r, r.Owner != "", loaded
+	return t.cache.Get(host)
 }
 
 // load reads the record of a host from disk into the cache. It caches nothing if the record may have changed since it was read.
@@ -85,7 +83,7 @@ func (t *records) load(host string) error {
 	return nil
 }
 
-// put changes a record in memory. An empty Owner removes it.
+// put changes a record in memory. One without an owner removes it.
 func (t *records) put(host string, r Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -196,13 +196,13 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 	var alone []string
 	defer func() { rep.stream.stored(alone...) }()
 	for host, c := range changes {
-		r, ok, err := rep.records.get(host)
+		r, err := rep.records.get(host)
 		if err != nil {
 			return nil, err
 		}
 		to := v.Replica(host, r.Owner)
 		switch {
-		case !ok || r.Owner != v.Self:
+		case r.Owner != v.Self:
 			rep.stream.forget(host)
 		case !v.IsAlive(to):
 			alone = append(alone, host) // the replica is compared when the peer is back
@@ -230,12 +230,12 @@ func (rep *replicator) addWitnesses(out map[string][]sending, busy map[string]bo
 	hosts := slices.Collect(maps.Keys(rep.unwitnessed))
 	rep.mu.Unlock()
 	for _, host := range hosts {
-		r, ok, err := rep.records.get(host)
+		r, err := rep.records.get(host)
 		if err != nil {
 			return err
 		}
 		switch to := v.Witness(host, r.Owner); {
-		case !ok || r.Owner != v.Self || to == "":
+		case r.Owner != v.Self || to == "":
 			rep.witnessed(host, maxEpoch) // a new owner, or the next change of members, enters it again
 		case v.IsAlive(to) && !busy[to]:
 			out[to] = append(out[to], sending{host: host, item: &wire.StoreItem{Record: r.wire()}})

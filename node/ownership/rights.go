@@ -65,7 +65,7 @@ func (rg *rights) claimLocked(r Record, handed bool) {
 }
 
 // suspended returns why a host must not be crawled here now, "" if it may.
-func (rg *rights) suspended(host string, r Record, known bool, now time.Time) string {
+func (rg *rights) suspended(host string, r Record, now time.Time) string {
 	rg.mu.Lock()
 	defer rg.mu.Unlock()
 	v := rg.views.Now()
@@ -75,7 +75,7 @@ func (rg *rights) suspended(host string, r Record, known bool, now time.Time) st
 	switch home := v.Home(host); {
 	case !v.Majority:
 		return "this node does not see a majority of the nodes"
-	case !known || r.Owner != v.Self:
+	case r.Owner != v.Self:
 		return "another node owns it"
 	case leaving:
 		return "it is being handed over"
@@ -132,11 +132,11 @@ func (rg *rights) checkHosts(hosts func() []string) error {
 	now := time.Now()
 	reasons := make(map[string]string)
 	for _, host := range hosts() {
-		r, ok, err := rg.records.get(host)
+		r, err := rg.records.get(host)
 		if err != nil {
 			return err
 		}
-		reasons[host] = rg.suspended(host, r, ok, now)
+		reasons[host] = rg.suspended(host, r, now)
 	}
 	if len(reasons) > 0 {
 		rg.deps.Frontier.Suspend(reasons)
@@ -151,21 +151,18 @@ const retryRenewal = 500 * time.Millisecond
 func (rg *rights) runRenewals(ctx context.Context) error {
 	tick := time.NewTicker(rg.cfg.RenewEvery)
 	defer tick.Stop()
-	retry := time.NewTimer(rg.cfg.RenewEvery)
-	defer retry.Stop()
 	pause := retryRenewal
 	for all := true; ; {
-		if rg.renewAll(ctx, all) {
-			retry.Stop()
-		} else {
-			retry.Reset(pause)
+		var retry <-chan time.Time
+		if !rg.renewAll(ctx, all) {
+			retry = time.After(pause)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-rg.renew:
 			all, pause = false, retryRenewal
-		case <-retry.C:
+		case <-retry:
 			all, pause = false, min(2*pause, rg.cfg.RenewEvery)
 		case <-tick.C:
 			all = true
@@ -332,11 +329,11 @@ func (rg *rights) claim(ctx context.Context, home string, req *wire.ClaimRequest
 	}
 	for _, host := range res.GetContested() {
 		not[host] = true
-		if _, _, err := rg.edit(host, func(r Record, ok bool) (Record, bool) {
-			if _, claims := rg.unconfirmed[host]; ok && r.Owner == rg.views.Now().Self && !claims {
+		if _, _, err := rg.edit(host, func(r Record) Record {
+			if _, claims := rg.unconfirmed[host]; r.Owner == rg.views.Now().Self && !claims {
 				rg.unconfirmed[host] = claimed{record: r}
 			}
-			return r, false
+			return r
 		}); err != nil {
 			return false, err
 		}

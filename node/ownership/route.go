@@ -103,34 +103,28 @@ type place struct {
 
 // whereTo finds the place of a host. If this node is the home and nobody knows the host, it becomes the owner.
 func (rt *router) whereTo(host string) (p place, err error) {
-	_, _, err = rt.edit(host, func(r Record, ok bool) (Record, bool) {
+	_, _, err = rt.edit(host, func(r Record) Record {
 		v := rt.views.Now()
 		_, leaving := rt.proposals[host]
+		said, rumoured := rt.rumours[host]
 		switch {
 		case leaving:
 			p = place{to: v.Self}
-			return r, false
 		case r.Owner == v.Self:
 			p = place{here: true, to: v.Self, epoch: r.Epoch, origin: r.origin()}
-			return r, false
-		case ok && v.IsAlive(r.Owner): // the usual case
+		case r.Owner != "" && v.IsAlive(r.Owner): // the usual case
 			p = place{to: r.Owner, epoch: r.Epoch}
-			return r, false
-		}
-		home := v.Home(host)
-		said, rumoured := rt.rumours[host]
-		switch {
-		case !ok && rumoured && home != v.Self && v.IsAlive(said.Owner): // a home relies on claims, not on rumours
+		case r.Owner == "" && rumoured && v.IsAlive(said.Owner) && v.Home(host) != v.Self: // a home relies on claims, not on rumours
 			p = place{to: said.Owner, epoch: said.Epoch}
-		case home != v.Self || ok:
-			p = place{to: home}
+		case r.Owner != "" || v.Home(host) != v.Self:
+			p = place{to: v.Home(host)}
 		case rt.census.collectingLocked(host, time.Now()):
 			p = place{to: v.Self}
 		default:
 			p = place{here: true, found: true, to: v.Self, epoch: 1}
-			return Record{Host: host, Epoch: 1, Owner: v.Self}, true
+			return Record{Host: host, Epoch: 1, Owner: v.Self}
 		}
-		return r, false
+		return r
 	})
 	return p, err
 }
@@ -157,14 +151,16 @@ func (rt *router) Moved(w *wire.Record) error {
 	if !ok {
 		return nil
 	}
-	_, _, err := rt.edit(said.Host, func(r Record, ok bool) (Record, bool) {
+	_, _, err := rt.edit(said.Host, func(r Record) Record {
 		v := rt.views.Now()
 		before, rumoured := rt.rumours[said.Host]
 		switch {
-		case said.Owner == v.Self || ok && r.Owner == v.Self:
+		case said.Owner == v.Self || r.Owner == v.Self:
 			// Only the home may say what this node owns.
-		case ok:
-			return said, said.Newer(r)
+		case r.Owner != "":
+			if said.Newer(r) {
+				return said
+			}
 		case v.Home(said.Host) == v.Self:
 			// The owner will claim it.
 		case !rumoured || said.Newer(before):
@@ -173,7 +169,7 @@ func (rt *router) Moved(w *wire.Record) error {
 			}
 			rt.rumours[said.Host] = said
 		}
-		return r, false
+		return r
 	})
 	return err
 }
@@ -318,7 +314,7 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 		late[host] = true
 	}
 	for _, host := range hosts {
-		if r, _, err := rt.records.get(host); err != nil {
+		if r, err := rt.records.get(host); err != nil {
 			return nil, err
 		} else if r.Owner != rt.self() { // it has moved away without these links
 			late[host] = true

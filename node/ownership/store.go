@@ -49,13 +49,9 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 		return &wire.StoreAnswer{Step: wire.Step_STEP_LATER}, nil
 	}
 	defer unlock()
-	answer, later, err := rc.weigh(r)
-	if err != nil || answer.GetStep() == wire.Step_STEP_REFUSED {
+	answer, err := rc.weigh(r)
+	if err != nil || answer.GetStep() != wire.Step_STEP_UNSPECIFIED {
 		return answer, err
-	}
-	if later {
-		answer.Step = wire.Step_STEP_LATER
-		return answer, nil
 	}
 	if item.GetChunk() != nil {
 		_, err := rc.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
@@ -66,17 +62,22 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 		case err != nil:
 			return nil, fmt.Errorf("store %s: %w", r.Host, err)
 		}
-		if now, _, err := rc.records.get(r.Host); err != nil {
+	}
+	mine, err := rc.records.get(r.Host)
+	if err != nil {
+		return nil, err
+	}
+	owned := mine.Owner == rc.self()
+	switch {
+	case item.GetChunk() == nil:
+	case owned:
+		if err := rc.replicator.own(ctx, mine); err != nil {
 			return nil, err
-		} else if now.Owner == rc.self() {
-			if err := rc.replicator.own(ctx, now); err != nil {
-				return nil, err
-			}
-			rc.found(r.Host)
-		} else if !answer.Keeps {
-			// The copy is not meant to stay, unless a hand-off to here is under way. Let that finish first.
-			rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.TakeAfter))
 		}
+		rc.found(r.Host)
+	case !answer.Keeps:
+		// The copy is not meant to stay, unless a hand-off to here is under way. Let that finish first.
+		rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.TakeAfter))
 	}
 	answer.Step = wire.Step_STEP_STORED
 	if item.GetDigest() == nil {
@@ -89,62 +90,57 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 	if d == digestFromWire(item.GetDigest()) {
 		return answer, nil
 	}
-	answer.Step = wire.Step_STEP_DIFFERS
-	if now, _, err := rc.records.get(r.Host); err != nil {
-		return nil, err
-	} else if item.GetChunk() == nil && now.Owner == rc.self() && !rc.replicator.stream.busy(r.Host) {
+	if answer.Step = wire.Step_STEP_DIFFERS; item.GetChunk() == nil && owned && !rc.replicator.stream.busy(r.Host) {
 		rc.queue.add(r.Host, false) // its replica differs
 	}
 	return answer, nil
 }
 
 // weigh compares a peer's record with this node's, and adopts it if it is newer. If this node owns the host by its own record, the
-// home must say who is right. later tells the peer to come again.
-func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, later bool, err error) {
+// home must say who is right. The answer has a step if nothing can be stored now.
+func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, err error) {
 	answer = &wire.StoreAnswer{}
-	_, _, err = rc.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+	_, _, err = rc.edit(r.Host, func(mine Record) Record {
 		v := rc.views.Now()
-		_, later = rc.proposals[r.Host]
+		if _, leaving := rc.proposals[r.Host]; leaving {
+			answer.Step = wire.Step_STEP_LATER
+		}
 		switch {
-		case ok && mine.Newer(r):
+		case mine.Newer(r):
 			answer.Newer = mine.wire()
-		case ok && mine.Owner == v.Self && r.Owner != v.Self && v.Home(r.Host) == v.Self && v.Majority && !v.IsAlive(r.Owner):
+		case mine.Owner == v.Self && r.Owner != v.Self && v.Home(r.Host) == v.Self && v.Majority && !v.IsAlive(r.Owner):
 			// The peer names an owner of which this home did not know, and that is gone. The home goes on with a higher epoch.
 			if r.Newer(mine) && r.Epoch < maxEpoch {
 				mine.Epoch = r.Epoch + 1
 				rc.census.contested[r.Host] = time.Now().Add(rc.cfg.FenceAfter)
 				answer.Newer = mine.wire()
 			}
-			answer.Keeps = true
-			return mine, true
-		case ok && mine.Owner == v.Self && r.Owner != v.Self:
+		case mine.Owner == v.Self && r.Owner != v.Self:
 			rc.rights.claimLocked(mine, false)
-		case r.Owner == v.Self && (!ok || r.Newer(mine)):
+		case r.Owner == v.Self && r.Newer(mine):
 			// This node has lost the record in a power cut, or the host has another owner by now.
 			if v.Home(r.Host) != v.Self {
 				answer.Step = wire.Step_STEP_REFUSED // the home knows
 				break
 			}
 			if !v.Majority || r.Epoch >= maxEpoch || rc.census.collectingLocked(r.Host, time.Now()) {
-				later = true
+				answer.Step = wire.Step_STEP_LATER
 				break
 			}
-			if !ok {
+			if mine.Owner == "" {
 				mine = Record{Host: r.Host, Owner: v.Self}
 			}
 			mine.Epoch = r.Epoch + 1
 			answer.Newer, answer.Keeps = mine.wire(), mine.Owner == v.Self
 			rc.queue.add(r.Host, true)
-			return mine, true
-		case !ok || r.Newer(mine):
-			mine, ok = r, true
-			answer.Keeps = v.Replica(r.Host, r.Owner) == v.Self
-			return r, true
+			return mine
+		case r.Newer(mine):
+			mine = r
 		}
-		answer.Keeps = ok && (mine.Owner == v.Self || v.Replica(r.Host, mine.Owner) == v.Self)
-		return mine, false
+		answer.Keeps = mine.Owner != "" && (mine.Owner == v.Self || v.Replica(r.Host, mine.Owner) == v.Self)
+		return mine
 	})
-	return answer, later, err
+	return answer, err
 }
 
 // Commit makes this node the owner of a host, if it has exactly what the former owner has.
@@ -166,12 +162,12 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 		return nil, err
 	}
 	res := &wire.CommitResponse{}
-	_, committed, err := rc.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+	_, committed, err := rc.edit(r.Host, func(mine Record) Record {
 		_, leaving := rc.proposals[r.Host]
 		switch {
-		case ok && mine == r:
+		case mine == r:
 			res.Step = wire.Step_STEP_COMMITTED // the first answer was lost
-		case ok && !r.Newer(mine):
+		case !r.Newer(mine):
 			res.Step, res.Reason, res.Newer = wire.Step_STEP_REFUSED, "it has a newer record", mine.wire()
 		case !rc.views.Now().Majority:
 			res.Step, res.Reason = wire.Step_STEP_REFUSED, "it does not see a majority of the nodes"
@@ -185,9 +181,9 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 			res.Step = wire.Step_STEP_COMMITTED
 			rc.rights.claimLocked(r, true)
 			rc.counts.Received++
-			return r, true
+			return r
 		}
-		return mine, false
+		return mine
 	})
 	if err != nil || !committed {
 		return res, err

@@ -15,27 +15,20 @@ type tally struct {
 	digest uint64
 }
 
-// tallies count the records by home and by owner. When homes change, all records are counted again, page by page. Until that
-// is over, cursor and ahead tell which records are counted. The lock of the book guards them.
+// tallies count the records by home and by owner. When homes change, others take their place and count all records again, page by
+// page. Until that is over, cursor and ahead tell which records are counted. The lock of the book guards them.
 type tallies struct {
 	byHome  map[string]tally // the hosts that this node owns and other nodes are home of
 	byOwner map[string]tally // the hosts that this node is home of and other nodes own
 
 	counting bool
-	round    int                 // number of the count
 	cursor   string              // the last host counted
 	ahead    map[string]struct{} // hosts beyond the cursor that are counted already, because they changed
 }
 
-func newTallies() tallies {
-	return tallies{byHome: make(map[string]tally), byOwner: make(map[string]tally)}
-}
-
-// begin starts a new count.
-func (t *tallies) begin() {
-	t.byHome, t.byOwner, t.ahead = make(map[string]tally), make(map[string]tally), make(map[string]struct{})
-	t.counting, t.cursor = true, ""
-	t.round++
+// newTallies begins a count.
+func newTallies() *tallies {
+	return &tallies{byHome: make(map[string]tally), byOwner: make(map[string]tally), counting: true, ahead: make(map[string]struct{})}
 }
 
 // counted reports whether a host is in the tallies.
@@ -104,24 +97,24 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 		case <-o.recount:
 		}
 		o.mu.Lock()
-		round := o.tallies.round
+		t := o.tallies
 		o.mu.Unlock()
 		err := o.records.pages(func(page []Record) error {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			if o.tallies.round != round {
+			if o.tallies != t {
 				return errOutdated
 			}
-			o.tallies.take(o.views.Now(), page)
+			t.take(o.views.Now(), page)
 			return ctx.Err()
 		})
 		if err != nil && !errors.Is(err, errOutdated) {
 			return err
 		}
 		o.mu.Lock()
-		if o.tallies.round == round {
-			o.tallies.counting, o.tallies.ahead = false, nil
-			for owner := range o.tallies.byOwner {
+		if o.tallies == t {
+			t.counting, t.ahead = false, nil
+			for owner := range t.byOwner {
 				o.census.expectLocked(owner, time.Now()) // it has had no chance to renew here
 			}
 			signal(o.renew)

@@ -194,7 +194,7 @@ func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (
 	if err := rep.pull(ctx, to, r); err != nil {
 		return err
 	}
-	if now, ok, err := rep.records.get(r.Host); err != nil || !ok || now != r {
+	if now, err := rep.records.get(r.Host); err != nil || now != r {
 		return err
 	}
 	if err := rep.own(ctx, r); err != nil {

@@ -228,13 +228,14 @@ func (w *world) sound() (faults []string) {
 // describe tells what every node has and knows of a host.
 func (w *world) describe(host string) string {
 	var b strings.Builder
+	short := func(id string) string { return fmt.Sprintf("%.4s", strings.TrimLeft(id, "0")) }
 	for _, a := range w.all() {
 		if a.disk == nil {
 			continue
 		}
 		role, known, _ := a.disk.RoleOf(w.ctx, host) //nolint:errcheck // it is a map
 		d, _ := a.disk.DigestOf(w.ctx, host)         //nolint:errcheck // it is a map
-		fmt.Fprintf(&b, "\n  node %d (%s)", a.at, a.id[:4])
+		fmt.Fprintf(&b, "\n  node %d (%s)", a.at, short(a.id))
 		if known {
 			fmt.Fprintf(&b, " %v, %d of %d done", role, d.Done, d.Accepted)
 		}
@@ -244,8 +245,8 @@ func (w *world) describe(host string) string {
 		}
 		v := a.owner.view()
 		r, _, _ := a.owner.Record(host) //nolint:errcheck // for people
-		fmt.Fprintf(&b, ": epoch %d of %.4s, home %.4s, replica %.4s, majority %v, %d settled, %d alive, suspended %q", r.Epoch, r.Owner,
-			v.Home(host), v.Replica(host, r.Owner), v.Majority, len(v.Settled), len(v.Alive), a.owner.suspended(host, r, r.Owner != "", time.Now()))
+		fmt.Fprintf(&b, ": epoch %d of %s, home %s, replica %s, majority %v, %d settled, %d alive, suspended %q", r.Epoch, short(r.Owner),
+			short(v.Home(host)), short(v.Replica(host, r.Owner)), v.Majority, len(v.Settled), len(v.Alive), a.owner.suspended(host, r, time.Now()))
 	}
 	return b.String()
 }
