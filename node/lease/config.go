@@ -29,8 +29,8 @@ func (c Config) ReleaseAfter() time.Duration { return c.Time / 6 }
 // HeldRetry is when to ask again for a server that another node holds, give or take a quarter.
 func (c Config) HeldRetry() time.Duration { return c.Time / 12 }
 
-// check is how often the Holder looks at the frontier while a server is about to be given back.
-func (c Config) check() time.Duration { return c.Time / 60 }
+// lookEvery is how often the Holder looks at the frontier's servers. Another node may wait for one that is no longer in use.
+func (c Config) lookEvery() time.Duration { return min(c.Time/60, time.Second) }
 
 // timeout bounds a call to a grantor. Two calls fit into the second half of a lease.
 func (c Config) timeout() time.Duration { return min(c.Time/4, 5*time.Second) }

@@ -115,7 +115,7 @@ func TestHoldAndGive(t *testing.T) {
 		if _, err := home.holder.Hold(ctx, other); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
-		time.Sleep(w.cfg.check() * 2)
+		time.Sleep(w.cfg.lookEvery() * 2)
 		if s := home.holder.Status(); s.Waiting > 1 { // addr
 			t.Errorf("%+v", s)
 		}
@@ -128,11 +128,14 @@ func TestStopGivesLeasesBack(t *testing.T) {
 		all[0].want(true, addr)
 		time.Sleep(time.Second)
 		all[1].want(true, addr)
+		all[0].set(addr, func(s *Server) { s.InFlight = 1 })
 		begin := time.Now()
 		all[0].stop()
+		time.Sleep(300 * time.Millisecond)
+		all[0].set(addr, func(s *Server) { s.InFlight = 0 })
 		<-all[0].ended
-		if d := time.Since(begin); d > farewell {
-			t.Errorf("it took %v", d)
+		if d := time.Since(begin) - 300*time.Millisecond; d < 0 || d > 2*gather+2*w.delay {
+			t.Errorf("it ended %v after its last request", d)
 		}
 		if all[0].has(addr) {
 			t.Error("a stopped node may dial")

@@ -195,19 +195,6 @@ func (ls *leases) setView(now time.Time) {
 	}
 }
 
-// lookIn returns how long until the next tick.
-func (ls *leases) lookIn() time.Duration {
-	if ls.leaving {
-		return gather
-	}
-	for _, l := range ls.all {
-		if l.withdrawn && !l.drained { // another node may wait for it
-			return ls.cfg.check()
-		}
-	}
-	return lookEvery
-}
-
 // item is a wish about one server, in a message to its grantor.
 type item struct {
 	addr   netip.Addr

@@ -9,12 +9,8 @@ import (
 	"proxima/node/wire"
 )
 
-const (
-	// gather is how long wishes gather before they are sent.
-	gather = 50 * time.Millisecond
-	// lookEvery is how often the Holder looks at the frontier's servers as a rule.
-	lookEvery = time.Second
-)
+// gather is how long wishes gather before they are sent. A stopping node looks at the frontier as often.
+const gather = 50 * time.Millisecond
 
 // signal wakes the reader of a channel with room for one value.
 func signal(c chan struct{}) {
@@ -35,6 +31,7 @@ func (h *Holder) Run(ctx context.Context) error {
 
 	h.mu.Lock()
 	h.book.leave(time.Now())
+	h.look = true
 	h.mu.Unlock()
 	signal(h.kick)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
@@ -73,14 +70,16 @@ func (h *Holder) loop(ctx context.Context, calls *sync.WaitGroup) {
 func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Time, left bool) {
 	now := time.Now()
 	if _, err := h.deps.Clock.Awake(); err != nil {
-		return now.Add(lookEvery), true // stopped must run first
+		return now.Add(h.cfg.lookEvery()), true // stopped must run first
 	}
 	h.mu.Lock()
 	if h.look || !now.Before(h.lookAt) {
 		h.look = false
 		h.book.tick(h.deps.Frontier.Servers(), now)
 		h.pace.level(h.book.slowed(now))
-		h.lookAt = now.Add(h.book.lookIn())
+		if h.lookAt = now.Add(h.cfg.lookEvery()); h.book.leaving {
+			h.lookAt = now.Add(gather)
+		}
 	}
 	for grantor, items := range h.book.due(now, h.busy) {
 		req := &wire.LeaseRequest{Items: make([]*wire.LeaseItem, len(items))}

@@ -78,25 +78,6 @@ func TestWantedAgain(t *testing.T) {
 	}
 }
 
-// The holder looks at the frontier more often while a server is being given back.
-func TestLooks(t *testing.T) {
-	b := newBench(t)
-	looks := func(what string, want time.Duration) {
-		t.Helper()
-		if got := b.lookIn(); got != want {
-			t.Errorf("%s: in %v, want %v", what, got, want)
-		}
-	}
-	l := b.obtain()
-	looks("nothing is given back", lookEvery)
-	b.withdraw(server(1), l, b.now)
-	looks("something may be in flight", b.cfg.check())
-	b.look(false, 0)
-	looks("nothing is in flight", lookEvery)
-	b.leave(b.now)
-	looks("this node leaves", gather)
-}
-
 // A server goes back when it was unwanted for ReleaseAfter without a break.
 func TestReleaseAfter(t *testing.T) {
 	b := newBench(t)
@@ -148,7 +129,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// The times of a lease scale with its length, up to bounds for calls and first retries.
+// The times of a lease scale with its length, up to bounds for looks, calls and first retries.
 func TestTimes(t *testing.T) {
 	for length, want := range map[time.Duration][8]time.Duration{
 		4 * time.Second: {34 * time.Second, 4 * time.Second / 6, 4 * time.Second / 12, 4 * time.Second / 60, time.Second, time.Second, 500 * time.Millisecond,
@@ -157,9 +138,11 @@ func TestTimes(t *testing.T) {
 			500 * time.Millisecond, 250 * time.Millisecond, 250 * time.Millisecond},
 		time.Minute: {90 * time.Second, 10 * time.Second, 5 * time.Second, time.Second, 5 * time.Second, 15 * time.Second, 500 * time.Millisecond,
 			7500 * time.Millisecond},
+		2 * time.Minute: {150 * time.Second, 20 * time.Second, 10 * time.Second, time.Second, 5 * time.Second, 30 * time.Second, 500 * time.Millisecond,
+			15 * time.Second},
 	} {
 		c := Config{Time: length, Skew: 30 * time.Second}
-		got := [8]time.Duration{c.Window(), c.ReleaseAfter(), c.HeldRetry(), c.check(), c.timeout(), c.early(), c.retryMin(), c.retryMax()}
+		got := [8]time.Duration{c.Window(), c.ReleaseAfter(), c.HeldRetry(), c.lookEvery(), c.timeout(), c.early(), c.retryMin(), c.retryMax()}
 		if got != want || c.memoryEvery() != c.ReleaseAfter() {
 			t.Errorf("of leases of %v: %v, want %v", length, got, want)
 		}

@@ -79,7 +79,7 @@ func TestFounderBeginsSoon(t *testing.T) {
 				for !n.has(addr) && time.Since(begin) < 2*window {
 					time.Sleep(100 * time.Millisecond)
 				}
-				if took := time.Since(begin); took < test.want || took > test.want+cfg.retryMax()+cfg.check()+time.Second {
+				if took := time.Since(begin); took < test.want || took > test.want+cfg.retryMax()+cfg.lookEvery()+time.Second {
 					t.Errorf("the first server was granted after %v, want %v", took, test.want)
 				}
 			})
