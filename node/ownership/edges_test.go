@@ -227,6 +227,29 @@ func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
 	})
 }
 
+// The owner has its replica at a node that does not see yet that a member is gone, and so does not see itself as the one to keep the
+// replica. It keeps what it has all the same.
+func TestReplicaStaysAtANodeThatSeesItLate(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.found(3, 1, 4, 2, 3)
+		see := func(at int) {
+			v := s.node(at).own.view()
+			v.Settled = slices.DeleteFunc(slices.Clone(v.Settled), func(id string) bool { return id == idOf(4) })
+			v.Alive = v.Settled
+			s.node(at).own.SetView(v)
+		}
+		see(1)
+		time.Sleep(10 * time.Second)
+		s.node(2).own.queue.add(host, false)
+		time.Sleep(time.Minute)
+		see(2)
+		time.Sleep(time.Minute)
+		if all, _ := s.node(2).has(host); all != 3 {
+			t.Errorf("the replica has %d of 3 URLs", all)
+		}
+	})
+}
+
 // A hand-off is committed, the answer is lost, and the next owner is cut off. The former owner takes the host back with an epoch above
 // that of the other, whichever id is lower; or the home takes the host over.
 func TestHostTakenBackHasTheHigherEpoch(t *testing.T) {

@@ -234,7 +234,7 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 		return nil
 	}
 	if !a.keeps {
-		return fmt.Errorf("%w: %s does not own it yet", errLater, r.Owner)
+		return fmt.Errorf("%w: %s does not own it yet, or has its replica here", errLater, r.Owner)
 	}
 	if replica != "" {
 		if !v.IsAlive(replica) {

@@ -16,7 +16,7 @@ import (
 const storesAtOnce = 64
 
 // Store unites what a peer has of hosts with what this node has. It returns when that is on disk.
-func (rc *reconciler) Store(ctx context.Context, _ string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
+func (rc *reconciler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
 	if err := rc.begun(); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (rc *reconciler) Store(ctx context.Context, _ string, req *wire.StoreReques
 	g.SetLimit(storesAtOnce)
 	for i, item := range req.GetItems() {
 		g.Go(func() (err error) {
-			res.Answers[i], err = rc.store(each, item)
+			res.Answers[i], err = rc.store(each, from, item)
 			return err
 		})
 	}
@@ -38,7 +38,7 @@ func (rc *reconciler) Store(ctx context.Context, _ string, req *wire.StoreReques
 }
 
 // store is Store for one host.
-func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.StoreAnswer, error) {
+func (rc *reconciler) store(ctx context.Context, from string, item *wire.StoreItem) (*wire.StoreAnswer, error) {
 	r, ok := fromWire(item.GetRecord())
 	chunk, err := chunkFromWire(item.GetChunk())
 	if err != nil || !ok {
@@ -49,7 +49,7 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 		return &wire.StoreAnswer{Step: wire.Step_STEP_LATER}, nil
 	}
 	defer unlock()
-	answer, err := rc.weigh(r)
+	answer, err := rc.weigh(from, r)
 	if err != nil || answer.GetStep() != wire.Step_STEP_UNSPECIFIED {
 		return answer, err
 	}
@@ -98,7 +98,7 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 
 // weigh compares a peer's record with this node's, and adopts it if it is newer. If this node owns the host by its own record, the
 // home must say who is right. The answer has a step if nothing can be stored now.
-func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, err error) {
+func (rc *reconciler) weigh(from string, r Record) (answer *wire.StoreAnswer, err error) {
 	answer = &wire.StoreAnswer{}
 	_, _, err = rc.edit(r.Host, func(mine Record) Record {
 		v := rc.views.Now()
@@ -137,7 +137,9 @@ func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, err error) {
 		case r.Newer(mine):
 			mine = r
 		}
-		answer.Keeps = mine.Owner != "" && (mine.Owner == v.Self || v.Replica(r.Host, mine.Owner) == v.Self)
+		replica := v.Replica(r.Host, mine.Owner)
+		// The peer may not see yet that it is to keep the replica, and must not remove it.
+		answer.Keeps = mine.Owner == v.Self && replica != from || mine.Owner != "" && replica == v.Self
 		return mine
 	})
 	return answer, err

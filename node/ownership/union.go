@@ -15,7 +15,7 @@ import (
 // verdict is a peer's answer about a host that it was given.
 type verdict struct {
 	equal bool // it has exactly what this node has
-	keeps bool // as far as it knows, it owns the host or keeps its replica
+	keeps bool // as far as it knows, it owns the host or keeps its replica, and this node does neither
 }
 
 var (

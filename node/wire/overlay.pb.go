@@ -2228,7 +2228,7 @@ type StoreAnswer struct {
 	Step  Step                   `protobuf:"varint,1,opt,name=step,proto3,enum=proxima.v1.Step" json:"step,omitempty"`
 	// newer is the callee's record, if it is newer than the caller's.
 	Newer *Record `protobuf:"bytes,2,opt,name=newer,proto3" json:"newer,omitempty"`
-	// keeps: as far as the callee knows, it owns the host or keeps its replica.
+	// keeps: as far as the callee knows, it owns the host and the caller does not keep its replica, or it keeps the replica itself.
 	Keeps         bool `protobuf:"varint,3,opt,name=keeps,proto3" json:"keeps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
