@@ -104,6 +104,7 @@ func inBed(t *testing.T, at []point, test func(b *bed)) {
 		}
 		defer func() {
 			b.stopAll()
+			time.Sleep(time.Minute) // until the last timers of memberlist have run out
 			for _, end := range b.guests {
 				end()
 			}

@@ -191,6 +191,7 @@ func (o *overlay) close() {
 			o.t.Errorf("node %d: %v", i, err)
 		}
 	}
+	time.Sleep(time.Minute) // until the last timers of memberlist have run out
 }
 
 func ids(places ...int) (ids []string) {

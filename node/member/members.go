@@ -123,8 +123,8 @@ func (m *Members) trouble(now time.Time, addr, reason string) {
 	m.emit(Event{Kind: EventTrouble, Time: now, Addr: addr, Reason: reason})
 }
 
-// Run joins the overlay and stays in it until ctx ends. Then it says farewell, within LeaveTimeout, and waits until its
-// goroutines have ended. It returns nil after an orderly end, ErrDuplicate if an older live node has this id, or the
+// Run joins the overlay and stays in it until ctx ends. Then it says farewell, within LeaveTimeout. Some goroutines of
+// memberlist wait for their timers after that, and find everything closed. It returns nil after an orderly end, ErrDuplicate if an older live node has this id, or the
 // error that kept it from listening.
 func (m *Members) Run(ctx context.Context) error {
 	m.mu.Lock()
@@ -137,15 +137,9 @@ func (m *Members) Run(ctx context.Context) error {
 	m.table.started, m.table.held, m.table.lacked, m.table.self.since = now, now, now, now
 	m.mu.Unlock()
 
-	label := newLabel(m.nonce)
-	var list *memberlist.Memberlist
-	var c *carrier
-	err := label.do(func() (err error) {
-		list, c, err = m.open()
-		return err
-	})
+	list, c, err := m.open()
 	if err != nil {
-		return fmt.Errorf("join overlay: %w", errors.Join(err, label.wait(time.Second)))
+		return fmt.Errorf("join overlay: %w", err)
 	}
 	m.mu.Lock()
 	m.list, m.carrier, m.gossip = list, c, list.LocalNode().Address()
@@ -165,11 +159,9 @@ func (m *Members) Run(ctx context.Context) error {
 	if err == nil {
 		err = m.farewell(list)
 	}
-	timeout := c.timeout(m.cfg.Preset)
 	if down := list.Shutdown(); down != nil {
 		err = errors.Join(err, fmt.Errorf("stop gossip: %w", down))
 	}
-	err = errors.Join(err, label.wait(timeout))
 	m.mu.Lock()
 	m.list, m.carrier = nil, nil
 	m.mu.Unlock()

@@ -18,7 +18,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Over the sockets of the machine: they join, and nothing is left after an end in order, even if somebody holds a
 // stream and says nothing.
 func TestSocketsOfTheMachine(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	// Nobody answers at the address that the first one has: the machine takes connections, no program does.
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,6 +65,12 @@ func TestAddressInUse(t *testing.T) {
 	if err := m.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("Run returned %v", err)
 	}
+}
+
+// leaveNothing waits at the end of a test until its goroutines have ended. Those of memberlist wait for their timers.
+func leaveNothing(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { await(t, func() bool { return goleak.Find(before) == nil }) })
 }
 
 // await waits for something real.

@@ -153,9 +153,3 @@ func (m *Members) Known() []string {
 	slices.Sort(addrs)
 	return addrs
 }
-
-// timeout is how long memberlist's goroutines may take to end: none waits longer than a probe takes.
-func (c *carrier) timeout(name string) time.Duration {
-	p := preset(name)
-	return time.Duration(p.AwarenessMaxMultiplier+1)*p.ProbeInterval + p.TCPTimeout
-}

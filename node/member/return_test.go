@@ -73,8 +73,8 @@ func TestDeadAreRedialled(t *testing.T) {
 	})
 }
 
-// Run does not end before the goroutines of memberlist, even if they wait for answers that never come.
-func TestRunWaits(t *testing.T) {
+// After the end nothing is sent, though goroutines of memberlist wait for answers that never come. They end soon.
+func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOverlay(t, flat(30))
 		o.startAll(3, func(c *member.Config, _ *member.Deps) { c.LeaveTimeout = 0 })
@@ -87,6 +87,11 @@ func TestRunWaits(t *testing.T) {
 		n.stop()
 		if err := <-n.done; err != nil {
 			t.Error(err)
+		}
+		sent := o.sent(0)
+		time.Sleep(30 * time.Second)
+		if k := o.sent(0) - sent; k > 0 {
+			t.Errorf("%d packets were sent after the end", k)
 		}
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]

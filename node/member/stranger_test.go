@@ -23,6 +23,7 @@ type socketNode struct {
 // gossiping runs a node until the test ends, if not before.
 func gossiping(t *testing.T, place int, join ...string) *socketNode {
 	t.Helper()
+	leaveNothing(t)
 	cfg := member.Default()
 	cfg.Bind, cfg.Preset, cfg.LeaveTimeout, cfg.Join = "127.0.0.1:0", member.PresetLAN, time.Second, join
 	m, err := member.New(cfg, member.Deps{ID: netsim.ID(place), Boot: 1, PeerAddr: "127.0.0.1:1",
