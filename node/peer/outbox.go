@@ -49,6 +49,8 @@ type Outbox struct {
 	start time.Time
 	// wake tells Run that a queue needs a sender.
 	wake chan struct{}
+	// turn is held by the caller that writes.
+	turn chan struct{}
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -58,12 +60,10 @@ type Outbox struct {
 	// born counts blocks by when their links were first added, in steps of bornStep.
 	born map[time.Duration]int
 	// urged is just after the last call of Hurry.
-	urged time.Duration
-	// writes wait to be written. While writing is set, another caller does that.
-	writes  []*write
-	writing bool
-	written uint64 // the last block that was written and queued
-	kept    int    // bytes of block values that are also in memory
+	urged   time.Duration
+	writes  []*write // wait to be written
+	written uint64   // the last block that was written and queued
+	kept    int      // bytes of block values that are also in memory
 	stats   OutboxStats
 }
 
@@ -82,7 +82,8 @@ type OutboxStats struct {
 
 // NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{}}
+	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		queues: map[string]*queue{}, born: map[time.Duration]int{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
 		if err != nil {

@@ -19,8 +19,8 @@ type write struct {
 	adds  []addition
 	del   [][]byte
 	bytes int // of adds
-	// done gets true if its caller has to write what waits, false once it is written or has failed with err.
-	done chan bool
+	// done says that it is written, or has failed with err. The turn guards both.
+	done bool
 	err  error
 }
 
@@ -58,16 +58,22 @@ func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error
 // write makes a change durable, then queues its blocks. Changes that several callers make at the same time become one
 // batch, and their links for one peer share blocks: a commit and a key cost more than the few links of a page.
 func (o *Outbox) write(w *write) error {
-	w.done = make(chan bool, 1)
 	o.mu.Lock()
 	o.writes = append(o.writes, w)
-	lead := !o.writing
-	o.writing = true
 	o.mu.Unlock()
-	if !lead && !<-w.done {
-		return w.err
+	o.turn <- struct{}{}
+	defer func() { <-o.turn }()
+	if !w.done {
+		runtime.Gosched() // let callers that are about to write join this batch
 	}
-	runtime.Gosched() // let callers that are about to write join this batch
+	for !w.done { // or another caller has written it
+		o.writeBatch()
+	}
+	return w.err
+}
+
+// writeBatch makes one batch of the changes that wait, the first ones if they are too many. It is called with the turn.
+func (o *Outbox) writeBatch() {
 	o.mu.Lock()
 	n, bytes, keys := 0, 0, 0
 	for _, next := range o.writes {
@@ -95,6 +101,9 @@ func (o *Outbox) write(w *write) error {
 	if err != nil {
 		err = fmt.Errorf("write outbox: %w", err)
 	}
+	for _, w := range group {
+		w.done, w.err = true, err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.written = o.seq
@@ -103,16 +112,6 @@ func (o *Outbox) write(w *write) error {
 			o.push(s)
 		}
 	}
-	for _, other := range group {
-		if other != w {
-			other.err = err
-			other.done <- false
-		}
-	}
-	if o.writing = len(o.writes) > 0; o.writing {
-		o.writes[0].done <- true
-	}
-	return err
 }
 
 // gather makes numbered blocks of what some writes add. Links for one peer that wait equally long share a block; bad blocks
