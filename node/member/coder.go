@@ -182,21 +182,21 @@ func (c *coder) id(v *string) {
 	}
 }
 
-// ids are sorted, without duplicates.
-func (c *coder) ids(v *[]string) {
+// list is one of members, sorted by their ids, without duplicates. Each has its own form.
+func list[T any](c *coder, v *[]T, form func(*T), id func(T) string) {
 	n := c.count(len(*v))
 	for k := 0; k < n && (c.writing || c.err == nil); k++ {
 		if !c.writing {
-			*v = append(*v, "")
+			*v = append(*v, *new(T))
 		}
-		ids := *v
-		if c.id(&ids[k]); k > 0 && ids[k-1] >= ids[k] {
-			c.fail(errOrder)
+		all := *v
+		if form(&all[k]); k > 0 && id(all[k-1]) >= id(all[k]) {
+			c.fail(errors.New("members are not in order"))
 		}
 	}
 }
 
-var errOrder = errors.New("members are not in order")
+func (c *coder) ids(v *[]string) { list(c, v, c.id, func(id string) string { return id }) }
 
 // maxAge bounds durations that other nodes send.
 const maxAge = 10 * 365 * 24 * time.Hour

@@ -46,7 +46,7 @@ func (d delegate) NotifyMsg(b []byte) {
 	m := d.m
 	msg, err := decode[message](b, "message")
 	if err != nil {
-		m.trouble(m.now(), "", err.Error())
+		m.trouble("", err.Error())
 		return
 	}
 	m.mu.Lock()
@@ -74,7 +74,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	s, err := decode[state](b, "state")
 	now := m.now()
 	if err != nil {
-		m.trouble(now, "", err.Error())
+		m.trouble("", err.Error())
 		return
 	}
 	m.mu.Lock()

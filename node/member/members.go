@@ -117,10 +117,10 @@ func (m *Members) emit(e Event) {
 }
 
 // trouble emits an event of trouble. It must not be called with mu held.
-func (m *Members) trouble(now time.Time, addr, reason string) {
+func (m *Members) trouble(addr, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.emit(Event{Kind: EventTrouble, Time: now, Addr: addr, Reason: reason})
+	m.emit(Event{Kind: EventTrouble, Time: m.now(), Addr: addr, Reason: reason})
 }
 
 // Run joins the overlay and stays in it until ctx ends. Then it says farewell, within LeaveTimeout. Some goroutines of

@@ -110,7 +110,7 @@ func (m *Members) dial(ctx context.Context, addr string) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		ips = append(ips, ip)
 	} else if ips, err = m.deps.Resolve(ctx, host); err != nil {
-		m.trouble(m.now(), addr, "resolve address to join: "+err.Error())
+		m.trouble(addr, "resolve address to join: "+err.Error())
 		return
 	}
 	for _, ip := range ips {

@@ -54,17 +54,7 @@ func (s *state) code(c *coder) {
 	if s.set.code(c); len(s.set.ids) > 0 {
 		c.fail(errors.New("voters where there must be none"))
 	}
-	n := c.count(len(s.members))
-	for k := 0; k < n && (c.writing || c.err == nil); k++ {
-		if !c.writing {
-			s.members = append(s.members, entry{})
-		}
-		e := &s.members[k]
-		e.code(c)
-		if k > 0 && s.members[k-1].id >= e.id {
-			c.fail(errOrder)
-		}
-	}
+	list(c, &s.members, func(e *entry) { e.code(c) }, func(e entry) string { return e.id })
 }
 
 func (e *entry) code(c *coder) {

@@ -37,7 +37,7 @@ func (m *Members) decideVoters(ctx context.Context) error {
 		wake := m.wakeVoting
 		if err := m.store(); err != nil {
 			wake = nil // unstored state would wake this loop at once; try again at the next tick
-			m.trouble(now, "", err.Error())
+			m.trouble("", err.Error())
 		} else {
 			m.send(list, out)
 		}

@@ -101,8 +101,9 @@ func (h *handshakes) prove(guest *lobby.Guest) {
 			refuse(kind, why)
 			return
 		}
-		if conn.ConnectionState().NegotiatedProtocol == linkProtocol {
-			s.link(conn)
+		if state := conn.ConnectionState(); state.NegotiatedProtocol == linkProtocol {
+			id, _ := idOf(state) // TLS has verified it
+			s.deps.Link(conn, id)
 			return
 		}
 		select {
@@ -111,16 +112,6 @@ func (h *handshakes) prove(guest *lobby.Guest) {
 			conn.Close() //nolint:errcheck // the server has ended
 		}
 	}
-}
-
-// link passes on a connection without calls.
-func (s *Server) link(conn *tls.Conn) {
-	id, err := idOf(conn.ConnectionState())
-	if s.deps.Link == nil || err != nil {
-		conn.Close() //nolint:errcheck // it is unwanted
-		return
-	}
-	s.deps.Link(conn, id)
 }
 
 // Accept returns the next connection that has proved itself.

@@ -36,7 +36,7 @@ type ServerDeps struct {
 	// Known, if set, reports whether a host is that of a member. Members go first when there are many strangers. It
 	// must not block.
 	Known func(host string) bool
-	// Link, if set, takes members' connections without calls (Client.Connect). It must not block.
+	// Link takes members' connections without calls (Client.Connect). It must not block.
 	Link func(conn net.Conn, id string)
 }
 
