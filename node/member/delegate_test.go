@@ -189,6 +189,23 @@ func TestAnswersToPings(t *testing.T) {
 	}
 }
 
+// A node that leaves tells nothing of others that leave at the same time: it may not hear their farewells any more.
+func TestWhoLeavesTellsOfNoDeaths(t *testing.T) {
+	m := lone(t)
+	for _, leaves := range []bool{true, false} {
+		m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8"}, nil, m.now())
+		said(m)
+		m.table.farewellAcks = nil
+		if leaves {
+			m.table.farewellAcks = map[string]bool{}
+		}
+		delegate{m}.NotifyLeave(&memberlist.Node{Name: nodeID(2)})
+		if got := said(m); (got == "") != leaves {
+			t.Errorf("leaving %v, it tells %q", leaves, got)
+		}
+	}
+}
+
 // Events wait up to a bound, and samples up to half of it.
 func TestEventsAreBounded(t *testing.T) {
 	for _, c := range []struct {

@@ -109,6 +109,9 @@ func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *ta
 func (t *table) grace() time.Duration { return max(t.cfg.SettleAfter/4, time.Second) }
 
 func (t *table) event(kind string, r *record, now time.Time, reason string) {
+	if t.farewellAcks != nil {
+		return // this node leaves, and does not hear all: others that leave, too, would be taken for dead
+	}
 	e := Event{Kind: kind, Time: now, Reason: reason}
 	if r != nil {
 		e.ID, e.Addr = r.id, r.gossip
