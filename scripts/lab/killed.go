@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"time"
 )
@@ -56,10 +55,7 @@ func (k *Killed) Flags(kills, pages int) {
 // Parse reads the flags. Wrong ones end the program.
 func (k *Killed) Parse() {
 	flag.Parse()
-	if flag.NArg() > 0 || k.Kills < 0 || k.Pages < 1 || k.Fetchers < 1 || k.Kills > k.Pages {
-		flag.Usage()
-		os.Exit(2)
-	}
+	Refuse(k.Kills < 0 || k.Pages < 1 || k.Fetchers < 1 || k.Kills > k.Pages)
 }
 
 // Open prepares the node, and serves the site until end is called.
@@ -147,10 +143,8 @@ func (k *Killed) Crawl(ctx context.Context, sections string, patience time.Durat
 			return kills, nil
 		}
 		kills = append(kills, Kill{killed, plan.starting})
-		for deadline := time.Now().Add(10 * time.Second); k.Site.Active() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				return kills, fmt.Errorf("life %d: the site is still answering it", life)
-			}
+		if !Within(ctx, 10*time.Second, func() bool { return k.Site.Active() == 0 }) {
+			return kills, fmt.Errorf("life %d: the site is still answering it", life)
 		}
 	}
 	if err := k.start(ctx, k.Kills, sections); err != nil {

@@ -43,6 +43,14 @@ func Main(name string, limit time.Duration, run func(ctx context.Context) (ok bo
 	}
 }
 
+// Refuse ends the program with its usage if the flags are wrong, or if there are other arguments.
+func Refuse(wrong bool) {
+	if wrong || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+}
+
 // Preset gives values to flags that have none from the command line or from an earlier preset.
 func Preset(flags *flag.FlagSet, values map[string]string) {
 	flags.Visit(func(f *flag.Flag) { delete(values, f.Name) })

@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"proxima/node/runlog"
 )
@@ -30,7 +32,13 @@ func linesOf(path string, e runlog.Entry, visit func()) (torn int, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	r := runlog.NewReader(f)
+	var in io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(f); err != nil {
+			return 0, err
+		}
+	}
+	r := runlog.NewReader(in)
 	for err = r.Next(e); err == nil; err = r.Next(e) {
 		visit()
 	}

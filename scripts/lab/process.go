@@ -136,6 +136,16 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Within waits until something holds, and reports whether it did in time and before the context ended.
+func Within(ctx context.Context, most time.Duration, holds func() bool) bool {
+	for end := time.Now().Add(most); !holds(); {
+		if time.Now().After(end) || Pause(ctx, time.Millisecond) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // These ports are never assigned to outgoing connections (Linux starts at 32768, others at 49152, RFC 6335). So a free port remains free
 // until a node listens on it.
 const firstPort, ports = 15_000, 16_000

@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -38,7 +39,8 @@ func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 	switch e.Kind {
 	case rundir.EventBandwidth:
 		done.Factor = e.Factor
-		return done, r.platform.bandwidth(i, e.Factor)
+		n := r.plan.Nodes[i]
+		return done, r.platform.bandwidth(n.Addr, n.Up*e.Factor, n.Down*e.Factor)
 	case rundir.EventCPU:
 		share := e.Factor * r.plan.Nodes[i].CPU
 		done.Factor, done.AddMs = e.Factor, micro(loadMs(share)-r.plan.Nodes[i].LoadMs)
@@ -49,7 +51,7 @@ func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 	case rundir.EventSlow:
 		k := slices.IndexFunc(r.plan.Servers, func(s PlannedServer) bool { return s.Name == e.Server })
 		done.Server, done.AddMs = r.plan.Servers[k].Addr, e.AddMs
-		return done, r.platform.slow(k, ms(e.AddMs))
+		return done, r.platform.slow(done.Server, ms(e.AddMs))
 	case rundir.EventKill:
 		if l := r.running[i]; l != nil {
 			l.kill()
@@ -61,11 +63,19 @@ func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 			return done, fmt.Errorf("%s is running", done.Node)
 		}
 		return done, r.start(ctx, i)
-	case rundir.EventPartition:
-		done.Nodes = e.Nodes
-		return done, r.platform.partition(func(i int) bool { return slices.Contains(e.Nodes, r.plan.Nodes[i].Name) })
-	case rundir.EventHeal:
-		return done, r.platform.partition(func(int) bool { return false })
+	case rundir.EventPartition, rundir.EventHeal:
+		if e.Kind == rundir.EventPartition { // none is cut off otherwise
+			done.Nodes = e.Nodes
+		}
+		var some, others []netip.Addr
+		for _, n := range r.plan.Nodes {
+			if slices.Contains(done.Nodes, n.Name) {
+				some = append(some, n.Addr)
+			} else {
+				others = append(others, n.Addr)
+			}
+		}
+		return done, r.platform.partition(some, others)
 	}
 	return done, nil
 }

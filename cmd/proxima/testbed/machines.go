@@ -129,8 +129,7 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 		select {
 		case _, ok := <-c.lines:
 			if !ok {
-				<-c.over
-				return fmt.Errorf("serve sites: %w", errors.Join(errors.New("they ended immediately"), c.err))
+				return fmt.Errorf("serve sites: %w", errors.Join(errors.New("they ended immediately"), c.ended()))
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("serve sites: %w", context.Cause(ctx))
@@ -176,9 +175,8 @@ func (l *remoteNode) listen() (fault error) {
 		default: // its question has timed out
 		}
 	}
-	<-l.talk.over
-	if fault == nil && l.talk.err != nil {
-		fault = fmt.Errorf("the connection ended: %w", l.talk.err)
+	if err := l.talk.ended(); fault == nil && err != nil {
+		fault = fmt.Errorf("the connection ended: %w", err)
 	}
 	return fault
 }
@@ -208,19 +206,18 @@ func (l *remoteNode) status(ctx context.Context) (node.Status, error) {
 	}
 }
 
-func (b *machines) slow(server int, add time.Duration) error {
-	addr := b.run.plan.Servers[server].Addr
-	b.web[addr].say(fmt.Sprintf("slow %s %g", addr, inMs(add)))
+func (b *machines) slow(server netip.Addr, add time.Duration) error {
+	b.web[server].say(fmt.Sprintf("slow %s %g", server, inMs(add)))
 	return nil
 }
 
 // errReal is the error of methods that real machines do not support. Fleet refuses scenarios that need them.
 var errReal = errors.New("real machines do not support this")
 
-func (b *machines) bandwidth(int, float64) error     { return errReal }
-func (b *machines) partition(func(int) bool) error   { return errReal }
-func (b *machines) dial(int) (dialer, func(), error) { return nil, nil, errReal }
-func (b *machines) urls(int) []string                { return nil }
+func (b *machines) bandwidth(netip.Addr, float64, float64) error { return errReal }
+func (b *machines) partition(_, _ []netip.Addr) error            { return errReal }
+func (b *machines) dial(int) (dialer, func(), error)             { return nil, nil, errReal }
+func (b *machines) urls(int) []string                            { return nil }
 
 func (b *machines) visits() map[netip.Addr][]sites.Visit { return nil } // the other machines keep them
 

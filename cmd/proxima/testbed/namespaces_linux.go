@@ -105,20 +105,11 @@ func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 	return p, nil
 }
 
-func (b *namespaces) bandwidth(i int, factor float64) error {
-	n := b.plan.Nodes[i]
-	return b.net.SetBandwidth(n.Addr, n.Up*factor, n.Down*factor)
+func (b *namespaces) bandwidth(node netip.Addr, up, down float64) error {
+	return b.net.SetBandwidth(node, up, down)
 }
 
-func (b *namespaces) partition(cut func(int) bool) error {
-	var some, others []netip.Addr
-	for i, n := range b.plan.Nodes {
-		if cut(i) {
-			some = append(some, n.Addr)
-		} else {
-			others = append(others, n.Addr)
-		}
-	}
+func (b *namespaces) partition(some, others []netip.Addr) error {
 	if err := b.net.Heal(); err != nil || len(some) == 0 || len(others) == 0 {
 		return err
 	}

@@ -15,13 +15,13 @@ import (
 type platform interface {
 	// start starts a node.
 	start(ctx context.Context, i int) (runningNode, error)
-	// bandwidth multiplies the planned bandwidth of a node by factor.
-	bandwidth(i int, factor float64) error
+	// bandwidth sets the bandwidth of a node, in bytes per ms.
+	bandwidth(node netip.Addr, up, down float64) error
 	// slow adds to the planned think time of a server.
-	slow(server int, add time.Duration) error
-	// partition cuts the nodes for which cut is true off from the other nodes. If cut is true for none or for all, every node can reach
-	// every other again. The portable platform also cuts them off from the servers.
-	partition(cut func(i int) bool) error
+	slow(server netip.Addr, add time.Duration) error
+	// partition cuts some nodes off from the others. If there are none of either, every node can reach every other again. The portable
+	// platform also cuts them off from the servers.
+	partition(some, others []netip.Addr) error
 	// dial returns a dialer from the address of a node that is down. It resolves no names. leave releases the address.
 	dial(i int) (dial dialer, leave func(), err error)
 	// frontPages returns the front pages of all hosts.
@@ -50,7 +50,7 @@ type runningNode interface {
 	status(ctx context.Context) (node.Status, error)
 }
 
-// ending reports the end of a runningNode.
+// ending reports the end of something that runs.
 type ending struct {
 	over chan struct{}
 	err  error // set before over is closed

@@ -173,23 +173,16 @@ func (l *portableNode) setShare(share float64) { l.gate.set(share) }
 
 func (l *portableNode) status(context.Context) (node.Status, error) { return l.node.Status(), nil }
 
-func (b *portable) bandwidth(i int, factor float64) error {
-	n := b.run.plan.Nodes[i]
-	return b.net.SetBandwidth(n.Addr, n.Up*factor, n.Down*factor)
+func (b *portable) bandwidth(node netip.Addr, up, down float64) error {
+	return b.net.SetBandwidth(node, up, down)
 }
 
-func (b *portable) partition(cut func(int) bool) error {
-	var some []netip.Addr
-	for i, n := range b.run.plan.Nodes {
-		if cut(i) {
-			some = append(some, n.Addr)
-		}
-	}
-	if len(some) == 0 {
+func (b *portable) partition(some, others []netip.Addr) error {
+	if len(some) == 0 || len(others) == 0 {
 		b.net.Heal()
-		return nil
+	} else {
+		b.net.Partition(some)
 	}
-	b.net.Partition(some)
 	return nil
 }
 

@@ -45,13 +45,16 @@ func (b *fakePlatform) start(_ context.Context, i int) (runningNode, error) {
 	return a, nil
 }
 
-func (b *fakePlatform) bandwidth(i int, f float64) error { b.note("bandwidth %d %v", i, f); return nil }
-func (b *fakePlatform) slow(k int, by time.Duration) error {
-	b.note("slow %d %v", k, by)
+func (b *fakePlatform) bandwidth(a netip.Addr, up, down float64) error {
+	b.note("bandwidth %v %v %v", a, up, down)
 	return nil
 }
-func (b *fakePlatform) partition(cut func(int) bool) error {
-	b.note("partition %v %v", cut(0), cut(1))
+func (b *fakePlatform) slow(a netip.Addr, by time.Duration) error {
+	b.note("slow %v %v", a, by)
+	return nil
+}
+func (b *fakePlatform) partition(some, others []netip.Addr) error {
+	b.note("partition %v %d", some, len(others))
 	return nil
 }
 func (*fakePlatform) visits() map[netip.Addr][]sites.Visit { return nil }
@@ -174,8 +177,10 @@ kind = "heal"
 			t.Fatal(err)
 		}
 		// Half a second passes until the nodes are seen up. Of the two nodes in group b, the second has more pages.
-		want := []string{"0s start 0", "0s start 1", "0s start 2", "11s bandwidth 2 0.2", "21s share 2 0.2", "26s slow 0 5s", "31s kill 0",
-			"41s start 0", "46s partition true false", "51s partition false false", "1m1s stop 0", "1m1s stop 1", "1m1s stop 2"}
+		hit := r.plan.Nodes[2]
+		want := []string{"0s start 0", "0s start 1", "0s start 2", fmt.Sprintf("11s bandwidth %v %v %v", hit.Addr, hit.Up*0.2, hit.Down*0.2),
+			"21s share 2 0.2", fmt.Sprintf("26s slow %v 5s", r.plan.Servers[0].Addr), "31s kill 0", "41s start 0",
+			fmt.Sprintf("46s partition [%v] 2", r.plan.Nodes[0].Addr), "51s partition [] 3", "1m1s stop 0", "1m1s stop 1", "1m1s stop 2"}
 		if !slices.Equal(b.log, want) {
 			t.Errorf("it went\n%q, want\n%q", b.log, want)
 		}

@@ -134,17 +134,16 @@ func hostError(h Host, err error, output string) error {
 
 // conversation is a program on a host that reads and writes lines. It ends when the connection ends.
 type conversation struct {
+	ending
 	host   Host
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	lines  chan string  // closed at the end
 	output bytes.Buffer // of standard error
-	over   chan struct{}
-	err    error // set before over is closed
 }
 
 func (r remote) converse(h Host, script string) (*conversation, error) {
-	c := &conversation{host: h, cmd: r.command(context.Background(), h, script), lines: make(chan string, 16), over: make(chan struct{})}
+	c := &conversation{ending: newEnding(), host: h, cmd: r.command(context.Background(), h, script), lines: make(chan string, 16)}
 	c.cmd.Stderr = &c.output
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
@@ -159,7 +158,6 @@ func (r remote) converse(h Host, script string) (*conversation, error) {
 		return nil, fmt.Errorf("host %s: start ssh: %w", h.Name, err)
 	}
 	go func() {
-		defer close(c.over)
 		scanner := bufio.NewScanner(out)
 		scanner.Buffer(nil, 1<<20)
 		for scanner.Scan() {
@@ -168,8 +166,9 @@ func (r remote) converse(h Host, script string) (*conversation, error) {
 		close(c.lines)
 		err := errors.Join(scanner.Err(), c.cmd.Wait())
 		if err != nil {
-			c.err = hostError(h, err, c.output.String())
+			err = hostError(h, err, c.output.String())
 		}
+		c.end(err)
 	}()
 	return c, nil
 }

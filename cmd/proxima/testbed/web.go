@@ -184,9 +184,7 @@ func (in *internet) pages() int {
 	return in.web.Count()
 }
 
-func (in *internet) slow(server int, by time.Duration) error {
-	return in.web.Slow(in.plan.Servers[server].Addr, by)
-}
+func (in *internet) slow(server netip.Addr, by time.Duration) error { return in.web.Slow(server, by) }
 
 // visits returns the requests to the built-in server; nil without one.
 func (in *internet) visits() map[netip.Addr][]sites.Visit {

@@ -16,11 +16,12 @@ import (
 	"sync"
 	"time"
 
+	"proxima/scripts/bench/origin/client"
 	"proxima/scripts/lab"
 )
 
 func main() {
-	var cfg Config
+	var cfg client.Config
 	flag.IntVar(&cfg.Addresses, "addresses", 64, "number of sites, at 127.0.1.1, 127.0.1.2 and so on to 127.0.1.250, 127.0.2.1 and so on")
 	flag.IntVar(&cfg.Pages, "pages", 400, "pages a site")
 	flag.IntVar(&cfg.Port, "port", 8080, "port of every site")
@@ -33,7 +34,7 @@ func main() {
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, cfg Config, control string) error {
+func run(ctx context.Context, cfg client.Config, control string) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func run(ctx context.Context, cfg Config, control string) error {
 	counts := NewCounts(world)
 	var listeners []net.Listener
 	for i := range world.Sites {
-		l, err := net.Listen("tcp4", cfg.host(i))
+		l, err := net.Listen("tcp4", cfg.Host(i))
 		if err != nil {
 			return fmt.Errorf("listen for site %d: %w", i, err)
 		}

@@ -52,7 +52,7 @@ func crawl(t *testing.T, w *World, from string) map[string]bool {
 }
 
 func TestEveryPageIsReachable(t *testing.T) {
-	for _, tt := range []Config{
+	for _, tt := range []client.Config{
 		{Addresses: 1, Pages: 1, Port: 8080, Seed: 1},
 		{Addresses: 1, Pages: 900, Port: 8080, Seed: 1},
 		{Addresses: 9, Pages: 5, Port: 8080, Seed: 2},
@@ -67,7 +67,7 @@ func TestEveryPageIsReachable(t *testing.T) {
 }
 
 func TestWorldDependsOnConfigAlone(t *testing.T) {
-	cfg := Config{Addresses: 3, Pages: 20, Port: 8080, Seed: 7}
+	cfg := client.Config{Addresses: 3, Pages: 20, Port: 8080, Seed: 7}
 	a, b := NewWorld(cfg), NewWorld(cfg)
 	cfg.Seed = 8
 	c := NewWorld(cfg)
@@ -86,7 +86,7 @@ func TestWorldDependsOnConfigAlone(t *testing.T) {
 }
 
 func TestPagesLookLikePages(t *testing.T) {
-	w := NewWorld(Config{Addresses: 4, Pages: 300, Port: 8080, Seed: 1})
+	w := NewWorld(client.Config{Addresses: 4, Pages: 300, Port: 8080, Seed: 1})
 	var size, links, n int
 	for i := range w.Sites {
 		for p, body := range w.Sites[i].Bodies {
@@ -107,14 +107,14 @@ func TestPagesLookLikePages(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	ok := Config{Addresses: 64, Pages: 400, Port: 8080}
+	ok := client.Config{Addresses: 64, Pages: 400, Port: 8080}
 	if err := ok.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	for name, break1 := range map[string]func(*Config){
-		"addresses": func(c *Config) { c.Addresses = 5001 },
-		"pages":     func(c *Config) { c.Pages = 0 },
-		"port":      func(c *Config) { c.Port = 65536 },
+	for name, break1 := range map[string]func(*client.Config){
+		"addresses": func(c *client.Config) { c.Addresses = 5001 },
+		"pages":     func(c *client.Config) { c.Pages = 0 },
+		"port":      func(c *client.Config) { c.Port = 65536 },
 	} {
 		c := ok
 		break1(&c)
@@ -125,7 +125,7 @@ func TestConfigValidate(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	w := NewWorld(Config{Addresses: 2, Pages: 3, Port: 8080, Seed: 1})
+	w := NewWorld(client.Config{Addresses: 2, Pages: 3, Port: 8080, Seed: 1})
 	c := NewCounts(w)
 	ask := func(site int, method, path string) *httptest.ResponseRecorder {
 		rec := httptest.NewRecorder()
@@ -179,7 +179,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestURLsListEveryPageOnce(t *testing.T) {
-	w := NewWorld(Config{Addresses: 3, Pages: 11, Port: 8080, Seed: 1})
+	w := NewWorld(client.Config{Addresses: 3, Pages: 11, Port: 8080, Seed: 1})
 	rec := httptest.NewRecorder()
 	NewCounts(w).Control().ServeHTTP(rec, httptest.NewRequest("GET", "/_urls", nil))
 	urls := map[string]bool{}

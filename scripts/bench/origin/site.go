@@ -6,19 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"time"
-)
 
-// Config describes the generated sites. Equal configs give equal bytes.
-type Config struct {
-	Addresses int    // number of sites, each at its own address
-	Pages     int    // pages per site
-	Port      int    // TCP port of every site
-	Seed      uint64 // seed of every draw
-	// Brief makes pages small, about 4 kB with 20 links, so that hundreds of thousands of them fit into memory.
-	Brief bool
-	Think time.Duration // before each page
-}
+	"proxima/scripts/bench/origin/client"
+)
 
 const (
 	linksPerPage   = 60      // links in the article and beside it, without the navigation
@@ -36,25 +26,9 @@ const (
 
 const robots = "User-agent: *\nDisallow: " + disallowedPath + "\n"
 
-// Validate reports the first field that cannot be served.
-func (c Config) Validate() error {
-	switch {
-	case c.Addresses < 1 || c.Addresses > 5000:
-		return fmt.Errorf("addresses: %d is not within 1 to 5000", c.Addresses)
-	case c.Pages < 1 || c.Pages > 100_000:
-		return fmt.Errorf("pages: %d is not within 1 to 100000", c.Pages)
-	case c.Port < 1 || c.Port > 65535:
-		return fmt.Errorf("port: %d is no port", c.Port)
-	}
-	return nil
-}
-
-// host returns the authority of site i.
-func (c Config) host(i int) string { return fmt.Sprintf("127.0.%d.%d:%d", 1+i/250, 1+i%250, c.Port) }
-
 // World has all sites. They are generated in advance, so that serving a page costs only a lookup and a write.
 type World struct {
-	Config Config
+	Config client.Config
 	Sites  []Site
 }
 
@@ -67,12 +41,12 @@ type Site struct {
 }
 
 // NewWorld generates the sites of a valid config.
-func NewWorld(cfg Config) *World {
+func NewWorld(cfg client.Config) *World {
 	w := &World{Config: cfg, Sites: make([]Site, cfg.Addresses)}
 	v := newVocabulary(rand.New(rand.NewPCG(cfg.Seed, 0)))
 	for i := range w.Sites {
 		r := rand.New(rand.NewPCG(cfg.Seed, uint64(i)+1))
-		s := Site{Host: cfg.host(i), Index: make(map[string]int, cfg.Pages)}
+		s := Site{Host: cfg.Host(i), Index: make(map[string]int, cfg.Pages)}
 		for p := range cfg.Pages {
 			path := "/"
 			if p > 0 {

@@ -14,8 +14,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"proxima/scripts/bench/origin/client"
@@ -59,10 +57,7 @@ func main() {
 		preset["think"] = "1s"
 	}
 	lab.Preset(flag.CommandLine, preset)
-	if !ok || flag.NArg() > 0 || s.nodes < 1 || s.nodes > 200 || s.hosts < 1 || s.pages < s.hosts || s.runs < 1 || s.starts < 1 {
-		flag.Usage()
-		os.Exit(2)
-	}
+	lab.Refuse(!ok || s.nodes < 1 || s.nodes > 200 || s.hosts < 1 || s.pages < s.hosts || s.runs < 1 || s.starts < 1)
 	lab.Main("overlay", 0, func(ctx context.Context) (bool, error) { return true, run(ctx, s, measure) })
 }
 
@@ -83,17 +78,11 @@ func run(ctx context.Context, s settings, measure func(context.Context, *bench) 
 		return err
 	}
 	b := &bench{s: s}
-	control := fmt.Sprintf("127.0.0.1:%d", s.port-1)
-	b.web, err = client.Start(ctx, control, web, "-brief", "-addresses", strconv.Itoa(s.hosts), "-pages", strconv.Itoa((s.pages+s.hosts-1)/s.hosts),
-		"-port", strconv.Itoa(s.port), "-control", control, "-seed", strconv.FormatUint(s.seed, 10), "-think", s.think.String())
-	if err != nil {
+	sites := client.Config{Addresses: s.hosts, Pages: (s.pages + s.hosts - 1) / s.hosts, Port: s.port, Seed: s.seed, Brief: true, Think: s.think}
+	if b.web, err = client.Start(ctx, web, sites); err != nil {
 		return err
 	}
 	defer b.web.Stop()
-	urls, err := b.web.URLs(ctx)
-	if err != nil {
-		return err
-	}
-	b.seeds = strings.SplitN(string(urls), "\n", s.hosts+1)[:s.hosts]
+	b.seeds = sites.Seeds()
 	return measure(ctx, b)
 }

@@ -129,10 +129,8 @@ func (b *bench) await(ctx context.Context, list ...*lab.Node) ([]float64, error)
 		if len(took) == len(list) {
 			return took, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := lab.Pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -5,8 +5,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"io"
-	"os"
 	"time"
 )
 
@@ -23,35 +21,17 @@ func main() {
 	flag.Uint64Var(&s.Seed, "seed", s.Seed, "`seed` of the world")
 	flag.Parse()
 	w := newWorld(s)
-	newReport(w).print(os.Stdout, w)
-}
-
-// report has the results of a world.
-type report struct {
-	LongRun float64 // mean freshness of the best fixed intervals in the long run
-	Results []result
-	Looks   looks
-}
-
-func newReport(w *world) report {
-	crawler := newCrawler(w, newSite(w))
-	return report{
-		LongRun: optimum(w),
-		Results: []result{runBest(w), crawler.run("Proxima"), runUniform(w), runProportional(w)},
-		Looks:   crawler.looks,
+	c := newCrawler(w, newSite(w))
+	results := []result{runBest(w), c.run("Proxima"), runUniform(w), runProportional(w)}
+	fmt.Printf("%d pages, %d periods of %v, seed %d\n\n", w.Pages, w.Periods, w.Period, w.Seed)
+	fmt.Printf("| schedule | mean freshness | of the best | mean age, periods | visits |\n|---|---|---|---|---|\n")
+	for _, x := range results {
+		fmt.Printf("| %s | %.4f | %.3f | %.3f | %d |\n", x.Name, x.Freshness, x.Freshness/results[0].Freshness, x.Age, x.Visits)
 	}
-}
-
-func (r report) print(out io.Writer, w *world) {
-	fmt.Fprintf(out, "%d pages, %d periods of %v, seed %d\n\n", w.Pages, w.Periods, w.Period, w.Seed)
-	fmt.Fprintf(out, "| schedule | mean freshness | of the best | mean age, periods | visits |\n|---|---|---|---|---|\n")
-	for _, x := range r.Results {
-		fmt.Fprintf(out, "| %s | %.4f | %.3f | %.3f | %d |\n", x.Name, x.Freshness, x.Freshness/r.Results[0].Freshness, x.Age, x.Visits)
-	}
-	l := r.Looks
-	fmt.Fprintf(out, "\nBest fixed intervals in the long run, rates known: %.4f.\n", r.LongRun)
-	fmt.Fprintf(out, "Pages sent: %d of %d visits; %d were answered 304 (%.1f %%).\n", l.Sent, l.Visits, l.NotModified, 100*float64(l.NotModified)/float64(l.Visits))
-	fmt.Fprintf(out, "Sent and the same: %d, of which %d with a trivial change; %d were taken for changes.\n", l.Same, l.Differed, l.Reported)
-	fmt.Fprintf(out, "Really changed: %d; %d were missed (%.3f %%).\n", l.Real, l.Missed, 100*float64(l.Missed)/float64(max(l.Real, 1)))
-	fmt.Fprintf(out, "Reading: %v a page.\n", (l.Reading / time.Duration(max(l.Sent, 1))).Round(time.Microsecond))
+	l := c.looks
+	fmt.Printf("\nBest fixed intervals in the long run, rates known: %.4f.\n", optimum(w))
+	fmt.Printf("Pages sent: %d of %d visits; %d were answered 304 (%.1f %%).\n", l.Sent, l.Visits, l.NotModified, 100*float64(l.NotModified)/float64(l.Visits))
+	fmt.Printf("Sent and the same: %d, of which %d with a trivial change; %d were taken for changes.\n", l.Same, l.Differed, l.Reported)
+	fmt.Printf("Really changed: %d; %d were missed (%.3f %%).\n", l.Real, l.Missed, 100*float64(l.Missed)/float64(max(l.Real, 1)))
+	fmt.Printf("Reading: %v a page.\n", (l.Reading / time.Duration(max(l.Sent, 1))).Round(time.Microsecond))
 }

@@ -103,11 +103,16 @@ func wget2Version(ctx context.Context, _ Files) (string, error) {
 
 // wget2Command returns the command line, since wget2 needs no script.
 func wget2Command(s Scenario, f Files) ([]string, error) {
+	var hosts []string
+	for i := range s.Addresses {
+		host, _, _ := strings.Cut(s.Host(i), ":")
+		hosts = append(hosts, host)
+	}
 	return []string{
 		"wget2",
 		"--no-config", "--quiet", "--progress=none", // neither the user's settings nor output
 		"--recursive", "--level=0", "--robots=on", // all depths
-		"--span-hosts", "--domains=" + strings.Join(s.hosts(), ","), // across the sites
+		"--span-hosts", "--domains=" + strings.Join(hosts, ","), // across the sites
 		"--max-threads=" + strconv.Itoa(s.Concurrency),
 		"--delete-after", "--directory-prefix=" + f.Temp, // keeps no file
 		"--no-compression", "--no-cookies", "--no-netrc", "--no-proxy", // nothing here needs them

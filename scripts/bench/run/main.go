@@ -117,7 +117,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer origin.Stop()
-	if err := os.WriteFile(files.Seeds, []byte(strings.Join(o.scenario.seeds(), "\n")+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(files.Seeds, []byte(strings.Join(o.scenario.Seeds(), "\n")+"\n"), 0o644); err != nil {
 		return fmt.Errorf("write seeds: %w", err)
 	}
 	urls, err := origin.URLs(ctx)

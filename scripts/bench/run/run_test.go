@@ -127,7 +127,7 @@ func TestMeasureNamesWhatIsMissing(t *testing.T) {
 func TestProximaCommandWritesItsConfig(t *testing.T) {
 	f := Files{Bench: "bench", Seeds: "seeds.txt", Temp: t.TempDir()}
 	for addresses, want := range map[int]string{64: "own_parallel = 1\n", 1: "own_parallel = 16\n"} {
-		argv, err := proximaCommand(Scenario{Addresses: addresses, Concurrency: 16}, f)
+		argv, err := proximaCommand(Scenario{Config: client.Config{Addresses: addresses}, Concurrency: 16}, f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,10 +27,7 @@ func main() {
 	port := flag.Int("port", 0, "`port` of the sites; 0 takes a free one")
 	limit := flag.Duration("limit", 2*time.Minute, "longest `time` of the whole check")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
+	lab.Refuse(false)
 	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, at, *site, *port) })
 }
 

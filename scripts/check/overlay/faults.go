@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/node"
 	"proxima/scripts/lab"
 )
 
@@ -100,8 +101,7 @@ func plans(s settings) []plan {
 		list[i].after = s.pages/20 + random.IntN(max(1, s.pages*13/20))
 	}
 	slices.SortFunc(list, func(a, b plan) int { return a.after - b.after })
-	times := configure(s, &lab.Layout{}, &lab.Node{})
-	takenOver := 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter // until it is found dead and a new home takes over
+	gone := takenOver(configure(s, &lab.Layout{}, &lab.Node{}))
 	seen := counts{}
 	for i := range list {
 		p := &list[i]
@@ -114,13 +114,13 @@ func plans(s settings) []plan {
 			// Every fifth stays dead until others have its hosts.
 			p.lasts, p.long = short, seen[kill]%5 == 1
 			if p.long {
-				p.lasts += takenOver
+				p.lasts += gone
 			}
 		case erase:
 			// A node with an empty disk comes back, at once or after the hosts were taken over.
 			p.lasts, p.long = short, true
 			if seen[erase]%2 == 0 {
-				p.lasts += takenOver
+				p.lasts += gone
 			}
 		case freeze, isolate:
 			// Log-uniform, so that short times are as likely as long ones.
@@ -139,7 +139,12 @@ func (p plan) mended(s settings) time.Duration {
 		d += times.Member.SettleAfter
 	}
 	if p.kind == erase {
-		d += 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter
+		d += takenOver(times)
 	}
 	return d
+}
+
+// takenOver is how long it takes until a node is found dead and a new home takes over.
+func takenOver(c node.Config) time.Duration {
+	return 8*time.Second + c.Ownership.TakeAfter + c.Member.ForgetAfter
 }

@@ -68,25 +68,19 @@ func main() {
 			"overlap": "3"}) // a kill costs some 20 pages, which is a larger share of fewer pages
 	}
 	if *faults == "" {
-		for _, u := range usual {
-			if s.nat > 0 && u.kind == isolate {
-				continue
-			}
-			*faults += string(u.kind) + ","
+		*faults = "kill,freeze,erase,join"
+		if s.nat == 0 {
+			*faults += ",isolate"
 		}
-		*faults = strings.TrimSuffix(*faults, ",")
 	}
 	var err error
 	if s.faults, err = parseFaults(*faults); err != nil {
 		fmt.Fprintln(os.Stderr, "overlay:", err)
 		os.Exit(2)
 	}
-	if flag.NArg() > 0 || s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
-		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest || s.fetch < 1 || s.faster < 1 || s.faster > 15 || !(s.overlap > 0) ||
-		s.nat < 0 || s.nat > 0 && s.nat > s.nodes-s.faults[join]-2 {
-		flag.Usage()
-		os.Exit(2)
-	}
+	lab.Refuse(s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
+		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest ||
+		s.fetch < 1 || s.faster < 1 || s.faster > 15 || !(s.overlap > 0) || s.nat < 0 || s.nat > 0 && s.nat > s.nodes-s.faults[join]-2)
 	lab.Main("overlay", s.limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
 }
 

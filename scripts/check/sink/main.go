@@ -18,24 +18,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"proxima/scripts/lab"
 )
 
-// settings are the flags.
-type settings struct{ lab.Killed }
-
 func main() {
-	var s settings
+	var s lab.Killed
 	s.Flags(50, 2000)
 	limit := flag.Duration("limit", 10*time.Minute, "longest `time` of the whole check")
 	s.Parse()
-	lab.Main("sink", *limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
+	lab.Main("sink", *limit, func(ctx context.Context) (bool, error) { return check(ctx, &s) })
 }
 
-func check(ctx context.Context, s settings) (ok bool, err error) {
+func check(ctx context.Context, s *lab.Killed) (ok bool, err error) {
 	closeSite, err := s.Open(ctx, "sink")
 	if err != nil {
 		return false, err
@@ -84,7 +80,7 @@ func used(dir string) (n int64) {
 // expected lists the URLs that each format must have.
 func expected(site *lab.Site) (urls []string) {
 	for _, page := range append(site.Pages(), site.Redirected()...) {
-		urls = append(urls, "http://"+strings.TrimPrefix(page, "http://"))
+		urls = append(urls, "http://"+page)
 	}
 	return urls
 }

@@ -12,10 +12,11 @@ import (
 
 	"proxima/node/sink"
 	"proxima/scripts/archive"
+	"proxima/scripts/lab"
 )
 
 // report prints the result and reports whether all held.
-func report(ctx context.Context, s settings, c *collector, kills, paused int, took time.Duration) (ok bool, err error) {
+func report(ctx context.Context, s *lab.Killed, c *collector, kills, paused int, took time.Duration) (ok bool, err error) {
 	all, err := archive.Read(c.dir)
 	if err != nil {
 		return false, err

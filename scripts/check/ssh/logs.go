@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"proxima/node/runlog"
+	"proxima/scripts/lab"
 )
 
 // collect collects the logs, then again after files were lost here and after the answer was cut short.
@@ -84,24 +85,23 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 			c.must(err)
 			rotated += len(files)
 			seq, boot := uint64(0), uint64(1)
-			for _, path := range append(files, c.folder(m, "logs", name+".jsonl.gz")) {
-				lines := runlog.NewReader(bytes.NewReader(c.unzip(path)))
-				for {
-					line, err := next(lines, name, pagesLogged, last)
-					if errors.Is(err, io.EOF) {
-						break
-					} else if err != nil {
-						c.must(fmt.Errorf("read %s: %w", path, err))
-					}
-					if line.Boot != boot {
-						boot, seq = line.Boot, 0
-					}
-					seq++
-					c.expect(line.Seq == seq && line.Run == "check", "%s: %s: line %d of life %d has number %d, run %q", m.name, path, seq, boot,
-						line.Seq, line.Run)
+			var line runlog.Event // has the keys of every log
+			torn, err := lab.Lines(c.folder(m, "logs"), name, &line, func() {
+				if line.Boot != boot {
+					boot, seq = line.Boot, 0
 				}
-				c.expect(lines.Skipped() == 0, "%s: %d lines cannot be read", path, lines.Skipped())
-			}
+				seq++
+				c.expect(line.Seq == seq && line.Run == "check", "%s: %s: line %d of life %d has number %d, run %q", m.name, name, seq, boot,
+					line.Seq, line.Run)
+				switch url, _ := line.Attrs[runlog.KeyURL].(string); {
+				case name == runlog.LogNode:
+					last[line.Event] = line.Boot
+				case name == runlog.LogFetch && line.Attrs[runlog.KeyKind] == runlog.KindPage:
+					pagesLogged[url]++
+				}
+			})
+			c.must(err)
+			c.expect(torn == 0, "%s: %d lines of log %s cannot be read", m.name, torn, name)
 			// A node may fetch no page: another may have crawled all of them before. The requests are compared below.
 			c.expect(seq > 0 || name == runlog.LogFetch, "%s: log %s is empty", m.name, name)
 			c.expect(boot == lives || name != runlog.LogNode, "%s: log %s has %d lives", m.name, name, boot)
@@ -118,30 +118,6 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 	}
 	c.expect(len(pagesLogged) == len(asked), "%d pages are in the logs, %d were asked for", len(pagesLogged), len(asked))
 	c.expect(rotated > 0, "no rotated file was collected")
-}
-
-// next reads a line of the log of that name. It counts pages by URL, and notes the life of each event.
-func next(lines *runlog.Reader, name string, pages map[string]int, last map[string]uint64) (runlog.Line, error) {
-	switch name {
-	case runlog.LogFetch:
-		var e runlog.Fetch
-		err := lines.Next(&e)
-		if err == nil && e.Kind == runlog.KindPage {
-			pages[e.URL]++
-		}
-		return e.Line, err
-	case runlog.LogNode:
-		var e runlog.Event
-		err := lines.Next(&e)
-		if err == nil {
-			last[e.Event] = e.Boot
-		}
-		return e.Line, err
-	default:
-		var e runlog.Queue // begins with the keys that all lines share
-		err := lines.Next(&e)
-		return e.Line, err
-	}
 }
 
 // unzip returns the text of a compressed file.

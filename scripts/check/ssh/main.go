@@ -43,10 +43,7 @@ func main() {
 	flag.BoolVar(&s.loopback, "loopback", false, "use no namespaces, even if they are available")
 	limit := flag.Duration("limit", 8*time.Minute, "longest `time` of the whole check")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
+	lab.Refuse(false)
 	lab.Main("ssh", *limit, func(ctx context.Context) (bool, error) {
 		if emulate.Inside() {
 			return true, check(ctx, s)
@@ -115,13 +112,8 @@ func check(ctx context.Context, s settings) (err error) {
 	if err := errors.Join(err, b.close()); err != nil {
 		return err
 	}
-	var left []string
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) { // a killed process takes a moment to die
-		if left = leftovers(s.dir); len(left) == 0 || time.Now().After(deadline) {
-			break
-		}
-	}
-	if len(left) > 0 {
+	var left []string // a killed process takes a moment to die
+	if !lab.Within(ctx, 10*time.Second, func() bool { left = leftovers(s.dir); return len(left) == 0 }) {
 		return fmt.Errorf("left behind: %s", strings.Join(left, ", "))
 	}
 	fmt.Printf("nothing is left behind\nPASS in %.0f s\n", time.Since(began).Seconds())

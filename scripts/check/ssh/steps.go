@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/scripts/lab"
 )
 
 const sampled = 8 // seeds of a node
@@ -166,10 +167,8 @@ func (c *course) await(want, earlier int) {
 			fmt.Print(r.out)
 			return
 		}
-		select {
-		case <-c.ctx.Done():
-			c.must(fmt.Errorf("wait for the crawl: %w:\n%s", c.ctx.Err(), r.out))
-		case <-time.After(time.Second):
+		if err := lab.Pause(c.ctx, time.Second); err != nil {
+			c.must(fmt.Errorf("wait for the crawl: %w:\n%s", err, r.out))
 		}
 	}
 }

@@ -42,10 +42,7 @@ func main() {
 	last := flag.Duration("for", 30*time.Second, "how long")
 	flood := flag.String("flood", "", "for the process that floods: the `addresses`")
 	flag.Parse()
-	if flag.NArg() > 0 || *rate < 1 {
-		flag.Usage()
-		os.Exit(2)
-	}
+	lab.Refuse(*rate < 1)
 	lab.Main("strangers", 0, func(ctx context.Context) (bool, error) {
 		if *flood != "" {
 			return true, floods(strings.Split(*flood, ","), *rate, *last)
@@ -74,7 +71,7 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	if !within(10*time.Second, func() bool { return node.Status().Gossip != "" }) {
+	if !lab.Within(ctx, 10*time.Second, func() bool { return node.Status().Gossip != "" }) {
 		return errors.New("the node does not listen")
 	}
 	gossip := node.Status().Gossip
@@ -97,7 +94,7 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 		return err
 	}
 	defer client.Close()
-	if !within(20*time.Second, func() bool { return len(node.View().Peers) == 2 }) {
+	if !lab.Within(ctx, 20*time.Second, func() bool { return len(node.View().Peers) == 2 }) {
 		return errors.New("the two nodes do not find each other")
 	}
 	before := heap()
@@ -150,16 +147,6 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 		err = errors.Join(err, fmt.Errorf("memory has grown by more than %d MiB", mostMiB))
 	}
 	return err
-}
-
-// within waits until something is true, and reports whether it became true in time.
-func within(most time.Duration, holds func() bool) bool {
-	for end := time.Now().Add(most); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
 }
 
 // heap returns the memory in use, including garbage.

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"log"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -234,18 +235,11 @@ func (g *generator) fieldComments(t reflect.Type) (map[string]string, error) {
 	return out, nil
 }
 
+// moduleRoot returns the folder of the module.
 func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
+	file, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("find module: %w", err)
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if filepath.Dir(dir) == dir {
-			return "", fmt.Errorf("find module: no go.mod above %s", dir)
-		}
-		dir = filepath.Dir(dir)
-	}
+	return filepath.Dir(string(file)), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,21 +35,8 @@ func role(name string) (code int, handled bool, err error) {
 	switch {
 	case name == "" || Inside() && name == roleTest:
 		return 0, false, nil
-	case name == rolePreflight:
-		return 0, true, json.NewEncoder(os.Stdout).Encode(Preflight(context.Background()))
-	case name == roleClosed:
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			return 0, true, err
-		}
-		if err := unix.Mount("tmpfs", "/dev/net", "tmpfs", 0, ""); err != nil {
-			return 0, true, err
-		}
-		return 0, true, json.NewEncoder(os.Stdout).Encode(Preflight(context.Background()))
-	case name == roleForbidden:
-		if err := os.WriteFile("/proc/sys/"+settingNets, []byte("0"), 0); err != nil {
-			return 0, true, err
-		}
-		return 0, true, json.NewEncoder(os.Stdout).Encode(Preflight(context.Background()))
+	case name == rolePreflight || name == roleClosed || name == roleForbidden:
+		return 0, true, preflight(name)
 	case !Inside():
 		ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 		defer stop()
@@ -67,6 +55,20 @@ func role(name string) (code int, handled bool, err error) {
 		return 0, true, hold()
 	}
 	return 0, true, fmt.Errorf("no role %q", name)
+}
+
+// preflight prints what Preflight says in a role.
+func preflight(role string) (err error) {
+	switch role {
+	case roleClosed:
+		err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", "/dev/net", "tmpfs", 0, ""))
+	case roleForbidden:
+		err = os.WriteFile("/proc/sys/"+settingNets, []byte("0"), 0)
+	}
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(Preflight(context.Background()))
 }
 
 func hold() error {

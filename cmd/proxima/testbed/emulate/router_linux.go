@@ -45,6 +45,7 @@ type router struct {
 	ports   []int // of each endpoint
 	devices []int // descriptors
 	veth    bool
+	head    int // where in a frame begins what a device reads and writes
 	begin   time.Time
 	epoll   int
 	wake    int
@@ -95,6 +96,9 @@ func newRouter(s setup) (*router, error) {
 	r := &router{
 		fabric: newFabric(s.Endpoints, s.Paths, s.Seed), ports: s.Ports, veth: s.Veth, begin: time.Now(),
 		orders: make(chan order, 1), reports: make(chan Stats, 1), // at most one message is in transit, so carry never blocks
+	}
+	if !s.Veth { // TUN devices know no Ethernet header
+		r.head = frameHeader
 	}
 	copy(r.header[:6], nodeMAC())
 	copy(r.header[6:12], routerMAC())
@@ -198,10 +202,7 @@ func (r *router) wait(events []unix.EpollEvent) (int, error) {
 
 // receive reads packets from a device.
 func (r *router) receive(device int) {
-	fd, head := r.devices[device], frameHeader
-	if r.veth {
-		head = 0
-	}
+	fd, head := r.devices[device], r.head
 	var spare packet
 	for range burst {
 		p := r.fabric.blank()
@@ -251,10 +252,6 @@ func (r *router) identify(p *packet, device int) bool {
 
 // deliver writes the packets that are due.
 func (r *router) deliver() {
-	head := frameHeader
-	if r.veth {
-		head = 0
-	}
 	for {
 		now := r.now()
 		p, due := r.fabric.leave(now)
@@ -265,7 +262,7 @@ func (r *router) deliver() {
 		if r.veth {
 			copy(p.frame[:], r.header[:])
 		}
-		if e := writeRaw(r.devices[r.ports[p.to]], p.frame[head:frameHeader+p.size]); e != 0 {
+		if e := writeRaw(r.devices[r.ports[p.to]], p.frame[r.head:frameHeader+p.size]); e != 0 {
 			r.stats.Unplanned++
 		} else {
 			r.stats.Packets++

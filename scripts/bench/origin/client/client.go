@@ -15,6 +15,41 @@ import (
 	"proxima/scripts/lab"
 )
 
+// Config describes the generated sites. Equal configs give equal bytes.
+type Config struct {
+	Addresses int    `json:"addresses"` // number of sites, each at its own address
+	Pages     int    `json:"pages"`     // pages per site
+	Port      int    `json:"port"`      // TCP port of every site
+	Seed      uint64 `json:"seed"`      // seed of every draw
+	// Brief makes pages small, about 4 kB with 20 links, so that hundreds of thousands of them fit into memory.
+	Brief bool          `json:"-"`
+	Think time.Duration `json:"-"` // before each page
+}
+
+// Validate reports the first field that cannot be served.
+func (c Config) Validate() error {
+	switch {
+	case c.Addresses < 1 || c.Addresses > 5000:
+		return fmt.Errorf("addresses: %d is not within 1 to 5000", c.Addresses)
+	case c.Pages < 1 || c.Pages > 100_000:
+		return fmt.Errorf("pages: %d is not within 1 to 100000", c.Pages)
+	case c.Port < 2 || c.Port > 65535:
+		return fmt.Errorf("port: %d is no port, or none is below it", c.Port)
+	}
+	return nil
+}
+
+// Host returns the authority of site i.
+func (c Config) Host(i int) string { return fmt.Sprintf("127.0.%d.%d:%d", 1+i/250, 1+i%250, c.Port) }
+
+// Seeds returns the front pages of all sites.
+func (c Config) Seeds() (urls []string) {
+	for i := range c.Addresses {
+		urls = append(urls, "http://"+c.Host(i)+"/")
+	}
+	return urls
+}
+
 // Stats is the answer of /_stats. The crawler's window runs from its first request of any kind to its last complete page.
 type Stats struct {
 	Total       int     `json:"total"`         // pages that the sites have
@@ -48,9 +83,12 @@ type Origin struct {
 	client  *http.Client
 }
 
-// Start runs the command line of the server, whose flags name the control address. It waits until the sites can be downloaded.
-func Start(ctx context.Context, control string, argv ...string) (*Origin, error) {
-	o := &Origin{control: control, client: &http.Client{Timeout: 30 * time.Second}}
+// Start runs the program of the server, with the words of before in front of it, and waits until the sites can be downloaded. The port below
+// that of the sites serves the counts.
+func Start(ctx context.Context, program string, c Config, before ...string) (*Origin, error) {
+	o := &Origin{control: fmt.Sprintf("127.0.0.1:%d", c.Port-1), client: &http.Client{Timeout: 30 * time.Second}}
+	argv := append(before, program, fmt.Sprintf("-brief=%t", c.Brief), "-addresses", fmt.Sprint(c.Addresses), "-pages", fmt.Sprint(c.Pages),
+		"-port", fmt.Sprint(c.Port), "-control", o.control, "-seed", fmt.Sprint(c.Seed), "-think", c.Think.String())
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	// The kernel ends the server when this program ends for any reason.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
