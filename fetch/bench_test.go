@@ -80,7 +80,7 @@ func BenchmarkDecode(b *testing.B) {
 			for b.Loop() {
 				buf := c.buffers.get(0)
 				w := &wire{body: strings.NewReader(string(body)), limit: 1 << 20, watch: &exchange{}}
-				if err := c.decode(buf, w, []string{coding}, 1<<20, &largeShare{budget: c.large, ctx: b.Context(), body: true}); err != nil || len(*buf) != page.Len() {
+				if err := c.decode(buf, w, []string{coding}, 1<<20, &largeShare{budget: c.large, body: true}); err != nil || len(*buf) != page.Len() {
 					b.Fatal(err, len(*buf))
 				}
 				c.buffers.put(buf)

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"context"
 	"errors"
 	"io"
 	"slices"
@@ -119,8 +118,6 @@ func newLargeBudget(bodies int) *largeBudget {
 // largeShare is what one download holds of the budget: a body until its result is released, a window until it is decoded.
 type largeShare struct {
 	budget *largeBudget
-	ctx    context.Context
-	watch  *exchange
 	wire   *wire
 	body   bool
 	window int64
@@ -171,9 +168,9 @@ func (p *largeShare) wait(part *semaphore.Weighted, n int64) error {
 	if part.TryAcquire(n) {
 		return nil
 	}
-	p.watch.pause(true)
-	defer p.watch.pause(false)
-	if err := part.Acquire(p.ctx, n); err != nil {
+	p.wire.watch.pause(true)
+	defer p.wire.watch.pause(false)
+	if err := part.Acquire(p.wire.watch.ctx, n); err != nil {
 		p.wire.end = err
 		return err
 	}

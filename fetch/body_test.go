@@ -85,7 +85,7 @@ func TestFirstBuffers(t *testing.T) {
 // Windows of up to 1 MiB are free. A larger one is taken from the budget until it is released.
 func TestWindowsOfTheBudget(t *testing.T) {
 	budget := newLargeBudget(1)
-	p := &largeShare{budget: budget, ctx: t.Context()}
+	p := &largeShare{budget: budget}
 	for size, free := range map[int64]bool{1: true, 1 << 20: true, 1<<20 + 1: false, 16 << 20: false} {
 		if err := p.takeWindow(size); err != nil {
 			t.Fatal(err)

@@ -380,7 +380,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()
 	}
 	res.buffer = c.buffers.get(resp.ContentLength)
-	res.share = &largeShare{budget: c.large, ctx: ctx, watch: x, wire: w}
+	res.share = &largeShare{budget: c.large, wire: w}
 	w.share = res.share
 	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes), res.share)
 	if err == nil {

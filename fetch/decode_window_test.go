@@ -231,7 +231,7 @@ func TestWhatIsKept(t *testing.T) {
 			var d decoders
 			body, pool := stream(coding, window), map[string]*sync.Pool{"br": &d.brotli, "zstd": &d.zstd}[coding]
 			if got := kept(func() *sync.Pool {
-				p := &largeShare{budget: newLargeBudget(1), ctx: t.Context()}
+				p := &largeShare{budget: newLargeBudget(1)}
 				r, done, err := d.open([]string{coding}, bytes.NewReader(body), p)
 				if err != nil {
 					t.Fatal(err)

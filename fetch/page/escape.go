@@ -40,7 +40,7 @@ func reference(b []byte) int {
 	if n < len(b) && b[n] == '#' {
 		n++
 	}
-	for n < len(b) && (isLetter(b[n]) || b[n] >= '0' && b[n] <= '9') {
+	for n < len(b) && (letter[b[n]] || b[n] >= '0' && b[n] <= '9') {
 		n++
 	}
 	if n < len(b) && b[n] == ';' {

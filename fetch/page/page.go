@@ -212,7 +212,7 @@ func crawlable(ref []byte) bool {
 		case c == '\t' || c == '\n' || c == '\r':
 		case c == ':':
 			return len(scheme) == 0 || string(scheme) == "http" || string(scheme) == "https"
-		case isLetter(c), len(scheme) > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
+		case letter[c], len(scheme) > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
 			scheme = append(scheme, c)
 		default:
 			return true

@@ -91,7 +91,7 @@ func endOfScript(b []byte, p int) int {
 		case opens(b[p:], "script"):
 			p += len("script>")
 			state = doubleEscaped
-		case !isLetter(b[p]):
+		case !letter[b[p]]:
 			state = plain
 		}
 	}
@@ -109,5 +109,5 @@ func opens(b []byte, name string) bool {
 		}
 	}
 	c := b[len(name)]
-	return isSpace(c) || c == '/' || c == '>'
+	return space[c] || c == '/' || c == '>'
 }

@@ -31,7 +31,7 @@ func RobotsTag(header []string, agent string) (noindex, nofollow bool) {
 
 // directives reads a list of robots rules, separated by commas or, as some pages do it, by white space alone.
 func directives(list string) (noindex, nofollow bool) {
-	separator := func(r rune) bool { return r == ',' || r < 0x80 && isSpace(byte(r)) }
+	separator := func(r rune) bool { return r == ',' || r < 0x80 && space[byte(r)] }
 	for rule := range strings.FieldsFuncSeq(list, separator) {
 		switch {
 		case strings.EqualFold(rule, "noindex"):
@@ -56,11 +56,11 @@ func hasArgument(rule string) bool {
 
 // isProductToken reports whether s can name a robot (RFC 9309, section 2.2.1). It also allows digits and dots, which occur.
 func isProductToken(s string) bool {
-	if s == "" || !isLetter(s[0]) {
+	if s == "" || !letter[s[0]] {
 		return false
 	}
 	for i := range len(s) {
-		if c := s[i]; !isLetter(c) && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+		if c := s[i]; !letter[c] && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
 			return false
 		}
 	}

@@ -180,20 +180,16 @@ func (s *scanner) attributes(wanted bool) (closed, ok bool) {
 			}
 		}
 		if wanted {
-			if key := attribute(key); key != 0 && !s.has(key) {
-				s.attrs[s.n] = attr{key, value, end}
-				s.n++
+			if key := attribute(key); key != 0 {
+				if _, twice := s.value(key); !twice {
+					s.attrs[s.n] = attr{key, value, end}
+					s.n++
+				}
 			}
 		}
 	}
 	s.pos = len(b)
 	return false, false
-}
-
-// has reports whether the current tag has an attribute.
-func (s *scanner) has(key atom.Atom) bool {
-	_, ok := s.value(key)
-	return ok
 }
 
 // value returns the value of an attribute of the current tag as it stands in the page. ok is false if the tag has no such
@@ -325,7 +321,3 @@ func lower(c byte) byte {
 	}
 	return c
 }
-
-func isLetter(c byte) bool { return letter[c] }
-
-func isSpace(c byte) bool { return space[c] }

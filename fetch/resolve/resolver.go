@@ -46,8 +46,8 @@ type entry struct {
 }
 
 // answer returns the entry as a caller sees it at now.
-func (e *entry) answer(now time.Time, cached bool, elapsed time.Duration) (Answer, error) {
-	a := Answer{Addrs: slices.Clone(e.addrs), TTL: max(e.expires.Sub(now), 0), Cached: cached, Elapsed: elapsed}
+func (e *entry) answer(now time.Time, elapsed time.Duration) (Answer, error) {
+	a := Answer{Addrs: slices.Clone(e.addrs), TTL: max(e.expires.Sub(now), 0), Elapsed: elapsed}
 	if e.err != nil {
 		return a, e.err
 	}
@@ -61,9 +61,7 @@ type Answer struct {
 	Addrs []netip.Addr
 	// TTL is how long lookups will return the same, a day if no DNS is involved. It is set on failures, too.
 	TTL time.Duration
-	// Cached reports that this call waited for no name server.
-	Cached bool
-	// Elapsed is how long this call waited for servers.
+	// Elapsed is how long this call waited for servers, 0 if it asked none.
 	Elapsed time.Duration
 }
 
@@ -119,7 +117,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	if err != nil {
 		return Answer{}, &Error{Host: host, Kind: ErrInvalid, Err: err}
 	}
-	static := Answer{TTL: maxTTL, Cached: true}
+	static := Answer{TTL: maxTTL}
 	if addr.IsValid() {
 		static.Addrs = []netip.Addr{addr}
 		return static, nil
@@ -135,12 +133,12 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 
 	start := time.Now()
 	if e := r.cached(name, start); e != nil {
-		return e.answer(start, true, 0)
+		return e.answer(start, 0)
 	}
 	select {
 	case flight := <-r.flights.DoChan(name, func() (any, error) { return r.fly(name), nil }):
 		now := time.Now()
-		return flight.Val.(*entry).answer(now, false, now.Sub(start))
+		return flight.Val.(*entry).answer(now, now.Sub(start))
 	case <-ctx.Done():
 		return Answer{Elapsed: time.Since(start)}, fmt.Errorf("look up %s: %w", host, context.Cause(ctx))
 	}

@@ -27,7 +27,7 @@ var errToken = fmt.Errorf("token longer than %d bytes", maxToken)
 // io.ByteReader, so that the XML decoder does not read ahead.
 type input struct {
 	*bufio.Reader
-	token int // bytes of the current token
+	token int // bytes of the current token of XML
 	raw   io.LimitedReader
 }
 
@@ -96,9 +96,6 @@ func (in *input) line() (line []byte, long bool, err error) {
 	}
 	return line, true, err
 }
-
-// nextToken is called before the XML decoder reads a token.
-func (in *input) nextToken() { in.token = 0 }
 
 // ReadByte reads the next byte for the XML decoder. It fails if the token grows too long.
 func (in *input) ReadByte() (byte, error) {

@@ -29,7 +29,7 @@ func (l *list) readXML(in *input) error {
 		text strings.Builder
 	)
 	for {
-		in.nextToken()
+		in.token = 0
 		tok, err := d.RawToken()
 		if errors.Is(err, io.EOF) {
 			if to == nil {

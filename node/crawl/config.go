@@ -36,10 +36,6 @@ type Config struct {
 	// NearDuplicates is how many recent pages are remembered by their text, at 48 bytes each. The links of a page of 50
 	// words or more that says nearly the same as one of them are counted but not followed. 0 follows all links.
 	NearDuplicates int `toml:"near_duplicates"`
-	// RobotsTTL is how long a robots.txt is believed; RFC 9309 allows a day.
-	RobotsTTL time.Duration `toml:"-"`
-	// RobotsCacheMiB bounds the parsed robots.txt kept in memory, in MiB of their text. Others are read from disk.
-	RobotsCacheMiB int `toml:"-"`
 	// MaxBytes ends the crawl after this many bytes of bodies; 0 means no limit. Downloads under way are finished.
 	MaxBytes int64 `toml:"max_bytes"`
 	// MaxTime ends the crawl after this time; 0 means no limit. Downloads under way have 10 seconds to finish.
@@ -55,14 +51,12 @@ type Config struct {
 // Default crawls alone until nothing is left to do.
 func Default() Config {
 	return Config{
-		Seeds:          []string{},
-		Fetchers:       64,
-		Resolvers:      16,
-		End:            EndIdle,
-		Patience:       time.Minute,
-		Sitemaps:       true,
-		RobotsTTL:      24 * time.Hour,
-		RobotsCacheMiB: 16,
+		Seeds:     []string{},
+		Fetchers:  64,
+		Resolvers: 16,
+		End:       EndIdle,
+		Patience:  time.Minute,
+		Sitemaps:  true,
 	}
 }
 
@@ -89,10 +83,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("max_domain_pages: %d is negative", c.MaxDomainPages)
 	case c.NearDuplicates < 0 || c.NearDuplicates > 1e7:
 		return fmt.Errorf("near_duplicates: %d is not between 0 and 10000000", c.NearDuplicates)
-	case c.RobotsTTL < time.Minute || c.RobotsTTL > 24*time.Hour:
-		return fmt.Errorf("robots_ttl: %v is not between 1m and 24h", c.RobotsTTL)
-	case c.RobotsCacheMiB < 1 || c.RobotsCacheMiB > 1<<16:
-		return fmt.Errorf("robots_cache_mib: %d is not between 1 and 65536", c.RobotsCacheMiB)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestFetchersAreAsManyAsAreWanted(t *testing.T) {
 func TestAdjust(t *testing.T) {
 	l := New(Default(), Deps{})
 	l.Adjust(Config{Fetchers: 7, Patience: 7})
-	taken := map[string]int64{"Fetchers": l.pool.wanted.Load(), "Patience": l.patience.Load()}
+	taken := map[string]int64{"Fetchers": int64(l.pool.wanted), "Patience": l.patience.Load()}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if f.Tag.Get("live") != "" && taken[f.Name] != 7 {
 			t.Errorf("%s is not taken", f.Name)

@@ -3,10 +3,10 @@ package crawl
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"proxima/fetch"
+	"proxima/fetch/page"
 	"proxima/frontier"
 )
 
@@ -57,7 +57,5 @@ func (a alone) Begin(*frontier.Task) (Visit, bool)          { return Visit{Home:
 func (alone) Ended(*frontier.Task, Download)                {}
 
 func isHTML(res *fetch.Result) bool {
-	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	kind = strings.ToLower(strings.TrimSpace(kind))
-	return res.Class == "" && res.Status == http.StatusOK && (kind == "text/html" || kind == "application/xhtml+xml")
+	return res.Class == "" && res.Status == http.StatusOK && page.IsHTML(res.Header.Get("Content-Type"), nil)
 }

@@ -3,6 +3,7 @@ package crawl
 import (
 	"math"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -12,8 +13,14 @@ import (
 	"proxima/frontier/identity"
 )
 
-// maxRobotsHops is how many redirects of a robots.txt are followed (RFC 9309, section 2.3.1.2).
-const maxRobotsHops = 5
+const (
+	// maxRobotsHops is how many redirects of a robots.txt are followed (RFC 9309, section 2.3.1.2).
+	maxRobotsHops = 5
+	// robotsTTL is how long a robots.txt is believed; RFC 9309 allows a day.
+	robotsTTL = 24 * time.Hour
+	// robotsCached bounds the parsed robots.txt kept in memory, in bytes of their text. Others are read from disk.
+	robotsCached = 16 << 20
+)
 
 // robotsTxt says what the answer to a request for robots.txt means for its host.
 func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) {
@@ -45,7 +52,7 @@ func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier
 		body := append([]byte(nil), res.Body[:min(len(res.Body), robots.MaxBytes+1)]...)
 		rules := robots.Parse(body, r.deps.Policy.agent(task.Host))
 		r.robots.put(task.Host, rules, len(body))
-		out.Robots = &frontier.RobotsOutcome{Body: body, Lifetime: r.cfg.RobotsTTL, CrawlDelay: rules.CrawlDelay()}
+		out.Robots = &frontier.RobotsOutcome{Body: body, Lifetime: robotsTTL, CrawlDelay: rules.CrawlDelay()}
 		if r.cfg.Sitemaps {
 			g := gather{reader: r}
 			for _, ref := range rules.Sitemaps() {
@@ -60,7 +67,7 @@ func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier
 // allowAll records that a host has no robots.txt: its status is 4xx, or it redirects too often (RFC 9309, section 2.3.1).
 func (r *reader) allowAll(out *frontier.Outcome, host string) {
 	r.robots.put(host, robots.AllowAll(), 0)
-	out.Robots = &frontier.RobotsOutcome{Lifetime: r.cfg.RobotsTTL}
+	out.Robots = &frontier.RobotsOutcome{Lifetime: robotsTTL}
 }
 
 // rulesOf returns the rules of a host: from memory, or else from the frontier's disk.
