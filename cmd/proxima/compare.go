@@ -40,24 +40,24 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	r.Command = "proxima compare " + strings.Join(args, " ")
 	// Print first, so that a page that cannot be written does not lose hours of reading.
-	write := r.Text
 	if *asJSON {
-		write = r.JSON
+		err = writeJSON(out, r)
+	} else {
+		err = r.Text(out)
 	}
-	err = write(out)
 	if *page != "" {
-		err = errors.Join(err, writePage(*page, r))
+		err = errors.Join(err, writePage(*page, func(w io.Writer) error { return report.Write(w, r, node.Version()) }))
 	}
 	return err
 }
 
-// writePage writes the report to a file.
-func writePage(path string, r *compare.Result) error {
+// writePage writes a report to a file.
+func writePage(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	return errors.Join(report.Write(f, r, node.Version()), f.Close())
+	return errors.Join(write(f), f.Close())
 }
 
 // runFigures makes one page of the figures of 2009 and ours. Each folder has the runs of one scenario.
@@ -81,11 +81,9 @@ func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		results = append(results, r)
 	}
-	f, err := os.Create(*path)
-	if err != nil {
-		return fmt.Errorf("write figures: %w", err)
-	}
-	err = errors.Join(report.Figures(f, results, node.Version(), "proxima figures "+strings.Join(args, " ")), f.Close())
+	err = writePage(*path, func(w io.Writer) error {
+		return report.Figures(w, results, node.Version(), "proxima figures "+strings.Join(args, " "))
+	})
 	if err == nil {
 		fmt.Fprintln(out, "the figures are in", *path)
 	}

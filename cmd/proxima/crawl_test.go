@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -99,17 +98,7 @@ func TestPublicAddressNeedsAnOperator(t *testing.T) {
 
 // TestStatusAndLock: a running node answers, keeps a second from its directory, and says why a host waits.
 func TestStatusAndLock(t *testing.T) {
-	release := make(chan struct{})
-	var held atomic.Int64
-	s := newSite(t, 50, func(ctx context.Context, page int) {
-		if page > 2 {
-			held.Add(1)
-			select {
-			case <-release:
-			case <-ctx.Done():
-			}
-		}
-	})
+	s, held, release := heldSite(t, 50, 3)
 	data := t.TempDir()
 	args := []string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}
 	p := start(t, args...)
@@ -129,7 +118,7 @@ func TestStatusAndLock(t *testing.T) {
 	}
 
 	start(t, args...).want(exitData, "proxima: ", data, "in use by another process")
-	close(release)
+	release()
 	p.want(exitOK)
 	if pages, again := s.asked(); pages != s.pages || again != 0 {
 		t.Errorf("%d pages, %d again; want %d, 0", pages, again, s.pages)
@@ -169,19 +158,13 @@ func TestGoAlone(t *testing.T) {
 	p.want(exitStopped)
 
 	alone := t.TempDir()
-	release := make(chan struct{})
-	s = newSite(t, 3, func(ctx context.Context, _ int) {
-		select {
-		case <-release:
-		case <-ctx.Done():
-		}
-	})
+	s, _, release := heldSite(t, 3, 0)
 	p = start(t, "node", "-config", config(t, ""), "-data", alone, "-allow", "127.0.0.0/8", s.seed(t))
 	until(t, "it answers", func() bool { got, _, _ := call(t, "status", "-data", alone); return got == exitOK })
 	if got, _, errs := call(t, "go-alone", "-data", alone); got == exitOK || !strings.Contains(errs, "waits for nobody") {
 		t.Errorf("a node without an overlay: exit %d: %s", got, errs)
 	}
-	close(release)
+	release()
 	p.want(exitOK)
 }
 
@@ -337,17 +320,7 @@ func TestInterruptWhileCtlReadsSeeds(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
-			release := make(chan struct{})
-			var held atomic.Int64
-			s := newSite(t, 60, func(ctx context.Context, page int) {
-				if page > 20 {
-					held.Add(1)
-					select {
-					case <-release:
-					case <-ctx.Done():
-					}
-				}
-			})
+			s, held, release := heldSite(t, 60, 21)
 			data := t.TempDir()
 			args := []string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}
 			p := start(t, args...)
@@ -365,7 +338,7 @@ func TestInterrupt(t *testing.T) {
 					t.Errorf("%q is not in the summary:\n%s", text, &p.out)
 				}
 			}
-			close(release)
+			release()
 			start(t, args...).want(exitOK)
 			if pages, again := s.asked(); pages != s.pages || again > fetchers {
 				t.Errorf("%d pages, %d again; want %d, at most %d", pages, again, s.pages, fetchers)

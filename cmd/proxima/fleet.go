@@ -65,7 +65,7 @@ func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 		var c node.Config
 		c.Crawl.Seeds = []string{seeds}
 		var urls []identity.URL
-		urls, err = readSeeds(c, nil, os.Stdin, out)
+		urls, err = untilStopped(ctx, func() ([]identity.URL, error) { return readSeeds(c, nil, os.Stdin, out) })
 		for _, u := range urls {
 			o.Seeds = append(o.Seeds, u.String())
 		}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,21 @@ func newSite(t *testing.T, pages int, delay func(ctx context.Context, page int))
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// heldSite is a site that holds the answers of the pages from a number on until release is called.
+func heldSite(t *testing.T, pages, from int) (s *site, held *atomic.Int64, release func()) {
+	released := make(chan struct{})
+	held = new(atomic.Int64)
+	return newSite(t, pages, func(ctx context.Context, page int) {
+		if page >= from {
+			held.Add(1)
+			select {
+			case <-released:
+			case <-ctx.Done():
+			}
+		}
+	}), held, func() { close(released) }
 }
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -26,20 +25,17 @@ func managed(getenv func(string) string, pid int) serviceManager {
 	return m
 }
 
-// tell sends lines of sd_notify. Callers may ignore its error, since the manager notices missing messages.
-func (m serviceManager) tell(lines string) error {
+// tell sends lines of sd_notify. Errors are left to the manager, which notices missing messages.
+func (m serviceManager) tell(lines string) {
 	if m.socket == "" {
-		return nil
+		return
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.socket, Net: "unixgram"})
 	if err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+		return
 	}
 	defer conn.Close()
-	if _, err = conn.Write([]byte(lines)); err != nil {
-		err = fmt.Errorf("tell the service manager: %w", err)
-	}
-	return err
+	_, _ = conn.Write([]byte(lines))
 }
 
 // run reports that the node is ready, and then its state regularly until ctx ends. state needs the locks of the crawl. If the crawl

@@ -16,8 +16,10 @@ import (
 	"strings"
 
 	"proxima/cmd/proxima/compare"
+	"proxima/cmd/proxima/compare/report"
 	"proxima/cmd/proxima/testbed"
 	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/node"
 )
 
 const testbedUsage = `Usage: proxima testbed run SCENARIO [-out DIR] [-seed N] [-set KEY=VALUE ...] [-separate] [-keep] [-portable]
@@ -116,11 +118,11 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err := r.Text(out); err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
-	report := filepath.Join(f.dir, "report.html")
-	if err := writePage(report, r); err != nil {
+	path := filepath.Join(f.dir, "report.html")
+	if err := writePage(path, func(w io.Writer) error { return report.Write(w, r, node.Version()) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nlogs of every node: %s\nreport, for a browser: %s\n", f.dir, report)
+	fmt.Fprintf(out, "\nlogs of every node: %s\nreport, for a browser: %s\n", f.dir, path)
 	return nil
 }
 

@@ -114,7 +114,7 @@ func TestAScenarioInNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := r.JSON(&text); err != nil {
+	if err := writeJSON(&text, r); err != nil {
 		t.Fatal(err)
 	}
 	var figures struct {

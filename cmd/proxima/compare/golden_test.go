@@ -152,19 +152,19 @@ func TestSmallLogsByHand(t *testing.T) {
 
 // TestJSONForm compares the names and their types with what is promised.
 func TestJSONForm(t *testing.T) {
-	var b bytes.Buffer
-	if err := read(t, small(t).write()).JSON(&b); err != nil {
+	text, err := json.MarshalIndent(read(t, small(t).write()), "", "  ")
+	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile("testdata/small.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(string(want), b.String()); d != "" {
+	if d := cmp.Diff(string(want), string(text)+"\n"); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	var form map[string]any
-	if err := json.Unmarshal(b.Bytes(), &form); err != nil {
+	if err := json.Unmarshal(text, &form); err != nil {
 		t.Fatal(err)
 	}
 	doc, err := os.ReadFile("../../../docs/compare.md")

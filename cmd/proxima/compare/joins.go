@@ -252,7 +252,11 @@ func (c *comparer) joinBatch(r *run, g []record) {
 	for _, d := range g {
 		switch {
 		case d.flags&flagEstimate != 0:
-			c.estimate(r, d)
+			for row := range each(d.rows) {
+				if d.flags&flagOK != 0 {
+					r.tally(row).estimates.merge(c.sums(r, d))
+				}
+			}
 		case d.flags&flagCompared != 0 && r.compared:
 			wanted = cmp.Or(r.batches[d.batch], r.rows)
 		case !r.compared:
@@ -311,15 +315,6 @@ func pick(g []record, row int, compared bool) (best *record) {
 		best = d
 	}
 	return best
-}
-
-// estimate counts the time of an estimate.
-func (c *comparer) estimate(r *run, d record) {
-	if d.flags&flagCut == 0 && d.flags&flagOK != 0 {
-		for row := range each(d.rows) {
-			r.tally(row).estimates.merge(c.sums(r, d))
-		}
-	}
 }
 
 // sample is a download of the URL that is being joined.

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -115,7 +116,7 @@ func FuzzFetchLine(f *testing.F) {
 		c.records.groups(c.join)
 		var out bytes.Buffer
 		res := c.result()
-		if err := res.JSON(&out); err != nil {
+		if err := json.NewEncoder(&out).Encode(res); err != nil {
 			t.Fatal(err)
 		}
 		if err := res.Text(&out); err != nil {

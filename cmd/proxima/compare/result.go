@@ -1,11 +1,6 @@
 package compare
 
-import (
-	"encoding/json"
-	"fmt"
-	"io"
-	"time"
-)
+import "time"
 
 // Result is a comparison. The fields with JSON names are its stable form for programs (docs/compare.md). nil means that the logs cannot
 // tell.
@@ -217,14 +212,4 @@ type Gap struct {
 	Node, Log string
 	Boot      uint64
 	Lines     uint64
-}
-
-// JSON writes the comparison for programs.
-func (r *Result) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("write comparison: %w", err)
-	}
-	return nil
 }
