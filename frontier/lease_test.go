@@ -15,17 +15,22 @@ import (
 
 var addr1 = netip.MustParseAddr("192.0.2.1")
 
-// placing puts all names at an address until the frontier ends.
-func (l *life) placing(addr netip.Addr) {
+// resolving answers names until the frontier ends.
+func (l *life) resolving(answer func(u Unplaced)) {
 	go func() {
 		for {
 			u, err := l.Resolve(context.Background())
 			if err != nil {
 				return
 			}
-			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
+			answer(u)
 		}
 	}()
+}
+
+// placing puts all names at an address.
+func (l *life) placing(addr netip.Addr) {
+	l.resolving(func(u Unplaced) { l.Place(u, []netip.Addr{addr}, time.Hour, 0) })
 }
 
 // taking returns the next task within a time, or nil.
@@ -208,15 +213,7 @@ func TestLeasesComeAndGo(t *testing.T) {
 			for h := range hosts {
 				l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, urls)...)
 			}
-			all.Go(func() {
-				for {
-					u, err := l.Resolve(ctx)
-					if err != nil {
-						return
-					}
-					l.Place(u, shared(u.Name), time.Minute, 0)
-				}
-			})
+			l.resolving(func(u Unplaced) { l.Place(u, shared(u.Name), time.Minute, 0) })
 			all.Go(func() { // the grantor: answers late, and takes back at times
 				for {
 					select {
