@@ -17,14 +17,18 @@ import (
 func testEntries(n int) []entry {
 	var out []entry
 	for i := range n {
-		e := entry{PendingURL: PendingURL{Path: fmt.Sprintf("/dir-%d/page?%d=%s", i%7, i, strings.Repeat("x", i%90)), Depth: uint8(i), Hops: uint8(i % 11)}}
-		if i%5 == 0 {
-			e.Sitemap = true
-		}
-		e.hash = e.url("www.example.org").Hash()
-		out = append(out, e)
+		path := fmt.Sprintf("/dir-%d/page?%d=%s", i%7, i, strings.Repeat("x", i%90))
+		out = append(out, newEntry("www.example.org", PendingURL{Path: path, Sitemap: i%5 == 0, Depth: uint8(i), Hops: uint8(i % 11)}))
 	}
 	return out
+}
+
+// bodyOf is the plain body of a block.
+func bodyOf(entries []entry) (body []byte) {
+	for _, e := range entries {
+		body = appendEntry(body, e)
+	}
+	return body
 }
 
 func TestBlockRoundTrip(t *testing.T) {
@@ -35,11 +39,7 @@ func TestBlockRoundTrip(t *testing.T) {
 	defer c.close()
 	for _, n := range []int{0, 1, 2, 20, maxBlockURLs} {
 		want := testEntries(n)
-		var body []byte
-		for _, e := range want {
-			body = appendEntry(body, e)
-		}
-		got, err := c.open("www.example.org", c.seal(body))
+		got, err := c.open("www.example.org", c.seal(bodyOf(want)))
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%d entries: %v, %d read back", n, err, len(got))
 		}
@@ -53,10 +53,7 @@ func FuzzBlock(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, n := range []int{1, 3, maxBlockURLs} {
-		var body []byte
-		for _, e := range testEntries(n) {
-			body = appendEntry(body, e)
-		}
+		body := bodyOf(testEntries(n))
 		f.Add(c.seal(body))
 		f.Add(append([]byte{blockVersion, blockPlain}, body...))
 	}
@@ -69,11 +66,7 @@ func FuzzBlock(f *testing.F) {
 		if len(entries) > maxBlockURLs {
 			t.Fatalf("%d entries in a block", len(entries))
 		}
-		var body []byte
-		for _, e := range entries {
-			body = appendEntry(body, e)
-		}
-		again, err := c.open("www.example.org", c.seal(body))
+		again, err := c.open("www.example.org", c.seal(bodyOf(entries)))
 		if err != nil || !slices.Equal(again, entries) {
 			t.Fatalf("a block that was read cannot be written: %v", err)
 		}

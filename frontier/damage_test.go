@@ -47,30 +47,40 @@ func TestWhoTellsOfDamage(t *testing.T) {
 		{"a depth", true, numberKey(kindDepth, host, page(host, 1).URL.Hash()), nil, "drop export import"},
 		{"a page", true, numberKey(kindPage, host, 5), []byte{1}, "export"},
 	} {
-		var told []string
-		for name, act := range acts {
-			synctest.Test(t, func(t *testing.T) {
-				cfg, polite := testConfig()
-				l := begin(t, "", cfg, polite, Deps{})
-				if c.known {
-					l.role(host, Replica)
-					l.add(pages(host, 1, 3)...)
-				}
-				if err := l.store.write(func(txn *tx) error { return txn.Set(c.key, c.value) }); err != nil {
-					t.Fatal(err)
-				}
-				if err := act(t.Context(), l); err != nil {
-					told = append(told, name)
-					if errors.Is(err, context.Canceled) {
-						t.Error(err)
-					}
-				}
-				_ = l.halt()
-			})
-		}
-		slices.Sort(told)
-		if got := strings.Join(told, " "); got != c.told {
-			t.Errorf("damage to %s is told by %q, want %q", c.what, got, c.told)
+		told := whoTells(t, acts, func(l *life) (key, value []byte) {
+			if c.known {
+				l.role(host, Replica)
+				l.add(pages(host, 1, 3)...)
+			}
+			return c.key, c.value
+		})
+		if told != c.told {
+			t.Errorf("damage to %s is told by %q, want %q", c.what, told, c.told)
 		}
 	}
+}
+
+// whoTells returns the names of the acts that fail, each in a frontier of its own, with a value on disk that prepare has made.
+func whoTells(t *testing.T, acts map[string]func(context.Context, *life) error, prepare func(l *life) (key, value []byte)) string {
+	var told []string
+	for name, act := range acts {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			cfg.Recrawl.Enabled = true
+			l := begin(t, "", cfg, polite, Deps{})
+			key, value := prepare(l)
+			if err := l.store.write(func(txn *tx) error { return txn.Set(key, value) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := act(t.Context(), l); err != nil {
+				told = append(told, name)
+				if errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}
+			_ = l.halt()
+		})
+	}
+	slices.Sort(told)
+	return strings.Join(told, " ")
 }

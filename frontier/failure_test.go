@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -303,32 +302,18 @@ func TestWhoTellsOfDamagedPages(t *testing.T) {
 		{"when it is due", "export hint import replica"},
 		{"what is known of it", "export hint import"},
 	} {
-		var told []string
-		for name, act := range acts {
-			synctest.Test(t, func(t *testing.T) {
-				cfg, polite := testConfig()
-				cfg.Recrawl.Enabled = true
-				l := begin(t, "", cfg, polite, Deps{})
-				now := time.Now()
-				l.role(host, Replica)
-				l.imported(host, Chunk{Pages: []PageRecord{{Path: "/1", Seen: now, Due: now}}})
-				l.role(host, Owned)
-				key, value := numberKey(kindPage, host, hash), []byte{1}
-				if c.what != "when it is due" {
-					key, value = dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}
-				}
-				if err := l.store.write(func(txn *tx) error { return txn.Set(key, value) }); err != nil {
-					t.Fatal(err)
-				}
-				if act(t.Context(), l) != nil {
-					told = append(told, name)
-				}
-				_ = l.halt()
-			})
-		}
-		slices.Sort(told)
-		if got := strings.Join(told, " "); got != c.told {
-			t.Errorf("damage to %s is told by %q, want %q", c.what, got, c.told)
+		told := whoTells(t, acts, func(l *life) (key, value []byte) {
+			now := time.Now()
+			l.role(host, Replica)
+			l.imported(host, Chunk{Pages: []PageRecord{{Path: "/1", Seen: now, Due: now}}})
+			l.role(host, Owned)
+			if c.what == "when it is due" {
+				return numberKey(kindPage, host, hash), []byte{1}
+			}
+			return dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}
+		})
+		if told != c.told {
+			t.Errorf("damage to %s is told by %q, want %q", c.what, told, c.told)
 		}
 	}
 }

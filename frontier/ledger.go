@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -387,7 +388,11 @@ func (l *ledger) seal(b *batch) error {
 func (l *ledger) write(b *batch, host string, h *hostEntry) {
 	if len(h.rec.fresh) >= maxFresh {
 		l.seq++
-		b.set(numberKey(kindSeen, host, l.seq), appendHashes(nil, h.rec.fresh))
+		run := make([]byte, 0, 8*len(h.rec.fresh))
+		for _, hash := range h.rec.fresh {
+			run = binary.LittleEndian.AppendUint64(run, hash)
+		}
+		b.set(numberKey(kindSeen, host, l.seq), run)
 		h.rec.fresh = nil
 	}
 	b.set(hostKey(kindHost, host), h.rec.append(nil, time.Now()))

@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"encoding/binary"
 	"math"
 
 	"github.com/cespare/xxhash/v2"
@@ -102,13 +101,6 @@ func (m marks) has(host string) bool {
 	}
 	_, ok := m[xxhash.Sum64String(host)]
 	return ok
-}
-
-func appendHashes(b []byte, hashes []uint64) []byte {
-	for _, h := range hashes {
-		b = binary.LittleEndian.AppendUint64(b, h)
-	}
-	return b
 }
 
 // hostEntry is the record of a host in the memory of the ledger.

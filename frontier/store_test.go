@@ -1,10 +1,8 @@
 package frontier
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,33 +16,16 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 	for _, names := range [][]string{{"000002.vlog"}, {"00099.mem"}, {"000002.vlog", "00099.mem", "00100.mem"}} {
 		cfg, polite := testConfig()
 		dir := t.TempDir()
-		life := func(add bool) int64 {
-			f, err := Open(dir, cfg, polite, Deps{})
-			if err != nil {
-				t.Fatalf("%v: %v", names, err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- f.Run(ctx) }()
-			if add {
-				if _, err := f.Add(ctx, []Link{page("http://h1.test", 1), page("http://h2.test", 2)}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			pending := f.Status().Pending
-			cancel()
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
-			return pending
-		}
-		life(true)
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.add(page("http://h1.test", 1), page("http://h2.test", 2))
+		l.stop()
 		for _, name := range names {
 			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := life(false); n != 2 {
+		l = begin(t, dir, cfg, polite, Deps{})
+		if n := l.Status().Pending; n != 2 {
 			t.Errorf("%v: %d of 2 URLs are left", names, n)
 		}
 	}
@@ -157,57 +138,5 @@ func TestLostManifestIsDamage(t *testing.T) {
 	defer s.close()
 	if err := s.db.View(func(txn *badger.Txn) error { _, err := txn.Get([]byte("k")); return err }); err != nil {
 		t.Errorf("what was there: %v", err)
-	}
-}
-
-// TestDamagedTableIsNoticed: a byte of a table that the disk has changed must not become the name of another host.
-func TestDamagedTableIsNoticed(t *testing.T) {
-	dir := t.TempDir()
-	s, err := openStore(dir, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.db.Update(func(txn *badger.Txn) error {
-		for i := range 400 {
-			if err := txn.Set(fmt.Appendf(nil, "a.host.test/%d", i*i), fmt.Appendf(nil, "value %d", i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err := errors.Join(err, s.close()); err != nil { // closing writes a table
-		t.Fatal(err)
-	}
-	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
-	if err != nil || len(tables) != 1 {
-		t.Fatal(tables, err)
-	}
-	table, err := os.ReadFile(tables[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	const trailer = 16 // the lengths at the end are Badger's affair
-	for at := 0; at < len(table)-trailer; at += 97 {
-		damaged := bytes.Clone(table)
-		damaged[at] ^= 0x10
-		if err := os.WriteFile(tables[0], damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if s, err := openStore(dir, 4); !errors.Is(err, ErrDamaged) {
-			t.Errorf("opened with byte %d of %d damaged: %v", at, len(table), err)
-			if err == nil {
-				s.close()
-				break // it has changed the files
-			}
-		}
-	}
-	if err := os.WriteFile(tables[0], table, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = openStore(dir, 4); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -38,7 +38,7 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 0; at < len(whole); at += 1 + len(whole)/61 {
+	for at := 0; at < len(whole); at += min(97, 1+len(whole)/61) {
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 0x21
 		if err := os.WriteFile(tables[0], damaged, 0o600); err != nil {
