@@ -226,6 +226,28 @@ func TestImpossibleRequests(t *testing.T) {
 	}
 }
 
+// The reason why a host was given up is cut between two letters if it is too long.
+func TestLongReasonStaysText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		const host = "http://h1.test"
+		l.add(page(host, 1))
+		if _, err := l.DropHost(t.Context(), host, strings.Repeat("x", maxEndReason-1)+"\u00e9"); err != nil {
+			t.Fatal(err)
+		}
+		err := l.ledger.onHost(t.Context(), readOnly, host, func(_ *batch, h *hostEntry) error {
+			if want := strings.Repeat("x", maxEndReason-1); h.rec.endReason != want {
+				t.Errorf("the reason is kept as %q", h.rec.endReason)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A frontier does not open on what is damaged.
 func TestDamageIsFoundAtTheStart(t *testing.T) {
 	const host = "http://h1.test"
