@@ -78,7 +78,32 @@ func (a *asker) waiting() bool {
 // conclude returns the choices. Without any, decide makes them.
 func (a *asker) conclude(decide func() []Choice) []Choice {
 	if a.choices == nil {
-		a.choices = decide()
+		a.choices = a.decided(decide)
 	}
 	return slices.Clone(a.choices)
+}
+
+// revise replaces choices whose nodes are gone with those that decide makes now.
+func (a *asker) revise(decide func() []Choice) {
+	if a.choices == nil {
+		return
+	}
+	fresh := a.decided(decide)
+	for i, c := range a.choices {
+		if a.view.find(c.Node) == nil {
+			a.choices[i] = fresh[i]
+		}
+	}
+}
+
+// decided returns what decide chooses; without nodes, that nothing can be chosen.
+func (a *asker) decided(decide func() []Choice) []Choice {
+	if len(a.view.Nodes) > 0 {
+		return decide()
+	}
+	choices := make([]Choice, len(a.targets))
+	for i, s := range a.targets {
+		choices[i] = Choice{Server: s.Addr, Estimates: s.asked, Reason: noNode}
+	}
+	return choices
 }

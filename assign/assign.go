@@ -217,14 +217,3 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	}
 	return nil, fmt.Errorf("make assigner %q: there are %q", name, Names())
 }
-
-// revise replaces choices whose nodes are gone with new ones.
-func revise(choices, fresh []Choice, v View) []Choice {
-	choices = slices.Clone(choices)
-	for i := range choices {
-		if v.find(choices[i].Node) == nil {
-			choices[i] = fresh[i]
-		}
-	}
-	return choices
-}

@@ -42,12 +42,12 @@ func (m *ipmicra) join(nodes []Node, servers []*probed) {
 	m.delegated = slices.DeleteFunc(m.delegated, func(d delegation) bool { return !slices.Contains(m.ids, d.node) })
 }
 
-// The prefix lengths of subnets, smallest subnet first, and of organisations. They are doubled for IPv6.
+// The prefix lengths of subnets, smallest subnet first, and of organisations.
 var subnetBits = [...]int{24, 20, 16, 12, 8, 0}
 
 const organisationBits = 16
 
-// within returns the subnet of that length that holds an address.
+// within returns the subnet of that length, twice that in IPv6, that holds an address.
 func within(a netip.Addr, bits int) netip.Prefix {
 	a = a.Unmap()
 	if a.Is6() {

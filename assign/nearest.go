@@ -93,9 +93,7 @@ func (a *nearest) SetView(v View, _ time.Time) {
 	}
 	a.learner = newLearner(a.view, append(list, a.near...), a.cfg.Without)
 	a.stale = true
-	if a.choices != nil {
-		a.choices = revise(a.choices, a.decide(), a.view)
-	}
+	a.revise(a.decide)
 }
 
 // learn fits the learner if answers have arrived since the last time.
@@ -262,13 +260,6 @@ func (a *nearest) Conclude(now time.Time) []Choice {
 
 // decide chooses from what is known.
 func (a *nearest) decide() []Choice {
-	choices := make([]Choice, len(a.servers))
-	if len(a.view.Nodes) == 0 {
-		for i, s := range a.servers {
-			choices[i] = Choice{Server: s.Addr, Estimates: s.asked, Reason: noNode}
-		}
-		return choices
-	}
 	a.learn(a.fitted)
 	rankings := make([][]prediction, len(a.servers))
 	work := make([]float64, len(a.servers))
@@ -284,6 +275,7 @@ func (a *nearest) decide() []Choice {
 		}
 	}
 	picks := a.share(rankings, work)
+	choices := make([]Choice, len(a.servers))
 	for i, s := range a.servers {
 		choices[i] = a.choice(s, rankings[i], picks[i])
 	}

@@ -22,15 +22,7 @@ const (
 )
 
 // Network returns the network whose servers are expected to be in one place: 24 bits of an IPv4 address, 48 of an IPv6 address.
-func Network(a netip.Addr) netip.Prefix {
-	a = a.Unmap()
-	bits := 24
-	if a.Is6() {
-		bits = 48
-	}
-	p, _ := a.Prefix(bits) // fails only for the zero address
-	return p
-}
+func Network(a netip.Addr) netip.Prefix { return within(a, 24) }
 
 // network has the servers of a network.
 type network struct {

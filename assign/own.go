@@ -134,7 +134,9 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 		return
 	}
 	if trip.times == 0 && m != nil {
-		trip.least, trip.load, trip.times = m.connectOf(nodeKey(self)), o.now, 1
+		if e := m.find(nodeKey(self)); e != nil {
+			trip.least, trip.load, trip.times = e.connect(), o.now, 1
+		}
 	}
 	if trip.least <= 0 {
 		return // without the round trip, the load is unknown
@@ -251,14 +253,6 @@ func (d *density) evidence(p *density) float64 {
 		p[i] /= sum
 	}
 	return most + math.Log(sum)
-}
-
-// connectOf returns the median connect time of a node in ms, or 0 if none is remembered.
-func (m *Memory) connectOf(key uint64) float64 {
-	if e := m.find(key); e != nil {
-		return e.connect()
-	}
-	return 0
 }
 
 // connect returns the median of the connect times in ms, or 0 if there is none.

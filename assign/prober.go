@@ -64,7 +64,7 @@ func (a *prober) SetView(v View, _ time.Time) {
 	}
 	a.method.join(a.view.Nodes, a.servers)
 	if a.choices != nil {
-		a.choices = a.decide()
+		a.choices = a.decided(a.decide)
 	}
 }
 
@@ -129,12 +129,9 @@ func (a *prober) decide() []Choice {
 	choices := make([]Choice, len(a.servers))
 	for i, s := range a.servers {
 		s.asking = ""
-		switch {
-		case len(a.view.Nodes) == 0:
-			choices[i].Reason = noNode
-		case s.choice != nil:
+		if s.choice != nil {
 			choices[i] = *s.choice
-		default:
+		} else {
 			choices[i] = s.fastestOf(ids(a.view.Nodes), "fastest of the probes made")
 		}
 		choices[i].Server, choices[i].Estimates = s.Addr, s.asked

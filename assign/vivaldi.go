@@ -65,9 +65,7 @@ func (a *vivaldi) Next(time.Time) (time.Time, bool) { return a.next, a.choices =
 
 func (a *vivaldi) SetView(v View, _ time.Time) {
 	a.setNodes(v)
-	if a.choices != nil {
-		a.choices = revise(a.choices, a.decide(), a.view)
-	}
+	a.revise(a.decide)
 }
 
 func (a *vivaldi) Asks(now time.Time) []Ask {
@@ -162,9 +160,6 @@ func (a *vivaldi) decide() []Choice {
 }
 
 func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
-	if len(a.view.Nodes) == 0 {
-		return Choice{Server: s.Addr, Reason: noNode}
-	}
 	why := fmt.Sprintf("median error below %v after %d ticks", a.cfg.Theta, a.ticks)
 	if !converged {
 		why = fmt.Sprintf("median error not below %v after %d ticks", a.cfg.Theta, a.ticks)

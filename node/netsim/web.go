@@ -57,7 +57,7 @@ type Web struct {
 	mu      sync.Mutex
 	sites   map[string]*Site // by authority
 	servers map[netip.Addr]*webServer
-	nodes   map[string]netip.Addr
+	nodes   map[string]*Endpoint
 	names   map[netip.Addr]string
 	cut     map[string]bool // nodes cut off from the web
 	at      map[*conn]int   // index of the current visit, plus one
@@ -83,7 +83,7 @@ func NewWeb() (*Web, error) {
 	w := &Web{
 		tls:   &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}},
 		paths: map[netip.Addr]func(netip.Addr) Path{}, sites: map[string]*Site{}, servers: map[netip.Addr]*webServer{},
-		nodes: map[string]netip.Addr{}, names: map[netip.Addr]string{}, cut: map[string]bool{}, at: map[*conn]int{},
+		nodes: map[string]*Endpoint{}, names: map[netip.Addr]string{}, cut: map[string]bool{}, at: map[*conn]int{},
 	}
 	w.net = New(w.delay)
 	w.server = &http.Server{Handler: w, ConnContext: remember, ConnState: w.watch, ErrorLog: log.New(io.Discard, "", 0)}
@@ -136,7 +136,7 @@ func (w *Web) Site(authority string, addrs ...string) *Site {
 	}
 	at := netip.MustParseAddrPort("0.0.0.0:" + port)
 	for _, text := range addrs {
-		server := w.serverAt(text)
+		server := w.serverAt(netip.MustParseAddr(text))
 		server.ports[at.Port()] = server.ports[at.Port()]
 		w.up(server)
 	}
@@ -144,16 +144,19 @@ func (w *Web) Site(authority string, addrs ...string) *Site {
 }
 
 // serverAt returns the server at an address, and makes it if need be. It needs mu held.
-func (w *Web) serverAt(addr string) *webServer {
-	a := netip.MustParseAddr(addr)
+func (w *Web) serverAt(a netip.Addr) *webServer {
 	if w.servers[a] == nil {
-		place, err := w.net.Enter(a)
-		if err != nil {
-			panic(fmt.Errorf("add server %s: %w", addr, err))
-		}
-		w.servers[a] = &webServer{place: place, ports: map[uint16]net.Listener{80: nil, 443: nil}}
+		w.servers[a] = &webServer{place: w.enter(a), ports: map[uint16]net.Listener{80: nil, 443: nil}}
 	}
 	return w.servers[a]
+}
+
+func (w *Web) enter(a netip.Addr) *Endpoint {
+	place, err := w.net.Enter(a)
+	if err != nil {
+		panic(fmt.Errorf("enter at %s: %w", a, err))
+	}
+	return place
 }
 
 // up makes a server listen at all its ports. It needs mu held.
@@ -190,7 +193,7 @@ func (w *Web) Names() map[string][]string {
 func (w *Web) BreakTLS(addr string, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.serverAt(addr)
+	s := w.serverAt(netip.MustParseAddr(addr))
 	if l := s.ports[443]; l != nil {
 		_ = l.Close()
 	}
@@ -202,7 +205,7 @@ func (w *Web) BreakTLS(addr string, closed bool) {
 func (w *Web) Down(addr string, down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.serverAt(addr)
+	s := w.serverAt(netip.MustParseAddr(addr))
 	s.down = down
 	for port, l := range s.ports {
 		if down && l != nil {
@@ -253,14 +256,14 @@ func (w *Web) Dial(ctx context.Context, network, address string) (net.Conn, erro
 // any time. The node's name is recorded in its visits.
 func (w *Web) From(name string, path func(server netip.Addr) Path) func(ctx context.Context, network, address string) (net.Conn, error) {
 	w.mu.Lock()
-	here, known := w.nodes[name]
-	if !known {
-		here = Place(len(w.nodes))
-		w.nodes[name], w.names[here] = here, name
+	here := w.nodes[name]
+	if here == nil {
+		here = w.enter(Place(len(w.nodes)))
+		w.nodes[name], w.names[here.Addr()] = here, name
 	}
 	w.mu.Unlock()
 	w.pathsMu.Lock()
-	w.paths[here] = path
+	w.paths[here.Addr()] = path
 	w.pathsMu.Unlock()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := w.dial(ctx, here, network, address)
@@ -279,23 +282,17 @@ func (w *Web) From(name string, path func(server netip.Addr) Path) func(ctx cont
 	}
 }
 
-func (w *Web) dial(ctx context.Context, from netip.Addr, network, address string) (net.Conn, error) {
+func (w *Web) dial(ctx context.Context, from *Endpoint, network, address string) (net.Conn, error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
 	// A host without a site refuses connections; if there were no host, nobody would answer.
-	if _, err := w.net.Enter(at.Addr()); err != nil {
+	_ = w.net.Add(at.Addr(), 0, 0) // it fails if the host is there
+	if err := w.paced(from.Addr(), at.Addr()); err != nil {
 		return nil, err
 	}
-	place, err := w.net.Enter(from)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.paced(from, at.Addr()); err != nil {
-		return nil, err
-	}
-	return place.DialContext(ctx, network, address)
+	return from.DialContext(ctx, network, address)
 }
 
 // paced sets a node's bandwidth to that of this moment.
@@ -312,8 +309,8 @@ func (w *Web) Cut(name string, cut bool) {
 	w.cut[name] = cut
 	here := w.nodes[name]
 	w.mu.Unlock()
-	if cut {
-		w.net.Reset(here, netip.Addr{})
+	if cut && here != nil {
+		w.net.Reset(here.Addr(), netip.Addr{})
 	}
 }
 

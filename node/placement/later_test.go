@@ -98,8 +98,7 @@ func assigned(t *testing.T) (w *world, addr netip.Addr) {
 	for range 6 {
 		for _, node := range []string{"home", "n1", "n2"} {
 			connect := time.Duration(w.ms(node, addr) * float64(time.Millisecond))
-			w.memories[addr].Observe(node, w.coordOf(node), assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond,
-				Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}, time.Now())
+			w.memories[addr].Observe(node, w.coordOf(node), pageOver(connect), time.Now())
 		}
 	}
 	return w, addr
@@ -178,8 +177,7 @@ func TestServerStaysWhileNobodyIsBetterForLong(t *testing.T) {
 			worse := &assign.Memory{}
 			for range 6 {
 				for node, connect := range map[string]time.Duration{"home": time.Millisecond, "n1": time.Second, "n2": time.Second} {
-					worse.Observe(node, w.coordOf(node), assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond,
-						Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}, time.Now())
+					worse.Observe(node, w.coordOf(node), pageOver(connect), time.Now())
 				}
 			}
 			w.mu.Lock()

@@ -330,6 +330,11 @@ func linksOf(u identity.URL) []frontier.Link {
 	return []frontier.Link{{URL: identity.URL{Host: u.Host, Path: u.Path + "/more"}, Depth: 1}}
 }
 
+// pageOver is the timing of a page over that round trip.
+func pageOver(rtt time.Duration) assign.Timing {
+	return assign.Timing{Connect: rtt, FirstByte: rtt + 20*time.Millisecond, Total: 3*rtt + 25*time.Millisecond, Bytes: 20_000, Fresh: true}
+}
+
 func (w *world) fetch(ctx context.Context, node string, e RemoteFetch) (res Result, err error) {
 	w.mu.Lock()
 	s := w.servers[e.Server]
@@ -364,7 +369,7 @@ func (w *world) fetch(ctx context.Context, node string, e RemoteFetch) (res Resu
 	}
 	connect := time.Duration(ms * float64(time.Millisecond))
 	r := Result{Asked: true, Status: 200, HTML: true, Coord: w.coordOf(node), Links: linksOf(e.URL),
-		Timing: assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond, Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}}
+		Timing: pageOver(connect)}
 	select {
 	case <-time.After(r.Timing.Total + 200*time.Millisecond):
 		return r, nil

@@ -97,6 +97,7 @@ type crawl struct {
 	overlay  *overlay
 	cfg      assign.Config
 	owner    []int
+	all      []int // the servers
 	memory   []assign.Memory
 	made     made
 	last     []time.Time // latest download of each node
@@ -112,7 +113,7 @@ func newCrawl(ctx context.Context, w *World) (*crawl, error) {
 	c := &crawl{world: w, overlay: d.overlay, cfg: w.cfg.budgeted(), owner: slices.Clone(d.nodes), made: made{},
 		last: slices.Repeat([]time.Time{d.overlay.now}, len(w.nodes)), count: make([]int, len(w.nodes))}
 	for j, s := range w.servers {
-		c.memory = append(c.memory, d.memory(s.addr))
+		c.all, c.memory = append(c.all, j), append(c.memory, d.memory(s.addr))
 		for _, i := range d.estimates[j] {
 			c.made[[2]int{i, j}]++
 		}
@@ -243,7 +244,7 @@ func (c *crawl) recover(ctx context.Context, node int, what change, downloads in
 			r.moved++
 		}
 	}
-	r.servers, r.whole = len(servers), c.ratio(c.all())
+	r.servers, r.whole = len(servers), c.ratio(c.all)
 	return r, nil
 }
 
@@ -268,21 +269,13 @@ func (c *crawl) hardest(what change) int {
 	return worst
 }
 
-// all are the indices of all servers.
-func (c *crawl) all() (all []int) {
-	for j := range c.owner {
-		all = append(all, j)
-	}
-	return all
-}
-
 // settle crawls for a while, until what happened before no longer matters.
 func (c *crawl) settle(ctx context.Context, passes int) error {
 	for range passes {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.pass(c.all(), func() bool { return false })
+		c.pass(c.all, func() bool { return false })
 	}
 	return nil
 }
