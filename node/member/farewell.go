@@ -14,7 +14,7 @@ func (m *Members) farewell(list *memberlist.Memberlist) error {
 		return err
 	}
 	wait := m.cfg.LeaveTimeout / 2
-	if m.sayFarewell(list) {
+	if m.sayFarewell() {
 		wait = min(wait, preset(m.cfg.Preset).GossipInterval) // they know: gossiping once is enough for nodes that join just now
 	}
 	_ = list.Leave(max(wait, 1))
@@ -26,7 +26,7 @@ const farewellEvery = 250 * time.Millisecond
 
 // sayFarewell says farewell to each member until all have answered, or half of LeaveTimeout has passed. It reports whether all have.
 // Gossip follows after that; by itself it does not tell leaving from dying.
-func (m *Members) sayFarewell(list *memberlist.Memberlist) bool {
+func (m *Members) sayFarewell() bool {
 	m.mu.Lock()
 	m.table.farewellAcks = map[string]bool{}
 	m.tellAllLocked()
@@ -46,7 +46,7 @@ func (m *Members) sayFarewell(list *memberlist.Memberlist) bool {
 			}
 		}
 		m.mu.Unlock()
-		m.send(list, out)
+		m.send(out)
 		if len(waiting) == 0 {
 			return true
 		}
@@ -85,14 +85,13 @@ func (m *Members) Over() error {
 	}
 	m.mu.Lock()
 	m.over = true
-	list := m.list
 	var out []outgoing
 	for _, id := range m.table.others() {
 		out = append(out, m.table.farewellMessage(messageOver, id))
 	}
 	m.mu.Unlock()
 	// Send it directly, too: the gossip may not reach all before this node is gone.
-	m.send(list, out)
+	m.send(out)
 	m.wake()
 	return nil
 }

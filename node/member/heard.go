@@ -41,7 +41,7 @@ func (m *Members) Stopped() {
 
 // hears reports whether a member has answered within a time.
 func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
-	return r == t.self || !r.heard.IsZero() && now.Sub(r.heard) < within
+	return r == t.self || now.Sub(r.heard) < within
 }
 
 // quiet returns members to ping, longest unasked first, so that majorities of the voters and of all live members, the

@@ -96,7 +96,7 @@ func (t *table) there(now time.Time) map[string]bool {
 
 // votes reports whether a member is alive and has the same set as this node, or had it lately.
 func (r *record) votes(now time.Time) bool {
-	return r.phase == alive && !r.matched.IsZero() && now.Sub(r.matched) < behindFor
+	return r.phase == alive && now.Sub(r.matched) < behindFor
 }
 
 // match notes which members have the same set as this node.
@@ -184,7 +184,7 @@ func (t *table) decide(now time.Time, jitter float64) []outgoing {
 	if t.wished.IsZero() {
 		t.wished = now
 	}
-	if now.Sub(t.wished) < time.Duration(turn)*nextInTurn || c.running(now) || now.Before(t.tried) {
+	if now.Sub(t.wished) < time.Duration(turn)*nextInTurn || now.Before(c.round.until) || now.Before(t.tried) {
 		return nil
 	}
 	t.tried = now.Add(ballotFor + time.Duration(jitter*float64(ballotFor)))

@@ -121,9 +121,6 @@ func (c *paxos) begin(ids []string, now time.Time) (out []outgoing) {
 	return out
 }
 
-// running reports whether a ballot of this node is in progress.
-func (c *paxos) running(now time.Time) bool { return now.Before(c.round.until) }
-
 func (c *paxos) write(to string, msg message) outgoing {
 	msg.from, msg.set = c.self, c.set
 	return outgoing{to, msg}

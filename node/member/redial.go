@@ -51,9 +51,8 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 		}
 	}
 	for _, r := range m.table.members {
-		// Voters are dialled for ever, since this node waits for them. Outbound-only nodes are not: they dial by
-		// themselves.
-		if r.phase == dead && r.gossip != "" && r.way.Reach != view.Outbound && (now.Sub(r.since) < m.cfg.RedialFor || m.table.paxos.set.has(r.id)) {
+		// Voters are dialled for ever, since this node waits for them.
+		if r.phase == dead && r.dialable() && (now.Sub(r.since) < m.cfg.RedialFor || m.table.paxos.set.has(r.id)) {
 			addrs = append(addrs, r.gossip)
 		}
 	}
@@ -64,6 +63,9 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	slices.Sort(addrs)
 	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return reached[a] }), alone
 }
+
+// dialable reports whether a member can be dialled. Outbound-only nodes cannot: they dial by themselves.
+func (r *record) dialable() bool { return r.gossip != "" && r.way.Reach != view.Outbound }
 
 // dialDue dials all addresses that are due and waits for the results.
 func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
@@ -146,7 +148,7 @@ func (m *Members) Known() []string {
 	defer m.mu.Unlock()
 	var addrs []string
 	for _, r := range m.table.members {
-		if r != m.table.self && r.gossip != "" && r.way.Reach != view.Outbound && (r.phase == alive || r.phase == dead && now.Sub(r.since) < m.cfg.RedialFor) {
+		if r != m.table.self && r.dialable() && (r.phase == alive || r.phase == dead && now.Sub(r.since) < m.cfg.RedialFor) {
 			addrs = append(addrs, r.gossip)
 		}
 	}

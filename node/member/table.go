@@ -188,7 +188,9 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 			t.event(EventRejoin, r, now, "restarted")
 		}
 		if r.declared && !r.settled && !t.self.settled {
-			t.dropFounders()
+			for _, o := range t.members { // an older overlay exists
+				o.founder = false
+			}
 		}
 	}
 	if r.stamp == t.paxos.plain() {
@@ -216,13 +218,6 @@ func (t *table) homes() (homes []string) {
 		homes = slices.Clone(t.settled)
 	}
 	return homes
-}
-
-// dropFounders strips all founders, because an older overlay exists.
-func (t *table) dropFounders() {
-	for _, r := range t.members {
-		r.founder = false
-	}
 }
 
 // lost handles a member that no longer answers, or has left.

@@ -29,7 +29,6 @@ func (m *Members) decideVoters(ctx context.Context) error {
 		if idle {
 			out = slices.Concat(out, m.table.decide(now, rand.Float64()), m.table.ask(now))
 		}
-		list := m.list
 		m.mu.Unlock()
 		if !idle {
 			m.wake()
@@ -39,7 +38,7 @@ func (m *Members) decideVoters(ctx context.Context) error {
 			wake = nil // unstored state would wake this loop at once; try again at the next tick
 			m.trouble("", err.Error())
 		} else {
-			m.send(list, out)
+			m.send(out)
 		}
 		select {
 		case <-ctx.Done():
@@ -102,13 +101,11 @@ func (m *Members) store() error {
 }
 
 // send sends messages. Messages to this node itself join those received.
-func (m *Members) send(list *memberlist.Memberlist, out []outgoing) {
-	if list == nil {
-		return
-	}
+func (m *Members) send(out []outgoing) {
 	for _, p := range out {
 		m.mu.Lock()
-		if p.to == m.deps.ID {
+		list := m.list
+		if list != nil && p.to == m.deps.ID {
 			m.messages = append(m.messages, p.message)
 			poke(m.wakeVoting)
 			m.mu.Unlock()
@@ -119,7 +116,7 @@ func (m *Members) send(list *memberlist.Memberlist, out []outgoing) {
 			at = r.at()
 		}
 		m.mu.Unlock()
-		if at == nil {
+		if list == nil || at == nil {
 			continue
 		}
 		node, b := memberlist.Node{Name: p.to, Addr: at.IP, Port: uint16(at.Port)}, encode(nil, p.message)

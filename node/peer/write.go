@@ -37,8 +37,6 @@ type stored struct {
 	block
 }
 
-func (w *write) keys() int { return len(w.adds) + len(w.del) }
-
 // pack adds links for a peer to a write, in blocks like the given one.
 func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error {
 	for len(links) > 0 {
@@ -77,7 +75,7 @@ func (o *Outbox) writeBatch() {
 	o.mu.Lock()
 	n, bytes, keys := 0, 0, 0
 	for _, next := range o.writes {
-		keys, bytes = keys+next.keys(), bytes+next.bytes
+		keys, bytes = keys+len(next.adds)+len(next.del), bytes+next.bytes
 		if n > 0 && (keys > maxBatch || bytes > maxBatchBytes) {
 			break
 		}
