@@ -34,15 +34,13 @@ type Holder struct {
 	moved   []func()        // calls of Moved
 	lives   lives
 
-	// rightsMu guards rights. It is held during no call, so that MayAsk never waits.
-	rightsMu sync.RWMutex
-	rights   map[netip.Addr]Right
+	rights sync.Map // the Right of each server (netip.Addr) that may be asked; MayAsk must not wait for mu
 }
 
 // NewHolder makes a Holder. It needs a view (SetView) and Run.
 func NewHolder(cfg Config, deps HolderDeps) *Holder {
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: make(chan struct{}, 1), done: make(chan struct{}),
-		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Window()), lives: lives{}}
+		busy: map[string]bool{}, members: newMembers(cfg.Window()), lives: lives{}}
 	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, halt: h.halt,
 		all: map[netip.Addr]*lease{}, grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
 	deps.Clock.OnGap(h.stopped)
@@ -67,9 +65,9 @@ func (h *Holder) MayAsk(addr netip.Addr) error {
 
 // right returns the right to ask a server, the zero Right if it is not held.
 func (h *Holder) right(addr netip.Addr) Right {
-	h.rightsMu.RLock()
-	defer h.rightsMu.RUnlock()
-	return h.rights[addr]
+	r, _ := h.rights.Load(addr)
+	right, _ := r.(Right)
+	return right
 }
 
 // SetView installs a new view.

@@ -150,20 +150,18 @@ func (h *Holder) follow(ctx context.Context) {
 // grant sets the right to ask a server and tells the frontier. The caller holds mu, so that the frontier hears all in order.
 func (h *Holder) grant(addr netip.Addr, r Right, wait time.Duration) {
 	until := r.until.mono
-	h.rightsMu.Lock()
-	if h.rights[addr] = r; until.IsZero() {
+	if r == (Right{}) {
 		until = time.Now().Add(-time.Second)
-		delete(h.rights, addr)
+		h.rights.Delete(addr)
+	} else {
+		h.rights.Store(addr, r)
 	}
-	h.rightsMu.Unlock()
 	h.deps.Frontier.Grant(addr, until, wait)
 }
 
 // halt stops new requests to a server. The caller holds mu.
 func (h *Holder) halt(addr netip.Addr) {
-	h.rightsMu.Lock()
-	delete(h.rights, addr)
-	h.rightsMu.Unlock()
+	h.rights.Delete(addr)
 	h.deps.Frontier.Withdraw(addr)
 }
 

@@ -65,8 +65,6 @@ func (c *census) seenLocked(old, v view.View) {
 	}
 }
 
-var errCounting = errors.New("this node counts its hosts anew")
-
 // Renew answers the renewal of an owner.
 func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
 	if err := c.begun(); err != nil {
@@ -75,7 +73,7 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.tallies.counting {
-		return nil, errCounting
+		return nil, errors.New("this node counts its hosts anew")
 	}
 	now := time.Now()
 	c.heard[from] = now
@@ -83,8 +81,7 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 		c.due[from] = true
 		signal(c.renew)
 	}
-	t := c.tallies.byOwner[from]
-	equal := t.count == req.GetCount() && t.digest == req.GetDigest()
+	equal := c.tallies.byOwner[from] == tally{req.GetCount(), req.GetDigest()}
 	if equal && req.GetMembers() == c.views.Now().Digest() {
 		c.toldLocked(from)
 	}

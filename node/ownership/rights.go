@@ -38,14 +38,10 @@ func newRights(b *book, c *census, rep *replicator) *rights {
 
 // changedLocked updates the claim of a host, or drops it if another node owns the host now.
 func (rg *rights) changedLocked(host string, r Record) {
-	u, ok := rg.unconfirmed[host]
-	switch {
-	case !ok:
-	case r.Owner != rg.views.Now().Self:
+	if r.Owner != rg.views.Now().Self {
 		delete(rg.unconfirmed, host)
-	default:
-		u.record = r
-		rg.unconfirmed[host] = u
+	} else if u, ok := rg.unconfirmed[host]; ok {
+		rg.unconfirmed[host] = claimed{r, u.handed}
 	}
 }
 
