@@ -126,8 +126,8 @@ func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, like bl
 	}
 	for len(all.adds) > 0 {
 		var w write
-		for len(all.adds) > 0 && len(w.adds) < maxBatch && (w.bytes == 0 || w.bytes+len(all.adds[0].body) <= maxBatchBytes) {
-			w.adds, w.bytes = append(w.adds, all.adds[0]), w.bytes+len(all.adds[0].body)
+		for len(all.adds) > 0 && len(w.adds) < maxBatch && (w.bytes == 0 || w.bytes+len(all.adds[0].value) <= maxBatchBytes) {
+			w.adds, w.bytes = append(w.adds, all.adds[0]), w.bytes+len(all.adds[0].value)
 			all.adds = all.adds[1:]
 		}
 		if err := o.write(&w); err != nil {

@@ -16,19 +16,12 @@ const (
 
 // write is a change of the shelf that one caller waits for: links to add and keys to remove, in one step.
 type write struct {
-	adds  []addition
+	adds  []stored // values are bodies of blocks, each no more than fits into a message
 	del   [][]byte
 	bytes int // of adds
 	// done says that it is written, or has failed with err. The turn guards both.
 	done bool
 	err  error
-}
-
-// addition is encoded links for one peer, no more than fit into a message. like has what their block is to have besides.
-type addition struct {
-	to   string
-	body []byte
-	like block
 }
 
 // stored is a block that goes to the shelf, and then into the queue of its peer.
@@ -45,8 +38,8 @@ func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error
 		if err != nil {
 			return fmt.Errorf("add to outbox of %s: %w", to, err)
 		}
-		like.links = int32(n)
-		w.adds = append(w.adds, addition{to, body, like})
+		like.links, like.value = int32(n), body
+		w.adds = append(w.adds, stored{to, like})
 		w.bytes += len(body)
 		links = links[n:]
 	}
@@ -120,23 +113,23 @@ func (o *Outbox) gather(group []*write) (set []stored) {
 		due   time.Duration
 		tries int32
 	}
-	open := map[kind]addition{}
-	seal := func(a addition) {
-		a.like.value = encodeBlock(int(a.like.links), a.body)
-		a.like.bytes, a.like.at = int32(len(a.like.value)), o.now()
-		set = append(set, stored{a.to, a.like})
+	open := map[kind]stored{}
+	seal := func(a stored) {
+		a.value = encodeBlock(int(a.links), a.value)
+		a.bytes, a.at = int32(len(a.value)), o.now()
+		set = append(set, a)
 	}
 	for _, w := range group {
 		for _, a := range w.adds {
-			if a.like.bad > 0 {
+			if a.bad > 0 {
 				seal(a)
 				continue
 			}
-			k := kind{a.to, a.like.due, a.like.tries}
-			if b, ok := open[k]; ok && o.cfg.fits(int(b.like.links+a.like.links), len(b.body)+len(a.body)) {
-				b.like.born, b.like.other = o.common(b.like, a.like)
-				b.like.links += a.like.links
-				a = addition{a.to, append(b.body, a.body...), b.like}
+			k := kind{a.peer, a.due, a.tries}
+			if b, ok := open[k]; ok && o.cfg.fits(int(b.links+a.links), len(b.value)+len(a.value)) {
+				b.born, b.other = o.common(b.block, a.block)
+				b.links, b.value = b.links+a.links, append(b.value, a.value...)
+				a = b
 			} else if ok {
 				seal(b)
 			}
