@@ -56,7 +56,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	if w.end != nil || len(p) == 0 {
 		return 0, w.end
 	}
-	if w.captured() > keptBuffer { // even if the body decodes to little
+	if w.keep != nil && len(*w.keep) > keptBuffer { // even if the body decodes to little
 		if err := w.share.takeBody(); err != nil {
 			return 0, err
 		}
@@ -91,14 +91,6 @@ func (c coded) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	return n, err
-}
-
-// captured returns how many bytes of the response are kept as they came.
-func (w *wire) captured() int {
-	if w.keep != nil {
-		return len(*w.keep)
-	}
-	return w.watch.tap.size()
 }
 
 // largest is the largest window of a decoder, in bytes: that of Brotli.

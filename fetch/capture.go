@@ -7,12 +7,16 @@ import (
 	"sync"
 )
 
-// tap records the bytes of one exchange on an HTTP/1.1 connection, up to a limit in each direction.
+// tapSlack is how much net/http may read beyond the longest head before it is done with it: a buffer.
+const tapSlack = 4 << 10
+
+// tap records the heads of one exchange on an HTTP/1.1 connection, up to a limit in each direction.
 type tap struct {
 	limit int64
 
 	mu       sync.Mutex
-	over     bool
+	over     bool // the exchange has ended; response may belong to another
+	headed   bool // the head of the response is complete; its body follows
 	request  []byte
 	response *[]byte // lent by the client's buffers
 }
@@ -28,19 +32,16 @@ func (t *tap) wrote(p []byte) {
 func (t *tap) read(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.over { // afterwards the buffer may belong to another exchange
+	if !t.over && !t.headed {
 		*t.response = t.keep(*t.response, p)
 	}
 }
 
-// size returns the length of the response so far. A nil tap has recorded nothing.
-func (t *tap) size() int {
-	if t == nil {
-		return 0
-	}
+// head stops recording the response.
+func (t *tap) head() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(*t.response)
+	t.headed = true
 }
 
 func (t *tap) keep(to, p []byte) []byte {
@@ -52,23 +53,33 @@ func (t *tap) keep(to, p []byte) []byte {
 func (t *tap) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.request, *t.response = t.request[:0], (*t.response)[:0]
+	t.headed, t.request, *t.response = false, t.request[:0], (*t.response)[:0]
 }
 
-// end stops recording and returns the request, and the response from its final head on.
-func (t *tap) end() (request, response []byte) {
+// end stops recording and returns the request, and the final head of the response.
+func (t *tap) end() (request, head []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
-	response = *t.response
-	for informational(response) {
-		_, after, found := bytes.Cut(response, []byte("\r\n\r\n"))
-		if !found {
-			break
+	return t.request, finalHead(*t.response)
+}
+
+// finalHead returns the head that a response begins with, without informational ones and with its blank line. Lines end in CR LF as archives
+// want it, even if the server ends them with LF alone. It returns nil if the head has no end.
+func finalHead(response []byte) []byte {
+	head := make([]byte, 0, 512)
+	for line := range bytes.Lines(response) {
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		head = append(append(head, line...), "\r\n"...)
+		switch {
+		case len(line) > 0:
+		case informational(head):
+			head = head[:0]
+		default:
+			return head
 		}
-		response = after
 	}
-	return t.request, response
+	return nil
 }
 
 // informational reports whether head has a 1xx status other than 101. net/http skips those, too.

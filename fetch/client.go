@@ -230,14 +230,13 @@ type Result struct {
 	// WireBytes is the number of bytes of the encoded body that were read.
 	WireBytes int64
 	Timing    Timing
-	// RawRequest and RawResponse are the bytes of the exchange if Capture is set: for HTTP/1.1 as they crossed the connection
-	// (without informational heads), for HTTP/2 the undecoded body under heads in the form of HTTP/1.1. The response is cut at
-	// MaxBodyBytes plus MaxHeaderBytes.
-	RawRequest, RawResponse []byte
+	// RawRequest and RawHead are the heads of the exchange if Capture is set: for HTTP/1.1 as they crossed the connection (without
+	// informational ones, and with lines that end in CR LF), for HTTP/2 in the form of HTTP/1.1. RawBody is the encoded body.
+	RawRequest, RawHead, RawBody []byte
 
 	buffers *buffers
 	buffer  *[]byte     // of Body
-	raw     *[]byte     // of RawResponse
+	raw     *[]byte     // of RawBody
 	share   *largeShare // of the memory for large bodies
 }
 
@@ -253,7 +252,7 @@ func (r *Result) Release() {
 	if r.raw != nil {
 		r.buffers.put(r.raw)
 	}
-	r.share, r.buffer, r.raw, r.Body, r.RawRequest, r.RawResponse = nil, nil, nil, nil, nil, nil
+	r.share, r.buffer, r.raw, r.Body, r.RawRequest, r.RawHead, r.RawBody = nil, nil, nil, nil, nil, nil, nil
 }
 
 // fail records the first failure.
@@ -316,8 +315,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	res.buffers = &c.buffers
 	limit := c.limit(&req)
 	if req.Capture {
-		res.raw = c.buffers.get(0)
-		x.tap = &tap{limit: limit + c.cfg.MaxHeaderBytes, response: res.raw}
+		x.tap = &tap{limit: c.cfg.MaxHeaderBytes + tapSlack, response: c.buffers.get(0)}
 	}
 	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
 	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.headerOf(&req)
@@ -337,8 +335,11 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	if res.Sent = x.sent; x.refused != nil {
 		res.Class, res.Err = x.refused.class, x.refused
 	}
-	if x.tap != nil && res.RawRequest == nil {
-		res.RawRequest, res.RawResponse = x.tap.end()
+	if x.tap != nil {
+		if request, head := x.tap.end(); res.RawRequest == nil {
+			res.RawRequest, res.RawHead = request, head
+		}
+		c.buffers.put(x.tap.response)
 	}
 	late := x.overHTTP2() && res.Class.late()
 	if late {
@@ -374,10 +375,13 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	}
 
 	w := &wire{body: resp.Body, limit: limit, watch: x}
-	if req.Capture && (x.overHTTP2() || req.Files != nil) {
+	if req.Capture {
+		res.raw = c.buffers.get(resp.ContentLength)
 		w.keep = res.raw
-		*w.keep = append(*w.keep, responseHead(resp)...)
-		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()
+		defer func() { res.RawBody = *w.keep }()
+		if x.overHTTP2() || req.Files != nil {
+			res.RawRequest, res.RawHead = requestHead(hr), responseHead(resp)
+		}
 	}
 	res.buffer = c.buffers.get(resp.ContentLength)
 	res.share = &largeShare{budget: c.large, wire: w}
@@ -408,6 +412,9 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		res.Body, res.buffer = nil, nil
 	case err != nil:
 		res.fail(Decode, fmt.Errorf("decode body: %w", err))
+		if w.end == nil {
+			res.Truncated = "length" // nobody reads on
+		}
 	}
 }
 

@@ -192,11 +192,14 @@ func (x *exchange) overHTTP2() bool {
 	return x.h2
 }
 
-// head restarts the first window of MinRate, once the response head is complete.
+// head restarts the first window of MinRate, once the response head is complete, and ends its capture.
 func (x *exchange) head() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.window = time.Now()
+	if x.tap != nil {
+		x.tap.head()
+	}
 }
 
 // pause suspends or restarts the windows of MinRate.

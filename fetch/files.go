@@ -70,9 +70,6 @@ func (c *Client) getFile(ctx context.Context, req Request, start time.Time) (res
 	defer cancel(nil)
 	x := &exchange{cfg: &c.cfg, start: start, ctx: ctx, cancel: cancel}
 	res.buffers = &c.buffers
-	if req.Capture {
-		res.raw = c.buffers.get(0)
-	}
 	hr := (&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: c.headerOf(&req)}).WithContext(ctx)
 	x.watch()
 	c.read(ctx, &res, req, hr, req.Files.answer(req.URL, hr.Header), x, c.limit(&req))

@@ -154,8 +154,8 @@ func TestCapturesTakeTurns(t *testing.T) {
 			g.Go(func() {
 				res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: true, Capture: true})
 				defer res.Release()
-				if res.Err != nil || len(res.Body) != 0 || len(res.RawResponse) < int(cfg.MaxBodyBytes) || res.Truncated != "length" {
-					t.Errorf("%d bytes, capture of %d, %q, %v", len(res.Body), len(res.RawResponse), res.Truncated, res.Err)
+				if res.Err != nil || len(res.Body) != 0 || len(res.RawBody) < int(cfg.MaxBodyBytes) || res.Truncated != "length" {
+					t.Errorf("%d bytes, capture of %d, %q, %v", len(res.Body), len(res.RawBody), res.Truncated, res.Err)
 				}
 			})
 		}

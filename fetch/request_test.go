@@ -116,23 +116,25 @@ func TestIdentityOnWire(t *testing.T) {
 }
 
 func TestCapture(t *testing.T) {
-	for _, tc := range []struct{ name, sent, want string }{
-		{"as sent", "HTTP/1.1 200 ok then\r\nx-ODD:  1\r\ncontent-length: 5\r\n\r\nhello", ""},
-		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n", ""},
-		{"informational", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okHead + "hello", okHead + "hello"},
-		{"no full head", "HTTP/1.1 20", ""},
-		{"empty", "", ""},
+	const odd, chunked = "HTTP/1.1 200 ok then\r\nx-ODD:  1\r\ncontent-length: 5\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for _, tc := range []struct{ name, sent, head, body string }{
+		{"as sent", odd + "hello", odd, "hello"},
+		{"more than its length", odd + "hello\r\nmore", odd, "hello"},
+		{"less than its length", odd + "hel", odd, "hel"},
+		{"chunks", chunked + "5;x=y\r\nhello\r\n0\r\n\r\n", chunked, "hello"},
+		{"cut chunk", chunked + "5\r\nhel", chunked, "hel"},
+		{"informational", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okHead + "hello", okHead, "hello"},
+		{"LF alone", "HTTP/1.1 200 OK\nServer: x\n\nhello\r\n\r\nworld", "HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "hello\r\n\r\nworld"},
+		{"no full head", "HTTP/1.1 20", "", ""},
+		{"empty", "", "", ""},
 	} {
 		c := newClient(t, testConfig(), Deps{Dial: serve(0, answer(tc.sent))})
 		res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
-		if tc.want == "" {
-			tc.want = tc.sent
-		}
-		if string(res.RawResponse) != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, res.RawResponse, tc.want)
+		if string(res.RawHead) != tc.head || string(res.RawBody) != tc.body {
+			t.Errorf("%s: %q and %q, want %q and %q", tc.name, res.RawHead, res.RawBody, tc.head, tc.body)
 		}
 		res.Release()
-		if res.Body != nil || res.RawResponse != nil {
+		if res.Body != nil || res.RawHead != nil || res.RawBody != nil {
 			t.Errorf("%s: released, yet there", tc.name)
 		}
 	}
@@ -140,8 +142,8 @@ func TestCapture(t *testing.T) {
 	cfg.MaxBodyBytes, cfg.MaxHeaderBytes = 1000, 2000
 	c := newClient(t, cfg, Deps{Dial: serve(0, flood(openHead, "a"))})
 	res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
-	if len(res.Body) != 1000 || len(res.RawResponse) < 1000 || len(res.RawResponse) > 3000 {
-		t.Errorf("body of %d bytes, %d captured", len(res.Body), len(res.RawResponse))
+	if len(res.Body) != 1000 || len(res.RawBody) != 1000 || string(res.RawHead) != openHead {
+		t.Errorf("body of %d bytes, %d captured, behind %q", len(res.Body), len(res.RawBody), res.RawHead)
 	}
 }
 
@@ -157,19 +159,26 @@ func TestInformationalHeads(t *testing.T) {
 
 // A tap keeps so many bytes in each direction, and none when the exchange has ended or before it began anew.
 func TestTapIsBounded(t *testing.T) {
-	response := []byte{}
-	x := &tap{limit: 5, response: &response}
+	x := &tap{limit: 5, response: new([]byte)}
 	x.wrote([]byte("lost"))
 	x.read([]byte("lost"))
 	x.restart()
-	for _, part := range []string{"abc", "defg", "hi"} {
+	for _, part := range []string{"\na", "bcdefg", "hi"} {
 		x.wrote([]byte(part))
 		x.read([]byte(part))
 	}
-	request, got := x.end()
+	if string(*x.response) != "\nabcd" {
+		t.Errorf("kept %q of a response", *x.response)
+	}
+	x.restart()
+	x.read([]byte("a\n\n"))
+	x.head()
+	x.read([]byte("b"))
+	x.wrote([]byte("abcdefg"))
+	request, head := x.end()
 	x.wrote([]byte("late"))
 	x.read([]byte("late"))
-	if string(request) != "abcde" || string(got) != "abcde" || string(response) != "abcde" || string(x.request) != "abcde" {
-		t.Errorf("kept %q and %q, and then %q and %q", request, got, x.request, response)
+	if string(request) != "abcde" || string(head) != "a\r\n\r\n" || string(*x.response) != "a\n\n" || string(x.request) != "abcde" {
+		t.Errorf("kept %q and %q, and then %q and %q", request, head, x.request, *x.response)
 	}
 }

@@ -65,7 +65,7 @@ func TestTLS(t *testing.T) {
 				if !strings.HasPrefix(string(res.RawRequest), "GET /a|b//[c]? HTTP/1.1\r\nHost: example.com:") || !strings.HasSuffix(string(res.RawRequest), "\r\n\r\n") {
 					t.Errorf("request captured as %q", res.RawRequest)
 				}
-				head, body, _ := strings.Cut(string(res.RawResponse), "\r\n\r\n")
+				head, body := string(res.RawHead), string(res.RawBody)
 				if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || !strings.Contains(head, "Content-Encoding: br") || body != string(page) {
 					t.Errorf("response captured as %q and %d bytes", head, len(body))
 				}

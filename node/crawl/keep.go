@@ -1,16 +1,11 @@
 package crawl
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httputil"
-	"strconv"
 	"strings"
 
 	"proxima/fetch"
@@ -37,13 +32,12 @@ func (k keeper) keep(ctx context.Context, task *frontier.Task, visit Visit, res 
 		return nil
 	}
 	r := sink.Record{Time: res.Timing.Start, IsPage: task.Kind == frontier.Page}
-	if k.deps.Sink.Wants(sink.WARC) && len(res.RawResponse) > 0 {
-		ex, err := exchange(task, res)
-		if err != nil {
-			k.unkept(task, err)
+	if k.deps.Sink.Wants(sink.WARC) {
+		if len(res.RawHead) == 0 {
+			k.unkept(task, errNoHead)
 			return nil
 		}
-		r.Exchange = ex
+		r.Exchange = exchange(task, res)
 	}
 	if k.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
 		r.Page = k.pageOf(task, res, g)
@@ -67,6 +61,9 @@ func (k keeper) keep(ctx context.Context, task *frontier.Task, visit Visit, res 
 	return ticket
 }
 
+// errNoHead says that informational heads have filled the capture before the head of the answer.
+var errNoHead = errors.New("archive response: no end of its head was recorded")
+
 // unkept logs that a download cannot be kept. The crawl goes on.
 func (k keeper) unkept(task *frontier.Task, err error) {
 	k.stats.update(func(s *Stats) { s.ArchiveFailures++ })
@@ -80,20 +77,13 @@ func (k keeper) unindexed(task *frontier.Task, res *fetch.Result, g *gather) boo
 }
 
 // exchange returns a download in the form of an archive.
-func exchange(task *frontier.Task, res *fetch.Result) (*warc.Exchange, error) {
-	head, body, cut, err := splitResponse(res.RawResponse)
-	if err != nil {
-		return nil, err
-	}
-	truncated, protocol := res.Truncated, strings.ToLower(res.Protocol)
-	if cut && truncated == "" {
-		truncated = warc.TruncatedLength // the headers of chunks have filled the capture before the end of the page
-	}
+func exchange(task *frontier.Task, res *fetch.Result) *warc.Exchange {
+	protocol := strings.ToLower(res.Protocol)
 	if protocol == "http/2.0" {
 		protocol = "h2"
 	}
 	return &warc.Exchange{URL: task.URL.String(), Addr: task.Server, Time: res.Timing.Start, Request: res.RawRequest,
-		ResponseHead: head, Body: body, Truncated: truncated, Protocol: protocol}, nil
+		ResponseHead: res.RawHead, Body: res.RawBody, Truncated: res.Truncated, Protocol: protocol}
 }
 
 // pageOf returns what the sink writes about a page.
@@ -120,35 +110,4 @@ func (k keeper) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.
 		}
 	}
 	return p
-}
-
-// splitResponse returns the head of a response with its blank line, and its body without transfer coding. Lines of the head end in CR LF
-// as archives want it, even if the server ends them with LF alone. What follows a body of a known length is left out. cut means that a
-// chunked body breaks off: it is returned as far as it goes.
-func splitResponse(raw []byte) (head, body []byte, cut bool, err error) {
-	body = raw
-	chunked, length := false, len(raw)
-	for more := true; more; {
-		line, rest, found := bytes.Cut(body, []byte("\n"))
-		if !found {
-			return nil, nil, false, fmt.Errorf("archive response: no end of the head in %d bytes", len(raw))
-		}
-		line, body = bytes.TrimSuffix(line, []byte("\r")), rest
-		head = append(append(head, line...), "\r\n"...)
-		more = len(line) > 0
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		switch strings.ToLower(string(name)) {
-		case "transfer-encoding":
-			chunked = chunked || bytes.Contains(bytes.ToLower(value), []byte("chunked"))
-		case "content-length":
-			if n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 63); err == nil {
-				length = int(n)
-			}
-		}
-	}
-	if chunked {
-		body, err = io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(body)))
-		return head, body, err != nil, nil
-	}
-	return head, body[:min(length, len(body))], false, nil
 }
