@@ -284,7 +284,7 @@ func (l *learner) posterior(s *learntServer) *field {
 	if s.field != nil {
 		return s.field
 	}
-	return newField(nil, l.rho, l.withNeighbours(s, l.hypotheses(s)))
+	return newField(nil, l.rho, l.withNeighbours(s))
 }
 
 // inTwoPlaces reports whether two nodes reach the server faster than light could travel from one to the other. Then the address must

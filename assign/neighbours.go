@@ -88,7 +88,7 @@ func (l *learner) fitNeighbours() {
 	}
 	for _, s := range l.servers {
 		if n := l.networkOf(s); n != nil && s.own != nil && !s.spread && len(n.of) > 1 {
-			s.field = newField(s.own.seen, l.rho, l.withNeighbours(s, l.hypotheses(s)))
+			s.field = newField(s.own.seen, l.rho, l.withNeighbours(s))
 			l.observed(s)
 		}
 	}
@@ -104,7 +104,7 @@ func (l *learner) networkOf(s *learntServer) *network {
 // together returns the probability that a server is at the place of one of its neighbours, given its own downloads.
 func (l *learner) together(s *learntServer) (share float64) {
 	n := l.networkOf(s)
-	f := newField(s.own.seen, l.rho, l.withNeighbours(s, l.hypotheses(s)))
+	f := newField(s.own.seen, l.rho, l.withNeighbours(s))
 	for _, h := range f.hyps {
 		for _, p := range n.places {
 			if h.place == p {
@@ -115,9 +115,9 @@ func (l *learner) together(s *learntServer) (share float64) {
 	return share
 }
 
-// withNeighbours adds the places of a server's neighbours to the hypotheses about it.
-func (l *learner) withNeighbours(s *learntServer, hyps []hypothesis) []hypothesis {
-	n := l.networkOf(s)
+// withNeighbours returns the hypotheses about a server with the places of its neighbours among them.
+func (l *learner) withNeighbours(s *learntServer) []hypothesis {
+	hyps, n := l.hypotheses(s), l.networkOf(s)
 	if n == nil || s.spread {
 		return hyps
 	}

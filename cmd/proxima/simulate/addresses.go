@@ -75,17 +75,6 @@ func (d Delegations) of(country string) []netip.Prefix {
 	return d[country]
 }
 
-// density says how many servers share a prefix, and how many prefixes an organisation has, each from and to.
-type density struct{ servers, prefixes [2]int }
-
-// densityOf is that of hosting companies, or that of a sparse sample of all sites, as the experiments of the literature took.
-func densityOf(sparse bool) density {
-	if sparse {
-		return density{servers: [2]int{1, 1}, prefixes: [2]int{1, 2}}
-	}
-	return density{servers: [2]int{4, 8}, prefixes: [2]int{1, 6}}
-}
-
 const (
 	// together is the share of prefixes whose servers are in one city, and the share of those that are in their organisation's city.
 	together = 0.9
@@ -97,7 +86,8 @@ const (
 // /16, and some /24 prefixes in it. Most prefixes stand in one city, mostly the organisation's; the servers of the others are
 // scattered.
 type prefixes struct {
-	density      density
+	// density says how many servers share a prefix, and how many prefixes an organisation has, each from and to.
+	density      struct{ servers, prefixes [2]int }
 	rnd          *rand.Rand
 	cities       []world.City
 	delegations  Delegations
@@ -113,9 +103,15 @@ type prefixes struct {
 	last         byte
 }
 
-func newPrefixes(seed uint64, d density, cities []world.City, delegations Delegations) *prefixes {
-	return &prefixes{density: d, rnd: stream(seed, streamPrefixes), cities: cities, delegations: delegations, used: map[netip.Prefix]bool{},
+// newPrefixes draws them as hosting companies have them, or as a sparse sample of all sites, which the experiments of the literature took.
+func newPrefixes(seed uint64, sparse bool, cities []world.City, delegations Delegations) *prefixes {
+	p := &prefixes{rnd: stream(seed, streamPrefixes), cities: cities, delegations: delegations, used: map[netip.Prefix]bool{},
 		taken: map[netip.Addr]bool{}}
+	p.density.servers, p.density.prefixes = [2]int{4, 8}, [2]int{1, 6}
+	if sparse {
+		p.density.servers, p.density.prefixes = [2]int{1, 1}, [2]int{1, 2}
+	}
+	return p
 }
 
 // between draws a number from a range.

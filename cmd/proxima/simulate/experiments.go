@@ -4,26 +4,24 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/netip"
 	"time"
 
 	"proxima/assign"
 )
 
-// sharing is the configuration with which one home, which decides about all servers, trades choice for balance.
-func sharing(cfg Config) Config {
-	cfg.Homes, cfg.Estimates, cfg.Assign.Nearest.Balance = 1, 16, 0.5
-	return cfg
-}
-
 // measureMakespan measures how near the choices come to the frontier between the sum of the times and that of the busiest node: where
 // nearest seeks it, then where the homes choose by themselves.
 func measureMakespan(ctx context.Context, cfg Config) (rows []Goal, err error) {
+	// One home, which decides about all servers, trades choice for balance.
+	sharing := cfg
+	sharing.Homes, sharing.Estimates, sharing.Assign.Nearest.Balance = 1, 16, 0.5
 	for _, c := range []struct {
 		what       string
 		cfg        Config
 		most, cost float64
 	}{
-		{"one home, 16 estimates, balance 0.5", sharing(cfg), 1.25, 1.05},
+		{"one home, 16 estimates, balance 0.5", sharing, 1.25, 1.05},
 		{"every node a home, budget 6, default balance", cfg, 0, 0},
 	} {
 		scores, err := nearest(ctx, c.cfg)
@@ -96,18 +94,18 @@ func secondHalf(ctx context.Context, w *World, estimates int, neighbours bool) (
 		return 0, err
 	}
 	if neighbours {
-		known := make(map[string][]assign.Server)
+		known := make(map[netip.Prefix][]assign.Server)
 		for _, h := range d.homes {
 			for _, s := range h.batch.Servers {
 				s.Memory = d.memory(s.Addr)
-				network := assign.Network(s.Addr).String()
+				network := assign.Network(s.Addr)
 				known[network] = append(known[network], s)
 			}
 		}
 		for _, h := range rest {
-			near := make(map[string]bool)
+			near := make(map[netip.Prefix]bool)
 			for _, s := range h.batch.Servers {
-				if network := assign.Network(s.Addr).String(); !near[network] {
+				if network := assign.Network(s.Addr); !near[network] {
 					near[network] = true
 					h.batch.Near = append(h.batch.Near, known[network]...)
 				}

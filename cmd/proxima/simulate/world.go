@@ -101,7 +101,7 @@ func newWorld(cfg Config, seed uint64) *World {
 		w.nodes = append(w.nodes, n)
 	}
 	rnd = stream(seed, streamServers)
-	prefixes := newPrefixes(seed, densityOf(cfg.sparse), w.matrix.Cities, cfg.Delegations)
+	prefixes := newPrefixes(seed, cfg.sparse, w.matrix.Cities, cfg.Delegations)
 	for i := range cfg.Servers {
 		at := cfg.Nodes + i
 		s := server{addr: address(i), city: places[at%cities], thinkMs: logNormal(rnd, thinkMs, thinkSD),
