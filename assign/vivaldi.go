@@ -160,25 +160,27 @@ func (a *vivaldi) decide() []Choice {
 }
 
 func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
-	why := fmt.Sprintf("median error below %v after %d ticks", a.cfg.Theta, a.ticks)
+	is := "below"
 	if !converged {
-		why = fmt.Sprintf("median error not below %v after %d ticks", a.cfg.Theta, a.ticks)
+		is = "not below"
 	}
-	if s.at.Updates == 0 || !converged && s.at.Coord.Error >= a.cfg.Theta {
-		c, ok := Choice{}, false
-		switch {
-		case s.at.Updates > 0 && a.cfg.Unconverged == UnconvergedDistance:
-			return a.least(s, "least distance, not converged; "+why)
-		case a.cfg.Unconverged == UnconvergedGeographic:
-			c, ok = nearestByGround(s.Server, a.view.Nodes)
-		}
-		if !ok {
-			c = draw(s.Server, ids(a.view.Nodes))
-		}
-		c.Reason += ", not converged; " + why
-		return c
+	why := fmt.Sprintf("; median error %s %v after %d ticks", is, a.cfg.Theta, a.ticks)
+	if s.at.Updates > 0 && (converged || s.at.Coord.Error < a.cfg.Theta) {
+		return a.least(s, "least distance"+why)
 	}
-	return a.least(s, "least distance; "+why)
+	why = ", not converged" + why
+	if s.at.Updates > 0 && a.cfg.Unconverged == UnconvergedDistance {
+		return a.least(s, "least distance"+why)
+	}
+	c, ok := Choice{}, false
+	if a.cfg.Unconverged == UnconvergedGeographic {
+		c, ok = nearestByGround(s.Server, a.view.Nodes)
+	}
+	if !ok {
+		c = draw(s.Server, ids(a.view.Nodes))
+	}
+	c.Reason += why
+	return c
 }
 
 // least chooses the node at the shortest distance.
