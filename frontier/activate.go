@@ -11,8 +11,28 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Hosts come in from disk only when fetchers starve, because a workbench that is no larger than needed saves memory and keeps connections
-// warm. Those that have nothing more to do leave by themselves (workbench.settle).
+// activation brings hosts onto the workbench and sends them back to disk. They come in only when fetchers starve, because a workbench
+// that is no larger than needed saves memory and keeps connections warm.
+type activation struct {
+	*front
+
+	// The lock of the front guards what follows.
+	candidates fifo[string]         // hosts with URLs on disk that may enter the workbench
+	candidate  map[string]struct{}  // the same as a set
+	scan       bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
+	cursor     string               // the last host that the scan looked at
+	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
+	useful     bool                 // since the scan began, a host came in that need not wait long
+	wrapped    bool                 // the last whole scan brought in no useful host
+	away       marks                // hosts that are not owned
+	frozen     map[string]*freezing // hosts that must not enter the workbench
+}
+
+func newActivation(f *front) *activation {
+	a := &activation{front: f, candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
+	f.supply = a.supplyLocked
+	return a
+}
 
 const (
 	// maxCandidates bounds the names of hosts that are kept beside the workbench. Other hosts are found by scanning.
@@ -26,38 +46,38 @@ const (
 )
 
 // supplyLocked says whether there may be hosts on disk to bring in. It needs mu held.
-func (f *Frontier) supplyLocked() bool {
-	return f.candidates.len() > 0 || f.scan && !f.wrapped || !f.bench.recrawl.done
+func (a *activation) supplyLocked() bool {
+	return a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
 
 // runActivation brings hosts in whenever fetchers starve.
-func (f *Frontier) runActivation(stop <-chan struct{}) error {
+func (a *activation) runActivation(stop <-chan struct{}) error {
 	retry := time.NewTicker(rescanAfter)
 	defer retry.Stop()
 	for {
 		select {
 		case <-stop:
 			return nil
-		case <-f.hungry:
+		case <-a.hungry:
 		case <-retry.C:
-			f.mu.Lock()
-			f.wrapped = false
-			f.bench.recrawl.again()
-			f.mu.Unlock()
+			a.mu.Lock()
+			a.wrapped = false
+			a.bench.recrawl.again()
+			a.mu.Unlock()
 		}
 		for {
-			hosts, err := f.nextHosts()
+			hosts, err := a.nextHosts()
 			if err != nil {
 				return err
 			}
-			due, err := f.nextDueHosts()
+			due, err := a.nextDueHosts()
 			if err != nil {
 				return err
 			}
 			if hosts = append(hosts, due...); len(hosts) == 0 {
 				break
 			}
-			switch err := f.activate(hosts); {
+			switch err := a.activate(hosts); {
 			case errors.Is(err, ErrClosed), errors.Is(err, ErrDiskFull):
 				return nil // the ledger has stopped, and reports any error itself; or Stopping was called
 			case err != nil:
@@ -69,80 +89,80 @@ func (f *Frontier) runActivation(stop <-chan struct{}) error {
 
 // nextHosts picks hosts to bring in: candidates first, then hosts that a scan of the disk finds. It puts them onto the workbench before
 // it unlocks, so that Idle always sees them as candidates or on the workbench.
-func (f *Frontier) nextHosts() ([]*host, error) {
-	f.mu.Lock()
-	starved := f.waiters.len() > 0 || f.craving
-	f.craving = false
-	if !starved || f.full != "" || f.outage.keepsTasks(time.Now()) {
-		f.mu.Unlock()
+func (a *activation) nextHosts() ([]*host, error) {
+	a.mu.Lock()
+	starved := a.waiters.len() > 0 || a.craving
+	a.craving = false
+	if !starved || a.full != "" || a.outage.keepsTasks(time.Now()) {
+		a.mu.Unlock()
 		return nil, nil
 	}
-	if len(f.bench.hosts) >= f.cfg.FrontHosts && f.supplyLocked() {
-		f.evictSleepers(time.Now())
+	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
+		a.evictSleepers(time.Now())
 	}
-	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
+	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	var hosts []*host
-	for f.candidates.len() > 0 && len(hosts) < room {
-		name := f.candidates.pop()
-		delete(f.candidate, name)
-		hosts = f.enterLocked(hosts, name)
+	for a.candidates.len() > 0 && len(hosts) < room {
+		name := a.candidates.pop()
+		delete(a.candidate, name)
+		hosts = a.enterLocked(hosts, name)
 	}
-	scan, cursor := f.scan && !f.wrapped, f.cursor
-	f.mu.Unlock()
+	scan, cursor := a.scan && !a.wrapped, a.cursor
+	a.mu.Unlock()
 	if len(hosts) > 0 || room <= 0 || !scan {
 		return hosts, nil
 	}
-	names, last, end, err := f.waitingHosts(cursor, room)
+	names, last, end, err := a.waitingHosts(cursor, room)
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case len(names) > 0:
-		f.cursor, f.found = last, true
+		a.cursor, a.found = last, true
 		for _, name := range names {
-			hosts = f.enterLocked(hosts, name)
+			hosts = a.enterLocked(hosts, name)
 		}
 		if len(hosts) == 0 {
-			signal(f.hungry) // all of them have come in meanwhile: go on with the scan
+			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
 		}
-	case end && !f.found:
+	case end && !a.found:
 		// No host waits on disk. The ledger tells of new ones (Frontier.offered).
-		f.scan, f.wrapped, f.cursor = false, true, ""
-		signal(f.quiet)
-	case end && !f.useful:
+		a.scan, a.wrapped, a.cursor = false, true, ""
+		signal(a.quiet)
+	case end && !a.useful:
 		// All hosts on disk have to wait. Another scan would only exchange one that sleeps for the next.
-		f.wrapped, f.cursor, f.found = true, "", false
+		a.wrapped, a.cursor, a.found = true, "", false
 	case end:
-		f.cursor, f.found, f.useful = "", false, false
-		signal(f.hungry)
+		a.cursor, a.found, a.useful = "", false, false
+		signal(a.hungry)
 	default:
-		f.cursor = last
-		signal(f.hungry) // the scan has found none yet: go on
+		a.cursor = last
+		signal(a.hungry) // the scan has found none yet: go on
 	}
 	return hosts, nil
 }
 
 // enterLocked puts a host onto the workbench and appends it to hosts, unless it is there already or frozen. It needs mu held.
-func (f *Frontier) enterLocked(hosts []*host, name string) []*host {
-	if f.bench.hosts[name] != nil || f.frozen[name] != nil {
+func (a *activation) enterLocked(hosts []*host, name string) []*host {
+	if a.bench.hosts[name] != nil || a.frozen[name] != nil {
 		return hosts
 	}
-	return append(hosts, f.bench.enter(name))
+	return append(hosts, a.bench.enter(name))
 }
 
 // waitingHosts returns up to n hosts with pending URLs that wait on disk, in the order of their keys, after a host. last is the last host
 // that it looked at. end means that it reached the last key.
-func (f *Frontier) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
-	err = f.store.hosts(context.Background(), func(_ *tx, it *badger.Iterator) error {
+func (a *activation) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
+	err = a.store.hosts(context.Background(), func(_ *tx, it *badger.Iterator) error {
 		// The bound on looks matters when most hosts are on the workbench.
 		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
 			host, err := nextHost(it, kindPending, after)
 			if end = host == ""; err != nil || end {
 				return err
 			}
-			if after = host; !f.kept(host) {
+			if after = host; !a.kept(host) {
 				hosts = append(hosts, host)
 			}
 		}
@@ -155,15 +175,15 @@ func (f *Frontier) waitingHosts(after string, n int) (hosts []string, last strin
 }
 
 // kept says that a host on disk must not be brought in: it is on the workbench, frozen or not owned.
-func (f *Frontier) kept(host string) bool {
-	f.mu.Lock()
-	here, away := f.bench.hosts[host] != nil || f.frozen[host] != nil, f.away.has(host)
-	f.mu.Unlock()
+func (a *activation) kept(host string) bool {
+	a.mu.Lock()
+	here, away := a.bench.hosts[host] != nil || a.frozen[host] != nil, a.away.has(host)
+	a.mu.Unlock()
 	if here || !away {
 		return here
 	}
 	kept := false
-	err := f.store.read(func(txn *tx) error {
+	err := a.store.read(func(txn *tx) error {
 		rec, _, err := readRecord(txn, host)
 		kept = rec.role != Owned
 		return err
@@ -173,13 +193,13 @@ func (f *Frontier) kept(host string) bool {
 
 // evictSleepers makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
 // stays, because that is not on disk. evictSleepers looks at a bounded number of hosts. It needs mu held.
-func (f *Frontier) evictSleepers(now time.Time) {
+func (a *activation) evictSleepers(now time.Time) {
 	looked := 0
-	for _, h := range f.bench.hosts {
+	for _, h := range a.bench.hosts {
 		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && h.evictable() {
-			f.bench.leave(h, now)
+			a.bench.leave(h, now)
 			// Unlike rescan, this leaves wrapped as it is: the host need not come back soon.
-			f.scan, f.found, f.bench.recrawl.over = true, true, !f.bench.recrawl.On()
+			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On()
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
@@ -188,67 +208,67 @@ func (f *Frontier) evictSleepers(now time.Time) {
 }
 
 // activate reads hosts from disk that have entered the workbench. It reads several at once, so that the ledger answers them together.
-func (f *Frontier) activate(hosts []*host) error {
+func (a *activation) activate(hosts []*host) error {
 	var g errgroup.Group
 	g.SetLimit(activateAtOnce)
 	for _, h := range hosts {
-		g.Go(func() error { return f.activateHost(h) })
+		g.Go(func() error { return a.activateHost(h) })
 	}
 	return g.Wait()
 }
 
 // activateHost reads a host from disk that has entered the workbench. A host that must not be crawled, or cannot be read, leaves again.
-func (f *Frontier) activateHost(h *host) (err error) {
+func (a *activation) activateHost(h *host) (err error) {
 	defer func() {
 		if err != nil {
-			f.unload(h)
+			a.unload(h)
 		}
 	}()
-	rec, err := f.load(h)
+	rec, err := a.load(h)
 	if err != nil {
 		return err
 	}
 	if rec.role != Owned { // it leaves again at once
-		f.update(func(now time.Time) {
+		a.update(func(now time.Time) {
 			h.frozen, h.foreign = true, true
-			f.bench.loadedHost(h, rec, now)
+			a.bench.loadedHost(h, rec, now)
 		})
 		return nil
 	}
 	now := time.Now()
-	reason, until := f.deps.Blocked(h.name), time.Time{}
+	reason, until := a.deps.Blocked(h.name), time.Time{}
 	if reason == "" && rec.endedUntil.After(now) {
-		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(f.bench.rules.EndedFor))
+		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(a.bench.rules.EndedFor))
 	}
 	if reason != "" {
-		_, err = f.giveUp(context.Background(), h.name, reason, until)
-	} else if err = f.read(h, rec.partial); err == nil {
-		err = f.noneDue(h)
+		_, err = a.giveUp(context.Background(), h.name, reason, until)
+	} else if err = a.read(h, rec.partial); err == nil {
+		err = a.noneDue(h)
 	}
 	if err != nil {
 		return err
 	}
-	f.update(func(now time.Time) {
-		f.checkInLocked(h)
-		f.useful = f.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
-		f.bench.loadedHost(h, rec, now)
+	a.update(func(now time.Time) {
+		a.checkInLocked(h)
+		a.useful = a.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+		a.bench.loadedHost(h, rec, now)
 	})
 	return nil
 }
 
 // unload takes a host off the workbench that could not be read. It comes in again later.
-func (f *Frontier) unload(h *host) {
-	f.update(func(now time.Time) {
+func (a *activation) unload(h *host) {
+	a.update(func(now time.Time) {
 		h.reading = false
-		f.bench.leave(h, now)
-		f.rescan()
-		f.bench.recrawl.again()
+		a.bench.leave(h, now)
+		a.rescan()
+		a.bench.recrawl.again()
 	})
 }
 
 // load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.
-func (f *Frontier) load(h *host) (rec record, err error) {
-	l := f.ledger
+func (a *activation) load(h *host) (rec record, err error) {
+	l := a.ledger
 	for err == nil {
 		err = l.onHost(context.Background(), readOnly, h.name, func(_ *batch, e *hostEntry) error {
 			rec = e.rec
@@ -266,20 +286,20 @@ func (f *Frontier) load(h *host) (rec record, err error) {
 }
 
 // read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
-func (f *Frontier) read(h *host, leftover []partialBlock) error {
-	if f.cfg.TrackDepth {
-		depths, err := f.store.depths(nil, h.name)
+func (a *activation) read(h *host, leftover []partialBlock) error {
+	if a.cfg.TrackDepth {
+		depths, err := a.store.depths(nil, h.name)
 		if err != nil {
 			return err
 		}
-		f.mu.Lock()
+		a.mu.Lock()
 		for hash, depth := range depths {
 			h.lower(hash, depth)
 		}
-		f.mu.Unlock()
+		a.mu.Unlock()
 	}
 	var queues [Revisit]reading
-	f.mu.Lock()
+	a.mu.Lock()
 	if h.leftover == nil {
 		h.leftover = leftover
 	}
@@ -287,99 +307,99 @@ func (f *Frontier) read(h *host, leftover []partialBlock) error {
 	for o := range queues {
 		// While a host is loading, its blocks on disk are not known yet.
 		if q := (reading{after: h.loaded[o], known: h.known[o]}); h.place == loading || q.after < q.known {
-			q.want = f.cfg.WindowURLs - h.window[o].len()
+			q.want = a.cfg.WindowURLs - h.window[o].len()
 			queues[o], any = q, any || q.want > 0
 		}
 	}
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if any {
-		if err := f.store.blocks(h.name, &queues); err != nil {
+		if err := a.store.blocks(h.name, &queues); err != nil {
 			return err
 		}
-		f.mu.Lock()
+		a.mu.Lock()
 		for o := range queues {
 			h.fill(Origin(o), &queues[o])
 		}
-		f.mu.Unlock()
+		a.mu.Unlock()
 	}
-	return f.readDue(h)
+	return a.readDue(h)
 }
 
 // runRefills fills windows that run low.
-func (f *Frontier) runRefills(stop <-chan struct{}) error {
+func (a *activation) runRefills(stop <-chan struct{}) error {
 	for {
 		select {
 		case <-stop:
 			return nil
-		case <-f.dry:
+		case <-a.dry:
 		}
-		f.mu.Lock()
-		low := f.bench.refills
-		f.bench.refills = nil
-		f.mu.Unlock()
+		a.mu.Lock()
+		low := a.bench.refills
+		a.bench.refills = nil
+		a.mu.Unlock()
 		for _, h := range low {
-			if err := f.read(h, nil); err != nil {
+			if err := a.read(h, nil); err != nil {
 				return err
 			}
-			f.update(func(now time.Time) {
+			a.update(func(now time.Time) {
 				h.reading = false
-				f.bench.settle(h, now)
+				a.bench.settle(h, now)
 			})
 		}
 	}
 }
 
 // nominate makes a host with URLs on disk a candidate. It needs mu held.
-func (f *Frontier) nominate(name string) {
-	if _, ok := f.candidate[name]; ok {
+func (a *activation) nominate(name string) {
+	if _, ok := a.candidate[name]; ok {
 		return
 	}
-	if len(f.candidate) >= maxCandidates {
-		f.rescan()
+	if len(a.candidate) >= maxCandidates {
+		a.rescan()
 		return
 	}
-	f.candidate[name] = struct{}{}
-	f.candidates.push(name)
-	if f.waiters.len() > 0 {
-		signal(f.hungry)
+	a.candidate[name] = struct{}{}
+	a.candidates.push(name)
+	if a.waiters.len() > 0 {
+		signal(a.hungry)
 	}
 }
 
 // rescan notes that a host waits on disk that is no candidate. It needs mu held.
-func (f *Frontier) rescan() { f.scan, f.wrapped, f.found = true, false, true }
+func (a *activation) rescan() { a.scan, a.wrapped, a.found = true, false, true }
 
 // Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is not
 // owned or was given up. The workbench may exceed Config.FrontHosts.
-func (f *Frontier) Activate(ctx context.Context, host string) error {
-	_, err := f.enterHost(ctx, host)
+func (a *activation) Activate(ctx context.Context, host string) error {
+	_, err := a.enterHost(ctx, host)
 	return err
 }
 
 // enterHost is Activate, but also says whether the host is on the workbench.
-func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err error) {
-	if !f.store.enter() {
+func (a *activation) enterHost(ctx context.Context, name string) (here bool, err error) {
+	if !a.store.enter() {
 		return false, ErrClosed
 	}
-	defer f.store.exit()
+	defer a.store.exit()
 	for {
-		if err := f.thawed(ctx, name); err != nil {
+		if err := a.thawed(ctx, name); err != nil {
 			return false, err
 		}
-		if f.bench.hosts[name] != nil {
-			f.mu.Unlock()
+		if a.bench.hosts[name] != nil {
+			a.mu.Unlock()
 			return true, nil
 		}
-		if len(f.bench.hosts) >= f.cfg.FrontHosts {
-			f.evictSleepers(time.Now())
+		if len(a.bench.hosts) >= a.cfg.FrontHosts {
+			a.evictSleepers(time.Now())
 		}
-		h := f.bench.enter(name)
-		f.mu.Unlock()
-		if err := f.activate([]*host{h}); err != nil {
+		h := a.bench.enter(name)
+		a.mu.Unlock()
+		if err := a.activate([]*host{h}); err != nil {
 			return false, err
 		}
-		f.mu.Lock()
-		here, displaced := f.bench.hosts[name] != nil, h.displaced()
-		f.mu.Unlock()
+		a.mu.Lock()
+		here, displaced := a.bench.hosts[name] != nil, h.displaced()
+		a.mu.Unlock()
 		if here || !displaced {
 			return here, nil
 		}
@@ -387,18 +407,18 @@ func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err e
 }
 
 // thawed waits until the host is not frozen. It returns with mu held unless it fails.
-func (f *Frontier) thawed(ctx context.Context, name string) error {
+func (a *activation) thawed(ctx context.Context, name string) error {
 	for {
-		f.mu.Lock()
-		z := f.frozen[name]
+		a.mu.Lock()
+		z := a.frozen[name]
 		if z == nil {
 			return nil
 		}
 		over := z.over
-		f.mu.Unlock()
+		a.mu.Unlock()
 		select {
 		case <-over:
-		case <-f.ledger.closed:
+		case <-a.ledger.closed:
 			return ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
@@ -407,16 +427,16 @@ func (f *Frontier) thawed(ctx context.Context, name string) error {
 }
 
 // resume lets a host go on when the end of its task is on disk. A host that has used up its budget while others wait is evicted.
-func (f *Frontier) resume(h *host) {
-	f.update(func(now time.Time) {
+func (a *activation) resume(h *host) {
+	a.update(func(now time.Time) {
 		h.ending--
-		if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && h.evictable() &&
-			(f.scan || f.candidates.len() > 0 || !f.bench.recrawl.done) {
-			f.bench.leave(h, now)
-			f.rescan()
-			f.bench.recrawl.again()
+		if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
+			(a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) {
+			a.bench.leave(h, now)
+			a.rescan()
+			a.bench.recrawl.again()
 		} else {
-			f.bench.settle(h, now)
+			a.bench.settle(h, now)
 		}
 	})
 }

@@ -111,7 +111,7 @@ func TestVisitBudget(t *testing.T) {
 		n := 0
 		may, at := r.mayVisit(now)
 		for ; may && n < 1000; may, at = r.mayVisit(now) {
-			r.tokens--
+			r.spend()
 			n++
 		}
 		if wait := at.Sub(now); n != c.visits || n < 1000 && (wait < c.next || wait > c.next+2*time.Millisecond) {

@@ -24,7 +24,7 @@ type recrawl struct {
 	began  time.Time
 	sample *revisit.Sample
 	plan   *revisit.Plan
-	tokens float64 // pages that may be visited now, if there is a budget
+	tokens float64 // pages that may be visited now
 	filled time.Time
 	wanted bool // a fetcher wanted a due page, but no host on the workbench had one
 
@@ -66,6 +66,20 @@ func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
 	return false, now.Add(time.Duration((1-r.tokens)/rate*float64(time.Second)) + time.Millisecond)
 }
 
+// spend takes a visit from the budget.
+func (r *recrawl) spend() {
+	if r.Budget > 0 {
+		r.tokens--
+	}
+}
+
+// unspend gives back the budget of a visit that was not made.
+func (r *recrawl) unspend() {
+	if r.Budget > 0 {
+		r.tokens++
+	}
+}
+
 // again begins the search for hosts with due pages anew.
 func (r *recrawl) again() {
 	if r.On() {
@@ -74,29 +88,29 @@ func (r *recrawl) again() {
 }
 
 // nextDueHosts brings in hosts whose pages are due, if fetchers want any.
-func (f *Frontier) nextDueHosts() ([]*host, error) {
-	f.mu.Lock()
-	r := &f.bench.recrawl
+func (a *activation) nextDueHosts() ([]*host, error) {
+	a.mu.Lock()
+	r := &a.bench.recrawl
 	now := time.Now()
 	may, _ := r.mayVisit(now)
-	wanted := !r.done && may && f.full == "" && !f.outage.keepsTasks(now) &&
-		(f.waiters.len() > 0 || r.wanted && len(f.bench.hosts) < f.cfg.FrontHosts/2)
-	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
+	wanted := !r.done && may && a.full == "" && !a.outage.keepsTasks(now) &&
+		(a.waiters.len() > 0 || r.wanted && len(a.bench.hosts) < a.cfg.FrontHosts/2)
+	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	r.wanted = false
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if !wanted || room <= 0 {
 		return nil, nil
 	}
-	if err := f.lookAhead(now); err != nil {
+	if err := a.lookAhead(now); err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var hosts []*host
 	for len(r.ahead) > 0 && len(hosts) < room {
 		d := r.ahead[0]
-		if r.ahead = r.ahead[1:]; f.bench.hosts[d.name] == nil && f.frozen[d.name] == nil {
-			h := f.bench.enter(d.name)
+		if r.ahead = r.ahead[1:]; a.bench.hosts[d.name] == nil && a.frozen[d.name] == nil {
+			h := a.bench.enter(d.name)
 			h.next = d.at
 			hosts = append(hosts, h)
 		}
@@ -108,10 +122,10 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 		r.cursor, r.found = nil, false // hosts that came in may have become due again
 	case end:
 		r.done, r.over = true, true
-		signal(f.quiet)
+		signal(a.quiet)
 	}
 	if len(hosts) == 0 && !r.done {
-		signal(f.hungry)
+		signal(a.hungry)
 	}
 	return hosts, nil
 }
@@ -121,48 +135,48 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 const dueAhead = 16384
 
 // lookAhead searches for the next hosts whose pages are due, if none are left from the last search.
-func (f *Frontier) lookAhead(now time.Time) error {
-	f.mu.Lock()
-	r := &f.bench.recrawl
+func (a *activation) lookAhead(now time.Time) error {
+	a.mu.Lock()
+	r := &a.bench.recrawl
 	cursor, by, some := r.cursor, r.by(now), len(r.ahead) > 0
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if some {
 		return nil
 	}
-	due, last, end, err := f.store.dueHosts(cursor, by, f.kept)
+	due, last, end, err := a.store.dueHosts(cursor, by, a.kept)
 	if err != nil {
 		return err
 	}
 	if end { // add hosts whose pages are due years from now, because a clock was ahead
-		ahead, _, _, err := f.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, f.kept)
+		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, a.kept)
 		if err != nil {
 			return err
 		}
 		due = append(due, ahead...)
 	}
 	slices.SortFunc(due, func(a, b dueHost) int { return strings.Compare(a.name, b.name) })
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	r.ahead, r.cursor, r.last = due, last, end
 	return nil
 }
 
 // readDue fills a host's window of pages that are due.
-func (f *Frontier) readDue(h *host) error {
-	f.mu.Lock()
-	on, after, by := f.bench.recrawl.On(), h.lastDue, f.bench.recrawl.by(time.Now())
-	want := min(dueWindow, f.cfg.WindowURLs) - h.window[Revisit].len()
+func (a *activation) readDue(h *host) error {
+	a.mu.Lock()
+	on, after, by := a.bench.recrawl.On(), h.lastDue, a.bench.recrawl.by(time.Now())
+	want := min(dueWindow, a.cfg.WindowURLs) - h.window[Revisit].len()
 	given := h.givenUp
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if !on || want <= 0 || given {
 		return nil
 	}
-	pages, next, err := f.store.duePages(h.name, after, by, want)
+	pages, next, err := a.store.duePages(h.name, after, by, want)
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if h.givenUp { // meanwhile
 		return nil
 	}
@@ -180,14 +194,14 @@ func (f *Frontier) readDue(h *host) error {
 var revisitRef = blockRef{seq: 1<<64 - 1, origin: Revisit}
 
 // noneDue corrects the due time of a host that came in for its pages, if none of them is due.
-func (f *Frontier) noneDue(h *host) error {
-	f.mu.Lock()
+func (a *activation) noneDue(h *host) error {
+	a.mu.Lock()
 	at, some := h.next, h.lastDue != nil
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if at == 0 || some {
 		return nil
 	}
-	err := f.ledger.onHost(context.Background(), alone, h.name, func(b *batch, e *hostEntry) error { return f.ledger.decideNext(b, e, at) })
+	err := a.ledger.onHost(context.Background(), alone, h.name, func(b *batch, e *hostEntry) error { return a.ledger.decideNext(b, e, at) })
 	if err != nil {
 		return fmt.Errorf("look when pages of %s are due: %w", h.name, err)
 	}

@@ -53,26 +53,6 @@ func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
 	return l, ops
 }
 
-// eachFailure calls test with a faulty frontier for each operation that act does, and once more. That operation fails while test calls
-// try, which runs act and says whether anything has failed.
-func eachFailure(t *testing.T, act func(l *life) error, test func(t *testing.T, l *life, n int64, try func() (failed bool, err error))) {
-	for n, more := int64(0), true; more; n++ {
-		synctest.Test(t, func(t *testing.T) {
-			l, ops := faulty(t)
-			test(t, l, n+1, func() (failed bool, err error) {
-				ops.Store(n)
-				err = act(l)
-				more = ops.Load() < 0
-				ops.Store(-1)
-				return more, err
-			})
-			if l.end != nil {
-				_ = l.halt()
-			}
-		})
-	}
-}
-
 // chunkOf has pending URLs, done URLs and pages of a host, and its state.
 func chunkOf(host string, first int) (c Chunk) {
 	now := time.Now()
@@ -158,54 +138,73 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 			return err
 		},
 	} {
-		failed := -1 // the last try succeeds
-		call := func(l *life) error { return act(context.Background(), l) }
-		eachFailure(t, call, func(t *testing.T, l *life, n int64, try func() (bool, error)) {
-			broken, err := try()
-			if ended := l.halt(); broken && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
-				t.Errorf("%s: the failure of operation %d is lost: %v, %v", what, n, err, ended)
-			}
-			if !broken && err != nil {
-				t.Errorf("%s without a failure: %v", what, err)
-			}
+		failed := 0
+		for n, more := int64(0), true; more; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				l, ops := faulty(t)
+				ops.Store(n)
+				err := act(context.Background(), l)
+				more = ops.Load() < 0
+				ops.Store(-1)
+				if ended := l.halt(); more && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
+					t.Errorf("%s: the failure of operation %d is lost: %v, %v", what, n+1, err, ended)
+				}
+				if !more && err != nil {
+					t.Errorf("%s without a failure: %v", what, err)
+				}
+			})
 			failed++
-		})
-		t.Logf("%s: %d operations", what, failed)
+		}
+		t.Logf("%s: %d operations", what, failed-1)
 	}
 }
 
 // A read that has failed leaves nothing behind that is taken for all URLs of a host.
 func TestNoPartOfASetIsTakenForTheWhole(t *testing.T) {
 	const own = "http://h1.test"
-	add := func(l *life) error { return second(l.Add(l.t.Context(), pages(own, 0, 30))) }
-	eachFailure(t, add, func(t *testing.T, l *life, n int64, try func() (bool, error)) {
-		if failed, err := try(); failed && err == nil {
-			t.Errorf("the failure of operation %d is lost", n)
-		}
-		if v, err := l.Add(t.Context(), pages(own, 0, 30)); err == nil && !allAre(v, Duplicate) {
-			t.Errorf("after the failure of operation %d what is known is %v", n, v)
-		}
-	})
+	for n, more := int64(0), true; more; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			l, ops := faulty(t)
+			ops.Store(n)
+			_, err := l.Add(t.Context(), pages(own, 0, 30))
+			more = ops.Load() < 0
+			ops.Store(-1)
+			if more && err == nil {
+				t.Errorf("the failure of operation %d is lost", n+1)
+			}
+			if v, err := l.Add(t.Context(), pages(own, 0, 30)); err == nil && !allAre(v, Duplicate) {
+				t.Errorf("after the failure of operation %d what is known is %v", n+1, v)
+			}
+			_ = l.halt()
+		})
+	}
 }
 
 // A host that could not be read from disk comes in at the next try.
 func TestHostThatWasNotReadComesInAgain(t *testing.T) {
 	const host = "http://h2.test"
-	activate := func(l *life) error { return l.Activate(l.t.Context(), host) }
-	eachFailure(t, activate, func(t *testing.T, l *life, n int64, try func() (bool, error)) {
-		l.role(host, Owned)
-		if failed, err := try(); failed && err == nil {
-			t.Errorf("the failure of operation %d is lost", n)
-		}
-		if l.ledger.failure.Load() == nil { // a failed write ends the frontier
-			if err := activate(l); err != nil {
-				t.Errorf("after the failure of operation %d: %v", n, err)
+	for n, more := int64(0), true; more; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			l, ops := faulty(t)
+			l.role(host, Owned)
+			ops.Store(n)
+			err := l.Activate(t.Context(), host)
+			more = ops.Load() < 0
+			ops.Store(-1)
+			if more && err == nil {
+				t.Errorf("the failure of operation %d is lost", n+1)
 			}
-			if s := l.Explain(host); !s.Known || s.InMemory == 0 || s.Wait == "reading" {
-				t.Errorf("after the failure of operation %d: %+v", n, s)
+			if l.ledger.failure.Load() == nil { // a failed write ends the frontier
+				if err := l.Activate(t.Context(), host); err != nil {
+					t.Errorf("after the failure of operation %d: %v", n+1, err)
+				}
+				if s := l.Explain(host); !s.Known || s.InMemory == 0 || s.Wait == "reading" {
+					t.Errorf("after the failure of operation %d: %+v", n+1, s)
+				}
 			}
-		}
-	})
+			_ = l.halt()
+		})
+	}
 }
 
 // After a failed read the counts are still those of what is on disk, and so they are when the caller tries again.
@@ -230,45 +229,54 @@ func TestCountsAfterAFailedRead(t *testing.T) {
 		"remove":            func(ctx context.Context, l *life) error { return l.Remove(ctx, own) },
 		"remove a replica":  func(ctx context.Context, l *life) error { return l.Remove(ctx, copied) },
 	} {
-		call := func(l *life) error { return act(l.t.Context(), l) }
-		eachFailure(t, call, func(t *testing.T, l *life, n int64, try func() (bool, error)) {
-			counts := func(when string) {
-				disk := newLedger(l.cfg, l.store, nil)
-				if _, err := disk.recover(); err != nil {
-					t.Fatal(err)
+		for n, more := int64(0), true; more; n++ {
+			synctest.Test(t, func(t *testing.T) {
+				l, ops := faulty(t)
+				counts := func(when string) {
+					disk := newLedger(l.cfg, l.store, nil)
+					if _, err := disk.recover(); err != nil {
+						t.Fatal(err)
+					}
+					got, want := l.ledger.count.totals(), disk.count.totals()
+					if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
+						t.Errorf("%s, operation %d fails, %s: pending %d, held %d, pages %d, due %d; on disk %d, %d, %d, %d", what, n+1, when,
+							got.Pending, got.Held, got.Pages, got.Due, want.Pending, want.Held, want.Pages, want.Due)
+					}
 				}
-				got, want := l.ledger.count.totals(), disk.count.totals()
-				if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
-					t.Errorf("%s, operation %d fails, %s: pending %d, held %d, pages %d, due %d; on disk %d, %d, %d, %d", what, n, when,
-						got.Pending, got.Held, got.Pages, got.Due, want.Pending, want.Held, want.Pages, want.Due)
+				ops.Store(n)
+				err := act(t.Context(), l)
+				more = ops.Load() < 0
+				ops.Store(-1)
+				written := err == nil || !strings.Contains(err.Error(), "write to store")
+				if written && l.ledger.failure.Load() == nil { // else it is no read that has failed
+					counts("before the second try")
+					if err := act(t.Context(), l); err != nil {
+						t.Error(err)
+					}
+					counts("after it")
 				}
-			}
-			_, err := try()
-			written := err == nil || !strings.Contains(err.Error(), "write to store")
-			if written && l.ledger.failure.Load() == nil { // else it is no read that has failed
-				counts("before the second try")
-				if err := call(l); err != nil {
-					t.Error(err)
-				}
-				counts("after it")
-			}
-		})
+				_ = l.halt()
+			})
+		}
 	}
 }
 
 // A page whose end is not written because a read fails has no receipt: it is downloaded again.
 func TestNoReceiptAfterAFailedRead(t *testing.T) {
-	var task *Task
-	finish := func(l *life) error {
-		out := asSeen(2)
-		out.Receipt = &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}
-		return second(l.Finish(l.t.Context(), task, out))
+	for n, more := int64(0), true; more; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			l, ops := faulty(t)
+			task := l.taking(time.Minute)
+			out := asSeen(2)
+			out.Receipt = &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}
+			ops.Store(n)
+			_, err := l.Finish(t.Context(), task, out)
+			more = ops.Load() < 0
+			ops.Store(-1)
+			if err != nil && strings.Contains(err.Error(), "read") && len(l.receipts()) > 0 {
+				t.Errorf("operation %d fails: %v, and there is a receipt", n+1, err)
+			}
+			_ = l.halt()
+		})
 	}
-	eachFailure(t, finish, func(t *testing.T, l *life, n int64, try func() (bool, error)) {
-		task = l.taking(time.Minute)
-		_, err := try()
-		if err != nil && strings.Contains(err.Error(), "read") && len(l.receipts()) > 0 {
-			t.Errorf("operation %d fails: %v, and there is a receipt", n, err)
-		}
-	})
 }

@@ -5,11 +5,49 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
+// front is what the parts of the frontier share: the ledger, the workbench with its lock, and the callers that wait.
+type front struct {
+	cfg    Config
+	deps   Deps
+	store  *store
+	ledger *ledger
+
+	// Each channel wakes one goroutine and holds one signal.
+	quiet   chan struct{} // no fetcher and no resolver is at work
+	kick    chan struct{} // the clock must be set
+	wanted  chan struct{} // a server needs a lease
+	hungry  chan struct{} // fetchers starve
+	dry     chan struct{} // a window runs low
+	arrived chan struct{} // a host came onto the workbench that is not checked yet
+
+	// mu guards what follows, and the fields of the parts that say so. It is never held across I/O.
+	mu        sync.Mutex
+	bench     *workbench
+	waiters   fifo[*waiter[*Task]]
+	craving   bool        // a fetcher got a remote fetch because no host was ready
+	supply    func() bool // says whether hosts on disk may come in; does not change
+	resolvers fifo[*waiter[*host]]
+	takers    []*taker
+	clockAt   time.Time         // when runClock wakes next; zero if it must look again
+	ending    int               // calls whose changes are on the workbench but not on disk yet
+	full      string            // why no task is taken while the disk is full, else ""
+	held      map[string]string // reasons of Hold, by caller
+	outage    outage
+	entered   []string // hosts that came onto the workbench and are not checked yet
+}
+
+func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
+	wake := func() chan struct{} { return make(chan struct{}, 1) }
+	return &front{cfg: cfg, deps: deps, store: s, bench: bench, held: make(map[string]string),
+		quiet: wake(), kick: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake()}
+}
+
 // take hands out the next task if the disk, holds and outages allow it. It needs mu held.
-func (f *Frontier) take(now time.Time) *Task {
+func (f *front) take(now time.Time) *Task {
 	if f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now) {
 		return nil
 	}
@@ -21,7 +59,7 @@ func (f *Frontier) take(now time.Time) *Task {
 		return nil
 	}
 	task.try = f.outage.try(true, now)
-	if task.remote && f.bench.readyServers(now) == 0 {
+	if task.remote && !f.bench.anyReady(now) {
 		// A fetcher that works for other nodes only because no host here is ready starves as well.
 		f.craving = true
 		f.starveLocked()
@@ -30,7 +68,7 @@ func (f *Frontier) take(now time.Time) *Task {
 }
 
 // update makes a change that may have made a task ready. Like dispatch, do needs mu held.
-func (f *Frontier) update(do func(now time.Time)) {
+func (f *front) update(do func(now time.Time)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -40,7 +78,7 @@ func (f *Frontier) update(do func(now time.Time)) {
 
 // dispatch answers waiting callers and wakes the goroutines that have work. It is called after every change that may have made a task
 // ready, and needs mu held.
-func (f *Frontier) dispatch(now time.Time) {
+func (f *front) dispatch(now time.Time) {
 	if !serve(&f.waiters, func() *Task { return f.take(now) }) {
 		f.starveLocked()
 	}
@@ -84,7 +122,7 @@ func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 }
 
 // serveTakers answers the takers for which there is a task or an error. It needs mu held.
-func (f *Frontier) serveTakers(now time.Time) {
+func (f *front) serveTakers(now time.Time) {
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
 		if t.gone {
 			return true
@@ -105,7 +143,7 @@ func (f *Frontier) serveTakers(now time.Time) {
 }
 
 // nextUnresolved returns the next host to look up, unless an outage forbids it. It needs mu held.
-func (f *Frontier) nextUnresolved(now time.Time) *host {
+func (f *front) nextUnresolved(now time.Time) *host {
 	if f.outage.keepsNames(now) {
 		return nil
 	}
@@ -117,7 +155,7 @@ func (f *Frontier) nextUnresolved(now time.Time) *host {
 }
 
 // runClock makes ready what has waited long enough.
-func (f *Frontier) runClock(stop <-chan struct{}) error {
+func (f *front) runClock(stop <-chan struct{}) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -147,7 +185,7 @@ func (f *Frontier) runClock(stop <-chan struct{}) error {
 }
 
 // written ends a call that has raised f.ending. Until then the frontier is not idle, although no task is out.
-func (f *Frontier) written() {
+func (f *front) written() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ending--; f.ending == 0 {
@@ -156,14 +194,14 @@ func (f *Frontier) written() {
 }
 
 // starveLocked asks for hosts from disk if any may come in. It needs mu held.
-func (f *Frontier) starveLocked() {
-	if f.supplyLocked() {
+func (f *front) starveLocked() {
+	if f.supply() {
 		signal(f.hungry)
 	}
 }
 
 // pausedLocked says why no task is taken, or returns "". It needs mu held.
-func (f *Frontier) pausedLocked() string {
+func (f *front) pausedLocked() string {
 	switch {
 	case f.full != "":
 		return f.full
@@ -176,7 +214,7 @@ func (f *Frontier) pausedLocked() string {
 }
 
 // checkInLocked suspends a host that came in until Suspend allows it. It needs mu held.
-func (f *Frontier) checkInLocked(h *host) {
+func (f *front) checkInLocked(h *host) {
 	if !f.cfg.Shared {
 		return
 	}
@@ -186,7 +224,7 @@ func (f *Frontier) checkInLocked(h *host) {
 }
 
 // giveUp drops the pending URLs of a host and returns their number. Unless until is zero, new ones are dropped too before that time.
-func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.Time) (n int, err error) {
+func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time) (n int, err error) {
 	err = f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) (err error) {
 		n, err = f.ledger.decideDrop(b, h, reason, until)
 		return err
@@ -207,7 +245,7 @@ type waiter[T any] struct {
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
 // wait returns the answer, or the error that ended the wait.
-func (w *waiter[T]) wait(ctx context.Context, f *Frontier) (answer T, err error) {
+func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	select {
 	case answer = <-w.answer:
 		return answer, nil
@@ -229,7 +267,7 @@ func (w *waiter[T]) wait(ctx context.Context, f *Frontier) (answer T, err error)
 }
 
 // gather waits for a signal until take, called with mu held, returns something.
-func gather[T any](ctx context.Context, f *Frontier, signalled <-chan struct{}, take func() []T) ([]T, error) {
+func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
 	for {
 		f.mu.Lock()
 		some := take()

@@ -50,44 +50,10 @@ const (
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
 type Frontier struct {
-	cfg    Config
-	deps   Deps
-	store  *store
-	ledger *ledger
-	slow   atomic.Bool // see SetSlow
+	*front
+	*activation
 
-	// Each channel wakes one goroutine and holds one signal.
-	quiet   chan struct{} // no fetcher and no resolver is at work
-	kick    chan struct{} // the clock must be set
-	wanted  chan struct{} // a server needs a lease
-	hungry  chan struct{} // fetchers starve
-	dry     chan struct{} // a window runs low
-	arrived chan struct{} // a host came onto the workbench that is not checked yet
-
-	// mu guards what follows. It is never held across I/O.
-	mu        sync.Mutex
-	bench     *workbench
-	waiters   fifo[*waiter[*Task]]
-	craving   bool // a fetcher got a remote fetch because no host was ready
-	resolvers fifo[*waiter[*host]]
-	takers    []*taker
-	clockAt   time.Time         // when runClock wakes next; zero if it must look again
-	ending    int               // calls whose changes are on the workbench but not on disk yet
-	full      string            // why no task is taken while the disk is full, else ""
-	held      map[string]string // reasons of Hold, by caller
-	outage    outage
-	entered   []string // hosts that came onto the workbench and are not checked yet
-
-	// The hosts on disk (activate.go):
-	candidates fifo[string]         // hosts with URLs on disk that may enter the workbench
-	candidate  map[string]struct{}  // the same as a set
-	scan       bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
-	cursor     string               // the last host that the scan looked at
-	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
-	useful     bool                 // since the scan began, a host came in that need not wait long
-	wrapped    bool                 // the last whole scan brought in no useful host
-	away       marks                // hosts that are not owned
-	frozen     map[string]*freezing // hosts that must not enter the workbench
+	slow atomic.Bool // see SetSlow
 }
 
 // Open opens the frontier in a directory and reads what is there. If the name of the directory is empty, everything stays in memory.
@@ -115,11 +81,8 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.FreeBytes == nil {
 		deps.FreeBytes = func() (uint64, error) { return FreeBytes(dir) }
 	}
-	wake := func() chan struct{} { return make(chan struct{}, 1) }
-	f := &Frontier{cfg: cfg, deps: deps, store: s,
-		quiet: wake(), kick: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake(),
-		bench: newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
-		held:  make(map[string]string), candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
+	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
+	f := &Frontier{front: common, activation: newActivation(common)}
 	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
 	f.bench.site, f.ledger.site = deps.Site, deps.Site

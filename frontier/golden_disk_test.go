@@ -113,7 +113,7 @@ func (h *house) do(words []string) {
 			Blocked: func(host string) string { return h.blocked[short(host)] },
 			Event:   func(e Event) { h.hear("event %d %s %s, %d URLs", e.Kind, short(e.Host), e.Reason, e.URLs) }}
 		h.life = begin(h.t, h.dir, h.cfg, h.polite, deps)
-		h.placing(addr1)
+		go h.placing(addr1)
 		if h.cfg.Shared {
 			go h.letAll()
 		}
@@ -297,7 +297,7 @@ func (h *house) site(host string, words []string) {
 	}
 }
 
-// end ends a task, "it" is the last that came: end URL [OUTCOME] [KEY VALUE ...] [links URL ...].
+// end ends a task, "it" is the last that came: end URL [done|failed|dropped|again] [TROUBLE] [KEY VALUE ...] [links URL ...].
 func (h *house) end(words []string) {
 	url := words[0]
 	if url == "it" {
@@ -309,16 +309,31 @@ func (h *house) end(words []string) {
 		return
 	}
 	delete(h.tasks, url)
-	out := outcome(h.t, words[1:], func(word string, out *Outcome, next func() string) bool {
-		visit := func() *Visit {
-			out.Visit = cmp.Or(out.Visit, &Visit{})
-			return out.Visit
-		}
-		switch word {
+	out := Outcome{Asked: true, Reason: "it failed"}
+	visit := func() *Visit {
+		out.Visit = cmp.Or(out.Visit, &Visit{})
+		return out.Visit
+	}
+	for i := 1; i < len(words); i++ {
+		next := func() string { i++; return words[i] }
+		switch words[i] {
+		case "done", "failed", "dropped", "again":
+			out.Ending = map[string]Ending{"done": Done, "failed": Failed, "dropped": Dropped, "again": Again}[words[i]]
+		case "unreachable", "broken", "busy", "forbidden", "interrupted":
+			out.Trouble = map[string]Trouble{"unreachable": Unreachable, "broken": Broken, "busy": Busy, "forbidden": Forbidden, "interrupted": Interrupted}[words[i]]
+		case "lasts":
+			out.Lasts = true
+		case "unasked":
+			out.Asked = false
+		case "robots":
+			out.Robots = &RobotsOutcome{Lifetime: duration(h.t, next()), Body: []byte("allow")}
+		case "crawl-delay":
+			out.Robots.CrawlDelay = duration(h.t, next())
 		case "known":
 			out.Known = number(h.t, next())
 		case "found": // found unchanged|trivial|altered|gone|moved DIGEST
-			visit().Found = map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[next()]
+			word := next()
+			visit().Found = map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[word]
 			visit().Digest = uint64(number(h.t, next()))
 			visit().Body, visit().Simhash = uint32(visit().Digest), visit().Digest
 		case "etag":
@@ -328,22 +343,23 @@ func (h *house) end(words []string) {
 		case "fresh-for":
 			visit().FreshFor = duration(h.t, next())
 		case "links":
-			for link := next(); link != ""; link = next() {
-				out.Links = append(out.Links, h.link(link))
+			for _, word := range words[i+1:] {
+				out.Links = append(out.Links, h.link(word))
 			}
+			i = len(words)
 		case "elsewhere", "nowhere":
+			lost := words[i] == "nowhere"
 			out.Elsewhere = func(_ context.Context, links []Link) error {
 				h.say("%d links are for elsewhere", len(links))
-				if word == "nowhere" {
+				if lost {
 					return fmt.Errorf("nobody there")
 				}
 				return nil
 			}
 		default:
-			return false
+			h.t.Fatalf("no outcome %q", words[i])
 		}
-		return true
-	})
+	}
 	res, err := h.Finish(context.Background(), task, out)
 	h.say("%s has %s, again at %s, gave up %v, %d dropped; links: %d new, %d known, %d refused, %d not owned; %v", url,
 		word(res.Ending, "done", "failed", "dropped", "to come again"), h.at(res.NextAttempt), res.GaveUp, res.Dropped, res.Accepted, res.Duplicate, res.Refused, len(res.NotOwned), err)
@@ -366,11 +382,14 @@ func (h *house) link(word string) Link {
 	return l
 }
 
-// placing puts all names at an address but those that begin with "lost" or "refused".
+// placing puts all names at an address but those that begin with "lost".
 func (h *house) placing(addr netip.Addr) {
 	l := h.life
-	l.resolving(func(u Unplaced) {
+	for {
+		u, err := l.Resolve(context.Background())
 		switch {
+		case err != nil:
+			return
 		case strings.HasPrefix(u.Name, "lost"):
 			n, err := l.Lost(context.Background(), u, "no such name", false, true)
 			h.hear("%s is lost, %d dropped, %v", u.Name, n, err)
@@ -380,7 +399,7 @@ func (h *house) placing(addr netip.Addr) {
 		default:
 			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
 		}
-	})
+	}
 }
 
 // print returns what was said since the last print, the books, what is told of hosts, and what is on disk.

@@ -125,7 +125,7 @@ func (s *scene) do(words []string) {
 		s.remote.end(netip.MustParseAddr(args[0]))
 	case "look": // says what can be taken
 		due := s.nextWake(s.now)
-		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.readyServers(s.now) > 0, s.at(due), !due.IsZero(), s.remote.count, s.remote.out)
+		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), !due.IsZero(), s.remote.count, s.remote.out)
 	case "closed": // closed NAME TIME: its hours begin after that time
 		s.site = s.closing(args[0], shut{until: s.now.Add(duration(s, args[1]))})
 	case "drop": // its URLs are given up
@@ -221,62 +221,59 @@ func (s *scene) out(t *Task) {
 	}
 }
 
-// end ends the task of a host: end NAME [OUTCOME].
+// end ends the task of a host: end NAME [done|failed|again] [TROUBLE] [unasked] [KEY TIME ...].
 func (s *scene) end(words []string) {
-	t := s.tasks[words[0]]
+	t, out := s.tasks[words[0]], Outcome{Asked: true, Reason: "it failed"}
 	if t == nil {
 		s.say("%s %s has no task", s.at(s.now), words[0])
 		return
 	}
-	out := outcome(s, words[1:], func(string, *Outcome, func() string) bool { return false })
-	e := s.workbench.end(t, out, s.now)
-	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, word(e.Ending, "done", "failed", "dropped", "to come again"), s.at(e.NextAttempt), e.GaveUp)
-	s.over(t)
-}
-
-// outcome reads what became of a task: [done|failed|dropped|again] [TROUBLE] [lasts] [unasked] [KEY VALUE ...]. It gives words that it
-// does not know to more, with a function that returns the next word, "" at the end.
-func outcome(t testing.TB, words []string, more func(word string, out *Outcome, next func() string) bool) Outcome {
-	out := Outcome{Asked: true, Reason: "it failed"}
-	next := func() (word string) {
-		if len(words) > 0 {
-			word, words = words[0], words[1:]
-		}
-		return word
-	}
 	robots := func() *RobotsOutcome {
-		out.Robots = cmp.Or(out.Robots, &RobotsOutcome{Body: []byte("allow")})
+		out.Robots = cmp.Or(out.Robots, &RobotsOutcome{})
 		return out.Robots
 	}
-	for word := next(); word != ""; word = next() {
-		switch word {
-		case "done", "failed", "dropped", "again":
-			out.Ending = map[string]Ending{"done": Done, "failed": Failed, "dropped": Dropped, "again": Again}[word]
-		case "unreachable", "broken", "busy", "forbidden", "interrupted":
-			out.Trouble = map[string]Trouble{"unreachable": Unreachable, "broken": Broken, "busy": Busy, "forbidden": Forbidden, "interrupted": Interrupted}[word]
+	for i := 1; i < len(words); i++ {
+		value := func() time.Duration { i++; return duration(s, words[i]) }
+		switch words[i] {
+		case "done":
+		case "failed":
+			out.Ending = Failed
+		case "again":
+			out.Ending = Again
+		case "unreachable":
+			out.Trouble = Unreachable
+		case "broken":
+			out.Trouble = Broken
+		case "busy":
+			out.Trouble = Busy
+		case "forbidden":
+			out.Trouble = Forbidden
+		case "interrupted":
+			out.Trouble = Interrupted
 		case "lasts":
 			out.Lasts = true
 		case "unasked":
 			out.Asked = false
 		case "took":
-			out.Elapsed = duration(t, next())
+			out.Elapsed = value()
 		case "retry-after":
-			out.RetryAfter = duration(t, next())
+			out.RetryAfter = value()
 		case "lingers":
-			out.Lingers = duration(t, next())
+			out.Lingers = value()
 		case "robots":
-			robots().Lifetime = duration(t, next())
+			robots().Lifetime = value()
 		case "redirect": // of the robots.txt
-			robots().Redirect = &identity.URL{Host: next(), Path: "/robots.txt"}
+			i++
+			robots().Redirect = &identity.URL{Host: words[i], Path: "/robots.txt"}
 		case "crawl-delay":
-			robots().CrawlDelay = duration(t, next())
+			robots().CrawlDelay = value()
 		default:
-			if !more(word, &out, next) {
-				t.Fatalf("no outcome %q", word)
-			}
+			s.Fatalf("no outcome %q", words[i])
 		}
 	}
-	return out
+	e := s.workbench.end(t, out, s.now)
+	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, word(e.Ending, "done", "failed", "dropped", "to come again"), s.at(e.NextAttempt), e.GaveUp)
+	s.over(t)
 }
 
 // over puts a host where it belongs after its task, as the frontier does when the end is on disk.

@@ -272,6 +272,14 @@ type server struct {
 	reserved bool          // only takeHost takes its tasks
 }
 
+func (s *server) queuedHosts() int {
+	n := 0
+	for o := range s.queue {
+		n += s.queue[o].len()
+	}
+	return n
+}
+
 // rest leaves a server alone until a time at least.
 func (s *server) rest(until time.Time) {
 	s.next, s.spaced = later(s.next, until), later(s.spaced, until)

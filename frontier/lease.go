@@ -168,7 +168,7 @@ func (f *Frontier) Withdraw(addr netip.Addr) {
 // Wanted waits for servers that have something to ask for and no lease, and returns those that are new since the last call. It names a
 // server again only after a Grant or the end of its lease. It is for one caller. The error is that of the context, or ErrClosed.
 func (f *Frontier) Wanted(ctx context.Context) ([]netip.Addr, error) {
-	return gather(ctx, f, f.wanted, func() []netip.Addr {
+	return gather(ctx, f.front, f.wanted, func() []netip.Addr {
 		wants := f.bench.wants
 		f.bench.wants = nil
 		return wants

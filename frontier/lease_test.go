@@ -15,22 +15,17 @@ import (
 
 var addr1 = netip.MustParseAddr("192.0.2.1")
 
-// resolving answers names until the frontier ends.
-func (l *life) resolving(answer func(u Unplaced)) {
+// placing puts all names at an address until the frontier ends.
+func (l *life) placing(addr netip.Addr) {
 	go func() {
 		for {
 			u, err := l.Resolve(context.Background())
 			if err != nil {
 				return
 			}
-			answer(u)
+			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
 		}
 	}()
-}
-
-// placing puts all names at an address.
-func (l *life) placing(addr netip.Addr) {
-	l.resolving(func(u Unplaced) { l.Place(u, []netip.Addr{addr}, time.Hour, 0) })
 }
 
 // taking returns the next task within a time, or nil.
@@ -213,7 +208,15 @@ func TestLeasesComeAndGo(t *testing.T) {
 			for h := range hosts {
 				l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, urls)...)
 			}
-			l.resolving(func(u Unplaced) { l.Place(u, shared(u.Name), time.Minute, 0) })
+			all.Go(func() {
+				for {
+					u, err := l.Resolve(ctx)
+					if err != nil {
+						return
+					}
+					l.Place(u, shared(u.Name), time.Minute, 0)
+				}
+			})
 			all.Go(func() { // the grantor: answers late, and takes back at times
 				for {
 					select {

@@ -28,7 +28,7 @@ func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
 		f.resolvers.push(w)
 		f.mu.Unlock()
 		var err error
-		if h, err = w.wait(ctx, f); err != nil {
+		if h, err = w.wait(ctx, f.front); err != nil {
 			return Unplaced{}, err
 		}
 		f.mu.Lock()

@@ -138,13 +138,20 @@ func TestReservedHostFollowsItsRobots(t *testing.T) {
 		l := begin(t, "", cfg, polite, Deps{})
 		ctx := t.Context()
 		addr2 := netip.MustParseAddr("192.0.2.2")
-		l.resolving(func(u Unplaced) {
-			if u.Name == "h1.test" { // in an order that changes
-				l.Place(u, []netip.Addr{addr2, addr1}, time.Hour, 0)
-			} else {
-				l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.3")}, time.Hour, 0)
+		go func() {
+			for {
+				u, err := l.Resolve(ctx)
+				if err != nil {
+					return
+				}
+				switch u.Name {
+				case "h1.test": // in an order that changes
+					l.Place(u, []netip.Addr{addr2, addr1}, time.Hour, 0)
+				default:
+					l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.3")}, time.Hour, 0)
+				}
 			}
-		})
+		}()
 		l.add(pages("http://h1.test", 0, 3)...)
 		l.Reserve(addr2, true)
 		task, err := l.TakeFrom(ctx, "http://h1.test", addr2)

@@ -72,7 +72,7 @@ func TestBudgetOfVisits(t *testing.T) {
 		now = now.Add(c.after)
 		may, at := r.mayVisit(now)
 		if may {
-			r.tokens--
+			r.spend()
 		}
 		wait := at.Sub(now) - time.Millisecond
 		if may != c.may || r.tokens != c.left || !may && c.after >= 0 && (wait-c.wait).Abs() > time.Microsecond {
@@ -85,9 +85,11 @@ func TestBudgetOfVisits(t *testing.T) {
 	}
 	for _, free := range []Recrawl{{Enabled: true}, {Enabled: true, Budget: 1, Age: time.Hour}} {
 		r := newRecrawl(free, now)
-		r.tokens = -1 // after a visit
 		if may, at := r.mayVisit(now); !may || !at.IsZero() {
 			t.Errorf("%+v has a budget", free)
+		}
+		if r.spend(); free.Budget == 0 && r.tokens != 0 {
+			t.Error("what has no bound is counted")
 		}
 	}
 	began := newRecrawl(Recrawl{Age: time.Hour}, now)
@@ -156,7 +158,7 @@ func TestAddressesOfAHost(t *testing.T) {
 	} {
 		cfg, polite := testConfig()
 		w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-		p := &Frontier{bench: w}
+		p := &Frontier{front: &front{bench: w}}
 		h := w.enter("http://h1.test")
 		h.place, h.placedName, h.server, h.addrs = placed, "h1.test", w.newServer(addr2), []netip.Addr{addr1, addr2, addr3}
 		c.change(h)

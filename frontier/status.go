@@ -58,11 +58,15 @@ func (f *Frontier) Status() Status {
 			s.Failing[h.why] = was
 		}
 	}
+	for o := range f.bench.ready {
+		if may, _ := f.bench.recrawl.mayVisit(now); may || Origin(o) != Revisit {
+			s.Ready += f.bench.ready[o].len()
+		}
+	}
 	for o, n := range f.bench.remote.waiting {
 		s.Queues[Origin(o).String()] += n
 	}
-	s.Servers, s.Ready = len(f.bench.servers), f.bench.readyServers(now)
-	s.InFlight, s.RemoteFetches = f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
+	s.Servers, s.InFlight, s.RemoteFetches = len(f.bench.servers), f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
 	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()
 	if due := f.bench.nextDue(); !due.IsZero() {
 		s.NextDue = max(0, due.Sub(now))
@@ -70,7 +74,7 @@ func (f *Frontier) Status() Status {
 	return s
 }
 
-// waits says why a host is waiting, in a word for counting and in a sentence. It needs the frontier's lock held.
+// waits says why a host is waiting, in a word for counting and in a sentence. It needs the front's lock held.
 func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 	due, work := h.due()
 	switch {
@@ -138,7 +142,7 @@ func (f *Frontier) Explain(name string) HostStatus {
 	return f.bench.explain(h, time.Now())
 }
 
-// explain returns what is known of a host. It needs the frontier's lock held.
+// explain returns what is known of a host. It needs the front's lock held.
 func (w *workbench) explain(h *host, now time.Time) HostStatus {
 	s := HostStatus{Host: h.name, Known: true, InMemory: h.windowed() + len(h.delayed), OnDisk: h.onDisk(), Failures: h.failures, Delay: h.crawlDelay}
 	s.Wait, s.Sentence = w.waits(h, now)

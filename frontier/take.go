@@ -22,7 +22,7 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	f.waiters.push(w)
 	f.starveLocked()
 	f.mu.Unlock()
-	return w.wait(ctx, f)
+	return w.wait(ctx, f.front)
 }
 
 // slowWait is how long a fetcher waits before each task while the node is slowed down.
@@ -72,15 +72,15 @@ func (w *workbench) take(now time.Time) *Task {
 	return nil
 }
 
-// readyServers counts the servers in the ready queues that may be taken from. One may be in several.
-func (w *workbench) readyServers(now time.Time) (n int) {
+// anyReady says that a server is in a ready queue that may be taken from.
+func (w *workbench) anyReady(now time.Time) bool {
 	may, _ := w.recrawl.mayVisit(now)
 	for o := range w.ready {
-		if may || Origin(o) != Revisit {
-			n += w.ready[o].len()
+		if w.ready[o].len() > 0 && (Origin(o) != Revisit || may) {
+			return true
 		}
 	}
-	return n
+	return false
 }
 
 // waiting says that there is a server or a remote fetch in the queue of an origin.
@@ -169,7 +169,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	default:
 		p := h.site.next(&h.window[o])
 		if p.page != nil {
-			w.recrawl.tokens--
+			w.recrawl.spend()
 			task.Page = p.page
 		}
 		if p.Sitemap {
@@ -219,7 +219,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(h.site, s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
-		w.recrawl.tokens++ // the visit was not made
+		w.recrawl.unspend()
 	}
 	e := Finished{Ending: out.Ending}
 	switch out.Trouble {

@@ -85,20 +85,25 @@ func (w *workbench) settle(h *host, now time.Time) {
 		return
 	}
 	w.rouse(h)
-	kept := h.frozen || h.suspended != ""
-	if kept {
+	if h.frozen || h.suspended != "" {
 		h.queued = [origins]bool{} // entries in queues are stale now
-	} else {
-		h.revive(now)
-		h.opens = h.site.opens(now)
-		if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
-			h.reading = true
-			w.refills = append(w.refills, h)
+		_, work := h.due()
+		if (h.frozen || !work && !h.onDisk()) && h.still() {
+			w.leave(h, now)
+		} else if h.server != nil {
+			w.settleServer(h.server, now)
 		}
+		return
+	}
+	h.revive(now)
+	h.opens = h.site.opens(now)
+	if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
+		h.reading = true
+		w.refills = append(w.refills, h)
 	}
 	due, work := h.due()
-	if kept || !work {
-		if (h.frozen || !work && !h.onDisk()) && h.still() {
+	if !work {
+		if !h.onDisk() && h.still() {
 			w.leave(h, now)
 		} else if h.server != nil {
 			w.settleServer(h.server, now)
@@ -257,15 +262,16 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 	if w.cfg.Leases || s.reserved {
 		s.purge()
 	}
-	queued := slices.ContainsFunc(s.queue[:], func(q fifo[*host]) bool { return q.len() > 0 })
+	queued := s.queuedHosts() > 0
 	if !queued && len(s.sleepers) == 0 {
 		w.timer.remove(s)
-		switch {
-		case s.lease != nil || s.reserved || len(s.hosts) > 0 || s.inFlight > 0:
-		case s.next.After(now):
-			w.timer.put(s, s.next) // it is forgotten when it may be asked again
-		case w.servers[s.addr] == s:
+		if s.lease != nil || s.reserved {
+			return
+		}
+		if len(s.hosts) == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
 			delete(w.servers, s.addr)
+		} else if len(s.hosts) == 0 && s.inFlight == 0 && s.next.After(now) {
+			w.timer.put(s, s.next) // it is forgotten when it may be asked again
 		}
 		return
 	}

@@ -423,15 +423,15 @@ func TestStopDuringActivation(t *testing.T) {
 // A fetcher that waits asks for hosts only if hosts on disk may come in.
 func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(f *Frontier)
+		prepare func(a *activation)
 		want    bool
 	}{
-		"nobody is there":            {func(*Frontier) {}, false},
-		"a candidate":                {func(f *Frontier) { f.candidates.push("a.example") }, true},
-		"some on disk":               {func(f *Frontier) { f.scan = true }, true},
-		"a scan has found none":      {func(f *Frontier) { f.scan, f.wrapped = true, true }, false},
-		"a candidate after the scan": {func(f *Frontier) { f.scan, f.wrapped = true, true; f.candidates.push("a.example") }, true},
-		"pages may be due":           {func(f *Frontier) { f.bench.recrawl.done = false }, true},
+		"nobody is there":            {func(*activation) {}, false},
+		"a candidate":                {func(a *activation) { a.candidates.push("a.example") }, true},
+		"some on disk":               {func(a *activation) { a.scan = true }, true},
+		"a scan has found none":      {func(a *activation) { a.scan, a.wrapped = true, true }, false},
+		"a candidate after the scan": {func(a *activation) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
+		"pages may be due":           {func(a *activation) { a.bench.recrawl.done = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
@@ -439,7 +439,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.store.close() //nolint:errcheck // in memory
-			c.prepare(f)
+			c.prepare(f.activation)
 			f.mu.Lock()
 			f.starveLocked()
 			f.mu.Unlock()
