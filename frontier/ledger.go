@@ -78,7 +78,7 @@ type blockRef struct {
 
 // news is what a batch changes on the workbench. It is called with the frontier's lock held when the batch is on disk. By then the
 // ledger's goroutine may have gone on, so it must not read what that goroutine changes.
-type news func(f *Frontier, now time.Time)
+type news func(t *transfers, now time.Time)
 
 // offered is a block that is on disk now.
 type offered struct {
@@ -363,7 +363,7 @@ func (l *ledger) seal(b *batch) error {
 			}
 			ref := &blockRef{seq: l.seq, n: n, origin: bl.origin}
 			o := offered{host: bl.host, ref: ref, entries: entries[:n:n], first: bl.first, away: bl.away}
-			b.news = append(b.news, func(f *Frontier, now time.Time) { f.offered(o, now) })
+			b.news = append(b.news, func(t *transfers, now time.Time) { t.offered(o, now) })
 			bl.first = false
 			entries = entries[n:]
 		}

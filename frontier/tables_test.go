@@ -416,7 +416,7 @@ func TestChangesFollow(t *testing.T) {
 	if f.hosts["fits"].Lost || !f.hosts["not"].Lost {
 		t.Errorf("%+v", f.hosts)
 	}
-	tr := &Frontier{front: &front{ledger: &ledger{feed: f}}}
+	tr := &transfers{&activation{front: &front{ledger: &ledger{feed: f}}}}
 	if len(tr.Changes()) != 2 || f.bytes != 0 || len(tr.Changes()) != 0 {
 		t.Errorf("%d bytes are left", f.bytes)
 	}
