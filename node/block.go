@@ -192,7 +192,7 @@ func (s *told) addBlocksLocked(blocks []Block) error {
 		return err
 	}
 	s.enforceLocked()
-	poke(s.blocked)
+	poke(s.node.blocked)
 	return nil
 }
 
@@ -205,6 +205,6 @@ func (s *told) enforceLocked() {
 			on = append(on, b.On)
 		}
 	}
-	s.list.Tell(on)
+	s.node.blocklist.Tell(on)
 	s.rest.Store(digestOf(append(entries, s.task.Files...)))
 }

@@ -2,8 +2,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"proxima/node/console"
 	"proxima/node/sink"
 )
 
@@ -23,15 +22,7 @@ type Metrics struct {
 }
 
 // Validate reports the first invalid value.
-func (m Metrics) Validate() error {
-	if m.Listen == "" {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(m.Listen); err != nil {
-		return fmt.Errorf("listen: %q is not host:port: %w", m.Listen, err)
-	}
-	return nil
-}
+func (m Metrics) Validate() error { return console.CheckListen(m.Listen) }
 
 // metric is a family of metrics. It is read from the status when it is asked for, so that it costs the crawl nothing.
 type metric struct {

@@ -221,7 +221,7 @@ func (n *Node) recall() (err error) {
 	case n.cfg.Scope.SeedScope != identity.ScopeAny && len(n.seeds) == 0 && n.cfg.Peer.Secret == "":
 		return fmt.Errorf("scope: seed_scope: %q needs seeds", n.cfg.Scope.SeedScope)
 	}
-	if n.told, err = newTold(n.rules, n.blocklist, n.cfg.Node.Data, doing, n.operator.logBlocks, n.blocked); err != nil {
+	if n.told, err = newTold(n, doing); err != nil {
 		return fmt.Errorf("read %s: %w: %w", taskFile(n.cfg.Node.Data), frontier.ErrDamaged, err)
 	}
 	n.operator.holdIfPaused()

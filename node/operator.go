@@ -208,7 +208,7 @@ func (o *Operator) Drain(by string) error {
 	if !v.Majority {
 		return fmt.Errorf("drain: %w: it does not see a majority of the nodes", ErrNotNow)
 	}
-	if !slices.ContainsFunc(v.Settled, func(id string) bool { return id != v.Self && v.IsAlive(id) }) {
+	if !slices.ContainsFunc(v.Settled, func(id string) bool { return slices.Contains(v.Others(), id) }) {
 		return fmt.Errorf("drain: %w: no other node has been there for long enough to get its hosts", ErrNotNow)
 	}
 	o.log(by, "drain")

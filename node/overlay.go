@@ -106,7 +106,7 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.relay, err = newReach(n, address, o.memo, func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) }); err != nil {
+	if o.relay, err = o.newReach(address); err != nil {
 		return nil, err
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
@@ -116,7 +116,6 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	o.relay.members = o.members
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: &o.handler,
 		Told: n.told, Through: o.relay.through,

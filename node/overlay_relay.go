@@ -16,13 +16,12 @@ import (
 // reach connects the relay with the members and the client, which it needs and which need it.
 type reach struct {
 	*relay.Relay
-	members *member.Members
-	memo    *memo
+	overlay *overlay
 }
 
-// newReach makes the relay of a node. address is that of its port for peers. connect opens a connection to a peer.
-func newReach(n *Node, address string, memo *memo, connect func(ctx context.Context, id string) (net.Conn, error)) (*reach, error) {
-	r := &reach{memo: memo}
+// newReach makes the relay of a node. address is that of its port for peers.
+func (o *overlay) newReach(address string) (*reach, error) {
+	n, r := o.node, &reach{overlay: o}
 	first, forced := view.ParseReach(n.cfg.Peer.Reach)
 	if host, _, err := net.SplitHostPort(address); err == nil && !forced {
 		ip, _ := netip.ParseAddr(host)
@@ -34,11 +33,11 @@ func newReach(n *Node, address string, memo *memo, connect func(ctx context.Cont
 	var err error
 	r.Relay, err = relay.New(relay.Deps{
 		ID:      n.id.Node,
-		Connect: connect,
-		Way:     func(id string) (view.Way, bool) { return r.members.Way(id) },
+		Connect: func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) },
+		Way:     func(id string) (view.Way, bool) { return o.members.Way(id) },
 		Near:    r.near,
 		Publish: r.publish,
-		Knock:   func(id string, packet []byte) { r.members.Knock(id, packet) },
+		Knock:   func(id string, packet []byte) { o.members.Knock(id, packet) },
 		First:   first,
 		Forced:  forced,
 	})
@@ -47,7 +46,7 @@ func newReach(n *Node, address string, memo *memo, connect func(ctx context.Cont
 
 // first returns how this node is reached, as far as it knows before others have tried.
 func (r *reach) first(joins bool) view.Reach {
-	kept, err := r.memo.shelf.Get([]byte(keyReach))
+	kept, err := r.overlay.memo.shelf.Get([]byte(keyReach))
 	if reach, known := view.ParseReach(string(kept)); known && err == nil {
 		return reach
 	}
@@ -59,8 +58,8 @@ func (r *reach) first(joins bool) view.Reach {
 
 // publish tells the members how this node is reached, and keeps it for the next start.
 func (r *reach) publish(w view.Way) {
-	r.members.SetWay(w)
-	r.memo.put(keyReach, w.Reach.String())
+	r.overlay.members.SetWay(w)
+	r.overlay.memo.put(keyReach, w.Reach.String())
 }
 
 // through connects to a peer that cannot be dialled.
@@ -71,7 +70,7 @@ func (r *reach) through(ctx context.Context, id string) (net.Conn, error) {
 
 // near returns the other live members, the nearest by coordinate first.
 func (r *reach) near() (all []relay.Neighbour) {
-	own, v := r.members.Coordinate(), r.members.View()
+	own, v := r.overlay.members.Coordinate(), r.overlay.members.View()
 	for _, p := range v.Peers {
 		if p.ID != v.Self && p.Addr != "" {
 			all = append(all, relay.Neighbour{ID: p.ID, Ms: distance(own, p)})

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"proxima/fetch/blocklist"
 	"proxima/frontier/identity"
 	"proxima/node/peer"
 )
@@ -25,13 +24,7 @@ const mostDigests = 10_000
 // told is what this node knows about the crawl from its seeds, its operator and its peers: what is in scope, what is blocked, and which nodes
 // have the files of which sites. It is kept in crawl.json.
 type told struct {
-	rules *identity.Rules
-	list  *blocklist.List
-	dir   string
-	// learnt is called with blocks from peers before they are in force.
-	learnt func([]Block)
-	// blocked gets a token when the blocks change.
-	blocked chan struct{}
+	node *Node
 	// changed has a token when there is something new to tell the peers.
 	changed chan struct{}
 	// rest is the digest of blocks and files.
@@ -44,9 +37,10 @@ type told struct {
 	task    task
 }
 
-func newTold(rules *identity.Rules, list *blocklist.List, dir string, t task, learnt func([]Block), blocked chan struct{}) (*told, error) {
-	s := &told{rules: rules, list: list, dir: dir, learnt: learnt, blocked: blocked, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t}
-	if err := rules.Widen(t.Learnt, func([]string) error { return nil }); err != nil {
+// newTold puts in force what a node was told in its earlier lives. The node must have its rules and its blocklist.
+func newTold(n *Node, t task) (*told, error) {
+	s := &told{node: n, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t}
+	if err := n.rules.Widen(t.Learnt, func([]string) error { return nil }); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
 	for _, b := range t.Blocks {
@@ -65,7 +59,7 @@ var _ peer.Told = (*told)(nil)
 func (s *told) Entries() (entries []string, digest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entries, digest = s.rules.Seeded()
+	entries, digest = s.node.rules.Seeded()
 	for _, b := range s.task.Blocks {
 		entries = append(entries, b.entry())
 	}
@@ -73,7 +67,7 @@ func (s *told) Entries() (entries []string, digest uint64) {
 }
 
 // Digest implements peer.Told.
-func (s *told) Digest() uint64 { return s.rules.SeededDigest() ^ s.rest.Load() }
+func (s *told) Digest() uint64 { return s.node.rules.SeededDigest() ^ s.rest.Load() }
 
 // Knows implements peer.Told.
 func (s *told) Knows(digest uint64) bool {
@@ -113,7 +107,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	defer s.mu.Unlock()
 	before := s.Digest()
 	var unwritten error
-	err := s.rules.Widen(scope, func(added []string) error {
+	err := s.node.rules.Widen(scope, func(added []string) error {
 		next := s.task
 		next.Learnt = append(next.Learnt[:len(next.Learnt):len(next.Learnt)], added...)
 		unwritten = s.keepLocked(next)
@@ -127,7 +121,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	}
 	blocks = slices.DeleteFunc(blocks, func(b Block) bool { return !b.newer(s.blockLocked(b.On)) })
 	if len(blocks) > 0 {
-		s.learnt(blocks)
+		s.node.operator.logBlocks(blocks) // before they are in force
 		if err := s.addBlocksLocked(blocks); err != nil {
 			return err
 		}
@@ -157,7 +151,7 @@ func (s *told) seed(seeds []identity.URL) error {
 		return err
 	}
 	defer poke(s.changed)
-	return s.rules.Widen(s.rules.Brought(seeds), func([]string) error { return nil })
+	return s.node.rules.Widen(s.node.rules.Brought(seeds), func([]string) error { return nil })
 }
 
 // pause remembers whether the node is paused.
@@ -178,7 +172,7 @@ func (s *told) paused() bool {
 
 // keepLocked writes crawl.json.
 func (s *told) keepLocked(next task) error {
-	if err := next.keep(s.dir); err != nil {
+	if err := next.keep(s.node.cfg.Node.Data); err != nil {
 		return err
 	}
 	s.task = next
@@ -223,7 +217,7 @@ func (o *overlay) tell(ctx context.Context) error {
 			most = tellAtOnce
 		}
 		v := o.there()
-		others := slices.DeleteFunc(slices.Clone(v.Alive), func(id string) bool { return id == v.Self })
+		others := v.Others()
 		rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 		var g errgroup.Group
 		for _, id := range others[:min(most, len(others))] {

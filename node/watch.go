@@ -296,10 +296,8 @@ func (w watcher) askAll(ctx context.Context, call string, answers map[string]jso
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(16)
-	for _, id := range w.overlay.there().Alive {
-		if id == w.id.Node {
-			continue
-		}
+	v := w.overlay.there()
+	for _, id := range v.Others() {
 		g.Go(func() error {
 			res, err := w.overlay.client.Ask(ctx, id, &wire.AskRequest{Call: call})
 			if err == nil && res.GetStatus() == http.StatusOK && json.Valid(res.GetAnswer()) {

@@ -25,15 +25,21 @@ type Config struct {
 	TLSKey string `toml:"tls_key"`
 }
 
+// CheckListen returns an error for an address to listen on that is not host:port. It may be empty.
+func CheckListen(address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil && address != "" {
+		return fmt.Errorf("listen: %q is not host:port: %w", address, err)
+	}
+	return nil
+}
+
 // Validate reports the first invalid value.
 func (c Config) Validate() error {
-	if c.Listen == "" {
-		return nil
+	if err := CheckListen(c.Listen); err != nil || c.Listen == "" {
+		return err
 	}
-	host, _, err := net.SplitHostPort(c.Listen)
+	host, _, _ := net.SplitHostPort(c.Listen)
 	switch {
-	case err != nil:
-		return fmt.Errorf("listen: %q is not host:port: %w", c.Listen, err)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return fmt.Errorf("tls_key: a certificate and its key belong together")
 	case !loopback(host) && (c.TLSCert == "" || c.TokenFile == ""):

@@ -83,19 +83,17 @@ func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays 
 		err  error
 	}
 	results := make(chan result)
-	next, under := 0, 0
 	var errs []error
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for next < len(ways) || under > 0 {
-		var start <-chan time.Time
-		if next < len(ways) {
-			start = timer.C
-		}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for begun := 0; len(errs) < len(ways); {
 		select {
-		case <-start:
-			way := ways[next]
-			next++
+		case <-next.C:
+			if begun == len(ways) {
+				continue
+			}
+			way := ways[begun]
+			begun++
 			if !r.begin(func() {
 				conn, err := way()
 				select {
@@ -108,14 +106,13 @@ func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays 
 			}) {
 				return nil, net.ErrClosed
 			}
-			under++
-			timer.Reset(headStart)
+			next.Reset(headStart)
 		case got := <-results:
-			if under--; got.err == nil {
+			if got.err == nil {
 				return got.conn, nil
 			}
 			errs = append(errs, got.err)
-			timer.Reset(0)
+			next.Reset(0)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("reach %s: %w", peer, errors.Join(append(errs, ctx.Err())...))
 		}

@@ -242,7 +242,7 @@ func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 		return "over at " + v.Over[0]
 	}
 	unchanged := r.answered != nil && *r.answered == s.Counters // since it last answered that it is idle
-	if !s.Idle || v.Majority || !v.Alone() || !unchanged {
+	if !s.Idle || v.Majority || len(v.Others()) > 0 || !unchanged {
 		r.lonely = time.Time{}
 		return ""
 	}

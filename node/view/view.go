@@ -37,14 +37,14 @@ type View struct {
 // IsAlive reports whether a member answers.
 func (v *View) IsAlive(id string) bool { return slices.Contains(v.Alive, id) }
 
-// Alone reports whether no other member answers.
-func (v *View) Alone() bool {
-	return !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self })
+// Others returns the other members that answer.
+func (v *View) Others() []string {
+	return slices.DeleteFunc(slices.Clone(v.Alive), func(id string) bool { return id == v.Self })
 }
 
 // AllOver reports whether the crawl is over for all others: some have said so, and no others are alive.
 func (v *View) AllOver() bool {
-	return len(v.Over) > 0 && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self && !slices.Contains(v.Over, id) })
+	return len(v.Over) > 0 && !slices.ContainsFunc(v.Others(), func(id string) bool { return !slices.Contains(v.Over, id) })
 }
 
 // homes returns the ids to draw from.

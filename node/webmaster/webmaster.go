@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -39,10 +38,8 @@ type Config struct {
 
 // Validate reports the first invalid value.
 func (c Config) Validate() error {
-	if c.Listen != "" {
-		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			return fmt.Errorf("listen: %q is not host:port: %w", c.Listen, err)
-		}
+	if err := console.CheckListen(c.Listen); err != nil {
+		return err
 	}
 	if len(c.About) > 1000 {
 		return fmt.Errorf("about: %d bytes, more than 1000", len(c.About))
