@@ -172,6 +172,19 @@ func (r *Relay) ask(ctx context.Context, l *link, kind Kind) (net.Conn, error) {
 	}
 }
 
+// answered gives a connection to who waits for it. It returns false if nobody does. It gives it under the lock: nobody would close one that
+// comes when ask has just given up.
+func (r *Relay) answered(t id, conn net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := r.waiting[t]
+	if to != nil {
+		delete(r.waiting, t)
+		to <- conn // it has room
+	}
+	return to != nil
+}
+
 // answer makes the connection that a relay asked for. What comes over it is for this node.
 func (r *Relay) answer(relay string, t id, kind Kind) {
 	r.dialBack(relay, hello{role: roleAnswer, id: t}, dialTime, func(conn net.Conn) { r.give(conn, kind) })

@@ -270,12 +270,7 @@ func (r *Relay) serve(conn net.Conn, peer string) {
 		r.carry(conn, peer, h)
 		return
 	case roleAnswer:
-		r.mu.Lock()
-		to := r.waiting[h.id]
-		delete(r.waiting, h.id)
-		r.mu.Unlock()
-		if to != nil {
-			to <- conn // it has room
+		if r.answered(h.id, conn) {
 			return
 		}
 	case roleKnock:
