@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -90,12 +89,9 @@ type Node struct {
 	started    time.Time
 	free       func() (uint64, error)
 
-	blocked chan struct{} // has a token when the blocklist has changed
-	room    chan struct{} // has a token when the disk is no longer full
-
-	// mu guards what follows.
-	mu      sync.Mutex
-	refused map[string]int // seeds, by reason
+	blocked chan struct{}  // has a token when the blocklist has changed
+	room    chan struct{}  // has a token when the disk is no longer full
+	refused map[string]int // seeds, by reason; set before the crawl has ended
 }
 
 // New opens a node: its data directory, its logs, its seeds. The configuration must be valid. The frontier has the errors for a directory that
@@ -206,26 +202,6 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		n.overlay.place(n.loop)
 	}
 	return n, nil
-}
-
-// recall finds out what the node crawls: by its seeds, and by what it crawled before.
-func (n *Node) recall() (err error) {
-	var doing task
-	if n.seeds, doing, n.notes, err = recall(n.cfg, n.seeds); err != nil {
-		return err
-	}
-	n.rules, err = identity.New(n.cfg.Scope, n.seeds)
-	switch {
-	case err != nil:
-		return fmt.Errorf("scope: %w", err)
-	case n.cfg.Scope.SeedScope != identity.ScopeAny && len(n.seeds) == 0 && n.cfg.Peer.Secret == "":
-		return fmt.Errorf("scope: seed_scope: %q needs seeds", n.cfg.Scope.SeedScope)
-	}
-	if n.told, err = newTold(n, doing); err != nil {
-		return fmt.Errorf("read %s: %w: %w", taskFile(n.cfg.Node.Data), frontier.ErrDamaged, err)
-	}
-	n.operator.holdIfPaused()
-	return doing.keep(n.cfg.Node.Data)
 }
 
 // writable returns an error if the data directory is a file, or exists and cannot be written to. The store would report it as damaged.
@@ -353,9 +329,7 @@ func (n *Node) seed(ctx context.Context) error {
 		refused, err := n.loop.Seed(ctx, n.seeds)
 		switch {
 		case err == nil:
-			n.mu.Lock()
 			n.refused = refused
-			n.mu.Unlock()
 			if n.overlay != nil {
 				n.overlay.seeded.Store(true)
 			}
@@ -392,8 +366,6 @@ func (n *Node) freeBytes() (uint64, error) {
 }
 
 func (n *Node) end(ctx context.Context, err error) End {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	e := End{Stats: n.loop.Stats(), Frontier: n.frontier.Status(), Elapsed: time.Since(n.started), SeedsRefused: n.refused}
 	e.Unfinished = e.Frontier.Pending
 	e.Sink = n.sinkStatus()

@@ -36,51 +36,78 @@ const taskVersion = 1
 
 func taskFile(dir string) string { return filepath.Join(dir, "crawl.json") }
 
-// recall adds the seeds of earlier starts to those of this one. The notes tell the operator what the crawl continues, and what is new.
-func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, notes []string, err error) {
-	now = task{V: taskVersion, SeedScope: cfg.Scope.SeedScope}
-	if now.Scope, err = json.Marshal(cfg.Scope); err != nil {
-		return nil, now, nil, fmt.Errorf("remember scope: %w", err)
-	}
-	path := taskFile(cfg.Node.Data)
+// readTask reads what an earlier start has kept. It returns no error if there is nothing.
+func readTask(dir string) (was task, err error) {
+	path := taskFile(dir)
 	text, err := os.ReadFile(path)
-	var was task
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		return was, nil
 	case err != nil:
-		return nil, now, nil, fmt.Errorf("read %s: %w", path, err)
-	default:
-		if err := json.Unmarshal(text, &was); err != nil || was.V != taskVersion {
-			return nil, now, nil, fmt.Errorf("read %s: %w: not readable or of another version; delete it and give the seeds again", path, frontier.ErrDamaged)
-		}
+		return was, fmt.Errorf("read %s: %w", path, err)
 	}
+	if err := json.Unmarshal(text, &was); err != nil || was.V != taskVersion {
+		return was, fmt.Errorf("read %s: %w: not readable or of another version; delete it and give the seeds again", path, frontier.ErrDamaged)
+	}
+	return was, nil
+}
+
+// recall finds out what the node crawls: by its seeds, and by what earlier starts have kept. The caller has locked the directory.
+func (n *Node) recall() error {
+	path, scope := taskFile(n.cfg.Node.Data), n.cfg.Scope
+	was, err := readTask(n.cfg.Node.Data)
+	if err != nil {
+		return err
+	}
+	now := was
+	now.V, now.SeedScope = taskVersion, scope.SeedScope
+	if now.Scope, err = json.Marshal(scope); err != nil {
+		return fmt.Errorf("remember scope: %w", err)
+	}
+	var all, added []identity.URL
 	for _, text := range was.Seeds {
 		u, err := identity.Parse(text)
 		if err != nil {
-			return nil, now, nil, fmt.Errorf("read %s: %w: seed %q: %w", path, frontier.ErrDamaged, text, err)
+			return fmt.Errorf("read %s: %w: seed %q: %w", path, frontier.ErrDamaged, text, err)
 		}
 		all = append(all, u)
 	}
-	now.Learnt, now.Blocks, now.Files, now.Paused = was.Learnt, was.Blocks, was.Files, was.Paused
-	var added []identity.URL
-	now.Seeds, added = withSeeds(was.Seeds, seeds)
-	all = append(all, added...)
+	now.Seeds, added = withSeeds(was.Seeds, n.seeds)
+	n.seeds, n.notes = append(all, added...), notesOn(was, now, added)
+	n.rules, err = identity.New(scope, n.seeds)
+	switch {
+	case err != nil:
+		return fmt.Errorf("scope: %w", err)
+	case scope.SeedScope != identity.ScopeAny && len(n.seeds) == 0 && n.cfg.Peer.Secret == "":
+		return fmt.Errorf("scope: seed_scope: %q needs seeds", scope.SeedScope)
+	}
+	if n.told, err = newTold(n, now); err != nil {
+		return fmt.Errorf("read %s: %w: %w", path, frontier.ErrDamaged, err)
+	}
+	n.operator.holdIfPaused()
+	return now.keep(n.cfg.Node.Data)
+}
+
+// notesOn tells the operator what a crawl continues, and what is new.
+func notesOn(was, now task, added []identity.URL) (notes []string) {
 	if was.Paused {
 		notes = append(notes, "paused by its operator, as before: proxima ctl resume lets it go on")
 	}
-	if len(was.Seeds) > 0 {
-		notes = append(notes, fmt.Sprintf("going on with %s, scope %q; max_pages, max_bytes and max_time count from this start", listed(was.Seeds), cfg.Scope.SeedScope))
-		if len(added) > 0 {
-			notes = append(notes, "added to this crawl: "+listed(texts(added)))
-		}
-		switch {
-		case was.SeedScope != cfg.Scope.SeedScope:
-			notes = append(notes, fmt.Sprintf("the scope was %q and is %q from now on: what was accepted before stays", was.SeedScope, cfg.Scope.SeedScope))
-		case !bytes.Equal(was.Scope, now.Scope):
-			notes = append(notes, "the section scope is another than at the last start: what was accepted before stays")
-		}
+	if len(was.Seeds) == 0 {
+		return notes
 	}
-	return all, now, notes, nil
+	notes = append(notes, fmt.Sprintf("going on with %s, scope %q; max_pages, max_bytes and max_time count from this start",
+		listed(was.Seeds), now.SeedScope))
+	if len(added) > 0 {
+		notes = append(notes, "added to this crawl: "+listed(texts(added)))
+	}
+	switch {
+	case was.SeedScope != now.SeedScope:
+		notes = append(notes, fmt.Sprintf("the scope was %q and is %q from now on: what was accepted before stays", was.SeedScope, now.SeedScope))
+	case !bytes.Equal(was.Scope, now.Scope):
+		notes = append(notes, "the section scope is another than at the last start: what was accepted before stays")
+	}
+	return notes
 }
 
 // withSeeds adds seeds to a list that it does not change. It also returns those that were not in it.
@@ -101,15 +128,8 @@ func withSeeds(had []string, seeds []identity.URL) (all []string, added []identi
 
 // RememberedScope returns the seed_scope of the last start with a data directory, or "".
 func RememberedScope(dir string) string {
-	text, err := os.ReadFile(taskFile(dir))
-	if err != nil {
-		return ""
-	}
-	var t task
-	if json.Unmarshal(text, &t) != nil {
-		return "" // New reports the error
-	}
-	return t.SeedScope
+	was, _ := readTask(dir) // New reports the error
+	return was.SeedScope
 }
 
 // listed names the first seed, and counts the others.
