@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -121,14 +120,6 @@ func (o *overlay) place(loop *crawl.Loop) {
 // limitsOf returns the limits that all nodes of an overlay share.
 func limitsOf(c Config) quota.Limits {
 	return quota.Limits{MaxPages: c.Crawl.MaxPages, MaxBytes: c.Crawl.MaxBytes, MaxTime: c.Crawl.MaxTime}
-}
-
-// shareLimits shares the limits with the other nodes, if there are any.
-func (o *overlay) shareLimits(ctx context.Context) error {
-	if !limitsOf(o.node.cfg).Any() {
-		return nil
-	}
-	return o.shares.Run(ctx)
 }
 
 // meter tells the quota what this node has spent, and carries out what the quota allows.

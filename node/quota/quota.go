@@ -30,9 +30,6 @@ type Limits struct {
 	MaxTime            time.Duration
 }
 
-// Any reports whether there is a limit.
-func (l Limits) Any() bool { return l.first() != "" }
-
 // first returns the key of the first limit that is set, or "".
 func (l Limits) first() string { return l.reached(math.MaxInt64, math.MaxInt64, math.MaxInt64) }
 
@@ -113,8 +110,12 @@ func New(limits Limits, deps Deps) (*Shares, error) {
 	return q, nil
 }
 
-// Run reports to the keeper, or keeps the book if this node is drawn, until ctx ends. The crawl loop must have ended by then.
+// Run reports to the keeper, or keeps the book if this node is drawn, until ctx ends. The crawl loop must have ended by then. Without a limit
+// there is nothing to do.
 func (q *Shares) Run(ctx context.Context) error {
+	if q.limits.first() == "" {
+		return nil
+	}
 	if err := q.keepMine(ctx, false); err != nil {
 		return err
 	}
