@@ -82,27 +82,12 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Version returns the version of the program: that of the module, or the commit that it was built from. A plus sign means that files differed
-// from the commit.
+// Version returns the version of the program: that of its module, which names the commit that it was built from. "+dirty" means that files
+// differed from the commit.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "unknown"
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	commit, more := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			more = "+"
-		}
-	}
-	if commit == "" {
-		return "unknown"
-	}
-	return commit + more
+	return info.Main.Version
 }
