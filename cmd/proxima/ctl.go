@@ -172,7 +172,8 @@ func addSeeds(ctx context.Context, c *ctl, urls []string) error {
 	if slices.Equal(urls, []string{"-"}) {
 		// The list is read before the node is asked: it may come slowly, and a call ends after a minute.
 		var err error
-		if list, err = untilStopped(ctx, func() ([]byte, error) { return io.ReadAll(os.Stdin) }); err != nil {
+		in := os.Stdin
+		if list, err = untilStopped(ctx, func() ([]byte, error) { return io.ReadAll(in) }); err != nil {
 			return fmt.Errorf("read seeds: %w", err)
 		}
 	} else {
