@@ -55,7 +55,8 @@ func (r *Rules) Resolve(base URL, ref string) (URL, Reason) {
 }
 
 // Admit says whether an identity belongs to the crawl: depth is its distance from a seed in links, hops the number of redirects that
-// led to it from the link, and deepest the largest depth, 0 for any. It allocates only for long queries and, if the scope has domains, for names not seen lately.
+// led to it from the link, and deepest the largest depth, 0 for any. It allocates only for long queries and, if the scope has domains,
+// for names not seen lately.
 func (r *Rules) Admit(u URL, depth, hops, deepest int) Reason {
 	switch {
 	case u.Len() > maxURLBytes:

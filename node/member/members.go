@@ -123,9 +123,9 @@ func (m *Members) trouble(addr, reason string) {
 	m.emit(Event{Kind: EventTrouble, Time: m.now(), Addr: addr, Reason: reason})
 }
 
-// Run joins the overlay and stays in it until ctx ends. Then it says farewell, within LeaveTimeout. Some goroutines of
-// memberlist wait for their timers after that, and find everything closed. It returns nil after an orderly end, ErrDuplicate if an older live node has this id, or the
-// error that kept it from listening.
+// Run joins the overlay and stays in it until ctx ends. Then it says farewell, within LeaveTimeout. It returns nil after an orderly
+// end, ErrDuplicate if an older live node has this id, or the error that kept it from listening. Some goroutines of memberlist end
+// only when their timers fire, up to 25 s later; they send nothing any more.
 func (m *Members) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.running {
