@@ -326,8 +326,8 @@ func (s *scene) print() string {
 	slices.SortFunc(states, func(a, b ServerState) int { return a.Addr.Compare(b.Addr) })
 	for _, st := range states {
 		slices.Sort(st.Hosts)
-		s.say("%s: wanted %v, until %s, wait %v, %d out, level %d, hosts %v", st.Addr, st.Wanted, s.at(st.Until), st.Wait.Round(time.Millisecond),
-			st.InFlight, st.Level, st.Hosts)
+		s.say("%s: wanted %v, until %s, wait %v, %d out, hosts %v", st.Addr, st.Wanted, s.at(st.Until), st.Wait.Round(time.Millisecond),
+			st.InFlight, st.Hosts)
 	}
 	out := strings.Join(s.lines, "\n")
 	s.lines = nil

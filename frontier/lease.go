@@ -229,10 +229,9 @@ type ServerState struct {
 	Wait time.Duration
 	// InFlight counts the requests that are out.
 	InFlight int
-	// Hosts are up to four of the hosts it serves, of AllHosts. Level is the largest backoff level of all of them.
+	// Hosts are up to four of the hosts it serves, of AllHosts.
 	Hosts    []string
 	AllHosts int
-	Level    uint8
 }
 
 // serverHosts is how many hosts a ServerState names.
@@ -266,7 +265,6 @@ func (w *workbench) serverStates(now time.Time) []ServerState {
 		if len(st.Hosts) < serverHosts {
 			st.Hosts = append(st.Hosts, name)
 		}
-		st.Level = max(st.Level, h.level)
 		due, work := h.due()
 		st.Wanted = st.Wanted || work && !due.After(now) && h.suspended == "" && !h.frozen
 	}
