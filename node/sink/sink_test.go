@@ -254,10 +254,10 @@ func TestNoRoomHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, to, url := folders(t)
 		m := newFrontier()
-		var gone atomic.Bool
+		var gone, broken atomic.Bool
 		gone.Store(true)
 		l := mustBegin(t, disk{fault: func(step, path string) error {
-			if step == "link" && gone.Load() {
+			if step == "link" && gone.Load() || step == "write" && broken.Load() {
 				return syscall.EIO
 			}
 			return nil
@@ -292,6 +292,16 @@ func TestNoRoomHolds(t *testing.T) {
 		if why := l.reason(); !strings.Contains(why, "full") {
 			t.Errorf("held: %q", why)
 		}
+		broken.Store(true)
+		for _, size := range []int{1 << 10, 45 << 10, 45 << 10} { // nothing is written for those that find no room
+			if err := put(i, size); err == nil {
+				t.Fatalf("%d bytes are kept", size)
+			}
+			if why := l.reason(); !strings.Contains(why, "cannot be written") {
+				t.Errorf("held: %q", why)
+			}
+		}
+		broken.Store(false)
 		gone.Store(false)
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -87,7 +87,9 @@ func (w *writer) append(batch []*put) {
 		err = sp.append(w.disk, frames)
 		sp.records += uint32(len(written))
 	}
-	w.trouble(err)
+	if err != nil || len(written) > 0 {
+		w.trouble(err)
+	}
 	w.mu.Lock()
 	w.full = w.full || full // else the download would be made again at once
 	if err == nil {
