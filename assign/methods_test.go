@@ -310,13 +310,17 @@ func TestSubnetsOfBothFamilies(t *testing.T) {
 }
 
 // Of several nodes in an organisation the first within the threshold has the subnet, else the fastest of them, however fast others are.
+// The other servers of the subnet follow without a probe.
 func TestIPMicraOrganisation(t *testing.T) {
 	times := bench{"10.1.3.1": {"a": 40, "b": 60, "c": 1}}
-	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.3.1"), viewOf("a", "b", "c"))
+	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.3.1", "10.1.3.2"), viewOf("a", "b", "c"))
 	m.method.(*ipmicra).delegated = []delegation{{netip.MustParsePrefix("10.1.1.0/24"), "b"}, {netip.MustParsePrefix("10.1.2.0/24"), "a"}}
 	choices, asked := times.decide(t, m)
 	if c := choices["10.1.3.1"]; c.Node != "a" || !slices.Equal(asked["10.1.3.1"], []string{"b", "a"}) {
 		t.Errorf("it chose %+v, asked %v", c, asked)
+	}
+	if c := choices["10.1.3.2"]; c.Node != "a" || len(asked["10.1.3.2"]) > 0 {
+		t.Errorf("for the next server of the subnet it chose %+v, asked %v", c, asked)
 	}
 }
 
@@ -460,36 +464,5 @@ func TestCANNeedsTwoLandmarks(t *testing.T) {
 		if _, ok := c.locate(a.servers[0]); ok != want {
 			t.Errorf("with %d landmarks: placed %v", landmarks, ok)
 		}
-	}
-}
-
-// Of equal nodes each gets its part, and no page's time is given away beyond what balance allows.
-func TestShare(t *testing.T) {
-	const balance = 0.1
-	a := &nearest{cfg: NearestConfig{Balance: balance}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
-	for _, c := range []struct {
-		otherMs float64
-		want    int // servers of 8 at the other node
-	}{{100, 4}, {101, 4}, {100*(1+balance) + 1, 0}} {
-		rankings := slices.Repeat([][]prediction{{{node: 0, ms: 100}, {node: 1, ms: c.otherMs}}}, 8)
-		got := 0
-		for _, pick := range a.share(rankings, slices.Repeat([]float64{1}, 8)) {
-			got += pick
-		}
-		if got != c.want {
-			t.Errorf("a node that takes %v ms instead of 100 has %d of 8 servers, want %d", c.otherMs, got, c.want)
-		}
-	}
-}
-
-// What is best for both aims is found: the busiest node keeps what the others are worst for.
-func TestShareMovesWhatCostsLeast(t *testing.T) {
-	a := &nearest{cfg: NearestConfig{Balance: 0.5}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
-	picks := a.share([][]prediction{
-		{{node: 0, ms: 100}, {node: 1, ms: 140}},
-		{{node: 0, ms: 100}, {node: 1, ms: 105}},
-	}, []float64{1, 1})
-	if !slices.Equal(picks, []int{0, 1}) {
-		t.Errorf("picks %v", picks)
 	}
 }

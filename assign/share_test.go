@@ -1,0 +1,50 @@
+package assign
+
+import (
+	"slices"
+	"testing"
+)
+
+// Of equal nodes each gets its part, and no page's time is given away beyond what balance allows.
+func TestShare(t *testing.T) {
+	const balance = 0.1
+	a := &nearest{cfg: NearestConfig{Balance: balance}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
+	for _, c := range []struct {
+		otherMs float64
+		want    int // servers of 8 at the other node
+	}{{100, 4}, {101, 4}, {100*(1+balance) + 1, 0}} {
+		rankings := slices.Repeat([][]prediction{{{node: 0, ms: 100}, {node: 1, ms: c.otherMs}}}, 8)
+		got := 0
+		for _, pick := range a.share(rankings, slices.Repeat([]float64{1}, 8)) {
+			got += pick
+		}
+		if got != c.want {
+			t.Errorf("a node that takes %v ms instead of 100 has %d of 8 servers, want %d", c.otherMs, got, c.want)
+		}
+	}
+}
+
+// What is best for both aims is found: the busiest node keeps what the others are worst for.
+func TestShareMovesWhatCostsLeast(t *testing.T) {
+	a := &nearest{cfg: NearestConfig{Balance: 0.5}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
+	picks := a.share([][]prediction{
+		{{node: 0, ms: 100}, {node: 1, ms: 140}},
+		{{node: 0, ms: 100}, {node: 1, ms: 105}},
+	}, []float64{1, 1})
+	if !slices.Equal(picks, []int{0, 1}) {
+		t.Errorf("picks %v", picks)
+	}
+}
+
+// A server that has moved goes back when a later one has made that better.
+func TestShareLooksAgain(t *testing.T) {
+	a := &nearest{cfg: NearestConfig{Balance: 1}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
+	picks := a.share([][]prediction{
+		{{node: 0, ms: 100}, {node: 1, ms: 170}},
+		{{node: 0, ms: 100}, {node: 1, ms: 110}},
+		{{node: 0, ms: 100}, {node: 1, ms: 230}},
+	}, []float64{1, 1, 2})
+	if !slices.Equal(picks, []int{0, 1, 0}) {
+		t.Errorf("picks %v", picks)
+	}
+}
