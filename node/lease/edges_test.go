@@ -85,6 +85,29 @@ func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
 	})
 }
 
+// A lease counts from when it was asked for, since the grantor may have given it at that moment.
+func TestALeaseCountsFromWhenItWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{answer: make(chan *wire.LeaseAnswer)}
+		clock := NewClock(nil)
+		h := NewHolder(Default(), s.deps(clock))
+		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = clock.Run(ctx) }()
+		asked := time.Now()
+		h.book.want(server(1), asked)
+		items := h.book.due(asked, nil)["k"]
+		go h.call(ctx, "k", &wire.LeaseRequest{}, items)
+		time.Sleep(2 * time.Second) // the answer is slow
+		s.answer <- yes()
+		synctest.Wait()
+		if got := h.book.get(server(1)).right.until.mono.Sub(asked); got != h.cfg.Time {
+			t.Errorf("it ends %v after it was asked for, want %v", got, h.cfg.Time)
+		}
+	})
+}
+
 // The answer of a former grantor does not count.
 func TestAnswersOfFormerGrantorsCountForNothing(t *testing.T) {
 	b := newBench(t)

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -183,15 +185,41 @@ func TestMemoryThatTheGrantorLacks(t *testing.T) {
 	}
 }
 
-// asking is Peers whose members answer inquiries at once. during is called with each.
+// asking is Peers whose members answer inquiries at once, with the members that they see. during is called with each.
 type asking struct {
 	Peers
-	during func()
+	during func(to string) (members []string)
 }
 
-func (a asking) Rights(context.Context, string, *wire.RightsRequest) (*wire.RightsResponse, error) {
-	a.during()
-	return &wire.RightsResponse{SameView: true}, nil
+func (a asking) Rights(_ context.Context, to string, _ *wire.RightsRequest) (*wire.RightsResponse, error) {
+	return &wire.RightsResponse{SameView: true, Members: a.during(to)}, nil
+}
+
+// An inquiry asks every member once, however many there are, and those that only another member sees.
+func TestInquiriesAskEverybody(t *testing.T) {
+	for _, n := range []int{2, inquireAtOnce, inquireAtOnce + 1} {
+		seen := names(n)
+		all := append(slices.Clone(seen), "unseen")
+		var mu sync.Mutex
+		var asked []string
+		g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 2, Peers: asking{during: func(to string) []string {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, to)
+			if to == seen[0] {
+				return all
+			}
+			return nil
+		}}})
+		g.SetView(view.View{Self: seen[0], Alive: seen, Settled: seen, Majority: true})
+		g.grants.ask = true
+		concluded := g.inquire(t.Context(), g.grants.inquiry(time.Now()))
+		slices.Sort(asked)
+		slices.Sort(all)
+		if !concluded || !slices.Equal(asked, all) {
+			t.Errorf("of %d members and one more it asked %v, and concluded: %v", n, asked, concluded)
+		}
+	}
 }
 
 // An inquiry during which there was a gap counts for nothing.
@@ -209,13 +237,14 @@ func TestInquiryWithAGap(t *testing.T) {
 	} {
 		var jumped, asked atomic.Int64
 		clock := NewClock(func() time.Duration { return time.Duration(jumped.Load()) })
-		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: asking{during: func() {
+		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: asking{during: func(string) []string {
 			if asked.Add(1) > 1 {
-				return
+				return nil
 			}
 			if jumped.Add(int64(c.during)); c.noticed {
 				clock.look()
 			}
+			return nil
 		}}})
 		g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"a", "k"}, Majority: true})
 		g.grants.ask = true
