@@ -142,11 +142,11 @@ func TestWhyAHostWaits(t *testing.T) {
 			{home, 2, func() { own.rights.unconfirmed[home] = claimed{} }, 0, ""}, // it is its own home
 			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, 0, "its former owner may not know yet that it is no longer"},
 			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, time.Second, ""},
-			{away, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.SilentAfter, ""},
-			{away, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.SilentAfter + 1, "the node that keeps its replica does not answer"},
-			{home, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.FenceAfter - 1, "the node that keeps its replica does not answer"},
-			{home, 2, func() { own.silent[idOf(1)] = time.Now() }, own.cfg.FenceAfter, ""}, // one disk must do
-			{home, 2, func() { own.silent[idOf(3)] = time.Now() }, own.cfg.SilentAfter + 1, ""},
+			{away, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.SilentAfter, ""},
+			{away, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.SilentAfter + 1, "the node that keeps its replica does not answer"},
+			{home, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.FenceAfter - 1, "the node that keeps its replica does not answer"},
+			{home, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.FenceAfter, ""}, // one disk must do
+			{home, 2, func() { own.silent[idOf(3)] = &silence{since: time.Now()} }, own.cfg.SilentAfter + 1, ""},
 			{away, 2, func() { own.views.Now().Majority = false }, 0, "this node does not see a majority of the nodes"},
 			{home, 2, func() { clear(own.census.told); own.views.Begin(time.Now()) }, own.cfg.Collect - 1, "this node, its home, is finding out who owns it"},
 			{home, 2, func() {}, own.cfg.Collect, ""},

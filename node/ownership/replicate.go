@@ -22,7 +22,7 @@ type replicator struct {
 	sweep  chan struct{} // wakes runSweeps
 
 	// The lock of the book guards the fields below.
-	silent map[string]time.Time // peers that have not answered a Store yet, and since when
+	silent map[string]*silence // peers that have not answered a Store yet
 	// unwitnessed are hosts owned here whose witness must be told their record, with its epoch.
 	unwitnessed map[string]uint64
 	// compare are the peers whose replicas the next sweep compares, because they are back; nil stands for all.
@@ -30,8 +30,14 @@ type replicator struct {
 }
 
 func newReplicator(b *book) *replicator {
-	return &replicator{book: b, stream: newStream(time.Now()), sweep: make(chan struct{}, 1), silent: make(map[string]time.Time),
+	return &replicator{book: b, stream: newStream(time.Now()), sweep: make(chan struct{}, 1), silent: make(map[string]*silence),
 		unwitnessed: make(map[string]uint64)}
+}
+
+// silence is the wait for a peer that has not answered all Stores.
+type silence struct {
+	since time.Time // the latest answer meanwhile, or the first of these Stores
+	calls int       // Stores that are under way
 }
 
 // changedLocked has the witness told the new record of a host owned here.

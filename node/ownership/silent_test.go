@@ -1,8 +1,12 @@
 package ownership
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
+
+	"proxima/node/wire"
 )
 
 // mayCrawl reports whether a node's frontier was told that it may crawl a host.
@@ -79,6 +83,40 @@ func TestSilenceIsSeenSoon(t *testing.T) {
 		}
 		if k > most {
 			t.Errorf("%d pages were done without a replica, not %d at most", k, most)
+		}
+	})
+}
+
+// An answer to one message says nothing of another one that is still under way: if that is lost, its silence counts from the answer.
+func TestAnswerDoesNotHideASilence(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.found(50, 1, 2, 3)
+		r, _, err := s.node(1).own.Record(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var once sync.Once
+		compared := make(chan error)
+		s.lose(func(l letter) bool {
+			store, ok := l.req.(*wire.StoreRequest)
+			if !ok || l.from != 1 || l.to != 2 || store.GetItems()[0].GetChunk() == nil {
+				return false
+			}
+			once.Do(func() { // the last message that arrives overtakes the first one that does not
+				go func() {
+					_, err := s.node(1).own.compareWith(context.Background(), idOf(2), r, true)
+					compared <- err
+				}()
+			})
+			return true
+		})
+		s.node(1).crawl(host, 0)
+		if err := <-compared; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(s.cfg.SilentAfter + s.cfg.SilentAfter/5)
+		if s.node(1).mayCrawl(host) {
+			t.Error("a host does not wait for its replica")
 		}
 	})
 }

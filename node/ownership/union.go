@@ -28,15 +28,20 @@ var (
 // askToStore sends items to a peer and keeps track of whether it answers.
 func (rep *replicator) askToStore(ctx context.Context, to string, items ...*wire.StoreItem) (*wire.StoreResponse, error) {
 	rep.mu.Lock()
-	if _, asked := rep.silent[to]; !asked {
-		rep.silent[to] = time.Now()
+	q := rep.silent[to]
+	if q == nil {
+		q = &silence{since: time.Now()}
+		rep.silent[to] = q
 	}
+	q.calls++
 	rep.mu.Unlock()
 	res, err := rep.deps.Peers.Store(ctx, to, &wire.StoreRequest{Items: items})
-	if err == nil {
-		rep.mu.Lock()
-		delete(rep.silent, to)
-		rep.mu.Unlock()
+	rep.mu.Lock()
+	defer rep.mu.Unlock()
+	if q.calls--; err == nil {
+		if q.since = time.Now(); q.calls == 0 && rep.silent[to] == q {
+			delete(rep.silent, to)
+		}
 	}
 	return res, err
 }
@@ -44,8 +49,8 @@ func (rep *replicator) askToStore(ctx context.Context, to string, items ...*wire
 // silentLocked reports whether the replica of a host owned here has not answered for SilentAfter: work done now would be on
 // one disk only. After FenceAfter one disk must do.
 func (rep *replicator) silentLocked(v *view.View, host string, now time.Time) bool {
-	for id, since := range rep.silent {
-		if d := now.Sub(since); d > rep.cfg.SilentAfter && d < rep.cfg.FenceAfter && v.IsAlive(id) && v.Replica(host, v.Self) == id {
+	for id, q := range rep.silent {
+		if d := now.Sub(q.since); d > rep.cfg.SilentAfter && d < rep.cfg.FenceAfter && v.IsAlive(id) && v.Replica(host, v.Self) == id {
 			return true
 		}
 	}
