@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -163,7 +164,7 @@ func freshFor(h http.Header) time.Duration {
 			if !strings.EqualFold(name, "max-age") {
 				continue
 			}
-			if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
+			if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // out of range, n is the greatest value
 				return min(time.Duration(n)*time.Second, maxFresh)
 			}
 		}

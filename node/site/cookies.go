@@ -19,6 +19,7 @@ const (
 	maxDomainCookies = 50
 	maxCookieBytes   = 4096
 	maxCookieHeader  = 8 << 10
+	maxCookieAge     = 400 * 24 * 60 * 60 // seconds, as RFC 6265bis recommends; the jar's own sum overflows
 )
 
 // Jar keeps cookies in memory, within bounds: those set last by each of the domains used last. It is safe for concurrent use.
@@ -87,6 +88,7 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 		if len(c.Name)+len(c.Value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
 			continue
 		}
+		c.MaxAge = min(c.MaxAge, maxCookieAge)
 		d.jar.SetCookies(at, []*http.Cookie{c})
 		gone := &http.Cookie{Name: c.Name, Path: c.Path, Domain: c.Domain, MaxAge: -1}
 		d.set.Add(cookieID(at, c), func() { d.jar.SetCookies(at, []*http.Cookie{gone}) })

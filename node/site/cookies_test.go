@@ -46,6 +46,15 @@ func TestJarReturnsWhatItGot(t *testing.T) {
 	}
 }
 
+// Sites ask for cookies to be kept for centuries.
+func TestCookiesOfLongLife(t *testing.T) {
+	j, u := NewJar(), link(t, "http://a.test/")
+	j.Learn(u, set("a=1; Max-Age=9999999999", "b=2; Max-Age=9223372036854775807"))
+	if got := j.Header(u); got != "a=1; b=2" {
+		t.Errorf("the site gets %q", got)
+	}
+}
+
 // A site that sets ever new cookies, and a web of sites that do, fill no memory.
 func TestJarIsBounded(t *testing.T) {
 	j := NewJar()
