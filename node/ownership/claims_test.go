@@ -86,6 +86,23 @@ func TestClaimAtTheHome(t *testing.T) {
 	})
 }
 
+// A home that does not see a majority of the nodes believes no claim, since another node may be the home by now.
+func TestHomeInAMinorityBelievesNoClaim(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		time.Sleep(2 * s.cfg.Collect)
+		s.node(2).kill(false)
+		s.node(3).kill(false)
+		own, host := s.node(1).own, s.hostOf(1, 2, 3)
+		res := &wire.ClaimResponse{}
+		if err := own.census.hear(Record{Host: host, Epoch: 1, Owner: idOf(2)}, false, time.Now(), res); err != nil {
+			t.Fatal(err)
+		}
+		if r, known, err := own.Record(host); err != nil || known || !slices.Equal(res.GetLater(), []string{host}) {
+			t.Errorf("it answers %v, and believes %+v, %v", res, r, err)
+		}
+	})
+}
+
 // An owner has lost a host if two complete lists in a row lack it, unless the record is too young to be in them.
 func TestHostThatIsInNoList(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node/view"
 )
 
@@ -164,4 +165,21 @@ func TestAllRecordsAreVisited(t *testing.T) {
 			t.Errorf("%s fails: %v", call, err)
 		}
 	}
+}
+
+// The record of a new host is on disk before its URLs, wherever its links stand among those of known hosts.
+func TestRecordsOfNewHostsComeFirst(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		hosts, p := s.hostsOf(3, 1, 2, 3), s.node(1)
+		known := hosts[2]
+		p.find(link(known, 0))
+		for i, found := range [][]frontier.Link{{link(hosts[0], 0), link(known, 1)}, {link(known, 2), link(hosts[1], 0)}} {
+			if _, err := p.own.Route(s.t.Context(), found); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := p.disk.Get([]byte(hosts[i])); err != nil || b == nil {
+				t.Errorf("the record of the new host %s is not on disk: %v", hosts[i], err)
+			}
+		}
+	})
 }

@@ -116,3 +116,17 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
 	}
 }
+
+// The replica of a host lacks something while a change waits here. What is on its way is compared when it arrives.
+func TestReplicaLacksWhatWaits(t *testing.T) {
+	const host = "http://h.test"
+	s := newStream(time.Now())
+	s.cleared = true
+	s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: "/p"}}}}, time.Now())
+	if !s.busy(host) || s.busy("http://other.test") {
+		t.Errorf("something waits of the host: %v, of another: %v", s.busy(host), s.busy("http://other.test"))
+	}
+	if s.next(); s.busy(host) {
+		t.Error("what is on its way still waits")
+	}
+}
