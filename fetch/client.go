@@ -224,8 +224,8 @@ type Result struct {
 	// Body is the decoded body, in a buffer of the client: it must not be read after Release. A download that failed midway keeps
 	// what had come, except for a bomb, which keeps nothing.
 	Body []byte
-	// Truncated says why Body is not whole, in the words of WARC-Truncated: "length" (a limit of ours), "time",
-	// "disconnect", or empty.
+	// Truncated says why the body was not read to its end, be that only padding behind a coded page, in the words of WARC-Truncated:
+	// "length" (a limit of ours), "time", "disconnect", or empty.
 	Truncated string
 	// WireBytes is the number of bytes of the encoded body that were read.
 	WireBytes int64
@@ -393,8 +393,8 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	res.Body, res.WireBytes = *res.buffer, w.n
 
 	switch {
-	case w.end != nil && w.end != io.EOF && err == nil: // what is missing is only padding after the end
-	case w.end == errCut:
+	case err == nil && w.end != nil && w.end != errCut: // what is missing is only padding after the end
+	case err == nil, w.end == errCut:
 		res.Truncated = "length"
 	case w.end != nil && w.end != io.EOF:
 		res.fail(classOf(ctx, w.end), fmt.Errorf("read body: %w", reason(ctx, w.end)))

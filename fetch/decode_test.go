@@ -85,6 +85,20 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// A page is whole without the padding behind it, but an archive must say that some of it was not read.
+func TestCaptureCutInPadding(t *testing.T) {
+	page := []byte("<p>The quick brown fox jumps over the lazy dog.</p>")
+	for padding, limit := range map[int]int64{1 << 20: 0, 100: 120} {
+		sent := append(pack(t, page, "gzip"), make([]byte, padding)...)
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, reply("gzip", sent))})
+		res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, MaxWire: limit, Capture: true})
+		if res.Err != nil || !bytes.Equal(res.Body, page) || len(res.RawBody) == len(sent) || res.Truncated != "length" {
+			t.Errorf("limit %d: %v, %d bytes, %d of %d captured, truncated %q", limit, res.Err, len(res.Body), len(res.RawBody), len(sent), res.Truncated)
+		}
+		res.Release()
+	}
+}
+
 // A coded body says itself where it ends. Some servers announce the length of the decoded page, and then close: browsers show the page.
 func TestCodedBodyWithWrongLength(t *testing.T) {
 	page := []byte(strings.Repeat("<p>The quick brown fox jumps over the lazy dog.</p>\n", 2000))
