@@ -188,7 +188,8 @@ func (r *run) stop() error {
 			l.stop()
 		}
 	}
-	late := time.After(stopPatience)
+	late, cancel := context.WithTimeout(context.Background(), stopPatience)
+	defer cancel()
 	var errs []error
 	for i, l := range r.running {
 		if l == nil {
@@ -196,11 +197,14 @@ func (r *run) stop() error {
 		}
 		select {
 		case <-l.done():
-		case <-late:
+		case <-late.Done():
+		}
+		select {
+		case <-l.done(): // in time, even if that is over now
+		default:
 			l.kill()
 			<-l.done()
 			errs = append(errs, fmt.Errorf("node %s did not stop within %v and was killed", r.plan.Nodes[i].Name, stopPatience))
-			late = time.After(0)
 		}
 		r.recordEnd(i)
 	}

@@ -277,6 +277,31 @@ func TestCtrlCStopsAllNodes(t *testing.T) {
 	})
 }
 
+// stubborn is a node that ends only when it is killed.
+type stubborn struct{ *fakeNode }
+
+func (s stubborn) stop() { s.note("stop %d", s.i) }
+
+// TestOnlyWhoDoesNotStopIsKilled: the others have ended while the run waited.
+func TestOnlyWhoDoesNotStopIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &fakePlatform{begun: time.Now()}
+		r := &run{plan: &Plan{}, pages: make([]int64, 20)}
+		for i := range r.pages {
+			a := &fakeNode{ending: newEnding(), fakePlatform: b, i: i}
+			r.plan.Nodes = append(r.plan.Nodes, PlannedNode{Node: rundir.Node{Name: fmt.Sprint("n", i)}})
+			if r.running = append(r.running, a); i == 3 || i == 5 {
+				r.running[i] = stubborn{a}
+			}
+		}
+		err := r.stop()
+		want := "node n3 did not stop within 20s and was killed\nnode n5 did not stop within 20s and was killed"
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want\n%s", err, want)
+		}
+	})
+}
+
 // TestProgressTakesOneRow: the terminal cuts the progress line off, and wraps what is said afterwards.
 func TestProgressTakesOneRow(t *testing.T) {
 	var out strings.Builder
