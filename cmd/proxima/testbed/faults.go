@@ -61,8 +61,8 @@ func (s *Scenario) faults() (found faults) {
 			natted += g.Count
 		}
 		check(validName(g.Name), key+"name", "%q has other characters than small letters, digits and hyphens, or is too long", g.Name)
-		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
-		check(g.DownMbit >= 0, key+"down_mbit", "%v is negative", g.DownMbit)
+		check(mbit(g.UpMbit), key+"up_mbit", "%v is not between 0 and 100000", g.UpMbit)
+		check(mbit(g.DownMbit), key+"down_mbit", "%v is not between 0 and 100000", g.DownMbit)
 		check(share(g.CPU), key+"cpu", "%v is not between 0 and 1", g.CPU)
 	}
 	check(nodes >= 1 && nodes <= maxNodes, "nodes", "%d is not between 1 and %d", nodes, maxNodes)
@@ -80,7 +80,7 @@ func (s *Scenario) faults() (found faults) {
 		check(g.Links >= 1 && g.Links <= 1000, key+"links", "%d is not between 1 and 1000", g.Links)
 		check(g.CrossLinks >= 0 && g.CrossLinks <= 100, key+"cross_links", "%v is not between 0 and 100", g.CrossLinks)
 		check(g.ThinkMs >= 0 && g.ThinkMs <= 60_000, key+"think_ms", "%v is not between 0 and 60000", g.ThinkMs)
-		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
+		check(mbit(g.UpMbit), key+"up_mbit", "%v is not between 0 and 100000", g.UpMbit)
 		check(g.CrawlDelayS >= 0 && g.CrawlDelayS <= 3600, key+"crawl_delay_s", "%v is not between 0 and 3600", g.CrawlDelayS)
 		check(g.RefuseEvery >= 0 && (g.RefuseEvery == 0) == (g.RetryAfterS == 0), key+"refuse_every", "refuse_every and retry_after_s need each other")
 		check(g.RetryAfterS >= 0 && g.RetryAfterS <= 3600, key+"retry_after_s", "%v is not between 0 and 3600", g.RetryAfterS)
@@ -91,9 +91,9 @@ func (s *Scenario) faults() (found faults) {
 		return found
 	}
 	nodeNames, siteNames := s.nodeNames(), s.siteNames()
-	for _, names := range [][]string{nodeNames, siteNames} {
+	for key, names := range map[string][]string{"nodes": nodeNames, "sites": siteNames} {
 		for i, n := range names {
-			check(n == "" || !slices.Contains(names[:i], n), "nodes", "the name %q is used twice", n)
+			check(n == "" || !slices.Contains(names[:i], n), key, "the name %q is used twice", n)
 		}
 	}
 	check(s.Home == "" || slices.Contains(nodeNames, s.Home), "home", "no node has the name %q", s.Home)
@@ -156,6 +156,8 @@ func (s *Scenario) servedByNginx(site string) bool {
 }
 
 func share(f float64) bool { return f >= 0 && f <= 1 }
+
+func mbit(f float64) bool { return f >= 0 && f <= 100_000 }
 
 // validName reports whether a name is empty or can be the name of a folder and of a host.
 func validName(name string) bool {

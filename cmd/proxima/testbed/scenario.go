@@ -151,6 +151,9 @@ func List() ([]Scenario, error) {
 // Load reads a built-in scenario by its name, or a file. Each of set changes a key (Set).
 func Load(name string, set ...string) (Scenario, error) {
 	file, text, err := read(name)
+	if err == nil && len(set) > 0 { // a fault has its line here: settings write the text anew
+		_, err = Parse(file, text)
+	}
 	for _, one := range set {
 		if err == nil {
 			text, err = Set(text, one)

@@ -65,6 +65,36 @@ func TestFaultsHaveTheirLines(t *testing.T) {
 	}
 }
 
+// TestNoBandwidthIsEndless: JSON has no such number, so that the world of the run could not be written down.
+func TestNoBandwidthIsEndless(t *testing.T) {
+	_, err := Parse("x.toml", "[[nodes]]\nup_mbit=inf\ndown_mbit=inf\n[[sites]]\nup_mbit=inf\n")
+	for _, want := range []string{"x.toml:2: nodes[0].up_mbit: +Inf is not between", "x.toml:3: nodes[0].down_mbit: +Inf is not between",
+		"x.toml:5: sites[0].up_mbit: +Inf is not between"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}
+
+// TestANameTwice: nodes and sites may share names, but not among themselves.
+func TestANameTwice(t *testing.T) {
+	_, err := Parse("x.toml", "[[nodes]]\nname=\"a\"\n[[sites]]\nname=\"a\"\n[[sites]]\nname=\"a\"\n")
+	if want := `x.toml:3: sites: the name "a" is used twice`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestASettingMovesNoLines: a fault of the file has its line there, although a setting writes the text anew.
+func TestASettingMovesNoLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.toml")
+	if err := os.WriteFile(path, []byte("# a\n# comment\n[[nodes]]\n[[sites]]\npagse = 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path, "length=2s"); err == nil || !strings.Contains(err.Error(), "x.toml:5: sites[0].pagse: unknown key") {
+		t.Error(err)
+	}
+}
+
 func TestKeptScenarios(t *testing.T) {
 	all, err := List()
 	if err != nil {
