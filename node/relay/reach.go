@@ -65,9 +65,9 @@ func (r *Relay) watch(ctx context.Context) {
 				compared = time.Now()
 			}
 			way.Relays = r.keepRelays(way.Relays, replace)
-		} else if way.Relays != nil {
+		} else {
 			way.Relays = nil
-			r.release()
+			r.keep(nil)
 		}
 		if had := r.way.Load(); had.Reach != way.Reach || !slices.Equal(had.Relays, way.Relays) {
 			r.way.Store(&way)
@@ -202,9 +202,6 @@ func (r *Relay) keepRelays(relays []string, replace bool) (stand []string) {
 	}
 	if replace && len(kept) == view.MaxRelays && len(others) > 0 && others[0].Ms+nearerMs < better*kept[len(kept)-1].Ms {
 		if l := r.open(others[0].ID); l != nil && l.stands() {
-			if former := r.standing(kept[len(kept)-1].ID); former != nil {
-				former.keep.Store(false) // it ends when it is idle
-			}
 			kept = kept[:len(kept)-1]
 		}
 	}
@@ -216,23 +213,21 @@ func (r *Relay) keepRelays(relays []string, replace bool) (stand []string) {
 			kept = append(kept, n)
 		}
 	}
+	r.keep(kept)
 	for _, n := range kept {
-		if l := r.open(n.ID); l != nil {
-			l.keep.Store(true)
-			if l.stands() {
-				stand = append(stand, n.ID)
-			}
+		if r.standing(n.ID) != nil {
+			stand = append(stand, n.ID)
 		}
 	}
 	slices.Sort(stand)
 	return stand
 }
 
-// release lets go of all relays.
-func (r *Relay) release() {
+// keep keeps the links with these relays. All others end when they are idle.
+func (r *Relay) keep(relays []Neighbour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, l := range r.links {
-		l.keep.Store(false)
+	for peer, l := range r.links {
+		l.keep.Store(slices.ContainsFunc(relays, func(n Neighbour) bool { return n.ID == peer }))
 	}
 }

@@ -298,3 +298,22 @@ func TestOneLinkIsKept(t *testing.T) {
 		}
 	})
 }
+
+// TestFormerRelaysAreLetGo: the link with a relay that cannot be dialled any more ends when nothing uses it.
+func TestFormerRelaysAreLetGo(t *testing.T) {
+	inBed(t, func(b *bed) {
+		a := b.start(10, func(d *relay.Deps) { d.First, d.Forced = view.Direct, true })
+		n := b.start(60, func(d *relay.Deps) { d.First, d.Forced = view.Outbound, true })
+		time.Sleep(10 * time.Minute)
+		if ends := b.net.Ends(); ends != 2 || !slices.Equal(n.said().Relays, []string{netsim.ID(10)}) {
+			t.Fatalf("%d ends of links, want 2; relays %v", ends, n.said().Relays)
+		}
+		b.mu.Lock()
+		a.way.Reach = view.Outbound
+		b.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		if ends := b.net.Ends(); ends != 0 || len(n.said().Relays) > 0 {
+			t.Errorf("%d ends of links, want none; relays %v", ends, n.said().Relays)
+		}
+	})
+}
