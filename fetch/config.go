@@ -173,11 +173,11 @@ func (c Config) agent(product string) string {
 	return product + " (+" + c.Contact + ")"
 }
 
-// CheckAgent fails unless agent is a product token, or product/version.
+// CheckAgent fails unless agent is a product token that a robots.txt can name (RFC 9309, with digits and dots), or product/version.
 func CheckAgent(agent string) error {
 	product, version, _ := strings.Cut(agent, "/")
-	if !httpguts.ValidHeaderFieldName(product) || version != "" && !httpguts.ValidHeaderFieldName(version) {
-		return fmt.Errorf("%q: want a product token, or product/version", agent)
+	if product == "" || strings.Trim(strings.ToLower(product), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || version != "" && !httpguts.ValidHeaderFieldName(version) {
+		return fmt.Errorf("%q: want a product token of letters, digits, -, _ and ., or product/version", agent)
 	}
 	return nil
 }
