@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 )
@@ -21,12 +22,15 @@ const sniffLen = 1024
 // names no type (WHATWG MIME Sniffing, sections 5 and 7). Whether a body labelled as HTML is text at all, Parse checks.
 func IsHTML(contentType string, body []byte) bool {
 	media, _, _ := strings.Cut(contentType, ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
+	switch media = strings.ToLower(strings.TrimSpace(media)); media {
 	case "text/html", "application/xhtml+xml":
 		return true
-	case "", "*/*", "unknown/unknown", "application/unknown":
+	case "*/*", "unknown/unknown", "application/unknown":
 	default:
-		return false
+		kind, subtype, _ := strings.Cut(media, "/")
+		if httpguts.ValidHeaderFieldName(kind) && httpguts.ValidHeaderFieldName(subtype) {
+			return false
+		}
 	}
 	head := bytes.TrimPrefix(body[:min(len(body), sniffLen)], []byte("\xef\xbb\xbf"))
 	media, _, _ = mime.ParseMediaType(http.DetectContentType(head))
