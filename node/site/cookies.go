@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/publicsuffix"
 
 	"proxima/frontier/identity"
@@ -52,9 +53,6 @@ func (j *Jar) Header(u identity.URL) string {
 	var b strings.Builder
 	for _, c := range d.jar.Cookies(place(u)) {
 		text := c.Name + "=" + c.Value
-		if c.Quoted {
-			text = c.Name + `="` + c.Value + `"`
-		}
 		if b.Len()+len(text)+2 > maxCookieHeader {
 			break
 		}
@@ -84,11 +82,14 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 		d = &domainJar{jar: jar, set: set}
 		j.domains.Add(strings.Clone(domain), d)
 	}
-	for _, c := range (&http.Response{Header: header}).Cookies() {
-		if len(c.Name)+len(c.Value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
+	for _, line := range header["Set-Cookie"] {
+		pair, attributes, _ := strings.Cut(line, ";")
+		name, value, ok := strings.Cut(pair, "=")
+		c, err := http.ParseSetCookie(name + "=;" + attributes) // which knows fewer values than there are
+		if !ok || err != nil || !httpguts.ValidHeaderFieldValue(value) || len(c.Name)+len(value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
 			continue
 		}
-		c.MaxAge = min(c.MaxAge, maxCookieAge)
+		c.Value, c.MaxAge = strings.TrimSpace(value), min(c.MaxAge, maxCookieAge)
 		d.jar.SetCookies(at, []*http.Cookie{c})
 		gone := &http.Cookie{Name: c.Name, Path: c.Path, Domain: c.Domain, MaxAge: -1}
 		d.set.Add(cookieID(at, c), func() { d.jar.SetCookies(at, []*http.Cookie{gone}) })

@@ -34,10 +34,17 @@ func TestJar(t *testing.T) {
 	}
 }
 
-// Quotation marks belong to the value of a cookie (RFC 6265, section 5.2), and the escapes of a path need not be valid.
+// All between the equals sign and the semicolon is the value of a cookie (RFC 6265, section 5.2), quotation marks too, if it can be sent.
+// The escapes of a path need not be valid.
 func TestJarReturnsWhatItGot(t *testing.T) {
 	j, u := NewJar(), link(t, "http://a.test/100%/x%zz")
 	j.Learn(u, set(`session="a,b"; Path=/`, "here=1"))
+	for _, value := range []string{`{"a":"é\\"}`, "a=b=", `"`, "", "\xff"} {
+		j.Learn(link(t, "http://b.test/"), set("a = "+value+" ;x;Path=/", "b=\x01", "c"))
+		if got := j.Header(link(t, "http://b.test/x")); got != "a="+value {
+			t.Errorf("the site gets %q instead of %q", got, value)
+		}
+	}
 	if got := j.Header(u); got != `here=1; session="a,b"` {
 		t.Errorf("the site gets %q", got)
 	}
