@@ -15,14 +15,18 @@ var modelSeeds = flag.Int("lease.seeds", 12, "seeds of the model test")
 // In TestOneHolder nodes come, go and freeze, clocks jump, views change at different times, and messages are lost, late and repeated. Two
 // nodes may never dial one server. When all is calm, every wanted server is leased.
 func TestOneHolder(t *testing.T) {
+	expired := uint64(0)
 	for seed := range *modelSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { oneHolder(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { expired += oneHolder(t, uint64(seed)) })
 		})
+	}
+	if expired == 0 { // leases expire many at a time, so a single seed may have none
+		t.Error("no lease has expired")
 	}
 }
 
-func oneHolder(t *testing.T, seed uint64) {
+func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 	cfg := Default()
 	w := newWorld(t, cfg, seed)
 	w.loss, w.repeat, w.late = 0.05, 0.05, 0.05
@@ -188,9 +192,10 @@ func oneHolder(t *testing.T, seed uint64) {
 	w.shutdown()
 	sum := w.sum
 	t.Logf("%d grants, %d leased at the end, %+v", w.grants, leased, sum)
-	if w.grants < 200 || leased < 10 || sum.Refused < 50 || sum.Expired == 0 || sum.Released < 10 {
+	if w.grants < 200 || leased < 10 || sum.Refused < 50 || sum.Released < 10 {
 		t.Error("too little happened")
 	}
+	return sum.Expired
 }
 
 // remoteFetch is a page that a peer downloads for a holder.
