@@ -17,7 +17,7 @@ import (
 type census struct {
 	*book
 	heard     map[string]time.Time // by owner: when it last renewed, or was first expected to
-	left      map[string]bool      // members that left in order, so they crawl nothing any more
+	left      map[string]time.Time // when members left in order, so that they crawl nothing any more
 	contested map[string]time.Time // hosts with a new owner whose former owner may still crawl until then
 	recent    map[string]time.Time // hosts whose record changed lately: an owner's list may be older
 	missing   map[string]int       // by host: how many lists in a row of its owner lacked it
@@ -30,7 +30,7 @@ type census struct {
 const listsMissed = 2
 
 func newCensus(b *book) *census {
-	return &census{book: b, heard: make(map[string]time.Time), left: make(map[string]bool),
+	return &census{book: b, heard: make(map[string]time.Time), left: make(map[string]time.Time),
 		contested: make(map[string]time.Time), recent: make(map[string]time.Time), missing: make(map[string]int),
 		told: make(map[string]bool), lists: make(map[string]map[uint64]struct{})}
 }
@@ -57,7 +57,7 @@ func (c *census) expectLocked(owner string, now time.Time) {
 func (c *census) seenLocked(old, v view.View) {
 	for _, id := range old.Settled {
 		if old.IsAlive(id) && !slices.Contains(v.Settled, id) {
-			c.left[id] = true
+			c.left[id] = time.Now()
 		}
 	}
 	for _, id := range v.Alive {
@@ -316,6 +316,10 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 			gone[owner] = true
 		}
 	}
+	maps.DeleteFunc(c.left, func(id string, at time.Time) bool { // a sweep later other nodes have told which hosts it had
+		_, owns := c.tallies.byOwner[id]
+		return !owns && now.Sub(at) > c.cfg.SweepEvery
+	})
 	for owner := range c.heard {
 		if _, ok := c.tallies.byOwner[owner]; !ok && !v.IsAlive(owner) {
 			delete(c.heard, owner)
@@ -333,5 +337,6 @@ func (c *census) goneLocked(owner string, now time.Time) bool {
 		c.heard[owner] = now
 		return false
 	}
-	return c.left[owner] && !c.views.Now().IsAlive(owner) || now.Sub(heard) > c.cfg.TakeAfter
+	_, left := c.left[owner]
+	return left && !c.views.Now().IsAlive(owner) || now.Sub(heard) > c.cfg.TakeAfter
 }

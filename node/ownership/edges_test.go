@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -378,6 +379,39 @@ func TestComplaintsAreRare(t *testing.T) {
 			if s.node(1).own.complain() != k.heard {
 				t.Errorf("complaint %d is heard: %v", i, !k.heard)
 			}
+		}
+	})
+}
+
+// Of members that have left for good nothing is remembered in the end, neither as owners nor as homes.
+func TestMembersThatLeftAreForgotten(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		s.hand(s.found(9, 3, 2, 4, 1), 3, 2) // so that node 2 renews
+		own := s.node(2).own
+		own.mu.Lock()
+		own.due[idOf(1)] = true // it could not be told in time
+		own.mu.Unlock()
+		s.forget(1)
+		s.node(1).kill(false)
+		left := func() (what []string) {
+			own.mu.Lock()
+			defer own.mu.Unlock()
+			for name, ids := range map[string][]string{
+				"left": slices.Collect(maps.Keys(own.census.left)), "due": slices.Collect(maps.Keys(own.due)),
+				"heard": slices.Collect(maps.Keys(own.heard)), "answered": slices.Collect(maps.Keys(own.answered)),
+			} {
+				if slices.Contains(ids, idOf(1)) {
+					what = append(what, name)
+				}
+			}
+			return what
+		}
+		if what := left(); !slices.Contains(what, "left") {
+			t.Errorf("only %v are left of a member that has just left", what)
+		}
+		time.Sleep(s.cfg.SweepEvery + s.cfg.FenceAfter)
+		if what := left(); len(what) > 0 {
+			t.Errorf("%v are left of a member that left long ago", what)
 		}
 	})
 }

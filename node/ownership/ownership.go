@@ -173,6 +173,7 @@ func (o *Ownership) SetView(v view.View) {
 	o.views.Set(v, time.Now())
 	o.census.seenLocked(old, v)
 	maps.DeleteFunc(o.silent, func(id string, _ *silence) bool { return !v.IsAlive(id) })
+	maps.DeleteFunc(o.due, func(id string, _ bool) bool { return !v.IsAlive(id) })
 	for _, id := range v.Alive {
 		if !old.IsAlive(id) {
 			if o.compare != nil {

@@ -47,6 +47,7 @@ func (rg *rights) changedLocked(host string, r Record) {
 
 // agreedLocked notes that a home has agreed to a renewal. Earlier ones are kept for a while.
 func (rg *rights) agreedLocked(home string, sent time.Time) {
+	maps.DeleteFunc(rg.answered, func(_ string, at []time.Time) bool { return sent.Sub(at[len(at)-1]) > rg.cfg.FenceAfter })
 	times := slices.DeleteFunc(rg.answered[home], func(at time.Time) bool { return sent.Sub(at) > rg.cfg.FenceAfter })
 	rg.answered[home] = append(times, sent)
 }
