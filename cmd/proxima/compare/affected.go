@@ -179,15 +179,17 @@ func inWords(all []rundir.Event) []Event {
 
 // endOf returns when the state that an event began was over.
 func endOf(after []rundir.Event, e rundir.Event) (float64, bool) {
-	kind := e.Kind
-	switch e.Kind {
-	case rundir.EventKill:
-		kind = rundir.EventRestart
-	case rundir.EventPartition:
-		kind = rundir.EventHeal
-	}
 	for _, f := range after {
-		if f.Kind == kind && (kind == rundir.EventHeal || f.Node == e.Node && f.Server == e.Server) {
+		over := f.Kind == e.Kind && f.Node == e.Node && f.Server == e.Server
+		switch e.Kind {
+		case rundir.EventKill:
+			over = f.Kind == rundir.EventRestart && f.Node == e.Node
+		case rundir.EventPartition:
+			over = f.Kind == rundir.EventHeal || f.Kind == rundir.EventPartition
+		case rundir.EventRestart, rundir.EventHeal: // they begin none
+			over = false
+		}
+		if over {
 			return f.AtS, true
 		}
 	}

@@ -83,7 +83,7 @@ func TestSpaceByHand(t *testing.T) {
 	if p := node.URLs[0].Points; p[len(p)-1][1] != 4 {
 		t.Errorf("URLs: %+v", node.URLs)
 	}
-	if p := slow.Spacing[0].Points; len(p) != 2 || p[0] != (Point{25, 5}) || p[1] != (Point{35, 5}) {
+	if p := slow.Spacing[0].Points; len(p) != 2 || p[0] != (Point{25, 5}) || p[1] != (Point{34, 4}) {
 		t.Errorf("spacing: %+v", slow.Spacing)
 	}
 	// Speeds are 10, 20, 30, 40 kB/s; each point is the median of all so far.
@@ -128,8 +128,42 @@ func TestTimelinesOfAComparison(t *testing.T) {
 			}
 		}
 	}
-	if p := r.Affected[0].Spacing[0].Points; p[len(p)-1][1] != 2 {
-		t.Errorf("five requests in ten seconds: %+v", p)
+	if p := r.Affected[0].Spacing[0].Points; p[len(p)-1][1] != 1 {
+		t.Errorf("five requests in five seconds: %+v", p)
+	}
+}
+
+// TestTheLastRateIsOfItsTime: few runs end with a window.
+func TestTheLastRateIsOfItsTime(t *testing.T) {
+	for end, want := range map[int]int{3: 1, 10: 1, 14: 1, 15: 2, 24: 2, 25: 3, 121: 12} {
+		line := newSums()
+		for s := range end {
+			line.at(float64(s)).add(1)
+		}
+		points := rates("", line, perMinute).Points
+		if len(points) != want {
+			t.Errorf("%d s: %v, want %d", end, points, want)
+		}
+		for _, p := range points {
+			if p[1] != 60 || p[0] > float64(end) {
+				t.Errorf("%d s of one a second: %v", end, points)
+			}
+		}
+	}
+}
+
+// TestStatesEndOnce: the end of a state begins none, whatever happens again, and one partition replaces another.
+func TestStatesEndOnce(t *testing.T) {
+	got := inWords([]rundir.Event{
+		{AtS: 1, Kind: rundir.EventKill, Node: "n"}, {AtS: 2, Kind: rundir.EventRestart, Node: "n"},
+		{AtS: 3, Kind: rundir.EventKill, Node: "n"}, {AtS: 4, Kind: rundir.EventRestart, Node: "n"},
+		{AtS: 5, Kind: rundir.EventPartition, Nodes: []string{"n"}}, {AtS: 6, Kind: rundir.EventPartition, Nodes: []string{"m"}},
+		{AtS: 7, Kind: rundir.EventHeal}, {AtS: 8, Kind: rundir.EventHeal},
+	})
+	for i, until := range []float64{2, 2, 4, 4, 6, 7, 7, 8} {
+		if got[i].UntilS != until {
+			t.Errorf("%+v, want until %v", got[i], until)
+		}
 	}
 }
 

@@ -114,17 +114,23 @@ func cumulative(label string, t *timeline[cell]) Series {
 // rateCells is over how many cells a rate is taken, since counts of single seconds are noise.
 const rateCells = 10
 
-// rates returns what of makes of the sum and the length in s of each rateCells cells. false leaves a gap.
+// rates returns what of makes of the sum and the length in s of each rateCells cells. The last are up to half as many fewer or more.
+// false leaves a gap.
 func rates(label string, t *timeline[cell], of func(sum, seconds float64) (float64, bool)) Series {
-	s := Series{Label: label}
-	for i := 0; i < len(t.cells); i += rateCells {
-		sum := 0.0
-		for _, c := range t.cells[i:min(i+rateCells, len(t.cells))] {
+	s, begin := Series{Label: label}, 0.0
+	for cells := t.cells; len(cells) > 0; {
+		n := rateCells
+		if len(cells) < rateCells*3/2 {
+			n = len(cells)
+		}
+		sum, seconds := 0.0, float64(n)*t.width
+		for _, c := range cells[:n] {
 			sum += c.sum
 		}
-		if y, ok := of(sum, rateCells*t.width); ok {
-			s.Points = append(s.Points, Point{(float64(i) + rateCells/2) * t.width, y})
+		if y, ok := of(sum, seconds); ok {
+			s.Points = append(s.Points, Point{begin + seconds/2, y})
 		}
+		cells, begin = cells[n:], begin+seconds
 	}
 	return s
 }
