@@ -11,7 +11,7 @@ func TestCompletion(t *testing.T) {
 	for shell, want := range map[string][]string{
 		"bash": {"-max-pages", "*:ctl) words='pause resume seed drop"},
 		"zsh":  {"-max-pages'[end after exactly", "#compdef proxima", "ctl':'"},
-		"fish": {"-o max-pages -r -d 'end after exactly", "-a 'run sweep shell'"},
+		"fish": {"-o max-pages -r -d 'end after exactly", "-a 'run sweep shell list'"},
 		"man":  {`\fB\-max\-pages\fR \fInumber\fR`, `Usage: proxima ctl`, ".SH FILES"},
 	} {
 		var out, errs bytes.Buffer

@@ -9,8 +9,8 @@ import "proxima/cmd/proxima/testbed/emulate"
 func labCommands() []command {
 	return []command{
 		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo, nil},
-		{"testbed", "run a scenario on an emulated Internet, enter it, or list the scenarios", runTestbed, []string{"run", "sweep", "shell"}},
-		{"fleet", "run a scenario on your own machines over ssh, each assigner in turn", runFleet, nil},
+		{"testbed", "run a scenario on an emulated Internet, enter it, or list the scenarios", runTestbed, []string{"run", "sweep", "shell", "list"}},
+		{"fleet", "run a scenario on your own machines over ssh, each assigner in turn", runFleet, []string{"run"}},
 		{"sites", "serve the sites of a scenario on your own machines", runSites, nil},
 		{"compare", "read the logs of nodes, and say which assigner was better, by how much, and why", runCompare, nil},
 		{"figures", "show the figures of 2009 beside those of testbed runs", runFigures, nil},

@@ -68,8 +68,12 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	switch {
 	case *plot != "" && sweep == nil:
 		return usage(errors.New("-plot draws a -sweep, and none is given"))
-	case (*goals || *ablation) && (sweep != nil || *cities != "" || *rtt != "") || *goals && *ablation:
-		return usage(errors.New("-goals and -ablation have their own settings: use them without -sweep, -cities, -rtt and each other"))
+	case (*goals || *ablation) && (sweep != nil || *cities != "" || *rtt != ""):
+		return usage(errors.New("-goals and -ablation have their own settings: use them without -sweep, -cities and -rtt"))
+	case *papers && sweep != nil:
+		return usage(errors.New("-papers has settings of its own: use it without -sweep"))
+	case *goals && *ablation || *papers && (*goals || *ablation):
+		return usage(errors.New("-goals, -ablation and -papers are three measurements: choose one"))
 	}
 	cfg.Assigners = strings.Split(*assigners, ",")
 	var err error

@@ -88,6 +88,8 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 		{[]string{"-plot", "x.svg"}, "-plot draws a -sweep"},
 		{[]string{"-sweep", "estimates=1,2", "-plot", "x.gif"}, "none of .svg, .png and .pdf"},
 		{[]string{"-goals", "-sweep", "nodes=3,4"}, "their own settings"},
+		{[]string{"-papers", "-sweep", "nodes=3,4", "-plot", "x.svg"}, "settings of its own"},
+		{[]string{"-papers", "-goals"}, "choose one"},
 		{[]string{"-goals", "-data", none}, "read round trips"},
 		{[]string{"-set", "nearest.balance=-1"}, "nearest.balance"},
 		{[]string{"server"}, "takes no arguments"},

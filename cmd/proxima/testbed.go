@@ -187,15 +187,20 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 	return err
 }
 
+// line is the command line of a run with these flags. The folder of the run records it, so it must not hold empty words.
+func (f *testbedFlags) line(name string) []string {
+	args := []string{"testbed", "run", name, "-out=" + f.dir, "-seed=" + strconv.FormatUint(f.seed, 10), "-rtt=" + f.rtt, "-cities=" + f.cities,
+		"-separate=" + strconv.FormatBool(f.separate), "-keep=" + strconv.FormatBool(f.keep)}
+	for _, s := range f.settings {
+		args = append(args, "-set="+s)
+	}
+	return args
+}
+
 // again starts this program inside new namespaces.
 func again(ctx context.Context, name string, f *testbedFlags) error {
 	defer testbed.Remember(f.dir)()
-	args := []string{"testbed", "run", name, "-out", f.dir, "-seed", strconv.FormatUint(f.seed, 10), "-rtt", f.rtt, "-cities", f.cities,
-		"-separate=" + strconv.FormatBool(f.separate), "-keep=" + strconv.FormatBool(f.keep)}
-	for _, s := range f.settings {
-		args = append(args, "-set", s)
-	}
-	code, err := emulate.Reexec(ctx, args...)
+	code, err := emulate.Reexec(ctx, f.line(name)...)
 	switch {
 	case err != nil:
 		return fmt.Errorf("start the testbed: %w", err)

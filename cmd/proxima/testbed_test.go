@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +51,8 @@ func TestTestbedCommandLines(t *testing.T) {
 		{"shell of nobody", []string{"testbed", "shell"}, exitUsage, []string{"the name of a node"}},
 		{"shell without run", []string{"testbed", "shell", "-out", full, "paris"}, exitFailed,
 			[]string{"no run in namespaces is going on"}},
+		{"sites at a port that is none", []string{"sites", file(t, "one.toml", "[[nodes]]\n[[sites]]\n"), "-at", "127.0.0.1", "-port", "73537"}, exitFailed,
+			[]string{"73537 is no port"}},
 		{"demo with arguments", []string{"demo", "x"}, exitUsage, []string{`got "x"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,6 +78,20 @@ func TestNoFolderOfARunThatNeverBegins(t *testing.T) {
 	}
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestTheCommandOfARunCanBeRepeated: its folder records the words with spaces between them.
+func TestTheCommandOfARunCanBeRepeated(t *testing.T) {
+	want := testbedFlags{dir: "/d", keep: true, settings: []string{"length=3s"}}
+	words := strings.Fields(strings.Join(want.line("ci"), " "))
+	flags := newFlags("testbed run", io.Discard, "", "")
+	var got testbedFlags
+	got.set(flags.FlagSet)
+	flags.BoolVar(&got.separate, "separate", false, "")
+	name, err := parse(flags, words[2:])
+	if err != nil || !slices.Equal(name, []string{"ci"}) || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q: %v, %q, %+v", words, err, name, got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -133,6 +134,8 @@ func (f *fleet) check() error {
 		return fmt.Errorf("the scenario has %d servers, but the list of sites has only %d addresses", servers, addresses)
 	case f.Sets < 1 || f.Jobs < 1:
 		return errors.New("the number of sets and the number of jobs must be at least 1")
+	case f.Port < 1 || f.Port > math.MaxUint16+1-f.Sets:
+		return fmt.Errorf("there are no %d ports from %d on", f.Sets, f.Port)
 	}
 	return nil
 }

@@ -66,6 +66,19 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+// Each set has a port of its own, up to the last that there is.
+func TestEverySetHasAPort(t *testing.T) {
+	for _, c := range []struct {
+		port, sets int
+		ok         bool
+	}{{0, 1, false}, {1, 1, true}, {65535, 1, true}, {65535, 2, false}, {65534, 2, true}, {70000, 1, false}} {
+		f := &fleet{FleetOptions: FleetOptions{Seeds: []string{"http://a.test/"}, Jobs: 1, Sets: c.sets, Port: c.port}}
+		if err := f.check(); (err == nil) != c.ok {
+			t.Errorf("%d sets from port %d: %v", c.sets, c.port, err)
+		}
+	}
+}
+
 // A fleet goes on with the hosts of an earlier call, which may be too few for a scenario that was changed since.
 func TestPlanNeedsHosts(t *testing.T) {
 	s, err := Load("ci")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ type ServeOptions struct {
 // Serve serves those sites of a scenario whose addresses this machine has, until the context ends. Every machine with the same scenario,
 // addresses and seed generates the same web, so that links lead from one machine to another.
 func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
+	if o.Port < 1 || o.Port > math.MaxUint16 {
+		return fmt.Errorf("serve sites of %s: %d is no port", s.Name, o.Port)
+	}
 	p := &Plan{Scenario: s.as(o.Seed, s.Assigners...)}
 	if err := errors.Join(p.addNodes(nil), p.addServers(nil, o.Addresses)); err != nil {
 		return fmt.Errorf("serve sites of %s: %w", s.Name, err)
