@@ -251,6 +251,24 @@ func TestReplicaStaysAtANodeThatSeesItLate(t *testing.T) {
 	})
 }
 
+// A replica is lost while a hand-off to its node is open. It is made again when the owner has taken the host back.
+func TestReplicaIsMendedAfterAHandOff(t *testing.T) {
+	onStage(t, []int{1, 2}, func(s *stage) {
+		host := s.found(3, 1, 2)
+		s.lose(is[*wire.CommitRequest])
+		if s.node(1).own.HandOff(s.t.Context(), host, idOf(2), true, "test") == nil {
+			t.Fatal("it was handed over")
+		}
+		time.Sleep(20 * time.Second) // the last try to have it committed is over
+		if err := s.node(2).disk.Remove(s.t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		s.node(1).own.queue.add(host, false) // as a comparison does
+		time.Sleep(time.Minute)
+		s.mustHave(host, 3, 1, 2)
+	})
+}
+
 // A hand-off is committed, the answer is lost, and the next owner is cut off. The former owner takes the host back with an epoch above
 // that of the other, whichever id is lower; or the home takes the host over.
 func TestHostTakenBackHasTheHigherEpoch(t *testing.T) {

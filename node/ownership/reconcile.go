@@ -114,7 +114,11 @@ func (rc *reconciler) step(ctx context.Context, it *item) error {
 	v := rc.view()
 	switch {
 	case r.Owner == v.Self && known && role == frontier.Leaving:
-		return rc.settle(ctx, r, v)
+		err := rc.settle(ctx, r, v)
+		if err == nil {
+			rc.queue.add(r.Host, false) // it may have been queued for another reason as well
+		}
+		return err
 	case r.Owner == v.Self:
 		return rc.stepOwner(ctx, r, v)
 	case known && role != frontier.Replica:
