@@ -60,34 +60,34 @@ func (s *seeded) plus(entries []string) (*seeded, error) {
 	return more, nil
 }
 
-// add puts an entry into the index. It must be written as entryOf writes it.
+// add puts an entry into the index. It must be what entryOf writes for some URL, of http or of https: the default port of one is a port like
+// any other to the other.
 func (s *seeded) add(entry string) error {
-	scope, of, _ := strings.Cut(entry, " ")
-	x, is := s.index, ""
-	switch scope {
-	case ScopeAny:
+	if entry == ScopeAny {
 		s.any = true
-	case ScopeHost:
-		if u, err := parseHost(of); err == nil {
-			is = u.Authority()
-			x.hosts[is] = []int{0}
-		}
-	case ScopeDomain:
-		is, _ = parseDomain(of) //nolint:errcheck // then it is not what was written
-		if isAddress(of) {
-			is = of
-		}
-		x.domains[is] = []int{0}
-	case ScopePrefix:
-		if at, dir, err := parsePrefix(of); err == nil {
-			is = at + dir.path
-			x.addPrefix(0, at, dir)
-		}
+		return nil
 	}
-	if entry != strings.TrimSuffix(scope+" "+is, " ") || scope != ScopeAny && is == "" {
-		return errors.New("not an entry of a scope")
+	scope, of, _ := strings.Cut(entry, " ")
+	at := of
+	if scope == ScopeDomain && strings.Contains(of, ":") {
+		at = "[" + of + "]" // an IPv6 address
 	}
-	return nil
+	for _, scheme := range []string{"http://", "https://"} {
+		u, err := Parse(scheme + at)
+		if err != nil || entryOf(u, scope) != entry {
+			continue
+		}
+		switch scope {
+		case ScopeHost:
+			s.index.hosts[of] = []int{0}
+		case ScopeDomain:
+			s.index.domains[of] = []int{0}
+		case ScopePrefix:
+			s.index.addPrefix(0, u.Authority(), prefix{path: u.Path})
+		}
+		return nil
+	}
+	return errors.New("not an entry of a scope")
 }
 
 // Brought returns the entries that seeds bring into scope under Config.SeedScope.

@@ -8,7 +8,8 @@ import (
 
 // Nodes that tell each other what their seeds bring into scope end with the same scope, in whatever order, and whatever their own seeds are.
 func TestWiden(t *testing.T) {
-	seeds := []string{"http://a.org/x", "https://b.org:8443/y/z?q", "http://192.0.2.7:8080/", "http://[2001:db8::1]/d/", "http://c.d.co.uk/"}
+	seeds := []string{"http://a.org/x", "https://b.org:8443/y/z?q", "http://192.0.2.7:8080/", "http://[2001:db8::1]/d/", "http://c.d.co.uk/",
+		"http://f.org:443/", "https://g.org:80/d/"} // the last two have the port of the other scheme
 	var all []*Rules
 	for _, scope := range []string{ScopeHost, ScopeDomain, ScopePrefix} {
 		for _, seed := range seeds {
@@ -34,6 +35,7 @@ func TestWiden(t *testing.T) {
 			"http://a.org/": true, "https://a.org/": true, "http://www.a.org/": true, "http://b.org:8443/": true, "http://b.org/": true,
 			"http://x.d.co.uk/": true, "http://d.co.uk/": true, "http://e.co.uk/": false, "http://c.org/": false, "http://192.0.2.7:8080/q": true,
 			"http://[2001:db8::1]/": true, "http://[2001:db8::2]/": false,
+			"http://f.org:443/x": true, "https://g.org:80/": true,
 		} {
 			if reason := r.Admit(mustParse(t, url), 1, 0, 0); (reason == Accepted) != in {
 				t.Errorf("%d: %s is %v", i, url, reason)
@@ -74,7 +76,7 @@ func TestWidenRefuses(t *testing.T) {
 	cfg.SeedScope = ScopeHost
 	r := mustRules(t, cfg, "http://a.org/")
 	_, before := r.Seeded()
-	for _, entry := range []string{"", "host", "host ", "host *.org", "host a b", "domain a.org:80", "prefix ", "any thing", "path /x", "host\x00a.org"} {
+	for _, entry := range []string{"", "host", "host ", "host *.org", "host a b", "host A.org", "host a.org/", "host a.org/b", "host a.org:0", "prefix a.org", "prefix a.org/?q", "prefix a.org/d", "prefix A.org/", "domain a.org:80", "prefix ", "any thing", "path /x", "host\x00a.org"} {
 		if err := r.Widen([]string{"host b.org", entry}, func([]string) error { t.Errorf("%q is kept", entry); return nil }); err == nil {
 			t.Errorf("%q is an entry", entry)
 		}
