@@ -224,8 +224,10 @@ func TestRefusals(t *testing.T) {
 		}
 		e := estimateOf(t, "")
 		e.Server = netip.MustParseAddr("127.0.0.1")
-		if got := refused(e); got != "forbidden address: loopback" {
-			t.Error(got)
+		// This is a result, so that the asker notes that the peer cannot reach the server. A refusal may be for the moment.
+		if r, err := a.Do(t.Context(), "b", e); err != nil || r.Ending != frontier.Again || r.Trouble != frontier.Forbidden || r.Asked ||
+			r.Reason != "forbidden address: loopback" || !ownTrouble("a", "b", r) {
+			t.Errorf("%+v, %v", r, err)
 		}
 		e = estimateOf(t, "")
 		e.URL = mustURL(t, "http://evil.example/")
@@ -259,11 +261,11 @@ func TestTimeOfAFetchIsBounded(t *testing.T) {
 		} {
 			w, why := b.take("a", &wire.FetchRequest{Number: uint64(i), Page: encodeFetch(estimateOf(t, "")), WithinMs: c.within.Milliseconds()})
 			if c.want == 0 {
-				if w != nil || why != "it comes too late" {
-					t.Errorf("with %v left it is taken, %q", c.within, why)
+				if w != nil || why.GetRefused() != "it comes too late" {
+					t.Errorf("with %v left it is taken, %q", c.within, why.GetRefused())
 				}
 			} else if w == nil || time.Until(w.Until) != c.want {
-				t.Errorf("with %v left: %+v, %q, want %v", c.within, w, why, c.want)
+				t.Errorf("with %v left: %+v, %v, want %v", c.within, w, why, c.want)
 			}
 		}
 		if len(b.jobs) != 4 {

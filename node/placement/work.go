@@ -67,11 +67,10 @@ const (
 // Fetch answers a call for a remote fetch when the page is downloaded, or after a while without a result. The peer may repeat the
 // call.
 func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	refused := "a later life of the node that asks is known"
-	var w *Work
-	r.deps.FromLife(from, req.GetHeader().GetBoot(), func() { w, refused = r.take(from, req) })
-	if refused != "" {
-		return &wire.FetchResponse{Refused: cut(refused)}, nil
+	w, no := refuse("a later life of the node that asks is known")
+	r.deps.FromLife(from, req.GetHeader().GetBoot(), func() { w, no = r.take(from, req) })
+	if no != nil {
+		return no, nil
 	}
 	if r.hold(from, 1) {
 		short, cancel := context.WithTimeout(ctx, r.call()/2)
@@ -111,23 +110,30 @@ func (r *Remote) hold(peer string, n int) bool {
 	return true
 }
 
-// take returns the work of a message, which it makes at the first call, or the reason why it refuses it.
-func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused string) {
+// refuse returns the answer to a message of which no work is made.
+func refuse(reason string) (*Work, *wire.FetchResponse) {
+	return nil, &wire.FetchResponse{Refused: cut(reason)}
+}
+
+// take returns the work of a message, which it makes at the first call, or the answer if there is to be none.
+func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, no *wire.FetchResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := workKey{from, req.GetNumber()}
 	if w := r.work[key]; w != nil {
-		return w, ""
+		return w, nil
 	}
 	f, err := decodeFetch(req.GetPage())
 	if err != nil {
-		return nil, "malformed: " + err.Error()
+		return refuse("malformed: " + err.Error())
 	}
 	if err := r.deps.Check(f.Server); err != nil {
-		return nil, "forbidden address: " + err.Error()
+		// A result and no refusal: the asker must note that this node will never reach the server.
+		return nil, &wire.FetchResponse{Result: encodeResult(Result{Ending: frontier.Again, Trouble: frontier.Forbidden,
+			Reason: cut("forbidden address: " + err.Error())})}
 	}
 	if rule := r.deps.Blocked(f.URL, f.Server); rule != "" {
-		return nil, "blocked: " + rule
+		return refuse("blocked: " + rule)
 	}
 	within := min(time.Duration(req.GetWithinMs())*time.Millisecond, r.wait)
 	w = &Work{RemoteFetch: f, From: from, Until: time.Now().Add(within), key: key, clock: r.deps.Clock, done: make(chan struct{})}
@@ -137,13 +143,13 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 	w.right = lease.NewRight(w.Until)
 	switch {
 	case r.closed:
-		return nil, "the node stops"
+		return refuse("the node stops")
 	case within <= 0:
-		return nil, "it comes too late"
+		return refuse("it comes too late")
 	case r.open >= maxOpen || len(r.work) >= maxWork:
-		return nil, "too many remote fetches"
+		return refuse("too many remote fetches")
 	case !r.deps.Enqueue(w): // under the lock, so that it does not begin before it is in r.work
-		return nil, "queue full"
+		return refuse("queue full")
 	}
 	r.work[key] = w
 	r.open++
@@ -154,7 +160,7 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 			r.endLocked(w, unmade("it waited too long for a fetcher"))
 		}
 	})
-	return w, ""
+	return w, nil
 }
 
 // Start begins the work that is the tag of a task, just before its download. The download must be broken off at Work.Until. Start
