@@ -84,3 +84,23 @@ func TestSeparateRunsByHand(t *testing.T) {
 	}
 	near(t, "overlap", r.Crawl.Overlap, 2./(2+2+9))
 }
+
+// TestAMakespanNeedsAllRunsToEnd: those that were not done within their time are the long ones.
+func TestAMakespanNeedsAllRunsToEnd(t *testing.T) {
+	top := t.TempDir()
+	for seed := range 3 {
+		w := twoNodes()
+		w.Assigners, w.Seed = []string{"nearest"}, uint64(seed+1)
+		b := newBed(t, filepath.Join(top, fmt.Sprint(seed)), w)
+		n := b.nodes[0]
+		n.fetch(9, runlog.Fetch{URL: "http://a.test/", Server: w.Servers[0].Addr.String(), Origin: runlog.OriginAssigned, Label: "nearest", TotalMs: 50})
+		waiting := int64(seed % 2) // of the second run
+		n.queue(10, runlog.Queue{Accepted: waiting, Pending: waiting})
+		n.stop()
+		b.write()
+	}
+	a := read(t, top).of(t, "nearest")
+	if want := "1 URLs were still waiting when a run ended"; a.MakespanS != nil || a.MakespanWhy != want {
+		t.Errorf("%v, %q", a.MakespanS, a.MakespanWhy)
+	}
+}

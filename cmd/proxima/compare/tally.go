@@ -204,10 +204,11 @@ func seedShares(runs []*run, row int) (list []SeedShare) {
 	return list
 }
 
-// separately adds what only a run with this assigner alone can tell. Makespan and variations are means over such runs.
+// separately adds what only a run with this assigner alone can tell. Makespan and variations are means over such runs. Without those that
+// did not end in time, a makespan would be too short.
 func (c *comparer) separately(a *Assigner, row int) {
 	var makespans, urls, busy cell
-	a.MakespanWhy = "it needs a run with this assigner alone"
+	unfinished := int64(0) // URLs
 	for _, r := range c.runs {
 		if r.compared || r.rows != 1<<row || len(r.nodes) == 0 {
 			continue
@@ -220,14 +221,18 @@ func (c *comparer) separately(a *Assigner, row int) {
 		}
 		a.Balance.MinURLs, a.Balance.MaxURLs = min(a.Balance.MinURLs, b.MinURLs), max(a.Balance.MaxURLs, b.MaxURLs)
 		a.Balance.MinBusyS, a.Balance.MaxBusyS = min(a.Balance.MinBusyS, b.MinBusyS), max(a.Balance.MaxBusyS, b.MaxBusyS)
-		if pending := r.pending(); pending > 0 {
-			a.MakespanWhy = fmt.Sprintf("%d URLs were still waiting when the run ended", pending)
-		} else if !r.first.IsZero() {
+		unfinished = max(unfinished, r.pending())
+		if !r.first.IsZero() {
 			makespans.add(r.last.Sub(r.first).Seconds())
 		}
 	}
-	if makespans.n > 0 {
-		a.MakespanS, a.MakespanWhy = new(makespans.mean()), ""
+	switch {
+	case unfinished > 0:
+		a.MakespanWhy = fmt.Sprintf("%d URLs were still waiting when a run ended", unfinished)
+	case makespans.n > 0:
+		a.MakespanS = new(makespans.mean())
+	default:
+		a.MakespanWhy = "it needs a run with this assigner alone"
 	}
 	if a.Balance != nil {
 		a.Balance.CVURLs, a.Balance.CVBusy = urls.mean(), busy.mean()

@@ -95,7 +95,7 @@ func (p pace) String() string {
 	return text + "; polite"
 }
 
-// pacing writes the requests that the servers received. It judges them unless own servers have other rules.
+// pacing writes the requests that the servers received. It judges two and more of a server, unless own servers have other rules.
 func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 	rules := r.config(0).Politeness
 	file, err := os.Create(filepath.Join(r.dir, visitsFile))
@@ -104,15 +104,16 @@ func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 	}
 	lines := json.NewEncoder(file)
 	for _, s := range r.plan.Servers {
-		all := visits[s.Addr]
-		for _, v := range all {
+		var crawled []sites.Visit // earlier requests are those of the calibration
+		for _, v := range visits[s.Addr] {
 			err = errors.Join(err, lines.Encode(visitLine{s.Name, v.Begin.Sub(r.started).Seconds(), float64(v.End.Sub(v.Begin).Microseconds()) / 1000,
 				v.Robots(), v.RetryAfter.Seconds()}))
+			if !v.Begin.Before(r.started) {
+				crawled = append(crawled, v)
+			}
 		}
-		if len(rules.Own) == 0 && len(all) > 0 {
-			// Earlier requests are those of the calibration.
-			all = slices.DeleteFunc(slices.Clone(all), func(v sites.Visit) bool { return v.Begin.Before(r.started) })
-			r.out.say("server %s: %v", cmp.Or(s.Name, s.Addr.String()), judge(all, rules, seconds(s.Site.CrawlDelayS)))
+		if len(rules.Own) == 0 && len(crawled) > 1 {
+			r.out.say("server %s: %v", s.Name, judge(crawled, rules, seconds(s.Site.CrawlDelayS)))
 		}
 	}
 	return errors.Join(err, file.Close())

@@ -1,6 +1,10 @@
 package testbed
 
 import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +35,29 @@ func TestJudge(t *testing.T) {
 		if got.soon != c.want.soon || got.parallel != c.want.parallel || got.early != c.want.early || got.refused != c.want.refused {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestAPaceNeedsTwoRequests: nothing is said of a server that the crawl asked once or, after the calibration, not at all.
+func TestAPaceNeedsTwoRequests(t *testing.T) {
+	s, err := Parse("x.toml", "[[nodes]]\n[[sites]]\ncount = 3\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	r := &run{plan: draw(t, s, 1), dir: t.TempDir(), out: newPrinter(&out), started: time.Unix(1000, 0)}
+	visits := map[netip.Addr][]sites.Visit{}
+	for k, crawled := range []int{0, 1, 2} {
+		for i := -1; i < crawled; i++ {
+			at := r.started.Add(time.Duration(i) * 30 * time.Second)
+			visits[r.plan.Servers[k].Addr] = append(visits[r.plan.Servers[k].Addr], sites.Visit{Begin: at, End: at})
+		}
+	}
+	if err := r.pacing(visits); err != nil || out.String() != "server s3: 2 requests, 30.0 s apart (least 30.0 s); polite\n" {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if text, err := os.ReadFile(filepath.Join(r.dir, visitsFile)); err != nil || strings.Count(string(text), "\n") != 6 {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 
