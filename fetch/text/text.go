@@ -59,14 +59,14 @@ func Extract(body []byte, encoding string) Document {
 	return d
 }
 
-// decode converts a body to UTF-8. The result may hold invalid bytes.
+// decode converts a body to UTF-8, without a byte order mark. The result may hold invalid bytes.
 func decode(body []byte, encoding string) []byte {
 	if enc, name := charset.Lookup(encoding); enc != nil && name != "utf-8" {
 		if text, err := enc.NewDecoder().Bytes(body); err == nil {
-			return text
+			body = text
 		}
 	}
-	return body
+	return bytes.TrimPrefix(body, []byte("\uFEFF"))
 }
 
 // clean returns a text with single spaces. It cuts it between characters to at most that many bytes.

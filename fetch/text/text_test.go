@@ -87,6 +87,8 @@ func TestEncodings(t *testing.T) {
 		{"utf-16le", "<\x00p\x00>\x00a\x00", "a"},
 		{"", "<p>caf\xc3\xa9", "café"},
 		{"no such thing", "<p>caf\xc3\xa9", "café"},
+		{"utf-8", "\xef\xbb\xbfa", "a"}, // a byte order mark is no text
+		{"utf-16le", "\xff\xfea\x00", "a"},
 	} {
 		if got := Extract([]byte(c.page), c.encoding); got.Text != c.want {
 			t.Errorf("%q: %q, want %q", c.encoding, got.Text, c.want)
