@@ -62,12 +62,12 @@ func (s *told) has(node string, dirs []string) error {
 	return s.filesLocked(entries)
 }
 
-// whoHas returns the first of some nodes that has a directory, or "".
-func (s *told) whoHas(dir string, of []string) string {
+// whoHas returns the first of some nodes but one that has a directory, or "".
+func (s *told) whoHas(dir string, of []string, but string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range of {
-		if _, ok := slices.BinarySearch(s.task.Files, filesOf(id, dir)); ok {
+		if _, ok := slices.BinarySearch(s.task.Files, filesOf(id, dir)); ok && id != but {
 			return id
 		}
 	}
@@ -100,11 +100,11 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 	})
 }
 
-// whoHasFiles returns a live node that has the files of a host's site. It returns "" if this node has them, or no live node does.
+// whoHasFiles returns another live node that has the files of a host's site. It returns "" if this node has them, or no live node does.
 func (o *overlay) whoHasFiles(host string) string {
 	dir := o.node.sites.ForHost(host).Files
 	if dir == "" || o.node.files[dir] != nil {
 		return ""
 	}
-	return o.node.told.whoHas(dir, o.there().Alive)
+	return o.node.told.whoHas(dir, o.there().Alive, o.node.id.Node) // this node may have had them in an earlier life
 }

@@ -77,3 +77,28 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// A node that has lost the directory of a site since its last life asks for the site by HTTP.
+func TestOverlayReadsNoFilesThatAreGone(t *testing.T) {
+	inBed(t, square()[:1], func(b *bed) {
+		dir := siteTree(t)
+		file, err := node.Parse("test.toml", fmt.Sprintf("[[site]]\nhost = \"files.example\"\nfiles = %q\n", dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.cfg = func(_ int, c *node.Config) { c.Site, c.Scope.SeedScope = file.Site, "host" }
+		b.servers[netip.MustParseAddr(address(0))] = beside(b.nodes[0].at)
+		b.Site("files.example", address(0)).Took(time.Second).Pages(10)
+		b.start(0)
+		b.awaitEnd(time.Hour)
+		if err := os.Rename(dir, dir+".elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		b.sites = []string{"files.example"}
+		b.start(0)
+		b.awaitEnd(time.Hour)
+		if n := len(b.Visits(nil)); n < 10 {
+			t.Errorf("%d requests by HTTP", n)
+		}
+	})
+}
