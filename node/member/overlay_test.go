@@ -125,7 +125,7 @@ func TestFoundersStaySettled(t *testing.T) {
 			}
 		}
 		o.start(6, 1)
-		time.Sleep(3 * time.Second)
+		time.Sleep(hearsay)
 		o.expect("a newcomer", upTo(7), upTo(7), upTo(6), true)
 		time.Sleep(75 * time.Second) // a minute, and some for the news to spread
 		o.expect("settled", upTo(7), upTo(7), upTo(7), true)
