@@ -235,6 +235,19 @@ func TestFarewellOfALife(t *testing.T) {
 	}
 }
 
+// A voter that has given up its vote has the same set as the others, however long ago that was, and counts as present without a vote.
+func TestVoterWithoutItsVoteIsPresent(t *testing.T) {
+	c := clockOf(t, 1, nil, 1, 2, 3)
+	c.meet(2, 5, true)
+	renounced := marked(c.paxos.plain(), proposal{}, true)
+	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 5, settled: true, addr: "a:1", stamp: renounced}, nil, c.now)
+	c.pass(2 * behindFor)
+	there := c.there(c.now)
+	if without, present := there[nodeID(2)]; !present || !without || len(there) != 2 {
+		t.Errorf("present, and without a vote: %v", there)
+	}
+}
+
 // A ballot's number is above all that this node has seen, promised, accepted and begun.
 func TestBallotsGoUp(t *testing.T) {
 	for name, c := range map[string]paxos{
