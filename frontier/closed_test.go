@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -58,5 +59,23 @@ func TestNamesThatFailAfterTheFrontier(t *testing.T) {
 				t.Errorf("take: %v", err)
 			}
 		})
+	}
+}
+
+// What was given to a caller in the moment in which it gave up is not lost: the caller gets it. Nothing is given afterwards.
+func TestAnswersToCallersThatGiveUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f := &front{ledger: &ledger{closed: make(chan struct{})}}
+	for range 100 { // a caller that finds both looks at either first
+		w := newWaiter[int]()
+		w.answer <- 7
+		if answer, err := w.wait(ctx, f); answer != 7 || err != nil {
+			t.Fatalf("it gets %d, %v", answer, err)
+		}
+	}
+	w := newWaiter[int]()
+	if _, err := w.wait(ctx, f); !errors.Is(err, context.Canceled) || !w.gone {
+		t.Errorf("it is gone: %v, %v", w.gone, err)
 	}
 }

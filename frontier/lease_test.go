@@ -395,3 +395,35 @@ func TestExtendedLeaseEndsInTurn(t *testing.T) {
 		t.Error("not the lease ended that was over")
 	}
 }
+
+// All leases that have run out end together, though the clock may look late.
+func TestLeasesEndTogether(t *testing.T) {
+	cfg, polite := testConfig()
+	cfg.Leases = true
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	now, addr2 := time.Now(), netip.MustParseAddr("192.0.2.77")
+	w.grant(addr1, now.Add(time.Second), 0, now)
+	w.grant(addr2, now.Add(2*time.Second), 0, now)
+	w.advance(now.Add(2 * time.Second))
+	for addr, s := range w.servers {
+		if s.lease != nil {
+			t.Errorf("the lease of %v is still there", addr)
+		}
+	}
+}
+
+// A server that was withdrawn may be asked again when its lease is granted once more.
+func TestWithdrawnServerIsGrantedAgain(t *testing.T) {
+	cfg, polite := testConfig()
+	cfg.Leases = true
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	now := time.Now()
+	w.grant(addr1, now.Add(time.Minute), 0, now)
+	s := w.servers[addr1]
+	if w.withdraw(addr1, now); w.leased(s, now) {
+		t.Error("a server that was withdrawn may be asked")
+	}
+	if w.grant(addr1, now.Add(time.Minute), 0, now); !w.leased(s, now) {
+		t.Error("a server that was granted again may not be asked")
+	}
+}
