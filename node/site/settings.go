@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/fetch"
 	"proxima/frontier/identity"
 )
 
@@ -217,7 +218,7 @@ func (s *Settings) Wants(status int, header http.Header, length int64) error {
 	}
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
-	if kind == "" || len(s.ContentTypes) == 0 {
+	if len(s.ContentTypes) == 0 || fetch.CheckTypes([]string{kind}) != nil { // or it names no type
 		return nil
 	}
 	for _, t := range s.ContentTypes {

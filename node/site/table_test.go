@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -161,5 +162,16 @@ func BenchmarkFor(b *testing.B) {
 				tab.For(u)
 			}
 		})
+	}
+}
+
+// Of an answer whose type is none, or cannot be read, nobody knows that it is unwanted.
+func TestWantedTypes(t *testing.T) {
+	s := Settings{ContentTypes: []string{"Text/html", "application/*"}}
+	for kind, wanted := range map[string]bool{"": true, "TEXT/HTML; charset=x": true, "text/html charset=x": true, "text/html,text/html": true, "nonsense": true,
+		"application/pdf": true, "text/plain": false, "text/htmlx": false, "image/png;x": false} {
+		if err := s.Wants(http.StatusOK, http.Header{"Content-Type": {kind}}, -1); (err == nil) != wanted {
+			t.Errorf("%q: %v", kind, err)
+		}
 	}
 }
