@@ -248,6 +248,20 @@ func TestVoterWithoutItsVoteIsPresent(t *testing.T) {
 	}
 }
 
+// A member that was dead for too long counts no more when it answers, even if this node did not look in the meantime.
+func TestMemberThatReturnsTooLate(t *testing.T) {
+	forget := Default().ForgetAfter
+	for away, want := range map[time.Duration][]int{forget - 1: {2, 3}, forget: {1, 3}} { // by then this node has settled
+		c := newClock(t)
+		c.meet(2, 1, true)
+		c.meet(3, 1, true)
+		c.lost(nodeID(2), c.now)
+		c.now = c.now.Add(away)
+		c.meet(2, 2, false)
+		c.expect(fmt.Sprint("after ", away), true, want...)
+	}
+}
+
 // A ballot's number is above all that this node has seen, promised, accepted and begun.
 func TestBallotsGoUp(t *testing.T) {
 	for name, c := range map[string]paxos{
