@@ -80,6 +80,8 @@ const (
 	together = 0.9
 	// Where no blocks are known, each of the regions, by longitude, has regionNets first bytes of its own.
 	regions, regionNets = 5, 44
+	// Of so many draws one finds a block that is free, unless there is none.
+	blockDraws = 1000
 )
 
 // prefixes draws addresses that hint at the place of a server. An organisation in a city has a block of its country, or an invented
@@ -141,13 +143,15 @@ func (p *prefixes) next() (netip.Addr, int) {
 // nets is how many /24 prefixes the organisation's block holds.
 func (p *prefixes) nets() uint32 { return 1 << (24 - p.organisation.Bits()) }
 
-// block draws the block of an organisation in a city.
-func (p *prefixes) block(city world.City) netip.Prefix {
-	if real := p.delegations.of(city.Country); len(real) > 0 {
+// block draws the block of an organisation in a city. Once none is left there, it invents one anywhere.
+func (p *prefixes) block(city world.City, left bool) netip.Prefix {
+	if real := p.delegations.of(city.Country); left && len(real) > 0 {
 		return real[p.rnd.IntN(len(real))]
 	}
 	region := 0
-	if city.At != nil {
+	if !left {
+		region = p.rnd.IntN(regions)
+	} else if city.At != nil {
 		region = min(regions-1, int((city.At.Lon+180)/360*regions))
 	}
 	first, second := byte(1+region*regionNets+p.rnd.IntN(regionNets)), byte(p.rnd.IntN(256))
@@ -157,9 +161,11 @@ func (p *prefixes) block(city world.City) netip.Prefix {
 // nextPrefix begins the next prefix, of a new organisation where the last one has all of its own.
 func (p *prefixes) nextPrefix() {
 	if p.left == 0 {
+		draws := 0
 		for ok := false; !ok; ok = !p.used[p.organisation] && !p.organisation.Addr().IsLoopback() {
 			p.home = p.rnd.IntN(len(p.cities))
-			p.organisation = p.block(p.cities[p.home])
+			p.organisation = p.block(p.cities[p.home], draws < blockDraws)
+			draws++
 		}
 		p.used[p.organisation] = true
 		p.left, p.prefix = min(p.between(p.density.prefixes), int(p.nets())), 0

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"proxima/assign"
+	"proxima/cmd/proxima/world"
 )
 
 // The experiments have the shapes that were published, in worlds that nothing was tuned on.
@@ -121,5 +123,23 @@ func TestPrefixedWorld(t *testing.T) {
 	}
 	if share := float64(one) / float64(len(cities)); share < 0.85 || share > 0.95 || few > 1 {
 		t.Errorf("%.0f %% of %d prefixes are in one city, %d have fewer than 4 or more than 8 servers", 100*share, len(cities), few)
+	}
+}
+
+// TestFewDelegations: where a country's blocks do not suffice for its servers, the others are invented.
+func TestFewDelegations(t *testing.T) {
+	cfg := Default()
+	cfg.Matrices = []*world.Matrix{{Cities: []world.City{{Name: "A", Country: "Germany"}}, RTT: [][]float64{{1}}}}
+	cfg.Nodes, cfg.Servers, cfg.Prefixed = 1, 100, true
+	block := netip.MustParsePrefix("2.160.0.0/24")
+	cfg.Delegations = Delegations{"Germany": {block}}
+	w, inside := newWorld(cfg, 1), 0
+	for _, s := range w.servers {
+		if block.Contains(s.addr) {
+			inside++
+		}
+	}
+	if len(w.at) != 100 || inside == 0 || inside == 100 {
+		t.Errorf("%d addresses, %d of them in the block", len(w.at), inside)
 	}
 }
