@@ -17,7 +17,7 @@ type Matrix struct {
 	RTT [][]float64
 }
 
-// withinMs is the round trip within a city if none was measured: that of a metropolitan fibre ring.
+// withinMs is the round trip within a city, that of a metropolitan fibre ring. Measured ones are not read.
 const withinMs = 0.5
 
 // square returns a matrix of zeros.
