@@ -224,8 +224,8 @@ type Result struct {
 	// Body is the decoded body, in a buffer of the client: it must not be read after Release. A download that failed midway keeps
 	// what had come, except for a bomb, which keeps nothing.
 	Body []byte
-	// Truncated says why the body was not read to its end, be that only padding behind a coded page, in the words of WARC-Truncated:
-	// "length" (a limit of ours), "time", "disconnect", or empty.
+	// Truncated says why the body was not read to its end, even if only padding behind a coded page is missing. Its words are those of
+	// WARC-Truncated: "length" (a limit of ours), "time", "disconnect", or empty.
 	Truncated string
 	// WireBytes is the number of bytes of the encoded body that were read.
 	WireBytes int64

@@ -303,9 +303,7 @@ func TestLeasesComeAndGo(t *testing.T) {
 
 // A host that leaves while its server is not leased leaves nothing behind in the server's queues.
 func TestServerWithoutLeaseIsForgotten(t *testing.T) {
-	cfg, polite := testConfig()
-	cfg.Leases = true
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	w := leasedWorkbench()
 	now := time.Unix(1_000_000, 0)
 	h := w.seated("http://h1.test", hostState{}, now, Discovered)
 	if len(w.wants) != 1 || w.wants[0] != addr1 {
@@ -378,11 +376,16 @@ func TestSuspend(t *testing.T) {
 	})
 }
 
-// A lease that is extended ends in its new turn: the next to end is another.
-func TestExtendedLeaseEndsInTurn(t *testing.T) {
+// leasedWorkbench returns a workbench that asks no server without a lease.
+func leasedWorkbench() *workbench {
 	cfg, polite := testConfig()
 	cfg.Leases = true
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	return newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+}
+
+// A lease that is extended ends in its new turn: the next to end is another.
+func TestExtendedLeaseEndsInTurn(t *testing.T) {
+	w := leasedWorkbench()
 	now, addr2 := time.Now(), netip.MustParseAddr("192.0.2.77")
 	w.grant(addr1, now.Add(time.Second), 0, now)
 	w.grant(addr2, now.Add(5*time.Second), 0, now)
@@ -396,11 +399,9 @@ func TestExtendedLeaseEndsInTurn(t *testing.T) {
 	}
 }
 
-// All leases that have run out end together, though the clock may look late.
+// All leases that have run out end at the next look.
 func TestLeasesEndTogether(t *testing.T) {
-	cfg, polite := testConfig()
-	cfg.Leases = true
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	w := leasedWorkbench()
 	now, addr2 := time.Now(), netip.MustParseAddr("192.0.2.77")
 	w.grant(addr1, now.Add(time.Second), 0, now)
 	w.grant(addr2, now.Add(2*time.Second), 0, now)
@@ -414,9 +415,7 @@ func TestLeasesEndTogether(t *testing.T) {
 
 // A server that was withdrawn may be asked again when its lease is granted once more.
 func TestWithdrawnServerIsGrantedAgain(t *testing.T) {
-	cfg, polite := testConfig()
-	cfg.Leases = true
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	w := leasedWorkbench()
 	now := time.Now()
 	w.grant(addr1, now.Add(time.Minute), 0, now)
 	s := w.servers[addr1]

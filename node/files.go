@@ -62,12 +62,12 @@ func (s *told) has(node string, dirs []string) error {
 	return s.filesLocked(entries)
 }
 
-// whoHas returns the first of some nodes but one that has a directory, or "".
-func (s *told) whoHas(dir string, of []string, but string) string {
+// whoHas returns the first of some nodes, except one, that has a directory, or "".
+func (s *told) whoHas(dir string, of []string, except string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range of {
-		if _, ok := slices.BinarySearch(s.task.Files, filesOf(id, dir)); ok && id != but {
+		if _, ok := slices.BinarySearch(s.task.Files, filesOf(id, dir)); ok && id != except {
 			return id
 		}
 	}

@@ -15,6 +15,18 @@ import (
 	"proxima/node/runlog"
 )
 
+// siteOfFiles adds a site whose files all nodes are to read in a directory, and which has ten pages by HTTP.
+func (b *bed) siteOfFiles(dir string) {
+	b.t.Helper()
+	file, err := node.Parse("test.toml", fmt.Sprintf("[[site]]\nhost = \"files.example\"\nfiles = %q\n", dir))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.cfg = func(_ int, c *node.Config) { c.Site, c.Scope.SeedScope = file.Site, "host" }
+	b.servers[netip.MustParseAddr(address(0))] = beside(b.nodes[0].at)
+	b.Site("files.example", address(0)).Took(time.Second).Pages(10)
+}
+
 // A site's files are read by the node that has them, whoever owned its host first, without a lease.
 func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
@@ -23,13 +35,7 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 		if err := os.Rename(dir, hidden); err != nil {
 			t.Fatal(err)
 		}
-		file, err := node.Parse("test.toml", fmt.Sprintf("[[site]]\nhost = \"files.example\"\nfiles = %q\n", dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.cfg = func(_ int, c *node.Config) { c.Site, c.Scope.SeedScope = file.Site, "host" }
-		b.servers[netip.MustParseAddr(address(0))] = beside(b.nodes[0].at)
-		b.Site("files.example", address(0)).Took(time.Second).Pages(10)
+		b.siteOfFiles(dir)
 		b.sites = []string{"files.example"}
 		for i := range b.nodes { // only node 2 finds the directory when it starts
 			if i == 2 {
@@ -82,13 +88,7 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 func TestOverlayReadsNoFilesThatAreGone(t *testing.T) {
 	inBed(t, square()[:1], func(b *bed) {
 		dir := siteTree(t)
-		file, err := node.Parse("test.toml", fmt.Sprintf("[[site]]\nhost = \"files.example\"\nfiles = %q\n", dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.cfg = func(_ int, c *node.Config) { c.Site, c.Scope.SeedScope = file.Site, "host" }
-		b.servers[netip.MustParseAddr(address(0))] = beside(b.nodes[0].at)
-		b.Site("files.example", address(0)).Took(time.Second).Pages(10)
+		b.siteOfFiles(dir)
 		b.start(0)
 		b.awaitEnd(time.Hour)
 		if err := os.Rename(dir, dir+".elsewhere"); err != nil {

@@ -67,10 +67,10 @@ const (
 // Fetch answers a call for a remote fetch when the page is downloaded, or after a while without a result. The peer may repeat the
 // call.
 func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	w, no := refuse("a later life of the node that asks is known")
-	r.deps.FromLife(from, req.GetHeader().GetBoot(), func() { w, no = r.take(from, req) })
-	if no != nil {
-		return no, nil
+	w, answer := refuse("a later life of the node that asks is known")
+	r.deps.FromLife(from, req.GetHeader().GetBoot(), func() { w, answer = r.take(from, req) })
+	if answer != nil {
+		return answer, nil
 	}
 	if r.hold(from, 1) {
 		short, cancel := context.WithTimeout(ctx, r.call()/2)
@@ -116,7 +116,7 @@ func refuse(reason string) (*Work, *wire.FetchResponse) {
 }
 
 // take returns the work of a message, which it makes at the first call, or the answer if there is to be none.
-func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, no *wire.FetchResponse) {
+func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, answer *wire.FetchResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := workKey{from, req.GetNumber()}

@@ -85,7 +85,7 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 	for _, line := range header["Set-Cookie"] {
 		pair, attributes, _ := strings.Cut(line, ";")
 		name, value, ok := strings.Cut(pair, "=")
-		c, err := http.ParseSetCookie(name + "=;" + attributes) // which knows fewer values than there are
+		c, err := http.ParseSetCookie(name + "=;" + attributes) // without the value, since it refuses many that browsers take
 		if !ok || err != nil || !httpguts.ValidHeaderFieldValue(value) || len(c.Name)+len(value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
 			continue
 		}

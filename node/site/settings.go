@@ -218,7 +218,7 @@ func (s *Settings) Wants(status int, header http.Header, length int64) error {
 	}
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
-	if len(s.ContentTypes) == 0 || fetch.CheckTypes([]string{kind}) != nil { // or it names no type
+	if len(s.ContentTypes) == 0 || fetch.CheckTypes([]string{kind}) != nil { // all types are wanted, or the header names none
 		return nil
 	}
 	for _, t := range s.ContentTypes {

@@ -114,8 +114,8 @@ func cumulative(label string, t *timeline[cell]) Series {
 // rateCells is over how many cells a rate is taken, since counts of single seconds are noise.
 const rateCells = 10
 
-// rates returns what of makes of the sum and the length in s of each rateCells cells. The last are up to half as many fewer or more.
-// false leaves a gap.
+// rates returns what of makes of the sum and the length in s of each rateCells cells; false leaves a gap. The last rate takes what is left,
+// up to half as many cells more or fewer.
 func rates(label string, t *timeline[cell], of func(sum, seconds float64) (float64, bool)) Series {
 	s, begin := Series{Label: label}, 0.0
 	for cells := t.cells; len(cells) > 0; {

@@ -80,7 +80,7 @@ const (
 	together = 0.9
 	// Where no blocks are known, each of the regions, by longitude, has regionNets first bytes of its own.
 	regions, regionNets = 5, 44
-	// Of so many draws one finds a block that is free, unless there is none.
+	// After so many draws of blocks that are in use, none counts as left in these cities.
 	blockDraws = 1000
 )
 

@@ -95,7 +95,7 @@ func (p pace) String() string {
 	return text + "; polite"
 }
 
-// pacing writes the requests that the servers received. It judges two and more of a server, unless own servers have other rules.
+// pacing writes the requests that the servers received. It judges servers with at least two, unless own servers have other rules.
 func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 	rules := r.config(0).Politeness
 	file, err := os.Create(filepath.Join(r.dir, visitsFile))
