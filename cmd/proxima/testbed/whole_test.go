@@ -39,6 +39,7 @@ func whole(t *testing.T, s Scenario, o Options) (dir, printed string) {
 	var out bytes.Buffer
 	o.Emulation, o.FakeClock, o.Out = emulate.Portable, true, &out
 	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Minute) // until the last timers of memberlist have run out
 		if err := Run(t.Context(), s, o); err != nil {
 			t.Fatalf("%v\n%s", err, &out)
 		}
