@@ -141,7 +141,7 @@ func TestWhyAHostWaits(t *testing.T) {
 			{away, 2, func() {}, own.cfg.FenceAfter + own.cfg.RenewEvery + 2*time.Second, "its home does not answer"},
 			{home, 2, func() {}, 0, ""},
 			{home, 2, func() { own.rights.unconfirmed[home] = claimed{} }, 0, ""}, // it is its own home
-			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, 0, "its former owner may not know yet that it is no longer"},
+			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, 0, "its former owner may not know yet that it is no longer the owner"},
 			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, time.Second, ""},
 			{away, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.SilentAfter, ""},
 			{away, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.SilentAfter + 1, "the node that keeps its replica does not answer"},

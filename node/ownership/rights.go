@@ -81,7 +81,7 @@ func (rg *rights) suspended(host string, r Record, now time.Time) string {
 	case home == v.Self && rg.census.collectingLocked(host, now):
 		return "this node, its home, is finding out who owns it"
 	case home == v.Self && now.Before(rg.census.contested[host]):
-		return "its former owner may not know yet that it is no longer"
+		return "its former owner may not know yet that it is no longer the owner"
 	case rg.replicator.silentLocked(v, host, now):
 		return "the node that keeps its replica does not answer"
 	case home == v.Self:

@@ -38,7 +38,7 @@ type Fetch struct {
 	LastByteMs  float64 `json:"last_byte_ms"`  // from the first to the last byte of the body
 	TotalMs     float64 `json:"total_ms"`      // from dialling or reusing the connection until the last byte or the failure; without dns
 	Fresh       bool    `json:"fresh"`         // whether the connection was made for this request
-	Protocol    string  `json:"protocol"`      // "http/1.1", "h2"
+	Protocol    string  `json:"protocol"`      // "http/1.1", "h2", or "file": read on this machine
 	WaitedMs    float64 `json:"waited_ms"`     // how long the URL was ready before its download began
 	Origin      string  `json:"origin"`        // OriginDiscovered, OriginEstimate, OriginAssigned, OriginRevisit
 	Label       string  `json:"label"`         // assigners that chose this node, separated by commas
@@ -150,13 +150,13 @@ type Change struct {
 // Member is a change of the members, or of a host's owner.
 type Member struct {
 	Line
-	Change   string `json:"change"`   // joined, left, died, returned; took, handed over, received, obeyed, without copy, aborted
+	Change   string `json:"change"`   // join, rejoin, leave, death, forgotten, settled, majority, minority, go_alone, duplicate, bad_meta, trouble, reach; of a host: took, handed over, received, obeyed, without copy, aborted, lost
 	Peer     string `json:"peer"`     // id of the other node
-	Address  string `json:"address"`  // where the peer speaks the peer protocol
+	Address  string `json:"address"`  // gossip address of the peer
 	Host     string `json:"host"`     // the host whose owner changed
 	Epoch    uint64 `json:"epoch"`    // epoch of its ownership record
-	Members  int    `json:"members"`  // settled members after the change
-	Majority bool   `json:"majority"` // whether this node sees a majority of the voters
+	Members  int    `json:"members"`  // settled members, as far as the node knew when it wrote the line
+	Majority bool   `json:"majority"` // whether it saw a majority of the voters then
 	Reason   string `json:"reason"`   // in words
 }
 
