@@ -34,8 +34,8 @@ func (l *ledger) decideAdds(b *batch, adds []addition) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// admit decides whether a link is new and may be accepted, and puts it into the batch if so. No other code decides this for links. It asks
-// the cache of recent hashes first, and then lookup.
+// admit decides whether a link is new and may be accepted, and puts it into the batch if so. No other code decides this for links. The role
+// of the host comes first (only marked hosts may have another than Owned), then the cache of recent hashes, then lookup.
 func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	hash := a.entry.hash
 	var h *hostEntry

@@ -154,7 +154,7 @@ func (o *Operator) Blocks() []Block {
 	s := o.node.told
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.task.Blocks), func(b Block) bool { return b.Off })
+	return slices.DeleteFunc(slices.Clone(s.file.Blocks), func(b Block) bool { return b.Off })
 }
 
 // newest returns the newest block of each target, sorted by target.
@@ -175,17 +175,17 @@ func newest(blocks []Block) []Block {
 
 // blockLocked returns the block of a target, or one of version 0.
 func (s *told) blockLocked(on string) (b Block) {
-	i, known := slices.BinarySearchFunc(s.task.Blocks, on, func(b Block, on string) int { return strings.Compare(b.On, on) })
+	i, known := slices.BinarySearchFunc(s.file.Blocks, on, func(b Block, on string) int { return strings.Compare(b.On, on) })
 	if known {
-		b = s.task.Blocks[i]
+		b = s.file.Blocks[i]
 	}
 	return b
 }
 
 // addBlocksLocked writes blocks to disk and puts them in force.
 func (s *told) addBlocksLocked(blocks []Block) error {
-	next := s.task
-	if next.Blocks = newest(slices.Concat(s.task.Blocks, blocks)); len(next.Blocks) > mostBlocks {
+	next := s.file
+	if next.Blocks = newest(slices.Concat(s.file.Blocks, blocks)); len(next.Blocks) > mostBlocks {
 		return fmt.Errorf("more than %d hosts and prefixes", mostBlocks)
 	}
 	if err := s.keepLocked(next); err != nil {
@@ -199,12 +199,12 @@ func (s *told) addBlocksLocked(blocks []Block) error {
 // enforceLocked tells the blocklist which blocks are in force.
 func (s *told) enforceLocked() {
 	var entries, on []string
-	for _, b := range s.task.Blocks {
+	for _, b := range s.file.Blocks {
 		entries = append(entries, b.entry())
 		if !b.Off {
 			on = append(on, b.On)
 		}
 	}
 	s.node.blocklist.Tell(on)
-	s.rest.Store(digestOf(append(entries, s.task.Files...)))
+	s.rest.Store(digestOf(append(entries, s.file.Files...)))
 }

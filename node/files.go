@@ -32,10 +32,10 @@ func checkFiles(entry string) error {
 
 // filesLocked writes entries to disk and remembers them.
 func (s *told) filesLocked(entries []string) error {
-	next := s.task
-	next.Files = append(slices.Clone(s.task.Files), entries...)
+	next := s.file
+	next.Files = append(slices.Clone(s.file.Files), entries...)
 	slices.Sort(next.Files)
-	if next.Files = slices.Compact(next.Files); len(next.Files) == len(s.task.Files) {
+	if next.Files = slices.Compact(next.Files); len(next.Files) == len(s.file.Files) {
 		return nil
 	}
 	if len(next.Files) > mostFiles {
@@ -67,7 +67,7 @@ func (s *told) whoHas(dir string, of []string, except string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range of {
-		if _, ok := slices.BinarySearch(s.task.Files, filesOf(id, dir)); ok && id != except {
+		if _, ok := slices.BinarySearch(s.file.Files, filesOf(id, dir)); ok && id != except {
 			return id
 		}
 	}

@@ -34,21 +34,21 @@ type told struct {
 	mu sync.Mutex
 	// covered has the digests of sets whose entries this node has, all of them.
 	covered map[uint64]struct{}
-	task    task
+	file    crawlFile
 }
 
 // newTold puts in force what a node was told in its earlier lives. The node must have its rules and its blocklist.
-func newTold(n *Node, t task) (*told, error) {
-	s := &told{node: n, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t}
-	if err := n.rules.Widen(t.Learnt, func([]string) error { return nil }); err != nil {
+func newTold(n *Node, f crawlFile) (*told, error) {
+	s := &told{node: n, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, file: f}
+	if err := n.rules.Widen(f.Learnt, func([]string) error { return nil }); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
-	for _, b := range t.Blocks {
+	for _, b := range f.Blocks {
 		if err := b.check(); err != nil {
 			return nil, fmt.Errorf("blocks: %w", err)
 		}
 	}
-	s.task.Blocks = newest(t.Blocks)
+	s.file.Blocks = newest(f.Blocks)
 	s.enforceLocked()
 	return s, nil
 }
@@ -60,10 +60,10 @@ func (s *told) Entries() (entries []string, digest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries, digest = s.node.rules.Seeded()
-	for _, b := range s.task.Blocks {
+	for _, b := range s.file.Blocks {
 		entries = append(entries, b.entry())
 	}
-	return append(entries, s.task.Files...), digest ^ s.rest.Load()
+	return append(entries, s.file.Files...), digest ^ s.rest.Load()
 }
 
 // Digest implements peer.Told.
@@ -108,7 +108,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	before := s.Digest()
 	var unwritten error
 	err := s.node.rules.Widen(scope, func(added []string) error {
-		next := s.task
+		next := s.file
 		next.Learnt = append(next.Learnt[:len(next.Learnt):len(next.Learnt)], added...)
 		unwritten = s.keepLocked(next)
 		return unwritten
@@ -145,7 +145,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 func (s *told) seed(seeds []identity.URL) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := s.task
+	next := s.file
 	next.Seeds, _ = withSeeds(next.Seeds, seeds)
 	if err := s.keepLocked(next); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *told) seed(seeds []identity.URL) error {
 func (s *told) pause(on bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := s.task
+	next := s.file
 	next.Paused = on
 	return s.keepLocked(next)
 }
@@ -167,15 +167,15 @@ func (s *told) pause(on bool) error {
 func (s *told) paused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.task.Paused
+	return s.file.Paused
 }
 
 // keepLocked writes crawl.json.
-func (s *told) keepLocked(next task) error {
+func (s *told) keepLocked(next crawlFile) error {
 	if err := next.keep(s.node.cfg.Node.Data); err != nil {
 		return err
 	}
-	s.task = next
+	s.file = next
 	return nil
 }
 

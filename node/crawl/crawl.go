@@ -61,7 +61,7 @@ type Loop struct {
 	patience atomic.Int64 // Config.Patience, in nanoseconds
 	deps     *Deps
 	reader   *reader
-	keeper   keeper
+	archiver archiver
 	placer   placer
 	jar      *site.Jar
 	stats    *statistics
@@ -79,7 +79,7 @@ func New(cfg Config, deps Deps) *Loop {
 	}
 	stats := new(statistics)
 	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats),
-		keeper: keeper{&deps, stats}, placer: placer{&deps, stats}, jar: site.NewJar(), limits: deps.Limits, moved: newMoved(), began: time.Now()}
+		archiver: archiver{&deps, stats}, placer: placer{&deps, stats}, jar: site.NewJar(), limits: deps.Limits, moved: newMoved(), began: time.Now()}
 	requested := l.requested
 	if l.limits == nil {
 		l.limits = newLimits(cfg)

@@ -84,7 +84,7 @@ func (l *Loop) putBack(ctx context.Context, task *frontier.Task) error {
 // do carries out a task, and reports whether it counts as a page.
 func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err error) {
 	// The end of a task is written even while the crawl is being stopped: the next start goes on from it.
-	keep := context.WithoutCancel(ctx)
+	lasting := context.WithoutCancel(ctx)
 	var visit Visit
 	wanted := !l.limits.over()
 	if wanted {
@@ -93,7 +93,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if !wanted {
 		return false, l.putBack(ctx, task)
 	}
-	if done, err := l.leaveOut(keep, task); done || err != nil {
+	if done, err := l.leaveOut(lasting, task); done || err != nil {
 		return false, err
 	}
 	defer func() {
@@ -135,10 +135,10 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		out.Visit, change = visited(task, &res, &out, links, now)
 	}
 	written := false
-	if ticket := l.keeper.keep(keep, task, visit, &res, &out, links); ticket != nil {
+	if ticket := l.archiver.keep(lasting, task, visit, &res, &out, links); ticket != nil {
 		defer func() { ticket.End(written) }()
 	}
-	fin, err := l.finish(keep, task, out)
+	fin, err := l.finish(lasting, task, out)
 	if err != nil {
 		return false, err
 	}

@@ -13,8 +13,8 @@ import (
 	"proxima/frontier/identity"
 )
 
-// task is what a node crawls. It is kept in crawl.json, so that the seeds need not be given at each start.
-type task struct {
+// crawlFile is what crawl.json keeps: the seeds, so that they need not be given at each start, and what operators and peers have told.
+type crawlFile struct {
 	V int `json:"v"`
 	// Scope is the section scope of the configuration at the last start, as JSON.
 	Scope json.RawMessage `json:"scope"`
@@ -32,13 +32,13 @@ type task struct {
 	Files []string `json:"files,omitempty"`
 }
 
-const taskVersion = 1
+const crawlFileVersion = 1
 
-func taskFile(dir string) string { return filepath.Join(dir, "crawl.json") }
+func crawlFilePath(dir string) string { return filepath.Join(dir, "crawl.json") }
 
-// readTask reads what an earlier start has kept. It returns no error if there is nothing.
-func readTask(dir string) (was task, err error) {
-	path := taskFile(dir)
+// readCrawlFile reads what an earlier start has kept. It returns no error if there is nothing.
+func readCrawlFile(dir string) (was crawlFile, err error) {
+	path := crawlFilePath(dir)
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -46,7 +46,7 @@ func readTask(dir string) (was task, err error) {
 	case err != nil:
 		return was, fmt.Errorf("read %s: %w", path, err)
 	}
-	if err := json.Unmarshal(text, &was); err != nil || was.V != taskVersion {
+	if err := json.Unmarshal(text, &was); err != nil || was.V != crawlFileVersion {
 		return was, fmt.Errorf("read %s: %w: not readable or of another version; delete it and give the seeds again", path, frontier.ErrDamaged)
 	}
 	return was, nil
@@ -54,13 +54,13 @@ func readTask(dir string) (was task, err error) {
 
 // recall finds out what the node crawls: by its seeds, and by what earlier starts have kept. The caller has locked the directory.
 func (n *Node) recall() error {
-	path, scope := taskFile(n.cfg.Node.Data), n.cfg.Scope
-	was, err := readTask(n.cfg.Node.Data)
+	path, scope := crawlFilePath(n.cfg.Node.Data), n.cfg.Scope
+	was, err := readCrawlFile(n.cfg.Node.Data)
 	if err != nil {
 		return err
 	}
 	now := was
-	now.V, now.SeedScope = taskVersion, scope.SeedScope
+	now.V, now.SeedScope = crawlFileVersion, scope.SeedScope
 	if now.Scope, err = json.Marshal(scope); err != nil {
 		return fmt.Errorf("remember scope: %w", err)
 	}
@@ -89,7 +89,7 @@ func (n *Node) recall() error {
 }
 
 // notesOn tells the operator what a crawl continues, and what is new.
-func notesOn(was, now task, added []identity.URL) (notes []string) {
+func notesOn(was, now crawlFile, added []identity.URL) (notes []string) {
 	if was.Paused {
 		notes = append(notes, "paused by its operator, as before: proxima ctl resume lets it go on")
 	}
@@ -128,7 +128,7 @@ func withSeeds(had []string, seeds []identity.URL) (all []string, added []identi
 
 // RememberedScope returns the seed_scope of the last start with a data directory, or "".
 func RememberedScope(dir string) string {
-	was, _ := readTask(dir) // New reports the error
+	was, _ := readCrawlFile(dir) // New reports the error
 	return was.SeedScope
 }
 
@@ -141,10 +141,10 @@ func listed(seeds []string) string {
 }
 
 // keep writes crawl.json. The caller has locked the directory.
-func (t task) keep(dir string) error {
-	text, err := json.Marshal(t)
+func (f crawlFile) keep(dir string) error {
+	text, err := json.Marshal(f)
 	if err == nil {
-		err = replaceFile(taskFile(dir), append(text, '\n'))
+		err = replaceFile(crawlFilePath(dir), append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("remember seeds: %w", err)

@@ -43,7 +43,7 @@ func TestPageForTheSink(t *testing.T) {
 		Timing: fetch.Timing{Start: time.Unix(1, 0)}}
 	g := l.reader.gather()
 	l.reader.page(task, res, &frontier.Outcome{}, g)
-	got := l.keeper.pageOf(task, res, g)
+	got := l.archiver.pageOf(task, res, g)
 	if d := cmp.Diff([]string{"http://a.test/b/1", "https://out.test/"}, got.Links); d != "" {
 		t.Error(d)
 	}
@@ -66,7 +66,7 @@ func TestPageForTheSink(t *testing.T) {
 		l.deps.Sink = &sink.Sink{}
 		g := l.reader.gather()
 		l.reader.page(task, res, &frontier.Outcome{}, g)
-		if got := l.keeper.unindexed(&frontier.Task{Host: "http://a.test"}, res, g); got != c.want {
+		if got := l.archiver.unindexed(&frontier.Task{Host: "http://a.test"}, res, g); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"proxima/ncoord"
 )
 
-// rule is a method that needs no probes: it chooses for all servers at once, again whenever the nodes change.
+// rule is a method that needs no probes: it chooses for all servers at once, again whenever the nodes change. There may be no node
+// (noNode).
 type rule func(servers []*probed, nodes []Node) []Choice
 
 func (r rule) join(nodes []Node, servers []*probed) {
