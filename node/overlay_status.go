@@ -66,7 +66,7 @@ type PeerStatus struct {
 
 // status returns the state of the overlay.
 func (o *overlay) status() *OverlayStatus {
-	m, v, at := o.members.Status(), o.members.View(), o.members.Coordinate()
+	v, at := o.members.View(), o.members.Coordinate()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secrets.current.Load().Describe(),
 		Reach: o.relay.Status(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
 		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
@@ -79,7 +79,7 @@ func (o *overlay) status() *OverlayStatus {
 		}
 		s.Missing = append(s.Missing, MissingStatus{ID: w.ID, Addr: w.Addr, SeenS: seen})
 	}
-	for _, p := range m.Members {
+	for _, p := range v.Members {
 		s.Peers = append(s.Peers, PeerStatus{ID: p.ID, Addr: p.Addr, Phase: p.Phase, ForS: p.For.Round(time.Millisecond).Seconds(),
 			Settled: p.Settled, RTTMs: p.RTT, Reach: p.Way.Reach.String(), Links: o.outbox.PendingOf(p.ID)})
 	}
@@ -96,6 +96,6 @@ func (o *overlay) traffic() (messages, sent, received int64) {
 		sent += int64(t.BytesSent)
 		received += int64(t.BytesReceived)
 	}
-	m := o.members.Status()
-	return messages + int64(m.PacketsSent), sent + int64(m.BytesSent), received
+	packets, bytes := o.members.Traffic()
+	return messages + int64(packets), sent + int64(bytes), received
 }

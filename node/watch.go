@@ -240,17 +240,17 @@ func (w watcher) members() []MemberRow {
 		return []MemberRow{{PeerStatus: PeerStatus{ID: w.id.Node, Phase: "alive", ForS: time.Since(w.started).Seconds()}, Boot: w.id.Boot}}
 	}
 	list := []MemberRow{}
-	boots, known := map[string]uint64{}, map[string]member.Peer{}
-	for _, m := range o.members.Status().Members {
-		boots[m.ID] = m.Boot
-	}
-	for _, m := range o.members.View().Peers {
+	known := map[string]member.Peer{}
+	for _, m := range o.members.View().Members {
 		known[m.ID] = m
 	}
 	for _, p := range o.status().Peers {
-		row := MemberRow{PeerStatus: p, Boot: boots[p.ID]}
 		m := known[p.ID]
-		if row.QueueMs, row.At = m.Factors.QueueMs, degrees(m.Location); m.Placed {
+		row := MemberRow{PeerStatus: p, Boot: m.Boot}
+		if m.Phase == "alive" {
+			row.QueueMs, row.At = m.Factors.QueueMs, degrees(m.Location)
+		}
+		if m.Placed {
 			row.Vector, row.HeightMs, row.Accuracy = m.Coord.Vec[:], m.Coord.Height, m.Coord.Error
 		}
 		list = append(list, row)

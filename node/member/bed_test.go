@@ -282,21 +282,12 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-func peer(v member.View, place int) member.Peer {
-	for _, p := range v.Peers {
+// sees is what a node sees of a member.
+func (n *node) sees(place int) member.Peer {
+	for _, p := range n.View().Members {
 		if p.ID == netsim.ID(place) {
 			return p
 		}
 	}
 	return member.Peer{}
-}
-
-// status is what a node's status says of a member.
-func status(n *node, place int) member.MemberStatus {
-	for _, m := range n.Status().Members {
-		if m.ID == netsim.ID(place) {
-			return m
-		}
-	}
-	return member.MemberStatus{}
 }

@@ -74,7 +74,7 @@ func (m *meta) code(c *coder) {
 		}
 		c.float(&m.location.Lat)
 		c.float(&m.location.Lon)
-		if !onEarth(*m.location) {
+		if !m.location.Valid() {
 			c.fail(fmt.Errorf("location %v, %v is not on Earth", m.location.Lat, m.location.Lon))
 		}
 	}
@@ -93,14 +93,21 @@ func (m *meta) code(c *coder) {
 		}
 	}
 	c.text(&m.addr, maxAddr)
-	c.fail(checkAddr(m.addr, true)) // the reader decides about loopback
 }
 
-func decodeMeta(b []byte) (meta, error) {
+// readMeta reads what a node publishes. local says whether its address may be on loopback.
+func readMeta(b []byte, local bool) (meta, error) {
 	if len(b) > memberlist.MetaMaxSize {
 		return meta{}, fmt.Errorf("decode meta: %d bytes are too many", len(b))
 	}
-	return decode[meta](b, "meta")
+	m, err := decode[meta](b, "meta")
+	if err != nil {
+		return meta{}, err
+	}
+	if err := checkAddr(m.addr, local); err != nil {
+		return meta{}, fmt.Errorf("decode meta: %w", err)
+	}
+	return m, nil
 }
 
 func (a *ack) code(c *coder) {
@@ -114,11 +121,6 @@ func (p *place) code(c *coder) {
 	c.uvarint(&p.rev)
 	part(c, &p.coord, ncoord.DecodeCoordinate)
 	part(c, &p.factors, assign.DecodeFactors)
-}
-
-// onEarth reports whether a location is valid; NaN is not.
-func onEarth(l ncoord.Location) bool {
-	return l.Lat >= -90 && l.Lat <= 90 && l.Lon >= -180 && l.Lon <= 180
 }
 
 // validID reports whether a name is 128 bits in lower-case hex.

@@ -165,7 +165,7 @@ func validate(cfg Config, deps Deps) error {
 	if err := checkAddr(deps.PeerAddr, true); err != nil {
 		report("peer address: it cannot be dialled: %w", err)
 	}
-	if deps.Location != nil && !onEarth(*deps.Location) {
+	if deps.Location != nil && !deps.Location.Valid() {
 		report("location: %v, %v is not on Earth", deps.Location.Lat, deps.Location.Lon)
 	}
 	return errors.Join(errs...)

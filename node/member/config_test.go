@@ -107,7 +107,7 @@ func TestRunTwice(t *testing.T) {
 	if err := m.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if at := m.Status().Gossip; at != c.Advertise {
+	if at := m.Gossip(); at != c.Advertise {
 		t.Errorf("it is said to be at %s", at)
 	}
 	if err := m.Run(ctx); err == nil {

@@ -38,7 +38,7 @@ func (m *Members) metaLocked() meta {
 	c := &m.table.paxos
 	stamp := marked(c.plain(), c.accepted, c.renounced && !m.over)
 	return meta{boot: m.deps.Boot, settled: m.table.self.declared, over: m.over, addr: m.deps.PeerAddr,
-		location: m.deps.Location, placed: true, place: m.locator.current(), stamp: stamp, way: m.table.self.way}
+		location: m.deps.Location, placed: true, place: m.locator.place, stamp: stamp, way: m.table.self.way}
 }
 
 // NotifyMsg receives a message of a voter.
@@ -102,12 +102,7 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 
 func (d delegate) seen(n *memberlist.Node) {
 	m := d.m
-	published, err := decodeMeta(n.Meta)
-	if err == nil && n.Name != m.deps.ID {
-		if err = checkAddr(published.addr, onLoopback(m.deps.PeerAddr)); err != nil {
-			err = fmt.Errorf("peer protocol: %w", err)
-		}
-	}
+	published, err := readMeta(n.Meta, onLoopback(m.deps.PeerAddr))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.table.seen(n.Name, n.Address(), published, err, m.now())
@@ -157,9 +152,9 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	now := m.now()
 	a, err := decode[ack](payload, "ack")
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	r := m.table.members[n.Name]
 	if r == nil || r.phase != alive {
-		m.mu.Unlock()
 		return
 	}
 	if err == nil && a.boot != r.boot && !r.bad {
@@ -169,21 +164,12 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 		r.put(a.place)
 		r.trips.add(rtt)
 		m.table.answered(n.Name, now.Add(-rtt))
+		err = m.locator.observe(n.Name, a.coord, r.location, rtt, now)
 	}
-	at := r.location
-	m.mu.Unlock()
-
-	e := Event{Kind: EventSample, Time: now, ID: n.Name, RTT: rtt}
-	if err == nil {
-		e.Coord, err = m.locator.observe(n.Name, a.coord, at, rtt, now)
-	} else {
-		e.Coord = m.locator.coordinate()
-	}
+	e := Event{Kind: EventSample, Time: now, ID: n.Name, RTT: rtt, Coord: m.locator.node.Coordinate()}
 	if err != nil {
 		e.Reason = err.Error()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.emit(e)
 }
 

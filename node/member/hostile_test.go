@@ -75,13 +75,13 @@ func TestGarbageIsBorne(t *testing.T) {
 		o.expect("garbage", upTo(4), upTo(5), upTo(4), true)
 		for i := range 4 {
 			n := o.nodes[i]
-			if p := peer(n.View(), 4); p.Placed || p.Addr != "" {
+			if p := n.sees(4); p.Placed || p.Addr != "" {
 				t.Errorf("node %d sees the garbage as %+v", i, p)
 			}
 			if k := n.count(member.EventBadMeta, netsim.ID(4)); k != 1 {
 				t.Errorf("node %d told of the garbage %d times", i, k)
 			}
-			if n.count(member.EventSample, netsim.ID(4)) == 0 || status(n, 4).RTT != 0 {
+			if n.count(member.EventSample, netsim.ID(4)) == 0 || n.sees(4).RTT != 0 {
 				t.Errorf("node %d could read the garbage", i)
 			}
 		}
@@ -99,12 +99,12 @@ func TestLiar(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		var errs []float64
 		for i := range n {
-			if p := peer(o.nodes[i].View(), n); !p.Placed || p.Addr == "" {
+			if p := o.nodes[i].sees(n); !p.Placed || p.Addr == "" {
 				t.Fatalf("node %d sees the liar as %+v", i, p)
 			}
 			for j := range n {
 				if i != j {
-					a, b := peer(o.nodes[0].View(), i).Coord, peer(o.nodes[0].View(), j).Coord
+					a, b := o.nodes[0].sees(i).Coord, o.nodes[0].sees(j).Coord
 					errs = append(errs, math.Abs(ncoord.Distance(a, b)-o.rtt(i, j))/o.rtt(i, j))
 				}
 			}
@@ -134,7 +134,7 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 	const n = 12
 	settled(t, world(n, 9), n, func(t *testing.T, o *overlay) {
 		f := assign.Factors{LoadMs: 120, BytesPerMs: 800, Samples: 9}
-		before := peer(o.nodes[0].View(), 5).Coord.Height
+		before := o.nodes[0].sees(5).Coord.Height
 		var still []ncoord.Coordinate
 		for i := range n {
 			still = append(still, o.nodes[i].Coordinate())
@@ -145,7 +145,7 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 		o.nodes[5].SetFactors(assign.Factors{LoadMs: -1}) // is ignored
 		time.Sleep(8 * time.Second)
 		for i := range n {
-			p := peer(o.nodes[i].View(), 5)
+			p := o.nodes[i].sees(5)
 			if p.Factors != f || p.Location == nil || *p.Location != (ncoord.Location{Lat: 1, Lon: 2}) {
 				t.Errorf("node %d sees %+v", i, p)
 			}
@@ -213,7 +213,7 @@ func TestChurn(t *testing.T) {
 				time.Sleep(time.Second)
 				count := map[string]int{}
 				for i, m := range o.nodes {
-					if m != nil && status(m, i).For > 5*time.Second {
+					if m != nil && m.sees(i).For > 5*time.Second {
 						count[strings.Join(m.View().Settled, " ")]++
 						looks++
 					}

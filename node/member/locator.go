@@ -3,22 +3,18 @@ package member
 import (
 	"math"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"proxima/assign"
 	"proxima/ncoord"
 )
 
-// locator keeps this node's own place, and what others were told of it. It is safe for concurrent use.
+// locator keeps this node's own place, and what others were told of it. The lock of Members guards it, except for payload.
 type locator struct {
 	boot uint64
 	// payload is the encoded answer to pings. It is ready-made because the pinging node measures how long it takes.
 	payload atomic.Pointer[[]byte]
 
-	// mu guards what follows.
-	mu    sync.Mutex
 	node  *ncoord.Node
 	place place   // as last published in acks
 	queue float64 // wait in this node's queues, in ms
@@ -32,13 +28,13 @@ func newLocator(boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
 	return l
 }
 
-// store encodes the payload. It needs mu held, or l not yet shared.
+// store encodes the payload.
 func (l *locator) store() {
 	b := encode(nil, ack{boot: l.boot, coord: l.node.Coordinate(), place: l.place})
 	l.payload.Store(&b)
 }
 
-// publish adopts what the node wants to publish now. It needs mu held.
+// publish adopts what the node wants to publish now. Some changes come with time alone, as of a load that fell long enough ago.
 func (l *locator) publish(now time.Time) bool {
 	l.node.SetLoad(l.queue+l.node.Delay(), now)
 	coord, changed := l.node.Publish(now)
@@ -51,64 +47,14 @@ func (l *locator) publish(now time.Time) bool {
 }
 
 // observe moves the node by a round trip to a peer at a known place.
-func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Location, rtt time.Duration, now time.Time) (ncoord.Coordinate, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Location, rtt time.Duration, now time.Time) error {
 	if err := l.node.Observe(id, remote, at, rtt, now); err != nil {
-		return l.node.Coordinate(), err
+		return err
 	}
 	if !l.publish(now) {
 		l.store()
 	}
-	return l.node.Coordinate(), nil
-}
-
-// look publishes changes that come with time alone, such as a load that fell long enough ago.
-func (l *locator) look(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.publish(now)
-}
-
-// forget drops what is known of the path to a peer.
-func (l *locator) forget(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.node.Forget(id)
-}
-
-func (l *locator) setLoad(ms float64, now time.Time) {
-	if !(ms > 0) { // NaN is not
-		ms = 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = ms
-	l.publish(now)
-}
-
-func (l *locator) setFactors(f assign.Factors) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f != l.place.factors {
-		l.place.factors = f
-		l.place.rev++
-		l.store()
-	}
-}
-
-// current returns the place as published in acks.
-func (l *locator) current() place {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.place
-}
-
-// coordinate returns the moving coordinate.
-func (l *locator) coordinate() ncoord.Coordinate {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.node.Coordinate()
+	return nil
 }
 
 // near reports whether a place differs too little from what all were told for them to be told again.

@@ -69,11 +69,19 @@ type Links interface {
 	Knocked(packet []byte) bool
 }
 
-// Peer is what is known of a live member.
+// Peer is a member as this node sees it.
 type Peer struct {
-	ID string
+	ID   string
+	Boot uint64
 	// Addr is the host:port of its peer protocol, "" if it published nothing readable.
 	Addr string
+	// Phase is "alive", "dead" or "left"; For is how long it has been that.
+	Phase string
+	For   time.Duration
+	// Settled reports whether it counts for homes and grantors.
+	Settled bool
+	// RTT is the median of the latest round trips in ms, 0 if there were none.
+	RTT float64
 	// Placed reports whether Coord and Factors are known.
 	Placed bool
 	// Coord is its latest published coordinate, Factors what it publishes of its downloads.
@@ -93,8 +101,9 @@ type View struct {
 	// Missing are the voters that do not count as present, sorted by id; Voters is the number of all voters.
 	Missing []Missing
 	Voters  int
-	// Peers are the live members including this node, sorted by id.
-	Peers []Peer
+	// Members are all members known, including this node, the dead, and those that left lately. Peers are those alive. Both are
+	// sorted by id.
+	Members, Peers []Peer
 }
 
 // Kinds of events.

@@ -235,9 +235,9 @@ func (m *Members) tend() error {
 // update brings the table up to date and tells those who wait for changes.
 func (m *Members) update() {
 	now := m.now()
-	m.locator.look(now)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.locator.publish(now)
 	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 && m.table.paxos.set.version == 0 {
 		m.table.paxos.found(now, m.deps.ID) // the only address to join is this node's
 	}
@@ -301,12 +301,14 @@ func (m *Members) flush() {
 	m.mu.Lock()
 	events := m.table.events
 	m.table.events = nil
-	m.mu.Unlock()
 	for _, e := range events {
 		switch e.Kind {
 		case EventDeath, EventLeave, EventRejoin:
-			m.locator.forget(e.ID)
+			m.locator.node.Forget(e.ID)
 		}
+	}
+	m.mu.Unlock()
+	for _, e := range events {
 		if m.deps.Event != nil {
 			m.deps.Event(e)
 		}

@@ -28,7 +28,7 @@ func TestNodesConverge(t *testing.T) {
 				if i == j {
 					continue
 				}
-				s := status(o.nodes[i], j)
+				s := o.nodes[i].sees(j)
 				if !p.Placed || s.RTT == 0 || p.Addr != netsim.GossipAt(j) || s.Boot != 1 {
 					t.Fatalf("node %d sees node %d as %+v, %+v", i, j, p, s)
 				}
@@ -36,7 +36,7 @@ func TestNodesConverge(t *testing.T) {
 					t.Errorf("round trip from %d to %d is %v, not %v", i, j, s.RTT, o.rtt(i, j))
 				}
 				errs = append(errs, math.Abs(ncoord.Distance(o.nodes[i].Coordinate(), p.Coord)-o.rtt(i, j))/o.rtt(i, j))
-				self := peer(o.nodes[i].View(), i)
+				self := o.nodes[i].sees(i)
 				published = append(published, math.Abs(ncoord.Distance(self.Coord, p.Coord)-o.rtt(i, j))/o.rtt(i, j))
 				own, _ := o.nodes[j].Addr(p.ID)
 				if got, ok := o.nodes[i].Addr(p.ID); !ok || got != own {

@@ -28,12 +28,12 @@ func TestSocketsOfTheMachine(t *testing.T) {
 	join := []string{mute.Addr().String()}
 	for i := range 3 {
 		lives = append(lives, gossiping(t, i, append(join, mute.Addr().String())...))
-		join = []string{strings.Replace(lives[0].Status().Gossip, "127.0.0.1", "localhost", 1)}
+		join = []string{strings.Replace(lives[0].Gossip(), "127.0.0.1", "localhost", 1)}
 	}
 	for _, l := range lives {
 		await(t, func() bool { return len(l.View().Peers) == 3 && l.View().Majority })
 	}
-	silent, err := net.Dial("tcp", lives[0].Status().Gossip)
+	silent, err := net.Dial("tcp", lives[0].Gossip())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,14 +42,7 @@ func (m *Members) redial(ctx context.Context, targets map[string]*target) {
 func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	reached := map[string]bool{m.gossip: true}
-	alone = true
-	for _, r := range m.table.members {
-		if r.phase == alive && r != m.table.self {
-			reached[r.gossip] = true
-			alone = false
-		}
-	}
+	reached := m.reachedLocked()
 	for _, r := range m.table.members {
 		// Voters are dialled for ever, since this node waits for them.
 		if r.phase == dead && r.dialable() && (now.Sub(r.since) < m.cfg.RedialFor || m.table.paxos.set.has(r.id)) {
@@ -61,7 +54,7 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 		addrs = append(addrs, m.deps.Known...)
 	}
 	slices.Sort(addrs)
-	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return reached[a] }), alone
+	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return reached[a] }), len(reached) == 1
 }
 
 // dialable reports whether a member can be dialled. Outbound-only nodes cannot: they dial by themselves.
@@ -101,9 +94,6 @@ func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
 
 // dial exchanges states with the node at an address. The result shows in the table.
 func (m *Members) dial(ctx context.Context, addr string) {
-	m.mu.Lock()
-	list, own := m.list, m.gossip
-	m.mu.Unlock()
 	host, port, err := hostPort(addr)
 	if err != nil {
 		return
@@ -117,23 +107,24 @@ func (m *Members) dial(ctx context.Context, addr string) {
 	}
 	for _, ip := range ips {
 		at := net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))
-		if at == own || ctx.Err() != nil || m.reached(at) {
-			continue
+		m.mu.Lock()
+		list, reached := m.list, m.reachedLocked()[at]
+		m.mu.Unlock()
+		if !reached && ctx.Err() == nil {
+			_, _ = list.Join([]string{at})
 		}
-		_, _ = list.Join([]string{at})
 	}
 }
 
-// reached reports whether a live member has a gossip address.
-func (m *Members) reached(gossip string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// reachedLocked returns the gossip addresses of the live members, this node's included.
+func (m *Members) reachedLocked() map[string]bool {
+	reached := map[string]bool{m.gossip: true}
 	for _, r := range m.table.members {
-		if r.phase == alive && r.gossip == gossip {
-			return true
+		if r.phase == alive && r != m.table.self {
+			reached[r.gossip] = true
 		}
 	}
-	return false
+	return reached
 }
 
 func resolve(ctx context.Context, host string) ([]netip.Addr, error) {

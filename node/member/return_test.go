@@ -113,7 +113,7 @@ func TestRestart(t *testing.T) {
 			o.start(3, 2)
 			time.Sleep(hearsay)
 			o.expect("restarted", upTo(n), upTo(n), upTo(n), true)
-			if p := status(o.nodes[1], 3); p.Boot != 2 {
+			if p := o.nodes[1].sees(3); p.Boot != 2 {
 				t.Errorf("after %v node 1 sees life %d", down, p.Boot)
 			}
 			time.Sleep(time.Minute)

@@ -45,6 +45,8 @@ const (
 	left
 )
 
+func (p phase) String() string { return [...]string{"alive", "dead", "left"}[p] }
+
 func (s *state) code(c *coder) {
 	c.version(stateVersion)
 	c.id(&s.sender)

@@ -35,7 +35,7 @@ func gossiping(t *testing.T, place int, join ...string) *socketNode {
 	n := &socketNode{m, stop, make(chan error, 1)}
 	go func() { n.done <- m.Run(ctx); close(n.done) }()
 	t.Cleanup(func() { stop(); n.await(t) })
-	await(t, func() bool { return m.Status().Gossip != "" })
+	await(t, func() bool { return m.Gossip() != "" })
 	return n
 }
 
@@ -95,7 +95,7 @@ func TestGarbageStreamsCostLittle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			first := gossiping(t, 0)
-			at := first.Status().Gossip
+			at := first.Gossip()
 			second := gossiping(t, 1, at)
 			await(t, func() bool { return len(first.View().Peers) == 2 && len(second.View().Peers) == 2 })
 			before := heap()

@@ -1,7 +1,7 @@
 package member
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"proxima/assign"
@@ -12,21 +12,38 @@ import (
 // SetLoad sets the expected wait in this node's queues, in ms. It goes into the height of the published coordinate,
 // along with the recent excess of its round trips (ncoord.Node.Delay). Negative values and NaN count as 0.
 func (m *Members) SetLoad(ms float64) {
-	m.locator.setLoad(ms, m.now())
+	if !(ms > 0) { // NaN is not
+		ms = 0
+	}
+	m.mu.Lock()
+	m.locator.queue = ms
+	m.locator.publish(m.now())
+	m.mu.Unlock()
 	m.wake()
 }
 
 // SetFactors sets what the node has learnt about its own downloads, for publication. It ignores factors that fail
 // Factors.Check.
 func (m *Members) SetFactors(f assign.Factors) {
-	if f.Check() == nil {
-		m.locator.setFactors(f)
-		m.wake()
+	if f.Check() != nil {
+		return
 	}
+	m.mu.Lock()
+	if l := m.locator; f != l.place.factors {
+		l.place.factors = f
+		l.place.rev++
+		l.store()
+	}
+	m.mu.Unlock()
+	m.wake()
 }
 
 // Coordinate returns this node's own coordinate as it moves.
-func (m *Members) Coordinate() ncoord.Coordinate { return m.locator.coordinate() }
+func (m *Members) Coordinate() ncoord.Coordinate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.locator.node.Coordinate()
+}
 
 // Changed returns a channel that is closed at the next change of Settled, Majority or the live members. Call it before
 // View, so that no change is missed in between.
@@ -85,7 +102,6 @@ func (m *Members) Knock(id string, packet []byte) {
 
 // View returns the overlay as this node sees it now.
 func (m *Members) View() View {
-	own := m.locator.current()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table
@@ -98,23 +114,38 @@ func (m *Members) View() View {
 	if !t.majority {
 		v.Reason = t.waiting(now) // with the ages of this moment
 	}
-	for id, r := range t.members {
+	for _, id := range slices.Sorted(maps.Keys(t.members)) {
+		r := t.members[id]
+		_, counts := slices.BinarySearch(t.settled, id)
+		p := Peer{ID: id, Boot: r.boot, Addr: r.addr, Phase: r.phase.String(), For: now.Sub(r.since), Settled: counts, RTT: r.trips.median(),
+			Placed: r.placed, Coord: r.place.coord, Factors: r.place.factors, Location: r.location, Way: r.way}
+		if r == t.self {
+			p.Addr, p.Placed, p.Coord, p.Factors, p.Location = m.deps.PeerAddr, true, m.locator.place.coord, m.locator.place.factors, m.deps.Location
+		}
+		v.Members = append(v.Members, p)
+		if r.phase == alive {
+			v.Peers, v.Alive = append(v.Peers, p), append(v.Alive, id)
+		}
 		if r.over && r != t.self {
 			v.Over = append(v.Over, id)
 		}
-		switch {
-		case r == t.self:
-			v.Peers = append(v.Peers, Peer{ID: id, Addr: m.deps.PeerAddr, Placed: true, Coord: own.coord,
-				Factors: own.factors, Location: m.deps.Location, Way: r.way})
-		case r.phase == alive:
-			v.Peers = append(v.Peers, Peer{ID: id, Addr: r.addr, Placed: r.placed, Coord: r.place.coord,
-				Factors: r.place.factors, Location: r.location, Way: r.way})
-		}
-	}
-	slices.Sort(v.Over)
-	slices.SortFunc(v.Peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
-	for _, p := range v.Peers {
-		v.Alive = append(v.Alive, p.ID)
 	}
 	return v
+}
+
+// Gossip returns this node's gossip address, "" until Run has it.
+func (m *Members) Gossip() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gossip
+}
+
+// Traffic returns how much gossip this node has sent in this life.
+func (m *Members) Traffic() (packets, bytes uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.carrier == nil {
+		return 0, 0
+	}
+	return m.carrier.sent.Load(), m.carrier.bytes.Load()
 }

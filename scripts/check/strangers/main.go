@@ -71,10 +71,10 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	if !lab.Within(ctx, 10*time.Second, func() bool { return node.Status().Gossip != "" }) {
+	if !lab.Within(ctx, 10*time.Second, func() bool { return node.Gossip() != "" }) {
 		return errors.New("the node does not listen")
 	}
-	gossip := node.Status().Gossip
+	gossip := node.Gossip()
 	if _, err := join(2, gossip); err != nil {
 		return err
 	}
