@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -57,23 +56,12 @@ func (r *Relay) DialGossip(ctx context.Context, peer string) (net.Conn, bool, er
 func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays []string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ways := make([]func() (net.Conn, error), 0, len(relays)+1)
+	var ways []func() (net.Conn, error)
 	if l := r.standing(peer); l != nil && r.way.Load().Reach != view.Outbound {
 		ways = append(ways, func() (net.Conn, error) { return r.ask(ctx, l, kind) })
 	}
-	// Live relays come first, in turn.
-	first := int(r.turn.Add(1))
-	for i := range relays {
-		relay := relays[(first+i)%len(relays)]
-		if relay == r.deps.ID {
-			continue
-		}
-		way := func() (net.Conn, error) { return r.callBy(ctx, relay, to, kind) }
-		if _, alive := r.deps.Way(relay); alive && r.standing(relay) != nil {
-			ways = slices.Insert(ways, 0, way)
-		} else {
-			ways = append(ways, way)
-		}
+	for _, relay := range r.inTurn(relays) {
+		ways = append(ways, func() (net.Conn, error) { return r.callBy(ctx, relay, to, kind) })
 	}
 	if len(ways) == 0 {
 		return nil, fmt.Errorf("reach %s: it is outbound only, and none of its relays is known", peer)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// link is a connection for frames with one member. It is open, or being dialled.
+// link is a connection for frames with one member. It is being dialled, open, or has ended.
 type link struct {
 	peer string
 	out  chan frame
@@ -32,12 +32,14 @@ func newLink(peer string) *link {
 func (l *link) touch()     { l.used.Store(time.Now().UnixNano()) }
 func (l *link) idle() bool { return !l.keep.Load() && time.Since(time.Unix(0, l.used.Load())) > Idle }
 
+func (l *link) ended() bool { return closed(l.gone) }
+
 // stands reports whether frames sent now go out at once.
-func (l *link) stands() bool {
+func (l *link) stands() bool { return closed(l.open) && !l.ended() }
+
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-l.gone:
-		return false
-	case <-l.open:
+	case <-c:
 		return true
 	default:
 		return false
@@ -57,6 +59,7 @@ func (l *link) offer(f frame) bool {
 
 // run carries frames until the connection breaks, is silent, or has been idle.
 func (l *link) run(ctx context.Context, conn net.Conn, dialled bool, take func(*link, frame)) {
+	defer close(l.gone)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // its users get the error

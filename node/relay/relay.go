@@ -80,7 +80,6 @@ type Relay struct {
 	mu      sync.Mutex
 	closed  bool
 	links   map[string]*link
-	failed  map[string]time.Time // when a dial last failed
 	waiting map[id]chan net.Conn // for the answers to calls, by token
 	carried map[string]int       // carried connections by member
 	all     int                  // carried connections
@@ -109,7 +108,7 @@ func New(deps Deps) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{deps: deps, self: self, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), calls: make(chan net.Conn),
-		poked: make(chan struct{}, 1), answers: make(chan struct{}, mostAnswers), links: map[string]*link{}, failed: map[string]time.Time{},
+		poked: make(chan struct{}, 1), answers: make(chan struct{}, mostAnswers), links: map[string]*link{},
 		waiting: map[id]chan net.Conn{}, carried: map[string]int{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.way.Store(&view.Way{Reach: deps.First})
@@ -186,9 +185,12 @@ func (r *Relay) open(peer string) *link {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.links[peer]; l != nil {
+		if l.ended() {
+			return nil // it could not be dialled a moment ago
+		}
 		return l
 	}
-	if r.closed || peer == r.deps.ID || len(r.links) >= mostLinks || time.Since(r.failed[peer]) < Backoff {
+	if r.closed || peer == r.deps.ID || len(r.links) >= mostLinks {
 		return nil
 	}
 	l := newLink(peer)
@@ -198,9 +200,11 @@ func (r *Relay) open(peer string) *link {
 		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
 		conn, err := r.connect(ctx, peer, hello{role: roleLink})
 		if cancel(); err != nil {
-			r.mu.Lock()
-			r.failed[peer] = time.Now()
-			r.mu.Unlock()
+			close(l.gone)
+			select {
+			case <-time.After(Backoff):
+			case <-r.ctx.Done():
+			}
 			return
 		}
 		poke(r.poked)
@@ -215,13 +219,7 @@ func (r *Relay) drop(l *link) {
 	if r.links[l.peer] == l {
 		delete(r.links, l.peer)
 	}
-	for peer, at := range r.failed {
-		if time.Since(at) > Backoff {
-			delete(r.failed, peer)
-		}
-	}
 	r.mu.Unlock()
-	close(l.gone)
 	poke(r.poked)
 }
 
@@ -349,7 +347,11 @@ func (r *Relay) Send(peer string, packet []byte) bool {
 	case way.Reach != view.Outbound || len(way.Relays) == 0:
 		l = r.open(peer)
 	default:
-		l = r.relayTo(way.Relays)
+		for _, relay := range r.inTurn(way.Relays) {
+			if l = r.open(relay); l != nil {
+				break
+			}
+		}
 	}
 	if l == nil {
 		return false
@@ -358,22 +360,22 @@ func (r *Relay) Send(peer string, packet []byte) bool {
 	return true
 }
 
-// relayTo returns the link with one of a node's relays: an open one, in turn, or else one being dialled.
-func (r *Relay) relayTo(relays []string) *link {
+// inTurn returns a node's relays, another one first each time: those with an open link that are alive go before the others.
+func (r *Relay) inTurn(relays []string) []string {
+	var live, others []string
 	first := int(r.turn.Add(1))
-	for _, stands := range []bool{true, false} {
-		for i := range relays {
-			relay := relays[(first+i)%len(relays)]
-			l := r.standing(relay)
-			if !stands && relay != r.deps.ID {
-				l = r.open(relay)
-			}
-			if l != nil {
-				return l
-			}
+	for i := range relays {
+		relay := relays[(first+i)%len(relays)]
+		if relay == r.deps.ID {
+			continue
+		}
+		if _, alive := r.deps.Way(relay); alive && r.standing(relay) != nil {
+			live = append(live, relay)
+		} else {
+			others = append(others, relay)
 		}
 	}
-	return nil
+	return append(live, others...)
 }
 
 func token() (t id) {
