@@ -138,7 +138,7 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 	if err != nil {
 		return b, false, fmt.Errorf("block: %w", err)
 	}
-	poke(s.changed)
+	s.changed.Ring()
 	return b, true, nil
 }
 
@@ -192,7 +192,7 @@ func (s *told) addBlocksLocked(blocks []Block) error {
 		return err
 	}
 	s.enforceLocked()
-	poke(s.node.blocked)
+	s.node.blocked.Ring()
 	return nil
 }
 

@@ -45,7 +45,7 @@ func (s *told) filesLocked(entries []string) error {
 		return err
 	}
 	s.enforceLocked()
-	poke(s.changed)
+	s.changed.Ring()
 	return nil
 }
 

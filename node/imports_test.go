@@ -15,7 +15,7 @@ func within(pkg, room string) bool { return pkg == room || strings.HasPrefix(pkg
 
 // rooms are those of node in their order: each may use those before it. Of two on one line neither uses the other.
 var rooms = [][]string{
-	{"wire"},
+	{"wire", "bell"},
 	{"strict"},
 	{"runlog"},
 	{"sink", "console"},

@@ -29,6 +29,7 @@ import (
 	"proxima/fetch/resolve"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/bell"
 	"proxima/node/console"
 	"proxima/node/crawl"
 	"proxima/node/runlog"
@@ -89,15 +90,15 @@ type Node struct {
 	started    time.Time
 	free       func() (uint64, error)
 
-	blocked chan struct{}  // has a token when the blocklist has changed
-	room    chan struct{}  // has a token when the disk is no longer full
+	blocked bell.Bell      // rings when the blocklist has changed
+	room    bell.Bell      // rings when the disk is no longer full
 	refused map[string]int // seeds, by reason; set before the crawl has ended
 }
 
 // New opens a node: its data directory, its logs, its seeds. The configuration must be valid. The frontier has the errors for a directory that
 // is in use or damaged.
 func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
-	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: bell.New(), room: bell.New()}
 	n.operator, n.watcher = newOperator(n, deps.Config), watcher{n}
 	var opened []func() error
 	defer func() {
@@ -401,7 +402,7 @@ func (n *Node) blockedHost(host string) string {
 // blocklistChanged is called after the blocklist has changed, or could not be read.
 func (n *Node) blocklistChanged(r blocklist.Report) {
 	n.runlog.Events().Info(runlog.EventBlocklist, runlog.KeyCount, r.Entries(), runlog.KeyReason, r.Summary())
-	poke(n.blocked)
+	n.blocked.Ring()
 }
 
 // dropBlocked drops hosts whenever the blocklist has changed.
@@ -434,6 +435,6 @@ func (n *Node) frontierEvent(e frontier.Event) {
 		log.Info(runlog.EventOwnTroubleOver, runlog.KeyReason, e.Reason)
 	case frontier.DiskOK:
 		log.Info(runlog.EventDiskOK, runlog.KeyDiskFreeBytes, e.Free)
-		poke(n.room)
+		n.room.Ring()
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/bell"
 	"proxima/node/peer"
 	"proxima/node/runlog"
 )
@@ -20,8 +21,8 @@ import (
 // Operator does what an operator may ask of a running node. Each act is logged, with who asked for it, before it is done.
 type Operator struct {
 	node *Node
-	// draining has a token when the node is to be drained. drained is true once it is.
-	draining chan struct{}
+	// draining rings when the node is to be drained. drained is true once it is.
+	draining bell.Bell
 	drained  atomic.Bool
 	rotating sync.Mutex // held while the secret file is changed
 	// live is the configuration in force. It differs from the one that the node was started with only in live keys.
@@ -32,7 +33,7 @@ type Operator struct {
 }
 
 func newOperator(n *Node, reread func() (Config, error)) *Operator {
-	o := &Operator{node: n, draining: make(chan struct{}, 1), reread: reread}
+	o := &Operator{node: n, draining: bell.New(), reread: reread}
 	o.live.Store(&n.cfg)
 	return o
 }
@@ -212,7 +213,7 @@ func (o *Operator) Drain(by string) error {
 		return fmt.Errorf("drain: %w: no other node has been there for long enough to get its hosts", ErrNotNow)
 	}
 	o.log(by, "drain")
-	poke(o.draining)
+	o.draining.Ring()
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 )
 
 // The keys of what a node keeps of the overlay for its next start.
@@ -27,7 +28,7 @@ const (
 // may wait for that, so memo writes in a goroutine of its own.
 type memo struct {
 	shelf *frontier.Shelf
-	news  chan struct{}
+	news  bell.Bell
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -35,7 +36,7 @@ type memo struct {
 }
 
 func newMemo(shelf *frontier.Shelf) *memo {
-	return &memo{shelf: shelf, news: make(chan struct{}, 1), waiting: map[string]string{}}
+	return &memo{shelf: shelf, news: bell.New(), waiting: map[string]string{}}
 }
 
 // put sets the value of a key soon. It does not wait.
@@ -43,7 +44,7 @@ func (m *memo) put(key, value string) {
 	m.mu.Lock()
 	m.waiting[key] = value
 	m.mu.Unlock()
-	poke(m.news)
+	m.news.Ring()
 }
 
 // known returns the gossip addresses of the members of an earlier life.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier/identity"
+	"proxima/node/bell"
 	"proxima/node/peer"
 )
 
@@ -25,8 +26,8 @@ const mostDigests = 10_000
 // have the files of which sites. It is kept in crawl.json.
 type told struct {
 	node *Node
-	// changed has a token when there is something new to tell the peers.
-	changed chan struct{}
+	// changed rings when there is something new to tell the peers.
+	changed bell.Bell
 	// rest is the digest of blocks and files.
 	rest atomic.Uint64
 
@@ -39,7 +40,7 @@ type told struct {
 
 // newTold puts in force what a node was told in its earlier lives. The node must have its rules and its blocklist.
 func newTold(n *Node, f crawlFile) (*told, error) {
-	s := &told{node: n, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, file: f}
+	s := &told{node: n, changed: bell.New(), covered: map[uint64]struct{}{}, file: f}
 	if err := n.rules.Widen(f.Learnt, func([]string) error { return nil }); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
@@ -136,7 +137,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 		s.covered[whole] = struct{}{}
 	}
 	if s.Digest() != before {
-		poke(s.changed)
+		s.changed.Ring()
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func (s *told) seed(seeds []identity.URL) error {
 	if err := s.keepLocked(next); err != nil {
 		return err
 	}
-	defer poke(s.changed)
+	defer s.changed.Ring()
 	return s.node.rules.Widen(s.node.rules.Brought(seeds), func([]string) error { return nil })
 }
 
@@ -189,13 +190,6 @@ func digestOf(entries []string) (digest uint64) {
 }
 
 // poke puts a token into a channel unless it has one.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 const (
 	// tellEvery is how often a node makes sure that one of its peers knows everything.
 	tellEvery = 5 * time.Second

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -16,7 +17,7 @@ type Grantor struct {
 	cfg      Config
 	deps     GrantorDeps
 	memories memories
-	kick     chan struct{} // wakes inquireLoop
+	kick     bell.Bell // wakes inquireLoop
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -26,7 +27,7 @@ type Grantor struct {
 
 // NewGrantor makes a Grantor. It grants nothing before its first view (SetView).
 func NewGrantor(cfg Config, deps GrantorDeps) *Grantor {
-	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}, kick: make(chan struct{}, 1)}
+	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}, kick: bell.New()}
 	g.grants = newGrants(&g.cfg, deps.Boot)
 	deps.Clock.OnGap(g.forget)
 	return g
@@ -111,7 +112,7 @@ func (g *Grantor) answer(r request, ok bool, now time.Time) *wire.LeaseAnswer {
 	}
 	a := g.grants.answer(r, now)
 	if g.grants.ask {
-		signal(g.kick)
+		g.kick.Ring()
 	}
 	return a
 }

@@ -12,6 +12,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/bell"
 	"proxima/node/view"
 )
 
@@ -20,7 +21,7 @@ type Holder struct {
 	cfg  Config
 	deps HolderDeps
 	pace *pace
-	kick chan struct{} // wakes loop
+	kick bell.Bell     // wakes loop
 	done chan struct{} // closed when Run has ended
 
 	// mu guards the fields below. It is held during calls of the frontier, so that they are in order, and during FromLife.
@@ -39,7 +40,7 @@ type Holder struct {
 
 // NewHolder makes a Holder. It needs a view (SetView) and Run.
 func NewHolder(cfg Config, deps HolderDeps) *Holder {
-	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: make(chan struct{}, 1), done: make(chan struct{}),
+	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: bell.New(), done: make(chan struct{}),
 		busy: map[string]bool{}, members: newMembers(cfg.Window()), lives: lives{}}
 	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, halt: h.halt,
 		all: map[netip.Addr]*lease{}, grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
@@ -52,7 +53,7 @@ func (h *Holder) stopped() {
 	h.mu.Lock()
 	h.book.stopped(h.deps.Clock.now())
 	h.mu.Unlock()
-	signal(h.kick)
+	h.kick.Ring()
 }
 
 // MayAsk returns an error if this node must not send a request to a server now. Call it just before the first byte.
@@ -78,7 +79,7 @@ func (h *Holder) SetView(v view.View) {
 	h.lives.prune(time.Now(), h.cfg.Window())
 	h.book.setView(time.Now())
 	h.mu.Unlock()
-	signal(h.kick)
+	h.kick.Ring()
 }
 
 // Hold gets the lease on a server and keeps it until Give, whether the frontier wants it or not. It blocks until the lease is here,
@@ -103,7 +104,7 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 		l.next = now // even if it was refused just now
 	}
 	h.mu.Unlock()
-	signal(h.kick)
+	h.kick.Ring()
 	var err error
 	select {
 	case err = <-heard:
@@ -154,7 +155,7 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 		h.book.withdraw(addr, l, now)
 	}
 	h.look = true
-	signal(h.kick)
+	h.kick.Ring()
 }
 
 // Observed adds a download, by any node, to the memory of a server that this node holds.

@@ -159,7 +159,7 @@ func (g *Grantor) inquireLoop(ctx context.Context) {
 		if pause = min(2*pause, g.cfg.retryMax()); q.view.Version != of {
 			pause, of = 2*shortest, q.view.Version
 		}
-		signal(g.kick)
+		g.kick.Ring()
 	}
 }
 

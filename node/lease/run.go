@@ -12,14 +12,6 @@ import (
 // gather is how long wishes gather before they are sent. A stopping node looks at the frontier as often.
 const gather = 50 * time.Millisecond
 
-// signal wakes the reader of a channel with room for one value.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Run gets leases for what the frontier wants until the context ends. Then it gives all leases back, for farewell at most. It can
 // run once.
 func (h *Holder) Run(ctx context.Context) error {
@@ -33,7 +25,7 @@ func (h *Holder) Run(ctx context.Context) error {
 	h.book.leave(time.Now())
 	h.look = true
 	h.mu.Unlock()
-	signal(h.kick)
+	h.kick.Ring()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	h.loop(last, &calls)
@@ -128,7 +120,7 @@ func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseReques
 		}
 	}
 	h.unlockAndTell()
-	signal(h.kick)
+	h.kick.Ring()
 }
 
 // follow takes new wishes of the frontier, until the context or the frontier ends.
@@ -143,7 +135,7 @@ func (h *Holder) follow(ctx context.Context) {
 			h.book.want(addr, time.Now())
 		}
 		h.mu.Unlock()
-		signal(h.kick)
+		h.kick.Ring()
 	}
 }
 

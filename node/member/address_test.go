@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"proxima/node/bell"
 )
 
 func TestAddressesOfNodes(t *testing.T) {
@@ -54,7 +56,7 @@ func TestAddressesOfNodes(t *testing.T) {
 // What a member says of its address is believed only where it can be true.
 func TestMembersAtImpossibleAddresses(t *testing.T) {
 	c := newClock(t)
-	m := &Members{table: c.table, deps: Deps{ID: nodeID(0), PeerAddr: "192.0.2.9:7947", Now: time.Now}, wakeTend: make(chan struct{}, 1)}
+	m := &Members{table: c.table, deps: Deps{ID: nodeID(0), PeerAddr: "192.0.2.9:7947", Now: time.Now}, wakeTend: bell.New()}
 	d := delegate{m}
 	at := func(ip string, port uint16) error {
 		return d.NotifyAlive(&memberlist.Node{Name: nodeID(7), Addr: net.ParseIP(ip), Port: port})

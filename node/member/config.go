@@ -55,8 +55,6 @@ type Config struct {
 	Redial time.Duration `toml:"-"`
 	// RedialMax is the longest such wait, give or take its jitter.
 	RedialMax time.Duration `toml:"-"`
-	// RedialFor is for how long a dead peer is dialled at all.
-	RedialFor time.Duration `toml:"-"`
 	// LeaveTimeout bounds the farewell when the node stops.
 	LeaveTimeout time.Duration `toml:"-"`
 	// AnnounceEvery is the shortest time between two announcements of this node's place to all. In between, only the
@@ -77,7 +75,6 @@ func Default() Config {
 		HearWithin:     20 * time.Second,
 		Redial:         15 * time.Second,
 		RedialMax:      5 * time.Minute,
-		RedialFor:      12 * time.Hour,
 		LeaveTimeout:   3 * time.Second,
 		AnnounceEvery:  5 * time.Second,
 	}

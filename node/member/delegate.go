@@ -53,7 +53,7 @@ func (d delegate) NotifyMsg(b []byte) {
 	defer m.mu.Unlock()
 	if msg.from != m.deps.ID && len(m.messages) < maxMessages {
 		m.messages = append(m.messages, msg)
-		poke(m.wakeVoting)
+		m.wakeVoting.Ring()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/bell"
 	"proxima/node/lobby"
 )
 
@@ -32,8 +33,8 @@ type Members struct {
 	deps       Deps
 	nonce      uint64
 	locator    *locator
-	wakeTend   chan struct{} // wakes tend
-	wakeVoting chan struct{} // wakes decideVoters
+	wakeTend   bell.Bell // wakes tend
+	wakeVoting bell.Bell // wakes decideVoters
 	ring       *memberlist.Keyring
 
 	storeMu sync.Mutex // held by store, so that older state never overwrites newer
@@ -76,8 +77,8 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		deps:       deps,
 		nonce:      rand.Uint64(),
 		locator:    newLocator(deps.Boot, deps.Location, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
-		wakeTend:   make(chan struct{}, 1),
-		wakeVoting: make(chan struct{}, 1),
+		wakeTend:   bell.New(),
+		wakeVoting: bell.New(),
 		claims:     map[string]struct{}{},
 		changed:    make(chan struct{}),
 	}
@@ -100,14 +101,7 @@ func New(cfg Config, deps Deps) (*Members, error) {
 func (m *Members) now() time.Time { return m.deps.Now() }
 
 // wake makes tend look; it never waits.
-func (m *Members) wake() { poke(m.wakeTend) }
-
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
+func (m *Members) wake() { m.wakeTend.Ring() }
 
 // emit queues an event. It needs mu held.
 func (m *Members) emit(e Event) {
@@ -252,7 +246,7 @@ func (m *Members) update() {
 		m.tellAllLocked()
 	}
 	if m.table.paxos.dirty {
-		poke(m.wakeVoting)
+		m.wakeVoting.Ring()
 	}
 }
 

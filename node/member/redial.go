@@ -19,6 +19,8 @@ const (
 	maxDials = 8
 	// firstRedial is the first wait while this node knows nobody, since its peers may be starting as well.
 	firstRedial = time.Second
+	// redialFor is for how long a dead member is dialled at all, unless it is a voter.
+	redialFor = 12 * time.Hour
 )
 
 // target is an address to dial until it answers.
@@ -45,12 +47,12 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	reached := m.reachedLocked()
 	for _, r := range m.table.members {
 		// Voters are dialled for ever, since this node waits for them.
-		if r.phase == dead && r.dialable() && (now.Sub(r.since) < m.cfg.RedialFor || m.table.paxos.set.has(r.id)) {
+		if r.phase == dead && r.dialable() && (now.Sub(r.since) < redialFor || m.table.paxos.set.has(r.id)) {
 			addrs = append(addrs, r.gossip)
 		}
 	}
 	addrs = append(addrs, m.cfg.Join...)
-	if now.Sub(m.table.started) < m.cfg.RedialFor || !m.table.majority {
+	if now.Sub(m.table.started) < redialFor || !m.table.majority {
 		addrs = append(addrs, m.deps.Known...)
 	}
 	slices.Sort(addrs)
@@ -139,7 +141,7 @@ func (m *Members) Known() []string {
 	defer m.mu.Unlock()
 	var addrs []string
 	for _, r := range m.table.members {
-		if r != m.table.self && r.dialable() && (r.phase == alive || r.phase == dead && now.Sub(r.since) < m.cfg.RedialFor) {
+		if r != m.table.self && r.dialable() && (r.phase == alive || r.phase == dead && now.Sub(r.since) < redialFor) {
 			addrs = append(addrs, r.gossip)
 		}
 	}

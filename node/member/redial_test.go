@@ -23,9 +23,9 @@ func TestWhoIsDialled(t *testing.T) {
 		alone  bool
 	}{
 		"soon":                     {nil, 0, []string{voter, member, joined, known}, false},
-		"as long as all":           {nil, Default().RedialFor - 1, []string{voter, member, joined, known}, false},
-		"later":                    {nil, Default().RedialFor, []string{voter, joined}, false},
-		"in a minority":            {func(m *Members, _, _ *record) { m.table.majority = false }, Default().RedialFor, []string{voter, joined, known}, false},
+		"as long as all":           {nil, redialFor - 1, []string{voter, member, joined, known}, false},
+		"later":                    {nil, redialFor, []string{voter, joined}, false},
+		"in a minority":            {func(m *Members, _, _ *record) { m.table.majority = false }, redialFor, []string{voter, joined, known}, false},
 		"who has left":             {func(_ *Members, v, _ *record) { v.phase = left }, 0, []string{member, joined, known}, false},
 		"who lives":                {func(_ *Members, v, _ *record) { v.phase = alive }, 0, []string{member, joined, known}, false},
 		"who has no address":       {func(_ *Members, v, _ *record) { v.gossip = "" }, 0, []string{member, joined, known}, false},
@@ -129,8 +129,8 @@ func TestWhoIsKnown(t *testing.T) {
 		known  bool
 	}{
 		"alive":              {func(*Members, *record) {}, true},
-		"dead":               {func(m *Members, r *record) { r.phase, r.since = dead, m.now().Add(1-m.cfg.RedialFor) }, true},
-		"dead for long":      {func(m *Members, r *record) { r.phase, r.since = dead, m.now().Add(-m.cfg.RedialFor) }, false},
+		"dead":               {func(m *Members, r *record) { r.phase, r.since = dead, m.now().Add(1-redialFor) }, true},
+		"dead for long":      {func(m *Members, r *record) { r.phase, r.since = dead, m.now().Add(-redialFor) }, false},
 		"left":               {func(_ *Members, r *record) { r.phase = left }, false},
 		"without an address": {func(_ *Members, r *record) { r.gossip = "" }, false},
 		"not to be dialled":  {func(_ *Members, r *record) { r.way.Reach = view.Outbound }, false},

@@ -337,7 +337,7 @@ func (t *table) update(now time.Time) {
 	for id, r := range t.members {
 		t.age(r, now)
 		if gone := now.Sub(r.since); !t.paxos.set.has(id) && (r.phase == left && gone >= t.cfg.MajorityWindow ||
-			r.phase == dead && gone >= max(t.cfg.MajorityWindow, t.cfg.RedialFor)) {
+			r.phase == dead && gone >= max(t.cfg.MajorityWindow, redialFor)) {
 			delete(t.members, id)
 		}
 	}

@@ -65,7 +65,7 @@ func (m *Members) tellAllLocked() {
 	for _, id := range m.table.others() {
 		m.toSend = append(m.toSend, m.table.paxos.decided(id))
 	}
-	poke(m.wakeVoting)
+	m.wakeVoting.Ring()
 }
 
 // others returns the ids of the other members that are alive and readable, sorted.
@@ -107,7 +107,7 @@ func (m *Members) send(out []outgoing) {
 		list := m.list
 		if list != nil && p.to == m.deps.ID {
 			m.messages = append(m.messages, p.message)
-			poke(m.wakeVoting)
+			m.wakeVoting.Ring()
 			m.mu.Unlock()
 			continue
 		}

@@ -53,7 +53,7 @@ func route[Q, R any, M interface {
 		if err := s.check(caller, M(req)); err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		res, err := carryOut(ctx, caller, req)
 		switch {

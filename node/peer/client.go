@@ -37,7 +37,7 @@ type ClientDeps struct {
 }
 
 // Client calls peers. It is safe for concurrent use. It retries a call, with the same message id, while the connection
-// or the peer is unavailable. A call ends within Config.Timeout or with its context.
+// or the peer is unavailable. A call ends within callTime or with its context.
 //
 // Calls fail with ErrUnavailable (it is unknown whether the message arrived: send it again), ErrMalformed (the peer
 // will never understand it), ErrRefused, ErrClosed, or the error of the context. Any other error is a
@@ -176,7 +176,7 @@ func (c *Client) Rekey(secret *Secret) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.remotes {
-		time.AfterFunc(c.cfg.Timeout, r.stop) // no call takes longer
+		time.AfterFunc(callTime, r.stop) // no call takes longer
 	}
 	clear(c.remotes)
 	return nil
@@ -209,7 +209,7 @@ func send[Q, R any, M interface {
 	local func(Handler, context.Context, string, M) (*R, error)) (*R, error) {
 	*header = c.header()
 	caller := ctx
-	ctx, cancel := context.WithTimeout(caller, c.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(caller, callTime)
 	defer cancel()
 	if to == c.deps.ID {
 		return local(c.deps.Local, ctx, to, proto.CloneOf(req)) // the handler may keep it
@@ -258,7 +258,7 @@ func send[Q, R any, M interface {
 		if r.ctx.Err() != nil && caller.Err() == nil {
 			return nil, fmt.Errorf("%s to %s: %w: the peer was forgotten", procedure, to, ErrUnavailable)
 		}
-		if try >= c.cfg.Tries || kind != KindUnavailable && kind != KindBusy || !pause(ctx, try) {
+		if try >= tries || kind != KindUnavailable && kind != KindBusy || !pause(ctx, try) {
 			return nil, fmt.Errorf("%s to %s: %w", procedure, to, &callError{kind, err})
 		}
 	}

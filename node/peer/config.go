@@ -25,18 +25,6 @@ type Config struct {
 
 	// No file sets the rest: only tests do. member.faster divides the times of links.
 
-	// Timeout is the longest that one call may take, tries and pauses included. Longer suits slow lines and large
-	// messages, shorter notices dead peers sooner.
-	Timeout time.Duration `toml:"-"`
-	// DialTimeout is the longest that a connection may take to stand, TLS included.
-	DialTimeout time.Duration `toml:"-"`
-	// Tries is how often a call is tried when the connection fails or the peer is not available, within timeout.
-	Tries int `toml:"-"`
-	// KeepAlive is how long a connection is silent before it is tested; one that does not answer within half of it is
-	// given up.
-	KeepAlive time.Duration `toml:"-"`
-	// Idle is how long an unused connection is kept. A new one costs two round trips and a handshake.
-	Idle time.Duration `toml:"-"`
 	// MessageMiB is the largest message, decompressed, in MiB, that is sent or read. It bounds memory: up to calls times
 	// three times this. At least 2: a host travels with its robots.txt, two of 500 KiB at most.
 	MessageMiB int `toml:"-"`
@@ -63,16 +51,26 @@ type Config struct {
 	OutboxBackoff time.Duration `toml:"-"`
 }
 
+const (
+	// callTime is the longest that one call may take, tries and pauses included. Longer suits slow lines and large
+	// messages, shorter notices dead peers sooner.
+	callTime = 10 * time.Second
+	// tries is how often a call is tried within that time when the connection fails or the peer is not available.
+	tries = 3
+	// dialTime is the longest that a connection may take to stand, TLS included.
+	dialTime = 5 * time.Second
+	// keepAlive is how long a connection is silent before it is tested; one that does not answer within half of it is
+	// given up.
+	keepAlive = 10 * time.Second
+	// idleTime is how long an unused connection is kept. A new one costs two round trips and a handshake.
+	idleTime = 5 * time.Minute
+)
+
 // Default listens on loopback and has no secret.
 func Default() Config {
 	return Config{
 		Listen:             "127.0.0.1:7947",
 		Reach:              ReachAuto,
-		Timeout:            10 * time.Second,
-		DialTimeout:        5 * time.Second,
-		Tries:              3,
-		KeepAlive:          10 * time.Second,
-		Idle:               5 * time.Minute,
 		MessageMiB:         8,
 		Calls:              256,
 		CallsPerPeer:       32,

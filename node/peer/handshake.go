@@ -20,7 +20,7 @@ const (
 )
 
 // handshakes is a listener for connections that have shown a certificate of the cluster. The others wait in a lobby, for
-// DialTimeout at most, and the HTTP server never sees them.
+// dialTime at most, and the HTTP server never sees them.
 type handshakes struct {
 	net.Listener
 	server *Server
@@ -80,7 +80,7 @@ func (h *handshakes) enter(conn net.Conn) {
 // prove admits a guest with a certificate of the cluster.
 func (h *handshakes) prove(guest *lobby.Guest) {
 	s := h.server
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	below := &trustedConn{Conn: guest, trust: s.trust}
 	conn := tls.Server(below, s.trust.credentials().server)
@@ -93,7 +93,7 @@ func (h *handshakes) prove(guest *lobby.Guest) {
 	case !in:
 		refuse(KindHandshake, "too many connections had not proved themselves")
 	case errors.Is(err, context.DeadlineExceeded):
-		refuse(KindHandshake, fmt.Sprintf("no handshake within %v", s.cfg.DialTimeout))
+		refuse(KindHandshake, fmt.Sprintf("no handshake within %v", dialTime))
 	case err != nil:
 		refuse(KindHandshake, err.Error())
 	default:

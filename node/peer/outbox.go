@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/bell"
 	"proxima/node/wire"
 )
 
@@ -48,7 +49,7 @@ type Outbox struct {
 	// start is the origin of all times in the queues.
 	start time.Time
 	// wake tells Run that a queue needs a sender.
-	wake chan struct{}
+	wake bell.Bell
 	// turn is held by the caller that writes.
 	turn chan struct{}
 
@@ -82,7 +83,7 @@ type OutboxStats struct {
 
 // NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: bell.New(), turn: make(chan struct{}, 1),
 		queues: map[string]*queue{}, born: map[time.Duration]int{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
@@ -187,9 +188,9 @@ func (o *Outbox) push(s stored) {
 	o.born[s.born]++
 	switch {
 	case !q.running:
-		poke(o.wake)
+		o.wake.Ring()
 	case len(q.ready) <= 1 || s.due > 0 || s.bad > 0 || !o.cfg.fits(q.readyLinks+1, q.readyBytes+1):
-		poke(q.wake) // otherwise the sender already knows how long to wait
+		q.wake.Ring() // otherwise the sender already knows how long to wait
 	}
 }
 
@@ -247,7 +248,7 @@ func (o *Outbox) Hurry() {
 	defer o.mu.Unlock()
 	o.urged = o.now() + 1
 	for _, q := range o.queues {
-		poke(q.copy)
+		q.copy.Ring()
 	}
 }
 
@@ -265,7 +266,7 @@ func (o *Outbox) Review() {
 	for _, q := range o.queues {
 		q.retry = 0
 		q.hurry()
-		poke(q.wake)
+		q.wake.Ring()
 	}
 }
 
@@ -313,14 +314,6 @@ const (
 	// laterBackoff is the longest pause after an answer: the peer lives, and the end of a crawl waits for its links.
 	laterBackoff = 5 * time.Second
 )
-
-// poke wakes the reader of a channel with room for one, now or when it next reads.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
 
 var (
 	// errShelf is a failure of this node's own disk, not of a peer.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"proxima/node/bell"
 )
 
 // block is what memory holds of a block of links on disk. Times count from the start of the outbox.
@@ -28,8 +30,8 @@ type block struct {
 type queue struct {
 	peer    string
 	running bool          // a goroutine sends it
-	wake    chan struct{} // wakes that goroutine
-	copy    chan struct{} // wakes it to copy links, even while it waits for an answer
+	wake    bell.Bell     // wakes that goroutine
+	copy    bell.Bell     // wakes it to copy links, even while it waits for an answer
 	links   int           // in memory, including those in flight
 	top     uint64        // the last block read into memory
 	born    time.Duration // of all spilled blocks
@@ -49,7 +51,7 @@ type queue struct {
 }
 
 func newQueue(peer string) *queue {
-	return &queue{peer: peer, wake: make(chan struct{}, 1), copy: make(chan struct{}, 1)}
+	return &queue{peer: peer, wake: bell.New(), copy: bell.New()}
 }
 
 // push adds a block that is not counted yet.

@@ -35,8 +35,8 @@ func newRemote(c *Client, id string) *remote {
 	r.ctx, r.stop = context.WithCancel(c.ctx)
 	r.http = &http.Transport{
 		Protocols: new(http.Protocols), DialContext: r.dial, TLSClientConfig: c.trust.credentials().client(id),
-		TLSHandshakeTimeout: c.cfg.DialTimeout, IdleConnTimeout: c.cfg.Idle, DisableCompression: true,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: c.cfg.KeepAlive, PingTimeout: c.cfg.KeepAlive / 2},
+		TLSHandshakeTimeout: dialTime, IdleConnTimeout: idleTime, DisableCompression: true,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: keepAlive, PingTimeout: keepAlive / 2},
 	}
 	r.http.Protocols.SetHTTP2(true)
 	return r
@@ -54,13 +54,13 @@ func callTo[Q, R any](r *remote, procedure string) *connect.Client[Q, R] {
 
 func noRedirect(*http.Request, []*http.Request) error { return errors.New("peer redirects") }
 
-// dial connects to the peer's current address.
-func (r *remote) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.client.cfg.DialTimeout)
+// dial makes a connection for calls.
+func (r *remote) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	// The transport continues a dial after the call that wanted it has ended. It ends with the remote.
 	defer context.AfterFunc(r.ctx, cancel)()
-	conn, err := r.client.reach(ctx, network, r.id)
+	conn, err := r.client.reach(ctx, r.id)
 	if err != nil {
 		// Do not wrap err: a dial that timed out does not mean that the call did.
 		return nil, fmt.Errorf("dial peer %s: %v", r.id, err)
@@ -81,26 +81,27 @@ func (c *remoteConn) Close() error {
 }
 
 // reach connects to a peer, through another one if need be.
-func (c *Client) reach(ctx context.Context, network, to string) (net.Conn, error) {
+func (c *Client) reach(ctx context.Context, to string) (net.Conn, error) {
 	if c.deps.Through != nil {
 		if conn, err := c.deps.Through(ctx, to); conn != nil || err != nil {
 			return conn, err
 		}
 	}
+	return c.dial(ctx, to)
+}
+
+// dial connects to a peer's current address.
+func (c *Client) dial(ctx context.Context, to string) (net.Conn, error) {
 	addr, ok := c.deps.Addr(to)
 	if !ok {
 		return nil, errors.New("no address of it is known")
 	}
-	return c.deps.Dial(ctx, network, addr)
+	return c.deps.Dial(ctx, "tcp", addr)
 }
 
 // Connect dials a peer for a connection without calls (ServerDeps.Link). Both ends have proved who they are.
 func (c *Client) Connect(ctx context.Context, to string) (net.Conn, error) {
-	addr, ok := c.deps.Addr(to)
-	if !ok {
-		return nil, fmt.Errorf("connect to %s: no address of it is known", to)
-	}
-	raw, err := c.deps.Dial(ctx, "tcp", addr)
+	raw, err := c.dial(ctx, to)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", to, err)
 	}

@@ -88,10 +88,10 @@ const farewell = 2 * time.Second
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s, TLSConfig: s.trust.credentials().server.Clone(), Protocols: new(http.Protocols),
-		ReadHeaderTimeout: s.cfg.DialTimeout, ReadTimeout: s.cfg.Timeout, WriteTimeout: 2 * s.cfg.Timeout,
-		IdleTimeout: s.cfg.Idle, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(faults{s.refusals}, "", 0),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2 * s.cfg.CallsPerPeer, SendPingTimeout: s.cfg.KeepAlive,
-			PingTimeout: s.cfg.KeepAlive / 2},
+		ReadHeaderTimeout: dialTime, ReadTimeout: callTime, WriteTimeout: 2 * callTime,
+		IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(faults{s.refusals}, "", 0),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2 * s.cfg.CallsPerPeer, SendPingTimeout: keepAlive,
+			PingTimeout: keepAlive / 2},
 	}
 	server.Protocols.SetHTTP2(true)
 	served := make(chan error, 1)
@@ -199,7 +199,7 @@ func (s *Server) enter(ctx context.Context, peer string) (leave func(), why stri
 		}
 		s.working.Done()
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	if own.slots.Acquire(ctx, 1) != nil {
 		out()

@@ -149,10 +149,7 @@ func (q *Shares) reported(from string, req *wire.QuotaRequest) (*wire.QuotaRespo
 	}
 	k.report(from, req.GetReport(), req.GetWants())
 	if req.GetWants() {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		q.wake.Ring()
 	}
 	if k.stored == nil {
 		return &wire.QuotaResponse{}, nil

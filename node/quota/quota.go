@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -78,7 +79,7 @@ type Shares struct {
 	deps    Deps
 	began   time.Time
 	writing chan struct{} // a lock for changes of what was promised and stored
-	wake    chan struct{} // a node has reported that it wants pages
+	wake    bell.Bell     // a node has reported that it wants pages
 
 	// mu guards the fields below.
 	mu sync.Mutex
@@ -103,7 +104,7 @@ const (
 
 // New makes a node's Shares, which continue what an earlier incarnation kept on disk. Run starts them.
 func New(limits Limits, deps Deps) (*Shares, error) {
-	q := &Shares{limits: limits, deps: deps, began: time.Now(), writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), book: &wire.QuotaBook{}}
+	q := &Shares{limits: limits, deps: deps, began: time.Now(), writing: make(chan struct{}, 1), wake: bell.New(), book: &wire.QuotaBook{}}
 	if err := q.read(); err != nil {
 		return nil, fmt.Errorf("read quota: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 )
 
@@ -30,7 +31,7 @@ type round struct {
 	nonce  id
 	tcp    map[string]bool // members that have dialled this node
 	packet bool            // a packet has come
-	news   chan struct{}
+	news   bell.Bell
 }
 
 // watch finds out how this node is reached, and keeps its relays.
@@ -89,7 +90,7 @@ func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 		return 0, false
 	}
 	nonce := token()
-	q := &round{nonce: nonce, tcp: map[string]bool{}, news: make(chan struct{}, 1)}
+	q := &round{nonce: nonce, tcp: map[string]bool{}, news: bell.New()}
 	r.mu.Lock()
 	r.checks = q
 	r.mu.Unlock()
@@ -164,7 +165,7 @@ func (r *Relay) knocked(nonce id, note func(q *round)) {
 	defer r.mu.Unlock()
 	if q := r.checks; q != nil && q.nonce == nonce {
 		note(q)
-		poke(q.news)
+		q.news.Ring()
 	}
 }
 

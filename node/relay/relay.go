@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 )
 
@@ -67,7 +68,7 @@ type Relay struct {
 	packets chan *memberlist.Packet
 	streams chan net.Conn // of the gossip
 	calls   chan net.Conn // of peers
-	poked   chan struct{} // a link came or went
+	poked   bell.Bell     // a link came or went
 	ctx     context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
@@ -108,7 +109,7 @@ func New(deps Deps) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{deps: deps, self: self, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), calls: make(chan net.Conn),
-		poked: make(chan struct{}, 1), answers: make(chan struct{}, mostAnswers), links: map[string]*link{},
+		poked: bell.New(), answers: make(chan struct{}, mostAnswers), links: map[string]*link{},
 		waiting: map[id]chan net.Conn{}, carried: map[string]int{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.way.Store(&view.Way{Reach: deps.First})
@@ -207,7 +208,7 @@ func (r *Relay) open(peer string) *link {
 			}
 			return
 		}
-		poke(r.poked)
+		r.poked.Ring()
 		l.run(r.ctx, conn, true, r.take)
 	})
 	return l
@@ -220,15 +221,7 @@ func (r *Relay) drop(l *link) {
 		delete(r.links, l.peer)
 	}
 	r.mu.Unlock()
-	poke(r.poked)
-}
-
-// poke wakes the reader of a channel with room for one.
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+	r.poked.Ring()
 }
 
 // connect dials a member and says hello.
@@ -291,7 +284,7 @@ func (r *Relay) accept(conn net.Conn, peer string) {
 	r.links[peer] = l
 	r.mu.Unlock()
 	defer r.drop(l)
-	poke(r.poked)
+	r.poked.Ring()
 	l.run(r.ctx, conn, false, r.take)
 }
 

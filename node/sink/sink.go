@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"proxima/fetch/warc"
+	"proxima/node/bell"
 )
 
 // Errors of Put. After all but ErrUnfit the download must be made again.
@@ -89,10 +90,10 @@ type Sink struct {
 	archive  *warc.Encoder
 	to       destination
 	puts     chan *put
-	closings chan struct{} // asks the writer to close the open spool
+	closings bell.Bell     // asks the writer to close the open spool
 	done     chan struct{} // closed when Run has ended
-	changed  chan struct{} // wakes the packer
-	work     chan struct{} // wakes the deliverer
+	changed  bell.Bell     // wakes the packer
+	work     bell.Bell     // wakes the deliverer
 
 	// mu guards the fields below. It is never held during I/O.
 	mu          sync.Mutex
@@ -139,7 +140,7 @@ func (t *Ticket) End(written bool) {
 	t.sink.mu.Lock()
 	t.spool.out--
 	t.sink.mu.Unlock()
-	signal(t.sink.changed)
+	t.sink.changed.Ring()
 }
 
 // Open opens a sink in a directory of its own and recovers what earlier incarnations left there. Run starts it.
@@ -153,8 +154,8 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	s := &Sink{cfg: cfg, deps: deps, dir: dir, disk: d, archive: archive, puts: make(chan *put), closings: make(chan struct{}, 1),
-		done: make(chan struct{}), changed: make(chan struct{}, 1), work: make(chan struct{}, 1), settled: make(chan struct{})}
+	s := &Sink{cfg: cfg, deps: deps, dir: dir, disk: d, archive: archive, puts: make(chan *put), closings: bell.New(),
+		done: make(chan struct{}), changed: bell.New(), work: bell.New(), settled: make(chan struct{})}
 	if s.to, err = newDestination(cfg, d, deps); err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
@@ -245,7 +246,7 @@ func (s *Sink) Flush(ctx context.Context) (left int) {
 	for {
 		s.mu.Lock()
 		if s.open != nil {
-			signal(s.closings)
+			s.closings.Ring()
 		}
 		left, settled := len(s.closed)+len(s.ready), s.settled
 		if s.open != nil {
@@ -280,13 +281,5 @@ func pause(ctx context.Context, n int) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	}
-}
-
-// signal wakes a goroutine that then looks at the shared state: one pending signal is as good as many.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -151,7 +151,7 @@ func (w *writer) closeSpool() {
 	w.open, w.stats.Open = nil, 0
 	w.settleLocked()
 	w.mu.Unlock()
-	signal(w.changed)
+	w.changed.Ring()
 }
 
 // trouble records the outcome of a write. After a failure it pauses downloads, longer each time.
@@ -203,7 +203,7 @@ func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
 	s.ready = append(s.ready, sp.made...)
 	s.mu.Unlock()
 	s.review()
-	signal(s.work) // delivery may free the space that the removal of receipts waits for
+	s.work.Ring() // delivery may free the space that the removal of receipts waits for
 	if err := s.forget(sp.receiptKey(), nil); err != nil {
 		s.deps.Warn(err)
 	}
