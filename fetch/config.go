@@ -152,7 +152,7 @@ func (c Config) allowed() (prefixes []netip.Prefix, err error) {
 	for _, s := range c.AllowPrefixes {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
-			return nil, fmt.Errorf("allow_prefixes: %w", err)
+			return nil, fmt.Errorf("allow_prefixes: %q is no address prefix, such as 10.0.0.0/8 or 192.0.2.1/32", s)
 		}
 		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)

@@ -110,6 +110,15 @@ func (c Config) Validate() []error {
 	if c.Fetch.SignatureAgent != "" && c.Peer.Secret == "" {
 		errs = append(errs, fmt.Errorf("fetch.signature_agent: %q: the key is made from peer.secret, which is missing: proxima keygen FILE makes one", c.Fetch.SignatureAgent))
 	}
+	if c.Peer.Secret == "" {
+		const missing = "need a common secret, and peer.secret names none: proxima keygen FILE makes one"
+		if len(c.Member.Join) > 0 {
+			errs = append(errs, fmt.Errorf("member.join: peers %s", missing))
+		}
+		if n := c.Termination.ExpectedNodes; n > 1 {
+			errs = append(errs, fmt.Errorf("termination.expected_nodes: %d nodes %s", n, missing))
+		}
+	}
 	for _, err := range each(site.Check(c.Site)) {
 		errs = append(errs, fmt.Errorf("site%w", err))
 	}

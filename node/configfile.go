@@ -76,10 +76,10 @@ func hint(name string) string {
 		known = append(known, "site."+last)
 	}
 	known = slices.DeleteFunc(known, func(key string) bool { return key == name }) // proxima ctl set has no keys of sites
+	if near := nearKey(name); near != "" && near != name && (len(known) == 0 || strings.HasPrefix(name, "site[")) {
+		return " (did you mean " + near + "?)"
+	}
 	if len(known) == 0 {
-		if near := nearKey(name); near != "" && near != name {
-			return " (did you mean " + near + "?)"
-		}
 		return ""
 	}
 	slices.Sort(known)

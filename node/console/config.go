@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+
+	"proxima/node/strict"
 )
 
 // Config is the section of the console.
@@ -25,10 +27,10 @@ type Config struct {
 	TLSKey string `toml:"tls_key"`
 }
 
-// CheckListen returns an error for an address to listen on that is not host:port. It may be empty.
+// CheckListen returns an error for an address at which nobody can listen. It may be empty.
 func CheckListen(address string) error {
-	if _, _, err := net.SplitHostPort(address); err != nil && address != "" {
-		return fmt.Errorf("listen: %q is not host:port: %w", address, err)
+	if _, _, err := strict.HostPort(address); err != nil && address != "" {
+		return fmt.Errorf("listen: %w", err)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+
+	"proxima/node/strict"
 )
 
 // maxAddr bounds the host:port of the peer protocol: a DNS name, a colon, a port.
@@ -14,7 +16,7 @@ const maxAddr = 253 + 6
 // checkAddr returns why an address cannot be that of a node. local allows loopback, which reaches nodes of the same
 // machine only.
 func checkAddr(addr string, local bool) error {
-	host, port, err := hostPort(addr)
+	host, port, err := strict.HostPort(addr)
 	switch {
 	case err != nil:
 		return err

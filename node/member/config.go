@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"proxima/node/strict"
 )
 
 // Presets of timing.
@@ -84,7 +85,7 @@ func Default() Config {
 func (c Config) Validate() error {
 	var errs []error
 	report := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	host, _, err := hostPort(c.Bind)
+	host, _, err := strict.HostPort(c.Bind)
 	switch ip := net.ParseIP(host); {
 	case err != nil:
 		report("bind: %w", err)
@@ -94,7 +95,7 @@ func (c Config) Validate() error {
 		report("bind: %q needs an address to advertise", c.Bind)
 	}
 	if c.Advertise != "" {
-		host, port, err := hostPort(c.Advertise)
+		host, port, err := strict.HostPort(c.Advertise)
 		switch {
 		case err != nil:
 			report("advertise: %w", err)
@@ -110,7 +111,7 @@ func (c Config) Validate() error {
 		report("preset: %q is none of %q, %q, %q", c.Preset, PresetLAN, PresetWAN, PresetTestbed)
 	}
 	for i, a := range c.Join {
-		if host, port, err := hostPort(a); err != nil {
+		if host, port, err := strict.HostPort(a); err != nil {
 			report("join[%d]: %w", i, err)
 		} else if host == "" || port == 0 {
 			report("join[%d]: %q cannot be dialled", i, a)
@@ -126,19 +127,6 @@ func (c Config) Validate() error {
 		report("go_alone_after: %v is neither 0 nor between %v, when the majority forgets the dead, and 720h", d, c.MajorityWindow)
 	}
 	return errors.Join(errs...)
-}
-
-// hostPort splits an address and checks its port.
-func hostPort(s string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(s)
-	if err != nil {
-		return "", 0, fmt.Errorf("%q is not host:port", s)
-	}
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return "", 0, fmt.Errorf("%q has no port between 0 and 65535", s)
-	}
-	return host, int(n), nil
 }
 
 // validate reports all that is wrong with what a node is given.

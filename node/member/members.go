@@ -18,6 +18,7 @@ import (
 
 	"proxima/node/bell"
 	"proxima/node/lobby"
+	"proxima/node/strict"
 )
 
 const (
@@ -165,7 +166,7 @@ func (m *Members) Run(ctx context.Context) error {
 
 func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	c := preset(m.cfg.Preset)
-	host, port, err := hostPort(m.cfg.Bind)
+	host, port, err := strict.HostPort(m.cfg.Bind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,7 +176,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = d, d, d, d, d
 	c.BindAddr, c.BindPort = host, port
 	if m.cfg.Advertise != "" {
-		if c.AdvertiseAddr, c.AdvertisePort, err = hostPort(m.cfg.Advertise); err != nil {
+		if c.AdvertiseAddr, c.AdvertisePort, err = strict.HostPort(m.cfg.Advertise); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/strict"
 	"proxima/node/view"
 )
 
@@ -96,7 +97,7 @@ func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
 
 // dial exchanges states with the node at an address. The result shows in the table.
 func (m *Members) dial(ctx context.Context, addr string) {
-	host, port, err := hostPort(addr)
+	host, port, err := strict.HostPort(addr)
 	if err != nil {
 		return
 	}

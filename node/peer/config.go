@@ -2,10 +2,10 @@ package peer
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"time"
 
+	"proxima/node/strict"
 	"proxima/node/view"
 )
 
@@ -89,9 +89,9 @@ const ReachAuto = "auto"
 
 // Validate reports the first value that cannot be.
 func (c Config) Validate() error {
-	host, _, err := net.SplitHostPort(c.Listen)
+	host, _, err := strict.HostPort(c.Listen)
 	if err != nil {
-		return fmt.Errorf("listen: %q is not host:port: %w", c.Listen, err)
+		return fmt.Errorf("listen: %w", err)
 	}
 	if _, forced := view.ParseReach(c.Reach); !forced && c.Reach != ReachAuto {
 		return fmt.Errorf("reach: %q is none of %q, %q, %q, %q", c.Reach, ReachAuto, view.Direct, view.Streams, view.Outbound)
@@ -101,8 +101,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("advertise: missing: peers cannot dial %q", c.Listen)
 	}
 	if c.Advertise != "" {
-		if _, _, err := net.SplitHostPort(c.Advertise); err != nil {
-			return fmt.Errorf("advertise: %q is not host:port: %w", c.Advertise, err)
+		if _, _, err := strict.HostPort(c.Advertise); err != nil {
+			return fmt.Errorf("advertise: %w", err)
 		}
 	}
 	if c.Secret != "" || host == "localhost" {
