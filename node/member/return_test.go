@@ -24,52 +24,11 @@ func TestPartition(t *testing.T) {
 		if o.nodes[0].count(member.EventMinority, "") != 1 {
 			t.Errorf("the minority was told %d times", o.nodes[0].count(member.EventMinority, ""))
 		}
-		// Newcomers do not make the minority a majority.
-		for i := n; i < n+6; i++ {
-			o.start(i, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{netsim.GossipAt(0)} })
-		}
-		o.part([]int{0, 1, 2, 3, 11, 12, 13, 14, 15, 16})
-		time.Sleep(3 * time.Minute)
-		o.expect("parted, newcomers", []int{0, 3, 12, 16}, []int{0, 1, 2, 3, 11, 12, 13, 14, 15, 16}, small, false)
-		for i := n; i < n+6; i++ {
-			o.leave(i)
-		}
 		o.net.Heal()
 		took := o.agreed(upTo(n), 6*time.Minute)
 		t.Logf("healed in %v", took)
 		time.Sleep(20 * time.Second)
 		o.expect("healed", upTo(n), upTo(n), upTo(n), true)
-	})
-}
-
-// A minority never becomes the majority by waiting; two halves of a partition agree again when it ends.
-func TestMinorityDoesNotAge(t *testing.T) {
-	settled(t, flat(30), 4, func(t *testing.T, o *overlay) {
-		// Two halves: the side of the lowest id goes on at once.
-		o.part([]int{0, 3})
-		time.Sleep(2 * time.Minute)
-		o.expect("lowest", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
-		o.expect("other", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
-		time.Sleep(30 * time.Minute)
-		o.expect("lowest, much later", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
-		o.expect("other, much later", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
-		o.net.Heal()
-		o.agreed(upTo(4), 7*time.Minute)
-		time.Sleep(time.Minute)
-		o.expect("healed", upTo(4), upTo(4), upTo(4), true)
-	})
-}
-
-// The dead are dialled for long: after the end of a long partition they find each other without any configured address.
-func TestDeadAreRedialled(t *testing.T) {
-	settled(t, flat(30), 7, func(t *testing.T, o *overlay) {
-		o.leave(0) // whom all have configured
-		o.part([]int{1, 2})
-		time.Sleep(30 * time.Minute)
-		o.expect("parted", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
-		o.net.Heal()
-		took := o.agreed([]int{1, 2, 3, 4, 5, 6}, member.Default().RedialMax+10*time.Second)
-		t.Logf("found again after %v", took)
 	})
 }
 
@@ -130,36 +89,6 @@ func TestRestart(t *testing.T) {
 		o.expect("restarted late", upTo(n), upTo(n), []int{0, 1, 2, 4, 5, 6, 7}, true)
 		time.Sleep(time.Minute)
 		o.expect("settled again", upTo(n), upTo(n), upTo(n), true)
-	})
-}
-
-// A node remembers the members that are dead, for they may come back, but none that has left.
-func TestWhoIsRememberedForTheNextLife(t *testing.T) {
-	settled(t, flat(40), 4, func(t *testing.T, o *overlay) {
-		o.kill(2)
-		o.leave(3)
-		time.Sleep(2 * time.Minute)
-		if known := o.nodes[0].Known(); !slices.Equal(known, []string{netsim.GossipAt(1), netsim.GossipAt(2)}) {
-			t.Errorf("known: %v", known)
-		}
-	})
-}
-
-// A seed knows nobody when it restarts: it must not take itself for an overlay of its own.
-func TestRestartedSeedIsNoMajority(t *testing.T) {
-	settled(t, flat(40), 5, func(t *testing.T, o *overlay) {
-		known := o.nodes[0].Known()
-		if !slices.Equal(known, []string{netsim.GossipAt(1), netsim.GossipAt(2), netsim.GossipAt(3), netsim.GossipAt(4)}) {
-			t.Fatalf("known: %v", known)
-		}
-		o.kill(0)
-		o.part([]int{0})
-		o.start(0, 2, func(_ *member.Config, d *member.Deps) { d.Known = known })
-		time.Sleep(2 * time.Minute)
-		o.expect("isolated", []int{0}, []int{0}, []int{0}, false)
-		o.net.Heal()
-		time.Sleep(30 * time.Second)
-		o.expect("back", upTo(5), upTo(5), []int{1, 2, 3, 4}, true)
 	})
 }
 
