@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -74,7 +75,7 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkOutbox(b *testing.B) {
 	var accepted atomic.Int64
 	client, links := loopback(b, &accepted), benchLinks(50)
-	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: client.Deliver,
+	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: client.Deliver,
 		Route: func(*wire.Link) string { return "" }})
 	if err != nil {
 		b.Fatal(err)

@@ -248,8 +248,9 @@ func TestKindsThatPeersSend(t *testing.T) {
 
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
+		told, skipped := 0, uint64(0)
 		r := newRefusals(newTally(), func(f Refusal) {
+			skipped += f.Skipped
 			if told++; strings.ContainsAny(f.Reason, "\n\x1b") || len(f.Reason) > maxReason {
 				t.Errorf("reason %q", f.Reason)
 			}
@@ -265,6 +266,14 @@ func TestRefusalsAreBounded(t *testing.T) {
 		r.add(Refusal{Peer: "new", Kind: KindHandshake})
 		if told != maxTold+2 || len(r.told) > 2 {
 			t.Errorf("%d told, %d remembered", told, len(r.told))
+		}
+		told = 0
+		for range 25 { // in two and a half seconds
+			time.Sleep(100 * time.Millisecond)
+			r.add(Refusal{Peer: "often", Kind: KindHandshake})
+		}
+		if told != 3 || skipped < 16 {
+			t.Errorf("%d of 25 are told, and that %d were skipped", told, skipped)
 		}
 		// Who came twice and no more is not remembered for ever: others would never be told one by one again.
 		for i := range 2 * maxTold {

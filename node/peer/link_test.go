@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"proxima/node/wire"
 )
 
 // TestConnect: members get connections that carry no calls, and both ends know the other; who has another secret gets none, and neither
@@ -49,7 +51,9 @@ func TestConnect(t *testing.T) {
 func TestThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := w.node("b", who{})
-		b.answersIdle()
+		b.handler.OnIdle = func(_ context.Context, from string, _ *wire.IdleRequest) (*wire.IdleResponse, error) {
+			return &wire.IdleResponse{Why: from}, nil
+		}
 		w.node("m", who{}) // a member in the middle, which claims to be the peer
 		to := "b"
 		a := w.node("a", who{through: func(ctx context.Context, id string) (net.Conn, error) {

@@ -49,7 +49,6 @@ type who struct {
 	secret  *peer.Secret
 	run     string
 	listens string // under another name than its own
-	handler peer.Handler
 	known   func(host string) bool
 	told    peer.Told
 	link    func(net.Conn, string)
@@ -148,9 +147,6 @@ func (w *world) node(id string, as who) *testNode {
 		as.listens = id
 	}
 	n := &testNode{id: id, handler: &fakeHandler{}}
-	if as.handler == nil {
-		as.handler = n.handler
-	}
 	addr := w.at(id)
 	l, err := w.place(id).Listen("tcp", addr)
 	if err != nil {
@@ -161,7 +157,7 @@ func (w *world) node(id string, as who) *testNode {
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
-		Handler: as.handler, Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
+		Handler: n.handler, Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -178,13 +174,6 @@ func (w *world) node(id string, as who) *testNode {
 		}
 	})
 	return n
-}
-
-// idle makes a node answer Idle.
-func (n *testNode) answersIdle() {
-	n.handler.OnIdle = func(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-		return &wire.IdleResponse{Idle: true, Why: from, Counters: 3}, nil
-	}
 }
 
 // ask calls Idle and says what came of it.

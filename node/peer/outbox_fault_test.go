@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -15,10 +16,17 @@ import (
 // A peer that breaks down over one link gets all the others, and that one when it has been mended.
 func TestOutboxGoesRoundALinkThatBreaksItsPeer(t *testing.T) {
 	const poison = "http://poison.example/"
-	for name, broken := range map[string]func() (*wire.DeliverResponse, error){
-		"panic":          func() (*wire.DeliverResponse, error) { panic("index out of range") },
-		"internal":       func() (*wire.DeliverResponse, error) { return nil, errors.New("read record: damaged") },
-		"too few answer": func() (*wire.DeliverResponse, error) { return &wire.DeliverResponse{}, nil },
+	answers := func(more int) func([]*wire.Link) (*wire.DeliverResponse, error) {
+		return func(links []*wire.Link) (*wire.DeliverResponse, error) {
+			return accepts(make([]*wire.Link, max(0, len(links)+more))), nil
+		}
+	}
+	for name, broken := range map[string]func([]*wire.Link) (*wire.DeliverResponse, error){
+		"panic":               func([]*wire.Link) (*wire.DeliverResponse, error) { panic("index out of range") },
+		"internal":            func([]*wire.Link) (*wire.DeliverResponse, error) { return nil, errors.New("read record: damaged") },
+		"no answers":          answers(-1000),
+		"one answer too few":  answers(-1),
+		"one answer too many": answers(1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -29,12 +37,12 @@ func TestOutboxGoesRoundALinkThatBreaksItsPeer(t *testing.T) {
 					for _, l := range r.Links {
 						if l.Url == poison && !mended.Load() {
 							sent.Add(1)
-							return broken()
+							return broken(r.Links)
 						}
 					}
 					return accepts(r.Links), nil
 				}
-				shelf := newShelf()
+				shelf := new(netsim.Shelf)
 				o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.client.Deliver})
 				defer stop()
 				add(t, o, "b", linksOf("b", 200))
@@ -75,7 +83,7 @@ func TestOutboxBearsAPeerThatIsBrokenAltogether(t *testing.T) {
 			}
 			return accepts(r.Links), nil
 		}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.client.Deliver})
 		defer stop()
 		for range 50 {
 			add(t, o, "b", linksOf("b", 100))
@@ -102,7 +110,7 @@ func TestLinksThatBreakTheirPeerTakeTurns(t *testing.T) {
 			}
 			return accepts(r.Links), nil
 		}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.client.Deliver})
 		defer stop()
 		for range 30 {
 			add(t, o, "b", []*wire.Link{{Url: "http://poison.example/", Depth: 9}})

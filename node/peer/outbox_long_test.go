@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -35,7 +36,7 @@ func TestLongQueue(t *testing.T) {
 				}
 				return verdict(wire.Verdict_VERDICT_ACCEPTED)
 			}}
-		shelf := newShelf()
+		shelf := new(netsim.Shelf)
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver}
 		o, stop := running(t, cfg, deps)
 		sum, deepest := 0, 0
@@ -100,7 +101,7 @@ func TestOldLinkInALongQueue(t *testing.T) {
 				}
 				return verdict(wire.Verdict_VERDICT_MOVED)
 			}}
-		o, stop := running(t, cfg, peer.OutboxDeps{Shelf: newShelf(), Deliver: a.deliver, Route: func(*wire.Link) string { return "b" }})
+		o, stop := running(t, cfg, peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver, Route: func(*wire.Link) string { return "b" }})
 		defer stop()
 		add(t, o, "c", linksOf("old", 1))
 		old := time.Now()

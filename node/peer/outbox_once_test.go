@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -82,7 +83,7 @@ func everyLinkOnce(t *testing.T, r *rand.Rand) {
 		}
 		return res, nil
 	}
-	shelf := newShelf()
+	shelf := new(netsim.Shelf)
 	gone := ""
 	deps := peer.OutboxDeps{Shelf: shelf, Deliver: deliver,
 		Route: func(*wire.Link) string { return []string{"a", "b", "c", "d", ""}[lot(5)] },

@@ -7,13 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
 func TestDamagedBlocksAreSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{err: func(string, []*wire.Link) error { return peer.ErrUnavailable }}, newShelf()
+		a, shelf := &answerer{err: func(string, []*wire.Link) error { return peer.ErrUnavailable }}, new(netsim.Shelf)
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver}
 		o, stop := running(t, peer.Default(), deps)
 		add(t, o, "b", linksOf("b", 7))
@@ -40,21 +41,21 @@ func TestDamagedBlocksAreSetAside(t *testing.T) {
 
 func TestOutboxTellsABrokenShelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, newShelf()
+		a, shelf := &answerer{}, new(netsim.Shelf)
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver, Route: func(*wire.Link) string { return "" }}
 		o, err := peer.NewOutbox(peer.Default(), deps)
 		if err != nil {
 			t.Fatal(err)
 		}
 		add(t, o, "b", linksOf("b", 10))
-		shelf.BreakAfter(0)
+		shelf.Before = func(string) error { return errBroken }
 		if err := o.Add(context.Background(), map[string][]*wire.Link{"b": linksOf("c", 1)}); !errors.Is(err, errBroken) {
 			t.Error(err)
 		}
 		if err := o.Run(context.Background()); !errors.Is(err, errBroken) {
 			t.Error(err)
 		}
-		shelf.BreakAfter(-1)
+		shelf.Before = nil
 		o, stop := running(t, peer.Default(), deps)
 		defer stop()
 		sleep(2 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -103,7 +104,7 @@ func add(t *testing.T, o *peer.Outbox, to string, links []*wire.Link) {
 
 func TestOutboxMakesMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, newShelf()
+		a, shelf := &answerer{}, new(netsim.Shelf)
 		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver})
 		defer stop()
 		begin := time.Now()
@@ -161,7 +162,7 @@ func TestOutboxMakesMessages(t *testing.T) {
 
 func TestOutboxObeysVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, newShelf()
+		a, shelf := &answerer{}, new(netsim.Shelf)
 		rounds := map[string]int{}
 		a.answer = func(to string, l *wire.Link) *wire.Delivered {
 			if to == "c" {
@@ -229,7 +230,7 @@ func TestOutboxWaitsForAPeerThatIsAway(t *testing.T) {
 			}
 			return nil
 		}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.deliver})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver})
 		defer stop()
 		add(t, o, "b", linksOf("b", 10))
 		sleep(10 * time.Minute)
@@ -262,7 +263,7 @@ func TestLinksOfABusyPeerDoNotWaitLong(t *testing.T) {
 			}
 			return verdict(wire.Verdict_VERDICT_MOVED)
 		}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.deliver, Route: func(*wire.Link) string { return "c" }})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver, Route: func(*wire.Link) string { return "c" }})
 		defer stop()
 		add(t, o, "b", linksOf("b", 10))
 		sleep(10 * time.Minute)
@@ -288,7 +289,7 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 		boxes := map[string]*peer.Outbox{}
 		for _, id := range ids {
 			n := w.node(id, who{})
-			o, stop := running(t, cfg, peer.OutboxDeps{Shelf: newShelf(), Deliver: n.client.Deliver})
+			o, stop := running(t, cfg, peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: n.client.Deliver})
 			defer stop()
 			boxes[id] = o
 			// Accepting fills the own outbox further for a while: each link brings one back, up to a depth.
@@ -316,7 +317,7 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 func TestUnreadableMessagesDoNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const poison = "http://poison.example/"
-		a, shelf := &answerer{}, newShelf()
+		a, shelf := &answerer{}, new(netsim.Shelf)
 		poisoned := 0
 		a.err = func(_ string, links []*wire.Link) error {
 			for _, l := range links {
@@ -366,7 +367,7 @@ func TestUnreadableMessagesDoNotBlockOthers(t *testing.T) {
 
 func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, newShelf()
+		a, shelf := &answerer{}, new(netsim.Shelf)
 		gone := false
 		a.err = func(to string, _ []*wire.Link) error {
 			if to == "b" {
@@ -400,35 +401,8 @@ func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 	})
 }
 
-func TestAnswersThatAreTooFewCountForNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		more := 0
-		deliver := func(_ context.Context, _ string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-			return accepts(make([]*wire.Link, max(0, len(req.Links)+more))), nil
-		}
-		deps := peer.OutboxDeps{Shelf: newShelf(), Deliver: deliver,
-			Route: func(*wire.Link) string { t.Error("routed"); return "" }}
-		o, err := peer.NewOutbox(peer.Default(), deps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		add(t, o, "b", linksOf("b", 10))
-		for _, more = range []int{-10, -1, 1, 0} { // each in a Run of its own
-			ctx, stop := context.WithTimeout(context.Background(), 1500*time.Millisecond)
-			o.Review()
-			if err := o.Run(ctx); err != nil {
-				t.Fatal(err)
-			}
-			stop()
-			if left := o.Pending(); (left == 0) != (more == 0) || left != 0 && left != 10 {
-				t.Errorf("%d links are left after %d answers too many", left, more)
-			}
-		}
-	})
-}
-
 func TestOutboxTakesNoIDThatCannotBe(t *testing.T) {
-	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: newShelf()})
+	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,6 @@ func TestCallsGoOnWhileTheSecretChanges(t *testing.T) {
 		var all []*testNode
 		for _, id := range []string{"a", "b", "c", "old"} {
 			n := w.node(id, who{secret: s[0]})
-			n.answersIdle()
 			all = append(all, n)
 		}
 		call := func(when string) {
@@ -207,7 +206,6 @@ func TestClosingConnectionsHoldUpNobody(t *testing.T) {
 	s := steps(t)
 	inBubble(t, func(t *testing.T, w *world) {
 		b := w.node("b", who{secret: s[2], accepts: func(l net.Listener) net.Listener { return reluctant{l} }})
-		b.answersIdle()
 		for _, id := range []string{"x", "y", "z"} {
 			if _, err := w.node(id, who{secret: s[1]}).ask("b"); err != nil {
 				t.Fatal(err)

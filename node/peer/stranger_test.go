@@ -53,8 +53,7 @@ func TestSilentStrangersKeepNoPeerOut(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.far("a", "b", 40*time.Millisecond)
 				a := w.node("a", who{})
-				b := w.node("b", who{known: func(host string) bool { return c.known && host == w.addr("a").String() }})
-				b.answersIdle()
+				w.node("b", who{known: func(host string) bool { return c.known && host == w.addr("a").String() }})
 				end := w.strangers("b", c.rate, c.places)
 				time.Sleep(6 * time.Second)
 				for i := range 10 {
@@ -79,8 +78,7 @@ func TestSilentStrangersKeepNoPeerOut(t *testing.T) {
 func TestProvenConnectionsStay(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		few := who{cfg: func(c *peer.Config) { c.Connections = 2 }}
-		a, b, c, d := w.node("a", who{}), w.node("b", few), w.node("c", who{}), w.node("d", who{})
-		b.answersIdle()
+		a, _, c, d := w.node("a", who{}), w.node("b", few), w.node("c", who{}), w.node("d", who{})
 		for _, n := range []*testNode{a, c} {
 			if _, err := n.ask("b"); err != nil {
 				t.Fatal(err)

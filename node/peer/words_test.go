@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -27,7 +28,7 @@ func TestWordsOfPeersAreBounded(t *testing.T) {
 			return &wire.DeliverResponse{Answers: []*wire.Delivered{{Verdict: wire.Verdict_VERDICT_REFUSED, Reason: words}}}, nil
 		}
 		told := ""
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver,
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.client.Deliver,
 			Refused: func(_ string, _ *wire.Link, reason string) { told = reason }})
 		add(t, o, "b", linksOf("b", 1))
 		sleep(2 * time.Second)
