@@ -31,6 +31,8 @@ func TestAnswers(t *testing.T) {
 	answers := map[string]*wire.LeaseAnswer{
 		"given":         yes(),
 		"given, over":   {Grant: given, ForMs: 2_000}, // when it arrives
+		"given for 10s": {Grant: given, ForMs: 10_000},
+		"given for 1h":  {Grant: given, ForMs: 3_600_000}, // no grantor can give more than a lease
 		"held":          {Grant: held, Holder: "x"},
 		"later, in 1ms": {Grant: later, RetryMs: 1},
 		"later, in 20s": {Grant: later, RetryMs: 20_000},
@@ -47,6 +49,8 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"acquire", "given", "58s", "26.5s", ""},
 		{"acquire", "given, over", "-", "500ms", ""},
+		{"acquire", "given for 10s", "8s", "26.5s", ""},
+		{"acquire", "given for 1h", "58s", "26.5s", ""},
 		{"acquire", "held", "-", "5s", "leased to x"},
 		{"acquire", "later, in 1ms", "-", "750ms", older},
 		{"acquire", "later, in 20s", "-", "20.25s", older},
@@ -56,6 +60,7 @@ func TestAnswers(t *testing.T) {
 		{"acquire", "none", "-", "500ms", unreached},
 		{"renew", "given", "58s", "26.5s", ""},
 		{"renew", "given, over", "-", "500ms", ""},
+		{"renew", "given for 10s", "18s", "26.5s", ""}, // the grantor keeps earlier promises
 		{"renew", "held", "0s", "5s", "leased to x"},
 		{"renew", "later, in 1ms", "-", "750ms", older},
 		{"renew", "later, in 20s", "-", "7.75s", older},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/netsim"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -149,27 +150,13 @@ func (d *desk) after(a *wire.LeaseAnswer, before GrantorStatus) string {
 	return s.String()
 }
 
-// Items with the longest ids are read, those with longer ones are not. A server is left alone for a day at most.
+// A server is left alone for a day at most.
 func TestItemsAtTheirBounds(t *testing.T) {
-	longest := strings.Repeat("x", maxID)
-	for i, c := range []struct {
-		from, successor string
-		waitMs          int64
-		wait            time.Duration
-		ok              bool
-	}{
-		{longest, longest, 5, 5 * time.Millisecond, true},
-		{"a", "", -5, 0, true},
-		{"a", "", maxWait.Milliseconds() + 1, maxWait, true},
-		{longest + "x", "", 0, 0, false},
-		{"a", longest + "x", 0, 0, false},
-		{"", "", 0, 0, false},
-	} {
-		item := &wire.LeaseItem{Server: server(1).AsSlice(), Wish: release, Successor: c.successor, WaitMs: c.waitMs}
-		r, ok := readItem(c.from, &wire.Header{Boot: 1, Id: 2}, item, time.Unix(1e9, 0))
-		want := request{from: c.from, boot: 1, id: 2, addr: server(1), wish: release, wait: c.wait, successor: c.successor}
-		if ok != c.ok || ok && r != want {
-			t.Errorf("item %d: %v, %+v", i, ok, r)
+	for waitMs, wait := range map[int64]time.Duration{5: 5 * time.Millisecond, -5: 0, maxWait.Milliseconds() + 1: maxWait} {
+		item := &wire.LeaseItem{Server: server(1).AsSlice(), Wish: release, Successor: "s", WaitMs: waitMs}
+		r, ok := readItem("a", &wire.Header{Boot: 1, Id: 2}, item, time.Unix(1e9, 0))
+		if want := (request{from: "a", boot: 1, id: 2, addr: server(1), wish: release, wait: wait, successor: "s"}); !ok || r != want {
+			t.Errorf("a wait of %d ms: %v, %+v", waitMs, ok, r)
 		}
 	}
 }
@@ -177,7 +164,7 @@ func TestItemsAtTheirBounds(t *testing.T) {
 // A grantor whose disk fails reports that, and grants nevertheless.
 func TestDiskThatFails(t *testing.T) {
 	var troubles []string
-	g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 1, Shelf: brokenShelf{}, Trouble: func(err error) { troubles = append(troubles, err.Error()) }})
+	g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 1, Shelf: failing(new(netsim.Shelf)), Trouble: func(err error) { troubles = append(troubles, err.Error()) }})
 	g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"k"}, Majority: true})
 	g.grants.history.Begin(time.Now().Add(-time.Hour)) // it has been the grantor for long
 	memory := (&assign.Memory{}).AppendBinary(nil, time.Now())
@@ -218,12 +205,15 @@ func TestEntriesWithoutAHolderAreDropped(t *testing.T) {
 	}
 }
 
-// brokenShelf is a Shelf that always fails.
-type brokenShelf struct{}
-
 var errFull = errors.New("disk full")
 
-func (brokenShelf) Get([]byte) ([]byte, error)                       { return nil, errFull }
-func (brokenShelf) Put(_, _ []byte) error                            { return errFull }
-func (brokenShelf) Delete([]byte) error                              { return errFull }
-func (brokenShelf) Scan([]byte, func(key, value []byte) error) error { return errFull }
+// failing makes a Shelf fail from now on, in all steps or in those that are named.
+func failing(s *netsim.Shelf, steps ...string) *netsim.Shelf {
+	s.Before = func(step string) error {
+		if len(steps) > 0 && !slices.Contains(steps, step) {
+			return nil
+		}
+		return errFull
+	}
+	return s
+}

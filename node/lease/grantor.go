@@ -137,14 +137,10 @@ func (g *Grantor) trouble(err error) {
 	}
 }
 
-// maxID is the longest id of a node in bytes.
-const maxID = 64
-
-// readItem reads and checks one item.
+// readItem reads an item, and checks what it means. Package peer has checked its form.
 func readItem(from string, head *wire.Header, item *wire.LeaseItem, now time.Time) (r request, ok bool) {
 	addr, ok := netip.AddrFromSlice(item.GetServer())
-	if !ok || addr != addr.Unmap() || addr.IsUnspecified() || from == "" || len(from) > maxID || len(item.GetSuccessor()) > maxID ||
-		item.GetWish() < wire.Wish_WISH_ACQUIRE || item.GetWish() > wire.Wish_WISH_RELEASE {
+	if !ok || addr != addr.Unmap() || addr.IsUnspecified() || item.GetWish() < wire.Wish_WISH_ACQUIRE || item.GetWish() > wire.Wish_WISH_RELEASE {
 		return request{}, false
 	}
 	if m := item.GetMemory(); len(m) > 0 {

@@ -222,7 +222,7 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 
 // report notes for how long the server must be left alone, as the holder says.
 func (n *grant) report(r request, now time.Time) {
-	n.quiet = now.Add(min(max(r.wait, 0), maxWait))
+	n.quiet = now.Add(r.wait)
 }
 
 // give grants or renews the lease of the holder.

@@ -19,8 +19,7 @@ import (
 // heldBy makes a holder that does not run, node "a", with a lease of a minute on server(1).
 func heldBy(t *testing.T) (*Holder, *lease) {
 	t.Helper()
-	h := NewHolder(Default(), new(stub).deps(NewClock(nil)))
-	h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true})
+	h := new(stub).holder(NewClock(nil))
 	<-h.kick
 	l := h.book.get(server(1))
 	l.right, l.memory = NewRight(time.Now().Add(time.Minute)), &assign.Memory{}
@@ -185,14 +184,15 @@ func TestMemoryThatTheGrantorLacks(t *testing.T) {
 	}
 }
 
-// asking is Peers whose members answer inquiries at once, with the members that they see. during is called with each.
+// asking is Peers whose members answer inquiries at once, as during says: with the members that they see.
 type asking struct {
 	Peers
-	during func(to string) (members []string)
+	during func(to string) (members []string, err error)
 }
 
 func (a asking) Rights(_ context.Context, to string, _ *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return &wire.RightsResponse{SameView: true, Members: a.during(to)}, nil
+	members, err := a.during(to)
+	return &wire.RightsResponse{SameView: err == nil, Members: members}, err
 }
 
 // An inquiry asks every member once, however many there are, and those that only another member sees.
@@ -202,14 +202,14 @@ func TestInquiriesAskEverybody(t *testing.T) {
 		all := append(slices.Clone(seen), "unseen")
 		var mu sync.Mutex
 		var asked []string
-		g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 2, Peers: asking{during: func(to string) []string {
+		g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 2, Peers: asking{during: func(to string) ([]string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked = append(asked, to)
 			if to == seen[0] {
-				return all
+				return all, nil
 			}
-			return nil
+			return nil, nil
 		}}})
 		g.SetView(view.View{Self: seen[0], Alive: seen, Settled: seen, Majority: true})
 		g.grants.ask = true
@@ -237,14 +237,14 @@ func TestInquiryWithAGap(t *testing.T) {
 	} {
 		var jumped, asked atomic.Int64
 		clock := NewClock(func() time.Duration { return time.Duration(jumped.Load()) })
-		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: asking{during: func(string) []string {
+		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: asking{during: func(string) ([]string, error) {
 			if asked.Add(1) > 1 {
-				return nil
+				return nil, nil
 			}
 			if jumped.Add(int64(c.during)); c.noticed {
 				clock.look()
 			}
-			return nil
+			return nil, nil
 		}}})
 		g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"a", "k"}, Majority: true})
 		g.grants.ask = true

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/netsim"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -214,25 +215,17 @@ func TestWhatMembersSay(t *testing.T) {
 		"no address":                  {a: &wire.Right{Server: []byte{1, 2, 3}, ForMs: 10_000}},
 		"an address by another name":  {a: says(netip.AddrFrom16(mine.As16()), "", 10*time.Second)},
 	} {
-		d := newDesk(t, false)
-		d.pass(cfg.Window())
-		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"o"}, Majority: true}, d.now)
-		d.setView(both, d.now)
-		d.answer(request{from: "b", boot: 1, id: 1, addr: mine, wish: acquire}, d.now) // it waits for an inquiry
+		d := newSuccessor(t, both, mine)
 		if c.claims != "" {
 			d.send(request{from: c.claims, boot: 1, id: 2, addr: mine, wish: renew}, given, c.claims)
 		}
-		q := d.inquiry(d.now)
-		for _, id := range everyone {
-			said := &wire.RightsResponse{SameView: true, Boot: 1}
-			if right := map[string]*wire.Right{"a": c.a, "b": c.b}[id]; right != nil {
-				said.Rights = []*wire.Right{{Server: []byte{1, 2, 3}, ForMs: 10_000}, says(others, "", time.Hour), right} // the first two count for nothing
-			}
-			if !q.take(id, said) {
-				t.Fatal(name)
+		said := map[string][]*wire.Right{}
+		for id, right := range map[string]*wire.Right{"a": c.a, "b": c.b} {
+			if right != nil {
+				said[id] = []*wire.Right{{Server: []byte{1, 2, 3}, ForMs: 10_000}, says(others, "", time.Hour), right} // the first two count for nothing
 			}
 		}
-		if !d.conclude(q, d.now) {
+		if !d.inquires(said) {
 			t.Fatalf("%s: the inquiry failed", name)
 		}
 		n := d.entries[mine]
@@ -249,12 +242,21 @@ func TestWhatMembersSay(t *testing.T) {
 	}
 }
 
+// newSuccessor makes a grantor that has just become one of a server, by a change of members to this view. Node b waits for the server.
+func newSuccessor(t *testing.T, v view.View, addr netip.Addr) *desk {
+	d := newDesk(t, false)
+	d.pass(d.cfg.Window())
+	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"o"}, Majority: true}, d.now)
+	d.setView(v, d.now)
+	d.answer(request{from: "b", boot: 1, id: 1, addr: addr, wish: acquire}, d.now)
+	return d
+}
+
 // A member that sees other settled nodes answers no inquiry. One that sees other members names them. A lease is told as a millisecond
 // longer, so that it is never told as shorter than it is.
 func TestRightsAreToldInOneView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHolder(Default(), new(stub).deps(NewClock(nil)))
-		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true})
+		h := new(stub).holder(NewClock(nil))
 		for i, left := range []time.Duration{time.Minute, 1, 0, -time.Second} {
 			h.book.all[server(i)] = &lease{right: NewRight(time.Now().Add(left))}
 		}
@@ -287,25 +289,18 @@ func TestRightsAreToldInOneView(t *testing.T) {
 	})
 }
 
-// deaf stands for peers that answer no inquiry.
-type deaf struct {
-	Peers
-	asked atomic.Int64 // how often member a was asked
-}
-
-func (d *deaf) Rights(_ context.Context, to string, _ *wire.RightsRequest) (*wire.RightsResponse, error) {
-	if to == "a" {
-		d.asked.Add(1)
-	}
-	return nil, errLost
-}
-
 // An inquiry that fails is repeated after pauses that grow, and after short ones when the members have changed: those that see the
 // change a little later can answer soon.
 func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, clock := &deaf{}, NewClock(nil)
-		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: d, Shelf: newShelf()})
+		var asked atomic.Int64 // how often member a was
+		clock := NewClock(nil)
+		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Shelf: new(netsim.Shelf), Peers: asking{during: func(to string) ([]string, error) {
+			if to == "a" {
+				asked.Add(1)
+			}
+			return nil, errLost
+		}}})
 		v := view.View{Self: "k", Alive: []string{"a", "k", "o"}, Settled: []string{"k", "o"}, Majority: true, Version: 1}
 		g.SetView(v)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -318,14 +313,14 @@ func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
-		if n := d.asked.Load(); n < 7 || n > 10 {
+		if n := asked.Load(); n < 7 || n > 10 {
 			t.Errorf("%d inquiries in half a minute", n)
 		}
 		v.Alive, v.Version = []string{"a", "b", "k", "o"}, 2
 		g.SetView(v)
-		before := d.asked.Load()
+		before := asked.Load()
 		time.Sleep(10 * time.Second)
-		if n := d.asked.Load() - before; n < 4 {
+		if n := asked.Load() - before; n < 4 {
 			t.Errorf("%d inquiries in ten seconds after the change", n)
 		}
 		cancel()
@@ -335,23 +330,12 @@ func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 
 // A grantor has room for so many servers, whoever says that they are leased. If there are more, it waits until all leases have expired.
 func TestInquiriesFindRoom(t *testing.T) {
+	both := view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}
+	mine := grantedBy(t, "k", both.Settled)
 	for most, concludes := range map[int]bool{1: true, 0: false} {
-		d := newDesk(t, false)
-		d.pass(d.cfg.Window())
-		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"o"}, Majority: true}, d.now)
-		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
-		mine := grantedBy(t, "k", []string{"k", "o"})
-		d.answer(request{from: "b", boot: 1, id: 1, addr: mine, wish: acquire}, d.now) // it waits for an inquiry
+		d := newSuccessor(t, both, mine)
 		d.most = most
-		q := d.inquiry(d.now)
-		for _, id := range everyone {
-			said := &wire.RightsResponse{SameView: true}
-			if id == "a" {
-				said.Rights = []*wire.Right{{Server: mine.AsSlice(), ForMs: 10_000}}
-			}
-			q.take(id, said)
-		}
-		if got := d.conclude(q, d.now); got != concludes || len(d.entries) > most || d.grants.ask == concludes {
+		if got := d.inquires(map[string][]*wire.Right{"a": {{Server: mine.AsSlice(), ForMs: 10_000}}}); got != concludes || len(d.entries) > most || d.grants.ask == concludes {
 			t.Errorf("with room for %d it concludes: %v, and has %d; it asks again: %v", most, got, len(d.entries), d.grants.ask)
 		}
 	}

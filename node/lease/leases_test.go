@@ -82,38 +82,6 @@ func (b *bench) obtain() *lease {
 	return it.lease
 }
 
-func TestLeaseCountsFromSending(t *testing.T) {
-	b := newBench(t)
-	b.look(true, 0)
-	it, _ := b.sends(acquire)
-	b.silent() // while it is under way
-	sent := b.now
-	b.pass(3 * time.Second)
-	answer := yes()
-	answer.ForMs = time.Hour.Milliseconds() // no grantor can give more than a lease
-	b.answered(it, b.grantedBy, answer, at(sent), b.now)
-	if d, _ := b.told(); d != 57*time.Second {
-		t.Errorf("leased for %v", d)
-	}
-	b.silent()
-	b.pass(27 * time.Second)
-	b.sends(renew)
-}
-
-// An answer never shortens a right, because the grantor keeps earlier promises.
-func TestRightGetsNoShorter(t *testing.T) {
-	b := newBench(t)
-	b.obtain()
-	b.pass(30 * time.Second)
-	it, _ := b.sends(renew)
-	answer := yes()
-	answer.ForMs = 10_000
-	b.answered(it, b.grantedBy, answer, at(b.now), b.now)
-	if d, ok := b.told(); !ok || d != 30*time.Second {
-		t.Errorf("leased for %v, %v", d, ok)
-	}
-}
-
 func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
 	b := newBench(t)
 	b.obtain()

@@ -3,6 +3,7 @@ package lease
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,18 +12,22 @@ import (
 	"proxima/node/wire"
 )
 
-// A dead member has no leases left after a window. It is remembered while it is still settled: otherwise the next view would take it for a
-// member that has just gone.
+// A dead member has no leases left after a window, even if this node has never seen it alive. It is remembered while it is still settled:
+// otherwise the next view would take it for a member that has just gone.
 func TestDeadMemberStaysOver(t *testing.T) {
 	const window = 30 * time.Second
 	for what, dead := range map[string]view.View{
-		"unheard": {Alive: []string{"a"}, Settled: []string{"a"}},
-		"settled": {Alive: []string{"a"}, Settled: []string{"a", "b"}},
-		"missing": {Alive: []string{"a"}, Absent: []string{"b"}, Settled: []string{"a"}},
+		"unheard":             {Alive: []string{"a"}, Settled: []string{"a"}},
+		"settled":             {Alive: []string{"a"}, Settled: []string{"a", "b"}},
+		"missing":             {Alive: []string{"a"}, Absent: []string{"b"}, Settled: []string{"a"}},
+		"never seen, settled": {Alive: []string{"a"}, Settled: []string{"a", "b"}},
+		"never seen, missing": {Alive: []string{"a"}, Absent: []string{"b"}, Settled: []string{"a"}},
 	} {
 		now := time.Unix(1_000_000, 0)
 		m := newMembers(window)
-		m.set(view.View{Alive: []string{"a", "b"}, Settled: []string{"a", "b"}}, now)
+		if !strings.HasPrefix(what, "never seen") {
+			m.set(view.View{Alive: []string{"a", "b"}, Settled: []string{"a", "b"}}, now)
+		}
 		for age := time.Duration(0); age < 3*window; age += window / 6 {
 			m.set(dead, now.Add(age))
 			want := []string{"a", "b"}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/netsim"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -33,7 +34,7 @@ type world struct {
 	rnd    *rand.Rand
 	calm   bool // no loss, no repetition, nothing late
 	nodes  map[string]*fakeNode
-	shelf  map[string]*fakeShelf
+	shelf  map[string]*netsim.Shelf
 	boots  map[string]uint64
 	cut    map[[2]string]bool
 	ledger map[netip.Addr]map[string]time.Time // node → until
@@ -72,7 +73,7 @@ type fakeNode struct {
 
 func newWorld(t testing.TB, cfg Config, seed uint64) *world {
 	return &world{t: t, cfg: cfg, delay: 100 * time.Millisecond, rnd: rand.New(rand.NewPCG(seed, 7)),
-		nodes: map[string]*fakeNode{}, shelf: map[string]*fakeShelf{}, boots: map[string]uint64{},
+		nodes: map[string]*fakeNode{}, shelf: map[string]*netsim.Shelf{}, boots: map[string]uint64{},
 		cut: map[[2]string]bool{}, ledger: map[netip.Addr]map[string]time.Time{}, out: map[netip.Addr]map[string]time.Time{}}
 }
 
@@ -82,7 +83,7 @@ func (w *world) start(id string) *fakeNode {
 	defer w.mu.Unlock()
 	w.boots[id]++
 	if w.shelf[id] == nil {
-		w.shelf[id] = newShelf()
+		w.shelf[id] = new(netsim.Shelf)
 	}
 	n := &fakeNode{w: w, id: id, boot: w.boots[id], ended: make(chan struct{}), wants: map[netip.Addr]bool{},
 		states: map[netip.Addr]Server{}, until: map[netip.Addr]time.Time{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{},
@@ -351,9 +352,7 @@ func (w *world) stored(id string) int {
 	w.mu.Lock()
 	s := w.shelf[id]
 	w.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.m)
+	return s.Len()
 }
 
 // want makes the node's frontier want servers, or no longer want them.
