@@ -22,8 +22,8 @@ func hintedSite(t *testing.T, n int) (l *life, links []Link) {
 	return l, links
 }
 
-// A page comes earlier that its sitemap says was modified since it was seen; what is to come, was before, or belongs to another host
-// is not believed.
+// A page comes earlier that its sitemap says was modified since it was seen; what is to come, was before, belongs to another
+// host, or to a page that was not there lately, is not believed.
 func TestSitemapHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, links := hintedSite(t, 40)
@@ -38,6 +38,13 @@ func TestSitemapHints(t *testing.T) {
 				links[i].Modified = now.Add(time.Hour)
 			case i < 15:
 				links[i].Modified = now.Add(-24 * time.Hour)
+			case i < 20: // its latest visit got no answer, or found no page
+				links[i].Modified = now.Add(-time.Minute)
+				p := PageRecord{Path: links[i].URL.Path, Seen: now.Add(-2 * time.Minute), Due: now.Add(20 * 24 * time.Hour), Failures: 1}
+				if i%2 == 0 {
+					p.Failures, p.Gone = 0, 1
+				}
+				l.imported("http://h1.test", Chunk{Pages: []PageRecord{p}})
 			}
 		}
 		elsewhere := pages("http://h2.test", 0, 3)

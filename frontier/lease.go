@@ -103,21 +103,21 @@ func (w *workbench) nextWake(now time.Time) time.Time {
 // expiry tells a task when the lease of its server ends before the task does.
 type expiry struct {
 	// mu guards what follows.
-	mu            sync.Mutex
-	cancel        func()
-	expired, over bool
+	mu      sync.Mutex
+	cancel  func()
+	expired bool
 }
 
 // OnExpire registers a function that is called once if the lease of the server ends before Finish is called. If the lease has ended
 // already, it is called at once. It must not block, and must not call the frontier. Without Config.Leases, and for remote fetches, it is
-// never called.
+// never called. Register it before Finish.
 func (t *Task) OnExpire(cancel func()) {
 	l := t.expiry
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
-	expired := l.expired && !l.over
+	expired := l.expired
 	if !expired {
 		l.cancel = cancel
 	}
@@ -134,9 +134,6 @@ func (t *Task) MayExpire() bool { return t.expiry != nil }
 func (l *expiry) fire() {
 	l.mu.Lock()
 	cancel := l.cancel
-	if l.over || l.expired {
-		cancel = nil
-	}
 	l.expired, l.cancel = true, nil
 	l.mu.Unlock()
 	if cancel != nil {
@@ -144,14 +141,14 @@ func (l *expiry) fire() {
 	}
 }
 
-// end notes that the task is over. It may be called on nil.
+// end sees to it that nobody is told of the lease after the task. It may be called on nil.
 func (l *expiry) end() {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over, l.cancel = true, nil
+	l.cancel = nil
 }
 
 // leases takes what the node learns of leases, and names the servers that need one.
