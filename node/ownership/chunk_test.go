@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"proxima/frontier"
+	"proxima/frontier/revisit"
 	"proxima/node/wire"
 )
 
@@ -103,14 +107,21 @@ func TestBoundsOfARecord(t *testing.T) {
 	}
 }
 
-// The page records of a chunk arrive in their order.
-func TestPagesOfAChunk(t *testing.T) {
-	var c frontier.Chunk
-	for _, path := range []string{"/2", "/1"} {
-		c.Pages = append(c.Pages, frontier.PageRecord{Path: path})
+// A chunk arrives as it was sent, its page records in their order.
+func TestAChunkArrives(t *testing.T) {
+	sent := frontier.Chunk{Drops: 2,
+		State: &frontier.HostState{SinceRequest: 3 * time.Second, Wait: 4 * time.Second, CrawlDelay: 5 * time.Second, Level: 6, Done: 7, Failed: 8, Dropped: 9,
+			Robots: &frontier.RobotsFile{Body: []byte("allow"), Valid: 10 * time.Second}},
+		Pending: []frontier.PendingURL{{Path: "/4", Depth: 11, Hops: 12}, {Path: "/3", Sitemap: true}},
+		Done:    []uint64{14, 13},
+		Pages:   []frontier.PageRecord{{Path: "/2"}, {Path: "/1"}},
 	}
-	back, err := chunkFromWire(chunkToWire(c))
-	if err != nil || len(back.Pages) != 2 || back.Pages[0].Path != "/2" || back.Pages[1].Path != "/1" {
-		t.Errorf("%+v, %v", back.Pages, err)
+	back, err := chunkFromWire(chunkToWire(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeless := cmpopts.IgnoreFields(frontier.PageRecord{}, "Seen", "Due") // they travel as ages
+	if d := cmp.Diff(sent, back, timeless, cmpopts.EquateComparable(revisit.History{})); d != "" {
+		t.Error(d)
 	}
 }
