@@ -65,6 +65,22 @@ func TestGetRenewGiveBack(t *testing.T) {
 	})
 }
 
+// Wishes that come one after the other all the time do not keep each other waiting: the last call may be under way, and the next may
+// gather for a while.
+func TestWishesThatKeepComing(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *world, _ []string, all []*fakeNode) {
+		const pause = gather / 2
+		addrs, late := servers(200), int((4*gather+4*w.delay)/pause)
+		for i, addr := range addrs {
+			all[0].want(true, addr)
+			time.Sleep(pause)
+			if i >= late && !all[0].has(addrs[i-late]) {
+				t.Fatalf("%d: %s", i-late, all[0].holder.Why(addrs[i-late]))
+			}
+		}
+	})
+}
+
 func TestHoldAndGive(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		home, next, third := all[0], all[1], all[2]
