@@ -44,7 +44,7 @@ func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
 	return r == t.self || now.Sub(r.heard) < within
 }
 
-// quiet returns members to ping, longest unasked first, so that majorities of the voters and of all live members, the
+// quiet returns members that are to be pinged now, longest unasked first, so that majorities of the voters and of all live members, the
 // next voters, have answered lately.
 func (t *table) quiet(now time.Time) (quiet []*record) {
 	voters, all := len(t.paxos.set.ids)/2+1, 0
@@ -71,7 +71,11 @@ func (t *table) quiet(now time.Time) (quiet []*record) {
 		all--
 		return !needed
 	})
-	return quiet[:min(len(quiet), maxQuestions)]
+	quiet = quiet[:min(len(quiet), maxQuestions)]
+	for _, r := range quiet {
+		r.pinged = now
+	}
+	return quiet
 }
 
 // listen pings members if gossip probes are too few.
@@ -82,7 +86,6 @@ func (m *Members) listen() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.table.quiet(now) {
-		r.pinged = now
 		id, at, list := r.id, r.at(), m.list
 		if at == nil {
 			continue

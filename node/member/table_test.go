@@ -402,8 +402,13 @@ func TestMajorityIsHeard(t *testing.T) {
 	if n := len(c.quiet(c.now)); n != 4 {
 		t.Errorf("%d voters are asked, where 4 more make a majority", n)
 	}
+	for _, r := range c.quiet(c.now.Add(time.Second)) { // those that were not asked before
+		c.answered(r.id, c.now)
+	}
 	for i := 2; i <= 5; i++ {
-		c.answered(nodeID(i), c.now)
+		if c.hears(c.members[nodeID(i)], time.Second, c.now) {
+			t.Errorf("%d is asked again before others were asked", i)
+		}
 	}
 	c.update(c.now)
 	if !c.majority {

@@ -346,3 +346,21 @@ func TestVoterKnownByNameJoins(t *testing.T) {
 		t.Errorf("events: %+v", c.events)
 	}
 }
+
+// Of the sets that voters have accepted before, a ballot proposes that of the latest ballot, in whatever order it hears of them.
+func TestBallotProposesWhatMayBeDecided(t *testing.T) {
+	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
+	accepted := map[int]proposal{2: {ballot{5, nodeID(2)}, []string{nodeID(2)}}, 3: {ballot{4, nodeID(3)}, []string{nodeID(3)}}} // 1 has accepted none
+	for _, order := range [][]int{{1, 2, 3}, {2, 3, 1}, {3, 2, 1}} {
+		c := &paxos{self: nodeID(1)}
+		c.found(now, nodeID(1), nodeID(2), nodeID(3), nodeID(4), nodeID(5))
+		c.begin([]string{nodeID(1)}, now)
+		var asks []outgoing
+		for _, from := range order {
+			asks, _ = c.read(message{kind: messagePromise, from: nodeID(from), set: c.set, ballot: c.round.ballot, accepted: accepted[from]}, none)
+		}
+		if len(asks) != 3 || asks[0].kind != messageAccept || !slices.Equal(asks[0].accepted.ids, []string{nodeID(2)}) {
+			t.Errorf("after %v promised: %+v", order, asks)
+		}
+	}
+}
