@@ -50,7 +50,7 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 			t.Errorf("%d decisions", len(w.decided))
 		}
 		for _, d := range w.decided {
-			if d.Label != "nearest" || d.Owner != nearestTo(netip.MustParseAddr(d.Server)) || d.Batch == "" || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Reason == "" {
+			if d.Label != "nearest" || d.Owner != nearestTo(netip.MustParseAddr(d.Server)) || d.Batch == "" || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Seconds > 300 || d.Reason == "" {
 				t.Errorf("decision %+v", d)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/frontier"
 )
 
 func TestPersistentHandsOutTheSameBatch(t *testing.T) {
@@ -420,6 +421,34 @@ func TestRoundsHoldALostServerAgain(t *testing.T) {
 		after, again := holder("home")
 		if before != "n1" || still != lost || after != "home" || again == still {
 			t.Errorf("%d pages while %s held it, %d more while %q did", still-lost, before, again-still, after)
+		}
+	})
+}
+
+// Every host of a server is asked for pages, each of them once, whether the hosts before it have run out, repeat theirs, or have enough.
+func TestEachPageOfEveryHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, out, s := oneServer(t, 2)
+		repeats, enough := w.addHost("http://b.example", out.addr, 2), w.addHost("http://c.example", out.addr, 9)
+		for _, h := range []*fakeHost{repeats, enough} {
+			s.hosts = append(s.hosts, &host{name: h.name})
+		}
+		for _, h := range w.hosts {
+			h.robots = true
+		}
+		s.reserve(s.addr, true)
+		var pages []string
+		err := s.eachPage(t.Context(), 3, func(_ int, task *frontier.Task) error {
+			pages = append(pages, task.URL.String())
+			ending := frontier.Failed
+			if task.Host == repeats.name {
+				ending = frontier.Again
+			}
+			return s.finish(t.Context(), task, frontier.Outcome{Ending: ending})
+		})
+		want := "[http://a.example/0 http://a.example/1 http://b.example/0 http://b.example/1 http://c.example/0 http://c.example/1 http://c.example/2]"
+		if fmt.Sprint(pages) != want || err != nil {
+			t.Errorf("%v, %v\nwant %v", pages, err, want)
 		}
 	})
 }
