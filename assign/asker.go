@@ -103,7 +103,7 @@ func (a *asker) decided(decide func() []Choice) []Choice {
 	}
 	choices := make([]Choice, len(a.targets))
 	for i, s := range a.targets {
-		choices[i] = Choice{Server: s.Addr, Estimates: s.asked, Reason: noNode}
+		choices[i] = Choice{Server: s.Addr, Estimates: s.asked, Reason: "there is no node to choose"}
 	}
 	return choices
 }

@@ -23,18 +23,11 @@ func (r rule) join(nodes []Node, servers []*probed) {
 
 func (r rule) step(*probed) (string, *Choice) { return "", nil } // join has settled all
 
-const (
-	noNode       = "there is no node to choose"
-	randomReason = "random draw"
-)
+const randomReason = "random draw"
 
 // draw picks a node for a server by rendezvous.
 func draw(s Server, ids []string) Choice {
-	c := Choice{Server: s.Addr, Node: Rendezvous(s.Addr.String(), ids), Reason: randomReason}
-	if c.Node == "" {
-		c.Reason = noNode
-	}
-	return c
+	return Choice{Server: s.Addr, Node: Rendezvous(s.Addr.String(), ids), Reason: randomReason}
 }
 
 // random draws a node for each server by rendezvous. When a node joins or leaves, only its own share moves.
@@ -100,10 +93,8 @@ func newHash(cfg HashConfig, b Batch, v View) *prober {
 			if len(s.Hosts) > 0 {
 				name = slices.MinFunc(s.Hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) }).Name
 			}
-			choices[i] = Choice{Server: s.Addr, Reason: noNode}
-			if node := circle.closest(weight("host", name)); node != "" {
-				choices[i].Node, choices[i].Reason = node, fmt.Sprintf("closest replica to the hash of %s", name)
-			}
+			choices[i] = Choice{Server: s.Addr, Node: circle.closest(weight("host", name)),
+				Reason: fmt.Sprintf("closest replica to the hash of %s", name)}
 		}
 		return choices
 	}
