@@ -139,4 +139,10 @@ func TestFiles(t *testing.T) {
 	if res := get("/a.HTML", func(r *Request) { r.Gate = func() error { return fmt.Errorf("closed") } }); res.Class != NoRight || res.Status != 0 {
 		t.Errorf("without the right: %q, %d", res.Class, res.Status)
 	}
+	if err := os.Remove(dir + "/index.html"); err != nil {
+		t.Fatal(err)
+	}
+	if res := get("/", nil); res.Status != 403 {
+		t.Errorf("a root without index.html: %d", res.Status)
+	}
 }

@@ -77,6 +77,7 @@ func TestGuardOwn(t *testing.T) {
 		{"2a00:1450:0:5::7%eth0", "", "this machine"},
 		{"::ffff:50.60.70.80", "", "this machine"},
 		{"64:ff9b::50.60.70.80", "", "this machine"},
+		{"64:ff9b::50.60.70.1", "", "on this machine's network 50.60.70.0/24"},
 		{"64:ff9b::50.60.71.80", "", ""},
 		{"2002:323c:4650::1", "", "this machine"},
 		{"2002:707:707:1::5", "", "this machine"},
