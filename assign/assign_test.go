@@ -195,9 +195,16 @@ func TestGeographic(t *testing.T) {
 	if !done || p[0].Node != "berlin" || p[1].Node != "tokyo" {
 		t.Errorf("chose %+v", p)
 	}
-	for _, c := range p[2:] {
-		if want := "no location: random draw (2 of 4 servers)"; c.Reason != want || c.Node == "" {
-			t.Errorf("reason %q, want %q", c.Reason, want)
+	drawn := func(choices []assign.Choice) {
+		t.Helper()
+		for _, c := range choices {
+			if want := fmt.Sprintf("no location: random draw (%d of 4 servers)", len(choices)); c.Reason != want || c.Node == "" {
+				t.Errorf("%q for the reason %q, want %q", c.Node, c.Reason, want)
+			}
 		}
 	}
+	drawn(p[2:])
+	a.SetView(assign.View{Nodes: v.Nodes[2:]}, time.Time{}) // no node is where it is known
+	p, _ = a.Decide(time.Time{})
+	drawn(p)
 }
