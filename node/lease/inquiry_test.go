@@ -211,6 +211,7 @@ func TestWhatMembersSay(t *testing.T) {
 		"a has claimed it, nobody":    {claims: "a"},
 		"a works for b":               {a: says(mine, "b", 10*time.Second), remote: 10*time.Second + cfg.Skew},
 		"a works for b, which has it": {claims: "b", a: says(mine, "b", 10*time.Second), b: says(mine, "", time.Second), holder: "b", until: cfg.Window()},
+		"a works for c longer than b": {a: says(mine, "c", 10*time.Second), b: says(mine, "c", time.Second), remote: 10*time.Second + cfg.Skew},
 		"a server of another grantor": {a: says(others, "", 10*time.Second)},
 		"no address":                  {a: &wire.Right{Server: []byte{1, 2, 3}, ForMs: 10_000}},
 		"an address by another name":  {a: says(netip.AddrFrom16(mine.As16()), "", 10*time.Second)},
