@@ -75,8 +75,7 @@ func (c *crowd) keeps(id string) int {
 func onCrowd(t *testing.T, test func(c *crowd, o *peer.Outbox)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{frozen: map[string]bool{"b": true}, gone: map[string]bool{}, kept: map[string]int{}, got: map[string]int{}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
-		defer stop()
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
 		test(c, o)
 	})
 }

@@ -43,8 +43,7 @@ func TestOutboxGoesRoundALinkThatBreaksItsPeer(t *testing.T) {
 					return accepts(r.Links), nil
 				}
 				shelf := new(netsim.Shelf)
-				o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.client.Deliver})
-				defer stop()
+				o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.client.Deliver})
 				add(t, o, "b", linksOf("b", 200))
 				add(t, o, "b", append(linksOf("c", 299), &wire.Link{Url: poison}))
 				for range 20 {
@@ -83,8 +82,7 @@ func TestOutboxBearsAPeerThatIsBrokenAltogether(t *testing.T) {
 			}
 			return accepts(r.Links), nil
 		}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.client.Deliver})
-		defer stop()
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.client.Deliver})
 		for range 50 {
 			add(t, o, "b", linksOf("b", 100))
 		}
@@ -110,8 +108,7 @@ func TestLinksThatBreakTheirPeerTakeTurns(t *testing.T) {
 			}
 			return accepts(r.Links), nil
 		}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.client.Deliver})
-		defer stop()
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.client.Deliver})
 		for range 30 {
 			add(t, o, "b", []*wire.Link{{Url: "http://poison.example/", Depth: 9}})
 		}

@@ -29,8 +29,7 @@ func TestAddsShareSteps(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return nil
 		}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: peers.deliver})
-		defer stop()
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: peers.deliver})
 		var adders sync.WaitGroup
 		for i := range 64 {
 			adders.Go(func() {

@@ -101,8 +101,7 @@ func TestOldLinkInALongQueue(t *testing.T) {
 				}
 				return verdict(wire.Verdict_VERDICT_MOVED)
 			}}
-		o, stop := running(t, cfg, peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver, Route: func(*wire.Link) string { return "b" }})
-		defer stop()
+		o, _ := running(t, cfg, peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver, Route: func(*wire.Link) string { return "b" }})
 		add(t, o, "c", linksOf("old", 1))
 		old := time.Now()
 		time.Sleep(10 * time.Second)

@@ -30,8 +30,7 @@ func TestDamagedBlocksAreSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.err = nil
-		o, stop = running(t, peer.Default(), deps)
-		defer stop()
+		o, _ = running(t, peer.Default(), deps)
 		sleep(2 * time.Second)
 		if s := o.Stats(); s.SetAside != 7 || s.Accepted != 5 || o.Pending() != 0 || len(keys) != 2 {
 			t.Errorf("%+v, %d pending of %d keys", s, o.Pending(), len(keys))
@@ -56,8 +55,7 @@ func TestOutboxTellsABrokenShelf(t *testing.T) {
 			t.Error(err)
 		}
 		shelf.Before = nil
-		o, stop := running(t, peer.Default(), deps)
-		defer stop()
+		o, _ = running(t, peer.Default(), deps)
 		sleep(2 * time.Second)
 		if s := o.Stats(); s.Accepted != 10 || o.Pending() != 0 {
 			t.Errorf("%+v, %d pending", s, o.Pending())

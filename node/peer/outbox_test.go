@@ -74,7 +74,7 @@ func linksOf(name string, n int) []*wire.Link {
 	return links
 }
 
-// running opens an outbox and runs it until stop is called, which waits for its end.
+// running opens an outbox and runs it until stop is called, which waits for its end, or the test ends.
 func running(t *testing.T, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbox, stop func()) {
 	t.Helper()
 	if deps.Route == nil {
@@ -87,12 +87,14 @@ func running(t *testing.T, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbo
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- o.Run(ctx) }()
-	return o, func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
+	})
+	t.Cleanup(stop)
+	return o, stop
 }
 
 func add(t *testing.T, o *peer.Outbox, to string, links []*wire.Link) {
@@ -105,8 +107,7 @@ func add(t *testing.T, o *peer.Outbox, to string, links []*wire.Link) {
 func TestOutboxMakesMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, shelf := &answerer{}, new(netsim.Shelf)
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver})
-		defer stop()
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver})
 		begin := time.Now()
 		add(t, o, "b", linksOf("one", 30))
 		sleep(600 * time.Millisecond)
@@ -190,11 +191,10 @@ func TestOutboxObeysVerdicts(t *testing.T) {
 		var refused []string
 		owner := ""
 		moved := 0
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver,
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver,
 			Moved:   func(r *wire.Record) { owner = r.Owner; moved++ },
 			Route:   func(*wire.Link) string { return owner },
 			Refused: func(to string, l *wire.Link, why string) { refused = append(refused, to+" "+l.Url+" "+why) }})
-		defer stop()
 		add(t, o, "b", linksOf("b", 6))
 		sleep(1100 * time.Millisecond)
 		if o.PendingOf("b") != 2 || o.PendingOf("c") != 2 {
@@ -230,8 +230,7 @@ func TestOutboxWaitsForAPeerThatIsAway(t *testing.T) {
 			}
 			return nil
 		}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver})
-		defer stop()
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver})
 		add(t, o, "b", linksOf("b", 10))
 		sleep(10 * time.Minute)
 		n := len(a.sent())
@@ -263,8 +262,7 @@ func TestLinksOfABusyPeerDoNotWaitLong(t *testing.T) {
 			}
 			return verdict(wire.Verdict_VERDICT_MOVED)
 		}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver, Route: func(*wire.Link) string { return "c" }})
-		defer stop()
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver, Route: func(*wire.Link) string { return "c" }})
 		add(t, o, "b", linksOf("b", 10))
 		sleep(10 * time.Minute)
 		if n := len(a.sent()); n < 120 || n > 250 { // at last every 2.5 to 5 s
@@ -289,8 +287,7 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 		boxes := map[string]*peer.Outbox{}
 		for _, id := range ids {
 			n := w.node(id, who{})
-			o, stop := running(t, cfg, peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: n.client.Deliver})
-			defer stop()
+			o, _ := running(t, cfg, peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: n.client.Deliver})
 			boxes[id] = o
 			// Accepting fills the own outbox further for a while: each link brings one back, up to a depth.
 			n.handler.OnDeliver = func(ctx context.Context, from string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
@@ -357,8 +354,7 @@ func TestUnreadableMessagesDoNotBlockOthers(t *testing.T) {
 			t.Errorf("the bad link was sent %d times", poisoned)
 		}
 		stop()
-		o, stop = running(t, peer.Default(), deps)
-		defer stop()
+		o, _ = running(t, peer.Default(), deps)
 		if s := o.Stats(); s.SetAside != 1 || o.Pending() != 0 {
 			t.Errorf("after a restart %+v, %d pending", s, o.Pending())
 		}
@@ -376,9 +372,8 @@ func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 			return nil
 		}
 		next := ""
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver,
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver,
 			Gone: func(id string) bool { return gone && id == "b" }, Route: func(l *wire.Link) string { return next }})
-		defer stop()
 		links := linksOf("b", 2500)
 		add(t, o, "b", links)
 		sleep(time.Minute)

@@ -268,14 +268,30 @@ func (n *node) call(to *node, kind relay.Kind) (who string, conn net.Conn, err e
 	return string(id), conn, nil
 }
 
+// startAll begins nodes at the places 0, 10, 20 and so on.
+func (b *bed) startAll(count int) {
+	b.t.Helper()
+	for i := range count {
+		b.start(10*i, nil)
+	}
+}
+
 // shielded begins a node that cannot be dialled.
 func (b *bed) shielded(place int) *node {
 	b.t.Helper()
-	if err := b.net.Add(netsim.Place(place), 0, 0); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := b.net.Shield(netsim.Place(place), true, true); err != nil {
-		b.t.Fatal(err)
-	}
+	b.shield(place, true)
 	return b.start(place, nil)
+}
+
+// shield keeps packets away from a place where no node is yet, and connections, too, if asked.
+func (b *bed) shield(place int, connections bool) {
+	b.t.Helper()
+	if err := errors.Join(b.net.Add(netsim.Place(place), 0, 0), b.net.Shield(netsim.Place(place), connections, true)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// forced makes a node take itself for one that is reached in some way.
+func forced(as view.Reach) func(*relay.Deps) {
+	return func(d *relay.Deps) { d.First, d.Forced = as, true }
 }

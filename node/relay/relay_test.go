@@ -17,18 +17,9 @@ import (
 // TestReachIsFoundOut: nodes find out how they can be reached, and who cannot be dialled keeps the nearest as relays.
 func TestReachIsFoundOut(t *testing.T) {
 	inBed(t, func(b *bed) {
-		for i := range 6 {
-			b.start(10*i, nil)
-		}
+		b.startAll(6)
 		behind := b.shielded(22)
-		for _, p := range []int{60} {
-			if err := b.net.Add(netsim.Place(p), 0, 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.net.Shield(netsim.Place(p), false, true); err != nil {
-				t.Fatal(err)
-			}
-		}
+		b.shield(60, false)
 		muted := b.start(60, nil)
 		time.Sleep(time.Minute)
 		for _, n := range b.nodes {
@@ -68,7 +59,7 @@ func TestReachIsFoundOut(t *testing.T) {
 func TestReachBesideDeadMembers(t *testing.T) {
 	inBed(t, func(b *bed) {
 		for _, place := range []int{10, 20} {
-			b.start(place, func(d *relay.Deps) { d.First, d.Forced = view.Direct, true })
+			b.start(place, forced(view.Direct))
 		}
 		b.net.Cut(netsim.Place(1), netsim.Place(10))
 		n := b.start(1, nil)
@@ -85,9 +76,7 @@ func TestReachBesideDeadMembers(t *testing.T) {
 // others like it, also when its relays die one after the other.
 func TestOutboundIsReached(t *testing.T) {
 	inBed(t, func(b *bed) {
-		for i := range 5 {
-			b.start(10*i, nil)
-		}
+		b.startAll(5)
 		one, two := b.shielded(12), b.shielded(31)
 		time.Sleep(20 * time.Second)
 		all := func(when string) {
@@ -133,9 +122,7 @@ func TestOutboundIsReached(t *testing.T) {
 // TestRelayFallsSilent: a relay that is off the network without a word does not hold calls up.
 func TestRelayFallsSilent(t *testing.T) {
 	inBed(t, func(b *bed) {
-		for i := range 4 {
-			b.start(10*i, nil)
-		}
+		b.startAll(4)
 		behind := b.shielded(12)
 		time.Sleep(20 * time.Second)
 		_, other, err := b.nodes[3].call(behind, relay.Calls)
@@ -157,9 +144,7 @@ func TestRelayFallsSilent(t *testing.T) {
 // TestFloodIsBounded: a member that floods its relay has few packets and connections carried, and others have theirs.
 func TestFloodIsBounded(t *testing.T) {
 	inBed(t, func(b *bed) {
-		for i := range 2 {
-			b.start(10*i, nil)
-		}
+		b.startAll(2)
 		behind, flooder, other := b.shielded(12), b.shielded(15), b.shielded(17)
 		time.Sleep(20 * time.Second)
 		behind.got()
@@ -237,18 +222,11 @@ func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
 // TestItBeginsAsItWas: a node that was direct before is never taken for anything else while it asks, and finds out all the same that it is not.
 func TestItBeginsAsItWas(t *testing.T) {
 	inBed(t, func(b *bed) {
-		for i := range 3 {
-			b.start(10*i, nil)
-		}
+		b.startAll(3)
 		behind := b.shielded(35)
 		time.Sleep(20 * time.Second)
 		again := b.start(40, func(d *relay.Deps) { d.First = view.Direct })
-		if err := b.net.Add(netsim.Place(50), 0, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.net.Shield(netsim.Place(50), true, true); err != nil {
-			t.Fatal(err)
-		}
+		b.shield(50, true)
 		moved := b.start(50, func(d *relay.Deps) { d.First = view.Direct })
 		time.Sleep(time.Minute)
 		b.mu.Lock()
@@ -285,25 +263,14 @@ func TestLostPacketChangesNothing(t *testing.T) {
 	})
 }
 
-// TestOneLinkIsKept: of two links that two nodes have dialled at once, one ends when nothing uses it, even if it led to a relay.
-func TestOneLinkIsKept(t *testing.T) {
+// TestLinksAreLetGo: of two links that two nodes have dialled at once, one ends when nothing uses it, even if it led to a relay. So does the
+// other one when the relay cannot be dialled any more.
+func TestLinksAreLetGo(t *testing.T) {
 	inBed(t, func(b *bed) {
-		a := b.start(10, func(d *relay.Deps) { d.First, d.Forced = view.Direct, true })
-		n := b.start(60, func(d *relay.Deps) { d.First, d.Forced = view.Outbound, true })
+		a := b.start(10, forced(view.Direct))
+		n := b.start(60, forced(view.Outbound))
 		time.Sleep(10 * time.Millisecond)
 		a.Send(netsim.ID(60), []byte("at once"))
-		time.Sleep(10 * time.Minute)
-		if ends := b.net.Ends(); ends != 2 || !slices.Equal(n.said().Relays, []string{netsim.ID(10)}) {
-			t.Errorf("%d ends of links, want 2; relays %v", ends, n.said().Relays)
-		}
-	})
-}
-
-// TestFormerRelaysAreLetGo: the link with a relay that cannot be dialled any more ends when nothing uses it.
-func TestFormerRelaysAreLetGo(t *testing.T) {
-	inBed(t, func(b *bed) {
-		a := b.start(10, func(d *relay.Deps) { d.First, d.Forced = view.Direct, true })
-		n := b.start(60, func(d *relay.Deps) { d.First, d.Forced = view.Outbound, true })
 		time.Sleep(10 * time.Minute)
 		if ends := b.net.Ends(); ends != 2 || !slices.Equal(n.said().Relays, []string{netsim.ID(10)}) {
 			t.Fatalf("%d ends of links, want 2; relays %v", ends, n.said().Relays)

@@ -56,6 +56,21 @@ func TestGoesOn(t *testing.T) {
 		})
 		return func() { c.set(func() { lifted = true }) }
 	}
+	// state changes what a node has to do, sees what nodes see.
+	state := func(i int, on, off func(s *State)) func(c *crew) func() {
+		return func(c *crew) func() {
+			c.set(func() { on(&c.mates[i].state) })
+			return func() { c.set(func() { off(&c.mates[i].state) }) }
+		}
+	}
+	sees := func(what func(c *crew, of string, v view.View) view.View) func(c *crew) func() {
+		return func(c *crew) func() {
+			c.set(func() { c.view = func(of string, v view.View) view.View { return what(c, of, v) } })
+			return func() { c.set(func() { c.view = nil }) }
+		}
+	}
+	idle, seeded := func(s *State) { s.Idle = true }, func(s *State) { s.Seeded = true }
+	unseeded := func(s *State) { s.Seeded = false }
 	for _, test := range []struct {
 		name     string
 		expected int
@@ -67,22 +82,10 @@ func TestGoesOn(t *testing.T) {
 		{"expected nodes missing", nodes + 1, func(c *crew) func() {
 			return func() { c.join() }
 		}, "4 of 5 nodes expected are there"},
-		{"a node is busy", nodes, func(c *crew) func() {
-			c.set(func() { c.mates[2].state.Idle, c.mates[2].state.Why = false, "it has pages" })
-			return func() { c.set(func() { c.mates[2].state.Idle = true }) }
-		}, "it has pages"},
-		{"the node that asks is busy", nodes, func(c *crew) func() {
-			c.set(func() { c.mates[0].state.Idle, c.mates[0].state.Why = false, "a batch" })
-			return func() { c.set(func() { c.mates[0].state.Idle = true }) }
-		}, "a batch"},
-		{"seeds are not acknowledged", nodes, func(c *crew) func() {
-			c.set(func() { c.mates[3].state.Seeded = false })
-			return func() { c.set(func() { c.mates[3].state.Seeded = true }) }
-		}, "its seeds are not acknowledged"},
-		{"seeds of the node that asks", nodes, func(c *crew) func() {
-			c.set(func() { c.mates[0].state.Seeded = false })
-			return func() { c.set(func() { c.mates[0].state.Seeded = true }) }
-		}, "its seeds are not acknowledged"},
+		{"a node is busy", nodes, state(2, func(s *State) { s.Idle, s.Why = false, "it has pages" }, idle), "it has pages"},
+		{"the node that asks is busy", nodes, state(0, func(s *State) { s.Idle, s.Why = false, "a batch" }, idle), "a batch"},
+		{"seeds are not acknowledged", nodes, state(3, unseeded, seeded), "its seeds are not acknowledged"},
+		{"seeds of the node that asks", nodes, state(0, unseeded, seeded), "its seeds are not acknowledged"},
 		{"counters change between rounds", nodes, func(c *crew) func() {
 			return repeat(c, func(int) { c.mates[1].state.Counters++ })
 		}, ""},
@@ -101,38 +104,28 @@ func TestGoesOn(t *testing.T) {
 			n := 0
 			c.join()
 			c.join()
-			c.set(func() {
-				c.view = func(_ string, v view.View) view.View { // another of two newcomers each time
-					v.Settled = append(v.Settled[:nodes:nodes], v.Settled[nodes+n%2])
-					return v
-				}
-			})
+			back := sees(func(_ *crew, _ string, v view.View) view.View { // another of two newcomers each time
+				v.Settled = append(v.Settled[:nodes:nodes], v.Settled[nodes+n%2])
+				return v
+			})(c)
 			lift := repeat(c, func(i int) { n = i })
-			return func() { lift(); c.set(func() { c.view = nil }) }
+			return func() { lift(); back() }
 		}, ""},
-		{"the smaller side of a partition", nodes, func(c *crew) func() {
-			c.set(func() { c.view = func(_ string, v view.View) view.View { v.Majority = false; return v } })
-			return func() { c.set(func() { c.view = nil }) }
-		}, ""},
-		{"a node sees other members", nodes, func(c *crew) func() {
-			c.set(func() {
-				c.view = func(of string, v view.View) view.View {
-					if of == c.mates[2].id {
-						v.Settled = append(v.Settled, "f0000000000000000000000000000000")
-					}
-					return v
-				}
-			})
-			return func() { c.set(func() { c.view = nil }) }
-		}, "sees other members"},
+		{"the smaller side of a partition", nodes, sees(func(_ *crew, _ string, v view.View) view.View {
+			v.Majority = false
+			return v
+		}), ""},
+		{"a node sees other members", nodes, sees(func(c *crew, of string, v view.View) view.View {
+			if of == c.mates[2].id {
+				v.Settled = append(v.Settled, "f0000000000000000000000000000000")
+			}
+			return v
+		}), "sees other members"},
 		{"a node does not answer", nodes, func(c *crew) func() {
 			c.set(func() { c.mates[3].dead = true })
 			return func() { c.set(func() { c.mates[3].dead = false }) }
 		}, "does not answer"},
-		{"no view yet", nodes, func(c *crew) func() {
-			c.set(func() { c.view = func(of string, _ view.View) view.View { return view.View{Self: of, Majority: true} } })
-			return func() { c.set(func() { c.view = nil }) }
-		}, ""},
+		{"no view yet", nodes, sees(func(_ *crew, of string, _ view.View) view.View { return view.View{Self: of, Majority: true} }), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
