@@ -97,6 +97,9 @@ func TestKeysThatAreNone(t *testing.T) {
 
 // A stream that has not proved itself takes a place for each begun 64 KiB that it has said, not for what it announces.
 func TestUnprovenStreamsTakePlacesAsTheySpeak(t *testing.T) {
+	if unproven != 128 || placeSize != 64<<10 {
+		t.Errorf("%d places of %d bytes", unproven, placeSize)
+	}
 	for _, c := range []struct{ announced, said, places int }{
 		{1, 1, 1},
 		{placeSize, placeSize, 1},

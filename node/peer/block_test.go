@@ -2,9 +2,11 @@ package peer
 
 import (
 	"bytes"
+	"io"
 	"runtime"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -99,6 +101,31 @@ func compressed(t testing.TB, text []byte) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// TestWindowsAreBounded: what needs more than 1 MiB of memory to decompress is refused.
+func TestWindowsAreBounded(t *testing.T) {
+	for window, ok := range map[int]bool{1 << 20: true, 2 << 20: false} {
+		var b bytes.Buffer
+		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(make([]byte, 4<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d := newDecompressor(8 << 20)
+		err = d.Reset(&b)
+		if err == nil {
+			_, err = io.Copy(io.Discard, d)
+		}
+		if (err == nil) != ok {
+			t.Errorf("a window of %d KiB: %v", window>>10, err)
+		}
+	}
 }
 
 // A few KiB that become gigabytes cost neither memory nor time.

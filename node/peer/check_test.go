@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"io"
 	"net"
@@ -185,7 +186,8 @@ func TestServerVerifiesCertificates(t *testing.T) {
 		ok     bool
 	}{{"ours", 1, "a", true}, {"of another cluster", 2, "a", false}, {"none", 0, "", false}} {
 		t.Run(c.name, func(t *testing.T) {
-			config := &tls.Config{RootCAs: ours.ca, ServerName: "b", NextProtos: []string{"h2"}}
+			sessions := tls.NewLRUClientSessionCache(1)
+			config := &tls.Config{RootCAs: ours.ca, ServerName: "b", NextProtos: []string{"h2"}, ClientSessionCache: sessions}
 			if c.id != "" {
 				theirs, err := newCredentials(NewSecret([32]byte{c.secret}), c.id)
 				if err != nil {
@@ -217,14 +219,20 @@ func TestServerVerifiesCertificates(t *testing.T) {
 			}
 			here.Close() //nolint:errcheck // a pipe has none
 			<-ended
+			if s, _ := sessions.Get("b"); s != nil {
+				t.Error("it may come back without showing its certificate")
+			}
 		})
 	}
 }
 
 func TestNobodyWithoutACertificateIsHeard(t *testing.T) {
 	d := newDirect(t)
-	two := []*x509.Certificate{{DNSNames: []string{"a", "b"}}}
-	for _, state := range []*tls.ConnectionState{nil, {}, {PeerCertificates: two}} {
+	as := func(names ...string) *tls.ConnectionState { // the last one is the common name
+		n := len(names) - 1
+		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{DNSNames: names[:n], Subject: pkix.Name{CommonName: names[n]}}}}
+	}
+	for _, state := range []*tls.ConnectionState{nil, {}, as("a"), as("a", "b", "a"), as("a", "b"), as("a", ""), as("", "")} {
 		r := httptest.NewRequest(http.MethodPost, "/proxima.v1.Overlay/Deliver", nil)
 		r.TLS = state
 		w := httptest.NewRecorder()

@@ -285,6 +285,39 @@ func TestNoCallLastsLongerThanItsTimeout(t *testing.T) {
 	})
 }
 
+// TestConnectionsThatEnd: one that is not used for five minutes is closed, and so is one whose other end has been silent for 15 seconds.
+func TestConnectionsThatEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a := w.node("a", who{})
+		w.node("b", who{})
+		open := func(what string, want int) {
+			t.Helper()
+			if n := w.net.Ends(); n != want {
+				t.Errorf("%s: %d ends of connections, want %d", what, n, want)
+			}
+		}
+		ask := func() {
+			t.Helper()
+			if _, err := a.ask("b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask()
+		time.Sleep(4*time.Minute + 30*time.Second)
+		open("unused for less than five minutes", 2)
+		time.Sleep(time.Minute)
+		open("unused for longer", 0)
+		for silent, want := range map[time.Duration]int{9 * time.Second: 2, 16 * time.Second: 0} {
+			ask()
+			w.net.Partition([]netip.Addr{w.addr("b")})
+			time.Sleep(silent)
+			w.net.Heal() // the network forgets no connection before its ends can tell each other
+			time.Sleep(time.Second)
+			open(fmt.Sprintf("silent for %v", silent), want)
+		}
+	})
+}
+
 func TestForgetEndsCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.node("a", who{}), w.node("b", who{})

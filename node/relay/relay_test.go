@@ -119,7 +119,7 @@ func TestOutboundIsReached(t *testing.T) {
 	})
 }
 
-// TestRelayFallsSilent: a relay that is off the network without a word does not hold calls up.
+// TestRelayFallsSilent: a relay that is off the network without a word does not hold calls up, and is none any more after 12 s.
 func TestRelayFallsSilent(t *testing.T) {
 	inBed(t, func(b *bed) {
 		b.startAll(4)
@@ -131,11 +131,20 @@ func TestRelayFallsSilent(t *testing.T) {
 		}
 		_ = other.Close()
 		b.net.Partition([]netip.Addr{netsim.Place(10)})
+		silent := time.Now()
 		for i := range 5 {
 			began := time.Now()
 			if _, _, err := b.nodes[3].call(behind, relay.Calls); err != nil || time.Since(began) > 2*time.Second {
 				t.Errorf("call %d: %v after %v", i, err, time.Since(began))
 			}
+		}
+		time.Sleep(12*time.Second + 100*time.Millisecond - time.Since(silent))
+		if relays := behind.said().Relays; slices.Contains(relays, netsim.ID(10)) {
+			t.Errorf("relays %v, with the silent one", relays)
+		}
+		time.Sleep(10 * time.Second) // it is dialled once more, because it is near
+		if relays := behind.said().Relays; slices.Contains(relays, netsim.ID(10)) || len(relays) != 3 {
+			t.Errorf("relays %v, without another one in place of the silent one", relays)
 		}
 		b.net.Heal()
 	})

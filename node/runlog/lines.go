@@ -11,7 +11,7 @@ type Line struct {
 	V    int       `json:"v"`    // Version
 	Run  string    `json:"run"`  // name of the crawl
 	Node string    `json:"node"` // id of the node
-	Boot uint64    `json:"boot"` // the node's incarnation
+	Boot uint64    `json:"boot"` // number of the node's life, which grows with each start
 	Seq  uint64    `json:"seq"`  // 1, 2, … in this log and boot; a gap means lines that were lost
 	Time time.Time `json:"time"` // when the line was written; RFC 3339, UTC, milliseconds
 }
