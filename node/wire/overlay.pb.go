@@ -349,7 +349,7 @@ func (x *Header) GetTold() uint64 {
 }
 
 // TellRequest has at most 20,000 entries of what a node has been told: what the seeds bring into scope ("host
-// example.org:8080"), and what is blocked ("block " and JSON).
+// example.org:8080"), what is blocked ("block " and JSON), and which node has the files of a site ("files NODE DIRECTORY").
 type TellRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Header  *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
