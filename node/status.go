@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,8 +113,11 @@ func Call(ctx context.Context, method, data, path string, body io.Reader, to any
 		return fmt.Errorf("ask node: %w", err)
 	}
 	res, err := client.Do(req)
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		err = e.Err // its URL tells nobody anything
+	}
 	switch {
-	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w: %s", ErrNotRunning, data)
 	case ctx.Err() != nil || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EINVAL): // the last one: the path is too long
 		return fmt.Errorf("ask node in %s: %w", data, err)

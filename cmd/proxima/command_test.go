@@ -26,6 +26,10 @@ func TestCommandLines(t *testing.T) {
 	valid := config(t, "") // it knows no name server: what is not refused, stays on this machine
 	empty := file(t, "empty.txt", "# nothing\n\n")
 	bad := file(t, "bad.txt", "http://[::1\nmailto:me@example.org\n")
+	open := file(t, "open", "")
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	broken := file(t, "broken.toml", "[crawl]\n\nfetchers = 0\n")
 	for _, c := range []struct {
 		name string
@@ -45,6 +49,7 @@ func TestCommandLines(t *testing.T) {
 		{"help of help", []string{"help", "help"}, exitOK, []string{"Usage: proxima COMMAND"}},
 		{"-v", []string{"-v"}, exitOK, []string{"proxima ", "go1"}},
 		{"a URL for a command", []string{"http://a.test/"}, exitUsage, []string{"did you mean proxima node http://a.test/?"}},
+		{"version of something", []string{"version", "x"}, exitUsage, []string{`version takes no arguments, got "x"`}},
 		{"version", []string{"--version"}, exitOK, []string{"proxima ", "go1"}},
 		{"help of a command", []string{"node", "-h"}, exitOK, []string{"Usage: proxima node", "-max-pages", "Exit codes"}},
 		{"unknown flag", []string{"node", "-fast"}, exitUsage, []string{"there is no flag -fast (proxima node -h lists the flags)"}},
@@ -55,6 +60,9 @@ func TestCommandLines(t *testing.T) {
 		{"word for a URL", []string{"node", "-config", valid, "-data", none, "crawl"}, exitUsage, []string{`"crawl" is no URL`}},
 		{"file for a URL", []string{"node", "-config", valid, "-data", none, empty}, exitUsage, []string{"is a file: -seeds FILE reads URLs from it"}},
 		{"path for a URL", []string{"node", "-config", valid, "-data", none, none}, exitUsage, []string{none + `" is no URL` + "\n"}},
+		{"blank for a URL", []string{"node", "-config", valid, "-data", none, " "}, exitUsage, []string{`" " is no URL` + "\n"}},
+		{"mail for a URL", []string{"node", "-config", valid, "-data", none, "mailto:me@a.test"}, exitUsage, []string{`"mailto:me@a.test" cannot be crawled: only http and https can`}},
+		{"port of a word", []string{"node", "-config", valid, "-data", none, "crawl:80"}, exitUsage, []string{`"crawl:80" is no URL: write http://crawl:80 if it is meant`}},
 		{"another scheme", []string{"node", "-config", valid, "-data", none, "ftp://a.test/"}, exitUsage, []string{`"ftp://a.test/" cannot be crawled: only http and https can`}},
 		{"file for a data directory", []string{"node", "-config", valid, "-data", empty, "a.test"}, exitFailed, []string{"data directory " + empty + ": a file is in its place"}},
 		{"time without unit", []string{"node", "-config", valid, "-data", none, "-max-time", "5", "a.test"}, exitUsage, []string{`-max-time: "5" is not a duration: write 90s, 5m or 12h`}},
@@ -74,6 +82,10 @@ func TestCommandLines(t *testing.T) {
 		{"impossible number", []string{"node", "-config", valid, "-data", none, "-fetchers", "0", "a.test"}, exitUsage, []string{"crawl.fetchers: 0 is not between"}},
 		{"huge number", []string{"node", "-config", valid, "-data", none, "-fetchers", "99999999999999999999", "a.test"}, exitUsage, []string{"-fetchers"}},
 		{"two wrong flags", []string{"node", "-config", valid, "-data", none, "-fetchers", "x", "-max-pages", "y", "a.test"}, exitUsage, []string{"-fetchers", "-max-pages"}},
+		{"no secret", []string{"node", "-config", valid, "-data", none, "-secret", none}, exitUsage, []string{"secret file " + none, "proxima keygen " + none + " makes one"}},
+		{"folder for a secret", []string{"node", "-config", valid, "-data", none, "-secret", t.TempDir()}, exitUsage, []string{"is no file\n"}},
+		{"secret for all", []string{"node", "-config", valid, "-data", none, "-secret", open}, exitUsage, []string{"chmod 600 " + open}},
+		{"secret that is there", []string{"keygen", empty}, exitFailed, []string{empty + " is there already, and is not overwritten: -rotate changes the secret of running nodes"}},
 		{"wrong scope", []string{"node", "-config", valid, "-data", none, "-scope", "world", "a.test"}, exitUsage, []string{"scope.seed_scope", `"world"`}},
 		{"wrong prefix", []string{"node", "-config", valid, "-data", none, "-allow", "127.0.0.1", "a.test"}, exitUsage, []string{"fetch.allow_prefixes"}},
 		{"no config", []string{"node", "-config", none}, exitUsage, []string{none}},
@@ -89,9 +101,9 @@ func TestCommandLines(t *testing.T) {
 		{"ctl without an act", []string{"ctl"}, exitUsage, []string{"ctl takes pause, resume, seed, drop, block,"}},
 		{"ctl, another act", []string{"ctl", "stop"}, exitUsage, []string{`ctl does not take "stop"`}},
 		{"ctl, nearly an act", []string{"ctl", "paus"}, exitUsage, []string{`ctl does not take "paus": did you mean pause?`}},
-		{"ctl pause of a host", []string{"ctl", "pause", "a.test"}, exitUsage, []string{`ctl does not take "pause a.test"`}},
-		{"ctl seed of nothing", []string{"ctl", "seed"}, exitUsage, []string{`ctl does not take "seed"`}},
-		{"ctl move to nowhere", []string{"ctl", "move", "a.test"}, exitUsage, []string{`ctl does not take "move a.test"`}},
+		{"ctl pause of a host", []string{"ctl", "pause", "a.test"}, exitUsage, []string{`write proxima ctl pause, not "pause a.test" (proxima ctl -h)`}},
+		{"ctl seed of nothing", []string{"ctl", "seed"}, exitUsage, []string{`write proxima ctl seed URL..., not "seed" (proxima ctl -h)`}},
+		{"ctl move to nowhere", []string{"ctl", "move", "a.test"}, exitUsage, []string{`write proxima ctl move HOST NODE, not "move a.test"`}},
 		{"ctl seed of no URL", []string{"ctl", "-data", none, "seed", "a b"}, exitUsage, []string{"a b"}},
 		{"ctl of nobody", []string{"ctl", "-data", none, "resume"}, exitNoAnswer, []string{"no node is running there", none}},
 		{"go-alone of nobody", []string{"go-alone", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
@@ -99,12 +111,14 @@ func TestCommandLines(t *testing.T) {
 		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x" (proxima go-alone -h lists the flags)`}},
 		{"go-alone, broken config", []string{"go-alone", "-config", broken}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
 		{"good config, checked", []string{"config", "-check", valid}, exitOK, []string{"is valid"}},
+		{"two configs", []string{"config", "-check", valid, "-diff", valid}, exitUsage, []string{"config takes one of -short, -check, -diff and -for"}},
 		{"short config", []string{"config", "-short"}, exitOK, []string{"[crawl]", "max_pages = 0", "# contact"}},
 		{"config of the default file", []string{"config", "-diff", "../../node/default.toml"}, exitOK, []string{"nothing differs"}},
 		{"config without difference", []string{"config", "-diff", empty}, exitOK, []string{"nothing differs"}},
 		{"config with differences", []string{"config", "-diff", valid}, exitOK, []string{`crawl.fetchers = 4 # default 64`,
 			`fetch.dns.hosts."site.test" = ["127.0.0.1"] # default none`}},
 		{"status by config", []string{"status", "-config", valid}, exitNoAnswer, []string{"no node is running there: proxima-data"}},
+		{"status of a file", []string{"status", "-data", empty}, exitNoAnswer, []string{"no node is running there: " + empty + " (-data"}},
 		{"status, watched as JSON", []string{"status", "-watch", "-json", "-data", none}, exitUsage, []string{"-watch shows the node as a whole"}},
 		{"status of nobody, watched", []string{"status", "-watch", "-data", none}, exitNoAnswer, []string{"no node is running there"}},
 		{"members of nobody", []string{"members", "-data", none}, exitNoAnswer, []string{"no node is running there"}},

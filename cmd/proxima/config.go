@@ -26,7 +26,15 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
+	kinds := 0
+	for _, name := range []string{"short", "check", "diff", "for"} {
+		if given(flags.FlagSet, name) {
+			kinds++
+		}
+	}
 	switch {
+	case kinds > 1:
+		return exit{exitUsage, errors.New("config takes one of -short, -check, -diff and -for")}
 	case *url != "":
 		u, err := argument(*url)
 		if err != nil {

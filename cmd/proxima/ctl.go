@@ -125,12 +125,16 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 		return exit{exitUsage, fmt.Errorf("ctl takes %s (proxima ctl -h)", strings.Join(ctlVerbs(), ", "))}
 	}
 	for _, a := range acts() {
-		if on := words[1:]; a.name == words[0] && len(on) >= a.least && (a.most < 0 || len(on) <= a.most) {
+		switch on := words[1:]; {
+		case a.name != words[0]:
+		case len(on) < a.least || a.most >= 0 && len(on) > a.most:
+			return exit{exitUsage, fmt.Errorf("write proxima ctl %s, not %q (proxima ctl -h)", strings.TrimSpace(a.name+" "+a.args), strings.Join(words, " "))}
+		default:
 			return a.run(ctx, c, on)
 		}
 	}
 	text := fmt.Sprintf("ctl does not take %q", strings.Join(words, " "))
-	if near := strict.Nearest(words[0], ctlVerbs()); near != "" && near != words[0] {
+	if near := strict.Nearest(words[0], ctlVerbs()); near != "" {
 		text += ": did you mean " + near + "?"
 	}
 	return exit{exitUsage, errors.New(text + " (proxima ctl -h)")}

@@ -94,8 +94,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		usage(out)
 		return nil
 	case slices.Contains([]string{"version", "-v", "-version", "--version"}, args[0]):
-		fmt.Fprintf(out, "proxima %s, %s, %s/%s\n", node.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-		return nil
+		if len(args) > 1 && !isHelp(args[1]) {
+			return exit{exitUsage, fmt.Errorf("version takes no arguments, got %q", args[1])}
+		}
+		_, err := fmt.Fprintf(out, "proxima %s, %s, %s/%s\n", node.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return err
 	}
 	var names []string
 	for _, c := range commands() {

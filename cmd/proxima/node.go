@@ -24,6 +24,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/peer"
 	"proxima/node/runlog"
 	"proxima/node/sink"
 )
@@ -66,7 +67,7 @@ func overrides() []override {
 		{"seeds", "`file` with one URL per line, in addition to crawl.seeds", func(c *node.Config) any {
 			return func(file string) error { c.Crawl.Seeds = append(c.Crawl.Seeds, file); return nil }
 		}},
-		{"scope", "what the seeds bring into scope: `any`, host, domain or prefix; host without -config, else scope.seed_scope",
+		{"scope", "`what` the seeds bring into scope: any, host, domain or prefix; host without -config, else scope.seed_scope",
 			func(c *node.Config) any { return &c.Scope.SeedScope }},
 		{"contact", "`URL` of a page that says who crawls and why (fetch.contact)", func(c *node.Config) any { return &c.Fetch.Contact }},
 		{"from", "mail `address` of the operator (fetch.from)", func(c *node.Config) any { return &c.Fetch.From }},
@@ -124,6 +125,11 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	cfg, err := configure(*file, flags.FlagSet)
 	if err != nil {
 		return exit{exitUsage, err}
+	}
+	if cfg.Peer.Secret != "" { // before anything is made
+		if _, err := peer.Load(cfg.Peer.Secret); err != nil {
+			return exit{exitUsage, err}
+		}
 	}
 	seeds, err := untilStopped(ctx, func() ([]identity.URL, error) { return readSeeds(cfg, urls, os.Stdin, errs) })
 	switch {
@@ -324,7 +330,11 @@ func argument(text string) (identity.URL, error) {
 		if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
 			return identity.URL{}, fmt.Errorf("%q is a file: -seeds FILE reads URLs from it, -config FILE a configuration", text)
 		}
-		if host, _, _ := strings.Cut(text, "/"); host == "" {
+		host, _, _ := strings.Cut(text, "/")
+		if _, rest, ok := strings.Cut(host, ":"); ok && strings.Trim(rest, "0123456789") != "" && !strings.HasPrefix(host, "[") {
+			return identity.URL{}, fmt.Errorf("%q cannot be crawled: only http and https can", text)
+		}
+		if strings.TrimSpace(host) == "" {
 			return identity.URL{}, fmt.Errorf("%q is no URL", text)
 		} else if !strings.ContainsAny(host, ".[") && !strings.HasPrefix(host, "localhost") {
 			return identity.URL{}, fmt.Errorf("%q is no URL: write http://%s if it is meant", text, text)

@@ -116,6 +116,9 @@ func derive(key [32]byte, purpose string, size int) []byte {
 // Keygen writes a new secret to a file that only its owner can read. It never overwrites a file.
 func Keygen(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("make secret file: %s is there already, and is not overwritten: -rotate changes the secret of running nodes", path)
+	}
 	if err != nil {
 		return fmt.Errorf("make secret file: %w", err)
 	}
@@ -148,12 +151,17 @@ func (s *Secret) text() []byte {
 // access list, which looks like a group permission and is allowed.
 func Load(path string) (*Secret, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no secret file %s: proxima keygen %[1]s makes one", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open secret file: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	if info, err := f.Stat(); err != nil {
 		return nil, fmt.Errorf("look at secret file %s: %w", path, err)
+	} else if info.IsDir() {
+		return nil, fmt.Errorf("secret file %s is no file", path)
 	} else if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" &&
 		(mode&0o037 != 0 || filepath.Dir(path) != os.Getenv("CREDENTIALS_DIRECTORY")) {
 		return nil, fmt.Errorf("secret file %s is open to others (%v): chmod 600 %s", path, mode, path)
