@@ -57,7 +57,7 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	h.hostState = rec.hostState
 	h.notBefore, h.lastRequest = earlier(rec.notBefore, now.Add(w.rules.longest())), earlier(rec.lastRequest, now)
 	if h.notBefore.After(now) {
-		h.why = "backing off since before it was read from disk"
+		h.why = "it failed earlier, or asked for a pause"
 	}
 	w.settle(h, now)
 }

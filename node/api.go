@@ -98,7 +98,20 @@ func (n *Node) API(by func(*http.Request) string) *http.ServeMux {
 			a.serve(w, r, &apiCall{req, by(req)})
 		})
 	}
+	mux.HandleFunc(apiRoot+"/", noSuchCall)
 	return mux
+}
+
+// noSuchCall answers what is no call, or is made by another method.
+func noSuchCall(w http.ResponseWriter, req *http.Request) {
+	status, why := http.StatusNotFound, "no such call"
+	for _, r := range routes() {
+		if apiRoot+r.path == req.URL.Path {
+			status, why = http.StatusMethodNotAllowed, "this call is made by "+r.method
+			w.Header().Set("Allow", r.method)
+		}
+	}
+	answer(w, status, trouble{why})
 }
 
 // api answers calls of the API to a node.

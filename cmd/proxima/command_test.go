@@ -243,7 +243,7 @@ func TestNothingCrawledSaysWhy(t *testing.T) {
 	}
 	// A port that nothing may ask: not a page, and no success.
 	got, _, errs = call(t, "node", "-quiet", "-allow", "127.0.0.0/8", "http://127.0.0.1:1/", "-data", filepath.Join(t.TempDir(), "d"))
-	if got != exitNothing || !strings.Contains(errs, "forbidden port") {
+	if got != exitNothing || !strings.Contains(errs, "forbidden port; no port that browsers block is asked") {
 		t.Errorf("exit %d: %s", got, errs)
 	}
 }
@@ -253,6 +253,10 @@ func TestNothingCrawledInTime(t *testing.T) {
 	end := node.End{Reason: "max_time", Unfinished: 1}
 	if got, want := whyNothing(end), "max_time ended the crawl before the first page; run the same command to go on"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	var out strings.Builder
+	if summarise(&out, end); strings.Contains(out.String(), "answer") {
+		t.Errorf("a table without rows:\n%s", &out)
 	}
 	end.Frontier.Paused = "no name server answers"
 	if got := whyNothing(end); !strings.Contains(got, "first page (no name server answers); run") {

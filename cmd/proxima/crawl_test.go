@@ -57,15 +57,18 @@ func TestQuietIsQuiet(t *testing.T) {
 func TestSecondRunGoesOn(t *testing.T) {
 	s := newSite(t, 10, nil)
 	args := []string{"node", "-config", config(t, ""), "-data", t.TempDir(), "-allow", "127.0.0.0/8", s.seed(t)}
-	for i, more := range [][]string{{"-max-pages", "4"}, nil, nil} {
+	for i, more := range [][]string{{"-max-pages", "4"}, nil, nil, {"-recrawl", "1s"}} {
 		got, out, errs := call(t, append(append([]string{"node"}, more...), args[1:]...)...)
-		if said := strings.Contains(errs, "nothing was left to do"); said != (i == 2) {
+		if said := strings.Contains(errs, "nothing was left to do"); said != (i >= 2) {
 			t.Errorf("run %d: says that nothing was left: %v\n%s", i+1, said, errs)
+		}
+		if said := strings.Contains(errs, "only pages fetched with -recrawl"); said != (i == 3) {
+			t.Errorf("run %d: says why no page is visited again: %v\n%s", i+1, said, errs)
 		}
 		if got != exitOK {
 			t.Fatalf("%v: exit %d\n%s%s", more, got, out, errs)
 		}
-		if more != nil && (!strings.Contains(out, "ended: max_pages") || !strings.Contains(out, "unfinished")) {
+		if i == 0 && (!strings.Contains(out, "ended: max_pages") || !strings.Contains(out, "unfinished")) {
 			t.Errorf("%v: %s", more, out)
 		}
 	}

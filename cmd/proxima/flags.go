@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"proxima/node"
 	"proxima/node/strict"
@@ -94,8 +95,16 @@ func parseAlone(flags *flagSet, args []string) error {
 	return err
 }
 
-// wrong returns the text of an error of package flag. For an unknown flag it suggests the nearest one.
+// wrong returns the text of an error of package flag in our words. For an unknown flag it suggests the nearest one.
 func wrong(flags *flag.FlagSet, err error) string {
+	if rest, ok := strings.CutPrefix(err.Error(), "invalid value "); ok {
+		value, rest, _ := strings.Cut(rest, " for flag -")
+		name, why, _ := strings.Cut(rest, ": ")
+		if why == "parse error" || why == "value out of range" {
+			why = value + " is " + notA(flags.Lookup(name))
+		}
+		return "-" + name + ": " + why
+	}
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
 		return err.Error()
@@ -107,6 +116,21 @@ func wrong(flags *flag.FlagSet, err error) string {
 		text += ": did you mean -" + near + "?"
 	}
 	return text
+}
+
+const (
+	notANumber   = "not a number"
+	notADuration = "not a duration: write 90s, 5m or 12h"
+)
+
+// notA says what the value of a flag should have been.
+func notA(f *flag.Flag) string {
+	if g, ok := f.Value.(flag.Getter); ok {
+		if _, ok := g.Get().(time.Duration); ok {
+			return notADuration
+		}
+	}
+	return notANumber
 }
 
 // findData takes the data directory from the configuration, if one is given.

@@ -48,13 +48,13 @@ func take(to any, value string) (err error) {
 		*to, err = strconv.ParseInt(value, 10, 64)
 	case *time.Duration:
 		if *to, err = time.ParseDuration(value); err != nil {
-			return fmt.Errorf("%q is not a duration: write 90s, 5m or 12h", value)
+			return fmt.Errorf("%q is %s", value, notADuration)
 		}
 	case func(value string) error:
 		return to(value)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not a number", value)
+		return fmt.Errorf("%q is %s", value, notANumber)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	go onHangup(ctx, n, hangup, errs)
-	return watch(ctx, n, cfg.Peer.Secret != "", out, errs, *quiet)
+	return watch(ctx, n, cfg, out, errs, *quiet)
 }
 
 // onHangup makes a node read its configuration again at each SIGHUP, until the channel is closed. It also keeps the node running when its
@@ -183,7 +183,7 @@ func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs i
 }
 
 // watch runs a node, shows a progress line, and prints the summary. With peers a node may crawl nothing: they may have got everything.
-func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, quiet bool) error {
+func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writer, quiet bool) error {
 	var g errgroup.Group
 	manager := managed(os.Getenv, os.Getpid())
 	alive, ended := context.WithCancel(context.WithoutCancel(ctx)) // stopping in order takes time, too
@@ -218,8 +218,11 @@ func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, q
 	case n.ID().Boot > 1 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
 		if !quiet {
 			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled everything")
+			if cfg.Recrawl.On() {
+				fmt.Fprintln(errs, "and no page is due again: only pages fetched with -recrawl or recrawl.enabled are remembered for that")
+			}
 		}
-	case !peers && !answered(end):
+	case cfg.Peer.Secret == "" && !answered(end):
 		return exit{exitNothing, errors.New("nothing was crawled: " + whyNothing(end))}
 	}
 	return nil

@@ -200,7 +200,10 @@ func whyNothing(e node.End) string {
 	hint := ""
 	list := slices.Sorted(maps.Keys(reasons))
 	for _, r := range list {
-		if strings.HasPrefix(r, "forbidden address") {
+		switch {
+		case r == "forbidden port":
+			hint = "; no port that browsers block is asked, whatever the configuration says"
+		case strings.HasPrefix(r, "forbidden address"):
 			hint = "; addresses that are not public must be allowed: -allow " + allowed(r) + " (fetch.allow_prefixes)"
 		}
 	}
@@ -223,10 +226,7 @@ func summarise(w io.Writer, e node.End) {
 	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", humanize.Comma(e.Pages), e.Elapsed.Round(time.Millisecond),
 		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), humanize.IBytes(uint64(e.Bytes)), e.Reason)
 	table(w, "answer", "pages", e.Rows)
-	drops := notCrawled(e)
-	if len(drops) > 0 {
-		table(w, "not crawled because", "URLs", drops)
-	}
+	table(w, "not crawled because", "URLs", notCrawled(e))
 	if k := e.Sink; k != nil {
 		fmt.Fprintf(w, "%d packages with %s pages (%s) delivered to %s", k.Packages, humanize.Comma(k.Pages), humanize.IBytes(uint64(k.Bytes)), k.To)
 		if k.Waiting > 0 {
@@ -239,8 +239,11 @@ func summarise(w io.Writer, e node.End) {
 	}
 }
 
-// table prints rows by number, the largest first. It sums up all rows after the first 20.
+// table prints rows by number, the largest first. It sums up all rows after the first 20. It prints nothing if there are none.
 func table(w io.Writer, head, unit string, rows map[string]int64) {
+	if len(rows) == 0 {
+		return
+	}
 	fmt.Fprintf(w, "  %-40s %12s\n", head, unit)
 	var rest int64
 	for i, name := range largestFirst(rows) {

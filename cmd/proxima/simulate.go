@@ -52,7 +52,10 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 		return err
 	})
 	flags.Func("set", "`key=value` of the assigners' configuration, such as nearest.balance=0.1; may be repeated", func(text string) error {
-		key, value, _ := strings.Cut(text, "=")
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("%q does not have the form key=value", text)
+		}
 		return cfg.Set(key, value)
 	})
 	plot := flags.String("plot", "", "`file` for a plot of the sweep (.svg, .png or .pdf)")

@@ -36,11 +36,10 @@ func (s *Sweep) Check(cfg Config) error {
 func (s *Sweep) configs(cfg Config) (list []Config, err error) {
 	for _, v := range s.Values {
 		one := cfg
-		if e := one.Set(s.Parameter, v); e != nil {
-			err = errors.Join(err, e)
-		} else {
-			err = errors.Join(err, one.Validate())
+		if err := one.Set(s.Parameter, v); err != nil {
+			return nil, err // the others may be as wrong, for the same reason
 		}
+		err = errors.Join(err, one.Validate())
 		list = append(list, one)
 	}
 	return list, err
