@@ -10,72 +10,150 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
+	"proxima/cmd/proxima/fleet"
 	"proxima/cmd/proxima/testbed"
 	"proxima/frontier/identity"
 	"proxima/node"
 )
 
-const fleetUsage = `Usage: proxima fleet run SCENARIO -hosts FILE (-sites FILE | -seeds FILE) -out DIR [FLAGS]
-Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages.
-The same command again goes on where it stopped. FILE has a line [USER@]HOST[:PORT] [ADDRESS ...] for each machine.
-`
-
 func runFleet(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(args) > 0 && isHelp(args[0]) {
 		args = []string{"run", "-h"} // which also lists the flags
 	}
-	return runVerb(ctx, args, out, errs, fleetUsage, map[string]verb{"run": fleetRun, "tend": fleetTend})
+	return runVerb(ctx, args, out, errs, fleetRunUsage, map[string]verb{"run": fleetRun, "tend": fleetTend})
 }
 
+// fleetFlags are the flags that all verbs share.
+type fleetFlags struct {
+	*flagSet
+	ssh   fleet.SSH
+	hosts string
+}
+
+func newFleetFlags(verb string, out io.Writer, before, dir string, jobs int) *fleetFlags {
+	f := &fleetFlags{flagSet: newFlags("fleet "+verb, out, before, "")}
+	f.StringVar(&f.hosts, "hosts", "", "`file` that lists the hosts for nodes")
+	f.StringVar(&f.ssh.Config, "F", os.Getenv("SSH_CONFIG"), "`file` that configures ssh")
+	f.StringVar(&f.ssh.Dir, "dir", dir, "`directory` on each host, below the home directory if it does not begin with /")
+	f.IntVar(&f.ssh.Jobs, "jobs", jobs, "`number` of hosts to work on at once")
+	inSeconds(f.FlagSet, &f.ssh.Timeout, "timeout", 10*time.Second, "`time` that a connection may take")
+	return f
+}
+
+// inSeconds adds a flag of a duration. A number without a unit is one of seconds.
+func inSeconds(flags *flag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
+	*d = value
+	flags.Func(name, fmt.Sprintf("%s (default %v)", usage, value), func(text string) (err error) {
+		if _, bad := strconv.Atoi(text); bad == nil {
+			text += "s"
+		}
+		if *d, err = time.ParseDuration(text); err == nil && *d < 0 {
+			err = errors.New("it is negative")
+		}
+		return err
+	})
+}
+
+// readList reads the list of hosts, after it has checked the other flags.
+func (f *fleetFlags) readList() ([]fleet.Host, error) {
+	f.ssh.Dir = strings.TrimPrefix(f.ssh.Dir, "~/")
+	var unreadable error
+	if f.ssh.Config != "" {
+		_, unreadable = os.Stat(f.ssh.Config)
+	}
+	switch {
+	case f.hosts == "":
+		return nil, f.wrong("-hosts is missing")
+	case f.ssh.Jobs < 1:
+		return nil, f.wrong("-jobs must be at least 1")
+	case strings.Trim(f.ssh.Dir, "./ ") == "": // what is there is deleted
+		return nil, f.wrong("-dir cannot be %q", f.ssh.Dir)
+	case unreadable != nil:
+		return nil, f.wrong("-F: %v", unreadable)
+	}
+	hosts, err := fleet.ReadHosts(f.hosts)
+	if err != nil {
+		return nil, exit{exitUsage, err}
+	}
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return nil, exit{exitData, errors.New("ssh is not installed here")}
+	}
+	return hosts, nil
+}
+
+// programs adds the flag of the programs for hosts.
+func (f *fleetFlags) programs() *[]string {
+	var paths []string
+	f.Func("proxima", "`file` that is copied to the hosts; this program by default; repeat it for other kinds of processors", func(path string) error {
+		paths = append(paths, path)
+		return nil
+	})
+	return &paths
+}
+
+func (f *fleetFlags) wrong(format string, args ...any) error {
+	return exit{exitUsage, fmt.Errorf("%s (%s -h)", fmt.Sprintf(format, args...), f.Name())}
+}
+
+// fleetSeeds reads a file of seeds.
+func fleetSeeds(ctx context.Context, file string, out io.Writer) (list []string, err error) {
+	var c node.Config
+	c.Crawl.Seeds = []string{file}
+	urls, err := untilStopped(ctx, func() ([]identity.URL, error) { return readSeeds(c, nil, os.Stdin, out) })
+	for _, u := range urls {
+		list = append(list, u.String())
+	}
+	return list, err
+}
+
+const fleetRunUsage = `Usage: proxima fleet run SCENARIO -hosts FILE (-sites FILE | -seeds FILE) -out DIR [FLAGS]
+Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages.
+The same command again goes on where it stopped. FILE has a line [USER@]HOST[:PORT] [ADDRESS ...] for each machine.
+`
+
 func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
-	flags := newFlags("fleet run", out, fleetUsage, "")
+	flags := newFleetFlags("run", out, fleetRunUsage, "proxima-fleet", 200)
 	o := testbed.FleetOptions{Out: out, Command: strings.Join(append([]string{"proxima", "fleet", "run"}, args...), " ")}
-	var hosts, sites, seeds string
-	flags.StringVar(&hosts, "hosts", "", "`file` that lists the hosts for nodes")
+	var sites, seeds string
 	flags.StringVar(&sites, "sites", "", "`file` that lists machines for the scenario's sites, each with the addresses of its servers")
 	flags.StringVar(&seeds, "seeds", "", "`file` of seeds in the real web, in place of -sites")
 	flags.StringVar(&o.Dir, "out", "", "`directory` of all runs; finished ones are not run again")
 	flags.IntVar(&o.Sets, "sets", 1, "`number` of equal sets of hosts that run the scenario side by side")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
-	flags.StringVar(&o.SSH, "F", os.Getenv("SSH_CONFIG"), "`file` that configures ssh")
-	flags.StringVar(&o.HostDir, "dir", "proxima-fleet", "`directory` on each host, below the home directory if it does not begin with /")
-	flags.StringVar(&o.Program, "proxima", "", "`file` that is copied to the hosts; this program by default")
-	flags.IntVar(&o.Jobs, "jobs", 200, "`number` of hosts to work on at once")
-	flags.DurationVar(&o.Timeout, "timeout", 10*time.Second, "`time` that a connection may take")
+	programs := flags.programs()
 	flags.IntVar(&o.Port, "port", 8000, "`port` of the sites of the first set; the other sets use the next ones")
-	name, err := parse(flags, args)
+	name, err := parse(flags.flagSet, args)
 	if err != nil {
 		return err
 	}
-	if len(name) != 1 || hosts == "" || o.Dir == "" || (sites == "") == (seeds == "") {
-		return exit{exitUsage, errors.New("fleet run takes one scenario, -hosts, -out and one of -sites and -seeds (proxima fleet -h)")}
+	if len(name) != 1 || flags.hosts == "" || o.Dir == "" || (sites == "") == (seeds == "") {
+		return exit{exitUsage, errors.New("fleet run takes one scenario, -hosts, -out and one of -sites and -seeds (proxima fleet run -h)")}
 	}
 	s, err := testbed.Load(name[0])
 	if err == nil {
-		o.Hosts, err = testbed.ReadHosts(hosts)
+		o.Hosts, err = flags.readList()
 	}
 	if err == nil && sites != "" {
-		o.Sites, err = testbed.ReadHosts(sites)
+		o.Sites, err = fleet.ReadHosts(sites)
 	}
 	if err == nil && seeds != "" {
-		var c node.Config
-		c.Crawl.Seeds = []string{seeds}
-		var urls []identity.URL
-		urls, err = untilStopped(ctx, func() ([]identity.URL, error) { return readSeeds(c, nil, os.Stdin, out) })
-		for _, u := range urls {
-			o.Seeds = append(o.Seeds, u.String())
-		}
+		o.Seeds, err = fleetSeeds(ctx, seeds, out)
 	}
-	if err == nil && o.Program == "" {
-		o.Program, err = os.Executable()
+	if err == nil {
+		o.Programs, err = fleet.ReadPrograms(*programs)
+	}
+	if code := (exit{}); err != nil && !errors.As(err, &code) {
+		err = exit{exitUsage, err}
 	}
 	if err != nil {
-		return exit{exitUsage, err}
+		return err
 	}
+	o.SSH = flags.ssh
 	if err := testbed.Fleet(ctx, s, o); err != nil {
 		if ctx.Err() != nil {
 			fmt.Fprintln(out, "stopped; the same command goes on")

@@ -1,25 +1,19 @@
 package testbed
 
 import (
-	"archive/tar"
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"proxima/cmd/proxima/fleet"
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
@@ -28,64 +22,57 @@ import (
 
 // machines is the platform of real machines over ssh. Each runs a node. Other machines run the servers, unless the nodes crawl the real web.
 type machines struct {
-	remote
+	fleet.SSH
 	run     *run
-	program string                       // file name on each host
-	hosts   []Host                       // by node
-	infos   []hostInfo                   // by node
-	web     map[netip.Addr]*conversation // by server
-	serving []*conversation
+	infos   []fleet.Info                       // by node
+	web     map[netip.Addr]*fleet.Conversation // by server
+	serving []*fleet.Conversation
 	port    int
 	seeds   []string // on the real web; empty with servers
-	jobs    int
 }
 
-// packagesFolder is the folder of the node's sink on its host.
-const packagesFolder = "packages"
+// Folders on a host: of a run, and in it of the node's sink.
+const (
+	runFolder      = "run"
+	packagesFolder = "packages"
+)
 
 // deploy copies the files of all nodes to their hosts. It replaces those of an earlier run.
 func (b *machines) deploy(ctx context.Context) error {
-	return forEach(len(b.hosts), b.jobs, func(i int) error {
-		var files bytes.Buffer
-		dir := b.run.nodeDir(i)
-		err := pack(&files, map[string]string{nodeFile: filepath.Join(dir, nodeFile), "node.json": filepath.Join(dir, "node.json"),
-			seedsFile: filepath.Join(dir, seedsFile), secretFile: filepath.Join(b.run.dir, secretFile)})
-		if err != nil {
-			return fmt.Errorf("pack files of node %s: %w", b.run.plan.Nodes[i].Name, err)
+	secret, err := fleet.ReadFile(secretFile, 0o600, filepath.Join(b.run.dir, secretFile))
+	if err != nil {
+		return err
+	}
+	return b.Each(len(b.infos), func(i int) error {
+		files := []fleet.File{secret}
+		for _, name := range []string{nodeFile, "node.json", seedsFile} {
+			f, err := fleet.ReadFile(name, 0o600, filepath.Join(b.run.nodeDir(i), name))
+			if err != nil {
+				return err
+			}
+			files = append(files, f)
 		}
-		return b.remote.run(ctx, b.hosts[i], "rm -rf run; mkdir run; tar -xzf - -C run --no-same-owner", &files, nil)
+		_, _, err := b.Below(runFolder).Copy(ctx, b.infos[i].Host, files, "within", "rm -rf ./*; take")
+		return err
 	})
 }
 
-// collect fetches logs and packages of all nodes into the folder of the run.
+// collect fetches logs, output and packages of all nodes into the folder of the run.
 func (b *machines) collect(ctx context.Context) error {
-	return forEach(len(b.hosts), b.jobs, func(i int) error {
-		read, write := io.Pipe()
-		var g errgroup.Group
-		g.Go(func() error {
-			err := unpack(read, b.run.nodeDir(i))
-			_ = read.CloseWithError(err) // ends ssh if unpack failed
-			return err
-		})
-		err := b.remote.run(ctx, b.hosts[i], "cd run; mkdir -p logs "+packagesFolder+"; touch "+outputFile+"; tar -czf - logs "+packagesFolder+" "+
-			outputFile, nil, write)
-		_ = write.CloseWithError(err) // nil means the end of the file
-		return errors.Join(err, g.Wait())
+	return b.Each(len(b.infos), func(i int) error {
+		_, err := b.Below(runFolder).Collect(ctx, b.infos[i].Host, b.run.nodeDir(i), outputFile, packagesFolder+"/*")
+		return err
 	})
 }
 
 // configure sets the keys that depend on the host of a node.
 func (b *machines) configure(i int, c *node.Config) {
-	own := func(port int) string { return netip.AddrPortFrom(b.hosts[i].Addresses[0], uint16(port)).String() }
-	listen := own
-	if b.infos[i].translated {
-		listen = func(port int) string { return fmt.Sprintf(":%d", port) }
-	}
+	info := b.infos[i]
 	c.Peer.Secret, c.Geo.Database = secretFile, ""
-	c.Peer.Listen, c.Peer.Advertise = listen(peerPort), own(peerPort)
-	c.Member.Bind, c.Member.Advertise = listen(gossipPort), own(gossipPort)
+	c.Peer.Listen, c.Peer.Advertise = info.Listen(peerPort), info.Advertise(peerPort)
+	c.Member.Bind, c.Member.Advertise = info.Listen(gossipPort), info.Advertise(gossipPort)
 	if c.Sink.Dir() != "" {
-		c.Sink.URL = "file://" + b.infos[i].dir + "/run/" + packagesFolder
+		c.Sink.URL = "file://" + info.Dir + "/" + runFolder + "/" + packagesFolder
 	}
 	if len(b.seeds) > 0 {
 		return
@@ -103,7 +90,7 @@ func (b *machines) configure(i int, c *node.Config) {
 }
 
 // serve starts the servers of the plan, each on the host that has its address.
-func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) error {
+func (b *machines) serve(ctx context.Context, hosts []fleet.Host, scenario []byte) error {
 	var all []string
 	for _, h := range hosts {
 		for _, a := range h.Addresses {
@@ -111,13 +98,13 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 		}
 	}
 	folder := fmt.Sprintf("sites-%d", b.port)
+	file := fleet.NewFile(rundir.ScenarioFile, 0o600, scenario)
 	for _, h := range hosts {
-		err := b.remote.run(ctx, h, "mkdir -p "+folder+"; cat >"+folder+"/"+rundir.ScenarioFile, bytes.NewReader(scenario), nil)
-		if err != nil {
+		if _, _, err := b.Below(folder).Copy(ctx, h, []fleet.File{file}, "within", "take"); err != nil {
 			return fmt.Errorf("serve sites: %w", err)
 		}
 		for _, a := range h.Addresses {
-			c, err := b.converse(h, fmt.Sprintf("exec ./%s sites %s/%s -orders -port %d -seed %d -here %s -at %s", b.program, folder, rundir.ScenarioFile,
+			c, err := b.Converse(h, fmt.Sprintf("exec ./proxima sites %s/%s -orders -port %d -seed %d -here %s -at %s", folder, rundir.ScenarioFile,
 				b.port, b.run.plan.Scenario.Seed, a, strings.Join(all, ",")))
 			if err != nil {
 				return fmt.Errorf("serve sites: %w", err)
@@ -127,9 +114,9 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 	}
 	for _, c := range b.serving { // the first line says that the server listens
 		select {
-		case _, ok := <-c.lines:
+		case _, ok := <-c.Lines:
 			if !ok {
-				return fmt.Errorf("serve sites: %w", errors.Join(errors.New("they ended immediately"), c.ended()))
+				return fmt.Errorf("serve sites: %w", errors.Join(errors.New("they ended immediately"), c.Ended()))
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("serve sites: %w", context.Cause(ctx))
@@ -141,13 +128,13 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 // remoteNode is a node on another machine.
 type remoteNode struct {
 	ending
-	talk    *conversation
+	talk    *fleet.Conversation
 	answers chan nodeReport
 	mu      sync.Mutex // held during a question
 }
 
 func (b *machines) start(_ context.Context, i int) (runningNode, error) {
-	c, err := b.converse(b.hosts[i], fmt.Sprintf("cd run; exec ../%s fleet tend %d", b.program, b.run.plan.Scenario.Seed+uint64(i)))
+	c, err := b.Below(runFolder).Converse(b.infos[i].Host, fmt.Sprintf("exec ../proxima fleet tend %d", b.run.plan.Scenario.Seed+uint64(i)))
 	if err != nil {
 		return nil, err
 	}
@@ -158,10 +145,10 @@ func (b *machines) start(_ context.Context, i int) (runningNode, error) {
 
 // listen reads the answers until the conversation ends. It returns how the node ended.
 func (l *remoteNode) listen() (fault error) {
-	for line := range l.talk.lines {
+	for line := range l.talk.Lines {
 		var t nodeReport
 		if err := json.Unmarshal([]byte(line), &t); err != nil {
-			fault = fmt.Errorf("host %s answered %.100q: %w", l.talk.host.Name, line, err)
+			fault = fmt.Errorf("host %s answered %.100q: %w", l.talk.Host(), line, err)
 			continue
 		}
 		if t.Ended {
@@ -175,15 +162,15 @@ func (l *remoteNode) listen() (fault error) {
 		default: // its question has timed out
 		}
 	}
-	if err := l.talk.ended(); fault == nil && err != nil {
+	if err := l.talk.Ended(); fault == nil && err != nil {
 		fault = fmt.Errorf("the connection ended: %w", err)
 	}
 	return fault
 }
 
-func (l *remoteNode) stop()                  { l.talk.say(orderStop) }
-func (l *remoteNode) kill()                  { l.talk.say(orderKill) }
-func (l *remoteNode) setShare(share float64) { l.talk.say(fmt.Sprintf("%s %g", orderShare, share)) }
+func (l *remoteNode) stop()                  { l.talk.Say(orderStop) }
+func (l *remoteNode) kill()                  { l.talk.Say(orderKill) }
+func (l *remoteNode) setShare(share float64) { l.talk.Say(fmt.Sprintf("%s %g", orderShare, share)) }
 
 func (l *remoteNode) status(ctx context.Context) (node.Status, error) {
 	l.mu.Lock()
@@ -192,11 +179,11 @@ func (l *remoteNode) status(ctx context.Context) (node.Status, error) {
 	case <-l.answers: // the late answer to an earlier question
 	default:
 	}
-	l.talk.say(orderStatus)
+	l.talk.Say(orderStatus)
 	select {
 	case t := <-l.answers:
 		if t.Status == nil {
-			return node.Status{}, fmt.Errorf("host %s: %s", l.talk.host.Name, t.Fault)
+			return node.Status{}, fmt.Errorf("host %s: %s", l.talk.Host(), t.Fault)
 		}
 		return *t.Status, nil
 	case <-l.over:
@@ -207,7 +194,7 @@ func (l *remoteNode) status(ctx context.Context) (node.Status, error) {
 }
 
 func (b *machines) slow(server netip.Addr, add time.Duration) error {
-	b.web[server].say(fmt.Sprintf("slow %s %g", server, inMs(add)))
+	b.web[server].Say(fmt.Sprintf("slow %s %g", server, inMs(add)))
 	return nil
 }
 
@@ -225,8 +212,8 @@ func (b *machines) visits() map[netip.Addr][]sites.Visit { return nil } // the o
 func (b *machines) quality() (none emulate.Stats, err error) {
 	for _, c := range b.serving {
 		select {
-		case <-c.over:
-			return none, fmt.Errorf("the sites on host %s ended before the run: %w", c.host.Name, cmp.Or(c.err, errors.New("no error")))
+		case <-c.Over:
+			return none, fmt.Errorf("the sites on host %s ended before the run: %w", c.Host(), cmp.Or(c.Ended(), errors.New("no error")))
 		default:
 		}
 	}
@@ -258,63 +245,8 @@ func (b *machines) pages() (n int) {
 func (b *machines) close() error {
 	var g sync.WaitGroup
 	for _, c := range b.serving {
-		g.Go(c.close)
+		g.Go(c.Close)
 	}
 	g.Wait()
 	return nil
-}
-
-// pack writes a compressed tar archive. files has the path of each file by its name in the archive.
-func pack(w io.Writer, files map[string]string) error {
-	z := gzip.NewWriter(w)
-	t := tar.NewWriter(z)
-	for name, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := t.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))}); err != nil {
-			return err
-		}
-		if _, err := t.Write(text); err != nil {
-			return err
-		}
-	}
-	return errors.Join(t.Close(), z.Close())
-}
-
-// unpack extracts the regular files of a compressed tar archive below a folder. It writes nothing outside the folder.
-func unpack(r io.Reader, dir string) error {
-	z, err := gzip.NewReader(r)
-	if err != nil {
-		return fmt.Errorf("unpack: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("unpack: %w", err)
-	}
-	defer root.Close()
-	for t := tar.NewReader(z); ; {
-		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			_, err := io.Copy(io.Discard, z) // read and check the checksum at the end
-			return err
-		} else if err != nil {
-			return fmt.Errorf("unpack: %w", err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		if err := root.MkdirAll(filepath.Dir(h.Name), 0o755); err != nil {
-			return fmt.Errorf("unpack: %w", err)
-		}
-		f, err := root.Create(h.Name)
-		if err != nil {
-			return fmt.Errorf("unpack: %w", err)
-		}
-		_, err = io.Copy(f, t)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("unpack %s: %w", h.Name, err)
-		}
-	}
 }

@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Info is what a host says about itself.
+type Info struct {
+	// Host is the host, with at least one address.
+	Host Host
+	// Load is that of the last minute, divided by the number of processors.
+	Load  float64
+	Cores int
+	// Machine is the kind of machine, as uname -m prints it.
+	Machine string
+	// FreeMiB is the free disk space.
+	FreeMiB int
+	// Dir is the absolute path of the directory that holds everything.
+	Dir string
+	// Translated says that the address that others dial is not one of the host's own.
+	Translated bool
+}
+
+// Probe asks a host about itself.
+func (s SSH) Probe(ctx context.Context, h Host) (Info, error) {
+	text, err := s.Answer(ctx, h, "probe")
+	if err != nil {
+		return Info{}, err
+	}
+	return newInfo(h, text)
+}
+
+// newInfo reads what probe printed.
+func newInfo(h Host, text string) (Info, error) {
+	i := Info{Host: h}
+	lines := append(strings.Split(text, "\n"), "", "", "")
+	if _, err := fmt.Sscan(lines[0], &i.Load, &i.Cores, &i.Machine, &i.FreeMiB); err != nil || i.Cores < 1 {
+		return i, &Fault{h.Name, Failed, fmt.Sprintf("it answered %.100q", lines[0])}
+	}
+	i.Load, i.Dir = i.Load/float64(i.Cores), lines[1]
+	if len(h.Addresses) == 0 {
+		a, err := netip.ParseAddr(lines[2])
+		if err != nil {
+			return i, &Fault{h.Name, Failed, "it does not say which address it has: name one in the list of hosts"}
+		}
+		i.Host.Addresses = []netip.Addr{a.Unmap()}
+	}
+	i.Translated = !i.Address().IsLoopback() && !slices.Contains(strings.Fields(lines[3]), i.Address().String())
+	return i, nil
+}
+
+// Address is the address that others dial.
+func (i Info) Address() netip.Addr { return i.Host.Addresses[0] }
+
+// Advertise returns the address with a port for others, and Listen that to listen on: all addresses, unless it is one of the host's own.
+func (i Info) Advertise(port int) string {
+	return netip.AddrPortFrom(i.Address(), uint16(port)).String()
+}
+
+// Listen returns the address with a port to listen on. See Advertise.
+func (i Info) Listen(port int) string {
+	on := i.Address()
+	switch {
+	case i.Translated && on.Is4():
+		on = netip.IPv4Unspecified()
+	case i.Translated:
+		on = netip.IPv6Unspecified()
+	}
+	return netip.AddrPortFrom(on, uint16(port)).String()
+}
+
+// SetSizes returns how many sets are wanted, and how many of which size can be made of the hosts that can be used. A set needs some hosts.
+// One of the number of sets and the number of hosts to take may be 0 and follows from the other.
+func SetSizes(need, sets, take, found int) (wanted, made, size int, err error) {
+	if need < 1 || sets < 0 || take < 0 || sets+take == 0 {
+		return 0, 0, 0, errors.New("name how many hosts a set needs (-need), and the number of sets (-sets) or of hosts (-take)")
+	}
+	take = cmp.Or(take, need*sets)
+	wanted = cmp.Or(sets, take/need)
+	if wanted == 0 || take < wanted*need {
+		return 0, 0, 0, fmt.Errorf("-take %d is less than %d sets of %d", take, max(1, wanted), need)
+	}
+	if made = min(wanted, found/need); made > 0 {
+		size = min(take, found) / made
+	}
+	return wanted, made, size, nil
+}
+
+// Divide divides the least loaded hosts into sets. It begins with the most loaded of them and gives each host to the set with the least load
+// that has room.
+func Divide(hosts []Info, sets, size int) [][]Info {
+	hosts = slices.Clone(hosts)
+	slices.SortStableFunc(hosts, func(a, b Info) int { return cmp.Compare(a.Load, b.Load) })
+	hosts = hosts[:sets*size]
+	slices.Reverse(hosts)
+	dealt, sums := make([][]Info, sets), make([]float64, sets)
+	for _, h := range hosts {
+		to := -1
+		for k := range dealt {
+			if len(dealt[k]) < size && (to < 0 || sums[k] < sums[to]) {
+				to = k
+			}
+		}
+		dealt[to], sums[to] = append(dealt[to], h), sums[to]+h.Load
+	}
+	return dealt
+}
