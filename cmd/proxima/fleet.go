@@ -21,11 +21,16 @@ import (
 	"proxima/node"
 )
 
+const fleetUsage = `Usage: proxima fleet run SCENARIO | select | deploy | start | status | stop | collect, each with -hosts FILE [FLAGS]
+Runs nodes on your own machines, over ssh. "run" runs each assigner of a scenario in turn and collects the results. The others are
+for long crawls, whose nodes need no connection. "proxima fleet VERB -h" lists the flags of each.
+FILE has a line [USER@]HOST[:PORT] [ADDRESS-FOR-PEERS] for each machine.
+`
+
 func runFleet(ctx context.Context, args []string, out, errs io.Writer) error {
-	if len(args) > 0 && isHelp(args[0]) {
-		args = []string{"run", "-h"} // which also lists the flags
-	}
-	return runVerb(ctx, args, out, errs, fleetRunUsage, map[string]verb{"run": fleetRun, "tend": fleetTend})
+	verbs := longCrawls()
+	verbs["run"], verbs["tend"] = fleetRun, fleetTend
+	return runVerb(ctx, args, out, errs, fleetUsage, verbs)
 }
 
 // fleetFlags are the flags that all verbs share.

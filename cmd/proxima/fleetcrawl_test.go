@@ -1,0 +1,104 @@
+//go:build !nolab
+
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"proxima/cmd/proxima/fleet"
+	"proxima/node"
+)
+
+// A draw has nothing twice, is the same each time, and differs from host to host.
+func TestDraw(t *testing.T) {
+	var list []string
+	for i := range 100 {
+		list = append(list, fmt.Sprintf("%02d", i))
+	}
+	for n, want := range map[int]int{0: 100, 1: 1, 10: 10, 100: 100, 200: 100} {
+		drawn := draw(list, n, 1, "a", "seeds")
+		if len(drawn) != want || len(slices.Compact(slices.Sorted(slices.Values(drawn)))) != want {
+			t.Errorf("%d of 100: %v", n, drawn)
+		}
+	}
+	a := draw(list, 10, 1, "a", "seeds")
+	if !slices.Equal(a, draw(list, 10, 1, "a", "seeds")) || slices.Equal(a, draw(list, 10, 1, "b", "seeds")) || slices.Equal(a, draw(list, 10, 2, "a", "seeds")) {
+		t.Error("the same words draw another sample, or other words the same")
+	}
+}
+
+// The keys of a node replace those of the common configuration, in whatever form they are written there. The rest stays as it is.
+func TestConfigOfANode(t *testing.T) {
+	var overlay []fleet.Info
+	for i := range 5 {
+		overlay = append(overlay, fleet.Info{Host: fleet.Host{Name: fmt.Sprint("h", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}}})
+	}
+	overlay[1].Translated = true
+	for _, base := range []string{
+		"", "node.data = 'x'\nnode.memory_mib = 300", "[node]\n'data' = \"\"\"x\ny\"\"\"\nmemory_mib = 300\n[crawl]\nseeds = [\n'a', # ]\n]\n[member]\nfaster = 7.5",
+		"node = { data = 'x', memory_mib = 300 }\npeer = { listen = ':1' }\n[[site]]\nhost = 'a.test'\ndepth = 3",
+	} {
+		text, err := (&deployment{config: base, run: "r-1", peers: 2, port: 7947, gossip: 7946, overlay: overlay}).nodeConfig(overlay[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := node.Parse("node.toml", text)
+		if err != nil {
+			t.Errorf("%s:\n%v", text, err)
+		}
+		if want := 300; base != "" && c.Node.MemoryMiB != want || c.Node.Data != "data" || c.Node.Run != "r-1" || c.Peer.Listen != "0.0.0.0:7947" ||
+			c.Peer.Advertise != "10.0.0.1:7947" || c.Member.Bind != "0.0.0.0:7946" || len(c.Crawl.Seeds) != 1 || c.Termination.ExpectedNodes != 5 ||
+			len(c.Member.Join) != 2 || c.Member.Join[0] != "10.0.0.2:7946" || (len(c.Site) == 1) != strings.Contains(base, "site") {
+			t.Errorf("%s\ngave\n%s", base, text)
+		}
+	}
+	if text, err := (&deployment{config: "nonsense = ", peers: 9, overlay: overlay}).nodeConfig(overlay[0]); err == nil {
+		t.Errorf("a broken configuration gave %s", text)
+	}
+}
+
+// The peers that nodes join make a ring, so that no part of the overlay is on its own.
+func TestJoin(t *testing.T) {
+	var overlay []fleet.Info
+	for i := range 20 {
+		overlay = append(overlay, fleet.Info{Host: fleet.Host{Name: fmt.Sprint("h", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}}})
+	}
+	for of, peers := range map[int]int{1: 3, 2: 3, 5: 16, 20: 1} {
+		for i := range of {
+			join := (&deployment{peers: peers, gossip: 1, overlay: overlay[:of]}).join(overlay[i])
+			if want := min(peers, of-1); len(join) != want || want > 0 && join[0] != overlay[(i+1)%of].Advertise(1) ||
+				slices.Contains(join, overlay[i].Advertise(1)) {
+				t.Errorf("%d peers of %d: node %d joins %v", peers, of, i, join)
+			}
+		}
+	}
+}
+
+// The row of the table tells the state of a node from what its host says.
+func TestRow(t *testing.T) {
+	running := `{"uptime_s": 15.4, "crawl": {"pages": 140}, "frontier": {"pending": 7}`
+	for _, c := range []struct {
+		text string
+		want row
+	}{
+		{"absent", row{"absent", "-", "-", "-", "-", ""}},
+		{"stopped", row{"stopped", "-", "-", "-", "-", ""}},
+		{"stopped\n" + `{"event":"stop","level":"INFO","reason":"finished"}`, row{"stopped", "-", "-", "-", "-", "finished"}},
+		{"stopped\n" + `{"event":"members"}`, row{"stopped", "-", "-", "-", "-", ""}},
+		{"stopped\n{torn", row{"stopped", "-", "-", "-", "-", ""}},
+		{"mute\nno answer", row{stateMute, "-", "-", "-", "-", "no answer"}},
+		{"running\n" + running + "}", row{stateRunning, "15s", "140", "7", "alone", ""}},
+		{"running\n" + running + `, "overlay": {"alive": 3, "settled": 2, "reason": "alone"}}`, row{stateRunning, "15s", "140", "7", "3/2", "alone"}},
+	} {
+		if r := newRow(c.text, nil); r != c.want {
+			t.Errorf("%s: %+v, want %+v", c.text, r, c.want)
+		}
+	}
+	if r, want := newRow("", &fleet.Fault{Word: fleet.Refused, Text: "Permission denied"}), (row{"refused", "-", "-", "-", "-", "Permission denied"}); r != want {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+}
