@@ -19,7 +19,7 @@ import (
 	"proxima/cmd/proxima/testbed/sshd"
 )
 
-// Kinds of machines, named as the scripts name the trouble with them.
+// Kinds of machines, named as proxima fleet names the trouble with them.
 const (
 	kindGood    = "ok"
 	kindRefused = "refused" // the machine does not know our key
@@ -55,7 +55,7 @@ type bed struct {
 	faults   []string
 }
 
-// here is the namespace of the scripts and of the site. On loopback nothing has a namespace.
+// here is the namespace of the commands and of the site. On loopback nothing has a namespace.
 const here = "here"
 
 // The six least loaded of the seven good machines make two sets of three.
@@ -65,8 +65,8 @@ var loads = [...]string{"0.10", "5.00", "0.20", "0.30", "0.40", "0.50", "0.60"}
 const before = `printf '%s\n' "$SSH_ORIGINAL_COMMAND" >>commands
 if [ -s cut ]; then
 	bytes=$(cat cut); rm cut
-	sh -c "$SSH_ORIGINAL_COMMAND" | head -c "$bytes"
-	exit 1
+	trap 'exit 1' TERM
+	sh -c "$SSH_ORIGINAL_COMMAND" | { dd bs=1 count="$bytes" 2>/dev/null; kill 0; } # head would hold back
 fi`
 
 // newBed builds everything. Close the bed even after an error.
@@ -111,7 +111,7 @@ func (b *bed) bad() []*machine {
 	return slices.DeleteFunc(slices.Clone(b.machines), func(m *machine) bool { return m.kind == kindGood })
 }
 
-// connect gives each machine a network of its own, and one to the scripts and the site.
+// connect gives each machine a network of its own, and one to the commands and the site.
 func (b *bed) connect(ctx context.Context) (err error) {
 	cfg := emulate.Config{Path: func(int, int) emulate.Path { return emulate.Path{} }}
 	add := func(addr, namespace string) {

@@ -24,7 +24,7 @@ type course struct {
 	master, base, list, logs string
 	nodes                    []*machine // of the first set
 	programs                 map[string]os.FileInfo
-	output                   strings.Builder // of all scripts
+	output                   strings.Builder // of all commands
 }
 
 type stop struct{ error }
@@ -84,7 +84,7 @@ func entries(machines []*machine) (text string) {
 	return text
 }
 
-// result is how a script ended and what it printed.
+// result is how a command ended and what it printed.
 type result struct {
 	code int
 	out  string
@@ -101,17 +101,17 @@ func (r result) line(m *machine) (word, text string) {
 	return "", ""
 }
 
-// script runs a script to its end. It checks that no temporary file is left.
-func (c *course) script(name string, args ...string) result {
-	r, err := c.try(c.ctx, name, args...)
+// fleet runs proxima fleet to its end. It checks that no temporary file is left.
+func (c *course) fleet(verb string, args ...string) result {
+	r, err := c.try(c.ctx, verb, args...)
 	c.must(err)
 	return r
 }
 
-// try is script with a context. Its error is never the script's own failure.
-func (c *course) try(ctx context.Context, name string, args ...string) (result, error) {
+// try is fleet with a context. Its error is never the command's own failure.
+func (c *course) try(ctx context.Context, verb string, args ...string) (result, error) {
 	began := time.Now()
-	cmd := exec.CommandContext(ctx, "bash", append([]string{filepath.Join("scripts", name), "-timeout", "30"}, args...)...)
+	cmd := exec.CommandContext(ctx, c.program, append([]string{"fleet", verb, "-timeout", "30"}, args...)...)
 	cmd.Env = append(os.Environ(), "SSH_CONFIG="+c.servers.SSHConfig(), "TMPDIR="+c.file("tmp"))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
@@ -122,26 +122,26 @@ func (c *course) try(ctx context.Context, name string, args ...string) (result, 
 		err = cmd.Wait()
 	}
 	left, readErr := os.ReadDir(c.file("tmp"))
-	c.expect(readErr == nil && len(left) == 0, "%s left temporary files: %v %v", name, left, readErr)
+	c.expect(readErr == nil && len(left) == 0, "%s left temporary files: %v %v", verb, left, readErr)
 	var failed *exec.ExitError
 	if ctx.Err() != nil || err != nil && !errors.As(err, &failed) {
-		return result{}, fmt.Errorf("run %s: %w: %s", name, errors.Join(err, ctx.Err()), &out)
+		return result{}, fmt.Errorf("run %s: %w: %s", verb, errors.Join(err, ctx.Err()), &out)
 	}
 	r := result{cmd.ProcessState.ExitCode(), out.String()}
 	c.output.WriteString(r.out)
 	last := strings.TrimRight(r.out, "\n")
-	fmt.Printf("%-10s %4.1f s  code %d: %.120s\n", name, time.Since(began).Seconds(), r.code, last[strings.LastIndexByte(last, '\n')+1:])
+	fmt.Printf("%-10s %4.1f s  code %d: %.120s\n", verb, time.Since(began).Seconds(), r.code, last[strings.LastIndexByte(last, '\n')+1:])
 	return r, nil
 }
 
-// all runs a script on the list. It checks that the good machines succeed and that the others have the right trouble.
-func (c *course) all(says, name string, args ...string) result {
-	r := c.script(name, append([]string{"-hosts", c.list}, args...)...)
-	c.expect(r.code == 1, "%s: code %d, not 1: %s", name, r.code, r.out)
+// all runs a verb on the list. It checks that the good machines succeed and that the others have the right trouble.
+func (c *course) all(says, verb string, args ...string) result {
+	r := c.fleet(verb, append([]string{"-hosts", c.list}, args...)...)
+	c.expect(r.code == 1, "%s: code %d, not 1: %s", verb, r.code, r.out)
 	c.troubles(r)
 	for _, m := range c.nodes {
 		word, text := r.line(m)
-		c.expect(word == "ok" && strings.Contains(text, says), "%s: %s has %s %q, not %q", name, m.name, word, text, says)
+		c.expect(word == "ok" && strings.Contains(text, says), "%s: %s has %s %q, not %q", verb, m.name, word, text, says)
 	}
 	return r
 }
@@ -154,7 +154,7 @@ func (c *course) troubles(r result) {
 	}
 }
 
-// usage checks that scripts refuse mistakes before they do anything.
+// usage checks that the commands refuse mistakes before they do anything.
 func (c *course) usage() {
 	twice, option := c.file("twice.hosts"), c.file("option.hosts")
 	c.write(twice, "a\nb\nroot@a\n")
@@ -164,13 +164,13 @@ func (c *course) usage() {
 		code int
 		says string
 	}{
-		{"start.sh -h", 0, "-wait S"}, {"status.sh", 2, "-hosts is missing"}, {"status.sh -hosts " + twice, 2, "line 1"},
-		{"stop.sh -hosts " + option, 2, "is not [USER@]HOST"}, {"stop.sh -hosts " + c.list + " -force", 2, "no flag -force"},
-		{"select.sh -hosts " + twice + " -need x -sets 2 -out d", 2, "-need"},
-		{"deploy.sh -hosts " + twice, 2, "-seeds is missing"},
+		{"start -h", 0, "-wait time"}, {"status", 2, "-hosts is missing"}, {"status -hosts " + twice, 2, "line 1"},
+		{"stop -hosts " + option, 2, "is not [USER@]HOST"}, {"stop -hosts " + c.list + " -force", 2, "no flag -force"},
+		{"select -hosts " + twice + " -need x -sets 2 -out d", 2, "-need"},
+		{"deploy -hosts " + c.file("all.hosts"), 2, "-seeds is missing"},
 	} {
 		f := strings.Fields(t.args)
-		r := c.script(f[0], f[1:]...)
+		r := c.fleet(f[0], f[1:]...)
 		c.expect(r.code == t.code && strings.Contains(r.out, t.says), "%s: code %d, not %d with %q: %s", t.args, r.code, t.code, t.says, r.out)
 	}
 	if c.net == nil {
@@ -178,13 +178,13 @@ func (c *course) usage() {
 	}
 	// Packets to an address that does not exist are lost, so ssh runs into its timeout.
 	c.write(c.file("nobody.hosts"), "198.18.0.200\n")
-	r := c.script("status.sh", "-hosts", c.file("nobody.hosts"), "-timeout", "1")
+	r := c.fleet("status", "-hosts", c.file("nobody.hosts"), "-timeout", "1")
 	c.expect(r.code == 4 && strings.Contains(r.out, "silent"), "status of an address that does not exist: code %d: %s", r.code, r.out)
 }
 
-// selectSets runs select.sh on all hosts, with room for any amount of data.
+// selectSets runs fleet select on all hosts, with room for any amount of data.
 func (c *course) selectSets(out string, args ...string) result {
-	return c.script("select.sh", append([]string{"-hosts", c.file("all.hosts"), "-out", c.file(out), "-free", "1"}, args...)...)
+	return c.fleet("select", append([]string{"-hosts", c.file("all.hosts"), "-out", c.file(out), "-free", "1"}, args...)...)
 }
 
 // choose selects two sets of three, twice, and makes the list for the other steps: the first set and the machines that cannot be used.

@@ -21,12 +21,12 @@ import (
 
 // collect collects the logs, then again after files were lost here and after the answer was cut short.
 func (c *course) collect() {
-	c.all("new or longer", "collect.sh", "-out", c.logs)
+	c.all("new or longer", "collect", "-out", c.logs)
 	c.readLogs(1, nil)
-	c.all(", 0 of them new or longer, 0 KiB fetched", "collect.sh", "-out", c.logs)
+	c.all(", 0 of them new or longer, 0 KiB fetched", "collect", "-out", c.logs)
 
-	// One file is lost here and comes again. From another host everything must come, and its answer breaks off twice: first between two
-	// files, before any has arrived, then within a file.
+	// One file is lost here and comes again. From another host everything must come, and its answer breaks off twice: first in the list of
+	// files, then within a file.
 	m, cut := c.nodes[0], c.nodes[1]
 	c.must(os.Remove(c.folder(m, "logs", "load.jsonl.gz")))
 	size := 0
@@ -38,7 +38,7 @@ func (c *course) collect() {
 		size += int(info.Size())
 	}
 	c.must(os.RemoveAll(c.folder(cut)))
-	_, text := c.cutShort(cut, len("node \n")+32+len("file ")).line(m)
+	_, text := c.cutShort(cut, 80).line(m)
 	c.expect(strings.Contains(text, ", 1 of them new"), "collect after a loss: %s", text)
 	c.cutShort(cut, size/2)
 	kept, err := filepath.Glob(c.folder(cut, "logs", "*.gz"))
@@ -47,7 +47,7 @@ func (c *course) collect() {
 		kept = append(kept, "node.out.gz")
 	}
 	c.expect(len(kept) > 0, "collect that was cut short kept nothing")
-	_, text = c.all("new or longer", "collect.sh", "-out", c.logs).line(cut)
+	_, text = c.all("new or longer", "collect", "-out", c.logs).line(cut)
 	var total, fetched int
 	_, err = fmt.Sscanf(text, "%d files, %d of them", &total, &fetched)
 	c.expect(err == nil && fetched == total-len(kept), "collect that goes on with %d files here: %s", len(kept), text)
@@ -55,7 +55,7 @@ func (c *course) collect() {
 
 	// The logs of another node do not belong in the folder.
 	c.write(c.folder(m, ".node"), "00000000000000000000000000000000\n")
-	word, text := c.script("collect.sh", "-hosts", c.list, "-out", c.logs).line(m)
+	word, text := c.fleet("collect", "-hosts", c.list, "-out", c.logs).line(m)
 	c.expect(word == "failed" && strings.Contains(text, "another node"), "logs of another node: %s %s", word, text)
 	c.must(os.Remove(c.folder(m, ".node")))
 }
@@ -63,7 +63,7 @@ func (c *course) collect() {
 // cutShort collects while the answer of one machine breaks off after so many bytes.
 func (c *course) cutShort(m *machine, bytes int) result {
 	c.write(filepath.Join(m.home, "cut"), fmt.Sprintln(bytes))
-	r := c.script("collect.sh", "-hosts", c.list, "-out", c.logs)
+	r := c.fleet("collect", "-hosts", c.list, "-out", c.logs)
 	word, text := r.line(m)
 	c.expect(word == "failed" && strings.Contains(text, "broke off"), "collect that was cut short after %d bytes: %s %s", bytes, word, text)
 	return r
@@ -131,7 +131,7 @@ func (c *course) unzip(path string) []byte {
 	return text
 }
 
-// many asks many hosts at once, which are the same machines under many names, and interrupts a script.
+// many asks many hosts at once, which are the same machines under many names, and interrupts a command.
 func (c *course) many() {
 	const count = 30
 	var names, config strings.Builder
@@ -142,12 +142,12 @@ func (c *course) many() {
 	}
 	c.write(c.file("many.hosts"), names.String())
 	c.extend(c.servers.SSHConfig(), config.String())
-	r := c.script("status.sh", "-hosts", c.file("many.hosts"), "-jobs", "8")
+	r := c.fleet("status", "-hosts", c.file("many.hosts"), "-jobs", "8")
 	c.expect(r.code == 4 && strings.Count(r.out, " stopped ") == count, "status of many hosts: code %d: %s", r.code, r.out)
 
 	// Two names of one machine would be two nodes with one address.
 	c.write(c.file("two.hosts"), fmt.Sprintf("many00\nmany%02d\n", len(c.nodes)))
-	r = c.script("deploy.sh", append([]string{"-hosts", c.file("two.hosts")}, c.deployment(sampled, "-proxima", c.given())...)...)
+	r = c.fleet("deploy", append([]string{"-hosts", c.file("two.hosts")}, c.deployment(sampled)...)...)
 	c.expect(r.code == 1 && strings.Contains(r.out, "has the address of many00"), "one machine with two names: code %d: %s", r.code, r.out)
 
 	// Ctrl-C while a host takes long.
@@ -164,20 +164,20 @@ func (c *course) many() {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
-	_, err := c.try(short, "status.sh", "-hosts", c.list)
+	_, err := c.try(short, "status", "-hosts", c.list)
 	c.expect(errors.Is(err, context.Canceled) && strings.Contains(err.Error(), "exit status 130"), "Ctrl-C: %v", err)
 	for _, p := range processesOf(c.dir) {
 		c.expect(p.args[0] != "ssh", "Ctrl-C left process %d: %v", p.pid, p.args)
 	}
 }
 
-// secrets checks that no script printed the secret, or sent it as a word of a command.
+// secrets checks that no command printed the secret, or sent it as a word of a command.
 func (c *course) secrets() {
 	_, secret, ok := strings.Cut(strings.TrimSpace(c.read(c.state("secret"))), " ")
 	if !ok {
 		c.must(errors.New("the secret kept here cannot be read"))
 	}
-	c.expect(!strings.Contains(c.output.String(), secret), "a script printed the secret")
+	c.expect(!strings.Contains(c.output.String(), secret), "a command printed the secret")
 	for _, m := range c.nodes {
 		for _, path := range []string{filepath.Join(m.home, "commands"), c.servers.Log(m.Addr), m.path("node.toml")} {
 			text := c.read(path)

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command ssh checks the scripts for nodes on real machines (select, deploy, start, status, stop, collect) against real SSH servers. Ten
+// Command ssh checks long crawls on real machines (proxima fleet select, deploy, start, status, stop, collect) against real SSH servers. Ten
 // hosts have a home directory and a load of their own. One does not answer, one refuses the key, and one has an unknown host key. Three
-// nodes crawl a small site. Every step runs twice, because the scripts promise that they can be repeated.
+// nodes crawl a small site. Every step runs twice, because proxima fleet promises that they can be repeated.
 //
 // As root it runs in namespaces of its own (package emulate): each host has its own network, and the kernel ends everything in them even
 // if the check is killed. Otherwise the hosts are SSH servers of this user on loopback, and all have the load of this machine.
@@ -31,6 +31,7 @@ import (
 
 type settings struct {
 	dir      string
+	program  string // in dir
 	loopback bool
 }
 
@@ -54,7 +55,7 @@ func main() {
 
 // outside runs the check inside namespaces if it can, and in this process otherwise.
 func outside(ctx context.Context, s settings) (ok bool, err error) {
-	for _, name := range []string{"bash", "go", "timeout", "tar", "gzip", "sha256sum"} {
+	for _, name := range []string{"go", "tar", "gzip", "sha256sum"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return false, lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %s is not installed", name)}
 		}
@@ -104,6 +105,9 @@ func check(ctx context.Context, s settings) (err error) {
 	began := time.Now()
 	if self, err := os.Readlink("/proc/self"); err != nil || self != fmt.Sprint(os.Getpid()) {
 		return fmt.Errorf("/proc does not show this process namespace: use -loopback (%v)", err)
+	}
+	if s.program, err = lab.Build(ctx, s.dir, "./cmd/proxima"); err != nil {
+		return err
 	}
 	b, err := newBed(ctx, s)
 	if err == nil {

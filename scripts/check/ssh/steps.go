@@ -19,29 +19,20 @@ import (
 
 const sampled = 8 // seeds of a node
 
-// state returns a file in the directory where deploy.sh keeps what it made.
+// state returns a file in the directory where fleet deploy keeps what it made.
 func (c *course) state(parts ...string) string {
 	return filepath.Join(append([]string{c.dir, "state"}, parts...)...)
 }
 
-// deployment returns the flags of deploy.sh with a sample of so many seeds.
+// deployment returns the flags of fleet deploy with a sample of so many seeds.
 func (c *course) deployment(sample int, args ...string) []string {
 	return append([]string{"-seeds", c.master, "-config", c.base, "-sample", strconv.Itoa(sample), "-run", "check", "-state", c.state()}, args...)
 }
 
-// given is the program of later deployments: the tree may have changed since the first one built it.
-func (c *course) given() string { return c.state("bin", "proxima-given") }
-
 // deploy deploys, checks what arrived, and deploys again.
 func (c *course) deploy() {
-	r := c.all("new: node.toml secret seeds.txt proxima", "deploy.sh", c.deployment(sampled)...)
-	c.expect(strings.Count(r.out, "building proxima") == 1, "deploy did not build once: %s", r.out)
-	names, err := filepath.Glob(c.state("bin", "proxima-linux-*[0-9]"))
-	c.must(err)
-	if len(names) != 1 {
-		c.must(fmt.Errorf("deploy built %v, not one program", names))
-	}
-	built, secret, master := c.read(names[0]), c.read(c.state("secret")), c.read(c.master)
+	c.all("new: proxima node.toml seeds.txt secret", "deploy", c.deployment(sampled)...)
+	program, secret, master := c.read(c.program), c.read(c.state("secret")), c.read(c.master)
 	c.programs = map[string]os.FileInfo{}
 	samples := map[string]bool{}
 	for _, m := range c.nodes {
@@ -53,7 +44,7 @@ func (c *course) deploy() {
 				c.programs[m.name] = info
 			}
 		}
-		c.expect(c.read(m.path("proxima")) == built, "%s has another program", m.name)
+		c.expect(c.read(m.path("proxima")) == program, "%s has another program", m.name)
 		c.expect(c.read(m.path("secret")) == secret, "%s has another secret", m.name)
 		text := c.read(m.path("seeds.txt"))
 		seeds := strings.Fields(text)
@@ -68,7 +59,7 @@ func (c *course) deploy() {
 	info, err := os.Stat(c.state("secret"))
 	c.expect(err == nil && info.Mode().Perm() == 0o600, "others can read the secret kept here: %v", err)
 
-	c.all("unchanged", "deploy.sh", c.deployment(sampled, "-proxima", names[0])...)
+	c.all("unchanged", "deploy", c.deployment(sampled, "-proxima", c.program)...)
 	c.samePrograms()
 }
 
@@ -105,20 +96,20 @@ func (c *course) spoil() {
 	victim := c.nodes[0]
 	c.extend(victim.path("node.toml"), "nonsense = 1\n")
 	c.write(c.file("one.hosts"), victim.entry+"\n")
-	r := c.script("start.sh", "-hosts", c.file("one.hosts"))
+	r := c.fleet("start", "-hosts", c.file("one.hosts"))
 	word, text := r.line(victim)
 	c.expect(r.code == 4 && word == "failed" && strings.Contains(text, "code 2") && strings.Contains(text, "nonsense"),
 		"a wrong configuration: code %d: %s", r.code, r.out)
-	_, text = c.all("", "deploy.sh", c.deployment(sampled, "-proxima", c.given())...).line(victim)
+	_, text = c.all("", "deploy", c.deployment(sampled)...).line(victim)
 	c.expect(strings.HasPrefix(text, "new: node.toml,"), "deploy did not repair the configuration: %s", text)
 }
 
 // startAll starts the nodes, twice.
 func (c *course) startAll() {
-	c.all("started, process", "start.sh")
+	c.all("started, process", "start")
 	before := c.pids()
 	c.expect(len(before) == len(c.nodes), "%d nodes run after the start", len(before))
-	r := c.all("runs already, process", "start.sh")
+	r := c.all("runs already, process", "start")
 	c.expect(slices.Equal(before, c.pids()), "the nodes are %v, and were %v before the second start: %s", c.pids(), before, r.out)
 }
 
@@ -130,14 +121,14 @@ func (c *course) pids() (list []int) {
 	return list
 }
 
-// row is a node in the table of status.sh.
+// row is a node in the table of fleet status.
 type row struct {
 	state, members string
 	pages, pending int
 }
 
 func (c *course) status() (map[string]row, result) {
-	r := c.script("status.sh", "-hosts", c.list)
+	r := c.fleet("status", "-hosts", c.list)
 	rows := map[string]row{}
 	for l := range strings.Lines(r.out) {
 		if f := strings.Fields(l); len(f) >= 6 {
@@ -173,20 +164,20 @@ func (c *course) await(want, earlier int) {
 	}
 }
 
-// crawl waits for the crawl, and runs scripts that must not disturb it.
+// crawl waits for the crawl, and runs commands that must not disturb it.
 func (c *course) crawl() {
 	c.await(len(c.web.ring.Pages()), 0)
 	for page, n := range c.web.asked() {
 		c.expect(n == 1, "%s was asked for %d times", page, n)
 	}
-	r := c.script("deploy.sh", append([]string{"-hosts", c.list}, c.deployment(sampled, "-proxima", c.given(), "-fresh")...)...)
+	r := c.fleet("deploy", append([]string{"-hosts", c.list}, c.deployment(sampled, "-fresh")...)...)
 	c.expect(r.code == 4 && strings.Count(r.out, "stop it before -fresh") == len(c.nodes), "deploy -fresh beside running nodes: %s", r.out)
-	c.all("new or longer", "collect.sh", "-out", c.logs)
+	c.all("new or longer", "collect", "-out", c.logs)
 }
 
 // stopAll stops the nodes, twice.
 func (c *course) stopAll() {
-	c.all("stopped, process", "stop.sh")
+	c.all("stopped, process", "stop")
 	c.expect(len(c.pids()) == 0, "nodes run after the stop: %v", c.pids())
 	rows, r := c.status()
 	c.expect(r.code == 4, "status of stopped nodes: code %d", r.code)
@@ -194,7 +185,7 @@ func (c *course) stopAll() {
 		c.expect(rows[m.name].state == "stopped", "status of stopped nodes: %s", r.out)
 		c.misleadingPid(m)
 	}
-	c.all("did not run", "stop.sh")
+	c.all("did not run", "stop")
 	for _, m := range c.nodes {
 		c.expect(syscall.Kill(m.pid, 0) == nil, "stop ended a process that is no node")
 	}
@@ -211,8 +202,8 @@ func (c *course) again() {
 	sets, err := filepath.Glob(c.file("sets/set-*.hosts"))
 	c.expect(err == nil && len(sets) == 2, "select made the sets %v: %v", sets, err)
 
-	deployment := c.deployment(0, "-proxima", c.given())
-	c.all("new: seeds.txt, as", "deploy.sh", deployment...)
+	deployment := c.deployment(0)
+	c.all("new: seeds.txt, as", "deploy", deployment...)
 	c.samePrograms()
 	c.misleadingPid(c.nodes[0])
 	c.must(os.RemoveAll(c.nodes[1].path("pid")))
@@ -233,16 +224,16 @@ func (c *course) again() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	// A node whose peers are dead or stopped needs some seconds until its farewell calls give up.
-	r = c.all("", "stop.sh", "-wait", "15")
+	r = c.all("", "stop", "-wait", "15")
 	for i, want := range []string{"did not run", "killed, since", "stopped, process"} {
 		_, text := r.line(c.nodes[i])
 		c.expect(strings.HasPrefix(text, want), "stop of node %d: %q, not %q", i, text, want)
 	}
 	c.expect(len(c.pids()) == 0, "nodes run after the stop: %v", c.pids())
-	c.all("new or longer", "collect.sh", "-out", c.logs)
+	c.all("new or longer", "collect", "-out", c.logs)
 	c.readLogs(2, c.nodes[:2])
 
-	c.all("new: (no data, no logs) node.toml, as", "deploy.sh", append(deployment, "-fresh", "-peers", "1")...)
+	c.all("data and logs of before are deleted", "deploy", append(deployment, "-fresh", "-peers", "1")...)
 	joined := map[string]bool{}
 	for _, m := range c.nodes {
 		for _, name := range []string{"data", "logs", "node.out"} {

@@ -66,7 +66,7 @@ func (w *web) asked() map[string]int {
 	return n
 }
 
-// config returns the common configuration, with short times for the overlay. It sets keys that deploy.sh must override, in forms that
+// config returns the common configuration, with short times for the overlay. It sets keys that fleet deploy must override, in forms that
 // are hard to merge.
 func (w *web) config() string {
 	var b strings.Builder
