@@ -267,16 +267,25 @@ func TestNothingCrawledInTime(t *testing.T) {
 // TestProgressSaysWhy: what most hosts wait for, in words.
 func TestProgressSaysWhy(t *testing.T) {
 	for want, hosts := range map[string]map[string]int{
-		"nothing is waiting":                               {"idle": 3},
-		"waiting for politeness":                           {"idle": 3, "gap": 2, "lease": 1},
-		"waiting for leave to crawl from the hosts' homes": {"fenced": 2},
-		"waiting for leases of servers":                    {"lease": 2, "batch": 1},
-		"waiting for a batch to be decided":                {"batch": 2},
-		"waiting for DNS":                                  {"resolving": 1},
+		"nothing is waiting":     {"idle": 3},
+		"waiting for politeness": {"idle": 3, "gap": 2, "lease": 1},
+		"waiting for other nodes, before hosts may be crawled here (proxima top)": {"suspended": 2},
+		"waiting for the hours of sites":                                          {"hours": 2},
+		"waiting for leases of servers":                                           {"lease": 2, "batch": 1},
+		"waiting for a batch to be decided":                                       {"batch": 2},
+		"waiting for DNS":                                                         {"resolving": 1},
 	} {
 		if got := why(node.Status{Frontier: frontier.Status{Hosts: hosts}}); got != want {
 			t.Errorf("%v: %q, want %q", hosts, got, want)
 		}
+	}
+	onDisk := node.Status{Frontier: frontier.Status{Waiting: true}}
+	if got, want := why(onDisk), "waiting for the disk"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	onDisk.Overlay = &node.OverlayStatus{Majority: true}
+	if got, want := why(onDisk), "waiting to hear who owns the hosts"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	s := node.Status{Frontier: frontier.Status{Hosts: map[string]int{"lease": 1}}, Overlay: &node.OverlayStatus{Majority: true, Leases: lease.Status{GrantorStatus: lease.GrantorStatus{Blind: 64_400}}}}
 	if got, want := why(s), "waiting for leases of servers: what others hold is known in 1m4s"; got != want {

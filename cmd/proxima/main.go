@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 	_ "time/tzdata" // time zones for sites' hours, on machines without any
 
 	"proxima/node"
@@ -74,9 +75,9 @@ func main() {
 	}
 	// net/http reports misbehaving servers to the standard logger. The run log has those downloads anyway.
 	log.SetOutput(io.Discard)
-	// The first Ctrl-C stops in order, the second one immediately.
+	// The first Ctrl-C stops in order, the second one immediately. timeout(1) and other wrappers send one signal twice at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(300*time.Millisecond, stop) })
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code(err, os.Stderr))

@@ -117,13 +117,17 @@ func why(s node.Status) string {
 	words := map[string]string{
 		"gap": "politeness", "backoff": "hosts that asked for rest or failed", "retry": "retries", "robots": "robots.txt",
 		"fetching": "answers", "resolving": "DNS", "unresolved": "DNS", "server busy": "one request a server", "reading": "the disk",
-		"fenced": "leave to crawl from the hosts' homes", "lease": "leases of servers", "batch": "a batch to be decided",
+		"suspended": "other nodes, before hosts may be crawled here (proxima top)", "hours": "the hours of sites", "lease": "leases of servers", "batch": "a batch to be decided",
 		"budget": "the budget of visits",
 	}
 	kind = cmp.Or(words[kind], kind)
 	switch {
 	case kind == "" && s.Frontier.Pages > 0:
 		return "no page is due"
+	case kind == "" && s.Frontier.Waiting && s.Overlay != nil:
+		return "waiting to hear who owns the hosts"
+	case kind == "" && s.Frontier.Waiting:
+		return "waiting for the disk"
 	case kind == "":
 		return "nothing is waiting"
 	case kind == words["lease"] && s.Overlay != nil && s.Overlay.Leases.Blind > 0:

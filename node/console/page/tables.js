@@ -67,7 +67,7 @@ export function servers(world) {
 			return other ? predicted(other) : "–";
 		}},
 		{name: "Lease", n: true, value: x => x.lease_ms, show: x => x.lease_ms ? lasting(x.lease_ms / 1000) : x.lacks ? h("span", {class: "bad"}, "none") : "–"},
-		{name: "Lent by", wide: true, value: x => x.grantor, show: x => node(world, x.grantor)},
+		{name: "Granted by", wide: true, value: x => x.grantor, show: x => node(world, x.grantor)},
 		{name: "Hosts", wide: true, words: true, value: x => x.hosts?.[0], show: x => (x.hosts || []).map(t => t.split("://")[1]).join(", ")},
 	], {key: x => x.addr + x.from, more: x => [
 		h("p", {}, x.lacks ? `No lease: ${x.lacks}.` : x.in_flight ? `${x.in_flight} requests are under way.` : x.wait_ms ? `Politeness: it may be asked in ${millis(x.wait_ms)}.` : "It may be asked now."),
