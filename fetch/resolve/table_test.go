@@ -16,7 +16,7 @@ func TestHostsAsTheyAreWritten(t *testing.T) {
 		}
 	}
 	for name, fine := range map[string]bool{strings.Repeat("a", 63) + ".b": true, strings.Repeat("a", 64) + ".b": false,
-		strings.Repeat("a.", 126) + "a": true, strings.Repeat("a.", 126) + "ab": false, strings.Repeat("a.", 126) + "a.": true} {
+		strings.Repeat("a.", 126) + "a": true, strings.Repeat("a.", 126) + "ab": false, strings.Repeat("a.", 126) + "a.": true, "a..": false} {
 		if _, err := CanonicalName(name); (err == nil) != fine {
 			t.Errorf("a name of %d bytes: %v", len(name), err)
 		}

@@ -108,8 +108,9 @@ func TestAllowed(t *testing.T) {
 }
 
 func TestAllowAll(t *testing.T) {
+	noRules := robots.Parse([]byte("user-agent: *\ndisallow:"), "foobot")
 	for _, path := range []string{"", "/", "/x", "?x", "/robots.txt", "/" + strings.Repeat("x", 1<<20)} {
-		if !robots.AllowAll().Allowed(path) {
+		if !robots.AllowAll().Allowed(path) || !noRules.Allowed(path) {
 			t.Errorf("path %.20q", path)
 		}
 	}
@@ -196,6 +197,7 @@ func TestCrawlDelay(t *testing.T) {
 		{"user-agent: *\ncrawl-delay: 3\n\nuser-agent: foobot\ndisallow: /x", 0},
 		{"user-agent: foobot\ncrawl-delay: 3\n\nuser-agent: b\ncrawl-delay: 9\ndisallow: /x", 3 * s},
 		{"user-agent: b\nuser-agent: foobot\nuser-agent: c\ncrawl-delay: 3", 3 * s},
+		{"user-agent: b\ncrawl-delay: 9\nuser-agent: foobot\nuser-agent: c\ncrawl-delay: 3", 3 * s},
 		{"user-agent: foobot\ndisallow: /x\ncrawl-delay: 3\nuser-agent: b\ncrawl-delay: 9", 3 * s},
 		{"user-agent: foobot\ncrawl-delay: 3\ncrawl-delay: 2", 3 * s},
 		{"user-agent: *\ndisallow:\ncrawl-delay: 3\n\nuser-agent: foobot\ndisallow: /x", 0},

@@ -72,6 +72,7 @@ func TestResolve(t *testing.T) {
 		{"http://1.2.3.09/", "malformed"},
 		{"http://foo.0x4/", "malformed"},
 		{"http://1.2.3.-4/", "malformed"},
+		{"http://1.2.3.-4./", "malformed"},
 		{"http://1.2.3.0x-4/", "malformed"},
 		{"http://1.2.%2D3.4/", "malformed"},
 		{"http://4you.example.org/", "http://4you.example.org/"},
