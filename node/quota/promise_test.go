@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"proxima/node/wire"
@@ -10,10 +11,15 @@ import (
 // Whoever has promised to hear the keeper of an epoch stores no book of an earlier one, nor an older book, and makes no promise
 // twice: not after a restart either.
 func TestPromisesHold(t *testing.T) {
-	disk := map[string][]byte{}
+	disk, full := map[string][]byte{}, error(nil)
 	open := func() *Shares {
 		q, err := New(Limits{MaxPages: 10}, Deps{Read: func(key string) ([]byte, error) { return disk[key], nil },
-			Keep: func(_ context.Context, key string, value []byte) error { disk[key] = value; return nil }})
+			Keep: func(_ context.Context, key string, value []byte) error {
+				if full == nil {
+					disk[key] = value
+				}
+				return full
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +43,10 @@ func TestPromisesHold(t *testing.T) {
 			t.Errorf("step %d: %v, %v", i, res, err)
 		}
 		q = open()
+	}
+	full = errors.New("full")
+	if res, err := q.Quota(t.Context(), "keeper", &wire.QuotaRequest{Epoch: 9}); !errors.Is(err, full) {
+		t.Errorf("a promise that is not on disk: %v, %v", res, err)
 	}
 	res, err := q.Quota(t.Context(), "keeper", &wire.QuotaRequest{Epoch: 7})
 	if err != nil || res.GetOk() || res.GetEpoch() != 7 || res.GetBook().GetVersion() != 1 {

@@ -151,6 +151,9 @@ func (m *meter) End(limit string) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	if m.life == m.of {
+		if m.ended != "" {
+			m.w.t.Errorf("a node is ended by %q, after %q", limit, m.ended)
+		}
 		m.ended = limit
 	}
 }
