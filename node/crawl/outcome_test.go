@@ -48,13 +48,16 @@ func TestJudge(t *testing.T) {
 		{name: "stopped", class: fetch.Canceled, ending: frontier.Again, trouble: frontier.Interrupted},
 		{name: "no right", class: fetch.NoRight, ending: frontier.Again, trouble: frontier.Interrupted},
 	} {
-		res := &fetch.Result{Class: c.class, Status: c.status, Header: http.Header{}}
+		res := &fetch.Result{Class: c.class, Status: c.status, Header: http.Header{}, Timing: fetch.Timing{Total: time.Second}}
 		if c.after != "" {
 			res.Header.Set("Retry-After", c.after)
 		}
 		out := judge(res, now)
 		if out.Ending != c.ending || out.Trouble != c.trouble || out.RetryAfter != c.retry {
 			t.Errorf("%s: ending %v, trouble %v, retry after %v", c.name, out.Ending, out.Trouble, out.RetryAfter)
+		}
+		if says := c.trouble != frontier.Interrupted && c.trouble != frontier.Forbidden; says != (out.Elapsed == time.Second) {
+			t.Errorf("%s: it took %v", c.name, out.Elapsed)
 		}
 		if c.ending != frontier.Done && out.Reason == "" {
 			t.Errorf("%s: no reason", c.name)
