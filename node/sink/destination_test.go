@@ -147,6 +147,30 @@ func TestCollectorsThatFail(t *testing.T) {
 	}
 }
 
+// The waits grow from failure to failure, but begin anew after a success.
+func TestWaitsBeginAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Sink{deps: testDeps(newFrontier(), 1)}
+		var before time.Duration
+		begun, steps := time.Now(), 0
+		ctx, stop := context.WithCancel(t.Context())
+		s.repeat(ctx, nil, func(context.Context) (bool, error) {
+			switch steps++; steps {
+			case 9:
+				return true, nil
+			case 10:
+				before = time.Since(begun)
+			case 11:
+				stop()
+			}
+			return false, io.ErrUnexpectedEOF
+		})
+		if last := time.Since(begun) - before; before < 20*time.Second || last > 200*time.Millisecond {
+			t.Errorf("after eight failures in %v and a success, the next one costs %v", before, last)
+		}
+	})
+}
+
 // A collector that is slow, but goes on, is waited for.
 func TestSlowCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

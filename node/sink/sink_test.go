@@ -452,6 +452,13 @@ func TestDamagedSpool(t *testing.T) {
 			if err := os.WriteFile(path, c.damage(text, at[1], at[2], at[pages-2]), 0o644); err != nil {
 				t.Fatal(err)
 			}
+			end := at[pages-1]
+			if slices.Contains(c.lost, pages-1) {
+				end = at[pages-2]
+			}
+			if s, err := openSpool(path, cfg.Formats); err != nil || s.size < int64(end) {
+				t.Errorf("%s: %+v, %v; the last record ends at %d", what, s, err, end)
+			}
 			var warned []string
 			deps := testDeps(m, 2)
 			deps.Warn = func(err error) { warned = append(warned, err.Error()) }
