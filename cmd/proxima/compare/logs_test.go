@@ -144,9 +144,10 @@ func TestKilledNode(t *testing.T) {
 		dead.queue(3, runlog.Queue{Accepted: 5, Pending: 5})
 		b.nodes = append(b.nodes, dead)
 		b.world.Nodes = append(b.world.Nodes, rundir.Node{Name: "lima"})
-		b.world.RTTMs = append(b.world.RTTMs, []float64{200, 200})
-		b.world.Events = []rundir.Event{{AtS: 5, Kind: rundir.EventKill, Node: "lima"}}
-		k := read(t, b.write()).Crawl
+		b.world.RTTMs = append(b.world.RTTMs, []float64{1, 1})
+		b.world.Events = []rundir.Event{{AtS: 4, Kind: rundir.EventKill, Node: "lima"}}
+		r := read(t, b.write())
+		k := r.Crawl
 		if listed && (k.Lost == nil || *k.Lost != 0) {
 			t.Errorf("lost %v: %s", k.Lost, k.LostWhy)
 		}
@@ -154,6 +155,7 @@ func TestKilledNode(t *testing.T) {
 			t.Errorf("lost %v: %q", k.Lost, k.LostWhy)
 		}
 		near(t, "coverage", k.Coverage, 1)
+		near(t, "choice among the nodes that live", r.of(t, "nearest").ChoiceRatio, 1)
 	}
 }
 

@@ -92,6 +92,13 @@ func TestVariation(t *testing.T) {
 	}
 }
 
+func TestColumnsCountCharacters(t *testing.T) {
+	var b bytes.Buffer
+	if grid(&b, [][]string{{"city", "ms"}, {"Zürich", dash}, {"Rome", "10"}}); b.String() != "city    ms\nZürich   "+dash+"\nRome    10\n" {
+		t.Errorf("columns that do not fit:\n%s", b.String())
+	}
+}
+
 // FuzzFetchLine: no line of a fetch log stops the reading, or makes a record that is not given back as it was.
 func FuzzFetchLine(f *testing.F) {
 	f.Add([]byte(`{"v":1,"run":"r","node":"n","boot":1,"seq":1,"time":"2026-11-21T12:00:00.000Z","url":"http://a/","host":"a",` +
