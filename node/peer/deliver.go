@@ -79,7 +79,6 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	o.mu.Lock()
 	switch {
 	case err == nil:
-		o.stats.Messages++
 		q.failures = 0
 		o.mu.Unlock()
 		return o.settle(q, m, res.Answers)
@@ -88,7 +87,6 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 		q.putBack(m.blocks)
 		return nil
 	}
-	o.stats.Failed++
 	q.failures++
 	if !errors.Is(err, ErrMalformed) {
 		// The fault is the peer's or the network's, so all its links wait.
@@ -234,7 +232,6 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 	if len(f.stay) == len(m.links) { // nothing changes on disk
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.stats.add(f.stats)
 		for _, b := range m.blocks {
 			b.tries, b.due, b.bad = tries, due, 0
 			q.put(b)
@@ -258,7 +255,9 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		return err
 	}
 	o.mu.Lock()
-	o.stats.add(f.stats)
+	o.stats.Accepted += f.stats.Accepted
+	o.stats.Duplicate += f.stats.Duplicate
+	o.stats.Refused += f.stats.Refused
 	o.mu.Unlock()
 	if o.deps.Refused != nil {
 		for _, r := range f.refused {
@@ -286,9 +285,7 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 	f := outcomes{move: map[string][]*wire.Link{}}
 	if answers == nil {
 		for _, l := range links {
-			if o.route(q, l, &f) {
-				f.stats.Rerouted++
-			}
+			o.route(q, l, &f)
 		}
 		return f
 	}
@@ -317,32 +314,19 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 			f.stats.Refused++
 			f.refused = append(f.refused, refusedLink{link, plain(a.GetReason())})
 		case wire.Verdict_VERDICT_MOVED:
-			f.stats.Moved++
 			o.route(q, link, &f)
 		default: // later, or a verdict that this version does not know
-			f.stats.Later++
 			f.stay = append(f.stay, link)
 		}
 	}
 	return f
 }
 
-// route moves a link to its next node, or keeps it if there is none. It reports whether it moved.
-func (o *Outbox) route(q *queue, l *wire.Link, f *outcomes) bool {
-	to := o.deps.Route(l)
-	if to == q.peer || checkID(to) != nil {
+// route moves a link to its next node, or keeps it if there is none.
+func (o *Outbox) route(q *queue, l *wire.Link, f *outcomes) {
+	if to := o.deps.Route(l); to == q.peer || checkID(to) != nil {
 		f.stay = append(f.stay, l)
-		return false
+	} else {
+		f.move[to] = append(f.move[to], l)
 	}
-	f.move[to] = append(f.move[to], l)
-	return true
-}
-
-func (s *OutboxStats) add(o OutboxStats) {
-	s.Accepted += o.Accepted
-	s.Duplicate += o.Duplicate
-	s.Refused += o.Refused
-	s.Moved += o.Moved
-	s.Later += o.Later
-	s.Rerouted += o.Rerouted
 }

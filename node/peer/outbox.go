@@ -68,18 +68,8 @@ type Outbox struct {
 	stats   OutboxStats
 }
 
-// OutboxStats counts links since the start, except SetAside, which counts those on disk.
-type OutboxStats struct {
-	Messages  uint64 `json:"messages"` // answered messages
-	Failed    uint64 `json:"failed"`   // messages without an answer
-	Accepted  uint64 `json:"accepted"`
-	Duplicate uint64 `json:"duplicate"`
-	Refused   uint64 `json:"refused"`
-	Moved     uint64 `json:"moved"`
-	Later     uint64 `json:"later"`    // each time a link gets this answer
-	Rerouted  uint64 `json:"rerouted"` // because their peer was gone
-	SetAside  uint64 `json:"set_aside"`
-}
+// OutboxStats counts final answers to links since the start, and the links set aside on disk.
+type OutboxStats struct{ Accepted, Duplicate, Refused, SetAside uint64 }
 
 // NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {

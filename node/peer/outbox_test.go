@@ -209,9 +209,7 @@ func TestOutboxObeysVerdicts(t *testing.T) {
 		}
 		a.mu.Unlock()
 		sleep(time.Minute)
-		want := peer.OutboxStats{Accepted: 4, Duplicate: 2, Refused: 1, Moved: 2, Later: 8}
-		got := o.Stats()
-		got.Messages = 0
+		want, got := peer.OutboxStats{Accepted: 4, Duplicate: 2, Refused: 1}, o.Stats()
 		if got != want || moved != 1 || len(refused) != 1 || refused[0] != "b http://b.example/1 too deep" {
 			t.Errorf("%+v, %d records, refused %q", got, moved, refused)
 		}
@@ -386,8 +384,8 @@ func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 		next = "c"
 		o.Review()
 		sleep(2 * time.Second)
-		if s := o.Stats(); s.Rerouted != 2500 || o.PendingOf("b") != 0 {
-			t.Errorf("%+v, %d left", s, o.PendingOf("b"))
+		if o.PendingOf("b") != 0 {
+			t.Errorf("%d left", o.PendingOf("b"))
 		}
 		sleep(time.Minute)
 		if s := o.Stats(); s.Accepted != 2500 || o.Pending() != 0 || shelf.Len() != 0 {
