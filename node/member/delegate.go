@@ -15,14 +15,6 @@ import (
 // memberlist back, or wait.
 type delegate struct{ m *Members }
 
-var (
-	_ memberlist.Delegate         = delegate{}
-	_ memberlist.EventDelegate    = delegate{}
-	_ memberlist.AliveDelegate    = delegate{}
-	_ memberlist.ConflictDelegate = delegate{}
-	_ memberlist.PingDelegate     = delegate{}
-)
-
 // NodeMeta returns what this node publishes about itself.
 func (d delegate) NodeMeta(int) []byte {
 	m := d.m

@@ -35,7 +35,7 @@ type Members struct {
 	nonce      uint64
 	locator    *locator
 	wakeTend   bell.Bell // wakes tend
-	wakeVoting bell.Bell // wakes decideVoters
+	wakeVoting bell.Bell // wakes vote
 	ring       *memberlist.Keyring
 
 	storeMu sync.Mutex // held by store, so that older state never overwrites newer
@@ -49,8 +49,8 @@ type Members struct {
 	running      bool
 	over         bool // this node has said that the crawl is over
 	metSelf      bool
-	messages     []message  // for decideVoters to read
-	toSend       []outgoing // for decideVoters to send
+	messages     []message  // for vote to read
+	toSend       []outgoing // for vote to send
 	told         meta       // what this node last published
 	toldAt       time.Time
 	hosts        map[string]struct{} // in the members' addresses
@@ -148,7 +148,7 @@ func (m *Members) Run(ctx context.Context) error {
 	g.Go(func() error { return loop(running, m.wakeTend, m.tend) })
 	g.Go(func() error { return loop(running, nil, func() error { m.redial(running, targets); return nil }) })
 	g.Go(func() error { return loop(running, nil, func() error { m.listen(); return nil }) })
-	g.Go(func() error { return m.decideVoters(running) })
+	g.Go(func() error { return loop(running, m.wakeVoting, m.vote) })
 	err = g.Wait()
 	// A duplicate says no farewell, because it would be taken for the other node's.
 	if err == nil {
@@ -245,9 +245,6 @@ func (m *Members) update() {
 	}
 	if m.table.aloneByItself(now) {
 		m.tellAllLocked()
-	}
-	if m.table.paxos.dirty {
-		m.wakeVoting.Ring()
 	}
 }
 

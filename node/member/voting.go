@@ -1,7 +1,6 @@
 package member
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -18,35 +17,24 @@ const (
 	packetMessage = 1200
 )
 
-// decideVoters takes part in deciding whose votes count. It alone waits for the disk.
-func (m *Members) decideVoters(ctx context.Context) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		m.mu.Lock()
-		now := m.now()
-		idle, out := len(m.messages) == 0, m.readLocked(now)
-		if idle {
-			out = slices.Concat(out, m.table.decide(now, rand.Float64()), m.table.ask(now))
-		}
-		m.mu.Unlock()
-		if !idle {
-			m.wake()
-		}
-		wake := m.wakeVoting
-		if err := m.store(); err != nil {
-			wake = nil // unstored state would wake this loop at once; try again at the next tick
-			m.trouble("", err.Error())
-		} else {
-			m.send(out)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wake:
-		case <-ticker.C:
-		}
+// vote takes part in deciding whose votes count. It alone waits for the disk. What cannot be stored is not sent, and is stored later.
+func (m *Members) vote() error {
+	m.mu.Lock()
+	now := m.now()
+	idle, out := len(m.messages) == 0, m.readLocked(now)
+	if idle {
+		out = slices.Concat(out, m.table.decide(now, rand.Float64()), m.table.ask(now))
 	}
+	m.mu.Unlock()
+	if !idle {
+		m.wake()
+	}
+	if err := m.store(); err != nil {
+		m.trouble("", err.Error())
+	} else {
+		m.send(out)
+	}
+	return nil
 }
 
 // readLocked reads the messages that wait, and returns all that is to be sent.
