@@ -50,15 +50,6 @@ func TestKeygenMakesASecretOnce(t *testing.T) {
 	if bytes.Equal(key, secretOf(9).GossipKeys()[0]) {
 		t.Error("two secrets derive the same key")
 	}
-	if runtime.GOOS == "windows" {
-		return
-	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := peer.Load(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a secret that everybody may read: %v", err)
-	}
 }
 
 func TestSecretDoesNotPrint(t *testing.T) {
@@ -120,26 +111,29 @@ func TestValidateReportsEverything(t *testing.T) {
 	}
 }
 
-func TestCredentialOfSystemd(t *testing.T) {
+// A secret is for its owner only. A credential of systemd looks as if a group might read it.
+func TestWhoMayReadASecret(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has other permissions")
+	}
 	path := filepath.Join(t.TempDir(), "proxima.secret")
 	if err := peer.Keygen(path); err != nil {
 		t.Fatal(err)
 	}
-	load := func(mode os.FileMode) error {
-		if err := os.Chmod(path, mode); err != nil {
+	for _, c := range []struct {
+		mode        os.FileMode
+		credentials string
+		ok          bool
+	}{
+		{0o600, "", true}, {0o640, "", false}, {0o604, "", false}, {0o440, "", false},
+		{0o440, filepath.Dir(path), true}, {0o460, filepath.Dir(path), false}, {0o444, filepath.Dir(path), false},
+	} {
+		t.Setenv("CREDENTIALS_DIRECTORY", c.credentials)
+		if err := os.Chmod(path, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := peer.Load(path)
-		return err
-	}
-	if load(0o440) == nil {
-		t.Error("a secret open to a group was read")
-	}
-	t.Setenv("CREDENTIALS_DIRECTORY", filepath.Dir(path))
-	if err := load(0o440); err != nil {
-		t.Error(err)
-	}
-	if load(0o444) == nil {
-		t.Error("a credential open to all was read")
+		if _, err := peer.Load(path); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("of mode %v, with credentials in %q: %v", c.mode, c.credentials, err)
+		}
 	}
 }

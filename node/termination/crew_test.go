@@ -29,7 +29,7 @@ type crew struct {
 	mu    sync.Mutex
 	mates []*mate                                // in the order of their ids
 	asked int                                    // messages
-	lose  func(to string, end bool) error        // returns an error for messages that do not arrive
+	lose  func(to string, end bool) bool         // whether a message does not arrive
 	view  func(of string, v view.View) view.View // changes what a node sees
 	// gossip lets members hear that others have found the end.
 	gossip bool
@@ -151,17 +151,12 @@ func (c *crew) ask(ctx context.Context, from *mate, to string, req *wire.IdleReq
 	i := slices.IndexFunc(c.mates, func(m *mate) bool { return m.id == to })
 	m := c.mates[i]
 	c.asked++
-	err := error(nil)
-	if m.gone || m.dead || from.gone || from.dead || m.deaf || from.deaf || m.frozen != nil {
-		err = errGone
-	} else if c.lose != nil {
-		err = c.lose(to, req.GetEnd())
-	}
+	lost := m.gone || m.dead || from.gone || from.dead || m.deaf || from.deaf || m.frozen != nil || c.lose != nil && c.lose(to, req.GetEnd())
 	c.mu.Unlock()
 	time.Sleep(20 * time.Millisecond)
-	if err != nil {
+	if lost {
 		<-ctx.Done() // the caller waits in vain
-		return nil, err
+		return nil, errGone
 	}
 	return m.rounds.Idle(ctx, from.id, req)
 }

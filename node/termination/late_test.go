@@ -18,12 +18,11 @@ func TestEndIsToldAgain(t *testing.T) {
 		c := newCrew(t, 4, 4)
 		lost := 0
 		c.set(func() {
-			c.lose = func(to string, end bool) error {
-				if end && to == c.mates[2].id && lost < 2 {
+			c.lose = func(to string, end bool) bool {
+				if end && to == c.mates[2].id {
 					lost++
-					return errGone
 				}
-				return nil
+				return end && to == c.mates[2].id && lost <= 2
 			}
 		})
 		c.endsBy(5*every + tellFor)
@@ -42,12 +41,11 @@ func TestFrozenAtTheEnd(t *testing.T) {
 				late := c.mates[3]
 				c.set(func() {
 					c.gossip = true
-					c.lose = func(to string, end bool) error {
+					c.lose = func(to string, end bool) bool {
 						if end && to == late.id {
 							go c.freeze(late, 4*time.Minute)
-							return errGone
 						}
-						return nil
+						return end && to == late.id
 					}
 				})
 				time.Sleep(3 * time.Minute)
@@ -77,13 +75,12 @@ func TestDeafAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 4, 4)
 		c.set(func() {
-			c.lose = func(to string, end bool) error {
+			c.lose = func(to string, end bool) (lost bool) {
 				for _, m := range c.mates[2:] {
-					if m.deaf = m.deaf || end; m.deaf && m.id == to {
-						return errGone
-					}
+					m.deaf = m.deaf || end
+					lost = lost || m.deaf && m.id == to
 				}
-				return nil
+				return lost
 			}
 		})
 		time.Sleep(time.Minute)
@@ -122,7 +119,7 @@ func TestModel(t *testing.T) {
 			c.set(func() {
 				c.gossip = true
 				show()
-				c.lose = func(to string, end bool) error {
+				c.lose = func(_ string, end bool) bool {
 					if end && crash && rnd.IntN(3) == 0 {
 						crash = false
 						for _, m := range c.mates {
@@ -132,10 +129,7 @@ func TestModel(t *testing.T) {
 							}
 						}
 					}
-					if rnd.IntN(8) == 0 {
-						return errGone
-					}
-					return nil
+					return rnd.IntN(8) == 0
 				}
 			})
 			total := func() (sum int) {

@@ -91,11 +91,11 @@ func TestGoesOn(t *testing.T) {
 		}, ""},
 		{"idle every other round", nodes, func(c *crew) func() {
 			c.set(func() {
-				c.lose = func(to string, _ bool) error {
+				c.lose = func(to string, _ bool) bool {
 					if m := c.mates[1]; to == m.id {
 						m.state.Idle = !m.state.Idle
 					}
-					return nil
+					return false
 				}
 			})
 			return func() { c.set(func() { c.lose, c.mates[1].state.Idle = nil, true }) }
@@ -197,13 +197,8 @@ func TestMissedEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrew(t, 4, 4)
 			c.set(func() {
-				c.lose = func(to string, end bool) error {
-					for _, i := range test.misses {
-						if end && to == c.mates[i].id {
-							return errGone
-						}
-					}
-					return nil
+				c.lose = func(to string, end bool) bool {
+					return end && slices.ContainsFunc(test.misses, func(i int) bool { return to == c.mates[i].id })
 				}
 			})
 			c.endsBy(time.Duration(len(test.misses)+1) * (tellFor + 10*every))
@@ -219,12 +214,12 @@ func TestBusyAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 3, 3)
 		c.set(func() {
-			c.lose = func(to string, end bool) error {
+			c.lose = func(to string, end bool) bool {
 				if end && to == c.mates[1].id {
 					c.mates[1].state.Idle = false
 					c.mates[1].state.Counters++
 				}
-				return nil
+				return false
 			}
 		})
 		time.Sleep(time.Minute)
