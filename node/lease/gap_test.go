@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -38,75 +39,55 @@ func TestFrozenGrantor(t *testing.T) {
 	})
 }
 
-// No request is sent when a lease is over by either clock, when a clock has jumped, or when the node was frozen, even before the gap is
-// noticed.
-func TestRightsEndWithAnyClock(t *testing.T) {
-	for name, happen := range map[string]func(n *fakeNode, lease time.Duration){
-		"frozen":       func(n *fakeNode, _ time.Duration) { n.freeze(); time.Sleep(10 * time.Second); n.thaw() },
-		"frozen long":  func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(2 * d); n.thaw() },
-		"slept":        func(n *fakeNode, _ time.Duration) { n.setClock(10 * time.Second) },
-		"set back":     func(n *fakeNode, _ time.Duration) { n.setClock(-10 * time.Second) },
-		"slept, a bit": func(n *fakeNode, _ time.Duration) { n.setClock(2 * time.Second) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-				addr := grantedBy(t, ids[1], ids)
-				all[0].want(true, addr)
-				time.Sleep(2 * time.Second)
-				if err := all[0].holder.MayAsk(addr); err != nil {
-					t.Fatal(err)
-				}
-				happen(all[0], w.cfg.Time)
-				if err := all[0].holder.MayAsk(addr); !errors.Is(err, ErrGap) {
-					t.Errorf("at once: %v", err)
-				}
-				if until := all[0].holder.Until(addr); time.Until(until) > 0 {
-					t.Error("it may still be handed on")
-				}
-				time.Sleep(5 * time.Second) // the gap is noticed, and the lease renewed
-				if err := all[0].holder.MayAsk(addr); err != nil {
-					t.Errorf("later: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// Requests that were under way during a gap shorter than the lease may finish. New ones wait until the grantor has renewed it. Requests
-// under a lease that is over by one clock, or may be, are broken off.
-func TestDownloadsOutliveAGap(t *testing.T) {
+// After a gap no request is sent, even before the gap is noticed, until the grantor has renewed the lease. Requests that were under way
+// during a gap shorter than the lease may finish. Under a lease that is over by one clock, or may be, they are broken off.
+func TestGaps(t *testing.T) {
 	for name, c := range map[string]struct {
 		happen func(n *fakeNode, lease time.Duration)
 		goesOn bool
 	}{
-		"frozen":      {func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(d / 6); n.thaw() }, true},
-		"frozen long": {func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(2 * d); n.thaw() }, false},
-		"slept":       {func(n *fakeNode, d time.Duration) { n.setClock(d / 6) }, false},
-		"set back":    {func(n *fakeNode, d time.Duration) { n.setClock(-d / 6) }, false},
+		"frozen":       {func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(d / 6); n.thaw() }, true},
+		"frozen long":  {func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(2 * d); n.thaw() }, false},
+		"slept":        {func(n *fakeNode, d time.Duration) { n.setClock(d / 6) }, false},
+		"slept, a bit": {func(n *fakeNode, _ time.Duration) { n.setClock(2 * time.Second) }, false},
+		"set back":     {func(n *fakeNode, d time.Duration) { n.setClock(-d / 6) }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-				addr := grantedBy(t, ids[1], ids)
-				n := all[0]
-				n.want(true, addr)
-				time.Sleep(2 * time.Second)
-				n.set(addr, func(s *Server) { s.InFlight = 1 })
-				w.part(ids[0], ids[1])
-				c.happen(n, w.cfg.Time)
-				time.Sleep(5 * time.Second)
-				if on := n.goesOn(addr); on != c.goesOn {
-					t.Errorf("the request goes on: %v", on)
-				}
-				if err := n.holder.MayAsk(addr); err == nil {
-					t.Error("another may be written")
-				}
-				w.heal()
-				time.Sleep(w.cfg.retryMax() * 2)
-				if err := n.holder.MayAsk(addr); err != nil {
-					t.Errorf("its grantor is back: %v", err)
-				}
+		for _, cut := range []bool{false, true} { // off from its grantor
+			t.Run(fmt.Sprintf("%s, cut off %v", name, cut), func(t *testing.T) {
+				bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+					addr := grantedBy(t, ids[1], ids)
+					n := all[0]
+					n.want(true, addr)
+					time.Sleep(2 * time.Second)
+					if err := n.holder.MayAsk(addr); err != nil {
+						t.Fatal(err)
+					}
+					n.set(addr, func(s *Server) { s.InFlight = 1 })
+					if cut {
+						w.part(ids[0], ids[1])
+					}
+					c.happen(n, w.cfg.Time)
+					if err := n.holder.MayAsk(addr); !errors.Is(err, ErrGap) {
+						t.Errorf("at once: %v", err)
+					}
+					if until := n.holder.Until(addr); time.Until(until) > 0 {
+						t.Error("it may still be handed on")
+					}
+					time.Sleep(5 * time.Second)
+					if on := n.goesOn(addr); cut && on != c.goesOn {
+						t.Errorf("the request goes on: %v", on)
+					}
+					if err := n.holder.MayAsk(addr); (err != nil) != cut {
+						t.Errorf("later: %v", err)
+					}
+					w.heal()
+					time.Sleep(w.cfg.retryMax() * 2)
+					if err := n.holder.MayAsk(addr); err != nil {
+						t.Errorf("its grantor is back: %v", err)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -82,11 +82,17 @@ func TestInquiryIsTriedAgain(t *testing.T) {
 // expired.
 func TestInquiryNeedsAll(t *testing.T) {
 	window := Default().Time + Default().Skew
+	// show shows the others that all four have settled.
+	show := func(ids []string, all []*fakeNode) {
+		for _, i := range []int{0, 2, 3} {
+			all[i].see(ids, true)
+		}
+	}
 	for name, spoil := range map[string]func(w *world, ids []string, all []*fakeNode){
-		"cut off": func(w *world, ids []string, _ []*fakeNode) { w.part(ids[1], ids[3]) },
+		"cut off": func(w *world, ids []string, all []*fakeNode) { w.part(ids[1], ids[3]); all[1].see(ids, true) },
 		"frozen":  func(_ *world, _ []string, all []*fakeNode) { all[1].freeze() },
-		"dead":    func(_ *world, _ []string, all []*fakeNode) { all[1].kill() },
-		"behind":  func(_ *world, ids []string, all []*fakeNode) { all[1].see(ids[:3], true) },
+		"dead":    func(_ *world, ids []string, all []*fakeNode) { all[1].kill(); show(ids, all) },
+		"behind":  func(*world, []string, []*fakeNode) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -100,21 +106,8 @@ func TestInquiryNeedsAll(t *testing.T) {
 				}
 				time.Sleep(2 * window)
 				addr := grantedBy(t, ids[3], ids)
-				for i, n := range all {
-					if i != 1 {
-						n.see(ids, true)
-					}
-				}
-				if spoil(w, ids, all); name != "behind" && name != "dead" && name != "frozen" {
-					all[1].see(ids, true)
-				}
-				if name == "dead" {
-					for i, n := range all {
-						if i != 1 {
-							n.see(ids, true)
-						}
-					}
-				}
+				show(ids, all)
+				spoil(w, ids, all)
 				all[0].want(true, addr)
 				if d := await(w, all[0], addr); d < window-time.Second || d > window+w.cfg.retryMax()+time.Second {
 					t.Errorf("granted after %v", d)
