@@ -22,7 +22,7 @@ func (n *Node) serveStatus(ctx context.Context) error {
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		n.warn(fmt.Errorf("status: %w", err))
+		n.warn(fmt.Errorf("status and ctl will not find this node: %w", socketError(err)))
 		return nil
 	}
 	if err := os.Chmod(path, 0o600); err != nil {

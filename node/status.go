@@ -50,6 +50,14 @@ func (n *Node) Status() Status {
 // socket returns the path of the socket on which a running node answers. Only its owner may use it.
 func socket(data string) string { return filepath.Join(data, "status.sock") }
 
+// socketError says what the system means by an invalid argument: that the path is too long.
+func socketError(err error) error {
+	if errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("its path is too long for a socket: choose a shorter data directory (%w)", err)
+	}
+	return err
+}
+
 // explain returns why a host waits. For a name without a scheme it returns those of its http and https hosts that are known.
 func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
 	for _, host := range hostsOf(name) {
@@ -119,8 +127,8 @@ func Call(ctx context.Context, method, data, path string, body io.Reader, to any
 	switch {
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w: %s", ErrNotRunning, data)
-	case ctx.Err() != nil || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EINVAL): // the last one: the path is too long
-		return fmt.Errorf("ask node in %s: %w", data, err)
+	case ctx.Err() != nil || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EINVAL):
+		return fmt.Errorf("ask node in %s: %w", data, socketError(err))
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrNotRunning, data, err)
 	}
