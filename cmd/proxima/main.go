@@ -112,9 +112,16 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		names = append(names, c.name)
 	}
+	return exit{exitUsage, errors.New(unknown(args, names))}
+}
+
+// unknown says what is wrong with a command that is none of those with these names.
+func unknown(args, names []string) string {
 	text := fmt.Sprintf("unknown command %q", args[0])
 	url := slices.IndexFunc(args, func(word string) bool { return strings.Contains(word, "://") })
 	switch near := strict.Nearest(args[0], names); {
+	case slices.Contains([]string{"demo", "testbed", "fleet", "sites", "compare", "figures", "simulate"}, args[0]):
+		text += ": releases do not have it; build the program from its source (scripts/build/build.sh)"
 	case near != "":
 		text += ": did you mean proxima " + near + "?"
 	case url >= 0:
@@ -122,7 +129,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	default:
 		text += " (proxima help)"
 	}
-	return exit{exitUsage, errors.New(text)}
+	return text
 }
 
 func isHelp(word string) bool {

@@ -21,9 +21,9 @@
 // All parts share the book. Each uses only the book and the parts listed before it. The book tells all of them when a record
 // changes.
 //
-//	book        records, members, unfinished business                           book.go, records.go, tallies.go, queue.go
+//	book        records, members, unfinished business                           book.go, records.go, tallies.go, queue.go, hostlock.go
 //	census      this node as a home: who owns its hosts, which owners are gone  census.go
-//	replicator  replicas: streams changes to them, mends those that differ      replicate.go, stream.go, union.go
+//	replicator  replicas: streams changes to them, mends those that differ      replicate.go, stream.go, union.go, chunk.go
 //	rights      this node as an owner: what it may crawl                        rights.go
 //	router      links: finds their owner, takes in those for this node          route.go
 //	reconciler  hand-offs, take-overs, removal of copies                        reconcile.go, handoff.go, store.go, drain.go
