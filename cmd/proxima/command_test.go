@@ -30,6 +30,7 @@ func TestCommandLines(t *testing.T) {
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	twice, option := file(t, "twice.hosts", "a\nb\nroot@a\n"), file(t, "option.hosts", "-oProxyCommand=date\n")
 	broken := file(t, "broken.toml", "[crawl]\n\nfetchers = 0\n")
 	for _, c := range []struct {
 		name string
@@ -65,6 +66,10 @@ func TestCommandLines(t *testing.T) {
 		{"port of a word", []string{"node", "-config", valid, "-data", none, "crawl:80"}, exitUsage, []string{`"crawl:80" is no URL: write http://crawl:80 if it is meant`}},
 		{"another scheme", []string{"node", "-config", valid, "-data", none, "ftp://a.test/"}, exitUsage, []string{`"ftp://a.test/" cannot be crawled: only http and https can`}},
 		{"file for a data directory", []string{"node", "-config", valid, "-data", empty, "a.test"}, exitFailed, []string{"data directory " + empty + ": a file is in its place"}},
+		{"fleet without hosts", []string{"fleet", "status"}, exitUsage, []string{"-hosts is missing (proxima fleet status -h)"}},
+		{"host that is listed twice", []string{"fleet", "stop", "-hosts", twice}, exitUsage, []string{twice + ":3: a is listed twice, in line 1 too"}},
+		{"host that is an option", []string{"fleet", "start", "-wait", "5", "-hosts", option}, exitUsage, []string{option + ":1: -oProxyCommand=date is not [USER@]HOST"}},
+		{"directory that holds too much", []string{"fleet", "deploy", "-seeds", empty, "-dir", "/", "-hosts", twice}, exitUsage, []string{`-dir cannot be "/"`}},
 		{"time without unit", []string{"node", "-config", valid, "-data", none, "-max-time", "5", "a.test"}, exitUsage, []string{`-max-time: "5" is not a duration: write 90s, 5m or 12h`}},
 		{"nearly a key", []string{"config", "-check", file(t, "nearly.toml", "[politeness]\nmin_gapp = \"1s\"\n")}, exitUsage,
 			[]string{"nearly.toml:2: politeness.min_gapp: unknown key (did you mean politeness.min_gap?)"}},

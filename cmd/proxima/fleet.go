@@ -139,10 +139,10 @@ func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 	if len(name) != 1 || flags.hosts == "" || o.Dir == "" || (sites == "") == (seeds == "") {
 		return exit{exitUsage, errors.New("fleet run takes one scenario, -hosts, -out and one of -sites and -seeds (proxima fleet run -h)")}
 	}
-	s, err := testbed.Load(name[0])
-	if err == nil {
-		o.Hosts, err = flags.readList()
+	if o.Hosts, err = flags.readList(); err != nil {
+		return err
 	}
+	s, err := testbed.Load(name[0])
 	if err == nil && sites != "" {
 		o.Sites, err = fleet.ReadHosts(sites)
 	}
@@ -152,11 +152,8 @@ func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 	if err == nil {
 		o.Programs, err = fleet.ReadPrograms(*programs)
 	}
-	if code := (exit{}); err != nil && !errors.As(err, &code) {
-		err = exit{exitUsage, err}
-	}
 	if err != nil {
-		return err
+		return exit{exitUsage, err}
 	}
 	o.SSH = flags.ssh
 	if err := testbed.Fleet(ctx, s, o); err != nil {

@@ -102,30 +102,26 @@ func (f *fleetRun) check() error {
 	return nil
 }
 
-// inspect asks a host about itself and copies the program to it.
-func (f *fleetRun) inspect(ctx context.Context, h fleet.Host) (fleet.Info, error) {
-	i, err := f.SSH.Probe(ctx, h)
-	if err != nil {
-		return i, err
-	}
-	program, err := f.Programs.For(i)
-	if err == nil {
-		_, _, err = f.SSH.Copy(ctx, h, []fleet.File{program}, "within", "take")
-	}
-	return i, err
-}
-
-// inspectAll inspects hosts and returns those that can be used. It prints why the others cannot.
+// inspectAll asks hosts about themselves and copies the program to them. It returns those that can be used, and prints why the others cannot.
 func (f *fleetRun) inspectAll(ctx context.Context, hosts []fleet.Host) []fleet.Info {
 	found := make([]fleet.Info, len(hosts))
-	_ = f.SSH.Each(len(hosts), func(i int) (err error) {
+	_ = f.SSH.Each(len(hosts), func(i int) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
-		if found[i], err = f.inspect(ctx, hosts[i]); err != nil {
-			found[i].Dir = ""
-			f.out.say("left out: %v", err)
+		info, err := f.SSH.Probe(ctx, hosts[i])
+		var program fleet.File
+		if err == nil {
+			program, err = f.Programs.For(info)
 		}
-		return err
+		if err == nil {
+			_, _, err = f.SSH.Copy(ctx, hosts[i], []fleet.File{program}, "within", "take")
+		}
+		if err != nil {
+			f.out.say("left out: %v", err)
+			return err
+		}
+		found[i] = info
+		return nil
 	})
 	return slices.DeleteFunc(found, func(h fleet.Info) bool { return h.Dir == "" })
 }

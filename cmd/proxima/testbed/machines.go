@@ -39,14 +39,12 @@ const (
 
 // deploy copies the files of all nodes to their hosts. It replaces those of an earlier run.
 func (b *machines) deploy(ctx context.Context) error {
-	secret, err := fleet.ReadFile(secretFile, 0o600, filepath.Join(b.run.dir, secretFile))
-	if err != nil {
-		return err
-	}
 	return b.Each(len(b.infos), func(i int) error {
-		files := []fleet.File{secret}
-		for _, name := range []string{nodeFile, "node.json", seedsFile} {
-			f, err := fleet.ReadFile(name, 0o600, filepath.Join(b.run.nodeDir(i), name))
+		var files []fleet.File
+		dir := b.run.nodeDir(i)
+		for _, path := range []string{filepath.Join(dir, nodeFile), filepath.Join(dir, "node.json"), filepath.Join(dir, seedsFile),
+			filepath.Join(b.run.dir, secretFile)} {
+			f, err := fleet.ReadFile(filepath.Base(path), 0o600, path)
 			if err != nil {
 				return err
 			}

@@ -53,7 +53,6 @@ func (c *course) deploy() {
 			c.expect(strings.Contains(master, s+"\n") && !slices.Contains(seeds[:i], s), "%s has the seed %s", m.name, s)
 		}
 		samples[text] = true
-		c.configOf(m)
 	}
 	c.expect(len(samples) == len(c.nodes), "nodes have the same sample of seeds")
 	info, err := os.Stat(c.state("secret"))
@@ -61,26 +60,6 @@ func (c *course) deploy() {
 
 	c.all("unchanged", "deploy", c.deployment(sampled, "-proxima", c.program)...)
 	c.samePrograms()
-}
-
-// configOf checks the configuration of a node.
-func (c *course) configOf(m *machine) {
-	cfg, err := node.Load(m.path("node.toml"))
-	c.must(err)
-	var join []string
-	for _, o := range c.nodes {
-		if o != m {
-			join = append(join, o.Addr+":7946")
-		}
-	}
-	slices.Sort(cfg.Member.Join)
-	slices.Sort(join)
-	want := fmt.Sprint("data", "check", []string{"seeds.txt"}, m.Addr+":7947", m.Addr+":7947", "secret", m.Addr+":7946", m.Addr+":7946", join, 3, "logs",
-		2*time.Second, "never", 256, c.web.ring.Hosts[0].Addr)
-	have := fmt.Sprint(cfg.Node.Data, cfg.Node.Run, cfg.Crawl.Seeds, cfg.Peer.Listen, cfg.Peer.Advertise, cfg.Peer.Secret, cfg.Member.Bind,
-		cfg.Member.Advertise, cfg.Member.Join, cfg.Termination.ExpectedNodes, cfg.Output.Logs,
-		cfg.Member.SettleAfter, cfg.Crawl.End, cfg.Node.MemoryMiB, strings.Join(cfg.Fetch.DNS.Hosts["h00.test"], " "))
-	c.expect(have == want, "%s: the configuration has %s, not %s", m.name, have, want)
 }
 
 // samePrograms checks that no program was copied again.
