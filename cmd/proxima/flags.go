@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"proxima/node"
 	"proxima/node/strict"
@@ -101,7 +100,7 @@ func wrong(flags *flag.FlagSet, err error) string {
 		value, rest, _ := strings.Cut(rest, " for flag -")
 		name, why, _ := strings.Cut(rest, ": ")
 		if why == "parse error" || why == "value out of range" {
-			why = value + " is " + notA(flags.Lookup(name))
+			why = value + " is not a number" // there are no flags of durations: take reads them
 		}
 		return "-" + name + ": " + why
 	}
@@ -116,21 +115,6 @@ func wrong(flags *flag.FlagSet, err error) string {
 		text += ": did you mean -" + near + "?"
 	}
 	return text
-}
-
-const (
-	notANumber   = "not a number"
-	notADuration = "not a duration: write 90s, 5m or 12h"
-)
-
-// notA says what the value of a flag should have been.
-func notA(f *flag.Flag) string {
-	if g, ok := f.Value.(flag.Getter); ok {
-		if _, ok := g.Get().(time.Duration); ok {
-			return notADuration
-		}
-	}
-	return notANumber
 }
 
 // findData takes the data directory from the configuration, if one is given.

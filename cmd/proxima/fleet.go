@@ -57,7 +57,7 @@ func inSeconds(flags *flag.FlagSet, d *time.Duration, name string, value time.Du
 		if _, bad := strconv.Atoi(text); bad == nil {
 			text += "s"
 		}
-		if *d, err = time.ParseDuration(text); err == nil && *d < 0 {
+		if err = take(d, text); err == nil && *d < 0 {
 			err = errors.New("it is negative")
 		}
 		return err
@@ -222,7 +222,7 @@ func addresses(flags *flag.FlagSet, list *[]netip.Addr, name, usage string) {
 		for part := range strings.SplitSeq(text, ",") {
 			a, err := netip.ParseAddr(part)
 			if err != nil {
-				return err
+				return fmt.Errorf("%q is no address", part)
 			}
 			*list = append(*list, a)
 		}

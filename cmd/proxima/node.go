@@ -48,13 +48,13 @@ func take(to any, value string) (err error) {
 		*to, err = strconv.ParseInt(value, 10, 64)
 	case *time.Duration:
 		if *to, err = time.ParseDuration(value); err != nil {
-			return fmt.Errorf("%q is %s", value, notADuration)
+			return fmt.Errorf("%q is not a duration: write 90s, 5m or 12h", value)
 		}
 	case func(value string) error:
 		return to(value)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is %s", value, notANumber)
+		return fmt.Errorf("%q is not a number", value)
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ func TestTestbedCommandLines(t *testing.T) {
 		{"shell of nobody", []string{"testbed", "shell"}, exitUsage, []string{"the name of a node"}},
 		{"shell without run", []string{"testbed", "shell", "-out", full, "paris"}, exitFailed,
 			[]string{"no run in namespaces is going on"}},
+		{"sites at a name", []string{"sites", "ci", "-at", "127.0.0.1,here"}, exitUsage, []string{`-at: "here" is no address (proxima sites -h`}},
+		{"fleet in a time that is none", []string{"fleet", "run", "ci", "-timeout", "soon"}, exitUsage, []string{`-timeout: "soon" is not a duration: write 90s, 5m or 12h`}},
 		{"sites at a port that is none", []string{"sites", file(t, "one.toml", "[[nodes]]\n[[sites]]\n"), "-at", "127.0.0.1", "-port", "73537"}, exitFailed,
 			[]string{"73537 is no port"}},
 		{"demo with arguments", []string{"demo", "x"}, exitUsage, []string{`got "x"`}},
