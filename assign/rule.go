@@ -11,11 +11,14 @@ import (
 	"proxima/ncoord"
 )
 
-// rule is a method that needs no probes: it chooses for all servers at once, again whenever the nodes change. There may be no node
-// (noNode).
+// rule is a method that needs no probes: it chooses for all servers at once, again whenever the nodes change. It is not
+// asked without a node.
 type rule func(servers []*probed, nodes []Node) []Choice
 
 func (r rule) join(nodes []Node, servers []*probed) {
+	if len(nodes) == 0 {
+		return
+	}
 	for i, c := range r(servers, nodes) {
 		servers[i].choice = &c
 	}
