@@ -163,23 +163,28 @@ func TestCallsUnderWay(t *testing.T) {
 	}
 }
 
-// What a new lease brings of the memory of a server counts unless it is damaged. If the grantor has none, it gets this node's.
-func TestMemoryThatTheGrantorLacks(t *testing.T) {
+// What a new lease brings of the memory of a server replaces what this node knows, unless it is older or damaged. If the grantor has none, it
+// gets this node's.
+func TestMemoryOfANewLease(t *testing.T) {
 	b := newBench(t)
 	own := &assign.Memory{}
-	before := b.now.Add(-time.Hour)
+	old, lately, stored := b.now.Add(-time.Hour), b.now.Add(-time.Second), (&assign.Memory{}).AppendBinary(nil, b.now)
 	for what, c := range map[string]struct {
 		lease   lease
-		memory  []byte
+		memory  []byte // stored a minute ago
 		changed time.Time
+		stays   bool
 	}{
-		"neither has one":         {lease{}, nil, time.Time{}},
-		"the grantor has none":    {lease{memory: own}, nil, b.now},
-		"it is to get it already": {lease{memory: own, changed: before}, nil, before},
-		"it is damaged":           {lease{memory: own, changed: before}, []byte{255}, before},
+		"neither has one":         {lease{}, nil, time.Time{}, false},
+		"the grantor has none":    {lease{memory: own}, nil, b.now, true},
+		"it is to get it already": {lease{memory: own, changed: old}, nil, old, true},
+		"it is damaged":           {lease{memory: own, changed: old}, []byte{255}, old, true},
+		"it is older":             {lease{memory: own, changed: lately}, stored, lately, true},
+		"it is newer":             {lease{memory: own, changed: old}, stored, time.Time{}, false},
 	} {
-		if b.remember(&c.lease, &wire.LeaseAnswer{Memory: c.memory}, b.now); !c.lease.changed.Equal(c.changed) || c.lease.memory != nil && c.lease.memory != own {
-			t.Errorf("%s: changed at %v", what, c.lease.changed)
+		answer := &wire.LeaseAnswer{Memory: c.memory, MemoryAgeMs: time.Minute.Milliseconds()}
+		if b.remember(&c.lease, answer, b.now); !c.lease.changed.Equal(c.changed) || (c.lease.memory == own) != c.stays {
+			t.Errorf("%s: changed at %v, its own stays: %v", what, c.lease.changed, c.lease.memory == own)
 		}
 	}
 }

@@ -59,25 +59,6 @@ func TestNewGrantorAsksTheMembers(t *testing.T) {
 	})
 }
 
-// If a member sees the change a little later, the grantor repeats its inquiry without waiting for another request.
-func TestInquiryIsTriedAgain(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		for _, n := range all {
-			n.see(ids[:2], true)
-		}
-		time.Sleep(2 * (w.cfg.Window()))
-		addr := grantedBy(t, ids[2], ids)
-		all[0].see(ids, true)
-		all[2].see(ids, true)
-		all[0].want(true, addr)
-		time.Sleep(500 * time.Millisecond)
-		all[1].see(ids, true)
-		if d := await(w, all[0], addr); d > 1400*time.Millisecond {
-			t.Errorf("granted after another %v", d)
-		}
-	})
-}
-
 // If a member does not answer, has another view, or has been gone for less than a window, a new grantor waits until all leases have
 // expired.
 func TestInquiryNeedsAll(t *testing.T) {

@@ -205,47 +205,6 @@ func TestNewGrantorIsToldBeforeTheRelease(t *testing.T) {
 	b.sends(release)
 }
 
-func TestHeldIsReportedAndRetried(t *testing.T) {
-	b := newBench(t)
-	b.look(true, 0)
-	for range 3 {
-		it, _ := b.sends(acquire)
-		b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: held, Holder: "x"}, at(b.now), b.now)
-		b.silent()
-		b.pass(b.cfg.HeldRetry() * 5 / 4)
-	}
-	if len(b.helds) != 3 || b.helds[0].Holder != "x" {
-		t.Errorf("%v", b.helds)
-	}
-	b.look(false, 0)
-	if len(b.all) != 0 {
-		t.Error("a server that nobody wants is remembered")
-	}
-}
-
-func TestRetriesUntilTheLeaseEnds(t *testing.T) {
-	b := newBench(t)
-	b.obtain()
-	b.pass(30 * time.Second)
-	tries := 0
-	for range 29 {
-		b.look(true, 0)
-		if due := b.due(b.now, nil); len(due) > 0 {
-			tries++
-			b.failed(due["k"][0], "k", b.now)
-		}
-		b.pass(time.Second)
-	}
-	if _, ok := b.told(); ok || tries < 4 || tries > 12 {
-		t.Errorf("%d tries", tries)
-	}
-	b.pass(time.Second)
-	b.look(true, 0)
-	if d, ok := b.told(); !ok || d != 0 {
-		t.Error("the frontier was not told of the end")
-	}
-}
-
 // Leases that begin at different times are renewed by one message in the end.
 func TestRenewalsOfOneGrantorGoTogether(t *testing.T) {
 	b := newBench(t)
@@ -291,7 +250,6 @@ func TestItemsOfAMessageAreBounded(t *testing.T) {
 	}
 }
 
-// The memory of the grantor replaces that of the holder, unless the holder's is newer.
 func TestMemoryThatChangesMeanwhileIsSentAgain(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		b := newBench(t)
@@ -305,21 +263,6 @@ func TestMemoryThatChangesMeanwhileIsSentAgain(t *testing.T) {
 		}
 		if b.answered(it, b.grantedBy, yes(), at(b.now), b.now); l.changed.IsZero() == meanwhile {
 			t.Errorf("changed meanwhile: %v; the grantor lacks what changed at %v", meanwhile, l.changed)
-		}
-	}
-}
-
-func TestNewerMemoryStays(t *testing.T) {
-	b := newBench(t)
-	answer := &wire.LeaseAnswer{Memory: (&assign.Memory{}).AppendBinary(nil, b.now), MemoryAgeMs: time.Minute.Milliseconds()}
-	for _, c := range []struct {
-		age   time.Duration
-		stays bool
-	}{{time.Second, true}, {time.Hour, false}} {
-		own := &assign.Memory{}
-		l := &lease{memory: own, changed: b.now.Add(-c.age)}
-		if b.remember(l, answer, b.now); (l.memory == own) != c.stays || l.changed.IsZero() == c.stays {
-			t.Errorf("what was learnt %v ago stays: %v, changed %v", c.age, l.memory == own, l.changed)
 		}
 	}
 }
