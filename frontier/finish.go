@@ -23,7 +23,6 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 
 // finishTask is Finish without the hints of a sitemap.
 func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Finished, error) {
-	task.expiry.end()
 	var res Finished
 	f.mu.Lock()
 	f.outage.tried(task.try)

@@ -98,6 +98,7 @@ func (s *scene) do(words []string) {
 		})
 	case "grant": // grant ADDRESS TIME WAIT
 		s.grant(netip.MustParseAddr(args[0]), s.now.Add(duration(s, args[1])), duration(s, args[2]), s.now)
+		s.hear()
 	case "withdraw":
 		s.withdraw(netip.MustParseAddr(args[0]), s.now)
 	case "reserve": // reserve ADDRESS on|off
@@ -216,8 +217,15 @@ func (s *scene) take() *Task {
 func (s *scene) out(t *Task) {
 	s.say("%s %s%s of %s: %v, attempt %d, waited %v", s.at(s.now), t.Host, t.URL.Path, t.Server, t.Origin, t.Attempt, t.Waited)
 	s.tasks[t.Host] = t
-	if t.expiry != nil {
-		t.OnExpire(func() { s.say("%s the lease of %s ended", s.at(s.now), t.Host) })
+}
+
+// hear notes the tasks whose leases have ended since the last call.
+func (s *scene) hear() {
+	for _, host := range slices.Sorted(maps.Keys(s.tasks)) {
+		if t := s.tasks[host]; t.Lease().Err() != nil {
+			s.say("%s the lease of %s ended", s.at(s.now), host)
+			t.lease = nil
+		}
 	}
 }
 
@@ -278,7 +286,6 @@ func (s *scene) end(words []string) {
 
 // over puts a host where it belongs after its task, as the frontier does when the end is on disk.
 func (s *scene) over(t *Task) {
-	t.expiry.end()
 	delete(s.tasks, t.Host)
 	s.settle(t.host, s.now)
 	s.settleServer(t.server, s.now)
@@ -289,6 +296,7 @@ func (s *scene) pass(d time.Duration, work func()) {
 	until := s.now.Add(d)
 	for {
 		s.advance(s.now)
+		s.hear()
 		if work != nil {
 			work()
 		}

@@ -3,7 +3,6 @@ package frontier
 import (
 	"context"
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -53,7 +52,7 @@ func (w *workbench) expire(s *server, now time.Time) {
 	w.expiries.remove(s.lease)
 	s.lease, s.told = nil, false
 	for _, t := range s.out {
-		t.expiry.fire()
+		t.expire()
 	}
 	w.settleServer(s, now)
 }
@@ -100,62 +99,20 @@ func (w *workbench) nextWake(now time.Time) time.Time {
 	return due
 }
 
-// expiry tells a task when the lease of its server ends before the task does.
-type expiry struct {
-	// mu guards what follows.
-	mu      sync.Mutex
-	cancel  func()
-	expired bool
-}
-
-// OnExpire registers a function that is called once if the lease of the server ends before Finish is called. If the lease has ended
-// already, it is called at once. It must not block, and must not call the frontier. Without Config.Leases, and for remote fetches, it is
-// never called. Register it before Finish.
-func (t *Task) OnExpire(cancel func()) {
-	l := t.expiry
-	if l == nil {
-		return
+// Lease returns a context that ends when the lease of the server ends before the task does. Without Config.Leases, and for remote fetches,
+// it never ends.
+func (t *Task) Lease() context.Context {
+	if t.lease == nil {
+		return context.Background()
 	}
-	l.mu.Lock()
-	expired := l.expired
-	if !expired {
-		l.cancel = cancel
-	}
-	l.mu.Unlock()
-	if expired {
-		cancel()
-	}
-}
-
-// MayExpire says whether OnExpire may ever call.
-func (t *Task) MayExpire() bool { return t.expiry != nil }
-
-// fire tells that the lease has ended.
-func (l *expiry) fire() {
-	l.mu.Lock()
-	cancel := l.cancel
-	l.expired, l.cancel = true, nil
-	l.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-}
-
-// end sees to it that nobody is told of the lease after the task. It may be called on nil.
-func (l *expiry) end() {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cancel = nil
+	return t.lease
 }
 
 // leases takes what the node learns of leases, and names the servers that need one.
 type leases struct{ *front }
 
 // Grant gives this node the lease of a server, or extends it. The server is not asked before wait has passed. If until has passed, the
-// lease ends at once, and tasks that are out are told (Task.OnExpire). Grant has an effect with Config.Leases only.
+// lease ends at once, and tasks that are out are told (Task.Lease). Grant has an effect with Config.Leases only.
 func (l *leases) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	l.update(func(now time.Time) { l.bench.grant(addr, until, wait, now) })
 }

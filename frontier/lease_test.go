@@ -132,9 +132,7 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 		l.Grant(addr1, time.Now().Add(5*time.Second), 0)
 		task = l.taking(time.Minute)
 		var expired atomic.Int32
-		if task.OnExpire(func() { expired.Add(1) }); !task.MayExpire() {
-			t.Error("a task with a lease says that it cannot expire")
-		}
+		context.AfterFunc(task.Lease(), func() { expired.Add(1) })
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		if expired.Load() != 0 {
@@ -149,9 +147,7 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 		if n := expired.Load(); n != 1 {
 			t.Errorf("told %d times", n)
 		}
-		late := 0
-		task.OnExpire(func() { late++ })
-		if late != 1 {
+		if task.Lease().Err() == nil {
 			t.Error("whoever asks late is not told")
 		}
 		l.finish(task, Outcome{Ending: Again, Trouble: Interrupted})
@@ -159,15 +155,12 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 		// Withdrawn, it ends at once; a task that was over before is not told.
 		l.Grant(addr1, time.Now().Add(time.Minute), 0)
 		task = l.taking(time.Minute)
-		task.OnExpire(func() { t.Error("told after Finish") })
+		before := task.Lease()
 		l.finish(task, Outcome{})
 		task = l.taking(time.Minute)
-		var withdrawn atomic.Bool
-		task.OnExpire(func() { withdrawn.Store(true) })
 		l.Grant(addr1, time.Time{}, 0)
-		synctest.Wait()
-		if !withdrawn.Load() {
-			t.Error("not told that the lease was withdrawn")
+		if task.Lease().Err() == nil || before.Err() != nil {
+			t.Errorf("withdrawn: the task that is out is told %v, that before it %v", task.Lease().Err(), before.Err())
 		}
 		if s := l.Servers(); len(s) != 1 || !s[0].Wanted || s[0].InFlight != 1 {
 			t.Errorf("servers: %+v", s)
@@ -255,11 +248,9 @@ func TestLeasesComeAndGo(t *testing.T) {
 							fetched[task.URL.String()]++
 						}
 						mu.Unlock()
-						expired := make(chan struct{})
-						task.OnExpire(func() { close(expired) })
 						out := Outcome{}
 						select {
-						case <-expired:
+						case <-task.Lease().Done():
 							out = Outcome{Ending: Again, Trouble: Interrupted}
 							mu.Lock()
 							if task.Kind == Page {

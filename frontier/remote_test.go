@@ -49,7 +49,9 @@ func TestRemoteFetches(t *testing.T) {
 		if a.Waited != time.Second || a.Depth != 3 || a.Hops != 1 || a.Attempt != 2 || a.URL.Path != "/0" || a.Host != "http://far.test" {
 			t.Errorf("took %+v", a)
 		}
-		a.OnExpire(func() { t.Error("a remote fetch has no lease") })
+		if a.Lease().Done() != nil {
+			t.Error("a remote fetch has a lease")
+		}
 		if c := l.taking(time.Second); c != nil {
 			t.Errorf("%s while one to its server is out", c.URL)
 		}

@@ -188,7 +188,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	s.inFlight++
 	w.inFlight++
 	if w.cfg.Leases {
-		task.expiry = &expiry{}
+		task.lease, task.expire = context.WithCancel(context.Background())
 		s.out = append(s.out, task)
 	}
 	if s.parallel > 1 {

@@ -93,8 +93,10 @@ type Task struct {
 	server  *server
 	pending *pending
 	remote  bool
-	try     bool    // its answer shows whether the outage is over
-	expiry  *expiry // nil without leases
+	try     bool // its answer shows whether the outage is over
+	// lease is nil without leases. expire ends it.
+	lease  context.Context
+	expire context.CancelFunc
 }
 
 // Ending says how a task ended.

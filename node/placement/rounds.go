@@ -104,7 +104,7 @@ func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *fr
 func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task, nodes []chosen, i int) error {
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
-	task.OnExpire(cancel)
+	defer context.AfterFunc(task.Lease(), cancel)()
 	out, first := putBack(true), nodes[0].node
 	var longest, after time.Duration
 	for _, d := range s.byAll(short, pageOf(task), nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {

@@ -169,7 +169,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f RemoteFetch) (r Result, ok bool, err error) {
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
-	task.OnExpire(cancel)
+	defer context.AfterFunc(task.Lease(), cancel)()
 	r, failed := s.ask(short, node, pageOf(task), f)
 	return r, usable(r, failed), s.finish(ctx, task, outcome(s.deps.Self, node, r, failed))
 }
