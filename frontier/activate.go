@@ -416,12 +416,8 @@ func (a *activation) thawed(ctx context.Context, name string) error {
 		}
 		over := z.over
 		a.mu.Unlock()
-		select {
-		case <-over:
-		case <-a.ledger.closed:
-			return ErrClosed
-		case <-ctx.Done():
-			return ctx.Err()
+		if _, err := await(ctx, a.front, over); err != nil {
+			return err
 		}
 	}
 }

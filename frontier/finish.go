@@ -207,21 +207,20 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("retry %s: %w", name, err)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h, now := f.bench.hosts[name], time.Now()
-	if h == nil || h.place == loading {
-		return nil
-	}
-	h.recovered()
-	for i := range h.delayed {
-		h.delayed[i].retryAt, h.delayed[i].attempt = now, 0
-	}
-	if s := h.server; s != nil {
-		s.next = s.spaced
-		f.bench.settleServer(s, now)
-	}
-	f.bench.settle(h, now)
-	f.dispatch(now)
+	f.update(func(now time.Time) {
+		h := f.bench.hosts[name]
+		if h == nil || h.place == loading {
+			return
+		}
+		h.recovered()
+		for i := range h.delayed {
+			h.delayed[i].retryAt, h.delayed[i].attempt = now, 0
+		}
+		if s := h.server; s != nil {
+			s.next = s.spaced
+			f.bench.settleServer(s, now)
+		}
+		f.bench.settle(h, now)
+	})
 	return nil
 }

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -59,7 +60,7 @@ func (f *front) take(now time.Time) *Task {
 		return nil
 	}
 	task.try = f.outage.try(true, now)
-	if task.remote && !f.bench.anyReady(now) {
+	if task.remote && f.bench.readyServers(now) == 0 {
 		// A fetcher that works for other nodes only because no host here is ready starves as well.
 		f.craving = true
 		f.starveLocked()
@@ -244,16 +245,17 @@ type waiter[T any] struct {
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
+// next waits in a queue until dispatch hands something out.
+func next[T any](ctx context.Context, f *front, queue *fifo[*waiter[T]]) (T, error) {
+	w := newWaiter[T]()
+	f.update(func(time.Time) { queue.push(w) })
+	return w.wait(ctx, f)
+}
+
 // wait returns the answer, or the error that ended the wait.
 func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
-	select {
-	case answer = <-w.answer:
+	if answer, err = await(ctx, f, w.answer); err == nil {
 		return answer, nil
-	case <-f.ledger.closed:
-	case <-ctx.Done():
-	}
-	if err = ctx.Err(); err == nil {
-		err = ErrClosed
 	}
 	f.mu.Lock()
 	w.gone = true
@@ -266,6 +268,17 @@ func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	}
 }
 
+// await receives from a channel. It fails when the context or the frontier ends.
+func await[T any](ctx context.Context, f *front, c <-chan T) (v T, err error) {
+	select {
+	case v = <-c:
+		return v, nil
+	case <-f.ledger.closed:
+	case <-ctx.Done():
+	}
+	return v, cmp.Or(ctx.Err(), ErrClosed)
+}
+
 // gather waits for a signal until take, called with mu held, returns something.
 func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
 	for {
@@ -275,12 +288,8 @@ func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, tak
 		if len(some) > 0 {
 			return some, nil
 		}
-		select {
-		case <-signalled:
-		case <-f.ledger.closed:
-			return nil, ErrClosed
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if _, err := await(ctx, f, signalled); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (s *scene) do(words []string) {
 		s.remote.end(netip.MustParseAddr(args[0]))
 	case "look": // says what can be taken
 		due := s.nextWake(s.now)
-		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), !due.IsZero(), s.remote.count, s.remote.out)
+		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.readyServers(s.now) > 0, s.at(due), !due.IsZero(), s.remote.count, s.remote.out)
 	case "closed": // closed NAME TIME: its hours begin after that time
 		s.site = s.closing(args[0], shut{until: s.now.Add(duration(s, args[1]))})
 	case "drop": // its URLs are given up

@@ -24,18 +24,11 @@ type placing struct{ *activation }
 // Resolve returns the next host whose name must be resolved. It blocks until there is one or the context ends. The caller must answer with
 // Place, Lost or Refuse.
 func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
-	p.mu.Lock()
-	h := p.nextUnresolved(time.Now())
-	if h == nil {
-		w := newWaiter[*host]()
-		p.resolvers.push(w)
-		p.mu.Unlock()
-		var err error
-		if h, err = w.wait(ctx, p.front); err != nil {
-			return Unplaced{}, err
-		}
-		p.mu.Lock()
+	h, err := next(ctx, p.front, &p.resolvers)
+	if err != nil {
+		return Unplaced{}, err
 	}
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: p.outage.why != ""}, nil
 }

@@ -75,57 +75,48 @@ type freezing struct {
 
 // freeze keeps a host off the workbench until thaw. It returns when the host has left. After an error the host is not frozen.
 func (t *transfers) freeze(ctx context.Context, name string) error {
-	t.mu.Lock()
-	if t.frozen[name] == nil {
-		t.frozen[name] = &freezing{over: make(chan struct{})}
-	}
-	t.frozen[name].by++
 	var gone chan struct{}
-	if h := t.bench.hosts[name]; h != nil {
-		if h.gone == nil {
-			h.gone = make(chan struct{})
+	t.update(func(now time.Time) {
+		if t.frozen[name] == nil {
+			t.frozen[name] = &freezing{over: make(chan struct{})}
 		}
-		gone = h.gone
-		now := time.Now()
-		h.frozen = true
-		t.bench.settle(h, now)
-		t.dispatch(now)
-	}
-	t.mu.Unlock()
+		t.frozen[name].by++
+		if h := t.bench.hosts[name]; h != nil {
+			if h.gone == nil {
+				h.gone = make(chan struct{})
+			}
+			gone = h.gone
+			h.frozen = true
+			t.bench.settle(h, now)
+		}
+	})
 	if gone == nil {
 		return nil
 	}
-	err := ErrClosed
-	select {
-	case <-gone:
-		return nil
-	case <-t.ledger.closed:
-	case <-ctx.Done():
-		err = ctx.Err()
+	_, err := await(ctx, t.front, gone)
+	if err != nil {
+		t.thaw(name)
 	}
-	t.thaw(name)
 	return err
 }
 
 // thaw ends a freeze. After the last one the host may come onto the workbench again.
 func (t *transfers) thaw(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z := t.frozen[name]
-	if z.by--; z.by > 0 {
-		return
-	}
-	delete(t.frozen, name)
-	close(z.over)
-	now := time.Now()
-	if h := t.bench.hosts[name]; h != nil {
-		h.frozen = t.away.has(name)
-		t.bench.settle(h, now)
-	} else if !t.away.has(name) {
-		t.nominate(name) // URLs may have been added meanwhile
-		t.bench.recrawl.again()
-	}
-	t.dispatch(now)
+	t.update(func(now time.Time) {
+		z := t.frozen[name]
+		if z.by--; z.by > 0 {
+			return
+		}
+		delete(t.frozen, name)
+		close(z.over)
+		if h := t.bench.hosts[name]; h != nil {
+			h.frozen = t.away.has(name)
+			t.bench.settle(h, now)
+		} else if !t.away.has(name) {
+			t.nominate(name) // URLs may have been added meanwhile
+			t.bench.recrawl.again()
+		}
+	})
 }
 
 // changedRole applies a role that is on disk now. It needs mu held.

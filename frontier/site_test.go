@@ -23,7 +23,7 @@ func TestHoursEndWhileReady(t *testing.T) {
 	ends := now.Add(time.Second)
 	w.site = func(string) *Site { return &Site{Hours: shut{ends, ends.Add(24 * time.Hour)}} }
 	h := w.seated("http://h1.test", hostState{robotsUntil: now.Add(100 * time.Hour)}, now, Discovered)
-	if !w.anyReady(now) {
+	if w.readyServers(now) == 0 {
 		t.Fatal("the host is not ready within its hours")
 	}
 	if task := w.take(ends); task != nil {

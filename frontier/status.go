@@ -58,15 +58,11 @@ func (f *Frontier) Status() Status {
 			s.Failing[h.why] = was
 		}
 	}
-	for o := range f.bench.ready {
-		if may, _ := f.bench.recrawl.mayVisit(now); may || Origin(o) != Revisit {
-			s.Ready += f.bench.ready[o].len()
-		}
-	}
 	for o, n := range f.bench.remote.waiting {
 		s.Queues[Origin(o).String()] += n
 	}
-	s.Servers, s.InFlight, s.RemoteFetches = len(f.bench.servers), f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
+	s.Servers, s.Ready = len(f.bench.servers), f.bench.readyServers(now)
+	s.InFlight, s.RemoteFetches = f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
 	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()
 	if due := f.bench.nextDue(); !due.IsZero() {
 		s.NextDue = max(0, due.Sub(now))

@@ -13,16 +13,7 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	if err := f.pause(ctx); err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	if t := f.take(time.Now()); t != nil {
-		f.mu.Unlock()
-		return t, nil
-	}
-	w := newWaiter[*Task]()
-	f.waiters.push(w)
-	f.starveLocked()
-	f.mu.Unlock()
-	return w.wait(ctx, f.front)
+	return next(ctx, f.front, &f.waiters)
 }
 
 // slowWait is how long a fetcher waits before each task while the node is slowed down.
@@ -72,15 +63,15 @@ func (w *workbench) take(now time.Time) *Task {
 	return nil
 }
 
-// anyReady says that a server is in a ready queue that may be taken from.
-func (w *workbench) anyReady(now time.Time) bool {
+// readyServers counts the entries of the ready queues that may be taken from.
+func (w *workbench) readyServers(now time.Time) (n int) {
 	may, _ := w.recrawl.mayVisit(now)
 	for o := range w.ready {
-		if w.ready[o].len() > 0 && (Origin(o) != Revisit || may) {
-			return true
+		if Origin(o) != Revisit || may {
+			n += w.ready[o].len()
 		}
 	}
-	return false
+	return n
 }
 
 // waiting says that there is a server or a remote fetch in the queue of an origin.

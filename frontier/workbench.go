@@ -85,25 +85,20 @@ func (w *workbench) settle(h *host, now time.Time) {
 		return
 	}
 	w.rouse(h)
-	if h.frozen || h.suspended != "" {
+	kept := h.frozen || h.suspended != ""
+	if kept {
 		h.queued = [origins]bool{} // entries in queues are stale now
-		_, work := h.due()
-		if (h.frozen || !work && !h.onDisk()) && h.still() {
-			w.leave(h, now)
-		} else if h.server != nil {
-			w.settleServer(h.server, now)
+	} else {
+		h.revive(now)
+		h.opens = h.site.opens(now)
+		if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
+			h.reading = true
+			w.refills = append(w.refills, h)
 		}
-		return
-	}
-	h.revive(now)
-	h.opens = h.site.opens(now)
-	if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
-		h.reading = true
-		w.refills = append(w.refills, h)
 	}
 	due, work := h.due()
-	if !work {
-		if !h.onDisk() && h.still() {
+	if kept || !work {
+		if (h.frozen || !work && !h.onDisk()) && h.still() {
 			w.leave(h, now)
 		} else if h.server != nil {
 			w.settleServer(h.server, now)
@@ -159,28 +154,28 @@ func (w *workbench) rouse(h *host) {
 
 // unplace takes a host from its server. Its name is resolved again.
 func (w *workbench) unplace(h *host, now time.Time) {
-	w.rouse(h)
-	s := h.server
-	if s.reserved {
+	if s := h.server; s.reserved {
 		h.reservedAt = s.addr
 	}
-	h.server, h.place = nil, unplaced
-	h.queued = [origins]bool{} // entries in the server's queues are stale now
-	delete(s.hosts, h)
-	w.settleServer(s, now)
+	h.place = unplaced
+	w.unseat(h, now)
 }
 
-// leave takes a host off the workbench. URLs that are left are on disk.
-func (w *workbench) leave(h *host, now time.Time) {
+// unseat takes a host from its server, if it has one, and out of all queues and heaps.
+func (w *workbench) unseat(h *host, now time.Time) {
 	w.rouse(h)
-	if h.server != nil {
-		s := h.server
+	h.queued = [origins]bool{} // entries in queues are stale now
+	if s := h.server; s != nil {
 		h.server = nil
 		delete(s.hosts, h)
 		w.settleServer(s, now)
 	}
-	h.queued = [origins]bool{}
+}
+
+// leave takes a host off the workbench. URLs that are left are on disk.
+func (w *workbench) leave(h *host, now time.Time) {
 	h.place = loading
+	w.unseat(h, now)
 	delete(w.hosts, h.name)
 	if h.gone != nil {
 		close(h.gone)
