@@ -79,6 +79,14 @@ func appendEntry(b []byte, e entry) []byte {
 	return append(c.b, e.Path...)
 }
 
+// bodyOf is the plain body of a block.
+func bodyOf(entries []entry) (body []byte) {
+	for _, e := range entries {
+		body = appendEntry(body, e)
+	}
+	return body
+}
+
 // codec compresses and decompresses blocks. It is safe for concurrent use.
 type codec struct {
 	enc *zstd.Encoder

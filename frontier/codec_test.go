@@ -23,14 +23,6 @@ func testEntries(n int) []entry {
 	return out
 }
 
-// bodyOf is the plain body of a block.
-func bodyOf(entries []entry) (body []byte) {
-	for _, e := range entries {
-		body = appendEntry(body, e)
-	}
-	return body
-}
-
 func TestBlockRoundTrip(t *testing.T) {
 	c, err := newCodec()
 	if err != nil {

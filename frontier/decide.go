@@ -37,7 +37,6 @@ func (l *ledger) decideAdds(b *batch, adds []addition) ([]Verdict, error) {
 // admit decides whether a link is new and may be accepted, and puts it into the batch if so. No other code decides this for links. The role
 // of the host comes first (only marked hosts may have another than Owned), then the cache of recent hashes, then lookup.
 func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
-	hash := a.entry.hash
 	var h *hostEntry
 	if l.marked.has(a.host) {
 		var err error
@@ -48,22 +47,31 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 			return NotOwned, nil
 		}
 	}
-	if !l.cfg.TrackDepth && l.seen.recent(hash) {
+	if !l.cfg.TrackDepth && l.seen.recent(a.entry.hash) {
 		return Duplicate, nil
 	}
-	set, state, known, err := l.lookup(b, a.host, hash)
+	return l.put(b, a, h, true)
+}
+
+// put accepts a URL that is new. If it is known, put notes a smaller depth. bounded says that the host may be full. h is the record of
+// the host, or nil if the caller does not have it.
+func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict, error) {
+	set, state, known, err := l.lookup(b, a.host, a.entry.hash)
 	if err != nil {
 		return 0, err
 	}
 	if known {
-		l.seen.remember(hash)
+		l.seen.remember(a.entry.hash)
 		return Duplicate, l.lower(b, set, state, a)
 	}
-	set, first, full, err := l.room(b, a.host, set)
-	if err != nil || full {
-		return HostFull, err
+	n := l.seen.count(a.host, 1)
+	if bounded {
+		full := false
+		if set, full, err = l.full(b, a.host, n, set); err != nil || full {
+			return HostFull, err
+		}
 	}
-	l.accept(b, a, set, h, first)
+	l.accept(b, a, set, h, n == 1)
 	return Accepted, nil
 }
 
@@ -148,22 +156,21 @@ func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error
 	return err
 }
 
-// room counts one more URL of a host. It says whether that URL is the first, and whether the host is full. It takes the exact set of the
-// host, or nil, and returns the set if it had to read it.
-func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first, full bool, err error) {
-	n := l.seen.count(host, 1)
+// full says whether a host has as many URLs as it may have. n is at least their number with the one that is to be added. full takes the
+// exact set of the host, or nil, and returns the set if it had to read it.
+func (l *ledger) full(b *batch, host string, n uint32, set *hostSet) (now *hostSet, full bool, err error) {
 	most := int(l.mostURLs.Load())
 	if s := l.site(host); s != nil && s.Budget != nil {
 		most = *s.Budget
 	}
 	if most == 0 || n <= uint32(most) {
-		return set, n == 1, false, nil
+		return set, false, nil
 	}
 	// The sketch may count too many. The set is exact.
 	if set, err = l.exact(b, host); err != nil {
-		return nil, false, false, err
+		return nil, false, err
 	}
-	return set, false, len(set.hashes) >= most, nil
+	return set, len(set.hashes) >= most, nil
 }
 
 // exact returns the exact seen set of a host. It reads it from disk and from the batch, which is not on disk yet, or takes it from memory.
@@ -266,14 +273,7 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	if rec.mark(p.ref.seq, p.index, p.ref.n) {
 		b.del(pendingKey(f.host, p.ref.origin, p.ref.seq))
 	}
-	rec.fresh = append(rec.fresh, p.hash)
-	if set := l.sets.get(f.host); set != nil {
-		set.hashes[p.hash] = isDone
-	}
-	if rec.tracked {
-		rec.digest.end(p.hash)
-	}
-	b.changed(f.host, func(c *Change) { c.Done = append(c.Done, p.hash) })
+	l.markDone(b, h, l.sets.get(f.host), p.hash)
 	if p.lowered {
 		b.del(numberKey(kindDepth, f.host, p.hash))
 	}
@@ -287,4 +287,19 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	}
 	l.count.ended(f.verdict, f.reason, 1)
 	return nil
+}
+
+// markDone notes that an accepted URL is done. set is the exact set of its host, or nil if it is not in memory.
+func (l *ledger) markDone(b *batch, h *hostEntry, set *hostSet, hash uint64) {
+	rec := &h.rec
+	rec.fresh = append(rec.fresh, hash)
+	if rec.tracked {
+		rec.digest.end(hash)
+	}
+	if set != nil {
+		l.sets.add(set, hash, isDone)
+	}
+	if rec.role == Owned {
+		b.changed(h.host, func(c *Change) { c.Done = append(c.Done, hash) })
+	}
 }

@@ -73,23 +73,14 @@ func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 	rec := h.rec // a crash between two transactions must leave neither a wrong digest nor a bitmap of a block that is gone
 	rec.tracked = false
 	for ; len(keys) > maxAtomicKeys; keys = keys[maxAtomicKeys:] {
-		err := l.writeApart(func(txn *tx) error {
-			gone := make(map[uint64]bool)
-			for _, key := range keys[:maxAtomicKeys] {
-				if key[1] == kindPending {
-					gone[row{key: key}.seq()] = true
-				}
-				if err := txn.Delete(key); err != nil {
-					return err
-				}
+		gone := make(map[uint64]bool)
+		for _, key := range keys[:maxAtomicKeys] {
+			if key[1] == kindPending {
+				gone[row{key: key}.seq()] = true
 			}
-			if !h.stored {
-				return nil
-			}
-			rec.partial = slices.DeleteFunc(slices.Clone(rec.partial), func(p partialBlock) bool { return gone[p.seq] })
-			return txn.Set(hostKey(kindHost, h.host), rec.append(nil, time.Now()))
-		})
-		if err != nil {
+		}
+		rec.partial = slices.DeleteFunc(slices.Clone(rec.partial), func(p partialBlock) bool { return gone[p.seq] })
+		if err := l.writeApart(h, &rec, removed(keys[:maxAtomicKeys])...); err != nil {
 			return err
 		}
 	}
@@ -182,15 +173,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 		if len(keys) == 0 {
 			return nil
 		}
-		err := l.writeApart(func(txn *tx) error {
-			for _, key := range keys {
-				if err := txn.Delete(key); err != nil {
-					return err
-				}
-			}
-			return txn.Set(hostKey(kindHost, h.host), rec.append(nil, time.Now()))
-		})
-		if err != nil {
+		if err := l.writeApart(h, &rec, removed(keys)...); err != nil {
 			return fmt.Errorf("remove pages of %s: %w", h.host, err)
 		}
 		h.rec = rec

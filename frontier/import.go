@@ -173,17 +173,11 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 		ended += was
 	}
 	for _, e := range u.entries {
-		a := addition{host: h.host, origin: u.origin, entry: e}
-		set, state, known, err := l.lookup(b, h.host, e.hash)
-		if err == nil && known {
-			err = l.lower(b, set, state, a)
-		}
+		verdict, err := l.put(b, addition{host: h.host, origin: u.origin, entry: e}, h, false)
 		if err != nil {
 			return err
 		}
-		if !known {
-			l.seen.count(h.host, 1)
-			l.accept(b, a, set, h, false)
+		if verdict == Accepted {
 			u.added++
 		}
 	}
@@ -217,15 +211,8 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err
 		l.seen.count(h.host, 1)
 		rec.digest.accept(hash)
 	}
-	rec.digest.end(hash)
-	rec.fresh = append(rec.fresh, hash)
 	l.seen.remember(hash)
-	if set != nil {
-		l.sets.add(set, hash, isDone)
-	}
-	if rec.role == Owned {
-		b.changed(h.host, func(c *Change) { c.Done = append(c.Done, hash) })
-	}
+	l.markDone(b, h, set, hash)
 	return ended, nil
 }
 

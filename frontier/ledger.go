@@ -307,14 +307,38 @@ func (l *ledger) settle() {
 	<-done
 }
 
-// writeApart makes a part of a change in a transaction before that of its batch. After an error everything ends, because what is in memory
-// may no longer be what is on disk.
-func (l *ledger) writeApart(fill func(txn *tx) error) error {
-	err := l.store.write(fill)
+// writeApart makes a part of a change to a host in a transaction before that of its batch, and writes a record that is right after that
+// part. Entries without a value are deleted. After an error everything ends, because what is in memory may no longer be what is on disk.
+func (l *ledger) writeApart(h *hostEntry, rec *record, entries ...*badger.Entry) error {
+	if h.stored {
+		entries = append(entries, badger.NewEntry(hostKey(kindHost, h.host), rec.append(nil, time.Now())))
+	}
+	err := l.store.write(func(txn *tx) (err error) {
+		for _, e := range entries {
+			if e.Value == nil {
+				err = txn.Delete(e.Key)
+			} else {
+				err = txn.SetEntry(e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
-		l.fail(fmt.Errorf("write to store: %w", err))
+		err = fmt.Errorf("write to store: %w", err)
+		l.fail(err)
 	}
 	return err
+}
+
+// removed makes entries for writeApart that delete keys.
+func removed(keys [][]byte) (entries []*badger.Entry) {
+	for _, key := range keys {
+		entries = append(entries, badger.NewEntry(key, nil))
+	}
+	return entries
 }
 
 func (l *ledger) fail(err error) { l.failure.CompareAndSwap(nil, &err) }

@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -236,21 +237,8 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	}
 	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value if no URL is left
 	flush := func() error {
-		err := l.writeApart(func(txn *tx) error {
-			h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
-			for _, e := range rewritten {
-				err := error(nil)
-				if e.Value == nil {
-					err = txn.Delete(e.Key)
-				} else {
-					err = txn.SetEntry(e)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return txn.Set(hostKey(kindHost, h.host), h.rec.append(nil, time.Now()))
-		})
+		h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
+		err := l.writeApart(h, &h.rec, slices.Collect(maps.Values(rewritten))...)
 		clear(rewritten)
 		if err != nil {
 			return fmt.Errorf("clear up pending URLs of %s: %w", h.host, err)
@@ -272,11 +260,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 		}
 		e := badger.NewEntry(slices.Clone(r.key), nil).WithMeta(byte(len(left)))
 		if len(left) > 0 {
-			var body []byte
-			for _, e := range left {
-				body = appendEntry(body, e)
-			}
-			e.Value = l.store.codec.seal(body)
+			e.Value = l.store.codec.seal(bodyOf(left))
 		}
 		if rewritten[r.seq()] = e; len(rewritten) == maxRewritten {
 			if err := flush(); err != nil {
