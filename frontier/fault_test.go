@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,6 +52,25 @@ func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
 	}
 	l.Changes()
 	return l, ops
+}
+
+// eachFailure lets an act fail at each of its operations on the disk in turn, each time in a new frontier, and at last at none. begin
+// returns the act. then judges how it ended; what names the operation.
+func eachFailure(t *testing.T, begin func(l *life) func() error, then func(l *life, what string, failed bool, err error)) {
+	for n, failed := int64(0), true; failed; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			l, ops := faulty(t)
+			act := begin(l)
+			ops.Store(n)
+			err := act()
+			failed = ops.Load() < 0
+			ops.Store(-1)
+			then(l, fmt.Sprintf("operation %d fails %v: %v", n+1, failed, err), failed, err)
+			if l.end != nil {
+				_ = l.halt()
+			}
+		})
+	}
 }
 
 // chunkOf has pending URLs, done URLs and pages of a host, and its state.
@@ -138,73 +158,52 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 			return err
 		},
 	} {
-		failed := 0
-		for n, more := int64(0), true; more; n++ {
-			synctest.Test(t, func(t *testing.T) {
-				l, ops := faulty(t)
-				ops.Store(n)
-				err := act(context.Background(), l)
-				more = ops.Load() < 0
-				ops.Store(-1)
-				if ended := l.halt(); more && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
-					t.Errorf("%s: the failure of operation %d is lost: %v, %v", what, n+1, err, ended)
-				}
-				if !more && err != nil {
-					t.Errorf("%s without a failure: %v", what, err)
-				}
-			})
-			failed++
-		}
-		t.Logf("%s: %d operations", what, failed-1)
+		begin := func(l *life) func() error { return func() error { return act(context.Background(), l) } }
+		eachFailure(t, begin, func(l *life, operation string, failed bool, err error) {
+			if ended := l.halt(); failed && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
+				l.t.Errorf("%s, %s: that is lost, and it ends with %v", what, operation, ended)
+			}
+			if !failed && err != nil {
+				l.t.Errorf("%s without a failure: %v", what, err)
+			}
+		})
 	}
 }
 
 // A read that has failed leaves nothing behind that is taken for all URLs of a host.
 func TestNoPartOfASetIsTakenForTheWhole(t *testing.T) {
 	const own = "http://h1.test"
-	for n, more := int64(0), true; more; n++ {
-		synctest.Test(t, func(t *testing.T) {
-			l, ops := faulty(t)
-			ops.Store(n)
-			_, err := l.Add(t.Context(), pages(own, 0, 30))
-			more = ops.Load() < 0
-			ops.Store(-1)
-			if more && err == nil {
-				t.Errorf("the failure of operation %d is lost", n+1)
-			}
-			if v, err := l.Add(t.Context(), pages(own, 0, 30)); err == nil && !allAre(v, Duplicate) {
-				t.Errorf("after the failure of operation %d what is known is %v", n+1, v)
-			}
-			_ = l.halt()
-		})
+	begin := func(l *life) func() error {
+		return func() error { return second(l.Add(context.Background(), pages(own, 0, 30))) }
 	}
+	eachFailure(t, begin, func(l *life, operation string, failed bool, err error) {
+		if failed && err == nil {
+			l.t.Errorf("%s: that is lost", operation)
+		}
+		if v, err := l.Add(context.Background(), pages(own, 0, 30)); err == nil && !allAre(v, Duplicate) {
+			l.t.Errorf("%s, and then what is known is %v", operation, v)
+		}
+	})
 }
 
 // A host that could not be read from disk comes in at the next try.
 func TestHostThatWasNotReadComesInAgain(t *testing.T) {
 	const host = "http://h2.test"
-	for n, more := int64(0), true; more; n++ {
-		synctest.Test(t, func(t *testing.T) {
-			l, ops := faulty(t)
-			l.role(host, Owned)
-			ops.Store(n)
-			err := l.Activate(t.Context(), host)
-			more = ops.Load() < 0
-			ops.Store(-1)
-			if more && err == nil {
-				t.Errorf("the failure of operation %d is lost", n+1)
-			}
-			if l.ledger.failure.Load() == nil { // a failed write ends the frontier
-				if err := l.Activate(t.Context(), host); err != nil {
-					t.Errorf("after the failure of operation %d: %v", n+1, err)
-				}
-				if s := l.Explain(host); !s.Known || s.InMemory == 0 || s.Wait == "reading" {
-					t.Errorf("after the failure of operation %d: %+v", n+1, s)
-				}
-			}
-			_ = l.halt()
-		})
+	begin := func(l *life) func() error {
+		l.role(host, Owned)
+		return func() error { return l.Activate(context.Background(), host) }
 	}
+	eachFailure(t, begin, func(l *life, operation string, failed bool, err error) {
+		if failed && err == nil {
+			l.t.Errorf("%s: that is lost", operation)
+		}
+		if l.ledger.failure.Load() == nil { // a failed write ends the frontier
+			err := l.Activate(context.Background(), host)
+			if s := l.Explain(host); err != nil || !s.Known || s.InMemory == 0 || s.Wait == "reading" {
+				l.t.Errorf("%s, and then %+v, %v", operation, s, err)
+			}
+		}
+	})
 }
 
 // After a failed read the counts are still those of what is on disk, and so they are when the caller tries again.
@@ -229,54 +228,41 @@ func TestCountsAfterAFailedRead(t *testing.T) {
 		"remove":            func(ctx context.Context, l *life) error { return l.Remove(ctx, own) },
 		"remove a replica":  func(ctx context.Context, l *life) error { return l.Remove(ctx, copied) },
 	} {
-		for n, more := int64(0), true; more; n++ {
-			synctest.Test(t, func(t *testing.T) {
-				l, ops := faulty(t)
-				counts := func(when string) {
-					disk := newLedger(l.cfg, l.store, nil)
-					if _, err := disk.recover(); err != nil {
-						t.Fatal(err)
-					}
-					got, want := l.ledger.count.totals(), disk.count.totals()
-					if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
-						t.Errorf("%s, operation %d fails, %s: pending %d, held %d, pages %d, due %d; on disk %d, %d, %d, %d", what, n+1, when,
-							got.Pending, got.Held, got.Pages, got.Due, want.Pending, want.Held, want.Pages, want.Due)
-					}
+		begin := func(l *life) func() error { return func() error { return act(context.Background(), l) } }
+		eachFailure(t, begin, func(l *life, operation string, _ bool, err error) {
+			counts := func(when string) {
+				disk := newLedger(l.cfg, l.store, nil)
+				if _, err := disk.recover(); err != nil {
+					l.t.Fatal(err)
 				}
-				ops.Store(n)
-				err := act(t.Context(), l)
-				more = ops.Load() < 0
-				ops.Store(-1)
-				written := err == nil || !strings.Contains(err.Error(), "write to store")
-				if written && l.ledger.failure.Load() == nil { // else it is no read that has failed
-					counts("before the second try")
-					if err := act(t.Context(), l); err != nil {
-						t.Error(err)
-					}
-					counts("after it")
+				got, want := l.ledger.count.totals(), disk.count.totals()
+				if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
+					l.t.Errorf("%s, %s, %s: %+v, on disk %+v", what, operation, when, got, want)
 				}
-				_ = l.halt()
-			})
-		}
+			}
+			written := err == nil || !strings.Contains(err.Error(), "write to store")
+			if written && l.ledger.failure.Load() == nil { // else it is no read that has failed
+				counts("before the second try")
+				if err := act(context.Background(), l); err != nil {
+					l.t.Error(err)
+				}
+				counts("after it")
+			}
+		})
 	}
 }
 
 // A page whose end is not written because a read fails has no receipt: it is downloaded again.
 func TestNoReceiptAfterAFailedRead(t *testing.T) {
-	for n, more := int64(0), true; more; n++ {
-		synctest.Test(t, func(t *testing.T) {
-			l, ops := faulty(t)
-			task := l.taking(time.Minute)
-			out := asSeen(2)
-			out.Receipt = &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}
-			ops.Store(n)
-			_, err := l.Finish(t.Context(), task, out)
-			more = ops.Load() < 0
-			ops.Store(-1)
-			if err != nil && strings.Contains(err.Error(), "read") && len(l.receipts()) > 0 {
-				t.Errorf("operation %d fails: %v, and there is a receipt", n+1, err)
-			}
-			_ = l.halt()
-		})
+	begin := func(l *life) func() error {
+		task := l.taking(time.Minute)
+		out := asSeen(2)
+		out.Receipt = &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}
+		return func() error { return second(l.Finish(context.Background(), task, out)) }
 	}
+	eachFailure(t, begin, func(l *life, operation string, _ bool, err error) {
+		if err != nil && strings.Contains(err.Error(), "read") && len(l.receipts()) > 0 {
+			l.t.Errorf("%s, and there is a receipt", operation)
+		}
+	})
 }

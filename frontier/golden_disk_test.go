@@ -297,7 +297,7 @@ func (h *house) site(host string, words []string) {
 	}
 }
 
-// end ends a task, "it" is the last that came: end URL [done|failed|dropped|again] [TROUBLE] [KEY VALUE ...] [links URL ...].
+// end ends a task, "it" is the last that came: end URL OUTCOME [elsewhere|nowhere] [links URL ...].
 func (h *house) end(words []string) {
 	url := words[0]
 	if url == "it" {
@@ -309,57 +309,24 @@ func (h *house) end(words []string) {
 		return
 	}
 	delete(h.tasks, url)
-	out := Outcome{Asked: true, Reason: "it failed"}
-	visit := func() *Visit {
-		out.Visit = cmp.Or(out.Visit, &Visit{})
-		return out.Visit
-	}
-	for i := 1; i < len(words); i++ {
-		next := func() string { i++; return words[i] }
-		switch words[i] {
-		case "done", "failed", "dropped", "again":
-			out.Ending = map[string]Ending{"done": Done, "failed": Failed, "dropped": Dropped, "again": Again}[words[i]]
-		case "unreachable", "broken", "busy", "forbidden", "interrupted":
-			out.Trouble = map[string]Trouble{"unreachable": Unreachable, "broken": Broken, "busy": Busy, "forbidden": Forbidden, "interrupted": Interrupted}[words[i]]
-		case "lasts":
-			out.Lasts = true
-		case "unasked":
-			out.Asked = false
-		case "robots":
-			out.Robots = &RobotsOutcome{Lifetime: duration(h.t, next()), Body: []byte("allow")}
-		case "crawl-delay":
-			out.Robots.CrawlDelay = duration(h.t, next())
-		case "known":
-			out.Known = number(h.t, next())
-		case "found": // found unchanged|trivial|altered|gone|moved DIGEST
-			word := next()
-			visit().Found = map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[word]
-			visit().Digest = uint64(number(h.t, next()))
-			visit().Body, visit().Simhash = uint32(visit().Digest), visit().Digest
-		case "etag":
-			visit().ETag = next()
-		case "modified": // so long ago
-			visit().Modified = time.Now().Add(-duration(h.t, next()))
-		case "fresh-for":
-			visit().FreshFor = duration(h.t, next())
+	out := outcome(h.t, words[1:], func(out *Outcome, word string, rest []string) {
+		switch word {
 		case "links":
-			for _, word := range words[i+1:] {
-				out.Links = append(out.Links, h.link(word))
+			for _, link := range rest {
+				out.Links = append(out.Links, h.link(link))
 			}
-			i = len(words)
 		case "elsewhere", "nowhere":
-			lost := words[i] == "nowhere"
 			out.Elsewhere = func(_ context.Context, links []Link) error {
 				h.say("%d links are for elsewhere", len(links))
-				if lost {
+				if word == "nowhere" {
 					return fmt.Errorf("nobody there")
 				}
 				return nil
 			}
 		default:
-			h.t.Fatalf("no outcome %q", words[i])
+			h.t.Fatalf("no outcome %q", word)
 		}
-	}
+	})
 	res, err := h.Finish(context.Background(), task, out)
 	h.say("%s has %s, again at %s, gave up %v, %d dropped; links: %d new, %d known, %d refused, %d not owned; %v", url,
 		word(res.Ending, "done", "failed", "dropped", "to come again"), h.at(res.NextAttempt), res.GaveUp, res.Dropped, res.Accepted, res.Duplicate, res.Refused, len(res.NotOwned), err)

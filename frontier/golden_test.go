@@ -229,59 +229,80 @@ func (s *scene) hear() {
 	}
 }
 
-// end ends the task of a host: end NAME [done|failed|again] [TROUBLE] [unasked] [KEY TIME ...].
+// end ends the task of a host: end NAME OUTCOME (see outcome).
 func (s *scene) end(words []string) {
-	t, out := s.tasks[words[0]], Outcome{Asked: true, Reason: "it failed"}
+	t := s.tasks[words[0]]
 	if t == nil {
 		s.say("%s %s has no task", s.at(s.now), words[0])
 		return
 	}
-	robots := func() *RobotsOutcome {
-		out.Robots = cmp.Or(out.Robots, &RobotsOutcome{})
-		return out.Robots
-	}
-	for i := 1; i < len(words); i++ {
-		value := func() time.Duration { i++; return duration(s, words[i]) }
-		switch words[i] {
-		case "done":
-		case "failed":
-			out.Ending = Failed
-		case "again":
-			out.Ending = Again
-		case "unreachable":
-			out.Trouble = Unreachable
-		case "broken":
-			out.Trouble = Broken
-		case "busy":
-			out.Trouble = Busy
-		case "forbidden":
-			out.Trouble = Forbidden
-		case "interrupted":
-			out.Trouble = Interrupted
-		case "lasts":
-			out.Lasts = true
-		case "unasked":
-			out.Asked = false
-		case "took":
-			out.Elapsed = value()
-		case "retry-after":
-			out.RetryAfter = value()
-		case "lingers":
-			out.Lingers = value()
-		case "robots":
-			robots().Lifetime = value()
-		case "redirect": // of the robots.txt
-			i++
-			robots().Redirect = &identity.URL{Host: words[i], Path: "/robots.txt"}
-		case "crawl-delay":
-			robots().CrawlDelay = value()
-		default:
-			s.Fatalf("no outcome %q", words[i])
-		}
-	}
+	out := outcome(s, words[1:], nil)
 	e := s.workbench.end(t, out, s.now)
 	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, word(e.Ending, "done", "failed", "dropped", "to come again"), s.at(e.NextAttempt), e.GaveUp)
 	s.over(t)
+}
+
+// outcome reads how a task ended: [done|failed|dropped|again] [TROUBLE] [lasts] [unasked] [KEY VALUE ...]. more reads other words.
+func outcome(t testing.TB, words []string, more func(out *Outcome, word string, rest []string)) (out Outcome) {
+	out = Outcome{Asked: true, Reason: "it failed"}
+	robots := func() *RobotsOutcome {
+		out.Robots = cmp.Or(out.Robots, &RobotsOutcome{Body: []byte("allow")})
+		return out.Robots
+	}
+	visit := func() *Visit {
+		out.Visit = cmp.Or(out.Visit, &Visit{})
+		return out.Visit
+	}
+	endings := map[string]Ending{"done": Done, "failed": Failed, "dropped": Dropped, "again": Again}
+	troubles := map[string]Trouble{"unreachable": Unreachable, "broken": Broken, "busy": Busy, "forbidden": Forbidden, "interrupted": Interrupted}
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		next := func() string { i++; return words[i] }
+		ending, ends := endings[word]
+		trouble, troubled := troubles[word]
+		switch {
+		case ends:
+			out.Ending = ending
+		case troubled:
+			out.Trouble = trouble
+		case word == "lasts":
+			out.Lasts = true
+		case word == "unasked":
+			out.Asked = false
+		case word == "took":
+			out.Elapsed = duration(t, next())
+		case word == "retry-after":
+			out.RetryAfter = duration(t, next())
+		case word == "lingers":
+			out.Lingers = duration(t, next())
+		case word == "robots":
+			robots().Lifetime = duration(t, next())
+		case word == "redirect": // of the robots.txt
+			robots().Redirect = &identity.URL{Host: next(), Path: "/robots.txt"}
+		case word == "crawl-delay":
+			robots().CrawlDelay = duration(t, next())
+		case word == "known":
+			out.Known = number(t, next())
+		case word == "found": // found unchanged|trivial|altered|gone|moved DIGEST
+			visit().Found = map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[next()]
+			visit().Digest = uint64(number(t, next()))
+			visit().Body, visit().Simhash = uint32(visit().Digest), visit().Digest
+		case word == "etag":
+			visit().ETag = next()
+		case word == "modified": // so long ago
+			visit().Modified = time.Now().Add(-duration(t, next()))
+		case word == "fresh-for":
+			visit().FreshFor = duration(t, next())
+		case more == nil:
+			t.Fatalf("no outcome %q", word)
+		default:
+			more(&out, word, words[i+1:])
+			if word == "links" {
+				return out
+			}
+		}
+	}
+	return out
 }
 
 // over puts a host where it belongs after its task, as the frontier does when the end is on disk.
