@@ -144,8 +144,7 @@ func TestDamagedValues(t *testing.T) {
 		"two depths":              {numberKey(kindDepth, host, 1), []byte{1, 2}, depths},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg, polite := testConfig()
-			l := begin(t, "", cfg, polite, Deps{})
+			l := inMemory(t)(testConfig())
 			if err := c.read(l.store); err != nil {
 				t.Fatal(err)
 			}

@@ -25,8 +25,7 @@ func (l *life) ends() error {
 // After a write that failed nothing is accepted any more. The frontier ends with the first error.
 func TestFailedWriteEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		l.add(page("http://h1.test", 1))
 		l.ledger.fail(errBroken)
 		l.ledger.fail(errors.New("another"))
@@ -85,8 +84,7 @@ func TestHalfADropEndsAll(t *testing.T) {
 // A request that the store refuses fails, and the next ones do not.
 func TestRefusedWriteFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		for _, op := range []func(b *batch, key []byte){func(b *batch, key []byte) { b.set(key, nil) }, func(b *batch, key []byte) { b.del(key) }} {
 			err := l.ledger.do(t.Context(), together, func(b *batch) error {
 				op(b, make([]byte, 1<<17)) // a key that is too long
@@ -229,8 +227,7 @@ func TestImpossibleRequests(t *testing.T) {
 // The reason why a host was given up is cut between two letters if it is too long.
 func TestLongReasonStaysText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		const host = "http://h1.test"
 		l.add(page(host, 1))
 		if _, err := l.DropHost(t.Context(), host, strings.Repeat("x", maxEndReason-1)+"\u00e9"); err != nil {
@@ -299,43 +296,6 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 			if err := f.Run(ctx); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-		}
-	}
-}
-
-// Whoever reads a page that is damaged tells it.
-func TestWhoTellsOfDamagedPages(t *testing.T) {
-	const host = "http://h1.test"
-	acts := map[string]func(context.Context, *life) error{
-		"import": func(ctx context.Context, l *life) error {
-			return second(l.Import(ctx, host, Chunk{Pages: []PageRecord{{Path: "/1", Seen: time.Now(), Due: time.Now()}}}, Assigned))
-		},
-		"hint": func(ctx context.Context, l *life) error {
-			link := page(host, 1)
-			link.URL.Path, link.Modified = "/1", time.Now().Add(time.Hour)
-			return l.hint(ctx, host, []Link{link})
-		},
-		"remove":  func(ctx context.Context, l *life) error { return l.Remove(ctx, host) },
-		"replica": func(ctx context.Context, l *life) error { return l.SetRole(ctx, host, Replica) },
-		"export":  func(ctx context.Context, l *life) error { return fourth(l.Export(ctx, host, Cursor{}, 100, 1<<20)) },
-	}
-	hash := newEntry(host, PendingURL{Path: "/1"}).hash
-	for _, c := range []struct{ what, told string }{
-		{"when it is due", "export hint import replica"},
-		{"what is known of it", "export hint import"},
-	} {
-		told := whoTells(t, acts, func(l *life) (key, value []byte) {
-			now := time.Now()
-			l.role(host, Replica)
-			l.imported(host, Chunk{Pages: []PageRecord{{Path: "/1", Seen: now, Due: now}}})
-			l.role(host, Owned)
-			if c.what == "when it is due" {
-				return numberKey(kindPage, host, hash), []byte{1}
-			}
-			return dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}
-		})
-		if told != c.told {
-			t.Errorf("damage to %s is told by %q, want %q", c.what, told, c.told)
 		}
 	}
 }

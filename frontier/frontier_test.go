@@ -309,8 +309,7 @@ func TestHostStaysFull(t *testing.T) {
 // Pages that name many hosts, each as long as a name may be, fit into the transactions of the smallest store.
 func TestManyLongHostsAtOnce(t *testing.T) {
 	for _, tracked := range []bool{false, true} {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		label := strings.Repeat("x", 60) + "."
 		var adding sync.WaitGroup
 		for k := range 8 {

@@ -23,6 +23,11 @@ func begin(t testing.TB, dir string, cfg Config, polite Politeness, deps Deps) *
 	return beginWith(t, dir, cfg, polite, deps, func(*Frontier) {})
 }
 
+// inMemory begins a frontier without a directory and with nothing from outside.
+func inMemory(t testing.TB) func(cfg Config, polite Politeness) *life {
+	return func(cfg Config, polite Politeness) *life { return begin(t, "", cfg, polite, Deps{}) }
+}
+
 // beginWith is begin with a change of what is inside.
 func beginWith(t testing.TB, dir string, cfg Config, polite Politeness, deps Deps, change func(*Frontier)) *life {
 	t.Helper()

@@ -105,8 +105,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 // Hashes that move from the record to a run between two chunks are not missed.
 func TestExportFollowsWhatMoves(t *testing.T) {
 	for first := 1; first < 40; first++ {
-		cfg, polite := ownServers(testConfig())
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(ownServers(testConfig()))
 		l.placing(addr1)
 		l.add(pages("http://h1.test", 0, 40)...)
 		done := map[uint64]bool{}
@@ -138,8 +137,7 @@ func TestExportFollowsWhatMoves(t *testing.T) {
 
 // A block that is written anew between two chunks, with fewer URLs, is exported whole.
 func TestExportOfARewrittenBlock(t *testing.T) {
-	cfg, polite := ownServers(testConfig())
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(ownServers(testConfig()))
 	links := pages("http://h1.test", 0, 100)
 	l.add(links...)
 	c, at, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 30, 1<<20)
@@ -328,8 +326,7 @@ func TestForgottenURLsAreNew(t *testing.T) {
 
 // The exact set of the host is not in memory, and too large to be read for a drop.
 func TestDropOfALargeHostThatIsNotInMemory(t *testing.T) {
-	cfg, polite := testConfig()
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(testConfig())
 	links := pages("http://h1.test", 0, maxUnremembered+1)
 	l.add(links...)
 	if n, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil || n != len(links) {
@@ -351,8 +348,7 @@ func count(verdicts []Verdict, want Verdict) (n int) {
 
 // A late answer: what is done elsewhere leaves the workbench of a host that is crawled here.
 func TestImportIntoOwn(t *testing.T) {
-	cfg, polite := ownServers(testConfig())
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(ownServers(testConfig()))
 	links := pages("http://h1.test", 0, 200)
 	l.add(links...)
 	l.placing(addr1)
@@ -382,8 +378,7 @@ func TestImportIntoOwn(t *testing.T) {
 
 // A host that was unknown before its import is kept, and is not crawled.
 func TestImportOfUnknownHost(t *testing.T) {
-	cfg, polite := testConfig()
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(testConfig())
 	l.imported("http://h1.test", Chunk{Pending: []PendingURL{{Path: "/1"}, {Path: "/2"}}, Done: []uint64{1}})
 	l.roleIs("http://h1.test", Replica, true)
 	if d := l.digest("http://h1.test"); d.Accepted != 3 || d.Done != 1 {
@@ -447,8 +442,7 @@ func TestUnionWithALiveOwnerEndsTheGivingUp(t *testing.T) {
 }
 
 func TestExportOfUnknownHost(t *testing.T) {
-	cfg, polite := testConfig()
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(testConfig())
 	c, _, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 10, 1<<20)
 	if !end || err != nil || len(c.Pending)+len(c.Done) > 0 {
 		t.Errorf("%+v, %v, %v", c, end, err)

@@ -61,8 +61,7 @@ func TestReceipts(t *testing.T) {
 // While the frontier is held nothing is taken, and the status says why; then it goes on.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		l.placing(addr1)
 		l.add(page("http://h1.test", 1), page("http://h1.test", 2))
 		task := l.taking(time.Minute)

@@ -134,8 +134,7 @@ func TestReserve(t *testing.T) {
 // A redirected robots.txt is fetched from its own server. Then the host comes back to its reserved server.
 func TestReservedHostFollowsItsRobots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		ctx := t.Context()
 		addr2 := netip.MustParseAddr("192.0.2.2")
 		go func() {
@@ -201,8 +200,7 @@ func TestStopWhileAHostIsActivated(t *testing.T) {
 
 // What is imported meanwhile keeps a taker waiting, and does not send it away.
 func TestTakeFromWaitsForAnImport(t *testing.T) {
-	cfg, polite := ownServers(testConfig())
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(ownServers(testConfig()))
 	l.placing(addr1)
 	links := pages("http://h1.test", 0, 60)
 	l.add(links...)
@@ -240,8 +238,7 @@ func TestTakeFromWaitsForAnImport(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	cfg, polite := ownServers(testConfig())
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(ownServers(testConfig()))
 	l.placing(addr1)
 	for h := range 9 {
 		l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 100*h)...)
@@ -282,8 +279,7 @@ func TestReady(t *testing.T) {
 // Hosts are ready for the pages that are due again, too, and those that have nothing else among them.
 func TestReadyForRevisits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := recrawlConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(recrawlConfig())
 		l.placing(addr1)
 		ready := func() string {
 			got := ""

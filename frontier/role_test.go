@@ -117,8 +117,7 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 // Links to hosts that are elsewhere are passed on before the page that has them is done.
 func TestElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		l.add(page("http://h1.test", 0))
 		l.role("http://away.test", Leaving)
 		go func() { // of h1.test only

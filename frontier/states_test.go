@@ -196,8 +196,7 @@ func TestDelayedURLs(t *testing.T) {
 func TestTwoFreezes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const host = "http://h1.test"
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		for range 2 {
 			if err := l.freeze(context.Background(), host); err != nil {
 				t.Fatal(err)

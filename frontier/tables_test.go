@@ -309,8 +309,7 @@ func TestSlow(t *testing.T) {
 // An overloaded server is asked more slowly until it is not any more.
 func TestSpacing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		l := begin(t, "", cfg, polite, Deps{})
+		l := inMemory(t)(testConfig())
 		gap := func(want time.Duration) {
 			t.Helper()
 			if got := l.Gap("http://h1.test", addr1, 0, 0); got != want {
@@ -375,8 +374,7 @@ func TestSetsAreBounded(t *testing.T) {
 
 // Many imports of hashes that come together fit into the transactions of the smallest store.
 func TestManyHashesAtOnce(t *testing.T) {
-	cfg, polite := testConfig()
-	l := begin(t, "", cfg, polite, Deps{})
+	l := inMemory(t)(testConfig())
 	var importing sync.WaitGroup
 	for k := range 64 {
 		importing.Go(func() {
