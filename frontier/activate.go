@@ -155,23 +155,19 @@ func (a *activation) enterLocked(hosts []*host, name string) []*host {
 // waitingHosts returns up to n hosts with pending URLs that wait on disk, in the order of their keys, after a host. last is the last host
 // that it looked at. end means that it reached the last key.
 func (a *activation) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
-	err = a.store.hosts(context.Background(), func(_ *tx, it *badger.Iterator) error {
-		// The bound on looks matters when most hosts are on the workbench.
-		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
-			host, err := nextHost(it, kindPending, after)
-			if end = host == ""; err != nil || end {
-				return err
-			}
-			if after = host; !a.kept(host) {
-				hosts = append(hosts, host)
-			}
+	last = after
+	looked := 0
+	end, err = a.store.eachHost(context.Background(), []byte{kindPending}, after, func(_ *tx, _ *badger.Iterator, host string) (bool, error) {
+		if last = host; !a.kept(host) {
+			hosts = append(hosts, host)
 		}
-		return nil
+		looked++
+		return len(hosts) < n && looked < 16*n, nil // the latter matters when most hosts are on the workbench
 	})
 	if err != nil {
 		return nil, "", false, fmt.Errorf("look for waiting hosts: %w", err)
 	}
-	return hosts, after, end, nil
+	return hosts, last, end, nil
 }
 
 // kept says that a host on disk must not be brought in: it is on the workbench, frozen or not owned.

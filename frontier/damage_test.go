@@ -29,7 +29,9 @@ func TestWhoTellsOfDamage(t *testing.T) {
 		"import": func(ctx context.Context, l *life) error {
 			return second(l.Import(ctx, host, Chunk{Done: []uint64{hash}, Drops: 1}, Assigned))
 		},
-		"import-page": func(ctx context.Context, l *life) error { return second(l.Import(ctx, host, pageOf(time.Now()), Assigned)) },
+		"import-page": func(ctx context.Context, l *life) error {
+			return second(l.Import(ctx, host, pageOf(time.Now()), Assigned))
+		},
 		"hint": func(ctx context.Context, l *life) error {
 			link := first
 			link.Modified = time.Now().Add(time.Hour)

@@ -21,53 +21,39 @@ type ReadyHost struct {
 // Ready reads keys and one record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
 	recrawl, by := f.cfg.Recrawl.On(), f.bench.recrawl.by(time.Now())
-	err = f.store.hosts(context.Background(), func(txn *tx, it *badger.Iterator) error {
-		kinds := []byte{kindPending, kindPage}
-		if !recrawl {
-			kinds = kinds[:1]
+	kinds := []byte{kindPending}
+	if recrawl {
+		kinds = append(kinds, kindPage)
+	}
+	end, err := f.store.eachHost(context.Background(), kinds, after, func(txn *tx, it *badger.Iterator, host string) (more bool, err error) {
+		rec, _, err := readRecord(txn, host)
+		if err != nil {
+			return false, err
 		}
-		for next = after; most > 0; most-- {
-			if next, err = nextOfKinds(it, kinds, next); err != nil || next == "" {
-				return err
-			}
-			rec, _, err := readRecord(txn, next)
-			if err != nil {
-				return err
-			}
-			if site := f.deps.Site(next); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
-				continue
-			}
-			n := int(rec.digest.Pending())
-			if !rec.tracked {
-				n = countPending(it, next, &rec)
-			}
-			if at := rec.nextAt(); recrawl && at != 0 && at <= by {
-				n += countDue(it, next, by, f.cfg.HostBudget)
-			}
-			if n >= minURLs {
-				hosts = append(hosts, ReadyHost{Host: next, Pending: n})
-			}
+		next = host
+		most--
+		if site := f.deps.Site(host); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
+			return most > 0, nil
 		}
-		return nil
+		n := int(rec.digest.Pending())
+		if !rec.tracked {
+			n = countPending(it, host, &rec)
+		}
+		if at := rec.nextAt(); recrawl && at != 0 && at <= by {
+			n += countDue(it, host, by, f.cfg.HostBudget)
+		}
+		if n >= minURLs {
+			hosts = append(hosts, ReadyHost{Host: host, Pending: n})
+		}
+		return most > 0, nil
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("look for hosts that are ready: %w", err)
 	}
-	return hosts, next, nil
-}
-
-// nextOfKinds returns the first host after another with keys of any of some kinds, or "".
-func nextOfKinds(it *badger.Iterator, kinds []byte, after string) (next string, err error) {
-	for _, kind := range kinds {
-		host, err := nextHost(it, kind, after)
-		if err != nil {
-			return "", err
-		}
-		if next == "" || host != "" && host < next {
-			next = host
-		}
+	if end {
+		next = ""
 	}
-	return next, nil
+	return hosts, next, nil
 }
 
 // countDue counts the pages of a host that are due by a time, up to most.
@@ -99,19 +85,12 @@ type Listed struct {
 
 // List returns up to most hosts in the order of their keys, after a host. It returns none at the end.
 func (f *Frontier) List(ctx context.Context, after string, most int) (hosts []Listed, err error) {
-	err = f.store.hosts(ctx, func(txn *tx, it *badger.Iterator) error {
-		for len(hosts) < most {
-			// A new host may have URLs but no record yet.
-			if after, err = nextOfKinds(it, []byte{kindHost, kindPending}, after); err != nil || after == "" {
-				return err
-			}
-			rec, _, err := readRecord(txn, after)
-			if err != nil {
-				return err
-			}
-			hosts = append(hosts, Listed{Host: after, Role: rec.role, Done: rec.done, Failed: rec.failed, Dropped: rec.dropped})
-		}
-		return nil
+	// A new host may have URLs but no record yet.
+	kinds := []byte{kindHost, kindPending}
+	_, err = f.store.eachHost(ctx, kinds, after, func(txn *tx, _ *badger.Iterator, host string) (more bool, err error) {
+		rec, _, err := readRecord(txn, host)
+		hosts = append(hosts, Listed{Host: host, Role: rec.role, Done: rec.done, Failed: rec.failed, Dropped: rec.dropped})
+		return len(hosts) < most, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list hosts: %w", err)

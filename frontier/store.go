@@ -451,20 +451,10 @@ func (s *store) depths(txn *tx, host string) (map[uint64]uint8, error) {
 	return out, nil
 }
 
-// nextHost returns the first host after another with keys of a kind, or "".
-func nextHost(it *badger.Iterator, kind byte, after string) (string, error) {
-	// This seeks behind the last key of the host, because 0x01 is greater than the zero byte at the end of its name.
-	it.Seek(append(append(kindPrefix(kind), after...), 1))
-	if !it.ValidForPrefix(kindPrefix(kind)) {
-		return "", nil
-	}
-	host, _, err := splitKey(it.Item().Key())
-	return host, err
-}
-
-// hosts lets read look for hosts with nextHost, key by key and without values.
-func (s *store) hosts(ctx context.Context, read func(txn *tx, it *badger.Iterator) error) error {
-	return s.view(ctx, func(txn *tx) error {
+// eachHost visits the hosts that have keys of any of some kinds, in the order of their names, after a host, until visit returns false. end
+// says that there are no more. eachHost reads no values. visit may move the iterator, which is over all keys.
+func (s *store) eachHost(ctx context.Context, kinds []byte, after string, visit func(txn *tx, it *badger.Iterator, host string) (more bool, err error)) (end bool, err error) {
+	err = s.view(ctx, func(txn *tx) error {
 		if err := s.fault(); err != nil {
 			return err
 		}
@@ -472,6 +462,31 @@ func (s *store) hosts(ctx context.Context, read func(txn *tx, it *badger.Iterato
 		o.Prefix, o.PrefetchValues = []byte{keyVersion}, false
 		it := txn.NewIterator(o)
 		defer it.Close()
-		return read(txn, it)
+		for more := true; more; {
+			next := ""
+			for _, kind := range kinds {
+				// This seeks behind the last key of the host, because 0x01 is greater than the zero byte at the end of its name.
+				it.Seek(append(append(kindPrefix(kind), after...), 1))
+				if !it.ValidForPrefix(kindPrefix(kind)) {
+					continue
+				}
+				host, _, err := splitKey(it.Item().Key())
+				if err != nil {
+					return err
+				}
+				if next == "" || host < next {
+					next = host
+				}
+			}
+			if end = next == ""; end {
+				return nil
+			}
+			if more, err = visit(txn, it, next); err != nil {
+				return err
+			}
+			after = next
+		}
+		return nil
 	})
+	return end, err
 }
