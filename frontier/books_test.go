@@ -86,40 +86,6 @@ func TestBooksOfAHalfRemovedCopy(t *testing.T) {
 	})
 }
 
-// A budget of visits comes in evenly. Visits that are not used within an hour are lost, except one.
-func TestVisitBudget(t *testing.T) {
-	begun := time.Unix(1_000_000, 0)
-	for _, c := range []struct {
-		what   string
-		r      Recrawl
-		after  time.Duration
-		visits int
-		next   time.Duration // after that, the next
-	}{
-		{"none yet", Recrawl{Enabled: true, Budget: 24}, 0, 0, time.Hour},
-		{"not quite", Recrawl{Enabled: true, Budget: 24}, time.Hour - time.Second, 0, time.Second},
-		{"one", Recrawl{Enabled: true, Budget: 24}, time.Hour, 1, time.Hour},
-		{"one is kept", Recrawl{Enabled: true, Budget: 24}, 100 * time.Hour, 1, time.Hour},
-		{"half an hour of many", Recrawl{Enabled: true, Budget: 240}, 30 * time.Minute, 5, 6 * time.Minute},
-		{"those of an hour", Recrawl{Enabled: true, Budget: 240}, 100 * time.Hour, 10, 6 * time.Minute},
-		{"a clock that was set back", Recrawl{Enabled: true, Budget: 24}, -time.Hour, 0, time.Hour},
-		{"any", Recrawl{Enabled: true}, 0, 1000, 0},
-		{"any, once", Recrawl{Age: time.Hour, Budget: 1}, 0, 1000, 0},
-	} {
-		r := newRecrawl(c.r, begun)
-		now := begun.Add(c.after)
-		n := 0
-		may, at := r.mayVisit(now)
-		for ; may && n < 1000; may, at = r.mayVisit(now) {
-			r.spend()
-			n++
-		}
-		if wait := at.Sub(now); n != c.visits || n < 1000 && (wait < c.next || wait > c.next+2*time.Millisecond) {
-			t.Errorf("%s: %d visits, the next after %v", c.what, n, wait)
-		}
-	}
-}
-
 // Damage to what is on disk is told.
 func TestDamagedValues(t *testing.T) {
 	const host = "http://h1.test"

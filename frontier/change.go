@@ -85,15 +85,17 @@ func (f *feed) add(changes map[string]*Change) {
 	defer f.mu.Unlock()
 	for host, c := range changes {
 		n := c.Memory()
-		old := f.hosts[host]
-		if old == nil {
+		old, known := f.hosts[host]
+		if !known {
 			old = &Change{}
 			f.hosts[host] = old
 		}
 		switch {
 		case old.Lost:
 		case f.bytes+n > maxFeedBytes:
-			f.bytes -= old.Memory()
+			if known {
+				f.bytes -= old.Memory()
+			}
 			*old = Change{Lost: true}
 		default:
 			for k := range c.Added { // else a URL keeps the text of its page in memory

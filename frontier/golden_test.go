@@ -127,8 +127,12 @@ func (s *scene) do(words []string) {
 	case "look": // says what can be taken
 		due := s.nextWake(s.now)
 		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.readyServers(s.now) > 0, s.at(due), !due.IsZero(), s.remote.count, s.remote.out)
-	case "closed": // closed NAME TIME: its hours begin after that time
-		s.site = s.closing(args[0], shut{until: s.now.Add(duration(s, args[1]))})
+	case "closed": // closed NAME TIME [IN]: its hours end now, or in that time, and begin after the first
+		hours := shut{until: s.now.Add(duration(s, args[1]))}
+		if len(args) > 2 {
+			hours.from = s.now.Add(duration(s, args[2]))
+		}
+		s.site = s.closing(args[0], hours)
 	case "drop": // its URLs are given up
 		h := s.hosts[args[0]]
 		h.forget(s.seq)

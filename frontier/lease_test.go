@@ -292,20 +292,6 @@ func TestLeasesComeAndGo(t *testing.T) {
 	}
 }
 
-// A host that leaves while its server is not leased leaves nothing behind in the server's queues.
-func TestServerWithoutLeaseIsForgotten(t *testing.T) {
-	w := leasedWorkbench()
-	now := time.Unix(1_000_000, 0)
-	h := w.seated("http://h1.test", hostState{}, now, Discovered)
-	if len(w.wants) != 1 || w.wants[0] != addr1 {
-		t.Errorf("wanted: %v", w.wants)
-	}
-	w.leave(h, now)
-	if len(w.servers) != 0 {
-		t.Error("the server is remembered for nothing")
-	}
-}
-
 // A host is crawled only while Suspend allows it.
 func TestSuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -365,55 +351,4 @@ func TestSuspend(t *testing.T) {
 			t.Error("not idle at the end")
 		}
 	})
-}
-
-// leasedWorkbench returns a workbench that asks no server without a lease.
-func leasedWorkbench() *workbench {
-	cfg, polite := testConfig()
-	cfg.Leases = true
-	return newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
-}
-
-// A lease that is extended ends in its new turn: the next to end is another.
-func TestExtendedLeaseEndsInTurn(t *testing.T) {
-	w := leasedWorkbench()
-	now, addr2 := time.Now(), netip.MustParseAddr("192.0.2.77")
-	w.grant(addr1, now.Add(time.Second), 0, now)
-	w.grant(addr2, now.Add(5*time.Second), 0, now)
-	w.grant(addr1, now.Add(10*time.Second), 0, now)
-	if wake := w.nextWake(now); !wake.Equal(now.Add(5 * time.Second)) {
-		t.Errorf("it wakes %v later", wake.Sub(now))
-	}
-	now = now.Add(5 * time.Second)
-	if w.advance(now); w.servers[addr2] != nil && w.servers[addr2].lease != nil || w.servers[addr1].lease == nil {
-		t.Error("not the lease ended that was over")
-	}
-}
-
-// All leases that have run out end at the next look.
-func TestLeasesEndTogether(t *testing.T) {
-	w := leasedWorkbench()
-	now, addr2 := time.Now(), netip.MustParseAddr("192.0.2.77")
-	w.grant(addr1, now.Add(time.Second), 0, now)
-	w.grant(addr2, now.Add(2*time.Second), 0, now)
-	w.advance(now.Add(2 * time.Second))
-	for addr, s := range w.servers {
-		if s.lease != nil {
-			t.Errorf("the lease of %v is still there", addr)
-		}
-	}
-}
-
-// A server that was withdrawn may be asked again when its lease is granted once more.
-func TestWithdrawnServerIsGrantedAgain(t *testing.T) {
-	w := leasedWorkbench()
-	now := time.Now()
-	w.grant(addr1, now.Add(time.Minute), 0, now)
-	s := w.servers[addr1]
-	if w.withdraw(addr1, now); w.leased(s, now) {
-		t.Error("a server that was withdrawn may be asked")
-	}
-	if w.grant(addr1, now.Add(time.Minute), 0, now); !w.leased(s, now) {
-		t.Error("a server that was granted again may not be asked")
-	}
 }

@@ -386,61 +386,6 @@ func TestImportOfUnknownHost(t *testing.T) {
 	}
 }
 
-// A host that was given up does not come back from a copy that has not heard of it, in either direction; what was found
-// since does.
-func TestUnionOfAHostThatWasGivenUp(t *testing.T) {
-	const host = "http://h1.test"
-	cfg, polite := ownServers(testConfig())
-	here, there := begin(t, "", cfg, polite, Deps{}), begin(t, "", cfg, polite, Deps{})
-	here.add(pages(host, 0, 20)...)
-	there.imported(host, here.export(host, 100)...)
-	for i := range 3 { // before the copy hears of any
-		if _, err := here.DropHost(t.Context(), host, "test"); err != nil {
-			t.Fatal(err)
-		}
-		here.add(pages(host, 20+i, 1)...)
-	}
-	want := here.digest(host)
-	here.imported(host, there.export(host, 100)...)
-	if d := here.digest(host); d != want || d.Pending() != 1 || d != here.scanned(host) {
-		t.Errorf("the copy brought it back: %+v, want %+v", d, want)
-	}
-	there.imported(host, here.export(host, 100)...)
-	if d := there.digest(host); d != want || d != there.scanned(host) {
-		t.Errorf("the copy has %+v, want %+v", d, want)
-	}
-	if s := there.Status(); s.Held != 1 {
-		t.Errorf("books: %+v", s.Totals)
-	}
-}
-
-// A node that gave a host up, and has its replica since, crawls it when it becomes the owner again: the owner in between
-// found that it lives.
-func TestUnionWithALiveOwnerEndsTheGivingUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const host = "http://h1.test"
-		cfg, polite := testConfig()
-		dir := t.TempDir()
-		here, there := begin(t, dir, cfg, polite, Deps{}), begin(t, "", cfg, polite, Deps{})
-		here.add(pages(host, 0, 20)...)
-		if _, err := here.giveUp(t.Context(), host, "it does not answer", time.Now().Add(24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		here.role(host, Replica)
-		there.imported(host, here.export(host, 100)...)
-		there.role(host, Owned)
-		there.add(pages(host, 20, 5)...)
-		here.imported(host, there.export(host, 100)...)
-		here.role(host, Owned)
-		here.stop()
-		w := &web{t: t, took: time.Millisecond, address: shared}
-		w.crawl(dir, cfg, polite, 3, nil, nil)
-		if len(w.fetched) != 5 {
-			t.Errorf("%d of 5 pages are crawled", len(w.fetched))
-		}
-	})
-}
-
 func TestExportOfUnknownHost(t *testing.T) {
 	l := inMemory(t)(testConfig())
 	c, _, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 10, 1<<20)

@@ -98,32 +98,6 @@ func TestValidateNamesTheKey(t *testing.T) {
 	}
 }
 
-// What robots.txt asks for holds for a host that comes off the disk, too: before its first request and after it, at whichever
-// server it is.
-func TestCrawlDelayOfALoadedHost(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	cfg, polite := testConfig()
-	polite.MinGap, polite.Factor = time.Second, 0
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	w.seated("http://h1.test", hostState{robotsUntil: now.Add(time.Hour), crawlDelay: 30 * time.Second, lastRequest: now.Add(-10 * time.Second)}, now, Discovered)
-	for i, want := range []time.Duration{20 * time.Second, 30 * time.Second, 30 * time.Second} {
-		if task := w.take(now); task != nil {
-			t.Fatalf("request %d came at once", i)
-		}
-		due := w.nextDue()
-		if due.Sub(now) != want {
-			t.Fatalf("request %d may be made in %v, want %v", i, due.Sub(now), want)
-		}
-		now = due
-		task := w.take(now)
-		if task == nil {
-			t.Fatalf("request %d is not made", i)
-		}
-		w.end(task, Outcome{Ending: Done, Asked: true}, now)
-		w.settle(task.host, now)
-	}
-}
-
 // HostsAt knows where each host is, when it comes, moves and leaves.
 func TestHostsAt(t *testing.T) {
 	now := time.Unix(1_000_000, 0)

@@ -273,21 +273,6 @@ func TestRevisitBudget(t *testing.T) {
 	})
 }
 
-// However often a page gave no answer, it waits for recrawl.min at least and for recrawl.max at most.
-func TestWaitAfterFailures(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	for _, least := range []time.Duration{time.Minute, 2 * 24 * time.Hour, 30 * 24 * time.Hour} {
-		r := Recrawl{Enabled: true, Min: least, Max: 90 * 24 * time.Hour}
-		p := &PageRecord{Path: "/1"}
-		for range 300 {
-			p = p.after(nil, r, nil, now)
-			if wait := p.Due.Sub(now); wait < r.Min || wait > r.Max {
-				t.Fatalf("after %d failures with a minimum of %v it waits %v", p.Failures, r.Min, wait)
-			}
-		}
-	}
-}
-
 // A visit that was interrupted, or that was refused without a request, leaves its budget to the next.
 func TestNoVisitCostsNoBudget(t *testing.T) {
 	for what, out := range map[string]Outcome{

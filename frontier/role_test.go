@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,18 +210,5 @@ func TestChangesAreTold(t *testing.T) {
 	want = map[string]*Change{"http://h1.test": {Added: []PendingURL{{Path: "/page/4.html"}}, Dropped: true, Digest: digest, Tracked: true}}
 	if d := cmp.Diff(want, l.Changes()); d != "" || digest != l.digest("http://h1.test") {
 		t.Errorf("%s%+v", d, digest)
-	}
-}
-
-// What waits to be read is bounded: a host of which too much changed has to be compared as a whole.
-func TestChangesAreBounded(t *testing.T) {
-	f := newFeed()
-	long := strings.Repeat("x", 1<<20)
-	for range 3 * maxFeedBytes >> 20 {
-		f.add(map[string]*Change{"http://h1.test": {Added: []PendingURL{{Path: long}}}})
-	}
-	f.add(map[string]*Change{"http://h2.test": {Done: []uint64{1}}})
-	if f.bytes > maxFeedBytes+1<<21 || !f.hosts["http://h1.test"].Lost || f.hosts["http://h2.test"].Lost {
-		t.Errorf("%d bytes kept", f.bytes)
 	}
 }

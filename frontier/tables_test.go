@@ -411,8 +411,12 @@ func TestChangesFollow(t *testing.T) {
 	f.bytes = maxFeedBytes - n
 	f.add(map[string]*Change{"fits": {}})
 	f.add(map[string]*Change{"not": {}})
-	if f.hosts["fits"].Lost || !f.hosts["not"].Lost {
-		t.Errorf("%+v", f.hosts)
+	if f.hosts["fits"].Lost || !f.hosts["not"].Lost || f.bytes != maxFeedBytes {
+		t.Errorf("%+v, %d bytes of %d", f.hosts, f.bytes, maxFeedBytes)
+	}
+	f.add(map[string]*Change{"fits": {Done: []uint64{1}}})
+	if !f.hosts["fits"].Lost || f.bytes != maxFeedBytes-n {
+		t.Errorf("%+v, %d bytes of %d", f.hosts, f.bytes, maxFeedBytes)
 	}
 	tr := &transfers{&activation{front: &front{ledger: &ledger{feed: f}}}}
 	if len(tr.Changes()) != 2 || f.bytes != 0 || len(tr.Changes()) != 0 {

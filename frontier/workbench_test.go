@@ -67,19 +67,6 @@ func TestQueuesAreDrawnByTheirShares(t *testing.T) {
 	}
 }
 
-// No fetcher stays idle because the drawn queue is empty.
-func TestEmptyQueuesLendTheirTurn(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	for _, only := range []Origin{Discovered, Estimate, Assigned} {
-		w := testBench(now, 50, 1, only)
-		for i := range 50 {
-			if task := w.take(now); task == nil || task.Origin != only {
-				t.Fatalf("%v: take %d gives %v", only, i, task)
-			}
-		}
-	}
-}
-
 // A queue that runs low is filled from disk, even if another queue of its host is full.
 func TestEachQueueIsFilled(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
@@ -91,63 +78,6 @@ func TestEachQueueIsFilled(t *testing.T) {
 	h.known[Assigned] = 9
 	if w.settle(h, now); !slices.Equal(w.refills, []*host{h}) {
 		t.Error("the assigned URLs stay on disk")
-	}
-}
-
-// Servers are served in the order in which they became ready, and hosts of one server in turn.
-func TestHostsOfAServerTakeTurns(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	cfg, polite := testConfig()
-	polite.MinGap = time.Second
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	for i := range 3 {
-		w.seated(fmt.Sprintf("http://h%d.test", i), hostState{robotsUntil: now.Add(time.Hour)}, now, Discovered)
-	}
-	var order []string
-	for range 9 {
-		task := w.take(now)
-		if task == nil {
-			t.Fatal("nothing to take")
-		}
-		if again := w.take(now); again != nil {
-			t.Fatalf("%s and %s at once at one server", task.Host, again.Host)
-		}
-		order = append(order, task.Host)
-		w.end(task, Outcome{Ending: Done, Asked: true}, now)
-		w.settle(task.host, now)
-		due := w.nextDue()
-		if due.Sub(now) != time.Second {
-			t.Fatalf("next request in %v", due.Sub(now))
-		}
-		now = due
-	}
-	for i, h := range order {
-		if h != order[i%3] {
-			t.Fatalf("hosts are asked in the order %v", order)
-		}
-	}
-}
-
-// A task that is taken as soon as its server may be asked has not waited, whatever queues its host has URLs in.
-func TestPolitenessIsNoWait(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	cfg, polite := testConfig()
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	w.seated("http://h1.test", hostState{robotsUntil: now.Add(time.Hour)}, now, Discovered, Assigned)
-	drawn := map[Origin]int{}
-	for range 40 {
-		task := w.take(now)
-		if task == nil || task.Waited != 0 {
-			t.Fatalf("after %v: %+v", drawn, task)
-		}
-		drawn[task.Origin]++
-		now = now.Add(100 * time.Millisecond)
-		w.end(task, Outcome{Ending: Done, Asked: true}, now)
-		w.settle(task.host, now)
-		now = w.nextDue()
-	}
-	if drawn[Discovered] != 20 || drawn[Assigned] != 20 {
-		t.Errorf("drawn %v", drawn)
 	}
 }
 
