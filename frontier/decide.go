@@ -103,14 +103,14 @@ func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first 
 			b.touched[a.host] = h
 		}
 	}
-	key := builderKey{a.host, a.origin}
-	bl := b.builders[key]
-	if bl == nil {
-		bl = &builder{builderKey: key, first: first && h == nil, away: !own}
-		b.builders[key] = bl
-		b.order = append(b.order, bl)
+	key := queueKey{a.host, a.origin}
+	urls := b.added[key]
+	if urls == nil {
+		urls = &newURLs{queueKey: key, first: first && h == nil, away: !own}
+		b.added[key] = urls
+		b.order = append(b.order, urls)
 	}
-	bl.entries = append(bl.entries, a.entry)
+	urls.entries = append(urls.entries, a.entry)
 	if own {
 		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.PendingURL) })
 	}
@@ -190,8 +190,8 @@ func (l *ledger) exact(b *batch, host string) (set *hostSet, err error) {
 		}
 	}()
 	for o := range origins {
-		if bl := b.builders[builderKey{host, o}]; bl != nil {
-			l.sets.addEntries(set, bl.entries)
+		if urls := b.added[queueKey{host, o}]; urls != nil {
+			l.sets.addEntries(set, urls.entries)
 		}
 	}
 	for r, err := range l.store.rows(nil, hostKey(kindPending, host), nil, ahead) {

@@ -162,7 +162,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 			}
 			dues = append(dues, due)
 			rec.digest.Pages--
-			if p, err := decodePage(r.value, int64(due)); err == nil { // else it is damaged, and goes all the same
+			if p, err := ParsePage(r.value, time.Unix(int64(due), 0)); err == nil { // else it is damaged, and goes all the same
 				rec.digest.PagesXor ^= p.mark(hash)
 			}
 			start = slices.Clone(r.key)

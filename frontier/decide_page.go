@@ -34,7 +34,7 @@ func (l *ledger) decidePage(b *batch, h *hostEntry, v visited) {
 	}
 	if p := v.page; p != nil {
 		due := stampOf(p.Due)
-		value := p.append(nil, int64(due))
+		value := AppendPage(nil, p, time.Unix(int64(due), 0))
 		b.set(dueKey(h.host, due, v.hash), value)
 		b.set(numberKey(kindPage, h.host, v.hash), binary.BigEndian.AppendUint32(nil, due))
 		if rec.digest.Pages == 0 || due < rec.next {
@@ -83,7 +83,7 @@ func readPage(txn *tx, host string, hash uint64) (*PageRecord, error) {
 	if value, err = readValue(txn, dueKey(host, due, hash)); err != nil {
 		return nil, err
 	}
-	p, err := decodePage(value, int64(due))
+	p, err := ParsePage(value, time.Unix(int64(due), 0))
 	return &p, err
 }
 
@@ -231,7 +231,7 @@ func (s *store) duePages(host string, after *duePage, by stamp, want int) (pages
 			return pages, p.due, nil
 		}
 		if err == nil {
-			p.record, err = decodePage(r.value, int64(p.due))
+			p.record, err = ParsePage(r.value, time.Unix(int64(p.due), 0))
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("read pages of %s: %w", host, err)

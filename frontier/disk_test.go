@@ -153,13 +153,13 @@ func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
 	h := w.enter("http://h1.test")
 	for seq := range uint64(2) {
-		w.offer(h, offered{host: h.name, ref: &blockRef{seq: seq + 1, n: 1}, entries: make([]entry, 1)}, now)
+		w.offer(h, block{&blockRef{seq: seq + 1, n: 1}, make([]entry, 1)}, now)
 	}
-	h.fill(Discovered, &reading{want: 1, known: 1, blocks: []loadedBlock{{1, make([]entry, 1)}}}) // the reading began when one was known
+	h.fill(Discovered, &reading{want: 1, known: 1, blocks: []block{{&blockRef{seq: 1}, make([]entry, 1)}}}) // the reading began when one was known
 	if !h.onDisk() {
 		t.Error("the block that was written meanwhile is not read any more")
 	}
-	h.fill(Discovered, &reading{want: 1, known: 2, blocks: []loadedBlock{{2, make([]entry, 1)}}})
+	h.fill(Discovered, &reading{want: 1, known: 2, blocks: []block{{&blockRef{seq: 2}, make([]entry, 1)}}})
 	if h.onDisk() || h.windowed() != 2 {
 		t.Errorf("on disk %v, %d URLs in memory", h.onDisk(), h.windowed())
 	}

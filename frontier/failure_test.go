@@ -250,7 +250,7 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 	const host = "http://h1.test"
 	now := time.Now()
 	p := PageRecord{Path: "/", Seen: now, Due: now}
-	good := p.append(nil, now.Unix())
+	good := AppendPage(nil, &p, now)
 	page := func(due []byte, value []byte) func(txn *tx) error {
 		return func(txn *tx) error {
 			return errors.Join(txn.Set(numberKey(kindPage, host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))

@@ -138,7 +138,7 @@ func (h *house) value(key, v []byte) error {
 		if err != nil {
 			return err
 		}
-		p, err := decodePage(v, int64(due))
+		p, err := ParsePage(v, time.Unix(int64(due), 0))
 		h.say("disk: %s at %s %s: %s", name, h.at(timeOf(due)), h.paths[hash], h.page(&p))
 		return err
 	default:

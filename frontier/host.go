@@ -200,7 +200,7 @@ func (h *host) take(ref *blockRef, entries []entry) {
 // fill puts what was read from disk into the window.
 func (h *host) fill(origin Origin, q *reading) {
 	for _, b := range q.blocks {
-		h.take(&blockRef{seq: b.seq, n: len(b.entries), origin: origin}, b.entries)
+		h.take(b.ref, b.entries)
 	}
 	switch {
 	case q.want <= 0:

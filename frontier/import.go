@@ -33,7 +33,7 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		defer t.thaw(host)
 	}
 	unite := func(u union, joins joins) error {
-		u.origin, u.drops = origin, c.Drops
+		u.origin, u.Drops = origin, c.Drops
 		err := t.ledger.onHost(ctx, joins, host, func(b *batch, h *hostEntry) error { return t.ledger.decideUnion(b, h, &u) })
 		if err != nil {
 			return fmt.Errorf("import %s: %w", host, err)
@@ -51,23 +51,23 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		var u union
 		size, joins := 0, together
 		if first && c.State != nil {
-			u.state, joins = c.State, alone
+			u.State, joins = c.State, alone
 			if r := c.State.Robots; r != nil {
 				size = len(r.Body)
 			}
 		}
 		n := min(len(c.Done), maxRequestHashes)
-		u.done, c.Done = c.Done[:n], c.Done[n:]
+		u.Done, c.Done = c.Done[:n], c.Done[n:]
 		size += 8 * n
 		switch {
 		case n == 0 && len(c.Pages) > 0:
 			n := within(size, len(c.Pages), func(i int) int { return 4*cost(host, "") + c.Pages[i].memory() })
-			u.pages, c.Pages = c.Pages[:n], c.Pages[n:]
+			u.Pages, c.Pages = c.Pages[:n], c.Pages[n:]
 			joins = alone
 		case len(c.Done)+len(c.Pages) == 0:
 			n := within(size, len(c.Pending), func(i int) int { return len(c.Pending[i].Path) })
-			for i := range c.Pending[:n] {
-				u.entries = append(u.entries, newEntry(host, c.Pending[i]))
+			for _, url := range c.Pending[:n] {
+				u.entries = append(u.entries, newEntry(host, url))
 			}
 			c.Pending = c.Pending[n:]
 		}
@@ -112,13 +112,10 @@ func (t *transfers) DigestOf(ctx context.Context, host string) (d Digest, err er
 
 // union is a part of a chunk, small enough for one request.
 type union struct {
+	Chunk
 	origin  Origin
-	entries []entry
-	done    []uint64
-	state   *HostState
-	drops   uint64
-	pages   []PageRecord
-	added   int // answer
+	entries []entry // what Chunk.Pending would hold
+	added   int     // answer
 }
 
 // maxRequestHashes bounds the done URLs of a request to the ledger.
@@ -140,32 +137,32 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 	}
 	b.touched[h.host] = h
 	switch drops := &h.rec.digest.Drops; {
-	case u.drops > *drops:
+	case u.Drops > *drops:
 		if _, err := l.decideDrop(b, h, "given up by its owner", time.Time{}); err != nil {
 			return err
 		}
-		*drops = u.drops
-	case u.drops < *drops:
+		*drops = u.Drops
+	case u.Drops < *drops:
 		u.entries = nil // they were given up here
 	}
 	if len(u.entries) > 0 { // they were found after the host was given up, so it is crawled again
 		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
 	}
-	if u.state != nil {
-		l.unite(b, h, u.state, time.Now())
+	if u.State != nil {
+		l.unite(b, h, u.State, time.Now())
 	}
 	for _, e := range u.entries {
 		b.bytes += cost(h.host, e.Path)
 	}
-	b.bytes += 8 * len(u.done)
+	b.bytes += 8 * len(u.Done)
 	b.urls += len(u.entries)
 	// What is decided before an error is written, too.
 	ended := 0
 	defer func() { l.count.moved(h.rec.role, u.added, ended) }()
-	if ended, err = l.decidePages(b, h, u.pages); err != nil {
+	if ended, err = l.decidePages(b, h, u.Pages); err != nil {
 		return err
 	}
-	for _, hash := range u.done {
+	for _, hash := range u.Done {
 		was, err := l.decideDone(b, h, hash)
 		if err != nil {
 			return err

@@ -72,29 +72,26 @@ type addition struct {
 // blockRef names a block on disk.
 type blockRef struct {
 	seq    uint64
-	n      int
+	n      int // the URLs in it
 	origin Origin
+}
+
+// block is a block with its URLs.
+type block struct {
+	ref     *blockRef
+	entries []entry
 }
 
 // news is what a batch changes on the workbench. It is called with the frontier's lock held when the batch is on disk. By then the
 // ledger's goroutine may have gone on, so it must not read what that goroutine changes.
 type news func(t *transfers, now time.Time)
 
-// offered is a block that is on disk now.
-type offered struct {
-	host    string
-	ref     *blockRef
-	entries []entry
-	first   bool // the host had no URL before, and has no record
-	away    bool // the host is not owned
-}
-
 // batch is one transaction and everything that waits for it.
 type batch struct {
 	txn      *tx
 	err      error // the first error of set or del since the request began
-	builders map[builderKey]*builder
-	order    []*builder
+	added    map[queueKey]*newURLs
+	order    []*newURLs // the same in the order in which they came
 	touched  map[string]*hostEntry
 	requests []*request
 	news     []news
@@ -119,17 +116,18 @@ func (b *batch) del(key []byte) {
 	}
 }
 
-type builderKey struct {
+// queueKey names a queue of a host.
+type queueKey struct {
 	host   string
 	origin Origin
 }
 
-// builder gathers the new URLs of a host and origin for blocks.
-type builder struct {
-	builderKey
+// newURLs are the URLs that a batch adds to a queue of a host.
+type newURLs struct {
+	queueKey
 	entries []entry
-	first   bool
-	away    bool
+	first   bool // the host had no URL before, and has no record
+	away    bool // the host is not owned
 }
 
 func newLedger(cfg Config, s *store, tell func([]news)) *ledger {
@@ -279,9 +277,9 @@ func (l *ledger) batchFor(r *request) *batch {
 
 func (l *ledger) newBatch() *batch {
 	b := &batch{
-		txn:      l.store.begin(),
-		builders: make(map[builderKey]*builder),
-		touched:  make(map[string]*hostEntry),
+		txn:     l.store.begin(),
+		added:   make(map[queueKey]*newURLs),
+		touched: make(map[string]*hostEntry),
 	}
 	if l.feed != nil {
 		b.changes = make(map[string]*Change)
@@ -372,8 +370,8 @@ func (l *ledger) commit() {
 // seal writes what the batch gathered into its transaction: blocks of new URLs, and records that changed.
 func (l *ledger) seal(b *batch) error {
 	var body []byte
-	for _, bl := range b.order {
-		for entries := bl.entries; len(entries) > 0; {
+	for _, urls := range b.order {
+		for entries := urls.entries; len(entries) > 0; {
 			body = body[:0]
 			n := 0
 			for n < len(entries) && n < maxBlockURLs && len(body) < maxBlockBytes {
@@ -381,14 +379,13 @@ func (l *ledger) seal(b *batch) error {
 				n++
 			}
 			l.seq++
-			e := badger.NewEntry(pendingKey(bl.host, bl.origin, l.seq), l.store.codec.seal(body)).WithMeta(byte(n))
+			e := badger.NewEntry(pendingKey(urls.host, urls.origin, l.seq), l.store.codec.seal(body)).WithMeta(byte(n))
 			if err := b.txn.SetEntry(e); err != nil {
-				return fmt.Errorf("write block of %s: %w", bl.host, err)
+				return fmt.Errorf("write block of %s: %w", urls.host, err)
 			}
-			ref := &blockRef{seq: l.seq, n: n, origin: bl.origin}
-			o := offered{host: bl.host, ref: ref, entries: entries[:n:n], first: bl.first, away: bl.away}
-			b.news = append(b.news, func(t *transfers, now time.Time) { t.offered(o, now) })
-			bl.first = false
+			written, first := block{&blockRef{seq: l.seq, n: n, origin: urls.origin}, entries[:n:n]}, urls.first
+			b.news = append(b.news, func(t *transfers, now time.Time) { t.offered(urls.host, written, first, urls.away, now) })
+			urls.first = false
 			entries = entries[n:]
 		}
 	}

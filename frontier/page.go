@@ -72,12 +72,6 @@ func timeOf(s stamp) time.Time {
 	return time.Unix(int64(s), 0)
 }
 
-// AppendPage writes a page for another node, as of now.
-func AppendPage(b []byte, p *PageRecord, now time.Time) []byte { return p.append(b, now.Unix()) }
-
-// ParsePage reads what AppendPage wrote, as of now.
-func ParsePage(b []byte, now time.Time) (PageRecord, error) { return decodePage(b, now.Unix()) }
-
 // code writes all fields but the path, or reads them. Writing does not change p, which other goroutines may read.
 func (p *PageRecord) code(c *coder, base int64) {
 	flags := bitIf(p.Sitemap, pageSitemap) | bitIf(!p.Changed.IsZero(), pageChanged) | bitIf(!p.Modified.IsZero(), pageModified) |
@@ -122,21 +116,23 @@ func (p *PageRecord) code(c *coder, base int64) {
 	}
 }
 
-func (p *PageRecord) append(b []byte, base int64) []byte {
+// AppendPage writes a page. For another node the base is now.
+func AppendPage(b []byte, p *PageRecord, base time.Time) []byte {
 	c := coder{b: append(b, pageVersion)}
-	p.code(&c, base)
+	p.code(&c, base.Unix())
 	return append(c.b, p.Path...)
 }
 
 var errPage = errors.New("damaged record of a page")
 
-func decodePage(b []byte, base int64) (PageRecord, error) {
+// ParsePage reads what AppendPage wrote. From another node the base is now.
+func ParsePage(b []byte, base time.Time) (PageRecord, error) {
 	if len(b) == 0 || b[0] != pageVersion {
 		return PageRecord{}, errPage
 	}
 	var p PageRecord
 	c := reader(b[1:])
-	if p.code(&c, base); c.broken || len(c.b) == 0 || len(c.b) > maxPagePath || c.b[0] != '/' {
+	if p.code(&c, base.Unix()); c.broken || len(c.b) == 0 || len(c.b) > maxPagePath || c.b[0] != '/' {
 		return PageRecord{}, errPage
 	}
 	if strings.ContainsFunc(p.ETag, func(r rune) bool { return r <= ' ' || r > '~' }) { // it goes into a header as it is

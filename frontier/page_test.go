@@ -39,7 +39,7 @@ func TestPageRecord(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPage(rt, now)
-		got, err := decodePage(p.append(nil, int64(stampOf(p.Due))), int64(stampOf(p.Due)))
+		got, err := ParsePage(AppendPage(nil, &p, p.Due), p.Due)
 		if err != nil || got != p {
 			rt.Fatalf("read %+v of %+v, %v", got, p, err)
 		}
@@ -63,7 +63,7 @@ func TestPageRecordSize(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := PageRecord{Path: "/", Seen: now.Add(-time.Hour * 24 * 30), Due: now, Changed: now.Add(-1000 * time.Hour),
 		Modified: now.Add(-5000 * time.Hour), Digest: 1, Simhash: 2}
-	if n := len(p.append(nil, now.Unix())) - 1; n > 54 {
+	if n := len(AppendPage(nil, &p, now)) - 1; n > 54 {
 		t.Errorf("%d bytes", n)
 	}
 }
@@ -73,20 +73,21 @@ func TestPageRecordBounds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, odd := range []time.Time{time.Unix(-1e15, 0), time.Unix(1e15, 0), {}} {
 		p := PageRecord{Path: "/a", Seen: odd, Due: now, Modified: now}
-		if _, err := decodePage(p.append(nil, now.Unix()), now.Unix()); err != nil {
+		if _, err := ParsePage(AppendPage(nil, &p, now), now); err != nil {
 			t.Errorf("seen %v: %v", odd, err)
 		}
 		p = PageRecord{Path: "/a", Seen: now, Due: odd, Modified: odd}
-		if got, err := decodePage(p.append(nil, int64(stampOf(odd))), int64(stampOf(odd))); err != nil || got.Path != "/a" {
+		base := time.Unix(int64(stampOf(odd)), 0)
+		if got, err := ParsePage(AppendPage(nil, &p, base), base); err != nil || got.Path != "/a" {
 			t.Errorf("due and modified %v: %v", odd, err)
 		}
 	}
 	p := PageRecord{Path: "/a", Seen: now, Due: now, ETag: string(bytes.Repeat([]byte("x"), 1<<20))}
-	if got, err := decodePage(p.append(nil, now.Unix()), now.Unix()); err != nil || got.ETag != "" {
+	if got, err := ParsePage(AppendPage(nil, &p, now), now); err != nil || got.ETag != "" {
 		t.Errorf("a long ETag: %d bytes kept, %v", len(got.ETag), err)
 	}
 	p.ETag = string(bytes.Repeat([]byte("x"), MaxETag))
-	if got, err := decodePage(p.append(nil, now.Unix()), now.Unix()); err != nil || got.ETag != p.ETag {
+	if got, err := ParsePage(AppendPage(nil, &p, now), now); err != nil || got.ETag != p.ETag {
 		t.Errorf("the longest ETag: %d bytes kept, %v", len(got.ETag), err)
 	}
 }

@@ -164,22 +164,21 @@ func (t *transfers) dropped(name string, at uint64, now time.Time) {
 	}
 }
 
-// offered applies that a block is on disk. It needs mu held.
-func (t *transfers) offered(o offered, now time.Time) {
-	h := t.bench.hosts[o.host]
+// offered applies that a block is on disk. first says that the host had no URL before, and away that it is not owned. It needs mu held.
+func (t *transfers) offered(name string, b block, first, away bool, now time.Time) {
+	h := t.bench.hosts[name]
 	switch {
 	case h != nil:
-		t.bench.offer(h, o, now)
-	case o.away:
-	case o.first && t.frozen[o.host] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 &&
-		t.deps.Blocked(o.host) == "":
+		t.bench.offer(h, b, now)
+	case away:
+	case first && t.frozen[name] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 && t.deps.Blocked(name) == "":
 		// A host that was unknown before need not be read from disk.
-		h := t.bench.enter(o.host)
+		h := t.bench.enter(name)
 		t.checkInLocked(h)
-		h.take(o.ref, cloned(o.entries))
+		h.take(b.ref, cloned(b.entries))
 		t.bench.loadedHost(h, record{}, now)
 	default:
-		t.nominate(o.host)
+		t.nominate(name)
 	}
 }
 

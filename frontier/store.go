@@ -373,19 +373,13 @@ const (
 	ahead          // values in advance, which is faster if most of a range is read
 )
 
-// loadedBlock is a block read back from disk.
-type loadedBlock struct {
-	seq     uint64
-	entries []entry
-}
-
 // reading says what to read of one queue of a host, and holds the result.
 type reading struct {
 	after uint64 // read the blocks after this one
 	want  int    // the number of URLs to read; nothing is read if it is not positive
 	known uint64 // the last block known to be on disk when the reading began
 	// blocks hold the URLs that were read. more means that others follow on disk.
-	blocks []loadedBlock
+	blocks []block
 	more   bool
 }
 
@@ -422,7 +416,7 @@ func (s *store) blocks(host string, queues *[Revisit]reading) error {
 				if err != nil {
 					return err
 				}
-				q.blocks = append(q.blocks, loadedBlock{seq: seq, entries: entries})
+				q.blocks = append(q.blocks, block{&blockRef{seq: seq, n: len(entries), origin: Origin(origin)}, entries})
 				have += len(entries)
 			}
 		}

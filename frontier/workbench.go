@@ -63,16 +63,16 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 }
 
 // offer gives a host a block that was just written.
-func (w *workbench) offer(h *host, o offered, now time.Time) {
-	origin := o.ref.origin
-	if o.ref.seq <= h.loaded[origin] {
+func (w *workbench) offer(h *host, b block, now time.Time) {
+	origin := b.ref.origin
+	if b.ref.seq <= h.loaded[origin] {
 		return // it was already read from disk
 	}
 	room := h.window[origin].len() < w.cfg.WindowURLs
 	if !h.reading && room && h.loaded[origin] >= h.known[origin] {
-		h.take(o.ref, cloned(o.entries))
+		h.take(b.ref, cloned(b.entries))
 	} else {
-		h.known[origin] = max(h.known[origin], o.ref.seq)
+		h.known[origin] = max(h.known[origin], b.ref.seq)
 	}
 	if !h.reading {
 		w.settle(h, now)
