@@ -158,17 +158,26 @@ func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 
 // pullBack makes pages due now that are due years from now, because the clock was ahead when they were visited.
 func (l *ledger) pullBack(b *batch, h *hostEntry, now time.Time) (any bool, err error) {
-	pages, _, err := l.store.duePages(h.host, &duePage{due: l.cfg.Recrawl.limit(now), hash: 1<<64 - 1}, 1<<32-1, maxMoved)
-	if err != nil {
-		return false, err
-	}
+	after := &duePage{due: l.cfg.Recrawl.limit(now), hash: 1<<64 - 1}
+	last, _, err := l.movePages(b, h, after, func(*PageRecord) time.Time { return now })
+	return last != nil, err
+}
+
+// maxMoved is how many pages are moved in one transaction.
+const maxMoved = 500
+
+// movePages gives the next pages of a host after one, in the order of their due times, other due times. It returns the last of them, nil if
+// there is none, and when the page behind them is due.
+func (l *ledger) movePages(b *batch, h *hostEntry, after *duePage, due func(*PageRecord) time.Time) (last *duePage, next stamp, err error) {
+	pages, next, err := l.store.duePages(h.host, after, 1<<32-1, maxMoved)
 	for i := range pages {
-		old := pages[i].record
-		p := old
-		p.Due = now
-		l.decidePage(b, h, visited{pages[i].hash, &old, &p})
+		last = &pages[i]
+		p := last.record
+		if p.Due = due(&p); !p.Due.Equal(last.record.Due) {
+			l.decidePage(b, h, visited{last.hash, &last.record, &p})
+		}
 	}
-	return len(pages) > 0, nil
+	return last, next, err
 }
 
 // countPages adds the pages of a host to the counts, or subtracts them, if its new role makes it owned, or no longer.

@@ -180,11 +180,8 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 }
 
 // RobotsBody returns the robots.txt that is kept for a host; nil if there is none.
-func (f *Frontier) RobotsBody(host string) (body []byte, err error) {
-	err = f.store.view(context.Background(), func(txn *tx) (err error) {
-		body, err = readValue(txn, hostKey(kindRobots, host))
-		return err
-	})
+func (f *Frontier) RobotsBody(host string) ([]byte, error) {
+	body, err := f.store.get(hostKey(kindRobots, host))
 	if err != nil {
 		return nil, fmt.Errorf("read robots.txt of %s: %w", host, err)
 	}

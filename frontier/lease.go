@@ -199,28 +199,20 @@ func (l *leases) Servers() []ServerState {
 }
 
 func (w *workbench) serverStates(now time.Time) []ServerState {
-	at := make(map[*server]int, len(w.servers))
 	out := make([]ServerState, 0, len(w.servers))
 	for addr, s := range w.servers {
-		st := ServerState{Addr: addr, Wait: max(0, s.next.Sub(now)), InFlight: s.inFlight, Wanted: s.inFlight > 0}
+		st := ServerState{Addr: addr, Wait: max(0, s.next.Sub(now)), InFlight: s.inFlight, AllHosts: len(s.hosts), Wanted: s.inFlight > 0}
 		if s.lease != nil {
 			st.Until = s.lease.when
 		}
-		at[s] = len(out)
+		for h := range s.hosts {
+			if len(st.Hosts) < serverHosts {
+				st.Hosts = append(st.Hosts, h.name)
+			}
+			due, work := h.due()
+			st.Wanted = st.Wanted || work && !due.After(now) && h.suspended == "" && !h.frozen
+		}
 		out = append(out, st)
-	}
-	for name, h := range w.hosts {
-		i, ok := at[h.server]
-		if h.server == nil || !ok {
-			continue
-		}
-		st := &out[i]
-		st.AllHosts++
-		if len(st.Hosts) < serverHosts {
-			st.Hosts = append(st.Hosts, name)
-		}
-		due, work := h.due()
-		st.Wanted = st.Wanted || work && !due.After(now) && h.suspended == "" && !h.frozen
 	}
 	return out
 }

@@ -176,9 +176,6 @@ func (f *Frontier) openRecrawl() error {
 	return nil
 }
 
-// maxMoved is how many pages are moved in one transaction.
-const maxMoved = 500
-
 // reschedule makes all pages due at an age. It runs before everything else. If the process dies meanwhile, some pages keep their old due
 // times.
 func (l *ledger) reschedule(age time.Duration) error {
@@ -198,23 +195,16 @@ func (l *ledger) reschedule(age time.Duration) error {
 }
 
 func (l *ledger) rescheduleHost(host string, age time.Duration, now time.Time) error {
-	for after := (*duePage)(nil); ; {
-		pages, next, err := l.store.duePages(host, after, 1<<32-1, maxMoved)
-		if err != nil || len(pages) == 0 {
-			return err
-		}
+	due := func(p *PageRecord) time.Time { return earlier(p.Seen, now.Truncate(time.Second)).Add(age) }
+	for last, next := (*duePage)(nil), stamp(1); next != 0; {
 		b := l.newBatch()
 		b.changes = nil
 		h, err := l.entry(b, host)
 		if err != nil {
 			return err
 		}
-		for i := range pages {
-			after = &pages[i]
-			p := after.record
-			if p.Due = earlier(p.Seen, now.Truncate(time.Second)).Add(age); !p.Due.Equal(after.record.Due) {
-				l.decidePage(b, h, visited{after.hash, &after.record, &p})
-			}
+		if last, next, err = l.movePages(b, h, last, due); err != nil {
+			return err
 		}
 		if err := l.seal(b); err != nil {
 			return err
@@ -222,8 +212,6 @@ func (l *ledger) rescheduleHost(host string, age time.Duration, now time.Time) e
 		if err := l.store.commit(b.txn); err != nil {
 			return err
 		}
-		if next == 0 {
-			return nil
-		}
 	}
+	return nil
 }

@@ -19,10 +19,6 @@ func (f *Frontier) Shelf(table byte) *Shelf { return &Shelf{store: f.store, tabl
 
 // Get returns a copy of the value of a key, or nil if there is none.
 func (s *Shelf) Get(key []byte) ([]byte, error) {
-	if !s.store.enter() {
-		return nil, ErrClosed
-	}
-	defer s.store.exit()
 	return s.store.get(shelfKey(s.table, key))
 }
 

@@ -254,14 +254,13 @@ func (s *store) view(ctx context.Context, read func(txn *tx) error) error {
 
 // get reads a value; nil if there is none.
 func (s *store) get(key []byte) (out []byte, err error) {
-	err = s.read(func(txn *tx) error {
-		out, err = readValue(txn, key)
+	err = s.view(context.Background(), func(txn *tx) error {
+		if out, err = readValue(txn, key); err != nil {
+			err = fmt.Errorf("read store: %w", err)
+		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read store: %w", err)
-	}
-	return out, nil
+	return out, err
 }
 
 // readValue reads a value in a transaction; nil if there is none.
