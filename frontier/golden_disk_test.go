@@ -215,6 +215,11 @@ func (h *house) do(words []string) {
 	case "explain":
 		e := h.Explain(host)
 		h.say("%s: %s, %s; %d in memory, on disk %v, %d failures", args[0], e.Wait, e.Sentence, e.InMemory, e.OnDisk, e.Failures)
+	case "find": // find PART MOST
+		found, all := h.Find(args[0], number(h.t, args[1]))
+		for _, e := range found {
+			h.say("found: %s of %d with %d in memory", short(e.Host), all, e.InMemory)
+		}
 	case "idle": // idle PATIENCE
 		idle, unfinished := h.Idle(duration(h.t, args[0]))
 		h.say("idle %v, unfinished %d, hopeless %v", idle, unfinished, h.Hopeless())

@@ -376,16 +376,6 @@ func TestImportIntoOwn(t *testing.T) {
 	}
 }
 
-// A host that was unknown before its import is kept, and is not crawled.
-func TestImportOfUnknownHost(t *testing.T) {
-	l := inMemory(t)(testConfig())
-	l.imported("http://h1.test", Chunk{Pending: []PendingURL{{Path: "/1"}, {Path: "/2"}}, Done: []uint64{1}})
-	l.roleIs("http://h1.test", Replica, true)
-	if d := l.digest("http://h1.test"); d.Accepted != 3 || d.Done != 1 {
-		t.Errorf("%+v", d)
-	}
-}
-
 func TestExportOfUnknownHost(t *testing.T) {
 	l := inMemory(t)(testConfig())
 	c, _, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 10, 1<<20)

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"proxima/frontier/identity"
 )
 
 func TestReserve(t *testing.T) {
@@ -131,52 +129,6 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// A redirected robots.txt is fetched from its own server. Then the host comes back to its reserved server.
-func TestReservedHostFollowsItsRobots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := inMemory(t)(testConfig())
-		ctx := t.Context()
-		addr2 := netip.MustParseAddr("192.0.2.2")
-		go func() {
-			for {
-				u, err := l.Resolve(ctx)
-				if err != nil {
-					return
-				}
-				switch u.Name {
-				case "h1.test": // in an order that changes
-					l.Place(u, []netip.Addr{addr2, addr1}, time.Hour, 0)
-				default:
-					l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.3")}, time.Hour, 0)
-				}
-			}
-		}()
-		l.add(pages("http://h1.test", 0, 3)...)
-		l.Reserve(addr2, true)
-		task, err := l.TakeFrom(ctx, "http://h1.test", addr2)
-		if err != nil || task.Kind != Robots {
-			t.Fatal(task, err)
-		}
-		l.finish(task, Outcome{Robots: &RobotsOutcome{Redirect: &identity.URL{Host: "http://www.h1.test", Path: "/robots.txt"}}})
-		page := make(chan *Task)
-		go func() {
-			task, err := l.TakeFrom(ctx, "http://h1.test", addr2)
-			if err != nil {
-				t.Error(err)
-			}
-			page <- task
-		}()
-		robots := l.taking(time.Minute)
-		if robots == nil || robots.Kind != Robots || robots.URL.Host != "http://www.h1.test" {
-			t.Fatalf("took %+v", robots)
-		}
-		l.finish(robots, Outcome{})
-		if task := <-page; task == nil || task.Kind != Page || task.Server != addr2 {
-			t.Errorf("took %+v", task)
-		}
-	})
-}
-
 // The store is not closed under a caller who reads a host from it.
 func TestStopWhileAHostIsActivated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -233,45 +185,6 @@ func TestTakeFromWaitsForAnImport(t *testing.T) {
 		}
 		if len(got) == 25 {
 			break
-		}
-	}
-}
-
-func TestReady(t *testing.T) {
-	l := inMemory(t)(ownServers(testConfig()))
-	l.placing(addr1)
-	for h := range 9 {
-		l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 100*h)...)
-	}
-	l.role("http://h5.test", Replica)
-	l.digest("http://h6.test")
-	l.work(250)
-	want := map[string]int{}
-	for h := range 9 {
-		host := fmt.Sprintf("http://h%d.test", h)
-		if d := l.scanned(host); d.Pending() >= 300 && h != 5 {
-			want[host] = int(d.Pending())
-		}
-	}
-	for most := 1; most <= 12; most++ {
-		got, calls, after := map[string]int{}, 0, ""
-		for {
-			hosts, next, err := l.Ready(after, 300, most)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, h := range hosts {
-				got[h.Host] += h.Pending
-			}
-			if after = next; next == "" {
-				break
-			}
-			if calls++; calls > 20 {
-				t.Fatal("a round without end")
-			}
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%d at a time: %v, want %v", most, got, want)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,48 +108,6 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 		}
 		if s := l.Status(); s.Held != 10 || s.Left != 10 || s.Pending != 0 || s.Accepted != s.Done+s.Left {
 			t.Errorf("books do not balance: %+v", s.Totals)
-		}
-	})
-}
-
-// Links to hosts that are elsewhere are passed on before the page that has them is done.
-func TestElsewhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := inMemory(t)(testConfig())
-		l.add(page("http://h1.test", 0))
-		l.role("http://away.test", Leaving)
-		go func() { // of h1.test only
-			u, _ := l.Resolve(t.Context())
-			l.Place(u, []netip.Addr{addr1}, time.Hour, 0)
-		}()
-		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
-		full := errors.New("outbox full")
-		out := Outcome{Asked: true, Links: []Link{page("http://h2.test", 1), page("http://away.test", 2), page("http://h2.test", 3)}}
-		for _, result := range []error{full, nil} {
-			var got []Link
-			out.Elsewhere = func(_ context.Context, links []Link) error {
-				if d := l.digest("http://h1.test"); d.Done != 0 {
-					t.Error("the page is done before its links")
-				}
-				got = links
-				return result
-			}
-			fin, err := l.Finish(t.Context(), l.taking(time.Hour), out)
-			if !errors.Is(err, result) || len(got) != 1 || got[0] != out.Links[1] || len(fin.NotOwned) != 1 {
-				t.Errorf("finish: %+v, %v, passed on %v", fin, err, got)
-			}
-			if result == nil {
-				break
-			}
-			if d := l.digest("http://h1.test"); d.Done != 0 {
-				t.Errorf("the page is done though its links are nowhere: %+v", d)
-			}
-		}
-		if d := l.digest("http://h1.test"); d.Done != 1 || d.Accepted != 1 {
-			t.Errorf("digest %+v", d)
-		}
-		if d := l.digest("http://h2.test"); d.Accepted != 2 {
-			t.Errorf("digest of the host that is here %+v", d)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,82 +182,6 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 	if s := l.Status(); s.Done != 2 || s.Pending != 0 {
 		t.Errorf("books: %+v", s.Totals)
 	}
-}
-
-func TestHostsTurnedBlockedAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		var blocked atomic.Bool
-		l := begin(t, "", cfg, polite, Deps{Blocked: func(host string) string {
-			if blocked.Load() && host == "http://h1.test" {
-				return "blocked: test"
-			}
-			return ""
-		}})
-		go l.taking(time.Minute) // a fetcher that starves brings hosts in
-		synctest.Wait()
-		l.add(page("http://h1.test", 1), page("http://h2.test", 2))
-		synctest.Wait()
-		if found, all := l.Find("test", 1); all != 2 || len(found) != 1 || found[0].Host != "http://h1.test" || found[0].InMemory != 1 {
-			t.Errorf("of %d hosts %+v is found", all, found)
-		}
-		blocked.Store(true)
-		if err := l.DropBlocked(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if s := l.Status(); s.Pending != 1 || s.Reasons["blocked: test"] != 1 {
-			t.Errorf("books %+v", s.Totals)
-		}
-		if h := l.Explain("http://h1.test"); h.Known {
-			t.Errorf("the blocked host is still there: %+v", h)
-		}
-		if h := l.Explain("http://h2.test"); !h.Known || h.Wait != "unresolved" {
-			t.Errorf("the other host: %+v", h)
-		}
-		l.stop()
-		synctest.Wait()
-	})
-}
-
-// A host that was given up stays so over a restart, though none of its URLs is left and fetchers starve.
-func TestGivenUpHostStaysSoOverARestart(t *testing.T) {
-	dir := t.TempDir()
-	cfg, polite := testConfig()
-	polite.RetryName, polite.EndedFor = nil, 10*time.Second
-	inLife := func(what func(t *testing.T, l *life)) {
-		synctest.Test(t, func(t *testing.T) {
-			l := begin(t, dir, cfg, polite, Deps{})
-			fetcher, cancel := context.WithCancel(t.Context())
-			go l.Take(fetcher)
-			synctest.Wait()
-			what(t, l)
-			cancel()
-			l.stop()
-		})
-	}
-	inLife(func(t *testing.T, l *life) {
-		l.add(page("http://h1.test", 0))
-		u, err := l.Resolve(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, err := l.Lost(t.Context(), u, "no such name", false, true); n != 1 || err != nil {
-			t.Fatalf("dropped %d, %v", n, err)
-		}
-	})
-	inLife(func(t *testing.T, l *life) {
-		l.add(page("http://h1.test", 0))
-		synctest.Wait()
-		if s := l.Status(); s.Pending != 0 || s.Reasons["no such name"] != 1 {
-			t.Errorf("books: %+v, %+v", s.Totals, l.Explain("http://h1.test"))
-		}
-		time.Sleep(11 * time.Second)
-		l.add(page("http://h1.test", 1))
-		synctest.Wait()
-		if e := l.Explain("http://h1.test"); e.Wait != "unresolved" {
-			t.Errorf("after its time: %+v", e)
-		}
-	})
 }
 
 // On a full workbench, hosts that cannot be reached wait on disk, and are given up after their last try.
