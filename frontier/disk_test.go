@@ -12,15 +12,21 @@ import (
 	"time"
 )
 
+// filling begins a frontier on a disk of which free bytes are free. Its watermark is at 100 MiB.
+func filling(t *testing.T, deps Deps) (l *life, free *atomic.Uint64) {
+	cfg, polite := testConfig()
+	cfg.MinFreeMiB = 100
+	free = new(atomic.Uint64)
+	free.Store(1 << 40)
+	deps.FreeBytes = func() (uint64, error) { return free.Load(), nil }
+	return begin(t, "", cfg, polite, deps), free
+}
+
 // While others fill the disk to its end, nothing is written or acknowledged, and the node lives. With room all goes on.
 func TestDiskAllButFull(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg, polite := testConfig()
-			cfg.MinFreeMiB = 100
-			var free atomic.Uint64
-			free.Store(1 << 40)
-			l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return free.Load(), nil }})
+			l, free := filling(t, Deps{})
 			l.placing(addr1)
 			l.add(page("http://h1.test", 1), page("http://h1.test", 2))
 			task := l.taking(time.Minute)
@@ -62,25 +68,13 @@ func TestDiskAllButFull(t *testing.T) {
 // A frontier that is stopped while a host that comes in waits for room on the disk ends without an error.
 func TestStopWhileTheDiskIsAllButFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.MinFreeMiB = 100
-		var free atomic.Uint64
-		free.Store(1 << 40)
-		var reason atomic.Pointer[string]
-		l := begin(t, "", cfg, polite, Deps{
-			FreeBytes: func() (uint64, error) { return free.Load(), nil },
-			Blocked: func(string) string {
-				if r := reason.Load(); r != nil {
-					free.Store(0) // just now
-					time.Sleep(time.Second)
-					return *r
-				}
-				return ""
-			},
-		})
+		fill := func() {}
+		l, free := filling(t, Deps{Blocked: func(string) string { fill(); return "blocked" }})
 		l.add(page("http://h1.test", 1))
-		word := "blocked"
-		reason.Store(&word)
+		fill = func() {
+			free.Store(0) // just now
+			time.Sleep(time.Second)
+		}
 		if task := l.taking(time.Hour); task != nil {
 			t.Errorf("took %s", task.URL)
 		}
@@ -168,16 +162,9 @@ func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
 // Below the watermark nothing is taken, added or imported, and nothing is lost.
 func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.MinFreeMiB = 100
-		var free atomic.Uint64
-		free.Store(1 << 40)
 		var mu sync.Mutex
 		var events []EventKind
-		l := begin(t, "", cfg, polite, Deps{
-			FreeBytes: func() (uint64, error) { return free.Load(), nil },
-			Event:     func(e Event) { mu.Lock(); events = append(events, e.Kind); mu.Unlock() },
-		})
+		l, free := filling(t, Deps{Event: func(e Event) { mu.Lock(); events = append(events, e.Kind); mu.Unlock() }})
 		l.placing(addr1)
 		l.add(pages("http://h1.test", 1, 2)...)
 		l.role("http://h2.test", Replica)

@@ -264,30 +264,6 @@ func TestCrashRepeatsOnlyWhatWasInFlight(t *testing.T) {
 	}
 }
 
-func TestHostFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.MaxHostURLs = 25
-		w := &web{t: t, took: time.Millisecond, address: shared}
-		w.answer = func(task *Task) Outcome { // an endless calendar
-			var i int
-			fmt.Sscanf(task.URL.Path, "/page/%d.html", &i)
-			out := Outcome{Ending: Done}
-			if task.Kind == Page {
-				out.Links = []Link{page(task.Host, i+1), page(task.Host, i+1000)}
-			}
-			return out
-		}
-		w.crawl("", cfg, polite, 3, []Link{page("http://h1.test", 0)}, nil)
-		if len(w.fetched) != 25 {
-			t.Errorf("%d pages fetched of a host that may have 25", len(w.fetched))
-		}
-		if w.f.Status().Reasons["host full"] == 0 {
-			t.Error("the refusal has no reason in the books")
-		}
-	})
-}
-
 // The count of URLs that are offered to a host does not start anew after 2^32, which a large host reaches by refused links alone.
 func TestHostStaysFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

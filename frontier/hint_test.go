@@ -11,15 +11,9 @@ import (
 func hintedSite(t *testing.T, n int) (l *life, links []Link) {
 	cfg, polite := recrawlConfig()
 	cfg.Recrawl.Max = 300 * 24 * time.Hour
-	l = begin(t, "", cfg, polite, Deps{})
-	l.placing(addr1)
-	links = pages("http://h1.test", 0, n)
-	l.add(links...)
-	if got := l.visit(n, func(*Task) Outcome { return asSeen(1) }); len(got) != n {
-		t.Fatalf("%d of %d pages came", len(got), n)
-	}
+	l = visitedOnce(t, cfg, polite, n)
 	time.Sleep(5 * time.Minute)
-	return l, links
+	return l, pages("http://h1.test", 0, n)
 }
 
 // A page comes earlier that its sitemap says was modified since it was seen; what is to come, was before, belongs to another

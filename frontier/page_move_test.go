@@ -15,11 +15,7 @@ func TestPagesMove(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Shared = true
 		const host = "http://h1.test"
-		src := begin(t, "", cfg, polite, Deps{})
-		src.placing(addr1)
-		go src.letAll()
-		src.add(pages(host, 0, 50)...)
-		src.visit(50, func(task *Task) Outcome { return asSeen(1) })
+		src := visitedOnce(t, cfg, polite, 50)
 		time.Sleep(61 * time.Minute)
 		src.Changes()
 		chunks := src.export(host, 7)

@@ -26,6 +26,20 @@ func asSeen(digest uint64) Outcome {
 	return Outcome{Ending: Done, Asked: true, Visit: &Visit{Found: Altered, Digest: digest, Simhash: digest}}
 }
 
+// visitedOnce begins a frontier in which n pages of h1.test have been visited.
+func visitedOnce(t testing.TB, cfg Config, polite Politeness, n int) *life {
+	l := begin(t, "", cfg, polite, Deps{})
+	l.placing(addr1)
+	if cfg.Shared {
+		go l.letAll()
+	}
+	l.add(pages("http://h1.test", 0, n)...)
+	if got := l.visit(n, func(*Task) Outcome { return asSeen(1) }); len(got) != n {
+		t.Fatalf("%d of %d pages came", len(got), n)
+	}
+	return l
+}
+
 // visit takes n tasks that are pages and ends them as answer says; it returns their paths. It ends before when there has
 // been no page for a while.
 func (l *life) visit(n int, answer func(*Task) Outcome) (visited []string) {
@@ -246,11 +260,7 @@ func TestRevisitBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Recrawl.Budget, cfg.Recrawl.Share, cfg.Recrawl.Max = 24*240, 1, 10*time.Minute
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
-		l.add(pages("http://h1.test", 0, 1000)...)
-		fresh := func(task *Task) Outcome { return asSeen(1) }
-		l.visit(1000, fresh)
+		l := visitedOnce(t, cfg, polite, 1000)
 		time.Sleep(61 * time.Minute)
 		l.add(pages("http://h1.test", 1000, 500)...)
 		revisits, others := 0, 0
@@ -282,10 +292,7 @@ func TestNoVisitCostsNoBudget(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := recrawlConfig()
 			cfg.Recrawl.Budget = 24
-			l := begin(t, "", cfg, polite, Deps{})
-			l.placing(addr1)
-			l.add(pages("http://h1.test", 0, 2)...)
-			l.visit(2, func(task *Task) Outcome { return asSeen(task.URL.Hash()) })
+			l := visitedOnce(t, cfg, polite, 2)
 			time.Sleep(3 * time.Hour)
 			first := l.visit(1, func(*Task) Outcome { return out })
 			next := l.visit(1, func(*Task) Outcome { return asSeen(1) })
@@ -304,11 +311,7 @@ func TestRevisitShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Recrawl.Share = 0.25
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
-		l.add(pages("http://h1.test", 0, 1000)...)
-		fresh := func(task *Task) Outcome { return asSeen(1) }
-		l.visit(1000, fresh)
+		l := visitedOnce(t, cfg, polite, 1000)
 		time.Sleep(61 * time.Minute)
 		l.add(pages("http://h2.test", 0, 3000)...)
 		revisits := 0
@@ -330,11 +333,8 @@ func TestGivenUpHostKeepsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		polite.EndedFor = time.Hour
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
 		const host = "http://h1.test"
-		l.add(pages(host, 0, 40)...)
-		l.visit(40, func(task *Task) Outcome { return asSeen(1) })
+		l := visitedOnce(t, cfg, polite, 40)
 		time.Sleep(61 * time.Minute)
 		l.visit(10, func(task *Task) Outcome { return asSeen(2) })
 		if _, err := l.DropHost(context.Background(), host, "test"); err != nil {
@@ -358,10 +358,7 @@ func TestNoRecrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
 		cfg.Recrawl = DefaultRecrawl()
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
-		l.add(pages("http://h1.test", 0, 10)...)
-		l.visit(10, func(task *Task) Outcome { return asSeen(1) })
+		l := visitedOnce(t, cfg, polite, 10)
 		time.Sleep(time.Minute)
 		if idle, _ := l.Idle(time.Minute); !idle {
 			t.Error("the crawl is not over")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -303,11 +302,7 @@ func TestRetryKeepsTheSpacing(t *testing.T) {
 // Callers that wait for a task while the disk is full, and go away, leave nothing behind.
 func TestTakersGoWhileTheDiskIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.MinFreeMiB = 100
-		var free atomic.Uint64
-		free.Store(1 << 40)
-		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return free.Load(), nil }})
+		l, free := filling(t, Deps{})
 		l.placing(addr1)
 		l.add(pages("http://h1.test", 0, 3)...)
 		l.Reserve(addr1, true)
