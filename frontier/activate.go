@@ -45,7 +45,7 @@ const (
 	rescanAfter = 10 * time.Second
 )
 
-// supplyLocked says whether there may be hosts on disk to bring in. It needs mu held.
+// supplyLocked says whether there may be hosts on disk to bring in.
 func (a *activation) supplyLocked() bool {
 	return a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
@@ -98,7 +98,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 		return nil, nil
 	}
 	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
-		a.evictSleepers(time.Now())
+		a.evictSleepersLocked(time.Now())
 	}
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	var hosts []*host
@@ -128,7 +128,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
 		}
 	case end && !a.found:
-		// No host waits on disk. The ledger tells of new ones (transfers.offered).
+		// No host waits on disk. The ledger tells of new ones (transfers.offeredLocked).
 		a.scan, a.wrapped, a.cursor = false, true, ""
 		signal(a.quiet)
 	case end && !a.useful:
@@ -144,7 +144,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 	return hosts, nil
 }
 
-// enterLocked puts a host onto the workbench and appends it to hosts, unless it is there already or frozen. It needs mu held.
+// enterLocked puts a host onto the workbench and appends it to hosts, unless it is there already or frozen.
 func (a *activation) enterLocked(hosts []*host, name string) []*host {
 	if a.bench.hosts[name] != nil || a.frozen[name] != nil {
 		return hosts
@@ -187,14 +187,14 @@ func (a *activation) kept(host string) bool {
 	return err == nil && kept
 }
 
-// evictSleepers makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
-// stays, because that is not on disk. evictSleepers looks at a bounded number of hosts. It needs mu held.
-func (a *activation) evictSleepers(now time.Time) {
+// evictSleepersLocked makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
+// stays, because that is not on disk. evictSleepers looks at a bounded number of hosts.
+func (a *activation) evictSleepersLocked(now time.Time) {
 	looked := 0
 	for _, h := range a.bench.hosts {
 		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && h.evictable() {
 			a.bench.leave(h, now)
-			// Unlike rescan, this leaves wrapped as it is: the host need not come back soon.
+			// Unlike rescanLocked, this leaves wrapped as it is: the host need not come back soon.
 			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On()
 		}
 		if looked++; looked == 8*activateAtOnce {
@@ -257,7 +257,7 @@ func (a *activation) unload(h *host) {
 	a.update(func(now time.Time) {
 		h.reading = false
 		a.bench.leave(h, now)
-		a.rescan()
+		a.rescanLocked()
 		a.bench.recrawl.again()
 	})
 }
@@ -345,13 +345,13 @@ func (a *activation) runRefills(stop <-chan struct{}) error {
 	}
 }
 
-// nominate makes a host with URLs on disk a candidate. It needs mu held.
-func (a *activation) nominate(name string) {
+// nominateLocked makes a host with URLs on disk a candidate.
+func (a *activation) nominateLocked(name string) {
 	if _, ok := a.candidate[name]; ok {
 		return
 	}
 	if len(a.candidate) >= maxCandidates {
-		a.rescan()
+		a.rescanLocked()
 		return
 	}
 	a.candidate[name] = struct{}{}
@@ -361,8 +361,8 @@ func (a *activation) nominate(name string) {
 	}
 }
 
-// rescan notes that a host waits on disk that is no candidate. It needs mu held.
-func (a *activation) rescan() { a.scan, a.wrapped, a.found = true, false, true }
+// rescanLocked notes that a host waits on disk that is no candidate.
+func (a *activation) rescanLocked() { a.scan, a.wrapped, a.found = true, false, true }
 
 // Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is not
 // owned or was given up. The workbench may exceed Config.FrontHosts.
@@ -386,7 +386,7 @@ func (a *activation) enterHost(ctx context.Context, name string) (here bool, err
 			return true, nil
 		}
 		if len(a.bench.hosts) >= a.cfg.FrontHosts {
-			a.evictSleepers(time.Now())
+			a.evictSleepersLocked(time.Now())
 		}
 		h := a.bench.enter(name)
 		a.mu.Unlock()
@@ -425,7 +425,7 @@ func (a *activation) resume(h *host) {
 		if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
 			(a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) {
 			a.bench.leave(h, now)
-			a.rescan()
+			a.rescanLocked()
 			a.bench.recrawl.again()
 		} else {
 			a.bench.settle(h, now)

@@ -134,31 +134,28 @@ func DefaultPoliteness() Politeness {
 // Validate returns an error for the first impossible value of a key that a file can set.
 func (p Politeness) Validate() error {
 	for _, v := range []struct {
-		key string
-		got time.Duration
-	}{{"min_gap", p.MinGap}, {"max_gap", p.MaxGap}, {"backoff_min", p.BackoffMin}, {"own_gap", p.OwnGap}} {
-		if v.got < 0 || v.got > 1000*time.Hour {
-			return fmt.Errorf("%s: %v is not between 0 and 1000h", v.key, v.got)
-		}
-	}
-	if p.BackoffMin == 0 || p.BackoffMax < p.BackoffMin {
-		return fmt.Errorf("backoff_min: %v is not between 0 and %v", p.BackoffMin, p.BackoffMax)
-	}
-	if !(p.Factor >= 0 && p.Factor <= 1000) {
-		return fmt.Errorf("factor: %v is not between 0 and 1000", p.Factor)
-	}
-	for _, v := range []struct {
-		key string
-		got []time.Duration
-	}{{"retry_connect", p.RetryConnect}, {"retry_name", p.RetryName}, {"retry_page", p.RetryPage}} {
+		key   string
+		least time.Duration
+		got   []time.Duration
+	}{
+		{"min_gap", 0, []time.Duration{p.MinGap}}, {"max_gap", 0, []time.Duration{p.MaxGap}}, {"own_gap", 0, []time.Duration{p.OwnGap}},
+		{"retry_connect", 1, p.RetryConnect}, {"retry_name", 1, p.RetryName}, {"retry_page", 1, p.RetryPage},
+		{"backoff_min", 1, []time.Duration{p.BackoffMin}},
+	} {
 		if len(v.got) > 100 {
 			return fmt.Errorf("%s: more than 100 waits", v.key)
 		}
 		for _, d := range v.got {
-			if d <= 0 || d > 1000*time.Hour {
+			if d < v.least || d > 1000*time.Hour {
 				return fmt.Errorf("%s: %v is not between 0 and 1000h", v.key, d)
 			}
 		}
+	}
+	if p.BackoffMax < p.BackoffMin {
+		return fmt.Errorf("backoff_min: %v is not between 0 and %v", p.BackoffMin, p.BackoffMax)
+	}
+	if !(p.Factor >= 0 && p.Factor <= 1000) {
+		return fmt.Errorf("factor: %v is not between 0 and 1000", p.Factor)
 	}
 	if p.OwnParallel < 1 || p.OwnParallel > 10_000 {
 		return fmt.Errorf("own_parallel: %d is not between 1 and 10000", p.OwnParallel)

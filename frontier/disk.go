@@ -54,7 +54,7 @@ func (f *Frontier) checkDisk() error {
 	if f.full = ""; full {
 		f.full = "disk full"
 	} else if was {
-		f.dispatch(time.Now())
+		f.dispatchLocked(time.Now())
 	}
 	f.mu.Unlock()
 	switch {

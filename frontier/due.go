@@ -208,7 +208,7 @@ func (a *activation) noneDue(h *host) error {
 	return nil
 }
 
-// visitLocked applies the end of a task to its page. It returns nil if the page is not remembered. It needs mu held.
+// visitLocked applies the end of a task to its page. It returns nil if the page is not remembered.
 func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited {
 	r := &f.bench.recrawl
 	p, v := task.pending, out.Visit

@@ -30,7 +30,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	defer f.written()
 	if task.remote {
 		f.bench.remote.end(task.Server)
-		f.dispatch(time.Now())
+		f.dispatchLocked(time.Now())
 		f.mu.Unlock()
 		res.Ending = out.Ending
 		if out.Receipt == nil {

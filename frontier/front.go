@@ -25,7 +25,8 @@ type front struct {
 	dry     chan struct{} // a window runs low
 	arrived chan struct{} // a host came onto the workbench that is not checked yet
 
-	// mu guards what follows, and the fields of the parts that say so. It is never held across I/O.
+	// mu guards what follows, and the fields of the parts that say so. It is never held across I/O. Functions whose names end in Locked
+	// need it held.
 	mu        sync.Mutex
 	bench     *workbench
 	waiters   fifo[*waiter[*Task]]
@@ -47,8 +48,8 @@ func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
 		quiet: wake(), kick: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake()}
 }
 
-// take hands out the next task if the disk, holds and outages allow it. It needs mu held.
-func (f *front) take(now time.Time) *Task {
+// takeLocked hands out the next task if the disk, holds and outages allow it.
+func (f *front) takeLocked(now time.Time) *Task {
 	if f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now) {
 		return nil
 	}
@@ -68,29 +69,29 @@ func (f *front) take(now time.Time) *Task {
 	return task
 }
 
-// update makes a change that may have made a task ready. Like dispatch, do needs mu held.
+// update makes a change that may have made a task ready. It calls do with mu held.
 func (f *front) update(do func(now time.Time)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	do(now)
-	f.dispatch(now)
+	f.dispatchLocked(now)
 }
 
-// dispatch answers waiting callers and wakes the goroutines that have work. It is called after every change that may have made a task
-// ready, and needs mu held.
-func (f *front) dispatch(now time.Time) {
-	if !serve(&f.waiters, func() *Task { return f.take(now) }) {
+// dispatchLocked answers waiting callers and wakes the goroutines that have work. It is called after every change that may have made a task
+// ready.
+func (f *front) dispatchLocked(now time.Time) {
+	if !serve(&f.waiters, func() *Task { return f.takeLocked(now) }) {
 		f.starveLocked()
 	}
-	serve(&f.resolvers, func() *host { return f.nextUnresolved(now) })
+	serve(&f.resolvers, func() *host { return f.nextUnresolvedLocked(now) })
 	if len(f.bench.refills) > 0 {
 		signal(f.dry)
 	}
 	if f.bench.recrawl.wanted {
 		f.starveLocked()
 	}
-	f.serveTakers(now)
+	f.serveTakersLocked(now)
 	due := f.bench.nextWake(now)
 	if o := &f.outage; o.why != "" && now.Before(o.next) {
 		due = sooner(due, o.next)
@@ -122,8 +123,8 @@ func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 	return true
 }
 
-// serveTakers answers the takers for which there is a task or an error. It needs mu held.
-func (f *front) serveTakers(now time.Time) {
+// serveTakersLocked answers the takers for which there is a task or an error.
+func (f *front) serveTakersLocked(now time.Time) {
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
 		if t.gone {
 			return true
@@ -143,8 +144,8 @@ func (f *front) serveTakers(now time.Time) {
 	})
 }
 
-// nextUnresolved returns the next host to look up, unless an outage forbids it. It needs mu held.
-func (f *front) nextUnresolved(now time.Time) *host {
+// nextUnresolvedLocked returns the next host to look up, unless an outage forbids it.
+func (f *front) nextUnresolvedLocked(now time.Time) *host {
 	if f.outage.keepsNames(now) {
 		return nil
 	}
@@ -170,9 +171,9 @@ func (f *front) runClock(stop <-chan struct{}) error {
 		now := time.Now()
 		f.bench.advance(now)
 		f.clockAt = time.Time{}
-		f.dispatch(now)
+		f.dispatchLocked(now)
 		select {
-		case <-f.kick: // dispatch has signalled this goroutine, which reads clockAt below
+		case <-f.kick: // dispatchLocked has signalled this goroutine, which reads clockAt below
 		default:
 		}
 		wait := time.Hour
@@ -194,14 +195,14 @@ func (f *front) written() {
 	}
 }
 
-// starveLocked asks for hosts from disk if any may come in. It needs mu held.
+// starveLocked asks for hosts from disk if any may come in.
 func (f *front) starveLocked() {
 	if f.supply() {
 		signal(f.hungry)
 	}
 }
 
-// pausedLocked says why no task is taken, or returns "". It needs mu held.
+// pausedLocked says why no task is taken, or returns "".
 func (f *front) pausedLocked() string {
 	switch {
 	case f.full != "":
@@ -214,7 +215,7 @@ func (f *front) pausedLocked() string {
 	return ""
 }
 
-// checkInLocked suspends a host that came in until Suspend allows it. It needs mu held.
+// checkInLocked suspends a host that came in until Suspend allows it.
 func (f *front) checkInLocked(h *host) {
 	if !f.cfg.Shared {
 		return
@@ -245,7 +246,7 @@ type waiter[T any] struct {
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
-// next waits in a queue until dispatch hands something out.
+// next waits in a queue until dispatchLocked hands something out.
 func next[T any](ctx context.Context, f *front, queue *fifo[*waiter[T]]) (T, error) {
 	w := newWaiter[T]()
 	f.update(func(time.Time) { queue.push(w) })

@@ -384,7 +384,7 @@ func (l *ledger) seal(b *batch) error {
 				return fmt.Errorf("write block of %s: %w", urls.host, err)
 			}
 			written, first := block{&blockRef{seq: l.seq, n: n, origin: urls.origin}, entries[:n:n]}, urls.first
-			b.news = append(b.news, func(t *transfers, now time.Time) { t.offered(urls.host, written, first, urls.away, now) })
+			b.news = append(b.news, func(t *transfers, now time.Time) { t.offeredLocked(urls.host, written, first, urls.away, now) })
 			urls.first = false
 			entries = entries[n:]
 		}

@@ -87,7 +87,7 @@ func (f *Frontier) Answered(names bool) {
 	if why != "" {
 		now := time.Now()
 		over = f.outage.answer(names, now)
-		f.dispatch(now)
+		f.dispatchLocked(now)
 	}
 	f.mu.Unlock()
 	if over {

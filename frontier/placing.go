@@ -65,22 +65,21 @@ func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts b
 // URLs were dropped. ours means that the failure is this node's own and does not count against the host. lasts means that waiting will
 // hardly help.
 func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
-	p.mu.Lock()
-	p.ending++
+	giveUp, wait := false, &finished{host: u.Host}
+	p.update(func(now time.Time) {
+		p.ending++
+		p.outage.tried(u.try)
+		u.host.ending++
+		giveUp = p.bench.lostHost(u.host, reason, ours, lasts, now)
+		wait.state = u.host.hostState
+	})
 	defer p.written()
-	now := time.Now()
-	p.outage.tried(u.try)
-	u.host.ending++
-	giveUp := p.bench.lostHost(u.host, reason, ours, lasts, now)
-	wait := &finished{host: u.Host, state: u.host.hostState}
-	p.dispatch(now)
-	p.mu.Unlock()
 	defer p.resume(u.host)
 	switch {
 	case ours:
 		return 0, nil
 	case giveUp:
-		return p.giveUp(ctx, u.Host, reason, now.Add(p.bench.rules.EndedFor))
+		return p.giveUp(ctx, u.Host, reason, time.Now().Add(p.bench.rules.EndedFor))
 	}
 	if err := p.ledger.do(ctx, together, func(b *batch) error { return p.ledger.decideFinish(b, wait) }); err != nil {
 		return 0, fmt.Errorf("note that %s is lost: %w", u.Host, err)

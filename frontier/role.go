@@ -114,14 +114,14 @@ func (t *transfers) thaw(name string) {
 			h.frozen = t.away.has(name)
 			t.bench.settle(h, now)
 		} else if !t.away.has(name) {
-			t.nominate(name) // URLs may have been added meanwhile
+			t.nominateLocked(name) // URLs may have been added meanwhile
 			t.bench.recrawl.again()
 		}
 	})
 }
 
-// changedRole applies a role that is on disk now. It needs mu held.
-func (t *transfers) changedRole(name string, h Role, now time.Time) {
+// changedRoleLocked applies a role that is on disk now.
+func (t *transfers) changedRoleLocked(name string, h Role, now time.Time) {
 	b := t.bench.hosts[name]
 	switch {
 	case h == Owned:
@@ -129,9 +129,9 @@ func (t *transfers) changedRole(name string, h Role, now time.Time) {
 		t.bench.recrawl.again()
 		switch {
 		case b == nil && t.frozen[name] == nil:
-			t.nominate(name)
+			t.nominateLocked(name)
 		case b != nil && (b.frozen || b.place == loading):
-			t.rescan() // it may be leaving because of its old role, and must come back
+			t.rescanLocked() // it may be leaving because of its old role, and must come back
 		}
 	case b != nil: // it came in because the caller of SetRole stopped waiting before the role was written
 		b.frozen = true
@@ -154,8 +154,8 @@ func (t *transfers) hear(all []news) {
 	})
 }
 
-// dropped applies that a host was given up: its blocks up to a sequence number are no longer on disk. It needs mu held.
-func (t *transfers) dropped(name string, at uint64, now time.Time) {
+// droppedLocked applies that a host was given up: its blocks up to a sequence number are no longer on disk.
+func (t *transfers) droppedLocked(name string, at uint64, now time.Time) {
 	if h := t.bench.hosts[name]; h != nil {
 		h.forget(at)
 		if !h.reading {
@@ -164,8 +164,8 @@ func (t *transfers) dropped(name string, at uint64, now time.Time) {
 	}
 }
 
-// offered applies that a block is on disk. first says that the host had no URL before, and away that it is not owned. It needs mu held.
-func (t *transfers) offered(name string, b block, first, away bool, now time.Time) {
+// offeredLocked applies that a block is on disk. first says that the host had no URL before, and away that it is not owned.
+func (t *transfers) offeredLocked(name string, b block, first, away bool, now time.Time) {
 	h := t.bench.hosts[name]
 	switch {
 	case h != nil:
@@ -178,7 +178,7 @@ func (t *transfers) offered(name string, b block, first, away bool, now time.Tim
 		h.take(b.ref, cloned(b.entries))
 		t.bench.loadedHost(h, record{}, now)
 	default:
-		t.nominate(name)
+		t.nominateLocked(name)
 	}
 }
 
@@ -197,7 +197,7 @@ func (l *ledger) decideRole(b *batch, h *hostEntry, role Role) error {
 	}
 	h.rec.role = role
 	b.touched[h.host] = h
-	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRole(h.host, role, now) })
+	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRoleLocked(h.host, role, now) })
 	return nil
 }
 

@@ -195,7 +195,7 @@ func (f *Frontier) Hopeless() bool {
 	return hosts > 0
 }
 
-// busyLocked says that something is under way, apart from hosts that are being read. It needs mu held.
+// busyLocked says that something is under way, apart from hosts that are being read.
 func (f *Frontier) busyLocked() bool {
 	b := f.bench
 	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || f.candidates.len() > 0
