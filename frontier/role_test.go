@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestHostsNotOwnAreNotCrawled(t *testing.T) {
@@ -127,45 +125,5 @@ func TestHostStaysUntilAllIsWritten(t *testing.T) {
 		if w.settle(h, now); w.hosts["http://h1.test"] != nil {
 			t.Errorf("frozen %v: it has not left", frozen)
 		}
-	}
-}
-
-func TestChangesAreTold(t *testing.T) {
-	cfg, polite := ownServers(testConfig())
-	cfg.TrackDepth, cfg.Shared = true, true
-	l := begin(t, "", cfg, polite, Deps{})
-	l.placing(addr1)
-	deep := page("http://h1.test", 1)
-	deep.Depth, deep.Hops, deep.Sitemap = 9, 2, true
-	l.add(deep, page("http://h1.test", 2))
-	less := deep
-	less.Depth = 4
-	l.add(less)
-	want := map[string]*Change{"http://h1.test": {Added: []PendingURL{{Path: "/page/1.html", Depth: 9, Hops: 2, Sitemap: true}, {Path: "/page/2.html"},
-		{Path: "/page/1.html", Depth: 4, Hops: 2, Sitemap: true}}}}
-	if d := cmp.Diff(want, l.Changes()); d != "" {
-		t.Error(d)
-	}
-	digest := l.digest("http://h1.test") // from now on it is told
-	go l.letAll()
-	l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
-	l.finish(l.taking(time.Minute), Outcome{})
-	digest.end(deep.URL.Hash())
-	want = map[string]*Change{"http://h1.test": {State: true, Done: []uint64{deep.URL.Hash()}, Digest: digest, Tracked: true}}
-	if d := cmp.Diff(want, l.Changes()); d != "" {
-		t.Error(d)
-	}
-	l.add(page("http://h1.test", 3))
-	l.role("http://h2.test", Replica)
-	l.add(page("http://h2.test", 1))
-	if _, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil {
-		t.Fatal(err)
-	}
-	l.add(page("http://h1.test", 4))
-	digest.drop()
-	digest.accept(page("http://h1.test", 4).URL.Hash())
-	want = map[string]*Change{"http://h1.test": {Added: []PendingURL{{Path: "/page/4.html"}}, Dropped: true, Digest: digest, Tracked: true}}
-	if d := cmp.Diff(want, l.Changes()); d != "" || digest != l.digest("http://h1.test") {
-		t.Errorf("%s%+v", d, digest)
 	}
 }
