@@ -174,7 +174,7 @@ func TestDamagedRecords(t *testing.T) {
 	want := testRecord()
 	want.role, want.loose, want.tracked, want.digest, want.failures = Owned, false, false, Digest{}, 0
 	b := want.append(nil, time.Now())
-	b = b[:len(b)-5] // hold, flags, failures, drops and pages
+	b = b[:len(b)-5] // role, flags, failures, drops and pages
 	for name, b := range map[string][]byte{
 		"a version to come":  append([]byte{recordVersion + 1}, append(b[1:len(b):len(b)], 0, 0, 0, 0)...),
 		"no role":            append([]byte{recordVersion}, b[1:]...),

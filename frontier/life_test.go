@@ -78,7 +78,7 @@ func (l *life) role(host string, h Role) {
 func (l *life) roleIs(host string, want Role, known bool) {
 	l.t.Helper()
 	if h, k, err := l.RoleOf(l.t.Context(), host); err != nil || h != want || k != known {
-		l.t.Errorf("%s is held as %v, known %v, %v; want %v, %v", host, h, k, err, want, known)
+		l.t.Errorf("%s is %v, known %v, %v; want %v, %v", host, h, k, err, want, known)
 	}
 }
 

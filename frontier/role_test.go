@@ -70,7 +70,7 @@ func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 	}
 }
 
-func TestSetHoldWaitsForTasks(t *testing.T) {
+func TestSetRoleWaitsForTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		polite.MinGap = time.Millisecond
