@@ -1,5 +1,3 @@
-//go:build !nolab
-
 package main
 
 import (
@@ -8,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/netip"
+	"maps"
 	"os"
 	"os/exec"
 	"strconv"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/fleet"
-	"proxima/cmd/proxima/testbed"
 	"proxima/frontier/identity"
 	"proxima/node"
 )
@@ -29,7 +26,7 @@ FILE has a line [USER@]HOST[:PORT] [ADDRESS-FOR-PEERS] for each machine.
 
 func runFleet(ctx context.Context, args []string, out, errs io.Writer) error {
 	verbs := longCrawls()
-	verbs["run"], verbs["tend"] = fleetRun, fleetTend
+	maps.Copy(verbs, labVerbs())
 	return runVerb(ctx, args, out, errs, fleetUsage, verbs)
 }
 
@@ -114,118 +111,4 @@ func fleetSeeds(ctx context.Context, file string, out io.Writer) (list []string,
 		list = append(list, u.String())
 	}
 	return list, err
-}
-
-const fleetRunUsage = `Usage: proxima fleet run SCENARIO -hosts FILE (-sites FILE | -seeds FILE) -out DIR [FLAGS]
-Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages.
-The same command again goes on where it stopped. FILE has a line [USER@]HOST[:PORT] [ADDRESS ...] for each machine.
-`
-
-func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
-	flags := newFleetFlags("run", out, fleetRunUsage, "proxima-fleet", 200)
-	o := testbed.FleetOptions{Out: out, Command: strings.Join(append([]string{"proxima", "fleet", "run"}, args...), " ")}
-	var sites, seeds string
-	flags.StringVar(&sites, "sites", "", "`file` that lists machines for the scenario's sites, each with the addresses of its servers")
-	flags.StringVar(&seeds, "seeds", "", "`file` of seeds in the real web, in place of -sites")
-	flags.StringVar(&o.Dir, "out", "", "`directory` of all runs; finished ones are not run again")
-	flags.IntVar(&o.Sets, "sets", 1, "`number` of equal sets of hosts that run the scenario side by side")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
-	programs := flags.programs()
-	flags.IntVar(&o.Port, "port", 8000, "`port` of the sites of the first set; the other sets use the next ones")
-	name, err := parse(flags.flagSet, args)
-	if err != nil {
-		return err
-	}
-	if len(name) != 1 || flags.hosts == "" || o.Dir == "" || (sites == "") == (seeds == "") {
-		return exit{exitUsage, errors.New("fleet run takes one scenario, -hosts, -out and one of -sites and -seeds (proxima fleet run -h)")}
-	}
-	if o.Hosts, err = flags.readList(); err != nil {
-		return err
-	}
-	s, err := testbed.Load(name[0])
-	if err == nil && sites != "" {
-		o.Sites, err = fleet.ReadHosts(sites)
-	}
-	if err == nil && seeds != "" {
-		o.Seeds, err = fleetSeeds(ctx, seeds, out)
-	}
-	if err == nil {
-		o.Programs, err = fleet.ReadPrograms(*programs)
-	}
-	if err != nil {
-		return exit{exitUsage, err}
-	}
-	o.SSH = flags.ssh
-	if err := testbed.Fleet(ctx, s, o); err != nil {
-		if ctx.Err() != nil {
-			fmt.Fprintln(out, "stopped; the same command goes on")
-			return exit{code: exitStopped}
-		}
-		return err
-	}
-	fmt.Fprintf(out, "all runs are in %s; compare them with proxima compare %[1]s\n", o.Dir)
-	return nil
-}
-
-// fleetTend runs the node in this folder of a host. A fleet run on another machine started it and controls it.
-func fleetTend(ctx context.Context, args []string, out, _ io.Writer) error {
-	if len(args) != 1 {
-		return exit{exitUsage, errors.New("fleet tend is for fleet run")}
-	}
-	seed, err := strconv.ParseUint(args[0], 10, 64)
-	if err != nil {
-		return exit{exitUsage, fmt.Errorf("fleet tend: seed: %w", err)}
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("find this folder: %w", err)
-	}
-	return testbed.Tend(ctx, dir, program, seed, os.Stdin, out)
-}
-
-func runSites(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newFlags("sites", out, "Usage: proxima sites SCENARIO -at ADDRESS,ADDRESS... [-here ADDRESS,...] [FLAGS]\n"+
-		"Serves the sites of a scenario at your own addresses, on one machine or on several with the same -at.\n", "")
-	o := testbed.ServeOptions{Out: out}
-	addresses(flags.FlagSet, &o.Addresses, "at", "comma-separated `addresses` of all servers, on whichever machine they are")
-	addresses(flags.FlagSet, &o.Here, "here", "comma-separated `addresses` of this machine; all by default")
-	flags.IntVar(&o.Port, "port", 80, "`port` of all servers")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that draws the pages; 0 takes the scenario's own")
-	orders := flags.Bool("orders", false, "obey lines of standard input (slow ADDRESS MILLISECONDS), and end with it")
-	name, err := parse(flags, args)
-	if err != nil {
-		return err
-	}
-	if len(name) != 1 || len(o.Addresses) == 0 {
-		return exit{exitUsage, errors.New("sites takes one scenario and -at (proxima sites -h)")}
-	}
-	if len(o.Here) == 0 {
-		o.Here = o.Addresses
-	}
-	s, err := testbed.Load(name[0])
-	if err != nil {
-		return exit{exitUsage, err}
-	}
-	if *orders {
-		o.Orders = os.Stdin
-	}
-	return testbed.Serve(ctx, s, o)
-}
-
-// addresses adds a flag of comma-separated IP addresses.
-func addresses(flags *flag.FlagSet, list *[]netip.Addr, name, usage string) {
-	flags.Func(name, usage, func(text string) error {
-		for part := range strings.SplitSeq(text, ",") {
-			a, err := netip.ParseAddr(part)
-			if err != nil {
-				return fmt.Errorf("%q is no address", part)
-			}
-			*list = append(*list, a)
-		}
-		return nil
-	})
 }

@@ -1,5 +1,3 @@
-//go:build !nolab
-
 package main
 
 import (
@@ -20,9 +18,9 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/fleet"
-	"proxima/cmd/proxima/testbed"
 	"proxima/node"
 	"proxima/node/peer"
+	"proxima/node/strict"
 )
 
 // deployment is what the nodes of an overlay get.
@@ -182,7 +180,7 @@ func (d *deployment) nodeConfig(i fleet.Info) (text string, err error) {
 	text = d.config
 	for _, key := range own {
 		if err == nil {
-			text, err = testbed.Set(text, key)
+			text, err = strict.Set(text, key)
 		}
 	}
 	return text, err

@@ -10,8 +10,6 @@ func labCommands() []command {
 	return []command{
 		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo, nil},
 		{"testbed", "run a scenario on an emulated Internet, enter it, or list the scenarios", runTestbed, []string{"run", "sweep", "shell", "list"}},
-		{"fleet", "run nodes on your own machines over ssh: a scenario, or a long crawl", runFleet,
-			[]string{"run", "select", "deploy", "start", "status", "stop", "collect"}},
 		{"sites", "serve the sites of a scenario on your own machines", runSites, nil},
 		{"compare", "read the logs of nodes, and say which assigner was better, by how much, and why", runCompare, nil},
 		{"figures", "show the figures of 2009 beside those of testbed runs", runFigures, nil},

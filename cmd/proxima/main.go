@@ -63,9 +63,31 @@ func commands() []command {
 		{"ctl", "steer a running node: pause or drain it, add seeds, block a host", runCtl, ctlVerbs()},
 		{"go-alone", "tell a running node that the nodes it waits for are gone for good", runGoAlone, nil},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen, nil},
+		{"fleet", "run nodes on your own machines over ssh: a long crawl, or a scenario", runFleet,
+			[]string{"run", "select", "deploy", "start", "status", "stop", "collect"}},
 		{"config", "print the complete default configuration", runConfig, nil},
 		{"completion", "print the completion for a shell (bash, zsh or fish), or the manual page (man)", runCompletion, []string{"bash", "zsh", "fish", "man"}},
 	}, labCommands()...)
+}
+
+// verb is a command below a subcommand.
+type verb = func(ctx context.Context, args []string, out, errs io.Writer) error
+
+// runVerb runs the verb that is the first argument.
+func runVerb(ctx context.Context, args []string, out, errs io.Writer, usage string, verbs map[string]verb) error {
+	if len(args) == 0 {
+		fmt.Fprint(errs, usage)
+		return exit{code: exitUsage}
+	}
+	if isHelp(args[0]) {
+		fmt.Fprint(out, usage)
+		return nil
+	}
+	if run := verbs[args[0]]; run != nil {
+		return run(ctx, args[1:], out, errs)
+	}
+	command := strings.Fields(usage)[2] // Usage: proxima COMMAND
+	return exit{exitUsage, fmt.Errorf("%s: there is no command %q (proxima %[1]s -h)", command, args[0])}
 }
 
 func main() {
@@ -120,7 +142,7 @@ func unknown(args, names []string) string {
 	text := fmt.Sprintf("unknown command %q", args[0])
 	url := slices.IndexFunc(args, func(word string) bool { return strings.Contains(word, "://") })
 	switch near := strict.Nearest(args[0], names); {
-	case slices.Contains([]string{"demo", "testbed", "fleet", "sites", "compare", "figures", "simulate"}, args[0]):
+	case slices.Contains([]string{"demo", "testbed", "sites", "compare", "figures", "simulate"}, args[0]):
 		text += ": releases do not have it; build the program from its source (scripts/build/build.sh)"
 	case near != "":
 		text += ": did you mean proxima " + near + "?"

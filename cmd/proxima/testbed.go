@@ -34,26 +34,6 @@ func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
 	return runVerb(ctx, args, out, errs, testbedUsage, map[string]verb{"run": testbedRun, "sweep": testbedSweep, "shell": testbedShell, "list": testbedList})
 }
 
-// verb is a command below a subcommand.
-type verb = func(ctx context.Context, args []string, out, errs io.Writer) error
-
-// runVerb runs the verb that is the first argument.
-func runVerb(ctx context.Context, args []string, out, errs io.Writer, usage string, verbs map[string]verb) error {
-	if len(args) == 0 {
-		fmt.Fprint(errs, usage)
-		return exit{code: exitUsage}
-	}
-	if isHelp(args[0]) {
-		fmt.Fprint(out, usage)
-		return nil
-	}
-	if run := verbs[args[0]]; run != nil {
-		return run(ctx, args[1:], out, errs)
-	}
-	command := strings.Fields(usage)[2] // Usage: proxima COMMAND
-	return exit{exitUsage, fmt.Errorf("%s: there is no command %q (proxima %[1]s -h)", command, args[0])}
-}
-
 func testbedList(_ context.Context, _ []string, out, _ io.Writer) error {
 	all, err := testbed.List()
 	if err != nil {

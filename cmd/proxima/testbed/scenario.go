@@ -156,7 +156,7 @@ func Load(name string, set ...string) (Scenario, error) {
 	}
 	for _, one := range set {
 		if err == nil {
-			text, err = Set(text, one)
+			text, err = strict.Set(text, one)
 		}
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-package testbed
+package strict
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Set changes one key in the text of a scenario, such as "length=3h" or "node.batch.candidate.theta-15.window=20". Elements of lists are
-// identified by their name or their number.
+// Set changes one key in a text of TOML, such as "length=3h" or "node.batch.candidate.theta-15.window=20". Elements of lists are identified by
+// their name or their number.
 func Set(text, setting string) (string, error) {
 	key, value, ok := strings.Cut(setting, "=")
 	if !ok || key == "" {
