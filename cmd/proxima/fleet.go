@@ -25,9 +25,16 @@ FILE has a line [USER@]HOST[:PORT] [ADDRESS-FOR-PEERS] for each machine.
 `
 
 func runFleet(ctx context.Context, args []string, out, errs io.Writer) error {
+	return runVerb(ctx, args, out, errs, fleetUsage, fleetVerbs())
+}
+
+// tendVerb is what fleet run starts on a host. It is not for people.
+const tendVerb = "tend"
+
+func fleetVerbs() map[string]verb {
 	verbs := longCrawls()
 	maps.Copy(verbs, labVerbs())
-	return runVerb(ctx, args, out, errs, fleetUsage, verbs)
+	return verbs
 }
 
 // fleetFlags are the flags that all verbs share.

@@ -16,7 +16,7 @@ import (
 )
 
 // labVerbs are the verbs of fleet that need the testbed.
-func labVerbs() map[string]verb { return map[string]verb{"run": fleetRun, "tend": fleetTend} }
+func labVerbs() map[string]verb { return map[string]verb{"run": fleetRun, tendVerb: fleetTend} }
 
 const fleetRunUsage = `Usage: proxima fleet run SCENARIO -hosts FILE (-sites FILE | -seeds FILE) -out DIR [FLAGS]
 Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
@@ -64,7 +65,7 @@ func commands() []command {
 		{"go-alone", "tell a running node that the nodes it waits for are gone for good", runGoAlone, nil},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen, nil},
 		{"fleet", "run nodes on your own machines over ssh: a long crawl, or a scenario", runFleet,
-			[]string{"run", "select", "deploy", "start", "status", "stop", "collect"}},
+			slices.DeleteFunc(slices.Sorted(maps.Keys(fleetVerbs())), func(name string) bool { return name == tendVerb })},
 		{"config", "print the complete default configuration", runConfig, nil},
 		{"completion", "print the completion for a shell (bash, zsh or fish), or the manual page (man)", runCompletion, []string{"bash", "zsh", "fish", "man"}},
 	}, labCommands()...)
