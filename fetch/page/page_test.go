@@ -126,6 +126,11 @@ func TestMetaRobots(t *testing.T) {
 			t.Errorf("%s: noindex %v nofollow %v, want %v %v", tt.in, p.NoIndex, p.NoFollow, tt.noindex, tt.nofollow)
 		}
 	}
+	parser, in := New(Default()), []byte(`<meta name=googlebot content=none>`)
+	other := parser.As("googlebot")
+	if !other.Parse(in, htmlUTF8, nil).NoIndex || parser.Parse(in, htmlUTF8, nil).NoIndex {
+		t.Errorf("%s does not count for its agent alone", in)
+	}
 }
 
 func TestRobotsTag(t *testing.T) {

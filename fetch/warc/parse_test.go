@@ -64,8 +64,8 @@ func parseMember(member []byte) (record, error) {
 		return record{}, fmt.Errorf("fields: %w", err)
 	}
 	for name, values := range h {
-		if len(values) != 1 {
-			return record{}, fmt.Errorf("field %s stands there %d times", name, len(values))
+		if len(values) != 1 || values[0] == "" {
+			return record{}, fmt.Errorf("field %s has not one value, but %q", name, values)
 		}
 	}
 	length, err := strconv.Atoi(h.Get("Content-Length"))

@@ -200,6 +200,10 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: due %v, want %v", x.name, got, x.want)
 		}
 	}
+	still := looked(60, 0, 10*day) // a new copy would stay fresh for long
+	if got := plan.Next(still, last, now, Hints{Modified: last.Add(time.Minute), Trust: 0.001}); !got.Equal(last.Add(c.Min)) {
+		t.Errorf("lastmod of a page that hardly ever changes: due %v", got)
+	}
 	rich := c.NewPlan(new(Sample), 10)
 	if got := rich.Next(looked(50, 25, time.Hour), last, now, Hints{FreshFor: 5 * time.Hour}); !got.Equal(last.Add(5 * time.Hour)) {
 		t.Errorf("max-age of five hours: due %v", got)

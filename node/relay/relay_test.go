@@ -1,8 +1,10 @@
 package relay_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -33,6 +35,11 @@ func TestReachIsFoundOut(t *testing.T) {
 			if n.said().Reach != want {
 				t.Errorf("node at %d takes itself for %v, want %v", n.place, n.said().Reach, want)
 			}
+		}
+		if who, conn, err := b.nodes[0].call(muted, relay.Gossip); err != nil || who != netsim.ID(60) {
+			t.Errorf("gossip stream to a node without packets: %q, %v", who, err)
+		} else {
+			_ = conn.Close()
 		}
 		near := []string{netsim.ID(10), netsim.ID(20), netsim.ID(30)}
 		if slices.Sort(near); !slices.Equal(behind.said().Relays, near) {
@@ -272,17 +279,28 @@ func TestLostPacketChangesNothing(t *testing.T) {
 	})
 }
 
-// TestLinksAreLetGo: of two links that two nodes have dialled at once, one ends when nothing uses it, even if it led to a relay. So does the
-// other one when the relay cannot be dialled any more.
+// TestLinksAreLetGo: of two links that two nodes have dialled at once, one ends when nothing uses it, even if it led to a relay. The
+// other one stays until the relay cannot be dialled any more.
 func TestLinksAreLetGo(t *testing.T) {
 	inBed(t, func(b *bed) {
 		a := b.start(10, forced(view.Direct))
-		n := b.start(60, forced(view.Outbound))
+		var dialled atomic.Int64
+		n := b.start(60, func(d *relay.Deps) {
+			forced(view.Outbound)(d)
+			connect := d.Connect
+			d.Connect = func(ctx context.Context, id string) (net.Conn, error) {
+				dialled.Add(1)
+				return connect(ctx, id)
+			}
+		})
 		time.Sleep(10 * time.Millisecond)
 		a.Send(netsim.ID(60), []byte("at once"))
 		time.Sleep(10 * time.Minute)
 		if ends := b.net.Ends(); ends != 2 || !slices.Equal(n.said().Relays, []string{netsim.ID(10)}) {
 			t.Fatalf("%d ends of links, want 2; relays %v", ends, n.said().Relays)
+		}
+		if n := dialled.Load(); n > 2 {
+			t.Errorf("it dialled %d times, as if its link with the relay were idle", n)
 		}
 		b.mu.Lock()
 		a.way.Reach = view.Outbound

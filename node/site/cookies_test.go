@@ -62,7 +62,7 @@ func TestCookiesOfLongLife(t *testing.T) {
 	}
 }
 
-// A site that sets ever new cookies, and a web of sites that do, fill no memory.
+// A site that sets ever new cookies, and a web of sites that do, fill no memory, and a site that is asked all the time keeps its own.
 func TestJarIsBounded(t *testing.T) {
 	j := NewJar()
 	u := link(t, "http://evil.test/")
@@ -77,6 +77,9 @@ func TestJarIsBounded(t *testing.T) {
 	}
 	for i := range 2 * maxCookieDomains {
 		j.Learn(link(t, fmt.Sprintf("http://evil%d.test/", i)), set("a=1"))
+		if j.Header(u) == "" {
+			t.Fatalf("the cookies of the domain used last are gone after those of %d others", i+1)
+		}
 	}
 	if n := j.domains.Len(); n > maxCookieDomains {
 		t.Errorf("cookies of %d domains", n)

@@ -58,8 +58,12 @@ func TestHoursOpen(t *testing.T) {
 		{"03:15-03:45", "Europe/Nicosia", "2026-10-25 03:30:00 +0200", true},
 		{"03:15-03:45", "Europe/Nicosia", "2026-10-25 03:10:00 +0200", false},
 	} {
-		if got := hours(t, c.zone, c.hours).Open(at(t, c.at)); got != c.want {
+		h := hours(t, c.zone, c.hours)
+		if got := h.Open(at(t, c.at)); got != c.want {
 			t.Errorf("%q in %s at %s: open is %v", c.hours, c.zone, c.at, got)
+		}
+		if got, want := h.String(), c.hours+" ("+c.zone+")"; got != want {
+			t.Errorf("they read %q, want %q", got, want)
 		}
 	}
 }
