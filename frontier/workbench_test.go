@@ -35,17 +35,6 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 	return w
 }
 
-// seated brings in a host with 20 URLs in each of some queues, at addr1.
-func (w *workbench) seated(name string, state hostState, now time.Time, which ...Origin) *host {
-	h := w.enter(name)
-	for i, o := range which {
-		h.take(&blockRef{seq: uint64(i + 1), n: 20, origin: o}, make([]entry, 20))
-	}
-	w.loadedHost(h, record{hostState: state}, now)
-	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, 100*time.Hour, now)
-	return h
-}
-
 // The three queues are drawn with their probabilities while all have URLs that may be asked for.
 func TestQueuesAreDrawnByTheirShares(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
