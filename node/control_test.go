@@ -20,6 +20,7 @@ func TestControl(t *testing.T) {
 		b := w.Site("b.test", server2).Pages(5)
 		c := w.Site("c.test", server3).Pages(50)
 		var paused, resumed time.Time
+		var dropped int
 		w.watch = func(n *node.Node) {
 			time.Sleep(10 * time.Second)
 			if err := n.Operator().Pause("tester"); err != nil {
@@ -29,7 +30,7 @@ func TestControl(t *testing.T) {
 			if why := n.Status().Frontier.Paused; why == "" {
 				w.t.Error("the status does not say that it is paused")
 			}
-			refused, err := n.Operator().AddSeeds(w.t.Context(), seeds(w.t, "http://b.test/\nhttp://c.test/"), "tester")
+			refused, err := n.Operator().AddSeeds(w.t.Context(), seeds(w.t, "http://b.test/\nhttp://c.test/\nhttps://c.test/"), "tester")
 			if err != nil || len(refused) > 0 {
 				w.t.Errorf("seeds: %v, %v", refused, err)
 			}
@@ -39,14 +40,15 @@ func TestControl(t *testing.T) {
 				w.t.Error(err)
 			}
 			time.Sleep(20 * time.Second)
-			if dropped, err := n.Operator().Drop(w.t.Context(), "c.test", "tester"); err != nil || dropped < 30 {
+			if dropped, err = n.Operator().Drop(w.t.Context(), "c.test", "tester"); err != nil || dropped < 30 {
 				w.t.Errorf("%d URLs dropped: %v", dropped, err)
 			}
 			if dropped, err := n.Operator().Drop(w.t.Context(), "nobody.test", "tester"); !errors.Is(err, node.ErrNotHere) || dropped != 0 {
 				w.t.Errorf("%d URLs of an unknown host dropped: %v", dropped, err)
 			}
 		}
-		w.crawl(w.t.Context(), "http://a.test/")
+		end, _ := w.crawl(w.t.Context(), "http://a.test/")
+		w.dropped(end, "dropped by the operator", int64(dropped))
 		for _, v := range w.Visits(nil) {
 			if v.Start.After(paused.Add(time.Second)) && v.Start.Before(resumed) {
 				w.t.Errorf("%s was asked for %v after the pause", v.URL(), v.Start.Sub(paused))
@@ -64,8 +66,8 @@ func TestControl(t *testing.T) {
 				acts++
 			}
 		}
-		if acts != 4 {
-			w.t.Errorf("%d acts in the log: want pause, seeds, resume and one host", acts)
+		if acts != 5 {
+			w.t.Errorf("%d acts in the log: want pause, seeds, resume and two hosts of one name", acts)
 		}
 
 		w.watch = nil

@@ -28,6 +28,7 @@ func TestSiteErrorsNameFileLineAndKey(t *testing.T) {
 		{"[[site]]\nprefix = \"a.org/docs/\"\ngap = \"5s\"\n", "f.toml:3: site[0].gap: it holds for a host as a whole"},
 		{"[[site]]\nhost = \"a.org\"\npath = \"/x\"\nfiles = \"/srv\"\n", "f.toml:4: site[0].files: it holds for a host as a whole"},
 		{"[[site]]\nhost = \"a.org\"\nexclude = [\"/a\", \"b\"]\n", "f.toml:3: site[0].exclude[1]: \"b\" begins with neither"},
+		{"[[site]]\nhost = \"a.org\"\nexclude = \"/ä\"\n", "f.toml:3: site[0].exclude[0]: \"/ä\" holds what URLs hold as %XX only"},
 		{"[[site]]\nhost = \"a.org\"\ncontent_types = [\"html\"]\n", "f.toml:3: site[0].content_types: \"html\" is no media type"},
 		{"[[site]]\nhost = \"a.org\"\nskip_extensions = [\"tar.gz\"]\n", "f.toml:3: site[0].skip_extensions: \"tar.gz\" is no extension"},
 		{"[[site]]\nhost = \"a.org\"\nuser_agent = \"a b\"\n", "f.toml:3: site[0].user_agent: \"a b\": want a product token"},

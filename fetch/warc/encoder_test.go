@@ -362,8 +362,10 @@ func TestConfig(t *testing.T) {
 func TestIndex(t *testing.T) {
 	f := begin(t, testConfig())
 	for _, u := range []string{"http://www.Example.org/B?y=2&x=1", "https://example.org:8443/ä", "http://127.0.0.1:8080",
-		"http://www.example.org/100%/a|b?c=%zz", "http://[2001:db8::1]/"} {
-		f.write(exchange(u, "body of "+u))
+		"http://www2.example.org/100%/a|b?c=%zz", "http://[2001:db8::1]/"} {
+		ex := exchange(u, "body of "+u)
+		ex.ResponseHead = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n")
+		f.write(ex)
 	}
 	f.write(exchange("http://again.example/", "body of http://127.0.0.1:8080"))
 	keys := []string{"org,example)/b?x=1&y=2", "org,example:8443)/%c3%a4", "1,0,0,127:8080)/", "org,example)/100%/a|b?c=%zz", "[2001:db8::1])/",

@@ -45,8 +45,16 @@ func TestReachIsFoundOut(t *testing.T) {
 		if slices.Sort(near); !slices.Equal(behind.said().Relays, near) {
 			t.Errorf("relays %v, want %v", behind.said().Relays, near)
 		}
-		// A nearer one that comes takes the place of the one that is farthest.
+		// A nearer one that comes takes the place of the one that is farthest, but not before it answers.
+		b.net.Cut(netsim.Place(22), netsim.Place(23))
 		b.start(23, nil)
+		for range 60 {
+			time.Sleep(time.Second)
+			if !slices.Equal(behind.said().Relays, near) {
+				t.Fatalf("relays %v beside a nearer one that does not answer, want %v", behind.said().Relays, near)
+			}
+		}
+		b.net.Heal()
 		time.Sleep(time.Minute)
 		if !slices.Contains(behind.said().Relays, netsim.ID(23)) {
 			t.Errorf("relays %v, without the nearest", behind.said().Relays)
@@ -145,6 +153,13 @@ func TestRelayFallsSilent(t *testing.T) {
 				t.Errorf("call %d: %v after %v", i, err, time.Since(began))
 			}
 		}
+		// It reaches no other relay, and does not try for longer than 5 s.
+		ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if _, _, err := b.nodes[1].Dial(ctx, netsim.ID(12), relay.Calls); err == nil || time.Since(began) > 5*time.Second {
+			t.Errorf("call of the silent one: %v after %v", err, time.Since(began))
+		}
 		time.Sleep(12*time.Second + 100*time.Millisecond - time.Since(silent))
 		if relays := behind.said().Relays; slices.Contains(relays, netsim.ID(10)) {
 			t.Errorf("relays %v, with the silent one", relays)
@@ -192,6 +207,9 @@ func TestFloodIsBounded(t *testing.T) {
 			_ = c.Close()
 		}
 		time.Sleep(time.Second)
+		if ends := b.net.Ends(); ends >= refused {
+			t.Errorf("%d ends of connections are open after %d calls were refused", ends, refused)
+		}
 		if _, conn, err := other.call(behind, relay.Calls); err != nil {
 			t.Errorf("call of another one: %v", err)
 		} else {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -317,9 +318,26 @@ func TestRotationBehindPackedFiles(t *testing.T) {
 	for range 200 {
 		j.Fetch(page("http://a/"))
 	}
+	if err := os.WriteFile(filepath.Join(dir, "fetch-000008.jsonl.gz"), nil, 0o600); err != nil { // beside the plain one
+		t.Fatal(err)
+	}
 	got, err := Files(dir, LogFetch)
 	if want := []string{packed, filepath.Join(dir, "fetch-000008.jsonl"), filepath.Join(dir, "fetch.jsonl")}; err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A line that cannot be encoded is lost as one that the disk refuses.
+func TestLostAtEncoding(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, testConfig(dir), meta)
+	j.Coord(Coord{HeightMs: math.NaN()})
+	j.Coord(Coord{})
+	if err := j.Err(); err == nil || !strings.Contains(err.Error(), "log coord lost 1 lines: ") {
+		t.Errorf("Err: %v", err)
+	}
+	if coords, skipped := read[Coord](t, dir, LogCoord); len(coords) != 1 || coords[0].Seq != 2 || skipped != 0 {
+		t.Errorf("%+v, %d skipped", coords, skipped)
 	}
 }
 

@@ -23,7 +23,7 @@ func link(t testing.TB, text string) identity.URL {
 
 func table(t testing.TB, entries ...Entry) *Table {
 	t.Helper()
-	tab, err := New(entries, Settings{Gap: 2 * time.Second, Depth: 3})
+	tab, err := New(entries, Settings{Gap: 2 * time.Second, Depth: 3, SkipExtensions: []string{"gz"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestLaterEntriesWinKeyByKey(t *testing.T) {
 
 func TestRefuse(t *testing.T) {
 	tab := table(t,
-		Entry{Host: Names{"*"}, SkipExtensions: Names{"ZIP", ".Jpg"}},
+		Entry{Host: Names{"a.org", "c.org"}, SkipExtensions: Names{"ZIP", ".Jpg"}},
 		Entry{Host: Names{"a.org"}, Include: Names{"/docs/*", "/"}, Exclude: Names{"*/private/*", "*?*sort=*"}},
 		Entry{Host: Names{"b.org"}, SkipExtensions: Names{}},
 	)
@@ -106,6 +106,7 @@ func TestRefuse(t *testing.T) {
 		"http://a.org/docs/zip":             "",
 		"http://b.org/a.zip":                "",
 		"http://c.org/a.zip":                Extension,
+		"http://c.net/a.gz":                 Extension,
 	} {
 		if got := tab.For(link(t, text)).Refuse(link(t, text)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
