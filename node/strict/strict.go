@@ -1,5 +1,6 @@
 // Package strict reads TOML without ignoring mistakes. Unknown keys, values of a wrong type and durations without a unit are errors, and every
 // error has file, line and key. The parser alone ignores unknown keys and takes numbers for nanoseconds.
+// Set changes a key in a text of TOML, and HostPort reads an address.
 package strict
 
 import (
