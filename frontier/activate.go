@@ -236,6 +236,9 @@ func (a *activation) activateHost(h *host) (err error) {
 	if reason == "" && rec.endedUntil.After(now) {
 		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(a.bench.rules.EndedFor))
 	}
+	a.mu.Lock()
+	h.nextDue = rec.nextAt() // later than the search for due hosts found if the host was dropped meanwhile
+	a.mu.Unlock()
 	if reason != "" {
 		_, err = a.giveUp(context.Background(), h.name, reason, until)
 	} else if err = a.read(h, rec.partial); err == nil {

@@ -130,7 +130,8 @@ func (h *hostEntry) setNext(b *batch, next stamp) {
 // decideNext finds out when the first page of a host is due, and moves the host from the time at to that time. Everything before it must
 // be on disk.
 func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
-	if h.rec.digest.Pages > 0 {
+	dropped := at < h.rec.next && h.rec.next > stampOf(time.Now()) // since the host was found at that time
+	if h.rec.digest.Pages > 0 && !dropped {
 		_, first, err := l.store.duePages(h.host, nil, 0, 0)
 		if err != nil {
 			return err

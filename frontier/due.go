@@ -166,9 +166,9 @@ func (a *activation) readDue(h *host) error {
 	a.mu.Lock()
 	on, after, by := a.bench.recrawl.On(), h.lastDue, a.bench.recrawl.by(time.Now())
 	want := min(dueWindow, a.cfg.WindowURLs) - h.window[Revisit].len()
-	given := h.givenUp
+	waits := h.givenUp || h.nextDue > by
 	a.mu.Unlock()
-	if !on || want <= 0 || given {
+	if !on || want <= 0 || waits {
 		return nil
 	}
 	pages, next, err := a.store.duePages(h.name, after, by, want)
