@@ -84,6 +84,11 @@ func TestOverlayEndsByBytesAndTime(t *testing.T) {
 			t.Errorf("the crawl took %v, not 2 minutes", took)
 		}
 	})
+	limited(t, func(c *node.Config) { c.Crawl.MaxTime = 2 * time.Minute }, func(b *bed) {
+		b.part([]int{2}, true)
+		b.await("the end, also of a node that is cut off", 5*time.Minute, b.ended)
+		b.reasons("max_time")
+	})
 }
 
 // What may be asked for at one host counts wherever the host goes.

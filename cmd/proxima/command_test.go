@@ -133,6 +133,7 @@ func TestCommandLines(t *testing.T) {
 		{"top of something else", []string{"top", "-data", none, "pages"}, exitUsage, []string{`not "pages"`}},
 		{"top of nobody", []string{"top", "-data", none}, exitNoAnswer, []string{"no node is running there"}},
 		{"status with both", []string{"status", "-config", valid, "-data", none}, exitUsage, []string{"status takes -data or -config, not both"}},
+		{"testbed list with arguments", []string{"testbed", "list", "x"}, exitUsage, []string{`got "x"`}},
 		{"status of nobody about a host", []string{"status", "-json", "-data", none, "a.test"}, exitNoAnswer, []string{"no node is running there"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

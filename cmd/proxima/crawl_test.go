@@ -207,6 +207,11 @@ func TestCtl(t *testing.T) {
 	if got, _, errs := call(t, "ctl", "-data", data, "drop", "nobody.test"); got == exitOK || !strings.Contains(errs, "nobody has heard of it") {
 		t.Errorf("an unknown host: exit %d: %s", got, errs)
 	}
+	for words, want := range map[string]string{"blocks": "nothing is blocked", "requests": "nobody has asked"} {
+		if _, out, errs := call(t, "ctl", "-data", data, words); !strings.Contains(out, want) {
+			t.Errorf("no %s: %s%s", words, out, errs)
+		}
+	}
 	ctl("block", "-why", "asked us to", "BAD.test", "192.0.2.0/24")
 	ctl("unblock", "192.0.2.0/24")
 	for words, want := range map[string]string{

@@ -234,6 +234,9 @@ func listBlocks(ctx context.Context, c *ctl, _ []string) error {
 	if err := c.call(ctx, http.MethodGet, "/blocks", nil, nil, &blocks); err != nil {
 		return err
 	}
+	if len(blocks) == 0 {
+		fmt.Fprintln(c.out, "nothing is blocked")
+	}
 	for _, b := range blocks {
 		fmt.Fprintf(c.out, "%-30s %s  by %s at %.8s  %s\n", b.On, b.At.Format(time.DateTime), b.By, b.Node, b.Why)
 	}
@@ -244,6 +247,9 @@ func listRequests(ctx context.Context, c *ctl, _ []string) error {
 	var all []webmaster.Request
 	if err := c.call(ctx, http.MethodGet, "/requests", nil, nil, &all); err != nil {
 		return err
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(c.out, "nobody has asked for anything")
 	}
 	for _, r := range all {
 		fmt.Fprintf(c.out, "%-30s %s  from %s  %q\n", r.Host, r.At.Format(time.DateTime), r.From, r.Note)

@@ -34,7 +34,10 @@ func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
 	return runVerb(ctx, args, out, errs, testbedUsage, map[string]verb{"run": testbedRun, "sweep": testbedSweep, "shell": testbedShell, "list": testbedList})
 }
 
-func testbedList(_ context.Context, _ []string, out, _ io.Writer) error {
+func testbedList(_ context.Context, args []string, out, _ io.Writer) error {
+	if err := parseAlone(newFlags("testbed list", out, testbedUsage, ""), args); err != nil {
+		return err
+	}
 	all, err := testbed.List()
 	if err != nil {
 		return err
@@ -131,6 +134,9 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 // named.
 func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Writer) error {
 	s, err := testbed.Load(name, f.settings...)
+	if err == nil && (f.rtt == "") != (f.cities == "") {
+		err = errors.New("-rtt and -cities need each other")
+	}
 	if err != nil {
 		return exit{exitUsage, err}
 	}

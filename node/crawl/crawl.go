@@ -144,8 +144,11 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer stop()
 	taking, stopTaking := context.WithCancel(ctx)
 	defer stopTaking()
-	if l.cfg.MaxTime > 0 && !l.limits.shared() {
-		defer time.AfterFunc(l.cfg.MaxTime, func() { l.limits.End("max_time") }).Stop()
+	if most := l.cfg.MaxTime; most > 0 {
+		if l.limits.shared() {
+			most += grace // the overlay ends the crawl before, unless this node is cut off
+		}
+		defer time.AfterFunc(most, func() { l.limits.End("max_time") }).Stop()
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for range l.cfg.Resolvers {
