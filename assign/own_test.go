@@ -8,7 +8,7 @@ import (
 	"proxima/assign"
 )
 
-// ownWorld lets node 0 learn from downloads of servers that other nodes have downloaded from before.
+// ownLearn lets node 0 learn from downloads of servers that other nodes have downloaded from before.
 func ownLearn(w *world, o *assign.Own, ms []assign.Memory, downloads, from int) {
 	for i := range downloads {
 		s := (from + i) % len(w.Servers)

@@ -188,7 +188,7 @@ func (a *activation) kept(host string) bool {
 }
 
 // evictSleepersLocked makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
-// stays, because that is not on disk. evictSleepers looks at a bounded number of hosts.
+// stays, because that is not on disk. It looks at a bounded number of hosts.
 func (a *activation) evictSleepersLocked(now time.Time) {
 	looked := 0
 	for _, h := range a.bench.hosts {

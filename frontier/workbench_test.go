@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// bench makes a workbench with hosts that have URLs of each origin, known robots.txt and no gaps.
+// testBench makes a workbench with hosts that have URLs of each origin, known robots.txt and no gaps.
 func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 	cfg, polite := testConfig()
 	polite.MinGap, polite.Factor = 0, 0

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestGravityIsInMs holds the pull of gravity against its definition: (far/GravityMs)² ms a sample.
+// TestGravityIsInMs holds the pull of gravity against its definition: (far/gravityMs)² ms a sample.
 func TestGravityIsInMs(t *testing.T) {
 	for _, c := range []struct{ far, samples, want float64 }{
 		{200, 1, 0.01}, {200, 16, 0.16}, {-2000, 1, 1}, {60_000, 1, 900}, {60_000, 1000, 30_000}, {0, 1, 0},

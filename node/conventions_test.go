@@ -30,6 +30,11 @@ func conventionFaults(s source) []string {
 	if n := bytes.Count(s.text, []byte("\n")); n > maxLines {
 		report(s.path, "%d lines, more than %d", n, maxLines)
 	}
+	for _, d := range s.tree.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Doc.Text() != "" && !byGoTest.MatchString(f.Name.Name) && !strings.HasPrefix(f.Doc.Text(), f.Name.Name) {
+			report(s.at(d), "the comment of %s does not begin with its name", f.Name.Name)
+		}
+	}
 	if s.isTest() {
 		return faults
 	}
@@ -68,6 +73,9 @@ func conventionFaults(s source) []string {
 
 // machinePath finds paths of the machine that somebody worked on.
 var machinePath = regexp.MustCompile(`/(work|root|home/\w+)/`)
+
+// byGoTest finds the functions that "go test" calls. Their comments are sentences of their own.
+var byGoTest = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)`)
 
 var clock = map[string]bool{"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true, "AfterFunc": true,
 	"Tick": true, "NewTicker": true, "NewTimer": true}
@@ -205,6 +213,9 @@ func TestConventionFaultsAreFound(t *testing.T) {
 		{"path", "fetch/made.go", "package made\nconst p = \"" + "/ro" + "ot/x\"", true},
 		{"path in a test", "fetch/made_test.go", "package made\n// see " + "/wo" + "rk/x", true},
 		{"path of a URL", "fetch/made.go", "package made\nconst p = \"http://example.org" + "/wo" + "rk/x\"", false},
+		{"comment with an old name", "fetch/made_test.go", "package made\n// g does it.\nfunc f() {}", true},
+		{"comment", "fetch/made.go", "package made\n// f does it.\nfunc f() {}", false},
+		{"comment of a test", "fetch/made_test.go", "package made\n// Nothing is lost.\nfunc TestF() {}", false},
 		{"long", "fetch/made.go", long, true},
 		{"long enough", "fetch/made.go", long[:len(long)-1], false},
 	} {

@@ -189,7 +189,6 @@ func digestOf(entries []string) (digest uint64) {
 	return digest
 }
 
-// poke puts a token into a channel unless it has one.
 const (
 	// tellEvery is how often a node makes sure that one of its peers knows everything.
 	tellEvery = 5 * time.Second

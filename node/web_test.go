@@ -152,7 +152,7 @@ func exactly(d time.Duration) span { return span{d, d + 100*time.Millisecond} }
 // jittered is a wait of the politeness: a quarter to either side.
 func jittered(d time.Duration) span { return span{d * 3 / 4, d*5/4 + 100*time.Millisecond} }
 
-// within complains about times out of their spans, or too few or many.
+// spans complains about times out of their spans, or too few or many.
 func (w *trial) spans(what string, got []time.Duration, want ...span) {
 	w.t.Helper()
 	ok := len(got) == len(want)

@@ -210,7 +210,7 @@ func (w *world) look() {
 	}
 }
 
-// down says how many pages are lost with nodes that have crashed: an upper bound.
+// bound says how many pages are lost with nodes that have crashed: an upper bound.
 func (w *world) bound(kills int) int64 { return int64(kills) * maxShare }
 
 // Never more pages than the limit are asked for, whatever dies or is cut off; in the end all nodes end, with all the pages but

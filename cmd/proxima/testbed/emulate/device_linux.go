@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The two ends of every veth pair have these addresses. The router fills them in, since the devices do not use ARP.
+// nodeMAC and routerMAC are the addresses of the two ends of every veth pair. The router fills them in, since the devices do not use ARP.
 func nodeMAC() []byte   { return []byte{2, 0, 0, 0, 0, 1} }
 func routerMAC() []byte { return []byte{2, 0, 0, 0, 0, 2} }
 
