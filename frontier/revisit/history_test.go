@@ -2,6 +2,7 @@ package revisit
 
 import (
 	"encoding/hex"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -70,6 +71,34 @@ func TestHistoryOfAClockSetBack(t *testing.T) {
 	}
 }
 
+// What is kept of some visits, at the bounds of their times and where the sums are halved. It is read from disk as it was.
+func TestHistoriesInNumbers(t *testing.T) {
+	full := []Visit{{Age: 30 * day}}
+	for i := range 64 {
+		v := Visit{Gap: day, Changed: true}
+		if i >= 33 {
+			v.Age = time.Hour
+		}
+		full = append(full, v)
+	}
+	for want, visits := range map[string][]Visit{
+		"{1 0 0 0 0 true 60 0 0}": {{Age: shortest, Changed: true}}, "{1 0 0 0 0 true 6.3072e+08 0 0}": {{Age: math.MaxInt64}}, "{2 0 1 0 0 false 60 0 0}": {{}, {Gap: shortest}},
+		"{2 0 0 0 0 false 0 0 0}": {{}, {Gap: shortest - 1}}, "{2 1 1 1 0 false 0 8385 0}": {{}, {Gap: -1, Changed: true}},
+		"{2 1 1 1 0 false 0 16770 0}": {{}, {Gap: time.Hour, Age: time.Hour, Changed: true}}, "{66 65 33 18 16 false 1.3518e+06 23279 0}": append(full, Visit{Gap: day, Changed: true}),
+		"{3 2 2 2 0 false 0 24941 255}": {{}, {Gap: shortest, Changed: true}, {Gap: math.MaxInt64, Changed: true}},
+		"{3 2 2 2 0 false 0 24404 18}":  {{}, {Gap: day, Changed: true}, {Gap: 3 * day, Changed: true}},
+	} {
+		var h, back History
+		for _, v := range visits {
+			h = h.With(v)
+		}
+		b, _ := h.AppendBinary(nil)
+		if got := fmt.Sprint(h); back.UnmarshalBinary(b) != nil || back != h || got != want {
+			t.Errorf("after %v: %s, read as %v, want %s", visits, got, back, want)
+		}
+	}
+}
+
 func TestHistoryOnDisk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
@@ -84,7 +113,7 @@ func TestHistoryOnDisk(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "00", "0000010000000000000000000000", "000000000000000000000000000000",
-		"ffff0000ff000000000000000000", "ffff00004000000000c07f000000", "ffff00004000000000c0ff000000"} {
+		"ffff0000ff000000000000000000", "ffff00004000000000c07f000000", "ffff000040410000000000000000", "ffff00004000000000c0ff000000"} {
 		b, _ := hex.DecodeString(bad)
 		var h History
 		if err := h.UnmarshalBinary(b); err == nil {

@@ -23,15 +23,17 @@ func TestPlansInNumbers(t *testing.T) {
 		want   string
 	}{
 		{"a large budget", Default(), new(Sample), 10,
-			"600, 0.007188 8h15m57s, 0.0006883 24h53m26s, 0.2738 5h13m40s, 87.42 1h0m0s, 0.04499 12h23m14s"},
+			"600, 0.007188 8h15m57s, 0.0006883 24h53m26s, 0.2738 5h13m40s, 87.42 1h0m0s, 0.04499 12h23m14s, 0.02214 16h13m34s"},
 		{"a small budget", Default(), new(Sample), 10_000_000,
-			"9.4608e+08, 0.007188 2160h0m0s, 0.0006883 2160h0m0s, 0.2738 2160h0m0s, 87.42 2160h0m0s, 0.04499 2160h0m0s"},
+			"9.4608e+08, 0.007188 2160h0m0s, 0.0006883 2160h0m0s, 0.2738 2160h0m0s, 87.42 2160h0m0s, 0.04499 2160h0m0s, 0.02214 2160h0m0s"},
+		{"few visits allowed", Config{50_000, 30 * day, 90 * day}, new(Sample), 1_000_000,
+			"600, 0.007188 720h0m0s, 0.0006883 720h0m0s, 0.2738 720h0m0s, 87.42 720h0m0s, 0.04499 720h0m0s, 0.02214 720h0m0s"},
 		{"what was learnt", Default(), sample, 1_000_000,
-			"2.8473e+05, 0.2512 517h19m31s, 0.007624 750h28m2s, 0.2923 391h44m24s, 87.42 2160h0m0s, 0.06835 343h40m33s"},
+			"2.8473e+05, 0.2512 517h19m31s, 0.007624 750h28m2s, 0.2923 391h44m24s, 87.42 2160h0m0s, 0.06835 343h40m33s, 0.03475 432h46m13s"},
 	} {
 		plan := c.config.NewPlan(c.sample, c.pages)
 		got := []string{fmt.Sprintf("%.5g", plan.price)}
-		for _, h := range []History{{}, looked(10, 0, day), looked(10, 3, day), looked(80, 79, time.Hour), dated} {
+		for _, h := range []History{{}, looked(10, 0, day), looked(10, 3, day), looked(80, 79, time.Hour), dated, History{}.With(Visit{Age: 30 * day})} {
 			got = append(got, fmt.Sprintf("%.4g %v", plan.rate(h), plan.Interval(h).Round(time.Second)))
 		}
 		if got := strings.Join(got, ", "); got != c.want {
@@ -58,9 +60,10 @@ func TestEndsOfTheGrids(t *testing.T) {
 		{"at once", 5, func(int) float64 { return 5 }, first},
 		{"never", 5, func(int) float64 { return 4.9 }, math.Inf(1)},
 		{"at the end", 5, func(j int) float64 { return float64(5 * j / (timeCount - 1)) }, end},
+		{"from nothing", 5, func(j int) float64 { return float64(5 * (j / 10)) }, g.times[10]},
 		{"between two times", 2, func(j int) float64 { return math.Pow(4, float64(j)-10) }, g.times[10] * math.Sqrt(timeStep)},
 	} {
-		if got := reach(c.price, &g.times, c.gainAt); got != c.want && math.Abs(got-c.want) > 1e-9*c.want {
+		if got := reach(c.price, &g.times, c.gainAt); got != c.want && !(math.Abs(got-c.want) <= 1e-9*c.want) {
 			t.Errorf("%s: the price is reached after %v s, want %v", c.what, got, c.want)
 		}
 	}

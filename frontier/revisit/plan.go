@@ -159,9 +159,7 @@ func (p *Plan) Next(h History, last, now time.Time, hints Hints) time.Time {
 	}
 	due := last.Add(max(p.Interval(h), min(hints.FreshFor, maxFresh)))
 	if hints.Modified.After(last) && !hints.Modified.After(now) && p.renewed(h, hints.Trust) {
-		if soon := last.Add(p.config.Min); soon.Before(due) {
-			due = soon
-		}
+		due = last.Add(p.config.Min)
 	}
 	return due
 }
@@ -178,5 +176,5 @@ func (p *Plan) renewed(h History, trust float64) bool {
 			fresh += share / p.grid.rate[i]
 		}
 	}
-	return trust > 0 && min(trust, 1)*fresh >= p.price
+	return trust*fresh >= p.price
 }

@@ -178,7 +178,7 @@ func TestNext(t *testing.T) {
 	plan := c.NewPlan(new(Sample), 1_000_000)
 	h := looked(10, 5, 10*day)
 	last := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	now := last.Add(time.Hour)
+	now := last.Add(2 * time.Hour)
 	usual := plan.Next(h, last, now, Hints{})
 	if got := usual.Sub(last); got != plan.Interval(h) || got < 2*day {
 		t.Fatalf("due after %v, the interval is %v", got, plan.Interval(h))
@@ -193,6 +193,7 @@ func TestNext(t *testing.T) {
 		{"lastmod after the visit", last, Hints{Modified: last.Add(time.Minute), Trust: 1}, last.Add(c.Min)},
 		{"lastmod that nobody trusts", last, Hints{Modified: last.Add(time.Minute)}, usual},
 		{"lastmod before the visit", last, Hints{Modified: last.Add(-time.Minute), Trust: 1}, usual},
+		{"lastmod at the visit", last, Hints{Modified: last, Trust: 1}, usual},
 		{"lastmod in the future", last, Hints{Modified: now.Add(day), Trust: 1}, usual},
 		{"max-age of a year", last, Hints{FreshFor: 365 * day}, usual},
 	} {
@@ -215,21 +216,25 @@ func TestSampleIsEven(t *testing.T) {
 	for round := range 3 {
 		for i := range uint64(40_000) {
 			if round == 0 || i%10 == 0 { // some are visited more often
-				s.Put(i, History{}.With(Visit{}))
+				s.Put(i, looked(round, 0, day))
 			}
 		}
 	}
 	if len(s.pages) != sampleSize {
 		t.Fatalf("%d pages", len(s.pages))
 	}
-	often := 0
-	for i := uint64(0); i < 40_000; i += 10 {
-		if _, ok := s.find(mix(i)); ok {
+	often, late := 0, 0
+	for i := range uint64(40_000) {
+		at, ok := s.find(mix(i))
+		if ok && i%10 == 0 && s.pages[at].history.Visits() == 3 {
 			often++
 		}
+		if ok && i >= 20_000 {
+			late++
+		}
 	}
-	if often < 330 || often > 490 {
-		t.Errorf("%d of those visited more often, want 410 or so", often)
+	if often < 330 || often > 490 || late < 1900 || late > 2200 {
+		t.Errorf("%d of those visited more often, want 410 or so; %d of the second half, want 2048 or so", often, late)
 	}
 	b, _ := s.AppendBinary(nil)
 	got := new(Sample)
@@ -243,7 +248,7 @@ func TestSampleIsEven(t *testing.T) {
 	if len(s.pages) != 0 || len(got.pages) != 0 {
 		t.Errorf("%d and %d pages after all were dropped", len(s.pages), len(got.pages))
 	}
-	for _, bad := range [][]byte{b[:len(b)-1], append(b[:sampledSize:sampledSize], b[:sampledSize]...), make([]byte, sampledSize*(sampleSize+1))} {
+	for _, bad := range [][]byte{b[:len(b)-1], append(b[:sampledSize:sampledSize], b[:sampledSize]...), append(b[sampledSize:2*sampledSize:2*sampledSize], b[:sampledSize]...), make([]byte, sampledSize*(sampleSize+1))} {
 		if err := got.UnmarshalBinary(bad); err == nil {
 			t.Errorf("%d bytes that are no sample were read", len(bad))
 		}

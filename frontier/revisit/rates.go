@@ -149,11 +149,11 @@ func reach(price float64, times *[timeCount]float64, gainAt func(j int) float64)
 	}
 	// Between two times of the grid the gain is almost a power of time.
 	a, b := gainAt(low-1), gainAt(low)
-	if !(a > 0) || !(b > a) {
+	if !(a > 0) {
 		return times[low]
 	}
 	share := math.Log(price/a) / math.Log(b/a)
-	return times[low-1] * math.Pow(timeStep, min(max(share, 0), 1))
+	return times[low-1] * math.Pow(timeStep, share)
 }
 
 // seconds converts seconds to a duration of at most longest.

@@ -69,7 +69,7 @@ func (s *Sample) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary reads what AppendBinary has written. The pages may stand in any order.
+// UnmarshalBinary reads what AppendBinary has written.
 func (s *Sample) UnmarshalBinary(b []byte) error {
 	if len(b)%sampledSize != 0 || len(b) > sampleSize*sampledSize {
 		return fmt.Errorf("read a sample of pages: %d bytes", len(b))
@@ -80,13 +80,10 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 		if err := p.history.UnmarshalBinary(b[8:sampledSize]); err != nil {
 			return fmt.Errorf("read a sample of pages: %w", err)
 		}
-		got.pages = append(got.pages, p)
-	}
-	slices.SortFunc(got.pages, func(a, b sampled) int { return cmp.Compare(a.hash, b.hash) })
-	for i := 1; i < len(got.pages); i++ {
-		if hash := got.pages[i].hash; hash == got.pages[i-1].hash {
-			return fmt.Errorf("read a sample of pages: %x is in it twice", hash)
+		if n := len(got.pages); n > 0 && p.hash <= got.pages[n-1].hash {
+			return fmt.Errorf("read a sample of pages: %x is not in order", p.hash)
 		}
+		got.pages = append(got.pages, p)
 	}
 	*s = got
 	return nil
