@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/frontier"
@@ -20,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
 
 // TestGolden plays the scenarios of testdata/golden. scene.do explains the steps. After each block it prints the messages and events of
-// the block, each once, and what every node has of every host.
+// the block, each once, from when on hosts are crawled, and what every node has of every host.
 //
 //	go test -run Golden ./node/ownership -update
 func TestGolden(t *testing.T) {
@@ -33,6 +35,9 @@ func TestGolden(t *testing.T) {
 			s.told = g.event
 			s.warned = func(at int, err error) { g.say("%d: warning: %s", at, g.numbers(err.Error())) }
 			s.hooks.Unlock()
+			ctx, stop := context.WithCancel(s.t.Context())
+			defer stop()
+			go g.follow(ctx)
 			blocks[0] = blocks[0][1:]
 			for _, steps := range blocks {
 				for _, step := range steps {
@@ -228,6 +233,25 @@ func (g *scene) event(at int, e Event) {
 		reason = ": " + g.numbers(e.Reason)
 	}
 	g.say("%d: %s %s%s", at, e.Kind, g.record(e.Record.wire()), reason)
+}
+
+// follow tells when a node begins to crawl a host, and when it ends, to a tenth of a second.
+func (g *scene) follow(ctx context.Context) {
+	crawled := map[string]bool{}
+	for ; ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
+		synctest.Wait()
+		for _, p := range g.all() {
+			p.disk.mu.Lock()
+			for host, name := range g.names {
+				h, what := p.disk.now.hosts[host], fmt.Sprintf("%d: %s", p.at, name)
+				if now := g.running(p) && h != nil && h.role == frontier.Owned && p.disk.allowed[host]; now != crawled[what] {
+					crawled[what] = now
+					g.tell("%s is %s", what, yes(now, "crawled", "not crawled any more"))
+				}
+			}
+			p.disk.mu.Unlock()
+		}
+	}
 }
 
 func (g *scene) record(r *wire.Record) string {
