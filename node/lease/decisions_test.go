@@ -92,6 +92,7 @@ func TestDecisions(t *testing.T) {
 			}
 			d := newDesk(t, old)
 			begin(d)
+			d.prune(d.now) // changes no answer
 			before := d.counts
 			d.ids["a"]++
 			a := d.answer(request{from: "a", boot: 1, id: d.ids["a"], addr: server(1), wish: wish}, d.now)
@@ -177,6 +178,13 @@ func TestDiskThatFails(t *testing.T) {
 			t.Errorf("item %d: %v, %v", i, resp, err)
 		}
 	}
+	// What does not come from the holder is neither stored nor answered.
+	for id, item := range []*wire.LeaseItem{{Server: server(1).AsSlice(), Wish: acquire}, {Server: server(1).AsSlice(), Wish: renew, Memory: memory}} {
+		resp, err := g.Lease(t.Context(), "k", &wire.LeaseRequest{Header: &wire.Header{Boot: 1, Id: uint64(id)}, Items: []*wire.LeaseItem{item}})
+		if err != nil || resp.Answers[0].GetGrant() != held {
+			t.Errorf("%v, %v", resp, err)
+		}
+	}
 	want := []string{"read memory of server 192.0.0.1: disk full", "store memory of server 192.0.0.1: disk full"}
 	if !slices.Equal(troubles, want) {
 		t.Errorf("heard of %q, want %q", troubles, want)
@@ -194,13 +202,14 @@ func TestEntriesWithoutAHolderAreDropped(t *testing.T) {
 		to    int
 		wish  wire.Wish
 		want  int
+		now   int // granted
 	}{
-		{0, 1, acquire, 1}, {0, 2, acquire, 2}, {time.Second, 1, release, 2},
-		{10*time.Second - 1, 2, renew, 2}, {10 * time.Second, 2, renew, 1},
+		{0, 1, acquire, 1, 1}, {0, 2, acquire, 2, 2}, {time.Second, 1, release, 2, 1},
+		{10*time.Second - 1, 2, renew, 2, 1}, {10 * time.Second, 2, renew, 1, 1},
 	} {
 		r := request{from: "a", boot: 1, id: uint64(id), addr: server(c.to), wish: c.wish}
-		if a := g.answer(r, true, begin.Add(c.after)); a.GetGrant() != given || len(g.grants.entries) != c.want {
-			t.Errorf("%+v: answered %v, and there are %d entries", c, a, len(g.grants.entries))
+		if a := g.answer(r, true, begin.Add(c.after)); a.GetGrant() != given || len(g.grants.entries) != c.want || g.Status().Granted != c.now {
+			t.Errorf("%+v: answered %v, and there are %d entries, %d granted", c, a, len(g.grants.entries), g.Status().Granted)
 		}
 	}
 }

@@ -139,6 +139,41 @@ func TestRightsEndWithTheEarlierClock(t *testing.T) {
 	})
 }
 
+// More than gapAfter by either clock is a gap, and so is a difference of more than drift.
+func TestWhatIsAGap(t *testing.T) {
+	begin := at(time.Unix(1e9, 0))
+	for _, c := range []struct {
+		mono, wall time.Duration
+		gap        bool
+	}{
+		{gapAfter, gapAfter, false}, {gapAfter + 1, gapAfter, true}, {gapAfter, gapAfter + 1, true},
+		{0, drift, false}, {0, drift + 1, true}, {drift, 0, false}, {drift + 1, 0, true},
+	} {
+		if got := gapBetween(begin, moment{begin.mono.Add(c.mono), begin.wall.Add(c.wall)}); got != c.gap {
+			t.Errorf("%v by one clock and %v by the other: %v", c.mono, c.wall, got)
+		}
+	}
+}
+
+// A gap lasts until all have dealt with it. If that takes long, it is another gap.
+func TestGapsLastUntilAllHaveDealtWithThem(t *testing.T) {
+	var jump time.Duration
+	c := NewClock(func() time.Duration { return jump })
+	c.OnGap(func() {
+		if _, err := c.Awake(); !errors.Is(err, ErrGap) {
+			t.Errorf("before it was dealt with: %v", err)
+		}
+		jump = 2 * time.Minute
+	})
+	jump = time.Minute
+	for look, want := range []error{ErrGap, nil} {
+		c.look()
+		if gaps, err := c.Awake(); !errors.Is(err, want) || gaps != uint64(look+1) {
+			t.Errorf("after look %d: %d gaps, %v, want %v", look, gaps, err, want)
+		}
+	}
+}
+
 // jump returns how far the wall clock was set. A node looks at its clock before everything it does, so a frozen node waits here.
 func (n *fakeNode) jump() time.Duration {
 	n.thawed()

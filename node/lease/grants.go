@@ -198,7 +198,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 
 // answerHolder decides a request of the node that holds the server.
 func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAnswer {
-	n.boot, n.id = r.boot, r.id
+	n.id = r.id
 	switch r.wish {
 	case wire.Wish_WISH_RENEW:
 		n.report(r, now)

@@ -54,7 +54,7 @@ func (d *desk) ask(from string, wish wire.Wish, want wire.Grant, holder string) 
 func (d *desk) send(r request, want wire.Grant, holder string) *wire.LeaseAnswer {
 	d.t.Helper()
 	got := d.answer(r, d.now)
-	if got.GetGrant() != want || got.GetHolder() != holder {
+	if got.GetGrant() != want || got.GetHolder() != holder || got.GetWaitMs() < 0 {
 		d.t.Fatalf("%v by %s: %v %q, want %v %q", r.wish, r.from, got.GetGrant(), got.GetHolder(), want, holder)
 	}
 	return got
@@ -72,6 +72,9 @@ func TestGrantsExpire(t *testing.T) {
 	d.pass(d.cfg.Window() - 1)
 	d.ask("b", acquire, held, "a")
 	d.pass(1)
+	if n := d.granted(d.now); n != 0 {
+		t.Errorf("%d are granted", n)
+	}
 	d.ask("a", renew, later, "") // the lease has expired, so a must acquire it like any node
 	d.ask("b", acquire, given, "b")
 }
@@ -114,7 +117,7 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 	d.pass(d.cfg.Window())
 	d.ask("c", acquire, given, "c")
 
-	// It knows nothing of views that it has forgotten.
+	// It knows nothing of views that it has forgotten, except its own grants.
 	for i := range 200 {
 		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", fmt.Sprint("n", i%2)}[:1+i%2], Majority: true}, d.now)
 		d.pass(time.Millisecond)
@@ -123,6 +126,7 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 	if blind := d.blind(server(1), d.now); blind < d.cfg.Time {
 		t.Errorf("it knows what was granted, but for %v", blind)
 	}
+	d.ask("c", acquire, given, "c")
 }
 
 // A grantor that slept does not know whether its successor has granted a server meanwhile: its monotonic clock stood still, so that its own
@@ -158,6 +162,7 @@ func (d *desk) inquires(rights map[string][]*wire.Right) bool {
 func TestSuccessor(t *testing.T) {
 	d := newDesk(t, true)
 	d.ask("a", acquire, given, "a")
+	d.send(request{from: "a", boot: 1, id: 8, addr: server(1), wish: renew, wait: time.Hour}, given, "a") // it says less later
 	d.send(request{from: "a", boot: 1, id: 9, addr: server(1), wish: release, successor: "b", wait: 90 * time.Second}, given, "")
 	d.ask("c", acquire, held, "b")
 	d.pass(30 * time.Second)
@@ -167,6 +172,8 @@ func TestSuccessor(t *testing.T) {
 	d.send(request{from: "b", boot: 1, id: 9, addr: server(1), wish: release, successor: "nobody"}, given, "")
 	d.pass(d.cfg.Time)
 	d.ask("c", acquire, given, "c")
+	d.send(request{from: "c", boot: 1, id: 9, addr: server(1), wish: release, successor: "c"}, given, "") // for anybody
+	d.send(request{from: "a", boot: 1, id: 10, addr: server(1), wish: acquire}, given, "a")
 }
 
 func TestMessagesOutOfOrder(t *testing.T) {
@@ -183,10 +190,12 @@ func TestMessagesOutOfOrder(t *testing.T) {
 	message(1, 7, renew, later, "")
 	message(1, 8, acquire, given, "a") // sent twice
 	message(2, 1, acquire, later, "")  // the next life of a does not know what this one asked peers for
+	d.known["a"] = 2
+	message(3, 1, acquire, later, "") // nor what that one did
 	message(1, 9, renew, later, "")
 	d.ask("b", acquire, held, "a")
 	d.pass(d.cfg.Window())
-	message(2, 2, acquire, given, "a")
+	message(3, 2, acquire, given, "a")
 	if d.counts.Stale != 4 {
 		t.Errorf("%d messages were out of order", d.counts.Stale)
 	}

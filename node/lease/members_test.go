@@ -79,11 +79,16 @@ func TestLivesAreBounded(t *testing.T) {
 			l.answer(request{from: fmt.Sprint("node ", i), wish: wire.Wish_WISH_RELEASE, addr: server(1)}, time.Now())
 			h.FromLife(fmt.Sprint("node ", i), 1, func() {})
 		}
-		time.Sleep(h.cfg.Window())
-		l.prune(time.Now())
-		h.SetView(v)
-		if len(l.lives)+len(h.lives) != 0 {
-			t.Errorf("%d and %d lives are remembered for ever", len(l.lives), len(h.lives))
+		for _, c := range []struct {
+			pass time.Duration
+			left int
+		}{{h.cfg.Window() - 1, 201}, {1, 0}} {
+			time.Sleep(c.pass)
+			l.prune(time.Now())
+			h.SetView(v)
+			if n := len(l.lives) + len(h.lives); n != c.left {
+				t.Errorf("%d lives are remembered, want %d", n, c.left)
+			}
 		}
 	})
 }
