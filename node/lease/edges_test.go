@@ -99,6 +99,27 @@ func TestAnswersThatAreSlow(t *testing.T) {
 	}
 }
 
+// A grantor that does not answer, or not each item, counts as one that cannot be reached.
+func TestAnswersThatAreMissing(t *testing.T) {
+	for answers := range 2 {
+		s := &stub{answer: make(chan *wire.LeaseAnswer, 1)}
+		h, now := s.holder(NewClock(nil)), time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		if cancel(); answers > 0 {
+			ctx = t.Context()
+			s.answer <- yes()
+		}
+		h.book.want(server(1), now)
+		h.book.want(server(2), now)
+		h.call(ctx, "k", &wire.LeaseRequest{}, h.book.due(now, nil)["k"])
+		for addr, l := range h.book.all {
+			if l.busy || l.why != "grantor k cannot be reached" || !l.none() || h.Status().Unreachable != 1 {
+				t.Errorf("%d answers for 2 items: %v is under way %v, %q, %+v", answers, addr, l.busy, l.why, h.Status())
+			}
+		}
+	}
+}
+
 // The answer of a former grantor does not count.
 func TestAnswersOfFormerGrantorsCountForNothing(t *testing.T) {
 	b := newBench(t)

@@ -30,9 +30,11 @@ func heldBy(t *testing.T) (*Holder, *lease) {
 func TestHoldOfWhatIsHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := heldBy(t)
-		m, err := h.Hold(t.Context(), server(1))
-		if err != nil || m == nil || m == l.memory || !l.hold || len(l.waiters) > 0 {
-			t.Errorf("it has %v, holds %v, %d wait, %v", m, l.hold, len(l.waiters), err)
+		for _, l.withdrawn = range []bool{false, true} { // but its grantor was not told
+			m, err := h.Hold(t.Context(), server(1))
+			if err != nil || m == nil || m == l.memory || !l.hold || len(l.waiters) > 0 {
+				t.Errorf("it has %v, holds %v, %d wait, %v", m, l.hold, len(l.waiters), err)
+			}
 		}
 		for what, change := range map[string]func(h *Holder, l *lease){
 			"it is on its way to another": func(_ *Holder, l *lease) { l.withdrawn, l.successor = true, "b" },
@@ -59,26 +61,59 @@ func TestHoldOfWhatIsHere(t *testing.T) {
 	})
 }
 
-// Of two Holds one gives up. The server is still to be held for the other.
+// Of two Holds one gives up. The server is still to be held for the other, unless it was given meanwhile.
 func TestOneOfTwoHoldsGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, l := heldBy(t)
-		l.right = Right{}
-		var give []context.CancelFunc
-		for range 2 {
-			ctx, cancel := context.WithCancel(t.Context())
-			give = append(give, cancel)
-			go func() { _, _ = h.Hold(ctx, server(1)) }()
-			synctest.Wait()
-		}
-		for i, up := range give {
-			up()
-			synctest.Wait()
-			if left := 1 - i; len(l.waiters) != left || l.hold != (left > 0) {
-				t.Errorf("%d of %d wait; held %v", len(l.waiters), left, l.hold)
+		for _, given := range []bool{false, true} {
+			h, l := heldBy(t)
+			l.right = Right{}
+			var give []context.CancelFunc
+			for range 2 {
+				ctx, cancel := context.WithCancel(t.Context())
+				give = append(give, cancel)
+				go func() { _, _ = h.Hold(ctx, server(1)) }()
+				synctest.Wait()
+			}
+			if given {
+				h.Give(server(1), "b", nil)
+			}
+			for i, up := range give {
+				up()
+				synctest.Wait()
+				if left := 1 - i; len(l.waiters) != left || l.hold != (left > 0 && !given) {
+					t.Errorf("given %v: %d of %d wait; held %v", given, len(l.waiters), left, l.hold)
+				}
 			}
 		}
 	})
+}
+
+// A lease that its grantor denies may not be used.
+func TestLeaseThatIsDenied(t *testing.T) {
+	h, l := heldBy(t)
+	h.grant(server(1), l.right, 0)
+	if err := h.MayAsk(server(1)); err != nil {
+		t.Error(err)
+	}
+	if h.book.held(server(1), l, "b", time.Now()); h.MayAsk(server(1)) == nil {
+		t.Error("it may")
+	}
+}
+
+// Whatever may make a message due wakes the loop.
+func TestWhatWakesTheLoop(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for what, do := range map[string]func(h *Holder){
+		"a gap":               (*Holder).stopped,
+		"a change of members": func(h *Holder) { h.SetView(view.View{}) },
+		"no answer":           func(h *Holder) { h.call(over, "k", &wire.LeaseRequest{}, nil) },
+	} {
+		h, _ := heldBy(t)
+		if do(h); len(h.kick) != 1 {
+			t.Errorf("%s does not", what)
+		}
+	}
 }
 
 // Whoever gives a server says to whom. It stays if it is for this node, and only a lease that is here goes back.
@@ -106,8 +141,8 @@ func TestGive(t *testing.T) {
 			if l.hold || l.memory == m || l.memory.Downloads() != 1 || !l.changed.Equal(time.Now()) {
 				t.Errorf("%s: it is held %v; %d downloads, changed at %v", what, l.hold, l.memory.Downloads(), l.changed)
 			}
-			if l.successor != c.successor || l.withdrawn != c.goes || h.look != c.goes || len(h.kick) > 0 != c.goes || l.drained != drained {
-				t.Errorf("%s: for %q it goes: %v; it looks: %v", what, l.successor, l.withdrawn, h.look)
+			if l.successor != c.successor || l.withdrawn != c.goes || h.lookAt.Equal(time.Now()) != c.goes || len(h.kick) > 0 != c.goes || l.drained != drained {
+				t.Errorf("%s: for %q it goes: %v; it looks at %v", what, l.successor, l.withdrawn, h.lookAt)
 			}
 			was := l.memory
 			if h.Give(server(1), "a", nil); l.memory != was {
@@ -117,6 +152,10 @@ func TestGive(t *testing.T) {
 			h.Observed(server(2), "n", ncoord.Coordinate{}, page(time.Second))
 			if len(h.book.all) != 1 {
 				t.Errorf("%s: a server that nobody wanted is remembered", what)
+			}
+			time.Sleep(1)
+			if h.Observed(server(1), "n", ncoord.Coordinate{}, page(time.Second)); !l.changed.Equal(time.Now()) {
+				t.Errorf("%s: its grantor lacks what changed at %v", what, l.changed)
 			}
 		}
 	})

@@ -30,8 +30,7 @@ type Holder struct {
 	view    view.View
 	members *members
 	busy    map[string]bool // grantors with a call under way
-	look    bool            // the next step must look at the frontier
-	lookAt  time.Time       // when a step looks in any case
+	lookAt  time.Time       // when a step must look at the frontier
 	moved   []func()        // calls of Moved
 	lives   lives
 
@@ -154,7 +153,7 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	if !l.withdrawn {
 		h.book.withdraw(addr, l, now)
 	}
-	h.look = true
+	h.lookAt = now
 	h.kick.Ring()
 }
 

@@ -72,6 +72,9 @@ func TestWishesThatKeepComing(t *testing.T) {
 		const pause = gather / 2
 		addrs, late := servers(200), int((4*gather+4*w.delay)/pause)
 		for i, addr := range addrs {
+			if i%50 == 0 {
+				time.Sleep(w.cfg.lookEvery() * 5 / 4) // all is quiet, at any time between two looks
+			}
 			all[0].want(true, addr)
 			time.Sleep(pause)
 			if i >= late && !all[0].has(addrs[i-late]) {
@@ -140,31 +143,33 @@ func TestHoldAndGive(t *testing.T) {
 }
 
 func TestStopGivesLeasesBack(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := grantedBy(t, ids[1], ids)
-		all[0].want(true, addr)
-		time.Sleep(time.Second)
-		all[1].want(true, addr)
-		all[0].set(addr, func(s *Server) { s.InFlight = 1 })
-		begin := time.Now()
-		all[0].stop()
-		time.Sleep(300 * time.Millisecond)
-		all[0].set(addr, func(s *Server) { s.InFlight = 0 })
-		<-all[0].ended
-		if d := time.Since(begin) - 300*time.Millisecond; d < 0 || d > 2*gather+2*w.delay {
-			t.Errorf("it ended %v after its last request", d)
-		}
-		if all[0].has(addr) {
-			t.Error("a stopped node may dial")
-		}
-		time.Sleep(2 * w.cfg.HeldRetry())
-		if !all[1].has(addr) {
-			t.Error("its server was not leased on")
-		}
-		if _, err := all[0].holder.Hold(t.Context(), addr); !errors.Is(err, ErrStopped) {
-			t.Errorf("%v", err)
-		}
-	})
+	for part := range 3 { // of the time between two looks
+		bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+			addr := grantedBy(t, ids[1], ids)
+			all[0].want(true, addr)
+			time.Sleep(time.Second + w.cfg.lookEvery()*time.Duration(part)/3)
+			all[1].want(true, addr)
+			all[0].set(addr, func(s *Server) { s.InFlight = 1 })
+			begin := time.Now()
+			all[0].stop()
+			time.Sleep(300 * time.Millisecond)
+			all[0].set(addr, func(s *Server) { s.InFlight = 0 })
+			<-all[0].ended
+			if d := time.Since(begin) - 300*time.Millisecond; d < 0 || d > 2*gather+2*w.delay {
+				t.Errorf("it ended %v after its last request", d)
+			}
+			if all[0].has(addr) {
+				t.Error("a stopped node may dial")
+			}
+			time.Sleep(2 * w.cfg.HeldRetry())
+			if !all[1].has(addr) {
+				t.Error("its server was not leased on")
+			}
+			if _, err := all[0].holder.Hold(t.Context(), addr); !errors.Is(err, ErrStopped) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
 }
 
 func TestMemoryTravels(t *testing.T) {

@@ -13,8 +13,12 @@ import (
 
 var errLost = errors.New("lost")
 
-// Lease implements Peers.
+// Lease implements Peers, and checks that a grantor gets one call at a time.
 func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	if _, busy := n.calls.LoadOrStore(to, true); busy {
+		n.w.t.Errorf("%s calls %s twice at a time", n.id, to)
+	}
+	defer n.calls.Delete(to)
 	req = proto.Clone(req).(*wire.LeaseRequest)
 	req.Header = n.header()
 	return send(ctx, n, to, func(ctx context.Context, callee *fakeNode) (*wire.LeaseResponse, error) {

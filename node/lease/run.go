@@ -22,8 +22,8 @@ func (h *Holder) Run(ctx context.Context) error {
 	calls.Wait()
 
 	h.mu.Lock()
-	h.book.leave(time.Now())
-	h.look = true
+	h.lookAt = time.Now()
+	h.book.leave(h.lookAt)
 	h.mu.Unlock()
 	h.kick.Ring()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
@@ -65,8 +65,7 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Tim
 		return now.Add(h.cfg.lookEvery()), true // stopped must run first
 	}
 	h.mu.Lock()
-	if h.look || !now.Before(h.lookAt) {
-		h.look = false
+	if !now.Before(h.lookAt) {
 		h.book.tick(h.deps.Frontier.Servers(), now)
 		h.pace.level(h.book.slowed(now))
 		if h.lookAt = now.Add(h.cfg.lookEvery()); h.book.leaving {

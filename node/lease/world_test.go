@@ -54,6 +54,7 @@ type fakeNode struct {
 	clock   *Clock
 	stop    context.CancelFunc
 	ended   chan struct{}
+	calls   sync.Map // grantors that it calls now
 
 	mu     sync.Mutex
 	dead   bool

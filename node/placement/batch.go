@@ -147,12 +147,9 @@ func (b *batch) resolve(ctx context.Context) error {
 	}
 	lost := slices.Clone(b.hosts)
 	for {
-		lost = slices.DeleteFunc(lost, func(h *host) bool {
-			addrs, ok := b.deps.Frontier.Placed(h.name)
-			if ok {
-				h.addrs = addrs
-			}
-			return len(h.addrs) > 0
+		lost = slices.DeleteFunc(lost, func(h *host) (placed bool) {
+			h.addrs, placed = b.deps.Frontier.Placed(h.name)
+			return placed
 		})
 		if len(lost) == 0 || short.Err() != nil {
 			break
