@@ -167,33 +167,6 @@ func (w *world) Ready(after string, minURLs, most int) (hosts []frontier.ReadyHo
 	return hosts, "", nil
 }
 
-// Activate implements Frontier. A host that does not resolve is not even read from disk in time.
-func (w *world) Activate(ctx context.Context, host string) error {
-	w.mu.Lock()
-	h := w.hosts[host]
-	resolves := h.resolves
-	w.mu.Unlock()
-	if !resolves {
-		return sleep(ctx, time.Hour)
-	}
-	time.AfterFunc(300*time.Millisecond, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		h.active = h.resolves
-	})
-	return nil
-}
-
-// Placed implements Frontier.
-func (w *world) Placed(host string) ([]netip.Addr, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if h := w.hosts[host]; h.active {
-		return []netip.Addr{h.addr}, true
-	}
-	return nil, false
-}
-
 // Servers implements Frontier.
 func (w *world) Servers() (states []frontier.ServerState) {
 	w.mu.Lock()
