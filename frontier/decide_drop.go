@@ -14,7 +14,6 @@ const maxAtomicKeys = 1000
 // decideDrop gives a host up and returns the number of its pending URLs. They are removed from the seen set, so that later links to them
 // are new. Unless until is zero, new ones are dropped too before that time. Everything before it must be on disk.
 func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Time) (n int, err error) {
-	l.settle()
 	keys, n, err := l.pendingKeys(h)
 	if err != nil {
 		return 0, err

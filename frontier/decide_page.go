@@ -144,10 +144,10 @@ func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 		if pulled {
 			first = min(first, stampOf(now))
 		}
-		h.rec.next = max(first, stampOf(h.rec.endedUntil))
+		h.rec.next = first
 	}
 	next := h.rec.nextAt()
-	if at != next && at != h.next { // a crash between two writes left this key
+	if at != next { // a crash between two writes left this key
 		b.del(nextKey(at, h.host))
 	}
 	h.setNext(b, next)

@@ -205,6 +205,10 @@ func TestImpossibleRequests(t *testing.T) {
 				t.Errorf("%s is not refused", what)
 			}
 		}
+		err := l.ledger.onHost(t.Context(), alone, host, func(b *batch, h *hostEntry) error { return l.ledger.decideNext(b, h, 5) })
+		if err != nil { // the host has been removed since it was found to be due
+			t.Error(err)
+		}
 		l.roleIs(host, Owned, false)
 	})
 	cfg, polite := testConfig()

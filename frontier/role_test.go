@@ -110,6 +110,22 @@ func TestSetRoleWaitsForTasks(t *testing.T) {
 	})
 }
 
+// What is known of a host before its first URL counts, also while a fetcher waits for any URL.
+func TestFirstURLOfAKnownHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		l := inMemory(t)(testConfig())
+		l.imported(host, Chunk{State: &HostState{SinceRequest: -1, Wait: time.Minute}})
+		l.role(host, Owned)
+		l.placing(addr1)
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() { l.add(page(host, 1)) })
+		if task := l.taking(time.Hour); task == nil || time.Since(begun) < time.Minute {
+			t.Errorf("%v comes after %v", task, time.Since(begun))
+		}
+	})
+}
+
 // A host is not read from disk again before the end of its task is written.
 func TestHostStaysUntilAllIsWritten(t *testing.T) {
 	cfg, polite := testConfig()

@@ -134,7 +134,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 
 // moreDue says that pages of a host are due on disk and its window has room for them.
 func (w *workbench) moreDue(h *host, now time.Time) bool {
-	return h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
+	return w.recrawl.On() && h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
 }
 
 // eligible says that nothing but time keeps the host from a request: it may be crawled, its server has a place for it, its robots.txt is

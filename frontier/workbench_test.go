@@ -67,6 +67,13 @@ func TestEachQueueIsFilled(t *testing.T) {
 	if w.settle(h, now); !slices.Equal(w.refills, []*host{h}) {
 		t.Error("the assigned URLs stay on disk")
 	}
+	h.known[Assigned], h.reading, h.nextDue, w.refills = 0, false, stampOf(now), nil
+	for _, on := range []bool{false, true} { // of pages that are due
+		w.recrawl.Enabled = on
+		if w.settle(h, now); (len(w.refills) > 0) != on {
+			t.Errorf("with revisits %v, %d hosts are read", on, len(w.refills))
+		}
+	}
 }
 
 // However many URLs wait, the workbench holds no more than a window of each host.
