@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"proxima/frontier"
 )
@@ -19,15 +20,16 @@ type ID struct {
 	V int `json:"v"`
 	// Node is 128 random bits in hex. It is the name of the node, whatever its address.
 	Node string `json:"node"`
-	// Boot counts the starts of the node, from 1.
+	// Boot tells the lives of the node apart. The first is 1, and later ones are the time of their start in seconds (Unix), or more. So it
+	// grows even if the directory is an old copy, as after the restore of a backup or of a virtual machine.
 	Boot uint64 `json:"boot"`
 }
 
 const idVersion = 1
 
-// nextLife reads the identity, or makes one, and counts this start. The file is on disk before the node sends or logs anything. Otherwise a
+// nextLife reads the identity, or makes one, and begins a life. The file is on disk before the node sends or logs anything. Otherwise a
 // power failure could give two starts one number, and peers and readers of logs would take news of the second for old.
-func nextLife(dir string) (ID, error) {
+func nextLife(dir string, now time.Time) (ID, error) {
 	path := filepath.Join(dir, "node.json")
 	id := ID{V: idVersion}
 	text, err := os.ReadFile(path)
@@ -46,7 +48,9 @@ func nextLife(dir string) (ID, error) {
 				"delete the file and the node gets a new id", frontier.ErrDamaged, path)
 		}
 	}
-	id.Boot++
+	if id.Boot++; id.Boot > 1 {
+		id.Boot = max(id.Boot, uint64(max(0, now.Unix())))
+	}
 	if text, err = json.Marshal(id); err != nil {
 		return ID{}, fmt.Errorf("write node id: %w", err)
 	}

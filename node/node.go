@@ -143,7 +143,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.metrics, err = newMetrics(n.Status); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
-	if n.id, err = nextLife(cfg.Node.Data); err != nil {
+	if n.id, err = nextLife(cfg.Node.Data, n.started); err != nil {
 		return nil, err
 	}
 	n.book, n.hub = &console.Book{}, console.NewHub(n.watcher.ticks())

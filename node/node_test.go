@@ -134,7 +134,7 @@ func TestOneDirectoryOneNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id := again.ID(); id.Node != n.ID().Node || id.Boot != 2 {
+	if id := again.ID(); id.Node != n.ID().Node || id.Boot <= n.ID().Boot {
 		t.Errorf("%+v after %+v: want the same id, the next life", id, n.ID())
 	}
 	if _, err := again.Run(t.Context()); err != nil {

@@ -194,7 +194,7 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writ
 	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1") })()
 	shown, done := context.WithCancel(ctx)
 	if !quiet {
-		fmt.Fprintf(errs, "node %.8s, boot %d; logs in %s; stop with Ctrl-C\n", n.ID().Node, n.ID().Boot, n.LogDir())
+		fmt.Fprintf(errs, "node %.8s; logs in %s; stop with Ctrl-C\n", n.ID().Node, n.LogDir())
 		for _, note := range n.Notes() {
 			fmt.Fprintln(errs, note)
 		}

@@ -110,7 +110,6 @@ export function members(world) {
 		{name: "Leases", n: true, value: x => latest(x, s => s.leases)},
 		{name: "Memory", wide: true, n: true, value: x => latest(x, s => s.rss), show: x => latest(x, s => bytes(s.rss)) || "–"},
 		{name: "Core", wide: true, n: true, value: x => world.perSecond(x.id, s => s.cpu_s), show: x => number(100 * world.perSecond(x.id, s => s.cpu_s)) + " %"},
-		{name: "Life", wide: true, n: true, value: x => x.boot},
 		{name: "Version", wide: true, value: x => latest(x, s => s.version)},
 	], {key: x => x.id, more: x => [h("p", {}, `${x.id}, peers at ${x.addr || "–"}; reach: ${x.reach}; ${x.settled ? "settled" : "not settled yet"}; ${x.links} links wait for it here.`),
 		x.vector && h("p", {class: "how"}, `Coordinate ${x.vector.map(v => number(v, 1)).join(", ")} ms, height ${millis(x.height_ms)}, error ${number(100 * x.accuracy)} %.`),

@@ -22,13 +22,14 @@ const (
 	erase   kind = "erase"   // SIGKILL, then a restart without the data directory
 	join    kind = "join"    // started later than the others
 	isolate kind = "isolate" // for a time without the other nodes, but with the site
+	restore kind = "restore" // SIGKILL and a restart, then SIGKILL again and a restart with the data directory as it was at the first
 )
 
 // usual is the number of faults of each kind if the flag gives none.
 var usual = []struct {
 	kind  kind
 	count int
-}{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}}
+}{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}}
 
 // counts is the number of faults of each kind.
 type counts map[kind]int
@@ -49,7 +50,7 @@ func parseFaults(list string) (counts, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate", name)
+			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate, restore", name)
 		}
 		if given {
 			n, err := strconv.Atoi(number)
@@ -84,6 +85,7 @@ type fault struct {
 	kind       kind
 	node, life int
 	at, until  time.Time // just before it began, and just after it ended
+	again      time.Time // just before the second SIGKILL of restore
 }
 
 // plans draws the faults. They are spaced by progress, not by the clock, so that all fit into the crawl on a machine of any speed.
@@ -122,6 +124,8 @@ func plans(s settings) []plan {
 			if seen[erase]%2 == 0 {
 				p.lasts += gone
 			}
+		case restore:
+			p.lasts, p.long = s.shortest+short, true
 		case freeze, isolate:
 			// Log-uniform, so that short times are as likely as long ones.
 			p.lasts = time.Duration(float64(s.shortest) * math.Pow(float64(s.longest)/float64(s.shortest), random.Float64()))

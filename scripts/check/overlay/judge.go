@@ -34,7 +34,11 @@ func readTraffic(s settings, e *evidence) traffic {
 	}
 	ends := map[[2]int]time.Time{}
 	for _, f := range e.faults {
-		if f.kind == kill || f.kind == erase {
+		switch f.kind {
+		case restore:
+			ends[[2]int{f.node, f.life + 1}] = f.again
+			fallthrough
+		case kill, erase:
 			ends[[2]int{f.node, f.life}] = f.at
 		}
 	}

@@ -1,7 +1,7 @@
 // Command overlay crawls a generated site with several nodes, injects faults, and judges the crawl.
 //
 // It serves a site on several hosts and addresses, records every request, and starts the nodes of one overlay as processes on loopback. At
-// random moments it kills nodes and restarts them in the same data directory, freezes nodes, erases their disks, starts nodes late,
+// random moments it kills nodes and restarts them in the same data directory, freezes nodes, erases their disks or restores older ones, starts nodes late,
 // and isolates nodes from the others, for which it needs network namespaces (Linux). The crawl must end by itself at every node. Then the requests, the nodes' books and their disks
 // are compared with the pages of the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
 // of the repository:
@@ -50,7 +50,7 @@ func main() {
 	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
 	flag.IntVar(&s.hosts, "hosts", 18, "`number` of hosts")
 	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; if fewer than hosts, some serve two")
-	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, join and isolate; all if empty; or none")
+	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, join, isolate and restore; all if empty; or none")
 	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "shortest `time` that a node is frozen or isolated")
 	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` that a node is frozen or isolated")
 	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once at each node")
@@ -68,7 +68,7 @@ func main() {
 			"overlap": "3"}) // a kill costs some 20 pages, which is a larger share of fewer pages
 	}
 	if *faults == "" {
-		*faults = "kill,freeze,erase,join"
+		*faults = "kill,freeze,erase,join,restore"
 		if s.nat == 0 {
 			*faults += ",isolate"
 		}

@@ -78,24 +78,46 @@ func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
 		}
 		return nil
 	}
+	if err := c.kill(n); err != nil {
+		return err
+	}
+	switch what {
+	case erase:
+		return erased(n)
+	case restore:
+		if out, err := exec.CommandContext(ctx, "cp", "-Rp", n.Data(), backup(n)).CombinedOutput(); err != nil {
+			return fmt.Errorf("copy disk of node %d: %w\n%s", n.Index, err, out)
+		}
+		return c.start(ctx, n)
+	}
+	return nil
+}
+
+// kill kills a node. Its next life may begin then.
+func (c *crew) kill(n *lab.Node) error {
 	killed := n.Now.Kill()
 	keepOutput(n)
 	n.Life++
 	if !killed {
 		return fmt.Errorf("node %d ended by itself, with %d requests made", n.Index, c.site.Asked())
 	}
-	if what == erase {
-		// Kept for its logs; the next life does not see it.
-		if err := os.Rename(n.Data(), filepath.Join(n.Dir, fmt.Sprintf("lost%d", f.life))); err != nil {
-			return fmt.Errorf("erase disk of node %d: %w", n.Index, err)
-		}
+	return nil
+}
+
+// erased takes the disk of a dead node away. It is kept for its logs; the next life does not see it.
+func erased(n *lab.Node) error {
+	if err := os.Rename(n.Data(), filepath.Join(n.Dir, fmt.Sprintf("lost%d", n.Life))); err != nil {
+		return fmt.Errorf("erase disk of node %d: %w", n.Index, err)
 	}
 	return nil
 }
 
+// backup is the directory of the copy of a node's disk.
+func backup(n *lab.Node) string { return filepath.Join(n.Dir, "backup") }
+
 // finish ends a fault.
 func (c *crew) finish(ctx context.Context, n *lab.Node, what kind) (err error) {
-	c.down[n] = false
+	var again time.Time
 	switch what {
 	case isolate:
 		err = c.s.cut(ctx, n.Index, false)
@@ -103,12 +125,24 @@ func (c *crew) finish(ctx context.Context, n *lab.Node, what kind) (err error) {
 		if err = n.Now.Signal(syscall.SIGCONT); err != nil {
 			err = fmt.Errorf("wake node %d: %w", n.Index, err)
 		}
+	case restore:
+		again = time.Now()
+		if err = c.kill(n); err == nil {
+			err = erased(n)
+		}
+		if err == nil {
+			err = os.Rename(backup(n), n.Data())
+		}
+		if err == nil {
+			err = c.start(ctx, n)
+		}
 	default:
 		err = c.start(ctx, n)
 	}
+	c.down[n] = false
 	for i := range c.faults {
 		if f := &c.faults[i]; f.node == n.Index && f.until.IsZero() {
-			f.until = time.Now()
+			f.until, f.again = time.Now(), again
 		}
 	}
 	return err
