@@ -199,7 +199,6 @@ func (b *batch) group() {
 		}
 		s.hosts = append(s.hosts, h)
 	}
-	slices.SortFunc(b.servers, func(a, b *server) int { return a.addr.Compare(b.addr) })
 	if b.cfg.Mode == ModePersistent {
 		return
 	}
@@ -212,7 +211,6 @@ func (b *batch) group() {
 			if known[name] || !b.deps.Owners.Mine(name) {
 				continue
 			}
-			known[name] = true
 			h := &host{name: name, pending: 1, addrs: []netip.Addr{state.Addr}}
 			b.hosts, s.hosts = append(b.hosts, h), append(s.hosts, h)
 		}

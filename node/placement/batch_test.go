@@ -44,12 +44,18 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 				at[f[1]] = i
 			} else if _, ok := at[w.hosts[f[1]].addr.String()]; !ok {
 				t.Errorf("%s went before its server was given", f[1])
+			} else if f[3] != "nearest:" || len(f) < 5 {
+				t.Errorf("why? %s", line)
 			}
 		}
 		if len(w.decided) != 30 {
 			t.Errorf("%d decisions", len(w.decided))
 		}
 		for _, d := range w.decided {
+			// What the estimates have shown goes along with the lease.
+			if m := w.memories[netip.MustParseAddr(d.Server)]; m == nil || m.Downloads() != d.Estimates || d.URLs >= 60 || d.Accuracy <= 0 {
+				t.Errorf("%+v of decision %+v", m, d)
+			}
 			if d.Label != "nearest" || d.Owner != nearestTo(netip.MustParseAddr(d.Server)) || d.Batch == "" || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Seconds > 300 || d.Reason == "" {
 				t.Errorf("decision %+v", d)
 			}
@@ -62,9 +68,9 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 				t.Errorf("estimate %+v", r)
 			}
 		}
-		// The home itself downloaded robots.txt.
-		if w.crawled != 30 {
-			t.Errorf("%d robots.txt, want 30", w.crawled)
+		// The home itself downloaded robots.txt, and everything else meanwhile.
+		if w.crawled != 30 || len(w.slow) > 0 {
+			t.Errorf("%d robots.txt, want 30; slow %v", w.crawled, w.slow)
 		}
 	})
 }
@@ -277,8 +283,11 @@ func TestMembersOfTheEndCount(t *testing.T) {
 		for i := range 8 {
 			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
-		w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
+		w.do = func(ctx context.Context, _ string, _ RemoteFetch) (Result, error, bool) {
 			time.Sleep(2 * time.Minute)
+			if ctx.Err() != nil {
+				t.Error("a download is broken off by the deadline")
+			}
 			return Result{}, errors.New("unanswered"), true
 		}
 		cfg := cycle()

@@ -107,7 +107,8 @@ func assigned(t *testing.T) (w *world, addr netip.Addr) {
 // A server moves when another node has been better for half a minute, and not before.
 func TestServerMovesToTheBetterNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := assigned(t)
+		w, addr := assigned(t)
+		w.addHost("http://own.example", addr, 1) // which was not assigned
 		_, stop := w.start(cycle())
 		time.Sleep(39 * time.Second)
 		w.mu.Lock()
@@ -211,7 +212,8 @@ func TestOthersExplore(t *testing.T) {
 		}
 		time.Sleep(25 * time.Second)
 		stop()
-		if len(w.asked) != 1 || w.asked[0].node == "home" || w.asked[0].Server != addr || w.asked[0].Epoch != 7 || !w.asked[0].Assigned || w.crawled != 1 {
+		if len(w.asked) != 1 || w.asked[0].node == "home" || w.asked[0].Server != addr || w.asked[0].Epoch != 7 || !w.asked[0].Assigned || !w.asked[0].Fresh ||
+			fmt.Sprint(w.asked[0].Labels) != "[nearest]" || w.crawled != 1 {
 			t.Errorf("asked %+v after %d robots.txt", w.asked, w.crawled)
 		}
 		if n := w.memories[addr].Downloads(); n != 19 {

@@ -26,7 +26,7 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 		b, stop := w.start(cfg)
 		time.Sleep(20 * time.Minute)
 		s := b.Status()
-		if s.Rounds < 5 || !s.Busy() || s.HandedOff != 0 {
+		if s.Rounds < 5 || !s.Busy() || s.HandedOff != 0 || s.Kept == 0 { // foreign.example stays
 			t.Errorf("status %+v", s)
 		}
 		w.mu.Lock()
@@ -294,8 +294,8 @@ func TestRoundsOfSeveralAssignersArePaired(t *testing.T) {
 				t.Errorf("%s: %d times", download, n)
 			}
 		}
-		if paired == 0 {
-			t.Error("the assigners agree everywhere: the test shows nothing")
+		if paired == 0 || len(w.slow) > 0 {
+			t.Errorf("%d pages are paired; the home crawls slowly: %v", paired, w.slow)
 		}
 	})
 }

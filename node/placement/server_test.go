@@ -27,6 +27,7 @@ func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 			unanswered  int64
 		}{
 			"downloaded":                 {res: Result{Asked: true}, next: time.Second},
+			"slow, and wants more":       {res: Result{Asked: true, RetryAfter: 5 * time.Second, Timing: assign.Timing{Total: 10 * time.Second}}, next: 7 * time.Second},
 			"not asked":                  {next: time.Minute, alone: time.Minute},
 			"unanswered":                 {err: errLost, next: time.Second, unanswered: 1},
 			"unanswered, may be at work": {res: Result{Lingers: 20 * time.Second}, err: errLost, alone: 20 * time.Second, next: 21 * time.Second, unanswered: 1},

@@ -30,7 +30,7 @@ func (w *world) Wish(host, to, reason string) {
 }
 
 // HandOff implements Owners.
-func (w *world) HandOff(_ context.Context, host, to string, _ bool, _ string) error {
+func (w *world) HandOff(_ context.Context, host, to string, assigned bool, reason string) error {
 	time.Sleep(50 * time.Millisecond)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,8 +43,10 @@ func (w *world) HandOff(_ context.Context, host, to string, _ bool, _ string) er
 	if w.servers[h.addr].tasks > 0 {
 		w.t.Errorf("%s was handed off with a task out", host)
 	}
-	h.owner = "assigned:" + to
-	w.log = append(w.log, fmt.Sprintf("hand %s %s", host, to))
+	if h.owner = to; assigned {
+		h.owner = "assigned:" + to
+	}
+	w.log = append(w.log, fmt.Sprintf("hand %s %s: %s", host, to, reason))
 	return nil
 }
 

@@ -301,7 +301,9 @@ func (w *world) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	if successor != w.self && s.alone.After(s.next) {
 		w.t.Errorf("%s was given away, and the lease does not say that it must be left alone", addr)
 	}
-	s.holder = successor
+	if s.holder = successor; m != nil {
+		w.memories[addr] = m
+	}
 	s.given = append(s.given, successor)
 	w.log = append(w.log, fmt.Sprintf("give %s %s", addr, successor))
 }
@@ -420,8 +422,10 @@ func (w *world) HostsAt(addr netip.Addr) (hosts []string) {
 	return hosts
 }
 
-// Gap implements Frontier.
-func (w *world) Gap(string, netip.Addr, time.Duration, time.Duration) time.Duration { return w.gap }
+// Gap implements Frontier. It is longer than the world demands if the server was slow or asks for more.
+func (w *world) Gap(_ string, _ netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
+	return w.gap + elapsed/10 + retryAfter
+}
 
 // OwnServer implements Frontier.
 func (w *world) OwnServer(addr netip.Addr) bool { return addr.As4()[3] < 200 }
