@@ -170,6 +170,13 @@ func TestInquiriesThatCountForNothing(t *testing.T) {
 	if d.conclude(d.inquiry(d.now.Add(-time.Nanosecond)), d.now) {
 		t.Error("it concludes from what it asked a moment before")
 	}
+	for _, v := range []view.View{{Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, {Alive: everyone, Settled: []string{"k"}}} {
+		q, v.Self = d.inquiry(d.now), "k"
+		if d.setView(v, d.now); d.conclude(q, d.now) {
+			t.Errorf("it concludes in the view %+v", v)
+		}
+		d.setView(mine, d.now)
+	}
 	if !d.conclude(d.inquiry(d.now), d.now) {
 		t.Error("it concludes nothing")
 	}

@@ -156,7 +156,12 @@ func (d *desk) inquires(rights map[string][]*wire.Right) bool {
 			d.t.Fatalf("the answer of %s was refused", id)
 		}
 	}
-	return d.conclude(q, d.now)
+	d.lives.hear("late", 1, d.now, d.cfg.Window())
+	concluded := d.conclude(q, d.now)
+	if d.known["late"] > 0 {
+		d.t.Error("members count as having told of a life that began after they were asked")
+	}
+	return concluded
 }
 
 func TestSuccessor(t *testing.T) {

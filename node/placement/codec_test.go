@@ -71,6 +71,7 @@ func TestMalformedRemoteFetches(t *testing.T) {
 	edge.Url, edge.Batch = "http://192.0.2.7/", strings.Repeat("x", maxName)
 	edge.Labels = slices.Repeat([]string{strings.Repeat("x", maxName)}, maxLabels)
 	edge.Depth, edge.Hops, edge.Attempt = 255, 255, 255
+	edge.Assigned, edge.Fresh = true, false
 	if f, err := decodeFetch(edge); err != nil || !proto.Equal(encodeFetch(f), edge) {
 		t.Errorf("at all its bounds: %v, %v", f, err)
 	}

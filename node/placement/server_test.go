@@ -388,3 +388,46 @@ func TestRoundsExplore(t *testing.T) {
 		}
 	})
 }
+
+func TestOutcomes(t *testing.T) {
+	again := func(tr frontier.Trouble) Result {
+		return Result{Ending: frontier.Again, Trouble: tr, Asked: true, Reason: "x"}
+	}
+	for _, c := range []struct {
+		name, node string
+		r          Result
+		err        error
+		want       frontier.Trouble
+		ending     frontier.Ending
+		asked      bool
+	}{
+		{"unanswered", "n1", Result{}, errors.New("x"), frontier.Interrupted, frontier.Again, true},
+		{"given back", "n1", Result{Unmade: true}, nil, frontier.Interrupted, frontier.Again, false},
+		{"done", "n1", Result{Asked: true, Status: 200, HTML: true}, nil, frontier.NoTrouble, frontier.Done, true},
+		{"not changed", "n1", Result{Asked: true, Status: 304}, nil, frontier.NoTrouble, frontier.Done, true},
+		{"we must not", "home", again(frontier.Forbidden), nil, frontier.Forbidden, frontier.Again, true},
+		{"not found", "n1", Result{Ending: frontier.Failed, Asked: true, Status: 404}, nil, frontier.NoTrouble, frontier.Failed, true},
+		{"a peer cannot reach it", "n1", again(frontier.Unreachable), nil, frontier.Interrupted, frontier.Again, true},
+		{"a peer must not", "n1", again(frontier.Forbidden), nil, frontier.Interrupted, frontier.Again, true},
+		{"we cannot reach it", "home", again(frontier.Unreachable), nil, frontier.Unreachable, frontier.Again, true},
+		{"busy", "n1", again(frontier.Busy), nil, frontier.Busy, frontier.Again, true},
+		{"broken", "n1", again(frontier.Broken), nil, frontier.Broken, frontier.Again, true},
+		{"no trouble", "n1", again(frontier.NoTrouble), nil, frontier.Interrupted, frontier.Again, true},
+	} {
+		c.r.RetryAfter, c.r.Timing.Total, c.r.Lingers = 3*time.Second, time.Second, 2*time.Second
+		out := outcome("home", c.node, c.r, c.err)
+		elapsed, retry, lingers := time.Second, 3*time.Second, time.Duration(0)
+		if c.err != nil || c.r.Unmade { // how long the server took is unknown
+			elapsed, retry = 0, 0
+		}
+		if c.err != nil {
+			lingers = 2 * time.Second
+		}
+		if out.Elapsed != elapsed || out.RetryAfter != retry || out.Lingers != lingers || (out.Visit != nil) != (c.name == "done") {
+			t.Errorf("%s: %+v, visit %v", c.name, out, out.Visit)
+		}
+		if out.Trouble != c.want || out.Ending != c.ending || out.Asked != c.asked {
+			t.Errorf("%s: %+v", c.name, out)
+		}
+	}
+}
