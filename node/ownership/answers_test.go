@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/node/wire"
@@ -16,6 +17,16 @@ func (p *player) put(r Record) {
 	p.t.Helper()
 	if _, _, err := p.own.edit(r.Host, func(Record) Record { return r }); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// blind has a node seen no majority until now, and not heard from the others since. The caller holds the lock of its book.
+func (s *stage) blind(at int) {
+	own := s.players[at].own
+	clear(own.told)
+	v := *own.views.Now()
+	for _, v.Majority = range []bool{false, true} {
+		own.views.Set(v, time.Now())
 	}
 }
 
@@ -43,6 +54,19 @@ func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 				t.Errorf("%d hosts of digest %x, where it knows %+v: it agreed %v, %v", c.count, c.digest, known, res.GetAgreed(), err)
 			}
 		}
+		own.mu.Lock()
+		s.blind(1)
+		own.mu.Unlock()
+		right := &wire.RenewRequest{Count: known.count, Digest: known.digest}
+		if res, err := own.Renew(s.t.Context(), idOf(2), right); err != nil || res.GetAgreed() {
+			t.Errorf("without a majority a moment ago: it agreed %v, %v", res.GetAgreed(), err)
+		}
+		own.mu.Lock()
+		own.tallies.counting = true
+		own.mu.Unlock()
+		if _, err := own.Renew(s.t.Context(), idOf(2), right); err == nil {
+			t.Error("it agrees before it has counted")
+		}
 	})
 }
 
@@ -62,6 +86,76 @@ func TestRenewalWithoutAnAnswerFails(t *testing.T) {
 			own.mu.Unlock()
 			if agreed, err := own.renewAt(s.t.Context(), idOf(1)); agreed || err == nil {
 				t.Errorf("with an unconfirmed host, %v: it agreed %v, %v", open, agreed, err)
+			}
+		}
+	})
+}
+
+// The answers of a node to a peer's record of a host, and what it makes of it, for each state of its own record.
+func TestWhatAPeerKnowsOfAHost(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		time.Sleep(2 * s.cfg.Collect)
+		own := s.node(1).own
+		s.lose(func(letter) bool { return true })
+		minority := func(string) { own.views.Now().Majority = false }
+		for i, c := range []struct {
+			what       string
+			away       bool   // another node is the home
+			mine, said [2]int // epoch and owner; node 7 is gone
+			set        func(host string)
+			want       string
+		}{
+			{what: "less", mine: [2]int{3, 2}, said: [2]int{2, 3}, want: "unspecified, keeps, newer 3, is 3 of 2"},
+			{what: "more", mine: [2]int{1, 2}, said: [2]int{3, 3}, want: "unspecified, keeps, is 3 of 3"},
+			{what: "more, of a host that is not kept", away: true, mine: [2]int{1, 2}, said: [2]int{3, 3}, want: "unspecified, is 3 of 3"},
+			{what: "nothing new", away: true, said: [2]int{1, 3}, want: "unspecified, is 1 of 3"},
+			{what: "while it is handed over", mine: [2]int{1, 1}, said: [2]int{2, 2},
+				set: func(host string) { own.proposals[host] = proposal{next: Record{Host: host, Epoch: 2, Owner: idOf(3)}} }, want: "later, is 1 of 1"},
+			{what: "another owner", mine: [2]int{1, 1}, said: [2]int{4, 3}, want: "unspecified, is 1 of 1"},
+			{what: "another owner, of another home", away: true, mine: [2]int{1, 1}, said: [2]int{4, 7}, want: "unspecified, is 1 of 1, claimed"},
+			{what: "another owner that is gone", mine: [2]int{1, 1}, said: [2]int{4, 7}, want: "unspecified, newer 5, is 5 of 1, contested"},
+			{what: "the same in a minority", mine: [2]int{1, 1}, said: [2]int{4, 7}, set: minority, want: "unspecified, is 1 of 1"},
+			{what: "the same in the last epoch", mine: [2]int{1, 1}, said: [2]int{maxEpoch, 7}, want: "unspecified, is 1 of 1"},
+			{what: "what it has lost", said: [2]int{4, 1}, want: "unspecified, keeps, newer 5, is 5 of 1, urgent"},
+			{what: "what it has lost, of another owner", mine: [2]int{2, 2}, said: [2]int{4, 1}, want: "unspecified, newer 5, is 5 of 2, urgent"},
+			{what: "what it has lost, of another home", away: true, said: [2]int{4, 1}, want: "refused, is 0 of 0"},
+			{what: "what it has lost, in a minority", said: [2]int{4, 1}, set: minority, want: "later, is 0 of 0"},
+			{what: "what it has lost, of the last epoch", said: [2]int{maxEpoch, 1}, want: "later, is 0 of 0"},
+			{what: "what it has lost, as a new home", said: [2]int{4, 1}, set: func(string) { s.blind(1) }, want: "later, is 0 of 0"},
+		} {
+			host := s.hostsOf(i+1, 1, 2, 3)[i]
+			if c.away {
+				host = s.hostsOf(i+1, 2, 1, 3)[i]
+			}
+			record := func(r [2]int) Record { return Record{Host: host, Epoch: uint64(r[0]), Owner: idOf(r[1])} }
+			if c.mine[0] > 0 {
+				s.node(1).put(record(c.mine))
+			}
+			own.mu.Lock()
+			if delete(own.unconfirmed, host); c.set != nil {
+				c.set(host)
+			}
+			own.mu.Unlock()
+			unlock := own.locks.lock(host)
+			a, err := own.weigh(idOf(2), record(c.said))
+			if err != nil {
+				t.Fatal(err)
+			}
+			own.queue.mu.Lock()
+			it := own.queue.items[host]
+			urgent := it != nil && it.urgent
+			own.queue.mu.Unlock()
+			unlock()
+			r, _, _ := own.Record(host) //nolint:errcheck // it is in memory
+			own.mu.Lock()
+			_, contested := own.contested[host]
+			_, claims := own.unconfirmed[host]
+			own.views.Now().Majority = true
+			own.mu.Unlock()
+			got := word(a.GetStep()) + mark(a.GetKeeps(), ", keeps") + mark(a.GetNewer() != nil, fmt.Sprint(", newer ", a.GetNewer().GetEpoch())) +
+				fmt.Sprintf(", is %d of %d", r.Epoch, numberOf(r.Owner)) + mark(contested, ", contested") + mark(claims, ", claimed") + mark(urgent, ", urgent")
+			if got != c.want {
+				t.Errorf("%s: %s, want %s", c.what, got, c.want)
 			}
 		}
 	})
@@ -174,8 +268,9 @@ func TestMalformedMessages(t *testing.T) {
 				t.Errorf("to keep %v: %v, %v", forward, res, err)
 			}
 		}
-		res, err := own.Store(s.t.Context(), idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: &wire.Record{Host: host, Owner: "x"}}}})
-		if a := res.GetAnswers(); err != nil || len(a) != 1 || a[0].GetStep() != wire.Step_STEP_REFUSED {
+		res, err := own.Store(s.t.Context(), idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: &wire.Record{Host: host, Owner: "x"}},
+			{Record: Record{Host: host, Epoch: 1, Owner: idOf(2)}.wire(), Chunk: &wire.Chunk{Done: []byte("odd")}}}})
+		if a := res.GetAnswers(); err != nil || len(a) != 2 || a[0].GetStep() != wire.Step_STEP_REFUSED || a[1].GetStep() != wire.Step_STEP_REFUSED {
 			t.Errorf("%v, %v", res, err)
 		}
 		if _, err := own.Load(s.t.Context(), idOf(2), &wire.LoadRequest{Host: "no host"}); err == nil {
@@ -249,6 +344,26 @@ func TestBusy(t *testing.T) {
 			delete(own.proposals, host)
 			delete(own.unconfirmed, host)
 			own.mu.Unlock()
+		}
+	})
+}
+
+// A newer record counts. Only if it names another owner, this node stops at once, and is busy until its data is there.
+func TestWhatANewerRecordDoes(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.found(2, 1, 2, 3), s.node(1).own
+		defer own.locks.lock(host)() // nobody looks at it
+		for owner, ends := range []bool{1: false, 2: true} {
+			if owner == 0 {
+				continue
+			}
+			if err := own.obey(Record{Host: host, Epoch: uint64(1 + owner), Owner: idOf(owner)}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if ends == s.node(1).mayCrawl(host) || own.queue.urgent() != ends || own.Counts().Obeyed > 0 != ends {
+				t.Errorf("owned by %d it is crawled: %v, urgent: %v, obeyed: %d", owner, !ends, own.queue.urgent(), own.Counts().Obeyed)
+			}
 		}
 	})
 }

@@ -236,9 +236,6 @@ func (c *census) missed(from string, list map[uint64]struct{}, v view.View, now 
 			delete(c.missing, r.Host)
 			return nil
 		}
-		if mine, loaded := c.records.peek(r.Host); loaded && mine != r {
-			return nil // it has changed since visit read it
-		}
 		if now.Sub(c.recent[r.Host]) < 2*c.cfg.RenewEvery {
 			return nil
 		}
@@ -289,7 +286,7 @@ func (c *census) missReplicas(now time.Time) {
 	}
 	c.mu.Unlock()
 	for _, host := range lost {
-		if r, err := c.records.get(host); err == nil && r.Owner != "" {
+		if r, err := c.records.get(host); err == nil {
 			c.deps.Event(Event{Kind: Lost, Record: r, Reason: "its owner is gone, and no other node has given a copy of it"})
 		}
 	}
@@ -301,12 +298,7 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 	defer c.mu.Unlock()
 	v = *c.views.Now()
 	maps.DeleteFunc(c.recent, func(_ string, at time.Time) bool { return now.Sub(at) > 2*c.cfg.RenewEvery })
-	for host, until := range c.contested {
-		if now.After(until) {
-			delete(c.contested, host)
-			signal(c.check)
-		}
-	}
+	maps.DeleteFunc(c.contested, func(_ string, until time.Time) bool { return now.After(until) })
 	if !v.Majority || c.tallies.counting {
 		return nil, v
 	}
@@ -320,12 +312,14 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 		_, owns := c.tallies.byOwner[id]
 		return !owns && now.Sub(at) > c.cfg.SweepEvery
 	})
-	for owner := range c.heard {
-		if _, ok := c.tallies.byOwner[owner]; !ok && !v.IsAlive(owner) {
-			delete(c.heard, owner)
-			delete(c.lists, owner)
-		}
-	}
+	maps.DeleteFunc(c.heard, func(id string, _ time.Time) bool { // if it owns a host here later, it is expected from then on
+		_, owns := c.tallies.byOwner[id]
+		return !owns
+	})
+	maps.DeleteFunc(c.lists, func(id string, _ map[uint64]struct{}) bool {
+		_, owns := c.tallies.byOwner[id]
+		return !owns && !v.IsAlive(id)
+	})
 	return gone, v
 }
 
@@ -338,5 +332,5 @@ func (c *census) goneLocked(owner string, now time.Time) bool {
 		return false
 	}
 	_, left := c.left[owner]
-	return left && !c.views.Now().IsAlive(owner) || now.Sub(heard) > c.cfg.TakeAfter
+	return left || now.Sub(heard) > c.cfg.TakeAfter
 }

@@ -17,17 +17,19 @@ func TestClaimAtTheHome(t *testing.T) {
 		fence := s.cfg.FenceAfter
 		const newer, later, contested = "newer", "later", "contested"
 		for _, k := range []struct {
-			what           string
-			mine           [2]int // epoch and owner, of epoch 0 nothing
-			claim          [2]int
-			handed         bool
-			heard          time.Duration // since the former owner renewed
-			until          time.Duration // from now on, while the host is contested already
-			leaving        [2]int        // what it is being handed over to
-			answer         string
-			believes, none bool // the claim afterwards, or nothing
+			what     string
+			mine     [2]int // epoch and owner, of epoch 0 nothing
+			claim    [2]int
+			handed   bool
+			heard    time.Duration // since the former owner renewed
+			until    time.Duration // from now on, while the host is contested already
+			leaving  [2]int        // what it is being handed over to
+			away     bool          // another node is the home
+			answer   string
+			believes bool // the claim afterwards
 		}{
 			{what: "a host that is not known", claim: [2]int{1, 2}, believes: true},
+			{what: "a host of another home", claim: [2]int{1, 2}, away: true, answer: later},
 			{what: "what it has", mine: [2]int{1, 2}, claim: [2]int{1, 2}, believes: true},
 			{what: "less than it has", mine: [2]int{3, 3}, claim: [2]int{2, 2}, answer: newer},
 			{what: "a host that it owned", mine: [2]int{1, 1}, claim: [2]int{2, 2}, handed: true, believes: true},
@@ -44,6 +46,9 @@ func TestClaimAtTheHome(t *testing.T) {
 			{what: "one on its way there by an older record", mine: [2]int{1, 1}, claim: [2]int{3, 2}, leaving: [2]int{2, 2}, believes: true},
 		} {
 			host, now := s.hostOf(1, 2, 3), time.Now()
+			if k.away {
+				host = s.hostOf(2, 1, 3)
+			}
 			record := func(r [2]int) Record { return Record{Host: host, Epoch: uint64(r[0]), Owner: idOf(r[1])} }
 			if s.node(1).put(Record{Host: host}); k.mine[0] > 0 {
 				s.node(1).put(record(k.mine))
@@ -93,6 +98,12 @@ func TestHomeInAMinorityBelievesNoClaim(t *testing.T) {
 		s.node(2).kill(false)
 		s.node(3).kill(false)
 		own, host := s.node(1).own, s.hostOf(1, 2, 3)
+		if renewed, err := own.Renew(s.t.Context(), idOf(2), &wire.RenewRequest{}); err != nil || renewed.GetAgreed() {
+			t.Errorf("it agrees to a renewal: %v", err)
+		}
+		if mine, err := own.Route(s.t.Context(), links(host, 0, 1)); err != nil || len(mine) > 0 {
+			t.Errorf("it begins a host: %v", err)
+		}
 		res := &wire.ClaimResponse{}
 		if err := own.census.hear(Record{Host: host, Epoch: 1, Owner: idOf(2)}, false, time.Now(), res); err != nil {
 			t.Fatal(err)
@@ -144,8 +155,51 @@ func TestHostThatIsInNoList(t *testing.T) {
 		missing()
 		list(named)
 		missing(lost)
+		own.queue.mu.Lock()
+		if it := own.queue.items[lost]; !it.anew || !it.urgent {
+			t.Errorf("nobody looks at it: %+v", it)
+		}
+		own.queue.mu.Unlock()
 		list(named, lost)
 		missing()
+		list(named)
+		list(named)
+		if err := own.step(s.t.Context(), &item{host: lost}); err != nil {
+			t.Error(err)
+		}
+		if r, _, err := own.Record(lost); err != nil || r.Owner != idOf(1) {
+			t.Errorf("the owner that has lost it stays the owner: %+v, %v", r, err)
+		}
+	})
+}
+
+// A list of an owner counts if it is whole, made in the same view, and comes to a home with a majority. An owner speaks only for itself.
+func TestListThatCounts(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		own, host := s.node(1).own, s.hostOf(1, 2, 3)
+		s.node(1).put(Record{Host: host, Epoch: 1, Owner: idOf(2)})
+		time.Sleep(2 * s.cfg.RenewEvery)
+		v := own.view()
+		for _, c := range []struct {
+			first, minority bool
+			members         uint64
+			told, counts    bool
+		}{{true, false, v.Digest(), true, true}, {false, false, v.Digest(), false, false}, {true, false, 0, false, false}, {true, true, v.Digest(), true, false}} {
+			own.mu.Lock()
+			delete(own.told, idOf(2))
+			delete(own.missing, host)
+			own.views.Now().Majority = !c.minority
+			own.mu.Unlock()
+			req := &wire.ClaimRequest{First: c.first, Last: true, Members: c.members, Records: []*wire.Record{Record{Host: host, Epoch: 2, Owner: idOf(3)}.wire()}}
+			if _, err := own.Claim(s.t.Context(), idOf(2), req); err != nil {
+				t.Fatal(err)
+			}
+			own.mu.Lock()
+			if told, missing := own.told[idOf(2)], own.missing[host] > 0; told != c.told || missing != c.counts {
+				t.Errorf("%+v: it was told %v, the host is missing %v", c, told, missing)
+			}
+			own.mu.Unlock()
+		}
 	})
 }
 
@@ -165,6 +219,23 @@ func TestHandOffToItself(t *testing.T) {
 			if r, _, err := own.Record(host); err != nil || r != want {
 				t.Errorf("kept as assigned, %v: %+v, %v", k.assigned, r, err)
 			}
+		}
+		if err := own.handOff(s.t.Context(), Record{Host: host, Epoch: 1, Owner: idOf(1)}, idOf(1), true, "too late"); err != nil {
+			t.Error(err)
+		}
+		if r, _, err := own.Record(host); err != nil || r.Epoch != 3 {
+			t.Errorf("a record that has changed meanwhile became %+v, %v", r, err)
+		}
+		away, own := s.hostOf(2, 1, 3), s.node(1).own
+		s.lose(func(letter) bool { return true })
+		s.node(1).put(Record{Host: away, Epoch: 1, Owner: idOf(1)})
+		if err := own.HandOff(s.t.Context(), away, idOf(1), true, "test"); err != nil {
+			t.Error(err)
+		}
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		if c, want := own.unconfirmed[away], (claimed{Record{Host: away, Epoch: 2, Owner: idOf(1), Assigned: true}, true}); c != want {
+			t.Errorf("at its home it claims %+v, not %+v", c, want)
 		}
 	})
 }
@@ -201,18 +272,22 @@ func TestHostThatIsTakenBackContested(t *testing.T) {
 }
 
 // If the owner in a record or rumour says that it does not know the host, the record or rumour is dropped. It stays if another node
-// says so.
+// says so, and at nodes that must keep the record.
 func TestOwnerThatKnowsNothing(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4, 5}, func(s *stage) {
-		host, own := s.hostOf(1, 2, 3, 4, 5), s.node(5).own
+		host := s.hostOf(1, 2, 3, 4, 5)
+		s.lose(func(letter) bool { return true })
 		for _, k := range []struct {
+			at     int
 			rumour bool
+			owner  int
 			who    int
 			stays  bool
-		}{{true, 3, false}, {true, 2, true}, {false, 3, false}, {false, 2, true}} {
-			r := Record{Host: host, Epoch: 1, Owner: idOf(3)}
-			if s.node(5).put(r); k.rumour {
-				s.node(5).put(Record{Host: host})
+		}{{5, true, 3, 3, false}, {5, true, 3, 2, true}, {5, false, 3, 3, false}, {5, false, 3, 2, true}, {5, false, 5, 5, true},
+			{2, false, 1, 1, true}, {3, false, 1, 1, true}, {4, false, 1, 1, false}, {1, false, 3, 3, true}} {
+			own, r := s.node(k.at).own, Record{Host: host, Epoch: 1, Owner: idOf(k.owner)}
+			if s.node(k.at).put(r); k.rumour {
+				s.node(k.at).put(Record{Host: host})
 				own.mu.Lock()
 				own.rumours[host] = r
 				own.mu.Unlock()
@@ -220,13 +295,12 @@ func TestOwnerThatKnowsNothing(t *testing.T) {
 			if err := own.Moved(&wire.Record{Host: host, Home: idOf(k.who)}); err != nil {
 				t.Fatal(err)
 			}
-			want := idOf(1)
-			if k.stays {
-				want = idOf(3)
+			_, stays, err := own.Record(host)
+			own.mu.Lock()
+			if err != nil || (stays || own.rumours[host] == r) != k.stays {
+				t.Errorf("%+v: it stays %v, %v", k, !k.stays, err)
 			}
-			if p, err := own.whereTo(host); err != nil || p.to != want {
-				t.Errorf("a rumour %v, node %d knows nothing: links go to %v, %v", k.rumour, k.who, p.to, err)
-			}
+			own.mu.Unlock()
 		}
 	})
 }

@@ -63,6 +63,26 @@ func TestHostStaysFrozenWhileACommitMayBeUnderWay(t *testing.T) {
 	})
 }
 
+// The next owner differs when it is to commit, and then does not answer any more. It has committed nothing, so the host is crawled on.
+func TestHostThatDiffersIsCrawledOn(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, asked := s.found(5, 1, 2, 3), false
+		s.watch(func(l letter) {
+			req, ok := l.req.(*wire.StoreRequest)
+			if asked = asked || is[*wire.CommitRequest](l); ok && l.to == 3 && l.res.(*wire.StoreResponse).GetAnswers()[0].GetStep() == wire.Step_STEP_STORED && req.GetItems()[0].GetDigest() != nil {
+				s.node(3).spoil(host, 1)
+			}
+		})
+		s.lose(func(l letter) bool { return asked && l.to == 3 && !is[*wire.CommitRequest](l) })
+		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err == nil || !asked {
+			t.Errorf("asked to commit, %v: %v", asked, err)
+		}
+		if owners := s.owners(host); !slices.Equal(owners, []int{1}) {
+			t.Errorf("it is owned by %v", owners)
+		}
+	})
+}
+
 // Each hand-off that gets no answer is asked for as often as the one before, whatever became of that.
 func TestEveryCommitIsRepeatedAsOften(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

@@ -381,11 +381,6 @@ func (d *disk) Changes() map[string]*frontier.Change {
 	defer d.mu.Unlock()
 	out := d.changes
 	d.changes = map[string]*frontier.Change{}
-	for host := range out { // a host that is no longer owned tells nothing
-		if h := d.now.hosts[host]; h == nil || h.role == frontier.Replica {
-			delete(out, host)
-		}
-	}
 	return out
 }
 

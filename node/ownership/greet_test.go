@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,21 @@ func TestHomesThatSeeLateBeginSoon(t *testing.T) {
 		cancel()
 		for _, a := range w.nodes {
 			a.kill(false)
+		}
+	})
+}
+
+// A member that is not settled yet is the home of nothing, so nobody renews with it.
+func TestNobodyRenewsWithANewcomer(t *testing.T) {
+	onStage(t, []int{1, 2}, func(s *stage) {
+		own := s.node(1).own
+		v := own.view()
+		v.Alive = append(slices.Clone(v.Alive), idOf(3))
+		own.SetView(v)
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		if due := own.dueLocked(); len(due) > 0 {
+			t.Errorf("it renews with %v", due)
 		}
 	})
 }

@@ -401,6 +401,27 @@ func TestHandOffHasLinksCopied(t *testing.T) {
 	})
 }
 
+// A former owner gives its copy to the home, because the new owner is gone. The home hears of a finished page when its links are safe.
+func TestFormerOwnerTellsTheHomeNoPageEarly(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4, 5}, func(s *stage) {
+		host, other := s.found(5, 2, 3, 4, 5, 1), s.hostOf(3, 4, 5, 2, 1)
+		s.hand(host, 2, 1)
+		s.lose(is[*wire.DeliverRequest])
+		s.node(1).crawl(host, 0, link(other, 7))
+		s.node(5).kill(false)
+		if err := s.node(1).own.obey(Record{Host: host, Epoch: 9, Owner: idOf(5)}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{0, 1} {
+			time.Sleep(30 * time.Second)
+			if _, done := s.node(2).has(host); done != want {
+				t.Errorf("at the home %d pages are done, not %d", done, want)
+			}
+			s.lose(nil)
+		}
+	})
+}
+
 // A node that was cut off has lost a host meanwhile. The new owner hears of the pages that it finished when their links are safe.
 func TestFormerOwnerLosesNoLink(t *testing.T) {
 	onStage(t, []int{1, 2, 3, 4, 5}, func(s *stage) {

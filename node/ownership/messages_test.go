@@ -30,8 +30,17 @@ func TestMessagesOfManyHosts(t *testing.T) {
 			own.records.put(host, Record{Host: host, Epoch: 1, Owner: idOf(1)})
 		}
 		var said []string
+		late, middle := "", sites(s.hostOf(2, 1, 3), 501)[500]
 		s.watch(func(l letter) {
 			if req, ok := l.req.(*wire.ClaimRequest); ok && l.from == 1 && len(req.GetRecords()) > 0 {
+				if k := slices.Index([]string{"first", "last"}, late); k >= 0 && req.GetFirst() == (k == 0) {
+					l.res.(*wire.ClaimResponse).Later = []string{"http://later.test"}
+				}
+				for i, handed := range req.GetHanded() {
+					if handed != (req.GetRecords()[i].GetHost() < middle) {
+						t.Errorf("%v was given, %v", req.GetRecords()[i], handed)
+					}
+				}
 				said = append(said, fmt.Sprintf("%d%s%s", len(req.GetRecords()), mark(req.GetFirst(), " first"), mark(req.GetLast(), " last")))
 			}
 			if req, ok := l.req.(*wire.StoreRequest); ok && l.from == 1 && req.GetItems()[0].GetDigest() != nil {
@@ -44,7 +53,7 @@ func TestMessagesOfManyHosts(t *testing.T) {
 		own.mu.Lock()
 		clear(own.unconfirmed)
 		for _, host := range sites(s.hostOf(2, 1, 3), 1001) {
-			own.unconfirmed[host] = claimed{record: Record{Host: host, Epoch: 1, Owner: idOf(1)}}
+			own.unconfirmed[host] = claimed{Record{Host: host, Epoch: 1, Owner: idOf(1)}, host < middle}
 		}
 		own.mu.Unlock()
 		if err := own.confirm(s.t.Context(), idOf(2)); err != nil {
@@ -64,6 +73,11 @@ func TestMessagesOfManyHosts(t *testing.T) {
 		own.compareNow(s.t.Context(), items, idOf(2))
 		if want := []string{"1000 first", "1 last", "1000", "200 compared", "1 compared"}; !slices.Equal(said, want) {
 			t.Errorf("%q was said, not %q", said, want)
+		}
+		for _, late = range []string{"first", "last"} {
+			if all, err := own.claimAll(s.t.Context(), idOf(2)); err != nil || all {
+				t.Errorf("the %s message is put off, and the home knows all: %v", late, err)
+			}
 		}
 	})
 }

@@ -207,24 +207,24 @@ func (rc *reconciler) takeOver(ctx context.Context, was Record, known bool) erro
 // mends replicas.
 func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool) error {
 	replica := v.Replica(r.Host, r.Owner)
-	home := v.Home(r.Host)
+	home, alive := v.Home(r.Host), v.IsAlive(r.Owner)
 	switch {
 	case !v.Majority:
 		return fmt.Errorf("%w: no majority", errLater)
-	case !v.IsAlive(r.Owner):
-		if home == v.Self || !v.IsAlive(home) {
-			return fmt.Errorf("%w: its owner does not answer", errLater) // it will be back, or the home takes the host over
-		}
+	case !alive && (home == v.Self || !v.IsAlive(home)):
+		return fmt.Errorf("%w: its owner does not answer", errLater) // it will be back, or the home takes the host over
+	case alive && replica == v.Self && !all:
+		return nil
+	}
+	if err := rc.replicator.secure(ctx, r.Host, 0); err != nil { // this node may have owned it until now
+		return err
+	}
+	if !alive {
 		// This tells the home of the host, in case it has lost the record.
 		if _, err := rc.replicator.push(ctx, home, r, true); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: its home waits for the owner", errLater)
-	case replica == v.Self && !all:
-		return nil
-	}
-	if err := rc.replicator.secure(ctx, r.Host, 0); err != nil { // this node may have owned it until now
-		return err
 	}
 	a, err := rc.replicator.push(ctx, r.Owner, r, true)
 	if errors.Is(err, errNotTheirs) && home != v.Self && home != r.Owner {

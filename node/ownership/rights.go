@@ -300,7 +300,8 @@ func (rg *rights) claimAll(ctx context.Context, home string) (all bool, err erro
 		return false, err
 	}
 	req.Last, req.Members = true, v.Digest()
-	return all, send()
+	err = send()
+	return all, err
 }
 
 // claim sends one message of claims and applies the answer. all is false if the home put some of them off.

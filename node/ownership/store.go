@@ -110,7 +110,7 @@ func (rc *reconciler) weigh(from string, r Record) (answer *wire.StoreAnswer, er
 			answer.Newer = mine.wire()
 		case mine.Owner == v.Self && r.Owner != v.Self && v.Home(r.Host) == v.Self && v.Majority && !v.IsAlive(r.Owner):
 			// The peer names an owner of which this home did not know, and that is gone. The home goes on with a higher epoch.
-			if r.Newer(mine) && r.Epoch < maxEpoch {
+			if r.Epoch < maxEpoch {
 				mine.Epoch = r.Epoch + 1
 				rc.census.contested[r.Host] = time.Now().Add(rc.cfg.FenceAfter)
 				answer.Newer = mine.wire()
