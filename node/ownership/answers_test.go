@@ -273,6 +273,13 @@ func TestMalformedMessages(t *testing.T) {
 		if a := res.GetAnswers(); err != nil || len(a) != 2 || a[0].GetStep() != wire.Step_STEP_REFUSED || a[1].GetStep() != wire.Step_STEP_REFUSED {
 			t.Errorf("%v, %v", res, err)
 		}
+		about := &wire.StoreItem{Record: Record{Host: s.hostOf(2, 1), Epoch: 1, Owner: idOf(1)}.wire()}
+		if _, err := own.readAnswer(idOf(2), about, &wire.StoreAnswer{Newer: Record{Host: host, Epoch: 9, Owner: idOf(2)}.wire()}); err == nil {
+			t.Error("an answer without a step counts")
+		}
+		if r, known, err := own.Record(host); err != nil || known && r.Epoch == 9 {
+			t.Errorf("an answer about one host brings the record of another: %+v, %v", r, err)
+		}
 		if _, err := own.Load(s.t.Context(), idOf(2), &wire.LoadRequest{Host: "no host"}); err == nil {
 			t.Error("what is no host was loaded")
 		}
@@ -353,6 +360,7 @@ func TestWhatANewerRecordDoes(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, own := s.found(2, 1, 2, 3), s.node(1).own
 		defer own.locks.lock(host)() // nobody looks at it
+		s.node(1).find(link(host, 2))
 		for owner, ends := range []bool{1: false, 2: true} {
 			if owner == 0 {
 				continue
@@ -364,6 +372,9 @@ func TestWhatANewerRecordDoes(t *testing.T) {
 			if ends == s.node(1).mayCrawl(host) || own.queue.urgent() != ends || own.Counts().Obeyed > 0 != ends {
 				t.Errorf("owned by %d it is crawled: %v, urgent: %v, obeyed: %d", owner, !ends, own.queue.urgent(), own.Counts().Obeyed)
 			}
+		}
+		if time.Sleep(2 * time.Second); !own.stream.storedLocked(time.Now(), time.Time{}) {
+			t.Error("its last changes are waited for")
 		}
 	})
 }

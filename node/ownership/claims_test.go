@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -103,6 +104,11 @@ func TestHomeInAMinorityBelievesNoClaim(t *testing.T) {
 		}
 		if mine, err := own.Route(s.t.Context(), links(host, 0, 1)); err != nil || len(mine) > 0 {
 			t.Errorf("it begins a host: %v", err)
+		}
+		r := Record{Host: s.hostsOf(2, 1, 2, 3)[1], Epoch: 1, Owner: idOf(1)}
+		s.node(1).put(r)
+		if err := own.settle(s.t.Context(), r, own.view()); !errors.Is(err, errLater) {
+			t.Errorf("it takes a host back: %v", err)
 		}
 		res := &wire.ClaimResponse{}
 		if err := own.census.hear(Record{Host: host, Epoch: 1, Owner: idOf(2)}, false, time.Now(), res); err != nil {
@@ -327,12 +333,12 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 			}
 			own.mu.Unlock()
 		}
-		stream, now := newStream(time.Now()), time.Now()
+		stream, now := newStream(time.Time{}), time.Now()
 		stream.cleared = true
 		for k, host := range []string{"a", "b", "c"} { // the third finds no room
 			stream.bytes = maxStream + k/2
 			stream.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: "/1"}}, Done: []uint64{1}}}, now)
-			if full := k == 2; stream.cleared == full {
+			if full := k == 2; stream.cleared == full || stream.lost.Equal(now) != full {
 				t.Errorf("%d bytes wait, and changes were lost: %v", stream.bytes, !full)
 			}
 		}

@@ -372,7 +372,7 @@ func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) {
 		return nil, err
 	}
 	defer d.mu.Unlock()
-	return nil, nil
+	return &frontier.HostState{}, nil
 }
 
 func (d *disk) Changes() map[string]*frontier.Change {

@@ -155,6 +155,10 @@ func TestWhyAHostWaits(t *testing.T) {
 			{away, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.SilentAfter + 1, "the node that keeps its replica does not answer"},
 			{home, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.FenceAfter - 1, "the node that keeps its replica does not answer"},
 			{home, 2, func() { own.silent[idOf(1)] = &silence{since: time.Now()} }, own.cfg.FenceAfter, ""}, // one disk must do
+			{home, 2, func() {
+				own.views.Now().Alive = []string{idOf(2), idOf(3)}
+				own.silent[idOf(1)] = &silence{since: time.Now()}
+			}, own.cfg.SilentAfter + 1, ""}, // it is known to be gone
 			{home, 2, func() { own.silent[idOf(3)] = &silence{since: time.Now()} }, own.cfg.SilentAfter + 1, ""},
 			{away, 2, func() { own.views.Now().Majority = false }, 0, "this node does not see a majority of the nodes"},
 			{home, 2, func() { s.blind(2) }, 0, "this node, its home, is finding out who owns it"},
@@ -177,7 +181,7 @@ func TestWhyAHostWaits(t *testing.T) {
 			delete(own.awaited, c.host)
 			delete(own.census.contested, c.host)
 			clear(own.silent)
-			own.views.Now().Majority = true
+			own.views.Now().Majority, own.views.Now().Alive = true, own.views.Now().Settled
 			own.mu.Unlock()
 		}
 	})
@@ -370,6 +374,7 @@ func TestPeerThatAnswersLess(t *testing.T) {
 		if v, err := own.replicator.compareWith(t.Context(), idOf(2), Record{Host: host, Epoch: 1, Owner: idOf(1)}, true); err == nil {
 			t.Errorf("a comparison without an answer ends with %+v", v)
 		}
+		own.compareNow(s.t.Context(), comparison{idOf(2): {{Record: Record{Host: host, Epoch: 1, Owner: idOf(1)}.wire(), Digest: &wire.Digest{}}}}, idOf(2))
 		s.node(2).spoil(host, 4)
 		time.Sleep(s.cfg.SweepEvery + time.Second) // compared
 		s.watch(nil)

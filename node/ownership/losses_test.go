@@ -417,6 +417,9 @@ func TestFormerOwnerTellsTheHomeNoPageEarly(t *testing.T) {
 			if _, done := s.node(2).has(host); done != want {
 				t.Errorf("at the home %d pages are done, not %d", done, want)
 			}
+			if _, err := s.node(1).own.Load(s.t.Context(), idOf(2), &wire.LoadRequest{Host: host}); (err == nil) != (want == 1) {
+				t.Errorf("asked for the host while %d pages are to be told: %v", want, err)
+			}
 			s.lose(nil)
 		}
 	})

@@ -132,3 +132,34 @@ func TestListsAreBounded(t *testing.T) {
 		t.Error("a host counts of which no list is sent, or the list of another owner is given up")
 	}
 }
+
+// A message about a change has all of it, and the digest that the replica must have then.
+func TestMessageOfAChange(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.found(3, 1, 2, 3), s.node(1).own
+		r, _, err := own.Record(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tracked, accepted := range map[bool]uint64{true: 9, false: 3} {
+			item, err := own.storeItem(s.t.Context(), r, &frontier.Change{Added: []frontier.PendingURL{{Path: "/1"}}, Done: []uint64{2}, State: true,
+				Pages: []frontier.PageRecord{{Path: "/3"}}, Tracked: tracked, Digest: frontier.Digest{Accepted: 9, Drops: 4}})
+			if c := item.GetChunk(); err != nil || len(c.GetPending()) != 1 || len(c.GetDone()) != 8 || len(c.GetPages()) != 1 || c.GetDrops() != 4 ||
+				c.GetState() == nil || item.GetDigest().GetAccepted() != accepted {
+				t.Errorf("tracked, %v: %v, %v", tracked, item, err)
+			}
+		}
+	})
+}
+
+// A record is on disk soon after it has changed, whether or not another node hears of it.
+func TestRecordsAreWrittenSoon(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(3).put(Record{Host: host, Epoch: 1, Owner: idOf(2)})
+		time.Sleep(2 * s.cfg.ReplicateEvery)
+		if b, err := s.node(3).disk.Get([]byte(host)); err != nil || b == nil {
+			t.Errorf("it is not on disk: %v", err)
+		}
+	})
+}

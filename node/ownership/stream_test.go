@@ -33,6 +33,7 @@ func TestWaitForReplicas(t *testing.T) {
 			"it has been behind for a bit": {t.Context(), func(s *stream) { s.ended = true }, old, false, 1, 0, false},
 			"it has been behind for long":  {t.Context(), func(*stream) {}, old + 1, false, 0, 1, false},
 			"it has all":                   {t.Context(), func(s *stream) { s.next(); s.stored(host) }, 0, false, 0, 0, false},
+			"it lacks what came later":     {t.Context(), func(*stream) {}, -1, false, 0, 0, false},
 			"many links wait":              {t.Context(), func(s *stream) { s.eager = 498 }, 0, true, 1, 0, true},
 			"fewer links wait":             {t.Context(), func(s *stream) { s.eager = 497 }, 0, true, 1, 0, false},
 		} {
@@ -94,14 +95,14 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 		if s.mature(never, now.Add(after), time.Minute, time.Hour) != cleared || s.mature(never, now.Add(after), time.Minute, time.Hour) || s.holdsBack(host) == cleared {
 			t.Errorf("after %v nothing is waited for any more: %v", after, !cleared)
 		}
-		c := frontier.Chunk{Done: []uint64{1}}
-		if s.withhold(host, &c); (len(c.Done) > 0) != cleared || s.busy(host) == cleared {
-			t.Errorf("after %v it is told that %v is done, and it waits: %v", after, c.Done, s.busy(host))
+		c := frontier.Chunk{Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}}
+		if s.withhold(host, &c); (len(c.Done) > 0) != cleared || (len(c.Pages) > 0) != cleared || s.busy(host) == cleared || s.holds() == cleared {
+			t.Errorf("after %v it is told that %v is done, and it waits: %v, %v", after, c, s.busy(host), s.holds())
 		}
 	}
 	s := newStream(now)
 	s.cleared = true
-	s.take(map[string]*frontier.Change{host: {Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}}}, now)
+	s.take(map[string]*frontier.Change{host: {Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}, Tracked: true}}, now)
 	for name, left := range map[string]int{host: 1, "http://other.test": 2} {
 		c := frontier.Chunk{Done: []uint64{1, 2}, Pages: []frontier.PageRecord{{Path: "/p"}, {Path: "/q"}}}
 		if s.withhold(name, &c); len(c.Done) != left || len(c.Pages) != left || c.Done[left-1] != 2 || c.Pages[left-1].Path != "/q" {
@@ -112,8 +113,11 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 		t.Error("it is not held back any more")
 	}
 	s.mature(func(until time.Time) bool { return until.Equal(now) }, now, 0, time.Hour)
-	if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || s.bytes > 0 || len(s.hosts) > 0 || len(s.held) > 0 {
+	if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || !c.Tracked || s.bytes != 0 || len(s.hosts) > 0 || len(s.held) > 0 {
 		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
+	}
+	if s.take(map[string]*frontier.Change{host: {Pages: []frontier.PageRecord{{Path: "/p"}}}}, now); !s.holdsBack(host) {
+		t.Error("a page that is known already is not held back when it was visited again")
 	}
 }
 
@@ -128,5 +132,16 @@ func TestReplicaLacksWhatWaits(t *testing.T) {
 	}
 	if s.next(); s.busy(host) {
 		t.Error("what is on its way still waits")
+	}
+	s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: "/q"}}}}, time.Now())
+	resume := s.pause(host)
+	if s.mend(host)(nil); len(s.next()) > 0 {
+		t.Error("what is paused twice goes on when one pause is over")
+	}
+	if resume(); !s.busy(host) {
+		t.Error("a change that came while the replica was mended is gone")
+	}
+	if s.forget(host); len(s.hosts) > 0 || s.bytes != 0 {
+		t.Errorf("of a host that has moved away %d bytes wait, and %+v", s.bytes, s.hosts[host])
 	}
 }

@@ -148,3 +148,20 @@ func TestWitnessKeepsTheRecord(t *testing.T) {
 		}
 	})
 }
+
+// A witness is told the latest record, also if that came while it was told the one before.
+func TestWitnessHearsTheLatestRecord(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.hostOf(1, 2, 3), s.node(1).own
+		s.watch(func(l letter) {
+			if l.from == 1 && l.to == 3 && is[*wire.StoreRequest](l) {
+				s.node(1).put(Record{Host: host, Epoch: 2, Owner: idOf(1)})
+			}
+		})
+		s.node(1).find(link(host, 0))
+		time.Sleep(5 * time.Second)
+		if r, _, err := s.node(3).own.Record(host); err != nil || r.Epoch != 2 || len(own.unwitnessed) > 0 {
+			t.Errorf("the witness knows %+v, %v; to be told: %v", r, err, own.unwitnessed)
+		}
+	})
+}
