@@ -174,7 +174,7 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 			t.Errorf("add with a full disk: %v", err)
 		}
 		for what, c := range map[string]Chunk{
-			"pending URLs": {Pending: []PendingURL{{Path: "/a"}}}, "done URLs": {Done: []uint64{7}},
+			"pending URLs": {Pending: []PendingURL{{Path: "/a"}}}, "done URLs": {Done: []uint64{7}}, "pages": {Pages: []PageRecord{{Path: "/a"}}},
 		} {
 			if n, err := l.Import(t.Context(), "http://h2.test", c, Discovered); n != 0 || !errors.Is(err, ErrDiskFull) {
 				t.Errorf("%s: %d imported, %v", what, n, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // What a request writes for its caller must not be written once the caller has its answer.
@@ -47,6 +48,24 @@ func TestNoRequestRunsAfterItsCallerHasGone(t *testing.T) {
 		}
 		if err := <-ask(t.Context(), "after", release); err != nil || !ran["after"] || ran["waiting"] {
 			t.Errorf("ran %v, %v", ran, err)
+		}
+	})
+}
+
+// The end of a page that was on its way to the ledger when its host was dropped changes nothing.
+func TestEndOfADroppedPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		life := inMemory(t)(testConfig())
+		life.add(page(host, 1))
+		l := life.ledger
+		err := l.onHost(t.Context(), alone, host, func(b *batch, h *hostEntry) error {
+			p := &pending{entry: entry{hash: page(host, 1).URL.Hash()}, ref: &blockRef{seq: l.seq, n: 1}}
+			_, err := l.decideDrop(b, h, "test", time.Time{})
+			return errors.Join(err, l.decideFinish(b, &finished{host: host, pending: p}))
+		})
+		if d := life.digest(host); err != nil || d != (Digest{Drops: 1}) {
+			t.Errorf("%+v, %v", d, err)
 		}
 	})
 }

@@ -128,9 +128,9 @@ func (t *transfers) changedRoleLocked(name string, h Role, now time.Time) {
 		t.away.remove(name)
 		t.bench.recrawl.again()
 		switch {
-		case b == nil && t.frozen[name] == nil:
+		case b == nil:
 			t.nominateLocked(name)
-		case b != nil && (b.frozen || b.place == loading):
+		case b.frozen || b.place == loading:
 			t.rescanLocked() // it may be leaving because of its old role, and must come back
 		}
 	case b != nil: // it came in because the caller of SetRole stopped waiting before the role was written

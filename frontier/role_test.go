@@ -81,8 +81,8 @@ func TestSetRoleWaitsForTasks(t *testing.T) {
 		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
 		task := l.taking(time.Minute)
 		short, cancel := context.WithTimeout(ctx, time.Second)
-		if err := l.SetRole(short, "http://h1.test", Leaving); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("role with a task out: %v", err)
+		if err := l.SetRole(short, "http://h1.test", Replica); !errors.Is(err, context.DeadlineExceeded) || len(l.frozen) > 0 {
+			t.Errorf("role with a task out: %v, %d frozen", err, len(l.frozen))
 		}
 		cancel()
 		l.roleIs("http://h1.test", Owned, true)
@@ -122,6 +122,14 @@ func TestFirstURLOfAKnownHost(t *testing.T) {
 		time.AfterFunc(time.Second, func() { l.add(page(host, 1)) })
 		if task := l.taking(time.Hour); task == nil || time.Since(begun) < time.Minute {
 			t.Errorf("%v comes after %v", task, time.Since(begun))
+		}
+		cfg, polite := testConfig()
+		cfg.Shared = true
+		l = begin(t, "", cfg, polite, Deps{})
+		l.placing(addr1)
+		time.AfterFunc(time.Second, func() { l.add(page(host, 1)) })
+		if task := l.taking(time.Minute); task != nil {
+			t.Errorf("%v comes before anybody has said that its host may be crawled", task.URL)
 		}
 	})
 }

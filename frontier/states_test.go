@@ -202,6 +202,10 @@ func TestTwoFreezes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		time.AfterFunc(time.Second, func() { l.add(page(host, 1)) })
+		if l.taking(time.Minute); l.Explain(host).Known {
+			t.Error("it came in with its first URL")
+		}
 		over := l.frozen[host].over
 		for i := range 2 {
 			l.thaw(host)
