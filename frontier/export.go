@@ -201,7 +201,7 @@ func readState(txn *tx, host string, rec *record, now time.Time) (*HostState, er
 	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level,
 		Done: rec.done, Failed: rec.failed, Dropped: rec.dropped}
 	if !rec.lastRequest.IsZero() {
-		s.SinceRequest = max(0, now.Sub(rec.lastRequest))
+		s.SinceRequest = now.Sub(rec.lastRequest)
 	}
 	if !rec.notBefore.IsZero() {
 		s.Wait = max(0, rec.notBefore.Sub(now))

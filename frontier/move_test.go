@@ -208,8 +208,10 @@ func TestExportIsBoundedInBytes(t *testing.T) {
 	if got, want := other.digest(host), l.digest(host); got != want || got.Done != 4000 || got.Pending() != 200 {
 		t.Errorf("%+v came in %d parts of %+v", got, chunks, want)
 	}
-	if _, _, _, err := l.Export(t.Context(), host, Cursor{}, 1, 0); err == nil {
-		t.Error("a part of no bytes")
+	for _, room := range [][2]int{{1, 0}, {0, 1}} {
+		if _, _, _, err := l.Export(t.Context(), host, Cursor{}, room[0], room[1]); err == nil {
+			t.Errorf("a part of %d URLs and %d bytes", room[0], room[1])
+		}
 	}
 }
 
@@ -255,6 +257,10 @@ func TestStateMoves(t *testing.T) {
 			if d := cmp.Diff(&want, got, same); d != "" || err != nil {
 				t.Errorf("%v, %s", err, d)
 			}
+		}
+		time.Sleep(3 * time.Hour) // all waits are over
+		if s, err := l.StateOf(t.Context(), "http://h1.test"); err != nil || s.Wait != 0 || s.Robots != nil {
+			t.Errorf("%+v, %v", s, err)
 		}
 		if s, err := l.StateOf(t.Context(), "http://h2.test"); s != nil || err != nil {
 			t.Errorf("a host nobody knows has state %v, %v", s, err)
