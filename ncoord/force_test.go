@@ -122,11 +122,10 @@ func TestShareOfHeights(t *testing.T) {
 	if pull(&high, &Coordinate{Vec: [MaxDims]float64{1}}, 1, 2*heightMax, 1, rnd); high.Height > heightMax {
 		t.Errorf("the greatest height rises to %v", high.Height)
 	}
-	edge := Coordinate{Vec: [MaxDims]float64{MaxComponent - 1}, Height: 1, Error: 1}
-	if pull(&edge, &Coordinate{Height: 1}, MaxComponent-1, MaxComponent+100, 1, rnd); edge.Vec[0] != MaxComponent {
-		t.Errorf("at the edge it is moved to %v", edge.Vec[0])
-	}
-	if err := edge.Check(); err != nil {
-		t.Error(err)
+	for _, side := range []float64{1, -1} {
+		edge := Coordinate{Vec: [MaxDims]float64{side * (MaxComponent - 1)}, Height: 1, Error: 1}
+		if pull(&edge, &Coordinate{Height: 1}, MaxComponent-1, MaxComponent+100, 1, rnd); edge.Vec[0] != side*MaxComponent || edge.Check() != nil {
+			t.Errorf("at the edge it is moved to %v", edge)
+		}
 	}
 }

@@ -59,7 +59,6 @@ func (s *links) remove(peer string) {
 		s.all[i] = s.all[last]
 		s.index[s.all[i].peer] = i
 	}
-	s.all[last] = link{}
 	s.all = s.all[:last]
 	delete(s.index, peer)
 }

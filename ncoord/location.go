@@ -32,7 +32,7 @@ func LightMs(a, b Location) float64 {
 	return 2 * GreatCircleKm(a, b) / vacuumKmPerMs
 }
 
-// lightMsWithin is LightMs for locations that may each be off by locationKm.
+// lightMsWithin is LightMs for locations that may each be off by locationKm. It is negative if they may be one.
 func lightMsWithin(a, b Location) float64 {
-	return 2 * math.Max(0, GreatCircleKm(a, b)-2*locationKm) / vacuumKmPerMs
+	return 2 * (GreatCircleKm(a, b) - 2*locationKm) / vacuumKmPerMs
 }

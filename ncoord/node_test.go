@@ -105,10 +105,10 @@ func TestLoadDoesNotFlutter(t *testing.T) {
 	if changes != 1 {
 		t.Errorf("a load between 50 and 55 ms was published %d times, not once", changes)
 	}
-	for _, bad := range []float64{math.NaN(), -5, math.Inf(1)} {
-		n.SetLoad(bad, start)
-		if c, _ := n.Publish(start.Add(time.Hour)); c.Check() != nil {
-			t.Errorf("load %v gives %v", bad, c.Check())
+	for _, bad := range []struct{ load, height float64 }{{math.NaN(), 5}, {-5, 5}, {math.Inf(1), ncoord.MaxComponent}, {0, 5}} {
+		n.SetLoad(bad.load, start)
+		if c, _ := n.Publish(start.Add(time.Hour)); c.Check() != nil || c.Height != bad.height {
+			t.Errorf("load %v gives %v", bad.load, c)
 		}
 	}
 }

@@ -25,6 +25,9 @@ func TestRecall(t *testing.T) {
 	if last <= 0 {
 		t.Fatalf("a neighbour at a tenth of the distance does not pull: %v ms", last)
 	}
+	if ms := pull(false, -neighbourTTL); ms != last {
+		t.Errorf("measured before the clock was set back it pulls by %v ms, not %v", ms, last)
+	}
 	for _, age := range []time.Duration{neighbourTTL / 2, neighbourTTL - time.Second} {
 		if ms := pull(false, age); ms <= 0 || ms >= last {
 			t.Errorf("measured %v ago it pulls by %v ms, before that by %v", age, ms, last)

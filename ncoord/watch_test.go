@@ -46,6 +46,7 @@ func TestWhatIsWorthTelling(t *testing.T) {
 		{Coordinate{Vec: [MaxDims]float64{energyMs / 4}, Height: 5, Error: 0.4}, false, false},
 		{Coordinate{Vec: [MaxDims]float64{2.25}, Height: 5, Error: 0.4}, false, true},
 		{Coordinate{Vec: [MaxDims]float64{1.5}, Height: 4.4, Error: 0.4}, false, true},
+		{Coordinate{Vec: [MaxDims]float64{1.5}, Height: 5.6, Error: 0.4}, false, true},
 		{Coordinate{Height: 5, Error: 0.49}, false, false},
 		{Coordinate{Height: 5, Error: 0.29}, false, true},
 		{Coordinate{Height: 5, Error: 0.51}, false, true},
@@ -78,12 +79,14 @@ func TestWhatIsWorthTelling(t *testing.T) {
 }
 
 // An error that has changed by just the bound is not told: by 0.1 of a new node, by a quarter of one that has a window of places.
+// By more it is told, and the place stays as it was told before.
 func TestErrorsAtTheBound(t *testing.T) {
 	for _, c := range []struct {
 		was, is float64
 		full    bool
-	}{{0.2, 0.1, false}, {0.1, 0.2, false}, {0.5, 0.625, true}, {0.5, 0.375, true}, {1, 0.75, true}} {
-		n := &Node{coord: Coordinate{Height: 5, Error: c.is}, settled: Coordinate{Height: 5, Error: c.was}, fresh: true}
+		told    bool
+	}{{0.2, 0.1, false, false}, {0.1, 0.2, false, false}, {0.5, 0.625, true, false}, {0.5, 0.375, true, false}, {1, 0.75, true, false}, {0.5, 0.3, true, true}} {
+		n := &Node{coord: Coordinate{Vec: [MaxDims]float64{1}, Height: 5, Error: c.is}, settled: Coordinate{Height: 5, Error: c.was}, fresh: true}
 		for range energyWindow {
 			n.energy.add(&n.coord)
 		}
@@ -91,9 +94,22 @@ func TestErrorsAtTheBound(t *testing.T) {
 		if !c.full {
 			n.energy.n--
 		}
-		if _, told := n.Publish(time.Unix(1e9, 0)); told {
-			t.Errorf("%+v is told", c)
+		if got, told := n.Publish(time.Unix(1e9, 0)); told != c.told || told && got != (Coordinate{Height: 5, Error: c.is}) {
+			t.Errorf("%+v is told: %v, %v", c, told, got)
 		}
+	}
+}
+
+// TestShortestRoundTrips: below a tenth of a millisecond round trips are not told apart.
+func TestShortestRoundTrips(t *testing.T) {
+	var at [2]Coordinate
+	for i, rtt := range []time.Duration{time.Microsecond, 99 * time.Microsecond} {
+		n := NewNode(rand.New(rand.NewPCG(1, 1)))
+		_ = n.Observe("p", Coordinate{Error: 1}, nil, rtt, time.Unix(1e9, 0))
+		at[i] = n.coord
+	}
+	if at[0] != at[1] {
+		t.Errorf("a round trip of 1 µs leads to %v, one of 99 µs to %v", at[0], at[1])
 	}
 }
 
