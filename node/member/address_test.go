@@ -69,6 +69,9 @@ func TestMembersAtImpossibleAddresses(t *testing.T) {
 			t.Errorf("a member at %q", ip)
 		}
 	}
+	if err := d.NotifyAlive(&memberlist.Node{Name: nodeID(0), Addr: net.IPv4zero}); err != nil {
+		t.Errorf("this node, whose address others have to find out: %v", err)
+	}
 	if err := at("192.0.2.1", 0); err == nil {
 		t.Error("a member at port 0")
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/memberlist"
-
 	"proxima/assign"
 	"proxima/ncoord"
 	"proxima/node/view"
@@ -97,9 +95,6 @@ func (m *meta) code(c *coder) {
 
 // readMeta reads what a node publishes. local says whether its address may be on loopback.
 func readMeta(b []byte, local bool) (meta, error) {
-	if len(b) > memberlist.MetaMaxSize {
-		return meta{}, fmt.Errorf("decode meta: %d bytes are too many", len(b))
-	}
 	m, err := decode[meta](b, "meta")
 	if err != nil {
 		return meta{}, err

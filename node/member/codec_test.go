@@ -185,6 +185,19 @@ func TestDecodersRefuse(t *testing.T) {
 	if _, err := decode[state](both, "state"); err == nil {
 		t.Error("a state with an unknown phase was read")
 	}
+	for n, ok := range map[int]bool{maxEntries: true, maxEntries + 1: false} {
+		s := state{sender: nodeID(1)}
+		for i := range n {
+			s.members = append(s.members, entry{id: nodeID(i)})
+		}
+		if _, err := decode[state](encode(nil, s), "state"); (err == nil) != ok {
+			t.Errorf("a state with %d members: %v", n, err)
+		}
+	}
+	long := encode(nil, message{from: s.sender}) // it ends with the number of ids, 0
+	if _, err := decode[message](append(long[:len(long)-1], 0x80, 0), "message"); err == nil {
+		t.Error("a number with a digit too many was read")
+	}
 	// A count that promises more than there is must not be believed.
 	short := encode(nil, state{sender: strings.Repeat("ab", 16)})
 	short = append(short[:len(short)-1], 0xff, 0x7f)

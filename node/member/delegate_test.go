@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"proxima/ncoord"
 	"proxima/node/view"
 )
 
@@ -158,6 +159,11 @@ func TestClaimsOfAnID(t *testing.T) {
 	}
 }
 
+// saysWhatIs reports whether the answer to pings is that of now.
+func saysWhatIs(m *Members) bool {
+	return bytes.Equal(delegate{m}.AckPayload(), encode(nil, ack{boot: m.deps.Boot, coord: m.locator.node.Coordinate(), place: m.locator.place}))
+}
+
 // An answer to a ping counts if it is of the life that was seen, or if what that life publishes cannot be read.
 func TestAnswersToPings(t *testing.T) {
 	for _, c := range []struct {
@@ -171,8 +177,9 @@ func TestAnswersToPings(t *testing.T) {
 		{"another life", func(*record) {}, 4, false, "sample: an answer of life 4 to a ping of life 3"},
 		{"a life that cannot be read", func(r *record) { r.bad = true }, 4, true, "sample"},
 		{"the dead", func(r *record) { r.phase = dead }, 3, false, ""},
+		{"one far away", func(r *record) { r.location = &ncoord.Location{Lon: 90} }, 3, true, "sample: round trip faster than light"},
 	} {
-		m := lone(t)
+		m := lone(t, func(_ *Config, d *Deps) { d.Location = &ncoord.Location{} })
 		m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8"}, nil, m.now())
 		r := m.table.members[nodeID(2)]
 		m.table.events = nil
@@ -180,7 +187,7 @@ func TestAnswersToPings(t *testing.T) {
 		a := ack{boot: c.boot, place: examplePlace()}
 		a.coord.Error = 1
 		delegate{m}.NotifyPingComplete(&memberlist.Node{Name: nodeID(2)}, 20*time.Millisecond, encode(nil, a))
-		if counts := r.trips.n == 1 && r.placed && !r.heard.IsZero(); counts != c.counts {
+		if counts := r.trips.n == 1 && r.placed && r.heard.Equal(m.now().Add(-20*time.Millisecond)); counts != c.counts || !saysWhatIs(m) {
 			t.Errorf("of %s: it counts %v", c.what, counts)
 		}
 		if got := said(m); got != c.told {
@@ -221,6 +228,54 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
+// Of a member that is gone, or lives anew, no round trips are remembered.
+func TestRoundTripsOfWhoIsGone(t *testing.T) {
+	for kind, links := range map[string]int{EventDeath: 0, EventLeave: 0, EventRejoin: 0, EventJoin: 1} {
+		m := lone(t)
+		if err := m.locator.observe(nodeID(2), ncoord.Coordinate{Error: 1}, nil, time.Second, m.now()); err != nil {
+			t.Fatal(err)
+		}
+		m.emit(Event{Kind: kind, ID: nodeID(2)})
+		if m.flush(); m.locator.node.Links() != links || len(m.table.events) > 0 {
+			t.Errorf("after a %s it remembers %d members", kind, m.locator.node.Links())
+		}
+	}
+}
+
+// A node that leaves says that it has given up its vote. One that has found the crawl to be over says that instead, with the same voters.
+func TestWhatALeavingNodePublishes(t *testing.T) {
+	m := lone(t)
+	m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8"}, nil, m.now())
+	m.table.adopt(voters{origin{1, 0, nodeID(1)}, 2, []string{nodeID(1), nodeID(2)}}, m.now())
+	plain := m.table.paxos.plain()
+	for _, c := range []struct {
+		act   func() error
+		over  bool
+		stamp uint64
+	}{{func() error { return nil }, false, plain}, {m.giveUp, false, marked(plain, proposal{}, true)}, {m.Over, true, plain}} {
+		if err := c.act(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readMeta(delegate{m}.NodeMeta(0), false); err != nil || got.over != c.over || got.stamp != c.stamp || !got.says(m.told) {
+			t.Errorf("it publishes %+v, %v; want the stamp %d, over %v", got, err, c.stamp, c.over)
+		}
+	}
+}
+
+// A node that has been told of no peers founds an overlay. One that knows of some, by whatever way, waits for them.
+func TestWhoHasPeers(t *testing.T) {
+	for what, change := range map[string]func(*Config, *Deps){
+		"":       func(*Config, *Deps) {},
+		"join":   func(c *Config, _ *Deps) { c.Join = []string{"192.0.2.2:7"} },
+		"known":  func(_ *Config, d *Deps) { d.Known = []string{"192.0.2.2:7"} },
+		"voters": func(_ *Config, d *Deps) { d.Voters = encode(nil, kept{}) },
+	} {
+		if m := lone(t, change); m.table.majority != (what == "") {
+			t.Errorf("by %q it is the majority: %v", what, m.table.majority)
+		}
+	}
+}
+
 // How to reach a member is known while it is remembered. A change is told, and the homes change only if dialling changes.
 func TestWays(t *testing.T) {
 	m := lone(t)
@@ -252,6 +307,9 @@ func TestWays(t *testing.T) {
 		if way, _ := m.Way(nodeID(1)); way.Reach != c.reach || m.table.stirred != c.stirs || told != c.told || !woken(m.wakeTend) || len(m.table.homes()) != c.homes {
 			t.Errorf("to %v: it is %v, stirred %v, tells %q, and the homes are %v", c.reach, way.Reach, m.table.stirred, told, m.table.homes())
 		}
+	}
+	if m.SetWay(view.Way{Reach: view.Streams}); !m.table.stirred {
+		t.Error("a change is forgotten with the next one")
 	}
 	m.SetWay(view.Way{Reach: view.Outbound})
 	m.table.members[nodeID(2)].way.Reach = view.Outbound

@@ -37,13 +37,13 @@ func TestPlacesWorthTelling(t *testing.T) {
 func TestWhatANodeSaysOfItself(t *testing.T) {
 	m := lone(t)
 	for ms, want := range map[float64]float64{5: 5, 0: 0, -1: 0, math.NaN(): 0} {
-		if m.SetLoad(ms); m.locator.queue != want || !woken(m.wakeTend) {
+		if m.SetLoad(ms); m.locator.queue != want || !woken(m.wakeTend) || !saysWhatIs(m) {
 			t.Errorf("a load of %v counts as %v", ms, m.locator.queue)
 		}
 	}
 	for load, ok := range map[float64]bool{7: true, -1: false} {
-		f := assign.Factors{LoadMs: load}
-		if m.SetFactors(f); (m.locator.place.factors == f) != ok || woken(m.wakeTend) != ok {
+		f, rev := assign.Factors{LoadMs: load}, m.locator.place.rev
+		if m.SetFactors(f); (m.locator.place.factors == f) != ok || woken(m.wakeTend) != ok || (m.locator.place.rev > rev) != ok || !saysWhatIs(m) {
 			t.Errorf("%+v counts: %v", f, !ok)
 		}
 	}

@@ -355,20 +355,3 @@ func TestOneMajority(t *testing.T) {
 	}
 	t.Logf("somebody had the majority for %.0f %% of the time", 100*float64(claims)/float64(steps))
 }
-
-// A set is accepted in a ballot that was promised, and in no other, whatever its number.
-func TestPaxosAcceptsOnlyWhatItPromised(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	self, other := nodeID(1), nodeID(2)
-	c := &paxos{self: self}
-	c.found(now, self, other)
-	at := ballot{3, other}
-	accept := message{kind: messageAccept, from: other, set: c.set, ballot: at, accepted: proposal{at, []string{other}}}
-	if out := c.answer(accept); len(out) != 1 || out[0].kind != messageRefuse || c.accepted.ids != nil {
-		t.Errorf("answers %+v, has accepted %v", out, c.accepted.ids)
-	}
-	c.answer(message{kind: messagePrepare, from: other, set: c.set, ballot: at})
-	if out := c.answer(accept); len(out) != 1 || out[0].kind != messageAccepted || len(c.accepted.ids) != 1 {
-		t.Errorf("answers %+v, has accepted %v", out, c.accepted.ids)
-	}
-}

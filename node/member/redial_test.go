@@ -138,6 +138,7 @@ func TestWhoIsKnown(t *testing.T) {
 		m, _ := dialling(t, false)
 		m.table.self.gossip = "192.0.2.1:7"
 		k.change(m, m.table.members[nodeID(2)])
+		m.table.update(m.now())
 		if known := m.Known(); (len(known) == 1) != k.known {
 			t.Errorf("%s: known are %v", what, known)
 		}

@@ -166,7 +166,11 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 func TestUnheardFarewell(t *testing.T) {
 	settled(t, flat(30), 4, func(t *testing.T, o *overlay) {
 		o.part([]int{0})
+		begin := time.Now()
 		o.leave(0)
+		if took, limit := time.Since(begin), member.Default().LeaveTimeout; took > limit {
+			t.Errorf("a farewell that nobody hears takes %v, more than %v", took, limit)
+		}
 		o.net.Heal()
 		o.start(0, 2)
 		o.kill(1)
@@ -201,4 +205,17 @@ func TestFarewellReachesWhomGossipMissed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The last voter leaves while others wait to become voters: it makes them the voters, and they go on.
+func TestLastVoterHandsOver(t *testing.T) {
+	settled(t, flat(30), 1, func(t *testing.T, o *overlay) {
+		o.start(1, 1)
+		o.start(2, 1)
+		time.Sleep(15 * time.Second)
+		o.expect("two newcomers", upTo(3), upTo(3), []int{0}, true)
+		o.leave(0)
+		time.Sleep(2 * time.Second)
+		o.expect("the only voter has left", []int{1, 2}, []int{1, 2}, []int{1, 2}, true)
+	})
 }

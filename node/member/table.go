@@ -138,10 +138,10 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	}
 	r, known := t.members[id]
 	if known && r.unseen {
-		known, r.phase, r.since = false, left, now
+		known, r.phase = false, left
 	}
 	if r == nil {
-		r = &record{id: id, phase: left, since: now}
+		r = &record{id: id, phase: left}
 		t.members[id] = r
 	}
 	before, boot := r.phase, r.boot
@@ -187,7 +187,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		default:
 			t.event(EventRejoin, r, now, "restarted")
 		}
-		if r.declared && !r.settled && !t.self.settled {
+		if r.declared && !t.self.settled {
 			for _, o := range t.members { // an older overlay exists
 				o.founder = false
 			}
@@ -379,7 +379,7 @@ func (t *table) count(now time.Time) {
 		case grown && now.Sub(t.grown) >= t.grace():
 			r.founder = false
 		}
-		if r.phase != left && (r.settled || r.founder) {
+		if r.settled || r.founder {
 			settled = append(settled, id)
 		}
 	}

@@ -105,7 +105,13 @@ func TestFoundersDeclareTogether(t *testing.T) {
 	if !c.self.declared {
 		t.Error("a founder did not follow")
 	}
-	c.pass(c.grace() + time.Second)
+	c.meet(4, 1, true)
+	c.expect("one came that had declared itself elsewhere", true, 1, 2, 3, 4)
+	c.lost(nodeID(4), c.now)
+	c.pass(c.grace() - 1)
+	c.expect("before the grace is over", true, 1, 2, 3, 4)
+	c.read(message{kind: messageLeave, from: nodeID(4), set: c.paxos.set, ballot: ballot{1, nodeID(4)}}, c.now)
+	c.pass(1)
 	c.expect("node 3 never declared", true, 1, 2)
 }
 
@@ -282,17 +288,6 @@ func TestAnEchoOfAnEarlierLife(t *testing.T) {
 	c.expect("dead, and its earlier life had left", true, 2)
 }
 
-// Of a member's places the newer one counts, by a count that begins anew with each life.
-func TestPlaceOfALife(t *testing.T) {
-	c := newClock(t)
-	for _, said := range []struct{ boot, rev, believed uint64 }{{7, 9, 9}, {7, 8, 9}, {8, 1, 1}} {
-		c.seen(nodeID(2), "10.0.0.2:1", meta{boot: said.boot, addr: "a:1", placed: true, place: place{rev: said.rev}}, nil, c.now)
-		if got := c.members[nodeID(2)].place.rev; got != said.believed {
-			t.Errorf("place %d of life %d: place %d is believed", said.rev, said.boot, got)
-		}
-	}
-}
-
 func TestBadMetaIsToldOnce(t *testing.T) {
 	c := newClock(t)
 	c.pass(61 * time.Second)
@@ -354,12 +349,17 @@ func TestMembersByHearsayAreBounded(t *testing.T) {
 	for round := range 3 {
 		var entries []entry
 		for i := range maxEntries {
-			entries = append(entries, entry{id: fmt.Sprintf("f%031x", round*maxEntries+i), boot: 1, phase: left})
+			entries = append(entries, entry{id: fmt.Sprintf("f%031x", round*maxEntries+i), boot: 1, phase: left, over: true})
 		}
 		c.hear(entries...)
 		if len(c.members) > maxEntries {
 			t.Fatalf("%d members are kept, more than %d", len(c.members), maxEntries)
 		}
+		c.adopt(voters{c.paxos.set.origin, uint64(2 + round), []string{nodeID(0), nodeID(1)}}, c.now) // a voter that is not kept yet
+		if n := len(c.state(1, c.now).members); n > maxEntries {
+			t.Fatalf("%d members are told of, more than %d", n, maxEntries)
+		}
+		delete(c.members, nodeID(0))
 	}
 	d := delegate{&Members{table: c.table}}
 	node := func(n int) *memberlist.Node {
@@ -424,7 +424,7 @@ func TestNextVotersAreAsked(t *testing.T) {
 	c := newClock(t)
 	for i := 2; i <= 9; i++ {
 		c.meet(i, 1, true)
-		c.members[nodeID(i)].heard = time.Time{}
+		c.members[nodeID(i)].heard = c.now.Add(-c.cfg.HearWithin / 2)
 	}
 	if n := len(c.quiet(c.now)); n != 4 {
 		t.Errorf("%d are asked, where 4 more make a majority of all", n)
@@ -441,8 +441,11 @@ func TestAnswersToWhatWasAskedBeforeAStop(t *testing.T) {
 	if table.answered(nodeID(1), now); !r.heard.IsZero() {
 		t.Error("an answer to what was asked before the stop counts")
 	}
-	if table.answered(nodeID(1), now.Add(time.Second)); r.heard.IsZero() {
+	if table.answered(nodeID(1), now.Add(2*time.Second)); r.heard.IsZero() {
 		t.Error("an answer to what was asked after it does not")
+	}
+	if table.answered(nodeID(1), now.Add(time.Second)); !r.heard.Equal(now.Add(2 * time.Second)) {
+		t.Error("a late answer makes an earlier one of a later one")
 	}
 }
 

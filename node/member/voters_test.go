@@ -176,6 +176,8 @@ func TestWhoFounds(t *testing.T) {
 		"the other is in an older": {1, 2, func(r *record) { r.stamp = 7 }, time.Hour, false},
 	} {
 		c := clockOf(t, k.self, []int{k.other})
+		c.now = c.now.Add(time.Second)
+		c.meet(k.other, 2, true) // its next life is a new one to come
 		k.change(c.members[nodeID(k.other)])
 		c.foundIfLowest(c.now.Add(k.after))
 		if founds := c.paxos.set.version > 0; founds != k.founds {
@@ -235,6 +237,20 @@ func TestFarewellOfALife(t *testing.T) {
 	}
 }
 
+// A farewell is acknowledged in the life that said it.
+func TestAcknowledgementOfAFarewell(t *testing.T) {
+	c := clockOf(t, 1, []int{2}, 1, 2)
+	for _, life := range []uint64{c.self.boot + 1, c.self.boot} {
+		c.read(message{kind: messageLeft, from: nodeID(2), ballot: ballot{life, nodeID(1)}}, c.now) // it says none
+		c.farewellAcks = map[string]bool{}
+		c.read(message{kind: messageLeft, from: nodeID(2), ballot: ballot{life, nodeID(1)}}, c.now)
+		if acked := c.farewellAcks[nodeID(2)]; acked != (life == c.self.boot) {
+			t.Errorf("in life %d it is acknowledged: %v", life, acked)
+		}
+		c.farewellAcks = nil
+	}
+}
+
 // A voter that has given up its vote has the same set as the others, however long ago that was, and counts as present without a vote.
 func TestVoterWithoutItsVoteIsPresent(t *testing.T) {
 	c := clockOf(t, 1, nil, 1, 2, 3)
@@ -262,57 +278,11 @@ func TestMemberThatReturnsTooLate(t *testing.T) {
 	}
 }
 
-// A ballot's number is above all that this node has seen, promised, accepted and begun.
-func TestBallotsGoUp(t *testing.T) {
-	for name, c := range map[string]paxos{
-		"seen":     {round: round{seen: 8}},
-		"promised": {promised: ballot{number: 8}},
-		"accepted": {accepted: proposal{ballot: ballot{number: 8}}},
-		"begun":    {round: round{ballot: ballot{number: 8}}},
-	} {
-		c.self = nodeID(1)
-		c.begin(nil, time.Time{})
-		if c.round.ballot != (ballot{9, nodeID(1)}) || c.round.seen != 9 {
-			t.Errorf("after number 8 was %s it begins %+v", name, c.round)
-		}
-	}
-}
-
 // Founders count for a quarter of the time that a newcomer waits, at least a second.
 func TestGraceOfFounders(t *testing.T) {
 	for settle, want := range map[time.Duration]time.Duration{time.Second: time.Second, 4 * time.Second: time.Second, 12 * time.Second: 3 * time.Second} {
 		if got := (&table{cfg: Config{SettleAfter: settle}}).grace(); got != want {
 			t.Errorf("where newcomers wait %v founders count for %v, want %v", settle, got, want)
-		}
-	}
-}
-
-// An acceptance counts only if the promise of its voter was read before.
-func TestAcceptanceWithoutAPromise(t *testing.T) {
-	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
-	c := &paxos{self: nodeID(1)}
-	c.found(now, nodeID(1), nodeID(2), nodeID(3))
-	c.begin([]string{nodeID(1), nodeID(2)}, now)
-	before := c.set
-	for i, step := range []struct {
-		kind, from int
-		decided    bool
-	}{{messagePromise, 1, false}, {messagePromise, 2, false}, {messageAccepted, 3, false}, {messageAccepted, 1, false}, {messageAccepted, 2, true}} {
-		_, changed := c.read(message{kind: step.kind, from: nodeID(step.from), set: before, ballot: c.round.ballot}, none)
-		if changed != step.decided {
-			t.Errorf("step %d: it is decided: %v", i, changed)
-		}
-	}
-}
-
-// Forced voters begin a line of their own, and take precedence over those before.
-func TestForcedVoters(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	c := &paxos{self: nodeID(1)}
-	for i, want := range []origin{{now.UnixMilli(), 0, nodeID(1)}, {now.UnixMilli(), 1, nodeID(1)}, {now.UnixMilli(), 2, nodeID(1)}} {
-		before := c.set
-		if c.force(now.Add(time.Duration(i)*time.Hour), []string{nodeID(1)}); c.set.origin != want || c.set.version != uint64(i+1) || c.set.compare(before) <= 0 {
-			t.Errorf("forced %d times: %+v", i, c.set)
 		}
 	}
 }
@@ -347,20 +317,86 @@ func TestVoterKnownByNameJoins(t *testing.T) {
 	}
 }
 
-// Of the sets that voters have accepted before, a ballot proposes that of the latest ballot, in whatever order it hears of them.
-func TestBallotProposesWhatMayBeDecided(t *testing.T) {
-	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
-	accepted := map[int]proposal{2: {ballot{5, nodeID(2)}, []string{nodeID(2)}}, 3: {ballot{4, nodeID(3)}, []string{nodeID(3)}}} // 1 has accepted none
-	for _, order := range [][]int{{1, 2, 3}, {2, 3, 1}, {3, 2, 1}} {
-		c := &paxos{self: nodeID(1)}
-		c.found(now, nodeID(1), nodeID(2), nodeID(3), nodeID(4), nodeID(5))
-		c.begin([]string{nodeID(1)}, now)
-		var asks []outgoing
-		for _, from := range order {
-			asks, _ = c.read(message{kind: messagePromise, from: nodeID(from), set: c.set, ballot: c.round.ballot, accepted: accepted[from]}, none)
+// How a node gives up its vote: others who vote go on without it. Where there are none, those that know its voters become the next.
+func TestHowAVoteIsGivenUp(t *testing.T) {
+	for name, k := range map[string]struct {
+		change    func(c *clock)
+		renounced bool
+		next      []int
+	}{
+		"others vote":                  {func(*clock) {}, true, []int{1, 2, 3}},
+		"the others are dead":          {func(c *clock) { c.lost(nodeID(2), c.now); c.lost(nodeID(3), c.now) }, false, []int{1, 2, 3}},
+		"one gave its vote up":         {func(c *clock) { c.members[nodeID(2)].gave = c.paxos.plain() }, true, []int{1, 2, 3}},
+		"the others gave theirs up":    {giveUp, false, []int{4}},
+		"and nobody knows the voters":  {func(c *clock) { giveUp(c); c.members[nodeID(4)].stamp++ }, false, []int{1, 2, 3}},
+		"and another set was accepted": {func(c *clock) { giveUp(c); c.paxos.accepted.ids = []string{nodeID(2)} }, false, []int{1, 2, 3}},
+		"it is no voter":               {func(c *clock) { c.vote(2, 3) }, false, []int{2, 3}},
+	} {
+		c := clockOf(t, 1, []int{2, 3, 4}, 1, 2, 3)
+		k.change(c)
+		c.paxos.dirty = false
+		c.depart(c.now)
+		if p := &c.paxos; !p.quit || p.renounced != k.renounced || !slices.Equal(numbers(p.set.ids), k.next) || p.dirty != (k.renounced || len(k.next) == 1) {
+			t.Errorf("%s: it renounced %v, and the voters are %v", name, p.renounced, numbers(p.set.ids))
 		}
-		if len(asks) != 3 || asks[0].kind != messageAccept || !slices.Equal(asks[0].accepted.ids, []string{nodeID(2)}) {
-			t.Errorf("after %v promised: %+v", order, asks)
+	}
+}
+
+// giveUp ends the votes of the others.
+func giveUp(c *clock) {
+	c.members[nodeID(2)].gave, c.members[nodeID(3)].gave = c.paxos.plain(), c.paxos.plain()
+}
+
+// Voters that have accepted a set which was not decided, or gave up their vote and came back, are decided on anew after a while.
+func TestVotersThatAreStuck(t *testing.T) {
+	for name, k := range map[string]struct {
+		stamp func(c *clock) uint64
+		stuck bool
+	}{
+		"as the others":      {func(c *clock) uint64 { return c.paxos.plain() }, false},
+		"has accepted a set": {func(c *clock) uint64 { return c.paxos.plain() + 1 }, true},
+		"gave its vote up":   {func(c *clock) uint64 { return marked(c.paxos.plain(), proposal{}, true) }, true},
+	} {
+		c := clockOf(t, 1, []int{2, 3}, 1, 2, 3)
+		c.self.settled = true
+		c.members[nodeID(3)].stamp = k.stamp(c)
+		c.pass(behindFor)
+		if out := c.decide(c.now, 0); len(out) > 0 {
+			t.Errorf("%s: decided on at once", name)
+		}
+		c.pass(2 * time.Second)
+		if out := c.decide(c.now, 0); (len(out) == 3) != k.stuck {
+			t.Errorf("%s: decided on anew: %v", name, len(out) == 3)
+		}
+		c.paxos.quit, c.tried, c.paxos.round = true, time.Time{}, round{}
+		if out := c.decide(c.now, 0); len(out) > 0 {
+			t.Errorf("%s: decided on by a node that leaves", name)
+		}
+	}
+}
+
+// The version grows where something has changed, once, and a node that leaves tells of no minority.
+func TestWhenTheVersionGrows(t *testing.T) {
+	c := clockOf(t, 1, []int{2, 3}, 1, 2, 3)
+	c.pass(time.Minute)
+	for _, k := range []struct {
+		what   string
+		change func()
+		grows  uint64
+		told   int
+	}{
+		{"nothing", func() {}, 0, 0},
+		{"one died", func() { c.lost(nodeID(3), c.now) }, 1, 1},
+		{"nothing more", func() {}, 0, 0},
+		{"nobody answers", func() { c.now = c.now.Add(c.cfg.HearWithin) }, 1, 1},
+		{"one answers again", func() { c.answered(nodeID(2), c.now) }, 1, 1},
+		{"it stood still while leaving", func() { c.paxos.quit = true; c.forget(c.now) }, 1, 0},
+	} {
+		before := c.version
+		c.events = nil
+		k.change()
+		if c.update(c.now); c.version-before != k.grows || len(c.events) != k.told {
+			t.Errorf("%s: the version grows by %d, and it tells %+v", k.what, c.version-before, c.events)
 		}
 	}
 }
