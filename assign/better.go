@@ -50,7 +50,7 @@ func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs fl
 			node, least = p.Node, careful
 		}
 	}
-	if node == "" || math.IsNaN(own) {
+	if math.IsNaN(own) {
 		return node, 0, node != ""
 	}
 	gainMs = own - least
@@ -72,7 +72,7 @@ func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) 
 	node = ""
 	sum := 0.0
 	for _, p := range all {
-		if p.Node == owner || p.Seen == 0 || !(p.Ms > 0) {
+		if p.Node == owner || p.Seen == 0 {
 			continue
 		}
 		sum += 1 / p.Ms

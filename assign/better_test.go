@@ -136,7 +136,12 @@ func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
 	m, v := seenBy(10_000, own, near), assign.View{Nodes: []assign.Node{own, near}}
 	begin := time.Unix(10, 0)
 	draw := func() float64 { return 0 }
-	m.Fail("near", begin)
+	if m.Fail("near", begin); m.Downloads() != 10 {
+		t.Error("a failure counts as a download")
+	}
+	if age, _ := m.Age(begin); age != 6*time.Second {
+		t.Errorf("the last download was %v ago, a failure later", age)
+	}
 	for _, c := range []struct {
 		node             string // that has downloaded last
 		after            time.Duration
@@ -159,6 +164,10 @@ func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
 }
 
 func TestExplorerAsksWhoWasSlow(t *testing.T) {
+	own, slow := told("own", 5), told("slow", 4000)
+	if node, ok := assign.Explorer(assign.Default(), seenBy(10_000, own), assign.View{Nodes: []assign.Node{own, slow}}, "own", rand.Float64); ok {
+		t.Errorf("%q explores, which has downloaded nothing and cannot be faster", node)
+	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	cfg := assign.Default()
 	others := 0

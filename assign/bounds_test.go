@@ -118,6 +118,18 @@ func TestLoadOfNodeThatHasLearntMuch(t *testing.T) {
 	}
 }
 
+// A download that is not learnt from tells how far away its server is all the same.
+func TestTripsOfAllDownloads(t *testing.T) {
+	o, far, now := NewOwn(Factors{}), netip.MustParseAddr("192.0.2.2"), time.Unix(1_000_000, 0)
+	usual := Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 1000}
+	for o.Due(now) {
+		o.Observe("n", netip.MustParseAddr("192.0.2.1"), usual, nil, View{}, now)
+	}
+	if o.Observe("n", far, usual, nil, View{}, now); o.trips.take(far, 0, 0, now).least != 20 {
+		t.Error("the round trip is not known")
+	}
+}
+
 // Factors at their bounds travel. Numbers beyond the bounds of their form become the largest of it.
 func TestFactorsAtTheirBounds(t *testing.T) {
 	for _, c := range []struct{ f, want Factors }{
@@ -171,7 +183,7 @@ func TestWhatOfAMemoryTravels(t *testing.T) {
 		"a place without downloads": {Memory{Proxy: Proxy{place, 0}}, false, false},
 		"an impossible place":       {Memory{Proxy: Proxy{ncoord.Coordinate{Error: 9}, 1}, Location: &ncoord.Location{Lat: 91}}, false, false},
 	} {
-		c.m.seen = []seen{{key: 1, at: now.Add(time.Hour), samples: []sample{{first: 1}}}}
+		c.m.seen = []seen{{key: 1, coord: ncoord.Coordinate{Error: 0.001}, at: now.Add(time.Hour), samples: []sample{{first: 1}}}}
 		got, err := DecodeMemory(c.m.AppendBinary(nil, now), now)
 		if age, ok := got.Age(now); err != nil || (got.Proxy == c.m.Proxy) != c.place || (got.Location != nil) != c.ground || age != 0 || !ok {
 			t.Errorf("%s: %+v, %v, %v", name, got, age, err)

@@ -1,6 +1,7 @@
 package assign_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -34,9 +35,13 @@ func conformance(t *testing.T, name string) {
 		w := newWorld(madeUp(40, 1), worldConfig{Nodes: 9, Servers: 20, Seed: 1})
 		b := w.Batch()
 		for range 3 {
-			d := start(t, name, b, w.View(), 1)
+			d, at := start(t, name, b, w.View(), 1), time.Unix(1000, 0)
+			before := b.Servers[0].Memory.AppendBinary(nil, at)
 			d.answer = w.Answer
 			d.run()
+			if !bytes.Equal(b.Servers[0].Memory.AppendBinary(nil, at), before) {
+				t.Error("it has changed the caller's memory of a server")
+			}
 			for i := range b.Servers {
 				if m := d.a.Memory(b.Servers[i].Addr); m != nil {
 					b.Servers[i].Memory = m.Clone()
@@ -95,13 +100,17 @@ func conformance(t *testing.T, name string) {
 			w := newWorld(madeUp(40, seed), worldConfig{Nodes: 8, Servers: 12, Seed: seed})
 			d := start(t, name, w.Batch(), w.View(), seed)
 			d.answer, d.dying = w.Answer, true
-			d.run()
-			// And after it has decided: all but one die.
-			d.kill(1)
-			d.decided()
-			d.a.SetView(assign.View{}, d.now)
-			if p, done := d.a.Decide(d.now); !done || p[0].Node != "" {
-				t.Errorf("with all dead it says %+v, %v", p[0], done)
+			before := d.run()
+			// And after it has decided: their servers go to others, and only those. In the end all are dead.
+			for n := len(d.view.Nodes) - 1; n >= 0; n-- {
+				d.kill(n)
+				after := d.decided()
+				for i, c := range before {
+					if d.alive(c.Node) && after[i].Node != c.Node || n == 0 && after[i].Node != "" {
+						t.Errorf("with %d alive it moves %+v to %+v", n, c, after[i])
+					}
+				}
+				before = after
 			}
 		}
 	})
@@ -217,6 +226,9 @@ func (d *drive) run() []assign.Choice {
 // decided checks the choices.
 func (d *drive) decided() []assign.Choice {
 	d.t.Helper()
+	for own := d.a.Conclude(d.now); len(own) > 0; own = own[1:] {
+		own[0].Node = "changed by the caller"
+	}
 	p, done := d.a.Decide(d.now)
 	if !done {
 		d.t.Fatal("it was done and is not any more")

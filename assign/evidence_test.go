@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"proxima/ncoord"
 )
 
 // The hypotheses that remained of a field make the same field again: what they come with is what was believed before the
@@ -67,6 +69,7 @@ func TestBoundsOfAMemory(t *testing.T) {
 		{"all nodes", nodes(MaxMemoryNodes, 1), ""},
 		{"a node too many", nodes(MaxMemoryNodes+1, 1), "nodes, more than"},
 		{"a node twice", twice, "twice"},
+		{"a node whose place is not sure at all", []seen{{coord: ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{1}}}}, "without error"},
 		{"all samples of a node", of(nodeSamples), ""},
 		{"a sample of a node too many", of(nodeSamples + 1), "of one node"},
 		{"all samples", of(full...), ""},

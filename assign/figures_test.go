@@ -74,9 +74,11 @@ func (f *figures) do(w []string) {
 			}
 		}
 		f.servers, f.memories[w[1]] = append(f.servers, w[1]), m
-	case "saw": // saw NODE ADDRESS CONNECT FIRST TAIL BYTES: a download, in ms
+	case "saw": // saw NODE ADDRESS CONNECT FIRST TAIL BYTES [TLS]: a download, in ms
 		t := f.timing(w[3:])
 		f.memories[w[2]].Observe(w[1], f.coord(w[1]), t, f.now)
+	case "fail": // fail NODE ADDRESS
+		f.memories[w[2]].Fail(w[1], f.now)
 	case "pass":
 		d, err := time.ParseDuration(w[1])
 		if err != nil {
@@ -92,7 +94,7 @@ func (f *figures) do(w []string) {
 		f.learn()
 	case "memory":
 		f.memory(w[1])
-	case "own": // own NODE ADDRESS CONNECT FIRST TAIL BYTES: of one's own downloads
+	case "own": // own NODE ADDRESS CONNECT FIRST TAIL BYTES [TLS]: of one's own downloads
 		f.own.Observe(w[1], netip.MustParseAddr(w[2]), f.timing(w[3:]), f.memories[w[2]], View{Nodes: f.nodes}, f.now)
 	case "owns": // owns N NODE ADDRESS ...: many, each a second after the other
 		for range int(f.number(w[1])) {
@@ -145,6 +147,10 @@ func (f *figures) node(id string, w []string) Node {
 			n.Factors.BytesPerMs, n.Factors.BytesError, n.Factors.Samples = v, 0.3, 20
 		case "queue":
 			n.Factors.QueueMs = v
+		case "samples":
+			n.Factors.Samples = int(v)
+		case "doubt":
+			n.Factors.LoadError, n.Factors.BytesError = v, v
 		default:
 			f.Fatalf("no key %q", w[i])
 		}
@@ -169,7 +175,12 @@ func (f *figures) number(word string) float64 {
 
 func (f *figures) timing(w []string) Timing {
 	span := func(i int) time.Duration { return time.Duration(f.number(w[i]) * float64(time.Millisecond)) }
-	return Timing{Connect: span(0), FirstByte: span(1), Total: span(0) + span(1) + span(2), Bytes: int64(f.number(w[3])), Fresh: f.number(w[0]) > 0}
+	t := Timing{Connect: span(0), FirstByte: span(1), Total: span(0) + span(1) + span(2), Bytes: int64(f.number(w[3])), Fresh: f.number(w[0]) > 0}
+	if len(w) > 4 {
+		t.TLS = span(4)
+		t.Total += t.TLS
+	}
+	return t
 }
 
 // learn fits the model to everything and prints what it believes.

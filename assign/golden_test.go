@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,9 @@ type small struct {
 //	deaf node0003      the downloads of these nodes fail from now on
 //	policy gh          the policy of can from now on
 //	unconverged random what vivaldi does with servers whose places are not sure
+//	queue node0003 900 pages wait so many ms at this node from now on, and nearest may double their time to relieve it
+//	without stop       nearest leaves out these ingredients from now on
+//	pass 11m           time passes
 //	look               this node looks for a better one for each server, and for one that explores
 func (s *small) do(w []string) {
 	switch w[0] {
@@ -115,6 +119,20 @@ func (s *small) do(w []string) {
 		}
 		s.assigner.SetView(v, s.now)
 		s.choices, _ = s.assigner.Decide(s.now)
+	case "queue":
+		ms, _ := strconv.ParseFloat(w[2], 64)
+		s.world.Nodes[s.world.NodeIndex(w[1])].Factors.QueueMs, s.cfg.Nearest.Balance = ms, 1
+		return
+	case "without":
+		s.cfg.Nearest.Without = 0
+		for _, name := range w[1:] {
+			s.cfg.Nearest.Without |= 1 << slices.Index(assign.Ablations(), name)
+		}
+		return
+	case "pass":
+		d, _ := time.ParseDuration(w[1])
+		s.now = s.now.Add(d)
+		return
 	case "look":
 		s.look()
 		return

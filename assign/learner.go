@@ -99,7 +99,7 @@ func loadOf(n Node) quantity {
 	switch {
 	case n.Factors.Samples > 0 && n.Factors.LoadMs > 0:
 		return newQuantity(max(n.Factors.LoadMs, 0.1), max(n.Factors.LoadError, 0.05))
-	case known(n.Coord) && n.Coord.Height > 0:
+	case n.Coord.Height > 0:
 		return newQuantity(max(n.Coord.Height, 1), 0.8)
 	}
 	return newQuantity(loadPriorMs, loadPriorSD)
@@ -146,7 +146,6 @@ func (l *learner) fit(now time.Time) {
 		}
 	}
 	for _, s := range l.servers {
-		s.pairs = nil
 		if len(s.obs) > 0 {
 			s.pairs = map[int][]float64{}
 		}
@@ -363,7 +362,7 @@ func (l *learner) ranking(s *learntServer) []prediction {
 	}
 	slices.SortFunc(all, func(p, q prediction) int {
 		if s.spread && (p.seen > 0) != (q.seen > 0) {
-			return cmp.Compare(min(q.seen, 1), min(p.seen, 1))
+			return cmp.Compare(q.seen, p.seen)
 		}
 		return cmp.Or(cmp.Compare(p.ms, q.ms), cmp.Compare(p.node, q.node))
 	})

@@ -124,7 +124,7 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 		coord = ncoord.Coordinate{}
 	}
 	m.downloads = saturate(m.downloads)
-	e := m.entry(nodeKey(node), now)
+	e := m.entry(nodeKey(node))
 	if known(coord) {
 		e.coord = coord
 	}
@@ -173,7 +173,7 @@ const maxDownloadMs = 3_600_000
 // Fail notes that a node could not reach the server, although others can. What it measured before does not count any more. Until it has
 // downloaded again, it is not chosen.
 func (m *Memory) Fail(node string, now time.Time) {
-	e := m.entry(nodeKey(node), now)
+	e := m.entry(nodeKey(node))
 	e.at, e.samples = now, nil
 }
 
@@ -220,7 +220,7 @@ func (m *Memory) find(key uint64) *seen {
 }
 
 // entry returns the entry of a node. It adds one if necessary, and then removes the least recently used entry if there are too many.
-func (m *Memory) entry(key uint64, now time.Time) *seen {
+func (m *Memory) entry(key uint64) *seen {
 	if e := m.find(key); e != nil {
 		return e
 	}
@@ -228,7 +228,7 @@ func (m *Memory) entry(key uint64, now time.Time) *seen {
 		oldest := slices.MinFunc(m.seen, func(a, b seen) int { return a.at.Compare(b.at) }).key
 		m.seen = slices.DeleteFunc(m.seen, func(s seen) bool { return s.key == oldest })
 	}
-	m.seen = append(m.seen, seen{key: key, at: now})
+	m.seen = append(m.seen, seen{key: key})
 	return &m.seen[len(m.seen)-1]
 }
 

@@ -2,6 +2,7 @@ package assign_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -74,6 +75,8 @@ func TestMemoryDecodeRefuses(t *testing.T) {
 		"another version": append([]byte{9}, b[1:]...),
 		"another flag":    append([]byte{b[0], 0x80}, b[2:]...),
 		"too long":        make([]byte, assign.MaxMemorySize+1),
+		"no place of the globe": bytes.Replace(b, binary.LittleEndian.AppendUint32(nil, math.Float32bits(52.5)),
+			binary.LittleEndian.AppendUint32(nil, math.Float32bits(91)), 1),
 	} {
 		if _, err := assign.DecodeMemory(bad, now); err == nil {
 			t.Errorf("%s was taken", name)

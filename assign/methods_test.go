@@ -2,6 +2,7 @@ package assign
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -155,6 +156,10 @@ func TestProbeRemembers(t *testing.T) {
 	choices, asked := times.decide(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v))
 	if c := choices["198.18.0.1"]; c.Node != "b" || len(asked) > 0 {
 		t.Errorf("an address that is known was probed by %v and given to %+v", asked, c)
+	}
+	choices, _ = times.decide(t, newProbe(ProbeConfig{By: ProbeTotal}, b, v))
+	if c := choices["198.18.0.1"]; c.Node != "b" || math.Round(c.PredictedMs) != 60 {
+		t.Errorf("by whole times it was given to %+v", c)
 	}
 }
 

@@ -118,12 +118,9 @@ func (a *nearest) Asks(now time.Time) []Ask {
 		if s.asking != "" || s.stopped != "" {
 			continue
 		}
-		node := a.planFor(s)
-		if node == "" {
-			continue
+		if node := a.planFor(s); node != "" {
+			asks = append(asks, s.ask(node))
 		}
-		s.planned = false
-		asks = append(asks, s.ask(node))
 	}
 	return asks
 }

@@ -2,6 +2,7 @@ package assign
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,6 +53,11 @@ func TestNeighboursTellWhereAServerIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for i := range near { // these are the caller's, who learns on
+			for _, n := range v.Nodes {
+				near[i].Memory.Fail(n.ID, time.Unix(2000, 0))
+			}
+		}
 		a.Asks(time.Unix(2000, 0))
 		c, done := a.Decide(time.Unix(2000, 0))
 		if !done || len(c) != 1 {
@@ -79,6 +85,28 @@ func TestNeighboursTellWhereAServerIs(t *testing.T) {
 				t.Errorf("a server of another network at %s moved the choice to %s", v.Nodes[i].ID, got)
 			}
 		}
+	}
+}
+
+// What is learnt of one server changes what is asked about its neighbour, also if that was planned before.
+func TestPlansFollowWhatIsLearnt(t *testing.T) {
+	v, now := nearWorld(), time.Unix(2000, 0)
+	var next [2][]Ask
+	for i, planned := range []bool{false, true} {
+		a, err := New(Nearest, Default(), batchOf("192.0.2.1", "192.0.2.2"), v, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asks := a.Asks(now)
+		a.Observe(Result{Ask: asks[0]}, now) // it fails
+		if planned {
+			a.Decide(now)
+		}
+		a.Observe(Result{Ask: asks[1], OK: true, Timing: Timing{Connect: time.Second, FirstByte: 2 * time.Second, Total: 4 * time.Second}}, now)
+		next[i] = a.Asks(now)
+	}
+	if !slices.Equal(next[0], next[1]) {
+		t.Errorf("it asks %v, and %v if it had planned something", next[0], next[1])
 	}
 }
 

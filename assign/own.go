@@ -99,10 +99,7 @@ func doubted(median, sd, prior, priorSD float64) (float64, float64) {
 // from a random sample of ownRate per second.
 func (o *Own) Due(now time.Time) bool {
 	if passed := now.Sub(o.spent); passed > 0 {
-		if !o.spent.IsZero() {
-			o.budget = min(o.budget+passed.Seconds()*ownRate, ownWindow)
-		}
-		o.spent = now
+		o.budget, o.spent = min(o.budget+passed.Seconds()*ownRate, ownWindow), now
 	}
 	return o.budget >= 1
 }
@@ -135,7 +132,7 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 	}
 	if trip.times == 0 && m != nil {
 		if e := m.find(nodeKey(self)); e != nil {
-			trip.least, trip.load, trip.times = e.connect(), o.now, 1
+			trip.least, trip.load = e.connect(), o.now
 		}
 	}
 	if trip.least <= 0 {
@@ -172,14 +169,12 @@ func (w *window) add(p part) {
 	}
 	// Sum over the hidden part, since its share of the time is unknown.
 	steps, rest, weight := 1, [hiddenSteps]float64{p.rest}, [hiddenSteps]float64{1}
-	if p.hidden > 0 && p.hiddenSD > 0 {
+	if p.hidden > 0 {
 		steps = hiddenSteps
 		for k := range steps {
 			z := hiddenReach * (2*float64(k)/(hiddenSteps-1) - 1)
 			rest[k], weight[k] = p.rest+p.hidden*math.Exp(z*p.hiddenSD), math.Exp(-z*z/2)
 		}
-	} else {
-		rest[0] += p.hidden
 	}
 	var l likelihood
 	for i, value := range w.value {

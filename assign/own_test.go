@@ -101,6 +101,9 @@ func TestOwnGoesOnWithWhatItPublished(t *testing.T) {
 			t.Errorf("after %+v it goes on with %+v", c.before, got)
 		}
 	}
+	if f := assign.NewOwn(assign.Factors{LoadMs: math.Inf(1), Samples: 9}).Factors(); f != (assign.Factors{}) {
+		t.Errorf("after an impossible load it goes on with %+v", f)
+	}
 }
 
 // A node that has downloaded nothing for an hour knows as little of itself as a new one, and no less: its servers must not all go to busy

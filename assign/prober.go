@@ -128,7 +128,6 @@ func (a *prober) Conclude(time.Time) []Choice { return a.conclude(a.decide) }
 func (a *prober) decide() []Choice {
 	choices := make([]Choice, len(a.servers))
 	for i, s := range a.servers {
-		s.asking = ""
 		if s.choice != nil {
 			choices[i] = *s.choice
 		} else {
