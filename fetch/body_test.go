@@ -126,6 +126,13 @@ func TestDialsThatCannotBe(t *testing.T) {
 	if err := dial(asked, testAddr, "a.example:80"); err != nil || dialled != 1 {
 		t.Errorf("%v, dialled %d times", err, dialled)
 	}
+	cn, err := c.dial(asked, testAddr, "tcp", "a.example:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cn.Close(); cn.unwatch() {
+		t.Error("the client keeps a connection that is closed")
+	}
 }
 
 // A request fails if the body of its answer does, with that error.

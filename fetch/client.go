@@ -130,12 +130,7 @@ func (c *Client) SetKey(key ed25519.PrivateKey) error {
 }
 
 // Close closes every connection. Running and later downloads fail with class Canceled.
-func (c *Client) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cancel()
-	c.pools.Purge()
-}
+func (c *Client) Close() { c.cancel() }
 
 // Request is one download.
 type Request struct {
@@ -255,12 +250,7 @@ func (r *Result) Release() {
 	r.share, r.buffer, r.raw, r.Body, r.RawRequest, r.RawHead, r.RawBody = nil, nil, nil, nil, nil, nil, nil
 }
 
-// fail records the first failure.
-func (r *Result) fail(class Class, err error) {
-	if r.Err == nil {
-		r.Class, r.Err = class, err
-	}
-}
+func (r *Result) fail(class Class, err error) { r.Class, r.Err = class, err }
 
 // Get downloads one URL. It returns within TotalTimeout. Failures are in the Result.
 func (c *Client) Get(ctx context.Context, req Request) Result {
@@ -333,7 +323,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	}
 	res.Timing = x.end()
 	if res.Sent = x.sent; x.refused != nil {
-		res.Class, res.Err = x.refused.class, x.refused
+		res.fail(x.refused.class, x.refused)
 	}
 	if x.tap != nil {
 		if request, head := x.tap.end(); res.RawRequest == nil {
@@ -408,8 +398,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	case err == errCut:
 		res.fail(Bomb, fmt.Errorf("body of %d bytes decodes to more than %d", w.n, c.cfg.MaxDecodedBytes))
 		res.Truncated = "length"
-		c.buffers.put(res.buffer)
-		res.Body, res.buffer = nil, nil
+		res.Body = nil
 	case err != nil:
 		res.fail(Decode, fmt.Errorf("decode body: %w", err))
 		if w.end == nil {

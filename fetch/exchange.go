@@ -49,7 +49,6 @@ type exchange struct {
 	over    bool
 	conn    *conn
 	tap     *tap // nil without capture
-	tapped  bool // tap is on conn
 	h2      bool // conn speaks HTTP/2, whatever the answer claims
 	tries   int
 	sent    bool     // bytes of the request may have gone out
@@ -118,14 +117,12 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.conn.tap.Store(x.tap)
 	if x.tap != nil {
 		x.tap.restart()
-		x.tapped = true
 	}
 }
 
 func (x *exchange) untap() {
-	if x.tapped {
+	if x.conn != nil {
 		x.conn.tap.CompareAndSwap(x.tap, nil) // another request may own the connection by now
-		x.tapped = false
 	}
 }
 
@@ -213,9 +210,7 @@ func (x *exchange) pause(on bool) {
 func (x *exchange) done() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.last.IsZero() {
-		x.last = time.Now()
-	}
+	x.last = time.Now()
 }
 
 // end stops the watch and returns the times. Hooks may still run after it, but change nothing that is read again.

@@ -267,11 +267,12 @@ type remote struct {
 func (r remote) RemoteAddr() net.Addr { return r.addr }
 
 func TestGuardLooksAtRemote(t *testing.T) {
-	c := newClient(t, testConfig(), Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
+	var conns open
+	c := newClient(t, testConfig(), Deps{Dial: conns.count(func(context.Context, string, string) (net.Conn, error) {
 		near, _ := newLink(0)
 		return remote{near, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 80}}, nil
-	}})
-	if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != ForbiddenAddress {
-		t.Errorf("class %q, err %v", res.Class, res.Err)
+	})})
+	if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != ForbiddenAddress || conns.Load() != 0 {
+		t.Errorf("class %q, err %v, %d connections are open", res.Class, res.Err, conns.Load())
 	}
 }

@@ -91,6 +91,29 @@ func TestDeadConnection(t *testing.T) {
 	})
 }
 
+// TestIdleConnectionsAfterFailure: a request that gets no answer leaves the idle connections of its server alone, unless it is a fresh one.
+func TestIdleConnectionsAfterFailure(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &echoing{}
+			c := newClient(t, testConfig(), Deps{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address == "127.0.0.1:81" {
+					return serve(0, hang)(ctx, network, address)
+				}
+				return e.dial(ctx, network, address)
+			}})
+			for i, url := range []string{"http://a.example/", "http://a.example:81/", "http://a.example/"} {
+				res := c.Get(t.Context(), Request{URL: url, Addr: testAddr, Fresh: fresh && i == 1})
+				if (res.Class == OK) != (i != 1) || res.Timing.Fresh != (fresh || i < 2) {
+					t.Errorf("fresh %v, request %d: %+v, %v", fresh, i, res.Timing, res.Err)
+				}
+			}
+			c.Close()
+			time.Sleep(time.Second)
+		})
+	}
+}
+
 // TestDialEndsWithRequest: a request that gave up leaves no dial behind.
 func TestDialEndsWithRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -229,8 +252,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 
 // The Location of a redirect may be in any encoding. Its bytes are kept, as browsers do it.
 func TestRedirectBeyondASCII(t *testing.T) {
-	for _, location := range []string{"/caf\xe9?caf\xc3\xa9", "/caf%E9?caf%C3%A9"} {
-		c := newClient(t, testConfig(), Deps{Dial: serve(0, answer("HTTP/1.1 302 Found\r\nLocation: "+location+"\r\nContent-Length: 0\r\n\r\n"))})
+	for status, location := range map[int]string{302: "/caf\xe9?caf\xc3\xa9", 308: "/caf%E9?caf%C3%A9"} {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, answer(fmt.Sprintf("HTTP/1.1 %d Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", status, location)))})
 		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || res.Location != "/caf%E9?caf%C3%A9" {
 			t.Errorf("%q: %q, %v", location, res.Location, res.Err)
 		}

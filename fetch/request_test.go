@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -11,8 +12,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"proxima/fetch/sign"
 )
 
 // What a request asks for beside its URL.
@@ -22,7 +26,7 @@ func TestRequestOfItsOwn(t *testing.T) {
 	c := newClient(t, cfg, Deps{})
 	for _, l := range []struct {
 		body, wire, want int64
-	}{{0, 0, 100}, {50, 0, 50}, {200, 0, 200}, {0, 60, 60}, {50, 60, 50}, {0, 200, 100}, {0, -1, 100}} {
+	}{{0, 0, 100}, {50, 0, 50}, {200, 0, 200}, {0, 60, 60}, {50, 60, 50}, {200, 60, 60}, {0, 200, 100}, {0, -1, 100}} {
 		if got := c.limit(&Request{MaxBody: l.body, MaxWire: l.wire}); got != l.want {
 			t.Errorf("a body of at most %d, %d on the wire, is cut at %d", l.body, l.wire, got)
 		}
@@ -52,9 +56,9 @@ func TestRequestOfItsOwn(t *testing.T) {
 
 // The head of an answer says whether its body is wanted, and requests are signed once there is a key.
 func TestWantedAndSigned(t *testing.T) {
-	var signature string
+	var signature, by string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		signature = r.Header.Get("Signature")
+		signature, by = r.Header.Get("Signature"), r.Header.Get("Signature-Input")
 		w.Header().Set("Content-Type", "image/png")
 		w.Header().Set("Content-Length", "5")
 		w.WriteHeader(http.StatusAccepted)
@@ -86,12 +90,14 @@ func TestWantedAndSigned(t *testing.T) {
 	}
 	cfg.SignatureAgent = "https://a.example"
 	c = newClient(t, cfg, Deps{})
-	if err := c.SetKey(key); err != nil {
-		t.Fatal(err)
-	}
-	res := c.Get(context.Background(), Request{URL: s.URL, Addr: testAddr})
-	if res.Release(); signature == "" {
-		t.Error("not signed")
+	for i, key := range []ed25519.PrivateKey{key, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))} {
+		if err := c.SetKey(key); err != nil {
+			t.Fatal(err)
+		}
+		res := c.Get(context.Background(), Request{URL: s.URL, Addr: testAddr})
+		if res.Release(); signature == "" || !strings.Contains(by, sign.Thumbprint(key.Public().(ed25519.PublicKey))) {
+			t.Errorf("key %d: signed %q by %q", i, signature, by)
+		}
 	}
 }
 

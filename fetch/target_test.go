@@ -63,7 +63,7 @@ func TestBadURL(t *testing.T) {
 			t.Errorf("%.50q is dialled", u)
 			return nil, errTest
 		}})
-		if res := c.Get(t.Context(), Request{URL: u, Addr: testAddr}); res.Class != Other || res.Err == nil || res.Status != 0 {
+		if res := c.Get(t.Context(), Request{URL: u, Addr: testAddr}); res.Class != Other || res.Err == nil || res.Status != 0 || res.Timing.Start.IsZero() {
 			t.Errorf("%.50q: class %q, err %v", u, res.Class, res.Err)
 		}
 	}

@@ -294,49 +294,51 @@ func TestHTTP2DeadConnection(t *testing.T) {
 	s := httptest.NewTLSServer(nil)
 	certificate := s.TLS.Certificates[0]
 	s.Close()
-	synctest.Test(t, func(t *testing.T) {
-		l := &one{make(chan net.Conn, 1), make(chan struct{})}
-		s := &http.Server{
-			TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}},
-			Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") }),
-		}
-		go func() { _ = s.ServeTLS(l, "", "") }()
-		var gone []*atomic.Bool // of each connection
-		dial := serve(0, func(nc net.Conn) {
-			l.conns <- nc
-			<-l.done
+	for late, total := range map[Class]time.Duration{TimeoutHeader: 2 * time.Minute, TimeoutTotal: 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &one{make(chan net.Conn, 1), make(chan struct{})}
+			s := &http.Server{
+				TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}},
+				Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") }),
+			}
+			go func() { _ = s.ServeTLS(l, "", "") }()
+			var gone []*atomic.Bool // of each connection
+			dial := serve(0, func(nc net.Conn) {
+				l.conns <- nc
+				<-l.done
+			})
+			cfg := testConfig()
+			cfg.TLSVerify, cfg.TotalTimeout = false, total
+			var conns open
+			c := newClient(t, cfg, Deps{Dial: conns.count(func(ctx context.Context, network, address string) (net.Conn, error) {
+				nc, err := dial(ctx, network, address)
+				gone = append(gone, new(atomic.Bool))
+				return deaf{nc, gone[len(gone)-1]}, err
+			})})
+			for i, want := range []Class{OK, late, OK, OK} {
+				if i == 1 {
+					gone[0].Store(true)
+				}
+				if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr}); res.Class != want || want == late && res.Timing.Total != min(total, 20*time.Second) {
+					t.Errorf("request %d: class %q after %v, err %v; want %q", i, res.Class, res.Timing.Total, res.Err, want)
+				} else if want == late && !strings.Contains(res.Err.Error(), " after "+min(total, 20*time.Second).String()) {
+					t.Errorf("request %d: the reason given is %v", i, res.Err)
+				}
+				synctest.Wait()
+			}
+			if len(gone) != 2 {
+				t.Errorf("%d dials, want 2", len(gone))
+			}
+			time.Sleep(cfg.IdleTimeout + time.Second)
+			if n := conns.Load(); n != 0 {
+				t.Errorf("%d connections open after the idle timeout", n)
+			}
+			c.Close()
+			close(l.done)
+			s.Close()
+			time.Sleep(time.Minute)
 		})
-		cfg := testConfig()
-		cfg.TLSVerify = false
-		var conns open
-		c := newClient(t, cfg, Deps{Dial: conns.count(func(ctx context.Context, network, address string) (net.Conn, error) {
-			nc, err := dial(ctx, network, address)
-			gone = append(gone, new(atomic.Bool))
-			return deaf{nc, gone[len(gone)-1]}, err
-		})})
-		for i, want := range []Class{OK, TimeoutHeader, OK, OK} {
-			if i == 1 {
-				gone[0].Store(true)
-			}
-			if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr}); res.Class != want {
-				t.Errorf("request %d: class %q, err %v; want %q", i, res.Class, res.Err, want)
-			} else if want == TimeoutHeader && !strings.Contains(res.Err.Error(), "no answer after 20s") {
-				t.Errorf("request %d: the reason given is %v", i, res.Err)
-			}
-			synctest.Wait()
-		}
-		if len(gone) != 2 {
-			t.Errorf("%d dials, want 2", len(gone))
-		}
-		time.Sleep(cfg.IdleTimeout + time.Second)
-		if n := conns.Load(); n != 0 {
-			t.Errorf("%d connections open after the idle timeout", n)
-		}
-		c.Close()
-		close(l.done)
-		s.Close()
-		time.Sleep(time.Minute)
-	})
+	}
 }
 
 // TestHTTP2Status: HTTP/2 carries a status as text, and net/http takes any number. What is counted by status would grow without end.

@@ -65,6 +65,17 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// TestWaitIsNoSlowness: what was read before a wait of ours is not asked to be fast.
+func TestWaitIsNoSlowness(t *testing.T) {
+	cfg, now := Default(), time.Now()
+	x := &exchange{cfg: &cfg, start: now, first: now, window: now.Add(-time.Minute)}
+	x.pause(true)
+	x.pause(false)
+	if _, err := x.due(time.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTimingOfStages computes the Timing whichever hooks of net/http ran.
 func TestTimingOfStages(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
@@ -164,6 +175,28 @@ func TestBodiesAtTheirLimit(t *testing.T) {
 		if more := size - decoded.Len(); more > 11 {
 			t.Errorf("%d bytes decoded: %d read to find out that there are more than 10", size, more)
 		}
+	}
+}
+
+// A tap is on the last connection that net/http takes for a request, and on none after its end. What is gone comes not back.
+func TestTapFollowsItsRequest(t *testing.T) {
+	first, second := &conn{}, &conn{}
+	first.taken.Store(true)
+	x := &exchange{cfg: &Config{}, timer: time.NewTimer(time.Hour), tap: &tap{limit: 9, response: new([]byte)}}
+	x.gotConn(httptrace.GotConnInfo{Conn: first})
+	x.tap.wrote([]byte("lost"))
+	x.gotConn(httptrace.GotConnInfo{Conn: second})
+	if first.tap.Load() != nil || second.tap.Load() != x.tap || len(x.tap.request) > 0 {
+		t.Errorf("the first has %v, the second %v, recorded is %q", first.tap.Load(), second.tap.Load(), x.tap.request)
+	}
+	x.end()
+	if x.gotConn(httptrace.GotConnInfo{Conn: first}); first.tap.Load() != nil || second.tap.Load() != nil {
+		t.Error("a connection has the tap of a request that is over")
+	}
+	second.tap.Store(x.tap) // the former request may be late
+	next := &exchange{cfg: &Config{}}
+	if next.gotConn(httptrace.GotConnInfo{Conn: second}); second.tap.Load() != nil {
+		t.Error("the tap of a former request is on the connection of the next")
 	}
 }
 
