@@ -183,7 +183,7 @@ func TestWhatOfAMemoryTravels(t *testing.T) {
 		"a place without downloads": {Memory{Proxy: Proxy{place, 0}}, false, false},
 		"an impossible place":       {Memory{Proxy: Proxy{ncoord.Coordinate{Error: 9}, 1}, Location: &ncoord.Location{Lat: 91}}, false, false},
 	} {
-		c.m.seen = []seen{{key: 1, coord: ncoord.Coordinate{Error: 0.001}, at: now.Add(time.Hour), samples: []sample{{first: 1}}}}
+		c.m.seen = []seen{{key: 1, coord: ncoord.Coordinate{Vec: place.Vec, Error: 0.001}, at: now.Add(time.Hour), samples: []sample{{first: 1}}}}
 		got, err := DecodeMemory(c.m.AppendBinary(nil, now), now)
 		if age, ok := got.Age(now); err != nil || (got.Proxy == c.m.Proxy) != c.place || (got.Location != nil) != c.ground || age != 0 || !ok {
 			t.Errorf("%s: %+v, %v, %v", name, got, age, err)
