@@ -49,6 +49,7 @@ type small struct {
 //
 //	decide nearest     an assigner decides, with what others have learnt before
 //	lose               the node of the first server is gone
+//	back               all nodes are there again
 //	hurry nearest      an assigner that knew nothing decides when two rounds of its questions have been answered
 //	deaf node0003      the downloads of these nodes fail from now on
 //	policy gh          the policy of can from now on
@@ -109,10 +110,10 @@ func (s *small) do(w []string) {
 	case "unconverged":
 		s.cfg.Vivaldi.Unconverged = w[1]
 		return
-	case "lose":
+	case "lose", "back":
 		v := s.world.View()
 		for i, n := range v.Nodes {
-			if n.ID == s.choices[0].Node {
+			if w[0] == "lose" && n.ID == s.choices[0].Node {
 				v.Nodes = append(v.Nodes[:i], v.Nodes[i+1:]...)
 				break
 			}
