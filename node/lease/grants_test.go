@@ -145,6 +145,13 @@ func TestGrantorThatSlept(t *testing.T) {
 		t.Fatal("the inquiry failed")
 	}
 	d.ask("a", acquire, held, "b")
+
+	d = newDesk(t, true) // nothing is unknown, so a member that says that it holds a server is wrong
+	d.grants.ask = true
+	if !d.inquires(map[string][]*wire.Right{"b": {{Server: server(1).AsSlice(), ForMs: 10_000}}}) {
+		t.Fatal("the inquiry failed")
+	}
+	d.ask("a", acquire, given, "a")
 }
 
 // inquires makes an inquiry to which all members answer with the rights that they have, and reports whether it is concluded.
