@@ -145,10 +145,11 @@ func TestClocksThatJump(t *testing.T) {
 // No wait that is read is longer than the bound of its kind.
 func TestWaitsAreBounded(t *testing.T) {
 	const long = 5 * 365 * 24 * time.Hour
-	r := record{hostState: hostState{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), robotsUntil: testTime.Add(long)}, endedUntil: testTime.Add(long)}
+	r := record{hostState: hostState{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), robotsUntil: testTime.Add(long),
+		crawlDelay: 500 * time.Hour, failures: 300}, endedUntil: testTime.Add(long)}
 	got, err := decodeRecord("h", r.append(nil, testTime), testTime)
 	if err != nil || got.lastRequest.After(testTime) || got.notBefore.Sub(testTime) > maxPause || got.endedUntil.Sub(testTime) > maxPause ||
-		got.robotsUntil.Sub(testTime) > maxRobotsAge {
+		got.robotsUntil.Sub(testTime) > maxRobotsAge || got.crawlDelay != 500*time.Hour || got.failures != 255 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	w := testBench(testTime, 1, 1, Discovered)

@@ -383,9 +383,8 @@ func (l *ledger) seal(b *batch) error {
 			if err := b.txn.SetEntry(e); err != nil {
 				return fmt.Errorf("write block of %s: %w", urls.host, err)
 			}
-			written, first := block{&blockRef{seq: l.seq, n: n, origin: urls.origin}, entries[:n:n]}, urls.first
-			b.news = append(b.news, func(t *transfers, now time.Time) { t.offeredLocked(urls.host, written, first, urls.away, now) })
-			urls.first = false
+			written := block{&blockRef{seq: l.seq, n: n, origin: urls.origin}, entries[:n:n]}
+			b.news = append(b.news, func(t *transfers, now time.Time) { t.offeredLocked(urls.host, written, urls.first, urls.away, now) })
 			entries = entries[n:]
 		}
 	}
