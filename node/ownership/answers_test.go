@@ -373,7 +373,10 @@ func TestWhatANewerRecordDoes(t *testing.T) {
 				t.Errorf("owned by %d it is crawled: %v, urgent: %v, obeyed: %d", owner, !ends, own.queue.urgent(), own.Counts().Obeyed)
 			}
 		}
-		if time.Sleep(2 * time.Second); !own.stream.storedLocked(time.Now(), time.Time{}) {
+		time.Sleep(2 * time.Second)
+		own.stream.mu.Lock()
+		defer own.stream.mu.Unlock()
+		if !own.stream.storedLocked(time.Now(), time.Time{}) {
 			t.Error("its last changes are waited for")
 		}
 	})

@@ -326,11 +326,9 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 // goneLocked reports whether an owner has left, or was silent for so long that it has suspended its hosts. An owner that still
 // renews is there, whatever gossip says.
 func (c *census) goneLocked(owner string, now time.Time) bool {
-	heard, ok := c.heard[owner]
-	if !ok {
-		c.heard[owner] = now
-		return false
+	if _, left := c.left[owner]; left {
+		return true
 	}
-	_, left := c.left[owner]
-	return left || now.Sub(heard) > c.cfg.TakeAfter
+	c.expectLocked(owner, now)
+	return now.Sub(c.heard[owner]) > c.cfg.TakeAfter
 }

@@ -160,7 +160,10 @@ func TestWitnessHearsTheLatestRecord(t *testing.T) {
 		})
 		s.node(1).find(link(host, 0))
 		time.Sleep(5 * time.Second)
-		if r, _, err := s.node(3).own.Record(host); err != nil || r.Epoch != 2 || len(own.unwitnessed) > 0 {
+		r, _, err := s.node(3).own.Record(host)
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		if err != nil || r.Epoch != 2 || len(own.unwitnessed) > 0 {
 			t.Errorf("the witness knows %+v, %v; to be told: %v", r, err, own.unwitnessed)
 		}
 	})
