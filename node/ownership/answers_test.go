@@ -248,6 +248,7 @@ func TestMalformedMessages(t *testing.T) {
 	}{
 		{&wire.Link{Url: "http://h.test/"}, true},
 		{&wire.Link{Url: "http://h.test/", Depth: 255, Hops: 255, Sitemap: true}, true},
+		{&wire.Link{Url: "http://h.test/", Depth: 3, Hops: 5}, true},
 		{&wire.Link{Url: "http://h.test/", Depth: 256}, false},
 		{&wire.Link{Url: "http://h.test/", Hops: 256}, false},
 		{&wire.Link{Url: "h.test"}, false},

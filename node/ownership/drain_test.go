@@ -37,6 +37,9 @@ func TestDrainLeavesNothing(t *testing.T) {
 		if err := s.node(2).own.Move(s.t.Context(), away, idOf(3)); err != nil {
 			t.Error(err)
 		}
+		if r, _, err := s.node(3).own.Record(away); err != nil || !r.Assigned {
+			t.Errorf("what an operator moved may follow its home: %+v, %v", r, err)
+		}
 		for _, c := range []struct{ at, to int }{{2, 1}, {3, 3}, {3, 9}} { // not the owner any more; there already; nobody
 			if err := s.node(c.at).own.Move(s.t.Context(), away, idOf(c.to)); err == nil {
 				t.Errorf("node %d moved it to %d", c.at, c.to)
@@ -60,6 +63,13 @@ func TestMoveWaitsWhileTheReceiverIsBusy(t *testing.T) {
 		}
 		if r, _, err := s.node(1).own.Record(host); err != nil || r.Owner != idOf(3) {
 			t.Errorf("it belongs to %s: %v", r.Owner, err)
+		}
+		time.Sleep(time.Minute)
+		for _, p := range s.all() {
+			if p.own.reconciler.locks.mu.Lock(); len(p.own.reconciler.locks.hosts) > 0 {
+				t.Errorf("node %d remembers the locks of %d hosts", p.at, len(p.own.reconciler.locks.hosts))
+			}
+			p.own.reconciler.locks.mu.Unlock()
 		}
 	})
 }

@@ -208,7 +208,15 @@ func TestAnswersToLinks(t *testing.T) {
 				t.Errorf("%v, %q: %s, want %s", c.verdict, c.admit, got, c.want)
 			}
 		}
-		own.deps.Frontier = s.node(1).disk
+		own.deps.Admit, own.deps.Frontier = func(frontier.Link) string { return "" }, s.node(1).disk
+		for assigned, origin := range map[bool]frontier.Origin{false: frontier.Discovered, true: frontier.Assigned} {
+			s.node(1).put(Record{Host: host, Epoch: 1, Owner: idOf(1), Assigned: assigned})
+			mine, err := own.Route(s.t.Context(), links(host, 2, 3))
+			delivered, _, err2 := own.judge(LinkToWire(link(host, 2)))
+			if err != nil || err2 != nil || mine[0].Origin != origin || delivered.Origin != origin {
+				t.Errorf("assigned, %v: links join the queue of %v and %v", assigned, mine, delivered)
+			}
+		}
 		// A home relies on claims, and not on what others say of owners.
 		if err := own.Moved(Record{Host: s.hostOf(1, 3, 2), Epoch: 1, Owner: idOf(3)}.wire()); err != nil {
 			t.Error(err)
