@@ -171,6 +171,11 @@ func TestCancel(t *testing.T) {
 		if res = c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != Canceled {
 			t.Errorf("after Close: class %q", res.Class)
 		}
+		c = newClient(t, testConfig(), Deps{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }})
+		time.AfterFunc(time.Second, c.Close)
+		if res = c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != Canceled || res.Timing.Total != time.Second {
+			t.Errorf("at Close, while it dials: class %q, %v", res.Class, res.Timing)
+		}
 		time.Sleep(5 * time.Second) // the far ends notice
 	})
 }

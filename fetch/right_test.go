@@ -76,7 +76,7 @@ func TestGateCloses(t *testing.T) {
 				}
 				before := read.Load()
 				gate := openFor(open)
-				req.Gate = gate.look
+				req.Gate, req.Until = gate.look, time.Now().Add(time.Hour)
 				noRight(t, fmt.Sprintf("kept %v, open for %d looks", kept, open), c.Get(t.Context(), req), false)
 				time.Sleep(time.Second)
 				if read.Load() != before || gate.looks.Load() != int64(wantLooks) || dials.Load() != wantDials {
