@@ -75,8 +75,8 @@ func (s *scene) do(words []string) {
 		h := s.hosts[args[0]]
 		s.block(h, args[1], args[2])
 		s.settle(h, s.now)
-	case "place": // place ADDRESSES TTL: the next name is resolved
-		s.place(args[0], args[1])
+	case "place": // place ADDRESSES TTL [TOOK]: the next name is resolved
+		s.place(args[0], args[1], args[2:]...)
 	case "lost": // lost [ours] [lasts]: the next name is not
 		h := s.nextUnresolved(s.now)
 		s.say("%s is lost; the last wait: %v", h.name, s.lostHost(h, "no such name", slices.Contains(args, "ours"), slices.Contains(args, "lasts"), s.now))
@@ -144,7 +144,7 @@ func (s *scene) do(words []string) {
 
 // begin makes the workbench: bench KEY VALUE ...
 func (s *scene) begin(words []string) {
-	cfg, polite := Default(), DefaultPoliteness()
+	cfg, polite, resumed := Default(), DefaultPoliteness(), time.Time{}
 	for pair := range slices.Chunk(words, 2) {
 		switch pair[0] {
 		case "leases":
@@ -153,8 +153,12 @@ func (s *scene) begin(words []string) {
 			polite.Own = []string{pair[1]}
 		case "parallel":
 			polite.OwnParallel = number(s, pair[1])
+		case "gap": // of one's own servers
+			polite.OwnGap = duration(s, pair[1])
 		case "window":
 			cfg.WindowURLs = number(s, pair[1])
+		case "resumed": // an earlier life may have asked any server so long ago
+			resumed = s.now.Add(-duration(s, pair[1]))
 		case "remote":
 			cfg.RemoteFetches = number(s, pair[1])
 		default:
@@ -166,7 +170,7 @@ func (s *scene) begin(words []string) {
 		s.Fatal(err)
 	}
 	s.workbench = newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, rand.New(rand.NewPCG(1, 2)))
-	s.workbench.recrawl = newRecrawl(cfg.Recrawl, s.now)
+	s.workbench.recrawl, s.resumed = newRecrawl(cfg.Recrawl, s.now), resumed
 }
 
 // block gives a host the next n URLs of an origin.
@@ -194,7 +198,7 @@ func (s *scene) closing(name string, hours Hours) func(string) *Site {
 	}
 }
 
-func (s *scene) place(addresses, ttl string) {
+func (s *scene) place(addresses, ttl string, took ...string) {
 	var addrs []netip.Addr
 	for _, a := range strings.Split(addresses, ",") {
 		addrs = append(addrs, netip.MustParseAddr(a))
@@ -203,6 +207,9 @@ func (s *scene) place(addresses, ttl string) {
 	if h == nil {
 		s.say("no name to resolve")
 		return
+	}
+	for _, word := range took {
+		h.resolveTook = duration(s, word)
 	}
 	s.placeHost(h, addrs, duration(s, ttl), s.now)
 }
@@ -219,7 +226,11 @@ func (s *scene) take() *Task {
 
 // out notes a task.
 func (s *scene) out(t *Task) {
-	s.say("%s %s%s of %s: %v, attempt %d, waited %v", s.at(s.now), t.Host, t.URL.Path, t.Server, t.Origin, t.Attempt, t.Waited)
+	more := ""
+	if t.Hops > 0 || t.DNS > 0 {
+		more = fmt.Sprintf(", hop %d, resolved in %v", t.Hops, t.DNS)
+	}
+	s.say("%s %s%s of %s: %v, attempt %d, waited %v%s", s.at(s.now), t.Host, t.URL.Path, t.Server, t.Origin, t.Attempt, t.Waited, more)
 	s.tasks[t.Host] = t
 }
 
@@ -313,7 +324,6 @@ func outcome(t testing.TB, words []string, more func(out *Outcome, word string, 
 func (s *scene) over(t *Task) {
 	delete(s.tasks, t.Host)
 	s.settle(t.host, s.now)
-	s.settleServer(t.server, s.now)
 }
 
 // pass lets time pass, from one wake to the next, with work at each.
@@ -352,8 +362,11 @@ func (s *scene) print() string {
 	s.wants = nil
 	for _, name := range slices.Sorted(maps.Keys(s.hosts)) {
 		h := s.hosts[name]
-		e := s.explain(h, s.now)
-		s.say("%s: %s; %d URLs, %d failures, level %d, delay %v", name, e.Sentence, e.InMemory, e.Failures, h.level, e.Delay)
+		e, lost := s.explain(h, s.now), ""
+		if h.lost {
+			lost = ", lost"
+		}
+		s.say("%s: %s; %d URLs, %d failures%s, level %d, delay %v", name, e.Sentence, e.InMemory, e.Failures, lost, h.level, e.Delay)
 	}
 	states := s.serverStates(s.now)
 	slices.SortFunc(states, func(a, b ServerState) int { return a.Addr.Compare(b.Addr) })

@@ -57,9 +57,7 @@ func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task
 	}
 	for _, o := range []Origin{Assigned, Discovered, Estimate, Revisit} {
 		if h.window[o].len() > 0 {
-			task := w.start(h, o, now)
-			w.started(task, now)
-			return task, nil
+			return w.start(h, o, now), nil
 		}
 	}
 	return nil, nil

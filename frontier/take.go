@@ -123,21 +123,10 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 			w.settle(h, now)
 			continue
 		}
-		task := w.start(h, o, now)
-		w.started(task, now)
-		return task
+		return w.start(h, o, now)
 	}
 	w.settleServer(s, now)
 	return nil
-}
-
-// started settles host and server after start.
-func (w *workbench) started(task *Task, now time.Time) {
-	if task.Kind != Robots && task.server.parallel > 1 {
-		w.settle(task.host, now) // it may have another URL for another fetcher
-	} else {
-		w.settleServer(task.server, now)
-	}
 }
 
 // start makes the task for the next URL of a host, or for the robots.txt that is needed first.
@@ -186,6 +175,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		// The gap between parallel requests begins with their start.
 		s.rest(now.Add(w.rules.gap(h.site, s.addr, 0, 0, 0)))
 	}
+	w.settle(h, now) // it may have another URL for another fetcher
 	return task
 }
 
@@ -276,7 +266,7 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *Finis
 
 // unreachable sends a host to the next of its addresses after a failed connection. When all have failed, the host waits.
 func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
-	ways := max(1, len(h.addrs))
+	ways := len(h.addrs)
 	wait, more := schedule(w.rules.RetryConnect, h.failures/ways, w.rnd)
 	h.lost = out.Lasts && (h.failures%ways == 0 || h.lost)
 	h.failures++
@@ -284,7 +274,7 @@ func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) 
 		h.notBefore, h.why = now.Add(wait), out.Reason
 		return !more
 	}
-	if h.server == s && h.inFlight == 0 && !s.reserved {
+	if h.inFlight == 0 && !s.reserved {
 		next := (slices.Index(h.addrs, s.addr) + 1) % len(h.addrs)
 		until := h.placedUntil
 		w.unplace(h, now)

@@ -254,7 +254,7 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		w.settle(h, now) // comes back here
 		return
 	}
-	if w.cfg.Leases || s.reserved {
+	if w.cfg.Leases {
 		s.purge()
 	}
 	queued := s.queuedHosts() > 0
