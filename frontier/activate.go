@@ -237,11 +237,12 @@ func (a *activation) activateHost(h *host) (err error) {
 		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(a.bench.rules.EndedFor))
 	}
 	a.mu.Lock()
+	h.leftover = rec.partial
 	h.nextDue = rec.nextAt() // later than the search for due hosts found if the host was dropped meanwhile
 	a.mu.Unlock()
 	if reason != "" {
 		_, err = a.giveUp(context.Background(), h.name, reason, until)
-	} else if err = a.read(h, rec.partial); err == nil {
+	} else if err = a.read(h); err == nil {
 		err = a.noneDue(h)
 	}
 	if err != nil {
@@ -285,7 +286,7 @@ func (a *activation) load(h *host) (rec record, err error) {
 }
 
 // read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
-func (a *activation) read(h *host, leftover []partialBlock) error {
+func (a *activation) read(h *host) error {
 	if a.cfg.TrackDepth {
 		depths, err := a.store.depths(nil, h.name)
 		if err != nil {
@@ -299,9 +300,6 @@ func (a *activation) read(h *host, leftover []partialBlock) error {
 	}
 	var queues [Revisit]reading
 	a.mu.Lock()
-	if h.leftover == nil {
-		h.leftover = leftover
-	}
 	any := false
 	for o := range queues {
 		// While a host is loading, its blocks on disk are not known yet.
@@ -337,7 +335,7 @@ func (a *activation) runRefills(stop <-chan struct{}) error {
 		a.bench.refills = nil
 		a.mu.Unlock()
 		for _, h := range low {
-			if err := a.read(h, nil); err != nil {
+			if err := a.read(h); err != nil {
 				return err
 			}
 			a.update(func(now time.Time) {

@@ -54,9 +54,6 @@ func (f *front) takeLocked(now time.Time) *Task {
 		return nil
 	}
 	task := f.bench.take(now)
-	if f.bench.recrawl.wanted {
-		f.starveLocked()
-	}
 	if task == nil {
 		return nil
 	}

@@ -44,11 +44,11 @@ func (o *outage) try(task bool, now time.Time) bool {
 // fail notes trouble, and says whether the outage is new. A failure before the next try was begun earlier and says nothing new.
 func (o *outage) fail(why string, names bool, now time.Time) (news bool) {
 	if news = o.why == ""; news {
-		*o = outage{wait: leastTry}
+		o.wait = leastTry
 	} else if now.Before(o.next) {
 		return false
 	}
-	o.why, o.names, o.trying = why, names, false
+	o.why, o.names = why, names
 	if !names {
 		o.served = time.Time{}
 	}

@@ -1,7 +1,10 @@
 package frontier
 
 import (
+	"errors"
+	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -82,6 +85,10 @@ func TestTriesDuringAnOutage(t *testing.T) {
 		{64 * time.Second, func(now time.Time) bool { o.tried(true); return o.fail("no network", false, now) }, false, true, true},
 		{64 * time.Second, func(now time.Time) bool { return o.answer(false, now) }, true, false, false},
 		{64 * time.Second, func(now time.Time) bool { return o.answer(true, now) }, false, false, false},
+		{65 * time.Second, func(now time.Time) bool { return o.fail("no name server", true, now) }, true, true, true},
+		{66 * time.Second, func(now time.Time) bool { return o.answer(false, now) }, false, false, false},
+		{66 * time.Second, func(now time.Time) bool { return o.answer(true, now) }, true, false, false},
+		{67 * time.Second, func(now time.Time) bool { return o.fail("no name server", true, now) }, true, true, true},
 	} {
 		now := begin.Add(step.after)
 		if says := step.do(now); says != step.says || o.keepsTasks(now) != step.tasks || o.keepsNames(now) != step.name {
@@ -94,5 +101,26 @@ func TestTriesDuringAnOutage(t *testing.T) {
 	}
 	if o.wait != mostTry {
 		t.Errorf("the longest wait is %v", o.wait)
+	}
+}
+
+// The end of a lookup ends its try, whatever it has found.
+func TestLookupEndsItsTry(t *testing.T) {
+	for i, end := range []func(l *life, u Unplaced) error{
+		func(l *life, u Unplaced) error { l.Place(u, []netip.Addr{addr1}, time.Hour, 0); return nil },
+		func(l *life, u Unplaced) error { return second(l.Refuse(l.t.Context(), u, "private", false)) },
+		func(l *life, u Unplaced) error { return second(l.Lost(l.t.Context(), u, "no server", true, false)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := inMemory(t)(testConfig())
+			l.add(page("http://h1.test", 0))
+			err := l.Activate(t.Context(), "http://h1.test")
+			l.OwnTrouble("no name server", true)
+			u, none := l.Resolve(t.Context())
+			tried := u.try && l.outage.trying
+			if err = errors.Join(err, none, end(l, u)); err != nil || !tried || l.outage.trying {
+				t.Errorf("end %d: it was a try %v, which is over %v, %v", i, tried, !l.outage.trying, err)
+			}
+		})
 	}
 }

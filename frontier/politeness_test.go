@@ -70,6 +70,14 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 	if got := r.backoff(1, 10*time.Hour, rnd); got != 10*time.Hour {
 		t.Errorf("waits %v for a Retry-After of 10h", got)
 	}
+	if got := r.backoff(1, 100*time.Hour, rnd); got != r.MaxRetryAfter {
+		t.Errorf("waits %v for a Retry-After of 100h", got)
+	}
+	for i, wait := range []*time.Duration{&r.MaxRetryAfter, &r.BackoffMax, &r.EndedFor, &r.RetryConnect[0], &r.RetryName[1], &r.RetryPage[2]} {
+		if *wait = time.Duration(i+100) * time.Hour; r.longest() != *wait*5/4 {
+			t.Errorf("wait %d: the longest is %v, want %v", i, r.longest(), *wait*5/4)
+		}
+	}
 }
 
 func TestValidateNamesTheKey(t *testing.T) {

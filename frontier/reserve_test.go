@@ -218,6 +218,13 @@ func TestReadyForRevisits(t *testing.T) {
 		if got := ready(); got != "http://h1.test 30; http://h2.test 2; http://h3.test 7; " {
 			t.Errorf("ready when all pages are due: %s", got)
 		}
+		l.Reserve(addr1, true)
+		task, err := l.TakeFrom(t.Context(), "http://h1.test", addr1)
+		if err != nil || task.Page == nil {
+			t.Fatalf("from a reserved server comes %+v, %v", task, err)
+		}
+		l.finish(task, Outcome{Ending: Again, Trouble: Interrupted})
+		l.Reserve(addr1, false)
 		l.role("http://h1.test", Replica)
 		if got := ready(); got != "http://h2.test 2; http://h3.test 7; " {
 			t.Errorf("ready when one host is not owned: %s", got)

@@ -30,6 +30,9 @@ func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 				if s := l.Status(); s.Pending != 0 || s.Held != 200 {
 					t.Errorf("%v: %d pending, %d held", role, s.Pending, s.Held)
 				}
+				l.mu.Lock()
+				l.rescanLocked() // hosts that wait on disk are looked for, and this is none
+				l.mu.Unlock()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				go func() {
 					if u, err := l.Resolve(ctx); err == nil {

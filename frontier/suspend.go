@@ -33,7 +33,7 @@ func (f *Frontier) Active() []string {
 func (f *Frontier) Suspend(reasons map[string]string) {
 	f.update(func(now time.Time) {
 		for name, reason := range reasons {
-			if h := f.bench.hosts[name]; h != nil && h.place != loading && h.suspended != reason {
+			if h := f.bench.hosts[name]; h != nil && h.suspended != reason {
 				h.suspended = reason
 				f.bench.settle(h, now)
 			}

@@ -53,7 +53,6 @@ func (w *workbench) enter(name string) *host {
 func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	h.reading = false
 	h.place = unplaced
-	h.leftover = rec.partial
 	h.hostState = rec.hostState
 	h.notBefore, h.lastRequest = earlier(rec.notBefore, now.Add(w.rules.longest())), earlier(rec.lastRequest, now)
 	if h.notBefore.After(now) {
