@@ -210,7 +210,7 @@ func (w *workbench) serverStates(now time.Time) []ServerState {
 				st.Hosts = append(st.Hosts, h.name)
 			}
 			due, work := h.due()
-			st.Wanted = st.Wanted || work && !due.After(now) && h.suspended == "" && !h.frozen
+			st.Wanted = st.Wanted || work && !due.After(now) && h.suspended == ""
 		}
 		out = append(out, st)
 	}

@@ -219,7 +219,9 @@ func TestReadyForRevisits(t *testing.T) {
 			t.Errorf("ready when all pages are due: %s", got)
 		}
 		l.Reserve(addr1, true)
-		task, err := l.TakeFrom(t.Context(), "http://h1.test", addr1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		task, err := l.TakeFrom(ctx, "http://h1.test", addr1)
 		if err != nil || task.Page == nil {
 			t.Fatalf("from a reserved server comes %+v, %v", task, err)
 		}

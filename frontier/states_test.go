@@ -192,11 +192,11 @@ func TestDelayedURLs(t *testing.T) {
 	}
 }
 
-// A host is frozen until the last of those who freeze it has thawed it.
+// A host is frozen until the last of those who freeze it has thawed it. Until then it comes in neither for its URLs nor for its due pages.
 func TestTwoFreezes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const host = "http://h1.test"
-		l := inMemory(t)(testConfig())
+		l := inMemory(t)(recrawlConfig())
 		for range 2 {
 			if err := l.freeze(context.Background(), host); err != nil {
 				t.Fatal(err)
@@ -205,6 +205,15 @@ func TestTwoFreezes(t *testing.T) {
 		time.AfterFunc(time.Second, func() { l.add(page(host, 1)) })
 		if l.taking(time.Minute); l.Explain(host).Known {
 			t.Error("it came in with its first URL")
+		}
+		l.add(page(host, 0))
+		l.mu.Lock()
+		l.craving, l.bench.recrawl.wanted, l.bench.recrawl.ahead = true, true, []dueHost{{host, 1}}
+		l.mu.Unlock()
+		hosts, err := l.nextHosts()
+		due, none := l.nextDueHosts()
+		if len(hosts)+len(due) > 0 || err != nil || none != nil || len(l.bench.recrawl.ahead)+l.candidates.len() > 0 {
+			t.Errorf("%d and %d hosts come in, %v, %v", len(hosts), len(due), err, none)
 		}
 		over := l.frozen[host].over
 		for i := range 2 {

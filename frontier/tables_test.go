@@ -309,7 +309,13 @@ func TestSlow(t *testing.T) {
 // An overloaded server is asked more slowly until it is not any more.
 func TestSpacing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := inMemory(t)(testConfig())
+		cfg, polite := testConfig()
+		slow := &Site{Gap: new(time.Duration)}
+		*slow.Gap = 7 * time.Second
+		l := begin(t, "", cfg, polite, Deps{Site: func(host string) *Site { return map[string]*Site{"http://h2.test": slow}[host] }})
+		if got := l.Gap("http://h2.test", addr1, 0, 0); got != *slow.Gap {
+			t.Errorf("the gap of a site is %v", got)
+		}
 		gap := func(want time.Duration) {
 			t.Helper()
 			if got := l.Gap("http://h1.test", addr1, 0, 0); got != want {
