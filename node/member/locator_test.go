@@ -3,6 +3,7 @@ package member
 import (
 	"math"
 	"testing"
+	"time"
 
 	"proxima/assign"
 	"proxima/ncoord"
@@ -50,5 +51,20 @@ func TestWhatANodeSaysOfItself(t *testing.T) {
 	rev := m.locator.place.rev
 	if m.SetFactors(m.locator.place.factors); m.locator.place.rev != rev {
 		t.Error("the same factors make a new place")
+	}
+}
+
+// What round trips take longer than before counts as load, in what all are told. Each tells peers where the node is now.
+func TestDelayIsLoad(t *testing.T) {
+	m := lone(t)
+	m.SetLoad(5)
+	for i := range 16 {
+		rtt := time.Duration(10+i/8*50) * time.Millisecond
+		if err := m.locator.observe(nodeID(2), ncoord.Coordinate{Error: 1}, nil, rtt, m.now()); err != nil || !saysWhatIs(m) {
+			t.Fatalf("sample %d is not told: %v", i, err)
+		}
+	}
+	if by := m.locator.place.coord.Height - m.locator.node.Coordinate().Height; by < 50 {
+		t.Errorf("5 ms of load and 50 of delay raise it by %v", by)
 	}
 }

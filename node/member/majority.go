@@ -52,7 +52,7 @@ func (t *table) restore(k kept, now time.Time) {
 	c.set, c.promised, c.accepted, c.renounced = k.set, k.promised, k.accepted, k.renounced
 	t.addVoters(now)
 	for i, id := range k.set.ids {
-		if r := t.members[id]; r != t.self && r.gossip == "" {
+		if r := t.members[id]; r != t.self {
 			r.gossip = k.addrs[i]
 		}
 	}

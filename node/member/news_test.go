@@ -222,7 +222,7 @@ unknown, by over in life 4: alive life 4 20s +settled +unseen +over
 
 // A newcomer hears of who counts or votes though it does not answer, who has left, and who has found the crawl to be over.
 func TestWhatANewcomerHears(t *testing.T) {
-	c := clockOf(t, 1, []int{2, 3, 4, 5, 6}, 1, 2, 5, 7)
+	c := clockOf(t, 1, []int{2, 3, 4, 5, 6, 9}, 1, 2, 5, 7)
 	c.pass(time.Minute)
 	c.lost(nodeID(2), c.now)
 	c.lost(nodeID(3), c.now)
@@ -230,6 +230,7 @@ func TestWhatANewcomerHears(t *testing.T) {
 	c.lost(nodeID(4), c.now)
 	c.read(message{kind: messageOver, from: nodeID(6), ballot: ballot{1, nodeID(6)}}, c.now)
 	c.read(message{kind: messageLeave, from: nodeID(5), set: c.paxos.set, ballot: ballot{1, nodeID(5)}, renounced: true}, c.now)
+	c.read(message{kind: messageLeave, from: nodeID(9), ballot: ballot{1, nodeID(9)}}, c.now)
 	c.now = c.now.Add(9 * time.Second)
 	s, err := decode[state](encode(nil, c.state(1, c.now)), "state")
 	if err != nil {
@@ -249,6 +250,7 @@ func TestWhatANewcomerHears(t *testing.T) {
 6 alive for 1m9s, settled false, over true, gave false
 7 dead for 1m9s, settled false, over false, gave false
 8 alive for 0s, settled false, over false, gave false
+9 left for 9s, settled false, over false, gave false
 `; heard != want {
 		t.Errorf("it hears:\n%s", heard)
 	}

@@ -37,6 +37,12 @@ func TestBallotsGoUp(t *testing.T) {
 			t.Errorf("after number 8 was %s it begins %+v", name, c.round)
 		}
 	}
+	c := paxos{self: nodeID(1)}
+	c.found(time.Unix(1_000_000, 0), nodeID(1), nodeID(2))
+	c.read(message{kind: messageRefuse, from: nodeID(2), set: c.set, ballot: ballot{8, nodeID(3)}}, nil)
+	if c.begin(nil, time.Time{}); c.round.ballot.number != 9 {
+		t.Errorf("refused for number 8 it begins %+v", c.round)
+	}
 }
 
 // An acceptance counts only if the promise of its voter was read before.
@@ -49,7 +55,7 @@ func TestAcceptanceWithoutAPromise(t *testing.T) {
 	for i, step := range []struct {
 		kind, from int
 		decided    bool
-	}{{messagePromise, 1, false}, {messagePromise, 2, false}, {messageAccepted, 3, false}, {messageAccepted, 1, false}, {messageAccepted, 2, true}} {
+	}{{messagePromise, 1, false}, {messagePromise, 2, false}, {messagePromise, 1, false}, {messagePromise, 2, false}, {messageAccepted, 3, false}, {messageAccepted, 1, false}, {messageAccepted, 2, true}} {
 		_, changed := c.read(message{kind: step.kind, from: nodeID(step.from), set: before, ballot: c.round.ballot}, none)
 		if changed != step.decided {
 			t.Errorf("step %d: it is decided: %v", i, changed)

@@ -126,7 +126,7 @@ func (m *Members) View() View {
 		if r.phase == alive {
 			v.Peers, v.Alive = append(v.Peers, p), append(v.Alive, id)
 		}
-		if r.over && r != t.self {
+		if r.over {
 			v.Over = append(v.Over, id)
 		}
 	}

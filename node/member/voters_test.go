@@ -136,6 +136,7 @@ func TestWhoIsToldTheVoters(t *testing.T) {
 	for i := 3; i <= 8; i++ {
 		c.members[nodeID(i)].stamp++
 	}
+	c.members[nodeID(2)].stamp, c.members[nodeID(2)].bad = 1, true // it would not understand
 	told := map[string]int{}
 	ask := func(want int) {
 		t.Helper()
@@ -182,6 +183,23 @@ func TestWhoFounds(t *testing.T) {
 		c.foundIfLowest(c.now.Add(k.after))
 		if founds := c.paxos.set.version > 0; founds != k.founds {
 			t.Errorf("%s: it founds: %v", name, founds)
+		}
+	}
+}
+
+// Who goes on alone goes on with those that live and are understood. In a majority of all there is nothing to do.
+func TestWithWhomANodeGoesOnAlone(t *testing.T) {
+	c := clockOf(t, 2, []int{1, 3}, 1, 2, 3)
+	for i, k := range []struct {
+		change          func()
+		dropped, voters []int
+		forced          uint64
+	}{{func() {}, nil, []int{1, 2, 3}, 0}, {func() { c.members[nodeID(3)].bad = true }, []int{3}, []int{1, 2}, 1}, {func() { c.forget(c.now) }, nil, []int{1, 2}, 2}} {
+		k.change()
+		c.update(c.now)
+		dropped := c.goAlone(c.now, "told")
+		if !slices.Equal(numbers(dropped), k.dropped) || !slices.Equal(numbers(c.paxos.set.ids), k.voters) || c.paxos.set.origin.forced != k.forced {
+			t.Errorf("step %d: it drops %v and goes on with %v", i, numbers(dropped), numbers(c.paxos.set.ids))
 		}
 	}
 }
