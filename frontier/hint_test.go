@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,5 +101,21 @@ func TestTrustInHints(t *testing.T) {
 			}
 			l.stop()
 		})
+	}
+}
+
+// Old hints weigh less than new ones. Few are followed without proof, and none of a host that has been wrong too often.
+func TestHintsAreJudged(t *testing.T) {
+	var h hints
+	for range 4 * probedHints {
+		h.note(true)
+	}
+	if h.note(false); h != (hints{2*probedHints + 1, 2 * probedHints}) {
+		t.Errorf("after many hints that were right, and one that was not: %+v", h)
+	}
+	for h, want := range map[hints]int{{}: probedHints, {5, 0}: probedHints - 5, {probedHints, 3}: 0, {probedHints, 4}: math.MaxInt} {
+		if _, most := h.trust(); most != want {
+			t.Errorf("%+v: %d are followed, want %d", h, most, want)
+		}
 	}
 }
