@@ -471,3 +471,16 @@ func TestCANNeedsTwoLandmarks(t *testing.T) {
 		}
 	}
 }
+
+// A server moves by a percentile of the last downloads of a node, as many as the window holds.
+func TestVivaldiWindow(t *testing.T) {
+	s := vivaldiServer{windows: map[string][]float64{}}
+	cfg := Default().Vivaldi
+	cfg.Window = 3
+	for ms := range 5 {
+		s.update(cfg, "n", ncoord.Coordinate{Error: 1}, float64(ms), rand.New(rand.NewPCG(1, 1)))
+	}
+	if want := []float64{2, 3, 4}; !slices.Equal(s.windows["n"], want) {
+		t.Errorf("the window holds %v, want %v", s.windows["n"], want)
+	}
+}

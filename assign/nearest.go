@@ -268,7 +268,7 @@ func (a *nearest) decide() []Choice {
 		}
 		rankings[i] = slices.Clone(all[:min(keptRanks, len(all))])
 		for _, h := range s.Hosts {
-			work[i] += float64(max(h.Pending, 1))
+			work[i] += float64(h.Pending)
 		}
 	}
 	picks := a.share(rankings, work)

@@ -86,6 +86,11 @@ func TestLocationThatChanges(t *testing.T) {
 			t.Errorf("at %v, 20 ms from London: %v, want %v", at.place, err, at.want)
 		}
 	}
+	n.SetLocation(&ncoord.Location{Lat: -200}) // which is no place on Earth
+	if err := n.Observe("p", peer, &newYork, 20*time.Millisecond, start); err != nil {
+		t.Errorf("nowhere: %v", err)
+	}
+	n.SetLocation(&paris)
 	for _, remote := range []ncoord.Location{newYork, london, newYork} { // the peer moves
 		if err := n.Observe("p", peer, &remote, 20*time.Millisecond, start); (err == nil) != (remote == london) {
 			t.Errorf("in Paris, 20 ms from %v: %v", remote, err)

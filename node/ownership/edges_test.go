@@ -35,6 +35,16 @@ func TestAnswerToALinkBringsNewerRecordsOnly(t *testing.T) {
 				t.Errorf("told %+v, it believes %+v, %v", c.said, r, err)
 			}
 		}
+		owner := s.node(2).own
+		if r, _, _ := owner.Record(host); r.Owner != idOf(2) {
+			t.Fatalf("%+v", r)
+		}
+		if err := owner.Moved(Record{Host: host, Epoch: 9, Owner: idOf(3)}.wire()); err != nil {
+			t.Fatal(err)
+		}
+		if r, _, _ := owner.Record(host); r.Owner != idOf(2) {
+			t.Errorf("told by a peer, the owner believes %+v", r)
+		}
 	})
 }
 

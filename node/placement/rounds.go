@@ -142,7 +142,6 @@ func (b *batch) persist(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.prune()
 		if ready, err = b.gather(time.Now(), b.hosts); err != nil {
 			return err
 		}
