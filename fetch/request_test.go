@@ -176,6 +176,7 @@ func TestTapIsBounded(t *testing.T) {
 	if string(*x.response) != "\nabcd" {
 		t.Errorf("kept %q of a response", *x.response)
 	}
+	x.head()
 	x.restart()
 	x.read([]byte("a\n\n"))
 	x.head()

@@ -132,6 +132,7 @@ func TestClassesOfErrors(t *testing.T) {
 		"the end":             {io.ErrUnexpectedEOF, EOF, EOF, EOF},
 		"an idle connection":  {errors.New("http: server closed idle connection"), EOF, EOF, EOF},
 		"no TLS":              {tls.RecordHeaderError{}, TLS, TLS, TLS},
+		"an alert of ours":    {&net.OpError{Op: "local error", Err: errors.New("tls: unexpected message")}, TLS, TLS, TLS},
 		"an alert":            {&net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, TLS, TLS, TLS},
 		"any other":           {errors.New("malformed"), Other, TLS, Protocol},
 		"a long head":         {errors.New("net/http: server response headers exceeded 1 bytes; aborted"), Other, TLS, HeaderTooLarge},

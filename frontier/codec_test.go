@@ -44,7 +44,7 @@ func FuzzBlock(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, n := range []int{1, 3, maxBlockURLs} {
+	for _, n := range []int{1, 3, maxBlockURLs, maxBlockURLs + 1} {
 		body := bodyOf(testEntries(n))
 		f.Add(c.seal(body))
 		f.Add(append([]byte{blockVersion, blockPlain}, body...))
