@@ -6,7 +6,7 @@
 // are compared with the pages of the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
 // of the repository:
 //
-//	go run ./scripts/check/overlay                    8 nodes, 20,000 pages, all kinds of faults: ten minutes
+//	go run ./scripts/check/overlay                    8 nodes, 20,000 pages, all kinds of faults: a quarter of an hour
 //	go run ./scripts/check/overlay -faults freeze=3   a single kind
 //	go run ./scripts/check/overlay -nat 3             3 of 8 nodes are behind NATs (Linux), and none is isolated
 //	go run ./scripts/check/overlay -short             4 nodes, 3,000 pages, a late node and 2 kills: about a minute
