@@ -137,13 +137,13 @@ new, by new: +stamp +votes
 new, by over and other voters: +declared
 new, by garbage: +bad bad_meta: garbage
 new, by silence: dead life 5 0s -placed -trips +stirred death: the crawl is over
-dead, by life 4: alive life 4 0s -founder -placed +votes +stirred rejoin: answers again
-dead, by life 5: alive life 5 0s -founder +votes +stirred rejoin: answers again
-dead, by life 6: alive life 6 0s -founder -placed +votes +stirred rejoin: answers again
+dead, by life 4: alive life 4 0s -placed +votes +stirred rejoin: answers again
+dead, by life 5: alive life 5 0s +votes +stirred rejoin: answers again
+dead, by life 6: alive life 6 0s -placed +votes +stirred rejoin: answers again
 dead, by new: alive life 5 0s -declared +votes +stirred rejoin: answers again
-dead, by over: alive life 5 0s -founder +over +gave +votes +stirred rejoin: answers again
-dead, by over and other voters: alive life 5 0s -founder -stamp +over +stirred rejoin: answers again
-dead, by garbage: alive life 5 0s -founder +bad +votes +stirred bad_meta: garbage rejoin: answers again
+dead, by over: alive life 5 0s +over +gave +votes +stirred rejoin: answers again
+dead, by over and other voters: alive life 5 0s -stamp +over +stirred rejoin: answers again
+dead, by garbage: alive life 5 0s +bad +votes +stirred bad_meta: garbage rejoin: answers again
 dead, by silence:
 left, by life 4, life 5, new, over, over and other voters:
 left, by life 6: alive life 6 0s -leaving -placed +votes +stirred join

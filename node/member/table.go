@@ -187,7 +187,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		default:
 			t.event(EventRejoin, r, now, "restarted")
 		}
-		if r.declared && !t.self.settled {
+		if r.declared && !r.settled && !t.self.settled {
 			for _, o := range t.members { // an older overlay exists
 				o.founder = false
 			}
