@@ -109,7 +109,7 @@ inside() {
 	dpkg -i /srv/new.deb >/dev/null
 	systemctl -q is-active proxima || trouble "the service does not run after the upgrade"
 	within 30 grep -q '"boot":2' $data/logs/node.jsonl || trouble "the upgrade did not restart the service"
-	grep '"event":"stop"' $data/logs/node.jsonl | grep -q '"boot":1' || trouble "the node before the upgrade did not end in order"
+	grep '"event":"stop"' $data/logs/node.jsonl | grep -q '"boot":1,' || trouble "the node before the upgrade did not end in order"
 	within 120 over $peer || trouble "the crawl does not end"
 	wait $peer || fail "the peer failed: $(tail -5 /srv/peer.log)"
 	[ "$(systemctl show -P Result proxima)" = success ] || trouble "the service failed"

@@ -84,18 +84,19 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 			files, err := filepath.Glob(c.folder(m, "logs", name+"-*.jsonl.gz"))
 			c.must(err)
 			rotated += len(files)
-			seq, boot := uint64(0), uint64(1)
+			seq, boot, life := uint64(0), uint64(0), uint64(0)
 			var line runlog.Event // has the keys of every log
 			torn, err := lab.Lines(c.folder(m, "logs"), name, &line, func() {
 				if line.Boot != boot {
-					boot, seq = line.Boot, 0
+					c.expect(line.Boot > boot, "%s: %s: life %d comes after life %d", m.name, name, line.Boot, boot)
+					boot, seq, life = line.Boot, 0, life+1
 				}
 				seq++
-				c.expect(line.Seq == seq && line.Run == "check", "%s: %s: line %d of life %d has number %d, run %q", m.name, name, seq, boot,
+				c.expect(line.Seq == seq && line.Run == "check", "%s: %s: line %d of life %d has number %d, run %q", m.name, name, seq, life,
 					line.Seq, line.Run)
 				switch url, _ := line.Attrs[runlog.KeyURL].(string); {
 				case name == runlog.LogNode:
-					last[line.Event] = line.Boot
+					last[line.Event] = life
 				case name == runlog.LogFetch && line.Attrs[runlog.KeyKind] == runlog.KindPage:
 					pagesLogged[url]++
 				}
@@ -104,7 +105,7 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 			c.expect(torn == 0, "%s: %d lines of log %s cannot be read", m.name, torn, name)
 			// A node may fetch no page: another may have crawled all of them before. The requests are compared below.
 			c.expect(seq > 0 || name == runlog.LogFetch, "%s: log %s is empty", m.name, name)
-			c.expect(boot == lives || name != runlog.LogNode, "%s: log %s has %d lives", m.name, name, boot)
+			c.expect(life == lives || name != runlog.LogNode, "%s: log %s has %d lives", m.name, name, life)
 		}
 		c.expect(last[runlog.EventStart] == lives, "%s: the last start was that of life %d", m.name, last[runlog.EventStart])
 		c.expect(slices.Contains(killed, m) || last[runlog.EventStop] == lives, "%s: the last stop was that of life %d", m.name, last[runlog.EventStop])
