@@ -108,7 +108,7 @@ inside() {
 
 	dpkg -i /srv/new.deb >/dev/null
 	systemctl -q is-active proxima || trouble "the service does not run after the upgrade"
-	within 30 grep -q '"boot":2' $data/logs/node.jsonl || trouble "the upgrade did not restart the service"
+	within 30 started 2 || trouble "the upgrade did not restart the service"
 	grep '"event":"stop"' $data/logs/node.jsonl | grep -q '"boot":1,' || trouble "the node before the upgrade did not end in order"
 	within 120 over $peer || trouble "the crawl does not end"
 	wait $peer || fail "the peer failed: $(tail -5 /srv/peer.log)"
@@ -123,6 +123,7 @@ inside() {
 	[ ! -e /etc/proxima/node.toml ] && [ ! -L $data ] && [ ! -e /var/lib/private/proxima ] || fail "something is left after a purge"
 	echo "a service was installed, run, upgraded, removed and purged"
 }
+started() { [ "$(grep -c '"event":"start"' /var/lib/proxima/logs/node.jsonl)" -ge "$1" ]; }
 asked() { [ "$(grep -c '"kind":"page"' /var/lib/proxima/logs/fetch.jsonl)" -ge "$1" ]; }
 over() { ! systemctl -q is-active proxima && ! kill -0 "$1"; }
 trouble() {
