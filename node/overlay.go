@@ -292,7 +292,7 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 		case <-patience.C:
 			late = true // nobody answers: it begins alone, and goes on looking
 			if !began {
-				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, and is the secret theirs?"))
+				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, with the same secret, node.run and member.faster?"))
 			}
 		case <-refresh.C: // coordinates change all the time
 			o.log.remind(v, time.Now())

@@ -36,7 +36,7 @@ type Config struct {
 	Join []string `toml:"join"`
 	// Faster divides the times of the overlay, 1 to 20: when silent nodes count as gone, when owners stop and homes take
 	// over, how long leases last, how often peers are dialled. A larger number finds deaths sooner, costs more messages and
-	// mistakes more slow machines for dead ones. All nodes need the same value.
+	// mistakes more slow machines for dead ones. Nodes with different values do not find each other.
 	Faster float64 `toml:"faster"`
 	// SettleAfter is how long a node must have run before homes and grantors are assigned to it. With a longer time fewer
 	// homes move when nodes come and go at once.
@@ -136,8 +136,8 @@ func validate(cfg Config, deps Deps) error {
 	if !validID(deps.ID) {
 		report("id: %q is not %d characters of lower-case hex", deps.ID, IDLen)
 	}
-	if len(deps.Run) > memberlist.LabelMaxSize {
-		report("run: %d bytes, more than %d", len(deps.Run), memberlist.LabelMaxSize)
+	if n := len(label(cfg, deps)); n > memberlist.LabelMaxSize {
+		report("run: %d bytes with its times, more than %d", n, memberlist.LabelMaxSize)
 	}
 	for _, key := range deps.Secrets {
 		if len(key) != 32 {
@@ -154,4 +154,13 @@ func validate(cfg Config, deps Deps) error {
 		report("location: %v, %v is not on Earth", deps.Location.Lat, deps.Location.Lon)
 	}
 	return errors.Join(errs...)
+}
+
+// label is what all gossip carries in the clear; that with any other is refused. Nodes whose times differ must not meet: a lease or an
+// ownership would have ended at one of them, and not yet at the other.
+func label(cfg Config, deps Deps) string {
+	if cfg.Faster == 1 {
+		return deps.Run
+	}
+	return fmt.Sprintf("%s times %v", deps.Run, cfg.Faster)
 }

@@ -353,7 +353,7 @@ func (t *table) waiting(now time.Time) string {
 		return "this node leaves"
 	}
 	if t.paxos.set.version == 0 {
-		return "none of the configured or known peers has answered yet: are the addresses and the secret right?" + remedy
+		return "none of the configured or known peers has answered yet: are the addresses, the secret, node.run and member.faster right?" + remedy
 	}
 	missing, voters := t.missing(now)
 	var b strings.Builder

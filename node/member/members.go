@@ -170,7 +170,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Name, c.Label = m.deps.ID, m.deps.Run
+	c.Name, c.Label = m.deps.ID, label(m.cfg, m.deps)
 	c.Logger = log.New(gossipLog{m}, "", 0)
 	d := delegate{m}
 	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = d, d, d, d, d
@@ -188,7 +188,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 		}
 	}
 	c.Keyring = m.ring
-	proof := &prover{label: m.deps.Run, keys: m.ring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
+	proof := &prover{label: c.Label, keys: m.ring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
 	carrier := newCarrier(t, proof, m.deps.Links, func(from string, err error) {
 		c.Logger.Printf("[WARN] gossip stream from %s refused: %v", from, err)
 	})
