@@ -3,6 +3,8 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -62,10 +64,18 @@ func (r *reach) publish(w view.Way) {
 	r.overlay.memo.put(keyReach, w.Reach.String())
 }
 
-// through connects to a peer that cannot be dialled.
-func (r *reach) through(ctx context.Context, id string) (net.Conn, error) {
-	conn, _, err := r.Dial(ctx, id, relay.Calls)
-	return conn, err
+// through connects to a peer that cannot be dialled, or that this node has failed to dial.
+func (r *reach) through(ctx context.Context, id string, failed error) (net.Conn, error) {
+	if failed == nil {
+		conn, _, err := r.Dial(ctx, id, relay.Calls)
+		return conn, err
+	}
+	conn, err := r.Detour(ctx, id)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	r.overlay.node.warn(fmt.Errorf("another node carries the calls to %s: %w", id, failed))
+	return conn, nil
 }
 
 // near returns the other live members, the nearest by coordinate first.

@@ -28,8 +28,9 @@ type ClientDeps struct {
 	Addr func(id string) (addr string, ok bool)
 	// Dial connects; nil uses the machine's network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Through, if set, connects to a peer that cannot be dialled. For other peers it returns nil and nil.
-	Through func(ctx context.Context, id string) (conn net.Conn, err error)
+	// Through, if set, connects to a peer by way of others. Without an error it is asked before the peer is dialled, and returns nil and nil
+	// for one that can be dialled. With the error of a dial it finds another way.
+	Through func(ctx context.Context, id string, failed error) (conn net.Conn, err error)
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
 	// Local carries out calls to this node's own id, without a network. It gets a copy of the request.

@@ -46,8 +46,8 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-// TestThrough: a call to a peer that is not to be dialled goes over the connection that is given for it, and the TLS is that of its two ends:
-// a relay that is somebody else's end of it gets nothing.
+// TestThrough: a call to a peer that is not to be dialled, or that does not answer a dial, goes over the connection that is given for it, and the
+// TLS is that of its two ends: a relay that is somebody else's end of it gets nothing.
 func TestThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := w.node("b", who{})
@@ -55,18 +55,27 @@ func TestThrough(t *testing.T) {
 			return &wire.IdleResponse{Why: from}, nil
 		}
 		w.node("m", who{}) // a member in the middle, which claims to be the peer
-		to := "b"
-		a := w.node("a", who{through: func(ctx context.Context, id string) (net.Conn, error) {
-			if id != "far" && id != "b" {
+		to, outbound := "b", true
+		a := w.node("a", who{through: func(ctx context.Context, _ string, failed error) (net.Conn, error) {
+			if !outbound && failed == nil {
 				return nil, nil
 			}
 			return w.place("a").DialContext(ctx, "tcp", w.at(to))
 		}})
+		at := w.addrs["b"]
 		delete(w.addrs, "b") // it cannot be dialled
+		for _, outbound = range []bool{true, false} {
+			if res, err := a.ask("b"); err != nil || res.GetWhy() != "a" {
+				t.Errorf("call through a connection that was given, outbound only is %v: %v, %v", outbound, res, err)
+			}
+			a.client.Forget("b")
+		}
+		w.addrs["b"], to = at, "m"
 		if res, err := a.ask("b"); err != nil || res.GetWhy() != "a" {
-			t.Errorf("call through a connection that was given: %v, %v", res, err)
+			t.Errorf("a peer that answers a dial is called through another: %v, %v", res, err)
 		}
 		a.client.Forget("b")
+		outbound = true
 		to = "m"
 		if _, err := a.ask("b"); err == nil {
 			t.Error("a member in the middle answers for the peer")

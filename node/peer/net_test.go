@@ -52,7 +52,7 @@ type who struct {
 	known   func(host string) bool
 	told    peer.Told
 	link    func(net.Conn, string)
-	through func(ctx context.Context, id string) (net.Conn, error)
+	through func(ctx context.Context, id string, failed error) (net.Conn, error)
 	accepts func(net.Listener) net.Listener
 }
 

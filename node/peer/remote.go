@@ -56,9 +56,9 @@ func noRedirect(*http.Request, []*http.Request) error { return errors.New("peer 
 
 // dial makes a connection for calls.
 func (r *remote) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
 	// The transport continues a dial after the call that wanted it has ended. It ends with the remote.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
 	conn, err := r.client.reach(ctx, r.id)
 	if err != nil {
@@ -82,12 +82,17 @@ func (c *remoteConn) Close() error {
 
 // reach connects to a peer, through another one if need be.
 func (c *Client) reach(ctx context.Context, to string) (net.Conn, error) {
-	if c.deps.Through != nil {
-		if conn, err := c.deps.Through(ctx, to); conn != nil || err != nil {
-			return conn, err
-		}
+	if c.deps.Through == nil {
+		return c.dial(ctx, to)
 	}
-	return c.dial(ctx, to)
+	if conn, err := c.deps.Through(ctx, to, nil); conn != nil || err != nil {
+		return conn, err
+	}
+	conn, err := c.dial(ctx, to)
+	if err == nil {
+		return conn, nil
+	}
+	return c.deps.Through(ctx, to, err)
 }
 
 // dial connects to a peer's current address.
@@ -96,6 +101,8 @@ func (c *Client) dial(ctx context.Context, to string) (net.Conn, error) {
 	if !ok {
 		return nil, errors.New("no address of it is known")
 	}
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
 	return c.deps.Dial(ctx, "tcp", addr)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -18,10 +19,16 @@ const (
 	refused  = 2
 )
 
-// headStart is how long one relay is tried before the next one is tried as well.
-const headStart = 700 * time.Millisecond
+const (
+	// headStart is how long one relay is tried before the next one is tried as well.
+	headStart = 700 * time.Millisecond
+	// detours is how many members are asked for a connection to one that this node fails to dial, and detourEvery how often
+	// at most: it may be dead, and nobody has noticed.
+	detours     = 2
+	detourEvery = 5 * time.Second
+)
 
-var errRefused = errors.New("the relay has no link to it, or carries too much already")
+var errRefused = errors.New("the relay does not reach it, or carries too much already")
 
 // Dial connects to a member that cannot be dialled. through is false, and conn nil, if it can be.
 func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (conn net.Conn, through bool, err error) {
@@ -51,8 +58,37 @@ func (r *Relay) DialGossip(ctx context.Context, peer string) (net.Conn, bool, er
 	return r.Dial(ctx, peer, Gossip)
 }
 
-// race asks for a connection to an outbound node over this node's own link with it, and through its relays, each a
-// little later than the one before. The first connection wins.
+// Detour connects to a member that can be dialled, but not by this node: the path between the two is broken. The nearest other members that
+// can be dialled are asked. It fails at once if it was called for the same member within detourEvery.
+func (r *Relay) Detour(ctx context.Context, peer string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	to, err := parseID(peer)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	r.mu.Lock()
+	maps.DeleteFunc(r.detours, func(_ string, at time.Time) bool { return now.Sub(at) >= detourEvery })
+	_, lately := r.detours[peer]
+	if !lately {
+		r.detours[peer] = now
+	}
+	r.mu.Unlock()
+	if _, alive := r.deps.Way(peer); lately || !alive {
+		return nil, fmt.Errorf("reach %s: no other way was tried", peer)
+	}
+	var by []string
+	for _, n := range r.deps.Near() {
+		if way, alive := r.deps.Way(n.ID); n.ID != peer && alive && way.Reach != view.Outbound && len(by) < detours {
+			by = append(by, n.ID)
+		}
+	}
+	return r.race(ctx, peer, to, Calls, by)
+}
+
+// race asks for a connection to a node over this node's own link with it, and through relays, each a little later than the one before. The
+// first connection wins.
 func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays []string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +100,7 @@ func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays 
 		ways = append(ways, func() (net.Conn, error) { return r.callBy(ctx, relay, to, kind) })
 	}
 	if len(ways) == 0 {
-		return nil, fmt.Errorf("reach %s: it is outbound only, and none of its relays is known", peer)
+		return nil, fmt.Errorf("reach %s: nobody is known who could", peer)
 	}
 	type result struct {
 		conn net.Conn
@@ -209,7 +245,7 @@ func (r *Relay) give(conn net.Conn, kind Kind) {
 	}
 }
 
-// carry serves a call to this node, or to one with a link to it.
+// carry serves a call to this node, to one with a link to it, or to one that it can dial.
 func (r *Relay) carry(conn net.Conn, from string, h hello) {
 	answer := func(b byte) bool {
 		_ = conn.SetWriteDeadline(time.Now().Add(dialTime)) // if this fails, so does the write
@@ -227,15 +263,22 @@ func (r *Relay) carry(conn net.Conn, from string, h hello) {
 	}
 	defer conn.Close() //nolint:errcheck // its users get the error
 	to := h.id.String()
+	way, alive := r.deps.Way(to)
 	l := r.standing(to)
-	if l == nil || !r.enter(from, to) {
+	if l == nil && (!alive || way.Reach == view.Outbound) || !r.enter(from, to) {
 		r.count.refused.Add(1)
 		answer(refused)
 		return
 	}
 	defer r.leave(from, to)
 	ctx, cancel := context.WithTimeout(r.ctx, dialTime)
-	far, err := r.ask(ctx, l, h.kind)
+	var far net.Conn
+	var err error
+	if l != nil {
+		far, err = r.ask(ctx, l, h.kind)
+	} else {
+		far, err = r.callBy(ctx, to, h.id, h.kind)
+	}
 	if cancel(); err != nil {
 		r.count.refused.Add(1)
 		answer(refused)

@@ -19,7 +19,7 @@ const (
 	answerTime = 3 * time.Second
 	// firstCheck is when this node asks again; the interval then triples up to lastCheck. Most nodes turn out to be
 	// what they took themselves for, and a change of the network is noticed within minutes.
-	firstCheck, lastCheck = 4 * time.Second, 10 * time.Minute
+	firstCheck, lastCheck = 4 * time.Second, 2 * time.Minute
 	// A member replaces a relay if it is nearer by the factor better and nearerMs more.
 	better, nearerMs = 0.7, 5
 	// compareEvery is how often that is checked.

@@ -85,6 +85,7 @@ type Relay struct {
 	carried map[string]int       // carried connections by member
 	all     int                  // carried connections
 	checks  *round
+	detours map[string]time.Time // when one was last tried, by member
 }
 
 type counters struct{ packets, dropped, calls, refused atomic.Uint64 }
@@ -110,7 +111,7 @@ func New(deps Deps) (*Relay, error) {
 	}
 	r := &Relay{deps: deps, self: self, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), calls: make(chan net.Conn),
 		poked: bell.New(), answers: make(chan struct{}, mostAnswers), links: map[string]*link{},
-		waiting: map[id]chan net.Conn{}, carried: map[string]int{}}
+		waiting: map[id]chan net.Conn{}, carried: map[string]int{}, detours: map[string]time.Time{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.way.Store(&view.Way{Reach: deps.First})
 	return r, nil
