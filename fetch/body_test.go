@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -82,13 +83,18 @@ func TestFirstBuffers(t *testing.T) {
 	}
 }
 
-// Windows of up to 1 MiB are free. A larger one is taken from the budget until it is released.
+// Windows of up to 1 MiB are free. A larger one is taken from the budget until it is released, and never by who holds a body.
 func TestWindowsOfTheBudget(t *testing.T) {
 	budget := newLargeBudget(1)
-	p := &largeShare{budget: budget}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &largeShare{budget: budget, wire: &wire{watch: &exchange{ctx: over}}}
 	for size, free := range map[int64]bool{1: true, 1 << 20: true, 1<<20 + 1: false, 16 << 20: false} {
-		if err := p.takeWindow(size); err != nil {
+		if err := errors.Join(p.takeBody(), p.takeWindow(size)); err != nil {
 			t.Fatal(err)
+		}
+		if p.body != free {
+			t.Errorf("a window of %d bytes besides a body: %v", size, p.body)
 		}
 		if all := budget.windows.TryAcquire(16 << 20); all != free {
 			t.Errorf("a window of %d bytes is free: %v", size, all)
@@ -97,6 +103,33 @@ func TestWindowsOfTheBudget(t *testing.T) {
 		}
 		p.releaseWindow()
 		p.releaseWindow() // releases nothing twice
+		p.releaseBody()
+		p.releaseBody()
+	}
+	if _, _, err := new(decoders).open([]string{"gzip", "br"}, bytes.NewReader(append(wideBrotli, 'a')), p); err == nil || !budget.windows.TryAcquire(16<<20) {
+		t.Errorf("%v, and the window is not given back", err)
+	}
+	if err := p.takeWindow(16 << 20); err == nil || p.wire.watch.paused || !errors.Is(p.wire.end, err) {
+		t.Errorf("there is none left: %v, paused %v, ended by %v", err, p.wire.watch.paused, p.wire.end)
+	}
+}
+
+// A body beyond 1 MiB takes its share of the budget, be it decoded or captured.
+func TestSharesOfTheBudget(t *testing.T) {
+	for size, large := range map[int]bool{1<<20 - 1: false, 1<<20 + 1: true} {
+		for _, captured := range []bool{false, true} {
+			p, buf := &largeShare{budget: newLargeBudget(1)}, make([]byte, 0, 1<<20)
+			w := &wire{body: bytes.NewReader(make([]byte, size)), limit: 2 << 20, watch: &exchange{}, share: p}
+			if captured {
+				w.keep = &buf
+				_, _ = io.Copy(io.Discard, w)
+			} else {
+				_ = readAll(&buf, w, w.limit, p)
+			}
+			if p.body != large || len(buf) != size {
+				t.Errorf("%d bytes, captured %v: large is %v, %d bytes are there", size, captured, p.body, len(buf))
+			}
+		}
 	}
 }
 
@@ -137,9 +170,13 @@ func TestDialsThatCannotBe(t *testing.T) {
 
 // A request fails if the body of its answer does, with that error.
 func TestErrorOfABody(t *testing.T) {
-	w := &wire{body: io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(errTest)), limit: 10, watch: &exchange{}}
+	counted := &counter{r: io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(errTest))}
+	w := &wire{body: counted, limit: 10, watch: &exchange{}}
 	buf := make([]byte, 0, 16)
 	if err := readAll(&buf, w, 10, nil); !errors.Is(err, errTest) || !errors.Is(w.end, errTest) || string(buf) != "abc" {
 		t.Errorf("%q, %v, %v", buf, err, w.end)
+	}
+	if _, err := w.Read(buf[:1]); !errors.Is(err, errTest) || counted.reads != 2 {
+		t.Errorf("once more: %v after %d reads", err, counted.reads)
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"sync"
 )
 
-// tapSlack is how much net/http may read beyond the longest head before it is done with it: a buffer.
-const tapSlack = 4 << 10
-
 // tap records the heads of one exchange on an HTTP/1.1 connection, up to a limit in each direction.
 type tap struct {
 	limit int64

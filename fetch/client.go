@@ -305,7 +305,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	res.buffers = &c.buffers
 	limit := c.limit(&req)
 	if req.Capture {
-		x.tap = &tap{limit: c.cfg.MaxHeaderBytes + tapSlack, response: c.buffers.get(0)}
+		x.tap = &tap{limit: c.cfg.MaxHeaderBytes, response: c.buffers.get(0)}
 	}
 	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
 	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.headerOf(&req)

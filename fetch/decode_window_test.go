@@ -198,6 +198,17 @@ func TestLargeWindowsDecode(t *testing.T) {
 			res.Release()
 		}
 	}
+	var again decoders // what is small leaves a decoder for what is larger
+	for _, body := range [][]byte{pack(t, []byte("hello"), "zstd"), encode(1 << 20), four} {
+		r, done, err := again.open([]string{"zstd"}, bytes.NewReader(body), &largeShare{budget: newLargeBudget(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, r); err != nil {
+			t.Errorf("after smaller ones: %d bytes, %v", n, err)
+		}
+		done()
+	}
 }
 
 // TestWhatIsKept gives back what has 1 MiB, which is used again, and what has more, which is not.
@@ -237,6 +248,9 @@ func TestWhatIsKept(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, _ = io.CopyN(io.Discard, r, 100)
+				if (p.window == 0) != want {
+					t.Errorf("%s with a window of %d bytes takes %d of the budget", coding, window, p.window)
+				}
 				if done(); p.window != 0 || !p.budget.windows.TryAcquire(largest) {
 					t.Error("the budget is not given back")
 				}

@@ -168,7 +168,7 @@ func (x *exchange) due(now time.Time) (time.Duration, error) {
 		return min(left, wait, x.cfg.GraceTime), nil // the first byte may come right now
 	}
 	if x.paused {
-		x.window, x.begun = now, x.bytes.Load()
+		return min(left, x.cfg.GraceTime), nil
 	}
 	wait := x.cfg.GraceTime - now.Sub(x.window)
 	if wait <= 0 {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -79,8 +80,8 @@ func (c *Client) getFile(ctx context.Context, req Request, start time.Time) (res
 
 // answer is the response to a request.
 func (f *Files) answer(raw string, asked http.Header) *http.Response {
-	origin, path, query, _ := split(raw)
-	names, dir, err := segments(cmp.Or(path, "/"))
+	origin, below, query, _ := split(raw)
+	names, dir, err := segments(below)
 	if err != nil {
 		return failed(http.StatusBadRequest)
 	}
@@ -136,12 +137,8 @@ func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.H
 		file.Close()
 		return &http.Response{StatusCode: http.StatusNotModified, Proto: ProtocolFile, Header: h, Body: http.NoBody}
 	}
-	kind := "application/octet-stream"
-	base := name[strings.LastIndexByte(name, '/')+1:]
-	if i := strings.LastIndexByte(base, '.'); i >= 0 {
-		kind = cmp.Or(f.types[strings.ToLower(base[i+1:])], kind)
-	}
-	h.Set("Content-Type", kind)
+	extension := strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))
+	h.Set("Content-Type", cmp.Or(f.types[extension], "application/octet-stream"))
 	h.Set("Content-Length", fmt.Sprint(info.Size()))
 	return &http.Response{StatusCode: http.StatusOK, Proto: ProtocolFile, Header: h, Body: file, ContentLength: info.Size()}
 }

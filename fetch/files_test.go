@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,7 @@ func tree(t *testing.T) (dir string) {
 	outside := filepath.Join(filepath.Dir(dir), "secret.html")
 	for name, text := range map[string]string{
 		outside: "secret", dir + "/index.html": "home", dir + "/a.HTML": "a", dir + "/dir/index.html": "dir", dir + "/dir/b.pdf": "b",
-		dir + "/empty/x": "x", dir + "/odd name%é.txt": "odd", dir + "/odd/dot.html/y": "y", dir + "/zero.css": "",
+		dir + "/empty/x": "x", dir + "/odd dir%/html": "no type", dir + "/odd name%é.txt": "odd", dir + "/odd/dot.html/y": "y", dir + "/zero.css": "",
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
@@ -37,7 +38,7 @@ func tree(t *testing.T) (dir string) {
 	t.Cleanup(func() { socket.Close() })
 	if err := errors.Join(big.Truncate(10<<30), big.Close(), syscall.Mkfifo(dir+"/pipe", 0o644), os.Symlink("/dev/zero", dir+"/device"),
 		os.Symlink(outside, dir+"/out.html"), os.Symlink("../..", dir+"/up"), os.Symlink("a.HTML", dir+"/in.html"), os.Symlink("loop", dir+"/loop"),
-		os.Symlink("nowhere", dir+"/gone")); err != nil {
+		os.Symlink("nowhere", dir+"/gone"), os.Symlink(outside, dir+"/odd/index.html")); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -83,6 +84,12 @@ func TestFiles(t *testing.T) {
 		{"/dir/b.pdf", 200, "application/pdf", "b"},
 		{"/dir%2Fb.pdf", 200, "application/pdf", "b"},
 		{"/dir/../a.HTML", 200, "text/html", "a"},
+		{"/dir/.", 200, "text/html", "dir"},
+		{"/dir/..", 200, "text/html", "home"},
+		{"", 200, "text/html", "home"},
+		{"/odd%20dir%25?", 301, "http://a.test/odd%20dir%25/", ""},
+		{"/odd%20dir%25/html", 200, "application/octet-stream", "no type"},
+		{"/odd/dot.html/y", 200, "application/octet-stream", "y"},
 		{"/empty/", 403, "text/html", ""},
 		{"/empty/x", 200, "application/octet-stream", "x"},
 		{"/odd%20name%25%C3%A9.txt", 200, "text/plain", "odd"},
@@ -101,13 +108,17 @@ func TestFiles(t *testing.T) {
 		{"/out.html", 404, "text/html", ""},
 		{"/up/secret.html", 404, "text/html", ""},
 		{"/up/", 404, "text/html", ""},
+		{"/odd/", 404, "text/html", ""},
 		{"/socket", 404, "text/html", ""},
 		{"/pipe", 404, "text/html", ""},
 		{"/device", 404, "text/html", ""},
 		{"/gone", 404, "text/html", ""},
 		{"/loop", 403, "text/html", ""},
 	} {
-		res := get(tc.path, nil)
+		told := int64(0)
+		res := get(tc.path, func(r *Request) {
+			r.Wanted = func(_ int, _ http.Header, length int64) error { told = length; return nil }
+		})
 		is := res.Header.Get("Content-Type")
 		if tc.status == 301 {
 			is = res.Location
@@ -115,8 +126,8 @@ func TestFiles(t *testing.T) {
 		if res.Err != nil || res.Status != tc.status || is != tc.is || tc.status == 200 && string(res.Body) != tc.body {
 			t.Errorf("%.100s: %d %q %q, %v", tc.path, res.Status, is, res.Body, res.Err)
 		}
-		if tc.status == 200 && (!strings.HasSuffix(string(res.RawHead), "\r\n\r\n") || string(res.RawBody) != tc.body) {
-			t.Errorf("%s: captured as %q and %q", tc.path, res.RawHead, res.RawBody)
+		if told != int64(len(res.Body)) || tc.status == 200 && (!strings.Contains(string(res.RawHead), fmt.Sprintf("Content-Length: %d\r\n", told)) || !strings.HasSuffix(string(res.RawHead), "\r\n\r\n") || string(res.RawBody) != tc.body) {
+			t.Errorf("%s: %d bytes, captured as %q and %q", tc.path, told, res.RawHead, res.RawBody)
 		}
 		res.Release()
 	}
@@ -127,17 +138,23 @@ func TestFiles(t *testing.T) {
 	res.Release()
 	first := get("/a.HTML", nil)
 	when, _ := time.Parse(time.RFC1123, first.Header.Get("Last-Modified"))
+	etag := fmt.Sprintf(`"%x-1"`, when.Unix())
 	for i, tc := range []struct {
 		etag string
 		when time.Time
 		want int
-	}{{first.Header.Get("Etag"), time.Time{}, 304}, {"", when, 304}, {first.Header.Get("Etag"), when, 304}, {`"x"`, when, 200}, {"", when.Add(time.Hour), 200}} {
-		if res := get("/a.HTML", func(r *Request) { r.IfNoneMatch, r.IfModifiedSince = tc.etag, tc.when }); res.Status != tc.want {
-			t.Errorf("condition %d: status %d", i, res.Status)
+	}{{etag, time.Time{}, 304}, {"W/" + etag, time.Time{}, 304}, {"", when, 304}, {etag, when, 304}, {`"x"`, when, 200}, {etag, when.Add(time.Hour), 200}, {"", when.Add(time.Hour), 200}} {
+		if res := get("/a.HTML", func(r *Request) { r.IfNoneMatch, r.IfModifiedSince = tc.etag, tc.when }); res.Status != tc.want || res.Header.Get("Etag") != etag {
+			t.Errorf("condition %d: status %d, %s", i, res.Status, res.Header.Get("Etag"))
 		}
 	}
 	if res := get("/a.HTML", func(r *Request) { r.Gate = func() error { return fmt.Errorf("closed") } }); res.Class != NoRight || res.Status != 0 {
 		t.Errorf("without the right: %q, %d", res.Class, res.Status)
+	}
+	for err, want := range map[error]int{syscall.EACCES: 403, syscall.ELOOP: 403, syscall.ENOENT: 404, syscall.ENAMETOOLONG: 404} {
+		if got := refused(err); got != want {
+			t.Errorf("%v: status %d", err, got)
+		}
 	}
 	if err := os.Remove(dir + "/index.html"); err != nil {
 		t.Fatal(err)

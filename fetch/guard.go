@@ -195,12 +195,8 @@ func machineAddrs() ([]netip.Prefix, error) {
 			continue
 		}
 		if addr, ok := netip.AddrFromSlice(n.IP); ok {
-			addr = plain(addr)
-			bits, size := n.Mask.Size()
-			if size > addr.BitLen() {
-				bits -= size - addr.BitLen() // an IPv4 network written as an IPv6 one
-			}
-			out = append(out, netip.PrefixFrom(addr, max(bits, 0)))
+			bits, _ := n.Mask.Size()
+			out = append(out, netip.PrefixFrom(plain(addr), bits))
 		}
 	}
 	return out, nil

@@ -69,10 +69,14 @@ func TestDue(t *testing.T) {
 func TestWaitIsNoSlowness(t *testing.T) {
 	cfg, now := Default(), time.Now()
 	x := &exchange{cfg: &cfg, start: now, first: now, window: now.Add(-time.Minute)}
+	x.bytes.Store(1 << 20)
 	x.pause(true)
 	x.pause(false)
 	if _, err := x.due(time.Now()); err != nil {
 		t.Error(err)
+	}
+	if _, err := x.due(time.Now().Add(cfg.GraceTime)); err == nil {
+		t.Error("nothing since the wait is fast enough")
 	}
 }
 
@@ -165,7 +169,7 @@ func TestBodiesAtTheirLimit(t *testing.T) {
 				k, err = w.Read(p)
 				n += k
 			}
-			if n != min(size, 10) || len(kept) != n || w.watch.bytes.Load() != int64(n) || !errors.Is(err, want) || !errors.Is(w.end, want) {
+			if n != min(size, 10) || len(kept) != n || w.watch.bytes.Load() != int64(n) || !errors.Is(err, want) || !errors.Is(w.end, want) || w.watch.last.IsZero() {
 				t.Errorf("%d bytes, %d at a time: %d read, %d kept, %d counted, %v, %v", size, each, n, len(kept), w.watch.bytes.Load(), err, w.end)
 			}
 		}
