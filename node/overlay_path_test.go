@@ -7,8 +7,9 @@ import (
 	"proxima/node/netsim"
 )
 
-// TestOverlayBrokenPath: two nodes that do not reach each other any more, though all others reach both, work on as before.
-func TestOverlayBrokenPath(t *testing.T) {
+// TestOverlayBrokenPaths: two nodes that do not reach each other any more, though all others reach both, work on as before; so does one whose port
+// closes, as behind a new firewall, when it has found out.
+func TestOverlayBrokenPaths(t *testing.T) {
 	at := append(square(), point{50, 50, 1})
 	inBed(t, at, func(b *bed) {
 		for i := range 20 {
@@ -18,7 +19,15 @@ func TestOverlayBrokenPath(t *testing.T) {
 		b.await("all hosts are assigned", 5*time.Minute, func() bool { return b.since(time.Now()) > 3*time.Minute })
 		b.net.Cut(netsim.Place(0), netsim.Place(1))
 		cut := time.Now()
-		b.awaitEnd(30 * time.Minute)
+		time.Sleep(time.Minute)
+		if err := b.net.Shield(netsim.Place(3), true, true); err != nil {
+			t.Fatal(err)
+		}
+		for i := range at {
+			b.net.Reset(netsim.Place(3), netsim.Place(i))
+		}
+		b.await("it knows that its port is closed", 4*time.Minute, func() bool { return b.nodes[3].node.Status().Overlay.Reach.Reach == "outbound" })
+		b.awaitEnd(10 * time.Minute)
 		t.Logf("ended %v after the cut", time.Since(cut))
 		b.complete(200, true)
 	})
