@@ -198,11 +198,13 @@ func TestHowManyAreCandidates(t *testing.T) {
 		for i := range nodes {
 			v.Nodes = append(v.Nodes, Node{ID: strconv.Itoa(i)})
 		}
-		s := learnt(&Memory{})
+		s := learnt(&Memory{seen: []seen{{key: nodeKey("1")}}})
 		l := newLearner(v, []*learntServer{&s}, 0)
 		l.fit(time.Unix(1, 0))
-		if got := len(l.candidates(&s, l.posterior(&s))); got != want {
-			t.Errorf("of %d nodes %d are candidates, want %d", nodes, got, want)
+		for _, f := range []*field{l.posterior(&s), {}} { // or no place stands out
+			if got := len(l.candidates(&s, f)); got != want {
+				t.Errorf("of %d nodes %d are candidates, want %d", nodes, got, want)
+			}
 		}
 	}
 }

@@ -117,7 +117,6 @@ func (c *can) divide() {
 		c.places[s] = first.clamp(at)
 		first.servers = append(first.servers, c.places[s])
 	}
-	slices.SortFunc(first.servers, compareSpots) // a map has no order
 	order := RendezvousOrder("join", ids(c.nodes), len(c.nodes))
 	for i, id := range order {
 		at := box.clamp(spot(View{c.nodes}.find(id).Coord.Vec))
@@ -223,7 +222,7 @@ func boxOf(all []spot) zone {
 		return sum
 	}
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b spot) int { return cmp.Or(cmp.Compare(distance(a), distance(b)), compareSpots(a, b)) })
+	slices.SortFunc(all, func(a, b spot) int { return cmp.Compare(distance(a), distance(b)) })
 	all = all[:len(all)-int(canOutliers*float64(len(all)))]
 	box := zone{least: all[0], most: all[0]}
 	for _, s := range all {
@@ -236,8 +235,6 @@ func boxOf(all []spot) zone {
 	}
 	return box
 }
-
-func compareSpots(a, b spot) int { return slices.Compare(a[:], b[:]) }
 
 // clamp moves a spot outside of z to its border.
 func (z *zone) clamp(s spot) spot {

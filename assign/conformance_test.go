@@ -182,8 +182,10 @@ func (d *drive) kill(n int) {
 func (d *drive) run() []assign.Choice {
 	d.t.Helper()
 	for range 100_000 {
-		if _, done := d.a.Decide(d.now); done {
-			return d.decided()
+		if d.rnd.IntN(4) > 0 { // or nodes die before it decides what it knows
+			if _, done := d.a.Decide(d.now); done {
+				return d.decided()
+			}
 		}
 		for _, ask := range d.a.Asks(d.now) {
 			if _, twice := d.out[ask.Server]; twice {
@@ -194,6 +196,9 @@ func (d *drive) run() []assign.Choice {
 			}
 			d.out[ask.Server] = ask
 			d.asked[ask.Server]++
+		}
+		if d.dying && len(d.view.Nodes) > 2 && (d.rnd.IntN(8) == 0 || len(d.out) == 0 && d.rnd.IntN(2) == 0) {
+			d.kill(len(d.view.Nodes) - 1)
 		}
 		for _, s := range d.batch.Servers {
 			ask, ok := d.out[s.Addr]
@@ -208,9 +213,6 @@ func (d *drive) run() []assign.Choice {
 			d.a.Observe(r, d.now)
 			d.a.Observe(r, d.now)
 			d.a.Observe(assign.Result{Ask: assign.Ask{Server: s.Addr, Node: "stranger"}, OK: true}, d.now)
-		}
-		if d.dying && len(d.view.Nodes) > 2 && d.rnd.IntN(8) == 0 {
-			d.kill(len(d.view.Nodes) - 1)
 		}
 		d.now = d.now.Add(time.Second)
 		if len(d.out) == 0 {

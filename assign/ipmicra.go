@@ -112,7 +112,7 @@ func (m *ipmicra) step(s *probed) (string, *Choice) {
 // nodesIn returns the nodes with a delegated subnet within p, in the order of their first delegation.
 func (m *ipmicra) nodesIn(p netip.Prefix) (nodes []string) {
 	for _, d := range m.delegated {
-		if p.Bits() <= d.subnet.Bits() && p.Contains(d.subnet.Addr()) && !slices.Contains(nodes, d.node) {
+		if p.Contains(d.subnet.Addr()) && !slices.Contains(nodes, d.node) {
 			nodes = append(nodes, d.node)
 		}
 	}

@@ -147,6 +147,31 @@ func TestCANNeighbours(t *testing.T) {
 	}
 }
 
+// The most loaded zone is split: of all (gh), or of the newcomer's and its neighbours (nh). A zone that is too small to be split keeps its owner.
+func TestCANSplitsTheMostLoaded(t *testing.T) {
+	for policy, want := range map[string]int{CANNH: 1, CANGH: 2} {
+		c := &can{cfg: CANConfig{Policy: policy}}
+		for i := range 3 { // in a row
+			z := &zone{most: spot{0, 1, 1, 1}, servers: make([]spot, i)}
+			z.least[0], z.most[0] = float64(i), float64(i+1)
+			c.zones = append(c.zones, z)
+		}
+		c.enter("newcomer", spot{0.5}, false)
+		for i, z := range c.zones {
+			if (z.splits > 0) != (i == want) {
+				t.Errorf("%s: zone %d was split %d times, want zone %d", policy, i, z.splits, want)
+			}
+		}
+	}
+	tiny := &zone{}
+	for d := range tiny.most {
+		tiny.most[d] = math.SmallestNonzeroFloat64
+	}
+	if half := (&can{cfg: CANConfig{Policy: CANDL}, zones: []*zone{tiny}}).enter("newcomer", spot{}, false); half.contains(spot{}) || !tiny.contains(spot{}) {
+		t.Errorf("the owner has %v, the newcomer %v", tiny, half)
+	}
+}
+
 func TestProbeRemembers(t *testing.T) {
 	times := bench{"198.18.0.1": {"a": 80, "b": 20}}
 	b, v := batchOf("198.18.0.1"), viewOf("a", "b")
@@ -252,6 +277,17 @@ func TestHiMicraTree(t *testing.T) {
 	}
 }
 
+// Where a node sees the others from counts only if its place is known, and theirs.
+func TestHiMicraLeavesOutUnknownPlaces(t *testing.T) {
+	v := viewOf("middle", "left", "right", "lost", "unknown")
+	for i, x := range []float64{0, -100, 100} {
+		v.Nodes[i].Coord = ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{x}, Error: 0.1}
+	}
+	if top := newHiMicra(HiMicraConfig{Branches: 2}, Batch{}, v).method.(*himicra).children[""]; !slices.Equal(top, []string{"left", "right"}) {
+		t.Errorf("the top is %v", top)
+	}
+}
+
 func TestIPMicra(t *testing.T) {
 	times := bench{
 		"10.1.1.1": {"a": 90, "b": 20, "c": 30},
@@ -271,9 +307,13 @@ func TestIPMicra(t *testing.T) {
 	if got := asked["172.16.0.1"]; len(got) != 3 {
 		t.Errorf("an address that nobody answers for asked %v", got)
 	}
-	// The next round goes on with the subnets; one that checks probes.
 	next := batchOf("10.1.1.3", "10.1.77.1", "10.2.1.1")
 	next.Before = m
+	// Subnets of a node that is gone are free again, and remain those of the first.
+	if c, asked := times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25}, next, viewOf("a", "c"))); c["10.1.1.3"].Node == "b" || len(asked["10.1.1.3"]) == 0 {
+		t.Errorf("without b it chose %+v, asked %v", c, asked)
+	}
+	// The next round goes on with the subnets; one that checks probes.
 	choices, asked = times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25}, next, v))
 	if len(asked["10.1.1.3"])+len(asked["10.1.77.1"]) > 0 {
 		t.Errorf("the next round asked %v", asked)
@@ -286,11 +326,6 @@ func TestIPMicra(t *testing.T) {
 	choices, asked = times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: true}, next, v))
 	if got := asked["10.1.77.1"]; got[0] != "b" || choices["10.1.77.1"].Node != "a" {
 		t.Errorf("with check it asked %v and chose %+v", asked, choices)
-	}
-	// Subnets of a node that is gone are free again.
-	next.Before = m
-	if c, asked := times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25}, next, viewOf("a", "c"))); c["10.1.1.3"].Node == "b" || len(asked["10.1.1.3"]) == 0 {
-		t.Errorf("without b it chose %+v, asked %v", c, asked)
 	}
 }
 
@@ -314,18 +349,25 @@ func TestSubnetsOfBothFamilies(t *testing.T) {
 	}
 }
 
-// Of several nodes in an organisation the first within the threshold has the subnet, else the fastest of them, however fast others are.
+// Of several nodes in an organisation the first within the threshold has the subnet, else the fastest of them, however fast others are, if
+// any gets an answer.
 // The other servers of the subnet follow without a probe.
 func TestIPMicraOrganisation(t *testing.T) {
-	times := bench{"10.1.3.1": {"a": 40, "b": 60, "c": 1}}
-	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.3.1", "10.1.3.2"), viewOf("a", "b", "c"))
-	m.method.(*ipmicra).delegated = []delegation{{netip.MustParsePrefix("10.1.1.0/24"), "b"}, {netip.MustParsePrefix("10.1.2.0/24"), "a"}}
+	times := bench{"10.1.3.1": {"a": 40, "b": 60, "c": 1}, "10.2.3.1": {"c": 70}}
+	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.3.1", "10.1.3.2", "10.2.3.1"), viewOf("a", "b", "c"))
+	for i, subnet := range []string{"10.1.1.0/24", "10.1.2.0/24", "10.2.1.0/24", "10.2.2.0/24"} {
+		d := delegation{netip.MustParsePrefix(subnet), []string{"b", "a"}[i%2]}
+		m.method.(*ipmicra).delegated = append(m.method.(*ipmicra).delegated, d)
+	}
 	choices, asked := times.decide(t, m)
 	if c := choices["10.1.3.1"]; c.Node != "a" || !slices.Equal(asked["10.1.3.1"], []string{"b", "a"}) {
 		t.Errorf("it chose %+v, asked %v", c, asked)
 	}
 	if c := choices["10.1.3.2"]; c.Node != "a" || len(asked["10.1.3.2"]) > 0 {
 		t.Errorf("for the next server of the subnet it chose %+v, asked %v", c, asked)
+	}
+	if c := choices["10.2.3.1"]; c.Node != "c" {
+		t.Errorf("where no node of the organisation gets an answer it chose %+v", c)
 	}
 }
 
@@ -443,11 +485,14 @@ func TestCANPlacesServers(t *testing.T) {
 	b, v, times := canWorld(3, 30, 60)
 	a := newCAN(CANConfig{Policy: CANMP, Landmarks: 10}, b, v)
 	times.decide(t, a)
-	c := a.method.(*can)
+	c, moved := a.method.(*can), 0
 	for _, s := range a.servers {
 		at, ok := c.locate(s)
 		if !ok {
 			t.Fatal("no place")
+		}
+		if c.places[s] != at {
+			moved++
 		}
 		for _, n := range v.Nodes {
 			d := ncoord.Distance(n.Coord, ncoord.Coordinate{Vec: [ncoord.MaxDims]float64(at)})
@@ -456,19 +501,44 @@ func TestCANPlacesServers(t *testing.T) {
 			}
 		}
 	}
+	if moved == 0 || moved > 4 { // 5 % of the 90 hosts, nodes among them
+		t.Errorf("%d servers were moved to the border", moved)
+	}
 }
 
-// One landmark does not tell where a server is, two do.
+// One landmark does not tell where a server is, two do. One that has not answered, or has no place, is none.
 func TestCANNeedsTwoLandmarks(t *testing.T) {
 	for landmarks, want := range map[int]bool{1: false, 2: true} {
 		b, v, times := canWorld(3, 30, 1)
-		a := newCAN(CANConfig{Policy: CANMP, Landmarks: 10}, b, v)
+		a := newCAN(CANConfig{Policy: CANMP, Landmarks: 4}, b, v)
 		times.decide(t, a)
 		c := a.method.(*can)
-		c.landmarks = c.landmarks[:landmarks]
+		c.landmarks = c.landmarks[2-landmarks:]
+		a.servers[0].times[c.landmarks[landmarks]] = unanswered
+		View{c.nodes}.find(c.landmarks[landmarks+1]).Coord = ncoord.Coordinate{}
 		if _, ok := c.locate(a.servers[0]); ok != want {
 			t.Errorf("with %d landmarks: placed %v", landmarks, ok)
 		}
+	}
+}
+
+// Zones are made when the landmarks have probed all servers. A dimension counts if any node uses it.
+func TestCANWaitsForAllPlaces(t *testing.T) {
+	b, v, times := canWorld(3, 10, 5)
+	a := newCAN(CANConfig{Policy: CANMP, Landmarks: 3}, b, v)
+	for range 10 {
+		for _, ask := range a.Asks(time.Time{}) {
+			if ask.Server != b.Servers[4].Addr {
+				d := time.Duration(times[ask.Server.String()][ask.Node] * 1e6)
+				a.Observe(Result{Ask: ask, OK: true, Timing: Timing{Connect: d, FirstByte: d, Total: 3 * d}}, time.Time{})
+			}
+		}
+	}
+	if c := a.method.(*can); c.zones != nil {
+		t.Errorf("it has made %d zones without a place of the last server", len(c.zones))
+	}
+	if n := dims([]Node{{Coord: ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{0, 0, 1}}}, {Coord: ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{1}}}}); n != 3 {
+		t.Errorf("%d dimensions, want 3", n)
 	}
 }
 

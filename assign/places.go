@@ -141,7 +141,7 @@ func (l *learner) anywhereAmong(places []*place) *place {
 			n, sum, squares = n+1, sum+v, squares+v*v
 		}
 		mean := sum / n
-		return mean, anywhereWide * math.Sqrt(max(squares/n-mean*mean, 0.1))
+		return mean, anywhereWide * math.Sqrt(squares/n-mean*mean)
 	})
 }
 

@@ -27,12 +27,14 @@ func TestShare(t *testing.T) {
 // What is best for both aims is found: the busiest node keeps what the others are worst for.
 func TestShareMovesWhatCostsLeast(t *testing.T) {
 	a := &nearest{cfg: NearestConfig{Balance: 0.5}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
-	picks := a.share([][]prediction{
-		{{node: 0, ms: 100}, {node: 1, ms: 140}},
-		{{node: 0, ms: 100}, {node: 1, ms: 105}},
-	}, []float64{1, 1})
-	if !slices.Equal(picks, []int{0, 1}) {
-		t.Errorf("picks %v", picks)
+	for _, c := range []struct {
+		otherMs [2]float64 // of each server at the other node
+		work    []float64
+	}{{[2]float64{140, 105}, []float64{1, 1}}, {[2]float64{104, 104}, []float64{10, 1}}} {
+		picks := a.share([][]prediction{{{node: 0, ms: 100}, {node: 1, ms: c.otherMs[0]}}, {{node: 0, ms: 100}, {node: 1, ms: c.otherMs[1]}}}, c.work)
+		if !slices.Equal(picks, []int{0, 1}) {
+			t.Errorf("of %+v it picks %v", c, picks)
+		}
 	}
 }
 
