@@ -116,6 +116,9 @@ func TestLoadOfNodeThatHasLearntMuch(t *testing.T) {
 			t.Errorf("after %d downloads and 40 slow ones the load is %v ms, at first taken for %v ms", samples, f.LoadMs, o.now)
 		}
 	}
+	if o := NewOwn(Factors{LoadMs: 2000, LoadError: 3, Samples: 9}); math.Abs(o.now-o.Factors().LoadMs) > 1 {
+		t.Errorf("a doubtful load is %v ms, at first taken for %v ms", o.Factors().LoadMs, o.now)
+	}
 }
 
 // A download that is not learnt from tells how far away its server is all the same.

@@ -85,7 +85,15 @@ func conformance(t *testing.T, name string) {
 	})
 	t.Run("decides when nothing is known and all fail", func(t *testing.T) {
 		w := newWorld(madeUp(40, 3), worldConfig{Nodes: 5, Servers: 6, Seed: 3, NoLocations: true, NoCoordinates: true})
-		start(t, name, w.Batch(), w.View(), 3).run()
+		b := w.Batch()
+		start(t, name, b, w.View(), 3).run()
+		for i := range b.Servers { // nor did any node reach it before
+			b.Servers[i].Memory.Spread = i%2 == 0
+			for _, n := range w.Nodes {
+				b.Servers[i].Memory.Fail(n.ID, time.Unix(1000, 0))
+			}
+		}
+		start(t, name, b, w.View(), 3).run()
 	})
 	t.Run("bears any answer", func(t *testing.T) {
 		for seed := range uint64(8) {

@@ -179,7 +179,7 @@ func (l *learner) sweep() {
 				continue // the node itself learns from more downloads than these, and notices changes sooner
 			}
 			n.load.add(r, load/want, variance, w)
-			if o.tail > 0 && o.bytes > 0 {
+			if o.tail > 0 {
 				// Include the connect time, since the rest may be a small, noisy difference of large times.
 				slow := o.bytes * n.slow.value()
 				want := (1+o.rounds)*o.rtt + slow

@@ -236,7 +236,7 @@ func (a *nearest) Observe(r Result, now time.Time) {
 func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil && len(a.view.Nodes) > 0 {
 		for _, s := range a.servers {
-			if s.asking != "" || s.stopped == "" {
+			if s.stopped == "" {
 				a.learn(now)
 				if s.asking != "" || a.planFor(s) != "" {
 					return nil, false

@@ -3,6 +3,7 @@ package assign
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +108,26 @@ func TestPlansFollowWhatIsLearnt(t *testing.T) {
 	}
 	if !slices.Equal(next[0], next[1]) {
 		t.Errorf("it asks %v, and %v if it had planned something", next[0], next[1])
+	}
+}
+
+// A node that fails at a server twice in succession, which another one reaches, cannot reach it. nearest waits for its last answer.
+func TestNodesThatFailNowAndThen(t *testing.T) {
+	cfg, now := Default().Nearest, time.Unix(2000, 0)
+	for results, want := range map[string]bool{"a- b+": false, "a- a- b+": true, "a- a+ a- b+": false, "a- a- b+ a+": false} {
+		cfg.Estimates = len(results)/3 + 1
+		a := newNearest(cfg, batchOf("198.18.0.1"), viewOf("a", "b"))
+		for _, r := range strings.Fields(results) {
+			ask := a.targets[0].ask(r[:1])
+			if _, done := a.Decide(now); done {
+				t.Errorf("%s: it has decided before %s", results, r)
+			}
+			a.Observe(Result{Ask: ask, OK: r[1] == '+', Timing: Timing{Connect: 20e6, FirstByte: 50e6, Total: 90e6, Bytes: 5000}}, now)
+		}
+		m := &a.servers[0].target.memory
+		if _, failed := m.failed("a"); failed != want || a.servers[0].page != m.PageBytes {
+			t.Errorf("%s: a cannot reach it: %v; pages of %v bytes, want %v", results, failed, a.servers[0].page, m.PageBytes)
+		}
 	}
 }
 

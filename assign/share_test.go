@@ -3,6 +3,9 @@ package assign
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"proxima/ncoord"
 )
 
 // Of equal nodes each gets its part, and no page's time is given away beyond what balance allows.
@@ -48,5 +51,21 @@ func TestShareLooksAgain(t *testing.T) {
 	}, []float64{1, 1, 2})
 	if !slices.Equal(picks, []int{0, 1, 0}) {
 		t.Errorf("picks %v", picks)
+	}
+}
+
+// The work of a server is that of all its hosts. Nodes that have not downloaded from it may have it, too.
+func TestShareCountsAllHosts(t *testing.T) {
+	b := batchOf("192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1")
+	for i := range b.Servers {
+		b.Servers[i].Hosts = []Host{{Pending: 1}}
+		b.Servers[i].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: 150e6, FirstByte: 200e6, Total: 500e6, Bytes: 10_000}, time.Unix(2000, 0))
+	}
+	b.Servers[0].Hosts = []Host{{Pending: 100}, {Pending: 1}}
+	c := newNearest(NearestConfig{Balance: 10}, b, viewOf("a", "b")).Conclude(time.Unix(2000, 0))
+	for _, other := range c[1:] {
+		if other.Node == c[0].Node {
+			t.Errorf("%v goes to the node of the one with most work", other.Server)
+		}
 	}
 }

@@ -107,6 +107,17 @@ func TestShareOfHeights(t *testing.T) {
 	if away := planar(&same, &Coordinate{}); math.Abs(away-move*(1-shareMin)) > 1e-9 || math.Abs(same.Height-5-move*shareMin) > 1e-9 {
 		t.Errorf("too far from a peer at the same place it moves away by %v and up by %v, of %v in all", away, same.Height-5, move)
 	}
+	var sides [MaxDims][2]bool
+	for range 100 { // in any direction
+		var at Coordinate
+		scatter(&at, 1, rnd)
+		for i, v := range at.Vec {
+			sides[i][0], sides[i][1] = sides[i][0] || v < 0, sides[i][1] || v > 0
+		}
+	}
+	if sides != [MaxDims][2]bool{{true, true}, {true, true}, {true, true}, {true, true}} {
+		t.Errorf("it is moved to some sides only: %v", sides)
+	}
 	for _, ms := range []float64{10, 40} { // two places just far enough apart to have a direction
 		at := Coordinate{Height: 10}
 		pull(&at, &Coordinate{Vec: [MaxDims]float64{coincide}, Height: 10}, coincide, ms, 1, rnd)

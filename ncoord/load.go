@@ -29,7 +29,7 @@ func (l *load) set(ms float64, now time.Time) {
 
 // settle lets the level fall towards the present load.
 func (l *load) settle(now time.Time) {
-	if past := now.Sub(l.at); past > 0 && l.level > l.raw {
+	if past := now.Sub(l.at); past > 0 {
 		l.level = l.raw + (l.level-l.raw)*math.Exp2(-float64(past)/float64(loadHalf))
 	}
 	l.at = now

@@ -57,7 +57,7 @@ func TestWhatIsWorthTelling(t *testing.T) {
 		{Coordinate{Height: 5, Error: 0.29}, true, true},
 		{Coordinate{Height: 5, Error: 0.51}, true, true},
 	} {
-		n := &Node{coord: c.is, settled: was, published: was, fresh: true}
+		n := &Node{coord: c.is, settled: was, published: was, fresh: true, load: load{raw: 10.5, level: 10.5, shown: 10}}
 		for range energyWindow {
 			n.energy.add(&was)
 		}
@@ -69,6 +69,7 @@ func TestWhatIsWorthTelling(t *testing.T) {
 			n.energy.n--
 		}
 		got, told := n.Publish(time.Unix(1e9, 0))
+		c.is.Height += 10 // a load that has changed little is told as it was
 		if want := map[bool]Coordinate{true: c.is, false: was}[c.want]; told != c.want || got != want {
 			t.Errorf("%v, with a window: %v: told: %v, %v; want %v", c.is, c.full, told, got, want)
 		}
