@@ -101,11 +101,9 @@ type Batch struct {
 // View is the set of nodes that may be chosen, self included. Ids are unique; the order does not matter.
 type View struct{ Nodes []Node }
 
-// sorted returns the nodes in the order of their ids, each id once.
+// sorted returns the nodes in the order of their ids.
 func (v View) sorted() []Node {
-	nodes := slices.Clone(v.Nodes)
-	slices.SortStableFunc(nodes, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.ID == b.ID })
+	return slices.SortedFunc(slices.Values(v.Nodes), func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
 }
 
 func ids(nodes []Node) []string {

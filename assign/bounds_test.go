@@ -48,6 +48,29 @@ func TestTimingsThatCanBe(t *testing.T) {
 	if m.Observe("n", ncoord.Coordinate{}, Timing{TLS: -1, FirstByte: 50e6, Total: 100e6}, now); !m.Empty() {
 		t.Error("a handshake took less than no time")
 	}
+	place := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{1}, Error: 0.5}
+	for _, coord := range []ncoord.Coordinate{place, {}} {
+		if m.Observe("n", coord, timings["usual"].t, now); m.seen[0].coord != place {
+			t.Errorf("with a download at %v the node is at %v", coord, m.seen[0].coord)
+		}
+	}
+}
+
+// A memory that is full keeps the last download of each node, and drops older ones of those with the most.
+func TestMemoryKeepsTheLast(t *testing.T) {
+	var m Memory
+	for i := range 600 {
+		node, connect := strconv.Itoa(i%MaxMemoryNodes), time.Duration(i+1)*time.Millisecond
+		m.Observe(node, ncoord.Coordinate{}, Timing{Connect: connect, FirstByte: connect, Total: 2 * connect}, time.Unix(int64(i), 0))
+		if s := m.find(nodeKey(node)).samples; s[len(s)-1].connect != encode(ms(connect)) {
+			t.Fatalf("download %d is not the last of %s: %v", i, node, s)
+		}
+	}
+	for _, s := range m.seen {
+		if len(s.samples) != memorySamples/MaxMemoryNodes {
+			t.Errorf("of a node %d downloads are remembered, want %d", len(s.samples), memorySamples/MaxMemoryNodes)
+		}
+	}
 }
 
 // A probe takes the connect time, or the whole if that is compared or the connection is old. What cannot be is no answer.

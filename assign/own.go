@@ -123,9 +123,6 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 		return
 	}
 	due := o.Due(now)
-	if !due && connect <= 0 {
-		return
-	}
 	trip := o.trips.take(server, connect, o.now, now)
 	if !due {
 		return

@@ -1,0 +1,246 @@
+package assign
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"proxima/ncoord"
+)
+
+func TestCANNeighbours(t *testing.T) {
+	box := func(least, most float64) *zone {
+		z := &zone{}
+		for d := range z.least {
+			z.least[d], z.most[d] = least, most
+		}
+		return z
+	}
+	for d := range box(0, 1).least {
+		for _, c := range []struct {
+			least, most float64 // in one dimension; like the other in the rest
+			want        bool
+		}{{1, 2, true}, {-1, 0, true}, {1.5, 2, false}, {-1, -0.5, false}, {0.5, 2, false}} {
+			z := box(0, 1)
+			z.least[d], z.most[d] = c.least, c.most
+			if got := z.neighbour(box(0, 1)); got != c.want {
+				t.Errorf("from %v to %v in dimension %d: %t", c.least, c.most, d, got)
+			}
+		}
+	}
+	if box(0, 1).neighbour(box(1, 2)) {
+		t.Error("zones that touch at a corner are neighbours")
+	}
+	for _, apart := range [][2]float64{{-2, -1}, {2, 3}} { // in one dimension, though level in another
+		z := box(0, 1)
+		z.least[0], z.most[0], z.least[1], z.most[1] = 1, 2, apart[0], apart[1]
+		if z.neighbour(box(0, 1)) {
+			t.Errorf("zones that lie apart, %v, are neighbours", apart)
+		}
+	}
+}
+
+func TestCANSplitsTheMostLoaded(t *testing.T) {
+	for policy, want := range map[string]int{CANNH: 1, CANGH: 2} {
+		c := &can{cfg: CANConfig{Policy: policy}}
+		for i := range 3 { // in a row
+			z := &zone{most: spot{0, 1, 1, 1}, servers: make([]spot, i)}
+			z.least[0], z.most[0] = float64(i), float64(i+1)
+			c.zones = append(c.zones, z)
+		}
+		c.enter("newcomer", spot{0.5}, false)
+		for i, z := range c.zones {
+			if (z.splits > 0) != (i == want) {
+				t.Errorf("%s: zone %d was split %d times, want zone %d", policy, i, z.splits, want)
+			}
+		}
+	}
+	tiny := &zone{}
+	for d := range tiny.most {
+		tiny.most[d] = math.SmallestNonzeroFloat64
+	}
+	if half := (&can{cfg: CANConfig{Policy: CANDL}, zones: []*zone{tiny}}).enter("newcomer", spot{}, false); half.contains(spot{}) || !tiny.contains(spot{}) {
+		t.Errorf("the owner has %v, the newcomer %v", tiny, half)
+	}
+}
+
+func canWorld(seed uint64, nodes, servers int) (Batch, View, bench) {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	at := func() (c ncoord.Coordinate) {
+		c.Error = 0.1
+		for i := range 3 {
+			c.Vec[i] = float64(rnd.IntN(4))*60 + 10*rnd.NormFloat64()
+		}
+		return c
+	}
+	var b Batch
+	var v View
+	times := bench{}
+	for i := range nodes {
+		v.Nodes = append(v.Nodes, Node{ID: fmt.Sprintf("n%03d", i), Coord: at()})
+	}
+	for i := range servers {
+		addr, place := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), at()
+		b.Servers = append(b.Servers, Server{Addr: addr})
+		times[addr.String()] = map[string]float64{}
+		for _, n := range v.Nodes {
+			times[addr.String()][n.ID] = max(0.1, ncoord.Distance(n.Coord, place))
+		}
+	}
+	return b, v, times
+}
+
+func TestCANZones(t *testing.T) {
+	for _, policy := range CANPolicies() {
+		t.Run(policy, func(t *testing.T) {
+			inZone, nodes := 0, 0
+			for seed := range uint64(3) {
+				b, v, times := canWorld(seed, 60, 60)
+				a := newCAN(CANConfig{Policy: policy, Landmarks: 6}, b, v)
+				choices, _ := times.decide(t, a)
+				c := a.method.(*can)
+				if len(c.zones) != len(v.Nodes) {
+					t.Fatalf("%d zones for %d nodes", len(c.zones), len(v.Nodes))
+				}
+				box := *c.zones[0]
+				for _, z := range c.zones {
+					for d := range box.least {
+						box.least[d], box.most[d] = min(box.least[d], z.least[d]), max(box.most[d], z.most[d])
+					}
+				}
+				volume := 0.0
+				for _, z := range c.zones {
+					part := 1.0
+					for d := range 3 { // the fourth has no extent
+						part *= (z.most[d] - z.least[d]) / (box.most[d] - box.least[d])
+					}
+					volume += part
+				}
+				if volume < 0.999 || volume > 1.001 {
+					t.Errorf("the zones are %v of the box", volume)
+				}
+				for _, n := range v.Nodes {
+					nodes++
+					held := 0
+					for _, z := range c.zones {
+						if z.contains(box.clamp(spot(n.Coord.Vec))) {
+							held++
+							if z.node == n.ID {
+								inZone++
+							}
+						}
+					}
+					if held != 1 {
+						t.Fatalf("%s is in %d zones", n.ID, held)
+					}
+				}
+				for s, at := range c.places {
+					if got := zoneAt(c.zones, at).node; got != choices[s.Addr.String()].Node {
+						t.Errorf("%s is in the zone of %s and went to %s", s.Addr, got, choices[s.Addr.String()].Node)
+					}
+				}
+			}
+			share := float64(inZone) / float64(nodes)
+			if policy == CANMP && share != 1 || policy != CANMP && share > 0.9 {
+				t.Errorf("%.0f %% of the nodes are in their own zones", 100*share)
+			}
+			t.Logf("%.0f %% of the nodes are in their own zones", 100*share)
+		})
+	}
+}
+
+func TestCANZonesOfNodesAtOnePlace(t *testing.T) {
+	for seed := range uint64(10) {
+		b, v, times := canWorld(seed, 20, 2)
+		for i := range v.Nodes {
+			v.Nodes[i].Coord = v.Nodes[i/2*2].Coord
+		}
+		a := newCAN(CANConfig{Policy: CANMP, Landmarks: 2}, b, v)
+		times.decide(t, a)
+		zones := a.method.(*can).zones
+		for i, z := range zones {
+			for _, o := range zones[:i] {
+				apart := false
+				for d := range z.least {
+					apart = apart || z.most[d] <= o.least[d] || o.most[d] <= z.least[d]
+				}
+				if !apart {
+					t.Errorf("seed %d: the zones of %s and %s overlap: %v–%v and %v–%v", seed, z.node, o.node, z.least, z.most, o.least, o.most)
+				}
+			}
+		}
+	}
+}
+
+func TestCANPlacesServers(t *testing.T) {
+	b, v, times := canWorld(3, 30, 60)
+	a := newCAN(CANConfig{Policy: CANMP, Landmarks: 10}, b, v)
+	times.decide(t, a)
+	c, moved := a.method.(*can), 0
+	for _, s := range a.servers {
+		at, ok := c.locate(s)
+		if !ok {
+			t.Fatal("no place")
+		}
+		if c.places[s] != at {
+			moved++
+		}
+		for _, n := range v.Nodes {
+			d := ncoord.Distance(n.Coord, ncoord.Coordinate{Vec: [ncoord.MaxDims]float64(at)})
+			if want := times[s.Addr.String()][n.ID]; d < want-3 || d > want+3 {
+				t.Errorf("%s is %.1f ms from %s, want %.1f", s.Addr, d, n.ID, want)
+			}
+		}
+	}
+	if moved == 0 || moved > 4 { // 5 % of the 90 hosts, nodes among them
+		t.Errorf("%d servers were moved to the border", moved)
+	}
+}
+
+func TestCANNeedsTwoLandmarks(t *testing.T) {
+	for landmarks, want := range map[int]bool{1: false, 2: true} {
+		b, v, times := canWorld(3, 30, 1)
+		a := newCAN(CANConfig{Policy: CANMP, Landmarks: 4}, b, v)
+		times.decide(t, a)
+		c := a.method.(*can)
+		c.landmarks = c.landmarks[2-landmarks:]
+		a.servers[0].times[c.landmarks[landmarks]] = unanswered
+		View{c.nodes}.find(c.landmarks[landmarks+1]).Coord = ncoord.Coordinate{}
+		if _, ok := c.locate(a.servers[0]); ok != want {
+			t.Errorf("with %d landmarks: placed %v", landmarks, ok)
+		}
+	}
+}
+
+func TestCANWaitsForAllPlaces(t *testing.T) {
+	b, v, times := canWorld(3, 10, 5)
+	a := newCAN(CANConfig{Policy: CANMP, Landmarks: 3}, b, v)
+	for range 10 {
+		for _, ask := range a.Asks(time.Time{}) {
+			if ask.Server != b.Servers[4].Addr {
+				d := time.Duration(times[ask.Server.String()][ask.Node] * 1e6)
+				a.Observe(Result{Ask: ask, OK: true, Timing: Timing{Connect: d, FirstByte: d, Total: 3 * d}}, time.Time{})
+			}
+		}
+	}
+	if c := a.method.(*can); c.zones != nil {
+		t.Errorf("it has made %d zones without a place of the last server", len(c.zones))
+	}
+	if n := dims([]Node{{Coord: ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{0, 0, 1}}}, {Coord: ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{1}}}}); n != 3 {
+		t.Errorf("%d dimensions, want 3", n)
+	}
+}
+
+// The box holds all spots but the outliers, one in twenty, which are farthest from the middle.
+func TestCANBox(t *testing.T) {
+	all := []spot{{0}}
+	for i := range 19 {
+		all = append(all, spot{100 + float64(i)})
+	}
+	if box := boxOf(all); box.least[0] != 100 || box.contains(spot{0}) || !box.contains(spot{118}) || box.contains(spot{118.001}) {
+		t.Errorf("the box is %v", box)
+	}
+}
