@@ -234,6 +234,10 @@ func TestUnderWay(t *testing.T) {
 			t.Errorf("asked once more: %v", resp)
 		}
 		fetch(2, 2)
+		fetch(3, 2) // by the next life of its asker: this is another one
+		if len(b.jobs) != 2 {
+			t.Errorf("%d are queued, want 2", len(b.jobs))
+		}
 		b.SetAlive([]string{"c"})
 		underWay("who asked is gone", false)
 		time.Sleep(2 * time.Minute)

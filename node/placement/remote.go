@@ -143,9 +143,8 @@ const RemoteWait = time.Minute
 // NewRemote makes a Remote whose fetches wait so long for their answers. All nodes need the same wait. A longer one lets slow peers
 // answer, but a server whose estimator has died or is cut off is left alone for five sixths of it. It needs Run.
 func NewRemote(wait time.Duration, deps RemoteDeps) *Remote {
-	// The number begins at random, so that two lives of a node do not use the same ones.
-	return &Remote{wait: wait, deps: deps, stopped: make(chan struct{}), number: rand.Uint64(), asks: make(map[*ask]bool),
-		work: make(map[workKey]*Work), held: make(map[string]int)}
+	return &Remote{wait: wait, deps: deps, stopped: make(chan struct{}), asks: make(map[*ask]bool), work: make(map[workKey]*Work),
+		held: make(map[string]int)}
 }
 
 // queue is how long a page for a peer may wait for a fetcher here. Then it is given back.

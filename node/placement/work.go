@@ -19,7 +19,6 @@ type Work struct {
 	Until time.Time
 
 	clock *lease.Clock
-	right lease.Right // until Until, by both clocks
 	key   workKey
 	timer *time.Timer   // gives queued work back, and forgets ended work
 	done  chan struct{} // closed when it has ended
@@ -31,7 +30,7 @@ type Work struct {
 // MayAsk returns an error if the request must not be sent now. Call it just before the first byte: the asker holds the lease, and
 // this node may have been stopped meanwhile.
 func (w *Work) MayAsk() error {
-	if err := w.clock.Check(w.right); err != nil {
+	if err := w.clock.Check(lease.NewRight(w.Until)); err != nil {
 		return fmt.Errorf("ask server %v for %s: %w", w.Server, w.From, err)
 	}
 	return nil
@@ -47,8 +46,8 @@ const (
 
 // workKey identifies work, however often it is asked for.
 type workKey struct {
-	from   string
-	number uint64
+	from         string
+	boot, number uint64 // of the life that asked, and of its fetch
 }
 
 const (
@@ -119,7 +118,7 @@ func refuse(reason string) (*Work, *wire.FetchResponse) {
 func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, answer *wire.FetchResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := workKey{from, req.GetNumber()}
+	key := workKey{from, req.GetHeader().GetBoot(), req.GetNumber()}
 	if w := r.work[key]; w != nil {
 		return w, nil
 	}
@@ -140,7 +139,6 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, answer *wir
 	if from == r.deps.Self { // its lease is known here
 		w.Until = earlier(w.Until, r.deps.LeasedUntil(f.Server))
 	}
-	w.right = lease.NewRight(w.Until)
 	switch {
 	case r.closed:
 		return refuse("the node stops")

@@ -105,7 +105,7 @@ func TestWorkIsBounded(t *testing.T) {
 			b.Remote.mu.Lock()
 			b.open = c.open
 			for i := range c.known {
-				b.Remote.work[workKey{"c", uint64(i)}] = &Work{state: ended}
+				b.Remote.work[workKey{"c", 1, uint64(i)}] = &Work{state: ended}
 			}
 			b.Remote.mu.Unlock()
 			if resp := b.ask(t, 1, time.Second); resp.GetRefused() != c.refused {

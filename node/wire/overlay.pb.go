@@ -2661,7 +2661,7 @@ func (x *RemoteFetch) GetAttempt() uint32 {
 type FetchRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	// number is the caller's number for this page. The callee downloads each number once.
+	// number is the number of this page in that life of the caller. The callee downloads each number once.
 	Number uint64       `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Page   *RemoteFetch `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
 	// within_ms is how long the download may take from now. After that another node may have the lease of the server, or the
