@@ -173,7 +173,7 @@ func (b *batch) lease(ctx context.Context) error {
 	err := b.each(ctx, b.hold)
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool { return !s.held })
 	b.count(func(s *Status) { s.Hosts, s.Servers = len(b.hosts), len(b.servers) })
-	return errors.Join(err, ctx.Err())
+	return err
 }
 
 // group makes the servers of the batch. A host belongs to the server at its first address. The other hosts of that server that this

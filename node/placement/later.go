@@ -54,7 +54,7 @@ func (p *Placement) Received(host string, patience time.Duration) {
 // LeasedTo hears that another node holds a server that is wanted here. Its hosts join that node. In mode persistent they stay with
 // their home, which waits for the lease.
 func (p *Placement) LeasedTo(addr netip.Addr, holder string) {
-	if p.cfg.Mode == ModePersistent || holder == "" || holder == p.deps.Self || !p.alive(holder) {
+	if p.cfg.Mode == ModePersistent || holder == p.deps.Self || !p.alive(holder) {
 		return
 	}
 	for _, host := range p.deps.Frontier.HostsAt(addr) {

@@ -29,7 +29,7 @@ func newNeighbours() neighbours {
 func (n neighbours) remember(addr netip.Addr, m assign.Memory) {
 	network := assign.Network(addr)
 	list, _ := n.known.Get(network)
-	list = slices.DeleteFunc(slices.Clone(list), func(s assign.Server) bool { return s.Addr == addr })
+	list = slices.DeleteFunc(list, func(s assign.Server) bool { return s.Addr == addr })
 	list = slices.Insert(list, 0, assign.Server{Addr: addr, Memory: m})
 	n.known.Add(network, list[:min(mostNeighbours, len(list))])
 }

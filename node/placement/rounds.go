@@ -102,12 +102,9 @@ func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *fr
 
 // comparePage lets the nodes download one page, and finishes its task.
 func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task, nodes []chosen, i int) error {
-	short, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(task.Lease(), cancel)()
 	out, first := putBack(true), nodes[0].node
 	var longest, after time.Duration
-	for _, d := range s.byAll(short, pageOf(task), nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {
+	for _, d := range s.byAll(ctx, pageOf(task), nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {
 		longest, after = max(longest, d.result.Timing.Total), max(after, d.result.RetryAfter)
 		if d.node == first {
 			out = outcome(b.deps.Self, first, d.result, d.err)
@@ -276,7 +273,7 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 			s.learn(d.labels, d.node, d.result, d.err)
 			gone = gone || missing(d.result, d.err)
 			if d.err != nil || d.result.Unmade {
-				nodes = slices.DeleteFunc(slices.Clone(nodes), func(c chosen) bool { return c.node == d.node })
+				nodes = slices.DeleteFunc(nodes, func(c chosen) bool { return c.node == d.node })
 			}
 		}
 		if gone && s.weed(i) {

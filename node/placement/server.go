@@ -53,9 +53,6 @@ func (s *server) take(ctx, cut context.Context) (*frontier.Task, error) {
 		if task, err := s.takeOf(ctx, cut, h); task != nil || err != nil {
 			return task, err
 		}
-		if cut.Err() != nil {
-			break
-		}
 	}
 	return nil, nil
 }
@@ -71,9 +68,6 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 		if task.Kind != frontier.Page {
 			if err := s.deps.Crawler.Do(ctx, task); err != nil {
 				return nil, fmt.Errorf("crawl %s: %w", task.URL, err)
-			}
-			if err := ctx.Err(); err != nil {
-				return nil, err
 			}
 			continue
 		}
@@ -164,13 +158,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// askFor lets a node download the page of a task, and finishes the task. ok tells whether the timing is usable. askFor stops waiting
-// when the lease of the server ends.
+// askFor lets a node download the page of a task, and finishes the task. ok tells whether the timing is usable.
 func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f RemoteFetch) (r Result, ok bool, err error) {
-	short, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(task.Lease(), cancel)()
-	r, failed := s.ask(short, node, pageOf(task), f)
+	r, failed := s.ask(ctx, node, pageOf(task), f)
 	return r, usable(r, failed), s.finish(ctx, task, outcome(s.deps.Self, node, r, failed))
 }
 
