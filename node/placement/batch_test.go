@@ -273,6 +273,9 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 				t.Errorf("decision %+v", d)
 			}
 		}
+		if b.neighbours.known.Len() > 0 {
+			t.Error("what vivaldi has learnt counts for the neighbours of its servers")
+		}
 	})
 }
 
@@ -423,6 +426,10 @@ func TestNothingIsAssignedWhilePaused(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- b.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if s := b.Status(); s.Batches != 0 || s.Why != "no member is known yet" {
+			t.Errorf("before the first view: %+v", s)
+		}
 		b.SetView(w.view(), "the smaller side")
 		time.Sleep(5 * time.Minute)
 		if s := b.Status(); s.Batches != 0 || s.Why != "the smaller side" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/ncoord"
 )
 
 func TestCandidates(t *testing.T) {
@@ -38,6 +39,9 @@ func TestCandidates(t *testing.T) {
 	c.Mode, c.Assigners, c.Candidates = ModeCycle, []string{"few"}, c.Candidates[1:]
 	if !c.moves() {
 		t.Error("a tuning of nearest does not move servers later")
+	}
+	if c.URLs = 7; len(c.Warnings(base)) > 0 { // enough for this tuning, not for nearest itself
+		t.Errorf("%q", c.Warnings(base))
 	}
 }
 
@@ -98,6 +102,8 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 	known := func(bytes float64) assign.Memory { return assign.Memory{PageBytes: bytes} }
 	w := newWorld(t)
 	p := &Placement{deps: w.deps(), neighbours: newNeighbours()}
+	there := &ncoord.Location{}
+	p.deps.Locate = func(addr netip.Addr) *ncoord.Location { return map[netip.Addr]*ncoord.Location{addrOf(2): there}[addr] }
 	p.neighbours.remember(addrOf(9), known(9))
 	b := &batch{Placement: p, servers: []*server{
 		{addr: addrOf(1), memory: known(1), hosts: []*host{{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}, {name: "c", pending: 1, taken: 3}}},
@@ -118,6 +124,9 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 		if h := in.Servers[0].Hosts; len(h) != 3 || h[0] != (assign.Host{Name: "a", Pending: 20, PageBytes: 1}) || h[1] != (assign.Host{Name: "b", Pending: 5, PageBytes: 1}) ||
 			h[2] != (assign.Host{Name: "c", PageBytes: 1}) {
 			t.Errorf("%s: hosts %+v", c.label, h)
+		}
+		if in.Servers[0].Location != nil || in.Servers[1].Location != there {
+			t.Errorf("%s: %v and %v", c.label, in.Servers[0].Location, in.Servers[1].Location)
 		}
 		if in.ID != "7" || in.Seed == b.input("8", c.tuning).Seed {
 			t.Errorf("%s: batch %s", c.label, in.ID)

@@ -112,8 +112,9 @@ func TestResultsAtTheirBounds(t *testing.T) {
 	r := page200(maxStage)
 	r.Timing.Connect, r.Timing.TLS, r.Timing.FirstByte = maxStage/2, maxStage/2, time.Second // stages may be longer than the whole by a second
 	r.Ending, r.Trouble, r.Status, r.RetryAfter = frontier.Again, frontier.Interrupted, 999, maxRetryAfter
-	r.Reason = strings.Repeat("x", maxReason)
+	r.Reason = strings.Repeat("x", maxReason-1) + "é" // half of it is cut off
 	got, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)}, nil)
+	r.Reason = strings.Repeat("x", maxReason-1) + "\ufffd"
 	if !ok || fmt.Sprint(got) != fmt.Sprint(r) {
 		t.Errorf("%v, %v, want %v", ok, got, r)
 	}

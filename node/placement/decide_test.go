@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,19 +48,27 @@ func TestAssignerRestsAsLongAsItThought(t *testing.T) {
 	}
 }
 
-// waiting is an assigner that decides nothing and asks for nothing. It counts how often it is called.
+// waiting is an assigner that decides nothing. It counts how often it is called.
 type waiting struct {
 	assign.Assigner
 	due   time.Duration // from now until it says that it must be called again
 	calls int
+	once  []assign.Ask // what it asks for in the first call
+	heard []bool       // which answers were usable
+	most  int          // after how many answers it decides all the same, unless 0
 }
 
-func (a *waiting) Asks(time.Time) []assign.Ask {
+func (a *waiting) Asks(time.Time) (asks []assign.Ask) {
 	a.calls++
-	return nil
+	asks, a.once = a.once, nil
+	return asks
 }
 
-func (a *waiting) Decide(time.Time) ([]assign.Choice, bool) { return nil, false }
+func (a *waiting) Observe(r assign.Result, _ time.Time) { a.heard = append(a.heard, r.OK) }
+
+func (a *waiting) Decide(time.Time) ([]assign.Choice, bool) {
+	return nil, a.most > 0 && len(a.heard) >= a.most
+}
 
 func (a *waiting) Next(now time.Time) (time.Time, bool) { return now.Add(a.due), a.due != never }
 
@@ -89,6 +98,26 @@ func TestAssignerIsCalledWhenItIsDue(t *testing.T) {
 			}
 			if a.calls != calls || len(w.placed) != told {
 				t.Errorf("due in %v: %d calls, want %d; told %d times", due, a.calls, calls, len(w.placed))
+			}
+		})
+	}
+}
+
+// An assigner hears of a download that ends after the deadline. When it has decided, or at the deadline, no other one begins.
+func TestDownloadsAtTheEndOfADecision(t *testing.T) {
+	for most, deadline := range []time.Duration{30 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			_, _, s := oneServer(t, 1)
+			s.pages, s.cfg.Deadline = pagesOf(t, "/"), deadline
+			s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
+				time.Sleep(time.Minute)
+				return page200(time.Second), nil
+			}
+			a := &waiting{due: never, most: most, once: slices.Repeat([]assign.Ask{{Server: s.addr, Node: "n1"}}, 3)}
+			b := &batch{Placement: s.Placement, servers: []*server{s}}
+			err := b.drive(t.Context(), "1", &plan{assigner: a}, time.Now())
+			if err != nil || len(a.heard) != 3 || !a.heard[0] || a.heard[2] { // the second may begin when the first is answered
+				t.Errorf("decided after %d answers or %v: heard %v, %v", most, deadline, a.heard, err)
 			}
 		})
 	}

@@ -290,6 +290,31 @@ func TestExplorationsOfTwoServers(t *testing.T) {
 	}
 }
 
+// An estimate waits for 30 s for the politeness of its server, and an exploration for 5 s.
+func TestWaitsForPolitenessAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, addr := assigned(t)
+		w.servers[addr].knows = time.Now().Add(time.Hour)
+		p := New(cycle(), w.deps())
+		p.SetView(w.view(), "")
+		s := &server{Placement: p, addr: addr, hosts: []*host{{name: "http://a.example"}}}
+		for want, wait := range map[time.Duration]func() error{
+			30 * time.Second: func() error {
+				s.reserve(addr, true)
+				defer s.reserve(addr, false)
+				_, err := s.take(t.Context(), t.Context())
+				return err
+			},
+			5 * time.Second: func() error { _, err := p.exploreServer(t.Context(), addr); return err },
+		} {
+			if begin := time.Now(); wait() != nil || time.Since(begin) != want {
+				t.Errorf("it waited for %v, want %v", time.Since(begin), want)
+			}
+		}
+		w.checkRest()
+	})
+}
+
 // In mode persistent a host stays at its home if a peer holds its server.
 func TestHostsOfRoundsJoinNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -168,6 +168,10 @@ func TestDeadPeers(t *testing.T) {
 			defer close(done)
 			r, err = a.Do(t.Context(), "b", estimateOf(t, ""))
 		}()
+		for _, alive := range [][]string{{"a"}, {"a", "b"}} { // it was taken for dead for a moment
+			time.Sleep(time.Second)
+			a.SetAlive(alive)
+		}
 		time.Sleep(time.Second)
 		begin := time.Now()
 		a.SetAlive([]string{"a", "c"})
@@ -175,7 +179,7 @@ func TestDeadPeers(t *testing.T) {
 		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.back() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := a.wait - a.call() - a.back() - time.Second; r.Lingers != want {
+		if want := a.wait - a.call() - a.back() - 3*time.Second; r.Lingers != want {
 			t.Errorf("it may go on for %v, want %v", r.Lingers, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
@@ -212,10 +216,10 @@ func TestRefusals(t *testing.T) {
 		})
 		refused := func(e RemoteFetch) string {
 			begin := time.Now()
-			_, err := a.Do(t.Context(), "b", e)
+			res, err := a.Do(t.Context(), "b", e)
 			var r *RefusedError
-			if !errors.As(err, &r) || r.Peer != "b" {
-				t.Fatalf("%v: %v", e.URL, err)
+			if !errors.As(err, &r) || r.Peer != "b" || res.Lingers != 0 {
+				t.Fatalf("%v: %v, lingers %v", e.URL, err, res.Lingers)
 			}
 			if took := time.Since(begin); took > time.Second {
 				t.Errorf("refused after %v", took)

@@ -369,6 +369,33 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 	})
 }
 
+// Rounds repeat 20 pages of a host at most, even if a comparison would have more.
+func TestPagesOfARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, h, s := oneServer(t, 60)
+		s.reserve(s.addr, true)
+		if err := (&batch{Placement: s.Placement}).collect(t.Context(), s); err != nil || len(s.pages) != 20 || len(h.finished) != 22 { // two are disallowed
+			t.Errorf("%d pages of %d, %v", len(s.pages), len(h.finished), err)
+		}
+	})
+}
+
+// A round begins with what the assigners have found in the last one.
+func TestRoundsGoOnFromTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, s := oneServer(t, 1)
+		s.cfg.Assigners, s.pages = []string{assign.IPMicra}, pagesOf(t, "/")
+		s.SetView(w.view(), "")
+		b := &batch{Placement: s.Placement, servers: []*server{s}}
+		for round := range 2 {
+			before := s.Status().Estimates
+			if err := b.decide(t.Context(), "1"); err != nil || (s.Status().Estimates == before) != (round > 0) {
+				t.Errorf("round %d: %d estimates, %v", round, s.Status().Estimates-before, err)
+			}
+		}
+	})
+}
+
 // A server without a page that may be requested is given back, and its hosts rest.
 func TestHostsWithoutPagesRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

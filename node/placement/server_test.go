@@ -195,34 +195,61 @@ func TestPausesBeforeAskingAgain(t *testing.T) {
 	}
 }
 
-// answers is a peer that answers every call after a while, without a result before the third call.
+// answers is a peer that answers two calls after a while without a result, and the third with one.
 type answers struct {
-	after time.Duration
-	calls []time.Time
+	after  time.Duration
+	calls  []time.Time
+	within []time.Duration // how long the download may take, as each call says
 }
 
-func (a *answers) Fetch(context.Context, string, *wire.FetchRequest) (*wire.FetchResponse, error) {
-	a.calls = append(a.calls, time.Now())
-	time.Sleep(a.after)
+func (a *answers) Fetch(ctx context.Context, _ string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	a.calls, a.within = append(a.calls, time.Now()), append(a.within, time.Duration(req.GetWithinMs())*time.Millisecond)
 	if len(a.calls) < 3 {
-		return &wire.FetchResponse{}, nil
+		return &wire.FetchResponse{}, sleep(ctx, a.after)
 	}
 	return &wire.FetchResponse{Result: encodeResult(page200(time.Second))}, nil
 }
 
-// A peer that has let this node wait for a quarter of a call is asked again at once. Another one is asked after a pause.
+// A peer that has let this node wait for a quarter of a call is asked again at once. Another one, and one that does not answer for a whole
+// call, is asked after a pause.
 func TestPausesBetweenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		quarter := RemoteWait / 24
-		for after, pauses := range map[time.Duration]bool{quarter - 1: true, quarter: false, quarter + 1: false} {
+		const call, quarter = RemoteWait / 6, RemoteWait / 24
+		for after, pauses := range map[time.Duration]bool{quarter - 1: true, quarter: false, quarter + 1: false, time.Hour: true} {
 			peer := &answers{after: after}
 			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) { d.Peers = peer })
 			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); err != nil || len(peer.calls) != 3 {
 				t.Fatalf("%d calls, %v", len(peer.calls), err)
 			}
 			for i := range 2 {
-				if paused := peer.calls[i+1].Sub(peer.calls[i]) > after; paused != pauses {
-					t.Errorf("an answer after %v: paused: %v", after, paused)
+				if pause := peer.calls[i+1].Sub(peer.calls[i]) - min(after, call); (pause > 0) != pauses || pause > time.Second {
+					t.Errorf("an answer after %v: a pause of %v", after, pause)
+				}
+			}
+		}
+	})
+}
+
+// Each call says how long the download may still take: until a call before this node stops waiting, and as long as the lease of the server
+// lasts, which may have been renewed meanwhile.
+func TestTimeThatIsLeftForADownload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const call = RemoteWait / 6 // the message may take that long, too
+		for leased, shrinks := range map[time.Duration]bool{time.Hour: true, 25 * time.Second: false} {
+			peer := &answers{after: call / 2}
+			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
+				d.Peers, d.LeasedUntil = peer, func(netip.Addr) time.Time { return time.Now().Add(leased) }
+			})
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); err != nil {
+				t.Error(err)
+			}
+			for i, within := range peer.within {
+				want := min(leased, RemoteWait-call) - call
+				if shrinks {
+					want -= time.Duration(i) * call / 2
+				}
+				if within != want {
+					t.Errorf("leased for %v: call %d leaves %v, want %v", leased, i, within, want)
 				}
 			}
 		}
@@ -257,7 +284,7 @@ func TestRepeatedPagesTakeTurns(t *testing.T) {
 	})
 }
 
-// A round asks for every page once, also for the one after a page that is missing.
+// A round asks for every page once, also for the one after a page that is missing, and learns from those that are there.
 func TestRoundAsksForEveryPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, s := oneServer(t, 1)
@@ -267,7 +294,7 @@ func TestRoundAsksForEveryPage(t *testing.T) {
 			asked = append(asked, f.URL.Path)
 			r := page200(time.Second)
 			if f.URL.Path == "/1" {
-				r = Result{Asked: true, Status: 404}
+				r = Result{Asked: true, Status: 404, Timing: r.Timing} // which tells nothing about places
 			}
 			return r, nil
 		}
@@ -276,8 +303,9 @@ func TestRoundAsksForEveryPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &batch{Placement: s.Placement, plans: []*plan{{assigner: a, choices: map[netip.Addr]assign.Choice{s.addr: {Node: "n1"}}}}}
-		if err := b.round(t.Context(), s, "1"); err != nil || fmt.Sprint(asked) != "[/0 /1 /2 /3]" || len(s.pages) != 3 {
-			t.Errorf("asked for %v, %d pages are left; %v", asked, len(s.pages), err)
+		err = b.round(t.Context(), s, "1")
+		if m := s.learnt[""]; err != nil || fmt.Sprint(asked) != "[/0 /1 /2 /3]" || len(s.pages) != 3 || m.Downloads() != 3 {
+			t.Errorf("asked for %v, %d pages are left, %d downloads are known; %v", asked, len(s.pages), m.Downloads(), err)
 		}
 	})
 }

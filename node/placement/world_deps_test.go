@@ -84,7 +84,7 @@ func (w *world) deps() Deps {
 		Placed: func(label string, server netip.Addr, m *assign.Memory) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.placed = append(w.placed, label)
+			w.placed = append(w.placed, fmt.Sprintf("%s %s %d", label, server, m.Downloads()))
 		},
 		LeftOut: func(host, reason string, urls int) {
 			w.mu.Lock()

@@ -35,7 +35,7 @@ type world struct {
 	asked    []request
 	log      []string // of leases, hand-offs and wishes
 	decided  []runlog.Assign
-	placed   []string // labels
+	placed   []string // labels, servers, and how many downloads are known
 	dropped  []string
 	troubles []error
 	slow     []bool
