@@ -88,15 +88,16 @@ func TestOneOfTwoHoldsGivesUp(t *testing.T) {
 	})
 }
 
-// A lease that its grantor denies may not be used.
+// A lease that its grantor denies may not be used, and is not held any more. Failures before that count for nothing.
 func TestLeaseThatIsDenied(t *testing.T) {
 	h, l := heldBy(t)
 	h.grant(server(1), l.right, 0)
 	if err := h.MayAsk(server(1)); err != nil {
 		t.Error(err)
 	}
-	if h.book.held(server(1), l, "b", time.Now()); h.MayAsk(server(1)) == nil {
-		t.Error("it may")
+	l.hold, l.fails = true, 3
+	if h.book.held(server(1), l, "b", time.Now()); h.MayAsk(server(1)) == nil || l.hold || l.fails > 0 {
+		t.Errorf("it may; it is held: %v, after %d failures", l.hold, l.fails)
 	}
 }
 

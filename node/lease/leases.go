@@ -86,7 +86,7 @@ func (ls *leases) want(addr netip.Addr, now time.Time) {
 
 // revive cancels a withdrawal of which the grantor does not know yet.
 func (ls *leases) revive(addr netip.Addr, l *lease, now time.Time) {
-	if l.withdrawn && l.successor == "" && !l.released && l.live(now) && !ls.leaving {
+	if l.withdrawn && l.successor == "" && !l.released && l.live(now) {
 		l.withdrawn, l.drained, l.next = false, false, now
 		if !l.unsure {
 			ls.grant(addr, l.right, 0)
@@ -145,7 +145,7 @@ func (ls *leases) review(addr netip.Addr, l *lease, now time.Time) {
 // withdraw takes a server from the frontier, so that the lease can go back. The next tick finds out whether requests are in
 // flight.
 func (ls *leases) withdraw(addr netip.Addr, l *lease, now time.Time) {
-	l.withdrawn, l.drained, l.inFlight = true, false, 1
+	l.withdrawn = true
 	l.next = now.Add(2 * ls.cfg.Time) // later than the next tick
 	ls.halt(addr)
 }
@@ -376,9 +376,6 @@ func (ls *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent momen
 		return
 	}
 	ls.grant(it.addr, l.right, wait)
-	if !l.needed() && l.idle.IsZero() {
-		l.idle = now
-	}
 	l.tell(nil)
 }
 

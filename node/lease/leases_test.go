@@ -84,11 +84,15 @@ func (b *bench) obtain() *lease {
 
 func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
 	b := newBench(t)
-	b.obtain()
+	l := b.obtain()
 	b.pass(30 * time.Second)
 	it, _ := b.sends(renew)
-	sent := b.now
+	l.memory = &assign.Memory{}
+	sent, slowed := b.now, len(b.slowed(b.now))
 	b.pass(30 * time.Second)
+	if n := len(b.slowed(b.now)); slowed != 1 || n != 0 {
+		t.Errorf("this node compares %d servers, and %d when its lease is over", slowed, n)
+	}
 	b.answered(it, b.grantedBy, yes(), at(sent), b.now)
 	if d, ok := b.told(); ok {
 		t.Errorf("leased for %v by an answer to a renewal of a lease that was over", d)
@@ -143,12 +147,37 @@ func TestWithdrawalIsTakenBack(t *testing.T) {
 	b.sends(renew)
 }
 
+// A lease that is given to another node, and comes back because it is wanted again, is as good as a new one.
+func TestLeasesThatComeBack(t *testing.T) {
+	b := newBench(t)
+	for range 2 {
+		l := b.obtain()
+		b.look(false, 0)
+		b.pass(b.cfg.ReleaseAfter() - 1)
+		if b.look(false, 0); l.withdrawn {
+			t.Fatal("it goes back too early")
+		}
+		b.pass(1)
+		b.look(false, 0)
+		if b.look(true, 0); l.withdrawn {
+			t.Fatal("it goes back though it is wanted again")
+		}
+		l.successor = "s"
+		b.withdraw(server(1), l, b.now)
+		b.look(true, 0)
+		it, _ := b.sends(release)
+		b.answered(it, b.grantedBy, yes(), at(b.now), b.now)
+	}
+}
+
 func TestGiveWaitsForTheRequestInFlight(t *testing.T) {
 	b := newBench(t)
 	l := b.obtain()
 	l.successor = "s"
 	b.withdraw(server(1), l, b.now)
 	b.look(true, 1)
+	b.silent()
+	b.stopped(at(b.now)) // a gap changes nothing about that
 	b.silent()
 	b.want(server(1), b.now) // it is given away nevertheless
 	b.look(true, 0)
@@ -247,6 +276,24 @@ func TestItemsOfAMessageAreBounded(t *testing.T) {
 	b.want(server(99), b.now)
 	if due := b.due(b.now, map[string]bool{"k": true}); len(due) != 0 {
 		t.Error("two calls to one grantor at a time")
+	}
+}
+
+// When a call has failed, the memory is sent again at once, and the answer to the next call counts, whatever made the lost one void.
+func TestCallsThatFail(t *testing.T) {
+	b := newBench(t)
+	l := b.obtain()
+	l.memory, l.changed = &assign.Memory{}, b.now
+	l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), b.now)
+	b.pass(b.cfg.Time / 2)
+	it, _ := b.sends(renew)
+	l.void = true
+	b.failed(it, b.grantedBy, b.now)
+	b.pass(time.Second)
+	it, m := b.sends(renew)
+	b.answered(it, b.grantedBy, yes(), at(b.now), b.now)
+	if d, ok := b.told(); !ok || d != time.Minute || len(m.GetMemory()) == 0 {
+		t.Errorf("leased for %v, %v, %d bytes of memory", d, ok, len(m.GetMemory()))
 	}
 }
 
