@@ -90,9 +90,10 @@ type Node struct {
 	started    time.Time
 	free       func() (uint64, error)
 
-	blocked bell.Bell      // rings when the blocklist has changed
-	room    bell.Bell      // rings when the disk is no longer full
-	refused map[string]int // seeds, by reason; set before the crawl has ended
+	warnings warnings
+	blocked  bell.Bell      // rings when the blocklist has changed
+	room     bell.Bell      // rings when the disk is no longer full
+	refused  map[string]int // seeds, by reason; set before the crawl has ended
 }
 
 // New opens a node: its data directory, its logs, its seeds. The configuration must be valid. The frontier has the errors for a directory that
@@ -385,10 +386,6 @@ func (n *Node) end(ctx context.Context, err error) End {
 		e.Reason = "idle"
 	}
 	return e
-}
-
-func (n *Node) warn(err error) {
-	n.runlog.Events().Warn(runlog.EventWarning, runlog.KeyReason, err.Error())
 }
 
 // blockedHost returns why a host is not to be crawled, or "". The frontier calls it for hosts that it reads from disk.

@@ -89,7 +89,9 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 			c.done.Go(func() {
 				said, err := c.proof.prove(guest)
 				if err != nil {
-					c.refused(lobby.Host(conn.RemoteAddr()), err)
+					if c.ctx.Err() == nil { // after hangUp every guest fails
+						c.refused(lobby.Host(conn.RemoteAddr()), err)
+					}
 					_ = conn.Close()
 					return
 				}
