@@ -56,18 +56,22 @@ func (s *stub) holder(clock *Clock) *Holder {
 // A lease counts from when it was asked for, since the grantor may have given it at that moment. It does not count if this node has said
 // meanwhile that it does not hold the server, because the grantor may have concluded that nobody does, nor if there was a gap.
 func TestAnswersThatAreSlow(t *testing.T) {
+	inquiry := func(from string) func(*testing.T, *Holder) {
+		return func(t *testing.T, h *Holder) {
+			res, err := h.Rights(t.Context(), from, &wire.RightsRequest{View: view.Digest([]string{"k"}), Members: view.Digest([]string{"a", "k"})})
+			if err != nil || !res.GetSameView() || len(res.GetRights()) != 0 {
+				t.Errorf("%v, %v", res, err)
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		meanwhile func(t *testing.T, h *Holder)
 		counts    bool
 	}{
-		"nothing happens": {func(*testing.T, *Holder) {}, true},
-		"an inquiry": {func(t *testing.T, h *Holder) {
-			res, err := h.Rights(t.Context(), "k", &wire.RightsRequest{View: view.Digest([]string{"k"}), Members: view.Digest([]string{"a", "k"})})
-			if err != nil || !res.GetSameView() || len(res.GetRights()) != 0 {
-				t.Errorf("%v, %v", res, err)
-			}
-		}, false},
-		"a gap": {func(_ *testing.T, h *Holder) { time.Sleep(3500 * time.Millisecond); h.deps.Clock.look() }, false},
+		"nothing happens":            {func(*testing.T, *Holder) {}, true},
+		"an inquiry":                 {inquiry("k"), false},
+		"an inquiry of another node": {inquiry("x"), true},
+		"a gap":                      {func(_ *testing.T, h *Holder) { time.Sleep(3500 * time.Millisecond); h.deps.Clock.look() }, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &stub{answer: make(chan *wire.LeaseAnswer)}

@@ -152,6 +152,17 @@ func TestGrantorThatSlept(t *testing.T) {
 		t.Fatal("the inquiry failed")
 	}
 	d.ask("a", acquire, given, "a")
+
+	d = newDesk(t, false) // a claim counts as a grant when nothing has been unknown for a while
+	for range 4 {
+		d.ask("a", renew, given, "a")
+		d.pass(d.cfg.Time / 2)
+	}
+	d.grants.ask = true
+	if !d.inquires(nil) {
+		t.Fatal("the inquiry failed")
+	}
+	d.ask("b", acquire, held, "a")
 }
 
 // inquires makes an inquiry to which all members answer with the rights that they have, and reports whether it is concluded.
@@ -164,9 +175,10 @@ func (d *desk) inquires(rights map[string][]*wire.Right) bool {
 		}
 	}
 	d.lives.hear("late", 1, d.now, d.cfg.Window())
+	d.known["forgotten"] = 1
 	concluded := d.conclude(q, d.now)
-	if d.known["late"] > 0 {
-		d.t.Error("members count as having told of a life that began after they were asked")
+	if d.known["late"] > 0 || concluded && d.known["forgotten"] > 0 {
+		d.t.Error("members count as having told of a life that began after they were asked, or of one that is forgotten")
 	}
 	return concluded
 }

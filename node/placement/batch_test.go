@@ -56,7 +56,7 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 			if m := w.memories[netip.MustParseAddr(d.Server)]; m == nil || m.Downloads() != d.Estimates || d.URLs >= 60 || d.Accuracy <= 0 {
 				t.Errorf("%+v of decision %+v", m, d)
 			}
-			if d.Label != "nearest" || d.Owner != nearestTo(netip.MustParseAddr(d.Server)) || d.Batch == "" || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Seconds > 300 || d.Reason == "" {
+			if d.Label != "nearest" || d.Owner != nearestTo(netip.MustParseAddr(d.Server)) || !strings.HasPrefix(d.Batch, "home-3-") || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Seconds > 300 || d.Reason == "" {
 				t.Errorf("decision %+v", d)
 			}
 		}
@@ -171,6 +171,9 @@ func TestLeasedServersAreJoined(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		w.mu.Lock()
+		if len(w.troubles) != 3 { // one for each host that stays
+			t.Errorf("troubles %v", w.troubles)
+		}
 		if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Owner != "n3" ||
 			w.decided[0].URLs != 60 || w.decided[1].URLs != 1 {
 			t.Errorf("decided %+v", w.decided)

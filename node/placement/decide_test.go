@@ -55,7 +55,7 @@ type waiting struct {
 	calls int
 	once  []assign.Ask // what it asks for in the first call
 	heard []bool       // which answers were usable
-	most  int          // after how many answers it decides all the same, unless 0
+	over  func() bool  // whether it has decided all the same; nil: never
 }
 
 func (a *waiting) Asks(time.Time) (asks []assign.Ask) {
@@ -67,7 +67,7 @@ func (a *waiting) Asks(time.Time) (asks []assign.Ask) {
 func (a *waiting) Observe(r assign.Result, _ time.Time) { a.heard = append(a.heard, r.OK) }
 
 func (a *waiting) Decide(time.Time) ([]assign.Choice, bool) {
-	return nil, a.most > 0 && len(a.heard) >= a.most
+	return nil, a.over != nil && a.over()
 }
 
 func (a *waiting) Next(now time.Time) (time.Time, bool) { return now.Add(a.due), a.due != never }
@@ -113,7 +113,8 @@ func TestDownloadsAtTheEndOfADecision(t *testing.T) {
 				time.Sleep(time.Minute)
 				return page200(time.Second), nil
 			}
-			a := &waiting{due: never, most: most, once: slices.Repeat([]assign.Ask{{Server: s.addr, Node: "n1"}}, 3)}
+			a := &waiting{due: never, once: slices.Repeat([]assign.Ask{{Server: s.addr, Node: "n1"}}, 3)}
+			a.over = func() bool { return most > 0 && len(a.heard) >= most }
 			b := &batch{Placement: s.Placement, servers: []*server{s}}
 			err := b.drive(t.Context(), "1", &plan{assigner: a}, time.Now())
 			if err != nil || len(a.heard) != 3 || !a.heard[0] || a.heard[2] { // the second may begin when the first is answered
@@ -121,6 +122,18 @@ func TestDownloadsAtTheEndOfADecision(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An assigner that finds nothing to ask for may decide at once. Nothing is waited for then.
+func TestAssignerThatHasNothingToAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, begun := &waiting{due: never}, time.Now()
+		a.over = func() bool { return a.calls > 0 }
+		b := &batch{Placement: New(cycle(), newWorld(t).deps())}
+		if err := b.drive(t.Context(), "1", &plan{assigner: a}, begun); err != nil || time.Since(begun) > 0 {
+			t.Errorf("it was given %v: %v", time.Since(begun), err)
+		}
+	})
 }
 
 // A batch whose assigners cannot be made is an error.
