@@ -95,8 +95,8 @@ const transferTries = 3
 // ship brings everything of a host to the other node and has it commit. After an error, asked tells whether the other node may
 // have committed.
 func (rc *reconciler) ship(ctx context.Context, r, next Record) (asked bool, err error) {
-	if err := rc.replicator.flushHost(ctx, r.Host); err != nil && (ctx.Err() != nil || errors.Is(err, errLater)) {
-		return false, err // what any other error left is made good by shipping the whole
+	if err := rc.replicator.flushHost(ctx, r.Host); err != nil {
+		return false, fmt.Errorf("send its last changes: %w", err)
 	}
 	for range transferTries {
 		a, err := rc.replicator.push(ctx, next.Owner, r, true)
