@@ -176,7 +176,7 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 		case mine.Newer(r):
 			res.Newer = append(res.Newer, mine.wire())
 			return mine
-		case mine.Owner == "" || mine == r:
+		case mine.Owner == "":
 		case mine.Owner == v.Self && r.Owner != v.Self:
 			if p, leaving := c.proposals[r.Host]; leaving && p.next == r {
 				break // the next owner has committed a hand-off from here

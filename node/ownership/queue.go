@@ -123,8 +123,7 @@ func (q *queue) finish(it *item, again time.Time) {
 	if it.after = again; again.IsZero() {
 		it.tries = 0
 	}
-	heap.Push(&q.due, it)
-	signal(q.wake)
+	heap.Push(&q.due, it) // who finishes it waits next, and sees when it is due
 }
 
 // urgent reports whether the crawl must not end yet.

@@ -197,7 +197,6 @@ func (rc *reconciler) takeOver(ctx context.Context, was Record, known bool) erro
 		}
 	}
 	rc.deps.Event(Event{Kind: kind, Record: next, Peer: was.Owner, Reason: reason})
-	signal(rc.check)
 	rc.queue.add(next.Host, true) // to mend it with the copy of another node
 	return nil
 }

@@ -199,8 +199,8 @@ func (rep *replicator) Flush(ctx context.Context) {
 func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier.Change, busy map[string]bool) (map[string][]sending, error) {
 	v := rep.view() // read last: a peer that comes later is compared, and must find nothing on its way
 	out := make(map[string][]sending)
-	var alone []string
-	defer func() { rep.stream.stored(alone...) }()
+	var done []string
+	defer func() { rep.stream.stored(done...) }()
 	for host, c := range changes {
 		r, err := rep.records.get(host)
 		if err != nil {
@@ -208,10 +208,8 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 		}
 		to := v.Replica(host, r.Owner)
 		switch {
-		case r.Owner != v.Self:
-			rep.stream.forget(host)
-		case !v.IsAlive(to):
-			alone = append(alone, host) // the replica is compared when the peer is back
+		case r.Owner != v.Self, !v.IsAlive(to): // it has another owner, or its replica is compared when the peer is back
+			done = append(done, host)
 		case c.Lost:
 			rep.stream.putBack(host, &frontier.Change{Lost: true}) // the rest of it is mended, too
 			rep.queue.add(host, false)
@@ -356,13 +354,12 @@ func (rep *replicator) secure(ctx context.Context, host string, patience time.Du
 	}
 }
 
-// flushHost sends everything that waits of a frozen host to its replica, once that is safe. What cannot be sent is made good by shipping
-// the whole.
+// flushHost sends everything that waits of a frozen host to its replica, once that is safe. What the replica
+// does not take is made good by shipping the whole.
 func (rep *replicator) flushHost(ctx context.Context, host string) error {
 	if err := rep.secure(ctx, host, rep.cfg.SilentAfter); err != nil {
 		return err
 	}
-	defer rep.stream.pause(host)()
 	changes := rep.stream.only(host)
 	parcels, err := rep.parcels(ctx, changes, nil)
 	if err != nil {

@@ -316,7 +316,6 @@ func (rg *rights) claim(ctx context.Context, home string, req *wire.ClaimRequest
 	}
 	for _, w := range res.GetNewer() {
 		if r, ok := fromWire(w); ok && asked[r.Host] {
-			not[r.Host] = true
 			if err := rg.obey(r); err != nil {
 				return false, err
 			}

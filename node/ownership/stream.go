@@ -279,19 +279,6 @@ func (s *stream) releaseLocked(host string, c *frontier.Change) {
 	s.addLocked(host, c, time.Time{})
 }
 
-// forget drops what waits of a host that this node no longer owns. What is held back stays: until it is safe, the new owner must not
-// hear of it.
-func (s *stream) forget(host string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.hosts[host]; w != nil {
-		s.removeLocked(w)
-		w.sent = time.Time{}
-		s.tidyLocked(host)
-	}
-	s.tellLocked()
-}
-
 // removeLocked takes the waiting change out, as being on its way; nil if there is none.
 func (s *stream) removeLocked(w *waiting) *frontier.Change {
 	c := w.change

@@ -64,15 +64,13 @@ func TestWaitForReplicas(t *testing.T) {
 	})
 }
 
-// A wait ends at once when nothing is left to wait for: the changes are stored, or the replica was mended, or the host has another owner,
-// or nothing is sent any more.
+// A wait ends at once when nothing is left to wait for: the changes are stored, or the replica was mended, or nothing is sent any more.
 func TestWhatEndsAWait(t *testing.T) {
 	const host = "http://h.test"
 	for what, end := range map[string]func(s *stream){
-		"stored":        func(s *stream) { s.next(); s.stored(host) },
-		"mended":        func(s *stream) { s.mend(host)(nil) },
-		"another owner": func(s *stream) { s.forget(host) },
-		"the end":       func(s *stream) { s.end() },
+		"stored":  func(s *stream) { s.next(); s.stored(host) },
+		"mended":  func(s *stream) { s.mend(host)(nil) },
+		"the end": func(s *stream) { s.end() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStream(time.Now())
@@ -119,6 +117,13 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 	if s.take(map[string]*frontier.Change{host: {Pages: []frontier.PageRecord{{Path: "/p"}}}}, now); !s.holdsBack(host) {
 		t.Error("a page that is known already is not held back when it was visited again")
 	}
+	for _, tracked := range []bool{true, false} {
+		s.take(map[string]*frontier.Change{host: {Done: []uint64{2}, Tracked: tracked}}, now)
+	}
+	s.mature(func(time.Time) bool { return true }, now, 0, time.Hour)
+	if c := s.next()[host]; c == nil || len(c.Done) != 2 || len(c.Pages) != 1 || c.Tracked {
+		t.Errorf("of three works that are safe now, the last without a digest, there is sent %+v", c)
+	}
 }
 
 // The replica of a host lacks something while a change waits here. What is on its way is compared when it arrives.
@@ -141,7 +146,8 @@ func TestReplicaLacksWhatWaits(t *testing.T) {
 	if resume(); !s.busy(host) {
 		t.Error("a change that came while the replica was mended is gone")
 	}
-	if s.forget(host); len(s.hosts) > 0 || s.bytes != 0 {
-		t.Errorf("of a host that has moved away %d bytes wait, and %+v", s.bytes, s.hosts[host])
+	s.next()
+	if s.stored(host); len(s.hosts) > 0 || s.bytes != 0 {
+		t.Errorf("of a host that is stored %d bytes wait, and %+v", s.bytes, s.hosts[host])
 	}
 }

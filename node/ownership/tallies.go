@@ -118,7 +118,6 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 				o.census.expectLocked(owner, time.Now()) // it has had no chance to renew here
 			}
 			signal(o.renew)
-			signal(o.check)
 		}
 		o.mu.Unlock()
 	}

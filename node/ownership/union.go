@@ -261,8 +261,6 @@ func (rep *replicator) compareNow(ctx context.Context, c comparison, to string) 
 				continue
 			}
 		}
-		if item.GetRecord().GetOwner() == rep.self() { // otherwise its owner mends it
-			rep.queue.add(item.GetRecord().GetHost(), false)
-		}
+		rep.queue.add(item.GetRecord().GetHost(), false) // its owner mends it
 	}
 }
