@@ -47,6 +47,7 @@ func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 			{known.count, known.digest, true},
 			{known.count + 1, known.digest, false},
 			{known.count, known.digest + 1, false},
+			{known.count, Record{Host: s.hostOf(1, 2, 3), Epoch: 2, Owner: idOf(2)}.hash(), false},
 			{0, 0, false},
 		} {
 			res, err := own.Renew(s.t.Context(), idOf(2), &wire.RenewRequest{Count: c.count, Digest: c.digest})
@@ -111,6 +112,8 @@ func TestWhatAPeerKnowsOfAHost(t *testing.T) {
 			{what: "nothing new", away: true, said: [2]int{1, 3}, want: "unspecified, is 1 of 3"},
 			{what: "while it is handed over", mine: [2]int{1, 1}, said: [2]int{2, 2},
 				set: func(host string) { own.proposals[host] = proposal{next: Record{Host: host, Epoch: 2, Owner: idOf(3)}} }, want: "later, is 1 of 1"},
+			{what: "the same, of another home", away: true, mine: [2]int{1, 1}, said: [2]int{4, 3},
+				set: func(host string) { own.proposals[host] = proposal{next: Record{Host: host, Epoch: 2, Owner: idOf(3)}} }, want: "later, is 1 of 1, claimed"},
 			{what: "another owner", mine: [2]int{1, 1}, said: [2]int{4, 3}, want: "unspecified, is 1 of 1"},
 			{what: "another owner, of another home", away: true, mine: [2]int{1, 1}, said: [2]int{4, 7}, want: "unspecified, is 1 of 1, claimed"},
 			{what: "another owner that is gone", mine: [2]int{1, 1}, said: [2]int{4, 7}, want: "unspecified, newer 5, is 5 of 1, contested"},
@@ -177,11 +180,12 @@ func TestWhatIsCommitted(t *testing.T) {
 			other    bool // the giver has something else of the host
 			want     wire.Step
 			received bool
+			newer    uint64 // the epoch of the record in the answer
 		}{
 			{what: "for another node", mine: 1, to: 2, epoch: 2, want: refused},
 			{what: "no record", mine: 1, to: 3, want: refused},
-			{what: "an older record", mine: 3, to: 3, epoch: 2, want: refused},
-			{what: "another record of the epoch", mine: 2, to: 3, epoch: 2, want: refused},
+			{what: "an older record", mine: 3, to: 3, epoch: 2, want: refused, newer: 3},
+			{what: "another record of the epoch", mine: 2, to: 3, epoch: 2, want: refused, newer: 2},
 			{what: "while it is drained", mine: 1, to: 3, epoch: 2, drained: true, want: refused},
 			{what: "while it gives the host away", mine: 1, to: 3, epoch: 2, leaving: true, want: later},
 			{what: "something else", mine: 1, to: 3, epoch: 2, other: true, want: differs},
@@ -215,8 +219,8 @@ func TestWhatIsCommitted(t *testing.T) {
 			delete(own.proposals, host)
 			own.mu.Unlock()
 			own.draining.Store(false)
-			if err != nil || res.GetStep() != c.want || received != c.received {
-				t.Errorf("%s: %v (%s), received %v, %v; want %v", c.what, res.GetStep(), res.GetReason(), received, err, c.want)
+			if err != nil || res.GetStep() != c.want || received != c.received || res.GetNewer().GetEpoch() != c.newer {
+				t.Errorf("%s: %v (%s), received %v, newer %v, %v; want %v", c.what, res.GetStep(), res.GetReason(), received, res.GetNewer(), err, c.want)
 			}
 		}
 	})

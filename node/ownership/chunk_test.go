@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestBoundsOfARecord(t *testing.T) {
 	}
 	b := good.append(nil)
 	for what, k := range map[string][]byte{"nothing": {}, "the version alone": b[:1], "a byte too few": b[:len(b)-1], "a byte too many": append(b[:len(b):len(b)], 0),
-		"another version": append([]byte{recordVersion + 1}, b[1:]...)} {
+		"another version": append([]byte{recordVersion + 1}, b[1:]...), "another flag": append(append(slices.Clone(b[:len(b)-idLength-1]), 2), good.Owner...)} {
 		if r, err := decodeRecord(good.Host, k); err == nil {
 			t.Errorf("%s was read as %+v", what, r)
 		}

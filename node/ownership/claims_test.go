@@ -193,6 +193,7 @@ func TestListThatCounts(t *testing.T) {
 		}{{true, false, v.Digest(), true, true}, {false, false, v.Digest(), false, false}, {true, false, 0, false, false}, {true, true, v.Digest(), true, false}} {
 			own.mu.Lock()
 			delete(own.told, idOf(2))
+			delete(own.heard, idOf(2))
 			delete(own.missing, host)
 			own.views.Now().Majority = !c.minority
 			own.mu.Unlock()
@@ -201,8 +202,8 @@ func TestListThatCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			own.mu.Lock()
-			if told, missing := own.told[idOf(2)], own.missing[host] > 0; told != c.told || missing != c.counts {
-				t.Errorf("%+v: it was told %v, the host is missing %v", c, told, missing)
+			if told, missing := own.told[idOf(2)], own.missing[host] > 0; told != c.told || missing != c.counts || own.heard[idOf(2)] != time.Now() {
+				t.Errorf("%+v: it was told %v, the host is missing %v, the owner was heard at %v", c, told, missing, own.heard[idOf(2)])
 			}
 			own.mu.Unlock()
 		}
@@ -246,9 +247,25 @@ func TestHandOffToItself(t *testing.T) {
 	})
 }
 
+// Each host of a message of claims was given by its former owner, or was not.
+func TestWhichHostWasGiven(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		time.Sleep(2 * s.cfg.Collect)
+		req := &wire.ClaimRequest{Handed: []bool{true, false}}
+		for _, host := range s.hostsOf(3, 1, 2, 3) {
+			s.node(1).put(Record{Host: host, Epoch: 1, Owner: idOf(2)})
+			req.Records = append(req.Records, Record{Host: host, Epoch: 2, Owner: idOf(3)}.wire())
+		}
+		res, err := s.node(1).own.Claim(s.t.Context(), idOf(3), req)
+		if want := []string{req.Records[1].Host, req.Records[2].Host}; err != nil || !slices.Equal(res.GetContested(), want) {
+			t.Errorf("contested are %v, not %v; %v", res.GetContested(), want, err)
+		}
+	})
+}
+
 // A host that is taken back after an unanswered commit is suspended while its home calls it contested.
 func TestHostThatIsTakenBackContested(t *testing.T) {
-	for _, contested := range []bool{false, true} {
+	for _, answer := range []string{"", "contested", "newer"} {
 		onStage(t, []int{1, 2, 3}, func(s *stage) {
 			host, p := s.hostOf(1, 2, 3), s.node(2)
 			r := Record{Host: host, Epoch: 1, Owner: idOf(2), Assigned: true}
@@ -257,21 +274,33 @@ func TestHostThatIsTakenBackContested(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.watch(func(l letter) {
-				if res, ok := l.res.(*wire.ClaimResponse); ok && contested && l.from == 2 {
+				res, ok := l.res.(*wire.ClaimResponse)
+				switch {
+				case !ok || l.from != 2:
+				case answer == "contested":
 					res.Contested = []string{host}
+				case answer == "newer":
+					res.Newer = []*wire.Record{Record{Host: host, Epoch: 7, Owner: idOf(2)}.wire()}
 				}
 			})
+			p.own.mu.Lock()
+			p.own.proposals[host] = proposal{next: Record{Host: host, Epoch: 2, Owner: idOf(7)}} // a node that is gone
+			p.own.mu.Unlock()
 			if err := p.own.settle(t.Context(), r, p.own.view()); err != nil {
 				t.Fatal(err)
 			}
 			back := Record{Host: host, Epoch: 3, Owner: idOf(2), Assigned: true}
-			if now, _, err := p.own.Record(host); err != nil || now != back {
-				t.Errorf("taken back: %+v, %v", now, err)
+			if answer == "newer" {
+				back.Epoch, back.Assigned = 7, false
+			}
+			role, _, _ := p.front.RoleOf(t.Context(), host) //nolint:errcheck // it is a map
+			if now, _, err := p.own.Record(host); err != nil || now != back || role != frontier.Owned {
+				t.Errorf("%s: taken back: %+v, %v, %v", answer, now, role, err)
 			}
 			p.own.mu.Lock()
 			defer p.own.mu.Unlock()
-			if _, waits := p.own.rights.unconfirmed[host]; waits != contested {
-				t.Errorf("contested %v, and it waits: %v", contested, waits)
+			if _, waits := p.own.rights.unconfirmed[host]; waits != (answer == "contested") {
+				t.Errorf("%s: it waits: %v", answer, waits)
 			}
 		})
 	}
@@ -342,7 +371,8 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 				t.Errorf("%d bytes wait, and changes were lost: %v", stream.bytes, !full)
 			}
 		}
-		if out := stream.next(); !out["a"].Lost || !out["b"].Lost || out["c"].Lost || len(stream.held) != 1 || stream.hosts["a"].held > 0 {
+		if out := stream.next(); !out["a"].Lost || !out["b"].Lost || out["c"].Lost || len(stream.held) != 1 || stream.hosts["a"].held > 0 ||
+			stream.bytes != (&frontier.Change{Done: []uint64{1}}).Memory() {
 			t.Errorf("%+v waited", out)
 		}
 	})

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -79,6 +80,28 @@ func TestHostThatDiffersIsCrawledOn(t *testing.T) {
 		}
 		if owners := s.owners(host); !slices.Equal(owners, []int{1}) {
 			t.Errorf("it is owned by %v", owners)
+		}
+	})
+}
+
+// A caller gives up while the answer to its hand-off comes. The role changes all the same, whatever the answer is.
+func TestHandOffOfACallerThatGivesUp(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(5, 1, 2, 3)
+		for _, refused := range []bool{true, false} {
+			ctx, cancel := context.WithCancel(s.t.Context())
+			s.watch(func(l letter) {
+				if is[*wire.CommitRequest](l) {
+					cancel()
+				}
+			})
+			s.node(2).own.draining.Store(refused)
+			if err := s.node(1).own.HandOff(ctx, host, idOf(2), true, "test"); (err != nil) != refused || ctx.Err() == nil {
+				t.Errorf("refused, %v: %v", refused, err)
+			}
+			if is, _, err := s.node(1).disk.RoleOf(s.t.Context(), host); err != nil || (is == frontier.Owned) != refused || is == frontier.Leaving {
+				t.Errorf("refused, %v: the host is %v, %v", refused, is, err)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -81,12 +82,47 @@ func TestMendingTellsNoPageEarly(t *testing.T) {
 	})
 }
 
+// What a node gives away before it removes its copy is whole, even if changes were lost since its pages became safe.
+func TestCopyThatIsGivenAwayIsWhole(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.found(3, 1, 2, 3), s.node(1).own
+		s.node(1).crawl(host, 0)
+		time.Sleep(2 * time.Second)
+		r, _, err := own.Record(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.lose(is[*wire.DeliverRequest])
+		s.node(1).find(link(s.hostOf(3, 2, 1), 0)) // is not safe
+		own.stream.mu.Lock()
+		own.stream.lost, own.stream.cleared = time.Now(), false
+		own.stream.mu.Unlock()
+		for _, to := range []int{2, 3} {
+			v, err := own.push(s.t.Context(), idOf(to), r, true)
+			if _, done := s.node(to).has(host); err != nil || !v.equal || done != 1 {
+				t.Errorf("node %d has %d of 1 pages, equal: %v, %v", to, done, v.equal, err)
+			}
+		}
+		for _, wait := range []time.Duration{2*s.cfg.TakeAfter - time.Second, 2 * time.Second} { // then a page of before is told without its links
+			if time.Sleep(wait); own.stream.holds() != (wait > 2*time.Second) {
+				t.Errorf("after %v more pages are held back: %v", wait, own.stream.holds())
+			}
+		}
+	})
+}
+
 // A sync fails after the frontier has reported a done page. The page is held back nevertheless, and its replica is mended.
 func TestPageOfAFailedSyncIsHeldBack(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		host, p := s.found(3, 1, 2, 3), s.node(1)
 		p.stop() // nothing else calls the disk
 		<-p.over
+		gone, cancel := context.WithCancel(s.t.Context())
+		cancel()
+		p.crawl(host, 1)
+		if err := p.own.gather(gone); err != nil || p.own.stream.next()[host].Lost {
+			t.Errorf("a caller that gives up takes changes along: %v", err)
+		}
 		p.crawl(host, 0)
 		p.fail(&fault{call: "Sync", n: 1})
 		if err := p.own.gather(s.t.Context()); !errors.Is(err, errFault) {
@@ -94,6 +130,14 @@ func TestPageOfAFailedSyncIsHeldBack(t *testing.T) {
 		}
 		if c := p.own.stream.next()[host]; c == nil || !c.Lost || len(c.Done) > 0 || !p.own.stream.holdsBack(host) {
 			t.Errorf("there waits %+v; its page is held back: %v", c, p.own.stream.holdsBack(host))
+		}
+		s.node(1).own.stream.cleared = true
+		s.node(1).own.stream.hosts[host].held = 0
+		p.disk.untrack(host)
+		p.find(link(host, 3))
+		p.fail(&fault{call: "DigestOf", n: 1})
+		if err := p.own.flushHost(s.t.Context(), host); !errors.Is(err, errFault) || p.own.stream.next()[host] == nil {
+			t.Errorf("a change that was not sent before a hand-off is gone: %v", err)
 		}
 		p.fail(nil)
 	})

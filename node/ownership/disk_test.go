@@ -25,9 +25,10 @@ type disk struct {
 	loose   map[string]bool // hosts whose digest is not kept
 	wake    chan struct{}
 	names   *names
-	gate    func()    // waits while the process that uses it is frozen
-	urged   time.Time // when the links were last asked to be copied
-	fault   *fault    // a call that fails
+	gate    func()          // waits while the process that uses it is frozen
+	urged   time.Time       // when the links were last asked to be copied
+	fault   *fault          // a call that fails
+	origin  frontier.Origin // the queue of what was imported last
 }
 
 // state is what lies on a disk.
@@ -104,8 +105,11 @@ func (d *disk) host(name string) *hostCopy {
 
 func hashOf(host, path string) uint64 { return identity.URL{Host: host, Path: path}.Hash() }
 
-func (d *disk) Sync(context.Context) error {
+func (d *disk) Sync(ctx context.Context) error {
 	d.gate()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := d.lock(); err != nil {
 		return err
 	}
@@ -195,8 +199,11 @@ func (d *disk) end(host, path string) {
 	d.changed(host)
 }
 
-func (d *disk) SetRole(_ context.Context, host string, role frontier.Role) error {
+func (d *disk) SetRole(ctx context.Context, host string, role frontier.Role) error {
 	d.gate()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := d.lock(); err != nil {
 		return err
 	}
@@ -275,12 +282,13 @@ func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxU
 	return c, cursor(end), end == len(all), nil
 }
 
-func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, _ frontier.Origin) (int, error) {
+func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin frontier.Origin) (int, error) {
 	d.gate()
 	if err := d.lock(); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
+	d.origin = origin
 	if d.full {
 		return 0, frontier.ErrDiskFull
 	}

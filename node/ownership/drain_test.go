@@ -2,6 +2,8 @@ package ownership
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -44,6 +46,21 @@ func TestDrainLeavesNothing(t *testing.T) {
 			if err := s.node(c.at).own.Move(s.t.Context(), away, idOf(c.to)); err == nil {
 				t.Errorf("node %d moved it to %d", c.at, c.to)
 			}
+		}
+	})
+}
+
+// While a node is drained it hears how many hosts are left, and why.
+func TestDrainTellsWhatIsLeft(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		a, b := s.found(2, 1, 2, 3), s.found(2, 1, 3, 2)
+		unlock, told := s.node(3).own.locks.lock(b), ""
+		if err := s.node(1).own.Drain(s.t.Context(), func(left int64, trouble error) {
+			if told += fmt.Sprint(left, mark(trouble != nil, "!"), " "); strings.Count(told, " ") == 2 {
+				unlock()
+			}
+		}); err != nil || !strings.HasPrefix(told, "2 1! 1 ") || !strings.HasSuffix(told, " 0 ") {
+			t.Errorf("of %s and %s it was told %q, %v", a, b, told, err)
 		}
 	})
 }

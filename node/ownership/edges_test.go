@@ -76,10 +76,10 @@ func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 			}
 		}
 		clear(own.rights.answered)
-		for _, at := range []time.Duration{-time.Second, time.Second} {
+		for _, at := range []time.Duration{-time.Second, s.cfg.FenceAfter - time.Second} {
 			own.agreedLocked(idOf(1), changed.Add(at))
 		}
-		if !own.answeredLocked(host, changed.Add(2*time.Second)) {
+		if !own.answeredLocked(host, changed.Add(s.cfg.FenceAfter-time.Second)) {
 			t.Error("another answer makes it forget what the home said before the change")
 		}
 		own.mu.Unlock()
@@ -153,7 +153,7 @@ func TestWhyAHostWaits(t *testing.T) {
 			{away, 3, func() {}, 0, "another node owns it"},
 			{away, 2, func() { own.rights.unconfirmed[away] = claimed{} }, 0, "its home has not confirmed the owner yet"},
 			{away, 2, func() { own.proposals[away] = proposal{} }, 0, "it is being handed over"},
-			{away, 2, func() { own.awaited[away] = time.Now() }, 0, "it was taken over, and its replica has not come yet"},
+			{away, 2, func() { own.awaited[away] = time.Now() }, own.cfg.Collect - 1, "it was taken over, and its replica has not come yet"},
 			{away, 2, func() { own.awaited[away] = time.Now().Add(-own.cfg.Collect) }, 0, ""},
 			{away, 2, func() {}, own.cfg.FenceAfter + own.cfg.RenewEvery + 2*time.Second, "its home does not answer"},
 			{home, 2, func() {}, 0, ""},
@@ -201,6 +201,7 @@ func TestWhyAHostWaits(t *testing.T) {
 func TestContestedHostWaits(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		mine, theirs, own := s.hostOf(1, 2, 3), s.hostOf(1, 3, 2), s.node(2).own
+		other := s.hostOf(3, 2, 1)
 		records := map[string]Record{mine: {Host: mine, Epoch: 1, Owner: idOf(2)}, theirs: {Host: theirs, Epoch: 1, Owner: idOf(3)}}
 		req := &wire.ClaimRequest{}
 		for host, r := range records {
@@ -213,10 +214,14 @@ func TestContestedHostWaits(t *testing.T) {
 		s.watch(func(l letter) {
 			if res, ok := l.res.(*wire.ClaimResponse); ok && res != nil {
 				res.Contested = []string{mine, theirs}
+				res.Newer = []*wire.Record{Record{Host: other, Epoch: 9, Owner: idOf(3)}.wire()}
 			}
 		})
 		if all, err := own.claim(s.t.Context(), idOf(1), req); err != nil || !all {
 			t.Fatal(all, err)
+		}
+		if _, known, err := own.Record(other); known || err != nil {
+			t.Errorf("the answer brings the record of a host that was not claimed: %v", err)
 		}
 		own.mu.Lock()
 		defer own.mu.Unlock()
@@ -337,6 +342,12 @@ func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
 	if !s.storedLocked(time.Now(), time.Time{}) {
 		t.Error("all was stored, and does not count")
 	}
+	s.take(found("/3"), now)
+	s.next()
+	s.bytes = maxStream + 1
+	if s.take(found("/4"), now.Add(time.Second)); s.storedLocked(now, time.Time{}) {
+		t.Error("what was on its way when changes were dropped counts as stored")
+	}
 }
 
 // After a failed mending, the replica must still be mended. Later changes wait and go out afterwards.
@@ -388,6 +399,16 @@ func TestPeerThatAnswersLess(t *testing.T) {
 		s.node(2).spoil(host, 4)
 		time.Sleep(s.cfg.SweepEvery + time.Second) // compared
 		s.watch(nil)
+		s.lose(func(letter) bool { return true })
+		unlock := own.locks.lock(host)
+		own.compareNow(s.t.Context(), comparison{idOf(2): {{Record: Record{Host: host, Epoch: 1, Owner: idOf(1)}.wire()}}}, idOf(2))
+		own.queue.mu.Lock()
+		if own.queue.items[host] == nil {
+			t.Error("nobody looks at a host after a comparison without an answer")
+		}
+		own.queue.mu.Unlock()
+		unlock()
+		s.lose(nil)
 		time.Sleep(2 * time.Minute)
 		s.mustHave(host, 9, 1, 2)
 	})
@@ -415,6 +436,7 @@ func TestMembersThatLeftAreForgotten(t *testing.T) {
 		own := s.node(2).own
 		own.mu.Lock()
 		own.due[idOf(1)] = true // it could not be told in time
+		own.silent[idOf(1)] = &silence{since: time.Now()}
 		own.mu.Unlock()
 		s.forget(1)
 		s.node(1).kill(false)
@@ -424,6 +446,7 @@ func TestMembersThatLeftAreForgotten(t *testing.T) {
 			for name, ids := range map[string][]string{
 				"left": slices.Collect(maps.Keys(own.census.left)), "due": slices.Collect(maps.Keys(own.due)),
 				"heard": slices.Collect(maps.Keys(own.heard)), "answered": slices.Collect(maps.Keys(own.answered)),
+				"silent": slices.Collect(maps.Keys(own.silent)),
 			} {
 				if slices.Contains(ids, idOf(1)) {
 					what = append(what, name)

@@ -43,6 +43,22 @@ func TestFullReplicaStoresNoLink(t *testing.T) {
 	})
 }
 
+// A link is not acknowledged while the node with the replica is busy with the host.
+func TestBusyReplicaStoresNoLink(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(5, 1, 2, 3)
+		unlock := s.node(2).own.locks.lock(host)
+		s.node(3).find(link(host, 5))
+		if s.node(3).awaitAnswers(s.cfg.FenceAfter - 5*time.Second) {
+			t.Error("the link is acknowledged, and on one disk only")
+		}
+		unlock()
+		if all, _ := s.node(2).has(host); !s.node(3).awaitAnswers(20*time.Second) || all != 5 {
+			t.Errorf("the link is not acknowledged though the replica takes it; before it had %d of 5 URLs", all)
+		}
+	})
+}
+
 // The disk of the replica is full for a moment only. What it took later is no sign that it has what it could not take.
 func TestLinkIsNotAcknowledgedByALaterOne(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

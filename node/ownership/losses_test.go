@@ -355,6 +355,25 @@ func TestLastChangesLoseNoLink(t *testing.T) {
 	}
 }
 
+// The last changes of a node that stops are sent to all replicas, and once more if one does not answer.
+func TestLastChangesReachAllReplicas(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		a, b, lost := s.found(3, 1, 2, 3), s.found(3, 1, 3, 2), false
+		s.lose(func(l letter) bool {
+			loses := is[*wire.StoreRequest](l) && l.to == 3 && !lost
+			lost = lost || loses
+			return loses
+		})
+		s.node(1).find(link(a, 3), link(b, 3))
+		s.node(1).own.Flush(s.t.Context())
+		for at, host := range map[int]string{2: a, 3: b} {
+			if all, _ := s.node(at).has(host); all != 4 || !lost {
+				t.Errorf("node %d has %d of 4 URLs; a message was lost: %v", at, all, lost)
+			}
+		}
+	})
+}
+
 // The next owner of a host hears of its finished pages when their links are safe. If that takes long, the host is not handed over.
 func TestHandOffLosesNoLink(t *testing.T) {
 	for _, to := range []int{2, 4} { // to the replica, and to another node

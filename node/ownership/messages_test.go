@@ -141,25 +141,33 @@ func TestMessageOfAChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for tracked, accepted := range map[bool]uint64{true: 9, false: 3} {
-			item, err := own.storeItem(s.t.Context(), r, &frontier.Change{Added: []frontier.PendingURL{{Path: "/1"}}, Done: []uint64{2}, State: true,
+		for i, tracked := range []bool{true, false, true, false} {
+			state, accepted := i < 2, map[bool]uint64{true: 9, false: 3}[tracked]
+			item, err := own.storeItem(s.t.Context(), r, &frontier.Change{Added: []frontier.PendingURL{{Path: "/1"}}, Done: []uint64{2}, State: state,
 				Pages: []frontier.PageRecord{{Path: "/3"}}, Tracked: tracked, Digest: frontier.Digest{Accepted: 9, Drops: 4}})
 			if c := item.GetChunk(); err != nil || len(c.GetPending()) != 1 || len(c.GetDone()) != 8 || len(c.GetPages()) != 1 || c.GetDrops() != 4 ||
-				c.GetState() == nil || item.GetDigest().GetAccepted() != accepted {
-				t.Errorf("tracked, %v: %v, %v", tracked, item, err)
+				(c.GetState() != nil) != state || item.GetDigest().GetAccepted() != accepted {
+				t.Errorf("tracked, %v, with a state, %v: %v, %v", tracked, state, item, err)
 			}
 		}
 	})
 }
 
-// A record is on disk soon after it has changed, whether or not another node hears of it.
+// A record is on disk soon after it has changed, whether or not another node hears of it, and when the node stops.
 func TestRecordsAreWrittenSoon(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host := s.hostOf(1, 2, 3)
-		s.node(3).put(Record{Host: host, Epoch: 1, Owner: idOf(2)})
-		time.Sleep(2 * s.cfg.ReplicateEvery)
-		if b, err := s.node(3).disk.Get([]byte(host)); err != nil || b == nil {
-			t.Errorf("it is not on disk: %v", err)
+		p := s.node(3)
+		for i, host := range s.hostsOf(2, 1, 2, 3) {
+			p.put(Record{Host: host, Epoch: 1, Owner: idOf(2)})
+			if i == 0 {
+				time.Sleep(2 * s.cfg.ReplicateEvery)
+			} else {
+				p.stop()
+				<-p.over
+			}
+			if b, err := p.disk.Get([]byte(host)); err != nil || b == nil {
+				t.Errorf("record %d is not on disk: %v", i, err)
+			}
 		}
 	})
 }

@@ -2,10 +2,13 @@ package ownership
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -167,20 +170,28 @@ func TestWhenACopyIsLookedAt(t *testing.T) {
 			}
 			p.own.queue.mu.Unlock()
 		}
+		r := Record{Host: s.hostOf(2, 3, 1), Epoch: 1, Owner: idOf(2)} // its replica is at node 3
+		if _, err := p.own.Store(s.t.Context(), idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: r.wire(), Chunk: &wire.Chunk{}}}}); err != nil {
+			t.Fatal(err)
+		}
+		p.own.queue.mu.Lock()
+		defer p.own.queue.mu.Unlock()
+		if it := p.own.queue.items[r.Host]; it == nil || !it.after.Equal(time.Now().Add(s.cfg.TakeAfter)) {
+			t.Errorf("a copy that is not meant to stay is looked at: %+v", it)
+		}
 	})
 }
 
-// stern is a Frontier that gives all links one verdict.
+// stern is a Frontier that gives links its verdicts. Then it calls then.
 type stern struct {
 	Frontier
-	verdict frontier.Verdict
+	verdicts []frontier.Verdict
+	then     func()
 }
 
-func (f stern) Add(_ context.Context, links []frontier.Link) (all []frontier.Verdict, err error) {
-	for range links {
-		all = append(all, f.verdict)
-	}
-	return all, nil
+func (f stern) Add(context.Context, []frontier.Link) ([]frontier.Verdict, error) {
+	f.then()
+	return f.verdicts, nil
 }
 
 // The answers to links that are delivered, by what the frontier says of them, and by the rules of this node.
@@ -191,20 +202,30 @@ func TestAnswersToLinks(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.node(1).stop() // the test changes what it depends on
 		<-s.node(1).over
+		const late, full = "later: its replica does not have it yet", frontier.HostFull
+		behind := func() {
+			own.stream.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: "/1"}}}}, time.Now())
+		}
 		for _, c := range []struct {
 			admit   string
-			verdict frontier.Verdict
+			verdict frontier.Verdict // of the second link; the host is full for the first
+			then    func()
 			want    string
 		}{
-			{"", frontier.Accepted, "accepted"}, {"", frontier.Duplicate, "duplicate"}, {"", frontier.NotOwned, "later: the host is on its way"},
-			{"", frontier.HostFull, "refused: " + frontier.HostFull.String()}, {"blocked", frontier.Accepted, "refused: blocked"},
+			{"", frontier.Accepted, func() {}, "accepted"}, {"", frontier.Duplicate, func() {}, "duplicate"}, {"", frontier.NotOwned, func() {}, "later: the host is on its way"},
+			{"", full, func() {}, "refused: " + full.String()}, {"blocked", frontier.Accepted, func() {}, "refused: blocked"},
+			{"", frontier.Accepted, behind, late}, {"", frontier.Duplicate, behind, late},
+			{"", frontier.Accepted, func() { s.node(1).put(Record{Host: host, Epoch: 2, Owner: idOf(2)}) }, late}, // it moves
 		} {
-			own.deps.Admit, own.deps.Frontier = func(frontier.Link) string { return c.admit }, stern{s.node(1).disk, c.verdict}
-			res, err := own.Deliver(s.t.Context(), idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(host, 1))}})
-			if err != nil || len(res.GetAnswers()) != 1 {
+			s.node(1).put(Record{Host: host, Epoch: 1, Owner: idOf(1)})
+			own.stream.stored(slices.Collect(maps.Keys(own.stream.next()))...)
+			own.deps.Admit, own.deps.Frontier = func(frontier.Link) string { return c.admit }, stern{s.node(1).disk, []frontier.Verdict{full, c.verdict}, c.then}
+			before := own.Counts().LinksDelivered
+			res, err := own.Deliver(s.t.Context(), idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(host, 1)), LinkToWire(link(host, 2))}})
+			if err != nil || len(res.GetAnswers()) != 2 || own.Counts().LinksDelivered-before != map[bool]uint64{true: 2}[c.admit == ""] {
 				t.Fatal(res, err)
 			}
-			if got := (&scene{}).delivered(res.GetAnswers()[0]); got != c.want {
+			if got := (&scene{}).delivered(res.GetAnswers()[1]); got != c.want {
 				t.Errorf("%v, %q: %s, want %s", c.verdict, c.admit, got, c.want)
 			}
 		}
@@ -228,6 +249,101 @@ func TestAnswersToLinks(t *testing.T) {
 		own.mu.Unlock()
 		if to := own.Destination(&wire.Link{Url: "nothing"}); to != idOf(1) {
 			t.Errorf("what is no link goes to %s", to)
+		}
+		own.mu.Lock()
+		own.views.Set(view.View{Self: idOf(1)}, time.Now())
+		own.mu.Unlock()
+		if to := own.Destination(LinkToWire(link(s.hostOf(2, 1, 3), 0))); to != idOf(1) {
+			t.Errorf("without members a link goes to %q", to)
+		}
+	})
+}
+
+// Links that come with a copy join the queue that the record names, at the owner and at the node with the replica.
+func TestQueueOfACopy(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.found(3, 1, 2, 3), s.node(1).own
+		for assigned, want := range map[bool]frontier.Origin{true: frontier.Assigned, false: frontier.Discovered} {
+			if err := own.HandOff(s.t.Context(), host, idOf(1), assigned, "test"); err != nil {
+				t.Fatal(err)
+			}
+			r, _, err := own.Record(host)
+			if _, err2 := own.push(s.t.Context(), idOf(2), r, true); err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			s.node(2).spoil(host, 1)
+			if _, err := own.push(s.t.Context(), idOf(2), r, true); err != nil || s.node(2).disk.origin != want {
+				t.Errorf("assigned, %v: at the replica links join queue %v, %v", assigned, s.node(2).disk.origin, err)
+			}
+			if err := own.pull(s.t.Context(), idOf(2), r); err != nil || s.node(1).disk.origin != want {
+				t.Errorf("assigned, %v: at the owner links join queue %v, %v", assigned, s.node(1).disk.origin, err)
+			}
+		}
+	})
+}
+
+// Whatever changes why a host is suspended wakes runChecks, and what other nodes must hear or ask wakes runRenewals and runSweeps.
+func TestWhoIsWoken(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, home, away := s.node(2), s.hostOf(2, 1, 3), s.hostOf(1, 2, 3)
+		own, ctx := p.own, s.t.Context()
+		p.stop() // nothing else wakes or is woken
+		<-p.over
+		mine := Record{Host: away, Epoch: 1, Owner: idOf(2)}
+		locked := func(f func()) func() error {
+			return func() error { own.mu.Lock(); defer own.mu.Unlock(); f(); return nil }
+		}
+		seen := func(change func(v *view.View)) func() error {
+			return func() error {
+				v := own.view()
+				change(&v)
+				own.SetView(v)
+				return nil
+			}
+		}
+		for _, c := range []struct {
+			what string
+			do   func() error
+			want string
+		}{
+			{"nothing", locked(func() {}), ""},
+			{"a claim at another home", locked(func() { own.claimLocked(mine, false) }), "check renew "},
+			{"the home agrees", func() error {
+				return second(own.claim(ctx, idOf(1), &wire.ClaimRequest{Records: []*wire.Record{mine.wire()}}))
+			}, "check "},
+			{"a claim at this home", locked(func() { own.claimLocked(Record{Host: home}, false) }), "check "},
+			{"the home waits for a replica", locked(func() { own.awaited[away] = time.Now() }), ""},
+			{"it has come", func() error { own.found(away); return nil }, "check "},
+			{"a hand-off has failed", func() error { return own.thaw(ctx, away) }, "check "},
+			{"a host is taken back", func() error { p.put(mine); return own.settle(ctx, mine, own.view()) }, "check renew "},
+			{"a member must tell again", locked(func() { delete(own.told, idOf(3)) }), ""},
+			{"it has told", locked(func() { own.toldLocked(idOf(3)) }), "check "},
+			{"it asks", func() error { return second(own.Renew(ctx, idOf(3), &wire.RenewRequest{Tell: true})) }, "renew "},
+			{"all are renewed with", func() error { own.renewAll(ctx, true); return nil }, "check "},
+			{"this node was stopped", func() error { own.Stopped(); return nil }, "check renew "},
+			{"a member is gone", seen(func(v *view.View) { v.Alive = v.Alive[:2] }), "check "},
+			{"it is back", seen(func(v *view.View) { v.Alive = v.Settled }), "check renew sweep "},
+			{"the majority is lost", seen(func(v *view.View) { v.Majority = false }), "check "},
+			{"it is back, too", seen(func(v *view.View) { v.Majority = true }), "check sweep "},
+			{"there are other homes", seen(func(v *view.View) { v.Settled = v.Settled[:2] }), "check sweep "},
+		} {
+			if err := c.do(); err != nil {
+				t.Errorf("%s: %v", c.what, err)
+			}
+			got := ""
+			for _, w := range []struct {
+				name string
+				wake chan struct{}
+			}{{"check ", own.check}, {"renew ", own.renew}, {"sweep ", own.sweep}} {
+				select {
+				case <-w.wake:
+					got += w.name
+				default:
+				}
+			}
+			if got != c.want && c.what != "nothing" {
+				t.Errorf("%s: it wakes %q, not %q", c.what, got, c.want)
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/view"
+	"proxima/node/wire"
 )
 
 // hookedShelf calls a function at the end of a read, and one at the beginning of a write.
@@ -90,10 +91,9 @@ func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
 			*r = again
 		}
 	}
-	if !tallies.counted(z.Host) {
-		t.Error("the count will count it again")
-	}
-	if got := tallies.byHome["n2"]; got.count != 2 || got.digest != a.hash()^z.hash() {
+	m := Record{Host: "http://m.example", Epoch: 1, Owner: "n1"}
+	tallies.take(v, []Record{a, m, z})
+	if got := tallies.byHome["n2"]; got.count != 3 || got.digest != a.hash()^m.hash()^z.hash() {
 		t.Errorf("%+v", got)
 	}
 }
@@ -107,6 +107,38 @@ func TestAddLaterKeepsTheTime(t *testing.T) {
 	q.addLater(host, now.Add(time.Hour))
 	if it, wait := q.next(now); it != nil || wait != time.Minute {
 		t.Errorf("%+v is due in %v", it, wait)
+	}
+	it, _ := q.next(now.Add(time.Minute))
+	q.addLater(host, now.Add(time.Hour))
+	if q.finish(it, time.Time{}); len(q.items) > 0 {
+		t.Error("a host comes again because it was to be looked at later anyway")
+	}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		q.addLater(name, now.Add(-time.Duration(i)*time.Minute))
+	}
+	q.add("a", false)
+	for _, want := range []string{"a", "d", "c", "b"} {
+		if it, _ := q.next(now); it == nil || it.host != want {
+			t.Errorf("%+v comes before %s", it, want)
+		}
+	}
+}
+
+// The crawl goes on while one host of several is urgent. A host that was added while it was looked at comes as one that has not failed.
+func TestUrgentHosts(t *testing.T) {
+	q := newQueue()
+	for _, host := range []string{"http://a.example", "http://b.example"} {
+		q.add(host, true)
+	}
+	for left := range 3 {
+		it, _ := q.next(time.Now())
+		it.tries = 7
+		if left == 0 {
+			q.add(it.host, false)
+		}
+		if q.finish(it, time.Time{}); it.tries == 0 != (left == 0) || q.urgent() != (left < 2) {
+			t.Errorf("after %d looks it has failed %d times, and some are urgent: %v", left+1, it.tries, q.urgent())
+		}
 	}
 }
 
@@ -165,12 +197,16 @@ func TestAllRecordsAreVisited(t *testing.T) {
 			t.Errorf("%s fails: %v", call, err)
 		}
 	}
+	records.put("http://new.test", Record{})
+	if err := records.flush(); err != nil || disk.now.shelf["http://new.test"] != "" {
+		t.Errorf("a record that was removed is on disk: %v", err)
+	}
 }
 
 // The record of a new host is on disk before its URLs, wherever its links stand among those of known hosts.
 func TestRecordsOfNewHostsComeFirst(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		hosts, p := s.hostsOf(3, 1, 2, 3), s.node(1)
+		hosts, p := s.hostsOf(4, 1, 2, 3), s.node(1)
 		known := hosts[2]
 		p.find(link(known, 0))
 		for i, found := range [][]frontier.Link{{link(hosts[0], 0), link(known, 1)}, {link(known, 2), link(hosts[1], 0)}} {
@@ -180,6 +216,14 @@ func TestRecordsOfNewHostsComeFirst(t *testing.T) {
 			if b, err := p.disk.Get([]byte(hosts[i])); err != nil || b == nil {
 				t.Errorf("the record of the new host %s is not on disk: %v", hosts[i], err)
 			}
+		}
+		p.stop() // nothing else writes records
+		<-p.over
+		if _, err := p.own.Deliver(s.t.Context(), idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(hosts[3], 0))}}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := p.disk.Get([]byte(hosts[3])); err != nil || b == nil {
+			t.Errorf("the record of a new host whose link was delivered is not on disk: %v", err)
 		}
 	})
 }

@@ -118,5 +118,12 @@ func TestAnswerDoesNotHideASilence(t *testing.T) {
 		if s.node(1).mayCrawl(host) {
 			t.Error("a host does not wait for its replica")
 		}
+		q := &silence{since: time.Now().Add(-time.Minute), calls: 1}
+		s.node(1).own.mu.Lock()
+		s.node(1).own.silent[idOf(3)] = q
+		s.node(1).own.mu.Unlock()
+		if _, err := s.node(1).own.compareWith(s.t.Context(), idOf(3), r, true); err != nil || q.calls != 1 || time.Since(q.since) > time.Second {
+			t.Errorf("after an answer, %v, %d messages are under way, and the silence lasts for %v", err, q.calls, time.Since(q.since))
+		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"proxima/frontier"
 )
 
 // An owner is gone when it has been silent for TakeAfter. Before that it may be crawling, even if it does not answer.
@@ -22,7 +24,15 @@ func TestOwnerIsGoneAfterTakeAfter(t *testing.T) {
 		if own.goneLocked(idOf(8), now.Add(time.Hour)) {
 			t.Error("an owner that was not expected before is gone at once")
 		}
-		own.tallies.counting = true
+		own.contested["http://h.test"] = now.Add(1)
+		own.lists[idOf(2)], own.lists[idOf(7)] = nil, nil // they own nothing here yet; one is there, and the other is not
+		own.mu.Unlock()
+		_, _ = own.goneOwners(now)
+		own.mu.Lock()
+		if _, kept := own.lists[idOf(2)]; !kept || len(own.lists) != 1 || len(own.contested) != 1 {
+			t.Errorf("unfinished lists of %d owners are kept, that of the living: %v; contested are %v", len(own.lists), kept, own.contested)
+		}
+		own.tallies.counting, own.heard[idOf(7)] = true, now
 		own.mu.Unlock()
 		_, _ = own.goneOwners(now)
 		own.mu.Lock()
@@ -50,6 +60,22 @@ func TestNewHomeWaitsForASilentOwner(t *testing.T) {
 			if r, _, err := s.node(2).own.Record(host); err != nil || r.Owner != idOf(owner) {
 				t.Errorf("after %d times FenceAfter the new home knows %+v, %v", after+1, r, err)
 			}
+		}
+	})
+}
+
+// The silence of an owner counts on when the members change, and hosts are counted anew.
+func TestSilenceOutlastsAChangeOfMembers(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(3, 1, 2, 3)
+		s.hand(host, 1, 3)
+		time.Sleep(s.cfg.RenewEvery)
+		s.node(3).kill(false)
+		time.Sleep(s.cfg.FenceAfter)
+		s.join(4)
+		time.Sleep(s.cfg.TakeAfter - s.cfg.FenceAfter + s.cfg.RenewEvery)
+		if r, _, err := s.node(1).own.Record(host); err != nil || r.Owner != idOf(1) {
+			t.Errorf("it is owned by %+v, %v", r, err)
 		}
 	})
 }
@@ -98,6 +124,11 @@ func TestWhatIsTakenOver(t *testing.T) {
 			if got != c.want || err != nil && got != "later" {
 				t.Errorf("%s: %q, %v", c.what, got, err)
 			}
+		}
+		unknown := s.hostsOf(8, 1, 2, 3)[7]
+		s.node(1).role(unknown, frontier.Replica)
+		if err := own.step(s.t.Context(), &item{host: unknown}); err != nil {
+			t.Errorf("a copy of a host without a record: %v", err)
 		}
 	})
 }
