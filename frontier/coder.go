@@ -40,7 +40,6 @@ func (c *coder) uvarint(v *uint64) {
 	}
 	n := 0
 	if *v, n = binary.Uvarint(c.b); n <= 0 {
-		*v = 0
 		c.fail()
 		return
 	}
@@ -54,7 +53,6 @@ func small[T ~int | ~uint8 | ~uint32](c *coder, v *T, most uint64) {
 		return
 	}
 	if wide > most {
-		wide = 0
 		c.fail()
 	}
 	*v = T(wide)
@@ -69,7 +67,6 @@ func (c *coder) varint(v *int64, most int64) {
 	var wide uint64
 	c.uvarint(&wide)
 	if *v = int64(wide>>1) ^ -int64(wide&1); *v > most || *v < -most {
-		*v = 0
 		c.fail()
 	}
 }
@@ -142,10 +139,6 @@ func (c *coder) stamp() {
 	if c.uvarint(&ms); !c.reading {
 		return
 	}
-	if ms > 253402300799000 { // the year 9999
-		c.fail()
-		return
-	}
 	c.age = max(0, min(c.now.Sub(time.UnixMilli(int64(ms))), maxAge))
 }
 
@@ -167,7 +160,7 @@ func (c *coder) time(v *time.Time, ahead time.Duration) {
 	}
 	n--
 	ms := int64(n>>1) ^ -int64(n&1)
-	if abs := max(ms, -ms); abs < 0 || abs > maxAge.Milliseconds() {
+	if most := maxAge.Milliseconds(); ms > most || ms < -most {
 		c.fail()
 		return
 	}

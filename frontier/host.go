@@ -40,7 +40,7 @@ type host struct {
 	// window holds the next URLs of each queue. More of them wait on disk while loaded < known.
 	window [origins]fifo[pending]
 	loaded [origins]uint64 // the last block that was put into the window
-	known  [origins]uint64 // the last block that is on disk
+	known  [origins]uint64 // the last block that is on disk, unless loaded is later
 	// reading is set while blocks are being read into the window.
 	reading bool
 	// leftover says which URLs of blocks from an earlier life are done.
@@ -194,7 +194,6 @@ func (h *host) take(ref *blockRef, entries []entry) {
 		}
 	}
 	h.loaded[ref.origin] = max(h.loaded[ref.origin], ref.seq)
-	h.known[ref.origin] = max(h.known[ref.origin], ref.seq)
 }
 
 // fill puts what was read from disk into the window.

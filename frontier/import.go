@@ -26,7 +26,7 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 	if full && len(c.Pending)+len(c.Done)+len(c.Pages) > 0 {
 		return 0, fmt.Errorf("import %s: %w", host, ErrDiskFull)
 	}
-	if c.State != nil || len(c.Done)+len(c.Pages) > 0 || c.Drops > 0 {
+	if c.State != nil || len(c.Done)+len(c.Pages) > 0 {
 		if err := t.freeze(ctx, host); err != nil {
 			return 0, fmt.Errorf("import %s: %w", host, err)
 		}

@@ -100,7 +100,7 @@ func (p *PageRecord) code(c *coder, base int64) {
 	c.word(&p.Simhash)
 	if !c.reading {
 		c.b, _ = p.History.AppendBinary(c.b)
-	} else if h := c.next(revisit.HistorySize); h == nil || p.History.UnmarshalBinary(h) != nil {
+	} else if h := c.next(revisit.HistorySize); p.History.UnmarshalBinary(h) != nil {
 		c.fail()
 	}
 	c.byte(&p.Gone, math.MaxUint8)

@@ -110,9 +110,6 @@ func (r *record) isDone(seq uint64, i int) bool {
 
 // mark notes that URL i of a block of n is done. When all of them are, it forgets the block and returns true.
 func (r *record) mark(seq uint64, i, n int) (complete bool) {
-	if n == 1 {
-		return true
-	}
 	at := r.at(seq)
 	if at < 0 {
 		at = len(r.partial)

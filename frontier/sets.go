@@ -57,9 +57,8 @@ func (s *sets) get(host string) *hostSet {
 	return set
 }
 
-// put makes an empty set for a host.
+// put makes an empty set for a host that has none in memory.
 func (s *sets) put(host string) *hostSet {
-	s.forget(host)
 	set := &hostSet{hashes: make(map[uint64]urlState)}
 	s.hosts.Add(host, set)
 	s.bytes += setCost

@@ -1,9 +1,7 @@
 package frontier
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -26,8 +24,7 @@ func verifyTables(dir string) error {
 	}
 	for id, t := range manifest.Tables { // other files are left from tables that were never finished
 		name := table.NewFilename(id, dir)
-		// Badger tells of a missing table.
-		if err := verifyTable(name, table.Options{Compression: t.Compression, BlockSize: 4 << 10}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := verifyTable(name, table.Options{Compression: t.Compression, BlockSize: 4 << 10}); err != nil {
 			return fmt.Errorf("verify %s: %w", filepath.Base(name), err)
 		}
 	}
@@ -41,9 +38,6 @@ func verifyTable(name string, o table.Options) (err error) {
 			err = fmt.Errorf("its blocks are garbled: %v", p)
 		}
 	}()
-	if _, err := os.Stat(name); err != nil {
-		return err
-	}
 	file, err := z.OpenMmapFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err

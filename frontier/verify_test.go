@@ -59,5 +59,10 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 	if s, err = openStore(dir, 4); err != nil {
 		t.Fatal(err)
 	}
-	s.close()
+	if err := errors.Join(s.close(), os.Remove(tables[0])); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(dir, 4); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+		t.Errorf("without the table: %v", err)
+	}
 }
