@@ -102,7 +102,9 @@ func TestDamagedValues(t *testing.T) {
 	}{
 		"an empty block":          {pendingKey(host, Discovered, 1), nil, blocks},
 		"a block without a form":  {pendingKey(host, Discovered, 1), []byte{blockVersion}, blocks},
-		"a block of another form": {pendingKey(host, Discovered, 1), []byte{blockVersion, 9, 1}, blocks},
+		"a block of another form": {pendingKey(host, Discovered, 1), []byte{blockVersion, 9, 0, 0, 0, 0, 1, '/'}, blocks},
+		"a block that is cut":     {pendingKey(host, Discovered, 1), []byte{blockVersion, blockPlain, 0}, blocks},
+		"a block of no zstd":      {pendingKey(host, Discovered, 1), []byte{blockVersion, blockZstd, 0}, blocks},
 		"a block to come":         {pendingKey(host, Discovered, 1), []byte{blockVersion + 1, blockPlain}, blocks},
 		"a depth of no page":      {short[:len(short)-3], []byte{1}, depths},
 		"a depth of more":         {short, []byte{1}, depths},

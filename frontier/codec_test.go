@@ -76,7 +76,8 @@ func testRecord() record {
 	r.mark(9, 4, 10)
 	r.mark(1<<50, 127, 128)
 	r.role, r.loose, r.tracked = Leaving, true, true
-	r.digest = Digest{Accepted: 400, Done: 307, AcceptedXor: 1<<64 - 1, DoneXor: 5}
+	r.digest = Digest{Accepted: 400, Done: 307, AcceptedXor: 1<<64 - 1, DoneXor: 5, Drops: 2, Pages: 3, PagesXor: 6}
+	r.next, r.hints = 1<<32-1, hints{followed: 8, right: 7}
 	return r
 }
 
@@ -97,9 +98,9 @@ func TestRecordRoundTrip(t *testing.T) {
 // A clock that was never set shows a time near the year 1970. A record that was written then can be read.
 func TestRecordOfAClockThatWasNeverSet(t *testing.T) {
 	now := time.UnixMilli(5)
-	r := record{hostState: hostState{lastRequest: now.Add(-time.Hour), notBefore: now.Add(time.Minute)}, done: 3}
+	r := record{hostState: hostState{lastRequest: now.Add(-2 * maxAge), notBefore: now.Add(time.Minute)}, done: 3}
 	got, err := decodeRecord("h", r.append(nil, now.Add(-time.Second)), testTime)
-	if err != nil || got.done != 3 || got.notBefore.After(testTime) || testTime.Sub(got.lastRequest) < 9*365*24*time.Hour {
+	if err != nil || got.done != 3 || got.notBefore.After(testTime) || testTime.Sub(got.lastRequest) != 2*maxAge {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -144,12 +145,12 @@ func TestClocksThatJump(t *testing.T) {
 
 // No wait that is read is longer than the bound of its kind.
 func TestWaitsAreBounded(t *testing.T) {
-	const long = 5 * 365 * 24 * time.Hour
+	const long = 2 * maxAge
 	r := record{hostState: hostState{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), robotsUntil: testTime.Add(long),
-		crawlDelay: 500 * time.Hour, failures: 300}, endedUntil: testTime.Add(long)}
+		crawlDelay: long, failures: 300}, endedUntil: testTime.Add(long)}
 	got, err := decodeRecord("h", r.append(nil, testTime), testTime)
 	if err != nil || got.lastRequest.After(testTime) || got.notBefore.Sub(testTime) > maxPause || got.endedUntil.Sub(testTime) > maxPause ||
-		got.robotsUntil.Sub(testTime) > maxRobotsAge || got.crawlDelay != 500*time.Hour || got.failures != 255 {
+		got.robotsUntil.Sub(testTime) > maxRobotsAge || got.crawlDelay != 1000*time.Hour || got.failures != 255 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	w := testBench(testTime, 1, 1, Discovered)
@@ -214,6 +215,12 @@ func TestDistanceOfTimesIsBounded(t *testing.T) {
 			t.Errorf("%d seconds are damaged: %v", c.apart, f.broken)
 		}
 	}
+	for _, ms := range []int64{maxAge.Milliseconds() + 1, -maxAge.Milliseconds() - 1} {
+		f, at := reader(binary.AppendUvarint(nil, uint64(ms<<1^ms>>63)+1)), time.Time{}
+		if f.time(&at, 2*maxAge); !f.broken {
+			t.Errorf("%d ms from the writing are read as %v", ms, at)
+		}
+	}
 }
 
 func FuzzRecord(f *testing.F) {
@@ -236,7 +243,10 @@ func FuzzRecord(f *testing.F) {
 }
 
 func TestMarkForgetsBlocksThatAreDone(t *testing.T) {
-	var r record
+	r := record{partial: []partialBlock{{seq: 3}, {seq: 7}}}
+	if !r.mark(4, 0, 1) {
+		t.Error("a block of one URL is not done after it")
+	}
 	for i := range 9 {
 		if r.mark(5, i, 10) {
 			t.Fatalf("block of 10 done after %d", i+1)
@@ -245,7 +255,7 @@ func TestMarkForgetsBlocksThatAreDone(t *testing.T) {
 	if r.mark(5, 8, 10) {
 		t.Fatal("the same URL done twice counts twice")
 	}
-	if !r.mark(5, 9, 10) || len(r.partial) != 0 {
+	if !r.mark(5, 9, 10) || len(r.partial) != 2 || r.at(3) != 0 || r.at(7) != 1 {
 		t.Errorf("block is not done after all its URLs are: %+v", r.partial)
 	}
 }

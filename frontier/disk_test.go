@@ -30,7 +30,7 @@ func TestDiskAllButFull(t *testing.T) {
 			l.placing(addr1)
 			l.add(page("http://h1.test", 1), page("http://h1.test", 2))
 			task := l.taking(time.Minute)
-			free.Store(24 << 20)
+			free.Store(25<<20 - 1)
 			time.Sleep(time.Second)
 			answers := make(chan error, 3)
 			go func() {
@@ -49,7 +49,7 @@ func TestDiskAllButFull(t *testing.T) {
 			if ends {
 				l.Stopping()
 			} else {
-				free.Store(1 << 40)
+				free.Store(25 << 20)
 			}
 			for range cap(answers) {
 				if err := <-answers; ends != errors.Is(err, ErrDiskFull) || !ends && err != nil {
@@ -57,6 +57,7 @@ func TestDiskAllButFull(t *testing.T) {
 				}
 			}
 			if !ends {
+				free.Store(1 << 40)
 				if got := l.work(2); len(got) != 2 {
 					t.Errorf("downloaded %v", got)
 				}
@@ -153,6 +154,9 @@ func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
 	if !h.onDisk() {
 		t.Error("the block that was written meanwhile is not read any more")
 	}
+	if h.fill(Discovered, &reading{known: 2}); !h.onDisk() {
+		t.Error("nor is it when the window was full meanwhile")
+	}
 	h.fill(Discovered, &reading{want: 1, known: 2, blocks: []block{{&blockRef{seq: 2}, make([]entry, 1)}}})
 	if h.onDisk() || h.windowed() != 2 {
 		t.Errorf("on disk %v, %d URLs in memory", h.onDisk(), h.windowed())
@@ -168,7 +172,7 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 		l.placing(addr1)
 		l.add(pages("http://h1.test", 1, 2)...)
 		l.role("http://h2.test", Replica)
-		free.Store(99 << 20)
+		free.Store(100<<20 - 1)
 		time.Sleep(3 * time.Second)
 		if _, err := l.Add(t.Context(), pages("http://h1.test", 3, 1)); !errors.Is(err, ErrDiskFull) {
 			t.Errorf("add with a full disk: %v", err)
@@ -180,6 +184,7 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 				t.Errorf("%s: %d imported, %v", what, n, err)
 			}
 		}
+		l.imported("http://h2.test", Chunk{State: &HostState{}}) // it takes no room
 		if d := l.digest("http://h2.test"); d != (Digest{}) {
 			t.Errorf("the host has %+v", d)
 		}
@@ -189,7 +194,7 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 		if s := l.Status(); s.Paused == "" || s.Pending != 2 {
 			t.Errorf("status %+v", s)
 		}
-		free.Store(101 << 20)
+		free.Store(100 << 20)
 		time.Sleep(time.Second)
 		if l.taking(time.Minute) == nil {
 			t.Error("nothing is taken when there is room again")

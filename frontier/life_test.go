@@ -100,8 +100,8 @@ func (l *life) export(host string, n int) (chunks []Chunk) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		if len(c.Pending)+len(c.Done) > n {
-			l.t.Errorf("%d URLs in a chunk of %d", len(c.Pending)+len(c.Done), n)
+		if all := len(c.Pending) + len(c.Done) + len(c.Pages); all > n {
+			l.t.Errorf("%d URLs in a chunk of %d", all, n)
 		}
 		chunks = append(chunks, c)
 		if at = next; end {

@@ -135,38 +135,42 @@ func TestExportFollowsWhatMoves(t *testing.T) {
 	}
 }
 
-// A block that is written anew between two chunks, with fewer URLs, is exported whole.
+// A block that is written anew between two chunks, with fewer URLs, is exported whole, and so is the next one if nothing is left of it.
 func TestExportOfARewrittenBlock(t *testing.T) {
-	l := inMemory(t)(ownServers(testConfig()))
-	links := pages("http://h1.test", 0, 100)
-	l.add(links...)
-	c, at, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 30, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var done []uint64
-	for _, link := range links[:20] {
-		done = append(done, link.URL.Hash())
-	}
-	l.imported("http://h1.test", Chunk{Done: done})
-	if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
-		t.Fatal(err)
-	}
-	pending := map[string]bool{}
-	for {
-		for _, p := range c.Pending {
-			pending[p.Path] = true
-		}
-		if end {
-			break
-		}
-		if c, at, end, err = l.Export(t.Context(), "http://h1.test", at, 30, 1<<20); err != nil {
+	const host = "http://h1.test"
+	for _, gone := range []int{20, 100} {
+		l := inMemory(t)(ownServers(testConfig()))
+		links := pages(host, 0, 200)
+		l.add(links[:100]...)
+		l.add(links[100:]...)
+		c, at, end, err := l.Export(t.Context(), host, Cursor{}, 30, 1<<20)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, link := range links[20:] {
-		if !pending[link.URL.Path] {
-			t.Errorf("%s is missing", link.URL)
+		var done []uint64
+		for _, link := range links[:gone] {
+			done = append(done, link.URL.Hash())
+		}
+		l.imported(host, Chunk{Done: done})
+		if err := l.Activate(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		pending := map[string]bool{}
+		for {
+			for _, p := range c.Pending {
+				pending[p.Path] = true
+			}
+			if end {
+				break
+			}
+			if c, at, end, err = l.Export(t.Context(), host, at, 30, 1<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, link := range links[gone:] {
+			if !pending[link.URL.Path] {
+				t.Errorf("with %d gone %s is missing", gone, link.URL)
+			}
 		}
 	}
 }

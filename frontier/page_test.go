@@ -20,7 +20,7 @@ func drawPage(t *rapid.T, now time.Time) PageRecord {
 		Depth: rapid.Uint8().Draw(t, "depth"), Seen: at("seen"), Due: at("due"),
 		ETag: rapid.StringMatching(`("[!-~]{0,40}")?`).Draw(t, "etag"), Digest: rapid.Uint64().Draw(t, "digest"),
 		Body: rapid.Uint32().Draw(t, "body"), Simhash: rapid.Uint64().Draw(t, "simhash"), Gone: rapid.Uint8().Draw(t, "gone"),
-		Failures: rapid.Uint8().Draw(t, "failures"), Dropped: rapid.Bool().Draw(t, "dropped"),
+		Failures: rapid.Uint8().Draw(t, "failures"), Dropped: rapid.Bool().Draw(t, "dropped"), Hinted: rapid.Bool().Draw(t, "hinted"),
 	}
 	if rapid.Bool().Draw(t, "has changed") {
 		p.Changed = at("changed")
@@ -82,7 +82,13 @@ func TestPageRecordBounds(t *testing.T) {
 			t.Errorf("due and modified %v: %v", odd, err)
 		}
 	}
-	p := PageRecord{Path: "/a", Seen: now, Due: now, ETag: string(bytes.Repeat([]byte("x"), 1<<20))}
+	p := PageRecord{Path: "/a", Seen: now, Due: now}
+	for base, want := range map[int64]stamp{1 << 33: 1<<32 - 1, -1 << 33: 1} { // the clock of another node
+		if got, err := ParsePage(AppendPage(nil, &p, now), time.Unix(base, 0)); err != nil || got.Due != timeOf(want) {
+			t.Errorf("at %d it is due at %v, %v", base, got.Due, err)
+		}
+	}
+	p = PageRecord{Path: "/a", Seen: now, Due: now, ETag: string(bytes.Repeat([]byte("x"), 1<<20))}
 	if got, err := ParsePage(AppendPage(nil, &p, now), now); err != nil || got.ETag != "" {
 		t.Errorf("a long ETag: %d bytes kept, %v", len(got.ETag), err)
 	}

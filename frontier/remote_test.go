@@ -40,8 +40,8 @@ func TestRemoteFetches(t *testing.T) {
 		time.Sleep(time.Second)
 		// One at a time for each server, in order, and without robots.txt.
 		a, b := l.taking(time.Second), l.taking(time.Second)
-		if q := l.Status().Queues; q["estimate"] != 1 {
-			t.Errorf("queues with 1 estimate waiting are %v", q)
+		if s := l.Status(); s.Queues["estimate"] != 1 || s.InFlight != 2 || s.RemoteFetches != 3 {
+			t.Errorf("with 1 estimate waiting and 2 out: %+v", s)
 		}
 		if a.Tag != 0 || b.Tag != 2 || a.Server != addr1 || b.Server != addr2 || !a.IsRemoteFetch() || a.Kind != Page {
 			t.Errorf("took %+v and %+v", a, b)

@@ -90,7 +90,9 @@ func TestSetRoleWaitsForTasks(t *testing.T) {
 		cancel()
 		l.roleIs("http://h1.test", Owned, true)
 		done := make(chan error)
-		go func() { done <- l.SetRole(ctx, "http://h1.test", Leaving) }()
+		for range 2 {
+			go func() { done <- l.SetRole(ctx, "http://h1.test", Leaving) }()
+		}
 		synctest.Wait()
 		select {
 		case err := <-done:
@@ -101,7 +103,7 @@ func TestSetRoleWaitsForTasks(t *testing.T) {
 		if fin := l.finish(task, Outcome{Links: []Link{page("http://h1.test", 77)}}); fin.Accepted != 1 {
 			t.Errorf("finish: %+v", fin)
 		}
-		if err := <-done; err != nil {
+		if err := errors.Join(<-done, <-done); err != nil {
 			t.Fatal(err)
 		}
 		if d := l.digest("http://h1.test"); d.Accepted != 11 || d.Done != 1 {
@@ -125,6 +127,12 @@ func TestFirstURLOfAKnownHost(t *testing.T) {
 		time.AfterFunc(time.Second, func() { l.add(page(host, 1)) })
 		if task := l.taking(time.Hour); task == nil || time.Since(begun) < time.Minute {
 			t.Errorf("%v comes after %v", task, time.Since(begun))
+		}
+		err := l.ledger.onHost(t.Context(), together, "http://h2.test", func(b *batch, h *hostEntry) error { // in one transaction
+			return errors.Join(l.ledger.decideRole(b, h, Leaving), l.ledger.decideUnion(b, h, &union{}))
+		})
+		if l.roleIs("http://h2.test", Leaving, true); err != nil {
+			t.Error(err)
 		}
 		cfg, polite := testConfig()
 		cfg.Shared = true

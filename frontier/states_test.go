@@ -101,26 +101,33 @@ func TestBudgetOfVisits(t *testing.T) {
 	}
 }
 
-// A crawl is hopeless if every host with URLs has failed for good and waits.
-func TestHopeless(t *testing.T) {
+// A crawl is hopeless if every host with URLs has failed for good and waits. It is idle if nothing is to be done within the patience.
+func TestHopelessAndIdle(t *testing.T) {
+	const patience = 30 * time.Minute
 	for what, c := range map[string]struct {
-		change   func(f *Frontier, h *host)
-		hopeless bool
+		change         func(f *Frontier, h *host)
+		hopeless, idle bool
 	}{
-		"all are lost":         {func(*Frontier, *host) {}, true},
-		"one is not lost":      {func(_ *Frontier, h *host) { h.lost = false }, false},
-		"one may be tried":     {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(-time.Second) }, false},
-		"none has a URL":       {func(_ *Frontier, h *host) { h.window[Discovered].pop() }, false},
-		"a page was done":      {func(f *Frontier, _ *host) { f.ledger.count.ended(Done, "", 1) }, false},
-		"a page has failed":    {func(f *Frontier, _ *host) { f.ledger.count.ended(Failed, "", 1) }, false},
-		"a task is out":        {func(f *Frontier, _ *host) { f.bench.inFlight = 1 }, false},
-		"this node is cut off": {func(f *Frontier, _ *host) { f.outage.why = "no route" }, false},
-		"a task is ending":     {func(f *Frontier, _ *host) { f.ending = 1 }, false},
-		"another's page":       {func(f *Frontier, _ *host) { f.bench.remote.count = 1 }, false},
-		"a name is looked up":  {func(f *Frontier, _ *host) { f.bench.resolving = 1 }, false},
-		"a host is read":       {func(_ *Frontier, h *host) { h.reading = true }, false},
-		"hosts wait on disk":   {func(f *Frontier, _ *host) { f.scan = true }, false},
-		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.push("http://h2.test") }, false},
+		"all are lost":         {func(*Frontier, *host) {}, true, true},
+		"one is not lost":      {func(_ *Frontier, h *host) { h.lost = false }, false, true},
+		"one may be tried":     {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(-time.Second) }, false, false},
+		"one may be tried now": {func(_ *Frontier, h *host) { h.notBefore = time.Now() }, false, false},
+		"one may be soon":      {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(patience) }, true, false},
+		"one has its hours":    {func(_ *Frontier, h *host) { h.opens, h.notBefore = h.notBefore, time.Time{} }, false, false},
+		"hours, and waits":     {func(_ *Frontier, h *host) { h.opens = h.notBefore }, true, true},
+		"none has a URL":       {func(_ *Frontier, h *host) { h.window[Discovered].pop() }, false, true},
+		"a page was done":      {func(f *Frontier, _ *host) { f.ledger.count.ended(Done, "", 1) }, false, true},
+		"a page has failed":    {func(f *Frontier, _ *host) { f.ledger.count.ended(Failed, "", 1) }, false, true},
+		"a task is out":        {func(f *Frontier, _ *host) { f.bench.inFlight = 1 }, false, false},
+		"this node is cut off": {func(f *Frontier, _ *host) { f.outage.why = "no route" }, false, false},
+		"a task is ending":     {func(f *Frontier, _ *host) { f.ending = 1 }, false, false},
+		"another's page":       {func(f *Frontier, _ *host) { f.bench.remote.count = 1 }, false, false},
+		"a name is looked up":  {func(f *Frontier, _ *host) { f.bench.resolving = 1 }, false, false},
+		"a host is read":       {func(_ *Frontier, h *host) { h.reading = true }, false, false},
+		"hosts wait on disk":   {func(f *Frontier, _ *host) { f.scan = true }, false, false},
+		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.push("http://h2.test") }, false, false},
+		"visits may be left":   {func(f *Frontier, _ *host) { f.bench.recrawl.over = false }, true, false},
+		"visits never end":     {func(f *Frontier, _ *host) { f.bench.recrawl.Enabled = true }, true, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := testConfig()
@@ -132,9 +139,12 @@ func TestHopeless(t *testing.T) {
 			h.window[Discovered].push(pending{ref: &blockRef{}})
 			f.bench.loadedHost(h, record{}, time.Now())
 			h.lost, h.notBefore = true, time.Now().Add(time.Hour)
+			f.scan, f.bench.recrawl.over = false, true
+			f.ledger.count.change(func(t *Totals) { t.Pending = 7 })
 			c.change(f, h)
-			if f.Hopeless() != c.hopeless {
-				t.Errorf("%s: hopeless %v", what, !c.hopeless)
+			idle, left := f.Idle(patience)
+			if f.Hopeless() != c.hopeless || idle != c.idle || idle && left != f.Status().Pending {
+				t.Errorf("%s: hopeless %v, idle %v with %d left", what, f.Hopeless(), idle, left)
 			}
 			if err := f.store.close(); err != nil {
 				t.Error(err)
@@ -168,6 +178,41 @@ func TestAddressesOfAHost(t *testing.T) {
 		}
 		if _, known := p.Placed("http://h3.test"); known {
 			t.Error("a host that is not here has addresses")
+		}
+	}
+}
+
+// What a host still has to do, whether it can be sent back to disk, and whether it comes again then. Each case differs from a host at rest
+// whose only URL waits on disk.
+func TestHostsThatComeAndGo(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for what, c := range map[string]struct {
+		change           func(h *host)
+		evictable, again bool
+		due              time.Duration // 0 for nothing
+	}{
+		"on disk":            {func(*host) {}, true, true, 0},
+		"no URL":             {func(h *host) { h.known[Discovered] = 0 }, true, false, 0},
+		"another's":          {func(h *host) { h.foreign, h.frozen = true, true }, true, false, 0},
+		"frozen without":     {func(h *host) { h.known[Discovered], h.frozen = 0, true }, true, true, 0},
+		"delayed":            {func(h *host) { h.known[Discovered], h.notBefore = 0, now; h.delay(pending{retryAt: now.Add(9)}) }, true, true, 9},
+		"delayed, and waits": {func(h *host) { h.notBefore, h.delayed = now.Add(10), []pending{{retryAt: now.Add(9)}} }, true, true, 10},
+		"in the window":      {func(h *host) { h.opens = now.Add(7); h.window[Estimate].push(pending{}) }, true, true, 7},
+		"not placed":         {func(h *host) { h.place = unplaced }, true, true, 0},
+		"being resolved":     {func(h *host) { h.place = resolving }, false, true, 0},
+		"loading":            {func(h *host) { h.place = loading }, false, true, 0},
+		"being read":         {func(h *host) { h.reading = true }, false, true, 0},
+		"asked":              {func(h *host) { h.inFlight = 1 }, false, true, 0},
+		"being written":      {func(h *host) { h.ending = 1 }, false, true, 0},
+		"at a server":        {func(h *host) { h.server = &server{} }, true, true, 0},
+		"at a reserved one":  {func(h *host) { h.server = &server{reserved: true} }, false, true, 0},
+	} {
+		h := &host{place: placed}
+		h.known[Discovered] = 1
+		c.change(h)
+		due, work := h.due()
+		if h.evictable() != c.evictable || h.displaced() != c.again || work != (c.due > 0) || work && !due.Equal(now.Add(c.due)) {
+			t.Errorf("%s: evictable %v, comes again %v, due %v, %v", what, h.evictable(), h.displaced(), work, due)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -106,6 +107,26 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 	}
 }
 
+// A store closes when its last user has gone. Meanwhile it takes no other.
+func TestCloseWaitsForUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openStore("", 4)
+		if err != nil || !s.enter() {
+			t.Fatal("it cannot be used", err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- s.close() }()
+		synctest.Wait()
+		if len(closed) > 0 || s.enter() {
+			t.Error("it is closed while in use, or takes another user")
+		}
+		s.exit()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLostManifestIsDamage: without its manifest Badger would take the tables for rubbish, and delete them.
 func TestLostManifestIsDamage(t *testing.T) {
 	dir := t.TempDir()
@@ -136,6 +157,9 @@ func TestLostManifestIsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
+	if s.written.Load() == s.flushed {
+		t.Error("what an earlier life wrote need not be synced")
+	}
 	if err := s.db.View(func(txn *badger.Txn) error { _, err := txn.Get([]byte("k")); return err }); err != nil {
 		t.Errorf("what was there: %v", err)
 	}

@@ -260,6 +260,10 @@ func TestFresher(t *testing.T) {
 		if got := c.p.fresher(c.q); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
+		alike := c.p.History.Visits() == c.q.History.Visits() && c.p.Gone == c.q.Gone && c.p.Failures == c.q.Failures
+		if (c.p.mark(7) == c.q.mark(7)) != alike || c.p.mark(7) == c.p.mark(8) {
+			t.Errorf("%s: their marks are alike, or those of two pages", c.name)
+		}
 	}
 }
 
@@ -412,6 +416,9 @@ func TestChangesFollow(t *testing.T) {
 	if len(c.Added) != 1 || !c.Dropped || !c.Lost || c.Tracked || len(c.Done) != 2 {
 		t.Errorf("%+v", c)
 	}
+	if c.Follow(&Change{}); !c.Lost || !c.Dropped {
+		t.Errorf("what is lost is not, for what comes later: %+v", c)
+	}
 	f := newFeed()
 	n := (&Change{}).Memory()
 	f.bytes = maxFeedBytes - n
@@ -421,7 +428,8 @@ func TestChangesFollow(t *testing.T) {
 		t.Errorf("%+v, %d bytes of %d", f.hosts, f.bytes, maxFeedBytes)
 	}
 	f.add(map[string]*Change{"fits": {Done: []uint64{1}}})
-	if !f.hosts["fits"].Lost || f.bytes != maxFeedBytes-n {
+	f.add(map[string]*Change{"fits": {}, "not": {}}) // there is room now, and what is lost stays lost
+	if !f.hosts["fits"].Lost || !f.hosts["not"].Lost || f.bytes != maxFeedBytes-n {
 		t.Errorf("%+v, %d bytes of %d", f.hosts, f.bytes, maxFeedBytes)
 	}
 	tr := &transfers{&activation{front: &front{ledger: &ledger{feed: f}}}}
@@ -480,5 +488,9 @@ func TestFilterSteps(t *testing.T) {
 	}
 	if mistaken > 10_000/400 {
 		t.Errorf("the full filter calls %d of 10000 new URLs known", mistaken)
+	}
+	f.count("h", math.MaxUint32)
+	if n := f.count("h", 2); n != math.MaxUint32 {
+		t.Errorf("of a host with too many URLs %d are counted", n)
 	}
 }

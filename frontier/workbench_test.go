@@ -115,9 +115,16 @@ func TestForgetKeepsLaterBlocks(t *testing.T) {
 	} {
 		h := new(host)
 		h.loaded[0], h.known[0] = test.loaded, test.known
+		h.delayed, h.nextDue, h.lastDue = []pending{{}}, 5, &duePage{}
 		h.forget(7)
 		if h.loaded[0] != test.wantLoaded || h.known[0] != test.wantKnown {
 			t.Errorf("read up to %d of %d: then up to %d of %d, want %d of %d", test.loaded, test.known, h.loaded[0], h.known[0], test.wantLoaded, test.wantKnown)
+		}
+		for seq := range uint64(9) { // what was read before the drop
+			h.take(&blockRef{seq: seq, n: 1}, make([]entry, 1))
+		}
+		if h.windowed() != 1 || len(h.delayed) > 0 || h.nextDue != 0 || h.lastDue != nil || !h.givenUp {
+			t.Errorf("%d URLs in the window, %d delayed, the next page due at %d, given up %v", h.windowed(), len(h.delayed), h.nextDue, h.givenUp)
 		}
 	}
 }
