@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,83 @@ func TestHostStaysUntilAllIsWritten(t *testing.T) {
 		h.ending = 0
 		if w.settle(h, now); w.hosts["http://h1.test"] != nil {
 			t.Errorf("frozen %v: it has not left", frozen)
+		}
+	}
+}
+
+// What the news of a host change in memory. Of nothing else a host that is on disk is brought in, or kept away.
+func TestNewsOfAHost(t *testing.T) {
+	const host = "http://h1.test"
+	offered := func(first, away bool) func(*Frontier, time.Time) {
+		return func(f *Frontier, now time.Time) {
+			f.offeredLocked(host, block{&blockRef{seq: 1, n: 1}, make([]entry, 1)}, first, away, now)
+		}
+	}
+	becomes := func(r Role) func(*Frontier, time.Time) {
+		return func(f *Frontier, now time.Time) { f.changedRoleLocked(host, r, now) }
+	}
+	thawed := func(f *Frontier, now time.Time) {
+		f.frozen[host] = &freezing{by: 1, over: make(chan struct{})}
+		f.thaw(host)
+	}
+	none := func(*Frontier) {}
+	isAway := func(f *Frontier) { f.away.add(host) }
+	asked := func(frozen bool, p place) func(*Frontier) { // it is on the workbench and cannot leave yet
+		return func(f *Frontier) {
+			h := f.bench.enter(host)
+			h.reading, h.place, h.frozen, h.inFlight = false, p, frozen, 1
+		}
+	}
+	for what, c := range map[string]struct {
+		before func(*Frontier)
+		news   func(*Frontier, time.Time)
+		then   string
+	}{
+		"its first URL":             {none, offered(true, false), "here"},
+		"another URL":               {none, offered(false, false), "candidate"},
+		"a URL for another node":    {none, offered(true, true), ""},
+		"a URL and it is blocked":   {func(f *Frontier) { f.deps.Blocked = func(string) string { return "blocked" } }, offered(true, false), "candidate"},
+		"a URL and it is frozen":    {func(f *Frontier) { f.frozen[host] = &freezing{} }, offered(true, false), "candidate"},
+		"a URL and no room":         {func(f *Frontier) { f.cfg.FrontHosts = 0 }, offered(true, false), "candidate"},
+		"a URL and nobody waits":    {func(f *Frontier) { f.waiters.pop() }, offered(true, false), "candidate"},
+		"a URL where it is":         {asked(false, unplaced), offered(false, false), "here"},
+		"owned":                     {isAway, becomes(Owned), "candidate again"},
+		"owned where it leaves":     {asked(true, unplaced), becomes(Owned), "here frozen scan again"},
+		"owned where it is read":    {asked(false, loading), becomes(Owned), "here scan again"},
+		"owned where it is":         {asked(false, unplaced), becomes(Owned), "here again"},
+		"a replica":                 {none, becomes(Replica), "away"},
+		"a replica where it is":     {asked(false, unplaced), becomes(Replica), "here frozen away"},
+		"thawed":                    {none, thawed, "candidate again"},
+		"thawed where it is":        {asked(true, unplaced), thawed, "here"},
+		"thawed for another":        {isAway, thawed, "away"},
+		"thawed for another, is on": {func(f *Frontier) { isAway(f); asked(true, unplaced)(f) }, thawed, "here frozen away"},
+	} {
+		cfg, polite := testConfig()
+		cfg.Recrawl.Enabled = true
+		f, err := Open("", cfg, polite, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.waiters.push(&waiter[*Task]{gone: true})
+		f.scan, f.bench.recrawl.over = false, true
+		c.before(f)
+		c.news(f, time.Now())
+		var then []string
+		h := f.bench.hosts[host]
+		for _, is := range []struct {
+			word string
+			so   bool
+		}{{"here", h != nil}, {"frozen", h != nil && h.frozen}, {"candidate", f.candidates.len() > 0}, {"away", f.away.has(host)},
+			{"scan", f.scan}, {"again", !f.bench.recrawl.over}} {
+			if is.so {
+				then = append(then, is.word)
+			}
+		}
+		if got := strings.Join(then, " "); got != c.then {
+			t.Errorf("%s: then it is %q, want %q", what, got, c.then)
+		}
+		if err := f.store.close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
