@@ -146,7 +146,7 @@ func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
 		node             string // that has downloaded last
 		after            time.Duration
 		better, explores bool
-	}{{"own", time.Second, false, false}, {"own", 9 * time.Minute, false, false}, {"own", 11 * time.Minute, false, true}, {"near", 12 * time.Minute, true, true}} {
+	}{{"own", time.Second, false, false}, {"own", 9 * time.Minute, false, false}, {"own", 10 * time.Minute, false, true}, {"near", 12 * time.Minute, true, true}} {
 		m.Observe(c.node, own.Coord, assign.Timing{Connect: 20 * time.Millisecond, FirstByte: 60 * time.Millisecond,
 			Total: 100 * time.Millisecond, Bytes: 10_000, Fresh: true}, begin.Add(c.after))
 		travelled, err := assign.DecodeMemory(m.AppendBinary(nil, begin.Add(c.after)), begin.Add(c.after))

@@ -331,3 +331,43 @@ func TestVivaldiWindow(t *testing.T) {
 		t.Errorf("the window holds %v, want %v", s.windows["n"], want)
 	}
 }
+
+// A server goes to the nearest node if the batch has converged, or it alone, and its place is known. The last tick is awaited until the next
+// one would come.
+func TestVivaldiDecides(t *testing.T) {
+	cfg, now := Default().Vivaldi, time.Unix(1000, 0)
+	cfg.Unconverged, cfg.MaxTicks = UnconvergedRandom, 1
+	b, v := batchOf("198.18.0.1", "198.18.0.2", "198.18.0.3"), viewOf("a", "b")
+	for _, c := range []struct {
+		updates [3]int
+		errors  [3]float64
+		done    bool
+		sure    [3]bool
+	}{
+		{[3]int{1, 1, 0}, [3]float64{0.1, cfg.Theta, 0.1}, true, [3]bool{true, true, false}},
+		{[3]int{1, 1, 1}, [3]float64{0.1, cfg.Theta, 0.5}, false, [3]bool{true, false, false}},
+	} {
+		a := newVivaldi(cfg, b, v, now)
+		for i, s := range a.servers {
+			s.at = Proxy{ncoord.Coordinate{Error: c.errors[i]}, c.updates[i]}
+		}
+		if _, done := a.Decide(now); done != c.done {
+			t.Errorf("with errors of %v it decides: %v", c.errors, done)
+		}
+		for i, choice := range a.Conclude(now) {
+			if strings.HasPrefix(choice.Reason, "least distance;") != c.sure[i] {
+				t.Errorf("%+v, server %d: %s", c, i, choice.Reason)
+			}
+		}
+	}
+	a := newVivaldi(cfg, b, v, now)
+	a.Asks(now)
+	for _, wait := range []time.Duration{cfg.Tick - 1, cfg.Tick} {
+		if _, done := a.Decide(now.Add(wait)); done != (wait == cfg.Tick) {
+			t.Errorf("%v after the last tick, without an answer, it decides: %v", wait, done)
+		}
+	}
+	if c := a.coordOf("a"); c.Error != 1 {
+		t.Errorf("a node without a coordinate is at %v", c)
+	}
+}
