@@ -45,11 +45,12 @@ func TestTimingsThatCanBe(t *testing.T) {
 		}
 	}
 	var m Memory
-	if m.Observe("n", ncoord.Coordinate{}, Timing{TLS: -1, FirstByte: 50e6, Total: 100e6}, now); !m.Empty() {
+	m.Observe("n", ncoord.Coordinate{}, Timing{TLS: -1, FirstByte: 50e6, Total: 100e6}, now)
+	if _, ok := m.Age(now); ok || !m.Empty() {
 		t.Error("a handshake took less than no time")
 	}
 	place := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{1}, Error: 0.5}
-	for _, coord := range []ncoord.Coordinate{place, {}} {
+	for _, coord := range []ncoord.Coordinate{place, {}, {Error: 9}} { // the last is impossible
 		if m.Observe("n", coord, timings["usual"].t, now); m.seen[0].coord != place {
 			t.Errorf("with a download at %v the node is at %v", coord, m.seen[0].coord)
 		}

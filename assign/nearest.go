@@ -249,7 +249,7 @@ func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
 
 // Conclude decides as if no further estimate were worth its cost.
 func (a *nearest) Conclude(now time.Time) []Choice {
-	if a.choices == nil && len(a.view.Nodes) > 0 {
+	if a.choices == nil {
 		a.learn(now)
 	}
 	return a.conclude(a.decide)
