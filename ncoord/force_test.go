@@ -129,7 +129,7 @@ func TestShareOfHeights(t *testing.T) {
 	if pull(&low, &Coordinate{Height: 10}, 0, 1, 1, rnd); low.Height != heightMin {
 		t.Errorf("the least height falls to %v", low.Height)
 	}
-	high := Coordinate{Height: heightMax - 1}
+	high := Coordinate{Height: heightMax - 0.01}
 	if pull(&high, &Coordinate{Vec: [MaxDims]float64{1}}, 1, 2*heightMax, 1, rnd); high.Height > heightMax {
 		t.Errorf("the greatest height rises to %v", high.Height)
 	}

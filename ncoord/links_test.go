@@ -45,10 +45,10 @@ func TestLinksThatMakeRoom(t *testing.T) {
 		if gone := before - len(s.all); gone != map[bool]int{true: 1}[known] || s.find(peer) != nil {
 			t.Errorf("%d links are gone with %s", gone, peer)
 		}
-	}
-	for i, l := range s.all {
-		if s.find(l.peer) != &s.all[i] {
-			t.Errorf("%s is not found", l.peer)
+		for i, l := range s.all {
+			if s.find(l.peer) != &s.all[i] {
+				t.Errorf("without %s, %s is not found", peer, l.peer)
+			}
 		}
 	}
 }

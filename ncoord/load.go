@@ -63,9 +63,6 @@ func (d *delays) add(ms float64) {
 }
 
 func (d *delays) median() float64 {
-	if d.n == 0 {
-		return 0
-	}
 	sorted := d.ring
 	slices.Sort(sorted[:d.n])
 	return quantile.Of(sorted[:d.n], .5)
