@@ -259,6 +259,18 @@ func TestWhatALeavingNodePublishes(t *testing.T) {
 		if got, err := readMeta(delegate{m}.NodeMeta(0), false); err != nil || got.over != c.over || got.stamp != c.stamp || !got.says(m.told) {
 			t.Errorf("it publishes %+v, %v; want the stamp %d, over %v", got, err, c.stamp, c.over)
 		}
+		if said := m.table.farewellMessage(messageLeave, nodeID(2)); said.renounced != (c.stamp != plain || c.over) {
+			t.Errorf("over %v, it says farewell as %+v", c.over, said)
+		}
+	}
+}
+
+// A voter that leaves may count for the set that it has accepted: its farewell gives up no vote.
+func TestFarewellAfterAnAcceptance(t *testing.T) {
+	m := lone(t)
+	m.table.paxos.renounced, m.table.paxos.accepted.ids = true, []string{nodeID(2)}
+	if m.table.farewellMessage(messageLeave, nodeID(2)).renounced {
+		t.Error("it gives up its vote")
 	}
 }
 

@@ -29,7 +29,6 @@ const farewellEvery = 250 * time.Millisecond
 func (m *Members) sayFarewell() bool {
 	m.mu.Lock()
 	m.table.farewellAcks = map[string]bool{}
-	m.tellAllLocked()
 	m.mu.Unlock()
 	over := time.NewTimer(m.cfg.LeaveTimeout / 2)
 	defer over.Stop()
@@ -42,7 +41,7 @@ func (m *Members) sayFarewell() bool {
 		waiting := slices.DeleteFunc(m.table.others(), func(id string) bool { return m.table.farewellAcks[id] })
 		if aloud {
 			for _, id := range waiting {
-				out = append(out, m.table.farewellMessage(messageLeave, id))
+				out = append(out, m.table.paxos.decided(id), m.table.farewellMessage(messageLeave, id)) // it may be a voter only now
 			}
 		}
 		m.mu.Unlock()
@@ -70,9 +69,7 @@ func (t *table) farewellMessage(kind int, to string) outgoing {
 // giveUp gives up this node's vote. That is on disk before anybody relies on it.
 func (m *Members) giveUp() error {
 	m.mu.Lock()
-	if !m.table.paxos.quit {
-		m.table.depart(m.now())
-	}
+	m.table.depart(m.now())
 	m.mu.Unlock()
 	return m.store()
 }

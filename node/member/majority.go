@@ -225,11 +225,6 @@ func (t *table) read(msg message, now time.Time) []outgoing {
 	out, changed := t.paxos.read(msg, t.absent)
 	if changed {
 		t.addVoters(now)
-		if msg.kind == messageAccepted { // it was decided here
-			for _, id := range t.others() {
-				out = append(out, t.paxos.decided(id))
-			}
-		}
 	}
 	if msg.kind == messagePrepare && msg.from < t.self.id {
 		t.tried = now.Add(nextInTurn) // two ballots at once hinder each other

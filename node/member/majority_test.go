@@ -202,8 +202,8 @@ func TestOver(t *testing.T) {
 			if err := o.nodes[i].Over(); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(3 * time.Second)
-			o.kill(i) // its farewell is lost
+			time.Sleep(100 * time.Millisecond) // gossip alone would take longer
+			o.kill(i)                          // its farewell is lost
 		}
 		time.Sleep(30 * time.Minute)
 		o.expect("all others are gone", []int{4}, []int{4}, []int{4}, true)

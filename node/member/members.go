@@ -49,9 +49,8 @@ type Members struct {
 	running      bool
 	over         bool // this node has said that the crawl is over
 	metSelf      bool
-	messages     []message  // for vote to read
-	toSend       []outgoing // for vote to send
-	told         meta       // what this node last published
+	messages     []message // for vote to read
+	told         meta      // what this node last published
 	toldAt       time.Time
 	hosts        map[string]struct{} // in the members' addresses
 	complained   time.Time           // when a complaint of the gossip was last told
@@ -243,9 +242,7 @@ func (m *Members) update() {
 		close(m.changed)
 		m.changed = make(chan struct{})
 	}
-	if m.table.aloneByItself(now) {
-		m.tellAllLocked()
-	}
+	m.table.aloneByItself(now)
 }
 
 // Rekey changes the secrets that encrypt the gossip, in the form of Deps.Secrets. It may be called at any time, but not

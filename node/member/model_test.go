@@ -100,8 +100,7 @@ func (n *modelNode) meta() meta {
 
 // farewell is what it says when it leaves.
 func (n *modelNode) farewell() message {
-	c := &n.table.paxos
-	return c.write("", message{kind: messageLeave, ballot: ballot{n.boot, n.id}, renounced: c.renounced && c.accepted.ids == nil}).message
+	return n.table.farewellMessage(messageLeave, "").message
 }
 
 func (m *model) exchange(a, b *modelNode) {

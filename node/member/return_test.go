@@ -76,7 +76,10 @@ func TestRestart(t *testing.T) {
 				t.Errorf("after %v node 1 sees life %d", down, p.Boot)
 			}
 			time.Sleep(time.Minute)
-			o.leave(3)
+			sent := o.sent(3)
+			if o.leave(3); o.sent(3)-sent > 40 { // two packets to each, some again, and the gossip
+				t.Errorf("a farewell takes %d packets", o.sent(3)-sent)
+			}
 			time.Sleep(2 * time.Second)
 			o.start(3, 1)
 			time.Sleep(90 * time.Second)

@@ -37,23 +37,13 @@ func (m *Members) vote() error {
 	return nil
 }
 
-// readLocked reads the messages that wait, and returns all that is to be sent.
-func (m *Members) readLocked(now time.Time) []outgoing {
-	out := m.toSend
+// readLocked reads the messages that wait, and returns what is to be sent.
+func (m *Members) readLocked(now time.Time) (out []outgoing) {
 	for _, msg := range m.messages {
 		out = append(out, m.table.read(msg, now)...)
 	}
-	m.toSend, m.messages = nil, nil
+	m.messages = nil
 	return out
-}
-
-// tellAllLocked queues the latest set for all live members. It needs mu held.
-func (m *Members) tellAllLocked() {
-	m.toSend = m.toSend[:0]
-	for _, id := range m.table.others() {
-		m.toSend = append(m.toSend, m.table.paxos.decided(id))
-	}
-	m.wakeVoting.Ring()
 }
 
 // others returns the ids of the other members that are alive and readable, sorted.
@@ -126,7 +116,6 @@ func (m *Members) GoAlone(why string) (dropped []string, err error) {
 		return nil, fmt.Errorf("go alone: this node is not running")
 	}
 	dropped = m.table.goAlone(m.now(), why)
-	m.tellAllLocked()
 	m.mu.Unlock()
 	m.wake()
 	if err := m.store(); err != nil {
