@@ -50,6 +50,9 @@ func TestAddressesOfNodes(t *testing.T) {
 		if err := checkAddr(addr, true); (err == nil) != want.local {
 			t.Errorf("%q on loopback: %v", addr, err)
 		}
+		if on := onLoopback(addr); want.local && on == want.far || addr == "" && on {
+			t.Errorf("%q is on loopback: %v", addr, on)
+		}
 	}
 }
 

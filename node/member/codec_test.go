@@ -142,7 +142,8 @@ func TestDecodersRefuse(t *testing.T) {
 	whole := encode(nil, exampleMeta())
 	for name, b := range map[string][]byte{
 		"nothing":          nil,
-		"unknown flags":    append([]byte{metaVersion, whole[1] | 0x80}, whole[2:]...),
+		"an unknown flag":  append([]byte{metaVersion, whole[1] | 0x40}, whole[2:]...),
+		"the last flag":    append([]byte{metaVersion, whole[1] | 0x80}, whole[2:]...),
 		"a byte too many":  append(bytes.Clone(whole), 0),
 		"too long":         bytes.Repeat([]byte{1}, 600),
 		"no machine":       with(func(m *meta) { m.addr = "0.0.0.0:1" }),

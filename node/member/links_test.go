@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -39,6 +40,7 @@ func (p *ports) Shutdown() error                     { return nil }
 // oneLink reaches the member "linked", and counts what goes there.
 type oneLink struct {
 	came           chan *memberlist.Packet
+	streams        chan net.Conn
 	packets, dials int
 }
 
@@ -49,8 +51,8 @@ func (l *oneLink) Send(id string, _ []byte) bool {
 	return id == "linked"
 }
 
-func (l *oneLink) DialGossip(_ context.Context, id string) (net.Conn, bool, error) {
-	if id != "linked" {
+func (l *oneLink) DialGossip(ctx context.Context, id string) (net.Conn, bool, error) {
+	if _, bounded := ctx.Deadline(); id != "linked" || !bounded {
 		return nil, false, nil
 	}
 	l.dials++
@@ -58,7 +60,7 @@ func (l *oneLink) DialGossip(_ context.Context, id string) (net.Conn, bool, erro
 }
 
 func (l *oneLink) Packets() <-chan *memberlist.Packet { return l.came }
-func (l *oneLink) Streams() <-chan net.Conn           { return nil }
+func (l *oneLink) Streams() <-chan net.Conn           { return l.streams }
 func (l *oneLink) Knocked(packet []byte) bool         { return string(packet) == "knock" }
 
 // anybody is a prover whom nobody has met.
@@ -129,6 +131,31 @@ func TestPacketsOfLinksAndPorts(t *testing.T) {
 	}
 }
 
+// A stream of a stranger is told and closed, whether it came to the port or by a link.
+func TestStreamsOfStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan error, 1)
+		p, l := &ports{streams: make(chan net.Conn)}, &oneLink{streams: make(chan net.Conn)}
+		c := newCarrier(p, anybody(), l, func(_ string, err error) { told <- err })
+		for _, from := range []chan net.Conn{p.streams, l.streams} {
+			here, there := net.Pipe()
+			from <- here
+			if _, err := there.Write([]byte("hello")); err != nil {
+				t.Error(err)
+			}
+			if err := <-told; !strings.Contains(err.Error(), "not encrypted") {
+				t.Error(err)
+			}
+			if _, err := there.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("it is open: %v", err)
+			}
+		}
+		if err := c.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A stream gives first what was read of it already, and maxStream bytes in all. After the end it is closed.
 func TestStreamsAreBounded(t *testing.T) {
 	p := &ports{}
@@ -147,8 +174,11 @@ func TestStreamsAreBounded(t *testing.T) {
 	if n, err := s.Write([]byte("five!")); n != 5 || err != nil || c.bytes.Load() != 5 {
 		t.Errorf("%d bytes of %d are counted, %v", c.bytes.Load(), n, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
+	if err := s.Close(); err != nil || s.unhook() {
+		t.Errorf("closed, but remembered, or %v", err)
+	}
+	if _, err := s.Write([]byte("five!")); err == nil || c.bytes.Load() != 5 {
+		t.Errorf("%d bytes are counted, of which 5 were written: %v", c.bytes.Load(), err)
 	}
 	open, first := net.Pipe()
 	late, second := net.Pipe()
@@ -157,6 +187,10 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	c.pass(late, nil)
+	c.dial = func(ctx context.Context, _ string, _ time.Duration) (net.Conn, error) { return nil, ctx.Err() }
+	if _, err := c.reach(memberlist.Address{}, time.Second); err == nil {
+		t.Error("after the end a dial goes on")
+	}
 	for _, other := range []net.Conn{first, second} {
 		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("after the end it is open: %v", err)

@@ -1,7 +1,10 @@
 package member_test
 
 import (
+	"context"
+	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -142,8 +145,13 @@ func TestTwoLoneNodesMeet(t *testing.T) {
 		o.start(1, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{} })
 		time.Sleep(5 * time.Second)
 		o.expect("alone", []int{1}, []int{1}, []int{1}, true)
-		// Node 2 knows both: the older overlay is the one that counts.
-		o.start(2, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1)} })
+		// Node 2 knows both by one name: the older overlay is the one that counts.
+		o.start(2, 1, func(c *member.Config, d *member.Deps) {
+			c.Join = []string{fmt.Sprintf("nodes.test:%d", netsim.GossipPort)}
+			d.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+				return []netip.Addr{netip.AddrFrom16(netsim.Place(0).As16()), netsim.Place(1)}, nil
+			}
+		})
 		time.Sleep(5 * time.Second)
 		o.expect("met", upTo(3), upTo(3), []int{0}, true)
 		time.Sleep(time.Minute)

@@ -111,7 +111,7 @@ func grow(g *lobby.Guest, b []byte, size int) ([]byte, error) {
 			}
 			b = append(make([]byte, 0, room), b...)
 		}
-		n, err := g.Read(b[len(b):min(cap(b), size)])
+		n, err := g.Read(b[len(b):cap(b)])
 		if b = b[:len(b)+n]; err != nil && len(b) < size {
 			return nil, fmt.Errorf("read %d of %d bytes: %w", len(b), size, err)
 		}

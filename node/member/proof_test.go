@@ -5,11 +5,15 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"net"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 
@@ -49,6 +53,7 @@ func TestStreamsProveThemselves(t *testing.T) {
 	}{
 		{"a ping", sealed(t, first, "run", ping), ""},
 		{"a large state", sealed(t, first, "run", large), ""},
+		{"a long message of a voter", sealed(t, first, "run", append([]byte{markUser}, large...)), ""},
 		{"with the second key", sealed(t, second, "run", large), ""},
 		{"another key", sealed(t, bytes.Repeat([]byte{3}, 32), "run", ping), "does not know the secret"},
 		{"another run", sealed(t, first, "nur", ping), "another run"},
@@ -85,6 +90,18 @@ func TestStreamsProveThemselves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A stream that says nothing for long has not proved itself.
+func TestSilentStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &prover{lobby: lobby.New(1, 0, nil)}
+		here, _ := net.Pipe()
+		begin := time.Now()
+		if _, err := p.prove(p.lobby.Enter(here)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != proofTime {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+	})
 }
 
 // A message cannot be opened with a key that is none.

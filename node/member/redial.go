@@ -106,7 +106,6 @@ func (m *Members) dial(ctx context.Context, addr string) {
 		ips = append(ips, ip)
 	} else if ips, err = m.deps.Resolve(ctx, host); err != nil {
 		m.trouble(addr, "resolve address to join: "+err.Error())
-		return
 	}
 	for _, ip := range ips {
 		at := net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))

@@ -111,13 +111,13 @@ func TestWhatEndsAWait(t *testing.T) {
 			t.Errorf("alone %v, a wait of %v until %v from now: it dials: %v", c.alone, before, m.cfg.Redial+c.due, dials)
 		}
 	}
-	m, now := dialling(t, false)
-	claim := &target{due: *now}
-	targets := map[string]*target{"claim": claim}
-	if m.dialDue(t.Context(), targets); claim.wait != m.cfg.Redial || targets["claim"] == nil {
+	m, _ := dialling(t, false)
+	targets := map[string]*target{}
+	m.claims["claim"] = struct{}{}
+	if m.redial(t.Context(), targets); targets["claim"] == nil || targets["claim"].wait != m.cfg.Redial {
 		t.Error("an address that claims this node's id is not dialled")
 	}
-	if m.dialDue(t.Context(), targets); targets["claim"] != nil || targets[nowhere] == nil {
+	if m.redial(t.Context(), targets); targets["claim"] != nil || targets[nowhere] == nil {
 		t.Error("it is dialled again, or what is configured is not")
 	}
 }

@@ -421,13 +421,30 @@ func TestMajorityIsHeard(t *testing.T) {
 
 // Who becomes a voter soon is asked before it is one: a new set of voters makes nobody a minority.
 func TestNextVotersAreAsked(t *testing.T) {
-	c := newClock(t)
-	for i := 2; i <= 9; i++ {
-		c.meet(i, 1, true)
-		c.members[nodeID(i)].heard = c.now.Add(-c.cfg.HearWithin / 2)
+	var most []int
+	for i := range maxQuestions {
+		most = append(most, 2+i)
 	}
-	if n := len(c.quiet(c.now)); n != 4 {
-		t.Errorf("%d are asked, where 4 more make a majority of all", n)
+	for i, k := range []struct {
+		all, heard, bad int // the members from 1 on that are heard, and one that is not understood
+		voters, asked   []int
+	}{{9, 1, 0, []int{1}, []int{2, 3, 4, 5}}, {9, 1, 3, []int{1}, []int{2, 4, 5, 6}}, {9, 2, 0, []int{1, 2, 3}, []int{3, 4, 5}},
+		{9, 6, 0, []int{1, 7, 8, 9}, []int{7, 8}}, {9, 6, 0, []int{1, 2, 9}, nil}, {200, 1, 0, []int{1}, most}} {
+		c := newClock(t)
+		for i := 2; i <= k.all; i++ {
+			if c.meet(i, 1, true); i > k.heard {
+				c.members[nodeID(i)].heard = c.now.Add(-c.cfg.HearWithin / 2)
+			}
+			c.members[nodeID(i)].bad = i == k.bad
+		}
+		c.vote(k.voters...)
+		var asked []int
+		for _, r := range c.quiet(c.now) {
+			asked = append(asked, numbers([]string{r.id})...)
+		}
+		if !slices.Equal(asked, k.asked) {
+			t.Errorf("case %d: %v are asked, not %v", i, asked, k.asked)
+		}
 	}
 }
 

@@ -105,15 +105,10 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 
 // pass gives memberlist a stream of which said was read already.
 func (c *carrier) pass(conn net.Conn, said []byte) {
-	s := c.newStream(conn, said)
-	if c.ctx.Err() == nil {
-		select {
-		case c.streams <- s:
-			return
-		case <-c.quit:
-		}
+	select {
+	case c.streams <- c.newStream(conn, said):
+	case <-c.quit: // hangUp has closed it
 	}
-	_ = s.Close()
 }
 
 func (c *carrier) StreamCh() <-chan net.Conn { return c.streams }
