@@ -231,10 +231,9 @@ func (a *activation) activateHost(h *host) (err error) {
 		})
 		return nil
 	}
-	now := time.Now()
 	reason, until := a.deps.Blocked(h.name), time.Time{}
-	if reason == "" && rec.endedUntil.After(now) {
-		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(a.bench.rules.EndedFor))
+	if reason == "" && rec.endedUntil.After(time.Now()) {
+		reason, until = rec.endReason, rec.endedUntil
 	}
 	a.mu.Lock()
 	h.leftover = rec.partial
@@ -357,9 +356,6 @@ func (a *activation) nominateLocked(name string) {
 	}
 	a.candidate[name] = struct{}{}
 	a.candidates.push(name)
-	if a.waiters.len() > 0 {
-		signal(a.hungry)
-	}
 }
 
 // rescanLocked notes that a host waits on disk that is no candidate.

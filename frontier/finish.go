@@ -45,10 +45,10 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	e := f.bench.end(task, out, time.Now())
 	h := task.host
 	h.ending++
-	if p := task.pending; p != nil {
-		if _, ok := h.depths[p.hash]; ok { // a smaller depth was found while the task was out
+	if p := task.pending; p != nil && e.Ending != Again { // else the next try takes a smaller depth that was found meanwhile
+		if depth, ok := h.depths[p.hash]; ok {
 			delete(h.depths, p.hash)
-			p.lowered = true
+			p.Depth, p.lowered = depth, true
 		}
 	}
 	last := &finished{host: h.name, verdict: e.Ending, reason: out.Reason, state: h.hostState, receipt: out.Receipt}

@@ -63,30 +63,52 @@ func names(hosts []*host) string {
 func TestScanForWaitingHosts(t *testing.T) {
 	for what, c := range map[string]struct {
 		here, waiting int
-		useful        bool
+		useful, back  bool     // a host that came in is useful; one is sent back after the first step
 		want          []string // hosts that come in, and what is told: go on, quiet, scan, wrapped
 	}{
-		"none waits":             {40, 0, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[] on no, quiet yes, scan false, wrapped true"}},
-		"one waits behind many":  {40, 1, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped true"}},
-		"one that is useful":     {40, 1, true, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on yes, quiet no, scan true, wrapped false"}},
-		"no more than have room": {0, 50, false, []string{"[h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11 h12 h13 h14 h15 h16 h17 h18 h19 h20 h21 h22 h23 h24 h25 h26 h27 h28 h29 h30 h31] on no, quiet no, scan true, wrapped false", "[h32 h33 h34 h35 h36 h37 h38 h39 h40 h41] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped false"}},
-		"none has room":          {42, 1, false, []string{"[] on no, quiet no, scan true, wrapped false"}},
+		"none waits":             {40, 0, false, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[] on no, quiet yes, scan false, wrapped true"}},
+		"one is sent back":       {40, 0, false, true, []string{"[] on yes, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped true"}},
+		"one waits behind many":  {40, 1, false, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped true", "[] on no, quiet no, scan true, wrapped true"}},
+		"one that is useful":     {40, 1, true, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on yes, quiet no, scan true, wrapped false"}},
+		"no more than have room": {0, 50, false, false, []string{"[h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11 h12 h13 h14 h15 h16 h17 h18 h19 h20 h21 h22 h23 h24 h25 h26 h27 h28 h29 h30 h31] on no, quiet no, scan true, wrapped false", "[h32 h33 h34 h35 h36 h37 h38 h39 h40 h41] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped false"}},
+		"none has room":          {42, 1, false, false, []string{"[] on no, quiet no, scan true, wrapped false"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now())
 			for i, want := range c.want {
-				f.craving, f.useful = true, f.useful || c.useful
+				f.craving, f.useful = true, c.useful
+				if c.back && i == 1 {
+					f.rescanLocked()
+				}
 				hosts, err := f.nextHosts()
 				got := fmt.Sprintf("[%s] on %s, quiet %s, scan %v, wrapped %v", names(hosts), has(f.hungry), has(f.quiet), f.scan, f.wrapped)
-				if err != nil || got != want {
-					t.Errorf("%s, step %d: %s, %v; want %s", what, i, got, err, want)
+				if err != nil || got != want || f.craving || f.cursor == "" && (f.found || f.useful) || f.wrapped && f.cursor != "" {
+					t.Errorf("%s, step %d: %s, %v; want %s; craving %v, from %q on, found %v, useful %v", what, i, got, err, want, f.craving, f.cursor, f.found, f.useful)
 				}
 			}
 		})
 	}
 }
 
-// So does the search for hosts whose pages are due. It finds those of the present and of far ahead, but none between.
+// No host comes in while no fetcher starves or no task may be taken.
+func TestNoHostComesInForNothing(t *testing.T) {
+	for what, keep := range map[string]func(f *Frontier){
+		"no fetcher waits": func(f *Frontier) { f.waiters.pop() },
+		"the disk is full": func(f *Frontier) { f.full = "full" },
+		"it is cut off":    func(f *Frontier) { f.outage = outage{why: "no route", trying: true} },
+	} {
+		f := scanning(t, 0, 2, time.Now())
+		f.waiters.push(newWaiter[*Task]())
+		keep(f)
+		hosts, err := f.nextHosts()
+		due, none := f.nextDueHosts()
+		if len(hosts)+len(due) > 0 || err != nil || none != nil {
+			t.Errorf("%s: %s and %s come in, %v, %v", what, names(hosts), names(due), err, none)
+		}
+	}
+}
+
+// The search for hosts whose pages are due is like the scan. It finds those of the present and of far ahead, but none between.
 func TestSearchForHostsThatAreDue(t *testing.T) {
 	for what, c := range map[string]struct {
 		here, waiting int

@@ -156,8 +156,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 			task.Kind = Sitemap
 		}
 		if depth, ok := h.depths[p.hash]; ok {
-			p.Depth, p.lowered = depth, true
-			delete(h.depths, p.hash)
+			p.Depth = depth
 		}
 		task.URL = p.url(h.name)
 		task.Depth, task.Hops, task.Attempt = p.Depth, p.Hops, p.attempt

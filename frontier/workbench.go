@@ -187,7 +187,7 @@ func (w *workbench) nextUnresolved(now time.Time) *host {
 	w.wakeUnplaced(now)
 	for w.unresolved.len() > 0 {
 		h := w.unresolved.pop()
-		if h.place != unplaced || w.hosts[h.name] != h || !h.queued[0] {
+		if h.place != unplaced || !h.queued[0] {
 			continue
 		}
 		h.queued[0] = false

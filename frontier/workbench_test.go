@@ -67,7 +67,12 @@ func TestEachQueueIsFilled(t *testing.T) {
 	if w.settle(h, now); !slices.Equal(w.refills, []*host{h}) {
 		t.Error("the assigned URLs stay on disk")
 	}
-	h.known[Assigned], h.reading, h.nextDue, w.refills = 0, false, stampOf(now), nil
+	h.reading, h.suspended, h.window[Discovered] = false, "it is suspended", fifo[pending]{}
+	if w.settle(h, now); w.hosts[h.name] == nil {
+		t.Error("a suspended host leaves, and its URLs stay on disk")
+	}
+	h.known[Assigned], h.suspended, h.nextDue, w.refills = 0, "", stampOf(now), nil
+	h.take(&blockRef{seq: 10, n: 1}, make([]entry, 1))
 	for _, on := range []bool{false, true} { // of pages that are due
 		w.recrawl.Enabled = on
 		if w.settle(h, now); (len(w.refills) > 0) != on {
@@ -125,6 +130,29 @@ func TestForgetKeepsLaterBlocks(t *testing.T) {
 		}
 		if h.windowed() != 1 || len(h.delayed) > 0 || h.nextDue != 0 || h.lastDue != nil || !h.givenUp {
 			t.Errorf("%d URLs in the window, %d delayed, the next page due at %d, given up %v", h.windowed(), len(h.delayed), h.nextDue, h.givenUp)
+		}
+	}
+}
+
+// A block that is offered goes into the window if the window has room and all blocks before it have been read. Else it is known to be on
+// disk, and is read later.
+func TestBlocksThatAreOffered(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		urls       int // in the window
+		reading    bool
+		seq, known uint64
+		wantURLs   int
+		wantKnown  uint64
+	}{
+		{1, false, 8, 7, 2, 8}, {1, false, 7, 7, 1, 7}, {63, false, 9, 7, 64, 9}, {64, false, 9, 7, 64, 9}, {9, true, 9, 7, 9, 9}, {9, true, 8, 9, 9, 9}, {9, false, 9, 8, 9, 9},
+	} {
+		w := testBench(now, 1, c.urls, Discovered)
+		h := w.hosts["http://h0-discovered.test"]
+		h.reading, h.inFlight, h.loaded[0], h.known[0] = c.reading, 1, 7, c.known
+		w.offer(h, block{&blockRef{seq: c.seq, n: 1}, make([]entry, 1)}, now)
+		if n := h.window[0].len(); n != c.wantURLs || h.known[0] != c.wantKnown {
+			t.Errorf("%+v: %d URLs, known up to %d", c, n, h.known[0])
 		}
 	}
 }
@@ -287,7 +315,13 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 		"some on disk":               {func(a *activation) { a.scan = true }, true},
 		"a scan has found none":      {func(a *activation) { a.scan, a.wrapped = true, true }, false},
 		"a candidate after the scan": {func(a *activation) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
-		"pages may be due":           {func(a *activation) { a.bench.recrawl.done = false }, true},
+		"more than are candidates": {func(a *activation) {
+			for i := range maxCandidates {
+				a.candidate[fmt.Sprint(i)] = struct{}{}
+			}
+			a.nominateLocked("a.example")
+		}, true},
+		"pages may be due": {func(a *activation) { a.bench.recrawl.done = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
