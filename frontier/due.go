@@ -165,7 +165,7 @@ func (a *activation) lookAhead(now time.Time) error {
 func (a *activation) readDue(h *host) error {
 	a.mu.Lock()
 	on, after, by := a.bench.recrawl.On(), h.lastDue, a.bench.recrawl.by(time.Now())
-	want := min(dueWindow, a.cfg.WindowURLs) - h.window[Revisit].len()
+	want := dueWindow - h.window[Revisit].len()
 	waits := h.givenUp || h.nextDue > by
 	a.mu.Unlock()
 	if !on || want <= 0 || waits {

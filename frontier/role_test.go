@@ -31,6 +31,9 @@ func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 				if s := l.Status(); s.Pending != 0 || s.Held != 200 {
 					t.Errorf("%v: %d pending, %d held", role, s.Pending, s.Held)
 				}
+				if !l.kept("http://h1.test") {
+					t.Errorf("%v: the scan of the disk brings it in", role)
+				}
 				l.mu.Lock()
 				l.rescanLocked() // hosts that wait on disk are looked for, and this is none
 				l.mu.Unlock()

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -133,5 +134,33 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A host is useful to fetchers that starve if it need not wait for more than a minute, for its own sake or for its hours.
+func TestUsefulHosts(t *testing.T) {
+	for _, wait := range []time.Duration{time.Minute, time.Minute + time.Second} {
+		for _, hours := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				until := time.Now().Add(wait)
+				cfg, polite := testConfig()
+				l := begin(t, "", cfg, polite, Deps{Site: func(string) *Site {
+					if hours {
+						return &Site{Hours: shut{until: until}}
+					}
+					return nil
+				}})
+				l.add(page("http://h1.test", 1))
+				err := l.ledger.onHost(t.Context(), together, "http://h1.test", func(b *batch, h *hostEntry) error {
+					if !hours {
+						h.rec.notBefore = until
+					}
+					return nil
+				})
+				if err = errors.Join(err, l.Activate(t.Context(), "http://h1.test")); err != nil || l.useful != (wait <= longSleep) {
+					t.Errorf("it waits %v, for its hours %v: useful %v, %v", wait, hours, l.useful, err)
+				}
+			})
+		}
 	}
 }
