@@ -166,7 +166,7 @@ func (a *activation) readDue(h *host) error {
 	a.mu.Lock()
 	on, after, by := a.bench.recrawl.On(), h.lastDue, a.bench.recrawl.by(time.Now())
 	want := dueWindow - h.window[Revisit].len()
-	waits := h.givenUp || h.nextDue > by
+	waits := h.nextDue > by
 	a.mu.Unlock()
 	if !on || want <= 0 || waits {
 		return nil

@@ -69,3 +69,30 @@ func TestEndOfADroppedPage(t *testing.T) {
 		}
 	})
 }
+
+// What drops or removes a host knows of all that was handed in before, although it has just been decided with others.
+func TestDropKnowsWhatWasJustAdded(t *testing.T) {
+	const host = "http://h1.test"
+	for name, end := range map[string]func(l *life) error{
+		"drop":   func(l *life) error { return second(l.DropHost(context.Background(), host, "why")) },
+		"remove": func(l *life) error { return l.Remove(context.Background(), host) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := inMemory(t)(testConfig())
+			l.add(page(host, 0))
+			hold, ended := make(chan struct{}), make(chan error)
+			for _, request := range []func(){
+				func() { l.ledger.do(context.Background(), together, func(*batch) error { <-hold; return nil }) }, //nolint:errcheck // it waits
+				func() { l.add(page(host, 1)) },
+				func() { ended <- end(l) },
+			} {
+				go request()
+				synctest.Wait()
+			}
+			close(hold)
+			if err, s := <-ended, l.Status(); err != nil || s.Pending != 0 {
+				t.Errorf("%s: %v, %d URLs are left", name, err, s.Pending)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"testing"
@@ -123,4 +124,38 @@ func TestLookupEndsItsTry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// One task at a time is tried, of a reserved server or of another.
+func TestOneTryAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory(t)(ownServers(testConfig()))
+		addr2 := addr1.Next()
+		for host, addr := range map[string]netip.Addr{"http://h0.test": addr1, "http://h1.test": addr1, "http://h2.test": addr2} {
+			l.add(page(host, 0))
+			err := l.Activate(t.Context(), host)
+			u, none := l.Resolve(t.Context())
+			if l.Place(u, []netip.Addr{addr}, time.Hour, 0); err != nil || none != nil {
+				t.Fatal(err, none)
+			}
+		}
+		l.Reserve(addr2, true)
+		l.OwnTrouble("no network", false)
+		time.Sleep(leastTry)
+		takes := []func() *Task{func() *Task { return l.taking(time.Second) }, func() *Task {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			task, _ := l.TakeFrom(ctx, "http://h2.test", addr2)
+			return task
+		}}
+		for i, take := range takes {
+			task := take()
+			for k, other := range takes {
+				if task == nil || other() != nil {
+					t.Fatalf("take %d comes %v, and take %d beside it", i, task != nil, k)
+				}
+			}
+			l.finish(task, Outcome{Ending: Again, Trouble: Interrupted})
+		}
+	})
 }

@@ -76,6 +76,12 @@ func TestHold(t *testing.T) {
 		if idle, _ := l.Idle(time.Minute); idle {
 			t.Error("idle with pages left")
 		}
+		l.Hold("operator", "by hand")
+		l.Hold("sink", "still nobody")
+		if got := l.Status().Paused; got != "by hand" {
+			t.Errorf("of two, not the first by name says why: %q", got)
+		}
+		l.Hold("operator", "")
 		l.Hold("sink", "")
 		if got := l.work(2); len(got) != 2 {
 			t.Errorf("downloaded %v", got)

@@ -114,22 +114,27 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 	for what, c := range map[string]struct {
 		here, waiting int
 		due           time.Duration
-		want          []string
+		want          []string // before the third step h42 comes in and two others leave
 	}{
 		"none is due":       {0, 2, time.Second, []string{"[] on no, quiet yes, done true, over true"}},
 		"none waits":        {40, 0, 0, []string{"[] on no, quiet yes, done true, over true"}},
 		"two are due":       {0, 2, 0, []string{"[h00 h01] on no, quiet no, done false, over false", "[] on no, quiet yes, done true, over true"}},
 		"a clock was ahead": {0, 2, 20 * 365 * 24 * time.Hour, []string{"[h00 h01] on no, quiet no, done false, over false", "[] on no, quiet yes, done true, over true"}},
-		"few have room":     {40, 3, 0, []string{"[h40 h41] on no, quiet no, done false, over false", "[] on no, quiet no, done false, over false"}},
+		"few have room":     {40, 3, 0, []string{"[h40 h41] on no, quiet no, done false, over false", "[] on no, quiet no, done false, over false", "[] on yes, quiet no, done false, over false"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now().Add(c.due))
 			f.waiters.push(newWaiter[*Task]())
 			for i, want := range c.want {
-				hosts, err := f.nextDueHosts()
 				r := &f.bench.recrawl
+				if r.wanted = true; i == 2 {
+					f.bench.enter("http://h42.test")
+					delete(f.bench.hosts, "http://h00.test")
+					delete(f.bench.hosts, "http://h01.test")
+				}
+				hosts, err := f.nextDueHosts()
 				got := fmt.Sprintf("[%s] on %s, quiet %s, done %v, over %v", names(hosts), has(f.hungry), has(f.quiet), r.done, r.over)
-				if err != nil || got != want {
+				if err != nil || got != want || r.wanted {
 					t.Errorf("%s, step %d: %s, %v; want %s", what, i, got, err, want)
 				}
 			}
