@@ -25,7 +25,6 @@ func (h *Holder) Run(ctx context.Context) error {
 	h.lookAt = time.Now()
 	h.book.leave(h.lookAt)
 	h.mu.Unlock()
-	h.kick.Ring()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	h.loop(last, &calls)

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/assign"
@@ -43,6 +44,29 @@ func TestCandidates(t *testing.T) {
 	if c.URLs = 7; len(c.Warnings(base)) > 0 { // enough for this tuning, not for nearest itself
 		t.Errorf("%q", c.Warnings(base))
 	}
+}
+
+// Each assigner of a batch is tuned as its candidate says. Servers move later by the configuration of all.
+func TestTuningReachesTheAssigners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, addr := assigned(t)
+		cfg, deps := cycle(), w.deps()
+		cfg.Assigners, cfg.Candidates = []string{"few"}, []Candidate{{"name": "few", "assigner": assign.Nearest, "estimates": int64(1)}}
+		deps.Assign.MarginMs = 60_000
+		p := New(cfg, deps)
+		p.SetView(w.view(), "")
+		b := &batch{Placement: p, servers: []*server{{Placement: p, addr: addr, pages: pagesOf(t, "/"), turns: make(chan struct{}, 1)}}}
+		if err := b.decide(t.Context(), "1"); err != nil || p.Status().Estimates != 1 {
+			t.Errorf("%d estimates, %v", p.Status().Estimates, err)
+		}
+		for range 2 {
+			p.reconsiderServer(addr, time.Now())
+			time.Sleep(betterFor)
+		}
+		if len(w.log) > 0 {
+			t.Errorf("it moves to a node that is hardly better: %v", w.log)
+		}
+	})
 }
 
 func TestCandidatesAreRefused(t *testing.T) {

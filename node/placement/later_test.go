@@ -222,16 +222,17 @@ func TestOthersExplore(t *testing.T) {
 	})
 }
 
-// Each exploration that is due is made at one server. A server without a page, or whose host was not assigned, has none.
+// Each exploration that is due is made at one server, by another node. A server without a page, or whose host was not assigned, has none.
 func TestWhereIsExplored(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(h *fakeHost)
+		change func(w *world, h *fakeHost)
 		asked  int
 		known  int // downloads after it
 	}{
-		"explored":       {func(*fakeHost) {}, 1, 19},
-		"without a page": {func(h *fakeHost) { h.urls = nil }, 0, 18},
-		"of a home":      {func(h *fakeHost) { h.owner = "home" }, 0, 18},
+		"explored":       {func(*world, *fakeHost) {}, 1, 19},
+		"without a page": {func(_ *world, h *fakeHost) { h.urls = nil }, 0, 18},
+		"of a home":      {func(_ *world, h *fakeHost) { h.owner = "home" }, 0, 18},
+		"nobody else":    {func(w *world, _ *fakeHost) { w.nodes = map[string]bool{"home": true} }, 0, 18},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, addr := assigned(t)
@@ -247,7 +248,7 @@ func TestWhereIsExplored(t *testing.T) {
 					w.memories[other] = nil
 				}
 			}
-			c.change(w.hosts["http://a.example"])
+			c.change(w, w.hosts["http://a.example"])
 			p := New(cycle(), w.deps())
 			p.SetView(w.view(), "")
 			p.later.due = 3.5
