@@ -313,6 +313,9 @@ func TestIPMicraOrganisation(t *testing.T) {
 	if c := choices["10.2.3.1"]; c.Node != "c" {
 		t.Errorf("where no node of the organisation gets an answer it chose %+v", c)
 	}
+	if got := m.method.(*ipmicra).nodesIn(netip.MustParsePrefix("10.0.0.0/8")); !slices.Equal(got, []string{"b", "a", "c"}) {
+		t.Errorf("the nodes of 10.0.0.0/8 are %v, not in the order in which they got their subnets", got)
+	}
 }
 
 // canWorld is nodes and servers in clusters of a flat world, where probes are distances.
