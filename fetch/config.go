@@ -157,7 +157,7 @@ func (c Config) allowed() (prefixes []netip.Prefix, err error) {
 		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
 		}
-		prefixes = append(prefixes, p.Masked())
+		prefixes = append(prefixes, p)
 	}
 	return prefixes, nil
 }

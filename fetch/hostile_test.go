@@ -55,8 +55,8 @@ func TestHostileServers(t *testing.T) {
 		{"dial fails oddly", "http:", dialError(errTest), Other, "", 0, 0},
 		{"connect never ends", "http:", never, TimeoutConnect, "", 0, 10 * time.Second},
 		{"system gives up", "http:", dialError(syscall.ETIMEDOUT), TimeoutConnect, "", 0, 0},
-		{"TLS never answers", "https:", s(hang), TimeoutTLS, "", 0, 10 * time.Second},
-		{"TLS waits for plain HTTP", "https:", s(answer("")), TimeoutTLS, "", 0, 10 * time.Second},
+		{"TLS never answers", "https:", s(hang), TimeoutTLS, "", 0, 12 * time.Second},
+		{"TLS waits for plain HTTP", "https:", s(answer("")), TimeoutTLS, "", 0, 12 * time.Second},
 		{"TLS is plain HTTP", "https:", s(func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); hang(c) }), TLS, "", 0, 0},
 		{"TLS closed at once", "https:", s(func(net.Conn) {}), EOF, "", 0, 0},
 		{"never answers", "http:", s(hang), TimeoutHeader, "", 0, 20 * time.Second},
@@ -93,12 +93,20 @@ func TestHostileServers(t *testing.T) {
 		{"slow drip", "http:", s(drip(openHead, 1100*time.Millisecond)), TooSlow, "time", 9, 10 * time.Second},
 		{"slow drip of header", "http:", s(drip("HTTP/1.1 200 OK\r\nX: ", time.Second)), TooSlow, "", 0, 10 * time.Second},
 		{"stalls in body", "http:", s(func(c net.Conn) { answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello")(c); hang(c) }), TooSlow, "time", 5, 10 * time.Second},
+		{"stalls after a slow head", "http:", s(func(c net.Conn) {
+			answer("HTTP/1.1 200 OK\r\nX: ")(c)
+			time.Sleep(9 * time.Second)
+			fmt.Fprint(c, "y\r\nContent-Length: 9\r\n\r\nhello")
+			hang(c)
+		}), TooSlow, "time", 5, 19 * time.Second},
 		{"stalls after a fast start", "http:", s(func(c net.Conn) { answer(openHead + strings.Repeat("a", 1<<20))(c); hang(c) }), TooSlow, "time", 1 << 20, 20 * time.Second},
 		{"fast enough for ever", "http:", s(drip(openHead, 900*time.Microsecond)), TimeoutTotal, "time", -1, 120 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t, testConfig(), Deps{Dial: tc.dial})
+				cfg := testConfig()
+				cfg.TLSTimeout = 12 * time.Second
+				c := newClient(t, cfg, Deps{Dial: tc.dial})
 				defer c.Close()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -113,6 +121,9 @@ func TestHostileServers(t *testing.T) {
 				}
 				if res.Truncated != tc.truncated || tc.body >= 0 && len(res.Body) != tc.body || int(res.WireBytes) != len(res.Body) {
 					t.Errorf("truncated %q, body %d of %d bytes; want %q, %d", res.Truncated, len(res.Body), res.WireBytes, tc.truncated, tc.body)
+				}
+				if tc.name == "switches protocols" && res.Status != 101 {
+					t.Errorf("status %d", res.Status)
 				}
 				if took != tc.took || res.Timing.Total != tc.took {
 					t.Errorf("took %v, says %v; want %v", took, res.Timing.Total, tc.took)

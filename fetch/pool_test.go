@@ -2,10 +2,12 @@ package fetch
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -145,6 +147,10 @@ func TestPinnedAddress(t *testing.T) {
 			t.Errorf("%q, want %q (%v)", res.Body, want, res.Err)
 		}
 	}
+	mapped := netip.AddrFrom16(testAddr.As16())
+	if res := c.Get(t.Context(), Request{URL: "http://a.example:8080/", Addr: mapped}); string(res.Body) != "127.0.0.1:8080 1 3" {
+		t.Errorf("%v: %q (%v)", mapped, res.Body, res.Err)
+	}
 	// Another host of the same server has a connection of its own.
 	if res := c.Get(t.Context(), Request{URL: "http://b.example:8080/", Addr: testAddr}); string(res.Body) != "127.0.0.1:8080 3 1" {
 		t.Errorf("%q (%v)", res.Body, res.Err)
@@ -186,6 +192,9 @@ func TestServersAreBounded(t *testing.T) {
 		if n := open(); n != 2+cfg.IdleConns {
 			t.Errorf("%d connections open", n)
 		}
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: netip.AddrFrom4([4]byte{127, 0, 1, 9}), Fresh: true}); res.Err != nil || open() != 3 {
+			t.Errorf("%d connections open after a fresh one: %v", open(), res.Err)
+		}
 		time.Sleep(cfg.IdleTimeout + time.Second)
 		if n := open(); n != 0 {
 			t.Errorf("%d connections open after the idle timeout", n)
@@ -200,13 +209,27 @@ func TestServersAreBounded(t *testing.T) {
 	})
 }
 
+// The pool that goes is that of the server which was asked longest ago.
+func TestRecentServersAreKept(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxServers = 2
+	c := newClient(t, cfg, Deps{})
+	var first *http.Transport
+	for i, last := range []byte{1, 2, 1, 3, 1} {
+		pool, err := c.pool(netip.AddrFrom4([4]byte{127, 0, 0, last}))
+		if first = cmp.Or(first, pool); err != nil || last == 1 && pool != first {
+			t.Errorf("%d: another pool, %v", i, err)
+		}
+	}
+}
+
 // How far a server may send ahead of the reader limits the memory of a connection.
 func TestTransportIsBounded(t *testing.T) {
 	cfg := testConfig()
 	for _, cfg.HTTP2 = range []bool{false, true} {
 		h := newClient(t, cfg, Deps{}).transport(testAddr)
 		bounded := h.HTTP2 != nil && h.HTTP2.MaxReceiveBufferPerStream == 1<<20 && h.HTTP2.MaxReceiveBufferPerConnection == 4<<20
-		if bounded != cfg.HTTP2 || h.Protocols.HTTP2() != cfg.HTTP2 || h.MaxIdleConns != 2 || h.MaxIdleConnsPerHost != 2 || h.IdleConnTimeout != time.Minute ||
+		if bounded != cfg.HTTP2 || h.Protocols.HTTP2() != cfg.HTTP2 || !h.Protocols.HTTP1() || h.MaxIdleConns != 2 || h.MaxIdleConnsPerHost != 2 || h.IdleConnTimeout != time.Minute ||
 			h.MaxResponseHeaderBytes != 64<<10 || !h.DisableCompression {
 			t.Errorf("with HTTP/2 %v: %+v, %+v", cfg.HTTP2, h, h.HTTP2)
 		}
@@ -250,11 +273,12 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// The Location of a redirect may be in any encoding. Its bytes are kept, as browsers do it.
+// The Location of a redirect may be in any encoding. Its bytes are kept, as browsers do it. Any other answer has none.
 func TestRedirectBeyondASCII(t *testing.T) {
-	for status, location := range map[int]string{302: "/caf\xe9?caf\xc3\xa9", 308: "/caf%E9?caf%C3%A9"} {
+	for status, location := range map[int]string{302: "/caf\xe9?caf\xc3\xa9", 308: "/caf%E9?caf%C3%A9", 201: "/made"} {
+		want := map[bool]string{true: "/caf%E9?caf%C3%A9"}[status/100 == 3]
 		c := newClient(t, testConfig(), Deps{Dial: serve(0, answer(fmt.Sprintf("HTTP/1.1 %d Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", status, location)))})
-		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || res.Location != "/caf%E9?caf%C3%A9" {
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || res.Location != want {
 			t.Errorf("%q: %q, %v", location, res.Location, res.Err)
 		}
 	}

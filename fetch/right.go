@@ -42,7 +42,7 @@ func (x *exchange) expired(now time.Time) bool {
 func (x *exchange) refuse(why *failure) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.over && x.refused == nil {
+	if !x.over {
 		x.refused = why
 		x.cancel(why)
 	}

@@ -305,6 +305,33 @@ func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
 	}
 }
 
+// TestRefusedWriteCloses: HTTP/2 could go on with a connection on which a part of its bytes is missing.
+func TestRefusedWriteCloses(t *testing.T) {
+	near, _ := newLink(0)
+	closed := false
+	c := &conn{Conn: counted{near, func() { closed = true }}}
+	c.first.Store(&exchange{over: true})
+	if _, err := c.Write([]byte("GET")); !errors.Is(err, errOver) || !closed {
+		t.Errorf("%v, closed %v", err, closed)
+	}
+}
+
+// TestEachHeadOverHTTP2IsChecked: once for each connection that a request goes to, and on HTTP/1.1 where it takes the connection.
+func TestEachHeadOverHTTP2IsChecked(t *testing.T) {
+	x, trace := new(exchange), new(httptrace.ClientTrace)
+	x.beforeHeaders(trace)
+	for _, x.h2 = range []bool{false, true, true} {
+		x.conn = new(conn)
+		for i := range 2 {
+			trace.WroteHeaderField(":method", []string{"GET"})
+			if checked := x.conn.first.Swap(nil) == x; checked != (x.h2 && i == 0) {
+				t.Errorf("HTTP/2 %v, field %d: checked %v", x.h2, i, checked)
+			}
+		}
+		trace.WroteHeaders()
+	}
+}
+
 // TestTriedAgain: where net/http finds a kept connection dead and takes another, the wait for the answer begins anew.
 func TestTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -314,7 +341,11 @@ func TestTriedAgain(t *testing.T) {
 		kept.taken.Store(true)
 		trace := x.trace()
 		trace.GotConn(httptrace.GotConnInfo{Conn: kept})
+		if trace.WroteRequest(httptrace.WroteRequestInfo{Err: errTest}); !x.wrote.IsZero() {
+			t.Error("a request that could not be written counts as written")
+		}
 		trace.WroteRequest(httptrace.WroteRequestInfo{})
+		trace.GotFirstResponseByte()
 		time.Sleep(cfg.HeaderTimeout - time.Second)
 		trace.GotConn(httptrace.GotConnInfo{Conn: &conn{}})
 		time.Sleep(2 * time.Second) // the second request is not written yet

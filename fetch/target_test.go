@@ -21,6 +21,7 @@ func TestURLUnchangedOnWire(t *testing.T) {
 		{"http://a.example/a:b@c;d=1,2!$&()*+~", "/a:b@c;d=1,2!$&()*+~", "a.example"},
 		{"http://a.example:8080/*", "/*", "a.example:8080"},
 		{"http://u:p@a.example/x", "/x", "a.example"},
+		{"http://u@v@a.example/x", "/x", "a.example"},
 		{"http://xn--bcher-kva.example/x", "/x", "xn--bcher-kva.example"},
 		{"http://a_b.example./x\\y", "/x\\y", "a_b.example."},
 		{"http://[2001:db8::1]:81/?x=http://b/?#f", "/?x=http://b/?", "[2001:db8::1]:81"},

@@ -91,9 +91,11 @@ func TestCertificates(t *testing.T) {
 	} {
 		cfg := testConfig()
 		cfg.TLSVerify = tc.verify
+		var conns open
+		tc.deps.Dial = conns.count(new(net.Dialer).DialContext)
 		c := newClient(t, cfg, tc.deps)
-		if res := c.Get(t.Context(), Request{URL: tc.url, Addr: testAddr}); res.Class != tc.want {
-			t.Errorf("%s: class %q, err %v; want %q", tc.name, res.Class, res.Err, tc.want)
+		if res := c.Get(t.Context(), Request{URL: tc.url, Addr: testAddr}); res.Class != tc.want || tc.want == TLS && conns.Load() > 0 {
+			t.Errorf("%s: class %q, err %v; want %q; %d connections are open", tc.name, res.Class, res.Err, tc.want, conns.Load())
 		}
 	}
 	// The server's alert.

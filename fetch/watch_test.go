@@ -127,6 +127,9 @@ func TestClassesOfErrors(t *testing.T) {
 	}{
 		"refused":             {syscall.ECONNREFUSED, Refused, Refused, Refused},
 		"reset":               {syscall.EPIPE, Reset, Reset, Reset},
+		"aborted":             {syscall.ECONNABORTED, Reset, Reset, Reset},
+		"a host that is down": {syscall.EHOSTDOWN, Unreachable, Unreachable, Unreachable},
+		"a firewall here":     {syscall.EACCES, Unreachable, Unreachable, Unreachable},
 		"no route":            {syscall.EHOSTUNREACH, Unreachable, Unreachable, Unreachable},
 		"no descriptors":      {syscall.EMFILE, Unreachable, Unreachable, Unreachable},
 		"unanswered":          {syscall.ETIMEDOUT, TimeoutConnect, TimeoutTLS, Reset},
