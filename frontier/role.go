@@ -158,9 +158,7 @@ func (t *transfers) hear(all []news) {
 func (t *transfers) droppedLocked(name string, at uint64, now time.Time) {
 	if h := t.bench.hosts[name]; h != nil {
 		h.forget(at)
-		if !h.reading {
-			t.bench.settle(h, now)
-		}
+		t.bench.settle(h, now)
 	}
 }
 

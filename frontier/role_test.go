@@ -178,6 +178,7 @@ func TestNewsOfAHost(t *testing.T) {
 	becomes := func(r Role) func(*Frontier, time.Time) {
 		return func(f *Frontier, now time.Time) { f.changedRoleLocked(host, r, now) }
 	}
+	dropped := func(f *Frontier, now time.Time) { f.droppedLocked(host, 1, now) }
 	thawed := func(f *Frontier, now time.Time) {
 		f.frozen[host] = &freezing{by: 1, over: make(chan struct{})}
 		f.thaw(host)
@@ -209,6 +210,8 @@ func TestNewsOfAHost(t *testing.T) {
 		"owned where it is":         {asked(false, unplaced), becomes(Owned), "here again"},
 		"a replica":                 {none, becomes(Replica), "away"},
 		"a replica where it is":     {asked(false, unplaced), becomes(Replica), "here frozen away"},
+		"given up where it is":      {func(f *Frontier) { asked(false, unplaced)(f); f.bench.hosts[host].inFlight = 0 }, dropped, ""},
+		"given up and read":         {func(f *Frontier) { asked(false, unplaced)(f); f.bench.hosts[host].reading = true }, dropped, "here"},
 		"thawed":                    {none, thawed, "candidate again"},
 		"thawed where it is":        {asked(true, unplaced), thawed, "here"},
 		"thawed for another":        {isAway, thawed, "away"},

@@ -316,11 +316,8 @@ func (s *store) rows(txn *tx, prefix, start []byte, read reads) iter.Seq2[row, e
 		o.Prefix, o.PrefetchValues, o.PrefetchSize = prefix, read == ahead, 32
 		it := txn.NewIterator(o)
 		defer it.Close()
-		if start == nil {
-			start = prefix
-		}
 		var value []byte
-		for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
+		for it.Seek(start); it.ValidForPrefix(prefix); it.Next() { // nil is the first of the prefix
 			item, err := it.Item(), s.fault()
 			if err == nil && read != keysOnly {
 				value, err = item.ValueCopy(value[:0])
