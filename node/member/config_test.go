@@ -74,7 +74,9 @@ func goodDeps() Deps {
 }
 
 func TestNewRefuses(t *testing.T) {
-	if _, err := New(Default(), goodDeps()); err != nil {
+	longest := goodDeps()
+	longest.Run = strings.Repeat("x", 255)
+	if _, err := New(Default(), longest); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Config, *Deps){

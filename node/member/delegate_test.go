@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -349,6 +350,29 @@ func TestWhatIsAnnouncedAnew(t *testing.T) {
 		if c.change(&is); is.says(was) != c.same {
 			t.Errorf("%s: the same is %v", what, !c.same)
 		}
+	}
+}
+
+// A node tells where its members are, who counts, and whom it misses.
+func TestWhatANodeSees(t *testing.T) {
+	m := lone(t)
+	m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.3:8"}, nil, m.now())
+	m.table.seen(nodeID(3), "192.0.2.4:7", meta{}, errors.New("garbage"), m.now())
+	m.table.adopt(voters{origin{1, 0, nodeID(1)}, 2, []string{nodeID(1), nodeID(2), nodeID(4)}}, m.now())
+	m.update()
+	for host, knows := range map[string]bool{"192.0.2.2": true, "192.0.2.3": true, "192.0.2.4": true, "192.0.2.5": false} {
+		if m.Knows(host) != knows {
+			t.Errorf("it knows %s: %v", host, !knows)
+		}
+	}
+	for i, want := range map[int]string{1: "192.0.2.1:7", 2: "192.0.2.3:8", 3: "", 4: ""} {
+		if addr, there := m.Addr(nodeID(i)); addr != want || there != (want != "") {
+			t.Errorf("node %d is at %q, %v", i, addr, there)
+		}
+	}
+	v := m.View()
+	if !slices.Equal(v.Absent, []string{nodeID(2), nodeID(4)}) || !v.Peers[1].Settled || v.Members[3].Settled {
+		t.Errorf("it sees %+v", v)
 	}
 }
 

@@ -50,6 +50,7 @@ func TestAcceptanceWithoutAPromise(t *testing.T) {
 	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
 	c := &paxos{self: nodeID(1)}
 	c.found(now, nodeID(1), nodeID(2), nodeID(3))
+	c.read(message{kind: messagePromise, from: nodeID(2), set: c.set}, none) // of no ballot
 	c.begin([]string{nodeID(1), nodeID(2)}, now)
 	before := c.set
 	for i, step := range []struct {

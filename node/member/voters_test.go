@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // clockOf is a table of a node that has met others, some of them voters with it.
@@ -279,6 +281,19 @@ func TestVoterWithoutItsVoteIsPresent(t *testing.T) {
 	there := c.there(c.now)
 	if without, present := there[nodeID(2)]; !present || !without || len(there) != 2 {
 		t.Errorf("present, and without a vote: %v", there)
+	}
+}
+
+// The next life knows what this one has promised, accepted and given up, and where the voters are.
+func TestVotesOutliveALife(t *testing.T) {
+	c := clockOf(t, 1, []int{2}, 1, 2, 3)
+	p := &c.paxos
+	p.promised, p.accepted, p.renounced = ballot{3, nodeID(2)}, proposal{ballot{2, nodeID(3)}, []string{nodeID(3)}}, true
+	want := kept{set: p.set, promised: p.promised, accepted: p.accepted, renounced: true, addrs: []string{"", "10.0.0.2:1", ""}}
+	next := newTable(Default(), nodeID(1), 2, true, c.now)
+	next.restore(c.keep(), c.now)
+	if d := cmp.Diff(want, next.keep(), unexported); d != "" {
+		t.Error(d)
 	}
 }
 
