@@ -108,6 +108,7 @@ func TestWhatAPeerKnowsOfAHost(t *testing.T) {
 		}{
 			{what: "less", mine: [2]int{3, 2}, said: [2]int{2, 3}, want: "unspecified, keeps, newer 3, is 3 of 2"},
 			{what: "more", mine: [2]int{1, 2}, said: [2]int{3, 3}, want: "unspecified, keeps, is 3 of 3"},
+			{what: "a lower owner of the epoch", mine: [2]int{2, 3}, said: [2]int{2, 2}, want: "unspecified, keeps, is 2 of 2"},
 			{what: "more, of a host that is not kept", away: true, mine: [2]int{1, 2}, said: [2]int{3, 3}, want: "unspecified, is 3 of 3"},
 			{what: "nothing new", away: true, said: [2]int{1, 3}, want: "unspecified, is 1 of 3"},
 			{what: "while it is handed over", mine: [2]int{1, 1}, said: [2]int{2, 2},

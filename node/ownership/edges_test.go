@@ -225,8 +225,8 @@ func TestContestedHostWaits(t *testing.T) {
 		}
 		own.mu.Lock()
 		defer own.mu.Unlock()
-		if u, waits := own.rights.unconfirmed[mine]; !waits || u.record != records[mine] {
-			t.Errorf("the contested host waits: %t, for %+v", waits, u.record)
+		if u, waits := own.rights.unconfirmed[mine]; !waits || u.record != records[mine] || u.handed {
+			t.Errorf("the contested host waits: %t, for %+v", waits, u)
 		}
 		if _, waits := own.rights.unconfirmed[theirs]; waits {
 			t.Error("another node's host waits")

@@ -48,6 +48,17 @@ func TestRecordThatChangesWhileItIsWritten(t *testing.T) {
 	}
 }
 
+// A record that is not on disk yet is known, also if the cache has no room for it.
+func TestRecordThatIsNotWrittenYet(t *testing.T) {
+	a, b := Record{Host: "http://a.test", Epoch: 1, Owner: idOf(1)}, Record{Host: "http://b.test", Epoch: 1, Owner: idOf(1)}
+	records := newRecords(newDisk(&names{}), 1)
+	records.put(a.Host, a)
+	records.put(b.Host, b)
+	if got, loaded := records.peek(a.Host); got != a || !loaded {
+		t.Errorf("known is %+v, %v", got, loaded)
+	}
+}
+
 // While a record is read from disk, it changes, is written, and leaves the cache. The old value does not come back.
 func TestRecordThatChangesWhileItIsRead(t *testing.T) {
 	r := Record{Host: "http://a.test", Epoch: 1, Owner: idOf(1)}
@@ -127,9 +138,12 @@ func TestAddLaterKeepsTheTime(t *testing.T) {
 // The crawl goes on while one host of several is urgent. A host that was added while it was looked at comes as one that has not failed.
 func TestUrgentHosts(t *testing.T) {
 	q := newQueue()
+	q.add("http://calm.example", false)
+	calm, _ := q.next(time.Now())
 	for _, host := range []string{"http://a.example", "http://b.example"} {
 		q.add(host, true)
 	}
+	q.finish(calm, time.Time{})
 	for left := range 3 {
 		it, _ := q.next(time.Now())
 		it.tries = 7

@@ -34,8 +34,8 @@ func TestWaitForReplicas(t *testing.T) {
 			"it has been behind for long":  {t.Context(), func(*stream) {}, old + 1, false, 0, 1, false},
 			"it has all":                   {t.Context(), func(s *stream) { s.next(); s.stored(host) }, 0, false, 0, 0, false},
 			"it lacks what came later":     {t.Context(), func(*stream) {}, -1, false, 0, 0, false},
-			"many links wait":              {t.Context(), func(s *stream) { s.eager = 498 }, 0, true, 1, 0, true},
-			"fewer links wait":             {t.Context(), func(s *stream) { s.eager = 497 }, 0, true, 1, 0, false},
+			"many links wait":              {t.Context(), func(s *stream) { s.eager = 497 }, 0, true, 1, 0, true},
+			"fewer links wait":             {t.Context(), func(s *stream) { s.eager = 496 }, 0, true, 1, 0, false},
 		} {
 			s := newStream(time.Now())
 			begun := time.Now()
@@ -47,7 +47,7 @@ func TestWaitForReplicas(t *testing.T) {
 			var alone int
 			go func() {
 				defer close(done)
-				late, alone = s.await(c.ctx, []string{host, "http://other.test"}, begun, 2, patience, old)
+				late, alone = s.await(c.ctx, []string{host, "http://other.test"}, begun, 3, patience, old)
 			}()
 			synctest.Wait()
 			if c.waits && s.crowded() != c.crowded {
@@ -117,12 +117,14 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 	if s.take(map[string]*frontier.Change{host: {Pages: []frontier.PageRecord{{Path: "/p"}}}}, now); !s.holdsBack(host) {
 		t.Error("a page that is known already is not held back when it was visited again")
 	}
-	for _, tracked := range []bool{true, false} {
-		s.take(map[string]*frontier.Change{host: {Done: []uint64{2}, Tracked: tracked}}, now)
+	for i, tracked := range []bool{true, false} {
+		s.take(map[string]*frontier.Change{host: {Done: []uint64{2}, Tracked: tracked}}, now.Add(time.Duration(i)))
 	}
-	s.mature(func(time.Time) bool { return true }, now, 0, time.Hour)
-	if c := s.next()[host]; c == nil || len(c.Done) != 2 || len(c.Pages) != 1 || c.Tracked {
-		t.Errorf("of three works that are safe now, the last without a digest, there is sent %+v", c)
+	for pages := 1; pages >= 0; pages-- { // the last work is safe later
+		s.mature(func(until time.Time) bool { return pages == 0 || until.Equal(now) }, now, 0, time.Hour)
+		if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != pages || c.Tracked || s.holdsBack(host) != (pages == 1) {
+			t.Errorf("of three works, the last without a digest, there is sent %+v", c)
+		}
 	}
 }
 
