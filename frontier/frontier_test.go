@@ -331,3 +331,14 @@ func TestAcceptedOnceWhereTheHostIsCounted(t *testing.T) {
 		t.Errorf("verdicts %v, want %v", got, want)
 	}
 }
+
+// Verdicts come in the order of the links, however many requests these take.
+func TestVerdictsAreInOrder(t *testing.T) {
+	l := inMemory(t)(testConfig())
+	l.add(page("http://h1.test", 7))
+	for i, v := range l.add(pages("http://h1.test", 0, 2*maxRequestURLs)...) {
+		if (v == Duplicate) != (i == 7) {
+			t.Errorf("link %d is %v", i, v)
+		}
+	}
+}

@@ -352,3 +352,16 @@ func TestSuspend(t *testing.T) {
 		}
 	})
 }
+
+// Each call is told of servers of its own: the next news does not change what it got.
+func TestWantedServersAreOnesOwn(t *testing.T) {
+	l := inMemory(t)(testConfig())
+	var got [2][]netip.Addr
+	for i, addr := range []netip.Addr{addr1, addr1.Next()} {
+		l.update(func(time.Time) { l.bench.wants = append(l.bench.wants, addr) })
+		got[i], _ = l.Wanted(t.Context())
+	}
+	if !slices.Equal(slices.Concat(got[0], got[1]), []netip.Addr{addr1, addr1.Next()}) {
+		t.Errorf("told of %v", got)
+	}
+}

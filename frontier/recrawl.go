@@ -198,7 +198,6 @@ func (l *ledger) rescheduleHost(host string, age time.Duration, now time.Time) e
 	due := func(p *PageRecord) time.Time { return earlier(p.Seen, now.Truncate(time.Second)).Add(age) }
 	for last, next := (*duePage)(nil), stamp(1); next != 0; {
 		b := l.newBatch()
-		b.changes = nil
 		h, err := l.entry(b, host)
 		if err != nil {
 			return err

@@ -235,7 +235,7 @@ func TestRevisitOnce(t *testing.T) {
 		for _, c := range []struct {
 			age  time.Duration
 			want int
-		}{{time.Hour, 0}, {10 * time.Minute, 60}, {10 * time.Minute, 0}, {time.Second, 90}, {1000 * time.Hour, 0}} {
+		}{{time.Hour, 0}, {10 * time.Minute, 60}, {10 * time.Minute, 0}, {time.Second, 90}, {2000 * time.Hour, 0}} {
 			cfg.Recrawl.Age = c.age
 			l := begin(t, dir, cfg, polite, Deps{})
 			l.placing(addr1)
