@@ -157,5 +157,10 @@ func TestOneTryAtATime(t *testing.T) {
 			}
 			l.finish(task, Outcome{Ending: Again, Trouble: Interrupted})
 		}
+		l.OwnTrouble("no network", false)
+		time.AfterFunc(time.Millisecond, func() { l.Answered(false) })
+		if l.taking(time.Second) == nil {
+			t.Error("a fetcher waits on when the outage is over")
+		}
 	})
 }
