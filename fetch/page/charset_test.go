@@ -35,6 +35,7 @@ func TestCharset(t *testing.T) {
 		{"none, late windows-1252", "text/html", padding + "<a href=/\xe9>", "windows-1252", "/é"},
 		{"late meta", "text/html", padding + "<meta charset=klingon><meta charset=' Windows-1251 '><meta charset=gbk><a href=/\xe9>", "windows-1251", "/й"},
 		{"late meta content", "text/html", padding + "<meta http-equiv=Content-Type content='text/html; charset=koi8-r'><a href=/\xc1>", "koi8-r", "/а"},
+		{"late meta with both", "text/html", padding + "<meta charset=windows-1251 http-equiv=content-type content='text/html; charset=gbk'><a href=/\xe9>", "windows-1251", "/й"},
 		{"late meta that cannot be", "text/html", padding + "<meta charset=utf-16><a href=/é>\xff", "utf-8", "/é"},
 		{"late meta, cut UTF-8", "text/html", padding + "<meta charset=utf-8><a href=/é>\xc3", "utf-8", "/é"},
 		{"late meta in a comment", "text/html", padding + "<!-- <meta charset=windows-1251> --><a href=/\xe9>", "windows-1252", "/é"},

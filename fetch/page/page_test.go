@@ -37,6 +37,7 @@ func TestLinks(t *testing.T) {
 		{"link elements", `<link rel="canonical" href=/c><link rel="NEXT" href=/n><link rel=prev href=/p><link rel="alternate stylesheet" href=/s><link href=/x>`,
 			"/c\n/n"},
 		{"refresh", `<meta http-equiv=Refresh content="5; url='/r'">`, "/r"},
+		{"rel of what has one, and of others", `<link rel="next nofollow" href=/1><iframe src=/2 rel=nofollow></iframe><meta http-equiv=refresh content="1;url=/3" rel=nofollow>`, "/1 !\n/2\n/3"},
 		{"refresh of itself", `<meta http-equiv=refresh content=60>`, ""},
 		{"no use", `<a href="javascript:void(0)"><a href="MailTo:a@b"><a href=data:,x><a href=tel:1><a href=#top><a href=""><a href=" "><a><a href=ftp://x/>`, ""},
 		{"hidden scheme", "<a href='java\nscript:x'>", ""},
@@ -89,6 +90,7 @@ func TestRefresh(t *testing.T) {
 		" 5 ; url = x ":         "x",
 		"5; urls/x":             "urls/x",
 		"5; url":                "url",
+		"5; url= 'x'y":          "x",
 		"5; 'x'y":               "x",
 		"5":                     "",
 		"5;":                    "",
@@ -115,6 +117,7 @@ func TestMetaRobots(t *testing.T) {
 		{`<meta name=robots content="noindex nofollow">`, true, true},
 		{`<meta name=Proxima content=nofollow><meta name=robots content=noindex>`, true, true},
 		{`<meta name=googlebot content=none>`, false, false},
+		{"<meta name=robots content='noindex\u0120x'>", false, false}, // whose low byte is a space
 		{`<meta name=robots content="index,all,noarchive,noindexed">`, false, false},
 		{`<meta name=description content="noindex"><meta content=noindex>`, false, false},
 		{`<meta property=robots content=none>`, false, false},
@@ -126,9 +129,9 @@ func TestMetaRobots(t *testing.T) {
 			t.Errorf("%s: noindex %v nofollow %v, want %v %v", tt.in, p.NoIndex, p.NoFollow, tt.noindex, tt.nofollow)
 		}
 	}
-	parser, in := New(Default()), []byte(`<meta name=googlebot content=none>`)
+	parser, in := New(Config{MaxLinks: 7, MaxRefBytes: 50, Agent: "proxima"}), []byte(`<meta name=googlebot content=none>`)
 	other := parser.As("googlebot")
-	if !other.Parse(in, htmlUTF8, nil).NoIndex || parser.Parse(in, htmlUTF8, nil).NoIndex {
+	if other.limits != (Config{MaxLinks: 7, MaxRefBytes: 50, Agent: "googlebot"}) || !other.Parse(in, htmlUTF8, nil).NoIndex || parser.Parse(in, htmlUTF8, nil).NoIndex {
 		t.Errorf("%s does not count for its agent alone", in)
 	}
 }
@@ -143,6 +146,7 @@ func TestRobotsTag(t *testing.T) {
 		{[]string{"NOINDEX , NoFollow"}, true, true},
 		{[]string{"none"}, true, true},
 		{[]string{"noarchive", "nofollow"}, false, true},
+		{[]string{"nofollow", "noindex"}, true, true},
 		{[]string{"otherbot: noindex, nofollow"}, false, false},
 		{[]string{"Proxima: noindex"}, true, false},
 		{[]string{"otherbot: noindex, proxima: nofollow"}, false, true},

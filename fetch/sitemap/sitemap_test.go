@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 	}{
 		{name: "list", in: urlset + "<url>\n<loc>\n http://x/1?a=1&amp;b=2 </loc><lastmod>2026</lastmod></url><url><loc>http://x/2</loc></url></urlset>",
 			want: urls("http://x/1?a=1&b=2", "http://x/2")},
-		{name: "lastmod", in: urlset + "<url><lastmod>2026-01-01</lastmod><loc>http://x/1</loc><image:lastmod>2026-01-01</image:lastmod></url><url><loc>http://x/2</loc>" +
+		{name: "lastmod", in: urlset + "<url><lastmod>2026-01-01</lastmod><loc>http://x/1</loc><image:lastmod>2026-05-05</image:lastmod></url><url><loc>http://x/2</loc><image:url/>" +
 			"<lastmod> 2026-01-02T03:04:05+01:00 </lastmod></url><url><loc>http://x/3</loc><lastmod>yesterday</lastmod></url><url><loc>http://x/4</loc><lastmod>2026-01-02</lastmod></url></urlset>",
 			want: Sitemap{URLs: []string{"http://x/1", "http://x/2", "http://x/3", "http://x/4"}, Modified: map[string]time.Time{
 				"http://x/1": time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -53,7 +53,13 @@ func TestParse(t *testing.T) {
 			"<url><lastmod>2026-01-03</lastmod></url><url><loc>http://x/4</loc></url></urlset>",
 			want: Sitemap{URLs: []string{"http://x/1", "http://x/2", "http://x/4"}, Modified: map[string]time.Time{
 				"http://x/1": time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), "http://x/2": time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}},
-		{name: "index", in: header + "<sitemapindex><sitemap><loc>http://x/1.xml.gz</loc></sitemap></sitemapindex>",
+		{name: "lastmod without entries", in: urlset + "<loc>http://x/1</loc><lastmod>2026-01-01</lastmod><loc>http://x/2</loc>" +
+			"<loc>http://x/3</loc><lastmod>2026-01-02T03:04Z</lastmod><loc/><lastmod>2026-01-03</lastmod></urlset>",
+			want: Sitemap{URLs: []string{"http://x/1", "http://x/2", "http://x/3"}, Modified: map[string]time.Time{
+				"http://x/1": time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), "http://x/3": time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}}},
+		{name: "capitals", in: "<URLSET><loc>http://x/1</loc></URLSET>", want: urls("http://x/1")},
+		{name: "image in a URL", in: "<urlset><loc>http://x/<image:loc></image:loc>1</loc></urlset>", want: urls("http://x/1")},
+		{name: "index", in: header + "<sitemapindex><sitemap><lastmod>2026-01-01</lastmod></sitemap><sitemap><loc>http://x/1.xml.gz</loc></sitemap></sitemapindex>",
 			want: Sitemap{Sitemaps: []string{"http://x/1.xml.gz"}}},
 		{name: "gzip", in: zip(t, urlset+"<url><loc>http://x/1</loc></url></urlset>"), want: urls("http://x/1")},
 		{name: "prefix and images", in: `<s:urlset xmlns:s="x" xmlns:image="y"><s:url><s:loc>http://x/1</s:loc><image:image><image:loc>http://x/i.png</image:loc></image:image></s:url></s:urlset>`,
@@ -66,12 +72,16 @@ func TestParse(t *testing.T) {
 		{name: "byte order mark", in: "\xef\xbb\xbf" + urlset + "<loc>http://x/é</loc>", want: urls("http://x/é")},
 		{name: "UTF-16", in: utf16, want: urls("http://x/1")},
 		{name: "latin 1", in: `<?xml version='1.0' encoding = 'iso-8859-1'?><urlset><loc>http://x/` + "\xe9</loc></urlset>", want: urls("http://x/é")},
-		{name: "XML 1.1", in: `<?xml version="1.1" encoding="iso-8859-1"?><urlset><loc>http://x/` + "\xe9</loc></urlset>", want: urls("http://x/é")},
+		{name: "latin 1 behind and among white space", in: "\r\n\t <?xml version='1.0' encoding\t=\r\n'iso-8859-1'?><urlset><loc>http://x/\xe9</loc></urlset>", want: urls("http://x/é")},
+		{name: "UTF-16 that is none", in: `<?xml version="1.0" encoding="UTF-16"?><urlset><loc>http://x/é</loc></urlset>`, want: urls("http://x/é")},
+		{name: "encoding that nobody reads", in: `<?xml version="1.0" encoding="iso-2022-kr"?><urlset><loc>http://x/é</loc></urlset>`, want: urls("http://x/é")},
+		{name: "XML 1.1", in: `<?xml version='1.1' encoding="iso-8859-1"?><urlset><loc>http://x/` + "\xe9</loc></urlset>", want: urls("http://x/é")},
 		{name: "unknown encoding", in: `<?xml version="1.0" encoding="klingon"?><urlset><loc>http://x/é</loc></urlset>`, want: urls("http://x/é")},
 		{name: "invalid UTF-8", in: "<urlset><loc>http://x/\xe9</loc></urlset>", want: urls("http://x/\ufffd")},
 		{name: "entity bomb", in: `<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><urlset><loc>http://x/&b;</loc></urlset>`, want: urls("http://x/&b;")},
 		{name: "RSS", in: `<rss version="2.0" xmlns:atom="x"><channel><link>http://x/</link><atom:link href="http://x/feed"/><item><link>http://x/1</link><guid>http://x/g</guid></item></channel></rss>`,
 			want: urls("http://x/", "http://x/1")},
+		{name: "RSS with a prefix", in: "<r:rss><link>http://x/no</link><r:link>http://x/1</r:link></r:rss>", want: urls("http://x/1")},
 		{name: "Atom", in: `<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="http://x/feed"/><entry><link href="http://x/1"/><link href="http://x/2" rel="alternate"/><link rel="edit" href="http://x/e"/></entry></feed>`,
 			want: urls("http://x/1", "http://x/2")},
 		{name: "text", in: "\xef\xbb\xbf\nhttp://x/1\r\n  HTTPS://x/2  \n# comment\n/relative\n\nhttp://x/3", want: urls("http://x/1", "HTTPS://x/2", "http://x/3")},
@@ -83,12 +93,13 @@ func TestParse(t *testing.T) {
 		{name: "cut in a URL", in: urlset + "<url><loc>http://x/1</loc></url><url><loc>http://x/cu", want: urls("http://x/1")},
 		{name: "broken further on", in: urlset + "<loc>http://x/1</loc><\x01><loc>http://x/2</loc>", want: urls("http://x/1"), broken: true},
 		{name: "cut gzip", in: zip(t, "http://x/1\n"+strings.Repeat("http://x/2 \n", 9))[:30], want: Sitemap{}, broken: true},
+		{name: "gzip without content", in: zip(t, "")[:12], broken: true},
 		{name: "not gzip", in: "\x1f\x8bhttp", broken: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Parse([]byte(tt.in), Default())
-			if tt.broken != (err != nil) {
+			if tt.broken != (err != nil) || errors.Is(err, ErrFormat) {
 				t.Errorf("error %v, want one: %v", err, tt.broken)
 			}
 			if tt.name == "cut gzip" {
@@ -138,6 +149,7 @@ func TestLimits(t *testing.T) {
 		{"exactly", xml.String(), Config{int64(xml.Len()), 100, 50}, 100, false, 0},
 		{"exactly, with one byte in the last read", text.String()[:headLen+1], Config{headLen + 1, 100, 50}, 85, false, 0},
 		{"URLs of XML", xml.String(), Config{1 << 20, 99, 50}, 99, true, 0},
+		{"URLs of an index", strings.ReplaceAll(xml.String(), "urlset", "sitemapindex"), Config{1 << 20, 99, 50}, 99, true, 0},
 		{"URLs of text", text.String(), Config{1 << 20, 10, 50}, 10, true, 0},
 		{"bytes of XML", xml.String(), Config{int64(len(urlset)) + 68 + 15, 100, 50}, 2, true, 0},
 		{"bytes of text", text.String(), Config{12*5 + 10, 100, 50}, 5, true, 0},
@@ -145,6 +157,7 @@ func TestLimits(t *testing.T) {
 		{"long in XML", urlset + "<loc>" + long + "</loc><loc>http://x/</loc>", Config{1 << 20, 100, 50}, 1, false, 1},
 		{"long in text", long + "\nhttp://x/\n", Config{1 << 20, 100, 50}, 1, false, 1},
 		{"as long as allowed in XML", urlset + "<loc>" + long[:50] + "</loc>", Config{1 << 20, 100, 50}, 1, false, 0},
+		{"as long as allowed behind white space", urlset + "<loc>" + strings.Repeat(" ", 60) + "<!-- -->" + long[:50] + "</loc>", Config{1 << 20, 100, 50}, 1, false, 0},
 		{"as long as allowed in text", long[:50] + "\n", Config{1 << 20, 100, 50}, 1, false, 0},
 		{"a long one alone in text", long + "\n", Config{1 << 20, 100, 50}, 0, false, 1},
 		{"huge line", "http://x/" + strings.Repeat("x", 1<<20) + "\nhttp://x/\n", Config{2 << 20, 100, 50}, 1, false, 1},
@@ -156,8 +169,8 @@ func TestLimits(t *testing.T) {
 			if err != nil {
 				t.Errorf("error %v", err)
 			}
-			if len(got.URLs) != tt.urls || got.Truncated != tt.trunc || got.RefsDropped != tt.dropped {
-				t.Errorf("%d URLs, truncated %v, dropped %d, want %d, %v, %d", len(got.URLs), got.Truncated, got.RefsDropped, tt.urls, tt.trunc, tt.dropped)
+			if urls := len(got.URLs) + len(got.Sitemaps); urls != tt.urls || got.Truncated != tt.trunc || got.RefsDropped != tt.dropped {
+				t.Errorf("%d URLs, truncated %v, dropped %d, want %d, %v, %d", urls, got.Truncated, got.RefsDropped, tt.urls, tt.trunc, tt.dropped)
 			}
 		})
 	}
