@@ -91,6 +91,7 @@ var seeds = []string{
 	`<script><!-- <script> </script> --> <a href=1></script><a href=2><script/><a href=3></SCRIPT ><a href=4>`,
 	`<script><!--<</script><!-- <scrip></script><a href=1>`,
 	`<script><!--<script></script><!----></script><a href=1>`,
+	`<script><!--<script></script><script></script><a href=1>--></script><a href=2>`, `<script><!--><script></script><a href=1>`, `<script><!-- < <script></script><a href=1>`,
 	`<title></titl</title/><a =href=1 href = 2/><a/href=3/><a href="4"/href=5>`,
 	`<svg><title/><style x=/><a href=1></style></svg/><math/><xmp/><a href=2></xmp>`,
 	`<template><a href=1><template></template></template x="</template>"><a href=2>`,
