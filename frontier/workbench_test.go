@@ -151,8 +151,8 @@ func TestBlocksThatAreOffered(t *testing.T) {
 		h := w.hosts["http://h0-discovered.test"]
 		h.reading, h.inFlight, h.loaded[0], h.known[0] = c.reading, 1, 7, c.known
 		w.offer(h, block{&blockRef{seq: c.seq, n: 1}, make([]entry, 1)}, now)
-		if n := h.window[0].len(); n != c.wantURLs || h.known[0] != c.wantKnown {
-			t.Errorf("%+v: %d URLs, known up to %d", c, n, h.known[0])
+		if n, known := h.window[0].len(), max(h.loaded[0], h.known[0]); n != c.wantURLs || known != c.wantKnown {
+			t.Errorf("%+v: %d URLs, known up to %d", c, n, known)
 		}
 	}
 }
