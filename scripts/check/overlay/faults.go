@@ -22,6 +22,7 @@ const (
 	erase   kind = "erase"   // SIGKILL, then a restart without the data directory
 	join    kind = "join"    // started later than the others
 	isolate kind = "isolate" // for a time without the other nodes, but with the site
+	path    kind = "path"    // for a time without one of the other nodes
 	restore kind = "restore" // SIGKILL and a restart, then SIGKILL again and a restart with the data directory as it was at the first
 )
 
@@ -29,7 +30,7 @@ const (
 var usual = []struct {
 	kind  kind
 	count int
-}{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}}
+}{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}}
 
 // counts is the number of faults of each kind.
 type counts map[kind]int
@@ -50,7 +51,7 @@ func parseFaults(list string) (counts, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate, restore", name)
+			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate, restore, path", name)
 		}
 		if given {
 			n, err := strconv.Atoi(number)
@@ -126,7 +127,7 @@ func plans(s settings) []plan {
 			}
 		case restore:
 			p.lasts, p.long = s.shortest+short, true
-		case freeze, isolate:
+		case freeze, isolate, path:
 			// Log-uniform, so that short times are as likely as long ones.
 			p.lasts = time.Duration(float64(s.shortest) * math.Pow(float64(s.longest)/float64(s.shortest), random.Float64()))
 			p.long = true

@@ -70,8 +70,8 @@ func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
 	c.faults = append(c.faults, f)
 	c.down[n] = true
 	switch what {
-	case isolate:
-		return c.s.cut(ctx, n.Index, true)
+	case isolate, path:
+		return c.s.cut(ctx, n.Index, what, true)
 	case freeze:
 		if err := n.Now.Signal(syscall.SIGSTOP); err != nil {
 			return fmt.Errorf("freeze node %d: %w", n.Index, err)
@@ -119,8 +119,8 @@ func backup(n *lab.Node) string { return filepath.Join(n.Dir, "backup") }
 func (c *crew) finish(ctx context.Context, n *lab.Node, what kind) (err error) {
 	var again time.Time
 	switch what {
-	case isolate:
-		err = c.s.cut(ctx, n.Index, false)
+	case isolate, path:
+		err = c.s.cut(ctx, n.Index, what, false)
 	case freeze:
 		if err = n.Now.Signal(syscall.SIGCONT); err != nil {
 			err = fmt.Errorf("wake node %d: %w", n.Index, err)
