@@ -2,8 +2,10 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -57,6 +59,7 @@ type bedNode struct {
 	at   point
 	rate atomic.Int64 // bytes a second of its access
 	dead atomic.Bool  // off all networks
+	mute atomic.Bool  // dials no peer
 	stop context.CancelFunc
 	done chan struct{} // closed when its life has ended
 	end  node.End
@@ -199,9 +202,14 @@ func (b *bed) start(i int) {
 		DialDNS:   noDNS,
 		FreeBytes: func() (uint64, error) { return 1 << 40, nil },
 		Listen:    n.here.Listen,
-		DialPeer:  n.here.DialContext,
-		Gossip:    gossip,
-		Config:    func() (node.Config, error) { return c, nil },
+		DialPeer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if n.mute.Load() {
+				return nil, errors.New("no route to host")
+			}
+			return n.here.DialContext(ctx, network, address)
+		},
+		Gossip: gossip,
+		Config: func() (node.Config, error) { return c, nil },
 	}
 	var urls []string
 	switch {

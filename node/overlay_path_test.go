@@ -32,3 +32,32 @@ func TestOverlayBrokenPaths(t *testing.T) {
 		b.complete(200, true)
 	})
 }
+
+// TestOverlayMute: a node that reaches nobody by streams, and nobody reaches it, holds up nobody for long, though its packets arrive: others
+// become homes and grantors in its place, and take its hosts over. The crawl ends when it is back.
+func TestOverlayMute(t *testing.T) {
+	at := append(square(), point{50, 50, 1})
+	inBed(t, at, func(b *bed) {
+		for i := range 20 {
+			b.site(b.homed(i%5), address(i), beside(at[(i*3+i/5)%5]), 200, 5000)
+		}
+		b.startAll(0)
+		b.await("all hosts are assigned", 5*time.Minute, func() bool { return b.since(time.Now()) > 3*time.Minute })
+		mute := func(on bool) {
+			b.nodes[0].mute.Store(on)
+			if err := b.net.Shield(netsim.Place(0), on, false); err != nil {
+				t.Fatal(err)
+			}
+			for i := range at {
+				b.net.Reset(netsim.Place(0), netsim.Place(i))
+			}
+		}
+		mute(true)
+		cut := time.Now()
+		b.await("the others have all pages", 12*time.Minute, func() bool { return len(b.got()) >= 20*201 })
+		t.Logf("all pages %v after the cut", time.Since(cut))
+		mute(false)
+		b.awaitEnd(10 * time.Minute)
+		b.complete(200, true)
+	})
+}

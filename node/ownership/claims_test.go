@@ -149,8 +149,11 @@ func TestHostThatIsInNoList(t *testing.T) {
 		missing := func(want ...string) {
 			t.Helper()
 			for _, host := range hosts {
-				if own.isMissing(host) != slices.Contains(want, host) {
-					t.Errorf("%s is missing: %v", host, own.isMissing(host))
+				own.mu.Lock()
+				is := own.missingLocked(host)
+				own.mu.Unlock()
+				if is != slices.Contains(want, host) {
+					t.Errorf("%s is missing: %v", host, is)
 				}
 			}
 		}

@@ -82,6 +82,7 @@ func numbersIn(words []string) (all []int) {
 //	kill 1, return 1        a process ends at once, and starts again on its disk
 //	lose 1                  it ends for good, with its disk
 //	cut 1 from 2 3, heal    they do not hear each other, and do again
+//	mute 1 from 2 3         the same, but gossip tells nobody
 //	leave 3                 it says farewell, and ends
 //	cut power of 1          it ends at once, and what was not synced is lost
 //	stopped 1               it stood still
@@ -155,7 +156,7 @@ func (g *scene) do(w []string) {
 		g.node(n[0]).die()
 	case "return":
 		g.node(n[0]).start()
-	case "cut", "heal":
+	case "cut", "mute", "heal":
 		if w[len(w)-1] != "heal" && w[1] == "power" {
 			g.node(n[0]).kill(true)
 			return
@@ -166,7 +167,9 @@ func (g *scene) do(w []string) {
 			g.cut[[2]int{n[0], n[i]}], g.cut[[2]int{n[i], n[0]}] = true, true
 		}
 		g.mu.Unlock()
-		g.see()
+		if w[0] != "mute" {
+			g.see()
+		}
 	case "wait":
 		d, err := time.ParseDuration(w[1])
 		if err != nil {

@@ -127,7 +127,7 @@ func (rc *reconciler) step(ctx context.Context, it *item) error {
 			return fmt.Errorf("stop: %w", err)
 		}
 		return rc.give(ctx, r, v, true)
-	case v.Home(r.Host) == v.Self && !v.IsAlive(r.Owner), v.Home(r.Host) == v.Self && rc.census.isMissing(r.Host):
+	case v.Home(r.Host) == v.Self && (!v.IsAlive(r.Owner) || rc.census.lost(r)):
 		return rc.takeOver(ctx, r, known)
 	case known:
 		return rc.give(ctx, r, v, rc.queue.presses(it))

@@ -20,6 +20,9 @@ const (
 	// firstCheck is when this node asks again; the interval then triples up to lastCheck. Most nodes turn out to be
 	// what they took themselves for, and a change of the network is noticed within minutes.
 	firstCheck, lastCheck = 4 * time.Second, 2 * time.Minute
+	// lonely is how many rounds in a row no member answers until a node takes itself for outbound only: its packets arrive, but nobody can
+	// rely on it. It takes longer than until the dead are known to be dead.
+	lonely = 6
 	// A member replaces a relay if it is nearer by the factor better and nearerMs more.
 	better, nearerMs = 0.7, 5
 	// compareEvery is how often that is checked.
@@ -39,13 +42,19 @@ func (r *Relay) watch(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	var due, compared time.Time
-	every, other := firstCheck, 0 // other counts rounds with another result in a row
+	every, other, vain := firstCheck, 0, 0 // other counts rounds with another result in a row, vain those in which no member answered
 	// A new node begins as outbound only, whatever it is.
 	checked := r.deps.First != view.Outbound
 	for {
 		way := *r.way.Load()
 		if !r.deps.Forced && !time.Now().Before(due) {
 			reach, known := r.findOut(ctx)
+			if vain++; known || len(r.deps.Near()) == 0 {
+				vain = 0
+			}
+			if vain >= lonely {
+				reach, known = view.Outbound, true
+			}
 			switch {
 			case !known:
 				every = firstCheck
