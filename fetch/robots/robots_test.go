@@ -61,7 +61,7 @@ var cases = []struct{ name, file, paths string }{
 	{"fragment", "user-agent: *\ndisallow: /a$", "!/a#b"},
 	{"/robots.txt itself", "user-agent: *\ndisallow: /", "/robots.txt /robots%2Etxt !/robots.txtx !/a/robots.txt"},
 	{"index.html allows its directory", "user-agent: *\ndisallow: /\nallow: /a/index.html\nallow: /b/index.html$", "/a/ !/a /b/ !/b/x !/a/index.htm"},
-	{"Disallow of index.html is just that", "user-agent: *\ndisallow: /a/index.html", "/a/ !/a/index.html"},
+	{"Disallow of index.html is just that", "user-agent: *\ndisallow: /a/index.html\ndisallow: /b/\ndisallow: /b/index.html", "/a/ !/a/index.html !/b/"},
 
 	{"a shorter token is another agent", "user-agent: foo\ndisallow: /", "/x"},
 	{"a longer token is another agent", "user-agent: foobot-news\ndisallow: /\n\nuser-agent: foobot2\ndisallow: /", "/x"},
