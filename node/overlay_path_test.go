@@ -54,7 +54,7 @@ func TestOverlayMute(t *testing.T) {
 		}
 		mute(true)
 		cut := time.Now()
-		b.await("the others have all pages", 12*time.Minute, func() bool { return len(b.got()) >= 20*201 })
+		b.await("the others have all pages", 20*time.Minute, func() bool { return len(b.got()) >= 20*201 })
 		t.Logf("all pages %v after the cut", time.Since(cut))
 		mute(false)
 		b.awaitEnd(10 * time.Minute)

@@ -117,7 +117,13 @@ func TestDownloadsAtTheEndOfADecision(t *testing.T) {
 			a.over = func() bool { return most > 0 && len(a.heard) >= most }
 			b := &batch{Placement: s.Placement, servers: []*server{s}}
 			err := b.drive(t.Context(), "1", &plan{assigner: a}, time.Now())
-			if err != nil || len(a.heard) != 3 || !a.heard[0] || a.heard[2] { // the second may begin when the first is answered
+			made := 0 // the second may begin when the first is answered, and those that do not begin may end before it is heard
+			for _, ok := range a.heard {
+				if ok {
+					made++
+				}
+			}
+			if err != nil || len(a.heard) != 3 || made < 1 || made > 2 {
 				t.Errorf("decided after %d answers or %v: heard %v, %v", most, deadline, a.heard, err)
 			}
 		})
