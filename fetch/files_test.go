@@ -37,7 +37,7 @@ func tree(t *testing.T) (dir string) {
 	}
 	t.Cleanup(func() { socket.Close() })
 	if err := errors.Join(big.Truncate(10<<30), big.Close(), syscall.Mkfifo(dir+"/pipe", 0o644), os.Symlink("/dev/zero", dir+"/device"),
-		os.Symlink(outside, dir+"/out.html"), os.Symlink("../..", dir+"/up"), os.Symlink("a.HTML", dir+"/in.html"), os.Symlink("loop", dir+"/loop"),
+		os.Symlink(outside, dir+"/out.html"), os.Symlink("../..", dir+"/up"), os.Symlink("a.HTML", dir+"/in.shtml"), os.Symlink("loop", dir+"/loop"),
 		os.Symlink("nowhere", dir+"/gone"), os.Symlink(outside, dir+"/odd/index.html")); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestFiles(t *testing.T) {
 		{"/odd%20name%25%C3%A9.txt", 200, "text/plain", "odd"},
 		{"/odd/dot.html", 301, "http://a.test/odd/dot.html/", ""},
 		{"/zero.css", 200, "text/css", ""},
-		{"/in.html", 200, "text/html", "a"},
+		{"/in.shtml", 200, "text/html", "a"},
 		{"/none", 404, "text/html", ""},
 		{"/none/", 404, "text/html", ""},
 		{"/" + strings.Repeat("x", 5000), 404, "text/html", ""},
