@@ -52,8 +52,9 @@ if [ -n "${PROXIMA_LONG:-}" ]; then
 fi
 
 # The race detector of Go 1.26 crashes itself now and then where a bubble of testing/synctest runs its timers on two processors:
-# SIGSEGV outside of Go code (a nil pointer of ours would be a panic), or a check of its own that fails (golang.org/issue/78156). crashes reads what go test printed and says of
-# each package that is red whether it "crashed" so, with no failed test, race or panic before, or "failed".
+# SIGSEGV outside of Go code (a nil pointer of ours would be a panic), or a check of its own that fails (golang.org/issue/78156).
+# crashes reads what go test printed and says of each package that is red whether it "crashed" so, with no failed test, race or
+# panic before, or "failed".
 crashes() {
 	awk '
 		/^SIGSEGV: segmentation violation/ { signal = 1 }
