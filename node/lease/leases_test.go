@@ -82,6 +82,17 @@ func (b *bench) obtain() *lease {
 	return it.lease
 }
 
+// renews acquires the lease, learns something of the server, and sends the request to renew it.
+func (b *bench) renews() (*lease, item) {
+	b.t.Helper()
+	l := b.obtain()
+	l.memory, l.changed = &assign.Memory{}, b.now
+	l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), b.now)
+	b.pass(b.cfg.Time / 2)
+	it, _ := b.sends(renew)
+	return l, it
+}
+
 func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
 	b := newBench(t)
 	l := b.obtain()
@@ -282,11 +293,7 @@ func TestItemsOfAMessageAreBounded(t *testing.T) {
 // When a call has failed, the memory is sent again at once, and the answer to the next call counts, whatever made the lost one void.
 func TestCallsThatFail(t *testing.T) {
 	b := newBench(t)
-	l := b.obtain()
-	l.memory, l.changed = &assign.Memory{}, b.now
-	l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), b.now)
-	b.pass(b.cfg.Time / 2)
-	it, _ := b.sends(renew)
+	l, it := b.renews()
 	l.void = true
 	b.failed(it, b.grantedBy, b.now)
 	b.pass(time.Second)
@@ -300,11 +307,7 @@ func TestCallsThatFail(t *testing.T) {
 func TestMemoryThatChangesMeanwhileIsSentAgain(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		b := newBench(t)
-		l := b.obtain()
-		l.memory, l.changed = &assign.Memory{}, b.now
-		l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), b.now)
-		b.pass(b.cfg.Time / 2)
-		it, _ := b.sends(renew)
+		l, it := b.renews()
 		if meanwhile {
 			l.changed = b.now
 		}
