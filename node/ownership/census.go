@@ -250,11 +250,12 @@ func (c *census) missed(from string, list map[uint64]struct{}, v view.View, now 
 // missingLocked reports whether the owner of a host is alive and has lost it.
 func (c *census) missingLocked(host string) bool { return c.missing[host] >= listsMissed }
 
-// lost reports whether this home is to take a host over: its owner is gone, whatever gossip says, or has lost it.
+// lost reports whether this home is to take a host over: its owner is gone, whatever gossip says, or has lost it. While hosts are counted
+// anew, renewals are refused, and silence means nothing.
 func (c *census) lost(r Record) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.missingLocked(r.Host) || c.goneLocked(r.Owner, time.Now())
+	return c.missingLocked(r.Host) || !c.tallies.counting && c.goneLocked(r.Owner, time.Now())
 }
 
 // runCensus looks for owners that are gone, and queues their hosts to be taken over.

@@ -39,6 +39,14 @@ func TestOwnerIsGoneAfterTakeAfter(t *testing.T) {
 		if len(own.census.heard) == 0 {
 			t.Error("owners are forgotten while their hosts are counted")
 		}
+		for counting, lost := range map[bool]bool{true: false, false: true} { // meanwhile renewals are refused
+			own.tallies.counting, own.heard[idOf(7)] = counting, now.Add(-s.cfg.TakeAfter-1)
+			own.mu.Unlock()
+			if got := own.lost(Record{Host: "http://h.test", Epoch: 1, Owner: idOf(7)}); got != lost {
+				t.Errorf("counting is %v, and the host of a silent owner is to be taken over: %v", counting, got)
+			}
+			own.mu.Lock()
+		}
 	})
 }
 
