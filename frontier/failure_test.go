@@ -27,6 +27,7 @@ func TestFailedWriteEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory(t)(testConfig())
 		l.add(page("http://h1.test", 1))
+		synctest.Wait() // otherwise the ledger may see the failure, and close, before the next request
 		l.ledger.fail(errBroken)
 		l.ledger.fail(errors.New("another"))
 		if _, err := l.Add(t.Context(), pages("http://h2.test", 1, 1)); !errors.Is(err, errBroken) {

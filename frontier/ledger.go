@@ -39,7 +39,7 @@ type ledger struct {
 	count counters
 	// longest bounds the waits of hosts that other nodes send. ended is how long a host that was given up is left alone.
 	longest, ended time.Duration
-	// failure is the error of the first commit that failed. From then on every request fails with it.
+	// failure is the error of the first commit that failed. From then on every request fails with it, and with ErrClosed after run.
 	failure atomic.Pointer[error]
 }
 
