@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,23 +47,44 @@ func TestOverlayBrokenPaths(t *testing.T) {
 	})
 }
 
-// TestOverlayMute: a node that reaches nobody by streams, and nobody reaches it, holds up nobody for long, though its packets arrive: others
-// become homes and grantors in its place, and take its hosts over. The crawl ends when it is back.
+// mute keeps a node of five from reaching anybody by streams, and anybody from reaching it, though its packets arrive; or ends that.
+func (b *bed) mute(i int, on bool) {
+	b.t.Helper()
+	b.nodes[i].mute.Store(on)
+	if err := b.net.Shield(netsim.Place(i), on, false); err != nil {
+		b.t.Fatal(err)
+	}
+	b.apart(i)
+}
+
+// TestOverlayMute: a mute node holds up nobody for long: others become homes and grantors in its place, take its hosts over, and ask
+// it for no downloads. The crawl ends when it is back.
 func TestOverlayMute(t *testing.T) {
 	inFive(t, func(b *bed) {
-		mute := func(on bool) {
-			b.nodes[0].mute.Store(on)
-			if err := b.net.Shield(netsim.Place(0), on, false); err != nil {
-				t.Fatal(err)
-			}
-			b.apart(0)
-		}
-		mute(true)
+		b.mute(0, true)
 		cut := time.Now()
-		b.await("the others have all pages", 20*time.Minute, func() bool { return len(b.got()) >= 20*201 })
+		b.await("the others have all pages", 12*time.Minute, func() bool { return len(b.got()) >= 20*201 })
 		t.Logf("all pages %v after the cut", time.Since(cut))
-		mute(false)
+		b.mute(0, false)
 		b.awaitEnd(10 * time.Minute)
+		b.complete(200, true)
+	})
+}
+
+// TestOverlayEndsWithoutMute: if the mute node does not come back, the others end without it. It is the one that asks who is idle.
+func TestOverlayEndsWithoutMute(t *testing.T) {
+	inFive(t, func(b *bed) {
+		b.mute(0, true)
+		cut := time.Now()
+		b.await("the others end", 25*time.Minute, func() bool {
+			return !slices.ContainsFunc(b.nodes[1:], func(n *bedNode) bool { return !n.hasEnded() })
+		})
+		t.Logf("ended %v after the cut", time.Since(cut))
+		if b.nodes[0].hasEnded() {
+			t.Error("the mute node has ended, too, although it has work")
+		}
+		b.kill(0)
+		b.awaitEnd(time.Second)
 		b.complete(200, true)
 	})
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -245,6 +246,45 @@ func TestUnderWay(t *testing.T) {
 		defer b.Remote.mu.Unlock()
 		if len(b.Remote.work) > 0 {
 			t.Errorf("%d are remembered", len(b.Remote.work))
+		}
+	})
+}
+
+// A node that counts as alive but answers nothing costs one batch a wait, and is left out of others for five minutes.
+func TestSilentNodeIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.do = func(_ context.Context, node string, _ RemoteFetch) (Result, error, bool) {
+			if node != "n1" {
+				return Result{}, nil, false
+			}
+			time.Sleep(RemoteWait)
+			return Result{}, fmt.Errorf("ask n1: %w", ErrUnanswered), true
+		}
+		asks := func() (n int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, r := range w.asked {
+				if r.node == "n1" {
+					n++
+				}
+			}
+			return n
+		}
+		_, stop := w.start(cycle())
+		defer stop()
+		for i, step := range []struct{ after, within time.Duration }{{0, 2 * RemoteWait}, {0, 30 * time.Second}, {silentFor, 2 * RemoteWait}} {
+			time.Sleep(step.after)
+			h, before := w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+4*i), 50), asks() // n1 is the nearest
+			time.Sleep(step.within)
+			w.mu.Lock()
+			if h.owner == "n1" || h.owner == w.self {
+				t.Errorf("host %d is at %s after %v", i, h.owner, step.within)
+			}
+			w.mu.Unlock()
+			if asked, want := asks()-before, 1-i%2; asked != want {
+				t.Errorf("host %d: n1 was asked %d times, not %d", i, asked, want)
+			}
 		}
 	})
 }

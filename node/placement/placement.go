@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -26,8 +27,9 @@ type Placement struct {
 	// mu guards the fields below. It is held while Frontier.Reserve is called, so that the frontier hears all calls in order.
 	mu       sync.Mutex
 	view     assign.View
-	changed  chan struct{} // closed by the next view
-	paused   string        // why nothing may be assigned now, "" if it may
+	silent   map[string]time.Time // nodes that did not answer a remote fetch, and until when they are left out
+	changed  chan struct{}        // closed by the next view
+	paused   string               // why nothing may be assigned now, "" if it may
 	status   Status
 	since    time.Time          // when the phase began
 	reserved map[netip.Addr]int // how many batches and explorations have a server
@@ -37,7 +39,7 @@ type Placement struct {
 // New makes a Placement. It makes progress only while Run is running.
 func New(cfg Config, deps Deps) *Placement {
 	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), later: newLater(),
-		changed: make(chan struct{}), since: time.Now(), reserved: make(map[netip.Addr]int),
+		changed: make(chan struct{}), silent: make(map[string]time.Time), since: time.Now(), reserved: make(map[netip.Addr]int),
 		status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}
 }
 
@@ -47,15 +49,36 @@ func (p *Placement) SetView(v assign.View, paused string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.view, p.paused = v, paused
+	p.changedLocked()
+}
+
+func (p *Placement) changedLocked() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// currentView returns the view, and a channel that is closed when there is another.
+// silentFor is how long a node that did not answer a remote fetch is left out. Each one it does not answer costs its batch a minute
+// (RemoteWait), as a node may count as alive and answer nothing.
+const silentFor = 5 * time.Minute
+
+// leaveOut leaves a node out for some time.
+func (p *Placement) leaveOut(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent[node] = time.Now().Add(silentFor)
+	p.changedLocked()
+}
+
+// currentView returns the view without the nodes that are left out, and a channel that is closed when there is another.
 func (p *Placement) currentView() (assign.View, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.view, p.changed
+	maps.DeleteFunc(p.silent, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
+	v := p.view
+	if len(p.silent) > 0 {
+		v.Nodes = slices.DeleteFunc(slices.Clone(v.Nodes), func(n assign.Node) bool { return !p.silent[n.ID].IsZero() })
+	}
+	return v, p.changed
 }
 
 func (p *Placement) alive(id string) bool {

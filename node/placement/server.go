@@ -134,6 +134,9 @@ func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (R
 	r, err := s.deps.Fetch(ctx, node, f)
 	if err != nil {
 		s.count(func(st *Status) { st.Unanswered++ })
+		if errors.Is(err, ErrUnanswered) {
+			s.leaveOut(node)
+		}
 	}
 	if err != nil || r.Asked {
 		s.alone = time.Now().Add(r.Lingers)

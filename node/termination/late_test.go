@@ -230,3 +230,66 @@ func TestArmedForGood(t *testing.T) {
 		c.endsBy(10 * every) // a question to the one that left may still be out
 	})
 }
+
+// A member that answers nobody, though it counts as alive, holds up the end for ten minutes, whether it is the one that asks or
+// not. It goes on: it has work, and does not hear of the end. Where half of all do not answer, nobody ends.
+func TestMuteAtTheEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		mute []int
+		ends bool
+	}{"the one that asks": {[]int{0}, true}, "another": {[]int{3}, true}, "the first two": {[]int{0, 1}, true}, "too many": {[]int{1, 2, 3}, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrew(t, 5, 5)
+				c.set(func() {
+					for _, i := range test.mute {
+						c.mates[i].dead, c.mates[i].state.Idle = true, false
+					}
+				})
+				c.goesOn(muteFor)
+				if !test.ends {
+					c.goesOn(3 * muteFor)
+					return
+				}
+				c.endsBy(time.Duration(len(test.mute)) * (muteFor + 3*probeEvery))
+				for _, i := range test.mute {
+					if m := c.mates[i]; !m.over.IsZero() {
+						t.Errorf("%s has ended with work left: %q", m.id, m.why)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A member that answers now and then is no mute one, nor is one that was not asked for long.
+func TestNotMute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Default(), Deps{})
+		mute := func() bool {
+			present := r.present(view.View{Settled: []string{"a", "b", "c"}, Alive: []string{"a", "b", "c"}})
+			return len(present.Settled) < 3 && len(present.Alive) < 3
+		}
+		silent := func(every, during time.Duration) {
+			for range during / every {
+				time.Sleep(every)
+				r.note("b", false)
+			}
+		}
+		if silent(time.Minute, muteFor); mute() {
+			t.Error("mute too early")
+		}
+		if silent(time.Minute, time.Minute); !mute() {
+			t.Error("not mute after ten minutes")
+		}
+		if r.note("b", true); mute() {
+			t.Error("mute after an answer")
+		}
+		if silent(time.Minute, muteFor-probeEvery); mute() {
+			t.Error("the silence before the answer counts")
+		}
+		if silent(2*probeEvery+time.Second, 2*muteFor); mute() {
+			t.Error("mute without having been asked in between")
+		}
+	})
+}

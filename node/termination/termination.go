@@ -1,5 +1,6 @@
 // Package termination ends a finite crawl on all nodes at once. The settled node with the lowest id asks all members in rounds
-// whether they are idle. The package does not decide what idle means: each node tells it (State).
+// whether they are idle. The package does not decide what idle means: each node tells it (State). Nobody waits for members that are mute:
+// they count as alive, but have answered nothing for ten minutes.
 //
 //	        all expected nodes      all were idle in two equal rounds, or this node
 //	        have been there         was told, or it missed the end and is idle       all have been told
@@ -84,7 +85,14 @@ type Rounds struct {
 	answered *uint64
 	// lonely is since when this node has been idle and alone without any change of its counters; zero if it is not.
 	lonely time.Time
+	silent map[string]silence // of members that did not answer the last question
+	heard  time.Time          // when this node was last busy, was asked by the node that asks, or asked that one
 }
+
+// silence is a time in which a member answered no question.
+type silence struct{ first, last time.Time }
+
+func (s silence) mute() bool { return s.last.Sub(s.first) >= muteFor }
 
 const (
 	// tellFor is how long the end is told to nodes that do not acknowledge it.
@@ -92,13 +100,18 @@ const (
 	// lonelyFor is how long an idle node without a majority waits for others when it sees none of them any more. They have
 	// most likely ended, and this node missed it. If they have not, they go on without it and lose nothing.
 	lonelyFor = 5 * time.Minute
+	// muteFor is how long a member must have answered no question before nobody waits for it.
+	muteFor = 10 * time.Minute
+	// probeEvery is how often an idle node makes sure that the node that asks is there. It is also the longest time between two questions
+	// that can be told of one silence, with some to spare.
+	probeEvery = time.Minute
 	// asksAtOnce is how many nodes are asked in parallel.
 	asksAtOnce = 64
 )
 
 // New makes the rounds of one node.
 func New(cfg Config, deps Deps) *Rounds {
-	return &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{})}
+	return &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{}), silent: make(map[string]silence)}
 }
 
 // Why tells what keeps the crawl from ending, as far as this node knows.
@@ -130,9 +143,10 @@ func (r *Rounds) Run(ctx context.Context) (over bool) {
 			r.finish(why)
 			continue
 		}
-		if len(v.Settled) == 0 || v.Settled[0] != v.Self || !v.Majority {
+		if present := r.present(v); !asks(v.Self, present) || !v.Majority {
 			last = nil
 			r.explain(&waits, s.Why)
+			r.probe(ctx, present, s)
 			continue
 		}
 		answers, by, why := r.ask(ctx, v, busy)
@@ -171,6 +185,72 @@ func (r *Rounds) arm(v view.View, s State) bool {
 	return r.armed
 }
 
+// present returns a view without the members that are mute. If those are half of all or more, it is rather this node that is cut off, and all
+// count. Members that have left because the crawl is over were there.
+func (r *Rounds) present(v view.View) view.View {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mute := func(id string) bool { return r.silent[id].mute() }
+	settled := slices.DeleteFunc(slices.Clone(v.Settled), mute)
+	if most := (len(v.Settled) + len(v.Over)) / 2; len(settled)+len(v.Over) > most {
+		v.Settled, v.Alive = settled, slices.DeleteFunc(slices.Clone(v.Alive), mute)
+	}
+	return v
+}
+
+// asks reports whether a node is the one that asks.
+func asks(id string, present view.View) bool {
+	return len(present.Settled) > 0 && present.Settled[0] == id
+}
+
+// probe asks the node that asks, if this one is idle and has heard nothing of it for some time.
+func (r *Rounds) probe(ctx context.Context, present view.View, s State) {
+	now := time.Now()
+	r.mu.Lock()
+	if !s.Idle || r.heard.IsZero() {
+		r.heard = now
+	}
+	due := now.Sub(r.heard) >= probeEvery && len(present.Settled) > 0 && !asks(present.Self, present)
+	if due {
+		r.heard = now
+	}
+	r.mu.Unlock()
+	if due {
+		_, _ = r.askOne(ctx, present, present.Settled[0], &wire.IdleRequest{}) // it notes what came of it
+	}
+}
+
+// silentBefore reports whether no settled member with a lower id answers this node, so that it believes another one. If it has not asked
+// them, it soon does.
+func (r *Rounds) silentBefore(id string, v view.View) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(v.Settled, id)
+	for _, lower := range v.Settled[:max(i, 0)] {
+		if _, silent := r.silent[lower]; !silent {
+			r.heard = r.heard.Add(-probeEvery)
+			return false
+		}
+	}
+	return i >= 0
+}
+
+// note takes in whether a member has answered a question, or asked one.
+func (r *Rounds) note(id string, answered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if answered {
+		delete(r.silent, id)
+		return
+	}
+	s, now := r.silent[id], time.Now()
+	if now.Sub(s.last) > 2*probeEvery && !s.mute() {
+		s.first = now // who was not asked for long may have been there
+	}
+	s.last = now
+	r.silent[id] = s
+}
+
 // members returns the nodes that are asked, sorted. They include nodes that have just come back and are not settled, because
 // those may have much to do.
 func members(v view.View) []string {
@@ -189,7 +269,7 @@ type answer struct {
 func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map[string]answer, busy, why string) {
 	var mu sync.Mutex
 	answers = make(map[string]answer)
-	all, mine := members(v), v.Digest()
+	all, mine, present := members(v), v.Digest(), r.present(v)
 	for _, ids := range [][]string{{v.Self}, {last}, all} {
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 			_, asked := answers[id]
@@ -202,7 +282,7 @@ func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map
 				res, err := r.askOne(ctx, v, id, &wire.IdleRequest{})
 				mu.Lock()
 				defer mu.Unlock()
-				if err != nil && !slices.Contains(v.Settled, id) {
+				if err != nil && !slices.Contains(present.Settled, id) {
 					return nil // it gossips and does not answer peers: nobody waits for it
 				}
 				answers[id] = answer{res.GetCounters(), res.GetMembers()}
@@ -231,11 +311,14 @@ func (r *Rounds) askOne(ctx context.Context, v view.View, id string, req *wire.I
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*r.cfg.RoundEvery)
 	defer cancel()
-	return r.deps.Ask(ctx, id, req)
+	res, err := r.deps.Ask(ctx, id, req)
+	r.note(id, err == nil)
+	return res, err
 }
 
 // missed returns why this node may end although nobody has told it to, "" if it may not. It ends only if it is idle.
 func (r *Rounds) missed(v view.View, s State, now time.Time) string {
+	v = r.present(v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.Idle && v.AllOver() {
@@ -314,15 +397,20 @@ func (r *Rounds) declare(why string) bool {
 	return first
 }
 
-// Idle answers a question, or takes note of the end. It believes the end only from the settled node with the lowest id.
+// Idle answers a question, or takes note of the end. It believes the end only from the node that asks.
 func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	v, s := r.deps.View(), r.deps.State()
 	armed := r.arm(v, s)
-	if req.GetEnd() && armed && s.Idle && len(v.Settled) > 0 && v.Settled[0] == from {
+	r.note(from, true)
+	first := asks(from, r.present(v))
+	if req.GetEnd() && armed && s.Idle && (first || r.silentBefore(from, v)) {
 		r.finish("told by " + from)
 	}
 	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: v.Digest()}
 	r.mu.Lock()
+	if first {
+		r.heard = time.Now()
+	}
 	if res.Over = r.ended; s.Idle && armed {
 		r.answered = &s.Counters
 	}
