@@ -23,6 +23,7 @@ const (
 	join    kind = "join"    // started later than the others
 	isolate kind = "isolate" // for a time without the other nodes, but with the site
 	path    kind = "path"    // for a time without one of the other nodes
+	mute    kind = "mute"    // for a time without streams to and from the other nodes, though its packets arrive
 	restore kind = "restore" // SIGKILL and a restart, then SIGKILL again and a restart with the data directory as it was at the first
 )
 
@@ -30,7 +31,7 @@ const (
 var usual = []struct {
 	kind  kind
 	count int
-}{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}}
+}{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}, {mute, 1}}
 
 // counts is the number of faults of each kind.
 type counts map[kind]int
@@ -51,7 +52,7 @@ func parseFaults(list string) (counts, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate, restore, path", name)
+			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate, restore, path, mute", name)
 		}
 		if given {
 			n, err := strconv.Atoi(number)
@@ -127,7 +128,7 @@ func plans(s settings) []plan {
 			}
 		case restore:
 			p.lasts, p.long = s.shortest+short, true
-		case freeze, isolate, path:
+		case freeze, isolate, path, mute:
 			// Log-uniform, so that short times are as likely as long ones.
 			p.lasts = time.Duration(float64(s.shortest) * math.Pow(float64(s.longest)/float64(s.shortest), random.Float64()))
 			p.long = true

@@ -2,7 +2,7 @@
 //
 // It serves a site on several hosts and addresses, records every request, and starts the nodes of one overlay as processes on loopback. At
 // random moments it kills nodes and restarts them in the same data directory, freezes nodes, erases their disks or restores older ones, starts nodes late,
-// and isolates nodes from the others or from one of them, for which it needs network namespaces (Linux). The crawl must end by itself at every node. Then the
+// and isolates nodes from the others or from one of them, or stops their streams only, for which it needs network namespaces (Linux). The crawl must end by itself at every node. Then the
 // requests, the nodes' books and their disks are compared with the pages of the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
 // of the repository:
 //
@@ -50,9 +50,9 @@ func main() {
 	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
 	flag.IntVar(&s.hosts, "hosts", 18, "`number` of hosts")
 	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; if fewer than hosts, some serve two")
-	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, join, isolate, restore and path; all if empty; or none")
-	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "shortest `time` that a node is frozen or isolated, or a path broken")
-	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` that a node is frozen or isolated, or a path broken")
+	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, join, isolate, restore, path and mute; all if empty; or none")
+	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "shortest `time` that a node is frozen, isolated or mute, or a path broken")
+	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` that a node is frozen, isolated or mute, or a path broken")
 	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once at each node")
 	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the moments and victims of the faults")
 	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` until the site answers; at most twice as long")
@@ -70,7 +70,7 @@ func main() {
 	if *faults == "" {
 		*faults = "kill,freeze,erase,join,restore"
 		if s.nat == 0 {
-			*faults += ",isolate,path"
+			*faults += ",isolate,path,mute"
 		}
 	}
 	var err error
@@ -94,9 +94,10 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 			fmt.Printf("NOT CHECKED, no namespaces: %v\n", err)
 			return true, nil
 		default:
-			fmt.Printf("no node is isolated, and no path broken, no namespaces: %v\n", err)
+			fmt.Printf("no node is isolated or mute, and no path broken, no namespaces: %v\n", err)
 			delete(s.faults, isolate)
 			delete(s.faults, path)
+			delete(s.faults, mute)
 		}
 	}
 	remove, err := s.Open(ctx, "overlay", fmt.Sprintf("-race=%t", s.race))

@@ -68,14 +68,15 @@ func wire(node int, behind bool) []string {
 	)
 }
 
-// build makes the networks of all nodes and assigns the site's addresses. No packet passes between the nodes of the set "cut" and others, nor between
-// a pair in "paths". The site is not among the others, since its packets are not forwarded.
+// build makes the networks of all nodes and assigns the site's addresses. No packet passes between the nodes of the set "isolate" and others, nor between
+// a pair in "path", and no stream between the nodes of "mute" and others. The site is not among the others, since its packets are not forwarded.
 func build(ctx context.Context, s settings) error {
 	commands := []string{"set -e", "mount -t tmpfs none /run", "mkdir /run/netns", "ip link set lo up", "sysctl -qw net.ipv4.ip_forward=1",
-		"nft add table ip nodes", "nft add set ip nodes cut '{ type ipv4_addr ; }'",
-		"nft add chain ip nodes between '{ type filter hook forward priority 0 ; }'",
-		"nft add rule ip nodes between ip saddr @cut drop", "nft add rule ip nodes between ip daddr @cut drop",
-		"nft add set ip nodes paths '{ type ipv4_addr . ipv4_addr ; }'", "nft add rule ip nodes between ip saddr . ip daddr @paths drop"}
+		"nft add table ip nodes", "nft add chain ip nodes between '{ type filter hook forward priority 0 ; }'",
+		"nft add set ip nodes isolate '{ type ipv4_addr ; }'", "nft add set ip nodes mute '{ type ipv4_addr ; }'", "nft add set ip nodes path '{ type ipv4_addr . ipv4_addr ; }'"}
+	for _, rule := range []string{"ip saddr @isolate", "ip daddr @isolate", "ip protocol tcp ip saddr @mute", "ip protocol tcp ip daddr @mute", "ip saddr . ip daddr @path"} {
+		commands = append(commands, "nft add rule ip nodes between "+rule+" drop")
+	}
 	for i := range s.addresses {
 		commands = append(commands, fmt.Sprintf("ip addr add %s%d/32 dev lo", natSubnet, 11+i))
 	}
@@ -88,25 +89,26 @@ func build(ctx context.Context, s settings) error {
 	return nil
 }
 
-// cut isolates a node from the other nodes, or from the one with the next number, or ends that. As on a broken network, nothing is refused:
-// streams stall and packets are lost.
+// cut isolates a node from the other nodes, or from the one with the next number, or its streams only; or it ends that. As on a broken network,
+// nothing is refused: streams stall and packets are lost.
 func (s settings) cut(ctx context.Context, node int, what kind, on bool) error {
-	verb, set, members := "delete", "cut", outside(node)
+	verb, members := "delete", outside(node)
 	if what == path {
-		next := outside((node + 1) % s.nodes)
-		set, members = "paths", fmt.Sprintf("%s . %s, %[2]s . %[1]s", members, next)
+		members = fmt.Sprintf("%s . %s, %[2]s . %[1]s", members, outside((node+1)%s.nodes))
 	}
 	if on {
 		verb = "add"
 	}
-	if out, err := exec.CommandContext(ctx, "nft", verb, "element", "ip", "nodes", set, "{ "+members+" }").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "nft", verb, "element", "ip", "nodes", string(what), "{ "+members+" }").CombinedOutput(); err != nil {
 		return fmt.Errorf("%s of node %d: %w: %s", what, node, err, out)
 	}
 	return nil
 }
 
 // apart reports whether the nodes need namespaces.
-func (s settings) apart() bool { return s.nat > 0 || s.faults[isolate]+s.faults[path] > 0 }
+func (s settings) apart() bool {
+	return s.nat > 0 || s.faults[isolate]+s.faults[path]+s.faults[mute] > 0
+}
 
 // behind reports whether a node is behind a router. The first two, through which others join, never are, nor are those that start late.
 func (s settings) behind(node int) bool {

@@ -70,7 +70,7 @@ func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
 	c.faults = append(c.faults, f)
 	c.down[n] = true
 	switch what {
-	case isolate, path:
+	case isolate, path, mute:
 		return c.s.cut(ctx, n.Index, what, true)
 	case freeze:
 		if err := n.Now.Signal(syscall.SIGSTOP); err != nil {
@@ -119,7 +119,7 @@ func backup(n *lab.Node) string { return filepath.Join(n.Dir, "backup") }
 func (c *crew) finish(ctx context.Context, n *lab.Node, what kind) (err error) {
 	var again time.Time
 	switch what {
-	case isolate, path:
+	case isolate, path, mute:
 		err = c.s.cut(ctx, n.Index, what, false)
 	case freeze:
 		if err = n.Now.Signal(syscall.SIGCONT); err != nil {
