@@ -235,12 +235,13 @@ func TestArmedForGood(t *testing.T) {
 // not. It goes on: it has work, and does not hear of the end. Where half of all do not answer, nobody ends.
 func TestMuteAtTheEnd(t *testing.T) {
 	for name, test := range map[string]struct {
-		mute []int
-		ends bool
-	}{"the one that asks": {[]int{0}, true}, "another": {[]int{3}, true}, "the first two": {[]int{0, 1}, true}, "too many": {[]int{1, 2, 3}, false}} {
+		nodes int
+		mute  []int
+		ends  bool
+	}{"the one that asks": {5, []int{0}, true}, "another": {5, []int{3}, true}, "the first two": {5, []int{0, 1}, true}, "half": {4, []int{2, 3}, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCrew(t, 5, 5)
+				c := newCrew(t, test.nodes, test.nodes)
 				c.set(func() {
 					for _, i := range test.mute {
 						c.mates[i].dead, c.mates[i].state.Idle = true, false
@@ -262,14 +263,51 @@ func TestMuteAtTheEnd(t *testing.T) {
 	}
 }
 
+// A node that was busy until the others knew that one is mute has not asked that one yet. It is told of the end all the same; and if it is not, it
+// ends by itself, as the others were there until they left.
+func TestBusyWhileAnotherIsMute(t *testing.T) {
+	for name, deaf := range map[string]bool{"told": false, "not told": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrew(t, 5, 5)
+				c.set(func() {
+					c.gossip = true
+					c.mates[0].dead, c.mates[0].state.Idle, c.mates[4].state.Idle = true, false, false
+					c.lose = func(to string, end bool) bool { return deaf && end && to == c.mates[4].id }
+				})
+				c.goesOn(muteFor + 5*time.Minute)
+				c.set(func() { c.mates[4].state.Idle = true })
+				if deaf {
+					c.endsBy(muteFor + 3*probeEvery)
+				} else {
+					c.endsBy(tellFor + 12*every) // a question without an answer takes five rounds
+				}
+			})
+		})
+	}
+}
+
+// Idle nodes make sure once a minute that the node that asks is there.
+func TestProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 10, 10)
+		c.set(func() { c.mates[0].state.Idle, c.mates[5].state.Idle = false, false })
+		time.Sleep(5*probeEvery + every)
+		c.set(func() {
+			if c.asked != 5*8 {
+				t.Errorf("eight idle nodes asked %d times in five minutes", c.asked)
+			}
+			c.mates[0].state.Idle, c.mates[5].state.Idle = true, true
+		})
+		c.endsBy(3 * every)
+	})
+}
+
 // A member that answers now and then is no mute one, nor is one that was not asked for long.
 func TestNotMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Default(), Deps{})
-		mute := func() bool {
-			present := r.present(view.View{Settled: []string{"a", "b", "c"}, Alive: []string{"a", "b", "c"}})
-			return len(present.Settled) < 3 && len(present.Alive) < 3
-		}
+		mute := func() bool { return len(r.present(view.View{Settled: []string{"a", "b", "c"}})) < 3 }
 		silent := func(every, during time.Duration) {
 			for range during / every {
 				time.Sleep(every)

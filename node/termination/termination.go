@@ -86,7 +86,7 @@ type Rounds struct {
 	// lonely is since when this node has been idle and alone without any change of its counters; zero if it is not.
 	lonely time.Time
 	silent map[string]silence // of members that did not answer the last question
-	heard  time.Time          // when this node was last busy, was asked by the node that asks, or asked that one
+	probed time.Time          // when this node last made sure that the node that asks is there
 }
 
 // silence is a time in which a member answered no question.
@@ -111,7 +111,7 @@ const (
 
 // New makes the rounds of one node.
 func New(cfg Config, deps Deps) *Rounds {
-	return &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{}), silent: make(map[string]silence)}
+	return &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{}), silent: make(map[string]silence), probed: time.Now()}
 }
 
 // Why tells what keeps the crawl from ending, as far as this node knows.
@@ -146,7 +146,7 @@ func (r *Rounds) Run(ctx context.Context) (over bool) {
 		if present := r.present(v); !asks(v.Self, present) || !v.Majority {
 			last = nil
 			r.explain(&waits, s.Why)
-			r.probe(ctx, present, s)
+			r.probe(ctx, v, s, present)
 			continue
 		}
 		answers, by, why := r.ask(ctx, v, busy)
@@ -185,57 +185,44 @@ func (r *Rounds) arm(v view.View, s State) bool {
 	return r.armed
 }
 
-// present returns a view without the members that are mute. If those are half of all or more, it is rather this node that is cut off, and all
+// present returns the settled members that are not mute. If those are no more than the mute ones, it is rather this node that is cut off, and all
 // count. Members that have left because the crawl is over were there.
-func (r *Rounds) present(v view.View) view.View {
+func (r *Rounds) present(v view.View) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	mute := func(id string) bool { return r.silent[id].mute() }
-	settled := slices.DeleteFunc(slices.Clone(v.Settled), mute)
-	if most := (len(v.Settled) + len(v.Over)) / 2; len(settled)+len(v.Over) > most {
-		v.Settled, v.Alive = settled, slices.DeleteFunc(slices.Clone(v.Alive), mute)
+	present := slices.DeleteFunc(slices.Clone(v.Settled), func(id string) bool { return r.silent[id].mute() })
+	if mute := len(v.Settled) - len(present); mute < len(present)+len(v.Over) {
+		return present
 	}
-	return v
+	return v.Settled
 }
 
 // asks reports whether a node is the one that asks.
-func asks(id string, present view.View) bool {
-	return len(present.Settled) > 0 && present.Settled[0] == id
-}
+func asks(id string, present []string) bool { return len(present) > 0 && present[0] == id }
 
-// probe asks the node that asks, if this one is idle and has heard nothing of it for some time.
-func (r *Rounds) probe(ctx context.Context, present view.View, s State) {
-	now := time.Now()
+// probe makes sure now and then that the node that asks is there, if this one is idle.
+func (r *Rounds) probe(ctx context.Context, v view.View, s State, present []string) {
 	r.mu.Lock()
-	if !s.Idle || r.heard.IsZero() {
-		r.heard = now
-	}
-	due := now.Sub(r.heard) >= probeEvery && len(present.Settled) > 0 && !asks(present.Self, present)
+	due := s.Idle && time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present)
 	if due {
-		r.heard = now
+		r.probed = time.Now()
 	}
 	r.mu.Unlock()
 	if due {
-		_, _ = r.askOne(ctx, present, present.Settled[0], &wire.IdleRequest{}) // it notes what came of it
+		_, _ = r.askOne(ctx, v, present[0], &wire.IdleRequest{}) // it notes what came of it
 	}
 }
 
-// silentBefore reports whether no settled member with a lower id answers this node, so that it believes another one. If it has not asked
-// them, it soon does.
-func (r *Rounds) silentBefore(id string, v view.View) bool {
+// believes reports whether this node believes a member that says that the crawl has ended: it is settled, and none with a lower id answers.
+// (An idle node asks the lowest, so it soon finds out.)
+func (r *Rounds) believes(id string, v view.View) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.Index(v.Settled, id)
-	for _, lower := range v.Settled[:max(i, 0)] {
-		if _, silent := r.silent[lower]; !silent {
-			r.heard = r.heard.Add(-probeEvery)
-			return false
-		}
-	}
-	return i >= 0
+	return i >= 0 && !slices.ContainsFunc(v.Settled[:i], func(lower string) bool { return r.silent[lower] == silence{} })
 }
 
-// note takes in whether a member has answered a question, or asked one.
+// note takes in whether a member has answered a question.
 func (r *Rounds) note(id string, answered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,7 +269,7 @@ func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map
 				res, err := r.askOne(ctx, v, id, &wire.IdleRequest{})
 				mu.Lock()
 				defer mu.Unlock()
-				if err != nil && !slices.Contains(present.Settled, id) {
+				if err != nil && !slices.Contains(present, id) {
 					return nil // it gossips and does not answer peers: nobody waits for it
 				}
 				answers[id] = answer{res.GetCounters(), res.GetMembers()}
@@ -318,7 +305,6 @@ func (r *Rounds) askOne(ctx context.Context, v view.View, id string, req *wire.I
 
 // missed returns why this node may end although nobody has told it to, "" if it may not. It ends only if it is idle.
 func (r *Rounds) missed(v view.View, s State, now time.Time) string {
-	v = r.present(v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.Idle && v.AllOver() {
@@ -397,20 +383,15 @@ func (r *Rounds) declare(why string) bool {
 	return first
 }
 
-// Idle answers a question, or takes note of the end. It believes the end only from the node that asks.
+// Idle answers a question, or takes note of the end.
 func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	v, s := r.deps.View(), r.deps.State()
 	armed := r.arm(v, s)
-	r.note(from, true)
-	first := asks(from, r.present(v))
-	if req.GetEnd() && armed && s.Idle && (first || r.silentBefore(from, v)) {
+	if req.GetEnd() && armed && s.Idle && r.believes(from, v) {
 		r.finish("told by " + from)
 	}
 	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: v.Digest()}
 	r.mu.Lock()
-	if first {
-		r.heard = time.Now()
-	}
 	if res.Over = r.ended; s.Idle && armed {
 		r.answered = &s.Counters
 	}
