@@ -18,10 +18,14 @@ import (
 // Acts of operators on an overlay of five whose nodes die: a bystander before the act, who is told just after it. Both come
 // back. What an act promises (docs/console.md) holds then, and the log of the node has it once.
 
-// late is a site that no seed names.
-const late = "late.example"
+const (
+	// late is a site that no seed names.
+	late = "late.example"
+	// actPages is how many pages a site has: enough that most are left when nodes have died and come back.
+	actPages = 60
+)
 
-// acting is an overlay of five with eight sites of 40 pages, when it has crawled some. Hosts stay with their homes.
+// acting is an overlay of five with eight sites, when it has crawled some. Hosts stay with their homes.
 func acting(t *testing.T, test func(b *bed)) {
 	inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) {
@@ -29,9 +33,9 @@ func acting(t *testing.T, test func(b *bed)) {
 			c.Member.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1)}
 		}
 		for i := range 8 {
-			b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i%5].at), 40, 1)
+			b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i%5].at), actPages, 1)
 		}
-		b.site(late, address(8), beside(b.nodes[0].at), 40, 1)
+		b.site(late, address(8), beside(b.nodes[0].at), actPages, 1)
 		b.sites = b.sites[:8]
 		b.startAll(2 * time.Second)
 		b.await("pages", 10*time.Minute, func() bool { return len(b.Visits(nil)) > 50 })
@@ -88,7 +92,7 @@ func (b *bed) acted(i int, act string) (lines int) {
 func (b *bed) finish(actor int, act string, times int) {
 	b.t.Helper()
 	b.awaitEnd(3 * time.Hour)
-	b.complete(40, true)
+	b.complete(actPages, true)
 	if n := b.acted(actor, act); n != times {
 		b.t.Errorf("the log has %d lines about %s, not %d", n, act, times)
 	}
@@ -148,7 +152,7 @@ func TestOverlayActsDrop(t *testing.T) {
 		// The last node offers its seeds at each start, and a link to a host begins it again: neither it nor who dies with it acts.
 		pick := func(not string) (string, int) {
 			for _, site := range b.sites {
-				if owner := b.ownerOf(site); site != not && owner != 2 && owner != 4 && len(b.pagesOf(site)) < 36 {
+				if owner := b.ownerOf(site); site != not && owner != 2 && owner != 4 && len(b.pagesOf(site)) < actPages-5 {
 					return site, owner
 				}
 			}
@@ -269,6 +273,6 @@ func TestOverlayActsRotate(t *testing.T) {
 			b.t.Errorf("two secrets at the end: %s", says)
 		}
 		b.awaitEnd(3 * time.Hour)
-		b.complete(40, true)
+		b.complete(actPages, true)
 	})
 }
