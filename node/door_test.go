@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -12,13 +13,23 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/netsim"
 	"proxima/node/webmaster"
 )
+
+// withDoor gives the node a page for web masters, at a port to which nothing leads: a listener of the system is nothing that a bubble waits for.
+func (w *trial) withDoor() {
+	place, err := netsim.New(nil).Enter(netip.MustParseAddr("203.0.113.1"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.cfg.WebMaster.Listen, w.deps.Listen = "203.0.113.1:80", place.Listen
+}
 
 // A web master sees what was asked of the site, puts a file there and has it left alone; another one only asks, and the operator decides.
 func TestWebMaster(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.cfg.WebMaster.Listen = "203.0.113.1:80" // no address of this machine: nothing is listened to in a bubble
+		w.withDoor()
 		token := ""
 		a := w.Site("a.test", server1).Pages(200).Handle("/.well-known/proxima.txt", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, token) })
 		w.Site("b.test", server2).Pages(5)
@@ -84,7 +95,8 @@ func TestWebMaster(t *testing.T) {
 // What web masters and operators say of sites does not wait for room on the disk. Peers and pages that need what is blocked would wait with it.
 func TestSitesAreBlockedWhileTheDiskIsFull(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.cfg.WebMaster.Listen, w.cfg.Frontier.MinFreeMiB = "203.0.113.1:80", 1
+		w.withDoor()
+		w.cfg.Frontier.MinFreeMiB = 1
 		w.Site("a.test", server1).Pages(50)
 		var free atomic.Uint64
 		free.Store(1 << 40)

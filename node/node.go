@@ -48,7 +48,7 @@ type Deps struct {
 	Transport http.RoundTripper
 	// FreeBytes returns the free space where the node writes; nil asks the file systems.
 	FreeBytes func() (uint64, error)
-	// Listen accepts peers, DialPeer connects to them; nil is the machine's network.
+	// Listen accepts peers, and those who read a page of the node. DialPeer connects to peers. nil is the machine's network.
 	Listen   func(network, address string) (net.Listener, error)
 	DialPeer func(ctx context.Context, network, address string) (net.Conn, error)
 	// Gossip carries the membership; nil is UDP and TCP of the machine.
@@ -78,8 +78,9 @@ type Node struct {
 	watcher   watcher
 	book      *console.Book
 	hub       *console.Hub
-	console   *console.Console // nil if none is served
+	pages     []served
 	sites     *site.Table
+	atlas     *atlas
 	// webMasters does what they ask for on door, their page, which is nil if none is served.
 	webMasters *webMasters
 	door       *webmaster.Door
@@ -120,6 +121,10 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0 || n.sites.Any(site.Depth) || n.sites.Any(site.PriorityPerLink)
+	if n.atlas, err = openAtlas(cfg.Geo.Database); err != nil {
+		return nil, err
+	}
+	opened = append(opened, n.atlas.close)
 	if err := writable(cfg.Node.Data); err != nil {
 		return nil, err
 	}
@@ -148,11 +153,6 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	n.book, n.hub = &console.Book{}, console.NewHub(n.watcher.ticks())
-	if cfg.Console.Listen != "" {
-		if n.console, err = console.New(cfg.Console, n.API(console.Who)); err != nil {
-			return nil, err
-		}
-	}
 	echo := slog.Handler(n.book)
 	if deps.Echo != nil {
 		echo = slog.NewMultiHandler(n.book, deps.Echo)
@@ -179,10 +179,12 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
 	n.webMasters = &webMasters{n, unwaiting{n.frontier.Shelf(tableOwners), n.frontier}}
-	if cfg.WebMaster.Listen != "" {
-		if n.door, err = n.webMasters.page(); err != nil {
-			return nil, err
-		}
+	if deps.Listen == nil {
+		deps.Listen = net.Listen
+	}
+	opened = append(opened, n.closePages)
+	if err = n.openPages(deps.Listen); err != nil {
+		return nil, err
 	}
 	if err = n.openSink(deps.Transport); err != nil {
 		return nil, err
@@ -290,7 +292,7 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 		n.warn(lost)
 	}
 	n.runlog.Events().Info(runlog.EventStop, runlog.KeyReason, end.Reason)
-	return end, errors.Join(err, n.closeFiles(), n.runlog.Close())
+	return end, errors.Join(err, n.closeFiles(), n.atlas.close(), n.runlog.Close())
 }
 
 // crawl runs everything but the frontier and the sink, until the loop ends.
@@ -300,10 +302,10 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.dropBlocked(ctx) })
 	g.Go(func() error { return n.watcher.run(ctx) })
 	g.Go(func() error { return n.serveStatus(ctx) })
-	g.Go(func() error { return n.serveAt(ctx, "metrics", n.cfg.Metrics.Listen, metricsPage(n.metrics)) })
 	g.Go(func() error { return n.hub.Run(ctx) })
-	g.Go(func() error { return n.serveConsole(ctx) })
-	g.Go(func() error { return n.serveAt(ctx, "page for web masters", n.cfg.WebMaster.Listen, n.door) })
+	for _, p := range n.pages {
+		g.Go(func() error { return n.serve(ctx, p) })
+	}
 	ended := make(chan struct{}) // closed when the loop has ended: the overlay leaves after it
 	g.Go(func() error {
 		defer stop()

@@ -227,14 +227,14 @@ func (o *Operator) awaitDrain(ctx context.Context, stop func()) error {
 	overlay := o.node.overlay
 	say := func(what string) { o.node.frontier.Hold(byDrain, "drained: "+what) }
 	err := overlay.owners.Drain(ctx, func(hosts int64, trouble error) {
-		what := fmt.Sprintf("%d hosts are still here", hosts)
+		what := fmt.Sprintf("hosts still here: %d", hosts)
 		if trouble != nil {
-			what += fmt.Sprintf(", the last one because it could not %v", trouble)
+			what += fmt.Sprintf("; the last one because it could not %v", trouble)
 		}
 		say(what)
 	})
 	for err == nil && overlay.outbox.Pending() > 0 {
-		say(fmt.Sprintf("%d links for other nodes are still here", overlay.outbox.Pending()))
+		say(fmt.Sprintf("links for other nodes still here: %d", overlay.outbox.Pending()))
 		select {
 		case <-ctx.Done():
 			err = ctx.Err()

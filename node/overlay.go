@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -45,7 +44,6 @@ const joinPatience = 15 * time.Second
 // overlay is the node's part in the overlay. It connects the packages that the overlay consists of.
 type overlay struct {
 	node      *Node
-	atlas     *atlas
 	members   *member.Members
 	server    *peer.Server
 	relay     *reach
@@ -82,20 +80,13 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.atlas, err = openAtlas(n.cfg.Geo.Database); err != nil {
-		return nil, err
-	}
-	listen := deps.Listen
-	if listen == nil {
-		listen = net.Listen
-	}
-	listener, err := listen("tcp", n.cfg.Peer.Listen)
+	listener, err := deps.Listen("tcp", n.cfg.Peer.Listen)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen for peers: %w", err), o.atlas.close())
+		return nil, fmt.Errorf("listen for peers: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, listener.Close(), o.atlas.close())
+			err = errors.Join(err, listener.Close())
 		}
 	}()
 	address := n.cfg.Peer.Advertise
@@ -112,7 +103,7 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: secret.GossipKeys(), Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
-		Known: o.memo.known(), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Links: o.relay,
+		Known: o.memo.known(), PeerAddr: address, Location: n.atlas.own(n.cfg.Geo, address), Links: o.relay,
 	}); err != nil {
 		return nil, err
 	}
@@ -262,7 +253,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 	if errors.Is(err, frontier.ErrClosed) {
 		err = nil // the frontier reports why it is closed
 	}
-	return errors.Join(err, o.atlas.close())
+	return err
 }
 
 // follow tells all parts who is there. It closes first when they have their first view.

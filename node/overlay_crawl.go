@@ -107,7 +107,7 @@ func (o *overlay) place(loop *crawl.Loop) {
 	n := o.node
 	o.placement = placement.New(n.cfg.Batch, placement.Deps{
 		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign.Config(), Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
-		Crawler: loop, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
+		Crawler: loop, Fetch: o.remote.Do, Locate: n.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		LeaseFor: n.cfg.Lease.Window(),
 		Assigned: n.runlog.Assign, Placed: func(label string, addr netip.Addr, m *assign.Memory) { o.log.proxy(label, addr, m, o.peers()) },
 		LeftOut: func(host, reason string, urls int) {

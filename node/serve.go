@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,41 +29,63 @@ func (n *Node) serveStatus(ctx context.Context) error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		n.warn(fmt.Errorf("status: %w", err))
 	}
-	return n.serve(ctx, l, n.API(func(*http.Request) string { return byOperator }))
+	return n.serve(ctx, served{listener: l, handler: n.API(func(*http.Request) string { return byOperator })})
 }
 
-// serve answers on a listener until the context ends. If that fails, the node only warns.
-func (n *Node) serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	if err := console.Serve(ctx, l, nil, h); err != nil {
-		n.warn(err)
+// served is what a node serves on a port.
+type served struct {
+	key, address string // of the configuration
+	secure       *tls.Config
+	handler      http.Handler
+	listener     net.Listener
+}
+
+// keyConsole is the key of the console's address.
+const keyConsole = "console.listen"
+
+// openPages listens where the configuration says that others may ask this node. It fails where an address is in use: the operator has chosen
+// it, and would look for the node there.
+func (n *Node) openPages(listen func(network, address string) (net.Listener, error)) (err error) {
+	if at := n.cfg.Metrics.Listen; at != "" {
+		n.pages = append(n.pages, served{key: "metrics.listen", address: at, handler: metricsPage(n.metrics)})
+	}
+	if at := n.cfg.Console.Address(); at != "" {
+		c, err := console.New(n.cfg.Console, n.API(console.Who))
+		if err != nil {
+			return err
+		}
+		n.pages = append(n.pages, served{key: keyConsole, address: at, secure: c.TLS, handler: c})
+	}
+	if at := n.cfg.WebMaster.Listen; at != "" {
+		if n.door, err = n.webMasters.page(); err != nil {
+			return err
+		}
+		n.pages = append(n.pages, served{key: "webmaster.listen", address: at, handler: n.door})
+	}
+	for i := range n.pages {
+		p := &n.pages[i]
+		if p.listener, err = listen("tcp", p.address); err != nil {
+			return fmt.Errorf("serve %s: %w", p.key, err)
+		}
 	}
 	return nil
 }
 
-// serveAt serves something on an address until the context ends. If that fails, the node only warns.
-func (n *Node) serveAt(ctx context.Context, what, address string, h http.Handler) error {
-	if address == "" {
-		return nil
+func (n *Node) closePages() (err error) {
+	for _, p := range n.pages {
+		if p.listener != nil {
+			err = errors.Join(err, p.listener.Close())
+		}
 	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		n.warn(fmt.Errorf("serve %s: %w", what, err))
-		return nil
-	}
-	return n.serve(ctx, l, h)
+	return err
 }
 
-// serveConsole serves the console until the context ends. If that fails, the node only warns.
-func (n *Node) serveConsole(ctx context.Context) error {
-	if n.console == nil {
-		return nil
+// serve answers on a port until the context ends. If that fails, the node only warns.
+func (n *Node) serve(ctx context.Context, p served) error {
+	if p.key == keyConsole {
+		n.runlog.Events().Info(runlog.EventConsole, runlog.KeyAddress, p.listener.Addr().String())
 	}
-	l, err := n.console.Listen()
-	if err == nil {
-		n.runlog.Events().Info(runlog.EventConsole, runlog.KeyAddress, l.Addr().String())
-		err = n.console.Serve(ctx, l)
-	}
-	if err != nil {
+	if err := console.Serve(ctx, p.listener, p.secure, p.handler); err != nil {
 		n.warn(err)
 	}
 	return nil

@@ -175,7 +175,7 @@ func (w watcher) placesNow() console.Places {
 				at.Vector[i] = float32(x)
 			}
 		}
-		at.At = degrees(w.overlay.atlas.locate(addr))
+		at.At = degrees(w.atlas.locate(addr))
 		p.Places = append(p.Places, at)
 	}
 	return p
@@ -227,7 +227,7 @@ func (w watcher) servers() []ServerRow {
 					row.Predicted = append(row.Predicted, Prediction(p))
 				}
 			}
-			row.At = degrees(o.atlas.locate(s.Addr))
+			row.At = degrees(w.atlas.locate(s.Addr))
 		}
 		list = append(list, row)
 	}

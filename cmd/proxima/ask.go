@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dustin/go-humanize/english"
+
 	"proxima/ncoord"
 	"proxima/node"
 )
@@ -144,9 +146,9 @@ func topHosts(ctx context.Context, data string, out io.Writer) error {
 	if err := node.Call(ctx, http.MethodGet, data, "/hosts", nil, &list); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d hosts\n", list.All)
+	fmt.Fprintln(out, english.Plural(list.All, "host", ""))
 	for _, h := range list.Hosts[:min(mostTop, len(list.Hosts))] {
-		fmt.Fprintf(out, "  %6d URLs  %-40s %s\n", h.InMemory, printable(h.Host), printable(h.Sentence))
+		fmt.Fprintf(out, "  %6d %-4s  %-40s %s\n", h.InMemory, english.PluralWord(h.InMemory, "URL", ""), printable(h.Host), printable(h.Sentence))
 	}
 	return nil
 }
@@ -160,9 +162,9 @@ func topServers(ctx context.Context, data string, out io.Writer) error {
 	if err := node.Call(ctx, http.MethodGet, data, "/servers", nil, &servers); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d servers\n", max(s.Frontier.Servers, len(servers)))
+	fmt.Fprintln(out, english.Plural(max(s.Frontier.Servers, len(servers)), "server", ""))
 	for _, s := range servers[:min(mostTop, len(servers))] {
-		fmt.Fprintf(out, "  %6d hosts  %-40s asked again in %v  %s\n", s.AllHosts, s.Addr, time.Duration(s.WaitMs)*time.Millisecond,
+		fmt.Fprintf(out, "  %6d %-5s  %-40s asked again in %v  %s\n", s.AllHosts, english.PluralWord(s.AllHosts, "host", ""), s.Addr, time.Duration(s.WaitMs)*time.Millisecond,
 			printable(strings.Join(s.Hosts, " ")))
 	}
 	return nil

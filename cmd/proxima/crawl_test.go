@@ -224,7 +224,7 @@ func TestCtl(t *testing.T) {
 			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)
 		}
 	}
-	for words, want := range map[string]string{"members": "alive", "top": " kinds of errors", "top hosts": " hosts\n", "top servers": "asked again in"} {
+	for words, want := range map[string]string{"members": "alive", "top": " kinds of errors", "top hosts": " hosts\n", "top servers": fmt.Sprintf("1 server\n  %6d hosts  %-40s asked again in", 2, "127.0.0.1")} {
 		if got, out, errs := call(t, append(strings.Fields(words), "-data", data)...); got != exitOK || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)
 		}

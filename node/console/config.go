@@ -56,8 +56,8 @@ func loopback(host string) bool {
 	return host == "" || host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// address returns the address to listen on, which is loopback if no host is given.
-func (c Config) address() string {
+// Address returns the address to listen on, which is loopback if no host is given, or "".
+func (c Config) Address() string {
 	if strings.HasPrefix(c.Listen, ":") {
 		return "127.0.0.1" + c.Listen
 	}

@@ -36,9 +36,9 @@ const (
 
 // Console is an http.Handler for the page and the API.
 type Console struct {
-	cfg   Config
+	// TLS is for its listener; nil without TLS.
+	TLS   *tls.Config
 	guard *guard
-	tls   *tls.Config // nil without TLS
 	http.Handler
 }
 
@@ -52,11 +52,11 @@ func New(cfg Config, api http.Handler) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{cfg: cfg, guard: newGuard(names)}
+	c := &Console{guard: newGuard(names)}
 	mux := http.NewServeMux()
 	c.Handler = c.guard.checked(mux)
 	if cert != nil {
-		c.tls = &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+		c.TLS = &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 		c.guard.cert = cert.Leaf
 	}
 	files, err := fs.Sub(page, "page")
@@ -77,18 +77,6 @@ func New(cfg Config, api http.Handler) (*Console, error) {
 	mux.Handle(apiRoot, c.guard.admitted(api))
 	return c, nil
 }
-
-// Listen listens on the configured address.
-func (c *Console) Listen() (net.Listener, error) {
-	l, err := net.Listen("tcp", c.cfg.address())
-	if err != nil {
-		return nil, fmt.Errorf("listen for the console: %w", err)
-	}
-	return l, nil
-}
-
-// Serve serves the console on a listener until ctx ends.
-func (c *Console) Serve(ctx context.Context, l net.Listener) error { return Serve(ctx, l, c.tls, c) }
 
 // Serve answers on a listener until ctx ends, with bounds on what strangers cost, and returns once the last handler has. Without a
 // configuration of TLS it speaks plain HTTP.

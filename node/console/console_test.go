@@ -223,7 +223,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v: %v", c.cfg, err)
 		}
 	}
-	if got := (Config{Listen: ":8300"}).address(); got != "127.0.0.1:8300" {
+	if got := (Config{Listen: ":8300"}).Address(); got != "127.0.0.1:8300" {
 		t.Errorf("without a host it listens on %s", got)
 	}
 	for text, want := range map[string]string{"": "has none", "anna short": ":1: not a name", token: ":1: not a name"} {
@@ -246,12 +246,12 @@ func TestConfig(t *testing.T) {
 func TestServe(t *testing.T) {
 	cert, key, tokens := files(t)
 	c := open(t, Config{Listen: "127.0.0.1:0", TokenFile: tokens, TLSCert: cert, TLSKey: key})
-	l, err := c.Listen()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error)
-	go func() { served <- c.Serve(t.Context(), l) }()
+	go func() { served <- Serve(t.Context(), l, c.TLS, c) }()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // nobody has signed it
 	res, err := client.Get("https://" + l.Addr().String() + "/api/v1/status")
 	if err != nil || res.StatusCode != 401 || res.TLS == nil {

@@ -70,7 +70,7 @@ func manyStreams(t *testing.T) {
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- c.Serve(ctx, l) }()
+	go func() { served <- Serve(ctx, l, c.TLS, c) }()
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -130,7 +130,7 @@ func TestStreamLasts(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 		ctx, stop := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- c.Serve(ctx, l) }()
+		go func() { served <- Serve(ctx, l, c.TLS, c) }()
 		client, server := net.Pipe()
 		l.conns <- server
 		go client.Write([]byte("GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // it is read below
