@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -253,6 +254,13 @@ func TestMuteAtTheEnd(t *testing.T) {
 					return
 				}
 				c.endsBy(time.Duration(len(test.mute)) * (muteFor + 3*probeEvery))
+				for _, i := range test.mute {
+					if !slices.ContainsFunc(c.mates, func(m *mate) bool {
+						return strings.Contains(m.why, "idle but") && strings.Contains(m.why, c.mates[i].id)
+					}) {
+						t.Errorf("nobody says that it ends without %s", c.mates[i].id)
+					}
+				}
 				for _, i := range test.mute {
 					if m := c.mates[i]; !m.over.IsZero() {
 						t.Errorf("%s has ended with work left: %q", m.id, m.why)

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -327,7 +328,11 @@ func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 // end tells all nodes that have answered, until each has acknowledged it or left, or tellFor has passed. The others learn it from
 // gossip. This node ends before it tells them, so that it does not take over the hosts of nodes that leave.
 func (r *Rounds) end(ctx context.Context, v view.View, answers map[string]answer) {
-	if !r.declare("all are idle") {
+	why := "all are idle"
+	if silent := slices.DeleteFunc(members(v), func(id string) bool { _, ok := answers[id]; return ok }); len(silent) > 0 {
+		why = "all are idle but " + strings.Join(silent, " and ") + ", from which nothing is heard"
+	}
+	if !r.declare(why) {
 		return // it was told in the meantime
 	}
 	telling, cancel := context.WithTimeout(ctx, tellFor)
