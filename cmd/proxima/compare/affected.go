@@ -18,9 +18,9 @@ const (
 // affected is a node or a server that events hit, with timelines by row.
 type affected struct {
 	kind, name string
-	rate       [maxRows]*timeline[cell] // hosts given to the node
-	urls       [maxRows]*timeline[cell] // URLs downloaded there, or from it
-	requests   *timeline[cell]          // to a server
+	rate       [maxRows]timeline[cell] // hosts given to the node
+	urls       [maxRows]timeline[cell] // URLs downloaded there, or from it
+	requests   timeline[cell]          // to a server
 	// Distances to the other side in the coordinate space, and errors of the servers' places, by the assigner that used them or by
 	// owners.
 	far, wrong map[string]*timeline[dist]
@@ -33,8 +33,7 @@ const owners = "owners"
 func whoIsHit(w *rundir.World) (list []*affected) {
 	hit := func(kind, name string) {
 		if name != "" && !slices.ContainsFunc(list, func(a *affected) bool { return a.name == name }) {
-			list = append(list, &affected{kind: kind, name: name, requests: newSums(), far: map[string]*timeline[dist]{},
-				wrong: map[string]*timeline[dist]{}})
+			list = append(list, &affected{kind: kind, name: name, far: map[string]*timeline[dist]{}, wrong: map[string]*timeline[dist]{}})
 		}
 	}
 	for _, e := range w.Events {
@@ -49,14 +48,6 @@ func whoIsHit(w *rundir.World) (list []*affected) {
 	return list
 }
 
-// count counts one more for a row.
-func count(of *[maxRows]*timeline[cell], row int, second float64) {
-	if of[row] == nil {
-		of[row] = newSums()
-	}
-	of[row].at(second).add(1)
-}
-
 // requested notes any request to a server.
 func (r *run) requested(server string, second float64) {
 	for _, a := range r.affected {
@@ -69,14 +60,11 @@ func (r *run) requested(server string, second float64) {
 // downloaded notes a download by a node that the rows in mask chose. The speed is in kB/s.
 func (r *run) downloaded(n int, server string, mask uint16, second, speed float64) {
 	for row := range each(mask) {
-		count(&r.progress, row, second)
-		if r.speeds[row] == nil {
-			r.speeds[row] = newDists()
-		}
+		r.progress[row].at(second).add(1)
 		r.speeds[row].at(second).add(speed)
 		for _, a := range r.affected {
 			if a.kind == kindServer && a.name == server || a.kind == kindNode && a.name == r.nodes[n].name {
-				count(&a.urls, row, second)
+				a.urls[row].at(second).add(1)
 			}
 		}
 	}
@@ -95,7 +83,7 @@ func (c *comparer) moved(r *run, d *runlog.Assign, second float64) {
 func (r *run) given(row int, owner string, second float64) {
 	for _, a := range r.affected {
 		if i, ok := r.byID[owner]; ok && a.kind == kindNode && r.nodes[i].name == a.name {
-			count(&a.rate, row, second)
+			a.rate[row].at(second).add(1)
 		}
 	}
 }
@@ -113,20 +101,22 @@ func (c *comparer) affectedSeries(main *run) (list []Affected) {
 			if k < len(r.affected) && r.affected[k].kind == a.kind {
 				b := r.affected[k]
 				end := r.last.Sub(r.started).Seconds()
-				urls, rate := upTo(b.urls[i], end), upTo(b.rate[i], end)
+				urls, rate := &b.urls[i], &b.rate[i]
+				urls.at(end) // empty cells up to the end of the run
+				rate.at(end)
 				p.URLs = append(p.URLs, cumulative(row.name, urls))
 				if b.kind == kindServer {
 					rate = urls
 				}
 				p.Rate = append(p.Rate, rates(row.name, rate, perMinute))
-				p.Distance = drawn(p.Distance, medians(row.name, b.far[row.assigner], 1))
-				p.Error = drawn(p.Error, medians(row.name, b.wrong[row.assigner], 1))
+				p.Distance = drawn(p.Distance, medians(row.name, entry(b.far, row.assigner), 1))
+				p.Error = drawn(p.Error, medians(row.name, entry(b.wrong, row.assigner), 1))
 			}
 		}
-		p.Distance = drawn(p.Distance, medians(owners, a.far[owners], 1))
-		p.Error = drawn(p.Error, medians(owners, a.wrong[owners], 1))
+		p.Distance = drawn(p.Distance, medians(owners, entry(a.far, owners), 1))
+		p.Error = drawn(p.Error, medians(owners, entry(a.wrong, owners), 1))
 		if a.kind == kindServer {
-			p.Spacing = drawn(p.Spacing, rates("spacing", a.requests, spacing))
+			p.Spacing = drawn(p.Spacing, rates("spacing", &a.requests, spacing))
 		}
 		list = append(list, p)
 	}

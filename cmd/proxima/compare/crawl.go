@@ -73,12 +73,12 @@ func (r *run) queue(n int, q *runlog.Queue) {
 		r.crawl.unbalancedN = r.nodes[n].name
 	}
 	r.nodes[n].queue.at(r.seconds(q.Time)).add(float64(q.Pending))
-	r.nodes[n].life(q.Boot).queue = *q
+	entry(r.nodes[n].lives, q.Boot).queue = *q
 }
 
 // used handles a line of the load log.
 func (r *run) used(n int, l *runlog.Load) {
-	life := r.nodes[n].life(l.Boot)
+	life := entry(r.nodes[n].lives, l.Boot)
 	life.rss = max(life.rss, l.RSSBytes)
 	second := r.seconds(l.Time)
 	if since := second - life.loadAt; life.loadAt > 0 && since > 0 {
@@ -94,10 +94,10 @@ func (r *run) event(n int, e *runlog.Event) {
 	}
 	switch e.Event {
 	case runlog.EventStart:
-		r.nodes[n].life(e.Boot)
+		entry(r.nodes[n].lives, e.Boot)
 		r.configured(e)
 	case runlog.EventStop:
-		r.nodes[n].life(e.Boot).stopped = true
+		entry(r.nodes[n].lives, e.Boot).stopped = true
 	case runlog.EventDNS:
 		r.crawl.dnsErrors++
 	}

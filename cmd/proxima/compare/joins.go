@@ -115,7 +115,7 @@ func (c *comparer) decision(r *run, n int, a *runlog.Assign, last *lastDecision)
 	r.rows |= bit
 	r.batches[batch] |= bit
 	r.given(row, a.Owner, second)
-	home := r.home(n, row)
+	home := entry(r.homes, homeRow{n, row})
 	if last.batch != a.Batch || last.label != a.Label {
 		r.tally(row).seconds.add(a.Seconds)
 		home.seconds.add(a.Seconds)
@@ -348,11 +348,7 @@ func (c *comparer) pair() {
 			sums[s.row].add(s.ms)
 			k.rows |= 1 << s.row
 		}
-		to := c.clusters[k]
-		if to == nil {
-			to = &cluster{}
-			c.clusters[k] = to
-		}
+		to := entry(c.clusters, k)
 		to.n++
 		for row := range each(k.rows) {
 			to.ms[row] += sums[row].mean()

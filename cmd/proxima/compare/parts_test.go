@@ -27,7 +27,7 @@ func TestDist(t *testing.T) {
 }
 
 func TestTimelineStaysSmall(t *testing.T) {
-	line, sum := newSums(), 0.0
+	line, sum := &timeline[cell]{}, 0.0
 	for s := 0.0; s < 100_000; s += 7 {
 		line.at(s).add(s)
 		sum += s

@@ -84,6 +84,14 @@ func (s *records) groups(do func([]record)) {
 	}
 }
 
+// entry returns what a map has for a key, a zero value that it adds if there is nothing.
+func entry[K comparable, V any](m map[K]*V, key K) *V {
+	if m[key] == nil {
+		m[key] = new(V)
+	}
+	return m[key]
+}
+
 // chunks splits a list where neighbours differ.
 func chunks[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {

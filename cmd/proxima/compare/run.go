@@ -44,8 +44,8 @@ type run struct {
 	last     time.Time // end of the last
 
 	servers  map[string]*serverPlace
-	progress [maxRows]*timeline[cell] // URLs downloaded
-	speeds   [maxRows]*timeline[dist] // of these, kB/s
+	progress [maxRows]timeline[cell] // URLs downloaded
+	speeds   [maxRows]timeline[dist] // of these, kB/s
 	homes    map[homeRow]*homeCounts
 	affected []*affected
 }
@@ -70,9 +70,9 @@ type node struct {
 	busyMs       float64
 	times        dist      // of downloads, in ms
 	recent       []float64 // latest download speeds, kB/s
-	path         *timeline[placed]
-	speed, cpu   *timeline[cell]
-	queue        *timeline[cell] // URLs that wait
+	path         timeline[placed]
+	speed, cpu   timeline[cell]
+	queue        timeline[cell] // URLs that wait
 }
 
 // lifeLogs are the last counts of one boot.
@@ -90,11 +90,11 @@ type placed struct {
 	known bool
 }
 
-func laterPlace(earlier, later placed) placed {
+func (p placed) with(later placed) placed {
 	if later.known {
 		return later
 	}
-	return earlier
+	return p
 }
 
 func newRun(index int, s source) *run {
@@ -120,8 +120,7 @@ func (r *run) node(id string) int {
 	if !ok {
 		i = len(r.nodes)
 		r.byID[id] = i
-		r.nodes = append(r.nodes, &node{id: id, world: -1, lives: map[uint64]*lifeLogs{}, path: newTimeline(laterPlace), speed: newSums(),
-			cpu: newSums(), queue: newSums()})
+		r.nodes = append(r.nodes, &node{id: id, world: -1, lives: map[uint64]*lifeLogs{}})
 	}
 	return i
 }
@@ -136,15 +135,6 @@ func (r *run) own(id, name string) int {
 		}
 	}
 	return i
-}
-
-func (n *node) life(boot uint64) *lifeLogs {
-	l := n.lives[boot]
-	if l == nil {
-		l = &lifeLogs{}
-		n.lives[boot] = l
-	}
-	return l
 }
 
 // lastLife returns the latest boot, nil for none.
@@ -268,15 +258,6 @@ type homeRow struct{ node, row int }
 
 // homeCounts are the times of a home's batches, and the estimates and errors of their servers.
 type homeCounts struct{ seconds, updates, wrong dist }
-
-// home returns the counts of a home's batches.
-func (r *run) home(node, row int) *homeCounts {
-	k := homeRow{node, row}
-	if r.homes[k] == nil {
-		r.homes[k] = &homeCounts{}
-	}
-	return r.homes[k]
-}
 
 // homeUses lists the homes of a run.
 func (c *comparer) homeUses(r *run) (list []HomeUse) {

@@ -31,6 +31,9 @@ func (r *run) placed(n int, k *runlog.Coord) {
 
 // whereWas returns where a node was at a moment, or last before it.
 func (n *node) whereWas(second float64) (ncoord.Coordinate, bool) {
+	if len(n.path.cells) == 0 {
+		return ncoord.Coordinate{}, false
+	}
 	for i := min(int(max(second, 0)/n.path.width), len(n.path.cells)-1); i >= 0; i-- {
 		if c := n.path.cells[i]; c.known {
 			return c.at, true
@@ -45,11 +48,7 @@ func (r *run) proxy(p *runlog.Proxy) {
 	if at.Check() != nil {
 		return
 	}
-	have := r.servers[p.Server]
-	if have == nil {
-		have = &serverPlace{}
-		r.servers[p.Server] = have
-	}
+	have := entry(r.servers, p.Server)
 	if ms := p.Time.UnixMilli(); ms >= have.ms {
 		have.ms, have.at = ms, at
 	}
@@ -60,13 +59,10 @@ func (r *run) proxy(p *runlog.Proxy) {
 		if !hit && a.kind == kindServer {
 			continue
 		}
-		if a.far[label] == nil {
-			a.far[label], a.wrong[label] = newDists(), newDists()
-		}
-		a.wrong[label].at(second).add(p.Accuracy)
+		entry(a.wrong, label).at(second).add(p.Accuracy)
 		for _, n := range r.nodes {
 			if place, ok := n.whereWas(second); ok && (hit || n.name == a.name) {
-				a.far[label].at(second).add(ncoord.Distance(place, at))
+				entry(a.far, label).at(second).add(ncoord.Distance(place, at))
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func TestTimelinesOfAComparison(t *testing.T) {
 // TestTheLastRateIsOfItsTime: few runs end with a window.
 func TestTheLastRateIsOfItsTime(t *testing.T) {
 	for end, want := range map[int]int{3: 1, 10: 1, 14: 1, 15: 2, 24: 2, 25: 3, 121: 12} {
-		line := newSums()
+		line := &timeline[cell]{}
 		for s := range end {
 			line.at(float64(s)).add(1)
 		}

@@ -55,14 +55,14 @@ func (c *comparer) ofOne(res *Result, main *run) {
 	res.Nodes, res.Servers, res.CoordError = main.uses(), c.servers(res, main), main.coordError()
 	for _, n := range main.nodes {
 		if n.name != "" {
-			res.Speed, res.CPU = drawn(res.Speed, means(n.name, n.speed)), drawn(res.CPU, means(n.name, n.cpu))
-			res.Queue = drawn(res.Queue, means(n.name, n.queue))
+			res.Speed, res.CPU = drawn(res.Speed, means(n.name, &n.speed)), drawn(res.CPU, means(n.name, &n.cpu))
+			res.Queue = drawn(res.Queue, means(n.name, &n.queue))
 		}
 	}
 	for i, w := range c.rows {
-		if r := c.runOf(i); r != nil && r.progress[i] != nil {
-			res.Progress = append(res.Progress, cumulative(w.name, r.progress[i]))
-			res.SpeedBy = drawn(res.SpeedBy, medians(w.name, r.speeds[i], recentPages))
+		if r := c.runOf(i); r != nil && len(r.progress[i].cells) > 0 {
+			res.Progress = append(res.Progress, cumulative(w.name, &r.progress[i]))
+			res.SpeedBy = drawn(res.SpeedBy, medians(w.name, &r.speeds[i], recentPages))
 		}
 	}
 	if main.world != nil {

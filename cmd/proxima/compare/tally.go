@@ -65,6 +65,8 @@ func (d *dist) add(v float64) {
 	}
 }
 
+func (d dist) with(later dist) dist { return append(d, later...) }
+
 // quantile returns the value of the nearest rank, nil without values.
 func (d dist) quantile(p float64) *float64 {
 	if len(d) == 0 {
@@ -188,10 +190,7 @@ func seedShares(runs []*run, row int) (list []SeedShare) {
 	by := map[uint64]*tally{}
 	for _, r := range runs {
 		if t := r.tallies[row]; t != nil && r.world != nil {
-			if by[r.seed()] == nil {
-				by[r.seed()] = &tally{}
-			}
-			by[r.seed()].merge(t)
+			entry(by, r.seed()).merge(t)
 		}
 	}
 	if len(by) < 2 {

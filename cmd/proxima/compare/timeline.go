@@ -9,25 +9,21 @@ import (
 // maxCells bounds a timeline: the cells of a longer run are wider.
 const maxCells = 600
 
-// timeline holds a value for each moment of a run. Its cells start one second wide. When there are too many, each two become one.
-type timeline[T any] struct {
-	width float64 // s
+// timeline holds a value for each moment of a run. Its cells start one second wide. When there are too many, each two become one. The zero
+// value is empty.
+type timeline[T interface{ with(later T) T }] struct {
+	width float64 // s; 0 without cells
 	cells []T
-	merge func(earlier, later T) T
-}
-
-func newTimeline[T any](merge func(earlier, later T) T) *timeline[T] {
-	return &timeline[T]{width: 1, merge: merge}
 }
 
 // at returns the cell of a moment, in s since the start of the run.
 func (t *timeline[T]) at(s float64) *T {
-	s = max(s, 0)
+	s, t.width = max(s, 0), max(t.width, 1)
 	for s >= maxCells*t.width {
 		half := make([]T, 0, maxCells)
 		for pair := range slices.Chunk(t.cells, 2) {
 			if len(pair) == 2 {
-				pair[0] = t.merge(pair[0], pair[1])
+				pair[0] = pair[0].with(pair[1])
 			}
 			half = append(half, pair[0])
 		}
@@ -53,20 +49,11 @@ func (c *cell) add(v float64) {
 
 func (c *cell) mean() float64 { return c.sum / float64(c.n) }
 
-func newSums() *timeline[cell] {
-	return newTimeline(func(earlier, later cell) cell { return cell{earlier.n + later.n, earlier.sum + later.sum} })
-}
-
-func newDists() *timeline[dist] {
-	return newTimeline(func(earlier, later dist) dist { return append(earlier, later...) })
-}
+func (c cell) with(later cell) cell { return cell{c.n + later.n, c.sum + later.sum} }
 
 // medians returns the median of the latest values up to each cell, at least those in the cell.
 func medians(label string, t *timeline[dist], latest int) Series {
 	s := Series{Label: label}
-	if t == nil {
-		return s
-	}
 	var recent []float64
 	for i, c := range t.cells {
 		if len(c) == 0 {
@@ -79,15 +66,6 @@ func medians(label string, t *timeline[dist], latest int) Series {
 		s.Points = append(s.Points, Point{(float64(i) + .5) * t.width, quantile.Median(recent)})
 	}
 	return s
-}
-
-// upTo extends a timeline to the end of its run with empty cells.
-func upTo(t *timeline[cell], end float64) *timeline[cell] {
-	if t == nil {
-		t = newSums()
-	}
-	t.at(end)
-	return t
 }
 
 // means returns the means of the cells that are not empty.
