@@ -81,8 +81,7 @@ func (c *can) step(s *probed) (string, *Choice) {
 	}
 	at, ok := c.places[s]
 	if !ok {
-		choice := s.fastestOf(ids(c.nodes), "no place found, fastest landmark")
-		return "", &choice
+		return "", new(s.fastestOf(ids(c.nodes), "no place found, fastest landmark"))
 	}
 	z := zoneAt(c.zones, at)
 	return "", &Choice{Node: z.node, Reason: fmt.Sprintf("in its zone, by %s", c.cfg.Policy)}

@@ -114,11 +114,9 @@ func (h *himicra) step(s *probed) (string, *Choice) {
 		}
 		id := slices.MinFunc(open, func(a, b string) int { return cmp.Compare(s.times[a], s.times[b]) })
 		if s.times[id] <= h.cfg.ThresholdMs {
-			c := s.fastestOf([]string{id}, fmt.Sprintf("first in the tree within %v ms", h.cfg.ThresholdMs))
-			return "", &c
+			return "", new(s.fastestOf([]string{id}, fmt.Sprintf("first in the tree within %v ms", h.cfg.ThresholdMs)))
 		}
 		open = append(slices.DeleteFunc(open, func(o string) bool { return o == id }), h.children[id]...)
 	}
-	c := s.fastestOf(h.ids, "fastest in the tree")
-	return "", &c
+	return "", new(s.fastestOf(h.ids, "fastest in the tree"))
 }

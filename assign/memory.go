@@ -81,8 +81,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 func (m *Memory) Clone() Memory {
 	c := *m
 	if m.Location != nil {
-		l := *m.Location
-		c.Location = &l
+		c.Location = new(*m.Location)
 	}
 	c.seen = slices.Clone(m.seen)
 	for i := range c.seen {

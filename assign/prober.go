@@ -204,13 +204,11 @@ func (p *probe) step(s *probed) (string, *Choice) {
 	order := RendezvousOrder(s.Addr.String(), p.ids, len(p.ids))
 	for _, id := range order {
 		if s.times[id] > 0 && s.times[id] <= p.cfg.ThresholdMs {
-			c := s.fastestOf([]string{id}, fmt.Sprintf("first probe within %v ms", p.cfg.ThresholdMs))
-			return "", &c
+			return "", new(s.fastestOf([]string{id}, fmt.Sprintf("first probe within %v ms", p.cfg.ThresholdMs)))
 		}
 	}
 	if i := slices.IndexFunc(order, func(id string) bool { return s.times[id] == 0 }); i >= 0 {
 		return order[i], nil
 	}
-	c := s.fastestOf(order, "fastest probe of all nodes")
-	return "", &c
+	return "", new(s.fastestOf(order, "fastest probe of all nodes"))
 }

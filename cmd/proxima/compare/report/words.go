@@ -100,15 +100,5 @@ func seconds(s float64) string {
 
 // size writes a number of bytes in powers of a thousand.
 func size(n int64) string {
-	v := float64(n)
-	for _, u := range [...]struct {
-		of   float64
-		name string
-	}{{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
-		if v >= u.of*0.9995 {
-			v /= u.of
-			return figure(&v) + gap + u.name
-		}
-	}
-	return humanize.Comma(n) + gap + "B"
+	return strings.Replace(humanize.SIWithDigits(float64(n), 2, "B"), " ", gap, 1)
 }
