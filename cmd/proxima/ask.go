@@ -29,6 +29,12 @@ func noAnswer(err error) error {
 	return err
 }
 
+// ask returns what a running node answers to a question.
+func ask[T any](ctx context.Context, data, path string) (answer T, err error) {
+	err = noAnswer(node.Call(ctx, http.MethodGet, data, path, nil, &answer))
+	return answer, err
+}
+
 // writeJSON prints a value for programs.
 func writeJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
@@ -42,12 +48,12 @@ func seconds(s float64) time.Duration {
 }
 
 // members asks a node, or another one through it, for the members that it sees.
-func members(ctx context.Context, data, through string) (rows []node.MemberRow, err error) {
+func members(ctx context.Context, data, through string) ([]node.MemberRow, error) {
 	path := "/members"
 	if through != "" {
 		path += "?node=" + url.QueryEscape(through)
 	}
-	return rows, noAnswer(node.Call(ctx, http.MethodGet, data, path, nil, &rows))
+	return ask[[]node.MemberRow](ctx, data, path)
 }
 
 func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
@@ -135,15 +141,15 @@ func runTop(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	for _, kind := range kinds {
 		if err := shows[kind](ctx, *flags.data, out); err != nil {
-			return noAnswer(err)
+			return err
 		}
 	}
 	return nil
 }
 
 func topHosts(ctx context.Context, data string, out io.Writer) error {
-	var list node.HostList
-	if err := node.Call(ctx, http.MethodGet, data, "/hosts", nil, &list); err != nil {
+	list, err := ask[node.HostList](ctx, data, "/hosts")
+	if err != nil {
 		return err
 	}
 	fmt.Fprintln(out, english.Plural(list.All, "host", ""))
@@ -154,12 +160,12 @@ func topHosts(ctx context.Context, data string, out io.Writer) error {
 }
 
 func topServers(ctx context.Context, data string, out io.Writer) error {
-	s, err := node.AskStatus(ctx, data)
+	s, err := ask[node.Status](ctx, data, "/status")
 	if err != nil {
 		return err
 	}
-	var servers []node.ServerRow
-	if err := node.Call(ctx, http.MethodGet, data, "/servers", nil, &servers); err != nil {
+	servers, err := ask[[]node.ServerRow](ctx, data, "/servers")
+	if err != nil {
 		return err
 	}
 	fmt.Fprintln(out, english.Plural(max(s.Frontier.Servers, len(servers)), "server", ""))
@@ -171,7 +177,7 @@ func topServers(ctx context.Context, data string, out io.Writer) error {
 }
 
 func topErrors(ctx context.Context, data string, out io.Writer) error {
-	s, err := node.AskStatus(ctx, data)
+	s, err := ask[node.Status](ctx, data, "/status")
 	if err != nil {
 		return err
 	}

@@ -32,13 +32,14 @@ func acts() []act {
 		{"pause", "", "start no more requests until resume, even if the node is restarted; those in progress end", 0, 0, say("/pause", "paused")},
 		{"resume", "", "end pause", 0, 0, say("/resume", "resumed")},
 		{"seed", "URL...", "add URLs, or with - a list on standard input, as if they had been there from the start", 1, -1, addSeeds},
-		{"drop", "HOST...", "give up the pending URLs of hosts; block keeps them away for good", 1, -1, dropHosts},
+		{"drop", "HOST...", "give up the pending URLs of hosts; block keeps them away for good", 1, -1,
+			eachHost("/drop", func(a node.Acted) string { return fmt.Sprintf("%d URLs dropped", a.Dropped) })},
 		{"block", "HOST|PREFIX...", "let all nodes leave alone hosts with all below them, or addresses; -why says the reason", 1, -1, block("block", "blocked on all nodes", "was already blocked")},
 		{"unblock", "HOST|PREFIX...", "end block", 1, -1, block("unblock", "unblocked on all nodes", "was not blocked")},
 		{"blocks", "", "list what is blocked, by whom, when and why", 0, 0, listBlocks},
 		{"requests", "", "list what web masters have asked of this node without proof; block does it, dismiss forgets it", 0, 0, listRequests},
-		{"dismiss", "HOST", "forget what was asked for a host", 1, 1, sayEach("/dismiss", "dismissed")},
-		{"retry", "HOST...", "ask hosts now, as if they had never failed", 1, -1, sayEach("/retry", "asked again")},
+		{"dismiss", "HOST", "forget what was asked for a host", 1, 1, eachHost("/dismiss", func(node.Acted) string { return "dismissed" })},
+		{"retry", "HOST...", "ask hosts now, as if they had never failed", 1, -1, eachHost("/retry", func(node.Acted) string { return "asked again" })},
 		{"move", "HOST NODE", "give a host and the others of its server to a node, named by the first characters of its id", 2, 2, move},
 		{"drain", "", "hand all hosts to other nodes, then stop the node", 0, 0,
 			say("/drain", "the node hands its hosts over, then stops; proxima status says how many are left")},
@@ -48,8 +49,7 @@ func acts() []act {
 			}},
 		{"reload", "", "read the configuration file again and apply its live keys, as SIGHUP does", 0, 0, reload},
 		{"rotate", "", "take the node's secret file a step further, as keygen -rotate does", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
-			var a node.Acted
-			err := c.call(ctx, http.MethodPost, "/rotate", nil, nil, &a)
+			a, err := c.post(ctx, "/rotate", nil, nil)
 			fmt.Fprint(c.out, a.Next)
 			return err
 		}},
@@ -84,9 +84,15 @@ func (c *ctl) call(ctx context.Context, method, path string, q url.Values, body 
 	return noAnswer(node.Call(ctx, method, c.data, path, body, to))
 }
 
+// post makes the node do something.
+func (c *ctl) post(ctx context.Context, path string, q url.Values, body io.Reader) (did node.Acted, err error) {
+	err = c.call(ctx, http.MethodPost, path, q, body, &did)
+	return did, err
+}
+
 // say makes the node do something, and prints that it is done.
 func (c *ctl) say(ctx context.Context, path string, q url.Values, done string) error {
-	err := c.call(ctx, http.MethodPost, path, q, nil, &node.Acted{})
+	_, err := c.post(ctx, path, q, nil)
 	if err == nil {
 		fmt.Fprintln(c.out, done)
 	}
@@ -98,11 +104,15 @@ func say(path, done string) func(context.Context, *ctl, []string) error {
 	return func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, path, nil, done) }
 }
 
-// sayEach returns an action on each of some hosts.
-func sayEach(path, done string) func(context.Context, *ctl, []string) error {
+// eachHost returns an action on each of some hosts. done says what the node did.
+func eachHost(path string, done func(node.Acted) string) func(context.Context, *ctl, []string) error {
 	return func(ctx context.Context, c *ctl, hosts []string) error {
 		return each(hosts, func(host string) error {
-			return c.say(ctx, path, url.Values{"host": {host}}, host+": "+done)
+			a, err := c.post(ctx, path, url.Values{"host": {host}}, nil)
+			if err == nil {
+				fmt.Fprintf(c.out, "%s: %s\n", host, done(a))
+			}
+			return err
 		})
 	}
 }
@@ -147,9 +157,10 @@ func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
-	var a node.Acted
-	if err := node.Call(ctx, http.MethodPost, *flags.data, "/go-alone", nil, &a); err != nil {
-		return noAnswer(err)
+	c := ctl{data: *flags.data}
+	a, err := c.post(ctx, "/go-alone", nil, nil)
+	if err != nil {
+		return err
 	}
 	if len(a.Gone) == 0 {
 		fmt.Fprintln(out, "the node sees all members whose votes count")
@@ -187,8 +198,8 @@ func addSeeds(ctx context.Context, c *ctl, urls []string) error {
 			}
 		}
 	}
-	var a node.Acted
-	if err := c.call(ctx, http.MethodPost, "/seeds", nil, bytes.NewReader(list), &a); err != nil {
+	a, err := c.post(ctx, "/seeds", nil, bytes.NewReader(list))
+	if err != nil {
 		return err
 	}
 	if len(a.Refused) == 0 {
@@ -198,17 +209,6 @@ func addSeeds(ctx context.Context, c *ctl, urls []string) error {
 		fmt.Fprintf(c.out, "%d not added: %s\n", a.Refused[reason], reason)
 	}
 	return nil
-}
-
-func dropHosts(ctx context.Context, c *ctl, hosts []string) error {
-	return each(hosts, func(host string) error {
-		var a node.Acted
-		err := c.call(ctx, http.MethodPost, "/drop", url.Values{"host": {host}}, nil, &a)
-		if err == nil {
-			fmt.Fprintf(c.out, "%s: %d URLs dropped\n", host, a.Dropped)
-		}
-		return err
-	})
 }
 
 // block returns the action block or unblock.
@@ -230,8 +230,8 @@ func block(verb, done, already string) func(context.Context, *ctl, []string) err
 }
 
 func listBlocks(ctx context.Context, c *ctl, _ []string) error {
-	var blocks []node.Block
-	if err := c.call(ctx, http.MethodGet, "/blocks", nil, nil, &blocks); err != nil {
+	blocks, err := ask[[]node.Block](ctx, c.data, "/blocks")
+	if err != nil {
 		return err
 	}
 	if len(blocks) == 0 {
@@ -244,8 +244,8 @@ func listBlocks(ctx context.Context, c *ctl, _ []string) error {
 }
 
 func listRequests(ctx context.Context, c *ctl, _ []string) error {
-	var all []webmaster.Request
-	if err := c.call(ctx, http.MethodGet, "/requests", nil, nil, &all); err != nil {
+	all, err := ask[[]webmaster.Request](ctx, c.data, "/requests")
+	if err != nil {
 		return err
 	}
 	if len(all) == 0 {
@@ -258,8 +258,7 @@ func listRequests(ctx context.Context, c *ctl, _ []string) error {
 }
 
 func reload(ctx context.Context, c *ctl, _ []string) error {
-	var a node.Acted
-	err := c.call(ctx, http.MethodPost, "/reload", nil, nil, &a)
+	a, err := c.post(ctx, "/reload", nil, nil)
 	for _, key := range a.Set {
 		fmt.Fprintf(c.out, "%s: set\n", key)
 	}
@@ -273,8 +272,7 @@ func reload(ctx context.Context, c *ctl, _ []string) error {
 }
 
 func move(ctx context.Context, c *ctl, on []string) error {
-	var a node.Acted
-	err := c.call(ctx, http.MethodPost, "/move", url.Values{"host": on[:1], "to": on[1:]}, nil, &a)
+	a, err := c.post(ctx, "/move", url.Values{"host": on[:1], "to": on[1:]}, nil)
 	for _, host := range a.Moved {
 		fmt.Fprintf(c.out, "%s: moved\n", host)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -31,10 +30,10 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 		return watchStatus(ctx, *flags.data, out)
 	}
 	if len(hosts) == 0 {
-		s, err := node.AskStatus(ctx, *flags.data)
+		s, err := ask[node.Status](ctx, *flags.data, "/status")
 		switch {
 		case err != nil:
-			return noAnswer(err)
+			return err
 		case *asJSON:
 			return writeJSON(out, s)
 		}
@@ -42,9 +41,9 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 		return nil
 	}
 	for _, name := range hosts {
-		var known []frontier.HostStatus
-		if err := node.Call(ctx, http.MethodGet, *flags.data, "/host?name="+url.QueryEscape(name), nil, &known); err != nil {
-			return noAnswer(err)
+		known, err := ask[[]frontier.HostStatus](ctx, *flags.data, "/host?name="+url.QueryEscape(name))
+		if err != nil {
+			return err
 		}
 		for _, h := range known {
 			if !*asJSON {
@@ -65,7 +64,7 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 	tick := time.NewTicker(statusEvery)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		s, err := node.AskStatus(ctx, data)
+		s, err := ask[node.Status](ctx, data, "/status")
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -73,7 +72,7 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 			fmt.Fprintln(out, "the node has ended")
 			return nil
 		case err != nil:
-			return noAnswer(err)
+			return err
 		}
 		fmt.Fprint(out, "\x1b[H\x1b[2J") // to the top of an empty screen
 		showStatus(out, s)
