@@ -35,29 +35,31 @@ func lowerBound(p [][]float64, limit float64) (bound, reached float64) {
 	return bound, l.makespan()
 }
 
-// program is the revised simplex method. It has a row for each machine, one for convexity and, with a limit, one for that.
+// program is the revised simplex method. It has a row for each machine, one for convexity and one for the limit.
 type program struct {
 	p              [][]float64
 	limit          float64
 	rows, machines int
 	inverse        [][]float64
 	b, y           []float64
-	basis          []int // the variable of each row: a machine's slack by its number, or one of the following
+	basis          []int // the variable of each row: a slack by the number of its own row, or one of the following
 	column, enter  []float64
 	best           []float64 // the column that price found
 }
 
 const (
 	lpT       = -1 // the makespan
-	lpLimit   = -2 // the slack of the limit
-	lpColumns = -3 // an assignment
+	lpColumns = -2 // an assignment
 )
 
 func newProgram(p [][]float64, limit float64) *program {
 	m := len(p)
-	l := &program{p: p, limit: limit, machines: m, rows: m + 1}
-	if !math.IsInf(limit, 1) {
-		l.rows++
+	l := &program{p: p, limit: limit, machines: m, rows: m + 2}
+	if math.IsInf(limit, 1) { // no assignment takes twice as long as all jobs on all machines
+		l.limit = 0
+		for _, times := range p {
+			l.limit += 2 * floats.Sum(times)
+		}
 	}
 	for r := range l.rows {
 		l.inverse = append(l.inverse, make([]float64, l.rows))
@@ -66,10 +68,7 @@ func newProgram(p [][]float64, limit float64) *program {
 	}
 	l.b, l.y = make([]float64, l.rows), make([]float64, l.rows)
 	l.column, l.enter, l.best = make([]float64, l.rows), make([]float64, l.rows), make([]float64, l.rows)
-	l.b[m] = 1
-	if l.rows > m+1 {
-		l.b[m+1], l.basis[m+1] = limit, lpLimit
-	}
+	l.b[m], l.b[m+1] = 1, l.limit
 	// Each job on its fastest machine is feasible, since no sum is less.
 	for i := range l.y[:m] {
 		l.y[i] = -1
@@ -84,15 +83,12 @@ func newProgram(p [][]float64, limit float64) *program {
 // columnOf returns the column of a variable other than an assignment.
 func (l *program) columnOf(variable int) []float64 {
 	clear(l.column)
-	switch variable {
-	case lpT:
-		for i := range l.machines {
-			l.column[i] = -1
-		}
-	case lpLimit:
-		l.column[l.rows-1] = 1
-	default:
+	if variable != lpT {
 		l.column[variable] = 1
+		return l.column
+	}
+	for i := range l.machines {
+		l.column[i] = -1
 	}
 	return l.column
 }
@@ -101,10 +97,7 @@ func (l *program) columnOf(variable int) []float64 {
 func (l *program) price() float64 {
 	clear(l.best)
 	var all float64
-	extra := 0.0
-	if l.rows > l.machines+1 {
-		extra = max(0, -l.y[l.rows-1])
-	}
+	extra := max(0, -l.y[l.rows-1])
 	for j := range l.p[0] {
 		at, least := 0, math.Inf(1)
 		for i := range l.machines {
@@ -115,10 +108,7 @@ func (l *program) price() float64 {
 		l.best[at] += l.p[at][j]
 		all += least
 	}
-	l.best[l.machines] = 1
-	if l.rows > l.machines+1 {
-		l.best[l.rows-1] = floats.Sum(l.best[:l.machines])
-	}
+	l.best[l.machines], l.best[l.rows-1] = 1, floats.Sum(l.best[:l.machines])
 	return all
 }
 
@@ -131,11 +121,7 @@ func (l *program) dual() float64 {
 	if weight <= 0 {
 		return 0
 	}
-	all := l.price()
-	if l.rows > l.machines+1 {
-		all -= max(0, -l.y[l.rows-1]) * l.limit
-	}
-	return all / weight
+	return (l.price() - max(0, -l.y[l.rows-1])*l.limit) / weight
 }
 
 func (l *program) makespan() float64 {
@@ -157,13 +143,10 @@ func (l *program) duals() {
 func (l *program) step() bool {
 	least, variable := -lpTiny, 0
 	var column []float64
-	for i := range l.machines {
-		if l.y[i] > -least {
-			least, variable = -l.y[i], i
+	for r, y := range l.y {
+		if y > -least && r != l.machines { // convexity has no slack
+			least, variable = -y, r
 		}
-	}
-	if l.rows > l.machines+1 && l.y[l.rows-1] > -least {
-		least, variable = -l.y[l.rows-1], lpLimit
 	}
 	if least < -lpTiny {
 		column = l.columnOf(variable)
