@@ -20,31 +20,38 @@ import (
 type Config struct {
 	// Matrices are the round trips: each seed takes the next one. Without any, they are synthetic, over the built-in cities.
 	Matrices []*world.Matrix
-	// Nodes and Servers are placed in cities by seed.
-	Nodes, Servers int
-	// Seeds is the number of worlds, First the seed of the first one.
-	Seeds int
-	First uint64
-	// Homes is how many nodes decide, each about its share of the servers; 0 means all.
-	Homes int
+	Setup
 	// Estimates is the hard limit of estimates per server; a negative one leaves it to each assigner.
 	Estimates int
-	// LocationWrong is the share of servers that the location database misplaces, LocationMissing the share of servers and nodes
-	// that it does not know. Both are from 0 to 1.
-	LocationWrong, LocationMissing float64
-	// Prefixed gives neighbouring addresses to servers that stand together.
-	Prefixed bool
 	// Delegations are the real address blocks for Prefixed; nil invents them.
 	Delegations Delegations
 	sparse      bool // few servers share a prefix
-	// Noise scales everything random about a download, a connection and a ping; the default world has 1.
-	Noise float64
-	// Pages is how many pages of each server are downloaded after all decisions.
-	Pages int
 	// Assigners are compared in this order: those of package assign, Best, TrueRTT, and DirectPrefix with a number.
 	Assigners []string
 	// Assign configures the real assigners.
 	Assign assign.Config
+}
+
+// Setup is the part of a configuration that reports repeat.
+type Setup struct {
+	// Nodes and Servers are placed in cities by seed.
+	Nodes   int `json:"nodes"`
+	Servers int `json:"servers"`
+	// Homes is how many nodes decide, each about its share of the servers; 0 means all.
+	Homes int `json:"homes"`
+	// Seeds is the number of worlds, First the seed of the first one.
+	Seeds int    `json:"seeds"`
+	First uint64 `json:"first_seed"`
+	// LocationWrong is the share of servers that the location database misplaces, LocationMissing the share of servers and nodes
+	// that it does not know. Both are from 0 to 1.
+	LocationWrong   float64 `json:"location_wrong"`
+	LocationMissing float64 `json:"location_missing"`
+	// Prefixed gives neighbouring addresses to servers that stand together.
+	Prefixed bool `json:"prefixed"`
+	// Noise scales everything random about a download, a connection and a ping; the default world has 1.
+	Noise float64 `json:"noise"`
+	// Pages is how many pages of each server are downloaded after all decisions.
+	Pages int `json:"pages"`
 }
 
 // Assigners that see the truth. DirectPrefix is followed by the number of downloads that every node makes from every server.
@@ -57,7 +64,7 @@ const (
 // Default returns the standard world, over synthetic round trips.
 func Default() Config {
 	return Config{
-		Nodes: 14, Servers: 80, Seeds: 30, First: 1, Estimates: -1, Noise: 1, Pages: 100,
+		Setup: Setup{Nodes: 14, Servers: 80, Seeds: 30, First: 1, Noise: 1, Pages: 100}, Estimates: -1,
 		Assigners: []string{assign.Random, assign.Geographic, assign.Vivaldi, assign.Nearest, Best, TrueRTT, "direct-1", "direct-2", "direct-4"},
 		Assign:    assign.Default(),
 	}

@@ -62,19 +62,10 @@ type Spread struct {
 type Described struct {
 	Cities int `json:"cities"`
 	// Violations is the share of triangles that violate the inequality, the median over the matrices.
-	Violations      float64 `json:"triangle_violations"`
-	Matrices        string  `json:"matrices"` // "synthetic" or "measured"
-	Nodes           int     `json:"nodes"`
-	Servers         int     `json:"servers"`
-	Homes           int     `json:"homes"`
-	Seeds           int     `json:"seeds"`
-	First           uint64  `json:"first_seed"`
-	Estimates       *int    `json:"estimates"` // nil: each assigner's own
-	LocationWrong   float64 `json:"location_wrong"`
-	LocationMissing float64 `json:"location_missing"`
-	Prefixed        bool    `json:"prefixed"`
-	Noise           float64 `json:"noise"`
-	Pages           int     `json:"pages"`
+	Violations float64 `json:"triangle_violations"`
+	Matrices   string  `json:"matrices"` // "synthetic" or "measured"
+	Setup
+	Estimates *int `json:"estimates"` // nil: each assigner's own
 }
 
 // Run simulates all worlds, as many at once as there are cores. The same configuration gives the same report.
@@ -161,8 +152,7 @@ func summarize(name string, all []score) Assigner {
 }
 
 func describe(cfg Config) Described {
-	d := Described{Matrices: "synthetic", Nodes: cfg.Nodes, Servers: cfg.Servers, Homes: cfg.Homes, Seeds: cfg.Seeds, First: cfg.First,
-		LocationWrong: cfg.LocationWrong, LocationMissing: cfg.LocationMissing, Prefixed: cfg.Prefixed, Noise: cfg.Noise, Pages: cfg.Pages}
+	d := Described{Matrices: "synthetic", Setup: cfg.Setup}
 	if d.Homes == 0 {
 		d.Homes = cfg.Nodes
 	}
