@@ -18,50 +18,46 @@ func (a *spot) to(b *spot) float64 {
 type energy struct {
 	start  [energyWindow]spot
 	recent [energyWindow]spot
-	next   int
-	n      int
+	moves  int
 }
 
 // add takes the place after a move.
 func (e *energy) add(c *Coordinate) {
-	e.recent[e.next] = spot{c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height}
-	if e.next++; e.next == energyWindow {
-		e.next = 0
-	}
-	e.n = min(e.n+1, energyWindow)
+	e.recent[e.moves%energyWindow] = spot{c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height}
+	e.moves++
 }
 
 // full reports whether the recent window is complete.
-func (e *energy) full() bool { return e.n == energyWindow }
+func (e *energy) full() bool { return e.moves >= energyWindow }
 
 // restart makes the recent window the start.
 func (e *energy) restart() { e.start = e.recent }
 
-// centre writes the mean of the recent window into a coordinate.
+// centre writes the mean of the recent window, which must be full, into a coordinate.
 func (e *energy) centre(c *Coordinate) {
 	var sum spot
-	for i := range e.n {
-		for k, v := range e.recent[i] {
+	for _, at := range e.recent {
+		for k, v := range at {
 			sum[k] += v
 		}
 	}
 	for k := range c.Vec {
-		c.Vec[k] = sum[k] / float64(e.n)
+		c.Vec[k] = sum[k] / energyWindow
 	}
-	c.Height = sum[MaxDims] / float64(e.n)
+	c.Height = sum[MaxDims] / energyWindow
 }
 
 // distance is the energy distance between the two windows, in ms (Székely and Rizzo, 2004): nm/(n+m) times twice the
 // mean distance between them less the mean distances within. Both windows must be full.
 func (e *energy) distance() float64 {
 	var across, within float64
-	for i := range e.n {
-		for k := range e.n {
+	for i := range energyWindow {
+		for k := range energyWindow {
 			across += e.start[i].to(&e.recent[k])
 		}
 		for k := range i {
 			within += e.start[i].to(&e.start[k]) + e.recent[i].to(&e.recent[k])
 		}
 	}
-	return (across - within) / float64(e.n)
+	return (across - within) / energyWindow
 }

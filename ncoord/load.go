@@ -51,19 +51,18 @@ func (l *load) show() bool {
 
 // delays holds by how much the last round trips, whatever the peer, exceeded the filtered ones of their links, in ms.
 type delays struct {
-	ring [15]float64
-	n    int
-	next int
+	ring    [15]float64
+	samples int
 }
 
 func (d *delays) add(ms float64) {
-	d.ring[d.next] = max(0, ms)
-	d.next = (d.next + 1) % len(d.ring)
-	d.n = min(d.n+1, len(d.ring))
+	d.ring[d.samples%len(d.ring)] = max(0, ms)
+	d.samples++
 }
 
 func (d *delays) median() float64 {
-	sorted := d.ring
-	slices.Sort(sorted[:d.n])
-	return quantile.Of(sorted[:d.n], .5)
+	all := d.ring
+	last := all[:min(d.samples, len(all))]
+	slices.Sort(last)
+	return quantile.Of(last, .5)
 }

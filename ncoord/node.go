@@ -33,8 +33,7 @@ type Node struct {
 	rnd   *rand.Rand
 	coord Coordinate
 
-	at     Location
-	placed bool // at is known
+	at *Location // nil if unknown
 
 	links   links
 	base    time.Time // start of the node's own time
@@ -78,7 +77,7 @@ func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt t
 		return ErrCoordinate
 	}
 	raw := float64(rtt) / float64(time.Millisecond)
-	if n.placed && remoteAt != nil && remoteAt.Valid() && raw < lightMsWithin(n.at, *remoteAt) {
+	if n.at != nil && remoteAt != nil && remoteAt.Valid() && raw < lightMsWithin(*n.at, *remoteAt) {
 		return ErrFasterThanLight
 	}
 	l := n.links.find(peer)
@@ -178,9 +177,9 @@ func (n *Node) SetLoad(ms float64, now time.Time) {
 
 // SetLocation sets where the node is. nil or an invalid location means unknown.
 func (n *Node) SetLocation(at *Location) {
-	n.at, n.placed = Location{}, false
+	n.at = nil
 	if at != nil && at.Valid() {
-		n.at, n.placed = *at, true
+		n.at = new(*at)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestWhatIsWorthTelling(t *testing.T) {
 			n.energy.add(&c.is)
 		}
 		if !c.full {
-			n.energy.n--
+			n.energy.moves = energyWindow - 1
 		}
 		got, told := n.Publish(time.Unix(1e9, 0))
 		c.is.Height += 10 // a load that has changed little is told as it was
@@ -93,7 +93,7 @@ func TestErrorsAtTheBound(t *testing.T) {
 		}
 		n.energy.restart()
 		if !c.full {
-			n.energy.n--
+			n.energy.moves = energyWindow - 1
 		}
 		if got, told := n.Publish(time.Unix(1e9, 0)); told != c.told || told && got != (Coordinate{Height: 5, Error: c.is}) {
 			t.Errorf("%+v is told: %v, %v", c, told, got)
@@ -118,8 +118,8 @@ func TestShortestRoundTrips(t *testing.T) {
 func TestDelayNeedsAFloor(t *testing.T) {
 	n := NewNode(rand.New(rand.NewPCG(1, 1)))
 	for i, want := range []int{0, 0, 0, 1, 2} {
-		if err := n.Observe("p", Coordinate{Height: 1, Error: 1}, nil, time.Duration(10+i)*time.Millisecond, time.Unix(1e9, 0)); err != nil || n.delays.n != want {
-			t.Errorf("after %d samples %d delays are known: %v", i+1, n.delays.n, err)
+		if err := n.Observe("p", Coordinate{Height: 1, Error: 1}, nil, time.Duration(10+i)*time.Millisecond, time.Unix(1e9, 0)); err != nil || n.delays.samples != want {
+			t.Errorf("after %d samples %d delays are known: %v", i+1, n.delays.samples, err)
 		}
 	}
 }
