@@ -29,22 +29,13 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	rtt := flags.String("rtt", "", "`file` of round trips (CSV: source, destination, avg_ms; or square matrices), may be gzipped; "+
 		"without it they are synthetic")
 	unit := flags.String("rtt-unit", "ms", "`unit` of square matrices: ms or s")
-	flags.IntVar(&cfg.Nodes, "nodes", cfg.Nodes, "`number` of nodes")
-	flags.IntVar(&cfg.Servers, "servers", cfg.Servers, "`number` of servers")
-	flags.IntVar(&cfg.Seeds, "seeds", cfg.Seeds, "`number` of worlds")
-	flags.Uint64Var(&cfg.First, "first-seed", cfg.First, "`seed` of the first world; the others follow")
-	flags.IntVar(&cfg.Homes, "homes", cfg.Homes, "`number` of nodes that decide, each about its share of the servers; 0 for all")
-	flags.IntVar(&cfg.Estimates, "estimates", cfg.Estimates, "hard limit of estimates per server, a `number`; -1 leaves it to the assigners")
-	flags.Float64Var(&cfg.LocationWrong, "location-wrong", cfg.LocationWrong, "`share` of servers located in another city, 0 to 1")
-	flags.Float64Var(&cfg.LocationMissing, "location-missing", cfg.LocationMissing, "`share` of servers and nodes without a location, 0 to 1")
+	cfg.Flags(flags.FlagSet)
 	flags.BoolVar(&cfg.Prefixed, "prefixed", cfg.Prefixed, "give servers that stand together addresses in one prefix")
 	flags.Func("delegations", "`file` of address blocks by country for -prefixed (JSON), may be gzipped; without it they are invented",
 		func(path string) (err error) {
 			cfg.Delegations, err = simulate.ReadDelegations(path)
 			return err
 		})
-	flags.Float64Var(&cfg.Noise, "noise", cfg.Noise, "`factor` of all noise; 1 is the standard world")
-	flags.IntVar(&cfg.Pages, "pages", cfg.Pages, "`number` of pages per server")
 	assigners := flags.String("assigners", strings.Join(cfg.Assigners, ","), "comma-separated `names`; direct-k takes any k")
 	var sweep *simulate.Sweep
 	flags.Func("sweep", "`name=value,value`: one run for each value of a numeric flag or of a key of the assigners", func(text string) (err error) {

@@ -5,10 +5,10 @@ package simulate
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/BurntSushi/toml"
 
@@ -115,22 +115,29 @@ func (c Config) budgeted() assign.Config {
 	return cfg
 }
 
-// Set changes one parameter: a numeric field by the name of its flag, or a key of the assigners' configuration such as
-// nearest.balance.
-func (c *Config) Set(name, value string) (err error) {
-	whole := map[string]*int{"nodes": &c.Nodes, "servers": &c.Servers, "homes": &c.Homes, "estimates": &c.Estimates, "pages": &c.Pages}
-	if at := whole[name]; at != nil {
-		if *at, err = strconv.Atoi(value); err != nil {
-			err = fmt.Errorf("%s: %q is not a whole number", name, value)
+// Flags adds the numeric flags.
+func (c *Config) Flags(flags *flag.FlagSet) {
+	flags.IntVar(&c.Nodes, "nodes", c.Nodes, "`number` of nodes")
+	flags.IntVar(&c.Servers, "servers", c.Servers, "`number` of servers")
+	flags.IntVar(&c.Seeds, "seeds", c.Seeds, "`number` of worlds")
+	flags.Uint64Var(&c.First, "first-seed", c.First, "`seed` of the first world; the others follow")
+	flags.IntVar(&c.Homes, "homes", c.Homes, "`number` of nodes that decide, each about its share of the servers; 0 for all")
+	flags.IntVar(&c.Estimates, "estimates", c.Estimates, "hard limit of estimates per server, a `number`; -1 leaves it to the assigners")
+	flags.Float64Var(&c.LocationWrong, "location-wrong", c.LocationWrong, "`share` of servers located in another city, 0 to 1")
+	flags.Float64Var(&c.LocationMissing, "location-missing", c.LocationMissing, "`share` of servers and nodes without a location, 0 to 1")
+	flags.Float64Var(&c.Noise, "noise", c.Noise, "`factor` of all noise; 1 is the standard world")
+	flags.IntVar(&c.Pages, "pages", c.Pages, "`number` of pages per server")
+}
+
+// Set changes one parameter: a numeric flag, or a key of the assigners' configuration such as nearest.balance.
+func (c *Config) Set(name, value string) error {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	c.Flags(flags)
+	if flags.Lookup(name) != nil {
+		if flags.Set(name, value) != nil {
+			return fmt.Errorf("%s: %q is not a number", name, value)
 		}
-		return err
-	}
-	real := map[string]*float64{"location-wrong": &c.LocationWrong, "location-missing": &c.LocationMissing, "noise": &c.Noise}
-	if at := real[name]; at != nil {
-		if *at, err = strconv.ParseFloat(value, 64); err != nil {
-			err = fmt.Errorf("%s: %q is not a number", name, value)
-		}
-		return err
+		return nil
 	}
 	meta, err := toml.Decode(name+" = "+value, &c.Assign)
 	if err != nil {
