@@ -94,12 +94,7 @@ func (l *learner) fitNeighbours() {
 	}
 }
 
-func (l *learner) networkOf(s *learntServer) *network {
-	if !s.addr.IsValid() {
-		return nil
-	}
-	return l.networks[Network(s.addr)]
-}
+func (l *learner) networkOf(s *learntServer) *network { return l.networks[Network(s.addr)] }
 
 // together returns the probability that a server is at the place of one of its neighbours, given its own downloads.
 func (l *learner) together(s *learntServer) (share float64) {

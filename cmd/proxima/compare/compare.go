@@ -46,8 +46,7 @@ type comparer struct {
 	lines    lineReader
 	records  records
 	rows     []row
-	leftOut  map[string]bool // names of rows beyond maxRows
-	bits     map[labelOf]uint16
+	leftOut  map[string]bool   // names of rows beyond maxRows
 	index    map[string]uint32 // servers by name
 	names    []string          // of servers
 	separate bool              // every run has one assigner
@@ -102,7 +101,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 }
 
 func newComparer(ctx context.Context, o Options) *comparer {
-	return &comparer{Options: o, records: records{most: cmp.Or(o.most, mostRecords)}, bits: map[labelOf]uint16{},
+	return &comparer{Options: o, records: records{most: cmp.Or(o.most, mostRecords)},
 		lines: lineReader{ctx: ctx, seqs: map[life]uint64{}, gaps: map[life]uint64{}}, index: map[string]uint32{},
 		clusters: map[clusterKey]*cluster{}, leftOut: map[string]bool{}}
 }

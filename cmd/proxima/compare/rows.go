@@ -30,12 +30,6 @@ const mostLeftOut = 100
 // row is one of the things that are compared. Its name is the assigner with the suffix.
 type row struct{ name, assigner, suffix string }
 
-// labelOf is the label of a line: the assigners that it is about.
-type labelOf struct {
-	run   int
-	label string
-}
-
 // suffix tells the rows of one assigner apart.
 func (c *comparer) suffix(r *run, assigner string) string {
 	switch c.By {
@@ -52,7 +46,7 @@ func (c *comparer) rowBits(r *run, label string) (mask uint16) {
 	if label == "" {
 		return 0
 	}
-	if b, ok := c.bits[labelOf{r.index, label}]; ok {
+	if b, ok := r.labels[label]; ok {
 		return b
 	}
 	for name := range strings.SplitSeq(label, ",") {
@@ -60,8 +54,8 @@ func (c *comparer) rowBits(r *run, label string) (mask uint16) {
 			mask |= 1 << i
 		}
 	}
-	if len(c.bits) < 1<<12 { // intact logs have few labels
-		c.bits[labelOf{r.index, label}] = mask
+	if len(r.labels) < 1<<12 { // intact logs have few labels
+		r.labels[label] = mask
 	}
 	return mask
 }
