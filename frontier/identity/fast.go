@@ -39,17 +39,11 @@ func classes(kept, encoded, dots string) (table [256]uint8) {
 // identity or zero.
 func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 	if at := schemeEnd(ref); at > 0 {
-		scheme := ""
-		switch ref[:at] {
-		case "http":
-			scheme = "http"
-		case "https":
-			scheme = "https"
-		default:
+		scheme := ref[:at]
+		if scheme != "http" && scheme != "https" {
 			return foreign(ref)
 		}
-		rest := ref[at+1:]
-		if len(rest) < 2 || rest[0] != '/' || rest[1] != '/' {
+		if !strings.HasPrefix(ref[at:], "://") {
 			return URL{}, "", false
 		}
 		return fastAuthority(scheme, "", ref, at+3)
@@ -61,13 +55,10 @@ func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 		return base, Accepted, true
 	}
 	u = URL{Host: base.Host}
-	path := base.Path
-	if at := strings.IndexByte(path, '?'); at >= 0 {
-		path = path[:at]
-	}
+	path, _, _ := strings.Cut(base.Path, "?")
 	switch ref[0] {
 	case '/':
-		if len(ref) > 1 && ref[1] == '/' {
+		if strings.HasPrefix(ref, "//") {
 			scheme := base.Scheme()
 			return fastAuthority(scheme, scheme+":", ref, 2)
 		}

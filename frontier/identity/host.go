@@ -68,18 +68,16 @@ func RegistrableDomain(host string) string {
 
 // splitHost splits an authority into name and port. A bare IPv6 address is a name.
 func splitHost(host string) (name, port string) {
-	if strings.HasPrefix(host, "[") {
-		end := strings.IndexByte(host, ']')
-		if end < 0 {
+	if rest, ok := strings.CutPrefix(host, "["); ok {
+		if name, port, ok = strings.Cut(rest, "]"); !ok {
 			return host, ""
 		}
-		return host[1:end], strings.TrimPrefix(host[end+1:], ":")
+		return name, strings.TrimPrefix(port, ":")
 	}
-	at := strings.IndexByte(host, ':')
-	if at < 0 || strings.IndexByte(host[at+1:], ':') >= 0 {
+	if name, port, _ = strings.Cut(host, ":"); strings.Contains(port, ":") {
 		return host, ""
 	}
-	return host[:at], host[at+1:]
+	return name, port
 }
 
 // isAddress reports whether a name is an IP address.

@@ -58,14 +58,11 @@ func (p *params) strip(s string) string {
 	var stack [512]byte
 	b := append(stack[:0], shorter...)
 	separator := byte('?')
-	for rest, more := query, query != ""; more; {
-		var param string
-		param, rest, more = strings.Cut(rest, "&")
-		if p.query.has(param) {
-			continue
+	for param := range strings.SplitSeq(query, "&") {
+		if !p.query.has(param) {
+			b = append(append(b, separator), param...)
+			separator = '&'
 		}
-		b = append(append(b, separator), param...)
-		separator = '&'
 	}
 	// A question mark alone is no query.
 	if len(b) == len(shorter)+1 {
@@ -75,9 +72,8 @@ func (p *params) strip(s string) string {
 }
 
 func (p *params) inQuery(query string) bool {
-	for rest, more := query, query != ""; more; {
-		var param string
-		if param, rest, more = strings.Cut(rest, "&"); p.query.has(param) {
+	for param := range strings.SplitSeq(query, "&") {
+		if p.query.has(param) {
 			return true
 		}
 	}

@@ -39,15 +39,8 @@ func resolve(base URL, ref string) (URL, Reason) {
 // trim removes what never counts: blanks and control characters around a link, as the standard does first of all, and then the fragment.
 // The fragment starts at the first #, wherever that is.
 func trim(ref string) string {
-	for ref != "" && ref[0] <= ' ' {
-		ref = ref[1:]
-	}
-	for ref != "" && ref[len(ref)-1] <= ' ' {
-		ref = ref[:len(ref)-1]
-	}
-	if at := strings.IndexByte(ref, '#'); at >= 0 {
-		ref = ref[:at]
-	}
+	ref = strings.TrimFunc(ref, func(r rune) bool { return r <= ' ' })
+	ref, _, _ = strings.Cut(ref, "#")
 	return ref
 }
 
@@ -142,25 +135,12 @@ func validName(name string) bool {
 	if len(name) > 253 {
 		return false
 	}
-	label := 0
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '.':
-			if label == 0 {
-				return false
-			}
-			label = 0
-			continue
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
-			label++
-		default:
-			return false
-		}
-		if label > 63 {
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			return false
 		}
 	}
-	return label > 0
+	return true
 }
 
 // guardSignedNumbers refuses names that the parser wrongly takes for IPv4 addresses: unlike the standard, it reads numbers with a sign

@@ -59,21 +59,11 @@ func checkPath(path string) Reason {
 	}
 	var stack [maxPathSegments]string
 	segments := stack[:0]
-	for rest, more := path, true; more; {
-		var segment string
-		segment, rest, more = strings.Cut(rest, "/")
+	for segment := range strings.SplitSeq(path, "/") {
 		segments = append(segments, segment)
 	}
-	for i := 0; i+maxRepeatedSegments < n; i++ {
-		seen := 1
-		for _, other := range segments[i+1:] {
-			if other == segments[i] {
-				seen++
-			}
-		}
-		if seen > maxRepeatedSegments {
-			return PathLoop
-		}
+	if repeats(segments, maxRepeatedSegments) {
+		return PathLoop
 	}
 	// A cycle occurs k times in a row if period × (k-1) successive segments equal the segments one period later.
 	for period := 2; period*maxRepeatedSegments <= n; period++ {
@@ -100,29 +90,32 @@ func checkParams(query string) Reason {
 	if n <= maxRepeatedParam {
 		return Accepted
 	}
-	// This is quadratic, but maxQueryParams leaves few parameters.
-	for rest, more := query, true; more; {
-		var param string
-		param, rest, more = strings.Cut(rest, "&")
-		name := paramName(param)
-		seen := 1
-		for others, left := rest, more; left; {
-			var other string
-			other, others, left = strings.Cut(others, "&")
-			if paramName(other) == name {
-				seen++
-			}
-		}
-		if seen > maxRepeatedParam {
-			return QueryLoop
-		}
+	var stack [maxQueryParams]string
+	names := stack[:0]
+	for param := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(param, "=")
+		names = append(names, name)
+	}
+	if repeats(names, maxRepeatedParam) {
+		return QueryLoop
 	}
 	return Accepted
 }
 
-func paramName(param string) string {
-	name, _, _ := strings.Cut(param, "=")
-	return name
+// repeats says whether one of some parts occurs more than most times. It is quadratic, but the bounds above leave few parts.
+func repeats(parts []string, most int) bool {
+	for i := 0; i+most < len(parts); i++ {
+		seen := 1
+		for _, other := range parts[i+1:] {
+			if other == parts[i] {
+				seen++
+			}
+		}
+		if seen > most {
+			return true
+		}
+	}
+	return false
 }
 
 // echoes says whether a query holds the address of its own page more often than maxEchoes: as the value of a parameter, as in

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
@@ -93,14 +94,9 @@ func defaultPort(scheme string) uint16 {
 }
 
 // Extension returns the file name extension of the last segment of a path, in lower case and without the dot; "" if there is none.
-func Extension(path string) string {
-	path, _, _ = strings.Cut(path, "?")
-	path = path[strings.LastIndexByte(path, '/')+1:]
-	i := strings.LastIndexByte(path, '.')
-	if i < 0 {
-		return ""
-	}
-	return strings.ToLower(path[i+1:])
+func Extension(urlPath string) string {
+	urlPath, _, _ = strings.Cut(urlPath, "?")
+	return strings.ToLower(strings.TrimPrefix(path.Ext(urlPath), "."))
 }
 
 // withScheme makes an absolute URL of what people write in lists. It takes example.org:8080 for a host with a port, where the standard

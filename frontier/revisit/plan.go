@@ -170,11 +170,7 @@ func (p *Plan) renewed(h History, trust float64) bool {
 	d := p.belief(h)
 	fresh := 0.0
 	for i, share := range d {
-		if i == 0 {
-			fresh += share / slowest
-		} else {
-			fresh += share / p.grid.rate[i]
-		}
+		fresh += share / max(p.grid.rate[i], slowest)
 	}
 	return trust*fresh >= p.price
 }

@@ -2,6 +2,7 @@ package revisit
 
 import (
 	"math"
+	"sort"
 	"time"
 )
 
@@ -133,14 +134,7 @@ func (g *grid) gainAt(d *distribution, j int) float64 {
 
 // reach returns the time in seconds at which the gain reaches a price, +Inf if it never does. The gain grows with time.
 func reach(price float64, times *[timeCount]float64, gainAt func(j int) float64) float64 {
-	low, high := 0, timeCount // a binary search for the first time at which it has
-	for low < high {
-		if mid := (low + high) / 2; gainAt(mid) < price {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
+	low := sort.Search(timeCount, func(j int) bool { return gainAt(j) >= price })
 	switch low {
 	case 0:
 		return times[0]
