@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/site"
 )
 
@@ -87,7 +88,7 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 	if err != nil {
 		n.warn(fmt.Errorf("the other nodes are not told which directories this one has, until that can be remembered: %w", err))
 	}
-	return every(ctx, filesEvery, func() {
+	return bell.Every(ctx, filesEvery, func() {
 		if err != nil {
 			err = n.told.has(n.id.Node, n.directories())
 		}

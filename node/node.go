@@ -406,16 +406,12 @@ func (n *Node) blocklistChanged(r blocklist.Report) {
 
 // dropBlocked drops hosts whenever the blocklist has changed.
 func (n *Node) dropBlocked(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-n.blocked:
-		}
+	return bell.Loop(ctx, n.blocked, 0, func(bool) error {
 		if err := n.frontier.DropBlocked(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-	}
+		return nil
+	})
 }
 
 // frontierEvent logs what the frontier has done by itself.

@@ -58,17 +58,10 @@ func (m *memo) known() []string {
 
 // run writes until the context ends.
 func (m *memo) run(ctx context.Context) error {
-	for ended := false; !ended; {
-		select {
-		case <-ctx.Done():
-			ended = true
-		case <-m.news:
-		}
-		if err := m.write(); err != nil {
-			return err
-		}
+	if err := bell.Loop(ctx, m.news, 0, func(bool) error { return m.write() }); err != nil {
+		return err
 	}
-	return nil
+	return m.write() // what came last
 }
 
 // write writes what waits. A node that stops on a full disk leaves it out. If the frontier has failed, it reports that itself.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/crawl"
 	"proxima/node/member"
 	"proxima/node/ownership"
@@ -15,7 +16,7 @@ import (
 
 // publish tells the peers what this node has learnt about itself, again and again.
 func (o *overlay) publish(ctx context.Context) error {
-	return every(ctx, 5*time.Second, func() {
+	return bell.Every(ctx, 5*time.Second, func() {
 		s := o.node.frontier.Status()
 		wait := runlog.Ms(o.self.wait(s.Ready, s.InFlight, o.node.operator.live.Load().Crawl.Fetchers))
 		o.members.SetLoad(wait)

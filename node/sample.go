@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/runlog"
 )
 
@@ -24,7 +25,7 @@ func (w watcher) run(ctx context.Context) error {
 		i++
 	}
 	sample()
-	return every(ctx, sampleInterval, sample)
+	return bell.Every(ctx, sampleInterval, sample)
 }
 
 // sample writes the state of the queues and the load of the node to the logs.
@@ -36,20 +37,6 @@ func (w watcher) sample() {
 		load.MessagesSent, load.BytesSent, load.BytesReceived = w.overlay.traffic()
 	}
 	w.runlog.Load(load)
-}
-
-// every calls do at each interval until the context ends.
-func every(ctx context.Context, interval time.Duration, do func()) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		do()
-	}
 }
 
 // queueLine returns the status of a frontier as the log has it. Links that were dropped before they reached the frontier count as its

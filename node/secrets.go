@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"proxima/fetch/sign"
+	"proxima/node/bell"
 	"proxima/node/peer"
 	"proxima/node/runlog"
 )
@@ -21,7 +22,7 @@ type secrets struct {
 // stays, and the operator is warned once.
 func (s *secrets) watch(ctx context.Context) error {
 	warned := ""
-	return every(ctx, peer.SecretEvery, func() {
+	return bell.Every(ctx, peer.SecretEvery, func() {
 		err := s.follow()
 		switch {
 		case err == nil:

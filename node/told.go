@@ -198,16 +198,10 @@ const (
 
 // tell tells the peers what this node knows about the crawl. Other calls do so, too; tell is for nodes that make no other calls.
 func (o *overlay) tell(ctx context.Context) error {
-	tick := time.NewTicker(tellEvery)
-	defer tick.Stop()
-	for {
-		most := 1
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-o.node.told.changed:
-			most = tellAtOnce
+	return bell.Loop(ctx, o.node.told.changed, tellEvery, func(timed bool) error {
+		most := tellAtOnce
+		if timed {
+			most = 1
 		}
 		v := o.there()
 		others := v.Others()
@@ -219,6 +213,6 @@ func (o *overlay) tell(ctx context.Context) error {
 				return nil
 			})
 		}
-		_ = g.Wait()
-	}
+		return g.Wait()
+	})
 }

@@ -1,5 +1,10 @@
-// Package bell wakes a goroutine that has something to do.
+// Package bell wakes a goroutine that has something to do: because another one rings, or because time has passed.
 package bell
+
+import (
+	"context"
+	"time"
+)
 
 // Bell is read by one goroutine, which then looks for all that there is to do. However often others ring meanwhile, it looks once more.
 type Bell chan struct{}
@@ -13,4 +18,33 @@ func (b Bell) Ring() {
 	case b <- struct{}{}:
 	default:
 	}
+}
+
+// Loop calls do each time the bell rings, and at each interval, until the context ends or do fails. timed says that the interval has passed. A
+// bell may be nil, and an interval 0: they never come.
+func Loop(ctx context.Context, rung <-chan struct{}, interval time.Duration, do func(timed bool) error) error {
+	var passed <-chan time.Time
+	if interval > 0 {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		passed = tick.C
+	}
+	for {
+		timed := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-rung:
+		case <-passed:
+			timed = true
+		}
+		if err := do(timed); err != nil {
+			return err
+		}
+	}
+}
+
+// Every calls do at each interval until the context ends.
+func Every(ctx context.Context, interval time.Duration, do func()) error {
+	return Loop(ctx, nil, interval, func(bool) error { do(); return nil })
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"proxima/node/bell"
 )
 
 const (
@@ -34,18 +36,11 @@ func NewHub(tick func(ctx context.Context) []byte) *Hub {
 // Run feeds the streams until ctx ends, and then ends them.
 func (h *Hub) Run(ctx context.Context) error {
 	defer h.close()
-	ticker := time.NewTicker(tickEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	return bell.Every(ctx, tickEvery, func() {
 		if h.watched() {
 			h.send(h.tick(ctx))
 		}
-	}
+	})
 }
 
 func (h *Hub) watched() bool {

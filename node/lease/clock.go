@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"proxima/node/bell"
 )
 
 const (
@@ -65,16 +67,8 @@ func (c *Clock) OnGap(f func()) { c.onGap = append(c.onGap, f) }
 
 // Run watches the clocks until the context ends.
 func (c *Clock) Run(ctx context.Context) error {
-	tick := time.NewTicker(tickEvery)
-	defer tick.Stop()
-	for {
-		c.look()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	c.look()
+	return bell.Every(ctx, tickEvery, c.look)
 }
 
 // look calls the OnGap functions if there was a gap since the last look.

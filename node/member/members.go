@@ -199,21 +199,12 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	return list, carrier, nil
 }
 
-// loop takes a step at every tick, and when it is woken, until ctx ends or a step fails.
+// loop takes a step now, at every tick, and when it is woken, until ctx ends or a step fails.
 func loop(ctx context.Context, wake <-chan struct{}, step func() error) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		if err := step(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wake:
-		case <-ticker.C:
-		}
+	if err := step(); err != nil {
+		return err
 	}
+	return bell.Loop(ctx, wake, tick, func(bool) error { return step() })
 }
 
 // tend updates the table, and tells of what has changed.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -260,7 +261,7 @@ func (c *census) lost(r Record) bool {
 
 // runCensus looks for owners that are gone, and queues their hosts to be taken over.
 func (c *census) runCensus(ctx context.Context) error {
-	return again(ctx, nil, max(c.cfg.RenewEvery/3, time.Second), func(bool) error {
+	return bell.Loop(ctx, nil, max(c.cfg.RenewEvery/3, time.Second), func(bool) error {
 		c.missReplicas(time.Now())
 		gone, v := c.goneOwners(time.Now())
 		if len(gone) == 0 {

@@ -137,25 +137,6 @@ func (o *Ownership) Run(ctx context.Context) error {
 	return errors.Join(err, ended(ctx, o.records.flush()))
 }
 
-// again calls do when woken and at every interval, until the context ends. timed tells do that the interval has passed.
-func again(ctx context.Context, wake <-chan struct{}, every time.Duration, do func(timed bool) error) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		timed := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wake:
-		case <-tick.C:
-			timed = true
-		}
-		if err := do(timed); err != nil {
-			return err
-		}
-	}
-}
-
 // ended drops errors that come from the end of the context.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

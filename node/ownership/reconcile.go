@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/view"
 )
 
@@ -283,7 +284,7 @@ func (rc *reconciler) recover(ctx context.Context) error {
 // runSweeps looks at all records after a change of members, and periodically, for hosts that must follow their home, replicas
 // that must be made, and copies that nobody needs.
 func (rc *reconciler) runSweeps(ctx context.Context) error {
-	return again(ctx, rc.replicator.sweep, rc.cfg.SweepEvery, func(all bool) error {
+	return bell.Loop(ctx, rc.replicator.sweep, rc.cfg.SweepEvery, func(all bool) error {
 		if err := rc.sweepAll(ctx, all); err != nil {
 			return fmt.Errorf("look at all hosts: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -107,7 +108,7 @@ func (rg *rights) answeredLocked(host string, now time.Time) bool {
 
 // runChecks tells the frontier which hosts of its workbench are suspended, after every change and periodically.
 func (rg *rights) runChecks(ctx context.Context) error {
-	return again(ctx, rg.check, rg.cfg.SilentAfter/5, func(bool) error { return rg.checkHosts(rg.deps.Frontier.Active) })
+	return bell.Loop(ctx, rg.check, rg.cfg.SilentAfter/5, func(bool) error { return rg.checkHosts(rg.deps.Frontier.Active) })
 }
 
 // runUnchecked tells the frontier whether hosts that are new on its workbench are suspended.

@@ -13,6 +13,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/bell"
 )
 
 // Placement chooses nodes for the hosts of a home, and moves servers later if another node is faster. It is safe for concurrent
@@ -128,14 +129,23 @@ func (p *Placement) phase(name string) {
 // peers. If it ends during a batch, the hosts stay with the home.
 func (p *Placement) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx)
-	g.Go(func() error { return every(running, lookEvery, p.reconsider) })
+	every := func(interval time.Duration, do func(context.Context) error) error {
+		return bell.Loop(running, nil, interval, func(bool) error { return do(running) })
+	}
+	g.Go(func() error { return every(lookEvery, p.reconsider) })
 	if p.cfg.moves() {
-		g.Go(func() error { return every(running, lookEvery, p.explore) }) // it may take minutes
+		g.Go(func() error { return every(lookEvery, p.explore) }) // it may take minutes
 	}
 	if p.cfg.Mode == ModeCrawl {
 		p.count(func(s *Status) { s.Why = "mode crawl makes no batches" })
 	} else {
-		g.Go(func() error { return every(running, p.cfg.Check, p.check) })
+		g.Go(func() error {
+			err := every(p.cfg.Check, p.check)
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			return err
+		})
 	}
 	err := g.Wait()
 	if ctx.Err() != nil || errors.Is(err, frontier.ErrClosed) || errors.Is(err, frontier.ErrDiskFull) {
@@ -144,26 +154,8 @@ func (p *Placement) Run(ctx context.Context) error {
 	return err
 }
 
-// errEnough ends the calls of every. It is no failure.
+// errEnough ends the loop of check. It is no failure.
 var errEnough = errors.New("there is nothing more to do")
-
-// every calls do at every interval, until the context ends or do returns an error.
-func every(ctx context.Context, d time.Duration, do func(context.Context) error) error {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := do(ctx); errors.Is(err, errEnough) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-}
 
 // check looks for ready hosts, and carries out a batch of them.
 func (p *Placement) check(ctx context.Context) error {
