@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -42,19 +44,9 @@ func (e entry) url(host string) identity.URL { return identity.URL{Host: host, P
 
 // cloned copies entries with their paths. The path of a link is a part of its page, which would stay in memory with it.
 func cloned(entries []entry) []entry {
-	size := 0
-	for _, e := range entries {
-		size += len(e.Path)
-	}
-	text := make([]byte, 0, size)
-	for _, e := range entries {
-		text = append(text, e.Path...)
-	}
-	all := string(text)
-	out := make([]entry, len(entries))
-	for i, e := range entries {
-		e.Path, all = all[:len(e.Path)], all[len(e.Path):]
-		out[i] = e
+	out := slices.Clone(entries)
+	for i := range out {
+		out[i].Path = strings.Clone(out[i].Path)
 	}
 	return out
 }

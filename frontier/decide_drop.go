@@ -14,7 +14,7 @@ const maxAtomicKeys = 1000
 // decideDrop gives a host up and returns the number of its pending URLs. They are removed from the seen set, so that later links to them
 // are new. Unless until is zero, new ones are dropped too before that time. Everything before it must be on disk.
 func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Time) (n int, err error) {
-	keys, n, err := l.pendingKeys(h)
+	keys, n, err := l.keys(h)
 	if err != nil {
 		return 0, err
 	}
@@ -48,12 +48,12 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	return n, nil
 }
 
-// pendingKeys returns the keys of a host's blocks and depths on disk, and the number of its pending URLs.
-func (l *ledger) pendingKeys(h *hostEntry) (keys [][]byte, urls int, err error) {
-	for _, kind := range []byte{kindPending, kindDepth} {
+// keys returns the keys of a host's blocks and depths on disk, then those of other kinds, and the number of its pending URLs.
+func (l *ledger) keys(h *hostEntry, others ...byte) (keys [][]byte, urls int, err error) {
+	for _, kind := range append([]byte{kindPending, kindDepth}, others...) {
 		for r, err := range l.store.rows(nil, hostKey(kind, h.host), nil, keysOnly) {
 			if err != nil {
-				return nil, 0, fmt.Errorf("look for pending URLs of %s: %w", h.host, err)
+				return nil, 0, fmt.Errorf("look for keys of %s: %w", h.host, err)
 			}
 			if kind == kindPending {
 				urls += h.rec.pendingIn(r.seq(), int(r.meta))
@@ -114,17 +114,9 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	if err := l.removePages(h); err != nil {
 		return err
 	}
-	keys, pending, err := l.pendingKeys(h)
+	keys, pending, err := l.keys(h, kindSeen, kindRobots)
 	if err != nil {
 		return err
-	}
-	for _, kind := range []byte{kindSeen, kindRobots} {
-		for r, err := range l.store.rows(nil, hostKey(kind, h.host), nil, keysOnly) {
-			if err != nil {
-				return fmt.Errorf("look for keys of %s: %w", h.host, err)
-			}
-			keys = append(keys, slices.Clone(r.key))
-		}
 	}
 	if err := l.unremember(b, h.host); err != nil {
 		return err

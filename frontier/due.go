@@ -24,7 +24,7 @@ type recrawl struct {
 	began  time.Time
 	sample *revisit.Sample
 	plan   *revisit.Plan
-	tokens float64 // pages that may be visited now
+	tokens float64 // pages that may be visited now; without a meaning if there is no budget
 	filled time.Time
 	wanted bool // a fetcher wanted a due page, but no host on the workbench had one
 
@@ -64,20 +64,6 @@ func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
 		return true, time.Time{}
 	}
 	return false, now.Add(time.Duration((1-r.tokens)/rate*float64(time.Second)) + time.Millisecond)
-}
-
-// spend takes a visit from the budget.
-func (r *recrawl) spend() {
-	if r.Budget > 0 {
-		r.tokens--
-	}
-}
-
-// unspend gives back the budget of a visit that was not made.
-func (r *recrawl) unspend() {
-	if r.Budget > 0 {
-		r.tokens++
-	}
 }
 
 // again begins the search for hosts with due pages anew.

@@ -3,6 +3,7 @@ package frontier
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -15,12 +16,7 @@ type rules struct {
 
 // own says whether a server belongs to the operator (Politeness.Own).
 func (r *rules) own(addr netip.Addr) bool {
-	for _, p := range r.prefixes {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // parallel returns how many requests a server takes at once.
@@ -67,10 +63,8 @@ func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) t
 // longest returns the longest wait of a host for its answers, or for having given none.
 func (r *rules) longest() time.Duration {
 	most := max(r.MaxRetryAfter, r.BackoffMax, r.EndedFor)
-	for _, waits := range [][]time.Duration{r.RetryConnect, r.RetryName, r.RetryPage} {
-		for _, wait := range waits {
-			most = max(most, wait)
-		}
+	for _, wait := range slices.Concat(r.RetryConnect, r.RetryName, r.RetryPage) {
+		most = max(most, wait)
 	}
 	return most * 5 / 4
 }

@@ -48,9 +48,6 @@ func (q *remoteFetches) enqueue(e RemoteFetch, now time.Time) bool {
 		behind.push(w)
 		return true
 	}
-	if q.behind == nil {
-		q.behind = make(map[netip.Addr]*fifo[*waitingFetch])
-	}
 	q.behind[e.Server] = &fifo[*waitingFetch]{}
 	q.ready[e.Origin].push(w)
 	return true

@@ -149,7 +149,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	default:
 		p := h.site.next(&h.window[o])
 		if p.page != nil {
-			w.recrawl.spend()
+			w.recrawl.tokens--
 			task.Page = p.page
 		}
 		if p.Sitemap {
@@ -199,7 +199,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(h.site, s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
-		w.recrawl.unspend()
+		w.recrawl.tokens++ // the visit was not made
 	}
 	e := Finished{Ending: out.Ending}
 	switch out.Trouble {

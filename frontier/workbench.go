@@ -38,8 +38,9 @@ type workbench struct {
 
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 	r.spacing = make(map[netip.Addr]float64)
+	remote := remoteFetches{limit: cfg.RemoteFetches, behind: make(map[netip.Addr]*fifo[*waitingFetch])}
 	return &workbench{cfg: cfg, rules: r, rnd: rnd, recrawl: newRecrawl(cfg.Recrawl, time.Now()), site: func(string) *Site { return nil },
-		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), remote: remoteFetches{limit: cfg.RemoteFetches}}
+		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), remote: remote}
 }
 
 // enter puts a host onto the workbench before it is read from disk.

@@ -9,12 +9,12 @@ import (
 // Config bounds the visits of the pages that are known.
 type Config struct {
 	// Budget is how many visits a day all known pages get together. Most go to the pages where a visit gains most.
-	Budget int `toml:"budget"`
+	Budget int
 	// Min is the shortest time between two visits of a page.
-	Min time.Duration `toml:"min"`
+	Min time.Duration
 	// Max is the longest time between two visits of a page, which never changes or changes too often to be worth a visit. If the budget
 	// does not suffice, it takes longer.
-	Max time.Duration `toml:"max"`
+	Max time.Duration
 }
 
 // Default returns values for a node with some hundred thousand pages.
