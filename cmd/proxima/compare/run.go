@@ -19,7 +19,6 @@ import (
 type run struct {
 	source
 	index   int
-	truth   *rundir.Truth // nil if the round trips are unknown
 	started time.Time
 	nodes   []*node
 	byID    map[string]int
@@ -104,9 +103,6 @@ func newRun(index int, s source) *run {
 		homes: map[homeRow]*homeCounts{}, crawl: crawlCounts{statuses: map[int]int64{}}}
 	if s.world != nil {
 		r.started = s.world.Started
-		if len(s.world.RTTMs) > 0 {
-			r.truth = rundir.NewTruth(*s.world)
-		}
 		for i, server := range s.world.Servers {
 			r.places[server.Addr.String()] = i
 		}
@@ -154,14 +150,17 @@ func (r *run) seconds(t time.Time) float64 {
 	return t.Sub(r.started).Seconds()
 }
 
+// emulated reports whether the round trips are known: those between real machines are not.
+func (r *run) emulated() bool { return r.world != nil && len(r.world.RTTMs) > 0 }
+
 // expected returns how long a page should take at a node and at the best one, in ms. ok is false if the truth is not known.
 func (r *run) expected(node uint16, server string, bytes int64, at time.Time) (here, best float64, bestNode int, ok bool) {
 	k, known := r.places[server]
-	if r.truth == nil || int(node) >= len(r.nodes) || r.nodes[node].world < 0 || !known {
+	if !r.emulated() || int(node) >= len(r.nodes) || r.nodes[node].world < 0 || !known {
 		return 0, 0, 0, false
 	}
-	here = r.truth.DownloadMs(r.nodes[node].world, k, bytes, at)
-	bestNode, best = r.truth.Best(k, bytes, at, func(i int) bool { return r.truth.Alive(i, at) })
+	here = r.world.DownloadMs(r.nodes[node].world, k, bytes, at)
+	bestNode, best = r.world.Best(k, bytes, at, func(i int) bool { return r.world.Alive(i, at) })
 	return here, best, bestNode, bestNode >= 0 && best > 0 && !math.IsInf(here, 0)
 }
 

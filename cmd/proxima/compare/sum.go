@@ -121,7 +121,7 @@ func (c *comparer) servers(res *Result, r *run) []Server {
 
 // info describes a run.
 func (c *comparer) info(r *run) RunInfo {
-	i := RunInfo{Dir: r.dir, Name: r.name, Emulated: r.truth != nil, Started: r.started, Nodes: len(r.nodes), Servers: len(r.servers),
+	i := RunInfo{Dir: r.dir, Name: r.name, Emulated: r.emulated(), Started: r.started, Nodes: len(r.nodes), Servers: len(r.servers),
 		Version: r.version, Config: r.config}
 	if r.world != nil {
 		i.Scenario, i.Seed, i.Nodes, i.Servers = r.world.Scenario, r.world.Seed, len(r.world.Nodes), len(r.world.Servers)

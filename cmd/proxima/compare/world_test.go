@@ -49,7 +49,7 @@ type play struct {
 // takes what it should, times noise.
 func (b *bed) crawl(pages int, labels []string, only string) play {
 	random := rand.New(rand.NewPCG(b.world.Seed, 2))
-	truth := rundir.NewTruth(b.world)
+	truth := &b.world
 	all := func(int) bool { return true }
 	p := play{measured: map[string]float64{}, expected: map[string]float64{}, best: map[string]float64{}, bestShare: map[string]float64{}}
 	at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }

@@ -21,11 +21,11 @@ func world() World {
 		Nodes:   []Node{{Name: "near", Down: 1000}, {Name: "far", Down: 10_000, LoadMs: 5}},
 		Servers: []Server{{Addr: a, ThinkMs: 20, Up: 500}},
 		RTTMs:   [][]float64{{20}, {30}},
-		Events: []Event{ // not in order
-			{AtS: 40, Kind: EventSlow, Server: a, AddMs: 0},
+		Events: []Event{
 			{AtS: 10, Kind: EventBandwidth, Node: "near", Factor: .1},
 			{AtS: 20, Kind: EventBandwidth, Node: "near", Factor: 1},
 			{AtS: 30, Kind: EventSlow, Server: a, AddMs: 5000},
+			{AtS: 40, Kind: EventSlow, Server: a, AddMs: 0},
 			{AtS: 50, Kind: EventCPU, Node: "near", AddMs: 100},
 			{AtS: 60, Kind: EventCPU, Node: "near"},
 			{AtS: 70, Kind: EventKill, Node: "near"},
@@ -35,7 +35,6 @@ func world() World {
 
 func TestTruthBetweenEvents(t *testing.T) {
 	w := world()
-	truth := NewTruth(w)
 	const bytes = 7_240 // fits the first window, and takes 7,500 with headers
 	for _, c := range []struct {
 		at        float64
@@ -54,16 +53,16 @@ func TestTruthBetweenEvents(t *testing.T) {
 		{85, 75, 100, 0},
 	} {
 		at := w.Started.Add(time.Duration(c.at * float64(time.Second)))
-		near, far := truth.DownloadMs(0, 0, bytes, at), truth.DownloadMs(1, 0, bytes, at)
+		near, far := w.DownloadMs(0, 0, bytes, at), w.DownloadMs(1, 0, bytes, at)
 		if math.Abs(near-c.near)+math.Abs(far-c.far) > 1e-9 {
 			t.Errorf("at %v s: %v and %v ms, want %v and %v", c.at, near, far, c.near, c.far)
 		}
-		best, ms := truth.Best(0, bytes, at, func(i int) bool { return truth.Alive(i, at) })
+		best, ms := w.Best(0, bytes, at, func(i int) bool { return w.Alive(i, at) })
 		if best != c.best || math.Abs(ms-[]float64{c.near, c.far}[c.best]) > 1e-9 {
 			t.Errorf("at %v s: best is %d with %v ms, want %d", c.at, best, ms, c.best)
 		}
 	}
-	if best, _ := truth.Best(0, bytes, w.Started, func(int) bool { return false }); best != -1 {
+	if best, _ := w.Best(0, bytes, w.Started, func(int) bool { return false }); best != -1 {
 		t.Errorf("best of nobody: %d", best)
 	}
 	if d := cmp.Diff(world(), w, cmpopts.EquateComparable(netip.Addr{})); d != "" {

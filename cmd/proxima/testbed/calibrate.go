@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"proxima/cmd/proxima/rundir"
 )
 
 // calibrations is the number of pages that an ordinary client downloads from each node's address.
@@ -24,7 +22,6 @@ const calibrations = 8
 // the ratios of the measured times to those of the model of the truth. They say how exact the model is. Each server is asked for one page
 // at a time.
 func (r *run) calibrate(ctx context.Context) (ratios []float64, err error) {
-	truth := rundir.NewTruth(r.world)
 	var mu sync.Mutex
 	for step := range min(calibrations, len(r.plan.Servers)) {
 		var g errgroup.Group
@@ -39,7 +36,7 @@ func (r *run) calibrate(ctx context.Context) (ratios []float64, err error) {
 				if err != nil {
 					return fmt.Errorf("calibrate from %s: %w", r.plan.Nodes[i].Name, err)
 				}
-				model := truth.DownloadMs(i, k, bytes, r.started)
+				model := r.world.DownloadMs(i, k, bytes, r.started)
 				mu.Lock()
 				defer mu.Unlock()
 				ratios = append(ratios, inMs(took)/model)
