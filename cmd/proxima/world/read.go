@@ -131,17 +131,14 @@ func readTrips(r io.Reader, cities []City, index map[string]int, unit time.Durat
 	return readSquares(text, cities, unit)
 }
 
-// sums adds up the round trips of both directions.
+// sums adds up the round trips of both directions, the same in both.
 type sums struct{ total, count [][]float64 }
 
 func newSums(n int) sums { return sums{square(n), square(n)} }
 
 func (s sums) add(a, b int, ms float64) {
-	if a > b {
-		a, b = b, a
-	}
-	s.total[a][b] += ms
-	s.count[a][b]++
+	s.total[a][b], s.count[a][b] = s.total[a][b]+ms, s.count[a][b]+1
+	s.total[b][a], s.count[b][a] = s.total[a][b], s.count[a][b]
 }
 
 func readTable(text []byte, cities []City, index map[string]int) ([]*Matrix, error) {
@@ -229,7 +226,7 @@ const mostGaps = 0.1
 func (s sums) matrix(cities []City) *Matrix {
 	keep := make([]int, len(cities))
 	gaps := make([]int, len(cities))
-	missing := func(a, b int) bool { return a != b && s.count[min(a, b)][max(a, b)] == 0 }
+	missing := func(a, b int) bool { return a != b && s.count[a][b] == 0 }
 	for i := range cities {
 		keep[i] = i
 		for j := range cities {
@@ -260,12 +257,11 @@ func (s sums) matrix(cities []City) *Matrix {
 	for a, i := range keep {
 		m.Cities = append(m.Cities, cities[i])
 		for b, j := range keep {
-			lo, hi := min(i, j), max(i, j)
 			switch {
 			case i == j:
 				m.RTT[a][b] = withinMs
-			case s.count[lo][hi] > 0:
-				m.RTT[a][b] = s.total[lo][hi] / s.count[lo][hi]
+			case !missing(i, j):
+				m.RTT[a][b] = s.total[i][j] / s.count[i][j]
 			}
 		}
 	}
