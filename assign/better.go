@@ -19,7 +19,7 @@ type Prediction struct {
 // Predictions returns predictions of all nodes of a view for the server of m, best first. Its cost is proportional to the number of
 // nodes and to the square of the number of nodes in m (at most MaxMemoryNodes). Ages are counted from the last download.
 func Predictions(m *Memory, v View) []Prediction {
-	s := learnt(m)
+	s := learntServer{memory: m}
 	l := newLearner(v, []*learntServer{&s}, 0)
 	l.fit(m.latest())
 	var all []Prediction

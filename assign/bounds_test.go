@@ -193,8 +193,9 @@ func TestTypicalPage(t *testing.T) {
 			t.Errorf("%+v: %v bytes, want %v", c.hosts, got, c.want)
 		}
 	}
-	if a, b := learnt(&Memory{}), learnt(&Memory{PageBytes: 1}); a.page != pagePrior || b.page != 1 {
-		t.Errorf("pages of %v and %v bytes", a.page, b.page)
+	a, b := learntServer{memory: &Memory{}}, learntServer{memory: &Memory{PageBytes: 1}}
+	if a.page() != pagePrior || b.page() != 1 {
+		t.Errorf("pages of %v and %v bytes", a.page(), b.page())
 	}
 }
 
@@ -225,7 +226,7 @@ func TestHowManyAreCandidates(t *testing.T) {
 		for i := range nodes {
 			v.Nodes = append(v.Nodes, Node{ID: strconv.Itoa(i)})
 		}
-		s := learnt(&Memory{seen: []seen{{key: nodeKey("1")}}})
+		s := learntServer{memory: &Memory{seen: []seen{{key: nodeKey("1")}}}}
 		l := newLearner(v, []*learntServer{&s}, 0)
 		l.fit(time.Unix(1, 0))
 		for _, f := range []*field{l.posterior(&s), {}} { // or no place stands out

@@ -188,7 +188,7 @@ func (f *figures) learn() {
 	var servers []*learntServer
 	for _, name := range f.servers {
 		m := f.memories[name].Clone()
-		s := learnt(&m)
+		s := learntServer{memory: &m}
 		s.addr = netip.MustParseAddr(name)
 		servers = append(servers, &s)
 	}

@@ -38,18 +38,19 @@ type learntNode struct {
 }
 
 type learntServer struct {
-	addr     netip.Addr // zero if it has no neighbours
-	memory   *Memory
-	location *ncoord.Location
-	stated   *place  // at location
-	page     float64 // typical, bytes
-	think    quantity
-	field    *field
-	obs      []observation
-	pairs    map[int][]float64 // by node: residuals of whole downloads in the log domain
-	spread   bool
-	own      *field // from the server's own downloads alone, evidence for its neighbours; nil if there are none
+	addr   netip.Addr // zero if it has no neighbours
+	memory *Memory
+	stated *place // at the location of the memory
+	think  quantity
+	field  *field
+	obs    []observation
+	pairs  map[int][]float64 // by node: residuals of whole downloads in the log domain
+	spread bool
+	own    *field // from the server's own downloads alone, evidence for its neighbours; nil if there are none
 }
+
+// page returns the size of a typical page, in bytes.
+func (s *learntServer) page() float64 { return cmp.Or(s.memory.PageBytes, pagePrior) }
 
 // freshFor is the age at which the weight of a download for think time and pair has fallen by a factor of e, if the node has
 // published factors since. For the round trip, the weight remains the same.
@@ -329,8 +330,9 @@ type prediction struct {
 func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 	n := &l.nodes[node]
 	mean, variance := f.predict(node)
-	r := rounds(s.page)
-	rtt, load, slow := r*math.Exp(mean), n.load.value(), s.page*n.slow.value()
+	page := s.page()
+	r := rounds(page)
+	rtt, load, slow := r*math.Exp(mean), n.load.value(), page*n.slow.value()
 	median := rtt + load + slow + s.think.value()
 	if residuals := s.pairs[node]; len(residuals) > 0 && !l.without.has(withoutPairs) {
 		noise := downloadSD * downloadSD * 1.3 / float64(len(residuals))

@@ -47,15 +47,11 @@ func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 		if page := typicalPage(s.Server); page > 0 {
 			s.memory.PageBytes = page
 		}
-		n := &nearestServer{learntServer: learnt(&s.memory), target: s}
-		n.addr = s.Addr
+		n := &nearestServer{learntServer: learntServer{memory: &s.memory, addr: s.Addr}, target: s}
 		a.servers = append(a.servers, n)
 	}
 	for _, s := range b.Near {
-		m := s.Memory.Clone()
-		n := learnt(&m)
-		n.addr = s.Addr
-		a.near = append(a.near, &n)
+		a.near = append(a.near, &learntServer{memory: new(s.Memory.Clone()), addr: s.Addr})
 	}
 	a.SetView(v, time.Time{})
 	return a
@@ -74,15 +70,6 @@ func typicalPage(s Server) float64 {
 		return 0
 	}
 	return math.Exp(sum / weight)
-}
-
-// learnt returns a server for the learner.
-func learnt(m *Memory) learntServer {
-	page := m.PageBytes
-	if page <= 0 {
-		page = pagePrior
-	}
-	return learntServer{memory: m, location: m.Location, page: page}
 }
 
 func (a *nearest) SetView(v View, _ time.Time) {
@@ -227,8 +214,6 @@ func (a *nearest) Observe(r Result, now time.Time) {
 	m.Observe(r.Node, r.Coord, r.Timing, now)
 	if typicalPage(s.Server) > 0 {
 		m.PageBytes = page
-	} else if m.PageBytes > 0 {
-		s.page = m.PageBytes
 	}
 	a.stale = true
 }

@@ -125,8 +125,8 @@ func TestNodesThatFailNowAndThen(t *testing.T) {
 			a.Observe(Result{Ask: ask, OK: r[1] == '+', Timing: Timing{Connect: 20e6, FirstByte: 50e6, Total: 90e6, Bytes: 5000}}, now)
 		}
 		m := &a.servers[0].target.memory
-		if _, failed := m.failed("a"); failed != want || a.servers[0].page != m.PageBytes {
-			t.Errorf("%s: a cannot reach it: %v; pages of %v bytes, want %v", results, failed, a.servers[0].page, m.PageBytes)
+		if _, failed := m.failed("a"); failed != want || a.servers[0].page() != m.PageBytes {
+			t.Errorf("%s: a cannot reach it: %v; pages of %v bytes, want %v", results, failed, a.servers[0].page(), m.PageBytes)
 		}
 	}
 }
@@ -137,13 +137,13 @@ func TestScatteredNetworksAreNotTrusted(t *testing.T) {
 	var list []*learntServer
 	for i := range 4 {
 		m := beside(v, i)
-		s := learnt(&m)
+		s := learntServer{memory: &m}
 		s.addr = netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
 		list = append(list, &s)
 	}
 	for i := range 4 {
 		m := beside(v, 2)
-		s := learnt(&m)
+		s := learntServer{memory: &m}
 		s.addr = netip.AddrFrom4([4]byte{198, 51, 100, byte(i + 1)})
 		list = append(list, &s)
 	}

@@ -167,7 +167,7 @@ func (l *learner) hypotheses(s *learntServer) []hypothesis {
 	}
 	rest := 1.0
 	hyps := make([]hypothesis, 0, len(l.beside)+len(l.tall)+4)
-	if s.stated = l.statedPlace(s.location); s.stated != nil {
+	if s.stated = l.statedPlace(s.memory.Location); s.stated != nil {
 		p := s.stated
 		hyps = append(hyps, hypothesis{place: p, weight: statedWeight})
 		rest -= statedWeight
@@ -220,7 +220,7 @@ func (l *learner) candidates(s *learntServer, f *field) []int32 {
 	}
 	for _, h := range f.hyps {
 		if h.weight >= nearWeight || h.expect == nil {
-			add(l.near(h.place, s.location)...)
+			add(l.near(h.place, s.memory.Location)...)
 		}
 	}
 	if len(l.list) < nearNodes { // no place stands out
