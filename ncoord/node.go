@@ -41,18 +41,17 @@ type Node struct {
 	jumps   int
 	calm    float64 // the error while predictions hold
 
-	delays    delays
-	load      load
-	energy    energy
-	fresh     bool       // moved since Publish
-	settled   Coordinate // as last published, without load
-	published Coordinate
+	delays  delays
+	load    load
+	energy  energy
+	fresh   bool       // moved since Publish
+	settled Coordinate // as last published, without load
 }
 
 // NewNode returns a node that knows nothing of its place yet. It keeps rnd to itself.
 func NewNode(rnd *rand.Rand) *Node {
 	start := Coordinate{Height: heightStart, Error: MaxError}
-	return &Node{rnd: rnd, coord: start, settled: start, published: start, calm: MaxError,
+	return &Node{rnd: rnd, coord: start, settled: start, calm: MaxError,
 		links: links{index: map[string]int{}}}
 }
 
@@ -194,11 +193,7 @@ func (n *Node) Publish(now time.Time) (c Coordinate, changed bool) {
 	if n.load.show() {
 		changed = true
 	}
-	if changed {
-		n.published = n.settled
-		n.published.Height = min(n.settled.Height+n.load.shown, MaxComponent)
-	}
-	return n.published, changed
+	return n.Published(), changed
 }
 
 // settle takes over the place without load if it is worth publishing, and reports whether it is.
@@ -226,7 +221,11 @@ func (n *Node) settle() bool {
 }
 
 // Published returns the coordinate that Publish returned last. Choices are made by it.
-func (n *Node) Published() Coordinate { return n.published }
+func (n *Node) Published() Coordinate {
+	c := n.settled
+	c.Height = min(c.Height+n.load.shown, MaxComponent)
+	return c
+}
 
 // Forget drops what is known of a peer.
 func (n *Node) Forget(peer string) { n.links.remove(peer) }

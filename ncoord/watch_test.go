@@ -57,7 +57,7 @@ func TestWhatIsWorthTelling(t *testing.T) {
 		{Coordinate{Height: 5, Error: 0.29}, true, true},
 		{Coordinate{Height: 5, Error: 0.51}, true, true},
 	} {
-		n := &Node{coord: c.is, settled: was, published: was, fresh: true, load: load{raw: 10.5, level: 10.5, shown: 10}}
+		n := &Node{coord: c.is, settled: was, fresh: true, load: load{raw: 10.5, level: 10.5, shown: 10}}
 		for range energyWindow {
 			n.energy.add(&was)
 		}
@@ -69,8 +69,10 @@ func TestWhatIsWorthTelling(t *testing.T) {
 			n.energy.moves = energyWindow - 1
 		}
 		got, told := n.Publish(time.Unix(1e9, 0))
+		before := was
 		c.is.Height += 10 // a load that has changed little is told as it was
-		if want := map[bool]Coordinate{true: c.is, false: was}[c.want]; told != c.want || got != want {
+		before.Height += 10
+		if want := map[bool]Coordinate{true: c.is, false: before}[c.want]; told != c.want || got != want {
 			t.Errorf("%v, with a window: %v: told: %v, %v; want %v", c.is, c.full, told, got, want)
 		}
 		if got, told := n.Publish(time.Unix(1e9, 0)); told {

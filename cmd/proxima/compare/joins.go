@@ -50,9 +50,7 @@ func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 	if ok {
 		at.spedAt(second, float64(f.Bytes)/f.TotalMs)
 		at.times.add(f.TotalMs)
-		size := r.sizes[server]
-		size.add(float64(f.Bytes))
-		r.sizes[server] = size
+		entry(r.sizes, server).add(float64(f.Bytes))
 	}
 	// What the owner downloads besides a comparison belongs to no row.
 	if ok && !estimate && (compared || !r.compared) {
@@ -213,7 +211,7 @@ func (c *comparer) joinDecisions(g []record) {
 // judge compares the node that was chosen for a server with the best one for the server's mean page.
 func (c *comparer) judge(r *run, row int, d record) {
 	k := choice{node: d.node, at: d.time}
-	if size := r.sizes[d.server]; size.n > 0 {
+	if size := r.sizes[d.server]; size != nil {
 		var ok bool
 		if k.here, k.best, k.bestNode, ok = r.expected(d.node, c.names[d.server], int64(size.mean()), d.at()); ok {
 			t := r.tally(row)

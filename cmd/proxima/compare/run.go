@@ -38,7 +38,7 @@ type run struct {
 	batches  map[uint64]uint16 // rows that decided, by the hash of the batch
 	tallies  [maxRows]*tally
 	choices  map[uint32]map[int]choice // the last, by server and row
-	sizes    map[uint32]cell           // of pages in bytes, by server
+	sizes    map[uint32]*cell          // of pages in bytes, by server
 	crawl    crawlCounts
 	first    time.Time // start of the first page
 	last     time.Time // end of the last
@@ -99,7 +99,7 @@ func (p placed) with(later placed) placed {
 
 func newRun(index int, s source) *run {
 	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{}, labels: map[string]uint16{},
-		sizes: map[uint32]cell{}, disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{},
+		sizes: map[uint32]*cell{}, disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{},
 		homes: map[homeRow]*homeCounts{}, crawl: crawlCounts{statuses: map[int]int64{}}}
 	if s.world != nil {
 		r.started = s.world.Started
