@@ -207,12 +207,7 @@ func descend(cost func([]float64) float64, x []float64) ([]float64, float64) {
 func boxOf(all []spot) zone {
 	var middle spot
 	for d := range middle {
-		values := make([]float64, len(all))
-		for i, s := range all {
-			values[i] = s[d]
-		}
-		slices.Sort(values)
-		middle[d] = values[len(values)/2]
+		middle[d] = median(all, d)
 	}
 	distance := func(s spot) (sum float64) {
 		for d := range s {
@@ -331,8 +326,10 @@ func (z *zone) cut(policy string, at spot, id string) (d int, cut float64, upper
 		d = (z.splits + i) % len(at)
 		cut = z.least[d] + (z.most[d]-z.least[d])/2
 		if cut > z.least[d] && cut < z.most[d] {
-			if m := z.median(d); policy == CANMPP && m > z.least[d] {
-				cut = m
+			if policy == CANMPP && len(z.servers) > 0 {
+				if m := median(z.servers, d); m > z.least[d] {
+					cut = m
+				}
 			}
 			return d, cut, upper
 		}
@@ -340,13 +337,10 @@ func (z *zone) cut(policy string, at spot, id string) (d int, cut float64, upper
 	return 0, z.most[0], true
 }
 
-// median is that of the servers in one dimension, the lower border if there are none.
-func (z *zone) median(d int) float64 {
-	if len(z.servers) == 0 {
-		return z.least[d]
-	}
-	values := make([]float64, len(z.servers))
-	for i, s := range z.servers {
+// median returns the median of some spots in one dimension, the upper one of two.
+func median(all []spot, d int) float64 {
+	values := make([]float64, len(all))
+	for i, s := range all {
 		values[i] = s[d]
 	}
 	slices.Sort(values)
