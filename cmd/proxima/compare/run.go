@@ -90,7 +90,7 @@ type placed struct {
 	known bool
 }
 
-func (p placed) with(later placed) placed {
+func (p placed) With(later placed) placed {
 	if later.known {
 		return later
 	}

@@ -65,7 +65,7 @@ func (d *dist) add(v float64) {
 	}
 }
 
-func (d dist) with(later dist) dist { return append(d, later...) }
+func (d dist) With(later dist) dist { return append(d, later...) }
 
 // quantile returns the value of the nearest rank, nil without values.
 func (d dist) quantile(p float64) *float64 {

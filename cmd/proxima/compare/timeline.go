@@ -11,7 +11,7 @@ const maxCells = 600
 
 // timeline holds a value for each moment of a run. Its cells start one second wide. When there are too many, each two become one. The zero
 // value is empty.
-type timeline[T interface{ with(later T) T }] struct {
+type timeline[T interface{ With(later T) T }] struct {
 	width float64 // s; 0 without cells
 	cells []T
 }
@@ -23,7 +23,7 @@ func (t *timeline[T]) at(s float64) *T {
 		half := make([]T, 0, maxCells)
 		for pair := range slices.Chunk(t.cells, 2) {
 			if len(pair) == 2 {
-				pair[0] = pair[0].with(pair[1])
+				pair[0] = pair[0].With(pair[1])
 			}
 			half = append(half, pair[0])
 		}
@@ -49,7 +49,7 @@ func (c *cell) add(v float64) {
 
 func (c *cell) mean() float64 { return c.sum / float64(c.n) }
 
-func (c cell) with(later cell) cell { return cell{c.n + later.n, c.sum + later.sum} }
+func (c cell) With(later cell) cell { return cell{c.n + later.n, c.sum + later.sum} }
 
 // medians returns the median of the latest values up to each cell, at least those in the cell.
 func medians(label string, t *timeline[dist], latest int) Series {
