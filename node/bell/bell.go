@@ -7,6 +7,7 @@ import (
 )
 
 // Bell is read by one goroutine, which then looks for all that there is to do. However often others ring meanwhile, it looks once more.
+// If several read it, each that finds something rings again for the next.
 type Bell chan struct{}
 
 // New makes a Bell.

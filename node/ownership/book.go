@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 )
 
@@ -21,8 +22,8 @@ type book struct {
 	// jitter draws a time below a bound, for retries.
 	jitter func(time.Duration) time.Duration
 	ready  chan struct{} // closed once the state of an earlier life is recovered
-	renew  chan struct{} // wakes runRenewals
-	check  chan struct{} // wakes runChecks
+	renew  bell.Bell     // wakes runRenewals
+	check  bell.Bell     // wakes runChecks
 	// changed are called under mu when the record of a host has changed; a record without owner stands for none.
 	changed []func(host string, r Record)
 
@@ -53,7 +54,7 @@ type Counts struct {
 func newBook(cfg Config, deps Deps) *book {
 	return &book{cfg: cfg, deps: deps, locks: newHostLocks(), records: newRecords(deps.Records, cfg.CachedRecords), queue: newQueue(),
 		jitter: rand.N[time.Duration],
-		ready:  make(chan struct{}), renew: make(chan struct{}, 1), check: make(chan struct{}, 1),
+		ready:  make(chan struct{}), renew: bell.New(), check: bell.New(),
 		views: view.NewHistory(max(cfg.Collect, cfg.FenceAfter)), tallies: newTallies(),
 		proposals: make(map[string]proposal), awaited: make(map[string]time.Time), due: make(map[string]bool)}
 }
@@ -166,7 +167,7 @@ func (b *book) obey(newer Record) error {
 	}
 	if lost {
 		b.deps.Event(Event{Kind: Obeyed, Record: newer, Peer: newer.Owner})
-		signal(b.check)
+		b.check.Ring()
 	}
 	b.queue.add(newer.Host, lost)
 	return nil
@@ -178,7 +179,7 @@ func (b *book) found(host string) {
 	defer b.mu.Unlock()
 	if _, ok := b.awaited[host]; ok {
 		delete(b.awaited, host)
-		signal(b.check)
+		b.check.Ring()
 	}
 }
 

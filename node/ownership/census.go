@@ -80,7 +80,7 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 	c.heard[from] = now
 	if req.GetTell() {
 		c.due[from] = true
-		signal(c.renew)
+		c.renew.Ring()
 	}
 	equal := c.tallies.byOwner[from] == tally{req.GetCount(), req.GetDigest()}
 	if equal && req.GetMembers() == c.views.Now().Digest() {
@@ -110,7 +110,7 @@ func (c *census) blindLocked(now time.Time, decided func(*view.View) bool) bool 
 func (c *census) toldLocked(from string) {
 	if !c.told[from] {
 		c.told[from] = true
-		signal(c.check)
+		c.check.Ring()
 	}
 }
 

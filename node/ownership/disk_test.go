@@ -10,6 +10,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/bell"
 )
 
 // disk implements Frontier, Shelf and (by outbox_test.go) Outbox in memory. It can be lost, be full, or lose what was not synced.
@@ -23,7 +24,7 @@ type disk struct {
 	allowed map[string]bool // hosts that may be crawled
 	asked   map[string]bool // hosts that were given to Unchecked
 	loose   map[string]bool // hosts whose digest is not kept
-	wake    chan struct{}
+	wake    bell.Bell
 	names   *names
 	gate    func()          // waits while the process that uses it is frozen
 	urged   time.Time       // when the links were last asked to be copied
@@ -48,7 +49,7 @@ type hostCopy struct {
 
 func newDisk(n *names) *disk {
 	return &disk{names: n, now: newState(), synced: newState(), changes: map[string]*frontier.Change{}, allowed: map[string]bool{},
-		asked: map[string]bool{}, loose: map[string]bool{}, wake: make(chan struct{}, 1), gate: func() {}}
+		asked: map[string]bool{}, loose: map[string]bool{}, wake: bell.New(), gate: func() {}}
 }
 
 func newState() state {
@@ -163,7 +164,7 @@ func (d *disk) changed(host string) {
 		c.Digest = d.digest(host)
 	}
 	if !d.asked[host] {
-		signal(d.wake)
+		d.wake.Ring()
 	}
 }
 
@@ -211,7 +212,7 @@ func (d *disk) SetRole(ctx context.Context, host string, role frontier.Role) err
 	d.host(host).role = role
 	delete(d.allowed, host)
 	delete(d.asked, host)
-	signal(d.wake)
+	d.wake.Ring()
 	return nil
 }
 

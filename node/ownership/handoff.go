@@ -143,7 +143,7 @@ func (rc *reconciler) thaw(ctx context.Context, host string) error {
 	rc.mu.Lock()
 	delete(rc.proposals, host)
 	rc.mu.Unlock()
-	signal(rc.check)
+	rc.check.Ring()
 	return err
 }
 
@@ -210,7 +210,7 @@ func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 		if now != r {
 			return now
 		}
-		signal(rc.renew) // to confirm the new epoch, if the home called the host contested
+		rc.renew.Ring() // to confirm the new epoch, if the home called the host contested
 		return back
 	})
 	if err != nil || !changed {

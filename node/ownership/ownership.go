@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -103,14 +104,14 @@ type Ownership struct {
 	*rights
 	*router
 	*reconciler
-	recount chan struct{} // wakes runRecounts
+	recount bell.Bell // wakes runRecounts
 }
 
 // New makes an Ownership. It needs a first view (SetView).
 func New(cfg Config, deps Deps) *Ownership {
 	b := newBook(cfg, deps)
-	o := &Ownership{book: b, recount: make(chan struct{}, 1)}
-	signal(o.recount)
+	o := &Ownership{book: b, recount: bell.New()}
+	o.recount.Ring()
 	o.census = newCensus(b)
 	o.replicator = newReplicator(b)
 	o.rights = newRights(b, o.census, o.replicator)
@@ -161,8 +162,8 @@ func (o *Ownership) SetView(v view.View) {
 				o.compare[id] = true
 			}
 			o.due[id] = true
-			signal(o.renew)
-			signal(o.sweep)
+			o.renew.Ring()
+			o.sweep.Ring()
 		}
 	}
 	if moved {
@@ -170,13 +171,13 @@ func (o *Ownership) SetView(v view.View) {
 		clear(o.census.told) // so this node renews with all
 		o.tallies = newTallies()
 		maps.DeleteFunc(o.rights.unconfirmed, func(host string, _ claimed) bool { return v.Home(host) == v.Self })
-		signal(o.recount)
-		signal(o.sweep)
+		o.recount.Ring()
+		o.sweep.Ring()
 	}
 	if v.Majority && !old.Majority {
-		signal(o.sweep) // sweeps without a majority did nothing
+		o.sweep.Ring() // sweeps without a majority did nothing
 	}
-	signal(o.check)
+	o.check.Ring()
 }
 
 // Stopped tells that this node was frozen, or that its clock jumped. Others may have decided about its hosts meanwhile, so it
@@ -187,8 +188,8 @@ func (o *Ownership) Stopped() {
 	defer o.mu.Unlock()
 	o.views.Begin(now) // earlier answers of homes no longer count
 	clear(o.census.told)
-	signal(o.renew)
-	signal(o.check)
+	o.renew.Ring()
+	o.check.Ring()
 }
 
 // Busy reports whether hosts are changing owners, or must.
@@ -217,12 +218,4 @@ func (o *Ownership) Mine(host string) bool {
 	}
 	v := o.view()
 	return r.Owner == v.Self && v.Home(host) == v.Self && o.suspended(host, r, time.Now()) == ""
-}
-
-// signal wakes the reader of a channel with room for one value.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

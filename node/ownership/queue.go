@@ -5,12 +5,14 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"proxima/node/bell"
 )
 
 // queue holds the hosts that the reconciler must look at, each once. A host that is added while it is busy is looked at again
 // afterwards.
 type queue struct {
-	wake chan struct{} // an item may be due earlier
+	wake bell.Bell // an item may be due earlier
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -32,7 +34,7 @@ type item struct {
 }
 
 func newQueue() *queue {
-	return &queue{wake: make(chan struct{}, 1), items: make(map[string]*item)}
+	return &queue{wake: bell.New(), items: make(map[string]*item)}
 }
 
 // add has a host looked at now.
@@ -66,7 +68,7 @@ func (q *queue) put(host string, urgent bool, at time.Time) {
 		it.after = time.Time{}
 		heap.Fix(&q.due, it.at)
 	}
-	signal(q.wake)
+	q.wake.Ring()
 }
 
 // presses reports whether a busy host is urgent. It may have become so while busy.
@@ -104,7 +106,7 @@ func (q *queue) next(now time.Time) (it *item, in time.Duration) {
 	}
 	it = heap.Pop(&q.due).(*item)
 	it.busy, it.anew = true, false
-	signal(q.wake) // others may be due, too
+	q.wake.Ring() // others may be due, too
 	return it, 0
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/wire"
 )
 
@@ -19,7 +20,7 @@ import (
 type replicator struct {
 	*book
 	stream *stream
-	sweep  chan struct{} // wakes runSweeps
+	sweep  bell.Bell // wakes runSweeps
 
 	// The lock of the book guards the fields below.
 	silent map[string]*silence // peers that have not answered a Store yet
@@ -30,7 +31,7 @@ type replicator struct {
 }
 
 func newReplicator(b *book) *replicator {
-	return &replicator{book: b, stream: newStream(time.Now()), sweep: make(chan struct{}, 1), silent: make(map[string]*silence),
+	return &replicator{book: b, stream: newStream(time.Now()), sweep: bell.New(), silent: make(map[string]*silence),
 		unwitnessed: make(map[string]uint64)}
 }
 
@@ -164,7 +165,7 @@ func (rep *replicator) gather(ctx context.Context) error {
 		rep.mu.Lock()
 		rep.compare = nil // until now every replica had to differ
 		rep.mu.Unlock()
-		signal(rep.sweep)
+		rep.sweep.Ring()
 	}
 	return nil
 }

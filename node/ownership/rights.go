@@ -57,9 +57,9 @@ func (rg *rights) agreedLocked(home string, sent time.Time) {
 func (rg *rights) claimLocked(r Record, handed bool) {
 	if v := rg.views.Now(); v.Home(r.Host) != v.Self {
 		rg.unconfirmed[r.Host] = claimed{r, handed}
-		signal(rg.renew)
+		rg.renew.Ring()
 	}
-	signal(rg.check)
+	rg.check.Ring()
 }
 
 // suspended returns why a host must not be crawled here now, "" if it may.
@@ -200,7 +200,7 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 		})
 	}
 	_ = g.Wait()
-	signal(rg.check)
+	rg.check.Ring()
 	rg.mu.Lock()
 	defer rg.mu.Unlock()
 	return len(rg.dueLocked()) == 0
@@ -341,7 +341,7 @@ func (rg *rights) claim(ctx context.Context, home string, req *wire.ClaimRequest
 	for _, w := range req.GetRecords() {
 		if u, ok := rg.unconfirmed[w.GetHost()]; ok && u.record.Epoch == w.GetEpoch() && !not[w.GetHost()] {
 			delete(rg.unconfirmed, w.GetHost())
-			signal(rg.check)
+			rg.check.Ring()
 		}
 	}
 	return len(res.GetLater()) == 0, nil

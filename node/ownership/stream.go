@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 )
 
 // stream holds the changes of this node's hosts that their replicas do not have yet. It is not on disk: digests show which
@@ -20,7 +21,7 @@ import (
 // no finished page until all links found before are safe.
 type stream struct {
 	flush     chan chan struct{} // a request to send everything; closed when that is done
-	wake      chan struct{}      // somebody waits for new URLs to reach a replica
+	wake      bell.Bell          // somebody waits for new URLs to reach a replica
 	gathering chan struct{}      // a mutex that a fake clock understands: one goroutine moves changes from the frontier to here
 
 	// mu guards the fields below.
@@ -59,7 +60,7 @@ const maxStream = 32 << 20
 
 // newStream makes the stream of a life that begins now. The changes that an earlier life had not sent are lost.
 func newStream(now time.Time) *stream {
-	return &stream{lost: now, flush: make(chan chan struct{}), wake: make(chan struct{}, 1), gathering: make(chan struct{}, 1),
+	return &stream{lost: now, flush: make(chan chan struct{}), wake: bell.New(), gathering: make(chan struct{}, 1),
 		hosts: make(map[string]*waiting)}
 }
 
@@ -240,7 +241,7 @@ func (s *stream) await(ctx context.Context, hosts []string, until time.Time, lin
 		}
 		news := s.news
 		s.mu.Unlock()
-		signal(s.wake)
+		s.wake.Ring()
 		select {
 		case <-news:
 		case <-over.C:

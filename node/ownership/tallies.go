@@ -117,7 +117,7 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 			for owner := range t.byOwner {
 				o.census.expectLocked(owner, time.Now()) // it has had no chance to renew here
 			}
-			signal(o.renew)
+			o.renew.Ring()
 		}
 		o.mu.Unlock()
 	}
