@@ -42,7 +42,7 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 // withdraw keeps further tasks of a server back.
 func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
 	if s := w.servers[addr]; s != nil && s.lease != nil {
-		s.lease.withdrawn, s.told = true, false
+		s.lease.withdrawn = true
 		w.settleServer(s, now)
 	}
 }

@@ -172,6 +172,40 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 	})
 }
 
+// A server is wanted once after its lease was withdrawn, however often it is withdrawn.
+func TestAServerWithdrawnTwiceIsWantedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.Leases = true
+		l := begin(t, "", cfg, polite, Deps{})
+		wanted := func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			addrs, _ := l.Wanted(ctx)
+			return len(addrs) > 0
+		}
+		l.placing(addr1)
+		l.add(pages("http://h1.test", 0, 20)...)
+		if l.taking(time.Minute) != nil || !wanted() { // a fetcher that starves brings the host onto the workbench
+			t.Fatal("it is not wanted at first")
+		}
+		for _, before := range []string{"granted", "granted again"} {
+			l.Grant(addr1, time.Now().Add(time.Hour), 0)
+			if wanted() {
+				t.Errorf("%s: wanted with a lease", before)
+			}
+			l.Withdraw(addr1)
+			if !wanted() {
+				t.Errorf("%s: not wanted after it was withdrawn", before)
+			}
+			l.Withdraw(addr1)
+			if wanted() {
+				t.Errorf("%s: wanted again after a second withdrawal", before)
+			}
+		}
+	})
+}
+
 // However leases come and go, no task is given out without one, everything is crawled at last, and the bench forgets
 // servers that it has no use for.
 func TestLeasesComeAndGo(t *testing.T) {
