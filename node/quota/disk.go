@@ -37,7 +37,7 @@ func (q *Shares) read() error {
 			q.mine.Done = max(q.mine.GetDone(), q.mine.GetGranted()-q.mine.GetGivenBack())
 		}
 	}
-	q.earlier = copyOf(q.mine)
+	q.earlier = proto.CloneOf(q.mine)
 	book, err := q.deps.Read(keyBook)
 	if err != nil || len(book) == 0 {
 		return err

@@ -45,7 +45,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) error {
 	k.grant(q.limits, v)
 	book := &wire.QuotaBook{Epoch: k.epoch, Version: k.version + 1, Reached: k.reached(q.limits, v)}
 	for _, id := range slices.Sorted(maps.Keys(k.entries)) {
-		book.Entries = append(book.Entries, copyOf(k.entries[id]))
+		book.Entries = append(book.Entries, proto.CloneOf(k.entries[id]))
 	}
 	same := k.stored != nil && book.GetReached() == "" && slices.EqualFunc(book.GetEntries(), k.stored.GetEntries(), alike)
 	k.version++
@@ -101,7 +101,7 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) error {
 	}
 	k := &keeper{epoch: epoch, version: newest.GetVersion(), entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
 	for _, e := range newest.GetEntries() {
-		k.entries[e.GetOwner()] = copyOf(e)
+		k.entries[e.GetOwner()] = proto.CloneOf(e)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -241,10 +241,6 @@ func newer(a, b *wire.QuotaBook) bool {
 		return a.GetEpoch() > b.GetEpoch()
 	}
 	return a.GetVersion() > b.GetVersion()
-}
-
-func copyOf(e *wire.QuotaEntry) *wire.QuotaEntry {
-	return proto.Clone(e).(*wire.QuotaEntry) //nolint:forcetypeassert // Clone keeps the type
 }
 
 // alike reports whether two entries have the same pages. A change in bytes or time alone does not need a new book.

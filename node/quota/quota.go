@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
@@ -283,5 +285,5 @@ func (q *Shares) change(ctx context.Context, do func() bool) (*wire.QuotaRespons
 func (q *Shares) entry() *wire.QuotaEntry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return copyOf(q.mine)
+	return proto.CloneOf(q.mine)
 }
