@@ -255,7 +255,7 @@ func TestMarkForgetsBlocksThatAreDone(t *testing.T) {
 	if r.mark(5, 8, 10) {
 		t.Fatal("the same URL done twice counts twice")
 	}
-	if !r.mark(5, 9, 10) || len(r.partial) != 2 || r.at(3) != 0 || r.at(7) != 1 {
+	if !r.mark(5, 9, 10) || len(r.partial) != 2 || blockAt(r.partial, 3) != 0 || blockAt(r.partial, 7) != 1 {
 		t.Errorf("block is not done after all its URLs are: %+v", r.partial)
 	}
 }

@@ -178,14 +178,9 @@ func (h *host) take(ref *blockRef, entries []entry) {
 	if ref.seq <= h.droppedAt {
 		return
 	}
-	var done *bitmap
-	for i := range h.leftover {
-		if h.leftover[i].seq == ref.seq {
-			done = &h.leftover[i].done
-		}
-	}
+	at := blockAt(h.leftover, ref.seq)
 	for i, e := range entries {
-		if done == nil || !done.has(i) {
+		if at < 0 || !h.leftover[at].done.has(i) {
 			p := pending{entry: e, ref: ref, index: i}
 			if h.site != nil && h.site.Rank != nil {
 				p.rank = int32(h.site.Rank(e.url(h.name), e.Depth))

@@ -89,14 +89,14 @@ const (
 	maxRobotsAge = 24 * time.Hour
 )
 
-// at returns the index of a block in partial, or -1.
-func (r *record) at(seq uint64) int {
-	return slices.IndexFunc(r.partial, func(p partialBlock) bool { return p.seq == seq })
+// blockAt returns the index of a block, or -1.
+func blockAt(blocks []partialBlock, seq uint64) int {
+	return slices.IndexFunc(blocks, func(p partialBlock) bool { return p.seq == seq })
 }
 
 // pendingIn counts the pending URLs of a block that holds n.
 func (r *record) pendingIn(seq uint64, n int) int {
-	if i := r.at(seq); i >= 0 {
+	if i := blockAt(r.partial, seq); i >= 0 {
 		n -= r.partial[i].done.count()
 	}
 	return n
@@ -104,13 +104,13 @@ func (r *record) pendingIn(seq uint64, n int) int {
 
 // isDone says whether URL i of a block is done.
 func (r *record) isDone(seq uint64, i int) bool {
-	at := r.at(seq)
+	at := blockAt(r.partial, seq)
 	return at >= 0 && r.partial[at].done.has(i)
 }
 
 // mark notes that URL i of a block of n is done. When all of them are, it forgets the block and returns true.
 func (r *record) mark(seq uint64, i, n int) (complete bool) {
-	at := r.at(seq)
+	at := blockAt(r.partial, seq)
 	if at < 0 {
 		at = len(r.partial)
 		r.partial = append(r.partial, partialBlock{seq: seq})
