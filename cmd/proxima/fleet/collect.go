@@ -159,14 +159,13 @@ func fetch(root *os.Root, f remoteFile, out *bufio.Reader) (n int64, err error) 
 	if _, err := fmt.Fscanln(out, &n); err != nil {
 		return 0, errBroken
 	}
-	mkErr := root.MkdirAll(path.Dir(f.name), 0o755)
 	to, err := root.Create(part)
-	if err = errors.Join(mkErr, err); err != nil {
+	if err != nil {
 		return 0, fmt.Errorf("write logs: %w", err)
 	}
 	defer func() { _ = root.Remove(part) }() // it is there only after an error
 	_, err = io.CopyN(to, out, n)
-	if err = errors.Join(err, to.Close()); err == nil {
+	if err = errors.Join(err, to.Close(), root.MkdirAll(path.Dir(f.name), 0o755)); err == nil {
 		changed := time.Unix(f.seconds, 0)
 		err = errors.Join(root.Chtimes(part, changed, changed), root.Rename(part, f.local()))
 	}

@@ -15,8 +15,7 @@ type Info struct {
 	// Host is the host, with at least one address.
 	Host Host
 	// Load is that of the last minute, divided by the number of processors.
-	Load  float64
-	Cores int
+	Load float64
 	// Machine is the kind of machine, as uname -m prints it.
 	Machine string
 	// FreeMiB is the free disk space.
@@ -38,12 +37,12 @@ func (s SSH) Probe(ctx context.Context, h Host) (Info, error) {
 
 // newInfo reads what probe printed.
 func newInfo(h Host, text string) (Info, error) {
-	i := Info{Host: h}
+	i, cores := Info{Host: h}, 0
 	lines := append(strings.Split(text, "\n"), "", "", "")
-	if _, err := fmt.Sscan(lines[0], &i.Load, &i.Cores, &i.Machine, &i.FreeMiB); err != nil || i.Cores < 1 {
+	if _, err := fmt.Sscan(lines[0], &i.Load, &cores, &i.Machine, &i.FreeMiB); err != nil || cores < 1 {
 		return i, &Fault{h.Name, Failed, fmt.Sprintf("it answered %.100q", lines[0])}
 	}
-	i.Load, i.Dir = i.Load/float64(i.Cores), lines[1]
+	i.Load, i.Dir = i.Load/float64(cores), lines[1]
 	if len(h.Addresses) == 0 {
 		a, err := netip.ParseAddr(lines[2])
 		if err != nil {
