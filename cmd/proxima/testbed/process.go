@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/bell"
 )
 
 // process is a node as a process of this machine.
@@ -23,13 +24,13 @@ type process struct {
 	cmd     *exec.Cmd
 	share   atomic.Uint64 // in millionths
 	told    atomic.Bool   // whether it was told to end
-	changed chan struct{} // share or told has changed
+	changed bell.Bell     // share or told has changed
 	seed    uint64
 }
 
 // startProcess starts `proxima node` with the configuration in a folder. start starts the command in the right namespace.
 func startProcess(dir, program string, seed uint64, start func(*exec.Cmd) error) (*process, error) {
-	p := &process{ending: newEnding(), dir: dir, changed: make(chan struct{}, 1), seed: seed}
+	p := &process{ending: newEnding(), dir: dir, changed: bell.New(), seed: seed}
 	p.share.Store(1e6)
 	out, err := os.OpenFile(filepath.Join(dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -92,19 +93,12 @@ func (p *process) throttle(exited <-chan struct{}) {
 
 func (p *process) setShare(share float64) {
 	p.share.Store(uint64(share * 1e6))
-	p.wake()
-}
-
-func (p *process) wake() {
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
+	p.changed.Ring()
 }
 
 func (p *process) stop() {
 	p.told.Store(true)
-	p.wake()
+	p.changed.Ring()
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 }
 

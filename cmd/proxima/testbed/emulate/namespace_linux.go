@@ -69,7 +69,7 @@ func onThread(f func() error) error {
 }
 
 // newNamespace creates an empty namespace and runs f in it.
-func newNamespace(f func(fd int) error) (int, error) {
+func newNamespace(f func() error) (int, error) {
 	fd := -1
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -79,7 +79,7 @@ func newNamespace(f func(fd int) error) (int, error) {
 		if fd, err = currentNamespace(); err != nil {
 			return err
 		}
-		return f(fd)
+		return f()
 	})
 	if err != nil && fd >= 0 {
 		unix.Close(fd)

@@ -125,7 +125,7 @@ func (n *Net) build() (setup, []int, error) {
 // newNode creates the namespace with that number. It returns the namespace and the router's end of its device.
 func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port int, err error) {
 	ns, flags := &namespace{}, 0
-	prepare := func(int) (err error) {
+	prepare := func() (err error) {
 		if ns.congestion, err = tune(); err == nil && !veth {
 			port, err = openTUN()
 		}

@@ -94,7 +94,7 @@ func probe(w io.Writer) error {
 		_, err = epollWait(fd, make([]unix.EpollEvent, 1), time.Microsecond)
 		return err
 	}())
-	space, err := newNamespace(func(int) error {
+	space, err := newNamespace(func() error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("make mounts private: %w", err)
 		}
@@ -110,7 +110,7 @@ func probe(w io.Writer) error {
 			return err
 		}))
 		// Use another namespace, since this one already has a device of that name.
-		other, err := newNamespace(func(int) error { return nil })
+		other, err := newNamespace(func() error { return nil })
 		if err == nil {
 			_, err = openVeth("probe", other)
 		}
