@@ -1,6 +1,7 @@
 package netsim
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
@@ -101,7 +102,7 @@ func (s *socket) sendTo(b []byte, to netip.AddrPort) error {
 		n.counts.cut++
 		return nil
 	}
-	d := datagram{append([]byte(nil), b...), netip.AddrPortFrom(s.hosts[0].addr, s.at.Port())}
+	d := datagram{bytes.Clone(b), netip.AddrPortFrom(s.hosts[0].addr, s.at.Port())}
 	n.send(parcel{from: s.hosts[0], to: far, bytes: len(b), arrive: func() {
 		switch r := far.sockets[to.Port()]; {
 		case r == nil || r.remote.IsValid() && r.remote != d.from:

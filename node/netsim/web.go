@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -233,7 +234,7 @@ func (w *Web) Visits(keep func(Visit) bool) []Visit {
 func (w *Web) Refused() []Visit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]Visit(nil), w.failed...)
+	return slices.Clone(w.failed)
 }
 
 // At selects the visits of a site.

@@ -258,16 +258,7 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (st
 	hash.Write([]byte(r.URL.Path)) // it does not fail
 	random := hash.Sum64()
 	pause := time.Duration(random%1000)*s.think/1000 + time.Duration(s.Slower.Load())/2
-	wait := func() bool {
-		t := time.NewTimer(pause)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return true
-		case <-r.Context().Done():
-			return false
-		}
-	}
+	wait := func() bool { return Pause(r.Context(), pause) == nil }
 	if !wait() {
 		return 0
 	}

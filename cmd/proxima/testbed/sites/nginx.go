@@ -169,15 +169,14 @@ func (x *Nginx) Run(ctx context.Context, ready func()) error {
 func (x *Nginx) watch(ctx context.Context, ended <-chan struct{}, ready func()) error {
 	poll := time.NewTicker(nginxPoll)
 	defer poll.Stop()
-	late := time.NewTimer(nginxPatience)
-	defer late.Stop()
+	late := time.After(nginxPatience)
 	for listens := false; !listens; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ended:
 			return errors.New("it ended at once")
-		case <-late.C:
+		case <-late:
 			return fmt.Errorf("it does not listen after %v", nginxPatience)
 		case <-poll.C:
 			// nginx writes its pid file once its sockets are open.
@@ -197,8 +196,7 @@ func (x *Nginx) watch(ctx context.Context, ended <-chan struct{}, ready func()) 
 
 // stop asks nginx to end and kills it if it does not. It ignores errors: the process has ended then.
 func (x *Nginx) stop(cmd *exec.Cmd, ended <-chan struct{}) {
-	late := time.NewTimer(nginxPatience)
-	defer late.Stop()
+	late := time.After(nginxPatience)
 	again := time.NewTicker(10 * nginxPoll)
 	defer again.Stop()
 	for {
@@ -207,7 +205,7 @@ func (x *Nginx) stop(cmd *exec.Cmd, ended <-chan struct{}) {
 		select {
 		case <-ended:
 			return
-		case <-late.C:
+		case <-late:
 			_ = cmd.Process.Kill()
 			return
 		case <-again.C:

@@ -96,8 +96,7 @@ func Start(ctx context.Context, program string, c Config, before ...string) (*Or
 	if o.process, err = lab.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start server: %w", err)
 	}
-	deadline := time.NewTimer(2 * time.Minute)
-	defer deadline.Stop()
+	deadline := time.After(2 * time.Minute)
 	for {
 		if _, err := o.Stats(ctx); err == nil {
 			return o, nil
@@ -108,7 +107,7 @@ func Start(ctx context.Context, program string, c Config, before ...string) (*Or
 		case <-ctx.Done():
 			o.Stop()
 			return nil, fmt.Errorf("start server: %w", ctx.Err())
-		case <-deadline.C:
+		case <-deadline:
 			o.Stop()
 			return nil, errors.New("start server: not ready within 2 minutes")
 		case <-time.After(50 * time.Millisecond):
