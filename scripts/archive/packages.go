@@ -56,7 +56,7 @@ func Read(dir string) (map[string]*Contents, error) {
 		}
 		var m Manifest
 		if err := json.Unmarshal(text, &m); err != nil || all[m.Format] == nil || m.Name+".json" != filepath.Base(path) || m.Records == 0 {
-			return nil, fmt.Errorf("%s: %q is no manifest: %w", filepath.Base(path), text, err)
+			return nil, errors.Join(fmt.Errorf("%s: %q is no manifest", filepath.Base(path), text), err)
 		}
 		files += len(m.Files)
 		if err := all[m.Format].add(dir, m); err != nil {
@@ -64,7 +64,7 @@ func Read(dir string) (map[string]*Contents, error) {
 		}
 	}
 	if found, err := os.ReadDir(dir); err != nil || len(found) != files {
-		return nil, fmt.Errorf("%d of %d files belong to packages: %w", files, len(found), err)
+		return nil, errors.Join(fmt.Errorf("%d of %d files belong to packages", files, len(found)), err)
 	}
 	return all, nil
 }

@@ -46,7 +46,7 @@ func (w Warcio) Run(ctx context.Context, script string, files ...string) ([]byte
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
 	if err != nil || complaints.Len() > 0 {
-		return nil, fmt.Errorf("warcio: %w\n%s", err, &complaints)
+		return nil, errors.Join(errors.New("warcio: "+complaints.String()), err)
 	}
 	return out, nil
 }
