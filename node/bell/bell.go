@@ -49,3 +49,16 @@ func Loop(ctx context.Context, rung <-chan struct{}, interval time.Duration, do 
 func Every(ctx context.Context, interval time.Duration, do func()) error {
 	return Loop(ctx, nil, interval, func(bool) error { do(); return nil })
 }
+
+// Sleep waits for a time. It returns an error when the context ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}

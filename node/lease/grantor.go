@@ -68,10 +68,8 @@ func (g *Grantor) Run(ctx context.Context) error {
 	inquiries.Go(func() { g.inquireLoop(ctx) })
 	for {
 		g.trouble(g.memories.sweep(memoryKeep, maxMemories, time.Now()))
-		select {
-		case <-ctx.Done():
+		if bell.Sleep(ctx, sweepEvery) != nil {
 			return nil
-		case <-time.After(sweepEvery):
 		}
 	}
 }

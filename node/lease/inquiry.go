@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -144,10 +145,8 @@ func (g *Grantor) inquireLoop(ctx context.Context) {
 			return
 		case <-g.kick:
 		}
-		select {
-		case <-ctx.Done():
+		if bell.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		g.mu.Lock()
 		q := g.grants.inquiry(time.Now())

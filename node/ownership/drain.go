@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 )
 
@@ -64,10 +65,8 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 		}
 		if last := trouble.Load(); last != nil {
 			left(hosts.Load(), *last)
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(drainAgain):
+			if err := bell.Sleep(ctx, drainAgain); err != nil {
+				return err
 			}
 		}
 	}
@@ -101,10 +100,8 @@ func (rc *reconciler) Move(ctx context.Context, host, to string) error {
 		if !errors.Is(err, errLater) || !time.Now().Before(until) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if bell.Sleep(ctx, drainAgain) != nil {
 			return err
-		case <-time.After(drainAgain):
 		}
 	}
 }

@@ -188,9 +188,7 @@ func (rep *replicator) Flush(ctx context.Context) {
 		if !rep.stream.holds() {
 			return
 		}
-		select {
-		case <-time.After(rep.cfg.ReplicateEvery / 4):
-		case <-ctx.Done():
+		if bell.Sleep(ctx, rep.cfg.ReplicateEvery/4) != nil {
 			return
 		}
 	}
@@ -347,10 +345,8 @@ func (rep *replicator) secure(ctx context.Context, host string, patience time.Du
 		case waited >= rep.cfg.ReplicateEvery: // most links are acknowledged sooner
 			rep.deps.Outbox.Hurry()
 		}
-		select {
-		case <-time.After(rep.cfg.ReplicateEvery / 4):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := bell.Sleep(ctx, rep.cfg.ReplicateEvery/4); err != nil {
+			return err
 		}
 	}
 }

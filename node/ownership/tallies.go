@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 )
 
@@ -90,12 +91,7 @@ func add(m map[string]tally, key string, r Record, in bool) {
 
 // runRecounts counts all records again whenever the homes have changed.
 func (o *Ownership) runRecounts(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-o.recount:
-		}
+	return bell.Loop(ctx, o.recount, 0, func(bool) error {
 		o.mu.Lock()
 		t := o.tallies
 		o.mu.Unlock()
@@ -120,7 +116,8 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 			o.renew.Ring()
 		}
 		o.mu.Unlock()
-	}
+		return nil
+	})
 }
 
 // errOutdated ends a count after which a new one has begun.

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"proxima/node/bell"
 	"proxima/node/wire"
 )
 
@@ -259,7 +260,7 @@ func send[Q, R any, M interface {
 		if r.ctx.Err() != nil && caller.Err() == nil {
 			return nil, fmt.Errorf("%s to %s: %w: the peer was forgotten", procedure, to, ErrUnavailable)
 		}
-		if try >= tries || kind != KindUnavailable && kind != KindBusy || !pause(ctx, try) {
+		if try >= tries || kind != KindUnavailable && kind != KindBusy || bell.Sleep(ctx, pause(try)) != nil {
 			return nil, fmt.Errorf("%s to %s: %w", procedure, to, &callError{kind, err})
 		}
 	}
@@ -299,16 +300,9 @@ func (c *Client) tell(ctx context.Context, r *remote) (digest uint64, err error)
 	return digest, nil
 }
 
-// pause waits before the next try. It returns false if ctx ends first.
-func pause(ctx context.Context, try int) bool {
-	t := time.NewTimer(time.Duration((0.5 + rand.Float64()) * float64(firstPause<<(try-1))))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// pause returns how long to wait before the next try.
+func pause(try int) time.Duration {
+	return time.Duration((0.5 + rand.Float64()) * float64(firstPause<<(try-1)))
 }
 
 const firstPause = 100 * time.Millisecond

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/lease"
 	"proxima/node/runlog"
 )
@@ -154,7 +155,7 @@ func (b *batch) resolve(ctx context.Context) error {
 		if len(lost) == 0 || short.Err() != nil {
 			break
 		}
-		_ = sleep(short, poll)
+		_ = bell.Sleep(short, poll)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -13,6 +13,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/ownership"
 )
 
@@ -194,8 +195,8 @@ func TestStoppedStepsSaySo(t *testing.T) {
 		"round":   func(ctx context.Context, b *batch, s *server) error { return b.round(ctx, s, b.id) },
 		"move":    func(ctx context.Context, b *batch, s *server) error { return b.move(ctx, s, "n1", "", handedOff) },
 		"persist": func(ctx context.Context, b *batch, _ *server) error { return b.persist(ctx) },
-		"sleep":   func(ctx context.Context, _ *batch, _ *server) error { return sleep(ctx, time.Second) },
-		"no time": func(ctx context.Context, _ *batch, _ *server) error { return sleep(ctx, 0) },
+		"sleep":   func(ctx context.Context, _ *batch, _ *server) error { return bell.Sleep(ctx, time.Second) },
+		"no time": func(ctx context.Context, _ *batch, _ *server) error { return bell.Sleep(ctx, 0) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, h, s := oneServer(t, 3)

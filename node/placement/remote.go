@@ -13,6 +13,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
+	"proxima/node/bell"
 	"proxima/node/lease"
 	"proxima/node/wire"
 )
@@ -284,7 +285,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		if err == nil && time.Since(sent) >= r.call()/4 {
 			continue // the page is not there yet, and the peer has let this node wait for it
 		}
-		if sleep(ctx, pause(try)) != nil {
+		if bell.Sleep(ctx, pause(try)) != nil {
 			return Result{}, context.Cause(ctx)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
+	"proxima/node/bell"
 	"proxima/node/lease"
 	"proxima/node/wire"
 )
@@ -72,7 +73,7 @@ type sender struct {
 
 // Fetch implements Peers. The request is encoded and decoded, as on a wire.
 func (s sender) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	if err := sleep(ctx, delay); err != nil {
+	if err := bell.Sleep(ctx, delay); err != nil {
 		return nil, err
 	}
 	b, err := proto.Marshal(req)
@@ -95,7 +96,7 @@ func (s sender) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*
 	if err != nil || noAnswer {
 		return nil, errors.Join(err, errLost)
 	}
-	return res, sleep(ctx, delay)
+	return res, bell.Sleep(ctx, delay)
 }
 
 func anyLife(_ string, _ uint64, take func()) bool {

@@ -10,6 +10,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/bell"
 )
 
 // Several nodes download the same pages, so that their times can be compared: in a batch with more than one assigner once, in mode
@@ -131,7 +132,7 @@ func (b *batch) persist(ctx context.Context) error {
 		}
 		b.count(func(s *Status) { s.Rounds++ })
 		b.phase(PhaseWait)
-		if err := sleep(ctx, b.cfg.Check); err != nil {
+		if err := bell.Sleep(ctx, b.cfg.Check); err != nil {
 			return err
 		}
 		b.phase(PhaseRound)

@@ -11,6 +11,7 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/bell"
 )
 
 // server is a server of a batch. It is asked for one page at a time. While estimates are made, the goroutine that has its turn owns
@@ -146,20 +147,7 @@ func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (R
 }
 
 // wait waits until the server may be asked again.
-func (s *server) wait(ctx context.Context) error { return sleep(ctx, time.Until(s.next)) }
-
-// sleep waits for a time, or returns an error when the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err()
-}
+func (s *server) wait(ctx context.Context) error { return bell.Sleep(ctx, time.Until(s.next)) }
 
 // askFor lets a node download the page of a task, and finishes the task. ok tells whether the timing is usable.
 func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f RemoteFetch) (r Result, ok bool, err error) {

@@ -13,6 +13,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/wire"
 )
 
@@ -205,7 +206,7 @@ type answers struct {
 func (a *answers) Fetch(ctx context.Context, _ string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
 	a.calls, a.within = append(a.calls, time.Now()), append(a.within, time.Duration(req.GetWithinMs())*time.Millisecond)
 	if len(a.calls) < 3 {
-		return &wire.FetchResponse{}, sleep(ctx, a.after)
+		return &wire.FetchResponse{}, bell.Sleep(ctx, a.after)
 	}
 	return &wire.FetchResponse{Result: encodeResult(page200(time.Second))}, nil
 }

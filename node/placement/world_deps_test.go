@@ -10,6 +10,7 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/ncoord"
+	"proxima/node/bell"
 	"proxima/node/ownership"
 	"proxima/node/runlog"
 )
@@ -106,7 +107,7 @@ func (w *world) Activate(ctx context.Context, host string) error {
 	resolves := h.resolves
 	w.mu.Unlock()
 	if !resolves {
-		return sleep(ctx, time.Hour)
+		return bell.Sleep(ctx, time.Hour)
 	}
 	time.AfterFunc(300*time.Millisecond, func() {
 		w.mu.Lock()

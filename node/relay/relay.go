@@ -203,10 +203,7 @@ func (r *Relay) open(peer string) *link {
 		conn, err := r.connect(ctx, peer, hello{role: roleLink})
 		if cancel(); err != nil {
 			close(l.gone)
-			select {
-			case <-time.After(Backoff):
-			case <-r.ctx.Done():
-			}
+			_ = bell.Sleep(r.ctx, Backoff)
 			return
 		}
 		r.poked.Ring()
