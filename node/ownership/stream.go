@@ -280,12 +280,9 @@ func (s *stream) releaseLocked(host string, c *frontier.Change) {
 	s.addLocked(host, c, time.Time{})
 }
 
-// removeLocked takes the waiting change out, as being on its way; nil if there is none.
+// removeLocked takes the waiting change out, as being on its way. There must be one.
 func (s *stream) removeLocked(w *waiting) *frontier.Change {
 	c := w.change
-	if c == nil {
-		return nil
-	}
 	s.bytes -= c.Memory()
 	w.sent = earlier(w.sent, w.found)
 	w.change, w.found = nil, time.Time{}
