@@ -128,7 +128,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
 		}
 	case end && !a.found:
-		// No host waits on disk. The ledger tells of new ones (Frontier.offeredLocked).
+		// No host waits on disk. The ledger tells of new ones (transfers.offeredLocked).
 		a.scan, a.wrapped, a.cursor = false, true, ""
 		signal(a.quiet)
 	case end && !a.useful:
@@ -363,8 +363,8 @@ func (a *activation) rescanLocked() { a.scan, a.wrapped, a.found = true, false, 
 
 // Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is not
 // owned or was given up. The workbench may exceed Config.FrontHosts.
-func (f *Frontier) Activate(ctx context.Context, host string) error {
-	_, err := f.enterHost(ctx, host)
+func (a *activation) Activate(ctx context.Context, host string) error {
+	_, err := a.enterHost(ctx, host)
 	return err
 }
 

@@ -50,7 +50,12 @@ const (
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
 type Frontier struct {
+	*front
 	*activation
+	*transfers
+	*leases
+	*placing
+
 	slow atomic.Bool // see SetSlow
 }
 
@@ -79,8 +84,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.FreeBytes == nil {
 		deps.FreeBytes = func() (uint64, error) { return FreeBytes(dir) }
 	}
-	act := newActivation(newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand)))
-	f := &Frontier{activation: act}
+	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
+	act := newActivation(common)
+	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
 	f.bench.site, f.ledger.site = deps.Site, deps.Site

@@ -109,7 +109,7 @@ func TestValidateNamesTheKey(t *testing.T) {
 // HostsAt knows where each host is, when it comes, moves and leaves.
 func TestHostsAt(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	f := &Frontier{activation: &activation{front: &front{bench: testBench(now, 4, 3, Discovered)}}}
+	f := &leases{&front{bench: testBench(now, 4, 3, Discovered)}}
 	w := f.bench
 	check := func(addr netip.Addr, want ...string) {
 		t.Helper()
