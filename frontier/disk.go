@@ -23,26 +23,29 @@ const (
 )
 
 // watchDisk pauses downloads while less disk is free than the watermark. It checks so often that the downloads of one interval fit into the
-// space that is left.
-func (f *Frontier) watchDisk(stop <-chan struct{}) error {
-	if f.cfg.MinFreeMiB == 0 {
-		return nil
+// space that is left. The first check comes before anything else runs; failed is its error.
+func (f *Frontier) watchDisk(stop <-chan struct{}, failed error) error {
+	if failed != nil || f.cfg.MinFreeMiB == 0 {
+		return failed
 	}
 	tick := time.NewTicker(diskInterval)
 	defer tick.Stop()
 	for {
-		if err := f.checkDisk(); err != nil {
-			return err
-		}
 		select {
 		case <-stop:
 			return nil
 		case <-tick.C:
 		}
+		if err := f.checkDisk(); err != nil {
+			return err
+		}
 	}
 }
 
 func (f *Frontier) checkDisk() error {
+	if f.cfg.MinFreeMiB == 0 {
+		return nil
+	}
 	free, err := f.deps.FreeBytes()
 	if err != nil {
 		return err

@@ -112,8 +112,10 @@ func (f *Frontier) Run(ctx context.Context) error {
 	stop := make(chan struct{})
 	end := sync.OnceFunc(func() { close(stop); f.Stopping() })
 	defer context.AfterFunc(ctx, end)()
+	failed := f.checkDisk()
 	for _, part := range []func(<-chan struct{}) error{
-		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.runPlan, f.watchDisk,
+		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.runPlan,
+		func(stop <-chan struct{}) error { return f.watchDisk(stop, failed) },
 	} {
 		g.Go(func() error {
 			err := part(stop)

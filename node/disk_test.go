@@ -203,7 +203,6 @@ func TestDiskFullAtStart(t *testing.T) {
 		}
 		return 1 << 40, nil
 	}
-	// All fetchers begin before the first look at the disk; a seed that slips in before it is accepted, and waits.
 	n, err := node.New(diskConfig(t), seeds(t, "http://a.test/0"), deps)
 	if err != nil {
 		t.Fatal(err)
