@@ -127,6 +127,22 @@ func TestUrgentLinksAreCopiedAtOnce(t *testing.T) {
 	})
 }
 
+// Where no other node is there, urgent links are looked at once, not again and again: time passes.
+func TestUrgentLinksWithoutACustodian(t *testing.T) {
+	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+		c.set(c.gone, "c", true)
+		c.set(c.gone, "d", true)
+		add(t, o, "b", linksOf("x", 3))
+		o.Hurry()
+		sleep(time.Second)
+		c.set(c.frozen, "b", false)
+		sleep(time.Minute)
+		if c.got["b"] != 3 {
+			t.Errorf("%d of 3 links delivered", c.got["b"])
+		}
+	})
+}
+
 // Where the custodian does not answer either, or has gone, it is another one that keeps the links.
 func TestAnotherCustodianIsFound(t *testing.T) {
 	onCrowd(t, func(c *crowd, o *peer.Outbox) {
