@@ -66,6 +66,27 @@ func TestDiskAllButFull(t *testing.T) {
 	}
 }
 
+// Nothing is accepted or given out before the first look at the disk, however long it takes.
+func TestFirstLookAtTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, looks := time.Now(), 0
+		cfg, polite := testConfig()
+		cfg.MinFreeMiB = 1
+		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) {
+			if looks++; looks > 1 {
+				return 1 << 40, nil
+			}
+			time.Sleep(time.Second)
+			return 0, nil
+		}})
+		l.placing(addr1)
+		l.add(page("http://h1.test", 1))
+		if l.taking(time.Minute) == nil || time.Since(began) < time.Second+diskInterval {
+			t.Errorf("a task is given out after %v, before room was seen", time.Since(began))
+		}
+	})
+}
+
 // A frontier that is stopped while a host that comes in waits for room on the disk ends without an error.
 func TestStopWhileTheDiskIsAllButFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
