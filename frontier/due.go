@@ -24,7 +24,7 @@ type recrawl struct {
 	began  time.Time
 	sample *revisit.Sample
 	plan   *revisit.Plan
-	tokens float64 // pages that may be visited now; without a meaning if there is no budget
+	tokens float64 // pages that may be visited now, if there is a budget
 	filled time.Time
 	wanted bool // a fetcher wanted a due page, but no host on the workbench had one
 

@@ -77,7 +77,7 @@ func (o *Outbox) copyOut(ctx context.Context, q *queue, inFlight []block) (wait 
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	q.copyAt = max(o.now(), o.urged) // whether or not it succeeded
+	q.copyAt = max(o.now(), o.urged) // what was urged has been tried, whether or not it succeeded
 	return o.copyIn(q, inFlight), nil
 }
 

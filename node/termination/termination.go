@@ -103,8 +103,8 @@ const (
 	lonelyFor = 5 * time.Minute
 	// muteFor is how long a member must have answered no question before nobody waits for it.
 	muteFor = 10 * time.Minute
-	// probeEvery is how often an idle node makes sure that the node that asks is there. It is also the longest time between two questions
-	// that can be told of one silence, with some to spare.
+	// probeEvery is how often an idle node makes sure that the node that asks is there. A member that was not asked for twice as long may
+	// have been there meanwhile.
 	probeEvery = time.Minute
 	// asksAtOnce is how many nodes are asked in parallel.
 	asksAtOnce = 64
@@ -233,7 +233,7 @@ func (r *Rounds) note(id string, answered bool) {
 	}
 	s, now := r.silent[id], time.Now()
 	if now.Sub(s.last) > 2*probeEvery && !s.mute() {
-		s.first = now // who was not asked for long may have been there
+		s.first = now
 	}
 	s.last = now
 	r.silent[id] = s
