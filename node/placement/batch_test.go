@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,59 +14,49 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/bell"
 )
 
 func TestHostsGoToTheNearestNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, 0, func(t *testing.T, w *world) {
 		for i := range 30 {
-			w.addHost(fmt.Sprintf("http://h%02d.example", i), addrOf(1+i%25), 60)
+			w.addHost(hostName(i), addrOf(1+i%25), 60)
 		}
-		b, stop := w.start(cycle())
+		p, stop := w.start(cycle())
 		time.Sleep(15 * time.Minute)
 		stop()
-		for _, h := range w.hosts {
-			if want := "assigned:" + nearestTo(h.addr); h.owner != want {
-				t.Errorf("%s is at %s, want %s", h.name, h.owner, want)
-			}
+		s := p.Status()
+		if s.HandedOff != 30 || s.Batches < 2 || s.Kept+s.Joined+s.Unresolved+s.Overdue != 0 || s.Estimates < 25*3 || len(w.decided) != 30 {
+			t.Errorf("status %+v, %d decisions; troubles %v", s, len(w.decided), w.troubles)
 		}
-		s := b.Status()
-		if s.HandedOff != 30 || s.Batches < 2 || s.Kept+s.Joined+s.Unresolved+s.Overdue != 0 || s.Estimates < 25*3 {
-			t.Errorf("status %+v; troubles %v", s, w.troubles)
-		}
-		// Each server was given once, before its hosts.
-		at := make(map[string]int)
-		for i, line := range w.log {
-			f := strings.Fields(line)
-			if f[0] == "give" {
-				if _, twice := at[f[1]]; twice {
+		given := make(map[string]bool) // each server once, before its hosts
+		for _, line := range w.log {
+			if f := strings.Fields(line); f[0] == "give" {
+				if given[f[1]] {
 					t.Errorf("given twice: %s", f[1])
 				}
-				at[f[1]] = i
-			} else if _, ok := at[w.hosts[f[1]].addr.String()]; !ok {
-				t.Errorf("%s went before its server was given", f[1])
-			} else if f[3] != "nearest:" || len(f) < 5 {
-				t.Errorf("why? %s", line)
+				given[f[1]] = true
+			} else if !given[w.hosts[f[1]].addr.String()] || f[3] != "nearest:" || len(f) < 5 {
+				t.Errorf("before its server was given, or why? %s", line)
 			}
-		}
-		if len(w.decided) != 30 {
-			t.Errorf("%d decisions", len(w.decided))
 		}
 		for _, d := range w.decided {
+			h := w.hosts[d.Host]
+			if want := nearestTo(h.addr); h.owner != "assigned:"+want || d.Owner != want || d.Server != h.addr.String() {
+				t.Errorf("%s is at %s, want %s; decision %+v", d.Host, h.owner, want, d)
+			}
 			// What the estimates have shown goes along with the lease.
-			if m := w.memories[netip.MustParseAddr(d.Server)]; m == nil || m.Downloads() != d.Estimates || d.URLs >= 60 || d.Accuracy <= 0 {
+			if m := w.memories[h.addr]; m == nil || m.Downloads() != d.Estimates || d.Estimates == 0 || d.URLs >= 60 {
 				t.Errorf("%+v of decision %+v", m, d)
 			}
-			if d.Label != "nearest" || d.Owner != nearestTo(netip.MustParseAddr(d.Server)) || !strings.HasPrefix(d.Batch, "home-3-") || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Seconds > 300 || d.Reason == "" {
+			if d.Label != "nearest" || !strings.HasPrefix(d.Batch, "home-3-") || d.Accuracy <= 0 || d.PredictedMs <= 0 || d.Seconds <= 0 ||
+				d.Seconds > 300 || d.Reason == "" {
 				t.Errorf("decision %+v", d)
 			}
 		}
 		for _, r := range w.asked {
-			if strings.HasSuffix(r.URL.Path, "7") {
-				t.Errorf("%s is disallowed, and was asked for", r.URL)
-			}
-			if r.Assigned || !r.Fresh || r.Quiet || fmt.Sprint(r.Labels) != "[nearest]" {
-				t.Errorf("estimate %+v", r)
+			if strings.HasSuffix(r.URL.Path, "7") || r.Assigned || !r.Fresh || r.Quiet || fmt.Sprint(r.Labels) != "[nearest]" {
+				t.Errorf("estimate %+v", r) // paths that end in 7 are disallowed
 			}
 		}
 		// The home itself downloaded robots.txt, and everything else meanwhile.
@@ -75,111 +66,124 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 	})
 }
 
-func TestBatchesAreBoundedAndHostsWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 7 {
-			w.addHost(fmt.Sprintf("http://big%d.example", i), addrOf(1+i), 60)
-		}
+func TestBatchesAreBoundedAndSmallHostsWait(t *testing.T) {
+	inWorld(t, 7, func(t *testing.T, w *world) {
 		w.addHost("http://small.example", addrOf(50), 3)
-		cfg := cycle()
-		cfg.Assigners, cfg.Hosts = []string{assign.Random}, 3
+		cfg := modeWith(ModeCycle, 100, assign.Random)
+		cfg.Hosts = 3
 		begin := time.Now()
 		_, stop := w.start(cfg)
-		time.Sleep(9 * time.Minute)
-		perBatch := make(map[string]int)
-		w.mu.Lock()
-		for _, d := range w.decided {
-			perBatch[d.Batch]++
-		}
-		if w.hosts["http://small.example"].owner != "home" {
-			t.Error("the small host did not wait")
-		}
-		decided := len(w.decided)
-		w.mu.Unlock()
-		if len(perBatch) != 3 || decided != 7 {
-			t.Errorf("batches %v", perBatch)
-		}
-		for id, n := range perBatch {
-			if n > 3 {
-				t.Errorf("batch %s has %d hosts", id, n)
-			}
-		}
-		for w.ownerOf("http://small.example") == "home" && time.Since(begin) < time.Hour {
-			time.Sleep(time.Second)
-		}
+		until(t, func() bool { return w.ownerOf("http://small.example") != w.self })
 		if took := time.Since(begin); took < 10*time.Minute || took > 11*time.Minute {
 			t.Errorf("the small host went after %v", took)
 		}
 		stop()
+		hosts := make(map[string]int) // by batch
+		for _, d := range w.decided {
+			hosts[d.Batch]++
+		}
+		if sizes := slices.Sorted(maps.Values(hosts)); !slices.Equal(sizes, []int{1, 1, 3, 3}) {
+			t.Errorf("batches of %v hosts", sizes)
+		}
 	})
 }
 
-func (w *world) ownerOf(host string) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.hosts[host].owner
+// The status tells the phase, hosts and servers of a batch from its beginning to its end. Hosts of the same servers come along, and one
+// whose name does not resolve is left out.
+func TestStatusOfABatch(t *testing.T) {
+	for mode, want := range map[string][]string{
+		ModeCycle: {
+			"resolving 4 0", "taking leases 4 0", "deciding 5 2", "comparing 5 2", "handing off 5 2", "idle 0 0 no host is ready",
+		},
+		ModePersistent: {
+			"resolving 4 0", "taking leases 4 0", "taking leases 4 2", "deciding 3 2", "waiting for the next round 3 2", "downloading a round 3 2",
+		},
+	} {
+		inWorld(t, 0, func(t *testing.T, w *world) {
+			for i, addr := range []int{1, 1, 2} {
+				w.addHost(hostName(i), addrOf(addr), 60)
+			}
+			w.addHost("http://small.example", addrOf(2), 3)
+			w.addHost("http://lost.example", addrOf(3), 60).resolves = false
+			w.servers[addrOf(1)].holdFor, w.servers[addrOf(2)].holdFor = time.Second, time.Second
+			p, stop := w.start(modeWith(mode, 3, assign.Nearest, assign.Random))
+			var told []string
+			for begin := time.Now(); time.Since(begin) < 5*time.Minute && len(told) < len(want); time.Sleep(10 * time.Millisecond) {
+				synctest.Wait() // the batch may be at work at this instant, between two phases
+				s := p.Status()
+				line := strings.TrimSpace(fmt.Sprintf("%s %d %d %s", s.Phase, s.Hosts, s.Servers, s.Why))
+				if s.ForMs > 0 && (len(told) == 0 || told[len(told)-1] != line) && s.Why+s.Batch != "" {
+					told = append(told, line)
+				}
+			}
+			stop()
+			if s := p.Status(); !slices.Equal(told, want) || s.Unresolved != 1 || s.Batches != 1 {
+				t.Errorf("mode %s: %q, want %q; %+v", mode, told, want, s)
+			}
+			for _, addr := range []int{1, 2} {
+				if s := w.servers[addrOf(addr)]; mode == ModeCycle && len(s.given) != 1 {
+					t.Errorf("server %d was given to %v", addr, s.given)
+				}
+			}
+		})
+	}
 }
 
+// Mode single goes on until a batch has assigned something. Hosts that wait for more URLs, and those that were left out because their names
+// do not resolve, are counted. These come into a later batch.
 func TestUnresolvedHostsAreLeftOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 60)
-		lost := w.addHost("http://lost.example", addrOf(2), 70)
-		lost.resolves = false
-		b, stop := w.start(cycle())
-		time.Sleep(3 * time.Minute)
-		if w.ownerOf("http://a.example") == "home" {
-			t.Error("a.example waits for the other")
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		w.addHost("http://small.example", addrOf(2), 3)
+		h := w.addHost("http://lost.example", addrOf(1), 60)
+		h.resolves = false
+		p, stop := w.start(modeWith(ModeSingle, 100, assign.Random))
+		time.Sleep(time.Minute)
+		if s := p.Status(); s.Batches != 1 || s.HandedOff != 0 || s.Waiting != 1 || s.Resting != 1 || s.Why != "no host is ready" {
+			t.Errorf("%+v", s)
 		}
-		w.mu.Lock()
-		if fmt.Sprint(w.dropped) != "[http://lost.example 70]" {
-			t.Errorf("dropped %q", w.dropped)
-		}
-		lost.resolves = true
-		w.mu.Unlock()
-		time.Sleep(10 * time.Minute)
-		if w.ownerOf("http://lost.example") == "home" || b.Status().Unresolved != 1 {
-			t.Errorf("it never came back: %+v", b.Status())
+		w.locked(func() { h.resolves = true })
+		time.Sleep(6 * time.Minute) // it rested for 5
+		if s := p.Status(); s.Batches != 2 || s.HandedOff != 1 || s.Unresolved != 1 || s.Why != "mode single has made its batch" {
+			t.Errorf("%+v", s)
 		}
 		stop()
+		if fmt.Sprint(w.dropped) != "[http://lost.example 60]" || p.neighbours.known.Len() > 0 {
+			t.Errorf("left out were %q; %d servers are remembered of which nothing was learnt", w.dropped, p.neighbours.known.Len())
+		}
 	})
 }
 
 func TestLeasedServersAreJoined(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, 0, func(t *testing.T, w *world) {
 		w.addHost("http://a.example", addrOf(1), 60)
 		w.addHost("http://b.example", addrOf(1), 2) // it comes along with its server
 		w.addHost("http://dead.example", addrOf(2), 60)
 		w.addHost("http://slow.example", addrOf(3), 60)
 		w.addHost("http://former.example", addrOf(4), 60)
-		w.servers[addrOf(4)].holder, w.servers[addrOf(4)].former = "home", true // a host cannot join its own node
 		w.servers[addrOf(1)].holder = "n3"
 		w.servers[addrOf(2)].holder = "nobody"
 		w.servers[addrOf(3)].holdFor = time.Hour
-		b, stop := w.start(cycle())
+		w.servers[addrOf(4)].holder, w.servers[addrOf(4)].former = "home", true // a host cannot join its own node
+		p, stop := w.start(cycle())
 		time.Sleep(4 * time.Minute)
-		for host, want := range map[string]string{"http://a.example": "assigned:n3", "http://b.example": "assigned:n3", "http://dead.example": "home", "http://slow.example": "home",
-			"http://former.example": "home"} {
-			if got := w.ownerOf(host); got != want {
+		for host, want := range map[string]string{"a": "assigned:n3", "b": "assigned:n3", "dead": "home", "slow": "home", "former": "home"} {
+			if got := w.ownerOf("http://" + host + ".example"); got != want {
 				t.Errorf("%s is at %s, want %s", host, got, want)
 			}
 		}
-		s := b.Status()
-		if s.Joined != 2 || s.Kept != 3 || s.Busy() {
+		if s := p.Status(); s.Joined != 2 || s.Kept != 3 || p.Busy() {
 			t.Errorf("status %+v", s)
 		}
-		w.mu.Lock()
-		if len(w.troubles) != 3 { // one for each host that stays
-			t.Errorf("troubles %v", w.troubles)
-		}
-		if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Owner != "n3" ||
-			w.decided[0].URLs != 60 || w.decided[1].URLs != 1 {
-			t.Errorf("decided %+v", w.decided)
-		}
-		w.servers[addrOf(2)].holder, w.servers[addrOf(3)].holdFor = "", 0
-		w.mu.Unlock()
+		w.locked(func() {
+			if len(w.troubles) != 3 { // one for each host that stays
+				t.Errorf("troubles %v", w.troubles)
+			}
+			if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Owner != "n3" ||
+				w.decided[0].URLs != 60 || w.decided[1].URLs != 1 {
+				t.Errorf("decided %+v", w.decided)
+			}
+			w.servers[addrOf(2)].holder, w.servers[addrOf(3)].holdFor = "", 0
+		})
 		time.Sleep(15 * time.Minute)
 		if a, b := w.ownerOf("http://dead.example"), w.ownerOf("http://slow.example"); a == "home" || b == "home" {
 			t.Errorf("they never came back: %s, %s", a, b)
@@ -188,87 +192,53 @@ func TestLeasedServersAreJoined(t *testing.T) {
 	})
 }
 
-// Busy reports whether a batch was under way when the status was taken.
-func (s Status) Busy() bool { return s.Phase != PhaseIdle }
-
+// A node that has died is asked for nothing and gets no host. Servers are decided by the answers of the others.
 func TestNodesThatDieAreNotChosen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 8 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-		}
-		// n2 never answers.
-		w.do = func(ctx context.Context, node string, e RemoteFetch) (Result, error, bool) {
-			if node != "n2" {
-				return Result{}, nil, false
+	inWorld(t, 8, func(t *testing.T, w *world) {
+		w.do = func(ctx context.Context, node string, _ RemoteFetch) (Result, error, bool) {
+			if node == "n2" { // it never answers
+				_ = bell.Sleep(ctx, time.Minute)
 			}
-			select {
-			case <-time.After(time.Minute):
-			case <-ctx.Done():
-			}
-			return Result{}, errors.New("unanswered"), true
+			return Result{}, errLost, node == "n2"
 		}
-		b, stop := w.start(cycle())
-		toN2 := func() bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return slices.ContainsFunc(w.asked, func(r request) bool { return r.node == "n2" })
+		p, stop := w.start(cycle())
+		until(t, func() bool { return w.asks(0, func(r request) string { return r.node })["n2"] > 0 })
+		if !p.Busy() || p.Status().Phase != PhaseDecide {
+			t.Errorf("status %+v", p.Status())
 		}
-		for begin := time.Now(); !toN2() && time.Since(begin) < 5*time.Minute; {
-			time.Sleep(100 * time.Millisecond)
-		}
-		if !b.Busy() || b.Status().Phase != PhaseDecide {
-			t.Errorf("status %+v", b.Status())
-		}
-		w.mu.Lock()
-		delete(w.nodes, "n2")
-		w.mu.Unlock()
-		b.SetView(w.view(), "")
+		w.die(p, "n2")
 		died := time.Now()
 		time.Sleep(10 * time.Minute)
 		stop()
+		answered := make(map[netip.Addr]int)
 		for _, r := range w.asked {
-			if r.node == "n2" && r.at.After(died.Add(5*time.Second)) {
+			if r.node != "n2" {
+				answered[r.Server]++
+			} else if r.at.After(died.Add(5 * time.Second)) {
 				t.Errorf("n2 is asked for %s after its death", r.URL)
 			}
 		}
 		for _, h := range w.hosts {
-			if h.owner == "home" || h.owner == "assigned:n2" {
-				t.Errorf("%s is at %s", h.name, h.owner)
-			}
-			if want := nearestTo(h.addr); want != "n2" && h.owner != "assigned:"+want {
-				t.Errorf("%s is at %s, want %s", h.name, h.owner, want)
+			want := nearestTo(h.addr)
+			if h.owner == "home" || h.owner == "assigned:n2" || want != "n2" && h.owner != "assigned:"+want || answered[h.addr] < 2 {
+				t.Errorf("%s is at %s after %d answers; %s is the nearest", h.name, h.owner, answered[h.addr], want)
 			}
 		}
-		answered := make(map[string]int)
-		for _, r := range w.asked {
-			if r.node != "n2" {
-				answered[r.Server.String()]++
-			}
-		}
-		for _, h := range w.hosts {
-			if n := answered[h.addr.String()]; n < 2 {
-				t.Errorf("%s was decided after %d answers", h.name, n)
-			}
-		}
-		if b.Status().Unanswered == 0 {
+		if p.Status().Unanswered == 0 {
 			t.Error("nothing was unanswered: the test shows nothing")
 		}
 	})
 }
 
 func TestOverdueBatchIsDecided(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 4 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 100)
-		}
-		cfg := cycle()
-		cfg.Assigners, cfg.Deadline = []string{assign.Vivaldi}, 5*time.Minute
-		b, stop := w.start(cfg)
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		w.addHosts(4, 100)
+		cfg := modeWith(ModeCycle, 100, assign.Vivaldi)
+		cfg.Deadline = 5 * time.Minute
+		p, stop := w.start(cfg)
 		time.Sleep(8 * time.Minute)
 		stop()
-		if s := b.Status(); s.HandedOff != 4 || s.Overdue == 0 {
+		if s := p.Status(); s.HandedOff != 4 || s.Overdue == 0 {
 			t.Errorf("status %+v", s)
 		}
 		for _, d := range w.decided {
@@ -276,7 +246,7 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 				t.Errorf("decision %+v", d)
 			}
 		}
-		if b.neighbours.known.Len() > 0 {
+		if p.neighbours.known.Len() > 0 {
 			t.Error("what vivaldi has learnt counts for the neighbours of its servers")
 		}
 	})
@@ -284,76 +254,64 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 
 // An overdue batch waits for its estimates. A node that dies meanwhile gets no hosts.
 func TestMembersOfTheEndCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 8 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-		}
+	inWorld(t, 8, func(t *testing.T, w *world) {
 		w.do = func(ctx context.Context, _ string, _ RemoteFetch) (Result, error, bool) {
 			time.Sleep(2 * time.Minute)
 			if ctx.Err() != nil {
 				t.Error("a download is broken off by the deadline")
 			}
-			return Result{}, errors.New("unanswered"), true
+			return Result{}, errLost, true
 		}
 		cfg := cycle()
 		cfg.Deadline = 30 * time.Second
-		b, stop := w.start(cfg)
+		p, stop := w.start(cfg)
 		time.Sleep(time.Minute)
-		w.mu.Lock()
-		w.nodes = map[string]bool{"home": true, "n3": true}
-		w.mu.Unlock()
-		b.SetView(w.view(), "")
+		w.die(p, "n1")
+		w.die(p, "n2")
 		time.Sleep(3 * time.Minute)
 		stop()
-		if s := b.Status(); s.Overdue != 1 || s.HandedOff != 8 || s.Kept != 0 {
+		if s := p.Status(); s.Overdue != 1 || s.HandedOff != 8 || s.Kept != 0 {
 			t.Errorf("status %+v, troubles %v", s, w.troubles)
 		}
 	})
 }
 
 func TestServersWithoutURLsAreDecidedAllTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 4 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 2)
-		}
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		w.addHosts(4, 2)
 		cfg := cycle()
 		cfg.URLs = 1
-		b, stop := w.start(cfg)
+		p, stop := w.start(cfg)
 		time.Sleep(5 * time.Minute)
 		stop()
-		if s := b.Status(); s.HandedOff != 4 || s.Overdue != 0 {
+		if s := p.Status(); s.HandedOff != 4 || s.Overdue != 0 {
 			t.Errorf("status %+v", s)
 		}
 	})
 }
 
 func TestHandOffsThatFailStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 60)
-		w.addHost("http://b.example", addrOf(2), 60)
+	inWorld(t, 2, func(t *testing.T, w *world) {
 		fails := true
 		w.handOff = func(host, _ string) error {
-			if fails && host == "http://a.example" {
+			if fails && host == hostName(0) {
 				return errors.New("refused")
 			}
 			return nil
 		}
-		b, stop := w.start(cycle())
+		p, stop := w.start(cycle())
 		time.Sleep(4 * time.Minute)
-		s := b.Status()
-		w.mu.Lock()
-		if s.Kept != 1 || s.HandedOff != 1 || w.hosts["http://a.example"].owner != "home" || len(w.troubles) != 1 {
-			t.Errorf("status %+v, %v", s, w.troubles)
-		}
-		fails = false
-		w.servers[addrOf(1)].holder = "" // the lease has expired at the node that did not take the host
-		w.mu.Unlock()
+		s := p.Status()
+		w.locked(func() {
+			if s.Kept != 1 || s.HandedOff != 1 || w.hosts[hostName(0)].owner != "home" || len(w.troubles) != 1 {
+				t.Errorf("status %+v, %v", s, w.troubles)
+			}
+			fails = false
+			w.servers[addrOf(1)].holder = "" // the lease has expired at the node that did not take the host
+		})
 		time.Sleep(8 * time.Minute)
-		if w.ownerOf("http://a.example") != "assigned:n1" {
-			t.Errorf("it is at %s", w.ownerOf("http://a.example"))
+		if got := w.ownerOf(hostName(0)); got != "assigned:n1" {
+			t.Errorf("it is at %s", got)
 		}
 		stop()
 	})
@@ -361,9 +319,7 @@ func TestHandOffsThatFailStay(t *testing.T) {
 
 // When the frontier has closed, nothing more is handed off, neither of the same server nor in a later batch.
 func TestClosedFrontierEndsTheBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 60)
+	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.addHost("http://b.example", addrOf(1), 60)
 		tried := 0
 		w.handOff = func(_, _ string) error {
@@ -380,22 +336,14 @@ func TestClosedFrontierEndsTheBatches(t *testing.T) {
 }
 
 func TestHostThatMovesToAnotherServerStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 60)
+	inWorld(t, 1, func(t *testing.T, w *world) {
 		h := w.addHost("http://b.example", addrOf(1), 60)
 		w.servers[addrOf(9)] = &fakeServer{addr: addrOf(9)}
-		b, stop := w.start(cycle())
-		for b.Status().Phase != PhaseDecide {
-			time.Sleep(100 * time.Millisecond)
-		}
-		w.mu.Lock()
-		h.addr = addrOf(9)
-		w.mu.Unlock()
-		for b.Busy() {
-			time.Sleep(100 * time.Millisecond)
-		}
-		if s := b.Status(); s.Kept != 1 || s.HandedOff != 1 || w.ownerOf("http://b.example") != "home" {
+		p, stop := w.start(cycle())
+		until(t, func() bool { return p.Status().Phase == PhaseDecide })
+		w.locked(func() { h.addr = addrOf(9) })
+		until(t, func() bool { return !p.Busy() })
+		if s := p.Status(); s.Kept != 1 || s.HandedOff != 1 || w.ownerOf(h.name) != "home" {
 			t.Errorf("status %+v", s)
 		}
 		stop()
@@ -404,16 +352,12 @@ func TestHostThatMovesToAnotherServerStays(t *testing.T) {
 
 func TestModes(t *testing.T) {
 	for mode, want := range map[string]int64{ModeCrawl: 0, ModeSingle: 1, ModeCycle: 2} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.addHost("http://a.example", addrOf(1), 60)
-			cfg := cycle()
-			cfg.Mode, cfg.Assigners = mode, []string{assign.Random}
-			b, stop := w.start(cfg)
+		inWorld(t, 1, func(t *testing.T, w *world) {
+			p, stop := w.start(modeWith(mode, 100, assign.Random))
 			time.Sleep(5 * time.Minute)
 			w.addHost("http://b.example", addrOf(2), 60)
 			time.Sleep(5 * time.Minute)
-			if s := b.Status(); s.HandedOff != want || s.Busy() || s.Why == "" {
+			if s := p.Status(); s.HandedOff != want || p.Busy() || s.Why == "" {
 				t.Errorf("%s: %+v", mode, s)
 			}
 			stop()
@@ -422,26 +366,20 @@ func TestModes(t *testing.T) {
 }
 
 func TestNothingIsAssignedWhilePaused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 60)
-		b := New(cycle(), w.deps())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- b.Run(ctx) }()
-		time.Sleep(time.Minute)
-		if s := b.Status(); s.Batches != 0 || s.Why != "no member is known yet" {
-			t.Errorf("before the first view: %+v", s)
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		p, stop := w.start(cycle())
+		for _, c := range []struct {
+			view   assign.View
+			paused string
+			why    string
+		}{{assign.View{}, "", "no member is known yet"}, {w.view(), "the smaller side", "the smaller side"}} {
+			p.SetView(c.view, c.paused)
+			time.Sleep(5 * time.Minute)
+			if s := p.Status(); s.Batches != 0 || s.Why != c.why {
+				t.Errorf("status %+v, want why %q", s, c.why)
+			}
 		}
-		b.SetView(w.view(), "the smaller side")
-		time.Sleep(5 * time.Minute)
-		if s := b.Status(); s.Batches != 0 || s.Why != "the smaller side" {
-			t.Errorf("status %+v", s)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		stop()
 	})
 }
 
@@ -449,25 +387,19 @@ func TestNothingIsAssignedWhilePaused(t *testing.T) {
 func TestStopAtAnyMoment(t *testing.T) {
 	phases := make(map[string]int)
 	for i := range 60 {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			for i := range 6 {
-				w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-			}
-			cfg := cycle()
-			cfg.Assigners, cfg.CompareURLs = []string{assign.Nearest, assign.Random}, 10
+		inWorld(t, 6, func(t *testing.T, w *world) {
+			mode := ModeCycle
 			if i%3 == 0 {
-				cfg.Mode = ModePersistent
+				mode = ModePersistent
 			}
-			b, stop := w.start(cfg)
+			p, stop := w.start(modeWith(mode, 10, assign.Nearest, assign.Random))
 			time.Sleep(10*time.Second + time.Duration(i*i)*23*time.Millisecond)
-			phases[b.Status().Phase]++
+			phases[p.Status().Phase]++
 			begin := time.Now()
 			stop()
-			if took := time.Since(begin); took > time.Second {
+			if took := time.Since(begin); took > time.Second { // which checkRest takes
 				t.Errorf("stopped in %v", took)
 			}
-			time.Sleep(time.Second)
 		})
 	}
 	if len(phases) < 5 {

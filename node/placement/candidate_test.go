@@ -2,9 +2,9 @@ package placement
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/assign"
@@ -48,10 +48,10 @@ func TestCandidates(t *testing.T) {
 
 // Each assigner of a batch is tuned as its candidate says. Servers move later by the configuration of all.
 func TestTuningReachesTheAssigners(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, addr := assigned(t)
-		cfg, deps := cycle(), w.deps()
-		cfg.Assigners, cfg.Candidates = []string{"few"}, []Candidate{{"name": "few", "assigner": assign.Nearest, "estimates": int64(1)}}
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		addr := w.addAssigned()
+		cfg, deps := modeWith(ModeCycle, 100, "few"), w.deps()
+		cfg.Candidates = []Candidate{{"name": "few", "assigner": assign.Nearest, "estimates": int64(1)}}
 		deps.Assign.MarginMs = 60_000
 		p := New(cfg, deps)
 		p.SetView(w.view(), "")
@@ -70,31 +70,28 @@ func TestTuningReachesTheAssigners(t *testing.T) {
 }
 
 func TestCandidatesAreRefused(t *testing.T) {
-	for want, one := range map[string]Candidate{
-		"no such key":                {"name": "a", "assigner": assign.Vivaldi, "thetta": 0.2},
-		"is the name of an assigner": {"name": assign.Random, "assigner": assign.Vivaldi},
-		"not of letters":             {"name": "a,b", "assigner": assign.Vivaldi},
-		`assigner: "psychic"`:        {"name": "a", "assigner": "psychic"},
-		`assigner: ""`:               {"name": "a"},
-		"incompatible types":         {"name": "a", "assigner": assign.Vivaldi, "theta": "much"},
-		"theta: -1 is not":           {"name": "a", "assigner": assign.Vivaldi, "theta": -1.0},
-		"unsupported type":           {"name": "a", "assigner": assign.Vivaldi, "theta": make(chan int)},
+	fine := Candidate{"name": "a", "assigner": assign.Vivaldi}
+	for want, candidates := range map[string][]Candidate{
+		"no such key":                {{"name": "a", "assigner": assign.Vivaldi, "thetta": 0.2}},
+		"is the name of an assigner": {{"name": assign.Random, "assigner": assign.Vivaldi}},
+		"not of letters":             {{"name": "a,b", "assigner": assign.Vivaldi}},
+		`assigner: "psychic"`:        {{"name": "a", "assigner": "psychic"}},
+		`assigner: ""`:               {{"name": "a"}},
+		"incompatible types":         {{"name": "a", "assigner": assign.Vivaldi, "theta": "much"}},
+		"theta: -1 is not":           {{"name": "a", "assigner": assign.Vivaldi, "theta": -1.0}},
+		"unsupported type":           {{"name": "a", "assigner": assign.Vivaldi, "theta": make(chan int)}},
+		"twice":                      {fine, fine},
 	} {
-		c := Default()
-		c.Assigners, c.Candidates = []string{"a"}, []Candidate{one}
+		c := modeWith(ModeCycle, 100, "a")
+		c.Candidates = candidates
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", one, err, want)
+			t.Errorf("%v: %v, want %q", candidates, err, want)
 		}
 	}
-	c := Default()
-	c.Mode, c.Candidates = ModeCycle, []Candidate{{"name": "other", "assigner": assign.Vivaldi}}
+	c := cycle()
+	c.Candidates = []Candidate{{"name": "other", "assigner": assign.Vivaldi}}
 	if w := c.Warnings(assign.Default()); len(w) != 1 || !strings.Contains(w[0], "other is not among") {
 		t.Errorf("a candidate that decides nothing: %q", w)
-	}
-	one := Candidate{"name": "a", "assigner": assign.Vivaldi}
-	c.Assigners, c.Candidates = []string{"a"}, []Candidate{one, one}
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("two of one name: %v", err)
 	}
 }
 
@@ -103,7 +100,7 @@ func TestNeighboursAreRemembered(t *testing.T) {
 	addr := netip.MustParseAddr
 	known := func(times int) (m assign.Memory) {
 		for range times {
-			m.Observe("a", assign.Node{}.Coord, assign.Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: 3 * time.Millisecond}, time.Unix(1, 0))
+			m.Observe("a", ncoord.Coordinate{}, pageOver(time.Millisecond), time.Unix(1, 0))
 		}
 		return m
 	}
@@ -130,7 +127,9 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 	p.deps.Locate = func(addr netip.Addr) *ncoord.Location { return map[netip.Addr]*ncoord.Location{addrOf(2): there}[addr] }
 	p.neighbours.remember(addrOf(9), known(9))
 	b := &batch{Placement: p, servers: []*server{
-		{addr: addrOf(1), memory: known(1), hosts: []*host{{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}, {name: "c", pending: 1, taken: 3}}},
+		{addr: addrOf(1), memory: known(1), hosts: []*host{
+			{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}, {name: "c", pending: 1, taken: 3},
+		}},
 		{addr: addrOf(2), memory: known(2), learnt: map[string]assign.Memory{"theta-15": known(3)}},
 	}}
 	for _, c := range []struct {
@@ -145,9 +144,9 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 		if got := [2]float64{in.Servers[0].Memory.PageBytes, in.Servers[1].Memory.PageBytes}; got != c.pages || len(in.Near) != c.near {
 			t.Errorf("%s: pages of %v bytes, %d servers around", c.label, got, len(in.Near))
 		}
-		if h := in.Servers[0].Hosts; len(h) != 3 || h[0] != (assign.Host{Name: "a", Pending: 20, PageBytes: 1}) || h[1] != (assign.Host{Name: "b", Pending: 5, PageBytes: 1}) ||
-			h[2] != (assign.Host{Name: "c", PageBytes: 1}) {
-			t.Errorf("%s: hosts %+v", c.label, h)
+		hosts := []assign.Host{{Name: "a", Pending: 20, PageBytes: 1}, {Name: "b", Pending: 5, PageBytes: 1}, {Name: "c", PageBytes: 1}}
+		if got := in.Servers[0].Hosts; !slices.Equal(got, hosts) {
+			t.Errorf("%s: hosts %+v", c.label, got)
 		}
 		if in.Servers[0].Location != nil || in.Servers[1].Location != there {
 			t.Errorf("%s: %v and %v", c.label, in.Servers[0].Location, in.Servers[1].Location)

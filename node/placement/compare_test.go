@@ -2,146 +2,111 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/assign"
 	"proxima/frontier"
 )
 
+// All assigners decide the same batch. Each page is then downloaded once by every node that one of them chose, and the node of the first
+// assigner reads the links and gets the host.
 func TestComparisonIsPaired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 8 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 100)
-		}
-		cfg := cycle()
-		cfg.Mode, cfg.Assigners, cfg.CompareURLs = ModeSingle, []string{assign.Nearest, assign.Random, assign.Geographic}, 25
-		b, stop := w.start(cfg)
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		w.addHosts(8, 100)
+		p, stop := w.start(modeWith(ModeSingle, 25, assign.Nearest, assign.Random, assign.Geographic))
 		time.Sleep(time.Hour)
 		stop()
-		if s := b.Status(); s.HandedOff != 8 || s.Busy() {
-			t.Fatalf("status %+v, troubles %v", s, w.troubles)
+		if s := p.Status(); s.HandedOff != 8 || p.Busy() || p.neighbours.known.Len() != 1 || fmt.Sprint(w.slow) != "[true false]" {
+			t.Fatalf("status %+v, %d networks are remembered, slow %v, troubles %v", s, p.neighbours.known.Len(), w.slow, w.troubles)
 		}
-		if b.neighbours.known.Len() != 1 {
-			t.Errorf("servers of %d networks are remembered", b.neighbours.known.Len())
+		for _, place := range w.placed { // only nearest has made estimates
+			if !strings.HasPrefix(place, "nearest 192.0.2.") || strings.HasSuffix(place, " 0") || len(w.placed) < 8 {
+				t.Errorf("places were told of by %v", w.placed)
+			}
 		}
-		if fmt.Sprint(w.slow) != "[true false]" {
-			t.Errorf("slow %v", w.slow)
-		}
-		// By the decisions: which nodes should have downloaded the pages of each server, and with which labels.
-		chose := make(map[string]map[string][]string) // server -> node -> labels
-		owner := make(map[string]string)
-		labels := make(map[string]int)
+		chose, owner := make(map[string]map[string][]string), make(map[string]string) // labels by host and node; owner by host
+		decisions := make(map[string]int)
 		for _, d := range w.decided {
-			labels[d.Label]++
-			byNode := chose[d.Server]
-			if byNode == nil {
-				byNode = make(map[string][]string)
-				chose[d.Server] = byNode
+			decisions[d.Label]++
+			if chose[d.Host] == nil {
+				chose[d.Host] = make(map[string][]string)
 			}
-			byNode[d.Owner] = append(byNode[d.Owner], d.Label)
+			chose[d.Host][d.Owner] = append(chose[d.Host][d.Owner], d.Label)
 			if d.Label == assign.Nearest {
-				owner[d.Server] = d.Owner
+				owner[d.Host] = d.Owner
 			}
 		}
-		if fmt.Sprint(labels) != "map[geographic:8 nearest:8 random:8]" {
-			t.Fatalf("decisions %v", labels)
+		if fmt.Sprint(decisions) != "map[geographic:8 nearest:8 random:8]" {
+			t.Fatalf("decisions %v", decisions)
 		}
-		if len(w.placed) < 8 || slices.ContainsFunc(w.placed, func(l string) bool { return !strings.HasPrefix(l, "nearest 192.0.2.") || strings.HasSuffix(l, " 0") }) { // only nearest has made estimates
-			t.Errorf("places were told of by %v", w.placed)
-		}
-		made := make(map[string][]string) // page -> nodes
-		firsts := make(map[string]map[string]int)
+		made, firsts := make(map[string][]string), make(map[string]map[string]int) // nodes by page; pages by host and node
 		for _, r := range w.asked {
+			host, page := r.URL.Host, r.URL.String()
 			if !r.Assigned {
 				continue
 			}
-			page, server := r.URL.String(), r.Server.String()
 			if len(made[page]) == 0 {
-				if firsts[server] == nil {
-					firsts[server] = make(map[string]int)
+				if firsts[host] == nil {
+					firsts[host] = make(map[string]int)
 				}
-				firsts[server][r.node]++
+				firsts[host][r.node]++
+			}
+			if slices.Contains(made[page], r.node) || !r.Fresh || r.Quiet != (r.node != owner[host]) || !slices.Equal(r.Labels, chose[host][r.node]) {
+				t.Errorf("%s by %v: %+v", page, made[page], r)
 			}
 			made[page] = append(made[page], r.node)
-			if !r.Fresh || r.Quiet != (r.node != owner[server]) {
-				t.Errorf("%s at %s: fresh %v quiet %v", page, r.node, r.Fresh, r.Quiet)
-			}
-			if !slices.Equal(r.Labels, chose[server][r.node]) {
-				t.Errorf("%s at %s: labels %q, want %q", page, r.node, r.Labels, chose[server][r.node])
-			}
 		}
 		if len(made) != 8*25 {
 			t.Errorf("%d pages were compared", len(made))
 		}
 		several := 0
-		for page, nodes := range made {
-			host := "http://" + strings.Split(page, "/")[2]
-			byNode := chose[w.hosts[host].addr.String()]
-			slices.Sort(nodes)
-			if len(nodes) != len(byNode) || len(slices.Compact(nodes)) != len(byNode) {
-				t.Errorf("%s was downloaded by %v, chosen are %v", page, nodes, byNode)
+		for name, h := range w.hosts {
+			if h.owner != "assigned:"+owner[name] {
+				t.Errorf("%s is at %s, want %s", name, h.owner, owner[name])
 			}
-			if len(byNode) > 1 {
+			k := len(chose[name])
+			if k > 1 {
 				several++
+			}
+			for node, n := range firsts[name] { // they take turns
+				if n < 25/k || n > 25/k+1 {
+					t.Errorf("%s: %s was first %d times of 25 among %d", name, node, n, k)
+				}
+			}
+			for page, nodes := range made {
+				if strings.HasPrefix(page, name+"/") && len(nodes) != k {
+					t.Errorf("%s was downloaded by %v, chosen are %v", page, nodes, chose[name])
+				}
 			}
 		}
 		if several == 0 {
 			t.Error("all assigners agree everywhere: the test shows nothing")
 		}
-		for server, counts := range firsts {
-			for node, n := range counts {
-				if k := len(chose[server]); n < 25/k || n > 25/k+1 {
-					t.Errorf("%s: %s was first %d times of 25 among %d", server, node, n, k)
-				}
-			}
-		}
-		for name, h := range w.hosts {
-			if want := "assigned:" + owner[h.addr.String()]; h.owner != want {
-				t.Errorf("%s is at %s, want %s", name, h.owner, want)
-			}
-		}
 	})
 }
 
 func TestComparisonSurvivesFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		h := w.addHost("http://h.example", addrOf(1), 60)
-		calls := 0
-		w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
-			if !e.Assigned {
-				return Result{}, nil, false
-			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			calls++
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		h := w.hosts[hostName(0)]
+		w.do = func(_ context.Context, _ string, e RemoteFetch) (Result, error, bool) {
 			switch {
-			case e.Quiet: // failures of other nodes do not count
-				return Result{}, errors.New("unanswered"), true
+			case !e.Assigned:
+			case e.Quiet, e.URL.Path == "/25": // failures of other nodes do not count
+				return Result{}, errLost, true
 			case strings.HasSuffix(e.URL.Path, "3"):
 				return Result{Ending: frontier.Failed, Asked: true, Status: 404, Reason: "status 404"}, nil, true
-			case e.URL.Path == "/25":
-				return Result{}, errors.New("unanswered"), true
 			}
 			return Result{}, nil, false
 		}
-		cfg := cycle()
-		cfg.Assigners = []string{assign.Nearest, assign.Random, assign.Geographic}
-		_, stop := w.start(cfg)
+		_, stop := w.start(modeWith(ModeCycle, 100, assign.Nearest, assign.Random, assign.Geographic))
 		time.Sleep(time.Hour)
 		stop()
-		if h.owner == "home" {
-			t.Fatalf("it stayed: %v", w.troubles)
-		}
-		if out := h.finished["/13"]; out.Ending != frontier.Failed {
-			t.Errorf("/13: %+v", out)
+		if out := h.finished["/13"]; h.owner == "home" || out.Ending != frontier.Failed {
+			t.Errorf("at %s, /13: %+v; %v", h.owner, out, w.troubles)
 		}
 		if out := h.finished["/14"]; out.Ending != frontier.Done || !out.Asked {
 			t.Errorf("/14: %+v", out)
@@ -150,19 +115,11 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 		if len(h.urls) == 0 || h.urls[0].Path != "/25" {
 			t.Errorf("left are %v", h.urls)
 		}
-		downloads := make(map[string]int)
-		for _, r := range w.asked {
-			if r.Assigned && r.URL.Path == "/25" {
-				downloads[r.node]++
+		downloads := w.asks(0, func(r request) string { return assignedKey(r, r.URL.Path+" "+r.node) })
+		for download, n := range downloads {
+			if n != 1 || downloads["/25 "+strings.TrimPrefix(h.owner, "assigned:")] != 1 {
+				t.Errorf("%s: %d times of %v", download, n, downloads)
 			}
-		}
-		for node, n := range downloads {
-			if n != 1 {
-				t.Errorf("/25 was downloaded %d times by %s", n, node)
-			}
-		}
-		if len(downloads) == 0 {
-			t.Error("/25 was never asked for: the test shows nothing")
 		}
 	})
 }
@@ -172,23 +129,23 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 func TestOutcomeOfAComparedPage(t *testing.T) {
 	for n := range 4 {
 		i, unmade := n%2, n >= 2 // which node is first
-		synctest.Test(t, func(t *testing.T) {
-			w, h, s := oneServer(t, 1)
+		withServer(t, 1, func(t *testing.T, w *world, h *fakeHost, s *server) {
 			h.robots = true
 			w.do = func(_ context.Context, node string, _ RemoteFetch) (Result, error, bool) {
 				if node == "n1" && unmade {
 					return Result{Unmade: true}, nil, true
 				} else if node == "n1" {
-					return Result{Asked: true, Status: 404, Ending: frontier.Failed, Timing: assign.Timing{Total: 3 * time.Second}, RetryAfter: time.Second}, nil, true
+					return Result{Asked: true, Status: 404, Ending: frontier.Failed, RetryAfter: time.Second,
+						Timing: assign.Timing{Total: 3 * time.Second}}, nil, true
 				}
-				return Result{Lingers: 40 * time.Second, RetryAfter: 5 * time.Second}, errors.New("gone"), true
+				return Result{Lingers: 40 * time.Second, RetryAfter: 5 * time.Second}, errLost, true
 			}
 			s.reserve(s.addr, true)
-			b := &batch{Placement: s.Placement}
 			task, err := s.takeOf(t.Context(), t.Context(), s.hosts[0])
 			if err != nil {
 				t.Fatal(err)
 			}
+			b := &batch{Placement: s.Placement}
 			if err := b.comparePage(t.Context(), s, task, []chosen{{node: "n1"}, {node: "n2"}}, i); err != nil {
 				t.Fatal(err)
 			}
@@ -196,8 +153,11 @@ func TestOutcomeOfAComparedPage(t *testing.T) {
 			if knows := w.servers[s.addr].knows; !knows.Equal(time.Now().Add(lingers + w.gap)) {
 				t.Errorf("node %d is first, unmade %v: the server may be asked in %v", i, unmade, time.Until(knows))
 			}
-			out := h.finished["/0"]
-			if unmade != (len(h.urls) == 1) || !unmade && (out.Ending != frontier.Failed || !out.Asked || out.Elapsed != 3*time.Second || out.RetryAfter != 5*time.Second || out.Lingers != lingers) {
+			want := frontier.Outcome{Ending: frontier.Failed, Asked: true, Elapsed: 3 * time.Second, RetryAfter: 5 * time.Second, Lingers: lingers}
+			if unmade { // it stays pending
+				want = frontier.Outcome{}
+			}
+			if out := h.finished["/0"]; unmade != (len(h.urls) == 1) || fmt.Sprint(out) != fmt.Sprint(want) {
 				t.Errorf("node %d is first: %+v", i, out)
 			}
 		})
@@ -206,36 +166,25 @@ func TestOutcomeOfAComparedPage(t *testing.T) {
 
 // The chosen node dies after the decision. Its hosts stay, and go to another node in a later batch.
 func TestOwnerThatDiesWhileComparing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://h.example", addrOf(2), 90)
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		h := w.addHost("http://h.example", addrOf(2), 90)
 		w.handOff = func(_, to string) error {
 			if to == "n2" {
 				t.Error("the dead got a host")
 			}
 			return nil
 		}
-		cfg := cycle()
-		cfg.Assigners, cfg.CompareURLs = []string{assign.Nearest, assign.Random}, 20
-		b, stop := w.start(cfg)
-		for b.Status().Phase != PhaseCompare {
-			time.Sleep(100 * time.Millisecond)
-		}
-		w.mu.Lock()
-		delete(w.nodes, "n2")
-		w.mu.Unlock()
-		b.SetView(w.view(), "")
-		for b.Busy() {
-			time.Sleep(100 * time.Millisecond)
-		}
-		s := b.Status()
-		w.mu.Lock()
-		if given := w.servers[addrOf(2)].given; s.Kept != 1 || w.hosts["http://h.example"].owner != "home" || !slices.Equal(given, []string{w.self}) {
-			t.Errorf("status %+v, given to %v", s, given)
-		}
-		w.mu.Unlock()
+		p, stop := w.start(modeWith(ModeCycle, 20, assign.Nearest, assign.Random))
+		until(t, func() bool { return p.Status().Phase == PhaseCompare })
+		w.die(p, "n2")
+		until(t, func() bool { return !p.Busy() })
+		w.locked(func() {
+			if given := w.servers[h.addr].given; p.Status().Kept != 1 || h.owner != "home" || !slices.Equal(given, []string{w.self}) {
+				t.Errorf("status %+v, given to %v", p.Status(), given)
+			}
+		})
 		time.Sleep(20 * time.Minute)
-		if got := w.ownerOf("http://h.example"); got == "home" {
+		if got := w.ownerOf(h.name); got == "home" {
 			t.Error("it was never handed off")
 		}
 		stop()
@@ -245,43 +194,30 @@ func TestOwnerThatDiesWhileComparing(t *testing.T) {
 // A node that is taken for dead may still be downloading. Until that must be over, no page of its server is requested (the world
 // checks that), and the batch is decided without it.
 func TestServersOfNodesThatAreCutOffAreLeftAlone(t *testing.T) {
-	const lingers = 50 * time.Second
 	for _, mode := range []string{ModeCycle, ModePersistent} {
 		for _, assigners := range [][]string{{assign.Nearest}, {assign.Nearest, assign.Random}} {
-			t.Run(mode+" "+strings.Join(assigners, " "), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					for i := range 6 {
-						w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
+			inWorld(t, 6, func(t *testing.T, w *world) {
+				asks, cutOff := 0, make(map[bool]int) // by Assigned
+				w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					last := e.Assigned && mode == ModeCycle // then the lease that is handed on must tell of it
+					if asks++; node == w.self || asks%3 > 0 && !last {
+						return Result{}, nil, false
 					}
-					asks, estimates, others := 0, 0, 0
-					w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
-						w.mu.Lock()
-						defer w.mu.Unlock()
-						last := e.Assigned && mode == ModeCycle // then the lease that is handed on must tell of it
-						if asks++; node == w.self || asks%3 > 0 && !last {
-							return Result{}, nil, false
-						}
-						if e.Assigned {
-							others++
-						} else {
-							estimates++
-						}
-						return Result{Lingers: lingers}, errors.New("gone"), true
-					}
-					cfg := cycle()
-					cfg.Mode, cfg.Assigners, cfg.CompareURLs = mode, assigners, 6
-					b, stop := w.start(cfg)
-					time.Sleep(time.Minute)
-					if s := b.Status(); mode == ModeCycle && len(assigners) == 1 && s.HandedOff != 6 {
-						t.Errorf("not decided within a minute: %+v", s)
-					}
-					time.Sleep(30 * time.Minute)
-					stop()
-					if estimates == 0 || others == 0 && (mode == ModePersistent || len(assigners) > 1) {
-						t.Errorf("%d estimates and %d other downloads were cut off: the test shows nothing", estimates, others)
-					}
-				})
+					cutOff[e.Assigned]++
+					return Result{Lingers: 50 * time.Second}, errLost, true
+				}
+				p, stop := w.start(modeWith(mode, 6, assigners...))
+				time.Sleep(time.Minute)
+				if s := p.Status(); mode == ModeCycle && len(assigners) == 1 && s.HandedOff != 6 {
+					t.Errorf("not decided within a minute: %+v", s)
+				}
+				time.Sleep(30 * time.Minute)
+				stop()
+				if cutOff[false] == 0 || cutOff[true] == 0 && (mode == ModePersistent || len(assigners) > 1) {
+					t.Errorf("%s, %v: so many downloads were cut off: %v; the test shows nothing", mode, assigners, cutOff)
+				}
 			})
 		}
 	}

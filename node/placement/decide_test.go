@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/bell"
 )
 
 func TestAssignerRestsAsLongAsItThought(t *testing.T) {
@@ -23,19 +24,14 @@ func TestAssignerRestsAsLongAsItThought(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, stop := context.WithTimeout(context.Background(), c.cut)
 			defer stop()
-			answers, over := make(chan assign.Result), make(chan struct{})
-			defer close(over)
-			go func() {
-				for tick := time.Tick(time.Millisecond); ; {
+			answers := make(chan assign.Result)
+			asking, end := context.WithCancel(context.Background())
+			defer end()
+			go func() { // an answer a millisecond
+				for bell.Sleep(asking, time.Millisecond) == nil {
 					select {
-					case <-over:
-						return
-					case <-tick:
-					}
-					select {
-					case <-over:
-						return
 					case answers <- assign.Result{}:
+					case <-asking.Done():
 					}
 				}
 			}()
@@ -81,8 +77,7 @@ const never = 1000 * time.Hour
 // Meanwhile others hear every five seconds of what it has learnt.
 func TestAssignerIsCalledWhenItIsDue(t *testing.T) {
 	for due, calls := range map[time.Duration]int{-time.Second: 60 * 100, 0: 60 * 100, 10 * time.Millisecond: 60 * 100, time.Second: 60, never: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+		inWorld(t, 0, func(t *testing.T, w *world) {
 			cfg := cycle()
 			cfg.Deadline = time.Minute - 5*time.Millisecond
 			b := &batch{Placement: New(cfg, w.deps()), servers: []*server{{addr: addrOf(1)}}}
@@ -106,8 +101,7 @@ func TestAssignerIsCalledWhenItIsDue(t *testing.T) {
 // An assigner hears of a download that ends after the deadline. When it has decided, or at the deadline, no other one begins.
 func TestDownloadsAtTheEndOfADecision(t *testing.T) {
 	for most, deadline := range []time.Duration{30 * time.Second, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			_, _, s := oneServer(t, 1)
+		withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
 			s.pages, s.cfg.Deadline = pagesOf(t, "/"), deadline
 			s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
 				time.Sleep(time.Minute)
@@ -145,10 +139,9 @@ func TestAssignerThatHasNothingToAsk(t *testing.T) {
 // A batch whose assigners cannot be made is an error.
 func TestAssignersThatCannotBeMade(t *testing.T) {
 	for _, candidates := range [][]Candidate{nil, {{"name": "a", "assigner": "psychic"}}} {
-		w := newWorld(t)
-		cfg := cycle()
-		cfg.Assigners, cfg.Candidates = []string{"a"}, candidates
-		b := &batch{Placement: New(cfg, w.deps())}
+		cfg := modeWith(ModeCycle, 100, "a")
+		cfg.Candidates = candidates
+		b := &batch{Placement: New(cfg, newWorld(t).deps())}
 		if err := b.decide(t.Context(), "1"); err == nil || len(b.plans) > 0 {
 			t.Errorf("with the candidates %v: %v", candidates, err)
 		}

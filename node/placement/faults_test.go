@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/assign"
 	"proxima/frontier"
-	"proxima/node/bell"
 	"proxima/node/ownership"
 )
 
@@ -22,12 +19,13 @@ type faulty struct {
 	*world
 	call string // which kind of call
 	nth  int    // how many of them come before
+	err  error
 
 	mu     sync.Mutex
 	failed time.Time
 }
 
-// fail returns errLost for the call that fails.
+// fail returns the error of the call that fails.
 func (f *faulty) fail(call string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,7 +36,7 @@ func (f *faulty) fail(call string) error {
 		return nil
 	}
 	f.failed = time.Now()
-	return errLost
+	return f.err
 }
 
 func (f *faulty) Ready(after string, minURLs, most int) ([]frontier.ReadyHost, string, error) {
@@ -93,7 +91,8 @@ func (f *faulty) deps() Deps {
 	return d
 }
 
-// An error of the frontier or the crawler ends Run at once, in whichever phase it comes. Nothing is handed off after it.
+// An error of the frontier or the crawler ends Run at once, in whichever phase it comes. Nothing is handed off after it, and no URL is lost.
+// A full disk is no failure of the node: other parts wait for room until it stops, and then go on until they have said farewell.
 func TestErrorsOfTheFrontierEndRun(t *testing.T) {
 	estimates, comparison := []string{assign.Nearest}, []string{assign.Random, assign.Geographic}
 	for _, c := range []struct {
@@ -120,59 +119,29 @@ func TestErrorsOfTheFrontierEndRun(t *testing.T) {
 		{ModePersistent, estimates, "Do", 3},
 		{ModePersistent, estimates, "Ready", 2},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &faulty{world: newWorld(t), call: c.call, nth: c.nth}
-			for i := range 2 {
-				f.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-			}
-			f.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
-				return Result{Unmade: true}, nil, c.call == "put back" // so the same page comes again
-			}
-			cfg := cycle()
-			cfg.Mode, cfg.Assigners, cfg.CompareURLs = c.mode, c.assigners, 20
-			p := New(cfg, f.deps())
-			p.SetView(f.view(), "")
-			ctx, stop := context.WithTimeout(t.Context(), time.Hour)
-			defer stop()
-			err := p.Run(ctx)
-			name := fmt.Sprintf("mode %s, %v, call %d of %s", c.mode, c.assigners, c.nth, c.call)
-			if !errors.Is(err, errLost) || time.Since(f.failed) > 5*time.Second {
-				t.Errorf("%s: Run returned %v after %v", name, err, time.Since(f.failed))
-			}
-			time.Sleep(time.Second) // for the goroutines of the world
-			for _, line := range f.log {
-				if strings.HasPrefix(line, "hand ") {
-					t.Errorf("%s: %s", name, line)
+		for _, fault := range []error{errLost, frontier.ErrDiskFull} {
+			inWorld(t, 2, func(t *testing.T, w *world) {
+				w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
+					return Result{Unmade: true}, nil, c.call == "put back" // so the same page comes again
 				}
-			}
-			f.checkRest()
-		})
-	}
-}
-
-// A node that stops while its disk is full ends the writes that wait for room with an error. This is no failure of the node, and its
-// other parts go on until they have said farewell.
-func TestFullDiskAtTheEndIsNoFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 60)
-		full := fullDisk{w}
-		deps := w.deps()
-		deps.Crawler = full
-		p := New(cycle(), deps)
-		p.SetView(w.view(), "")
-		if err := p.Run(t.Context()); err != nil {
-			t.Errorf("Run: %v", err)
+				f := &faulty{world: w, call: c.call, nth: c.nth, err: fmt.Errorf("fault: %w", fault)}
+				p := New(modeWith(c.mode, 20, c.assigners...), f.deps())
+				p.SetView(w.view(), "")
+				ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+				defer stop()
+				err := p.Run(ctx)
+				if (fault == errLost) != errors.Is(err, errLost) || fault != errLost && err != nil || time.Since(f.failed) > 5*time.Second {
+					t.Errorf("%+v fails with %v: Run returned %v after %v", c, fault, err, time.Since(f.failed))
+				}
+				w.checkRest()
+				for _, h := range w.hosts {
+					if h.owner != w.self || len(h.urls)+len(h.finished) != 60 {
+						t.Errorf("%+v fails: %s is at %s with %d of 60 URLs", c, h.name, h.owner, len(h.urls)+len(h.finished))
+					}
+				}
+			})
 		}
-		time.Sleep(time.Second) // for the goroutines of the world
-	})
-}
-
-// fullDisk is a world that is being stopped while its disk is full.
-type fullDisk struct{ *world }
-
-func (f fullDisk) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
-	return errors.Join(f.world.Finish(ctx, task, out), fmt.Errorf("finish %s: %w", task.URL, frontier.ErrDiskFull))
+	}
 }
 
 // A step of a batch that is stopped says so, and asks nobody for a page.
@@ -195,12 +164,8 @@ func TestStoppedStepsSaySo(t *testing.T) {
 		"round":   func(ctx context.Context, b *batch, s *server) error { return b.round(ctx, s, b.id) },
 		"move":    func(ctx context.Context, b *batch, s *server) error { return b.move(ctx, s, "n1", "", handedOff) },
 		"persist": func(ctx context.Context, b *batch, _ *server) error { return b.persist(ctx) },
-		"sleep":   func(ctx context.Context, _ *batch, _ *server) error { return bell.Sleep(ctx, time.Second) },
-		"no time": func(ctx context.Context, _ *batch, _ *server) error { return bell.Sleep(ctx, 0) },
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w, h, s := oneServer(t, 3)
-			s.SetView(w.view(), "")
+		withServer(t, 3, func(t *testing.T, w *world, h *fakeHost, s *server) {
 			s.next, s.pages = time.Now().Add(time.Minute), pagesOf(t, "/0", "/1")
 			w.servers[s.addr].holdFor = time.Minute
 			ctx, stop := context.WithCancel(t.Context())

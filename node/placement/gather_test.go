@@ -8,7 +8,7 @@ import (
 	"proxima/frontier"
 )
 
-// A walk over many hosts that looks at few of them in each check finds every ready host.
+// A walk over many hosts that looks at few of them in each check finds every ready host once.
 func TestGatherMeetsEveryHost(t *testing.T) {
 	w := newWorld(t)
 	for i := range 2500 {
@@ -18,67 +18,26 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 		}
 		w.addHost(fmt.Sprintf("http://h%04d.example", i), addrOf(1), n)
 	}
-	cfg := cycle()
-	cfg.Hosts = 20
-	b := New(cfg, w.deps())
-	b.walk.scan = 2 * stride
-	now := time.Now()
-	met := make(map[string]int)
+	p := New(cycle(), w.deps())
+	p.walk.scan = 2 * stride
+	met := make(map[string]bool)
 	for range 60 {
-		hosts, err := b.gather(now, nil)
-		if err != nil {
-			t.Fatal(err)
+		hosts, err := p.gather(time.Now(), nil)
+		if err != nil || len(hosts) > 20 {
+			t.Fatalf("%d hosts in a batch, %v", len(hosts), err)
 		}
-		if len(hosts) > 20 {
-			t.Fatalf("%d hosts in a batch", len(hosts))
-		}
-		seen := make(map[string]bool)
 		for _, h := range hosts {
-			if seen[h.name] {
-				t.Fatalf("%s twice in one batch", h.name)
+			if met[h.name] {
+				t.Fatalf("%s twice", h.name)
 			}
-			seen[h.name] = true
-			met[h.name]++
+			met[h.name] = true
+		}
+		for _, h := range hosts {
 			w.hosts[h.name].owner = "assigned:n1"
 		}
 	}
-	if len(met) != 250 {
-		t.Errorf("met %d hosts", len(met))
-	}
-	if len(b.walk.noticed) != 2250 {
-		t.Errorf("noticed %d hosts", len(b.walk.noticed))
-	}
-	// Hosts that are gone are forgotten when there is no room left.
-	for _, h := range w.hosts {
-		h.urls = nil
-	}
-	b.walk.most = 2250
-	if _, err := b.gather(now.Add(time.Hour), nil); err != nil {
-		t.Fatal(err)
-	}
-	if len(b.walk.noticed) != 0 {
-		t.Errorf("%d hosts are still noticed", len(b.walk.noticed))
-	}
-}
-
-// A check looks past hosts that are not ready, as far as it may. The next one goes on from there.
-func TestACheckLooksFar(t *testing.T) {
-	w := newWorld(t)
-	for i := range 3 * stride {
-		n := 1
-		if i == stride*3/2 || i == stride*5/2 {
-			n = 60
-		}
-		w.addHost(fmt.Sprintf("http://h%04d.example", i), addrOf(1), n)
-	}
-	b := New(cycle(), w.deps())
-	b.walk.scan = 2 * stride
-	for check, want := range []string{"http://h0750.example", "http://h1250.example"} {
-		hosts, err := b.gather(time.Now(), nil)
-		if err != nil || len(hosts) == 0 || hosts[0].name != want {
-			t.Fatalf("check %d: %v, %v, want %s", check, hosts, err, want)
-		}
-		w.hosts[want].owner = "assigned:n1"
+	if len(met) != 250 || len(p.walk.noticed) != 2250 {
+		t.Errorf("met %d hosts, noticed %d", len(met), len(p.walk.noticed))
 	}
 }
 
@@ -91,7 +50,6 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 	cfg := cycle()
 	cfg.Hosts = 12
 	b := New(cfg, w.deps())
-	b.walk.scan = 2 * stride
 	for i, want := range []string{"http://h00.example", "http://h12.example", "http://h24.example", "http://h06.example"} {
 		hosts, err := b.gather(time.Now(), nil)
 		if err != nil || len(hosts) != 12 || hosts[0].name != want {
@@ -100,29 +58,18 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 	}
 }
 
+// A host with few URLs waits for ten minutes from when it is noticed. One that rests is left out, and then waits anew.
 func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 	w := newWorld(t)
 	w.addHost("http://small.example", addrOf(1), 3)
-	b := New(cycle(), w.deps())
-	now := time.Now()
-	for _, step := range []struct {
-		after time.Duration
-		want  int
-	}{{0, 0}, {9 * time.Minute, 0}, {10 * time.Minute, 1}} {
-		hosts, err := b.gather(now.Add(step.after), nil)
-		if err != nil || len(hosts) != step.want {
-			t.Errorf("after %v: %d hosts, %v", step.after, len(hosts), err)
+	p, begin := New(cycle(), w.deps()), time.Now()
+	for _, step := range []struct{ minute, hosts int }{{0, 0}, {9, 0}, {10, 1}, {29, 0}, {30, 0}, {39, 0}, {40, 1}} {
+		hosts, err := p.gather(begin.Add(time.Duration(step.minute)*time.Minute), nil)
+		if err != nil || len(hosts) != step.hosts {
+			t.Errorf("after %d minutes: %d hosts, %v", step.minute, len(hosts), err)
 		}
-	}
-	// A host that rests is left out, and then waits anew.
-	b.walk.resting["http://small.example"] = now.Add(30 * time.Minute)
-	for _, step := range []struct {
-		after time.Duration
-		want  int
-	}{{29 * time.Minute, 0}, {30 * time.Minute, 0}, {39 * time.Minute, 0}, {40 * time.Minute, 1}} {
-		hosts, err := b.gather(now.Add(step.after), nil)
-		if err != nil || len(hosts) != step.want {
-			t.Errorf("after %v: %d hosts, %v", step.after, len(hosts), err)
+		if step.minute == 10 {
+			p.walk.resting["http://small.example"] = begin.Add(30 * time.Minute)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/assign"
@@ -17,9 +16,8 @@ import (
 // A server that a batch and an exploration have reserved is free when both have let it go.
 func TestReservationsAreCounted(t *testing.T) {
 	w := newWorld(t)
+	w.addHosts(2, 1)
 	p := New(cycle(), w.deps())
-	w.addHost("http://a.example", addrOf(1), 1)
-	w.addHost("http://b.example", addrOf(2), 1)
 	for i, step := range []struct {
 		server   int
 		on       bool
@@ -49,10 +47,8 @@ func TestReservationsAreCounted(t *testing.T) {
 // Notes about hosts that were told to move are forgotten in every mode. Otherwise they would grow with every host received.
 func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 	for _, mode := range []string{ModeCrawl, ModePersistent, ModeCycle} {
-		synctest.Test(t, func(t *testing.T) {
-			cfg := Default()
-			cfg.Mode, cfg.Assigners = mode, []string{assign.Random}
-			p, stop := newWorld(t).start(cfg)
+		inWorld(t, 0, func(t *testing.T, w *world) {
+			p, stop := w.start(modeWith(mode, 100, assign.Random))
 			p.Received("http://a.test", 0)
 			told := func() int {
 				p.mu.Lock()
@@ -60,12 +56,10 @@ func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 				return len(p.later.told)
 			}
 			time.Sleep(65 * time.Second) // the look at one minute forgets nothing yet
-			if n := told(); n != 1 {
-				t.Errorf("mode %s: %d hosts are noted after a minute", mode, n)
-			}
+			before := told()
 			time.Sleep(10 * time.Second)
-			if n := told(); n != 0 {
-				t.Errorf("mode %s: %d hosts are noted after the next look", mode, n)
+			if after := told(); before != 1 || after != 0 {
+				t.Errorf("mode %s: %d hosts are noted after a minute, %d after the next look", mode, before, after)
 			}
 			stop()
 		})
@@ -89,68 +83,87 @@ func TestExplorationsAreTheirShare(t *testing.T) {
 	}
 }
 
-// assigned makes a world whose node owns an assigned host, and knows that n1 is the nearest node to its server.
-func assigned(t *testing.T) (w *world, addr netip.Addr) {
-	w, addr = newWorld(t), addrOf(1)
+// addAssigned adds a host that is assigned to this node, and says that n1 is the nearest node to its server, addrOf(1).
+func (w *world) addAssigned() (addr netip.Addr) {
+	addr = addrOf(1)
 	w.addHost("http://a.example", addr, 60).owner = "assigned:home"
 	w.servers[addr].holder = w.self
 	w.memories[addr] = &assign.Memory{}
 	for range 6 {
 		for _, node := range []string{"home", "n1", "n2"} {
-			connect := time.Duration(w.ms(node, addr) * float64(time.Millisecond))
-			w.memories[addr].Observe(node, w.coordOf(node), pageOver(connect), time.Now())
+			w.memories[addr].Observe(node, coordOf(node), pageOver(time.Duration(w.ms(node, addr)*float64(time.Millisecond))), time.Now())
 		}
 	}
-	return w, addr
+	return addr
 }
 
-// A server moves when another node has been better for half a minute, and not before.
+// moved reports whether the host of addAssigned, and nothing else, was told to move to n1.
+func (w *world) moved() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.log) == 1 && strings.HasPrefix(w.log[0], "wish http://a.example n1: ") && strings.HasSuffix(w.log[0], " ms faster there")
+}
+
+// A server moves when another node has been better for half a minute, and not before, even if explorations take long because their nodes do
+// not answer. If that node is worse for a moment, or another node has the server meanwhile, the half minute begins anew.
 func TestServerMovesToTheBetterNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, addr := assigned(t)
-		w.addHost("http://own.example", addr, 1) // which was not assigned
-		_, stop := w.start(cycle())
-		time.Sleep(39 * time.Second)
-		w.mu.Lock()
-		early := slices.Clone(w.log)
-		w.mu.Unlock()
-		time.Sleep(5 * time.Second)
-		stop()
-		if len(early) != 0 || len(w.log) != 1 || !strings.HasPrefix(w.log[0], "wish http://a.example n1: ") || !strings.HasSuffix(w.log[0], " ms faster there") {
-			t.Errorf("%q, and then %q", early, w.log)
-		}
-	})
-}
-
-// Servers move in time even if explorations take long, because their nodes do not answer.
-func TestServersMoveWhileExplorationsTakeLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := assigned(t)
-		w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
-			time.Sleep(50 * time.Second)
-			return Result{}, ErrUnanswered, true
-		}
-		p, stop := w.start(cycle())
-		for range 100 {
-			p.Downloaded()
-		}
-		time.Sleep(45 * time.Second)
-		w.mu.Lock()
-		asked, log := len(w.asked), slices.Clone(w.log)
-		w.mu.Unlock()
-		if asked != 1 || len(log) != 1 || !strings.HasPrefix(log[0], "wish http://a.example n1: ") {
-			t.Errorf("after %d explorations: %q", asked, log)
-		}
-		time.Sleep(15 * time.Second) // the exploration ends
-		stop()
-	})
+	for name, c := range map[string]struct {
+		between func(w *world, s *fakeServer) // at 25 s for ten seconds
+		explore int
+		moves   int // when, in seconds
+	}{
+		"better all the time":   {moves: 40},
+		"explorations are slow": {explore: 100, moves: 40},
+		"worse for a moment": {moves: 70, between: func(w *world, s *fakeServer) {
+			m := &assign.Memory{}
+			for range 6 {
+				for node, connect := range map[string]time.Duration{"home": time.Millisecond, "n1": time.Second, "n2": time.Second} {
+					m.Observe(node, coordOf(node), pageOver(connect), time.Now())
+				}
+			}
+			w.memories[s.addr] = m
+		}},
+		"elsewhere": {moves: 70, between: func(_ *world, s *fakeServer) { s.holder = "n2" }},
+	} {
+		inWorld(t, 0, func(t *testing.T, w *world) {
+			addr := w.addAssigned()
+			w.addHost("http://own.example", addr, 1) // which was not assigned
+			w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
+				time.Sleep(50 * time.Second)
+				return Result{}, ErrUnanswered, true
+			}
+			p, stop := w.start(cycle())
+			for range c.explore {
+				p.Downloaded()
+			}
+			time.Sleep(25 * time.Second)
+			s, m := w.servers[addr], w.memories[addr]
+			if c.between != nil {
+				w.locked(func() { c.between(w, s) })
+			}
+			time.Sleep(10 * time.Second)
+			w.locked(func() { w.memories[addr], s.holder = m, w.self })
+			time.Sleep(time.Duration(c.moves-36) * time.Second)
+			w.locked(func() {
+				if len(w.log) > 0 || len(w.asked) != min(1, c.explore) {
+					t.Errorf("%s: too early %q, after %d explorations", name, w.log, len(w.asked))
+				}
+			})
+			time.Sleep(5 * time.Second)
+			if !w.moved() {
+				t.Errorf("%s: %q", name, w.log)
+			}
+			time.Sleep(time.Minute) // the exploration ends
+			stop()
+		})
+	}
 }
 
 // A server does not move to a node that could not reach it, or had no right to, when it explored.
 func TestServerStaysWhereItCanBeReached(t *testing.T) {
 	for trouble, stays := range map[frontier.Trouble]bool{frontier.Unreachable: true, frontier.Forbidden: true, frontier.Broken: false} {
-		synctest.Test(t, func(t *testing.T) {
-			w, _ := assigned(t)
+		inWorld(t, 0, func(t *testing.T, w *world) {
+			w.addAssigned()
 			w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
 				return Result{Ending: frontier.Again, Trouble: trouble, Asked: true}, nil, true
 			}
@@ -168,79 +181,25 @@ func TestServerStaysWhereItCanBeReached(t *testing.T) {
 	}
 }
 
-// If the other node is worse for a moment, or another node has the server meanwhile, the half minute begins anew.
-func TestServerStaysWhileNobodyIsBetterForLong(t *testing.T) {
-	for _, elsewhere := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w, addr := assigned(t)
-			_, stop := w.start(cycle())
-			time.Sleep(25 * time.Second)
-			worse := &assign.Memory{}
-			for range 6 {
-				for node, connect := range map[string]time.Duration{"home": time.Millisecond, "n1": time.Second, "n2": time.Second} {
-					worse.Observe(node, w.coordOf(node), pageOver(connect), time.Now())
-				}
-			}
-			w.mu.Lock()
-			better := w.memories[addr]
-			if elsewhere {
-				w.servers[addr].holder = "n2"
-			} else {
-				w.memories[addr] = worse
-			}
-			w.mu.Unlock()
-			time.Sleep(10 * time.Second)
-			w.mu.Lock()
-			w.memories[addr], w.servers[addr].holder = better, w.self
-			w.mu.Unlock()
-			time.Sleep(30 * time.Second)
-			stop()
-			if len(w.log) != 0 {
-				t.Errorf("with the server elsewhere (%v): %q", elsewhere, w.log)
-			}
-		})
-	}
-}
-
-// Other nodes download a share of the pages of an assigned server, politely.
-func TestOthersExplore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, addr := assigned(t)
-		p, stop := w.start(cycle())
-		for range 70 {
-			p.Downloaded()
-		}
-		time.Sleep(25 * time.Second)
-		stop()
-		if len(w.asked) != 1 || w.asked[0].node == "home" || w.asked[0].Server != addr || w.asked[0].Epoch != 7 || !w.asked[0].Assigned || !w.asked[0].Fresh ||
-			fmt.Sprint(w.asked[0].Labels) != "[nearest]" || w.crawled != 1 {
-			t.Errorf("asked %+v after %d robots.txt", w.asked, w.crawled)
-		}
-		if n := w.memories[addr].Downloads(); n != 19 {
-			t.Errorf("%d downloads are known, want 19", n)
-		}
-	})
-}
-
-// Each exploration that is due is made at one server, by another node. A server without a page, or whose host was not assigned, has none.
+// Each exploration that is due is made at one server, by another node, politely. A server without a page, or whose host was not assigned, has
+// none. An error is told, unless the node stops.
 func TestWhereIsExplored(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(w *world, h *fakeHost)
-		asked  int
-		known  int // downloads after it
+		change   func(w *world, h *fakeHost)
+		fails    string // the first of these calls
+		stopped  bool
+		asked    int
+		troubles int
 	}{
-		"explored":       {func(*world, *fakeHost) {}, 1, 19},
-		"without a page": {func(_ *world, h *fakeHost) { h.urls = nil }, 0, 18},
-		"of a home":      {func(_ *world, h *fakeHost) { h.owner = "home" }, 0, 18},
-		"nobody else":    {func(w *world, _ *fakeHost) { w.nodes = map[string]bool{"home": true} }, 0, 18},
+		"explored":       {asked: 1},
+		"without a page": {change: func(_ *world, h *fakeHost) { h.urls = nil }},
+		"of a home":      {change: func(_ *world, h *fakeHost) { h.owner = "home" }},
+		"nobody else":    {change: func(w *world, _ *fakeHost) { w.nodes = map[string]bool{"home": true} }},
+		"no record":      {fails: "Record", troubles: 1},
+		"the node stops": {fails: "Record", stopped: true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w, addr := assigned(t)
-			w.do = func(_ context.Context, _ string, f RemoteFetch) (Result, error, bool) {
-				r := page200(time.Second)
-				r.Coord, r.Links = w.coordOf("n1"), linksOf(f.URL)
-				return r, nil, true
-			}
+		inWorld(t, 0, func(t *testing.T, w *world) {
+			addr := w.addAssigned()
 			for i := range 2 { // servers that are no candidates: one without hosts, and one of which nothing is known
 				other := addrOf(5 + i)
 				w.servers[other] = &fakeServer{addr: other, holder: w.self}
@@ -248,43 +207,47 @@ func TestWhereIsExplored(t *testing.T) {
 					w.memories[other] = nil
 				}
 			}
-			c.change(w, w.hosts["http://a.example"])
-			p := New(cycle(), w.deps())
+			if c.change != nil {
+				c.change(w, w.hosts["http://a.example"])
+			}
+			f := &faulty{world: w, call: c.fails, err: errLost}
+			p := New(cycle(), f.deps())
 			p.SetView(w.view(), "")
 			p.later.due = 3.5
-			if err := p.explore(t.Context()); err != nil {
-				t.Fatal(err)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if c.stopped {
+				stop()
 			}
-			if n := w.memories[addr].Downloads(); len(w.asked) != c.asked || n != c.known || p.later.due != 0.5 || len(w.troubles) > 0 {
-				t.Errorf("%s: asked %v, %d downloads are known, %v are due; troubles %v", name, w.asked, n, p.later.due, w.troubles)
+			if err := p.explore(ctx); err != nil || p.later.due != 0.5 || len(w.troubles) != c.troubles || len(w.asked) != c.asked || w.crawled != c.asked {
+				t.Errorf("%s: %v, %v are due; asked %v after %d robots.txt; troubles %v", name, err, p.later.due, w.asked, w.crawled, w.troubles)
+			}
+			for _, r := range w.asked {
+				if r.node == w.self || r.Server != addr || r.Epoch != 7 || !r.Assigned || !r.Fresh || fmt.Sprint(r.Labels) != "[nearest]" {
+					t.Errorf("%s: %+v", name, r)
+				}
+			}
+			if n := w.memories[addr].Downloads(); n != 18+c.asked {
+				t.Errorf("%s: %d downloads are known", name, n)
 			}
 			w.checkRest()
 		})
 	}
 }
 
-// One exploration that is due is made at one of two servers. An error is told, unless the node stops.
+// One exploration that is due is made at one of two servers, even if the other one fails.
 func TestExplorationsOfTwoServers(t *testing.T) {
-	for name, c := range map[string]struct {
-		call            string // that fails
-		stopped         bool
-		asked, troubles int
-	}{"both can be explored": {asked: 1}, "the first fails": {call: "Record", asked: 1, troubles: 1}, "the node stops": {call: "Record", stopped: true}} {
-		synctest.Test(t, func(t *testing.T) {
-			w, addr := assigned(t)
+	for _, fails := range []string{"", "Record"} {
+		inWorld(t, 0, func(t *testing.T, w *world) {
+			addr := w.addAssigned()
 			w.addHost("http://b.example", addrOf(2), 60).owner = "assigned:home"
 			w.servers[addrOf(2)].holder, w.memories[addrOf(2)] = w.self, w.memories[addr]
-			f := &faulty{world: w, call: c.call}
+			f := &faulty{world: w, call: fails, err: errLost}
 			p := New(cycle(), f.deps())
 			p.SetView(w.view(), "")
 			p.later.due = 1
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			if c.stopped {
-				stop()
-			}
-			if err := p.explore(ctx); err != nil || len(w.asked) != c.asked || len(w.troubles) != c.troubles {
-				t.Errorf("%s: %v; asked %v, troubles %v", name, err, w.asked, w.troubles)
+			if err := p.explore(t.Context()); err != nil || len(w.asked) != 1 || len(w.troubles) != min(1, len(fails)) {
+				t.Errorf("call that fails: %q: %v; asked %v, troubles %v", fails, err, w.asked, w.troubles)
 			}
 			w.checkRest()
 		})
@@ -293,8 +256,8 @@ func TestExplorationsOfTwoServers(t *testing.T) {
 
 // An estimate waits for 30 s for the politeness of its server, and an exploration for 5 s.
 func TestWaitsForPolitenessAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, addr := assigned(t)
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		addr := w.addAssigned()
 		w.servers[addr].knows = time.Now().Add(time.Hour)
 		p := New(cycle(), w.deps())
 		p.SetView(w.view(), "")
@@ -316,37 +279,25 @@ func TestWaitsForPolitenessAreBounded(t *testing.T) {
 	})
 }
 
-// In mode persistent a host stays at its home if a peer holds its server.
-func TestHostsOfRoundsJoinNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, addr := assigned(t)
-		cfg := Default()
-		cfg.Mode = ModePersistent
-		p, stop := w.start(cfg)
-		p.LeasedTo(addr, "n2")
-		stop()
-		if len(w.log) != 0 {
-			t.Errorf("%q", w.log)
-		}
-	})
-}
-
-// Hosts are told now and then to join the node that holds their server, and not soon after they were received.
+// Hosts are told now and then to join the node that holds their server, and not soon after they were received. In mode persistent they stay
+// at their home.
 func TestHostsJoinTheHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, addr := assigned(t)
-		p, stop := w.start(Default())
-		p.Received("http://a.example", 10*time.Second)
-		for range 140 { // every second
-			p.LeasedTo(addr, "home")
-			p.LeasedTo(addr, "nobody")
-			p.LeasedTo(addr, "n2")
-			time.Sleep(time.Second)
-		}
-		stop()
-		// As if told at 10 s: told again at 70 s and 130 s.
-		if want := "[wish http://a.example n2: its server is leased to that node wish http://a.example n2: its server is leased to that node]"; fmt.Sprint(w.log) != want {
-			t.Errorf("%q", w.log)
-		}
-	})
+	const wish = "wish http://a.example n2: its server is leased to that node"
+	for mode, want := range map[string][]string{ModeCrawl: {wish, wish}, ModePersistent: nil} { // as if told at 10 s: again at 70 s and 130 s
+		inWorld(t, 0, func(t *testing.T, w *world) {
+			addr := w.addAssigned()
+			p, stop := w.start(modeWith(mode, 100))
+			p.Received("http://a.example", 10*time.Second)
+			for range 140 { // every second
+				p.LeasedTo(addr, "home")
+				p.LeasedTo(addr, "nobody")
+				p.LeasedTo(addr, "n2")
+				time.Sleep(time.Second)
+			}
+			stop()
+			if !slices.Equal(w.log, want) {
+				t.Errorf("mode %s: %q", mode, w.log)
+			}
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,8 @@ import (
 func manyLinks(n int) []frontier.Link {
 	links := make([]frontier.Link, n)
 	for i := range links {
-		links[i] = frontier.Link{URL: identity.URL{Host: "http://example.org", Path: fmt.Sprintf("/%0100d", i)}, Depth: 4, Hops: uint8(i % 3), Sitemap: i%7 == 0}
+		links[i] = frontier.Link{URL: identity.URL{Host: "http://example.org", Path: fmt.Sprintf("/%0100d", i)},
+			Depth: 4, Hops: uint8(i % 3), Sitemap: i%7 == 0}
 	}
 	return links
 }
@@ -43,28 +45,18 @@ func (b bounded) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (
 // forgotten in the end.
 func TestLinksComeWithTheAnswer(t *testing.T) {
 	for _, count := range []int{0, 3, maxPageLinks} {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNetwork()
-			a := n.add(t, "a", 1, func(d *RemoteDeps) { d.Peers = bounded{sender{n, "a"}, t} })
-			b := n.add(t, "b", 1)
+		inNetwork(t, 1, func(t *testing.T, n *network, _, b *node) {
+			c := n.add(t, "c", 1, func(d *RemoteDeps) { d.Peers = bounded{sender{n, "c"}, t} })
 			want := manyLinks(count)
-			b.work = func(*Work) (time.Duration, Result) {
-				r := page200(time.Second)
-				r.Links = want
-				return time.Second, r
-			}
-			n.lose = func() (request, answer bool) {
-				return n.calls%5 == 2, n.calls%5 == 4
-			}
-			r, err := a.Do(t.Context(), "b", estimateOf(t, "page"))
+			b.takes(time.Second, want...)
+			n.lose = func() (request, answer bool) { return n.calls%5 == 2, n.calls%5 == 4 }
+			r, err := c.Do(t.Context(), "b", estimateOf(t, "page"))
 			if err != nil || !slices.Equal(r.Links, want) || r.Status != 200 {
 				t.Errorf("%d links of %d: %v", len(r.Links), count, err)
 			}
 			time.Sleep(2 * time.Minute)
-			b.Remote.mu.Lock()
-			defer b.Remote.mu.Unlock()
-			if b.links != 0 || len(b.Remote.work) != 0 || b.started["http://example.org/page"] != 1 {
-				t.Errorf("%d bytes of links are left, downloaded %v", b.links, b.started)
+			if work, links := b.remembered(); work+links > 0 || b.started["http://example.org/page"] != 1 {
+				t.Errorf("%d bytes of links are left, downloaded %v", links, b.started)
 			}
 		})
 	}
@@ -72,14 +64,8 @@ func TestLinksComeWithTheAnswer(t *testing.T) {
 
 // If a node dies when only some links of a page have arrived, the page is downloaded again.
 func TestDeathWithLinksOnTheirWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
-		b.work = func(*Work) (time.Duration, Result) {
-			r := page200(time.Second)
-			r.Links = manyLinks(maxPageLinks)
-			return time.Second, r
-		}
+	inNetwork(t, 1, func(t *testing.T, n *network, a, b *node) {
+		b.takes(time.Second, manyLinks(maxPageLinks)...)
 		answers := 0
 		n.lose = func() (request, answer bool) { answers++; return answers > 2, false }
 		time.AfterFunc(10*time.Second, func() { a.SetAlive(nil) })
@@ -87,33 +73,81 @@ func TestDeathWithLinksOnTheirWay(t *testing.T) {
 		if !errors.Is(err, ErrGone) || r.Links != nil {
 			t.Fatalf("%d links, %v", len(r.Links), err)
 		}
-		if out := outcome("a", "b", r, err); out.Ending != frontier.Again || out.Trouble != frontier.Interrupted {
-			t.Errorf("the page counts as %+v", out)
-		}
 	})
 }
 
-// The links that wait for their askers are bounded. A page beyond the bound is downloaded again.
-func TestLinksThatWaitAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
-		many := manyLinks(maxLinks / 160)
-		b.work = func(*Work) (time.Duration, Result) {
+// As many links go into an answer as fit, and one always does.
+func TestPortionsOfLinks(t *testing.T) {
+	for _, c := range []struct {
+		sizes     []int
+		had, want int
+		more      bool
+	}{
+		{[]int{1<<20 - 100, 100}, 0, 2, false},
+		{[]int{1<<20 - 100, 101}, 0, 1, true},
+		{[]int{1<<20 - 100, 101}, 1, 1, false},
+		{[]int{1<<20 + 1, 100}, 0, 1, true},
+		{[]int{100}, 1, 0, false},
+		{[]int{100}, 2, 0, false},
+	} {
+		var links []frontier.Link
+		for _, size := range c.sizes {
+			const host = "http://example.org"
+			links = append(links, frontier.Link{URL: identity.URL{Host: host, Path: "/" + strings.Repeat("x", size-len(host)-41)}})
+		}
+		if got, more := encodeLinks(links, c.had); len(got) != c.want || more != c.more {
+			t.Errorf("of links of %v bytes, %d had: %d, more %v", c.sizes, c.had, len(got), more)
+		}
+	}
+}
+
+// The links of results that wait for their askers take 32 MiB. A result beyond that is lost, unless it is the only one.
+func TestResultsAtTheBoundOfLinks(t *testing.T) {
+	links, huge := manyLinks(10), manyLinks(1)
+	size := linkBytes(links)
+	huge[0].URL.Path = strings.Repeat("/", 33<<20)
+	for _, c := range []struct {
+		waiting int
+		links   []frontier.Link
+		kept    bool
+	}{{0, links, true}, {0, huge, true}, {32<<20 - size, links, true}, {32<<20 - size + 1, links, false}, {32<<20 + 1, nil, true}} {
+		inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
+			b.ask(t, 1, 30*time.Second)
+			w := b.begin(t)
+			b.Remote.mu.Lock()
+			b.Remote.links = c.waiting
+			b.Remote.mu.Unlock()
 			r := page200(time.Second)
-			r.Links = many[:len(many)/3]
-			return time.Second, r
-		}
-		var ends []frontier.Ending
-		for i := range 4 {
-			r, err := a.Do(t.Context(), "b", estimateOf(t, fmt.Sprint(i)))
-			if err != nil {
-				t.Fatal(err)
+			r.Links = c.links
+			b.Finished(w, r)
+			if _, n := b.remembered(); w.result.HTML != c.kept || n != c.waiting+linkBytes(w.result.Links) || !w.result.Asked {
+				t.Errorf("%d bytes wait: %d links are kept, %d bytes are counted", c.waiting, len(w.result.Links), n)
 			}
-			ends = append(ends, r.Ending)
+			time.Sleep(2 * time.Minute)
+			if _, n := b.remembered(); n != c.waiting {
+				t.Errorf("%d bytes are counted in the end, want %d", n, c.waiting)
+			}
+		})
+	}
+}
+
+// A result may expire while a call for it is under way. What its links took is freed once.
+func TestResultExpiresDuringACall(t *testing.T) {
+	inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
+		b.ask(t, 1, 30*time.Second)
+		res := page200(time.Second)
+		res.Links = manyLinks(1)
+		b.Finished(b.begin(t), res)
+		b.deps.FromLife = func(_ string, _ uint64, take func()) bool {
+			take()
+			time.Sleep(2 * time.Minute)
+			return true
 		}
-		if !slices.Equal(ends, []frontier.Ending{frontier.Done, frontier.Done, frontier.Done, frontier.Again}) {
-			t.Errorf("%v", ends)
+		b.ask(t, 1, time.Second)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, n := b.remembered(); n != 0 {
+			t.Errorf("%d bytes of links are kept", n)
 		}
 	})
 }

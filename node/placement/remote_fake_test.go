@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -58,6 +59,15 @@ type node struct {
 
 func newNetwork() *network {
 	return &network{nodes: make(map[string]*node), lose: func() (bool, bool) { return false, false }}
+}
+
+// inNetwork runs a test on a fake clock, with the nodes a and b. b makes so many downloads at once.
+func inNetwork(t *testing.T, fetchers int, test func(t *testing.T, n *network, a, b *node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		test(t, n, n.add(t, "a", 1), n.add(t, "b", fetchers))
+	})
 }
 
 var errLost = errors.New("lost")
@@ -117,7 +127,7 @@ func coordinateOf(id string) ncoord.Coordinate {
 func (n *network) add(t *testing.T, id string, fetchers int, change ...func(*RemoteDeps)) *node {
 	t.Helper()
 	x := &node{jobs: make(chan *Work, 10_000), started: make(map[string]int)}
-	x.work = func(*Work) (time.Duration, Result) { return 400 * time.Millisecond, page200(400 * time.Millisecond) }
+	x.takes(400 * time.Millisecond)
 	x.clock = lease.NewClock(func() time.Duration { return time.Duration(x.jump.Load()) })
 	deps := RemoteDeps{
 		Self: id, Clock: x.clock, Peers: sender{n, id}, FromLife: anyLife,
@@ -158,6 +168,40 @@ func (n *network) add(t *testing.T, id string, fetchers int, change ...func(*Rem
 	}
 	t.Cleanup(x.stop)
 	return x
+}
+
+// takes has the node's downloads take so long. Their pages have these links.
+func (x *node) takes(d time.Duration, links ...frontier.Link) {
+	r := page200(d)
+	r.Links = links
+	x.work = func(*Work) (time.Duration, Result) { return d, r }
+}
+
+// begin begins the work that was queued first.
+func (x *node) begin(t *testing.T) *Work {
+	t.Helper()
+	w, ok := x.Start(<-x.jobs)
+	if !ok {
+		t.Fatal("it cannot begin")
+	}
+	return w
+}
+
+// ask sends a call for a page to a node.
+func (x *node) ask(t *testing.T, number uint64, within time.Duration) *wire.FetchResponse {
+	t.Helper()
+	resp, err := x.Fetch(t.Context(), "a", &wire.FetchRequest{Number: number, Page: encodeFetch(estimateOf(t, "")), WithinMs: within.Milliseconds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// remembered returns how much work a node remembers, and the bytes of links that it keeps.
+func (x *node) remembered() (work, links int) {
+	x.Remote.mu.Lock()
+	defer x.Remote.mu.Unlock()
+	return len(x.Remote.work), x.Remote.links
 }
 
 // crawl is a fetcher: it carries out work until the context ends.

@@ -11,156 +11,61 @@ import (
 	"testing/synctest"
 	"time"
 
-	"proxima/frontier"
-	"proxima/frontier/identity"
+	"proxima/node/bell"
 	"proxima/node/wire"
 )
 
+// A fetch by a peer, or by this node itself, arrives as it was asked for, and so does its result.
 func TestRemoteFetchThereAndBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "bb", 1)
-		want := estimateOf(t, "x?y=1")
-		var got RemoteFetch
-		b.work = func(j *Work) (time.Duration, Result) {
-			got = j.RemoteFetch
-			if j.From != "a" {
-				t.Errorf("asked by %q", j.From)
+	for _, to := range []string{"a", "b"} {
+		inNetwork(t, 1, func(t *testing.T, n *network, a, _ *node) {
+			f, want := estimateOf(t, "x?y=1"), page200(400*time.Millisecond)
+			want.Timing.TLS, want.RetryAfter = 30*time.Millisecond, 5*time.Second
+			n.nodes[to].work = func(w *Work) (time.Duration, Result) {
+				if fmt.Sprint(w.RemoteFetch) != fmt.Sprint(f) || w.From != "a" {
+					t.Errorf("%q asked for %v, want %v", w.From, w.RemoteFetch, f)
+				}
+				return 400 * time.Millisecond, want
 			}
-			r := page200(400 * time.Millisecond)
-			r.Timing.TLS, r.RetryAfter = 30*time.Millisecond, 5*time.Second
-			return 400 * time.Millisecond, r
-		}
-		begin := time.Now()
-		r, err := a.Do(t.Context(), "bb", want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("the peer got %v, want %v", got, want)
-		}
-		if r.Status != 200 || !r.HTML || r.Timing.TLS != 30*time.Millisecond || r.Timing.Bytes != 12_345 || r.RetryAfter != 5*time.Second ||
-			!r.Timing.Fresh || r.Timing.Total != 400*time.Millisecond {
-			t.Errorf("result %+v", r)
-		}
-		if r.Coord != coordinateOf("bb") {
-			t.Errorf("coordinate %v", r.Coord)
-		}
-		// The request, the download and the answer follow one another without a pause.
-		if took := time.Since(begin); took > 600*time.Millisecond {
-			t.Errorf("took %v", took)
-		}
-	})
-}
-
-func TestRemoteFetchBySelf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a := n.add(t, "a", 1)
-		a.SetAlive(nil)
-		r, err := a.Do(t.Context(), "a", estimateOf(t, ""))
-		if err != nil || r.Status != 200 || r.Coord != coordinateOf("a") {
-			t.Fatalf("%+v %v", r, err)
-		}
-		synctest.Wait()
-		if a.Busy() {
-			t.Error("busy with nothing")
-		}
-	})
-}
-
-func TestUnanswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
-		cut := true
-		n.lose = func() (bool, bool) { return false, cut }
-		begin := time.Now()
-		r, err := a.Do(t.Context(), "b", estimateOf(t, "late"))
-		if !errors.Is(err, ErrUnanswered) || errors.Is(err, ErrGone) || time.Since(begin) != time.Minute || r.Lingers != 0 {
-			t.Fatalf("%+v, %v after %v", r, err, time.Since(begin))
-		}
-		n.mu.Lock()
-		cut = false
-		n.mu.Unlock()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if b.started["http://example.org/late"] != 1 {
-			t.Errorf("downloaded %v", b.started)
-		}
-		if a.Busy() || b.Busy() {
-			t.Error("busy with nothing")
-		}
-	})
-}
-
-func TestGivenBackUnmade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
-		begin := time.Now()
-		r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
-		took := time.Since(begin)
-		if err != nil || !r.Unmade || r.Asked || r.HTML || r.Ending != frontier.Again || r.Trouble != frontier.Interrupted {
-			t.Fatalf("%+v %v", r, err)
-		}
-		if took < 20*time.Second || took > 21*time.Second {
-			t.Errorf("given back after %v", took)
-		}
-		if _, ok := b.Start(<-b.jobs); ok {
-			t.Error("what was given back began all the same")
-		}
-		if _, ok := b.Start("no job"); ok {
-			t.Error("a foreign tag began")
-		}
-		b.Finished("no job", Result{})
-		if b.Busy() {
-			t.Error("busy with what was given back")
-		}
-	})
-}
-
-func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
-		asks := 0
-		n.lose = func() (bool, bool) {
-			asks++
-			return false, asks <= 3 // handled, but the answer is lost
-		}
-		e := estimateOf(t, "once")
-		e.Assigned = true
-		b.work = func(*Work) (time.Duration, Result) { return 3 * time.Second, page200(3 * time.Second) }
-		if a.Busy() || b.Busy() {
-			t.Error("busy with nothing")
-		}
-		time.AfterFunc(2*time.Second, func() {
-			if !a.Busy() || !b.Busy() {
-				t.Error("not busy with a remote fetch")
+			a.SetAlive([]string{"b"})
+			begin := time.Now()
+			r, err := a.Do(t.Context(), to, f)
+			want.Coord = coordinateOf(to)
+			if err != nil || fmt.Sprint(r) != fmt.Sprint(want) {
+				t.Errorf("%v, %v, want %v", r, err, want)
+			}
+			// The request, the download and the answer follow one another without a pause.
+			if synctest.Wait(); time.Since(begin) > 600*time.Millisecond || a.Busy() {
+				t.Errorf("took %v; busy: %v", time.Since(begin), a.Busy())
 			}
 		})
-		if _, err := a.Do(t.Context(), "b", e); err != nil {
-			t.Fatal(err)
-		}
-		// A call that comes when the work has ended gets its result again.
-		req := &wire.FetchRequest{Number: a.number, Page: encodeFetch(e), WithinMs: 1000}
-		if res, err := b.Fetch(t.Context(), "a", req); err != nil || res.GetResult() == nil {
-			t.Errorf("%v %v", res, err)
-		}
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if b.started["http://example.org/once"] != 1 || asks != 4 {
-			t.Errorf("downloaded %v after %d asks", b.started, asks)
-		}
-	})
+	}
+}
+
+// An answer that is lost is asked for again, for a minute, and the page is downloaded once.
+func TestAnswersThatAreLost(t *testing.T) {
+	for cut, answered := range map[time.Duration]bool{15 * time.Second: true, time.Hour: false} {
+		inNetwork(t, 1, func(t *testing.T, n *network, a, b *node) {
+			begin := time.Now()
+			n.lose = func() (request, answer bool) { return false, time.Since(begin) < cut }
+			r, err := a.Do(t.Context(), "b", estimateOf(t, "page"))
+			took := time.Since(begin)
+			if answered && (err != nil || took < cut || took > cut+2*time.Second) {
+				t.Errorf("cut for %v: %v after %v", cut, err, took)
+			}
+			if !answered && (!errors.Is(err, ErrUnanswered) || errors.Is(err, ErrGone) || took != time.Minute || r.Lingers != 0) {
+				t.Errorf("cut for %v: %+v, %v after %v", cut, r, err, took)
+			}
+			time.Sleep(2 * time.Minute)
+			if work, _ := b.remembered(); work > 0 || a.Busy() || b.Busy() || b.started["http://example.org/page"] != 1 {
+				t.Errorf("cut for %v: %d are remembered, downloaded %v", cut, work, b.started)
+			}
+		})
+	}
 }
 
 func TestDeadPeers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
+	inNetwork(t, 0, func(t *testing.T, _ *network, a, b *node) {
 		var r Result
 		var err error
 		done := make(chan struct{})
@@ -187,130 +92,16 @@ func TestDeadPeers(t *testing.T) {
 		}
 		// The other node takes a for dead, so what a asked for is not downloaded.
 		b.SetAlive([]string{"b"})
-		if _, ok := b.Start(<-b.jobs); ok {
-			t.Error("began for the dead")
-		}
-		if b.Busy() {
-			t.Error("busy for the dead")
-		}
-	})
-}
-
-func TestRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a := n.add(t, "a", 1)
-		b := n.add(t, "b", 0, func(d *RemoteDeps) {
-			d.Check = func(addr netip.Addr) error {
-				if addr.IsLoopback() {
-					return errors.New("loopback")
-				}
-				return nil
-			}
-			d.Blocked = func(u identity.URL, _ netip.Addr) string {
-				if u.Name() == "evil.example" {
-					return "evil.example"
-				}
-				return ""
-			}
-		})
-		refused := func(e RemoteFetch) string {
-			begin := time.Now()
-			res, err := a.Do(t.Context(), "b", e)
-			var r *RefusedError
-			if !errors.As(err, &r) || r.Peer != "b" || res.Lingers != 0 {
-				t.Fatalf("%v: %v, lingers %v", e.URL, err, res.Lingers)
-			}
-			if took := time.Since(begin); took > time.Second {
-				t.Errorf("refused after %v", took)
-			}
-			return r.Reason
-		}
-		e := estimateOf(t, "")
-		e.Server = netip.MustParseAddr("127.0.0.1")
-		// This is a result, so that the asker notes that the peer cannot reach the server. A refusal may be for the moment.
-		if r, err := a.Do(t.Context(), "b", e); err != nil || r.Ending != frontier.Again || r.Trouble != frontier.Forbidden || r.Asked ||
-			r.Reason != "forbidden address: loopback" || !ownTrouble("a", "b", r) {
-			t.Errorf("%+v, %v", r, err)
-		}
-		e = estimateOf(t, "")
-		e.URL = mustURL(t, "http://evil.example/")
-		if got := refused(e); got != "blocked: evil.example" {
-			t.Error(got)
-		}
-		e = estimateOf(t, "")
-		e.URL = mustURL(t, "http://192.0.2.8/")
-		if got := refused(e); got != "malformed: server 192.0.2.7 is not that of 192.0.2.8" {
-			t.Error(got)
-		}
-		b.Remote.mu.Lock()
-		b.open += maxOpen
-		b.Remote.mu.Unlock()
-		if got := refused(estimateOf(t, "")); got != "too many remote fetches" {
-			t.Error(got)
-		}
-		time.Sleep(2 * time.Minute)
-	})
-}
-
-// An asker may allow a download less time than Wait, and never more. Without any time left it is refused.
-func TestTimeOfAFetchIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		b := n.add(t, "b", 0)
-		wait := b.wait
-		for i, c := range []struct{ within, want time.Duration }{
-			{wait - time.Second, wait - time.Second}, {wait, wait}, {wait + time.Second, wait}, {time.Hour, wait},
-			{0, 0}, {-time.Second, 0},
-		} {
-			w, why := b.take("a", &wire.FetchRequest{Number: uint64(i), Page: encodeFetch(estimateOf(t, "")), WithinMs: c.within.Milliseconds()})
-			if c.want == 0 {
-				if w != nil || why.GetRefused() != "it comes too late" {
-					t.Errorf("with %v left it is taken, %q", c.within, why.GetRefused())
-				}
-			} else if w == nil || time.Until(w.Until) != c.want {
-				t.Errorf("with %v left: %+v, %v, want %v", c.within, w, why, c.want)
-			}
-		}
-		if len(b.jobs) != 4 {
-			t.Errorf("%d are queued, want 4", len(b.jobs))
-		}
-		time.Sleep(time.Minute)
-	})
-}
-
-func TestAnswersThatAreLostAreAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 2)
-		cutUntil := time.Now().Add(15 * time.Second)
-		n.lose = func() (bool, bool) { return false, time.Now().Before(cutUntil) }
-		begin := time.Now()
-		if _, err := a.Do(t.Context(), "b", estimateOf(t, "1")); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begin); took < 15*time.Second || took > 17*time.Second {
-			t.Errorf("answered after %v", took)
-		}
-		n.mu.Lock()
-		cutUntil = time.Now().Add(time.Hour)
-		n.mu.Unlock()
-		if _, err := a.Do(t.Context(), "b", estimateOf(t, "2")); !errors.Is(err, ErrUnanswered) {
-			t.Error(err)
-		}
-		time.Sleep(2 * time.Minute)
-		if b.Busy() || len(b.Remote.work) > 0 {
-			t.Error("busy with an answer that nobody waits for")
+		if _, ok := b.Start(<-b.jobs); ok || b.Busy() {
+			t.Errorf("began for the dead: %v; busy: %v", ok, b.Busy())
 		}
 	})
 }
 
 // A call waits for a long download, but only so many calls of one peer may wait at once.
 func TestAskersWaitInBoundedNumbers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 2*maxHeldPeer)
-		b.work = func(*Work) (time.Duration, Result) { return 20 * time.Second, page200(20 * time.Second) }
+	inNetwork(t, 2*maxHeldPeer, func(t *testing.T, n *network, a, b *node) {
+		b.takes(20 * time.Second)
 		if _, err := a.Do(t.Context(), "b", estimateOf(t, "alone")); err != nil || n.calls != 4 {
 			t.Errorf("%v after %d messages", err, n.calls)
 		}
@@ -324,45 +115,11 @@ func TestAskersWaitInBoundedNumbers(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		b.Remote.mu.Lock()
-		if b.holds != maxHeldPeer {
-			t.Errorf("%d calls wait", b.holds)
-		}
+		during := b.holds
 		b.Remote.mu.Unlock()
 		g.Wait()
-		if b.holds != 0 || len(b.held) != 0 {
-			t.Errorf("%d calls wait", b.holds)
-		}
-	})
-}
-
-// A node that stops gives back what it has not begun, and ends its own waits.
-func TestStopGivesBackAndEndsWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
-		asked, asking := make(chan Result), make(chan error)
-		go func() {
-			r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
-			if err != nil {
-				t.Error(err)
-			}
-			asked <- r
-		}()
-		go func() {
-			_, err := b.Do(context.Background(), "nobody", estimateOf(t, ""))
-			asking <- err
-		}()
-		time.Sleep(time.Second)
-		begin := time.Now()
-		b.stop()
-		if err := <-asking; !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-		if r := <-asked; !r.Unmade || time.Since(begin) > time.Second {
-			t.Errorf("%+v after %v", r, time.Since(begin))
-		}
-		if _, err := b.Do(t.Context(), "a", estimateOf(t, "")); !errors.Is(err, ErrClosed) {
-			t.Error(err)
+		if during != maxHeldPeer || b.holds != 0 || len(b.held) != 0 {
+			t.Errorf("%d calls wait, and %d in the end", during, b.holds)
 		}
 	})
 }
@@ -449,28 +206,101 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 	}
 }
 
-// A node is busy until its fetcher has finished the work, however long that takes. The crawl must not end meanwhile.
-func TestBusyRemembersWhatIsHandedOut(t *testing.T) {
+// The pause doubles up to a second, and is random in its second half.
+func TestPausesBeforeAskingAgain(t *testing.T) {
+	for try, most := range []time.Duration{ms(250), ms(500), time.Second, time.Second, time.Second} {
+		least, longest := time.Hour, time.Duration(0)
+		for range 2000 {
+			d := pause(try)
+			least, longest = min(least, d), max(longest, d)
+		}
+		if least < most/2 || least > most*51/100 || longest > most || longest < most*99/100 {
+			t.Errorf("try %d: between %v and %v", try, least, longest)
+		}
+	}
+}
+
+// answers is a peer that answers two calls after a while without a result, and the third with one.
+type answers struct {
+	after  time.Duration
+	calls  []time.Time
+	within []time.Duration // how long the download may take, as each call says
+}
+
+func (a *answers) Fetch(ctx context.Context, _ string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	a.calls, a.within = append(a.calls, time.Now()), append(a.within, time.Duration(req.GetWithinMs())*time.Millisecond)
+	if len(a.calls) < 3 {
+		return &wire.FetchResponse{}, bell.Sleep(ctx, a.after)
+	}
+	return &wire.FetchResponse{Result: encodeResult(page200(time.Second))}, nil
+}
+
+// A peer that has let this node wait for a quarter of a call is asked again at once. Another one, and one that does not answer for a whole
+// call, is asked after a pause.
+func TestPausesBetweenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
-		if _, err := a.Do(t.Context(), "b", estimateOf(t, "stuck")); err != nil {
-			t.Fatal(err)
+		const call, quarter = RemoteWait / 6, RemoteWait / 24
+		for after, pauses := range map[time.Duration]bool{quarter - 1: true, quarter: false, quarter + 1: false, time.Hour: true} {
+			peer := &answers{after: after}
+			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) { d.Peers = peer })
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); err != nil || len(peer.calls) != 3 {
+				t.Fatalf("%d calls, %v", len(peer.calls), err)
+			}
+			for i := range 2 {
+				if pause := peer.calls[i+1].Sub(peer.calls[i]) - min(after, call); (pause > 0) != pauses || pause > time.Second {
+					t.Errorf("an answer after %v: a pause of %v", after, pause)
+				}
+			}
 		}
-		go a.Do(t.Context(), "b", estimateOf(t, "slow"))
-		<-b.jobs // the one that was given back
-		work, ok := b.Start(<-b.jobs)
-		if !ok {
-			t.Fatal("not begun")
+	})
+}
+
+// Each call says how long the download may still take: until a call before this node stops waiting, and as long as the lease of the server
+// lasts, which may have been renewed meanwhile.
+func TestTimeThatIsLeftForADownload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const call = RemoteWait / 6 // the message may take that long, too
+		for leased, shrinks := range map[time.Duration]bool{time.Hour: true, 25 * time.Second: false} {
+			peer := &answers{after: call / 2}
+			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
+				d.Peers, d.LeasedUntil = peer, func(netip.Addr) time.Time { return time.Now().Add(leased) }
+			})
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); err != nil {
+				t.Error(err)
+			}
+			for i, within := range peer.within {
+				want := min(leased, RemoteWait-call) - call
+				if shrinks {
+					want -= time.Duration(i) * call / 2
+				}
+				if within != want {
+					t.Errorf("leased for %v: call %d leaves %v, want %v", leased, i, within, want)
+				}
+			}
 		}
-		time.Sleep(3 * time.Minute)
-		if !b.Busy() {
-			t.Error("not busy with a page that a fetcher has")
-		}
-		b.Finished(work, page200(time.Second))
-		time.Sleep(time.Minute)
-		if b.Busy() {
-			t.Error("busy with what is finished and answered")
+	})
+}
+
+// A page is asked for if its lease lasts for a millisecond when the message arrives, which may take a call.
+func TestLeaseThatIsAboutToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for left, asked := range map[time.Duration]bool{time.Millisecond - 1: false, time.Millisecond: true} {
+			for _, to := range []string{"a", "b"} {
+				peer := &answers{}
+				a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
+					d.Peers = peer
+					d.LeasedUntil = func(netip.Addr) time.Time {
+						if to == "b" {
+							return time.Now().Add(RemoteWait/6 + left)
+						}
+						return time.Now().Add(left)
+					}
+				})
+				_, err := a.Do(t.Context(), to, estimateOf(t, ""))
+				if refused := new(RefusedError); (len(peer.calls) > 0) != asked || errors.As(err, &refused) == asked {
+					t.Errorf("%v left at %s: %d calls, %v", left, to, len(peer.calls), err)
+				}
+			}
 		}
 	})
 }

@@ -2,103 +2,70 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/assign"
 	"proxima/frontier"
 )
 
+// In mode persistent the chosen nodes download the same pages again and again. A node that becomes slow loses its servers, and gets them back
+// when it has recovered. The hosts stay at their home.
 func TestPersistentHandsOutTheSameBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 4 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-		}
-		w.addHost("http://foreign.example", addrOf(250), 60)
-		cfg := cycle()
-		cfg.Mode, cfg.CompareURLs = ModePersistent, 6
-		b, stop := w.start(cfg)
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		w.addHost("http://foreign.example", addrOf(250), 60) // which stays, and is not asked
+		p, stop := w.start(modeWith(ModePersistent, 6))
 		time.Sleep(20 * time.Minute)
-		s := b.Status()
-		if s.Rounds < 5 || !s.Busy() || s.HandedOff != 0 || s.Kept == 0 { // foreign.example stays
+		if s := p.Status(); s.Rounds < 5 || !p.Busy() || s.HandedOff != 0 || s.Kept == 0 {
 			t.Errorf("status %+v", s)
 		}
-		w.mu.Lock()
-		perRound := make(map[string]int) // round and host
-		pages := make(map[string]map[string]bool)
-		nodes := make(map[string]string)
-		for _, r := range w.asked {
-			if r.URL.Host == "http://foreign.example" {
-				t.Fatal("a foreign server was asked")
+		for round, n := range w.asks(0, func(r request) string {
+			if r.Fresh == r.Assigned || !r.Quiet || r.URL.Host == "http://foreign.example" { // estimates are fresh, and nobody reads links again
+				t.Errorf("%+v", r)
 			}
-			if pages[r.URL.Host] == nil {
-				pages[r.URL.Host] = make(map[string]bool)
-			}
-			pages[r.URL.Host][r.URL.Path] = true
-			if r.Assigned {
-				perRound[r.Batch+" "+r.URL.Host]++
-				nodes[r.URL.Host] = r.node
-			}
-			if r.Fresh == r.Assigned {
-				t.Errorf("fresh is for estimates: %+v", r)
-			}
-			if !r.Quiet {
-				t.Errorf("links of a repeated page are read: %+v", r)
-			}
-		}
-		w.mu.Unlock()
-		for round, n := range perRound {
+			return assignedKey(r, r.Batch+" "+r.URL.Host)
+		}) {
 			if n > 6 {
 				t.Errorf("%s: %d pages", round, n)
 			}
 		}
-		for host, p := range pages {
-			if len(p) > 6 {
-				t.Errorf("%s: %d different pages", host, len(p))
-			}
-			if want := nearestTo(w.hosts[host].addr); nodes[host] != want {
-				t.Errorf("%s was last downloaded by %s, want %s", host, nodes[host], want)
-			}
+		if pages := w.asks(0, func(r request) string { return r.URL.String() }); len(pages) != 4*6 {
+			t.Errorf("%d different pages", len(pages))
 		}
-		// The node that is nearest to h0 becomes slow and loses the server.
-		w.mu.Lock()
-		before := w.ms
-		slow := nearestTo(addrOf(1))
-		w.ms = func(node string, addr netip.Addr) float64 {
-			if node == slow {
-				return 10*before(node, addr) + 300
-			}
-			return before(node, addr)
-		}
-		asked := len(w.asked)
-		w.mu.Unlock()
-		time.Sleep(time.Hour)
-		last := func() (node string) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			for _, r := range w.asked[asked:] {
-				if r.Assigned && r.Server == addrOf(1) {
+		last := func(from int, addr netip.Addr) (node string) {
+			w.asks(from, func(r request) string {
+				if r.Assigned && r.Server == addr {
 					node = r.node
 				}
-			}
+				return ""
+			})
 			return node
 		}
-		if last() == slow {
+		for i := range 4 {
+			if got, want := last(0, addrOf(1+i)), nearestTo(addrOf(1+i)); got != want {
+				t.Errorf("server %d was last downloaded by %s, want %s", i, got, want)
+			}
+		}
+		before, slow, asked := w.ms, nearestTo(addrOf(1)), w.requests()
+		w.locked(func() {
+			w.ms = func(node string, addr netip.Addr) float64 {
+				if node == slow {
+					return 10*before(node, addr) + 300
+				}
+				return before(node, addr)
+			}
+		})
+		time.Sleep(time.Hour)
+		if last(asked, addrOf(1)) == slow {
 			t.Errorf("%s has become slow, and still gets its server", slow)
 		}
-		// It recovers. Only an exploration can notice that.
-		w.mu.Lock()
-		w.ms = before
-		w.mu.Unlock()
-		for limit := time.Now().Add(12 * time.Hour); last() != slow; time.Sleep(10 * time.Minute) {
-			if time.Now().After(limit) {
-				t.Fatalf("%s has recovered, and its server is still at %s", slow, last())
+		w.locked(func() { w.ms = before })
+		for limit := time.Now().Add(12 * time.Hour); last(asked, addrOf(1)) != slow; time.Sleep(10 * time.Minute) {
+			if time.Now().After(limit) { // only an exploration can notice it
+				t.Fatalf("%s has recovered, and its server is still at %s", slow, last(asked, addrOf(1)))
 			}
 		}
 		stop()
@@ -114,71 +81,49 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 // server, the host does not join that peer, and comes into a later round. A host with another home leaves the batch, and so does its
 // server.
 func TestRoundsTakeInWhatBecomesReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://first.example", addrOf(1), 60)
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		first := w.addHost("http://first.example", addrOf(1), 60)
 		w.addHost("http://leased.example", addrOf(2), 60)
 		w.servers[addrOf(2)].holder = "n3"
-		cfg := cycle()
-		cfg.Mode, cfg.CompareURLs, cfg.Hosts = ModePersistent, 3, 4
+		cfg := modeWith(ModePersistent, 3)
+		cfg.Hosts = 4
 		p, stop := w.start(cfg)
-		// rounds counts in how many rounds of the next minutes each host is.
-		rounds := func(minutes int) map[string]int {
-			w.mu.Lock()
-			from := len(w.asked)
-			w.mu.Unlock()
+		// rounds checks that, in the next minutes, so many hosts are in rounds, with these among them.
+		rounds := func(minutes, hosts int, among ...string) {
+			t.Helper()
+			from, in := w.requests(), make(map[string]int)
 			time.Sleep(time.Duration(minutes) * time.Minute)
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			in, met := make(map[string]int), make(map[string]bool)
-			for _, r := range w.asked[from:] {
-				if round := r.URL.Host + r.Batch; r.Assigned && !met[round] {
-					met[round] = true
-					in[r.URL.Host]++
+			for key := range w.asks(from, func(r request) string { return assignedKey(r, r.URL.Host+" "+r.Batch) }) {
+				host, _, _ := strings.Cut(key, " ")
+				in[host]++
+			}
+			for _, name := range among {
+				if in["http://"+name+".example"] < 5 || len(in) != hosts {
+					t.Errorf("rounds by host: %v, want %d hosts, with %s among them", in, hosts, name)
 				}
 			}
-			return in
 		}
-		if in := rounds(5); in["http://first.example"] < 5 || len(in) != 1 {
-			t.Errorf("rounds %v, want those of the first host", in)
-		}
-		w.addHost("http://later.example", addrOf(3), 60)
+		rounds(5, 1, "first")
+		later := w.addHost("http://later.example", addrOf(3), 60)
 		w.addHost("http://beside.example", addrOf(1), 60)
 		w.addHost("http://toomany.example", addrOf(4), 60)
-		w.mu.Lock()
-		w.servers[addrOf(2)].holder = "" // given back
-		w.mu.Unlock()
-		time.Sleep(6 * time.Minute) // a host that was left out rests for 5
-		in := rounds(10)
-		for _, host := range []string{"http://first.example", "http://later.example", "http://beside.example"} {
-			if in[host] < 5 {
-				t.Errorf("%s is in %d rounds", host, in[host])
-			}
+		w.locked(func() { w.servers[addrOf(2)].holder = "" }) // given back
+		time.Sleep(6 * time.Minute)                           // a host that was left out rests for 5
+		rounds(10, 4, "first", "later", "beside")
+		if n := p.Status().Hosts; n != 4 {
+			t.Errorf("%d hosts are in a batch of 4", n)
 		}
-		if len(in) != 4 || p.Status().Hosts != 4 {
-			t.Errorf("rounds %v, status %+v: a batch has at most 4 hosts", in, p.Status())
-		}
-		w.mu.Lock()
-		w.hosts["http://first.example"].owner, w.hosts["http://later.example"].owner = "n2", "n2"
-		w.mu.Unlock()
+		w.locked(func() { first.owner, later.owner = "n2", "n2" })
 		time.Sleep(6 * time.Minute)
-		in = rounds(10)
-		for _, host := range []string{"http://beside.example", "http://leased.example", "http://toomany.example"} {
-			if in[host] < 5 {
-				t.Errorf("%s is in %d rounds when there is room", host, in[host])
+		rounds(10, 3, "beside", "leased", "toomany")
+		w.locked(func() {
+			if s := w.servers[addrOf(3)]; len(s.given) != 1 || s.reserved {
+				t.Errorf("the server of the host that went is given back %d times", len(s.given))
 			}
-		}
-		if len(in) != 3 {
-			t.Errorf("rounds %v, with hosts whose home is elsewhere", in)
-		}
-		w.mu.Lock()
-		if given := w.servers[addrOf(3)].given; len(given) != 1 || w.servers[addrOf(3)].reserved {
-			t.Errorf("the server of the host that went is given back %d times", len(given))
-		}
-		if !w.servers[addrOf(1)].reserved || len(w.servers[addrOf(1)].given) != 0 {
-			t.Error("a server was given back that has a host in the batch")
-		}
-		w.mu.Unlock()
+			if s := w.servers[addrOf(1)]; len(s.given) != 0 || !s.reserved {
+				t.Error("a server was given back that has a host in the batch")
+			}
+		})
 		stop()
 		if s := p.Status(); s.Batches != 1 || s.Joined != 0 || s.HandedOff != 0 {
 			t.Errorf("status %+v", s)
@@ -188,110 +133,49 @@ func TestRoundsTakeInWhatBecomesReady(t *testing.T) {
 
 // When no estimate is answered any more, the servers stay with the nodes that were fast.
 func TestRoundsKeepWhatTheyLearnt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, 0, func(t *testing.T, w *world) {
 		for i := range 4 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+4*i), 60)
+			w.addHost(hostName(i), addrOf(1+4*i), 60)
 		}
-		cfg := cycle()
-		cfg.Mode, cfg.CompareURLs = ModePersistent, 6
-		_, stop := w.start(cfg)
+		_, stop := w.start(modeWith(ModePersistent, 6))
 		time.Sleep(10 * time.Minute)
-		w.mu.Lock()
-		w.do = func(_ context.Context, _ string, e RemoteFetch) (Result, error, bool) {
-			return Result{Unmade: true}, nil, !e.Assigned
-		}
-		asked := len(w.asked)
-		w.mu.Unlock()
+		w.locked(func() {
+			w.do = func(_ context.Context, _ string, e RemoteFetch) (Result, error, bool) {
+				return Result{Unmade: true}, nil, !e.Assigned
+			}
+		})
+		from := w.requests()
 		time.Sleep(10 * time.Minute)
 		stop()
-		elsewhere, all := 0, 0
-		for _, r := range w.asked[asked:] {
-			if r.Assigned {
-				if all++; r.node != "n1" {
-					elsewhere++
-				}
-			}
+		pages := 0
+		nodes := w.asks(from, func(r request) string { return assignedKey(r, r.node) })
+		for _, n := range nodes {
+			pages += n
 		}
-		if all < 100 || elsewhere > all/20 {
-			t.Errorf("%d of %d pages were downloaded by others than the nearest node of all servers", elsewhere, all)
-		}
-	})
-}
-
-// A page that the server does not have is requested once. The last page of a server is kept nevertheless.
-func TestRoundsForgetPagesThatAreMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 4 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-		}
-		w.do = func(_ context.Context, _ string, e RemoteFetch) (Result, error, bool) {
-			missing := e.URL.Path == "/1" && e.Assigned || e.URL.Host == "http://h3.example"
-			return Result{Asked: true, Status: 404}, nil, missing
-		}
-		cfg := cycle()
-		cfg.Mode, cfg.CompareURLs = ModePersistent, 4
-		_, stop := w.start(cfg)
-		time.Sleep(20 * time.Minute)
-		stop()
-		times := make(map[string]int)
-		for _, r := range w.asked {
-			if r.Assigned || r.URL.Host == "http://h3.example" {
-				times[r.URL.String()]++
-			}
-		}
-		for i := range 3 {
-			gone, there := fmt.Sprintf("http://h%d.example/1", i), fmt.Sprintf("http://h%d.example/2", i)
-			if times[gone] != 1 || times[there] < 20 {
-				t.Errorf("%s was asked for %d times, %s %d times", gone, times[gone], there, times[there])
-			}
-		}
-		kept := 0
-		for i := range 4 {
-			if n := times[fmt.Sprintf("http://h3.example/%d", i)]; n > 20 {
-				kept++
-			} else if n != 1 {
-				t.Errorf("page %d of a server that has none was asked for %d times", i, n)
-			}
-		}
-		if kept != 1 {
-			t.Errorf("%d pages of a server that has none are repeated", kept)
+		if pages < 100 || nodes["n1"] < pages-pages/20 {
+			t.Errorf("%d pages were downloaded by %v; n1 is the nearest node of all servers", pages, nodes)
 		}
 	})
 }
 
 // With several assigners, all chosen nodes download each page, on fresh connections.
 func TestRoundsOfSeveralAssignersArePaired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 4 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-		}
-		cfg := cycle()
-		cfg.Mode, cfg.CompareURLs, cfg.Assigners = ModePersistent, 3, []string{assign.Nearest, assign.Random}
-		_, stop := w.start(cfg)
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		_, stop := w.start(modeWith(ModePersistent, 3, assign.Nearest, assign.Random))
 		time.Sleep(20 * time.Minute)
 		stop()
-		times := make(map[string]int) // round, page and node
-		nodes := make(map[string]int) // round and page
 		paired := 0
-		for _, r := range w.asked {
-			if !r.Assigned {
-				continue
-			}
-			page := r.Batch + " " + r.URL.String()
-			times[page+" "+r.node]++
-			if nodes[page]++; nodes[page] > 1 {
-				paired++
-			}
-			if !r.Fresh || !r.Quiet {
-				t.Errorf("fresh %v, quiet %v: %+v", r.Fresh, r.Quiet, r)
-			}
+		for _, n := range w.asks(0, func(r request) string { return assignedKey(r, r.Batch+" "+r.URL.String()) }) {
+			paired += n - 1
 		}
-		for download, n := range times {
+		for download, n := range w.asks(0, func(r request) string { return assignedKey(r, r.Batch+" "+r.URL.String()+" "+r.node) }) {
 			if n != 1 {
 				t.Errorf("%s: %d times", download, n)
+			}
+		}
+		for _, r := range w.asked {
+			if r.Assigned && (!r.Fresh || !r.Quiet) {
+				t.Errorf("%+v", r)
 			}
 		}
 		if paired == 0 || len(w.slow) > 0 {
@@ -303,33 +187,28 @@ func TestRoundsOfSeveralAssignersArePaired(t *testing.T) {
 // A node with a long queue answers late, gives pages back, or refuses them. A round begins only when all pages of the last one are
 // answered, and a node that gives back or refuses a page gets no more in that round.
 func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for i := range 4 {
-			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
-		}
+	inWorld(t, 4, func(t *testing.T, w *world) {
 		const late, unmade, refused = "late", "unmade", "refused"
 		queue, under, last := "", 0, "" // what the nodes do with a page, how many pages are under way, and in which round
-		asked := make(map[string]int)   // by round and server
-		w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
+		asked := make(map[string]int)   // by round and server, if a node should get one page
+		w.do = func(_ context.Context, _ string, e RemoteFetch) (Result, error, bool) {
 			w.mu.Lock()
 			how := queue
+			w.mu.Unlock()
 			if !e.Assigned || how == "" {
-				w.mu.Unlock()
 				return Result{}, nil, false
 			}
-			if under > 0 && last != e.Batch {
-				t.Errorf("round %s begins while %d pages of %s wait", e.Batch, under, last)
-			}
-			last = e.Batch
-			under++
-			asked[fmt.Sprint(how, e.Batch, e.Server)]++
-			w.mu.Unlock()
-			defer func() {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				under--
-			}()
+			w.locked(func() {
+				if under > 0 && last != e.Batch {
+					t.Errorf("round %s begins while %d pages of %s wait", e.Batch, under, last)
+				}
+				last = e.Batch
+				under++
+				if how != late {
+					asked[fmt.Sprint(e.Batch, e.Server)]++
+				}
+			})
+			defer w.locked(func() { under-- })
 			switch how {
 			case late:
 				time.Sleep(15 * time.Second)
@@ -338,43 +217,36 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				return Result{Unmade: true}, nil, true
 			}
-			return Result{}, errors.New("queue full"), true
+			return Result{}, errLost, true
 		}
-		cfg := cycle()
-		cfg.Mode, cfg.CompareURLs = ModePersistent, 6
-		b, stop := w.start(cfg)
+		p, stop := w.start(modeWith(ModePersistent, 6))
 		time.Sleep(20 * time.Minute)
-		for _, how := range []string{late, unmade, refused} {
-			w.mu.Lock()
-			queue = how
-			w.mu.Unlock()
-			before := b.Status().Rounds
+		for _, c := range []struct {
+			how  string
+			most int64 // the longer the queue, the fewer rounds; they are no closer than batch.check
+		}{{late, 14}, {unmade, 42}, {refused, 122}} {
+			w.locked(func() { queue = c.how })
+			before := p.Status().Rounds
 			time.Sleep(20 * time.Minute)
-			w.mu.Lock()
-			for key, n := range asked {
-				if strings.HasPrefix(key, how) && how != late && n != 1 {
-					t.Errorf("%s: %d pages", key, n)
-				}
-			}
-			w.mu.Unlock()
-			// The longer the queue, the fewer rounds. They are no closer than batch.check.
-			most := map[string]int64{late: 14, unmade: 42, refused: 122}[how]
-			n := b.Status().Rounds - before
-			t.Logf("%s: %d rounds", how, n)
-			if n < 5 || n > most {
-				t.Errorf("%s: %d rounds, want 5 to %d", how, n, most)
+			if n := p.Status().Rounds - before; n < 5 || n > c.most {
+				t.Errorf("%s: %d rounds, want 5 to %d", c.how, n, c.most)
 			}
 		}
 		stop()
+		for key, n := range asked {
+			if n != 1 {
+				t.Errorf("%s: %d pages", key, n)
+			}
+		}
 	})
 }
 
 // Rounds repeat 20 pages of a host at most, even if a comparison would have more.
 func TestPagesOfARound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, h, s := oneServer(t, 60)
+	withServer(t, 60, func(t *testing.T, _ *world, h *fakeHost, s *server) {
 		s.reserve(s.addr, true)
-		if err := (&batch{Placement: s.Placement}).collect(t.Context(), s); err != nil || len(s.pages) != 20 || len(h.finished) != 22 { // two are disallowed
+		err := (&batch{Placement: s.Placement}).collect(t.Context(), s)
+		if err != nil || len(s.pages) != 20 || len(h.finished) != 22 { // two are disallowed
 			t.Errorf("%d pages of %d, %v", len(s.pages), len(h.finished), err)
 		}
 	})
@@ -382,10 +254,8 @@ func TestPagesOfARound(t *testing.T) {
 
 // A round begins with what the assigners have found in the last one.
 func TestRoundsGoOnFromTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _, s := oneServer(t, 1)
+	withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
 		s.cfg.Assigners, s.pages = []string{assign.IPMicra}, pagesOf(t, "/")
-		s.SetView(w.view(), "")
 		b := &batch{Placement: s.Placement, servers: []*server{s}}
 		for round := range 2 {
 			before := s.Status().Estimates
@@ -398,21 +268,18 @@ func TestRoundsGoOnFromTheLast(t *testing.T) {
 
 // A server without a page that may be requested is given back, and its hosts rest.
 func TestHostsWithoutPagesRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		h := w.addHost("http://a.example", addrOf(1), 60)
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		h := w.hosts[hostName(0)]
 		for i := range h.urls {
 			h.urls[i].Path += "7" // robots.txt disallows it
 		}
-		cfg := cycle()
-		cfg.Mode = ModePersistent
-		p, stop := w.start(cfg)
+		p, stop := w.start(modeWith(ModePersistent, 100))
 		time.Sleep(time.Minute)
-		if s := p.Status(); s.Kept != 1 || s.Resting != 1 || s.Batches != 1 || s.Busy() {
+		if s := p.Status(); s.Kept != 1 || s.Resting != 1 || s.Batches != 1 || p.Busy() {
 			t.Errorf("%+v", s)
 		}
 		stop()
-		if given := w.servers[addrOf(1)].given; len(given) != 1 || len(h.finished) != 60 {
+		if given := w.servers[h.addr].given; len(given) != 1 || len(h.finished) != 60 {
 			t.Errorf("given to %v, %d pages are dropped", given, len(h.finished))
 		}
 	})
@@ -420,42 +287,32 @@ func TestHostsWithoutPagesRest(t *testing.T) {
 
 // If another node gets a server between two rounds, nobody downloads its pages for this node. The next rounds go on once it is free.
 func TestRoundsHoldALostServerAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), 60)
-		cfg := cycle()
-		cfg.Mode, cfg.CompareURLs = ModePersistent, 4
-		_, stop := w.start(cfg)
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		_, stop := w.start(modeWith(ModePersistent, 4))
 		defer stop()
-		holder := func(id string) (before string, asked int) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			before, w.servers[addrOf(1)].holder = w.servers[addrOf(1)].holder, id
-			for _, r := range w.asked {
-				if r.Assigned { // an estimate without the lease is refused
-					asked++
-				}
-			}
-			return before, asked
+		// pass lets five minutes pass, and returns who holds the server then, and how many pages were downloaded.
+		pass := func() (holder string, pages int) {
+			from := w.requests()
+			time.Sleep(5 * time.Minute)
+			w.locked(func() { holder = w.servers[addrOf(1)].holder })
+			return holder, len(w.asks(from, func(r request) string { return assignedKey(r, r.Batch+r.URL.Path) }))
 		}
-		time.Sleep(5 * time.Minute)
-		holder("n1")
-		time.Sleep(5 * time.Minute) // a round may be under way
-		_, lost := holder("n1")
-		time.Sleep(5 * time.Minute)
-		before, still := holder("")
-		time.Sleep(5 * time.Minute)
-		after, again := holder("home")
-		if before != "n1" || still != lost || after != "home" || again == still {
-			t.Errorf("%d pages while %s held it, %d more while %q did", still-lost, before, again-still, after)
+		pass()
+		w.locked(func() { w.servers[addrOf(1)].holder = "n1" })
+		pass() // a round may be under way
+		if holder, pages := pass(); holder != "n1" || pages > 0 {
+			t.Errorf("%d pages while %s holds it", pages, holder)
+		}
+		w.locked(func() { w.servers[addrOf(1)].holder = "" })
+		if holder, pages := pass(); holder != w.self || pages == 0 {
+			t.Errorf("%d pages once it was free; %q holds it", pages, holder)
 		}
 	})
 }
 
 // Every host of a server is asked for pages, each of them once, whether the hosts before it have run out, repeat theirs, or have enough.
 func TestEachPageOfEveryHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, out, s := oneServer(t, 2)
+	withServer(t, 2, func(t *testing.T, w *world, out *fakeHost, s *server) {
 		repeats, enough := w.addHost("http://b.example", out.addr, 2), w.addHost("http://c.example", out.addr, 9)
 		for _, h := range []*fakeHost{repeats, enough} {
 			s.hosts = append(s.hosts, &host{name: h.name})
@@ -476,6 +333,105 @@ func TestEachPageOfEveryHost(t *testing.T) {
 		want := "[http://a.example/0 http://a.example/1 http://b.example/0 http://b.example/1 http://c.example/0 http://c.example/1 http://c.example/2]"
 		if fmt.Sprint(pages) != want || err != nil {
 			t.Errorf("%v, %v\nwant %v", pages, err, want)
+		}
+	})
+}
+
+// downloads has every page of a server downloaded at once. It returns the paths and nodes that are asked, in order. The page "/missing" does not
+// exist, and "/lost" is not answered.
+func (s *server) downloads() *[]string {
+	asked := new([]string)
+	s.deps.Fetch = func(_ context.Context, to string, f RemoteFetch) (Result, error) {
+		*asked = append(*asked, f.URL.Path+" "+to)
+		r := page200(time.Second)
+		switch f.URL.Path {
+		case "/missing":
+			return Result{Asked: true, Status: 404, Timing: r.Timing}, nil // which tells nothing about places
+		case "/lost":
+			return Result{}, errLost
+		}
+		return r, nil
+	}
+	return asked
+}
+
+// Estimates ask for the pages that rounds repeat in turn. One that is missing is not asked for again, unless it is the last of its server.
+func TestRepeatedPagesTakeTurns(t *testing.T) {
+	withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
+		asked := s.downloads()
+		for _, c := range []struct{ pages, asked []string }{
+			{[]string{"/page", "/missing", "/lost"}, []string{"/missing", "/page", "/lost", "/page", "/lost"}},
+			{[]string{"/missing"}, []string{"/missing", "/missing"}},
+		} {
+			s.pages, s.turn = pagesOf(t, c.pages...), 0
+			for _, want := range c.asked {
+				_, err := s.again(t.Context(), "n1", RemoteFetch{})
+				if got := (*asked)[len(*asked)-1]; got != want+" n1" || (err != nil) != (want == "/lost") {
+					t.Errorf("of %v asked for %s, want %s: %v", c.pages, got, want, err)
+				}
+			}
+		}
+		if n := s.Status().Estimates; n != 7 {
+			t.Errorf("%d estimates", n)
+		}
+	})
+}
+
+// planned returns a batch of one server, for whose pages an assigner has chosen n1.
+func planned(t *testing.T, w *world, s *server, method string) *batch {
+	b, one := &batch{Placement: s.Placement, servers: []*server{s}}, tuning{label: method, method: method, cfg: assign.Default()}
+	a, err := assign.New(one.method, one.cfg, b.input("1", one), w.view(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.plans = []*plan{{tuning: one, assigner: a, choices: map[netip.Addr]assign.Choice{s.addr: {Node: "n1"}}}}
+	return b
+}
+
+// A round asks for every page once, also for the one after a page that is missing, and learns from those that are there. A node that does not
+// answer gets no more pages.
+func TestRoundAsksForEveryPage(t *testing.T) {
+	for pages, want := range map[string]struct{ asked, left, known int }{
+		"/0 /missing /2 /3": {4, 3, 3}, "/missing": {1, 1, 0}, "/0 /lost /2": {2, 3, 1},
+	} {
+		withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
+			s.pages = pagesOf(t, strings.Fields(pages)...)
+			asked := s.downloads()
+			err := planned(t, w, s, assign.Random).round(t.Context(), s, "1")
+			m := s.learnt[assign.Random]
+			for i, path := range strings.Fields(pages)[:want.asked] {
+				if len(*asked) != want.asked || (*asked)[i] != path+" n1" {
+					t.Fatalf("of %s asked for %v, %v", pages, *asked, err)
+				}
+			}
+			if err != nil || len(s.pages) != want.left || m.Downloads() != want.known {
+				t.Errorf("%s: %d pages are left, %d downloads are known; %v", pages, len(s.pages), m.Downloads(), err)
+			}
+		})
+	}
+}
+
+// In a round of many pages another node than the chosen one downloads one of them, too, and the assigner learns from it.
+func TestRoundsExplore(t *testing.T) {
+	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
+		for _, node := range []string{"n1", "n2"} {
+			s.memory.Observe(node, coordOf(node), page200(time.Second).Timing, time.Now())
+		}
+		for i := range 67 { // more than 1/exploreShare: there is one in each round
+			s.pages = append(s.pages, pagesOf(t, fmt.Sprint("/", i))...)
+		}
+		asked := s.downloads()
+		if err := planned(t, w, s, assign.Nearest).round(t.Context(), s, "1"); err != nil {
+			t.Fatal(err)
+		}
+		others := 0
+		for _, page := range *asked {
+			if !strings.HasSuffix(page, " n1") {
+				others++
+			}
+		}
+		if m := s.learnt[assign.Nearest]; len(*asked) != len(s.pages)+1 || others != 1 || m.Downloads() != 2+len(*asked) {
+			t.Errorf("asked %v for %d pages, %d downloads are known", *asked, len(s.pages), m.Downloads())
 		}
 	})
 }

@@ -4,104 +4,197 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/lease"
 	"proxima/node/wire"
 )
 
-// ask sends a call for a page to a node.
-func (x *node) ask(t *testing.T, number uint64, within time.Duration) *wire.FetchResponse {
-	t.Helper()
-	resp, err := x.Fetch(t.Context(), "a", &wire.FetchRequest{Number: number, Page: encodeFetch(estimateOf(t, "")), WithinMs: within.Milliseconds()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp
+// Work that is queued or has begun is under way. Work that has ended, was given back, or comes from an earlier life of its asker is
+// not.
+func TestUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newNetwork().add(t, "b", 0, func(d *RemoteDeps) {
+			d.FromLife = func(_ string, boot uint64, take func()) bool {
+				if boot < 2 {
+					return false
+				}
+				take()
+				return true
+			}
+		})
+		fetch := func(boot, number uint64) *wire.FetchResponse {
+			req := &wire.FetchRequest{Header: &wire.Header{Boot: boot}, Number: number, Page: encodeFetch(estimateOf(t, "")), WithinMs: 30_000}
+			resp, err := b.Fetch(t.Context(), "a", req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp
+		}
+		if resp := fetch(1, 1); resp.GetRefused() != "a later life of the node that asks is known" || b.Busy() {
+			t.Errorf("a former life is answered %v", resp)
+		}
+		asked := time.Now()
+		want := lease.Remote{Server: serverAddr, Holder: "a", Until: asked.Add(30 * time.Second)}
+		underWay := func(what string, there bool) {
+			t.Helper()
+			if got := b.UnderWay(); len(got) != map[bool]int{true: 1}[there] || there && got[0] != want || b.Busy() != there {
+				t.Errorf("%s: under way are %v, busy: %v", what, got, b.Busy())
+			}
+		}
+		if resp := fetch(2, 1); resp.GetRefused() != "" || resp.GetResult() != nil || time.Since(asked) != b.call()/2 {
+			t.Errorf("answered %v after %v", resp, time.Since(asked))
+		}
+		underWay("queued", true)
+		w := b.begin(t)
+		underWay("begun", true)
+		if _, again := b.Start(w); again {
+			t.Error("it began twice")
+		}
+		time.Sleep(3 * time.Minute)
+		underWay("slow", true) // the crawl must not end, however long its fetcher takes
+		b.Finished(w, page200(time.Second))
+		underWay("ended", false)
+		if resp := fetch(2, 1); resp.GetResult().GetStatus() != 200 || len(b.jobs) > 0 {
+			t.Errorf("asked once more: %v", resp)
+		}
+		fetch(2, 2)
+		fetch(3, 2) // by the next life of its asker: this is another one
+		if len(b.jobs) != 2 {
+			t.Errorf("%d are queued, want 2", len(b.jobs))
+		}
+		b.SetAlive([]string{"c"})
+		underWay("who asked is gone", false)
+		time.Sleep(2 * time.Minute)
+		if n, _ := b.remembered(); n > 0 {
+			t.Errorf("%d are remembered", n)
+		}
+	})
 }
 
-// remembered counts the work that a node remembers.
-func (x *node) remembered() int {
-	x.Remote.mu.Lock()
-	defer x.Remote.mu.Unlock()
-	return len(x.Remote.work)
+func TestRefusals(t *testing.T) {
+	inNetwork(t, 0, func(t *testing.T, _ *network, a, b *node) {
+		b.deps.Check = func(addr netip.Addr) error {
+			if addr.IsLoopback() {
+				return errors.New("loopback")
+			}
+			return nil
+		}
+		b.deps.Blocked = func(u identity.URL, _ netip.Addr) string {
+			if u.Name() == "evil.example" {
+				return "evil.example"
+			}
+			return ""
+		}
+		for url, want := range map[string]string{
+			"http://evil.example/": "blocked: evil.example", "http://192.0.2.8/": "malformed: server 192.0.2.7 is not that of 192.0.2.8",
+		} {
+			e, begin := estimateOf(t, ""), time.Now()
+			e.URL = mustURL(t, url)
+			res, err := a.Do(t.Context(), "b", e)
+			r := new(RefusedError)
+			if !errors.As(err, &r) || r.Peer != "b" || r.Reason != want || res.Lingers != 0 || time.Since(begin) > time.Second {
+				t.Errorf("%s: %v after %v, lingers %v", url, err, time.Since(begin), res.Lingers)
+			}
+		}
+		// This is a result, so that the asker notes that the peer cannot reach the server. A refusal may be for the moment.
+		e := estimateOf(t, "")
+		e.Server = netip.MustParseAddr("127.0.0.1")
+		if r, err := a.Do(t.Context(), "b", e); err != nil || r.Asked || r.Reason != "forbidden address: loopback" || !ownTrouble("a", "b", r) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }
 
-// linksKept returns the bytes of links that a node keeps.
-func (x *node) linksKept() int {
-	x.Remote.mu.Lock()
-	defer x.Remote.mu.Unlock()
-	return x.Remote.links
+// An asker may allow a download less time than Wait, and never more. Without any time left it is refused.
+func TestTimeOfAFetchIsBounded(t *testing.T) {
+	inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
+		wait := b.wait
+		for i, c := range []struct{ within, want time.Duration }{
+			{wait - time.Second, wait - time.Second}, {wait, wait}, {wait + time.Second, wait}, {time.Hour, wait},
+			{0, 0}, {-time.Second, 0},
+		} {
+			w, why := b.take("a", &wire.FetchRequest{Number: uint64(i), Page: encodeFetch(estimateOf(t, "")), WithinMs: c.within.Milliseconds()})
+			if c.want == 0 {
+				if w != nil || why.GetRefused() != "it comes too late" {
+					t.Errorf("with %v left it is taken, %q", c.within, why.GetRefused())
+				}
+			} else if w == nil || time.Until(w.Until) != c.want {
+				t.Errorf("with %v left: %+v, %v, want %v", c.within, w, why, c.want)
+			}
+		}
+		if len(b.jobs) != 4 {
+			t.Errorf("%d are queued, want 4", len(b.jobs))
+		}
+	})
 }
 
 // A result that nobody has asked for is kept for a minute. One that was answered is kept for two calls more, since the answer may be lost.
 func TestHowLongResultsAreKept(t *testing.T) {
 	for answered, kept := range map[bool]time.Duration{false: time.Minute, true: 20 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newNetwork().add(t, "b", 0)
+		inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
 			b.ask(t, 1, 30*time.Second)
-			w, ok := b.Start(<-b.jobs)
-			if !ok {
-				t.Fatal("it cannot begin")
-			}
-			b.Finished(w, page200(time.Second))
+			b.Finished(b.begin(t), page200(time.Second))
 			if answered {
 				if resp := b.ask(t, 1, time.Second); resp.GetResult() == nil {
 					t.Errorf("answered %v", resp)
 				}
 			}
-			time.Sleep(kept - 1)
-			synctest.Wait()
-			if n := b.remembered(); n != 1 {
-				t.Errorf("answered %v: %d are remembered just before %v", answered, n, kept)
-			}
-			time.Sleep(time.Nanosecond)
-			synctest.Wait()
-			if n := b.remembered(); n != 0 {
-				t.Errorf("answered %v: %d are remembered after %v", answered, n, kept)
+			for i, after := range []time.Duration{kept - 1, 1} {
+				time.Sleep(after)
+				synctest.Wait()
+				if n, _ := b.remembered(); n != 1-i {
+					t.Errorf("answered %v: %d are remembered, want %d", answered, n, 1-i)
+				}
 			}
 		})
 	}
 }
 
-// Work that no fetcher has begun is given back after 20 seconds, or when its time is over.
+// Work that no fetcher has begun is given back after 20 seconds, or when its time is over. Then it does not begin any more.
 func TestWhenWorkIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for i, c := range []struct{ within, back time.Duration }{{12 * time.Second, 12 * time.Second}, {time.Minute, 20 * time.Second}} {
-			b := newNetwork().add(t, "b", 0)
+	for within, back := range map[time.Duration]time.Duration{12 * time.Second: 12 * time.Second, time.Minute: 20 * time.Second} {
+		inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
 			begin := time.Now()
-			b.ask(t, uint64(i), c.within) // which waits for 5 s
-			time.Sleep(time.Until(begin.Add(c.back - 1)))
+			b.ask(t, 1, within) // which waits for 5 s
+			time.Sleep(time.Until(begin.Add(back - 1)))
 			synctest.Wait()
 			if !b.Busy() {
-				t.Errorf("given back before %v", c.back)
+				t.Errorf("given back before %v", back)
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if b.Busy() {
-				t.Errorf("not given back after %v", c.back)
+				t.Errorf("not given back after %v", back)
 			}
-		}
-	})
+			for _, tag := range []any{<-b.jobs, "no work"} {
+				if _, ok := b.Start(tag); ok {
+					t.Errorf("%v began", tag)
+				}
+				b.Finished(tag, Result{})
+			}
+			if r := b.ask(t, 1, within).GetResult(); !r.GetUnmade() || r.GetAsked() || r.GetReason() != "it waited too long for a fetcher" {
+				t.Errorf("answered %v", r)
+			}
+		})
+	}
 }
 
 // A node takes 2,000 pages that have not ended, and remembers 16,000. When it stops, it takes no more.
 func TestWorkIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, c := range map[string]struct {
-			open, known int
-			refused     string
-		}{
-			"one more":          {1999, 0, ""},
-			"too many are open": {2000, 0, "too many remote fetches"},
-			"one more is known": {0, 15_999, ""},
-			"too many are":      {0, 16_000, "too many remote fetches"},
-		} {
-			b := newNetwork().add(t, "b", 0)
+	for name, c := range map[string]struct {
+		open, known int
+		refused     string
+	}{
+		"one more":          {1999, 0, ""},
+		"too many are open": {2000, 0, "too many remote fetches"},
+		"one more is known": {0, 15_999, ""},
+		"too many are":      {0, 16_000, "too many remote fetches"},
+	} {
+		inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
 			b.Remote.mu.Lock()
 			b.open = c.open
 			for i := range c.known {
@@ -115,9 +208,9 @@ func TestWorkIsBounded(t *testing.T) {
 			if resp := b.ask(t, 2, time.Second); resp.GetRefused() != "the node stops" {
 				t.Errorf("%s: a node that stops says %q", name, resp.GetRefused())
 			}
-		}
-		time.Sleep(2 * time.Minute)
-	})
+			time.Sleep(time.Minute)
+		})
+	}
 }
 
 // 128 calls may wait at once, 16 of one peer.
@@ -139,37 +232,14 @@ func TestCallsThatWait(t *testing.T) {
 	}
 }
 
-// A page is asked for if its lease lasts for a millisecond when the message arrives, which may take a call.
-func TestLeaseThatIsAboutToEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for left, asked := range map[time.Duration]bool{time.Millisecond - 1: false, time.Millisecond: true} {
-			for _, to := range []string{"a", "b"} {
-				peer := &answers{}
-				a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
-					d.Peers = peer
-					d.LeasedUntil = func(netip.Addr) time.Time {
-						if to == "b" {
-							return time.Now().Add(RemoteWait/6 + left)
-						}
-						return time.Now().Add(left)
-					}
-				})
-				_, err := a.Do(t.Context(), to, estimateOf(t, ""))
-				if refused := new(RefusedError); (len(peer.calls) > 0) != asked || errors.As(err, &refused) == asked {
-					t.Errorf("%v left at %s: %d calls, %v", left, to, len(peer.calls), err)
-				}
-			}
-		}
-	})
-}
-
 // The bounds of messages and of memory are the same on all nodes.
 func TestBoundsOfRemoteFetches(t *testing.T) {
 	for name, c := range map[string][2]int{
 		"labels": {maxLabels, 16}, "bytes of a name": {maxName, 128}, "bytes of a reason": {maxReason, 300}, "links of a page": {maxPageLinks, 100_000},
 		"bytes of an answer": {maxPortion, 1_048_576}, "bytes of links": {maxLinks, 33_554_432}, "a stage": {int(maxStage), int(time.Hour)},
-		"retry after": {int(maxRetryAfter), int(8760 * time.Hour)}, "hosts": {maxHosts, 1000}, "pages of a round": {maxRound, 20}, "networks": {mostNetworks, 1000},
-		"neighbours": {mostNeighbours, 3}, "noticed": {newWalk().most, 100_000}, "looked at": {newWalk().scan, 5000}, "at once": {stride, 500},
+		"retry after": {int(maxRetryAfter), int(8760 * time.Hour)}, "hosts": {maxHosts, 1000}, "pages of a round": {maxRound, 20},
+		"networks": {mostNetworks, 1000}, "neighbours": {mostNeighbours, 3}, "noticed": {newWalk().most, 100_000}, "looked at": {newWalk().scan, 5000},
+		"at once": {stride, 500},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%s: %d, want %d", name, c[0], c[1])
@@ -177,114 +247,35 @@ func TestBoundsOfRemoteFetches(t *testing.T) {
 	}
 }
 
-// A call that waits for a page ends when the node stops, though a fetcher still has the page.
-func TestStopEndsTheWaitsOfCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newNetwork().add(t, "b", 0)
-		answered := make(chan time.Time)
+// A node that stops ends its own waits, gives back what it has not begun, and lets no call wait for a page that a fetcher still has.
+func TestStopEndsAllWaits(t *testing.T) {
+	inNetwork(t, 0, func(t *testing.T, _ *network, a, b *node) {
+		b.ask(t, 1_000, 30*time.Second)
+		begun := b.begin(t)
+		ended := make(chan string, 3)
 		go func() {
-			if resp := b.ask(t, 1, 30*time.Second); resp.GetResult() != nil || resp.GetRefused() != "" {
-				t.Errorf("answered %v", resp)
-			}
-			answered <- time.Now()
+			resp, err := b.Fetch(t.Context(), "a", &wire.FetchRequest{Number: 1_000})
+			ended <- fmt.Sprint("the call for a page: ", resp.GetResult() != nil, err)
 		}()
-		w, ok := b.Start(<-b.jobs)
-		if !ok {
-			t.Fatal("it cannot begin")
-		}
+		go func() {
+			r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
+			ended <- fmt.Sprint("the queued page: ", r.Unmade, err)
+		}()
+		go func() {
+			_, err := b.Do(t.Context(), "nobody", estimateOf(t, ""))
+			ended <- fmt.Sprint("its own: ", errors.Is(err, ErrClosed))
+		}()
 		time.Sleep(time.Second)
 		stopped := time.Now()
 		b.stop()
-		if at := <-answered; !at.Equal(stopped) {
-			t.Errorf("answered %v after the stop", at.Sub(stopped))
+		got := map[string]bool{<-ended: true, <-ended: true, <-ended: true}
+		if !got["the call for a page: false <nil>"] || !got["the queued page: true <nil>"] || !got["its own: true"] || time.Since(stopped) > time.Second {
+			t.Errorf("%v after %v", got, time.Since(stopped))
 		}
-		b.Finished(w, page200(time.Second))
+		if _, err := b.Do(t.Context(), "a", estimateOf(t, "")); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		b.Finished(begun, page200(time.Second))
 		time.Sleep(2 * time.Minute)
-	})
-}
-
-// As many links go into an answer as fit, and one always does.
-func TestPortionsOfLinks(t *testing.T) {
-	link := func(bytes int) frontier.Link {
-		const host = "http://example.org"
-		return frontier.Link{URL: identity.URL{Host: host, Path: "/" + strings.Repeat("x", bytes-len(host)-41)}}
-	}
-	for _, c := range []struct {
-		sizes     []int
-		had, want int
-		more      bool
-	}{
-		{[]int{1<<20 - 100, 100}, 0, 2, false},
-		{[]int{1<<20 - 100, 101}, 0, 1, true},
-		{[]int{1<<20 - 100, 101}, 1, 1, false},
-		{[]int{1<<20 + 1, 100}, 0, 1, true},
-		{[]int{100}, 1, 0, false},
-		{[]int{100}, 2, 0, false},
-	} {
-		var links []frontier.Link
-		for _, size := range c.sizes {
-			links = append(links, link(size))
-		}
-		if got, more := encodeLinks(links, c.had); len(got) != c.want || more != c.more {
-			t.Errorf("of links of %v bytes, %d had: %d, more %v", c.sizes, c.had, len(got), more)
-		}
-	}
-}
-
-// The links of results that wait for their askers take 32 MiB. A result beyond that is lost, unless it is the only one.
-func TestResultsAtTheBoundOfLinks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		links, huge := manyLinks(10), manyLinks(1)
-		size := linkBytes(links)
-		huge[0].URL.Path = strings.Repeat("/", 33<<20)
-		for _, c := range []struct {
-			waiting int
-			links   []frontier.Link
-			kept    bool
-		}{{0, links, true}, {0, huge, true}, {32<<20 - size, links, true}, {32<<20 - size + 1, links, false}, {32<<20 + 1, nil, true}} {
-			b := newNetwork().add(t, "b", 0)
-			b.ask(t, 1, 30*time.Second)
-			w, _ := b.Start(<-b.jobs)
-			b.Remote.mu.Lock()
-			b.Remote.links = c.waiting
-			b.Remote.mu.Unlock()
-			r := page200(time.Second)
-			r.Links = c.links
-			b.Finished(w, r)
-			kept := c.waiting + linkBytes(w.result.Links)
-			if n := b.linksKept(); w.result.HTML != c.kept || n != kept || !w.result.Asked {
-				t.Errorf("%d bytes wait: %d links are kept, %d bytes are counted", c.waiting, len(w.result.Links), n)
-			}
-			time.Sleep(2 * time.Minute)
-			if n := b.linksKept(); n != c.waiting {
-				t.Errorf("%d bytes are counted in the end, want %d", n, c.waiting)
-			}
-		}
-	})
-}
-
-// A result may expire while a call for it is under way. What its links took is freed once.
-func TestResultExpiresDuringACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newNetwork().add(t, "b", 0)
-		b.ask(t, 1, 30*time.Second)
-		w, ok := b.Start(<-b.jobs)
-		if !ok {
-			t.Fatal("it cannot begin")
-		}
-		res := page200(time.Second)
-		res.Links = []frontier.Link{{URL: mustURL(t, "http://a.example/x")}}
-		b.Finished(w, res)
-		b.deps.FromLife = func(_ string, _ uint64, take func()) bool {
-			take()
-			time.Sleep(2 * time.Minute)
-			return true
-		}
-		b.ask(t, 1, time.Second)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if n := b.linksKept(); n != 0 {
-			t.Errorf("%d bytes of links are kept", n)
-		}
 	})
 }
