@@ -1,8 +1,8 @@
 package placement
 
 import (
+	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,32 +16,32 @@ func TestConfig(t *testing.T) {
 	}
 	bad := Config{Mode: "x", Hosts: 5000, Assigners: []string{"nearest", "nearest", "far"}, Check: -1}
 	err := bad.Validate()
-	for _, key := range []string{"mode", "hosts", "urls", "longest_wait", "check", "assigners", "deadline", "compare_urls"} {
-		if err == nil || !strings.Contains(err.Error(), key+":") {
-			t.Errorf("%s is not reported: %v", key, err)
-		}
-	}
-	for _, part := range []string{"twice", `"far"`} {
-		if !strings.Contains(err.Error(), part) {
+	for _, part := range []string{"mode:", "hosts:", "urls:", "longest_wait:", "check:", "assigners:", "deadline:", "compare_urls:", "twice", `"far"`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s is not reported: %v", part, err)
 		}
 	}
-	c := cycle()
-	if got := c.Warnings(assign.Default()); len(got) != 0 {
-		t.Errorf("warnings %q", got)
-	}
-	c.Assigners = append(slices.Clone(c.Assigners), assign.Vivaldi)
-	if got := c.Warnings(assign.Default()); len(got) != 1 || !strings.Contains(got[0], "vivaldi asks for up to 300") {
-		t.Errorf("warnings %q", got)
-	}
-	for urls, want := range map[int]int{8: 1, 9: 0} { // nearest asks for up to 8 estimates
-		c.Assigners, c.URLs = []string{assign.Nearest}, urls
-		if got := c.Warnings(assign.Default()); len(got) != want {
-			t.Errorf("with %d URLs: warnings %q", urls, got)
+}
+
+// A host may run out of URLs before it is decided if batch.urls is no more than the estimates that an assigner asks for.
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct {
+		mode      string
+		urls      int
+		assigners []string
+		want      string // "" for none
+	}{
+		{ModeCycle, 9, []string{assign.Nearest}, ""},
+		{ModeCycle, 8, []string{assign.Nearest}, "nearest asks for up to 8"},
+		{ModeCrawl, 8, []string{assign.Nearest}, ""}, // there are no batches
+		{ModeCycle, 50, []string{assign.Nearest}, ""},
+		{ModeCycle, 50, []string{assign.Nearest, assign.Vivaldi}, "vivaldi asks for up to 300"},
+	} {
+		cfg := modeWith(c.mode, 100, c.assigners...)
+		cfg.URLs = c.urls
+		if got := fmt.Sprint(cfg.Warnings(assign.Default())); strings.Count(got, "asks for") != min(1, len(c.want)) || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %s", c, got)
 		}
-	}
-	if got := Default().Warnings(assign.Default()); len(got) != 0 {
-		t.Errorf("warnings without batches: %q", got)
 	}
 }
 
