@@ -106,10 +106,12 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 }
 
 // Run keeps the frontier going until the context ends. Then it carries out the requests that it has already received, and closes the
-// store. Later calls get ErrClosed.
+// store. Later calls get ErrClosed. If the disk takes nothing any more, Run returns after a minute, or after six seconds where a part has
+// failed, and leaves behind what waits for the disk.
 func (f *Frontier) Run(ctx context.Context) error {
 	var g errgroup.Group
 	stop := make(chan struct{})
+	failure := make(chan error, 1) // the first one
 	end := sync.OnceFunc(func() { close(stop); f.Stopping() })
 	defer context.AfterFunc(ctx, end)()
 	failed := f.checkDisk()
@@ -120,13 +122,31 @@ func (f *Frontier) Run(ctx context.Context) error {
 		g.Go(func() error {
 			err := part(stop)
 			if err != nil {
+				select {
+				case failure <- err:
+				default:
+				}
 				end() // a part that fails stops the others
 			}
 			return err
 		})
 	}
-	err := g.Wait()
-	return errors.Join(err, f.store.close())
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(g.Wait(), f.store.close()) }()
+	<-stop
+	var err error
+	patience := f.store.patience
+	select {
+	case err = <-failure:
+		patience /= 10
+	default:
+	}
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(patience):
+		return errors.Join(err, fmt.Errorf("close store: the disk has taken nothing for %v", patience))
+	}
 }
 
 // Add offers URLs. It returns the verdicts when the accepted URLs are on disk. If the disk is full, it accepts nothing and returns

@@ -39,6 +39,9 @@ type store struct {
 	// fault is called before each operation, which fails if it returns an error. Only tests return one.
 	fault func() error
 
+	// patience is how long the end waits for the disk; a tenth of it after a failure. Badger repeats for ever what the disk refuses.
+	patience time.Duration
+
 	// mu guards closing, and the beginning of users. Callers from outside the frontier's own goroutines register while they use the
 	// database, so that it is not closed meanwhile.
 	mu      sync.Mutex
@@ -184,7 +187,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s = &store{db: db, codec: c, gate: newGate(), fault: func() error { return nil }}
+	s = &store{db: db, codec: c, gate: newGate(), fault: func() error { return nil }, patience: time.Minute}
 	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
 }

@@ -1,0 +1,46 @@
+package frontier
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A disk that takes nothing any more does not hold up the end for ever, although Badger tries again for ever.
+func TestEndWithoutDisk(t *testing.T) {
+	for name, end := range map[string]func(l *life) error{"stopped": (*life).halt, "by itself": (*life).ends} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "store")
+			cfg, polite := testConfig()
+			l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.patience = 10 * time.Millisecond })
+			lock, err := os.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Close()
+			if err := os.Rename(dir, dir+" gone"); err != nil {
+				t.Fatal(err)
+			}
+			l.add(page("http://h1.test", 1))
+			if err := end(l); err == nil || !strings.Contains(err.Error(), "close store") {
+				t.Errorf("it ends with %v", err)
+			}
+			if err := os.Rename(dir+" gone", dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil { // Badger closes now
+				t.Fatal(err)
+			}
+			_ = lock.Close()
+			l = begin(t, dir, cfg, polite, Deps{})
+			if v, err := l.Add(t.Context(), pages("http://h1.test", 0, 2)); err != nil || count(v, Duplicate) != 1 {
+				t.Errorf("afterwards: %v, %v", v, err)
+			}
+		})
+	}
+}
