@@ -25,8 +25,7 @@ func newOwned(t *testing.T, seed uint64) *owned {
 		w.Nodes[n].Factors = assign.Factors{LoadMs: w.Nodes[n].LoadMs, LoadError: 0.2, BytesPerMs: w.Nodes[n].BytesPerMs,
 			BytesError: 0.2, Samples: 50}
 	}
-	a := build(t, budget(10), w.Batch(), w)
-	p, now := w.Decide(a, time.Unix(0, 0), time.Second)
+	a, p, now := decide(t, budget(10), w.Batch(), w, time.Unix(0, 0))
 	o := &owned{world: w, m: a.Memory(w.Servers[0].Addr), n: w.NodeIndex(p[0].Node), owner: p[0].Node, now: now}
 	o.download(20)
 	return o
@@ -113,19 +112,8 @@ func TestBetterWithoutOwner(t *testing.T) {
 	if _, _, ok := assign.Better(assign.Default(), &m, v, "a"); ok {
 		t.Error("the only node lost its server")
 	}
-}
-
-func TestScoutAsksAnother(t *testing.T) {
-	w := newWorld(madeUp(80, 1), worldConfig{Nodes: 6, Servers: 1, Seed: 1})
-	var m assign.Memory
-	for i := range 10 {
-		m.Observe(w.Nodes[0].ID, w.Nodes[0].Coord, w.Download(0, 0), time.Unix(int64(i), 0))
-	}
-	if node, ok := assign.Scout(assign.Default(), &m, w.View(), w.Nodes[0].ID); ok && node == w.Nodes[0].ID {
-		t.Error("the owner is its own scout")
-	}
-	if _, ok := assign.Scout(assign.Default(), &m, assign.View{Nodes: w.View().Nodes[:1]}, w.Nodes[0].ID); ok {
-		t.Error("there is nobody to ask")
+	if node, ok := assign.Scout(assign.Default(), &m, v, "a"); ok {
+		t.Errorf("the only node owns the server, and %q is its scout", node)
 	}
 }
 

@@ -162,11 +162,7 @@ func start(t *testing.T, name string, b assign.Batch, v assign.View, seed uint64
 		out: map[netip.Addr]assign.Ask{}, asked: map[netip.Addr]int{}}
 	cfg := assign.Default()
 	cfg.Vivaldi.Keep = true
-	a, err := assign.New(name, cfg, b, v, d.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.a = a
+	d.a = build(t, name, cfg, b, v, d.now)
 	d.answer = func(ask assign.Ask) assign.Result { return assign.Result{Ask: ask} }
 	return d
 }

@@ -96,9 +96,9 @@ func (f *figures) do(w []string) {
 		f.memory(w[1])
 	case "own": // own NODE ADDRESS CONNECT FIRST TAIL BYTES [TLS]: of one's own downloads
 		f.own.Observe(w[1], netip.MustParseAddr(w[2]), f.timing(w[3:]), f.memories[w[2]], View{Nodes: f.nodes}, f.now)
-	case "owns": // owns N NODE ADDRESS ...: many, each a second after the other
+	case "times": // times N STEP: a second after the other
 		for range int(f.number(w[1])) {
-			f.do(append([]string{"own"}, w[2:]...))
+			f.do(w[2:])
 			f.now = f.now.Add(time.Second)
 		}
 	case "factors":

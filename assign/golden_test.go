@@ -41,7 +41,6 @@ type small struct {
 	assigner assign.Assigner
 	choices  []assign.Choice
 	cfg      assign.Config
-	deaf     []string // nodes whose downloads fail
 	out      strings.Builder
 }
 
@@ -60,85 +59,34 @@ type small struct {
 //	look               this node looks for a better one for each server, and for one that explores
 func (s *small) do(w []string) {
 	switch w[0] {
-	case "decide", "hurry":
-		b, hurry := s.world.Batch(), w[0] == "hurry"
-		if s.assigner != nil && !hurry {
-			b.Before = s.assigner
+	case "decide":
+		b := s.world.Batch()
+		if b.Before = s.assigner; s.assigner != nil {
 			for i := range b.Servers {
 				if m := s.assigner.Memory(b.Servers[i].Addr); m != nil {
 					b.Servers[i].Memory = m.Clone()
 				}
 			}
 		}
-		a, err := assign.New(w[1], s.cfg, b, s.world.View(), s.now)
-		if err != nil {
-			s.t.Fatal(err)
+		s.assigner = build(s.t, w[1], s.cfg, b, s.world.View(), s.now)
+		s.choices, s.now = s.world.Decide(s.assigner, s.now, time.Second)
+	case "hurry":
+		s.assigner = build(s.t, w[1], s.cfg, s.world.Batch(), s.world.View(), s.now)
+		for range 2 {
+			s.now = s.world.round(s.assigner, s.now, time.Second)
 		}
-		s.assigner = a
-		for rounds, done := 0, false; ; rounds++ {
-			if hurry && rounds == 2 {
-				s.choices = a.Conclude(s.now)
-				break
-			}
-			if !hurry {
-				if s.choices, done = a.Decide(s.now); done {
-					break
-				}
-			}
-			asks := a.Asks(s.now)
-			if !hurry {
-				s.now = s.now.Add(time.Second)
-			}
-			for _, ask := range asks {
-				r := s.world.Answer(ask)
-				r.OK = r.OK && !slices.Contains(s.deaf, ask.Node)
-				a.Observe(r, s.now)
-			}
-			if hurry {
-				s.now = s.now.Add(time.Second)
-			}
-			if rounds == 10_000 {
-				s.t.Fatalf("%s does not decide", w[1])
-			}
-		}
-	case "deaf":
-		s.deaf = w[1:]
-		return
-	case "policy":
-		s.cfg.CAN.Policy = w[1]
-		return
-	case "unconverged":
-		s.cfg.Vivaldi.Unconverged = w[1]
-		return
+		s.choices = s.assigner.Conclude(s.now)
 	case "lose", "back":
 		v := s.world.View()
-		for i, n := range v.Nodes {
-			if w[0] == "lose" && n.ID == s.choices[0].Node {
-				v.Nodes = append(v.Nodes[:i], v.Nodes[i+1:]...)
-				break
-			}
-		}
+		v.Nodes = slices.DeleteFunc(v.Nodes, func(n assign.Node) bool { return w[0] == "lose" && n.ID == s.choices[0].Node })
 		s.assigner.SetView(v, s.now)
 		s.choices, _ = s.assigner.Decide(s.now)
-	case "queue":
-		ms, _ := strconv.ParseFloat(w[2], 64)
-		s.world.Nodes[s.world.NodeIndex(w[1])].Factors.QueueMs, s.cfg.Nearest.Balance = ms, 1
-		return
-	case "without":
-		s.cfg.Nearest.Without = 0
-		for _, name := range w[1:] {
-			s.cfg.Nearest.Without |= 1 << slices.Index(assign.Ablations(), name)
-		}
-		return
-	case "pass":
-		d, _ := time.ParseDuration(w[1])
-		s.now = s.now.Add(d)
-		return
 	case "look":
 		s.look()
 		return
 	default:
-		s.t.Fatalf("no step %q", w[0])
+		s.change(w)
+		return
 	}
 	for _, c := range s.choices {
 		downloads := 0
@@ -146,6 +94,31 @@ func (s *small) do(w []string) {
 			downloads = m.Downloads()
 		}
 		fmt.Fprintf(&s.out, "%v to %s: %.1f ms ±%.3f, %d estimates, %d known: %s\n", c.Server, c.Node, c.PredictedMs, c.Error, c.Estimates, downloads, c.Reason)
+	}
+}
+
+// change takes a step that decides nothing.
+func (s *small) change(w []string) {
+	switch w[0] {
+	case "deaf":
+		s.world.deaf = w[1:]
+	case "policy":
+		s.cfg.CAN.Policy = w[1]
+	case "unconverged":
+		s.cfg.Vivaldi.Unconverged = w[1]
+	case "queue":
+		ms, _ := strconv.ParseFloat(w[2], 64)
+		s.world.Nodes[s.world.NodeIndex(w[1])].Factors.QueueMs, s.cfg.Nearest.Balance = ms, 1
+	case "without":
+		s.cfg.Nearest.Without = 0
+		for _, name := range w[1:] {
+			s.cfg.Nearest.Without |= 1 << slices.Index(assign.Ablations(), name)
+		}
+	case "pass":
+		d, _ := time.ParseDuration(w[1])
+		s.now = s.now.Add(d)
+	default:
+		s.t.Fatalf("no step %q", w[0])
 	}
 }
 

@@ -64,10 +64,7 @@ func TestSpreadServerGoesToWhoHasSeenIt(t *testing.T) {
 		if node, _, ok := assign.Better(assign.Default(), m, v, "own"); !ok || node != want {
 			t.Errorf("spread %v: %q is better, %v, want %q", spread, node, ok, want)
 		}
-		a, err := assign.New(assign.Nearest, budget(0), assign.Batch{Servers: []assign.Server{{Memory: *m}}}, v, time.Unix(5, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := build(t, assign.Nearest, budget(0), assign.Batch{Servers: []assign.Server{{Memory: *m}}}, v, time.Unix(5, 0))
 		if c := a.Conclude(time.Unix(5, 0)); c[0].Node != want {
 			t.Errorf("spread %v: it goes to %+v, want %q", spread, c[0], want)
 		}

@@ -111,59 +111,6 @@ func FuzzDecodeMemory(f *testing.F) {
 	})
 }
 
-func FuzzDecodeFactors(f *testing.F) {
-	f.Add(assign.Factors{LoadMs: 15, LoadError: 0.3, BytesPerMs: 1250, BytesError: 0.2, Samples: 70_000, QueueMs: 3}.AppendBinary(nil))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		x, err := assign.DecodeFactors(b)
-		if err == nil && !bytes.Equal(x.AppendBinary(nil), b) {
-			t.Fatalf("%x became %+v", b, x)
-		}
-	})
-}
-
-func TestFactorsRoundTrip(t *testing.T) {
-	x := assign.Factors{LoadMs: 15, LoadError: 0.25, BytesPerMs: 1250, BytesError: 0.5, Samples: 7, QueueMs: 250}
-	b := x.AppendBinary(nil)
-	if got, err := assign.DecodeFactors(b); err != nil || got != x || len(b) != assign.FactorsSize {
-		t.Errorf("%+v, %v, %d bytes", got, err, len(b))
-	}
-	for name, bad := range map[string][]byte{"nothing": nil, "another version": append([]byte{b[0] + 1}, b[1:]...), "a byte less": b[:len(b)-1],
-		"a byte more": append(bytes.Clone(b), 0)} {
-		if _, err := assign.DecodeFactors(bad); err == nil {
-			t.Errorf("%s was taken", name)
-		}
-	}
-	for _, bad := range []assign.Factors{{LoadMs: -1}, {LoadMs: math.NaN()}, {BytesPerMs: math.Inf(1)}} {
-		if _, err := assign.DecodeFactors(bad.AppendBinary(nil)); err == nil {
-			t.Errorf("%+v was taken", bad)
-		}
-	}
-}
-
-func TestMemoryStaysBoundedAndForgetsTheOldest(t *testing.T) {
-	var m assign.Memory
-	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000, Fresh: true}
-	for i := range 1000 {
-		m.Observe(fmt.Sprint(i), ncoord.Coordinate{}, d, time.Unix(int64(i), 0))
-	}
-	var v assign.View
-	for i := range 1000 {
-		v.Nodes = append(v.Nodes, assign.Node{ID: fmt.Sprint(i)})
-	}
-	seen := 0
-	for _, p := range assign.Predictions(&m, v) {
-		if p.Seen > 0 {
-			seen++
-			if p.Node < "976" {
-				t.Errorf("remembers node %s", p.Node)
-			}
-		}
-	}
-	if seen != assign.MaxMemoryNodes {
-		t.Errorf("remembers %d nodes, want %d", seen, assign.MaxMemoryNodes)
-	}
-}
-
 // The node that was heard of longest ago makes room, wherever it stands.
 func TestMemoryForgetsWhoWasHeardOfLongestAgo(t *testing.T) {
 	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000, Fresh: true}
@@ -190,50 +137,6 @@ func TestMemoryForgetsWhoWasHeardOfLongestAgo(t *testing.T) {
 	}
 }
 
-func TestSlowedFollowsThinkTimeAndComesBack(t *testing.T) {
-	w := newWorld(madeUp(40, 1), worldConfig{Nodes: 3, Servers: 1, Seed: 1})
-	var m assign.Memory
-	run := func(n int) {
-		for i := range n {
-			m.Observe(w.Nodes[i%3].ID, w.Nodes[i%3].Coord, w.Download(i%3, 0), time.Unix(int64(i), 0))
-		}
-	}
-	run(100)
-	if s := m.Slowed(); s > 1.4 {
-		t.Errorf("slowed %v without cause", s)
-	}
-	w.Servers[0].ThinkMs += 5000
-	run(40)
-	if s := m.Slowed(); s < 3 {
-		t.Errorf("slowed %v after the server thinks 5 s longer", s)
-	}
-	w.Servers[0].ThinkMs -= 5000
-	run(60)
-	if s := m.Slowed(); s > 1.4 {
-		t.Errorf("slowed %v after it came back", s)
-	}
-}
-
-// Downloads on a connection that was open already say nothing of how far away the server is.
-func TestSlowedIgnoresOpenConnections(t *testing.T) {
-	var m assign.Memory
-	if _, _, ok := m.Think(); ok {
-		t.Error("it knows how long the server thinks before the first download")
-	}
-	download := func(node string, at int64, connect, first time.Duration) {
-		m.Observe(node, ncoord.Coordinate{}, assign.Timing{Connect: connect, FirstByte: first, Total: connect + first, Bytes: 50_000}, time.Unix(at, 0))
-	}
-	download("a", 0, 100*time.Millisecond, 120*time.Millisecond)
-	for at := range int64(10) {
-		download("a", 1+at, 100*time.Millisecond, 3*time.Second)
-	}
-	before := m.Slowed()
-	download("b", 11, 0, 200*time.Millisecond)
-	if after := m.Slowed(); before < 1.1 || after != before {
-		t.Errorf("slowed %v before and %v after downloads on an open connection", before, after)
-	}
-}
-
 func TestCloneSharesNothing(t *testing.T) {
 	m := full(t, 5)
 	now := time.Unix(2000, 0)
@@ -245,21 +148,5 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 	if !bytes.Equal(m.AppendBinary(nil, now), before) {
 		t.Error("a change of the copy changed the original")
-	}
-}
-
-// After a silence little of what a node's downloads showed counts, and after a long one nothing: it may be another node by now.
-func TestSilenceIsForgotten(t *testing.T) {
-	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000, Fresh: true}
-	for silence, want := range map[time.Duration]int{time.Minute: 7, 2 * time.Minute: 3, 5 * time.Minute: 1} {
-		var m assign.Memory
-		now := time.Unix(1_000_000, 0)
-		for range 6 {
-			m.Observe("n", ncoord.Coordinate{}, d, now)
-		}
-		m.Observe("n", ncoord.Coordinate{}, d, now.Add(silence))
-		if p := assign.Predictions(&m, assign.View{Nodes: []assign.Node{{ID: "n"}}}); p[0].Seen != want {
-			t.Errorf("after %v: %d downloads count, want %d", silence, p[0].Seen, want)
-		}
 	}
 }

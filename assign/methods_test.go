@@ -55,32 +55,40 @@ func viewOf(ids ...string) (v View) {
 	return v
 }
 
+// one is decide for a batch of one server.
+func (times bench) one(t *testing.T, a Assigner) (choice Choice, asked []string) {
+	t.Helper()
+	choices, all := times.decide(t, a)
+	for server, c := range choices {
+		choice, asked = c, all[server]
+	}
+	return choice, asked
+}
+
+// All nodes probe, or, with a threshold, one after another until one is fast enough. If none is, the fastest gets the server.
 func TestProbe(t *testing.T) {
 	times := bench{"198.18.0.1": {"a": 80, "b": 20, "c": 60}}
 	b, v := batchOf("198.18.0.1"), viewOf("a", "b", "c", "silent")
-	choices, asked := times.decide(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v))
-	if c := choices["198.18.0.1"]; c.Node != "b" || c.Estimates != 4 || c.PredictedMs != 20 {
-		t.Errorf("it chose %+v", c)
-	}
-	if got := slices.Sorted(slices.Values(asked["198.18.0.1"])); !slices.Equal(got, ids(v.sorted())) {
-		t.Errorf("it asked %v", got)
-	}
-	// One after another, until one is fast enough; none: the fastest.
-	choices, asked = times.decide(t, newProbe(ProbeConfig{ThresholdMs: 60, By: ProbeConnect}, b, v))
 	order := RendezvousOrder("198.18.0.1", ids(v.Nodes), 4)
-	first := slices.IndexFunc(order, func(id string) bool { return id == "b" || id == "c" })
-	if c := choices["198.18.0.1"]; c.Node != order[first] || !slices.Equal(asked["198.18.0.1"], order[:first+1]) {
-		t.Errorf("with a threshold it chose %+v, asked %v of %v", c, asked, order)
+	enough := slices.IndexFunc(order, func(id string) bool { return id == "b" || id == "c" })
+	first := order[enough]
+	for _, c := range []struct {
+		cfg    ProbeConfig
+		node   string
+		ms     float64
+		probes int
+	}{
+		{ProbeConfig{By: ProbeConnect}, "b", 20, 4},
+		{ProbeConfig{By: ProbeConnect, ThresholdMs: 60}, first, times["198.18.0.1"][first], enough + 1},
+		{ProbeConfig{By: ProbeConnect, ThresholdMs: 10}, "b", 20, 4},
+		{ProbeConfig{By: ProbeTotal}, "b", 60, 4},
+	} {
+		got, asked := times.one(t, newProbe(c.cfg, b, v))
+		if got.Node != c.node || got.PredictedMs != c.ms || got.Estimates != c.probes || !slices.Equal(asked, order[:c.probes]) {
+			t.Errorf("%+v: it chose %+v, asked %v of %v; want %+v", c.cfg, got, asked, order, c)
+		}
 	}
-	choices, _ = times.decide(t, newProbe(ProbeConfig{ThresholdMs: 10, By: ProbeConnect}, b, v))
-	if c := choices["198.18.0.1"]; c.Node != "b" || c.Estimates != 4 {
-		t.Errorf("with a threshold that none passes it chose %+v", c)
-	}
-	choices, _ = times.decide(t, newProbe(ProbeConfig{By: ProbeTotal}, b, v))
-	if c := choices["198.18.0.1"]; c.Node != "b" || c.PredictedMs != 60 {
-		t.Errorf("by whole times it chose %+v", c)
-	}
-	if c, _ := (bench{}).decide(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v)); !strings.Contains(c["198.18.0.1"].Reason, "no probe was answered") {
+	if c, _ := (bench{}).one(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v)); !strings.Contains(c.Reason, "no probe was answered") {
 		t.Errorf("without answers it chose %+v", c)
 	}
 }
@@ -104,31 +112,61 @@ func TestProbeTakesWhatItAskedFor(t *testing.T) {
 	}
 }
 
-// The memory that comes with a server is its own, and an empty one is none.
-func TestRemembered(t *testing.T) {
-	b := batchOf("198.18.0.1", "198.18.0.2")
-	b.Servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: time.Millisecond}, time.Unix(1, 0))
-	a := newProber(rule(random), false, b, View{})
-	if m := a.Memory(b.Servers[0].Addr); m == nil || m.Downloads() != 1 || a.Memory(b.Servers[1].Addr) != nil || a.Memory(netip.Addr{}) != nil {
-		t.Errorf("it remembers %+v", m)
-	}
-}
-
-// Zones are neighbours that have a face in common, not an edge or a corner, wherever they lie apart.
-// The most loaded zone is split: of all (gh), or of the newcomer's and its neighbours (nh). A zone that is too small to be split keeps its owner.
+// The memory that comes with a server is its own, and an empty one is none. A node that the server is known by does not probe it again.
 func TestProbeRemembers(t *testing.T) {
 	times := bench{"198.18.0.1": {"a": 80, "b": 20}}
 	b, v := batchOf("198.18.0.1"), viewOf("a", "b")
 	first := newProbe(ProbeConfig{By: ProbeConnect}, b, v)
-	times.decide(t, first)
-	b.Servers[0].Memory = first.Memory(b.Servers[0].Addr).Clone()
-	choices, asked := times.decide(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v))
-	if c := choices["198.18.0.1"]; c.Node != "b" || len(asked) > 0 {
-		t.Errorf("an address that is known was probed by %v and given to %+v", asked, c)
+	if m := first.Memory(b.Servers[0].Addr); m != nil || first.Memory(netip.Addr{}) != nil {
+		t.Errorf("at first it remembers %+v", m)
 	}
-	choices, _ = times.decide(t, newProbe(ProbeConfig{By: ProbeTotal}, b, v))
-	if c := choices["198.18.0.1"]; c.Node != "b" || math.Round(c.PredictedMs) != 60 {
-		t.Errorf("by whole times it was given to %+v", c)
+	times.one(t, first)
+	b.Servers[0].Memory = first.Memory(b.Servers[0].Addr).Clone()
+	for by, ms := range map[string]float64{ProbeConnect: 20, ProbeTotal: 60} {
+		a := newProbe(ProbeConfig{By: by}, b, v)
+		if c, asked := times.one(t, a); c.Node != "b" || len(asked) > 0 || math.Round(c.PredictedMs) != ms || a.Memory(c.Server).Downloads() != 2 {
+			t.Errorf("by %s an address that is known was probed by %v and given to %+v", by, asked, c)
+		}
+	}
+}
+
+// A probe takes the connect time, or the whole if that is compared or the connection is old. What cannot be is no answer.
+func TestTimesOfProbes(t *testing.T) {
+	for name, c := range map[string]struct {
+		whole bool
+		r     Result
+		want  float64
+	}{
+		"connect":             {false, Result{OK: true, Timing: Timing{Connect: 20e6, FirstByte: 30e6, Total: 60e6}}, 20},
+		"old connection":      {false, Result{OK: true, Timing: Timing{FirstByte: 30e6, Total: 60e6}}, 60},
+		"whole":               {true, Result{OK: true, Timing: Timing{Connect: 20e6, FirstByte: 30e6, Total: 60e6}}, 60},
+		"an hour":             {true, Result{OK: true, Timing: Timing{FirstByte: 30e6, Total: time.Hour}}, 3_600_000},
+		"longer than an hour": {true, Result{OK: true, Timing: Timing{FirstByte: 30e6, Total: time.Hour + time.Millisecond}}, unanswered},
+		"no time":             {true, Result{OK: true}, unanswered},
+		"failed":              {false, Result{Timing: Timing{Connect: 20e6, FirstByte: 30e6, Total: 60e6}}, unanswered},
+	} {
+		cfg := ProbeConfig{By: ProbeConnect}
+		if c.whole {
+			cfg.By = ProbeTotal
+		}
+		a := newProbe(cfg, batchOf("198.18.0.1"), viewOf("a"))
+		c.r.Ask = a.Asks(time.Time{})[0]
+		if a.Observe(c.r, time.Time{}); a.servers[0].times["a"] != c.want {
+			t.Errorf("%s: %v ms, want %v", name, a.servers[0].times["a"], c.want)
+		}
+	}
+}
+
+// A probe that takes just as long as the threshold is good enough. Of himicra all nodes at the top of the tree probe first.
+func TestProbesAtTheThreshold(t *testing.T) {
+	times, b, v := bench{"198.18.0.1": {"a": 25, "b": 25, "c": 25}}, batchOf("198.18.0.1"), viewOf("a", "b", "c")
+	for threshold, want := range map[float64][3]int{25: {1, 2, 1}, 24.9: {3, 3, 3}} {
+		for i, a := range []*prober{newProbe(ProbeConfig{By: ProbeConnect, ThresholdMs: threshold}, b, v),
+			newHiMicra(HiMicraConfig{Branches: 2, ThresholdMs: threshold}, b, v), newIPMicra(IPMicraConfig{ThresholdMs: threshold}, b, v)} {
+			if _, asked := times.decide(t, a); len(asked["198.18.0.1"]) != want[i] {
+				t.Errorf("%T with a threshold of %v ms asks %v", a.method, threshold, asked)
+			}
+		}
 	}
 }
 
@@ -183,41 +221,34 @@ func TestHiMicraExample(t *testing.T) {
 	h := &himicra{cfg: HiMicraConfig{ThresholdMs: 50, Branches: 2}}
 	a := newProber(h, false, batchOf("198.18.0.1"), viewOf("1", "2", "3", "4", "5", "6"))
 	h.children = map[string][]string{"": {"1", "2"}, "1": {"3", "4"}, "2": {"5", "6"}}
-	choices, asked := times.decide(t, a)
-	if c := choices["198.18.0.1"]; c.Node != "4" || !slices.Equal(asked["198.18.0.1"], []string{"1", "2", "5", "6", "3", "4"}) {
+	if c, asked := times.one(t, a); c.Node != "4" || !slices.Equal(asked, []string{"1", "2", "5", "6", "3", "4"}) {
 		t.Errorf("it chose %+v, asked %v", c, asked)
 	}
 }
 
+// Two clusters far apart, five nodes each: the top has one of each, the others join the one beside them.
 func TestHiMicraTree(t *testing.T) {
-	// Two clusters far apart, five nodes each: the top has one of each, the others join the one beside them.
-	var v View
-	for i := range 10 {
-		n := Node{ID: fmt.Sprint(i), Coord: ncoord.Coordinate{Error: 0.1}}
-		n.Coord.Vec[0] = float64(i%2)*500 + float64(i)
-		v.Nodes = append(v.Nodes, n)
+	v := viewOf("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+	cluster := func(id string) byte { return (id[0] - '0') % 2 }
+	for i, n := range v.Nodes {
+		v.Nodes[i].Coord = ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{float64(cluster(n.ID))*500 + float64(i)}, Error: 0.1}
 	}
-	h := newHiMicra(HiMicraConfig{ThresholdMs: 50, Branches: 2}, Batch{}, v).method.(*himicra)
-	top := h.children[""]
-	if len(top) != 2 || (top[0][0]-'0')%2 == (top[1][0]-'0')%2 {
+	children := newHiMicra(HiMicraConfig{ThresholdMs: 50, Branches: 2}, Batch{}, v).method.(*himicra).children
+	top := children[""]
+	if len(top) != 2 || cluster(top[0]) == cluster(top[1]) {
 		t.Fatalf("the top is %v", top)
 	}
-	found := 0
-	var walk func(id string, odd byte)
-	walk = func(id string, odd byte) {
-		found++
-		if (id[0]-'0')%2 != odd {
-			t.Errorf("%s is below a node of the other cluster: %v", id, h.children)
-		}
-		for _, c := range h.children[id] {
-			walk(c, odd)
+	found := slices.Clone(top)
+	for i := 0; i < len(found); i++ { // found grows
+		for _, c := range children[found[i]] {
+			if cluster(c) != cluster(found[i]) {
+				t.Errorf("%s is below a node of the other cluster: %v", c, children)
+			}
+			found = append(found, c)
 		}
 	}
-	for _, id := range top {
-		walk(id, (id[0]-'0')%2)
-	}
-	if found != 10 {
-		t.Errorf("the tree has %d of 10 nodes: %v", found, h.children)
+	if slices.Sort(found); !slices.Equal(found, ids(v.Nodes)) {
+		t.Errorf("the tree has %v: %v", found, children)
 	}
 }
 
@@ -232,44 +263,40 @@ func TestHiMicraLeavesOutUnknownPlaces(t *testing.T) {
 	}
 }
 
+// The first node within the threshold has the subnet. Who alone has an organisation has its other subnets without a probe. The next round
+// goes on with the subnets.
 func TestIPMicra(t *testing.T) {
 	times := bench{
-		"10.1.1.1": {"a": 90, "b": 20, "c": 30},
-		"10.2.1.1": {"a": 15, "b": 100, "c": 90},
+		"10.1.1.1":  {"a": 90, "b": 20, "c": 30},
+		"10.1.77.1": {"b": 70, "a": 24},
+		"10.2.1.1":  {"a": 15, "b": 100, "c": 90},
 	}
-	v := viewOf("a", "b", "c")
-	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.1.1", "10.1.1.2", "10.1.9.1", "172.16.0.1"), v)
-	choices, asked := times.decide(t, m)
-	for addr, want := range map[string]string{"10.1.1.1": "b", "10.1.1.2": "b", "10.1.9.1": "b"} {
-		if choices[addr].Node != want {
-			t.Errorf("%s went to %+v, want %s", addr, choices[addr], want)
+	first := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.1.1", "10.1.1.2", "10.1.9.1", "172.16.0.1"), viewOf("a", "b", "c"))
+	for _, round := range []struct {
+		what  string
+		nodes []string
+		check bool
+		want  map[string]string // by address: the nodes that probe, and the one that is chosen, if it matters
+	}{
+		{"first", nil, false, map[string]string{"10.1.1.1": "a b: b", "10.1.1.2": ": b", "10.1.9.1": ": b", "172.16.0.1": "a b c:"}},
+		// The subnets of a node that is gone are free again, and remain those of the first.
+		{"without b", []string{"a", "c"}, false, map[string]string{"10.1.1.3": "a c:"}},
+		// 10.2 is near 10.1 in number: the node of that is tried first, and fails.
+		{"next", []string{"a", "b", "c"}, false, map[string]string{"10.1.1.3": ": b", "10.1.77.1": ": b", "10.2.1.1": "b a: a"}},
+		{"checking", []string{"a", "b", "c"}, true, map[string]string{"10.1.77.1": "b a: a"}},
+	} {
+		a := first
+		if round.nodes != nil {
+			next := batchOf("10.1.1.3", "10.1.77.1", "10.2.1.1")
+			next.Before = first
+			a = newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: round.check}, next, viewOf(round.nodes...))
 		}
-	}
-	if len(asked["10.1.1.2"])+len(asked["10.1.9.1"]) > 0 {
-		t.Errorf("a subnet and an organisation that are known cost probes: %v", asked)
-	}
-	if got := asked["172.16.0.1"]; len(got) != 3 {
-		t.Errorf("an address that nobody answers for asked %v", got)
-	}
-	next := batchOf("10.1.1.3", "10.1.77.1", "10.2.1.1")
-	next.Before = m
-	// Subnets of a node that is gone are free again, and remain those of the first.
-	if c, asked := times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25}, next, viewOf("a", "c"))); c["10.1.1.3"].Node == "b" || len(asked["10.1.1.3"]) == 0 {
-		t.Errorf("without b it chose %+v, asked %v", c, asked)
-	}
-	// The next round goes on with the subnets; one that checks probes.
-	choices, asked = times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25}, next, v))
-	if len(asked["10.1.1.3"])+len(asked["10.1.77.1"]) > 0 {
-		t.Errorf("the next round asked %v", asked)
-	}
-	// 10.2 is near 10.1 in number: the node of that is tried first, and fails.
-	if got := asked["10.2.1.1"]; len(got) < 2 || got[0] != "b" || choices["10.2.1.1"].Node != "a" {
-		t.Errorf("10.2.1.1 asked %v, want b first, and chose %+v", got, choices["10.2.1.1"])
-	}
-	times["10.1.77.1"] = map[string]float64{"b": 70, "a": 24}
-	choices, asked = times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: true}, next, v))
-	if got := asked["10.1.77.1"]; got[0] != "b" || choices["10.1.77.1"].Node != "a" {
-		t.Errorf("with check it asked %v and chose %+v", asked, choices)
+		choices, asked := times.decide(t, a)
+		for addr, want := range round.want {
+			if got := strings.Join(asked[addr], " ") + ": " + choices[addr].Node; !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %s is probed by and goes to %q, want %q", round.what, addr, got, want)
+			}
+		}
 	}
 }
 
@@ -287,6 +314,9 @@ func TestSubnetsOfBothFamilies(t *testing.T) {
 		{"2001:db8:1:2::3", 16, "2001:db8::/32"},
 		{"2001:db8:1:2::3", 0, "::/0"},
 	} {
+		if got := Network(netip.MustParseAddr(c.addr)); c.bits == 24 && got.String() != c.want {
+			t.Errorf("%s is of %v, want %s", c.addr, got, c.want)
+		}
 		if got := within(netip.MustParseAddr(c.addr), c.bits); got.String() != c.want {
 			t.Errorf("%s within %d is %v, want %s", c.addr, c.bits, got, c.want)
 		}
@@ -294,8 +324,7 @@ func TestSubnetsOfBothFamilies(t *testing.T) {
 }
 
 // Of several nodes in an organisation the first within the threshold has the subnet, else the fastest of them, however fast others are, if
-// any gets an answer.
-// The other servers of the subnet follow without a probe.
+// any gets an answer. The other servers of the subnet follow without a probe.
 func TestIPMicraOrganisation(t *testing.T) {
 	times := bench{"10.1.3.1": {"a": 40, "b": 60, "c": 1}, "10.2.3.1": {"c": 70}}
 	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.3.1", "10.1.3.2", "10.2.3.1"), viewOf("a", "b", "c"))
@@ -318,10 +347,6 @@ func TestIPMicraOrganisation(t *testing.T) {
 	}
 }
 
-// canWorld is nodes and servers in clusters of a flat world, where probes are distances.
-// Nodes at one place cannot all be in their own zones. The zones still do not overlap.
-// One landmark does not tell where a server is, two do. One that has not answered, or has no place, is none.
-// Zones are made when the landmarks have probed all servers. A dimension counts if any node uses it.
 // A server moves by a percentile of the last downloads of a node, as many as the window holds.
 func TestVivaldiWindow(t *testing.T) {
 	s := vivaldiServer{windows: map[string][]float64{}}

@@ -10,15 +10,6 @@ import (
 	"proxima/ncoord"
 )
 
-func TestNetwork(t *testing.T) {
-	for addr, want := range map[string]string{"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24",
-		"2001:db8:1:2::3": "2001:db8:1::/48"} {
-		if got := Network(netip.MustParseAddr(addr)); got.String() != want {
-			t.Errorf("%s is of %v, want %s", addr, got, want)
-		}
-	}
-}
-
 // nearWorld is four nodes in a row, 100 ms from one to the next, and what is known of servers beside one of them.
 func nearWorld() View {
 	var v View
@@ -135,16 +126,14 @@ func TestNodesThatFailNowAndThen(t *testing.T) {
 func TestScatteredNetworksAreNotTrusted(t *testing.T) {
 	v := nearWorld()
 	var list []*learntServer
-	for i := range 4 {
-		m := beside(v, i)
+	for i := range 8 { // four in a network, each beside another node, and four in another one, all beside c
+		at, addr := i, netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
+		if i >= 4 {
+			at, addr = 2, netip.AddrFrom4([4]byte{198, 51, 100, byte(i + 1)})
+		}
+		m := beside(v, at)
 		s := learntServer{memory: &m}
-		s.addr = netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
-		list = append(list, &s)
-	}
-	for i := range 4 {
-		m := beside(v, 2)
-		s := learntServer{memory: &m}
-		s.addr = netip.AddrFrom4([4]byte{198, 51, 100, byte(i + 1)})
+		s.addr = addr
 		list = append(list, &s)
 	}
 	l := newLearner(v, list, 0)

@@ -1,7 +1,6 @@
 package assign_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,94 +8,96 @@ import (
 	"proxima/ncoord"
 )
 
+// A tick asks one node about all servers. One that comes late by less than its length does not move the next ones; after a longer pause
+// they begin anew. The batch is decided after the last.
 func TestVivaldiTicks(t *testing.T) {
 	w := newWorld(madeUp(40, 1), worldConfig{Nodes: 5, Servers: 6, Seed: 1})
+	ticks := []struct{ at, next int64 }{{100, 110}, {113, 120}, {120, 130}, {139, 140}, {150, 160}, {185, 195}}
 	cfg := assign.Default()
-	cfg.Vivaldi.MaxTicks = 3
-	for unconverged, want := range map[string]string{assign.UnconvergedDistance: "least distance, not converged",
-		assign.UnconvergedGeographic: "over the ground", assign.UnconvergedRandom: "random draw, not converged"} {
-		cfg.Vivaldi.Unconverged = unconverged
-		now := time.Unix(100, 0)
-		a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), now)
-		if err != nil {
-			t.Fatal(err)
+	cfg.Vivaldi.Tick, cfg.Vivaldi.MaxTicks = 10*time.Second, len(ticks)
+	a := build(t, assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(100, 0))
+	for _, tick := range ticks {
+		now := time.Unix(tick.at, 0)
+		asks := a.Asks(now)
+		if len(asks) != 6 {
+			t.Fatalf("the tick at %d has %d asks for 6 servers", tick.at, len(asks))
 		}
-		for tick := range 3 {
-			asks := a.Asks(now)
-			if len(asks) != 6 {
-				t.Fatalf("tick %d: %d asks for 6 servers", tick, len(asks))
+		for _, ask := range asks {
+			if ask.Node != asks[0].Node {
+				t.Errorf("the tick at %d asks %s and %s", tick.at, asks[0].Node, ask.Node)
 			}
-			for _, ask := range asks {
-				if ask.Node != asks[0].Node {
-					t.Errorf("tick %d asks %s and %s", tick, asks[0].Node, ask.Node)
-				}
-				a.Observe(w.Answer(ask), now)
-			}
-			next, ok := a.Next(now)
-			if !ok || next.Sub(now) != 10*time.Second {
-				t.Errorf("the next tick is at %v (%v)", next, ok)
-			}
-			if asks := a.Asks(now.Add(9 * time.Second)); len(asks) > 0 {
-				t.Errorf("asks %v between ticks", asks)
-			}
-			now = next
+			a.Observe(w.Answer(ask), now)
 		}
-		p, done := a.Decide(now)
-		if !done || !strings.Contains(p[0].Reason, want) {
-			t.Errorf("%s: %v, %+v; want %q", unconverged, done, p, want)
+		if next, ok := a.Next(now); !ok || next.Unix() != tick.next {
+			t.Errorf("after the tick at %d the next is at %d, %v, want %d", tick.at, next.Unix(), ok, tick.next)
 		}
+		if asks := a.Asks(time.Unix(tick.next-1, 0)); len(asks) > 0 {
+			t.Errorf("it asks %v between ticks", asks)
+		}
+	}
+	if choices, done := a.Decide(time.Unix(195, 0)); !done {
+		t.Errorf("after the last tick it has not decided: %+v", choices)
 	}
 }
 
-// A tick that comes late by less than its length does not move the next ones; after a longer pause they begin anew.
-func TestVivaldiKeepsItsRhythm(t *testing.T) {
-	w := newWorld(madeUp(40, 1), worldConfig{Nodes: 5, Servers: 6, Seed: 1})
-	cfg := assign.Default()
-	cfg.Vivaldi.Tick = 10 * time.Second
-	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(100, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ at, next int64 }{{100, 110}, {113, 120}, {120, 130}, {139, 140}, {150, 160}, {185, 195}} {
-		a.Asks(time.Unix(c.at, 0))
-		if next, ok := a.Next(time.Unix(c.at, 0)); !ok || next.Unix() != c.next {
-			t.Errorf("after the tick at %d the next is at %d, %v, want %d", c.at, next.Unix(), ok, c.next)
-		}
-	}
-}
-
-// In mode persistent the next round goes on from the places of the last, and one tick is enough while nothing has changed.
+// The next round goes on from the places of the last: from those of the assigner before it, or, where Keep says so, from those that went
+// over the wire with the servers' leases. One tick is enough while nothing has changed.
 func TestVivaldiGoesOn(t *testing.T) {
 	w := newWorld(madeUp(60, 2), worldConfig{Nodes: 8, Servers: 20, Seed: 2})
 	cfg := assign.Default()
 	cfg.Vivaldi.Theta = 0.6 // within its ticks in this small world
-	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
+	before := build(t, assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(0, 0))
+	first, now := w.Decide(before, time.Unix(0, 0), cfg.Vivaldi.Tick)
+	persistent, carried := w.Batch(), w.Batch()
+	persistent.Before = before
+	for i := range carried.Servers {
+		m, err := assign.DecodeMemory(before.Memory(carried.Servers[i].Addr).AppendBinary(nil, now), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		carried.Servers[i].Memory = m
 	}
-	first, now := w.Decide(a, time.Unix(0, 0), cfg.Vivaldi.Tick)
-	b := w.Batch()
-	b.Before = a
-	next, err := assign.New(assign.Vivaldi, cfg, b, w.View(), now)
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		batch       assign.Batch
+		keep        bool
+		least, most int // estimates
+	}{{persistent, false, 1, 1}, {carried, true, 1, 1}, {carried, false, 5, 300}} {
+		cfg.Vivaldi.Keep = c.keep
+		a := build(t, assign.Vivaldi, cfg, c.batch, w.View(), now)
+		if _, done := a.Decide(now); done {
+			t.Error("decided without a tick")
+		}
+		asks := a.Asks(now)
+		if _, done := a.Decide(now); done {
+			t.Error("decided before the tick was answered")
+		}
+		for _, ask := range asks {
+			a.Observe(w.Answer(ask), now)
+		}
+		second, _ := w.Decide(a, now, cfg.Vivaldi.Tick)
+		if n := second[0].Estimates; n < c.least || n > c.most {
+			t.Errorf("keep %v: %d estimates in the second round, %d in the first", c.keep, n, first[0].Estimates)
+		}
+		if one, two := w.Judge(first).Ratio, w.Judge(second).Ratio; c.most == 1 && two > 1.2*one {
+			t.Errorf("keep %v: choice ratio %.2f, and %.2f in the second round", c.keep, one, two)
+		}
 	}
-	if _, done := next.Decide(now); done {
-		t.Error("decided without a tick")
+}
+
+// Downloads by its owner move the place of a server, away from an owner for whom they are slow.
+func TestDownloadsMoveThePlaceOfAServer(t *testing.T) {
+	w := newWorld(madeUp(60, 2), worldConfig{Nodes: 2, Servers: 1, Seed: 2})
+	var m assign.Memory
+	download := func(delay time.Duration) float64 {
+		for range 10 {
+			d := w.Download(0, 0)
+			d.Total += delay
+			m.Observe(w.Nodes[0].ID, w.Nodes[0].Coord, d, time.Unix(0, 0))
+		}
+		return ncoord.Distance(w.Nodes[0].Coord, m.Proxy.Coord)
 	}
-	asks := next.Asks(now)
-	if _, done := next.Decide(now); done {
-		t.Error("decided before the tick was answered")
-	}
-	for _, ask := range asks {
-		next.Observe(w.Answer(ask), now)
-	}
-	second, _ := w.Decide(next, now, cfg.Vivaldi.Tick)
-	if second[0].Estimates != 1 {
-		t.Errorf("%d estimates in the second round, %d in the first; want 1", second[0].Estimates, first[0].Estimates)
-	}
-	if one, two := w.Judge(first).Ratio, w.Judge(second).Ratio; two > 1.2*one {
-		t.Errorf("choice ratio %.2f, and %.2f in the second round", one, two)
+	if was, is := download(0), download(time.Second); is < was+100 || m.Proxy.Updates != 20 {
+		t.Errorf("it is %.0f ms from its owner after ten slow downloads, %.0f before, after %d updates", is, was, m.Proxy.Updates)
 	}
 }
 
@@ -106,10 +107,7 @@ func TestVivaldiCountsWhatItAsked(t *testing.T) {
 	cfg := assign.Default()
 	cfg.Vivaldi.MaxTicks, cfg.Vivaldi.Theta = 4, 0.001
 	now := time.Unix(100, 0)
-	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := build(t, assign.Vivaldi, cfg, w.Batch(), w.View(), now)
 	slow := w.Servers[1].Addr
 	var out []assign.Ask // answered five ticks later
 	for tick := range 40 {
@@ -147,10 +145,7 @@ func TestVivaldiBelievesTimesThatCanBe(t *testing.T) {
 		{true, 0, false}, {true, time.Hour + time.Millisecond, false}, {false, time.Second, false},
 	} {
 		now := time.Unix(100, 0)
-		a, err := assign.New(assign.Vivaldi, assign.Default(), w.Batch(), w.View(), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := build(t, assign.Vivaldi, assign.Default(), w.Batch(), w.View(), now)
 		a.Decide(now)
 		r := w.Answer(a.Asks(now)[0])
 		r.OK, r.Timing = c.ok, assign.Timing{Connect: c.total / 4, FirstByte: c.total / 2, Total: c.total, Bytes: 1000, Fresh: true}
@@ -159,54 +154,5 @@ func TestVivaldiBelievesTimesThatCanBe(t *testing.T) {
 		if m := a.Memory(w.Servers[0].Addr); (m != nil && m.Proxy.Updates > 0) != c.moves || m != nil && c.total < time.Second && m.Proxy.Coord.Vec[0] > 10_000 {
 			t.Errorf("%v, answered %v: it is known by %+v", c.total, c.ok, m)
 		}
-	}
-}
-
-// A server's place outlives the batch: it goes over the wire with the lease, its owner's downloads move it, and the next batch begins
-// with it where Keep says so.
-func TestVivaldiKeepsPlaces(t *testing.T) {
-	w := newWorld(madeUp(60, 2), worldConfig{Nodes: 8, Servers: 20, Seed: 2})
-	cfg := assign.Default()
-	cfg.Vivaldi.Theta, cfg.Vivaldi.Keep = 0.6, true
-	decide := func(b assign.Batch, keep bool, now time.Time) (assign.Assigner, []assign.Choice, time.Time) {
-		c := cfg
-		c.Vivaldi.Keep = keep
-		a, err := assign.New(assign.Vivaldi, c, b, w.View(), now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		choices, now := w.Decide(a, now, c.Vivaldi.Tick)
-		return a, choices, now
-	}
-	a, first, now := decide(w.Batch(), true, time.Unix(0, 0))
-	b := w.Batch()
-	for i := range b.Servers {
-		m, err := assign.DecodeMemory(a.Memory(b.Servers[i].Addr).AppendBinary(nil, now), now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner := w.NodeIndex(first[i].Node)
-		before := m.Proxy
-		for range 10 {
-			slow := w.Download(owner, i)
-			slow.Total += time.Second
-			m.Observe(first[i].Node, w.Nodes[owner].Coord, slow, now)
-		}
-		at := w.Nodes[owner].Coord
-		if d, was := ncoord.Distance(at, m.Proxy.Coord), ncoord.Distance(at, before.Coord); d < was+100 || m.Proxy.Updates != before.Updates+10 {
-			t.Errorf("server %d is %.0f ms from its owner after ten slow downloads, %.0f before; %d updates after %d", i, d, was,
-				m.Proxy.Updates, before.Updates)
-		}
-		m.Proxy = before
-		b.Servers[i].Memory = m
-	}
-	_, kept, _ := decide(b, true, now)
-	_, anew, _ := decide(b, false, now)
-	if kept[0].Estimates != 1 || anew[0].Estimates < 5 {
-		t.Errorf("%d estimates with kept places, %d without, %d in the first batch; want 1 and many", kept[0].Estimates,
-			anew[0].Estimates, first[0].Estimates)
-	}
-	if one, two := w.Judge(first).Ratio, w.Judge(kept).Ratio; two > 1.2*one {
-		t.Errorf("choice ratio %.2f, and %.2f with kept places", one, two)
 	}
 }

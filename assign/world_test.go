@@ -20,6 +20,7 @@ type world struct {
 	// RTT is the round trip from node to server, in ms.
 	RTT [][]float64
 
+	deaf   []string // nodes whose downloads fail
 	matrix *matrix
 	rnd    *rand.Rand
 	cfg    worldConfig
@@ -173,7 +174,7 @@ func (w *world) Answer(a assign.Ask) assign.Result {
 	if node < 0 || server < 0 {
 		return assign.Result{Ask: a}
 	}
-	return assign.Result{Ask: a, OK: true, Timing: w.Download(node, server), Coord: w.Nodes[node].Coord}
+	return assign.Result{Ask: a, OK: !slices.Contains(w.deaf, a.Node), Timing: w.Download(node, server), Coord: w.Nodes[node].Coord}
 }
 
 // NodeIndex returns the index of a node, -1 if there is none.
@@ -218,13 +219,19 @@ func (w *world) Decide(a assign.Assigner, now time.Time, step time.Duration) ([]
 		if choices, done := a.Decide(now); done {
 			return choices, now
 		}
-		asks := a.Asks(now)
-		now = now.Add(step)
-		for _, ask := range asks {
-			a.Observe(w.Answer(ask), now)
-		}
+		now = w.round(a, now, step)
 	}
 	return nil, now
+}
+
+// round answers all that an assigner asks now, a step later.
+func (w *world) round(a assign.Assigner, now time.Time, step time.Duration) time.Time {
+	asks := a.Asks(now)
+	now = now.Add(step)
+	for _, ask := range asks {
+		a.Observe(w.Answer(ask), now)
+	}
+	return now
 }
 
 // matrix has places and the round trips between them, in ms. RTT is symmetric and complete.
