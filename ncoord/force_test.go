@@ -3,9 +3,7 @@ package ncoord
 import (
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"testing"
-	"time"
 )
 
 // TestGravityIsInMs holds the pull of gravity against its definition: (far/gravityMs)² ms a sample.
@@ -18,44 +16,6 @@ func TestGravityIsInMs(t *testing.T) {
 		if got := math.Abs(c.far) - math.Abs(at.Vec[1]); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%v ms from the origin, %v samples pull by %v ms, not %v", c.far, c.samples, got, c.want)
 		}
-	}
-}
-
-// TestStepFallsAndComesBack settles a node between fixed peers, then moves the node.
-func TestStepFallsAndComesBack(t *testing.T) {
-	n := NewNode(rand.New(rand.NewPCG(1, 1)))
-	peers := [8]Coordinate{}
-	for i := range peers {
-		peers[i] = Coordinate{Vec: [MaxDims]float64{float64(i%2)*100 - 50, float64(i/2%2)*100 - 50, float64(i/4) * 60}, Height: 2, Error: 0.1}
-	}
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	measure := func(from Coordinate, times int) {
-		for i := range times {
-			now = now.Add(time.Second)
-			ms := Distance(from, peers[i%8])
-			if err := n.Observe(strconv.Itoa(i%8), peers[i%8], nil, time.Duration(ms*1e6), now); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if got := step(n.samples); got != stepStart {
-		t.Errorf("a new node takes steps of %v, not %v", got, stepStart)
-	}
-	measure(Coordinate{Height: 3}, 6000)
-	if got := step(n.samples); got > stepMin+0.02 {
-		t.Errorf("a settled node takes steps of %v, not about %v", got, stepMin)
-	}
-	if n.jumps != 0 {
-		t.Errorf("a node that stayed jumped %d times", n.jumps)
-	}
-	measure(Coordinate{Vec: [MaxDims]float64{150, 150}, Height: 3}, 160)
-	if got := step(n.samples); got < 0.2 || n.jumps == 0 {
-		t.Errorf("after a jump steps are %v, not near %v again; %d jumps", got, stepStart, n.jumps)
-	}
-	measure(Coordinate{Vec: [MaxDims]float64{150, 150}, Height: 3}, 1000)
-	there := Coordinate{Vec: [MaxDims]float64{150, 150}, Height: 3}
-	if miss := math.Abs(Distance(n.coord, peers[0]) - Distance(there, peers[0])); miss > 15 {
-		t.Errorf("it is %.1f ms off after the jump", miss)
 	}
 }
 

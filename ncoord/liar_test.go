@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
@@ -108,22 +107,6 @@ func TestLocationsMayBeOff(t *testing.T) {
 		if err := n.Observe("p", ncoord.Coordinate{Error: 1}, &there, rtt, start); !errors.Is(err, want) {
 			t.Errorf("%v to a place 1001 km away: %v, want %v", rtt, err, want)
 		}
-	}
-}
-
-// TestMemoryIsBounded meets far more peers, good and bad, than a node may remember.
-func TestMemoryIsBounded(t *testing.T) {
-	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
-	good := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{10, 20}, Height: 3, Error: 0.3}
-	for i := range 1000 {
-		now := start.Add(time.Duration(i) * time.Second)
-		if err := n.Observe("good"+strconv.Itoa(i), good, nil, time.Second, now); err != nil {
-			t.Fatal(err)
-		}
-		_ = n.Observe("bad"+strconv.Itoa(i), ncoord.Coordinate{}, nil, time.Second, now)
-	}
-	if n.Links() != 512 {
-		t.Errorf("%d links, not 512", n.Links())
 	}
 }
 

@@ -32,6 +32,22 @@ func TestJumpIsTold(t *testing.T) {
 	}
 }
 
+// teller is a node that has told one place and is at another. It may have a window of places there, after one elsewhere.
+func teller(told, elsewhere, is Coordinate, full bool) *Node {
+	n := &Node{coord: is, settled: told, fresh: true}
+	for range energyWindow {
+		n.energy.add(&elsewhere)
+	}
+	n.energy.restart()
+	for range energyWindow {
+		n.energy.add(&is)
+	}
+	if !full {
+		n.energy.moves = energyWindow - 1
+	}
+	return n
+}
+
 // TestWhatIsWorthTelling: a new node tells each step that shows in a choice; one that has a window of places what differs from
 // the last window, and how sure it is if that has changed by more than a quarter.
 func TestWhatIsWorthTelling(t *testing.T) {
@@ -57,17 +73,8 @@ func TestWhatIsWorthTelling(t *testing.T) {
 		{Coordinate{Height: 5, Error: 0.29}, true, true},
 		{Coordinate{Height: 5, Error: 0.51}, true, true},
 	} {
-		n := &Node{coord: c.is, settled: was, fresh: true, load: load{raw: 10.5, level: 10.5, shown: 10}}
-		for range energyWindow {
-			n.energy.add(&was)
-		}
-		n.energy.restart()
-		for range energyWindow {
-			n.energy.add(&c.is)
-		}
-		if !c.full {
-			n.energy.moves = energyWindow - 1
-		}
+		n := teller(was, was, c.is, c.full)
+		n.load = load{raw: 10.5, level: 10.5, shown: 10}
 		got, told := n.Publish(time.Unix(1e9, 0))
 		before := was
 		c.is.Height += 10 // a load that has changed little is told as it was
@@ -89,14 +96,8 @@ func TestErrorsAtTheBound(t *testing.T) {
 		full    bool
 		told    bool
 	}{{0.2, 0.1, false, false}, {0.1, 0.2, false, false}, {0.5, 0.625, true, false}, {0.5, 0.375, true, false}, {1, 0.75, true, false}, {0.5, 0.3, true, true}} {
-		n := &Node{coord: Coordinate{Vec: [MaxDims]float64{1}, Height: 5, Error: c.is}, settled: Coordinate{Height: 5, Error: c.was}, fresh: true}
-		for range energyWindow {
-			n.energy.add(&n.coord)
-		}
-		n.energy.restart()
-		if !c.full {
-			n.energy.moves = energyWindow - 1
-		}
+		is := Coordinate{Vec: [MaxDims]float64{1}, Height: 5, Error: c.is}
+		n := teller(Coordinate{Height: 5, Error: c.was}, is, is, c.full)
 		if got, told := n.Publish(time.Unix(1e9, 0)); told != c.told || told && got != (Coordinate{Height: 5, Error: c.is}) {
 			t.Errorf("%+v is told: %v, %v", c, told, got)
 		}
