@@ -3,7 +3,6 @@ package assign_test
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,56 +21,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := assign.New(assign.Random, assign.Config{}, assign.Batch{}, assign.View{}, time.Time{}); err == nil {
 		t.Error("an empty configuration was taken")
-	}
-}
-
-func names(n int) []string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = fmt.Sprintf("node%d", i)
-	}
-	return list
-}
-
-func TestRendezvous(t *testing.T) {
-	nodes := names(20)
-	count := map[string]int{}
-	moved := 0
-	for i := range 20_000 {
-		key := fmt.Sprintf("198.18.%d.%d", i/256, i%256)
-		was := assign.Rendezvous(key, nodes)
-		count[was]++
-		order := assign.RendezvousOrder(key, nodes, 3)
-		if len(order) != 3 || order[0] != was {
-			t.Fatalf("the order %v does not begin with %s", order, was)
-		}
-		joined := assign.Rendezvous(key, append(slices.Clone(nodes), "another"))
-		if joined != was {
-			moved++
-			if joined != "another" {
-				t.Fatalf("a join moved %s from %s to %s", key, was, joined)
-			}
-		}
-		// Without the first, the second.
-		without := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == was })
-		if got := assign.Rendezvous(key, without); got != order[1] {
-			t.Fatalf("without %s it is %s, not %s", was, got, order[1])
-		}
-		slices.Reverse(without)
-		if got := assign.Rendezvous(key, without); got != order[1] {
-			t.Fatal("the order of nodes matters")
-		}
-	}
-	for n, c := range count {
-		if c < 850 || c > 1150 {
-			t.Errorf("%s has %d of 20,000 keys, want about 1,000", n, c)
-		}
-	}
-	if moved < 800 || moved > 1110 {
-		t.Errorf("a join moved %d of 20,000 keys, want about 952", moved)
-	}
-	if assign.Rendezvous("x", nil) != "" || len(assign.RendezvousOrder("x", nodes, 99)) != 20 || len(assign.RendezvousOrder("x", nodes, -1)) != 0 {
-		t.Error("the edges are wrong")
 	}
 }
 

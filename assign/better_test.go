@@ -7,7 +7,27 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/ncoord"
 )
+
+// told is a node that has published its load and its bandwidth, 10 Mbit/s, both to 10 %.
+func told(id string, loadMs float64) assign.Node {
+	return assign.Node{ID: id, Coord: ncoord.Coordinate{Error: 0.1},
+		Factors: assign.Factors{LoadMs: loadMs, LoadError: 0.1, BytesPerMs: 1250, BytesError: 0.1, Samples: 50}}
+}
+
+// seenBy makes a memory of downloads that took the same at all these nodes but for their loads.
+func seenBy(nodes ...assign.Node) *assign.Memory {
+	m := new(assign.Memory)
+	for k := range 5 {
+		for _, n := range nodes {
+			load := time.Duration(n.Factors.LoadMs) * time.Millisecond
+			m.Observe(n.ID, n.Coord, assign.Timing{Connect: 20 * time.Millisecond, FirstByte: 60*time.Millisecond + load,
+				Total: 60*time.Millisecond + load + 8*time.Millisecond, Bytes: 10_000, Fresh: true}, time.Unix(int64(k), 0))
+		}
+	}
+	return m
+}
 
 // owned is a world with one server, its owner, and what is known of the server after 20 downloads by the owner. All nodes
 // have published their factors.
@@ -81,6 +101,30 @@ func TestBetterFollowsAChangeAndNotNoise(t *testing.T) {
 	}
 }
 
+// TestBetterNeedsBothMargins: another node must be faster by a share and by so many ms. What counts of its prediction is
+// half a standard deviation more than it says.
+func TestBetterNeedsBothMargins(t *testing.T) {
+	own, other := told("own", 400), told("other", 5)
+	m, v := seenBy(own, other), assign.View{Nodes: []assign.Node{own, other}}
+	p := assign.Predictions(m, v)
+	if p[0].Node != "other" || p[0].Error <= 0 {
+		t.Fatalf("%+v", p)
+	}
+	gain := p[1].Ms - p[0].Ms*(1+p[0].Error/2)
+	share := gain / p[1].Ms
+	for _, c := range []struct {
+		ms, share float64 // of the gain
+		ok        bool
+	}{{0.99, 0.99, true}, {1.01, 0.99, false}, {0.99, 1.01, false}, {1.01, 1.01, false}} {
+		cfg := assign.Default()
+		cfg.MarginMs, cfg.Margin = c.ms*gain, c.share*share
+		node, got, ok := assign.Better(cfg, m, v, "own")
+		if ok != c.ok || ok && (node != "other" || math.Abs(got-gain) > 1e-6*gain) {
+			t.Errorf("%+v: %q is better by %.3f ms, %v; the gain is %.3f ms", c, node, got, ok, gain)
+		}
+	}
+}
+
 // A server that thinks longer thinks longer for all.
 func TestBetterLeavesSlowServersWhereTheyAre(t *testing.T) {
 	lost := 0
@@ -121,7 +165,7 @@ func TestBetterWithoutOwner(t *testing.T) {
 // When it has downloaded again, it is like any other.
 func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
 	own, near := told("own", 400), told("near", 5)
-	m, v := seenBy(10_000, own, near), assign.View{Nodes: []assign.Node{own, near}}
+	m, v := seenBy(own, near), assign.View{Nodes: []assign.Node{own, near}}
 	begin := time.Unix(10, 0)
 	draw := func() float64 { return 0 }
 	if m.Fail("near", begin); m.Downloads() != 10 {
@@ -153,7 +197,7 @@ func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
 
 func TestExplorerAsksWhoWasSlow(t *testing.T) {
 	own, slow := told("own", 5), told("slow", 4000)
-	if node, ok := assign.Explorer(assign.Default(), seenBy(10_000, own), assign.View{Nodes: []assign.Node{own, slow}}, "own", rand.Float64); ok {
+	if node, ok := assign.Explorer(assign.Default(), seenBy(own), assign.View{Nodes: []assign.Node{own, slow}}, "own", rand.Float64); ok {
 		t.Errorf("%q explores, which has downloaded nothing and cannot be faster", node)
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))

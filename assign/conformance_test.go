@@ -26,8 +26,7 @@ func conformance(t *testing.T, name string) {
 	t.Run("decides for every server", func(t *testing.T) {
 		for _, size := range []struct{ nodes, servers int }{{1, 1}, {1, 5}, {2, 3}, {9, 20}} {
 			w := newWorld(madeUp(40, 1), worldConfig{Nodes: size.nodes, Servers: size.servers, Seed: 1})
-			d := start(t, name, w.Batch(), w.View(), 1)
-			d.answer = w.Answer
+			d := start(t, name, w, w.Batch(), w.View(), 1)
 			d.run()
 		}
 	})
@@ -35,9 +34,8 @@ func conformance(t *testing.T, name string) {
 		w := newWorld(madeUp(40, 1), worldConfig{Nodes: 9, Servers: 20, Seed: 1})
 		b := w.Batch()
 		for range 3 {
-			d, at := start(t, name, b, w.View(), 1), time.Unix(1000, 0)
+			d, at := start(t, name, w, b, w.View(), 1), time.Unix(1000, 0)
 			before := b.Servers[0].Memory.AppendBinary(nil, at)
-			d.answer = w.Answer
 			d.run()
 			if !bytes.Equal(b.Servers[0].Memory.AppendBinary(nil, at), before) {
 				t.Error("it has changed the caller's memory of a server")
@@ -52,7 +50,7 @@ func conformance(t *testing.T, name string) {
 	t.Run("concludes at once", func(t *testing.T) {
 		w := newWorld(madeUp(40, 1), worldConfig{Nodes: 9, Servers: 20, Seed: 1})
 		for answers := range 3 { // with nothing known, and amid its asks
-			d := start(t, name, w.Batch(), w.View(), 1)
+			d := start(t, name, w, w.Batch(), w.View(), 1)
 			for range answers {
 				for _, ask := range d.a.Asks(d.now) {
 					d.a.Observe(w.Answer(ask), d.now)
@@ -78,8 +76,8 @@ func conformance(t *testing.T, name string) {
 	})
 	t.Run("decides without servers, and without nodes", func(t *testing.T) {
 		w := newWorld(madeUp(40, 2), worldConfig{Nodes: 3, Servers: 4, Seed: 2})
-		start(t, name, assign.Batch{ID: "empty"}, w.View(), 2).run()
-		d := start(t, name, w.Batch(), assign.View{}, 2)
+		start(t, name, w, assign.Batch{ID: "empty"}, w.View(), 2).run()
+		d := start(t, name, w, w.Batch(), assign.View{}, 2)
 		for _, c := range d.decided() {
 			if c.Node != "" || c.Reason == "" {
 				t.Errorf("without nodes it chose %+v", c)
@@ -88,20 +86,23 @@ func conformance(t *testing.T, name string) {
 	})
 	t.Run("decides when nothing is known and all fail", func(t *testing.T) {
 		w := newWorld(madeUp(40, 3), worldConfig{Nodes: 5, Servers: 6, Seed: 3, NoLocations: true, NoCoordinates: true})
+		for _, n := range w.Nodes {
+			w.deaf = append(w.deaf, n.ID)
+		}
 		b := w.Batch()
-		start(t, name, b, w.View(), 3).run()
+		start(t, name, w, b, w.View(), 3).run()
 		for i := range b.Servers { // nor did any node reach it before
 			b.Servers[i].Memory.Spread = i%2 == 0
-			for _, n := range w.Nodes {
-				b.Servers[i].Memory.Fail(n.ID, time.Unix(1000, 0))
+			for _, id := range w.deaf {
+				b.Servers[i].Memory.Fail(id, time.Unix(1000, 0))
 			}
 		}
-		start(t, name, b, w.View(), 3).run()
+		start(t, name, w, b, w.View(), 3).run()
 	})
 	t.Run("bears any answer", func(t *testing.T) {
 		for seed := range uint64(8) {
 			w := newWorld(madeUp(40, seed), worldConfig{Nodes: 6, Servers: 10, Seed: seed})
-			d := start(t, name, w.Batch(), w.View(), seed)
+			d := start(t, name, w, w.Batch(), w.View(), seed)
 			d.answer = func(a assign.Ask) assign.Result { return wild(d.rnd, a) }
 			d.run()
 		}
@@ -109,8 +110,8 @@ func conformance(t *testing.T, name string) {
 	t.Run("never chooses or asks the dead", func(t *testing.T) {
 		for seed := range uint64(8) {
 			w := newWorld(madeUp(40, seed), worldConfig{Nodes: 8, Servers: 12, Seed: seed})
-			d := start(t, name, w.Batch(), w.View(), seed)
-			d.answer, d.dying = w.Answer, true
+			d := start(t, name, w, w.Batch(), w.View(), seed)
+			d.dying = true
 			before := d.run()
 			// And after it has decided: their servers go to others, and only those. In the end all are dead.
 			for n := len(d.view.Nodes) - 1; n >= 0; n-- {
@@ -131,8 +132,7 @@ func conformance(t *testing.T, name string) {
 			w := newWorld(madeUp(40, 5), worldConfig{Nodes: 7, Servers: 15, Seed: 5})
 			v := w.View()
 			rand.New(rand.NewPCG(uint64(i), 0)).Shuffle(len(v.Nodes), func(a, b int) { v.Nodes[a], v.Nodes[b] = v.Nodes[b], v.Nodes[a] })
-			d := start(t, name, w.Batch(), v, 5)
-			d.answer = w.Answer
+			d := start(t, name, w, w.Batch(), v, 5)
 			if p := d.run(); i == 0 {
 				first = p
 			} else if !reflect.DeepEqual(p, first) {
@@ -156,14 +156,13 @@ type drive struct {
 	dying  bool
 }
 
-func start(t *testing.T, name string, b assign.Batch, v assign.View, seed uint64) *drive {
+func start(t *testing.T, name string, w *world, b assign.Batch, v assign.View, seed uint64) *drive {
 	t.Helper()
 	d := &drive{t: t, batch: b, view: v, rnd: rand.New(rand.NewPCG(seed, 31)), now: time.Unix(1000, 0),
-		out: map[netip.Addr]assign.Ask{}, asked: map[netip.Addr]int{}}
+		out: map[netip.Addr]assign.Ask{}, asked: map[netip.Addr]int{}, answer: w.Answer}
 	cfg := assign.Default()
 	cfg.Vivaldi.Keep = true
 	d.a = build(t, name, cfg, b, v, d.now)
-	d.answer = func(ask assign.Ask) assign.Result { return assign.Result{Ask: ask} }
 	return d
 }
 

@@ -1,7 +1,6 @@
 package assign
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/netip"
@@ -170,51 +169,6 @@ func TestProbesAtTheThreshold(t *testing.T) {
 	}
 }
 
-func TestHash(t *testing.T) {
-	var b Batch
-	for i := range 20_000 {
-		b.Servers = append(b.Servers, Server{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
-			Hosts: []Host{{Name: fmt.Sprintf("http://z%d.example", i)}, {Name: fmt.Sprintf("http://host%d.example", i)}}})
-	}
-	v := viewOf("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
-	h := newHash(Default().Hash, b, v)
-	before, _ := h.Decide(time.Time{})
-	count := map[string]int{}
-	for _, c := range before {
-		count[c.Node]++
-	}
-	// With k = 200 the deviation of shares is 4.5 % in the paper (section 6.2); ours of ten nodes is some 7 %.
-	for id, n := range count {
-		if n < 1700 || n > 2300 {
-			t.Errorf("%s has %d of 20,000 servers", id, n)
-		}
-	}
-	h.SetView(View{Nodes: append(v.Nodes, Node{ID: "k"})}, time.Time{})
-	after, _ := h.Decide(time.Time{})
-	moved := 0
-	for i := range after {
-		if after[i].Node != before[i].Node {
-			moved++
-			if after[i].Node != "k" {
-				t.Fatalf("a join moved a server from %s to %s", before[i].Node, after[i].Node)
-			}
-		}
-	}
-	if moved < 1500 || moved > 2150 {
-		t.Errorf("a join moved %d of 20,000 servers, want about 1,818", moved)
-	}
-	if !strings.Contains(before[0].Reason, "host0.example") {
-		t.Errorf("not the first host in the alphabet: %q", before[0].Reason)
-	}
-	// The circle is closed: a point before the first replica may be closest to the last.
-	ring := circle{{100, "low"}, {1 << 63, "middle"}, {1<<64 - 50, "high"}}
-	for point, want := range map[uint64]string{0: "high", 90: "low", 1<<64 - 1: "high", 1 << 62: "low", 1<<62 + 50: "low", 1<<63 - 1: "middle"} {
-		if got := ring.closest(point); got != want {
-			t.Errorf("%d belongs to %s, want %s", point, got, want)
-		}
-	}
-}
-
 // The example of section 6.6 of the thesis of 2003: six probes, and none faster than 49 ms.
 func TestHiMicraExample(t *testing.T) {
 	times := bench{"198.18.0.1": {"1": 85, "2": 80, "3": 55, "4": 49, "5": 90, "6": 86}}
@@ -223,32 +177,6 @@ func TestHiMicraExample(t *testing.T) {
 	h.children = map[string][]string{"": {"1", "2"}, "1": {"3", "4"}, "2": {"5", "6"}}
 	if c, asked := times.one(t, a); c.Node != "4" || !slices.Equal(asked, []string{"1", "2", "5", "6", "3", "4"}) {
 		t.Errorf("it chose %+v, asked %v", c, asked)
-	}
-}
-
-// Two clusters far apart, five nodes each: the top has one of each, the others join the one beside them.
-func TestHiMicraTree(t *testing.T) {
-	v := viewOf("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
-	cluster := func(id string) byte { return (id[0] - '0') % 2 }
-	for i, n := range v.Nodes {
-		v.Nodes[i].Coord = ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{float64(cluster(n.ID))*500 + float64(i)}, Error: 0.1}
-	}
-	children := newHiMicra(HiMicraConfig{ThresholdMs: 50, Branches: 2}, Batch{}, v).method.(*himicra).children
-	top := children[""]
-	if len(top) != 2 || cluster(top[0]) == cluster(top[1]) {
-		t.Fatalf("the top is %v", top)
-	}
-	found := slices.Clone(top)
-	for i := 0; i < len(found); i++ { // found grows
-		for _, c := range children[found[i]] {
-			if cluster(c) != cluster(found[i]) {
-				t.Errorf("%s is below a node of the other cluster: %v", c, children)
-			}
-			found = append(found, c)
-		}
-	}
-	if slices.Sort(found); !slices.Equal(found, ids(v.Nodes)) {
-		t.Errorf("the tree has %v: %v", found, children)
 	}
 }
 

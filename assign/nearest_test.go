@@ -269,23 +269,6 @@ func TestNodesThatCannotReachServer(t *testing.T) {
 	}
 }
 
-// What a node sees at a server again and again counts, though no round trip, load or bandwidth explains it.
-func TestDirectObservationsOverrideTheModel(t *testing.T) {
-	var m assign.Memory
-	factors := assign.Factors{LoadMs: 10, LoadError: 0.05, BytesPerMs: 2000, BytesError: 0.05, Samples: 500}
-	v := assign.View{Nodes: []assign.Node{{ID: "a", Factors: factors}, {ID: "b", Factors: factors}}}
-	for i := range 8 {
-		d := assign.Timing{Connect: 50e6, FirstByte: 120e6, Total: 190e6, Bytes: 10_000, Fresh: true}
-		m.Observe("a", ncoord.Coordinate{}, d, time.Unix(int64(i), 0))
-		d.Total = 300e6
-		m.Observe("b", ncoord.Coordinate{}, d, time.Unix(int64(i), 0))
-	}
-	p := assign.Predictions(&m, v)
-	if p[0].Node != "a" || p[1].Ms < 1.1*p[0].Ms {
-		t.Errorf("b takes 300 ms where a takes 190, all else being equal; predicted %+v", p)
-	}
-}
-
 // BenchmarkPredictions is what a grantor does for one server.
 func BenchmarkPredictions(b *testing.B) {
 	w := newWorld(madeUp(400, 1), worldConfig{Nodes: 1000, Servers: 1, Seed: 1})

@@ -121,25 +121,3 @@ func TestNodesThatFailNowAndThen(t *testing.T) {
 		}
 	}
 }
-
-// A network whose servers are in different places is not trusted: the stated location counts again.
-func TestScatteredNetworksAreNotTrusted(t *testing.T) {
-	v := nearWorld()
-	var list []*learntServer
-	for i := range 8 { // four in a network, each beside another node, and four in another one, all beside c
-		at, addr := i, netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
-		if i >= 4 {
-			at, addr = 2, netip.AddrFrom4([4]byte{198, 51, 100, byte(i + 1)})
-		}
-		m := beside(v, at)
-		s := learntServer{memory: &m}
-		s.addr = addr
-		list = append(list, &s)
-	}
-	l := newLearner(v, list, 0)
-	l.fit(time.Unix(2000, 0))
-	scattered, together := l.networkOf(list[0]).trust, l.networkOf(list[4]).trust
-	if scattered > 0.5 || together < 0.75 {
-		t.Errorf("the scattered network is trusted %.2f, the other %.2f", scattered, together)
-	}
-}

@@ -8,6 +8,23 @@ import (
 	"proxima/assign"
 )
 
+// off checks that a logarithm is 0 at the median, within some bound.
+func off(t *testing.T, what string, logs []float64, most float64) {
+	t.Helper()
+	m := median(logs)
+	t.Logf("%s is off by e^%.2f at the median", what, m)
+	if math.Abs(m) > most {
+		t.Errorf("%s is off by e^%.2f at the median, want at most %v", what, m, most)
+	}
+}
+
+// ownWorld is a world whose first node has this load and bandwidth.
+func ownWorld(seed uint64, loadMs, bytesPerMs float64) *world {
+	w := newWorld(madeUp(60, seed), worldConfig{Nodes: 6, Servers: 40, Seed: seed})
+	w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = loadMs, bytesPerMs
+	return w
+}
+
 // ownLearn lets node 0 learn from downloads of servers that other nodes have downloaded from before.
 func ownLearn(w *world, o *assign.Own, ms []assign.Memory, downloads, from int) {
 	for i := range downloads {
@@ -19,8 +36,7 @@ func ownLearn(w *world, o *assign.Own, ms []assign.Memory, downloads, from int) 
 func TestOwnLearnsLoadAndBandwidth(t *testing.T) {
 	var before, after, slow []float64
 	for seed := range uint64(20) {
-		w := newWorld(madeUp(60, seed), worldConfig{Nodes: 6, Servers: 40, Seed: seed})
-		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 30, 1000
+		w := ownWorld(seed, 30, 1000)
 		ms := make([]assign.Memory, len(w.Servers))
 		for s := range ms {
 			for n := 1; n < 5; n++ {
@@ -39,17 +55,10 @@ func TestOwnLearnsLoadAndBandwidth(t *testing.T) {
 		after = append(after, math.Log(o.Factors().LoadMs/150))
 		slow = append(slow, math.Log(o.Factors().BytesPerMs/200))
 	}
-	t.Logf("median log errors: load %.2f, after a change by 5 %.2f, bandwidth then %.2f", median(before), median(after), median(slow))
 	// Think times are known poorly, and load is what remains after them: the bound is wide at first.
-	if e := math.Abs(median(before)); e > 0.8 {
-		t.Errorf("load is off by e^%.2f at the median", e)
-	}
-	if e := math.Abs(median(after)); e > 0.7 {
-		t.Errorf("30 downloads after the load grew by 5 it is off by e^%.2f at the median", e)
-	}
-	if e := math.Abs(median(slow)); e > 0.8 {
-		t.Errorf("30 downloads after the bandwidth fell by 5 it is off by e^%.2f at the median", e)
-	}
+	off(t, "load", before, 0.8)
+	off(t, "load, 30 downloads after it grew by 5,", after, 0.7)
+	off(t, "bandwidth, 30 downloads after it fell by 5,", slow, 0.8)
 }
 
 // A processor that is taken away delays connecting as much as answering. It must not be taken for distance, nor for a narrow
@@ -58,8 +67,7 @@ func TestOwnTellsStallsFromDistance(t *testing.T) {
 	const stall = 150 * time.Millisecond
 	var load, bandwidth []float64
 	for seed := range uint64(20) {
-		w := newWorld(madeUp(60, seed), worldConfig{Nodes: 6, Servers: 40, Seed: seed})
-		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 5, 1000
+		w := ownWorld(seed, 5, 1000)
 		o := assign.NewOwn(assign.Factors{})
 		now := time.Unix(0, 0)
 		for i := range 110 {
@@ -76,14 +84,11 @@ func TestOwnTellsStallsFromDistance(t *testing.T) {
 		load = append(load, o.Factors().LoadMs)
 		bandwidth = append(bandwidth, math.Log(o.Factors().BytesPerMs/1000))
 	}
-	t.Logf("after two stalls of 150 ms: load %.0f ms at the median, bandwidth off by e^%.2f", median(load), median(bandwidth))
 	// Both stalls are what the node adds to a download.
 	if m := median(load); m < 200 || m > 450 {
 		t.Errorf("two stalls of 150 ms show as a load of %.0f ms", m)
 	}
-	if e := math.Abs(median(bandwidth)); e > 0.5 {
-		t.Errorf("bandwidth is off by e^%.2f", e)
-	}
+	off(t, "bandwidth", bandwidth, 0.5)
 }
 
 // After a restart a node goes on with the factors that it published. In place of what it did not know it takes what is usual.
@@ -134,8 +139,7 @@ func TestIdleNodesBecomeLikeNewOnes(t *testing.T) {
 func TestOwnLearnsFromSample(t *testing.T) {
 	var after []float64
 	for seed := range uint64(10) {
-		w := newWorld(madeUp(60, seed), worldConfig{Nodes: 6, Servers: 40, Seed: seed})
-		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 30, 1000
+		w := ownWorld(seed, 30, 1000)
 		o, now := assign.NewOwn(assign.Factors{}), time.Unix(0, 0)
 		due := make(map[int]int)
 		for i := range 20_000 {
@@ -164,8 +168,5 @@ func TestOwnLearnsFromSample(t *testing.T) {
 			t.Errorf("seed %d: learnt from %d of 1000 downloads after an hour, want about 64", seed, n)
 		}
 	}
-	t.Logf("10 s after the load grew by 5 it is off by e^%.2f at the median", median(after))
-	if e := math.Abs(median(after)); e > 0.7 {
-		t.Errorf("10 s after the load grew by 5 it is off by e^%.2f at the median", e)
-	}
+	off(t, "load, 10 s after it grew by 5,", after, 0.7)
 }

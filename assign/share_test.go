@@ -27,30 +27,26 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// What is best for both aims is found: the busiest node keeps what the others are worst for.
+// What is best for both aims is found: the busiest node keeps what the others are worst for. A server that has moved goes back when a later
+// one has made that better.
 func TestShareMovesWhatCostsLeast(t *testing.T) {
-	a := &nearest{cfg: NearestConfig{Balance: 0.5}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
 	for _, c := range []struct {
-		otherMs [2]float64 // of each server at the other node
-		work    []float64
-	}{{[2]float64{140, 105}, []float64{1, 1}}, {[2]float64{104, 104}, []float64{10, 1}}} {
-		picks := a.share([][]prediction{{{node: 0, ms: 100}, {node: 1, ms: c.otherMs[0]}}, {{node: 0, ms: 100}, {node: 1, ms: c.otherMs[1]}}}, c.work)
-		if !slices.Equal(picks, []int{0, 1}) {
+		balance     float64
+		other, work []float64 // of each server: the ms at the other node, instead of 100, and its work
+		want        []int
+	}{
+		{0.5, []float64{140, 105}, []float64{1, 1}, []int{0, 1}},
+		{0.5, []float64{104, 104}, []float64{10, 1}, []int{0, 1}},
+		{1, []float64{170, 110, 230}, []float64{1, 1, 2}, []int{0, 1, 0}},
+	} {
+		a := &nearest{cfg: NearestConfig{Balance: c.balance}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
+		var rankings [][]prediction
+		for _, ms := range c.other {
+			rankings = append(rankings, []prediction{{node: 0, ms: 100}, {node: 1, ms: ms}})
+		}
+		if picks := a.share(rankings, c.work); !slices.Equal(picks, c.want) {
 			t.Errorf("of %+v it picks %v", c, picks)
 		}
-	}
-}
-
-// A server that has moved goes back when a later one has made that better.
-func TestShareLooksAgain(t *testing.T) {
-	a := &nearest{cfg: NearestConfig{Balance: 1}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
-	picks := a.share([][]prediction{
-		{{node: 0, ms: 100}, {node: 1, ms: 170}},
-		{{node: 0, ms: 100}, {node: 1, ms: 110}},
-		{{node: 0, ms: 100}, {node: 1, ms: 230}},
-	}, []float64{1, 1, 2})
-	if !slices.Equal(picks, []int{0, 1, 0}) {
-		t.Errorf("picks %v", picks)
 	}
 }
 
