@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,7 +16,6 @@ import (
 
 // TestNoServer tells silence about one name from servers that answer nothing at all.
 func TestNoServer(t *testing.T) {
-	silence := func(_, _ string, q *dns.Msg) [][]byte { return nil }
 	others := zone(map[string][]string{"dead.example.org. A": {"silence"}, "broken.example.org. A": {"SERVFAIL"}})
 	stray := func(_, _ string, q *dns.Msg) [][]byte {
 		m := answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 60 IN A 192.0.2.1")
@@ -24,7 +24,7 @@ func TestNoServer(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name, host string
-		handle     func(server, network string, q *dns.Msg) [][]byte
+		handle     handler
 		kind       string
 		noServer   bool
 	}{
@@ -40,15 +40,9 @@ func TestNoServer(t *testing.T) {
 			return others(server, network, q)
 		}, "temporary", false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, &fakeServers{handle: tc.handle}, nil)
-				_, err := r.Lookup(t.Context(), tc.host)
-				if kindOf(t, err) != tc.kind || errors.Is(err, ErrNoServer) != tc.noServer {
-					t.Errorf("%v: ErrNoServer is %v, want %q and %v", err, errors.Is(err, ErrNoServer), tc.kind, tc.noServer)
-				}
-			})
-		})
+		if _, _, err := lookup(t, tc.host, tc.handle); kindOf(t, err) != tc.kind || errors.Is(err, ErrNoServer) != tc.noServer {
+			t.Errorf("%s: %v: ErrNoServer is %v, want %q and %v", tc.name, err, errors.Is(err, ErrNoServer), tc.kind, tc.noServer)
+		}
 	}
 }
 
@@ -67,7 +61,8 @@ func TestNoServerByDial(t *testing.T) {
 	}
 }
 
-// TestNoServerTogether has many lookups share the question whether anybody answers, and see the servers come back.
+// TestNoServerTogether has many lookups share the question whether anybody answers, and see the servers come back. Servers that never answer
+// cost Attempts × Timeout, and one more to see that they answer nobody. That says nothing about the name: it is not kept.
 func TestNoServerTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back bool
@@ -78,14 +73,18 @@ func TestNoServerTogether(t *testing.T) {
 			if !back {
 				return nil
 			}
-			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 60 IN A 192.0.2.1"))}
+			return records(q, q.Question[0].Name+" 60 IN A 192.0.2.1")
 		}}
 		r := start(t, f, func(c *Config) { c.IPv6 = false })
 		var g sync.WaitGroup
 		for _, host := range []string{"a.example.org", "b.example.org", "c.example.org"} {
 			g.Go(func() {
-				if _, err := r.Lookup(t.Context(), host); !errors.Is(err, ErrNoServer) {
-					t.Errorf("%s: %v", host, err)
+				got, err := r.Lookup(t.Context(), host)
+				if !errors.Is(err, ErrNoServer) || got.Elapsed != 12*time.Second || got.TTL != 0 {
+					t.Errorf("%s: %v after %v", host, err, got.Elapsed)
+				}
+				if !strings.Contains(err.Error(), "ask 192.0.2.5") || !strings.Contains(err.Error(), "timeout") {
+					t.Errorf("error %q does not name server and reason", err)
 				}
 			})
 		}
@@ -96,7 +95,6 @@ func TestNoServerTogether(t *testing.T) {
 		mu.Lock()
 		back = true
 		mu.Unlock()
-		time.Sleep(temporaryTTL)
 		if got, err := r.Lookup(t.Context(), "a.example.org"); err != nil || len(got.Addrs) != 1 {
 			t.Error(got, err)
 		}

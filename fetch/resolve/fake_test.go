@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
@@ -18,9 +19,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeServers answers over pipes. The handler gives the messages to send back; it may sleep.
+// handler gives the messages that a server sends back to a question. It may sleep.
+type handler = func(server, network string, q *dns.Msg) [][]byte
+
+// fakeServers answers over pipes.
 type fakeServers struct {
-	handle func(server, network string, q *dns.Msg) [][]byte
+	handle handler
 
 	mu    sync.Mutex
 	asked []string // "network server type name" of each query
@@ -61,25 +65,19 @@ func (f *fakeServers) dial(_ context.Context, network, addr string) (net.Conn, e
 
 // queries counts the questions about hosts.
 func (f *fakeServers) queries() int {
-	return f.count(func(q string) bool { return !strings.HasSuffix(q, " NS .") })
-}
-
-// probes counts the questions for the root, which only ask whether anybody is there.
-func (f *fakeServers) probes() int {
-	return f.count(func(q string) bool { return strings.HasSuffix(q, " NS .") })
-}
-
-func (f *fakeServers) count(counts func(q string) bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
 	for _, q := range f.asked {
-		if counts(q) {
+		if !strings.HasSuffix(q, " NS .") {
 			n++
 		}
 	}
 	return n
 }
+
+// probes counts the questions for the root, which only ask whether anybody is there.
+func (f *fakeServers) probes() int { return len(f.asked) - f.queries() }
 
 // answerTo is an answer to q with these records, in the form of zone files. SOA records go into the authority section.
 func answerTo(q *dns.Msg, rcode int, records ...string) *dns.Msg {
@@ -108,10 +106,18 @@ func packed(m *dns.Msg) []byte {
 	return b
 }
 
+// records is an answer with these records, and nothing else.
+func records(q *dns.Msg, texts ...string) [][]byte {
+	return [][]byte{packed(answerTo(q, dns.RcodeSuccess, texts...))}
+}
+
+// silence is a server that answers nothing.
+func silence(string, string, *dns.Msg) [][]byte { return nil }
+
 // zone answers by name and type: "www.example.org. A" → records, and SERVFAIL where the only record is "SERVFAIL".
-func zone(records map[string][]string) func(server, network string, q *dns.Msg) [][]byte {
+func zone(names map[string][]string) handler {
 	return func(_, _ string, q *dns.Msg) [][]byte {
-		rr, ok := records[q.Question[0].Name+" "+dns.TypeToString[q.Question[0].Qtype]]
+		rr, ok := names[q.Question[0].Name+" "+dns.TypeToString[q.Question[0].Qtype]]
 		switch {
 		case !ok:
 			return [][]byte{packed(answerTo(q, dns.RcodeNameError))}
@@ -120,7 +126,7 @@ func zone(records map[string][]string) func(server, network string, q *dns.Msg) 
 		case len(rr) == 1 && rr[0] == "silence":
 			return nil
 		}
-		return [][]byte{packed(answerTo(q, dns.RcodeSuccess, rr...))}
+		return records(q, rr...)
 	}
 }
 
@@ -138,6 +144,14 @@ func start(t testing.TB, f *fakeServers, change func(*Config)) *Resolver {
 	}
 	t.Cleanup(r.Close)
 	return r
+}
+
+// lookup asks for a host in a bubble.
+func lookup(t *testing.T, host string, handle handler) (f *fakeServers, got Answer, err error) {
+	t.Helper()
+	f = &fakeServers{handle: handle}
+	synctest.Test(t, func(t *testing.T) { got, err = start(t, f, nil).Lookup(t.Context(), host) })
+	return f, got, err
 }
 
 func addrs(texts ...string) []netip.Addr {

@@ -45,113 +45,107 @@ func TestLies(t *testing.T) {
 		{"answer cut off", func(q *dns.Msg) []byte { b := packed(answerTo(q, 0, lie)); return b[:len(b)-2] }},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
-					return [][]byte{tt.lie(q), tt.lie(q), packed(answerTo(q, dns.RcodeSuccess, truth))}
-				}}
-				got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
-				if err != nil || !slices.Equal(got.Addrs, addrs("192.0.2.1")) || f.queries() != 1 {
-					t.Errorf("before the truth: %+v, %v after %d queries", got, err, f.queries())
-				}
-				f = &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{tt.lie(q)} }}
-				got, err = start(t, f, nil).Lookup(t.Context(), "www.example.org")
-				if kindOf(t, err) != "temporary" || got.Elapsed != 12*time.Second {
-					t.Errorf("alone: %+v, %v, want temporary after 12 s", got, err)
-				}
-				f = &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
-					return slices.Repeat([][]byte{tt.lie(q)}, 100)
-				}}
-				got, err = start(t, f, nil).Lookup(t.Context(), "www.example.org")
-				if kindOf(t, err) != "temporary" || got.Elapsed != 0 || f.queries() != 3 {
-					t.Errorf("as a flood: %+v, %v after %d queries, want temporary at once after 3", got, err, f.queries())
-				}
-			})
-		})
+		before := func(_, _ string, q *dns.Msg) [][]byte {
+			return append([][]byte{tt.lie(q), tt.lie(q)}, records(q, truth)...)
+		}
+		if f, got, err := lookup(t, "www.example.org", before); err != nil || !slices.Equal(got.Addrs, addrs("192.0.2.1")) || f.queries() != 1 {
+			t.Errorf("%s before the truth: %+v, %v after %d queries", tt.name, got, err, f.queries())
+		}
+		alone := func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{tt.lie(q)} }
+		if _, got, err := lookup(t, "www.example.org", alone); kindOf(t, err) != "temporary" || got.Elapsed != 12*time.Second {
+			t.Errorf("%s alone: %+v, %v, want temporary after 12 s", tt.name, got, err)
+		}
+		flood := func(_, _ string, q *dns.Msg) [][]byte { return slices.Repeat([][]byte{tt.lie(q)}, 100) }
+		if f, got, err := lookup(t, "www.example.org", flood); kindOf(t, err) != "temporary" || got.Elapsed != 0 || f.queries() != 3 {
+			t.Errorf("%s as a flood: %+v, %v after %d queries, want temporary at once after 3", tt.name, got, err, f.queries())
+		}
 	}
 }
 
-// Answers that do not fit a packet come over TCP, whether the server says so or sends too much.
-func TestTruncation(t *testing.T) {
-	records := make([]string, 200)
-	for i := range records {
-		records[i] = fmt.Sprintf("www.example.org. 120 A 192.0.2.%d", i)
+// TestServersOfAllKinds has servers that do not do what a resolver hopes for.
+func TestServersOfAllKinds(t *testing.T) {
+	const one = "www.example.org. 120 A 192.0.2.1"
+	many := make([]string, 200) // more than fit a packet
+	for i := range many {
+		many[i] = fmt.Sprintf("www.example.org. 120 A 192.0.2.%d", i)
 	}
-	tests := []struct {
-		name string
-		udp  func(q *dns.Msg) []byte
+	udp := func(first func(q *dns.Msg) []byte) handler { // and then, over TCP, all
+		return func(_, network string, q *dns.Msg) [][]byte {
+			if network == "udp" {
+				return [][]byte{first(q)}
+			}
+			return records(q, many...)
+		}
+	}
+	code := func(rcode int) handler {
+		return func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{packed(answerTo(q, rcode))} }
+	}
+	changed := func(q *dns.Msg, change func(m *dns.Msg), records ...string) []byte {
+		m := answerTo(q, 0, records...)
+		change(m)
+		return packed(m)
+	}
+	truncated := func(m *dns.Msg) { m.Truncated = true }
+	sized := func(size int) handler {
+		return udp(func(q *dns.Msg) []byte {
+			b := packed(answerTo(q, 0, many[:8]...))
+			return append(b, make([]byte, size-len(b))...)
+		})
+	}
+	strays := func(n int) handler {
+		return func(_, _ string, q *dns.Msg) [][]byte {
+			stray := changed(q, func(m *dns.Msg) { m.Id++ }, "www.example.org. 120 A 192.0.2.66")
+			return append(slices.Repeat([][]byte{stray}, n), records(q, one)...)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		handle  handler
+		kind    string
+		addrs   int
+		queries int
 	}{
-		{"flag", func(q *dns.Msg) []byte { m := answerTo(q, 0); m.Truncated = true; return packed(m) }},
-		{"flag, part of a record", func(q *dns.Msg) []byte {
-			m := answerTo(q, 0, records[0])
-			m.Truncated = true
-			b := packed(m)
-			return b[:len(b)-2]
-		}},
-		{"too large", func(q *dns.Msg) []byte { return packed(answerTo(q, 0, records...)) }},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := &fakeServers{handle: func(_, network string, q *dns.Msg) [][]byte {
-					if network == "udp" {
-						return [][]byte{tt.udp(q)}
-					}
-					return [][]byte{packed(answerTo(q, 0, records...))}
-				}}
-				got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
-				if err != nil || len(got.Addrs) != 8 || got.Addrs[7] != netip.MustParseAddr("192.0.2.7") || f.queries() != 2 {
-					t.Errorf("%+v, %v after %q, want 8 addresses over UDP and TCP", got, err, f.asked)
-				}
-			})
-		})
-	}
-	t.Run("TCP fails", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakeServers{handle: func(_, network string, q *dns.Msg) [][]byte {
-				m := answerTo(q, 0)
-				m.Truncated = true // over TCP, too
-				return [][]byte{packed(m)}
-			}}
-			got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
-			if kindOf(t, err) != "temporary" || f.queries() != 4 {
-				t.Errorf("%+v, %v after %q, want temporary after 4", got, err, f.asked)
+		// Answers that do not fit a packet come over TCP, whether the server says so or sends too much.
+		{"a flag", udp(func(q *dns.Msg) []byte { return changed(q, truncated) }), "", 8, 2},
+		{"a flag, part of a record", udp(func(q *dns.Msg) []byte { b := changed(q, truncated, one); return b[:len(b)-2] }), "", 8, 2},
+		{"too large", udp(func(q *dns.Msg) []byte { return packed(answerTo(q, 0, many...)) }), "", 8, 2},
+		{"a flag over TCP, too", func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{changed(q, truncated)} }, "temporary", 0, 4},
+		{"the size that was asked for", sized(1232), "", 8, 1},
+		{"a byte more", sized(1233), "", 8, 2},
+		// The answer may come after 31 messages that are none.
+		{"31 strays", strays(31), "", 1, 1},
+		{"32 strays", strays(32), "temporary", 0, 3},
+		{"no EDNS", func(_, _ string, q *dns.Msg) [][]byte {
+			if q.IsEdns0() != nil {
+				return [][]byte{packed(answerTo(q, dns.RcodeFormatError))}
 			}
-		})
-	})
-}
-
-// The answer may come after 31 messages that are none.
-func TestStraysAreBounded(t *testing.T) {
-	for strays, kind := range map[int]string{31: "", 32: "temporary"} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
-				stray := answerTo(q, 0, "www.example.org. 120 A 192.0.2.66")
-				stray.Id++
-				return append(slices.Repeat([][]byte{packed(stray)}, strays), packed(answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")))
-			}}
-			if got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org"); kindOf(t, err) != kind {
-				t.Errorf("after %d strays: %+v, %v", strays, got, err)
+			return records(q, one)
+		}, "", 1, 2},
+		{"no EDNS, header only", func(_, _ string, q *dns.Msg) [][]byte {
+			if q.IsEdns0() != nil {
+				return [][]byte{changed(q, func(m *dns.Msg) { m.Rcode, m.Question = dns.RcodeNotImplemented, nil })}
 			}
-		})
-	}
-}
-
-// A message of the size that was asked for comes over UDP. A larger one is asked for again over TCP.
-func TestSizeOfAMessage(t *testing.T) {
-	for size, queries := range map[int]int{1232: 1, 1233: 2} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakeServers{handle: func(_, network string, q *dns.Msg) [][]byte {
-				m := packed(answerTo(q, 0, "www.example.org. 120 A 192.0.2.1"))
-				if network == "udp" {
-					m = append(m, make([]byte, size-len(m))...)
-				}
-				return [][]byte{m}
-			}}
-			if got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org"); err != nil || len(got.Addrs) != 1 || f.queries() != queries {
-				t.Errorf("%d bytes: %+v, %v after %q", size, got, err, f.asked)
+			return records(q, one)
+		}, "", 1, 2},
+		{"format error always", code(dns.RcodeFormatError), "temporary", 0, 4},
+		{"refused by one", func(server, network string, q *dns.Msg) [][]byte {
+			if server == "192.0.2.53:53" {
+				return code(dns.RcodeRefused)(server, network, q)
 			}
-		})
+			return records(q, one)
+		}, "", 1, 2},
+		{"refused by all", code(dns.RcodeRefused), "temporary", 0, 2},
+		{"referral", func(_, _ string, q *dns.Msg) [][]byte {
+			return [][]byte{changed(q, func(m *dns.Msg) { m.RecursionAvailable = false }, "org. 100 NS ns.example.net.")}
+		}, "temporary", 0, 2},
+	} {
+		f, got, err := lookup(t, "www.example.org", tt.handle)
+		if kindOf(t, err) != tt.kind || len(got.Addrs) != tt.addrs || f.queries() != tt.queries || got.Elapsed != 0 {
+			t.Errorf("%s: %+v, %v after %q, want %q, %d addresses, after %d", tt.name, got, err, f.asked, tt.kind, tt.addrs, tt.queries)
+		}
+		if tt.addrs == 8 && got.Addrs[7] != netip.MustParseAddr("192.0.2.7") {
+			t.Errorf("%s: %v", tt.name, got.Addrs)
+		}
 	}
 }
 
@@ -180,54 +174,6 @@ func TestConnectionsThatFail(t *testing.T) {
 	r := start(t, &fakeServers{handle: zone(nil)}, nil)
 	if texts, err := r.TXT(t.Context(), strings.Repeat("a", 64)+".example"); err == nil {
 		t.Errorf("a label of 64 bytes: %q", texts)
-	}
-}
-
-func TestServerFailures(t *testing.T) {
-	tests := []struct {
-		name   string
-		answer func(server string, q *dns.Msg) *dns.Msg
-		kind   string
-		asked  int
-	}{
-		{"no EDNS", func(_ string, q *dns.Msg) *dns.Msg {
-			if q.IsEdns0() != nil {
-				return answerTo(q, dns.RcodeFormatError)
-			}
-			return answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")
-		}, "", 2},
-		{"no EDNS, header only", func(_ string, q *dns.Msg) *dns.Msg {
-			if q.IsEdns0() != nil {
-				m := answerTo(q, dns.RcodeNotImplemented)
-				m.Question = nil
-				return m
-			}
-			return answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")
-		}, "", 2},
-		{"format error always", func(_ string, q *dns.Msg) *dns.Msg { return answerTo(q, dns.RcodeFormatError) }, "temporary", 4},
-		{"refused by one", func(server string, q *dns.Msg) *dns.Msg {
-			if server == "192.0.2.53:53" {
-				return answerTo(q, dns.RcodeRefused)
-			}
-			return answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")
-		}, "", 2},
-		{"refused by all", func(_ string, q *dns.Msg) *dns.Msg { return answerTo(q, dns.RcodeRefused) }, "temporary", 2},
-		{"referral", func(_ string, q *dns.Msg) *dns.Msg {
-			m := answerTo(q, 0, "org. 100 NS ns.example.net.")
-			m.RecursionAvailable = false
-			return m
-		}, "temporary", 2},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := &fakeServers{handle: func(server, _ string, q *dns.Msg) [][]byte { return [][]byte{packed(tt.answer(server, q))} }}
-				got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
-				if kindOf(t, err) != tt.kind || f.queries() != tt.asked || got.Elapsed != 0 {
-					t.Errorf("%+v, %v after %q, want %q after %d", got, err, f.asked, tt.kind, tt.asked)
-				}
-			})
-		})
 	}
 }
 

@@ -8,8 +8,12 @@ import (
 )
 
 func TestHostsAsTheyAreWritten(t *testing.T) {
-	for host, want := range map[string]string{"[::1]": "::1", "::1": "::1", "[192.0.2.1]": "", "[a.example": "", "a.example]": "", "[a.example]": "", "192.0.2.1": "192.0.2.1",
-		"fe80::1%eth0": "", "[fe80::1%eth0]": "", "::ffff:192.0.2.1": "192.0.2.1", "A.example.": "a.example", "[::1": "", "::1]": ""} {
+	hosts := map[string]string{"[::1]": "::1", "::1": "::1", "192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "A.example.": "a.example"}
+	for _, none := range []string{"", ".", ".a", "a b", "a..b", "exämple.org", "example.org:80", "127.1", "192.0.2.256", "fe80::1%eth0", "[fe80::1%eth0]",
+		"[192.0.2.1]", "[a.example]", "[a.example", "a.example]", "[::1", "::1]"} {
+		hosts[none] = ""
+	}
+	for host, want := range hosts {
 		name, addr, err := parseHost(host)
 		if got := name; err == nil && (addr.IsValid() && addr.String() != want || !addr.IsValid() && got != want) || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, %v, want %q", host, name, addr, err, want)
