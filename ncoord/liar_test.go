@@ -18,6 +18,9 @@ func TestRefusals(t *testing.T) {
 		return c
 	}
 	newYork, london := ncoord.Location{Lat: 40.71, Lon: -74.01}, ncoord.Location{Lat: 51.51, Lon: -0.13}
+	// Both locations may be off by 50 km.
+	km := ncoord.GreatCircleKm(newYork, london)
+	least := duration(ncoord.LightMs(newYork, london) * (km - 100) / km)
 	for _, c := range []struct {
 		name   string
 		peer   string
@@ -47,6 +50,8 @@ func TestRefusals(t *testing.T) {
 		{"high", "p", with(func(c *ncoord.Coordinate) { c.Height = 60_001 }), nil, time.Second, ncoord.ErrCoordinate},
 		{"negative height", "p", with(func(c *ncoord.Coordinate) { c.Height = -1 }), nil, time.Second, ncoord.ErrCoordinate},
 		{"NaN height", "p", with(func(c *ncoord.Coordinate) { c.Height = math.NaN() }), nil, time.Second, ncoord.ErrCoordinate},
+		{"just as fast as light", "p", good, &london, least + 10*time.Microsecond, nil},
+		{"a little faster than light", "p", good, &london, least - 10*time.Microsecond, ncoord.ErrFasterThanLight},
 		{"faster than light", "p", good, &london, 20 * time.Millisecond, ncoord.ErrFasterThanLight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,19 +98,6 @@ func TestLocationThatChanges(t *testing.T) {
 	for _, remote := range []ncoord.Location{newYork, london, newYork} { // the peer moves
 		if err := n.Observe("p", peer, &remote, 20*time.Millisecond, start); (err == nil) != (remote == london) {
 			t.Errorf("in Paris, 20 ms from %v: %v", remote, err)
-		}
-	}
-}
-
-// A location may be off by 50 km, so may the other: what is faster than light by more than that is refused.
-func TestLocationsMayBeOff(t *testing.T) {
-	here, there := ncoord.Location{}, ncoord.Location{Lon: 9} // 1001 km
-	least := duration(ncoord.LightMs(here, there) * 0.9)
-	for rtt, want := range map[time.Duration]error{least + 10*time.Microsecond: nil, least - 10*time.Microsecond: ncoord.ErrFasterThanLight} {
-		n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
-		n.SetLocation(&here)
-		if err := n.Observe("p", ncoord.Coordinate{Error: 1}, &there, rtt, start); !errors.Is(err, want) {
-			t.Errorf("%v to a place 1001 km away: %v, want %v", rtt, err, want)
 		}
 	}
 }

@@ -70,29 +70,6 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
-// TestHeightsAreFound gives every node an access link and looks for it in its height.
-func TestHeightsAreFound(t *testing.T) {
-	access := func(i int) float64 { return float64(2 + 10*(i%4)) }
-	m := topology(48, func(a, b int) float64 {
-		return 30*math.Hypot(float64(a%7-b%7), float64(a/7-b/7)) + access(a) + access(b)
-	})
-	rnd := rand.New(rand.NewPCG(3, 9))
-	s := newOurs(len(m), 3)
-	run(m, s, neighbours(m, 32, rnd), 1000, rnd)
-	var low, high float64
-	for i, n := range s.nodes {
-		switch access(i) {
-		case 2:
-			low += n.Coordinate().Height / 12
-		case 32:
-			high += n.Coordinate().Height / 12
-		}
-	}
-	if high-low < 15 {
-		t.Errorf("nodes behind 32 ms have a mean height of %.1f ms, those behind 2 ms %.1f", high, low)
-	}
-}
-
 // TestNearNodesDoNotOvershoot sets two nodes very near to each other and far from the rest: their heights must not swing.
 func TestNearNodesDoNotOvershoot(t *testing.T) {
 	m := topology(20, func(a, b int) float64 {
