@@ -46,8 +46,8 @@ func ExampleNode_course() {
 			}
 		}
 		c, p := n.Coordinate(), n.Published()
-		fmt.Printf("%-9s is %6.2f +%.2f ±%.3f  told %3d: %6.2f +%.2f ±%.3f  delay %.2f, %d jumps\n", what,
-			c.Vec, c.Height, c.Error, told, p.Vec, p.Height, p.Error, n.Delay(), n.Jumps())
+		fmt.Printf("%-9s is %6.2f +%.2f ±%.3f  told %3d: %6.2f +%.2f ±%.3f  delay %.2f\n", what,
+			c.Vec, c.Height, c.Error, told, p.Vec, p.Height, p.Error, n.Delay())
 	}
 	course("new", 1, 0)
 	course("young", 60, 0)
@@ -61,12 +61,12 @@ func ExampleNode_course() {
 	n.Forget("liar")
 	fmt.Println(n.Links(), "links")
 	// Output:
-	// new       is [  0.21   0.36   0.00   0.04] +5.03 ±1.160  told   1: [  0.21   0.36   0.00   0.04] +5.03 ±1.160  delay 0.00, 0 jumps
-	// young     is [ 27.84 -16.96   7.66   3.05] +5.27 ±0.029  told  24: [ 26.61 -15.49   6.33   5.18] +5.64 ±0.065  delay 0.00, 0 jumps
-	// settled   is [ 29.92 -19.99  10.00   0.06] +4.08 ±0.010  told  37: [ 29.91 -19.94   9.97   0.19] +4.21 ±0.015  delay 0.00, 0 jumps
-	// loaded    is [ 29.92 -19.99  10.00   0.06] +4.08 ±0.034  told  38: [ 29.91 -19.94   9.97   0.19] +29.21 ±0.015  delay 25.00, 0 jumps
-	// idle      is [ 29.92 -19.99  10.00   0.06] +4.08 ±0.023  told  39: [ 29.91 -19.94   9.97   0.19] +23.16 ±0.015  delay 0.00, 0 jumps
-	// moved     is [ 29.91 -19.98   9.99   0.06] +4.08 ±0.010  told  45: [ 29.91 -19.94   9.97   0.19] +54.65 ±0.015  delay 46.46, 0 jumps
-	// arrived   is [-50.45 -20.57  10.99  60.17] +13.77 ±0.020  told 118: [-50.33 -20.64  11.03  60.10] +13.84 ±0.056  delay 0.00, 1 jumps
+	// new       is [  0.21   0.36   0.00   0.04] +5.03 ±1.160  told   1: [  0.21   0.36   0.00   0.04] +5.03 ±1.160  delay 0.00
+	// young     is [ 27.84 -16.96   7.66   3.05] +5.27 ±0.029  told  24: [ 26.61 -15.49   6.33   5.18] +5.64 ±0.065  delay 0.00
+	// settled   is [ 29.92 -19.99  10.00   0.06] +4.08 ±0.010  told  37: [ 29.91 -19.94   9.97   0.19] +4.21 ±0.015  delay 0.00
+	// loaded    is [ 29.92 -19.99  10.00   0.06] +4.08 ±0.034  told  38: [ 29.91 -19.94   9.97   0.19] +29.21 ±0.015  delay 25.00
+	// idle      is [ 29.92 -19.99  10.00   0.06] +4.08 ±0.023  told  39: [ 29.91 -19.94   9.97   0.19] +23.16 ±0.015  delay 0.00
+	// moved     is [ 29.91 -19.98   9.99   0.06] +4.08 ±0.010  told  45: [ 29.91 -19.94   9.97   0.19] +54.65 ±0.015  delay 46.46
+	// arrived   is [-50.45 -20.57  10.99  60.17] +13.77 ±0.020  told 118: [-50.33 -20.64  11.03  60.10] +13.84 ±0.056  delay 0.00
 	// 12 links
 }

@@ -38,8 +38,7 @@ type Node struct {
 	links   links
 	base    time.Time // start of the node's own time
 	samples int       // since the start or the last jump
-	jumps   int
-	calm    float64 // the error while predictions hold
+	calm    float64   // the error while predictions hold
 
 	delays  delays
 	load    load
@@ -147,15 +146,11 @@ func (n *Node) watch() {
 		n.coord.Error = max(e, jumpError)
 		n.calm = n.coord.Error
 		n.samples = 0
-		n.jumps++
 	}
 }
 
 // Coordinate returns the moving coordinate, without load: tell it to peers that measure a round trip.
 func (n *Node) Coordinate() Coordinate { return n.coord }
-
-// Jumps returns how often the node found that it had moved.
-func (n *Node) Jumps() int { return n.jumps }
 
 // Links returns the number of peers remembered.
 func (n *Node) Links() int { return len(n.links.all) }

@@ -23,35 +23,6 @@ func plane(n, rounds int) (*ours, matrix, [][]int, *rand.Rand) {
 	return s, m, peers, rnd
 }
 
-// TestJumpRestoresTheTimestep moves a settled node to the place of another.
-func TestJumpRestoresTheTimestep(t *testing.T) {
-	s, m, peers, rnd := plane(36, 1500)
-	before := make([]int, len(m))
-	for i, n := range s.nodes {
-		before[i] = n.Jumps()
-	}
-	for i := range 36 {
-		m[0][i] = 4 + 20*math.Hypot(5-float64(i%6), 5-float64(i/6)) // it was at 0, 0
-		m[i][0] = m[0][i]
-	}
-	run(m, s, peers, 1200, rnd)
-	var off []float64
-	for i := 1; i < 35; i++ {
-		off = append(off, math.Abs(s.distance(0, i)-m[0][i])/m[0][i])
-	}
-	if mean := stat.Mean(off, nil); mean > 0.25 {
-		t.Errorf("after the move predictions are off by %.2f on average", mean)
-	}
-	if s.nodes[0].Jumps() == before[0] {
-		t.Error("the node that moved did not notice")
-	}
-	for i := 1; i < 36; i++ {
-		if s.nodes[i].Jumps() != before[i] {
-			t.Errorf("node %d, which stayed, thinks it jumped", i)
-		}
-	}
-}
-
 // TestLoadsThatCannotBe: no load is negative, or more than a coordinate may have.
 func TestLoadsThatCannotBe(t *testing.T) {
 	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
