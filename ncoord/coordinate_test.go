@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"proxima/cmd/proxima/world"
 	"proxima/ncoord"
+	"proxima/scripts/measured"
 )
 
 func drawCoordinate(t *rapid.T) ncoord.Coordinate {
@@ -116,18 +119,15 @@ func TestLocations(t *testing.T) {
 
 // TestLightRefusesNoCity holds every measured round trip between cities against the light between them.
 func TestLightRefusesNoCity(t *testing.T) {
-	m, ids := between(records(t, "wondernetwork/rtt.csv.gz"), 0, 1, 3)
-	at := cityLocations(t)
+	all, err := world.Read(measured.File(t, "wondernetwork/cities.csv"), measured.File(t, "wondernetwork/rtt.csv.gz"), time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pairs, faster := 0, 0
-	for i := range ids {
-		for k := range i {
-			a, okA := at[ids[i]]
-			b, okB := at[ids[k]]
-			if !okA || !okB || m[i][k] == 0 {
-				continue
-			}
+	for i, a := range all[0].Cities {
+		for k, b := range all[0].Cities[:i] {
 			pairs++
-			if m[i][k] < ncoord.LightMs(a, b) {
+			if all[0].RTT[i][k] < ncoord.LightMs(*a.At, *b.At) {
 				faster++
 			}
 		}
