@@ -34,24 +34,14 @@ func BenchmarkGet(b *testing.B) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	b.Run("proxima", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			byUs(false)
-		}
-	})
-	b.Run("capture", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			byUs(true)
-		}
-	})
-	b.Run("net/http", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			byHTTP()
-		}
-	})
+	for name, get := range map[string]func(){"proxima": func() { byUs(false) }, "capture": func() { byUs(true) }, "net/http": byHTTP} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				get()
+			}
+		})
+	}
 	b.Run("ratio", func(b *testing.B) { // turn by turn, so that other load hits both
 		var ours, theirs time.Duration
 		for b.Loop() {

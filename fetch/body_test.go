@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 // pauses is a body that gives nothing so many times before each byte.
@@ -165,18 +164,5 @@ func TestDialsThatCannotBe(t *testing.T) {
 	}
 	if cn.Close(); cn.unwatch() {
 		t.Error("the client keeps a connection that is closed")
-	}
-}
-
-// A request fails if the body of its answer does, with that error.
-func TestErrorOfABody(t *testing.T) {
-	counted := &counter{r: io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(errTest))}
-	w := &wire{body: counted, limit: 10, watch: &exchange{}}
-	buf := make([]byte, 0, 16)
-	if err := readAll(&buf, w, 10, nil); !errors.Is(err, errTest) || !errors.Is(w.end, errTest) || string(buf) != "abc" {
-		t.Errorf("%q, %v, %v", buf, err, w.end)
-	}
-	if _, err := w.Read(buf[:1]); !errors.Is(err, errTest) || counted.reads != 2 {
-		t.Errorf("once more: %v after %d reads", err, counted.reads)
 	}
 }

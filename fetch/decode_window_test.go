@@ -9,9 +9,9 @@ import (
 	"math/bits"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/andybalholm/brotli"
@@ -23,6 +23,34 @@ var wideBrotli = []byte{0x0f | 2<<5 | 0x80, 0xff, 0xff, 0xff}
 
 // wideZstd begins a zstd stream: a window of 8 MiB, and a first block of raw bytes.
 var wideZstd = []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3, 0x00, 0x00, 0x08}
+
+// brotliOf is data as a Brotli stream with windows of so many bits.
+func brotliOf(data []byte, quality, wide int) []byte {
+	var out bytes.Buffer
+	w := brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: quality, LGWin: wide})
+	for part := range slices.Chunk(data, 1<<20) { // in several meta-blocks
+		_, _ = w.Write(part)
+		_ = w.Flush()
+	}
+	w.Close()
+	return out.Bytes()
+}
+
+// zstdOf is data as a zstd stream with a window of so many bytes.
+func zstdOf(t testing.TB, data []byte, window int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part := range slices.Chunk(data, 1<<20) { // not all in the first block, which could then have a smaller window
+		_, _ = w.Write(part)
+		_ = w.Flush()
+	}
+	w.Close()
+	return out.Bytes()
+}
 
 // TestWindowsAreBounded has 64 servers send the start of a body at the same time, whose decoder would allocate its
 // largest window for it, and then next to nothing. A window is allocated only where the budget has room for it.
@@ -41,7 +69,7 @@ func TestWindowsAreBounded(t *testing.T) {
 		{"br, br", three, Decode, downloads * overhead},
 	} {
 		t.Run(tc.coding, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				cfg := testConfig()
 				cfg.MinRate = 0
 				c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
@@ -79,8 +107,6 @@ func TestWindowsAreBounded(t *testing.T) {
 				if !c.large.windows.TryAcquire(8 * largest) {
 					t.Error("the budget is not given back")
 				}
-				c.Close()
-				time.Sleep(2 * time.Second)
 			})
 		})
 	}
@@ -91,25 +117,13 @@ func TestWindow(t *testing.T) {
 	page := bytes.Repeat([]byte("<p>The quick brown fox jumps over the lazy dog.</p>\n"), 200_000) // 10 MB
 	for _, wide := range []int{10, 16, 17, 18, 22, 24} {
 		for _, size := range []int{100, 5000, 100_000, 3_000_000, len(page)} {
-			var out bytes.Buffer
-			w := brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: 2, LGWin: wide})
-			_, _ = w.Write(page[:size])
-			w.Close()
-			got := brotliWindow(out.Bytes())
-			if got > max(int64(1)<<wide, 1<<16) || got < min(int64(1)<<wide, int64(size)) {
+			if got := brotliWindow(brotliOf(page[:size], 2, wide)); got > max(int64(1)<<wide, 1<<16) || got < min(int64(1)<<wide, int64(size)) {
 				t.Errorf("Brotli of %d bytes with windows of %d bits: window of %d bytes", size, wide, got)
 			}
 		}
 	}
 	for _, window := range []int{zstd.MinWindowSize, 1 << 20, 2 << 20, 8 << 20, 16 << 20} {
-		var out bytes.Buffer
-		w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = w.Write(page)
-		w.Close()
-		if got := zstdWindow(out.Bytes()); got != min(int64(window), maxWindow+1) {
+		if got := zstdWindow(zstdOf(t, page, window)); got != min(int64(window), maxWindow+1) {
 			t.Errorf("zstd with a window of %d bytes: %d", window, got)
 		}
 	}
@@ -157,37 +171,18 @@ func TestLargeWindowsDecode(t *testing.T) {
 	for i := 0; len(page) < 3<<20-8; i++ {
 		page = fmt.Appendf(page, "%06x\n", i*7919)
 	}
-	encode := func(window int) []byte {
-		var out bytes.Buffer
-		w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = w.Write(page)
-		w.Close()
-		return out.Bytes()
-	}
-	var wide bytes.Buffer
-	w := brotli.NewWriterOptions(&wide, brotli.WriterOptions{Quality: 5, LGWin: 24})
-	for part := page; len(part) > 0; { // in several meta-blocks
-		n := min(len(part), 1<<20)
-		_, _ = w.Write(part[:n])
-		_ = w.Flush()
-		part = part[n:]
-	}
-	w.Close()
-	four := encode(4 << 20)
+	four := zstdOf(t, page, 4<<20)
 	for _, tc := range []struct {
 		name, coding string
 		body         []byte
 		want         Class
 		length       int
 	}{
-		{"br", "br", wide.Bytes(), OK, len(page)},
+		{"br", "br", brotliOf(page, 5, 24), OK, len(page)},
 		{"zstd", "zstd", four, OK, len(page)},
 		{"two frames", "zstd", append(bytes.Clone(four), four...), OK, 2 * len(page)},
-		{"a larger second frame", "zstd", append(encode(64<<10), four...), Decode, len(page)},
-		{"too large", "zstd", encode(16 << 20), Decode, 0},
+		{"a larger second frame", "zstd", append(zstdOf(t, page, 64<<10), four...), Decode, len(page)},
+		{"too large", "zstd", zstdOf(t, page, 16<<20), Decode, 0},
 	} {
 		c := newClient(t, testConfig(), Deps{Dial: serve(0, reply(tc.coding, tc.body))})
 		for range 2 {
@@ -199,7 +194,7 @@ func TestLargeWindowsDecode(t *testing.T) {
 		}
 	}
 	var again decoders // what is small leaves a decoder for what is larger
-	for _, body := range [][]byte{pack(t, []byte("hello"), "zstd"), encode(1 << 20), four} {
+	for _, body := range [][]byte{pack(t, []byte("hello"), "zstd"), zstdOf(t, page, 1<<20), four} {
 		r, done, err := again.open([]string{"zstd"}, bytes.NewReader(body), &largeShare{budget: newLargeBudget(1)})
 		if err != nil {
 			t.Fatal(err)
@@ -213,22 +208,7 @@ func TestLargeWindowsDecode(t *testing.T) {
 
 // TestWhatIsKept gives back what has 1 MiB, which is used again, and what has more, which is not.
 func TestWhatIsKept(t *testing.T) {
-	stream := func(coding string, window int) []byte {
-		var out bytes.Buffer
-		var w io.WriteCloser = brotli.NewWriterOptions(&out, brotli.WriterOptions{LGWin: bits.Len(uint(window)) - 1})
-		if coding == "zstd" {
-			var err error
-			if w, err = zstd.NewWriter(&out, zstd.WithWindowSize(window)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 3 { // not all in the first block, which could then have a smaller window
-			_, _ = w.Write(bytes.Repeat([]byte("0123456789abcdef"), 1<<16))
-			_ = w.(interface{ Flush() error }).Flush()
-		}
-		w.Close()
-		return out.Bytes()
-	}
+	page := bytes.Repeat([]byte("0123456789abcdef"), 3<<16)
 	kept := func(use func() (pool *sync.Pool)) bool {
 		for range 50 { // with the race detector a pool loses things at random
 			if use().Get() != nil {
@@ -240,7 +220,10 @@ func TestWhatIsKept(t *testing.T) {
 	for _, coding := range []string{"br", "zstd"} {
 		for window, want := range map[int]bool{1 << 20: true, 2 << 20: false} {
 			var d decoders
-			body, pool := stream(coding, window), map[string]*sync.Pool{"br": &d.brotli, "zstd": &d.zstd}[coding]
+			body, pool := zstdOf(t, page, window), &d.zstd
+			if coding == "br" {
+				body, pool = brotliOf(page, 6, bits.Len(uint(window))-1), &d.brotli
+			}
 			if got := kept(func() *sync.Pool {
 				p := &largeShare{budget: newLargeBudget(1)}
 				r, done, err := d.open([]string{coding}, bytes.NewReader(body), p)

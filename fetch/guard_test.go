@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -54,6 +53,13 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
+// known is a configuration that tells web masters who asks.
+func known() Config {
+	cfg := Default()
+	cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+	return cfg
+}
+
 // TestGuardOwn refuses this machine's addresses and networks, whatever form they have, save what the operator allows.
 func TestGuardOwn(t *testing.T) {
 	own := []netip.Prefix{
@@ -91,8 +97,7 @@ func TestGuardOwn(t *testing.T) {
 		{"50.60.70.81", "50.60.0.0/16", ""},
 		{"2a00:1450:0:5::7", "2a00:1450:0:5::/64", ""},
 	} {
-		cfg := Default()
-		cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+		cfg := known()
 		if tc.allow != "" {
 			cfg.AllowPrefixes = []string{tc.allow}
 		}
@@ -109,12 +114,11 @@ func TestGuardOwn(t *testing.T) {
 
 // TestGuardOwnRefreshed sees an address come and go, and keeps what it knows while it cannot read.
 func TestGuardOwnRefreshed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var own []netip.Prefix
 		var broken error
 		reads := 0
-		cfg := Default()
-		cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+		cfg := known()
 		c := newClient(t, cfg, Deps{OwnAddrs: func() ([]netip.Prefix, error) { reads++; return own, broken }})
 		look := func(want Class) {
 			t.Helper()
@@ -153,6 +157,8 @@ func TestMachineAddrs(t *testing.T) {
 	}
 }
 
+var noContent = serve(0, answer("HTTP/1.1 204 No Content\r\n\r\n"))
+
 // TestBadPorts dials none of the ports that browsers block, allowed prefix or not, and others.
 func TestBadPorts(t *testing.T) {
 	// The list of the Fetch standard, by its number of ports and their sum.
@@ -175,22 +181,12 @@ func TestBadPorts(t *testing.T) {
 		{"http://a.example:6667/", ForbiddenPort}, {"http://a.example:10080/", ForbiddenPort}, {"https://a.example:993/", ForbiddenPort},
 		{"http://a.example:00025/", ForbiddenPort}, {"http://[::1]:25/", ForbiddenPort}, {"http://u:80@a.example:25/", ForbiddenPort},
 	} {
-		dialled := false
-		c := newClient(t, testConfig(), Deps{Dial: noteDial(&dialled)})
+		var conns open
+		c := newClient(t, testConfig(), Deps{Dial: conns.count(noContent)})
 		res := c.Get(t.Context(), Request{URL: tc.url, Addr: testAddr})
-		if res.Class != tc.want || dialled != (tc.want == OK) {
-			t.Errorf("%s: class %q, dialled %v, %v; want %q", tc.url, res.Class, dialled, res.Err, tc.want)
+		if res.Class != tc.want || (conns.made.Load() > 0) != (tc.want == OK) {
+			t.Errorf("%s: class %q, %d dials, %v; want %q", tc.url, res.Class, conns.made.Load(), res.Err, tc.want)
 		}
-		c.Close()
-	}
-}
-
-// noteDial makes a Dial that notes its call, to a server without content.
-func noteDial(dialled *bool) func(context.Context, string, string) (net.Conn, error) {
-	dial := serve(0, answer("HTTP/1.1 204 No Content\r\n\r\n"))
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		*dialled = true
-		return dial(ctx, network, address)
 	}
 }
 
@@ -248,18 +244,17 @@ func TestGuardIdentity(t *testing.T) {
 	} {
 		cfg := Default()
 		if tc.identity {
-			cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+			cfg = known()
 		}
 		if tc.allow != "" {
 			cfg.AllowPrefixes = []string{tc.allow}
 		}
-		dialled := false
-		c := newClient(t, cfg, Deps{Dial: noteDial(&dialled)})
+		var conns open
+		c := newClient(t, cfg, Deps{Dial: conns.count(noContent)})
 		res := c.Get(t.Context(), Request{URL: "http://example.org/", Addr: netip.MustParseAddr(tc.addr)})
-		if res.Class != tc.want || dialled != (tc.want == OK) {
-			t.Errorf("%+v: class %q, err %v, dialled %v", tc, res.Class, res.Err, dialled)
+		if res.Class != tc.want || (conns.made.Load() > 0) != (tc.want == OK) {
+			t.Errorf("%+v: class %q, err %v, %d dials", tc, res.Class, res.Err, conns.made.Load())
 		}
-		c.Close()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -38,6 +39,18 @@ func newClient(t testing.TB, cfg Config, deps Deps) *Client {
 	t.Cleanup(c.Close)
 	return c
 }
+
+// bubble runs a test on a fake clock. At its end the clients are closed, and the far ends have time to notice.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) })
+		f(t)
+	})
+}
+
+// dialer is a Deps.Dial.
+type dialer = func(context.Context, string, string) (net.Conn, error)
 
 // linkBuffer is how many bytes a link takes before its writer waits.
 const linkBuffer = 64 << 10
@@ -145,16 +158,20 @@ func (l *link) SetDeadline(t time.Time) error {
 func (l *link) SetReadDeadline(t time.Time) error  { return l.SetDeadline(t) }
 func (l *link) SetWriteDeadline(t time.Time) error { return nil }
 
-// open counts the connections of a Dial that are not closed.
-type open struct{ atomic.Int64 }
+// open counts the connections of a Dial that are not closed, and all that were made.
+type open struct {
+	atomic.Int64
+	made atomic.Int64
+}
 
-func (o *open) count(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+func (o *open) count(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		o.Add(1)
+		o.made.Add(1)
 		return counted{nc, sync.OnceFunc(func() { o.Add(-1) })}, nil
 	}
 }
@@ -171,7 +188,7 @@ func (c counted) Close() error {
 
 // serve makes a Dial whose every connection is answered by handle on the far end of a link with this delay; the connect
 // takes one round trip.
-func serve(delay time.Duration, handle func(net.Conn)) func(context.Context, string, string) (net.Conn, error) {
+func serve(delay time.Duration, handle func(net.Conn)) dialer {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		if delay > 0 {
 			select {

@@ -7,49 +7,53 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
+
+// turns counts the servers that have sent more than 1 MiB and what buffers hold, and are still sending.
+type turns struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (s *turns) add(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now += n
+	s.most = max(s.most, s.now)
+}
+
+// send answers with head and then with blocks of some 64 KiB until the client has gone.
+func (s *turns) send(c net.Conn, head, block string) {
+	_, _ = io.WriteString(c, head)
+	for sent := 0; ; sent++ {
+		time.Sleep(50 * time.Millisecond)
+		if _, err := io.WriteString(c, block); err != nil {
+			return
+		}
+		if sent == 30 { // by now those that ended are gone
+			s.add(1)
+			defer s.add(-1)
+		}
+	}
+}
 
 // TestLargeBodiesTakeTurns downloads ten bodies that are cut at 10 MiB, from servers that would all send at once: two at a
 // time go beyond 1 MiB. To wait for that is no slowness of a server, and a small body waits for nothing.
 func TestLargeBodiesTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		large, most := 0, 0
-		handle := func(c net.Conn) {
-			head, err := requestHeadOf(bufio.NewReader(c))
-			if err != nil {
-				return
-			}
-			if strings.HasPrefix(head, "GET /small ") {
-				_, _ = io.WriteString(c, okHead+"hello")
-				return
-			}
-			_, _ = io.WriteString(c, openHead)
-			block := make([]byte, 64<<10)
-			for sent := 0; ; sent += len(block) {
-				time.Sleep(50 * time.Millisecond)
-				if _, err := c.Write(block); err != nil {
-					break
-				}
-				if sent == 30*len(block) { // more than 1 MiB and what buffers hold; by then those that ended are gone
-					mu.Lock()
-					large++
-					most = max(most, large)
-					mu.Unlock()
-					defer func() {
-						mu.Lock()
-						large--
-						mu.Unlock()
-					}()
-				}
-			}
-		}
+	bubble(t, func(t *testing.T) {
+		var large turns
 		cfg := testConfig()
 		cfg.LargeBodies = 2
-		c := newClient(t, cfg, Deps{Dial: serve(0, handle)})
-		defer c.Close()
+		c := newClient(t, cfg, Deps{Dial: serve(0, func(c net.Conn) {
+			switch head, err := requestHeadOf(bufio.NewReader(c)); {
+			case err != nil:
+			case strings.HasPrefix(head, "GET /small "):
+				_, _ = io.WriteString(c, okHead+"hello")
+			default:
+				large.send(c, openHead, strings.Repeat("a", 64<<10))
+			}
+		})})
 		begin := time.Now()
 		var g sync.WaitGroup
 		for range 10 {
@@ -70,17 +74,15 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 			t.Errorf("a small body took %v", took)
 		}
 		g.Wait()
-		if took := time.Since(begin); took < 3*cfg.GraceTime || most != 2 {
-			t.Errorf("%d large bodies at a time, %v for all: the test shows nothing", most, took)
+		if took := time.Since(begin); took < 3*cfg.GraceTime || large.most != 2 {
+			t.Errorf("%d large bodies at a time, %v for all: the test shows nothing", large.most, took)
 		}
-		c.Close()
-		time.Sleep(time.Second)
 	})
 }
 
 // TestWaitForTheBudgetEnds takes all of the budget with a body that comes just fast enough. The download that waits for it ends by TotalTimeout.
 func TestWaitForTheBudgetEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		cfg := testConfig()
 		cfg.LargeBodies = 1
 		c := newClient(t, cfg, Deps{Dial: serve(0, func(c net.Conn) {
@@ -95,7 +97,6 @@ func TestWaitForTheBudgetEnds(t *testing.T) {
 				}
 			}
 		})})
-		defer c.Close()
 		var g sync.WaitGroup
 		for i := range 2 {
 			g.Go(func() {
@@ -111,44 +112,21 @@ func TestWaitForTheBudgetEnds(t *testing.T) {
 		if !c.large.bodies.TryAcquire(1) {
 			t.Error("the budget is not given back")
 		}
-		c.Close()
-		time.Sleep(time.Second)
 	})
 }
 
 // TestCapturesTakeTurns: a body may decode to nothing, and its capture is large all the same.
 func TestCapturesTakeTurns(t *testing.T) {
-	const empty = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" // the head of gzip
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		large, most := 0, 0
+	const head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+	bubble(t, func(t *testing.T) {
+		var large turns
 		cfg := testConfig()
 		cfg.LargeBodies = 2
 		c := newClient(t, cfg, Deps{Dial: serve(0, func(c net.Conn) {
-			if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"+empty)
-			block := []byte(strings.Repeat("\x00\x00\x00\xff\xff", 13<<10)) // stored blocks of no bytes
-			for sent := 0; ; sent++ {
-				time.Sleep(50 * time.Millisecond)
-				if _, err := c.Write(block); err != nil {
-					return
-				}
-				if sent == 30 {
-					mu.Lock()
-					large++
-					most = max(most, large)
-					mu.Unlock()
-					defer func() {
-						mu.Lock()
-						large--
-						mu.Unlock()
-					}()
-				}
+			if _, err := requestHeadOf(bufio.NewReader(c)); err == nil {
+				large.send(c, head, strings.Repeat("\x00\x00\x00\xff\xff", 13<<10)) // stored blocks of no bytes
 			}
 		})})
-		defer c.Close()
 		var g sync.WaitGroup
 		for range 6 {
 			g.Go(func() {
@@ -160,10 +138,8 @@ func TestCapturesTakeTurns(t *testing.T) {
 			})
 		}
 		g.Wait()
-		if most != 2 {
-			t.Errorf("%d large captures at a time", most)
+		if large.most != 2 {
+			t.Errorf("%d large captures at a time", large.most)
 		}
-		c.Close()
-		time.Sleep(time.Second)
 	})
 }

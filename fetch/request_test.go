@@ -135,6 +135,7 @@ func TestCapture(t *testing.T) {
 		{"chunks", chunked + "5;x=y\r\nhello\r\n0\r\n\r\n", chunked, "hello"},
 		{"cut chunk", chunked + "5\r\nhel", chunked, "hel"},
 		{"informational", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okHead + "hello", okHead, "hello"},
+		{"another protocol", "HTTP/1.1 101 Switching Protocols\r\n\r\nhello", "HTTP/1.1 101 Switching Protocols\r\n\r\n", ""},
 		{"LF alone", "HTTP/1.1 200 OK\nServer: x\n\nhello\r\n\r\nworld", "HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "hello\r\n\r\nworld"},
 		{"no full head", "HTTP/1.1 20", "", ""},
 		{"empty", "", "", ""},
@@ -164,16 +165,6 @@ func TestCapture(t *testing.T) {
 	res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
 	if len(res.Body) != 1000 || len(res.RawBody) != 1000 || string(res.RawHead) != openHead {
 		t.Errorf("body of %d bytes, %d captured, behind %q", len(res.Body), len(res.RawBody), res.RawHead)
-	}
-}
-
-// Heads with a 1xx status are no answers, except for 101, which ends HTTP.
-func TestInformationalHeads(t *testing.T) {
-	for head, want := range map[string]bool{"HTTP/1.1 100 ": true, "HTTP/1.0 103 Early": true, "HTTP/1.1 199\r": true, "HTTP/1.1 101 ": false, "HTTP/1.1 200 ": false,
-		"HTTP/1.1 100": false, "HTTP/2.0 100 ": false, "HTTP/1.1x100 ": false, "": false} {
-		if informational([]byte(head)) != want {
-			t.Errorf("%q is informational: %v", head, !want)
-		}
 	}
 }
 

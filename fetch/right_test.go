@@ -11,7 +11,6 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unsafe"
 )
@@ -45,43 +44,39 @@ func noRight(t *testing.T, what string, res Result, sent bool) {
 // connection. The server never reads a byte of what was refused.
 func TestGateCloses(t *testing.T) {
 	for _, kept := range []bool{false, true} {
-		for open := range 2 {
-			synctest.Test(t, func(t *testing.T) {
-				var read, dials atomic.Int64
-				c := newClient(t, testConfig(), Deps{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-					dials.Add(1)
-					return serve(time.Millisecond, func(nc net.Conn) {
-						br := bufio.NewReader(nc)
-						for {
-							head, err := requestHeadOf(br)
-							read.Add(int64(len(head)))
-							if err != nil {
-								n, _ := br.Discard(br.Buffered())
-								read.Add(int64(n))
-								return
-							}
-							_, _ = io.WriteString(nc, okHead+"hello")
+		for looks := range 2 {
+			bubble(t, func(t *testing.T) {
+				var read atomic.Int64
+				var conns open
+				c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(time.Millisecond, func(nc net.Conn) {
+					br := bufio.NewReader(nc)
+					for {
+						head, err := requestHeadOf(br)
+						read.Add(int64(len(head)))
+						if err != nil {
+							n, _ := br.Discard(br.Buffered())
+							read.Add(int64(n))
+							return
 						}
-					})(ctx, network, address)
-				}})
-				defer time.Sleep(time.Second)
-				defer c.Close()
+						_, _ = io.WriteString(nc, okHead+"hello")
+					}
+				}))})
 				req := Request{URL: "http://a.example/", Addr: testAddr}
-				wantLooks, wantDials := open+1, int64(open)
+				wantLooks, wantDials := looks+1, int64(looks)
 				if kept {
 					if res := c.Get(t.Context(), req); res.Err != nil || !res.Sent {
 						t.Fatal(res.Err, res.Sent)
 					}
-					wantLooks, wantDials, open = 1, 1, 0
+					wantLooks, wantDials, looks = 1, 1, 0
 				}
 				before := read.Load()
-				gate := openFor(open)
+				gate := openFor(looks)
 				req.Gate, req.Until = gate.look, time.Now().Add(time.Hour)
-				noRight(t, fmt.Sprintf("kept %v, open for %d looks", kept, open), c.Get(t.Context(), req), false)
+				noRight(t, fmt.Sprintf("kept %v, open for %d looks", kept, looks), c.Get(t.Context(), req), false)
 				time.Sleep(time.Second)
-				if read.Load() != before || gate.looks.Load() != int64(wantLooks) || dials.Load() != wantDials {
+				if read.Load() != before || gate.looks.Load() != int64(wantLooks) || conns.made.Load() != wantDials {
 					t.Errorf("kept %v, open for %d: %d bytes, %d looks, %d dials; want 0, %d, %d",
-						kept, open, read.Load()-before, gate.looks.Load(), dials.Load(), wantLooks, wantDials)
+						kept, looks, read.Load()-before, gate.looks.Load(), conns.made.Load(), wantLooks, wantDials)
 				}
 				gate.left.Store(2)
 				if res := c.Get(t.Context(), req); res.Err != nil || string(res.Body) != "hello" || !res.Sent {
@@ -95,7 +90,7 @@ func TestGateCloses(t *testing.T) {
 // TestFrozen stops the process between connect and request, longer than the right lasts. Neither way to tell the right lets
 // the request out.
 func TestFrozen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		for _, gated := range []bool{false, true} {
 			var read atomic.Int64
 			c := newClient(t, testConfig(), Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -119,9 +114,7 @@ func TestFrozen(t *testing.T) {
 			} else {
 				req.Until = end
 			}
-			cfg := c.cfg
-			cfg.HeaderTimeout, cfg.TotalTimeout = time.Hour, time.Hour // they were frozen, too
-			c.cfg = cfg
+			c.cfg.HeaderTimeout, c.cfg.TotalTimeout = time.Hour, time.Hour // they were frozen, too
 			noRight(t, fmt.Sprintf("gated %v", gated), c.Get(t.Context(), req), false)
 			c.Close()
 			time.Sleep(time.Second)
@@ -136,7 +129,7 @@ func TestFrozen(t *testing.T) {
 // there may be no right any more, before the connect or after it.
 func TestRetryPassesTheGate(t *testing.T) {
 	for again := range 3 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			var conns, heads atomic.Int64
 			c := newClient(t, testConfig(), Deps{Dial: serve(time.Millisecond, func(nc net.Conn) {
 				first := conns.Add(1) == 1
@@ -152,8 +145,6 @@ func TestRetryPassesTheGate(t *testing.T) {
 					_, _ = io.WriteString(nc, okHead+"hello")
 				}
 			})})
-			defer time.Sleep(time.Second)
-			defer c.Close()
 			if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil {
 				t.Fatal(res.Err)
 			}
@@ -222,7 +213,7 @@ func TestUntil(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name, url string
-		dial      func(context.Context, string, string) (net.Conn, error)
+		dial      dialer
 		until     time.Duration
 		want      Class
 		took      time.Duration
@@ -237,15 +228,13 @@ func TestUntil(t *testing.T) {
 		{"the connect takes all of it", "http:", serve(2*time.Second, answer(okHead+"hello")), 4 * time.Second, NoRight, 4 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				c := newClient(t, testConfig(), Deps{Dial: tc.dial})
 				begin := time.Now()
-				res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr, Until: begin.Add(tc.until)})
+				res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr, Gate: func() error { return nil }, Until: begin.Add(tc.until)})
 				if res.Class != tc.want || errors.Is(res.Err, ErrNoRight) != (tc.want == NoRight) || time.Since(begin) != tc.took {
 					t.Errorf("class %q after %v, %v; want %q after %v", res.Class, time.Since(begin), res.Err, tc.want, tc.took)
 				}
-				c.Close()
-				time.Sleep(10 * time.Second)
 			})
 		})
 	}
@@ -334,7 +323,7 @@ func TestEachHeadOverHTTP2IsChecked(t *testing.T) {
 
 // TestTriedAgain: where net/http finds a kept connection dead and takes another, the wait for the answer begins anew.
 func TestTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		cfg := Default()
 		x := &exchange{cfg: &cfg, start: time.Now(), cancel: func(error) {}}
 		kept := &conn{}

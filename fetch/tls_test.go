@@ -194,20 +194,16 @@ func TestHTTP2Hostile(t *testing.T) {
 // net/http would send again on connection after connection for ever.
 func TestHTTP2Refuses(t *testing.T) {
 	url, deps := tlsServer(t, true, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") })
-	var dials atomic.Int64
-	var d net.Dialer
-	deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return d.DialContext(ctx, network, address)
-	}
+	var conns open
+	deps.Dial = conns.count(new(net.Dialer).DialContext)
 	c := newClient(t, testConfig(), deps)
 	for range 3 {
-		before := dials.Load()
+		before := conns.made.Load()
 		if res := c.Get(t.Context(), Request{URL: url + "%zz", Addr: testAddr}); res.Class != Protocol || res.Class.Network() {
 			t.Errorf("class %q, err %v", res.Class, res.Err)
 		}
 		// One for the request, one for its retry, and one that net/http may begin while a connection from before ends.
-		if n := dials.Load() - before; n > 3 {
+		if n := conns.made.Load() - before; n > 3 {
 			t.Errorf("%d dials for one request", n)
 		}
 	}
@@ -233,32 +229,43 @@ func (l *one) Accept() (net.Conn, error) {
 func (l *one) Close() error   { return nil }
 func (l *one) Addr() net.Addr { return &net.UnixAddr{Name: "one"} }
 
+// certificate is one that no authority knows.
+func certificate() tls.Certificate {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return s.TLS.Certificates[0]
+}
+
+// serveTLS makes a Dial to a server over links with this delay, until the test ends.
+func serveTLS(t *testing.T, cert tls.Certificate, protocol string, delay time.Duration, h http.HandlerFunc) dialer {
+	l := &one{make(chan net.Conn, 1), make(chan struct{})}
+	s := &http.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{protocol}}, Handler: h}
+	go func() { _ = s.ServeTLS(l, "", "") }()
+	t.Cleanup(func() {
+		close(l.done)
+		s.Close()
+	})
+	return serve(delay, func(nc net.Conn) {
+		l.conns <- nc
+		<-l.done
+	})
+}
+
 // TestTLSTimings counts round trips: TLS 1.3 takes one after the connect, for either protocol.
 func TestTLSTimings(t *testing.T) {
-	s := httptest.NewTLSServer(nil)
-	certificate := s.TLS.Certificates[0]
-	s.Close()
+	const delay, think = 30 * time.Millisecond, 100 * time.Millisecond
+	cert := certificate()
 	for _, protocol := range []string{"http/1.1", "h2"} {
-		synctest.Test(t, func(t *testing.T) {
-			l := &one{make(chan net.Conn, 1), make(chan struct{})}
-			s := &http.Server{
-				TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{protocol}},
-				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					time.Sleep(100 * time.Millisecond)
-					_, _ = io.WriteString(w, "hello")
-				}),
-			}
-			go func() { _ = s.ServeTLS(l, "", "") }()
+		bubble(t, func(t *testing.T) {
 			cfg := testConfig()
 			cfg.TLSVerify = false
-			const delay = 30 * time.Millisecond
-			c := newClient(t, cfg, Deps{Dial: serve(delay, func(nc net.Conn) {
-				l.conns <- nc
-				<-l.done
+			c := newClient(t, cfg, Deps{Dial: serveTLS(t, cert, protocol, delay, func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(think)
+				_, _ = io.WriteString(w, "hello")
 			})})
 			for i := range 2 {
 				res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr})
-				want := Timing{Start: res.Timing.Start, FirstByte: 2*delay + 100*time.Millisecond, Total: 2*delay + 100*time.Millisecond}
+				want := Timing{Start: res.Timing.Start, FirstByte: 2*delay + think, Total: 2*delay + think}
 				if i == 0 {
 					want.Fresh, want.Connect, want.TLS = true, 2*delay, 2*delay
 					want.Total += 4 * delay
@@ -267,10 +274,6 @@ func TestTLSTimings(t *testing.T) {
 					t.Errorf("%s: %v\n got %+v\nwant %+v", protocol, res.Err, res.Timing, want)
 				}
 			}
-			c.Close()
-			close(l.done)
-			s.Close()
-			time.Sleep(time.Minute)
 		})
 	}
 }
@@ -293,22 +296,11 @@ func (d deaf) Read(p []byte) (int, error) {
 // TestHTTP2DeadConnection: a timeout ends a stream, and net/http would go on with streams on the connection below it. Where
 // that is dead, the request after the timeout must find another.
 func TestHTTP2DeadConnection(t *testing.T) {
-	s := httptest.NewTLSServer(nil)
-	certificate := s.TLS.Certificates[0]
-	s.Close()
+	cert := certificate()
 	for late, total := range map[Class]time.Duration{TimeoutHeader: 2 * time.Minute, TimeoutTotal: 5 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			l := &one{make(chan net.Conn, 1), make(chan struct{})}
-			s := &http.Server{
-				TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}},
-				Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") }),
-			}
-			go func() { _ = s.ServeTLS(l, "", "") }()
+		bubble(t, func(t *testing.T) {
 			var gone []*atomic.Bool // of each connection
-			dial := serve(0, func(nc net.Conn) {
-				l.conns <- nc
-				<-l.done
-			})
+			dial := serveTLS(t, cert, "h2", 0, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") })
 			cfg := testConfig()
 			cfg.TLSVerify, cfg.TotalTimeout = false, total
 			var conns open
@@ -335,23 +327,17 @@ func TestHTTP2DeadConnection(t *testing.T) {
 			if n := conns.Load(); n != 0 {
 				t.Errorf("%d connections open after the idle timeout", n)
 			}
-			c.Close()
-			close(l.done)
-			s.Close()
-			time.Sleep(time.Minute)
 		})
 	}
 }
 
 // TestHTTP2Status: HTTP/2 carries a status as text, and net/http takes any number. What is counted by status would grow without end.
 func TestHTTP2Status(t *testing.T) {
-	s := httptest.NewTLSServer(nil)
-	certificate := s.TLS.Certificates[0]
-	s.Close()
+	cert := certificate()
 	for status, want := range map[string]int{"200": 200, "999": 999, "1000": 0, "-404": 0, "12345678901": 0} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			c := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
-				tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
+				tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
 				if _, err := io.ReadFull(tc, make([]byte, len(http2.ClientPreface))); err != nil {
 					return
 				}
@@ -373,8 +359,6 @@ func TestHTTP2Status(t *testing.T) {
 			if res.Status != want || (res.Class == Protocol) != (want == 0) || (res.Err == nil) != (want != 0) {
 				t.Errorf("status %s is %d, class %q, %v", status, res.Status, res.Class, res.Err)
 			}
-			c.Close()
-			time.Sleep(time.Minute)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -155,34 +154,6 @@ func TestClassesOfErrors(t *testing.T) {
 	}
 	if a, b := classOf(canceled, io.EOF), classOf(left, io.EOF); a != TooSlow || b != Canceled {
 		t.Errorf("canceled for a reason: %q; for none: %q", a, b)
-	}
-}
-
-// TestBodiesAtTheirLimit reads a body that just fits its limit whole, and cuts one that is a byte longer: on the wire, and decoded.
-func TestBodiesAtTheirLimit(t *testing.T) {
-	for size, want := range map[int]error{9: io.EOF, 10: io.EOF, 11: errCut, 5000: errCut} {
-		whole := bytes.Repeat([]byte{'x'}, size)
-		for _, each := range []int{1, 9, 10, 11, 4096} {
-			var kept []byte
-			w := &wire{body: bytes.NewReader(whole), limit: 10, watch: &exchange{}, keep: &kept}
-			n := 0
-			var err error
-			for p := make([]byte, each); err == nil; {
-				var k int
-				k, err = w.Read(p)
-				n += k
-			}
-			if n != min(size, 10) || len(kept) != n || w.watch.bytes.Load() != int64(n) || !errors.Is(err, want) || !errors.Is(w.end, want) || w.watch.last.IsZero() {
-				t.Errorf("%d bytes, %d at a time: %d read, %d kept, %d counted, %v, %v", size, each, n, len(kept), w.watch.bytes.Load(), err, w.end)
-			}
-		}
-		buf, decoded := make([]byte, 0, 1), bytes.NewReader(whole)
-		if err := readAll(&buf, decoded, 10, nil); !errors.Is(err, want) || len(buf) != min(size, 10) {
-			t.Errorf("%d bytes decoded: %d, %v", size, len(buf), err)
-		}
-		if more := size - decoded.Len(); more > 11 {
-			t.Errorf("%d bytes decoded: %d read to find out that there are more than 10", size, more)
-		}
 	}
 }
 
