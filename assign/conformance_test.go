@@ -85,7 +85,7 @@ func conformance(t *testing.T, name string) {
 		}
 	})
 	t.Run("decides when nothing is known and all fail", func(t *testing.T) {
-		w := newWorld(madeUp(40, 3), worldConfig{Nodes: 5, Servers: 6, Seed: 3, NoLocations: true, NoCoordinates: true})
+		w := newWorld(madeUp(40, 3), worldConfig{Nodes: 5, Servers: 6, Seed: 3, Unknown: true})
 		for _, n := range w.Nodes {
 			w.deaf = append(w.deaf, n.ID)
 		}

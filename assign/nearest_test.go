@@ -117,7 +117,7 @@ func TestMemoryIsReused(t *testing.T) {
 	m := madeUp(120, 4)
 	var cold, warm []float64
 	for seed := range uint64(5) {
-		w := newWorld(m, worldConfig{Nodes: 14, Servers: 30, Seed: seed, NoLocations: true, NoCoordinates: true})
+		w := newWorld(m, worldConfig{Nodes: 14, Servers: 30, Seed: seed, Unknown: true})
 		b := w.Batch()
 		first, _, now := decide(t, budget(14), b, w, time.Unix(0, 0))
 		for i := range b.Servers {
@@ -169,9 +169,6 @@ func equals(nodes int, seed uint64) *world {
 	return w
 }
 
-// shared is the balance of these tests.
-const shared = 0.1
-
 // shares is how many servers of a world each node gets.
 func shares(t *testing.T, w *world, balance float64) map[string]int {
 	t.Helper()
@@ -185,14 +182,23 @@ func shares(t *testing.T, w *world, balance float64) map[string]int {
 	return by
 }
 
-// Equal nodes share a batch.
-func TestBalanceSharesAmongEquals(t *testing.T) {
-	var greedy, fair, least []float64
+// Equal nodes share a batch. Of two the one with a queue gets less. One that is clearly nearer keeps its servers in spite of a queue.
+func TestBalanceAmongEquals(t *testing.T) {
+	const balance = 0.1
+	var greedy, fair, least, queued, near []float64
+	add := func(to *[]float64, servers int) { *to = append(*to, float64(servers)) }
 	for seed := range uint64(9) {
-		greedy = append(greedy, float64(slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), 0))))))
-		fair = append(fair, float64(slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), shared))))))
-		by := shares(t, equals(2, seed), shared)
-		least = append(least, float64(min(by["node0000"], by["node0001"])))
+		add(&greedy, slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), 0)))))
+		add(&fair, slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), balance)))))
+		w := equals(2, seed)
+		by := shares(t, w, balance)
+		add(&least, min(by["node0000"], by["node0001"]))
+		w.Nodes[0].Factors.QueueMs = 400
+		add(&queued, shares(t, w, balance)["node0000"])
+		for s := range w.Servers {
+			w.RTT[1][s] = 250
+		}
+		add(&near, shares(t, w, balance)["node0000"])
 	}
 	t.Logf("of 40 servers the busiest of 4 equal nodes got %v without balance and %v with it, at the median; the idler of 2 %v with it",
 		median(greedy), median(fair), least)
@@ -201,20 +207,6 @@ func TestBalanceSharesAmongEquals(t *testing.T) {
 	}
 	if median(least) < 12 || slices.Min(least) < 8 {
 		t.Errorf("of 40 servers the idler of 2 equal nodes got %v", least)
-	}
-}
-
-// Of two equal nodes the one with a queue gets less. One that is clearly nearer keeps its servers in spite of a queue.
-func TestBacklogDecidesAmongEquals(t *testing.T) {
-	var queued, near []float64
-	for seed := range uint64(9) {
-		w := equals(2, seed)
-		w.Nodes[0].Factors.QueueMs = 400
-		queued = append(queued, float64(shares(t, w, shared)["node0000"]))
-		for s := range w.Servers {
-			w.RTT[1][s] = 250
-		}
-		near = append(near, float64(shares(t, w, shared)["node0000"]))
 	}
 	if median(queued) > 12 {
 		t.Errorf("with a queue of 400 ms one of two equal nodes got %v of 40 servers", queued)

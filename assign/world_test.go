@@ -46,11 +46,9 @@ type worldServer struct {
 type worldConfig struct {
 	Nodes, Servers int
 	Seed           uint64
-	// NoLocations removes all locations; WrongLocations is the share of servers with a wrong one.
-	NoLocations    bool
+	// Unknown leaves all without a location and a coordinate. WrongLocations is the share of servers with a wrong location.
+	Unknown        bool
 	WrongLocations float64
-	// NoCoordinates leaves the nodes without coordinates.
-	NoCoordinates bool
 }
 
 // newWorld draws a world over a matrix: node load LN(15 ms, 1.2), bandwidth LN(10 Mbit/s, 1.0), think time LN(60 ms, 1.0),
@@ -63,7 +61,7 @@ func newWorld(m *matrix, cfg worldConfig) *world {
 	for i := range cfg.Nodes {
 		n := worldNode{Place: at(i), LoadMs: w.logNormal(15, 1.2), BytesPerMs: w.logNormal(1250, 1.0)}
 		n.ID = fmt.Sprintf("node%04d", i)
-		if !cfg.NoLocations {
+		if !cfg.Unknown {
 			n.Location = &m.Places[n.Place]
 		}
 		w.Nodes = append(w.Nodes, n)
@@ -72,7 +70,7 @@ func newWorld(m *matrix, cfg worldConfig) *world {
 		s := worldServer{Place: at(cfg.Nodes + i), ThinkMs: w.logNormal(60, 1.0), PageBytes: w.logNormal(30_000, 0.7)}
 		s.Addr = netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 1}) // in a network of its own, so that it tells nothing of its place
 		s.Hosts = []assign.Host{{Name: fmt.Sprintf("host%d.example", i), Pending: 50, PageBytes: s.PageBytes}}
-		if !cfg.NoLocations {
+		if !cfg.Unknown {
 			s.Location = &m.Places[s.Place]
 			if w.rnd.Float64() < cfg.WrongLocations {
 				s.Location = &m.Places[w.rnd.IntN(len(m.Places))]
@@ -86,7 +84,7 @@ func newWorld(m *matrix, cfg worldConfig) *world {
 			w.RTT[i][j] = m.RTT[n.Place][s.Place]
 		}
 	}
-	if !cfg.NoCoordinates {
+	if !cfg.Unknown {
 		w.embed(200)
 	}
 	return w
