@@ -1,13 +1,11 @@
 package fetch
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math/bits"
-	"net"
 	"runtime"
 	"slices"
 	"sync"
@@ -72,18 +70,7 @@ func TestWindowsAreBounded(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				cfg := testConfig()
 				cfg.MinRate = 0
-				c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
-					if _, err := requestHeadOf(bufio.NewReader(nc)); err != nil {
-						return
-					}
-					fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n%s", tc.coding, tc.start)
-					for {
-						time.Sleep(time.Second)
-						if _, err := io.WriteString(nc, "a"); err != nil {
-							return
-						}
-					}
-				})})
+				c := newClient(t, cfg, Deps{Dial: serve(0, drip(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n%s", tc.coding, tc.start), time.Second))})
 				var before, during runtime.MemStats
 				runtime.GC()
 				runtime.ReadMemStats(&before)

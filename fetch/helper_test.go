@@ -230,36 +230,47 @@ func answer(s string) func(net.Conn) {
 	}
 }
 
-// flood answers with head and then the same bytes until the client has gone.
-func flood(head, again string) func(net.Conn) {
+// sent makes a request of a server without content, and returns the head that arrives there.
+func sent(t *testing.T, cfg Config, req Request) (head string, res Result) {
+	t.Helper()
+	heads := make(chan string, 1)
+	res = newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
+		head, _ := requestHeadOf(bufio.NewReader(nc))
+		heads <- head
+		_, _ = io.WriteString(nc, "HTTP/1.1 204 No Content\r\n\r\n")
+	})}).Get(t.Context(), req)
+	if res.Err != nil || res.Status != 204 {
+		t.Fatalf("%s: status %d, %v", req.URL, res.Status, res.Err)
+	}
+	return <-heads, res
+}
+
+// endless answers with head and then with block, each time after a pause, until the client has gone.
+func endless(head, block string, pause time.Duration) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
 			return
 		}
-		_, _ = io.WriteString(c, head)
-		block := []byte(strings.Repeat(again, 1+4096/len(again)))
-		for {
-			if _, err := c.Write(block); err != nil {
-				return
-			}
+		_, err := io.WriteString(c, head)
+		for err == nil {
+			time.Sleep(pause)
+			_, err = io.WriteString(c, block)
 		}
 	}
 }
 
-// drip answers with head and then one byte each interval until the client has gone.
-func drip(head string, interval time.Duration) func(net.Conn) {
-	return func(c net.Conn) {
-		if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
-			return
-		}
-		_, _ = io.WriteString(c, head)
-		for {
-			time.Sleep(interval)
-			if _, err := c.Write([]byte("a")); err != nil {
-				return
-			}
-		}
-	}
+// flood answers with head and then the same bytes, as fast as the client takes them.
+func flood(head, again string) func(net.Conn) {
+	return endless(head, strings.Repeat(again, 1+4096/len(again)), 0)
+}
+
+// drip answers with head and then one byte each interval.
+func drip(head string, interval time.Duration) func(net.Conn) { return endless(head, "a", interval) }
+
+// never is a Dial that nobody answers.
+func never(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // hang reads until the client has gone and never answers.

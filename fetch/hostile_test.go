@@ -30,10 +30,6 @@ func TestHostileServers(t *testing.T) {
 	dialError := func(err error) dialer {
 		return func(context.Context, string, string) (net.Conn, error) { return nil, err }
 	}
-	never := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
 	s := func(handle func(net.Conn)) dialer {
 		return serve(0, handle)
 	}
@@ -175,7 +171,7 @@ func TestCancel(t *testing.T) {
 		if res = c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != Canceled {
 			t.Errorf("after Close: class %q", res.Class)
 		}
-		c = newClient(t, testConfig(), Deps{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }})
+		c = newClient(t, testConfig(), Deps{Dial: never})
 		time.AfterFunc(time.Second, c.Close)
 		if res = c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != Canceled || res.Timing.Total != time.Second {
 			t.Errorf("at Close, while it dials: class %q, %v", res.Class, res.Timing)

@@ -85,18 +85,8 @@ func TestWaitForTheBudgetEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := testConfig()
 		cfg.LargeBodies = 1
-		c := newClient(t, cfg, Deps{Dial: serve(0, func(c net.Conn) {
-			if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, openHead+strings.Repeat("a", 2<<20))
-			for {
-				time.Sleep(time.Second)
-				if _, err := c.Write(make([]byte, 2048)); err != nil {
-					return
-				}
-			}
-		})})
+		justFastEnough := endless(openHead+strings.Repeat("a", 2<<20), strings.Repeat("a", 2048), time.Second)
+		c := newClient(t, cfg, Deps{Dial: serve(0, justFastEnough)})
 		var g sync.WaitGroup
 		for i := range 2 {
 			g.Go(func() {

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -109,19 +108,10 @@ func TestWantedAndSigned(t *testing.T) {
 func TestIdentityOnWire(t *testing.T) {
 	cfg := Default()
 	cfg.Contact, cfg.From, cfg.AcceptLanguage = "https://example.org/bot", "bot@example.org", "en, *;q=0.5"
-	heads := make(chan string, 1)
-	c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
-		head, _ := requestHeadOf(bufio.NewReader(nc))
-		heads <- head
-		_, _ = io.WriteString(nc, okHead+"hello")
-	})})
-	res := c.Get(t.Context(), Request{URL: "http://a.example/robots.txt", Addr: netip.MustParseAddr("8.8.8.8"), Accept: "text/plain"})
-	if res.Err != nil {
-		t.Fatal(res.Err)
-	}
+	head, _ := sent(t, cfg, Request{URL: "http://a.example/robots.txt", Addr: netip.MustParseAddr("8.8.8.8"), Accept: "text/plain"})
 	want := "GET /robots.txt HTTP/1.1\r\nHost: a.example\r\nUser-Agent: Proxima/1.0 (+https://example.org/bot)\r\n" +
 		"Accept: text/plain\r\nAccept-Encoding: gzip, br, zstd\r\nAccept-Language: en, *;q=0.5\r\nFrom: bot@example.org\r\n\r\n"
-	if head := <-heads; head != want {
+	if head != want {
 		t.Errorf("sent %q, want %q", head, want)
 	}
 }

@@ -207,10 +207,6 @@ func TestGateOverTLS(t *testing.T) {
 
 // TestUntil: neither a connect nor a handshake outlives the right to ask, and that is no fault of the server's.
 func TestUntil(t *testing.T) {
-	never := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
 	for _, tc := range []struct {
 		name, url string
 		dial      dialer

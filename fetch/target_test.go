@@ -1,8 +1,6 @@
 package fetch
 
 import (
-	"bufio"
-	"net"
 	"strings"
 	"testing"
 )
@@ -26,18 +24,7 @@ func TestURLUnchangedOnWire(t *testing.T) {
 		{"http://[2001:db8::1]:81/?x=http://b/?#f", "/?x=http://b/?", "[2001:db8::1]:81"},
 		{"http://a.example?x", "/?x", "a.example"},
 	} {
-		heads := make(chan string, 1)
-		c := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
-			head, _ := requestHeadOf(bufio.NewReader(nc))
-			heads <- head
-			_, _ = nc.Write([]byte("HTTP/1.1 204 No Content\r\n\r\n"))
-		})})
-		res := c.Get(t.Context(), Request{URL: tc.url, Addr: testAddr, Capture: true})
-		if res.Err != nil || res.Status != 204 {
-			t.Errorf("%s: %+v", tc.url, res.Err)
-			continue
-		}
-		head := <-heads
+		head, res := sent(t, testConfig(), Request{URL: tc.url, Addr: testAddr, Capture: true})
 		want := "GET " + tc.line + " HTTP/1.1\r\nHost: " + tc.host + "\r\n"
 		if !strings.HasPrefix(head, want) {
 			t.Errorf("%s: sent %q, want %q", tc.url, head, want)

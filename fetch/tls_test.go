@@ -22,9 +22,14 @@ import (
 // tlsServer serves on loopback what its name, example.com, is certified for.
 func tlsServer(t *testing.T, h2 bool, h http.HandlerFunc) (url string, deps Deps) {
 	t.Helper()
+	return oddServer(t, &tls.Config{}, h2, h)
+}
+
+// oddServer is tlsServer with a configuration.
+func oddServer(t *testing.T, cfg *tls.Config, h2 bool, h http.HandlerFunc) (url string, deps Deps) {
+	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.EnableHTTP2 = h2
-	s.Config.ErrorLog = nil
+	s.TLS, s.EnableHTTP2, s.Config.ErrorLog = cfg, h2, log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	pool := x509.NewCertPool()
@@ -98,17 +103,9 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s: class %q, err %v; want %q; %d connections are open", tc.name, res.Class, res.Err, tc.want, conns.Load())
 		}
 	}
-	// The server's alert.
-	s := httptest.NewUnstartedServer(nil)
-	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}
-	s.Config.ErrorLog = nil
-	s.StartTLS()
-	defer s.Close()
-	cfg := testConfig()
-	cfg.TLSVerify = false
-	c := newClient(t, cfg, Deps{})
-	if res := c.Get(t.Context(), Request{URL: s.URL, Addr: testAddr}); res.Class != TLS {
-		t.Errorf("alert: class %q, err %v", res.Class, res.Err)
+	url, deps = oddServer(t, &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, false, nil)
+	if res := newClient(t, testConfig(), deps).Get(t.Context(), Request{URL: url, Addr: testAddr}); res.Class != TLS {
+		t.Errorf("the server's alert: class %q, err %v", res.Class, res.Err)
 	}
 }
 
@@ -125,19 +122,13 @@ func TestOldServers(t *testing.T) {
 		{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.VersionTLS10, true, TLS},
 		{tls.TLS_RSA_WITH_RC4_128_SHA, tls.VersionTLS12, true, TLS},
 	} {
-		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		s.TLS = &tls.Config{CipherSuites: []uint16{tc.suite}, MinVersion: tls.VersionTLS10, MaxVersion: tc.version}
-		s.Config.ErrorLog = log.New(io.Discard, "", 0)
-		s.StartTLS()
-		cfg, pool := testConfig(), x509.NewCertPool()
-		pool.AddCert(s.Certificate())
+		url, deps := oddServer(t, &tls.Config{CipherSuites: []uint16{tc.suite}, MinVersion: tls.VersionTLS10, MaxVersion: tc.version}, false,
+			func(http.ResponseWriter, *http.Request) {})
+		cfg := testConfig()
 		cfg.TLSVerify = tc.verify
-		c := newClient(t, cfg, Deps{RootCAs: pool})
-		if res := c.Get(t.Context(), Request{URL: s.URL, Addr: testAddr}); res.Class != tc.want {
+		if res := newClient(t, cfg, deps).Get(t.Context(), Request{URL: url, Addr: testAddr}); res.Class != tc.want {
 			t.Errorf("%s, %s: class %q, err %v", tls.CipherSuiteName(tc.suite), tls.VersionName(tc.version), res.Class, res.Err)
 		}
-		c.Close()
-		s.Close()
 	}
 }
 
