@@ -12,31 +12,27 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"proxima/frontier/identity"
 )
 
-// web is a world for the frontier: hosts with addresses, pages that take time, and watchers of the rules.
+// web is a world for a frontier: hosts with addresses, pages that take time, and watchers of the rules of politeness.
 type web struct {
-	t       *testing.T
-	f       *Frontier
-	polite  Politeness
-	address func(host string) []netip.Addr
-	// answer says what becomes of a task; nil ends each well.
-	answer func(task *Task) Outcome
-	// took is how long a request takes.
-	took time.Duration
+	*life
+	address func(name string) []netip.Addr // nil if there is no such name
+	answer  func(task *Task) Outcome       // nil ends each task well
+	took    time.Duration                  // by a request
 	// patience is beyond which wait the crawl ends; 0 is a minute.
 	patience time.Duration
 
 	// mu guards what follows.
-	mu       sync.Mutex
-	busy     map[netip.Addr]int
-	ended    map[netip.Addr]time.Time
-	robots   map[string]bool
-	fetched  map[string]int
-	inFlight int
-	gaps     []time.Duration
+	mu      sync.Mutex
+	busy    map[netip.Addr]bool
+	ended   map[netip.Addr]time.Time
+	robots  map[string]bool // the hosts whose robots.txt has come
+	fetched map[string]int  // the downloads of each page
+}
+
+func newWeb(took time.Duration) *web {
+	return &web{took: took, address: shared, robots: map[string]bool{}, fetched: map[string]int{}}
 }
 
 func testConfig() (Config, Politeness) {
@@ -46,73 +42,38 @@ func testConfig() (Config, Politeness) {
 	return cfg, polite
 }
 
-// crawl opens a frontier in dir ("" for memory), adds seeds, works with some fetchers until idle or until stop says
-// so, and closes it again. It runs in a bubble of the caller.
-func (w *web) crawl(dir string, cfg Config, polite Politeness, fetchers int, seeds []Link, stop func() bool) {
-	w.t.Helper()
-	f, err := Open(dir, cfg, polite, Deps{Rand: rand.New(rand.NewPCG(1, 2))})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.f, w.polite = f, polite
-	w.busy, w.ended = map[netip.Addr]int{}, map[netip.Addr]time.Time{}
-	if w.fetched == nil {
-		w.fetched, w.robots = map[string]int{}, map[string]bool{}
-	}
-	root, cancel := context.WithCancel(context.Background())
-	var run sync.WaitGroup
-	run.Go(func() {
-		defer cancel()
-		if err := f.Run(root); err != nil {
-			w.t.Error(err)
-		}
-	})
-	ctx, end := context.WithCancel(root)
-	if _, err := f.Add(ctx, seeds); err != nil {
-		w.t.Fatal(err)
-	}
+// crawl works with some fetchers until a frontier is idle, or until stop says so. It runs in a bubble of the caller.
+func (w *web) crawl(l *life, fetchers int, stop func() bool) {
+	w.life, w.busy, w.ended = l, map[netip.Addr]bool{}, map[netip.Addr]time.Time{}
+	ctx, end := l.untilIdle(max(w.patience, time.Minute))
+	defer end()
 	var workers sync.WaitGroup
 	for range 2 {
 		workers.Go(func() { w.resolve(ctx) })
 	}
 	for range fetchers {
-		workers.Go(func() { w.fetch(ctx, root, end, stop) })
+		workers.Go(func() { w.fetch(ctx, end, stop) })
 	}
-	workers.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-f.Quiet():
-			case <-time.After(time.Second):
-			}
-			if idle, _ := f.Idle(max(w.patience, time.Minute)); idle {
-				end()
-			}
-		}
-	})
 	workers.Wait()
-	cancel()
-	run.Wait()
 }
 
 func (w *web) resolve(ctx context.Context) {
 	for {
-		u, err := w.f.Resolve(ctx)
+		u, err := w.Resolve(ctx)
 		if err != nil {
 			return
 		}
 		if addrs := w.address(u.Name); addrs != nil {
-			w.f.Place(u, addrs, time.Hour, 0)
-		} else if _, err := w.f.Lost(ctx, u, "no such name", false, true); err != nil {
+			w.Place(u, addrs, time.Hour, 0)
+		} else if _, err := w.Lost(context.Background(), u, "no such name", false, true); err != nil {
 			w.t.Error(err)
 		}
 	}
 }
 
-func (w *web) fetch(ctx, root context.Context, end func(), stop func() bool) {
+func (w *web) fetch(ctx context.Context, end func(), stop func() bool) {
 	for {
-		task, err := w.f.Take(ctx)
+		task, err := w.Take(ctx)
 		if err != nil {
 			return
 		}
@@ -122,90 +83,95 @@ func (w *web) fetch(ctx, root context.Context, end func(), stop func() bool) {
 		if w.answer != nil {
 			out = w.answer(task)
 		}
-		out.Asked, out.Elapsed = true, w.took
-		if task.Kind == Robots && out.Robots == nil && out.Trouble == NoTrouble {
-			out.Robots = &RobotsOutcome{Lifetime: time.Hour}
-		}
+		out.Elapsed = w.took
 		w.over(task, out)
 		if stop != nil && stop() {
 			end()
 			return // as a crash would: the task is never finished
 		}
-		if _, err := w.f.Finish(root, task, out); err != nil {
-			w.t.Errorf("finish %s: %v", task.URL, err)
-		}
+		w.finish(task, out)
 	}
 }
 
 func (w *web) begin(task *Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.busy[task.Server]++
-	w.inFlight++
-	if n := w.busy[task.Server]; n > 1 {
-		w.t.Errorf("%d requests at once to %s", n, task.Server)
+	if w.busy[task.Server] {
+		w.t.Errorf("two requests at once to %s", task.Server)
 	}
-	if last, ok := w.ended[task.Server]; ok {
-		gap := time.Since(last)
-		w.gaps = append(w.gaps, gap)
-		if gap < w.polite.MinGap {
-			w.t.Errorf("%s asked again after %v", task.Server, gap)
-		}
+	w.busy[task.Server] = true
+	if last, ok := w.ended[task.Server]; ok && time.Since(last) < w.bench.rules.MinGap {
+		w.t.Errorf("%s asked again after %v", task.Server, time.Since(last))
 	}
-	origin := task.Host
-	if task.Kind == Robots {
-		return
+	if task.Kind != Robots && !w.robots[task.Host] {
+		w.t.Errorf("%s asked for before the robots.txt of its host", task.URL)
 	}
-	if !w.robots[origin] {
-		w.t.Errorf("%s asked for before the robots.txt of its origin", task.URL)
-	}
-	w.fetched[task.URL.String()]++
 }
 
 func (w *web) over(task *Task, out Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.busy[task.Server]--
-	w.inFlight--
+	w.busy[task.Server] = false
 	w.ended[task.Server] = time.Now()
-	if out.Robots != nil && out.Robots.Lifetime > 0 {
+	switch {
+	case out.Trouble != NoTrouble:
+	case task.Kind == Robots:
 		w.robots[task.Host] = true
+	default:
+		w.fetched[task.URL.String()]++
 	}
 }
 
-func page(host string, i int) Link {
-	return Link{URL: identity.URL{Host: host, Path: fmt.Sprintf("/page/%d.html", i)}}
+// allOnce checks that n pages were downloaded, and each once.
+func (w *web) allOnce(n int) {
+	w.t.Helper()
+	if len(w.fetched) != n {
+		w.t.Errorf("%d of %d pages downloaded", len(w.fetched), n)
+	}
+	for u, n := range w.fetched {
+		if n != 1 {
+			w.t.Errorf("%s downloaded %d times", u, n)
+		}
+	}
+}
+
+// site is pages of a number of hosts h0.test, h1.test and so on.
+func site(hosts, pagesEach int) (links []Link) {
+	for h := range hosts {
+		links = append(links, pages(fmt.Sprintf("http://h%d.test", h), 0, pagesEach)...)
+	}
+	return links
 }
 
 // shared puts each 3 hosts on one address.
-func shared(host string) []netip.Addr {
+func shared(name string) []netip.Addr {
 	var n int
-	fmt.Sscanf(host, "http://h%d.test", &n)
+	fmt.Sscanf(name, "h%d.test", &n)
 	return []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(n / 3)})}
 }
 
+// Each URL is downloaded once, and the books balance. However many URLs wait, the workbench holds no more than a window of each host.
 func TestCrawlTakesEachURLOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.FrontHosts, cfg.WindowURLs, cfg.HostBudget = 7, 5, 4
-		var seeds []Link
-		for h := range 20 {
-			for i := range 30 {
-				seeds = append(seeds, page(fmt.Sprintf("http://h%d.test", h), i))
+		seeds := append(site(20, 30), pages("http://h1.test", 30, 500)...)
+		l := begin(t, "", cfg, polite, Deps{})
+		l.add(append(seeds, seeds...)...)
+		w := newWeb(100 * time.Millisecond)
+		w.answer = func(*Task) Outcome {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, h := range l.bench.hosts {
+				if n := h.windowed(); n > cfg.WindowURLs+maxBlockURLs {
+					t.Errorf("%d URLs of %s are in memory", n, h.name)
+				}
 			}
+			return Outcome{}
 		}
-		w := &web{t: t, took: 100 * time.Millisecond, address: shared}
-		w.crawl("", cfg, polite, 8, append(seeds, seeds...), nil)
-		if len(w.fetched) != len(seeds) {
-			t.Errorf("%d of %d URLs fetched", len(w.fetched), len(seeds))
-		}
-		for u, n := range w.fetched {
-			if n != 1 {
-				t.Errorf("%s fetched %d times", u, n)
-			}
-		}
-		s := w.f.Status()
-		if s.Pending != 0 || s.Accepted != uint64(len(seeds)) || s.Duplicate != uint64(len(seeds)) || s.Done != s.Accepted {
+		w.crawl(l, 8, nil)
+		w.allOnce(len(seeds))
+		if s := l.Status(); s.Pending != 0 || s.Accepted != uint64(len(seeds)) || s.Duplicate != s.Accepted || s.Done != s.Accepted {
 			t.Errorf("books do not balance: %+v", s.Totals)
 		}
 	})
@@ -213,73 +179,58 @@ func TestCrawlTakesEachURLOnce(t *testing.T) {
 
 // A crash is a frontier that is left with tasks unfinished; what comes after must repeat those at most.
 func TestCrashRepeatsOnlyWhatWasInFlight(t *testing.T) {
-	dir := t.TempDir()
-	rnd := rand.New(rand.NewPCG(3, 4))
-	var seeds []Link
-	for h := range 9 {
-		for i := range 40 {
-			seeds = append(seeds, page(fmt.Sprintf("http://h%d.test", h), i))
-		}
-	}
 	const fetchers = 4
-	w := &web{took: 50 * time.Millisecond, address: shared}
-	crashes := 0
-	for round := range 100 {
+	dir, seeds, w := t.TempDir(), site(9, 40), newWeb(50*time.Millisecond)
+	rnd := rand.New(rand.NewPCG(3, 4))
+	crashes, pending := 0, int64(1)
+	for range 100 {
+		if pending == 0 {
+			break
+		}
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := testConfig()
 			cfg.WindowURLs = 10
 			polite.MinGap, polite.Factor = 10*time.Millisecond, 0
-			left := 5 + rnd.IntN(30)
+			l := begin(t, dir, cfg, polite, Deps{})
+			l.add(seeds...)
 			var mu sync.Mutex
-			down := false
-			w.t = t
-			w.crawl(dir, cfg, polite, fetchers, seeds, func() bool {
+			left := 5 + rnd.IntN(30)
+			w.crawl(l, fetchers, func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				left--
-				down = down || left <= 0
-				return down
+				return left <= 0
 			})
-			if down {
+			if left <= 0 {
 				crashes++
 			}
+			pending = l.Status().Pending
+			l.stop()
 		})
-		if len(w.fetched) == len(seeds) && w.f.Status().Pending == 0 {
-			t.Logf("done after %d rounds, %d crashes", round+1, crashes)
-			break
-		}
 	}
-	if len(w.fetched) != len(seeds) {
-		t.Fatalf("%d of %d URLs fetched", len(w.fetched), len(seeds))
-	}
-	repeats := 0
+	repeats := -len(seeds)
 	for _, n := range w.fetched {
-		repeats += n - 1
+		repeats += n
 	}
-	if repeats > crashes*fetchers {
+	if len(w.fetched) != len(seeds) || pending != 0 {
+		t.Errorf("%d of %d URLs fetched, %d pending", len(w.fetched), len(seeds), pending)
+	}
+	if repeats > crashes*fetchers || crashes < 5 {
 		t.Errorf("%d downloads repeated after %d crashes with %d fetchers", repeats, crashes, fetchers)
-	}
-	if crashes < 5 {
-		t.Errorf("only %d crashes: the test does not test", crashes)
 	}
 }
 
 // The count of URLs that are offered to a host does not start anew after 2^32, which a large host reaches by refused links alone.
 func TestHostStaysFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const host = "http://h1.test"
-		cfg, polite := testConfig()
-		cfg.MaxHostURLs = 5
-		l := begin(t, "", cfg, polite, Deps{})
-		l.add(pages(host, 0, 5)...)
-		err := l.ledger.do(t.Context(), alone, func(*batch) error { l.ledger.seen.count(host, math.MaxUint32-5); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := l.add(pages(host, 5, 10)...); !allAre(v, HostFull) {
-			t.Errorf("a host that is full takes %v", v)
-		}
-	})
+	const host = "http://h1.test"
+	cfg, polite := testConfig()
+	cfg.MaxHostURLs = 5
+	l := begin(t, "", cfg, polite, Deps{})
+	l.add(pages(host, 0, 5)...)
+	err := l.ledger.do(t.Context(), alone, func(*batch) error { l.ledger.seen.count(host, math.MaxUint32-5); return nil })
+	if v := l.add(pages(host, 5, 10)...); err != nil || !allAre(v, HostFull) {
+		t.Errorf("a host that is full takes %v, %v", v, err)
+	}
 }
 
 // Pages that name many hosts, each as long as a name may be, fit into the transactions of the smallest store.

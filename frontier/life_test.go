@@ -3,10 +3,14 @@ package frontier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"proxima/frontier/identity"
 )
 
 // life is a frontier that runs.
@@ -122,6 +126,61 @@ func (l *life) imported(host string, chunks ...Chunk) (added int) {
 	return added
 }
 
+// placing puts all names at an address until the frontier ends.
+func (l *life) placing(addr netip.Addr) {
+	go func() {
+		for {
+			u, err := l.Resolve(context.Background())
+			if err != nil {
+				return
+			}
+			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
+		}
+	}()
+}
+
+// unplaced is a host that comes onto the workbench, with a URL, and whose name is being looked up.
+func (l *life) unplaced(host string) Unplaced {
+	l.t.Helper()
+	l.add(page(host, 0))
+	err := l.Activate(l.t.Context(), host)
+	u, none := l.Resolve(l.t.Context())
+	if err = errors.Join(err, none); err != nil {
+		l.t.Fatal(err)
+	}
+	return u
+}
+
+// taking returns the next task within a time, or nil.
+func (l *life) taking(within time.Duration) *Task {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	task, err := l.Take(ctx)
+	if err != nil {
+		return nil
+	}
+	return task
+}
+
+func (l *life) finish(task *Task, out Outcome) Finished {
+	l.t.Helper()
+	if task.Kind == Robots && out.Robots == nil && out.Trouble == NoTrouble {
+		out.Robots = &RobotsOutcome{Lifetime: 24 * time.Hour}
+	}
+	out.Asked = true
+	res, err := l.Finish(context.Background(), task, out)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return res
+}
+
+var addr1 = netip.MustParseAddr("192.0.2.1")
+
+func page(host string, i int) Link {
+	return Link{URL: identity.URL{Host: host, Path: fmt.Sprintf("/page/%d.html", i)}}
+}
+
 // pages are n links of a host from the first on.
 func pages(host string, first, n int) (links []Link) {
 	for i := range n {
@@ -165,23 +224,31 @@ func (l *life) crawl(ctx context.Context, n int, answer func(*Task) Outcome) (do
 	return done
 }
 
-// crawlAll is crawl until the frontier is idle.
-func (l *life) crawlAll(n int, answer func(*Task) Outcome) (done []string) {
-	l.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+// untilIdle is a context that ends when the frontier has been found idle. After some days of a crawl that does not end the test fails.
+func (l *life) untilIdle(patience time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Hour)
 	go func() {
-		for ctx.Err() == nil {
+		defer cancel()
+		for idle := false; !idle; idle, _ = l.Idle(patience) {
 			select {
 			case <-ctx.Done():
+				if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+					l.t.Errorf("the crawl does not end: %+v", l.Status())
+				}
+				return
 			case <-l.Quiet():
 			case <-time.After(50 * time.Millisecond):
 			}
-			if idle, _ := l.Idle(time.Minute); idle {
-				cancel()
-			}
 		}
 	}()
+	return ctx, cancel
+}
+
+// crawlAll is crawl until the frontier is idle.
+func (l *life) crawlAll(n int, answer func(*Task) Outcome) (done []string) {
+	l.t.Helper()
+	ctx, cancel := l.untilIdle(time.Minute)
+	defer cancel()
 	return l.crawl(ctx, n, answer)
 }
 

@@ -1,11 +1,9 @@
 package frontier
 
 import (
-	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 )
@@ -78,62 +76,6 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 			t.Errorf("wait %d: the longest is %v, want %v", i, r.longest(), *wait*5/4)
 		}
 	}
-}
-
-func TestValidateNamesTheKey(t *testing.T) {
-	bad := map[string]func(c *Config, p *Politeness){
-		"max_host_urls": func(c *Config, _ *Politeness) { c.MaxHostURLs = -1 },
-		"min_gap":       func(_ *Config, p *Politeness) { p.MinGap = -1 },
-		"backoff_min":   func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
-		"factor":        func(_ *Config, p *Politeness) { p.Factor = -1 },
-		"retry_page":    func(_ *Config, p *Politeness) { p.RetryPage = []time.Duration{0} },
-		"own":           func(_ *Config, p *Politeness) { p.Own = []string{"10.0.0.1"} },
-		"own_parallel":  func(_ *Config, p *Politeness) { p.OwnParallel = 0 },
-	}
-	for key, spoil := range bad {
-		c, p := Default(), DefaultPoliteness()
-		if c.Validate() != nil || p.Validate() != nil {
-			t.Fatal("the defaults are not valid")
-		}
-		spoil(&c, &p)
-		err := c.Validate()
-		if err == nil {
-			err = p.Validate()
-		}
-		if err == nil || len(err.Error()) <= len(key) || err.Error()[:len(key)+1] != key+":" {
-			t.Errorf("%s: error %v", key, err)
-		}
-	}
-}
-
-// HostsAt knows where each host is, when it comes, moves and leaves.
-func TestHostsAt(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	f := &leases{&front{bench: testBench(now, 4, 3, Discovered)}}
-	w := f.bench
-	check := func(addr netip.Addr, want ...string) {
-		t.Helper()
-		if got := f.HostsAt(addr); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
-			t.Errorf("at %v are %v, want %v", addr, got, want)
-		}
-	}
-	addr2 := addr1.Next()
-	all := slices.Sorted(maps.Keys(w.hosts))
-	for _, name := range all {
-		if h := w.hosts[name]; h.server != nil {
-			w.unplace(h, now)
-		}
-		h := w.hosts[name]
-		h.queued = [origins]bool{}
-		w.seat(h, addr1, now.Add(time.Hour), now)
-	}
-	check(addr1, all...)
-	w.unplace(w.hosts[all[0]], now)
-	w.seat(w.hosts[all[0]], addr2, now.Add(time.Hour), now)
-	check(addr1, all[1:]...)
-	check(addr2, all[0])
-	w.leave(w.hosts[all[1]], now)
-	check(addr1, all[2:]...)
 }
 
 // What is marked as live is taken, and nothing else.

@@ -5,120 +5,70 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestReserve(t *testing.T) {
+// Whoever waits for a host at a reserved server gets its tasks one by one, or hears why none will come.
+func TestTakeFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const one, two = "http://h1.test", "http://h2.test"
 		cfg, polite := testConfig()
-		cfg.Leases = true
-		cfg.FrontHosts, cfg.HostBudget = 2, 2
+		cfg.FrontHosts = 1
 		l := begin(t, "", cfg, polite, Deps{})
 		l.placing(addr1)
-		ctx := t.Context()
-		for h := 1; h <= 3; h++ {
-			l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 5)...)
+		l.add(append(pages(one, 0, 3), pages(two, 0, 3)...)...)
+		fails := func(host string, addr netip.Addr, want error) {
+			t.Helper()
+			if _, err := l.TakeFrom(t.Context(), host, addr); !errors.Is(err, want) {
+				t.Errorf("%s at %s: %v, want %v", host, addr, err, want)
+			}
 		}
-		if _, err := l.TakeFrom(ctx, "http://h1.test", addr1); !errors.Is(err, ErrNotReserved) {
-			t.Errorf("from a server that is not reserved: %v", err)
-		}
-		// A batch: brought in over the bound, resolved, reserved.
-		for h := 1; h <= 3; h++ {
-			if err := l.Activate(ctx, fmt.Sprintf("http://h%d.test", h)); err != nil {
+		fails(one, addr1, ErrNotReserved)
+		for _, host := range []string{one, two} { // more than have room
+			if err := l.Activate(t.Context(), host); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if addrs, ok := l.Placed("http://h3.test"); !ok || len(addrs) != 1 || addrs[0] != addr1 {
-			t.Fatalf("h3.test is at %v, %v", addrs, ok)
+		if addrs, ok := l.Placed(two); !ok || !slices.Equal(addrs, []netip.Addr{addr1}) {
+			t.Fatalf("%s is at %v, %v", two, addrs, ok)
 		}
+		other := addr1.Next()
 		l.Reserve(addr1, true)
-		short, cancel := context.WithTimeout(ctx, time.Minute)
-		if _, err := l.TakeFrom(short, "http://h1.test", addr1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("without a lease: %v", err)
-		}
-		cancel()
-		l.Grant(addr1, time.Now().Add(3*time.Hour), 0)
+		l.Reserve(other, true)
+		fails(one, other, ErrElsewhere)
+		fails("http://h3.test", addr1, ErrNoURL)
 		if task := l.taking(time.Minute); task != nil {
 			t.Errorf("%s of a reserved server", task.URL)
 		}
-		if e := l.Explain("http://h1.test"); e.Wait != "batch" {
-			t.Errorf("h1.test waits for %s", e.Wait)
+		tasks := make(chan *Task, 2)
+		take := func(host string) {
+			task, err := l.TakeFrom(t.Context(), host, addr1)
+			if err != nil {
+				t.Error(err)
+			}
+			tasks <- task
 		}
-		last := time.Now().Add(-time.Hour)
-		take := func(host string, want Kind) {
-			t.Helper()
-			task, err := l.TakeFrom(ctx, host, addr1)
-			if err != nil || task.Kind != want || task.Host != host || task.Server != addr1 {
-				t.Fatalf("%s: %+v, %v", host, task, err)
+		go take(one)
+		go take(two)
+		for range 2 { // robots.txt files
+			task := <-tasks
+			if time.Sleep(time.Minute); len(tasks) > 0 {
+				t.Errorf("%s and another task at once", task.URL)
 			}
-			if gap := time.Since(last); gap < time.Second {
-				t.Errorf("%s asked after %v", host, gap)
-			}
-			time.Sleep(100 * time.Millisecond)
-			last = time.Now()
 			l.finish(task, Outcome{})
 		}
-		take("http://h2.test", Robots)
-		for range 4 {
-			take("http://h2.test", Page)
+		take(two)
+		time.AfterFunc(time.Second, func() { l.Reserve(addr1, false) })
+		fails(one, addr1, ErrNotReserved)
+		l.finish(<-tasks, Outcome{})
+		if got := l.work(9); len(got) != 5 {
+			t.Errorf("after the reservation %q are downloaded", got)
 		}
-		time.Sleep(2 * time.Hour) // longer than the name is valid: it stays where it is
-		take("http://h2.test", Page)
-		if _, err := l.TakeFrom(ctx, "http://h2.test", addr1); !errors.Is(err, ErrNoURL) {
-			t.Errorf("from a host without URLs: %v", err)
-		}
-		take("http://h3.test", Robots)
-		// Two wait for one server; both are served, one after the other.
-		done := make(chan *Task, 2)
-		for _, host := range []string{"http://h1.test", "http://h3.test"} {
-			go func() {
-				task, err := l.TakeFrom(ctx, host, addr1)
-				if err != nil {
-					t.Error(err)
-				}
-				done <- task
-			}()
-		}
-		first := <-done
-		time.Sleep(time.Minute)
-		select {
-		case second := <-done:
-			t.Errorf("%s and %s at once", first.URL, second.URL)
-		default:
-		}
-		l.finish(first, Outcome{})
-		l.finish(<-done, Outcome{})
-		if _, err := l.TakeFrom(ctx, "http://h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrNotReserved) {
-			t.Errorf("elsewhere: %v", err)
-		}
-		l.Reserve(netip.MustParseAddr("192.0.2.9"), true)
-		if _, err := l.TakeFrom(ctx, "http://h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrElsewhere) {
-			t.Errorf("elsewhere: %v", err)
-		}
-		l.Reserve(netip.MustParseAddr("192.0.2.9"), false)
-		// Whoever waits when the reservation ends is told; then all may take again.
-		gone := make(chan error)
-		go func() {
-			_, err := l.TakeFrom(ctx, "http://h1.test", addr1)
-			gone <- err
-		}()
-		synctest.Wait()
-		l.Reserve(addr1, false)
-		if err := <-gone; !errors.Is(err, ErrNotReserved) {
-			t.Errorf("at the end of the reservation: %v", err)
-		}
-		n := 0
-		for task := l.taking(time.Minute); task != nil; task = l.taking(time.Minute) {
-			l.Grant(addr1, time.Now().Add(time.Hour), 0)
-			l.finish(task, Outcome{})
-			n++
-		}
-		if s := l.Status(); s.Pending != 0 {
-			t.Errorf("%d pending after %d more tasks", s.Pending, n)
-		}
+		l.Reserve(other, false)
 		time.Sleep(70 * time.Minute)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -141,10 +91,6 @@ func TestStopWhileAHostIsActivated(t *testing.T) {
 		l.add(page("http://h1.test", 0))
 		if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
 			t.Error(err)
-		}
-		synctest.Wait()
-		if err := l.Activate(t.Context(), "http://h1.test"); !errors.Is(err, ErrClosed) {
-			t.Errorf("after the end: %v", err)
 		}
 	})
 }
@@ -231,41 +177,6 @@ func TestReadyForRevisits(t *testing.T) {
 		if got := ready(); got != "http://h2.test 2; http://h3.test 7; " {
 			t.Errorf("ready when one host is not owned: %s", got)
 		}
-	})
-}
-
-// A request that another node may still be making counts as under way: the gap begins when it must have ended, and goes with
-// the lease.
-func TestLingeringRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.Leases, polite.MaxRetryAfter = true, time.Second
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
-		l.add(pages("http://h1.test", 0, 5)...)
-		if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
-			t.Fatal(err)
-		}
-		l.Reserve(addr1, true)
-		l.Grant(addr1, time.Now().Add(time.Hour), 0)
-		next := func() *Task {
-			task, err := l.TakeFrom(t.Context(), "http://h1.test", addr1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return task
-		}
-		l.finish(next(), Outcome{}) // robots.txt
-		l.finish(next(), Outcome{Ending: Again, Trouble: Interrupted, Asked: true, Lingers: 40 * time.Second})
-		ended := time.Now()
-		if s := l.Servers(); len(s) != 1 || s[0].Wait != 40*time.Second+polite.MinGap {
-			t.Errorf("servers %+v", s)
-		}
-		task := next()
-		if gap := time.Since(ended); gap != 40*time.Second+polite.MinGap {
-			t.Errorf("asked again after %v", gap)
-		}
-		l.finish(task, Outcome{})
 	})
 }
 

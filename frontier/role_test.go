@@ -4,113 +4,92 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// A host that is not owned stays on disk: it takes no links, is not looked up and not crawled, also in the next life. When it is owned again,
+// it goes on at once.
 func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 	for _, role := range []Role{Replica, Leaving} {
 		synctest.Test(t, func(t *testing.T) {
+			const host = "http://h1.test"
 			cfg, polite := testConfig()
 			dir := t.TempDir()
 			l := begin(t, dir, cfg, polite, Deps{})
-			l.roleIs("http://h1.test", Owned, false)
-			if !allAre(l.add(pages("http://h1.test", 0, 200)...), Accepted) {
-				t.Error("a new host is not Owned")
-			}
-			l.roleIs("http://h1.test", Owned, true)
-			l.role("http://h1.test", role)
-			for range 2 { // before and after a restart
-				l.roleIs("http://h1.test", role, true)
+			l.roleIs(host, Owned, false)
+			l.add(pages(host, 0, 200)...)
+			l.roleIs(host, Owned, true)
+			l.role(host, role)
+			for range 2 {
+				l.roleIs(host, role, true)
 				// A URL that is known, and one that is not, so far and in the quick cache.
-				if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000), page("http://h1.test", 5000)); !allAre(v, NotOwned) {
+				if v := l.add(page(host, 1), page(host, 5000), page(host, 5000)); !allAre(v, NotOwned) {
 					t.Errorf("%v: added with %v", role, v)
 				}
-				if s := l.Status(); s.Pending != 0 || s.Held != 200 {
-					t.Errorf("%v: %d pending, %d held", role, s.Pending, s.Held)
-				}
-				if !l.kept("http://h1.test") {
+				if !l.kept(host) {
 					t.Errorf("%v: the scan of the disk brings it in", role)
 				}
 				l.mu.Lock()
 				l.rescanLocked() // hosts that wait on disk are looked for, and this is none
 				l.mu.Unlock()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				go func() {
-					if u, err := l.Resolve(ctx); err == nil {
-						t.Errorf("%v: %s is to be resolved", role, u.Host)
-					}
-				}()
-				if task, err := l.Take(ctx); err == nil {
+				l.placing(addr1)
+				if task := l.taking(time.Minute); task != nil {
 					t.Errorf("%v: %s is to be crawled", role, task.URL)
 				}
-				cancel()
-				if idle, left := l.Idle(time.Minute); !idle || left != 0 {
-					t.Errorf("%v: idle %v, %d left", role, idle, left)
+				idle, left := l.Idle(time.Minute)
+				if s := l.Status(); !idle || left != 0 || s.Pending != 0 || s.Held != 200 {
+					t.Errorf("%v: idle %v, %d left, %d pending, %d held", role, idle, left, s.Pending, s.Held)
 				}
 				l.stop()
 				l = begin(t, dir, cfg, polite, Deps{})
 			}
-			l.role("http://h1.test", Owned)
-			soon, cancel := context.WithTimeout(t.Context(), rescanAfter/2)
-			go l.Take(soon) //nolint:errcheck // a fetcher that waits
-			if u, err := l.Resolve(soon); err != nil || u.Host != "http://h1.test" {
-				t.Errorf("%v and back: not looked up at once: %v, %v", role, u, err)
+			l.placing(addr1)
+			l.role(host, Owned)
+			task := l.taking(rescanAfter / 2)
+			if v := l.add(page(host, 1), page(host, 5000)); task == nil || !slices.Equal(v, []Verdict{Duplicate, Accepted}) {
+				t.Fatalf("%v and back: at once comes %v; added with %v", role, task, v)
 			}
-			cancel()
-			if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000)); v[0] != Duplicate || v[1] != Accepted {
-				t.Errorf("%v and back: added with %v", role, v)
-			}
-			l.stop()
-			w := &web{t: t, took: time.Millisecond, address: shared}
-			w.crawl(dir, cfg, polite, 3, nil, nil)
-			if len(w.fetched) != 201 {
-				t.Errorf("%v and back: %d of 201 pages fetched", role, len(w.fetched))
-			}
-			s := w.f.Status().Totals
-			if s.Pending != 0 || s.Held != 0 || s.AtStart != 201 || s.Done != 201 {
-				t.Errorf("%v and back: books do not balance: %+v", role, s)
+			l.finish(task, Outcome{})
+			if got, s := l.work(999), l.Status(); len(got) != 201 || s.Pending != 0 || s.Held != 0 || s.Done != 201 {
+				t.Errorf("%v and back: %d of 201 pages downloaded: %+v", role, len(got), s.Totals)
 			}
 		})
 	}
 }
 
+// A role waits until no task of the host is out. Meanwhile the host is owned, and takes the links of a page that ends on it.
 func TestSetRoleWaitsForTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		polite.MinGap = time.Millisecond
-		l := begin(t, "", cfg, polite, Deps{})
-		l.add(pages("http://h1.test", 0, 10)...)
-		ctx := t.Context()
+		const host = "http://h1.test"
+		l := inMemory(t)(testConfig())
 		l.placing(addr1)
+		l.add(pages(host, 0, 10)...)
 		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
 		task := l.taking(time.Minute)
-		short, cancel := context.WithTimeout(ctx, time.Second)
-		if err := l.SetRole(short, "http://h1.test", Replica); !errors.Is(err, context.DeadlineExceeded) || len(l.frozen) > 0 {
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.SetRole(short, host, Replica); !errors.Is(err, context.DeadlineExceeded) || len(l.frozen) > 0 {
 			t.Errorf("role with a task out: %v, %d frozen", err, len(l.frozen))
 		}
-		cancel()
-		l.roleIs("http://h1.test", Owned, true)
-		done := make(chan error)
+		l.roleIs(host, Owned, true)
+		done := make(chan error, 2)
 		for range 2 {
-			go func() { done <- l.SetRole(ctx, "http://h1.test", Leaving) }()
+			go func() { done <- l.SetRole(t.Context(), host, Leaving) }()
 		}
-		synctest.Wait()
-		select {
-		case err := <-done:
-			t.Fatalf("the role came with a task out: %v", err)
-		default:
+		if synctest.Wait(); len(done) > 0 {
+			t.Fatalf("the role came with a task out: %v", <-done)
 		}
-		// Links of a page that ends on its host still come in; the host is Owned until the last task is over.
-		if fin := l.finish(task, Outcome{Links: []Link{page("http://h1.test", 77)}}); fin.Accepted != 1 {
+		if fin := l.finish(task, Outcome{Links: []Link{page(host, 77)}}); fin.Accepted != 1 {
 			t.Errorf("finish: %+v", fin)
 		}
 		if err := errors.Join(<-done, <-done); err != nil {
 			t.Fatal(err)
 		}
-		if d := l.digest("http://h1.test"); d.Accepted != 11 || d.Done != 1 {
+		if d := l.digest(host); d.Accepted != 11 || d.Done != 1 {
 			t.Errorf("after the last task: %+v", d)
 		}
 		if s := l.Status(); s.Held != 10 || s.Left != 10 || s.Pending != 0 || s.Accepted != s.Done+s.Left {

@@ -16,41 +16,42 @@ import (
 	"proxima/frontier/revisit"
 )
 
-// What is just a value is taken, and what is just none is refused.
+// What is just a value is taken, and what is just none is refused with the name of its key.
 func TestBounds(t *testing.T) {
 	const day = 24 * time.Hour
 	c, p := Default(), DefaultPoliteness()
 	c.Recrawl.Enabled = true
 	for _, v := range []struct {
-		name string
-		set  func(good bool)
+		key string
+		set func(good bool)
 	}{
-		{"URLs", func(g bool) { c.MaxHostURLs = pick(g, 0, -1) }},
-		{"URLs, most", func(g bool) { c.MaxHostURLs = pick(g, 1<<30, 1<<30+1) }},
-		{"free", func(g bool) { c.MinFreeMiB = pick(g, 0, -1) }},
-		{"free, most", func(g bool) { c.MinFreeMiB = pick(g, 1<<30, 1<<30+1) }},
+		{"max_host_urls", func(g bool) { c.MaxHostURLs = pick(g, 0, -1) }},
+		{"max_host_urls", func(g bool) { c.MaxHostURLs = pick(g, 1<<30, 1<<30+1) }},
+		{"min_free_mib", func(g bool) { c.MinFreeMiB = pick(g, 0, -1) }},
+		{"min_free_mib", func(g bool) { c.MinFreeMiB = pick(g, 1<<30, 1<<30+1) }},
 		{"age", func(g bool) { c.Recrawl.Age = pick[time.Duration](g, 0, -1) }},
-		{"age, most", func(g bool) { c.Recrawl.Age = pick(g, 3650*day, 3650*day+1) }},
-		{"visits", func(g bool) { c.Recrawl.Budget = pick(g, 0, -1) }},
+		{"age", func(g bool) { c.Recrawl.Age = pick(g, 3650*day, 3650*day+1) }},
+		{"budget", func(g bool) { c.Recrawl.Budget = pick(g, 0, -1) }},
 		{"min", func(g bool) { c.Recrawl.Min = pick(g, time.Minute, time.Minute-1) }},
 		{"share", func(g bool) { c.Recrawl.Share = pick(g, 0, -0.01) }},
-		{"share, most", func(g bool) { c.Recrawl.Share = pick(g, 1, 1.01) }},
-		{"gap", func(g bool) { p.MinGap = pick[time.Duration](g, 0, -1) }},
-		{"gap, most", func(g bool) { p.OwnGap = pick(g, 1000*time.Hour, 1000*time.Hour+1) }},
-		{"backoff", func(g bool) { p.BackoffMin = pick(g, 1, time.Duration(0)) }},
-		{"backoff, most", func(g bool) { p.BackoffMax = pick(g, p.BackoffMin, p.BackoffMin-1) }},
+		{"share", func(g bool) { c.Recrawl.Share = pick(g, 1, 1.01) }},
+		{"min_gap", func(g bool) { p.MinGap = pick[time.Duration](g, 0, -1) }},
+		{"own_gap", func(g bool) { p.OwnGap = pick(g, 1000*time.Hour, 1000*time.Hour+1) }},
+		{"backoff_min", func(g bool) { p.BackoffMin = pick(g, 1, time.Duration(0)) }},
+		{"backoff_min", func(g bool) { p.BackoffMax = pick(g, p.BackoffMin, p.BackoffMin-1) }},
 		{"factor", func(g bool) { p.Factor = pick(g, 0, -0.01) }},
-		{"factor, most", func(g bool) { p.Factor = pick(g, 1000, 1000.01) }},
-		{"waits", func(g bool) { p.RetryName = slices.Repeat([]time.Duration{1}, pick(g, 100, 101)) }},
-		{"a wait", func(g bool) { p.RetryPage = []time.Duration{pick(g, 1, time.Duration(0))} }},
-		{"a wait, most", func(g bool) { p.RetryConnect = []time.Duration{pick(g, 1000*time.Hour, 1000*time.Hour+1)} }},
-		{"in parallel", func(g bool) { p.OwnParallel = pick(g, 1, 0) }},
-		{"in parallel, most", func(g bool) { p.OwnParallel = pick(g, 10_000, 10_001) }},
+		{"factor", func(g bool) { p.Factor = pick(g, 1000, 1000.01) }},
+		{"retry_name", func(g bool) { p.RetryName = slices.Repeat([]time.Duration{1}, pick(g, 100, 101)) }},
+		{"retry_page", func(g bool) { p.RetryPage = []time.Duration{pick(g, 1, time.Duration(0))} }},
+		{"retry_connect", func(g bool) { p.RetryConnect = []time.Duration{pick(g, 1000*time.Hour, 1000*time.Hour+1)} }},
+		{"own_parallel", func(g bool) { p.OwnParallel = pick(g, 1, 0) }},
+		{"own_parallel", func(g bool) { p.OwnParallel = pick(g, 10_000, 10_001) }},
+		{"own", func(g bool) { p.Own = []string{pick(g, "10.0.0.1/8", "10.0.0.1")} }},
 	} {
 		for _, good := range []bool{false, true} {
 			v.set(good)
-			if err := errors.Join(c.Validate(), p.Validate()); (err == nil) != good {
-				t.Errorf("%s, good %v: %v", v.name, good, err)
+			if err := errors.Join(c.Validate(), p.Validate()); (err == nil) != good || err != nil && !strings.HasPrefix(err.Error(), v.key+": ") {
+				t.Errorf("%s, good %v: %v", v.key, good, err)
 			}
 		}
 	}
@@ -337,8 +338,8 @@ func TestSpacing(t *testing.T) {
 		l.add(page("http://h1.test", 1))
 		l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Lifetime: time.Hour, CrawlDelay: 9 * time.Second}})
 		gap(9 * time.Second)
-		if l.OwnServer(addr1) || l.HostsAt(addr1.Next()) != nil {
-			t.Error("another's server is one's own, or one that is not known serves a host")
+		if at, none := l.HostsAt(addr1), l.HostsAt(addr1.Next()); l.OwnServer(addr1) || !slices.Equal(at, []string{"http://h1.test"}) || none != nil {
+			t.Errorf("another's server is one's own, or serves %v, and one that is not known %v", at, none)
 		}
 		l.finish(l.taking(time.Minute), Outcome{})
 	})

@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -10,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // testBench makes a workbench with hosts that have URLs of each origin, known robots.txt and no gaps.
@@ -35,22 +37,40 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 	return w
 }
 
-// The three queues are drawn with their probabilities while all have URLs that may be asked for.
+// The queues are drawn with their probabilities while all have URLs that may be asked for. Remote fetches share the draws of their queue
+// with the hosts in it.
 func TestQueuesAreDrawnByTheirShares(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	w := testBench(now, 2000, 3, Discovered, Estimate, Assigned)
-	count := map[Origin]int{}
-	const n = 1500
-	for range n {
-		task := w.take(now)
-		if task == nil {
-			t.Fatal("nothing to take")
+	for _, c := range []struct {
+		hosts, remote []Origin
+		revisits      float64
+		want          map[string]float64
+	}{
+		{[]Origin{Discovered, Estimate, Assigned}, nil, 0, map[string]float64{"discovered": 0.1, "estimate": 0.1, "assigned": 0.8}},
+		{[]Origin{Discovered, Assigned}, []Origin{Estimate, Assigned}, 0,
+			map[string]float64{"discovered": 0.1, "remote estimate": 0.1, "assigned": 0.4, "remote assigned": 0.4}},
+		{[]Origin{Discovered, Revisit}, nil, 0.25, map[string]float64{"discovered": 0.75, "revisit": 0.25}},
+	} {
+		w := testBench(now, 2000, 3, c.hosts...)
+		w.recrawl.Recrawl = Recrawl{Enabled: c.revisits > 0, Share: c.revisits}
+		w.remote.limit = 2000
+		for _, o := range c.remote {
+			for i := range 1000 {
+				w.remote.enqueue(RemoteFetch{Server: netip.AddrFrom4([4]byte{11, byte(o), byte(i / 256), byte(i)}), Origin: o}, now)
+			}
 		}
-		count[task.Origin]++
-	}
-	for o, share := range map[Origin]float64{Assigned: 0.8, Estimate: 0.1, Discovered: 0.1} {
-		if got := float64(count[o]) / n; got < share-0.04 || got > share+0.04 {
-			t.Errorf("%v: %.3f of the tasks, want %.2f", o, got, share)
+		const n = 1500
+		got := map[string]float64{}
+		for range n {
+			task := w.take(now)
+			queue := task.Origin.String()
+			if task.IsRemoteFetch() {
+				queue = "remote " + queue
+			}
+			got[queue] += 1.0 / n
+		}
+		if d := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 0.04)); d != "" {
+			t.Errorf("shares of the tasks: %s", d)
 		}
 	}
 }
@@ -79,36 +99,6 @@ func TestEachQueueIsFilled(t *testing.T) {
 			t.Errorf("with revisits %v, %d hosts are read", on, len(w.refills))
 		}
 	}
-}
-
-// However many URLs wait, the workbench holds no more than a window of each host.
-func TestWindowBoundsMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.WindowURLs = 10
-		var seeds []Link
-		for i := range 5000 {
-			seeds = append(seeds, page("http://h1.test", i))
-		}
-		most := 0
-		w := &web{t: t, took: time.Millisecond, address: shared}
-		w.answer = func(*Task) Outcome {
-			w.f.mu.Lock()
-			for _, h := range w.f.bench.hosts {
-				most = max(most, h.windowed())
-			}
-			w.f.mu.Unlock()
-			return Outcome{Ending: Done}
-		}
-		polite.MinGap, polite.Factor = 0, 0
-		w.crawl("", cfg, polite, 2, seeds, nil)
-		if len(w.fetched) != 5000 {
-			t.Errorf("%d of 5000 fetched", len(w.fetched))
-		}
-		if most > cfg.WindowURLs+maxBlockURLs {
-			t.Errorf("a window held %d URLs", most)
-		}
-	})
 }
 
 // After a drop, blocks up to it must not be read, and later ones must.
@@ -157,150 +147,65 @@ func TestBlocksThatAreOffered(t *testing.T) {
 	}
 }
 
-// A block that a reading finds on disk before the workbench is told of it is not put into the window twice.
-func TestBlockReadBeforeItIsOffered(t *testing.T) {
-	cfg, polite := ownServers(testConfig())
-	var l *life
-	var asked, told sync.Once
-	armed, committed, activated := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	isArmed := func() bool {
-		select {
-		case <-armed:
-			return true
-		default:
-			return false
-		}
-	}
-	var adding sync.WaitGroup
-	deps := Deps{
-		Blocked: func(string) string { // between the record of the host and its URLs
-			if isArmed() {
-				asked.Do(func() {
-					adding.Go(func() {
-						if _, err := l.Add(t.Context(), pages("http://h1.test", 1, 1)); err != nil {
-							t.Error(err)
-						}
-					})
-					<-committed
-				})
-			}
-			return ""
-		},
-	}
-	l = beginWith(t, "", cfg, polite, deps, func(f *Frontier) {
-		tell := f.ledger.tell
-		f.ledger.tell = func(all []news) { // after the commit
-			if isArmed() && len(all) > 0 {
-				told.Do(func() {
-					close(committed)
-					<-activated
-				})
-			}
-			tell(all)
-		}
-	})
-	l.add(page("http://h1.test", 0))
-	close(armed)
-	if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
-		t.Fatal(err)
-	}
-	close(activated)
-	adding.Wait()
-	l.placing(addr1)
-	if got := l.work(3); len(got) != 2 {
-		t.Errorf("2 pages, downloaded: %v", got)
-	}
-	if s := l.Status(); s.Done != 2 || s.Pending != 0 {
-		t.Errorf("books: %+v", s.Totals)
-	}
-}
-
 // On a full workbench, hosts that cannot be reached wait on disk, and are given up after their last try.
 func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		address func(string) []netip.Addr
-	}{
-		{"no such name", func(string) []netip.Addr { return nil }},
-		{"no connection", shared},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			cfg, polite := testConfig()
-			cfg.FrontHosts = 2
-			waits := []time.Duration{20 * time.Second, 10 * time.Minute, time.Hour}
-			polite.RetryName, polite.RetryConnect = waits, waits
-			tries := map[string][]time.Time{}
-			var mu sync.Mutex
-			try := func(host string) {
-				mu.Lock()
-				defer mu.Unlock()
-				if tries[host] = append(tries[host], time.Now()); len(tries[host]) > 4 {
-					panic(c.name + ": tried without end") // it would never be idle
-				}
-			}
-			w := &web{t: t, took: time.Millisecond, patience: 2 * time.Hour}
-			w.address = func(name string) []netip.Addr {
-				addrs := c.address(name)
-				if addrs == nil {
-					try(name)
-				}
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.FrontHosts = 2
+		waits := []time.Duration{20 * time.Second, 10 * time.Minute, time.Hour}
+		polite.RetryName, polite.RetryConnect = waits, waits
+		l := begin(t, "", cfg, polite, Deps{})
+		l.add(site(14, 1)...)
+		w := newWeb(time.Millisecond)
+		w.patience = 2 * time.Hour
+		var mu sync.Mutex
+		tries := map[string][]time.Time{}
+		try := func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			tries[name] = append(tries[name], time.Now())
+		}
+		w.address = func(name string) []netip.Addr {
+			if addrs := shared(name); addrs[0].As4()[3]%2 == 0 {
 				return addrs
 			}
-			w.answer = func(task *Task) Outcome {
-				try(task.Host)
-				return Outcome{Ending: Again, Trouble: Unreachable, Reason: c.name}
+			try(name)
+			return nil
+		}
+		w.answer = func(task *Task) Outcome {
+			try(task.URL.Name())
+			return Outcome{Ending: Again, Trouble: Unreachable, Reason: "no connection"}
+		}
+		w.crawl(l, 2, nil)
+		if s := l.Status(); s.Pending != 0 || s.Reasons["no such name"] != 6 || s.Reasons["no connection"] != 8 {
+			t.Errorf("books %+v", s.Totals)
+		}
+		for name, at := range tries {
+			if len(at) != 1+len(waits) {
+				t.Errorf("%s was tried %d times", name, len(at))
+				continue
 			}
-			var seeds []Link
-			for h := range 7 {
-				seeds = append(seeds, page(fmt.Sprintf("http://h%d.test", 3*h), 0))
-			}
-			w.crawl("", cfg, polite, 2, seeds, nil)
-			if s := w.f.Status(); s.Pending != 0 || s.Reasons[c.name] != 7 {
-				t.Errorf("%s: books %+v", c.name, s.Totals)
-			}
-			for host, at := range tries {
-				if len(at) != 4 {
-					t.Errorf("%s: %s was tried %d times", c.name, host, len(at))
-					continue
-				}
-				for i, wait := range waits {
-					if gap := at[i+1].Sub(at[i]); gap < wait*3/4 {
-						t.Errorf("%s: %s was tried again after %v", c.name, host, gap)
-					}
+			for i, wait := range waits {
+				if gap := at[i+1].Sub(at[i]); gap < wait*3/4 {
+					t.Errorf("%s was tried again after %v", name, gap)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // Stopping while hosts are being brought in from disk is no failure.
 func TestStopDuringActivation(t *testing.T) {
-	cfg, polite := testConfig()
 	for round := range 20 {
-		f, err := Open("", cfg, polite, Deps{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- f.Run(ctx) }()
-		var links []Link
-		for i := range 400 {
-			links = append(links, page(fmt.Sprintf("http://h%d.test", i), i))
-		}
-		if _, err := f.Add(ctx, links); err != nil {
-			t.Fatal(err)
-		}
-		go f.Take(ctx)
+		l := inMemory(t)(testConfig())
+		l.add(site(400, 1)...)
+		go l.Take(t.Context()) //nolint:errcheck // a fetcher that waits
 		for range round {
-			if u, err := f.Resolve(ctx); err != nil || u.Name == "" {
+			if _, err := l.Resolve(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
+		l.stop()
 	}
 }
 
