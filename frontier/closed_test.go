@@ -3,63 +3,41 @@ package frontier
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// A task that ends after the frontier has ended gets an error; it does not wait.
-func TestTasksThatEndAfterTheFrontier(t *testing.T) {
-	for _, ending := range []Ending{Done, Failed, Dropped} {
-		synctest.Test(t, func(t *testing.T) {
-			cfg, polite := testConfig()
-			l := begin(t, t.TempDir(), cfg, polite, Deps{})
-			l.placing(addr1)
-			l.add(page("http://h1.test", 1), page("http://h1.test", 2))
-			l.finish(l.taking(time.Minute), Outcome{Ending: Done}) // robots.txt
-			task := l.taking(time.Minute)
-			l.stop()
-			_, err := l.Finish(t.Context(), task, Outcome{Ending: ending, Asked: true, Links: []Link{page("http://h2.test", 1)}})
+// After its end the frontier answers all calls with ErrClosed: those that come then, those that wait, and the ends of what was out.
+func TestCallsAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host, fresh = "http://h1.test", "http://h9.test"
+		ctx := t.Context()
+		l := inMemory(t)(ownServers(testConfig()))
+		l.add(pages(host, 0, 3)...)
+		l.Place(l.unplaced(host), []netip.Addr{addr1}, time.Hour, 0)
+		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
+		page, failed, dropped := l.taking(time.Minute), l.taking(time.Minute), l.taking(time.Minute)
+		lost, refused := l.unplaced("http://h2.test"), l.unplaced("http://h3.test")
+		taken := make(chan error, 1)
+		go func() { taken <- second(l.Take(ctx)) }()
+		synctest.Wait()
+		l.stop()
+		links, shelf := pages(fresh, 0, 1), l.Shelf('x')
+		for what, err := range map[string]error{
+			"a page": second(l.Finish(ctx, page, Outcome{Links: links})), "a page that failed": second(l.Finish(ctx, failed, Outcome{Ending: Failed})),
+			"a page that was dropped": second(l.Finish(ctx, dropped, Outcome{Ending: Dropped})), "take": second(l.Take(ctx)), "take before": <-taken,
+			"lost": second(l.Lost(ctx, lost, "no such name", false, false)), "refused": second(l.Refuse(ctx, refused, "private", false)),
+			"resolve": second(l.Resolve(ctx)), "activate": l.Activate(ctx, fresh), "add": second(l.Add(ctx, links)), "role": third(l.RoleOf(ctx, host)),
+			"export": fourth(l.Export(ctx, host, Cursor{}, 10, 1<<20)), "sync": l.Sync(ctx), "get": second(shelf.Get([]byte("k"))),
+			"put": shelf.Put([]byte("k"), nil), "scan": shelf.Scan(nil, nil),
+		} {
 			if !errors.Is(err, ErrClosed) {
-				t.Errorf("ending %d: %v", ending, err)
+				t.Errorf("%s: %v", what, err)
 			}
-		})
-	}
-}
-
-// So does a name whose lookup ends then, and whoever asks for more.
-func TestNamesThatFailAfterTheFrontier(t *testing.T) {
-	for _, refused := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			cfg, polite := testConfig()
-			l := begin(t, t.TempDir(), cfg, polite, Deps{})
-			l.add(page("http://h1.test", 1))
-			taken := make(chan error, 1)
-			go func() {
-				_, err := l.Take(t.Context())
-				taken <- err
-			}()
-			name, err := l.Resolve(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.stop()
-			if refused {
-				_, err = l.Refuse(t.Context(), name, "private", false)
-			} else {
-				_, err = l.Lost(t.Context(), name, "no such name", false, false)
-			}
-			if !errors.Is(err, ErrClosed) {
-				t.Errorf("refused %t: %v", refused, err)
-			}
-			if _, err := l.Resolve(t.Context()); !errors.Is(err, ErrClosed) {
-				t.Errorf("resolve: %v", err)
-			}
-			if err := <-taken; !errors.Is(err, ErrClosed) {
-				t.Errorf("take: %v", err)
-			}
-		})
-	}
+		}
+	})
 }
 
 // What was given to a caller in the moment in which it gave up is not lost: the caller gets it. Nothing is given afterwards.

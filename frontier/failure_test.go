@@ -8,13 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-var errBroken = errors.New("broken")
 
 // ends waits for the end of a frontier that fails, and returns why it has ended.
 func (l *life) ends() error {
@@ -36,14 +33,6 @@ func TestFailedWriteEndsAll(t *testing.T) {
 		if err := l.ends(); !errors.Is(err, errBroken) {
 			t.Errorf("it ends with %v", err)
 		}
-		for what, err := range map[string]error{
-			"add": second(l.Add(t.Context(), pages("http://h2.test", 1, 1))), "sync": l.Sync(t.Context()),
-			"role": third(l.RoleOf(t.Context(), "http://h1.test")), "scan": l.Shelf('x').Scan(nil, nil),
-		} {
-			if !errors.Is(err, ErrClosed) {
-				t.Errorf("%s after the end: %v", what, err)
-			}
-		}
 	})
 }
 
@@ -55,21 +44,12 @@ func TestHalfADropEndsAll(t *testing.T) {
 		const host = "http://h1.test"
 		cfg, polite := testConfig()
 		cfg.MaxHostURLs = 0
-		var armed atomic.Uint64
-		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
-			f.store.fault = func() error {
-				if most := armed.Load(); most > 0 && f.store.written.Load() >= most {
-					armed.Store(0) // it fails once
-					return errBroken
-				}
-				return nil
-			}
-		})
+		l, arm := breaking(t, "", cfg, polite, true)
 		n := 2*maxAtomicKeys + 1
 		for i := range n {
 			l.add(page(host, i)) // each in a block of its own
 		}
-		armed.Store(l.store.written.Load() + 1)
+		arm()
 		if _, err := l.DropHost(t.Context(), host, "test"); !errors.Is(err, errBroken) {
 			t.Fatalf("the host is dropped with %v", err)
 		}

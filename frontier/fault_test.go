@@ -11,6 +11,26 @@ import (
 	"time"
 )
 
+var errBroken = errors.New("broken")
+
+// breaking begins a frontier whose disk fails after arm was called, as soon as one more transaction is written: once, or from then on.
+func breaking(t *testing.T, dir string, cfg Config, polite Politeness, once bool) (l *life, arm func()) {
+	var armed atomic.Uint64
+	l = beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) {
+		f.store.fault = func() error {
+			most := armed.Load()
+			if most == 0 || f.store.written.Load() < most {
+				return nil
+			}
+			if once {
+				armed.Store(0)
+			}
+			return errBroken
+		}
+	})
+	return l, func() { armed.Store(l.store.written.Load() + 1) }
+}
+
 // faulty is a frontier whose disk can fail. It owns h1.test and has a replica, h2.test, both with URLs that are pending and done, and
 // with pages. Nothing of them is in memory.
 func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
@@ -88,59 +108,55 @@ func chunkOf(host string, first int) (c Chunk) {
 }
 
 // Whichever operation on the disk fails, whoever needed it hears of it: the caller, or else the frontier ends with the error. That holds for
-// all that callers can ask for.
+// all that callers can ask for. After a failed read the counts are still those of what is on disk, and so they are when the caller tries again.
 func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 	const own, copied, fresh = "http://h1.test", "http://h2.test", "http://h3.test"
-	hinted := func() []Link {
-		links := pages(own, 0, 30)
-		for i := range links {
-			links[i].Modified = time.Now().Add(-time.Second)
-		}
-		return links
+	ctx := context.Background()
+	union := func(host string, c Chunk) func(*life) error {
+		return func(l *life) error { return second(l.Import(ctx, host, c, Assigned)) }
 	}
-	for what, act := range map[string]func(context.Context, *life) error{
-		"add":                func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
-		"add nearer":         func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 20, 10))) },
-		"add to a full host": func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 35, 20))) },
-		"come in for pages": func(ctx context.Context, l *life) error {
+	known := Chunk{Pending: append(chunkOf(own, 3).Pending, PendingURL{Path: "/new"}), Done: chunkOf(own, 0).Done[:1]}
+	for what, act := range map[string]func(*life) error{
+		"add":                func(l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
+		"add nearer":         func(l *life) error { return second(l.Add(ctx, pages(own, 20, 10))) },
+		"add to a full host": func(l *life) error { return second(l.Add(ctx, pages(own, 35, 20))) },
+		"add a host":         func(l *life) error { return second(l.Add(ctx, pages(fresh, 0, 3))) },
+		"come in for pages": func(l *life) error {
 			return l.ledger.onHost(ctx, alone, copied, func(b *batch, h *hostEntry) error { return l.ledger.decideNext(b, h, h.next) })
 		},
-		"add a host": func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(fresh, 0, 3))) },
-		"hand over":  func(ctx context.Context, l *life) error { return l.SetRole(ctx, own, Replica) },
-		"take over":  func(ctx context.Context, l *life) error { return l.SetRole(ctx, copied, Owned) },
-		"look up":    func(ctx context.Context, l *life) error { return third(l.RoleOf(ctx, own)) },
-		"state":      func(ctx context.Context, l *life) error { return second(l.StateOf(ctx, own)) },
-		"digest":     func(ctx context.Context, l *life) error { return second(l.DigestOf(ctx, own)) },
-		"export":     func(ctx context.Context, l *life) error { return fourth(l.Export(ctx, own, Cursor{}, 1000, 1<<20)) },
-		"import": func(ctx context.Context, l *life) error {
-			return second(l.Import(ctx, copied, chunkOf(copied, 9), Assigned))
+		"hand over":             func(l *life) error { return l.SetRole(ctx, own, Replica) },
+		"take over":             func(l *life) error { return l.SetRole(ctx, copied, Owned) },
+		"look up":               func(l *life) error { return third(l.RoleOf(ctx, own)) },
+		"state":                 func(l *life) error { return second(l.StateOf(ctx, own)) },
+		"digest":                func(l *life) error { return second(l.DigestOf(ctx, own)) },
+		"export":                func(l *life) error { return fourth(l.Export(ctx, own, Cursor{}, 1000, 1<<20)) },
+		"import":                func(l *life) error { return union(copied, chunkOf(copied, 9))(l) },
+		"import anew":           func(l *life) error { return union(fresh, chunkOf(fresh, 0))(l) },
+		"import into one's own": func(l *life) error { return union(own, chunkOf(own, 15))(l) },
+		"import known URLs":     union(copied, known),
+		"import a drop":         union(copied, Chunk{Drops: 1, Pending: []PendingURL{{Path: "/new"}}}),
+		"drop":                  func(l *life) error { return second(l.DropHost(ctx, own, "test")) },
+		"give up":               func(l *life) error { return second(l.giveUp(ctx, own, "test", time.Now().Add(time.Hour))) },
+		"remove":                func(l *life) error { return l.Remove(ctx, own) },
+		"remove a replica":      func(l *life) error { return l.Remove(ctx, copied) },
+		"retry":                 func(l *life) error { return l.Retry(ctx, own) },
+		"hint": func(l *life) error {
+			links := pages(own, 0, 30)
+			for i := range links {
+				links[i].Modified = time.Now().Add(-time.Second)
+			}
+			return l.hint(ctx, own, links)
 		},
-		"import anew": func(ctx context.Context, l *life) error {
-			return second(l.Import(ctx, fresh, chunkOf(fresh, 0), Assigned))
-		},
-		"import a drop": func(ctx context.Context, l *life) error {
-			return second(l.Import(ctx, copied, Chunk{Drops: 1, Pending: []PendingURL{{Path: "/new"}}}, Assigned))
-		},
-		"import into one's own": func(ctx context.Context, l *life) error {
-			return second(l.Import(ctx, own, chunkOf(own, 15), Assigned))
-		},
-		"drop": func(ctx context.Context, l *life) error { return second(l.DropHost(ctx, own, "test")) },
-		"give up": func(ctx context.Context, l *life) error {
-			return second(l.giveUp(ctx, own, "test", time.Now().Add(time.Hour)))
-		},
-		"remove":  func(ctx context.Context, l *life) error { return l.Remove(ctx, own) },
-		"retry":   func(ctx context.Context, l *life) error { return l.Retry(ctx, own) },
-		"hint":    func(ctx context.Context, l *life) error { return l.hint(ctx, own, hinted()) },
-		"list":    func(ctx context.Context, l *life) error { return second(l.List(ctx, "", 10)) },
-		"ready":   func(_ context.Context, l *life) error { return third(l.Ready("", 1, 10)) },
-		"robots":  func(_ context.Context, l *life) error { return second(l.RobotsBody(own)) },
-		"replan":  func(_ context.Context, l *life) error { return l.replan() },
-		"age":     func(_ context.Context, l *life) error { return l.ledger.reschedule(time.Hour) },
-		"get":     func(_ context.Context, l *life) error { return second(l.Shelf('x').Get([]byte("k"))) },
-		"put":     func(_ context.Context, l *life) error { return l.Shelf('x').Put([]byte("k"), nil) },
-		"delete":  func(_ context.Context, l *life) error { return l.Shelf('x').Delete([]byte("k")) },
-		"recover": func(_ context.Context, l *life) error { return second(l.ledger.recover()) },
-		"crawl": func(ctx context.Context, l *life) error {
+		"list":    func(l *life) error { return second(l.List(ctx, "", 10)) },
+		"ready":   func(l *life) error { return third(l.Ready("", 1, 10)) },
+		"robots":  func(l *life) error { return second(l.RobotsBody(own)) },
+		"replan":  func(l *life) error { return l.replan() },
+		"age":     func(l *life) error { return l.ledger.reschedule(time.Hour) },
+		"recover": func(l *life) error { return second(newLedger(l.cfg, l.store, nil).recover()) },
+		"get":     func(l *life) error { return second(l.Shelf('x').Get([]byte("k"))) },
+		"put":     func(l *life) error { return l.Shelf('x').Put([]byte("k"), nil) },
+		"delete":  func(l *life) error { return l.Shelf('x').Delete([]byte("k")) },
+		"crawl": func(l *life) error {
 			task := l.taking(time.Minute)
 			if task == nil {
 				return nil // the frontier has ended
@@ -150,16 +166,33 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 			out.Receipt = &Receipt{Shelf: l.Shelf('x'), Key: []byte("k")}
 			return second(l.Finish(ctx, task, out))
 		},
-		"crawl what is done elsewhere": func(ctx context.Context, l *life) error {
-			err := l.SetRole(ctx, copied, Owned)
-			if err == nil {
-				err = l.Activate(ctx, copied)
+		"crawl what is done elsewhere": func(l *life) error {
+			if err := l.SetRole(ctx, copied, Owned); err != nil {
+				return err
 			}
-			return err
+			return l.Activate(ctx, copied)
 		},
 	} {
-		begin := func(l *life) func() error { return func() error { return act(context.Background(), l) } }
+		begin := func(l *life) func() error { return func() error { return act(l) } }
 		eachFailure(t, begin, func(l *life, operation string, failed bool, err error) {
+			counts := func(when string) {
+				disk := newLedger(l.cfg, l.store, nil)
+				if _, err := disk.recover(); err != nil {
+					l.t.Fatal(err)
+				}
+				got, want := l.ledger.count.totals(), disk.count.totals()
+				if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
+					l.t.Errorf("%s, %s, %s: %+v, on disk %+v", what, operation, when, got, want)
+				}
+			}
+			written := err == nil || !strings.Contains(err.Error(), "write to store")
+			if written && l.ledger.failure.Load() == nil { // else it is no read that has failed
+				counts("before the second try")
+				if err := act(l); err != nil {
+					l.t.Errorf("%s, %s, and at the second try: %v", what, operation, err)
+				}
+				counts("after it")
+			}
 			if ended := l.halt(); failed && !errors.Is(err, errBroken) && !errors.Is(ended, errBroken) {
 				l.t.Errorf("%s, %s: that is lost, and it ends with %v", what, operation, ended)
 			}
@@ -204,52 +237,6 @@ func TestHostThatWasNotReadComesInAgain(t *testing.T) {
 			}
 		}
 	})
-}
-
-// After a failed read the counts are still those of what is on disk, and so they are when the caller tries again.
-func TestCountsAfterAFailedRead(t *testing.T) {
-	const own, copied = "http://h1.test", "http://h2.test"
-	fresh := Chunk{Pending: []PendingURL{{Path: "/new"}}, Done: []uint64{pages(own, 5, 1)[0].URL.Hash()}}
-	for _, link := range pages(own, 3, 10) { // some are known
-		fresh.Pending = append(fresh.Pending, PendingURL{Path: link.URL.Path})
-	}
-	for what, act := range map[string]func(context.Context, *life) error{
-		"add":       func(ctx context.Context, l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
-		"hand over": func(ctx context.Context, l *life) error { return l.SetRole(ctx, own, Replica) },
-		"take over": func(ctx context.Context, l *life) error { return l.SetRole(ctx, copied, Owned) },
-		"import": func(ctx context.Context, l *life) error {
-			return second(l.Import(ctx, copied, chunkOf(copied, 9), Assigned))
-		},
-		"import into one's own": func(ctx context.Context, l *life) error {
-			return second(l.Import(ctx, own, chunkOf(own, 15), Assigned))
-		},
-		"import known URLs": func(ctx context.Context, l *life) error { return second(l.Import(ctx, copied, fresh, Assigned)) },
-		"drop":              func(ctx context.Context, l *life) error { return second(l.DropHost(ctx, own, "test")) },
-		"remove":            func(ctx context.Context, l *life) error { return l.Remove(ctx, own) },
-		"remove a replica":  func(ctx context.Context, l *life) error { return l.Remove(ctx, copied) },
-	} {
-		begin := func(l *life) func() error { return func() error { return act(context.Background(), l) } }
-		eachFailure(t, begin, func(l *life, operation string, _ bool, err error) {
-			counts := func(when string) {
-				disk := newLedger(l.cfg, l.store, nil)
-				if _, err := disk.recover(); err != nil {
-					l.t.Fatal(err)
-				}
-				got, want := l.ledger.count.totals(), disk.count.totals()
-				if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
-					l.t.Errorf("%s, %s, %s: %+v, on disk %+v", what, operation, when, got, want)
-				}
-			}
-			written := err == nil || !strings.Contains(err.Error(), "write to store")
-			if written && l.ledger.failure.Load() == nil { // else it is no read that has failed
-				counts("before the second try")
-				if err := act(context.Background(), l); err != nil {
-					l.t.Error(err)
-				}
-				counts("after it")
-			}
-		})
-	}
 }
 
 // A page whose end is not written because a read fails has no receipt: it is downloaded again.

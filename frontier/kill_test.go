@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,8 +105,7 @@ func TestCrashAmidADrop(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
 	const host = "http://h1.test"
 	synctest.Test(t, func(t *testing.T) {
-		var armed atomic.Uint64
-		l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.fault = failAfter(f, &armed) })
+		l, arm := breaking(t, dir, cfg, polite, false)
 		l.add(page(host, 0)) // from here on the host is owned
 		for i := range maxAtomicKeys {
 			l.imported(host, Chunk{Pending: []PendingURL{{Path: fmt.Sprintf("/old/%d", i)}}})
@@ -121,7 +119,7 @@ func TestCrashAmidADrop(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		armed.Store(l.store.written.Load() + 1)
+		arm()
 		if _, err := l.DropHost(t.Context(), host, "test"); !errors.Is(err, errBroken) {
 			t.Fatalf("the host is dropped with %v", err)
 		}
@@ -156,10 +154,9 @@ func TestCrashAmidARemoval(t *testing.T) {
 		c.Pages = append(c.Pages, PageRecord{Path: link.URL.Path, Seen: seen, Due: seen.Add(time.Hour)})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var armed atomic.Uint64
-		l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.fault = failAfter(f, &armed) })
+		l, arm := breaking(t, dir, cfg, polite, false)
 		l.imported(host, c)
-		armed.Store(l.store.written.Load() + 1)
+		arm()
 		if err := l.Remove(t.Context(), host); !errors.Is(err, errBroken) {
 			t.Fatalf("the host is removed with %v", err)
 		}
@@ -177,14 +174,4 @@ func TestCrashAmidARemoval(t *testing.T) {
 			t.Errorf("of %d pages there are %+v, on disk %+v", len(c.Pages), d, l.scanned(host))
 		}
 	})
-}
-
-// failAfter lets the disk fail after a number of writes, unless that is 0.
-func failAfter(f *Frontier, writes *atomic.Uint64) func() error {
-	return func() error {
-		if most := writes.Load(); most > 0 && f.store.written.Load() >= most {
-			return errBroken
-		}
-		return nil
-	}
 }

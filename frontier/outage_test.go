@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -29,42 +28,8 @@ func TestOutageWaitsByTries(t *testing.T) {
 	}
 }
 
-// TestOutageEndsWithAnAnswer: the answer of a server ends what a download reported. What a lookup reported it does not end:
-// servers are within reach, names are not.
-func TestOutageEndsWithAnAnswer(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	for _, c := range []struct{ byLookup, fromNameServer, over bool }{
-		{byLookup: false, fromNameServer: false, over: true},
-		{byLookup: false, fromNameServer: true, over: true},
-		{byLookup: true, fromNameServer: false, over: false},
-		{byLookup: true, fromNameServer: true, over: true},
-	} {
-		var o outage
-		o.fail("trouble", c.byLookup, now)
-		if over := o.answer(c.fromNameServer, now); over != c.over || o.keepsNames(now) == c.over || o.keepsTasks(now) {
-			t.Errorf("%+v: over %v, names are kept %v, tasks are kept %v", c, over, o.keepsNames(now), o.keepsTasks(now))
-		}
-	}
-}
-
-// TestOutageOfTheNetworkIsBlindAtOnce: that a server answered while names could not be looked up says nothing once the network
-// is gone.
-func TestOutageOfTheNetworkIsBlindAtOnce(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	var o outage
-	o.fail("no name server", true, now)
-	o.answer(false, now)
-	if o.blind(now) {
-		t.Error("blind, though a server has answered")
-	}
-	now = now.Add(leastTry)
-	o.fail("no network", false, now)
-	if !o.blind(now) || !o.keepsTasks(now) {
-		t.Errorf("blind %v, tasks are kept %v", o.blind(now), o.keepsTasks(now))
-	}
-}
-
-// During an outage one task or lookup at a time is tried. While the web servers answer, only lookups wait.
+// During an outage one task or lookup at a time is tried. While the web servers answer, only lookups wait. Any answer ends what a download
+// reported; what a lookup reported only that of a name server does. That a server answered before says nothing once the network is gone.
 func TestTriesDuringAnOutage(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	var o outage
@@ -90,6 +55,9 @@ func TestTriesDuringAnOutage(t *testing.T) {
 		{66 * time.Second, func(now time.Time) bool { return o.answer(false, now) }, false, false, false},
 		{66 * time.Second, func(now time.Time) bool { return o.answer(true, now) }, true, false, false},
 		{67 * time.Second, func(now time.Time) bool { return o.fail("no name server", true, now) }, true, true, true},
+		{68 * time.Second, func(now time.Time) bool { return o.answer(false, now) }, false, false, false},
+		{69 * time.Second, func(now time.Time) bool { return o.fail("no network", false, now) }, false, true, true},
+		{69 * time.Second, func(now time.Time) bool { return o.answer(true, now) }, true, false, false},
 	} {
 		now := begin.Add(step.after)
 		if says := step.do(now); says != step.says || o.keepsTasks(now) != step.tasks || o.keepsNames(now) != step.name {
@@ -114,12 +82,10 @@ func TestLookupEndsItsTry(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := inMemory(t)(testConfig())
-			l.add(page("http://h1.test", 0))
-			err := l.Activate(t.Context(), "http://h1.test")
 			l.OwnTrouble("no name server", true)
-			u, none := l.Resolve(t.Context())
+			u := l.unplaced("http://h1.test")
 			tried := u.try && l.outage.trying
-			if err = errors.Join(err, none, end(l, u)); err != nil || !tried || l.outage.trying {
+			if err := end(l, u); err != nil || !tried || l.outage.trying {
 				t.Errorf("end %d: it was a try %v, which is over %v, %v", i, tried, !l.outage.trying, err)
 			}
 		})
@@ -132,12 +98,7 @@ func TestOneTryAtATime(t *testing.T) {
 		l := inMemory(t)(ownServers(testConfig()))
 		addr2 := addr1.Next()
 		for host, addr := range map[string]netip.Addr{"http://h0.test": addr1, "http://h1.test": addr1, "http://h2.test": addr2} {
-			l.add(page(host, 0))
-			err := l.Activate(t.Context(), host)
-			u, none := l.Resolve(t.Context())
-			if l.Place(u, []netip.Addr{addr}, time.Hour, 0); err != nil || none != nil {
-				t.Fatal(err, none)
-			}
+			l.Place(l.unplaced(host), []netip.Addr{addr}, time.Hour, 0)
 		}
 		l.Reserve(addr2, true)
 		l.OwnTrouble("no network", false)

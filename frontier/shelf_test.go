@@ -90,11 +90,5 @@ func TestShelf(t *testing.T) {
 		t.Errorf("scan ended with %v", err)
 	}
 	l.stop()
-	if _, err := a.Get([]byte("k")); !errors.Is(err, ErrClosed) {
-		t.Errorf("get from a closed store: %v", err)
-	}
-	if err := a.Put([]byte("k"), nil); !errors.Is(err, ErrClosed) {
-		t.Errorf("put to a closed store: %v", err)
-	}
 	check(begin(t, dir, cfg, polite, Deps{}))
 }
