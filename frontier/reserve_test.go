@@ -97,41 +97,25 @@ func TestStopWhileAHostIsActivated(t *testing.T) {
 
 // What is imported meanwhile keeps a taker waiting, and does not send it away.
 func TestTakeFromWaitsForAnImport(t *testing.T) {
-	l := inMemory(t)(ownServers(testConfig()))
-	l.placing(addr1)
-	links := pages("http://h1.test", 0, 60)
-	l.add(links...)
-	l.Reserve(addr1, true)
-	got := map[string]bool{}
-	for i := range 40 {
-		task, err := l.TakeFrom(t.Context(), "http://h1.test", addr1)
-		if err != nil {
-			t.Fatalf("task %d: %v", i, err)
-		}
-		if task.Kind == Page {
-			if got[task.URL.Path] {
-				t.Errorf("%s twice", task.URL)
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		l := inMemory(t)(testConfig())
+		l.placing(addr1)
+		l.add(pages(host, 0, 9)...)
+		l.Reserve(addr1, true)
+		got := map[string]bool{}
+		for i := range 4 {
+			task, err := l.TakeFrom(t.Context(), host, addr1)
+			if err != nil || got[task.URL.Path] {
+				t.Fatalf("task %d: %v, %v", i, task, err)
 			}
 			got[task.URL.Path] = true
+			l.finish(task, Outcome{})
+			time.AfterFunc(time.Second/2, func() { // while the next taker waits for the gap
+				l.imported(host, Chunk{Done: []uint64{page(host, 8-i).URL.Hash()}})
+			})
 		}
-		imported := make(chan error)
-		go func() {
-			u := links[59-i%30].URL
-			_, err := l.Import(t.Context(), "http://h1.test", Chunk{Done: []uint64{u.Hash()}}, Discovered)
-			imported <- err
-		}()
-		l.finish(task, Outcome{})
-		if i%2 == 0 {
-			if err := <-imported; err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			defer func() { <-imported }()
-		}
-		if len(got) == 25 {
-			break
-		}
-	}
+	})
 }
 
 // Hosts are ready for the pages that are due again, too, and those that have nothing else among them.
