@@ -46,7 +46,7 @@ func wanted(t *testing.T, file string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := regexp.MustCompile(`^FILE:[1-9][0-9]*: [A-Za-z0-9_.\[\]]+: .+`)
+	form := regexp.MustCompile(`^FILE:[1-9][0-9]*: [-A-Za-z0-9_.\[\]]+: .+`)
 	var want []string
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\uFEFF")) {
 		w, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "# want: ")
@@ -88,47 +88,42 @@ func TestEverySectionIsValidated(t *testing.T) {
 }
 
 func TestDefaultFileIsDefault(t *testing.T) {
-	got, err := node.Parse("default.toml", node.DefaultFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(node.Default(), got, cmpopts.EquateEmpty()); d != "" {
-		t.Errorf("default.toml differs from Default (-want +got):\n%s", d)
-	}
+	same(t, "default.toml", node.Default(), node.DefaultFile)
 	if errs := node.Default().Validate(); len(errs) > 0 {
 		t.Errorf("the default is not valid: %v", errs)
 	}
 }
 
+// same complains unless a text is read as a configuration.
+func same(t *testing.T, what string, want node.Config, text string) {
+	t.Helper()
+	got, err := node.Parse(what, text)
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || d != "" {
+		t.Errorf("%s: %v (-want +got):\n%s", what, err, d)
+	}
+}
+
 func TestTextRoundTrips(t *testing.T) {
+	same(t, "default", node.Default(), node.Default().Text())
 	c := node.Default()
 	c.Node.Run = "a \"quoted\" name, \t and ünicode"
 	c.Crawl.Seeds = []string{"a.txt", "b.txt"}
 	c.Scope.Include.Hosts = []string{"example.org"}
-	c.Politeness.MinGap = 1500 * time.Millisecond
-	c.Politeness.RetryPage = []time.Duration{time.Second, 90 * time.Minute}
+	c.Politeness.MinGap, c.Politeness.RetryPage = 1500*time.Millisecond, []time.Duration{time.Second, 90 * time.Minute}
 	c.Politeness.Factor = 3
 	c.Fetch.Contact, c.Fetch.From = "https://example.org/bot", "bot@example.org"
 	c.Fetch.DNS.Hosts = map[string][]string{"www.example.org": {"192.0.2.1", "2001:db8::1"}}
-	for name, c := range map[string]node.Config{"default": node.Default(), "changed": c} {
-		got, err := node.Parse(name, c.Text())
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if d := cmp.Diff(c, got, cmpopts.EquateEmpty()); d != "" {
-			t.Errorf("%s (-want +got):\n%s", name, d)
-		}
-	}
+	c.Geo.Latitude, c.Geo.Longitude = 90, -180
+	same(t, "changed", c, c.Text())
+	c.Geo.Latitude, c.Geo.Longitude = -90, 180
+	same(t, "changed again", c, c.Text())
 }
 
 // TestHasten: the times of the overlay keep the proportions that they need, however fast; what a file says itself is left.
 func TestHasten(t *testing.T) {
-	same := node.Default()
-	same.Hasten(1)
-	if d := cmp.Diff(node.Default(), same, cmpopts.EquateEmpty()); d != "" {
-		t.Errorf("once as fast it differs (-want +got):\n%s", d)
-	}
+	once := node.Default()
+	once.Hasten(1)
+	same(t, "once as fast", once, node.DefaultFile)
 	for _, by := range []float64{1, 2.5, 6.5, 7.5, 15, 20} {
 		c, err := node.Parse("f", fmt.Sprintf("[member]\nfaster = %v\nsettle_after = \"2s\"\n", by))
 		if err != nil {
@@ -149,10 +144,7 @@ func TestHasten(t *testing.T) {
 				t.Errorf("%v times as fast: %s: %+v %+v %+v", by, what, m, o, l)
 			}
 		}
-		again, err := node.Parse("f", c.Text())
-		if d := cmp.Diff(c, again, cmpopts.EquateEmpty()); err != nil || d != "" {
-			t.Errorf("%v, written and read (-want +got):\n%s", err, d)
-		}
+		same(t, fmt.Sprint(by, " times as fast"), c, c.Text())
 	}
 	c, err := node.Parse("f", "[member]\nfaster = 7.5\n")
 	if want := 12 * time.Second; err != nil || c.Ownership.TakeAfter != want || c.Lease.Time != 8*time.Second {

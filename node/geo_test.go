@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"math"
 	"net"
 	"net/netip"
@@ -15,8 +16,8 @@ import (
 	"proxima/ncoord"
 )
 
-// writeDatabase writes a database of cities, as those of MaxMind are, that knows a few networks.
-func writeDatabase(t *testing.T) string {
+// database is a database of cities, as those of MaxMind are, that knows a few networks.
+func database(t *testing.T) []byte {
 	t.Helper()
 	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "GeoLite2-City", RecordSize: 24, IncludeReservedNetworks: true})
 	if err != nil {
@@ -41,18 +42,21 @@ func writeDatabase(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	var b bytes.Buffer
+	if _, err := tree.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// atlasOf opens a database that has these bytes.
+func atlasOf(t *testing.T, database []byte) (*atlas, error) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "city.mmdb")
-	f, err := os.Create(path)
-	if err != nil {
+	if err := os.WriteFile(path, database, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tree.WriteTo(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return openAtlas(path)
 }
 
 func same(a, b *ncoord.Location) bool {
@@ -63,7 +67,7 @@ func same(a, b *ncoord.Location) bool {
 }
 
 func TestLocate(t *testing.T) {
-	a, err := openAtlas(writeDatabase(t))
+	a, err := atlasOf(t, database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,34 +127,10 @@ func TestNoAtlas(t *testing.T) {
 	if err := a.close(); err != nil {
 		t.Error(err)
 	}
-	whole, err := os.ReadFile(writeDatabase(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := database(t)
 	for name, content := range map[string][]byte{"text": []byte("no database"), "empty": nil, "cut": whole[:len(whole)/2]} {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := openAtlas(path); err == nil || !strings.Contains(err.Error(), "geo.database") {
+		if _, err := atlasOf(t, content); err == nil || !strings.Contains(err.Error(), "geo.database") {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := openAtlas(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a database that is not there was opened")
-	}
-}
-
-func TestGeoValidate(t *testing.T) {
-	for _, g := range []Geo{{}, {Latitude: 90, Longitude: -180}, {Latitude: -90, Longitude: 180}} {
-		if err := g.Validate(); err != nil {
-			t.Errorf("%+v: %v", g, err)
-		}
-	}
-	err := Geo{Latitude: math.NaN(), Longitude: 181}.Validate()
-	for _, key := range []string{"latitude", "longitude"} {
-		if err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s is not reported: %v", key, err)
 		}
 	}
 }

@@ -63,25 +63,34 @@ func Flat(text string) (map[string]any, error) {
 	return values, nil
 }
 
-// Decode fills a struct. Fields whose key is missing in the text keep their values. If the text does not fit, the struct may be filled in part,
-// and Err says why.
+// Decode fills a struct. Fields whose key is missing in the text keep their values, and so do those whose value does not fit. Err says why.
 func (f *File) Decode(to any) error {
 	f.checkTable("", f.Raw, reflect.TypeOf(to).Elem())
-	if _, err := toml.Decode(f.text, to); err != nil && len(f.faults) == 0 {
+	text := f.text
+	if len(f.faults) > 0 {
+		// The parser would stop at the first fault, and what comes after it would be reported as missing.
+		if fit, err := toml.Marshal(f.Raw); err == nil {
+			text = string(fit)
+		}
+	}
+	if _, err := toml.Decode(text, to); err != nil && len(f.faults) == 0 {
 		return f.placed(err)
 	}
 	return nil
 }
 
-// Report adds an error about a key, like "nodes[1].count", unless there already is one.
+// Report adds an error about a key, like "nodes[1].count", unless there already is one about it or something in it.
 func (f *File) Report(key, what string) {
 	list := key
 	if strings.HasSuffix(key, "]") {
 		list = key[:strings.LastIndexByte(key, '[')]
 	}
-	if !f.faulty[key] && !f.faulty[list] {
-		f.report(key, what)
+	for faulty := range f.faulty {
+		if faulty == key || faulty == list || strings.HasPrefix(faulty, key+".") {
+			return
+		}
 	}
+	f.report(key, what)
 }
 
 func (f *File) report(key, what string) {
@@ -112,14 +121,14 @@ func (f *File) placed(err error) error {
 	return fmt.Errorf("%s:%d: %s: %s", f.path, p.Position.Line, key, p.Message)
 }
 
-// checkTable reports keys of a table that the struct does not have, or has with another type.
+// checkTable reports keys of a table that the struct does not have, and those that it has with another type, which it removes.
 func (f *File) checkTable(name string, table map[string]any, t reflect.Type) {
 	fields := Fields(t)
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		full := strings.TrimPrefix(name+"."+key, ".")
 		field, known := fields[key]
 		if known {
-			f.checkValue(full, table[key], field)
+			f.checkKey(full, table, key, field)
 			continue
 		}
 		what := "unknown key"
@@ -132,6 +141,13 @@ func (f *File) checkTable(name string, table map[string]any, t reflect.Type) {
 			what += "; known are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 		}
 		f.report(full, what)
+	}
+}
+
+// checkKey reports a value of a table that has not the type of its field, and removes it.
+func (f *File) checkKey(full string, table map[string]any, key string, t reflect.Type) {
+	if f.checkValue(full, table[key], t); f.faulty[full] {
+		delete(table, key)
 	}
 }
 
@@ -165,7 +181,7 @@ func (f *File) checkValue(key string, value any, t reflect.Type) {
 			break
 		}
 		for _, k := range slices.Sorted(maps.Keys(table)) {
-			f.checkValue(key+"."+k, table[k], t.Elem())
+			f.checkKey(key+"."+k, table, k, t.Elem())
 		}
 	case kind == reflect.Slice && t.Elem().Kind() == reflect.Struct:
 		var tables []map[string]any
