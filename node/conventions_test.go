@@ -124,33 +124,15 @@ func errorType(x ast.Expr) bool {
 	return ok && (strings.HasSuffix(strings.ToLower(name.Name), "error") || name.Name == "failure")
 }
 
+// TestConventions holds each file to the conventions and to the order of the packages. It keeps the folders that a stranger meets first few, each
+// package with a comment, and the libraries on which the project is built.
 func TestConventions(t *testing.T) {
-	documented := map[string]bool{}
+	documented, used := map[string]bool{}, map[string]bool{}
 	for _, s := range sources(t) {
-		for _, fault := range conventionFaults(s) {
+		for _, fault := range append(conventionFaults(s), importFaults(s)...) {
 			t.Error(fault)
 		}
-		if s.tree == nil || s.isTest() {
-			continue
-		}
-		want := "Package " + s.tree.Name.Name + " "
-		if s.tree.Name.Name == "main" {
-			want = "Command "
-		}
-		documented[s.dir()] = documented[s.dir()] || strings.HasPrefix(s.tree.Doc.Text(), want)
-	}
-	for dir, ok := range documented {
-		if !ok {
-			t.Errorf("%s: no file opens with a comment \"Package ...\" (\"Command ...\" for a program)", dir)
-		}
-	}
-}
-
-// TestTopLevel keeps the folders that a stranger meets first few, and where the project promises them.
-func TestTopLevel(t *testing.T) {
-	for _, s := range sources(t) {
-		top, _, below := strings.Cut(s.path, "/")
-		switch top {
+		switch top, _, below := strings.Cut(s.path, "/"); top {
 		case "cmd", "node", "ncoord", "frontier", "assign", "fetch", "scripts", "docs":
 			if !below {
 				t.Errorf("%s is no folder", top)
@@ -161,18 +143,21 @@ func TestTopLevel(t *testing.T) {
 				t.Errorf("%s: %s does not belong at the top", s.path, top)
 			}
 		}
-	}
-}
-
-// TestFoundations keeps the libraries on which the project is built.
-func TestFoundations(t *testing.T) {
-	used := map[string]bool{}
-	for _, s := range sources(t) {
 		if s.tree == nil || s.isTest() {
 			continue
 		}
 		for _, i := range s.tree.Imports {
 			used[strings.Trim(i.Path.Value, `"`)] = true
+		}
+		want := "Package " + s.tree.Name.Name + " "
+		if s.tree.Name.Name == "main" {
+			want = "Command "
+		}
+		documented[s.dir()] = documented[s.dir()] || strings.HasPrefix(s.tree.Doc.Text(), want)
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s: no file opens with a comment \"Package ...\" (\"Command ...\" for a program)", dir)
 		}
 	}
 	for _, library := range []string{
