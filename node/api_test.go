@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node"
 	"proxima/node/crawl"
-	"proxima/node/runlog"
 )
 
 // onSocket runs a node that does not end by itself, and gives a client of its socket. The node has stopped when the test ends.
@@ -59,7 +59,7 @@ func tries() []try {
 	return []try{
 		{"GET /status", "", 200}, {"POST /status", "", 405}, {"GET /nothing", "", 404},
 		{"GET /metrics", "", 200}, {"GET /openapi.json", "", 200},
-		{"GET /host?name=a.test", "", 200}, {"GET /host", "", 400},
+		{"GET /host?name=a.test", "", 200}, {"GET /host?name=b.test", "", 404}, {"GET /host", "", 400},
 		{"GET /sample", "", 200}, {"GET /history", "", 200}, {"GET /decisions", "", 200}, {"GET /servers", "", 200}, {"GET /members", "", 200},
 		{"GET /hosts", "", 200}, {"GET /hosts?part=a.te", "", 200}, {"GET /hosts?node=nobody", "", 404},
 		{"GET /events", "", 200}, {"GET /events?after=3", "", 200}, {"GET /events?after=-3", "", 400},
@@ -69,6 +69,7 @@ func tries() []try {
 		{"POST /drop?host=a.test", "", 200}, {"POST /drop?host=nobody.test", "", 404}, {"POST /drop", "", 400},
 		{"POST /go-alone", "", 409},
 		{"POST /block?on=b.test&why=asked", "", 200}, {"POST /block?on=*", "", 400}, {"POST /block?on=c.test&why=%1b", "", 400}, {"POST /block", "", 400},
+		{"POST /block?on=0.0.0.0/0", "", 400}, {"POST /block?on=c.test%0A", "", 400},
 		{"GET /blocks", "", 200}, {"POST /unblock?on=b.test", "", 200}, {"POST /unblock?on=nobody.test", "", 200},
 		{"POST /retry?host=a.test", "", 200}, {"POST /retry?host=nobody.test", "", 404}, {"POST /retry", "", 400},
 		{"POST /move?host=a.test&to=x", "", 409}, {"POST /move?host=a.test", "", 400}, {"POST /drain", "", 409}, {"POST /rotate", "", 409},
@@ -83,7 +84,7 @@ func tries() []try {
 // TestAPI makes every call of the API, good ones and bad ones: the status says which, errors are JSON, and each act that was tried has a line in the
 // log that says who, whether it was done or not.
 func TestAPI(t *testing.T) {
-	web, _ := chain(t, 3)
+	web := newWeb(t)
 	c := config(t)
 	n, client := onSocket(t, c, depsOf(web), "http://a.test/0")
 	tried := map[string]bool{}
@@ -112,14 +113,8 @@ func TestAPI(t *testing.T) {
 			acts++
 		}
 	}
-	logged := 0
-	for _, e := range readLogs(t, n.LogDir()).events {
-		if e.Event == runlog.EventControl && e.Attrs[runlog.KeyBy] == "operator" {
-			logged++
-		}
-	}
-	if logged < acts {
-		t.Errorf("%d lines about acts, of %d", logged, acts)
+	if logged := readLogs(t, n.LogDir()).events.actsOf("operator"); len(logged) < acts {
+		t.Errorf("%d lines about acts, of %d", len(logged), acts)
 	}
 	tried["GET /stream"] = true // it does not end
 	for path, item := range description(t, node.OpenAPI()).Paths {
@@ -170,28 +165,37 @@ func TestOpenAPIIsFresh(t *testing.T) {
 	}
 }
 
-// That a node cannot be asked does not mean that none is running.
-func TestCallThatFails(t *testing.T) {
-	dir := t.TempDir()
-	l, err := net.Listen("unix", filepath.Join(dir, "status.sock"))
-	if err != nil {
-		t.Fatal(err)
+// A name stands for the hosts of its schemes that are known, whatever comes after it. That a node cannot be asked does not mean that none is running.
+func TestCall(t *testing.T) {
+	c := config(t)
+	n, client := onSocket(t, c, depsOf(newWeb(t)), "http://a.test/")
+	if res, err := client.Get("http://node/api/v1/status"); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res, err)
 	}
-	defer l.Close()
+	if s, err := node.AskStatus(t.Context(), c.Node.Data); err != nil || s.Node != n.ID().Node {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, name := range []string{"a.test", "http://a.test:80/x"} {
+		var hosts []frontier.HostStatus
+		err := node.Call(t.Context(), http.MethodGet, c.Node.Data, "/host?name="+name, nil, &hosts)
+		if err != nil || len(hosts) != 1 || hosts[0].Host != "http://a.test" {
+			t.Errorf("%s: %+v, %v", name, hosts, err)
+		}
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := node.Call(ended, http.MethodGet, dir, "/status", nil, &node.Status{}); err == nil || errors.Is(err, node.ErrNotRunning) {
+	if _, err := node.AskStatus(ended, c.Node.Data); err == nil || errors.Is(err, node.ErrNotRunning) {
 		t.Errorf("a caller that gave up: %v", err)
 	}
-	long := filepath.Join(dir, strings.Repeat("x", 120)) // no socket has such a path
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 120)) // no socket has such a path
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Call(t.Context(), http.MethodGet, long, "/status", nil, &node.Status{}); err == nil || errors.Is(err, node.ErrNotRunning) ||
+	if _, err := node.AskStatus(t.Context(), long); err == nil || errors.Is(err, node.ErrNotRunning) ||
 		!strings.Contains(err.Error(), "too long for a socket: choose a shorter data directory") {
 		t.Errorf("a path that is too long: %v", err)
 	}
-	if err := node.Call(t.Context(), http.MethodGet, t.TempDir(), "/status", nil, &node.Status{}); !errors.Is(err, node.ErrNotRunning) {
+	if _, err := node.AskStatus(t.Context(), t.TempDir()); !errors.Is(err, node.ErrNotRunning) {
 		t.Errorf("no node: %v", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"proxima/node"
 	"proxima/node/console/browsertest"
-	"proxima/node/runlog"
 )
 
 var shots = flag.String("shots", "", "folder for pictures of the console, as the browser shows it")
@@ -50,7 +49,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: no browser is started")
 	}
-	web, _ := chain(t, 3)
+	web := newWeb(t)
 	c := config(t)
 	c.Console.TokenFile = filepath.Join(t.TempDir(), "tokens")
 	token := strings.Repeat("secret", 8)
@@ -145,11 +144,7 @@ func done(t *testing.T, b *browsertest.Browser, n *node.Node) (logged int) {
 			t.Errorf("%s is not done in the browser", path)
 		}
 	}
-	for _, e := range readLogs(t, n.LogDir()).events {
-		if e.Event == runlog.EventControl && e.Attrs[runlog.KeyBy] == "anna" {
-			logged++
-		}
-	}
+	logged = len(readLogs(t, n.LogDir()).events.actsOf("anna"))
 	if logged < len(actions())-2 { // what was refused before it was an act: no URL, and what nobody has asked for
 		t.Errorf("%d lines in the log about %d acts", logged, len(actions()))
 	}

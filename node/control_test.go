@@ -1,77 +1,96 @@
 package node_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/runlog"
+	"proxima/node/netsim"
 )
 
-// While a node is paused no request begins; seeds that are added belong to the crawl, and are remembered; what is dropped is given up.
+// While a node is paused no request begins, and a snapshot has the hosts and what is pending of them; seeds that are added belong to the crawl,
+// and are remembered; a host that waits because its server is busy is asked as soon as it is told to be; what is dropped is given up.
 func TestControl(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.cfg.Scope.SeedScope = identity.ScopeHost
+		w.cfg.Scope.SeedScope, w.cfg.Crawl.Patience = identity.ScopeHost, 2*time.Hour
 		a := w.Site("a.test", server1).Pages(20)
 		b := w.Site("b.test", server2).Pages(5)
 		c := w.Site("c.test", server3).Pages(50)
+		var well atomic.Bool
+		busy := w.Site("busy.test", "198.51.100.4").Handle("/", func(out http.ResponseWriter, r *http.Request) {
+			if answer := netsim.Status(http.StatusServiceUnavailable, "Retry-After", "3000"); !well.Load() {
+				answer(out, r)
+			}
+		})
 		var paused, resumed time.Time
 		var dropped int
-		w.watch = func(n *node.Node) {
-			time.Sleep(10 * time.Second)
-			if err := n.Operator().Pause("tester"); err != nil {
-				w.t.Error(err)
+		done := func(what string, err error) {
+			if err != nil {
+				w.t.Errorf("%s: %v", what, err)
 			}
+		}
+		w.watch = func(n *node.Node) {
+			o, ctx := n.Operator(), w.t.Context()
+			time.Sleep(10 * time.Second)
+			done("pause", o.Pause("tester"))
 			paused = time.Now()
 			if why := n.Status().Frontier.Paused; why == "" {
 				w.t.Error("the status does not say that it is paused")
 			}
-			refused, err := n.Operator().AddSeeds(w.t.Context(), seeds(w.t, "http://b.test/\nhttp://c.test/\nhttps://c.test/"), "tester")
+			refused, err := o.AddSeeds(ctx, seeds(w.t, "http://b.test/\nhttp://c.test/\nhttps://c.test/"), "tester")
 			if err != nil || len(refused) > 0 {
 				w.t.Errorf("seeds: %v, %v", refused, err)
 			}
 			time.Sleep(5 * time.Minute)
+			w.snapshot(n, 5)
 			resumed = time.Now()
-			if err := n.Operator().Resume("tester"); err != nil {
-				w.t.Error(err)
-			}
+			done("resume", o.Resume("tester"))
 			time.Sleep(20 * time.Second)
-			if dropped, err = n.Operator().Drop(w.t.Context(), "c.test", "tester"); err != nil || dropped < 30 {
+			if dropped, err = o.Drop(ctx, "c.test", "tester"); err != nil || dropped < 30 {
 				w.t.Errorf("%d URLs dropped: %v", dropped, err)
 			}
-			if dropped, err := n.Operator().Drop(w.t.Context(), "nobody.test", "tester"); !errors.Is(err, node.ErrNotHere) || dropped != 0 {
+			if tried := busy.Count("/"); tried != 1 {
+				w.t.Errorf("a busy host was asked %d times", tried)
+			}
+			well.Store(true)
+			done("retry", o.Retry(ctx, "busy.test", "tester"))
+			if dropped, err := o.Drop(ctx, "nobody.test", "tester"); !errors.Is(err, node.ErrNotHere) || dropped != 0 {
 				w.t.Errorf("%d URLs of an unknown host dropped: %v", dropped, err)
 			}
+			if err := o.Retry(ctx, "nobody.test", "tester"); !errors.Is(err, node.ErrNotHere) {
+				w.t.Errorf("an unknown host is asked again: %v", err)
+			}
 		}
-		end, _ := w.crawl(w.t.Context(), "http://a.test/")
+		end, logs := w.crawl(w.t.Context(), "http://a.test/", "http://busy.test/")
 		w.dropped(end, "dropped by the operator", int64(dropped))
 		for _, v := range w.Visits(nil) {
 			if v.Start.After(paused.Add(time.Second)) && v.Start.Before(resumed) {
 				w.t.Errorf("%s was asked for %v after the pause", v.URL(), v.Start.Sub(paused))
 			}
 		}
-		if len(pages(a.Visits())) != 21 || len(pages(b.Visits())) != 6 {
-			w.t.Errorf("%d pages of 21, and %d of 6 of the added seed", len(pages(a.Visits())), len(pages(b.Visits())))
+		got := []int{len(pages(a.Visits())), len(pages(b.Visits())), busy.Count("/")}
+		if took := time.Since(w.began); !slices.Equal(got, []int{21, 6, 2}) || took > 10*time.Minute {
+			w.t.Errorf("%d pages of the seed, the added seed and the busy host, want 21, 6 and 2; it took %v", got, took)
 		}
 		if n := len(pages(c.Visits())); n == 0 || n > 20 {
 			w.t.Errorf("%d pages of the dropped host", n)
 		}
-		acts := 0
-		for _, l := range w.jsonLines(runlog.LogNode) {
-			if l["event"] == runlog.EventControl && l[runlog.KeyBy] == "tester" {
-				acts++
-			}
-		}
-		if acts != 5 {
-			w.t.Errorf("%d acts in the log: want pause, seeds, resume and two hosts of one name", acts)
+		if acts := logs.events.actsOf("tester"); len(acts) != 6 {
+			w.t.Errorf("%q: want pause, seeds, resume, two hosts of one name, and retry", acts)
 		}
 
 		w.watch = nil
-		_, logs := w.crawl(w.t.Context())
+		_, logs = w.crawl(w.t.Context())
 		hosts := map[string]bool{}
 		for _, l := range logs.fetches {
 			u, err := identity.Parse(l.URL)
@@ -80,8 +99,35 @@ func TestControl(t *testing.T) {
 			}
 			hosts[u.Name()] = true
 		}
-		if got := slices.Sorted(maps.Keys(hosts)); !slices.Equal(got, []string{"a.test", "b.test", "c.test"}) {
+		if got := slices.Sorted(maps.Keys(hosts)); !slices.Equal(got, []string{"a.test", "b.test", "busy.test", "c.test"}) {
 			w.t.Errorf("hosts %v", got)
 		}
 	})
+}
+
+// snapshot has a node write what it has, and complains unless that is so many hosts, what is pending of them, and their numbers at the end.
+func (w *trial) snapshot(n *node.Node, hosts int) {
+	w.t.Helper()
+	var b bytes.Buffer
+	if err := n.Snapshot(w.t.Context(), &b); err != nil {
+		w.t.Error(err)
+	}
+	pending := int(n.Status().Frontier.Pending)
+	roles, urls, last := 0, map[string]bool{}, ""
+	for line := range strings.Lines(b.String()) {
+		var l struct{ Host, URL, Role string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			w.t.Errorf("%s: %v", line, err)
+		}
+		switch {
+		case l.Role != "":
+			roles++
+		case l.URL != "":
+			urls[l.URL] = true
+		}
+		last = line
+	}
+	if want := fmt.Sprintf("{\"hosts\":%d,\"urls\":%d}\n", hosts, pending); roles != hosts || len(urls) != pending || pending == 0 || last != want {
+		w.t.Errorf("%d hosts and %d URLs, and at the end %s, want %s", roles, len(urls), last, want)
+	}
 }

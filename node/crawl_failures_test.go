@@ -1,11 +1,10 @@
 package node_test
 
 import (
-	"context"
-	"net"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,24 +12,20 @@ import (
 	"proxima/node/runlog"
 )
 
-// TestPageRetries: a page that fails on the server's side is tried again by the schedule, and then has failed. Its host
+// TestPageRetries: a page that fails on the server's side is tried again by the schedule, until it has been had or has failed. Its host
 // does not wait meanwhile.
 func TestPageRetries(t *testing.T) {
+	none := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
-		status int
-		class  string
+		want   []string // statuses and errors
 	}{
-		"500":        {netsim.Status(500), 500, ""},
-		"502":        {netsim.Status(502), 502, ""},
-		"broken off": {netsim.Broken, 200, "eof"},
-		"no answer":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, "eof"},
-		"too late": {func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case <-time.After(time.Hour):
-			case <-r.Context().Done():
-			}
-		}, 0, "timeout_header"},
+		"500":        {netsim.Status(500), slices.Repeat([]string{"500 "}, 4)},
+		"502":        {netsim.Status(502), slices.Repeat([]string{"502 "}, 4)},
+		"broken off": {netsim.Broken, slices.Repeat([]string{"200 eof"}, 4)},
+		"no answer":  {none, slices.Repeat([]string{"0 eof"}, 4)},
+		"too late":   {silence, slices.Repeat([]string{"0 timeout_header"}, 4)},
+		"recovers":   {netsim.Turns(netsim.Broken, netsim.Status(500), html("/")), []string{"200 eof", "500 ", "200 "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *trial) {
@@ -40,51 +35,34 @@ func TestPageRetries(t *testing.T) {
 				// Each request has a connection of its own: on one that was idle, net/http would repeat it by itself.
 				w.cfg.Fetch.IdleTimeout = time.Second
 				end, logs := w.run("http://a.test/")
-				if end.Frontier.Failed != 1 || end.Frontier.Done != 30 || a.Count("/torn") != 0 {
-					t.Errorf("%d failed, %d done, requests %q; want 1 and 30", end.Frontier.Failed, end.Frontier.Done, a.Paths())
+				failed := uint64(1)
+				if name == "recovers" {
+					failed = 0
 				}
-				lines := logs.of("http://a.test/1")
-				var tries []netsim.Visit
-				for _, v := range a.Visits() {
-					if v.Path == "/1" {
-						tries = append(tries, v)
-					}
+				if end.Frontier.Failed != failed || end.Frontier.Done != 31-failed || a.Count("/torn") != 0 {
+					t.Errorf("%d failed, %d done, requests %q; want %d failed of 31", end.Frontier.Failed, end.Frontier.Done, a.Paths(), failed)
 				}
-				slack := 25 * time.Second // behind a page of the same host, or its own slow answer
-				spans := []span{jittered(20 * time.Second), jittered(time.Minute), jittered(5 * time.Minute)}
-				for i := range spans {
-					spans[i].high += slack
+				tries := w.Visits(func(v netsim.Visit) bool { return v.Path == "/1" })
+				var spans []span
+				for _, wait := range w.cfg.Politeness.RetryPage[:len(c.want)-1] {
+					spans = append(spans, jittered(wait).later(25*time.Second)) // behind a page of the same host, or its own slow answer
 				}
 				w.spans("waits", gaps(tries), spans...)
-				for i, l := range lines {
-					if l.Attempt != i+1 || l.Status != c.status || l.Error != c.class {
-						t.Errorf("line %d: attempt %d, status %d, error %q", i, l.Attempt, l.Status, l.Error)
+				var got []string
+				for i, l := range logs.of("http://a.test/1") {
+					if got = append(got, fmt.Sprintf("%d %s", l.Status, l.Error)); l.Attempt != i+1 {
+						t.Errorf("line %d is that of attempt %d", i, l.Attempt)
 					}
 				}
-				if len(lines) != 4 {
-					t.Errorf("%d lines, want 4", len(lines))
+				if !slices.Equal(got, c.want) {
+					t.Errorf("logged %q, want %q", got, c.want)
 				}
-				all := pages(a.Visits())
-				if at := w.at(all[15].Start); at > 4*time.Minute {
+				if at := w.at(pages(a.Visits())[15].Start); at > 4*time.Minute {
 					t.Errorf("the 16th page was asked for after %v: the host waited with its page", at)
 				}
 			})
 		})
 	}
-}
-
-// TestPageRecovers: one that answers at last is done.
-func TestPageRecovers(t *testing.T) {
-	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Page("/", "/1").
-			Handle("/1", netsim.Turns(netsim.Broken, netsim.Status(500), netsim.Text("text/html", "<a href=/2>"))).Page("/2")
-		w.cfg.Crawl.Patience = time.Hour
-		end, _ := w.run("http://a.test/")
-		w.same("requests", a.Paths(), "/robots.txt", "/", "/1", "/1", "/1", "/2")
-		if end.Frontier.Failed != 0 || end.Frontier.Done != 3 {
-			t.Errorf("%d failed, %d done, want 0 and 3", end.Frontier.Failed, end.Frontier.Done)
-		}
-	})
 }
 
 // TestServerDown: a host that cannot be reached is tried by the schedule and then given up with all its URLs.
@@ -103,21 +81,17 @@ func TestServerDown(t *testing.T) {
 				if len(down.Visits()) != 0 || end.Frontier.Dropped != 3 {
 					t.Errorf("%d visits, %d dropped, want 0 and 3", len(down.Visits()), end.Frontier.Dropped)
 				}
-				s, n := time.Second, len(addrs)
 				var rounds []netsim.Visit // the first try of each
-				for i, v := range w.Refused() {
-					if i%n == 0 {
-						rounds = append(rounds, v)
-					}
+				for try := range slices.Chunk(w.Refused(), len(addrs)) {
+					rounds = append(rounds, try[0])
 				}
-				if got := len(w.Refused()); got != 5*n {
-					t.Errorf("%d tries, want %d", got, 5*n)
+				var spans []span
+				for _, wait := range w.cfg.Politeness.RetryConnect {
+					spans = append(spans, jittered(wait).later(5*time.Second))
 				}
-				spans := []span{jittered(30 * s), jittered(60 * s), jittered(120 * s), jittered(300 * s)}
-				for i := range spans {
-					spans[i].high += 5 * s
+				if w.spans("waits", gaps(rounds), spans...); len(w.Refused()) != 5*len(addrs) {
+					t.Errorf("%d tries, want %d", len(w.Refused()), 5*len(addrs))
 				}
-				w.spans("waits", gaps(rounds), spans...)
 				w.dropped(end, "refused", 3)
 				w.givenUp(logs, "http://down.test", "refused", 3)
 				for _, f := range logs.fetches {
@@ -128,33 +102,6 @@ func TestServerDown(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestHTTPSNowhere: a site that has port 80 only loses nothing by one link to its https, which is a host of its own.
-func TestHTTPSNowhere(t *testing.T) {
-	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Pages(30)
-		a.Page("/begin", "https://a.test/secure", "/")
-		w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if strings.HasSuffix(address, ":443") {
-				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-			}
-			return w.Dial(ctx, network, address)
-		}
-		w.cfg.Crawl.Patience = 15 * time.Minute
-		w.cfg.Politeness.RetryConnect = []time.Duration{30 * time.Second, 5 * time.Minute}
-		end, logs := w.run("http://a.test/begin")
-		if n := len(pages(a.Visits())); n != 32 {
-			t.Errorf("%d pages by http, want 32", n)
-		}
-		if end.Frontier.Done != 32 || end.Frontier.Dropped != 1 {
-			t.Errorf("%d done, %d dropped, want 32 and 1", end.Frontier.Done, end.Frontier.Dropped)
-		}
-		w.givenUp(logs, "https://a.test", "refused", 1)
-		if got := logs.about(runlog.EventHostDropped, "http://a.test"); len(got) != 0 {
-			t.Errorf("the http host was given up: %q", got)
-		}
-	})
 }
 
 // TestSecondAddress: where one address of a host is down, another answers.
@@ -216,18 +163,8 @@ func TestNoSuchName(t *testing.T) {
 // givenUp complains unless the log says once that a host was given up, why, and with how many URLs.
 func (w *trial) givenUp(logs nodeLogs, host, reason string, urls int) {
 	w.t.Helper()
-	n := 0
-	for _, e := range logs.events {
-		if e.Event != runlog.EventHostDropped || e.Attrs[runlog.KeyHost] != host {
-			continue
-		}
-		n++
-		why, _ := e.Attrs[runlog.KeyReason].(string)
-		if !strings.HasPrefix(why, reason) || e.Attrs[runlog.KeyCount] != float64(urls) {
-			w.t.Errorf("%s was given up for %q with %v URLs, want %q and %d", host, why, e.Attrs[runlog.KeyCount], reason, urls)
-		}
-	}
-	if n != 1 {
-		w.t.Errorf("%s was given up %d times, want once", host, n)
+	said := logs.events.of(runlog.EventHostDropped, runlog.KeyHost, host)
+	if len(said) != 1 || !strings.HasPrefix(said.reasons()[0], reason) || said[0].Attrs[runlog.KeyCount] != float64(urls) {
+		w.t.Errorf("%s was given up: %v; want once, for %q with %d URLs", host, said, reason, urls)
 	}
 }

@@ -1,13 +1,10 @@
 package node_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,56 +14,6 @@ import (
 	"proxima/node/runlog"
 )
 
-// jsonLines reads a log as anybody would.
-func (w *trial) jsonLines(log string) []map[string]any {
-	w.t.Helper()
-	f, err := os.Open(filepath.Join(w.cfg.Node.Data, "logs", log+".jsonl"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer f.Close()
-	var lines []map[string]any
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, runlog.MaxLine)
-	for s.Scan() {
-		var line map[string]any
-		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
-			w.t.Fatal(err)
-		}
-		lines = append(lines, line)
-	}
-	if err := s.Err(); err != nil {
-		w.t.Fatal(err)
-	}
-	return lines
-}
-
-// keysOf complains about keys of an entry that a line has not, and about a seq that is not the number of the line.
-func (w *trial) keysOf(log string, lines []map[string]any, entry reflect.Type) {
-	w.t.Helper()
-	var keys func(t reflect.Type) []string
-	keys = func(t reflect.Type) (names []string) {
-		for i := range t.NumField() {
-			if f := t.Field(i); f.Anonymous {
-				names = append(names, keys(f.Type)...)
-			} else {
-				names = append(names, f.Tag.Get("json"))
-			}
-		}
-		return names
-	}
-	for i, line := range lines {
-		for _, key := range keys(entry) {
-			if _, ok := line[key]; !ok {
-				w.t.Errorf("%s line %d has no %q", log, i+1, key)
-			}
-		}
-		if line["seq"] != float64(i+1) || line["boot"] != float64(1) {
-			w.t.Errorf("%s line %d has seq %v of boot %v", log, i+1, line["seq"], line["boot"])
-		}
-	}
-}
-
 // TestLogs: what is logged of a crawl, and when.
 func TestLogs(t *testing.T) {
 	inBubble(t, func(w *trial) {
@@ -75,72 +22,50 @@ func TestLogs(t *testing.T) {
 		w.Site("b.test", server2).Handle("/", netsim.Turns(netsim.Status(503, "Retry-After", "60"), netsim.Status(404)))
 		w.Site("c.test", server3).Handle("/robots.txt", netsim.Status(503))
 		w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second}
-		end, _ := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/", "http://c.test/")
+		end, logs := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/", "http://c.test/")
 
-		fetches := w.jsonLines(runlog.LogFetch)
-		w.keysOf(runlog.LogFetch, fetches, reflect.TypeFor[runlog.Fetch]())
-		visits := w.Visits(nil)
-		if len(fetches) != len(visits) || end.Requests != int64(len(visits)) {
-			t.Errorf("%d lines, %d counted, %d requests", len(fetches), end.Requests, len(visits))
+		var asked, logged []string
+		for _, v := range w.Visits(nil) {
+			asked = append(asked, v.URL())
 		}
-		logged := map[string]int{}
-		for _, f := range fetches {
-			logged[fmt.Sprint(f["url"])]++
-			if f["url"] == "http://a.test/5" && (f["total_ms"] != 1500.0 || f["server"] != server1 || f["status"] != 200.0 || f["waited_ms"] == nil) {
-				t.Errorf("logged %v", f)
-			}
+		for _, f := range logs.fetches {
+			logged = append(logged, f.URL)
 		}
-		for _, v := range visits {
-			logged[v.URL()]--
-		}
-		for url, n := range logged {
-			if n != 0 {
-				t.Errorf("%s: %+d lines too many", url, n)
-			}
+		w.same("lines", logged, asked...)
+		if f := logs.of("http://a.test/5")[0]; end.Requests != int64(len(asked)) || f.TotalMs != 1500 || f.Server != server1 || f.Status != 200 {
+			t.Errorf("%d requests counted of %d, and logged %+v", end.Requests, len(asked), f)
 		}
 
-		queue, load := w.jsonLines(runlog.LogQueue), w.jsonLines(runlog.LogLoad)
-		w.keysOf(runlog.LogQueue, queue, reflect.TypeFor[runlog.Queue]())
-		w.keysOf(runlog.LogLoad, load, reflect.TypeFor[runlog.Load]())
+		queue, load := readLog[runlog.Queue](t, logs.dir, runlog.LogQueue), readLog[runlog.Load](t, logs.dir, runlog.LogLoad)
 		if len(queue) != len(load) || len(queue) != int(end.Elapsed/(10*time.Second))+2 {
 			t.Errorf("%d and %d lines in %v", len(queue), len(load), end.Elapsed)
 		}
 		waits := map[string]bool{}
 		for i, line := range queue {
-			at, err := time.Parse(time.RFC3339, fmt.Sprint(line["time"]))
-			if want := time.Duration(i) * 10 * time.Second; err != nil || i < len(queue)-1 && w.at(at) != want {
-				t.Errorf("line %d came at %v, %v, want %v", i, w.at(at), err, want)
+			if want := time.Duration(i) * 10 * time.Second; i < len(queue)-1 && w.at(line.Time) != want {
+				t.Errorf("line %d came at %v, want %v", i, w.at(line.Time), want)
 			}
-			sum := 0.0
-			for kind, n := range line["waits"].(map[string]any) {
+			sum := int64(0)
+			for kind, n := range line.Waits {
 				waits[kind] = true
-				sum += n.(float64)
+				sum += n
 			}
-			if sum != line["hosts_waiting"] {
-				t.Errorf("line %d: waits %v are not %v hosts", i, line["waits"], line["hosts_waiting"])
-			}
-		}
-		for _, kind := range []string{"backoff", "retry", "gap"} {
-			if !waits[kind] {
-				t.Errorf("no host was ever waiting for %q: %v", kind, waits)
+			if sum != line.HostsWaiting {
+				t.Errorf("line %d: waits %v are not %d hosts", i, line.Waits, line.HostsWaiting)
 			}
 		}
-		last := queue[len(queue)-1]
-		drops := last["drops"].(map[string]any)
-		if drops["robots.txt disallows"] != 1.0 || drops["status 404"] != 1.0 || drops["eof"] != 1.0 {
-			t.Errorf("drops %v", drops)
+		drops := logs.queue.Drops
+		if !waits["backoff"] || !waits["retry"] || !waits["gap"] || drops["robots.txt disallows"] != 1 || drops["status 404"] != 1 || drops["eof"] != 1 {
+			t.Errorf("hosts waited for %v; drops %v", waits, drops)
 		}
 		// The books: everything accepted is done, failed, dropped or pending.
-		if f := end.Frontier; int64(f.Accepted) != int64(f.Done+f.Failed+f.Dropped)+f.Pending || f.Pending != 1 || last["pending"] != 1.0 {
-			t.Errorf("books %+v, the last line says %v pending", f.Totals, last["pending"])
+		if f := end.Frontier; int64(f.Accepted) != int64(f.Done+f.Failed+f.Dropped)+f.Pending || f.Pending != 1 || logs.queue.Pending != 1 {
+			t.Errorf("books %+v, the last line says %d pending", f.Totals, logs.queue.Pending)
 		}
 
-		events := w.jsonLines(runlog.LogNode)
-		if e := events[0]; e["event"] != runlog.EventStart || e["config"] != w.cfg.Public() {
-			t.Errorf("the first event is %v", e["event"])
-		}
-		if e := events[len(events)-1]; e["event"] != runlog.EventStop || e["reason"] != "idle" {
-			t.Errorf("the last event is %v", e)
+		first, last := logs.events[0], logs.events[len(logs.events)-1]
+		if first.Event != runlog.EventStart || first.Attrs["config"] != w.cfg.Public() || last.Event != runlog.EventStop || last.Attrs["reason"] != "idle" {
+			t.Errorf("the first event is %v, the last %v", first.Event, last)
 		}
 	})
 }
@@ -180,44 +105,40 @@ func TestStopAndResume(t *testing.T) {
 	for _, took := range []time.Duration{0, 3 * time.Second, 15 * time.Second} {
 		t.Run(took.String(), func(t *testing.T) {
 			inBubble(t, func(w *trial) {
-				sites := []*netsim.Site{
-					w.Site("a.test", server1).Pages(40).Took(took),
-					w.Site("b.test", server2).Pages(40).Took(took),
-					w.Site("c.test", server2).Robots("User-agent: *", "Disallow: /7").Pages(40).Took(took),
-				}
-				stopAt := 100 * time.Second
+				w.Site("a.test", server1).Pages(40).Took(took)
+				w.Site("b.test", server2).Pages(40).Took(took)
+				w.Site("c.test", server2).Robots("User-agent: *", "Disallow: /7").Pages(40).Took(took)
+				urls, stopAt := []string{"http://a.test/", "http://b.test/", "http://c.test/"}, 100*time.Second
 				ctx, stop := context.WithTimeout(w.t.Context(), stopAt)
 				defer stop()
-				urls := []string{"http://a.test/", "http://b.test/", "http://c.test/"}
 				end, _ := w.crawl(ctx, urls...)
 				if end.Reason != "stopped" || w.at(time.Now()) > stopAt+5*time.Second {
 					t.Errorf("%q at %v, want stopped at %v", end.Reason, w.at(time.Now()), stopAt)
 				}
 				under := map[string]bool{}
 				for _, v := range w.Visits(nil) {
-					if w.at(v.End) >= stopAt {
-						under[v.URL()] = true
-					}
-				}
-				if len(under) > 2 {
-					t.Errorf("%d requests under way at two servers", len(under))
+					under[v.URL()] = w.at(v.End) >= stopAt
 				}
 				before := end.Frontier.Pending
 				end, _ = w.run(urls...)
 				if end.Frontier.AtStart != before {
 					t.Errorf("%d pending at the start, want %d", end.Frontier.AtStart, before)
 				}
-				for i, s := range sites {
-					for _, path := range append(numbered(40), "/", "/robots.txt") {
-						want := 1
-						if i == 2 && path == "/7" {
-							want = 0
-						}
-						url := strings.TrimSuffix(urls[i], "/") + path
-						if n := s.Count(path); n != want && !(under[url] && n == 2) {
-							t.Errorf("%s was asked for %d times, want %d", url, n, want)
-						}
+				again, want := 0, []string{}
+				for _, url := range urls {
+					want = append(want, at(strings.TrimSuffix(url, "/"), append(numbered(40), "/", "/robots.txt")...)...)
+				}
+				want = slices.DeleteFunc(want, func(url string) bool { return url == "http://c.test/7" })
+				var got []string
+				for _, v := range w.Visits(nil) {
+					if under[v.URL()] && slices.Contains(got, v.URL()) {
+						again++
+						continue
 					}
+					got = append(got, v.URL())
+				}
+				if w.same("requests", got, want...); again > 2 {
+					t.Errorf("%d requests were under way at two servers", again)
 				}
 			})
 		})
@@ -254,8 +175,8 @@ func TestBlocklistChanges(t *testing.T) {
 			t.Errorf("the log of the queues counts %d, want about %d", n, 2*left)
 		}
 		told := 0
-		for _, e := range logs.events {
-			if e.Event == runlog.EventBlocklist && e.Attrs[runlog.KeyCount] == 2.0 {
+		for _, e := range logs.events.of(runlog.EventBlocklist) {
+			if e.Attrs[runlog.KeyCount] == 2.0 {
 				told++
 			}
 		}
@@ -284,12 +205,8 @@ func TestLostLinesAreTold(t *testing.T) {
 		if end, err := n.Run(w.t.Context()); err != nil || end.Reason != "idle" || end.Pages != 4 {
 			w.t.Errorf("%d pages, ended as %q: %v", end.Pages, end.Reason, err)
 		}
-		var told []string
-		for _, e := range readLog[runlog.Event](w.t, w.cfg.Output.Logs, runlog.LogNode) {
-			if reason, _ := e.Attrs[runlog.KeyReason].(string); e.Event == runlog.EventWarning && strings.Contains(reason, "write log fetch") {
-				told = append(told, reason)
-			}
-		}
+		told := slices.DeleteFunc(events(readLog[runlog.Event](w.t, w.cfg.Output.Logs, runlog.LogNode)).of(runlog.EventWarning).reasons(),
+			func(reason string) bool { return !strings.Contains(reason, "log fetch") })
 		if len(told) != 2 || !strings.HasPrefix(told[0], "write log fetch") || !strings.HasPrefix(told[1], "log fetch lost 5 lines") {
 			w.t.Errorf("told of lost lines: %q", told)
 		}

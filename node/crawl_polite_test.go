@@ -2,37 +2,36 @@ package node_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
-	"proxima/fetch/robots"
 	"proxima/node/netsim"
 )
 
 // TestGaps: the time from the end of a request to the start of the next is the largest that anything asks for, and it is
 // no larger.
 func TestGaps(t *testing.T) {
+	own := func(w *trial) { w.cfg.Politeness.Own = []string{webPrefix} }
 	for _, c := range []struct {
 		name   string
 		robots string
 		took   time.Duration
 		set    func(w *trial)
+		first  time.Duration // after robots.txt, which takes no time
 		want   time.Duration
 	}{
-		{name: "least gap", want: 2 * time.Second},
-		{name: "factor", took: 3 * time.Second, want: 6 * time.Second},
-		{name: "factor of quick pages", took: 100 * time.Millisecond, want: 2 * time.Second},
-		{name: "factor bounded", took: 15 * time.Second, set: func(w *trial) { w.cfg.Politeness.Factor = 10 }, want: time.Minute},
-		{name: "crawl delay", robots: "User-agent: *\nCrawl-delay: 60", want: time.Minute},
-		{name: "crawl delay beyond the patience", robots: "User-agent: *\nCrawl-delay: 60", want: time.Minute,
-			set: func(w *trial) { w.cfg.Crawl.Patience = time.Second }},
-		{name: "crawl delay of less", robots: "User-agent: *\nCrawl-delay: 0.1", want: 2 * time.Second},
-		{name: "crawl delay and factor", robots: "User-agent: *\nCrawl-delay: 5", took: 4 * time.Second, want: 8 * time.Second},
-		{name: "crawl delay of others", robots: "User-agent: other\nCrawl-delay: 60", want: 2 * time.Second},
-		{name: "own", set: func(w *trial) { w.cfg.Politeness.Own = []string{webPrefix} }, took: time.Second, want: 0},
-		{name: "own with a gap", set: func(w *trial) {
-			w.cfg.Politeness.Own, w.cfg.Politeness.OwnGap = []string{webPrefix}, time.Second
-		}, took: time.Second, want: time.Second},
+		{"least gap", "", 0, nil, 2 * time.Second, 2 * time.Second},
+		{"factor", "", 3 * time.Second, nil, 2 * time.Second, 6 * time.Second},
+		{"factor of quick pages", "", 100 * time.Millisecond, nil, 2 * time.Second, 2 * time.Second},
+		{"factor bounded", "", 15 * time.Second, func(w *trial) { w.cfg.Politeness.Factor = 10 }, 2 * time.Second, time.Minute},
+		{"crawl delay", "User-agent: *\nCrawl-delay: 60", 0, nil, time.Minute, time.Minute},
+		{"crawl delay beyond the patience", "User-agent: *\nCrawl-delay: 60", 0, func(w *trial) { w.cfg.Crawl.Patience = time.Second }, time.Minute, time.Minute},
+		{"crawl delay of less", "User-agent: *\nCrawl-delay: 0.1", 0, nil, 2 * time.Second, 2 * time.Second},
+		{"crawl delay and factor", "User-agent: *\nCrawl-delay: 5", 4 * time.Second, nil, 5 * time.Second, 8 * time.Second},
+		{"crawl delay of others", "User-agent: other\nCrawl-delay: 60", 0, nil, 2 * time.Second, 2 * time.Second},
+		{"own", "", time.Second, own, 0, 0},
+		{"own with a gap", "", time.Second, func(w *trial) { own(w); w.cfg.Politeness.OwnGap = time.Second }, time.Second, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(w *trial) {
@@ -45,16 +44,8 @@ func TestGaps(t *testing.T) {
 				if len(v) != 10 {
 					t.Fatalf("%d requests, want 10", len(v))
 				}
-				first := c.want // after robots.txt, which takes no time
-				if c.took > 0 && c.want > 2*time.Second && c.robots == "" {
-					first = 2 * time.Second
-				} else if c.robots != "" && c.took > 0 {
-					first = robots.Parse([]byte(c.robots), "Proxima").CrawlDelay()
-				}
-				w.spans("gap after robots.txt", gaps(v[:2]), exactly(first))
-				for _, gap := range gaps(v[1:]) {
-					w.spans("gap", []time.Duration{gap}, exactly(c.want))
-				}
+				w.apart("gap after robots.txt", v[:2], exactly(c.first))
+				w.apart("gaps", v[1:], exactly(c.want))
 			})
 		})
 	}
@@ -92,18 +83,10 @@ func TestRetryAfter(t *testing.T) {
 				w.cfg.Crawl.Patience, w.cfg.Politeness.MaxRetryAfter = 15*time.Minute, 10*time.Minute
 				w.run("http://a.test/", "http://b.test/")
 				v := a.Visits()
-				for i, v := range v[:len(v)-1] {
-					want := exactly(2 * time.Second)
-					if v.Path == "/2" && a.Visits()[i+1].Start.Sub(v.End) > 3*time.Second {
-						want = c.want
-					} else if v.Path == "/2" && i == 4 {
-						t.Errorf("nothing waited after %s", v.Path)
-					}
-					w.spans("gap after "+v.Path, gaps(a.Visits()[i:i+2]), want)
-				}
-				for _, gap := range gaps(b.Visits()) {
-					w.spans("gap of the other server", []time.Duration{gap}, exactly(2*time.Second))
-				}
+				waits := slices.Repeat([]span{exactly(2 * time.Second)}, len(v)-1)
+				waits[slices.IndexFunc(v, func(v netsim.Visit) bool { return v.Path == "/2" })] = c.want
+				w.spans("gaps", gaps(v), waits...)
+				w.apart("gaps of the other server", b.Visits(), exactly(2*time.Second))
 				if len(b.Visits()) != 62 {
 					t.Errorf("%d requests at the other server, want 62", len(b.Visits()))
 				}
@@ -124,12 +107,12 @@ func TestBackoff(t *testing.T) {
 		b := w.Site("b.test", server1).Pages(200) // the same server: its other hosts are not held up by a backoff
 		w.cfg.Crawl.Patience = time.Hour
 		end, logs := w.run("http://a.test/", "http://b.test/")
-		got := gaps(pages(a.Visits()))
-		s := time.Second
-		between := func(x span) span { return span{x.low, x.high + 4*s} } // the other host may be on
-		w.spans("gaps", got, between(exactly(2*s)), between(jittered(30*s)), between(jittered(60*s)), between(jittered(120*s)),
-			between(exactly(2*s)), between(jittered(30*s)), between(jittered(60*s)), between(exactly(2*s)), between(exactly(2*s)),
-			between(exactly(2*s)), between(exactly(2*s)))
+		calm, s := exactly(2*time.Second), time.Second
+		waits := []span{calm, jittered(30 * s), jittered(60 * s), jittered(120 * s), calm, jittered(30 * s), jittered(60 * s), calm, calm, calm, calm}
+		for i := range waits {
+			waits[i] = waits[i].later(4 * s) // the other host may be on
+		}
+		w.spans("gaps", gaps(pages(a.Visits())), waits...)
 		for _, path := range numbered(6) {
 			lines := logs.of("http://a.test" + path)
 			if last := lines[len(lines)-1]; last.Status != 200 || last.Attempt != len(lines) {
@@ -166,9 +149,7 @@ func TestTwoHostsOneServer(t *testing.T) {
 		if len(v) != 36 && len(v) != 48 {
 			t.Errorf("%d requests, want 12 for each host", len(v))
 		}
-		for _, gap := range gaps(v) {
-			w.spans("gap", []time.Duration{gap}, exactly(2*time.Second))
-		}
+		w.apart("gaps", v, exactly(2*time.Second))
 		// Taken by turns: at half of the time no host is far ahead.
 		half := map[string]int{}
 		for _, v := range v[:len(v)/2] {
@@ -195,12 +176,9 @@ func TestOwnParallel(t *testing.T) {
 		if n := atOnce(other.Visits()); n != 1 {
 			t.Errorf("%d requests at once at another's server, want 1", n)
 		}
-		for _, gap := range gaps(other.Visits()[1:]) {
-			w.spans("gap", []time.Duration{gap}, exactly(2*time.Second))
-		}
-		own0 := own.Visits()[0]
+		w.apart("gaps of another's server", other.Visits()[1:], exactly(2*time.Second))
 		for _, v := range own.Visits()[1:] {
-			if v.Start.Before(own0.End) {
+			if v.Start.Before(own.Visits()[0].End) {
 				t.Errorf("%s was asked for before the robots.txt was read", v.Path)
 			}
 		}

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -12,14 +13,8 @@ import (
 // TestRobotsOfEachOrigin: http and https, and each port, have a robots.txt of their own, asked for once.
 func TestRobotsOfEachOrigin(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		byScheme := func(rw http.ResponseWriter, r *http.Request) {
-			if r.TLS != nil {
-				netsim.Text("text/plain", "User-agent: *\nDisallow: /secret")(rw, r)
-			} else {
-				netsim.Text("text/plain", "User-agent: *\nDisallow: /private")(rw, r)
-			}
-		}
-		a := w.Site("a.test", server1).Handle("/robots.txt", byScheme).Page("/open").Page("/private").Page("/secret").
+		rules := func(path string) http.HandlerFunc { return netsim.Text("text/plain", "User-agent: *\nDisallow: "+path) }
+		a := w.Site("a.test", server1).Handle("/robots.txt", byScheme(rules("/private"), rules("/secret"))).Page("/open").Page("/private").Page("/secret").
 			Page("/", "/open", "/private", "/secret", "https://a.test/private", "https://a.test/secret", "http://a.test:8080/private")
 		port := w.Site("a.test:8080", server1).Robots("User-agent: other", "Disallow: /").Page("/private")
 		end, logs := w.run("http://a.test/")
@@ -48,13 +43,37 @@ func TestRobotsForTheUserAgent(t *testing.T) {
 	})
 }
 
-// TestRobotsStatus: what the status of a robots.txt means for its host.
-func TestRobotsStatus(t *testing.T) {
+// TestRobotsThatIsNone: whose robots.txt is not there, or redirects without end, may be asked for everything.
+func TestRobotsThatIsNone(t *testing.T) {
+	answers := map[string]http.HandlerFunc{
+		"itself":       netsim.Status(301, "Location", "/robots.txt"),
+		"another host": netsim.Status(301, "Location", "http://b.test/rules"),
+		"no URL":       netsim.Status(301, "Location", "http://["),
+		"empty":        netsim.Status(301, "Location", ""),
+		"other scheme": netsim.Status(301, "Location", "ftp://a.test/robots.txt"),
+	}
 	for _, status := range []int{200, 204, 400, 401, 403, 404, 410} {
-		inBubble(t, func(w *trial) {
-			a := w.Site("a.test", server1).Handle("/robots.txt", netsim.Status(status)).Pages(2)
-			w.run("http://a.test/")
-			w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/1")
+		answers[fmt.Sprint(status)] = netsim.Status(status)
+	}
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *trial) {
+				a := w.Site("a.test", server1).Handle("/robots.txt", answer).Pages(2)
+				b := w.Site("b.test", server2).Redirect("/rules", "http://a.test/robots.txt")
+				w.run("http://a.test/")
+				var paths []string
+				for _, v := range pages(a.Visits()) {
+					paths = append(paths, v.Path)
+				}
+				w.same("pages", paths, "/", "/0", "/1")
+				want := 1
+				if name == "itself" || name == "another host" {
+					want = 6 // RFC 9309: five redirects are followed
+				}
+				if n := a.Count("/robots.txt") + len(b.Visits()); n != want {
+					t.Errorf("%d requests for the robots.txt, want %d", n, want)
+				}
+			})
 		})
 	}
 }
@@ -94,35 +113,6 @@ func TestRobotsRedirected(t *testing.T) {
 			t.Error("a page was asked for before the robots.txt was read")
 		}
 	})
-}
-
-// TestRobotsRedirectLoop: a robots.txt without end is none.
-func TestRobotsRedirectLoop(t *testing.T) {
-	for name, to := range map[string][2]string{
-		"itself":       {"/robots.txt", "/robots.txt"},
-		"another host": {"http://b.test/rules", "http://a.test/robots.txt"},
-		"no URL":       {"http://[", ""},
-		"empty":        {"", ""},
-		"other scheme": {"ftp://a.test/robots.txt", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Redirect("/robots.txt", to[0]).Pages(1)
-				b := w.Site("b.test", server2).Redirect("/rules", to[1])
-				w.run("http://a.test/")
-				if n := len(pages(a.Visits())); n != 2 {
-					t.Errorf("%d pages, want 2", n)
-				}
-				want := 1
-				if to[1] != "" {
-					want = 6 // RFC 9309: five redirects are followed
-				}
-				if n := a.Count("/robots.txt") + len(b.Visits()); n != want {
-					t.Errorf("%d requests for the robots.txt, want %d", n, want)
-				}
-			})
-		})
-	}
 }
 
 // TestRobotsAtBlockedHost: where the rules of a host must not be asked for, its pages must not be either.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +25,15 @@ func (w *trial) withDoor() {
 	w.cfg.WebMaster.Listen, w.deps.Listen = "203.0.113.1:80", place.Listen
 }
 
+// knock asks the page for web masters.
+func knock(n *node.Node, method, target string, form url.Values) (code int, body string) {
+	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	out := httptest.NewRecorder()
+	n.Door().ServeHTTP(out, r)
+	return out.Code, out.Body.String()
+}
+
 // A web master sees what was asked of the site, puts a file there and has it left alone; another one only asks, and the operator decides.
 func TestWebMaster(t *testing.T) {
 	inBubble(t, func(w *trial) {
@@ -35,22 +43,15 @@ func TestWebMaster(t *testing.T) {
 		w.Site("b.test", server2).Pages(5)
 		w.Site("c.test", server3).Pages(100)
 		w.Site("private.test", "10.0.0.1")
-		send := func(n *node.Node, method, target string, form url.Values) (int, string) {
-			r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			out := httptest.NewRecorder()
-			n.Door().ServeHTTP(out, r)
-			return out.Code, out.Body.String()
-		}
 		leave := func(n *node.Node, site, way string) (int, string) {
-			_, body := send(n, "GET", "/?site="+site, nil)
+			_, body := knock(n, "GET", "/?site="+site, nil)
 			token = regexp.MustCompile(`proxima-[a-z2-7]{32}`).FindString(body)
 			ticket := regexp.MustCompile(`name="ticket" value="([^"]*)"`).FindStringSubmatch(body)
 			time.Sleep(20 * time.Second)
 			if site == "a.test" && !strings.Contains(body, "http://a.test/") {
 				w.t.Errorf("what was asked of it is not shown:\n%s", body)
 			}
-			return send(n, "POST", "/", url.Values{"site": {site}, "ticket": {ticket[1]}, "way": {way}, "note": {"please"}})
+			return knock(n, "POST", "/", url.Values{"site": {site}, "ticket": {ticket[1]}, "way": {way}, "note": {"please"}})
 		}
 		var ended *node.Node
 		w.watch = func(n *node.Node) {
@@ -96,11 +97,8 @@ func TestWebMaster(t *testing.T) {
 func TestSitesAreBlockedWhileTheDiskIsFull(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.withDoor()
-		w.cfg.Frontier.MinFreeMiB = 1
 		w.Site("a.test", server1).Pages(50)
-		var free atomic.Uint64
-		free.Store(1 << 40)
-		w.deps.FreeBytes = func() (uint64, error) { return free.Load(), nil }
+		free := w.disk(1 << 40)
 		w.watch = func(n *node.Node) {
 			time.Sleep(10 * time.Second)
 			free.Store(0)
@@ -110,10 +108,8 @@ func TestSitesAreBlockedWhileTheDiskIsFull(t *testing.T) {
 			if _, changed, err := n.Operator().Block("b.test", "ann", "", false); err != nil || !changed || len(n.Operator().Blocks()) != 1 {
 				w.t.Errorf("blocked: %v, %v", changed, err)
 			}
-			r := httptest.NewRequest("GET", "/?site=a.test", nil)
-			out := httptest.NewRecorder()
-			if n.Door().ServeHTTP(out, r); out.Code != http.StatusServiceUnavailable { // its key is not on disk
-				w.t.Errorf("the page: %d", out.Code)
+			if code, _ := knock(n, "GET", "/?site=a.test", nil); code != http.StatusServiceUnavailable { // its key is not on disk
+				w.t.Errorf("the page: %d", code)
 			}
 			if took := time.Since(began); took > time.Second {
 				w.t.Errorf("it took %v", took)

@@ -128,24 +128,25 @@ func hostileWeb(w *trial) {
 	dns := &nameServer{mute: "silent.test."}
 	w.deps.DialDNS = dns.dial
 
-	// Sites, and what the log must say of their first pages: a class of error, or without one a part of the reason.
+	// Sites, and what the log must say of their first pages, or of robots.txt where that is why there are none: status, class of error, links, and a part
+	// of the reason.
 	type page struct {
 		site        *netsim.Site
 		url         string
-		status      int
-		class       string
+		says        string
 		reason      string
-		links       int
-		robots      bool   // the line is that of the robots.txt, and the page is never asked for
+		robots      bool
 		hostDropped string // why the host was given up, "" if it was not
 	}
 	var hostile []page
 	seeds := []string{"http://silent.test/"}
 	next := 0
 	place := func() string { next++; return fmt.Sprintf("198.51.100.%d", next) }
-	add := func(answer http.HandlerFunc, p page) *netsim.Site {
+	add := func(answer http.HandlerFunc, says string, p page) *netsim.Site {
 		name := fmt.Sprintf("h%d.test", len(hostile))
-		p.url = "http://" + name + "/"
+		if p.says, p.url = says, "http://"+name+"/"; says == "0 tls 0" {
+			p.url = "https://" + name + "/"
+		}
 		p.site = w.Site(name, place()).Handle("/", answer)
 		hostile, seeds = append(hostile, p), append(seeds, p.url)
 		return p.site
@@ -159,49 +160,42 @@ func hostileWeb(w *trial) {
 	binary := make([]byte, 100<<10)
 	rand.NewChaCha8([32]byte{}).Read(binary)
 
-	add(rawFlood(htmlHead+"\r\n", "x"), page{status: 200, reason: "body cut: length"})
-	add(rawFlood(htmlHead, "X: y\r\n"), page{class: "header_too_large"})
-	add(rawDrip(htmlHead+"\r\n"), page{status: 200, class: "too_slow"})
-	add(silence, page{class: "timeout_header"})
-	add(coded("gzip", bomb), page{status: 200, class: "bomb"})
-	add(coded("gzip", "this is no gzip"), page{status: 200, class: "decode"})
-	add(netsim.Broken, page{status: 200, class: "eof"})
-	add(rawText("220 mail.example ESMTP\r\n"), page{class: "protocol"})
-	add(netsim.Text("text/html", string(binary)), page{status: 200, reason: "binary labelled as HTML"})
-	charset := add(netsim.Text("text/html; charset=\"klingon\xff\"", "\xe9\xff\x80<a href=/next>\xc3\x28</a>\xf0"), page{status: 200, links: 1})
-	many := add(coded("gzip", million), page{status: 200, links: 1_000_000})
-	calendar := add(html("/1", "/7"), page{status: 200, links: 2})
+	add(rawFlood(htmlHead+"\r\n", "x"), "200  0", page{reason: "body cut: length"})
+	add(rawFlood(htmlHead, "X: y\r\n"), "0 header_too_large 0", page{})
+	add(rawDrip(htmlHead+"\r\n"), "200 too_slow 0", page{})
+	add(silence, "0 timeout_header 0", page{})
+	add(coded("gzip", bomb), "200 bomb 0", page{})
+	add(coded("gzip", "this is no gzip"), "200 decode 0", page{})
+	add(netsim.Broken, "200 eof 0", page{})
+	add(rawText("220 mail.example ESMTP\r\n"), "0 protocol 0", page{})
+	add(netsim.Text("text/html", string(binary)), "200  0", page{reason: "binary labelled as HTML"})
+	charset := add(netsim.Text("text/html; charset=\"klingon\xff\"", "\xe9\xff\x80<a href=/next>\xc3\x28</a>\xf0"), "200  1", page{})
+	many := add(coded("gzip", million), "200  1000000", page{})
+	calendar := add(html("/1", "/7"), "200  2", page{})
 	for day := range 10 * mostURLs {
 		calendar.Page(fmt.Sprintf("/%d", day), fmt.Sprintf("/%d", day+1), fmt.Sprintf("/%d", day+7))
 	}
-	loop := add(netsim.Status(302, "Location", "/a"), page{status: 302, links: 1}).Redirect("/a", "/b").Redirect("/b", "/a")
-	hops := add(netsim.Status(301, "Location", "/x"), page{status: 301, links: 1})
+	loop := add(netsim.Status(302, "Location", "/a"), "302  1", page{}).Redirect("/a", "/b").Redirect("/b", "/a")
+	hops := add(netsim.Status(301, "Location", "/x"), "301  1", page{})
 	for k := range 2 * c.Scope.MaxHops {
 		path := "/x" + strings.Repeat("x", k)
 		hops.Redirect(path, path+"x")
 	}
-	hugeRobots := add(html("/private/a"), page{status: 200, links: 1}).Handle("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+	hugeRobots := add(html("/private/a"), "200  1", page{}).Handle("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "User-agent: *\nDisallow: /private\n")
 		rule := "Disallow: /" + strings.Repeat("x", 1000) + "\n"
 		for n, err := 0, error(nil); n < 50<<20 && err == nil; n += len(rule) {
 			_, err = io.WriteString(w, rule)
 		}
 	})
-	unread := 0
-	for class, robots := range map[string]http.HandlerFunc{"too_slow": rawDrip("HTTP/1.1 200 OK\r\n\r\n"), "timeout_header": silence, "eof": netsim.Broken} {
-		status := 200
-		if class == "timeout_header" {
-			status = 0
-		}
-		add(http.NotFound, page{status: status, class: class, robots: true}).Handle("/robots.txt", robots)
-		unread++
+	unread := map[string]http.HandlerFunc{"200 too_slow 0": rawDrip("HTTP/1.1 200 OK\r\n\r\n"), "0 timeout_header 0": silence, "200 eof 0": netsim.Broken}
+	for says, robots := range unread {
+		add(http.NotFound, says, page{robots: true}).Handle("/robots.txt", robots)
 	}
 	// Nothing there is HTTP over TLS, so robots.txt is asked for again and again, until the host is given up.
-	add(http.NotFound, page{class: "tls", robots: true, hostDropped: "tls"})
+	add(http.NotFound, "0 tls 0", page{robots: true, hostDropped: "tls"})
 	w.BreakTLS(fmt.Sprintf("198.51.100.%d", next), false)
-	hostile[len(hostile)-1].url = strings.Replace(hostile[len(hostile)-1].url, "http:", "https:", 1)
-	seeds[len(seeds)-1] = hostile[len(hostile)-1].url
-	add(http.NotFound, page{class: "refused", robots: true, hostDropped: "refused"})
+	add(http.NotFound, "0 refused 0", page{robots: true, hostDropped: "refused"})
 	w.Down(fmt.Sprintf("198.51.100.%d", next), true)
 
 	// Names, links and redirects that lead inside.
@@ -246,12 +240,12 @@ func hostileWeb(w *trial) {
 		}
 		lines := logs.of(url)
 		if len(lines) == 0 {
-			t.Errorf("%s (%s): no line", host, p.class+p.reason)
+			t.Errorf("%s (%s): no line", host, p.says)
 		}
 		for _, line := range lines {
-			if line.Error != p.class || line.Status != p.status || line.Links != p.links || !strings.Contains(line.Reason, p.reason) ||
-				(line.Error != "") != (line.Reason != "" && p.reason == "") {
-				t.Errorf("%s: status %d, class %q, links %d, reason %q; want %+v", host, line.Status, line.Error, line.Links, line.Reason, p)
+			says := fmt.Sprintf("%d %s %d", line.Status, line.Error, line.Links)
+			if says != p.says || !strings.Contains(line.Reason, p.reason) || (line.Error != "") != (line.Reason != "" && p.reason == "") {
+				t.Errorf("%s: %q, reason %q; want %+v", host, says, line.Reason, p)
 			}
 		}
 		dropped := logs.about(runlog.EventHostDropped, host)
@@ -281,8 +275,8 @@ func hostileWeb(w *trial) {
 			t.Errorf("%q: %d requests, want %d", site.Paths()[:2], got, want)
 		}
 	}
-	if lines := logs.of("http://" + hugeRobots.Visits()[0].Site + "/robots.txt"); len(lines) != 1 || lines[0].Reason != "body cut: length" || lines[0].Bytes > 1<<20 {
-		t.Errorf("robots.txt of 50 MB: %+v", lines)
+	if line := logs.of("http://" + hugeRobots.Visits()[0].Site + "/robots.txt")[0]; line.Reason != "body cut: length" || line.Bytes > 1<<20 {
+		t.Errorf("robots.txt of 50 MB: %+v", line)
 	}
 	drops := logs.queue.Drops
 	if got, want := drops["too many links on a page"], int64(1_000_000-c.Page.MaxLinks); got != want {
@@ -294,7 +288,7 @@ func hostileWeb(w *trial) {
 		}
 	}
 	// All that is left are the pages whose robots.txt could not be read: their hosts wait.
-	if end.Unfinished != int64(unread) || logs.queue.Pending != end.Unfinished || logs.queue.Waits["backoff"] != end.Unfinished {
-		t.Errorf("%d unfinished, waits %v; want %d hosts in backoff", end.Unfinished, logs.queue.Waits, unread)
+	if end.Unfinished != int64(len(unread)) || logs.queue.Pending != end.Unfinished || logs.queue.Waits["backoff"] != end.Unfinished {
+		t.Errorf("%d unfinished, waits %v; want %d hosts in backoff", end.Unfinished, logs.queue.Waits, len(unread))
 	}
 }

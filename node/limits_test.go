@@ -8,54 +8,43 @@ import (
 	"proxima/node/netsim"
 )
 
-// TestMaxHostPages: each host gives as many pages as are wanted of one, and what is left out is counted by its reason. A server of
-// one's own is asked for many at once.
-func TestMaxHostPages(t *testing.T) {
-	for _, parallel := range []int{1, 5} {
+// TestMaxPagesOf: each host or domain gives as many pages as are wanted of one, and what is left out is counted by its reason. A server of
+// one's own is asked for many at once. A host gives no more pages because the node was started again.
+func TestMaxPagesOf(t *testing.T) {
+	host := func(w *trial) { w.cfg.Crawl.MaxHostPages = 8 }
+	for _, c := range []struct {
+		reason  string
+		set     func(w *trial)
+		before  int64 // pages in an earlier life
+		want    int   // pages of two hosts of a domain, which have 21 and 4
+		refused int64
+	}{
+		{"limit: 8 pages a host", host, 0, 12, 13},
+		{"limit: 8 pages a host", host, 5, 12, 13},
+		{"limit: 8 pages a host", func(w *trial) {
+			host(w)
+			w.cfg.Politeness.Own, w.cfg.Politeness.OwnParallel = []string{webPrefix}, 5
+		}, 0, 12, 13},
+		{"limit: 10 pages a domain", func(w *trial) { w.cfg.Crawl.MaxDomainPages = 10 }, 0, 10, 15},
+	} {
 		inBubble(t, func(w *trial) {
-			a := w.Site("a.test", server1).Pages(20)
-			b := w.Site("b.test", server2).Pages(3)
-			w.cfg.Crawl.MaxHostPages = 8
-			if parallel > 1 {
-				w.cfg.Politeness.Own, w.cfg.Politeness.OwnParallel = []string{webPrefix}, parallel
+			a := w.Site("a.example.test", server1).Pages(20)
+			b := w.Site("b.example.test", server2).Pages(3)
+			other := w.Site("c.test", server3).Pages(5)
+			c.set(w)
+			urls := []string{"http://a.example.test/", "http://b.example.test/", "http://c.test/"}
+			if w.cfg.Crawl.MaxPages = c.before; c.before > 0 {
+				w.crawl(w.t.Context(), urls...)
+				w.cfg.Crawl.MaxPages, urls = 0, nil
 			}
-			end, _ := w.run("http://a.test/", "http://b.test/")
-			if n, m := len(pages(a.Visits())), len(pages(b.Visits())); n != 8 || m != 4 || end.Pages != 12 {
-				t.Errorf("%d at once: %d and %d pages asked for, %d counted; want 8, 4, 12", parallel, n, m, end.Pages)
+			end, _ := w.run(urls...)
+			got, others := len(pages(a.Visits()))+len(pages(b.Visits())), len(pages(other.Visits()))
+			if got != c.want || others != 6 || end.Pages+c.before != int64(c.want+6) {
+				t.Errorf("%s, after %d: %d and %d pages asked for, %d counted", c.reason, c.before, got, others, end.Pages)
 			}
-			w.dropped(end, "limit: 8 pages a host", 13)
+			w.dropped(end, c.reason, c.refused)
 		})
 	}
-}
-
-// TestMaxHostPagesOverARestart: a host gives no more pages because the node was started again.
-func TestMaxHostPagesOverARestart(t *testing.T) {
-	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Pages(20)
-		w.cfg.Crawl.MaxHostPages, w.cfg.Crawl.MaxPages = 8, 5
-		w.crawl(w.t.Context(), "http://a.test/")
-		w.cfg.Crawl.MaxPages = 0
-		end, _ := w.run()
-		if n := len(pages(a.Visits())); n != 8 || end.Pages != 3 {
-			t.Errorf("%d pages asked for, %d of them after the restart; want 8 and 3", n, end.Pages)
-		}
-		w.dropped(end, "limit: 8 pages a host", 13)
-	})
-}
-
-// TestMaxDomainPages: the hosts of a domain share what it may give.
-func TestMaxDomainPages(t *testing.T) {
-	inBubble(t, func(w *trial) {
-		a := w.Site("a.example.test", server1).Pages(20)
-		b := w.Site("b.example.test", server2).Pages(20)
-		c := w.Site("c.test", server3).Pages(5)
-		w.cfg.Crawl.MaxDomainPages = 10
-		end, _ := w.run("http://a.example.test/", "http://b.example.test/", "http://c.test/")
-		if n, m := len(pages(a.Visits()))+len(pages(b.Visits())), len(pages(c.Visits())); n != 10 || m != 6 {
-			t.Errorf("%d and %d pages asked for; want 10 and 6", n, m)
-		}
-		w.dropped(end, "limit: 10 pages a domain", 32)
-	})
 }
 
 // TestMaxTime: the crawl ends in time, what is under way then is finished, and what is left stays pending.

@@ -59,16 +59,10 @@ func TestSet(t *testing.T) {
 		if end.Reason != "idle" || len(pages(a.Visits())) != 101 {
 			w.t.Errorf("it ended as %q with %d pages", end.Reason, end.Pages)
 		}
-		blocked, acts := false, []string{}
-		for _, e := range logs.events {
-			blocked = blocked || e.Event == runlog.EventHostDropped && e.Attrs[runlog.KeyHost] == "http://b.test"
-			if e.Event == runlog.EventControl && e.Attrs[runlog.KeyBy] == "ann" {
-				acts = append(acts, e.Attrs[runlog.KeyReason].(string))
-			}
-		}
-		if !blocked {
+		if len(logs.about(runlog.EventHostDropped, "http://b.test")) == 0 {
 			w.t.Error("a host of the new blocklist is still there")
 		}
+		acts := logs.events.actsOf("ann")
 		if len(acts) != 4 || acts[0] != "set politeness.min_gap from 2s to 1m0s" {
 			w.t.Errorf("acts %q", acts)
 		}

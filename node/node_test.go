@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,16 +42,6 @@ func noDNS(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("there is no DNS in this test")
 }
 
-// requested returns how many pages of a web were requested, and how many requests were repeated.
-func requested(web *netsim.Web) (once, again int) {
-	all := pages(web.Visits(nil))
-	urls := map[string]bool{}
-	for _, v := range all {
-		urls[v.URL()] = true
-	}
-	return len(urls), len(all) - len(urls)
-}
-
 // config crawls without gaps, and names an operator.
 func config(t *testing.T) node.Config {
 	c := node.Default()
@@ -76,9 +65,9 @@ func seeds(t *testing.T, text string) []identity.URL {
 }
 
 // run opens a node and runs it to its end.
-func run(ctx context.Context, t *testing.T, c node.Config, deps node.Deps) (node.End, error) {
+func run(ctx context.Context, t *testing.T, c node.Config, deps node.Deps, seed string) (node.End, error) {
 	t.Helper()
-	n, err := node.New(c, seeds(t, "http://a.test/"), deps)
+	n, err := node.New(c, seeds(t, seed), deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,13 +88,13 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 		if stopped {
 			want, c.Crawl.End = "stopped", "never"
 			go func() {
-				for n := 0; n < pagesPerHost && ctx.Err() == nil; n, _ = requested(web) {
+				for len(pages(web.Visits(nil))) < pagesPerHost && ctx.Err() == nil {
 					time.Sleep(time.Millisecond)
 				}
 				cancel()
 			}()
 		}
-		end, err := run(ctx, t, c, depsOf(web))
+		end, err := run(ctx, t, c, depsOf(web), "http://a.test/")
 		if err != nil || end.Reason != want || !stopped && (end.Pages != pagesPerHost || end.Rows["200"] != pagesPerHost) {
 			t.Errorf("%+v, %v; want %s", end, err, want)
 		}
@@ -118,90 +107,38 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 }
 
 func TestOneDirectoryOneNode(t *testing.T) {
-	deps := depsOf(newWeb(t))
-	c := config(t)
-	n, err := node.New(c, seeds(t, "http://a.test/"), deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := node.New(c, nil, deps); !errors.Is(err, frontier.ErrLocked) {
-		t.Errorf("second node: %v, want ErrLocked", err)
-	}
-	if _, err := n.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	again, err := node.New(c, nil, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if id := again.ID(); id.Node != n.ID().Node || id.Boot <= n.ID().Boot {
-		t.Errorf("%+v after %+v: want the same id, the next life", id, n.ID())
-	}
-	if _, err := again.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestNewUndoesWhatItOpened: a node that cannot be opened is an error, not a panic, and holds nothing.
-func TestNewUndoesWhatItOpened(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("not a directory"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, spoil := range map[string]func(c *node.Config){
-		"node id": func(c *node.Config) {
-			if err := os.WriteFile(filepath.Join(c.Node.Data, "node.json"), []byte("{"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"data directory": func(c *node.Config) { c.Node.Data = file },
-		"logs":           func(c *node.Config) { c.Output.Logs = file },
-		"archive":        func(c *node.Config) { c.Sink.URL = "file://" + file },
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := goleak.IgnoreCurrent()
-			web := newWeb(t)
-			good := config(t)
-			bad := good
-			spoil(&bad)
-			func() {
-				defer func() {
-					if p := recover(); p != nil {
-						t.Fatalf("panic: %v", p)
-					}
-				}()
-				n, err := node.New(bad, nil, depsOf(web))
-				if err == nil || n != nil {
-					t.Fatalf("%v, %v: want an error", n, err)
-				}
-			}()
-			os.Remove(filepath.Join(good.Node.Data, "node.json"))
-			if end, err := run(t.Context(), t, good, depsOf(web)); err != nil || end.Pages != pagesPerHost {
-				t.Errorf("the directory is of no use any more: %+v, %v", end, err)
-			}
-			web.Close()
-			goleak.VerifyNone(t, before)
-		})
+	deps, c := depsOf(newWeb(t)), config(t)
+	var last node.ID
+	for life := range 2 {
+		n, err := node.New(c, seeds(t, "http://a.test/"), deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := node.New(c, nil, deps); !errors.Is(err, frontier.ErrLocked) {
+			t.Errorf("second node: %v, want ErrLocked", err)
+		}
+		if id := n.ID(); life > 0 && (id.Node != last.Node || id.Boot <= last.Boot) {
+			t.Errorf("%+v after %+v: want the same id, the next life", id, last)
+		}
+		last = n.ID()
+		if _, err := n.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 // TestNoContactNoDial: without an operator's name nothing public is dialled; with one, the same command crawls.
 func TestNoContactNoDial(t *testing.T) {
-	web, dials := newWeb(t), atomic.Int64{}
-	deps := depsOf(web)
-	deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return web.Dial(ctx, network, address)
-	}
-	c := config(t)
-	named := c
-	c.Fetch.Contact = ""
-	end, err := run(t.Context(), t, c, deps)
-	if err != nil || !end.NoIdentity || end.Pages != 0 || dials.Load() != 0 {
-		t.Fatalf("%d dials, %+v, %v", dials.Load(), end, err)
-	}
-	end, err = run(t.Context(), t, named, deps)
-	if err != nil || end.Pages != pagesPerHost {
-		t.Errorf("with a contact: %+v, %v", end, err)
-	}
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", public).Pages(3)
+		w.Down(public, true)
+		if end, _ := w.crawl(w.t.Context(), "http://a.test/"); !end.NoIdentity || end.Pages != 0 || len(w.Refused()) > 0 {
+			t.Errorf("%d dials, %+v", len(w.Refused()), end)
+		}
+		w.Down(public, false)
+		w.cfg.Fetch.Contact, w.cfg.Fetch.From = "https://example.org/bot", "bot@example.org"
+		if end, _ := w.run(); end.Pages != 4 {
+			t.Errorf("with a contact: %+v", end)
+		}
+	})
 }

@@ -35,22 +35,18 @@ func TestOutage(t *testing.T) {
 				var seeds []string
 				for i := range hosts {
 					host := fmt.Sprintf("h%d.test", i)
-					w.Site(host, fmt.Sprintf("198.51.100.%d", i+1)).Pages(urls)
-					dns.names[host+"."] = fmt.Sprintf("198.51.100.%d", i+1)
+					w.Site(host, address(i)).Pages(urls)
+					dns.names[host+"."] = address(i)
 					seeds = append(seeds, "http://"+host+"/")
 				}
 				w.byDNS, w.deps.DialDNS = true, dns.dial
 				begin, end := w.began.Add(4*time.Minute), w.began.Add(74*time.Minute)
 				out := func() bool { now := time.Now(); return now.After(begin) && now.Before(end) }
 				w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					switch {
-					case !out() || errors.Is(c.dial, errGoOn):
+					if !out() || errors.Is(c.dial, errGoOn) {
 						return w.Dial(ctx, network, address)
-					case c.dial == nil:
-						<-ctx.Done()
-						return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
 					}
-					return nil, &net.OpError{Op: "dial", Net: network, Err: c.dial}
+					return w.fails(ctx, c.dial)
 				}
 				go func() {
 					time.Sleep(begin.Sub(w.began))
@@ -81,13 +77,9 @@ func TestOutage(t *testing.T) {
 				if len(during) != 13 {
 					t.Errorf("asked %d times", len(during))
 				}
-				events := map[string]int{}
-				for _, e := range logs.events {
-					events[e.Event]++
-				}
-				if events[runlog.EventOwnTrouble] == 0 || events[runlog.EventOwnTrouble] != events[runlog.EventOwnTroubleOver] ||
-					events[runlog.EventHostDropped]+events[runlog.EventDNS] != 0 {
-					t.Errorf("events %v", events)
+				trouble, over := logs.events.of(runlog.EventOwnTrouble), logs.events.of(runlog.EventOwnTroubleOver)
+				if len(trouble) == 0 || len(trouble) != len(over) || len(logs.events.of(runlog.EventHostDropped))+len(logs.events.of(runlog.EventDNS)) != 0 {
+					t.Errorf("events %v", logs.events)
 				}
 				if late := time.Since(end); late > time.Hour {
 					t.Errorf("the crawl ended %v after the outage", late)
@@ -109,8 +101,7 @@ func TestOutageEndsBehindAName(t *testing.T) {
 				dns.silent.CompareAndSwap(false, time.Now().Before(dns.wakes))
 			}
 			if dns.silent.Load() {
-				<-ctx.Done()
-				return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
+				return w.fails(ctx, nil)
 			}
 			return w.Dial(ctx, network, address)
 		}
@@ -119,12 +110,19 @@ func TestOutageEndsBehindAName(t *testing.T) {
 		if got.Frontier.Done != 301 {
 			t.Errorf("ended by %q with %d done of 301", got.Reason, got.Frontier.Done)
 		}
-		for _, e := range logs.events {
-			if e.Event == runlog.EventDNS {
-				t.Errorf("the host is blamed: %v", e)
-			}
+		if blamed := logs.events.of(runlog.EventDNS); len(blamed) > 0 {
+			t.Errorf("the host is blamed: %v", blamed)
 		}
 	})
+}
+
+// fails is how a connect fails with an error of the system, or for lack of an answer.
+func (w *trial) fails(ctx context.Context, err error) (net.Conn, error) {
+	if err == nil {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 }
 
 // errGoOn lets connects through.
@@ -138,7 +136,7 @@ func TestOneAddressWithoutRoute(t *testing.T) {
 		w.Site("far.test", server2).Pages(3)
 		w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if strings.HasPrefix(address, server2) {
-				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
+				return w.fails(ctx, syscall.EHOSTUNREACH)
 			}
 			return w.Dial(ctx, network, address)
 		}

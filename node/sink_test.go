@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
@@ -34,92 +32,30 @@ type gathering struct {
 	down  bool
 }
 
-func (g *gathering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b, err := io.ReadAll(r.Body)
+// RoundTrip implements http.RoundTripper.
+func (g *gathering) RoundTrip(r *http.Request) (*http.Response, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name := path.Base(r.URL.Path)
-	if g.down || err != nil {
-		w.WriteHeader(http.StatusBadGateway)
-		return
+	res := &http.Response{StatusCode: http.StatusBadGateway, Status: "502 Bad Gateway", Header: http.Header{}, Body: http.NoBody, ContentLength: -1, Request: r}
+	if g.down {
+		return res, nil
 	}
+	name := path.Base(r.URL.Path)
 	if r.Method == http.MethodPut {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
 		g.files[name] = b
 	}
 	sum := sha256.Sum256(g.files[name])
-	w.Header().Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
+	res.StatusCode, res.Status = http.StatusOK, "200 OK"
+	res.Header.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
+	return res, nil
 }
 
-// TestSink crawls to a collector that takes nothing at first: the crawl pauses and says why, goes on by itself, and every page
-// is delivered once, but that which asks not to be kept.
-func TestSink(t *testing.T) {
-	const pages = 120
-	g := &gathering{files: map[string][]byte{}, down: true}
-	collector := httptest.NewServer(g)
-	defer collector.Close()
-	web := newWeb(t)
-	site := web.Site("a.test", public)
-	for _, path := range append(numbered(pages-1), "/") {
-		site.Handle(path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			switch path {
-			case "/":
-				for _, ref := range numbered(pages - 1) {
-					fmt.Fprintf(w, "<a href=%s>%[1]s</a>", ref)
-				}
-			case "/7":
-				io.WriteString(w, "<meta name=robots content=noindex>")
-			case "/8":
-				w.Header().Set("X-Robots-Tag", "noindex")
-			}
-			fmt.Fprintf(w, "<html lang=en><title>Page %s</title><p>", path)
-			for range 60 {
-				fmt.Fprintf(w, "some words and a number %d, ", rand.Int64())
-			}
-		})
-	}
-	c := config(t)
-	c.Sink.URL, c.Sink.Formats = collector.URL+"/in", []string{sink.WARC, sink.Pages}
-	c.Sink.SizeBytes, c.Sink.DiskBytes, c.Sink.Age = 16<<10, 256<<10, time.Second
-	n, err := node.New(c, seeds(t, "http://a.test/"), depsOf(web))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	type result struct {
-		end node.End
-		err error
-	}
-	over := make(chan result, 1)
-	go func() {
-		end, err := n.Run(ctx)
-		over <- result{end, err}
-	}()
-	paused := ""
-	for ctx.Err() == nil && !strings.Contains(paused, "502 Bad Gateway") {
-		select {
-		case r := <-over:
-			t.Fatalf("it ended: %+v, %v", r.end, r.err)
-		case <-time.After(10 * time.Millisecond):
-			paused = n.Status().Frontier.Paused
-		}
-	}
-	if !strings.Contains(paused, "the sink is full: ") || !strings.Contains(paused, c.Sink.URL) {
-		t.Errorf("paused: %q", paused)
-	}
-	if s := n.Status().Sink; s.Used > c.Sink.DiskBytes || s.Packages != 0 || s.Waiting == 0 {
-		t.Errorf("%+v", s)
-	}
-	g.mu.Lock()
-	g.down = false
-	g.mu.Unlock()
-	r := <-over
-	if r.err != nil || r.end.Reason != "idle" || r.end.Rows["200"] != pages || r.end.Sink.Waiting != 0 || r.end.ArchiveFailures != 0 {
-		t.Errorf("%+v, %+v, %v", r.end, r.end.Sink, r.err)
-	}
-	got := map[string]int{}
-	packages := 0
+// pages reads what the collector has of pages, and counts its packages.
+func (g *gathering) pages(t *testing.T) (all []sink.Page, packages int) {
 	for name, b := range g.files {
 		if strings.HasSuffix(name, ".json") {
 			packages++
@@ -136,36 +72,76 @@ func TestSink(t *testing.T) {
 			if err := dec.Decode(&p); err != nil {
 				t.Fatal(err)
 			}
-			if p.Title != "Page "+strings.TrimPrefix(p.URL, "http://a.test") || p.Language != "en" || !strings.Contains(p.Text, "some words") || p.Status != 200 {
-				t.Errorf("%+v", p)
-			}
-			got[p.URL]++
+			all = append(all, p)
 		}
 		z.Close()
 	}
-	for url, n := range got {
-		if n != 1 || strings.HasSuffix(url, "/7") || strings.HasSuffix(url, "/8") {
-			t.Errorf("%s is there %d times", url, n)
+	return all, packages
+}
+
+// TestSink crawls to a collector that takes nothing at first: the crawl pauses and says why, goes on by itself, and every page
+// is delivered once, but that which asks not to be kept.
+func TestSink(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		const n = 120
+		g := &gathering{files: map[string][]byte{}, down: true}
+		site := w.Site("a.test", server1).Pages(n)
+		var want []string
+		for _, path := range numbered(n) {
+			header, head := "", ""
+			switch path {
+			case "/7":
+				head = "<meta name=robots content=noindex>"
+			case "/8":
+				header = "noindex"
+			default:
+				want = append(want, fmt.Sprintf("http://a.test%s, Page %[1]s, en, 200, true", path))
+			}
+			site.Handle(path, func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("X-Robots-Tag", header)
+				text := fmt.Sprintf("%s<html lang=en><title>Page %s</title><p>some words", head, path)
+				for range 60 {
+					text += fmt.Sprintf(" and a number %d,", rand.Int64())
+				}
+				netsim.Text("text/html", text)(rw, r)
+			})
 		}
-	}
-	if len(got) != pages-2 || packages != r.end.Sink.Packages {
-		t.Errorf("%d pages in %d packages; %+v", len(got), packages, r.end.Sink)
-	}
-	log, err := os.ReadFile(filepath.Join(n.LogDir(), "node.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	events := map[string]int{}
-	for line := range bytes.Lines(log) {
-		var e struct{ Event string }
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatal(err)
+		w.cfg.Politeness.Own, w.cfg.Politeness.OwnParallel, w.cfg.Fetch.From = []string{webPrefix}, 4, "bot@example.org"
+		w.cfg.Sink.URL, w.cfg.Sink.Formats = "https://collector.test/in", []string{sink.WARC, sink.Pages}
+		w.cfg.Sink.SizeBytes, w.cfg.Sink.DiskBytes, w.cfg.Sink.Age = 16<<10, 256<<10, time.Second
+		w.deps.Transport = g
+		w.watch = func(n *node.Node) {
+			time.Sleep(5 * time.Minute)
+			s := n.Status()
+			if why := s.Frontier.Paused; !strings.Contains(why, "the sink is full: ") || !strings.Contains(why, w.cfg.Sink.URL) || !strings.Contains(why, "502 Bad Gateway") {
+				t.Errorf("paused: %q", why)
+			}
+			if s.Sink.Used > w.cfg.Sink.DiskBytes || s.Sink.Packages != 0 || s.Sink.Waiting == 0 {
+				t.Errorf("%+v", s.Sink)
+			}
+			g.mu.Lock()
+			g.down = false
+			g.mu.Unlock()
 		}
-		events[e.Event]++
-	}
-	if events[runlog.EventSinkTrouble] == 0 || events[runlog.EventSinkTroubleOver] == 0 || events[runlog.EventPackage] != packages {
-		t.Errorf("events %v, %d packages", events, packages)
-	}
+		end, logs := w.run("http://a.test/")
+		if end.Rows["200"] != n+1 || end.Sink.Waiting != 0 || end.ArchiveFailures != 0 {
+			t.Errorf("%+v, %+v", end, end.Sink)
+		}
+		var got []string
+		all, packages := g.pages(t)
+		for _, p := range all {
+			if p.URL != "http://a.test/" {
+				got = append(got, fmt.Sprintf("%s, %s, %s, %d, %t", p.URL, p.Title, p.Language, p.Status, strings.Contains(p.Text, "some words")))
+			}
+		}
+		w.same("pages of the collector", got, want...)
+		if len(all) != len(want)+1 || packages != end.Sink.Packages || len(logs.events.of(runlog.EventPackage)) != packages {
+			t.Errorf("%d pages in %d packages; %+v", len(all), packages, end.Sink)
+		}
+		if len(logs.events.of(runlog.EventSinkTrouble)) == 0 || len(logs.events.of(runlog.EventSinkTroubleOver)) == 0 {
+			t.Error("the log does not tell of trouble with the sink, and its end")
+		}
+	})
 }
 
 // A directory for packages that is gone for a while, because it is mounted anew, does not end the node.

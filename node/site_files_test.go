@@ -9,8 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"proxima/frontier"
 	"proxima/node"
@@ -36,7 +39,6 @@ func siteTree(t *testing.T) string {
 		"docs/deep/index.html": page("../../a.html", "none.html"), "empty/x": "x", "odd name.TXT": "text", "й.html": page("/"), "x.pdf": "%PDF",
 		"x.tar.gz": "\x1f\x8b", "noextension": "<a href=/never>", "style.css": "a{}", "private/p.html": page("/"), "feed.xml": "<rss></rss>",
 		".hidden.html": page("/"), "zero.html": "", "percent%.html": page("/"), "plus+and&.html": page("/"), "page.xhtml": page("/from-xhtml.html"),
-		"sitemap.xml":          `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://HOST/only-in-sitemap.html</loc></url></urlset>`,
 		"only-in-sitemap.html": page("/a.html"), "from-xhtml.html": page("/"),
 	} {
 		path := filepath.Join(dir, name)
@@ -53,21 +55,19 @@ func siteTree(t *testing.T) string {
 // startNginx serves a directory on a port of this machine.
 func startNginx(t *testing.T, dir string) (authority string, stop func()) {
 	t.Helper()
+	const types = "/etc/nginx/mime.types"
 	path, err := exec.LookPath("nginx")
 	if err != nil {
-		if path, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
-			t.Skip("nginx is not installed: what it serves and what is read from disk are not compared")
-		}
+		path, err = exec.LookPath("/usr/sbin/nginx")
 	}
-	types := "/etc/nginx/mime.types"
-	if _, err := os.Stat(types); err != nil {
-		t.Skip("nginx has no " + types + ": what it serves and what is read from disk are not compared")
+	if _, missing := os.Stat(types); err != nil || missing != nil {
+		t.Skip("nginx is not installed, or without " + types + ": what it serves and what is read from disk are not compared")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
+	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
 	work := t.TempDir()
 	conf := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; master_process off;
@@ -75,7 +75,7 @@ events {}
 http {
   access_log off; include %[2]s; default_type application/octet-stream;
   client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
-  server { listen 127.0.0.1:%[3]d; root %[4]s; }
+  server { listen 127.0.0.1:%[3]s; root %[4]s; }
 }
 `, work, types, port, dir)
 	if err := os.WriteFile(work+"/conf", []byte(conf), 0o600); err != nil {
@@ -85,13 +85,12 @@ http {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop = func() { cmd.Process.Kill(); cmd.Wait() }
-	t.Cleanup(func() { cmd.Process.Kill() })
-	address := fmt.Sprintf("127.0.0.1:%d", port)
+	stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(stop)
 	for range 100 {
-		if c, err := net.Dial("tcp", address); err == nil {
+		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 			c.Close()
-			return fmt.Sprintf("a.test:%d", port), stop
+			return "a.test:" + port, stop
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -104,11 +103,8 @@ http {
 func TestFilesAreAsThroughNginx(t *testing.T) {
 	dir := siteTree(t)
 	authority, stop := startNginx(t, dir)
-	text, err := os.ReadFile(dir + "/sitemap.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/sitemap.xml", []byte(strings.ReplaceAll(string(text), "HOST", authority)), 0o644); err != nil {
+	sitemap := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://` + authority + `/only-in-sitemap.html</loc></url></urlset>`
+	if err := os.WriteFile(dir+"/sitemap.xml", []byte(sitemap), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	crawl := func(dial func(context.Context, string, string) (net.Conn, error), text string) map[string]string {
@@ -121,17 +117,11 @@ func TestFilesAreAsThroughNginx(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Site = file.Site
-		n, err := node.New(c, seeds(t, "http://"+authority+"/"), node.Deps{Dial: dial})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if end, err := n.Run(ctx); err != nil || end.Reason != "idle" || end.Unfinished > 0 {
+		if end, err := run(t.Context(), t, c, node.Deps{Dial: dial}, "http://"+authority+"/"); err != nil || end.Reason != "idle" || end.Unfinished > 0 {
 			t.Errorf("ended as %q with %d URLs left: %v", end.Reason, end.Unfinished, err)
 		}
 		found := map[string]string{}
-		for _, l := range readLogs(t, n.LogDir()).fetches {
+		for _, l := range readLogs(t, filepath.Join(c.Node.Data, "logs")).fetches {
 			found[l.URL] = fmt.Sprintf("%s %d %s, %d links", l.Kind, l.Status, l.Type, l.Links)
 			if l.Status == 200 {
 				found[l.URL] += fmt.Sprintf(", %d bytes", l.Bytes)
@@ -149,15 +139,8 @@ func TestFilesAreAsThroughNginx(t *testing.T) {
 	if len(byHTTP) < 30 || byHTTP["http://"+authority+"/only-in-sitemap.html"] == "" {
 		t.Errorf("through nginx %d URLs were found", len(byHTTP))
 	}
-	for url, want := range byHTTP {
-		if got := fromDisk[url]; got != want {
-			t.Errorf("%s\n through nginx: %s\n     from disk: %s", url, want, got)
-		}
-	}
-	for url, got := range fromDisk {
-		if byHTTP[url] == "" {
-			t.Errorf("%s: from disk only: %s", url, got)
-		}
+	if d := cmp.Diff(byHTTP, fromDisk); d != "" {
+		t.Errorf("through nginx (-) and from disk (+):\n%s", d)
 	}
 }
 
@@ -186,11 +169,7 @@ func TestFilesThatAreNotHere(t *testing.T) {
 		a := w.Site("a.test", server1).Pages(2)
 		_, logs := w.run("http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/1")
-		told := false
-		for _, e := range logs.events {
-			told = told || strings.Contains(fmt.Sprint(e), "/nowhere/at/all")
-		}
-		if !told {
+		if !strings.Contains(fmt.Sprint(logs.events), "/nowhere/at/all") {
 			t.Error("the log does not say that the files are missing")
 		}
 		if s := frontier.FileServer("http://a.test"); s != frontier.FileServer("http://a.test") || s == frontier.FileServer("https://a.test") {

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,29 +101,29 @@ func (w *trial) run(urls ...string) (node.End, nodeLogs) {
 	return end, logs
 }
 
-// judge holds what must hold in every crawl: a host's robots.txt comes before its pages, and a server that is not
-// named as one's own gets one request at a time, spaced by the least gap.
+// judge holds what must hold in every crawl, of one's own servers but for gaps.
 func (w *trial) judge() {
 	w.t.Helper()
-	known := map[string]bool{}
-	last := map[string]netsim.Visit{}
-	for _, v := range w.Visits(nil) {
-		if v.Path == "/.well-known/proxima.txt" {
-			continue // its web master has had it asked for
-		}
+	visits := slices.DeleteFunc(w.Visits(nil), func(v netsim.Visit) bool {
+		return v.Path == "/.well-known/proxima.txt" || strings.HasPrefix(v.Path, "/rules") // asked for by a web master; where robots.txt files are redirected to
+	})
+	judge(w.t, visits, w.cfg.Politeness.MinGap, len(w.cfg.Politeness.Own) > 0)
+}
+
+// judge holds what must hold of every crawl: no page is asked for before the robots.txt of its host, and a server that is not one's own is asked for one
+// thing at a time, of whatever node, with a least gap.
+func judge(t *testing.T, visits []netsim.Visit, least time.Duration, own bool) {
+	t.Helper()
+	known, last := map[string]bool{}, map[netip.Addr]netsim.Visit{}
+	for _, v := range visits {
 		origin := v.Scheme + "://" + v.Site
-		if v.Path == "/robots.txt" {
-			known[origin] = true
-		} else if !known[origin] && !strings.HasPrefix(v.Path, "/rules") { // where robots.txt files are redirected to
-			w.t.Errorf("%s was asked for before the robots.txt of its host", v.URL())
+		if known[origin] = known[origin] || v.Path == "/robots.txt"; !known[origin] {
+			t.Errorf("%s was asked for before the robots.txt of its host", v.URL())
 		}
-		server := v.Server.String()
-		if l, ok := last[server]; ok && len(w.cfg.Politeness.Own) == 0 {
-			if gap := v.Start.Sub(l.End); l.End.IsZero() || gap < w.cfg.Politeness.MinGap {
-				w.t.Errorf("%s came %v after %s at the same server", v.URL(), gap, l.URL())
-			}
+		if l, ok := last[v.Server]; ok && !own && (l.End.IsZero() || v.Start.Sub(l.End) < least) {
+			t.Errorf("%s asked for %s at %v, %s for %s from %v to %v: the gap is %v", v.From, v.URL(), v.Start, l.From, l.URL(), l.Start, l.End, v.Start.Sub(l.End))
 		}
-		last[server] = v
+		last[v.Server] = v
 	}
 }
 
@@ -152,6 +153,9 @@ func exactly(d time.Duration) span { return span{d, d + 100*time.Millisecond} }
 // jittered is a wait of the politeness: a quarter to either side.
 func jittered(d time.Duration) span { return span{d * 3 / 4, d*5/4 + 100*time.Millisecond} }
 
+// later allows for something else that may come first.
+func (s span) later(d time.Duration) span { return span{s.low, s.high + d} }
+
 // spans complains about times out of their spans, or too few or many.
 func (w *trial) spans(what string, got []time.Duration, want ...span) {
 	w.t.Helper()
@@ -162,6 +166,13 @@ func (w *trial) spans(what string, got []time.Duration, want ...span) {
 	if !ok {
 		w.t.Errorf("%s: %v, want within %v", what, got, want)
 	}
+}
+
+// apart complains about times between visits that are out of a span.
+func (w *trial) apart(what string, visits []netsim.Visit, want span) {
+	w.t.Helper()
+	all := gaps(visits)
+	w.spans(what, all, slices.Repeat([]span{want}, len(all))...)
 }
 
 // same complains about lists that differ as sets.
