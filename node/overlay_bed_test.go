@@ -113,7 +113,7 @@ func inBed(t *testing.T, at []point, test func(b *bed)) {
 			}
 		}()
 		test(b)
-		b.judge()
+		judge(t, b.Visits(nil), 0, false)
 	})
 }
 
@@ -122,6 +122,13 @@ func (b *bed) site(name, addr string, at point, n, weight int) {
 	b.servers[netip.MustParseAddr(addr)] = at
 	b.Site(name, addr).Took(20 * time.Millisecond).Weight(weight).Pages(n)
 	b.sites = append(b.sites, name)
+}
+
+// sitesBeside adds sites s0.example, s1.example and so on, of n pages besides their front pages, each beside a node.
+func (b *bed) sitesBeside(sites, n, weight int) {
+	for i := range sites {
+		b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i%len(b.nodes)].at), n, weight)
+	}
 }
 
 func (b *bed) path(i int) func(netip.Addr) netsim.Path {
@@ -293,6 +300,20 @@ func (b *bed) await(what string, most time.Duration, holds func() bool) time.Dur
 	return time.Since(began)
 }
 
+// awaitPages waits until some pages have been asked for.
+func (b *bed) awaitPages(n int) {
+	b.t.Helper()
+	b.await(fmt.Sprint(n, " pages"), time.Hour, func() bool { return len(pages(b.Visits(nil))) >= n })
+}
+
+// leave stops a node in order. It is not waited for any more.
+func (b *bed) leave(i int) {
+	n := b.nodes[i]
+	n.stop()
+	<-n.done
+	n.dead.Store(true)
+}
+
 // hasEnded says whether the life of a node has ended.
 func (n *bedNode) hasEnded() bool {
 	select {
@@ -325,6 +346,12 @@ func (b *bed) awaitEnd(most time.Duration) {
 		}
 	}
 }
+
+// events are what a node logs of itself.
+func (b *bed) events(i int) events { return logged[runlog.Event](b, i, runlog.LogNode) }
+
+// operator is that of a node.
+func (b *bed) operator(i int) *node.Operator { return b.nodes[i].node.Operator() }
 
 // logged reads one log of a node.
 func logged[E any, P interface {

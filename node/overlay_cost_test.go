@@ -25,26 +25,25 @@ func TestOverlayCost(t *testing.T) {
 			b.site(fmt.Sprintf("s%d.test", i), address(i), p, 140, 15_000)
 		}
 		b.startAll(20 * time.Second)
-		count := func() (pages int, by map[string]int) {
+		count := func() (pages, all int, by map[string]int) {
 			by = map[string]int{}
 			for _, n := range b.nodes {
 				s := n.node.Status()
 				for name, p := range s.Overlay.Calls.Procedures {
 					by[name] += int(p.MessagesSent)
+					all += int(p.MessagesSent)
 				}
 				pages += int(s.Frontier.Done)
 			}
-			return pages, by
+			return pages, all, by
 		}
 		time.Sleep(time.Minute)
-		pages, before := count()
+		pagesBefore, allBefore, before := count()
 		time.Sleep(2 * time.Minute)
-		now, by := count()
-		pages = now - pages
-		all := 0
+		pages, all, by := count()
+		pages, all = pages-pagesBefore, all-allBefore
 		for name := range by {
 			by[name] -= before[name]
-			all += by[name]
 		}
 		t.Logf("%d pages, %.2f messages a page: %v", pages, float64(all)/float64(pages), by)
 		if pages < 2000 || all > 4*pages || by["Idle"] > 2*120 {

@@ -10,6 +10,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier/identity"
+	"proxima/ncoord"
 	"proxima/node"
 	"proxima/node/member"
 	"proxima/node/netsim"
@@ -47,11 +48,7 @@ func TestOverlayOfThirty(t *testing.T) {
 		b.awaitEnd(15 * time.Minute)
 		b.complete(10, false)
 		t.Logf("ended after %v", time.Since(b.began))
-		type place struct {
-			vector []float64
-			height float64
-		}
-		var places []place
+		var places []ncoord.Coordinate
 		for i := range at {
 			members := logged[runlog.Member](b, i, runlog.LogMember)
 			peers := map[string]bool{}
@@ -68,17 +65,13 @@ func TestOverlayOfThirty(t *testing.T) {
 			}
 			samples := logged[runlog.Coord](b, i, runlog.LogCoord)
 			last := samples[len(samples)-1]
-			places = append(places, place{last.Vector, last.HeightMs})
+			places = append(places, ncoord.Coordinate{Vec: [ncoord.MaxDims]float64(last.Vector), Height: last.HeightMs})
 		}
 		var errs []float64
 		for i, p := range places {
 			for j, q := range places[:i] {
-				sum := 0.0
-				for k := range p.vector {
-					sum += (p.vector[k] - q.vector[k]) * (p.vector[k] - q.vector[k])
-				}
 				real := runlog.Ms(at[i].trip(at[j]))
-				errs = append(errs, math.Abs(math.Sqrt(sum)+p.height+q.height-real)/real)
+				errs = append(errs, math.Abs(ncoord.Distance(p, q)-real)/real)
 			}
 		}
 		slices.Sort(errs)

@@ -117,14 +117,7 @@ func TestOverlayHomeDies(t *testing.T) {
 			t.Errorf("%d pages came again", again)
 		}
 		for _, s := range b.sites {
-			last := died
-			longest := time.Duration(0)
-			for _, v := range b.pagesOf(s) {
-				if v.Start.After(died) {
-					longest = max(longest, v.Start.Sub(last))
-					last = v.Start
-				}
-			}
+			longest := b.longestPause(s, died)
 			t.Logf("%s: longest pause %v, %v", s, longest, b.by(s, died))
 			if longest > 90*time.Second {
 				t.Errorf("%s paused for %v when its home died", s, longest)
@@ -151,19 +144,19 @@ func TestOverlayEstimatorDies(t *testing.T) {
 					to.Page(path)
 				}
 				b.startAll(80 * time.Second)
-				under := visit{}
-				for end := time.Now().Add(10 * time.Minute); under.From == "" && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+				var under visit
+				for end := time.Now().Add(10 * time.Minute); under.From == ""; time.Sleep(2 * time.Millisecond) {
+					if time.Now().After(end) {
+						b.t.Fatal("no estimate")
+					}
 					all := b.pagesOf(site)
 					if len(all) == 0 || all[len(all)-1].From != b.name(1) {
 						continue
 					}
-					switch v := all[len(all)-1]; {
-					case !answering && v.End.IsZero(), answering && !v.End.IsZero() && time.Since(v.End) > b.nodes[1].at.trip(at)/2:
+					v := all[len(all)-1]
+					if answered := !v.End.IsZero(); answered == answering && (!answered || time.Since(v.End) > b.nodes[1].at.trip(at)/2) {
 						under = v
 					}
-				}
-				if under.From == "" {
-					b.t.Fatal("no estimate")
 				}
 				b.kill(1)
 				b.awaitEnd(30 * time.Minute)

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,19 +31,10 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
 		dir := siteTree(t)
 		hidden := dir + ".elsewhere"
-		if err := os.Rename(dir, hidden); err != nil {
-			t.Fatal(err)
-		}
 		b.siteOfFiles(dir)
 		b.sites = []string{"files.example"}
-		for i := range b.nodes { // only node 2 finds the directory when it starts
-			if i == 2 {
-				if err := os.Rename(hidden, dir); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b.start(i)
-			if i == 2 {
+		for _, i := range []int{2, 0, 1, 3} { // only node 2 finds the directory when it starts
+			if b.start(i); i == 2 {
 				if err := os.Rename(dir, hidden); err != nil {
 					t.Fatal(err)
 				}
@@ -55,10 +45,7 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.await("a warning", time.Minute, func() bool {
-			return slices.ContainsFunc(logged[runlog.Event](b, 2, runlog.LogNode), func(e runlog.Event) bool {
-				reason, _ := e.Attrs[runlog.KeyReason].(string)
-				return e.Event == runlog.EventWarning && strings.Contains(reason, "not told which directories")
-			})
+			return strings.Contains(fmt.Sprint(b.events(2).of(runlog.EventWarning).reasons()), "not told which directories")
 		})
 		if err := os.RemoveAll(task); err != nil {
 			t.Fatal(err)

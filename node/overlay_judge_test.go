@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 
 	"proxima/node/netsim"
@@ -10,26 +9,6 @@ import (
 
 // since is a time since the bed was made.
 func (b *bed) since(t time.Time) time.Duration { return t.Sub(b.began).Round(time.Millisecond) }
-
-// judge holds what must hold of every crawl, whatever happens to its nodes: a server answers one request at a time, of
-// whatever node, and no page is asked for before the robots.txt of its host.
-func (b *bed) judge() {
-	b.t.Helper()
-	known := map[string]bool{}
-	last := map[netip.Addr]netsim.Visit{}
-	for _, v := range b.Visits(nil) {
-		if v.Path == "/robots.txt" {
-			known[v.Site] = true
-		} else if !known[v.Site] {
-			b.t.Errorf("%s was asked for before the robots.txt of its host", v.URL())
-		}
-		if l, ok := last[v.Server]; ok && (l.End.IsZero() || v.Start.Before(l.End)) {
-			b.t.Errorf("at %v %s asked for %s while %s was answered to %s, from %v to %v", b.since(v.Start), v.From, v.URL(),
-				l.URL(), l.From, b.since(l.Start), b.since(l.End))
-		}
-		last[v.Server] = v
-	}
-}
 
 // got are the pages that were downloaded, with how often; robots.txt files are none.
 func (b *bed) got() map[string]int {
@@ -78,3 +57,13 @@ type visit = netsim.Visit
 
 // pagesOf are the visits of a site's pages.
 func (b *bed) pagesOf(site string) []visit { return pages(b.Visits(netsim.At(site))) }
+
+// longestPause is the longest time without a request for a page of a site, from a time until its last one.
+func (b *bed) longestPause(site string, from time.Time) (longest time.Duration) {
+	for _, v := range b.pagesOf(site) {
+		if v.Start.After(from) {
+			longest, from = max(longest, v.Start.Sub(from)), v.Start
+		}
+	}
+	return longest
+}

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -29,17 +28,15 @@ func TestOverlayOwnerLeaves(t *testing.T) {
 		}
 		leaver := b.nodes[2]
 		asked := time.Now()
-		leaver.stop()
-		<-leaver.done
+		b.leave(2)
 		if leaver.err != nil || leaver.end.Reason != "stopped" {
 			t.Errorf("it ended as %q: %v", leaver.end.Reason, leaver.err)
 		}
-		took := time.Since(asked)
+		left := time.Now()
+		took := left.Sub(asked)
 		if took > 5*time.Second {
 			t.Errorf("it took %v to leave", took)
 		}
-		leaver.dead.Store(true) // it is not waited for any more
-		left := time.Now()
 		b.awaitEnd(30 * time.Minute)
 		b.complete(150, true)
 		for _, s := range b.sites {
@@ -63,20 +60,15 @@ func TestOverlayOwnerLeaves(t *testing.T) {
 func TestOverlayFalseEnd(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) { c.Politeness.MinGap = 5 * time.Second }
-		for i := range b.nodes {
-			b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i].at), 120, 1)
-		}
+		b.sitesBeside(4, 120, 1)
 		b.startAll(80 * time.Second)
 		b.owned("s2.example", 2, 10, 10*time.Minute)
 		b.await("the last node settled", time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })
-		leaver := b.nodes[2]
-		if err := leaver.node.SayOver(); err != nil {
+		if err := b.nodes[2].node.SayOver(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		leaver.stop()
-		<-leaver.done
-		leaver.dead.Store(true) // it is not waited for any more
+		b.leave(2)
 		took := b.await("the end of the crawl", time.Hour, b.ended)
 		b.complete(120, true)
 		t.Logf("the others ended %v after it had left", took)

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,16 +11,16 @@ import (
 func limited(t *testing.T, limit func(*node.Config), test func(b *bed)) {
 	inBed(t, square(), func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) { limit(c) }
-		for i := range 12 {
-			b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i%len(b.nodes)].at), 100, 1000)
-		}
+		b.sitesBeside(12, 100, 1000)
 		b.startAll(2 * time.Second)
 		test(b)
 	})
 }
 
-func (b *bed) reasons(want string) {
+// endBy waits until all nodes have ended for a reason.
+func (b *bed) endBy(want string) {
 	b.t.Helper()
+	b.await("the end", 2*time.Hour, b.ended)
 	for i, n := range b.nodes {
 		if !n.dead.Load() && n.end.Reason != want {
 			b.t.Errorf("%s ended by %q", b.name(i), n.end.Reason)
@@ -32,8 +31,7 @@ func (b *bed) reasons(want string) {
 // The nodes of an overlay together ask for exactly as many pages as the limit says, and all end.
 func TestOverlayAsksForAsManyPagesAsTheLimit(t *testing.T) {
 	limited(t, func(c *node.Config) { c.Crawl.MaxPages = 400 }, func(b *bed) {
-		b.await("the end", time.Hour, b.ended)
-		b.reasons("max_pages")
+		b.endBy("max_pages")
 		if n := len(pages(b.Visits(nil))); n != 400 {
 			t.Errorf("%d pages are asked for, not 400", n)
 		}
@@ -48,13 +46,12 @@ func TestOverlayKeepsItsLimitWhenNodesDie(t *testing.T) {
 			pages, node int
 			back        bool
 		}{{100, 0, true}, {200, 1, false}} {
-			b.await("pages", time.Hour, func() bool { return len(pages(b.Visits(nil))) >= step.pages })
+			b.awaitPages(step.pages)
 			if b.kill(step.node); step.back {
 				b.start(step.node)
 			}
 		}
-		b.await("the end", 2*time.Hour, b.ended)
-		b.reasons("max_pages")
+		b.endBy("max_pages")
 		if n := len(pages(b.Visits(nil))); n > 600 || n < 300 {
 			t.Errorf("%d pages are asked for, of 600", n)
 		}
@@ -64,8 +61,7 @@ func TestOverlayKeepsItsLimitWhenNodesDie(t *testing.T) {
 // The overlay's bytes and time end the crawl at all nodes, those among them that have received little, or came late.
 func TestOverlayEndsByBytesAndTime(t *testing.T) {
 	limited(t, func(c *node.Config) { c.Crawl.MaxBytes = 200_000 }, func(b *bed) {
-		b.await("the end", time.Hour, b.ended)
-		b.reasons("max_bytes")
+		b.endBy("max_bytes")
 		var sum int64
 		for _, n := range b.nodes {
 			sum += n.end.Bytes
@@ -75,11 +71,10 @@ func TestOverlayEndsByBytesAndTime(t *testing.T) {
 		}
 	})
 	limited(t, func(c *node.Config) { c.Crawl.MaxTime = 2 * time.Minute }, func(b *bed) {
-		b.await("pages", time.Hour, func() bool { return len(pages(b.Visits(nil))) >= 10 })
+		b.awaitPages(10)
 		b.kill(2)
 		b.start(2)
-		b.await("the end", time.Hour, b.ended)
-		b.reasons("max_time")
+		b.endBy("max_time")
 		if took := time.Since(b.began); took < 2*time.Minute || took > 3*time.Minute {
 			t.Errorf("the crawl took %v, not 2 minutes", took)
 		}
@@ -87,7 +82,7 @@ func TestOverlayEndsByBytesAndTime(t *testing.T) {
 	limited(t, func(c *node.Config) { c.Crawl.MaxTime = 2 * time.Minute }, func(b *bed) {
 		b.part([]int{2}, true)
 		b.await("the end, also of a node that is cut off", 5*time.Minute, b.ended)
-		b.reasons("max_time")
+		b.endBy("max_time")
 	})
 }
 
@@ -95,7 +90,7 @@ func TestOverlayEndsByBytesAndTime(t *testing.T) {
 func TestOverlayKeepsTheLimitOfAHost(t *testing.T) {
 	limited(t, func(c *node.Config) { c.Crawl.MaxHostPages = 40 }, func(b *bed) {
 		for i := range 3 {
-			b.await("pages", time.Hour, func() bool { return len(pages(b.Visits(nil))) >= 60*(i+1) })
+			b.awaitPages(60 * (i + 1))
 			b.kill(i)
 			b.start(i)
 		}

@@ -57,13 +57,12 @@ func TestOverlayBehindNAT(t *testing.T) {
 	at := []point{{0, 0, 1}, {100, 0, 1}, {0, 100, 1}, {100, 100, 1}, {50, 50, 1}, {50, 0, 1}, {0, 50, 1}, {100, 50, 1}}
 	inBed(t, at, func(b *bed) {
 		b.shield = behindNAT(2, 4, 6)
-		for i, p := range at {
-			b.site(fmt.Sprintf("s%d.test", i), address(i), beside(p), 240, 5000)
-		}
+		b.sitesBeside(8, 240, 5000)
 		b.startAll(80 * time.Second)
-		b.reaches(time.Minute, map[int]view.Reach{2: view.Outbound, 4: view.Outbound, 6: view.Outbound})
+		want := map[int]view.Reach{2: view.Outbound, 4: view.Outbound, 6: view.Outbound}
+		b.reaches(time.Minute, want)
 		for _, i := range []int{2, 4, 6} {
-			b.owned(fmt.Sprintf("s%d.test", i), i, 10, 10*time.Minute)
+			b.owned(b.sites[i], i, 10, 10*time.Minute)
 		}
 		b.await("the last node settled", 2*time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })
 		for killed := range 2 {
@@ -79,7 +78,7 @@ func TestOverlayBehindNAT(t *testing.T) {
 				}
 			}
 		}
-		b.reaches(time.Minute, map[int]view.Reach{2: view.Outbound, 4: view.Outbound, 6: view.Outbound})
+		b.reaches(time.Minute, want)
 		b.awaitEnd(30 * time.Minute)
 		again := b.complete(240, true)
 		t.Logf("ended after %v, %d pages came again", b.since(time.Now()), again)
@@ -91,43 +90,28 @@ func TestOverlayBehindNAT(t *testing.T) {
 	})
 }
 
-// TestOverlayWithoutUDP: an overlay in which no datagram arrives, anywhere, crawls all the same.
-func TestOverlayWithoutUDP(t *testing.T) {
-	inBed(t, square(), func(b *bed) {
-		want := map[int]view.Reach{}
-		b.shield = map[int][2]bool{}
-		for i := range b.nodes {
-			b.shield[i] = [2]bool{false, true}
-			if i > 0 {
-				want[i] = view.Streams
-			}
-			b.site(fmt.Sprintf("s%d.test", i), address(i), beside(b.nodes[i].at), 80, 5000)
-		}
-		want[0] = view.Streams
-		b.startAll(80 * time.Second)
-		b.reaches(3*time.Minute, want)
-		b.awaitEnd(30 * time.Minute)
-		b.complete(80, false)
-		t.Logf("ended after %v", b.since(time.Now()))
-	})
-}
-
-// TestOverlayOfSix: overlays crawl whose nodes have addresses of IPv6, all of them or every other, one of them behind a NAT.
+// TestOverlayOfSix: overlays crawl whose nodes have addresses of IPv6, all of them or every other, one of them behind a NAT; and one in which
+// no datagram arrives, anywhere.
 func TestOverlayOfSix(t *testing.T) {
-	for what, six := range map[string]func(i int) bool{
-		"only": func(int) bool { return true },
-		"both": func(i int) bool { return i%2 == 1 },
+	streams := map[int]view.Reach{0: view.Streams, 1: view.Streams, 2: view.Streams, 3: view.Streams}
+	noUDP := map[int][2]bool{0: {false, true}, 1: {false, true}, 2: {false, true}, 3: {false, true}}
+	for what, c := range map[string]struct {
+		six    func(i int) bool
+		shield map[int][2]bool
+		want   map[int]view.Reach
+	}{
+		"only":        {func(int) bool { return true }, behindNAT(1), map[int]view.Reach{1: view.Outbound}},
+		"both":        {func(i int) bool { return i%2 == 1 }, behindNAT(1), map[int]view.Reach{1: view.Outbound}},
+		"without UDP": {nil, noUDP, streams},
 	} {
 		t.Run(what, func(t *testing.T) {
 			inBed(t, square(), func(b *bed) {
-				b.six, b.shield = six, behindNAT(1)
-				for i, n := range b.nodes {
-					b.site(fmt.Sprintf("s%d.test", i), address(i), beside(n.at), 40, 5000)
-				}
-				b.startAll(40 * time.Second)
-				b.reaches(time.Minute, map[int]view.Reach{1: view.Outbound})
+				b.six, b.shield = c.six, c.shield
+				b.sitesBeside(4, 80, 5000)
+				b.startAll(80 * time.Second)
+				b.reaches(3*time.Minute, c.want)
 				b.awaitEnd(30 * time.Minute)
-				b.complete(40, false)
+				b.complete(80, false)
 				if n := len(b.deaths()); n > 0 {
 					t.Errorf("%d nodes were taken for dead", n)
 				}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,8 +42,12 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 		b.site("one.example", address(0), point{1, 1, 1}, 60, 5)
 		b.site("two.example", address(1), point{39, 1, 1}, 60, 5)
 		b.startAll(2 * time.Second)
-		alive := func(i int) int { return b.nodes[i].node.Status().Overlay.Alive }
-		b.await("the overlay", time.Minute, func() bool { return alive(0) == 4 && alive(1) == 4 && alive(2) == 4 && alive(3) == 4 })
+		see := func(want ...int) func() bool {
+			return func() bool {
+				return slices.EqualFunc(b.nodes, want, func(n *bedNode, want int) bool { return n.node.Status().Overlay.Alive == want })
+			}
+		}
+		b.await("the overlay", time.Minute, see(4, 4, 4, 4))
 		for step := range 3 {
 			if _, err := peer.Rotate(b.secret); err != nil {
 				b.t.Fatal(err)
@@ -51,32 +56,21 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 				give(i)
 				time.Sleep(5 * time.Second)
 				for j := range 3 {
-					if n := alive(j); n < 3 {
+					if n := b.nodes[j].node.Status().Overlay.Alive; n < 3 {
 						b.t.Errorf("at step %d %s sees %d nodes", step+1, b.name(j), n)
 					}
 				}
 			}
 		}
+		b.await("the end of the old one", 5*time.Minute, see(3, 3, 3, 1))
 		says := b.nodes[0].node.Status().Overlay.Secret
 		for i := range 3 {
-			if s := b.nodes[i].node.Status().Overlay.Secret; s != says || strings.Contains(s, ",") {
-				b.t.Errorf("%s uses secret %s, not %s", b.name(i), s, says)
+			changes := len(b.events(i).of(runlog.EventSecret))
+			if s := b.nodes[i].node.Status().Overlay.Secret; s != says || strings.Contains(s, ",") || changes != 3 {
+				b.t.Errorf("%s uses secret %s, not %s, and changed it %d times", b.name(i), s, says, changes)
 			}
 		}
-		b.await("the end of the old one", 5*time.Minute, func() bool { return alive(0) == 3 && alive(1) == 3 && alive(2) == 3 && alive(3) == 1 })
-		b.nodes[3].stop()
-		<-b.nodes[3].done
-		for i := range 3 {
-			changes := 0
-			for _, e := range logged[runlog.Event](b, i, "node") {
-				if e.Event == runlog.EventSecret {
-					changes++
-				}
-			}
-			if changes != 3 {
-				b.t.Errorf("%s changed its secret %d times", b.name(i), changes)
-			}
-		}
+		b.leave(3)
 	})
 }
 

@@ -77,7 +77,7 @@ slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityI
 later="$figures|$slow"
 # Ten seconds and more each under the race detector, of which others like them are in the short run.
 if [ -z "${PROXIMA_LONG:-}" ]; then
-	later+='|Overlay(OfSix|WithoutUDP|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Retry|Snapshot|Set))|AScenarioInNamespaces|NodeBehindNAT'
+	later+='|Overlay(OfSix|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Set))|AScenarioInNamespaces|NodeBehindNAT'
 	later+='|AllEventsOnThePortableEmulation|LeasesComeAndGo|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses'
 fi
 skip=(-skip "^Test($later)$")
