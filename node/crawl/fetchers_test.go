@@ -9,28 +9,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"proxima/frontier"
 )
-
-// damaged is an overlay that cannot write links.
-type damaged struct{ alone }
-
-var errDamaged = errors.New("its disk is damaged")
-
-func (damaged) Route(context.Context, []frontier.Link) ([]frontier.Link, error) {
-	return nil, errDamaged
-}
 
 // An error of one fetcher ends the loop. Otherwise the crawl would stand still without a word once all fetchers have ended.
 func TestErrorOfAFetcherEndsTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := testLoop(t, new(web), nil)
-		l.cfg.End = EndNever
-		l.deps.Overlay = damaged{}
+		b := newBed(t, new(web))
+		b.over.broken = errors.New("its disk is damaged")
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
-		if err := l.Run(ctx); !errors.Is(err, errDamaged) || ctx.Err() != nil {
+		if err := b.Run(ctx); !errors.Is(err, b.over.broken) || ctx.Err() != nil {
 			t.Errorf("it ends with %v after an hour: %v", err, ctx.Err())
 		}
 	})

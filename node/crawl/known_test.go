@@ -7,15 +7,6 @@ import (
 	"proxima/frontier/identity"
 )
 
-func mustParse(t *testing.T, raw string) identity.URL {
-	t.Helper()
-	u, err := identity.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
 // Refs that lead to one URL share a reference, and refs that lead to different URLs must not.
 func TestReferencesMeetWhereTheirURLsDo(t *testing.T) {
 	rules, err := identity.New(identity.Default(), nil)
@@ -63,35 +54,32 @@ func TestReferencesMeetWhereTheirURLsDo(t *testing.T) {
 	}
 }
 
+// A reference is known from all pages, however they spell it, until its host is forgotten; what was read before is not remembered after that.
 func TestKnownRemembersAndForgets(t *testing.T) {
 	k := new(known)
-	r := k.origin(mustParse(t, "http://a.test/")).reference([]byte("/x"))
-	if r.look() {
-		t.Error("known before it was remembered")
+	of := func(page, ref string) *reference {
+		r := k.origin(mustParse(t, page)).reference([]byte(ref))
+		return &r
 	}
-	r.remember()
-	deep := k.origin(mustParse(t, "http://a.test/deep/page"))
-	for _, ref := range []string{"http://a.test/x", "../x", "./../x#part"} {
-		if again := deep.reference([]byte(ref)); !again.look() {
-			t.Errorf("%s is not known from another page", ref)
+	all := func(when string, known bool) {
+		t.Helper()
+		for _, c := range [][2]string{{"http://a.test/", "/x"}, {"http://a.test/deep/page", "http://a.test/x"}, {"http://a.test/deep/page", "../x"},
+			{"http://a.test/deep/page", "./../x#part"}, {"http://b.test/", "http://a.test/x"}} {
+			if of(c[0], c[1]).look() != known {
+				t.Errorf("%s on %s, %s: known is %v", c[1], c[0], when, !known)
+			}
 		}
 	}
+	r := of("http://a.test/", "/x")
+	all("not remembered", false)
+	r.remember()
+	all("remembered", true)
 	k.forget("http://b.test")
-	if again := k.origin(mustParse(t, "http://a.test/")).reference([]byte("/x")); !again.look() {
-		t.Error("forgotten with another host")
-	}
+	all("after another host was forgotten", true)
 	k.forget("http://a.test")
-	again := k.origin(mustParse(t, "http://a.test/")).reference([]byte("/x"))
-	if again.look() {
-		t.Error("known after the host was forgotten")
-	}
-	if again := k.origin(mustParse(t, "http://b.test/")).reference([]byte("http://a.test/x")); again.look() {
-		t.Error("known from another host after the host was forgotten")
-	}
+	all("after its host was forgotten", false)
 	r.remember() // of a page that was read before
-	if again.look() {
-		t.Error("known by what was offered before the host was forgotten")
-	}
+	all("offered before its host was forgotten", false)
 }
 
 // A relative ref that is joined to its directory must lead where the path that it is remembered by leads.

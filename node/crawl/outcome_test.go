@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 
 // A robots.txt that is not there, or elsewhere, is that though the body of the answer is broken. Its host would otherwise never be crawled.
 func TestRobotsTxtWithABrokenBody(t *testing.T) {
-	l := newGathering(t)
+	l := newReading(t)
 	for status, want := range map[int]frontier.Ending{200: frontier.Again, 301: frontier.Done, 404: frontier.Done, 503: frontier.Again, 0: frontier.Again} {
 		task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.test", URL: mustParse(t, "http://a.test/robots.txt")}
 		res := &fetch.Result{Class: fetch.Decode, Status: status, Header: http.Header{"Retry-After": {"60"}}}

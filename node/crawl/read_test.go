@@ -2,91 +2,48 @@ package crawl
 
 import (
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"proxima/fetch"
-	"proxima/fetch/blocklist"
 	"proxima/fetch/page"
 	"proxima/fetch/robots"
 	"proxima/fetch/sitemap"
 	"proxima/frontier"
-	"proxima/frontier/identity"
-	"proxima/node/site"
 )
-
-// newGathering is a loop that can do no more than read links.
-func newGathering(t *testing.T) *Loop {
-	t.Helper()
-	rules, err := identity.New(identity.Default(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := blocklist.New(blocklist.Default(), blocklist.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(Config{}, Deps{Policy: &Policy{Rules: rules, Sites: noSites(t), Blocklist: list}})
-}
-
-// noSites has settings for no site.
-func noSites(t *testing.T) *site.Table {
-	t.Helper()
-	sites, err := site.New(nil, site.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sites
-}
 
 // Only links that were offered are remembered, each as what it is: all others are offered again.
 func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
-	l := newGathering(t)
+	l := newReading(t)
 	base := mustParse(t, "http://a.test/dir/page")
-	links := []page.Link{{Ref: []byte("/nofollow"), NoFollow: true}, {Ref: []byte("x")}, {Ref: []byte("?query")}, {Ref: []byte("http://user@b.test:bad/")}, {Ref: []byte("../y")}, {Ref: []byte("/dir/x")}}
-	read := func() (offered []string, known int) {
+	links := []page.Link{{Ref: []byte("/nofollow"), NoFollow: true}}
+	for _, ref := range []string{"x", "?query", "http://user@b.test:bad/", "../y", "/dir/x"} {
+		links = append(links, page.Link{Ref: []byte(ref)})
+	}
+	for i, want := range []struct {
+		offered string
+		known   int
+	}{
+		{"http://a.test/dir/x http://a.test/dir/page?query http://a.test/y http://a.test/dir/x", 0},
+		{"http://a.test/nofollow http://a.test/dir/page?query", 3},
+	} {
 		g := l.reader.gather()
 		g.addLinks(base, links, 1, false)
-		for _, link := range g.links {
-			offered = append(offered, link.URL.String())
+		if offered := urls(g.links); offered != want.offered || g.known != want.known {
+			t.Errorf("time %d: offered %q, %d known; want %+v", i, offered, g.known, want)
 		}
 		g.remember()
-		known = g.known
-		l.reader.release(g)
-		return offered, known
-	}
-	offered, known := read()
-	want := []string{"http://a.test/dir/x", "http://a.test/dir/page?query", "http://a.test/y", "http://a.test/dir/x"}
-	if !slices.Equal(offered, want) || known != 0 {
-		t.Errorf("first: offered %q, %d known; want %q", offered, known, want)
-	}
-	links[0].NoFollow = false
-	offered, known = read()
-	want = []string{"http://a.test/nofollow", "http://a.test/dir/page?query"}
-	if !slices.Equal(offered, want) || known != 3 {
-		t.Errorf("then: offered %q, %d known; want %q and 3", offered, known, want)
-	}
-}
-
-// What one page left behind must not be seen on the next.
-func TestReleasedGatherIsEmpty(t *testing.T) {
-	l := newGathering(t)
-	g := l.reader.gather()
-	g.addLinks(mustParse(t, "http://a.test/"), []page.Link{{Ref: []byte("x")}, {Ref: []byte("y"), NoFollow: true}}, 1, false)
-	g.known++
-	l.reader.release(g)
-	// The pool may have dropped it: what was released is looked at, whoever has it now.
-	if len(g.links)+len(g.drops)+len(g.fresh)+g.known != 0 || g.links != nil || g.last != "" || g.rule != "" {
-		t.Errorf("kept: %d links, %d drops, %d references, %d known, host %q", len(g.links), len(g.drops), len(g.fresh), g.known, g.last)
+		// The pool may have dropped it: what was released is looked at, whoever has it now.
+		if l.reader.release(g); g.links != nil || len(g.drops)+len(g.fresh)+g.known != 0 || g.last != "" || g.rule != "" {
+			t.Errorf("left behind for the next page: %+v", g)
+		}
+		links[0].NoFollow = false
 	}
 }
 
 // A robots.txt that is cut must not lose the end of a rule: half an Allow allows too much.
 func TestRobotsCutInARule(t *testing.T) {
-	l := newGathering(t)
-	l.deps.Policy.Agent = "proxima"
+	l := newReading(t)
 	const head, allow = "User-agent: *\nDisallow: /\n#", "\nAllow: /public/"
 	kept := len(allow) - len("public/") // up to the path "/"
 	body := head + strings.Repeat("x", robots.MaxBytes-len(head)-kept) + allow
@@ -106,25 +63,18 @@ func TestRobotsCutInARule(t *testing.T) {
 
 // Browsers follow the Refresh header of a page as they follow that in its head.
 func TestRefreshHeader(t *testing.T) {
-	l := newGathering(t)
-	l.deps.Page = page.New(page.Default())
+	l := newReading(t)
 	for header, want := range map[string]string{"0; url=next": "http://a.test/dir/next", "5": "", "": ""} {
-		task, g := &frontier.Task{URL: mustParse(t, "http://a.test/dir/page")}, l.reader.gather()
-		var out frontier.Outcome
-		found := l.reader.page(task, &fetch.Result{Status: 200, Header: http.Header{"Refresh": {header}}}, &out, g)
-		got := ""
-		for _, link := range out.Links {
-			got += link.URL.String()
-		}
-		if got != want || found != len(out.Links) {
-			t.Errorf("%q: %d links, %+v", header, found, out.Links)
+		r := l.readPage(t, "http://a.test/dir/page", "Refresh: "+header, "")
+		if urls(r.out.Links) != want || r.found != len(r.out.Links) {
+			t.Errorf("%q: %d links, %+v", header, r.found, r.out.Links)
 		}
 	}
 }
 
 // What a sitemap has beyond its bounds is counted, and the log says so.
 func TestSitemapBeyondItsBounds(t *testing.T) {
-	l := newGathering(t)
+	l := newReading(t)
 	l.deps.Sitemap = sitemap.Config{MaxBytes: 1 << 20, MaxURLs: 1, MaxRefBytes: 20}
 	task := &frontier.Task{Kind: frontier.Sitemap, Host: "http://a.test", URL: mustParse(t, "http://a.test/sitemap")}
 	for body, want := range map[string]struct {
@@ -146,7 +96,7 @@ func TestSitemapBeyondItsBounds(t *testing.T) {
 
 // Reasons that name what is particular do not grow without bound, and nothing goes uncounted.
 func TestReasonsForDropsAreBounded(t *testing.T) {
-	l := newGathering(t)
+	l := newReading(t)
 	const links = 5000
 	for i := range links {
 		l.DropLinks(fmt.Sprintf("refused by a peer: for reason %d", i), 1)
@@ -168,9 +118,8 @@ func TestReasonsForDropsAreBounded(t *testing.T) {
 
 // A host that comes back from another node brings the robots.txt that was read there: what is remembered of it is no longer true.
 func TestMovedHostsHaveNoRobotsInMemory(t *testing.T) {
-	c := newRobotsCache(1 << 20)
-	l := newGathering(t)
-	l.reader.robots = c
+	l := newReading(t)
+	c := l.reader.robots
 	for _, origin := range []string{"http://a.test", "https://a.test", "http://b.test", "http://a.test:8080"} {
 		c.put(origin, robots.AllowAll(), 100)
 	}

@@ -1,10 +1,7 @@
 package crawl
 
 import (
-	"context"
 	"errors"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +13,7 @@ import (
 
 // Outside its hours nobody has the right to ask a site, whatever the lease says; within them the lease decides.
 func TestHoursAreAskedBeforeARequest(t *testing.T) {
-	l := newGathering(t)
+	l := newReading(t)
 	other := "00:00-24:00 " + time.Now().UTC().AddDate(0, 0, 3).Weekday().String()
 	for _, c := range []struct {
 		hours  string
@@ -24,9 +21,7 @@ func TestHoursAreAskedBeforeARequest(t *testing.T) {
 		passes bool
 	}{{"00:00-24:00", nil, true}, {"00:00-24:00", errors.New("no lease"), false}, {other, nil, false}} {
 		h, err := site.ParseHours([]string{c.hours}, "UTC")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req := fetch.Request{Gate: func() error { return c.lease }}
 		l.customize(&req, &frontier.Task{}, &site.Settings{Hours: h})
 		if err := req.Gate(); (err == nil) != c.passes {
@@ -40,24 +35,12 @@ func TestPageBehindACookie(t *testing.T) {
 	for cookies, want := range map[bool]string{true: "/robots.txt /page /page /x", false: "/robots.txt /page"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &web{html: `<a href="/x">x</a>`, wall: true}
-			l, _ := testLoop(t, w, nil)
-			l.cfg.End = EndNever
-			sites, err := site.New(nil, site.Settings{Cookies: cookies})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.deps.Policy.Sites = sites
-			ctx, stop := context.WithCancel(t.Context())
-			var g sync.WaitGroup
-			g.Go(func() {
-				if err := l.Run(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-			time.Sleep(10 * time.Minute)
-			stop()
-			g.Wait()
-			if got := strings.Join(w.requests(), " "); got != want {
+			b := newBed(t, w)
+			var err error
+			b.deps.Policy.Sites, err = site.New(nil, site.Settings{Cookies: cookies})
+			must(t, err)
+			b.crawl(func() { time.Sleep(10 * time.Minute) })
+			if got := w.requests(); got != want {
 				t.Errorf("cookies %v: asked for %q, want %q", cookies, got, want)
 			}
 		})

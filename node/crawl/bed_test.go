@@ -1,0 +1,271 @@
+package crawl
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"proxima/fetch"
+	"proxima/fetch/blocklist"
+	"proxima/fetch/page"
+	"proxima/fetch/resolve"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/runlog"
+	"proxima/node/site"
+)
+
+func mustParse(t *testing.T, raw string) identity.URL {
+	t.Helper()
+	u, err := identity.Parse(raw)
+	must(t, err)
+	return u
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// policy admits all links.
+func policy(t *testing.T) *Policy {
+	t.Helper()
+	rules, err := identity.New(identity.Default(), nil)
+	must(t, err)
+	sites, err := site.New(nil, site.Settings{})
+	must(t, err)
+	list, err := blocklist.New(blocklist.Default(), blocklist.Deps{})
+	must(t, err)
+	return &Policy{Rules: rules, Sites: sites, Blocklist: list, Agent: "proxima"}
+}
+
+// newReading is a loop that can do no more than read answers.
+func newReading(t *testing.T) *Loop {
+	t.Helper()
+	return New(Config{}, Deps{Policy: policy(t), Page: page.New(page.Default())})
+}
+
+// reading is a page, and what was read of it.
+type reading struct {
+	task   *frontier.Task
+	res    *fetch.Result
+	out    frontier.Outcome
+	gather *gather
+	found  int
+}
+
+// readPage reads a page with a header "Name: value" at a URL.
+func (l *Loop) readPage(t *testing.T, url, header, body string) reading {
+	t.Helper()
+	r := reading{task: &frontier.Task{Kind: frontier.Page, Host: "http://a.test", URL: mustParse(t, url)}, gather: l.reader.gather(),
+		res: &fetch.Result{Status: 200, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(body),
+			Timing: fetch.Timing{Start: time.Unix(1, 0)}}}
+	name, value, _ := strings.Cut(header, ": ")
+	r.res.Header.Set(name, value)
+	r.found = l.reader.page(r.task, r.res, &r.out, r.gather)
+	return r
+}
+
+// urls joins the URLs of links.
+func urls(links []frontier.Link) string {
+	var all []string
+	for _, l := range links {
+		all = append(all, l.URL.String())
+	}
+	return strings.Join(all, " ")
+}
+
+// web is a server that notes what it is asked.
+type web struct {
+	mu    sync.Mutex
+	asked []string
+	html  string // of its pages; "" where it has none
+	busy  func() // if set, its pages answer 429 after this call
+	wall  bool   // its pages set a cookie, and redirect to themselves without it
+}
+
+func (w *web) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	go func() {
+		defer far.Close()
+		br := bufio.NewReader(far)
+		for {
+			req, err := http.ReadRequest(br)
+			if err != nil {
+				return
+			}
+			w.mu.Lock()
+			w.asked = append(w.asked, req.URL.Path)
+			w.mu.Unlock()
+			status := "404 Not Found"
+			switch {
+			case req.URL.Path == "/robots.txt":
+			case w.busy != nil:
+				w.busy()
+				status = "429 Too Many Requests\r\nRetry-After: 600"
+			case w.wall && req.Header.Get("Cookie") == "":
+				status = "302 Found\r\nSet-Cookie: a=b; Path=/\r\nLocation: " + req.URL.Path
+			case w.html != "":
+				status = "200 OK"
+			}
+			fmt.Fprintf(far, "HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", status, len(w.html), w.html)
+		}
+	}()
+	return near, nil
+}
+
+// requests are the paths that were asked for.
+func (w *web) requests() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.asked, " ")
+}
+
+// overlay notes what the loop gives it.
+type overlay struct {
+	alone
+	mu     sync.Mutex
+	broken error              // of Route
+	right  error              // of MayAsk, for remote fetches
+	routed []string           // URLs
+	ended  []frontier.Outcome // of remote fetches
+}
+
+func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.Link, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(links) > 0 {
+		o.routed = append(o.routed, urls(links))
+	}
+	if o.broken != nil {
+		return nil, o.broken
+	}
+	return o.alone.Route(ctx, links)
+}
+
+func (o *overlay) Begin(task *frontier.Task) (Visit, bool) {
+	if !task.IsRemoteFetch() {
+		return o.alone.Begin(task)
+	}
+	return Visit{MayAsk: func() error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.right
+	}}, true
+}
+
+func (o *overlay) Ended(task *frontier.Task, d Download) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if task.IsRemoteFetch() {
+		o.ended = append(o.ended, d.Outcome)
+	}
+}
+
+// take returns what was routed since it was called last.
+func (o *overlay) take() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer func() { o.routed = nil }()
+	return strings.Join(o.routed, " ")
+}
+
+// bed is a loop that crawls the web from http://a.example/page until it is stopped.
+type bed struct {
+	*Loop
+	t    *testing.T
+	over *overlay
+	log  string // the file of fetches
+}
+
+func newBed(t *testing.T, w *web) *bed {
+	t.Helper()
+	dir := t.TempDir()
+	front, err := frontier.Open(filepath.Join(dir, "frontier"), frontier.Default(), frontier.DefaultPoliteness(), frontier.Deps{})
+	must(t, err)
+	logCfg := runlog.Default()
+	logCfg.Logs = filepath.Join(dir, "logs")
+	log, err := runlog.Open(logCfg, runlog.Meta{Run: "test", Node: "n", Boot: 1}, runlog.Deps{Now: time.Now})
+	must(t, err)
+	fetchCfg := fetch.Default()
+	fetchCfg.AllowPrefixes = []string{"10.0.0.0/8"}
+	client, err := fetch.New(fetchCfg, fetch.Deps{Dial: w.dial})
+	must(t, err)
+	names := resolve.Default()
+	names.Servers, names.Hosts = []string{"192.0.2.53"}, map[string][]string{"a.example": {"10.0.0.1"}}
+	resolver, err := resolve.New(names, resolve.Deps{})
+	must(t, err)
+	seed := []identity.URL{mustParse(t, "http://a.example/page")}
+	p := policy(t)
+	p.Rules, err = identity.New(identity.Default(), seed)
+	must(t, err)
+	cfg := Default()
+	cfg.End = EndNever
+	b := &bed{t: t, over: new(overlay), log: filepath.Join(logCfg.Logs, "fetch.jsonl")}
+	b.Loop = New(cfg, Deps{Frontier: front, Client: client, Resolver: resolver, RunLog: log, Page: page.New(page.Default()), Policy: p, Overlay: b.over})
+	ctx, stop := context.WithCancel(t.Context())
+	var g sync.WaitGroup
+	g.Go(func() { _ = front.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		g.Wait()
+		client.Close()
+		resolver.Close()
+		_ = log.Close()
+	})
+	_, err = b.Seed(ctx, seed)
+	must(t, err)
+	b.over.take()
+	return b
+}
+
+// crawl runs the loop until during has returned.
+func (b *bed) crawl(during func()) {
+	b.t.Helper()
+	ctx, stop := context.WithCancel(b.t.Context())
+	var g sync.WaitGroup
+	g.Go(func() {
+		if err := b.Run(ctx); err != nil {
+			b.t.Error(err)
+		}
+	})
+	defer g.Wait()
+	defer stop()
+	during()
+}
+
+// place finds the server of the next host, as the loop would if it ran.
+func (b *bed) place() {
+	go func() {
+		if u, err := b.deps.Frontier.Resolve(b.t.Context()); err == nil {
+			if err := b.placer.place(b.t.Context(), u); err != nil {
+				b.t.Error(err)
+			}
+		}
+	}()
+}
+
+// next takes the next task, and reports why another node must not carry it out.
+func (b *bed) next() (task *frontier.Task, refused string) {
+	b.t.Helper()
+	task, err := b.deps.Frontier.Take(b.t.Context())
+	must(b.t, err)
+	refused, err = b.Refuse(b.t.Context(), task)
+	must(b.t, err)
+	return task, refused
+}
+
+// finish ends a task that another node carried out.
+func (b *bed) finish(task *frontier.Task, out frontier.Outcome) {
+	b.t.Helper()
+	must(b.t, b.Finish(b.t.Context(), task, out))
+}
