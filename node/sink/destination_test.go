@@ -9,10 +9,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path"
@@ -27,52 +27,29 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"proxima/node/netsim"
 	"proxima/scripts/archive"
 )
 
-// slow reads once in half a minute.
-type slow struct{ io.Reader }
-
-func (s *slow) Read(p []byte) (int, error) {
-	time.Sleep(stall / 2)
-	return s.Reader.Read(p)
-}
-
-// piped is a transport to handlers within a bubble.
-func piped(t *testing.T, h http.Handler) http.RoundTripper {
-	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-	server := &http.Server{Handler: h}
-	go server.Serve(l)
-	t.Cleanup(func() { server.Close(); time.Sleep(10 * time.Minute) }) // what is silent ends
-	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		select {
-		case l.conns <- far:
-			return near, nil
-		case <-l.closed:
-			return nil, net.ErrClosed
-		}
+// reached is a transport to handlers in a bubble, which take so many bytes a ms; 0 is no bound.
+func reached(t *testing.T, rate float64, h http.Handler) http.RoundTripper {
+	n := netsim.New(func(_, _ netip.Addr) time.Duration { return time.Millisecond })
+	must(t, n.Add(netsim.Place(1), 0, rate))
+	there, err := n.Enter(netsim.Place(1))
+	must(t, err)
+	here, err := n.Enter(netsim.Place(2))
+	must(t, err)
+	l, err := there.Listen("tcp", ":80")
+	must(t, err)
+	go http.Serve(l, h) //nolint:errcheck // it ends with the network
+	t.Cleanup(func() {
+		n.Close()
+		time.Sleep(10 * time.Minute) // what is silent ends
+	})
+	return &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return here.DialContext(ctx, network, netip.AddrPortFrom(netsim.Place(1), 80).String())
 	}, ExpectContinueTimeout: time.Second}
-	t.Cleanup(transport.CloseIdleConnections)
-	return transport
 }
-
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A collector that fails in whatever way, and then does not, has every page once in the end. While it takes nothing downloads
 // are held before the bound is reached, and go on by themselves afterwards.
@@ -88,59 +65,52 @@ func TestCollectorsThatFail(t *testing.T) {
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t)
 				var mended atomic.Bool
-				c := &archive.Collector{Dir: t.TempDir(), Fault: func(*http.Request) archive.Fault {
+				b.to = t.TempDir()
+				b.cfg.URL = "http://collector.test/prefix/"
+				b.deps.Transport = reached(t, 0, &archive.Collector{Dir: b.to, Fault: func(*http.Request) archive.Fault {
 					if mended.Load() {
 						return ""
 					}
 					return fault
-				}}
-				m, dir := newFrontier(), t.TempDir()
-				cfg, deps := testConfig("http://collector.test/prefix/"), testDeps(m, 1)
-				deps.Transport = piped(t, c)
-				l := mustBegin(t, disk{}, dir, cfg, deps)
+				}})
+				l := b.begin()
 				n := 0
 				for ; l.reason() == "" && n < 10_000; n++ {
-					l.downloaded(m, n)
+					l.downloads(n, 1)
 					time.Sleep(10 * time.Millisecond)
 				}
-				st := l.Status()
-				if why := l.reason(); !strings.Contains(why, "the sink is full: ") || st.Used > cfg.DiskBytes || st.Used < cfg.DiskBytes/8*7 {
-					t.Errorf("held: %q, %d of %d", why, st.Used, cfg.DiskBytes)
+				l.holds("near the bound", "the sink is full: ")
+				if st := l.Status(); st.Used > b.cfg.DiskBytes || st.Used < b.cfg.DiskBytes/8*7 {
+					t.Errorf("held with %d of %d", st.Used, b.cfg.DiskBytes)
 				}
 				for range 2000 { // those under way
-					if l.download(m, n) != nil {
+					if l.put(testRecord(n)) != nil {
 						break
 					}
 					n++
 				}
 				time.Sleep(time.Hour)
-				st = l.Status()
-				if why := l.reason(); !strings.Contains(why, words) || !strings.Contains(why, "the sink is full: ") || !strings.Contains(why, cfg.URL) {
-					t.Errorf("held: %q, want %q", why, words)
-				}
-				if used := usedBy(t, dir); st.Used > cfg.DiskBytes || used > cfg.DiskBytes || st.Packages != 0 || st.Failures < 20 || st.Failures > 200 {
+				l.holds("after an hour", words, "the sink is full: ", b.cfg.URL)
+				st, used := l.Status(), usedBy(t, b.dir)
+				if st.Used > b.cfg.DiskBytes || used > b.cfg.DiskBytes || st.Packages != 0 || st.Failures < 20 || st.Failures > 200 {
 					t.Errorf("after an hour: %+v; %d bytes on disk", st, used)
 				}
 				mended.Store(true)
 				time.Sleep(10 * time.Minute)
-				if why := l.reason(); why != "" {
-					t.Errorf("held after the collector came back: %q", why)
-				}
-				l.downloaded(m, n)
+				l.holds("after the collector came back")
+				l.downloads(n, 1)
 				l.flush()
-				once(t, c.Dir, m)
-				if l.events[0].Kind != Trouble {
-					t.Errorf("events %+v", l.events)
-				}
+				b.once()
 				over := 0
 				for _, e := range l.events {
 					if e.Kind == TroubleOver {
 						over++
 					}
 				}
-				if over != 1 {
-					t.Errorf("trouble was over %d times", over)
+				if l.events[0].Kind != Trouble || over != 1 {
+					t.Errorf("trouble was over %d times: %+v", over, l.events)
 				}
 			})
 		})
@@ -150,7 +120,7 @@ func TestCollectorsThatFail(t *testing.T) {
 // The waits grow from failure to failure, but begin anew after a success.
 func TestWaitsBeginAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Sink{deps: testDeps(newFrontier(), 1)}
+		s := &Sink{deps: Deps{Event: func(Event) {}, Hold: func(string) {}}}
 		var before time.Duration
 		begun, steps := time.Now(), 0
 		ctx, stop := context.WithCancel(t.Context())
@@ -174,34 +144,23 @@ func TestWaitsBeginAnew(t *testing.T) {
 // A collector that is slow, but goes on, is waited for.
 func TestSlowCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &archive.Collector{Dir: t.TempDir(), Token: "open sesame"}
-		m, dir := newFrontier(), t.TempDir()
-		cfg, deps := testConfig("http://collector.test"), testDeps(m, 1)
-		cfg.Secret, cfg.SizeBytes, cfg.DiskBytes = "", 200<<10, 4<<20
+		b := newBed(t)
+		b.to = t.TempDir()
+		b.cfg.URL, b.cfg.SizeBytes, b.cfg.DiskBytes = "http://collector.test", 1<<20, 8<<20
 		t.Setenv("PROXIMA_SINK_TOKEN", "open sesame")
-		deps.Transport = piped(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.Body = io.NopCloser(bufio.NewReaderSize(&slow{r.Body}, 32<<10))
-			c.ServeHTTP(w, r)
-		}))
-		l := mustBegin(t, disk{}, dir, cfg, deps)
-		noise := mathrand.NewChaCha8([32]byte{})
-		for i := range 30 {
+		b.deps.Transport = reached(t, 5, &archive.Collector{Dir: b.to, Token: "open sesame"})
+		l := b.begin()
+		for i := range 100 {
 			r := testRecord(i)
-			r.Exchange.Body = make([]byte, 10_000)
-			noise.Read(r.Exchange.Body)
-			ticket, err := l.Put(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m.end(r.Page.URL, ticket.Key())
-			ticket.End(true)
+			r.Exchange.Body = []byte(noise(40_000))
+			must(t, l.put(r))
 		}
 		began := time.Now()
 		l.flush()
 		if took := time.Since(began); took < 5*time.Minute || l.Status().Failures != 0 {
 			t.Errorf("took %v, %+v", took, l.Status())
 		}
-		once(t, c.Dir, m)
+		b.once()
 	})
 }
 
@@ -262,6 +221,15 @@ func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// fetchAll writes all files into a directory.
+func (s *s3Server) fetchAll(t *testing.T) (dir string) {
+	dir = t.TempDir()
+	for name, b := range s.files {
+		must(t, os.WriteFile(filepath.Join(dir, strings.TrimPrefix(name, "some/where/")), b, 0o600))
+	}
+	return dir
+}
+
 // s3Body reads a body that may come in signed chunks.
 func s3Body(r *http.Request) ([]byte, error) {
 	if !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
@@ -319,108 +287,80 @@ func minioServer(t *testing.T) string {
 // Every destination keeps the same word: what is put is there whole, what is put again replaces it, and what cannot be put is
 // an error that says why.
 func TestDestinations(t *testing.T) {
-	type target struct {
-		url   string
-		fetch func(t *testing.T) string // what it has, in a directory
-	}
 	keys := map[string]string{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secretsecret", "PROXIMA_SINK_TOKEN": "token"}
-	for name, begin := range map[string]func(t *testing.T) target{
-		"directory": func(t *testing.T) target {
+	const directory = "directory"
+	for name, begin := range map[string]func(t *testing.T) (url string, fetch func() string){ // fetch gets all that it has into a directory
+		directory: func(t *testing.T) (string, func() string) {
 			to := filepath.Join(t.TempDir(), "a", "b")
-			return target{url: "file://" + to, fetch: func(*testing.T) string { return to }}
+			return "file://" + to, func() string { return to }
 		},
-		"collector": func(t *testing.T) target {
+		"collector": func(t *testing.T) (string, func() string) {
 			c := &archive.Collector{Dir: t.TempDir(), Token: "token"}
-			s := httptest.NewServer(c)
-			t.Cleanup(s.Close)
-			return target{url: s.URL + "/some/where", fetch: func(*testing.T) string { return c.Dir }}
+			return serve(t, c) + "/some/where", func() string { return c.Dir }
 		},
-		"store of the tests": func(t *testing.T) target {
+		"store of the tests": func(t *testing.T) (string, func() string) {
 			c := &s3Server{files: map[string][]byte{}, fail: 1}
-			s := httptest.NewServer(c)
-			t.Cleanup(s.Close)
-			return target{url: "s3://bucket/some/where?endpoint=" + s.URL, fetch: func(t *testing.T) string {
-				dir := t.TempDir()
-				for name, b := range c.files {
-					if err := os.WriteFile(filepath.Join(dir, strings.TrimPrefix(name, "some/where/")), b, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				return dir
-			}}
+			return "s3://bucket/some/where?endpoint=" + serve(t, c), func() string { return c.fetchAll(t) }
 		},
-		"MinIO": func(t *testing.T) target {
+		"MinIO": func(t *testing.T) (string, func() string) {
 			addr := minioServer(t)
-			return target{url: "s3://bucket/some/where?endpoint=http://" + addr, fetch: func(t *testing.T) string { return fetchAll(t, addr) }}
+			return "s3://bucket/some/where?endpoint=http://" + addr, func() string { return fetchAll(t, addr) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to := begin(t)
-			m, dir := newFrontier(), t.TempDir()
-			deps := testDeps(m, 1)
+			b := newBed(t)
+			url, fetch := begin(t)
 			for name, key := range keys {
 				t.Setenv(name, key)
 			}
-			cfg := testConfig(to.url)
-			l := mustBegin(t, disk{}, dir, cfg, deps)
-			for i := range 40 {
-				l.downloaded(m, i)
-			}
+			b.cfg.URL = url
+			l := b.begin()
+			l.downloads(0, 40)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			if l.Flush(ctx); l.Status().Waiting > 0 {
 				t.Fatalf("%+v", l.Status())
 			}
-			once(t, to.fetch(t), m)
+			b.to = fetch()
+			b.once()
 			l.stop()
 
-			d, err := newDestination(cfg, disk{}, deps)
-			if err != nil {
-				t.Fatal(err)
+			sent := func(text string, sum [sha256.Size]byte) error {
+				d, err := newDestination(b.cfg, disk{}, b.deps)
+				must(t, err)
+				path := filepath.Join(b.dir, "again.json")
+				must(t, os.WriteFile(path, []byte(text), 0o600))
+				defer os.Remove(path) //nolint:errcheck // a link of it would stay
+				return send(t.Context(), d, b.dir, File{Name: filepath.Base(path), Bytes: int64(len(text)), SHA256: hex.EncodeToString(sum[:])})
 			}
 			for _, text := range []string{"first", "the second", "the second"} { // the last as after a lost answer
-				f := File{Name: "again.json", Bytes: int64(len(text))}
-				sum := sha256.Sum256([]byte(text))
-				f.SHA256 = hex.EncodeToString(sum[:])
-				if err := os.WriteFile(filepath.Join(dir, f.Name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if err := send(t.Context(), d, dir, f); err != nil {
-					t.Fatal(err)
-				}
-				if got, err := os.ReadFile(filepath.Join(to.fetch(t), f.Name)); err != nil || string(got) != text {
+				must(t, sent(text, sha256.Sum256([]byte(text))))
+				if got, err := os.ReadFile(filepath.Join(fetch(), "again.json")); err != nil || string(got) != text {
 					t.Errorf("%q, %v; want %q", got, err, text)
 				}
-				if name != "directory" { // a lie about the content is found out
-					sum[0]++
-					f.SHA256 = hex.EncodeToString(sum[:])
-					if err := send(t.Context(), d, dir, f); err == nil {
-						t.Error("a file with another digest was taken")
-					}
-				}
-				if err := os.Remove(filepath.Join(dir, f.Name)); err != nil {
-					t.Fatal(err)
-				}
 			}
-			if strings.HasPrefix(name, "dir") {
+			if name == directory {
 				return
+			}
+			if err := sent("a lie", sha256.Sum256(nil)); err == nil {
+				t.Error("a file with another digest was taken")
 			}
 			for name, key := range keys {
 				t.Setenv(name, "x"+key)
 			}
-			if d, err = newDestination(cfg, disk{}, deps); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "a.json"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			empty := sha256.Sum256(nil)
-			err = send(t.Context(), d, dir, File{Name: "a.json", SHA256: hex.EncodeToString(empty[:])})
+			err := sent("", sha256.Sum256(nil))
 			if err == nil || strings.Contains(err.Error(), "xsecretsecret") || strings.Contains(err.Error(), "xtoken") {
 				t.Errorf("with a wrong secret: %v", err)
 			}
 		})
 	}
+}
+
+// serve serves a handler, and returns its URL.
+func serve(t *testing.T, h http.Handler) string {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // fetchAll gets all objects of a bucket.

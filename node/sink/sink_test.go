@@ -18,25 +18,14 @@ import (
 	"proxima/fetch/warc"
 )
 
-// folders are that of a sink and that of its destination.
-func folders(t testing.TB) (dir, to, url string) {
-	dir, to = t.TempDir(), filepath.Join(t.TempDir(), "to")
-	return dir, to, "file://" + to
-}
-
 // Packages are closed by size, by age and at the end; what a package does not count is not in it.
 func TestPackages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, to, url := folders(t)
-		m := newFrontier()
-		l := mustBegin(t, disk{}, dir, testConfig(url), testDeps(m, 1))
+		b := newBed(t)
+		l := b.begin()
 		lost, err := l.Put(t.Context(), testRecord(1000))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 40 {
-			l.downloaded(m, i)
-		}
+		must(t, err)
+		l.downloads(0, 40)
 		synctest.Wait()
 		if st := l.Status(); st.Packages != 0 || st.Waiting == 0 {
 			t.Errorf("a package is made while a download in it goes on: %+v", st)
@@ -46,52 +35,44 @@ func TestPackages(t *testing.T) {
 		if st := l.Status(); st.Packages < 4 || st.Waiting != 0 || st.Open == 0 {
 			t.Errorf("closed by size: %+v", st)
 		}
-		l.downloaded(m, 40)
+		l.downloads(40, 1)
 		time.Sleep(time.Hour + time.Second)
 		synctest.Wait()
 		if st := l.Status(); st.Waiting != 0 || st.Open != 0 || st.Pages != 2*41 {
 			t.Errorf("closed by age: %+v", st)
 		}
-		once(t, to, m)
-		l.downloaded(m, 41)
+		b.once()
+		l.downloads(41, 1)
 		r := testRecord(42)
 		r.Page, r.IsPage = nil, false // a robots.txt, say
-		if _, err := l.Put(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		if ctx := t.Context(); l.Status().Waiting != 0 || ctx.Err() != nil {
+		_, err = l.Put(t.Context(), r)
+		must(t, err)
+		if l.Status().Waiting != 0 {
 			t.Error("closed too soon")
 		}
 		l.stop() // with a download under way
-		l = mustBegin(t, disk{}, dir, testConfig(url), testDeps(m, 2))
+		l = b.begin()
 		l.flush()
 		l.stop()
-		once(t, to, m)
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 {
-			t.Errorf("left: %v, %v, %d receipts", left, err, len(m.receipts))
-		}
+		b.onceAndGone()
 	})
 }
 
 // Whatever step of the disk is the last of a life, and of the life after it, each page is delivered once.
 func TestCrashAtEveryStep(t *testing.T) {
 	steps := 0
-	for first := 1; first < 1000; first += 1 + first/40 {
+	for first := 1; first < 1000 && steps == 0 && !t.Failed(); first += 1 + first/40 {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(first), 1))
-			dir, to, url := folders(t)
-			m := newFrontier()
-			cfg := testConfig(url)
-			cfg.SizeBytes = 2 << 10
-			crashed := crashingLife(t, dir, cfg, m, 1, first)
-			crashingLife(t, dir, cfg, m, 2, 1+random.IntN(30))
-			if !crashingLife(t, dir, cfg, m, 3, 1<<30) {
-				once(t, to, m)
-			} else {
+			b := newBed(t)
+			b.cfg.SizeBytes = 2 << 10
+			crashed := b.crashingLife(first)
+			b.crashingLife(1 + random.IntN(30))
+			if b.crashingLife(1 << 30) {
 				t.Error("the last life crashed")
 			}
-			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 || len(m.done) != pagesOfCrash {
-				t.Errorf("left: %v, %v, %d receipts; %d done", left, err, len(m.receipts), len(m.done))
+			if b.onceAndGone(); len(b.done) != pagesOfCrash {
+				t.Errorf("%d done", len(b.done))
 			}
 			if t.Failed() {
 				t.Logf("crash at step %d", first)
@@ -100,9 +81,6 @@ func TestCrashAtEveryStep(t *testing.T) {
 				steps = first
 			}
 		})
-		if steps > 0 || t.Failed() {
-			break
-		}
 	}
 	if steps < 50 {
 		t.Errorf("%d steps only", steps)
@@ -116,9 +94,8 @@ var errCrash = errors.New("killed")
 
 // crashingLife downloads what is not done by three fetchers and flushes, until a number of steps is made: from then on nothing
 // works, as after a kill. It says whether it came to that.
-func crashingLife(t *testing.T, dir string, cfg Config, m *memory, boot uint64, steps int) (crashed bool) {
+func (b *bed) crashingLife(steps int) (crashed bool) {
 	var mu sync.Mutex
-	var l *life
 	dead := make(chan struct{})
 	step := func(string, string) error {
 		mu.Lock()
@@ -131,13 +108,12 @@ func crashingLife(t *testing.T, dir string, cfg Config, m *memory, boot uint64, 
 		}
 		return nil
 	}
-	l, err := begin(t, disk{fault: step, lazy: true}, dir, cfg, testDeps(m, boot))
-	if err != nil {
-		if errors.Is(err, errCrash) {
-			return true
-		}
-		t.Fatal(err)
+	b.disk = disk{fault: step, lazy: true}
+	l, err := b.try()
+	if errors.Is(err, errCrash) {
+		return true
 	}
+	must(b.t, err)
 	defer l.stop()
 	work := make(chan int, pagesOfCrash)
 	for i := range pagesOfCrash {
@@ -149,17 +125,17 @@ func crashingLife(t *testing.T, dir string, cfg Config, m *memory, boot uint64, 
 		fetchers.Go(func() {
 			for i := range work {
 				r := testRecord(i)
-				if m.isDone(r.Page.URL) {
+				if b.isDone(r.Page.URL) {
 					continue
 				}
-				ticket, err := l.Put(t.Context(), r)
+				ticket, err := l.Put(b.t.Context(), r)
 				if err != nil {
 					return
 				}
 				if step("finish", "") != nil {
 					return // killed before the end of the download was written
 				}
-				m.end(r.Page.URL, ticket.Key())
+				b.end(r.Page.URL, ticket.Key())
 				if step("after", "") != nil {
 					return
 				}
@@ -169,7 +145,7 @@ func crashingLife(t *testing.T, dir string, cfg Config, m *memory, boot uint64, 
 	}
 	fetchers.Wait()
 	flushed := make(chan struct{})
-	go func() { defer close(flushed); l.Flush(t.Context()) }()
+	go func() { defer close(flushed); l.Flush(b.t.Context()) }()
 	select {
 	case <-flushed:
 		return false
@@ -183,42 +159,32 @@ func crashingLife(t *testing.T, dir string, cfg Config, m *memory, boot uint64, 
 // A disk that is full holds downloads, says so, and loses nothing; with room all goes on.
 func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, to, url := folders(t)
-		m := newFrontier()
-		var mu sync.Mutex
-		full := false
-		set := func(v bool) { mu.Lock(); defer mu.Unlock(); full = v }
-		l := mustBegin(t, disk{fault: func(step, path string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if full && (step == "create" || step == "write" || step == "sync" || step == "fill") {
+		b := newBed(t)
+		var full atomic.Bool
+		b.disk.fault = func(step, path string) error {
+			if full.Load() && (step == "create" || step == "write" || step == "sync" || step == "fill") {
 				return &os.PathError{Op: step, Path: path, Err: syscall.ENOSPC}
 			}
 			return nil
-		}}, dir, testConfig(url), testDeps(m, 1))
-		l.downloaded(m, 0, 1, 2)
-		set(true)
+		}
+		l := b.begin()
+		l.downloads(0, 3)
+		full.Store(true)
 		for i := range 5 {
-			if err := l.download(m, 3); !errors.Is(err, syscall.ENOSPC) {
+			if err := l.put(testRecord(3)); !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("try %d: %v", i, err)
 			}
-			if why := l.reason(); !strings.Contains(why, "no space left on device") || strings.Contains(why, dir) {
-				t.Errorf("held: %q", why)
-			}
+			l.holds("full", "no space left on device")
 			time.Sleep(2 * time.Minute)
-			if why := l.reason(); why != "" {
-				t.Errorf("nobody may try: %q", why)
-			}
+			l.holds("so that somebody may try")
 		}
-		set(false)
-		l.downloaded(m, 3, 4)
-		if why := l.reason(); why != "" {
-			t.Errorf("held with room: %q", why)
-		}
-		set(true)
-		go func() { time.Sleep(time.Minute); set(false) }()
+		full.Store(false)
+		l.downloads(3, 2)
+		l.holds("with room")
+		full.Store(true)
+		time.AfterFunc(time.Minute, func() { full.Store(false) })
 		l.flush() // packing waits for room
-		once(t, to, m)
+		b.once()
 		if len(l.events) == 0 || l.events[0].Kind != Trouble {
 			t.Errorf("events %+v", l.events)
 		}
@@ -228,111 +194,95 @@ func TestDiskFull(t *testing.T) {
 // A spool that is removed although its removal fails, because the folder cannot be synced, does not stop the packages after it.
 func TestSpoolRemovedByAStepThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, to, url := folders(t)
-		m := newFrontier()
+		b := newBed(t)
 		failed := false // only the packer removes spools
-		l := mustBegin(t, disk{fault: func(step, path string) error {
+		b.disk.fault = func(step, path string) error {
 			if step != "remove" || filepath.Ext(path) != suffixSpool || failed {
 				return nil
 			}
 			failed = true
 			return errors.Join(os.Remove(path), syscall.EMFILE)
-		}}, dir, testConfig(url), testDeps(m, 1))
-		for i := range 40 {
-			l.downloaded(m, i)
 		}
+		l := b.begin()
+		l.downloads(0, 40)
 		l.flush()
-		once(t, to, m)
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 {
-			t.Errorf("left: %v, %v, %d receipts", left, err, len(m.receipts))
-		}
+		b.onceAndGone()
 	})
 }
 
 // A download that finds no room holds the others until there is more: else it would be made again and again.
 func TestNoRoomHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, to, url := folders(t)
-		m := newFrontier()
+		b := newBed(t)
 		var gone, broken atomic.Bool
 		gone.Store(true)
-		l := mustBegin(t, disk{fault: func(step, path string) error {
+		b.disk.fault = func(step, path string) error {
 			if step == "link" && gone.Load() || step == "write" && broken.Load() {
 				return syscall.EIO
 			}
 			return nil
-		}}, dir, testConfig(url), testDeps(m, 1))
+		}
+		l := b.begin()
 		put := func(i, size int) error {
 			r := testRecord(i)
-			text := make([]byte, size/2)
-			for k := range text {
-				text[k] = byte(rand.N(256))
-			}
-			r.Page.Text = hex.EncodeToString(text)
-			ticket, err := l.Put(t.Context(), r)
-			if err == nil {
-				m.end(r.Page.URL, ticket.Key())
-				ticket.End(true)
-			}
-			synctest.Wait()
-			return err
+			r.Page.Text = noise(size)
+			defer synctest.Wait()
+			return l.put(r)
 		}
 		i := 0
 		for ; l.Status().Used < 320<<10; i++ {
-			if err := put(i, 12<<10); err != nil {
-				t.Fatal(err)
-			}
+			must(t, put(i, 12<<10))
 		}
-		if st := l.Status(); st.Used >= 350<<10 || l.reason() != "" {
-			t.Fatalf("%+v, held: %q", st, l.reason())
+		if st := l.Status(); st.Used >= 350<<10 {
+			t.Fatalf("%+v", st)
 		}
+		l.holds("before the bound")
 		if err := put(i, 45<<10); !errors.Is(err, ErrFull) {
 			t.Fatalf("without room: %v", err)
 		}
-		if why := l.reason(); !strings.Contains(why, "full") {
-			t.Errorf("held: %q", why)
-		}
+		l.holds("without room", "full")
 		broken.Store(true)
 		for _, size := range []int{1 << 10, 45 << 10, 45 << 10} { // nothing is written for those that find no room
 			if err := put(i, size); err == nil {
 				t.Fatalf("%d bytes are kept", size)
 			}
-			if why := l.reason(); !strings.Contains(why, "cannot be written") {
-				t.Errorf("held: %q", why)
-			}
+			l.holds("on a broken disk", "cannot be written")
 		}
 		broken.Store(false)
 		gone.Store(false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if why := l.reason(); why != "" {
-			t.Errorf("held with room: %q", why)
-		}
-		if err := put(i, 45<<10); err != nil {
-			t.Error(err)
-		}
+		l.holds("with room")
+		must(t, put(i, 45<<10))
 		l.flush()
-		once(t, to, m)
+		b.once()
 	})
+}
+
+// noise is a text of so many bytes that does not get shorter by compression.
+func noise(size int) string {
+	text := make([]byte, size/2)
+	for k := range text {
+		text[k] = byte(rand.N(256))
+	}
+	return hex.EncodeToString(text)
 }
 
 // What cannot be archived, and what is larger than all that may wait, is refused for good; not what lacks room for now.
 func TestUnfit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, _, url := folders(t)
-		l := mustBegin(t, disk{}, dir, testConfig(url), testDeps(newFrontier(), 1))
-		r := testRecord(1)
-		r.Exchange.ResponseHead = []byte("ICY 200 OK\r\n\r\n")
-		if _, err := l.Put(t.Context(), r); !errors.Is(err, ErrUnfit) || !errors.Is(err, warc.ErrInvalid) {
+		l := newBed(t).begin()
+		strange, long := testRecord(1), testRecord(1)
+		strange.Exchange.ResponseHead = []byte("ICY 200 OK\r\n\r\n")
+		long.Page.Text = strings.Repeat("x", 60<<10)
+		if err := l.put(strange); !errors.Is(err, ErrUnfit) || !errors.Is(err, warc.ErrInvalid) {
 			t.Error(err)
 		}
-		r = testRecord(1)
-		r.Page.Text = strings.Repeat("x", 60<<10)
-		if _, err := l.Put(t.Context(), r); !errors.Is(err, ErrUnfit) {
+		if err := l.put(long); !errors.Is(err, ErrUnfit) {
 			t.Error(err)
 		}
 		l.stop()
-		if _, err := l.Put(t.Context(), testRecord(1)); !errors.Is(err, ErrClosed) {
+		if err := l.put(testRecord(1)); !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 	})
@@ -341,25 +291,22 @@ func TestUnfit(t *testing.T) {
 // An identical payload is archived once, and what refers to it refers to what is kept.
 func TestRevisitsReferToWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, to, url := folders(t)
-		m := newFrontier()
-		l := mustBegin(t, disk{}, dir, testConfig(url), testDeps(m, 1))
-		body := []byte(strings.Repeat("same ", 100))
+		b := newBed(t)
+		l := b.begin()
 		for i := range 4 {
 			r := testRecord(i)
-			r.Exchange.Body = body
-			ticket, err := l.Put(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.Exchange.Body = []byte(strings.Repeat("same ", 100))
 			if i > 0 {
-				m.end(r.Page.URL, ticket.Key())
+				must(t, l.put(r))
+				continue
 			}
-			ticket.End(i > 0)
+			ticket, err := l.Put(t.Context(), r)
+			must(t, err)
+			ticket.End(false)
 		}
 		l.flush()
-		once(t, to, m)
-		files, err := filepath.Glob(filepath.Join(to, "*.cdxj"))
+		b.once()
+		files, err := filepath.Glob(filepath.Join(b.to, "*.cdxj"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
 		}
@@ -429,45 +376,36 @@ func TestDamagedSpool(t *testing.T) {
 		}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			dir, to, url := folders(t)
-			m := newFrontier()
-			cfg := testConfig(url)
-			cfg.SizeBytes = 40 << 10
-			l := mustBegin(t, disk{}, dir, cfg, testDeps(m, 1))
+			b := newBed(t)
+			b.cfg.SizeBytes = 40 << 10
+			l := b.begin()
 			var at []int // where each record ends
 			for i := range pages {
-				l.downloaded(m, i)
-				info, err := os.Stat(spoolOf(t, dir))
-				if err != nil {
-					t.Fatal(err)
-				}
+				l.downloads(i, 1)
+				info, err := os.Stat(b.spool())
+				must(t, err)
 				at = append(at, int(info.Size()))
 			}
 			l.stop()
-			path := spoolOf(t, dir)
+			path := b.spool()
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, c.damage(text, at[1], at[2], at[pages-2]), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, os.WriteFile(path, c.damage(text, at[1], at[2], at[pages-2]), 0o644))
 			end := at[pages-1]
 			if slices.Contains(c.lost, pages-1) {
 				end = at[pages-2]
 			}
-			if s, err := openSpool(path, cfg.Formats); err != nil || s.size < int64(end) {
+			if s, err := openSpool(path, b.cfg.Formats); err != nil || s.size < int64(end) {
 				t.Errorf("%s: %+v, %v; the last record ends at %d", what, s, err, end)
 			}
 			var warned []string
-			deps := testDeps(m, 2)
-			deps.Warn = func(err error) { warned = append(warned, err.Error()) }
-			l = mustBegin(t, disk{}, dir, cfg, deps)
+			b.deps.Warn = func(err error) { warned = append(warned, err.Error()) }
+			l = b.begin()
 			l.flush()
 			for _, i := range c.lost {
-				delete(m.done, testRecord(i).Page.URL)
+				delete(b.done, testRecord(i).Page.URL)
 			}
-			once(t, to, m)
+			b.once()
 			if n := l.Status().Damaged; n != len(c.lost) || len(warned) != min(1, n) || n > 0 && !strings.Contains(warned[0], "are damaged") {
 				t.Errorf("%s: %d downloads count as damaged, want %d: %q", what, n, len(c.lost), warned)
 			}
@@ -477,13 +415,4 @@ func TestDamagedSpool(t *testing.T) {
 			}
 		})
 	}
-}
-
-func spoolOf(t *testing.T, dir string) string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "*"+suffixSpool))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("spools %q, %v", found, err)
-	}
-	return found[0]
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,14 +16,19 @@ import (
 	"proxima/scripts/archive"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // memory is what a frontier has on disk: receipts, and which pages are done. It outlives the lives of a node.
 type memory struct {
 	mu       sync.Mutex
 	receipts map[string]bool
 	done     map[string]bool
 }
-
-func newFrontier() *memory { return &memory{receipts: map[string]bool{}, done: map[string]bool{}} }
 
 func (m *memory) Scan(prefix []byte, visit func(key, value []byte) error) error {
 	m.mu.Lock()
@@ -61,64 +68,106 @@ func (m *memory) isDone(url string) bool {
 	return m.done[url]
 }
 
+// bed is a sink's directory, and what else outlives a node. A test may change all of it between two lives.
+type bed struct {
+	t       testing.TB
+	dir, to string // of the sink and of its destination
+	disk    disk
+	cfg     Config
+	deps    Deps
+	memory
+}
+
+func newBed(t testing.TB) *bed {
+	b := &bed{t: t, dir: t.TempDir(), to: filepath.Join(t.TempDir(), "to"), cfg: Default(),
+		memory: memory{receipts: map[string]bool{}, done: map[string]bool{}}}
+	b.cfg.URL, b.cfg.Formats = "file://"+b.to, []string{WARC, Pages}
+	b.cfg.SizeBytes, b.cfg.DiskBytes = 10<<10, 400<<10
+	b.deps = Deps{Receipts: &b.memory, Sync: func(context.Context) error { return nil }, Warn: func(error) {},
+		Node: "0123456789abcdef", Run: "crawl", Version: "v1"}
+	return b
+}
+
+// once checks that the packages hold each page once: those that are done, and no other.
+func (b *bed) once() {
+	b.t.Helper()
+	all, err := archive.Read(b.to)
+	must(b.t, err)
+	for format, of := range all {
+		for _, p := range of.Manifests {
+			if p.Node == "" || p.Version != "v1" || p.Run != "crawl" || p.First.After(p.Last) || p.First.Year() != 2026 {
+				b.t.Errorf("manifest %+v", p)
+			}
+		}
+		for url, n := range of.URLs {
+			if n != 1 || !b.isDone(url) {
+				b.t.Errorf("%s: %s is there %d times, done: %v", format, url, n, b.isDone(url))
+			}
+		}
+		if len(of.URLs) != len(b.done) {
+			b.t.Errorf("%s: %d pages, %d are done", format, len(of.URLs), len(b.done))
+		}
+	}
+}
+
+// onceAndGone checks that the packages hold each page once, and that the sink has kept nothing.
+func (b *bed) onceAndGone() {
+	b.t.Helper()
+	b.once()
+	if left, err := os.ReadDir(b.dir); err != nil || len(left) != 0 || len(b.receipts) != 0 {
+		b.t.Errorf("left: %v, %v, %d receipts", left, err, len(b.receipts))
+	}
+}
+
+// spool is the path of the only spool.
+func (b *bed) spool() string {
+	b.t.Helper()
+	found, err := filepath.Glob(filepath.Join(b.dir, "*"+suffixSpool))
+	if err != nil || len(found) != 1 {
+		b.t.Fatalf("spools %q, %v", found, err)
+	}
+	return found[0]
+}
+
 // life is a sink that runs.
 type life struct {
 	*Sink
-	t    testing.TB
+	bed  *bed
 	end  context.CancelFunc
 	over chan struct{}
 
-	mu     sync.Mutex
+	heard  sync.Mutex // guards what follows
 	held   string
 	events []Event
 }
 
-func (l *life) reason() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.held
-}
-
-func testConfig(url string) Config {
-	c := Default()
-	c.URL, c.Formats = url, []string{WARC, Pages}
-	c.SizeBytes, c.DiskBytes = 10<<10, 400<<10
-	return c
-}
-
-func testDeps(m *memory, boot uint64) Deps {
-	return Deps{Receipts: m, Sync: func(context.Context) error { return nil }, Hold: func(string) {}, Event: func(Event) {},
-		Warn: func(error) {}, Node: "0123456789abcdef", Boot: boot, Run: "crawl", Version: "v1"}
-}
-
-// begin opens a sink and runs it until the test ends, or stop is called.
-func begin(t testing.TB, d disk, dir string, cfg Config, deps Deps) (*life, error) {
-	t.Helper()
-	l := &life{t: t, over: make(chan struct{})}
-	deps.Hold = func(why string) { l.mu.Lock(); defer l.mu.Unlock(); l.held = why }
-	deps.Event = func(e Event) { l.mu.Lock(); defer l.mu.Unlock(); l.events = append(l.events, e) }
+// try opens the sink and runs it until the test ends, or stop is called.
+func (b *bed) try() (*life, error) {
+	l := &life{bed: b, over: make(chan struct{})}
+	b.deps.Boot++
+	deps := b.deps
+	deps.Hold = func(why string) { l.heard.Lock(); defer l.heard.Unlock(); l.held = why }
+	deps.Event = func(e Event) { l.heard.Lock(); defer l.heard.Unlock(); l.events = append(l.events, e) }
 	var err error
-	if l.Sink, err = openOn(d, dir, cfg, deps); err != nil {
+	if l.Sink, err = openOn(b.disk, b.dir, b.cfg, deps); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(b.t.Context())
 	l.end = cancel
 	go func() {
 		defer close(l.over)
 		if err := l.Run(ctx); err != nil {
-			t.Error(err)
+			b.t.Error(err)
 		}
 	}()
-	t.Cleanup(l.stop)
+	b.t.Cleanup(l.stop)
 	return l, nil
 }
 
-func mustBegin(t testing.TB, d disk, dir string, cfg Config, deps Deps) *life {
-	t.Helper()
-	l, err := begin(t, d, dir, cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+func (b *bed) begin() *life {
+	b.t.Helper()
+	l, err := b.try()
+	must(b.t, err)
 	return l
 }
 
@@ -127,13 +176,33 @@ func (l *life) stop() {
 	<-l.over
 }
 
+func (l *life) reason() string {
+	l.heard.Lock()
+	defer l.heard.Unlock()
+	return l.held
+}
+
+// holds checks why downloads are held: for a reason with all of these words, or, without words, not at all. No reason names a spool.
+func (l *life) holds(when string, words ...string) {
+	l.bed.t.Helper()
+	why := l.reason()
+	for _, w := range words {
+		if !strings.Contains(why, w) {
+			l.bed.t.Errorf("%s, held: %q, want %q", when, why, w)
+		}
+	}
+	if len(words) == 0 && why != "" || strings.Contains(why, l.bed.dir) {
+		l.bed.t.Errorf("%s, held: %q", when, why)
+	}
+}
+
 // flush waits until all is delivered.
 func (l *life) flush() {
-	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Hour)
+	l.bed.t.Helper()
+	ctx, cancel := context.WithTimeout(l.bed.t.Context(), time.Hour)
 	defer cancel()
 	if left := l.Flush(ctx); left != 0 {
-		l.t.Fatalf("%d packages are left: %+v", left, l.Status())
+		l.bed.t.Fatalf("%d packages are left: %+v", left, l.Status())
 	}
 }
 
@@ -146,47 +215,21 @@ func testRecord(i int) Record {
 		ResponseHead: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(body)}}
 }
 
-// download makes a download and writes its end.
-func (l *life) download(m *memory, i int) error {
-	r := testRecord(i)
-	ticket, err := l.Put(l.t.Context(), r)
+// put keeps a record and writes the end of its download.
+func (l *life) put(r Record) error {
+	ticket, err := l.Put(l.bed.t.Context(), r)
 	if err != nil {
 		return err
 	}
-	m.end(r.Page.URL, ticket.Key())
+	l.bed.end(r.Page.URL, ticket.Key())
 	ticket.End(true)
 	return nil
 }
 
-func (l *life) downloaded(m *memory, i ...int) {
-	l.t.Helper()
-	for _, i := range i {
-		if err := l.download(m, i); err != nil {
-			l.t.Fatal(err)
-		}
-	}
-}
-
-// once checks that the packages hold each page once: those that are done, and no other.
-func once(t testing.TB, dir string, m *memory) {
-	t.Helper()
-	all, err := archive.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for format, of := range all {
-		for _, p := range of.Manifests {
-			if p.Node == "" || p.Version != "v1" || p.Run != "crawl" || p.First.After(p.Last) || p.First.Year() != 2026 {
-				t.Errorf("manifest %+v", p)
-			}
-		}
-		for url, n := range of.URLs {
-			if n != 1 || !m.isDone(url) {
-				t.Errorf("%s: %s is there %d times, done: %v", format, url, n, m.isDone(url))
-			}
-		}
-		if len(of.URLs) != len(m.done) {
-			t.Errorf("%s: %d pages, %d are done", format, len(of.URLs), len(m.done))
-		}
+// downloads makes so many downloads, from a number on.
+func (l *life) downloads(from, n int) {
+	l.bed.t.Helper()
+	for i := range n {
+		must(l.bed.t, l.put(testRecord(from+i)))
 	}
 }
