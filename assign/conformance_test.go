@@ -103,7 +103,7 @@ func conformance(t *testing.T, name string) {
 		for seed := range uint64(8) {
 			w := newWorld(madeUp(40, seed), worldConfig{Nodes: 6, Servers: 10, Seed: seed})
 			d := start(t, name, w, w.Batch(), w.View(), seed)
-			d.answer = func(a assign.Ask) assign.Result { return wild(d.rnd, a) }
+			d.wild, d.answer = true, func(a assign.Ask) assign.Result { return wild(d.rnd, a) }
 			d.run()
 		}
 	})
@@ -152,14 +152,19 @@ type drive struct {
 	now    time.Time
 	out    map[netip.Addr]assign.Ask
 	asked  map[netip.Addr]int
+	learnt map[netip.Addr]int // downloads that its memory must have
 	answer func(assign.Ask) assign.Result
 	dying  bool
+	wild   bool // answers may be of no use
 }
 
 func start(t *testing.T, name string, w *world, b assign.Batch, v assign.View, seed uint64) *drive {
 	t.Helper()
 	d := &drive{t: t, batch: b, view: v, rnd: rand.New(rand.NewPCG(seed, 31)), now: time.Unix(1000, 0),
-		out: map[netip.Addr]assign.Ask{}, asked: map[netip.Addr]int{}, answer: w.Answer}
+		out: map[netip.Addr]assign.Ask{}, asked: map[netip.Addr]int{}, learnt: map[netip.Addr]int{}, answer: w.Answer}
+	for _, s := range b.Servers {
+		d.learnt[s.Addr] = s.Memory.Downloads()
+	}
 	cfg := assign.Default()
 	cfg.Vivaldi.Keep = true
 	d.a = build(t, name, cfg, b, v, d.now)
@@ -216,9 +221,17 @@ func (d *drive) run() []assign.Choice {
 			if d.rnd.IntN(10) == 0 {
 				r.OK = false
 			}
+			strange := r
+			for _, strange.Ask = range []assign.Ask{{Server: s.Addr, Node: "stranger"}, {Server: netip.IPv6Loopback(), Node: ask.Node}} {
+				d.a.Observe(strange, d.now)
+			}
 			d.a.Observe(r, d.now)
 			d.a.Observe(r, d.now)
-			d.a.Observe(assign.Result{Ask: assign.Ask{Server: s.Addr, Node: "stranger"}, OK: true}, d.now)
+			if m := d.a.Memory(s.Addr); r.OK && !d.wild {
+				if d.learnt[s.Addr]++; m == nil || m.Downloads() != d.learnt[s.Addr] {
+					d.t.Fatalf("after %d answers for %v it remembers %+v", d.learnt[s.Addr], s.Addr, m)
+				}
+			}
 		}
 		d.now = d.now.Add(time.Second)
 		if len(d.out) == 0 {

@@ -92,25 +92,6 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// What was not asked for says nothing: of another server, by another node, or twice.
-func TestProbeTakesWhatItAskedFor(t *testing.T) {
-	a := newProbe(ProbeConfig{By: ProbeConnect}, batchOf("198.18.0.1"), viewOf("a", "b"))
-	ask := a.Asks(time.Time{})[0]
-	other := map[string]string{"a": "b", "b": "a"}[ask.Node]
-	for _, r := range []struct {
-		ask Ask
-		ms  int
-	}{
-		{Ask{Server: netip.MustParseAddr("198.18.0.2"), Node: ask.Node}, 1}, {Ask{Server: ask.Server, Node: other}, 2}, {ask, 30}, {ask, 3},
-	} {
-		d := time.Duration(r.ms) * time.Millisecond
-		a.Observe(Result{Ask: r.ask, OK: true, Timing: Timing{Connect: d, FirstByte: d, Total: d, Fresh: true}}, time.Time{})
-	}
-	if got := a.servers[0].times; len(got) != 1 || got[ask.Node] != 30 {
-		t.Errorf("after one answer it knows %v", got)
-	}
-}
-
 // The memory that comes with a server is its own, and an empty one is none. A node that the server is known by does not probe it again.
 func TestProbeRemembers(t *testing.T) {
 	times := bench{"198.18.0.1": {"a": 80, "b": 20}}
