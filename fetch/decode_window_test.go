@@ -66,35 +66,33 @@ func TestWindowsAreBounded(t *testing.T) {
 		{"br, br, br", three, Decode, downloads * overhead},
 		{"br, br", three, Decode, downloads * overhead},
 	} {
-		t.Run(tc.coding, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				cfg := testConfig()
-				cfg.MinRate = 0
-				c := newClient(t, cfg, Deps{Dial: serve(0, drip(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n%s", tc.coding, tc.start), time.Second))})
-				var before, during runtime.MemStats
-				runtime.GC()
-				runtime.ReadMemStats(&before)
-				var g sync.WaitGroup
-				for range downloads {
-					g.Go(func() {
-						res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: true})
-						defer res.Release()
-						if res.Class != tc.want {
-							t.Errorf("class %q: %v", res.Class, res.Err)
-						}
-					})
-				}
-				time.Sleep(time.Minute)
-				runtime.GC()
-				runtime.ReadMemStats(&during)
-				if got := during.HeapAlloc - min(before.HeapAlloc, during.HeapAlloc); got > tc.bound {
-					t.Errorf("%d MiB are in use, want at most %d", got>>20, tc.bound>>20)
-				}
-				g.Wait()
-				if !c.large.windows.TryAcquire(8 * largest) {
-					t.Error("the budget is not given back")
-				}
-			})
+		bubbleOf(t, tc.coding, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.MinRate = 0
+			c := newClient(t, cfg, Deps{Dial: serve(0, drip(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n%s", tc.coding, tc.start), time.Second))})
+			var before, during runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			var g sync.WaitGroup
+			for range downloads {
+				g.Go(func() {
+					res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: true})
+					defer res.Release()
+					if res.Class != tc.want {
+						t.Errorf("class %q: %v", res.Class, res.Err)
+					}
+				})
+			}
+			time.Sleep(time.Minute)
+			runtime.GC()
+			runtime.ReadMemStats(&during)
+			if got := during.HeapAlloc - min(before.HeapAlloc, during.HeapAlloc); got > tc.bound {
+				t.Errorf("%d MiB are in use, want at most %d", got>>20, tc.bound>>20)
+			}
+			g.Wait()
+			if !c.large.windows.TryAcquire(8 * largest) {
+				t.Error("the budget is not given back")
+			}
 		})
 	}
 }

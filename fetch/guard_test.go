@@ -53,10 +53,13 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// known is a configuration that tells web masters who asks.
-func known() Config {
+// known is a configuration that tells web masters who asks, and allows the prefixes, if any.
+func known(allow string) Config {
 	cfg := Default()
 	cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+	if allow != "" {
+		cfg.AllowPrefixes = []string{allow}
+	}
 	return cfg
 }
 
@@ -97,11 +100,7 @@ func TestGuardOwn(t *testing.T) {
 		{"50.60.70.81", "50.60.0.0/16", ""},
 		{"2a00:1450:0:5::7", "2a00:1450:0:5::/64", ""},
 	} {
-		cfg := known()
-		if tc.allow != "" {
-			cfg.AllowPrefixes = []string{tc.allow}
-		}
-		c := newClient(t, cfg, Deps{OwnAddrs: func() ([]netip.Prefix, error) { return own, nil }})
+		c := newClient(t, known(tc.allow), Deps{OwnAddrs: func() ([]netip.Prefix, error) { return own, nil }})
 		class, err := c.Check(netip.MustParseAddr(tc.addr))
 		switch {
 		case tc.want == "" && err != nil:
@@ -118,7 +117,7 @@ func TestGuardOwnRefreshed(t *testing.T) {
 		var own []netip.Prefix
 		var broken error
 		reads := 0
-		cfg := known()
+		cfg := known("")
 		c := newClient(t, cfg, Deps{OwnAddrs: func() ([]netip.Prefix, error) { reads++; return own, broken }})
 		look := func(want Class) {
 			t.Helper()
@@ -242,12 +241,9 @@ func TestGuardIdentity(t *testing.T) {
 		{"64:ff9b::127.0.0.1", false, "127.0.0.0/8", ForbiddenAddress},
 		{"fe80::1%eth0", false, "fe80::/10", OK},
 	} {
-		cfg := Default()
-		if tc.identity {
-			cfg = known()
-		}
-		if tc.allow != "" {
-			cfg.AllowPrefixes = []string{tc.allow}
+		cfg := known(tc.allow)
+		if !tc.identity {
+			cfg.Contact, cfg.From = "", ""
 		}
 		var conns open
 		c := newClient(t, cfg, Deps{Dial: conns.count(noContent)})

@@ -49,6 +49,12 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
+// bubbleOf is bubble in a subtest.
+func bubbleOf(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, f) })
+}
+
 // dialer is a Deps.Dial.
 type dialer = func(context.Context, string, string) (net.Conn, error)
 

@@ -93,35 +93,33 @@ func TestHostileServers(t *testing.T) {
 		{"stalls after a fast start", "http:", s(func(c net.Conn) { answer(openHead + strings.Repeat("a", 1<<20))(c); hang(c) }), TooSlow, "time", 1 << 20, 20 * time.Second},
 		{"fast enough for ever", "http:", s(drip(openHead, 900*time.Microsecond)), TimeoutTotal, "time", -1, 120 * time.Second},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				cfg := testConfig()
-				cfg.TLSTimeout = 12 * time.Second
-				c := newClient(t, cfg, Deps{Dial: tc.dial})
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				start := time.Now()
-				res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr})
-				took := time.Since(start)
-				runtime.ReadMemStats(&after)
-				c.Close()
-				time.Sleep(5 * time.Second) // the far ends notice
-				if res.Class != tc.want || (res.Err == nil) != (tc.want == OK) {
-					t.Errorf("class %q, want %q; err %v", res.Class, tc.want, res.Err)
-				}
-				if res.Truncated != tc.truncated || tc.body >= 0 && len(res.Body) != tc.body || int(res.WireBytes) != len(res.Body) {
-					t.Errorf("truncated %q, body %d of %d bytes; want %q, %d", res.Truncated, len(res.Body), res.WireBytes, tc.truncated, tc.body)
-				}
-				if tc.name == "switches protocols" && res.Status != 101 {
-					t.Errorf("status %d", res.Status)
-				}
-				if took != tc.took || res.Timing.Total != tc.took {
-					t.Errorf("took %v, says %v; want %v", took, res.Timing.Total, tc.took)
-				}
-				if got := after.TotalAlloc - before.TotalAlloc; tc.name != "fast enough for ever" && got > 80<<20 {
-					t.Errorf("allocated %d MiB", got>>20)
-				}
-			})
+		bubbleOf(t, tc.name, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.TLSTimeout = 12 * time.Second
+			c := newClient(t, cfg, Deps{Dial: tc.dial})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr})
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			c.Close()
+			time.Sleep(5 * time.Second) // the far ends notice
+			if res.Class != tc.want || (res.Err == nil) != (tc.want == OK) {
+				t.Errorf("class %q, want %q; err %v", res.Class, tc.want, res.Err)
+			}
+			if res.Truncated != tc.truncated || tc.body >= 0 && len(res.Body) != tc.body || int(res.WireBytes) != len(res.Body) {
+				t.Errorf("truncated %q, body %d of %d bytes; want %q, %d", res.Truncated, len(res.Body), res.WireBytes, tc.truncated, tc.body)
+			}
+			if tc.name == "switches protocols" && res.Status != 101 {
+				t.Errorf("status %d", res.Status)
+			}
+			if took != tc.took || res.Timing.Total != tc.took {
+				t.Errorf("took %v, says %v; want %v", took, res.Timing.Total, tc.took)
+			}
+			if got := after.TotalAlloc - before.TotalAlloc; tc.name != "fast enough for ever" && got > 80<<20 {
+				t.Errorf("allocated %d MiB", got>>20)
+			}
 		})
 	}
 }

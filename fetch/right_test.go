@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 )
@@ -90,8 +91,8 @@ func TestGateCloses(t *testing.T) {
 // TestFrozen stops the process between connect and request, longer than the right lasts. Neither way to tell the right lets
 // the request out.
 func TestFrozen(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		for _, gated := range []bool{false, true} {
+	for _, gated := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
 			var read atomic.Int64
 			c := newClient(t, testConfig(), Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
 				near, far := newLink(0)
@@ -102,27 +103,19 @@ func TestFrozen(t *testing.T) {
 				time.Sleep(104 * time.Second) // no context is looked at: the connection was there before
 				return near, nil
 			}})
-			req := Request{URL: "http://a.example/", Addr: testAddr}
-			end := time.Now().Add(30 * time.Second)
-			if gated {
-				req.Gate = func() error {
-					if time.Now().After(end) {
-						return errTest
-					}
-					return nil
-				}
-			} else {
-				req.Until = end
-			}
 			c.cfg.HeaderTimeout, c.cfg.TotalTimeout = time.Hour, time.Hour // they were frozen, too
+			end := time.Now().Add(30 * time.Second)
+			req := Request{URL: "http://a.example/", Addr: testAddr, Until: end}
+			if gated {
+				req.Until, req.Gate = time.Time{}, func() error { return map[bool]error{true: errTest}[time.Now().After(end)] }
+			}
 			noRight(t, fmt.Sprintf("gated %v", gated), c.Get(t.Context(), req), false)
 			c.Close()
-			time.Sleep(time.Second)
-			if read.Load() > 0 {
+			if synctest.Wait(); read.Load() > 0 {
 				t.Errorf("gated %v: the server has read %d bytes", gated, read.Load())
 			}
-		}
-	})
+		})
+	}
 }
 
 // TestRetryPassesTheGate: net/http sends a request again by itself when a kept connection turns out to be dead. By then
@@ -223,15 +216,13 @@ func TestUntil(t *testing.T) {
 		{"the answer may take longer", "http:", serve(2*time.Second, answer(okHead+"hello")), 5 * time.Second, OK, 8 * time.Second},
 		{"the connect takes all of it", "http:", serve(2*time.Second, answer(okHead+"hello")), 4 * time.Second, NoRight, 4 * time.Second},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				c := newClient(t, testConfig(), Deps{Dial: tc.dial})
-				begin := time.Now()
-				res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr, Gate: func() error { return nil }, Until: begin.Add(tc.until)})
-				if res.Class != tc.want || errors.Is(res.Err, ErrNoRight) != (tc.want == NoRight) || time.Since(begin) != tc.took {
-					t.Errorf("class %q after %v, %v; want %q after %v", res.Class, time.Since(begin), res.Err, tc.want, tc.took)
-				}
-			})
+		bubbleOf(t, tc.name, func(t *testing.T) {
+			c := newClient(t, testConfig(), Deps{Dial: tc.dial})
+			begin := time.Now()
+			res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr, Gate: func() error { return nil }, Until: begin.Add(tc.until)})
+			if res.Class != tc.want || errors.Is(res.Err, ErrNoRight) != (tc.want == NoRight) || time.Since(begin) != tc.took {
+				t.Errorf("class %q after %v, %v; want %q after %v", res.Class, time.Since(begin), res.Err, tc.want, tc.took)
+			}
 		})
 	}
 }

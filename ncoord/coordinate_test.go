@@ -36,12 +36,11 @@ func TestEncoding(t *testing.T) {
 			t.Fatal(err)
 		}
 		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Abs(a)+1e-30 }
+		same := near(c.Height, got.Height) && near(c.Error, got.Error)
 		for i := range c.Vec {
-			if !near(c.Vec[i], got.Vec[i]) {
-				t.Fatalf("%v became %v", c, got)
-			}
+			same = same && near(c.Vec[i], got.Vec[i])
 		}
-		if !near(c.Height, got.Height) || !near(c.Error, got.Error) {
+		if !same {
 			t.Fatalf("%v became %v", c, got)
 		}
 		if _, err := ncoord.DecodeCoordinate(b[len("before") : len(b)-1]); err == nil {
