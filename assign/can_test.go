@@ -150,8 +150,10 @@ func TestCANZones(t *testing.T) {
 					}
 				}
 			}
-			if share := float64(inZone) / float64(nodes); !paired && policy == CANMP && share != 1 || policy != CANMP && share > 0.9 {
-				t.Errorf("%s: %.0f %% of the nodes are in their own zones", policy, 100*share)
+			share := float64(inZone) / float64(nodes)
+			t.Logf("%s: %.0f %% of the nodes are in their own zones, pairs at one place: %v", policy, 100*share, paired)
+			if !paired && policy == CANMP && share != 1 || policy != CANMP && share > 0.9 {
+				t.Errorf("%s: too few, or too many, nodes are in their own zones", policy)
 			}
 		}
 	}

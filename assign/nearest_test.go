@@ -29,20 +29,6 @@ func decide(t testing.TB, cfg assign.Config, b assign.Batch, w *world, now time.
 	return a, choices, now
 }
 
-// judged is the median choice ratio, and the median number of estimates a server, of an assigner in some worlds.
-func judged(t testing.TB, name string, wc worldConfig, cfg assign.Config, seeds int) (ratio, estimates float64) {
-	t.Helper()
-	m := madeUp(120, 3)
-	var ratios, spent []float64
-	for wc.Seed = range uint64(seeds) {
-		w := newWorld(m, wc)
-		choices, _ := w.Decide(build(t, name, cfg, w.Batch(), w.View(), time.Unix(0, 0)), time.Unix(0, 0), time.Second)
-		s := w.Judge(choices)
-		ratios, spent = append(ratios, s.Ratio), append(spent, s.Estimates)
-	}
-	return median(ratios), median(spent)
-}
-
 // median returns the upper median.
 func median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
@@ -55,28 +41,11 @@ func budget(estimates int) assign.Config {
 	return cfg
 }
 
-func TestNearestInMadeUpWorld(t *testing.T) {
-	world := worldConfig{Nodes: 14, Servers: 40}
-	random, _ := judged(t, assign.Random, world, budget(8), 6)
-	ground, _ := judged(t, assign.Geographic, world, budget(8), 6)
-	got, _ := judged(t, assign.Nearest, world, budget(8), 6)
-	t.Logf("random %.3f, geographic %.3f, nearest %.3f", random, ground, got)
-	if got > 1.08 || got > ground || ground > random {
-		t.Errorf("random %.3f, geographic %.3f, nearest %.3f: want nearest at most 1.08 and the others in this order", random, ground, got)
-	}
-}
-
-func TestNearestStopsWhenItKnowsEnough(t *testing.T) {
-	world := worldConfig{Nodes: 14, Servers: 40}
-	all, few := budget(30), budget(30)
-	all.Nearest.StopGain, few.Nearest.StopGain = 0, 0.02
-	_, spent := judged(t, assign.Nearest, world, all, 3)
-	_, saved := judged(t, assign.Nearest, world, few, 3)
-	if spent != 30 || saved > 25 {
-		t.Errorf("%.1f estimates a server without the stop, %.1f with it; want 30 and at most 25", spent, saved)
-	}
-	if _, n := judged(t, assign.Nearest, worldConfig{Nodes: 1, Servers: 3}, all, 1); n > 0 {
-		t.Errorf("%.1f estimates a server by the only node", n)
+// The only node gets all servers, and nobody is asked.
+func TestNearestWithoutAChoice(t *testing.T) {
+	w := newWorld(madeUp(120, 3), worldConfig{Nodes: 1, Servers: 3})
+	if _, choices, _ := decide(t, budget(30), w.Batch(), w, time.Unix(0, 0)); choices[0].Node != w.Nodes[0].ID || w.Judge(choices).Estimates > 0 {
+		t.Errorf("it decides %+v", choices)
 	}
 }
 
@@ -258,6 +227,22 @@ func TestNodesThatCannotReachServer(t *testing.T) {
 		if anybody && shunned == 0 {
 			t.Error("no node failed twice: the test shows nothing")
 		}
+	}
+}
+
+// What a node sees at a server again and again counts, though no round trip, load or bandwidth explains it.
+func TestDirectObservationsOverrideTheModel(t *testing.T) {
+	var m assign.Memory
+	factors := assign.Factors{LoadMs: 10, LoadError: 0.05, BytesPerMs: 2000, BytesError: 0.05, Samples: 500}
+	v := assign.View{Nodes: []assign.Node{{ID: "a", Factors: factors}, {ID: "b", Factors: factors}}}
+	for i := range 8 {
+		d := assign.Timing{Connect: 50e6, FirstByte: 120e6, Total: 190e6, Bytes: 10_000, Fresh: true}
+		m.Observe("a", ncoord.Coordinate{}, d, time.Unix(int64(i), 0))
+		d.Total = 300e6
+		m.Observe("b", ncoord.Coordinate{}, d, time.Unix(int64(i), 0))
+	}
+	if p := assign.Predictions(&m, v); p[0].Node != "a" || p[1].Ms < 1.1*p[0].Ms {
+		t.Errorf("b takes 300 ms where a takes 190, all else being equal; predicted %+v", p)
 	}
 }
 

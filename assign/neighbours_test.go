@@ -57,24 +57,17 @@ func TestNeighboursTellWhereAServerIs(t *testing.T) {
 		}
 		return c[0].Node
 	}
-	at := func(addr string, i int) Server { return Server{Addr: netip.MustParseAddr(addr), Memory: beside(v, i)} }
-	for i, n := range v.Nodes {
-		if got := decide(at("192.0.2.9", i)); got != n.ID {
-			t.Errorf("beside a neighbour at %s it chose %s", n.ID, got)
-		}
-	}
-	cfg.Nearest.Without = withoutNeighbours
-	for i := range v.Nodes {
-		if got := decide(at("192.0.2.9", i)); got != "b" && got != "c" {
-			t.Errorf("without neighbours one at %s moved the choice to %s", v.Nodes[i].ID, got)
-		}
-	}
-	cfg.Nearest.Without = 0
-	// One of another network says nothing: the server may be anywhere, and the nodes in the middle are the best.
-	for _, other := range []string{"192.0.3.9", "2001:db8::1"} {
-		for i := range v.Nodes {
-			if got := decide(at(other, i)); got != "b" && got != "c" {
-				t.Errorf("a server of another network at %s moved the choice to %s", v.Nodes[i].ID, got)
+	// A server may be anywhere: the nodes in the middle are the best, unless one of its network tells where it is.
+	for _, c := range []struct {
+		addr    string
+		without Ablation
+		follows bool
+	}{{"192.0.2.9", 0, true}, {"192.0.2.9", withoutNeighbours, false}, {"192.0.3.9", 0, false}, {"2001:db8::1", 0, false}} {
+		cfg.Nearest.Without = c.without
+		for i, n := range v.Nodes {
+			got := decide(Server{Addr: netip.MustParseAddr(c.addr), Memory: beside(v, i)})
+			if c.follows && got != n.ID || !c.follows && got != "b" && got != "c" {
+				t.Errorf("%+v: with a server at %s it chose %s", c, n.ID, got)
 			}
 		}
 	}
