@@ -81,23 +81,18 @@ func TestLocationThatChanges(t *testing.T) {
 	peer := ncoord.Coordinate{Height: 3, Error: 0.3}
 	newYork, london, paris := ncoord.Location{Lat: 40.71, Lon: -74.01}, ncoord.Location{Lat: 51.51, Lon: -0.13}, ncoord.Location{Lat: 48.86, Lon: 2.35}
 	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
-	for _, at := range []struct {
-		place *ncoord.Location
-		want  error
-	}{{&paris, nil}, {&newYork, ncoord.ErrFasterThanLight}, {nil, nil}, {&newYork, ncoord.ErrFasterThanLight}, {&paris, nil}} {
-		n.SetLocation(at.place)
-		if err := n.Observe("p", peer, &london, 20*time.Millisecond, start); !errors.Is(err, at.want) {
-			t.Errorf("at %v, 20 ms from London: %v, want %v", at.place, err, at.want)
-		}
-	}
-	n.SetLocation(&ncoord.Location{Lat: -200}) // which is no place on Earth
-	if err := n.Observe("p", peer, &newYork, 20*time.Millisecond, start); err != nil {
-		t.Errorf("nowhere: %v", err)
-	}
-	n.SetLocation(&paris)
-	for _, remote := range []ncoord.Location{newYork, london, newYork} { // the peer moves
-		if err := n.Observe("p", peer, &remote, 20*time.Millisecond, start); (err == nil) != (remote == london) {
-			t.Errorf("in Paris, 20 ms from %v: %v", remote, err)
+	nowhere := ncoord.Location{Lat: -200}
+	for _, c := range []struct {
+		at, remote *ncoord.Location
+		want       error
+	}{
+		{&paris, &london, nil}, {&newYork, &london, ncoord.ErrFasterThanLight}, {nil, &london, nil}, {&newYork, &london, ncoord.ErrFasterThanLight},
+		{&nowhere, &newYork, nil}, {&paris, &london, nil},
+		{&paris, &newYork, ncoord.ErrFasterThanLight}, {&paris, &london, nil}, {&paris, &newYork, ncoord.ErrFasterThanLight}, // the peer moves
+	} {
+		n.SetLocation(c.at)
+		if err := n.Observe("p", peer, c.remote, 20*time.Millisecond, start); !errors.Is(err, c.want) {
+			t.Errorf("at %v, 20 ms from %v: %v, want %v", c.at, c.remote, err, c.want)
 		}
 	}
 }

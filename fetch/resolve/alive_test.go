@@ -1,12 +1,9 @@
 package resolve
 
 import (
-	"context"
 	"errors"
-	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,21 +40,6 @@ func TestNoServer(t *testing.T) {
 		if _, _, err := lookup(t, tc.host, tc.handle); kindOf(t, err) != tc.kind || errors.Is(err, ErrNoServer) != tc.noServer {
 			t.Errorf("%s: %v: ErrNoServer is %v, want %q and %v", tc.name, err, errors.Is(err, ErrNoServer), tc.kind, tc.noServer)
 		}
-	}
-}
-
-// TestNoServerByDial wraps why no server could be reached.
-func TestNoServerByDial(t *testing.T) {
-	cfg := Default()
-	cfg.Servers = []string{"192.0.2.53"}
-	r, err := New(cfg, Deps{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ENETUNREACH },
-		HostsFile: t.TempDir() + "/none"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if _, err := r.Lookup(t.Context(), "www.example.org"); !errors.Is(err, ErrNoServer) || !errors.Is(err, syscall.ENETUNREACH) {
-		t.Error(err)
 	}
 }
 

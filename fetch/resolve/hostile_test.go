@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,22 +152,24 @@ func TestServersOfAllKinds(t *testing.T) {
 
 // A connection that fails at any step is a failure of the server and says nothing about the name. So is a question that cannot be asked.
 func TestConnectionsThatFail(t *testing.T) {
-	for name, dial := range map[string]func() net.Conn{
-		"its deadline": func() net.Conn { near, _ := net.Pipe(); near.Close(); return near },
-		"its write":    func() net.Conn { near, far := net.Pipe(); far.Close(); return near },
-		"its read": func() net.Conn {
+	for name, dial := range map[string]func() (net.Conn, error){
+		"its dial":     func() (net.Conn, error) { return nil, syscall.ENETUNREACH },
+		"its deadline": func() (net.Conn, error) { near, _ := net.Pipe(); return near, near.Close() },
+		"its write":    func() (net.Conn, error) { near, far := net.Pipe(); return near, far.Close() },
+		"its read": func() (net.Conn, error) {
 			near, far := net.Pipe()
 			go func() {
 				far.Read(make([]byte, 4096))
 				far.Close()
 			}()
-			return near
+			return near, nil
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, &fakeServers{}, nil)
-			r.dial = func(context.Context, string, string) (net.Conn, error) { return dial(), nil }
-			if _, err := r.Lookup(t.Context(), "www.example.org"); kindOf(t, err) != "temporary" {
+			r.dial = func(context.Context, string, string) (net.Conn, error) { return dial() }
+			_, err := r.Lookup(t.Context(), "www.example.org")
+			if kindOf(t, err) != "temporary" || !errors.Is(err, ErrNoServer) || errors.Is(err, syscall.ENETUNREACH) != (name == "its dial") {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
