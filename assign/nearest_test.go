@@ -81,27 +81,6 @@ func TestNearestRecognisesSpreadServers(t *testing.T) {
 	}
 }
 
-// A second home that sees the server again begins where the first ended.
-func TestMemoryIsReused(t *testing.T) {
-	m := madeUp(120, 4)
-	var cold, warm []float64
-	for seed := range uint64(5) {
-		w := newWorld(m, worldConfig{Nodes: 14, Servers: 30, Seed: seed, Unknown: true})
-		b := w.Batch()
-		first, _, now := decide(t, budget(14), b, w, time.Unix(0, 0))
-		for i := range b.Servers {
-			b.Servers[i].Memory = *first.Memory(b.Servers[i].Addr)
-		}
-		_, p, _ := decide(t, budget(0), b, w, now)
-		warm = append(warm, w.Judge(p).Ratio)
-		_, p, _ = decide(t, budget(0), w.Batch(), w, now)
-		cold = append(cold, w.Judge(p).Ratio)
-	}
-	if median(warm) > 1.08 || median(cold) < 1.5 {
-		t.Errorf("choice ratio without estimates %.2f with memories and %.2f without; want at most 1.08, and above 1.5", median(warm), median(cold))
-	}
-}
-
 // One node that lies about its coordinate, and one that lies about its factors by making itself look bad, change
 // nobody else's choices for the worse.
 func TestLiarsDoLittleHarm(t *testing.T) {

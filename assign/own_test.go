@@ -61,36 +61,6 @@ func TestOwnLearnsLoadAndBandwidth(t *testing.T) {
 	off(t, "bandwidth, 30 downloads after it fell by 5,", slow, 0.8)
 }
 
-// A processor that is taken away delays connecting as much as answering. It must not be taken for distance, nor for a narrow
-// line.
-func TestOwnTellsStallsFromDistance(t *testing.T) {
-	const stall = 150 * time.Millisecond
-	var load, bandwidth []float64
-	for seed := range uint64(20) {
-		w := ownWorld(seed, 5, 1000)
-		o := assign.NewOwn(assign.Factors{})
-		now := time.Unix(0, 0)
-		for i := range 110 {
-			s := i % len(w.Servers)
-			d := w.Download(0, s)
-			if i >= 80 {
-				d.Connect += stall
-				d.FirstByte += stall
-				d.Total += 2 * stall
-			}
-			now = now.Add(time.Second)
-			o.Observe(w.Nodes[0].ID, w.Servers[s].Addr, d, nil, w.View(), now)
-		}
-		load = append(load, o.Factors().LoadMs)
-		bandwidth = append(bandwidth, math.Log(o.Factors().BytesPerMs/1000))
-	}
-	// Both stalls are what the node adds to a download.
-	if m := median(load); m < 200 || m > 450 {
-		t.Errorf("two stalls of 150 ms show as a load of %.0f ms", m)
-	}
-	off(t, "bandwidth", bandwidth, 0.5)
-}
-
 // After a restart a node goes on with the factors that it published. In place of what it did not know it takes what is usual.
 func TestOwnGoesOnWithWhatItPublished(t *testing.T) {
 	for _, c := range []struct {

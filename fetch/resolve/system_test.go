@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -143,30 +144,20 @@ func TestFiles(t *testing.T) {
 		r.Close()
 	}
 
-	none := filepath.Join(dir, "none")
-	r, err := New(Default(), Deps{ResolvConf: none, HostsFile: none})
-	if err != nil || !slices.Equal(r.servers, []string{"127.0.0.1:53"}) {
-		t.Fatalf("without files: %+v, %v", r, err)
-	}
-	r.Close()
-	large := write("large", "")
-	if err := os.Truncate(large, maxFile+1); err != nil {
+	none, large, largest := filepath.Join(dir, "none"), write("large", ""), write("largest", "")
+	if err := errors.Join(os.Truncate(large, maxFile+1), os.Truncate(largest, maxFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Default(), Deps{ResolvConf: none, HostsFile: large}); err == nil {
-		t.Error("hosts file without end taken")
-	}
-	if err := os.Truncate(large, maxFile); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := New(Default(), Deps{ResolvConf: none, HostsFile: large}); err != nil {
-		t.Errorf("hosts file of the largest size: %v", err)
-	} else {
-		r.Close()
-	}
-	for _, deps := range []Deps{{ResolvConf: dir, HostsFile: none}, {ResolvConf: none, HostsFile: dir}} {
-		if _, err := New(Default(), deps); err == nil {
-			t.Errorf("%+v: no error", deps)
+	for _, tt := range []struct {
+		conf, hosts string
+		fine        bool
+	}{{none, none, true}, {none, largest, true}, {none, large, false}, {dir, none, false}, {none, dir, false}} {
+		r, err := New(Default(), Deps{ResolvConf: tt.conf, HostsFile: tt.hosts})
+		if (err == nil) != tt.fine || tt.fine && !slices.Equal(r.servers, []string{"127.0.0.1:53"}) {
+			t.Errorf("%+v: %+v, %v", tt, r, err)
+		}
+		if r != nil {
+			r.Close()
 		}
 	}
 }
