@@ -2,12 +2,10 @@ package fetch
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -174,6 +172,12 @@ func TestServersAreBounded(t *testing.T) {
 				t.Errorf("%d connections open after %d servers", n, i+1)
 			}
 		}
+		for i, last := range []byte{7, 10, 7} { // the pool that goes is that of the server which was asked longest ago
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: netip.AddrFrom4([4]byte{127, 0, 1, last})})
+			if res.Err != nil || res.Timing.Fresh != (last == 10) {
+				t.Errorf("request %d: %+v, %v", i, res.Timing, res.Err)
+			}
+		}
 		for i := range 5 { // hosts of one server
 			url := fmt.Sprintf("http://h%d.example/", i)
 			if res := c.Get(t.Context(), Request{URL: url, Addr: netip.AddrFrom4([4]byte{127, 0, 1, 9})}); res.Err != nil {
@@ -198,20 +202,6 @@ func TestServersAreBounded(t *testing.T) {
 			t.Errorf("%d connections open after the end", n)
 		}
 	})
-}
-
-// The pool that goes is that of the server which was asked longest ago.
-func TestRecentServersAreKept(t *testing.T) {
-	cfg := testConfig()
-	cfg.MaxServers = 2
-	c := newClient(t, cfg, Deps{})
-	var first *http.Transport
-	for i, last := range []byte{1, 2, 1, 3, 1} {
-		pool, err := c.pool(netip.AddrFrom4([4]byte{127, 0, 0, last}))
-		if first = cmp.Or(first, pool); err != nil || last == 1 && pool != first {
-			t.Errorf("%d: another pool, %v", i, err)
-		}
-	}
 }
 
 // How far a server may send ahead of the reader limits the memory of a connection.

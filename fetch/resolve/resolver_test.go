@@ -248,22 +248,30 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// together looks up so many names at the same time.
+func together(t *testing.T, r *Resolver, n int, check func(err error)) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			_, err := r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i))
+			check(err)
+		})
+	}
+	wg.Wait()
+}
+
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServers{handle: silence}
 		r := start(t, f, func(c *Config) { c.IPv6 = true })
 		begin := time.Now()
 		time.AfterFunc(time.Second, r.Close)
-		var wg sync.WaitGroup
-		for i := range maxLookups + 3 { // three of them wait for a slot
-			wg.Go(func() {
-				_, err := r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i))
-				if kindOf(t, err) != "temporary" || !errors.Is(err, ErrClosed) || time.Since(begin) != time.Second {
-					t.Errorf("%v after %v, want closed after 1 s", err, time.Since(begin))
-				}
-			})
-		}
-		wg.Wait()
+		together(t, r, maxLookups+3, func(err error) { // three of them wait for a slot
+			if kindOf(t, err) != "temporary" || !errors.Is(err, ErrClosed) || time.Since(begin) != time.Second {
+				t.Errorf("%v after %v, want closed after 1 s", err, time.Since(begin))
+			}
+		})
 		if f.queries() != 2*maxLookups {
 			t.Errorf("%d queries, want those of %d lookups", f.queries(), maxLookups)
 		}
@@ -281,21 +289,16 @@ func TestClose(t *testing.T) {
 
 func TestMaxLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+		r := start(t, &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
 			time.Sleep(time.Second)
 			return records(q, q.Question[0].Name+" 120 A 192.0.2.1")
-		}}
-		r := start(t, f, nil)
+		}}, nil)
 		begin := time.Now()
-		var wg sync.WaitGroup
-		for i := range 2*maxLookups + 1 {
-			wg.Go(func() {
-				if _, err := r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
+		together(t, r, 2*maxLookups+1, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
 		if d := time.Since(begin); d != 3*time.Second {
 			t.Errorf("%d lookups of 1 s, %d at a time, took %v, want 3 s", 2*maxLookups+1, maxLookups, d)
 		}
