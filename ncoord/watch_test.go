@@ -30,6 +30,9 @@ func TestJumpIsTold(t *testing.T) {
 			t.Errorf("an error of %v after %v: error %v, calm %v, %d samples; want %v", c.err, c.calm, n.coord.Error, n.calm, n.samples, c)
 		}
 	}
+	if n := NewNode(nil); n.calm != MaxError {
+		t.Errorf("a new node takes its first errors for a jump: it was calm at %v", n.calm)
+	}
 }
 
 // teller is a node that has told one place and is at another. It may have a window of places there, after one elsewhere.
