@@ -19,12 +19,7 @@ func TestEvents(t *testing.T) {
 	var echo bytes.Buffer
 	deps := testDeps()
 	deps.Echo = slog.NewTextHandler(&echo, &slog.HandlerOptions{Level: slog.LevelWarn})
-	j, err := Open(testConfig(dir), meta, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	log := j.Events()
+	log := openWith(t, testConfig(dir), meta, deps).Events()
 	log.Info(EventStart, KeyConfig, "a = 1\nb = \"2\"\n\x00\xff<")
 	log.Debug("not logged")
 	log.Warn(EventWarning, KeyReason, errors.New("disk\nfell off"))
@@ -96,9 +91,7 @@ func FuzzEvents(f *testing.F) {
 		j.Events().Info(event, key, value, slog.Group("g", key, value))
 		seq++
 		b, err := os.ReadFile(filepath.Join(dir, "node.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if bytes.Count(b, []byte("\n")) != 1 || !json.Valid(b) {
 			t.Fatalf("line %q", b)
 		}

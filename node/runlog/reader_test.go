@@ -60,9 +60,7 @@ func TestReader(t *testing.T) {
 func TestReaderResets(t *testing.T) {
 	r := NewReader(strings.NewReader(`{"v":1,"pending":7,"drops":{"a":1}}` + "\n" + `{"v":1,"drops":{"b":2}}` + "\n"))
 	var q Queue
-	if err := errors.Join(r.Next(&q), r.Next(&q)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(r.Next(&q), r.Next(&q)))
 	if d := cmp.Diff(Queue{Line: Line{V: 1}, Drops: map[string]int64{"b": 2}}, q); d != "" {
 		t.Error(d)
 	}

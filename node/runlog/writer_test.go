@@ -28,14 +28,40 @@ var (
 
 func testDeps() Deps { return Deps{Now: func() time.Time { return day }} }
 
-func open(t testing.TB, cfg Config, m Meta) *Writer {
+func must(t testing.TB, err error) {
 	t.Helper()
-	j, err := Open(cfg, m, testDeps())
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func open(t testing.TB, cfg Config, m Meta) *Writer { return openWith(t, cfg, m, testDeps()) }
+
+func openWith(t testing.TB, cfg Config, m Meta, deps Deps) *Writer {
+	t.Helper()
+	j, err := Open(cfg, m, deps)
+	must(t, err)
 	t.Cleanup(func() { j.Close() })
 	return j
+}
+
+// refuse makes the disk refuse the lines of the fetch log until mend is called.
+func refuse(t testing.TB, j *Writer) (mend func()) {
+	t.Helper()
+	l := j.logs[LogFetch]
+	good := l.file
+	bad, err := os.Open(good.Name()) // cannot be written
+	must(t, err)
+	l.file = bad
+	return func() { bad.Close(); l.file = good }
+}
+
+// lost checks how many lines of a log are counted as lost.
+func lost(t testing.TB, j *Writer, log string, n int) {
+	t.Helper()
+	if err := j.Err(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("log %s lost %d lines: ", log, n)) {
+		t.Errorf("Err: %v, want %d lines of %s", err, n, log)
+	}
 }
 
 func testConfig(dir string) Config {
@@ -61,27 +87,36 @@ func read[T any, E interface {
 }](t testing.TB, dir, name string) (entries []T, skipped int) {
 	t.Helper()
 	files, err := Files(dir, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range files {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := NewReader(bytes.NewReader(b))
 		for {
 			var e T
-			if err := r.Next(E(&e)); errors.Is(err, io.EOF) {
+			err := r.Next(E(&e))
+			if errors.Is(err, io.EOF) {
 				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", path, err)
 			}
+			must(t, err)
 			entries = append(entries, e)
 		}
 		skipped += r.Skipped()
 	}
 	return entries, skipped
+}
+
+// fetched checks what the fetch log has: "boot.seq path" for each line, and how many lines are skipped.
+func fetched(t testing.TB, dir string, wantSkipped int, want ...string) {
+	t.Helper()
+	var got []string
+	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	for _, f := range fetches {
+		got = append(got, fmt.Sprintf("%d.%d %s", f.Boot, f.Seq, strings.TrimPrefix(f.URL, "http://a")))
+	}
+	if d := cmp.Diff(want, got); d != "" || skipped != wantSkipped {
+		t.Errorf("%d skipped, want %d; %s", skipped, wantSkipped, d)
+	}
 }
 
 func head(seq uint64) Line {
@@ -123,13 +158,9 @@ func TestRoundTrip(t *testing.T) {
 	if d := cmp.Diff([]Load{l}, loads); d != "" {
 		t.Error(d)
 	}
-	if err := j.Err(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Err())
 	b, err := os.ReadFile(filepath.Join(dir, "load.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const first = `{"v":1,"run":"a \"run\"","node":"00ff","boot":3,"seq":1,"time":"2026-05-04T01:02:01.120Z","load1":0.5,`
 	if !strings.HasPrefix(string(b), first) {
 		t.Errorf("line %s", b)
@@ -144,36 +175,20 @@ func TestTornAtEveryByte(t *testing.T) {
 	j.Fetch(page("http://a/2"))
 	path := filepath.Join(dir, "fetch.jsonl")
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line := bytes.IndexByte(b, '\n') + 1
-	for n := line; n <= len(b); n++ {
-		if err := os.WriteFile(path, b[:n], 0o644); err != nil {
-			t.Fatal(err)
-		}
+	for n := line; n <= len(b) && !t.Failed(); n++ {
+		must(t, os.WriteFile(path, b[:n], 0o644))
 		next := open(t, testConfig(dir), Meta{Run: meta.Run, Node: meta.Node, Boot: 4})
 		next.Fetch(page("http://a/3"))
-		if err := next.Close(); err != nil {
-			t.Fatal(err)
+		must(t, next.Close())
+		if n >= len(b)-1 { // all but the newline
+			fetched(t, dir, 0, "3.1 /1", "3.2 /2", "4.1 /3")
+		} else {
+			fetched(t, dir, min(1, n-line), "3.1 /1", "4.1 /3")
 		}
-		var want []string
-		wantSkipped := 0
-		switch {
-		case n == line: // nothing of the second
-			want = []string{"3.1 http://a/1", "4.1 http://a/3"}
-		case n >= len(b)-1: // all but the newline
-			want = []string{"3.1 http://a/1", "3.2 http://a/2", "4.1 http://a/3"}
-		default:
-			want, wantSkipped = []string{"3.1 http://a/1", "4.1 http://a/3"}, 1
-		}
-		var got []string
-		fetches, skipped := read[Fetch](t, dir, LogFetch)
-		for _, f := range fetches {
-			got = append(got, fmt.Sprintf("%d.%d %s", f.Boot, f.Seq, f.URL))
-		}
-		if d := cmp.Diff(want, got); d != "" || skipped != wantSkipped {
-			t.Fatalf("%d bytes: %d skipped, %s", n, skipped, d)
+		if t.Failed() {
+			t.Logf("%d bytes", n)
 		}
 	}
 }
@@ -182,10 +197,9 @@ func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	cfg := testConfig(dir)
 	cfg.LogFileBytes, cfg.LogKeep = 1500, 3 // two lines a file
-	for _, stray := range []string{"fetch-abc.jsonl", "fetch-000009.jsonl.bak", "fetcher-000077.jsonl"} {
-		if err := os.WriteFile(filepath.Join(dir, stray), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	strays := []string{"fetch-abc.jsonl", "fetch-000009.jsonl.bak", "fetcher-000077.jsonl"}
+	for _, stray := range strays {
+		must(t, os.WriteFile(filepath.Join(dir, stray), nil, 0o644))
 	}
 	n := 0
 	for boot := range uint64(2) {
@@ -194,14 +208,10 @@ func TestRotation(t *testing.T) {
 			n++
 			j.Fetch(page(fmt.Sprintf("http://a/%d", n)))
 		}
-		if err := errors.Join(j.Err(), j.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(j.Err(), j.Close()))
 	}
 	files, err := Files(dir, LogFetch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, path := range files {
 		names = append(names, filepath.Base(path))
@@ -212,21 +222,14 @@ func TestRotation(t *testing.T) {
 	if d := cmp.Diff([]string{"fetch-000002.jsonl", "fetch-000003.jsonl", "fetch-000004.jsonl", "fetch.jsonl"}, names); d != "" {
 		t.Error(d)
 	}
-	var urls []string
-	fetches, _ := read[Fetch](t, dir, LogFetch)
-	for _, f := range fetches {
-		urls = append(urls, f.URL[len("http://a/"):])
-	}
-	if got := strings.Join(urls, " "); got != "3 4 5 6 7 8 9 10" {
-		t.Errorf("URLs %s", got)
-	}
+	fetched(t, dir, 0, "0.3 /3", "0.4 /4", "0.5 /5", "1.1 /6", "1.2 /7", "1.3 /8", "1.4 /9", "1.5 /10")
 
 	cfg.LogKeep = 1 // holds from Open on
 	open(t, cfg, Meta{Boot: 2})
 	if files, _ := Files(dir, LogFetch); len(files) != 2 || !strings.HasSuffix(files[0], "fetch-000004.jsonl") {
 		t.Errorf("files %v", files)
 	}
-	for _, stray := range []string{"fetch-abc.jsonl", "fetch-000009.jsonl.bak", "fetcher-000077.jsonl"} {
+	for _, stray := range strays {
 		if _, err := os.Stat(filepath.Join(dir, stray)); err != nil {
 			t.Error(err)
 		}
@@ -241,67 +244,39 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// Lines that come at the same time are all there, and those that are lost at the same time are all counted, and leave a gap in seq.
 func TestConcurrent(t *testing.T) {
 	const goroutines, each = 8, 200
 	dir := t.TempDir()
 	cfg := testConfig(dir)
-	cfg.LogFileBytes = 50_000
-	cfg.LogKeep = 0
+	cfg.LogFileBytes, cfg.LogKeep = 50_000, 0
 	j := open(t, cfg, meta)
-	var wg sync.WaitGroup
-	for g := range goroutines {
-		wg.Go(func() {
-			for i := range each {
-				j.Fetch(page(fmt.Sprintf("http://a/%d/%d", g, i)))
-			}
-		})
-	}
-	wg.Wait()
-	fetches, skipped := read[Fetch](t, dir, LogFetch)
-	urls := map[string]bool{}
-	for i, f := range fetches {
-		if f.Seq != uint64(i+1) {
-			t.Fatalf("line %d has seq %d", i+1, f.Seq)
-		}
-		urls[f.URL] = true
-	}
-	if len(urls) != goroutines*each || skipped != 0 {
-		t.Errorf("%d URLs, %d skipped", len(urls), skipped)
-	}
-}
-
-// Every line that is lost at the same time is counted, and leaves a gap in seq.
-func TestLostTogether(t *testing.T) {
-	const together = 40
-	dir := t.TempDir()
-	j := open(t, testConfig(dir), meta)
-	good, err := os.Open(filepath.Join(dir, "fetch.jsonl")) // cannot be written
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer good.Close()
-	good, j.logs[LogFetch].file = j.logs[LogFetch].file, good
 	log := func() {
 		var wg sync.WaitGroup
-		for range together {
-			wg.Go(func() { j.Fetch(page("http://a/")) })
+		for g := range goroutines {
+			wg.Go(func() {
+				for i := range each {
+					j.Fetch(page(fmt.Sprintf("http://a/%d/%d", g, i)))
+				}
+			})
 		}
 		wg.Wait()
 	}
+	mend := refuse(t, j)
 	log()
-	j.logs[LogFetch].file = good
+	mend()
 	log()
-	if err := j.Err(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("log fetch lost %d lines: ", together)) {
-		t.Errorf("Err: %v", err)
-	}
+	lost(t, j, LogFetch, goroutines*each)
 	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	urls := map[string]bool{}
 	for i, f := range fetches {
-		if f.Seq != uint64(together+i+1) {
+		if f.Seq != uint64(goroutines*each+i+1) {
 			t.Fatalf("line %d has seq %d", i, f.Seq)
 		}
+		urls[f.URL] = true
 	}
-	if len(fetches) != together || skipped != 0 {
-		t.Errorf("%d lines, %d skipped", len(fetches), skipped)
+	if len(urls) != goroutines*each || len(fetches) != len(urls) || skipped != 0 {
+		t.Errorf("%d lines, %d URLs, %d skipped", len(fetches), len(urls), skipped)
 	}
 }
 
@@ -309,18 +284,14 @@ func TestLostTogether(t *testing.T) {
 func TestRotationBehindPackedFiles(t *testing.T) {
 	dir := t.TempDir()
 	packed := filepath.Join(dir, "fetch-000007.jsonl.gz")
-	if err := os.WriteFile(packed, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(packed, nil, 0o600))
 	cfg := testConfig(dir)
 	cfg.LogFileBytes, cfg.LogKeep = 1<<16, 1
 	j := open(t, cfg, meta)
 	for range 200 {
 		j.Fetch(page("http://a/"))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "fetch-000008.jsonl.gz"), nil, 0o600); err != nil { // beside the plain one
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "fetch-000008.jsonl.gz"), nil, 0o600)) // beside the plain one
 	got, err := Files(dir, LogFetch)
 	if want := []string{packed, filepath.Join(dir, "fetch-000008.jsonl"), filepath.Join(dir, "fetch.jsonl")}; err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("%v, %v", got, err)
@@ -333,9 +304,7 @@ func TestLostAtEncoding(t *testing.T) {
 	j := open(t, testConfig(dir), meta)
 	j.Coord(Coord{HeightMs: math.NaN()})
 	j.Coord(Coord{})
-	if err := j.Err(); err == nil || !strings.Contains(err.Error(), "log coord lost 1 lines: ") {
-		t.Errorf("Err: %v", err)
-	}
+	lost(t, j, LogCoord, 1)
 	if coords, skipped := read[Coord](t, dir, LogCoord); len(coords) != 1 || coords[0].Seq != 2 || skipped != 0 {
 		t.Errorf("%+v, %d skipped", coords, skipped)
 	}
@@ -344,20 +313,12 @@ func TestLostAtEncoding(t *testing.T) {
 // The newline that ends a torn line is no lost line.
 func TestLostBehindTornLine(t *testing.T) {
 	j := open(t, testConfig(t.TempDir()), meta)
-	l := j.logs[LogFetch]
-	good := l.file
-	bad, err := os.Open(good.Name()) // cannot be written
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer good.Close()
-	l.file, l.torn = bad, true
+	defer refuse(t, j)()
+	j.logs[LogFetch].torn = true
 	for range 3 {
 		j.Fetch(page("http://a/lost"))
 	}
-	if err := j.Err(); err == nil || !strings.Contains(err.Error(), "log fetch lost 3 lines: ") {
-		t.Errorf("Err: %v", err)
-	}
+	lost(t, j, LogFetch, 3)
 }
 
 // A line that the disk refuses is counted and reported once, leaves a gap in seq, and does not tear other lines.
@@ -370,49 +331,29 @@ func TestDiskErrors(t *testing.T) {
 		reports = append(reports, err)
 		j.Events().Error(EventError, KeyReason, err)
 	}
-	j, err := Open(testConfig(dir), meta, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
+	j = openWith(t, testConfig(dir), meta, deps)
 	j.Fetch(page("http://a/1"))
-	good := j.logs[LogFetch].file
-	if j.logs[LogFetch].file, err = os.Open(good.Name()); err != nil { // cannot be written
-		t.Fatal(err)
-	}
+	mend := refuse(t, j)
 	for range 3 {
 		j.Fetch(page("http://a/lost"))
 	}
 	if len(reports) != 1 || !errors.Is(reports[0], fs.ErrPermission) && !strings.Contains(reports[0].Error(), "bad file") {
 		t.Fatalf("reports %v", reports)
 	}
+	mend()
 	// The next write is cut short: what is there of the line must not spoil the one behind it.
-	j.logs[LogFetch].file.Close()
-	j.logs[LogFetch].file = good
-	if _, err := good.WriteString(`{"v":1,"ur`); err != nil {
-		t.Fatal(err)
-	}
+	_, err := j.logs[LogFetch].file.WriteString(`{"v":1,"ur`)
+	must(t, err)
 	j.logs[LogFetch].torn = true
 	j.Fetch(page("http://a/2"))
 	j.Fetch(page("http://a/3"))
-	if err := j.Err(); err == nil || !strings.Contains(err.Error(), "log fetch lost 3 lines: ") {
-		t.Errorf("Err: %v", err)
-	}
-	var got []string
-	fetches, skipped := read[Fetch](t, dir, LogFetch)
-	for _, f := range fetches {
-		got = append(got, fmt.Sprint(f.Seq, " ", f.URL))
-	}
-	if d := cmp.Diff([]string{"1 http://a/1", "5 http://a/2", "6 http://a/3"}, got); d != "" || skipped != 1 {
-		t.Errorf("%d skipped, %s", skipped, d)
-	}
+	lost(t, j, LogFetch, 3)
+	fetched(t, dir, 1, "3.1 /1", "3.5 /2", "3.6 /3")
 	if events, _ := read[Event](t, dir, LogNode); len(events) != 1 || events[0].Event != EventError {
 		t.Errorf("events %+v", events)
 	}
 
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Close())
 	j.Fetch(page("http://a/late"))
 	j.Queue(Queue{})
 	if err := j.Err(); !errors.Is(err, ErrClosed) || len(reports) != 3+1 { // fetch, queue, and the event about them
@@ -428,35 +369,26 @@ func TestRotationFails(t *testing.T) {
 	deps.OnError = func(err error) { reports = append(reports, err) }
 	cfg := testConfig(dir)
 	cfg.LogFileBytes = 2000
-	j, err := Open(cfg, meta, deps)
-	if err != nil {
-		t.Fatal(err)
+	j := openWith(t, cfg, meta, deps)
+	var want []string
+	fetch := func() {
+		for range 4 {
+			n := len(want)
+			j.Fetch(page(fmt.Sprintf("http://a/%d", n)))
+			want = append(want, fmt.Sprintf("3.%d /%d", n+1, n))
+		}
 	}
-	defer j.Close()
 	// A directory with something in it cannot be replaced by a file.
-	if err := os.MkdirAll(filepath.Join(dir, "fetch-000001.jsonl", "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		j.Fetch(page(fmt.Sprintf("http://a/%d", i)))
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "fetch-000001.jsonl", "x"), 0o755))
+	fetch()
 	if len(reports) != 1 {
 		t.Errorf("reports %v", reports)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "fetch-000001.jsonl")); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		j.Fetch(page(fmt.Sprintf("http://a/%d", 4+i)))
-	}
-	fetches, skipped := read[Fetch](t, dir, LogFetch)
-	for i, f := range fetches {
-		if f.Seq != uint64(i+1) || f.URL != fmt.Sprintf("http://a/%d", i) {
-			t.Errorf("line %d: %d %s", i, f.Seq, f.URL)
-		}
-	}
-	if files, _ := Files(dir, LogFetch); len(fetches) != 8 || skipped != 0 || len(files) < 2 || j.Err() != nil {
-		t.Errorf("%d lines, %d skipped, files %v, %v", len(fetches), skipped, files, j.Err())
+	must(t, os.RemoveAll(filepath.Join(dir, "fetch-000001.jsonl")))
+	fetch()
+	fetched(t, dir, 0, want...)
+	if files, _ := Files(dir, LogFetch); len(files) < 2 || j.Err() != nil {
+		t.Errorf("files %v, %v", files, j.Err())
 	}
 }
 
@@ -480,9 +412,8 @@ func TestSampleLoad(t *testing.T) {
 	if l.RSSBytes < 1<<20 || l.CPUSeconds <= 0 || l.DiskFreeBytes <= 0 || l.Load1 < 0 {
 		t.Errorf("load %+v", l)
 	}
-	if _, err := json.Marshal(l); err != nil {
-		t.Error(err)
-	}
+	_, err := json.Marshal(l)
+	must(t, err)
 	if l := SampleLoad(filepath.Join(t.TempDir(), "missing")); l.DiskFreeBytes != 0 {
 		t.Errorf("free space of a directory that is not there: %d", l.DiskFreeBytes)
 	}
