@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -26,24 +27,16 @@ const token = "0123456789abcdef0123456789abcdef"
 func files(t *testing.T) (cert, key, tokens string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"node.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)},
 		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write := func(name string, text []byte) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	return write("cert", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
@@ -55,15 +48,18 @@ func api() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, Who(r)) })
 }
 
-func open(t *testing.T, cfg Config) *Console {
+func must(t *testing.T, err error) {
 	t.Helper()
-	if err := cfg.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	c, err := New(cfg, api())
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func open(t *testing.T, cfg Config, api http.Handler) *Console {
+	t.Helper()
+	must(t, cfg.Validate())
+	c, err := New(cfg, api)
+	must(t, err)
 	return c
 }
 
@@ -88,7 +84,7 @@ const here, there = "127.0.0.1:4000", "203.0.113.9:4000"
 // Only what is meant for the console is answered: no other name that leads here, and nothing that another site has the browser
 // send.
 func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
-	c := open(t, Config{Listen: ":8300"})
+	c := open(t, Config{Listen: ":8300"}, api())
 	for _, try := range []struct {
 		method, url string
 		want        int
@@ -124,7 +120,7 @@ func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
 
 // Every answer, refusals too, forbids what the page does not need.
 func TestHeaders(t *testing.T) {
-	c := open(t, Config{Listen: ":8300"})
+	c := open(t, Config{Listen: ":8300"}, api())
 	for _, url := range []string{"http://localhost/", "http://localhost/page.css", "http://localhost/nothing", "http://localhost/api/v1/status", "http://evil.example/"} {
 		h := ask(c, "GET", url, here).Header
 		policy := h.Get("Content-Security-Policy")
@@ -142,7 +138,7 @@ func TestHeaders(t *testing.T) {
 // With tokens nobody uses the API without one, and the log has the name that belongs to it.
 func TestToken(t *testing.T) {
 	cert, key, tokens := files(t)
-	c := open(t, Config{Listen: "192.0.2.1:443", TokenFile: tokens, TLSCert: cert, TLSKey: key})
+	c := open(t, Config{Listen: "192.0.2.1:443", TokenFile: tokens, TLSCert: cert, TLSKey: key}, api())
 	for _, try := range []struct {
 		url, authorization string
 		want               int
@@ -172,7 +168,7 @@ func TestToken(t *testing.T) {
 func TestGuesses(t *testing.T) {
 	_, _, tokens := files(t)
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, Config{Listen: ":8300", TokenFile: tokens})
+		c := open(t, Config{Listen: ":8300", TokenFile: tokens}, api())
 		guess := func(from, token string) int {
 			return ask(c, "GET", "http://localhost/api/v1/status", from, "Authorization: Bearer "+token).StatusCode
 		}
@@ -226,30 +222,26 @@ func TestConfig(t *testing.T) {
 	if got := (Config{Listen: ":8300"}).Address(); got != "127.0.0.1:8300" {
 		t.Errorf("without a host it listens on %s", got)
 	}
-	for text, want := range map[string]string{"": "has none", "anna short": ":1: not a name", token: ":1: not a name"} {
-		if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		text, want string
+		mode       os.FileMode
+	}{
+		{"", "has none", 0o600}, {"anna short", ":1: not a name", 0o600}, {token, ":1: not a name", 0o600},
+		{"anna " + token, "read by others", 0o644},
+	} {
+		must(t, errors.Join(os.WriteFile(tokens, []byte(c.text), 0o600), os.Chmod(tokens, c.mode)))
+		if _, err := New(Config{Listen: ":1", TokenFile: tokens}, api()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("tokens %+v: %v", c, err)
 		}
-		if _, err := New(Config{Listen: ":1", TokenFile: tokens}, api()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("tokens %q: %v, want %s", text, err, want)
-		}
-	}
-	if err := os.Chmod(tokens, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(Config{Listen: ":1", TokenFile: tokens}, api()); err == nil || !strings.Contains(err.Error(), "read by others") {
-		t.Errorf("a file of tokens that others can read: %v", err)
 	}
 }
 
 // Over TLS the same holds on a real connection, and nothing is served without it.
 func TestServe(t *testing.T) {
 	cert, key, tokens := files(t)
-	c := open(t, Config{Listen: "127.0.0.1:0", TokenFile: tokens, TLSCert: cert, TLSKey: key})
+	c := open(t, Config{Listen: "127.0.0.1:0", TokenFile: tokens, TLSCert: cert, TLSKey: key}, api())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served := make(chan error)
 	go func() { served <- Serve(t.Context(), l, c.TLS, c) }()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // nobody has signed it

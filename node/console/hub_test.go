@@ -26,6 +26,15 @@ func feed(t *testing.T) (h *Hub, ticks *atomic.Int64) {
 	return h, ticks
 }
 
+// serving is a server of a handler in a bubble, until stop is called.
+func serving(t *testing.T, h http.Handler) (l *pipes, stop func() error) {
+	l = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, l, nil, h) }()
+	return l, func() error { cancel(); return <-served }
+}
+
 // Streams get what happens once a second; a hub that nobody watches does nothing.
 func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -63,14 +72,7 @@ func TestManyStreams(t *testing.T) { synctest.Test(t, manyStreams) }
 
 func manyStreams(t *testing.T) {
 	h, _ := feed(t)
-	c, err := New(Config{Listen: ":8300"}, h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, l, c.TLS, c) }()
+	l, stop := serving(t, open(t, Config{Listen: ":8300"}, h))
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -86,13 +88,11 @@ func manyStreams(t *testing.T) {
 			defer clients.Done()
 			client, server := net.Pipe()
 			defer client.Close()
-			select {
-			case l.conns <- server:
-				accepted.Add(1)
-			case <-l.closed:
+			if !l.dial(server) {
 				return
 			}
-			client.Write([]byte("GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // it may be closed
+			accepted.Add(1)
+			client.Write([]byte(request)) //nolint:errcheck // it may be closed
 			res, err := http.ReadResponse(bufio.NewReader(client), nil)
 			if err == nil && res.StatusCode != 200 && res.StatusCode != 503 {
 				t.Errorf("answered with %s", res.Status)
@@ -114,30 +114,20 @@ func manyStreams(t *testing.T) {
 	if grown := int64(heap()) - int64(before); grown > 150<<20 {
 		t.Errorf("%d MB more", grown>>20)
 	}
-	stop()
+	must(t, stop())
 	clients.Wait()
-	<-served
 }
 
 // A stream goes on for as long as it is read, beyond the times that the server gives other requests.
 func TestStreamLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := feed(t)
-		c, err := New(Config{Listen: ":8300"}, h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
-		ctx, stop := context.WithCancel(t.Context())
-		served := make(chan error, 1)
-		go func() { served <- Serve(ctx, l, c.TLS, c) }()
+		l, stop := serving(t, open(t, Config{Listen: ":8300"}, h))
 		client, server := net.Pipe()
-		l.conns <- server
-		go client.Write([]byte("GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // it is read below
+		l.dial(server)
+		go client.Write([]byte(request)) //nolint:errcheck // it is read below
 		res, err := http.ReadResponse(bufio.NewReader(client), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began := time.Now()
 		for lines := bufio.NewScanner(res.Body); time.Since(began) < 5*time.Minute; {
 			if !lines.Scan() {
@@ -145,32 +135,31 @@ func TestStreamLasts(t *testing.T) {
 			}
 		}
 		client.Close()
-		stop()
-		<-served
+		must(t, stop())
 	})
 }
 
 // When a server has ended, so have its handlers: what they use is closed next.
 func TestServeWaitsForItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		working := true
-		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			stop()
+		begun, working := make(chan struct{}), true
+		l, stop := serving(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(begun)
 			time.Sleep(3 * time.Second)
 			working = false
-		})
-		l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+		}))
 		client, server := net.Pipe()
 		defer client.Close()
-		l.conns <- server
-		go client.Write([]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // the server closes it
-		err := Serve(ctx, l, nil, h)
-		if err != nil || working {
-			t.Errorf("it has ended, and a handler works: %v; %v", working, err)
+		l.dial(server)
+		go client.Write([]byte(request)) //nolint:errcheck // the server closes it
+		<-begun
+		if must(t, stop()); working {
+			t.Error("it has ended, and a handler works")
 		}
 	})
 }
+
+const request = "GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 // pipes is a listener of connections within the process.
 type pipes struct {
@@ -185,6 +174,14 @@ func (p *pipes) Accept() (net.Conn, error) {
 		return c, nil
 	case <-p.closed:
 		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) dial(c net.Conn) bool {
+	select {
+	case p.conns <- c:
+		return true
+	case <-p.closed:
+		return false
 	}
 }
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
