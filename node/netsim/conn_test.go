@@ -24,13 +24,10 @@ func pair(t *testing.T, n *Network) (near, far net.Conn) {
 	t.Helper()
 	a, b := n.end(t, 1, 0, 0), n.end(t, 2, 0, 0)
 	l, err := b.Listen("tcp", ":80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	near = dialed(t, a, 2, 80)
-	if far, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	far, err = l.Accept()
+	must(t, err)
 	return near, far
 }
 
@@ -53,46 +50,33 @@ func TestConnectionsDoAsTheStandardLibraryWants(t *testing.T) {
 func TestConnectingTakesARoundTrip(t *testing.T) {
 	bubble(t, delays(40*time.Millisecond), func(t *testing.T, n *Network) {
 		a, b := n.end(t, 1, 0, 0), n.end(t, 2, 0, 0)
-		begin := time.Now()
-		_, err := a.DialContext(t.Context(), "tcp", "198.18.0.2:80")
-		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(begin) != 80*time.Millisecond {
-			t.Errorf("refused after %v: %v", time.Since(begin), err)
-		}
+		took := watch(t)
+		fails(t, "to nobody", syscall.ECONNREFUSED, dial(t, a, 2))
+		took("refused", 80*time.Millisecond)
 		l, err := b.Listen("tcp", "0.0.0.0:80")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Listen("tcp", "198.18.0.2:80"); !errors.Is(err, syscall.EADDRINUSE) {
-			t.Errorf("listened twice: %v", err)
-		}
-		if _, err := b.Listen("tcp", "198.18.0.1:80"); !errors.Is(err, syscall.EADDRNOTAVAIL) {
-			t.Errorf("listened at another's address: %v", err)
-		}
-		begin = time.Now()
+		must(t, err)
+		_, err = b.Listen("tcp", "198.18.0.2:80")
+		fails(t, "listened twice", syscall.EADDRINUSE, err)
+		_, err = b.Listen("tcp", "198.18.0.1:80")
+		fails(t, "listened at another's address", syscall.EADDRNOTAVAIL, err)
+		took = watch(t)
 		c := dialed(t, a, 2, 80)
-		if time.Since(begin) != 80*time.Millisecond {
-			t.Errorf("connected after %v", time.Since(begin))
-		}
-		if _, err := c.Write([]byte("hello")); err != nil {
-			t.Error(err)
-		}
+		took("connected", 80*time.Millisecond)
+		_, err = c.Write([]byte("hello"))
+		must(t, err)
 		far, err := l.Accept()
-		if err != nil || time.Since(begin) != 120*time.Millisecond {
-			t.Errorf("accepted after %v: %v", time.Since(begin), err)
-		}
+		must(t, err)
+		took("accepted", 120*time.Millisecond)
 		buf := make([]byte, 9)
-		if k, err := far.Read(buf); string(buf[:k]) != "hello" || time.Since(begin) != 120*time.Millisecond {
-			t.Errorf("read %q after %v: %v", buf[:k], time.Since(begin), err)
+		if k, err := far.Read(buf); string(buf[:k]) != "hello" {
+			t.Errorf("read %q: %v", buf[:k], err)
 		}
+		took("read", 120*time.Millisecond)
 		if far.RemoteAddr().String() != c.LocalAddr().String() || far.LocalAddr().String() != "198.18.0.2:80" {
 			t.Errorf("from %v to %v", far.RemoteAddr(), far.LocalAddr())
 		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-		if _, err := a.DialContext(t.Context(), "tcp", "198.18.0.2:80"); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("connected to nobody: %v", err)
-		}
+		must(t, l.Close())
+		fails(t, "to a closed port", syscall.ECONNREFUSED, dial(t, a, 2))
 	})
 }
 
@@ -103,25 +87,20 @@ func TestNobodyAnswers(t *testing.T) {
 		n.Partition([]netip.Addr{addr(2)})
 		for _, to := range []string{"198.18.0.2:80", "198.18.0.9:80"} {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			begin := time.Now()
+			took := watch(t)
 			_, err := a.DialContext(ctx, "tcp", to)
-			if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 5*time.Second {
-				t.Errorf("%s: after %v: %v", to, time.Since(begin), err)
-			}
+			fails(t, to, context.DeadlineExceeded, err)
+			took(to, 5*time.Second)
 			cancel()
 		}
-		begin := time.Now()
-		_, err := a.DialContext(t.Context(), "tcp", "198.18.0.9:80")
-		if !errors.Is(err, syscall.ETIMEDOUT) || time.Since(begin) != 127*time.Second {
-			t.Errorf("without a deadline: after %v: %v", time.Since(begin), err)
-		}
+		took := watch(t)
+		fails(t, "without a deadline", syscall.ETIMEDOUT, dial(t, a, 9))
+		took("without a deadline", 127*time.Second)
 		// The second repetition, three seconds after the first request, gets through.
-		begin = time.Now()
+		took = watch(t)
 		time.AfterFunc(2*time.Second, n.Heal)
 		dialed(t, a, 2, 80).Close()
-		if time.Since(begin) != 3080*time.Millisecond {
-			t.Errorf("connected %v after the partition began", time.Since(begin))
-		}
+		took("after the partition began", 3080*time.Millisecond)
 	})
 }
 
@@ -129,27 +108,15 @@ func TestHalfClose(t *testing.T) {
 	bubble(t, delays(40*time.Millisecond), func(t *testing.T, n *Network) {
 		near, far := pair(t, n)
 		_, _ = near.Write([]byte("question"))
-		if err := near.(*conn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := near.Write([]byte("more")); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("wrote after the end: %v", err)
-		}
-		if got, err := io.ReadAll(far); string(got) != "question" || err != nil {
-			t.Errorf("read %q: %v", got, err)
-		}
-		if _, err := far.Write([]byte("answer")); err != nil {
-			t.Error(err)
-		}
-		if err := far.Close(); err != nil {
-			t.Error(err)
-		}
-		if got, err := io.ReadAll(near); string(got) != "answer" || err != nil {
-			t.Errorf("read %q: %v", got, err)
-		}
-		if err := near.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, near.(*conn).CloseWrite())
+		_, err := near.Write([]byte("more"))
+		fails(t, "wrote after the end", net.ErrClosed, err)
+		all(t, far, "question")
+		_, err = far.Write([]byte("answer"))
+		must(t, err)
+		must(t, far.Close())
+		all(t, near, "answer")
+		must(t, near.Close())
 		time.Sleep(time.Second)
 		if synctest.Wait(); len(n.conns) != 0 {
 			t.Errorf("%d ends are still known", len(n.conns))
@@ -163,13 +130,11 @@ func TestClosingTooEarlyResets(t *testing.T) {
 		_, _ = near.Write(make([]byte, 100_000))
 		time.Sleep(50 * time.Millisecond)
 		far.Close() // with something unread
-		begin := time.Now()
-		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) || time.Since(begin) != 40*time.Millisecond {
-			t.Errorf("after %v: %v", time.Since(begin), err)
-		}
-		if _, err := near.Write([]byte("x")); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("wrote to nobody: %v", err)
-		}
+		took := watch(t)
+		fails(t, "read", syscall.ECONNRESET, read(near))
+		took("reset", 40*time.Millisecond)
+		_, err := near.Write([]byte("x"))
+		fails(t, "wrote to nobody", syscall.ECONNRESET, err)
 		near.Close()
 		if len(n.conns) != 0 {
 			t.Errorf("%d ends are still known", len(n.conns))
@@ -204,24 +169,21 @@ func TestConnectionsOutliveCuts(t *testing.T) {
 	} {
 		bubble(t, delays(40*time.Millisecond), func(t *testing.T, n *Network) {
 			near, far := pair(t, n)
-			if _, err := near.Write([]byte("under way, ")); err != nil {
-				t.Error(err)
-			}
+			_, err := near.Write([]byte("under way, "))
+			must(t, err)
 			time.Sleep(10 * time.Millisecond)
 			cut(n)
-			if _, err := near.Write([]byte("and later")); err != nil {
-				t.Error(err)
-			}
+			_, err = near.Write([]byte("and later"))
+			must(t, err)
 			_ = far.SetReadDeadline(time.Now().Add(time.Second))
-			if k, err := far.Read(make([]byte, 1)); k != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("%s: %d bytes came: %v", name, k, err)
-			}
+			fails(t, name+": read", os.ErrDeadlineExceeded, read(far))
 			_ = far.SetReadDeadline(time.Time{})
 			near.Close()
 			time.AfterFunc(time.Hour, n.Heal)
 			begin := time.Now()
-			if got, err := io.ReadAll(far); string(got) != "under way, and later" || err != nil || time.Since(begin).Round(time.Second) != time.Hour {
-				t.Errorf("%s: read %q after %v: %v", name, got, time.Since(begin), err)
+			all(t, far, "under way, and later")
+			if took := time.Since(begin).Round(time.Second); took != time.Hour {
+				t.Errorf("%s: it took %v", name, took)
 			}
 		})
 	}
@@ -233,9 +195,7 @@ func TestReset(t *testing.T) {
 		n.Reset(addr(3), addr(1))
 		n.Reset(addr(2), addr(1))
 		for _, c := range []net.Conn{near, far} {
-			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-				t.Error(err)
-			}
+			fails(t, "read", syscall.ECONNRESET, read(c))
 		}
 		if n.Ends() != 0 {
 			t.Errorf("%d ends are left", n.Ends())
@@ -249,26 +209,16 @@ func TestOneLifeAfterAnother(t *testing.T) {
 		pages(t, b, 10_000, 0)
 		c := dialed(t, a, 2, 80)
 		ask(t, c, 10_000)
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
-		begin := time.Now()
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) || time.Since(begin) != 40*time.Millisecond {
-			t.Errorf("after %v: %v", time.Since(begin), err)
-		}
-		if _, err := b.DialContext(t.Context(), "tcp", "198.18.0.1:80"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the dead dialled: %v", err)
-		}
-		if _, err := b.Listen("tcp", ":80"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the dead listens: %v", err)
-		}
-		if _, err := a.DialContext(t.Context(), "tcp", "198.18.0.2:80"); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("connected to the dead: %v", err)
-		}
+		must(t, b.Close())
+		took := watch(t)
+		fails(t, "read", syscall.ECONNRESET, read(c))
+		took("reset", 40*time.Millisecond)
+		fails(t, "the dead dials", net.ErrClosed, dial(t, b, 1))
+		_, err := b.Listen("tcp", ":80")
+		fails(t, "the dead listens", net.ErrClosed, err)
+		fails(t, "to the dead", syscall.ECONNREFUSED, dial(t, a, 2))
 		next, err := n.Open(addr(2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pages(t, next, 10, 0)
 		download(t, a, 2, 10)
 	})
@@ -281,33 +231,26 @@ func TestCloseEndsEverything(t *testing.T) {
 		near, _ := pair(t, n)
 		lonely := n.end(t, 3, 0, 0)
 		socket, err := lonely.ListenPacket("udp", ":53")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := lonely.Listen("tcp", ":80")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		errs := make(chan error)
 		for _, wait := range []func() error{
-			func() error { _, err := near.Read(make([]byte, 1)); return err },
+			func() error { return read(near) },
 			func() error { _, err := near.Write(make([]byte, 3*buffer)); return err },
 			func() error { _, _, err := socket.ReadFrom(make([]byte, 1)); return err },
 			func() error { _, err := l.Accept(); return err },
-			func() error { _, err := lonely.DialContext(context.Background(), "tcp", "198.18.0.9:1"); return err },
+			func() error { return dial(t, lonely, 9) },
 		} {
 			go func() { errs <- wait() }()
 		}
 		synctest.Wait()
 		n.Close()
 		for range 5 {
-			if err := <-errs; !errors.Is(err, net.ErrClosed) {
-				t.Errorf("%v", err)
-			}
+			fails(t, "what was under way", net.ErrClosed, <-errs)
 		}
-		if _, err := n.Open(addr(1)); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("opened: %v", err)
-		}
+		_, err = n.Open(addr(1))
+		fails(t, "opened", net.ErrClosed, err)
 	})
 }
 
@@ -328,9 +271,7 @@ func TestRun(t *testing.T) {
 		}
 		stop()
 		download(t, node, 1, 10_000) // while it ends
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must(t, <-done)
 		download(t, node, 1, 10_000)
 	}
 	if got := n.Stats(); got.LateP99 < got.LateP50 || got.LateP99 == 0 {
@@ -351,9 +292,7 @@ func TestEnterAtOnce(t *testing.T) {
 					return err
 				})
 			}
-			if err := g.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Wait())
 		}
 	})
 }

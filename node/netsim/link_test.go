@@ -128,9 +128,7 @@ func TestJitterKeepsTheOrder(t *testing.T) {
 		for i, buf := 0, make([]byte, 1000); i < 200; i++ {
 			for got := 0; got < len(buf); {
 				k, err := far.Read(buf[got:])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got += k
 			}
 			if buf[0] != byte(i) || buf[999] != byte(i) {
@@ -144,9 +142,7 @@ func TestPackets(t *testing.T) {
 	bubble(t, delays(15*time.Millisecond), func(t *testing.T, n *Network) {
 		a, b := n.end(t, 1, 0, 0), n.end(t, 2, 0, 0)
 		server, err := b.ListenPacket("udp", "198.18.0.2:53")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() {
 			for buf := make([]byte, 100); ; {
 				k, from, err := server.ReadFrom(buf)
@@ -157,19 +153,14 @@ func TestPackets(t *testing.T) {
 			}
 		}()
 		c, err := a.DialContext(t.Context(), "udp", "198.18.0.2:53")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, ok := c.(net.PacketConn); !ok {
 			t.Error("a connection over UDP is no packet connection")
 		}
 		stranger, err := b.ListenPacket("udp", ":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := stranger.WriteTo([]byte("noise"), c.LocalAddr()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		_, err = stranger.WriteTo([]byte("noise"), c.LocalAddr())
+		must(t, err)
 		begin := time.Now()
 		_, _ = c.Write([]byte("hello"))
 		buf := make([]byte, 100)
@@ -197,19 +188,14 @@ func TestGossip(t *testing.T) {
 		for i := range many {
 			e := n.end(t, i, 0, 0)
 			g, err := e.Gossip(7946)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c := memberlist.DefaultWANConfig()
 			c.Name, c.Transport, c.LogOutput = fmt.Sprint(i), g, t.Output()
 			list, err := memberlist.Create(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			lists, ends = append(lists, list), append(ends, e)
-			if _, err := list.Join([]string{"198.18.0.0:7946"}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = list.Join([]string{"198.18.0.0:7946"})
+			must(t, err)
 		}
 		time.Sleep(time.Minute)
 		for i, l := range lists {
@@ -227,9 +213,7 @@ func TestGossip(t *testing.T) {
 			t.Errorf("%d members after one died", lists[0].NumMembers())
 		}
 		for _, l := range lists {
-			if err := l.Shutdown(); err != nil {
-				t.Error(err)
-			}
+			must(t, l.Shutdown())
 		}
 		time.Sleep(time.Minute) // memberlist does not wait for what it started
 	})

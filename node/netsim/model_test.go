@@ -2,6 +2,7 @@ package netsim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,16 +20,38 @@ func delays(d time.Duration) func(a, b netip.Addr) time.Duration {
 	return func(netip.Addr, netip.Addr) time.Duration { return d }
 }
 
-// end is a host of its own with an endpoint.
-func (n *Network) end(t *testing.T, i int, up, down float64) *Endpoint {
+func must(t *testing.T, err error) {
 	t.Helper()
-	if err := n.Add(addr(i), up, down); err != nil {
-		t.Fatal(err)
-	}
-	e, err := n.Open(addr(i))
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fails checks the error of something that fails.
+func fails(t *testing.T, what string, want, err error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// watch begins to measure a time. took checks it.
+func watch(t *testing.T) (took func(what string, want time.Duration)) {
+	begin := time.Now()
+	return func(what string, want time.Duration) {
+		t.Helper()
+		if got := time.Since(begin); got != want {
+			t.Errorf("%s: it took %v, want %v", what, got, want)
+		}
+	}
+}
+
+// end is a host of its own with an endpoint.
+func (n *Network) end(t *testing.T, i int, up, down float64) *Endpoint {
+	t.Helper()
+	must(t, n.Add(addr(i), up, down))
+	e, err := n.Open(addr(i))
+	must(t, err)
 	return e
 }
 
@@ -38,19 +61,38 @@ func dialed(t *testing.T, e *Endpoint, i int, port int) net.Conn {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	c, err := e.DialContext(ctx, "tcp", fmt.Sprintf("%v:%d", addr(i), port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
+}
+
+// dial fails to connect to port 80, or closes the connection at once.
+func dial(t *testing.T, e *Endpoint, i int) error {
+	c, err := e.DialContext(t.Context(), "tcp", fmt.Sprintf("%v:80", addr(i)))
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+// read reads a byte.
+func read(c net.Conn) error {
+	_, err := c.Read(make([]byte, 1))
+	return err
+}
+
+// all reads what comes until the end.
+func all(t *testing.T, c net.Conn, want string) {
+	t.Helper()
+	if got, err := io.ReadAll(c); string(got) != want || err != nil {
+		t.Errorf("read %q, want %q: %v", got, want, err)
+	}
 }
 
 // pages answers every byte at a port with that many bytes, after a while.
 func pages(t *testing.T, e *Endpoint, bytes int64, think time.Duration) {
 	t.Helper()
 	l, err := e.Listen("tcp", ":80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -155,9 +197,8 @@ func TestALateWakeDelaysNoPlan(t *testing.T) {
 		n.plan.timer.Stop()
 		n.plan.armed = time.Nanosecond // as if the timer were still to go off
 		n.unlock()
-		if _, err := near.Write(make([]byte, bytes)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := near.Write(make([]byte, bytes))
+		must(t, err)
 		time.Sleep(time.Second)
 		n.lock()
 		if got := far.(*conn).waiting; got != bytes {
