@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/node/view"
@@ -18,7 +19,7 @@ const (
 	confirm = every / 4
 )
 
-// crew is a set of nodes that look for the end of a crawl together. It lives in a synctest bubble.
+// crew is a set of nodes that look for the end of a crawl together.
 type crew struct {
 	t   *testing.T
 	cfg Config
@@ -73,24 +74,29 @@ func (c *crew) freeze(m *mate, d time.Duration) {
 	}
 }
 
-func newCrew(t *testing.T, n, expected int) *crew {
-	cfg := Default()
-	cfg.RoundEvery, cfg.ExpectedNodes = every, expected
-	ctx, stop := context.WithCancel(context.Background())
-	c := &crew{t: t, cfg: cfg, ctx: ctx}
-	t.Cleanup(func() { stop(); c.wg.Wait() })
-	for range n {
-		c.join()
-	}
-	return c
+// withCrew runs a test in a bubble with n nodes, of which so many are expected.
+func withCrew(t *testing.T, n, expected int, test func(t *testing.T, c *crew)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(context.Background())
+		c := &crew{t: t, cfg: Config{RoundEvery: every, ExpectedNodes: expected}, ctx: ctx}
+		t.Cleanup(func() { stop(); c.wg.Wait() })
+		for range n {
+			c.join()
+		}
+		test(t, c)
+	})
 }
+
+// idOf returns the id of the n-th node, from 1 on.
+func idOf(n int) string { return fmt.Sprintf("%032x", n) }
 
 // join adds an idle node whose seeds are acknowledged.
 func (c *crew) join() *mate {
 	c.mu.Lock()
-	m := &mate{id: fmt.Sprintf("%032x", len(c.mates)+1), state: State{Idle: true, Seeded: true, Counters: 7}}
+	m := &mate{id: idOf(len(c.mates) + 1), state: State{Idle: true, Seeded: true, Counters: 7}}
 	c.mates = append(c.mates, m)
-	m.rounds = New(c.cfg, Deps{View: func() view.View { c.await(m); return c.viewOf(m) }, State: func() State { c.await(m); return c.stateOf(m) },
+	m.rounds = New(c.cfg, Deps{
+		View: func() view.View { return c.viewOf(m) }, State: func() State { return c.stateOf(m) },
 		Arm:   func() {},
 		Ended: func(why string) { c.set(func() { m.why = why }) },
 		Waits: func(why string) { c.set(func() { m.told = append(m.told, why) }) },
@@ -117,12 +123,14 @@ func (c *crew) set(f func()) {
 }
 
 func (c *crew) stateOf(m *mate) State {
+	c.await(m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return m.state
 }
 
 func (c *crew) viewOf(m *mate) view.View {
+	c.await(m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := view.View{Self: m.id, Majority: true}
@@ -148,8 +156,7 @@ var errGone = errors.New("no answer")
 
 func (c *crew) ask(ctx context.Context, from *mate, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	c.mu.Lock()
-	i := slices.IndexFunc(c.mates, func(m *mate) bool { return m.id == to })
-	m := c.mates[i]
+	m := c.mates[slices.IndexFunc(c.mates, func(m *mate) bool { return m.id == to })]
 	c.asked++
 	lost := m.gone || m.dead || from.gone || from.dead || m.deaf || from.deaf || m.frozen != nil || c.lose != nil && c.lose(to, req.GetEnd())
 	c.mu.Unlock()
@@ -161,38 +168,32 @@ func (c *crew) ask(ctx context.Context, from *mate, to string, req *wire.IdleReq
 	return m.rounds.Idle(ctx, from.id, req)
 }
 
-// ended lists the nodes that have found the end.
-func (c *crew) ended() (ids []string) {
+// which lists the nodes of which something is so.
+func (c *crew) which(so func(m *mate) bool) (ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.mates {
-		if !m.over.IsZero() {
+		if so(m) {
 			ids = append(ids, m.id)
 		}
 	}
 	return ids
 }
 
+// ended lists the nodes that have found the end.
+func (c *crew) ended() []string { return c.which(func(m *mate) bool { return !m.over.IsZero() }) }
+
 // endsBy asserts that all living nodes find the end within a time.
 func (c *crew) endsBy(within time.Duration) {
 	c.t.Helper()
-	began := time.Now()
-	for {
-		c.mu.Lock()
-		left := ""
-		for _, m := range c.mates {
-			if m.over.IsZero() && !m.dead && !m.gone {
-				left = m.id
-			}
-		}
-		c.mu.Unlock()
-		if left == "" {
+	for began := time.Now(); ; time.Sleep(every / 10) {
+		left := c.which(func(m *mate) bool { return m.over.IsZero() && !m.dead && !m.gone })
+		if len(left) == 0 {
 			return
 		}
 		if time.Since(began) > within {
-			c.t.Fatalf("after %v %s has not ended: %q", within, left, c.mates[0].rounds.Why())
+			c.t.Fatalf("after %v %v have not ended: %q", within, left, c.mates[0].rounds.Why())
 		}
-		time.Sleep(every / 10)
 	}
 }
 
@@ -203,4 +204,13 @@ func (c *crew) goesOn(during time.Duration) {
 	if ids := c.ended(); len(ids) > 0 {
 		c.t.Fatalf("%v have ended", ids)
 	}
+}
+
+// idle sets whether nodes have nothing left to do.
+func (c *crew) idle(idle bool, nodes ...int) {
+	c.set(func() {
+		for _, i := range nodes {
+			c.mates[i].state.Idle = idle
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package termination
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -13,23 +14,10 @@ import (
 
 func TestEndsEverywhere(t *testing.T) {
 	for _, n := range []int{1, 3, 8} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCrew(t, n, n)
+		withCrew(t, n, n, func(t *testing.T, c *crew) {
 			c.goesOn(every * 9 / 8) // one idle round proves nothing
-			c.endsBy(every / 2)
-			first, last := c.mates[0].over, c.mates[0].over
-			for _, m := range c.mates {
-				if m.over.Before(first) {
-					first = m.over
-				}
-				if m.over.After(last) {
-					last = m.over
-				}
-			}
-			if spread := last.Sub(first); spread > every/2 {
-				t.Errorf("%d nodes ended over %v", n, spread)
-			}
-			c.wg.Wait() // Run returns by itself
+			c.endsBy(every * 2 / 5) // so all end at about the same time
+			c.wg.Wait()             // Run returns by itself
 		})
 	}
 }
@@ -56,11 +44,17 @@ func TestGoesOn(t *testing.T) {
 		})
 		return func() { c.set(func() { lifted = true }) }
 	}
-	// state changes what a node has to do, sees what nodes see.
-	state := func(i int, on, off func(s *State)) func(c *crew) func() {
+	// busy and unseeded change what a node has to do, sees what nodes see, dead whether one answers.
+	busy := func(i int, why string) func(c *crew) func() {
 		return func(c *crew) func() {
-			c.set(func() { on(&c.mates[i].state) })
-			return func() { c.set(func() { off(&c.mates[i].state) }) }
+			c.set(func() { c.mates[i].state.Idle, c.mates[i].state.Why = false, why })
+			return func() { c.idle(true, i) }
+		}
+	}
+	unseeded := func(i int) func(c *crew) func() {
+		return func(c *crew) func() {
+			c.set(func() { c.mates[i].state.Seeded = false })
+			return func() { c.set(func() { c.mates[i].state.Seeded = true }) }
 		}
 	}
 	sees := func(what func(c *crew, of string, v view.View) view.View) func(c *crew) func() {
@@ -69,8 +63,12 @@ func TestGoesOn(t *testing.T) {
 			return func() { c.set(func() { c.view = nil }) }
 		}
 	}
-	idle, seeded := func(s *State) { s.Idle = true }, func(s *State) { s.Seeded = true }
-	unseeded := func(s *State) { s.Seeded = false }
+	dead := func(i int) func(c *crew) func() {
+		return func(c *crew) func() {
+			c.set(func() { c.mates[i].dead = true })
+			return func() { c.set(func() { c.mates[i].dead = false }) }
+		}
+	}
 	for _, test := range []struct {
 		name     string
 		expected int
@@ -79,13 +77,11 @@ func TestGoesOn(t *testing.T) {
 		// why is a part of the reason that the node that asks gives meanwhile.
 		why string
 	}{
-		{"expected nodes missing", nodes + 1, func(c *crew) func() {
-			return func() { c.join() }
-		}, "4 of 5 nodes expected are there"},
-		{"a node is busy", nodes, state(2, func(s *State) { s.Idle, s.Why = false, "it has pages" }, idle), "it has pages"},
-		{"the node that asks is busy", nodes, state(0, func(s *State) { s.Idle, s.Why = false, "a batch" }, idle), "a batch"},
-		{"seeds are not acknowledged", nodes, state(3, unseeded, seeded), "its seeds are not acknowledged"},
-		{"seeds of the node that asks", nodes, state(0, unseeded, seeded), "its seeds are not acknowledged"},
+		{"expected nodes missing", nodes + 1, func(c *crew) func() { return func() { c.join() } }, "4 of 5 nodes expected are there"},
+		{"a node is busy", nodes, busy(2, "it has pages"), "it has pages"},
+		{"the node that asks is busy", nodes, busy(0, "a batch"), "a batch"},
+		{"seeds are not acknowledged", nodes, unseeded(3), "its seeds are not acknowledged"},
+		{"seeds of the node that asks", nodes, unseeded(0), "its seeds are not acknowledged"},
 		{"counters change between rounds", nodes, func(c *crew) func() {
 			return repeat(c, func(int) { c.mates[1].state.Counters++ })
 		}, ""},
@@ -121,15 +117,30 @@ func TestGoesOn(t *testing.T) {
 			}
 			return v
 		}), "sees other members"},
-		{"a node does not answer", nodes, func(c *crew) func() {
-			c.set(func() { c.mates[3].dead = true })
-			return func() { c.set(func() { c.mates[3].dead = false }) }
-		}, "does not answer"},
+		{"a node does not answer", nodes, dead(3), "does not answer"},
 		{"no view yet", nodes, sees(func(_ *crew, of string, _ view.View) view.View { return view.View{Self: of, Majority: true} }), ""},
+		{"a node that has come back, and is not settled, is busy", nodes - 1, func(c *crew) func() { // it is told of the end, too
+			sees(func(_ *crew, _ string, v view.View) view.View {
+				v.Settled = v.Settled[:min(nodes-1, len(v.Settled))]
+				return v
+			})(c)
+			return busy(nodes-1, "")(c)
+		}, ""},
+		{"the node that asks has died, and is still a member", nodes, func(c *crew) func() {
+			time.Sleep(every * 9 / 8) // after one idle round
+			dead(0)(c)
+			return func() { c.set(func() { c.mates[0].gone = true }) } // the next one asks
+		}, ""},
+		{"all are busy until one has left", nodes, func(c *crew) func() { // they have seen all expected nodes
+			c.idle(false, 0, 1, 2, 3)
+			return func() {
+				c.set(func() { c.mates[3].gone = true })
+				c.idle(true, 0, 1, 2)
+			}
+		}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCrew(t, nodes, test.expected)
+			withCrew(t, nodes, test.expected, func(t *testing.T, c *crew) {
 				lift := test.begin(c)
 				c.goesOn(long)
 				if why := c.mates[0].rounds.Why(); !strings.Contains(why, test.why) {
@@ -142,149 +153,92 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// A node that comes back with much to do, and is not settled yet: no node ends before it is idle, and it is told of the end.
-func TestUnsettledNodeCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(t, 3, 2)
-		c.set(func() {
-			c.view = func(_ string, v view.View) view.View {
-				v.Alive = v.Settled
-				if len(v.Settled) == 3 {
-					v.Settled = v.Settled[:2]
-				}
-				return v
-			}
-			c.mates[2].state.Idle = false
-		})
-		c.goesOn(time.Minute)
-		c.set(func() { c.mates[2].state.Idle = true })
-		c.endsBy(3 * every)
-	})
-}
-
 // While a node is busy a round asks only that node. Only when it is idle are the others asked.
 func TestOnlyTheBusyNodeIsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(t, 10, 10)
-		c.set(func() { c.mates[7].state.Idle = false })
-		time.Sleep(10*every + every/2)
+	withCrew(t, 10, 10, func(t *testing.T, c *crew) {
 		messages := func() (n int) {
 			c.set(func() { n, c.asked = c.asked, 0 })
 			return n
 		}
+		c.idle(false, 7)
+		time.Sleep(10*every + every/2)
 		if n := messages(); n > 9+9 {
 			t.Errorf("%d messages in ten rounds of which one node is busy", n)
 		}
-		c.set(func() { c.mates[7].state.Idle, c.mates[0].state.Idle = true, false })
+		c.idle(true, 7)
+		c.idle(false, 0)
 		time.Sleep(10 * every)
 		if n := messages(); n > 0 {
 			t.Errorf("%d messages while the node that asks is busy", n)
 		}
-		c.set(func() { c.mates[0].state.Idle = true })
-		time.Sleep(4 * every)
-		if n := len(c.ended()); n != 10 {
-			t.Errorf("%d have ended", n)
-		}
+		c.idle(true, 0)
+		c.endsBy(4 * every)
 	})
 }
 
-// A node that is not told of the end finds it when it is the one to ask.
-func TestMissedEnd(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		misses []int
-	}{{"one", []int{2}}, {"all others", []int{1, 2, 3}}} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCrew(t, 4, 4)
-			c.set(func() {
-				c.lose = func(to string, end bool) bool {
-					return end && slices.ContainsFunc(test.misses, func(i int) bool { return to == c.mates[i].id })
-				}
-			})
-			c.endsBy(time.Duration(len(test.misses)+1) * (tellFor + 10*every))
-			if last := c.mates[test.misses[0]].over; !last.After(c.mates[0].over) {
-				t.Errorf("%s: nobody missed the end", test.name)
-			}
-		})
-	}
-}
-
-// A node that got work after it had answered that it is idle does not end with the others.
-func TestBusyAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(t, 3, 3)
+// Idle nodes make sure once a minute that the node that asks is there.
+func TestProbes(t *testing.T) {
+	withCrew(t, 10, 10, func(t *testing.T, c *crew) {
+		c.idle(false, 0, 5)
+		time.Sleep(5*probeEvery + every)
 		c.set(func() {
-			c.lose = func(to string, end bool) bool {
-				if end && to == c.mates[1].id {
-					c.mates[1].state.Idle = false
-					c.mates[1].state.Counters++
-				}
-				return false
+			if c.asked != 5*8 {
+				t.Errorf("eight idle nodes asked %d times in five minutes", c.asked)
 			}
 		})
-		time.Sleep(time.Minute)
-		if ids := c.ended(); len(ids) != 2 {
-			t.Fatalf("%v ended", ids)
-		}
-		c.set(func() { c.mates[1].state.Idle = true })
-		c.endsBy(3 * every) // by itself: the others are gone
-	})
-}
-
-// When the node that asks dies, the next one asks.
-func TestTheOneThatAsksDies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(t, 3, 3)
-		time.Sleep(every * 9 / 8)
-		c.set(func() { c.mates[0].dead = true })
-		c.goesOn(time.Minute) // the dead node is still a member
-		c.set(func() { c.mates[0].gone = true })
-		c.endsBy(10 * every)
+		c.idle(true, 0, 5)
+		c.endsBy(3 * every)
 	})
 }
 
 // Only the settled node with the lowest id can end a crawl, and only at nodes that are idle and armed.
 func TestLiar(t *testing.T) {
+	const stranger = "00000000000000000000000000000000" // lower than any
 	for _, test := range []struct {
-		name   string
-		from   int
-		bend   func(m *mate)
-		over   bool
-		listed bool
+		name string
+		from string
+		bend func(c *crew, m *mate)
+		over bool
 	}{
-		{"the lowest", 0, func(*mate) {}, true, true},
-		{"not the lowest", 1, func(*mate) {}, false, true},
-		{"itself", 2, func(*mate) {}, false, true},
-		{"the lowest, to a busy node", 0, func(m *mate) { m.state.Idle = false }, false, true},
-		{"the lowest, to a node that is not armed", 0, func(m *mate) { m.state.Seeded = false }, false, true},
-		{"a stranger", -1, func(*mate) {}, false, true},
-		{"a stranger, to a node without a view", -1, nil, false, false},
+		{"the lowest", idOf(1), func(*crew, *mate) {}, true},
+		{"not the lowest", idOf(2), func(*crew, *mate) {}, false},
+		{"itself", idOf(3), func(*crew, *mate) {}, false},
+		{"the lowest, to a busy node", idOf(1), func(_ *crew, m *mate) { m.state.Idle = false }, false},
+		{"the lowest, to a node that is not armed", idOf(1), func(c *crew, m *mate) { m.rounds.armed, m.state.Seeded = false, false }, false},
+		{"a stranger", stranger, func(*crew, *mate) {}, false},
+		{"a stranger, to a node without a view", stranger, func(c *crew, _ *mate) {
+			c.view = func(of string, _ view.View) view.View { return view.View{Self: of} }
+		}, false},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCrew(t, 3, 3)
-			from := "00000000000000000000000000000000" // lower than any
-			if test.from >= 0 {
-				from = c.mates[test.from].id
-			}
+		withCrew(t, 3, 3, func(t *testing.T, c *crew) {
 			m := c.mates[2]
-			if test.bend == nil { // it was armed before its view was lost
-				if _, err := m.rounds.Idle(c.ctx, from, &wire.IdleRequest{}); err != nil {
-					t.Fatal(err)
-				}
-				test.bend = func(*mate) {}
-			}
-			c.set(func() {
-				test.bend(m)
-				if !test.listed {
-					c.view = func(of string, _ view.View) view.View { return view.View{Self: of} }
-				}
-			})
-			if _, err := m.rounds.Idle(c.ctx, from, &wire.IdleRequest{End: true}); err != nil {
+			m.rounds.armed = true
+			c.set(func() { test.bend(c, m) })
+			if _, err := m.rounds.Idle(c.ctx, test.from, &wire.IdleRequest{End: true}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 			if got := len(c.ended()) > 0; got != test.over {
 				t.Errorf("an end told by %s: over is %v", test.name, got)
+			}
+		})
+	}
+}
+
+// A node that comes back when the others have ended and left ends as well, if its earlier life saw all expected nodes.
+func TestArmedInAnEarlierLife(t *testing.T) {
+	for _, armed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := New(Config{RoundEvery: every, ExpectedNodes: 3}, Deps{Armed: armed,
+				Arm:   func() { t.Error("one node counts as three") },
+				Ended: func(string) {},
+				Waits: func(string) {},
+				View:  func() view.View { return view.View{Self: "a", Settled: []string{"a"}, Majority: true} },
+				State: func() State { return State{Idle: true, Seeded: true} }})
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			if over := r.Run(ctx); over != armed {
+				t.Errorf("all expected nodes were there is %v, and it ended is %v", armed, over)
 			}
 		})
 	}
@@ -301,34 +255,25 @@ func TestValidate(t *testing.T) {
 
 // The node that waits and the node that asks each tell a reason once, even if the numbers in it change.
 func TestReasonIsToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(t, 2, 2)
-		busy := func(why string) {
-			c.set(func() { c.mates[1].state.Idle, c.mates[1].state.Why = why == "", why })
-		}
+	withCrew(t, 2, 2, func(t *testing.T, c *crew) {
 		time.Sleep(every / 2) // between two rounds
-		for _, why := range []string{"it has pages to download", "7 links wait for other nodes", "it has pages to download"} {
-			busy(why)
-			time.Sleep(every)
+		for _, step := range []struct {
+			why    string
+			rounds time.Duration
+		}{
+			{"it has pages to download", 1}, {"7 links wait for other nodes", 1}, {"it has pages to download", 1}, // too short to be told
+			{"8 links wait for other nodes", 4}, {"5 links wait for other nodes", 4}, {"3 links wait for other nodes", 4}, {"", 10},
+		} {
+			c.set(func() { c.mates[1].state.Idle, c.mates[1].state.Why = step.why == "", step.why })
+			time.Sleep(step.rounds * every)
 		}
-		for _, why := range []string{"8 links wait for other nodes", "5 links wait for other nodes", "3 links wait for other nodes"} {
-			busy(why)
-			time.Sleep(4 * every)
-		}
-		busy("")
-		time.Sleep(10 * every)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if got := c.mates[1].told; !slices.Equal(got, []string{"8 links wait for other nodes"}) {
-			t.Errorf("the node that waits told %q", got)
-		}
-		if got := c.mates[0].told; !slices.Equal(got, []string{c.mates[1].id + ": 8 links wait for other nodes"}) {
-			t.Errorf("the node that asks told %q", got)
-		}
-		for _, m := range c.mates {
-			if m.over.IsZero() {
-				t.Error("it has not ended")
+		c.endsBy(0)
+		c.set(func() {
+			for i, want := range []string{c.mates[1].id + ": 8 links wait for other nodes", "8 links wait for other nodes"} {
+				if got := c.mates[i].told; !slices.Equal(got, []string{want}) {
+					t.Errorf("node %d told %q, not %q", i, got, want)
+				}
 			}
-		}
+		})
 	})
 }
