@@ -127,7 +127,12 @@ func TestMuteAtTheEnd(t *testing.T) {
 		nodes int
 		mute  []int
 		ends  bool
-	}{{"the one that asks", 5, []int{0}, true}, {"another", 5, []int{3}, true}, {"the first two", 5, []int{0, 1}, true}, {"half", 4, []int{2, 3}, false}} {
+	}{
+		{"the one that asks", 5, []int{0}, true},
+		{"another", 5, []int{3}, true},
+		{"the first two", 5, []int{0, 1}, true},
+		{"half", 4, []int{2, 3}, false},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			withCrew(t, test.nodes, test.nodes, func(t *testing.T, c *crew) {
 				c.idle(false, test.mute...)
