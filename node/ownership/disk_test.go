@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,10 +40,14 @@ type state struct {
 
 // hostCopy is a host on a disk.
 type hostCopy struct {
-	role    frontier.Role
-	drops   uint64
-	pending map[string]bool // by path
-	done    map[string]bool
+	role  frontier.Role
+	drops uint64
+	done  map[string]bool // by path; false for a pending URL
+}
+
+func (h *hostCopy) isPending(path string) bool {
+	done, known := h.done[path]
+	return known && !done
 }
 
 func newDisk(n *names) *disk {
@@ -59,11 +62,10 @@ func newState() state {
 func (s state) clone() state {
 	c := state{hosts: map[string]*hostCopy{}, shelf: maps.Clone(s.shelf), outbox: map[string]*parcel{}}
 	for name, h := range s.hosts {
-		c.hosts[name] = &hostCopy{h.role, h.drops, maps.Clone(h.pending), maps.Clone(h.done)}
+		c.hosts[name] = &hostCopy{h.role, h.drops, maps.Clone(h.done)}
 	}
 	for url, p := range s.outbox {
-		q := parcel{to: p.to}
-		c.outbox[url] = &q
+		c.outbox[url] = &parcel{to: p.to}
 	}
 	return c
 }
@@ -82,7 +84,9 @@ func (d *disk) next(powerCut bool) *disk {
 	return n
 }
 
+// lock begins a call to the disk, unless the call fails.
 func (d *disk) lock() error {
+	d.gate()
 	d.mu.Lock()
 	if d.dead {
 		d.mu.Unlock()
@@ -98,7 +102,7 @@ func (d *disk) lock() error {
 func (d *disk) host(name string) *hostCopy {
 	h := d.now.hosts[name]
 	if h == nil {
-		h = &hostCopy{pending: map[string]bool{}, done: map[string]bool{}}
+		h = &hostCopy{done: map[string]bool{}}
 		d.now.hosts[name] = h
 	}
 	return h
@@ -107,7 +111,6 @@ func (d *disk) host(name string) *hostCopy {
 func hashOf(host, path string) uint64 { return identity.URL{Host: host, Path: path}.Hash() }
 
 func (d *disk) Sync(ctx context.Context) error {
-	d.gate()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -120,7 +123,6 @@ func (d *disk) Sync(ctx context.Context) error {
 }
 
 func (d *disk) Add(_ context.Context, links []frontier.Link) ([]frontier.Verdict, error) {
-	d.gate()
 	if err := d.lock(); err != nil {
 		return nil, err
 	}
@@ -134,13 +136,13 @@ func (d *disk) Add(_ context.Context, links []frontier.Link) ([]frontier.Verdict
 func (d *disk) add(links []frontier.Link) (verdicts []frontier.Verdict) {
 	for _, l := range links {
 		h := d.host(l.URL.Host)
-		switch {
+		switch _, known := h.done[l.URL.Path]; {
 		case h.role != frontier.Owned:
 			verdicts = append(verdicts, frontier.NotOwned)
-		case h.pending[l.URL.Path] || h.done[l.URL.Path]:
+		case known:
 			verdicts = append(verdicts, frontier.Duplicate)
 		default:
-			h.pending[l.URL.Path] = true
+			h.done[l.URL.Path] = false
 			c := d.change(l.URL.Host)
 			c.Added = append(c.Added, frontier.PendingURL{Path: l.URL.Path})
 			d.changed(l.URL.Host)
@@ -175,8 +177,7 @@ func (d *disk) finish(host, path string, links []frontier.Link) (away []frontier
 		return nil, false
 	}
 	defer d.mu.Unlock()
-	h := d.now.hosts[host]
-	if h == nil || h.role != frontier.Owned || !h.pending[path] {
+	if h := d.now.hosts[host]; h == nil || h.role != frontier.Owned || !h.isPending(path) {
 		return nil, false
 	}
 	for i, v := range d.add(links) {
@@ -187,21 +188,14 @@ func (d *disk) finish(host, path string, links []frontier.Link) (away []frontier
 	if len(away) > 0 {
 		return away, false
 	}
-	d.end(host, path)
+	c := d.change(host)
+	c.Done = append(c.Done, hashOf(host, path))
+	d.host(host).done[path] = true
+	d.changed(host)
 	return nil, true
 }
 
-func (d *disk) end(host, path string) {
-	h := d.host(host)
-	delete(h.pending, path)
-	h.done[path] = true
-	c := d.change(host)
-	c.Done = append(c.Done, hashOf(host, path))
-	d.changed(host)
-}
-
 func (d *disk) SetRole(ctx context.Context, host string, role frontier.Role) error {
-	d.gate()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -217,16 +211,14 @@ func (d *disk) SetRole(ctx context.Context, host string, role frontier.Role) err
 }
 
 func (d *disk) RoleOf(_ context.Context, host string) (frontier.Role, bool, error) {
-	d.gate()
 	if err := d.lock(); err != nil {
 		return 0, false, err
 	}
 	defer d.mu.Unlock()
-	h := d.now.hosts[host]
-	if h == nil {
-		return frontier.Owned, false, nil
+	if h := d.now.hosts[host]; h != nil {
+		return h.role, true, nil
 	}
-	return h.role, true, nil
+	return frontier.Owned, false, nil
 }
 
 // names knows the paths of all URLs of a test by their hashes, because peers tell some URLs as hashes only.
@@ -259,7 +251,6 @@ func cursor(n int) frontier.Cursor {
 }
 
 func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxURLs, _ int) (frontier.Chunk, frontier.Cursor, bool, error) {
-	d.gate()
 	if err := d.lock(); err != nil {
 		return frontier.Chunk{}, from, false, err
 	}
@@ -268,8 +259,7 @@ func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxU
 	if h == nil {
 		return frontier.Chunk{}, from, true, nil
 	}
-	all := append(slices.Sorted(maps.Keys(h.pending)), slices.Sorted(maps.Keys(h.done))...)
-	slices.Sort(all) // a URL stays at its place when it ends
+	all := slices.Sorted(maps.Keys(h.done)) // a URL stays at its place when it ends
 	c := frontier.Chunk{Drops: h.drops}
 	n := at(from)
 	end := min(n+maxURLs, len(all))
@@ -284,7 +274,6 @@ func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxU
 }
 
 func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin frontier.Origin) (int, error) {
-	d.gate()
 	if err := d.lock(); err != nil {
 		return 0, err
 	}
@@ -298,7 +287,7 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin f
 	}
 	h := d.host(host)
 	if c.Drops > h.drops {
-		clear(h.pending)
+		maps.DeleteFunc(h.done, func(_ string, done bool) bool { return !done })
 		h.drops = c.Drops
 	}
 	own := h.role == frontier.Owned
@@ -307,7 +296,6 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin f
 		if h.done[path] {
 			continue
 		}
-		delete(h.pending, path)
 		h.done[path] = true
 		if own {
 			c := d.change(host)
@@ -315,10 +303,10 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin f
 		}
 	}
 	for _, p := range c.Pending {
-		if c.Drops < h.drops || h.done[p.Path] || h.pending[p.Path] {
+		if _, known := h.done[p.Path]; known || c.Drops < h.drops {
 			continue
 		}
-		h.pending[p.Path] = true
+		h.done[p.Path] = false
 		if own {
 			c := d.change(host)
 			c.Added = append(c.Added, p)
@@ -331,7 +319,6 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin f
 }
 
 func (d *disk) Remove(_ context.Context, host string) error {
-	d.gate()
 	if err := d.lock(); err != nil {
 		return err
 	}
@@ -346,21 +333,18 @@ func (d *disk) digest(host string) frontier.Digest {
 		return frontier.Digest{}
 	}
 	out := frontier.Digest{Drops: h.drops}
-	for path := range h.done {
-		out.Accepted++
-		out.Done++
-		out.AcceptedXor ^= hashOf(host, path)
-		out.DoneXor ^= hashOf(host, path)
-	}
-	for path := range h.pending {
+	for path, done := range h.done {
 		out.Accepted++
 		out.AcceptedXor ^= hashOf(host, path)
+		if done {
+			out.Done++
+			out.DoneXor ^= hashOf(host, path)
+		}
 	}
 	return out
 }
 
 func (d *disk) DigestOf(_ context.Context, host string) (frontier.Digest, error) {
-	d.gate()
 	if err := d.lock(); err != nil {
 		return frontier.Digest{}, err
 	}
@@ -440,8 +424,10 @@ func (d *disk) tasks() (all [][2]string) {
 	defer d.mu.Unlock()
 	for name, h := range d.now.hosts {
 		if h.role == frontier.Owned && d.allowed[name] && !d.dead && !d.full {
-			for path := range h.pending {
-				all = append(all, [2]string{name, path})
+			for path, done := range h.done {
+				if !done {
+					all = append(all, [2]string{name, path})
+				}
 			}
 		}
 	}
@@ -454,28 +440,28 @@ func (d *disk) task(n int) (host, path string, ok bool) {
 	if len(all) == 0 {
 		return "", "", false
 	}
-	slices.SortFunc(all, func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) })
-	task := all[n%len(all)]
-	return task[0], task[1], true
+	slices.SortFunc(all, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	return all[n%len(all)][0], all[n%len(all)][1], true
 }
 
-// has reports whether a URL is on the disk: pending, done, or in the outbox.
+// has reports whether a URL is on the disk, keeps whether it would survive a power cut.
 func (d *disk) has(host, path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now.has(host, path)
 }
 
-// keeps reports whether a URL is on the disk and would survive a power cut.
 func (d *disk) keeps(host, path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.synced.has(host, path)
 }
 
+// has reports whether a URL is pending, done, or in the outbox.
 func (s state) has(host, path string) bool {
-	if h := s.hosts[host]; h != nil && (h.pending[path] || h.done[path]) {
-		return true
+	known := s.outbox[host+path] != nil
+	if h := s.hosts[host]; h != nil && !known {
+		_, known = h.done[path]
 	}
-	return s.outbox[host+path] != nil
+	return known
 }

@@ -31,7 +31,7 @@ func TestLostDisks(t *testing.T) {
 func oneDiskDies(w *world) {
 	for range 3 {
 		time.Sleep(5*time.Second + w.upTo(time.Minute))
-		up := slices.DeleteFunc(w.all(), func(a *actor) bool { return !a.running() })
+		up := w.up()
 		w.die(up[w.draw(len(up))])
 		w.pause(true) // so that something is left to be lost
 		time.Sleep(settled)

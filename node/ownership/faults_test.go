@@ -94,15 +94,12 @@ func faultAt(t *testing.T, steps []string, f *fault, at int) (line string, met b
 		for _, step := range steps[1:begin] {
 			g.do(strings.Fields(step))
 		}
-		s.hooks.Lock()
-		s.told = g.event
-		s.warned = func(at int, err error) {
+		s.listen(g.event, func(at int, err error) {
 			text := tries.ReplaceAllString(g.numbers(err.Error()), "one try") // which try meets the fault is random
 			if !strings.HasPrefix(text, "renew at ") {                        // so is the node that renews at that instant
 				g.say("%d: warning: %s", at, text)
 			}
-		}
-		s.hooks.Unlock()
+		})
 		if p := s.node(at); p != nil {
 			p.fail(f)
 		} else { // it joins later

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/golden"
 	"proxima/node/wire"
 )
@@ -31,10 +32,7 @@ func TestGolden(t *testing.T) {
 		onStage(t, numbersIn(first[1:]), func(s *stage) {
 			g := &scene{stage: s, hosts: map[string]string{}, names: map[string]string{}, begun: time.Now()}
 			s.watch(g.message)
-			s.hooks.Lock()
-			s.told = g.event
-			s.warned = func(at int, err error) { g.say("%d: warning: %s", at, g.numbers(err.Error())) }
-			s.hooks.Unlock()
+			s.listen(g.event, func(at int, err error) { g.say("%d: warning: %s", at, g.numbers(err.Error())) })
 			ctx, stop := context.WithCancel(s.t.Context())
 			defer stop()
 			go g.follow(ctx)
@@ -93,7 +91,7 @@ func numbersIn(words []string) (all []int) {
 //	drain 1                 it is to own nothing
 //	flush 1                 all that waits is to be sent
 //	drop commit from 1 to 3, drop answers of commit from 1 to 3, drop nothing
-//	                        messages of a kind are lost, or their answers are
+//	                        messages of a kind are lost, or their answers are; "to" may name several nodes
 //	wait 90s
 func (g *scene) do(w []string) {
 	host := ""
@@ -130,10 +128,7 @@ func (g *scene) do(w []string) {
 	case "stopped":
 		g.node(n[0]).own.Stopped()
 	case "fill", "clear":
-		d := g.node(n[0]).disk
-		d.mu.Lock()
-		d.full = w[0] == "fill"
-		d.mu.Unlock()
+		g.node(n[0]).fill(w[0] == "fill")
 	case "spoil":
 		g.node(n[1]).spoil(host, n[0])
 	case "wish":
@@ -163,10 +158,10 @@ func (g *scene) do(w []string) {
 		}
 		g.mu.Lock()
 		clear(g.cut)
-		for i := 1; i < len(n); i++ {
-			g.cut[[2]int{n[0], n[i]}], g.cut[[2]int{n[i], n[0]}] = true, true
-		}
 		g.mu.Unlock()
+		if w[0] != "heal" {
+			g.part(n[0], n[1:]...)
+		}
 		if w[0] != "mute" {
 			g.see()
 		}
@@ -211,7 +206,7 @@ func (g *scene) say(format string, args ...any) {
 func (g *scene) drop(answers bool, w []string, n []int) {
 	g.lose(func(l letter) bool {
 		kind := strings.ToLower(strings.TrimSuffix(string(l.req.ProtoReflect().Descriptor().Name()), "Request"))
-		if !slices.Contains(w, kind) || l.from != n[0] || l.to != n[1] || (l.res != nil) != answers {
+		if !slices.Contains(w, kind) || l.from != n[0] || !slices.Contains(n[1:], l.to) || (l.res != nil) != answers {
 			return false
 		}
 		g.say("%d -> %d %s is lost", l.from, l.to, yes(answers, "the answer of "+kind, kind))
@@ -241,7 +236,7 @@ func (g *scene) event(at int, e Event) {
 // follow tells when a node begins to crawl a host, and when it ends, to a tenth of a second.
 func (g *scene) follow(ctx context.Context) {
 	crawled := map[string]bool{}
-	for ; ctx.Err() == nil; sleep(ctx, 100*time.Millisecond) {
+	for ; ctx.Err() == nil; _ = bell.Sleep(ctx, 100*time.Millisecond) {
 		synctest.Wait()
 		for _, p := range g.all() {
 			p.disk.mu.Lock()

@@ -9,6 +9,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/lease"
 	"proxima/node/wire"
 )
@@ -152,7 +153,7 @@ func (l *life) isDead() bool {
 // deliver sends what is in the outbox.
 func (l *life) deliver(ctx context.Context) error {
 	for ctx.Err() == nil {
-		sleep(ctx, 500*time.Millisecond)
+		_ = bell.Sleep(ctx, 500*time.Millisecond)
 		l.gate()
 		l.disk.deliver(l.owner, func(to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 			return call(l, to, req, (*Ownership).Deliver)

@@ -63,7 +63,7 @@ func (a *actor) aliveLocked(at int, now time.Time) bool {
 	return ever && !left && now.Sub(heard) < deadAfter+a.slow[at]
 }
 
-// nearLocked returns the nodes whose gossip reaches a node.
+// nearLocked returns the nodes whose gossip reaches a node, if need be by way of others.
 func (w *world) nearLocked(a *actor) (near []*actor) {
 	talk := func(i, j int) bool {
 		return w.nodes[i].up() && w.nodes[j].up() && !w.cut[[2]int{i, j}] && !w.cut[[2]int{j, i}]
@@ -75,7 +75,7 @@ func (w *world) nearLocked(a *actor) (near []*actor) {
 		queue = queue[1:]
 		near = append(near, w.nodes[i])
 		for j := range w.nodes {
-			if !seen[j] && talk(i, j) && (w.relays || i == a.at) {
+			if !seen[j] && talk(i, j) {
 				seen[j] = true
 				queue = append(queue, j)
 			}

@@ -63,7 +63,6 @@ func turmoil(t *testing.T, seed uint64) {
 
 // begin starts all nodes and seeds the crawl. stop ends them.
 func (w *world) begin() (stop func()) {
-	w.relays = true
 	ctx, cancel := context.WithCancel(w.ctx)
 	for _, a := range w.nodes {
 		a.start()
@@ -105,15 +104,8 @@ func (w *world) finish(within time.Duration) {
 
 // act makes one trouble happen.
 func (w *world) act() {
-	var up, down []*actor
-	for _, a := range w.nodes {
-		switch {
-		case a.running():
-			up = append(up, a)
-		case a.disk != nil:
-			down = append(down, a)
-		}
-	}
+	up := w.up()
+	down := slices.DeleteFunc(w.all(), func(a *actor) bool { return a.running() || a.disk == nil })
 	pick := func(all []*actor) *actor { return all[w.draw(len(all))] }
 	switch what := w.draw(15); {
 	case what <= 1 && len(up) > 3:
@@ -191,17 +183,9 @@ func (w *world) loseDisk(a *actor) {
 }
 
 // alone reports whether something is on the disk of a node and on no other.
-func (w *world) alone(a *actor) bool {
-	for _, host := range w.hosts {
-		for k := range w.pages {
-			if a.disk.has(host, path(k)) && !slices.ContainsFunc(w.nodes, func(b *actor) bool {
-				return b != a && b.disk != nil && b.disk.has(host, path(k))
-			}) {
-				return true
-			}
-		}
-	}
-	return false
+func (w *world) alone(a *actor) (alone bool) {
+	w.each(func(host, path string) { alone = alone || a.disk.has(host, path) && w.copies(host, path) == 1 })
+	return alone
 }
 
 // leave ends a life in order. The node loses its disk if everything on it is elsewhere, too.
@@ -235,7 +219,7 @@ func (w *world) rest(known map[string]bool) {
 		host, _, _ := strings.Cut(strings.TrimPrefix(thin[0], "http://"), "/")
 		w.t.Errorf("not on two disks: %v%s", thin, w.describe("http://"+host))
 	}
-	up := slices.DeleteFunc(w.all(), func(a *actor) bool { return !a.running() })
+	up := w.up()
 	if w.draw(2) == 0 && len(up) > 3 {
 		clear(known)
 		maps.Copy(known, before)
@@ -247,13 +231,12 @@ func (w *world) rest(known map[string]bool) {
 
 // whole reports whether all running nodes see a majority.
 func (w *world) whole() bool {
-	return !slices.ContainsFunc(w.all(), func(a *actor) bool {
-		if !a.running() {
-			return false
-		}
-		v := a.owner.view()
-		return !v.Majority
-	})
+	return !slices.ContainsFunc(w.up(), func(a *actor) bool { return !a.owner.view().Majority })
+}
+
+// up returns the nodes that run.
+func (w *world) up() []*actor {
+	return slices.DeleteFunc(w.all(), func(a *actor) bool { return !a.running() })
 }
 
 // calm ends all trouble, except that messages are still lost now and then.

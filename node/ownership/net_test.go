@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/wire"
 )
 
@@ -29,13 +30,13 @@ func send[R any](ctx context.Context, l *life, to string, handle func(ctx contex
 	answers := make(chan answer, 2)
 	for range 1 + max(0, 1-w.draw(50)) { // now and then it arrives twice
 		delay := 5*time.Millisecond + w.upTo(100*time.Millisecond)
-		if w.isLate() {
+		if w.hit(&w.late) {
 			delay = w.upTo(30 * time.Second)
 		}
 		go func() {
-			sleep(w.ctx, delay)
+			_ = bell.Sleep(w.ctx, delay)
 			peer := w.reach(l.at, i)
-			if peer == nil || !w.lucky() {
+			if peer == nil || w.hit(&w.loss) {
 				return
 			}
 			peer.gate()
@@ -45,8 +46,8 @@ func send[R any](ctx context.Context, l *life, to string, handle func(ctx contex
 			ctx, cancel := context.WithTimeout(w.ctx, patience)
 			defer cancel()
 			res, err := handle(ctx, peer)
-			sleep(w.ctx, 5*time.Millisecond+w.upTo(100*time.Millisecond))
-			if !peer.isDead() && w.lucky() && w.reach(i, l.at) == l {
+			_ = bell.Sleep(w.ctx, 5*time.Millisecond+w.upTo(100*time.Millisecond))
+			if !peer.isDead() && !w.hit(&w.loss) && w.reach(i, l.at) == l {
 				answers <- answer{res, err}
 			}
 		}()
@@ -65,12 +66,6 @@ func send[R any](ctx context.Context, l *life, to string, handle func(ctx contex
 
 // patience is how long a call waits for its answer.
 const patience = 10 * time.Second
-
-func (w *world) isLate() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rng.Float64() < w.late
-}
 
 // reach returns the life that a message arrives at, nil if it does not arrive.
 func (w *world) reach(from, to int) *life {
@@ -107,7 +102,8 @@ func (l *life) Commit(_ context.Context, to string, q *wire.CommitRequest) (*wir
 	return call(l, to, q, (*Ownership).Commit)
 }
 
-// Lease implements lease.Peers.
+// Lease and Rights implement lease.Peers.
+
 func (l *life) Lease(ctx context.Context, to string, q *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	q = &wire.LeaseRequest{Header: l.header(), Items: q.GetItems()}
 	return send(ctx, l, to, func(ctx context.Context, peer *life) (*wire.LeaseResponse, error) {
@@ -115,7 +111,6 @@ func (l *life) Lease(ctx context.Context, to string, q *wire.LeaseRequest) (*wir
 	})
 }
 
-// Rights implements lease.Peers.
 func (l *life) Rights(ctx context.Context, to string, q *wire.RightsRequest) (*wire.RightsResponse, error) {
 	q = &wire.RightsRequest{Header: l.header(), View: q.GetView(), Members: q.GetMembers(), Lives: q.GetLives()}
 	return send(ctx, l, to, func(ctx context.Context, peer *life) (*wire.RightsResponse, error) {

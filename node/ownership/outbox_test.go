@@ -32,7 +32,6 @@ func (o outbox) Keep(_ context.Context, from string, links map[string][]*wire.Li
 }
 
 func (o outbox) add(links map[string][]*wire.Link, as parcel) error {
-	o.disk.gate()
 	if err := o.disk.lock(); err != nil {
 		return err
 	}

@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"proxima/frontier"
 	"proxima/node/view"
-	"proxima/node/wire"
 )
 
 // hookedShelf calls a function at the end of a read, and one at the beginning of a write.
@@ -29,39 +27,30 @@ func (s *hookedShelf) Batch(fill func(put func(key, value []byte), remove func(k
 	return s.disk.Batch(fill)
 }
 
-// A record that changes while it is written is written again.
+// A record that changes while it is written is written again. Until then it is known, also if the cache has no room for it.
 func TestRecordThatChangesWhileItIsWritten(t *testing.T) {
-	r := Record{Host: "http://a.test", Epoch: 1, Owner: idOf(1)}
-	s := &hookedShelf{disk: newDisk(&names{}), beforeBatch: func() {}}
-	records := newRecords(s, 10)
+	r, other := rec("http://a.test", 1, 1), rec("http://b.test", 1, 1)
+	s := &hookedShelf{disk: newDisk(&names{})}
+	records := newRecords(s, 1)
 	records.put(r.Host, r)
 	r.Epoch = 2
-	s.beforeBatch = func() { records.put(r.Host, r) }
-	for range 2 {
-		if err := records.flush(); err != nil {
-			t.Fatal(err)
-		}
+	s.beforeBatch = func() {
+		records.put(r.Host, r)
+		records.put(other.Host, other)
 		s.beforeBatch = func() {}
 	}
-	if got := s.now.shelf[r.Host]; got != string(r.append(nil)) {
-		t.Errorf("on disk is %q", got)
+	err := records.flush()
+	if got, loaded := records.peek(r.Host); got != r || !loaded || err != nil {
+		t.Errorf("known is %+v, %v, %v", got, loaded, err)
 	}
-}
-
-// A record that is not on disk yet is known, also if the cache has no room for it.
-func TestRecordThatIsNotWrittenYet(t *testing.T) {
-	a, b := Record{Host: "http://a.test", Epoch: 1, Owner: idOf(1)}, Record{Host: "http://b.test", Epoch: 1, Owner: idOf(1)}
-	records := newRecords(newDisk(&names{}), 1)
-	records.put(a.Host, a)
-	records.put(b.Host, b)
-	if got, loaded := records.peek(a.Host); got != a || !loaded {
-		t.Errorf("known is %+v, %v", got, loaded)
+	if err := records.flush(); err != nil || s.now.shelf[r.Host] != string(r.append(nil)) {
+		t.Errorf("on disk is %q, %v", s.now.shelf[r.Host], err)
 	}
 }
 
 // While a record is read from disk, it changes, is written, and leaves the cache. The old value does not come back.
 func TestRecordThatChangesWhileItIsRead(t *testing.T) {
-	r := Record{Host: "http://a.test", Epoch: 1, Owner: idOf(1)}
+	r := rec("http://a.test", 1, 1)
 	s := &hookedShelf{disk: newDisk(&names{}), afterGet: func() {}, beforeBatch: func() {}}
 	records := newRecords(s, 8)
 	store := func(r Record) {
@@ -73,7 +62,7 @@ func TestRecordThatChangesWhileItIsRead(t *testing.T) {
 	storeAndEvict := func() {
 		store(r)
 		for i := 0; records.cache.Contains(r.Host); i++ {
-			store(Record{Host: fmt.Sprintf("http://h%d.test", i), Epoch: 1, Owner: idOf(1)})
+			store(rec(fmt.Sprintf("http://h%d.test", i), 1, 1))
 		}
 	}
 	storeAndEvict()
@@ -179,7 +168,7 @@ func TestAllRecordsAreVisited(t *testing.T) {
 	records := newRecords(disk, 10)
 	for i := range 2001 {
 		host := fmt.Sprintf("http://h%04d.test", i)
-		records.put(host, Record{Host: host, Epoch: uint64(i + 1), Owner: idOf(1)})
+		records.put(host, rec(host, uint64(i+1), 1))
 	}
 	var pages []int
 	var last uint64
@@ -205,7 +194,7 @@ func TestAllRecordsAreVisited(t *testing.T) {
 		t.Errorf("it ended after %d: %v", visited, err)
 	}
 	for _, call := range []string{"ScanAfter", "Batch"} {
-		records.put("http://new.test", Record{Host: "http://new.test", Epoch: 1, Owner: idOf(1)})
+		records.put("http://new.test", rec("http://new.test", 1, 1))
 		disk.fault = &fault{call: call, n: 1}
 		if err := records.visit(func(Record) error { return nil }); !errors.Is(err, errFault) {
 			t.Errorf("%s fails: %v", call, err)
@@ -215,29 +204,4 @@ func TestAllRecordsAreVisited(t *testing.T) {
 	if err := records.flush(); err != nil || disk.now.shelf["http://new.test"] != "" {
 		t.Errorf("a record that was removed is on disk: %v", err)
 	}
-}
-
-// The record of a new host is on disk before its URLs, wherever its links stand among those of known hosts.
-func TestRecordsOfNewHostsComeFirst(t *testing.T) {
-	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		hosts, p := s.hostsOf(4, 1, 2, 3), s.node(1)
-		known := hosts[2]
-		p.find(link(known, 0))
-		for i, found := range [][]frontier.Link{{link(hosts[0], 0), link(known, 1)}, {link(known, 2), link(hosts[1], 0)}} {
-			if _, err := p.own.Route(s.t.Context(), found); err != nil {
-				t.Fatal(err)
-			}
-			if b, err := p.disk.Get([]byte(hosts[i])); err != nil || b == nil {
-				t.Errorf("the record of the new host %s is not on disk: %v", hosts[i], err)
-			}
-		}
-		p.stop() // nothing else writes records
-		<-p.over
-		if _, err := p.own.Deliver(s.t.Context(), idOf(2), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(hosts[3], 0))}}); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := p.disk.Get([]byte(hosts[3])); err != nil || b == nil {
-			t.Errorf("the record of a new host whose link was delivered is not on disk: %v", err)
-		}
-	})
 }

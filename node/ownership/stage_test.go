@@ -18,6 +18,7 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -50,6 +51,13 @@ func (s *stage) lose(fate func(letter) bool) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	s.fate = fate
+}
+
+// listen sets who hears of events and of warnings from now on; nil for nobody.
+func (s *stage) listen(told func(at int, e Event), warned func(at int, err error)) {
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	s.told, s.warned = told, warned
 }
 
 // watch sets who hears of messages from now on; nil for nobody.
@@ -270,29 +278,31 @@ func (p *player) kill(powerCut bool) {
 // die ends a node for good, with its disk.
 func (p *player) die() {
 	p.kill(false)
-	p.insert(newDisk(p.names))
-}
-
-// copy returns a copy of a disk, like a snapshot.
-func (d *disk) copy() *disk {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := newDisk(d.names)
-	c.now, c.synced = d.now.clone(), d.now.clone()
-	return c
-}
-
-// insert gives a disk to a node that does not run.
-func (p *player) insert(d *disk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.disk, p.front = d, d
+	p.disk = newDisk(p.names)
+	p.front = p.disk
+}
+
+// halt ends what a node does by itself. It still does what the test asks for.
+func (p *player) halt() {
+	p.stop()
+	<-p.over
+}
+
+// part cuts a node off from others in both directions, without a new view.
+func (s *stage) part(at int, from ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range from {
+		s.cut[[2]int{at, other}], s.cut[[2]int{other, at}] = true, true
+	}
 }
 
 // deliver sends what is in the outbox.
 func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
 	for ctx.Err() == nil {
-		sleep(ctx, 517*time.Millisecond)
+		_ = bell.Sleep(ctx, 517*time.Millisecond)
 		disk.deliver(own, func(to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 			return carry(p, to, req, (*Ownership).Deliver)
 		})
@@ -426,9 +436,13 @@ func (s *stage) found(n int, order ...int) (host string) {
 // hand hands a host over.
 func (s *stage) hand(host string, from, to int) {
 	s.t.Helper()
-	if err := s.node(from).own.HandOff(s.t.Context(), host, idOf(to), true, "test"); err != nil {
+	if err := s.node(from).handOff(host, to); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+func (p *player) handOff(host string, to int) error {
+	return p.own.HandOff(p.t.Context(), host, idOf(to), true, "test")
 }
 
 // has counts the URLs of a host on a node's disk: all of them, and those that are done.
@@ -459,29 +473,4 @@ func (s *stage) running(p *player) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return p.stop != nil
-}
-
-// mustHave checks that exactly these nodes have a host, with so many URLs, that their copies are equal, and that the first node owns it.
-func (s *stage) mustHave(host string, urls int, nodes ...int) {
-	s.t.Helper()
-	for _, p := range s.all() {
-		if !s.running(p) {
-			continue
-		}
-		want := 0
-		if slices.Contains(nodes, p.at) {
-			want = urls
-		}
-		if all, _ := p.has(host); all != want {
-			s.t.Errorf("node %d has %d URLs of %s, not %d", p.at, all, host, want)
-		}
-	}
-	if owners := s.owners(host); !slices.Equal(owners, nodes[:1]) {
-		s.t.Errorf("%s is owned by %v, not by %d", host, owners, nodes[0])
-	}
-	a, _ := s.node(nodes[0]).disk.DigestOf(s.t.Context(), host)            //nolint:errcheck // it is a map
-	b, _ := s.node(nodes[len(nodes)-1]).disk.DigestOf(s.t.Context(), host) //nolint:errcheck // it is a map
-	if a != b {
-		s.t.Errorf("%s differs: %+v, %+v", host, a, b)
-	}
 }

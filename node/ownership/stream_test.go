@@ -2,6 +2,8 @@ package ownership
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,14 +11,33 @@ import (
 	"proxima/frontier"
 )
 
+// streamed is the host of the tests of this file.
+const streamed = "http://h.test"
+
+// added and finished are changes of it: a URL was found, or a page was done.
+func added(path string) map[string]*frontier.Change {
+	return map[string]*frontier.Change{streamed: {Added: []frontier.PendingURL{{Path: path}}}}
+}
+
+func finished(hash uint64, path string, tracked bool) map[string]*frontier.Change {
+	c := &frontier.Change{Done: []uint64{hash}, Tracked: tracked}
+	if path != "" {
+		c.Pages = []frontier.PageRecord{{Path: path}}
+	}
+	return map[string]*frontier.Change{streamed: c}
+}
+
 // Whoever waits for replicas is told at once if there is nothing to wait for any more: too many wait already, nothing is sent any more, the
 // replica has been behind for long, or the caller is gone.
 func TestWaitForReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const host, patience, old = "http://h.test", 3 * time.Second, time.Minute
-		over, cancel := context.WithCancel(t.Context())
+		const patience, old = 3 * time.Second, time.Minute
+		here := t.Context()
+		gone, cancel := context.WithCancel(here)
 		cancel()
-		for what, c := range map[string]struct {
+		nothing, ended := func(*stream) {}, func(s *stream) { s.ended = true }
+		for _, c := range []struct {
+			what    string
 			ctx     context.Context
 			change  func(s *stream)
 			behind  time.Duration
@@ -25,59 +46,69 @@ func TestWaitForReplicas(t *testing.T) {
 			alone   int
 			crowded bool
 		}{
-			"it waits":                     {t.Context(), func(*stream) {}, 0, true, 1, 0, false},
-			"the last that has room":       {t.Context(), func(s *stream) { s.waiters = 63 }, 0, true, 1, 0, false},
-			"too many wait":                {t.Context(), func(s *stream) { s.waiters = 64 }, 0, false, 1, 0, false},
-			"nothing is sent":              {t.Context(), func(s *stream) { s.ended = true }, 0, false, 1, 0, false},
-			"the caller is gone":           {over, func(*stream) {}, 0, false, 1, 0, false},
-			"it has been behind for a bit": {t.Context(), func(s *stream) { s.ended = true }, old, false, 1, 0, false},
-			"it has been behind for long":  {t.Context(), func(*stream) {}, old + 1, false, 0, 1, false},
-			"it has all":                   {t.Context(), func(s *stream) { s.next(); s.stored(host) }, 0, false, 0, 0, false},
-			"it lacks what came later":     {t.Context(), func(*stream) {}, -1, false, 0, 0, false},
-			"many links wait":              {t.Context(), func(s *stream) { s.eager = 497 }, 0, true, 1, 0, true},
-			"fewer links wait":             {t.Context(), func(s *stream) { s.eager = 496 }, 0, true, 1, 0, false},
+			{"it waits", here, nothing, 0, true, 1, 0, false},
+			{"the last that has room", here, func(s *stream) { s.waiters = 63 }, 0, true, 1, 0, false},
+			{"too many wait", here, func(s *stream) { s.waiters = 64 }, 0, false, 1, 0, false},
+			{"nothing is sent", here, ended, 0, false, 1, 0, false},
+			{"the caller is gone", gone, nothing, 0, false, 1, 0, false},
+			{"it has been behind for a bit", here, ended, old, false, 1, 0, false},
+			{"it has been behind for long", here, nothing, old + 1, false, 0, 1, false},
+			{"it has all", here, func(s *stream) { s.next(); s.stored(streamed) }, 0, false, 0, 0, false},
+			{"it lacks what came later", here, nothing, -1, false, 0, 0, false},
+			{"many links wait", here, func(s *stream) { s.eager = 497 }, 0, true, 1, 0, true},
+			{"fewer links wait", here, func(s *stream) { s.eager = 496 }, 0, true, 1, 0, false},
 		} {
-			s := newStream(time.Now())
-			begun := time.Now()
-			s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: path(0)}}}}, begun.Add(-c.behind))
+			s, begun := newStream(time.Now()), time.Now()
+			s.take(added("/0"), begun.Add(-c.behind))
 			c.change(s)
 			waiters, eager := s.waiters, s.eager
-			done := make(chan struct{})
 			var late []string
 			var alone int
-			go func() {
-				defer close(done)
-				late, alone = s.await(c.ctx, []string{host, "http://other.test"}, begun, 3, patience, old)
-			}()
+			var waited time.Duration
+			var g sync.WaitGroup
+			g.Go(func() {
+				late, alone = s.await(c.ctx, []string{streamed, "http://other.test"}, begun, 3, patience, old)
+				waited = time.Since(begun)
+			})
 			synctest.Wait()
 			if c.waits && s.crowded() != c.crowded {
-				t.Errorf("%s: there is a crowd: %v", what, !c.crowded)
+				t.Errorf("%s: there is a crowd: %v", c.what, !c.crowded)
 			}
-			<-done
-			if waited := time.Since(begun); waited != map[bool]time.Duration{true: patience}[c.waits] || len(late) != c.late || alone != c.alone {
-				t.Errorf("%s: after %v %v are late, %d alone", what, waited, late, alone)
+			g.Wait()
+			if waited != map[bool]time.Duration{true: patience}[c.waits] || len(late) != c.late || alone != c.alone {
+				t.Errorf("%s: after %v %v are late, %d alone", c.what, waited, late, alone)
 			}
 			if s.waiters != waiters || s.eager != eager {
-				t.Errorf("%s: %d wait for %d links afterwards", what, s.waiters, s.eager)
+				t.Errorf("%s: %d wait for %d links afterwards", c.what, s.waiters, s.eager)
 			}
 		}
 	})
 }
 
-// A wait ends at once when nothing is left to wait for: the changes are stored, or the replica was mended, or nothing is sent any more.
+// A wait ends at once when nothing is left to wait for: the changes are stored, or the replica was mended, or nothing is sent any more. A
+// round that stored nothing wakes nobody, as the next round would begin at once, again and again, until the replica answers.
 func TestWhatEndsAWait(t *testing.T) {
-	const host = "http://h.test"
 	for what, end := range map[string]func(s *stream){
-		"stored":  func(s *stream) { s.next(); s.stored(host) },
-		"mended":  func(s *stream) { s.mend(host)(nil) },
+		"stored":  func(s *stream) { s.next(); s.stored(streamed) },
+		"mended":  func(s *stream) { s.mend(streamed)(nil) },
 		"the end": func(s *stream) { s.end() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStream(time.Now())
-			s.take(map[string]*frontier.Change{host: {Lost: true}}, time.Now())
+			s.take(map[string]*frontier.Change{streamed: {Lost: true}}, time.Now())
 			begun := time.Now()
-			time.AfterFunc(time.Second, func() { end(s) })
-			if s.await(t.Context(), []string{host}, begun, 1, time.Minute, time.Hour); time.Since(begun) != time.Second {
+			time.AfterFunc(time.Second, func() {
+				<-s.wake
+				s.stored()
+				synctest.Wait()
+				select {
+				case <-s.wake:
+					t.Errorf("%s: after a round that stored nothing there is another one", what)
+				default:
+				}
+				end(s)
+			})
+			if s.await(t.Context(), []string{streamed}, begun, 1, time.Minute, time.Hour); time.Since(begun) != time.Second {
 				t.Errorf("%s: it waited for %v", what, time.Since(begun))
 			}
 		})
@@ -86,70 +117,101 @@ func TestWhatEndsAWait(t *testing.T) {
 
 // Work is held back until its links are safe. Links found before changes were lost are waited for with patience.
 func TestWorkThatIsHeldBack(t *testing.T) {
-	const host = "http://h.test"
 	now, never := time.Now(), func(time.Time) bool { return false }
 	for after, cleared := range map[time.Duration]bool{time.Minute: false, time.Minute + 1: true} {
 		s := newStream(now)
-		if s.mature(never, now.Add(after), time.Minute, time.Hour) != cleared || s.mature(never, now.Add(after), time.Minute, time.Hour) || s.holdsBack(host) == cleared {
+		mature := func() bool { return s.mature(never, now.Add(after), time.Minute, time.Hour) }
+		if mature() != cleared || mature() || s.holdsBack(streamed) == cleared {
 			t.Errorf("after %v nothing is waited for any more: %v", after, !cleared)
 		}
 		c := frontier.Chunk{Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}}
-		if s.withhold(host, &c); (len(c.Done) > 0) != cleared || (len(c.Pages) > 0) != cleared || s.busy(host) == cleared || s.holds() == cleared {
-			t.Errorf("after %v it is told that %v is done, and it waits: %v, %v", after, c, s.busy(host), s.holds())
+		if s.withhold(streamed, &c); (len(c.Done) > 0) != cleared || (len(c.Pages) > 0) != cleared || s.busy(streamed) == cleared || s.holds() == cleared {
+			t.Errorf("after %v it is told that %v is done, and it waits: %v, %v", after, c, s.busy(streamed), s.holds())
 		}
 	}
 	s := newStream(now)
 	s.cleared = true
-	s.take(map[string]*frontier.Change{host: {Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}, Tracked: true}}, now)
-	for name, left := range map[string]int{host: 1, "http://other.test": 2} {
+	s.take(finished(1, "/p", true), now)
+	for name, left := range map[string]int{streamed: 1, "http://other.test": 2} {
 		c := frontier.Chunk{Done: []uint64{1, 2}, Pages: []frontier.PageRecord{{Path: "/p"}, {Path: "/q"}}}
 		if s.withhold(name, &c); len(c.Done) != left || len(c.Pages) != left || c.Done[left-1] != 2 || c.Pages[left-1].Path != "/q" {
 			t.Errorf("of %s there is told %v, %v", name, c.Done, c.Pages)
 		}
 	}
-	if s.mature(never, now, 0, time.Hour); !s.holdsBack(host) {
+	if s.mature(never, now, 0, time.Hour); !s.holdsBack(streamed) {
 		t.Error("it is not held back any more")
 	}
 	s.mature(func(until time.Time) bool { return until.Equal(now) }, now, 0, time.Hour)
-	if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || !c.Tracked || s.bytes != 0 || len(s.hosts) > 0 || len(s.held) > 0 {
+	if c := s.next()[streamed]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || !c.Tracked || s.bytes != 0 || len(s.hosts) > 0 || len(s.held) > 0 {
 		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
 	}
-	if s.take(map[string]*frontier.Change{host: {Pages: []frontier.PageRecord{{Path: "/p"}}}}, now); !s.holdsBack(host) {
+	if s.take(map[string]*frontier.Change{streamed: {Pages: []frontier.PageRecord{{Path: "/p"}}}}, now); !s.holdsBack(streamed) {
 		t.Error("a page that is known already is not held back when it was visited again")
 	}
-	for i, tracked := range []bool{true, false} {
-		s.take(map[string]*frontier.Change{host: {Done: []uint64{2}, Tracked: tracked}}, now.Add(time.Duration(i)))
-	}
+	s.take(finished(2, "", true), now)
+	s.take(finished(2, "", false), now.Add(1))
 	for pages := 1; pages >= 0; pages-- { // the last work is safe later
 		s.mature(func(until time.Time) bool { return pages == 0 || until.Equal(now) }, now, 0, time.Hour)
-		if c := s.next()[host]; c == nil || len(c.Done) != 1 || len(c.Pages) != pages || c.Tracked || s.holdsBack(host) != (pages == 1) {
+		if c := s.next()[streamed]; c == nil || len(c.Done) != 1 || len(c.Pages) != pages || c.Tracked || s.holdsBack(streamed) != (pages == 1) {
 			t.Errorf("of three works, the last without a digest, there is sent %+v", c)
 		}
 	}
 }
 
-// The replica of a host lacks something while a change waits here. What is on its way is compared when it arrives.
+// The replica of a host lacks something while a change waits here. What is on its way is compared when it arrives; what was found meanwhile,
+// or was dropped, is not at the replica then.
 func TestReplicaLacksWhatWaits(t *testing.T) {
-	const host = "http://h.test"
-	s := newStream(time.Now())
+	s, now := newStream(time.Now()), time.Now()
 	s.cleared = true
-	s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: "/p"}}}}, time.Now())
-	if !s.busy(host) || s.busy("http://other.test") {
-		t.Errorf("something waits of the host: %v, of another: %v", s.busy(host), s.busy("http://other.test"))
+	expect := func(what string, busy, stored bool) {
+		t.Helper()
+		if s.busy(streamed) != busy || s.storedLocked(time.Now(), time.Time{}) != stored || s.busy("http://other.test") {
+			t.Errorf("%s: something waits: %v, all is stored: %v", what, !busy, !stored)
+		}
 	}
-	if s.next(); s.busy(host) {
-		t.Error("what is on its way still waits")
-	}
-	s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: "/q"}}}}, time.Now())
-	resume := s.pause(host)
-	if s.mend(host)(nil); len(s.next()) > 0 {
+	s.take(added("/1"), now)
+	expect("a change waits", true, false)
+	s.next()
+	expect("it is on its way", false, false)
+	s.take(added("/2"), now)
+	s.stored(streamed)
+	expect("another was found meanwhile", true, false)
+	resume := s.pause(streamed)
+	if s.mend(streamed)(nil); len(s.next()) > 0 {
 		t.Error("what is paused twice goes on when one pause is over")
 	}
-	if resume(); !s.busy(host) {
-		t.Error("a change that came while the replica was mended is gone")
-	}
+	resume()
+	expect("it came while the replica was mended", true, false)
 	s.next()
-	if s.stored(host); len(s.hosts) > 0 || s.bytes != 0 {
-		t.Errorf("of a host that is stored %d bytes wait, and %+v", s.bytes, s.hosts[host])
+	s.stored(streamed)
+	expect("all is stored", false, true)
+	if len(s.hosts) > 0 || s.bytes != 0 {
+		t.Errorf("of a host that is stored %d bytes wait, and %+v", s.bytes, s.hosts[streamed])
+	}
+	s.take(added("/3"), now)
+	s.next()
+	s.bytes = maxStream + 1
+	if s.take(added("/4"), now.Add(time.Second)); s.storedLocked(now, time.Time{}) {
+		t.Error("what was on its way when changes were dropped counts as stored")
+	}
+}
+
+// After a failed mending, the replica must still be mended. Later changes wait and go out afterwards.
+func TestMendingThatFails(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("no answer")} {
+		s, now := newStream(time.Now()), time.Now()
+		s.take(map[string]*frontier.Change{streamed: {Lost: true}}, now)
+		over := s.mend(streamed)
+		s.take(added("/1"), now)
+		if out := s.next(); len(out) > 0 {
+			t.Errorf("%v was sent while it was mended", out)
+		}
+		over(failure)
+		if c := s.next()[streamed]; c == nil || c.Lost != (failure != nil) || len(c.Added) != 1 && !c.Lost {
+			t.Errorf("after %v there waits %+v", failure, c)
+		}
+		if s.stored(streamed); !s.storedLocked(time.Now(), time.Time{}) {
+			t.Errorf("after %v something is left", failure)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/lease"
 )
 
@@ -45,7 +46,7 @@ func (w *world) answered(addr netip.Addr) {
 // crawl downloads pages, each under the lease of its server.
 func (l *life) crawl(ctx context.Context) error {
 	for ctx.Err() == nil {
-		sleep(ctx, 200*time.Millisecond)
+		_ = bell.Sleep(ctx, 200*time.Millisecond)
 		l.gate()
 		l.w.mu.Lock()
 		paused := l.paused
@@ -106,13 +107,13 @@ func (l *life) server(addr netip.Addr) *server {
 // download requests a page and reads it. A web server answers within ten seconds, even if the process is frozen and does not read.
 func (l *life) download(ctx context.Context, addr netip.Addr, host, from string) {
 	w := l.w
-	sleep(ctx, w.upTo(300*time.Millisecond)) // the connection is made
+	_ = bell.Sleep(ctx, w.upTo(300*time.Millisecond)) // the connection is made
 	l.gate()
 	if ctx.Err() != nil || l.holder.MayAsk(addr) != nil {
 		return
 	}
 	w.ask(addr, l.at)
-	sleep(ctx, w.upTo(10*time.Second))
+	_ = bell.Sleep(ctx, w.upTo(10*time.Second))
 	w.answered(addr)
 	l.gate()
 	if ctx.Err() == nil {
@@ -154,10 +155,9 @@ func (l *life) heldBy(addr netip.Addr, holder string) {
 	}
 }
 
-// leased is the frontier of a life, for its lease.Holder.
+// leased is the frontier of a life, for its lease.Holder: it implements lease.Frontier.
 type leased struct{ *life }
 
-// Grant implements lease.Frontier.
 func (l leased) Grant(addr netip.Addr, until time.Time, _ time.Duration) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -167,14 +167,12 @@ func (l leased) Grant(addr netip.Addr, until time.Time, _ time.Duration) {
 	}
 }
 
-// Withdraw implements lease.Frontier.
 func (l leased) Withdraw(addr netip.Addr) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	l.server(addr).withdrawn = true
 }
 
-// Wanted implements lease.Frontier.
 func (l leased) Wanted(ctx context.Context) ([]netip.Addr, error) {
 	select {
 	case addr := <-l.feed:
@@ -184,10 +182,8 @@ func (l leased) Wanted(ctx context.Context) ([]netip.Addr, error) {
 	}
 }
 
-// SetSpacing implements lease.Frontier.
 func (l leased) SetSpacing(netip.Addr, float64) {}
 
-// Servers implements lease.Frontier.
 func (l leased) Servers() []lease.Server {
 	wanted := map[netip.Addr]bool{}
 	for _, task := range l.disk.tasks() {

@@ -27,8 +27,6 @@ type world struct {
 	pages  int
 	names  *names
 	ctx    context.Context
-	// relays is set if gossip also reaches a node by way of others, as it really does.
-	relays bool
 
 	mu      sync.Mutex
 	nodes   []*actor
@@ -115,11 +113,11 @@ func (a *actor) running() bool {
 	return a.stop != nil
 }
 
-// lucky reports whether a message is not lost.
-func (w *world) lucky() bool {
+// hit reports whether a message is one of those that are lost, or late.
+func (w *world) hit(share *float64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.rng.Float64() >= w.loss
+	return w.rng.Float64() < *share
 }
 
 func (w *world) draw(n int) int {
@@ -130,13 +128,6 @@ func (w *world) draw(n int) int {
 
 // upTo returns a random time below d.
 func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.draw(int(d))) }
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
 
 // all returns the nodes, including those that are gone.
 func (w *world) all() []*actor {

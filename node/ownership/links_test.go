@@ -1,0 +1,229 @@
+package ownership
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/wire"
+)
+
+// awaitAnswers waits until the outbox of a node is empty, and reports whether that happened in time.
+func (p *player) awaitAnswers(within time.Duration) bool {
+	for end := time.Now().Add(within); len(p.disk.linksTo()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// isCopy reports whether a message copies links to another node's outbox.
+func isCopy(l letter) bool {
+	d, ok := l.req.(*wire.DeliverRequest)
+	return ok && d.GetKeep()
+}
+
+// slow loses what node 1 sends to node 3, but renewals, and copies of links. So links that node 1 finds for node 3 are not safe.
+func slow(l letter) bool { return isCopy(l) || l.from == 1 && l.to == 3 && !is[*wire.RenewRequest](l) }
+
+// keepers returns the nodes whose outbox has a link.
+func (s *stage) keepers(l frontier.Link) (at []int) {
+	for _, p := range s.all() {
+		p.disk.mu.Lock()
+		if p.disk.now.outbox[l.URL.String()] != nil && p.stop != nil {
+			at = append(at, p.at)
+		}
+		p.disk.mu.Unlock()
+	}
+	return at
+}
+
+// fill makes the disk of a node full, or frees it.
+func (p *player) fill(full bool) {
+	p.disk.mu.Lock()
+	defer p.disk.mu.Unlock()
+	p.disk.full = full
+}
+
+// While the replica cannot store a link, the sender keeps the link. If that lasts, the owner's disk must do, with a warning. Pages and
+// hand-offs go on then. When the trouble is over, the replica gets everything.
+func TestLinkThatItsReplicaDoesNotStore(t *testing.T) {
+	for what, begin := range map[string]func(s *stage, host string) (end func()){
+		"it is not heard": func(s *stage, _ string) func() {
+			s.lose(func(l letter) bool { return is[*wire.StoreRequest](l) && l.to == 2 })
+			return func() { s.lose(nil) }
+		},
+		"its disk is full": func(s *stage, _ string) func() {
+			s.node(2).fill(true)
+			return func() { s.node(2).fill(false) }
+		},
+		"it is busy with the host": func(s *stage, host string) func() { return s.node(2).own.locks.lock(host) },
+	} {
+		onStage(t, []int{1, 2, 3}, func(s *stage) {
+			host, other, alone := s.found(5, 1, 2, 3), s.found(2, 1, 3, 2), false
+			s.listen(nil, func(_ int, err error) { alone = alone || strings.Contains(err.Error(), "on one disk only") })
+			end := begin(s, host)
+			s.node(3).find(link(host, 5))
+			if s.node(3).awaitAnswers(s.cfg.FenceAfter - 5*time.Second) {
+				t.Errorf("%s: the link is acknowledged, and on one disk only", what)
+			}
+			if !s.node(3).awaitAnswers(20*time.Second) || !alone {
+				t.Errorf("%s: for long, and the link is not acknowledged; it was warned of: %v", what, alone)
+			}
+			s.node(1).crawl(other, 0, link(host, 6))
+			time.Sleep(5 * time.Second)
+			s.node(3).mustHold(other, 2, 1)
+			s.hand(other, 1, 3)
+			end()
+			time.Sleep(s.cfg.FenceAfter + 30*time.Second)
+			s.mustHave(host, 7, 1, 2)
+			s.node(2).kill(false) // there is no replica now, and nothing waits for one
+			s.node(3).find(link(host, 7))
+			if !s.node(3).awaitAnswers(5 * time.Second) {
+				t.Errorf("%s: a link waits for a replica that there is not", what)
+			}
+		})
+	}
+}
+
+// A link waits for its owner, and its page is done. The finder's disk is lost, the node with the copy has a power cut, and then its
+// disk is lost, too. The link still arrives.
+func TestLinkOutlivesOneDiskAfterTheOther(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host, other := s.found(2, 1, 2, 3, 4), s.found(1, 3, 4, 1, 2)
+		s.lose(func(l letter) bool { return is[*wire.DeliverRequest](l) && l.to == 3 })
+		s.watch(func(l letter) {
+			if p := s.players[l.to]; isCopy(l) && p.at == 2 {
+				p.disk.mu.Lock()
+				defer p.disk.mu.Unlock()
+				if p.disk.synced.outbox[link(other, 1).URL.String()] == nil {
+					t.Error("a power cut would take a copy along that counts")
+				}
+			}
+		})
+		s.node(1).crawl(host, 0, link(other, 1))
+		time.Sleep(10 * time.Second)
+		s.node(2).mustHold(host, 2, 1)
+		for _, keepers := range [][]int{{1, 2}, {2, 4}} {
+			time.Sleep(20 * time.Second)
+			if at := s.keepers(link(other, 1)); !slices.Equal(at, keepers) {
+				t.Fatalf("%v keep the link, not %v", at, keepers)
+			}
+			s.node(keepers[0]).die()
+		}
+		s.lose(nil)
+		time.Sleep(time.Minute)
+		s.node(3).mustHold(other, 2, 0)
+	})
+}
+
+// overflow makes what a node has to tell of its hosts too much.
+func (p *player) overflow() {
+	s := p.own.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += maxStream + 1
+}
+
+// A page is done at the replica only when the links found on it are safe: at the owners of their hosts and at the replicas. That holds for a
+// replica that is mended, too. If the owner dies for good after that, no link is lost.
+func TestPageIsDoneAtReplicaOnlyWithItsLinks(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		order  []int // of the host of the link
+		crawl  func(p *player, host string, found frontier.Link)
+		mended bool
+	}{
+		{"a link of another node", []int{3, 2, 1}, func(p *player, host string, found frontier.Link) { p.crawl(host, 0, found) }, false},
+		{"a link of its own", []int{1, 3, 2}, func(p *player, host string, found frontier.Link) { p.crawl(host, 0, found) }, false},
+		{"the replica differs", []int{3, 2, 1}, func(p *player, host string, found frontier.Link) {
+			p.node(2).spoil(host, 4)
+			p.crawl(host, 0, found)
+			p.own.queue.add(host, false)
+		}, true},
+		{"the frontier had too much to tell", []int{3, 2, 1}, func(p *player, host string, found frontier.Link) {
+			p.crawl(host, 0, found)
+			p.disk.mu.Lock()
+			defer p.disk.mu.Unlock()
+			p.disk.changes[host] = &frontier.Change{Lost: true}
+		}, true},
+		{"the stream had", []int{3, 2, 1}, func(p *player, host string, found frontier.Link) {
+			p.overflow()
+			p.crawl(host, 0, found)
+		}, true},
+		{"the stream had, when the page was held back", []int{3, 2, 1}, func(p *player, host string, found frontier.Link) {
+			p.crawl(host, 0, found)
+			time.Sleep(2 * p.cfg.ReplicateEvery)
+			p.overflow()
+			p.crawl(host, 1)
+		}, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			onStage(t, []int{1, 2, 3}, func(s *stage) {
+				host, other, differs := s.found(5, 1, 2, 3), s.hostOf(c.order...), false
+				s.watch(func(l letter) {
+					if res, ok := l.res.(*wire.StoreResponse); ok {
+						differs = differs || slices.ContainsFunc(res.GetAnswers(), func(a *wire.StoreAnswer) bool { return a.GetStep() == wire.Step_STEP_DIFFERS })
+					}
+				})
+				s.lose(slow)
+				c.crawl(s.node(1), host, link(other, 7))
+				time.Sleep(s.cfg.ReplicateEvery)
+				s.node(2).mustHold(host, 5, 0)
+				s.node(1).find(link(host, 5)) // is told before the page
+				time.Sleep(time.Minute - s.cfg.ReplicateEvery)
+				s.node(2).mustHold(host, 6, 0)
+				s.node(3).mustHold(other, 0, 0)
+				s.lose(nil)
+				time.Sleep(10 * time.Second)
+				_, done := s.node(1).has(host)
+				s.node(1).die()
+				s.node(2).mustHold(host, 6, done)
+				s.node(3).mustHold(other, 1, 0)
+				if differs && !c.mended || done == 0 {
+					t.Errorf("the replica differed: %v, %d pages are done", differs, done)
+				}
+			})
+		})
+	}
+}
+
+// A node that stops tells of a page when its links are safe, for as long as it is given. So it may lose its disk afterwards.
+func TestLastChangesLoseNoLink(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		onStage(t, []int{1, 2, 3}, func(s *stage) {
+			host, other := s.found(5, 1, 2, 3), s.hostOf(3, 2, 1)
+			s.lose(func(l letter) bool { return late && (isCopy(l) || l.from == 1 && l.to == 3) })
+			s.node(1).crawl(host, 0, link(other, 7))
+			ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Second)
+			defer cancel()
+			s.node(1).own.Flush(ctx)
+			s.node(1).die()
+			_, done := s.node(2).has(host)
+			if came := len(s.owners(other)) > 0; came == late || (done > 0) != came || (ctx.Err() != nil) != late {
+				t.Errorf("%d pages are done at the replica, and the link has come: %v", done, came)
+			}
+		})
+	}
+}
+
+// The last changes of a node that stops are sent to all replicas, and once more if one does not answer.
+func TestLastChangesReachAllReplicas(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		a, b, lost := s.found(3, 1, 2, 3), s.found(3, 1, 3, 2), 0
+		s.lose(func(l letter) bool {
+			if is[*wire.StoreRequest](l) && l.to == 3 {
+				lost++
+			}
+			return is[*wire.StoreRequest](l) && l.to == 3 && lost == 1
+		})
+		s.node(1).find(link(a, 3), link(b, 3))
+		s.node(1).own.Flush(s.t.Context())
+		s.node(2).mustHold(a, 4, 0)
+		s.node(3).mustHold(b, 4, 0)
+	})
+}
