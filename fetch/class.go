@@ -29,7 +29,7 @@ const (
 	TimeoutHeader    Class = "timeout_header"    // HeaderTimeout
 	TimeoutTotal     Class = "timeout_total"     // TotalTimeout
 	TooSlow          Class = "too_slow"          // below MinRate
-	Reset            Class = "reset"             // the server reset the connection
+	Reset            Class = "reset"             // the server reset the connection, or the system broke it
 	EOF              Class = "eof"               // the server closed before the end of the answer
 	Protocol         Class = "protocol"          // malformed HTTP
 	HeaderTooLarge   Class = "header_too_large"  // MaxHeaderBytes; over HTTP/2 a head far above it is Protocol
@@ -128,9 +128,6 @@ func connClass(err error) Class {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Refused
-	case isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED,
-		syscall.ETIMEDOUT): // the last: nobody acknowledged packets of an open connection
-		return Reset
 	case isAny(err, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
 		syscall.EACCES, syscall.EPERM): // the last two: a local firewall
 		return Unreachable
@@ -141,6 +138,9 @@ func connClass(err error) Class {
 		return EOF
 	case isTLS(err):
 		return TLS
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return Reset // or whatever else the system says of a connection: it is never the page's fault
 	}
 	return Other
 }

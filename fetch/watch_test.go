@@ -127,6 +127,7 @@ func TestClassesOfErrors(t *testing.T) {
 		"refused":             {syscall.ECONNREFUSED, Refused, Refused, Refused},
 		"reset":               {syscall.EPIPE, Reset, Reset, Reset},
 		"aborted":             {syscall.ECONNABORTED, Reset, Reset, Reset},
+		"a broken device":     {syscall.EIO, Reset, Reset, Reset},
 		"a host that is down": {syscall.EHOSTDOWN, Unreachable, Unreachable, Unreachable},
 		"a firewall here":     {syscall.EACCES, Unreachable, Unreachable, Unreachable},
 		"no route":            {syscall.EHOSTUNREACH, Unreachable, Unreachable, Unreachable},
