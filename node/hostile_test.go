@@ -177,8 +177,7 @@ func hostileWeb(w *trial) {
 	}
 	loop := add(netsim.Status(302, "Location", "/a"), "302  1", page{}).Redirect("/a", "/b").Redirect("/b", "/a")
 	hops := add(netsim.Status(301, "Location", "/x"), "301  1", page{})
-	for k := range 2 * c.Scope.MaxHops {
-		path := "/x" + strings.Repeat("x", k)
+	for path := "/x"; len(path) < 2*c.Scope.MaxHops; path += "x" {
 		hops.Redirect(path, path+"x")
 	}
 	hugeRobots := add(html("/private/a"), "200  1", page{}).Handle("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
@@ -207,7 +206,7 @@ func hostileWeb(w *trial) {
 		"[::1]":           "dial ::1: ",
 		"10.0.0.1":        "dial 10.0.0.1: private",
 	}
-	var traps []string
+	traps := []string{"/in"}
 	for host := range forbidden {
 		traps = append(traps, "http://"+host+"/")
 	}
@@ -223,7 +222,7 @@ func hostileWeb(w *trial) {
 	const goodPages = 40
 	good := w.Site("good.test", place()).Redirect("/in", "http://127.0.0.1/secret")
 	for i, path := range numbered(goodPages) {
-		good.Page(path, append(traps, fmt.Sprintf("/%d", (i+1)%goodPages), "/in")...)
+		good.Page(path, append(traps, fmt.Sprintf("/%d", (i+1)%goodPages))...)
 	}
 
 	end, logs := w.crawl(t.Context(), append(seeds, "http://good.test/0")...)

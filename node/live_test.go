@@ -22,7 +22,7 @@ func TestSet(t *testing.T) {
 		if err := os.WriteFile(listed, []byte("b.test\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var slow [2]int
+		var slow int
 		w.watch = func(n *node.Node) {
 			ctx := w.t.Context()
 			time.Sleep(20 * time.Second)
@@ -39,22 +39,23 @@ func TestSet(t *testing.T) {
 					w.t.Errorf("%s set to %q: %v", c.key, c.value, err)
 				}
 			}
-			if err := n.Operator().Set(ctx, "politeness.min_gap", "1m", "ann"); err != nil {
-				w.t.Error(err)
-			}
-			time.Sleep(5 * time.Second)
-			slow[0] = len(a.Visits())
-			time.Sleep(10 * time.Minute)
-			slow[1] = len(a.Visits())
-			for _, set := range [][2]string{{"politeness.min_gap", `"2s"`}, {"crawl.fetchers", "1"}, {"blocklist.sources", `["` + listed + `"]`}} {
-				if err := n.Operator().Set(ctx, set[0], set[1], "ann"); err != nil {
-					w.t.Errorf("%s: %v", set, err)
+			set := func(key, value string) {
+				if err := n.Operator().Set(ctx, key, value, "ann"); err != nil {
+					w.t.Errorf("%s set to %s: %v", key, value, err)
 				}
 			}
+			set("politeness.min_gap", "1m")
+			time.Sleep(5 * time.Second)
+			before := len(a.Visits())
+			time.Sleep(10 * time.Minute)
+			slow = len(a.Visits()) - before
+			set("politeness.min_gap", `"2s"`)
+			set("crawl.fetchers", "1")
+			set("blocklist.sources", `["`+listed+`"]`)
 		}
 		end, logs := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/")
-		if n := slow[1] - slow[0]; n < 9 || n > 11 {
-			w.t.Errorf("%d requests in ten minutes with a gap of one", n)
+		if slow < 9 || slow > 11 {
+			w.t.Errorf("%d requests in ten minutes with a gap of one", slow)
 		}
 		if end.Reason != "idle" || len(pages(a.Visits())) != 101 {
 			w.t.Errorf("it ended as %q with %d pages", end.Reason, end.Pages)

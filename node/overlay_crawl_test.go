@@ -36,6 +36,16 @@ func (b *bed) expected(i int, at point, bytes int) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
+// nearest is the node that a page of a site costs the least, and what it costs there.
+func (b *bed) nearest(at point, bytes int) (node int, cost time.Duration) {
+	for k := range b.nodes {
+		if c := b.expected(k, at, bytes); k == 0 || c < cost {
+			node, cost = k, c
+		}
+	}
+	return node, cost
+}
+
 // TestOverlayOfThirty: all find all others and their places, and what they crawl together ends at all of them.
 func TestOverlayOfThirty(t *testing.T) {
 	at := scattered(1, 30)

@@ -63,24 +63,21 @@ func nearest(t *testing.T, nodes, sites, percent int, over float64, lied bool) {
 		}
 		best, chosen, least := 0, time.Duration(0), time.Duration(0)
 		for i, p := range where {
-			site, nearest, owner, most := b.sites[i], 0, 0, 0
+			site, owner := b.sites[i], 0
 			by := b.by(site, b.began)
 			for k := range b.nodes {
-				if b.expected(k, p, bytes) < b.expected(nearest, p, bytes) {
-					nearest = k
-				}
-				if n := by[b.name(k)]; n > most {
-					owner, most = k, n
+				if by[b.name(k)] > by[b.name(owner)] {
+					owner = k
 				}
 			}
+			nearest, there := b.nearest(p, bytes)
+			here := b.expected(owner, p, bytes)
 			if owner == nearest {
 				best++
 			} else {
-				t.Logf("%s (home %s) at %s in %v, %s would take %v: %v", site, b.name(b.homeOf(site)), b.name(owner),
-					b.expected(owner, p, bytes), b.name(nearest), b.expected(nearest, p, bytes), by)
+				t.Logf("%s (home %s) at %s in %v, %s would take %v: %v", site, b.name(b.homeOf(site)), b.name(owner), here, b.name(nearest), there, by)
 			}
-			chosen += b.expected(owner, p, bytes)
-			least += b.expected(nearest, p, bytes)
+			chosen, least = chosen+here, least+there
 		}
 		ratio := float64(chosen) / float64(least)
 		t.Logf("%d of %d hosts at the best node, %.3f of the best time", best, sites, ratio)

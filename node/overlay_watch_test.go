@@ -25,13 +25,8 @@ func called(t *testing.T, n *node.Node, method, path string, to any) int {
 // Who watches one node sees all: what each of them does, its hosts with their replicas, and its servers with what is expected of the nodes.
 func TestOverlayIsWatched(t *testing.T) {
 	inBed(t, square()[:3], func(b *bed) {
-		for i := range 3 {
-			b.site(string(rune('a'+i))+".example", address(i), beside(b.nodes[i].at), 600, 1)
-		}
-		for i := range 3 {
-			b.start(i)
-			time.Sleep(200 * time.Millisecond)
-		}
+		b.sitesBeside(3, 600, 1)
+		b.startAll(0)
 		n := b.nodes[0].node
 		var members []node.MemberRow
 		b.await("all members with their places, and pages", 10*time.Minute, func() bool {
@@ -43,7 +38,7 @@ func TestOverlayIsWatched(t *testing.T) {
 					return false
 				}
 			}
-			return len(members) == 3 && len(b.pagesOf("a.example"))+len(b.pagesOf("b.example"))+len(b.pagesOf("c.example")) > 100
+			return len(members) == 3 && len(pages(b.Visits(nil))) > 100
 		})
 		hosts, expected := 0, 0
 		for _, m := range members {
