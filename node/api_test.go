@@ -24,9 +24,7 @@ func onSocket(t *testing.T, c node.Config, deps node.Deps, list string) (*node.N
 	t.Helper()
 	c.Crawl.End = crawl.EndNever
 	n, err := node.New(c, seeds(t, list), deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -92,13 +90,9 @@ func TestAPI(t *testing.T) {
 	for _, try := range tries() {
 		method, path, _ := strings.Cut(try.call, " ")
 		req, err := http.NewRequest(method, "http://node/api/v1"+path, strings.NewReader(try.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || res.StatusCode != try.want {
@@ -138,22 +132,16 @@ func description(t *testing.T, of any) (d document) {
 	if err == nil {
 		err = json.Unmarshal(text, &d)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
 // docs/openapi.json describes the calls that there are, and every schema that it refers to.
 func TestOpenAPIIsFresh(t *testing.T) {
 	text, err := os.ReadFile("../docs/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want, err := json.MarshalIndent(node.OpenAPI(), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(bytes.TrimSpace(text), want) {
 		t.Error("docs/openapi.json is not what the routes are: go run ./scripts/generate/api")
 	}
@@ -188,9 +176,7 @@ func TestCall(t *testing.T) {
 		t.Errorf("a caller that gave up: %v", err)
 	}
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 120)) // no socket has such a path
-	if err := os.Mkdir(long, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(long, 0o700))
 	if _, err := node.AskStatus(t.Context(), long); err == nil || errors.Is(err, node.ErrNotRunning) ||
 		!strings.Contains(err.Error(), "too long for a socket: choose a shorter data directory") {
 		t.Errorf("a path that is too long: %v", err)

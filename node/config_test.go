@@ -43,9 +43,7 @@ func TestBrokenFiles(t *testing.T) {
 func wanted(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	form := regexp.MustCompile(`^FILE:[1-9][0-9]*: [-A-Za-z0-9_.\[\]]+: .+`)
 	var want []string
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\uFEFF")) {
@@ -126,9 +124,7 @@ func TestHasten(t *testing.T) {
 	same(t, "once as fast", once, node.DefaultFile)
 	for _, by := range []float64{1, 2.5, 6.5, 7.5, 15, 20} {
 		c, err := node.Parse("f", fmt.Sprintf("[member]\nfaster = %v\nsettle_after = \"2s\"\n", by))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m, o, l := c.Member, c.Ownership, c.Lease
 		for what, holds := range map[string]bool{
 			"an owner that misses one message stops":           o.FenceAfter >= 2*o.RenewEvery,
@@ -158,9 +154,7 @@ func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/config/*.toml")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(string(text))
 	}
 	placed := regexp.MustCompile(`^FILE:\d+: \S`)

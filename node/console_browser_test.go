@@ -53,13 +53,9 @@ func TestConsoleInABrowser(t *testing.T) {
 	c := config(t)
 	c.Console.TokenFile = filepath.Join(t.TempDir(), "tokens")
 	token := strings.Repeat("secret", 8)
-	if err := os.WriteFile(c.Console.TokenFile, []byte("anna "+token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.Console.TokenFile, []byte("anna "+token), 0o600))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Console.Listen = l.Addr().String()
 	address := "http://" + c.Console.Listen + "/"
 	b := browsertest.New(t, address)

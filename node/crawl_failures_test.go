@@ -27,40 +27,38 @@ func TestPageRetries(t *testing.T) {
 		"too late":   {silence, slices.Repeat([]string{"0 timeout_header"}, 4)},
 		"recovers":   {netsim.Turns(netsim.Broken, netsim.Status(500), html("/")), []string{"200 eof", "500 ", "200 "}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Pages(30).Handle("/1", c.answer)
-				w.cfg.Crawl.Patience = 15 * time.Minute
-				w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second, time.Minute, 5 * time.Minute}
-				// Each request has a connection of its own: on one that was idle, net/http would repeat it by itself.
-				w.cfg.Fetch.IdleTimeout = time.Second
-				end, logs := w.run("http://a.test/")
-				failed := uint64(1)
-				if name == "recovers" {
-					failed = 0
+		each(t, name, func(t *testing.T, w *trial) {
+			a := w.Site("a.test", server1).Pages(30).Handle("/1", c.answer)
+			w.cfg.Crawl.Patience = 15 * time.Minute
+			w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second, time.Minute, 5 * time.Minute}
+			// Each request has a connection of its own: on one that was idle, net/http would repeat it by itself.
+			w.cfg.Fetch.IdleTimeout = time.Second
+			end, logs := w.run("http://a.test/")
+			failed := uint64(1)
+			if name == "recovers" {
+				failed = 0
+			}
+			if end.Frontier.Failed != failed || end.Frontier.Done != 31-failed || a.Count("/torn") != 0 {
+				t.Errorf("%d failed, %d done, requests %q; want %d failed of 31", end.Frontier.Failed, end.Frontier.Done, a.Paths(), failed)
+			}
+			tries := w.Visits(func(v netsim.Visit) bool { return v.Path == "/1" })
+			var spans []span
+			for _, wait := range w.cfg.Politeness.RetryPage[:len(c.want)-1] {
+				spans = append(spans, jittered(wait).later(25*time.Second)) // behind a page of the same host, or its own slow answer
+			}
+			w.spans("waits", gaps(tries), spans...)
+			var got []string
+			for i, l := range logs.of("http://a.test/1") {
+				if got = append(got, fmt.Sprintf("%d %s", l.Status, l.Error)); l.Attempt != i+1 {
+					t.Errorf("line %d is that of attempt %d", i, l.Attempt)
 				}
-				if end.Frontier.Failed != failed || end.Frontier.Done != 31-failed || a.Count("/torn") != 0 {
-					t.Errorf("%d failed, %d done, requests %q; want %d failed of 31", end.Frontier.Failed, end.Frontier.Done, a.Paths(), failed)
-				}
-				tries := w.Visits(func(v netsim.Visit) bool { return v.Path == "/1" })
-				var spans []span
-				for _, wait := range w.cfg.Politeness.RetryPage[:len(c.want)-1] {
-					spans = append(spans, jittered(wait).later(25*time.Second)) // behind a page of the same host, or its own slow answer
-				}
-				w.spans("waits", gaps(tries), spans...)
-				var got []string
-				for i, l := range logs.of("http://a.test/1") {
-					if got = append(got, fmt.Sprintf("%d %s", l.Status, l.Error)); l.Attempt != i+1 {
-						t.Errorf("line %d is that of attempt %d", i, l.Attempt)
-					}
-				}
-				if !slices.Equal(got, c.want) {
-					t.Errorf("logged %q, want %q", got, c.want)
-				}
-				if at := w.at(pages(a.Visits())[15].Start); at > 4*time.Minute {
-					t.Errorf("the 16th page was asked for after %v: the host waited with its page", at)
-				}
-			})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("logged %q, want %q", got, c.want)
+			}
+			if at := w.at(pages(a.Visits())[15].Start); at > 4*time.Minute {
+				t.Errorf("the 16th page was asked for after %v: the host waited with its page", at)
+			}
 		})
 	}
 }
@@ -68,38 +66,36 @@ func TestPageRetries(t *testing.T) {
 // TestServerDown: a host that cannot be reached is tried by the schedule and then given up with all its URLs.
 func TestServerDown(t *testing.T) {
 	for name, addrs := range map[string][]string{"one address": {server2}, "two addresses": {server2, server3}} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Page("/", "http://down.test/1", "http://down.test/2", "http://down.test/3", "/1").Page("/1")
-				down := w.Site("down.test", addrs...)
-				w.Down(server2, true)
-				w.Down(server3, true)
-				w.cfg.Crawl.Patience = 15 * time.Minute
-				w.cfg.Politeness.RetryConnect = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
-				end, logs := w.run("http://a.test/")
-				w.same("requests", a.Paths(), "/robots.txt", "/", "/1")
-				if len(down.Visits()) != 0 || end.Frontier.Dropped != 3 {
-					t.Errorf("%d visits, %d dropped, want 0 and 3", len(down.Visits()), end.Frontier.Dropped)
+		each(t, name, func(t *testing.T, w *trial) {
+			a := w.Site("a.test", server1).Page("/", "http://down.test/1", "http://down.test/2", "http://down.test/3", "/1").Page("/1")
+			down := w.Site("down.test", addrs...)
+			w.Down(server2, true)
+			w.Down(server3, true)
+			w.cfg.Crawl.Patience = 15 * time.Minute
+			w.cfg.Politeness.RetryConnect = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
+			end, logs := w.run("http://a.test/")
+			w.same("requests", a.Paths(), "/robots.txt", "/", "/1")
+			if len(down.Visits()) != 0 || end.Frontier.Dropped != 3 {
+				t.Errorf("%d visits, %d dropped, want 0 and 3", len(down.Visits()), end.Frontier.Dropped)
+			}
+			var rounds []netsim.Visit // the first try of each
+			for try := range slices.Chunk(w.Refused(), len(addrs)) {
+				rounds = append(rounds, try[0])
+			}
+			var spans []span
+			for _, wait := range w.cfg.Politeness.RetryConnect {
+				spans = append(spans, jittered(wait).later(5*time.Second))
+			}
+			if w.spans("waits", gaps(rounds), spans...); len(w.Refused()) != 5*len(addrs) {
+				t.Errorf("%d tries, want %d", len(w.Refused()), 5*len(addrs))
+			}
+			w.dropped(end, "refused", 3)
+			w.givenUp(logs, "http://down.test", "refused", 3)
+			for _, f := range logs.fetches {
+				if f.Host == "http://down.test" && (f.Error != "refused" || f.Kind != runlog.KindRobots || f.Status != 0) {
+					t.Errorf("logged %+v", f)
 				}
-				var rounds []netsim.Visit // the first try of each
-				for try := range slices.Chunk(w.Refused(), len(addrs)) {
-					rounds = append(rounds, try[0])
-				}
-				var spans []span
-				for _, wait := range w.cfg.Politeness.RetryConnect {
-					spans = append(spans, jittered(wait).later(5*time.Second))
-				}
-				if w.spans("waits", gaps(rounds), spans...); len(w.Refused()) != 5*len(addrs) {
-					t.Errorf("%d tries, want %d", len(w.Refused()), 5*len(addrs))
-				}
-				w.dropped(end, "refused", 3)
-				w.givenUp(logs, "http://down.test", "refused", 3)
-				for _, f := range logs.fetches {
-					if f.Host == "http://down.test" && (f.Error != "refused" || f.Kind != runlog.KindRobots || f.Status != 0) {
-						t.Errorf("logged %+v", f)
-					}
-				}
-			})
+			}
 		})
 	}
 }

@@ -24,10 +24,7 @@ func TestLogs(t *testing.T) {
 		w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second}
 		end, logs := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/", "http://c.test/")
 
-		var asked, logged []string
-		for _, v := range w.Visits(nil) {
-			asked = append(asked, v.URL())
-		}
+		asked, logged := urls(w.Visits(nil)), []string{}
 		for _, f := range logs.fetches {
 			logged = append(logged, f.URL)
 		}
@@ -103,44 +100,42 @@ func TestNeverEnds(t *testing.T) {
 // page that is missing, again only those that were under way.
 func TestStopAndResume(t *testing.T) {
 	for _, took := range []time.Duration{0, 3 * time.Second, 15 * time.Second} {
-		t.Run(took.String(), func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				w.Site("a.test", server1).Pages(40).Took(took)
-				w.Site("b.test", server2).Pages(40).Took(took)
-				w.Site("c.test", server2).Robots("User-agent: *", "Disallow: /7").Pages(40).Took(took)
-				urls, stopAt := []string{"http://a.test/", "http://b.test/", "http://c.test/"}, 100*time.Second
-				ctx, stop := context.WithTimeout(w.t.Context(), stopAt)
-				defer stop()
-				end, _ := w.crawl(ctx, urls...)
-				if end.Reason != "stopped" || w.at(time.Now()) > stopAt+5*time.Second {
-					t.Errorf("%q at %v, want stopped at %v", end.Reason, w.at(time.Now()), stopAt)
+		each(t, took.String(), func(t *testing.T, w *trial) {
+			w.Site("a.test", server1).Pages(40).Took(took)
+			w.Site("b.test", server2).Pages(40).Took(took)
+			w.Site("c.test", server2).Robots("User-agent: *", "Disallow: /7").Pages(40).Took(took)
+			urls, stopAt := []string{"http://a.test/", "http://b.test/", "http://c.test/"}, 100*time.Second
+			ctx, stop := context.WithTimeout(w.t.Context(), stopAt)
+			defer stop()
+			end, _ := w.crawl(ctx, urls...)
+			if end.Reason != "stopped" || w.at(time.Now()) > stopAt+5*time.Second {
+				t.Errorf("%q at %v, want stopped at %v", end.Reason, w.at(time.Now()), stopAt)
+			}
+			under := map[string]bool{}
+			for _, v := range w.Visits(nil) {
+				under[v.URL()] = w.at(v.End) >= stopAt
+			}
+			before := end.Frontier.Pending
+			end, _ = w.run(urls...)
+			if end.Frontier.AtStart != before {
+				t.Errorf("%d pending at the start, want %d", end.Frontier.AtStart, before)
+			}
+			again, want := 0, []string{}
+			for _, url := range urls {
+				want = append(want, at(strings.TrimSuffix(url, "/"), append(numbered(40), "/", "/robots.txt")...)...)
+			}
+			want = slices.DeleteFunc(want, func(url string) bool { return url == "http://c.test/7" })
+			var got []string
+			for _, v := range w.Visits(nil) {
+				if under[v.URL()] && slices.Contains(got, v.URL()) {
+					again++
+					continue
 				}
-				under := map[string]bool{}
-				for _, v := range w.Visits(nil) {
-					under[v.URL()] = w.at(v.End) >= stopAt
-				}
-				before := end.Frontier.Pending
-				end, _ = w.run(urls...)
-				if end.Frontier.AtStart != before {
-					t.Errorf("%d pending at the start, want %d", end.Frontier.AtStart, before)
-				}
-				again, want := 0, []string{}
-				for _, url := range urls {
-					want = append(want, at(strings.TrimSuffix(url, "/"), append(numbered(40), "/", "/robots.txt")...)...)
-				}
-				want = slices.DeleteFunc(want, func(url string) bool { return url == "http://c.test/7" })
-				var got []string
-				for _, v := range w.Visits(nil) {
-					if under[v.URL()] && slices.Contains(got, v.URL()) {
-						again++
-						continue
-					}
-					got = append(got, v.URL())
-				}
-				if w.same("requests", got, want...); again > 2 {
-					t.Errorf("%d requests were under way at two servers", again)
-				}
-			})
+				got = append(got, v.URL())
+			}
+			if w.same("requests", got, want...); again > 2 {
+				t.Errorf("%d requests were under way at two servers", again)
+			}
 		})
 	}
 }
@@ -194,14 +189,10 @@ func TestLostLinesAreTold(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.Site("a.test", server1).Pages(3)
 		w.cfg.Output.Logs = w.t.TempDir()
-		if err := os.Symlink("/dev/full", filepath.Join(w.cfg.Output.Logs, runlog.LogFetch+".jsonl")); err != nil {
-			w.t.Fatal(err)
-		}
+		must(w.t, os.Symlink("/dev/full", filepath.Join(w.cfg.Output.Logs, runlog.LogFetch+".jsonl")))
 		w.cfg.Fetch.DNS.Hosts = w.Names()
 		n, err := node.New(w.cfg, seeds(w.t, "http://a.test/"), w.deps)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must(w.t, err)
 		if end, err := n.Run(w.t.Context()); err != nil || end.Reason != "idle" || end.Pages != 4 {
 			w.t.Errorf("%d pages, ended as %q: %v", end.Pages, end.Reason, err)
 		}

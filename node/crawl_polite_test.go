@@ -33,20 +33,18 @@ func TestGaps(t *testing.T) {
 		{"own", "", time.Second, own, 0, 0},
 		{"own with a gap", "", time.Second, func(w *trial) { own(w); w.cfg.Politeness.OwnGap = time.Second }, time.Second, time.Second},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Robots(c.robots).Pages(8).Took(c.took)
-				if c.set != nil {
-					c.set(w)
-				}
-				w.run("http://a.test/")
-				v := a.Visits()
-				if len(v) != 10 {
-					t.Fatalf("%d requests, want 10", len(v))
-				}
-				w.apart("gap after robots.txt", v[:2], exactly(c.first))
-				w.apart("gaps", v[1:], exactly(c.want))
-			})
+		each(t, c.name, func(t *testing.T, w *trial) {
+			a := w.Site("a.test", server1).Robots(c.robots).Pages(8).Took(c.took)
+			if c.set != nil {
+				c.set(w)
+			}
+			w.run("http://a.test/")
+			v := a.Visits()
+			if len(v) != 10 {
+				t.Fatalf("%d requests, want 10", len(v))
+			}
+			w.apart("gap after robots.txt", v[:2], exactly(c.first))
+			w.apart("gaps", v[1:], exactly(c.want))
 		})
 	}
 }
@@ -75,22 +73,20 @@ func TestRetryAfter(t *testing.T) {
 		"none":                  {netsim.Status(429), jittered(30 * time.Second)},
 		"200 seconds":           {netsim.Status(200, "Retry-After", "45"), exactly(45 * time.Second)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Pages(5)
-				a.Handle("/2", netsim.Turns(c.answer, netsim.Text("text/html", "")))
-				b := w.Site("b.test", server2).Pages(60)
-				w.cfg.Crawl.Patience, w.cfg.Politeness.MaxRetryAfter = 15*time.Minute, 10*time.Minute
-				w.run("http://a.test/", "http://b.test/")
-				v := a.Visits()
-				waits := slices.Repeat([]span{exactly(2 * time.Second)}, len(v)-1)
-				waits[slices.IndexFunc(v, func(v netsim.Visit) bool { return v.Path == "/2" })] = c.want
-				w.spans("gaps", gaps(v), waits...)
-				w.apart("gaps of the other server", b.Visits(), exactly(2*time.Second))
-				if len(b.Visits()) != 62 {
-					t.Errorf("%d requests at the other server, want 62", len(b.Visits()))
-				}
-			})
+		each(t, name, func(t *testing.T, w *trial) {
+			a := w.Site("a.test", server1).Pages(5)
+			a.Handle("/2", netsim.Turns(c.answer, netsim.Text("text/html", "")))
+			b := w.Site("b.test", server2).Pages(60)
+			w.cfg.Crawl.Patience, w.cfg.Politeness.MaxRetryAfter = 15*time.Minute, 10*time.Minute
+			w.run("http://a.test/", "http://b.test/")
+			v := a.Visits()
+			waits := slices.Repeat([]span{exactly(2 * time.Second)}, len(v)-1)
+			waits[slices.IndexFunc(v, func(v netsim.Visit) bool { return v.Path == "/2" })] = c.want
+			w.spans("gaps", gaps(v), waits...)
+			w.apart("gaps of the other server", b.Visits(), exactly(2*time.Second))
+			if len(b.Visits()) != 62 {
+				t.Errorf("%d requests at the other server, want 62", len(b.Visits()))
+			}
 		})
 	}
 }

@@ -18,11 +18,7 @@ func TestRobotsOfEachOrigin(t *testing.T) {
 			Page("/", "/open", "/private", "/secret", "https://a.test/private", "https://a.test/secret", "http://a.test:8080/private")
 		port := w.Site("a.test:8080", server1).Robots("User-agent: other", "Disallow: /").Page("/private")
 		end, logs := w.run("http://a.test/")
-		var urls []string
-		for _, v := range a.Visits() {
-			urls = append(urls, v.URL())
-		}
-		w.same("requests", urls, "http://a.test/robots.txt", "http://a.test/", "http://a.test/open", "http://a.test/secret",
+		w.same("requests", urls(a.Visits()), "http://a.test/robots.txt", "http://a.test/", "http://a.test/open", "http://a.test/secret",
 			"https://a.test/robots.txt", "https://a.test/private")
 		w.same("requests at the other port", port.Paths(), "/robots.txt", "/private")
 		w.dropped(end, "robots.txt disallows", 2)
@@ -56,24 +52,18 @@ func TestRobotsThatIsNone(t *testing.T) {
 		answers[fmt.Sprint(status)] = netsim.Status(status)
 	}
 	for name, answer := range answers {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Handle("/robots.txt", answer).Pages(2)
-				b := w.Site("b.test", server2).Redirect("/rules", "http://a.test/robots.txt")
-				w.run("http://a.test/")
-				var paths []string
-				for _, v := range pages(a.Visits()) {
-					paths = append(paths, v.Path)
-				}
-				w.same("pages", paths, "/", "/0", "/1")
-				want := 1
-				if name == "itself" || name == "another host" {
-					want = 6 // RFC 9309: five redirects are followed
-				}
-				if n := a.Count("/robots.txt") + len(b.Visits()); n != want {
-					t.Errorf("%d requests for the robots.txt, want %d", n, want)
-				}
-			})
+		each(t, name, func(t *testing.T, w *trial) {
+			a := w.Site("a.test", server1).Handle("/robots.txt", answer).Pages(2)
+			b := w.Site("b.test", server2).Redirect("/rules", "http://a.test/robots.txt")
+			w.run("http://a.test/")
+			w.same("pages", urls(pages(a.Visits())), at(plainA, "/", "/0", "/1")...)
+			want := 1
+			if name == "itself" || name == "another host" {
+				want = 6 // RFC 9309: five redirects are followed
+			}
+			if n := a.Count("/robots.txt") + len(b.Visits()); n != want {
+				t.Errorf("%d requests for the robots.txt, want %d", n, want)
+			}
 		})
 	}
 }
@@ -83,17 +73,15 @@ func TestRobotsUnreachable(t *testing.T) {
 	for name, failure := range map[string]http.HandlerFunc{
 		"503": netsim.Status(503), "500": netsim.Status(500), "429": netsim.Status(429), "broken off": netsim.Broken,
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Handle("/robots.txt", netsim.Turns(failure, failure,
-					netsim.Text("text/plain", "User-agent: *\nDisallow: /1"))).Pages(3)
-				w.cfg.Crawl.Patience = 5 * time.Minute
-				end, _ := w.run("http://a.test/")
-				w.same("requests", a.Paths(), "/robots.txt", "/robots.txt", "/robots.txt", "/", "/0", "/2")
-				w.spans("gaps", gaps(a.Visits()), jittered(30*time.Second), jittered(time.Minute),
-					exactly(2*time.Second), exactly(2*time.Second), exactly(2*time.Second))
-				w.dropped(end, "robots.txt disallows", 1)
-			})
+		each(t, name, func(t *testing.T, w *trial) {
+			a := w.Site("a.test", server1).Handle("/robots.txt", netsim.Turns(failure, failure,
+				netsim.Text("text/plain", "User-agent: *\nDisallow: /1"))).Pages(3)
+			w.cfg.Crawl.Patience = 5 * time.Minute
+			end, _ := w.run("http://a.test/")
+			w.same("requests", a.Paths(), "/robots.txt", "/robots.txt", "/robots.txt", "/", "/0", "/2")
+			w.spans("gaps", gaps(a.Visits()), jittered(30*time.Second), jittered(time.Minute),
+				exactly(2*time.Second), exactly(2*time.Second), exactly(2*time.Second))
+			w.dropped(end, "robots.txt disallows", 1)
 		})
 	}
 }

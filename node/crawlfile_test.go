@@ -19,14 +19,14 @@ import (
 // added aloud.
 func TestSeedsAreRemembered(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Pages(9).Page("/0", "http://b.test/")
+		a := w.Site("a.test", server1).Pages(9).Page("/0", "http://b.test/", "http://www.a.test/", "http://a.test:8080/")
 		b := w.Site("b.test", server2).Page("/")
 		c := w.Site("c.test", server3).Page("/")
 		w.cfg.Scope.SeedScope, w.cfg.Crawl.MaxPages = identity.ScopeHost, 5
 		var notes []string
 		w.opened = func(n *node.Node) { notes = n.Notes() }
-		w.crawl(w.t.Context(), "http://a.test/")
-		if len(notes) > 0 {
+		end, _ := w.crawl(w.t.Context(), "http://a.test/")
+		if w.dropped(end, string(identity.OutOfScope), 3); len(notes) > 0 {
 			t.Errorf("at the first start: %q", notes)
 		}
 		w.crawl(w.t.Context())
@@ -56,20 +56,14 @@ func TestStaleSeedsAreNotKept(t *testing.T) {
 		}
 		return err
 	}
-	if err := run(node.New(cfg, seeds(t, "http://a.test/"), node.Deps{})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(node.New(cfg, seeds(t, "http://a.test/"), node.Deps{})))
 	file := filepath.Join(cfg.Node.Data, "crawl.json")
 	text, err := os.ReadFile(file)
-	if err := errors.Join(err, os.Remove(file), unix.Mkfifo(file, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, os.Remove(file), unix.Mkfifo(file, 0o600)))
 	ended := make(chan error)
 	go func() { ended <- run(node.New(cfg, nil, node.Deps{})) }()
 	pipe, err := os.OpenFile(file, os.O_WRONLY, 0) // waits until the node reads
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := node.New(cfg, seeds(t, "http://b.test/"), node.Deps{}); !errors.Is(err, frontier.ErrLocked) {
 		t.Errorf("another node starts meanwhile: %v", err)
 	}

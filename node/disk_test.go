@@ -40,53 +40,51 @@ func TestDiskFull(t *testing.T) {
 		asked   int // before the disk is full
 		stopped bool
 	}{{"at the start", 0, false}, {"under way", 10, false}, {"stopped", 10, true}} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				free := w.disk(full)
-				a := chain(w.Site("a.test", server1), 30)
-				if c.asked > 0 {
-					free.Store(room)
-					a.Handle(fmt.Sprintf("/%d", c.asked-1), func(rw http.ResponseWriter, r *http.Request) {
-						free.Store(full)
-						time.Sleep(10 * time.Second)
-						html(fmt.Sprintf("/%d", c.asked))(rw, r)
-					})
+		each(t, c.name, func(t *testing.T, w *trial) {
+			free := w.disk(full)
+			a := chain(w.Site("a.test", server1), 30)
+			if c.asked > 0 {
+				free.Store(room)
+				a.Handle(fmt.Sprintf("/%d", c.asked-1), func(rw http.ResponseWriter, r *http.Request) {
+					free.Store(full)
+					time.Sleep(10 * time.Second)
+					html(fmt.Sprintf("/%d", c.asked))(rw, r)
+				})
+			}
+			ctx, stop := context.WithCancel(w.t.Context())
+			defer stop()
+			w.watch = func(n *node.Node) {
+				time.Sleep(5 * time.Minute)
+				s := n.Status().Frontier
+				if asked := len(pages(a.Visits())); asked != c.asked || int(s.Done) != c.asked || s.Paused != "disk full" {
+					t.Errorf("%d pages asked for and %d done, want %d; paused by %q", asked, s.Done, c.asked, s.Paused)
 				}
-				ctx, stop := context.WithCancel(w.t.Context())
-				defer stop()
-				w.watch = func(n *node.Node) {
-					time.Sleep(5 * time.Minute)
-					s := n.Status().Frontier
-					if asked := len(pages(a.Visits())); asked != c.asked || int(s.Done) != c.asked || s.Paused != "disk full" {
-						t.Errorf("%d pages asked for and %d done, want %d; paused by %q", asked, s.Done, c.asked, s.Paused)
-					}
-					if c.stopped {
-						stop()
-					}
-					free.Store(room)
-				}
-				end, logs := w.crawl(ctx, "http://a.test/0")
 				if c.stopped {
-					if end.Reason != "stopped" || end.Unfinished != 1 {
-						t.Errorf("ended as %q with %d unfinished", end.Reason, end.Unfinished)
-					}
-					w.watch = nil
-					end, logs = w.crawl(w.t.Context())
+					stop()
 				}
-				if end.Reason != "idle" || end.Unfinished != 0 || end.Frontier.Paused != "" || len(end.SeedsRefused) != 0 {
-					t.Errorf("%+v", end)
+				free.Store(room)
+			}
+			end, logs := w.crawl(ctx, "http://a.test/0")
+			if c.stopped {
+				if end.Reason != "stopped" || end.Unfinished != 1 {
+					t.Errorf("ended as %q with %d unfinished", end.Reason, end.Unfinished)
 				}
-				w.same("pages", a.Paths(), append(numbered(30), "/robots.txt")...)
-				var told []string
-				for _, e := range slices.Concat(logs.events.of(runlog.EventDiskFull), logs.events.of(runlog.EventDiskOK)) {
-					told = append(told, fmt.Sprint(e.Event, " ", e.Attrs[runlog.KeyDiskFreeBytes]))
-				}
-				want := []string{fmt.Sprint("disk_full ", float64(full)), fmt.Sprint("disk_ok ", float64(room))}
-				if c.stopped {
-					want = want[:1]
-				}
-				w.same("events", told, want...)
-			})
+				w.watch = nil
+				end, logs = w.crawl(w.t.Context())
+			}
+			if end.Reason != "idle" || end.Unfinished != 0 || end.Frontier.Paused != "" || len(end.SeedsRefused) != 0 {
+				t.Errorf("%+v", end)
+			}
+			w.same("pages", a.Paths(), append(numbered(30), "/robots.txt")...)
+			var told []string
+			for _, e := range slices.Concat(logs.events.of(runlog.EventDiskFull), logs.events.of(runlog.EventDiskOK)) {
+				told = append(told, fmt.Sprint(e.Event, " ", e.Attrs[runlog.KeyDiskFreeBytes]))
+			}
+			want := []string{fmt.Sprint("disk_full ", float64(full)), fmt.Sprint("disk_ok ", float64(room))}
+			if c.stopped {
+				want = want[:1]
+			}
+			w.same("events", told, want...)
 		})
 	}
 }

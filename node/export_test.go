@@ -4,7 +4,16 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"testing"
 )
+
+// must ends a test whose set-up has failed.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Door is the page for web masters.
 func (n *Node) Door() http.Handler { return n.door }

@@ -20,9 +20,7 @@ import (
 func database(t *testing.T) []byte {
 	t.Helper()
 	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "GeoLite2-City", RecordSize: 24, IncludeReservedNetworks: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	place := func(lat, lon float64) mmdbtype.Map {
 		return mmdbtype.Map{"location": mmdbtype.Map{"latitude": mmdbtype.Float64(lat), "longitude": mmdbtype.Float64(lon)}}
 	}
@@ -35,12 +33,8 @@ func database(t *testing.T) []byte {
 		"2001:db8::/32":     place(35.68, 139.69), // Tokyo
 	} {
 		_, ipnet, err := net.ParseCIDR(network)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tree.Insert(ipnet, record); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, tree.Insert(ipnet, record))
 	}
 	var b bytes.Buffer
 	if _, err := tree.WriteTo(&b); err != nil {
@@ -53,9 +47,7 @@ func database(t *testing.T) []byte {
 func atlasOf(t *testing.T, database []byte) (*atlas, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "city.mmdb")
-	if err := os.WriteFile(path, database, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, database, 0o600))
 	return openAtlas(path)
 }
 
@@ -68,9 +60,7 @@ func same(a, b *ncoord.Location) bool {
 
 func TestLocate(t *testing.T) {
 	a, err := atlasOf(t, database(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	berlin, tokyo := &ncoord.Location{Lat: 52.52, Lon: 13.405}, &ncoord.Location{Lat: 35.68, Lon: 139.69}
 	for addr, want := range map[string]*ncoord.Location{
 		"192.0.2.77":        berlin,
@@ -115,9 +105,7 @@ func TestLocate(t *testing.T) {
 
 func TestNoAtlas(t *testing.T) {
 	a, err := openAtlas("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := a.locate(netip.MustParseAddr("192.0.2.1")); got != nil {
 		t.Errorf("without a database: %v", got)
 	}

@@ -49,9 +49,7 @@ func gzipped(t *testing.T, write func(w io.Writer)) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	write(z)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return b.String()
 }
 

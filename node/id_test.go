@@ -16,9 +16,7 @@ func TestLaterLivesHaveHigherNumbers(t *testing.T) {
 	var backup []byte
 	for i, at := range []time.Duration{0, time.Minute, time.Hour, -time.Hour, 2 * time.Hour} {
 		if i == 2 {
-			if err := os.WriteFile(file, backup, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, backup, 0o600))
 		}
 		id, err := nextLife(dir, time.Unix(1_000_000_000, 0).Add(at))
 		if err != nil || id.Boot <= last.Boot || i > 0 && id.Node != last.Node {

@@ -19,9 +19,7 @@ func TestSet(t *testing.T) {
 		a := w.Site("a.test", server1).Pages(100)
 		w.Site("b.test", server2).Pages(500)
 		listed := filepath.Join(t.TempDir(), "list")
-		if err := os.WriteFile(listed, []byte("b.test\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(listed, []byte("b.test\n"), 0o600))
 		var slow int
 		w.watch = func(n *node.Node) {
 			ctx := w.t.Context()

@@ -19,9 +19,7 @@ func readLog[E any, P interface {
 }](t *testing.T, dir, log string) (lines []E) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, log+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for r := runlog.NewReader(f); ; {
 		var line E

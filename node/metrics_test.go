@@ -49,9 +49,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsAreDocumented(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("../docs/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	name := regexp.MustCompile(`proxima_[a-z_]+`)

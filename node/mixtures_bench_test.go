@@ -56,9 +56,7 @@ func BenchmarkMixtures(b *testing.B) {
 func besides(b *testing.B, m mixture, crawl func(ctx context.Context, w *netsim.Web, dir, seed string) error) []netsim.Visit {
 	b.Helper()
 	web, err := netsim.NewWeb()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer web.Close()
 	m.build(&trial{Web: web, cfg: node.Default(), began: time.Now()})
 	defer onSockets(b, web)()
@@ -97,9 +95,7 @@ func onSockets(b *testing.B, web *netsim.Web) (end func()) {
 		}
 	}
 	hosts := filepath.Join(b.TempDir(), "hosts")
-	if err := os.WriteFile(hosts, []byte(names), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(hosts, []byte(names), 0o644))
 	do("mount", "--bind", hosts, "/etc/hosts")
 	var g errgroup.Group
 	for at, l := range listeners {

@@ -196,45 +196,43 @@ func mixtures() []mixture {
 // that redirects all its pages is not asked page by page.
 func TestMixtures(t *testing.T) {
 	for _, m := range mixtures() {
-		t.Run(m.name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				m.build(w)
-				end, logs := w.crawl(w.t.Context(), m.seed)
-				var got []string
-				asked := 0
-				paths := map[string]bool{}
-				for _, l := range logs.fetches {
-					if l.Kind != runlog.KindPage {
-						continue
-					}
-					asked++
-					if l.Status == http.StatusOK {
-						got = append(got, l.URL)
-						paths[strings.TrimPrefix(strings.TrimPrefix(l.URL, plainA), secureA)] = true
-					}
+		each(t, m.name, func(t *testing.T, w *trial) {
+			m.build(w)
+			end, logs := w.crawl(w.t.Context(), m.seed)
+			var got []string
+			asked := 0
+			paths := map[string]bool{}
+			for _, l := range logs.fetches {
+				if l.Kind != runlog.KindPage {
+					continue
 				}
-				if m.want == nil {
-					if len(paths) != 41 {
-						t.Errorf("%d pages found of 41", len(paths))
-					}
-					return
+				asked++
+				if l.Status == http.StatusOK {
+					got = append(got, l.URL)
+					paths[strings.TrimPrefix(strings.TrimPrefix(l.URL, plainA), secureA)] = true
 				}
-				slices.Sort(got)
-				missed := slices.DeleteFunc(slices.Clone(m.want), func(url string) bool { return slices.Contains(got, url) })
-				found := slices.Sorted(slices.Values(m.want))
-				if len(missed) <= m.lost {
-					found = slices.DeleteFunc(found, func(url string) bool { return slices.Contains(missed, url) })
+			}
+			if m.want == nil {
+				if len(paths) != 41 {
+					t.Errorf("%d pages found of 41", len(paths))
 				}
-				if !slices.Equal(got, found) || m.most > 0 && asked > m.most {
-					t.Errorf("found %d pages, want %d, and asked for %d\n%q\nwithout %q\n%v", len(got), len(m.want), asked, got, missed, end.Frontier.Reasons)
+				return
+			}
+			slices.Sort(got)
+			missed := slices.DeleteFunc(slices.Clone(m.want), func(url string) bool { return slices.Contains(got, url) })
+			found := slices.Sorted(slices.Values(m.want))
+			if len(missed) <= m.lost {
+				found = slices.DeleteFunc(found, func(url string) bool { return slices.Contains(missed, url) })
+			}
+			if !slices.Equal(got, found) || m.most > 0 && asked > m.most {
+				t.Errorf("found %d pages, want %d, and asked for %d\n%q\nwithout %q\n%v", len(got), len(m.want), asked, got, missed, end.Frontier.Reasons)
+			}
+			for _, e := range logs.events.of(runlog.EventHostDropped) {
+				if host := fmt.Sprint(e.Attrs[runlog.KeyHost], "/"); slices.ContainsFunc(got, func(url string) bool { return strings.HasPrefix(url, host) }) {
+					t.Errorf("%s has pages, and was given up: %v", host, e.Attrs[runlog.KeyReason])
 				}
-				for _, e := range logs.events.of(runlog.EventHostDropped) {
-					if host := fmt.Sprint(e.Attrs[runlog.KeyHost], "/"); slices.ContainsFunc(got, func(url string) bool { return strings.HasPrefix(url, host) }) {
-						t.Errorf("%s has pages, and was given up: %v", host, e.Attrs[runlog.KeyReason])
-					}
-				}
-				t.Logf("%d pages of %d, %d requests for pages, %v", len(got), len(m.want), asked, end.Frontier.Reasons)
-			})
+			}
+			t.Logf("%d pages of %d, %d requests for pages, %v", len(got), len(m.want), asked, end.Frontier.Reasons)
 		})
 	}
 }

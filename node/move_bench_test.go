@@ -36,9 +36,7 @@ func movers(b *testing.B) (from, to *mover) {
 	listeners := map[string]net.Listener{}
 	for _, id := range ids {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		addrs[id], listeners[id] = l.Addr().String(), l
 	}
 	all := make([]*mover, len(ids))
@@ -61,9 +59,7 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 	secret := peer.NewSecret([32]byte{1})
 	client, err := peer.NewClient(peer.Default(), peer.ClientDeps{ID: id, Boot: 1, Run: "bench", Secret: secret,
 		Addr: func(id string) (string, bool) { a, ok := addrs[id]; return a, ok }})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	m.client = client
 	cfg := ownership.Default()
 	cfg.Collect = 10 * time.Millisecond
@@ -72,9 +68,7 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 	})
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: id, Run: "bench", Secret: secret, Listener: l,
 		Handler: ownerCalls{Ownership: m.owners}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	ctx, stop := context.WithCancel(context.Background())
 	fctx, closeStore := context.WithCancel(context.Background())
 	var rooms, store sync.WaitGroup
@@ -164,20 +158,14 @@ func BenchmarkMove(b *testing.B) {
 			for _, host := range hosts {
 				g.Go(func() error { return from.owners.HandOff(context.Background(), host, to.id, true, "bench") })
 			}
-			if err := g.Wait(); err != nil {
-				b.Fatal(err)
-			}
+			must(b, g.Wait())
 			b.StopTimer()
 			b.ReportMetric(replicated, "URLs/s")
 			b.ReportMetric(float64(sent)/float64(b.N), "B/URL")
 			b.ReportMetric(float64(len(hosts))/b.Elapsed().Seconds(), "hosts/s")
 			moved := uint64(0)
 			for _, host := range hosts {
-				d, err := to.frontier.DigestOf(context.Background(), host)
-				if err != nil {
-					b.Fatal(err)
-				}
-				moved += d.Accepted
+				moved += to.digest(b, host).Accepted
 			}
 			if moved != uint64(b.N) {
 				b.Errorf("%d of %d URLs arrived", moved, b.N)
@@ -186,25 +174,20 @@ func BenchmarkMove(b *testing.B) {
 	}
 }
 
+// digest is what a node has of a host.
+func (m *mover) digest(b *testing.B, host string) frontier.Digest {
+	d, err := m.frontier.DigestOf(context.Background(), host)
+	must(b, err)
+	return d
+}
+
 // settle waits until the second copies of hosts are whole.
 func (m *mover) settle(b *testing.B, other *mover, hosts []string) {
 	began := time.Now()
-	ctx := context.Background()
 	for _, host := range hosts {
-		for {
-			x, err := m.frontier.DigestOf(ctx, host)
-			if err != nil {
-				b.Fatal(err)
-			}
-			y, err := other.frontier.DigestOf(ctx, host)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if x == y {
-				break
-			}
+		for m.digest(b, host) != other.digest(b, host) {
 			if time.Since(began) > 2*time.Minute {
-				b.Fatalf("the copy of %s has %d of %d", host, y.Accepted, x.Accepted)
+				b.Fatalf("the copy of %s has %d of %d", host, other.digest(b, host).Accepted, m.digest(b, host).Accepted)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}

@@ -27,9 +27,7 @@ const pagesPerHost = 12
 func newWeb(t *testing.T) *netsim.Web {
 	t.Helper()
 	web, err := netsim.NewWeb()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(web.Close)
 	web.Site("a.test", public).Pages(pagesPerHost - 1)
 	return web
@@ -55,6 +53,14 @@ func config(t *testing.T) node.Config {
 	return c
 }
 
+// must ends a test whose set-up has failed.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func seeds(t *testing.T, text string) []identity.URL {
 	t.Helper()
 	s, err := identity.ReadSeeds(strings.NewReader(text))
@@ -68,9 +74,7 @@ func seeds(t *testing.T, text string) []identity.URL {
 func run(ctx context.Context, t *testing.T, c node.Config, deps node.Deps, seed string) (node.End, error) {
 	t.Helper()
 	n, err := node.New(c, seeds(t, seed), deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return n.Run(ctx)
@@ -111,9 +115,7 @@ func TestOneDirectoryOneNode(t *testing.T) {
 	var last node.ID
 	for life := range 2 {
 		n, err := node.New(c, seeds(t, "http://a.test/"), deps)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := node.New(c, nil, deps); !errors.Is(err, frontier.ErrLocked) {
 			t.Errorf("second node: %v, want ErrLocked", err)
 		}

@@ -49,9 +49,7 @@ func (b *bed) actAndDie(actor int, act func(o *node.Operator) error) {
 	b.t.Helper()
 	bystander := (actor + 2) % len(b.nodes)
 	b.kill(bystander)
-	if err := act(b.operator(actor)); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, act(b.operator(actor)))
 	b.kill(actor)
 	time.Sleep(5 * time.Second)
 	b.start(bystander)
@@ -102,11 +100,7 @@ func TestOverlayActsPause(t *testing.T) {
 			return o.Pause("ann")
 		})
 		time.Sleep(5 * time.Minute)
-		for _, v := range b.Visits(nil) {
-			if v.From == b.name(actor) && v.Start.After(paused.Add(time.Second)) {
-				b.t.Errorf("%s asked for %s %v after it was paused", v.From, v.URL(), v.Start.Sub(paused))
-			}
-		}
+		none(b.t, b.Visits(nil), "though it was paused", func(v visit) bool { return v.From == b.name(actor) && v.Start.After(paused.Add(time.Second)) })
 		if why := b.nodes[actor].node.Status().Frontier.Paused; !strings.Contains(why, "paused by its operator") {
 			b.t.Errorf("its status says %q", why)
 		}
@@ -176,18 +170,14 @@ func TestOverlayActsDrop(t *testing.T) {
 		b.actAndDie(actor, drop(first))
 		at := time.Now()
 		site, owner := pick(first)
-		if err := drop(site)(b.operator(owner)); err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, drop(site)(b.operator(owner)))
 		time.Sleep(5 * time.Second) // the node that has the replica knows
 		b.kill(owner)
 		later := time.Now()
 		b.awaitEnd(3 * time.Hour)
-		for _, v := range pages(b.Visits(nil)) {
-			if v.Site == first && v.Start.After(at) || v.Site == site && v.Start.After(later) {
-				b.t.Errorf("%s asked for %s after it was dropped", v.From, v.URL())
-			}
-		}
+		none(b.t, pages(b.Visits(nil)), "though it was dropped", func(v visit) bool {
+			return v.Site == first && v.Start.After(at) || v.Site == site && v.Start.After(later)
+		})
 	})
 }
 
@@ -227,9 +217,7 @@ func TestOverlayActsMove(t *testing.T) {
 func TestOverlayActsSet(t *testing.T) {
 	acting(t, func(b *bed) {
 		gap := func(i int) string { return b.nodes[i].node.Live().Politeness.MinGap.String() }
-		if err := b.operator(1).Set(b.t.Context(), "politeness.min_gap", "7s", "ann"); err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, b.operator(1).Set(b.t.Context(), "politeness.min_gap", "7s", "ann"))
 		if changed, refused, err := b.operator(0).Reload(b.t.Context(), "ann"); len(changed)+len(refused) > 0 || err != nil {
 			b.t.Errorf("a file that has not changed: %q, %q, %v", changed, refused, err)
 		}

@@ -87,9 +87,7 @@ func inBed(t *testing.T, at []point, test func(b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		web, err := netsim.NewWeb()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer web.Close()
 		b := &bed{Web: web, t: t, servers: map[netip.Addr]point{}, dir: t.TempDir(), began: time.Now()}
 		places := append(slices.Clone(at), point{100, 60, 1}) // one more than nodes: somebody may come uninvited
@@ -102,9 +100,7 @@ func inBed(t *testing.T, at []point, test func(b *bed)) {
 			b.nodes[i].rate.Store(2e6)
 		}
 		b.secret = filepath.Join(b.dir, "secret")
-		if err := peer.Keygen(b.secret); err != nil {
-			t.Fatal(err)
-		}
+		must(t, peer.Keygen(b.secret))
 		defer func() {
 			b.stopAll()
 			time.Sleep(time.Minute) // until the last timers of memberlist have run out
@@ -170,20 +166,14 @@ func (b *bed) config(i int) node.Config {
 func (b *bed) enter(i int) *netsim.Gossip {
 	b.t.Helper()
 	here, err := b.net.Enter(b.place(i))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	gossip, err := here.Gossip(netsim.GossipPort)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	if i < len(b.nodes) {
 		b.nodes[i].here = here
 	}
 	if s, ok := b.shield[i]; ok {
-		if err := b.net.Shield(b.place(i), s[0], s[1]); err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, b.net.Shield(b.place(i), s[0], s[1]))
 	}
 	return gossip
 }
@@ -194,12 +184,8 @@ func (b *bed) start(i int) {
 	c, n, name := b.config(i), b.nodes[i], b.name(i)
 	id := filepath.Join(c.Node.Data, "node.json")
 	if _, err := os.Stat(id); err != nil { // ids in the order of the places
-		if err := os.MkdirAll(c.Node.Data, 0o700); err != nil {
-			b.t.Fatal(err)
-		}
-		if err := os.WriteFile(id, fmt.Appendf(nil, `{"v":1,"node":%q,"boot":0}`, netsim.ID(i)), 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, os.MkdirAll(c.Node.Data, 0o700))
+		must(b.t, os.WriteFile(id, fmt.Appendf(nil, `{"v":1,"node":%q,"boot":0}`, netsim.ID(i)), 0o600))
 	}
 	n.dead.Store(false)
 	b.Cut(name, false)

@@ -29,9 +29,7 @@ func TestOverlayDrains(t *testing.T) {
 			b.t.Errorf("an unknown host is moved: %v", err)
 		}
 		for range 2 { // the second time it is so already
-			if err := b.operator(1).Drain("ann"); err != nil {
-				b.t.Fatal(err)
-			}
+			must(b.t, b.operator(1).Drain("ann"))
 		}
 		b.awaitDrained(1)
 		b.awaitEnd(2 * time.Hour)
@@ -47,9 +45,7 @@ func TestOverlayDrainsInTrouble(t *testing.T) {
 		b.startAll(2 * time.Second)
 		b.awaitPages(140)
 		for _, i := range []int{1, 3} {
-			if err := b.operator(i).Drain("ann"); err != nil {
-				b.t.Fatal(err)
-			}
+			must(b.t, b.operator(i).Drain("ann"))
 		}
 		b.kill(2) // some of their hosts were to go there
 		time.Sleep(300 * time.Millisecond)

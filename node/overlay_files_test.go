@@ -17,11 +17,8 @@ import (
 // siteOfFiles adds a site whose files all nodes are to read in a directory, and which has ten pages by HTTP.
 func (b *bed) siteOfFiles(dir string) {
 	b.t.Helper()
-	file, err := node.Parse("test.toml", fmt.Sprintf("[[site]]\nhost = \"files.example\"\nfiles = %q\n", dir))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.cfg = func(_ int, c *node.Config) { c.Site, c.Scope.SeedScope = file.Site, "host" }
+	sites := siteTables(b.t, fmt.Sprintf("[[site]]\nhost = \"files.example\"\nfiles = %q\n", dir))
+	b.cfg = func(_ int, c *node.Config) { c.Site, c.Scope.SeedScope = sites, "host" }
 	b.servers[netip.MustParseAddr(address(0))] = beside(b.nodes[0].at)
 	b.Site("files.example", address(0)).Took(time.Second).Pages(10)
 }
@@ -35,21 +32,15 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 		b.sites = []string{"files.example"}
 		for _, i := range []int{2, 0, 1, 3} { // only node 2 finds the directory when it starts
 			if b.start(i); i == 2 {
-				if err := os.Rename(dir, hidden); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Rename(dir, hidden))
 			}
 		}
 		task := filepath.Join(b.config(2).Node.Data, "crawl.json") // where node 2 keeps what it tells others, which a disk may refuse for a while
-		if err := errors.Join(os.Remove(task), os.MkdirAll(filepath.Join(task, "refused"), 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Remove(task), os.MkdirAll(filepath.Join(task, "refused"), 0o700)))
 		b.await("a warning", time.Minute, func() bool {
 			return strings.Contains(fmt.Sprint(b.events(2).of(runlog.EventWarning).reasons()), "not told which directories")
 		})
-		if err := os.RemoveAll(task); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(task))
 		b.awaitEnd(time.Hour)
 		read := map[string]bool{}
 		for i := range b.nodes {
@@ -82,9 +73,7 @@ func TestOverlayReadsNoFilesThatAreGone(t *testing.T) {
 			if n := len(b.Visits(nil)); n < requests || requests == 0 && n > 0 {
 				t.Errorf("%d requests by HTTP, want %d", n, requests)
 			}
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(dir))
 			b.sites = []string{"files.example"}
 		}
 	})

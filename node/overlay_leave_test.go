@@ -64,9 +64,7 @@ func TestOverlayFalseEnd(t *testing.T) {
 		b.startAll(80 * time.Second)
 		b.owned("s2.example", 2, 10, 10*time.Minute)
 		b.await("the last node settled", time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })
-		if err := b.nodes[2].node.SayOver(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.nodes[2].node.SayOver())
 		time.Sleep(time.Second)
 		b.leave(2)
 		took := b.await("the end of the crawl", time.Hour, b.ended)

@@ -50,10 +50,6 @@ func TestOverlaySharesItsScope(t *testing.T) {
 		}
 		b.sites = []string{first, late}
 		b.complete(60, true)
-		for _, v := range b.Visits(nil) {
-			if v.Site != first && v.Site != late {
-				t.Errorf("%s asked for %s", v.From, v.URL())
-			}
-		}
+		none(t, b.Visits(nil), "out of scope", func(v visit) bool { return v.Site != first && v.Site != late })
 	})
 }

@@ -28,9 +28,7 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 		file := func(i int) string { return filepath.Join(b.dir, b.name(i)+".secret") }
 		give := func(i int) {
 			text, err := os.ReadFile(b.secret)
-			if err := errors.Join(err, os.WriteFile(file(i), text, 0o600)); err != nil {
-				b.t.Fatal(err)
-			}
+			must(b.t, errors.Join(err, os.WriteFile(file(i), text, 0o600)))
 		}
 		b.cfg = func(i int, c *node.Config) { c.Peer.Secret, c.Fetch.SignatureAgent = file(i), "https://bot.example" }
 		for i := range b.nodes {
@@ -109,15 +107,11 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 func directory(b *bed) map[string]ed25519.PublicKey {
 	b.t.Helper()
 	text, err := node.Directory(b.secret)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	var d struct {
 		Keys []struct{ Kid, X string }
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, json.Unmarshal(text, &d))
 	keys := map[string]ed25519.PublicKey{}
 	for _, k := range d.Keys {
 		if keys[k.Kid], err = base64.RawURLEncoding.DecodeString(k.X); err != nil {

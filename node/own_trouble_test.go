@@ -28,63 +28,61 @@ func TestOutage(t *testing.T) {
 		"no name server":      {errGoOn, true, "no name server answers", false},
 		"no free descriptors": {syscall.EMFILE, false, "too many open files", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *trial) {
-				const hosts, urls = 6, 150
-				dns := &nameServer{names: map[string]string{}}
-				var seeds []string
-				for i := range hosts {
-					host := fmt.Sprintf("h%d.test", i)
-					w.Site(host, address(i)).Pages(urls)
-					dns.names[host+"."] = address(i)
-					seeds = append(seeds, "http://"+host+"/")
+		each(t, name, func(t *testing.T, w *trial) {
+			const hosts, urls = 6, 150
+			dns := &nameServer{names: map[string]string{}}
+			var seeds []string
+			for i := range hosts {
+				host := fmt.Sprintf("h%d.test", i)
+				w.Site(host, address(i)).Pages(urls)
+				dns.names[host+"."] = address(i)
+				seeds = append(seeds, "http://"+host+"/")
+			}
+			w.byDNS, w.deps.DialDNS = true, dns.dial
+			begin, end := w.began.Add(4*time.Minute), w.began.Add(74*time.Minute)
+			out := func() bool { now := time.Now(); return now.After(begin) && now.Before(end) }
+			w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if !out() || errors.Is(c.dial, errGoOn) {
+					return w.Dial(ctx, network, address)
 				}
-				w.byDNS, w.deps.DialDNS = true, dns.dial
-				begin, end := w.began.Add(4*time.Minute), w.began.Add(74*time.Minute)
-				out := func() bool { now := time.Now(); return now.After(begin) && now.Before(end) }
-				w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					if !out() || errors.Is(c.dial, errGoOn) {
-						return w.Dial(ctx, network, address)
-					}
-					return w.fails(ctx, c.dial)
+				return w.fails(ctx, c.dial)
+			}
+			go func() {
+				time.Sleep(begin.Sub(w.began))
+				dns.silent.Store(c.names)
+				time.Sleep(end.Sub(begin))
+				dns.silent.Store(false)
+			}()
+			w.cfg.Fetch.IdleTimeout = time.Second // each page is dialled for
+			var during []node.Status
+			w.watch = func(n *node.Node) {
+				for at := begin.Add(5 * time.Minute); at.Before(end); at = at.Add(5 * time.Minute) {
+					time.Sleep(time.Until(at))
+					during = append(during, n.Status())
 				}
-				go func() {
-					time.Sleep(begin.Sub(w.began))
-					dns.silent.Store(c.names)
-					time.Sleep(end.Sub(begin))
-					dns.silent.Store(false)
-				}()
-				w.cfg.Fetch.IdleTimeout = time.Second // each page is dialled for
-				var during []node.Status
-				w.watch = func(n *node.Node) {
-					for at := begin.Add(5 * time.Minute); at.Before(end); at = at.Add(5 * time.Minute) {
-						time.Sleep(time.Until(at))
-						during = append(during, n.Status())
-					}
+			}
+			got, logs := w.run(seeds...)
+			if got.Frontier.Dropped+got.Frontier.Failed != 0 || got.Frontier.Done != hosts*(urls+1) {
+				t.Errorf("%d done, %d dropped, %d failed of %d", got.Frontier.Done, got.Frontier.Dropped, got.Frontier.Failed, hosts*(urls+1))
+			}
+			for _, s := range during {
+				if p := s.Frontier.Paused; c.blocked && p != c.reason+"; waiting" && (!c.names || p != "no name server answers; waiting") {
+					t.Errorf("the status says %q", p)
 				}
-				got, logs := w.run(seeds...)
-				if got.Frontier.Dropped+got.Frontier.Failed != 0 || got.Frontier.Done != hosts*(urls+1) {
-					t.Errorf("%d done, %d dropped, %d failed of %d", got.Frontier.Done, got.Frontier.Dropped, got.Frontier.Failed, hosts*(urls+1))
+				if c.blocked && s.Frontier.Hosts["backoff"] > hosts/2 {
+					t.Errorf("hosts are blamed: %v", s.Frontier.Hosts)
 				}
-				for _, s := range during {
-					if p := s.Frontier.Paused; c.blocked && p != c.reason+"; waiting" && (!c.names || p != "no name server answers; waiting") {
-						t.Errorf("the status says %q", p)
-					}
-					if c.blocked && s.Frontier.Hosts["backoff"] > hosts/2 {
-						t.Errorf("hosts are blamed: %v", s.Frontier.Hosts)
-					}
-				}
-				if len(during) != 13 {
-					t.Errorf("asked %d times", len(during))
-				}
-				trouble, over := logs.events.of(runlog.EventOwnTrouble), logs.events.of(runlog.EventOwnTroubleOver)
-				if len(trouble) == 0 || len(trouble) != len(over) || len(logs.events.of(runlog.EventHostDropped))+len(logs.events.of(runlog.EventDNS)) != 0 {
-					t.Errorf("events %v", logs.events)
-				}
-				if late := time.Since(end); late > time.Hour {
-					t.Errorf("the crawl ended %v after the outage", late)
-				}
-			})
+			}
+			if len(during) != 13 {
+				t.Errorf("asked %d times", len(during))
+			}
+			trouble, over := logs.events.of(runlog.EventOwnTrouble), logs.events.of(runlog.EventOwnTroubleOver)
+			if len(trouble) == 0 || len(trouble) != len(over) || len(logs.events.of(runlog.EventHostDropped))+len(logs.events.of(runlog.EventDNS)) != 0 {
+				t.Errorf("events %v", logs.events)
+			}
+			if late := time.Since(end); late > time.Hour {
+				t.Errorf("the crawl ended %v after the outage", late)
+			}
 		})
 	}
 }

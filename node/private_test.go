@@ -33,21 +33,15 @@ func TestExposedFilesAreNamed(t *testing.T) {
 	data := t.TempDir()
 	logs, store := filepath.Join(data, "logs"), filepath.Join(data, "frontier")
 	for _, dir := range []string{logs, store} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 	}
 	old := filepath.Join(logs, "fetch.jsonl")
-	if err := os.WriteFile(old, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(old, nil, 0o600))
 	if err := exposed(data, logs); err != nil {
 		t.Error(err)
 	}
 	for _, path := range []string{logs, old, store} {
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, 0o755))
 	}
 	if err := exposed(data, logs); err == nil || !strings.Contains(err.Error(), "chmod -R o= "+store+" "+logs) {
 		t.Errorf("%v", err)

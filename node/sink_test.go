@@ -64,14 +64,10 @@ func (g *gathering) pages(t *testing.T) (all []sink.Page, packages int) {
 			continue
 		}
 		z, err := zstd.NewReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for dec := json.NewDecoder(z); dec.More(); {
 			var p sink.Page
-			if err := dec.Decode(&p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, dec.Decode(&p))
 			all = append(all, p)
 		}
 		z.Close()

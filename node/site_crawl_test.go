@@ -13,15 +13,16 @@ import (
 	"proxima/node/site"
 )
 
-// sites reads the [[site]] tables of a trial.
-func (w *trial) sites(text string) {
-	w.t.Helper()
+// siteTables reads [[site]] tables.
+func siteTables(t *testing.T, text string) []site.Entry {
+	t.Helper()
 	c, err := node.Parse("test.toml", text)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.cfg.Site = c.Site
+	must(t, err)
+	return c.Site
 }
+
+// sites gives the node of a trial [[site]] tables.
+func (w *trial) sites(text string) { w.cfg.Site = siteTables(w.t, text) }
 
 func TestSiteGapAndBudget(t *testing.T) {
 	inBubble(t, func(w *trial) {

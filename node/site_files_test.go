@@ -42,13 +42,9 @@ func siteTree(t *testing.T) string {
 		"only-in-sitemap.html": page("/a.html"), "from-xhtml.html": page("/"),
 	} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 	}
-	if err := errors.Join(os.Symlink("a.html", dir+"/link.html"), os.Symlink("nowhere", dir+"/dead.html")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Symlink("a.html", dir+"/link.html"), os.Symlink("nowhere", dir+"/dead.html")))
 	return dir
 }
 
@@ -64,9 +60,7 @@ func startNginx(t *testing.T, dir string) (authority string, stop func()) {
 		t.Skip("nginx is not installed, or without " + types + ": what it serves and what is read from disk are not compared")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
 	work := t.TempDir()
@@ -78,13 +72,9 @@ http {
   server { listen 127.0.0.1:%[3]s; root %[4]s; }
 }
 `, work, types, port, dir)
-	if err := os.WriteFile(work+"/conf", []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(work+"/conf", []byte(conf), 0o600))
 	cmd := exec.Command(path, "-p", work, "-e", work+"/error.log", "-c", work+"/conf")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
 	t.Cleanup(stop)
 	for range 100 {
@@ -104,19 +94,13 @@ func TestFilesAreAsThroughNginx(t *testing.T) {
 	dir := siteTree(t)
 	authority, stop := startNginx(t, dir)
 	sitemap := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://` + authority + `/only-in-sitemap.html</loc></url></urlset>`
-	if err := os.WriteFile(dir+"/sitemap.xml", []byte(sitemap), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/sitemap.xml", []byte(sitemap), 0o644))
 	crawl := func(dial func(context.Context, string, string) (net.Conn, error), text string) map[string]string {
 		t.Helper()
 		c := config(t)
 		c.Fetch.AllowPrefixes = []string{"127.0.0.0/8"}
 		c.Fetch.DNS.Hosts = map[string][]string{"a.test": {"127.0.0.1"}}
-		file, err := node.Parse("test.toml", text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Site = file.Site
+		c.Site = siteTables(t, text)
 		if end, err := run(t.Context(), t, c, node.Deps{Dial: dial}, "http://"+authority+"/"); err != nil || end.Reason != "idle" || end.Unfinished > 0 {
 			t.Errorf("ended as %q with %d URLs left: %v", end.Reason, end.Unfinished, err)
 		}

@@ -27,9 +27,7 @@ X-Two = "3"
 host = "other.org"
 gap = "1s"
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	for url, want := range map[string][]string{
 		"http://www.example.org/a": {
 			`gap = "10s"  # ` + path + `:10, [[site]] 2: host www.example.org`,
@@ -44,13 +42,9 @@ gap = "1s"
 		},
 	} {
 		u, err := identity.Parse(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := Explain(path, u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, line := range want {
 			if !strings.Contains(got, line) {
 				t.Errorf("%s: no %q in\n%s", url, line, got)
@@ -61,9 +55,7 @@ gap = "1s"
 
 func TestSitesAreTextAgain(t *testing.T) {
 	c, err := Parse("f.toml", "[[site]]\nhost = \"a.org\"\ngap = \"5s\"\nhours = []\n[[site]]\ndomain = \"b.org\"\n[site.headers]\nAuthorization = \"Bearer hunter2\"\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again, err := Parse("g.toml", c.Text())
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, c.Text())

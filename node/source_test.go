@@ -71,9 +71,7 @@ func sources(t *testing.T) []source {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(all) < 100 {
 		t.Fatalf("%d files: the walk did not find the project", len(all))
 	}

@@ -19,9 +19,7 @@ import (
 // file that it cannot write for damaged, and holds nothing: the same directory serves the configuration without the fault.
 func TestStartFails(t *testing.T) {
 	used, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer used.Close()
 	tmp := t.TempDir()
 	file := filepath.Join(tmp, "file")
@@ -32,9 +30,7 @@ func TestStartFails(t *testing.T) {
 	}
 	defer os.Chmod(readOnly, 0o700)
 	damage := func(c *node.Config, name string) {
-		if err := os.Link(file, filepath.Join(c.Node.Data, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Link(file, filepath.Join(c.Node.Data, name)))
 	}
 	for _, c := range []struct {
 		names string // what the error names

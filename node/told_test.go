@@ -47,15 +47,11 @@ func TestNewerBlock(t *testing.T) {
 // with more directories as a whole.
 func TestWhatIsToldIsBounded(t *testing.T) {
 	rules, err := identity.New(identity.Default(), []identity.URL{{Host: "http://a.test", Path: "/"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &told{node: &Node{rules: rules}, covered: map[uint64]struct{}{}}
 	const most = 10_000
 	for i := range uint64(most + 1) {
-		if err := s.Unite(nil, i+1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Unite(nil, i+1))
 	}
 	if !s.Knows(most+1) || len(s.covered) > most {
 		t.Errorf("%d digests, with the last one: %v", len(s.covered), s.Knows(most+1))

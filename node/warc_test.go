@@ -59,14 +59,10 @@ func archiveSite(w *trial) (payloads map[string]string) {
 func recordsOf(t *testing.T, file string) (records []record) {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	in := bufio.NewReader(z)
 	for text := textproto.NewReader(in); ; {
 		version, err := text.ReadLine()

@@ -42,9 +42,7 @@ func inBubble(t *testing.T, test func(w *trial)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		web, err := netsim.NewWeb()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer web.Close()
 		w := &trial{Web: web, t: t, cfg: node.Default(), began: time.Now()}
 		// A path too long for a socket: a listener of the system is nothing that a bubble waits for, and without a status
@@ -65,6 +63,14 @@ func inBubble(t *testing.T, test func(w *trial)) {
 	})
 }
 
+// each runs a case of a test in a bubble.
+func each(t *testing.T, name string, test func(t *testing.T, w *trial)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		inBubble(t, func(w *trial) { test(w.t, w) })
+	})
+}
+
 // crawl opens the node, runs it to its end and returns how it ended and what it logged in all its lives.
 func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, nodeLogs) {
 	w.t.Helper()
@@ -75,9 +81,7 @@ func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, nodeLogs) 
 		w.t.Fatal(errs)
 	}
 	n, err := node.New(w.cfg, seeds(w.t, strings.Join(urls, "\n")), w.deps)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	if w.opened != nil {
 		w.opened(n)
 	}
@@ -133,6 +137,24 @@ func (w *trial) at(t time.Time) time.Duration { return t.Sub(w.began) }
 // pages are the visits without those of robots.txt.
 func pages(visits []netsim.Visit) []netsim.Visit {
 	return slices.DeleteFunc(slices.Clone(visits), func(v netsim.Visit) bool { return v.Path == "/robots.txt" })
+}
+
+// urls are those that were asked for.
+func urls(visits []netsim.Visit) (all []string) {
+	for _, v := range visits {
+		all = append(all, v.URL())
+	}
+	return all
+}
+
+// none complains about visits that should not be.
+func none(t *testing.T, visits []netsim.Visit, why string, bad func(v netsim.Visit) bool) {
+	t.Helper()
+	for _, v := range visits {
+		if bad(v) {
+			t.Errorf("%s asked for %s at %v %s", v.From, v.URL(), v.Start, why)
+		}
+	}
 }
 
 // gaps are the times from the end of each visit to the start of the next.
