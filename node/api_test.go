@@ -170,6 +170,9 @@ func TestCall(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, hosts, err)
 		}
 	}
+	if err := node.Call(t.Context(), http.MethodGet, c.Node.Data, "/host?name=b.test", nil, &[]frontier.HostStatus{}); err == nil || !strings.Contains(err.Error(), "b.test") {
+		t.Errorf("an unknown host: %v", err)
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := node.AskStatus(ended, c.Node.Data); err == nil || errors.Is(err, node.ErrNotRunning) {

@@ -1,7 +1,9 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +24,8 @@ func TestLogs(t *testing.T) {
 		w.Site("b.test", server2).Handle("/", netsim.Turns(netsim.Status(503, "Retry-After", "60"), netsim.Status(404)))
 		w.Site("c.test", server3).Handle("/robots.txt", netsim.Status(503))
 		w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second}
+		var echo bytes.Buffer
+		w.deps.Echo = slog.NewTextHandler(&echo, nil)
 		end, logs := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/", "http://c.test/")
 
 		asked, logged := urls(w.Visits(nil)), []string{}
@@ -63,6 +67,9 @@ func TestLogs(t *testing.T) {
 		first, last := logs.events[0], logs.events[len(logs.events)-1]
 		if first.Event != runlog.EventStart || first.Attrs["config"] != w.cfg.Public() || last.Event != runlog.EventStop || last.Attrs["reason"] != "idle" {
 			t.Errorf("the first event is %v, the last %v", first.Event, last)
+		}
+		if events := strings.Count(echo.String(), "\n"); events != len(logs.events) {
+			t.Errorf("%d events of %d are shown to people: %s", events, len(logs.events), &echo)
 		}
 	})
 }

@@ -61,8 +61,9 @@ func TestDiskFull(t *testing.T) {
 				}
 				if c.stopped {
 					stop()
+				} else {
+					free.Store(room)
 				}
-				free.Store(room)
 			}
 			end, logs := w.crawl(ctx, "http://a.test/0")
 			if c.stopped {
@@ -70,6 +71,7 @@ func TestDiskFull(t *testing.T) {
 					t.Errorf("ended as %q with %d unfinished", end.Reason, end.Unfinished)
 				}
 				w.watch = nil
+				free.Store(room)
 				end, logs = w.crawl(w.t.Context())
 			}
 			if end.Reason != "idle" || end.Unfinished != 0 || end.Frontier.Paused != "" || len(end.SeedsRefused) != 0 {
