@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -69,17 +70,24 @@ func inBed(t *testing.T, test func(b *bed)) {
 	})
 }
 
+func (b *bed) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// at is the address of a node.
+func at(place int) string { return netip.AddrPortFrom(netsim.Place(place), port).String() }
+
 // start begins a node at the next place. change may change what it gets.
 func (b *bed) start(place int, change func(*relay.Deps)) *node {
 	b.t.Helper()
 	end, err := b.net.Enter(netsim.Place(place))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	b.must(err)
 	n := &node{bed: b, place: place, end: end, alive: true}
 	deps := relay.Deps{
-		ID: netsim.ID(place), First: view.Outbound,
-		Connect: func(ctx context.Context, id string) (net.Conn, error) { return n.connect(ctx, id) },
+		ID: netsim.ID(place), First: view.Outbound, Connect: n.connect, Near: n.near, Knock: n.knock,
 		Way: func(id string) (view.Way, bool) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -90,29 +98,22 @@ func (b *bed) start(place int, change func(*relay.Deps)) *node {
 			}
 			return view.Way{}, false
 		},
-		Near: n.near,
 		Publish: func(w view.Way) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			n.way = w
 			n.ways = append(n.ways, w.Reach)
 		},
-		Knock: n.knock,
 	}
 	if change != nil {
 		change(&deps)
 	}
-	if n.Relay, err = relay.New(deps); err != nil {
-		b.t.Fatal(err)
-	}
-	inner, err := end.Listen("tcp", netip.AddrPortFrom(netsim.Place(place), port).String())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	socket, err := end.ListenPacket("udp", netip.AddrPortFrom(netsim.Place(place), port).String())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	n.Relay, err = relay.New(deps)
+	b.must(err)
+	inner, err := end.Listen("tcp", at(place))
+	b.must(err)
+	socket, err := end.ListenPacket("udp", at(place))
+	b.must(err)
 	b.mu.Lock()
 	b.nodes = append(b.nodes, n)
 	b.mu.Unlock()
@@ -166,7 +167,7 @@ func placeOf(id string) int {
 }
 
 func (n *node) connect(ctx context.Context, id string) (net.Conn, error) {
-	c, err := n.end.DialContext(ctx, "tcp", netip.AddrPortFrom(netsim.Place(placeOf(id)), port).String())
+	c, err := n.end.DialContext(ctx, "tcp", at(placeOf(id)))
 	if err == nil {
 		_, err = io.WriteString(c, netsim.ID(n.place))
 	}
@@ -174,7 +175,7 @@ func (n *node) connect(ctx context.Context, id string) (net.Conn, error) {
 }
 
 func (n *node) knock(id string, b []byte) {
-	c, err := n.end.DialContext(context.Background(), "udp", netip.AddrPortFrom(netsim.Place(placeOf(id)), port).String())
+	c, err := n.end.DialContext(context.Background(), "udp", at(placeOf(id)))
 	if err == nil {
 		_, _ = c.Write(b)
 		_ = c.Close()
@@ -243,29 +244,46 @@ func (n *node) said() view.Way {
 	return n.way
 }
 
-// call makes a connection, has it answer, and says who did.
-func (n *node) call(to *node, kind relay.Kind) (who string, conn net.Conn, err error) {
+// published are all the ways in which it has said that it is reached.
+func (n *node) published() []view.Reach {
+	n.bed.mu.Lock()
+	defer n.bed.mu.Unlock()
+	return slices.Clone(n.ways)
+}
+
+// call makes a connection, and has the right node answer it.
+func (n *node) call(to *node, kind relay.Kind) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(n.bed.t.Context(), 5*time.Second)
 	defer cancel()
 	conn, through, err := n.Dial(ctx, netsim.ID(to.place), kind)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if !through {
-		return "", nil, errors.New("it is to be dialled as usual")
+		return nil, errors.New("it is to be dialled as usual")
 	}
-	id := make([]byte, 32)
 	text := strings.Repeat("some words ", 1000)
 	go func() { _, _ = io.WriteString(conn, text) }()
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.ReadFull(conn, id); err != nil {
-		return "", conn, err
+	want := netsim.ID(to.place) + text
+	back := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, back); err != nil || string(back) != want {
+		return nil, errors.Join(err, fmt.Errorf("%.32q came back", back), conn.Close())
 	}
-	back := make([]byte, len(text))
-	if _, err := io.ReadFull(conn, back); err != nil || string(back) != text {
-		return "", conn, errors.Join(err, errors.New("something else came back"))
+	return conn, nil
+}
+
+// reaches reports whether a call succeeds, and within that time.
+func (n *node) reaches(to *node, kind relay.Kind, within time.Duration) error {
+	began := time.Now()
+	conn, err := n.call(to, kind)
+	if err != nil {
+		return err
 	}
-	return string(id), conn, nil
+	if took := time.Since(began); took > within {
+		err = fmt.Errorf("it took %v", took)
+	}
+	return errors.Join(err, conn.Close())
 }
 
 // startAll begins nodes at the places 0, 10, 20 and so on.
@@ -286,9 +304,7 @@ func (b *bed) shielded(place int) *node {
 // shield keeps packets away from a place where no node is yet, and connections, too, if asked.
 func (b *bed) shield(place int, connections bool) {
 	b.t.Helper()
-	if err := errors.Join(b.net.Add(netsim.Place(place), 0, 0), b.net.Shield(netsim.Place(place), connections, true)); err != nil {
-		b.t.Fatal(err)
-	}
+	b.must(errors.Join(b.net.Add(netsim.Place(place), 0, 0), b.net.Shield(netsim.Place(place), connections, true)))
 }
 
 // forced makes a node take itself for one that is reached in some way.

@@ -36,10 +36,8 @@ func TestReachIsFoundOut(t *testing.T) {
 				t.Errorf("node at %d takes itself for %v, want %v", n.place, n.said().Reach, want)
 			}
 		}
-		if who, conn, err := b.nodes[0].call(muted, relay.Gossip); err != nil || who != netsim.ID(60) {
-			t.Errorf("gossip stream to a node without packets: %q, %v", who, err)
-		} else {
-			_ = conn.Close()
+		if err := b.nodes[0].reaches(muted, relay.Gossip, time.Minute); err != nil {
+			t.Errorf("gossip stream to a node without packets: %v", err)
 		}
 		near := []string{netsim.ID(10), netsim.ID(20), netsim.ID(30)}
 		if slices.Sort(near); !slices.Equal(behind.said().Relays, near) {
@@ -60,9 +58,7 @@ func TestReachIsFoundOut(t *testing.T) {
 			t.Errorf("relays %v, without the nearest", behind.said().Relays)
 		}
 		// The NAT is opened: it finds out.
-		if err := b.net.Shield(netsim.Place(22), false, false); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.net.Shield(netsim.Place(22), false, false))
 		time.Sleep(5 * time.Minute)
 		if behind.said().Reach != view.Direct || behind.said().Relays != nil {
 			t.Errorf("it can be dialled and says %v by %v", behind.said().Reach, behind.said().Relays)
@@ -79,10 +75,8 @@ func TestReachBesideDeadMembers(t *testing.T) {
 		b.net.Cut(netsim.Place(1), netsim.Place(10))
 		n := b.start(1, nil)
 		time.Sleep(30 * time.Second)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if slices.Contains(n.ways, view.Streams) || n.way.Reach != view.Direct {
-			t.Errorf("its packets come, and it said %v", n.ways)
+		if ways := n.published(); slices.Contains(ways, view.Streams) || n.said().Reach != view.Direct {
+			t.Errorf("its packets come, and it said %v", ways)
 		}
 	})
 }
@@ -102,12 +96,8 @@ func TestOutboundIsReached(t *testing.T) {
 						continue
 					}
 					for _, kind := range []relay.Kind{relay.Calls, relay.Gossip} {
-						who, conn, err := from.call(to, kind)
-						if err != nil || who != netsim.ID(to.place) {
-							t.Errorf("%s: call %d of %d to %d: %q, %v", when, kind, from.place, to.place, who, err)
-						}
-						if conn != nil {
-							_ = conn.Close()
+						if err := from.reaches(to, kind, time.Minute); err != nil {
+							t.Errorf("%s: call %d of %d to %d: %v", when, kind, from.place, to.place, err)
 						}
 					}
 					text := fmt.Sprint("from ", from.place)
@@ -124,9 +114,8 @@ func TestOutboundIsReached(t *testing.T) {
 		all("all alive")
 		for _, dead := range []int{1, 3, 0} {
 			b.nodes[dead].halt()
-			began := time.Now()
-			if _, _, err := b.nodes[4].call(one, relay.Calls); err != nil || time.Since(began) > 3*time.Second {
-				t.Errorf("after the death of %d: %v after %v", b.nodes[dead].place, err, time.Since(began))
+			if err := b.nodes[4].reaches(one, relay.Calls, 3*time.Second); err != nil {
+				t.Errorf("after the death of %d: %v", b.nodes[dead].place, err)
 			}
 			time.Sleep(15 * time.Second) // until links that say nothing have ended
 			all(fmt.Sprint("without ", b.nodes[dead].place))
@@ -143,35 +132,33 @@ func TestBrokenPath(t *testing.T) {
 		from, to := b.nodes[1], b.nodes[2]
 		b.net.Cut(netsim.Place(10), netsim.Place(20))
 		b.net.Cut(netsim.Place(0), netsim.Place(20)) // one of the two that are nearest
-		try := func(to *node) (string, error) {
+		try := func(to *node) error {
 			conn, err := from.Detour(b.t.Context(), netsim.ID(to.place))
 			if err != nil {
-				return "", err
+				return err
 			}
 			defer conn.Close() //nolint:errcheck // it has none
 			who := make([]byte, 32)
-			_, err = io.ReadFull(conn, who)
-			return string(who), err
+			if _, err = io.ReadFull(conn, who); err == nil && string(who) != netsim.ID(to.place) {
+				err = fmt.Errorf("reached %q", who)
+			}
+			return err
 		}
-		if who, err := try(to); err != nil || who != netsim.ID(20) {
-			t.Errorf("reached %q, %v", who, err)
-		}
-		if _, err := try(to); err == nil {
+		b.must(try(to))
+		if try(to) == nil {
 			t.Error("others are asked again at once")
 		}
 		if carried := b.nodes[3].Status().Calls; carried != 1 {
 			t.Errorf("the node that reaches both carried %d connections", carried)
 		}
 		time.Sleep(5 * time.Second)
-		if who, err := try(to); err != nil || who != netsim.ID(20) {
-			t.Errorf("five seconds later: reached %q, %v", who, err)
-		}
+		b.must(try(to))
 		outbound.halt()
 		to.halt()
 		time.Sleep(5 * time.Second)
 		for _, gone := range []*node{to, outbound} {
-			if who, err := try(gone); err == nil {
-				t.Errorf("reached %q, which is dead", who)
+			if try(gone) == nil {
+				t.Errorf("reached the one at %d, which is dead", gone.place)
 			}
 		}
 	})
@@ -183,17 +170,12 @@ func TestRelayFallsSilent(t *testing.T) {
 		b.startAll(4)
 		behind := b.shielded(12)
 		time.Sleep(20 * time.Second)
-		_, other, err := b.nodes[3].call(behind, relay.Calls)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = other.Close()
+		b.must(b.nodes[3].reaches(behind, relay.Calls, time.Minute))
 		b.net.Partition([]netip.Addr{netsim.Place(10)})
 		silent := time.Now()
 		for i := range 5 {
-			began := time.Now()
-			if _, _, err := b.nodes[3].call(behind, relay.Calls); err != nil || time.Since(began) > 2*time.Second {
-				t.Errorf("call %d: %v after %v", i, err, time.Since(began))
+			if err := b.nodes[3].reaches(behind, relay.Calls, 2*time.Second); err != nil {
+				t.Errorf("call %d: %v", i, err)
 			}
 		}
 		// It reaches no other relay, and does not try for longer than 5 s.
@@ -236,8 +218,7 @@ func TestFloodIsBounded(t *testing.T) {
 		var open []io.Closer
 		refused := 0
 		for range 200 {
-			_, conn, err := flooder.call(behind, relay.Calls)
-			if err != nil {
+			if conn, err := flooder.call(behind, relay.Calls); err != nil {
 				refused++
 			} else {
 				open = append(open, conn)
@@ -253,10 +234,8 @@ func TestFloodIsBounded(t *testing.T) {
 		if ends := b.net.Ends(); ends >= refused {
 			t.Errorf("%d ends of connections are open after %d calls were refused", ends, refused)
 		}
-		if _, conn, err := other.call(behind, relay.Calls); err != nil {
+		if err := other.reaches(behind, relay.Calls, time.Minute); err != nil {
 			t.Errorf("call of another one: %v", err)
-		} else {
-			_ = conn.Close()
 		}
 		other.Send(netsim.ID(12), []byte("a word"))
 		time.Sleep(time.Second)
@@ -272,21 +251,16 @@ func TestSlowEndPausesItsOwn(t *testing.T) {
 		b.start(0, nil)
 		behind, other := b.shielded(12), b.shielded(15)
 		time.Sleep(20 * time.Second)
-		_, slow, err := other.call(behind, relay.Calls)
-		if err != nil {
-			t.Fatal(err)
-		}
+		slow, err := other.call(behind, relay.Calls)
+		b.must(err)
 		_ = slow.SetWriteDeadline(time.Now().Add(5 * time.Second))
 		sent, err := io.Copy(slow, io.LimitReader(zeroes{}, 64<<20)) // the echo is never read
 		// Four connections of the network hold their windows of 4 MiB each, to the end and back; the relay holds next to nothing.
 		if err == nil || sent > 4*4<<20+2<<20 {
 			t.Errorf("%d bytes were taken in that nobody read: %v", sent, err)
 		}
-		began := time.Now()
-		if _, c, err := other.call(behind, relay.Calls); err != nil || time.Since(began) > time.Second {
-			t.Errorf("call beside it: %v after %v", err, time.Since(began))
-		} else {
-			_ = c.Close()
+		if err := other.reaches(behind, relay.Calls, time.Second); err != nil {
+			t.Errorf("call beside it: %v", err)
 		}
 		_ = slow.Close()
 	})
@@ -306,10 +280,7 @@ func TestItBeginsAsItWas(t *testing.T) {
 		b.shield(50, true)
 		moved := b.start(50, func(d *relay.Deps) { d.First = view.Direct })
 		time.Sleep(time.Minute)
-		b.mu.Lock()
-		ways := slices.Clone(again.ways)
-		b.mu.Unlock()
-		if !slices.Equal(ways, []view.Reach{view.Direct}) {
+		if ways := again.published(); !slices.Equal(ways, []view.Reach{view.Direct}) {
 			t.Errorf("it published %v", ways)
 		}
 		if moved.said().Reach != view.Outbound || behind.said().Reach != view.Outbound {
@@ -332,10 +303,8 @@ func TestLostPacketChangesNothing(t *testing.T) {
 		})
 		again := b.start(20, func(d *relay.Deps) { d.First = view.Direct })
 		time.Sleep(time.Minute)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if !slices.Equal(again.ways, []view.Reach{view.Direct}) {
-			t.Errorf("it published %v", again.ways)
+		if ways := again.published(); !slices.Equal(ways, []view.Reach{view.Direct}) {
+			t.Errorf("it published %v", ways)
 		}
 	})
 }
