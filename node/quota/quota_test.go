@@ -161,27 +161,27 @@ func (m *meter) End(limit string) {
 // call carries a message and its answer, unless one gets lost.
 func (w *world) call(ctx context.Context, from *fake, life int, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 	own := proto.Clone(req).(*wire.QuotaRequest) //nolint:forcetypeassert // it is what was cloned
-	pass := func() (q *Shares, at *fake, pause time.Duration) {
+	pass := func() (q *Shares, pause time.Duration) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		i := slices.IndexFunc(w.nodes, func(f *fake) bool { return f.id == to })
-		at = w.nodes[i]
+		at := w.nodes[i]
 		if from.life != life || at.quota == nil || w.side[i] != w.side[slices.Index(w.nodes, from)] || w.rand.IntN(50) == 0 {
-			return nil, at, time.Second
+			return nil, time.Second
 		}
 		pause = time.Duration(w.rand.IntN(100)) * time.Millisecond
 		if w.rand.IntN(20) == 0 {
 			pause *= 40
 		}
-		return at.quota, at, pause
+		return at.quota, pause
 	}
-	q, _, pause := pass()
+	q, pause := pass()
 	time.Sleep(pause)
 	if q == nil {
 		return nil, errors.New("lost")
 	}
 	res, err := q.Quota(ctx, from.id, own)
-	again, _, pause := pass()
+	again, pause := pass()
 	time.Sleep(pause)
 	if again != q {
 		return nil, errors.New("its answer is lost")
@@ -209,9 +209,6 @@ func (w *world) look() {
 		})
 	}
 }
-
-// bound says how many pages are lost with nodes that have crashed: an upper bound.
-func (w *world) bound(kills int) int64 { return int64(kills) * maxShare }
 
 // Never more pages than the limit are asked for, whatever dies or is cut off; in the end all nodes end, with all the pages but
 // those that nodes had been given when they crashed.
@@ -263,7 +260,8 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 					t.Errorf("course %d: a node has ended by %q, with %d of %d pages", course, f.ended, f.used, f.may)
 				}
 			}
-			if least := w.limits.MaxPages - w.bound(kills); w.asked < least || kills == 0 && w.asked != w.limits.MaxPages {
+			// With each crash at most one share is lost.
+			if least := w.limits.MaxPages - int64(kills)*maxShare; w.asked < least || kills == 0 && w.asked != w.limits.MaxPages {
 				t.Errorf("course %d: %d pages are asked for, after %d crashes", course, w.asked, kills)
 			}
 			stop()

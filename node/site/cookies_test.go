@@ -11,55 +11,43 @@ import (
 
 func set(cookies ...string) http.Header { return http.Header{"Set-Cookie": cookies} }
 
+// gets checks the cookies that a URL is sent.
+func (j *Jar) gets(t *testing.T, url, want string) {
+	t.Helper()
+	if got := j.Header(link(t, url)); got != want {
+		t.Errorf("%s gets %q, want %q", url, got, want)
+	}
+}
+
 func TestJar(t *testing.T) {
 	j := NewJar()
 	j.Learn(link(t, "https://www.a.co.uk/x/y"), set("host=1", "domain=2; Domain=a.co.uk; Path=/", "suffix=3; Domain=co.uk; Path=/",
 		"other=4; Domain=b.co.uk", "secure=5; Secure; Path=/", "path=6; Path=/z"))
-	for text, want := range map[string]string{
-		"https://www.a.co.uk/x/": "host=1; domain=2; secure=5",
-		"http://www.a.co.uk/":    "domain=2",
-		"http://a.co.uk/":        "domain=2",
-		"http://c.a.co.uk/z":     "domain=2",
-		"http://b.co.uk/":        "",
-		"http://co.uk/":          "",
-		"http://b.net/":          "",
-	} {
-		if got := j.Header(link(t, text)); got != want {
-			t.Errorf("%s gets %q, want %q", text, got, want)
-		}
-	}
+	j.gets(t, "https://www.a.co.uk/x/", "host=1; domain=2; secure=5")
+	j.gets(t, "http://www.a.co.uk/", "domain=2")
+	j.gets(t, "http://a.co.uk/", "domain=2")
+	j.gets(t, "http://c.a.co.uk/z", "domain=2")
+	j.gets(t, "http://b.co.uk/", "")
+	j.gets(t, "http://co.uk/", "")
+	j.gets(t, "http://b.net/", "")
 	j.Learn(link(t, "http://a.co.uk/"), set("domain=; Domain=a.co.uk; Path=/; Max-Age=0"))
-	if got := j.Header(link(t, "http://a.co.uk/")); got != "" {
-		t.Errorf("%q is kept beyond its end", got)
-	}
+	j.gets(t, "http://a.co.uk/", "")
+	// Sites ask for cookies to be kept for centuries.
+	j.Learn(link(t, "http://long.test/"), set("a=1; Max-Age=9999999999", "b=2; Max-Age=9223372036854775807"))
+	j.gets(t, "http://long.test/", "a=1; b=2")
 }
 
 // All between the equals sign and the semicolon is the value of a cookie (RFC 6265, section 5.2), quotation marks too, if it can be sent.
 // The escapes of a path need not be valid.
 func TestJarReturnsWhatItGot(t *testing.T) {
-	j, u := NewJar(), link(t, "http://a.test/100%/x%zz")
-	j.Learn(u, set(`session="a,b"; Path=/`, "here=1"))
+	j := NewJar()
 	for _, value := range []string{`{"a":"é\\"}`, "a=b=", `"`, "", "\xff"} {
 		j.Learn(link(t, "http://b.test/"), set("a = "+value+" ;x;Path=/", "b=\x01", "c"))
-		if got := j.Header(link(t, "http://b.test/x")); got != "a="+value {
-			t.Errorf("the site gets %q instead of %q", got, value)
-		}
+		j.gets(t, "http://b.test/x", "a="+value)
 	}
-	if got := j.Header(u); got != `here=1; session="a,b"` {
-		t.Errorf("the site gets %q", got)
-	}
-	if got := j.Header(link(t, "http://a.test/")); got != `session="a,b"` {
-		t.Errorf("its root gets %q", got)
-	}
-}
-
-// Sites ask for cookies to be kept for centuries.
-func TestCookiesOfLongLife(t *testing.T) {
-	j, u := NewJar(), link(t, "http://a.test/")
-	j.Learn(u, set("a=1; Max-Age=9999999999", "b=2; Max-Age=9223372036854775807"))
-	if got := j.Header(u); got != "a=1; b=2" {
-		t.Errorf("the site gets %q", got)
-	}
+	j.Learn(link(t, "http://a.test/100%/x%zz"), set(`session="a,b"; Path=/`, "here=1"))
+	j.gets(t, "http://a.test/100%/x%zz", `here=1; session="a,b"`)
+	j.gets(t, "http://a.test/", `session="a,b"`)
 }
 
 // A site that sets ever new cookies, and a web of sites that do, fill no memory, and a site that is asked all the time keeps its own.
