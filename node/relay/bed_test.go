@@ -145,7 +145,6 @@ func (b *bed) start(place int, change func(*relay.Deps)) *node {
 			n.Knocked(buf[:k])
 		}
 	})
-	context.AfterFunc(ctx, func() { _ = inner.Close(); _ = socket.Close() })
 	return n
 }
 
@@ -167,37 +166,24 @@ func placeOf(id string) int {
 }
 
 func (n *node) connect(ctx context.Context, id string) (net.Conn, error) {
-	c, err := n.end.DialContext(ctx, "tcp", at(placeOf(id)))
-	if err == nil {
-		_, err = io.WriteString(c, netsim.ID(n.place))
-	}
-	return c, err
+	return n.end.DialContext(ctx, "tcp", at(placeOf(id)))
 }
 
 func (n *node) knock(id string, b []byte) {
-	c, err := n.end.DialContext(context.Background(), "udp", at(placeOf(id)))
-	if err == nil {
+	if c, err := n.end.DialContext(context.Background(), "udp", at(placeOf(id))); err == nil {
 		_, _ = c.Write(b)
 		_ = c.Close()
 	}
 }
 
-// listen takes connections, which begin with the id of who has dialled.
+// listen takes connections. Their addresses say who has dialled.
 func (n *node) listen(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				n.bed.t.Errorf("accept: %v", err)
-			}
-			return
+			return // it has ended
 		}
-		id := make([]byte, 32)
-		if _, err := io.ReadFull(c, id); err != nil {
-			_ = c.Close()
-			continue
-		}
-		n.Serve(c, string(id))
+		n.Serve(c, netsim.ID(netsim.PlaceOf(netip.MustParseAddrPort(c.RemoteAddr().String()).Addr())))
 	}
 }
 
