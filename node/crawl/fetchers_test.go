@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,22 +30,19 @@ func TestFetchersAreAsManyAsAreWanted(t *testing.T) {
 		f.want(3)
 		over := make(chan struct{})
 		var running atomic.Int64
-		var all sync.WaitGroup
-		all.Go(func() {
-			f.run(func() {
-				running.Add(1)
-				all.Go(func() {
-					defer running.Add(-1)
-					for !f.excess() {
-						select {
-						case <-over:
-							return
-						case <-time.After(time.Second):
-						}
+		go f.run(func() {
+			running.Add(1)
+			go func() {
+				defer running.Add(-1)
+				for !f.excess() {
+					select {
+					case <-over:
+						return
+					case <-time.After(time.Second):
 					}
-				})
-			}, over)
-		})
+				}
+			}()
+		}, over)
 		for _, n := range []int{3, 1, 1, 5, 2, 4, 64, 1, 10} {
 			f.want(n)
 			if n == 2 {
@@ -58,7 +54,7 @@ func TestFetchersAreAsManyAsAreWanted(t *testing.T) {
 			}
 		}
 		close(over)
-		all.Wait()
+		synctest.Wait()
 		f.want(20)
 		synctest.Wait()
 		if got := running.Load(); got != 0 {

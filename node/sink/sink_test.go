@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
@@ -95,18 +96,17 @@ var errCrash = errors.New("killed")
 // crashingLife downloads what is not done by three fetchers and flushes, until a number of steps is made: from then on nothing
 // works, as after a kill. It says whether it came to that.
 func (b *bed) crashingLife(steps int) (crashed bool) {
+	ctx, kill := context.WithCancel(b.t.Context())
+	defer kill()
 	var mu sync.Mutex
-	dead := make(chan struct{})
 	step := func(string, string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if steps--; steps == 0 {
-			close(dead)
+		if steps--; steps > 0 {
+			return nil
 		}
-		if steps <= 0 {
-			return errCrash
-		}
-		return nil
+		kill()
+		return errCrash
 	}
 	b.disk = disk{fault: step, lazy: true}
 	l, err := b.try()
@@ -115,24 +115,16 @@ func (b *bed) crashingLife(steps int) (crashed bool) {
 	}
 	must(b.t, err)
 	defer l.stop()
-	work := make(chan int, pagesOfCrash)
-	for i := range pagesOfCrash {
-		work <- i
-	}
-	close(work)
 	var fetchers sync.WaitGroup
-	for range 3 {
+	for first := range 3 {
 		fetchers.Go(func() {
-			for i := range work {
+			for i := first; i < pagesOfCrash; i += 3 {
 				r := testRecord(i)
 				if b.isDone(r.Page.URL) {
 					continue
 				}
 				ticket, err := l.Put(b.t.Context(), r)
-				if err != nil {
-					return
-				}
-				if step("finish", "") != nil {
+				if err != nil || step("finish", "") != nil {
 					return // killed before the end of the download was written
 				}
 				b.end(r.Page.URL, ticket.Key())
@@ -144,16 +136,8 @@ func (b *bed) crashingLife(steps int) (crashed bool) {
 		})
 	}
 	fetchers.Wait()
-	flushed := make(chan struct{})
-	go func() { defer close(flushed); l.Flush(b.t.Context()) }()
-	select {
-	case <-flushed:
-		return false
-	case <-dead:
-		l.stop()
-		<-flushed
-		return true
-	}
+	l.Flush(ctx)
+	return ctx.Err() != nil
 }
 
 // A disk that is full holds downloads, says so, and loses nothing; with room all goes on.
