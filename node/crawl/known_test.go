@@ -10,9 +10,7 @@ import (
 // Refs that lead to one URL share a reference, and refs that lead to different URLs must not.
 func TestReferencesMeetWhereTheirURLsDo(t *testing.T) {
 	rules, err := identity.New(identity.Default(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k := new(known)
 	pages := []string{"http://a.test/", "http://a.test/dir/page.html", "http://a.test/dir/other?x=/y/", "https://a.test/dir/", "http://b.test:8080/dir/",
 		"http://a.test/dir/deep/page", "http://a.test//", "http://a.test//dir/", "http://a.test/dir//"}

@@ -166,9 +166,7 @@ func TestSlowCollector(t *testing.T) {
 
 func usedBy(t *testing.T, dir string) (n int64) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil { // else it was removed meanwhile
 			n += info.Size()
@@ -258,23 +256,17 @@ func minioServer(t *testing.T) string {
 		t.Skip("minio is not installed (go install github.com/minio/minio@latest): the store of the tests alone is tried")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	addr := l.Addr().String()
 	l.Close()
 	server := exec.Command(program, "server", "--quiet", "--address", addr, t.TempDir())
 	server.Env = append(os.Environ(), "MINIO_ROOT_USER=key", "MINIO_ROOT_PASSWORD=secretsecret", "CI=true")
 	var out bytes.Buffer
 	server.Stdout, server.Stderr = &out, &out
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start())
 	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
 	c, err := minio.New(addr, &minio.Options{Creds: credentials.NewStaticV4("key", "secretsecret", ""), Region: "us-east-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for deadline := time.Now().Add(time.Minute); ; {
 		if err := c.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{}); err == nil {
 			return addr
@@ -366,17 +358,11 @@ func serve(t *testing.T, h http.Handler) string {
 // fetchAll gets all objects of a bucket.
 func fetchAll(t *testing.T, addr string) (dir string) {
 	c, err := minio.New(addr, &minio.Options{Creds: credentials.NewStaticV4("key", "secretsecret", ""), Region: "us-east-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir = t.TempDir()
 	for o := range c.ListObjects(t.Context(), "bucket", minio.ListObjectsOptions{Prefix: "some/where/", Recursive: true}) {
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
-		if err := c.FGetObject(t.Context(), "bucket", o.Key, filepath.Join(dir, path.Base(o.Key)), minio.GetObjectOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Err)
+		must(t, c.FGetObject(t.Context(), "bucket", o.Key, filepath.Join(dir, path.Base(o.Key)), minio.GetObjectOptions{}))
 	}
 	return dir
 }

@@ -8,9 +8,7 @@ import (
 func hours(t *testing.T, zone string, texts ...string) *Hours {
 	t.Helper()
 	h, err := ParseHours(texts, zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 
@@ -18,9 +16,7 @@ func hours(t *testing.T, zone string, texts ...string) *Hours {
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	when, err := time.Parse("2006-01-02 15:04:05 -0700", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return when
 }
 

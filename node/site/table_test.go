@@ -12,21 +12,24 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func link(t testing.TB, text string) identity.URL {
+func must(t testing.TB, err error) {
 	t.Helper()
-	u, err := identity.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func link(t testing.TB, text string) identity.URL {
+	t.Helper()
+	u, err := identity.Parse(text)
+	must(t, err)
 	return u
 }
 
 func table(t testing.TB, entries ...Entry) *Table {
 	t.Helper()
 	tab, err := New(entries, Settings{Gap: 2 * time.Second, Depth: 3, SkipExtensions: []string{"gz"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tab
 }
 
@@ -116,9 +119,7 @@ func TestRefuse(t *testing.T) {
 
 func TestHostilePatternsAreLinear(t *testing.T) {
 	p, err := parsePatterns([]string{"/" + strings.Repeat("a*", 2000) + "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := "/" + strings.Repeat("a", 8000)
 	for range 100 {
 		if p.match(path) {
