@@ -63,8 +63,9 @@ func open(t *testing.T, cfg Config, api http.Handler) *Console {
 	return c
 }
 
-// ask makes a request as a browser would, with headers "Name: value".
-func ask(c http.Handler, method, url, from string, headers ...string) *http.Response {
+// ask makes a request as a browser would, with headers "Name: value". Every answer, refusals too, must forbid what the page does not need.
+func ask(t *testing.T, c http.Handler, method, url, from string, headers ...string) *http.Response {
+	t.Helper()
 	r := httptest.NewRequest(method, url, nil)
 	r.RemoteAddr = from
 	for _, h := range headers {
@@ -76,6 +77,15 @@ func ask(c http.Handler, method, url, from string, headers ...string) *http.Resp
 	}
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, r)
+	policy := w.Header().Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("%s: the policy lacks %s: %s", url, want, policy)
+		}
+	}
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s: %v", url, w.Header())
+	}
 	return w.Result()
 }
 
@@ -93,6 +103,8 @@ func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
 		{"GET", "http://127.0.0.1:8300/", 200, nil},
 		{"GET", "http://localhost:9999/page.js", 200, nil}, // a tunnel
 		{"GET", "http://[::1]:8300/uplot.js", 200, nil},
+		{"GET", "http://localhost/page.css", 200, nil},
+		{"GET", "http://localhost/nothing", 404, nil},
 		{"GET", "http://127.0.0.1:8300/api/v1/status", 200, []string{"Sec-Fetch-Site: same-origin"}},
 		{"POST", "http://127.0.0.1:8300/api/v1/pause", 200, []string{"Origin: http://127.0.0.1:8300", "Sec-Fetch-Site: same-origin"}},
 		{"POST", "http://127.0.0.1:8300/api/v1/pause", 200, nil}, // curl
@@ -112,25 +124,8 @@ func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
 		{"GET", "http://127.0.0.1:8300/api/v1/stream", 403, []string{"Sec-Fetch-Site: cross-site"}}, // an image elsewhere
 		{"GET", "http://127.0.0.1:8300/api/v1/stream", 403, []string{"Sec-Fetch-Site: same-site"}},
 	} {
-		if got := ask(c, try.method, try.url, here, try.headers...); got.StatusCode != try.want {
+		if got := ask(t, c, try.method, try.url, here, try.headers...); got.StatusCode != try.want {
 			t.Errorf("%s %s %q: %s, want %d", try.method, try.url, try.headers, got.Status, try.want)
-		}
-	}
-}
-
-// Every answer, refusals too, forbids what the page does not need.
-func TestHeaders(t *testing.T) {
-	c := open(t, Config{Listen: ":8300"}, api())
-	for _, url := range []string{"http://localhost/", "http://localhost/page.css", "http://localhost/nothing", "http://localhost/api/v1/status", "http://evil.example/"} {
-		h := ask(c, "GET", url, here).Header
-		policy := h.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
-			if !strings.Contains(policy, want) {
-				t.Errorf("%s: the policy lacks %s: %s", url, want, policy)
-			}
-		}
-		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: %v", url, h)
 		}
 	}
 }
@@ -152,7 +147,7 @@ func TestToken(t *testing.T) {
 		{"https://node.example/api/v1/status", "Basic " + token, 401},
 		{"https://other.example/api/v1/status", "Bearer " + token, 421},
 	} {
-		res := ask(c, "GET", try.url, there, "Authorization: "+try.authorization)
+		res := ask(t, c, "GET", try.url, there, "Authorization: "+try.authorization)
 		if res.StatusCode != try.want {
 			t.Errorf("%s, %q: %s, want %d", try.url, try.authorization, res.Status, try.want)
 		}
@@ -170,7 +165,7 @@ func TestGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, Config{Listen: ":8300", TokenFile: tokens}, api())
 		guess := func(from, token string) int {
-			return ask(c, "GET", "http://localhost/api/v1/status", from, "Authorization: Bearer "+token).StatusCode
+			return ask(t, c, "GET", "http://localhost/api/v1/status", from, "Authorization: Bearer "+token).StatusCode
 		}
 		heard := 0
 		for i := range 20_000 {

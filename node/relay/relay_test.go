@@ -25,13 +25,7 @@ func TestReachIsFoundOut(t *testing.T) {
 		muted := b.start(60, nil)
 		time.Sleep(time.Minute)
 		for _, n := range b.nodes {
-			want := view.Direct
-			switch n {
-			case behind:
-				want = view.Outbound
-			case muted:
-				want = view.Streams
-			}
+			want := map[*node]view.Reach{behind: view.Outbound, muted: view.Streams}[n] // or direct
 			if n.said().Reach != want {
 				t.Errorf("node at %d takes itself for %v, want %v", n.place, n.said().Reach, want)
 			}

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -32,17 +33,13 @@ type memory struct {
 
 func (m *memory) Scan(prefix []byte, visit func(key, value []byte) error) error {
 	m.mu.Lock()
-	var keys []string
-	for k := range m.receipts {
-		if strings.HasPrefix(k, string(prefix)) {
-			keys = append(keys, k)
-		}
-	}
+	keys := slices.Sorted(maps.Keys(m.receipts))
 	m.mu.Unlock()
-	slices.Sort(keys)
 	for _, k := range keys {
-		if err := visit([]byte(k), nil); err != nil {
-			return err
+		if strings.HasPrefix(k, string(prefix)) {
+			if err := visit([]byte(k), nil); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
