@@ -1,12 +1,14 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"net/netip"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +20,7 @@ var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // bed writes the folder of a run as nodes and the testbed would.
 type bed struct {
-	t     testing.TB
+	t     *testing.T
 	dir   string
 	world rundir.World
 	nodes []*bedNode
@@ -26,12 +28,13 @@ type bed struct {
 
 type bedNode struct {
 	*runlog.Writer
-	name, id string
-	now      time.Time
-	logs     string
+	bed  *bed
+	id   string
+	now  time.Time
+	logs string
 }
 
-func newBed(t testing.TB, dir string, w rundir.World) *bed {
+func newBed(t *testing.T, dir string, w rundir.World) *bed {
 	t.Helper()
 	w.Started = began
 	b := &bed{t: t, dir: dir, world: w}
@@ -43,7 +46,7 @@ func newBed(t testing.TB, dir string, w rundir.World) *bed {
 
 func (b *bed) open(name, id string, boot uint64) *bedNode {
 	b.t.Helper()
-	n := &bedNode{name: name, id: id, now: began, logs: filepath.Join(b.dir, rundir.NodesFolder, name, rundir.LogsFolder)}
+	n := &bedNode{bed: b, id: id, now: began, logs: filepath.Join(b.dir, rundir.NodesFolder, name, rundir.LogsFolder)}
 	cfg := runlog.Default()
 	cfg.Logs, cfg.LogKeep = n.logs, 0
 	j, err := runlog.Open(cfg, runlog.Meta{Run: "test", Node: id, Boot: boot}, runlog.Deps{Now: func() time.Time { return n.now }})
@@ -55,32 +58,54 @@ func (b *bed) open(name, id string, boot uint64) *bedNode {
 	return n
 }
 
-// fetch logs a download of a page that ended so many s after the start. Fields that are not set get those of a sound page.
+// at sets the clock of a node to so many s after the start.
+func (n *bedNode) at(second float64) *bedNode {
+	n.now = began.Add(time.Duration(second * float64(time.Second)))
+	return n
+}
+
+// assigned is a download of a page that a batch gave to the node, estimated one for an estimate of that batch.
+func assigned(label, page string, ms float64) runlog.Fetch {
+	return runlog.Fetch{URL: "http://" + page, TotalMs: ms, Bytes: 1000, Origin: runlog.OriginAssigned, Label: label, Batch: batchOne}
+}
+
+func estimated(label, page string, ms float64) runlog.Fetch {
+	f := assigned(label, page, ms)
+	f.Origin = runlog.OriginEstimate
+	return f
+}
+
+// fetch logs a download that ended so many s after the start. Fields that are not set get those of a sound page.
 func (n *bedNode) fetch(endS float64, f runlog.Fetch) {
-	n.now = began.Add(time.Duration(endS * float64(time.Second)))
-	if f.Kind == "" {
-		f.Kind = runlog.KindPage
-	}
+	f.Kind, f.Type = cmp.Or(f.Kind, runlog.KindPage), cmp.Or(f.Type, "text/html; charset=utf-8")
 	if f.Status == 0 && f.Error == "" {
 		f.Status = 200
 	}
-	if f.Type == "" {
-		f.Type = "text/html; charset=utf-8"
-	}
+	f.Host, _, _ = strings.Cut(strings.TrimPrefix(f.URL, "http://"), "/")
+	f.Server = cmp.Or(f.Server, n.bed.server(f.Host))
 	f.Fresh, f.Attempt = true, max(1, f.Attempt)
-	n.Fetch(&f)
+	n.at(endS).Fetch(&f)
 }
 
+// decide logs a decision, of the first batch unless it names another.
 func (n *bedNode) decide(atS float64, a runlog.Assign) {
-	n.now = began.Add(time.Duration(atS * float64(time.Second)))
-	a.Decided = true
-	n.Assign(a)
+	a.Decided, a.Batch, a.Server = true, cmp.Or(a.Batch, batchOne), cmp.Or(a.Server, n.bed.server(a.Host))
+	n.at(atS).Assign(a)
 }
 
-func (n *bedNode) queue(atS float64, q runlog.Queue) {
-	n.now = began.Add(time.Duration(atS * float64(time.Second)))
-	n.Queue(q)
+const batchOne = "000000000001-1-1"
+
+// server is the address of a host of the world, "" if it has none.
+func (b *bed) server(host string) string {
+	for _, s := range b.world.Servers {
+		if slices.Contains(s.Hosts, host) {
+			return s.Addr.String()
+		}
+	}
+	return ""
 }
+
+func (n *bedNode) queue(atS float64, q runlog.Queue) { n.at(atS).Queue(q) }
 
 // stop ends a node in order.
 func (n *bedNode) stop() {
@@ -105,7 +130,7 @@ func (b *bed) write() string {
 	return b.dir
 }
 
-func read(t testing.TB, dirs ...string) *Result {
+func read(t *testing.T, dirs ...string) *Result {
 	t.Helper()
 	r, err := Read(context.Background(), dirs, Options{})
 	if err != nil {
@@ -114,7 +139,7 @@ func read(t testing.TB, dirs ...string) *Result {
 	return r
 }
 
-func (r *Result) of(t testing.TB, name string) Assigner {
+func (r *Result) of(t *testing.T, name string) Assigner {
 	t.Helper()
 	for _, a := range r.Assigners {
 		if a.Name == name {
@@ -126,7 +151,7 @@ func (r *Result) of(t testing.TB, name string) Assigner {
 }
 
 // near fails unless a figure is there and right within a thousandth.
-func near(t testing.TB, what string, got *float64, want float64) {
+func near(t *testing.T, what string, got *float64, want float64) {
 	t.Helper()
 	if got == nil {
 		t.Errorf("%s: nothing, want %v", what, want)
@@ -144,17 +169,5 @@ func twoNodes() rundir.World {
 			{Addr: addr(2), Hosts: []string{"b.test"}, City: "Seoul", ThinkMs: 20}},
 		RTTMs:     [][]float64{{10, 200}, {240, 40}},
 		NodeRTTMs: [][]float64{{0, 220}, {220, 0}},
-	}
-}
-
-// truncate cuts the end of a file off.
-func truncate(t testing.TB, path string, bytes int64) {
-	t.Helper()
-	st, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, st.Size()-bytes); err != nil {
-		t.Fatal(err)
 	}
 }

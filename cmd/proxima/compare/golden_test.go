@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"proxima/assign"
 	"proxima/node/runlog"
 )
-
-const batchOne = "000000000001-1-1"
 
 // small writes logs of which every figure below was computed by hand. Expected times: server a is 2×10+20 = 40 ms from berlin and
 // 2×240+20 = 500 ms from tokyo; server b 420 ms from berlin, 100 ms from tokyo. nearest gives each server to its best node, random
@@ -23,47 +23,34 @@ func small(t *testing.T) *bed {
 	b := newBed(t, filepath.Join(t.TempDir(), "run"), twoNodes())
 	b.world.Pages = 6
 	berlin, tokyo := b.nodes[0], b.nodes[1]
-	a, s := b.world.Servers[0].Addr.String(), b.world.Servers[1].Addr.String()
-	for _, d := range []struct {
-		label, host, server, owner string
-		estimates                  int
-		accuracy, seconds          float64
-	}{
-		{"nearest", "a.test", a, berlin.id, 2, .1, 4}, {"nearest", "b.test", s, tokyo.id, 2, .3, 4},
-		{"random", "a.test", a, tokyo.id, 0, 0, 1}, {"random", "b.test", s, tokyo.id, 0, 0, 1},
+	for _, d := range []runlog.Assign{
+		{Label: "nearest", Host: "a.test", Owner: berlin.id, Estimates: 2, Accuracy: .1, Seconds: 4},
+		{Label: "nearest", Host: "b.test", Owner: tokyo.id, Estimates: 2, Accuracy: .3, Seconds: 4},
+		{Label: "random", Host: "a.test", Owner: tokyo.id, Seconds: 1},
+		{Label: "random", Host: "b.test", Owner: tokyo.id, Seconds: 1},
 	} {
-		berlin.decide(5, runlog.Assign{Batch: batchOne, Label: d.label, Host: d.host, Server: d.server, Owner: d.owner, URLs: 3,
-			Estimates: d.estimates, Accuracy: d.accuracy, Seconds: d.seconds, Reason: "because"})
+		d.URLs, d.Reason = 3, "because"
+		berlin.decide(5, d)
 	}
 	// The estimates: one page of a.test at each node, two pages of b.test at berlin.
-	estimate := func(n *bedNode, end float64, url, host, server string, ms float64) {
-		n.fetch(end, runlog.Fetch{URL: url, Host: host, Server: server, TotalMs: ms, Bytes: 1000, Origin: runlog.OriginEstimate,
-			Label: "nearest", Batch: batchOne})
-	}
-	estimate(berlin, 2, "http://a.test/e1", "a.test", a, 50)
-	estimate(tokyo, 3, "http://a.test/e2", "a.test", a, 550)
-	estimate(berlin, 2, "http://b.test/e1", "b.test", s, 450)
-	estimate(berlin, 3, "http://b.test/e2", "b.test", s, 450)
+	berlin.fetch(2, estimated("nearest", "a.test/e1", 50))
+	tokyo.fetch(3, estimated("nearest", "a.test/e2", 550))
+	berlin.fetch(2, estimated("nearest", "b.test/e1", 450))
+	berlin.fetch(3, estimated("nearest", "b.test/e2", 450))
 	// The comparison: a.test/1 by both nodes, a.test/2 by both (random's fails), b.test/1 by tokyo, which both had chosen.
-	compared := func(n *bedNode, end float64, url, host, server, label string, ms float64, status int) {
-		n.fetch(end, runlog.Fetch{URL: url, Host: host, Server: server, TotalMs: ms, Bytes: 1000, Origin: runlog.OriginAssigned, Label: label,
-			Batch: batchOne, Status: status})
-	}
-	compared(berlin, 10, "http://a.test/1", "a.test", a, "nearest", 44, 200)
-	compared(tokyo, 11, "http://a.test/1", "a.test", a, "random", 520, 200)
-	compared(berlin, 12, "http://a.test/2", "a.test", a, "nearest", 60, 200)
-	compared(tokyo, 13, "http://a.test/2", "a.test", a, "random", 700, 503)
-	compared(tokyo, 14, "http://b.test/1", "b.test", s, "nearest,random", 120, 200)
+	berlin.fetch(10, assigned("nearest", "a.test/1", 44))
+	tokyo.fetch(11, assigned("random", "a.test/1", 520))
+	berlin.fetch(12, assigned("nearest", "a.test/2", 60))
+	fails := assigned("random", "a.test/2", 700)
+	fails.Status = 503
+	tokyo.fetch(13, fails)
+	tokyo.fetch(14, assigned("nearest,random", "b.test/1", 120))
 	// The owner goes on alone: no part of the comparison. One page of these comes twice.
-	berlin.fetch(20, runlog.Fetch{URL: "http://a.test/3", Host: "a.test", Server: a, TotalMs: 30, Bytes: 1000,
-		Origin: runlog.OriginAssigned, Label: "nearest"})
-	tokyo.fetch(21, runlog.Fetch{URL: "http://a.test/3", Host: "a.test", Server: a, TotalMs: 500, Bytes: 1000,
-		Origin: runlog.OriginDiscovered})
-	tokyo.fetch(22, runlog.Fetch{URL: "http://b.test/404", Host: "b.test", Server: s, TotalMs: 100, Bytes: 10,
-		Origin: runlog.OriginAssigned, Label: "nearest", Status: 404})
-	tokyo.fetch(23, runlog.Fetch{URL: "http://b.test/robots.txt", Host: "b.test", Server: s, TotalMs: 100, Kind: runlog.KindRobots,
-		Status: 404})
-	tokyo.fetch(24, runlog.Fetch{URL: "http://b.test/gone", Host: "b.test", Server: s, TotalMs: 10, Error: "reset", Reason: "reset"})
+	berlin.fetch(20, runlog.Fetch{URL: "http://a.test/3", TotalMs: 30, Bytes: 1000, Origin: runlog.OriginAssigned, Label: "nearest"})
+	tokyo.fetch(21, runlog.Fetch{URL: "http://a.test/3", TotalMs: 500, Bytes: 1000, Origin: runlog.OriginDiscovered})
+	tokyo.fetch(22, runlog.Fetch{URL: "http://b.test/404", TotalMs: 100, Bytes: 10, Origin: runlog.OriginAssigned, Label: "nearest", Status: 404})
+	tokyo.fetch(23, runlog.Fetch{URL: "http://b.test/robots.txt", TotalMs: 100, Kind: runlog.KindRobots, Status: 404})
+	tokyo.fetch(24, runlog.Fetch{URL: "http://b.test/gone", TotalMs: 10, Error: "reset", Reason: "reset"})
 	berlin.Events().Warn(runlog.EventDNS, runlog.KeyHost, "c.test")
 	// b.test goes back to berlin: its second hand-off.
 	berlin.Assign(runlog.Assign{Host: "a.test", Owner: berlin.id, Epoch: 2})
@@ -79,80 +66,17 @@ func small(t *testing.T) *bed {
 	return b
 }
 
+// TestSmallLogsByHand compares the form for programs, its names and its figures, and what only people see. Only a.test/1 and b.test/1
+// were had by both: nearest took 44 and 120 ms, random 520 and 120, and the best possible 140 together. Hence
+//
+//	choice_ratio                1, random (500+100)/140
+//	total_ratio                 164/140, random 640/140
+//	total_ratio_with_estimates  (164+50+550+450+450)/(140+40+40+100+100)
+//	overlap                     1/8: of 10 URLs tried, one could not be downloaded and one answered 404; a.test/3 came twice
+//	messages_per_page           120/12, of pages that were answered; bytes and links likewise
 func TestSmallLogsByHand(t *testing.T) {
 	r := read(t, small(t).write())
-	n, q := r.of(t, "nearest"), r.of(t, "random")
-	if d := cmp.Diff([]int64{3, 3, 0, 3000, 3, 2, 1, 2000}, []int64{n.URLs, n.Downloaded, n.Failed, n.Bytes, q.URLs, q.Downloaded, q.Failed,
-		q.Bytes}); d != "" {
-		t.Errorf("URLs, downloaded, failed, bytes of nearest and random (-want +got):\n%s", d)
-	}
-	// Only a.test/1 and b.test/1 were had by both.
-	near(t, "nearest p50", n.P50Ms, 44)
-	near(t, "nearest p90", n.P90Ms, 120)
-	near(t, "nearest mean", n.MeanMs, 82)
-	near(t, "random p50", q.P50Ms, 120)
-	near(t, "random p99", q.P99Ms, 520)
-	near(t, "nearest choice", n.ChoiceRatio, 1)
-	near(t, "random choice", q.ChoiceRatio, (500.+100)/(40+100))
-	near(t, "nearest total", n.TotalRatio, (44.+120)/140)
-	near(t, "random total", q.TotalRatio, (520.+120)/140)
-	near(t, "random total with estimates", q.TotalRatioWithEstimates, (520.+120)/140)
-	// Best times of the estimates: 40, 40, 100, 100; expected 40, 500, 420, 420.
-	near(t, "nearest total with estimates", n.TotalRatioWithEstimates, (164.+50+550+450+450)/(140+40+40+100+100))
-	near(t, "nearest choice with estimates", n.ChoiceRatioWithEstimates, (140.+40+500+420+420)/(140+280))
-	near(t, "nearest best share", n.BestShare, 1)
-	near(t, "random best share", q.BestShare, .5)
-	near(t, "nearest estimates p50", n.EstimatesP50, 2)
-	near(t, "random estimates p90", q.EstimatesP90, 0)
-	near(t, "nearest seconds", n.SecondsP50, 4)
-	near(t, "nearest accuracy", n.AccuracyP50, .1)
-	if n.Truncated || q.Truncated {
-		t.Error("truncated")
-	}
-	if n.MakespanS != nil || n.BalanceCV != nil {
-		t.Error("makespan or balance from a run of several assigners")
-	}
-	// Differences: a 44 − 520 = −476, b 0.
-	if d := n.Difference; d == nil {
-		t.Error("no difference")
-	} else {
-		near(t, "difference", &d.Ms, -238)
-		near(t, "relative difference", &d.Rel, -476./640)
-		near(t, "least", &d.LowMs, -476)
-		near(t, "most", &d.HighMs, 0)
-	}
-	if q.Difference != nil {
-		t.Error("the reference differs from itself")
-	}
-	k := r.Crawl
-	// 4 estimates, a/1, a/2, b/1, a/3, 404, gone. Repeats: a/3.
-	if k.Attempted != 10 || k.Found != 8 {
-		t.Errorf("%d attempted, %d found", k.Attempted, k.Found)
-	}
-	near(t, "coverage", k.Coverage, 1)
-	near(t, "overlap", k.Overlap, 1./8)
-	if k.Lost == nil || *k.Lost != 0 {
-		t.Errorf("lost %v: %s %s", k.Lost, k.Withheld, k.LostWhy)
-	}
-	if k.Reassigned != 2 {
-		t.Errorf("%d re-assignments", k.Reassigned)
-	}
-	// 12 pages were answered.
-	near(t, "messages a page", k.MessagesPerPage, 120./12)
-	near(t, "bytes a page", k.BytesPerPage, 12000./12)
-	near(t, "links a page", k.URLsExchangedPerPage, 60./12)
-	want := []Status{{"communication failure", 1}, {"DNS error", 1}, {"200 OK", 10}, {"404 Not Found", 1}, {"503 Service Unavailable", 1}}
-	if d := cmp.Diff(want, r.Statuses); d != "" {
-		t.Errorf("statuses (-want +got):\n%s", d)
-	}
-	if len(r.Nodes) != 2 || r.Nodes[0].Name != "berlin" || r.Nodes[0].City != "Berlin" || r.Nodes[0].Pages != 6 {
-		t.Errorf("nodes: %+v", r.Nodes)
-	}
-}
-
-// TestJSONForm compares the names and their types with what is promised.
-func TestJSONForm(t *testing.T) {
-	text, err := json.MarshalIndent(read(t, small(t).write()), "", "  ")
+	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,23 +87,40 @@ func TestJSONForm(t *testing.T) {
 	if d := cmp.Diff(string(want), string(text)+"\n"); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	var form map[string]any
-	if err := json.Unmarshal(text, &form); err != nil {
+	n, q := r.of(t, "nearest"), r.of(t, "random")
+	near(t, "nearest choice with estimates", n.ChoiceRatioWithEstimates, (140.+40+500+420+420)/(140+280))
+	near(t, "nearest seconds", n.SecondsP50, 4)
+	near(t, "nearest accuracy", n.AccuracyP50, .1)
+	// Differences: a 44 − 520 = −476, b 0.
+	difference := &Difference{To: "random", Ms: -238, LowMs: -476, Rel: -476. / 640, Low: -476. / 520, Pairs: 2, Servers: 2}
+	if d := cmp.Diff(difference, n.Difference, cmpopts.EquateApprox(1e-3, 0)); d != "" || q.Difference != nil {
+		t.Errorf("difference of nearest (-want +got):\n%s\nof random to itself: %v", d, q.Difference)
+	}
+	if k := r.Crawl; k.Attempted != 10 || k.Found != 8 {
+		t.Errorf("%d attempted, %d found", k.Attempted, k.Found)
+	}
+	statuses := []Status{{"communication failure", 1}, {"DNS error", 1}, {"200 OK", 10}, {"404 Not Found", 1}, {"503 Service Unavailable", 1}}
+	if d := cmp.Diff(statuses, r.Statuses); d != "" {
+		t.Errorf("statuses (-want +got):\n%s", d)
+	}
+	if len(r.Nodes) != 2 || r.Nodes[0].Name != "berlin" || r.Nodes[0].City != "Berlin" || r.Nodes[0].Pages != 6 {
+		t.Errorf("nodes: %+v", r.Nodes)
+	}
+}
+
+// TestDocsNameEveryField: docs/compare.md has every name of the form for programs.
+func TestDocsNameEveryField(t *testing.T) {
+	form, err := os.ReadFile("testdata/small.json")
+	if err != nil {
 		t.Fatal(err)
 	}
 	doc, err := os.ReadFile("../../../docs/compare.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func(v any) (list []string) {
-		for k := range v.(map[string]any) {
-			list = append(list, k)
-		}
-		return list
-	}
-	for _, name := range append(append(names(form["assigners"].([]any)[0]), names(form["crawl"])...), names(form["testbed"])...) {
-		if !strings.Contains(string(doc), "`"+name+"`") {
-			t.Errorf("docs/compare.md says nothing of %s", name)
+	for _, name := range regexp.MustCompile(`"(\w+)": [^\[{]`).FindAllSubmatch(form, -1) {
+		if !bytes.Contains(doc, []byte("`"+string(name[1])+"`")) {
+			t.Errorf("docs/compare.md says nothing of %s", name[1])
 		}
 	}
 }
@@ -233,15 +174,13 @@ func TestTruncated(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBed(t, t.TempDir(), w)
-			n, server := b.nodes[0], w.Servers[0].Addr.String()
+			n := b.nodes[0]
 			for i := range c.made {
-				n.fetch(float64(i), runlog.Fetch{URL: "http://a.test/" + strings.Repeat("x", i), Host: "a.test", Server: server, TotalMs: 40,
-					Origin: runlog.OriginEstimate, Label: "vivaldi", Batch: batchOne})
+				n.fetch(float64(i), estimated("vivaldi", "a.test/"+strings.Repeat("x", i), 40))
 			}
-			n.decide(9, runlog.Assign{Batch: batchOne, Label: "vivaldi", Host: "a.test", Server: server, Owner: n.id, Estimates: c.wanted,
-				Reason: c.reason})
-			n.decide(9, runlog.Assign{Batch: batchOne, Label: "vivaldi", Host: "a2.test", Server: server, Owner: n.id, Estimates: c.wanted,
-				Reason: c.reason})
+			for _, host := range []string{"a.test", "a2.test"} {
+				n.decide(9, runlog.Assign{Label: "vivaldi", Host: host, Server: b.server("a.test"), Owner: n.id, Estimates: c.wanted, Reason: c.reason})
+			}
 			a := read(t, b.write()).of(t, "vivaldi")
 			if a.Short != c.short || a.Forced != c.forced || a.Truncated != (c.short+c.forced > 0) || a.Decisions != 1 {
 				t.Errorf("short %d, forced %d, truncated %v, %d decisions", a.Short, a.Forced, a.Truncated, a.Decisions)

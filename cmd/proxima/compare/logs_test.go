@@ -2,63 +2,110 @@ package compare
 
 import (
 	"compress/gzip"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/node/runlog"
 )
 
-// edit rewrites the lines of a log; nil deletes one.
-func edit(t *testing.T, path string, change func(i int, line string) *string) {
+// edit rewrites the lines of a log.
+func edit(t *testing.T, path string, change func(lines []string) []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	i := 0
-	for line := range strings.Lines(string(b)) {
-		if l := change(i, line); l != nil {
-			out.WriteString(*l)
-		}
-		i++
-	}
-	if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
+	write(t, path, strings.Join(change(slices.Collect(strings.Lines(string(b)))), ""))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestGapsWithhold(t *testing.T) {
-	for _, c := range []struct {
-		log      string
-		line     int
-		withheld string // words
-	}{
-		{runlog.LogFetch, 2, "1 lines are missing in the fetch log of berlin (boot 1)"},
-		{runlog.LogFetch, 0, "1 lines are missing in the fetch log of berlin (boot 1)"}, // an older file was deleted
-		{runlog.LogNode, 1, "1 lines are missing in the node log of berlin (boot 1)"},
-		{runlog.LogAssign, 1, ""}, // counted, but no reason to withhold
-	} {
-		t.Run(fmt.Sprint(c.log, c.line), func(t *testing.T) {
-			dir := small(t).write()
-			edit(t, filepath.Join(dir, "nodes/berlin/logs", c.log+suffix), func(i int, line string) *string {
-				if i == c.line {
-					return nil
-				}
-				return &line
+func remove(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDamage: what is torn, doubled or missing is counted, and costs itself alone. What can no longer be known is withheld.
+func TestDamage(t *testing.T) {
+	whole := read(t, small(t).write())
+	without := func(line int) func([]string) []string {
+		return func(lines []string) []string { return slices.Delete(lines, line, line+1) }
+	}
+	edited := func(path string, change func([]string) []string) func(dir string) {
+		return func(dir string) { edit(t, filepath.Join(dir, path), change) }
+	}
+	// Files as they are collected from real machines. The last one is changed.
+	packed := func(change func(sound string) string) func(dir string) {
+		return func(dir string) {
+			logs := filepath.Join(dir, "nodes/tokyo/logs")
+			edit(t, filepath.Join(logs, "fetch.jsonl"), func(lines []string) []string {
+				write(t, filepath.Join(logs, "fetch-000001.jsonl.gz"), pack(t, strings.Join(lines[:2], "")))
+				write(t, filepath.Join(logs, "fetch-000002.jsonl.gz"), pack(t, strings.Join(lines[2:4], "")))
+				write(t, filepath.Join(logs, "fetch-000002.jsonl"), strings.Join(lines[2:4], "")) // not packed, too: it counts once
+				write(t, filepath.Join(logs, "fetch.jsonl.gz"), change(pack(t, strings.Join(lines[4:], ""))))
+				return nil
 			})
+			remove(t, filepath.Join(logs, "fetch.jsonl"))
+		}
+	}
+	const header = 10 // of a packed file
+	const all = -1
+	gap := func(log string) Reading {
+		return Reading{Missing: 1, Gaps: []Gap{{Node: "berlin", Log: log, Boot: 1, Lines: 1}}}
+	}
+	for _, c := range []struct {
+		name      string
+		damage    func(dir string)
+		reading   Reading
+		withheld  string
+		attempted int64 // URLs; all, if the figures are those of the whole logs
+	}{
+		{"a line is missing", edited("nodes/berlin/logs/fetch.jsonl", without(2)), gap("fetch"),
+			"1 lines are missing in the fetch log of berlin (boot 1)", 9},
+		{"an older file is missing", edited("nodes/berlin/logs/fetch.jsonl", without(0)), gap("fetch"),
+			"1 lines are missing in the fetch log of berlin (boot 1)", 9},
+		{"a line about the node is missing", edited("nodes/berlin/logs/node.jsonl", without(1)), gap("node"),
+			"1 lines are missing in the node log of berlin (boot 1)", 10},
+		{"a decision is missing", edited("nodes/berlin/logs/assign.jsonl", without(1)), gap("assign"), "", 10}, // no reason to withhold
+		{"a node is missing", func(dir string) { remove(t, filepath.Join(dir, "nodes/tokyo")) }, Reading{}, "there are no logs of tokyo", 6},
+		{"torn, foreign and doubled lines", edited("nodes/tokyo/logs/fetch.jsonl", func(lines []string) []string {
+			return append([]string{"not JSON\n", lines[0], "{}\n\n"}, lines...)
+		}), Reading{Damaged: 2, Repeated: 1}, "", all},
+		{"the last line is cut", edited("nodes/tokyo/logs/fetch.jsonl", func(lines []string) []string { // nothing says that it is missing
+			last := len(lines) - 1
+			return append(lines[:last], lines[last][:len(lines[last])-40])
+		}), Reading{Damaged: 1}, "", 9},
+		{"packed", packed(func(sound string) string { return sound }), Reading{}, "", all},
+		{"packed and cut", packed(func(sound string) string { return sound[:len(sound)-12] }), Reading{Cut: 1}, "1 packed files are cut off", 10},
+		{"packed and corrupt", packed(func(sound string) string {
+			return sound[:header] + "\x07" + sound[header+1:] // a block of a kind that there is not (RFC 1951, 3.2.3)
+		}), Reading{Cut: 1}, "1 packed files are cut off", 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := small(t).write()
+			c.damage(dir)
 			r := read(t, dir)
-			if r.Reading.Missing != 1 || len(r.Reading.Gaps) != 1 || r.Reading.Gaps[0].Node != "berlin" || r.Reading.Gaps[0].Log != c.log {
-				t.Errorf("missing: %+v", r.Reading)
+			if d := cmp.Diff(c.reading, r.Reading, cmpopts.IgnoreFields(Reading{}, "Bytes", "Lines")); d != "" {
+				t.Errorf("reading (-want +got):\n%s", d)
 			}
-			if r.Crawl.Withheld != c.withheld {
+			if !strings.Contains(r.Crawl.Withheld, c.withheld) || c.withheld == "" && r.Crawl.Withheld != "" {
 				t.Errorf("withheld: %q, want %q", r.Crawl.Withheld, c.withheld)
 			}
 			if held := r.Crawl.Coverage == nil && r.Crawl.Lost == nil; held != (c.withheld != "") {
@@ -67,18 +114,27 @@ func TestGapsWithhold(t *testing.T) {
 			if r.Crawl.Overlap == nil || len(r.Assigners) != 2 {
 				t.Error("what can be known is withheld too")
 			}
+			if c.attempted != all && r.Crawl.Attempted != c.attempted {
+				t.Errorf("%d attempted, want %d", r.Crawl.Attempted, c.attempted)
+			}
+			if d := cmp.Diff([]any{whole.Assigners, whole.Crawl, whole.Statuses}, []any{r.Assigners, r.Crawl, r.Statuses}); c.attempted == all && d != "" {
+				t.Errorf("(-whole +damaged):\n%s", d)
+			}
 		})
 	}
 }
 
-func TestMissingLogsWithhold(t *testing.T) {
-	dir := small(t).write()
-	if err := os.RemoveAll(filepath.Join(dir, "nodes/tokyo")); err != nil {
+func pack(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
 		t.Fatal(err)
 	}
-	if r := read(t, dir); !strings.Contains(r.Crawl.Withheld, "there are no logs of tokyo") {
-		t.Errorf("withheld: %q", r.Crawl.Withheld)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
 	}
+	return b.String()
 }
 
 // TestLossIsFound: a page of the generator's list that nobody asked for, without any gap.
@@ -86,45 +142,34 @@ func TestLossIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		pages         int
-		change        func(b *bed)
+		queue         runlog.Queue // of berlin at the end, unless all is done
 		lost          int64
 		withheld, why string
 	}{
-		{name: "none", pages: 8, change: func(*bed) {}},
-		{name: "one tried in vain", pages: 9, change: func(*bed) {}},
-		{name: "two", pages: 11, change: func(*bed) {}, lost: 2},
-		{name: "dropped with a reason", pages: 10, change: func(b *bed) {
-			b.nodes[0].queue(26, runlog.Queue{Accepted: 7, Done: 5, Failed: 1, Dropped: 1, Drops: map[string]int64{"robots.txt": 1}})
-		}},
-		{name: "still waiting", pages: 50, change: func(b *bed) {
-			b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5, Failed: 1,
-				Pending: 3})
-		}},
-		{name: "books that do not balance", pages: 8, change: func(b *bed) {
-			b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5,
-				Failed: 1})
-		},
+		{name: "none", pages: 8},
+		{name: "one tried in vain", pages: 9},
+		{name: "two", pages: 11, lost: 2},
+		{name: "dropped with a reason", pages: 10, queue: runlog.Queue{Accepted: 7, Done: 5, Failed: 1, Dropped: 1}},
+		{name: "still waiting", pages: 50, queue: runlog.Queue{Accepted: 9, Done: 5, Failed: 1, Pending: 3}},
+		{name: "books that do not balance", pages: 8, queue: runlog.Queue{Accepted: 9, Done: 5, Failed: 1},
 			withheld: "the counts of berlin do not add up in 1 lines"},
-		{name: "no list", change: func(*bed) {}},
-		{name: "no list, and accepted twice or lost", change: func(b *bed) {
-			b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5, Failed: 1,
-				Left: 3})
-		},
-			why: "at most 3"},
+		{name: "no list"},
+		{name: "no list, and accepted twice or lost", queue: runlog.Queue{Accepted: 9, Done: 5, Failed: 1, Left: 3}, why: "at most 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := small(t)
-			b.world.Pages = c.pages
-			c.change(b)
+			if b.world.Pages = c.pages; c.queue.Accepted > 0 {
+				b.nodes[0].queue(26, c.queue)
+			}
 			k := read(t, b.write()).Crawl
 			if k.Withheld != c.withheld || !strings.HasPrefix(k.LostWhy, c.why) || c.why == "" && k.LostWhy != "" {
 				t.Fatalf("withheld %q, %q", k.Withheld, k.LostWhy)
 			}
-			if c.withheld+c.why == "" && (k.Lost == nil || *k.Lost != c.lost) {
-				t.Errorf("lost %v, want %d", k.Lost, c.lost)
-			}
-			if c.withheld+c.why != "" && k.Lost != nil {
-				t.Errorf("lost %d is not withheld", *k.Lost)
+			switch known := c.withheld+c.why == ""; {
+			case known != (k.Lost != nil):
+				t.Errorf("lost %v", k.Lost)
+			case known && *k.Lost != c.lost:
+				t.Errorf("lost %d, want %d", *k.Lost, c.lost)
 			}
 			if c.name == "still waiting" {
 				near(t, "coverage", k.Coverage, 10./12) // one of the three was tried before
@@ -159,119 +204,10 @@ func TestKilledNode(t *testing.T) {
 	}
 }
 
-// TestDamageIsCounted: torn, foreign and doubled lines cost themselves alone.
-func TestDamageIsCounted(t *testing.T) {
-	dir := small(t).write()
-	whole := read(t, dir)
-	path := filepath.Join(dir, "nodes/tokyo/logs/fetch.jsonl")
-	edit(t, path, func(i int, line string) *string {
-		switch i {
-		case 0:
-			line = "not JSON\n" + line + line
-		case 3:
-			line = "{}\n\n" + line
-		}
-		return &line
-	})
-	r := read(t, dir)
-	if r.Reading.Damaged != 2 || r.Reading.Repeated != 1 || r.Reading.Missing != 0 {
-		t.Errorf("%+v", r.Reading)
-	}
-	if d := cmp.Diff(whole.Assigners, r.Assigners); d != "" {
-		t.Errorf("(-whole +damaged):\n%s", d)
-	}
-	truncate(t, path, 40) // the last line is cut: nothing says that it is missing
-	if r := read(t, dir); r.Reading.Damaged != 3 || r.Reading.Missing != 0 || r.Crawl.Attempted != 9 {
-		t.Errorf("cut: %+v, %d attempted", r.Reading, r.Crawl.Attempted)
-	}
-}
-
-// TestPackedAndRotated: files as they are collected from real machines give the same figures.
-func TestPackedAndRotated(t *testing.T) {
-	dir := small(t).write()
-	whole := read(t, dir)
-	logs := filepath.Join(dir, "nodes/tokyo/logs")
-	b, err := os.ReadFile(filepath.Join(logs, "fetch.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.SplitAfter(string(b), "\n")
-	pack(t, filepath.Join(logs, "fetch-000001.jsonl.gz"), strings.Join(lines[:2], ""), 0)
-	pack(t, filepath.Join(logs, "fetch-000002.jsonl.gz"), strings.Join(lines[2:4], ""), 0)
-	pack(t, filepath.Join(logs, "fetch.jsonl.gz"), strings.Join(lines[4:], ""), 0)
-	if err := os.Remove(filepath.Join(logs, "fetch.jsonl")); err != nil {
-		t.Fatal(err)
-	}
-	r := read(t, dir)
-	if d := cmp.Diff([]any{whole.Assigners, whole.Crawl, whole.Statuses}, []any{r.Assigners, r.Crawl, r.Statuses}); d != "" {
-		t.Errorf("(-whole +packed):\n%s", d)
-	}
-	if r.Reading.Damaged+r.Reading.Cut+r.Reading.Missing > 0 {
-		t.Errorf("%+v", r.Reading)
-	}
-	// The same file, not packed: it counts once.
-	if err := os.WriteFile(filepath.Join(logs, "fetch-000002.jsonl"), []byte(strings.Join(lines[2:4], "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if r := read(t, dir); r.Reading.Repeated != 0 || r.Crawl.Attempted != whole.Crawl.Attempted {
-		t.Errorf("%+v", r.Reading)
-	}
-	pack(t, filepath.Join(logs, "fetch.jsonl.gz"), strings.Join(lines[4:], ""), 12)
-	if r := read(t, dir); r.Reading.Cut != 1 || !strings.Contains(r.Crawl.Withheld, "1 packed files are cut off") {
-		t.Errorf("%+v, %q", r.Reading, r.Crawl.Withheld)
-	}
-	pack(t, filepath.Join(logs, "fetch.jsonl.gz"), strings.Join(lines[4:], ""), 0)
-	corrupt(t, filepath.Join(logs, "fetch.jsonl.gz"))
-	if r := read(t, dir); r.Reading.Cut != 1 || !strings.Contains(r.Crawl.Withheld, "1 packed files are cut off") {
-		t.Errorf("%+v, %q", r.Reading, r.Crawl.Withheld)
-	}
-}
-
-// corrupt makes the first block of a packed file one of a kind that there is not (RFC 1951, 3.2.3).
-func corrupt(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const header = 10
-	if _, err := f.WriteAt([]byte{7}, header); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func pack(t *testing.T, path, text string, cut int64) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := gzip.NewWriter(f)
-	if _, err := io.WriteString(z, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if cut > 0 {
-		truncate(t, path, cut)
-	}
-}
-
 // TestLogsWithoutWorld: figures without truth, nodes named after their folders.
 func TestLogsWithoutWorld(t *testing.T) {
 	dir := small(t).write()
-	for _, name := range []string{rundir.WorldFile, rundir.TestbedFile} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	remove(t, filepath.Join(dir, rundir.WorldFile), filepath.Join(dir, rundir.TestbedFile))
 	r := read(t, dir)
 	n := r.of(t, "nearest")
 	near(t, "p50", n.P50Ms, 44)
@@ -282,9 +218,8 @@ func TestLogsWithoutWorld(t *testing.T) {
 		t.Errorf("nodes %+v", r.Nodes)
 	}
 	// The run begins with its first node, though that is not the first to be read.
-	edit(t, filepath.Join(dir, "nodes/berlin/logs/node.jsonl"), func(_ int, line string) *string {
-		line = strings.Replace(line, "T12:00:00", "T12:00:20", 1)
-		return &line
+	edit(t, filepath.Join(dir, "nodes/berlin/logs/node.jsonl"), func(lines []string) []string {
+		return []string{strings.ReplaceAll(strings.Join(lines, ""), "T12:00:00", "T12:00:20")}
 	})
 	if info := read(t, dir).Runs[0]; info.Seconds != 24 || !info.Started.Equal(began) {
 		t.Errorf("%v s from %v, want 24 from %v", info.Seconds, info.Started, began)
@@ -336,24 +271,23 @@ func TestSeveralRunsSayWhatIsOfOne(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, notes)
 		}
 	}
-	if notes := strings.Join(read(t, dirs[0]).Notes(), "\n"); strings.Contains(notes, "alone") {
+	if notes := strings.Join(read(t, dirs[0]).Notes(), "\n"); strings.Contains(notes, "one run only") {
 		t.Error(notes)
 	}
 }
 
 func TestFoldersThatCannotBe(t *testing.T) {
-	empty, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	broken := small(t).write()
-	if err := os.WriteFile(filepath.Join(broken, rundir.WorldFile), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	short := small(t)
+	empty, file, broken, short := t.TempDir(), filepath.Join(t.TempDir(), "file"), small(t).write(), small(t)
+	write(t, file, "")
+	write(t, filepath.Join(broken, rundir.WorldFile), "{")
 	short.world.RTTMs = short.world.RTTMs[:1]
-	for dir, words := range map[string]string{empty: "there are no logs", file: "is not a folder", filepath.Join(empty, "none"): "no such file",
-		broken: rundir.WorldFile, short.write(): "1 rows of round trips for 2 nodes"} {
+	for dir, words := range map[string]string{
+		empty:                        "there are no logs",
+		file:                         "is not a folder",
+		filepath.Join(empty, "none"): "no such file",
+		broken:                       rundir.WorldFile,
+		short.write():                "1 rows of round trips for 2 nodes",
+	} {
 		if _, err := Read(t.Context(), []string{dir}, Options{}); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want %q", dir, err, words)
 		}

@@ -83,15 +83,6 @@ func TestDifferenceKnowsItsUncertainty(t *testing.T) {
 	}
 }
 
-func TestVariation(t *testing.T) {
-	if v := variation([]float64{2, 4, 4, 4, 5, 5, 7, 9}); v != .4 {
-		t.Errorf("%v", v)
-	}
-	if !math.IsNaN(variation(nil)) || !math.IsNaN(variation([]float64{0, 0})) {
-		t.Error("a variation of nothing")
-	}
-}
-
 func TestColumnsCountCharacters(t *testing.T) {
 	var b bytes.Buffer
 	if grid(&b, [][]string{{"city", "ms"}, {"Zürich", dash}, {"Rome", "10"}}); b.String() != "city    ms\nZürich   "+dash+"\nRome    10\n" {

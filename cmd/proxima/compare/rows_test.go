@@ -2,24 +2,26 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"proxima/assign"
 	"proxima/node/runlog"
 )
 
-// tuned writes a run of vivaldi and random with a configuration, in which every page takes vivaldi's node so many ms, and random's 100.
-func tuned(t *testing.T, dir, run, theta string, seed uint64, servers int, ms float64) string {
-	return tunedOf(t, dir, run, theta, seed, servers, ms, "vivaldi", "random")
-}
-
-// tunedOf is tuned with other assigners.
-func tunedOf(t *testing.T, dir, run, theta string, seed uint64, servers int, ms float64, assigners ...string) string {
+// tuned writes a run of vivaldi and random with a configuration, in which every page takes the first one's node so many ms, the
+// second one's 100. Others may take the place of the two.
+func tuned(t *testing.T, dir, run, theta string, servers int, ms float64, assigners ...string) string {
+	if assigners == nil {
+		assigners = []string{"vivaldi", "random"}
+	}
 	w := twoNodes()
-	w.Assigners, w.Seed, w.Servers, w.RTTMs = assigners, seed, w.Servers[:servers],
-		[][]float64{w.RTTMs[0][:servers], w.RTTMs[1][:servers]}
+	w.Assigners, w.Seed, w.Servers = assigners, 1, w.Servers[:servers]
+	for i := range w.RTTMs {
+		w.RTTMs[i] = w.RTTMs[i][:servers]
+	}
 	b := newBed(t, dir, w)
 	for i, n := range b.nodes {
 		n.Events().Info(runlog.EventStart, runlog.KeyVersion, "v1", runlog.KeyConfig, fmt.Sprintf("[node]\ndata = %q\nrun = %q\n"+
@@ -27,14 +29,26 @@ func tunedOf(t *testing.T, dir, run, theta string, seed uint64, servers int, ms 
 	}
 	for _, s := range w.Servers {
 		for i, label := range w.Assigners {
-			b.nodes[0].decide(5, runlog.Assign{Batch: batchOne, Label: label, Host: s.Hosts[0], Server: s.Addr.String(), Owner: b.nodes[i].id})
+			b.nodes[0].decide(5, runlog.Assign{Label: label, Host: s.Hosts[0], Owner: b.nodes[i].id})
 			for page := range 4 {
-				b.nodes[i].fetch(10+float64(page), runlog.Fetch{URL: fmt.Sprintf("http://%s/%d", s.Hosts[0], page), Host: s.Hosts[0],
-					Server: s.Addr.String(), TotalMs: []float64{ms, 100}[i], Bytes: 1000, Origin: runlog.OriginAssigned, Label: label, Batch: batchOne})
+				b.nodes[i].fetch(10+float64(page), assigned(label, fmt.Sprintf("%s/%d", s.Hosts[0], page), []float64{ms, 100}[i]))
 			}
 		}
 	}
 	return b.write()
+}
+
+// nine writes nine runs, of which the first may have other assigners.
+func nine(t *testing.T, first ...string) (dirs []string) {
+	top := t.TempDir()
+	for i := range 9 {
+		run, assigners := fmt.Sprint("run", i), []string(nil)
+		if i == 0 {
+			assigners = first
+		}
+		dirs = append(dirs, tuned(t, filepath.Join(top, run), run, "0.15", 2, 50, assigners...))
+	}
+	return dirs
 }
 
 func readBy(t *testing.T, by, against string, dirs ...string) *Result {
@@ -58,7 +72,7 @@ func names(r *Result) string {
 // pairs them page by page.
 func TestRowsBy(t *testing.T) {
 	top := t.TempDir()
-	a, b := tuned(t, filepath.Join(top, "a"), "a", "0.15", 1, 2, 50), tuned(t, filepath.Join(top, "b"), "b", "0.25", 1, 2, 80)
+	a, b := tuned(t, filepath.Join(top, "a"), "a", "0.15", 2, 50), tuned(t, filepath.Join(top, "b"), "b", "0.25", 2, 80)
 	r := readBy(t, ByAssigner, "", a, b)
 	if n := names(r); n != "vivaldi, random" {
 		t.Errorf("by assigner: %s", n)
@@ -96,14 +110,10 @@ func TestRowsBy(t *testing.T) {
 
 // TestTooManyRows: rows that find no room are named.
 func TestTooManyRows(t *testing.T) {
-	top := t.TempDir()
-	var dirs []string
-	for i := range 9 {
-		run := fmt.Sprint("run", i)
-		dirs = append(dirs, tuned(t, filepath.Join(top, run), run, "0.15", 1, 2, 50))
-	}
+	dirs := nine(t)
 	r := readBy(t, ByRun, "", dirs...)
-	if notes := strings.Join(r.Notes(), "\n"); len(r.Assigners) != maxRows || !strings.Contains(notes, "2 rows are left out, since there is room for 16: random in "+dirs[8]+", vivaldi in "+dirs[8]) {
+	const says = "2 rows are left out, since there is room for 16: random in %s, vivaldi in %[1]s"
+	if notes := strings.Join(r.Notes(), "\n"); len(r.Assigners) != maxRows || !strings.Contains(notes, fmt.Sprintf(says, dirs[8])) {
 		t.Errorf("%d rows; notes: %s", len(r.Assigners), notes)
 	}
 	if notes := strings.Join(readBy(t, ByRun, "", dirs[:8]...).Notes(), "\n"); strings.Contains(notes, "left out") {
@@ -113,20 +123,10 @@ func TestTooManyRows(t *testing.T) {
 
 // TestRowWithoutRoomIsNoRunOfItsOwn: a run of two assigners remains one when there is room for one of their rows only.
 func TestRowWithoutRoomIsNoRunOfItsOwn(t *testing.T) {
-	top := t.TempDir()
-	var dirs []string
-	for i := range 9 {
-		run, assigners := fmt.Sprint("run", i), []string{"vivaldi", "random"}
-		if i == 0 {
-			assigners = assigners[:1]
-		}
-		dirs = append(dirs, tunedOf(t, filepath.Join(top, run), run, "0.15", 1, 2, 50, assigners...))
-	}
-	r := readBy(t, ByRun, "", dirs...)
-	alone := r.Assigners[0].Name
-	for _, a := range r.Assigners {
-		if (a.Balance != nil) != (a.Name == alone) {
-			t.Errorf("%s counts as a run with one assigner", a.Name)
+	r := readBy(t, ByRun, "", nine(t, "vivaldi")...)
+	for i, a := range r.Assigners {
+		if alone := i == 0; (a.Balance != nil) != alone {
+			t.Errorf("%s counts as a run with one assigner: %v", a.Name, !alone)
 		}
 	}
 }
@@ -143,38 +143,44 @@ func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
 		{2, 50, "vivaldi was faster than all others: it needed 50 % less time per page than random (95 % interval -50 to -50 %)", "chance"},
 		{2, 150, "random was faster than all others", "vivaldi was"},
 	} {
-		h := read(t, tuned(t, t.TempDir(), "r", "1", 1, c.servers, c.ms)).Headline()
+		h := read(t, tuned(t, t.TempDir(), "r", "1", c.servers, c.ms)).Headline()
 		if !strings.Contains(h, c.want) || strings.Contains(h, c.not) {
 			t.Errorf("%d servers, %v ms: %s", c.servers, c.ms, h)
 		}
 	}
-	// Of three, one is slow and two are not told apart.
-	even := &Difference{To: "b", Ms: -1, LowMs: -9, HighMs: 3, Rel: -.01, Low: -.09, High: .03}
-	mean := 5.
-	r := Result{Reference: assign.Random, Assigners: []Assigner{
-		{Name: "random", MeanMs: &mean, Lead: &Difference{To: "random", HighMs: -3, Rel: -.5}},
-		{Name: "a", MeanMs: &mean, Difference: &Difference{To: "random", HighMs: -3, Rel: -.5, Low: -.6, High: -.4}},
-		{Name: "b", MeanMs: &mean, Lead: even, Difference: &Difference{To: "random", HighMs: -3, Rel: -.49}}}}
-	small := &Difference{To: "b", Ms: -.4, LowMs: -.6, HighMs: -.3, Rel: -.004, Low: -.006, High: -.003}
+}
+
+// TestHeadlineOfSeveralRows: what is said of a row has that row's figures, whatever is between it and the first.
+func TestHeadlineOfSeveralRows(t *testing.T) {
+	const perCent = .01
+	d := func(to string, rel, low, high float64) *Difference { // of rows that took 100 ms
+		return &Difference{To: to, Ms: rel, LowMs: low, HighMs: high, Rel: rel * perCent, Low: low * perCent, High: high * perCent}
+	}
+	clear := d("random", -50, -60, -40)
+	for _, c := range []struct {
+		want  string
+		ofA   *Difference            // to random
+		leads map[string]*Difference // of a to the others
+	}{
+		{"a cannot be told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); " +
+			"a needed 50 % less time per page than random (95 % interval -60 to -40 %).", clear, map[string]*Difference{"b": d("b", -1, -9, 3), "random": clear}},
+		{"a cannot be told apart from c: it needed 30 % less time per page than c, which may be chance (95 % interval -90 to +30 %).",
+			nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": d("c", -30, -90, 30)}},
+		{"a and c are equal, and cannot be told apart from b.", nil, map[string]*Difference{"b": d("b", -1, -9, 3), "c": d("c", 0, 0, 0)}},
+		{"a comes before c, with a mean time per page of 5 and 5 ms; chance cannot be judged, since both got the same pages from fewer " +
+			"than two servers.", nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": nil}},
+	} {
+		mean := 5.
+		r := Result{Assigners: []Assigner{{Name: "a", MeanMs: &mean, Difference: c.ofA}}}
+		for _, name := range slices.Sorted(maps.Keys(c.leads)) {
+			r.Assigners = append(r.Assigners, Assigner{Name: name, MeanMs: &mean, Lead: c.leads[name]})
+		}
+		if h := r.Headline(); h != c.want {
+			t.Errorf("%s\nwant %s", h, c.want)
+		}
+	}
+	small := d("b", -.4, -.6, -.3)
 	if got := versus(small) + ", " + span95(small); got != "0.4 % less time per page than b, -0.6 to -0.3 %" {
 		t.Errorf("a small difference that is clear: %q", got)
-	}
-	const want = "a cannot be told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); " +
-		"a needed 50 % less time per page than random (95 % interval -60 to -40 %)."
-	if h := r.Headline(); h != want {
-		t.Errorf("%s", h)
-	}
-	// What is said of a row has that row's figures, whatever is between it and the first.
-	slow, level := &Difference{To: "b", Ms: -2, LowMs: -3, HighMs: -1, Rel: -.2, Low: -.3, High: -.1}, &Difference{To: "c"}
-	few := &Difference{To: "c", Ms: -3, LowMs: -9, HighMs: 3, Rel: -.3, Low: -.9, High: .3}
-	for want, leads := range map[string][2]*Difference{
-		"a cannot be told apart from c: it needed 30 % less time per page than c, which may be chance (95 % interval -90 to +30 %).":                     {slow, few},
-		"a and c are equal, and cannot be told apart from b.":                                                                                            {even, level},
-		"a comes before c, with a mean time per page of 5 and 5 ms; chance cannot be judged, since both got the same pages from fewer than two servers.": {slow, nil},
-	} {
-		r := Result{Assigners: []Assigner{{Name: "a", MeanMs: &mean}, {Name: "b", MeanMs: &mean, Lead: leads[0]}, {Name: "c", MeanMs: &mean, Lead: leads[1]}}}
-		if h := r.Headline(); h != want {
-			t.Errorf("%s\nwant %s", h, want)
-		}
 	}
 }

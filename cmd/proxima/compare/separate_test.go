@@ -21,36 +21,33 @@ func TestSeparateRunsByHand(t *testing.T) {
 		w.Assigners, w.Seed = []string{run.label}, run.seed
 		b := newBed(t, filepath.Join(top, fmt.Sprintf("%s-%d", run.label, run.seed)), w)
 		for k, s := range w.Servers {
-			n := b.nodes[k]
-			page := runlog.Fetch{URL: "http://" + s.Hosts[0] + "/1", Host: s.Hosts[0], Server: s.Addr.String(), TotalMs: run.ms, Bytes: 1000,
-				Origin: runlog.OriginAssigned, Label: run.label}
-			cut := page
-			cut.URL += fmt.Sprint("cut", k) // nothing but broken off
+			n, host := b.nodes[k], s.Hosts[0]
+			mine := func(path string, ms float64) runlog.Fetch {
+				f := assigned(run.label, host+path, ms)
+				f.Batch = ""
+				return f
+			}
+			cut := mine("/1cut", run.ms) // nothing but broken off
 			cut.Error = "canceled"
 			n.fetch(0, cut)
-			cut.URL = page.URL
-			cut.Status, cut.Error, cut.TotalMs = 200, "canceled", 7
+			cut.URL, cut.Status, cut.TotalMs = "http://"+host+"/1", 200, 7
 			n.fetch(1, cut)
-			busy := page
-			busy.Status, busy.TotalMs = 503, 9
+			busy := mine("/1", 9)
+			busy.Status = 503
 			n.fetch(2, busy)
-			n.fetch(3, page)
-			again := page
-			again.TotalMs = 5000
-			n.fetch(9, again)
-			page.URL += "e"
-			page.Origin, page.TotalMs, page.Batch = runlog.OriginEstimate, 77, batchOne
-			n.fetch(10, page)
-			page.URL += "/cut"
-			page.Error = "canceled"
-			n.fetch(11, page)
+			n.fetch(3, mine("/1", run.ms))
+			n.fetch(9, mine("/1", 5000))
+			n.fetch(10, estimated(run.label, host+"/1e", 77))
+			cut = estimated(run.label, host+"/1e/cut", 77)
+			cut.Error = "canceled"
+			n.fetch(11, cut)
 		}
 		// Four fifths of the pages at berlin: 8 and 2, with those above 12 and 6 answered, robots.txt not counted.
 		for i := range 8 {
-			b.nodes[0].fetch(12, runlog.Fetch{URL: fmt.Sprintf("http://c.test/%d", i), Server: "198.18.1.9", TotalMs: 100})
+			b.nodes[0].fetch(12, runlog.Fetch{URL: fmt.Sprintf("http://c.test/%d", i), TotalMs: 100})
 		}
-		b.nodes[1].fetch(30, runlog.Fetch{URL: "http://c.test/8", Server: "198.18.1.9", TotalMs: 100})
-		b.nodes[1].fetch(40, runlog.Fetch{URL: "http://c.test/robots.txt", Server: "198.18.1.9", TotalMs: 100, Kind: runlog.KindRobots})
+		b.nodes[1].fetch(30, runlog.Fetch{URL: "http://c.test/8", TotalMs: 100})
+		b.nodes[1].fetch(40, runlog.Fetch{URL: "http://c.test/robots.txt", TotalMs: 100, Kind: runlog.KindRobots})
 		for _, n := range b.nodes {
 			n.queue(41, runlog.Queue{})
 			n.stop()
@@ -83,24 +80,28 @@ func TestSeparateRunsByHand(t *testing.T) {
 		t.Errorf("%d attempted", r.Crawl.Attempted)
 	}
 	near(t, "overlap", r.Crawl.Overlap, 2./(2+2+9))
-}
-
-// TestAMakespanNeedsAllRunsToEnd: those that were not done within their time are the long ones.
-func TestAMakespanNeedsAllRunsToEnd(t *testing.T) {
-	top := t.TempDir()
-	for seed := range 3 {
-		w := twoNodes()
-		w.Assigners, w.Seed = []string{"nearest"}, uint64(seed+1)
-		b := newBed(t, filepath.Join(top, fmt.Sprint(seed)), w)
-		n := b.nodes[0]
-		n.fetch(9, runlog.Fetch{URL: "http://a.test/", Server: w.Servers[0].Addr.String(), Origin: runlog.OriginAssigned, Label: "nearest", TotalMs: 50})
-		waiting := int64(seed % 2) // of the second run
-		n.queue(10, runlog.Queue{Accepted: waiting, Pending: waiting})
-		n.stop()
-		b.write()
+	if len(n.Seeds) != 0 || len(q.Seeds) != 2 || q.Seeds[0].Seed != 1 || q.Seeds[1].Seed != 2 {
+		t.Fatalf("seeds of nearest %+v, of random %+v", n.Seeds, q.Seeds)
 	}
-	a := read(t, top).of(t, "nearest")
-	if want := "1 URLs were still waiting when a run ended"; a.MakespanS != nil || a.MakespanWhy != want {
-		t.Errorf("%v, %q", a.MakespanS, a.MakespanWhy)
+	near(t, "random's first seed", q.Seeds[0].Total, 400./140)
+	near(t, "random's second seed", q.Seeds[1].Total, 1800./140)
+	// Beside a comparison they tell makespan and balance alone.
+	tuned(t, filepath.Join(top, "all"), "all", "1", 2, 60, "nearest", "random")
+	r = read(t, top)
+	if n = r.of(t, "nearest"); len(r.Runs) != 4 || n.URLs != 8 || n.Difference == nil || n.Difference.Pairs != 8 {
+		t.Errorf("%d runs, %+v", len(r.Runs), n)
+	}
+	near(t, "mean of the comparison", n.MeanMs, 60)
+	near(t, "makespan", n.MakespanS, 30-(2-.009))
+	near(t, "balance", n.BalanceCV, 3.5/8.5)
+	// Those that were not done within their time are the long ones.
+	late := twoNodes()
+	late.Assigners = []string{"nearest"}
+	b := newBed(t, filepath.Join(top, "late"), late)
+	b.nodes[0].queue(10, runlog.Queue{Accepted: 1, Pending: 1})
+	b.nodes[0].stop()
+	b.write()
+	if n = read(t, top).of(t, "nearest"); n.MakespanS != nil || n.MakespanWhy != "1 URLs were still waiting when a run ended" {
+		t.Errorf("%v, %q", n.MakespanS, n.MakespanWhy)
 	}
 }

@@ -1,8 +1,11 @@
 package compare
 
 import (
+	"fmt"
 	"testing"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/node/runlog"
@@ -10,34 +13,31 @@ import (
 
 // TestSpaceByHand: two nodes on a line, 220 ms apart in truth, and a server whose place moves when tokyo's bandwidth is cut.
 func TestSpaceByHand(t *testing.T) {
-	w := twoNodes()
-	server := w.Servers[1].Addr
-	w.Events = []rundir.Event{{AtS: 30, Kind: rundir.EventBandwidth, Node: "tokyo", Factor: .2}, {AtS: 40, Kind: rundir.EventSlow,
-		Server: server, AddMs: 5000}}
-	b := newBed(t, t.TempDir(), w)
-	at := func(n *bedNode, s float64) { n.now = began.Add(time.Duration(s * float64(time.Second))) }
-	coord := func(n *bedNode, s, x, height float64) {
-		at(n, s)
-		n.Coord(runlog.Coord{Peer: "p", RTTMs: 1, Vector: []float64{x, 0, 0, 0}, HeightMs: height, Accuracy: .5})
+	b := newBed(t, t.TempDir(), twoNodes())
+	server := b.world.Servers[1].Addr
+	b.world.Events = []rundir.Event{
+		{AtS: 30, Kind: rundir.EventBandwidth, Node: "tokyo", Factor: .2},
+		{AtS: 40, Kind: rundir.EventSlow, Server: server, AddMs: 5000},
 	}
 	berlin, tokyo := b.nodes[0], b.nodes[1]
+	coord := func(n *bedNode, s, x, height float64) {
+		n.at(s).Coord(runlog.Coord{Peer: "p", RTTMs: 1, Vector: []float64{x, 0, 0, 0}, HeightMs: height, Accuracy: .5})
+	}
 	coord(berlin, 1, 0, 5)
 	coord(tokyo, 1, 100, 5) // 110 ms: half of the truth
 	coord(berlin, 9, 0, 10)
 	coord(tokyo, 9, 200, 10) // 220 ms
-	at(tokyo, 10)
-	tokyo.Coord(runlog.Coord{Peer: "p", Vector: []float64{9e9}, Accuracy: .1})                                  // no place
-	tokyo.Coord(runlog.Coord{Peer: "p", Vector: []float64{7, 7, 7, 7}, Accuracy: .1, Refused: "the peer lies"}) // refused
+	coord(tokyo, 10, 9e9, 0) // no place
+	tokyo.Coord(runlog.Coord{Peer: "p", Vector: []float64{7, 7, 7, 7}, Accuracy: .1, Refused: "the peer lies"})
 	for s, x := range map[float64]float64{20: 220, 50: 260} {
-		at(berlin, s)
-		berlin.Proxy(runlog.Proxy{Label: "nearest", Server: server.String(), Vector: []float64{x, 0, 0, 0}, HeightMs: 2, Accuracy: s / 100})
+		berlin.at(s).Proxy(runlog.Proxy{Label: "nearest", Server: server.String(), Vector: []float64{x, 0, 0, 0}, HeightMs: 2, Accuracy: s / 100})
 	}
-	berlin.decide(21, runlog.Assign{Batch: "b", Label: "nearest", Host: "b.test", Server: server.String(), Owner: tokyo.id})
-	berlin.decide(51, runlog.Assign{Batch: "c", Label: "nearest", Host: "b.test", Server: server.String(), Owner: berlin.id})
+	berlin.decide(21, runlog.Assign{Batch: "b", Label: "nearest", Host: "b.test", Owner: tokyo.id})
+	berlin.decide(51, runlog.Assign{Batch: "c", Label: "nearest", Host: "b.test", Owner: berlin.id})
 	for i := range 4 {
-		tokyo.fetch(22+5*float64(i), runlog.Fetch{URL: string(rune('a' + i)), Server: server.String(), TotalMs: 100,
-			Bytes:  int64(1000 * (i + 1)),
-			Origin: runlog.OriginAssigned, Label: "nearest", Batch: "b"})
+		page := assigned("nearest", fmt.Sprintf("b.test/%d", i), 100)
+		page.Batch, page.Bytes = "b", int64(1000*(i+1))
+		tokyo.fetch(22+5*float64(i), page)
 	}
 	r := read(t, b.write())
 	median := r.CoordError[0].Points
@@ -59,15 +59,8 @@ func TestSpaceByHand(t *testing.T) {
 		t.Helper()
 		if len(list) == 0 {
 			t.Errorf("%s: nothing", what)
-			return
-		}
-		if len(list[0].Points) != len(want) {
-			t.Errorf("%s: %v, want %v", what, list[0].Points, want)
-			return
-		}
-		for i, p := range list[0].Points {
-			near(t, what, &p[0], want[i][0])
-			near(t, what, &p[1], want[i][1])
+		} else if d := cmp.Diff(want, list[0].Points, cmpopts.EquateApprox(1e-3, 1e-3)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", what, d)
 		}
 	}
 	points("distance to tokyo", node.Distance, Point{20.5, 20 + 12}, Point{50.5, 60 + 12})
@@ -99,24 +92,18 @@ func TestSpaceByHand(t *testing.T) {
 // TestTimelinesOfAComparison: what the owner downloads beyond the comparison is no assigner's, and every request to a server counts
 // for the time between them.
 func TestTimelinesOfAComparison(t *testing.T) {
-	w := twoNodes()
-	server := w.Servers[0].Addr
-	w.Events = []rundir.Event{{AtS: 5, Kind: rundir.EventSlow, Server: server, AddMs: 50}}
-	b := newBed(t, t.TempDir(), w)
+	b := newBed(t, t.TempDir(), twoNodes())
+	b.world.Events = []rundir.Event{{AtS: 5, Kind: rundir.EventSlow, Server: b.world.Servers[0].Addr, AddMs: 50}}
 	berlin := b.nodes[0]
-	for _, label := range w.Assigners {
-		berlin.decide(1, runlog.Assign{Batch: batchOne, Label: label, Host: "a.test", Server: server.String(), Owner: berlin.id})
+	for _, label := range b.world.Assigners {
+		berlin.decide(1, runlog.Assign{Label: label, Host: "a.test", Owner: berlin.id})
 	}
-	for i, f := range []runlog.Fetch{
-		{Kind: runlog.KindRobots, Status: 404, Origin: runlog.OriginDiscovered},
-		{Origin: runlog.OriginEstimate, Label: "nearest", Batch: batchOne},
-		{Origin: runlog.OriginAssigned, Label: "nearest,random", Batch: batchOne},
-		{Origin: runlog.OriginAssigned, Label: "nearest"},
-		{Error: "timeout", Origin: runlog.OriginDiscovered},
-	} {
-		f.URL, f.Server, f.TotalMs = "http://a.test/"+string(rune('a'+i)), server.String(), 40
-		berlin.fetch(10+float64(i), f)
-	}
+	const a = "http://a.test/"
+	berlin.fetch(10, runlog.Fetch{URL: a + "robots.txt", Kind: runlog.KindRobots, Status: 404, Origin: runlog.OriginDiscovered})
+	berlin.fetch(11, estimated("nearest", "a.test/e", 40))
+	berlin.fetch(12, assigned("nearest,random", "a.test/compared", 40))
+	berlin.fetch(13, runlog.Fetch{URL: a + "own", TotalMs: 40, Origin: runlog.OriginAssigned, Label: "nearest"})
+	berlin.fetch(14, runlog.Fetch{URL: a + "late", Error: "timeout", Origin: runlog.OriginDiscovered})
 	r := read(t, b.write())
 	if len(r.Progress) != 2 || len(r.Affected) != 1 || len(r.Affected[0].Spacing) != 1 {
 		t.Fatalf("progress %+v, affected %+v", r.Progress, r.Affected)
@@ -152,38 +139,36 @@ func TestTheLastRateIsOfItsTime(t *testing.T) {
 	}
 }
 
-// TestStatesEndOnce: the end of a state begins none, whatever happens again, and one partition replaces another.
-func TestStatesEndOnce(t *testing.T) {
-	got := inWords([]rundir.Event{
-		{AtS: 1, Kind: rundir.EventKill, Node: "n"}, {AtS: 2, Kind: rundir.EventRestart, Node: "n"},
-		{AtS: 3, Kind: rundir.EventKill, Node: "n"}, {AtS: 4, Kind: rundir.EventRestart, Node: "n"},
-		{AtS: 5, Kind: rundir.EventPartition, Nodes: []string{"n"}}, {AtS: 6, Kind: rundir.EventPartition, Nodes: []string{"m"}},
-		{AtS: 7, Kind: rundir.EventHeal}, {AtS: 8, Kind: rundir.EventHeal},
-	})
-	for i, until := range []float64{2, 2, 4, 4, 6, 7, 7, 8} {
-		if got[i].UntilS != until {
-			t.Errorf("%+v, want until %v", got[i], until)
-		}
-	}
-}
-
+// TestEventsInWords: a state lasts until the event that ends it, or replaces it. That end begins none, whatever happens again.
 func TestEventsInWords(t *testing.T) {
 	server := twoNodes().Servers[0].Addr
 	got := inWords([]rundir.Event{
-		{AtS: 1, Kind: rundir.EventCPU, Node: "n", AddMs: 100}, {AtS: 2, Kind: rundir.EventSlow, Server: server, AddMs: 5000},
-		{AtS: 3, Kind: rundir.EventKill, Node: "m"}, {AtS: 4, Kind: rundir.EventPartition, Nodes: []string{"n", "m"}},
-		{AtS: 5, Kind: rundir.EventCPU, Node: "n"}, {AtS: 6, Kind: rundir.EventSlow, Server: server},
-		{AtS: 7, Kind: rundir.EventRestart, Node: "m"}, {AtS: 8, Kind: rundir.EventHeal},
+		{AtS: 1, Kind: rundir.EventCPU, Node: "n", AddMs: 100},
+		{AtS: 2, Kind: rundir.EventSlow, Server: server, AddMs: 5000},
+		{AtS: 3, Kind: rundir.EventKill, Node: "m"},
+		{AtS: 4, Kind: rundir.EventPartition, Nodes: []string{"n", "m"}},
+		{AtS: 5, Kind: rundir.EventCPU, Node: "n"},
+		{AtS: 6, Kind: rundir.EventSlow, Server: server},
+		{AtS: 7, Kind: rundir.EventRestart, Node: "m"},
+		{AtS: 8, Kind: rundir.EventKill, Node: "m"},
+		{AtS: 9, Kind: rundir.EventRestart, Node: "m"},
+		{AtS: 10, Kind: rundir.EventPartition, Nodes: []string{"m"}},
+		{AtS: 11, Kind: rundir.EventHeal},
+		{AtS: 12, Kind: rundir.EventHeal},
 	})
-	want := []Event{{AtS: 1, UntilS: 5, Label: "CPU burnt", Target: "n"}, {AtS: 2, UntilS: 6, Label: "+5 s", Target: server.String()},
-		{AtS: 3, UntilS: 7, Label: "kill -9", Target: "m"}, {AtS: 4, UntilS: 8, Label: "partition", Target: "n, m"},
-		{AtS: 7, UntilS: 7, Label: "restart", Target: "m"}, {AtS: 8, UntilS: 8, Label: "heal"}}
-	if len(got) != len(want) {
-		t.Fatalf("%+v", got)
+	want := []Event{
+		{1, 5, "CPU burnt", "n"},
+		{2, 6, "+5 s", server.String()},
+		{3, 7, "kill -9", "m"},
+		{4, 10, "partition", "n, m"},
+		{7, 7, "restart", "m"},
+		{8, 9, "kill -9", "m"},
+		{9, 9, "restart", "m"},
+		{10, 11, "partition", "m"},
+		{11, 11, "heal", ""},
+		{12, 12, "heal", ""},
 	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%+v, want %+v", got[i], want[i])
-		}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,20 +37,23 @@ func manyNodes(seed uint64, nodes, servers int) rundir.World {
 	return w
 }
 
-// play is what a played crawl must give.
+// play is what a played crawl must give a row.
 type play struct {
-	measured, expected, best map[string]float64
-	bestShare                map[string]float64
-	urls                     int64
+	urls                                int64
+	measured, expected, best, bestShare float64
 }
 
 // crawl plays a comparison: nearest always chooses the best node, vivaldi the second best, random and geographic any. A download
 // takes what it should, times noise.
-func (b *bed) crawl(pages int, labels []string, only string) play {
+func (b *bed) crawl(pages int) map[string]*play {
+	labels := b.world.Assigners
 	random := rand.New(rand.NewPCG(b.world.Seed, 2))
 	truth := &b.world
 	all := func(int) bool { return true }
-	p := play{measured: map[string]float64{}, expected: map[string]float64{}, best: map[string]float64{}, bestShare: map[string]float64{}}
+	plays := map[string]*play{}
+	for _, label := range labels {
+		plays[label] = &play{}
+	}
 	at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }
 	second := 10.0
 	for k, s := range b.world.Servers {
@@ -61,14 +63,12 @@ func (b *bed) crawl(pages int, labels []string, only string) play {
 		choice := map[string]int{"nearest": best, "vivaldi": next, "random": random.IntN(len(b.nodes)), "geographic": random.IntN(len(b.nodes))}
 		batch := fmt.Sprintf("%.12s-1-%d", b.nodes[0].id, k/20+1)
 		for _, label := range labels {
-			b.nodes[0].decide(second, runlog.Assign{Batch: batch, Label: label, Host: s.Hosts[0], Server: s.Addr.String(),
-				Owner: b.nodes[choice[label]].id})
+			b.nodes[0].decide(second, runlog.Assign{Batch: batch, Label: label, Host: s.Hosts[0], Owner: b.nodes[choice[label]].id})
 			if choice[label] == best {
-				p.bestShare[label] += 1 / float64(len(b.world.Servers))
+				plays[label].bestShare += 1 / float64(len(b.world.Servers))
 			}
 		}
 		for page := range pages {
-			p.urls++
 			made := map[int]bool{}
 			for _, label := range labels {
 				node := choice[label]
@@ -84,17 +84,14 @@ func (b *bed) crawl(pages int, labels []string, only string) play {
 				for _, other := range labels {
 					if choice[other] == node {
 						mine = append(mine, other)
-						p.measured[other] += took
-						p.expected[other] += should
-						p.best[other] += least
+						p := plays[other]
+						p.urls++
+						p.measured, p.expected, p.best = p.measured+took, p.expected+should, p.best+least
 					}
 				}
-				f := runlog.Fetch{URL: fmt.Sprintf("http://%s/%d", s.Hosts[0], page), Host: s.Hosts[0], Server: s.Addr.String(), TotalMs: took,
-					Bytes:  size,
-					Origin: runlog.OriginAssigned, Label: strings.Join(mine, ","), Batch: batch}
-				if only != "" {
-					f.Batch = "" // the owner's own download
-				}
+				f := assigned(strings.Join(mine, ","), fmt.Sprintf("%s/%d", s.Hosts[0], page), took)
+				f.Bytes = size
+				f.Batch = batch
 				b.nodes[node].fetch(second+took/1000, f)
 			}
 		}
@@ -103,30 +100,32 @@ func (b *bed) crawl(pages int, labels []string, only string) play {
 		n.queue(second+1, runlog.Queue{})
 		n.stop()
 	}
-	return p
+	return plays
 }
 
 // TestPlayedWorld: what was played is what is found. The log keeps microseconds and the compare float32: a thousandth is allowed.
 func TestPlayedWorld(t *testing.T) {
 	w := manyNodes(3, 10, 40)
 	w.Pages = 40 * 30
-	w.Events = []rundir.Event{{AtS: 12, Kind: rundir.EventBandwidth, Node: "n03", Factor: .2}, {AtS: 16, Kind: rundir.EventSlow,
-		Server: w.Servers[30].Addr, AddMs: 500},
-		{AtS: 30, Kind: rundir.EventBandwidth, Node: "n03", Factor: 1}}
+	w.Events = []rundir.Event{
+		{AtS: 12, Kind: rundir.EventBandwidth, Node: "n03", Factor: .2},
+		{AtS: 16, Kind: rundir.EventSlow, Server: w.Servers[30].Addr, AddMs: 500},
+		{AtS: 30, Kind: rundir.EventBandwidth, Node: "n03", Factor: 1},
+	}
 	b := newBed(t, t.TempDir(), w)
-	p := b.crawl(30, w.Assigners, "")
+	plays := b.crawl(30)
 	r := read(t, b.write())
-	for _, label := range w.Assigners {
+	for label, p := range plays {
 		a := r.of(t, label)
 		if a.URLs != p.urls || a.Downloaded != p.urls || a.Failed != 0 {
 			t.Errorf("%s: %d URLs, %d downloaded, want %d", label, a.URLs, a.Downloaded, p.urls)
 		}
-		near(t, label+" choice", a.ChoiceRatio, p.expected[label]/p.best[label])
-		near(t, label+" total", a.TotalRatio, p.measured[label]/p.best[label])
-		near(t, label+" mean", a.MeanMs, p.measured[label]/float64(p.urls))
-		near(t, label+" best share", a.BestShare, p.bestShare[label])
+		near(t, label+" choice", a.ChoiceRatio, p.expected/p.best)
+		near(t, label+" total", a.TotalRatio, p.measured/p.best)
+		near(t, label+" mean", a.MeanMs, p.measured/float64(p.urls))
+		near(t, label+" best share", a.BestShare, p.bestShare)
 		if label != "random" {
-			near(t, label+" difference", &a.Difference.Ms, (p.measured[label]-p.measured["random"])/float64(p.urls))
+			near(t, label+" difference", &a.Difference.Ms, (p.measured-plays["random"].measured)/float64(p.urls))
 			if d := a.Difference; d.LowMs > d.Ms || d.HighMs < d.Ms || d.Servers != 40 || d.Pairs != p.urls {
 				t.Errorf("%s: %+v", label, d)
 			}
@@ -148,72 +147,16 @@ func TestPlayedWorld(t *testing.T) {
 	}
 }
 
-// TestSeparateRuns: runs of one assigner each, with two seeds, beside a comparison.
-func TestSeparateRuns(t *testing.T) {
-	top := t.TempDir()
-	plays := map[string]play{}
-	for seed := range uint64(2) {
-		for _, label := range []string{"nearest", "random"} {
-			w := manyNodes(seed+1, 5, 12)
-			w.Assigners = []string{label}
-			b := newBed(t, filepath.Join(top, fmt.Sprint(seed+1), label), w)
-			plays[fmt.Sprintf("%d%s", seed+1, label)] = b.crawl(20, w.Assigners, label)
-			b.write()
-		}
-	}
-	r := read(t, top)
-	if len(r.Runs) != 4 {
-		t.Fatalf("%d runs", len(r.Runs))
-	}
-	n, q := r.of(t, "nearest"), r.of(t, "random")
-	var measured, best, base float64
-	for seed := 1; seed <= 2; seed++ {
-		p := plays[fmt.Sprintf("%dnearest", seed)]
-		measured, best = measured+p.measured["nearest"], best+p.best["nearest"]
-		base += plays[fmt.Sprintf("%drandom", seed)].measured["random"]
-	}
-	near(t, "total", n.TotalRatio, measured/best)
-	if n.Difference == nil || n.Difference.Pairs != 2*12*20 || n.Difference.Servers != 24 {
-		t.Fatalf("difference %+v", n.Difference)
-	}
-	near(t, "difference", &n.Difference.Ms, (measured-base)/(2*12*20))
-	if len(n.Seeds) != 2 || n.Seeds[0].Seed != 1 || n.Seeds[1].Seed != 2 {
-		t.Errorf("seeds %+v", n.Seeds)
-	}
-	near(t, "second seed", n.Seeds[1].Total, plays["2nearest"].measured["nearest"]/plays["2nearest"].best["nearest"])
-	for _, a := range []Assigner{n, q} {
-		if a.MakespanS == nil || *a.MakespanS <= 0 || a.BalanceCV == nil || a.Balance.MaxURLs == 0 {
-			t.Errorf("%s: makespan %v %s, balance %+v", a.Name, a.MakespanS, a.MakespanWhy, a.Balance)
-		}
-	}
-	// Beside a comparison they tell makespan and balance alone.
-	w := manyNodes(1, 5, 12)
-	b := newBed(t, filepath.Join(top, "all"), w)
-	p := b.crawl(10, w.Assigners, "")
-	b.write()
-	r = read(t, top)
-	n = r.of(t, "nearest")
-	near(t, "total of the comparison", n.TotalRatio, p.measured["nearest"]/p.best["nearest"])
-	if n.MakespanS == nil || n.URLs != 120 || n.Difference.Pairs != 120 {
-		t.Errorf("makespan %v, %d URLs, %+v", n.MakespanS, n.URLs, n.Difference)
-	}
-	if v := r.of(t, "vivaldi"); v.MakespanS != nil || v.MakespanWhy == "" {
-		t.Error("a makespan of vivaldi, which had no run of its own")
-	}
-}
-
 // TestRounds: in mode persistent pages are downloaded again and again on purpose.
 func TestRounds(t *testing.T) {
-	w := twoNodes()
-	b := newBed(t, t.TempDir(), w)
-	server := w.Servers[0].Addr.String()
-	page := runlog.Fetch{URL: "http://a.test/1", Host: "a.test", Server: server, TotalMs: 40, Bytes: 100}
-	b.nodes[0].fetch(1, page)
+	b := newBed(t, t.TempDir(), twoNodes())
+	b.nodes[0].fetch(1, runlog.Fetch{URL: "http://a.test/1", TotalMs: 40, Bytes: 100})
 	for round := 1; round <= 3; round++ {
 		batch := fmt.Sprintf("%s.%d", batchOne, round)
-		for i, label := range w.Assigners {
-			b.nodes[0].decide(float64(10*round), runlog.Assign{Batch: batch, Label: label, Host: "a.test", Server: server, Owner: b.nodes[i].id})
-			page.Origin, page.Label, page.Batch, page.TotalMs = runlog.OriginAssigned, label, batch, []float64{40, 500}[i]
+		for i, label := range b.world.Assigners {
+			b.nodes[0].decide(float64(10*round), runlog.Assign{Batch: batch, Label: label, Host: "a.test", Owner: b.nodes[i].id})
+			page := assigned(label, "a.test/1", []float64{40, 500}[i])
+			page.Batch = batch
 			b.nodes[i].fetch(float64(10*round+i+1), page)
 		}
 	}
@@ -230,12 +173,10 @@ func TestRoundOfOneAssigner(t *testing.T) {
 	w := twoNodes()
 	w.Assigners = []string{"nearest"}
 	b := newBed(t, t.TempDir(), w)
-	page := runlog.Fetch{URL: "http://a.test/1", Host: "a.test", Server: w.Servers[0].Addr.String(), TotalMs: 500, Label: "nearest",
-		Batch: batchOne + ".1"}
-	page.Origin = runlog.OriginEstimate
-	b.nodes[1].fetch(1, page)
-	page.Origin, page.TotalMs = runlog.OriginAssigned, 40
-	b.nodes[0].fetch(2, page)
+	for i, page := range []runlog.Fetch{assigned("nearest", "a.test/1", 40), estimated("nearest", "a.test/1", 500)} {
+		page.Batch += ".1"
+		b.nodes[i].fetch(float64(2-i), page)
+	}
 	a := read(t, b.write()).of(t, "nearest")
 	near(t, "mean", a.MeanMs, 40)
 	near(t, "with estimates", a.TotalRatioWithEstimates, (40.+500)/80)
