@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,35 +27,20 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := filepath.Join(dir, "report.html")
-	got, out, errs := call(t, "compare", "-html", page, dir)
-	if got != exitOK || errs != "" || !strings.Contains(out, "Only nearest was run") || !strings.Contains(out, "200 OK") {
-		t.Errorf("exit %d\n%s%s", got, out, errs)
-	}
+	told(t, exitOK,
+		[]string{"compare -html " + page + " " + dir, "Only nearest was run", "200 OK"},
+		[]string{"compare " + dir + " -json", `"name": "nearest"`, `"urls": 2`}) // flags may follow
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "nearest") {
 		t.Errorf("report: %v, %d bytes", err, len(b))
 	}
-	got, out, errs = call(t, "compare", dir, "-json") // flags may follow
-	var form struct {
-		Assigners []struct {
-			Name string
-			URLs int
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &form); got != exitOK || err != nil || len(form.Assigners) != 1 || form.Assigners[0].URLs != 2 {
-		t.Errorf("exit %d, %v\n%s%s", got, err, out, errs)
-	}
 	// What was read is told, even if the page cannot be written.
-	got, out, errs = call(t, "compare", "-html", filepath.Join(dir, "none", "report.html"), dir)
+	got, out, errs := call(t, "compare", "-html", filepath.Join(dir, "none", "report.html"), dir)
 	if got != exitFailed || !strings.Contains(errs, "write report") || !strings.Contains(out, "Only nearest was run") {
 		t.Errorf("exit %d\n%s%s", got, out, errs)
 	}
-	for args, want := range map[string]string{"compare": "needs a folder with logs", "compare -fast": "there is no flag -fast",
-		"compare " + dir + " -fast": "there is no flag -fast", "compare -by page " + dir: `-by "page" is none of assigner, candidate,`} {
-		if got, _, errs := call(t, strings.Fields(args)...); got != exitUsage || !strings.Contains(errs, want) {
-			t.Errorf("%s: exit %d\n%s", args, got, errs)
-		}
-	}
-	if got, _, errs := call(t, "compare", t.TempDir()); got != exitFailed || !strings.Contains(errs, "there are no logs of nodes") {
-		t.Errorf("empty folder: exit %d\n%s", got, errs)
-	}
+	told(t, exitUsage,
+		[]string{"compare", "needs a folder with logs"},
+		[]string{"compare " + dir + " -fast", "there is no flag -fast"},
+		[]string{"compare -by page " + dir, `-by "page" is none of assigner, candidate,`})
+	told(t, exitFailed, []string{"compare " + t.TempDir(), "there are no logs of nodes"})
 }

@@ -29,12 +29,17 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// The keys of a node replace those of the common configuration, in whatever form they are written there. The rest stays as it is.
-func TestConfigOfANode(t *testing.T) {
-	var overlay []fleet.Info
-	for i := range 5 {
+// overlayOf is what is known of n hosts.
+func overlayOf(n int) (overlay []fleet.Info) {
+	for i := range n {
 		overlay = append(overlay, fleet.Info{Host: fleet.Host{Name: fmt.Sprint("h", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}}})
 	}
+	return overlay
+}
+
+// The keys of a node replace those of the common configuration, in whatever form they are written there. The rest stays as it is.
+func TestConfigOfANode(t *testing.T) {
+	overlay := overlayOf(5)
 	overlay[1].Translated = true
 	for _, base := range []string{
 		"", "node.data = 'x'\nnode.memory_mib = 300", "[node]\n'data' = \"\"\"x\ny\"\"\"\nmemory_mib = 300\n[crawl]\nseeds = [\n'a', # ]\n]\n[member]\nfaster = 7.5",
@@ -61,10 +66,7 @@ func TestConfigOfANode(t *testing.T) {
 
 // The peers that nodes join make a ring, so that no part of the overlay is on its own.
 func TestJoin(t *testing.T) {
-	var overlay []fleet.Info
-	for i := range 20 {
-		overlay = append(overlay, fleet.Info{Host: fleet.Host{Name: fmt.Sprint("h", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}}})
-	}
+	overlay := overlayOf(20)
 	for of, peers := range map[int]int{1: 3, 2: 3, 5: 16, 20: 1} {
 		for i := range of {
 			join := (&deployment{peers: peers, gossip: 1, overlay: overlay[:of]}).join(overlay[i])
@@ -79,24 +81,24 @@ func TestJoin(t *testing.T) {
 // The row of the table tells the state of a node from what its host says.
 func TestRow(t *testing.T) {
 	running := `{"uptime_s": 15.4, "crawl": {"pages": 140}, "frontier": {"pending": 7}`
+	refused := &fleet.Fault{Word: fleet.Refused, Text: "Permission denied"}
 	for _, c := range []struct {
 		text string
+		err  error
 		want row
 	}{
-		{"absent", row{"absent", "-", "-", "-", "-", ""}},
-		{"stopped", row{"stopped", "-", "-", "-", "-", ""}},
-		{"stopped\n" + `{"event":"stop","level":"INFO","reason":"finished"}`, row{"stopped", "-", "-", "-", "-", "finished"}},
-		{"stopped\n" + `{"event":"members"}`, row{"stopped", "-", "-", "-", "-", ""}},
-		{"stopped\n{torn", row{"stopped", "-", "-", "-", "-", ""}},
-		{"mute\nno answer", row{stateMute, "-", "-", "-", "-", "no answer"}},
-		{"running\n" + running + "}", row{stateRunning, "15s", "140", "7", "alone", ""}},
-		{"running\n" + running + `, "overlay": {"alive": 3, "settled": 2, "reason": "alone"}}`, row{stateRunning, "15s", "140", "7", "3/2", "alone"}},
+		{"absent", nil, row{"absent", "-", "-", "-", "-", ""}},
+		{"stopped", nil, row{"stopped", "-", "-", "-", "-", ""}},
+		{"stopped\n" + `{"event":"stop","level":"INFO","reason":"finished"}`, nil, row{"stopped", "-", "-", "-", "-", "finished"}},
+		{"stopped\n" + `{"event":"members","reason":"none"}`, nil, row{"stopped", "-", "-", "-", "-", ""}},
+		{"stopped\n{torn", nil, row{"stopped", "-", "-", "-", "-", ""}},
+		{"mute\nno answer", nil, row{stateMute, "-", "-", "-", "-", "no answer"}},
+		{"running\n" + running + "}", nil, row{stateRunning, "15s", "140", "7", "alone", ""}},
+		{"running\n" + running + `, "overlay": {"alive": 3, "settled": 2, "reason": "alone"}}`, nil, row{stateRunning, "15s", "140", "7", "3/2", "alone"}},
+		{"", refused, row{"refused", "-", "-", "-", "-", "Permission denied"}},
 	} {
-		if r := newRow(c.text, nil); r != c.want {
+		if r := newRow(c.text, c.err); r != c.want {
 			t.Errorf("%s: %+v, want %+v", c.text, r, c.want)
 		}
-	}
-	if r, want := newRow("", &fleet.Fault{Word: fleet.Refused, Text: "Permission denied"}), (row{"refused", "-", "-", "-", "-", "Permission denied"}); r != want {
-		t.Errorf("%+v, want %+v", r, want)
 	}
 }

@@ -145,17 +145,37 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asked counts the pages asked for, and the requests for them beyond the first.
-func (s *site) asked() (pages, again int) {
+// asked counts the pages asked for.
+func (s *site) asked() (pages int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path := range s.hits {
+		if path != "/robots.txt" {
+			pages++
+		}
+	}
+	return pages
+}
+
+// wantAll reports pages that were not asked for, and more than so many requests for pages beyond the first for each.
+func (s *site) wantAll(t *testing.T, again int) {
+	t.Helper()
+	pages, more := s.asked(), 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for path, n := range s.hits {
 		if path != "/robots.txt" {
-			pages++
-			again += n - 1
+			more += n - 1
 		}
 	}
-	return pages, again
+	if pages != s.pages || more > again {
+		t.Errorf("%d pages, %d again; want %d, at most %d", pages, more, s.pages, again)
+	}
+}
+
+// crawl is the command that crawls the site, with further arguments.
+func (s *site) crawl(t *testing.T, data string, more ...string) []string {
+	return append([]string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}, more...)
 }
 
 // seed is the site's first page under a name.
@@ -219,4 +239,52 @@ func call(t *testing.T, args ...string) (got int, out, errs string) {
 		t.Errorf("%v: did not end within %v", args, patience)
 	}
 	return got, o.String(), e.String()
+}
+
+// told runs command lines one after another in this process, and reports another exit code than the one expected. A line has the words of
+// the command, with ␣ for a space in one of them, and what it must print: as an error, unless the code is exitOK.
+func told(t *testing.T, code int, lines ...[]string) {
+	t.Helper()
+	for _, line := range lines {
+		args := strings.Split(line[0], " ")
+		for i, word := range args {
+			args[i] = strings.ReplaceAll(word, "␣", " ")
+		}
+		if line[0] == "" {
+			args = nil
+		}
+		got, out, errs := call(t, args...)
+		if got != code || code == exitUsage && out != "" {
+			t.Errorf("%q: exit %d, want %d\nout: %s\nerr: %s", args, got, code, out, errs)
+		}
+		said, wants := errs, line[1:]
+		if code == exitOK {
+			said = out
+		}
+		for _, want := range wants {
+			if !strings.Contains(said, want) {
+				t.Errorf("%q: %q is not in:\n%s", args, want, said)
+			}
+		}
+		if strings.Contains(errs, "Usage:") && !strings.Contains(strings.Join(wants, ""), "Usage:") {
+			t.Errorf("%q: a mistake is told in many lines:\n%s", args, errs)
+		}
+	}
+}
+
+// mentioning lists the processes whose command or working directory holds a text.
+func mentioning(t *testing.T, text string) (found []string) {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		line, _ := os.ReadFile(filepath.Join(d, "cmdline")) // it may have ended meanwhile
+		cwd, _ := os.Readlink(filepath.Join(d, "cwd"))
+		if strings.Contains(string(line), text) || strings.Contains(cwd, text) {
+			found = append(found, fmt.Sprintf("%s in %s: %q", filepath.Base(d), cwd, line))
+		}
+	}
+	return found
 }

@@ -3,12 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"proxima/cmd/proxima/rundir"
@@ -31,73 +32,62 @@ func fakeRun(t *testing.T, scenario string, one *testbedFlags) {
 	}
 }
 
+// made are the runs that a sweep of a scenario makes, each by its setting and its seed. The one called stop is stopped.
+func made(t *testing.T, s *sweep, stop string) (list []string, err error) {
+	t.Helper()
+	err = s.run(&testbedFlags{}, io.Discard, func(one *testbedFlags) error {
+		fakeRun(t, s.scenario, one)
+		list = append(list, fmt.Sprint(one.settings[len(one.settings)-1], " ", one.seed))
+		if list[len(list)-1] == stop {
+			return context.Canceled
+		}
+		return nil
+	})
+	return list, err
+}
+
 // Finished runs count only for the scenario and the settings that they were made with.
 func TestSweepRefusesOtherRuns(t *testing.T) {
 	dir := t.TempDir()
+	const refused = -1
 	for _, c := range []struct {
 		scenario, fixed string
-		made            int // -1: refused
+		made            int
 	}{
 		{"ci", "geo.wrong=0.1", 2},
 		{"ci", "geo.wrong=0.1", 0},
-		{"ci", "geo.wrong=0.2", -1},
-		{"ci", "separate=true", -1},
-		{"demo", "geo.wrong=0.1", -1},
+		{"ci", "geo.wrong=0.2", refused},
+		{"ci", "separate=true", refused},
+		{"demo", "geo.wrong=0.1", refused},
 	} {
 		s := &sweep{dir: dir, scenario: c.scenario, key: "length", values: []string{"8s", "9s"}, fixed: []string{c.fixed}, first: 1, last: 1}
-		made := 0
-		err := s.run(&testbedFlags{}, io.Discard, func(one *testbedFlags) error { made++; fakeRun(t, c.scenario, one); return nil })
-		if err != nil && c.made >= 0 || err == nil && made != c.made {
-			t.Errorf("%s with %s: %d runs, not %d; %v", c.scenario, c.fixed, made, c.made, err)
+		list, err := made(t, s, "")
+		if got := len(list); err != nil && c.made != refused || err == nil && got != c.made {
+			t.Errorf("%s with %s: %d runs, not %d; %v", c.scenario, c.fixed, got, c.made, err)
 		}
 	}
 }
 
-// A sweep with one run for each assigner knows its finished runs, too.
-func TestSweepOfSeparateRunsGoesOn(t *testing.T) {
-	s := &sweep{dir: t.TempDir(), scenario: "demo", key: "length", values: []string{"8s"}, fixed: []string{"separate=true"}, first: 1, last: 1}
-	made := 0
-	for range 2 {
-		if err := s.run(&testbedFlags{}, io.Discard, func(one *testbedFlags) error { made++; fakeRun(t, "demo", one); return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if made != 1 {
-		t.Errorf("%d runs", made)
-	}
-}
-
-// A run that was stopped leaves results. A sweep that goes on makes it again, and no other one.
+// A run that was stopped leaves results. A sweep that goes on makes it again, and no other one. One with a run for each assigner knows its
+// finished runs, too.
 func TestSweepGoesOn(t *testing.T) {
-	s := &sweep{dir: t.TempDir(), scenario: "ci", key: "length", values: []string{"8s", "9s"}, first: 1, last: 2}
-	var made []string
-	stopped := errors.New("stopped")
-	run := func(stop string) error {
-		made = nil
-		return s.run(&testbedFlags{}, io.Discard, func(one *testbedFlags) error {
-			fakeRun(t, "ci", one)
-			made = append(made, one.settings[0]+" "+string('0'+rune(one.seed)))
-			if made[len(made)-1] == stop {
-				return stopped
+	for _, fixed := range [][]string{nil, {"separate=true"}} {
+		s := &sweep{dir: t.TempDir(), scenario: "ci", key: "length", values: []string{"8s", "9s"}, fixed: fixed, first: 1, last: 2}
+		for _, step := range []struct {
+			stop string
+			want error
+			made []string
+		}{
+			{"length=8s 2", context.Canceled, []string{"length=8s 1", "length=8s 2"}},
+			{"", nil, []string{"length=8s 2", "length=9s 1", "length=9s 2"}},
+			{"", nil, nil},
+		} {
+			if list, err := made(t, s, step.stop); !errors.Is(err, step.want) || !slices.Equal(list, step.made) {
+				t.Fatalf("%v; made %q, not %q", err, list, step.made)
 			}
-			return nil
-		})
-	}
-	for _, step := range []struct {
-		stop string
-		want error
-		made []string
-	}{
-		{"length=8s 2", stopped, []string{"length=8s 1", "length=8s 2"}},
-		{"", nil, []string{"length=8s 2", "length=9s 1", "length=9s 2"}},
-		{"", nil, nil},
-	} {
-		if err := run(step.stop); !errors.Is(err, step.want) || !slices.Equal(made, step.made) {
-			t.Fatalf("%v; made %q, not %q", err, made, step.made)
 		}
-	}
-	found, err := filepath.Glob(filepath.Join(s.dir, "*", "*", rundir.TestbedFile))
-	if err != nil || len(found) != 4 {
-		t.Errorf("finished: %s, %v", strings.Join(found, " "), err)
+		if found, err := filepath.Glob(filepath.Join(s.dir, "*", "*")); err != nil || len(found) != 4 {
+			t.Errorf("finished: %s, %v", found, err)
+		}
 	}
 }

@@ -3,13 +3,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -27,59 +22,38 @@ func TestTestbedCommandLines(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	broken := file(t, "broken.toml", "[[nodes]]\nnam = 1\n")
-	for _, c := range []struct {
-		name string
-		args []string
-		code int
-		want []string
-	}{
-		{"nothing", []string{"testbed"}, exitUsage, []string{"Usage: proxima testbed run"}},
-		{"unknown", []string{"testbed", "walk"}, exitUsage, []string{`there is no command "walk"`}},
-		{"list", []string{"testbed", "list"}, exitOK, []string{"comparison", "churn", "two minutes"}},
-		{"no scenario", []string{"testbed", "run"}, exitUsage, []string{"proxima testbed list"}},
-		{"unknown scenario", []string{"testbed", "run", "none"}, exitUsage, []string{`no scenario "none"`}},
-		{"broken scenario", []string{"testbed", "run", broken}, exitUsage, []string{broken + ":2: nodes[0].nam: unknown key"}},
-		{"used folder", []string{"testbed", "run", "ci", "-portable", "-out", full}, exitFailed, []string{"is not empty"}},
-		{"half a matrix", []string{"testbed", "run", "-portable", "-rtt", "x", "ci", "-out", filepath.Join(full, "y")}, exitUsage,
-			[]string{"-rtt and -cities need each other"}},
-		{"sweep of nothing", []string{"testbed", "sweep", "ci"}, exitUsage, []string{"-set KEY=VALUE,VALUE"}},
-		{"sweep of one value", []string{"testbed", "sweep", "ci", "-set", "length=9s"}, exitUsage, []string{"several values"}},
-		{"sweep of two keys", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s", "-set", "seed=1,2"}, exitUsage, []string{"only one key can be varied"}},
-		{"sweep of a wrong value", []string{"testbed", "sweep", "ci", "-set", "length=9s,-1s"}, exitUsage, []string{"not between 1s and 24h"}},
-		{"sweep of a value twice", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s,9s"}, exitUsage, []string{"two values"}},
-		{"sweep of wrong seeds", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s", "-seeds", "5..1"}, exitUsage, []string{"1..5"}},
-		{"unknown key", []string{"testbed", "run", "ci", "-set", "lenght=9s"}, exitUsage, []string{"lenght"}},
-		{"shell of nobody", []string{"testbed", "shell"}, exitUsage, []string{"the name of a node"}},
-		{"shell without run", []string{"testbed", "shell", "-out", full, "paris"}, exitFailed,
-			[]string{"no run in namespaces is going on"}},
-		{"sites at a name", []string{"sites", "ci", "-at", "127.0.0.1,here"}, exitUsage, []string{`-at: "here" is no address (proxima sites -h`}},
-		{"fleet in a time that is none", []string{"fleet", "run", "ci", "-timeout", "soon"}, exitUsage, []string{`-timeout: "soon" is not a duration: write 90s, 5m or 12h`}},
-		{"sites at a port that is none", []string{"sites", file(t, "one.toml", "[[nodes]]\n[[sites]]\n"), "-at", "127.0.0.1", "-port", "73537"}, exitFailed,
-			[]string{"73537 is no port"}},
-		{"demo with arguments", []string{"demo", "x"}, exitUsage, []string{`got "x"`}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, out, errs := call(t, c.args...)
-			if got != c.code {
-				t.Fatalf("exit %d, want %d\n%s%s", got, c.code, out, errs)
-			}
-			for _, text := range c.want {
-				if !strings.Contains(out+errs, text) {
-					t.Errorf("%q is not in\n%s%s", text, out, errs)
-				}
-			}
-		})
-	}
+	broken, one := file(t, "broken.toml", "[[nodes]]\nnam = 1\n"), file(t, "one.toml", "[[nodes]]\n[[sites]]\n")
+	told(t, exitOK, []string{"testbed list", "comparison", "churn", "two minutes"})
+	told(t, exitUsage, [][]string{
+		{"testbed", "Usage: proxima testbed run"},
+		{"testbed walk", `there is no command "walk"`},
+		{"testbed list x", `got "x"`},
+		{"testbed run", "proxima testbed list"},
+		{"testbed run none", `no scenario "none"`},
+		{"testbed run " + broken, broken + ":2: nodes[0].nam: unknown key"},
+		{"testbed run -portable -rtt x ci -out " + filepath.Join(full, "y"), "-rtt and -cities need each other"},
+		{"testbed run ci -set lenght=9s", "lenght"},
+		{"testbed sweep ci", "-set KEY=VALUE,VALUE"},
+		{"testbed sweep ci -set length=9s", "several values"},
+		{"testbed sweep ci -set length=9s,8s -set seed=1,2", "only one key can be varied"},
+		{"testbed sweep ci -set length=9s,-1s", "not between 1s and 24h"},
+		{"testbed sweep ci -set length=9s,8s,9s", "two values"},
+		{"testbed sweep ci -set length=9s,8s -seeds 5..1", "1..5"},
+		{"testbed shell", "the name of a node"},
+		{"sites ci -at 127.0.0.1,here", `-at: "here" is no address (proxima sites -h`},
+		{"fleet run ci -timeout soon", `-timeout: "soon" is not a duration: write 90s, 5m or 12h`},
+		{"demo x", `got "x"`},
+	}...)
+	told(t, exitFailed,
+		[]string{"testbed run ci -portable -out " + full, "is not empty"},
+		[]string{"testbed shell -out " + full + " paris", "no run in namespaces is going on"},
+		[]string{"sites " + one + " -at 127.0.0.1 -port 73537", "73537 is no port"})
 }
 
 // A run that never begins leaves no folder behind.
 func TestNoFolderOfARunThatNeverBegins(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if code, out, errs := call(t, "testbed", "run", "ci", "-portable", "-rtt", "nowhere", "-cities", "nowhere"); code != exitFailed ||
-		!strings.Contains(errs, "nowhere") {
-		t.Errorf("exit %d\n%s%s", code, out, errs)
-	}
+	told(t, exitFailed, []string{"testbed run ci -portable -rtt nowhere -cities nowhere", "nowhere"})
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
@@ -99,8 +73,8 @@ func TestTheCommandOfARunCanBeRepeated(t *testing.T) {
 	}
 }
 
-// bed starts a run in namespaces; without them the test is skipped.
-func bed(t *testing.T, args ...string) (cmd *exec.Cmd, out *bytes.Buffer) {
+// bed starts a run of the scenario ci in namespaces; without them the test is skipped.
+func bed(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a run in namespaces takes half a minute of real time")
@@ -108,22 +82,15 @@ func bed(t *testing.T, args ...string) (cmd *exec.Cmd, out *bytes.Buffer) {
 	if ready := emulate.Preflight(t.Context()); ready.Emulation == emulate.Portable {
 		t.Skip("no namespaces here: " + strings.Join(ready.Missing, "; "))
 	}
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	t.Cleanup(cancel)
-	cmd, out = exec.CommandContext(ctx, os.Args[0], append([]string{"testbed", "run"}, args...)...), new(bytes.Buffer)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "XDG_CACHE_HOME="+t.TempDir())
-	cmd.Stdout, cmd.Stderr = out, out
-	return cmd, out
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return startFor(t, 3*time.Minute, append([]string{"testbed", "run", "ci", "-out", dir}, args...)...)
 }
 
 // Real processes, real TCP: what comes of a short scenario is whole.
 func TestAScenarioInNamespaces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	cmd, out := bed(t, "ci", "-out", dir, "-seed", "3")
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	p := bed(t, dir, "-seed", "3")
+	p.want(exitOK)
 	got, err := rundir.ReadTestbed(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -136,71 +103,22 @@ func TestAScenarioInNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text bytes.Buffer
-	if err := writeJSON(&text, r); err != nil {
-		t.Fatal(err)
-	}
-	var figures struct {
-		Assigners []struct {
-			Name string
-			URLs int
-		}
-		Crawl struct {
-			Coverage float64
-			Lost     *int
-		}
-	}
-	if err := json.Unmarshal(text.Bytes(), &figures); err != nil {
-		t.Fatal(err)
-	}
-	if len(figures.Assigners) != 2 || figures.Crawl.Coverage != 1 || figures.Crawl.Lost == nil || *figures.Crawl.Lost != 0 {
-		t.Errorf("%+v\n%s", figures, out)
+	if c := r.Crawl; len(r.Assigners) != 2 || c.Coverage == nil || *c.Coverage != 1 || c.Lost == nil || *c.Lost != 0 {
+		t.Errorf("%+v of %d assigners\n%s", c, len(r.Assigners), &p.out)
 	}
 }
 
 // Ctrl-C ends all that was started: none of the processes that mention the folder of the run is left.
 func TestCtrlCLeavesNothingBehind(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	cmd, out := bed(t, "ci", "-out", dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // until a node runs
-		if logs, _ := filepath.Glob(filepath.Join(dir, rundir.NodesFolder, "*", "logs", "node.jsonl")); len(logs) > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Error("no node has started")
-			break
-		}
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	err := cmd.Wait()
-	var ended *exec.ExitError
-	if !errors.As(err, &ended) || ended.ExitCode() != exitStopped {
-		t.Errorf("%v, want exit %d\n%s", err, exitStopped, out)
-	}
+	p := bed(t, dir)
+	until(t, "a node runs", func() bool {
+		logs, _ := filepath.Glob(filepath.Join(dir, rundir.NodesFolder, "*", "logs", "node.jsonl"))
+		return len(logs) > 0
+	})
+	p.cmd.Process.Signal(os.Interrupt)
+	p.want(exitStopped)
 	if left := mentioning(t, dir); len(left) > 0 {
-		t.Errorf("left: %q\n%s", left, out)
+		t.Errorf("left: %q\n%s", left, &p.out)
 	}
-}
-
-// mentioning lists the processes whose command or working directory holds a text.
-func mentioning(t *testing.T, text string) []string {
-	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, d := range dirs {
-		line, _ := os.ReadFile(filepath.Join(d, "cmdline")) // it may have ended meanwhile
-		cwd, _ := os.Readlink(filepath.Join(d, "cwd"))
-		if strings.Contains(string(line), text) || strings.Contains(cwd, text) {
-			found = append(found, string(line))
-		}
-	}
-	return found
 }
