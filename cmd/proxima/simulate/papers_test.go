@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,25 +32,25 @@ func TestPapers(t *testing.T) {
 		t.Fatalf("there is no row %s, %s", method, setup)
 		return PaperRow{}
 	}
-	falling := func(what string, v ...float64) {
-		for i := 1; i < len(v); i++ {
-			if v[i] >= v[i-1] {
-				t.Errorf("%s do not fall: %.3v", what, v)
+	// A higher threshold needs fewer probes and finds the best node less often; so do more nodes.
+	byThreshold := []PaperRow{row(assign.HiMicra, "12 nodes, T 25"), row(assign.HiMicra, "12 nodes, T 50"), row(assign.HiMicra, "12 nodes, T 75")}
+	learned := []PaperRow{row(assign.IPMicra, "12 nodes, T 25"), row(assign.IPMicra, "12 nodes, T 50 ms, 350"), row(assign.IPMicra, "12 nodes, T 100")}
+	byNodes := []PaperRow{row(assign.HiMicra, "10 nodes"), row(assign.HiMicra, "25 nodes"), row(assign.HiMicra, "50 nodes")}
+	for _, rows := range [][]PaperRow{byThreshold, learned, byNodes} {
+		for i := range rows[1:] {
+			if a, b := rows[i], rows[i+1]; b.Probes >= a.Probes || b.Best >= a.Best {
+				t.Errorf("%+v\n%+v\nwant fewer probes and right choices in the second", a, b)
 			}
 		}
 	}
-	// A higher threshold needs fewer probes, finds the best node less often and loses more; and more nodes mean a lower share.
-	a, b, c := row(assign.HiMicra, "12 nodes, T 25"), row(assign.HiMicra, "12 nodes, T 50"), row(assign.HiMicra, "12 nodes, T 75")
-	falling("probes", a.Probes, b.Probes, c.Probes)
-	falling("right choices", a.Best, b.Best, c.Best)
-	falling("losses the other way round", -a.LossMs, -b.LossMs, -c.LossMs)
-	x, y, z := row(assign.HiMicra, "10 nodes"), row(assign.HiMicra, "25 nodes"), row(assign.HiMicra, "50 nodes")
-	falling("probes with nodes", x.Probes, y.Probes, z.Probes)
-	falling("right choices with nodes", x.Best, y.Best, z.Best)
-	d, e, f := row(assign.IPMicra, "12 nodes, T 25"), row(assign.IPMicra, "12 nodes, T 50 ms, 350"), row(assign.IPMicra, "12 nodes, T 100")
-	falling("probes of ipmicra", d.Probes, e.Probes, f.Probes)
-	falling("right choices of ipmicra", d.Best, e.Best, f.Best)
-	falling("probes from himicra to ipmicra", b.Probes, e.Probes)
+	for i := range byThreshold[1:] {
+		if a, b := byThreshold[i].LossMs, byThreshold[i+1].LossMs; b <= a {
+			t.Errorf("losses do not rise with the threshold: %.3v ms, %.3v ms", a, b)
+		}
+	}
+	if h, i := byThreshold[1].Probes, learned[1].Probes; i >= h {
+		t.Errorf("ipmicra makes %.3v of all probes, himicra %.3v", i, h)
+	}
 	for _, r := range p.Rows {
 		if r.Best <= 0 || r.Best > 1 || r.Probes <= 0 || r.Probes > 1 || r.LossMs <= 0 {
 			t.Errorf("a row makes no sense: %+v", r)
@@ -99,30 +100,25 @@ func TestPrefixedWorld(t *testing.T) {
 	cfg := Default()
 	cfg.Servers, cfg.Prefixed = 5000, true
 	w := newWorld(cfg, 7003)
-	cities := map[string]map[int]bool{}
-	count := map[string]int{}
+	of := map[netip.Prefix][]int{} // the cities of its servers
 	for _, s := range w.servers {
 		p, _ := s.addr.Prefix(24)
-		if cities[p.String()] == nil {
-			cities[p.String()] = map[int]bool{}
-		}
-		cities[p.String()][s.city] = true
-		count[p.String()]++
+		of[p] = append(of[p], s.city)
 	}
 	if len(w.at) != cfg.Servers {
 		t.Errorf("%d addresses of %d servers", len(w.at), cfg.Servers)
 	}
 	one, few := 0, 0
-	for p := range cities {
-		if len(cities[p]) == 1 {
+	for _, cities := range of {
+		if slices.Min(cities) == slices.Max(cities) {
 			one++
 		}
-		if count[p] < 4 || count[p] > 8 {
+		if len(cities) < 4 || len(cities) > 8 {
 			few++
 		}
 	}
-	if share := float64(one) / float64(len(cities)); share < 0.85 || share > 0.95 || few > 1 {
-		t.Errorf("%.0f %% of %d prefixes are in one city, %d have fewer than 4 or more than 8 servers", 100*share, len(cities), few)
+	if share := float64(one) / float64(len(of)); share < 0.85 || share > 0.95 || few > 1 {
+		t.Errorf("%.0f %% of %d prefixes are in one city, %d have fewer than 4 or more than 8 servers", 100*share, len(of), few)
 	}
 }
 

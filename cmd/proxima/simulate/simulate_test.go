@@ -3,8 +3,8 @@ package simulate
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +40,16 @@ func (r *Report) of(t testing.TB, name string) Assigner {
 		t.Fatalf("the report lacks %q", name)
 	}
 	return r.Assigners[i]
+}
+
+// lacks reports what a text should hold and does not.
+func lacks(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
 }
 
 func cities(t testing.TB) []*world.Matrix {
@@ -147,19 +157,7 @@ func TestOrderOfAssigners(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameReport(t *testing.T) {
-	cfg := small()
-	a, b := mustRun(t, cfg), mustRun(t, cfg)
-	if !reflect.DeepEqual(a, b) {
-		t.Errorf("two runs of the same seeds differ:\n%+v\n%+v", a, b)
-	}
-	cfg.First += 100
-	if c := mustRun(t, cfg); reflect.DeepEqual(a.Assigners, c.Assigners) {
-		t.Error("other seeds give the same figures")
-	}
-}
-
-// What one assigner does changes nothing for another.
+// What one assigner does changes nothing for another, and the same seeds give the same figures.
 func TestAssignersDoNotDisturbEachOther(t *testing.T) {
 	cfg := small()
 	all := mustRun(t, cfg)
@@ -170,6 +168,10 @@ func TestAssignersDoNotDisturbEachOther(t *testing.T) {
 			t.Errorf("%s alone: %+v, among others: %+v", name, got, want)
 		}
 	}
+	cfg.First += 100
+	if others := mustRun(t, cfg); slices.Equal(all.Assigners, others.Assigners) {
+		t.Error("other seeds give the same figures")
+	}
 }
 
 func TestBudgetIsHard(t *testing.T) {
@@ -177,12 +179,10 @@ func TestBudgetIsHard(t *testing.T) {
 		cfg := small()
 		cfg.Estimates, cfg.Assigners = budget, []string{assign.Vivaldi, assign.Nearest}
 		r := mustRun(t, cfg)
-		if a := r.of(t, assign.Nearest); a.EstimatesMax > budget {
-			t.Errorf("budget %d: nearest made %d estimates", budget, a.EstimatesMax)
-		}
-		// One tick is the least that vivaldi can be told.
-		if a := r.of(t, assign.Vivaldi); a.EstimatesMax > max(budget, 1) {
-			t.Errorf("budget %d: vivaldi made %d estimates", budget, a.EstimatesMax)
+		for name, most := range map[string]int{assign.Nearest: budget, assign.Vivaldi: max(budget, 1)} { // vivaldi makes one tick at least
+			if n := r.of(t, name).EstimatesMax; n > most {
+				t.Errorf("budget %d: %s made %d estimates", budget, name, n)
+			}
 		}
 	}
 }
@@ -240,38 +240,42 @@ func TestFactorsArePublished(t *testing.T) {
 }
 
 func TestLocationsWrongAndMissing(t *testing.T) {
-	count := func(cfg Config) (right, wrong, missing, nodes int) {
+	type counts struct{ right, wrong, missing, nodes int } // of 20 worlds
+	for _, c := range []struct {
+		wrong, missing float64
+		want           counts
+	}{
+		{0, 0, counts{right: 1600}},
+		{0.3, 0, counts{right: 1120, wrong: 480}},
+		{0, 1, counts{missing: 1600, nodes: 280}},
+	} {
+		cfg := Default()
+		cfg.LocationWrong, cfg.LocationMissing = c.wrong, c.missing
+		var got counts
 		for seed := range uint64(20) {
 			w := newWorld(cfg, seed)
 			for _, s := range w.servers {
 				switch s.location {
 				case nil:
-					missing++
+					got.missing++
 				case w.matrix.Cities[s.city].At:
-					right++
+					got.right++
 				default:
-					wrong++
+					got.wrong++
 				}
 			}
 			for _, n := range w.nodes {
 				if n.location == nil {
-					nodes++
+					got.nodes++
 				}
 			}
 		}
-		return
-	}
-	cfg := Default()
-	if right, _, _, _ := count(cfg); right != 1600 {
-		t.Errorf("%d of 1600 locations are right, want all", right)
-	}
-	cfg.LocationWrong = 0.3
-	if _, wrong, missing, nodes := count(cfg); wrong < 400 || wrong > 560 || missing+nodes > 0 {
-		t.Errorf("%d of 1600 wrong and %d missing, want some 480 and 0", wrong, missing)
-	}
-	cfg.LocationWrong, cfg.LocationMissing = 0, 1
-	if _, _, missing, nodes := count(cfg); missing != 1600 || nodes != 280 {
-		t.Errorf("%d servers and %d nodes without location, want all", missing, nodes)
+		if off := got.wrong - c.want.wrong; c.wrong > 0 && off > -80 && off < 80 { // drawn
+			got.right, got.wrong = got.right+off, c.want.wrong
+		}
+		if got != c.want {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
 	}
 }
 
@@ -369,31 +373,6 @@ func TestSquareMatrixAndMoreServersThanCities(t *testing.T) {
 	}
 }
 
-func TestWrongConfigurations(t *testing.T) {
-	for want, set := range map[string]func(c *Config){
-		"nodes: 0":         func(c *Config) { c.Nodes = 0 },
-		"homes: 15":        func(c *Config) { c.Homes = 15 },
-		"servers: -1":      func(c *Config) { c.Servers = -1 },
-		"location-wrong":   func(c *Config) { c.LocationWrong = 1.5 },
-		"noise":            func(c *Config) { c.Noise = math.NaN() },
-		`"oracle" is none`: func(c *Config) { c.Assigners = []string{"oracle"} },
-		`"direct-0"`:       func(c *Config) { c.Assigners = []string{"direct-0"} },
-		"given twice":      func(c *Config) { c.Assigners = []string{Best, Best} },
-		"none are given":   func(c *Config) { c.Assigners = nil },
-	} {
-		cfg := Default()
-		set(&cfg)
-		if _, err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q in it", err, want)
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := Run(ctx, small()); err != context.Canceled && !strings.Contains(err.Error(), "canceled") {
-		t.Errorf("cancelled: %v", err)
-	}
-}
-
 // Programs depend on these names.
 func TestJSON(t *testing.T) {
 	text, err := json.Marshal(mustRun(t, small()))
@@ -407,20 +386,17 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
+	names := func(of any) string { return strings.Join(slices.Sorted(maps.Keys(of.(map[string]any))), " ") }
+	for _, a := range r.Assigners {
+		if got, want := names(a), "balance_cv best_share choice_ratio estimates_max estimates_mean loss_ms makespan_ratio "+
+			"makespan_same_sum_ratio name p50_ms p90_ms total_ratio total_ratio_with_estimates"; got != want {
+			t.Errorf("%v has\n%s, want\n%s", a["name"], got, want)
+		}
+		if got := names(a["choice_ratio"]); got != "median p10 p90" {
+			t.Errorf("a choice ratio has %s", got)
+		}
+	}
 	if len(r.Assigners) != 9 || r.World["seeds"] != 2.0 || r.World["estimates"] != 3.0 || r.World["homes"] != 6.0 {
 		t.Errorf("%s", text)
-	}
-	for _, a := range r.Assigners {
-		for _, key := range []string{"total_ratio", "best_share", "loss_ms", "estimates_max", "estimates_mean", "makespan_ratio", "balance_cv"} {
-			if _, ok := a[key].(float64); !ok {
-				t.Errorf("%v: %s is no number", a["name"], key)
-			}
-		}
-		ratio, _ := a["choice_ratio"].(map[string]any)
-		for _, key := range []string{"median", "p10", "p90"} {
-			if v, ok := ratio[key].(float64); !ok || v < 1-1e-9 {
-				t.Errorf("%v: choice_ratio.%s is %v", a["name"], key, ratio[key])
-			}
-		}
 	}
 }
