@@ -288,7 +288,7 @@ func TestHostsJoinTheHolder(t *testing.T) {
 			addr := w.addAssigned()
 			p, stop := w.start(modeWith(mode, 100))
 			p.Received("http://a.example", 10*time.Second)
-			for range 140 { // every second
+			for range 185 { // every second
 				p.LeasedTo(addr, "home")
 				p.LeasedTo(addr, "nobody")
 				p.LeasedTo(addr, "n2")

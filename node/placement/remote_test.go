@@ -115,11 +115,11 @@ func TestAskersWaitInBoundedNumbers(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		b.Remote.mu.Lock()
-		during := b.holds
+		during, busy := b.holds, a.Busy()
 		b.Remote.mu.Unlock()
 		g.Wait()
-		if during != maxHeldPeer || b.holds != 0 || len(b.held) != 0 {
-			t.Errorf("%d calls wait, and %d in the end", during, b.holds)
+		if during != maxHeldPeer || b.holds != 0 || len(b.held) != 0 || !busy || a.Busy() {
+			t.Errorf("%d calls wait, and %d in the end; busy meanwhile: %v", during, b.holds, busy)
 		}
 	})
 }
