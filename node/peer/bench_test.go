@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -75,18 +74,11 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkOutbox(b *testing.B) {
 	var accepted atomic.Int64
 	client, links := loopback(b, &accepted), benchLinks(50)
-	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: client.Deliver,
-		Route: func(*wire.Link) string { return "" }})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- o.Run(ctx) }()
+	o, stop := running(b, peer.Default(), peer.OutboxDeps{Deliver: client.Deliver})
 	b.ResetTimer()
 	for b.Loop() {
 		for range 20 {
-			if err := o.Add(ctx, map[string][]*wire.Link{"b": links}); err != nil {
+			if err := o.Add(b.Context(), map[string][]*wire.Link{"b": links}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -99,7 +91,4 @@ func BenchmarkOutbox(b *testing.B) {
 	}
 	b.ReportMetric(float64(accepted.Load())/b.Elapsed().Seconds(), "links/s")
 	stop()
-	if err := <-ended; err != nil {
-		b.Error(err)
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -65,17 +64,11 @@ func (c *crowd) set(in map[string]bool, id string, yes bool) {
 	in[id] = yes
 }
 
-func (c *crowd) keeps(id string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kept[id]
-}
-
 // onCrowd runs an outbox among the peers b, c and d, the first of them frozen.
 func onCrowd(t *testing.T, test func(c *crowd, o *peer.Outbox)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{frozen: map[string]bool{"b": true}, gone: map[string]bool{}, kept: map[string]int{}, got: map[string]int{}}
-		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
 		test(c, o)
 	})
 }
@@ -92,11 +85,11 @@ func TestLinksOfFrozenPeersAreCopied(t *testing.T) {
 		}
 		added := time.Now()
 		sleep(4 * time.Second)
-		if n := c.keeps("c"); n != 30 || !o.Settled(added) {
+		if n := c.kept["c"]; n != 30 || !o.Settled(added) {
 			t.Errorf("another node keeps %d of 30 links; settled: %v", n, o.Settled(added))
 		}
 		sleep(5 * time.Minute)
-		if n := c.keeps("c") + c.keeps("d"); n != 30 {
+		if n := c.kept["c"] + c.kept["d"]; n != 30 {
 			t.Errorf("%d copies of 30 links", n)
 		}
 		c.set(c.frozen, "b", false)
@@ -115,7 +108,7 @@ func TestUrgentLinksAreCopiedAtOnce(t *testing.T) {
 		add(t, o, "b", linksOf("y", 3)) // while the peer is asked for the others
 		o.Hurry()
 		sleep(time.Millisecond)
-		if n := c.keeps("c"); n != 6 || !o.Settled(time.Now()) {
+		if n := c.kept["c"]; n != 6 || !o.Settled(time.Now()) {
 			t.Errorf("another node keeps %d of 6 links; settled: %v", n, o.Settled(time.Now()))
 		}
 		added := time.Now()
@@ -149,20 +142,21 @@ func TestAnotherCustodianIsFound(t *testing.T) {
 		c.set(c.frozen, "c", true)
 		add(t, o, "b", linksOf("x", 3))
 		sleep(30 * time.Second)
-		if n := c.keeps("d"); n != 3 || !o.Settled(time.Now()) {
+		if n := c.kept["d"]; n != 3 || !o.Settled(time.Now()) {
 			t.Fatalf("the second one keeps %d of 3 links; settled: %v", n, o.Settled(time.Now()))
 		}
 		c.set(c.frozen, "c", false)
 		c.set(c.gone, "d", true)
 		sleep(time.Minute)
-		if n := c.keeps("c"); n != 3 || !o.Settled(time.Now()) {
+		if n := c.kept["c"]; n != 3 || !o.Settled(time.Now()) {
 			t.Errorf("the third one keeps %d of 3 links; settled: %v", n, o.Settled(time.Now()))
 		}
 	})
 }
 
-// What is kept for another node is sent like all else, but nobody's pages wait for it.
-func TestKeptLinksAreSent(t *testing.T) {
+// What is kept for another node is sent like all else, but nobody's pages wait for it. It is on the disk of that node and on this one. When that
+// node is gone it is copied on: else it would be lost with the next disk.
+func TestKeptLinks(t *testing.T) {
 	onCrowd(t, func(c *crowd, o *peer.Outbox) {
 		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3), "c": linksOf("y", 3)}); err != nil {
 			t.Fatal(err)
@@ -170,33 +164,22 @@ func TestKeptLinksAreSent(t *testing.T) {
 		if !o.Settled(time.Now()) {
 			t.Error("links of another node count as this one's")
 		}
-		sleep(time.Minute)
-		if c.got["c"] != 3 || c.keeps("c")+c.keeps("d") != 0 || o.Pending() != 3 {
-			t.Errorf("%d delivered, %d copied, %d pending", c.got["c"], c.keeps("c")+c.keeps("d"), o.Pending())
+		copies := func(after time.Duration, want int) {
+			t.Helper()
+			if sleep(after); c.kept["c"]+c.kept["d"] != want {
+				t.Errorf("%d links are copied, want %d", c.kept["c"]+c.kept["d"], want)
+			}
 		}
-	})
-}
-
-// Links that are kept for a node are on its disk and on this one. When that node is gone they are copied on: else they would be
-// lost with the next disk.
-func TestKeptLinksAreCopiedOn(t *testing.T) {
-	onCrowd(t, func(c *crowd, o *peer.Outbox) {
-		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3)}); err != nil {
-			t.Fatal(err)
+		copies(time.Minute, 0)
+		if c.got["c"] != 3 || o.Pending() != 3 {
+			t.Errorf("%d delivered, %d pending", c.got["c"], o.Pending())
 		}
-		add(t, o, "b", linksOf("y", 3))
-		sleep(time.Minute)
-		if n := c.keeps("c"); n != 3 {
-			t.Errorf("%d links are copied, not 3", n)
-		}
+		add(t, o, "b", linksOf("z", 3))
+		copies(time.Minute, 3)
 		c.set(c.gone, "d", true)
-		sleep(10 * time.Second)
-		if n := c.keeps("c"); n != 6 || !o.Settled(time.Now()) {
-			t.Errorf("%d links are copied, not 6; settled: %v", n, o.Settled(time.Now()))
+		if copies(10*time.Second, 6); !o.Settled(time.Now()) {
+			t.Error("not settled")
 		}
-		sleep(time.Minute)
-		if n := c.keeps("c"); n != 6 {
-			t.Errorf("%d copies of 6 links", n)
-		}
+		copies(time.Minute, 6)
 	})
 }

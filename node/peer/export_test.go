@@ -1,23 +1,12 @@
 package peer
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // Queues is the number of peers that links wait for.
 func (o *Outbox) Queues() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.queues)
-}
-
-// Failing says how often in a row a peer could not be reached, and when it is tried again.
-func (o *Outbox) Failing(peer string) (times int, retry time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	q := o.queues[peer]
-	return q.failures, q.retry - o.now()
 }
 
 // InMemory is the number of links of a peer that the outbox has a list of in memory.

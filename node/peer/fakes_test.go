@@ -11,8 +11,6 @@ import (
 // fakeHandler counts the calls that it carries out. What a test gives no function for it answers with an empty message.
 type fakeHandler struct {
 	OnDeliver func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
-	OnLease   func(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
-	OnRenew   func(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
 	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 
 	mu    sync.Mutex
@@ -26,7 +24,8 @@ func (h *fakeHandler) seen() map[string]int {
 	return maps.Clone(h.calls)
 }
 
-func carryOut[Q, R any](ctx context.Context, h *fakeHandler, procedure string, f func(context.Context, string, *Q) (*R, error), from string, req *Q) (*R, error) {
+func carryOut[Q, R any](ctx context.Context, h *fakeHandler, procedure string, f func(context.Context, string, *Q) (*R, error),
+	from string, req *Q) (*R, error) {
 	h.mu.Lock()
 	if h.calls == nil {
 		h.calls = map[string]int{}
@@ -44,7 +43,7 @@ func (h *fakeHandler) Deliver(ctx context.Context, from string, req *wire.Delive
 }
 
 func (h *fakeHandler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	return carryOut(ctx, h, "Lease", h.OnLease, from, req)
+	return carryOut[wire.LeaseRequest, wire.LeaseResponse](ctx, h, "Lease", nil, from, req)
 }
 
 func (h *fakeHandler) Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
@@ -52,7 +51,7 @@ func (h *fakeHandler) Rights(ctx context.Context, from string, req *wire.RightsR
 }
 
 func (h *fakeHandler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return carryOut(ctx, h, "Renew", h.OnRenew, from, req)
+	return carryOut[wire.RenewRequest, wire.RenewResponse](ctx, h, "Renew", nil, from, req)
 }
 
 func (h *fakeHandler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {

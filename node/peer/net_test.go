@@ -2,6 +2,7 @@ package peer_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -20,6 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testNode is a server and a client in a bubble.
 type testNode struct {
+	t       *testing.T
 	id      string
 	server  *peer.Server
 	client  *peer.Client
@@ -97,6 +99,12 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
+// betweenTwo runs a test in a bubble with the nodes a and b.
+func betweenTwo(t *testing.T, f func(t *testing.T, w *world, a, b *testNode)) {
+	t.Helper()
+	inBubble(t, func(t *testing.T, w *world) { f(t, w, w.node("a", who{}), w.node("b", who{})) })
+}
+
 // addr is the address of a name.
 func (w *world) addr(name string) netip.Addr {
 	w.mu.Lock()
@@ -146,7 +154,7 @@ func (w *world) node(id string, as who) *testNode {
 	if as.listens == "" {
 		as.listens = id
 	}
-	n := &testNode{id: id, handler: &fakeHandler{}}
+	n := &testNode{t: w.t, id: id, handler: &fakeHandler{}}
 	addr := w.at(id)
 	l, err := w.place(id).Listen("tcp", addr)
 	if err != nil {
@@ -181,14 +189,29 @@ func (n *testNode) ask(to string) (*wire.IdleResponse, error) {
 	return n.client.Idle(context.Background(), to, &wire.IdleRequest{})
 }
 
-// dialRaw opens a plain connection to a node.
-func (w *world) dialRaw(to string) net.Conn {
-	w.t.Helper()
-	c, err := w.place("stranger").DialContext(context.Background(), "tcp", w.at(to))
-	if err != nil {
-		w.t.Fatal(err)
+// reaches checks that a call comes through.
+func (n *testNode) reaches(to string) {
+	n.t.Helper()
+	n.fails(to, nil)
+}
+
+// fails checks that a call fails so.
+func (n *testNode) fails(to string, want error) {
+	n.t.Helper()
+	if _, err := n.ask(to); !errors.Is(err, want) {
+		n.t.Errorf("%s calls %s: %v, want %v", n.id, to, err, want)
 	}
-	return c
+}
+
+// asking begins a call that lasts, and returns once it has come to its handler. What is sent is how it ended.
+func (n *testNode) asking(to string) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.ask(to)
+		ended <- err
+	}()
+	synctest.Wait()
+	return ended
 }
 
 func within(t *testing.T, what string, got, low, high time.Duration) {

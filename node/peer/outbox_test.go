@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,11 +76,15 @@ func linksOf(name string, n int) []*wire.Link {
 	return links
 }
 
-// running opens an outbox and runs it until stop is called, which waits for its end, or the test ends.
-func running(t *testing.T, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbox, stop func()) {
+// running opens an outbox and runs it until stop is called, which waits for its end, or the test ends. Unless deps say something else, its shelf
+// is empty, and nobody knows where a link belongs.
+func running(t testing.TB, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbox, stop func()) {
 	t.Helper()
 	if deps.Route == nil {
 		deps.Route = func(*wire.Link) string { return "" }
+	}
+	if deps.Shelf == nil {
+		deps.Shelf = new(netsim.Shelf)
 	}
 	o, err := peer.NewOutbox(cfg, deps)
 	if err != nil {
@@ -104,176 +110,159 @@ func add(t *testing.T, o *peer.Outbox, to string, links []*wire.Link) {
 	}
 }
 
+// is checks what became of the links of an outbox, how many are pending, and how many blocks are on its shelf.
+func is(t *testing.T, o *peer.Outbox, shelf *netsim.Shelf, want peer.OutboxStats, pending, blocks int) {
+	t.Helper()
+	if s := o.Stats(); s != want || o.Pending() != pending || shelf.Len() != blocks {
+		t.Errorf("%+v, %d pending, %d blocks; want %+v, %d, %d", s, o.Pending(), shelf.Len(), want, pending, blocks)
+	}
+}
+
+// Links wait a second for others, unless they fill a message by their number or their bytes.
 func TestOutboxMakesMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, shelf := &answerer{}, new(netsim.Shelf)
 		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver})
-		begin := time.Now()
-		add(t, o, "b", linksOf("one", 30))
-		sleep(600 * time.Millisecond)
-		add(t, o, "b", linksOf("two", 40))
-		if len(a.sent()) != 0 || o.Pending() != 70 || o.PendingOf("b") != 70 || o.PendingOf("c") != 0 {
-			t.Fatalf("%d sent, %d pending", len(a.sent()), o.Pending())
-		}
-		sleep(600 * time.Millisecond)
-		sent := a.sent()
-		if len(sent) != 1 || len(sent[0].links) != 70 || sent[0].at.Sub(begin) != time.Second {
-			t.Fatalf("sent %d messages, want one of 70 after a second", len(sent))
-		}
-		// 2,500 links are more than two messages: those go at once, the rest waits.
-		add(t, o, "c", linksOf("three", 2500))
-		synctest.Wait()
-		if sent = a.sent()[1:]; len(sent) != 2 || len(sent[0].links) != 1000 || len(sent[1].links) != 1000 {
-			t.Errorf("sent %d messages", len(sent))
-		}
-		sleep(1100 * time.Millisecond)
-		if sent = a.sent()[1:]; len(sent) != 3 || len(sent[2].links) != 500 {
-			t.Errorf("sent %d messages", len(sent))
-		}
-		// What fills a message does not wait for company.
-		add(t, o, "e", linksOf("five", 10))
-		sleep(100 * time.Millisecond)
-		add(t, o, "e", linksOf("six", 990))
-		synctest.Wait()
-		if sent = a.sent()[4:]; len(sent) != 1 || len(sent[0].links) != 1000 {
-			t.Errorf("sent %d messages", len(sent))
-		}
-		// Long links fill a message by their bytes.
-		long := linksOf("four", 100)
+		long := linksOf("long", 100)
 		for _, l := range long {
 			l.Url += string(make([]byte, 10_000))
 		}
-		add(t, o, "d", long)
-		sleep(2 * time.Second)
-		sent = a.sent()[5:]
-		total := 0
-		for _, m := range sent {
-			if total += len(m.links); len(m.links) > 26 {
-				t.Errorf("a message of %d long links", len(m.links))
+		for i, c := range []struct {
+			links []*wire.Link
+			after time.Duration
+			sent  []int // links of the messages since the last step
+		}{
+			{linksOf("one", 30), 600 * time.Millisecond, nil},
+			{linksOf("two", 40), 400*time.Millisecond - 1, nil},
+			{nil, 1, []int{70}},
+			{linksOf("three", 2500), 0, []int{1000, 1000}}, // the rest waits
+			{nil, time.Second, []int{500}},
+			{linksOf("four", 10), 100 * time.Millisecond, nil},
+			{linksOf("five", 990), 0, []int{1000}},
+			{long, 2 * time.Second, []int{26, 26, 26, 22}},
+		} {
+			before, pending := len(a.sent()), o.Pending()
+			add(t, o, "b", c.links)
+			sleep(c.after)
+			var sent []int
+			for _, m := range a.sent()[before:] {
+				sent = append(sent, len(m.links))
+				pending -= len(m.links)
+			}
+			if pending += len(c.links); !slices.Equal(sent, c.sent) || o.Pending() != pending || o.PendingOf("b") != pending || o.PendingOf("c") != 0 {
+				t.Errorf("step %d: sent messages of %v links, want %v; %d pending, want %d", i, sent, c.sent, o.Pending(), pending)
 			}
 		}
-		if total != 100 || len(sent) != 4 {
-			t.Errorf("%d long links in %d messages", total, len(sent))
-		}
-		if o.Pending() != 0 || shelf.Len() != 0 || o.Queues() != 0 {
-			t.Errorf("%d pending, %d keys, %d peers", o.Pending(), shelf.Len(), o.Queues())
+		if is(t, o, shelf, peer.OutboxStats{Accepted: 3670}, 0, 0); o.Queues() != 0 {
+			t.Errorf("%d peers", o.Queues())
 		}
 	})
 }
 
+// A link that is accepted, known or refused goes. One that moved goes to the next owner, and others do not wait for one that has to.
 func TestOutboxObeysVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, shelf := &answerer{}, new(netsim.Shelf)
-		rounds := map[string]int{}
+		moves := &wire.Delivered{Verdict: wire.Verdict_VERDICT_MOVED, Record: &wire.Record{Host: "b.example", Epoch: 5, Owner: "c"}}
+		refuses := &wire.Delivered{Verdict: wire.Verdict_VERDICT_REFUSED, Reason: "too deep"}
+		answers := []*wire.Delivered{verdict(wire.Verdict_VERDICT_ACCEPTED), refuses, moves, moves} // to the first links
+		links, asked := linksOf("b", 6), map[string]int{}
 		a.answer = func(to string, l *wire.Link) *wire.Delivered {
-			if to == "c" {
-				if l.Depth != 3 {
-					t.Errorf("moved link %v", l)
-				}
+			i := slices.IndexFunc(links, func(k *wire.Link) bool { return k.Url == l.Url })
+			switch asked[l.Url]++; {
+			case to == "c" && l.Depth != 3:
+				t.Errorf("moved link %v", l)
+			case to == "c":
 				return verdict(wire.Verdict_VERDICT_DUPLICATE)
+			case i < len(answers):
+				return answers[i]
+			case asked[l.Url] < 5:
+				return verdict(wire.Verdict_VERDICT_LATER)
 			}
-			rounds[l.Url]++
-			switch l.Url {
-			case "http://b.example/0":
-				return verdict(wire.Verdict_VERDICT_ACCEPTED)
-			case "http://b.example/1":
-				return &wire.Delivered{Verdict: wire.Verdict_VERDICT_REFUSED, Reason: "too deep"}
-			case "http://b.example/2", "http://b.example/3":
-				return &wire.Delivered{Verdict: wire.Verdict_VERDICT_MOVED,
-					Record: &wire.Record{Host: "b.example", Epoch: 5, Owner: "c"}}
-			default:
-				if rounds[l.Url] < 5 {
-					return verdict(wire.Verdict_VERDICT_LATER)
-				}
-				return verdict(wire.Verdict_VERDICT_ACCEPTED)
-			}
+			return verdict(wire.Verdict_VERDICT_ACCEPTED)
 		}
 		var refused []string
-		owner := ""
-		moved := 0
+		owner, moved := "", 0
 		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver,
 			Moved:   func(r *wire.Record) { owner = r.Owner; moved++ },
 			Route:   func(*wire.Link) string { return owner },
 			Refused: func(to string, l *wire.Link, why string) { refused = append(refused, to+" "+l.Url+" "+why) }})
-		add(t, o, "b", linksOf("b", 6))
+		add(t, o, "b", links)
 		sleep(1100 * time.Millisecond)
 		if o.PendingOf("b") != 2 || o.PendingOf("c") != 2 {
 			t.Errorf("%d wait for b, %d for c", o.PendingOf("b"), o.PendingOf("c"))
 		}
-		// Others do not wait for those that have to.
-		add(t, o, "b", []*wire.Link{{Url: "http://b.example/0"}})
+		add(t, o, "b", links[:1])
 		sleep(1100 * time.Millisecond)
 		a.mu.Lock()
-		if n := rounds["http://b.example/0"]; n != 2 {
+		if n := asked[links[0].Url]; n != 2 {
 			t.Errorf("sent %d times", n)
 		}
 		a.mu.Unlock()
 		sleep(time.Minute)
-		want, got := peer.OutboxStats{Accepted: 4, Duplicate: 2, Refused: 1}, o.Stats()
-		if got != want || moved != 1 || len(refused) != 1 || refused[0] != "b http://b.example/1 too deep" {
-			t.Errorf("%+v, %d records, refused %q", got, moved, refused)
-		}
-		if o.Pending() != 0 || shelf.Len() != 0 {
-			t.Errorf("%d pending, %d keys", o.Pending(), shelf.Len())
+		is(t, o, shelf, peer.OutboxStats{Accepted: 4, Duplicate: 2, Refused: 1}, 0, 0)
+		if moved != 1 || !slices.Equal(refused, []string{"b http://b.example/1 too deep"}) {
+			t.Errorf("%d records, refused %q", moved, refused)
 		}
 	})
 }
 
-func TestOutboxWaitsForAPeerThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		away := true
-		a := &answerer{err: func(string, []*wire.Link) error {
-			if away {
-				return fmt.Errorf("dial: %w", peer.ErrUnavailable)
-			}
-			return nil
-		}}
-		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver})
-		add(t, o, "b", linksOf("b", 10))
-		sleep(10 * time.Minute)
-		n := len(a.sent())
-		if n < 20 || n > 50 { // half a second doubles six times; then every 15 to 30 s
-			t.Errorf("tried %d times in ten minutes", n)
+// Links for a peer that takes none for ten minutes are not lost, and the peer is not run over. Soon after it has come back they are answered:
+// the end of a crawl waits for that.
+func TestPeerThatTakesNoLinks(t *testing.T) {
+	type answer = func(links int) (*wire.DeliverResponse, error)
+	all := func(v wire.Verdict) answer {
+		return func(links int) (*wire.DeliverResponse, error) {
+			return &wire.DeliverResponse{Answers: slices.Repeat([]*wire.Delivered{verdict(v)}, links)}, nil
 		}
-		if times, retry := o.Failing("b"); o.Queues() != 1 || o.PendingOf("b") != 10 || times != n || retry <= 0 || retry > 30*time.Second {
-			t.Errorf("%d failures, again in %v, after %d tries", times, retry, n)
+	}
+	for name, c := range map[string]struct {
+		first, then answer
+		adds        int           // of 100 links
+		least, most int           // messages in ten minutes
+		back        time.Duration // until all are answered
+	}{
+		"away": { // half a second doubles six times; then every 15 to 30 s
+			func(int) (*wire.DeliverResponse, error) { return nil, fmt.Errorf("dial: %w", peer.ErrUnavailable) },
+			all(wire.Verdict_VERDICT_ACCEPTED), 1, 20, 50, 30 * time.Second},
+		"broken": {
+			func(int) (*wire.DeliverResponse, error) { return nil, nil },
+			all(wire.Verdict_VERDICT_ACCEPTED), 50, 20, 60, 2 * time.Minute},
+		"busy": { // at last every 2.5 to 5 s, at this peer, and then at the next
+			all(wire.Verdict_VERDICT_LATER), all(wire.Verdict_VERDICT_MOVED), 1, 120, 250, 11 * time.Second},
+	} {
+		for _, review := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				messages, shelf := 0, new(netsim.Shelf)
+				var back atomic.Bool
+				o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Route: func(*wire.Link) string { return "c" },
+					Deliver: func(_ context.Context, to string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+						switch messages++; {
+						case to == "c":
+							return accepts(r.Links), nil
+						case back.Load():
+							return c.then(len(r.Links))
+						}
+						return c.first(len(r.Links))
+					}})
+				for range c.adds {
+					add(t, o, "b", linksOf("b", 100))
+				}
+				sleep(10 * time.Minute)
+				if messages < c.least || messages > c.most || o.PendingOf("b") != 100*c.adds {
+					t.Errorf("%s: %d messages in ten minutes, want %d to %d; %d links wait", name, messages, c.least, c.most, o.PendingOf("b"))
+				}
+				back.Store(true)
+				if review && name == "away" {
+					o.Review()
+					synctest.Wait() // it is tried at once
+				} else {
+					sleep(c.back)
+				}
+				is(t, o, shelf, peer.OutboxStats{Accepted: uint64(100 * c.adds)}, 0, 0)
+			})
 		}
-		away = false
-		o.Review()
-		synctest.Wait()
-		if o.Pending() != 0 {
-			t.Errorf("%d pending", o.Pending())
-		}
-	})
-}
-
-// The end of a crawl waits for these links.
-func TestLinksOfABusyPeerDoNotWaitLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		busy := true
-		a := &answerer{answer: func(to string, _ *wire.Link) *wire.Delivered {
-			switch {
-			case to == "c":
-				return verdict(wire.Verdict_VERDICT_ACCEPTED)
-			case busy:
-				return verdict(wire.Verdict_VERDICT_LATER)
-			}
-			return verdict(wire.Verdict_VERDICT_MOVED)
-		}}
-		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf), Deliver: a.deliver, Route: func(*wire.Link) string { return "c" }})
-		add(t, o, "b", linksOf("b", 10))
-		sleep(10 * time.Minute)
-		if n := len(a.sent()); n < 120 || n > 250 { // at last every 2.5 to 5 s
-			t.Errorf("sent %d times in ten minutes", n)
-		}
-		a.mu.Lock()
-		busy = false
-		a.mu.Unlock()
-		sleep(11 * time.Second) // for b, which names c, and for c
-		if o.Pending() != 0 {
-			t.Errorf("%d pending", o.Pending())
-		}
-	})
+	}
 }
 
 func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
@@ -315,15 +304,13 @@ func TestUnreadableMessagesDoNotBlockOthers(t *testing.T) {
 		a, shelf := &answerer{}, new(netsim.Shelf)
 		poisoned := 0
 		a.err = func(_ string, links []*wire.Link) error {
-			for _, l := range links {
-				if l.Url == poison {
-					if poisoned++; poisoned > 1 && len(links) > 300 {
-						t.Errorf("it was sent with others, %d links", len(links))
-					}
-					return fmt.Errorf("decode: %w", peer.ErrMalformed)
-				}
+			if !slices.ContainsFunc(links, func(l *wire.Link) bool { return l.Url == poison }) {
+				return nil
 			}
-			return nil
+			if poisoned++; poisoned > 1 && len(links) > 300 {
+				t.Errorf("it was sent with others, %d links", len(links))
+			}
+			return fmt.Errorf("decode: %w", peer.ErrMalformed)
 		}
 		aside := 0
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver, Aside: func(to string, n int, err error) {
@@ -344,36 +331,28 @@ func TestUnreadableMessagesDoNotBlockOthers(t *testing.T) {
 			t.Errorf("%d accepted after three seconds, want those of the other blocks", got)
 		}
 		sleep(time.Minute)
-		s := o.Stats()
-		if s.Accepted != 2_899 || s.SetAside != 1 || aside != 1 || o.Pending() != 0 || shelf.Len() != 1 {
-			t.Errorf("%+v, %d aside, %d pending, %d keys", s, aside, o.Pending(), shelf.Len())
-		}
-		if poisoned < 3 || poisoned > 15 {
-			t.Errorf("the bad link was sent %d times", poisoned)
+		is(t, o, shelf, peer.OutboxStats{Accepted: 2_899, SetAside: 1}, 0, 1)
+		if aside != 1 || poisoned < 3 || poisoned > 15 {
+			t.Errorf("%d aside, the bad link was sent %d times", aside, poisoned)
 		}
 		stop()
 		o, _ = running(t, peer.Default(), deps)
-		if s := o.Stats(); s.SetAside != 1 || o.Pending() != 0 {
-			t.Errorf("after a restart %+v, %d pending", s, o.Pending())
-		}
+		is(t, o, shelf, peer.OutboxStats{SetAside: 1}, 0, 1)
 	})
 }
 
 func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, new(netsim.Shelf)
-		gone := false
-		a.err = func(to string, _ []*wire.Link) error {
+		shelf, gone, next := new(netsim.Shelf), false, ""
+		a := &answerer{err: func(to string, _ []*wire.Link) error {
 			if to == "b" {
 				return peer.ErrUnavailable
 			}
 			return nil
-		}
-		next := ""
+		}}
 		o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver,
-			Gone: func(id string) bool { return gone && id == "b" }, Route: func(l *wire.Link) string { return next }})
-		links := linksOf("b", 2500)
-		add(t, o, "b", links)
+			Gone: func(id string) bool { return gone && id == "b" }, Route: func(*wire.Link) string { return next }})
+		add(t, o, "b", linksOf("b", 2500))
 		sleep(time.Minute)
 		gone = true
 		o.Review()
@@ -388,9 +367,7 @@ func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 			t.Errorf("%d left", o.PendingOf("b"))
 		}
 		sleep(time.Minute)
-		if s := o.Stats(); s.Accepted != 2500 || o.Pending() != 0 || shelf.Len() != 0 {
-			t.Errorf("%+v, %d pending, %d keys", s, o.Pending(), shelf.Len())
-		}
+		is(t, o, shelf, peer.OutboxStats{Accepted: 2500}, 0, 0)
 	})
 }
 

@@ -1,12 +1,11 @@
 package peer_test
 
 import (
-	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,54 +38,49 @@ func steps(t *testing.T) (all []*peer.Secret) {
 	return all
 }
 
+// The file that a link names changes in three steps, each of which is told without the secret. It stays its owner's when root takes a step: a
+// node that runs as another user must read it.
 func TestRotateTakesThreeSteps(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "secret")
+	path, link := filepath.Join(dir, "secret"), filepath.Join(dir, "link")
 	if _, err := peer.Rotate(path); err == nil {
 		t.Error("a file that is not there was rotated")
 	}
-	if err := peer.Keygen(path); err != nil {
+	if err := errors.Join(peer.Keygen(path), os.Symlink(path, link)); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
+	root := os.Geteuid() == 0 // only root can give files away
+	if root {
+		if err := os.Chown(path, 1234, 1235); err != nil {
+			t.Fatal(err)
+		}
 	}
-	read := func() (lines [][]byte) {
+	read := func() string {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+		return string(text)
 	}
-	first := read()[0]
-	step := func(begins string) (next string) {
+	first, second := strings.TrimSpace(read()), ""
+	for i, want := range []string{"FIRST\nSECOND next\n", "SECOND\nFIRST old\n", "SECOND\n"} {
 		next, err := peer.Rotate(link)
-		if err != nil || !strings.HasPrefix(next, begins) || strings.Contains(next, string(first[17:40])) {
-			t.Errorf("%q, %v", next, err)
+		text := read()
+		if i == 0 {
+			second = strings.TrimSuffix(strings.TrimPrefix(text, first+"\n"), " next\n")
 		}
-		s, err := peer.Load(path)
-		if err != nil || !strings.Contains(next, "secret "+s.Describe()+"\n") {
-			t.Errorf("%q does not say %v, %v", next, s, err)
+		s, unread := peer.Load(path)
+		if err := errors.Join(err, unread); err != nil || text != strings.NewReplacer("FIRST", first, "SECOND", second).Replace(want) {
+			t.Fatalf("step %d: %q, want %q; %v", i+1, text, want, err)
 		}
-		return next
+		if !strings.HasPrefix(next, fmt.Sprintf("Step %d of 3", i+1)) || strings.Contains(next, first[17:40]) ||
+			!strings.Contains(next, "secret "+s.Describe()+"\n") {
+			t.Errorf("step %d says %q, and not %s", i+1, next, s.Describe())
+		}
 	}
-	step("Step 1 of 3")
-	lines := read()
-	if len(lines) != 2 || !bytes.Equal(lines[0], first) || !bytes.HasSuffix(lines[1], []byte(" next")) {
-		t.Fatalf("step 1: %q", lines)
-	}
-	second := bytes.TrimSuffix(lines[1], []byte(" next"))
-	step("Step 2 of 3")
-	if lines = read(); len(lines) != 2 || !bytes.Equal(lines[0], second) || string(lines[1]) != string(first)+" old" {
-		t.Fatalf("step 2: %q", lines)
-	}
-	step("Step 3 of 3")
-	if lines = read(); len(lines) != 1 || !bytes.Equal(lines[0], second) {
-		t.Fatalf("step 3: %q", lines)
-	}
-	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, mode %v", err, info.Mode())
+	var is unix.Stat_t
+	if err := unix.Stat(path, &is); err != nil || is.Mode&0o777 != 0o600 || root && (is.Uid != 1234 || is.Gid != 1235) {
+		t.Errorf("mode %o, it belongs to %d:%d, %v", is.Mode, is.Uid, is.Gid, err)
 	}
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 2 {
 		t.Errorf("%v is left, %v", all, err)
@@ -98,18 +92,9 @@ func TestFollow(t *testing.T) {
 	s := steps(t)
 	for from := range s {
 		for to := range s {
-			ok := from == to || from == 1 || from == 2 || to == from+1
-			switch {
-			case from == 0:
-				ok = to <= 1
-			case from == 3:
-				ok = to >= 2
-			}
-			if err := s[from].Follow(s[to]); (err == nil) != ok {
-				t.Errorf("from step %d to %d: %v", from, to, err)
-			}
-			if s[from].Equal(s[to]) != (from == to) {
-				t.Errorf("steps %d and %d are taken for equal, or not", from, to)
+			ok := from == 1 || from == 2 || from == 0 && to <= 1 || from == 3 && to >= 2
+			if err := s[from].Follow(s[to]); (err == nil) != ok || s[from].Equal(s[to]) != (from == to) {
+				t.Errorf("from step %d to %d: %v; taken for equal: %v", from, to, err, s[from].Equal(s[to]))
 			}
 		}
 	}
@@ -123,28 +108,22 @@ func TestCallsGoOnWhileTheSecretChanges(t *testing.T) {
 		w.every = 10 * time.Millisecond
 		var all []*testNode
 		for _, id := range []string{"a", "b", "c", "old"} {
-			n := w.node(id, who{secret: s[0]})
-			all = append(all, n)
+			all = append(all, w.node(id, who{secret: s[0]}))
 		}
-		call := func(when string) {
-			for _, from := range all[:3] {
-				for _, to := range all[:3] {
-					if from == to {
-						continue
-					}
-					if _, err := from.ask(to.id); err != nil {
-						t.Errorf("%s: %s to %s: %v", when, from.id, to.id, err)
+		a, old := all[0], all[3]
+		all = all[:3]
+		call := func() {
+			for _, from := range all {
+				for _, to := range all {
+					if from != to {
+						from.reaches(to.id)
 					}
 				}
 			}
 		}
-		call("before")
-		if _, err := all[3].ask("a"); err != nil {
-			t.Error(err)
-		}
-		if _, err := all[0].ask("old"); err != nil {
-			t.Error(err)
-		}
+		call()
+		old.reaches("a")
+		a.reaches("old")
 		stop, done := make(chan struct{}), make(chan struct{})
 		go func() { // calls all the time, on whatever connections there are
 			defer close(done)
@@ -153,32 +132,30 @@ func TestCallsGoOnWhileTheSecretChanges(t *testing.T) {
 				case <-stop:
 					return
 				case <-time.After(7 * time.Millisecond):
-					call("meanwhile")
+					call()
 				}
 			}
 		}()
 		for step, secret := range s[1:] {
-			for _, n := range all[:3] {
+			for _, n := range all {
 				if err := errors.Join(n.server.Rekey(secret), n.client.Rekey(secret)); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Second)
-				if _, err := all[3].ask("a"); step == 0 && err != nil {
-					t.Errorf("a node without the new secret, at step 1: %v", err)
+				if step == 0 {
+					old.reaches("a")
+				} else {
+					old.ask("a") //nolint:errcheck // which opens connections, as long as it is let in
 				}
 			}
 			time.Sleep(15 * time.Second) // the lines of the step before have ended
 		}
 		close(stop)
 		<-done
-		if _, err := all[3].ask("a"); !errors.Is(err, peer.ErrRefused) {
-			t.Errorf("the old one calls: %v", err)
-		}
-		if _, err := all[0].ask("old"); !errors.Is(err, peer.ErrRefused) {
-			t.Errorf("the old one is called: %v", err)
-		}
-		for _, n := range all[:3] {
-			if f := n.client.Counts().Failures; n != all[0] && len(f) > 0 {
+		old.fails("a", peer.ErrRefused)
+		a.fails("old", peer.ErrRefused)
+		for _, n := range all[1:] {
+			if f := n.client.Counts().Failures; len(f) > 0 {
 				t.Errorf("%s counts %v", n.id, f)
 			}
 		}
@@ -220,33 +197,10 @@ func TestClosingConnectionsHoldUpNobody(t *testing.T) {
 			changed <- time.Since(begin)
 		}()
 		synctest.Wait()
-		if _, err := a.ask("b"); err != nil {
-			t.Error(err)
-		}
+		a.reaches("b")
 		within(t, "the call", time.Since(begin), 0, time.Second)
 		within(t, "the change", <-changed, 5*time.Second, 6*time.Second)
 		w.stop()
 		time.Sleep(10 * time.Second) // until the other connections have closed
 	})
-}
-
-// The file stays its owner's when root takes a step: a node that runs as another user must read it.
-func TestRotateKeepsTheOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give files away")
-	}
-	path := filepath.Join(t.TempDir(), "secret")
-	if err := peer.Keygen(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(path, 1234, 1235); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := peer.Rotate(path); err != nil {
-		t.Fatal(err)
-	}
-	var is unix.Stat_t
-	if err := unix.Stat(path, &is); err != nil || is.Uid != 1234 || is.Gid != 1235 {
-		t.Errorf("it belongs to %d:%d, %v", is.Uid, is.Gid, err)
-	}
 }

@@ -29,62 +29,59 @@ func (k *knowledge) Unite(entries []string, whole uint64) error {
 	return k.broken
 }
 
+// knowing returns what a node knows that was told n entries, each with some more text.
+func knowing(n int, text string) *knowledge {
+	k := &knowledge{}
+	for i := range n {
+		k.entries = append(k.entries, fmt.Sprintf("host n%d.example%s", i, text))
+	}
+	return k
+}
+
 // A call of a node that knows more of the scope is carried out once that is told, in parts; one of a node that knows less at once.
 func TestWhatWasToldGoesBeforeACall(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		much := &knowledge{}
-		for i := range 45_000 {
-			much.entries = append(much.entries, fmt.Sprintf("host n%d.example", i))
-		}
-		little := &knowledge{}
+		much, little := knowing(45_000, ""), &knowledge{}
 		a, b := w.node("a", who{told: much}), w.node("b", who{told: little})
-		calls := 0
-		answer := func(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-			if calls++; len(little.entries) != len(much.entries) {
+		b.handler.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+			if len(little.entries) != len(much.entries) {
 				t.Errorf("carried out while %d of %d entries were known", len(little.entries), len(much.entries))
 			}
-			return &wire.LeaseResponse{}, nil
+			return &wire.IdleResponse{}, nil
 		}
-		b.handler.OnLease = answer
+		toldAll := func(wholes ...uint64) {
+			t.Helper()
+			if !slices.Equal(little.entries, much.entries) || !slices.Equal(little.whole, wholes) || len(much.whole) > 0 {
+				t.Fatalf("%d entries told, wholes %v and %v", len(little.entries), little.whole, much.whole)
+			}
+		}
 		for range 3 {
-			if _, err := a.client.Lease(t.Context(), "b", &wire.LeaseRequest{}); err != nil {
-				t.Fatal(err)
+			a.reaches("b")
+		}
+		toldAll(0, 0, 45_000)
+		if calls, n := b.handler.seen()["Idle"], a.client.Counts().Failures[peer.KindTold]; calls != 3 || n != 1 || len(b.refused()) > 0 {
+			t.Errorf("%d calls; %d were refused for that, want the first; told as trouble: %v", calls, n, b.refused())
+		}
+
+		// Who has nothing else to say can make sure that it is known. Who knows less tells nothing.
+		tell := func(from *testNode, to string) {
+			if err := from.client.Tell(t.Context(), to); err != nil {
+				t.Error(err)
 			}
 		}
-		if calls != 3 || !slices.Equal(little.entries, much.entries) || !slices.Equal(little.whole, []uint64{0, 0, 45_000}) {
-			t.Errorf("%d calls; %d entries told, wholes %v", calls, len(little.entries), little.whole)
-		}
-		if n := a.client.Counts().Failures[peer.KindTold]; n != 1 {
-			t.Errorf("%d calls were refused for that, want the first", n)
-		}
-		if len(b.refused()) > 0 {
-			t.Errorf("told as trouble: %v", b.refused())
-		}
-
-		little.entries = little.entries[:10]
-		a.handler.OnLease = func(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-			return &wire.LeaseResponse{}, nil
-		}
-		if _, err := b.client.Lease(t.Context(), "a", &wire.LeaseRequest{}); err != nil || len(much.whole) > 0 {
-			t.Errorf("who knows less told something: %v, %v", much.whole, err)
-		}
-
-		// Who has nothing else to say can make sure that it is known.
 		little.entries, little.whole = little.entries[:10], nil
+		b.reaches("a")
+		tell(b, "a")
+		little.entries = nil
 		for range 2 {
-			if err := a.client.Tell(t.Context(), "b"); err != nil || len(little.entries) < len(much.entries) || len(little.whole) != 3 {
-				t.Errorf("%d entries told in %d messages: %v", len(little.entries), len(little.whole), err)
-			}
-		}
-		little.entries = little.entries[:10]
-		if err := b.client.Tell(t.Context(), "a"); err != nil || len(much.whole) > 0 {
-			t.Errorf("who knows less told something: %v, %v", much.whole, err)
+			tell(a, "b")
+			toldAll(0, 0, 45_000)
 		}
 
 		// Who cannot keep what it is told carries nothing out.
 		little.entries, little.broken = nil, errors.New("disk is gone")
-		if _, err := a.client.Lease(t.Context(), "b", &wire.LeaseRequest{}); err == nil || calls != 3 {
-			t.Errorf("carried out, %d times: %v", calls, err)
+		if _, err := a.ask("b"); err == nil || b.handler.seen()["Idle"] != 3 {
+			t.Errorf("carried out, %d times: %v", b.handler.seen()["Idle"], err)
 		}
 	})
 }
@@ -92,14 +89,11 @@ func TestWhatWasToldGoesBeforeACall(t *testing.T) {
 // TestLongEntriesAreTold: entries are told however long they are.
 func TestLongEntriesAreTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		much, little := &knowledge{}, &knowledge{}
-		for i := range 20_000 {
-			much.entries = append(much.entries, fmt.Sprintf("block %d %s", i, strings.Repeat("x", 500)))
-		}
+		much, little := knowing(20_000, strings.Repeat("x", 500)), &knowledge{}
 		a := w.node("a", who{told: much})
 		w.node("b", who{told: little})
-		if _, err := a.ask("b"); err != nil || !slices.Equal(little.entries, much.entries) {
-			t.Errorf("%d of %d entries were told: %v", len(little.entries), len(much.entries), err)
+		if a.reaches("b"); !slices.Equal(little.entries, much.entries) {
+			t.Errorf("%d of %d entries were told", len(little.entries), len(much.entries))
 		}
 	})
 }
@@ -107,9 +101,8 @@ func TestLongEntriesAreTold(t *testing.T) {
 // TestWhatCannotBeToldSpoilsNoMessage: a peer that does not understand what it is told has not refused the message that waits for that.
 func TestWhatCannotBeToldSpoilsNoMessage(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		much, strange := &knowledge{entries: []string{"of a newer node"}}, &knowledge{broken: fmt.Errorf("%w: it is strange", peer.ErrMalformed)}
-		a := w.node("a", who{told: much})
-		w.node("b", who{told: strange})
+		a := w.node("a", who{told: knowing(1, "")})
+		w.node("b", who{told: &knowledge{broken: fmt.Errorf("%w: it is strange", peer.ErrMalformed)}})
 		if _, err := a.ask("b"); err == nil || errors.Is(err, peer.ErrMalformed) || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("%v, want one after which the message is sent again", err)
 		}

@@ -13,26 +13,28 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
 func TestCallReachesThePeerUnderItsName(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
 		w.every = 20 * time.Millisecond
-		a, b := w.node("a", who{}), w.node("b", who{})
-		b.handler.OnLease = func(_ context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-			h := req.Header
-			if from != "a" || h.Version != peer.Version || h.Run != "test" || h.Sender != "a" || h.Boot != 7 {
-				t.Errorf("from %s, header %v", from, h)
+		id := uint64(0)
+		b.handler.OnIdle = func(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+			id++
+			want := &wire.Header{Version: peer.Version, Run: "test", Sender: "a", Boot: 7, Id: id}
+			if from != "a" || !proto.Equal(req.Header, want) {
+				t.Errorf("from %s, header %v, want %v", from, req.Header, want)
 			}
-			return &wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{RetryMs: int64(h.Id)}}}, nil
+			return &wire.IdleResponse{Why: "busy"}, nil
 		}
 		begin := time.Now()
-		for want := int64(1); want < 4; want++ {
-			res, err := a.client.Lease(context.Background(), "b", &wire.LeaseRequest{})
-			if err != nil || len(res.Answers) != 1 || res.Answers[0].RetryMs != want {
-				t.Fatalf("%v, %v; want the id %d", res, err, want)
+		for range 3 {
+			if res, err := a.ask("b"); err != nil || res.Why != "busy" {
+				t.Fatalf("%v, %v", res, err)
 			}
 		}
 		// One connection: TCP and TLS 1.3 take two round trips, and each call one.
@@ -42,8 +44,7 @@ func TestCallReachesThePeerUnderItsName(t *testing.T) {
 
 // A call of each procedure reaches its own handler, and is counted alike at both ends.
 func TestEveryProcedureHasItsHandler(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.node("a", who{}), w.node("b", who{})
+	betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
 		procedures := reflect.TypeFor[peer.Handler]()
 		for i := range procedures.NumMethod() {
 			name := procedures.Method(i).Name
@@ -59,8 +60,8 @@ func TestEveryProcedureHasItsHandler(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			s, g := a.client.Counts().Procedures[name], b.server.Counts().Procedures[name]
-			if seen := b.handler.seen(); len(seen) != i+1 || seen[name] != 1 || s.MessagesSent != 1 || s.MessagesReceived != 1 || g.MessagesReceived != 1 || g.MessagesSent != 1 ||
-				s.BytesSent != g.BytesReceived || s.BytesReceived != g.BytesSent {
+			want := peer.Traffic{MessagesSent: 1, BytesSent: g.BytesReceived, MessagesReceived: 1, BytesReceived: g.BytesSent}
+			if seen := b.handler.seen(); len(seen) != i+1 || seen[name] != 1 || s != want || g.MessagesReceived != 1 || g.MessagesSent != 1 {
 				t.Errorf("%s: carried out %v, %+v sent, %+v received", name, seen, s, g)
 			}
 		}
@@ -71,48 +72,36 @@ func TestEveryProcedureHasItsHandler(t *testing.T) {
 	})
 }
 
+// Who is not of the crawl gets no call carried out, and both ends say why.
 func TestStrangersAreRefused(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		caller who
-		callee who
-		id     string
-		kind   string // at the caller
-		told   string // at the callee, "" for nothing
+		name           string
+		caller, callee who
+		to             string
+		kind           string // at the caller
+		told           string // at the callee
 	}{
-		{name: "another secret", caller: who{secret: secretOf(2)}, kind: peer.KindSecret, told: peer.KindHandshake},
-		{name: "another node at the address", callee: who{listens: "c"}, id: "c", kind: peer.KindIdentity,
-			told: peer.KindHandshake},
-		{name: "another run", caller: who{run: "other"}, kind: peer.KindRun, told: peer.KindRun},
+		{"another secret", who{secret: secretOf(2)}, who{}, "b", peer.KindSecret, peer.KindHandshake},
+		{"another node at the address", who{}, who{listens: "c"}, "c", peer.KindIdentity, peer.KindHandshake},
+		{"another run", who{run: "other"}, who{}, "b", peer.KindRun, peer.KindRun},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				a, b := w.node("a", c.caller), w.node("b", c.callee)
-				b.handler.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
-					t.Error("the handler was called")
-					return nil, nil
-				}
-				if c.id == "" {
-					c.id = "b"
-				}
-				_, err := a.ask(c.id)
+				_, err := a.ask(c.to)
 				if !errors.Is(err, peer.ErrRefused) || errors.Is(err, peer.ErrUnavailable) || peer.Kind(err) != c.kind {
 					t.Errorf("%v of kind %q, want kind %q, refused", err, peer.Kind(err), c.kind)
 				}
-				if n := a.client.Counts().Failures[c.kind]; n != 1 {
-					t.Errorf("the caller counts %v", a.client.Counts().Failures)
-				}
 				synctest.Wait()
+				if a.client.Counts().Failures[c.kind] != 1 || b.server.Counts().Failures[c.told] != 1 || len(b.handler.seen()) > 0 {
+					t.Errorf("the caller counts %v, the callee %v; carried out %v", a.client.Counts().Failures, b.server.Counts().Failures, b.handler.seen())
+				}
 				caller := "a"
 				if c.told == peer.KindHandshake { // nobody knows its name yet
 					caller = w.addr("a").String()
 				}
-				told := b.refused()
-				if len(told) != 1 || told[0].Kind != c.told || told[0].Reason == "" || told[0].Peer != caller {
+				if told := b.refused(); len(told) != 1 || told[0].Kind != c.told || told[0].Reason == "" || told[0].Peer != caller {
 					t.Errorf("told %+v, want one of kind %s", told, c.told)
-				}
-				if n := b.server.Counts().Failures[c.told]; n != 1 {
-					t.Errorf("the callee counts %v", b.server.Counts().Failures)
 				}
 			})
 		})
@@ -120,11 +109,13 @@ func TestStrangersAreRefused(t *testing.T) {
 }
 
 func TestGarbageInsteadOfTLS(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.node("a", who{}), w.node("b", who{})
+	betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
 		for _, text := range []string{"GET / HTTP/1.1\r\nHost: b\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 			strings.Repeat("\x16\x03\x01\xff\xff", 100), ""} {
-			c := w.dialRaw("b")
+			c, err := w.place("stranger").DialContext(t.Context(), "tcp", w.at("b"))
+			if err != nil {
+				t.Fatal(err)
+			}
 			if _, err := io.WriteString(c, text); err != nil {
 				t.Fatal(err)
 			}
@@ -141,9 +132,7 @@ func TestGarbageInsteadOfTLS(t *testing.T) {
 		if n := b.server.Counts().Failures[peer.KindHandshake]; n != 4 {
 			t.Errorf("%v, want 4 handshakes", b.server.Counts().Failures)
 		}
-		if _, err := a.ask("b"); err != nil {
-			t.Error(err)
-		}
+		a.reaches("b")
 	})
 }
 
@@ -179,136 +168,131 @@ func TestOversizedMessagesAreRefused(t *testing.T) {
 // Whatever goes wrong in a handler, its caller learns what it can do about it, and the node goes on.
 func TestErrorsOfHandlers(t *testing.T) {
 	for _, c := range []struct {
-		name  string
+		kind  string
 		fails func() error
 		is    error
-		kind  string
-		calls int64
+		calls int
 	}{
-		{"malformed", func() error { return fmt.Errorf("address of 3 bytes: %w", peer.ErrMalformed) }, peer.ErrMalformed, peer.KindMalformed, 1},
-		{"unavailable", func() error { return fmt.Errorf("view: %w", peer.ErrUnavailable) }, peer.ErrUnavailable, peer.KindUnavailable, 3},
-		{"another", func() error { return errors.New("disk is broken") }, nil, peer.KindInternal, 1},
-		{"none and no answer", func() error { return nil }, nil, peer.KindInternal, 1},
-		{"panic", func() error { panic("oh\nno") }, nil, peer.KindPanic, 1},
+		{peer.KindMalformed, func() error { return fmt.Errorf("address of 3 bytes: %w", peer.ErrMalformed) }, peer.ErrMalformed, 1},
+		{peer.KindUnavailable, func() error { return fmt.Errorf("view: %w", peer.ErrUnavailable) }, peer.ErrUnavailable, 3},
+		{peer.KindInternal, func() error { return errors.New("disk is broken") }, nil, 1},
+		{peer.KindInternal, func() error { return nil }, nil, 1}, // and no answer
+		{peer.KindPanic, func() error { panic("oh\nno") }, nil, 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
-				a, b := w.node("a", who{}), w.node("b", who{})
-				var calls atomic.Int64
-				ids := map[uint64]bool{}
-				b.handler.OnIdle = func(_ context.Context, _ string, r *wire.IdleRequest) (*wire.IdleResponse, error) {
-					calls.Add(1)
-					ids[r.Header.Id] = true
-					return nil, c.fails()
+		betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
+			ids := map[uint64]bool{}
+			b.handler.OnIdle = func(_ context.Context, _ string, r *wire.IdleRequest) (*wire.IdleResponse, error) {
+				ids[r.Header.Id] = true
+				return nil, c.fails()
+			}
+			_, err := a.ask("b")
+			if err == nil || strings.Contains(err.Error(), "\n") || peer.Kind(err) != c.kind {
+				t.Errorf("%v of kind %s, want %s", err, peer.Kind(err), c.kind)
+			}
+			for _, is := range []error{peer.ErrMalformed, peer.ErrUnavailable, peer.ErrRefused} {
+				if errors.Is(err, is) != (is == c.is) {
+					t.Errorf("%v is %v: %v", err, is, errors.Is(err, is))
 				}
-				_, err := a.ask("b")
-				if err == nil || strings.Contains(err.Error(), "\n") || c.is != nil && !errors.Is(err, c.is) || peer.Kind(err) != c.kind {
-					t.Errorf("%v of kind %s, want %v of %s", err, peer.Kind(err), c.is, c.kind)
-				}
-				for _, other := range []error{peer.ErrMalformed, peer.ErrUnavailable, peer.ErrRefused} {
-					if other != c.is && errors.Is(err, other) {
-						t.Errorf("%v is %v", err, other)
-					}
-				}
-				if calls.Load() != c.calls || len(ids) != 1 {
-					t.Errorf("%d calls under %d ids, want %d under one", calls.Load(), len(ids), c.calls)
-				}
-				if told := b.refused(); len(told) != 1 || told[0].Kind != c.kind || strings.Contains(told[0].Reason, "\n") {
-					t.Errorf("told %+v", told)
-				}
-				b.handler.OnIdle = nil
-				if _, err := a.ask("b"); err != nil {
-					t.Errorf("afterwards: %v", err)
-				}
-			})
+			}
+			if calls := b.handler.seen()["Idle"]; calls != c.calls || len(ids) != 1 {
+				t.Errorf("%s: %d calls under %d ids, want %d under one", c.kind, calls, len(ids), c.calls)
+			}
+			if told := b.refused(); len(told) != 1 || told[0].Kind != c.kind || strings.Contains(told[0].Reason, "\n") {
+				t.Errorf("told %+v", told)
+			}
+			b.handler.OnIdle = nil
+			a.reaches("b")
 		})
 	}
 }
 
+// What a peer says of an error ends up in the status and the logs of who called it.
+func TestWordsOfPeersAreBounded(t *testing.T) {
+	betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
+		words := "\x1b[31m\n" + strings.Repeat("word ", 1<<18)
+		bounded := func(said string, most int) {
+			t.Helper()
+			if !strings.Contains(said, "word") || len(said) > most || strings.ContainsAny(said, "\n\x1b") {
+				t.Errorf("%d bytes: %.100q", len(said), said)
+			}
+		}
+		b.handler.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+			return nil, errors.New(words)
+		}
+		_, err := a.ask("b")
+		bounded(fmt.Sprint(err), 500)
+		b.handler.OnDeliver = func(context.Context, string, *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			return &wire.DeliverResponse{Answers: []*wire.Delivered{{Verdict: wire.Verdict_VERDICT_REFUSED, Reason: words}}}, nil
+		}
+		told := ""
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Deliver: a.client.Deliver,
+			Refused: func(_ string, _ *wire.Link, reason string) { told = reason }})
+		add(t, o, "b", linksOf("b", 1))
+		sleep(2 * time.Second)
+		bounded(told, 300)
+		stop()
+	})
+}
+
 func TestTriesWhileThePeerRestarts(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a := w.node("a", who{})
-		w.node("b", who{})
-		if _, err := a.ask("b"); err != nil {
-			t.Fatal(err)
-		}
+	betweenTwo(t, func(t *testing.T, w *world, a, _ *testNode) {
+		a.reaches("b")
 		w.net.Reset(w.addr("a"), w.addr("b"))
-		if _, err := a.ask("b"); err != nil {
-			t.Errorf("after a reset: %v", err)
-		}
+		a.reaches("b") // after a reset
 		delete(w.addrs, "b")
 		w.net.Reset(w.addr("a"), w.addr("b"))
 		begin := time.Now()
-		if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
-			t.Errorf("without an address: %v", err)
-		}
+		a.fails("b", peer.ErrUnavailable) // without an address
 		within(t, "three tries", time.Since(begin), 150*time.Millisecond, 450*time.Millisecond)
 		w.addrs["b"] = netip.AddrPortFrom(w.addr("b"), 1).String()
-		if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
-			t.Errorf("nobody listens: %v", err)
-		}
+		a.fails("b", peer.ErrUnavailable) // nobody listens
 	})
 }
 
 func TestNoCallLastsLongerThanItsTimeout(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.node("a", who{}), w.node("b", who{})
-		call := func(low, high time.Duration) {
+	betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
+		call := func() {
 			t.Helper()
 			begin := time.Now()
-			if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
-				t.Errorf("%v", err)
-			}
-			within(t, "the call", time.Since(begin), low, high)
+			a.fails("b", peer.ErrUnavailable)
+			within(t, "the call", time.Since(begin), 9*time.Second, 10*time.Second)
 		}
 		w.net.Cut(w.addr("a"), w.addr("b"))
-		call(9*time.Second, 10*time.Second)
+		call()
 		w.net.Heal()
-		if _, err := a.ask("b"); err != nil {
-			t.Fatal(err)
-		}
+		a.reaches("b")
 		w.net.Cut(w.addr("a"), w.addr("b"))
-		call(9*time.Second, 10*time.Second)
+		call()
 		// The connection was given up; a new one works as soon as the network does.
 		time.Sleep(30 * time.Second)
 		w.net.Heal()
 		begin := time.Now()
-		if _, err := a.ask("b"); err != nil {
-			t.Error(err)
-		}
+		a.reaches("b")
 		within(t, "the call after healing", time.Since(begin), 0, time.Second)
 		b.handler.OnIdle = func(ctx context.Context, _ string, _ *wire.IdleRequest) (*wire.IdleResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		call(9*time.Second, 10*time.Second)
+		call()
 	})
 }
 
 // TestConnectionsThatEnd: one that is not used for five minutes is closed, and so is one whose other end has been silent for 15 seconds.
 func TestConnectionsThatEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a := w.node("a", who{})
-		w.node("b", who{})
+	betweenTwo(t, func(t *testing.T, w *world, a, _ *testNode) {
 		open := func(what string, want int) {
 			t.Helper()
 			if n := w.net.Ends(); n != want {
 				t.Errorf("%s: %d ends of connections, want %d", what, n, want)
 			}
 		}
-		ask := func() {
-			t.Helper()
-			if _, err := a.ask("b"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ask()
+		a.reaches("b")
 		time.Sleep(4*time.Minute + 30*time.Second)
 		open("unused for less than five minutes", 2)
 		time.Sleep(time.Minute)
 		open("unused for longer", 0)
 		for silent, want := range map[time.Duration]int{9 * time.Second: 2, 16 * time.Second: 0} {
-			ask()
+			a.reaches("b")
 			w.net.Partition([]netip.Addr{w.addr("b")})
 			time.Sleep(silent)
 			w.net.Heal() // the network forgets no connection before its ends can tell each other
@@ -319,20 +303,12 @@ func TestConnectionsThatEnd(t *testing.T) {
 }
 
 func TestForgetEndsCalls(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.node("a", who{}), w.node("b", who{})
-		entered := make(chan struct{})
-		b.handler.OnRenew = func(ctx context.Context, _ string, _ *wire.RenewRequest) (*wire.RenewResponse, error) {
-			close(entered)
+	betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
+		b.handler.OnIdle = func(ctx context.Context, _ string, _ *wire.IdleRequest) (*wire.IdleResponse, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		failed := make(chan error)
-		go func() {
-			_, err := a.client.Renew(context.Background(), "b", &wire.RenewRequest{})
-			failed <- err
-		}()
-		<-entered
+		failed := a.asking("b")
 		begin := time.Now()
 		a.client.Forget("b")
 		if err := <-failed; !errors.Is(err, peer.ErrUnavailable) || errors.Is(err, context.Canceled) {
@@ -342,13 +318,10 @@ func TestForgetEndsCalls(t *testing.T) {
 		if synctest.Wait(); w.net.Ends() != 0 {
 			t.Errorf("%d ends of connections are left", w.net.Ends())
 		}
-		if _, err := a.ask("b"); err != nil {
-			t.Errorf("dialled anew: %v", err)
-		}
+		b.handler.OnIdle = nil
+		a.reaches("b")
 		a.client.Close()
-		if _, err := a.ask("b"); !errors.Is(err, peer.ErrClosed) {
-			t.Errorf("after the end: %v", err)
-		}
+		a.fails("b", peer.ErrClosed)
 	})
 }
 
@@ -358,25 +331,21 @@ func TestCallsOfOnePeerDoNotStopOthers(t *testing.T) {
 		a, b, c := w.node("a", few), w.node("b", few), w.node("c", few)
 		release := make(chan struct{})
 		var now, most atomic.Int64
-		b.handler.OnRenew = func(context.Context, string, *wire.RenewRequest) (*wire.RenewResponse, error) {
-			most.Store(max(most.Load(), now.Add(1)))
-			<-release
-			now.Add(-1)
-			return &wire.RenewResponse{}, nil
+		b.handler.OnIdle = func(_ context.Context, from string, _ *wire.IdleRequest) (*wire.IdleResponse, error) {
+			if from == "a" {
+				most.Store(max(most.Load(), now.Add(1)))
+				<-release
+				now.Add(-1)
+			}
+			return &wire.IdleResponse{}, nil
 		}
-		done := make(chan error, 10)
+		var calls []<-chan error
 		for range 10 {
-			go func() {
-				_, err := a.client.Renew(context.Background(), "b", &wire.RenewRequest{})
-				done <- err
-			}()
+			calls = append(calls, a.asking("b"))
 		}
-		synctest.Wait()
-		if _, err := c.ask("b"); err != nil {
-			t.Error(err)
-		}
+		c.reaches("b")
 		close(release)
-		for range 10 {
+		for _, done := range calls {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
@@ -406,19 +375,15 @@ func TestCallToItselfNeedsNoNetwork(t *testing.T) {
 }
 
 func TestServerEndsWhileCallsHang(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.node("a", who{}), w.node("b", who{})
-		entered, left := make(chan struct{}), false
+	betweenTwo(t, func(t *testing.T, w *world, a, b *testNode) {
+		left := false
 		b.handler.OnIdle = func(ctx context.Context, _ string, _ *wire.IdleRequest) (*wire.IdleResponse, error) {
-			close(entered)
 			<-ctx.Done()
 			time.Sleep(500 * time.Millisecond) // it cleans up
 			left = true
 			return nil, ctx.Err()
 		}
-		failed := make(chan error, 1)
-		go func() { _, err := a.ask("b"); failed <- err }()
-		<-entered
+		failed := a.asking("b")
 		begin := time.Now()
 		w.stop()
 		w.ended.Wait()
