@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -72,9 +73,12 @@ func (d *direct) call(method, path, kind, encoding string, body []byte) *httptes
 	r.URL.Path = path
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Content-Encoding", encoding)
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{d.leaf}}
+	return d.serve(r, &tls.ConnectionState{PeerCertificates: []*x509.Certificate{d.leaf}})
+}
+
+func (d *direct) serve(r *http.Request, state *tls.ConnectionState) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	d.reached = nil
+	r.TLS, d.reached = state, nil
 	d.server.ServeHTTP(w, r)
 	return w
 }
@@ -103,6 +107,7 @@ func TestWhatIsNoCallIsRefusedAndCounted(t *testing.T) {
 		return encoded(t, h)
 	}
 	const deliver, proto = "/proxima.v1.Overlay/Deliver", "application/proto"
+	notUTF8 := bytes.ReplaceAll(encoded(t, good()), []byte("http"), []byte("\xff\xfe\xfd\xfc"))
 	for _, c := range []struct {
 		name, method, path, kind, encoding string
 		body                               []byte
@@ -119,9 +124,7 @@ func TestWhatIsNoCallIsRefusedAndCounted(t *testing.T) {
 		{"empty", "POST", deliver, proto, "", nil, KindVersion},
 		{"garbage", "POST", deliver, proto, "", []byte{0x0a, 0xff, 1, 2, 3}, KindMalformed},
 		{"half a message", "POST", deliver, proto, "", encoded(t, good())[:20], KindMalformed},
-		{"not UTF-8", "POST", deliver, proto, "",
-			bytes.ReplaceAll(encoded(t, good()), []byte("http"), []byte("\xff\xfe\xfd\xfc")),
-			KindMalformed},
+		{"not UTF-8", "POST", deliver, proto, "", notUTF8, KindMalformed},
 		{"not zstd", "POST", deliver, proto, "zstd", encoded(t, good()), KindMalformed},
 		{"gzip", "POST", deliver, proto, "gzip", encoded(t, good()), KindProcedure},
 		{"oversized", "POST", deliver, proto, "", make([]byte, 3<<20), KindOversized},
@@ -132,21 +135,16 @@ func TestWhatIsNoCallIsRefusedAndCounted(t *testing.T) {
 		{"another call", "POST", "/proxima.v1.Overlay/Nothing", proto, "", encoded(t, good()), KindProcedure},
 		{"a long call", "POST", "/proxima.v1.Overlay/" + strings.Repeat("\n", 10_000), proto, "", encoded(t, good()), KindProcedure},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			d := newDirect(t)
-			w := d.call(c.method, c.path, c.kind, c.encoding, c.body)
-			if (d.reached != nil) != (c.want == "") || (w.Code == http.StatusOK) != (c.want == "") {
-				t.Errorf("%d %s; the handler was given %v", w.Code, w.Body, d.reached)
-			}
-			n := d.server.Counts().Failures
-			switch {
-			case c.want == "" && (len(n) != 0 || len(d.told) != 0):
-				t.Errorf("counted %v, told %v", n, d.told)
-			case c.want != "" && (len(n) != 1 || n[c.want] != 1 || len(d.told) != 1 || d.told[0].Kind != c.want ||
-				d.told[0].Peer != "a" || d.told[0].Reason == "" || len(d.told[0].Procedure+d.told[0].Reason) > maxReason):
-				t.Errorf("counted %v, told %+v, want %s", n, d.told, c.want)
-			}
-		})
+		d := newDirect(t)
+		w := d.call(c.method, c.path, c.kind, c.encoding, c.body)
+		if (d.reached != nil) != (c.want == "") || (w.Code == http.StatusOK) != (c.want == "") {
+			t.Errorf("%s: %d %s; the handler was given %v", c.name, w.Code, w.Body, d.reached)
+		}
+		n := d.server.Counts().Failures
+		if c.want == "" && len(n)+len(d.told) > 0 || c.want != "" && (len(n) != 1 || n[c.want] != 1 || len(d.told) != 1 || d.told[0].Kind != c.want ||
+			d.told[0].Peer != "a" || d.told[0].Reason == "" || len(d.told[0].Procedure+d.told[0].Reason) > maxReason) {
+			t.Errorf("%s: counted %v, told %+v, want %q", c.name, n, d.told, c.want)
+		}
 	}
 }
 
@@ -165,9 +163,7 @@ func TestBodiesAreNotReadToTheEnd(t *testing.T) {
 	d, z := newDirect(t), &zeros{}
 	r := httptest.NewRequest(http.MethodPost, "/proxima.v1.Overlay/Deliver", z)
 	r.Header.Set("Content-Type", "application/proto")
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{d.leaf}}
-	w := httptest.NewRecorder()
-	d.server.ServeHTTP(w, r)
+	d.serve(r, &tls.ConnectionState{PeerCertificates: []*x509.Certificate{d.leaf}})
 	if z.read > 4<<20 || d.server.Counts().Failures[KindOversized] != 1 {
 		t.Errorf("%d bytes were read, %v", z.read, d.server.Counts().Failures)
 	}
@@ -175,54 +171,43 @@ func TestBodiesAreNotReadToTheEnd(t *testing.T) {
 
 // Who trusts the cluster is not of the cluster.
 func TestServerVerifiesCertificates(t *testing.T) {
-	ours, err := newCredentials(NewSecret([32]byte{1}), "b")
-	if err != nil {
-		t.Fatal(err)
+	credentials := func(secret byte, id string) *credentials {
+		c, err := newCredentials(NewSecret([32]byte{secret}), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	for _, c := range []struct {
-		name   string
-		secret byte
-		id     string
-		ok     bool
-	}{{"ours", 1, "a", true}, {"of another cluster", 2, "a", false}, {"none", 0, "", false}} {
-		t.Run(c.name, func(t *testing.T) {
-			sessions := tls.NewLRUClientSessionCache(1)
-			config := &tls.Config{RootCAs: ours.ca, ServerName: "b", NextProtos: []string{"h2"}, ClientSessionCache: sessions}
-			if c.id != "" {
-				theirs, err := newCredentials(NewSecret([32]byte{c.secret}), c.id)
-				if err != nil {
-					t.Fatal(err)
-				}
-				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-					return &theirs.leaf, nil // whatever the server asks for
-				}
-			}
-			there, here := net.Pipe()
-			defer there.Close() //nolint:errcheck // a pipe has none
-			defer here.Close()  //nolint:errcheck // a pipe has none
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				client := tls.Client(there, config)
-				client.Handshake()            //nolint:errcheck // the server's counts
-				client.Read(make([]byte, 10)) //nolint:errcheck // its verdict comes after
-			}()
-			server := tls.Server(here, ours.server)
-			err := server.Handshake()
-			if (err == nil) != c.ok {
-				t.Errorf("handshake: %v", err)
-			}
-			if state := server.ConnectionState(); err == nil && state.Version != tls.VersionTLS13 {
-				t.Errorf("TLS version %x", state.Version)
-			} else if id, err := idOf(state); c.ok && (err != nil || id != "a") {
-				t.Errorf("peer is %q, %v", id, err)
-			}
-			here.Close() //nolint:errcheck // a pipe has none
-			<-ended
-			if s, _ := sessions.Get("b"); s != nil {
-				t.Error("it may come back without showing its certificate")
-			}
-		})
+	ours := credentials(1, "b")
+	for name, theirs := range map[string]tls.Certificate{
+		"ours": credentials(1, "a").leaf, "of another cluster": credentials(2, "a").leaf, "none": {},
+	} {
+		sessions := tls.NewLRUClientSessionCache(1)
+		config := &tls.Config{RootCAs: ours.ca, ServerName: "b", NextProtos: []string{"h2"}, ClientSessionCache: sessions,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return &theirs, nil // whatever the server asks for
+			}}
+		there, here := net.Pipe()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			client := tls.Client(there, config)
+			client.Handshake()            //nolint:errcheck // the server's counts
+			client.Read(make([]byte, 10)) //nolint:errcheck // its verdict comes after
+			there.Close()                 //nolint:errcheck // a pipe has none
+		}()
+		server := tls.Server(here, ours.server)
+		err := server.Handshake()
+		if state := server.ConnectionState(); (err == nil) != (name == "ours") || err == nil && state.Version != tls.VersionTLS13 {
+			t.Errorf("%s: handshake of version %x: %v", name, state.Version, err)
+		} else if id, wrong := idOf(state); err == nil && (wrong != nil || id != "a") {
+			t.Errorf("%s: peer is %q, %v", name, id, wrong)
+		}
+		here.Close() //nolint:errcheck // a pipe has none
+		<-ended
+		if s, _ := sessions.Get("b"); s != nil {
+			t.Errorf("%s: it may come back without showing its certificate", name)
+		}
 	}
 }
 
@@ -233,10 +218,8 @@ func TestNobodyWithoutACertificateIsHeard(t *testing.T) {
 		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{DNSNames: names[:n], Subject: pkix.Name{CommonName: names[n]}}}}
 	}
 	for _, state := range []*tls.ConnectionState{nil, {}, as("a"), as("a", "b", "a"), as("a", "b"), as("a", ""), as("", "")} {
-		r := httptest.NewRequest(http.MethodPost, "/proxima.v1.Overlay/Deliver", nil)
-		r.TLS = state
-		w := httptest.NewRecorder()
-		if d.server.ServeHTTP(w, r); w.Code != http.StatusForbidden || d.reached != nil {
+		w := d.serve(httptest.NewRequest(http.MethodPost, "/proxima.v1.Overlay/Deliver", nil), state)
+		if w.Code != http.StatusForbidden || d.reached != nil {
 			t.Errorf("%v: %d", state, w.Code)
 		}
 	}
@@ -254,46 +237,81 @@ func TestKindsThatPeersSend(t *testing.T) {
 	}
 }
 
+// Of each peer and kind one refusal a second is told, with how many were skipped. What is remembered for that is bounded.
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told, skipped := 0, uint64(0)
-		r := newRefusals(newTally(), func(f Refusal) {
-			skipped += f.Skipped
-			if told++; strings.ContainsAny(f.Reason, "\n\x1b") || len(f.Reason) > maxReason {
-				t.Errorf("reason %q", f.Reason)
+		var told []Refusal
+		r := newRefusals(newTally(), func(f Refusal) { told = append(told, f) })
+		// refuse makes refusals of peers, and returns how many of them are told and how many were skipped.
+		refuse := func(n int, every time.Duration, peer func(i int) string) (times int, skipped uint64) {
+			told = nil
+			for i := range n {
+				r.add(Refusal{Peer: peer(i), Kind: KindHandshake, Reason: "\x1b[31m\n" + strings.Repeat("r", 1000)})
+				time.Sleep(every)
 			}
-		})
-		for i := range 10 * maxTold {
-			r.add(Refusal{Peer: string(rune('a'+i%26)) + strings.Repeat("x", i/26), Kind: KindHandshake,
-				Reason: "\x1b[31m\n" + strings.Repeat("r", 1000)})
+			for _, f := range told {
+				if skipped += f.Skipped; strings.ContainsAny(f.Reason, "\n\x1b") || len(f.Reason) > maxReason {
+					t.Errorf("reason %q", f.Reason)
+				}
+			}
+			return len(told), skipped
 		}
-		if n := r.tally.counts().Failures[KindHandshake]; n != 10*maxTold || told != maxTold+1 || len(r.told) != maxTold+1 {
-			t.Errorf("%d counted, %d told, %d remembered", n, told, len(r.told))
+		if n, _ := refuse(10*maxTold, 0, func(i int) string { return fmt.Sprint("x", i) }); n != maxTold+1 || len(r.told) != maxTold+1 {
+			t.Errorf("%d told, %d remembered", n, len(r.told))
+		}
+		if n := r.tally.counts().Failures[KindHandshake]; n != 10*maxTold {
+			t.Errorf("%d counted", n)
 		}
 		time.Sleep(2 * time.Second)
-		r.add(Refusal{Peer: "new", Kind: KindHandshake})
-		if told != maxTold+2 || len(r.told) > 2 {
-			t.Errorf("%d told, %d remembered", told, len(r.told))
+		if n, _ := refuse(1, 0, func(int) string { return "new" }); n != 1 || len(r.told) > 2 {
+			t.Errorf("%d told, %d remembered", n, len(r.told))
 		}
-		told = 0
-		for range 25 { // in two and a half seconds
-			time.Sleep(100 * time.Millisecond)
-			r.add(Refusal{Peer: "often", Kind: KindHandshake})
-		}
-		if told != 3 || skipped < 16 {
-			t.Errorf("%d of 25 are told, and that %d were skipped", told, skipped)
+		if n, skipped := refuse(25, 100*time.Millisecond, func(int) string { return "often" }); n != 3 || skipped < 16 {
+			t.Errorf("%d of 25 are told, and that %d were skipped", n, skipped)
 		}
 		// Who came twice and no more is not remembered for ever: others would never be told one by one again.
-		for i := range 2 * maxTold {
-			r.add(Refusal{Peer: strings.Repeat("y", i/2), Kind: KindHandshake})
-		}
+		refuse(2*maxTold, 0, func(i int) string { return fmt.Sprint("y", i/2) })
 		time.Sleep(2 * time.Minute)
-		told = 0
-		for i := range 10 {
-			r.add(Refusal{Peer: strings.Repeat("z", 1+i), Kind: KindHandshake})
+		if n, _ := refuse(10, 0, func(i int) string { return fmt.Sprint("z", i) }); n != 10 {
+			t.Errorf("%d of 10 are told after a storm", n)
 		}
-		if told != 10 {
-			t.Errorf("%d of 10 are told after a storm", told)
+	})
+}
+
+// TestSlotsComeFree: a call that ends, or that found no slot in time, leaves its own slot to the peer's next, though other
+// calls of the peer keep its share in use.
+func TestSlotsComeFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Default()
+		cfg.Calls, cfg.CallsPerPeer = 3, 2
+		s, err := NewServer(cfg, ServerDeps{ID: "b", Run: "test", Secret: NewSecret([32]byte{1}), Handler: reachable{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		enter := func(peer, want string) func() {
+			t.Helper()
+			leave, why := s.enter(context.Background(), peer)
+			if why != want {
+				t.Fatalf("a call of %s: %q, want %q", peer, why, want)
+			}
+			return leave
+		}
+		long := enter("a", "")
+		for range 3 {
+			short := enter("a", "")
+			enter("a", "too many calls of this peer at once")
+			short()
+		}
+		c, d := enter("c", ""), enter("d", "")
+		for range 3 {
+			enter("a", "too many calls at once")
+		}
+		c()
+		enter("a", "")()
+		d()
+		long()
+		if len(s.perPeer) != 0 || !s.slots.TryAcquire(3) {
+			t.Errorf("slots are taken, by %v, after the last call", s.perPeer)
 		}
 	})
 }
