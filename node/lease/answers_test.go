@@ -2,17 +2,11 @@ package lease
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"proxima/node/wire"
 )
-
-// middle is a random source that always returns the middle, so that there is no jitter.
-type middle struct{}
-
-func (middle) Uint64() uint64 { return 1 << 52 }
 
 // TestAnswers gives a holder each answer, or none, to each wish. It checks for how long the frontier may use the server ("-" if it hears
 // nothing), when the next message is due, and what people are told. The answer comes two seconds after the question.
@@ -72,7 +66,6 @@ func TestAnswers(t *testing.T) {
 		{"release", "none", "-", "500ms", unreached},
 	} {
 		b := newBench(t)
-		b.rnd = rand.New(middle{})
 		it := wishes[c.wish](b)
 		sent := b.now
 		b.pass(2 * time.Second)

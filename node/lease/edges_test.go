@@ -124,30 +124,6 @@ func TestAnswersThatAreMissing(t *testing.T) {
 	}
 }
 
-// The answer of a former grantor does not count.
-func TestAnswersOfFormerGrantorsCountForNothing(t *testing.T) {
-	b := newBench(t)
-	b.look(true, 0)
-	it, _ := b.sends(acquire)
-	b.grantedBy = "k2"
-	b.setView(b.now)
-	b.answered(it, "k", yes(), at(b.now), b.now)
-	if d, ok := b.told(); ok {
-		t.Errorf("leased for %v", d)
-	}
-	b.sends(acquire)
-}
-
-// A grantor passes on for how long a server must be left alone, even if the holder had its lease from a former grantor.
-func TestClaimsSayHowLongToWait(t *testing.T) {
-	d := newDesk(t, false)
-	d.send(request{from: "a", boot: 1, id: 1, addr: server(1), wish: renew, wait: 10 * time.Minute}, given, "a")
-	d.pass(2 * d.cfg.Window())
-	if r := d.ask("b", acquire, given, "b"); ms(r.GetWaitMs()) != 10*time.Minute-2*d.cfg.Window() {
-		t.Errorf("wait %v", ms(r.GetWaitMs()))
-	}
-}
-
 // The founder of an overlay makes no inquiry during the founding time. Answers from before a change of members do not count, even if that
 // change was undone.
 func TestInquiriesThatCountForNothing(t *testing.T) {

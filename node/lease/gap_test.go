@@ -4,40 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"proxima/node/wire"
 )
-
-// A grantor that was frozen for longer than a window, and whose view has not changed, does not grant what its successor has granted
-// meanwhile.
-func TestFrozenGrantor(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := grantedBy(t, ids[2], ids)
-		rest := ids[:2]
-		all[2].freeze()
-		time.Sleep(w.cfg.Skew)
-		for _, n := range all[:2] {
-			n.see(rest, true) // the frozen one is gone
-		}
-		time.Sleep(w.cfg.Window())
-		all[0].want(true, addr)
-		for !all[0].has(addr) {
-			time.Sleep(100 * time.Millisecond)
-		}
-		all[2].want(true, addr) // it was wanted before
-		all[2].thaw()
-		for range 100 {
-			if who := w.askers(addr); !slices.Equal(who, ids[:1]) {
-				t.Fatalf("%v may ask", who)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-	})
-}
 
 // After a gap no request is sent, even before the gap is noticed, until the grantor has renewed the lease. Requests that were under way
 // during a gap shorter than the lease may finish. Under a lease that is over by one clock, or may be, they are broken off.
@@ -91,52 +62,41 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// A remote fetch under a lease ends with the lease, by either clock.
+// A right ends by the clock that is ahead. If the clocks differ by more than drift it must not be used.
 func TestRightsAreReadByBothClocks(t *testing.T) {
-	var jump time.Duration
-	c := NewClock(func() time.Duration { return jump })
-	until := time.Now().Add(time.Hour)
-	if err := c.Check(NewRight(until)); err != nil {
-		t.Error(err)
-	}
-	for _, jump = range []time.Duration{2 * time.Hour, 2 * time.Second, -2 * time.Second, -2 * time.Hour} {
-		if err := c.Check(NewRight(until)); err == nil {
-			t.Errorf("a jump of %v before the next look is not seen", jump)
-		}
-		c.look()
-		if err := c.Check(NewRight(until)); err == nil {
-			t.Errorf("a jump of %v is not seen", jump)
+	now := at(time.Unix(1e9, 0))
+	for _, c := range []struct {
+		mono, wall time.Duration // what is left by each clock
+		want       error
+	}{
+		{time.Hour, time.Hour, nil}, {1, drift + 1, nil}, {drift + 1, 1, nil}, {0, drift, ErrOver}, {drift, 0, ErrOver},
+		{-time.Hour, time.Hour, ErrOver}, {time.Hour, -time.Hour, ErrOver}, {1, drift + 2, ErrGap}, {drift + 2, 1, ErrGap},
+	} {
+		r := Right{moment{now.mono.Add(c.mono), now.wall.Add(c.wall)}}
+		if err := r.check(now); !errors.Is(err, c.want) {
+			t.Errorf("over in %v by one clock, in %v by the other: %v, want %v", c.mono, c.wall, err, c.want)
 		}
 	}
-	jump = 0
-	c.look()
-	for _, r := range []Right{{}, NewRight(time.Now().Add(-time.Millisecond))} {
-		if err := c.Check(r); !errors.Is(err, ErrOver) {
-			t.Errorf("%v: %v", r, err)
-		}
+	if err := (Right{}).check(now); !errors.Is(err, ErrOver) {
+		t.Errorf("no right: %v", err)
 	}
 }
 
-// If the clocks differ by less than a gap, a right ends by the clock that is ahead.
-func TestRightsEndWithTheEarlierClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, jump := range []time.Duration{drift, -drift} { // of the wall clock, just before the right ends
-			set := time.Duration(0)
-			c := NewClock(func() time.Duration { return set })
-			early := NewRight(time.Now().Add(drift / 2))
-			late := NewRight(time.Now().Add(2 * drift))
-			set = jump
-			if jump < 0 {
-				time.Sleep(drift / 2)
-			}
-			if err := c.Check(early); !errors.Is(err, ErrOver) {
-				t.Errorf("wall clock set by %v: %v, want %v", jump, err, ErrOver)
-			}
-			if err := c.Check(late); err != nil {
-				t.Errorf("wall clock set by %v, and the right goes on by both: %v", jump, err)
-			}
+// A jump is seen at once, before anybody has looked, and remembered by the rights of before.
+func TestJumpsEndRights(t *testing.T) {
+	var jump time.Duration
+	c := NewClock(func() time.Duration { return jump })
+	r := NewRight(time.Now().Add(time.Hour))
+	if err := c.Check(r); err != nil {
+		t.Error(err)
+	}
+	for _, jump = range []time.Duration{2 * time.Hour, 2 * time.Second, -2 * time.Second, -2 * time.Hour} {
+		before := c.Check(r)
+		c.look()
+		if after := c.Check(r); before == nil || after == nil {
+			t.Errorf("a jump of %v: %v, after a look %v", jump, before, after)
 		}
-	})
+	}
 }
 
 // More than gapAfter by either clock is a gap, and so is a difference of more than drift.

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -29,7 +30,7 @@ func TestGolden(t *testing.T) {
 			g := &scene{world: newWorld(t, Default(), 1), servers: map[string]netip.Addr{}, views: map[string][]string{}}
 			defer g.shutdown()
 			g.delay = 0
-			g.seen = g.message
+			g.seen, g.heard = g.message, g.held
 			for _, steps := range blocks {
 				for _, step := range steps {
 					g.do(strings.Fields(step))
@@ -50,21 +51,28 @@ type scene struct {
 	views   map[string][]string // the settled nodes that a node sees
 
 	lines sync.Mutex
-	said  []string // since the last print
+	said  []line // since the last print
+}
+
+// line is an answer of a grantor.
+type line struct {
+	at   time.Time
+	text string
 }
 
 // do takes a step:
 //
 //	nodes n1 n2 n3          they start together and see each other
 //	server s of n1 [n2]     a server: its grantor is n1, and n2 when n1 is gone
-//	want s at n2, drop s at n2
-//	see n1 n2 at n2         from now on node n2 sees these nodes, and a majority
+//	want s t at n2, drop s at n2
+//	see n1 n2 at n2 n3      from now on nodes n2 and n3 see these nodes, and a majority
 //	alone n1                node n1 sees that it is in a minority
 //	kill n1, start n1       a life ends at once; another begins
 //	stop n1                 a life ends in order
 //	freeze n1, thaw n1      its process stands still, and goes on
 //	cut n1 n2, heal         they do not reach each other, and do again
-//	wait 75s
+//	quiet s 40s at n2       n2 says that the server must be left alone for so long
+//	wait 75s                time passes, and at no moment may two nodes ask a server
 func (g *scene) do(w []string) {
 	node := func(id string) *fakeNode {
 		g.mu.Lock()
@@ -85,13 +93,20 @@ func (g *scene) do(w []string) {
 		}
 		g.servers[w[1]] = addr
 	case "want":
-		node(w[3]).want(true, g.servers[w[1]])
+		for _, name := range w[1 : len(w)-2] {
+			node(w[len(w)-1]).want(true, g.servers[name])
+		}
+	case "quiet":
+		d, _ := time.ParseDuration(w[2])
+		node(w[4]).set(g.servers[w[1]], func(s *Server) { s.Wait = d })
 	case "drop":
 		node(w[3]).want(false, g.servers[w[1]])
 	case "see":
-		id := w[len(w)-1]
-		g.views[id] = w[1 : len(w)-2]
-		node(id).see(g.views[id], true)
+		at := slices.Index(w, "at")
+		for _, id := range w[at+1:] {
+			g.views[id] = w[1:at]
+			node(id).see(g.views[id], true)
+		}
 	case "alone":
 		node(w[1]).see(g.views[w[1]], false)
 	case "kill":
@@ -113,7 +128,13 @@ func (g *scene) do(w []string) {
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		time.Sleep(d)
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			for name, addr := range g.servers {
+				if who := g.askers(addr); len(who) > 1 {
+					g.t.Errorf("%s may be asked by %v", name, who)
+				}
+			}
+		}
 	default:
 		g.t.Fatalf("no step %q", w[0])
 	}
@@ -138,11 +159,26 @@ func (g *scene) message(from, to string, req *wire.LeaseRequest, res *wire.Lease
 		if a.GetGrant() == wire.Grant_GRANT_HELD {
 			answer += " by " + a.GetHolder()
 		}
-		for name, s := range g.servers {
-			line := fmt.Sprintf("%s -> %s: %s %s -> %s", from, to, word(item.GetWish()), name, answer)
-			if s == addr && !slices.Contains(g.said, line) {
-				g.said = append(g.said, line)
-			}
+		if wait := ms(a.GetWaitMs()).Round(time.Second); wait > 0 {
+			answer += fmt.Sprint(" after ", wait)
+		}
+		g.say(addr, from+" -> "+to+": "+word(item.GetWish())+" %s -> "+answer)
+	}
+}
+
+// held notes that a node is told who has a server.
+func (g *scene) held(id string, addr netip.Addr, by string) {
+	g.lines.Lock()
+	defer g.lines.Unlock()
+	g.say(addr, id+" is told that "+by+" has %s")
+}
+
+// say notes something of a server once.
+func (g *scene) say(addr netip.Addr, format string) {
+	for name, s := range g.servers {
+		text := fmt.Sprintf(format, name)
+		if s == addr && !slices.ContainsFunc(g.said, func(l line) bool { return l.text == text }) {
+			g.said = append(g.said, line{time.Now(), text})
 		}
 	}
 }
@@ -150,7 +186,11 @@ func (g *scene) message(from, to string, req *wire.LeaseRequest, res *wire.Lease
 // print returns the answers, and who may ask which server.
 func (g *scene) print() string {
 	g.lines.Lock()
-	lines := g.said
+	slices.SortFunc(g.said, func(a, b line) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.text, b.text)) })
+	var lines []string
+	for _, l := range g.said {
+		lines = append(lines, l.text)
+	}
 	g.said = nil
 	g.lines.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(g.servers)) {

@@ -179,30 +179,6 @@ func TestWhatAMessageHolds(t *testing.T) {
 	}
 }
 
-// Nothing is forgotten or given back while a call about it is under way.
-func TestCallsUnderWay(t *testing.T) {
-	b := newBench(t)
-	l := b.obtain()
-	b.look(false, 0)
-	b.pass(b.cfg.ReleaseAfter())
-	for _, busy := range []bool{true, false} {
-		l.busy = busy
-		if b.look(false, 0); l.withdrawn == busy {
-			t.Errorf("under way %v, and it goes back: %v", busy, l.withdrawn)
-		}
-	}
-	b = newBench(t)
-	b.look(true, 0)
-	it, _ := b.sends(acquire)
-	if b.look(false, 0); b.all[server(1)] != it.lease {
-		t.Error("it is forgotten")
-	}
-	it.lease.busy = false
-	if b.look(false, 0); len(b.all) > 0 {
-		t.Error("it is not forgotten")
-	}
-}
-
 // What a new lease brings of the memory of a server replaces what this node knows, unless it is older or damaged. If the grantor has none, it
 // gets this node's.
 func TestMemoryOfANewLease(t *testing.T) {

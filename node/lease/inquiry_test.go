@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"proxima/assign"
 	"proxima/node/netsim"
 	"proxima/node/view"
 	"proxima/node/wire"
@@ -24,100 +23,6 @@ func await(w *world, n *fakeNode, addr netip.Addr) time.Duration {
 		time.Sleep(50 * time.Millisecond)
 	}
 	return time.Since(begin)
-}
-
-// A new node that becomes a grantor knows all leases as soon as all members have answered, and grants the other servers.
-func TestNewGrantorAsksTheMembers(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		two := ids[:2]
-		for _, n := range all {
-			n.see(two, true)
-		}
-		time.Sleep(2 * (w.cfg.Window()))
-		free := grantedBy(t, ids[2], ids)
-		leased := free
-		for leased == free || assign.Rendezvous(leased.String(), ids) != ids[2] {
-			leased = netip.AddrFrom4([4]byte{192, 0, 9, leased.As4()[3] + 1})
-		}
-		all[0].want(true, leased)
-		if d := await(w, all[0], leased); d > time.Second {
-			t.Fatal(d)
-		}
-		for _, n := range all {
-			n.see(ids, true) // the third node has settled
-		}
-		all[1].want(true, free, leased)
-		if d := await(w, all[1], free); d > 5*time.Second {
-			t.Errorf("a server that nobody had was granted after %v", d)
-		}
-		for range 100 {
-			if who := w.askers(leased); !slices.Equal(who, ids[:1]) {
-				t.Fatalf("%v may ask what the first has", who)
-			}
-			time.Sleep(time.Second)
-		}
-	})
-}
-
-// If a member does not answer, has another view, or has been gone for less than a window, a new grantor waits until all leases have
-// expired.
-func TestInquiryNeedsAll(t *testing.T) {
-	window := Default().Time + Default().Skew
-	// show shows the others that all four have settled.
-	show := func(ids []string, all []*fakeNode) {
-		for _, i := range []int{0, 2, 3} {
-			all[i].see(ids, true)
-		}
-	}
-	for name, spoil := range map[string]func(w *world, ids []string, all []*fakeNode){
-		"cut off": func(w *world, ids []string, all []*fakeNode) { w.part(ids[1], ids[3]); all[1].see(ids, true) },
-		"frozen":  func(_ *world, _ []string, all []*fakeNode) { all[1].freeze() },
-		"dead":    func(_ *world, ids []string, all []*fakeNode) { all[1].kill(); show(ids, all) },
-		"behind":  func(*world, []string, []*fakeNode) {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, Default(), 1)
-				defer w.shutdown()
-				ids := names(4)
-				all := w.startAll(ids...)
-				time.Sleep(2 * window)
-				for _, n := range all {
-					n.see(ids[:3], true)
-				}
-				time.Sleep(2 * window)
-				addr := grantedBy(t, ids[3], ids)
-				show(ids, all)
-				spoil(w, ids, all)
-				all[0].want(true, addr)
-				if d := await(w, all[0], addr); d < window-time.Second || d > window+w.cfg.retryMax()+time.Second {
-					t.Errorf("granted after %v", d)
-				}
-			})
-		})
-	}
-}
-
-// A node that restarts grants again, and has its servers again, within seconds: its peers tell what they hold and what they download for
-// it.
-func TestRestartIsQuick(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		own, others := grantedBy(t, ids[0], ids), grantedBy(t, ids[1], ids)
-		all[0].want(true, own, others)
-		await(w, all[0], own)
-		await(w, all[0], others)
-		all[0].kill()
-		time.Sleep(2 * time.Second)
-		n := w.start(ids[0])
-		n.see(ids, true)
-		n.want(true, own, others)
-		begin := time.Now()
-		await(w, n, own)
-		await(w, n, others)
-		if d := time.Since(begin); d > 5*time.Second {
-			t.Errorf("it had its servers after %v", d)
-		}
-	})
 }
 
 // A node that crashed does not ask a server while a peer asks it for the node's former life, whoever is the grantor. Remote fetches of the

@@ -33,38 +33,6 @@ func page(firstByte time.Duration) assign.Timing {
 		Bytes: 20_000, Fresh: true}
 }
 
-func TestGetRenewGiveBack(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		for _, grantor := range ids { // this node and another one
-			addr := grantedBy(t, grantor, ids)
-			all[0].want(true, addr)
-			time.Sleep(time.Second)
-			if !all[0].has(addr) {
-				t.Fatalf("%v is not leased: %s", addr, all[0].holder.Why(addr))
-			}
-			all[1].want(true, addr)
-			time.Sleep(10 * time.Minute)
-			if !all[0].has(addr) || all[1].heldBy(addr) != ids[0] || all[1].holder.Why(addr) != "leased to "+ids[0] {
-				t.Fatalf("after ten minutes %q has it; %q", w.holder(addr), all[1].holder.Why(addr))
-			}
-			all[0].set(addr, func(s *Server) { s.Wait = 40 * time.Second })
-			all[0].want(false, addr)
-			time.Sleep(w.cfg.ReleaseAfter() + 2*w.cfg.HeldRetry())
-			if !all[1].has(addr) {
-				t.Fatalf("it is not leased on: %q", all[1].holder.Why(addr))
-			}
-			if wait := all[1].waited(addr); wait < 20*time.Second || wait > 40*time.Second {
-				t.Errorf("the next holder waits for %v", wait)
-			}
-			all[1].want(false, addr)
-			time.Sleep(time.Minute)
-		}
-		if s := all[0].holder.Status(); s.Released < 2 || s.Expired != 0 || s.Held != 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
 // Wishes that come one after the other all the time do not keep each other waiting: the last call may be under way, and the next may
 // gather for a while.
 func TestWishesThatKeepComing(t *testing.T) {
@@ -230,28 +198,6 @@ func TestNewGrantorLearnsTheMemory(t *testing.T) {
 			t.Errorf("the new grantor knows nothing: %v", err)
 		}
 	})
-}
-
-func TestSweepKeepsTheNewest(t *testing.T) {
-	shelf := new(netsim.Shelf)
-	m := memories{shelf: shelf}
-	now := time.Unix(1e9, 0)
-	for i := range 10 {
-		if err := m.put(server(i), []byte{1}, now.Add(time.Duration(i)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(t, shelf, memoryKey(server(99)), "rubbish")
-	write(t, shelf, []byte("\x01x"), "of others")
-	if err := m.sweep(time.Hour, 3, now.Add(time.Minute)); err != nil || shelf.Len() != 4 {
-		t.Fatalf("%v, %d left", err, shelf.Len())
-	}
-	if got, age, err := m.get(server(9), now.Add(time.Minute)); len(got) != 1 || age != 51*time.Second || err != nil {
-		t.Errorf("%v, %v, %v", got, age, err)
-	}
-	if got, _, err := m.get(server(6), now); got != nil || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
 }
 
 func TestOverloadedServerIsSpared(t *testing.T) {

@@ -1,9 +1,9 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,55 +11,57 @@ import (
 	"proxima/node/netsim"
 )
 
-// Memories are deleted when they are older than is allowed, or damaged.
-func TestSweepOfOldMemories(t *testing.T) {
-	now, shelf := time.Unix(1e9, 0), new(netsim.Shelf)
-	m := memories{shelf: shelf}
-	for i, c := range []struct {
-		stored time.Time
-		value  func(b []byte) []byte
-		stays  bool
+// Memories are deleted when they are older than is allowed, or damaged; and the oldest if there are too many. A damaged one is not read, and one
+// from the future is not old.
+func TestSweep(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	value := func(age time.Duration) string {
+		s := new(netsim.Shelf)
+		if err := (&memories{shelf: s}).put(server(1), []byte("m"), now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+		b, _ := s.Get(memoryKey(server(1)))
+		return string(b)
+	}
+	fresh := value(0)
+	for name, c := range map[string]struct {
+		value       string
+		read, stays bool
+		age         time.Duration
 	}{
-		{now.Add(-time.Hour), bytes.Clone, true},
-		{now.Add(-time.Hour - time.Second), bytes.Clone, false},
-		{now, func(b []byte) []byte { return b[:memoryHead] }, true},
-		{now, func(b []byte) []byte { return b[:memoryHead-1] }, false},
-		{now, func(b []byte) []byte { return append([]byte{memoryValueVersion + 1}, b[1:]...) }, false},
+		"as old as allowed": {value(time.Hour), true, true, time.Hour},
+		"older":             {value(time.Hour + time.Second), true, false, time.Hour + time.Second},
+		"empty":             {fresh[:memoryHead], true, true, 0},
+		"cut":               {fresh[:memoryHead-1], false, false, 0},
+		"of a later form":   {string(rune(memoryValueVersion+1)) + fresh[1:], false, false, 0},
+		"of the future":     {fresh[:1] + strings.Repeat("\xff", memoryHead), true, true, 0},
 	} {
-		key := memoryKey(server(i))
-		if err := m.put(server(i), []byte("m"), c.stored); err != nil {
-			t.Fatal(err)
-		}
-		value, err := shelf.Get(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, shelf, key, string(c.value(value)))
-		if got, _, err := m.get(server(i), now); err != nil || (got != nil) != (c.stays || i == 1) {
-			t.Errorf("memory %d is %q, %v", i, got, err)
-		}
-		if err := m.sweep(time.Hour, 10, now); err != nil {
-			t.Error(err)
-		}
-		if left, err := shelf.Get(key); err != nil || (left != nil) != c.stays {
-			t.Errorf("memory %d stays: %q, %v", i, left, err)
-		}
-	}
-	// A memory from the future is not old.
-	write(t, shelf, memoryKey(server(9)), string(append([]byte{memoryValueVersion}, bytes.Repeat([]byte{255}, memoryHead)...)))
-	if got, age, err := m.get(server(9), now); len(got) != 1 || age != 0 || err != nil {
-		t.Errorf("%q of age %v, %v", got, age, err)
-	}
-}
-
-// A disk that fails during a sweep is told.
-func TestSweepOnADiskThatFails(t *testing.T) {
-	for _, step := range []string{"Scan", "Delete"} {
 		shelf := new(netsim.Shelf)
-		write(t, shelf, memoryKey(server(1)), "rubbish")
-		if err := (&memories{shelf: failing(shelf, step)}).sweep(time.Hour, 10, time.Now()); !errors.Is(err, errFull) {
-			t.Errorf("%s: %v", step, err)
+		m := memories{shelf: shelf}
+		write(t, shelf, memoryKey(server(1)), c.value)
+		if got, age, err := m.get(server(1), now); (got != nil) != c.read || age != c.age || err != nil {
+			t.Errorf("%s: it is %q, %v old, %v", name, got, age, err)
 		}
+		if err := m.sweep(time.Hour, 1, now); err != nil || (shelf.Len() == 1) != c.stays {
+			t.Errorf("%s: it stays: %v, %v", name, shelf.Len() == 1, err)
+		}
+	}
+
+	shelf := new(netsim.Shelf)
+	for i := range 10 {
+		write(t, shelf, memoryKey(server(i)), value(time.Duration(10-i)*time.Second))
+	}
+	write(t, shelf, []byte("\x01x"), "of others")
+	for _, step := range []string{"Scan", "Delete"} {
+		if err := (&memories{shelf: failing(shelf, step)}).sweep(time.Hour, 3, now); !errors.Is(err, errFull) {
+			t.Errorf("the disk fails, and the sweep says %v", err)
+		}
+	}
+	shelf.Before = nil
+	err := (&memories{shelf: shelf}).sweep(time.Hour, 3, now)
+	oldest, _ := shelf.Get(memoryKey(server(7)))
+	if err != nil || shelf.Len() != 4 || oldest == nil {
+		t.Errorf("%v, %d left", err, shelf.Len())
 	}
 }
 

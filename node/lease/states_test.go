@@ -47,58 +47,6 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A server that is being given back stays if it is wanted again, unless it has a successor, its grantor may have been told, or this node
-// leaves. A lease that was not being given back is not renewed earlier for that.
-func TestWantedAgain(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(b *bench, l *lease)
-		again  bool
-		told   bool // the frontier heard that it may go on
-	}{
-		"held":               {func(*bench, *lease) {}, false, false},
-		"going back":         {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now) }, true, true},
-		"promised":           {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); l.successor = "s" }, false, false},
-		"may be given back":  {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); l.released = true }, false, false},
-		"over":               {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); b.pass(2 * time.Minute) }, false, false},
-		"this node leaves":   {func(b *bench, _ *lease) { b.leave(b.now) }, false, false},
-		"going back, unsure": {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); l.unsure = true }, true, false},
-	} {
-		b := newBench(t)
-		l := b.obtain()
-		c.change(b, l)
-		b.told()
-		b.want(server(1), b.now)
-		_, told := b.told()
-		if due := len(b.due(b.now, nil)) > 0; due != c.again || told != c.told {
-			t.Errorf("%s: asked for %v, told %v; want %v, %v", name, due, told, c.again, c.told)
-		}
-		if l.withdrawn && c.again {
-			t.Errorf("%s: it goes back all the same", name)
-		}
-	}
-}
-
-// A server goes back when it was unwanted for ReleaseAfter without a break.
-func TestReleaseAfter(t *testing.T) {
-	b := newBench(t)
-	l := b.obtain()
-	for i, step := range []struct {
-		wanted   bool
-		inFlight int
-		pass     time.Duration
-		goes     bool
-	}{
-		{false, 0, b.cfg.ReleaseAfter() - 1, false}, {true, 0, 0, false}, {false, 0, b.cfg.ReleaseAfter() - 1, false},
-		{false, 1, 0, false}, {false, 0, b.cfg.ReleaseAfter(), false}, {false, 0, 0, true},
-	} {
-		b.look(step.wanted, step.inFlight)
-		if l.withdrawn != step.goes {
-			t.Errorf("step %d: it goes back: %v", i, l.withdrawn)
-		}
-		b.pass(step.pass)
-	}
-}
-
 // When an item is due, other renewals of its grantor go along if they are due soon and have not failed.
 func TestCompany(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -27,8 +27,9 @@ type world struct {
 	repeat float64       // share of requests delivered twice
 	delay  time.Duration // longest delay of a message, unless it is late
 	late   float64       // share of requests that take up to half a minute
-	// seen hears of answers of grantors. It may be nil.
-	seen func(from, to string, req *wire.LeaseRequest, res *wire.LeaseResponse)
+	// seen hears of answers of grantors, heard of what nodes are told by OnHeld.
+	seen  func(from, to string, req *wire.LeaseRequest, res *wire.LeaseResponse)
+	heard func(id string, addr netip.Addr, by string)
 
 	mu     sync.Mutex
 	rnd    *rand.Rand
@@ -61,9 +62,7 @@ type fakeNode struct {
 	wants  map[netip.Addr]bool
 	states map[netip.Addr]Server
 	until  map[netip.Addr]time.Time
-	waits  map[netip.Addr]time.Duration // that came with the last new lease
 	msgs   uint64
-	helds  map[netip.Addr]string
 	sent   []int
 	remote []Remote
 	feed   chan netip.Addr // servers for Wanted
@@ -74,6 +73,7 @@ type fakeNode struct {
 
 func newWorld(t testing.TB, cfg Config, seed uint64) *world {
 	return &world{t: t, cfg: cfg, delay: 100 * time.Millisecond, rnd: rand.New(rand.NewPCG(seed, 7)),
+		seen: func(string, string, *wire.LeaseRequest, *wire.LeaseResponse) {}, heard: func(string, netip.Addr, string) {},
 		nodes: map[string]*fakeNode{}, shelf: map[string]*netsim.Shelf{}, boots: map[string]uint64{},
 		cut: map[[2]string]bool{}, ledger: map[netip.Addr]map[string]time.Time{}, out: map[netip.Addr]map[string]time.Time{}}
 }
@@ -87,11 +87,12 @@ func (w *world) start(id string) *fakeNode {
 		w.shelf[id] = new(netsim.Shelf)
 	}
 	n := &fakeNode{w: w, id: id, boot: w.boots[id], ended: make(chan struct{}), wants: map[netip.Addr]bool{},
-		states: map[netip.Addr]Server{}, until: map[netip.Addr]time.Time{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{},
+		states: map[netip.Addr]Server{}, until: map[netip.Addr]time.Time{},
 		feed: make(chan netip.Addr, 1000), spaced: map[netip.Addr]float64{}}
 	n.clock = NewClock(n.jump)
 	n.grantor = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Peers: n, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }})
-	n.holder = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Boot: n.boot, Remote: n.remotes, Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved})
+	n.holder = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Boot: n.boot, Remote: n.remotes, Peers: n, Frontier: n, Seed: w.rnd.Uint64(), Moved: n.onMoved,
+		OnHeld: func(addr netip.Addr, by string) { w.heard(n.id, addr, by) }})
 	ctx, stop := context.WithCancel(w.t.Context())
 	n.stop = stop
 	w.nodes[id] = n
@@ -114,14 +115,9 @@ func (w *world) start(id string) *fakeNode {
 		rest.Wait()
 		s := n.status()
 		w.mu.Lock()
-		w.sum.Given += s.Given
 		w.sum.Refused += s.Refused
-		w.sum.Elsewhere += s.Elsewhere
-		w.sum.Later += s.Later
-		w.sum.Stale += s.Stale
 		w.sum.Expired += s.Expired
 		w.sum.Released += s.Released
-		w.sum.Unreachable += s.Unreachable
 		w.mu.Unlock()
 	})
 	return n
@@ -193,7 +189,7 @@ func (n *fakeNode) isDead() bool {
 }
 
 // Grant implements Frontier, and checks that no other node may dial the server.
-func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
+func (n *fakeNode) Grant(addr netip.Addr, until time.Time, _ time.Duration) {
 	if n.isDead() {
 		return
 	}
@@ -224,9 +220,6 @@ func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.states[addr]
-	if !n.until[addr].After(now) && until.After(now) {
-		n.waits[addr] = wait
-	}
 	s.Addr, n.until[addr] = addr, until
 	n.states[addr] = s
 }
@@ -298,26 +291,6 @@ func (n *fakeNode) spacing(addr netip.Addr) float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return max(1, n.spaced[addr])
-}
-
-func (n *fakeNode) onHeld(addr netip.Addr, holder string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.helds[addr] = holder
-}
-
-// heldBy returns the node that holds a server, as OnHeld said.
-func (n *fakeNode) heldBy(addr netip.Addr) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.helds[addr]
-}
-
-// waited returns the wait that came with the node's last new lease on a server.
-func (n *fakeNode) waited(addr netip.Addr) time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.waits[addr]
 }
 
 // onMoved notes how many downloads a sent memory has.
