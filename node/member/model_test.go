@@ -250,7 +250,7 @@ func (m *model) check() {
 			// In a burst of partitions both may go on hearing the same others, now one, now the other.
 			if m.now.Sub(m.parted[pair]) >= modelLag && m.now.Sub(m.turned) >= modelLag && a.table.majority && b.table.majority &&
 				m.now.Sub(a.table.held) >= modelLag && m.now.Sub(b.table.held) >= modelLag {
-				m.t.Fatalf("%s and %s do not see each other and both have the majority: of %v and %v", a.id[28:], b.id[28:],
+				m.t.Fatalf("%s and %s do not see each other and both have the majority: of %v and %v", a.id[4:8], b.id[4:8],
 					short(a.table.paxos.set), short(b.table.paxos.set))
 			}
 		}
@@ -264,7 +264,7 @@ func (m *model) check() {
 func short(v voters) string {
 	s := fmt.Sprintf("%d:", v.version)
 	for _, id := range v.ids {
-		s += " " + id[28:]
+		s += " " + id[4:8]
 	}
 	return s
 }
@@ -344,7 +344,7 @@ func TestOneMajority(t *testing.T) {
 		m.run(5 * time.Minute)
 		for _, n := range m.nodes {
 			if !n.table.majority || n.table.paxos.set.version != m.nodes[0].table.paxos.set.version {
-				t.Errorf("seed %d: node %s with %s in the end: majority %v, %s", seed, n.id[28:], short(n.table.paxos.set),
+				t.Errorf("seed %d: node %s with %s in the end: majority %v, %s", seed, n.id[4:8], short(n.table.paxos.set),
 					n.table.majority, n.table.waiting(m.now))
 			}
 		}

@@ -241,7 +241,7 @@ func TestWhatANewcomerHears(t *testing.T) {
 	heard := ""
 	for _, id := range slices.Sorted(maps.Keys(n.members)) {
 		r := n.members[id]
-		heard += fmt.Sprintf("%s %v for %v, settled %v, over %v, gave %v\n", id[31:], r.phase, c.now.Sub(r.since), r.settled, r.over, n.absent(id))
+		heard += fmt.Sprintf("%s %v for %v, settled %v, over %v, gave %v\n", id[7:8], r.phase, c.now.Sub(r.since), r.settled, r.over, n.absent(id))
 	}
 	if want := `1 dead for 0s, settled false, over false, gave false
 2 dead for 9s, settled true, over false, gave false

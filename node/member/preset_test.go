@@ -57,29 +57,3 @@ func TestPresets(t *testing.T) {
 		})
 	}
 }
-
-// A process that a loaded machine did not let run for a while may be taken for dead. Its vote counts again as soon as it
-// is heard of: nothing has to be decided.
-func TestSlowProcessKeepsItsVote(t *testing.T) {
-	for _, preset := range []string{member.PresetLAN, member.PresetTestbed, member.PresetWAN} {
-		settled(t, flat(30), 5, func(t *testing.T, o *overlay) {
-			for _, stopped := range []time.Duration{3 * time.Second, 40 * time.Second} {
-				o.part([]int{3})
-				time.Sleep(stopped)
-				if v := o.nodes[0].View(); len(v.Missing) > 0 != (stopped > 30*time.Second) {
-					t.Errorf("%s: stopped for %v: it misses %v", preset, stopped, v.Missing)
-				}
-				o.net.Heal()
-				for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-					if v := o.nodes[0].View(); len(v.Missing) == 0 && o.nodes[3].View().Majority {
-						t.Logf("%s: stopped for %v, its vote counts %v later", preset, stopped, time.Since(begin))
-						break
-					}
-					if time.Since(begin) > 20*time.Second {
-						t.Fatalf("%s: stopped for %v: after 20 s its vote does not count", preset, stopped)
-					}
-				}
-			}
-		}, func(c *member.Config, _ *member.Deps) { c.Preset = preset })
-	}
-}

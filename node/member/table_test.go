@@ -1,17 +1,16 @@
 package member
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/memberlist"
 )
 
-func nodeID(i int) string { return fmt.Sprintf("%032x", i) }
+// nodeID is the id of node i: its first eight characters, of which texts tell, are the number.
+func nodeID(i int) string { return fmt.Sprintf("%08x%024x", i, 0) }
 
 // clock is a table and its time.
 type clock struct {
@@ -69,160 +68,6 @@ func (c *clock) vote(places ...int) {
 	c.update(c.now)
 }
 
-func (c *clock) expect(when string, majority bool, want ...int) {
-	c.t.Helper()
-	var ids []string
-	for _, i := range want {
-		ids = append(ids, nodeID(i))
-	}
-	if !slices.Equal(c.settled, ids) || c.majority != majority {
-		c.t.Errorf("%s: settled %v, majority %v (%s), want %v, %v", when, c.settled, c.majority, c.waiting(c.now), ids, majority)
-	}
-}
-
-func TestLoneNodeCountsAtOnce(t *testing.T) {
-	c := newClock(t)
-	c.expect("at once", true, 1)
-	if c.self.declared {
-		t.Error("declared at once")
-	}
-	c.pass(61 * time.Second)
-	c.expect("later", true, 1)
-	if !c.self.declared {
-		t.Error("not declared after a minute")
-	}
-}
-
-func TestFoundersDeclareTogether(t *testing.T) {
-	c := newClock(t)
-	c.meet(2, 1, false)
-	c.meet(3, 1, false)
-	c.expect("fresh", true, 1, 2, 3)
-	c.pass(30 * time.Second)
-	c.meet(2, 1, true)
-	c.expect("the first declared", true, 1, 2, 3)
-	if !c.self.declared {
-		t.Error("a founder did not follow")
-	}
-	c.meet(4, 1, true)
-	c.expect("one came that had declared itself elsewhere", true, 1, 2, 3, 4)
-	c.lost(nodeID(4), c.now)
-	c.pass(c.grace() - 1)
-	c.expect("before the grace is over", true, 1, 2, 3, 4)
-	c.read(message{kind: messageLeave, from: nodeID(4), set: c.paxos.set, ballot: ballot{1, nodeID(4)}}, c.now)
-	c.pass(1)
-	c.expect("node 3 never declared", true, 1, 2)
-}
-
-func TestOlderOverlayEndsFounders(t *testing.T) {
-	c := newClock(t)
-	c.meet(2, 1, false)
-	c.meet(3, 1, true)
-	c.expect("met an older overlay", true, 3)
-	c.pass(50 * time.Second)
-	if c.self.declared {
-		t.Error("declared before its time")
-	}
-	c.pass(11 * time.Second)
-	c.expect("a minute later", true, 1, 3)
-}
-
-func TestSettledElsewhereIsInherited(t *testing.T) {
-	c := newClock(t)
-	c.self.boot = 5
-	c.meet(2, 1, true)
-	c.expect("joined", true, 2)
-	c.hear(entry{id: nodeID(1), boot: 4, phase: dead, settled: true, voter: true, since: 59 * time.Second})
-	c.expect("told of its last life", true, 1, 2)
-	if !c.self.declared {
-		t.Error("not declared")
-	}
-
-	c = newClock(t)
-	c.self.boot = 5
-	c.meet(2, 1, true)
-	c.hear(entry{id: nodeID(1), boot: 4, phase: dead, settled: true, voter: true, since: 61 * time.Second})
-	c.expect("told of a life long ago", true, 2)
-	c.hear(entry{id: nodeID(1), boot: 6, phase: alive, settled: true, voter: true})
-	c.expect("told of a life to come", true, 2)
-}
-
-func TestHearsayOfTheDead(t *testing.T) {
-	c := newClock(t)
-	c.meet(2, 1, true)
-	c.pass(61 * time.Second)
-	c.hear(entry{id: nodeID(3), boot: 1, phase: dead, settled: true, voter: true, since: 50 * time.Second},
-		entry{id: nodeID(4), boot: 1, phase: dead, settled: true, voter: true, since: 11 * time.Minute},
-		entry{id: nodeID(5), boot: 1, phase: alive, settled: true, voter: true},
-		entry{id: nodeID(6), boot: 1, phase: left})
-	c.expect("told", true, 1, 2, 3)
-	c.pass(11 * time.Second)
-	c.expect("forgotten", true, 1, 2)
-	c.vote(1, 2, 3)
-	c.lost(nodeID(2), c.now)
-	c.pass(time.Second)
-	c.expect("one of three is left", false, 1, 2)
-	c.pass(24 * time.Hour)
-	c.expect("a day later", false, 1)
-	if want := "waiting for 2 of 3 nodes: 00000000 (last seen 24h0m1s ago at 10.0.0.2:1), 00000000 (not seen since this node" +
-		" started); if they are gone for good, run: proxima go-alone"; c.waiting(c.now) != want {
-		t.Errorf("it says %q, not %q", c.waiting(c.now), want)
-	}
-}
-
-func TestLeftStaysLeft(t *testing.T) {
-	c := newClock(t)
-	c.meet(2, 1, true)
-	c.meet(3, 1, true)
-	c.vote(1, 2, 3)
-	bye := message{kind: messageLeave, from: nodeID(2), set: c.paxos.set, ballot: ballot{1, nodeID(2)}, renounced: true}
-	for range 2 { // the answer may be lost
-		if out := c.read(bye, c.now); len(out) != 1 || out[0].kind != messageLeft || out[0].to != nodeID(2) {
-			t.Errorf("the farewell was answered by %v", out)
-		}
-	}
-	c.update(c.now)
-	c.expect("left", true, 3)
-	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, addr: "a:1"}, nil, c.now) // it was under way
-	c.update(c.now)
-	c.expect("its last news are older", true, 3)
-	c.lost(nodeID(2), c.now)
-	c.hear(entry{id: nodeID(2), boot: 1, phase: alive, settled: true, voter: true},
-		entry{id: nodeID(3), boot: 1, phase: alive, settled: true, voter: true})
-	c.expect("heard of again", true, 3)
-	// Who missed the farewell learns of it from others.
-	c.vote(0, 1, 3)
-	c.lost(nodeID(3), c.now)
-	c.update(c.now)
-	c.expect("dead", false, 3)
-	c.hear(entry{id: nodeID(0), phase: left, voter: true, gave: true}, entry{id: nodeID(3), boot: 1, phase: left, voter: true, gave: true})
-	c.expect("left after all", true, 1)
-	c.meet(2, 2, false)
-	c.expect("came back", true, 1, 2)
-}
-
-func TestNoSettlingInAMinority(t *testing.T) {
-	c := newClock(t)
-	for i := 2; i <= 5; i++ {
-		c.meet(i, 1, true)
-	}
-	c.vote(1, 2, 3, 4, 5)
-	for i := 2; i <= 4; i++ {
-		c.lost(nodeID(i), c.now)
-	}
-	c.pass(5 * time.Minute)
-	c.expect("a minority", false, 5)
-	if c.self.declared {
-		t.Error("declared in a minority")
-	}
-	c.meet(3, 1, true)
-	c.meet(4, 1, true)
-	c.pass(59 * time.Second)
-	c.expect("healed", true, 3, 4, 5)
-	c.pass(2 * time.Second)
-	c.expect("a minute later", true, 1, 3, 4, 5)
-}
-
 // Of two halves that of the lowest voter is the majority, whether the node that counts votes itself or not.
 func TestHalves(t *testing.T) {
 	for _, test := range []struct {
@@ -254,61 +99,6 @@ func TestHalves(t *testing.T) {
 			t.Errorf("voters %v without %v: majority %v", test.voters, test.gone, c.majority)
 		}
 	}
-}
-
-// The gossip's word of an end may overtake the farewell: it counts all the same.
-func TestLateFarewell(t *testing.T) {
-	c := newClock(t)
-	c.meet(2, 1, true)
-	c.meet(3, 1, true)
-	c.vote(1, 2, 3)
-	c.lost(nodeID(2), c.now)
-	c.update(c.now)
-	c.expect("it ended", true, 2, 3)
-	c.read(message{kind: messageLeave, from: nodeID(2), set: c.paxos.set, ballot: ballot{1, nodeID(2)}, renounced: true}, c.now)
-	c.update(c.now)
-	c.expect("it had left", true, 3)
-	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 2, settled: true, addr: "a:1"}, nil, c.now)
-	c.update(c.now)
-	c.expect("it is back", true, 2, 3)
-}
-
-func TestAnEchoOfAnEarlierLife(t *testing.T) {
-	c := newClock(t)
-	c.meet(2, 7, true)
-	c.seen(nodeID(2), "10.0.0.9:1", meta{boot: 6, addr: "b:1"}, nil, c.now)
-	c.update(c.now)
-	c.expect("echo", true, 2)
-	if r := c.members[nodeID(2)]; r.boot != 7 || r.addr != "a:1" {
-		t.Errorf("the echo was believed: %+v", r)
-	}
-	c.lost(nodeID(2), c.now)
-	c.hear(entry{id: nodeID(2), boot: 6, phase: left})
-	c.expect("dead, and its earlier life had left", true, 2)
-}
-
-func TestBadMetaIsToldOnce(t *testing.T) {
-	c := newClock(t)
-	c.pass(61 * time.Second)
-	for range 5 {
-		c.seen(nodeID(2), "10.0.0.2:1", meta{}, errors.New("garbage"), c.now)
-		c.update(c.now)
-	}
-	told := 0
-	for _, e := range c.events {
-		if e.Kind == EventBadMeta && e.ID == nodeID(2) {
-			told++
-		}
-	}
-	if told != 1 {
-		t.Errorf("told %d times", told)
-	}
-	r := c.members[nodeID(2)]
-	if r.phase != alive || r.placed || r.addr != "" || r.settled {
-		t.Errorf("kept as %+v", r)
-	}
-	c.meet(2, 3, true)
-	c.expect("mended", true, 1, 2)
 }
 
 // A member votes as soon as it says that it has the same voters. When its next life says otherwise it does not.
