@@ -2,6 +2,8 @@ package lease
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/ncoord"
 	"proxima/node/golden"
 	"proxima/node/wire"
 )
@@ -63,6 +66,7 @@ type line struct {
 // do takes a step:
 //
 //	nodes n1 n2 n3          they start together and see each other
+//	node n1 of n1 n2 [outvoted]   it starts, and sees these nodes, and a majority or not
 //	server s of n1 [n2]     a server: its grantor is n1, and n2 when n1 is gone
 //	want s t at n2, drop s at n2
 //	see n1 n2 at n2 n3      from now on nodes n2 and n3 see these nodes, and a majority
@@ -71,6 +75,10 @@ type line struct {
 //	stop n1                 a life ends in order
 //	freeze n1, thaw n1      its process stands still, and goes on
 //	cut n1 n2, heal         they do not reach each other, and do again
+//	hold s at n1            a batch wants it, for a minute at most
+//	give s to n2 at n1      it gives it to a node, with a download in its memory
+//	busy s at n1, idle s at n1   a request is in flight, or is not
+//	blind n1                for how long it does not know what was granted before
 //	quiet s 40s at n2       n2 says that the server must be left alone for so long
 //	wait 75s                time passes, and at no moment may two nodes ask a server
 func (g *scene) do(w []string) {
@@ -86,9 +94,17 @@ func (g *scene) do(w []string) {
 		for _, id := range g.ids {
 			g.views[id] = g.ids
 		}
+	case "node":
+		of := slices.DeleteFunc(slices.Clone(w[3:]), func(word string) bool { return word == "outvoted" })
+		g.ids, g.views[w[1]] = of, of
+		g.start(w[1]).see(of, len(of) == len(w[3:]))
 	case "server":
-		addr := grantedBy(g.t, w[3], g.ids)
-		for i := 0; len(w) > 4 && assign.Rendezvous(addr.String(), without(g.ids, w[3])) != w[4] || assign.Rendezvous(addr.String(), g.ids) != w[3]; i++ {
+		fits := func(addr netip.Addr) bool {
+			return assign.Rendezvous(addr.String(), g.ids) == w[3] && !slices.Contains(slices.Collect(maps.Values(g.servers)), addr) &&
+				(len(w) == 4 || assign.Rendezvous(addr.String(), without(g.ids, w[3])) == w[4])
+		}
+		addr := server(0)
+		for i := 1; !fits(addr); i++ {
 			addr = server(i)
 		}
 		g.servers[w[1]] = addr
@@ -99,6 +115,32 @@ func (g *scene) do(w []string) {
 	case "quiet":
 		d, _ := time.ParseDuration(w[2])
 		node(w[4]).set(g.servers[w[1]], func(s *Server) { s.Wait = d })
+	case "hold":
+		ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+		defer cancel()
+		m, err := node(w[3]).holder.Hold(ctx, g.servers[w[1]])
+		var other *HeldError
+		switch {
+		case errors.As(err, &other):
+			g.note(w[1], w[3]+" cannot hold %s, which "+other.Holder+" has")
+		case errors.Is(err, context.DeadlineExceeded):
+			g.note(w[1], w[3]+" tries to hold %s in vain")
+		case err != nil:
+			g.t.Error(err)
+		case m != nil:
+			g.note(w[1], fmt.Sprint(w[3], " holds %s, and knows of ", m.Downloads(), " downloads"))
+		default:
+			g.note(w[1], w[3]+" holds %s")
+		}
+	case "give":
+		m := &assign.Memory{}
+		m.Observe(w[5], ncoord.Coordinate{}, page(time.Second), time.Now())
+		node(w[5]).holder.Give(g.servers[w[1]], w[3], m)
+	case "busy", "idle":
+		inFlight := map[string]int{"busy": 1}[w[0]]
+		node(w[3]).set(g.servers[w[1]], func(s *Server) { s.InFlight = inFlight })
+	case "blind":
+		g.note("", fmt.Sprint(w[1], " is blind for ", ms(node(w[1]).grantor.Status().Blind)))
 	case "drop":
 		node(w[3]).want(false, g.servers[w[1]])
 	case "see":
@@ -128,7 +170,7 @@ func (g *scene) do(w []string) {
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(max(d/100, 100*time.Millisecond)) {
 			for name, addr := range g.servers {
 				if who := g.askers(addr); len(who) > 1 {
 					g.t.Errorf("%s may be asked by %v", name, who)
@@ -164,6 +206,13 @@ func (g *scene) message(from, to string, req *wire.LeaseRequest, res *wire.Lease
 		}
 		g.say(addr, from+" -> "+to+": "+word(item.GetWish())+" %s -> "+answer)
 	}
+}
+
+// note notes something of a server, by its name, or of none.
+func (g *scene) note(name, format string) {
+	g.lines.Lock()
+	defer g.lines.Unlock()
+	g.said = append(g.said, line{time.Now(), strings.ReplaceAll(format, "%s", name)})
 }
 
 // held notes that a node is told who has a server.

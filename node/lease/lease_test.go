@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -48,64 +47,6 @@ func TestWishesThatKeepComing(t *testing.T) {
 			if i >= late && !all[0].has(addrs[i-late]) {
 				t.Fatalf("%d: %s", i-late, all[0].holder.Why(addrs[i-late]))
 			}
-		}
-	})
-}
-
-func TestHoldAndGive(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		home, next, third := all[0], all[1], all[2]
-		addr := grantedBy(t, ids[2], ids)
-		if m, err := home.holder.Hold(t.Context(), addr); err != nil || m != nil {
-			t.Fatal(m, err)
-		}
-		time.Sleep(5 * time.Minute) // the frontier does not want it
-		if !home.has(addr) {
-			t.Fatal("the lease was not kept")
-		}
-		var heldBy *HeldError
-		if _, err := next.holder.Hold(t.Context(), addr); !errors.As(err, &heldBy) || heldBy.Holder != ids[0] {
-			t.Fatalf("%v", err)
-		}
-		var m assign.Memory
-		m.Observe("x", ncoord.Coordinate{}, page(50*time.Millisecond), time.Now())
-		home.set(addr, func(s *Server) { s.InFlight = 1 })
-		home.holder.Give(addr, ids[1], &m)
-		third.want(true, addr)
-		home.want(true, addr) // links have come in
-		time.Sleep(3 * time.Second)
-		if third.has(addr) || home.has(addr) {
-			t.Fatal("it was granted though a request was out and it is for another")
-		}
-		home.set(addr, func(s *Server) { s.InFlight = 0 })
-		time.Sleep(2 * time.Second)
-		got, err := next.holder.Hold(t.Context(), addr)
-		if err != nil || got == nil || got.Downloads() != 1 {
-			t.Fatalf("%v, %v", got, err)
-		}
-		if got, ok := next.holder.Memory(addr); !ok || got.Downloads() != 1 {
-			t.Errorf("%v, %v", got, ok)
-		}
-		next.holder.Give(addr, ids[1], nil) // for itself, but its frontier does not want it
-		time.Sleep(w.cfg.ReleaseAfter() + 2*w.cfg.HeldRetry())
-		if h := w.holder(addr); h != ids[0] && h != ids[2] {
-			t.Errorf("%q has it", h)
-		}
-
-		// A Hold without an answer ends with its context.
-		w.part(ids[0], ids[2])
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		other := server(5000)
-		for i := 5000; assign.Rendezvous(other.String(), ids) != ids[2]; i++ {
-			other = server(i)
-		}
-		if _, err := home.holder.Hold(ctx, other); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
-		}
-		time.Sleep(w.cfg.lookEvery() * 2)
-		if s := home.holder.Status(); s.Waiting > 1 { // addr
-			t.Errorf("%+v", s)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -40,49 +39,4 @@ func TestUntilIsKept(t *testing.T) {
 			time.Sleep(2 * w.cfg.ReleaseAfter())
 		}
 	})
-}
-
-// A node that sees nobody else in the first view of its first life grants after the founding time. In a later life, or with other nodes,
-// earlier leases must have expired first.
-func TestFounderBeginsSoon(t *testing.T) {
-	cfg := Default()
-	window := cfg.Window()
-	for name, test := range map[string]struct {
-		lives    int
-		settled  int
-		majority bool
-		want     time.Duration
-	}{
-		"founder":           {1, 1, true, cfg.Founding},
-		"founder, again":    {2, 1, true, window},
-		"one of two":        {1, 2, true, window},
-		"without its peers": {1, 1, false, window},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, cfg, 1)
-				defer w.shutdown()
-				ids := names(test.settled)
-				addr := grantedBy(t, ids[0], ids)
-				for range test.lives - 1 {
-					w.start(ids[0]).kill()
-				}
-				n := w.start(ids[0])
-				n.see(ids, test.majority)
-				begin := time.Now()
-				n.want(true, addr)
-				time.Sleep(time.Second)
-				if blind := time.Duration(n.grantor.Status().Blind) * time.Millisecond; blind != test.want-time.Second {
-					t.Errorf("the status says that it is blind for %v more", blind)
-				}
-				n.see(ids, true) // now it sees the others
-				for !n.has(addr) && time.Since(begin) < 2*window {
-					time.Sleep(100 * time.Millisecond)
-				}
-				if took := time.Since(begin); took < test.want || took > test.want+cfg.retryMax()+cfg.lookEvery()+time.Second {
-					t.Errorf("the first server was granted after %v, want %v", took, test.want)
-				}
-			})
-		})
-	}
 }
