@@ -124,45 +124,6 @@ func TestAnswersThatAreMissing(t *testing.T) {
 	}
 }
 
-// The founder of an overlay makes no inquiry during the founding time. Answers from before a change of members do not count, even if that
-// change was undone.
-func TestInquiriesThatCountForNothing(t *testing.T) {
-	d := newDesk(t, false)
-	d.ask("a", acquire, later, "")
-	if d.inquiry(d.now) != nil {
-		t.Error("a founder asks at once")
-	}
-	d.pass(d.cfg.Window())
-	mine := *d.history.Now()
-	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
-	d.setView(mine, d.now)
-	d.ask("a", acquire, later, "")
-	q := d.inquiry(d.now)
-	if q == nil {
-		t.Fatal("no inquiry")
-	}
-	d.pass(time.Second)
-	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
-	d.setView(mine, d.now)
-	if d.conclude(q, d.now) {
-		t.Error("it concludes from what it asked before")
-	}
-	if d.conclude(d.inquiry(d.now.Add(-time.Nanosecond)), d.now) {
-		t.Error("it concludes from what it asked a moment before")
-	}
-	for _, v := range []view.View{{Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, {Alive: everyone, Settled: []string{"k"}}} {
-		q, v.Self = d.inquiry(d.now), "k"
-		if d.setView(v, d.now); d.conclude(q, d.now) {
-			t.Errorf("it concludes in the view %+v", v)
-		}
-		d.setView(mine, d.now)
-	}
-	if !d.conclude(d.inquiry(d.now), d.now) {
-		t.Error("it concludes nothing")
-	}
-	d.ask("a", acquire, given, "a")
-}
-
 // A server is spared until it has recovered halfway.
 func TestSparedServersComeBackSlowly(t *testing.T) {
 	var told float64

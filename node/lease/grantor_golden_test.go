@@ -61,6 +61,7 @@ func TestGrantor(t *testing.T) {
 //	sees o              these nodes have settled, and all others are alive: k is this one, and the grantor of the server only without o
 //	minority, gone, alone   it sees that it is in a minority; that one has gone; that nobody else is alive
 //	slept               it forgets what it granted
+//	begin, end          an inquiry begins; it ends, after all have answered that they have nothing
 //	inquiry [b]         all members answer an inquiry, and b says that it has the server for 10 s more
 //	heard a 2           all have told what life 2 of node a left behind
 //	hear a 2            it hears of life 2 of node a
@@ -89,6 +90,15 @@ func (d *desk) do(w []string) string {
 		d.setView(sees, d.now)
 	case "slept":
 		d.forget(d.now)
+	case "begin":
+		if d.q = d.inquiry(d.now); d.q == nil {
+			return "there can be no inquiry"
+		}
+	case "end":
+		if !d.conclude(d.q, d.now) {
+			return "it counts for nothing"
+		}
+		return "it counts"
 	case "inquiry":
 		rights := map[string][]*wire.Right{}
 		for _, id := range w[1:] {

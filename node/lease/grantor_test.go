@@ -6,29 +6,74 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"proxima/assign"
 	"proxima/node/netsim"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
 
-// A server is left alone for a day at most.
-func TestItemsAtTheirBounds(t *testing.T) {
-	for waitMs, wait := range map[int64]time.Duration{5: 5 * time.Millisecond, -5: 0, maxWait.Milliseconds() + 1: maxWait} {
-		item := &wire.LeaseItem{Server: server(1).AsSlice(), Wish: release, Successor: "s", WaitMs: waitMs}
-		r, ok := readItem("a", &wire.Header{Boot: 1, Id: 2}, item, time.Unix(1e9, 0))
-		if want := (request{from: "a", boot: 1, id: 2, addr: server(1), wish: release, wait: wait, successor: "s"}); !ok || r != want {
-			t.Errorf("a wait of %d ms: %v, %+v", waitMs, ok, r)
+// longSince makes grantor k of all servers, which has been here for long and sees node a.
+func longSince(deps GrantorDeps) *Grantor {
+	deps.Clock, deps.Boot = NewClock(nil), 1
+	g := NewGrantor(Default(), deps)
+	g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"k"}, Majority: true})
+	g.grants.history.Begin(time.Now().Add(-time.Hour))
+	return g
+}
+
+// An item that cannot be meant is refused and counted, and those beside it are answered. So is one too many. What is too long or negative of a
+// wait counts as the most, or nothing.
+func TestWhatAnItemMaySay(t *testing.T) {
+	shelf := new(netsim.Shelf)
+	g := longSince(GrantorDeps{Shelf: shelf})
+	for what, c := range map[string]struct {
+		change func(i *wire.LeaseItem)
+		wait   time.Duration
+		ok     bool
+	}{
+		"nothing wrong":        {func(*wire.LeaseItem) {}, 5 * time.Millisecond, true},
+		"a negative wait":      {func(i *wire.LeaseItem) { i.WaitMs = -5 }, 0, true},
+		"a wait of over a day": {func(i *wire.LeaseItem) { i.WaitMs = maxWait.Milliseconds() + 1 }, maxWait, true},
+		"a short address":      {func(i *wire.LeaseItem) { i.Server = []byte{1, 2, 3} }, 0, false},
+		"no address":           {func(i *wire.LeaseItem) { i.Server = nil }, 0, false},
+		"no machine":           {func(i *wire.LeaseItem) { i.Server = []byte{0, 0, 0, 0} }, 0, false},
+		"another name of it":   {func(i *wire.LeaseItem) { i.Server = []byte{10: 0xff, 0xff, 1, 2, 3, 4} }, 0, false},
+		"no wish":              {func(i *wire.LeaseItem) { i.Wish = 0 }, 0, false},
+		"an unknown wish":      {func(i *wire.LeaseItem) { i.Wish = 9 }, 0, false},
+		"no memory":            {func(i *wire.LeaseItem) { i.Memory = []byte("rubbish") }, 0, false},
+		"a large memory":       {func(i *wire.LeaseItem) { i.Memory = make([]byte, 1<<20) }, 0, false},
+		"nothing at all":       {func(i *wire.LeaseItem) { proto.Reset(i) }, 0, false},
+	} {
+		item := &wire.LeaseItem{Server: server(1).AsSlice(), Wish: release, Successor: "a", WaitMs: 5}
+		c.change(item)
+		want := request{from: "a", boot: 1, id: 2, addr: server(1), wish: release, wait: c.wait, successor: "a"}
+		if r, ok := readItem("a", &wire.Header{Boot: 1, Id: 2}, item, time.Unix(1e9, 0)); ok != c.ok || ok && r != want {
+			t.Errorf("%s: read %v, %+v", what, ok, r)
 		}
+		bad := g.Status().Bad
+		resp, err := g.Lease(t.Context(), "a", &wire.LeaseRequest{Items: []*wire.LeaseItem{item, {Server: server(1).AsSlice(), Wish: acquire}}})
+		if err != nil || (resp.Answers[0].Grant == given) != c.ok || resp.Answers[1].Grant != given || (g.Status().Bad > bad) == c.ok {
+			t.Errorf("%s: answered %v, %v", what, resp, err)
+		}
+	}
+	many := &wire.LeaseRequest{}
+	for range maxItems + 1 {
+		many.Items = append(many.Items, &wire.LeaseItem{Server: server(1).AsSlice(), Wish: acquire})
+	}
+	if resp, err := g.Lease(t.Context(), "a", many); err != nil || resp.Answers[maxItems].Grant != 0 || resp.Answers[maxItems-1].Grant != given {
+		t.Errorf("an endless message: %v", err)
+	}
+	if shelf.Len() != 0 {
+		t.Error("rubbish was stored")
 	}
 }
 
 // A grantor whose disk fails reports that, and grants nevertheless.
 func TestDiskThatFails(t *testing.T) {
 	var troubles []string
-	g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 1, Shelf: failing(new(netsim.Shelf)), Trouble: func(err error) { troubles = append(troubles, err.Error()) }})
-	g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"k"}, Majority: true})
-	g.grants.history.Begin(time.Now().Add(-time.Hour)) // it has been the grantor for long
+	g := longSince(GrantorDeps{Shelf: failing(new(netsim.Shelf)), Trouble: func(err error) { troubles = append(troubles, err.Error()) }})
 	memory := (&assign.Memory{}).AppendBinary(nil, time.Now())
 	for i, item := range []*wire.LeaseItem{
 		{Server: server(1).AsSlice(), Wish: acquire}, {Server: server(1).AsSlice(), Wish: renew, Memory: memory},
@@ -54,10 +99,7 @@ func TestDiskThatFails(t *testing.T) {
 
 // Entries without a holder are dropped with the first request after ten seconds.
 func TestEntriesWithoutAHolderAreDropped(t *testing.T) {
-	g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 1})
-	g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"k"}, Majority: true})
-	begin := time.Now()
-	g.grants.history.Begin(begin.Add(-time.Hour)) // it has been here for long
+	g, begin := longSince(GrantorDeps{}), time.Now()
 	for id, c := range []struct {
 		after time.Duration
 		to    int

@@ -25,6 +25,7 @@ type desk struct {
 	t   *testing.T
 	now time.Time
 	ids map[string]uint64
+	q   *inquiry // of a scenario
 }
 
 // everyone lists the members of these tests. All of them are alive.

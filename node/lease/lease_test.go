@@ -116,10 +116,6 @@ func TestMemoryTravels(t *testing.T) {
 		if age, ok := m.Age(time.Now()); !ok || age < time.Hour || age > time.Hour+5*time.Minute {
 			t.Errorf("it is %v old", age)
 		}
-		// Old memories are deleted from disk.
-		if err := n.grantor.memories.sweep(time.Minute, 10, time.Now()); err != nil || w.stored(ids[1]) != 0 {
-			t.Errorf("%v, %d memories", err, w.stored(ids[1]))
-		}
 	})
 }
 
@@ -170,58 +166,6 @@ func TestOverloadedServerIsSpared(t *testing.T) {
 		visit(60, func(int) time.Duration { return 2 * time.Second })
 		if s := n.holder.Status(); s.Spared != 0 {
 			t.Errorf("%d servers are blamed for a slow node", s.Spared)
-		}
-	})
-}
-
-func TestRefusesWhatItCannotRead(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		k := all[0].grantor
-		all[0].see(ids, true)
-		k.SetView(view.View{Self: ids[0], Settled: ids, Alive: []string{ids[0], "x"}, Majority: true, Version: uint64(time.Now().UnixNano()) + 1})
-		good := func() *wire.LeaseItem { return &wire.LeaseItem{Server: []byte{1, 2, 3, 4}, Wish: acquire} }
-		if resp, err := k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: []*wire.LeaseItem{good()}}); err != nil ||
-			resp.Answers[0].Grant != given {
-			t.Fatal(resp, err)
-		}
-		bad := []*wire.LeaseItem{nil}
-		for _, spoil := range []func(*wire.LeaseItem){
-			func(i *wire.LeaseItem) { i.Server = []byte{1, 2, 3} },
-			func(i *wire.LeaseItem) { i.Server = nil },
-			func(i *wire.LeaseItem) { i.Server = []byte{0, 0, 0, 0} },
-			func(i *wire.LeaseItem) { i.Server = []byte{10: 0xff, 0xff, 1, 2, 3, 4} }, // the same server by another name
-			func(i *wire.LeaseItem) { i.Wish = 0 },
-			func(i *wire.LeaseItem) { i.Wish = 9 },
-			func(i *wire.LeaseItem) { i.Memory = []byte("rubbish") },
-			func(i *wire.LeaseItem) { i.Memory = make([]byte, 1<<20) },
-		} {
-			i := good()
-			i.Wish = release
-			spoil(i)
-			bad = append(bad, i)
-		}
-		resp, err := k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: append(bad, good())})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, a := range resp.Answers {
-			if want := map[bool]wire.Grant{true: given}[i == len(bad)]; a.Grant != want {
-				t.Errorf("item %d: %v, want %v", i, a.Grant, want)
-			}
-		}
-		many := make([]*wire.LeaseItem, maxItems+1)
-		for i := range many {
-			many[i] = good()
-		}
-		resp, err = k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: many})
-		if err != nil || resp.Answers[maxItems].Grant != 0 || resp.Answers[maxItems-1].Grant != given {
-			t.Error("an endless message")
-		}
-		if s := k.Status(); s.Bad != uint64(len(bad)+1) || s.Granted != 1 {
-			t.Errorf("%+v", s)
-		}
-		if w.stored(ids[0]) != 0 {
-			t.Error("rubbish was stored")
 		}
 	})
 }

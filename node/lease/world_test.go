@@ -321,14 +321,6 @@ func (w *world) heal() {
 	clear(w.cut)
 }
 
-// stored returns how many values a node has on disk.
-func (w *world) stored(id string) int {
-	w.mu.Lock()
-	s := w.shelf[id]
-	w.mu.Unlock()
-	return s.Len()
-}
-
 // want makes the node's frontier want servers, or no longer want them.
 func (n *fakeNode) want(on bool, addrs ...netip.Addr) {
 	for _, addr := range addrs {
@@ -393,14 +385,12 @@ func (w *world) random() float64 {
 	return w.rnd.Float64()
 }
 
-func (w *world) isCalm() bool {
+// misfortune returns true with a probability, unless all is calm.
+func (w *world) misfortune(p float64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.calm
+	return p > 0 && !w.calm && w.rnd.Float64() < p
 }
-
-// misfortune returns true with a probability, unless all is calm.
-func (w *world) misfortune(p float64) bool { return p > 0 && !w.isCalm() && w.chance(p) }
 
 func (w *world) chance(p float64) bool    { return w.random() < p }
 func (w *world) oneWay() time.Duration    { return time.Duration(w.random() * float64(w.delay)) }

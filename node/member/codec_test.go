@@ -98,41 +98,6 @@ func TestFormatsComeBack(t *testing.T) {
 	comeBack(t, keptVersion, exampleKept(), kept{addrs: []string{}})
 }
 
-// FuzzKept reads what a node kept of its votes from a disk that may be damaged. What is read is written as it was meant.
-func FuzzKept(f *testing.F) {
-	f.Add(encode(nil, exampleKept()))
-	f.Add(encode(nil, kept{}))
-	f.Add([]byte{})
-	f.Add([]byte{keptVersion})
-	f.Add([]byte{keptVersion + 1, 0})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		k, err := decode[kept](b, "votes")
-		if err != nil {
-			return
-		}
-		again, err := decode[kept](encode(nil, k), "votes")
-		if d := cmp.Diff(k, again, unexported); d != "" || err != nil {
-			t.Error(d, err)
-		}
-	})
-}
-
-func FuzzMessage(f *testing.F) {
-	f.Add(encode(nil, exampleMessage()))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := decode[message](b, "message")
-		if err != nil {
-			return
-		}
-		// Whatever it says, the table bears it.
-		now := time.Unix(1_000_000, 0)
-		table := newTable(Default(), strings.Repeat("00", 16), 1, false, now)
-		table.read(l, now)
-		table.update(now)
-		table.decide(now.Add(time.Hour), 0)
-	})
-}
-
 func TestDecodersRefuse(t *testing.T) {
 	with := func(change func(*meta)) []byte {
 		m := exampleMeta()
@@ -218,58 +183,71 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func FuzzMeta(f *testing.F) {
-	f.Add(encode(nil, exampleMeta()))
-	f.Add(encode(nil, meta{addr: "a:1"}))
+// fuzz decodes what may be damaged or made up. What is read means the same when it is written and read again, and bear checks that it does no
+// harm.
+func fuzz[T any, P coded[T]](f *testing.F, bear func(t *testing.T, v T, b []byte), seeds ...[]byte) {
+	for _, seed := range seeds {
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := readMeta(b, true)
+		v, err := decode[T, P](b, "it")
 		if err != nil {
 			return
 		}
-		if m.placed && m.place.coord.Check() != nil || checkAddr(m.addr, true) != nil {
-			t.Errorf("read %+v", m)
+		again, err := decode[T, P](encode[T, P](nil, v), "it")
+		if d := cmp.Diff(v, again, unexported); d != "" || err != nil {
+			t.Error(d, err)
 		}
-		if again := encode(nil, m); !bytes.Equal(again, b) && !sameButFactors(t, again, m) {
-			t.Errorf("%x became %x", b, again)
-		}
+		bear(t, v, b)
 	})
 }
 
-// sameButFactors allows for factors of which several forms mean the same.
-func sameButFactors(t *testing.T, again []byte, m meta) bool {
-	t.Helper()
-	got, err := readMeta(again, true)
-	return err == nil && cmp.Equal(m, got, unexported)
+// FuzzKept reads what a node kept of its votes, from its disk.
+func FuzzKept(f *testing.F) {
+	fuzz(f, func(*testing.T, kept, []byte) {}, encode(nil, exampleKept()), encode(nil, kept{}), []byte{}, []byte{keptVersion}, []byte{keptVersion + 1, 0})
+}
+
+func FuzzMessage(f *testing.F) {
+	fuzz(f, func(_ *testing.T, m message, _ []byte) {
+		now := time.Unix(1_000_000, 0)
+		table := newTable(Default(), nodeID(0), 1, false, now)
+		table.read(m, now)
+		table.update(now)
+		table.decide(now.Add(time.Hour), 0)
+	}, encode(nil, exampleMessage()))
+}
+
+func FuzzMeta(f *testing.F) {
+	fuzz(f, func(t *testing.T, m meta, b []byte) {
+		if m.placed && m.place.coord.Check() != nil {
+			t.Errorf("read %+v", m)
+		}
+		if _, err := readMeta(b, true); (err == nil) != (checkAddr(m.addr, true) == nil) {
+			t.Errorf("at %s: %v", m.addr, err)
+		}
+	}, encode(nil, exampleMeta()), encode(nil, meta{addr: "a:1"}))
 }
 
 func FuzzAck(f *testing.F) {
-	f.Add(encode(nil, ack{boot: 1, coord: ncoord.Coordinate{Error: 1}, place: examplePlace()}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := decode[ack](b, "ack")
-		if err == nil && (a.coord.Check() != nil || a.place.coord.Check() != nil || a.place.factors.Check() != nil) {
+	fuzz(f, func(t *testing.T, a ack, _ []byte) {
+		if a.coord.Check() != nil || a.place.coord.Check() != nil || a.place.factors.Check() != nil {
 			t.Errorf("read %+v", a)
 		}
-	})
+	}, encode(nil, ack{boot: 1, coord: ncoord.Coordinate{Error: 1}, place: examplePlace()}))
 }
 
 func FuzzState(f *testing.F) {
-	f.Add(encode(nil, exampleState()))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := decode[state](b, "state")
-		if err != nil {
-			return
-		}
+	fuzz(f, func(t *testing.T, s state, b []byte) {
 		if again := encode(nil, s); !bytes.Equal(again, b) {
 			t.Errorf("%x became %x", b, again)
 		}
-		// Whatever it says, the table bears it.
 		now := time.Unix(1_000_000, 0)
-		table := newTable(Default(), strings.Repeat("00", 16), 1, false, now)
+		table := newTable(Default(), nodeID(0), 1, false, now)
 		table.merge(s, now)
 		table.update(now)
 		table.update(now.Add(time.Hour))
 		if len(table.settled) == 0 || !table.majority && table.waiting(now) == "" {
 			t.Errorf("settled %v, majority %v %q", table.settled, table.majority, table.waiting(now))
 		}
-	})
+	}, encode(nil, exampleState()))
 }

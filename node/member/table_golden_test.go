@@ -43,8 +43,8 @@ var spoken = [...]string{messageDecided: "the voters", messagePrepare: "prepare"
 
 // do takes a step. Numbers are those of members, 2-5 are four of them.
 //
-//	node 1 [among 2-5] [life 5] [goalone 15m]
-//	                                a new table, of this node, which founds an overlay, and has met some
+//	node 1 [newcomer] [among 2-5] [life 5] [goalone 15m]
+//	                                a new table, of this node, which founds an overlay or knows of peers, and has met some
 //	meet 2-5 [life 2] [new] [behind] [gave] [garbage]
 //	                                they are alive and settled (or new), know the voters (or not, or have no vote among them),
 //	                                or publish garbage
@@ -80,7 +80,7 @@ func (s *script) do(t *testing.T, w []string) {
 	case "node":
 		ids, opts = ids[:1], w[2:]
 		s.clock = newClock(t)
-		s.table = newTable(Default(), nodeID(ids[0]), life, false, s.now)
+		s.table = newTable(Default(), nodeID(ids[0]), life, has("newcomer"), s.now)
 		if i := slices.Index(opts, "goalone"); i >= 0 {
 			s.cfg.GoAloneAfter = span(opts[i+1])
 		}

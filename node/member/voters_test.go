@@ -64,32 +64,6 @@ func TestWhoIsToVote(t *testing.T) {
 	}
 }
 
-// Of nodes that know of no overlay the lowest founds one, when nobody new has come for a while.
-func TestWhoFounds(t *testing.T) {
-	for name, k := range map[string]struct {
-		self, other int
-		change      func(r *record)
-		after       time.Duration
-		founds      bool
-	}{
-		"the lowest":               {1, 2, func(*record) {}, foundAfter, true},
-		"too soon":                 {1, 2, func(*record) {}, foundAfter - 1, false},
-		"not the lowest":           {2, 1, func(*record) {}, time.Hour, false},
-		"the lowest that answers":  {2, 1, func(r *record) { r.phase = dead }, time.Hour, false}, // and nobody else is there
-		"what is not understood":   {2, 1, func(r *record) { r.bad = true }, time.Hour, false},
-		"the other is in an older": {1, 2, func(r *record) { r.stamp = 7 }, time.Hour, false},
-	} {
-		c := clockOf(t, k.self, []int{k.other})
-		c.now = c.now.Add(time.Second)
-		c.meet(k.other, 2, true) // its next life is a new one to come
-		k.change(c.members[nodeID(k.other)])
-		c.foundIfLowest(c.now.Add(k.after))
-		if founds := c.paxos.set.version > 0; founds != k.founds {
-			t.Errorf("%s: it founds: %v", name, founds)
-		}
-	}
-}
-
 // What a member says of its end counts for its life, and is answered where it leaves.
 func TestFarewellOfALife(t *testing.T) {
 	for name, k := range map[string]struct {
