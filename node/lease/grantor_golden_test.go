@@ -106,7 +106,7 @@ func (d *desk) do(w []string) string {
 		}
 		d.grants.ask = true
 		if !d.inquires(rights) {
-			d.t.Fatal("the inquiry failed")
+			return fmt.Sprint("it counts for nothing, and is asked again: ", d.grants.ask)
 		}
 	case "heard", "hear":
 		life, _ := strconv.ParseUint(w[2], 10, 64)

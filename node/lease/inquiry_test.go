@@ -207,16 +207,3 @@ func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 		parts.Wait()
 	})
 }
-
-// A grantor has room for so many servers, whoever says that they are leased. If there are more, it waits until all leases have expired.
-func TestInquiriesFindRoom(t *testing.T) {
-	both := view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}
-	mine := grantedBy(t, "k", both.Settled)
-	for most, concludes := range map[int]bool{1: true, 0: false} {
-		d := newSuccessor(t, both, mine)
-		d.most = most
-		if got := d.inquires(map[string][]*wire.Right{"a": {{Server: mine.AsSlice(), ForMs: 10_000}}}); got != concludes || len(d.entries) > most || d.grants.ask == concludes {
-			t.Errorf("with room for %d it concludes: %v, and has %d; it asks again: %v", most, got, len(d.entries), d.grants.ask)
-		}
-	}
-}

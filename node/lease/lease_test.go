@@ -119,24 +119,6 @@ func TestMemoryTravels(t *testing.T) {
 	})
 }
 
-func TestNewGrantorLearnsTheMemory(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := grantedBy(t, ids[2], ids)
-		all[0].want(true, addr)
-		time.Sleep(time.Second)
-		all[0].holder.Observed(addr, ids[0], ncoord.Coordinate{}, page(50*time.Millisecond))
-		time.Sleep(time.Minute) // the old grantor has it
-		for _, n := range all {
-			n.see(ids[:2], true)
-		}
-		time.Sleep(time.Second)
-		m, _, err := w.reach(ids[0], assign.Rendezvous(addr.String(), ids[:2])).grantor.memories.get(addr, time.Now())
-		if err != nil || len(m) == 0 {
-			t.Errorf("the new grantor knows nothing: %v", err)
-		}
-	})
-}
-
 func TestOverloadedServerIsSpared(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		n, addrs := all[0], servers(12)

@@ -55,7 +55,7 @@ var spoken = [...]string{messageDecided: "the voters", messagePrepare: "prepare"
 //	                                what node 9 says of members, and of the voters: the next ones, or those of now
 //	pass 20s                        time passes, and this node looks every second
 //	hurry 20s, stall 20s            time passes, and it does not look before the next step, or only at the end
-//	deaf, heard 2                   nobody answers any more; one does
+//	deaf, heard 2 [3s]              nobody answers any more; one does, to what it was asked now, or so long ago
 //	stood                           this node stood still, and drops all answers
 //	alone                           an operator lets it go on alone
 //	tell, ping, decide              what it is to do now: tell those that are behind who votes, ping the silent, open a ballot
@@ -133,8 +133,12 @@ func (s *script) do(t *testing.T, w []string) {
 	case "deaf":
 		s.deaf = true
 	case "heard":
+		asked := s.now
+		if len(opts) > 0 {
+			asked = asked.Add(-span(opts[0]))
+		}
 		for _, i := range ids {
-			s.answered(nodeID(i), s.now)
+			s.answered(nodeID(i), asked)
 		}
 	case "stood":
 		s.forget(s.now)
