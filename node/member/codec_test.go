@@ -175,7 +175,8 @@ func TestDecodersRefuse(t *testing.T) {
 func TestIDs(t *testing.T) {
 	for id, want := range map[string]bool{
 		strings.Repeat("09af", 8): true, strings.Repeat("a", 31): false, strings.Repeat("a", 33): false,
-		strings.Repeat("a", 31) + "/": false, strings.Repeat("a", 31) + ":": false, strings.Repeat("a", 31) + "`": false, strings.Repeat("a", 31) + "g": false,
+		strings.Repeat("a", 31) + "/": false, strings.Repeat("a", 31) + ":": false, strings.Repeat("a", 31) + "`": false,
+		strings.Repeat("a", 31) + "g": false,
 	} {
 		if validID(id) != want {
 			t.Errorf("%q is an id: %v", id, !want)
@@ -204,7 +205,8 @@ func fuzz[T any, P coded[T]](f *testing.F, bear func(t *testing.T, v T, b []byte
 
 // FuzzKept reads what a node kept of its votes, from its disk.
 func FuzzKept(f *testing.F) {
-	fuzz(f, func(*testing.T, kept, []byte) {}, encode(nil, exampleKept()), encode(nil, kept{}), []byte{}, []byte{keptVersion}, []byte{keptVersion + 1, 0})
+	fuzz(f, func(*testing.T, kept, []byte) {},
+		encode(nil, exampleKept()), encode(nil, kept{}), []byte{}, []byte{keptVersion}, []byte{keptVersion + 1, 0})
 }
 
 func FuzzMessage(f *testing.F) {

@@ -216,7 +216,8 @@ func (s *scene) print() string {
 		select {
 		case <-s.changed[n]:
 		default:
-			if s.changed[n] != nil && (is.Version != was.Version || !slices.Equal(is.Settled, was.Settled) || is.Majority != was.Majority || !slices.Equal(is.Alive, was.Alive)) {
+			same := is.Version == was.Version && slices.Equal(is.Settled, was.Settled) && is.Majority == was.Majority && slices.Equal(is.Alive, was.Alive)
+			if s.changed[n] != nil && !same {
 				s.t.Errorf("node %d sees %+v, and its change is not told", i, is.View)
 			}
 		}

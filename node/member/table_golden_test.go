@@ -238,7 +238,8 @@ func (s *script) print() string {
 		lines = append(lines, kind+ranges(of[kind]))
 	}
 	s.said, s.events = nil, nil
-	text := strings.Join(lines, "; ") + fmt.Sprintf("\nsettled%s, voters%s, version %d", ranges(numbers(s.settled)), ranges(numbers(s.paxos.set.ids)), s.version)
+	settled, voters := ranges(numbers(s.settled)), ranges(numbers(s.paxos.set.ids))
+	text := strings.Join(lines, "; ") + fmt.Sprintf("\nsettled%s, voters%s, version %d", settled, voters, s.version)
 	if s.self.declared {
 		text += ", declared"
 	}
