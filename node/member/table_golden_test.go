@@ -43,7 +43,7 @@ var spoken = [...]string{messageDecided: "the voters", messagePrepare: "prepare"
 
 // do takes a step. Numbers are those of members, 2-5 are four of them.
 //
-//	node 1 [newcomer] [among 2-5] [life 5] [goalone 15m]
+//	node 1 [newcomer|among 2-5] [life 5] [goalone 15m]
 //	                                a new table, of this node, which founds an overlay or knows of peers, and has met some
 //	meet 2-5 [life 2] [new] [behind] [gave] [garbage]
 //	                                they are alive and settled (or new), know the voters (or not, or have no vote among them),
