@@ -77,6 +77,9 @@ func TestRightsAreReadByBothClocks(t *testing.T) {
 			t.Errorf("over in %v by one clock, in %v by the other: %v, want %v", c.mono, c.wall, err, c.want)
 		}
 	}
+	if r, until := NewRight(now.mono), now; r.until != until {
+		t.Errorf("a right until %v is %v", until, r)
+	}
 	if err := (Right{}).check(now); !errors.Is(err, ErrOver) {
 		t.Errorf("no right: %v", err)
 	}

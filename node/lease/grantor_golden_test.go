@@ -59,6 +59,7 @@ func TestGrantor(t *testing.T) {
 //	old, new            a grantor that may grant at once, or that does not know what was granted before it
 //	pass 10s            time passes
 //	sees o              these nodes have settled, and all others are alive: k is this one, and the grantor of the server only without o
+//	views               it sees more views than it remembers
 //	minority, gone, alone   it sees that it is in a minority; that one has gone; that nobody else is alive
 //	slept               it forgets what it granted
 //	begin, end          an inquiry begins; it ends, after all have answered that they have nothing
@@ -79,6 +80,13 @@ func (d *desk) do(w []string) string {
 	case "sees":
 		sees.Settled = w[1:]
 		d.setView(sees, d.now)
+	case "views":
+		for range 100 {
+			d.do([]string{"sees", "k", "n1"})
+			d.pass(time.Millisecond)
+			d.do([]string{"sees", "k"})
+			d.pass(time.Millisecond)
+		}
 	case "minority":
 		sees.Majority = false
 		d.setView(sees, d.now)
