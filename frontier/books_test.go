@@ -1,13 +1,11 @@
 package frontier
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -84,46 +82,6 @@ func TestBooksOfAHalfRemovedCopy(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Damage to what is on disk is told.
-func TestDamagedValues(t *testing.T) {
-	const host = "http://h1.test"
-	blocks := func(s *store) error {
-		var queues [Revisit]reading
-		queues[Discovered].want = 1
-		return s.blocks(host, &queues)
-	}
-	depths := func(s *store) error { _, err := s.depths(nil, host); return err }
-	short := append(numberKey(kindDepth, host, 1), 0)
-	for name, c := range map[string]struct {
-		key, value []byte
-		read       func(*store) error
-	}{
-		"an empty block":          {pendingKey(host, Discovered, 1), nil, blocks},
-		"a block without a form":  {pendingKey(host, Discovered, 1), []byte{blockVersion}, blocks},
-		"a block of another form": {pendingKey(host, Discovered, 1), []byte{blockVersion, 9, 0, 0, 0, 0, 1, '/'}, blocks},
-		"a block that is cut":     {pendingKey(host, Discovered, 1), []byte{blockVersion, blockPlain, 0}, blocks},
-		"a block of no zstd":      {pendingKey(host, Discovered, 1), []byte{blockVersion, blockZstd, 0}, blocks},
-		"a block to come":         {pendingKey(host, Discovered, 1), []byte{blockVersion + 1, blockPlain}, blocks},
-		"a depth of no page":      {short[:len(short)-3], []byte{1}, depths},
-		"a depth of more":         {short, []byte{1}, depths},
-		"an empty depth":          {numberKey(kindDepth, host, 1), nil, depths},
-		"two depths":              {numberKey(kindDepth, host, 1), []byte{1, 2}, depths},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := inMemory(t)(testConfig())
-			if err := c.read(l.store); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.store.write(func(txn *tx) error { return txn.Set(c.key, c.value) }); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.read(l.store); err == nil || errors.Is(err, badger.ErrKeyNotFound) {
-				t.Errorf("%s was read: %v", name, err)
-			}
-		})
-	}
 }
 
 // What is moved with a host is counted at the host's role, and pages that are due in the part of an hour that is over.

@@ -190,6 +190,7 @@ func TestImpossibleRequests(t *testing.T) {
 		cancel()
 		for what, err := range map[string]error{
 			"an unknown role": l.SetRole(t.Context(), host, roles), "an unknown origin": second(l.Import(t.Context(), host, Chunk{}, origins)),
+			"a part without URLs": fourth(l.Export(t.Context(), host, Cursor{}, 0, 1)), "a part without bytes": fourth(l.Export(t.Context(), host, Cursor{}, 1, 0)),
 			"the role of a host for nobody": third(l.RoleOf(over, host)), "the state for nobody": second(l.StateOf(over, host)),
 		} {
 			if err == nil {
@@ -201,6 +202,9 @@ func TestImpossibleRequests(t *testing.T) {
 			t.Error(err)
 		}
 		l.roleIs(host, Owned, false)
+		if s, err := l.StateOf(t.Context(), host); s != nil || err != nil {
+			t.Errorf("a host nobody knows has state %v, %v", s, err)
+		}
 	})
 	cfg, polite := testConfig()
 	file := filepath.Join(t.TempDir(), "file")

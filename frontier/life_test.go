@@ -95,10 +95,9 @@ func (l *life) digest(host string) Digest {
 	return d
 }
 
-// export reads a whole host in chunks of n.
-func (l *life) export(host string, n int) (chunks []Chunk) {
+// export reads a host in chunks of n, from a position on.
+func (l *life) export(host string, at Cursor, n int) (chunks []Chunk) {
 	l.t.Helper()
-	var at Cursor
 	for {
 		c, next, end, err := l.Export(l.t.Context(), host, at, n, 1<<20)
 		if err != nil {

@@ -2,17 +2,11 @@ package frontier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"proxima/frontier/identity"
@@ -42,7 +36,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		adds, works := rapid.IntRange(0, 200).Draw(rt, "added"), rapid.IntRange(0, 100).Draw(rt, "done")
 		var chunks []Chunk
 		var all sync.WaitGroup
-		all.Go(func() { chunks = src.export(host, size) })
+		all.Go(func() { chunks = src.export(host, Cursor{}, size) })
 		all.Go(func() {
 			src.add(pages(host, n, adds/2)...)
 			if drop {
@@ -104,118 +98,29 @@ func TestMoveWhileItChanges(t *testing.T) {
 
 // Hashes that move from the record to a run between two chunks are not missed.
 func TestExportFollowsWhatMoves(t *testing.T) {
+	const host = "http://h1.test"
 	for first := 1; first < 40; first++ {
 		l := inMemory(t)(ownServers(testConfig()))
 		l.placing(addr1)
-		l.add(pages("http://h1.test", 0, 40)...)
-		done := map[uint64]bool{}
+		l.add(pages(host, 0, 40)...)
+		missing := map[uint64]bool{}
 		for _, u := range l.work(maxFresh - 3) {
-			done[hashOf(t, u)] = true
+			missing[hashOf(t, u)] = true
 		}
-		c, at, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, first, 1<<20)
+		c, at, end, err := l.Export(t.Context(), host, Cursor{}, first, 1<<20)
 		if err != nil || end {
 			t.Fatal(end, err)
 		}
 		l.work(7) // a run is written
-		for !end {
+		for _, c := range append(l.export(host, at, 5), c) {
 			for _, hash := range c.Done {
-				delete(done, hash)
-			}
-			if c, at, end, err = l.Export(t.Context(), "http://h1.test", at, 5, 1<<20); err != nil {
-				t.Fatal(err)
+				delete(missing, hash)
 			}
 		}
-		for _, hash := range c.Done {
-			delete(done, hash)
-		}
-		if len(done) > 0 {
-			t.Errorf("first chunk of %d: %d done URLs are missing", first, len(done))
+		if len(missing) > 0 {
+			t.Errorf("first chunk of %d: %d done URLs are missing", first, len(missing))
 		}
 		l.stop()
-	}
-}
-
-// A block that is written anew between two chunks, with fewer URLs, is exported whole, and so is the next one if nothing is left of it.
-func TestExportOfARewrittenBlock(t *testing.T) {
-	const host = "http://h1.test"
-	for _, gone := range []int{20, 100} {
-		l := inMemory(t)(ownServers(testConfig()))
-		links := pages(host, 0, 200)
-		l.add(links[:100]...)
-		l.add(links[100:]...)
-		c, at, end, err := l.Export(t.Context(), host, Cursor{}, 30, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var done []uint64
-		for _, link := range links[:gone] {
-			done = append(done, link.URL.Hash())
-		}
-		l.imported(host, Chunk{Done: done})
-		if err := l.Activate(t.Context(), host); err != nil {
-			t.Fatal(err)
-		}
-		pending := map[string]bool{}
-		for {
-			for _, p := range c.Pending {
-				pending[p.Path] = true
-			}
-			if end {
-				break
-			}
-			if c, at, end, err = l.Export(t.Context(), host, at, 30, 1<<20); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, link := range links[gone:] {
-			if !pending[link.URL.Path] {
-				t.Errorf("with %d gone %s is missing", gone, link.URL)
-			}
-		}
-	}
-}
-
-// A part of a host with very long URLs is small whatever their number, and so is one of many hashes.
-func TestExportIsBoundedInBytes(t *testing.T) {
-	const host, most, longest = "http://h1.test", 20_000, 4000
-	cfg, polite := ownServers(testConfig())
-	l := begin(t, "", cfg, polite, Deps{})
-	l.placing(addr1)
-	l.add(pages(host, 0, 4000)...)
-	l.work(4000)
-	var links []Link
-	for i := range 200 {
-		long := page(host, 4000+i)
-		long.URL.Path += strings.Repeat("x", longest-100)
-		links = append(links, long)
-	}
-	l.add(links...)
-	other := begin(t, "", cfg, polite, Deps{})
-	other.role(host, Replica)
-	chunks, at, end := 0, Cursor{}, false
-	for !end {
-		var c Chunk
-		var err error
-		if c, at, end, err = l.Export(t.Context(), host, at, 1_000_000, most); err != nil {
-			t.Fatal(err)
-		}
-		size := 8 * len(c.Done)
-		for _, p := range c.Pending {
-			size += len(p.Path)
-		}
-		if size > most+longest {
-			t.Errorf("%d bytes in a part of %d", size, most)
-		}
-		other.imported(host, c)
-		chunks++
-	}
-	if got, want := other.digest(host), l.digest(host); got != want || got.Done != 4000 || got.Pending() != 200 {
-		t.Errorf("%+v came in %d parts of %+v", got, chunks, want)
-	}
-	for _, room := range [][2]int{{1, 0}, {0, 1}} {
-		if _, _, _, err := l.Export(t.Context(), host, Cursor{}, room[0], room[1]); err == nil {
-			t.Errorf("a part of %d URLs and %d bytes", room[0], room[1])
-		}
 	}
 }
 
@@ -227,104 +132,87 @@ func hashOf(t *testing.T, raw string) uint64 {
 	return u.Hash()
 }
 
-func TestStateMoves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		dir := t.TempDir()
-		l := begin(t, dir, cfg, polite, Deps{})
-		l.role("http://h1.test", Replica)
-		state := &HostState{SinceRequest: 3 * time.Second, Wait: time.Minute, CrawlDelay: 7 * time.Second, Level: 2,
-			Robots: &RobotsFile{Body: []byte("a"), Valid: time.Hour}, Done: 5, Failed: 6, Dropped: 7}
-		l.imported("http://h1.test", Chunk{State: state})
-		same := cmp.Options{cmpopts.EquateApprox(0, 0), cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < 2*time.Millisecond })}
-		for range 2 {
-			got, err := l.StateOf(t.Context(), "http://h1.test")
-			if d := cmp.Diff(state, got, same); d != "" || err != nil {
-				t.Errorf("%v, %s", err, d)
-			}
-			l.stop()
-			l = begin(t, dir, cfg, polite, Deps{})
+// A block that is written anew between two chunks, with fewer URLs, is exported whole, and so is the next one if nothing is left of it.
+func TestExportOfARewrittenBlock(t *testing.T) {
+	const host = "http://h1.test"
+	for _, gone := range []int{20, 100} {
+		l := inMemory(t)(ownServers(testConfig()))
+		links := pages(host, 0, 200)
+		l.add(links[:100]...)
+		l.add(links[100:]...)
+		c, at, _, err := l.Export(t.Context(), host, Cursor{}, 30, 1<<20)
+		if err != nil {
+			t.Fatal(err)
 		}
-		// The stricter wins, whichever came first; of robots.txt the younger.
-		want := *state
-		want.SinceRequest, want.Level = time.Second, 3
-		for _, other := range []*HostState{
-			{SinceRequest: time.Second, Wait: 0, CrawlDelay: time.Second, Level: 3, Robots: &RobotsFile{Body: []byte("old"), Valid: time.Minute}},
-			{SinceRequest: 5 * time.Second, Wait: time.Second, CrawlDelay: 7 * time.Second, Level: 1},
-			{SinceRequest: -1, Robots: &RobotsFile{Body: []byte("new"), Valid: 2 * time.Hour}},
-		} {
-			l.imported("http://h1.test", Chunk{State: other})
-			if r := other.Robots; r != nil && string(r.Body) == "new" {
-				want.Robots = r
-			}
-			got, err := l.StateOf(t.Context(), "http://h1.test")
-			if d := cmp.Diff(&want, got, same); d != "" || err != nil {
-				t.Errorf("%v, %s", err, d)
+		var done Chunk
+		for _, link := range links[:gone] {
+			done.Done = append(done.Done, link.URL.Hash())
+		}
+		l.imported(host, done)
+		if err := l.Activate(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		pending := map[string]bool{}
+		for _, c := range append(l.export(host, at, 30), c) {
+			for _, p := range c.Pending {
+				pending[p.Path] = true
 			}
 		}
-		time.Sleep(3 * time.Hour) // all waits are over
-		if s, err := l.StateOf(t.Context(), "http://h1.test"); err != nil || s.Wait != 0 || s.Robots != nil {
-			t.Errorf("%+v, %v", s, err)
+		for _, link := range links[gone:] {
+			if !pending[link.URL.Path] {
+				t.Errorf("with %d gone %s is missing", gone, link.URL)
+			}
 		}
-		if s, err := l.StateOf(t.Context(), "http://h2.test"); s != nil || err != nil {
-			t.Errorf("a host nobody knows has state %v, %v", s, err)
-		}
-	})
+	}
 }
 
 // What is forgotten is new again, in the quick caches, too, and after a restart.
 func TestForgottenURLsAreNew(t *testing.T) {
-	for _, c := range []struct{ n, each int }{ // each URLs in a block: the last has more blocks than a transaction deletes
+	const host, other = "http://h1.test", "http://h2.test"
+	for _, c := range []struct{ n, each int }{ // URLs, and those of a block: the last has more blocks than a transaction deletes
 		{10, 128}, {300, 128}, {maxUnremembered + 1, 128}, {maxAtomicKeys + 100, 1},
 	} {
-		n := c.n
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.n), func(t *testing.T) {
 			cfg, polite := ownServers(testConfig())
 			dir := t.TempDir()
 			l := begin(t, dir, cfg, polite, Deps{})
 			l.placing(addr1)
-			links := pages("http://h1.test", 0, n)
+			links := pages(host, 0, c.n)
 			for part := range slices.Chunk(links, c.each) {
 				l.add(part...)
 			}
-			l.add(page("http://h2.test", 1))
-			if done := l.work(7); len(done) != 7 {
-				t.Fatalf("%d pages downloaded", len(done))
+			l.add(page(other, 1))
+			l.work(7)
+			before := l.digest(host)
+			dropped, err := l.DropHost(t.Context(), host, "test")
+			if d := l.digest(host); err != nil || dropped != int(before.Pending()) || d.Accepted != before.Done || d != l.scanned(host) {
+				t.Errorf("%d of %+v dropped, %v; then %+v", dropped, before, err, d)
 			}
-			before := l.digest("http://h1.test")
-			if k, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil || k != int(before.Pending()) {
-				t.Errorf("%d dropped, %v; %+v", k, err, before)
-			}
-			if d := l.digest("http://h1.test"); d.Accepted != before.Done || d != l.scanned("http://h1.test") {
-				t.Errorf("after the drop: %+v", d)
-			}
-			v := l.add(links...)
-			if k := count(v, Accepted); k != int(before.Pending()) {
-				t.Errorf("%d of %d dropped URLs are new", k, before.Pending())
+			if k := count(l.add(links...), Accepted); k != dropped {
+				t.Errorf("%d of %d dropped URLs are new", k, dropped)
 			}
 			for _, role := range []Role{Owned, Replica} {
-				l.role("http://h1.test", role)
-				if err := l.Remove(t.Context(), "http://h1.test"); err != nil {
+				l.role(host, role)
+				if err := l.Remove(t.Context(), host); err != nil {
 					t.Fatal(err)
 				}
-				l.roleIs("http://h1.test", Owned, false)
-				if d := l.digest("http://h1.test"); d != (Digest{}) {
+				l.roleIs(host, Owned, false)
+				if d := l.digest(host); d != (Digest{}) {
 					t.Errorf("after the end: %+v", d)
 				}
-				l.roleIs("http://h1.test", Owned, false)
-				if body, err := l.RobotsBody("http://h1.test"); body != nil || err != nil {
+				if body, err := l.RobotsBody(host); body != nil || err != nil {
 					t.Errorf("robots.txt of a removed host: %q, %v", body, err)
 				}
 				if role == Replica { // also when the caches are new
 					l.stop()
 					l = begin(t, dir, cfg, polite, Deps{})
-					l.roleIs("http://h1.test", Owned, false)
 				}
-				if k := count(l.add(links...), Accepted); k != n {
-					t.Errorf("%d of %d removed URLs are new", k, n)
+				l.roleIs(host, Owned, false) // the questions have not made it known
+				if k := count(l.add(links...), Accepted); k != c.n {
+					t.Errorf("%d of %d removed URLs are new", k, c.n)
 				}
 			}
-			if v := l.add(page("http://h2.test", 1)); v[0] != Duplicate {
+			if v := l.add(page(other, 1)); v[0] != Duplicate {
 				t.Errorf("a URL of another host is %v", v[0])
 			}
 			if s := l.Status(); s.Pending+int64(s.Left)+int64(s.Done) > int64(s.Accepted)+s.AtStart || s.Held != 0 {
@@ -354,52 +242,6 @@ func count(verdicts []Verdict, want Verdict) (n int) {
 		}
 	}
 	return n
-}
-
-// A late answer: what is done elsewhere leaves the workbench of a host that is crawled here.
-func TestImportIntoOwn(t *testing.T) {
-	l := inMemory(t)(ownServers(testConfig()))
-	links := pages("http://h1.test", 0, 200)
-	l.add(links...)
-	l.placing(addr1)
-	first := l.work(5)
-	var done []uint64
-	for _, link := range links[100:] {
-		done = append(done, link.URL.Hash())
-	}
-	var visited []PageRecord
-	for _, link := range links[90:100] {
-		visited = append(visited, PageRecord{Path: link.URL.Path, Seen: time.Now(), Due: time.Now().Add(time.Hour)})
-	}
-	l.imported("http://h1.test", Chunk{Done: append(done, 77), Pages: visited,
-		Pending: []PendingURL{{Path: "/new"}, {Path: links[3].URL.Path}, {Path: links[150].URL.Path}}})
-	if d := l.digest("http://h1.test"); d.Accepted != 202 || d.Done != 116 || d != l.scanned("http://h1.test") {
-		t.Errorf("%+v", d)
-	}
-	rest := l.work(1000)
-	if len(first)+len(rest) != 91 || !slices.Contains(rest, "http://h1.test/new") {
-		t.Errorf("%d and %d pages downloaded", len(first), len(rest))
-	}
-	s := l.Status().Totals
-	if s.Pending != 0 || s.Accepted+s.Arrived != s.Done+s.Left {
-		t.Errorf("books do not balance: %+v", s)
-	}
-}
-
-func TestExportOfUnknownHost(t *testing.T) {
-	l := inMemory(t)(testConfig())
-	c, _, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 10, 1<<20)
-	if !end || err != nil || len(c.Pending)+len(c.Done) > 0 {
-		t.Errorf("%+v, %v, %v", c, end, err)
-	}
-	l.add(page("http://h1.test", 1))
-	if err := l.Remove(t.Context(), "http://h9.test"); err != nil {
-		t.Error(err)
-	}
-	l.stop()
-	if _, _, _, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 10, 1<<20); !errors.Is(err, ErrClosed) {
-		t.Errorf("export from a closed frontier: %v", err)
-	}
 }
 
 // What changed at a host comes to its replica in one transaction: there it is most of what is written.

@@ -18,7 +18,7 @@ func TestPagesMove(t *testing.T) {
 		src := visitedOnce(t, cfg, polite, 50)
 		time.Sleep(61 * time.Minute)
 		src.Changes()
-		chunks := src.export(host, 7)
+		chunks := src.export(host, Cursor{}, 7)
 		src.visit(20, func(task *Task) Outcome {
 			out := asSeen(2)
 			if task.URL.Hash()%3 == 0 {

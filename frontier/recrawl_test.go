@@ -56,57 +56,6 @@ func (l *life) visit(n int, answer func(*Task) Outcome) (visited []string) {
 	return visited
 }
 
-// A page comes again when it is due and not before, with what was found of it, also in another life.
-func TestRevisit(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := recrawlConfig()
-		l := begin(t, dir, cfg, polite, Deps{})
-		l.placing(addr1)
-		l.add(pages("http://h1.test", 0, 40)...)
-		first := l.visit(40, func(task *Task) Outcome {
-			if task.Page != nil || task.Origin == Revisit {
-				t.Errorf("%s is new and comes as known", task.URL)
-			}
-			out := asSeen(task.URL.Hash())
-			out.Visit.ETag = `"` + task.URL.Path + `"`
-			return out
-		})
-		if len(first) != 40 {
-			t.Fatalf("%d of 40 pages came", len(first))
-		}
-		if again := l.visit(1, nil); len(again) > 0 {
-			t.Fatalf("%s came again at once", again)
-		}
-		if s := l.Status(); s.Pages != 40 || s.Due != 0 {
-			t.Errorf("%d pages, %d due", s.Pages, s.Due)
-		}
-		if idle, _ := l.Idle(time.Minute); idle {
-			t.Error("a crawl that goes on is idle")
-		}
-		l.stop()
-		time.Sleep(61 * time.Minute) // no page is left alone for longer
-		for life := range 2 {
-			l = begin(t, dir, cfg, polite, Deps{})
-			l.placing(addr1)
-			if s := l.Status(); s.Pages != 40 || s.Due != int64(40-20*life) {
-				t.Errorf("life %d: %d pages, %d due", life, s.Pages, s.Due)
-			}
-			again := l.visit(20, func(task *Task) Outcome {
-				p := task.Page
-				if p == nil || task.Origin != Revisit || p.ETag != `"`+task.URL.Path+`"` || p.Digest != task.URL.Hash() || p.History.Visits() != 1 {
-					t.Errorf("%s comes as %+v", task.URL, p)
-				}
-				return Outcome{Ending: Done, Asked: true, Visit: &Visit{Found: Unchanged}}
-			})
-			if len(again) != 20 {
-				t.Fatalf("life %d: %d of 20 pages came", life, len(again))
-			}
-			l.stop()
-		}
-	})
-}
-
 // Records are those of a simple map, whatever is found, and whenever the frontier is stopped short.
 func TestRecordsOfPages(t *testing.T) {
 	if testing.Short() {
@@ -306,28 +255,6 @@ func TestNoVisitCostsNoBudget(t *testing.T) {
 	}
 }
 
-// What is due keeps its share beside new pages.
-func TestRevisitShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := recrawlConfig()
-		cfg.Recrawl.Share = 0.25
-		l := visitedOnce(t, cfg, polite, 1000)
-		time.Sleep(61 * time.Minute)
-		l.add(pages("http://h2.test", 0, 3000)...)
-		revisits := 0
-		l.visit(2000, func(task *Task) Outcome {
-			if task.Page != nil {
-				revisits++
-			}
-			time.Sleep(time.Millisecond)
-			return asSeen(1)
-		})
-		if revisits < 400 || revisits > 600 {
-			t.Errorf("%d of 2000 pages were visited again, want a quarter", revisits)
-		}
-	})
-}
-
 // A host that is given up keeps its pages, and they wait until it is asked again.
 func TestGivenUpHostKeepsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -353,57 +280,6 @@ func TestGivenUpHostKeepsPages(t *testing.T) {
 		time.Sleep(61 * time.Minute)
 		if got := l.visit(31, func(task *Task) Outcome { return Outcome{Ending: Done, Visit: &Visit{}} }); len(got) < 30 {
 			t.Errorf("%d of 30 pages came later", len(got))
-		}
-	})
-}
-
-// Without recrawl nothing is kept.
-func TestNoRecrawl(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := recrawlConfig()
-		cfg.Recrawl = DefaultRecrawl()
-		l := visitedOnce(t, cfg, polite, 10)
-		time.Sleep(time.Minute)
-		if idle, _ := l.Idle(time.Minute); !idle {
-			t.Error("the crawl is not over")
-		}
-		if d := l.scanned("http://h1.test"); d.Pages != 0 || l.Status().Pages != 0 {
-			t.Errorf("%d pages are kept", d.Pages)
-		}
-	})
-}
-
-// Pages that were visited while the clock ran years ahead are visited again when it is right, and those visited before it was
-// set back are not lost.
-func TestRevisitAfterWrongClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := recrawlConfig()
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
-		for h, ahead := range []time.Duration{0, 20 * 365 * 24 * time.Hour} {
-			host := fmt.Sprintf("http://h%d.test", h)
-			var c Chunk
-			for i := range 10 {
-				seen := time.Now().Add(ahead)
-				if i == 0 && h == 0 {
-					seen = time.Now().Add(20 * 365 * 24 * time.Hour) // among pages of the right time
-				}
-				c.Pages = append(c.Pages, PageRecord{Path: page(host, i).URL.Path, Seen: seen, Due: seen.Add(time.Minute), Digest: 1})
-			}
-			l.imported(host, c)
-			l.role(host, Owned)
-		}
-		time.Sleep(5 * time.Minute)
-		got := make(map[string]int)
-		l.visit(20, func(task *Task) Outcome {
-			got[task.URL.String()]++
-			if p := task.Page.after(&Visit{}, cfg.Recrawl, l.bench.recrawl.plan, time.Now()); p.Seen.After(time.Now()) || p.Due.After(time.Now().Add(cfg.Recrawl.Max)) {
-				t.Errorf("%s is due at %v after a visit now", task.URL, p.Due)
-			}
-			return Outcome{Ending: Done, Visit: &Visit{Found: Unchanged}}
-		})
-		if len(got) != 20 {
-			t.Errorf("%d of 20 pages came: %v", len(got), got)
 		}
 	})
 }

@@ -117,6 +117,20 @@ func TestMalformed(t *testing.T) {
 		t.Errorf("the next host: %d, %q, %v", due, host, err)
 	}
 
+	codec, err := newCodec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer codec.close()
+	for name, b := range map[string][]byte{
+		"nothing": nil, "a block without a form": {blockVersion}, "a block of another form": {blockVersion, 9, 0, 0, 0, 0, 1, '/'},
+		"a block that is cut": {blockVersion, blockPlain, 0}, "a block of no zstd": {blockVersion, blockZstd, 0}, "a block to come": {blockVersion + 1, blockPlain},
+	} {
+		if entries, err := codec.open("h", b); err == nil {
+			t.Errorf("%s is read as %+v", name, entries)
+		}
+	}
+
 	now := time.Unix(1_800_000_000, 0)
 	page := PageRecord{Path: "/" + strings.Repeat("x", maxPagePath-1), Seen: now, Due: now, ETag: "x!~"}
 	value := func(change func(p *PageRecord)) []byte {
