@@ -171,29 +171,33 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
-// What is no record is refused, and nothing of it is believed.
+// What is no record is refused, and nothing of it is believed. Each case ends a record from its role on.
 func TestDamagedRecords(t *testing.T) {
-	want := testRecord()
-	want.role, want.loose, want.tracked, want.digest, want.failures = Owned, false, false, Digest{}, 0
-	b := want.append(nil, time.Now())
-	b = b[:len(b)-5] // role, flags, failures, drops and pages
-	for name, b := range map[string][]byte{
-		"a version to come":  append([]byte{recordVersion + 1}, append(b[1:len(b):len(b)], 0, 0, 0, 0)...),
-		"no role":            append([]byte{recordVersion}, b[1:]...),
-		"a role to come":     append(append([]byte{recordVersion}, b[1:]...), byte(roles), 0, 0, 0, 0),
-		"a flag to come":     append(append([]byte{recordVersion}, b[1:]...), 0, 4, 0, 0, 0),
-		"no digest":          append(append([]byte{recordVersion}, b[1:]...), 0, recordTracked, 0, 0, 0),
-		"more than a record": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 0, 0),
-		"no failures":        append(append([]byte{recordVersion}, b[1:]...), 0, 0),
-		"no drops":           append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0),
-		"no pages":           append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0),
-		"no time of a page":  append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1),
-		"a time out of range": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1,
-			0xff, 0xff, 0xff, 0xff, 0x1f),
+	whole := testRecord()
+	whole.role, whole.loose, whole.tracked, whole.digest, whole.failures = Owned, false, false, Digest{}, 0
+	b := whole.append(nil, testTime)
+	begin := b[:len(b)-5] // without role, flags, failures, drops and pages
+	for name, end := range map[string][]byte{
+		"no role":             {},
+		"a role to come":      {byte(roles), 0, 0, 0, 0},
+		"a flag to come":      {0, 4, 0, 0, 0},
+		"no digest":           {0, recordTracked, 0, 0, 0},
+		"more than a record":  {0, 0, 0, 0, 0, 0},
+		"no failures":         {0, 0},
+		"no drops":            {0, 0, 0},
+		"no pages":            {0, 0, 0, 0},
+		"no time of a page":   {0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1},
+		"a time out of range": {0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1, 0xff, 0xff, 0xff, 0xff, 0x1f},
 	} {
-		if _, err := decodeRecord("h", b, time.Now()); err == nil {
+		if _, err := decodeRecord("h", slices.Concat(begin, end), testTime); err == nil {
 			t.Errorf("%s was read", name)
 		}
+	}
+	if b[0]++; b[0] != recordVersion+1 {
+		t.Fatal("a record does not begin with its version")
+	}
+	if _, err := decodeRecord("h", b, testTime); err == nil {
+		t.Error("a version to come was read")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,40 +25,37 @@ func filling(t *testing.T, deps Deps) (l *life, free *atomic.Uint64) {
 
 // While others fill the disk to its end, nothing is written or acknowledged, and the node lives. With room all goes on.
 func TestDiskAllButFull(t *testing.T) {
-	for _, ends := range []bool{false, true} {
+	for _, stops := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
 			l, free := filling(t, Deps{})
 			l.placing(addr1)
-			l.add(page("http://h1.test", 1), page("http://h1.test", 2))
+			l.add(pages("http://h1.test", 1, 2)...)
 			task := l.taking(time.Minute)
 			free.Store(25<<20 - 1)
 			time.Sleep(time.Second)
 			answers := make(chan error, 3)
-			go func() {
-				_, err := l.Finish(context.Background(), task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
-				answers <- err
-			}()
+			robots := Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}}
+			go func() { answers <- second(l.Finish(ctx, task, robots)) }()
 			go func() { answers <- l.Shelf('t').Put([]byte("k"), []byte("v")) }()
-			go func() { answers <- l.SetRole(context.Background(), "http://h2.test", Replica) }()
+			go func() { answers <- l.SetRole(ctx, "http://h2.test", Replica) }()
 			time.Sleep(time.Hour)
-			if len(answers) > 0 {
-				t.Fatalf("written to a full disk: %v", <-answers)
+			if len(answers) > 0 || l.Status().Paused == "" {
+				t.Fatalf("%d writes to a full disk; paused: %q", len(answers), l.Status().Paused)
 			}
-			if l.Status().Paused == "" {
-				t.Error("the status does not say that the disk is full")
-			}
-			if ends {
+			want := error(nil)
+			if stops {
+				want = ErrDiskFull
 				l.Stopping()
 			} else {
 				free.Store(25 << 20)
 			}
 			for range cap(answers) {
-				if err := <-answers; ends != errors.Is(err, ErrDiskFull) || !ends && err != nil {
-					t.Errorf("ends %v: %v", ends, err)
+				if err := <-answers; !errors.Is(err, want) {
+					t.Errorf("stops %v: %v", stops, err)
 				}
 			}
-			if !ends {
-				free.Store(1 << 40)
+			if free.Store(1 << 40); !stops {
 				if got := l.work(2); len(got) != 2 {
 					t.Errorf("downloaded %v", got)
 				}
@@ -105,51 +103,38 @@ func TestStopWhileTheDiskIsAllButFull(t *testing.T) {
 
 // The crawl is not over while the last of it has ended, but not on disk: a page, a host that is lost or refused, another node's page.
 func TestNotIdleBeforeItIsWritten(t *testing.T) {
-	for what, end := range map[string]func(l *life) error{
-		"page": func(l *life) error {
-			_, err := l.Finish(context.Background(), l.taking(time.Minute), Outcome{Ending: Done, Asked: true})
-			return err
+	const host = "http://h1.test"
+	ctx := context.Background()
+	for what, begin := range map[string]func(l *life) (end func() error){
+		"page": func(l *life) func() error {
+			l.Place(l.unplaced(host), []netip.Addr{addr1}, time.Hour, 0)
+			l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
+			task := l.taking(time.Minute)
+			return func() error { return second(l.Finish(ctx, task, Outcome{Asked: true})) }
 		},
-		"lost host": func(l *life) error {
-			u, err := l.Resolve(context.Background())
-			if err == nil {
-				_, err = l.Lost(context.Background(), u, "no such name", false, true)
+		"lost host": func(l *life) func() error {
+			u := l.unplaced(host)
+			return func() error { return second(l.Lost(ctx, u, "no such name", false, true)) }
+		},
+		"refused host": func(l *life) func() error {
+			u := l.unplaced(host)
+			return func() error { return second(l.Refuse(ctx, u, "private address", true)) }
+		},
+		"remote fetch": func(l *life) func() error {
+			l.Enqueue(RemoteFetch{URL: page(host, 1).URL, Server: addr1, Origin: Assigned})
+			task := l.taking(time.Minute)
+			return func() error {
+				return second(l.Finish(ctx, task, Outcome{Receipt: &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}}))
 			}
-			return err
-		},
-		"refused host": func(l *life) error {
-			u, err := l.Resolve(context.Background())
-			if err == nil {
-				_, err = l.Refuse(context.Background(), u, "private address", true)
-			}
-			return err
-		},
-		"remote fetch": func(l *life) error {
-			_, err := l.Finish(context.Background(), l.taking(time.Minute), Outcome{Ending: Done, Receipt: &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}})
-			return err
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg, polite := testConfig()
-			cfg.RemoteFetches = 10
-			l := begin(t, "", cfg, polite, Deps{})
-			switch what {
-			case "page":
-				l.placing(addr1)
-				l.add(page("http://h1.test", 1))
-				l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
-			case "remote fetch":
-				l.Enqueue(RemoteFetch{URL: page("http://h1.test", 1).URL, Server: addr1, Origin: Assigned})
-			default:
-				l.add(page("http://h1.test", 1))
-				if err := l.Activate(context.Background(), "http://h1.test"); err != nil {
-					t.Fatal(err)
-				}
-			}
+			l := inMemory(t)(testConfig())
+			end := begin(l)
 			time.Sleep(time.Minute)
 			l.store.gate.set(true)
 			ended := make(chan error, 1)
-			go func() { ended <- end(l) }()
+			go func() { ended <- end() }()
 			time.Sleep(time.Minute)
 			if idle, _ := l.Idle(10 * time.Hour); idle || len(ended) > 0 {
 				t.Errorf("%s: idle %t before it is written", what, idle)

@@ -190,7 +190,8 @@ func TestImpossibleRequests(t *testing.T) {
 		cancel()
 		for what, err := range map[string]error{
 			"an unknown role": l.SetRole(t.Context(), host, roles), "an unknown origin": second(l.Import(t.Context(), host, Chunk{}, origins)),
-			"a part without URLs": fourth(l.Export(t.Context(), host, Cursor{}, 0, 1)), "a part without bytes": fourth(l.Export(t.Context(), host, Cursor{}, 1, 0)),
+			"a part without URLs":           fourth(l.Export(t.Context(), host, Cursor{}, 0, 1)),
+			"a part without bytes":          fourth(l.Export(t.Context(), host, Cursor{}, 1, 0)),
 			"the role of a host for nobody": third(l.RoleOf(over, host)), "the state for nobody": second(l.StateOf(over, host)),
 		} {
 			if err == nil {

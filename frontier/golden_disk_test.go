@@ -142,8 +142,9 @@ func (h *house) do(words []string) {
 			h.say("nothing comes")
 			break
 		}
-		h.say("%s comes: %v, %v, depth %d, hops %d, attempt %d, %s", short(task.URL.String()), task.Kind, task.Origin, task.Depth, task.Hops, task.Attempt, h.page(task.Page))
 		h.last = short(task.URL.String())
+		h.say("%s", said(fmt.Sprintf("%s comes: %v, %v", h.last, task.Kind, task.Origin), "depth %d", task.Depth, "hops %d", task.Hops,
+			"attempt %d", task.Attempt, "known as %s", h.page(task.Page)))
 		h.tasks[h.last] = task
 	case "end":
 		h.end(args)
@@ -197,7 +198,7 @@ func (h *house) do(words []string) {
 				return
 			}
 			for _, s := range some {
-				h.say("list: %s, %v, done %d, failed %d, dropped %d", short(s.Host), s.Role, s.Done, s.Failed, s.Dropped)
+				h.say("%s", said(fmt.Sprintf("list: %s, %v", short(s.Host), s.Role), "done %d", s.Done, "failed %d", s.Failed, "dropped %d", s.Dropped))
 				after = s.Host
 			}
 		}
@@ -214,7 +215,7 @@ func (h *house) do(words []string) {
 		}
 	case "explain":
 		e := h.Explain(host)
-		h.say("%s: %s, %s; %d in memory, on disk %v, %d failures", args[0], e.Wait, e.Sentence, e.InMemory, e.OnDisk, e.Failures)
+		h.say("%s", said(args[0], "%s", e.Wait, "%s", e.Sentence, "%d in memory", e.InMemory, "more on disk", e.OnDisk, "%d failures", e.Failures))
 	case "find": // find PART MOST
 		found, all := h.Find(args[0], number(h.t, args[1]))
 		for _, e := range found {
@@ -229,8 +230,9 @@ func (h *house) do(words []string) {
 		h.Answered(args[0] == "lookup")
 	case "status":
 		s := h.Status()
-		h.say("%d servers, %d ready, %d out, waiting %v, paused %q, troubled %v, hosts %v, queues %v, failing %v, next in %v", s.Servers, s.Ready,
-			s.InFlight, s.Waiting, s.Paused, h.Troubled(), s.Hosts, s.Queues, s.Failing, s.NextDue)
+		maps.DeleteFunc(s.Queues, func(_ string, n int) bool { return n == 0 })
+		h.say("%s", said("status", "%d servers", s.Servers, "%d ready", s.Ready, "%d out", s.InFlight, "hosts wait on disk", s.Waiting, "paused: %s", s.Paused,
+			"troubled", h.Troubled(), "hosts %v", s.Hosts, "queues %v", s.Queues, "failing %v", s.Failing, "next in %v", s.NextDue))
 	default:
 		h.t.Fatalf("no step %q", words)
 	}
@@ -333,8 +335,9 @@ func (h *house) end(words []string) {
 		}
 	})
 	res, err := h.Finish(context.Background(), task, out)
-	h.say("%s has %s, again at %s, gave up %v, %d dropped; links: %d new, %d known, %d refused, %d not owned; %v", url,
-		word(res.Ending, "done", "failed", "dropped", "to come again"), h.at(res.NextAttempt), res.GaveUp, res.Dropped, res.Accepted, res.Duplicate, res.Refused, len(res.NotOwned), err)
+	h.say("%s", said(fmt.Sprintf("%s has %s", url, word(res.Ending, "done", "failed", "dropped", "to come again")), "again at %s", h.at(res.NextAttempt),
+		"gave up", res.GaveUp, "%d dropped", res.Dropped, "%d links are new", res.Accepted, "%d known", res.Duplicate, "%d refused", res.Refused,
+		"%d not owned", len(res.NotOwned), "%v", err))
 }
 
 // link reads a URL and what follows it: "@3" a depth, "^2" hops, "!" a sitemap, "~1h" a lastmod that is so old.
@@ -378,11 +381,12 @@ func (h *house) placing(addr netip.Addr) {
 func (h *house) print() string {
 	if h.life != nil {
 		t := h.Status().Totals
-		h.say("books: accepted %d, duplicate %d, done %d, failed %d, dropped %d, arrived %d, left %d, held %d, pending %d, pages %d, revisited %d, reasons %v",
-			t.Accepted, t.Duplicate, t.Done, t.Failed, t.Dropped, t.Arrived, t.Left, t.Held, t.Pending, t.Pages, t.Revisited, t.Reasons)
+		h.say("%s", said("books", "accepted %d", t.Accepted, "duplicate %d", t.Duplicate, "done %d", t.Done, "failed %d", t.Failed, "dropped %d", t.Dropped,
+			"arrived %d", t.Arrived, "left %d", t.Left, "held %d", t.Held, "pending %d", t.Pending, "pages %d", t.Pages, "revisited %d", t.Revisited,
+			"reasons %v", t.Reasons))
 		changes := h.Changes()
 		for _, host := range slices.Sorted(maps.Keys(changes)) {
-			h.say("told of %s: %s", short(host), h.told(changes[host]))
+			h.say("%s", h.told("told of "+short(host), changes[host]))
 		}
 		h.dump()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,10 +14,25 @@ import (
 // short is a host or URL without its scheme.
 func short(url string) string { return strings.TrimPrefix(url, "http://") }
 
-// at is a time as it is printed: since the scenario began.
+// said is a subject and what is to be said of it: pairs of a format and its argument, without those whose argument is zero or empty.
+func said(subject string, pairs ...any) string {
+	for pair := range slices.Chunk(pairs, 2) {
+		format, v := pair[0].(string), reflect.ValueOf(pair[1])
+		switch {
+		case !v.IsValid() || v.IsZero() || (v.Kind() == reflect.Map || v.Kind() == reflect.Slice) && v.Len() == 0:
+		case v.Kind() == reflect.Bool:
+			subject += ", " + format
+		default:
+			subject += ", " + fmt.Sprintf(format, pair[1])
+		}
+	}
+	return subject
+}
+
+// at is a time as it is printed: since the scenario began. It is "" for none.
 func (h *house) at(t time.Time) string {
 	if t.IsZero() {
-		return "-"
+		return ""
 	}
 	return t.Sub(h.begun).Round(time.Second).String()
 }
@@ -50,27 +66,24 @@ func urls(entries []PendingURL) (words []string) {
 // page is what is known of a page, in words.
 func (h *house) page(p *PageRecord) string {
 	if p == nil {
-		return "new"
+		return ""
 	}
-	return fmt.Sprintf("%s seen %s, due %s, changed %s, modified %s, etag %q, digest %d, %d visits, gone %d, failures %d, depth %d, sitemap %v, hinted %v, dropped %v",
-		p.Path, h.at(p.Seen), h.at(p.Due), h.at(p.Changed), h.at(p.Modified), p.ETag, p.Digest, p.History.Visits(), p.Gone, p.Failures, p.Depth, p.Sitemap, p.Hinted, p.Dropped)
+	return said(p.Path, "seen %s", h.at(p.Seen), "due %s", h.at(p.Due), "changed %s", h.at(p.Changed), "modified %s", h.at(p.Modified), "etag %s", p.ETag,
+		"digest %d", p.Digest, "%d visits", p.History.Visits(), "gone %d", p.Gone, "failures %d", p.Failures, "depth %d", p.Depth,
+		"sitemap", p.Sitemap, "hinted", p.Hinted, "dropped", p.Dropped)
 }
 
 // told is a change in words. Only of a host that is tracked its digest is compared with its URLs (dump).
-func (h *house) told(c *Change) string {
-	words := []string{fmt.Sprintf("pending %v, done %v", urls(c.Added), h.named(c.Done))}
+func (h *house) told(subject string, c *Change) string {
+	s := said(subject, "pending %v", urls(c.Added), "done %v", h.named(c.Done))
 	for i := range c.Pages {
-		words = append(words, "page "+h.page(&c.Pages[i]))
+		s += "; page " + h.page(&c.Pages[i])
 	}
-	for _, f := range []struct {
-		on   bool
-		what string
-	}{{c.State, "its state"}, {c.Dropped, "given up"}, {c.Lost, "too much"}, {c.Tracked, fmt.Sprintf("%d accepted, %d done, %d drops", c.Digest.Accepted, c.Digest.Done, c.Digest.Drops)}} {
-		if f.on {
-			words = append(words, f.what)
-		}
+	s = said(s, "its state", c.State, "given up", c.Dropped, "too much", c.Lost)
+	if c.Tracked {
+		s = said(s+"; tracked", "%d accepted", c.Digest.Accepted, "%d done", c.Digest.Done, "%d drops", c.Digest.Drops)
 	}
-	return strings.Join(words, "; ")
+	return s
 }
 
 // dump says what is on disk.
@@ -147,31 +160,22 @@ func (h *house) value(key, v []byte) error {
 	return nil
 }
 
-// record is a record in words: what is not zero of it.
+// record is a record in words.
 func (h *house) record(name string, r *record) string {
-	words := []string{fmt.Sprintf("%s is %v", name, r.role)}
-	for _, f := range []struct {
-		on     bool
-		format string
-		arg    any
-	}{
-		{r.loose, "loose%.0v", ""}, {r.tracked, "tracked: %v", [3]uint64{r.digest.Accepted, r.digest.Done, r.digest.Drops}},
-		{!r.tracked && r.digest.Drops > 0, "%d drops", r.digest.Drops},
-		{r.digest.Pages > 0, "%d pages", r.digest.Pages}, {r.done > 0, "done %d", r.done}, {r.failed > 0, "failed %d", r.failed},
-		{r.dropped > 0, "dropped %d", r.dropped}, {!r.lastRequest.IsZero(), "asked at %s", h.at(r.lastRequest)},
-		{!r.notBefore.IsZero(), "not before %s", h.at(r.notBefore)}, {!r.endedUntil.IsZero(), "ended until %s", h.at(r.endedUntil)},
-		{r.endReason != "", "because %q", r.endReason}, {r.crawlDelay > 0, "delay %v", r.crawlDelay}, {r.level > 0, "level %d", r.level},
-		{r.failures > 0, "failures %d", r.failures}, {!r.robotsUntil.IsZero(), "robots until %s", h.at(r.robotsUntil)},
-		{r.next > 0, "next %s", h.at(timeOf(r.next))}, {r.hints != hints{}, "hints %+v", r.hints}, {len(r.fresh) > 0, "fresh %v", h.named(r.fresh)},
-	} {
-		if f.on {
-			words = append(words, fmt.Sprintf(f.format, f.arg))
-		}
+	s := said(fmt.Sprintf("%s is %v", name, r.role), "loose", r.loose)
+	if d := r.digest; r.tracked {
+		s += fmt.Sprintf(", tracked: %v", [3]uint64{d.Accepted, d.Done, d.Drops})
+	} else {
+		s = said(s, "%d drops", d.Drops)
 	}
+	s = said(s, "%d pages", r.digest.Pages, "done %d", r.done, "failed %d", r.failed, "dropped %d", r.dropped, "asked at %s", h.at(r.lastRequest),
+		"not before %s", h.at(r.notBefore), "ended until %s", h.at(r.endedUntil), "because %q", r.endReason, "delay %v", r.crawlDelay,
+		"level %d", r.level, "failures %d", r.failures, "robots until %s", h.at(r.robotsUntil), "next %s", h.at(timeOf(r.next)),
+		"hints %+v", r.hints, "fresh %v", h.named(r.fresh))
 	for _, p := range r.partial {
-		words = append(words, fmt.Sprintf("of block %d are done %b", p.seq, p.done[0]))
+		s += fmt.Sprintf(", of block %d are done %b", p.seq, p.done[0])
 	}
-	return strings.Join(words, ", ")
+	return s
 }
 
 // export reads a host chunk by chunk, and each goes on where the one before it says in a message.
@@ -183,10 +187,10 @@ func (h *house) export(host, name string, urls, bytes int) {
 			h.t.Fatal(err)
 		}
 		h.chunks[name] = append(h.chunks[name], c)
-		h.say("chunk: %s", h.told(&Change{Added: c.Pending, Done: c.Done, Pages: c.Pages}))
+		h.say("%s", h.told("chunk", &Change{Added: c.Pending, Done: c.Done, Pages: c.Pages}))
 		if s := c.State; s != nil {
-			h.say("state: asked %v ago, wait %v, delay %v, level %d, done %d, failed %d, dropped %d, drops %d, robots %v", s.SinceRequest, s.Wait,
-				s.CrawlDelay, s.Level, s.Done, s.Failed, s.Dropped, c.Drops, s.Robots != nil)
+			h.say("%s", said(fmt.Sprintf("state: asked %v ago", s.SinceRequest), "wait %v", s.Wait, "delay %v", s.CrawlDelay, "level %d", s.Level,
+				"done %d", s.Done, "failed %d", s.Failed, "dropped %d", s.Dropped, "drops %d", c.Drops, "robots", s.Robots != nil))
 		}
 		if end {
 			return

@@ -184,7 +184,7 @@ func (s *scene) block(h *host, n, origin string) {
 }
 
 func (s *scene) origin(word string) Origin {
-	return map[string]Origin{"discovered": Discovered, "estimate": Estimate, "assigned": Assigned, "none": origins}[word]
+	return map[string]Origin{"discovered": Discovered, "estimate": Estimate, "assigned": Assigned, "revisit": Revisit, "none": origins}[word]
 }
 
 // closing is what is set for hosts: for one, hours.

@@ -3,7 +3,6 @@ package frontier
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -114,52 +113,6 @@ func TestTakeFromWaitsForAnImport(t *testing.T) {
 			time.AfterFunc(time.Second/2, func() { // while the next taker waits for the gap
 				l.imported(host, Chunk{Done: []uint64{page(host, 8-i).URL.Hash()}})
 			})
-		}
-	})
-}
-
-// Hosts are ready for the pages that are due again, too, and those that have nothing else among them.
-func TestReadyForRevisits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := inMemory(t)(recrawlConfig())
-		l.placing(addr1)
-		ready := func() string {
-			got := ""
-			for after := ""; ; {
-				hosts, next, err := l.Ready(after, 1, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, h := range hosts {
-					got += fmt.Sprint(h.Host, " ", h.Pending, "; ")
-				}
-				if after = next; next == "" {
-					return got
-				}
-			}
-		}
-		l.add(append(pages("http://h1.test", 0, 30), pages("http://h3.test", 0, 5)...)...)
-		l.visit(35, func(*Task) Outcome { return asSeen(1) })
-		l.add(append(pages("http://h2.test", 0, 2), pages("http://h3.test", 5, 2)...)...)
-		if got := ready(); got != "http://h2.test 2; http://h3.test 2; " {
-			t.Errorf("ready before any page is due: %s", got)
-		}
-		time.Sleep(61 * time.Minute) // no page is left alone for longer
-		if got := ready(); got != "http://h1.test 30; http://h2.test 2; http://h3.test 7; " {
-			t.Errorf("ready when all pages are due: %s", got)
-		}
-		l.Reserve(addr1, true)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		task, err := l.TakeFrom(ctx, "http://h1.test", addr1)
-		if err != nil || task.Page == nil {
-			t.Fatalf("from a reserved server comes %+v, %v", task, err)
-		}
-		l.finish(task, Outcome{Ending: Again, Trouble: Interrupted})
-		l.Reserve(addr1, false)
-		l.role("http://h1.test", Replica)
-		if got := ready(); got != "http://h2.test 2; http://h3.test 7; " {
-			t.Errorf("ready when one host is not owned: %s", got)
 		}
 	})
 }
