@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -281,5 +282,102 @@ func TestKeysAreInRanges(t *testing.T) {
 	}
 	if bytes.Compare(pendingKey("a", Discovered, 255), pendingKey("a", Discovered, 256)) >= 0 {
 		t.Error("sequence numbers are not in order")
+	}
+}
+
+// What is no position, no key and no page is refused.
+func TestMalformed(t *testing.T) {
+	good := Cursor{stage: exportPages, origin: Revisit, seq: 1 << 60, index: math.MaxInt32, of: 3, fresh: 5}
+	for c, ok := range map[Cursor]bool{
+		{}: true, good: true, {stage: exportDone, fresh: math.MaxInt32}: true, {origin: Revisit + 1}: false, {index: math.MaxInt32 + 1}: false,
+		{of: math.MaxInt32 + 1}: false, {fresh: math.MaxInt32 + 1}: false,
+	} {
+		if got, err := ParseCursor(c.Append(nil)); (err == nil) != ok || ok && got != c {
+			t.Errorf("%+v is read as %+v, %v", c, got, err)
+		}
+	}
+	b := good.Append(nil)
+	for name, b := range map[string][]byte{"another version": append([]byte{3}, b[1:]...), "short": b[:len(b)-1], "long": append(slices.Clone(b), 0),
+		"no part": append([]byte{2, 3}, b[2:]...)} {
+		if c, err := ParseCursor(b); err == nil {
+			t.Errorf("%s is read as %+v", name, c)
+		}
+	}
+	if c, err := ParseCursor(nil); err != nil || c != (Cursor{}) {
+		t.Errorf("nothing is read as %+v, %v", c, err)
+	}
+
+	key := dueKey("h", 7, 9)
+	for name, err := range map[string]error{
+		"another version": third(splitKey(append([]byte{keyVersion + 1}, key[1:]...))), "no host": third(splitKey(key[:2])),
+		"no end":  third(splitKey([]byte{keyVersion, kindHost, 'h'})),
+		"a block": third(splitPending(make([]byte, 8))), "a long block": third(splitPending(make([]byte, 10))),
+		"a block of no origin": third(splitPending([]byte{byte(origins), 0, 0, 0, 0, 0, 0, 0, 1})),
+		"a page":               third(splitDue(make([]byte, 11))), "a long page": third(splitDue(make([]byte, 13))),
+		"a next host": third(splitNext(nextKey(1, ""))), "another next host": third(splitNext(append([]byte{0}, nextKey(1, "h")[1:]...))),
+	} {
+		if err == nil {
+			t.Errorf("%s is a key", name)
+		}
+	}
+	if host, rest, err := splitKey(append([]byte{keyVersion, kindHost}, 0)); host != "" || len(rest) != 0 || err != nil {
+		t.Errorf("the key without a name: %q, %v, %v", host, rest, err)
+	}
+	if due, host, err := splitNext(nextKey(1, "h")); due != 1 || host != "h" || err != nil {
+		t.Errorf("the next host: %d, %q, %v", due, host, err)
+	}
+
+	codec, err := newCodec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer codec.close()
+	for name, b := range map[string][]byte{
+		"nothing": nil, "a block without a form": {blockVersion}, "a block of another form": {blockVersion, 9, 0, 0, 0, 0, 1, '/'},
+		"a block that is cut": {blockVersion, blockPlain, 0}, "a block of no zstd": {blockVersion, blockZstd, 0}, "a block to come": {blockVersion + 1, blockPlain},
+	} {
+		if entries, err := codec.open("h", b); err == nil {
+			t.Errorf("%s is read as %+v", name, entries)
+		}
+	}
+
+	now := time.Unix(1_800_000_000, 0)
+	page := PageRecord{Path: "/" + strings.Repeat("x", maxPagePath-1), Seen: now, Due: now, ETag: "x!~"}
+	value := func(change func(p *PageRecord)) []byte {
+		p := page
+		change(&p)
+		return AppendPage(nil, &p, now)
+	}
+	plain := value(func(*PageRecord) {})
+	if p, err := ParsePage(plain, now); err != nil || p.Path != page.Path {
+		t.Errorf("the longest path: %v", err)
+	}
+	for name, b := range map[string][]byte{
+		"a longer path": value(func(p *PageRecord) { p.Path += "x" }), "no path": value(func(p *PageRecord) { p.Path = "" }),
+		"another path": value(func(p *PageRecord) { p.Path = "a" }), "a space in the ETag": value(func(p *PageRecord) { p.ETag = " " }),
+		"more than ASCII in it": value(func(p *PageRecord) { p.ETag = "\x7f" }), "nothing": nil, "a version": plain[:1],
+		"another version": append([]byte{pageVersion + 1}, plain[1:]...), "another flag": append([]byte{pageVersion, 1 << 5}, plain[2:]...),
+	} {
+		if p, err := ParsePage(b, now); err == nil {
+			t.Errorf("%s is read as %+v", name, p)
+		}
+	}
+	for i := range 40 {
+		if _, err := ParsePage(plain[:i], now); err == nil {
+			t.Errorf("%d bytes are a page", i)
+		}
+	}
+}
+
+// Stamps are seconds since 1970, at least one, and 0 for none.
+func TestStamps(t *testing.T) {
+	for at, want := range map[time.Time]stamp{{}: 0, time.Unix(0, 0): 1, time.Unix(-5, 0): 1, time.Unix(1, 0): 1, time.Unix(2, 9): 2,
+		time.Unix(1<<32-1, 0): 1<<32 - 1, time.Unix(1<<32, 0): 1<<32 - 1} {
+		if got := stampOf(at); got != want {
+			t.Errorf("%v is %d, want %d", at, got, want)
+		}
+	}
+	if !timeOf(0).IsZero() || timeOf(1) != time.Unix(1, 0) {
+		t.Errorf("back: %v, %v", timeOf(0), timeOf(1))
 	}
 }

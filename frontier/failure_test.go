@@ -36,8 +36,6 @@ func TestFailedWriteEndsAll(t *testing.T) {
 	})
 }
 
-func second[A any](_ A, err error) error { return err }
-
 // A drop that fails between two of its transactions ends all: what is in memory is no longer what is on disk.
 func TestHalfADropEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -299,5 +297,3 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 		}
 	}
 }
-
-func fourth[A, B, C any](_ A, _ B, _ C, err error) error { return err }

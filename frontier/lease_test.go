@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -82,52 +81,6 @@ func TestLeasesComeAndGo(t *testing.T) {
 			others.Wait()
 		})
 	}
-}
-
-// A host is crawled only while Suspend allows it.
-func TestSuspend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const one, two = "http://h1.test", "http://h2.test"
-		cfg, polite := testConfig()
-		cfg.Shared = true
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
-		l.add(append(pages(one, 0, 30), pages(two, 0, 30)...)...)
-		crawled := func(most int, want map[string]int) {
-			t.Helper()
-			got := map[string]int{}
-			for task := l.taking(time.Minute); task != nil; task = l.taking(time.Minute) {
-				got[task.Host]++
-				if l.finish(task, Outcome{}); got[task.Host] == most {
-					break
-				}
-			}
-			if !maps.Equal(got, want) {
-				t.Errorf("crawled %v, want %v", got, want)
-			}
-		}
-		crawled(1, map[string]int{}) // before anybody was asked
-		var asked []string
-		for len(asked) < 2 {
-			names, err := l.Unchecked(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			asked = append(asked, names...)
-		}
-		if slices.Sort(asked); !slices.Equal(asked, []string{one, two}) || len(l.Active()) != 2 {
-			t.Errorf("asked about %v, active are %v", asked, l.Active())
-		}
-		l.Suspend(map[string]string{one: "", two: "its home is silent", "http://h3.test": ""})
-		crawled(5, map[string]int{one: 5})
-		l.Suspend(map[string]string{one: "no majority"})
-		crawled(5, map[string]int{})
-		if idle, _ := l.Idle(time.Minute); idle {
-			t.Error("idle with suspended hosts")
-		}
-		l.Suspend(map[string]string{one: "", two: ""})
-		crawled(100, map[string]int{one: 26, two: 31})
-	})
 }
 
 // Each call is told of servers of its own: the next news does not change what it got.

@@ -235,15 +235,6 @@ func TestDropOfALargeHostThatIsNotInMemory(t *testing.T) {
 	}
 }
 
-func count(verdicts []Verdict, want Verdict) (n int) {
-	for _, v := range verdicts {
-		if v == want {
-			n++
-		}
-	}
-	return n
-}
-
 // What changed at a host comes to its replica in one transaction: there it is most of what is written.
 func TestImportIsOneTransaction(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
@@ -258,4 +249,23 @@ func TestImportIsOneTransaction(t *testing.T) {
 	if d := l.digest(host); d.Accepted != 2 || d.Done != 1 {
 		t.Errorf("the replica has %+v", d)
 	}
+}
+
+// Many imports of hashes that come together fit into the transactions of the smallest store.
+func TestManyHashesAtOnce(t *testing.T) {
+	l := inMemory(t)(testConfig())
+	var importing sync.WaitGroup
+	for k := range 64 {
+		importing.Go(func() {
+			done := make([]uint64, maxRequestHashes)
+			for i := range done {
+				done[i] = uint64(k<<32 + i + 1)
+			}
+			host := fmt.Sprintf("http://h%d.test", k)
+			if n, err := l.Import(context.Background(), host, Chunk{Done: done}, Assigned); n != 0 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+		})
+	}
+	importing.Wait()
 }

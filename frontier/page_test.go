@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,4 +116,112 @@ func FuzzPageRecord(f *testing.F) {
 			t.Fatalf("%+v became %+v, %v", p, again, err)
 		}
 	})
+}
+
+// A page after a visit, and without an answer.
+func TestPageAfterAVisit(t *testing.T) {
+	now := time.Unix(1_800_000_000, 5)
+	r := Recrawl{Enabled: true, Min: time.Minute, Max: time.Hour}
+	once := Recrawl{Age: 10 * time.Second, Min: time.Minute, Max: time.Hour}
+	for _, c := range []struct {
+		failures uint8
+		r        Recrawl
+		due      time.Duration
+		want     uint8
+	}{
+		{0, r, time.Minute, 1}, {1, r, 2 * time.Minute, 2}, {5, r, 32 * time.Minute, 6}, {6, r, time.Hour, 7}, {17, r, time.Hour, 18},
+		{254, r, time.Hour, 255}, {255, r, time.Hour, 255}, {0, once, time.Minute, 1}, {0, Recrawl{Age: time.Hour}, time.Hour, 1},
+		{60, Recrawl{Enabled: true, Min: time.Minute, Max: 1 << 62}, time.Minute << 16, 61},
+	} {
+		p := &PageRecord{Path: "/", Seen: now.Add(-time.Hour), Failures: c.failures}
+		n := p.after(nil, c.r, nil, now)
+		if due := n.Due.Sub(now.Truncate(time.Second)); due != c.due || n.Failures != c.want || n.Seen != p.Seen {
+			t.Errorf("after %d failures: due after %v, %d failures", c.failures, due, n.Failures)
+		}
+	}
+	long := &Visit{Found: Altered, Digest: 7, ETag: strings.Repeat("x", MaxETag+1), Modified: now.Add(-time.Hour)}
+	most := &Visit{Found: Altered, Digest: 7, ETag: strings.Repeat("x", MaxETag)}
+	was := &PageRecord{Path: "/", Seen: now.Add(-time.Hour), Hinted: true, Digest: 3, Body: 4, Simhash: 5, Gone: 1, ETag: "old", Modified: now.Add(-2 * time.Hour)}
+	fresh := *was
+	fresh.Gone, fresh.Hinted = 0, false
+	for _, c := range []struct {
+		name    string
+		was     *PageRecord
+		v       *Visit
+		etag    int
+		digest  uint64
+		changed bool
+		gone    uint8
+	}{
+		{"new", &PageRecord{Path: "/"}, long, 0, 7, false, 0}, {"altered", &fresh, most, MaxETag, 7, true, 0},
+		{"back", was, &Visit{}, 0, 3, true, 0}, {"unchanged", &fresh, &Visit{ETag: "a"}, 1, 3, false, 0}, {"trivial", &fresh, &Visit{Found: Trivial, Digest: 9}, 0, 9, false, 0},
+		{"gone", &fresh, &Visit{Found: Gone}, 0, 3, true, 1}, {"gone still", was, &Visit{Found: Gone}, 0, 3, false, 2},
+	} {
+		n := c.was.after(c.v, once, nil, now)
+		if len(n.ETag) != c.etag || n.Digest != c.digest || n.Changed.IsZero() == c.changed || n.Gone != c.gone || n.Hinted || n.Modified != c.v.Modified ||
+			n.Due.Sub(now.Truncate(time.Second)) != once.Age || n.History.Visits() != 1 || n.Failures != 0 || n.Seen != now.Truncate(time.Second) {
+			t.Errorf("%s: %+v", c.name, n)
+		}
+	}
+	if was.Gone++; was.after(&Visit{Found: Gone}, once, nil, now) != nil || fresh.after(&Visit{Found: Moved}, once, nil, now) != nil || (&PageRecord{}).after(&Visit{Found: Gone}, once, nil, now) != nil {
+		t.Error("it is remembered")
+	}
+	if n := fresh.after(&Visit{Found: Gone}, r, nil, now); n.Due.Sub(now.Truncate(time.Second)) != r.Max {
+		t.Errorf("a page that is gone is due at %v", n.Due)
+	}
+	quick := Recrawl{Age: 1}
+	if n := fresh.after(&Visit{}, quick, nil, now); n.Due.Sub(n.Seen) != time.Second {
+		t.Errorf("at an age of nothing it is due after %v", n.Due.Sub(n.Seen))
+	}
+	// The plan knows how old the page is by what its server says, and what it says to keep.
+	plan := r.plan().NewPlan(new(revisit.Sample), 1)
+	for _, modified := range []time.Time{{}, now.Add(-1000 * time.Hour), now.Add(time.Hour)} {
+		v := &Visit{Found: Unchanged, Modified: modified, FreshFor: 50 * time.Minute}
+		look := revisit.Visit{Gap: now.Truncate(time.Second).Sub(fresh.Seen)}
+		if modified.Before(now) && !modified.IsZero() {
+			look.Age = now.Truncate(time.Second).Sub(modified)
+		}
+		want := fresh.History.With(look)
+		n := fresh.after(v, r, plan, now)
+		if due := plan.Next(want, n.Seen, n.Seen, revisit.Hints{FreshFor: v.FreshFor}); n.History != want || !n.Due.Equal(due) {
+			t.Errorf("modified %v: due at %v, not %v; %v", modified, n.Due, due, n.History)
+		}
+	}
+}
+
+// Of two copies of a page that of the later visit wins. If they were visited at about the same time, that with more visits or worse news
+// wins.
+func TestFresher(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := func(after time.Duration, gone, failures uint8, dropped bool) *PageRecord {
+		return &PageRecord{Seen: now.Add(after), Gone: gone, Failures: failures, Dropped: dropped}
+	}
+	visited := func(after time.Duration, visits int) *PageRecord {
+		p := at(after, 0, 0, false)
+		for range visits {
+			p.History = p.History.With(revisit.Visit{Gap: time.Hour})
+		}
+		return p
+	}
+	for _, c := range []struct {
+		name string
+		p, q *PageRecord
+		want bool
+	}{
+		{"more visits", visited(0, 2), visited(0, 1), true}, {"fewer visits", visited(9*time.Second, 1), visited(0, 2), false},
+		{"fewer visits, later", visited(time.Hour, 1), visited(0, 2), true}, {"forgotten later", at(time.Minute, 0, 0, true), at(0, 0, 0, false), true},
+		{"gone", at(0, 1, 0, false), at(0, 0, 5, false), true}, {"not gone", at(0, 0, 5, false), at(0, 1, 0, false), false},
+		{"failed", at(0, 1, 1, false), at(0, 1, 0, false), true}, {"not failed", at(0, 1, 0, false), at(0, 1, 1, false), false},
+		{"dropped", at(0, 0, 0, true), at(0, 0, 0, false), true}, {"the same", at(0, 0, 0, false), at(0, 0, 0, true), false},
+		{"near", at(10*time.Second, 0, 0, false), at(0, 1, 0, false), false}, {"later", at(10*time.Second+1, 0, 0, false), at(0, 1, 0, false), true},
+		{"near before", at(0, 1, 0, false), at(10*time.Second, 0, 0, false), true}, {"before", at(0, 1, 0, false), at(10*time.Second+1, 0, 0, false), false},
+	} {
+		if got := c.p.fresher(c.q); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		alike := c.p.History.Visits() == c.q.History.Visits() && c.p.Gone == c.q.Gone && c.p.Failures == c.q.Failures
+		if (c.p.mark(7) == c.q.mark(7)) != alike || c.p.mark(7) == c.p.mark(8) {
+			t.Errorf("%s: their marks are alike, or those of two pages", c.name)
+		}
+	}
 }

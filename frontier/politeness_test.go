@@ -3,8 +3,9 @@ package frontier
 import (
 	"math/rand/v2"
 	"net/netip"
-	"reflect"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -78,43 +79,58 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 	}
 }
 
-// What is marked as live is taken, and nothing else.
-func TestAdjust(t *testing.T) {
-	cfg, was := testConfig()
-	f, err := Open("", cfg, was, Deps{})
-	if err != nil {
-		t.Fatal(err)
+// An overloaded server is asked more slowly until it is not any more.
+func TestSpacing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		slow := &Site{Gap: new(time.Duration)}
+		*slow.Gap = 7 * time.Second
+		l := begin(t, "", cfg, polite, Deps{Site: func(host string) *Site { return map[string]*Site{"http://h2.test": slow}[host] }})
+		if got := l.Gap("http://h2.test", addr1, 0, 0); got != *slow.Gap {
+			t.Errorf("the gap of a site is %v", got)
+		}
+		gap := func(want time.Duration) {
+			t.Helper()
+			if got := l.Gap("http://h1.test", addr1, 0, 0); got != want {
+				t.Errorf("the gap is %v, want %v", got, want)
+			}
+		}
+		gap(time.Second)
+		l.SetSpacing(addr1, 3)
+		gap(3 * time.Second)
+		l.SetSpacing(addr1, 1)
+		if gap(time.Second); len(l.bench.rules.spacing) > 0 {
+			t.Error("what is as usual is kept")
+		}
+		go l.placing(addr1)
+		l.add(page("http://h1.test", 1))
+		l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Lifetime: time.Hour, CrawlDelay: 9 * time.Second}})
+		gap(9 * time.Second)
+		if at, none := l.HostsAt(addr1), l.HostsAt(addr1.Next()); l.OwnServer(addr1) || !slices.Equal(at, []string{"http://h1.test"}) || none != nil {
+			t.Errorf("another's server is one's own, or serves %v, and one that is not known %v", at, none)
+		}
+		l.finish(l.taking(time.Minute), Outcome{})
+	})
+}
+
+// A host that is read from disk has a server of its own, at an address that is never dialled.
+func TestFileServer(t *testing.T) {
+	a, b := FileServer("file://a"), FileServer("file://b")
+	discard := netip.MustParsePrefix("100::/64")
+	if !discard.Contains(a) || !discard.Contains(b) || a == b || a != FileServer("file://a") || !isFileServer(a) || a.As16()[15] == 0 && b.As16()[15] == 0 {
+		t.Errorf("%v and %v", a, b)
 	}
-	defer f.store.close() //nolint:errcheck // it is in memory
-	next := was
-	v := reflect.ValueOf(&next).Elem()
-	for i := range v.NumField() {
-		switch p := v.Field(i).Addr().Interface().(type) {
-		case *time.Duration:
-			*p += time.Hour
-		case *float64:
-			*p++
-		case *int:
-			*p++
-		case *[]time.Duration:
-			*p = []time.Duration{7}
-		case *[]string:
-			*p = []string{"192.0.2.0/24"}
+	for _, other := range []string{"100:0:0:1::1", "101::1", "192.0.2.1", "200::"} {
+		if isFileServer(netip.MustParseAddr(other)) {
+			t.Errorf("%s is one", other)
 		}
 	}
-	cfg.MaxHostURLs = 77
-	f.Adjust(cfg, next)
-	if got := f.ledger.mostURLs.Load(); got != 77 {
-		t.Errorf("%d URLs a host", got)
+	r := testRules()
+	if gap := r.gap(nil, a, time.Hour, time.Hour, time.Hour); gap != 0 {
+		t.Errorf("its gap is %v", gap)
 	}
-	got := reflect.ValueOf(f.bench.rules.Politeness)
-	for i := range got.NumField() {
-		want, field := reflect.ValueOf(was), got.Type().Field(i)
-		if field.Tag.Get("live") != "" {
-			want = v
-		}
-		if !reflect.DeepEqual(got.Field(i).Interface(), want.Field(i).Interface()) {
-			t.Errorf("%s is %v, not %v", field.Name, got.Field(i), want.Field(i))
-		}
+	hour := time.Hour
+	if gap := r.gap(&Site{Gap: &hour}, netip.MustParseAddr("10.1.2.3"), 0, 0, 0); gap != hour {
+		t.Errorf("the gap of a site is %v, though the server is one's own", gap)
 	}
 }

@@ -57,34 +57,3 @@ func TestReceipts(t *testing.T) {
 		want("the next life", 0)
 	})
 }
-
-// While the frontier is held nothing is taken, and the status says why; then it goes on.
-func TestHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := inMemory(t)(testConfig())
-		l.placing(addr1)
-		l.add(page("http://h1.test", 1), page("http://h1.test", 2))
-		task := l.taking(time.Minute)
-		l.Hold("sink", "nobody takes the pages")
-		l.finish(task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
-		if task := l.taking(time.Hour); task != nil {
-			t.Errorf("%s was taken", task.URL)
-		}
-		if got := l.Status().Paused; got != "nobody takes the pages" {
-			t.Errorf("paused: %q", got)
-		}
-		if idle, _ := l.Idle(time.Minute); idle {
-			t.Error("idle with pages left")
-		}
-		l.Hold("operator", "by hand")
-		l.Hold("sink", "still nobody")
-		if got := l.Status().Paused; got != "by hand" {
-			t.Errorf("of two, not the first by name says why: %q", got)
-		}
-		l.Hold("operator", "")
-		l.Hold("sink", "")
-		if got := l.work(2); len(got) != 2 {
-			t.Errorf("downloaded %v", got)
-		}
-	})
-}

@@ -244,3 +244,25 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 		})
 	}
 }
+
+// The record that the workbench takes of a host stays as it is while the ledger goes on.
+func TestLoadedRecordIsACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, t.TempDir(), cfg, polite, Deps{})
+		l.placing(addr1)
+		l.add(page("http://h1.test", 1), page("http://h1.test", 2), page("http://h1.test", 3))
+		for range 2 { // robots.txt, and a page
+			l.finish(l.taking(time.Minute), Outcome{Ending: Done})
+		}
+		rec, err := l.load(&host{name: "http://h1.test"})
+		if err != nil || len(rec.partial) != 1 {
+			t.Fatalf("%+v, %v", rec.partial, err)
+		}
+		l.finish(l.taking(time.Minute), Outcome{Ending: Done})
+		if n := rec.partial[0].done.count(); n != 1 {
+			t.Errorf("%d of its URLs are done, of which one was when it was loaded", n)
+		}
+		l.stop()
+	})
+}

@@ -1,0 +1,85 @@
+package frontier
+
+import (
+	"math"
+	"testing"
+)
+
+// The step from the map of few hashes to the Bloom filter loses no hash. Before it no new hash is mistaken for a known one, and after it no
+// more than with 20 million URLs in 32 MiB.
+func TestFilterSteps(t *testing.T) {
+	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }
+	const n = 20_000_000 / 32
+	f := newSeen(1)
+	mistaken := 0
+	for i := range n {
+		if f.perhaps(hash(i)) {
+			mistaken++
+		}
+		if i == mostFew-1 && (mistaken > 0 || f.many != nil) {
+			t.Errorf("after %d URLs %d are mistaken, and the Bloom filter is there: %v", i, mistaken, f.many != nil)
+		}
+	}
+	if f.many == nil || f.few != nil {
+		t.Fatal("no step")
+	}
+	if mistaken > n/1000 {
+		t.Errorf("%d of %d new URLs are called known", mistaken, n)
+	}
+	for i := range n {
+		if !f.perhaps(hash(i)) {
+			t.Fatalf("URL %d is forgotten", i)
+		}
+	}
+	mistaken = 0
+	for i := n; i < n+10_000; i++ {
+		if f.perhaps(hash(i)) {
+			mistaken++
+		}
+	}
+	if mistaken > 10_000/400 {
+		t.Errorf("the full filter calls %d of 10000 new URLs known", mistaken)
+	}
+	f.count("h", math.MaxUint32)
+	if n := f.count("h", 2); n != math.MaxUint32 {
+		t.Errorf("of a host with too many URLs %d are counted", n)
+	}
+}
+
+// Exact seen sets leave memory when they take too much of it, except the one in use.
+func TestSetsAreBounded(t *testing.T) {
+	s := newSets(2*setCost + 5*hashCost)
+	a := s.put("a")
+	for i := range 2 {
+		s.add(a, uint64(i), isDone)
+		s.add(a, uint64(i), pendingAt(3)) // again
+	}
+	b := s.put("b")
+	for i := range 3 {
+		s.add(b, uint64(i), isDone)
+	}
+	if s.get("a") != a || s.get("b") != b || s.bytes != s.limit {
+		t.Errorf("%d bytes of %d; a %v, b %v", s.bytes, s.limit, s.get("a"), s.get("b"))
+	}
+	s.get("a")
+	s.add(a, 9, isDone)
+	if s.get("a") != a || s.get("b") != nil || s.bytes != setCost+3*hashCost {
+		t.Errorf("%d bytes; a %v, b %v", s.bytes, s.get("a"), s.get("b"))
+	}
+	for i := range uint64(100) {
+		s.add(a, i, isDone)
+	}
+	if s.get("a") != a || len(a.hashes) != 100 {
+		t.Error("the only one left")
+	}
+	c := s.put("c")
+	s.get("a")
+	if s.add(c, 1, isDone); s.get("c") != c || s.bytes != setCost+100*hashCost+setCost+hashCost {
+		t.Errorf("the one that is read left; %d bytes", s.bytes)
+	}
+	for depth, want := range map[uint8]urlState{0: 1, 253: 254, 254: 255, 255: 255} {
+		if got := pendingAt(depth); got != want || got.deeper(depth) || depth > 0 && !got.deeper(depth-2) && depth > 1 || isDone.deeper(0) {
+			t.Errorf("depth %d is %d", depth, got)
+		}
+	}
+}
