@@ -15,8 +15,7 @@ func TestBooksOverARestart(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := recrawlConfig()
-		l := begin(t, dir, cfg, polite, Deps{})
-		l.placing(addr1)
+		l := crawling(t, dir, cfg, polite)
 		const plain, tracked, replica, leaving = "http://h1.test", "http://h2.test", "http://h3.test", "http://h4.test"
 		for _, host := range []string{plain, tracked, replica, leaving} {
 			l.add(pages(host, 0, 20)...)

@@ -276,22 +276,12 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 	} {
 		cfg, polite := testConfig()
 		cfg.Recrawl.Enabled, cfg.Recrawl.Age = c.recrawl.Enabled, c.recrawl.Age
-		dir := t.TempDir()
-		s, err := openStore(dir, cfg.memtableMiB())
-		if err == nil {
-			err = errors.Join(s.write(c.write), s.close())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := Open(dir, cfg, polite, Deps{})
+		f, err := Open(filled(t, c.write), cfg, polite, Deps{})
 		if (err == nil) != c.opens {
 			t.Errorf("with damage to %s it opens: %v", what, err)
 		}
 		if err == nil {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			if err := f.Run(ctx); err != nil {
+			if err := f.store.close(); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

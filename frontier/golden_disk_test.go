@@ -239,69 +239,54 @@ func (h *house) do(words []string) {
 	h.wait()
 }
 
-// set changes the configuration of the next life: set KEY VALUE ...
-func (h *house) set(words []string) {
+// apply sets values by their names: KEY VALUE ...
+func apply(t testing.TB, words []string, keys map[string]func(value string)) {
+	t.Helper()
 	for pair := range slices.Chunk(words, 2) {
-		on := pair[1] == "on"
-		switch pair[0] {
-		case "shared":
-			h.cfg.Shared = on
-		case "depths":
-			h.cfg.TrackDepth = on
-		case "urls":
-			h.cfg.MaxHostURLs = number(h.t, pair[1])
-		case "hosts":
-			h.cfg.FrontHosts = number(h.t, pair[1])
-		case "window":
-			h.cfg.WindowURLs = number(h.t, pair[1])
-		case "budget":
-			h.cfg.HostBudget = number(h.t, pair[1])
-		case "recrawl":
-			h.cfg.Recrawl.Enabled, h.cfg.Recrawl.Min, h.cfg.Recrawl.Max = on, time.Minute, time.Hour
-		case "age":
-			h.cfg.Recrawl.Age, h.cfg.Recrawl.Min = duration(h.t, pair[1]), time.Minute
-		case "own":
-			h.polite.Own = []string{pair[1]}
-		case "retry-name":
-			h.polite.RetryName = []time.Duration{duration(h.t, pair[1])}
-		case "retry-connect":
-			h.polite.RetryConnect = []time.Duration{duration(h.t, pair[1])}
-		default:
-			h.t.Fatalf("no key %q", pair[0])
+		set := keys[pair[0]]
+		if set == nil {
+			t.Fatalf("no key %q", pair[0])
 		}
+		set(pair[1])
 	}
+}
+
+// set changes the configuration of the next life.
+func (h *house) set(words []string) {
+	c := &h.cfg
+	apply(h.t, words, map[string]func(string){
+		"shared":        func(v string) { c.Shared = v == "on" },
+		"depths":        func(v string) { c.TrackDepth = v == "on" },
+		"urls":          func(v string) { c.MaxHostURLs = number(h.t, v) },
+		"hosts":         func(v string) { c.FrontHosts = number(h.t, v) },
+		"window":        func(v string) { c.WindowURLs = number(h.t, v) },
+		"budget":        func(v string) { c.HostBudget = number(h.t, v) },
+		"recrawl":       func(v string) { c.Recrawl.Enabled, c.Recrawl.Min, c.Recrawl.Max = v == "on", time.Minute, time.Hour },
+		"age":           func(v string) { c.Recrawl.Age, c.Recrawl.Min = duration(h.t, v), time.Minute },
+		"retry-name":    func(v string) { h.polite.RetryName = []time.Duration{duration(h.t, v)} },
+		"retry-connect": func(v string) { h.polite.RetryConnect = []time.Duration{duration(h.t, v)} },
+	})
 }
 
 func (h *house) site(host string, words []string) {
 	s := &Site{}
 	h.sites[host] = s
-	for pair := range slices.Chunk(words, 2) {
-		switch pair[0] {
-		case "gap":
-			d := duration(h.t, pair[1])
-			s.Gap = &d
-		case "budget":
-			n := number(h.t, pair[1])
-			s.Budget = &n
-		case "min":
-			s.RecrawlMin = duration(h.t, pair[1])
-		case "max":
-			s.RecrawlMax = duration(h.t, pair[1])
-		case "stays":
-			s.Stays = pair[1] == "on"
-		case "closed": // from now on for so long
-			s.Hours = shut{until: time.Now().Add(duration(h.t, pair[1]))}
-		case "first": // paths with that come first, and of them the least deep
+	apply(h.t, words, map[string]func(string){
+		"gap":    func(v string) { d := duration(h.t, v); s.Gap = &d },
+		"budget": func(v string) { n := number(h.t, v); s.Budget = &n },
+		"min":    func(v string) { s.RecrawlMin = duration(h.t, v) },
+		"max":    func(v string) { s.RecrawlMax = duration(h.t, v) },
+		"stays":  func(v string) { s.Stays = v == "on" },
+		"closed": func(v string) { s.Hours = shut{until: time.Now().Add(duration(h.t, v))} }, // from now on for so long
+		"first": func(v string) { // paths with that come first, and of them the least deep
 			s.Rank = func(u identity.URL, depth uint8) int {
-				if strings.Contains(u.Path, pair[1]) {
+				if strings.Contains(u.Path, v) {
 					return 100 - int(depth)
 				}
 				return 0
 			}
-		default:
-			h.t.Fatalf("no key %q", pair[0])
-		}
-	}
+		},
+	})
 }
 
 // end ends a task, "it" is the last that came: end URL OUTCOME [elsewhere|nowhere] [links URL ...].

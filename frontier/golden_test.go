@@ -145,26 +145,15 @@ func (s *scene) do(words []string) {
 // begin makes the workbench: bench KEY VALUE ...
 func (s *scene) begin(words []string) {
 	cfg, polite, resumed := Default(), DefaultPoliteness(), time.Time{}
-	for pair := range slices.Chunk(words, 2) {
-		switch pair[0] {
-		case "leases":
-			cfg.Leases = true
-		case "own":
-			polite.Own = []string{pair[1]}
-		case "parallel":
-			polite.OwnParallel = number(s, pair[1])
-		case "gap": // of one's own servers
-			polite.OwnGap = duration(s, pair[1])
-		case "window":
-			cfg.WindowURLs = number(s, pair[1])
-		case "resumed": // an earlier life may have asked any server so long ago
-			resumed = s.now.Add(-duration(s, pair[1]))
-		case "remote":
-			cfg.RemoteFetches = number(s, pair[1])
-		default:
-			s.Fatalf("no key %q", pair[0])
-		}
-	}
+	apply(s, words, map[string]func(string){
+		"leases":   func(string) { cfg.Leases = true },
+		"own":      func(v string) { polite.Own = []string{v} },
+		"parallel": func(v string) { polite.OwnParallel = number(s, v) },
+		"gap":      func(v string) { polite.OwnGap = duration(s, v) }, // of one's own servers
+		"window":   func(v string) { cfg.WindowURLs = number(s, v) },
+		"resumed":  func(v string) { resumed = s.now.Add(-duration(s, v)) }, // an earlier life may have asked any server so long ago
+		"remote":   func(v string) { cfg.RemoteFetches = number(s, v) },
+	})
 	prefixes, err := polite.own()
 	if err != nil {
 		s.Fatal(err)

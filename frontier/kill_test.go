@@ -128,8 +128,7 @@ func TestCrashAmidADrop(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		l := begin(t, dir, cfg, polite, Deps{})
-		l.placing(addr1)
+		l := crawling(t, dir, cfg, polite)
 		if s := l.Status(); s.Pending != 2 {
 			t.Errorf("of %d blocks 2 are left, with %d pending URLs", maxAtomicKeys+2, s.Pending)
 		}

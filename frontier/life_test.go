@@ -46,6 +46,17 @@ func beginWith(t testing.TB, dir string, cfg Config, polite Politeness, deps Dep
 	return l
 }
 
+// crawling begins a frontier whose hosts are all at one address, and may all be crawled.
+func crawling(t testing.TB, dir string, cfg Config, polite Politeness) *life {
+	t.Helper()
+	l := begin(t, dir, cfg, polite, Deps{})
+	l.placing(addr1)
+	if cfg.Shared {
+		go l.letAll()
+	}
+	return l
+}
+
 func (l *life) stop() {
 	if l.end == nil {
 		return

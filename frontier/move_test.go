@@ -19,10 +19,8 @@ func TestMoveWhileItChanges(t *testing.T) {
 		cfg, polite := ownServers(testConfig())
 		cfg.WindowURLs = rapid.IntRange(1, 64).Draw(rt, "window")
 		cfg.Shared = true
-		src := begin(t, "", cfg, polite, Deps{})
+		src := crawling(t, "", cfg, polite)
 		defer src.stop()
-		src.placing(addr1)
-		go src.letAll()
 		const host = "http://h1.test"
 		n := rapid.IntRange(1, 300).Draw(rt, "before")
 		src.add(pages(host, 0, n)...)
@@ -54,10 +52,8 @@ func TestMoveWhileItChanges(t *testing.T) {
 			rt.Fatalf("the digest kept is %+v, that of the URLs %+v", want, d)
 		}
 
-		dst := begin(t, "", cfg, polite, Deps{})
+		dst := crawling(t, "", cfg, polite)
 		defer dst.stop()
-		dst.placing(addr1)
-		go dst.letAll()
 		changed := src.Changes()[host]
 		for round := range 2 { // the second time changes nothing
 			dst.imported(host, chunks...)
@@ -175,8 +171,7 @@ func TestForgottenURLsAreNew(t *testing.T) {
 		t.Run(fmt.Sprint(c.n), func(t *testing.T) {
 			cfg, polite := ownServers(testConfig())
 			dir := t.TempDir()
-			l := begin(t, dir, cfg, polite, Deps{})
-			l.placing(addr1)
+			l := crawling(t, dir, cfg, polite)
 			links := pages(host, 0, c.n)
 			for part := range slices.Chunk(links, c.each) {
 				l.add(part...)

@@ -32,9 +32,7 @@ func TestPagesMove(t *testing.T) {
 		if want.Pages == 50 || len(changed.Pages) != 20 || want != src.scanned(host) {
 			t.Fatalf("%+v, %d pages changed", want, len(changed.Pages))
 		}
-		dst := begin(t, "", cfg, polite, Deps{})
-		dst.placing(addr1)
-		go dst.letAll()
+		dst := crawling(t, "", cfg, polite)
 		for range 2 {
 			dst.imported(host, Chunk{Pages: changed.Pages, Done: changed.Done})
 			dst.imported(host, chunks...) // what is older comes later, and wins nothing but what was forgotten

@@ -3,10 +3,8 @@ package frontier
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"os"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,11 +26,7 @@ func asSeen(digest uint64) Outcome {
 
 // visitedOnce begins a frontier in which n pages of h1.test have been visited.
 func visitedOnce(t testing.TB, cfg Config, polite Politeness, n int) *life {
-	l := begin(t, "", cfg, polite, Deps{})
-	l.placing(addr1)
-	if cfg.Shared {
-		go l.letAll()
-	}
+	l := crawling(t, "", cfg, polite)
 	l.add(pages("http://h1.test", 0, n)...)
 	if got := l.visit(n, func(*Task) Outcome { return asSeen(1) }); len(got) != n {
 		t.Fatalf("%d of %d pages came", len(got), n)
@@ -83,8 +77,7 @@ func modelPages(rt *rapid.T, t *testing.T, dir string) (bad string) {
 	model := make(map[string]*PageRecord)
 	known := 0
 	for life := range rapid.IntRange(1, 2).Draw(rt, "lives") {
-		l := begin(t, dir, cfg, polite, Deps{})
-		l.placing(addr1)
+		l := crawling(t, dir, cfg, polite)
 		if life == 0 {
 			l.add(pages(host, 0, n)...)
 		}
@@ -163,45 +156,6 @@ func drawVisit(rt *rapid.T) Outcome {
 		out.Visit.Digest, out.Visit.Simhash = rapid.Uint64Min(1).Draw(rt, "digest"), 5
 	}
 	return out
-}
-
-// With an age all pages seen longer ago come once, and then the crawl is over.
-func TestRevisitOnce(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := recrawlConfig()
-		cfg.Recrawl.Share = 0 // new pages first
-		l := begin(t, dir, cfg, polite, Deps{})
-		l.placing(addr1)
-		for h := range 3 {
-			l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 30)...)
-		}
-		fresh := func(task *Task) Outcome { return asSeen(1) }
-		l.visit(60, fresh)
-		time.Sleep(20 * time.Minute)
-		l.visit(30, fresh)
-		l.stop()
-		for _, c := range []struct {
-			age  time.Duration
-			want int
-		}{{time.Hour, 0}, {10 * time.Minute, 60}, {10 * time.Minute, 0}, {time.Second, 90}, {2000 * time.Hour, 0}} {
-			cfg.Recrawl.Age = c.age
-			l := begin(t, dir, cfg, polite, Deps{})
-			l.placing(addr1)
-			got := make(map[string]int)
-			l.crawlAll(math.MaxInt, func(task *Task) Outcome {
-				got[task.URL.String()]++
-				return asSeen(1)
-			})
-			if len(got) != c.want || len(got) > 0 && slices.Max(slices.Collect(maps.Values(got))) > 1 {
-				t.Errorf("age %v: %d pages came, want %d: %v", c.age, len(got), c.want, got)
-			}
-			l.stop()
-			if c.want > 0 {
-				time.Sleep(5 * time.Minute)
-			}
-		}
-	})
 }
 
 // The budget bounds the visits of a day, and new pages go on beside it.

@@ -16,8 +16,7 @@ func TestTakeFrom(t *testing.T) {
 		const one, two = "http://h1.test", "http://h2.test"
 		cfg, polite := testConfig()
 		cfg.FrontHosts = 1
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
+		l := crawling(t, "", cfg, polite)
 		l.add(append(pages(one, 0, 3), pages(two, 0, 3)...)...)
 		fails := func(host string, addr netip.Addr, want error) {
 			t.Helper()
@@ -124,8 +123,7 @@ func TestRetryKeepsTheSpacing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.Leases = true
-		l := begin(t, "", cfg, polite, Deps{})
-		l.placing(addr1)
+		l := crawling(t, "", cfg, polite)
 		l.add(pages(host, 0, 9)...)
 		l.Grant(addr1, time.Now().Add(time.Hour), 20*time.Second)
 		begun := time.Now()

@@ -42,22 +42,22 @@ func scanning(t *testing.T, here, waiting int, due time.Time) *Frontier {
 }
 
 // has says whether a channel holds a signal, and takes it.
-func has(c chan struct{}) string {
+func has(c chan struct{}) bool {
 	select {
 	case <-c:
-		return "yes"
+		return true
 	default:
-		return "no"
+		return false
 	}
 }
 
-// names are those of some hosts, without what they share.
+// names are those of some hosts, without what they share, in brackets.
 func names(hosts []*host) string {
 	var all []string
 	for _, h := range hosts {
 		all = append(all, strings.TrimSuffix(strings.TrimPrefix(h.name, "http://"), ".test"))
 	}
-	return strings.Join(all, " ")
+	return "[" + strings.Join(all, " ") + "]"
 }
 
 // A scan of the disk goes on behind the hosts that it has looked at, ends when none waits, and rests when all that wait must wait long.
@@ -65,14 +65,16 @@ func TestScanForWaitingHosts(t *testing.T) {
 	for what, c := range map[string]struct {
 		here, waiting int
 		useful, back  bool     // a host that came in is useful; one is sent back after the first step
-		want          []string // hosts that come in, and what is told: go on, quiet, scan, wrapped
+		want          []string // by step: the hosts that come in, and what is told
 	}{
-		"none waits":             {40, 0, false, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[] on no, quiet yes, scan false, wrapped true"}},
-		"one is sent back":       {40, 0, false, true, []string{"[] on yes, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped true"}},
-		"one waits behind many":  {40, 1, false, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped true", "[] on no, quiet no, scan true, wrapped true"}},
-		"one that is useful":     {40, 1, true, false, []string{"[] on yes, quiet no, scan true, wrapped false", "[h40] on no, quiet no, scan true, wrapped false", "[] on yes, quiet no, scan true, wrapped false"}},
-		"no more than have room": {0, 50, false, false, []string{"[h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11 h12 h13 h14 h15 h16 h17 h18 h19 h20 h21 h22 h23 h24 h25 h26 h27 h28 h29 h30 h31] on no, quiet no, scan true, wrapped false", "[h32 h33 h34 h35 h36 h37 h38 h39 h40 h41] on no, quiet no, scan true, wrapped false", "[] on no, quiet no, scan true, wrapped false"}},
-		"none has room":          {42, 1, false, false, []string{"[] on no, quiet no, scan true, wrapped false"}},
+		"none waits":            {40, 0, false, false, []string{"[], goes on, scan", "[], quiet, wrapped"}},
+		"one is sent back":      {40, 0, false, true, []string{"[], goes on, scan", "[], scan, wrapped"}},
+		"one waits behind many": {40, 1, false, false, []string{"[], goes on, scan", "[h40], scan", "[], scan, wrapped", "[], scan, wrapped"}},
+		"one that is useful":    {40, 1, true, false, []string{"[], goes on, scan", "[h40], scan", "[], goes on, scan"}},
+		"no more than have room": {0, 50, false, false, []string{
+			"[h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11 h12 h13 h14 h15 h16 h17 h18 h19 h20 h21 h22 h23 h24 h25 h26 h27 h28 h29 h30 h31], scan",
+			"[h32 h33 h34 h35 h36 h37 h38 h39 h40 h41], scan", "[], scan"}},
+		"none has room": {42, 1, false, false, []string{"[], scan"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now())
@@ -82,7 +84,7 @@ func TestScanForWaitingHosts(t *testing.T) {
 					f.rescanLocked()
 				}
 				hosts, err := f.nextHosts()
-				got := fmt.Sprintf("[%s] on %s, quiet %s, scan %v, wrapped %v", names(hosts), has(f.hungry), has(f.quiet), f.scan, f.wrapped)
+				got := said(names(hosts), "goes on", has(f.hungry), "quiet", has(f.quiet), "scan", f.scan, "wrapped", f.wrapped)
 				if err != nil || got != want || f.craving || f.cursor == "" && (f.found || f.useful) || f.wrapped && f.cursor != "" {
 					t.Errorf("%s, step %d: %s, %v; want %s; craving %v, from %q on, found %v, useful %v", what, i, got, err, want, f.craving, f.cursor, f.found, f.useful)
 				}
@@ -116,11 +118,11 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 		due           time.Duration
 		want          []string // before the third step h42 comes in and two others leave
 	}{
-		"none is due":       {0, 2, time.Second, []string{"[] on no, quiet yes, done true, over true"}},
-		"none waits":        {40, 0, 0, []string{"[] on no, quiet yes, done true, over true"}},
-		"two are due":       {0, 2, 0, []string{"[h00 h01] on no, quiet no, done false, over false", "[] on no, quiet yes, done true, over true"}},
-		"a clock was ahead": {0, 2, 20 * 365 * 24 * time.Hour, []string{"[h00 h01] on no, quiet no, done false, over false", "[] on no, quiet yes, done true, over true"}},
-		"few have room":     {40, 3, 0, []string{"[h40 h41] on no, quiet no, done false, over false", "[] on no, quiet no, done false, over false", "[] on yes, quiet no, done false, over false"}},
+		"none is due":       {0, 2, time.Second, []string{"[], quiet, done, over"}},
+		"none waits":        {40, 0, 0, []string{"[], quiet, done, over"}},
+		"two are due":       {0, 2, 0, []string{"[h00 h01]", "[], quiet, done, over"}},
+		"a clock was ahead": {0, 2, 20 * 365 * 24 * time.Hour, []string{"[h00 h01]", "[], quiet, done, over"}},
+		"few have room":     {40, 3, 0, []string{"[h40 h41]", "[]", "[], goes on"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now().Add(c.due))
@@ -133,7 +135,7 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 					delete(f.bench.hosts, "http://h01.test")
 				}
 				hosts, err := f.nextDueHosts()
-				got := fmt.Sprintf("[%s] on %s, quiet %s, done %v, over %v", names(hosts), has(f.hungry), has(f.quiet), r.done, r.over)
+				got := said(names(hosts), "goes on", has(f.hungry), "quiet", has(f.quiet), "done", r.done, "over", r.over)
 				if err != nil || got != want || r.wanted {
 					t.Errorf("%s, step %d: %s, %v; want %s", what, i, got, err, want)
 				}

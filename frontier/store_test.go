@@ -32,20 +32,24 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 	}
 }
 
-// A directory of the layout before is refused as what it is, and left as it is.
-func TestOldLayout(t *testing.T) {
-	cfg, polite := testConfig()
-	dir := t.TempDir()
-	s, err := openStore(dir, cfg.memtableMiB())
+// filled is a directory of a store in which something was written. It is in a table, which the store writes when it closes.
+func filled(t *testing.T, fill func(txn *tx) error) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s, err := openStore(dir, 4)
 	if err == nil {
-		err = s.db.Update(func(txn *badger.Txn) error { return txn.Set([]byte{1, kindMeta}, []byte{1}) })
-	}
-	if err == nil {
-		err = s.close()
+		err = errors.Join(s.write(fill), s.close())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+// A directory of the layout before is refused as what it is, and left as it is.
+func TestOldLayout(t *testing.T) {
+	cfg, polite := testConfig()
+	dir := filled(t, func(txn *tx) error { return txn.Set([]byte{1, kindMeta}, []byte{1}) })
 	for range 2 {
 		_, err := Open(dir, cfg, polite, Deps{})
 		if !errors.Is(err, ErrOldLayout) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "start anew") {
@@ -71,8 +75,7 @@ func TestRunsOfEarlierLivesStay(t *testing.T) {
 	dir := t.TempDir()
 	const lives = 3
 	for i := range lives {
-		l := begin(t, dir, cfg, polite, Deps{})
-		l.placing(addr1)
+		l := crawling(t, dir, cfg, polite)
 		l.add(pages("http://h1.test", i*maxFresh, maxFresh)...)
 		l.work(maxFresh)
 		l.stop()
@@ -129,38 +132,26 @@ func TestCloseWaitsForUsers(t *testing.T) {
 
 // TestLostManifestIsDamage: without its manifest Badger would take the tables for rubbish, and delete them.
 func TestLostManifestIsDamage(t *testing.T) {
-	dir := t.TempDir()
-	s, err := openStore(dir, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set([]byte("k"), []byte("v")) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.close(); err != nil { // it writes a table
-		t.Fatal(err)
-	}
+	dir := filled(t, func(txn *tx) error { return txn.Set([]byte("k"), []byte("v")) })
 	manifest := filepath.Join(dir, badger.ManifestFilename)
 	if err := os.Rename(manifest, manifest+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := openStore(dir, 4); !errors.Is(err, ErrDamaged) {
+	if _, err := openStore(dir, 4); !errors.Is(err, ErrDamaged) {
 		t.Errorf("opened: %v", err)
-		if err == nil {
-			s.close()
-		}
 	}
 	if err := os.Rename(manifest+".away", manifest); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openStore(dir, 4); err != nil {
+	s, err := openStore(dir, 4)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
 	if s.written.Load() == s.flushed {
 		t.Error("what an earlier life wrote need not be synced")
 	}
-	if err := s.db.View(func(txn *badger.Txn) error { _, err := txn.Get([]byte("k")); return err }); err != nil {
-		t.Errorf("what was there: %v", err)
+	if v, err := s.get([]byte("k")); string(v) != "v" || err != nil {
+		t.Errorf("what was there is %q, %v", v, err)
 	}
 }

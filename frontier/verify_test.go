@@ -8,18 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // TestNoByteOfATableMayChange: a node does not start with a table in which a byte has changed, wherever that is.
 func TestNoByteOfATableMayChange(t *testing.T) {
-	dir := t.TempDir()
-	s, err := openStore(dir, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.db.Update(func(txn *badger.Txn) error {
+	dir := filled(t, func(txn *tx) error {
 		for i := range 500 {
 			if err := txn.Set(fmt.Appendf(nil, "key %d", i), fmt.Appendf(nil, "value %d", i*i)); err != nil {
 				return err
@@ -27,9 +20,6 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 		}
 		return nil
 	})
-	if err := errors.Join(err, s.close()); err != nil { // it writes a table
-		t.Fatal(err)
-	}
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
 	if err != nil || len(tables) != 1 {
 		t.Fatalf("tables %q: %v", tables, err)
@@ -56,7 +46,8 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 	if err := os.WriteFile(tables[0], whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openStore(dir, 4); err != nil {
+	s, err := openStore(dir, 4)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(s.close(), os.Remove(tables[0])); err != nil {

@@ -249,8 +249,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 func TestLoadedRecordIsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
-		l := begin(t, t.TempDir(), cfg, polite, Deps{})
-		l.placing(addr1)
+		l := crawling(t, t.TempDir(), cfg, polite)
 		l.add(page("http://h1.test", 1), page("http://h1.test", 2), page("http://h1.test", 3))
 		for range 2 { // robots.txt, and a page
 			l.finish(l.taking(time.Minute), Outcome{Ending: Done})
