@@ -301,12 +301,13 @@ func (h *house) end(words []string) {
 		return
 	}
 	delete(h.tasks, url)
-	out := outcome(h.t, words[1:], func(out *Outcome, word string, rest []string) {
+	out := outcome(h.t, words[1:], func(out *Outcome, word string, rest []string) int {
 		switch word {
 		case "links":
 			for _, link := range rest {
 				out.Links = append(out.Links, h.link(link))
 			}
+			return len(rest)
 		case "elsewhere", "nowhere":
 			out.Elsewhere = func(_ context.Context, links []Link) error {
 				h.say("%d links are for elsewhere", len(links))
@@ -318,10 +319,11 @@ func (h *house) end(words []string) {
 		default:
 			h.t.Fatalf("no outcome %q", word)
 		}
+		return 0
 	})
 	res, err := h.Finish(context.Background(), task, out)
-	h.say("%s", said(fmt.Sprintf("%s has %s", url, word(res.Ending, "done", "failed", "dropped", "to come again")), "again at %s", h.at(res.NextAttempt),
-		"gave up", res.GaveUp, "%d dropped", res.Dropped, "%d links are new", res.Accepted, "%d known", res.Duplicate, "%d refused", res.Refused,
+	ending := word(res.Ending, "done", "failed", "dropped", "to come again")
+	h.say("%s", said(fmt.Sprintf("%s has %s", url, ending), "again at %s", h.at(res.NextAttempt), "gave up", res.GaveUp, "%d dropped", res.Dropped, "%d links are new", res.Accepted, "%d known", res.Duplicate, "%d refused", res.Refused,
 		"%d not owned", len(res.NotOwned), "%v", err))
 }
 

@@ -68,8 +68,8 @@ func (h *house) page(p *PageRecord) string {
 	if p == nil {
 		return ""
 	}
-	return said(p.Path, "seen %s", h.at(p.Seen), "due %s", h.at(p.Due), "changed %s", h.at(p.Changed), "modified %s", h.at(p.Modified), "etag %s", p.ETag,
-		"digest %d", p.Digest, "%d visits", p.History.Visits(), "gone %d", p.Gone, "failures %d", p.Failures, "depth %d", p.Depth,
+	return said(p.Path, "seen %s", h.at(p.Seen), "due %s", h.at(p.Due), "changed %s", h.at(p.Changed), "modified %s", h.at(p.Modified),
+		"etag %s", p.ETag, "digest %d", p.Digest, "%d visits", p.History.Visits(), "gone %d", p.Gone, "failures %d", p.Failures, "depth %d", p.Depth,
 		"sitemap", p.Sitemap, "hinted", p.Hinted, "dropped", p.Dropped)
 }
 
@@ -203,43 +203,43 @@ func (h *house) export(host, name string, urls, bytes int) {
 
 // chunk makes a chunk of a host as another node may send it.
 func (h *house) chunk(words []string) {
+	host, name, words := words[0], words[1], words[2:]
 	var c Chunk
-	kind := ""
+	next := func() (word string) { word, words = words[0], words[1:]; return word }
+	count := func() uint64 { return uint64(number(h.t, next())) }
+	length := func() time.Duration { return duration(h.t, next()) }
 	state := func() *HostState {
 		c.State = cmp.Or(c.State, &HostState{SinceRequest: -1})
 		return c.State
 	}
-	for i := 2; i < len(words); i++ {
-		next := func() string { i++; return words[i] }
-		switch w := words[i]; w {
-		case "pending", "done", "page":
-			kind = w
-		case "drops":
-			c.Drops = uint64(number(h.t, next()))
-		case "asked":
-			state().SinceRequest = duration(h.t, next())
-		case "wait":
-			state().Wait = duration(h.t, next())
-		case "delay":
-			state().CrawlDelay = duration(h.t, next())
-		case "level":
-			state().Level = uint8(number(h.t, next()))
-		case "counts":
-			state().Done, c.State.Failed, c.State.Dropped = uint64(number(h.t, next())), uint64(number(h.t, next())), uint64(number(h.t, next()))
-		case "robots":
-			state().Robots = &RobotsFile{Body: []byte("theirs"), Valid: duration(h.t, next())}
-		default:
-			l := h.link(words[0] + w)
-			switch kind {
-			case "pending":
+	add := func(Link) {}
+	keys := map[string]func(){
+		"drops":  func() { c.Drops = count() },
+		"asked":  func() { state().SinceRequest = length() },
+		"wait":   func() { state().Wait = length() },
+		"delay":  func() { state().CrawlDelay = length() },
+		"level":  func() { state().Level = uint8(count()) },
+		"counts": func() { s := state(); s.Done, s.Failed, s.Dropped = count(), count(), count() },
+		"robots": func() { state().Robots = &RobotsFile{Body: []byte("theirs"), Valid: length()} },
+		"pending": func() {
+			add = func(l Link) {
 				c.Pending = append(c.Pending, PendingURL{Path: l.URL.Path, Sitemap: l.Sitemap, Depth: l.Depth, Hops: l.Hops})
-			case "done":
-				c.Done = append(c.Done, l.URL.Hash())
-			case "page": // "~": when it was seen; "!": forgotten; hops: failures
+			}
+		},
+		"done": func() { add = func(l Link) { c.Done = append(c.Done, l.URL.Hash()) } },
+		"page": func() { // "~": when it was seen; "!": forgotten; hops: failures
+			add = func(l Link) {
 				p := PageRecord{Path: l.URL.Path, Depth: l.Depth, Failures: l.Hops, Dropped: l.Sitemap, Seen: l.Modified, Due: l.Modified.Add(time.Hour)}
 				c.Pages = append(c.Pages, p)
 			}
+		},
+	}
+	for len(words) > 0 {
+		if word := next(); keys[word] != nil {
+			keys[word]()
+		} else {
+			add(h.link(host + word))
 		}
 	}
-	h.chunks[words[1]] = append(h.chunks[words[1]], c)
+	h.chunks[name] = append(h.chunks[name], c)
 }

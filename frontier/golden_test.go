@@ -120,7 +120,8 @@ func (s *scene) do(words []string) {
 		s.out(t)
 	case "enqueue": // enqueue ADDRESS ORIGIN PATH ...: remote fetches
 		for _, path := range args[2:] {
-			s.say("enqueued %v", s.remote.enqueue(RemoteFetch{URL: identity.URL{Host: "far", Path: path}, Server: netip.MustParseAddr(args[0]), Origin: s.origin(args[1])}, s.now))
+			e := RemoteFetch{URL: identity.URL{Host: "far", Path: path}, Server: netip.MustParseAddr(args[0]), Origin: s.origin(args[1])}
+			s.say("enqueued %v", s.remote.enqueue(e, s.now))
 		}
 	case "finish": // finish ADDRESS: the remote fetch of it
 		s.remote.end(netip.MustParseAddr(args[0]))
@@ -242,12 +243,14 @@ func (s *scene) end(words []string) {
 	}
 	out := outcome(s, words[1:], nil)
 	e := s.workbench.end(t, out, s.now)
-	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, word(e.Ending, "done", "failed", "dropped", "to come again"), s.at(e.NextAttempt), e.GaveUp)
+	ending := word(e.Ending, "done", "failed", "dropped", "to come again")
+	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, ending, s.at(e.NextAttempt), e.GaveUp)
 	s.over(t)
 }
 
-// outcome reads how a task ended: [done|failed|dropped|again] [TROUBLE] [lasts] [unasked] [KEY VALUE ...]. more reads other words.
-func outcome(t testing.TB, words []string, more func(out *Outcome, word string, rest []string)) (out Outcome) {
+// outcome reads how a task ended: [done|failed|dropped|again] [TROUBLE] [lasts] [unasked] [KEY VALUE ...]. more reads other words, and
+// returns how many follow that are its own.
+func outcome(t testing.TB, words []string, more func(out *Outcome, word string, rest []string) int) (out Outcome) {
 	out = Outcome{Asked: true, Reason: "it failed"}
 	robots := func() *RobotsOutcome {
 		out.Robots = cmp.Or(out.Robots, &RobotsOutcome{Body: []byte("allow")})
@@ -257,53 +260,44 @@ func outcome(t testing.TB, words []string, more func(out *Outcome, word string, 
 		out.Visit = cmp.Or(out.Visit, &Visit{})
 		return out.Visit
 	}
-	endings := map[string]Ending{"done": Done, "failed": Failed, "dropped": Dropped, "again": Again}
-	troubles := map[string]Trouble{"unreachable": Unreachable, "broken": Broken, "busy": Busy, "forbidden": Forbidden, "interrupted": Interrupted}
-	for i := 0; i < len(words); i++ {
-		word := words[i]
-		next := func() string { i++; return words[i] }
-		ending, ends := endings[word]
-		trouble, troubled := troubles[word]
-		switch {
-		case ends:
-			out.Ending = ending
-		case troubled:
-			out.Trouble = trouble
-		case word == "lasts":
-			out.Lasts = true
-		case word == "unasked":
-			out.Asked = false
-		case word == "took":
-			out.Elapsed = duration(t, next())
-		case word == "retry-after":
-			out.RetryAfter = duration(t, next())
-		case word == "lingers":
-			out.Lingers = duration(t, next())
-		case word == "robots":
-			robots().Lifetime = duration(t, next())
-		case word == "redirect": // of the robots.txt
-			robots().Redirect = &identity.URL{Host: next(), Path: "/robots.txt"}
-		case word == "crawl-delay":
-			robots().CrawlDelay = duration(t, next())
-		case word == "known":
-			out.Known = number(t, next())
-		case word == "found": // found unchanged|trivial|altered|gone|moved DIGEST
-			visit().Found = map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[next()]
-			visit().Digest = uint64(number(t, next()))
-			visit().Body, visit().Simhash = uint32(visit().Digest), visit().Digest
-		case word == "etag":
-			visit().ETag = next()
-		case word == "modified": // so long ago
-			visit().Modified = time.Now().Add(-duration(t, next()))
-		case word == "fresh-for":
-			visit().FreshFor = duration(t, next())
-		case more == nil:
+	next := func() (word string) { word, words = words[0], words[1:]; return word }
+	length := func() time.Duration { return duration(t, next()) }
+	keys := map[string]func(){
+		"done":        func() { out.Ending = Done },
+		"failed":      func() { out.Ending = Failed },
+		"dropped":     func() { out.Ending = Dropped },
+		"again":       func() { out.Ending = Again },
+		"unreachable": func() { out.Trouble = Unreachable },
+		"broken":      func() { out.Trouble = Broken },
+		"busy":        func() { out.Trouble = Busy },
+		"forbidden":   func() { out.Trouble = Forbidden },
+		"interrupted": func() { out.Trouble = Interrupted },
+		"lasts":       func() { out.Lasts = true },
+		"unasked":     func() { out.Asked = false },
+		"took":        func() { out.Elapsed = length() },
+		"retry-after": func() { out.RetryAfter = length() },
+		"lingers":     func() { out.Lingers = length() },
+		"robots":      func() { robots().Lifetime = length() },
+		"redirect":    func() { robots().Redirect = &identity.URL{Host: next(), Path: "/robots.txt"} }, // of the robots.txt
+		"crawl-delay": func() { robots().CrawlDelay = length() },
+		"known":       func() { out.Known = number(t, next()) },
+		"found": func() { // found unchanged|trivial|altered|gone|moved DIGEST
+			found := map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[next()]
+			digest := number(t, next())
+			v := visit()
+			v.Found, v.Digest, v.Body, v.Simhash = found, uint64(digest), uint32(digest), uint64(digest)
+		},
+		"etag":      func() { visit().ETag = next() },
+		"modified":  func() { visit().Modified = time.Now().Add(-length()) }, // so long ago
+		"fresh-for": func() { visit().FreshFor = length() },
+	}
+	for len(words) > 0 {
+		if word := next(); keys[word] != nil {
+			keys[word]()
+		} else if more == nil {
 			t.Fatalf("no outcome %q", word)
-		default:
-			more(&out, word, words[i+1:])
-			if word == "links" {
-				return out
-			}
+		} else {
+			words = words[more(&out, word, words):]
 		}
 	}
 	return out
