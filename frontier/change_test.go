@@ -11,7 +11,8 @@ func TestChangesFollow(t *testing.T) {
 	if got := c.Memory(); got != 64+8+2+pendingCost {
 		t.Errorf("%d bytes", got)
 	}
-	c.Follow(&Change{Added: []PendingURL{{Path: "/b"}}, Done: []uint64{2}, Pages: []PageRecord{{Path: "/p", ETag: "x"}}, Tracked: true, Digest: Digest{Done: 2}})
+	c.Follow(&Change{Added: []PendingURL{{Path: "/b"}}, Done: []uint64{2}, Pages: []PageRecord{{Path: "/p", ETag: "x"}},
+		Tracked: true, Digest: Digest{Done: 2}})
 	if len(c.Added) != 2 || len(c.Done) != 2 || len(c.Pages) != 1 || !c.State || !c.Tracked || c.Digest.Done != 2 || c.Lost || c.Dropped ||
 		c.Memory() != 64+16+4+2*pendingCost+240+3 {
 		t.Errorf("%+v, %d bytes", c, c.Memory())
@@ -40,20 +41,33 @@ func TestChangesFollow(t *testing.T) {
 	if len(tr.Changes()) != 2 || f.bytes != 0 || len(tr.Changes()) != 0 {
 		t.Errorf("%d bytes are left", f.bytes)
 	}
+}
+
+// Times within a second count as the same, and states that differ in nothing but the time of the last request and in failures.
+func TestStatesThatAreAlike(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	for _, a := range []struct {
+	for _, c := range []struct {
 		a, b time.Time
 		want bool
-	}{{now, now, true}, {now, now.Add(time.Second - 1), true}, {now, now.Add(time.Second), false}, {now.Add(time.Second), now, false}, {time.Time{}, time.Time{}, true}, {time.Time{}, time.Time{}.Add(1), false}} {
-		if got := near(a.a, a.b); got != a.want {
-			t.Errorf("%v and %v: %v", a.a, a.b, got)
+	}{
+		{now, now, true}, {now, now.Add(time.Second - 1), true}, {now, now.Add(time.Second), false}, {now.Add(time.Second), now, false},
+		{time.Time{}, time.Time{}, true}, {time.Time{}, time.Time{}.Add(1), false},
+	} {
+		if got := near(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %v", c.a, c.b, got)
 		}
 	}
 	state := hostState{notBefore: now, crawlDelay: 1, level: 2, robotsUntil: now}
-	for i, s := range []hostState{{notBefore: now, crawlDelay: 1, level: 2, robotsUntil: now, lastRequest: now, failures: 3}, {crawlDelay: 1, level: 2, robotsUntil: now}, {notBefore: now, level: 2, robotsUntil: now},
-		{notBefore: now, crawlDelay: 1, robotsUntil: now}, {notBefore: now, crawlDelay: 1, level: 2}} {
-		if got := s.alike(&state); got != (i == 0) {
-			t.Errorf("%+v: %v", s, got)
+	for name, change := range map[string]func(s *hostState){
+		"alike":      func(s *hostState) { s.lastRequest, s.failures = now, 3 },
+		"a wait":     func(s *hostState) { s.notBefore = time.Time{} },
+		"a delay":    func(s *hostState) { s.crawlDelay = 0 },
+		"a level":    func(s *hostState) { s.level = 0 },
+		"robots.txt": func(s *hostState) { s.robotsUntil = time.Time{} },
+	} {
+		s := state
+		if change(&s); s.alike(&state) != (name == "alike") {
+			t.Errorf("%s: %+v", name, s)
 		}
 	}
 }

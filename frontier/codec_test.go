@@ -268,7 +268,9 @@ func TestMarkForgetsBlocksThatAreDone(t *testing.T) {
 func TestKeysAreInRanges(t *testing.T) {
 	hosts := []string{"http://a.test", "http://a.test.b", "http://a.tes", "http://a.test:8080", "https://a.test"}
 	for _, h := range hosts {
-		for _, key := range [][]byte{hostKey(kindHost, h), pendingKey(h, Assigned, 77), numberKey(kindSeen, h, 1), hostKey(kindRobots, h), numberKey(kindDepth, h, 5)} {
+		for _, key := range [][]byte{
+			hostKey(kindHost, h), pendingKey(h, Assigned, 77), numberKey(kindSeen, h, 1), hostKey(kindRobots, h), numberKey(kindDepth, h, 5),
+		} {
 			host, _, err := splitKey(key)
 			if err != nil || host != h {
 				t.Errorf("host of %q is %q, %v", key, host, err)
@@ -334,7 +336,8 @@ func TestMalformed(t *testing.T) {
 	defer codec.close()
 	for name, b := range map[string][]byte{
 		"nothing": nil, "a block without a form": {blockVersion}, "a block of another form": {blockVersion, 9, 0, 0, 0, 0, 1, '/'},
-		"a block that is cut": {blockVersion, blockPlain, 0}, "a block of no zstd": {blockVersion, blockZstd, 0}, "a block to come": {blockVersion + 1, blockPlain},
+		"a block that is cut": {blockVersion, blockPlain, 0}, "a block of no zstd": {blockVersion, blockZstd, 0},
+		"a block to come": {blockVersion + 1, blockPlain},
 	} {
 		if entries, err := codec.open("h", b); err == nil {
 			t.Errorf("%s is read as %+v", name, entries)

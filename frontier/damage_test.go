@@ -60,7 +60,8 @@ func TestWhoTellsOfDamage(t *testing.T) {
 		key, value []byte
 		told       string // by whom
 	}{
-		{"the record of a host", unknown, hostKey(kindHost, host), []byte{recordVersion + 1}, "digest drop export hint import import-page list remove replica retry role state"},
+		{"the record of a host", unknown, hostKey(kindHost, host), []byte{recordVersion + 1},
+			"digest drop export hint import import-page list remove replica retry role state"},
 		{"a block of an unknown host", unknown, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "drop export import remove retry"},
 		{"a depth of an unknown host", unknown, numberKey(kindDepth, host, hash), nil, "drop export import remove"},
 		{"a depth that is two", unknown, numberKey(kindDepth, host, hash), []byte{1, 2}, "drop export import remove"},

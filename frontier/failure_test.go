@@ -166,7 +166,10 @@ func TestFreeBytes(t *testing.T) {
 	for _, c := range []struct {
 		dirs      []string
 		ok, bound bool
-	}{{nil, true, false}, {[]string{""}, true, false}, {[]string{dir}, true, true}, {[]string{dir, ""}, true, true}, {[]string{"", dir}, true, true}, {[]string{dir, filepath.Join(dir, "none")}, false, false}} {
+	}{
+		{nil, true, false}, {[]string{""}, true, false}, {[]string{dir}, true, true}, {[]string{dir, ""}, true, true}, {[]string{"", dir}, true, true},
+		{[]string{dir, filepath.Join(dir, "none")}, false, false},
+	} {
 		free, err := FreeBytes(c.dirs...)
 		if (err == nil) != c.ok || c.ok && (free < math.MaxUint64) != c.bound || c.bound && free == 0 || !c.ok && free != 0 {
 			t.Errorf("%q: %d bytes, %v", c.dirs, free, err)

@@ -231,7 +231,8 @@ func (h *house) do(words []string) {
 	case "status":
 		s := h.Status()
 		maps.DeleteFunc(s.Queues, func(_ string, n int) bool { return n == 0 })
-		h.say("%s", said("status", "%d servers", s.Servers, "%d ready", s.Ready, "%d out", s.InFlight, "hosts wait on disk", s.Waiting, "paused: %s", s.Paused,
+		h.say("%s", said("status", "%d servers", s.Servers, "%d ready", s.Ready, "%d out", s.InFlight,
+			"hosts wait on disk", s.Waiting, "paused: %s", s.Paused,
 			"troubled", h.Troubled(), "hosts %v", s.Hosts, "queues %v", s.Queues, "failing %v", s.Failing, "next in %v", s.NextDue))
 	default:
 		h.t.Fatalf("no step %q", words)
@@ -323,8 +324,9 @@ func (h *house) end(words []string) {
 	})
 	res, err := h.Finish(context.Background(), task, out)
 	ending := word(res.Ending, "done", "failed", "dropped", "to come again")
-	h.say("%s", said(fmt.Sprintf("%s has %s", url, ending), "again at %s", h.at(res.NextAttempt), "gave up", res.GaveUp, "%d dropped", res.Dropped, "%d links are new", res.Accepted, "%d known", res.Duplicate, "%d refused", res.Refused,
-		"%d not owned", len(res.NotOwned), "%v", err))
+	h.say("%s", said(fmt.Sprintf("%s has %s", url, ending), "again at %s", h.at(res.NextAttempt), "gave up", res.GaveUp,
+		"%d dropped", res.Dropped, "%d links are new", res.Accepted, "%d known", res.Duplicate,
+		"%d refused", res.Refused, "%d not owned", len(res.NotOwned), "%v", err))
 }
 
 // link reads a URL and what follows it: "@3" a depth, "^2" hops, "!" a sitemap, "~1h" a lastmod that is so old.
@@ -368,8 +370,9 @@ func (h *house) placing(addr netip.Addr) {
 func (h *house) print() string {
 	if h.life != nil {
 		t := h.Status().Totals
-		h.say("%s", said("books", "accepted %d", t.Accepted, "duplicate %d", t.Duplicate, "done %d", t.Done, "failed %d", t.Failed, "dropped %d", t.Dropped,
-			"arrived %d", t.Arrived, "left %d", t.Left, "held %d", t.Held, "pending %d", t.Pending, "pages %d", t.Pages, "revisited %d", t.Revisited,
+		h.say("%s", said("books", "accepted %d", t.Accepted, "duplicate %d", t.Duplicate, "done %d", t.Done, "failed %d", t.Failed,
+			"dropped %d", t.Dropped, "arrived %d", t.Arrived, "left %d", t.Left, "held %d", t.Held,
+			"pending %d", t.Pending, "pages %d", t.Pages, "revisited %d", t.Revisited,
 			"reasons %v", t.Reasons))
 		changes := h.Changes()
 		for _, host := range slices.Sorted(maps.Keys(changes)) {

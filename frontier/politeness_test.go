@@ -117,7 +117,8 @@ func TestSpacing(t *testing.T) {
 func TestFileServer(t *testing.T) {
 	a, b := FileServer("file://a"), FileServer("file://b")
 	discard := netip.MustParsePrefix("100::/64")
-	if !discard.Contains(a) || !discard.Contains(b) || a == b || a != FileServer("file://a") || !isFileServer(a) || a.As16()[15] == 0 && b.As16()[15] == 0 {
+	if !discard.Contains(a) || !discard.Contains(b) || a == b || a != FileServer("file://a") || !isFileServer(a) ||
+		a.As16()[15] == 0 && b.As16()[15] == 0 {
 		t.Errorf("%v and %v", a, b)
 	}
 	for _, other := range []string{"100:0:0:1::1", "101::1", "192.0.2.1", "200::"} {

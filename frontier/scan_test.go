@@ -86,7 +86,8 @@ func TestScanForWaitingHosts(t *testing.T) {
 				hosts, err := f.nextHosts()
 				got := said(names(hosts), "goes on", has(f.hungry), "quiet", has(f.quiet), "scan", f.scan, "wrapped", f.wrapped)
 				if err != nil || got != want || f.craving || f.cursor == "" && (f.found || f.useful) || f.wrapped && f.cursor != "" {
-					t.Errorf("%s, step %d: %s, %v; want %s; craving %v, from %q on, found %v, useful %v", what, i, got, err, want, f.craving, f.cursor, f.found, f.useful)
+					t.Errorf("%s, step %d: %s, %v; want %s", what, i, got, err, want)
+					t.Errorf("craving %v, from %q on, found %v, useful %v", f.craving, f.cursor, f.found, f.useful)
 				}
 			}
 		})

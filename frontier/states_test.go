@@ -280,7 +280,8 @@ func TestTwoFreezes(t *testing.T) {
 
 // Numbers without a word are unknown.
 func TestWords(t *testing.T) {
-	for _, c := range [][2]string{{Revisit.String(), "revisit"}, {origins.String(), "unknown"}, {Leaving.String(), "leaving"}, {roles.String(), "unknown"}} {
+	for _, c := range [][2]string{{Revisit.String(), "revisit"}, {origins.String(), "unknown"},
+		{Leaving.String(), "leaving"}, {roles.String(), "unknown"}} {
 		if c[0] != c[1] {
 			t.Errorf("%q, want %q", c[0], c[1])
 		}

@@ -113,7 +113,7 @@ func TestForgetKeepsLaterBlocks(t *testing.T) {
 		h.delayed, h.nextDue, h.lastDue = []pending{{}}, 5, &duePage{}
 		h.forget(7)
 		if h.loaded[0] != test.wantLoaded || h.known[0] != test.wantKnown {
-			t.Errorf("read up to %d of %d: then up to %d of %d, want %d of %d", test.loaded, test.known, h.loaded[0], h.known[0], test.wantLoaded, test.wantKnown)
+			t.Errorf("%+v: then up to %d of %d", test, h.loaded[0], h.known[0])
 		}
 		for seq := range uint64(9) { // what was read before the drop
 			h.take(&blockRef{seq: seq, n: 1}, make([]entry, 1))
@@ -135,7 +135,8 @@ func TestBlocksThatAreOffered(t *testing.T) {
 		wantURLs   int
 		wantKnown  uint64
 	}{
-		{1, false, 8, 7, 2, 8}, {1, false, 7, 7, 1, 7}, {63, false, 9, 7, 64, 9}, {64, false, 9, 7, 64, 9}, {9, true, 9, 7, 9, 9}, {9, true, 8, 9, 9, 9}, {9, false, 9, 8, 9, 9},
+		{1, false, 8, 7, 2, 8}, {1, false, 7, 7, 1, 7}, {63, false, 9, 7, 64, 9}, {64, false, 9, 7, 64, 9},
+		{9, true, 9, 7, 9, 9}, {9, true, 8, 9, 9, 9}, {9, false, 9, 8, 9, 9},
 	} {
 		w := testBench(now, 1, c.urls, Discovered)
 		h := w.hosts["http://h0-discovered.test"]
