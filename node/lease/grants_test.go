@@ -44,13 +44,6 @@ func newDesk(t *testing.T, old bool) *desk {
 
 func (d *desk) pass(t time.Duration) { d.now = d.now.Add(t) }
 
-// ask sends a request in order, and checks the answer and the holder that it names.
-func (d *desk) ask(from string, wish wire.Wish, want wire.Grant, holder string) *wire.LeaseAnswer {
-	d.t.Helper()
-	d.ids[from]++
-	return d.send(request{from: from, boot: 1, id: d.ids[from], addr: server(1), wish: wish}, want, holder)
-}
-
 func (d *desk) send(r request, want wire.Grant, holder string) *wire.LeaseAnswer {
 	d.t.Helper()
 	got := d.answer(r, d.now)
