@@ -44,6 +44,7 @@ func newDesk(t *testing.T, old bool) *desk {
 
 func (d *desk) pass(t time.Duration) { d.now = d.now.Add(t) }
 
+// send sends a request, and checks the answer and the holder that it names.
 func (d *desk) send(r request, want wire.Grant, holder string) *wire.LeaseAnswer {
 	d.t.Helper()
 	got := d.answer(r, d.now)
