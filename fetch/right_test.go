@@ -234,31 +234,24 @@ func TestRightEndsByEitherClock(t *testing.T) {
 }
 
 // TestNothingIsWrittenOnceItIsOver: a download may end just before its connection writes. The request stays unsent then,
-// as nobody would answer for it, though the right to ask goes on.
+// as nobody would answer for it, though the right to ask goes on. The connection is closed: HTTP/2 could go on with one on which a part of its
+// bytes is missing.
 func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
-	for _, over := range []bool{false, true} {
-		x := &exchange{over: over, gate: func() error { return nil }}
-		if err := x.beforeWrite(); errors.Is(err, errOver) != over || x.sent == over {
-			t.Errorf("over %v: sent %v, %v", over, x.sent, err)
-		}
-	}
-	x := new(exchange)
-	x.gate = func() error { x.over = true; return nil } // it ends while the gate looks
-	if err := x.beforeWrite(); !errors.Is(err, errOver) || x.sent {
-		t.Errorf("over since the gate looked: sent %v, %v", x.sent, err)
-	}
-}
-
-// TestRefusedWriteCloses: not a byte is written, and HTTP/2 could go on with a connection on which a part of its bytes is missing.
-func TestRefusedWriteCloses(t *testing.T) {
-	near, far := newLink(0)
-	c := &conn{Conn: near}
-	c.first.Store(&exchange{over: true})
-	if _, err := c.Write([]byte("GET")); !errors.Is(err, errOver) {
-		t.Error(err)
-	}
-	if sent, err := io.ReadAll(far); len(sent) > 0 || err != nil {
-		t.Errorf("%q is written, %v", sent, err)
+	ends := new(exchange)
+	ends.gate = func() error { ends.over = true; return nil }
+	for what, x := range map[string]*exchange{"going on": {gate: func() error { return nil }}, "over": {over: true}, "over since the gate looked": ends} {
+		bubble(t, func(t *testing.T) { // which notices a connection that stays open
+			near, far := newLink(0)
+			c := &conn{Conn: near}
+			c.first.Store(x)
+			_, err := c.Write([]byte("GET"))
+			if !x.over {
+				near.Close()
+			}
+			if sent, _ := io.ReadAll(far); errors.Is(err, errOver) != x.over || x.sent == x.over || (len(sent) == 0) != x.over {
+				t.Errorf("%s: %q is written, sent %v, %v", what, sent, x.sent, err)
+			}
+		})
 	}
 }
 

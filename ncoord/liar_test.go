@@ -101,9 +101,7 @@ func TestLocationThatChanges(t *testing.T) {
 // in ten neighbours must not make the others choose worse.
 func TestLiarsChangeNoChoices(t *testing.T) {
 	const n, liars = 60, 6
-	m := topology(n, func(a, b int) float64 {
-		return 5 + 25*math.Hypot(float64(a%8-b%8), float64(a/8-b/8))
-	})
+	m := topology(n, func(a, b int) float64 { return 5 + 25*onGrid(a, b, 8) })
 	wild := rand.New(rand.NewPCG(7, 7))
 	for _, lie := range []struct {
 		name  string

@@ -13,9 +13,7 @@ import (
 
 // plane is a settled space of n nodes on a plane, its matrix, and who measures whom.
 func plane(n, rounds int) (*ours, matrix, [][]int, *rand.Rand) {
-	m := topology(n, func(a, b int) float64 {
-		return 4 + 20*math.Hypot(float64(a%6-b%6), float64(a/6-b/6))
-	})
+	m := topology(n, func(a, b int) float64 { return 4 + 20*onGrid(a, b, 6) })
 	rnd := rand.New(rand.NewPCG(11, 9))
 	s := newOurs(n, 11)
 	peers := neighbours(m, 32, rnd)

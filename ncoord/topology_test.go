@@ -20,6 +20,11 @@ func topology(n int, distance func(a, b int) float64) matrix {
 	return m
 }
 
+// onGrid is how far two of the places on a grid of this width are from each other.
+func onGrid(a, b, width int) float64 {
+	return math.Hypot(float64(a%width-b%width), float64(a/width-b/width))
+}
+
 func TestTopologies(t *testing.T) {
 	height := func(i int) float64 { return float64(1 + 7*(i%5)) }
 	for _, c := range []struct {
@@ -30,22 +35,16 @@ func TestTopologies(t *testing.T) {
 		wrongOf14, off float64 // share of wrong choices, mean loss in ms
 	}{
 		{"line", topology(40, func(a, b int) float64 { return 10 * math.Abs(float64(a-b)) }), 400, 0.05, 0.35, 0.25, 2},
-		{"grid", topology(49, func(a, b int) float64 {
-			return 20 * math.Hypot(float64(a%7-b%7), float64(a/7-b/7))
-		}), 400, 0.06, 0.30, 0.15, 2},
+		{"grid", topology(49, func(a, b int) float64 { return 20 * onGrid(a, b, 7) }), 400, 0.06, 0.30, 0.15, 2},
 		{"clusters", topology(48, func(a, b int) float64 {
 			if a%3 == b%3 {
 				return 4
 			}
 			return 120
 		}), 400, 0.02, 0.60, 0, 0},
-		{"heights", topology(48, func(a, b int) float64 {
-			return 30*math.Hypot(float64(a%7-b%7), float64(a/7-b/7)) + height(a) + height(b)
-		}), 400, 0.06, 0.30, 0.35, 4},
+		{"heights", topology(48, func(a, b int) float64 { return 30*onGrid(a, b, 7) + height(a) + height(b) }), 400, 0.06, 0.30, 0.35, 4},
 		{"one place", topology(30, func(a, b int) float64 { return 0.2 }), 400, 0.05, 0.10, 0, 0},
-		{"thirty in two minutes", topology(30, func(a, b int) float64 {
-			return 5 + 40*math.Hypot(float64(a%6-b%6), float64(a/6-b/6))
-		}), 120, 0.10, 0.80, 0.30, 6},
+		{"thirty in two minutes", topology(30, func(a, b int) float64 { return 5 + 40*onGrid(a, b, 6) }), 120, 0.10, 0.80, 0.30, 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range uint64(5) {
