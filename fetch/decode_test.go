@@ -126,15 +126,10 @@ func TestCodedBodyWithWrongLength(t *testing.T) {
 
 // TestBombs decodes bombs of 64 MiB: within a bound of memory, each is called by its name.
 func TestBombs(t *testing.T) {
-	block := make([]byte, 1<<20)
-	bombs := map[string][]byte{}
-	for _, coding := range []string{"gzip", "br", "zstd", "deflate"} {
-		bombs[coding] = pack(t, make([]byte, 64<<20), coding)
-	}
-	bombs["gzip, gzip"] = pack(t, bytes.Repeat(block, 64), "gzip", "gzip")
-	for coding, bomb := range bombs {
+	for _, codings := range [][]string{{"gzip"}, {"br"}, {"zstd"}, {"deflate"}, {"gzip", "gzip"}} {
+		coding := strings.Join(codings, ", ")
 		t.Run(coding, func(t *testing.T) {
-			c := newClient(t, testConfig(), Deps{Dial: serve(0, reply(coding, bomb))})
+			c := newClient(t, testConfig(), Deps{Dial: serve(0, reply(coding, pack(t, make([]byte, 64<<20), codings...)))})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})

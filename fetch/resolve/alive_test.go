@@ -3,7 +3,7 @@ package resolve
 import (
 	"errors"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,37 +47,27 @@ func TestNoServer(t *testing.T) {
 // cost Attempts × Timeout, and one more to see that they answer nobody. That says nothing about the name: it is not kept.
 func TestNoServerTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var back bool
-		var mu sync.Mutex
+		var back atomic.Bool
 		f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
-			mu.Lock()
-			defer mu.Unlock()
-			if !back {
+			if !back.Load() {
 				return nil
 			}
 			return records(q, q.Question[0].Name+" 60 IN A 192.0.2.1")
 		}}
 		r := start(t, f, func(c *Config) { c.IPv6 = false })
-		var g sync.WaitGroup
-		for _, host := range []string{"a.example.org", "b.example.org", "c.example.org"} {
-			g.Go(func() {
-				got, err := r.Lookup(t.Context(), host)
-				if !errors.Is(err, ErrNoServer) || got.Elapsed != 12*time.Second || got.TTL != 0 {
-					t.Errorf("%s: %v after %v", host, err, got.Elapsed)
-				}
-				if !strings.Contains(err.Error(), "ask 192.0.2.5") || !strings.Contains(err.Error(), "timeout") {
-					t.Errorf("error %q does not name server and reason", err)
-				}
-			})
-		}
-		g.Wait()
+		together(t, r, 3, func(got Answer, err error) {
+			if !errors.Is(err, ErrNoServer) || got.Elapsed != 12*time.Second || got.TTL != 0 {
+				t.Errorf("%v after %v", err, got.Elapsed)
+			}
+			if !strings.Contains(err.Error(), "ask 192.0.2.5") || !strings.Contains(err.Error(), "timeout") {
+				t.Errorf("error %q does not name server and reason", err)
+			}
+		})
 		if f.queries() != 3*3 || f.probes() != 2 {
 			t.Errorf("%d queries and %d probes, want 3 for each name, and one to each server", f.queries(), f.probes())
 		}
-		mu.Lock()
-		back = true
-		mu.Unlock()
-		if got, err := r.Lookup(t.Context(), "a.example.org"); err != nil || len(got.Addrs) != 1 {
+		back.Store(true)
+		if got, err := r.Lookup(t.Context(), "www0.example.org"); err != nil || len(got.Addrs) != 1 {
 			t.Error(got, err)
 		}
 	})

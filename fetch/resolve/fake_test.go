@@ -77,7 +77,12 @@ func (f *fakeServers) queries() int {
 }
 
 // probes counts the questions for the root, which only ask whether anybody is there.
-func (f *fakeServers) probes() int { return len(f.asked) - f.queries() }
+func (f *fakeServers) probes() int {
+	questions := f.queries()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.asked) - questions
+}
 
 // answerTo is an answer to q with these records, in the form of zone files. SOA records go into the authority section.
 func answerTo(q *dns.Msg, rcode int, records ...string) *dns.Msg {

@@ -249,13 +249,12 @@ func TestRotation(t *testing.T) {
 }
 
 // together looks up so many names at the same time.
-func together(t *testing.T, r *Resolver, n int, check func(err error)) {
+func together(t *testing.T, r *Resolver, n int, check func(got Answer, err error)) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			_, err := r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i))
-			check(err)
+			check(r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i)))
 		})
 	}
 	wg.Wait()
@@ -267,7 +266,7 @@ func TestClose(t *testing.T) {
 		r := start(t, f, func(c *Config) { c.IPv6 = true })
 		begin := time.Now()
 		time.AfterFunc(time.Second, r.Close)
-		together(t, r, maxLookups+3, func(err error) { // three of them wait for a slot
+		together(t, r, maxLookups+3, func(_ Answer, err error) { // three of them wait for a slot
 			if kindOf(t, err) != "temporary" || !errors.Is(err, ErrClosed) || time.Since(begin) != time.Second {
 				t.Errorf("%v after %v, want closed after 1 s", err, time.Since(begin))
 			}
@@ -294,7 +293,7 @@ func TestMaxLookups(t *testing.T) {
 			return records(q, q.Question[0].Name+" 120 A 192.0.2.1")
 		}}, nil)
 		begin := time.Now()
-		together(t, r, 2*maxLookups+1, func(err error) {
+		together(t, r, 2*maxLookups+1, func(_ Answer, err error) {
 			if err != nil {
 				t.Error(err)
 			}
