@@ -15,11 +15,7 @@ import (
 // Zones are neighbours that have a face in common, not an edge or a corner, wherever they lie apart.
 func TestCANNeighbours(t *testing.T) {
 	box := func(least, most float64) *zone {
-		z := &zone{}
-		for d := range z.least {
-			z.least[d], z.most[d] = least, most
-		}
-		return z
+		return &zone{least: spot{least, least, least, least}, most: spot{most, most, most, most}}
 	}
 	for d := range box(0, 1).least {
 		for _, c := range []struct {
@@ -61,10 +57,8 @@ func TestCANSplitsTheMostLoaded(t *testing.T) {
 			}
 		}
 	}
-	tiny := &zone{}
-	for d := range tiny.most {
-		tiny.most[d] = math.SmallestNonzeroFloat64
-	}
+	const least = math.SmallestNonzeroFloat64
+	tiny := &zone{most: spot{least, least, least, least}}
 	if half := (&can{cfg: CANConfig{Policy: CANDL}, zones: []*zone{tiny}}).enter("newcomer", spot{}, false); half.contains(spot{}) || !tiny.contains(spot{}) {
 		t.Errorf("the owner has %v, the newcomer %v", tiny, half)
 	}

@@ -74,7 +74,8 @@ func TestDefaults(t *testing.T) {
 		Vivaldi: VivaldiConfig{VivaldiKnobs: VivaldiKnobs{0.25, 300, 10 * time.Second}, Window: 16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25,
 			Unconverged: UnconvergedDistance},
 		Nearest: NearestConfig{NearestKnobs: NearestKnobs{8}, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.05},
-		Hash:    HashConfig{200}, Probe: ProbeConfig{By: ProbeConnect}, HiMicra: HiMicraConfig{50, 2}, IPMicra: IPMicraConfig{ThresholdMs: 50}, CAN: CANConfig{CANMP, 20},
+		Hash:    HashConfig{200}, Probe: ProbeConfig{By: ProbeConnect}, HiMicra: HiMicraConfig{50, 2},
+		IPMicra: IPMicraConfig{ThresholdMs: 50}, CAN: CANConfig{CANMP, 20},
 	}
 	if got := Default(); got != want {
 		t.Errorf("%+v, want %+v", got, want)

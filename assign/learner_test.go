@@ -26,10 +26,6 @@ func TestTypicalPage(t *testing.T) {
 			t.Errorf("%+v: %v bytes, want %v", c.hosts, got, c.want)
 		}
 	}
-	a, b := learntServer{memory: &Memory{}}, learntServer{memory: &Memory{PageBytes: 1}}
-	if a.page() != pagePrior || b.page() != 1 {
-		t.Errorf("pages of %v and %v bytes", a.page(), b.page())
-	}
 }
 
 // Of up to 128 nodes all are candidates for a server, of more the best 40 of each place.

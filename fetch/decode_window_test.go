@@ -69,7 +69,8 @@ func TestWindowsAreBounded(t *testing.T) {
 		bubbleOf(t, tc.coding, func(t *testing.T) {
 			cfg := testConfig()
 			cfg.MinRate = 0
-			c := newClient(t, cfg, Deps{Dial: serve(0, drip(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n%s", tc.coding, tc.start), time.Second))})
+			begun := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n%s", tc.coding, tc.start)
+			c := newClient(t, cfg, Deps{Dial: serve(0, drip(begun, time.Second))})
 			var before, during runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)

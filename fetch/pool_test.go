@@ -247,13 +247,15 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		status         int
 		location, want string
 	}{
-		{301, "//b.example/%zz |", "//b.example/%zz |"}, {302, "/caf\xe9?caf\xc3\xa9", "/caf%E9?caf%C3%A9"}, {308, "/caf%E9?caf%C3%A9", "/caf%E9?caf%C3%A9"},
+		{301, "//b.example/%zz |", "//b.example/%zz |"},
+		{302, "/caf\xe9?caf\xc3\xa9", "/caf%E9?caf%C3%A9"}, {308, "/caf%E9?caf%C3%A9", "/caf%E9?caf%C3%A9"},
 		{201, "/made", ""},
 	} {
 		var conns open
 		head := fmt.Sprintf("HTTP/1.1 %d Found\r\nLocation: %s\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n", c.status, c.location)
 		cl := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, answer(head)))})
-		if res := cl.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || res.Status != c.status || res.Location != c.want || conns.made.Load() != 1 {
+		res := cl.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+		if res.Err != nil || res.Status != c.status || res.Location != c.want || conns.made.Load() != 1 {
 			t.Errorf("%q: %d %q, %v, %d dials", c.location, res.Status, res.Location, res.Err, conns.made.Load())
 		}
 	}

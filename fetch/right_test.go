@@ -239,7 +239,7 @@ func TestRightEndsByEitherClock(t *testing.T) {
 func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
 	ends := new(exchange)
 	ends.gate = func() error { ends.over = true; return nil }
-	for what, x := range map[string]*exchange{"going on": {gate: func() error { return nil }}, "over": {over: true}, "over since the gate looked": ends} {
+	for what, x := range map[string]*exchange{"going on": {}, "over": {over: true}, "over since the gate looked": ends} {
 		bubble(t, func(t *testing.T) { // which notices a connection that stays open
 			near, far := newLink(0)
 			c := &conn{Conn: near}

@@ -51,7 +51,8 @@ func TestBadURL(t *testing.T) {
 	} {
 		var conns open
 		c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, hang))})
-		if res := c.Get(t.Context(), Request{URL: u, Addr: testAddr}); res.Class != Other || res.Err == nil || res.Status != 0 || res.Timing.Start.IsZero() || conns.made.Load() > 0 {
+		res := c.Get(t.Context(), Request{URL: u, Addr: testAddr})
+		if res.Class != Other || res.Err == nil || res.Status != 0 || res.Timing.Start.IsZero() || conns.made.Load() > 0 {
 			t.Errorf("%.50q: class %q, err %v, %d dials", u, res.Class, res.Err, conns.made.Load())
 		}
 	}

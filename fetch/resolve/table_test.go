@@ -9,8 +9,8 @@ import (
 
 func TestHostsAsTheyAreWritten(t *testing.T) {
 	hosts := map[string]string{"[::1]": "::1", "::1": "::1", "192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "A.example.": "a.example"}
-	for _, none := range []string{"", ".", ".a", "a b", "a..b", "exämple.org", "example.org:80", "127.1", "192.0.2.256", "fe80::1%eth0", "[fe80::1%eth0]",
-		"[192.0.2.1]", "[a.example]", "[a.example", "a.example]", "[::1", "::1]"} {
+	for _, none := range []string{"", ".", ".a", "a b", "a..b", "exämple.org", "example.org:80", "127.1", "192.0.2.256", "fe80::1%eth0",
+		"[fe80::1%eth0]", "[192.0.2.1]", "[a.example]", "[a.example", "a.example]", "[::1", "::1]"} {
 		hosts[none] = ""
 	}
 	for host, want := range hosts {
