@@ -40,10 +40,8 @@ func (f *faulty) fail(call string) error {
 }
 
 func (f *faulty) Ready(after string, minURLs, most int) ([]frontier.ReadyHost, string, error) {
-	if err := f.fail("Ready"); err != nil {
-		return nil, "", err
-	}
-	return f.world.Ready(after, minURLs, most)
+	hosts, next, err := f.world.Ready(after, minURLs, most)
+	return hosts, next, errors.Join(err, f.fail("Ready"))
 }
 
 func (f *faulty) Activate(ctx context.Context, host string) error {
@@ -62,10 +60,8 @@ func (f *faulty) Do(ctx context.Context, task *frontier.Task) error {
 }
 
 func (f *faulty) Refuse(ctx context.Context, task *frontier.Task) (string, error) {
-	if err := f.fail("Refuse"); err != nil {
-		return "", err
-	}
-	return f.world.Refuse(ctx, task)
+	reason, err := f.world.Refuse(ctx, task)
+	return reason, errors.Join(err, f.fail("Refuse"))
 }
 
 func (f *faulty) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
@@ -79,10 +75,8 @@ func (f *faulty) Finish(ctx context.Context, task *frontier.Task, out frontier.O
 }
 
 func (f *faulty) Record(host string) (ownership.Record, bool, error) {
-	if err := f.fail("Record"); err != nil {
-		return ownership.Record{}, false, err
-	}
-	return f.world.Record(host)
+	record, known, err := f.world.Record(host)
+	return record, known, errors.Join(err, f.fail("Record"))
 }
 
 func (f *faulty) deps() Deps {

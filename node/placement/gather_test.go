@@ -58,29 +58,19 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 	}
 }
 
-// A host with few URLs waits for ten minutes from when it is noticed. One that rests is left out, and then waits anew.
+// A host with 50 URLs is ready at once. One with fewer waits for ten minutes from when it is noticed, and if it rests, anew after that.
 func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 	w := newWorld(t)
-	w.addHost("http://small.example", addrOf(1), 3)
+	w.addHost("http://small.example", addrOf(1), 49)
+	ready := w.addHost("http://ready.example", addrOf(2), 50)
 	p, begin := New(cycle(), w.deps()), time.Now()
-	for _, step := range []struct{ minute, hosts int }{{0, 0}, {9, 0}, {10, 1}, {29, 0}, {30, 0}, {39, 0}, {40, 1}} {
+	for _, step := range []struct{ minute, hosts int }{{0, 1}, {9, 0}, {10, 1}, {29, 0}, {30, 0}, {39, 0}, {40, 1}} {
 		hosts, err := p.gather(begin.Add(time.Duration(step.minute)*time.Minute), nil)
-		if err != nil || len(hosts) != step.hosts {
+		if err != nil || len(hosts) != step.hosts || step.minute == 0 && hosts[0].name != ready.name {
 			t.Errorf("after %d minutes: %d hosts, %v", step.minute, len(hosts), err)
 		}
-		if step.minute == 10 {
+		if ready.owner = "assigned:n1"; step.minute == 10 {
 			p.walk.resting["http://small.example"] = begin.Add(30 * time.Minute)
-		}
-	}
-}
-
-// A host with as many URLs as a batch wants is ready at once.
-func TestURLsThatMakeAHostReady(t *testing.T) {
-	for urls, ready := range map[int]int{49: 0, 50: 1} {
-		w := newWorld(t)
-		w.addHost("http://a.example", addrOf(1), urls)
-		if hosts, err := New(cycle(), w.deps()).gather(time.Now(), nil); err != nil || len(hosts) != ready {
-			t.Errorf("with %d URLs: %d hosts, %v", urls, len(hosts), err)
 		}
 	}
 }
