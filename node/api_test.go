@@ -170,7 +170,8 @@ func TestCall(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, hosts, err)
 		}
 	}
-	if err := node.Call(t.Context(), http.MethodGet, c.Node.Data, "/host?name=b.test", nil, &[]frontier.HostStatus{}); err == nil || !strings.Contains(err.Error(), "b.test") {
+	err := node.Call(t.Context(), http.MethodGet, c.Node.Data, "/host?name=b.test", nil, &[]frontier.HostStatus{})
+	if err == nil || !strings.Contains(err.Error(), "b.test") {
 		t.Errorf("an unknown host: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -97,7 +97,8 @@ func TestChainIsCrawledToItsEnd(t *testing.T) {
 	const length = 20_000
 	web := newWeb(t)
 	chain(web.Site("a.test", public), length)
-	if end, err := run(t.Context(), t, config(t), depsOf(web), "http://a.test/0"); err != nil || end.Reason != "idle" || end.Unfinished != 0 || end.Pages != length {
+	end, err := run(t.Context(), t, config(t), depsOf(web), "http://a.test/0")
+	if err != nil || end.Reason != "idle" || end.Unfinished != 0 || end.Pages != length {
 		t.Errorf("%d of %d pages, %d unfinished, %s: %v", end.Pages, length, end.Unfinished, end.Reason, err)
 	}
 }

@@ -126,8 +126,8 @@ func hostileWeb(w *trial) {
 	dns := &nameServer{mute: "silent.test."}
 	w.deps.DialDNS = dns.dial
 
-	// Sites, and what the log must say of their first pages, or of robots.txt where that is why there are none: status, class of error, links, and a part
-	// of the reason.
+	// Sites, and what the log must say of their first pages, or of robots.txt where that is why there are none: status, class of error, links,
+	// and a part of the reason.
 	type page struct {
 		site        *netsim.Site
 		url         string
@@ -185,7 +185,8 @@ func hostileWeb(w *trial) {
 			_, err = io.WriteString(w, rule)
 		}
 	})
-	unread := map[string]http.HandlerFunc{"200 too_slow 0": rawDrip("HTTP/1.1 200 OK\r\n\r\n"), "0 timeout_header 0": silence, "200 eof 0": netsim.Broken}
+	drip := rawDrip("HTTP/1.1 200 OK\r\n\r\n")
+	unread := map[string]http.HandlerFunc{"200 too_slow 0": drip, "0 timeout_header 0": silence, "200 eof 0": netsim.Broken}
 	for says, robots := range unread {
 		add(http.NotFound, says, page{robots: true}).Handle("/robots.txt", robots)
 	}

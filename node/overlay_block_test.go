@@ -67,7 +67,9 @@ func TestOverlayBlocks(t *testing.T) {
 
 		since := time.Now()
 		b.awaitEnd(6 * time.Hour)
-		none(b.t, b.Visits(nil), "after all knew", func(v visit) bool { return v.Start.After(since.Add(time.Second)) && slices.Contains(sites[:3], v.Site) })
+		none(b.t, b.Visits(nil), "after all knew", func(v visit) bool {
+			return v.Start.After(since.Add(time.Second)) && slices.Contains(sites[:3], v.Site)
+		})
 		if n := len(b.pagesOf("good.example")); n < 151 {
 			b.t.Errorf("%d of 151 pages of a host that was not blocked", n)
 		}

@@ -109,13 +109,14 @@ func (w *trial) run(urls ...string) (node.End, nodeLogs) {
 func (w *trial) judge() {
 	w.t.Helper()
 	visits := slices.DeleteFunc(w.Visits(nil), func(v netsim.Visit) bool {
-		return v.Path == "/.well-known/proxima.txt" || strings.HasPrefix(v.Path, "/rules") // asked for by a web master; where robots.txt files are redirected to
+		// A web master has asked for the one; to the other robots.txt files are redirected.
+		return v.Path == "/.well-known/proxima.txt" || strings.HasPrefix(v.Path, "/rules")
 	})
 	judge(w.t, visits, w.cfg.Politeness.MinGap, len(w.cfg.Politeness.Own) > 0)
 }
 
-// judge holds what must hold of every crawl: no page is asked for before the robots.txt of its host, and a server that is not one's own is asked for one
-// thing at a time, of whatever node, with a least gap.
+// judge holds what must hold of every crawl: no page is asked for before the robots.txt of its host, and a server that is not one's own is
+// asked for one thing at a time, of whatever node, with a least gap.
 func judge(t *testing.T, visits []netsim.Visit, least time.Duration, own bool) {
 	t.Helper()
 	known, last := map[string]bool{}, map[netip.Addr]netsim.Visit{}
@@ -125,7 +126,8 @@ func judge(t *testing.T, visits []netsim.Visit, least time.Duration, own bool) {
 			t.Errorf("%s was asked for before the robots.txt of its host", v.URL())
 		}
 		if l, ok := last[v.Server]; ok && !own && (l.End.IsZero() || v.Start.Sub(l.End) < least) {
-			t.Errorf("%s asked for %s at %v, %s for %s from %v to %v: the gap is %v", v.From, v.URL(), v.Start, l.From, l.URL(), l.Start, l.End, v.Start.Sub(l.End))
+			t.Errorf("%s asked for %s at %v, %s for %s from %v to %v: the gap is %v", v.From, v.URL(), v.Start, l.From, l.URL(), l.Start, l.End,
+				v.Start.Sub(l.End))
 		}
 		last[v.Server] = v
 	}
