@@ -180,7 +180,7 @@ func TestGuesses(t *testing.T) {
 			t.Errorf("another address: %d", got)
 		}
 		for i := range 20_000 { // one customer of IPv6
-			guess(fmt.Sprintf("[2001:db8::%x:%x]:1", i>>16, i&0xffff), "wrong")
+			guess(fmt.Sprintf("[2001:db8::%x:%x:1:1]:1", i>>16, i&0xffff), "wrong")
 		}
 		if n := len(c.guard.wrong.taken); n > 2 {
 			t.Errorf("%d counts of two guessers", n)

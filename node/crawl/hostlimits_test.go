@@ -45,6 +45,15 @@ func TestCountsOfHostsAreBounded(t *testing.T) {
 	l.unadmit(page("http://a.used.test"))
 	admit("http://a.used.test", "")
 	admit("http://a.used.test", hostFull)
+	admit("http://anew.test", "")
+	l.forget("http://anew.test")
+	if got, err := l.full(t.Context(), page("http://anew.test")); got != "" || err != nil {
+		t.Errorf("met anew: %q, %v", got, err)
+	}
+	l.unadmit(page("http://anew.test")) // it was under way when its host was met anew
+	admit("http://anew.test", "")
+	admit("http://anew.test", "")
+	admit("http://anew.test", hostFull)
 	l.forget("http://a.used.test") // it has left
 	l.fetched(page("http://a.used.test"))
 	admit("http://a.used.test", domainFull)

@@ -45,8 +45,10 @@ func TestPromisesHold(t *testing.T) {
 		q = open()
 	}
 	full = errors.New("full")
-	if res, err := q.Quota(t.Context(), "keeper", &wire.QuotaRequest{Epoch: 9}); !errors.Is(err, full) {
-		t.Errorf("a promise that is not on disk: %v, %v", res, err)
+	for _, req := range []*wire.QuotaRequest{{Epoch: 9}, {Epoch: 7, Book: &wire.QuotaBook{Epoch: 7, Version: 2}}} {
+		if res, err := q.Quota(t.Context(), "keeper", req); !errors.Is(err, full) {
+			t.Errorf("what is not on disk: %v, %v", res, err)
+		}
 	}
 	res, err := q.Quota(t.Context(), "keeper", &wire.QuotaRequest{Epoch: 7})
 	if err != nil || res.GetOk() || res.GetEpoch() != 7 || res.GetBook().GetVersion() != 1 {

@@ -13,6 +13,7 @@ import (
 func FuzzClip(f *testing.F) {
 	for _, s := range []string{"", "plain", "ä€😀\u2028\u2029\u202a", "\xff\xc3\x28\xed\xa0\x80\ufffd"} {
 		f.Add(s, 3)
+		f.Add(s, 8) // in a character of four bytes
 	}
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		n = max(4, min(n, 1<<20))

@@ -81,10 +81,15 @@ func TestNewCookieReplacesTheOldest(t *testing.T) {
 	for i := range maxDomainCookies {
 		j.Learn(u, set(fmt.Sprintf("c%d=1", i)))
 	}
-	j.Learn(u, set("c0=2"))
+	for _, page := range []string{"x", "y", "z"} { // it stays one cookie
+		j.Learn(link(t, "http://a.test/"+page), set("c0=2"))
+	}
 	j.Learn(u, set("session=x"))
-	if got := "; " + j.Header(u) + ";"; !strings.Contains(got, " session=x;") || strings.Contains(got, " c1=") || !strings.Contains(got, " c0=2;") {
-		t.Errorf("the site gets %q", got)
+	got := "; " + j.Header(u) + ";"
+	for cookie, kept := range map[string]bool{"session=x": true, "c0=2": true, "c1=1": false, "c2=1": true} {
+		if strings.Contains(got, " "+cookie+";") != kept {
+			t.Errorf("%s is kept: %v; the site gets %q", cookie, !kept, got)
+		}
 	}
 }
 
