@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -336,67 +335,5 @@ func TestConfig(t *testing.T) {
 		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
-	}
-}
-
-// Damage in the middle of a spool costs the downloads that it hits, and is told. What stands behind it is delivered.
-func TestDamagedSpool(t *testing.T) {
-	const pages = 8
-	for what, c := range map[string]struct {
-		damage func(text []byte, third, fourth, last int) []byte // the places of records
-		lost   []int
-	}{
-		"a byte of a record":       {func(b []byte, third, _, _ int) []byte { b[third+100] ^= 1; return b }, []int{2}},
-		"a length":                 {func(b []byte, third, _, _ int) []byte { b[third] ^= 1; return b }, []int{2}},
-		"a length beyond the end":  {func(b []byte, third, _, _ int) []byte { b[third+3] ^= 0x70; return b }, []int{2}},
-		"zeros over two records":   {func(b []byte, _, fourth, _ int) []byte { clear(b[fourth-20 : fourth+20]); return b }, []int{2, 3}},
-		"the header":               {func(b []byte, _, _, _ int) []byte { b[20] ^= 1; return b }, nil},
-		"zeros over the header":    {func(b []byte, _, _, _ int) []byte { clear(b[:20]); return b }, nil},
-		"zeros behind":             {func(b []byte, _, _, _ int) []byte { return append(b, make([]byte, 4096)...) }, nil},
-		"the last record":          {func(b []byte, _, _, last int) []byte { b[last+50] ^= 1; return b }, []int{pages - 1}},
-		"half a record at the end": {func(b []byte, third, fourth, _ int) []byte { return append(b, b[third:fourth-10]...) }, nil},
-		"a record that comes twice": {func(b []byte, third, fourth, _ int) []byte {
-			return slices.Insert(b, fourth, append([]byte{1}, b[third:fourth]...)...)
-		}, nil},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBed(t)
-			b.cfg.SizeBytes = 40 << 10
-			l := b.begin()
-			var at []int // where each record ends
-			for i := range pages {
-				l.downloads(i, 1)
-				info, err := os.Stat(b.spool())
-				must(t, err)
-				at = append(at, int(info.Size()))
-			}
-			l.stop()
-			path := b.spool()
-			text, err := os.ReadFile(path)
-			must(t, err)
-			must(t, os.WriteFile(path, c.damage(text, at[1], at[2], at[pages-2]), 0o644))
-			end := at[pages-1]
-			if slices.Contains(c.lost, pages-1) {
-				end = at[pages-2]
-			}
-			if s, err := openSpool(path, b.cfg.Formats); err != nil || s.size < int64(end) {
-				t.Errorf("%s: %+v, %v; the last record ends at %d", what, s, err, end)
-			}
-			var warned []string
-			b.deps.Warn = func(err error) { warned = append(warned, err.Error()) }
-			l = b.begin()
-			l.flush()
-			for _, i := range c.lost {
-				delete(b.done, testRecord(i).Page.URL)
-			}
-			b.once()
-			if n := l.Status().Damaged; n != len(c.lost) || len(warned) != min(1, n) || n > 0 && !strings.Contains(warned[0], "are damaged") {
-				t.Errorf("%s: %d downloads count as damaged, want %d: %q", what, n, len(c.lost), warned)
-			}
-			l.stop()
-			if t.Failed() {
-				t.Log(what)
-			}
-		})
 	}
 }
