@@ -61,16 +61,6 @@ func TestHistoryBelievesLastModified(t *testing.T) {
 	}
 }
 
-func TestHistoryOfAClockSetBack(t *testing.T) {
-	h := looked(5, 1, day)
-	if got := h.With(Visit{Gap: -day}); got.same != h.same || got.weight != h.weight {
-		t.Errorf("a visit before the last counts: %+v after %+v", got, h)
-	}
-	if got := h.With(Visit{Gap: -day, Changed: true}); got.Changes() != 2 {
-		t.Errorf("a change seen before the last visit is none: %+v", got)
-	}
-}
-
 // What is kept of some visits, at the bounds of their times and where the sums are halved. It is read from disk as it was.
 func TestHistoriesInNumbers(t *testing.T) {
 	full := []Visit{{Age: 30 * day}}
