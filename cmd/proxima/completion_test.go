@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os/exec"
-	"strings"
 	"testing"
 )
 
@@ -18,11 +17,7 @@ func TestCompletion(t *testing.T) {
 		if got := code(run(t.Context(), []string{"completion", shell}, &out, &errs), &errs); got != exitOK {
 			t.Fatalf("%s: code %d: %s", shell, got, &errs)
 		}
-		for _, w := range append(want, "testbed") {
-			if !strings.Contains(out.String(), w) {
-				t.Errorf("%s does not hold %q", shell, w)
-			}
-		}
+		holds(t, out.String(), append(want, "testbed")...)
 		if path, err := exec.LookPath(shell); err == nil && shell != "man" {
 			check := exec.Command(path, "-n")
 			check.Stdin = &out

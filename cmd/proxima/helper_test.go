@@ -81,9 +81,15 @@ func (p *process) want(code int, texts ...string) {
 	if got := p.exit(); got != code {
 		p.t.Fatalf("%v: exit %d, want %d\nout: %s\nerr: %s", p.cmd.Args[1:], got, code, &p.out, &p.err)
 	}
-	for _, text := range texts {
-		if !strings.Contains(p.err.String(), text) {
-			p.t.Errorf("%v: %q is not in the error output:\n%s", p.cmd.Args[1:], text, &p.err)
+	holds(p.t, p.err.String(), texts...)
+}
+
+// holds reports what a text lacks.
+func holds(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
 }
