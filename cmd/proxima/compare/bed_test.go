@@ -160,6 +160,16 @@ func near(t *testing.T, what string, got *float64, want float64) {
 	}
 }
 
+// holds reports what a text lacks.
+func holds(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+}
+
 // twoNodes is a world of two nodes and two servers without any bandwidth: a page takes two round trips and the thought.
 func twoNodes() rundir.World {
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 1, byte(i)}) }

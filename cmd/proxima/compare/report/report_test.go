@@ -91,11 +91,8 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%q is not on the page", want)
 		}
 	}
-	if n := strings.Count(page, "why they differ"); n != 12 {
-		t.Errorf("%d figures", n)
-	}
-	if n := strings.Count(page, "; not run"); n != 3 { // of load and server
-		t.Errorf("%d figures are not run", n)
+	if all, without := strings.Count(page, "why they differ"), strings.Count(page, "; not run"); all != 12 || without != 3 { // load and server
+		t.Errorf("%d figures, %d of them not run", all, without)
 	}
 }
 
@@ -147,35 +144,30 @@ func TestPagesAreSelfContained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids, scripts := map[string]int{}, 0
+			leads := []string{"src", "srcset", "action"}
+			foreign := []string{"iframe", "object", "embed", "img", "image", "use", "base", "form", "foreignObject"}
+			ids, scripts := map[string]bool{}, 0
 			for n := range root.Descendants() {
 				if n.Type != html.ElementNode {
 					continue
 				}
-				kind := ""
 				for _, a := range n.Attr {
-					switch key := strings.ToLower(a.Key); {
-					case key == "id":
-						if ids[a.Val]++; ids[a.Val] > 1 {
-							t.Errorf("id %q stands twice", a.Val)
-						}
-					case key == "type":
-						kind = a.Val
-					case key == "href" && a.Val != "data:,", key == "src", key == "srcset", key == "action", strings.HasPrefix(key, "on"):
+					if key := strings.ToLower(a.Key); slices.Contains(leads, key) || strings.HasPrefix(key, "on") || key == "href" && a.Val != "data:," {
 						t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
 					}
 				}
-				switch n.Data {
-				case "iframe", "object", "embed", "img", "image", "use", "base", "form", "foreignObject":
+				if id := attribute(n, "id"); id != "" && ids[id] {
+					t.Errorf("id %q stands twice", id)
+				} else {
+					ids[id] = true
+				}
+				switch {
+				case slices.Contains(foreign, n.Data):
 					t.Errorf("a page of figures has no <%s>", n.Data)
-				case "script":
-					if kind != "application/json" {
-						scripts++
-					}
-				case "style":
-					if strings.Contains(n.FirstChild.Data, "url(") || strings.Contains(n.FirstChild.Data, "@import") {
-						t.Error("the style loads something")
-					}
+				case n.Data == "script" && attribute(n, "type") != "application/json":
+					scripts++
+				case n.Data == "style" && (strings.Contains(n.FirstChild.Data, "url(") || strings.Contains(n.FirstChild.Data, "@import")):
+					t.Error("the style loads something")
 				}
 			}
 			if scripts != 1 {
