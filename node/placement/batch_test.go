@@ -117,8 +117,11 @@ func TestStatusOfABatch(t *testing.T) {
 				}
 			}
 			stop()
-			if s := p.Status(); !slices.Equal(told, want) || s.Unresolved != 1 || s.Batches != 1 {
+			if s := p.Status(); !slices.Equal(told, want) || s.Unresolved != 1 || s.Batches != 1 || s.Kept != 0 {
 				t.Errorf("mode %s: %q, want %q; %+v", mode, told, want, s)
+			}
+			if n := p.Status().Resting; mode == ModeCycle && n != 1 { // the lost one
+				t.Errorf("%d hosts rest", n)
 			}
 			for _, addr := range []int{1, 2} {
 				if s := w.servers[addrOf(addr)]; mode == ModeCycle && len(s.given) != 1 {

@@ -119,9 +119,6 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 			if s.HandedOff+s.Joined == 0 || s.HandedOff+s.Joined != int64(len(moved)) {
 				t.Errorf("seed %d: %d moved, status %+v", seed, len(moved), s)
 			}
-			if seed < 5 {
-				t.Logf("seed %d %v: %+v", seed, cfg.Assigners, s)
-			}
 		})
 	}
 }

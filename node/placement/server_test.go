@@ -89,31 +89,6 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 	})
 }
 
-// A batch that ends counts its hosts by their fates. Hosts that could not be assigned rest. Undecided ones may be in the next batch.
-func TestWhatBecomesOfHosts(t *testing.T) {
-	w := newWorld(t)
-	w.addHosts(1, 1)
-	p := New(cycle(), w.deps())
-	b := &batch{Placement: p}
-	for name, f := range map[string]fate{"undecided": undecided, "kept": kept, "handed off": handedOff, "joined": joined, "unresolved": unresolved} {
-		b.hosts = append(b.hosts, &host{name: name, fate: f})
-	}
-	held, gone := &server{Placement: p, addr: addrOf(1), held: true}, &server{Placement: p, addr: addrOf(2)}
-	w.servers[addrOf(1)].holder = w.self
-	p.reserve(held.addr, true)
-	b.servers = []*server{held, gone}
-	b.end()
-	if s := p.Status(); s.Kept != 1 || s.Unresolved != 1 || s.HandedOff != 1 || s.Joined != 1 {
-		t.Errorf("%+v", s)
-	}
-	if rest := slices.Sorted(maps.Keys(p.walk.resting)); !slices.Equal(rest, []string{"kept", "unresolved"}) {
-		t.Errorf("%q rest", rest)
-	}
-	if w.servers[addrOf(1)].reserved || !slices.Equal(w.servers[addrOf(1)].given, []string{"home"}) || len(w.log) != 1 {
-		t.Errorf("given back: %v", w.log)
-	}
-}
-
 // A node that several assigners chose downloads once for all of them. The choice of the first assigner comes first, and each page begins
 // with the next node.
 func TestWhoIsChosen(t *testing.T) {
