@@ -33,9 +33,10 @@ func TestGolden(t *testing.T) {
 			g := &scene{world: newWorld(t, Default(), 1), servers: map[string]netip.Addr{}, views: map[string][]string{}}
 			defer g.shutdown()
 			g.delay = 0
-			g.seen, g.heard = g.message, g.held
+			g.seen = g.message
+			g.heard = func(id string, addr netip.Addr, by string) { g.note(addr, id+" is told that "+by+" has %s") }
 			for _, steps := range blocks {
-				for _, step := range steps {
+				for step := range strings.SplitSeq(strings.Join(steps, ";"), ";") {
 					g.do(strings.Fields(step))
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -63,7 +64,7 @@ type line struct {
 	text string
 }
 
-// do takes a step:
+// do takes a step; several stand in one line, with semicolons between them:
 //
 //	nodes n1 n2 n3          they start together and see each other
 //	node n1 of n1 n2 [outvoted]   it starts, and sees these nodes, and a majority or not
@@ -122,15 +123,15 @@ func (g *scene) do(w []string) {
 		var other *HeldError
 		switch {
 		case errors.As(err, &other):
-			g.note(w[1], w[3]+" cannot hold %s, which "+other.Holder+" has")
+			g.note(g.servers[w[1]], w[3]+" cannot hold %s, which "+other.Holder+" has")
 		case errors.Is(err, context.DeadlineExceeded):
-			g.note(w[1], w[3]+" tries to hold %s in vain")
+			g.note(g.servers[w[1]], w[3]+" tries to hold %s in vain")
 		case err != nil:
 			g.t.Error(err)
 		case m != nil:
-			g.note(w[1], fmt.Sprint(w[3], " holds %s, and knows of ", m.Downloads(), " downloads"))
+			g.note(g.servers[w[1]], fmt.Sprint(w[3], " holds %s, and knows of ", m.Downloads(), " downloads"))
 		default:
-			g.note(w[1], w[3]+" holds %s")
+			g.note(g.servers[w[1]], w[3]+" holds %s")
 		}
 	case "give":
 		m := &assign.Memory{}
@@ -140,7 +141,7 @@ func (g *scene) do(w []string) {
 		inFlight := map[string]int{"busy": 1}[w[0]]
 		node(w[3]).set(g.servers[w[1]], func(s *Server) { s.InFlight = inFlight })
 	case "blind":
-		g.note("", fmt.Sprint(w[1], " is blind for ", ms(node(w[1]).grantor.Status().Blind)))
+		g.note(g.servers["s"], fmt.Sprint(w[1], " is blind for ", ms(node(w[1]).grantor.Status().Blind)))
 	case "drop":
 		node(w[3]).want(false, g.servers[w[1]])
 	case "see":
@@ -208,24 +209,17 @@ func (g *scene) message(from, to string, req *wire.LeaseRequest, res *wire.Lease
 	}
 }
 
-// note notes something of a server, by its name, or of none.
-func (g *scene) note(name, format string) {
+// note notes something of a server.
+func (g *scene) note(addr netip.Addr, format string) {
 	g.lines.Lock()
 	defer g.lines.Unlock()
-	g.said = append(g.said, line{time.Now(), strings.ReplaceAll(format, "%s", name)})
-}
-
-// held notes that a node is told who has a server.
-func (g *scene) held(id string, addr netip.Addr, by string) {
-	g.lines.Lock()
-	defer g.lines.Unlock()
-	g.say(addr, id+" is told that "+by+" has %s")
+	g.say(addr, format)
 }
 
 // say notes something of a server once.
 func (g *scene) say(addr netip.Addr, format string) {
 	for name, s := range g.servers {
-		text := fmt.Sprintf(format, name)
+		text := strings.ReplaceAll(format, "%s", name)
 		if s == addr && !slices.ContainsFunc(g.said, func(l line) bool { return l.text == text }) {
 			g.said = append(g.said, line{time.Now(), text})
 		}

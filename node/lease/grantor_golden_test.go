@@ -54,7 +54,7 @@ func TestGrantor(t *testing.T) {
 //	a acquire|renew|release [for b] [wait 10s] [life 2] [id 5]
 //	a ?                 what each of the three would be answered, where this grantor was begun anew for it
 //
-// The other steps:
+// Several steps stand in one line, with semicolons between them. The others are:
 //
 //	old, new            a grantor that may grant at once, or that does not know what was granted before it
 //	pass 10s            time passes

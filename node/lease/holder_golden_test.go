@@ -31,7 +31,7 @@ func TestHolder(t *testing.T) {
 	})
 }
 
-// do takes a step, and sends what is due then.
+// do takes a step; several stand in one line, with semicolons between them. It sends what is due then.
 //
 //	anew                a new holder, which holds nothing
 //	look [wanted] [1]   a look at the frontier, which wants the server or does not, with requests in flight

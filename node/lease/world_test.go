@@ -113,7 +113,7 @@ func (w *world) start(id string) *fakeNode {
 			w.t.Error(err)
 		}
 		rest.Wait()
-		s := n.status()
+		s := Status{n.grantor.Status(), n.holder.Status()}
 		w.mu.Lock()
 		w.sum.Refused += s.Refused
 		w.sum.Expired += s.Expired
@@ -147,8 +147,6 @@ func (n *fakeNode) see(settled []string, majority bool) {
 	n.grantor.SetView(v)
 	n.holder.SetView(v)
 }
-
-func (n *fakeNode) status() Status { return Status{n.grantor.Status(), n.holder.Status()} }
 
 // kill ends a node's life at once: it sends nothing and dials nothing any more.
 func (n *fakeNode) kill() {

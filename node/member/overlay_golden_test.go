@@ -46,7 +46,7 @@ type scene struct {
 	changed map[*node]<-chan struct{}
 }
 
-// do takes a step.
+// do takes a step; several stand in one line, with semicolons between them.
 //
 //	world 5             from now on the nodes are in this generated world; before, all round trips take 30 ms
 //	start 0-4 [life 2] [join 3|nobody|name] [as 3] [goalone 15m] [preset lan]

@@ -41,7 +41,7 @@ const ping = messageKinds
 var spoken = [...]string{messageDecided: "the voters", messagePrepare: "prepare", messagePromise: "promise", messageAccept: "accept",
 	messageAccepted: "accepted", messageRefuse: "refuse", messageOver: "over", messageLeave: "leave", messageLeft: "farewell", ping: "ping"}
 
-// do takes a step. Numbers are those of members, 2-5 are four of them.
+// do takes a step; several stand in one line, with semicolons between them. Numbers are those of members, 2-5 are four of them.
 //
 //	node 1 [newcomer|among 2-5] [life 5] [goalone 15m]
 //	                                a new table, of this node, which founds an overlay or knows of peers, and has met some
