@@ -87,7 +87,7 @@ func (ls *leases) want(addr netip.Addr, now time.Time) {
 // revive cancels a withdrawal of which the grantor does not know yet.
 func (ls *leases) revive(addr netip.Addr, l *lease, now time.Time) {
 	if l.withdrawn && l.successor == "" && !l.released && l.live(now) {
-		l.withdrawn, l.drained, l.next = false, false, now
+		l.withdrawn, l.drained, l.next, l.idle = false, false, now, time.Time{}
 		if !l.unsure {
 			ls.grant(addr, l.right, 0)
 		}
