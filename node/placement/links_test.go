@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,20 +59,6 @@ func TestLinksComeWithTheAnswer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// If a node dies when only some links of a page have arrived, the page is downloaded again.
-func TestDeathWithLinksOnTheirWay(t *testing.T) {
-	inNetwork(t, 1, func(t *testing.T, n *network, a, b *node) {
-		b.takes(time.Second, manyLinks(maxPageLinks)...)
-		answers := 0
-		n.lose = func() (request, answer bool) { answers++; return answers > 2, false }
-		time.AfterFunc(10*time.Second, func() { a.SetAlive(nil) })
-		r, err := a.Do(t.Context(), "b", estimateOf(t, "page"))
-		if !errors.Is(err, ErrGone) || r.Links != nil {
-			t.Fatalf("%d links, %v", len(r.Links), err)
-		}
-	})
 }
 
 // As many links go into an answer as fit, and one always does.

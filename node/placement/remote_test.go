@@ -84,8 +84,8 @@ func TestDeadPeers(t *testing.T) {
 		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.back() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := a.wait - a.call() - a.back() - 3*time.Second; r.Lingers != want {
-			t.Errorf("it may go on for %v, want %v", r.Lingers, want)
+		if want := (Result{Lingers: a.wait - a.call() - a.back() - 3*time.Second}); fmt.Sprint(r) != fmt.Sprint(want) {
+			t.Errorf("it may go on for %v, want %v", r, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
 			t.Errorf("asked the dead: %v, %v", r.Lingers, err)
