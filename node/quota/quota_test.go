@@ -160,7 +160,7 @@ func (m *meter) End(limit string) {
 
 // call carries a message and its answer, unless one gets lost.
 func (w *world) call(ctx context.Context, from *fake, life int, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	own := proto.Clone(req).(*wire.QuotaRequest) //nolint:forcetypeassert // it is what was cloned
+	own := proto.CloneOf(req)
 	pass := func() (q *Shares, pause time.Duration) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
