@@ -136,7 +136,7 @@ func TestTextFits(t *testing.T) {
 		}
 	}
 	holds(t, strings.Join(strings.Fields(b.String()), " "), "scenario two, seed 7: 2 nodes, 2 servers", "testbed: may be trusted", "nearest",
-		"74 % less time per page than random", "may be chance", "decided with 2 estimates per server after 4 s",
+		"74 % less time per page than random", "not certain", "may be chance", "decided with 2 estimates per server after 4 s",
 		"50 % of its servers went to the best node", "communication failure", "404 Not Found", "lost 0")
 }
 
