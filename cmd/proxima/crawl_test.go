@@ -41,7 +41,8 @@ func TestQuietArchives(t *testing.T) {
 		t.Errorf("exit %d, out %q, err %q", got, out, errs)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(files) != 3 || !strings.HasSuffix(files[0], ".cdxj") || !strings.HasSuffix(files[1], ".warc.gz") || !strings.HasSuffix(files[2], ".warc.json") {
+	if err != nil || len(files) != 3 || !strings.HasSuffix(files[0], ".cdxj") || !strings.HasSuffix(files[1], ".warc.gz") ||
+		!strings.HasSuffix(files[2], ".warc.json") {
 		t.Errorf("%q, %v", files, err)
 	}
 }

@@ -23,8 +23,8 @@ func TestDraw(t *testing.T) {
 			t.Errorf("%d of 100: %v", n, drawn)
 		}
 	}
-	a := draw(list, 10, 1, "a", "seeds")
-	if !slices.Equal(a, draw(list, 10, 1, "a", "seeds")) || slices.Equal(a, draw(list, 10, 1, "b", "seeds")) || slices.Equal(a, draw(list, 10, 2, "a", "seeds")) {
+	a, again, host, seed := draw(list, 10, 1, "a", "x"), draw(list, 10, 1, "a", "x"), draw(list, 10, 1, "b", "x"), draw(list, 10, 2, "a", "x")
+	if !slices.Equal(a, again) || slices.Equal(a, host) || slices.Equal(a, seed) {
 		t.Error("the same words draw another sample, or other words the same")
 	}
 }
@@ -32,7 +32,8 @@ func TestDraw(t *testing.T) {
 // overlayOf is what is known of n hosts.
 func overlayOf(n int) (overlay []fleet.Info) {
 	for i := range n {
-		overlay = append(overlay, fleet.Info{Host: fleet.Host{Name: fmt.Sprint("h", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}}})
+		address := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
+		overlay = append(overlay, fleet.Info{Host: fleet.Host{Name: fmt.Sprint("h", i), Addresses: []netip.Addr{address}}})
 	}
 	return overlay
 }
@@ -42,7 +43,9 @@ func TestConfigOfANode(t *testing.T) {
 	overlay := overlayOf(5)
 	overlay[1].Translated = true
 	for _, base := range []string{
-		"", "node.data = 'x'\nnode.memory_mib = 300", "[node]\n'data' = \"\"\"x\ny\"\"\"\nmemory_mib = 300\n[crawl]\nseeds = [\n'a', # ]\n]\n[member]\nfaster = 7.5",
+		"",
+		"node.data = 'x'\nnode.memory_mib = 300",
+		"[node]\n'data' = \"\"\"x\ny\"\"\"\nmemory_mib = 300\n[crawl]\nseeds = [\n'a', # ]\n]\n[member]\nfaster = 7.5",
 		"node = { data = 'x', memory_mib = 300 }\npeer = { listen = ':1' }\n[[site]]\nhost = 'a.test'\ndepth = 3",
 	} {
 		text, err := (&deployment{config: base, run: "r-1", peers: 2, port: 7947, gossip: 7946, overlay: overlay}).nodeConfig(overlay[1])

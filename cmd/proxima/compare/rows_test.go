@@ -163,7 +163,8 @@ func TestHeadlineOfSeveralRows(t *testing.T) {
 		leads map[string]*Difference // of a to the others
 	}{
 		{"a cannot be told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); " +
-			"a needed 50 % less time per page than random (95 % interval -60 to -40 %).", clear, map[string]*Difference{"b": d("b", -1, -9, 3), "random": clear}},
+			"a needed 50 % less time per page than random (95 % interval -60 to -40 %).",
+			clear, map[string]*Difference{"b": d("b", -1, -9, 3), "random": clear}},
 		{"a cannot be told apart from c: it needed 30 % less time per page than c, which may be chance (95 % interval -90 to +30 %).",
 			nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": d("c", -30, -90, 30)}},
 		{"a and c are equal, and cannot be told apart from b.", nil, map[string]*Difference{"b": d("b", -1, -9, 3), "c": d("c", 0, 0, 0)}},

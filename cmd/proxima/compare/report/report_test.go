@@ -30,7 +30,8 @@ func sample(nodes, servers int) *compare.Result {
 	}
 	r := &compare.Result{By: compare.ByAssigner, Reference: "random", Command: "proxima compare x",
 		Runs: []compare.RunInfo{{Dir: "x", Scenario: "bandwidth", Seed: 7, Emulated: true, Started: time.Unix(1.8e9, 0), Seconds: 300, Nodes: nodes,
-			Servers: servers, Cores: 2, Machine: "Some CPU", MadeBy: "proxima testbed run bandwidth", Assigners: names, Version: "v1", Config: "[crawl]\nfetchers = 3\n"}},
+			Servers: servers, Cores: 2, Machine: "Some CPU", MadeBy: "proxima testbed run bandwidth", Assigners: names, Version: "v1",
+			Config: "[crawl]\nfetchers = 3\n"}},
 		Crawl:    compare.Crawl{Coverage: new(1.), Lost: new(int64(0)), Attempted: 900},
 		Statuses: []compare.Status{{Label: "200 OK", Count: 900}, {Label: "DNS error"}},
 		Testbed:  compare.Testbed{Trusted: new(true), DelayErrorP50Ms: new(.1), DelayErrorP99Ms: new(.4), Emulation: "tun", Calibrations: 3},
@@ -54,7 +55,8 @@ func sample(nodes, servers int) *compare.Result {
 	r.Assigners[1].Lead, r.Assigners[2].Lead, r.Assigners[3].Lead = r.Assigners[0].Difference, r.Assigners[0].Difference,
 		r.Assigners[0].Difference
 	for i := range nodes {
-		n := compare.NodeUse{Name: fmt.Sprintf("n%d", i), City: "Rome", Pages: 100, Times: r.Assigners[i%4].Times, Geo: &compare.Point{float64(i*37%360 - 180), float64(i*13%120 - 60)}}
+		n := compare.NodeUse{Name: fmt.Sprintf("n%d", i), City: "Rome", Pages: 100, Times: r.Assigners[i%4].Times,
+			Geo: &compare.Point{float64(i*37%360 - 180), float64(i*13%120 - 60)}}
 		r.Nodes, r.Speed = append(r.Nodes, n), append(r.Speed, line(n.Name, float64(100+i)))
 	}
 	for i := range servers {
@@ -275,8 +277,8 @@ func TestSections(t *testing.T) {
 	if strings.Contains(page, "a steeper line") {
 		t.Error("the course of a comparison is shown by row")
 	}
-	for _, want := range []string{"proxima v9", "proxima compare x", "bandwidth, seed 7", "nodes of version v1", "2 processors", "fetchers = 3", "Some CPU",
-		"testbed run bandwidth"} {
+	for _, want := range []string{"proxima v9", "proxima compare x", "bandwidth, seed 7", "nodes of version v1", "2 processors",
+		"fetchers = 3", "Some CPU", "testbed run bandwidth"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
