@@ -61,10 +61,11 @@ func TestShareOfHeights(t *testing.T) {
 	if pull(&at, &Coordinate{Height: 10}, 0, 20, 1, rnd); at.Vec != [MaxDims]float64{} || math.Abs(20-at.Height-10*clipMs/(clipMs+10)) > 1e-9 {
 		t.Errorf("too near to a peer at the same place it is moved to %v", at)
 	}
-	same := Coordinate{Height: 5}
-	pull(&same, &Coordinate{Height: 5}, 0, 30, 1, rnd)
+	peer := Coordinate{Vec: [MaxDims]float64{3, 4}, Height: 5}
+	same := peer
+	pull(&same, &peer, 0, 30, 1, rnd)
 	move := 20 * clipMs / (clipMs + 20)
-	if away := planar(&same, &Coordinate{}); math.Abs(away-move*(1-shareMin)) > 1e-9 || math.Abs(same.Height-5-move*shareMin) > 1e-9 {
+	if away := planar(&same, &peer); math.Abs(away-move*(1-shareMin)) > 1e-9 || math.Abs(same.Height-5-move*shareMin) > 1e-9 {
 		t.Errorf("too far from a peer at the same place it moves away by %v and up by %v, of %v in all", away, same.Height-5, move)
 	}
 	var sides [MaxDims][2]bool

@@ -234,3 +234,19 @@ func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
 		s.mustHave(host, 3, 3, 2)
 	})
 }
+
+// A newer record that comes before the answer to the commit stays in force.
+func TestNewerRecordOutlivesACommit(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(5, 1, 2, 3)
+		s.watch(func(l letter) {
+			if is[*wire.CommitRequest](l) {
+				s.node(1).put(rec(host, 9, 2))
+			}
+		})
+		if err := s.node(1).handOff(host, 3); err != nil {
+			t.Error(err)
+		}
+		s.node(1).mustKnow(host, 9, 2)
+	})
+}
