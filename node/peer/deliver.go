@@ -92,24 +92,14 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 		// The fault is the peer's or the network's, so all its links wait.
 		q.retry = o.now() + o.backoff(q.failures, o.cfg.OutboxBackoff)
 		if !errors.Is(err, errFault) || q.failures < badLimit && m.blocks[0].bad == 0 {
-			o.mu.Unlock()
-			return o.undelivered(q, m)
+			defer o.mu.Unlock()
+			q.putBack(m.blocks)
+			return nil
 		}
 		// Perhaps one link makes the peer fail each time. It must not hold up all others.
 	}
 	o.mu.Unlock()
 	return o.narrow(q, m, err)
-}
-
-// undelivered queues a message again. Links that belong to another node by now go there: the peer may not answer for long.
-func (o *Outbox) undelivered(q *queue, m message) error {
-	if f := o.judge(q, m.links, nil); len(f.move) > 0 {
-		return o.settle(q, m, nil)
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	q.putBack(m.blocks)
-	return nil
 }
 
 // ask sends a message to its peer. While the answer is overdue, it copies what waits for it.
@@ -231,7 +221,7 @@ func (o *Outbox) setAside(q *queue, b block, cause error) error {
 	return nil
 }
 
-// settle does what the answers to a message say, in one step. Without answers, all links are routed anew.
+// settle does what the answers to a message say, in one step. Without answers, the peer is gone.
 func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 	f := o.judge(q, m.links, answers)
 	tries := int32(0)
@@ -290,7 +280,7 @@ type refusedLink struct {
 	reason string
 }
 
-// judge decides what becomes of links by their answers, or of all links without any.
+// judge decides what becomes of links by their answers, or of all links of a peer that is gone.
 func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) outcomes {
 	f := outcomes{move: map[string][]*wire.Link{}}
 	if answers == nil {
