@@ -67,7 +67,7 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 		return err
 	}
 	if gone {
-		return o.settle(q, m, nil)
+		return o.settle(q, m, o.judge(q, m.links, nil))
 	}
 	res, err := o.ask(ctx, q, m)
 	if errors.Is(err, errShelf) {
@@ -81,7 +81,7 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	case err == nil:
 		q.failures = 0
 		o.mu.Unlock()
-		return o.settle(q, m, res.Answers)
+		return o.settle(q, m, o.judge(q, m.links, res.Answers))
 	case ctx.Err() != nil:
 		defer o.mu.Unlock()
 		q.putBack(m.blocks)
@@ -92,14 +92,24 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 		// The fault is the peer's or the network's, so all its links wait.
 		q.retry = o.now() + o.backoff(q.failures, o.cfg.OutboxBackoff)
 		if !errors.Is(err, errFault) || q.failures < badLimit && m.blocks[0].bad == 0 {
-			defer o.mu.Unlock()
-			q.putBack(m.blocks)
-			return nil
+			o.mu.Unlock()
+			return o.undelivered(q, m)
 		}
 		// Perhaps one link makes the peer fail each time. It must not hold up all others.
 	}
 	o.mu.Unlock()
 	return o.narrow(q, m, err)
+}
+
+// undelivered queues a message again. Links that belong to another node by now go there: the peer may not answer for long.
+func (o *Outbox) undelivered(q *queue, m message) error {
+	if f := o.judge(q, m.links, nil); len(f.stay) < len(m.links) {
+		return o.settle(q, m, f)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q.putBack(m.blocks)
+	return nil
 }
 
 // ask sends a message to its peer. While the answer is overdue, it copies what waits for it.
@@ -221,9 +231,8 @@ func (o *Outbox) setAside(q *queue, b block, cause error) error {
 	return nil
 }
 
-// settle does what the answers to a message say, in one step. Without answers, the peer is gone.
-func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
-	f := o.judge(q, m.links, answers)
+// settle does in one step what was decided about the links of a message.
+func (o *Outbox) settle(q *queue, m message, f outcomes) error {
 	tries := int32(0)
 	for _, b := range m.blocks {
 		tries = max(tries, b.tries+1)
@@ -280,7 +289,7 @@ type refusedLink struct {
 	reason string
 }
 
-// judge decides what becomes of links by their answers, or of all links of a peer that is gone.
+// judge decides what becomes of links by their answers, or of all links without any.
 func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) outcomes {
 	f := outcomes{move: map[string][]*wire.Link{}}
 	if answers == nil {

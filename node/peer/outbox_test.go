@@ -211,6 +211,7 @@ func TestOutboxObeysVerdicts(t *testing.T) {
 // the end of a crawl waits for that.
 func TestPeerThatTakesNoLinks(t *testing.T) {
 	type answer = func(links int) (*wire.DeliverResponse, error)
+	away := func(int) (*wire.DeliverResponse, error) { return nil, fmt.Errorf("dial: %w", peer.ErrUnavailable) }
 	all := func(v wire.Verdict) answer {
 		return func(links int) (*wire.DeliverResponse, error) {
 			return &wire.DeliverResponse{Answers: slices.Repeat([]*wire.Delivered{verdict(v)}, links)}, nil
@@ -221,21 +222,27 @@ func TestPeerThatTakesNoLinks(t *testing.T) {
 		adds        int           // of 100 links
 		least, most int           // messages in ten minutes
 		back        time.Duration // until all are answered
+		moves       bool          // then they belong to another node
 	}{
-		"away": { // half a second doubles six times; then every 15 to 30 s
-			func(int) (*wire.DeliverResponse, error) { return nil, fmt.Errorf("dial: %w", peer.ErrUnavailable) },
-			all(wire.Verdict_VERDICT_ACCEPTED), 1, 20, 50, 30 * time.Second},
+		"away": {away, all(wire.Verdict_VERDICT_ACCEPTED), 1, 20, 50, 30 * time.Second, false}, // half a second doubles six times; then every 15 to 30 s
+		"away for good, while its hosts get another owner": {away, away, 1, 20, 50, 30 * time.Second, true},
 		"broken": {
 			func(int) (*wire.DeliverResponse, error) { return nil, nil },
-			all(wire.Verdict_VERDICT_ACCEPTED), 50, 20, 60, 2 * time.Minute},
+			all(wire.Verdict_VERDICT_ACCEPTED), 50, 20, 60, 2 * time.Minute, false},
 		"busy": { // at last every 2.5 to 5 s, at this peer, and then at the next
-			all(wire.Verdict_VERDICT_LATER), all(wire.Verdict_VERDICT_MOVED), 1, 120, 250, 11 * time.Second},
+			all(wire.Verdict_VERDICT_LATER), all(wire.Verdict_VERDICT_MOVED), 1, 120, 250, 11 * time.Second, true},
 	} {
 		for _, review := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				messages, shelf := 0, new(netsim.Shelf)
 				var back atomic.Bool
-				o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Route: func(*wire.Link) string { return "c" },
+				o, _ := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf,
+					Route: func(*wire.Link) string {
+						if c.moves && back.Load() {
+							return "c"
+						}
+						return "b"
+					},
 					Deliver: func(_ context.Context, to string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 						switch messages++; {
 						case to == "c":
