@@ -144,10 +144,16 @@ func (t *records) visit(f func(Record) error) error {
 	})
 }
 
-// pages calls f for all records in order of their hosts, some at a time.
+// pages calls f for all records, some at a time. It waits for no write: those that are not on disk yet come first.
 func (t *records) pages(f func([]Record) error) error {
-	if err := t.flush(); err != nil {
-		return err
+	t.mu.Lock()
+	dirty := maps.Clone(t.dirty)
+	t.mu.Unlock()
+	changed := slices.DeleteFunc(slices.Collect(maps.Values(dirty)), func(r Record) bool { return r.Owner == "" })
+	for page := range slices.Chunk(changed, pageRecords) {
+		if err := f(page); err != nil {
+			return err
+		}
 	}
 	enough := errors.New("enough")
 	var after []byte
@@ -158,7 +164,11 @@ func (t *records) pages(f func([]Record) error) error {
 			if err != nil {
 				return err
 			}
-			if page = append(page, r); len(page) == pageRecords {
+			after = key
+			if _, changed := dirty[r.Host]; !changed {
+				page = append(page, r)
+			}
+			if len(page) == pageRecords {
 				return enough
 			}
 			return nil
@@ -169,6 +179,5 @@ func (t *records) pages(f func([]Record) error) error {
 		if ferr := f(page); ferr != nil || err == nil {
 			return ferr
 		}
-		after = []byte(page[len(page)-1].Host)
 	}
 }

@@ -162,46 +162,65 @@ func TestUrgencyEndsARest(t *testing.T) {
 	}
 }
 
-// All records are visited, in pages and in order. An error of the visitor or of the disk ends the visit.
+// All records are visited, in pages, each once and as it is now, and without a write. An error of the visitor or of the disk ends the visit.
 func TestAllRecordsAreVisited(t *testing.T) {
 	disk := newDisk(&names{})
 	records := newRecords(disk, 10)
-	for i := range 2001 {
-		host := fmt.Sprintf("http://h%04d.test", i)
-		records.put(host, rec(host, uint64(i+1), 1))
+	host := func(i int) string { return fmt.Sprintf("http://h%04d.test", i) }
+	set := func(from, to int, epoch uint64) {
+		for i := from; i < to; i++ {
+			records.put(host(i), rec(host(i), epoch, 1))
+		}
 	}
+	set(0, 2001, 1)
+	if err := records.flush(); err != nil {
+		t.Fatal(err)
+	}
+	disk.fault = &fault{call: "Batch", n: 1} // no write is needed: the disk may be full
+	set(500, 2501, 2)
+	records.put(host(0), Record{})
 	var pages []int
-	var last uint64
+	seen := map[string]uint64{}
 	if err := records.pages(func(page []Record) error {
 		pages = append(pages, len(page))
 		for _, r := range page {
-			if last++; r.Epoch != last {
-				t.Fatalf("epoch %d comes after %d", r.Epoch, last-1)
+			if seen[r.Host] > 0 {
+				t.Errorf("%s comes twice", r.Host)
 			}
+			seen[r.Host] = r.Epoch
 		}
 		return nil
-	}); err != nil || !slices.Equal(pages, []int{1000, 1000, 1}) {
+	}); err != nil || !slices.Equal(pages, []int{1000, 1000, 1, 499}) {
 		t.Errorf("pages of %v records, %v", pages, err)
+	}
+	for i := range 2501 {
+		want := uint64(1)
+		if i >= 500 {
+			want = 2
+		} else if i == 0 {
+			want = 0
+		}
+		if seen[host(i)] != want {
+			t.Errorf("%s comes with epoch %d, not %d", host(i), seen[host(i)], want)
+		}
 	}
 	visited := 0
 	enough := errors.New("enough of it")
-	if err := records.visit(func(Record) error {
-		if visited++; visited == 1500 {
-			return enough
-		}
-		return nil
-	}); !errors.Is(err, enough) || visited != 1500 {
-		t.Errorf("it ended after %d: %v", visited, err)
-	}
-	for _, call := range []string{"ScanAfter", "Batch"} {
-		records.put("http://new.test", rec("http://new.test", 1, 1))
-		disk.fault = &fault{call: call, n: 1}
-		if err := records.visit(func(Record) error { return nil }); !errors.Is(err, errFault) {
-			t.Errorf("%s fails: %v", call, err)
+	for _, most := range []int{1, 1500, 2400} {
+		if visited = 0; !errors.Is(records.visit(func(Record) error {
+			if visited++; visited == most {
+				return enough
+			}
+			return nil
+		}), enough) || visited != most {
+			t.Errorf("it ended after %d, not %d", visited, most)
 		}
 	}
-	records.put("http://new.test", Record{})
-	if err := records.flush(); err != nil || disk.now.shelf["http://new.test"] != "" {
+	disk.fault = &fault{call: "ScanAfter", n: 1}
+	if err := records.visit(func(Record) error { return nil }); !errors.Is(err, errFault) {
+		t.Errorf("the disk fails: %v", err)
+	}
+	if err := records.flush(); err != nil || disk.now.shelf[host(0)] != "" {
 		t.Errorf("a record that was removed is on disk: %v", err)
 	}
 }
