@@ -35,7 +35,6 @@ const (
 	tableLeases  = 'k'
 	tableOutbox  = 'o'
 	tableMembers = 'm'
-	tableQuota   = 'q'
 )
 
 // joinPatience is how long a node waits for an answer from one of member.join before it begins alone.
@@ -181,16 +180,13 @@ func (o *overlay) newDeciders() (err error) {
 			}
 		},
 		Armed: string(armed) == n.cfg.Node.Run, Arm: func() { o.memo.put(keyArmed, n.cfg.Node.Run) }})
-	quotas := f.Shelf(tableQuota)
 	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool {
 		idle, _ := f.Idle(n.operator.live.Load().Crawl.Patience)
 		return idle
 	})
 	if o.shares, err = quota.New(limitsOf(n.cfg), quota.Deps{View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
-		Read: func(key string) ([]byte, error) { return quotas.Get([]byte(key)) },
-		Keep: func(ctx context.Context, key string, value []byte) error {
-			return errors.Join(quotas.Put([]byte(key), value), f.Sync(ctx))
-		}}); err != nil {
+		Read: func(key string) ([]byte, error) { return readIfThere(quotaFile(n.cfg.Node.Data, key)) },
+		Keep: func(key string, value []byte) error { return replaceFile(quotaFile(n.cfg.Node.Data, key), value) }, Warn: n.warn}); err != nil {
 		return err
 	}
 	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, api{n}}
@@ -425,11 +421,6 @@ func (h handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest)
 // Commit takes a host if there is room.
 func (h handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
 	return ifWritable(ctx, h, h.Ownership.Commit, from, req)
-}
-
-// Quota takes part in sharing the limits if there is room.
-func (h handler) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	return ifWritable(ctx, h, h.Shares.Quota, from, req)
 }
 
 // runMembers runs the members, and the relay a little longer: the members say farewell through it.

@@ -1,10 +1,12 @@
 package node_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"proxima/node"
+	"proxima/node/placement"
 )
 
 // limited is an overlay with far more pages than it may ask for.
@@ -105,4 +107,28 @@ func TestOverlayKeepsTheLimitOfAHost(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOverlayLimitWithoutRoom: the nodes that can write share all pages although one cannot, whether that one keeps the book or not.
+func TestOverlayLimitWithoutRoom(t *testing.T) {
+	for full := range 3 {
+		t.Run(fmt.Sprint(full), func(t *testing.T) {
+			withoutRoom(t, full, func(c *node.Config) { c.Crawl.MaxPages, c.Batch.Mode = 200, placement.ModeCrawl }, func(b *bed) {
+				name := b.homed((full + 1) % 3)
+				b.site(name, address(0), beside(b.nodes[0].at), 300, 1000)
+				b.seeds = func(i int) []string {
+					if i == full && full == 0 {
+						return nil // it would own the host, as the first of all nodes
+					}
+					return []string{"http://" + name + "/"}
+				}
+				b.startAll(time.Second)
+				b.await("all pages", 15*time.Minute, func() bool { return len(b.pagesOf(name)) == 200 })
+				time.Sleep(time.Minute)
+				if n := len(b.pagesOf(name)); n != 200 {
+					t.Errorf("%d pages are asked for", n)
+				}
+			})
+		})
+	}
 }

@@ -95,16 +95,26 @@ func (h hints) Put(key, value []byte) error {
 	return h.Shelf.Put(key, value)
 }
 
-// votersFile is where a node keeps the voters and its own vote: the name of the run, a line feed, and the bytes of member.Deps.Keep. They
-// must be on disk before the node tells others. In a file of their own they are written at once.
+// What must be on disk before the node tells others has files of its own. They are written at once, also while the store waits for room.
+
+// votersFile is where a node keeps the voters and its own vote: the name of the run, a line feed, and the bytes of member.Deps.Keep.
 const votersFile = "voters"
 
-// loadVoters reads what this node kept for this run. It returns nil if there is nothing.
-func loadVoters(data, run string) ([]byte, error) {
-	b, err := os.ReadFile(filepath.Join(data, votersFile))
+// quotaFile is where a node keeps a value of package quota.
+func quotaFile(data, key string) string { return filepath.Join(data, "quota-"+key) }
+
+// readIfThere returns nil if there is no such file.
+func readIfThere(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
+	return b, err
+}
+
+// loadVoters reads what this node kept for this run. It returns nil if there is nothing.
+func loadVoters(data, run string) ([]byte, error) {
+	b, err := readIfThere(filepath.Join(data, votersFile))
 	if err != nil {
 		return nil, fmt.Errorf("read voters: %w", err)
 	}

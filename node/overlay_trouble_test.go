@@ -244,11 +244,11 @@ func TestOverlayEstimatorCutOff(t *testing.T) {
 	})
 }
 
-// withoutRoom runs a test with three nodes, of which the second one has a disk too full to write anything.
-func withoutRoom(t *testing.T, set func(c *node.Config), test func(b *bed)) {
+// withoutRoom runs a test with three nodes, of which one has a disk too full to write anything.
+func withoutRoom(t *testing.T, full int, set func(c *node.Config), test func(b *bed)) {
 	inBed(t, []point{{0, 0, 1}, {60, 0, 1}, {60, 60, 1}}, func(b *bed) {
 		b.cfg = func(i int, c *node.Config) {
-			if set(c); i == 1 {
+			if set(c); i == full {
 				c.Frontier.MinFreeMiB = 1 << 23 // eight times what there is
 			}
 		}
@@ -258,7 +258,7 @@ func withoutRoom(t *testing.T, set func(c *node.Config), test func(b *bed)) {
 
 // TestOverlayNodeWithoutRoom: a node that can write nothing still knows who is there, finds out how it is reached, and stops in order.
 func TestOverlayNodeWithoutRoom(t *testing.T) {
-	withoutRoom(t, func(c *node.Config) { c.Crawl.End, c.Crawl.MaxPages = crawl.EndNever, 1000 }, func(b *bed) {
+	withoutRoom(t, 1, func(c *node.Config) { c.Crawl.End, c.Crawl.MaxPages = crawl.EndNever, 1000 }, func(b *bed) {
 		b.startAll(time.Second)
 		time.Sleep(2 * time.Minute)
 		if reach := b.nodes[1].node.Status().Overlay.Reach.Reach; reach != "direct" {
@@ -275,7 +275,7 @@ func TestOverlayNodeWithoutRoom(t *testing.T) {
 
 // TestOverlayGrantorWithoutRoom: leases are renewed by a node that can write nothing.
 func TestOverlayGrantorWithoutRoom(t *testing.T) {
-	withoutRoom(t, func(c *node.Config) { c.Batch.Mode = placement.ModeCrawl }, func(b *bed) {
+	withoutRoom(t, 1, func(c *node.Config) { c.Batch.Mode = placement.ModeCrawl }, func(b *bed) {
 		here, all := 0, view.View{Homes: []string{netsim.ID(0), netsim.ID(1), netsim.ID(2)}}
 		for all.Grantor(netip.MustParseAddr(address(here))) != netsim.ID(1) {
 			here++

@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -65,29 +64,32 @@ func parse(value []byte, head int, m proto.Message) error {
 }
 
 // keepMine writes this node's entry. With inOrder the node promises not to use any more of its grant.
-func (q *Shares) keepMine(ctx context.Context, inOrder bool) error {
+func (q *Shares) keepMine(inOrder bool) error {
 	head := []byte{form, 0}
 	if inOrder {
 		head[1] = 1
 	}
-	return q.keep(ctx, keyMine, head, q.entry())
+	return q.keep(keyMine, head, q.entry())
 }
 
 // keepBook writes what was promised and stored.
-func (q *Shares) keepBook(ctx context.Context) error {
+func (q *Shares) keepBook() error {
 	q.mu.Lock()
 	stored := &wire.QuotaRequest{Epoch: q.promised, Book: q.book}
 	q.mu.Unlock()
-	return q.keep(ctx, keyBook, []byte{form}, stored)
+	return q.keep(keyBook, []byte{form}, stored)
 }
 
-func (q *Shares) keep(ctx context.Context, key string, head []byte, m proto.Message) error {
+func (q *Shares) keep(key string, head []byte, m proto.Message) error {
 	value, err := proto.MarshalOptions{}.MarshalAppend(head, m)
 	if err == nil {
-		err = q.deps.Keep(ctx, key, value)
+		err = q.deps.Keep(key, value)
 	}
 	if err != nil {
-		return fmt.Errorf("keep %s of quota: %w", key, err)
+		err = fmt.Errorf("keep %s of quota: %w", key, err)
 	}
-	return nil
+	if was := q.failing.Swap(err != nil); err != nil && !was {
+		q.deps.Warn(err)
+	}
+	return err
 }

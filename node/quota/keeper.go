@@ -29,16 +29,17 @@ type keeper struct {
 }
 
 // lead runs one round of the keeper: it grants pages, has all nodes store the book, and ends the crawl if a limit is reached.
-func (q *Shares) lead(ctx context.Context, v view.View, wants bool) error {
+func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	q.mu.Lock()
 	k, known := q.keeper, q.book.GetVersion() > 0
 	q.mu.Unlock()
 	if !v.Majority || !known && len(v.Settled) < q.deps.Expected {
 		q.leaveBook()
-		return nil
+		return
 	}
 	if k == nil {
-		return q.takeOver(ctx, v)
+		q.takeOver(ctx, v)
+		return
 	}
 	q.mu.Lock()
 	k.report(v.Self, q.mine, wants)
@@ -57,11 +58,11 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) error {
 			return err == nil && res.GetOk()
 		}) {
 			q.leaveBook()
-			return nil
+			return
 		}
-		if res, err := q.store(ctx, k.epoch, book); err != nil || !res.GetOk() {
+		if res, err := q.store(k.epoch, book); err != nil || !res.GetOk() {
 			q.leaveBook()
-			return err
+			return
 		}
 		q.mu.Lock()
 		k.stored = book
@@ -70,17 +71,17 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) error {
 	q.mu.Lock()
 	granted, scarce := k.of(v.Self).GetGranted(), k.scarce(q.limits, v)
 	q.mu.Unlock()
-	return q.take(ctx, granted, scarce && !wants)
+	q.take(granted, scarce && !wants)
 }
 
 // takeOver makes this node the keeper if all live nodes promise to ignore earlier ones.
-func (q *Shares) takeOver(ctx context.Context, v view.View) error {
+func (q *Shares) takeOver(ctx context.Context, v view.View) {
 	q.mu.Lock()
 	epoch := q.promised + 1
 	q.mu.Unlock()
-	mine, err := q.promise(ctx, epoch)
+	mine, err := q.promise(epoch)
 	if err != nil || !mine.GetOk() {
-		return err
+		return
 	}
 	newest, greatest := mine.GetBook(), epoch
 	if !q.all(ctx, v, func(ctx context.Context, id string) bool {
@@ -96,8 +97,8 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) error {
 		greatest = max(greatest, res.GetEpoch())
 		return res.GetOk()
 	}) {
-		_, err := q.promise(ctx, greatest) // so that the next attempt has a higher epoch
-		return err
+		_, _ = q.promise(greatest) // so that the next attempt has a higher epoch
+		return
 	}
 	k := &keeper{epoch: epoch, version: newest.GetVersion(), entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
 	for _, e := range newest.GetEntries() {
@@ -106,7 +107,6 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.keeper = k
-	return nil
 }
 
 // all asks all other live nodes at the same time, and reports whether each agreed.

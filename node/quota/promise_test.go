@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -12,14 +11,15 @@ import (
 // twice: not after a restart either.
 func TestPromisesHold(t *testing.T) {
 	disk, full := map[string][]byte{}, error(nil)
+	var warned []error
 	open := func() *Shares {
 		q, err := New(Limits{MaxPages: 10}, Deps{Read: func(key string) ([]byte, error) { return disk[key], nil },
-			Keep: func(_ context.Context, key string, value []byte) error {
+			Keep: func(key string, value []byte) error {
 				if full == nil {
 					disk[key] = value
 				}
 				return full
-			}})
+			}, Warn: func(err error) { warned = append(warned, err) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,6 +49,9 @@ func TestPromisesHold(t *testing.T) {
 		if res, err := q.Quota(t.Context(), "keeper", req); !errors.Is(err, full) {
 			t.Errorf("what is not on disk: %v, %v", res, err)
 		}
+	}
+	if len(warned) != 1 || !errors.Is(warned[0], full) {
+		t.Errorf("the operator hears %v", warned)
 	}
 	res, err := q.Quota(t.Context(), "keeper", &wire.QuotaRequest{Epoch: 7})
 	if err != nil || res.GetOk() || res.GetEpoch() != 7 || res.GetBook().GetVersion() != 1 {

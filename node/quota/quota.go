@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -66,9 +67,11 @@ type Meter interface {
 type Deps struct {
 	View func() view.View
 	Ask  func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
-	// Read and Keep read and write values on disk. Keep returns when its value would survive a power failure.
+	// Read and Keep read and write values on disk. Keep returns when its value would survive a power failure. It must not wait for
+	// room: the others could grant nothing meanwhile. What it fails to write is tried again, and Warn gets the first error of a series.
 	Read func(key string) ([]byte, error)
-	Keep func(ctx context.Context, key string, value []byte) error
+	Keep func(key string, value []byte) error
+	Warn func(error)
 	// Expected is how many nodes must be settled before the first grant. Otherwise groups that start apart would each grant
 	// everything.
 	Expected int
@@ -80,8 +83,12 @@ type Shares struct {
 	limits  Limits
 	deps    Deps
 	began   time.Time
-	writing chan struct{} // a lock for changes of what was promised and stored
-	wake    bell.Bell     // a node has reported that it wants pages
+	wake    bell.Bell   // a node has reported that it wants pages
+	failing atomic.Bool // the last value could not be kept
+	written bool        // mine is on disk, as far as it limits what this node may use; only Run uses it
+
+	// writing is held while a change of what was promised and stored is written. It is taken before mu.
+	writing sync.Mutex
 
 	// mu guards the fields below.
 	mu sync.Mutex
@@ -106,7 +113,7 @@ const (
 
 // New makes a node's Shares, which continue what an earlier incarnation kept on disk. Run starts them.
 func New(limits Limits, deps Deps) (*Shares, error) {
-	q := &Shares{limits: limits, deps: deps, began: time.Now(), writing: make(chan struct{}, 1), wake: bell.New(), book: &wire.QuotaBook{}}
+	q := &Shares{limits: limits, deps: deps, began: time.Now(), wake: bell.New(), book: &wire.QuotaBook{}}
 	if err := q.read(); err != nil {
 		return nil, fmt.Errorf("read quota: %w", err)
 	}
@@ -119,11 +126,8 @@ func (q *Shares) Run(ctx context.Context) error {
 	if q.limits.first() == "" {
 		return nil
 	}
-	if err := q.keepMine(ctx, false); err != nil {
-		return err
-	}
-	q.allow()
 	for {
+		q.use()
 		wants := q.spent()
 		pause := reportEvery
 		if wants {
@@ -132,21 +136,18 @@ func (q *Shares) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			q.spent()
-			return q.keepMine(context.WithoutCancel(ctx), true)
+			_ = q.keepMine(true) // without that, all that was granted counts as used
+			return nil
 		case <-time.After(pause):
 		case <-q.wake:
 			time.Sleep(company)
 		}
 		v := q.deps.View()
-		var err error
 		if id := v.Drawn("quota"); id == v.Self {
-			err = q.lead(ctx, v, wants)
+			q.lead(ctx, v, wants)
 		} else if id != "" {
 			q.leaveBook()
-			err = q.report(ctx, id, wants)
-		}
-		if err != nil && ctx.Err() == nil {
-			return err
+			q.report(ctx, id, wants)
 		}
 		if wants && v.AllOver() { // the others have reached the limit: this node would wait for pages for ever
 			q.reach(q.limits.first())
@@ -166,39 +167,37 @@ func (q *Shares) spent() (wants bool) {
 }
 
 // report sends this node's entry to the keeper and takes the grant from its answer.
-func (q *Shares) report(ctx context.Context, keeper string, wants bool) error {
+func (q *Shares) report(ctx context.Context, keeper string, wants bool) {
 	asking, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	res, err := q.deps.Ask(asking, keeper, &wire.QuotaRequest{Report: q.entry(), Wants: wants})
-	if err != nil || !res.GetOk() {
-		return nil //nolint:nilerr // the next report may find another keeper
+	if err == nil && res.GetOk() { // otherwise the next report may find another keeper
+		q.take(res.GetEntry().GetGranted(), res.GetScarce() && !wants)
 	}
-	return q.take(ctx, res.GetEntry().GetGranted(), res.GetScarce() && !wants)
 }
 
 // take takes a grant. With back it gives back the pages that this node does not need.
-func (q *Shares) take(ctx context.Context, granted uint64, back bool) error {
+func (q *Shares) take(granted uint64, back bool) {
 	var unused uint64
 	if back {
 		unused = uint64(q.deps.Meter.Withdraw())
 	}
 	q.mu.Lock()
-	more := granted > q.mine.GetGranted()
+	if granted > q.mine.GetGranted() || unused > 0 {
+		q.written = false
+	}
 	q.mine.Granted = max(granted, q.mine.GetGranted())
 	q.mine.GivenBack += unused
 	q.mu.Unlock()
-	if !more && unused == 0 {
-		return nil
-	}
-	if err := q.keepMine(ctx, false); err != nil { // before the grant is used
-		return err
-	}
-	q.allow()
-	return nil
+	q.use()
 }
 
-// allow tells the crawl loop how many pages it may request.
-func (q *Shares) allow() {
+// use tells the crawl loop how many pages it may request, once that is on disk.
+func (q *Shares) use() {
+	if q.written || q.keepMine(false) != nil {
+		return
+	}
+	q.written = true
 	q.mu.Lock()
 	n := int64(q.mine.GetGranted()) - int64(q.mine.GetGivenBack()) - int64(q.earlier.GetDone())
 	q.mu.Unlock()
@@ -208,20 +207,20 @@ func (q *Shares) allow() {
 }
 
 // Quota answers a keeper's request or another node's report. It implements the peer call of that name.
-func (q *Shares) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+func (q *Shares) Quota(_ context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 	switch {
 	case req.GetEpoch() == 0:
 		return q.reported(from, req)
 	case req.GetBook() == nil:
-		return q.promise(ctx, req.GetEpoch())
+		return q.promise(req.GetEpoch())
 	}
-	return q.store(ctx, req.GetEpoch(), req.GetBook())
+	return q.store(req.GetEpoch(), req.GetBook())
 }
 
 // promise makes this node ignore keepers of epochs before the given one. It refuses if it has already promised that epoch or a
 // later one.
-func (q *Shares) promise(ctx context.Context, epoch uint64) (*wire.QuotaResponse, error) {
-	return q.change(ctx, func() bool {
+func (q *Shares) promise(epoch uint64) (*wire.QuotaResponse, error) {
+	return q.change(func() bool {
 		if epoch <= q.promised {
 			return false
 		}
@@ -231,8 +230,8 @@ func (q *Shares) promise(ctx context.Context, epoch uint64) (*wire.QuotaResponse
 }
 
 // store stores a keeper's book, unless this node has promised to ignore that keeper.
-func (q *Shares) store(ctx context.Context, epoch uint64, book *wire.QuotaBook) (*wire.QuotaResponse, error) {
-	res, err := q.change(ctx, func() bool {
+func (q *Shares) store(epoch uint64, book *wire.QuotaBook) (*wire.QuotaResponse, error) {
+	res, err := q.change(func() bool {
 		if epoch < q.promised || !newer(book, q.book) {
 			return false
 		}
@@ -257,13 +256,9 @@ func (q *Shares) reach(limit string) {
 }
 
 // change applies do to what this node has promised and stored. If do returns true, the change is on disk when change returns.
-func (q *Shares) change(ctx context.Context, do func() bool) (*wire.QuotaResponse, error) {
-	select {
-	case q.writing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-q.writing }()
+func (q *Shares) change(do func() bool) (*wire.QuotaResponse, error) {
+	q.writing.Lock()
+	defer q.writing.Unlock()
 	q.mu.Lock()
 	promised, book := q.promised, q.book
 	ok := do()
@@ -272,7 +267,7 @@ func (q *Shares) change(ctx context.Context, do func() bool) (*wire.QuotaRespons
 	if !ok {
 		return res, nil
 	}
-	if err := q.keepBook(ctx); err != nil {
+	if err := q.keepBook(); err != nil {
 		q.mu.Lock()
 		q.promised, q.book = promised, book
 		q.mu.Unlock()

@@ -49,6 +49,7 @@ type fake struct {
 	used, may int64
 	work      int64 // pages that it knows of
 	ended     string
+	full      bool // its disk
 }
 
 func newWorld(t *testing.T, seed uint64, n int, limits Limits) *world {
@@ -72,15 +73,19 @@ func (f *fake) start(ctx context.Context) {
 			return w.call(ctx, f, life, to, req)
 		},
 		Read: func(key string) ([]byte, error) { return f.disk[key], nil },
-		Keep: func(_ context.Context, key string, value []byte) error {
+		Keep: func(key string, value []byte) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if f.life != life {
 				return errors.New("it has crashed")
 			}
+			if f.full {
+				return errors.New("its disk is full")
+			}
 			f.disk[key] = slices.Clone(value)
 			return nil
-		}})
+		},
+		Warn: func(error) {}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -243,10 +248,17 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 					w.mu.Lock()
 					w.side[at] = 1 - w.side[at]
 					w.mu.Unlock()
+				case what == 3:
+					w.mu.Lock()
+					f.full = !f.full
+					w.mu.Unlock()
 				}
 			}
 			clear(w.side)
 			for i, f := range w.nodes {
+				w.mu.Lock()
+				f.full = false
+				w.mu.Unlock()
 				if f.quota == nil && (i > 0 || course%2 == 0) { // one may stay away
 					f.start(ctx)
 				}
