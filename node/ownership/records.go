@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -144,20 +145,16 @@ func (t *records) visit(f func(Record) error) error {
 	})
 }
 
-// pages calls f for all records, some at a time. It waits for no write: those that are not on disk yet come first.
+// pages calls f for all records in order of their hosts, some at a time. It waits for no write: those that are not on disk yet come from
+// memory.
 func (t *records) pages(f func([]Record) error) error {
 	t.mu.Lock()
 	dirty := maps.Clone(t.dirty)
 	t.mu.Unlock()
-	changed := slices.DeleteFunc(slices.Collect(maps.Values(dirty)), func(r Record) bool { return r.Owner == "" })
-	for page := range slices.Chunk(changed, pageRecords) {
-		if err := f(page); err != nil {
-			return err
-		}
-	}
+	changed := slices.Sorted(maps.Keys(dirty))
 	enough := errors.New("enough")
 	var after []byte
-	for {
+	for more := true; more; {
 		var page []Record
 		err := t.shelf.ScanAfter(after, func(key, value []byte) error {
 			r, err := decodeRecord(string(key), value)
@@ -173,11 +170,21 @@ func (t *records) pages(f func([]Record) error) error {
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, enough) {
+		if more = errors.Is(err, enough); err != nil && !more {
 			return fmt.Errorf("read records: %w", err)
 		}
-		if ferr := f(page); ferr != nil || err == nil {
-			return ferr
+		for len(changed) > 0 && (!more || changed[0] < string(after)) {
+			if r := dirty[changed[0]]; r.Owner != "" {
+				page = append(page, r)
+			}
+			changed = changed[1:]
+		}
+		slices.SortFunc(page, func(a, b Record) int { return strings.Compare(a.Host, b.Host) })
+		for part := range slices.Chunk(page, pageRecords) {
+			if err := f(part); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
