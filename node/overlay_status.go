@@ -35,6 +35,8 @@ type OverlayStatus struct {
 	Outbox int `json:"outbox"`
 	// End says what keeps the crawl from ending, if this node asks the others for that.
 	End string `json:"end,omitempty"`
+	// Limits says what keeps the nodes from sharing the limits of the crawl.
+	Limits string `json:"limits,omitempty"`
 
 	Hosts  ownership.Counts `json:"hosts"`
 	Leases lease.Status     `json:"leases"`
@@ -69,7 +71,7 @@ func (o *overlay) status() *OverlayStatus {
 	v, at := o.members.View(), o.members.Coordinate()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secrets.current.Load().Describe(),
 		Reach: o.relay.Status(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
-		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
+		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Limits: o.shares.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}
 	s.Voters = v.Voters
 	for _, w := range v.Missing {

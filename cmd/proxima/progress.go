@@ -104,6 +104,9 @@ func why(s node.Status) string {
 	if s.Overlay != nil && !s.Overlay.Majority {
 		return s.Overlay.Reason
 	}
+	if s.Overlay != nil && s.Overlay.Limits != "" && s.Frontier.InFlight == 0 {
+		return "waiting for a share of the crawl's limits: " + s.Overlay.Limits
+	}
 	if s.Frontier.Ready > 0 {
 		return "all fetchers are busy"
 	}

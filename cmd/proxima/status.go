@@ -136,6 +136,9 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 	if o.End != "" {
 		fmt.Fprintf(w, "the crawl goes on: %s\n", o.End)
 	}
+	if o.Limits != "" {
+		fmt.Fprintf(w, "limits of the crawl: %s\n", o.Limits)
+	}
 	fmt.Fprintf(w, "coordinate: %.1f ms, height %.1f ms, error %.0f %%\n", o.Vector, o.HeightMs, 100*o.Accuracy)
 	fmt.Fprintf(w, "reach: %s", o.Reach.Reach)
 	if len(o.Reach.Relays) > 0 {

@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -33,8 +35,12 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	q.mu.Lock()
 	k, known := q.keeper, q.book.GetVersion() > 0
 	q.mu.Unlock()
-	if !v.Majority || !known && len(v.Settled) < q.deps.Expected {
-		q.leaveBook()
+	switch {
+	case !v.Majority:
+		q.cease(errors.New("this node does not see a majority"))
+		return
+	case !known && len(v.Settled) < q.deps.Expected:
+		q.cease(fmt.Errorf("%d of the %d nodes of termination.expected_nodes are there", len(v.Settled), q.deps.Expected))
 		return
 	}
 	if k == nil {
@@ -53,15 +59,12 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	q.mu.Unlock()
 	if !same {
 		// The others go first: a book that says that a limit is reached ends this node, which could then no longer tell them.
-		if !q.all(ctx, v, func(ctx context.Context, id string) bool {
-			res, err := q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: k.epoch, Book: book})
-			return err == nil && res.GetOk()
-		}) {
-			q.leaveBook()
+		if err := q.all(ctx, v, &wire.QuotaRequest{Epoch: k.epoch, Book: book}, func(*wire.QuotaResponse) {}); err != nil {
+			q.cease(err)
 			return
 		}
 		if res, err := q.store(k.epoch, book); err != nil || !res.GetOk() {
-			q.leaveBook()
+			q.cease(cmp.Or(err, errRefused))
 			return
 		}
 		q.mu.Lock()
@@ -71,6 +74,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	q.mu.Lock()
 	granted, scarce := k.of(v.Self).GetGranted(), k.scarce(q.limits, v)
 	q.mu.Unlock()
+	q.hinder(nil)
 	q.take(granted, scarce && !wants)
 }
 
@@ -84,19 +88,15 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) {
 		return
 	}
 	newest, greatest := mine.GetBook(), epoch
-	if !q.all(ctx, v, func(ctx context.Context, id string) bool {
-		res, err := q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: epoch})
-		if err != nil {
-			return false
-		}
+	if err := q.all(ctx, v, &wire.QuotaRequest{Epoch: epoch}, func(res *wire.QuotaResponse) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if newer(res.GetBook(), newest) {
 			newest = res.GetBook()
 		}
 		greatest = max(greatest, res.GetEpoch())
-		return res.GetOk()
-	}) {
+	}); err != nil {
+		q.hinder(err)
 		_, _ = q.promise(greatest) // so that the next attempt has a higher epoch
 		return
 	}
@@ -109,8 +109,8 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) {
 	q.keeper = k
 }
 
-// all asks all other live nodes at the same time, and reports whether each agreed.
-func (q *Shares) all(ctx context.Context, v view.View, ask func(ctx context.Context, id string) bool) bool {
+// all asks all other live nodes at the same time. It returns an error unless each agreed. visit gets each answer.
+func (q *Shares) all(ctx context.Context, v view.View, req *wire.QuotaRequest, visit func(*wire.QuotaResponse)) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
@@ -120,22 +120,34 @@ func (q *Shares) all(ctx context.Context, v view.View, ask func(ctx context.Cont
 			continue
 		}
 		g.Go(func() error {
-			if !ask(ctx, id) {
-				return errUnwilling
+			res, err := q.deps.Ask(ctx, id, req)
+			if err == nil {
+				if visit(res); !res.GetOk() {
+					err = errRefused
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("%s must store what is granted, too: %w", id, err)
 			}
 			return nil
 		})
 	}
-	return g.Wait() == nil
+	return g.Wait()
 }
 
-var errUnwilling = errors.New("a node has refused")
+var errRefused = errors.New("it follows another keeper")
 
 // leaveBook makes this node stop being the keeper.
 func (q *Shares) leaveBook() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.keeper = nil
+}
+
+// cease makes this node stop being the keeper because something hinders it.
+func (q *Shares) cease(why error) {
+	q.leaveBook()
+	q.hinder(why)
 }
 
 // reported takes a node's report and answers with its grant.

@@ -68,9 +68,10 @@ type Deps struct {
 	View func() view.View
 	Ask  func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
 	// Read and Keep read and write values on disk. Keep returns when its value would survive a power failure. It must not wait for
-	// room: the others could grant nothing meanwhile. What it fails to write is tried again, and Warn gets the first error of a series.
+	// room: the others could grant nothing meanwhile. What it fails to write is tried again.
 	Read func(key string) ([]byte, error)
 	Keep func(key string, value []byte) error
+	// Warn hears of what keeps pages from being granted, once when it has lasted for some time, and of the first error of Keep in a series.
 	Warn func(error)
 	// Expected is how many nodes must be settled before the first grant. Otherwise groups that start apart would each grant
 	// everything.
@@ -99,6 +100,10 @@ type Shares struct {
 	book     *wire.QuotaBook
 	keeper   *keeper // nil while another node keeps the book
 	over     bool
+	// hindrance is what keeps pages from being granted, as far as this node knows, since a time. told means that Warn knows of it.
+	hindrance error
+	since     time.Time
+	told      bool
 }
 
 const (
@@ -109,6 +114,8 @@ const (
 	askPatience = 5 * time.Second
 	// company is how long the keeper waits for more nodes that want pages before it grants some.
 	company = reportEvery / 20
+	// shownAfter and toldAfter are how long a hindrance must last before Why and Warn tell of it. A new keeper needs a few seconds.
+	shownAfter, toldAfter = 10 * time.Second, 30 * time.Second
 )
 
 // New makes a node's Shares, which continue what an earlier incarnation kept on disk. Run starts them.
@@ -149,6 +156,7 @@ func (q *Shares) Run(ctx context.Context) error {
 			q.leaveBook()
 			q.report(ctx, id, wants)
 		}
+		q.tell(wants)
 		if wants && v.AllOver() { // the others have reached the limit: this node would wait for pages for ever
 			q.reach(q.limits.first())
 		}
@@ -171,9 +179,47 @@ func (q *Shares) report(ctx context.Context, keeper string, wants bool) {
 	asking, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	res, err := q.deps.Ask(asking, keeper, &wire.QuotaRequest{Report: q.entry(), Wants: wants})
-	if err == nil && res.GetOk() { // otherwise the next report may find another keeper
+	switch { // after an error the next report may find another keeper
+	case err != nil:
+		q.hinder(fmt.Errorf("%s, which keeps the book, does not answer: %w", keeper, err))
+	case !res.GetOk():
+		q.hinder(fmt.Errorf("%s, which keeps the book, waits for others: its own status says for whom", keeper))
+	default:
+		q.hinder(nil)
 		q.take(res.GetEntry().GetGranted(), res.GetScarce() && !wants)
 	}
+}
+
+// hinder notes what keeps pages from being granted, nil for nothing.
+func (q *Shares) hinder(why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if why == nil || q.hindrance == nil {
+		q.since, q.told = time.Now(), false
+	}
+	q.hindrance = why
+}
+
+// tell tells the operator of a hindrance that has lasted, if this node wants pages.
+func (q *Shares) tell(wants bool) {
+	q.mu.Lock()
+	why := q.hindrance
+	now := wants && why != nil && !q.told && time.Since(q.since) >= toldAfter
+	q.told = q.told || now
+	q.mu.Unlock()
+	if now {
+		q.deps.Warn(fmt.Errorf("crawl.%s cannot be shared among the nodes: %w", q.limits.first(), why))
+	}
+}
+
+// Why returns what has kept pages from being granted for some time, as far as this node knows, or "".
+func (q *Shares) Why() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.hindrance == nil || time.Since(q.since) < shownAfter {
+		return ""
+	}
+	return q.hindrance.Error()
 }
 
 // take takes a grant. With back it gives back the pages that this node does not need.

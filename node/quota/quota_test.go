@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,8 @@ type fake struct {
 	work      int64 // pages that it knows of
 	ended     string
 	full      bool // its disk
+	mute      bool // no call reaches it
+	warned    []string
 }
 
 func newWorld(t *testing.T, seed uint64, n int, limits Limits) *world {
@@ -85,7 +88,7 @@ func (f *fake) start(ctx context.Context) {
 			f.disk[key] = slices.Clone(value)
 			return nil
 		},
-		Warn: func(error) {}})
+		Warn: func(err error) { w.mu.Lock(); defer w.mu.Unlock(); f.warned = append(f.warned, err.Error()) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -171,7 +174,7 @@ func (w *world) call(ctx context.Context, from *fake, life int, to string, req *
 		defer w.mu.Unlock()
 		i := slices.IndexFunc(w.nodes, func(f *fake) bool { return f.id == to })
 		at := w.nodes[i]
-		if from.life != life || at.quota == nil || w.side[i] != w.side[slices.Index(w.nodes, from)] || w.rand.IntN(50) == 0 {
+		if from.life != life || at.quota == nil || at.mute || w.side[i] != w.side[slices.Index(w.nodes, from)] || w.rand.IntN(50) == 0 {
 			return nil, time.Second
 		}
 		pause = time.Duration(w.rand.IntN(100)) * time.Millisecond
@@ -275,6 +278,57 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 			// With each crash at most one share is lost.
 			if least := w.limits.MaxPages - int64(kills)*maxShare; w.asked < least || kills == 0 && w.asked != w.limits.MaxPages {
 				t.Errorf("course %d: %d pages are asked for, after %d crashes", course, w.asked, kills)
+			}
+			stop()
+			time.Sleep(4 * askPatience) // calls under way
+		})
+	}
+}
+
+// What keeps pages from being granted is told: at the keeper, which node does not take part; elsewhere, that the keeper does not answer, or waits.
+func TestHindrances(t *testing.T) {
+	for at := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
+			set := func(mute bool) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.nodes[at].mute = mute
+			}
+			pass := func(seconds int) {
+				for range seconds {
+					w.look()
+					time.Sleep(time.Second)
+				}
+			}
+			set(true)
+			for _, f := range w.nodes {
+				f.work = 6000
+				f.start(ctx)
+			}
+			pass(60)
+			for i, f := range w.nodes {
+				keeper := f.view.Drawn("quota")
+				want := map[bool]string{true: w.nodes[at].id + " must store", false: keeper + ", which keeps the book, waits"}[f.id == keeper]
+				if keeper == w.nodes[at].id { // it hears nobody, but its own calls arrive
+					want = map[bool]string{true: "", false: keeper + ", which keeps the book, does not answer"}[f.id == keeper]
+				}
+				if !strings.Contains(f.quota.Why(), want) || (want == "") != (f.quota.Why() == "") {
+					t.Errorf("node %d is mute: node %d says %q, not %q", at, i, f.quota.Why(), want)
+				}
+				w.mu.Lock()
+				if want != "" && (len(f.warned) != 1 || !strings.Contains(f.warned[0], want)) {
+					t.Errorf("node %d is mute: node %d warns %q", at, i, f.warned)
+				}
+				w.mu.Unlock()
+			}
+			set(false)
+			pass(30)
+			for i, f := range w.nodes {
+				if f.quota.Why() != "" || f.may == 0 {
+					t.Errorf("node %d is no longer mute: node %d may ask for %d pages, and says %q", at, i, f.may, f.quota.Why())
+				}
 			}
 			stop()
 			time.Sleep(4 * askPatience) // calls under way
