@@ -120,7 +120,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.sites, err = cfg.sites(); err != nil {
 		return nil, err
 	}
-	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0 || n.sites.Any(site.Depth) || n.sites.Any(site.PriorityPerLink)
+	byDepth := func(e site.Entry) bool { return e.Depth != nil || e.PriorityPerLink != nil }
+	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0 || slices.ContainsFunc(cfg.Site, byDepth)
 	if n.atlas, err = openAtlas(cfg.Geo.Database); err != nil {
 		return nil, err
 	}

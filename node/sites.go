@@ -68,23 +68,23 @@ func (n *Node) siteOf() func(host string) *frontier.Site {
 	if len(n.cfg.Site) == 0 {
 		return nil
 	}
-	ranked := n.sites.Any(site.Priority) || n.sites.Any(site.PriorityPerLink)
+	ranked := slices.ContainsFunc(n.cfg.Site, func(e site.Entry) bool { return e.Priority != nil || e.PriorityPerLink != nil })
 	return func(host string) *frontier.Site {
 		s := n.sites.ForHost(host)
 		var out frontier.Site
-		if s.Chosen(site.Gap) {
+		if s.Chosen(site.KeyGap) {
 			out.Gap = &s.Gap
 		}
-		if s.Chosen(site.Budget) {
+		if s.Chosen(site.KeyBudget) {
 			out.Budget = &s.Budget
 		}
-		if s.Hours != nil {
-			out.Hours = s.Hours
+		if s.Times != nil {
+			out.Hours = s.Times
 		}
-		if s.Chosen(site.RecrawlMin) {
+		if s.Chosen(site.KeyRecrawlMin) {
 			out.RecrawlMin = s.RecrawlMin
 		}
-		if s.Chosen(site.RecrawlMax) {
+		if s.Chosen(site.KeyRecrawlMax) {
 			out.RecrawlMax = s.RecrawlMax
 		}
 		out.Stays = n.files[s.Files] != nil

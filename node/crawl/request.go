@@ -48,11 +48,11 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 // customize applies the settings of a site to a request. They are found by the URL of the request: headers and cookies are not sent to
 // the target of a redirect.
 func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settings) {
-	if s.Hours != nil {
+	if s.Times != nil {
 		gate := req.Gate
 		req.Gate = func() error {
-			if !s.Hours.Open(time.Now()) {
-				return fmt.Errorf("outside its hours, %s", s.Hours)
+			if !s.Times.Open(time.Now()) {
+				return fmt.Errorf("outside its hours, %s", s.Times)
 			}
 			if gate == nil {
 				return nil
@@ -60,7 +60,7 @@ func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settin
 			return gate()
 		}
 	}
-	if s.Chosen(site.UserAgent) {
+	if s.Chosen(site.KeyUserAgent) {
 		req.Agent = s.UserAgent
 	}
 	req.Header = s.Headers

@@ -23,7 +23,7 @@ func TestHoursAreAskedBeforeARequest(t *testing.T) {
 		h, err := site.ParseHours([]string{c.hours}, "UTC")
 		must(t, err)
 		req := fetch.Request{Gate: func() error { return c.lease }}
-		l.customize(&req, &frontier.Task{}, &site.Settings{Hours: h})
+		l.customize(&req, &frontier.Task{}, &site.Settings{Times: h})
 		if err := req.Gate(); (err == nil) != c.passes {
 			t.Errorf("hours %s, lease %v: %v", c.hours, c.lease, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,15 @@ import (
 
 // Names is a list of texts in a configuration. A single text is a list of one.
 type Names []string
+
+// String returns the list as a configuration has it.
+func (n Names) String() string {
+	quoted := make([]string, len(n))
+	for i, text := range n {
+		quoted[i] = strconv.Quote(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
 
 // UnmarshalTOML reads a text or a list of texts.
 func (n *Names) UnmarshalTOML(value any) error {
@@ -36,7 +46,7 @@ func (n *Names) UnmarshalTOML(value any) error {
 }
 
 // Entry is one [[site]] of a configuration: it says to which URLs it applies, and has their settings. Settings that it leaves out do not
-// change.
+// change. The tag global names the key that a setting replaces; host marks those that apply to whole hosts.
 type Entry struct {
 	// Host is a name, for http and https: "www.example.org" or "example.org:8080", "*.example.org" for that name and
 	// everything below it, or "*" for every host.
@@ -50,19 +60,19 @@ type Entry struct {
 	// text.
 	Path Names `toml:"path"`
 	// Gap replaces politeness.min_gap and politeness.own_gap. Crawl-delay, Retry-After and politeness.factor still count.
-	Gap *time.Duration `toml:"gap"`
+	Gap *time.Duration `toml:"gap" global:"politeness.min_gap" host:"yes"`
 	// Budget is how many URLs of each host are accepted in all; it replaces frontier.max_host_urls. 0 means no limit.
-	Budget *int `toml:"budget"`
+	Budget *int `toml:"budget" global:"frontier.max_host_urls" host:"yes"`
 	// Depth is the largest distance from a seed in links; it replaces scope.max_depth. 0 means no limit.
-	Depth *int `toml:"depth"`
+	Depth *int `toml:"depth" global:"scope.max_depth"`
 	// Hours are the times of day at which the site may be asked: "09:00-17:00 Mon-Fri", several separated by commas or in a
 	// list. A range that ends before it begins goes past midnight. An empty list allows any time.
-	Hours Names `toml:"hours"`
+	Hours Names `toml:"hours" host:"yes"`
 	// Zone is the time zone of hours, such as "Europe/Nicosia". Empty: that of the machine.
-	Zone *string `toml:"zone"`
+	Zone *string `toml:"zone" host:"yes"`
 	// UserAgent replaces fetch.user_agent, and its product is the name that robots.txt is read for. The contact is added as
 	// always.
-	UserAgent *string `toml:"user_agent"`
+	UserAgent *string `toml:"user_agent" global:"fetch.user_agent" host:"yes"`
 	// Cookies keeps the site's cookies in memory and sends them back.
 	Cookies *bool `toml:"cookies"`
 	// Headers are additional request header fields by name. An empty value removes a field.
@@ -72,22 +82,22 @@ type Entry struct {
 	// Exclude leaves out URLs whose path and query match one of these patterns.
 	Exclude Names `toml:"exclude"`
 	// SkipExtensions replaces scope.skip_extensions.
-	SkipExtensions Names `toml:"skip_extensions"`
+	SkipExtensions Names `toml:"skip_extensions" global:"scope.skip_extensions"`
 	// ContentTypes replaces fetch.content_types.
-	ContentTypes Names `toml:"content_types"`
+	ContentTypes Names `toml:"content_types" global:"fetch.content_types"`
 	// MaxSize replaces fetch.max_size, in bytes.
-	MaxSize *int64 `toml:"max_size"`
+	MaxSize *int64 `toml:"max_size" global:"fetch.max_size"`
 	// Priority orders the URLs of a host: the highest first, among the 64 that are in memory. It does not order hosts.
 	Priority *int `toml:"priority"`
 	// PriorityPerLink is added to priority for each link of distance from a seed. Below 0, pages near the seeds come first.
 	PriorityPerLink *int `toml:"priority_per_link"`
 	// RecrawlMin replaces recrawl.min, the shortest time between two visits of a page.
-	RecrawlMin *time.Duration `toml:"recrawl_min"`
+	RecrawlMin *time.Duration `toml:"recrawl_min" global:"recrawl.min" host:"yes"`
 	// RecrawlMax replaces recrawl.max, the longest time between two visits.
-	RecrawlMax *time.Duration `toml:"recrawl_max"`
+	RecrawlMax *time.Duration `toml:"recrawl_max" global:"recrawl.max" host:"yes"`
 	// Files is a directory of this machine from which the site is read instead of over HTTP. Nodes without it ask the site's
 	// server.
-	Files *string `toml:"files"`
+	Files *string `toml:"files" host:"yes"`
 }
 
 // match says to which URLs the entry applies, apart from Path.
@@ -195,9 +205,9 @@ func (e *Entry) checkHost() error {
 	if !part {
 		return nil
 	}
-	for _, k := range keys {
-		if k.host && k.set(e) {
-			return fmt.Errorf(".%s: it holds for a host as a whole: give the entry no path", k.name)
+	for _, k := range settings {
+		if k.host && !k.in(e).IsNil() {
+			return fmt.Errorf(".%s: it holds for a host as a whole: give the entry no path", k.key)
 		}
 	}
 	return nil

@@ -2,9 +2,8 @@ package site
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
@@ -12,17 +11,20 @@ import (
 	"proxima/frontier/identity"
 )
 
-// Settings are the settings of a URL. They never change.
+// Settings are the settings of a URL. They never change. What an Entry may set has the same name in both.
 type Settings struct {
 	Gap             time.Duration
 	Budget          int
 	Depth           int
-	Hours           *Hours // nil means any time
+	Hours           Names
+	Zone            string
 	UserAgent       string
 	Cookies         bool
 	Headers         http.Header
-	SkipExtensions  []string
-	ContentTypes    []string
+	Include         Names
+	Exclude         Names
+	SkipExtensions  Names
+	ContentTypes    Names
 	MaxSize         int64
 	Priority        int
 	PriorityPerLink int
@@ -30,130 +32,65 @@ type Settings struct {
 	RecrawlMax      time.Duration
 	Files           string
 
+	// Times are the hours in their zone; nil means any time.
+	Times *Hours
+
 	include, exclude patterns
 	skip             map[string]struct{}
-	hours            Names
-	zone             string
-	texts            [2]Names // of include and exclude
-	from             [nkeys]int
-	headersFrom      map[string]int
+	from             map[string]int // the numbers of entries, from 1, by what they have set: a key, or "headers." with the name of a field
 }
 
-// Key names a setting. It is an index of keys.
-type Key int
-
-// The settings.
+// Keys of settings that others ask about.
 const (
-	Gap Key = iota
-	Budget
-	Depth
-	HoursKey
-	Zone
-	UserAgent
-	Cookies
-	HeadersKey
-	Include
-	Exclude
-	SkipExtensions
-	ContentTypes
-	MaxSize
-	Priority
-	PriorityPerLink
-	RecrawlMin
-	RecrawlMax
-	Files
-	nkeys
+	KeyGap        = "gap"
+	KeyBudget     = "budget"
+	KeyUserAgent  = "user_agent"
+	KeyRecrawlMin = "recrawl_min"
+	KeyRecrawlMax = "recrawl_max"
+	keyHeaders    = "headers"
 )
 
-// key says how a setting overrides another, and how it is shown.
-type key struct {
-	name string
+// setting is a field that both Entry and Settings have.
+type setting struct {
+	key string
 	// global is the key of the configuration that applies if no entry does, or "".
 	global string
 	// host means that the setting applies to whole hosts.
-	host  bool
-	set   func(e *Entry) bool
-	apply func(e *Entry, s *Settings)
-	show  func(s *Settings) string
+	host bool
+	// entry and settings are the numbers of the field.
+	entry, settings int
 }
 
-var keys = [nkeys]key{
-	Gap: {"gap", "politeness.min_gap", true, func(e *Entry) bool { return e.Gap != nil },
-		func(e *Entry, s *Settings) { s.Gap = *e.Gap }, func(s *Settings) string { return fmt.Sprintf("%q", s.Gap) }},
-	Budget: {"budget", "frontier.max_host_urls", true, func(e *Entry) bool { return e.Budget != nil },
-		func(e *Entry, s *Settings) { s.Budget = *e.Budget }, func(s *Settings) string { return fmt.Sprint(s.Budget) }},
-	Depth: {"depth", "scope.max_depth", false, func(e *Entry) bool { return e.Depth != nil },
-		func(e *Entry, s *Settings) { s.Depth = *e.Depth }, func(s *Settings) string { return fmt.Sprint(s.Depth) }},
-	HoursKey: {"hours", "", true, func(e *Entry) bool { return e.Hours != nil },
-		func(e *Entry, s *Settings) { s.hours = e.Hours }, func(s *Settings) string { return list(s.hours) }},
-	Zone: {"zone", "", true, func(e *Entry) bool { return e.Zone != nil },
-		func(e *Entry, s *Settings) { s.zone = *e.Zone }, func(s *Settings) string { return fmt.Sprintf("%q", s.zone) }},
-	UserAgent: {"user_agent", "fetch.user_agent", true, func(e *Entry) bool { return e.UserAgent != nil },
-		func(e *Entry, s *Settings) { s.UserAgent = *e.UserAgent }, func(s *Settings) string { return fmt.Sprintf("%q", s.UserAgent) }},
-	Cookies: {"cookies", "", false, func(e *Entry) bool { return e.Cookies != nil },
-		func(e *Entry, s *Settings) { s.Cookies = *e.Cookies }, func(s *Settings) string { return fmt.Sprint(s.Cookies) }},
-	HeadersKey: {"headers", "", false, func(e *Entry) bool { return len(e.Headers) > 0 },
-		applyHeaders, showHeaders},
-	Include: {"include", "", false, func(e *Entry) bool { return e.Include != nil },
-		func(e *Entry, s *Settings) { s.texts[0] = e.Include }, func(s *Settings) string { return list(s.texts[0]) }},
-	Exclude: {"exclude", "", false, func(e *Entry) bool { return e.Exclude != nil },
-		func(e *Entry, s *Settings) { s.texts[1] = e.Exclude }, func(s *Settings) string { return list(s.texts[1]) }},
-	SkipExtensions: {"skip_extensions", "scope.skip_extensions", false, func(e *Entry) bool { return e.SkipExtensions != nil },
-		func(e *Entry, s *Settings) { s.SkipExtensions = e.SkipExtensions }, func(s *Settings) string { return list(s.SkipExtensions) }},
-	ContentTypes: {"content_types", "fetch.content_types", false, func(e *Entry) bool { return e.ContentTypes != nil },
-		func(e *Entry, s *Settings) { s.ContentTypes = e.ContentTypes }, func(s *Settings) string { return list(s.ContentTypes) }},
-	MaxSize: {"max_size", "fetch.max_size", false, func(e *Entry) bool { return e.MaxSize != nil },
-		func(e *Entry, s *Settings) { s.MaxSize = *e.MaxSize }, func(s *Settings) string { return fmt.Sprint(s.MaxSize) }},
-	Priority: {"priority", "", false, func(e *Entry) bool { return e.Priority != nil },
-		func(e *Entry, s *Settings) { s.Priority = *e.Priority }, func(s *Settings) string { return fmt.Sprint(s.Priority) }},
-	PriorityPerLink: {"priority_per_link", "", false, func(e *Entry) bool { return e.PriorityPerLink != nil },
-		func(e *Entry, s *Settings) { s.PriorityPerLink = *e.PriorityPerLink },
-		func(s *Settings) string { return fmt.Sprint(s.PriorityPerLink) }},
-	RecrawlMin: {"recrawl_min", "recrawl.min", true, func(e *Entry) bool { return e.RecrawlMin != nil },
-		func(e *Entry, s *Settings) { s.RecrawlMin = *e.RecrawlMin }, func(s *Settings) string { return fmt.Sprintf("%q", s.RecrawlMin) }},
-	RecrawlMax: {"recrawl_max", "recrawl.max", true, func(e *Entry) bool { return e.RecrawlMax != nil },
-		func(e *Entry, s *Settings) { s.RecrawlMax = *e.RecrawlMax }, func(s *Settings) string { return fmt.Sprintf("%q", s.RecrawlMax) }},
-	Files: {"files", "", true, func(e *Entry) bool { return e.Files != nil },
-		func(e *Entry, s *Settings) { s.Files = *e.Files }, func(s *Settings) string { return fmt.Sprintf("%q", s.Files) }},
-}
-
-func list(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, t := range texts {
-		quoted[i] = fmt.Sprintf("%q", t)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-func applyHeaders(e *Entry, s *Settings) {
-	h := s.Headers.Clone()
-	if h == nil {
-		h = http.Header{}
-	}
-	for name, value := range e.Headers {
-		if value == "" {
-			h.Del(name)
-		} else {
-			h.Set(name, value)
+var settings = func() (all []setting) {
+	for f := range reflect.TypeFor[Entry]().Fields() {
+		if to, ok := reflect.TypeFor[Settings]().FieldByName(f.Name); ok {
+			all = append(all, setting{f.Tag.Get("toml"), f.Tag.Get("global"), f.Tag.Get("host") != "", f.Index[0], to.Index[0]})
 		}
 	}
-	s.Headers = h
-}
+	return all
+}()
 
-func showHeaders(s *Settings) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		parts = append(parts, fmt.Sprintf("%s = %q", name, s.Headers.Get(name)))
+// in returns what an entry sets; it is nil if the entry leaves that out.
+func (k setting) in(e *Entry) reflect.Value { return reflect.ValueOf(e).Elem().Field(k.entry) }
+
+// of returns the field in settings.
+func (k setting) of(s *Settings) reflect.Value { return reflect.ValueOf(s).Elem().Field(k.settings) }
+
+// shown returns a value as a configuration has it.
+func shown(value any) string {
+	switch value.(type) {
+	case string, time.Duration:
+		return fmt.Sprintf("%q", value)
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return fmt.Sprint(value)
 }
 
 // Chosen reports whether an entry has set a key.
-func (s *Settings) Chosen(k Key) bool { return s.from[k] != 0 }
+func (s *Settings) Chosen(key string) bool { return s.from[key] != 0 }
 
 // Product returns the product token that robots.txt files are read for, or "" for that of the crawl.
 func (s *Settings) Product() string {
-	if !s.Chosen(UserAgent) {
+	if !s.Chosen(KeyUserAgent) {
 		return ""
 	}
 	product, _, _ := strings.Cut(s.UserAgent, "/")
@@ -162,35 +99,46 @@ func (s *Settings) Product() string {
 
 // over overrides the settings by the n-th entry.
 func (s *Settings) over(e *Entry, n int) {
-	for k := range keys {
-		if keys[k].set(e) {
-			keys[k].apply(e, s)
-			s.from[k] = n + 1
+	for _, k := range settings {
+		switch value := k.in(e); {
+		case value.IsNil():
+			continue
+		case k.key == keyHeaders:
+			s.setHeaders(e.Headers, n)
+		case value.Kind() == reflect.Pointer:
+			k.of(s).Set(value.Elem())
+		default:
+			k.of(s).Set(value)
 		}
+		s.from[k.key] = n + 1
 	}
-	if len(e.Headers) > 0 {
-		s.headersFrom = maps.Clone(s.headersFrom)
-		if s.headersFrom == nil {
-			s.headersFrom = map[string]int{}
+}
+
+// setHeaders sets header fields, and removes those that are empty.
+func (s *Settings) setHeaders(headers map[string]string, n int) {
+	if s.Headers == nil {
+		s.Headers = http.Header{}
+	}
+	for name, value := range headers {
+		s.Headers.Del(name)
+		if value != "" {
+			s.Headers.Set(name, value)
 		}
-		for name := range e.Headers {
-			s.headersFrom[http.CanonicalHeaderKey(name)] = n + 1
-		}
+		s.from[keyHeaders+"."+http.CanonicalHeaderKey(name)] = n + 1
 	}
 }
 
 // ready prepares the configured settings for use.
 func (s *Settings) ready() (err error) {
-	s.Hours = nil
-	if len(s.hours) > 0 {
-		if s.Hours, err = ParseHours(s.hours, s.zone); err != nil {
+	if len(s.Hours) > 0 {
+		if s.Times, err = ParseHours(s.Hours, s.Zone); err != nil {
 			return fmt.Errorf("hours: %w", err)
 		}
 	}
-	if s.include, err = parsePatterns(s.texts[0]); err != nil {
+	if s.include, err = parsePatterns(s.Include); err != nil {
 		return fmt.Errorf("include%w", err)
 	}
-	if s.exclude, err = parsePatterns(s.texts[1]); err != nil {
+	if s.exclude, err = parsePatterns(s.Exclude); err != nil {
 		return fmt.Errorf("exclude%w", err)
 	}
 	s.skip = make(map[string]struct{}, len(s.SkipExtensions))

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"proxima/frontier/identity"
@@ -104,6 +106,7 @@ func (t *Table) of(found []int) *Settings {
 		return s
 	}
 	made := *t.base
+	made.from = map[string]int{}
 	for _, n := range found {
 		made.over(&t.entries[n], n)
 	}
@@ -119,16 +122,6 @@ func (t *Table) of(found []int) *Settings {
 	return &made
 }
 
-// Any reports whether some entry sets a key.
-func (t *Table) Any(k Key) bool {
-	for i := range t.entries {
-		if keys[k].set(&t.entries[i]) {
-			return true
-		}
-	}
-	return false
-}
-
 // Origin says where the value of a setting comes from: the entry with this number, or, if it is -1, the key Global of the configuration. Global
 // may be "".
 type Origin struct {
@@ -140,26 +133,23 @@ type Origin struct {
 // Explain lists every setting of a URL with its origin.
 func (t *Table) Explain(u identity.URL) []Origin {
 	s := t.For(u)
-	out := make([]Origin, 0, nkeys)
-	for k := range keys {
-		o := t.origin(s.from[k])
-		o.Key, o.Value, o.Global = keys[k].name, keys[k].show(s), keys[k].global
-		if Key(k) != HeadersKey || len(s.headersFrom) == 0 {
-			out = append(out, o)
+	out := make([]Origin, 0, len(settings))
+	for _, k := range settings {
+		if k.key != keyHeaders || len(s.Headers) == 0 {
+			out = append(out, t.origin(s, k.key, k.of(s).Interface(), k.global))
 			continue
 		}
-		for name, values := range s.Headers {
-			o := t.origin(s.headersFrom[name])
-			o.Key, o.Value = "headers."+name, fmt.Sprintf("%q", values[0])
-			out = append(out, o)
+		for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+			out = append(out, t.origin(s, k.key+"."+name, s.Headers.Get(name), ""))
 		}
 	}
 	return out
 }
 
-func (t *Table) origin(from int) Origin {
-	if from == 0 {
-		return Origin{Entry: -1}
+func (t *Table) origin(s *Settings, key string, value any, global string) Origin {
+	o := Origin{Key: key, Value: shown(value), Entry: s.from[key] - 1, Global: global}
+	if o.Entry >= 0 {
+		o.Title = t.entries[o.Entry].title()
 	}
-	return Origin{Entry: from - 1, Title: t.entries[from-1].title()}
+	return o
 }

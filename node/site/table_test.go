@@ -78,13 +78,13 @@ func TestLaterEntriesWinKeyByKey(t *testing.T) {
 		Entry{Host: Names{"b.a.org"}, Hours: Names{}},
 	)
 	s := tab.For(link(t, "http://a.org/"))
-	if s.Gap != 0 || !s.Chosen(Gap) || s.Depth != 9 || s.Headers.Get("X-B") != "3" || s.Headers.Values("X-A") != nil || len(s.SkipExtensions) != 0 || s.Hours == nil {
+	if s.Gap != 0 || !s.Chosen(KeyGap) || s.Depth != 9 || s.Headers.Get("X-B") != "3" || s.Headers.Values("X-A") != nil || len(s.SkipExtensions) != 0 || s.Times == nil {
 		t.Errorf("for a.org holds %+v", s)
 	}
-	if s := tab.For(link(t, "http://b.a.org/")); s.Depth != 3 || s.Gap != 0 || s.Hours != nil {
+	if s := tab.For(link(t, "http://b.a.org/")); s.Depth != 3 || s.Gap != 0 || s.Times != nil {
 		t.Errorf("for b.a.org holds %+v", s)
 	}
-	if s := tab.For(link(t, "http://b.org/")); s.Gap != 2*time.Second || s.Chosen(Gap) || s.Headers != nil {
+	if s := tab.For(link(t, "http://b.org/")); s.Gap != 2*time.Second || s.Chosen(KeyGap) || s.Headers != nil {
 		t.Errorf("for b.org holds %+v", s)
 	}
 }
