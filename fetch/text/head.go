@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	"github.com/PuerkitoBio/goquery"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 )
 
-// maxHead is how many bytes of a page are searched for its head. It bounds the memory of the tree, which is up to sixty times as much.
+// maxHead is how many bytes of a page are searched for its head.
 const maxHead = 256 << 10
 
 // head is what a page says of itself. What it does not say is empty.
@@ -19,11 +21,10 @@ type head struct {
 
 // readHead returns what a page says of itself up to its body. If that has no title, the rest of the page is searched too.
 func readHead(page []byte) head {
-	page = beforeTags(page[:min(len(page), maxHead)], maxRoots)
-	before := beforeBody(page)
-	h := readElements(before)
-	if h.title == "" && len(before) < len(page) {
-		h = readElements(page)
+	page = page[:min(len(page), maxHead)]
+	h := readElements(telling(page, true))
+	if h.title == "" {
+		h = readElements(telling(page, false))
 	}
 	return h
 }
@@ -32,44 +33,37 @@ func readHead(page []byte) head {
 // their number: 19,000 of them took half a minute.
 const maxRoots = 64
 
-// beforeTags returns a page up to the html or body tag that is one too many, or all of it.
-func beforeTags(page []byte, most int) []byte {
-	for at, tags := 0, 0; ; at++ {
-		next := bytes.IndexByte(page[at:], '<')
-		if next < 0 {
-			return page
-		}
-		at += next
-		name := page[at+1 : min(at+len("<html"), len(page))]
-		if !bytes.EqualFold(name, []byte("html")) && !bytes.EqualFold(name, []byte("body")) {
+// telling returns the elements of a page that say something of it, and those that hide them: up to the first body tag, or in the whole
+// page. The others must not reach html.Parse: it repeats each b, i or font that is not closed in every paragraph, so that 256 KiB would
+// become gigabytes.
+func telling(page []byte, toBody bool) (elements []byte) {
+	roots, inTitle := 0, false
+	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
+		kind := z.Next()
+		name, _ := z.TagName()
+		tag := atom.Lookup(name)
+		switch {
+		case kind == html.ErrorToken:
+			return elements
+		case kind == html.TextToken && inTitle:
+		case tag == atom.Html, tag == atom.Body:
+			if kind == html.EndTagToken || roots == maxRoots {
+				continue
+			}
+			roots++
+		case tag == atom.Title, tag == atom.Meta, tag == atom.Svg, tag == atom.Template, tag == atom.Noscript:
+			inTitle = tag == atom.Title && kind != html.EndTagToken
+		default:
 			continue
 		}
-		if tags++; tags > most {
-			return page[:at]
+		elements = append(elements, z.Raw()...)
+		if tag == atom.Body && toBody {
+			return elements
 		}
 	}
 }
 
-// beforeBody returns a page up to the end of its first body tag, or all of it.
-func beforeBody(page []byte) []byte {
-	for at := 0; at < len(page); at++ {
-		next := bytes.IndexByte(page[at:], '<')
-		if next < 0 {
-			break
-		}
-		at += next
-		if !bytes.EqualFold(page[at:min(at+len("<body"), len(page))], []byte("<body")) {
-			continue
-		}
-		if end := bytes.IndexByte(page[at:], '>'); end >= 0 {
-			return page[:at+end+1]
-		}
-		break
-	}
-	return page
-}
-
-// readElements reads the title, the meta elements and the lang attributes of a page. One that is nested more than 512 levels
+// readElements reads the title, the meta elements and the lang attributes of a page. One whose elements are nested more than 512 levels
 // deep says nothing of itself, because html.Parse refuses it.
 func readElements(page []byte) (h head) {
 	doc, err := goquery.NewDocumentFromReader(bytes.NewReader(page))

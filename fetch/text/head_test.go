@@ -1,6 +1,8 @@
 package text
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -32,14 +34,16 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// A page that is nested too deep for a tree still has its heading and text, and one with a long head only what stands in its first part.
+// However deep a page is nested, its head, heading and text are found, those of a long head only in its first part. Attributes of more than 64
+// roots are not.
 func TestHeadOfUnusualPages(t *testing.T) {
 	deep := "<meta name=description content=b><title>a</title>" + strings.Repeat("<div>", 600) + "<h1>c</h1>d"
-	if got := Extract([]byte(deep), "utf-8"); got.Title != "c" || got.Description != "" || got.Text != "c\nd" {
+	if got := Extract([]byte(deep), "utf-8"); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
 		t.Errorf("deep: %+v", got)
 	}
-	if got := Extract([]byte(strings.Replace(deep, "</title>", "</title><body>", 1)), "utf-8"); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
-		t.Errorf("deep below its body tag: %+v", got)
+	hidden := strings.Repeat("<template>", 600) + "<title>a</title></template><h1>c</h1>d"
+	if got := Extract([]byte(hidden), "utf-8"); got.Title != "" {
+		t.Errorf("in many templates: %+v", got)
 	}
 	const title = "<title>a</title>"
 	for size, want := range map[int]string{maxHead - len(title): "a", maxHead: ""} {
@@ -47,9 +51,27 @@ func TestHeadOfUnusualPages(t *testing.T) {
 			t.Errorf("behind %d bytes of style: %+v", size, got)
 		}
 	}
-	for tags, want := range map[string]string{strings.Repeat("<html a>", 64): "a", strings.Repeat("<HTML a>", 65): "", strings.Repeat("<body a><html>", 33): ""} {
-		if got := Extract([]byte(tags+title+"<p>b"), "utf-8"); got.Title != want || got.Text != "b" {
+	for tags, want := range map[string]string{strings.Repeat("<html a></html>", 63): "de", strings.Repeat("<HTML a>", 64): "", strings.Repeat("<body a><html>", 32): ""} {
+		if got := readHead([]byte(tags + "<html lang=de>" + title)); got != (head{title: "a", language: want}) {
 			t.Errorf("behind %d bytes of root tags: %+v", len(tags), got)
+		}
+	}
+}
+
+// Elements that a browser would repeat in every paragraph take no memory: without a bound these pages of 20 kB take 200 MB each.
+func TestTreeIsSmall(t *testing.T) {
+	var open strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&open, "<b %d>", i)
+	}
+	for _, paragraph := range []string{"<p>x", "<table>x<td>", "<div>x</div><p>"} {
+		page := []byte("<p>" + open.String() + strings.Repeat(paragraph, 20_000/len(paragraph)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		readHead(page)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+			t.Errorf("%q: %d bytes for a page of %d", paragraph, got, len(page))
 		}
 	}
 }

@@ -3,10 +3,11 @@
 // only in a counter or a date have the same fingerprint. Pages of different URLs that are nearly alike have similar
 // ones (Near).
 //
-// What a page says of itself is looked up by goquery in the tree of its first 256 KiB. The text is read as a stream of
-// tags, so time and memory are linear in the page, however deeply its elements are nested (html.Parse, and with it
-// goquery, refuses more than 512 levels). The main text is found by the number of words and the link density of each block (Kohlschütter and others, "Boilerplate detection
-// using shallow text features", 2010), and by the class names that pages give to other things (as Readability does).
+// What a page says of itself is looked up by goquery in a tree of those elements of its first 256 KiB that tell it. The text is read as a
+// stream of tags, so time and memory are linear in the page, however deeply its elements are nested (html.Parse, and with it goquery,
+// refuses more than 512 levels). The main text is found by the number of words and the link density of each block (Kohlschütter and
+// others, "Boilerplate detection using shallow text features", 2010), and by the class names that pages give to other things (as
+// Readability does).
 //
 // Package page finds out whether a page may be indexed.
 package text
