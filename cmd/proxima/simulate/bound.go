@@ -27,140 +27,99 @@ const (
 func lowerBound(p [][]float64, limit float64) (bound, reached float64) {
 	l := newProgram(p, limit)
 	for range boundSteps {
-		bound = max(bound, l.dual())
-		if l.makespan() <= bound*(1+boundGap) || !l.step() {
+		duals := l.inverse[l.makespan][:len(l.inverse)] // only the makespan has a cost
+		column, cost := l.price(duals)
+		bound = max(bound, l.proves(duals, cost))
+		if l.reached() <= bound*(1+boundGap) || !l.step(duals, column) {
 			break
 		}
 	}
-	return bound, l.makespan()
+	return bound, l.reached()
 }
 
 // program is the revised simplex method. It has a row for each machine, one for convexity and one for the limit.
 type program struct {
-	p              [][]float64
-	limit          float64
-	rows, machines int
-	inverse        [][]float64
-	b, y           []float64
-	basis          []int // the variable of each row: a slack by the number of its own row, or one of the following
-	column, enter  []float64
-	best           []float64 // the column that price found
+	p        [][]float64
+	limit    float64
+	inverse  [][]float64 // of the basis; its last column has the values of the basic variables
+	makespan int         // the row in which the makespan is basic: it never leaves, since it cannot be less than 0
 }
-
-const (
-	lpT       = -1 // the makespan
-	lpColumns = -2 // an assignment
-)
 
 func newProgram(p [][]float64, limit float64) *program {
 	m := len(p)
-	l := &program{p: p, limit: limit, machines: m, rows: m + 2}
+	l := &program{p: p, limit: limit}
 	if math.IsInf(limit, 1) { // no assignment takes twice as long as all jobs on all machines
 		l.limit = 0
 		for _, times := range p {
 			l.limit += 2 * floats.Sum(times)
 		}
 	}
-	for r := range l.rows {
-		l.inverse = append(l.inverse, make([]float64, l.rows))
+	for r := range m + 2 {
+		l.inverse = append(l.inverse, make([]float64, m+3))
 		l.inverse[r][r] = 1
-		l.basis = append(l.basis, r)
 	}
-	l.b, l.y = make([]float64, l.rows), make([]float64, l.rows)
-	l.column, l.enter, l.best = make([]float64, l.rows), make([]float64, l.rows), make([]float64, l.rows)
-	l.b[m], l.b[m+1] = 1, l.limit
-	// Each job on its fastest machine is feasible, since no sum is less.
-	for i := range l.y[:m] {
-		l.y[i] = -1
-	}
-	l.price()
-	l.pivot(l.best, m, lpColumns)
-	l.pivot(l.columnOf(lpT), floats.MaxIdx(l.best[:m]), lpT)
-	l.duals()
+	l.inverse[m][m+2], l.inverse[m+1][m+2] = 1, l.limit
+	// The column of the makespan is also the duals at which each job costs least on its fastest machine. That is feasible, since no sum is
+	// less.
+	column := append(slices.Repeat([]float64{-1}, m), 0, 0)
+	fastest, _ := l.price(column)
+	l.makespan = floats.MaxIdx(fastest[:m])
+	l.pivot(l.transform(fastest), m)
+	l.pivot(l.transform(column), l.makespan)
 	return l
 }
 
-// columnOf returns the column of a variable other than an assignment.
-func (l *program) columnOf(variable int) []float64 {
-	clear(l.column)
-	if variable != lpT {
-		l.column[variable] = 1
-		return l.column
-	}
-	for i := range l.machines {
-		l.column[i] = -1
-	}
-	return l.column
-}
+// reached is the makespan of the present assignment.
+func (l *program) reached() float64 { return l.inverse[l.makespan][len(l.inverse)] }
 
-// price finds the assignment with the least cost at the present duals, and returns the cost.
-func (l *program) price() float64 {
-	clear(l.best)
-	var all float64
-	extra := max(0, -l.y[l.rows-1])
+// price returns the column of the assignment with the least cost at some duals, and the cost.
+func (l *program) price(duals []float64) (column []float64, cost float64) {
+	m := len(l.p)
+	column = make([]float64, m+2)
+	extra := max(0, -duals[m+1])
 	for j := range l.p[0] {
 		at, least := 0, math.Inf(1)
-		for i := range l.machines {
-			if c := (max(0, -l.y[i]) + extra) * l.p[i][j]; c < least {
+		for i := range m {
+			if c := (max(0, -duals[i]) + extra) * l.p[i][j]; c < least {
 				at, least = i, c
 			}
 		}
-		l.best[at] += l.p[at][j]
-		all += least
+		column[at] += l.p[at][j]
+		cost += least
 	}
-	l.best[l.machines], l.best[l.rows-1] = 1, floats.Sum(l.best[:l.machines])
-	return all
+	column[m], column[m+1] = 1, floats.Sum(column[:m])
+	return column, cost
 }
 
-// dual returns the bound that the present duals prove.
-func (l *program) dual() float64 {
-	var weight float64
-	for _, y := range l.y[:l.machines] {
+// proves returns the bound that some duals prove, given the least cost at them.
+func (l *program) proves(duals []float64, cost float64) float64 {
+	m, weight := len(l.p), 0.0
+	for _, y := range duals[:m] {
 		weight += max(0, -y)
 	}
 	if weight <= 0 {
 		return 0
 	}
-	return (l.price() - max(0, -l.y[l.rows-1])*l.limit) / weight
+	return (cost - max(0, -duals[m+1])*l.limit) / weight
 }
 
-func (l *program) makespan() float64 {
-	if r := slices.Index(l.basis, lpT); r >= 0 {
-		return l.b[r]
-	}
-	return 0
-}
-
-// duals computes y anew: only the makespan has a cost.
-func (l *program) duals() {
-	clear(l.y)
-	if r := slices.Index(l.basis, lpT); r >= 0 {
-		copy(l.y, l.inverse[r])
-	}
-}
-
-// step brings in the variable with the most negative reduced cost. It returns false if there is none.
-func (l *program) step() bool {
-	least, variable := -lpTiny, 0
-	var column []float64
-	for r, y := range l.y {
-		if y > -least && r != l.machines { // convexity has no slack
-			least, variable = -y, r
+// step brings in the slack with the most negative reduced cost, or else the column. It returns false if neither helps.
+func (l *program) step(duals, column []float64) bool {
+	slack, most := -1, lpTiny
+	for r, y := range duals {
+		if y > most && r != len(l.p) { // convexity has no slack
+			slack, most = r, y
 		}
 	}
-	if least < -lpTiny {
-		column = l.columnOf(variable)
-	} else {
-		l.price()
-		if floats.Dot(l.y, l.best) <= lpTiny {
-			return false
-		}
-		column, variable = l.best, lpColumns
+	if slack >= 0 {
+		clear(column)
+		column[slack] = 1
+	} else if floats.Dot(duals, column) <= lpTiny {
+		return false
 	}
-	l.transform(column)
-	leave := -1
-	for r, d := range l.enter {
-		if d <= lpTiny {
+	enter, leave := l.transform(column), -1
+	for r, d := range enter {
+		if d <= lpTiny || r == l.makespan {
 			continue
 		}
 		if leave < 0 {
@@ -168,37 +127,34 @@ func (l *program) step() bool {
 			continue
 		}
 		// Of equal ratios the larger pivot is the safer.
-		a, b := max(0, l.b[r])*l.enter[leave], max(0, l.b[leave])*d
-		if a < b || a == b && d > l.enter[leave] {
+		values := len(l.inverse)
+		a, b := max(0, l.inverse[r][values])*enter[leave], max(0, l.inverse[leave][values])*d
+		if a < b || a == b && d > enter[leave] {
 			leave = r
 		}
 	}
 	if leave < 0 {
 		return false
 	}
-	l.pivot(column, leave, variable)
-	l.duals()
+	l.pivot(enter, leave)
 	return true
 }
 
-// transform computes enter, a column in terms of the basis.
-func (l *program) transform(column []float64) {
+// transform returns a column in terms of the basis.
+func (l *program) transform(column []float64) []float64 {
+	enter := make([]float64, len(column))
 	for r, row := range l.inverse {
-		l.enter[r] = floats.Dot(row, column)
+		enter[r] = floats.Dot(row[:len(column)], column)
 	}
+	return enter
 }
 
-// pivot makes a variable basic in a row.
-func (l *program) pivot(column []float64, row, variable int) {
-	l.transform(column)
-	d := l.enter[row]
-	floats.Scale(1/d, l.inverse[row])
-	l.b[row] /= d
-	for r := range l.inverse {
-		if f := l.enter[r]; r != row && f != 0 {
+// pivot makes the variable of a transformed column basic in a row.
+func (l *program) pivot(enter []float64, row int) {
+	floats.Scale(1/enter[row], l.inverse[row])
+	for r, f := range enter {
+		if r != row && f != 0 {
 			floats.AddScaled(l.inverse[r], -f, l.inverse[row])
-			l.b[r] -= f * l.b[row]
 		}
 	}
-	l.basis[row] = variable
 }
