@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"errors"
-	"math"
 	"time"
 )
 
@@ -50,14 +49,8 @@ type Chunk struct {
 
 // Cursor is a position in the export of a host. The zero value is the beginning.
 type Cursor struct {
-	stage  uint8 // what is being exported
-	origin Origin
-	// seq is the block or run to go on with, and index the URL in it. of is how many URLs the block had, because blocks can be
-	// rewritten. Among pages, seq is the hash of the last page, and index is 1 if there was one.
-	seq       uint64
-	index, of int
-	// fresh is how many hashes of the record are exported. It is valid until a run is added.
-	fresh int
+	stage uint8  // what is being exported
+	after string // the end of the last key that was read, behind the host
 }
 
 // The stages of an export, in order.
@@ -99,33 +92,18 @@ func (d *Digest) end(hash uint64) {
 func (d *Digest) drop() { d.Accepted, d.AcceptedXor, d.Drops = d.Done, d.DoneXor, d.Drops+1 }
 
 // cursorVersion is the first byte of a cursor in a message.
-const cursorVersion = 2
-
-func (c *Cursor) code(f *coder) {
-	small(f, &c.stage, uint64(exportPages))
-	small(f, &c.origin, uint64(origins)-1)
-	f.uvarint(&c.seq)
-	small(f, &c.index, math.MaxInt32)
-	small(f, &c.of, math.MaxInt32)
-	small(f, &c.fresh, math.MaxInt32)
-}
+const cursorVersion = 3
 
 // Append writes a position for another node, which sends it back with its next request.
-func (c Cursor) Append(b []byte) []byte {
-	f := coder{b: append(b, cursorVersion)}
-	c.code(&f)
-	return f.b
-}
+func (c Cursor) Append(b []byte) []byte { return append(append(b, cursorVersion, c.stage), c.after...) }
 
 // ParseCursor reads what Append wrote. Without bytes it returns the beginning.
 func ParseCursor(b []byte) (Cursor, error) {
 	if len(b) == 0 {
 		return Cursor{}, nil
 	}
-	var c Cursor
-	f := reader(b[1:])
-	if c.code(&f); b[0] != cursorVersion || f.broken || len(f.b) > 0 {
+	if len(b) < 2 || b[0] != cursorVersion || b[1] > exportPages {
 		return Cursor{}, errors.New("read position in a host: malformed")
 	}
-	return c, nil
+	return Cursor{stage: b[1], after: string(b[2:])}, nil
 }

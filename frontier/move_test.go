@@ -92,15 +92,18 @@ func TestMoveWhileItChanges(t *testing.T) {
 	})
 }
 
-// Hashes that move from the record to a run between two chunks are not missed.
+// Hashes that move from the record to a run between two chunks are not missed, whether the first chunk ends among the pending URLs or
+// among the runs.
 func TestExportFollowsWhatMoves(t *testing.T) {
-	const host = "http://h1.test"
-	for first := 1; first < 40; first++ {
+	const host, all, runs = "http://h1.test", 60, 2
+	for first := 1; first < all-maxFresh; first++ {
 		l := inMemory(t)(ownServers(testConfig()))
 		l.placing(addr1)
-		l.add(pages(host, 0, 40)...)
+		for _, link := range pages(host, 0, all) {
+			l.add(link) // to a block of its own
+		}
 		missing := map[uint64]bool{}
-		for _, u := range l.work(maxFresh - 3) {
+		for _, u := range l.work((runs+1)*maxFresh - 3) {
 			missing[hashOf(t, u)] = true
 		}
 		c, at, end, err := l.Export(t.Context(), host, Cursor{}, first, 1<<20)

@@ -24,7 +24,7 @@ type Config struct {
 	ReplicateEvery time.Duration
 	// SweepEvery is how often all replicas are compared with their hosts: one small message for a few hundred hosts.
 	SweepEvery time.Duration
-	// ChunkURLs is how many URLs one message of a hand-off holds, fewer if they are long. More save round trips and take memory at
+	// ChunkURLs is about how many URLs one message of a hand-off holds, fewer if they are long. More save round trips and take memory at
 	// both ends.
 	ChunkURLs int
 	// CachedRecords is how many records are kept in memory, about 300 bytes each. The others are read from disk.

@@ -240,10 +240,15 @@ func (n *names) learn(host, path string) {
 }
 
 // at reads a cursor as a number of URLs.
-func at(c frontier.Cursor) int { return int(c.Append(nil)[3]) }
+func at(c frontier.Cursor) int {
+	if c == (frontier.Cursor{}) {
+		return 0
+	}
+	return int(c.Append(nil)[2])
+}
 
 func cursor(n int) frontier.Cursor {
-	c, err := frontier.ParseCursor([]byte{2, 0, 0, byte(n), 0, 0, 0})
+	c, err := frontier.ParseCursor([]byte{3, 0, byte(n)})
 	if err != nil {
 		panic(err)
 	}
