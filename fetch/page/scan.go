@@ -41,10 +41,8 @@ func (s *scanner) next() atom.Atom {
 			name := s.name()
 			if !telling[c] {
 				s.attributes(false)
-			} else if matters := element(name); matters == 0 {
-				s.attributes(false)
-			} else if s.start(matters) {
-				return matters
+			} else if found := element(name); s.start(found) {
+				return found
 			}
 		case c == '/' && s.pos+1 < len(b) && letter[b[s.pos+1]]:
 			s.pos++
@@ -217,7 +215,7 @@ var (
 	endsName  = class(asciiSpace + "/>")        // after the name of a tag
 	endsKey   = class(asciiSpace + "/>=")       // after the name of an attribute
 	endsValue = class(asciiSpace + ">")         // after a value without quotation marks
-	telling   = class("abfilmnpstxABFILMNPSTX") // first letters of the names in func element; most tags have others
+	telling   = class("abfilmnpstxABFILMNPSTX") // first letters of the elements in func start; most tags have others
 	letter    = class("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 )
 
@@ -228,48 +226,10 @@ func class(chars string) (t [256]bool) {
 	return t
 }
 
-// element finds an element that matters by its name, in upper or lower case. It returns 0 for any other.
+// element finds an element by its name, in upper or lower case. It returns 0 for one that package atom does not know.
 func element(name []byte) atom.Atom {
-	var low [len("plaintext")]byte
-	switch string(fold(low[:0], name)) {
-	case "a":
-		return atom.A
-	case "area":
-		return atom.Area
-	case "base":
-		return atom.Base
-	case "frame":
-		return atom.Frame
-	case "iframe":
-		return atom.Iframe
-	case "link":
-		return atom.Link
-	case "math":
-		return atom.Math
-	case "meta":
-		return atom.Meta
-	case "noembed":
-		return atom.Noembed
-	case "noframes":
-		return atom.Noframes
-	case "plaintext":
-		return atom.Plaintext
-	case "script":
-		return atom.Script
-	case "style":
-		return atom.Style
-	case "svg":
-		return atom.Svg
-	case "template":
-		return atom.Template
-	case "textarea":
-		return atom.Textarea
-	case "title":
-		return atom.Title
-	case "xmp":
-		return atom.Xmp
-	}
-	return 0
+	var low [len("plaintext")]byte // no element that matters has a longer name
+	return atom.Lookup(fold(low[:0], name))
 }
 
 // Names of attributes that package atom does not know.
@@ -278,24 +238,15 @@ const (
 	shadowRootMode
 )
 
-// attribute does the same for the names of attributes.
+// attribute finds an attribute that matters by its name. It returns 0 for any other.
 func attribute(name []byte) atom.Atom {
 	var low [len("shadowrootmode")]byte
-	switch string(fold(low[:0], name)) {
-	case "href":
-		return atom.Href
-	case "src":
-		return atom.Src
-	case "rel":
-		return atom.Rel
-	case "name":
-		return atom.Name
-	case "content":
-		return atom.Content
-	case "charset":
-		return atom.Charset
-	case "http-equiv":
-		return atom.HttpEquiv
+	name = fold(low[:0], name)
+	switch key := atom.Lookup(name); key {
+	case atom.Href, atom.Src, atom.Rel, atom.Name, atom.Content, atom.Charset, atom.HttpEquiv:
+		return key
+	}
+	switch string(name) {
 	case "xlink:href":
 		return xlinkHref
 	case "shadowrootmode":
