@@ -11,7 +11,7 @@
 //	*://*.example.org/private/*       whole URLs like this; * is any run of characters, including / and including none
 //	/\.(exe|zip)$/                    URLs in which this regular expression (RE2) matches; no comment may follow
 //
-// Lines that cannot be parsed are counted, and the first few reported; the rest of the list is in force.
+// Lines that cannot be parsed are counted, and the first is reported; the rest of the list is in force.
 package blocklist
 
 import (
@@ -40,57 +40,19 @@ type List struct {
 
 	mu      sync.Mutex // held during a poll
 	sources []*source
-	dropped bool // Follow has dropped a source since the last poll
 
-	// force guards the parts of tables.
+	// force guards the parts of tables. Only a poll changes listed.
 	force  sync.Mutex
 	listed []*table
 	told   *table
-
-	reported atomic.Pointer[Report]
 }
 
-// Report says what the list consists of.
+// Report says what is in force.
 type Report struct {
-	Sources []SourceReport
-}
-
-// SourceReport is the state of one source.
-type SourceReport struct {
-	// Source is the path or URL, without a password.
-	Source string
-	// Hosts, Prefixes and Patterns are the numbers of entries in use, without duplicates within the source.
-	Hosts, Prefixes, Patterns int
-	// Wrong is the number of lines that cannot be parsed, and WrongLines the errors of the first ten.
-	Wrong      int
-	WrongLines []error
-	// Changed reports whether the last poll brought new content.
-	Changed bool
-	// Err is why the last poll failed; the entries then are older.
-	Err error
-}
-
-// Entries returns the number of entries in use.
-func (r Report) Entries() int {
-	n := 0
-	for _, s := range r.Sources {
-		n += s.Hosts + s.Prefixes + s.Patterns
-	}
-	return n
-}
-
-// Summary returns one line on what is wrong with the sources, or "loaded".
-func (r Report) Summary() string {
-	var faults []string
-	for _, s := range r.Sources {
-		if s.Err != nil {
-			faults = append(faults, fmt.Sprintf("%s: %v", s.Source, s.Err))
-		}
-		if s.Wrong > 0 {
-			faults = append(faults, fmt.Sprintf("%s: %d wrong lines, the first: %v", s.Source, s.Wrong, s.WrongLines[0]))
-		}
-	}
-	return cmp.Or(strings.Join(faults, "; "), "loaded")
+	// Entries is the number of entries in use, without duplicates within a source.
+	Entries int
+	// Summary is one line on what is wrong with the sources, without passwords, or "loaded".
+	Summary string
 }
 
 // New returns an empty List. Load fills it.
@@ -99,18 +61,20 @@ func New(cfg Config, deps Deps) (*List, error) {
 		return nil, fmt.Errorf("configure blocklist: %w", err)
 	}
 	l := &List{cfg: cfg, http: cmp.Or(deps.HTTP, http.DefaultClient), changed: deps.Changed, again: make(chan struct{}, 1), seed: maphash.MakeSeed()}
+	if l.changed == nil {
+		l.changed = func(Report) {}
+	}
 	for _, where := range cfg.Sources {
 		l.sources = append(l.sources, newSource(where))
 	}
 	l.tables.Store(&[]*table{})
-	l.reported.Store(&Report{})
 	return l, nil
 }
 
 // Load reads all sources that have changed since they were last read. A source that fails keeps its previous content; the error
 // joins those of all such sources.
 func (l *List) Load(ctx context.Context) error {
-	_, err := l.poll(ctx)
+	_, _, err := l.poll(ctx)
 	return err
 }
 
@@ -119,7 +83,7 @@ func (l *List) Load(ctx context.Context) error {
 func (l *List) Follow(ctx context.Context, sources []string) error {
 	l.mu.Lock()
 	was := l.sources
-	l.sources, l.dropped = nil, true
+	l.sources = nil
 	for _, where := range sources {
 		if i := slices.IndexFunc(was, func(s *source) bool { return s.where == where }); i >= 0 {
 			l.sources = append(l.sources, was[i])
@@ -128,18 +92,14 @@ func (l *List) Follow(ctx context.Context, sources []string) error {
 		}
 	}
 	l.mu.Unlock()
-	_, err := l.poll(ctx)
-	switch {
-	case ctx.Err() != nil:
-		l.mu.Lock()
-		l.dropped = true // nobody has heard of it yet
-		l.mu.Unlock()
-		select {
-		case l.again <- struct{}{}:
-		default:
-		}
-	case l.changed != nil:
-		l.changed(l.Report())
+	report, _, err := l.poll(ctx)
+	if ctx.Err() == nil {
+		l.changed(report)
+		return err
+	}
+	select {
+	case l.again <- struct{}{}:
+	default:
 	}
 	return err
 }
@@ -149,51 +109,51 @@ func (l *List) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Poll)
 	defer tick.Stop()
 	for {
+		unheard := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		case <-l.again:
+			unheard = true
 		}
-		changed, err := l.poll(ctx)
+		report, changed, err := l.poll(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if (changed || err != nil) && l.changed != nil {
-			l.changed(l.Report())
+		if changed || unheard || err != nil {
+			l.changed(report)
 		}
 	}
 }
 
-// Report returns the state after the last poll. The caller must not change it.
-func (l *List) Report() Report { return *l.reported.Load() }
-
 // poll reads the sources one after another and puts them in force together.
-func (l *List) poll(ctx context.Context) (changed bool, err error) {
+func (l *List) poll(ctx context.Context) (report Report, changed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
-	var report Report
-	changed, l.dropped = l.dropped, false
+	var faults []string
+	var tables []*table
 	for _, s := range l.sources {
-		other, err := l.read(ctx, s, l.leftLocked(s))
-		if s.err = err; err != nil {
+		if err := l.read(ctx, s, l.leftLocked(s)); err != nil {
 			errs = append(errs, err)
+			faults = append(faults, fmt.Sprintf("%s: %v", s.name, err))
 		}
-		changed = changed || other
-		report.Sources = append(report.Sources, s.report(other))
+		t := s.table
+		if t == nil {
+			continue
+		}
+		tables = append(tables, t)
+		report.Entries += len(t.hosts) + len(t.prefixes) + t.patterns()
+		if t.wrong > 0 {
+			faults = append(faults, fmt.Sprintf("%s: %d wrong lines, the first: %v", s.name, t.wrong, t.first))
+		}
 	}
-	if changed {
-		tables := make([]*table, 0, len(l.sources))
-		for _, s := range l.sources {
-			if s.table != nil {
-				tables = append(tables, s.table)
-			}
-		}
+	report.Summary = cmp.Or(strings.Join(faults, "; "), "loaded")
+	if changed = !slices.Equal(tables, l.listed); changed {
 		l.enforce(func() { l.listed = tables })
 	}
-	l.reported.Store(&report)
-	return changed, errors.Join(errs...)
+	return report, changed, errors.Join(errs...)
 }
 
 // Tell puts entries in force beside those of the sources. They replace the entries told before. Target has returned each of them.
@@ -230,15 +190,6 @@ func (l *List) leftLocked(s *source) limits {
 		}
 	}
 	return most
-}
-
-func (s *source) report(changed bool) SourceReport {
-	r := SourceReport{Source: s.name, Changed: changed, Err: s.err}
-	if t := s.table; t != nil {
-		r.Hosts, r.Prefixes, r.Patterns = len(t.hosts), len(t.prefixes), t.patterns()
-		r.Wrong, r.WrongLines = t.wrong, t.errs
-	}
-	return r
 }
 
 // Host reports whether a host or a domain above it is listed, and which. host is a name or an address, with or without scheme and

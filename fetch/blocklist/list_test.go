@@ -31,6 +31,15 @@ func (w web) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
+func newList(t testing.TB, cfg Config, deps Deps) *List {
+	t.Helper()
+	l, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 func response(status int, body string, header ...string) *http.Response {
 	h := http.Header{}
 	for i := 0; i < len(header); i += 2 {
@@ -56,10 +65,7 @@ func TestConditionsAreThoseOfTheServer(t *testing.T) {
 		})}
 		cfg := Default()
 		cfg.Sources = []string{"https://lists.test/list"}
-		l, err := New(cfg, Deps{HTTP: client})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newList(t, cfg, Deps{HTTP: client})
 		for i, want := range []struct{ tag, date string }{{}, given} {
 			if err := l.Load(t.Context()); err != nil {
 				t.Fatal(err)
@@ -78,10 +84,7 @@ func TestFileIsReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	cfg := Default()
 	cfg.Sources = []string{path}
-	l, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newList(t, cfg, Deps{})
 	for _, step := range []struct {
 		text string
 		at   int64 // its time
@@ -91,8 +94,8 @@ func TestFileIsReadAgain(t *testing.T) {
 		if err := os.Chtimes(path, time.Unix(step.at, 0), time.Unix(step.at, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Load(t.Context()); err != nil || l.Report().Sources[0].Changed != step.read {
-			t.Errorf("%q of the time %d: read: %v, %v", step.text, step.at, !step.read, err)
+		if _, changed, err := l.poll(t.Context()); err != nil || changed != step.read {
+			t.Errorf("%q of the time %d: read: %v, %v", step.text, step.at, changed, err)
 		}
 	}
 }
@@ -101,13 +104,9 @@ func TestFileIsReadAgain(t *testing.T) {
 func TestAnswersThatAreNoLists(t *testing.T) {
 	for where, status := range map[string]int{"https://lists.test/304": 304, "https://lists.test/204": 204, "https://lists.test/\x7f": 200} {
 		client := &http.Client{Transport: web(func(*http.Request) *http.Response { return response(status, "a.test\n") })}
-		l, err := New(Default(), Deps{HTTP: client})
-		if err != nil {
-			t.Fatal(err)
-		}
 		s := newSource(where)
-		if changed, err := l.read(t.Context(), s, limits{1000, 10, 10}); err == nil || changed || s.table != nil {
-			t.Errorf("%q with status %d: %v, %v", where, status, changed, err)
+		if err := newList(t, Default(), Deps{HTTP: client}).read(t.Context(), s, limits{1000, 10, 10}); err == nil || s.table != nil {
+			t.Errorf("%q with status %d: %v", where, status, err)
 		}
 	}
 }
@@ -157,10 +156,7 @@ func TestRun(t *testing.T) {
 		cfg := Default()
 		cfg.Sources = []string{path, "https://user:secret@lists.test/list"}
 		var reports []Report
-		l, err := New(cfg, Deps{HTTP: client, Changed: func(r Report) { reports = append(reports, r) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newList(t, cfg, Deps{HTTP: client, Changed: func(r Report) { reports = append(reports, r) }})
 		check := func(step string, wantReports int, hosts ...string) {
 			t.Helper()
 			for _, h := range []string{"file1.test", "file2.test", "url1.test", "url2.test"} {
@@ -170,7 +166,19 @@ func TestRun(t *testing.T) {
 				}
 			}
 			if len(reports) != wantReports {
-				t.Errorf("%s: %d reports, want %d", step, len(reports), wantReports)
+				t.Fatalf("%s: %d reports, want %d", step, len(reports), wantReports)
+			}
+		}
+		says := func(entries int, summary ...string) {
+			t.Helper()
+			r := reports[len(reports)-1]
+			if r.Entries != entries || strings.Contains(r.Summary, "secret") {
+				t.Errorf("report %+v, want %d entries and no password", r, entries)
+			}
+			for _, text := range summary {
+				if !strings.Contains(r.Summary, text) {
+					t.Errorf("report %+v, want %q", r, text)
+				}
 			}
 		}
 		check("before", 0)
@@ -178,13 +186,11 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("loaded", 0, "file1.test", "url1.test")
-		r := l.Report().Sources
-		if len(r) != 2 || r[0].Hosts != 1 || r[0].Wrong != 1 || len(r[0].WrongLines) != 1 || !strings.HasPrefix(r[0].WrongLines[0].Error(), path+":2: ") {
-			t.Errorf("report %+v", r)
+		if err := l.Follow(t.Context(), cfg.Sources); err != nil {
+			t.Fatal(err)
 		}
-		if strings.Contains(fmt.Sprint(r), "secret") {
-			t.Errorf("password in report %v", r)
-		}
+		check("followed", 1, "file1.test", "url1.test")
+		says(2, path+": 1 wrong lines, the first: "+path+":2: ")
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Run(ctx) }()
@@ -193,47 +199,46 @@ func TestRun(t *testing.T) {
 
 		table := (*l.tables.Load())[0]
 		poll()
-		check("unchanged", 0, "file1.test", "url1.test")
-		if (*l.tables.Load())[0] != table || conditional != 1 {
+		check("unchanged", 1, "file1.test", "url1.test")
+		if (*l.tables.Load())[0] != table || conditional != 2 {
 			t.Errorf("unchanged sources read again; %d answers 304", conditional)
 		}
 		write(t, path, "file2.test\n")
 		poll()
-		check("file changed", 1, "file2.test", "url1.test")
-		if s := reports[0].Sources; !s[0].Changed || s[1].Changed || s[0].Wrong != 0 {
-			t.Errorf("report %+v", s)
+		check("file changed", 2, "file2.test", "url1.test")
+		if says(2, "loaded"); conditional != 3 {
+			t.Errorf("%d answers 304", conditional)
 		}
 		set(200, "url2.test\n", `"2"`)
 		poll()
-		check("URL changed", 2, "file2.test", "url2.test")
+		check("URL changed", 3, "file2.test", "url2.test")
 		set(500, "", `"3"`)
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 		poll()
-		check("both fail", 3, "file2.test", "url2.test")
-		if s := reports[2].Sources; !errors.Is(s[0].Err, os.ErrNotExist) || s[1].Err == nil || s[0].Changed || s[0].Hosts != 1 {
-			t.Errorf("report %+v", s)
-		}
+		check("both fail", 4, "file2.test", "url2.test")
+		says(2, "no such file", "status 500")
 		if err := l.Load(t.Context()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "status 500") {
 			t.Errorf("Load with two failures: %v", err)
 		}
 		set(200, "<html>\n<p>log in first</p>\n", `"4"`)
 		write(t, path, "file1.test\nfile2.test\n")
 		poll()
-		check("a page in place of a list", 4, "file1.test", "file2.test", "url2.test")
+		check("a page in place of a list", 5, "file1.test", "file2.test", "url2.test")
+		says(3, "no entry in it, but 2 wrong lines")
 		set(0, "", `"5"`)
 		begin := time.Now()
 		poll()
 		time.Sleep(cfg.Timeout)
 		synctest.Wait()
-		check("silent server", 5, "file1.test", "file2.test", "url2.test")
-		if err := reports[4].Sources[1].Err; !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != cfg.Poll+cfg.Timeout {
-			t.Errorf("silent server: %v after %v", err, time.Since(begin))
+		check("silent server", 6, "file1.test", "file2.test", "url2.test")
+		if says(3, context.DeadlineExceeded.Error()); time.Since(begin) != cfg.Poll+cfg.Timeout {
+			t.Errorf("silent server: given up after %v", time.Since(begin))
 		}
 		set(200, "", `"6"`)
 		poll()
-		check("mended and empty", 6, "file1.test", "file2.test")
+		check("mended and empty", 7, "file1.test", "file2.test")
 
 		set(0, "", `"7"`)
 		time.Sleep(cfg.Poll - cfg.Timeout/2) // the next poll has begun and waits for the server
@@ -242,45 +247,41 @@ func TestRun(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		check("ended", 6, "file1.test", "file2.test")
+		check("ended", 7, "file1.test", "file2.test")
 	})
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Who asked for other sources goes away while they are being read: they are read all the same.
 func TestFollowOutlivesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		web := roundTrip(func(r *http.Request) (*http.Response, error) {
+		slow := web(func(r *http.Request) *http.Response {
 			select {
 			case <-time.After(10 * time.Second):
-				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("bad.test\n")), Request: r}, nil
+				return response(200, "bad.test\n")
 			case <-r.Context().Done():
-				return nil, r.Context().Err()
+				return nil
 			}
 		})
 		reports := 0
-		l, err := New(Default(), Deps{HTTP: &http.Client{Transport: web}, Changed: func(Report) { reports++ }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newList(t, Default(), Deps{HTTP: &http.Client{Transport: slow}, Changed: func(Report) { reports++ }})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Run(ctx) }()
 		caller, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
-		if err := l.Follow(caller, []string{"https://lists.test/"}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Follow: %v", err)
+		for i, sources := range [][]string{{"https://lists.test/"}, nil} { // then nothing is left to read
+			if err := l.Follow(caller, sources); i == 0 && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Follow: %v", err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if _, blocked := l.Host("bad.test"); blocked != (i == 0) || reports != i+1 {
+				t.Errorf("of the sources %v one is in force: %v, after %d reports", sources, blocked, reports)
+			}
 		}
-		time.Sleep(time.Minute)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
-		}
-		if _, blocked := l.Host("bad.test"); !blocked || reports != 1 {
-			t.Errorf("the source is in force: %v, after %d reports", blocked, reports)
 		}
 	})
 }
@@ -308,11 +309,8 @@ func TestBounds(t *testing.T) {
 			if tt.name == "directory" {
 				cfg.Sources = []string{dir, two}
 			}
-			l, err := New(cfg, Deps{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = l.Load(t.Context())
+			l := newList(t, cfg, Deps{})
+			err := l.Load(t.Context())
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("%v, want %q", err, tt.err)
 			}
@@ -325,15 +323,8 @@ func TestBounds(t *testing.T) {
 	write(t, one, strings.Repeat("x", 3*maxLine)+"\nexample.org\n"+strings.Repeat("wrong line\n", 50))
 	cfg = Default()
 	cfg.Sources = []string{one}
-	l, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := l.Report().Sources[0]; r.Hosts != 1 || r.Wrong != 51 || len(r.WrongLines) != keptWrong {
-		t.Errorf("report %+v", r)
+	if r, _, err := newList(t, cfg, Deps{}).poll(t.Context()); err != nil || r.Entries != 1 || !strings.Contains(r.Summary, ": 51 wrong lines, the first: "+one+":1: ") {
+		t.Errorf("report %+v, %v", r, err)
 	}
 }
 
@@ -433,13 +424,8 @@ func BenchmarkRead(b *testing.B) {
 // What is told holds beside the sources, from one call to the next.
 func TestTell(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(file, []byte("listed.test\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err := New(Config{Sources: []string{file}, Poll: time.Minute, Timeout: time.Minute, MaxBytes: 1000, MaxEntries: 10}, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, "listed.test\n")
+	l := newList(t, Config{Sources: []string{file}, Poll: time.Minute, Timeout: time.Minute, MaxBytes: 1000, MaxEntries: 10}, Deps{})
 	blocked := func(want ...string) {
 		t.Helper()
 		for _, host := range []string{"http://listed.test:80", "http://www.told.test:80", "http://192.0.2.7:80"} {
@@ -477,10 +463,7 @@ func TestLargeListChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list")
 	cfg := Default()
 	cfg.Sources, cfg.MaxEntries, cfg.MaxPatterns = []string{file}, 3, 3
-	l, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newList(t, cfg, Deps{})
 	for _, text := range []string{"a.test\nb.test\n/c/\n", "a.test\nanother.test\n/other/\n"} {
 		write(t, file, text)
 		if err := l.Load(t.Context()); err != nil {

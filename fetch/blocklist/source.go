@@ -15,7 +15,6 @@ type source struct {
 	where string // as configured
 	name  string // for reports: without a password
 	table *table // nil until read for the first time
-	err   error  // of the last attempt; table is then older
 	// Validators of the last version read: of a file, and of a URL (RFC 9110, section 8.8).
 	modified     time.Time
 	size         int64
@@ -38,52 +37,52 @@ type limits struct {
 }
 
 // read reads the source unless it is unchanged. After an error the source is as before.
-func (l *List) read(ctx context.Context, s *source, most limits) (changed bool, err error) {
+func (l *List) read(ctx context.Context, s *source, most limits) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
 	if isWeb(s.where) {
-		changed, err = l.fetch(ctx, s, most)
+		err = l.fetch(ctx, s, most)
 	} else {
-		changed, err = l.open(s, most)
+		err = l.open(s, most)
 	}
 	if err != nil {
-		err = fmt.Errorf("read blocklist %s: %w", s.name, err)
+		return fmt.Errorf("read blocklist %s: %w", s.name, err)
 	}
-	return changed, err
+	return nil
 }
 
-func (l *List) open(s *source, most limits) (bool, error) {
+func (l *List) open(s *source, most limits) error {
 	// Check first: opening a pipe would wait for its other end.
 	info, err := os.Stat(s.where)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if !info.Mode().IsRegular() {
-		return false, errors.New("not a regular file")
+		return errors.New("not a regular file")
 	}
 	f, err := os.Open(s.where)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return false, err
+		return err
 	}
 	if s.table != nil && info.ModTime().Equal(s.modified) && info.Size() == s.size {
-		return false, nil
+		return nil
 	}
 	t, err := readTable(f, s.name, l.seed, most)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s.table, s.modified, s.size = t, info.ModTime(), info.Size()
-	return true, nil
+	return nil
 }
 
-func (l *List) fetch(ctx context.Context, s *source, most limits) (bool, error) {
+func (l *List) fetch(ctx context.Context, s *source, most limits) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.where, nil)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if s.table != nil && s.etag != "" {
 		req.Header.Set("If-None-Match", s.etag)
@@ -93,19 +92,19 @@ func (l *List) fetch(ctx context.Context, s *source, most limits) (bool, error) 
 	}
 	resp, err := l.http.Do(req)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotModified && s.table != nil:
-		return false, nil
+		return nil
 	case resp.StatusCode != http.StatusOK:
-		return false, fmt.Errorf("status %d", resp.StatusCode)
+		return fmt.Errorf("status %d", resp.StatusCode)
 	}
 	t, err := readTable(resp.Body, s.name, l.seed, most)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s.table, s.etag, s.lastModified = t, resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
-	return true, nil
+	return nil
 }

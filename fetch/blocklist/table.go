@@ -13,10 +13,7 @@ import (
 	"strings"
 )
 
-const (
-	maxLine   = 4096 // bytes of a line
-	keptWrong = 10   // errors of lines kept for each source
-)
+const maxLine = 4096 // bytes of a line
 
 // table is the content of one source. It never changes once it is read.
 //
@@ -30,9 +27,9 @@ type table struct {
 	bits     [2][]int // lengths of the prefixes of IPv4 and IPv6, longest first
 	globs    []*glob
 	regexes  []*regexp.Regexp
-	lines    int     // entries in the source, including duplicates
-	wrong    int     // lines that cannot be parsed
-	errs     []error // of the first of them
+	lines    int   // entries in the source, including duplicates
+	wrong    int   // lines that cannot be parsed
+	first    error // of the first of them
 }
 
 // set holds hashes in ascending order, each once.
@@ -71,8 +68,8 @@ func readTable(r io.Reader, source string, seed maphash.Seed, most limits) (*tab
 			parsed, err = rule{}, fmt.Errorf("more than %d bytes", maxLine)
 		}
 		if err != nil {
-			if t.wrong++; len(t.errs) < keptWrong {
-				t.errs = append(t.errs, fmt.Errorf("%s:%d: %w", source, number, err))
+			if t.wrong++; t.wrong == 1 {
+				t.first = fmt.Errorf("%s:%d: %w", source, number, err)
 			}
 		}
 		t.add(parsed)
@@ -87,7 +84,7 @@ func readTable(r io.Reader, source string, seed maphash.Seed, most limits) (*tab
 		}
 	}
 	if t.lines == 0 && t.wrong > 0 {
-		return nil, fmt.Errorf("no entry in it, but %d wrong lines: %w", t.wrong, t.errs[0])
+		return nil, fmt.Errorf("no entry in it, but %d wrong lines: %w", t.wrong, t.first)
 	}
 	t.sort()
 	return t, nil
