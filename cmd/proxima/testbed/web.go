@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/netip"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"time"
@@ -24,8 +22,6 @@ type internet struct {
 	dns   *sites.DNS
 	group *errgroup.Group
 	end   context.CancelFunc
-	// samples has some URLs of each server.
-	samples [][]string
 }
 
 // httpPort is the port of all web servers.
@@ -34,7 +30,7 @@ const httpPort = 80
 // newInternet starts the web servers of a plan and a name server at nameServer. If nginx is missing, or with noNginx, the built-in server
 // replaces it. Then it says so and changes the plan.
 func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps sites.Deps, say func(string, ...any)) (*internet, error) {
-	in := &internet{plan: p, samples: make([][]string, len(p.Servers))}
+	in := &internet{plan: p}
 	install, err := nginxFor(p, noNginx, say)
 	if err != nil {
 		return nil, err
@@ -75,7 +71,6 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 			return fmt.Errorf("start web server: %w", err)
 		}
 		in.group.Go(func() error { return in.web.Run(ctx) })
-		in.sample(in.web.URLs())
 	}
 	dns := sites.DNSConfig{Listen: netip.AddrPortFrom(nameServer, 53).String(), Names: names}
 	if in.dns, err = sites.NewDNS(dns, deps); err != nil {
@@ -88,7 +83,6 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 	if in.nginx, err = sites.NewNginx(other, deps); err != nil {
 		return fmt.Errorf("start nginx: %w", err)
 	}
-	in.sample(slices.Values(in.nginx.Fronts()))
 	ready := make(chan struct{})
 	in.group.Go(func() error { return in.nginx.Run(ctx, func() { close(ready) }) })
 	select {
@@ -96,27 +90,6 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 		return nil
 	case <-ctx.Done():
 		return errors.New("start nginx: it ended immediately")
-	}
-}
-
-// sampled is the number of URLs of each server that are kept for the calibration.
-const sampled = 4
-
-func (in *internet) sample(urls iter.Seq[string]) {
-	at := map[string]int{}
-	for k, s := range in.plan.Servers {
-		for _, h := range s.Hosts {
-			at[h] = k
-		}
-	}
-	for u := range urls {
-		parsed, err := url.Parse(u)
-		if err != nil {
-			continue
-		}
-		if k, ok := at[parsed.Host]; ok && len(in.samples[k]) < sampled {
-			in.samples[k] = append(in.samples[k], u)
-		}
 	}
 }
 
@@ -174,7 +147,19 @@ func (in *internet) frontPages() (all []string) {
 	return all
 }
 
-func (in *internet) urls(server int) []string { return in.samples[server] }
+// sampled is the number of pages of a server for the calibration.
+const sampled = 4
+
+func (in *internet) urls(server int) (some []string) {
+	s := in.plan.Servers[server]
+	if s.Software == SoftwareNginx {
+		return in.nginx.Fronts(s.Hosts...)
+	}
+	for page := range min(sampled, s.Site.Pages) {
+		some = append(some, in.web.URL(s.Hosts[0], page))
+	}
+	return some
+}
 
 // pages returns the number of HTML pages, or 0 if it is unknown.
 func (in *internet) pages() int {

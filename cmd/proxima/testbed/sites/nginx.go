@@ -7,17 +7,15 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
-	// nginxPatience is how long nginx may take to start and to stop.
+	// nginxPatience is how long nginx may take to start.
 	nginxPatience = 10 * time.Second
 	nginxPoll     = 10 * time.Millisecond
 )
@@ -68,11 +66,7 @@ func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
 	if err := os.Remove(x.file("nginx.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("configure nginx: %w", err)
 	}
-	account, err := account()
-	if err != nil {
-		return nil, fmt.Errorf("configure nginx: %w", err)
-	}
-	if err := os.WriteFile(x.file("nginx.conf"), []byte(account+cfg.text()), 0o644); err != nil {
+	if err := os.WriteFile(x.file("nginx.conf"), []byte(cfg.text()), 0o644); err != nil {
 		return nil, fmt.Errorf("configure nginx: %w", err)
 	}
 	return x, nil
@@ -80,25 +74,12 @@ func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
 
 func (x *Nginx) file(name string) string { return filepath.Join(x.cfg.Dir, name) }
 
-// account returns a configuration line that makes nginx keep root's user, since a user namespace has no other; "" if not root.
-func account() (string, error) {
-	if os.Geteuid() != 0 {
-		return "", nil
-	}
-	who, err := user.Current()
-	if err != nil {
-		return "", err
-	}
-	group, err := user.LookupGroupId(who.Gid)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("user %s %s;\n", who.Username, group.Name), nil
-}
-
-// text returns the configuration. nginx runs as a single process, so that one signal ends all of it.
+// text returns the configuration. nginx runs as a single process, so that a kill ends all of it.
 func (c NginxConfig) text() string {
 	var b strings.Builder
+	if os.Geteuid() == 0 { // nginx would look for another user, which a user namespace does not have
+		b.WriteString("user root root;\n")
+	}
 	fmt.Fprintf(&b, `daemon off;
 master_process off;
 pid "%[1]s/nginx.pid";
@@ -136,79 +117,56 @@ http {
 	return b.String()
 }
 
-// Fronts returns the first pages of all sites.
-func (x *Nginx) Fronts() []string {
+// Fronts returns the first pages of some hosts, or of all sites if none is named.
+func (x *Nginx) Fronts(hosts ...string) []string {
 	var urls []string
 	for _, s := range x.cfg.Sites {
-		urls = append(urls, "http://"+authority(s.Host, x.cfg.Port)+x.cfg.tree(s).Start)
+		if len(hosts) == 0 || slices.Contains(hosts, s.Host) {
+			urls = append(urls, "http://"+authority(s.Host, x.cfg.Port)+x.cfg.tree(s).Start)
+		}
 	}
 	return urls
 }
 
 // Run runs nginx until the context ends. It calls ready when nginx listens.
 func (x *Nginx) Run(ctx context.Context, ready func()) error {
-	cmd := exec.Command(x.cfg.Install.Path, "-e", x.file("error.log"), "-p", x.cfg.Dir, "-c", x.file("nginx.conf"))
+	work, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	// A kill loses nothing: nginx keeps neither files nor its log in memory.
+	cmd := exec.CommandContext(work, x.cfg.Install.Path, "-e", x.file("error.log"), "-p", x.cfg.Dir, "-c", x.file("nginx.conf"))
 	if err := x.start(cmd); err != nil {
 		return fmt.Errorf("start nginx: %w", err)
 	}
-	ended := make(chan struct{})
-	var g errgroup.Group
-	g.Go(func() error {
-		defer close(ended)
-		return cmd.Wait()
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if x.listens(work) {
+			ready()
+		} else {
+			kill(fmt.Errorf("it does not listen after %v", nginxPatience))
+		}
 	})
-	failure := x.watch(ctx, ended, ready)
-	x.stop(cmd, ended)
-	if err := g.Wait(); failure != nil {
-		return fmt.Errorf("nginx: %w; its log ends with: %s", errors.Join(failure, err), LastLines(x.file("error.log"), 5))
+	err := cmd.Wait()
+	kill(errors.New("it ended by itself"))
+	waiting.Wait()
+	if ctx.Err() != nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("nginx: %w; its log ends with: %s", errors.Join(context.Cause(work), err), LastLines(x.file("error.log"), 5))
 }
 
-// watch returns nil when the context ends, and an error when nginx fails.
-func (x *Nginx) watch(ctx context.Context, ended <-chan struct{}, ready func()) error {
-	poll := time.NewTicker(nginxPoll)
-	defer poll.Stop()
-	late := time.After(nginxPatience)
-	for listens := false; !listens; {
+// listens waits until nginx listens. It returns false if that takes too long, or when the context ends.
+func (x *Nginx) listens(ctx context.Context) bool {
+	for late := time.After(nginxPatience); ; {
+		// nginx writes its pid file once its sockets are open.
+		if info, err := os.Stat(x.file("nginx.pid")); err == nil && info.Size() > 0 {
+			return true
+		}
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-ended:
-			return errors.New("it ended at once")
+			return false
 		case <-late:
-			return fmt.Errorf("it does not listen after %v", nginxPatience)
-		case <-poll.C:
-			// nginx writes its pid file once its sockets are open.
-			if info, err := os.Stat(x.file("nginx.pid")); err == nil && info.Size() > 0 {
-				listens = true
-			}
-		}
-	}
-	ready()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-ended:
-		return errors.New("it ended by itself")
-	}
-}
-
-// stop asks nginx to end and kills it if it does not. It ignores errors: the process has ended then.
-func (x *Nginx) stop(cmd *exec.Cmd, ended <-chan struct{}) {
-	late := time.After(nginxPatience)
-	again := time.NewTicker(10 * nginxPoll)
-	defer again.Stop()
-	for {
-		// Repeat the signal: nginx can miss one that arrives just before it goes to sleep.
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-			return
-		case <-late:
-			_ = cmd.Process.Kill()
-			return
-		case <-again.C:
+			return false
+		case <-time.After(nginxPoll):
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log"
 	"net"
 	"net/http"
@@ -188,18 +187,8 @@ func (w *Web) Count() int {
 	return n
 }
 
-// URLs yields the URLs of the HTML pages, site by site.
-func (w *Web) URLs() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, s := range w.sites {
-			for i := range s.Pages {
-				if !yield(s.url(target{kindPage, i})) {
-					return
-				}
-			}
-		}
-	}
-}
+// URL returns the URL of a page of a host. Page 0 is the front page.
+func (w *Web) URL(host string, page int) string { return w.hosts[host].url(target{kindPage, page}) }
 
 // Visits returns the first 10,000 requests of each server, in the order in which they ended.
 func (w *Web) Visits() map[netip.Addr][]Visit {
