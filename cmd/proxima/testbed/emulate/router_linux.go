@@ -39,7 +39,7 @@ type bandwidthOrder struct {
 
 type cutOrder struct{ A, B []int }
 
-// router carries packets. Everything except the channels belongs to one thread.
+// router carries packets and obeys orders, all on one thread.
 type router struct {
 	fabric  *fabric
 	ports   []int // of each endpoint
@@ -48,17 +48,16 @@ type router struct {
 	head    int // where in a frame begins what a device reads and writes
 	begin   time.Time
 	epoll   int
-	wake    int
-	orders  chan order
-	reports chan Stats
+	in      *gob.Decoder
+	out     *gob.Encoder
 	late    histogram
 	stats   Stats
 	header  [frameHeader]byte
 }
 
 const (
-	controlFD  = 3
-	wakeDevice = -1
+	controlFD     = 3
+	controlDevice = -1
 	// burst is the number of packets to read from a device before the next one.
 	burst = 32
 )
@@ -71,7 +70,7 @@ func runRouter() error {
 	runtime.GOMAXPROCS(8) // so that no thread waits for a processor after a system call
 	runtime.LockOSThread()
 	control := os.NewFile(controlFD, "control")
-	in, out := gob.NewDecoder(control), gob.NewEncoder(control)
+	in := gob.NewDecoder(control)
 	var s setup
 	if err := in.Decode(&s); err != nil {
 		return fmt.Errorf("read the router's setup: %w", err)
@@ -81,22 +80,15 @@ func runRouter() error {
 		return err
 	}
 	schedule()
-	if err := out.Encode(r.stats); err != nil {
+	r.in, r.out = in, gob.NewEncoder(control)
+	if err := r.out.Encode(r.stats); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- r.obey(in, out) }()
-	if err := r.carry(); err != nil {
-		return err
-	}
-	return <-ended
+	return r.carry()
 }
 
 func newRouter(s setup) (*router, error) {
-	r := &router{
-		fabric: newFabric(s.Endpoints, s.Paths, s.Seed), ports: s.Ports, veth: s.Veth, begin: time.Now(),
-		orders: make(chan order, 1), reports: make(chan Stats, 1), // at most one message is in transit, so carry never blocks
-	}
+	r := &router{fabric: newFabric(s.Endpoints, s.Paths, s.Seed), ports: s.Ports, veth: s.Veth, begin: time.Now()}
 	if !s.Veth { // TUN devices know no Ethernet header
 		r.head = frameHeader
 	}
@@ -107,56 +99,24 @@ func newRouter(s setup) (*router, error) {
 	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("make the router's epoll: %w", err)
 	}
-	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, fmt.Errorf("make the router's eventfd: %w", err)
-	}
 	watch := func(fd, device int) error {
-		if err := unix.SetNonblock(fd, true); err != nil {
-			return fmt.Errorf("watch device %d: %w", device, err)
-		}
 		e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(device)}
 		if err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &e); err != nil {
 			return fmt.Errorf("watch device %d: %w", device, err)
 		}
 		return nil
 	}
-	if err := watch(r.wake, wakeDevice); err != nil {
+	if err := watch(controlFD, controlDevice); err != nil {
 		return nil, err
 	}
 	for d := range s.Devices {
-		r.devices = append(r.devices, controlFD+1+d)
-		if err := watch(r.devices[d], d); err != nil {
+		fd := controlFD + 1 + d
+		r.devices = append(r.devices, fd)
+		if err := errors.Join(unix.SetNonblock(fd, true), watch(fd, d)); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
-}
-
-// obey passes the parent's orders to the thread of carry until the parent closes the connection.
-func (r *router) obey(in *gob.Decoder, out *gob.Encoder) error {
-	defer func() {
-		close(r.orders)
-		r.ring()
-	}()
-	for {
-		var o order
-		if err := in.Decode(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read an order: %w", err)
-		}
-		r.orders <- o
-		r.ring()
-		if err := out.Encode(<-r.reports); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-	}
-}
-
-// ring wakes the thread of carry, which then takes an order.
-func (r *router) ring() {
-	one := [8]byte{1}
-	_, _ = unix.Write(r.wake, one[:]) // fails only if the thread is already being woken
 }
 
 func (r *router) now() int64 { return int64(time.Since(r.begin)) }
@@ -171,18 +131,13 @@ func (r *router) carry() error {
 			return err
 		}
 		for _, e := range events[:n] {
-			if e.Fd != wakeDevice {
+			if e.Fd != controlDevice {
 				r.receive(int(e.Fd))
-				continue
-			}
-			var count [8]byte
-			_, _ = unix.Read(r.wake, count[:])
-			o, ok := <-r.orders
-			if !ok {
+			} else if err := r.obey(); errors.Is(err, io.EOF) {
 				return nil
+			} else if err != nil {
+				return err
 			}
-			r.execute(o)
-			r.reports <- r.count()
 		}
 	}
 }
@@ -271,7 +226,13 @@ func (r *router) deliver() {
 	}
 }
 
-func (r *router) execute(o order) {
+// obey executes the order that has come, and answers it. It returns io.EOF when the parent has closed the connection. The next order does
+// not come before the answer, so the decoder holds nothing back.
+func (r *router) obey() error {
+	var o order
+	if err := r.in.Decode(&o); err != nil {
+		return fmt.Errorf("read an order: %w", err)
+	}
 	switch {
 	case o.Bandwidth != nil:
 		r.fabric.setBandwidth(o.Bandwidth.Endpoint, o.Bandwidth.Up, o.Bandwidth.Down)
@@ -280,6 +241,10 @@ func (r *router) execute(o order) {
 	case o.Heal:
 		r.fabric.heal()
 	}
+	if err := r.out.Encode(r.count()); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
 }
 
 // count returns the statistics so far.
