@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -82,7 +83,7 @@ func try(ctx context.Context) (trial, error) {
 	return t, nil
 }
 
-// probe tries everything that the emulation needs and writes the results.
+// probe tries everything that the emulation needs and writes the results. What it opens ends with its process.
 func probe(w io.Writer) error {
 	var t trial
 	t.Wait = refused(func() error {
@@ -94,7 +95,7 @@ func probe(w io.Writer) error {
 		_, err = epollWait(fd, make([]unix.EpollEvent, 1), time.Microsecond)
 		return err
 	}())
-	space, err := newNamespace(func() error {
+	_, err := newNamespace(func() error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("make mounts private: %w", err)
 		}
@@ -102,22 +103,11 @@ func probe(w io.Writer) error {
 		return err
 	})
 	if t.Space = refused(err); err == nil {
-		t.Tun = refused(inNamespace(space, func() error {
-			fd, err := openTUN()
-			if err == nil {
-				unix.Close(fd)
-			}
-			return err
-		}))
-		// Use another namespace, since this one already has a device of that name.
-		other, err := newNamespace(func() error { return nil })
-		if err == nil {
-			_, err = openVeth("probe", other)
+		try := func(veth bool) *refusal {
+			_, _, err := newNode(0, []netip.Addr{Prefix().Addr()}, veth)
+			return refused(err)
 		}
-		if err == nil {
-			err = inNamespace(other, func() error { return plainPackets(deviceName) })
-		}
-		t.Veth = refused(err)
+		t.Tun, t.Veth = try(false), try(true)
 	}
 	return json.NewEncoder(w).Encode(t)
 }
