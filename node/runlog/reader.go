@@ -41,7 +41,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &e.Attrs); err != nil {
 		return err
 	}
-	for _, key := range append([]string{KeyLevel}, lineKeys...) {
+	for _, key := range lineKeys {
 		delete(e.Attrs, key)
 	}
 	return nil

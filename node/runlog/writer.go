@@ -158,7 +158,7 @@ func (w *Writer) Member(m Member) {
 
 // Events returns the logger of the node log. The message is the event, the attributes are its keys. It drops levels below Info
 // and cuts strings at 64 KiB, the configuration at 480 KiB with a comment that says so. An attribute with a key of Line gets an underscore
-// appended; groups must not have such names.
+// appended. It knows no groups, and no attributes of a logger.
 func (w *Writer) Events() *slog.Logger { return w.events }
 
 // Err reports which lines were lost since Open, or nil.
