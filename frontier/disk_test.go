@@ -34,6 +34,9 @@ func TestDiskAllButFull(t *testing.T) {
 			task := l.taking(time.Minute)
 			free.Store(25<<20 - 1)
 			time.Sleep(time.Second)
+			if err := l.Shelf('t').Impatient().Put([]byte("k"), []byte("u")); !errors.Is(err, ErrDiskFull) {
+				t.Errorf("an impatient write: %v", err)
+			}
 			answers := make(chan error, 3)
 			robots := Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}}
 			go func() { answers <- second(l.Finish(ctx, task, robots)) }()

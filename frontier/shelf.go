@@ -10,12 +10,16 @@ import (
 // directory. A write is on disk when the call returns: it survives the death of the process at once, and that of the machine after a second.
 // While the disk is almost full, writes wait. Methods are safe for concurrent use, and return ErrClosed after the frontier's Run has ended.
 type Shelf struct {
-	store *store
-	table byte
+	store     *store
+	table     byte
+	impatient bool
 }
 
 // Shelf returns the table with a number. Tables with different numbers share nothing.
 func (f *Frontier) Shelf(table byte) *Shelf { return &Shelf{store: f.store, table: table} }
+
+// Impatient returns the same table for those who must not wait: while the disk is almost full, writes fail with ErrDiskFull.
+func (s *Shelf) Impatient() *Shelf { return &Shelf{s.store, s.table, true} }
 
 // Get returns a copy of the value of a key, or nil if there is none.
 func (s *Shelf) Get(key []byte) ([]byte, error) {
@@ -39,8 +43,12 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 		return ErrClosed
 	}
 	defer s.store.exit()
-	if err := s.store.gate.pass(context.Background()); err != nil {
-		return err
+	if !s.impatient {
+		if err := s.store.gate.pass(context.Background()); err != nil {
+			return err
+		}
+	} else if s.store.gate.shut.Load() != nil {
+		return ErrDiskFull
 	}
 	err := s.store.write(func(txn *tx) error {
 		b := batch{txn: txn}

@@ -179,7 +179,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
-	n.webMasters = &webMasters{n, unwaiting{n.frontier.Shelf(tableOwners), n.frontier}}
+	n.webMasters = &webMasters{n, n.frontier.Shelf(tableOwners).Impatient()}
 	if deps.Listen == nil {
 		deps.Listen = net.Listen
 	}

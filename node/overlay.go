@@ -156,7 +156,12 @@ func (o *overlay) newDeciders() (err error) {
 	o.clock.OnGap(o.members.Stopped)
 	o.clock.OnGap(o.owners.Stopped)
 	o.grantor = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{
-		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Shelf: hints{f.Shelf(tableLeases), f}, Trouble: n.warn,
+		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Shelf: f.Shelf(tableLeases).Impatient(),
+		Trouble: func(err error) {
+			if !errors.Is(err, frontier.ErrDiskFull) { // the holder tells what it knows of a server again
+				n.warn(err)
+			}
+		},
 	})
 	o.holder = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
 		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: func() []lease.Remote { return o.remote.UnderWay() },

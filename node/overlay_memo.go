@@ -81,20 +81,6 @@ func (m *memo) write() error {
 	return nil
 }
 
-// hints is the table of what is known of servers. A grantor writes it before it answers a holder, which must not wait for room on the disk.
-type hints struct {
-	*frontier.Shelf
-	frontier *frontier.Frontier
-}
-
-// Put drops the value while the disk is almost full: the holder sends it again.
-func (h hints) Put(key, value []byte) error {
-	if !h.frontier.Writable() {
-		return nil
-	}
-	return h.Shelf.Put(key, value)
-}
-
 // What must be on disk before the node tells others has files of its own. They are written at once, also while the store waits for room.
 
 // votersFile is where a node keeps the voters and its own vote: the name of the run, a line feed, and the bytes of member.Deps.Keep.

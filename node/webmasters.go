@@ -31,27 +31,7 @@ const (
 // webMasters does what web masters ask for: it checks their proof, and keeps requests without proof for the operator.
 type webMasters struct {
 	*Node
-	shelf unwaiting
-}
-
-// unwaiting is a table whose writes fail while the disk is almost full. Those of a plain one wait for room.
-type unwaiting struct {
-	*frontier.Shelf
-	frontier *frontier.Frontier
-}
-
-func (u unwaiting) Put(key, value []byte) error {
-	if !u.frontier.Writable() {
-		return frontier.ErrDiskFull
-	}
-	return u.Shelf.Put(key, value)
-}
-
-func (u unwaiting) Delete(key []byte) error {
-	if !u.frontier.Writable() {
-		return frontier.ErrDiskFull
-	}
-	return u.Shelf.Delete(key)
+	shelf *frontier.Shelf
 }
 
 // page returns the page for web masters.
