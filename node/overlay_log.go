@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
 	"proxima/assign"
@@ -18,11 +17,8 @@ type overlayLog struct {
 	warn   func(error)
 	// reminded is when the operator was last told what the node waits for. Only remind uses it.
 	reminded time.Time
-
-	// mu guards what follows.
-	mu sync.Mutex
-	// warned is when the operator was last warned of trouble with the gossip.
-	warned time.Time
+	// gossip are warnings of trouble with the gossip, one a minute.
+	gossip warnings
 }
 
 // member logs an event of the members. settled and majority are those of the node's view.
@@ -36,24 +32,13 @@ func (l *overlayLog) member(e member.Event, settled int, majority bool) {
 	switch e.Kind {
 	case member.EventDuplicate, member.EventMinority, member.EventAlone:
 	case member.EventTrouble:
-		if !l.mayWarn(e.Time) {
+		if _, heard := l.gossip.heard(e.Time, time.Minute); !heard {
 			return
 		}
 	default:
 		return
 	}
 	l.warn(fmt.Errorf("%s: %s", e.Kind, e.Reason))
-}
-
-// mayWarn reports whether the operator may be warned of trouble with the gossip again: once a minute.
-func (l *overlayLog) mayWarn(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.warned) < time.Minute {
-		return false
-	}
-	l.warned = now
-	return true
 }
 
 // remindEvery is how often a node in a minority warns of it.

@@ -14,7 +14,7 @@ import (
 // that calls them would warn again and again.
 const silenceFor = 10 * time.Second
 
-// warnings counts those that are not logged.
+// warnings lets one of many warnings through at a time.
 type warnings struct {
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -25,23 +25,28 @@ type warnings struct {
 // warn logs a problem that the node lives with.
 func (n *Node) warn(err error) {
 	text := err.Error()
-	if errors.Is(err, peer.ErrUnavailable) && !n.warnings.heard(&text, time.Now()) {
-		return
+	if errors.Is(err, peer.ErrUnavailable) {
+		silent, heard := n.warnings.heard(time.Now(), silenceFor)
+		if !heard {
+			return
+		}
+		if silent > 0 {
+			text += fmt.Sprintf(" (and %d other calls failed)", silent)
+		}
 	}
 	n.runlog.Events().Warn(runlog.EventWarning, runlog.KeyReason, text)
 }
 
-// heard reports whether a warning is to be logged, and adds to its text how many were not.
-func (w *warnings) heard(text *string, now time.Time) bool {
+// heard reports whether a warning is to be logged, which then stands for all others for some time. It returns how many were not logged
+// since the last one.
+func (w *warnings) heard(now time.Time, stands time.Duration) (silent int, heard bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now.Before(w.until) {
 		w.silent++
-		return false
+		return 0, false
 	}
-	if w.silent > 0 {
-		*text += fmt.Sprintf(" (and %d other calls failed)", w.silent)
-	}
-	w.until, w.silent = now.Add(silenceFor), 0
-	return true
+	silent, w.silent = w.silent, 0
+	w.until = now.Add(stands)
+	return silent, true
 }

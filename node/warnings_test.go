@@ -1,21 +1,45 @@
 package node
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"proxima/node/peer"
+	"proxima/node/runlog"
 )
 
 // TestWarningsOfUnavailablePeers: one stands for all within ten seconds, and the next one says how many there were.
 func TestWarningsOfUnavailablePeers(t *testing.T) {
-	var w warnings
-	var said []string
-	for s := range 25 {
-		if text := fmt.Sprint("call ", s); w.heard(&text, time.Unix(int64(s), 0)) {
-			said = append(said, text)
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		cfg := runlog.Default()
+		cfg.Logs = t.TempDir()
+		log, err := runlog.Open(cfg, runlog.Meta{}, runlog.Deps{Now: time.Now, Echo: slog.NewTextHandler(&said, nil)})
+		must(t, err)
+		n := &Node{runlog: log}
+		for s := range 25 {
+			n.warn(fmt.Errorf("call %d: %w", s, peer.ErrUnavailable))
+			time.Sleep(time.Second)
 		}
-	}
-	if got, want := fmt.Sprint(said), "[call 0 call 10 (and 9 other calls failed) call 20 (and 9 other calls failed)]"; got != want {
-		t.Errorf("said %s, want %s", got, want)
-	}
+		n.warn(errors.New("other"))
+		must(t, log.Close())
+		want := []string{"call 0: ", "call 10: ", "(and 9 other calls failed)", "call 20: ", "(and 9 other calls failed)", "other"}
+		got := said.String()
+		for _, part := range want {
+			if _, rest, ok := strings.Cut(got, part); ok {
+				got = rest
+			} else {
+				t.Errorf("%q is missing in %q", part, &said)
+			}
+		}
+		if lines := strings.Count(said.String(), "\n"); lines != 4 {
+			t.Errorf("%d lines in %q", lines, &said)
+		}
+	})
 }
