@@ -293,8 +293,9 @@ func (rc *reconciler) runSweeps(ctx context.Context) error {
 }
 
 // sweepAll queues hosts whose record and role may disagree. It compares the others with their replicas, at all peers or at those
-// in replicator.compare.
-func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
+// in replicator.compare. A timed one also drops records that do not concern this node any more, or the records of all hosts would gather
+// here as members come and go.
+func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 	rc.mu.Lock()
 	v := *rc.views.Now()
 	if len(v.Settled) < 2 || !v.Majority {
@@ -302,7 +303,7 @@ func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 		return nil
 	}
 	compare := rc.replicator.compare
-	all = all || compare == nil
+	all := timed || compare == nil
 	rc.replicator.compare = make(map[string]bool)
 	rc.mu.Unlock()
 	replicas := make(comparison)
@@ -327,6 +328,9 @@ func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 			return ctx.Err()
 		}
 		if _, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
+			if err == nil && timed && !concerned(&v, r) {
+				err = rc.drop(ctx, r)
+			}
 			return err
 		}
 		if ours { // the owner may have lost some of it in a power cut without knowing
@@ -342,4 +346,13 @@ func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 		rc.replicator.compareNow(ctx, replicas, to)
 	}
 	return nil
+}
+
+// drop forgets a host that does not concern this node, if nothing of it is here.
+func (rc *reconciler) drop(ctx context.Context, r Record) error {
+	defer rc.locks.lock(r.Host)() // else data that a peer stores just now would be left without a record
+	if _, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host); err != nil || known {
+		return err
+	}
+	return rc.forget(r.Host, r.Owner)
 }

@@ -1,0 +1,34 @@
+package ownership
+
+import (
+	"testing"
+	"time"
+)
+
+// Members come and go. In time a node drops the records of hosts that do not concern it any more: it is not their owner, home, replica or
+// witness, and has nothing of them.
+func TestRecordsThatConcernNobodyAreDropped(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4, 5, 6}, func(s *stage) {
+		var hosts []string
+		for home := range 6 {
+			hosts = append(hosts, s.found(3, home+1, (home+1)%6+1, (home+2)%6+1, (home+3)%6+1, (home+4)%6+1, (home+5)%6+1))
+		}
+		for at := 1; at <= 6; at++ {
+			s.forget(at)
+			s.node(at).kill(false)
+			time.Sleep(s.cfg.TakeAfter * 3)
+			s.node(at).start()
+			s.welcome(at)
+			time.Sleep(s.cfg.TakeAfter * 3)
+		}
+		time.Sleep(s.cfg.SweepEvery)
+		for _, p := range s.all() {
+			for _, host := range hosts {
+				r, v := p.record(host), p.own.view()
+				if must := concerned(&v, Record{Host: host, Owner: s.node(s.owners(host)[0]).record(host).Owner}); r.Epoch > 0 != must {
+					t.Errorf("node %d has %+v, and must have one: %v", p.at, r, must)
+				}
+			}
+		}
+	})
+}
