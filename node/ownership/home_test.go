@@ -463,3 +463,19 @@ func TestMembersThatLeftAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// While a home stood still no owner could renew there. Afterwards it gives them time for that before it takes them for gone.
+func TestSilenceCountsFromAStandstill(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(3, 1, 2, 3)
+		s.hand(host, 1, 3)
+		time.Sleep(s.cfg.RenewEvery)
+		s.part(1, 3)
+		time.Sleep(s.cfg.TakeAfter - s.cfg.RenewEvery)
+		s.node(1).own.Stopped()
+		time.Sleep(s.cfg.Collect - time.Second)
+		s.node(1).mustKnow(host, 2, 3)
+		time.Sleep(s.cfg.RenewEvery)
+		s.node(1).mustKnow(host, 3, 1)
+	})
+}

@@ -188,6 +188,12 @@ func (o *Ownership) Stopped() {
 	defer o.mu.Unlock()
 	o.views.Begin(now) // earlier answers of homes no longer count
 	clear(o.census.told)
+	least := now.Add(o.cfg.Collect - o.cfg.TakeAfter)
+	for owner, at := range o.census.heard { // no owner could renew here meanwhile
+		if at.Before(least) {
+			o.census.heard[owner] = least
+		}
+	}
 	o.renew.Ring()
 	o.check.Ring()
 }
