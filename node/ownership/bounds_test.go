@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -30,5 +31,27 @@ func TestRecordsThatConcernNobodyAreDropped(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// After a change of members the witnesses of all hosts must be told. That comes in parts, so that their messages do not fill the memory,
+// and downloads do not wait for the lock.
+func TestWitnessesAreToldInParts(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		own, hosts := s.node(1).own, s.hostsOf(1, 1, 2, 3)
+		s.node(1).put(rec(hosts[0], 1, 1))
+		s.node(1).with(func() {
+			for i := range 2 * maxWitnessed {
+				own.unwitnessed[fmt.Sprintf("http://h%d.example", i)] = 1 // they have another owner by now
+			}
+		})
+		for _, left := range []int{maxWitnessed, 1} {
+			out := map[string][]sending{}
+			if err := own.addWitnesses(out, nil); err != nil || len(own.unwitnessed) > left+1 || len(own.unwitnessed) < left {
+				t.Errorf("%d are left, %v", len(own.unwitnessed), err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		s.node(3).mustKnow(hosts[0], 1, 1)
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -225,12 +223,20 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 	return out, nil
 }
 
+// maxWitnessed bounds the records that witnesses are told at once. After a change of members it may be those of all hosts.
+const maxWitnessed = 10_000
+
 // addWitnesses adds the records that witnesses must be told. A witness is a third node that knows of the host: if owner and
 // replica are lost at once it becomes the home, finds no copy, and reports the loss.
 func (rep *replicator) addWitnesses(out map[string][]sending, busy map[string]bool) error {
 	rep.mu.Lock()
 	v := *rep.views.Now()
-	hosts := slices.Collect(maps.Keys(rep.unwitnessed))
+	var hosts []string
+	for host := range rep.unwitnessed { // in random order, so that those whose witness does not answer keep none from its turn
+		if hosts = append(hosts, host); len(hosts) == maxWitnessed {
+			break
+		}
+	}
 	rep.mu.Unlock()
 	for _, host := range hosts {
 		r, err := rep.records.get(host)
