@@ -172,7 +172,7 @@ func (a api) call(r route, c *apiCall) (status int, v any) {
 		return http.StatusOK, v
 	}
 	if r.acts {
-		n.runlog.Events().Warn(runlog.EventControl, runlog.KeyReason, fmt.Sprintf("%s failed: %v", r.path[1:], err), runlog.KeyBy, c.by)
+		n.runlog.Events().Warn(runlog.EventControl, runlog.KeyReason, public(fmt.Sprintf("%s failed: %v", r.path[1:], err)), runlog.KeyBy, c.by)
 	}
 	return statusOf(err), trouble{err.Error()}
 }

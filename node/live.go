@@ -124,7 +124,7 @@ func (o *Operator) adjustLocked(ctx context.Context, next Config, keys []setting
 	}
 	for _, s := range keys {
 		from, to, _ := s.differs(o.live.Load(), &next)
-		o.log(by, fmt.Sprintf("set %s from %v to %v", s.key, from, to))
+		o.log(by, public(fmt.Sprintf("set %s from %v to %v", s.key, from, to)))
 	}
 	o.live.Store(&next)
 	o.node.frontier.Adjust(next.Frontier, next.Politeness)

@@ -49,6 +49,7 @@ func TestSet(t *testing.T) {
 			slow = len(a.Visits()) - before
 			set("politeness.min_gap", `"2s"`)
 			set("crawl.fetchers", "1")
+			set("blocklist.sources", `["https://me:hush@lists.test/list?token=hush"]`)
 			set("blocklist.sources", `["`+listed+`"]`)
 		}
 		end, logs := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/")
@@ -62,7 +63,7 @@ func TestSet(t *testing.T) {
 			w.t.Error("a host of the new blocklist is still there")
 		}
 		acts := logs.events.actsOf("ann")
-		if len(acts) != 4 || acts[0] != "set politeness.min_gap from 2s to 1m0s" {
+		if len(acts) != 5 || strings.Contains(strings.Join(acts, " "), "hush") || acts[0] != "set politeness.min_gap from 2s to 1m0s" {
 			w.t.Errorf("acts %q", acts)
 		}
 	})

@@ -27,8 +27,12 @@ func (c Config) Public() string {
 			c.Site[i].Headers[name] = "xxxxx"
 		}
 	}
-	text := userInfo.ReplaceAllString(c.Text(), "${1}xxxxx@")
-	return secretParam.ReplaceAllString(text, "${1}xxxxx")
+	return public(c.Text())
+}
+
+// public removes passwords and tokens from the URLs in a text.
+func public(text string) string {
+	return secretParam.ReplaceAllString(userInfo.ReplaceAllString(text, "${1}xxxxx@"), "${1}xxxxx")
 }
 
 // exposed returns an error that names the node's files and directories that everybody on the machine may read. The node makes them readable
