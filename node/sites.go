@@ -31,16 +31,20 @@ func (c Config) sites() (*site.Table, error) {
 // Explain returns the settings that apply to a URL, key by key, and where each comes from: the default, or a line of the file. Without a
 // file it explains the defaults.
 func Explain(path string, u identity.URL) (string, error) {
-	cfg, places := Default(), strict.Places{}
+	cfg, places, given := Default(), strict.Places{}, map[string]any{}
 	if path != "" {
-		text, err := os.ReadFile(path)
+		b, err := os.ReadFile(path)
 		if err != nil {
 			return "", fmt.Errorf("read configuration: %w", err)
 		}
-		if cfg, err = Parse(path, string(text)); err != nil {
+		text := strings.TrimPrefix(string(b), "\uFEFF")
+		if cfg, err = Parse(path, text); err != nil {
 			return "", err
 		}
-		places = strict.Lines(string(text))
+		places = strict.Lines(text)
+		if given, err = strict.Flat(text); err != nil {
+			return "", err
+		}
 	}
 	table, err := cfg.sites()
 	if err != nil {
@@ -49,12 +53,12 @@ func Explain(path string, u identity.URL) (string, error) {
 	var b strings.Builder
 	for _, o := range table.Explain(u) {
 		from := "default"
-		line, set := places[o.Global]
+		_, set := given[o.Global]
 		switch {
 		case o.Entry >= 0:
 			from = fmt.Sprintf("%s:%d, [[site]] %d: %s", path, places.Find(fmt.Sprintf("site[%d].%s", o.Entry, o.Key)), o.Entry+1, o.Title)
 		case set:
-			from = fmt.Sprintf("%s:%d, %s", path, line, o.Global)
+			from = fmt.Sprintf("%s:%d, %s", path, places.Find(o.Global), o.Global)
 		case o.Global != "":
 			from = "default of " + o.Global
 		}

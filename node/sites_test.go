@@ -11,7 +11,8 @@ import (
 
 func TestExplainSaysWhereValuesComeFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.toml")
-	text := `[politeness]
+	text := "\uFEFF" + `scope = { max_depth = 5 }
+[politeness]
 min_gap = "3s"
 [[site]]
 domain = "example.org"
@@ -30,15 +31,17 @@ gap = "1s"
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 	for url, want := range map[string][]string{
 		"http://www.example.org/a": {
-			`gap = "10s"  # ` + path + `:10, [[site]] 2: host www.example.org`,
-			`depth = 7  # ` + path + `:6, [[site]] 1: domain example.org`,
-			`headers.X-One = "1"  # ` + path + `:7, [[site]] 1: domain example.org`,
-			`headers.X-Two = "3"  # ` + path + `:12, [[site]] 2: host www.example.org`,
+			`gap = "10s"  # ` + path + `:11, [[site]] 2: host www.example.org`,
+			`depth = 7  # ` + path + `:7, [[site]] 1: domain example.org`,
+			`headers.X-One = "1"  # ` + path + `:8, [[site]] 1: domain example.org`,
+			`headers.X-Two = "3"  # ` + path + `:13, [[site]] 2: host www.example.org`,
 			`budget = 200000  # default of frontier.max_host_urls`,
 			`cookies = false  # default` + "\n",
 		},
 		"http://elsewhere.net/": {
-			`gap = "3s"  # ` + path + `:2, politeness.min_gap`,
+			`gap = "3s"  # ` + path + `:3, politeness.min_gap`,
+			"headers = {}  # default\ninclude = []  # default\n",
+			`depth = 5  # ` + path + `:1, scope.max_depth`,
 		},
 	} {
 		u, err := identity.Parse(url)

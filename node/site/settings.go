@@ -81,6 +81,8 @@ func shown(value any) string {
 	switch value.(type) {
 	case string, time.Duration:
 		return fmt.Sprintf("%q", value)
+	case http.Header:
+		return "{}" // fields are shown one by one
 	}
 	return fmt.Sprint(value)
 }
