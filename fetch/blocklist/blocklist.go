@@ -11,7 +11,8 @@
 //	*://*.example.org/private/*       whole URLs like this; * is any run of characters, including / and including none
 //	/\.(exe|zip)$/                    URLs in which this regular expression (RE2) matches; no comment may follow
 //
-// Lines that cannot be parsed are counted, and the first is reported; the rest of the list is in force.
+// Lines that cannot be parsed are counted, and the first is reported; the rest of the list is in force. But a list with no entry before a
+// line that begins with < is taken for a page of HTML, and refused.
 package blocklist
 
 import (

@@ -226,7 +226,7 @@ func TestRun(t *testing.T) {
 		write(t, path, "file1.test\nfile2.test\n")
 		poll()
 		check("a page in place of a list", 5, "file1.test", "file2.test", "url2.test")
-		says(3, "no entry in it, but 2 wrong lines")
+		says(3, "a page of HTML")
 		set(0, "", `"5"`)
 		begin := time.Now()
 		poll()
@@ -300,6 +300,8 @@ func TestBounds(t *testing.T) {
 		{"names on one line", "0.0.0.0 a.b b.b c.b d.b e.b f.b", "b.test", "more than 5 entries"},
 		{"patterns of both", "/a/", "/b/\n/c/", "more than 1 patterns"},
 		{"no entry", "wrong line", "b.test", "no entry"},
+		{"a page with lines of one word", "\xef\xbb\xbf\n <html>\n<p>Please\nlogin\nfirst</p>", "b.test", "a page of HTML"},
+		{"a wrong line of HTML", "a.test\n<b.test>", "b.test", ""},
 		{"directory", "", "b.test", "not a regular file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

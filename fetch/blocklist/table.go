@@ -63,6 +63,9 @@ func readTable(r io.Reader, source string, seed maphash.Seed, most limits) (*tab
 		if number == 1 {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
+		if t.lines == 0 && bytes.HasPrefix(bytes.TrimSpace(line), []byte("<")) {
+			return nil, errors.New("a page of HTML") // such as that of a login; it may have lines of one word
+		}
 		parsed, err := parseLine(string(line))
 		if long {
 			parsed, err = rule{}, fmt.Errorf("more than %d bytes", maxLine)
