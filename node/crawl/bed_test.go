@@ -71,7 +71,7 @@ func (l *Loop) readPage(t *testing.T, url, header, body string) reading {
 			Timing: fetch.Timing{Start: time.Unix(1, 0)}}}
 	name, value, _ := strings.Cut(header, ": ")
 	r.res.Header.Set(name, value)
-	r.found = l.reader.page(r.task, r.res, &r.out, r.gather)
+	r.found = l.reader.read(r.task, r.res, &r.out, r.gather)
 	return r
 }
 

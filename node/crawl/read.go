@@ -33,17 +33,29 @@ func redirects(res *fetch.Result) bool {
 	return res.Location != "" && res.Status >= 300 && res.Status < 400
 }
 
-// page puts the links of a page into the outcome, or the target of a redirect. It returns how many references the page has.
-func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
-	defer func() { out.Links, out.Known = g.links, g.known; r.stats.drop(g.drops...) }()
-	if redirects(res) {
+// read puts what a body says into the outcome, with its links or the target of a redirect. It returns how many references there are.
+func (r *reader) read(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
+	switch {
+	case task.Kind == frontier.Robots:
+		r.robotsTxt(task, res, out, g)
+	case out.Ending != frontier.Done:
+	case redirects(res):
 		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to its target.
-		g.add(task.URL, res.Location, task.Depth, next(task.Hops), false)
-		return 1
+		g.add(task.URL, res.Location, task.Depth, next(task.Hops), task.Kind == frontier.Sitemap)
+		found = 1
+	case res.Status != http.StatusOK:
+	case task.Kind == frontier.Sitemap:
+		found = r.sitemap(task, res, out, g)
+	default:
+		found = r.page(task, res, out, g)
 	}
-	if res.Status != http.StatusOK {
-		return 0
-	}
+	out.Links, out.Known = g.links, g.known
+	r.stats.drop(g.drops...)
+	return found
+}
+
+// page gathers the links of a page. It returns how many references the page has.
+func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
 	agent, parser := r.deps.Policy.agent(task.Host), r.deps.Page
 	if agent != r.deps.Policy.Agent {
 		parser = parser.As(agent)
@@ -80,17 +92,8 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	return found + len(p.Links) + p.LinksDropped
 }
 
-// sitemap puts the URLs of a sitemap, and those of its child sitemaps, into the outcome. It returns how many there are.
-func (r *reader) sitemap(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) (found int) {
-	g := gather{reader: r}
-	defer func() { out.Links = g.links; r.stats.drop(g.drops...) }()
-	if redirects(res) {
-		g.add(task.URL, res.Location, task.Depth, next(task.Hops), true)
-		return 1
-	}
-	if res.Status != http.StatusOK {
-		return 0
-	}
+// sitemap gathers the URLs of a sitemap, and those of its child sitemaps. It returns how many there are.
+func (r *reader) sitemap(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
 	s, err := sitemap.Parse(res.Body, r.deps.Sitemap)
 	if err != nil {
 		// The URLs before the error are used all the same. The log tells of the error.

@@ -50,7 +50,7 @@ func TestRobotsCutInARule(t *testing.T) {
 	res := fetch.Result{Status: 200, Body: []byte(body)[:robots.MaxBytes+1], Truncated: "length"}
 	task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.test", URL: mustParse(t, "http://a.test/robots.txt")}
 	var out frontier.Outcome
-	l.reader.robotsTxt(task, &res, &out)
+	l.reader.read(task, &res, &out, l.reader.gather())
 	for from, rules := range map[string]*robots.Rules{
 		"cache": l.reader.robots.get(task.Host),
 		"disk":  robots.Parse(out.Robots.Body, l.deps.Policy.Agent),
@@ -87,7 +87,7 @@ func TestSitemapBeyondItsBounds(t *testing.T) {
 	} {
 		before := l.Stats().Drops["too long"]
 		var out frontier.Outcome
-		found := l.reader.sitemap(task, &fetch.Result{Status: 200, Body: []byte(body)}, &out)
+		found := l.reader.read(task, &fetch.Result{Status: 200, Body: []byte(body)}, &out, l.reader.gather())
 		if dropped := l.Stats().Drops["too long"] - before; found != 1 || dropped != want.tooLong || out.Reason != want.reason {
 			t.Errorf("%q: %d URLs, %d too long, reason %q; want %+v", body, found, dropped, out.Reason, want)
 		}

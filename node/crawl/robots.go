@@ -23,7 +23,7 @@ const (
 )
 
 // robotsTxt says what the answer to a request for robots.txt means for its host.
-func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) {
+func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) {
 	if out.Trouble == frontier.Interrupted || out.Trouble == frontier.Unreachable || out.Trouble == frontier.Forbidden {
 		return
 	}
@@ -54,12 +54,9 @@ func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier
 		r.robots.put(task.Host, rules, len(body))
 		out.Robots = &frontier.RobotsOutcome{Body: body, Lifetime: robotsTTL, CrawlDelay: rules.CrawlDelay()}
 		if r.cfg.Sitemaps {
-			g := gather{reader: r}
 			for _, ref := range rules.Sitemaps() {
 				g.add(task.URL, ref, 0, 0, true)
 			}
-			out.Links = g.links
-			r.stats.drop(g.drops...)
 		}
 	}
 }

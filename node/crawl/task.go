@@ -121,14 +121,8 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
 	}
 	found, links := 0, l.reader.gather()
-	switch {
-	case task.Kind == frontier.Robots:
-		l.reader.robotsTxt(task, &res, &out)
-	case visit.Quiet:
-	case out.Ending == frontier.Done && task.Kind == frontier.Sitemap:
-		found = l.reader.sitemap(task, &res, &out)
-	case out.Ending == frontier.Done:
-		found = l.reader.page(task, &res, &out, links)
+	if !visit.Quiet || task.Kind == frontier.Robots {
+		found = l.reader.read(task, &res, &out, links)
 	}
 	change := ""
 	if l.deps.Recrawl && !visit.Quiet {
