@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -170,12 +171,25 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
+// However a page is built, reading it allocates at most a hundred times its size, garbage included.
 func TestHostilePages(t *testing.T) {
 	const size = 1 << 20
+	unclosed := "<p>"
+	for i := range 300 {
+		unclosed += fmt.Sprintf("<b %d>", i) // a browser repeats them in each paragraph
+	}
 	for _, unit := range []string{"<div>", "<a href=x>y ", "<p class=ad>", "<div class=ad>x", "</div>", "<nav>", "<b><i>x", "<svg/>", "<title>", "<!--", "<",
 		"&amp;", "a ", "1 ", "1,", "$", "a1", "<table><tr><td>x", "<div class='" + strings.Repeat("a-", 2000) + "'>x</div>", "<span>Advertisement</span>x ", "\xff",
-		"<br>", "<select><option>x", "漢", "<script>", "</script>", "<p " + strings.Repeat("a=b ", 200) + ">x"} {
-		d := Extract([]byte(strings.Repeat(unit, size/len(unit))), "utf-8")
+		"<br>", "<select><option>x", "漢", "<script>", "</script>", "<p " + strings.Repeat("a=b ", 200) + ">x", "<meta a>", "<title></title>", "<svg><title></title>",
+		unclosed + strings.Repeat("<p>x", 5000)} {
+		page := []byte(strings.Repeat(unit, size/len(unit)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d := Extract(page, "utf-8")
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 100*size {
+			t.Errorf("%.20q: %d MiB allocated", unit, got>>20)
+		}
 		if d.Fingerprint.Digest == 0 || len(d.Text) > 3*size+maxText {
 			t.Errorf("%.20q: %d bytes of text", unit, len(d.Text))
 		}

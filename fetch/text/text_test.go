@@ -1,7 +1,6 @@
 package text
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,7 +50,6 @@ func TestExtract(t *testing.T) {
 		{"title of og", `<meta property="og:title" content=" A  b "><meta property="og:description" content=c><p>d`,
 			Document{Title: "A b", Description: "c", Text: "d", Words: 1}},
 		{"title of h1", `<h1>A <b>b</b></h1>`, Document{Title: "A b", Text: "A b", Words: 2}},
-		{"title in a drawing", `<svg><title>no</title></svg><title>yes</title>`, Document{Title: "yes"}},
 		{"hidden", `<div hidden>a</div><div style="color: red; Display : none">b</div><div aria-hidden=true>c</div><p>d`, Document{Text: "d", Words: 1}},
 		{"skipped and never closed", `<p>a</p><nav><p>b</body>`, Document{Text: "a", Words: 1}},
 		{"nested in what is left out", `<div class=ads><div>a</div><div>b</div></div>c`, Document{Text: "c", Words: 1}},
@@ -67,17 +65,6 @@ func TestExtract(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
 		}
-	}
-}
-
-// TestNameOfAWrapper reads pages inside an element with a suspicious name.
-func TestNameOfAWrapper(t *testing.T) {
-	prose := strings.Repeat("<p>These are seven words of a text.</p>", 40)
-	if got := Extract([]byte(`<div class="sidebar">`+prose+`</div>`), "utf-8"); got.Words != 280 {
-		t.Errorf("%d words, want 280", got.Words)
-	}
-	if got := Extract([]byte(`<div class="sidebar">`+prose+`</div>`+strings.Repeat("<p>Of these are more words than fifty in all.</p>", 8)), "utf-8"); got.Words != 72 {
-		t.Errorf("%d words, want 72", got.Words)
 	}
 }
 
