@@ -79,6 +79,7 @@ func TestCommandLines(t *testing.T) {
 		{crawl + " -max-time 5 a.test", `-max-time: "5" is not a duration: write 90s, 5m or 12h`},
 		{crawl + " -scope world a.test", "scope.seed_scope", `"world"`},
 		{crawl + " -allow 127.0.0.1 a.test", "fetch.allow_prefixes"},
+		{crawl + " -warc= a.test", "-warc: it names no directory"},
 		{crawl + " -secret " + none, "secret file " + none, "proxima keygen " + none + " makes one"},
 		{crawl + " -secret " + t.TempDir(), "is no file\n"},
 		{crawl + " -secret " + open, "chmod 600 " + open},
@@ -106,6 +107,9 @@ func TestCommandLines(t *testing.T) {
 		{"node -config " + broken + " a.test", broken + ":3: crawl.fetchers: 0"},
 		{"go-alone -config " + broken, broken + ":3: crawl.fetchers: 0"},
 		{"config -check " + broken, broken + ":3: crawl.fetchers: 0"},
+		{"config -check=", "no such file"}, // an unset variable of a script
+		{"config -diff=", "no such file"},
+		{"config -for=", `"" is no URL`},
 		{"config -check " + valid + " -diff " + valid, "config takes one of -short, -check, -diff and -for"},
 		{"config -check " + file(t, "nearly.toml", "[politeness]\nmin_gapp = \"1s\"\n"),
 			"nearly.toml:2: politeness.min_gapp: unknown key (did you mean politeness.min_gap?)"},

@@ -26,16 +26,17 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
-	kinds := 0
+	kind := "" // by name: an empty value is a mistake, and asks for something all the same
 	for _, name := range []string{"short", "check", "diff", "for"} {
 		if given(flags.FlagSet, name) {
-			kinds++
+			if kind != "" {
+				return exit{exitUsage, errors.New("config takes one of -short, -check, -diff and -for")}
+			}
+			kind = name
 		}
 	}
 	switch {
-	case kinds > 1:
-		return exit{exitUsage, errors.New("config takes one of -short, -check, -diff and -for")}
-	case *url != "":
+	case kind == "for":
 		u, err := argument(*url)
 		if err != nil {
 			return exit{exitUsage, fmt.Errorf("-for: %w", err)}
@@ -46,13 +47,13 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 		}
 		_, err = fmt.Fprintf(out, "# %s\n%s", u, text)
 		return err
-	case *check != "":
+	case kind == "check":
 		if _, err := node.Load(*check); err != nil {
 			return exit{exitUsage, err}
 		}
 		fmt.Fprintln(out, *check, "is valid")
 		return nil
-	case *diff != "":
+	case kind == "diff":
 		c, err := node.Load(*diff)
 		if err != nil {
 			return exit{exitUsage, err}

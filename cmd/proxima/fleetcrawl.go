@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -245,9 +246,9 @@ func selecting(c *longCrawl) work {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		old, err := filepath.Glob(filepath.Join(*dir, "set-*.hosts"))
-		for _, path := range old {
-			err = errors.Join(err, os.Remove(path))
+		old, err := fs.Glob(os.DirFS(*dir), "set-*.hosts")
+		for _, name := range old {
+			err = errors.Join(err, os.Remove(filepath.Join(*dir, name)))
 		}
 		if err != nil {
 			return fmt.Errorf("remove the sets of before: %w", err)

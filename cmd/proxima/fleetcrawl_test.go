@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +105,25 @@ func TestRow(t *testing.T) {
 	} {
 		if r := newRow(c.text, c.err); r != c.want {
 			t.Errorf("%s: %+v, want %+v", c.text, r, c.want)
+		}
+	}
+}
+
+// The sets of before go, whatever their folder is called.
+func TestSelectReplacesSets(t *testing.T) {
+	bin, sets := t.TempDir(), filepath.Join(t.TempDir(), "sets [1]")
+	answer := "#!/bin/sh\necho '0.5 4 x86_64 9999\n/home/proxima\n127.0.0.1'\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(bin, "ssh"), []byte(answer), 0o700), os.Mkdir(sets, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	hosts := file(t, "all.hosts", "a\nb\nc\nd\n")
+	for _, take := range []int{4, 1} {
+		if got, out, errs := call(t, "fleet", "select", "-hosts", hosts, "-need", "1", "-take", fmt.Sprint(take), "-out", sets); got != exitOK {
+			t.Fatalf("exit %d\n%s%s", got, out, errs)
+		}
+		if files, err := os.ReadDir(sets); err != nil || len(files) != take {
+			t.Errorf("%d hosts for sets of one: %v, %v", take, files, err)
 		}
 	}
 }

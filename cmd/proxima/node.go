@@ -98,6 +98,9 @@ func overrides() []override {
 			func(c *node.Config) any { return &c.Sink.URL }},
 		{"warc", "`directory` for WARC files: -sink file:///directory with sink.formats = [\"warc\"]", func(c *node.Config) any {
 			return func(dir string) error {
+				if dir == "" { // otherwise it would be the working directory
+					return errors.New("it names no directory")
+				}
 				dir, err := filepath.Abs(dir)
 				c.Sink.URL, c.Sink.Formats = (&url.URL{Scheme: "file", Path: dir}).String(), []string{sink.WARC}
 				return err

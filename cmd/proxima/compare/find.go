@@ -137,13 +137,14 @@ var logForm = regexp.MustCompile(`^(fetch|queue|load|node|coord|proxy|assign|mem
 
 // logsBelow lists the folders that hold logs.
 func logsBelow(top string) (list []nodeLogs, err error) {
+	seen := map[string]bool{}
 	// With a separator at the end, a link to a folder is followed.
 	err = filepath.WalkDir(top+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !logForm.MatchString(d.Name()) {
 			return err
 		}
-		dir := filepath.Dir(path)
-		if n := len(list); n == 0 || list[n-1].dir != dir {
+		if dir := filepath.Dir(path); !seen[dir] { // a folder among the logs comes between them
+			seen[dir] = true
 			list = append(list, nodeLogs{nameOf(top, dir), dir})
 		}
 		return nil

@@ -92,6 +92,13 @@ func TestDamage(t *testing.T) {
 			last := len(lines) - 1
 			return append(lines[:last], lines[last][:len(lines[last])-40])
 		}), Reading{Damaged: 1}, "", 9},
+		{"a folder among the logs", func(dir string) {
+			folder := filepath.Join(dir, "nodes/tokyo/logs/kept")
+			if err := os.Mkdir(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(folder, "fetch.jsonl"), "")
+		}, Reading{}, "", all},
 		{"packed", packed(func(sound string) string { return sound }), Reading{}, "", all},
 		{"packed and cut", packed(func(sound string) string { return sound[:len(sound)-12] }), Reading{Cut: 1}, "1 packed files are cut off", 10},
 		{"packed and corrupt", packed(func(sound string) string {
