@@ -17,6 +17,9 @@ const (
 	// mostBlocks is how many hosts and prefixes may be blocked. It includes those whose block has ended: they are remembered so that a node
 	// that was away does not block them again.
 	mostBlocks = 100_000
+	// toldMost is how many times as many a node takes from peers. Two sides of an overlay may both come close to the bound, and a node that
+	// refuses what a peer has been told refuses all its calls.
+	toldMost = 2
 	// maxVersion is the highest version of a block that is accepted. Versions grow by one.
 	maxVersion = 1 << 53
 	// maxWhy bounds the length of a reason, and maxWho that of a name, in bytes.
@@ -133,7 +136,7 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 		err = o.node.webMasters.blocked(on)
 	}
 	if err == nil {
-		err = s.addBlocksLocked([]Block{b})
+		err = s.addBlocksLocked([]Block{b}, mostBlocks)
 	}
 	if err != nil {
 		return b, false, fmt.Errorf("block: %w", err)
@@ -183,10 +186,10 @@ func (s *told) blockLocked(on string) (b Block) {
 }
 
 // addBlocksLocked writes blocks to disk and puts them in force.
-func (s *told) addBlocksLocked(blocks []Block) error {
+func (s *told) addBlocksLocked(blocks []Block, most int) error {
 	next := s.file
-	if next.Blocks = newest(slices.Concat(s.file.Blocks, blocks)); len(next.Blocks) > mostBlocks {
-		return fmt.Errorf("more than %d hosts and prefixes", mostBlocks)
+	if next.Blocks = newest(slices.Concat(s.file.Blocks, blocks)); len(next.Blocks) > most {
+		return fmt.Errorf("more than %d hosts and prefixes", most)
 	}
 	if err := s.keepLocked(next); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // filesEntry begins an entry about a directory. The node that has it follows, and its name in the settings.
 const filesEntry = "files "
 
-// mostFiles bounds the number of these entries.
+// mostFiles bounds the number of these entries. Peers may tell more (toldMost).
 const mostFiles = 10_000
 
 func filesOf(node, dir string) string { return filesEntry + node + " " + dir }
@@ -32,15 +32,15 @@ func checkFiles(entry string) error {
 }
 
 // filesLocked writes entries to disk and remembers them.
-func (s *told) filesLocked(entries []string) error {
+func (s *told) filesLocked(entries []string, most int) error {
 	next := s.file
 	next.Files = append(slices.Clone(s.file.Files), entries...)
 	slices.Sort(next.Files)
 	if next.Files = slices.Compact(next.Files); len(next.Files) == len(s.file.Files) {
 		return nil
 	}
-	if len(next.Files) > mostFiles {
-		return fmt.Errorf("more than %d directories of nodes", mostFiles)
+	if len(next.Files) > most {
+		return fmt.Errorf("more than %d directories of nodes", most)
 	}
 	if err := s.keepLocked(next); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (s *told) has(node string, dirs []string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.filesLocked(entries)
+	return s.filesLocked(entries, mostFiles)
 }
 
 // whoHas returns the first of some nodes, except one, that has a directory, or "".

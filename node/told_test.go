@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"proxima/fetch/blocklist"
 	"proxima/frontier/identity"
+	"proxima/node/bell"
+	"proxima/node/runlog"
 )
 
 // A peer's entry counts only as this node would have written it: else two nodes would add up other digests of the same.
@@ -43,6 +46,37 @@ func TestNewerBlock(t *testing.T) {
 	}
 }
 
+// TestSidesNearTheBoundUnite: a node that is told more than it may tell itself takes it. It would refuse all calls of the peer otherwise.
+func TestSidesNearTheBoundUnite(t *testing.T) {
+	rules, err := identity.New(identity.Default(), []identity.URL{{Host: "http://a.test", Path: "/"}})
+	must(t, err)
+	n := &Node{rules: rules, blocked: bell.New(), cfg: Config{Node: Identity{Data: t.TempDir()}}}
+	n.runlog, err = runlog.Open(runlog.Config{Logs: t.TempDir(), LogFileBytes: 1 << 30}, runlog.Meta{}, runlog.Deps{Now: time.Now})
+	must(t, err)
+	defer n.runlog.Close()
+	n.blocklist, err = blocklist.New(blocklist.Default(), blocklist.Deps{})
+	must(t, err)
+	n.operator = newOperator(n, nil)
+	var had crawlFile
+	for i := range mostBlocks {
+		had.Blocks = append(had.Blocks, Block{On: fmt.Sprintf("h%d.test", i), Version: 1, At: time.Unix(0, 0).UTC()})
+	}
+	for i := range mostFiles {
+		had.Files = append(had.Files, filesOf("here", fmt.Sprintf("%05d", i)))
+	}
+	n.told, err = newTold(n, had)
+	must(t, err)
+	there := had.Blocks[0]
+	there.On = "there.test"
+	must(t, n.told.Unite([]string{there.entry(), filesOf("there", "dir")}, 1))
+	if !n.told.Knows(1) || n.told.blockLocked(there.On) != there || n.told.whoHas("dir", []string{"there"}, "") == "" {
+		t.Error("the node does not know what it was told")
+	}
+	if err := n.told.has("here", []string{"more"}); err == nil {
+		t.Error("the node tells of even more directories")
+	}
+}
+
 // TestWhatIsToldIsBounded: however much peers tell, a node remembers so many digests of sets, and of directories of nodes. It refuses a set
 // with more directories as a whole.
 func TestWhatIsToldIsBounded(t *testing.T) {
@@ -57,7 +91,7 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 		t.Errorf("%d digests, with the last one: %v", len(s.covered), s.Knows(most+1))
 	}
 	var files []string
-	for i := range most + 1 {
+	for i := range 2*most + 1 {
 		files = append(files, filesOf("a", fmt.Sprint("dir", i)))
 	}
 	if err := s.Unite(files, 1<<40); err == nil || len(s.file.Files) > 0 || s.Knows(1<<40) {
