@@ -19,7 +19,6 @@ type internet struct {
 	plan  *Plan
 	web   *sites.Web
 	nginx *sites.Nginx
-	dns   *sites.DNS
 	group *errgroup.Group
 	end   context.CancelFunc
 }
@@ -36,7 +35,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 		return nil, err
 	}
 	cfg := sites.Config{Seed: p.Scenario.Seed}
-	names := map[string][]netip.Addr{}
+	names := map[string]netip.Addr{}
 	other := sites.NginxConfig{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install}
 	tree := p.random(4)
 	for _, s := range p.Servers {
@@ -44,7 +43,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 			cfg.Listen = append(cfg.Listen, netip.AddrPortFrom(s.Addr, httpPort).String())
 		}
 		for _, h := range s.Hosts {
-			names[h] = []netip.Addr{s.Addr}
+			names[h] = s.Addr
 			if s.Software == SoftwareNginx {
 				other.Sites = append(other.Sites, sites.NginxSite{Host: h, Addr: s.Addr, Tree: tree.IntN(1000)})
 				continue
@@ -64,7 +63,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 	return in, nil
 }
 
-func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.NginxConfig, names map[string][]netip.Addr,
+func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.NginxConfig, names map[string]netip.Addr,
 	deps sites.Deps) (err error) {
 	if len(cfg.Sites) > 0 {
 		if in.web, err = sites.New(cfg, deps); err != nil {
@@ -72,11 +71,11 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 		}
 		in.group.Go(func() error { return in.web.Run(ctx) })
 	}
-	dns := sites.DNSConfig{Listen: netip.AddrPortFrom(nameServer, 53).String(), Names: names}
-	if in.dns, err = sites.NewDNS(dns, deps); err != nil {
+	dns, err := sites.NewDNS(sites.DNSConfig{Listen: netip.AddrPortFrom(nameServer, 53).String(), Names: names}, deps)
+	if err != nil {
 		return fmt.Errorf("start name server: %w", err)
 	}
-	in.group.Go(func() error { return in.dns.Run(ctx) })
+	in.group.Go(func() error { return dns.Run(ctx) })
 	if len(other.Sites) == 0 {
 		return nil
 	}
