@@ -30,10 +30,7 @@ const httpPort = 80
 // replaces it. Then it says so and changes the plan.
 func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps sites.Deps, say func(string, ...any)) (*internet, error) {
 	in := &internet{plan: p}
-	install, err := nginxFor(p, noNginx, say)
-	if err != nil {
-		return nil, err
-	}
+	install := nginxFor(p, noNginx, say)
 	cfg := sites.Config{Seed: p.Scenario.Seed}
 	names := map[string]netip.Addr{}
 	other := sites.NginxConfig{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install}
@@ -93,29 +90,28 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 }
 
 // nginxFor finds nginx if the plan needs it. Without nginx, it changes the plan's servers to the built-in one.
-func nginxFor(p *Plan, not bool, say func(string, ...any)) (*sites.Install, error) {
+func nginxFor(p *Plan, not bool, say func(string, ...any)) (install *sites.Install) {
 	wanted := func(s PlannedServer) bool { return s.Software == SoftwareNginx }
 	if !slices.ContainsFunc(p.Servers, wanted) {
-		return nil, nil
+		return nil
 	}
 	why := errors.New("the portable emulation cannot run other programs")
 	if !not {
-		install, err := sites.FindNginx()
-		if err == nil {
-			for i := range p.Servers {
-				if wanted(p.Servers[i]) {
-					p.Servers[i].ThinkMs = 0 // it sends files
-				}
-			}
-			return install, nil
-		}
-		why = err
+		install, why = sites.FindNginx()
 	}
-	say("nginx: %v; the built-in server replaces it", why)
+	if install == nil {
+		say("nginx: %v; the built-in server replaces it", why)
+	}
 	for i := range p.Servers {
-		p.Servers[i].Software = SoftwarePages
+		switch s := &p.Servers[i]; {
+		case !wanted(*s):
+		case install == nil:
+			s.Software = SoftwarePages
+		default:
+			s.ThinkMs = 0 // it sends files
+		}
 	}
-	return nil, nil
+	return install
 }
 
 // robots returns the robots.txt of a site, or "" for none.
