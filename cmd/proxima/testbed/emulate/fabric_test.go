@@ -1,8 +1,9 @@
 package emulate
 
 import (
-	"container/heap"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,57 +52,59 @@ func (f *fabric) drain() []delivery {
 	}
 }
 
-func TestDelay(t *testing.T) {
-	f := fabricOf(2, Path{OneWay: 30 * time.Millisecond})
-	p := f.send(5*msNs, 0, 1, 100)
-	if p, _ := f.leave(35*msNs - 1); p != nil {
-		t.Fatal("delivered too early")
-	}
-	if due, ok := f.next(); !ok || due != 35*msNs {
-		t.Fatalf("next at %d, %v", due, ok)
-	}
-	if q, due := f.leave(40 * msNs); q != p || due != 35*msNs {
-		t.Fatalf("delivered %p at %d, not %p at %d", q, due, p, 35*msNs)
-	}
-	if q, _ := f.leave(math.MaxInt64); q != nil {
-		t.Fatal("delivered twice")
-	}
-}
-
-// Both links carry 10 bytes per ms and are 20 ms apart, so that a packet of 1000 bytes takes 100 ms. The packets of a burst queue at the
-// uplink and always find the downlink free.
-func TestBandwidthUpAndDown(t *testing.T) {
-	f := fabricOf(2, Path{OneWay: 20 * time.Millisecond})
-	f.setBandwidth(0, 10, 0)
-	f.setBandwidth(1, 0, 10)
-	for range 3 {
-		f.send(0, 0, 1, 1000)
-	}
-	for i, d := range f.drain() {
-		if want := (100*int64(i+1) + 20 + 100) * msNs; d.due != want {
-			t.Errorf("packet %d at %d, not %d", i, d.due, want)
+// What is sent to endpoint 2 arrives in this order at these times. Packets of a burst queue at the uplink of 10 bytes per ms and then find
+// the downlink free. A downlink takes the packets of two senders in the order of their arrivals. Packets that are queued when the bandwidth
+// changes leave as planned, and later ones do not overtake them.
+func TestDelayAndBandwidth(t *testing.T) {
+	type send func(at int64, from, size int)
+	for name, c := range map[string]struct {
+		oneWay time.Duration
+		do     func(f *fabric, send send)
+		want   string // sender:size@ms
+	}{
+		"delay": {30 * time.Millisecond, func(_ *fabric, send send) { send(5, 0, 100) }, "0:100@35"},
+		"both links": {20 * time.Millisecond, func(f *fabric, send send) {
+			f.setBandwidth(0, 10, 0)
+			f.setBandwidth(2, 0, 10)
+			send(0, 0, 1000)
+			send(0, 0, 1000)
+			send(0, 0, 1000)
+		}, "0:1000@220 0:1000@320 0:1000@420"},
+		"two senders": {10 * time.Millisecond, func(f *fabric, send send) {
+			f.setBandwidth(2, 0, 100)
+			f.pairs[1*3+2].oneWay = 2 * msNs
+			send(0, 0, 1000)
+			send(1, 1, 500)
+			send(1, 1, 1000)
+			send(1000, 0, 100) // does not wait, because the queue is empty
+		}, "1:500@8 1:1000@18 0:1000@28 0:100@1011"},
+		"changes of the uplink": {0, func(f *fabric, send send) {
+			f.setBandwidth(0, 10, 0)
+			send(0, 0, 1000)
+			f.setBandwidth(0, 100, 0)
+			send(50, 0, 1000)
+			f.setBandwidth(0, 0, 0)
+			send(60, 0, 1000)
+		}, "0:1000@100 0:1000@110 0:1000@110"},
+		"changes of the downlink": {0, func(f *fabric, send send) {
+			f.setBandwidth(2, 0, 10)
+			send(0, 0, 1000)
+			if p, _ := f.leave(5 * msNs); p != nil {
+				t.Error("delivered too early")
+			}
+			f.setBandwidth(2, 0, 0)
+			send(10, 0, 100)
+		}, "0:1000@100 0:100@100"},
+	} {
+		f := fabricOf(3, Path{OneWay: c.oneWay})
+		c.do(f, func(at int64, from, size int) { f.send(at*msNs, from, 2, size) })
+		var got []string
+		for _, d := range f.drain() {
+			got = append(got, fmt.Sprintf("%d:%d@%v", d.packet.from, d.packet.size, float64(d.due)/float64(msNs)))
 		}
-	}
-}
-
-// A downlink delivers the packets of two senders one after the other, in the order of their arrivals.
-func TestDownlinkIsShared(t *testing.T) {
-	f := fabricOf(3, Path{OneWay: 10 * time.Millisecond})
-	f.setBandwidth(2, 0, 100)
-	third := f.send(0, 0, 2, 1000)
-	f.pairs[1*3+2].oneWay = 2 * msNs
-	first, second := f.send(1*msNs, 1, 2, 500), f.send(1*msNs, 1, 2, 1000)
-	got := f.drain()
-	want := []delivery{{first, 8 * msNs}, {second, 18 * msNs}, {third, 28 * msNs}}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("delivery %d at %d, not %d", i, got[i].due, want[i].due)
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-	}
-	// A packet does not wait when the queue is empty.
-	f.send(1000*msNs, 0, 2, 100)
-	if d := f.drain()[0]; d.due != 1011*msNs {
-		t.Errorf("after a pause at %d", d.due)
 	}
 }
 
@@ -126,36 +129,6 @@ func TestTailDrops(t *testing.T) {
 	}
 	if got := f.drain(); len(got) != 256 || f.overflowed != 5 {
 		t.Errorf("%d delivered, %d dropped", len(got), f.overflowed)
-	}
-}
-
-// Packets that are queued when the bandwidth changes leave as planned. Later ones have the new rate and do not overtake them.
-func TestBandwidthChanges(t *testing.T) {
-	f := fabricOf(2, Path{})
-	f.setBandwidth(0, 10, 0)
-	f.send(0, 0, 1, 1000)
-	f.setBandwidth(0, 100, 0)
-	f.send(50*msNs, 0, 1, 1000)
-	f.setBandwidth(0, 0, 0)
-	f.send(60*msNs, 0, 1, 1000)
-	for i, want := range []int64{100 * msNs, 110 * msNs, 110 * msNs} {
-		if p := heap.Pop(&f.transit).(*packet); p.due != want {
-			t.Errorf("packet %d at %d, not %d", i, p.due, want)
-		}
-	}
-	// The same is true at the downlink.
-	f = fabricOf(2, Path{})
-	f.setBandwidth(1, 0, 10)
-	f.send(0, 0, 1, 1000)
-	f.send(10*msNs, 0, 1, 100)
-	if p, _ := f.leave(5 * msNs); p != nil {
-		t.Fatal("delivered too early")
-	}
-	f.setBandwidth(1, 0, 0)
-	for i, d := range f.drain() {
-		if d.due != 100*msNs {
-			t.Errorf("packet %d at %d", i, d.due)
-		}
 	}
 }
 

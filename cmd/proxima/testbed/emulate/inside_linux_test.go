@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,7 +68,7 @@ func inside(t *testing.T, ways ...way) bool {
 		t.Run(w.name, func(t *testing.T) {
 			needs(t, w)
 			name, _, _ := strings.Cut(t.Name(), "/")
-			out, err := outer(t, w, "-test.run=^"+name+"$", "-test.v").CombinedOutput()
+			out, err := outer(t, w, roleTest, "-test.run=^"+name+"$", "-test.v").CombinedOutput()
 			t.Logf("%s", bytes.TrimSpace(out))
 			if err != nil {
 				t.Fatalf("inside: %v", err)
@@ -89,31 +90,35 @@ func needs(t *testing.T, w way) {
 	if w.user && os.Getuid() != 0 {
 		t.Skip("SKIPPED: only root can become another user")
 	}
-	cmd := outer(t, w)
-	cmd.Env = append(cmd.Env, roleVariable+"="+rolePreflight)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("preflight: %v", err)
-	}
-	var ready Readiness
-	if err := json.Unmarshal(out, &ready); err != nil {
-		t.Fatalf("preflight: %v", err)
-	}
+	ready := preflighted(t, outer(t, w, rolePreflight))
 	if ready.Emulation == Portable || ready.Emulation == Veth && w.emulation == TUN {
 		t.Skipf("SKIPPED: this machine does not allow it: %s", strings.Join(ready.Missing, "; "))
 	}
 }
 
-// outer returns a command that runs the test binary as the outer process.
-func outer(t *testing.T, w way, args ...string) *exec.Cmd {
+// preflighted returns what a process in one of the roles of Preflight prints.
+func preflighted(t *testing.T, cmd *exec.Cmd) (ready Readiness) {
+	t.Helper()
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &ready)
+	}
+	if err != nil {
+		t.Fatalf("preflight: %v", err)
+	}
+	return ready
+}
+
+// outer returns a command that runs the test binary in a role.
+func outer(t *testing.T, w way, role string, args ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), roleVariable+"="+roleTest, emulationVariable+"="+w.emulation)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, emulationVariable+"="+w.emulation)
 	if w.user {
 		cmd.Path = forAll(t, program)
 		cmd.Dir = filepath.Dir(cmd.Path)
@@ -144,12 +149,10 @@ func forAll(t *testing.T, program string) string {
 	return path
 }
 
-// up runs a network until the end of the test.
-func up(t *testing.T, cfg Config) *Net {
+// begin runs a network until the function that it returns is called, which returns the last statistics.
+func begin(t *testing.T, cfg Config) (n *Net, end func() Stats) {
 	t.Helper()
-	if cfg.Emulation == "" {
-		cfg.Emulation = os.Getenv(emulationVariable)
-	}
+	cfg.Emulation = os.Getenv(emulationVariable)
 	n, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -157,17 +160,25 @@ func up(t *testing.T, cfg Config) *Net {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
-	t.Cleanup(func() {
+	return n, func() Stats {
 		stop()
-		if err := <-ended; err != nil {
+		err := <-ended
+		s, e := n.Stats()
+		if err := errors.Join(err, e); err != nil {
 			t.Error(err)
 		}
-		s, err := n.Stats()
-		if err != nil {
-			t.Error(err)
-		}
+		return s
+	}
+}
+
+// up runs a network until the end of the test.
+func up(t *testing.T, cfg Config) *Net {
+	t.Helper()
+	n, end := begin(t, cfg)
+	t.Cleanup(func() {
+		s := end()
 		t.Logf("%+v", s)
-		if s.Unplanned != 0 || s.Strays != 0 || s.Congestion != "reno" || s.Emulation != cfg.Emulation {
+		if s.Unplanned != 0 || s.Strays != 0 || s.Congestion != "reno" || s.Emulation != os.Getenv(emulationVariable) {
 			t.Errorf("unplanned drops %d, strays %d, congestion control %q, emulation %q", s.Unplanned, s.Strays, s.Congestion, s.Emulation)
 		}
 	})

@@ -2,7 +2,6 @@ package emulate
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -133,15 +132,7 @@ func TestStrays(t *testing.T) {
 	if !inside(t, allWays[0], allWays[1]) {
 		return
 	}
-	cfg := two(0, 0, Path{})
-	cfg.Emulation = os.Getenv(emulationVariable)
-	n, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
+	n, end := begin(t, two(0, 0, Path{}))
 	c := dial(t, n, "a", netip.AddrPortFrom(addr(9), 7))
 	if _, ok := ping(t, c, 100, 50*time.Millisecond); ok {
 		t.Error("an address that is no endpoint answers")
@@ -149,12 +140,8 @@ func TestStrays(t *testing.T) {
 	if s, err := n.Stats(); err != nil || s.Strays != 1 || s.Packets != 0 || s.Unplanned != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if s, err := n.Stats(); err != nil || s.Strays != 1 {
-		t.Errorf("after the end: %+v, %v", s, err)
+	if s := end(); s.Strays != 1 {
+		t.Errorf("after the end: %+v", s)
 	}
 	if err := n.Heal(); err == nil {
 		t.Error("an order after the end is no error")

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,23 +88,27 @@ func hold() error {
 	return n.Run(context.Background())
 }
 
-// play runs the binary in a role and returns its output.
-func play(t *testing.T, w way, role string) (*exec.Cmd, *bufio.Reader) {
+// play starts the binary in a role and returns the first line that it prints.
+func play(t *testing.T, w way, role string) (cmd *exec.Cmd, line string) {
 	t.Helper()
-	cmd := outer(t, w)
-	cmd.Env = append(cmd.Env, roleVariable+"="+role)
+	cmd = outer(t, w, role)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = cmd.Start()
 	}
-	return cmd, bufio.NewReader(out)
+	if err == nil {
+		line, err = bufio.NewReader(out).ReadString('\n')
+	}
+	if err != nil {
+		t.Fatalf("printed %q: %v", line, err)
+	}
+	return cmd, line
 }
 
 func TestStreamsAndExitCodePass(t *testing.T) {
 	needs(t, way{})
-	cmd := outer(t, way{})
-	cmd.Env = append(cmd.Env, roleVariable+"="+roleCopy)
+	cmd := outer(t, way{}, roleCopy)
 	cmd.Stdin = strings.NewReader("as it went in")
 	out, err := cmd.Output()
 	if string(out) != "as it went in" || cmd.ProcessState.ExitCode() != 7 {
@@ -115,13 +118,7 @@ func TestStreamsAndExitCodePass(t *testing.T) {
 
 func TestStopsInOrder(t *testing.T) {
 	needs(t, way{})
-	cmd, out := play(t, way{}, roleStop)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := out.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("printed %q: %v", line, err)
-	}
+	cmd, _ := play(t, way{}, roleStop) // it is ready
 	if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -140,14 +137,10 @@ func TestShellAndKill(t *testing.T) {
 	for _, w := range allWays {
 		t.Run(w.name, func(t *testing.T) {
 			needs(t, w)
-			cmd, out := play(t, w, roleHold)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			line, err := out.ReadString('\n')
+			cmd, line := play(t, w, roleHold)
 			command := strings.Fields(line)
 			if len(command) < 3 || command[0] != "nsenter" {
-				t.Fatalf("printed %q: %v", line, err)
+				t.Fatalf("printed %q", line)
 			}
 			shell := exec.Command(nsenter, append(command[1:], "cat", "/proc/net/fib_trie")...)
 			shell.SysProcAttr, shell.Dir = cmd.SysProcAttr, "/"
@@ -202,30 +195,15 @@ func TestPreflightOfPoorerMachines(t *testing.T) {
 		roleClosed:    {Veth, "/dev/net/tun does not exist"},
 		roleForbidden: {Portable, "sysctl -w user.max_net_namespaces=1000"},
 	} {
-		program, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), roleVariable+"="+role)
-		cmd.Stderr = os.Stderr
+		cmd := outer(t, way{}, role)
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
 		}
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s: %v", role, err)
-		}
-		var ready Readiness
-		if err := json.Unmarshal(out, &ready); err != nil {
-			t.Fatal(err)
-		}
+		ready := preflighted(t, cmd)
 		t.Logf("%s: %q", role, ready)
-		if ready.Emulation != want.emulation || !slices.ContainsFunc(ready.Missing, func(s string) bool {
-			return strings.Contains(s, want.says)
-		}) {
+		if ready.Emulation != want.emulation || !strings.Contains(strings.Join(ready.Missing, "\n"), want.says) {
 			t.Errorf("%s: %q does not say %q", role, ready, want.says)
 		}
 	}
