@@ -53,10 +53,7 @@ func TestSitesDoNotChangeNodes(t *testing.T) {
 
 // TestServersHaveNamesOfTheirOwn: a server without a name does not take one that the scenario gives to another.
 func TestServersHaveNamesOfTheirOwn(t *testing.T) {
-	s, err := Parse("x.toml", "[[nodes]]\n[[sites]]\ncount=2\n[[sites]]\nname=\"s1\"\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := parsed(t, "[[nodes]]\n[[sites]]\ncount=2\n[[sites]]\nname='s1'")
 	real := &Plan{Scenario: s} // on machines with these addresses
 	if err := real.addServers(nil, []netip.Addr{nth(serverBase, 1), nth(serverBase, 2), nth(serverBase, 3)}); err != nil {
 		t.Fatal(err)
@@ -124,10 +121,7 @@ func TestPlansHoldTogether(t *testing.T) {
 
 // A measured matrix has other cities than the scenarios name.
 func TestPlacesThatTheMatrixDoesNotHave(t *testing.T) {
-	s, err := Parse("x.toml", "[[nodes]]\ncities=[\"Paris\"]\n[[sites]]\ncities=[\"Japan\", \"Tokyo\", \"Seoul\", \"Lyon\"]\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := parsed(t, "[[nodes]]\ncities=['Paris']\n[[sites]]\ncities=['Japan', 'Tokyo', 'Seoul', 'Lyon']")
 	m := &world.Matrix{Cities: []world.City{
 		{Name: "Osaka", Country: "Nippon", At: &ncoord.Location{Lat: 34.7, Lon: 135.5}},
 		{Name: "Lyon", Country: "France", At: &ncoord.Location{Lat: 45.8, Lon: 4.8}},

@@ -24,11 +24,7 @@ func TestEverySetHasAPort(t *testing.T) {
 
 // A fleet goes on with the hosts of an earlier call, which may be too few for a scenario that was changed since.
 func TestPlanNeedsHosts(t *testing.T) {
-	s, err := Load("ci")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fleetRun{scenario: s}
+	f := &fleetRun{scenario: kept(t, "ci")}
 	if _, err := f.plan("nearest", []fleet.Info{{Host: fleet.Host{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}}}}); err == nil || !strings.Contains(err.Error(), "1 host") {
 		t.Errorf("a plan for one host: %v", err)
 	}
@@ -45,11 +41,7 @@ func TestFleetRefuses(t *testing.T) {
 		{"[[nodes]]\n[[sites]]\ncount=2", "2 servers, but the list of sites has only 1 addresses", []fleet.Host{site}},
 		{"[[nodes]]\n[[sites]]", "needs machines for sites, or seeds", nil},
 	} {
-		s, err := Parse("x.toml", strings.ReplaceAll(c.scenario, "'", `"`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = Fleet(t.Context(), s, FleetOptions{Sites: c.sites, Sets: 1, SSH: fleet.SSH{Jobs: 1}, Out: io.Discard})
+		err := Fleet(t.Context(), parsed(t, c.scenario), FleetOptions{Sites: c.sites, Sets: 1, SSH: fleet.SSH{Jobs: 1}, Out: io.Discard})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}

@@ -110,13 +110,9 @@ func (a *fakeNode) status(context.Context) (node.Status, error) {
 // play runs a scenario on a fakePlatform.
 func play(t *testing.T, text string, ctx context.Context, b *fakePlatform) (*run, string, error) {
 	t.Helper()
-	s, err := Parse("play.toml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
 	b.dir = t.TempDir()
-	r := &run{plan: draw(t, s, 1), dir: b.dir, platform: b, out: newPrinter(&out)}
+	r := &run{plan: draw(t, parsed(t, text), 1), dir: b.dir, platform: b, out: newPrinter(&out)}
 	for i := range r.plan.Nodes {
 		if err := os.MkdirAll(filepath.Join(r.nodeDir(i), "logs"), 0o755); err != nil {
 			t.Fatal(err)
@@ -124,7 +120,7 @@ func play(t *testing.T, text string, ctx context.Context, b *fakePlatform) (*run
 	}
 	r.world = r.plan.World()
 	b.begun = time.Now()
-	err = r.execute(ctx)
+	err := r.execute(ctx)
 	return r, out.String(), err
 }
 
@@ -138,41 +134,17 @@ count = 2
 name = "w"
 `
 
+// event is the text of an event with more keys.
+func event(at, kind string, keys ...string) string {
+	return fmt.Sprintf("[[events]]\nat='%s'\nkind='%s'\n%s\n", at, kind, strings.Join(keys, "\n"))
+}
+
 func TestEventsHappenAtTheirTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &fakePlatform{}
-		r, out, err := play(t, twoNodes+`
-[[events]]
-at = "10s"
-kind = "bandwidth"
-busiest_of = "b"
-factor = 0.2
-[[events]]
-at = "20s"
-kind = "cpu"
-busiest_of = "b"
-factor = 0.2
-[[events]]
-at = "25s"
-kind = "slow"
-server = "w"
-add_ms = 5000.0
-[[events]]
-at = "30s"
-kind = "kill"
-node = "a"
-[[events]]
-at = "40s"
-kind = "restart"
-node = "a"
-[[events]]
-at = "45s"
-kind = "partition"
-nodes = ["a"]
-[[events]]
-at = "50s"
-kind = "heal"
-`, t.Context(), b)
+		r, out, err := play(t, twoNodes+event("10s", "bandwidth", "busiest_of='b'", "factor=0.2")+event("20s", "cpu", "busiest_of='b'", "factor=0.2")+
+			event("25s", "slow", "server='w'", "add_ms=5000.0")+event("30s", "kill", "node='a'")+event("40s", "restart", "node='a'")+
+			event("45s", "partition", "nodes=['a']")+event("50s", "heal"), t.Context(), b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,12 +288,10 @@ func TestProgressTakesOneRow(t *testing.T) {
 
 func TestPagesOfEarlierLivesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, out, err := play(t, twoNodes+"[[events]]\nat = \"20s\"\nkind = \"kill\"\nnode = \"b-2\"\n", t.Context(), &fakePlatform{})
+		_, out, err := play(t, twoNodes+event("20s", "kill", "node='b-2'"), t.Context(), &fakePlatform{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(out, "3 of 3 nodes up · 30 pages") || !strings.Contains(out, "2 of 3 nodes up · 30 pages") {
-			t.Error(out)
-		}
+		says(t, out, "3 of 3 nodes up · 30 pages", "2 of 3 nodes up · 30 pages")
 	})
 }

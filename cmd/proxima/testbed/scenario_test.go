@@ -14,73 +14,52 @@ import (
 	"proxima/node"
 )
 
+// parsed reads the text of a scenario, in which ' stands for ".
+func parsed(t *testing.T, text string) Scenario {
+	t.Helper()
+	s, err := Parse("x.toml", strings.ReplaceAll(text, "'", `"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Each error names the line of its key, whatever the order of the events' times.
 func TestBrokenScenarios(t *testing.T) {
-	broken := map[string][]string{
-		"unknown-key.toml": {"unknown-key.toml:7: nodes[1].citty: unknown key", "cities"},
-		"no-unit.toml":     {"no-unit.toml:1: length: want a duration in quotes with its unit", "got 60"},
-		"node-key.toml":    {"node-key.toml:6: batch.urlss: unknown key"},
-		"node-value.toml":  {"node-value.toml:6: batch.hosts:"},
-		"node-inline.toml": {"node-inline.toml:3: node: ", "[node.batch]"},
-		"event.toml": {"event.toml:12: events[1].at: 2m0s is not between 0 and the length, 1m0s",
-			`event.toml:14: events[1].node: no node has the name "b"`},
-		"assigner.toml": {`assigner.toml:1: assigners: "best" is neither one of`, `assigner.toml:4: sites[0].software: "apache" is neither`},
-		"syntax.toml":   {"syntax.toml:3: "},
-		"empty.toml":    {"empty.toml:1: nodes: 0 is not between 1 and", "empty.toml:1: sites: 0 servers are not"},
-		"natted.toml":   {"natted.toml:1: nodes: all nodes are behind a NAT"},
-	}
-	files, err := filepath.Glob("testdata/*.toml")
-	if err != nil || len(files) != len(broken) {
-		t.Fatalf("%d files for %d cases: %v", len(files), len(broken), err)
-	}
-	for name, want := range broken {
-		_, err := Load(filepath.Join("testdata", name))
+	for text, want := range map[string][]string{
+		"length='1m'\n[[nodes]]\ncount=2\n[[nodes]]\ncitty='Paris'\n[[sites]]": {"x.toml:5: nodes[1].citty: unknown key", "cities"},
+		"length=60\n[[nodes]]\n[[sites]]":                                      {"x.toml:1: length: want a duration in quotes with its unit", "got 60"},
+		"[[nodes]]\n[[sites]]\n[node.batch]\nhosts=10\nurlss=5":                {"x.toml:5: batch.urlss: unknown key"},
+		"[[nodes]]\n[[sites]]\n\n[node.batch]\n\nhosts=0":                      {"x.toml:6: batch.hosts:"},
+		"[[nodes]]\n[[sites]]\n[node]\nbatch.hosts=10":                         {"x.toml:3: node: ", "[node.batch]"},
+		"length='1m'\n[[nodes]]\nname='a'\n[[sites]]\n[[events]]\nat='2m'\nkind='kill'\nnode='b'\n[[events]]\nat='3s'\nkind='hea'": {
+			"x.toml:6: events[0].at: 2m0s is not between 0 and the length, 1m0s", `x.toml:8: events[0].node: no node has the name "b"`,
+			`x.toml:11: events[1].kind: "hea" is none of`},
+		"assigners=['nearest','best']\n[[nodes]]\n[[sites]]\nsoftware='apache'": {
+			`x.toml:1: assigners: "best" is neither one of`, `x.toml:4: sites[0].software: "apache" is neither`},
+		"length='1m'\n[[nodes]\n":                 {"x.toml:3: syntax"},
+		"length='1m'":                             {"x.toml:1: nodes: 0 is not between 1 and", "x.toml:1: sites: 0 servers are not"},
+		"[[nodes]]\ncount=2\nnat=true\n[[sites]]": {"x.toml:1: nodes: all nodes are behind a NAT"},
+		"[[nodes]]\nname='a'\n[[sites]]\nname='a'\n[[sites]]\nname='a'": {`x.toml:3: sites: the name "a" is used twice`}, // not that of nodes
+		"seed=-1\n[[nodes]]\ncount=-2\n[[nodes]]\n[[sites]]\ncount=-3\nhosts=-4": {"x.toml:1: seed: -1 is negative",
+			"x.toml:2: nodes: -1 is not between", "x.toml:3: nodes[0].count: -2 is negative", "x.toml:5: sites: -3 servers are not",
+			"x.toml:6: sites[0].count: -3 is negative", "x.toml:7: sites[0].hosts: -4 is not between"},
+		// JSON has no such number, so that the world of the run could not be written down.
+		"[[nodes]]\nup_mbit=inf\ndown_mbit=inf\n[[sites]]\nup_mbit=inf": {"x.toml:2: nodes[0].up_mbit: +Inf is not between",
+			"x.toml:3: nodes[0].down_mbit: +Inf is not between", "x.toml:5: sites[0].up_mbit: +Inf is not between"},
+	} {
+		_, err := Parse("x.toml", strings.ReplaceAll(text, "'", `"`))
 		if err == nil {
-			t.Errorf("%s is taken for a scenario", name)
+			t.Errorf("%s is taken for a scenario", text)
 			continue
 		}
-		for _, text := range want {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %q is not in the error:\n%v", name, text, err)
-			}
+		says(t, err.Error(), want...)
+		if lines := strings.Count(err.Error(), "x.toml:"); lines != strings.Count(strings.Join(want, " "), "x.toml:") {
+			t.Errorf("not only %q:\n%v", want, err)
 		}
 	}
 	if _, err := Load("none"); err == nil || !strings.Contains(err.Error(), "proxima testbed list") {
 		t.Errorf("a scenario that is not there: %v", err)
-	}
-}
-
-// TestFaultsHaveTheirLines: the error about an event names the line of that event, whatever the order of their times, and a number below
-// zero is no number.
-func TestFaultsHaveTheirLines(t *testing.T) {
-	_, err := Parse("x.toml", "seed=-1\n[[nodes]]\ncount=-2\n[[nodes]]\n[[sites]]\ncount=-3\nhosts=-4\n[[sites]]\n")
-	for _, want := range []string{"x.toml:1: seed: -1 is negative", "x.toml:3: nodes[0].count: -2 is negative",
-		"x.toml:6: sites[0].count: -3 is negative", "x.toml:7: sites[0].hosts: -4 is not between"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
-	}
-	_, err = Parse("x.toml", "[[nodes]]\n[[sites]]\n[[events]]\nat=\"9s\"\nkind=\"heal\"\n[[events]]\nat=\"3s\"\nkind=\"hea\"\n")
-	if err == nil || !strings.Contains(err.Error(), `x.toml:8: events[1].kind: "hea" is none of`) {
-		t.Error(err)
-	}
-}
-
-// TestNoBandwidthIsEndless: JSON has no such number, so that the world of the run could not be written down.
-func TestNoBandwidthIsEndless(t *testing.T) {
-	_, err := Parse("x.toml", "[[nodes]]\nup_mbit=inf\ndown_mbit=inf\n[[sites]]\nup_mbit=inf\n")
-	for _, want := range []string{"x.toml:2: nodes[0].up_mbit: +Inf is not between", "x.toml:3: nodes[0].down_mbit: +Inf is not between",
-		"x.toml:5: sites[0].up_mbit: +Inf is not between"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
-	}
-}
-
-// TestANameTwice: nodes and sites may share names, but not among themselves.
-func TestANameTwice(t *testing.T) {
-	_, err := Parse("x.toml", "[[nodes]]\nname=\"a\"\n[[sites]]\nname=\"a\"\n[[sites]]\nname=\"a\"\n")
-	if want := `x.toml:3: sites: the name "a" is used twice`; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
 	}
 }
 
@@ -166,11 +145,7 @@ func TestSizesOfKeptScenarios(t *testing.T) {
 }
 
 func TestEventsComeInTheirOrder(t *testing.T) {
-	s, err := Parse("x.toml", "[[nodes]]\nname=\"a\"\n[[sites]]\n"+
-		"[[events]]\nat=\"9s\"\nkind=\"heal\"\n[[events]]\nat=\"3s\"\nkind=\"kill\"\nnode=\"a\"\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := parsed(t, "[[nodes]]\nname='a'\n[[sites]]\n[[events]]\nat='9s'\nkind='heal'\n[[events]]\nat='3s'\nkind='kill'\nnode='a'")
 	if len(s.Events) != 2 || s.Events[0].Kind != rundir.EventKill {
 		t.Errorf("events: %+v", s.Events)
 	}
