@@ -2,7 +2,6 @@ package sites
 
 import (
 	"context"
-	"net/netip"
 	"os"
 	"os/exec"
 	"syscall"
@@ -12,10 +11,6 @@ import (
 
 // In a user namespace there is one user, and nginx must not look for another.
 func TestNginxRunsInAUserNamespace(t *testing.T) {
-	in, err := FindNginx()
-	if err != nil {
-		t.Skipf("no real sites here: %v", err)
-	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root is in a new user namespace who it was outside; for others the testbed's own tests show it")
 	}
@@ -31,11 +26,7 @@ func TestNginxRunsInAUserNamespace(t *testing.T) {
 	if err := trial.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	site := NginxSite{Host: "docs.a.test", Addr: netip.MustParseAddr("127.0.0.1")}
-	x, err := NewNginx(NginxConfig{Dir: t.TempDir(), Port: freePort(t), Install: in, Sites: []NginxSite{site}}, Deps{Start: start})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := newNginx(t, freePort(t), start, docs())
 	ctx, stop := context.WithCancel(t.Context())
 	listens, begin := false, time.Now()
 	if err := x.Run(ctx, func() { listens = true; stop() }); err != nil || !listens {

@@ -24,20 +24,27 @@ func freePort(t *testing.T) uint16 {
 	return l.Addr().(*net.TCPAddr).AddrPort().Port()
 }
 
-func TestNginxServesDocumentation(t *testing.T) {
+// newNginx skips a test without nginx.
+func newNginx(t *testing.T, port uint16, start func(*exec.Cmd) error, sites ...NginxSite) *Nginx {
+	t.Helper()
 	in, err := FindNginx()
 	if err != nil {
 		t.Skipf("no real sites here: %v", err)
 	}
-	a, b := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
-	var started *exec.Cmd
-	x, err := NewNginx(NginxConfig{Dir: filepath.Join(t.TempDir(), "a b"), Port: freePort(t), Install: in, Sites: []NginxSite{
-		{Host: "docs.a.test", Addr: a}, {Host: "docs.b.test", Addr: a, Tree: 1},
-		{Host: "docs.c.test", Addr: b, Tree: 2},
-	}}, Deps{Start: func(c *exec.Cmd) error { started = c; return c.Start() }})
+	x, err := NewNginx(NginxConfig{Dir: filepath.Join(t.TempDir(), "a b"), Port: port, Install: in, Sites: sites}, Deps{Start: start})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return x
+}
+
+func docs() NginxSite { return NginxSite{Host: "docs.a.test", Addr: netip.MustParseAddr("127.0.0.1")} }
+
+func TestNginxServesDocumentation(t *testing.T) {
+	a, b := docs().Addr, netip.MustParseAddr("127.0.0.2")
+	var started *exec.Cmd
+	x := newNginx(t, freePort(t), func(c *exec.Cmd) error { started = c; return c.Start() },
+		docs(), NginxSite{Host: "docs.b.test", Addr: a, Tree: 1}, NginxSite{Host: "docs.c.test", Addr: b, Tree: 2})
 	ctx, stop := context.WithCancel(t.Context())
 	done, ready := make(chan error, 1), make(chan struct{})
 	go func() { done <- x.Run(ctx, func() { close(ready) }) }()
@@ -86,30 +93,18 @@ func TestNginxServesDocumentation(t *testing.T) {
 }
 
 func TestNginxSaysWhyItDoesNotRun(t *testing.T) {
-	in, err := FindNginx()
-	if err != nil {
-		t.Skipf("no real sites here: %v", err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
-	site := NginxSite{Host: "docs.a.test", Addr: netip.MustParseAddr("127.0.0.1")}
-	x, err := NewNginx(NginxConfig{Dir: t.TempDir(), Port: port, Install: in, Sites: []NginxSite{site}}, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = x.Run(t.Context(), func() { t.Error("it listens at a port that is taken") })
-	if err == nil || !strings.Contains(err.Error(), "Address already in use") {
+	err = newNginx(t, port, nil, docs()).Run(t.Context(), func() { t.Error("it listens at a port that is taken") })
+	if err == nil || !strings.Contains(err.Error(), "it ended by itself") || !strings.Contains(err.Error(), "Address already in use") {
 		t.Errorf("%v", err)
 	}
 	failed := errors.New("no namespace")
-	if x, err = NewNginx(x.cfg, Deps{Start: func(*exec.Cmd) error { return failed }}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Run(t.Context(), nil); !errors.Is(err, failed) {
+	if err := newNginx(t, port, func(*exec.Cmd) error { return failed }, docs()).Run(t.Context(), nil); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
 }
