@@ -38,7 +38,7 @@ func settings(noisy []*world.Matrix) []setting {
 		{"16", "budget of 16 estimates", 1.02, func(c *Config) { c.Estimates = 16 }},
 		{"wrong", "30 % of the locations wrong, budget 6", 1.08, func(c *Config) { c.Estimates, c.LocationWrong = 6, 0.3 }},
 		{"none", "no locations at all, budget 6", 1.10, func(c *Config) { c.Estimates, c.LocationMissing = 6, 1 }},
-		{"32 nodes", "32 nodes, budget 6", 1.07, func(c *Config) { c.Estimates, c.Nodes = 6, 32 }},
+		{"32 nodes", "32 nodes, budget 6", 1.07, func(c *Config) { c.Estimates, c.Nodes, c.Homes = 6, 32, min(c.Homes, 32) }},
 		{"noisy", "noisy matrices (Seattle), budget 8", 1.12, func(c *Config) { c.Estimates, c.Matrices = 8, noisy }},
 	}
 }

@@ -138,3 +138,19 @@ func TestNeighbours(t *testing.T) {
 		}
 	}
 }
+
+// Every setting is a world that there can be, also of one server or of many homes.
+func TestSettingsOfOddWorlds(t *testing.T) {
+	cfg := small()
+	cfg.Nodes, cfg.Homes = 40, 40
+	for _, s := range append(settings(nil), scarce()...) {
+		one := cfg
+		if s.set(&one); one.Validate() != nil {
+			t.Errorf("%s: %v", s.what, one.Validate())
+		}
+	}
+	cfg.Servers = 1
+	if ratio, err := secondHalf(t.Context(), newWorld(cfg, 1), 1, true); ratio != 1 || err != nil {
+		t.Errorf("second half of one server: %v, %v; want 1", ratio, err)
+	}
+}

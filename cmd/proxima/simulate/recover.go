@@ -121,18 +121,8 @@ func newCrawl(ctx context.Context, w *World) (*crawl, error) {
 	return c, nil
 }
 
-// ratio is the present choice ratio of some servers, 1 without any.
-func (c *crawl) ratio(servers []int) float64 {
-	if len(servers) == 0 {
-		return 1
-	}
-	var sum, best float64
-	for _, j := range servers {
-		sum += c.world.expected(c.owner[j], j)
-		best += c.world.expected(c.world.best(j), j)
-	}
-	return sum / best
-}
+// ratio is the present choice ratio of some servers.
+func (c *crawl) ratio(servers []int) float64 { return c.world.ratio(c.owner, servers) }
 
 // concerned changes a node. It returns the servers for which that makes a difference: those that the node owns, and those for which it
 // is the best before or after.

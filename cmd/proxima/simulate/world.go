@@ -196,6 +196,19 @@ func (w *World) best(server int) int {
 	return best
 }
 
+// ratio is the choice ratio of some servers with these owners, 1 without any.
+func (w *World) ratio(owner, servers []int) float64 {
+	if len(servers) == 0 {
+		return 1
+	}
+	var sum, best float64
+	for _, j := range servers {
+		sum += w.expected(owner[j], j)
+		best += w.expected(w.best(j), j)
+	}
+	return sum / best
+}
+
 // pageNoise draws the relative size of a page, and the factor of the time that its download takes.
 func (w *World) pageNoise(r *rand.Rand) (size, factor float64) {
 	size = math.Exp(sizeSD * r.NormFloat64())
