@@ -148,11 +148,16 @@ func (s *told) seed(seeds []identity.URL) error {
 	defer s.mu.Unlock()
 	next := s.file
 	next.Seeds, _ = withSeeds(next.Seeds, seeds)
-	if err := s.keepLocked(next); err != nil {
+	kept := false
+	keep := func([]string) error {
+		kept = true
+		return s.keepLocked(next)
+	}
+	if err := s.node.rules.Widen(s.node.rules.Brought(seeds), keep); err != nil || kept {
+		s.changed.Ring()
 		return err
 	}
-	defer s.changed.Ring()
-	return s.node.rules.Widen(s.node.rules.Brought(seeds), func([]string) error { return nil })
+	return keep(nil) // they widen nothing
 }
 
 // pause remembers whether the node is paused.

@@ -46,6 +46,26 @@ func TestNewerBlock(t *testing.T) {
 	}
 }
 
+// TestRefusedSeedsAreNotKept: the next start would fail because of seeds that the scope does not take, as when there are too many.
+func TestRefusedSeedsAreNotKept(t *testing.T) {
+	scope := identity.Default()
+	scope.SeedScope = identity.ScopeHost
+	rules, err := identity.New(scope, nil)
+	must(t, err)
+	s := &told{node: &Node{rules: rules, cfg: Config{Node: Identity{Data: t.TempDir()}}}, changed: bell.New(), file: crawlFile{V: crawlFileVersion}}
+	good, wrong := identity.URL{Host: "http://a.test", Path: "/"}, identity.URL{Host: "http://B.test", Path: "/"}
+	must(t, s.seed([]identity.URL{good}))
+	if err := s.seed([]identity.URL{wrong}); err == nil {
+		t.Fatal("the scope takes any name")
+	}
+	good.Path = "/more" // it widens nothing
+	must(t, s.seed([]identity.URL{good}))
+	kept, err := readCrawlFile(s.node.cfg.Node.Data)
+	if got := fmt.Sprint(kept.Seeds); err != nil || got != "[http://a.test/ http://a.test/more]" {
+		t.Errorf("%s are kept: %v", got, err)
+	}
+}
+
 // TestSidesNearTheBoundUnite: a node that is told more than it may tell itself takes it. It would refuse all calls of the peer otherwise.
 func TestSidesNearTheBoundUnite(t *testing.T) {
 	rules, err := identity.New(identity.Default(), []identity.URL{{Host: "http://a.test", Path: "/"}})
