@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"proxima/node/bell"
@@ -63,16 +65,43 @@ func (s *told) has(node string, dirs []string) error {
 	return s.filesLocked(entries, mostFiles)
 }
 
-// whoHas returns the first of some nodes, except one, that has a directory, or "".
-func (s *told) whoHas(dir string, of []string, except string) string {
+// whoHas returns those of some nodes that have a directory, or had it in an earlier life.
+func (s *told) whoHas(dir string, of []string) (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range of {
-		if _, ok := slices.BinarySearch(s.file.Files, filesOf(id, dir)); ok && id != except {
-			return id
+		if _, ok := slices.BinarySearch(s.file.Files, filesOf(id, dir)); ok {
+			nodes = append(nodes, id)
 		}
 	}
-	return ""
+	return nodes
+}
+
+// sentHosts remembers which hosts this node has sent where for their files. One that comes back was sent to a node that has lost them.
+type sentHosts struct {
+	// mu guards what follows.
+	mu sync.Mutex
+	at map[[2]string]time.Time // by host and node
+}
+
+// sendAgainAfter is when a host may be sent to the same node again.
+const sendAgainAfter = time.Hour
+
+func (s *sentHosts) add(host, to string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil {
+		s.at = map[[2]string]time.Time{}
+	}
+	maps.DeleteFunc(s.at, func(_ [2]string, at time.Time) bool { return now.Sub(at) >= sendAgainAfter })
+	s.at[[2]string{host, to}] = now
+}
+
+func (s *sentHosts) lately(host, to string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, sent := s.at[[2]string{host, to}]
+	return sent && now.Sub(at) < sendAgainAfter
 }
 
 // filesEvery is how often a node looks for hosts whose files another node has.
@@ -95,7 +124,9 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 		for _, host := range n.frontier.Active() {
 			if to := o.whoHasFiles(host); to != "" {
 				// A host that cannot leave now is tried again.
-				_ = o.owners.HandOff(ctx, host, to, true, "it has the files of the site")
+				if err := o.owners.HandOff(ctx, host, to, true, "it has the files of the site"); err == nil {
+					o.sent.add(host, to, time.Now())
+				}
 			}
 		}
 	})
@@ -107,5 +138,10 @@ func (o *overlay) whoHasFiles(host string) string {
 	if dir == "" || o.node.files[dir] != nil {
 		return ""
 	}
-	return o.node.told.whoHas(dir, o.there().Alive, o.node.id.Node) // this node may have had them in an earlier life
+	for _, id := range o.node.told.whoHas(dir, o.there().Alive) {
+		if id != o.node.id.Node && !o.sent.lately(host, id, time.Now()) {
+			return id
+		}
+	}
+	return ""
 }

@@ -64,6 +64,7 @@ type overlay struct {
 	memo      *memo
 	seeded    atomic.Bool // the seeds are on disk, here or at their owners
 	ending    ending      // only setView uses it
+	sent      sentHosts
 
 	// mu guards what follows.
 	mu     sync.Mutex

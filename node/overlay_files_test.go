@@ -62,19 +62,23 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 	})
 }
 
-// A node that has lost the directory of a site since its last life asks for the site by HTTP.
+// Nodes that have lost the directory of a site since their last lives ask for the site by HTTP. None sends it to another one for ever.
 func TestOverlayReadsNoFilesThatAreGone(t *testing.T) {
-	inBed(t, square()[:1], func(b *bed) {
-		dir := siteTree(t)
-		b.siteOfFiles(dir)
-		for _, requests := range []int{0, 12} {
-			b.start(0)
-			b.awaitEnd(time.Hour)
-			if n := len(b.Visits(nil)); n < requests || requests == 0 && n > 0 {
-				t.Errorf("%d requests by HTTP, want %d", n, requests)
+	for _, nodes := range []int{1, 3} {
+		inBed(t, square()[:nodes], func(b *bed) {
+			dir := siteTree(t)
+			b.siteOfFiles(dir)
+			for _, requests := range []int{0, 12} {
+				for i := range nodes {
+					b.start(i)
+				}
+				b.awaitEnd(time.Hour)
+				if n := len(b.Visits(nil)); n < requests || requests == 0 && n > 0 {
+					t.Errorf("%d nodes: %d requests by HTTP, want %d", nodes, n, requests)
+				}
+				must(t, os.RemoveAll(dir))
+				b.sites = []string{"files.example"}
 			}
-			must(t, os.RemoveAll(dir))
-			b.sites = []string{"files.example"}
-		}
-	})
+		})
+	}
 }
