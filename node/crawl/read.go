@@ -54,6 +54,10 @@ func (r *reader) read(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	return found
 }
 
+// maxLinkBytes bounds what the base of a page adds to its links, in bytes: ten thousand links of five bytes below a long base would be
+// 20 MB of URLs.
+const maxLinkBytes = 4 << 20
+
 // page gathers the links of a page. It returns how many references the page has.
 func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
 	agent, parser := r.deps.Policy.agent(task.Host), r.deps.Page
@@ -73,6 +77,11 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 		if u, reason := r.deps.Policy.Rules.Resolve(g.base, p.Base); reason == identity.Accepted {
 			g.base = u
 		}
+	}
+	if most := maxLinkBytes / g.base.Len(); len(p.Links) > most {
+		p.LinksDropped += len(p.Links) - most
+		p.Links = p.Links[:most]
+		g.page = p.Links
 	}
 	if nofollow || p.NoFollow {
 		return 0

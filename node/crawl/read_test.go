@@ -61,6 +61,22 @@ func TestRobotsCutInARule(t *testing.T) {
 	}
 }
 
+// Short links on a page whose address, or base, is long are long URLs: it has fewer of them than other pages.
+func TestLinksOfAPageTakeLittleMemory(t *testing.T) {
+	for length, want := range map[int]int{300: 10_000, 2000: 2097} {
+		l := newReading(t)
+		var body strings.Builder
+		fmt.Fprintf(&body, "<base href='/%s/'>", strings.Repeat("b", length-len("http://a.test//")))
+		for i := range 10_000 {
+			fmt.Fprintf(&body, "<a href=%d>", i)
+		}
+		r := l.readPage(t, "http://a.test/", "", body.String())
+		if dropped := l.Stats().Drops["too many links on a page"]; len(r.out.Links) != want || int(dropped) != 10_000-want || r.found != 10_000 {
+			t.Errorf("below a base of %d bytes: %d links of %d, %d dropped", length, len(r.out.Links), r.found, dropped)
+		}
+	}
+}
+
 // Browsers follow the Refresh header of a page as they follow that in its head.
 func TestRefreshHeader(t *testing.T) {
 	l := newReading(t)
