@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,9 +36,9 @@ func (c Config) validate() error {
 
 // Encoder makes the records of exchanges. It is safe for concurrent use.
 type Encoder struct {
-	cfg     Config
-	members *members
-	seen    *lru.Cache[string, original] // payloads by their digest
+	cfg  Config
+	zips sync.Pool                    // of *gzip.Writer
+	seen *lru.Cache[string, original] // payloads by their digest
 }
 
 // Records are the records of one exchange.
@@ -69,7 +70,7 @@ func New(cfg Config) (*Encoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make memory of payloads: %w", err)
 	}
-	return &Encoder{cfg: cfg, members: newMembers(), seen: seen}, nil
+	return &Encoder{cfg: cfg, zips: sync.Pool{New: newZip}, seen: seen}, nil
 }
 
 // Info returns the warcinfo record that starts a file of this name.
@@ -83,7 +84,7 @@ func (e *Encoder) Info(name string, now time.Time) []byte {
 	info.add("operator", e.cfg.Operator)
 	info.add("robots", "RFC 9309")
 	var out bytes.Buffer
-	e.members.append(&out, f, typeWarcinfo, info.b.Bytes())
+	e.append(&out, f, typeWarcinfo, info.b.Bytes())
 	return out.Bytes()
 }
 
@@ -94,9 +95,7 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 		return nil, err
 	}
 	responseID := uuid.New()
-	out := e.members.buffer()
-	defer e.members.release(out)
-
+	var out bytes.Buffer
 	uri := targetURI(ex.URL)
 	payload := digest(ex.Body)
 	// A revisit of an empty payload would save nothing, and a truncated payload is not the server's.
@@ -106,7 +105,7 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	if whole {
 		first, again = e.seen.Get(payload)
 	}
-	e.appendResponse(out, &ex, responseID, uri, payload, first, again)
+	e.appendResponse(&out, &ex, responseID, uri, payload, first, again)
 	r := &Records{Index: indexOf(&ex, uri, payload, out.Len(), again), seen: e.seen}
 	if whole && !again && len(uri) <= maxRememberedURL {
 		r.digest, r.original = payload, original{id: responseID, uri: strings.Clone(uri), date: ex.Time}
@@ -115,9 +114,9 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 		f := newFields("request", uuid.New(), ex.Time)
 		ex.describe(f, uri)
 		f.add("WARC-Concurrent-To", recordID(responseID))
-		e.members.append(out, f, typeRequest, ex.Request)
+		e.append(&out, f, typeRequest, ex.Request)
 	}
-	r.Bytes = bytes.Clone(out.Bytes())
+	r.Bytes = out.Bytes()
 	return r, nil
 }
 
@@ -128,7 +127,7 @@ func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid.UUID, 
 		ex.describe(f, uri)
 		f.add("WARC-Payload-Digest", payload)
 		f.add("WARC-Truncated", ex.Truncated)
-		e.members.append(out, f, typeResponse, head, ex.Body)
+		e.append(out, f, typeResponse, head, ex.Body)
 		return
 	}
 	f := newFields("revisit", id, ex.Time)
@@ -139,7 +138,7 @@ func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid.UUID, 
 	f.add("WARC-Refers-To-Date", formatDate(first.date))
 	f.add("WARC-Payload-Digest", payload)
 	f.add("WARC-Truncated", TruncatedLength) // section 6.7.2 wants it for a block without the payload
-	e.members.append(out, f, typeResponse, head)
+	e.append(out, f, typeResponse, head)
 }
 
 // describe adds the fields that the records of one exchange share.

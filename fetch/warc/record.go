@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"io"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,15 +13,14 @@ import (
 )
 
 const (
-	version        = "WARC/1.1"
-	profile        = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-	typeRequest    = "application/http;msgtype=request"
-	typeResponse   = "application/http;msgtype=response"
-	typeWarcinfo   = "application/warc-fields"
-	dateForm       = "2006-01-02T15:04:05.000000Z"
-	endOfRecord    = "\r\n\r\n"
-	level          = 6       // of gzip, 1 (fast) to 9 (small)
-	maxSpareBuffer = 4 << 20 // bytes; larger buffers are not pooled
+	version      = "WARC/1.1"
+	profile      = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+	typeRequest  = "application/http;msgtype=request"
+	typeResponse = "application/http;msgtype=response"
+	typeWarcinfo = "application/warc-fields"
+	dateForm     = "2006-01-02T15:04:05.000000Z"
+	endOfRecord  = "\r\n\r\n"
+	level        = 6 // of gzip, 1 (fast) to 9 (small)
 )
 
 // recordID is the URI of a random UUID.
@@ -58,37 +56,17 @@ func digest(parts ...[]byte) string {
 	return "sha1:" + base32.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// members makes gzip members. It is safe for concurrent use.
-type members struct {
-	zips    sync.Pool // of *gzip.Writer
-	buffers sync.Pool // of *bytes.Buffer
-}
-
-func newMembers() *members {
-	m := &members{}
-	m.zips.New = func() any {
-		z, err := gzip.NewWriterLevel(io.Discard, level)
-		if err != nil {
-			panic(err) // the level is valid
-		}
-		return z
+func newZip() any {
+	z, err := gzip.NewWriterLevel(io.Discard, level)
+	if err != nil {
+		panic(err) // the level is valid
 	}
-	m.buffers.New = func() any { return new(bytes.Buffer) }
-	return m
-}
-
-func (m *members) buffer() *bytes.Buffer { return m.buffers.Get().(*bytes.Buffer) }
-
-func (m *members) release(b *bytes.Buffer) {
-	if b.Cap() <= maxSpareBuffer {
-		b.Reset()
-		m.buffers.Put(b)
-	}
+	return z
 }
 
 // append adds one record as one gzip member to out: the fields, Block-Digest and Content-Length, and the block. A buffer takes everything,
 // so there are no errors.
-func (m *members) append(out *bytes.Buffer, f *fields, contentType string, block ...[]byte) {
+func (e *Encoder) append(out *bytes.Buffer, f *fields, contentType string, block ...[]byte) {
 	length := 0
 	for _, p := range block {
 		length += len(p)
@@ -98,8 +76,8 @@ func (m *members) append(out *bytes.Buffer, f *fields, contentType string, block
 	f.add("Content-Length", strconv.Itoa(length))
 	f.b.WriteString("\r\n")
 
-	z := m.zips.Get().(*gzip.Writer)
-	defer m.zips.Put(z)
+	z := e.zips.Get().(*gzip.Writer)
+	defer e.zips.Put(z)
 	z.Reset(out)
 	z.Write(f.b.Bytes())
 	for _, p := range block {
