@@ -110,9 +110,6 @@ func (b *namespaces) bandwidth(node netip.Addr, up, down float64) error {
 }
 
 func (b *namespaces) partition(some, others []netip.Addr) error {
-	if err := b.net.Heal(); err != nil || len(some) == 0 || len(others) == 0 {
-		return err
-	}
 	return b.net.Partition(some, others)
 }
 

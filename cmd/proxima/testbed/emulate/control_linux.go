@@ -21,7 +21,7 @@ func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64
 	return n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
 }
 
-// Partition drops all packets between a and b. Partitions accumulate until Heal.
+// Partition drops all packets between a and b, and none of those that an earlier call dropped. If a or b is empty, it drops none.
 func (n *Net) Partition(a, b []netip.Addr) error {
 	from, err := n.endpoints(a)
 	if err != nil {
@@ -33,9 +33,6 @@ func (n *Net) Partition(a, b []netip.Addr) error {
 	}
 	return n.order(order{Cut: &cutOrder{from, to}})
 }
-
-// Heal ends all partitions.
-func (n *Net) Heal() error { return n.order(order{Heal: true}) }
 
 // Stats returns the statistics since New. After Run has ended, it returns the last ones.
 func (n *Net) Stats() (Stats, error) {

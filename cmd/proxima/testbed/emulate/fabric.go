@@ -101,19 +101,16 @@ func (f *fabric) setBandwidth(i int, up, down float64) {
 	f.up[i].bytesPerMs, f.down[i].bytesPerMs = up, down
 }
 
-// cut drops later packets between a and b, in both directions. Packets in transit still arrive.
+// cut drops later packets between a and b alone, in both directions. Packets in transit still arrive.
 func (f *fabric) cut(a, b []int) {
+	for i := range f.pairs {
+		f.pairs[i].cut = false
+	}
 	n := len(f.up)
 	for _, i := range a {
 		for _, k := range b {
 			f.pairs[i*n+k].cut, f.pairs[k*n+i].cut = true, true
 		}
-	}
-}
-
-func (f *fabric) heal() {
-	for i := range f.pairs {
-		f.pairs[i].cut = false
 	}
 }
 

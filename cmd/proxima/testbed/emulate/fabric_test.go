@@ -190,7 +190,7 @@ func TestCutAndHeal(t *testing.T) {
 			t.Errorf("delivery %d is another packet", i)
 		}
 	}
-	f.heal()
+	f.cut(nil, []int{0, 1, 2, 3})
 	f.send(0, 1, 0, 100)
 	if got := f.drain(); len(got) != 1 || f.cutOff != 3 {
 		t.Errorf("%d delivered after healing, %d cut", len(got), f.cutOff)

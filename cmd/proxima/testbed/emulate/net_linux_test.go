@@ -143,7 +143,7 @@ func TestStrays(t *testing.T) {
 	if s := end(); s.Strays != 1 {
 		t.Errorf("after the end: %+v", s)
 	}
-	if err := n.Heal(); err == nil {
+	if err := n.Partition(nil, nil); err == nil {
 		t.Error("an order after the end is no error")
 	}
 }

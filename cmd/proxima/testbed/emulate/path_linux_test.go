@@ -239,7 +239,7 @@ func TestPartition(t *testing.T) {
 		}
 		cut = s.Cut
 	}
-	if err := n.Heal(); err != nil {
+	if err := n.Partition([]netip.Addr{addr(3)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	reach(ab, true)

@@ -29,7 +29,6 @@ type setup struct {
 type order struct {
 	Bandwidth *bandwidthOrder
 	Cut       *cutOrder
-	Heal      bool
 }
 
 type bandwidthOrder struct {
@@ -238,8 +237,6 @@ func (r *router) obey() error {
 		r.fabric.setBandwidth(o.Bandwidth.Endpoint, o.Bandwidth.Up, o.Bandwidth.Down)
 	case o.Cut != nil:
 		r.fabric.cut(o.Cut.A, o.Cut.B)
-	case o.Heal:
-		r.fabric.heal()
 	}
 	if err := r.out.Encode(r.count()); err != nil {
 		return fmt.Errorf("report: %w", err)
