@@ -35,7 +35,7 @@ type namespaces struct {
 }
 
 // newNamespaces builds the network of a plan and starts its servers. Its process must be inside the namespaces (emulate.Reexec). It calls
-// broken if the network fails later.
+// broken if the network or a server fails later.
 func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func(string, ...any), broken func(error)) (_ *namespaces, err error) {
 	b := &namespaces{plan: p, dir: dir}
 	if b.program, err = os.Executable(); err != nil {
@@ -62,7 +62,7 @@ func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func
 			return b.net.ListenPacket(below, serverSpace, network, address)
 		},
 		Start: func(cmd *exec.Cmd) error { return b.net.Start(serverSpace, cmd) },
-	}, say); err != nil {
+	}, say, broken); err != nil {
 		end()
 		return nil, errors.Join(err, b.group.Wait())
 	}

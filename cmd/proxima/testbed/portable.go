@@ -36,7 +36,7 @@ type portable struct {
 	endTiming context.CancelFunc
 }
 
-func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, ...any)) (_ *portable, err error) {
+func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, ...any), broken func(error)) (_ *portable, err error) {
 	p := r.plan
 	b := &portable{run: r, began: time.Now()}
 	at := map[netip.Addr]int{}
@@ -71,7 +71,8 @@ func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, .
 	if b.servers, err = b.net.Open(append(addrs, nameServer)...); err != nil {
 		return nil, err
 	}
-	b.internet, err = newInternet(ctx, p, r.dir, true, sites.Deps{Listen: b.servers.Listen, ListenPacket: b.servers.ListenPacket}, say)
+	deps := sites.Deps{Listen: b.servers.Listen, ListenPacket: b.servers.ListenPacket}
+	b.internet, err = newInternet(ctx, p, r.dir, true, deps, say, broken)
 	if err != nil {
 		return nil, err
 	}

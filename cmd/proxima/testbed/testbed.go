@@ -118,7 +118,7 @@ func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
 	if o.Emulation == emulate.Portable {
-		r.platform, err = newPortable(ctx, r, o.FakeClock, out.say)
+		r.platform, err = newPortable(ctx, r, o.FakeClock, out.say, broken)
 	} else {
 		r.platform, err = newNamespaces(ctx, plan, dir, o.Emulation, out.say, broken)
 	}

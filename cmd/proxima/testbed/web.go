@@ -27,8 +27,9 @@ type internet struct {
 const httpPort = 80
 
 // newInternet starts the web servers of a plan and a name server at nameServer. If nginx is missing, or with noNginx, the built-in server
-// replaces it. Then it says so and changes the plan.
-func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps sites.Deps, say func(string, ...any)) (*internet, error) {
+// replaces it. Then it says so and changes the plan. It calls broken if a server fails later.
+func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps sites.Deps, say func(string, ...any),
+	broken func(error)) (*internet, error) {
 	in := &internet{plan: p}
 	install := nginxFor(p, noNginx, say)
 	cfg := sites.Config{Seed: p.Scenario.Seed}
@@ -54,6 +55,11 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 	work, end := context.WithCancel(context.WithoutCancel(ctx))
 	in.end = end
 	in.group, work = errgroup.WithContext(work)
+	context.AfterFunc(work, func() {
+		if err := context.Cause(work); !errors.Is(err, context.Canceled) {
+			broken(err)
+		}
+	})
 	if err := in.serve(work, cfg, other, names, deps); err != nil {
 		return nil, errors.Join(err, in.close())
 	}

@@ -2,7 +2,9 @@ package testbed
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 	"proxima/cmd/proxima/compare/report"
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/cmd/proxima/testbed/sites"
 )
 
 // kept loads a built-in scenario.
@@ -111,6 +114,33 @@ func TestNodeBehindNAT(t *testing.T) {
 	says(t, table, "960 of the generator's 960 pages found", "lost 0")
 	if !regexp.MustCompile(`\nnatted +Chicago +[1-9]`).MatchString(table) {
 		t.Errorf("the node behind a NAT has no page:\n%s", table)
+	}
+}
+
+// refuses is a listener that fails once it is served.
+type refuses struct{ net.Listener }
+
+func (refuses) Accept() (net.Conn, error) { return nil, errors.New("no more descriptors") }
+
+// A run does not go on with dead servers.
+func TestServersThatFailBreakTheRun(t *testing.T) {
+	p := draw(t, kept(t, "ci"), 1)
+	listen := func(network, _ string) (net.Listener, error) {
+		l, err := net.Listen(network, "127.0.0.1:0")
+		return refuses{l}, err
+	}
+	packets := func(network, _ string) (net.PacketConn, error) { return net.ListenPacket(network, "127.0.0.1:0") }
+	broken := make(chan error, 1)
+	in, err := newInternet(t.Context(), p, t.TempDir(), true, sites.Deps{Listen: listen, ListenPacket: packets},
+		func(string, ...any) {}, func(err error) { broken <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-broken; !strings.Contains(err.Error(), "no more descriptors") {
+		t.Error(err)
+	}
+	if err := in.close(); err == nil {
+		t.Error("the failure is no error at the end")
 	}
 }
 
