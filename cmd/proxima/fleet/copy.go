@@ -106,20 +106,18 @@ func ReadPrograms(paths []string) (Programs, error) {
 // kind returns the kind of a machine, whether its name is that of an ELF file or that of uname -m.
 func kind(name string) string {
 	name = strings.ToLower(strings.TrimPrefix(name, "EM_"))
-	switch {
-	case strings.HasPrefix(name, "armv"):
-		return "arm"
-	case len(name) == 4 && strings.HasSuffix(name, "86"): // i686
+	if len(name) == 4 && strings.HasSuffix(name, "86") { // i686
 		return "386"
 	}
 	return name
 }
 
-// For returns the program for a host.
+// For returns the program for a host. The host may say more of its machine than a file: armv7l, riscv64, ppc64le, s390x.
 func (p Programs) For(i Info) (File, error) {
-	f, ok := p[kind(i.Machine)]
-	if !ok {
-		return f, &Fault{i.Host.Name, Failed, fmt.Sprintf("it is a Linux/%s machine, which cannot run this program: name another with -proxima", i.Machine)}
+	for name, f := range p {
+		if strings.HasPrefix(kind(i.Machine), name) {
+			return f, nil
+		}
 	}
-	return f, nil
+	return File{}, &Fault{i.Host.Name, Failed, fmt.Sprintf("it is a Linux/%s machine, which cannot run this program: name another with -proxima", i.Machine)}
 }

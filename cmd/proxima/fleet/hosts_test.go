@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"debug/elf"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -99,6 +100,21 @@ func TestInfo(t *testing.T) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.listen)
 		case err == nil && (i.Listen(9) != c.listen || i.Load != 1.5 || i.FreeMiB != 900 || i.Dir != "/srv/proxima" || i.Machine != "x86_64"):
 			t.Errorf("%q: %+v, listens on %s, want %s", c.text, i, i.Listen(9), c.listen)
+		}
+	}
+}
+
+// Each host gets the program for its machine, by whatever name the kernel calls it.
+func TestProgramOfAMachine(t *testing.T) {
+	all := Programs{}
+	for _, m := range []elf.Machine{elf.EM_X86_64, elf.EM_386, elf.EM_ARM, elf.EM_AARCH64, elf.EM_RISCV, elf.EM_PPC64, elf.EM_S390, elf.EM_LOONGARCH} {
+		all[kind(m.String())] = File{name: m.String()}
+	}
+	for machine, want := range map[string]elf.Machine{"x86_64": elf.EM_X86_64, "i686": elf.EM_386, "armv7l": elf.EM_ARM, "aarch64": elf.EM_AARCH64,
+		"riscv64": elf.EM_RISCV, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "loongarch64": elf.EM_LOONGARCH, "alpha": elf.EM_NONE} {
+		f, err := all.For(Info{Machine: machine})
+		if known := want != elf.EM_NONE; (err == nil) != known || known && f.name != want.String() {
+			t.Errorf("%s: %q, %v; want %v", machine, f.name, err, want)
 		}
 	}
 }
