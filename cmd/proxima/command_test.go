@@ -89,6 +89,7 @@ func TestCommandLines(t *testing.T) {
 		{"fleet stop -hosts " + twice, twice + ":3: a is listed twice, in line 1 too"},
 		{"fleet start -wait 5 -hosts " + option, option + ":1: -oProxyCommand=date is not [USER@]HOST"},
 		{"fleet deploy -seeds " + empty + " -dir / -hosts " + twice, `-dir cannot be "/"`},
+		{"fleet deploy -seeds " + empty + " -dir there/.. -hosts " + twice, `-dir cannot be "there/.."`},
 		// Seeds
 		{crawl, "no seeds"},
 		{crawl + " -seeds " + none, none},

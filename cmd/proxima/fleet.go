@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ func (f *fleetFlags) readList() ([]fleet.Host, error) {
 		return nil, f.wrong("-hosts is missing")
 	case f.ssh.Jobs < 1:
 		return nil, f.wrong("-jobs must be at least 1")
-	case strings.Trim(f.ssh.Dir, "./ ") == "": // what is there is deleted
+	case strings.Trim(path.Clean(f.ssh.Dir), "./ ") == "": // what is there is deleted
 		return nil, f.wrong("-dir cannot be %q", f.ssh.Dir)
 	case unreadable != nil:
 		return nil, f.wrong("-F: %v", unreadable)

@@ -13,7 +13,7 @@ import (
 func TestReadHosts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	for text, want := range map[string]string{
-		"a\n# none\nroot@b:2222 10.0.0.7 # stated\n[2001:db8::8]:22\n": "",
+		"\uFEFFa\n# none\nroot@b:2222 10.0.0.7 # stated\n[2001:db8::8]:22\n": "",
 		"a\nroot@a\n":         ":2: a is listed twice, in line 1 too",
 		"-oProxyCommand=date": ":1: -oProxyCommand=date is not [USER@]HOST[:PORT]",
 		"a 10.0.0":            ":1: 10.0.0 is not an IP address",

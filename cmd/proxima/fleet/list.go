@@ -29,7 +29,7 @@ func ReadHosts(path string) ([]Host, error) {
 	}
 	var list []Host
 	seen := map[string]int{}
-	for number, line := range strings.Split(string(text), "\n") {
+	for number, line := range strings.Split(strings.TrimPrefix(string(text), "\uFEFF"), "\n") {
 		fault := func(format string, args ...any) ([]Host, error) {
 			return nil, fmt.Errorf("%s:%d: %s", path, number+1, fmt.Sprintf(format, args...))
 		}
