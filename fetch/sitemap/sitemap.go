@@ -1,7 +1,7 @@
 // Package sitemap reads sitemaps: the lists of pages that a site publishes for crawlers. It knows the formats of
 // https://www.sitemaps.org/protocol.html: XML lists and indexes, plain text with one URL on each line, and the feeds RSS
-// 2.0 and Atom, all of them also gzipped. It does not find, fetch or resolve anything. A sitemap may list only URLs of its
-// own site; the caller applies that rule.
+// 2.0 and Atom, all of them also gzipped. It does not find, fetch or resolve anything, nor judge which sites a sitemap may
+// list.
 package sitemap
 
 import (
