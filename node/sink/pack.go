@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -216,7 +217,7 @@ func readPackage(path string) (*madePackage, error) {
 	}
 	p := &madePackage{}
 	if err := json.Unmarshal(text, &p.Manifest); err != nil || p.V != manifestVersion {
-		return nil, fmt.Errorf("%s is from another version of the program, or damaged: %w", filepath.Base(path), err)
+		return nil, fmt.Errorf("%s is from another version of the program, or damaged: %w", filepath.Base(path), cmp.Or(err, fmt.Errorf("version %d", p.V)))
 	}
 	p.manifest, err = describe(path)
 	return p, err

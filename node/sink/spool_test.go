@@ -3,6 +3,7 @@ package sink
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,22 @@ func TestCutRecords(t *testing.T) {
 	for n := range whole {
 		if err := r.read(whole[:n], formats); !errors.Is(err, errDamaged) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
+		}
+	}
+}
+
+// What another version has left is not touched: the sink does not open, and says which file it is and why.
+func TestFilesOfAnotherVersion(t *testing.T) {
+	for name, c := range map[string]struct{ text, why string }{
+		"a.warc.json":  {`{"v": 2}`, "version 2"},
+		"b.pages.json": {`{"v": `, "unexpected end"},
+		"c.spool":      {string(appendFrame(nil, []byte(`{"v": 2}`))), "another version"},
+	} {
+		b := newBed(t)
+		must(t, os.WriteFile(filepath.Join(b.dir, name), []byte(c.text), 0o644))
+		_, err := openOn(disk{}, b.dir, b.cfg, b.deps)
+		if _, gone := os.Stat(filepath.Join(b.dir, name)); err == nil || gone != nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "%!") {
+			t.Errorf("%s: %v, %v", name, err, gone)
 		}
 	}
 }
