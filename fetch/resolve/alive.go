@@ -52,7 +52,7 @@ func (r *Resolver) probe() {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
 	var g sync.WaitGroup
-	for _, server := range r.servers {
+	for _, server := range *r.servers.Load() {
 		g.Go(func() {
 			_, _ = r.try(ctx, server, "", dns.TypeNS, 0)
 			if heard, _ := r.alive.since(begun); heard {
@@ -61,6 +61,9 @@ func (r *Resolver) probe() {
 		})
 	}
 	g.Wait()
+	if heard, _ := r.alive.since(begun); !heard && r.conf != "" {
+		_ = r.readConf() // the network may be another now; otherwise the servers stay
+	}
 	r.alive.mu.Lock()
 	defer r.alive.mu.Unlock()
 	if r.alive.heard.Before(begun) && r.ctx.Err() == nil {

@@ -2,6 +2,8 @@ package resolve
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,6 +71,42 @@ func TestNoServerTogether(t *testing.T) {
 		back.Store(true)
 		if got, err := r.Lookup(t.Context(), "www0.example.org"); err != nil || len(got.Addrs) != 1 {
 			t.Error(got, err)
+		}
+	})
+}
+
+// A resolv.conf that names servers only once the network is up, or others in another network, is read again when no server answers.
+func TestServersThatChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	var there atomic.Pointer[string] // the server that answers
+	f := &fakeServers{handle: func(asked, _ string, q *dns.Msg) [][]byte {
+		if asked != *there.Load()+":53" {
+			return nil
+		}
+		return records(q, q.Question[0].Name+" 60 A 198.51.100.1")
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		r, err := New(Default(), Deps{Dial: f.dial, ResolvConf: path, HostsFile: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for i, server := range []string{"192.0.2.8", "192.0.2.9"} {
+			there.Store(&server)
+			name := server + ".test"
+			if _, err := r.Lookup(t.Context(), name); !errors.Is(err, ErrNoServer) {
+				t.Errorf("%d: before the change: %v", i, err)
+			}
+			if err := os.WriteFile(path, []byte("nameserver "+server+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the first finds that the old one is silent
+				time.Sleep(time.Minute)
+				_, err = r.Lookup(t.Context(), name)
+			}
+			if err != nil {
+				t.Errorf("%d: after the change: %v", i, err)
+			}
 		}
 	})
 }

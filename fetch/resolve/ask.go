@@ -28,21 +28,22 @@ func (r *Resolver) TXT(ctx context.Context, name string) ([]string, error) {
 // query asks the servers in turn, beginning with the one that answered last, until one answers, the tries are used up, or every
 // server has failed.
 func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases int) (reply, error) {
-	left := make([]int, len(r.servers)) // indices of the servers still to ask, the next first
+	servers := *r.servers.Load()
+	left := make([]int, len(servers)) // indices of the servers still to ask, the next first
 	for i := range left {
 		left[i] = (int(r.good.Load()) + i) % len(left)
 	}
 	var lastErr error
 	for try := 0; try < r.cfg.Attempts && len(left) > 0; try++ {
 		server := left[0]
-		rep, err := r.try(ctx, r.servers[server], name, qtype, aliases)
+		rep, err := r.try(ctx, servers[server], name, qtype, aliases)
 		if err == nil {
 			r.good.Store(int32(server))
 			return rep, nil
 		}
 		late := over(ctx)
 		if !late || lastErr == nil { // an earlier error says more than that the time is over
-			lastErr = fmt.Errorf("ask %s: %w", r.servers[server], err)
+			lastErr = fmt.Errorf("ask %s: %w", servers[server], err)
 		}
 		if late {
 			break

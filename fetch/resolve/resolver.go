@@ -1,7 +1,8 @@
 // Package resolve is a caching stub resolver for a crawler: it turns host names into addresses. It owns the queries to recursive
 // name servers, the cache of their answers, and the names that need no server (literals, a static table, the hosts file,
 // localhost). It does not judge addresses: whoever dials one decides whether it may. Names are absolute, in their ASCII form, and
-// search domains do not apply. The hosts file and resolv.conf are read once. DNSSEC is left to the recursive servers.
+// search domains do not apply. The hosts file is read once, resolv.conf again when none of its servers answers. DNSSEC is left to the
+// recursive servers.
 package resolve
 
 import (
@@ -23,10 +24,11 @@ import (
 type Resolver struct {
 	cfg     Config
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
-	servers []string                // host:port
-	static  map[string][]netip.Addr // by canonical name
-	hosts   map[string][]netip.Addr // by canonical name
-	good    atomic.Int32            // index of the server that answered last
+	conf    string                   // path of resolv.conf; "" if servers are configured
+	servers atomic.Pointer[[]string] // host:port
+	static  map[string][]netip.Addr  // by canonical name
+	hosts   map[string][]netip.Addr  // by canonical name
+	good    atomic.Int32             // index of the server that answered last
 	alive   alive
 	cache   *lru.Cache[string, *entry] // by canonical name
 	flights singleflight.Group         // lookups that run or wait for a slot, by canonical name
@@ -72,24 +74,20 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
 	r := &Resolver{
-		cfg:     cfg,
-		dial:    deps.Dial,
-		servers: servers,
-		static:  static,
-		slots:   make(chan struct{}, maxLookups),
+		cfg:    cfg,
+		dial:   deps.Dial,
+		static: static,
+		slots:  make(chan struct{}, maxLookups),
 	}
+	r.servers.Store(&servers)
 	r.cache, _ = lru.New[string, *entry](maxNames) // it fails only for a size below one
 	if r.dial == nil {
 		r.dial = new(net.Dialer).DialContext
 	}
-	if r.servers == nil {
-		path := cmp.Or(deps.ResolvConf, "/etc/resolv.conf")
-		text, err := readFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("find name servers: %w", err)
-		}
-		if r.servers, err = parseResolvConf(text); err != nil {
-			return nil, fmt.Errorf("parse %s: %w", path, err)
+	if servers == nil {
+		r.conf = cmp.Or(deps.ResolvConf, "/etc/resolv.conf")
+		if err := r.readConf(); err != nil {
+			return nil, err
 		}
 	}
 	text, err := readFile(cmp.Or(deps.HostsFile, "/etc/hosts"))
@@ -99,6 +97,20 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 	r.hosts = parseHosts(text, cfg.IPv6)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
+}
+
+// readConf takes the name servers of resolv.conf.
+func (r *Resolver) readConf() error {
+	text, err := readFile(r.conf)
+	if err != nil {
+		return fmt.Errorf("find name servers: %w", err)
+	}
+	servers, err := parseResolvConf(text)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", r.conf, err)
+	}
+	r.servers.Store(&servers)
+	return nil
 }
 
 // Close ends all lookups and waits for their goroutines. Lookups after it fail with ErrClosed.

@@ -138,8 +138,8 @@ func TestFiles(t *testing.T) {
 		if !slices.Equal(got.Addrs, addrs(tt.addrs...)) || (err == nil) != (tt.addrs != nil) || !slices.Equal(f.asked, tt.asked) {
 			t.Errorf("%s: %+v, %v, asked %q", tt.host, got, err, f.asked)
 		}
-		if want := []string{"192.0.2.8:53", "[2001:db8::8]:53"}; !slices.Equal(r.servers, want) {
-			t.Errorf("servers %q, want %q", r.servers, want)
+		if want := []string{"192.0.2.8:53", "[2001:db8::8]:53"}; !slices.Equal(*r.servers.Load(), want) {
+			t.Errorf("servers %q, want %q", *r.servers.Load(), want)
 		}
 		r.Close()
 	}
@@ -153,7 +153,7 @@ func TestFiles(t *testing.T) {
 		fine        bool
 	}{{none, none, true}, {none, largest, true}, {none, large, false}, {dir, none, false}, {none, dir, false}} {
 		r, err := New(Default(), Deps{ResolvConf: tt.conf, HostsFile: tt.hosts})
-		if (err == nil) != tt.fine || tt.fine && !slices.Equal(r.servers, []string{"127.0.0.1:53"}) {
+		if (err == nil) != tt.fine || tt.fine && !slices.Equal(*r.servers.Load(), []string{"127.0.0.1:53"}) {
 			t.Errorf("%+v: %+v, %v", tt, r, err)
 		}
 		if r != nil {
