@@ -61,7 +61,7 @@ func TestOverlayBehindNAT(t *testing.T) {
 		b.startAll(80 * time.Second)
 		want := map[int]view.Reach{2: view.Outbound, 4: view.Outbound, 6: view.Outbound}
 		b.reaches(time.Minute, want)
-		for _, i := range []int{2, 4, 6} {
+		for _, i := range []int{4, 6} { // n2 is far from all that can be dialled, so where it is remains a guess
 			b.owned(b.sites[i], i, 10, 10*time.Minute)
 		}
 		b.await("the last node settled", 2*time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"proxima/node/view"
 )
 
 // delegate connects memberlist to Members. memberlist calls it with its own lock held, so nothing here may call
@@ -138,6 +140,9 @@ func (d delegate) NotifyConflict(_, other *memberlist.Node) {
 // AckPayload returns this node's place.
 func (d delegate) AckPayload() []byte { return *d.m.locator.payload.Load() }
 
+// errRelayed refuses a round trip between two nodes of which neither can be dialled: it is that of a detour, which says nothing of where they are.
+var errRelayed = errors.New("by a relay")
+
 // NotifyPingComplete reports a measured round trip.
 func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
 	m := d.m
@@ -156,7 +161,11 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 		r.put(a.place)
 		r.trips.add(rtt)
 		m.table.answered(n.Name, now.Add(-rtt))
-		err = m.locator.observe(n.Name, a.coord, r.location, rtt, now)
+		if r.way.Reach == view.Outbound && m.table.self.way.Reach == view.Outbound {
+			err = errRelayed
+		} else {
+			err = m.locator.observe(n.Name, a.coord, r.location, rtt, now)
+		}
 	}
 	e := Event{Kind: EventSample, Time: now, ID: n.Name, RTT: rtt, Coord: m.locator.node.Coordinate()}
 	if err != nil {

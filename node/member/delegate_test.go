@@ -169,22 +169,25 @@ func saysWhatIs(m *Members) bool {
 func TestAnswersToPings(t *testing.T) {
 	for _, c := range []struct {
 		what   string
-		change func(r *record)
+		change func(r, self *record)
 		boot   uint64
 		counts bool
 		told   string
 	}{
-		{"the same life", func(*record) {}, 3, true, "sample"},
-		{"another life", func(*record) {}, 4, false, "sample: an answer of life 4 to a ping of life 3"},
-		{"a life that cannot be read", func(r *record) { r.bad = true }, 4, true, "sample"},
-		{"the dead", func(r *record) { r.phase = dead }, 3, false, ""},
-		{"one far away", func(r *record) { r.location = &ncoord.Location{Lon: 90} }, 3, true, "sample: round trip faster than light"},
+		{"the same life", func(_, _ *record) {}, 3, true, "sample"},
+		{"another life", func(_, _ *record) {}, 4, false, "sample: an answer of life 4 to a ping of life 3"},
+		{"a life that cannot be read", func(r, _ *record) { r.bad = true }, 4, true, "sample"},
+		{"the dead", func(r, _ *record) { r.phase = dead }, 3, false, ""},
+		{"one far away", func(r, _ *record) { r.location = &ncoord.Location{Lon: 90} }, 3, true, "sample: round trip faster than light"},
+		{"one that is outbound only", func(r, _ *record) { r.way.Reach = view.Outbound }, 3, true, "sample"},
+		{"one that dials this node", func(_, self *record) { self.way.Reach = view.Outbound }, 3, true, "sample"},
+		{"one that a relay carries to this node", func(r, self *record) { r.way.Reach, self.way.Reach = view.Outbound, view.Outbound }, 3, true, "sample: by a relay"},
 	} {
 		m := lone(t, func(_ *Config, d *Deps) { d.Location = &ncoord.Location{} })
 		m.table.seen(nodeID(2), "192.0.2.2:7", meta{boot: 3, addr: "192.0.2.2:8"}, nil, m.now())
 		r := m.table.members[nodeID(2)]
 		m.table.events = nil
-		c.change(r)
+		c.change(r, m.table.self)
 		a := ack{boot: c.boot, place: examplePlace()}
 		a.coord.Error = 1
 		delegate{m}.NotifyPingComplete(&memberlist.Node{Name: nodeID(2)}, 20*time.Millisecond, encode(nil, a))
