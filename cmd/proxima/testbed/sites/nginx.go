@@ -74,16 +74,17 @@ func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
 
 func (x *Nginx) file(name string) string { return filepath.Join(x.cfg.Dir, name) }
 
-// text returns the configuration. nginx runs as a single process, so that a kill ends all of it.
+// text returns the configuration. nginx runs as a single process, so that a kill ends all of it. Files are named
+// relative to Dir, whose path may have characters that mean something here.
 func (c NginxConfig) text() string {
 	var b strings.Builder
 	if os.Geteuid() == 0 { // nginx would look for another user, which a user namespace does not have
 		b.WriteString("user root root;\n")
 	}
-	fmt.Fprintf(&b, `daemon off;
+	b.WriteString(`daemon off;
 master_process off;
-pid "%[1]s/nginx.pid";
-error_log "%[1]s/error.log";
+pid nginx.pid;
+error_log error.log;
 events { worker_connections 4096; }
 http {
   types {
@@ -98,12 +99,12 @@ http {
   server_tokens off;
   server_names_hash_bucket_size 128;
   server_names_hash_max_size 16384;
-  client_body_temp_path "%[1]s/tmp";  proxy_temp_path "%[1]s/tmp";  fastcgi_temp_path "%[1]s/tmp";
-  uwsgi_temp_path "%[1]s/tmp";  scgi_temp_path "%[1]s/tmp";
+  client_body_temp_path tmp;  proxy_temp_path tmp;  fastcgi_temp_path tmp;
+  uwsgi_temp_path tmp;  scgi_temp_path tmp;
   log_format requests escape=json '{"end":$msec,"took":$request_time,"server":"$server_addr","host":"$host","uri":"$request_uri",'
     '"status":$status,"bytes":$body_bytes_sent}';
-  access_log "%[1]s/access.log" requests;
-`, c.Dir)
+  access_log access.log requests;
+`)
 	known := map[netip.Addr]bool{}
 	for _, s := range c.Sites {
 		at := netip.AddrPortFrom(s.Addr, c.Port)
@@ -133,7 +134,7 @@ func (x *Nginx) Run(ctx context.Context, ready func()) error {
 	work, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
 	// A kill loses nothing: nginx keeps neither files nor its log in memory.
-	cmd := exec.CommandContext(work, x.cfg.Install.Path, "-e", x.file("error.log"), "-p", x.cfg.Dir, "-c", x.file("nginx.conf"))
+	cmd := exec.CommandContext(work, x.cfg.Install.Path, "-p", x.cfg.Dir, "-e", "error.log", "-c", "nginx.conf")
 	if err := x.start(cmd); err != nil {
 		return fmt.Errorf("start nginx: %w", err)
 	}

@@ -31,7 +31,7 @@ func newNginx(t *testing.T, port uint16, start func(*exec.Cmd) error, sites ...N
 	if err != nil {
 		t.Skipf("no real sites here: %v", err)
 	}
-	x, err := NewNginx(NginxConfig{Dir: filepath.Join(t.TempDir(), "a b"), Port: port, Install: in, Sites: sites}, Deps{Start: start})
+	x, err := NewNginx(NginxConfig{Dir: filepath.Join(t.TempDir(), `a "b" $c`), Port: port, Install: in, Sites: sites}, Deps{Start: start})
 	if err != nil {
 		t.Fatal(err)
 	}
