@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"proxima/cmd/proxima/testbed/sites"
 )
 
 // calibrations is the number of pages that an ordinary client downloads from each node's address.
@@ -63,7 +65,8 @@ func (r *run) download(ctx context.Context, i, k int, page string) (took time.Du
 	if err != nil {
 		return 0, 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	most := r.world.DownloadMs(i, k, sites.MaxBytes, r.started) // think times vary by the page
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second+4*ms(most))
 	defer cancel()
 	host := u.Host
 	u.Host = netip.AddrPortFrom(r.plan.Servers[k].Addr, httpPort).String()

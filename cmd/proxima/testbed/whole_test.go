@@ -103,6 +103,17 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 	}
 }
 
+// A scenario may have servers whose pages take minutes.
+func TestCalibrationWaitsForSlowServers(t *testing.T) {
+	s := kept(t, "ci")
+	s.Length = time.Second
+	s.Sites[0].ThinkMs, s.Sites[0].UpMbit = 60_000, 0.001
+	dir, _ := whole(t, s, Options{})
+	if quality, err := rundir.ReadTestbed(dir); err != nil || quality.CalibrationP90 > 1.5 {
+		t.Errorf("%+v, %v", quality, err)
+	}
+}
+
 // A node that no other node can dial crawls its share.
 func TestNodeBehindNAT(t *testing.T) {
 	s := kept(t, "ci")

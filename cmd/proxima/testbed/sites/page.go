@@ -27,8 +27,8 @@ type target struct {
 	page int
 }
 
-// maxBytes is the size of the largest page.
-const maxBytes = 2 << 20
+// MaxBytes is the size of the largest generated page.
+const MaxBytes = 2 << 20
 
 // site is a host with the values drawn for it.
 type site struct {
@@ -108,7 +108,7 @@ type drawn struct {
 func (s *site) draw(page int) drawn {
 	r := rand.New(rand.NewPCG(s.seed, uint64(page)))
 	d := drawn{
-		bytes: int(min(maxBytes, s.median*math.Exp(s.PageSpread*r.NormFloat64()))),
+		bytes: int(min(MaxBytes, s.median*math.Exp(s.PageSpread*r.NormFloat64()))),
 		think: time.Duration(float64(s.Think) * math.Exp(s.ThinkSpread*r.NormFloat64())),
 		links: r,
 	}
