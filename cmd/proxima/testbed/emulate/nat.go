@@ -26,13 +26,14 @@ type flow struct {
 // The fields of IPv4, TCP and UDP that a NAT reads (RFC 791, 9293, 768).
 const (
 	protocolAt, protocolTCP, protocolUDP = 9, 6, 17
+	udpHeader                            = 8 // bytes
 	tcpFlagsAt, tcpSYN, tcpACK           = 13, 0x02, 0x10
 )
 
-// transport returns the part of a packet after its IP header, or nil if the packet is too short.
+// transport returns the part of a packet after its IP header, or nil if that is shorter than the header of a datagram.
 func (p *packet) transport() []byte {
 	ip := p.frame[frameHeader : frameHeader+p.size]
-	if len(ip) < 20 || len(ip) < int(ip[0]&15)*4+tcpFlagsAt+1 {
+	if len(ip) < 20 || len(ip) < int(ip[0]&15)*4+udpHeader {
 		return nil
 	}
 	return ip[int(ip[0]&15)*4:]
@@ -60,7 +61,7 @@ func (n *nat) accepts(now int64, p *packet) bool {
 	}
 	switch p.frame[frameHeader+protocolAt] {
 	case protocolTCP:
-		return t[tcpFlagsAt]&(tcpSYN|tcpACK) != tcpSYN // the first packet of a connection
+		return len(t) > tcpFlagsAt && t[tcpFlagsAt]&(tcpSYN|tcpACK) != tcpSYN // the first packet of a connection
 	case protocolUDP:
 		at, asked := n.asked[flow{p.from, binary.BigEndian.Uint16(t[2:]), binary.BigEndian.Uint16(t)}]
 		return asked && now-at <= natTime

@@ -55,11 +55,18 @@ func TestNAT(t *testing.T) {
 	if f.cutOff != 7 {
 		t.Errorf("%d packets count as kept out", f.cutOff)
 	}
-	short := f.segment(1, 0, protocolUDP, 53, 5000, 0)
-	short.size = 24
-	f.enter(3*minute, short)
-	if len(f.drain()) != 0 {
-		t.Error("a packet that ends within its header arrives")
+	for _, c := range []struct {
+		protocol byte
+		size     int
+		arrives  bool
+	}{{protocolUDP, 28, true}, {protocolUDP, 27, false}, {protocolTCP, 34, true}, {protocolTCP, 33, false}} {
+		for _, p := range []*packet{f.segment(0, 1, c.protocol, 5000, 53, tcpACK), f.segment(1, 0, c.protocol, 53, 5000, tcpACK)} {
+			p.size = c.size
+			f.enter(6*minute, p)
+		}
+		if arrived := len(f.drain()); arrived == 2 != c.arrives {
+			t.Errorf("of an exchange of packets of %d bytes of protocol %d, %d arrive", c.size, c.protocol, arrived)
+		}
 	}
 }
 
