@@ -81,6 +81,12 @@ func splitBlock(value []byte) (n int, body []byte, err error) {
 	return int(count), value[1+used:], nil
 }
 
+// claimed returns the number of links that a block claims to have, one if it is unreadable: it is set aside when it is sent.
+func claimed(value []byte) int {
+	n, _, _ := splitBlock(value) //nolint:errcheck // see above
+	return max(n, 1)
+}
+
 func decodeBlock(value []byte) ([]*wire.Link, error) {
 	n, body, err := splitBlock(value)
 	if err != nil {

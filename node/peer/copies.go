@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"proxima/node/wire"
@@ -23,7 +24,9 @@ func (o *Outbox) Keep(ctx context.Context, from string, links map[string][]*wire
 
 // common returns the birth of the oldest of some blocks, and the other outbox that has their links too. Unless it is the same for
 // all of them, they count as not copied.
-func (o *Outbox) common(blocks ...block) (born time.Duration, other string) {
+func (o *Outbox) common(blocks ...*block) (born time.Duration, other string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	born, other = blocks[0].born, blocks[0].other
 	for _, b := range blocks {
 		if born = min(born, b.born); b.other != other {
@@ -36,122 +39,115 @@ func (o *Outbox) common(blocks ...block) (born time.Duration, other string) {
 	return born, other
 }
 
-// copyIn returns how long until something of a queue, or something added from now on, may have to be copied. It is called
-// with mu held.
-func (o *Outbox) copyIn(q *queue, inFlight []block) time.Duration {
+// copyOut sends a custodian what waits in a queue for long, until ctx ends. Its error comes from the shelf.
+func (o *Outbox) copyOut(ctx context.Context, q *queue) error {
+	custodian := ""
+	for tried := time.Duration(0); ctx.Err() == nil; {
+		custodian = o.staying(q, custodian)
+		var todo []*block
+		o.mu.Lock()
+		wait := o.copyIn(q, tried)
+		if wait <= 0 {
+			todo = slices.DeleteFunc(slices.Clone(q.blocks), func(b *block) bool { return b.born == copied })
+			tried = max(o.now(), o.urged) // what was urged counts as tried, whether or not it succeeds
+		}
+		o.mu.Unlock()
+		var err error
+		if custodian, err = o.sendCopies(ctx, q, custodian, todo); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-q.copy:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// copyIn returns how long until something of a queue, or something added from now on, may have to be copied, if the last time was
+// tried. It is called with mu held.
+func (o *Outbox) copyIn(q *queue, tried time.Duration) time.Duration {
 	oldest := o.now()
-	for b := range q.blocks(inFlight) {
+	for _, b := range q.blocks {
 		if b.born == copied {
 			continue
 		}
-		added := max(b.at, q.copyAt)
+		added := max(b.at, tried)
 		if added < o.urged {
 			return 0
 		}
 		oldest = min(oldest, added)
 	}
-	return max(oldest+o.cfg.CopyAfter-o.now(), 0)
+	return oldest + o.cfg.CopyAfter - o.now()
 }
 
-// copyOut sends a custodian what has waited long enough in a queue, and returns when to look again. Its error comes from the
-// shelf.
-func (o *Outbox) copyOut(ctx context.Context, q *queue, inFlight []block) (wait time.Duration, err error) {
-	if o.deps.Custodian == nil {
-		return math.MaxInt64, nil
-	}
-	o.leave(q, inFlight)
-	o.mu.Lock()
-	if wait := o.copyIn(q, inFlight); wait > 0 {
-		o.mu.Unlock()
-		return wait, nil
-	}
-	var todo []block
-	for b := range q.blocks(inFlight) {
-		if b.born != copied {
-			todo = append(todo, *b)
-		}
-	}
-	o.mu.Unlock()
-	if err := o.sendCopies(ctx, q, todo, inFlight); err != nil {
-		return 0, err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	q.copyAt = max(o.now(), o.urged) // what was urged has been tried, whether or not it succeeded
-	return o.copyIn(q, inFlight), nil
-}
-
-// leave forgets nodes that are gone: what their outboxes had too must be copied again.
-func (o *Outbox) leave(q *queue, inFlight []block) {
+// staying returns the custodian of a queue, "" if it is gone. What the outboxes of nodes had too that are gone must be copied again.
+func (o *Outbox) staying(q *queue, custodian string) string {
 	gone := map[string]bool{}
 	o.mu.Lock()
-	for b := range q.blocks(inFlight) {
+	for _, b := range q.blocks {
 		if b.other != "" {
 			gone[b.other] = false
 		}
 	}
 	o.mu.Unlock()
-	if q.custodian != "" {
-		gone[q.custodian] = false
+	if custodian != "" {
+		gone[custodian] = false
 	}
 	for id := range gone {
 		gone[id] = o.deps.Gone(id)
 	}
-	if gone[q.custodian] {
-		q.custodian = ""
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for b := range q.blocks(inFlight) {
+	for _, b := range q.blocks {
 		if gone[b.other] {
-			o.setBorn(b, o.now(), "")
+			b.born, b.other = o.now(), ""
 		}
 	}
-}
-
-// setBorn changes the birth of a block, and which other outbox has its links. It is called with mu held.
-func (o *Outbox) setBorn(b *block, born time.Duration, other string) {
-	o.dropBorn(b.born)
-	b.born, b.other = born, other
-	o.born[born]++
-}
-
-// sendCopies sends blocks to the custodian of a queue, and marks those that it took. Its error comes from the shelf.
-func (o *Outbox) sendCopies(ctx context.Context, q *queue, todo, inFlight []block) error {
-	if q.custodian == "" {
-		q.custodian = o.deps.Custodian(q.peer)
+	if gone[custodian] {
+		return ""
 	}
-	for len(todo) > 0 && q.custodian != "" {
-		taken := make(map[uint64]bool)
+	return custodian
+}
+
+// sendCopies sends blocks to the custodian of a queue, and marks those that it took. It returns the next custodian. Its error
+// comes from the shelf.
+func (o *Outbox) sendCopies(ctx context.Context, q *queue, custodian string, todo []*block) (next string, err error) {
+	if custodian == "" && len(todo) > 0 {
+		custodian = o.deps.Custodian(q.peer)
+	}
+	for len(todo) > 0 && custodian != "" {
+		var taken []*block
 		req, size := &wire.DeliverRequest{Keep: true}, 0
 		for len(todo) > 0 {
 			b := todo[0]
-			if n := len(req.Links); n > 0 && !o.cfg.fits(n+int(b.links), size+int(b.bytes)) {
+			if n := len(req.Links); n > 0 && !o.cfg.fits(n+b.links, size+b.bytes) {
 				break
 			}
 			todo = todo[1:]
 			value, err := o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq))
 			if err != nil {
-				return fmt.Errorf("%w: read outbox: %w", errShelf, err)
+				return "", fmt.Errorf("read outbox: %w", err)
 			}
 			links, err := decodeBlock(value)
 			if err != nil {
-				continue // it is set aside when it is sent
+				continue // it was answered meanwhile, or is set aside when it is sent
 			}
-			req.Links, size, taken[b.seq] = append(req.Links, links...), size+int(b.bytes), true
+			req.Links, size, taken = append(req.Links, links...), size+b.bytes, append(taken, b)
 		}
-		res, err := o.deps.Deliver(ctx, q.custodian, req)
+		if len(taken) == 0 {
+			break
+		}
+		res, err := o.deps.Deliver(ctx, custodian, req)
 		if err != nil || len(res.GetAnswers()) != len(req.Links) {
-			q.custodian = o.deps.Custodian(q.peer, q.custodian)
-			return nil
+			return o.deps.Custodian(q.peer, custodian), nil
 		}
 		o.mu.Lock()
-		for b := range q.blocks(inFlight) {
-			if taken[b.seq] {
-				o.setBorn(b, copied, q.custodian)
-			}
+		for _, b := range taken {
+			b.born, b.other = copied, custodian
 		}
 		o.mu.Unlock()
 	}
-	return nil
+	return custodian, nil
 }

@@ -24,30 +24,24 @@ func (o *Outbox) serve(ctx context.Context, q *queue) error {
 		}
 		o.mu.Lock()
 		blocks, wait := q.take(o.now(), o.cfg, gone)
-		if len(blocks) == 0 && q.empty() {
+		if len(q.blocks) == 0 && q.beyond == 0 {
 			q.running = false
 			delete(o.queues, q.peer)
 			o.mu.Unlock()
 			return nil
 		}
 		o.mu.Unlock()
-		if len(blocks) == 0 {
-			due := o.now() + wait
-			copyIn, err := o.copyOut(ctx, q, nil)
-			if err != nil {
+		if len(blocks) > 0 {
+			if err := o.deliver(ctx, q, blocks, gone); err != nil {
 				return err
-			}
-			timer.Reset(min(due-o.now(), copyIn))
-			select {
-			case <-timer.C:
-			case <-q.wake:
-			case <-q.copy:
-			case <-ctx.Done():
 			}
 			continue
 		}
-		if err := o.deliver(ctx, q, blocks, gone); err != nil {
-			return err
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-q.wake:
+		case <-ctx.Done():
 		}
 	}
 	return nil
@@ -55,13 +49,13 @@ func (o *Outbox) serve(ctx context.Context, q *queue) error {
 
 // message is blocks read from disk.
 type message struct {
-	blocks []block
+	blocks []*block
 	links  []*wire.Link
 }
 
-// deliver sends blocks in one message or, if their peer is gone, routes them anew. When it returns, links without a final
-// answer are queued again. Its error comes from the shelf.
-func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone bool) error {
+// deliver sends blocks in one message or, if their peer is gone, routes them anew. Links without a final answer stay in the
+// queue. Its error comes from the shelf.
+func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []*block, gone bool) error {
 	m, err := o.read(q, blocks)
 	if err != nil || len(m.links) == 0 {
 		return err
@@ -69,82 +63,48 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	if gone {
 		return o.settle(q, m, o.judge(q, m.links, nil))
 	}
-	res, err := o.ask(ctx, q, m)
-	if errors.Is(err, errShelf) {
-		return err
-	}
+	res, err := o.deps.Deliver(ctx, q.peer, &wire.DeliverRequest{Links: m.links})
 	if err == nil && len(res.GetAnswers()) != len(m.links) {
 		err = fmt.Errorf("%w: %d answers to %d links", errAnswers, len(res.GetAnswers()), len(m.links))
 	}
-	o.mu.Lock()
 	switch {
 	case err == nil:
+		o.mu.Lock()
 		q.failures = 0
 		o.mu.Unlock()
 		return o.settle(q, m, o.judge(q, m.links, res.Answers))
 	case ctx.Err() != nil:
-		defer o.mu.Unlock()
-		q.putBack(m.blocks)
 		return nil
 	}
+	o.mu.Lock()
 	q.failures++
-	if !errors.Is(err, ErrMalformed) {
-		// The fault is the peer's or the network's, so all its links wait.
+	unreadable := errors.Is(err, ErrMalformed)
+	if !unreadable { // the fault is the peer's or the network's, so all its links wait
 		q.retry = o.now() + o.backoff(q.failures, o.cfg.OutboxBackoff)
-		if !errors.Is(err, errFault) || q.failures < badLimit && m.blocks[0].bad == 0 {
-			o.mu.Unlock()
-			return o.undelivered(q, m)
-		}
-		// Perhaps one link makes the peer fail each time. It must not hold up all others.
 	}
+	// Perhaps one link makes the peer fail each time. It must not hold up all others.
+	suspect := errors.Is(err, errFault) && (q.failures >= badLimit || m.blocks[0].bad > 0)
 	o.mu.Unlock()
-	return o.narrow(q, m, err)
-}
-
-// undelivered queues a message again. Links that belong to another node by now go there: the peer may not answer for long.
-func (o *Outbox) undelivered(q *queue, m message) error {
+	if unreadable || suspect {
+		return o.narrow(q, m, err)
+	}
+	// Links that belong to another node by now go there: the peer may not answer for long.
 	if f := o.judge(q, m.links, nil); len(f.stay) < len(m.links) {
 		return o.settle(q, m, f)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	q.putBack(m.blocks)
 	return nil
 }
 
-// ask sends a message to its peer. While the answer is overdue, it copies what waits for it.
-func (o *Outbox) ask(ctx context.Context, q *queue, m message) (res *wire.DeliverResponse, err error) {
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		res, err = o.deps.Deliver(ctx, q.peer, &wire.DeliverRequest{Links: m.links})
-	}()
-	for {
-		wait, failed := o.copyOut(ctx, q, m.blocks)
-		if failed != nil {
-			<-answered
-			return nil, failed
-		}
-		select {
-		case <-answered:
-			return res, err
-		case <-q.copy:
-		case <-time.After(wait):
-		}
-	}
-}
-
 // read reads the links of blocks. It sets unreadable blocks aside and goes on with the others.
-func (o *Outbox) read(q *queue, blocks []block) (message, error) {
-	m := message{blocks: make([]block, 0, len(blocks))}
+func (o *Outbox) read(q *queue, blocks []*block) (message, error) {
+	var m message
 	for _, b := range blocks {
+		o.mu.Lock()
 		value := b.value
-		if value != nil {
-			b.value = nil // if the block has to wait, it is read from disk the next time
-			o.mu.Lock()
-			o.kept -= len(value)
-			o.mu.Unlock()
-		} else {
+		o.kept -= len(value)
+		b.value = nil // if the block has to wait, it is read from disk the next time
+		o.mu.Unlock()
+		if value == nil {
 			var err error
 			if value, err = o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq)); err != nil {
 				return m, fmt.Errorf("read outbox: %w", err)
@@ -174,7 +134,7 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 		}
 		w, half := &write{}, len(m.links)/2
 		like := block{bad: badLimit - 1, due: o.now()}
-		like.born, like.other = o.common(m.blocks...)
+		like.born, like.other = o.common(b)
 		for _, part := range [][]*wire.Link{m.links[:half], m.links[half:]} {
 			if err := o.pack(w, q.peer, part, like); err != nil {
 				return err
@@ -185,10 +145,9 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, b := range m.blocks {
-		b.bad = min(b.bad+1, badLimit)
+		b.bad++
 		b.tries++
-		b.due = max(o.now(), q.retry) + o.backoff(int(b.tries), o.cfg.OutboxBackoff)
-		q.put(b)
+		b.due = max(o.now(), q.retry) + o.backoff(b.tries, o.cfg.OutboxBackoff)
 	}
 	return nil
 }
@@ -203,12 +162,12 @@ func (o *Outbox) replace(w *write, q *queue, m message) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.answered(q, m.blocks)
+	q.leave(m.blocks...)
 	return nil
 }
 
 // setAside moves a block to where nothing is sent from.
-func (o *Outbox) setAside(q *queue, b block, cause error) error {
+func (o *Outbox) setAside(q *queue, b *block, cause error) error {
 	key := encodeKey(kindQueued, q.peer, b.seq)
 	value, err := o.deps.Shelf.Get(key)
 	if err != nil {
@@ -223,27 +182,26 @@ func (o *Outbox) setAside(q *queue, b block, cause error) error {
 	}
 	o.mu.Lock()
 	o.stats.SetAside += uint64(b.links)
-	o.answered(q, []block{b})
+	q.leave(b)
 	o.mu.Unlock()
 	if o.deps.Aside != nil {
-		o.deps.Aside(q.peer, int(b.links), cause)
+		o.deps.Aside(q.peer, b.links, cause)
 	}
 	return nil
 }
 
 // settle does in one step what was decided about the links of a message.
 func (o *Outbox) settle(q *queue, m message, f outcomes) error {
-	tries := int32(0)
+	tries := 0
 	for _, b := range m.blocks {
 		tries = max(tries, b.tries+1)
 	}
-	due := o.now() + o.backoff(int(tries), laterBackoff)
+	due := o.now() + o.backoff(tries, laterBackoff)
 	if len(f.stay) == len(m.links) { // nothing changes on disk
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, b := range m.blocks {
 			b.tries, b.due, b.bad = tries, due, 0
-			q.put(b)
 		}
 		return nil
 	}
@@ -253,7 +211,7 @@ func (o *Outbox) settle(q *queue, m message, f outcomes) error {
 		return err
 	}
 	if like.due = 0; tries > 1 { // a link sent to and fro waits longer each time
-		like.due = o.now() + o.backoff(int(tries)-1, laterBackoff)
+		like.due = o.now() + o.backoff(tries-1, laterBackoff)
 	}
 	for to, links := range f.move {
 		if err := o.pack(w, to, links, like); err != nil {
@@ -289,15 +247,8 @@ type refusedLink struct {
 	reason string
 }
 
-// judge decides what becomes of links by their answers, or of all links without any.
+// judge decides what becomes of links by their answers. Without any, all have moved.
 func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) outcomes {
-	f := outcomes{move: map[string][]*wire.Link{}}
-	if answers == nil {
-		for _, l := range links {
-			o.route(q, l, &f)
-		}
-		return f
-	}
 	// Moved gets all records before Route is asked, each once.
 	type claim struct {
 		host  string
@@ -313,29 +264,29 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 			}
 		}
 	}
-	for i, a := range answers {
-		switch link := links[i]; a.GetVerdict() {
+	f := outcomes{move: map[string][]*wire.Link{}}
+	for i, link := range links {
+		answer := &wire.Delivered{Verdict: wire.Verdict_VERDICT_MOVED}
+		if answers != nil {
+			answer = answers[i]
+		}
+		switch answer.GetVerdict() {
 		case wire.Verdict_VERDICT_ACCEPTED:
 			f.stats.Accepted++
 		case wire.Verdict_VERDICT_DUPLICATE:
 			f.stats.Duplicate++
 		case wire.Verdict_VERDICT_REFUSED:
 			f.stats.Refused++
-			f.refused = append(f.refused, refusedLink{link, plain(a.GetReason())})
+			f.refused = append(f.refused, refusedLink{link, plain(answer.GetReason())})
 		case wire.Verdict_VERDICT_MOVED:
-			o.route(q, link, &f)
+			if to := o.deps.Route(link); to != q.peer && checkID(to) == nil {
+				f.move[to] = append(f.move[to], link)
+			} else {
+				f.stay = append(f.stay, link)
+			}
 		default: // later, or a verdict that this version does not know
 			f.stay = append(f.stay, link)
 		}
 	}
 	return f
-}
-
-// route moves a link to its next node, or keeps it if there is none.
-func (o *Outbox) route(q *queue, l *wire.Link, f *outcomes) {
-	if to := o.deps.Route(l); to == q.peer || checkID(to) != nil {
-		f.stay = append(f.stay, l)
-	} else {
-		f.move[to] = append(f.move[to], l)
-	}
 }

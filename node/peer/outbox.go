@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -57,9 +58,6 @@ type Outbox struct {
 	mu     sync.Mutex
 	seq    uint64 // of the block added last
 	queues map[string]*queue
-	links  int
-	// born counts blocks by when their links were first added, in steps of bornStep.
-	born map[time.Duration]int
 	// urged is just after the last call of Hurry.
 	urged   time.Duration
 	writes  []*write // wait to be written
@@ -74,19 +72,18 @@ type OutboxStats struct{ Accepted, Duplicate, Refused, SetAside uint64 }
 // NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: bell.New(), turn: make(chan struct{}, 1),
-		queues: map[string]*queue{}, born: map[time.Duration]int{}}
+		queues: map[string]*queue{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
 		if err != nil {
 			return err
 		}
-		n, _, _ := splitBlock(value) //nolint:errcheck // an unreadable block is set aside when it is sent
 		o.seq = max(o.seq, k.seq)
 		if k.kind == kindAside {
-			o.stats.SetAside += uint64(n)
+			o.stats.SetAside += uint64(claimed(value))
 			return nil
 		}
-		o.push(stored{k.peer, block{seq: k.seq, links: int32(n), bytes: int32(len(value)), born: -bornStep}})
+		o.push(&block{peer: k.peer, seq: k.seq, links: claimed(value), bytes: len(value), born: -1})
 		return nil
 	})
 	if err != nil {
@@ -99,7 +96,7 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 // Add keeps links, keyed by the peer that they are for: they are on disk when it returns. It never refuses for lack of
 // room. Links that no message can carry (not UTF-8) go to Refused. After an error some links may have been added.
 func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
-	return o.add(ctx, links, block{born: o.now().Truncate(bornStep)})
+	return o.add(ctx, links, block{born: o.now()})
 }
 
 func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, like block) error {
@@ -150,64 +147,39 @@ func (o *Outbox) sendable(to string, links []*wire.Link) []*wire.Link {
 const maxKept = 4 << 20
 
 // push queues a block that is on disk. It is called with mu held.
-func (o *Outbox) push(s stored) {
-	q := o.queues[s.peer]
+func (o *Outbox) push(b *block) {
+	q := o.queues[b.peer]
 	if q == nil {
-		q = newQueue(s.peer)
-		o.queues[s.peer] = q
+		q = &queue{peer: b.peer, wake: bell.New(), copy: bell.New()}
+		o.queues[b.peer] = q
 	}
-	o.links += int(s.links)
-	if (q.links >= o.cfg.OutboxLinks || q.spilled > 0) && s.seq > q.top {
-		if was := q.born; q.spilled == 0 || s.born < was { // all spilled blocks count as old as the oldest
-			q.born = min(s.born, o.now())
-			if o.born[was] -= q.spilled; o.born[was] <= 0 {
-				delete(o.born, was)
-			}
-			o.born[q.born] += q.spilled
+	if q.links >= o.cfg.OutboxLinks || q.beyond > 0 {
+		if q.beyond == 0 || b.born < q.born {
+			q.born = min(b.born, o.now())
 		}
-		q.spilled++
-		o.born[q.born]++
-		q.beyond += int(s.links)
+		q.beyond += b.links
 		return // refill reads it later
 	}
-	if o.kept += len(s.value); o.kept > maxKept {
-		o.kept -= len(s.value)
-		s.value = nil
+	if o.kept += len(b.value); o.kept > maxKept {
+		o.kept -= len(b.value)
+		b.value = nil
 	}
-	q.push(s.block)
-	o.born[s.born]++
-	switch {
-	case !q.running:
+	q.push(b)
+	if q.running {
+		q.wake.Ring()
+	} else {
 		o.wake.Ring()
-	case len(q.ready) <= 1 || s.due > 0 || s.bad > 0 || !o.cfg.fits(q.readyLinks+1, q.readyBytes+1):
-		q.wake.Ring() // otherwise the sender already knows how long to wait
-	}
-}
-
-// bornStep rounds the ages of links, so that there are few different ones.
-const bornStep = 100 * time.Millisecond
-
-// answered subtracts blocks that have left a queue. It is called with mu held.
-func (o *Outbox) answered(q *queue, blocks []block) {
-	for _, b := range blocks {
-		o.dropBorn(b.born)
-		q.links -= int(b.links)
-		o.links -= int(b.links)
-	}
-}
-
-// dropBorn counts one block less of an age. It is called with mu held.
-func (o *Outbox) dropBorn(born time.Duration) {
-	if o.born[born]--; o.born[born] <= 0 {
-		delete(o.born, born)
 	}
 }
 
 // Pending returns the number of links not answered yet.
-func (o *Outbox) Pending() int {
+func (o *Outbox) Pending() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.links
+	for _, q := range o.queues {
+		n += q.links + q.beyond
+	}
+	return n
 }
 
 // PendingOf returns the number of links that one peer has not answered yet.
@@ -224,8 +196,9 @@ func (o *Outbox) PendingOf(id string) int {
 func (o *Outbox) Settled(until time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for born := range o.born {
-		if born <= until.Sub(o.start) {
+	early := func(born time.Duration) bool { return born <= until.Sub(o.start) }
+	for _, q := range o.queues {
+		if q.beyond > 0 && early(q.born) || slices.ContainsFunc(q.blocks, func(b *block) bool { return early(b.born) }) {
 			return false
 		}
 	}
@@ -255,7 +228,9 @@ func (o *Outbox) Review() {
 	defer o.mu.Unlock()
 	for _, q := range o.queues {
 		q.retry = 0
-		q.hurry()
+		for _, b := range q.blocks {
+			b.due = min(b.due, 1)
+		}
 		q.wake.Ring()
 	}
 }
@@ -269,7 +244,14 @@ func (o *Outbox) Run(ctx context.Context) error {
 		for _, q := range o.queues {
 			if !q.running {
 				q.running = true
-				group.Go(func() error { return o.serve(ctx, q) })
+				group.Go(func() error {
+					ctx, cancel := context.WithCancel(ctx)
+					defer cancel()
+					if o.deps.Custodian != nil {
+						group.Go(func() error { return o.copyOut(ctx, q) })
+					}
+					return o.serve(ctx, q)
+				})
 			}
 		}
 		o.mu.Unlock()
@@ -306,8 +288,6 @@ const (
 )
 
 var (
-	// errShelf is a failure of this node's own disk, not of a peer.
-	errShelf = errors.New("disk")
 	// errFault is a peer that fails over a message.
 	errFault   = errors.New("fault of the peer")
 	errAnswers = fmt.Errorf("%w: it did not answer every link", errFault)

@@ -1,175 +1,104 @@
 package peer
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
-	"iter"
+	"math"
+	"slices"
 	"time"
 
 	"proxima/node/bell"
 )
 
-// block is what memory holds of a block of links on disk. Times count from the start of the outbox.
+// block is what memory holds of a block of links on disk. Times count from the start of the outbox. Once it is queued, the lock of
+// the outbox guards what changes.
 type block struct {
+	peer  string
 	seq   uint64
+	links int
+	bytes int
 	at    time.Duration // when it was added; zero if in an earlier life
+
 	born  time.Duration // when its links were first added to any block; negative if in an earlier life, or copied
 	other string        // the node whose outbox has these links too, if they are copied
-	due   time.Duration // not to be sent before
-	links int32
-	bytes int32
-	value []byte // what is on disk, if it is kept in memory
-	// tries counts answers that did not settle its links.
-	tries int32
+	due   time.Duration // not to be sent before; zero if it waits for company
+	value []byte        // what is on disk, if it is kept in memory
+	tries int           // answers that did not settle its links
 	// bad counts answers that it is unreadable, and peer failures that it may have caused. A bad block is sent alone.
-	bad uint8
+	bad  int
+	left bool // it has left its queue
 }
 
 // queue is what waits for one peer. The lock of the outbox guards it.
 type queue struct {
 	peer    string
-	running bool          // a goroutine sends it
-	wake    bell.Bell     // wakes that goroutine
-	copy    bell.Bell     // wakes it to copy links, even while it waits for an answer
-	links   int           // in memory, including those in flight
-	top     uint64        // the last block read into memory
-	born    time.Duration // of all spilled blocks
-	spilled int           // blocks after top, which are on disk only
-	beyond  int           // links in those
+	running bool      // a goroutine sends it
+	wake    bell.Bell // wakes that goroutine
+	copy    bell.Bell // wakes the one that copies links
 
-	ready      []block // oldest first
-	readyLinks int
-	readyBytes int
-	delayed    delayed // blocks with a due time
-
-	custodian string        // keeps copies of what is not answered soon
-	copyAt    time.Duration // when it last got some
+	blocks []*block      // in memory, also those of the message under way
+	links  int           // in these
+	top    uint64        // the last block read into memory
+	beyond int           // links in the blocks after it, which are on disk only
+	born   time.Duration // of the oldest of those
 
 	failures int // in a row
 	retry    time.Duration
 }
 
-func newQueue(peer string) *queue {
-	return &queue{peer: peer, wake: bell.New(), copy: bell.New()}
-}
-
-// push adds a block that is not counted yet.
-func (q *queue) push(b block) {
-	q.links += int(b.links)
+// push adds a block.
+func (q *queue) push(b *block) {
+	q.blocks = append(q.blocks, b)
+	q.links += b.links
 	q.top = max(q.top, b.seq)
-	q.put(b)
 }
 
-// put adds a block that is counted already.
-func (q *queue) put(b block) {
-	if b.due > 0 || b.bad > 0 {
-		heap.Push(&q.delayed, b)
-		return
-	}
-	q.ready = append(q.ready, b)
-	q.readyLinks += int(b.links)
-	q.readyBytes += int(b.bytes)
-}
-
-// putBack returns blocks that could not be sent to the front.
-func (q *queue) putBack(blocks []block) {
-	later := q.ready
-	q.ready = nil
+// leave removes blocks.
+func (q *queue) leave(blocks ...*block) {
 	for _, b := range blocks {
-		q.put(b)
+		b.left = true
+		q.links -= b.links
 	}
-	q.ready = append(q.ready, later...)
+	q.blocks = slices.DeleteFunc(q.blocks, func(b *block) bool { return b.left })
 }
 
-// hurry makes delayed blocks due.
-func (q *queue) hurry() {
-	for i := range q.delayed {
-		q.delayed[i].due = min(q.delayed[i].due, 1)
-	}
-	heap.Init(&q.delayed)
-}
-
-func (q *queue) empty() bool { return len(q.ready) == 0 && len(q.delayed) == 0 && q.spilled == 0 }
-
-// blocks iterates over all blocks in memory and those in flight.
-func (q *queue) blocks(inFlight []block) iter.Seq[*block] {
-	return func(yield func(*block) bool) {
-		for _, list := range [][]block{q.ready, q.delayed, inFlight} {
-			for i := range list {
-				if !yield(&list[i]) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// take removes and returns the blocks of the next message, or says how long to wait for one. With atOnce, it waits neither
-// for more links nor for the peer, because the peer is gone.
-func (q *queue) take(now time.Duration, cfg Config, atOnce bool) (blocks []block, wait time.Duration) {
-	if q.retry > now && !atOnce {
+// take returns the blocks of the next message, or says how long to wait for one. If the peer is gone, it waits neither for
+// more links nor for the peer.
+func (q *queue) take(now time.Duration, cfg Config, gone bool) (blocks []*block, wait time.Duration) {
+	if q.retry > now && !gone {
 		return nil, q.retry - now
 	}
-	links, bytes := 0, 0
-	add := func(b block) bool {
-		if len(blocks) > 0 && !cfg.fits(links+int(b.links), bytes+int(b.bytes)) {
-			return false
+	var bad *block
+	links, bytes, enough := 0, 0, gone
+	wait = math.MaxInt64
+	for _, b := range q.blocks {
+		switch {
+		case b.due > now:
+			wait = min(wait, b.due-now)
+			continue
+		case b.bad > 0:
+			if bad == nil || b.due < bad.due {
+				bad = b
+			}
+			continue
+		case b.due > 0:
+			enough = true
+		default:
+			wait = min(wait, b.at+cfg.OutboxWait-now)
 		}
-		blocks, links, bytes = append(blocks, b), links+int(b.links), bytes+int(b.bytes)
-		return true
-	}
-	for len(q.delayed) > 0 && q.delayed[0].due <= now {
-		next := q.delayed[0]
-		if next.bad > 0 && (len(blocks) > 0 || q.failures > 0 && len(q.ready) > 0) {
-			break // it is sent alone, in turn with the others
-		}
-		if !add(next) {
+		if len(blocks) > 0 && !cfg.fits(links+b.links, bytes+b.bytes) {
+			enough = true
 			break
 		}
-		heap.Pop(&q.delayed)
-		if next.bad > 0 {
-			return blocks, 0
-		}
+		blocks, links, bytes = append(blocks, b), links+b.links, bytes+b.bytes
 	}
-	if len(q.ready) > 0 {
-		age := now - q.ready[0].at
-		turn := len(q.delayed) > 0 && q.delayed[0].due <= now // a bad block let the others go first
-		enough := len(blocks) > 0 || turn || !cfg.fits(q.readyLinks+1, q.readyBytes+1) || age >= cfg.OutboxWait
-		if !enough && !atOnce {
-			wait = cfg.OutboxWait - age
-			if len(q.delayed) > 0 {
-				wait = min(wait, q.delayed[0].due-now)
-			}
-			return nil, wait
-		}
+	switch {
+	case bad != nil && (len(blocks) == 0 || q.failures == 0): // it is sent alone, in turn with the others
+		return []*block{bad}, 0
+	case len(blocks) > 0 && (enough || wait <= 0 || bad != nil || !cfg.fits(links+1, bytes+1)):
+		return blocks, 0
 	}
-	for len(q.ready) > 0 && add(q.ready[0]) {
-		q.readyLinks -= int(q.ready[0].links)
-		q.readyBytes -= int(q.ready[0].bytes)
-		q.ready = q.ready[1:]
-	}
-	if len(q.ready) == 0 {
-		q.ready = nil // release the array
-	}
-	if len(blocks) == 0 && len(q.delayed) > 0 {
-		return nil, q.delayed[0].due - now
-	}
-	return blocks, 0
-}
-
-// delayed is a heap of blocks by due time.
-type delayed []block
-
-func (d delayed) Len() int           { return len(d) }
-func (d delayed) Less(i, j int) bool { return d[i].due < d[j].due }
-func (d delayed) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *delayed) Push(x any)        { *d = append(*d, x.(block)) }
-func (d *delayed) Pop() any {
-	last := len(*d) - 1
-	b := (*d)[last]
-	*d = (*d)[:last]
-	return b
+	return nil, wait
 }
 
 // errEnough ends a scan.
@@ -179,12 +108,12 @@ var errEnough = errors.New("enough")
 func (o *Outbox) refill(q *queue) error {
 	o.mu.Lock()
 	top, last, room := q.top, o.written, o.cfg.OutboxLinks-q.links
-	few := q.spilled > 0 && q.links <= o.cfg.OutboxLinks/2
+	few := q.beyond > 0 && q.links <= o.cfg.OutboxLinks/2
 	o.mu.Unlock()
 	if !few {
 		return nil
 	}
-	var found []block
+	var found []*block
 	prefix := encodeKey(kindQueued, q.peer, 0)
 	err := o.deps.Shelf.Scan(prefix[:len(prefix)-8], func(key, value []byte) error {
 		k, err := decodeKey(key)
@@ -194,9 +123,9 @@ func (o *Outbox) refill(q *queue) error {
 		case k.seq > last:
 			return errEnough // its writer is about to queue it
 		}
-		n, _, _ := splitBlock(value) //nolint:errcheck // an unreadable block is set aside when it is sent
-		found = append(found, block{seq: k.seq, links: int32(n), bytes: int32(len(value))})
-		if room -= max(n, 1); room <= 0 {
+		b := &block{peer: k.peer, seq: k.seq, links: claimed(value), bytes: len(value)}
+		found = append(found, b)
+		if room -= b.links; room <= 0 {
 			return errEnough
 		}
 		return nil
@@ -208,8 +137,7 @@ func (o *Outbox) refill(q *queue) error {
 	defer o.mu.Unlock()
 	for _, b := range found {
 		b.born = q.born
-		q.spilled--
-		q.beyond -= int(b.links)
+		q.beyond -= b.links
 		q.push(b)
 	}
 	return nil

@@ -3,7 +3,6 @@ package peer
 import (
 	"fmt"
 	"runtime"
-	"time"
 
 	"proxima/node/wire"
 )
@@ -16,18 +15,12 @@ const (
 
 // write is a change of the shelf that one caller waits for: links to add and keys to remove, in one step.
 type write struct {
-	adds  []stored // values are bodies of blocks, each no more than fits into a message
+	adds  []*block // values are bodies of blocks, each no more than fits into a message
 	del   [][]byte
 	bytes int // of adds
 	// done says that it is written, or has failed with err. The turn guards both.
 	done bool
 	err  error
-}
-
-// stored is a block that goes to the shelf, and then into the queue of its peer.
-type stored struct {
-	peer string
-	block
 }
 
 // pack adds links for a peer to a write, in blocks like the given one.
@@ -38,8 +31,9 @@ func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error
 		if err != nil {
 			return fmt.Errorf("add to outbox of %s: %w", to, err)
 		}
-		like.links, like.value = int32(n), body
-		w.adds = append(w.adds, stored{to, like})
+		b := like
+		b.peer, b.links, b.value = to, n, body
+		w.adds = append(w.adds, &b)
 		w.bytes += len(body)
 		links = links[n:]
 	}
@@ -85,8 +79,8 @@ func (o *Outbox) writeBatch() {
 				remove(key)
 			}
 		}
-		for _, s := range set {
-			put(encodeKey(kindQueued, s.peer, s.seq), s.value)
+		for _, b := range set {
+			put(encodeKey(kindQueued, b.peer, b.seq), b.value)
 		}
 	})
 	if err != nil {
@@ -99,51 +93,34 @@ func (o *Outbox) writeBatch() {
 	defer o.mu.Unlock()
 	o.written = o.seq
 	if err == nil {
-		for _, s := range set {
-			o.push(s)
+		for _, b := range set {
+			o.push(b)
 		}
 	}
 }
 
-// gather makes numbered blocks of what some writes add. Links for one peer that wait equally long share a block; bad blocks
-// stay alone.
-func (o *Outbox) gather(group []*write) (set []stored) {
-	type kind struct {
-		to    string
-		due   time.Duration
-		tries int32
-	}
-	open := map[kind]stored{}
-	seal := func(a stored) {
-		a.value = encodeBlock(int(a.links), a.value)
-		a.bytes, a.at = int32(len(a.value)), o.now()
-		set = append(set, a)
-	}
+// gather makes numbered blocks of what some writes add. New links for one peer share blocks.
+func (o *Outbox) gather(group []*write) (set []*block) {
+	open := map[string]*block{}
 	for _, w := range group {
 		for _, a := range w.adds {
-			if a.bad > 0 {
-				seal(a)
+			b, fresh := open[a.peer], a.tries == 0 && a.bad == 0
+			if fresh && b != nil && o.cfg.fits(b.links+a.links, len(b.value)+len(a.value)) {
+				b.born, b.other = o.common(b, a)
+				b.links, b.value = b.links+a.links, append(b.value, a.value...)
 				continue
 			}
-			k := kind{a.peer, a.due, a.tries}
-			if b, ok := open[k]; ok && o.cfg.fits(int(b.links+a.links), len(b.value)+len(a.value)) {
-				b.born, b.other = o.common(b.block, a.block)
-				b.links, b.value = b.links+a.links, append(b.value, a.value...)
-				a = b
-			} else if ok {
-				seal(b)
+			if set = append(set, a); fresh {
+				open[a.peer] = a
 			}
-			open[k] = a
 		}
-	}
-	for _, a := range open {
-		seal(a)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := range set {
+	for _, b := range set {
 		o.seq++
-		set[i].seq = o.seq
+		b.value = encodeBlock(b.links, b.value)
+		b.seq, b.bytes, b.at = o.seq, len(b.value), o.now()
 	}
 	return set
 }
