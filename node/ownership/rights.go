@@ -25,6 +25,8 @@ type rights struct {
 
 	answered    map[string][]time.Time // by home: when the latest renewals were sent that it agreed to
 	unconfirmed map[string]claimed     // hosts owned here that their home has not confirmed yet
+	renewing    map[string]bool        // homes with which a renewal is under way
+	renewals    sync.WaitGroup         // the goroutines of those
 }
 
 // claimed is a host that this node claims.
@@ -34,7 +36,8 @@ type claimed struct {
 }
 
 func newRights(b *book, c *census, rep *replicator) *rights {
-	return &rights{book: b, census: c, replicator: rep, answered: make(map[string][]time.Time), unconfirmed: make(map[string]claimed)}
+	return &rights{book: b, census: c, replicator: rep, answered: make(map[string][]time.Time), unconfirmed: make(map[string]claimed),
+		renewing: make(map[string]bool)}
 }
 
 // changedLocked updates the claim of a host, or drops it if another node owns the host now.
@@ -147,6 +150,7 @@ const retryRenewal = 500 * time.Millisecond
 
 // runRenewals renews with all homes periodically, and with some as soon as they must hear something.
 func (rg *rights) runRenewals(ctx context.Context) error {
+	defer rg.renewals.Wait()
 	tick := time.NewTicker(rg.cfg.RenewEvery)
 	defer tick.Stop()
 	pause := retryRenewal
@@ -168,7 +172,8 @@ func (rg *rights) runRenewals(ctx context.Context) error {
 	}
 }
 
-// renewAll renews with all homes, or with those where it is urgent. It reports whether none of them needs to be tried again.
+// renewAll renews with all homes, or with those where it is urgent. It reports whether none of them needs to be tried again. It does not
+// wait for longer than RenewEvery: a home with a slow disk may need minutes to hear of all its hosts.
 func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 	rg.mu.Lock()
 	if rg.tallies.counting {
@@ -182,19 +187,33 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 			homes[home] = true
 		}
 	}
+	maps.DeleteFunc(homes, func(home string, _ bool) bool { return rg.renewing[home] })
+	maps.Copy(rg.renewing, homes)
 	rg.mu.Unlock()
+	short, cancel := context.WithTimeout(ctx, rg.cfg.RenewEvery)
+	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(16)
 	for home := range homes {
 		g.Go(func() error {
-			agreed, err := rg.renewAt(ctx, home)
-			rg.mu.Lock()
-			if rg.due[home] = !agreed; agreed {
-				delete(rg.due, home)
-			}
-			rg.mu.Unlock()
-			if err != nil && ctx.Err() == nil && v.IsAlive(home) {
-				rg.deps.Warn(fmt.Errorf("renew at %s: %w", home, err))
+			over := make(chan struct{})
+			rg.renewals.Go(func() {
+				defer close(over)
+				agreed, err := rg.renewAt(ctx, home)
+				rg.mu.Lock()
+				if rg.due[home] = !agreed; agreed {
+					delete(rg.due, home)
+				}
+				delete(rg.renewing, home)
+				rg.mu.Unlock()
+				if err != nil && ctx.Err() == nil && v.IsAlive(home) {
+					rg.deps.Warn(fmt.Errorf("renew at %s: %w", home, err))
+				}
+				rg.check.Ring()
+			})
+			select {
+			case <-over:
+			case <-short.Done():
 			}
 			return nil
 		})

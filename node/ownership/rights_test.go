@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -234,5 +235,37 @@ func TestAnswerDoesNotHideASilence(t *testing.T) {
 		if _, err := p.own.compareWith(s.t.Context(), idOf(3), r, true); err != nil || q.calls != 1 || time.Since(q.since) > time.Second {
 			t.Errorf("after an answer, %v, %d messages are under way, and the silence lasts for %v", err, q.calls, time.Since(q.since))
 		}
+	})
+}
+
+// A home whose disk is slow takes long to hear of all hosts of an owner. Meanwhile the owner renews at its other homes, and keeps their hosts.
+func TestSlowHomeHoldsUpNoOther(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, p := s.found(3, 2, 1, 3), s.node(3)
+		s.hand(host, 2, 3)
+		s.delay(func(l letter) time.Duration {
+			if l.to == 1 && is[*wire.ClaimRequest](l) {
+				return 9 * time.Second
+			}
+			return 0
+		})
+		for i, told := 0, 0; told < 12*claimsPerMessage; i++ {
+			if r := rec(fmt.Sprintf("http://h%d.example", i), 1, 3); p.own.HomeOf(r.Host) == idOf(1) {
+				p.put(r)
+				told++
+			}
+		}
+		for range 3 {
+			time.Sleep(s.cfg.FenceAfter)
+			if !p.mayCrawl(host) {
+				t.Error("a host of another home is suspended")
+			}
+		}
+		s.node(2).mustKnow(host, 2, 3)
+		p.with(func() {
+			if len(p.own.answered[idOf(1)]) == 0 {
+				t.Error("the slow home has not agreed in the end")
+			}
+		})
 	})
 }

@@ -40,6 +40,8 @@ type stage struct {
 	hooks sync.Mutex
 	// fate reports whether a message is lost. It is called before the message arrives, and again with its answer.
 	fate func(letter) (lost bool)
+	// lag returns how much longer a message takes to arrive.
+	lag func(letter) time.Duration
 	// seen hears of every message that arrived, with its answer; told of every event; warned of every warning.
 	seen   func(letter)
 	told   func(at int, e Event)
@@ -51,6 +53,13 @@ func (s *stage) lose(fate func(letter) bool) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	s.fate = fate
+}
+
+// delay sets how much longer messages take to arrive from now on.
+func (s *stage) delay(lag func(letter) time.Duration) {
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	s.lag = lag
 }
 
 // listen sets who hears of events and of warnings from now on; nil for nobody.
@@ -325,6 +334,12 @@ func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownersh
 	way := 10*time.Millisecond + time.Duration(l.from*10+l.to)*100*time.Microsecond
 	if store, ok := l.req.(*wire.StoreRequest); ok { // a longer message takes longer
 		way += 9*time.Microsecond + time.Duration(len(store.GetItems()))*time.Microsecond
+	}
+	p.hooks.Lock()
+	lag := p.lag
+	p.hooks.Unlock()
+	if lag != nil {
+		time.Sleep(lag(l))
 	}
 	time.Sleep(way)
 	own, lost := gone()
