@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"proxima/node/wire"
 )
 
 // Members come and go. In time a node drops the records of hosts that do not concern it any more: it is not their owner, home, replica or
@@ -56,5 +58,29 @@ func TestWitnessesAreToldInParts(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		s.node(3).mustKnow(hosts[0], 1, 1)
+	})
+}
+
+// A peer that answers no Stores does not hold up the replicas at others, although many hosts wait for it.
+func TestSilentPeerHoldsUpNoOther(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, p := s.found(5, 1, 3, 2), s.node(1)
+		stuck := s.hostsOf(400, 1, 2, 3)
+		for _, host := range stuck {
+			p.find(link(host, 0))
+		}
+		time.Sleep(10 * time.Second)
+		s.lose(func(l letter) bool { return l.to == 2 && is[*wire.StoreRequest](l) })
+		s.node(3).spoil(host, 1)
+		for _, host := range append(append(stuck[:200:200], host), stuck[200:]...) {
+			p.own.queue.add(host, false)
+		}
+		time.Sleep(30 * time.Second)
+		s.node(3).mustHold(host, 5, 0)
+		s.lose(nil)
+		time.Sleep(2 * s.cfg.FenceAfter)
+		if _, waits := p.queued(stuck[0]); waits {
+			t.Error("a replica is not compared when its node answers again")
+		}
 	})
 }

@@ -230,7 +230,7 @@ func TestAnswerDoesNotHideASilence(t *testing.T) {
 		if p.mayCrawl(host) {
 			t.Error("a host does not wait for its replica")
 		}
-		q := &silence{since: time.Now().Add(-time.Minute), calls: 1}
+		q := &silence{since: time.Now().Add(-s.cfg.SilentAfter), calls: 1}
 		p.with(func() { p.own.silent[idOf(3)] = q })
 		if _, err := p.own.compareWith(s.t.Context(), idOf(3), r, true); err != nil || q.calls != 1 || time.Since(q.since) > time.Second {
 			t.Errorf("after an answer, %v, %d messages are under way, and the silence lasts for %v", err, q.calls, time.Since(q.since))

@@ -46,6 +46,17 @@ func (rep *replicator) askToStore(ctx context.Context, to string, items ...*wire
 	return res, err
 }
 
+// stuck returns an error while a peer is silent and another call waits for its answer. Many hosts may wait for that peer, and those of other
+// peers must not wait until a call for each of them has ended.
+func (rep *replicator) stuck(to string) error {
+	rep.mu.Lock()
+	defer rep.mu.Unlock()
+	if q := rep.silent[to]; q != nil && q.calls > 0 && time.Since(q.since) > rep.cfg.SilentAfter {
+		return fmt.Errorf("%w: it has not answered for %v", errLater, time.Since(q.since).Round(time.Second))
+	}
+	return nil
+}
+
 // silentLocked reports whether the replica of a host owned here has not answered for SilentAfter: work done now would be on
 // one disk only. After FenceAfter one disk must do.
 func (rep *replicator) silentLocked(v *view.View, host string, now time.Time) bool {
@@ -59,6 +70,9 @@ func (rep *replicator) silentLocked(v *view.View, host string, now time.Time) bo
 
 // storeOne sends one item to a peer and reads the answer.
 func (rep *replicator) storeOne(ctx context.Context, to string, item *wire.StoreItem) (verdict, error) {
+	if err := rep.stuck(to); err != nil {
+		return verdict{}, fmt.Errorf("give it to %s: %w", to, err)
+	}
 	res, err := rep.askToStore(ctx, to, item)
 	if err != nil {
 		return verdict{}, fmt.Errorf("give it to %s: %w", to, err)
@@ -246,8 +260,12 @@ func (rep *replicator) compareLater(ctx context.Context, c comparison, to string
 func (rep *replicator) compareNow(ctx context.Context, c comparison, to string) {
 	items := c[to]
 	delete(c, to)
-	res, err := rep.askToStore(ctx, to, items...)
-	if err != nil && ctx.Err() == nil {
+	var res *wire.StoreResponse
+	err := rep.stuck(to)
+	if err == nil {
+		res, err = rep.askToStore(ctx, to, items...)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errLater) {
 		rep.deps.Warn(fmt.Errorf("compare %d hosts with their replicas at %s: %w", len(items), to, err))
 	}
 	for i, item := range items {
