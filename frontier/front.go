@@ -48,9 +48,14 @@ func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
 		quiet: wake(), kick: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake()}
 }
 
+// stoppedLocked says that no task may be taken now, whatever is ready.
+func (f *front) stoppedLocked(now time.Time) bool {
+	return f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now)
+}
+
 // takeLocked hands out the next task if the disk, holds and outages allow it.
 func (f *front) takeLocked(now time.Time) *Task {
-	if f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now) {
+	if f.stoppedLocked(now) {
 		return nil
 	}
 	task := f.bench.take(now)
@@ -126,7 +131,7 @@ func (f *front) serveTakersLocked(now time.Time) {
 		if t.gone {
 			return true
 		}
-		if f.full != "" || f.outage.keepsTasks(now) { // the taker before this one may have got the only try
+		if f.stoppedLocked(now) { // the taker before this one may have got the only try
 			return false
 		}
 		task, err := f.bench.takeHost(t.host, t.addr, now)

@@ -178,3 +178,23 @@ func TestTakersGoWhileTheDiskIsFull(t *testing.T) {
 		}
 	})
 }
+
+// A node that is paused gives out no task of a reserved server either.
+func TestNoTakerIsServedDuringAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		l := inMemory(t)(testConfig())
+		l.placing(addr1)
+		l.add(pages(host, 0, 3)...)
+		l.Reserve(addr1, true)
+		l.Hold("operator", "by hand")
+		for _, want := range []error{context.DeadlineExceeded, nil} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if task, err := l.TakeFrom(ctx, host, addr1); !errors.Is(err, want) {
+				t.Errorf("a task comes, or none: %v, %v, not %v", task, err, want)
+			}
+			cancel()
+			l.Hold("operator", "")
+		}
+	})
+}
