@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -286,28 +287,29 @@ func (a *activation) load(h *host) (rec record, err error) {
 
 // read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
 func (a *activation) read(h *host) error {
-	if a.cfg.TrackDepth {
+	var queues [Revisit]reading
+	a.mu.Lock()
+	// While a host is loading, nothing of it on disk is known yet.
+	entering, any := h.place == loading, false
+	for o := range queues {
+		if want := a.cfg.WindowURLs - h.window[o].len(); want > 0 && (entering || h.more[o]) {
+			queues[o], any = reading{after: h.loaded[o], want: want}, true
+			h.more[o] = false // from here on it says what is written meanwhile
+		}
+	}
+	a.mu.Unlock()
+	if entering && a.cfg.TrackDepth {
 		depths, err := a.store.depths(nil, h.name)
 		if err != nil {
 			return err
 		}
 		a.mu.Lock()
-		for hash, depth := range depths {
-			h.lower(hash, depth)
+		if !h.givenUp {
+			maps.Copy(depths, h.depths) // what was told meanwhile is newer
+			h.depths = depths
 		}
 		a.mu.Unlock()
 	}
-	var queues [Revisit]reading
-	a.mu.Lock()
-	any := false
-	for o := range queues {
-		// While a host is loading, its blocks on disk are not known yet.
-		if q := (reading{after: h.loaded[o], known: h.known[o]}); h.place == loading || q.after < q.known {
-			q.want = a.cfg.WindowURLs - h.window[o].len()
-			queues[o], any = q, any || q.want > 0
-		}
-	}
-	a.mu.Unlock()
 	if any {
 		if err := a.store.blocks(h.name, &queues); err != nil {
 			return err

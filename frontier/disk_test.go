@@ -156,17 +156,19 @@ func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
 	cfg, polite := testConfig()
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
 	h := w.enter("http://h1.test")
-	for seq := range uint64(2) {
-		w.offer(h, block{&blockRef{seq: seq + 1, n: 1}, make([]entry, 1)}, now)
-	}
-	h.fill(Discovered, &reading{want: 1, known: 1, blocks: []block{{&blockRef{seq: 1}, make([]entry, 1)}}}) // the reading began when one was known
+	of := func(seq uint64) block { return block{&blockRef{seq: seq, n: 1}, make([]entry, 1)} }
+	w.offer(h, of(1), now)
+	h.more[Discovered] = false // the reading begins
+	w.offer(h, of(2), now)
+	h.fill(Discovered, &reading{want: 1, blocks: []block{of(1)}})
 	if !h.onDisk() {
 		t.Error("the block that was written meanwhile is not read any more")
 	}
-	if h.fill(Discovered, &reading{known: 2}); !h.onDisk() {
+	if h.fill(Discovered, &reading{}); !h.onDisk() {
 		t.Error("nor is it when the window was full meanwhile")
 	}
-	h.fill(Discovered, &reading{want: 1, known: 2, blocks: []block{{&blockRef{seq: 2}, make([]entry, 1)}}})
+	h.more[Discovered] = false
+	h.fill(Discovered, &reading{want: 1, blocks: []block{of(2)}})
 	if h.onDisk() || h.windowed() != 2 {
 		t.Errorf("on disk %v, %d URLs in memory", h.onDisk(), h.windowed())
 	}

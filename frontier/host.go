@@ -37,10 +37,10 @@ type host struct {
 	place place
 	site  *Site
 	opens time.Time // when its hours begin, as of the last settle; zero if it may be asked at this hour
-	// window holds the next URLs of each queue. More of them wait on disk while loaded < known.
+	// window holds the next URLs of each queue.
 	window [origins]fifo[pending]
 	loaded [origins]uint64 // the last block that was put into the window
-	known  [origins]uint64 // the last block that is on disk, unless loaded is later
+	more   [origins]bool   // blocks after that may be on disk
 	// reading is set while blocks are being read into the window.
 	reading bool
 	// leftover says which URLs of blocks from an earlier life are done.
@@ -110,8 +110,8 @@ func (h *host) windowed() int {
 
 // low says whether a queue has at most that many URLs in the window, and more on disk.
 func (h *host) low(urls int) bool {
-	for o := range h.loaded {
-		if h.loaded[o] < h.known[o] && h.window[o].len() <= urls {
+	for o := range h.more {
+		if h.more[o] && h.window[o].len() <= urls {
 			return true
 		}
 	}
@@ -196,14 +196,7 @@ func (h *host) fill(origin Origin, q *reading) {
 	for _, b := range q.blocks {
 		h.take(b.ref, b.entries)
 	}
-	switch {
-	case q.want <= 0:
-	case q.more:
-		h.known[origin] = max(h.known[origin], h.loaded[origin]+1)
-	case h.known[origin] == q.known:
-		// All that was known has been read or is done; nothing was written meanwhile.
-		h.known[origin] = h.loaded[origin]
-	}
+	h.more[origin] = h.more[origin] || q.more
 }
 
 // lower notes that a pending URL was found at a smaller depth.
@@ -219,9 +212,10 @@ func (h *host) forget(seq uint64) {
 	h.droppedAt, h.givenUp = seq, true
 	for o := range h.window {
 		h.window[o] = fifo[pending]{}
-		h.loaded[o], h.known[o] = max(h.loaded[o], seq), max(h.known[o], seq)
+		h.loaded[o] = max(h.loaded[o], seq)
 	}
-	h.delayed = nil
+	h.more = [origins]bool{} // later blocks have not been offered yet
+	h.delayed, h.depths = nil, nil
 	h.nextDue, h.lastDue = 0, nil
 }
 

@@ -225,3 +225,31 @@ func TestNewsOfAHost(t *testing.T) {
 		}
 	}
 }
+
+// A URL that was forgotten with its host, and is found again, has the depth at which it is found then.
+func TestDepthAfterADrop(t *testing.T) {
+	const host = "http://h1.test"
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.TrackDepth = true
+		l := crawling(t, "", cfg, polite)
+		found := func(depth uint8) {
+			link := page(host, 2)
+			link.Depth = depth
+			l.add(link)
+		}
+		l.add(page(host, 1))
+		found(5)
+		l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
+		out := l.taking(time.Minute)
+		found(2)
+		if _, err := l.DropHost(t.Context(), host, "test"); err != nil {
+			t.Fatal(err)
+		}
+		found(4)
+		l.finish(out, Outcome{})
+		if task := l.taking(time.Minute); task == nil || task.Depth != 4 {
+			t.Errorf("it comes as %+v", task)
+		}
+	})
+}

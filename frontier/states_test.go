@@ -193,10 +193,10 @@ func TestHostsThatComeAndGo(t *testing.T) {
 		due              time.Duration // 0 for nothing
 	}{
 		"on disk":            {func(*host) {}, true, true, 0},
-		"no URL":             {func(h *host) { h.known[Discovered] = 0 }, true, false, 0},
+		"no URL":             {func(h *host) { h.more[Discovered] = false }, true, false, 0},
 		"another's":          {func(h *host) { h.foreign, h.frozen = true, true }, true, false, 0},
-		"frozen without":     {func(h *host) { h.known[Discovered], h.frozen = 0, true }, true, true, 0},
-		"delayed":            {func(h *host) { h.known[Discovered], h.notBefore = 0, now; h.delay(pending{retryAt: now.Add(9)}) }, true, true, 9},
+		"frozen without":     {func(h *host) { h.more[Discovered], h.frozen = false, true }, true, true, 0},
+		"delayed":            {func(h *host) { h.more[Discovered], h.notBefore = false, now; h.delay(pending{retryAt: now.Add(9)}) }, true, true, 9},
 		"delayed, and waits": {func(h *host) { h.notBefore, h.delayed = now.Add(10), []pending{{retryAt: now.Add(9)}} }, true, true, 10},
 		"in the window":      {func(h *host) { h.opens = now.Add(7); h.window[Estimate].push(pending{}) }, true, true, 7},
 		"not placed":         {func(h *host) { h.place = unplaced }, true, true, 0},
@@ -209,7 +209,7 @@ func TestHostsThatComeAndGo(t *testing.T) {
 		"at a reserved one":  {func(h *host) { h.server = &server{reserved: true} }, false, true, 0},
 	} {
 		h := &host{place: placed}
-		h.known[Discovered] = 1
+		h.more[Discovered] = true
 		c.change(h)
 		due, work := h.due()
 		if h.evictable() != c.evictable || h.displaced() != c.again || work != (c.due > 0) || work && !due.Equal(now.Add(c.due)) {

@@ -376,7 +376,6 @@ const (
 type reading struct {
 	after uint64 // read the blocks after this one
 	want  int    // the number of URLs to read; nothing is read if it is not positive
-	known uint64 // the last block known to be on disk when the reading began
 	// blocks hold the URLs that were read. more means that others follow on disk.
 	blocks []block
 	more   bool

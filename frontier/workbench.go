@@ -69,10 +69,10 @@ func (w *workbench) offer(h *host, b block, now time.Time) {
 		return // it was already read from disk
 	}
 	room := h.window[origin].len() < w.cfg.WindowURLs
-	if !h.reading && room && h.loaded[origin] >= h.known[origin] {
+	if !h.reading && room && !h.more[origin] {
 		h.take(b.ref, cloned(b.entries))
 	} else {
-		h.known[origin] = max(h.known[origin], b.ref.seq)
+		h.more[origin] = true
 	}
 	if !h.reading {
 		w.settle(h, now)

@@ -83,7 +83,7 @@ func TestEachQueueIsFilled(t *testing.T) {
 	if w.settle(h, now); len(w.refills) != 0 {
 		t.Fatal("it reads though nothing is on disk")
 	}
-	h.known[Assigned] = 9
+	h.more[Assigned] = true
 	if w.settle(h, now); !slices.Equal(w.refills, []*host{h}) {
 		t.Error("the assigned URLs stay on disk")
 	}
@@ -91,7 +91,7 @@ func TestEachQueueIsFilled(t *testing.T) {
 	if w.settle(h, now); w.hosts[h.name] == nil {
 		t.Error("a suspended host leaves, and its URLs stay on disk")
 	}
-	h.known[Assigned], h.suspended, h.nextDue, w.refills = 0, "", stampOf(now), nil
+	h.more[Assigned], h.suspended, h.nextDue, w.refills = false, "", stampOf(now), nil
 	h.take(&blockRef{seq: 10, n: 1}, make([]entry, 1))
 	for _, on := range []bool{false, true} { // of pages that are due
 		w.recrawl.Enabled = on
@@ -103,17 +103,16 @@ func TestEachQueueIsFilled(t *testing.T) {
 
 // After a drop, blocks up to it must not be read, and later ones must.
 func TestForgetKeepsLaterBlocks(t *testing.T) {
-	for _, test := range []struct{ loaded, known, wantLoaded, wantKnown uint64 }{
-		{3, 4, 7, 7}, // all before the drop
-		{3, 9, 7, 9}, // a block after it waits on disk
-		{8, 9, 8, 9}, // one after it is in the window already
+	for _, test := range []struct{ loaded, want uint64 }{
+		{3, 7}, // all before the drop
+		{8, 8}, // a block after it is in the window already
 	} {
 		h := new(host)
-		h.loaded[0], h.known[0] = test.loaded, test.known
+		h.loaded[0], h.more[0] = test.loaded, true
 		h.delayed, h.nextDue, h.lastDue = []pending{{}}, 5, &duePage{}
 		h.forget(7)
-		if h.loaded[0] != test.wantLoaded || h.known[0] != test.wantKnown {
-			t.Errorf("%+v: then up to %d of %d", test, h.loaded[0], h.known[0])
+		if h.loaded[0] != test.want || h.onDisk() {
+			t.Errorf("%+v: then up to %d, and more: %v", test, h.loaded[0], h.onDisk())
 		}
 		for seq := range uint64(9) { // what was read before the drop
 			h.take(&blockRef{seq: seq, n: 1}, make([]entry, 1))
@@ -124,26 +123,26 @@ func TestForgetKeepsLaterBlocks(t *testing.T) {
 	}
 }
 
-// A block that is offered goes into the window if the window has room and all blocks before it have been read. Else it is known to be on
-// disk, and is read later.
+// A block that is offered goes into the window if the window has room and all blocks before it have been read. Else it is read later.
 func TestBlocksThatAreOffered(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, c := range []struct {
-		urls       int // in the window
-		reading    bool
-		seq, known uint64
-		wantURLs   int
-		wantKnown  uint64
+		urls     int // in the window
+		reading  bool
+		seq      uint64
+		more     bool
+		wantURLs int
+		wantMore bool
 	}{
-		{1, false, 8, 7, 2, 8}, {1, false, 7, 7, 1, 7}, {63, false, 9, 7, 64, 9}, {64, false, 9, 7, 64, 9},
-		{9, true, 9, 7, 9, 9}, {9, true, 8, 9, 9, 9}, {9, false, 9, 8, 9, 9},
+		{1, false, 8, false, 2, false}, {1, false, 7, false, 1, false}, {63, false, 9, false, 64, false}, {64, false, 9, false, 64, true},
+		{9, true, 9, false, 9, true}, {9, true, 7, false, 9, false}, {9, true, 8, true, 9, true}, {9, false, 9, true, 9, true},
 	} {
 		w := testBench(now, 1, c.urls, Discovered)
 		h := w.hosts["http://h0-discovered.test"]
-		h.reading, h.inFlight, h.loaded[0], h.known[0] = c.reading, 1, 7, c.known
+		h.reading, h.inFlight, h.loaded[0], h.more[0] = c.reading, 1, 7, c.more
 		w.offer(h, block{&blockRef{seq: c.seq, n: 1}, make([]entry, 1)}, now)
-		if n, known := h.window[0].len(), max(h.loaded[0], h.known[0]); n != c.wantURLs || known != c.wantKnown {
-			t.Errorf("%+v: %d URLs, known up to %d", c, n, known)
+		if n := h.window[0].len(); n != c.wantURLs || h.onDisk() != c.wantMore {
+			t.Errorf("%+v: %d URLs, more: %v", c, n, h.onDisk())
 		}
 	}
 }
