@@ -29,3 +29,17 @@ func TestLaterLivesHaveHigherNumbers(t *testing.T) {
 		}
 	}
 }
+
+// The voters of a run are read again, those of another are not, whatever its name.
+func TestVotersAreOfTheirRun(t *testing.T) {
+	data := t.TempDir()
+	for _, run := range []string{"crawl", "a\nb"} {
+		must(t, keepVoters(data, run, []byte("votes\n")))
+		if votes, err := loadVoters(data, run); err != nil || string(votes) != "votes\n" {
+			t.Errorf("of run %q: %q, %v", run, votes, err)
+		}
+		if votes, err := loadVoters(data, "another"); err != nil || votes != nil {
+			t.Errorf("of another run: %q, %v", votes, err)
+		}
+	}
+}

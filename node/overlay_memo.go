@@ -104,8 +104,8 @@ func loadVoters(data, run string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read voters: %w", err)
 	}
-	of, votes, ok := bytes.Cut(b, []byte{'\n'})
-	if !ok || string(of) != run {
+	votes, ok := bytes.CutPrefix(b, []byte(run+"\n"))
+	if !ok {
 		return nil, nil // of another crawl
 	}
 	return votes, nil
