@@ -195,7 +195,7 @@ func (b *Book) Handle(_ context.Context, r slog.Record) error {
 		case runlog.KeyBy:
 			e.By = a.Value.String()
 		case runlog.KeyReason:
-			e.Reason = a.Value.String()
+			e.Reason = strings.TrimSuffix(a.Value.String()+" · "+e.Reason, " · ")
 		case runlog.KeyCount:
 			e.Reason = strings.TrimPrefix(e.Reason+" · "+a.Value.String(), " · ")
 		case runlog.KeyForMs:

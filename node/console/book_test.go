@@ -43,6 +43,20 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
+// Reason and count of an event are shown in one order, whichever comes first.
+func TestBookShowsReasonAndCount(t *testing.T) {
+	var b Book
+	log := slog.New(&b)
+	log.Info(runlog.EventBlocklist, runlog.KeyCount, 7, runlog.KeyReason, "loaded")
+	log.Info(runlog.EventHostDropped, runlog.KeyReason, "blocked", runlog.KeyCount, 7)
+	log.Info(runlog.EventPackage, runlog.KeyCount, 7)
+	for i, want := range []string{"loaded · 7", "blocked · 7", "7"} {
+		if got := b.Events(0, 3)[i].Reason; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // An hour is kept of samples and places, whatever the clock does.
 func TestBookForgets(t *testing.T) {
 	var b Book
