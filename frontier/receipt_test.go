@@ -57,3 +57,37 @@ func TestReceipts(t *testing.T) {
 		want("the next life", 0)
 	})
 }
+
+// A URL whose links found nobody waits for its next try, unless its host was dropped meanwhile.
+func TestDropWhileLinksFindNobody(t *testing.T) {
+	for _, dropped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			l := begin(t, t.TempDir(), cfg, polite, Deps{})
+			l.add(page("http://h1.test", 0))
+			l.role("http://away.test", Leaving)
+			l.placing(addr1)
+			l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: 24 * time.Hour}})
+			lost := errors.New("nobody takes it")
+			out := Outcome{Asked: true, Links: []Link{page("http://away.test", 2)}, Elsewhere: func(ctx context.Context, _ []Link) error {
+				if dropped {
+					if _, err := l.DropHost(ctx, "http://h1.test", "dropped"); err != nil {
+						t.Error(err)
+					}
+				}
+				return lost
+			}}
+			if _, err := l.Finish(t.Context(), l.taking(time.Minute), out); !errors.Is(err, lost) {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			if task, _ := l.Take(ctx); (task == nil) != dropped {
+				t.Errorf("dropped %v: then comes %v", dropped, task)
+			} else if task != nil {
+				l.finish(task, Outcome{Asked: true})
+			}
+			l.stop()
+		})
+	}
+}

@@ -87,3 +87,16 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 }
+
+// An answer about the server ends a series of failures. One that only says that the wrong node was asked does not.
+func TestAnswersThatEndFailures(t *testing.T) {
+	for answer, fails := range map[*wire.LeaseAnswer]int{yes(): 0, {Grant: held, Holder: "x"}: 0, {Grant: later, RetryMs: 1}: 0, {Grant: elsewhere}: 4, {}: 4} {
+		b := newBench(t)
+		b.look(true, 0)
+		it, _ := b.sends(acquire)
+		it.lease.fails = 3
+		if b.answered(it, "k", answer, at(b.now), b.now); it.lease.fails != fails {
+			t.Errorf("after %v there are %d failures, not %d", answer, it.lease.fails, fails)
+		}
+	}
+}
