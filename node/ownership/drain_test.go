@@ -1,11 +1,14 @@
 package ownership
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"proxima/frontier"
 )
 
 // While a node is drained it hears how many hosts are left, and why.
@@ -19,6 +22,32 @@ func TestDrainTellsWhatIsLeft(t *testing.T) {
 			}
 		}); err != nil || !strings.HasPrefix(told, "2 1! 1 ") || !strings.HasSuffix(told, " 0 ") {
 			t.Errorf("of %s and %s it was told %q, %v", a, b, told, err)
+		}
+	})
+}
+
+// A node that is drained while no other node is there keeps its hosts as they are, and says why.
+func TestDrainWithoutAnHeir(t *testing.T) {
+	onStage(t, []int{1, 2}, func(s *stage) {
+		host := s.found(2, 1, 2)
+		for what, leave := range map[string]func(){"dead": func() { s.node(2).kill(false) }, "gone": func() { s.forget(2) }} {
+			leave()
+			ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+			told := 0
+			_ = s.node(1).own.Drain(ctx, func(left int64, trouble error) {
+				if trouble != nil {
+					if told++; left != 1 || !strings.HasSuffix(trouble.Error(), host+": the node that is to get it is not there") {
+						t.Errorf("%s: %d are left, %v", what, left, trouble)
+					}
+					if role, _, err := s.node(1).disk.RoleOf(ctx, host); role != frontier.Owned || err != nil {
+						t.Errorf("%s: its role is %v, %v", what, role, err)
+					}
+				}
+			})
+			cancel()
+			if told < 9 {
+				t.Errorf("%s: it was tried %d times", what, told)
+			}
 		}
 	})
 }

@@ -43,6 +43,8 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 	switch v := rc.view(); {
 	case !v.Majority:
 		return fmt.Errorf("hand over %s: this node does not see a majority of the nodes", r.Host)
+	case !v.IsAlive(to): // or there is none, for a node that is drained
+		return fmt.Errorf("hand over %s: the node that is to get it is not there", r.Host)
 	case r.Epoch >= maxEpoch-2:
 		return fmt.Errorf("hand over %s: it has had too many owners", r.Host)
 	case to == v.Self && r.Assigned == assigned:
