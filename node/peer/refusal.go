@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
+	"unicode"
 )
 
 // Refusal is something that a server did not accept.
@@ -65,7 +65,7 @@ func (r *refusals) add(f Refusal) {
 // plain makes a peer's text safe for a log: it cannot fill it, nor break a line or a terminal.
 func plain(words string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c == utf8.RuneError {
+		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
 			return '?'
 		}
 		return c
