@@ -183,3 +183,30 @@ func TestKeptLinks(t *testing.T) {
 		copies(time.Minute, 6)
 	})
 }
+
+// While a custodian does not answer, the peer gets what is new.
+func TestNewLinksWaitForNoCustodian(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answerer{answer: func(_ string, l *wire.Link) *wire.Delivered {
+			if l.Depth == 9 {
+				return verdict(wire.Verdict_VERDICT_LATER)
+			}
+			return verdict(wire.Verdict_VERDICT_ACCEPTED)
+		}}
+		c := &crowd{frozen: map[string]bool{"c": true}}
+		o, _ := running(t, peer.Default(), peer.OutboxDeps{Gone: c.isGone, Custodian: c.custodian,
+			Deliver: func(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+				if req.Keep {
+					return c.deliver(ctx, to, req)
+				}
+				return a.deliver(ctx, to, req)
+			}})
+		add(t, o, "b", []*wire.Link{{Url: "http://b.example/", Depth: 9}})
+		sleep(3 * time.Second)
+		add(t, o, "b", linksOf("new", 3))
+		sleep(peer.Default().OutboxWait + time.Millisecond)
+		if n := o.Pending(); n != 1 {
+			t.Errorf("%d links wait, want 1", n)
+		}
+	})
+}
