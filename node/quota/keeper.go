@@ -59,7 +59,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	q.mu.Unlock()
 	if !same {
 		// The others go first: a book that says that a limit is reached ends this node, which could then no longer tell them.
-		if err := q.all(ctx, v, &wire.QuotaRequest{Epoch: k.epoch, Book: book}, func(*wire.QuotaResponse) {}); err != nil {
+		if err := q.all(ctx, v, k.epoch, book, func(*wire.QuotaResponse) {}); err != nil {
 			q.cease(err)
 			return
 		}
@@ -88,7 +88,7 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) {
 		return
 	}
 	newest, greatest := mine.GetBook(), epoch
-	if err := q.all(ctx, v, &wire.QuotaRequest{Epoch: epoch}, func(res *wire.QuotaResponse) {
+	if err := q.all(ctx, v, epoch, nil, func(res *wire.QuotaResponse) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if newer(res.GetBook(), newest) {
@@ -109,8 +109,9 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) {
 	q.keeper = k
 }
 
-// all asks all other live nodes at the same time. It returns an error unless each agreed. visit gets each answer.
-func (q *Shares) all(ctx context.Context, v view.View, req *wire.QuotaRequest, visit func(*wire.QuotaResponse)) error {
+// all asks all other live nodes at the same time to promise an epoch, or to store a book of it. It returns an error unless each agreed. visit
+// gets each answer.
+func (q *Shares) all(ctx context.Context, v view.View, epoch uint64, book *wire.QuotaBook, visit func(*wire.QuotaResponse)) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
@@ -120,7 +121,7 @@ func (q *Shares) all(ctx context.Context, v view.View, req *wire.QuotaRequest, v
 			continue
 		}
 		g.Go(func() error {
-			res, err := q.deps.Ask(ctx, id, req)
+			res, err := q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: epoch, Book: book}) // each call writes its own head
 			if err == nil {
 				if visit(res); !res.GetOk() {
 					err = errRefused

@@ -66,7 +66,8 @@ type Meter interface {
 // Deps are what a node's Shares need from it.
 type Deps struct {
 	View func() view.View
-	Ask  func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
+	// Ask calls a node. It may change the request.
+	Ask func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
 	// Read and Keep read and write values on disk. Keep returns when its value would survive a power failure. It must not wait for
 	// room: the others could grant nothing meanwhile. What it fails to write is tried again.
 	Read func(key string) ([]byte, error)

@@ -34,6 +34,7 @@ type world struct {
 	nodes []*fake
 	asked int64 // pages, of all nodes and lives
 	side  []int // of a partition
+	calm  bool  // no message is lost or late
 }
 
 // fake is a node: a disk that outlives its lives, and a loop that asks for pages as fast as it may.
@@ -169,16 +170,17 @@ func (m *meter) End(limit string) {
 // call carries a message and its answer, unless one gets lost.
 func (w *world) call(ctx context.Context, from *fake, life int, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 	own := proto.CloneOf(req)
+	req.Header = &wire.Header{} // as a client does
 	pass := func() (q *Shares, pause time.Duration) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		i := slices.IndexFunc(w.nodes, func(f *fake) bool { return f.id == to })
 		at := w.nodes[i]
-		if from.life != life || at.quota == nil || at.mute || w.side[i] != w.side[slices.Index(w.nodes, from)] || w.rand.IntN(50) == 0 {
+		if from.life != life || at.quota == nil || at.mute || w.side[i] != w.side[slices.Index(w.nodes, from)] || !w.calm && w.rand.IntN(50) == 0 {
 			return nil, time.Second
 		}
 		pause = time.Duration(w.rand.IntN(100)) * time.Millisecond
-		if w.rand.IntN(20) == 0 {
+		if !w.calm && w.rand.IntN(20) == 0 {
 			pause *= 40
 		}
 		return at.quota, pause
@@ -291,6 +293,7 @@ func TestHindrances(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
+			w.calm = true
 			set := func(mute bool) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -309,7 +312,10 @@ func TestHindrances(t *testing.T) {
 			}
 			pass(60)
 			for i, f := range w.nodes {
-				keeper := f.view.Drawn("quota")
+				w.mu.Lock()
+				v := f.view
+				w.mu.Unlock()
+				keeper := v.Drawn("quota")
 				want := map[bool]string{true: w.nodes[at].id + " must store", false: keeper + ", which keeps the book, waits"}[f.id == keeper]
 				if keeper == w.nodes[at].id { // it hears nobody, but its own calls arrive
 					want = map[bool]string{true: "", false: keeper + ", which keeps the book, does not answer"}[f.id == keeper]
@@ -326,9 +332,12 @@ func TestHindrances(t *testing.T) {
 			set(false)
 			pass(30)
 			for i, f := range w.nodes {
-				if f.quota.Why() != "" || f.may == 0 {
-					t.Errorf("node %d is no longer mute: node %d may ask for %d pages, and says %q", at, i, f.may, f.quota.Why())
+				why := f.quota.Why()
+				w.mu.Lock()
+				if why != "" || f.may == 0 {
+					t.Errorf("node %d is no longer mute: node %d may ask for %d pages, and says %q", at, i, f.may, why)
 				}
+				w.mu.Unlock()
 			}
 			stop()
 			time.Sleep(4 * askPatience) // calls under way
