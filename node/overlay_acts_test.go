@@ -44,6 +44,15 @@ func acting(t *testing.T, test func(b *bed)) {
 	})
 }
 
+// calm waits until hosts have followed their homes, and all links have arrived.
+func (b *bed) calm() {
+	b.t.Helper()
+	b.await("all nodes settled", 2*time.Minute, func() bool {
+		return !slices.ContainsFunc(b.nodes, func(n *bedNode) bool { return n.node.Status().Overlay.Settled != len(b.nodes) })
+	})
+	time.Sleep(20 * time.Second)
+}
+
 // actAndDie kills a bystander, has a node act, kills it at once, and starts both again.
 func (b *bed) actAndDie(actor int, act func(o *node.Operator) error) {
 	b.t.Helper()
@@ -93,6 +102,7 @@ func (b *bed) finish() {
 // A node that is paused stays so over its death, and its hosts stay with it; the others go on. It resumes for good, too.
 func TestOverlayActsPause(t *testing.T) {
 	acting(t, func(b *bed) {
+		b.calm()
 		actor := b.ownerOf("s0.example")
 		var paused time.Time
 		b.actAndDie(actor, func(o *node.Operator) error {
@@ -185,6 +195,7 @@ func TestOverlayActsDrop(t *testing.T) {
 // one that got them.
 func TestOverlayActsMove(t *testing.T) {
 	acting(t, func(b *bed) {
+		b.calm()
 		owner := b.ownerOf("s0.example")
 		to := (owner + 1) % 5
 		id := func(i int) string { return b.nodes[i].node.ID().Node }
