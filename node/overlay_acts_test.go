@@ -195,6 +195,11 @@ func TestOverlayActsDrop(t *testing.T) {
 // one that got them.
 func TestOverlayActsMove(t *testing.T) {
 	acting(t, func(b *bed) {
+		b.await("both hosts of the server at one node", 5*time.Minute, func() bool {
+			return len(b.pagesOf(twin)) > 0 && slices.ContainsFunc(b.nodes, func(n *bedNode) bool {
+				return n.node.Owns("http://s0.example") && n.node.Owns("http://"+twin)
+			})
+		})
 		b.calm()
 		owner := b.ownerOf("s0.example")
 		to := (owner + 1) % 5
