@@ -162,7 +162,7 @@ func (t *records) pages(f func([]Record) error) error {
 				return err
 			}
 			after = key
-			if _, changed := dirty[r.Host]; !changed {
+			if _, old := dirty[r.Host]; !old {
 				page = append(page, r)
 			}
 			if len(page) == pageRecords {

@@ -85,6 +85,7 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) {
 	q.mu.Unlock()
 	mine, err := q.promise(epoch)
 	if err != nil || !mine.GetOk() {
+		q.hinder(cmp.Or(err, errRefused))
 		return
 	}
 	newest, greatest := mine.GetBook(), epoch

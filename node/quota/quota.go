@@ -87,7 +87,7 @@ type Shares struct {
 	began   time.Time
 	wake    bell.Bell   // a node has reported that it wants pages
 	failing atomic.Bool // the last value could not be kept
-	written bool        // mine is on disk, as far as it limits what this node may use; only Run uses it
+	written bool        // the grants in mine are on disk; only Run uses it
 
 	// writing is held while a change of what was promised and stored is written. It is taken before mu.
 	writing sync.Mutex
@@ -101,7 +101,8 @@ type Shares struct {
 	book     *wire.QuotaBook
 	keeper   *keeper // nil while another node keeps the book
 	over     bool
-	// hindrance is what keeps pages from being granted, as far as this node knows, since a time. told means that Warn knows of it.
+	// hindrance is what keeps pages from being granted, as far as this node knows, and since is when that began. told means that Warn has
+	// heard of it.
 	hindrance error
 	since     time.Time
 	told      bool

@@ -344,3 +344,23 @@ func TestHindrances(t *testing.T) {
 		})
 	}
 }
+
+// A keeper that can write nothing says so.
+func TestKeeperWithoutDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		w := newWorld(t, 1, 1, Limits{MaxPages: 100})
+		f := w.nodes[0]
+		f.full, f.work = true, 100
+		f.start(ctx)
+		for range 60 {
+			w.look()
+			time.Sleep(time.Second)
+		}
+		if why := f.quota.Why(); !strings.Contains(why, "its disk is full") {
+			t.Errorf("it says %q", why)
+		}
+		stop()
+		time.Sleep(time.Second) // its loops notice
+	})
+}
