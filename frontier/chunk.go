@@ -15,7 +15,9 @@ type HostState struct {
 	// CrawlDelay is the one in its robots.txt, Level the level of its backoff.
 	CrawlDelay time.Duration
 	Level      uint8
-	Robots     *RobotsFile // nil if unknown
+	// Retries counts the calls of Retry. Of two copies, the one with more is right about Wait and Level.
+	Retries uint64
+	Robots  *RobotsFile // nil if unknown
 	// Done, Failed and Dropped count the URLs that ended that way.
 	Done, Failed, Dropped uint64
 }

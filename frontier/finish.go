@@ -194,6 +194,7 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 	err := f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) error {
 		h.rec.notBefore, h.rec.level, h.rec.failures = time.Time{}, 0, 0
 		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
+		h.rec.retries++
 		b.touched[name] = h
 		b.changed(name, func(c *Change) { c.State = true })
 		return nil

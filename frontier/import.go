@@ -213,16 +213,23 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err
 	return ended, nil
 }
 
-// unite gives a host the stricter politeness of two, and the robots.txt that stays valid longer.
+// unite gives a host the stricter politeness of two, and the robots.txt that stays valid longer. What Retry ended in one of them counts in
+// neither.
 func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 	rec := &h.rec
 	if s.SinceRequest >= 0 {
 		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
 	}
-	if s.Wait > 0 {
-		rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, l.longest)))
+	if s.Retries > rec.retries {
+		rec.retries, rec.notBefore, rec.level = s.Retries, time.Time{}, 0
 	}
-	rec.crawlDelay, rec.level = max(rec.crawlDelay, s.CrawlDelay), max(rec.level, s.Level)
+	if s.Retries == rec.retries {
+		if s.Wait > 0 {
+			rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, l.longest)))
+		}
+		rec.level = max(rec.level, s.Level)
+	}
+	rec.crawlDelay = max(rec.crawlDelay, s.CrawlDelay)
 	rec.done, rec.failed, rec.dropped = max(rec.done, s.Done), max(rec.failed, s.Failed), max(rec.dropped, s.Dropped)
 	if r := s.Robots; r != nil {
 		if until := now.Add(min(r.Valid, maxRobotsAge)); until.After(rec.robotsUntil) {

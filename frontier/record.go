@@ -17,6 +17,8 @@ type record struct {
 	endReason  string
 	// done, failed and dropped count the URLs that ended in these ways.
 	done, failed, dropped uint64
+	// retries counts the calls of Retry.
+	retries uint64
 	// partial are the blocks of which some URLs are done.
 	partial []partialBlock
 	// fresh are hashes of done URLs that are not yet in a run of the seen set.
@@ -137,6 +139,7 @@ const (
 	recordVersion = 8
 	recordLoose   = 1 << 0
 	recordTracked = 1 << 1
+	recordRetried = 1 << 2
 )
 
 // code writes all fields, or reads them.
@@ -160,9 +163,12 @@ func (r *record) code(c *coder) {
 	})
 	list(c, &r.fresh, c.word)
 	c.byte((*uint8)(&r.role), byte(roles)-1)
-	flags := bitIf(r.loose, recordLoose) | bitIf(r.tracked, recordTracked)
-	c.byte(&flags, recordLoose|recordTracked)
+	flags := bitIf(r.loose, recordLoose) | bitIf(r.tracked, recordTracked) | bitIf(r.retries > 0, recordRetried)
+	c.byte(&flags, recordLoose|recordTracked|recordRetried)
 	r.loose, r.tracked = flags&recordLoose != 0, flags&recordTracked != 0
+	if flags&recordRetried != 0 {
+		c.uvarint(&r.retries)
+	}
 	d := &r.digest
 	if r.tracked {
 		c.uvarint(&d.Accepted)

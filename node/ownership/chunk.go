@@ -14,7 +14,7 @@ const (
 	// chunkBytes bounds a chunk in addition to ChunkURLs: with very long URLs it would exceed the largest message.
 	chunkBytes = 512 << 10
 	maxWait    = 7 * 24 * time.Hour
-	maxDrops   = 1 << 32
+	maxDrops   = 1 << 32  // of retries, too
 	maxPath    = 64 << 10 // far above what identity accepts
 	maxRobots  = 1 << 20  // above the limit of the fetcher
 )
@@ -24,7 +24,7 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 	if s := c.State; s != nil {
 		w.State = &wire.HostState{
 			SinceRequestMs: milliseconds(s.SinceRequest), WaitMs: s.Wait.Milliseconds(), CrawlDelayMs: s.CrawlDelay.Milliseconds(),
-			Level: uint32(s.Level), Done: s.Done, Failed: s.Failed, Dropped: s.Dropped,
+			Level: uint32(s.Level), Done: s.Done, Failed: s.Failed, Dropped: s.Dropped, Retries: s.Retries,
 		}
 		if r := s.Robots; r != nil {
 			w.State.Robots = &wire.RobotsFile{Body: r.Body, ValidMs: r.Valid.Milliseconds()}
@@ -71,7 +71,7 @@ func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 	if s := w.GetState(); s != nil {
 		c.State = &frontier.HostState{
 			SinceRequest: duration(s.GetSinceRequestMs()), Wait: max(0, duration(s.GetWaitMs())), CrawlDelay: max(0, duration(s.GetCrawlDelayMs())),
-			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(),
+			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(), Retries: min(s.GetRetries(), maxDrops),
 		}
 		if r := s.GetRobots(); r != nil {
 			if len(r.GetBody()) > maxRobots {

@@ -1678,10 +1678,12 @@ type HostState struct {
 	CrawlDelayMs int64  `protobuf:"varint,3,opt,name=crawl_delay_ms,json=crawlDelayMs,proto3" json:"crawl_delay_ms,omitempty"`
 	Level        uint32 `protobuf:"varint,4,opt,name=level,proto3" json:"level,omitempty"`
 	// robots is absent if unknown.
-	Robots        *RobotsFile `protobuf:"bytes,5,opt,name=robots,proto3" json:"robots,omitempty"`
-	Done          uint64      `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
-	Failed        uint64      `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
-	Dropped       uint64      `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Robots  *RobotsFile `protobuf:"bytes,5,opt,name=robots,proto3" json:"robots,omitempty"`
+	Done    uint64      `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	Failed  uint64      `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	Dropped uint64      `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// retries counts how often an operator ended the waits of the host. Of two copies, the one with more is right about wait_ms and level.
+	Retries       uint64 `protobuf:"varint,9,opt,name=retries,proto3" json:"retries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1768,6 +1770,13 @@ func (x *HostState) GetFailed() uint64 {
 func (x *HostState) GetDropped() uint64 {
 	if x != nil {
 		return x.Dropped
+	}
+	return 0
+}
+
+func (x *HostState) GetRetries() uint64 {
+	if x != nil {
+		return x.Retries
 	}
 	return 0
 }
@@ -3572,7 +3581,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\rClaimResponse\x12(\n" +
 	"\x05newer\x18\x01 \x03(\v2\x12.proxima.v1.RecordR\x05newer\x12\x14\n" +
 	"\x05later\x18\x02 \x03(\tR\x05later\x12\x1c\n" +
-	"\tcontested\x18\x03 \x03(\tR\tcontested\"\x80\x02\n" +
+	"\tcontested\x18\x03 \x03(\tR\tcontested\"\x9a\x02\n" +
 	"\tHostState\x12(\n" +
 	"\x10since_request_ms\x18\x01 \x01(\x03R\x0esinceRequestMs\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\x03R\x06waitMs\x12$\n" +
@@ -3581,7 +3590,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\x06robots\x18\x05 \x01(\v2\x16.proxima.v1.RobotsFileR\x06robots\x12\x12\n" +
 	"\x04done\x18\x06 \x01(\x04R\x04done\x12\x16\n" +
 	"\x06failed\x18\a \x01(\x04R\x06failed\x12\x18\n" +
-	"\adropped\x18\b \x01(\x04R\adropped\";\n" +
+	"\adropped\x18\b \x01(\x04R\adropped\x12\x18\n" +
+	"\aretries\x18\t \x01(\x04R\aretries\";\n" +
 	"\n" +
 	"RobotsFile\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x19\n" +
