@@ -148,7 +148,11 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 // logBlocks logs blocks before they are in force.
 func (o *Operator) logBlocks(blocks []Block) {
 	for _, b := range blocks {
-		o.log(b.By, b.String(), runlog.KeyHost, b.On, runlog.KeyPeer, b.Node)
+		about := []any{runlog.KeyHost, b.On}
+		if b.Node != o.node.id.Node {
+			about = append(about, runlog.KeyPeer, b.Node)
+		}
+		o.log(b.By, b.String(), about...)
 	}
 }
 

@@ -73,7 +73,7 @@ func (n *Node) recall() error {
 		all = append(all, u)
 	}
 	now.Seeds, added = withSeeds(was.Seeds, n.seeds)
-	n.seeds, n.notes = append(all, added...), notesOn(was, now, added)
+	n.seeds, n.notes = append(all, added...), notesOn(was, now, added, n.cfg.Peer.Secret != "")
 	n.rules, err = identity.New(scope, n.seeds)
 	switch {
 	case err != nil:
@@ -88,16 +88,19 @@ func (n *Node) recall() error {
 	return now.keep(n.cfg.Node.Data)
 }
 
-// notesOn tells the operator what a crawl continues, and what is new.
-func notesOn(was, now crawlFile, added []identity.URL) (notes []string) {
+// notesOn tells the operator what a crawl continues, and what is new. In an overlay its limits hold for all starts together.
+func notesOn(was, now crawlFile, added []identity.URL, overlay bool) (notes []string) {
 	if was.Paused {
 		notes = append(notes, "paused by its operator, as before: proxima ctl resume lets it go on")
 	}
 	if len(was.Seeds) == 0 {
 		return notes
 	}
-	notes = append(notes, fmt.Sprintf("going on with %s, scope %q; max_pages, max_bytes and max_time count from this start",
-		listed(was.Seeds), now.SeedScope))
+	since := "count from this start"
+	if overlay {
+		since = "hold for all nodes and all their starts together"
+	}
+	notes = append(notes, fmt.Sprintf("going on with %s, scope %q; max_pages, max_bytes and max_time %s", listed(was.Seeds), now.SeedScope, since))
 	if len(added) > 0 {
 		notes = append(notes, "added to this crawl: "+listed(texts(added)))
 	}

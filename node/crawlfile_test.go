@@ -13,6 +13,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/peer"
 )
 
 // TestSeedsAreRemembered: a node that starts again without seeds goes on with those that it had, in their scope, and says so; seeds that are new are
@@ -43,6 +44,30 @@ func TestSeedsAreRemembered(t *testing.T) {
 			t.Errorf("%q", notes)
 		}
 	})
+}
+
+// TestNotesSayWhatTheLimitsCount: a node that crawls alone counts from its start, an overlay all starts together.
+func TestNotesSayWhatTheLimitsCount(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for secret, want := range map[string]string{"": "count from this start", filepath.Join(t.TempDir(), "secret"): "hold for all nodes and all their starts together"} {
+		cfg := config(t)
+		cfg.Peer.Secret, cfg.Peer.Listen, cfg.Member.Bind = secret, "127.0.0.1:0", "127.0.0.1:0"
+		if secret != "" {
+			must(t, peer.Keygen(secret))
+		}
+		var notes []string
+		for range 2 {
+			n, err := node.New(cfg, seeds(t, "http://a.test/"), node.Deps{})
+			must(t, err)
+			notes = n.Notes()
+			_, err = n.Run(over)
+			must(t, err)
+		}
+		if len(notes) != 1 || !strings.HasSuffix(notes[0], want) {
+			t.Errorf("%q, want %q", notes, want)
+		}
+	}
 }
 
 // TestStaleSeedsAreNotKept: while a node reads crawl.json, no other one can change it, so that it never writes old content back.

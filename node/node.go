@@ -92,6 +92,7 @@ type Node struct {
 	free       func() (uint64, error)
 
 	warnings warnings
+	early    []error        // warnings that New finds: Run logs them after the start of the node
 	blocked  bell.Bell      // rings when the blocklist has changed
 	room     bell.Bell      // rings when the disk is no longer full
 	refused  map[string]int // seeds, by reason; set before the crawl has ended
@@ -257,6 +258,9 @@ type End struct {
 // Run crawls until the context ends or the crawl ends by itself. When it returns, everything is closed and on disk.
 func (n *Node) Run(ctx context.Context) (End, error) {
 	n.runlog.Events().Info(runlog.EventStart, runlog.KeyVersion, Version(), runlog.KeyConfig, n.cfg.Public())
+	for _, err := range n.early {
+		n.warn(err)
+	}
 	if err := exposed(n.cfg.Node.Data, n.LogDir()); err != nil {
 		n.warn(err)
 	}

@@ -197,7 +197,7 @@ func (o *overlay) newDeciders() (err error) {
 	}
 	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, api{n}}
 	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
-		n.warn(errors.New(w))
+		n.early = append(n.early, errors.New(w))
 	}
 	return nil
 }

@@ -77,6 +77,8 @@ func TestOverlayBlocks(t *testing.T) {
 			acts := b.events(i).of(runlog.EventControl, runlog.KeyHost, "bad.example", runlog.KeyBy, "ann")
 			if len(acts) != 1 || acts.reasons()[0] != "blocked: asked us to" {
 				b.t.Errorf("%s logs the act as %v", b.name(i), acts)
+			} else if _, elsewhere := acts[0].Attrs[runlog.KeyPeer]; elsewhere != (i != 0) {
+				b.t.Errorf("%s logs that the act was done at another node: %v", b.name(i), elsewhere)
 			}
 		}
 	})

@@ -23,7 +23,7 @@ func (n *Node) openSink(transport http.RoundTripper) (err error) {
 	dir := filepath.Join(n.cfg.Node.Data, "sink")
 	if n.cfg.Sink.URL == "" {
 		if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
-			n.warn(fmt.Errorf("%d files wait in %s to be delivered: start the node with -sink, as before", len(left), dir))
+			n.early = append(n.early, fmt.Errorf("%d files wait in %s to be delivered: start the node with -sink, as before", len(left), dir))
 		}
 		return nil
 	}

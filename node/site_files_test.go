@@ -17,6 +17,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node"
+	"proxima/node/runlog"
 )
 
 // siteTree writes a site with what directories hold: indexes and none, odd names and types, and dead links.
@@ -155,6 +156,9 @@ func TestFilesThatAreNotHere(t *testing.T) {
 		w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/1")
 		if !strings.Contains(fmt.Sprint(logs.events), "/nowhere/at/all") {
 			t.Error("the log does not say that the files are missing")
+		}
+		if first := logs.events[0]; first.Event != runlog.EventStart {
+			t.Errorf("the first event is %v", first)
 		}
 		if s := frontier.FileServer("http://a.test"); s != frontier.FileServer("http://a.test") || s == frontier.FileServer("https://a.test") {
 			t.Error("addresses of file servers are mixed up")

@@ -108,7 +108,7 @@ func (n *Node) openFiles() {
 		}
 		files, err := fetch.OpenFiles(*e.Files)
 		if err != nil {
-			n.warn(fmt.Errorf("this site is asked for by HTTP: %w", err))
+			n.early = append(n.early, fmt.Errorf("this site is asked for by HTTP: %w", err))
 			continue
 		}
 		n.files[*e.Files] = files
