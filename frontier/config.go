@@ -91,12 +91,13 @@ type Politeness struct {
 	MaxGap time.Duration `toml:"max_gap" live:"yes"`
 	// MaxRetryAfter bounds what a Retry-After is believed.
 	MaxRetryAfter time.Duration `toml:"-"`
-	// BackoffMin is the first wait of a host that answers 429 or 503. Each further such answer doubles it, with jitter.
+	// BackoffMin is the first wait of a host that answers 429 or 503. Each further such answer doubles it, with jitter, up to
+	// an hour. A longer Retry-After counts, up to a day.
 	BackoffMin time.Duration `toml:"backoff_min" live:"yes"`
 	// BackoffMax bounds the doubling.
 	BackoffMax time.Duration `toml:"-"`
-	// RetryConnect are the successive waits of a host that cannot be reached. After the last the host is given up and its
-	// URLs are dropped. More waits lose fewer hosts but hold memory longer.
+	// RetryConnect are the successive waits of a host that cannot be reached. After the last the host is given up for a day
+	// and its URLs are dropped. More waits lose fewer hosts but hold memory longer.
 	RetryConnect []time.Duration `toml:"retry_connect" live:"yes"`
 	// RetryName are the successive waits of a host whose name does not resolve.
 	RetryName []time.Duration `toml:"retry_name" live:"yes"`

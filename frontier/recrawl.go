@@ -20,8 +20,8 @@ type Recrawl struct {
 	// Max is the longest time between two visits, for a page that never changes. It is exceeded where the budget does not
 	// suffice.
 	Max time.Duration `toml:"max"`
-	// Budget is how many revisits a day are made, first where they find most change. 0 means no limit but politeness. Budget
-	// that is left over goes to visits at recrawl.min.
+	// Budget is how many revisits a day are made at most, where they gain most. 0 means no limit. However large the budget, a
+	// visit that would gain a page less than ten minutes of freshness is not made.
 	Budget int `toml:"budget"`
 	// Share is the probability that the next URL is a due page, if there is one, rather than a new one.
 	Share float64 `toml:"share"`

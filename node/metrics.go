@@ -16,8 +16,8 @@ import (
 
 // Metrics is the section of metrics for Prometheus.
 type Metrics struct {
-	// Listen is the host:port that serves /metrics to everyone who asks. Empty: only the socket in the data directory serves
-	// it. No metric names a host or a page.
+	// Listen is the host:port that serves /metrics to everyone who asks. Empty: only the API has them, on the socket in the
+	// data directory and on the console. No metric names a host or a page.
 	Listen string `toml:"listen"`
 }
 

@@ -36,7 +36,8 @@ type Config struct {
 	// NearDuplicates is how many recent pages are remembered by their text, at 48 bytes each. The links of a page of 50
 	// words or more that says nearly the same as one of them are counted but not followed. 0 follows all links.
 	NearDuplicates int `toml:"near_duplicates"`
-	// MaxBytes ends the crawl after this many bytes of bodies; 0 means no limit. Downloads under way are finished.
+	// MaxBytes ends the crawl after this many bytes of bodies; 0 means no limit. Downloads under way have 10 seconds to
+	// finish.
 	MaxBytes int64 `toml:"max_bytes"`
 	// MaxTime ends the crawl after this time; 0 means no limit. Downloads under way have 10 seconds to finish.
 	MaxTime time.Duration `toml:"max_time"`

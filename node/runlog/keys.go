@@ -58,14 +58,14 @@ const (
 	EventHostBackoff     = "host_backoff"      // a host, or one of its URLs, must wait; with KeyHost, KeyURL, KeyReason, KeyForMs
 	EventHostDropped     = "host_dropped"      // the node gave up a host with all its URLs; with KeyHost, KeyReason, KeyCount
 	EventHostLeftOut     = "host_left_out"     // a batch continues without a host; with KeyHost, KeyReason, KeyCount
-	EventDiskFull        = "disk_full"         // free disk space fell below the watermark; with KeyDiskFreeBytes
+	EventDiskFull        = "disk_full"         // free disk space fell below the watermark; with KeyDiskFreeBytes, KeyReason
 	EventDiskOK          = "disk_ok"           // free space is above the watermark again; with KeyDiskFreeBytes
 	EventOwnTrouble      = "own_trouble"       // the node itself cannot download; it waits and blames no host; with KeyReason
 	EventOwnTroubleOver  = "own_trouble_over"  // it can again; with KeyReason
 	EventPackage         = "package"           // the destination acknowledged a package; with KeyPackage, KeyCount: pages, KeyBytes
 	EventSinkTrouble     = "sink_trouble"      // packages cannot be written or delivered; with KeyReason
 	EventSinkTroubleOver = "sink_trouble_over" // they can again; with KeyReason
-	EventWarning         = "warning"           // something is wrong, but the node continues; with KeyReason
+	EventWarning         = "warning"           // something is wrong, but the node continues; with KeyReason; KeyHost, KeyURL if it is about a download
 	EventError           = "error"             // something failed; with KeyReason
 	EventRefused         = "refused"           // the node refused a message; with KeyPeer, KeyKind, KeyReason, KeyCount
 	EventSecret          = "secret"            // the secret file has changed; with KeyReason: fingerprints of the secrets
