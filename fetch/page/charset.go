@@ -21,9 +21,9 @@ const sniffLen = 1024
 // IsHTML reports whether a body is HTML or XHTML. The header decides, or the first 1,024 bytes if the header is absent or
 // names no type (WHATWG MIME Sniffing, sections 5 and 7). Whether a body labelled as HTML is text at all, Parse checks.
 func IsHTML(contentType string, body []byte) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	switch media = strings.ToLower(strings.TrimSpace(media)); media {
-	case "text/html", "application/xhtml+xml":
+	media := mediaType(contentType)
+	switch media {
+	case "text/html", xhtml:
 		return true
 	case "*/*", "unknown/unknown", "application/unknown":
 	default:
@@ -35,6 +35,15 @@ func IsHTML(contentType string, body []byte) bool {
 	head := bytes.TrimPrefix(body[:min(len(body), sniffLen)], []byte("\xef\xbb\xbf"))
 	media, _, _ = mime.ParseMediaType(http.DetectContentType(head))
 	return media == "text/html" || media == "text/xml" && bytes.Contains(head, []byte("<html"))
+}
+
+// xhtml is the media type of pages in XML.
+const xhtml = "application/xhtml+xml"
+
+// mediaType returns the type in a Content-Type header, without parameters.
+func mediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }
 
 // isBinary reports whether more than one in 32 of the first 1,024 bytes is a control character that text does not have

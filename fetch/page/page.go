@@ -75,7 +75,7 @@ func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {
 	if isBinary(text) {
 		return Page{NotHTML: NotHTMLData}
 	}
-	r := reading{limits: &ps.limits, tags: scanner{b: text}, page: Page{Charset: charset, Links: memory[:0]}}
+	r := reading{limits: &ps.limits, tags: scanner{b: text, xml: mediaType(contentType) == xhtml}, page: Page{Charset: charset, Links: memory[:0]}}
 	for {
 		name := r.tags.next()
 		if name == 0 {

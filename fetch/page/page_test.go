@@ -78,6 +78,16 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// In XHTML any element can close itself, and XSLT writes empty scripts so. In HTML what follows would be their text.
+func TestElementsThatCloseThemselves(t *testing.T) {
+	const in = `<title/><script src=x /><template/><iframe src=/1 /><a href=/2><textarea/><svg/><title><a href=/no></title><a href=/3>`
+	for contentType, want := range map[string]string{"application/xhtml+xml": "/1\n/2\n/3", "Application/XHTML+xml; charset=utf-8": "/1\n/2\n/3", "text/html": "/3"} {
+		if got := show(New(Default()).Parse([]byte(in), contentType, nil)); got != want {
+			t.Errorf("%s: %q, want %q", contentType, got, want)
+		}
+	}
+}
+
 func TestRefresh(t *testing.T) {
 	for in, want := range map[string]string{
 		"5; url=x":              "x",

@@ -12,6 +12,8 @@ import (
 type scanner struct {
 	b   []byte
 	pos int
+	// xml means that any element may close itself. In HTML only those of SVG and MathML can.
+	xml bool
 	// templates counts the template elements whose content is not shown, and foreign the svg and math elements, that are open.
 	templates, foreign int
 	// attrs holds the attributes of the current tag that matter, n of them, in the order of the tag, the first of each name.
@@ -76,8 +78,8 @@ func (s *scanner) start(name atom.Atom) bool {
 		wanted = s.templates == 0
 	}
 	closed, ok := s.attributes(wanted || name == atom.Template)
-	if !ok {
-		return false
+	if !ok || closed && s.xml {
+		return ok && wanted
 	}
 	switch name {
 	case atom.Template:
@@ -89,7 +91,7 @@ func (s *scanner) start(name atom.Atom) bool {
 			s.foreign++
 		}
 	case atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Xmp, atom.Iframe, atom.Noembed, atom.Noframes, atom.Plaintext:
-		// In SVG and MathML an element can close itself; in HTML it cannot, and what follows is its text.
+		// In HTML what follows is its text.
 		if !closed || s.foreign == 0 {
 			s.pos = endOfRawText(s.b, s.pos, name)
 		}
