@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
 // file is what a robots.txt says to one agent.
@@ -92,9 +94,16 @@ func (s *said) addRule(path []byte, allow bool) {
 	}
 }
 
-// head returns the whole lines within the first MaxBytes of body, without a byte order mark, of which a broken editor may have
+// head returns the whole lines within the first MaxBytes of body in UTF-8, without a byte order mark, of which a broken editor may have
 // left only the first octets. It drops the line that MaxBytes cuts, since half an Allow would allow too much.
 func head(body []byte) []byte {
+	if wide := body[:min(len(body), MaxBytes)]; bytes.HasPrefix(wide, []byte("\xff\xfe")) || bytes.HasPrefix(wide, []byte("\xfe\xff")) {
+		text, _ := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder().Bytes(wide) // it reads anything
+		if len(body) > MaxBytes {
+			text = text[:bytes.LastIndexAny(text, "\r\n")+1]
+		}
+		return text
+	}
 	if len(body) > MaxBytes {
 		next := body[MaxBytes]
 		body = body[:MaxBytes]

@@ -148,14 +148,14 @@ const (
 	Unavailable
 )
 
-// Judge returns the verdict on a status code. 429 and codes that HTTP does not know mean Wait, which the RFC leaves open.
+// Judge returns the verdict on a status code. 408, 429 and codes that HTTP does not know mean Wait, which the RFC leaves open.
 func Judge(status int) Verdict {
 	switch {
 	case status >= 200 && status < 300:
 		return Usable
 	case status >= 300 && status < 400:
 		return Redirect
-	case status >= 400 && status < 500 && status != 429:
+	case status >= 400 && status < 500 && status != 408 && status != 429:
 		return Unavailable
 	}
 	return Wait

@@ -1,11 +1,13 @@
 package robots_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"proxima/fetch/robots"
 )
@@ -103,6 +105,29 @@ func TestAllowed(t *testing.T) {
 					t.Errorf("%s (line end %q): Allowed(%q) = %v", c.name, eol, path, refused)
 				}
 			}
+		}
+	}
+}
+
+// Editors save a file in UTF-16 under the name "Unicode". Its rules count, as far as the limit leaves them whole.
+func TestUTF16(t *testing.T) {
+	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
+		encode := func(text string) (out []byte) {
+			for _, c := range utf16.Encode([]rune("\uFEFF" + text)) {
+				out = order.AppendUint16(out, c)
+			}
+			return out
+		}
+		r := robots.Parse(encode("user-agent: *\r\ndisallow: /é\r\n"), "foobot")
+		if r.Allowed("/%C3%A9") || !r.Allowed("/a") {
+			t.Errorf("%v: its rule does not count", order)
+		}
+		long := encode("user-agent: *\ndisallow: /a\n" + strings.Repeat("#", robots.MaxBytes/2-38) + "\nallow: /a/b")
+		if len(long) <= robots.MaxBytes {
+			t.Fatalf("%d bytes", len(long))
+		}
+		if robots.Parse(long, "foobot").Allowed("/a/b") {
+			t.Errorf("%v: a rule that the limit cuts counts", order)
 		}
 	}
 }
@@ -235,7 +260,9 @@ func TestJudge(t *testing.T) {
 		{-1, 199, robots.Wait},
 		{200, 299, robots.Usable},
 		{300, 399, robots.Redirect},
-		{400, 428, robots.Unavailable},
+		{400, 407, robots.Unavailable},
+		{408, 408, robots.Wait},
+		{409, 428, robots.Unavailable},
 		{429, 429, robots.Wait},
 		{430, 499, robots.Unavailable},
 		{500, 999, robots.Wait},
