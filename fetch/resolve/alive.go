@@ -13,13 +13,13 @@ import (
 // nothing about this machine's network.
 type alive struct {
 	mu    sync.Mutex
-	heard time.Time // when any server last answered anything
+	heard time.Time // when any server last answered anything but SERVFAIL
 	deaf  time.Time // start of the last probe that no server answered
 
 	probe singleflight.Group
 }
 
-// hear notes an answer.
+// hear notes an answer that shows more than that the server itself is there.
 func (a *alive) hear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,6 +21,7 @@ func TestNoServer(t *testing.T) {
 		m.Id++
 		return [][]byte{packed(m)}
 	}
+	helpless := func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{packed(answerTo(q, dns.RcodeServerFailure))} }
 	for _, tc := range []struct {
 		name, host string
 		handle     handler
@@ -29,6 +30,13 @@ func TestNoServer(t *testing.T) {
 	}{
 		{"all are silent", "www.example.org", silence, "temporary", true},
 		{"guesses are no answers", "www.example.org", stray, "temporary", true},
+		{"SERVFAIL about everything, as without a network", "www.example.org", helpless, "temporary", true},
+		{"one of two knows only failures", "dead.example.org", func(server, network string, q *dns.Msg) [][]byte {
+			if server == "192.0.2.53:53" {
+				return helpless(server, network, q)
+			}
+			return others(server, network, q)
+		}, "temporary", false},
 		{"silent about one name", "dead.example.org", others, "temporary", false},
 		{"SERVFAIL", "broken.example.org", others, "temporary", false},
 		{"NXDOMAIN", "none.example.org", others, "not found", false},

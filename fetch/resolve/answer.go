@@ -43,7 +43,7 @@ type reply struct {
 
 // interpret reads a DNS message as the answer to q (RFC 1034, section 4.3; RFC 2308). It uses only records of the name asked for
 // and of the aliases that lead on from it. It keeps the first maxAddrs addresses and follows up to aliases CNAME records. Its
-// errors are errStray, errTruncated, errNoEDNS and errServer.
+// errors are errStray, errTruncated, errNoEDNS, errServer and errServFail.
 func interpret(msg []byte, q question, aliases int) (reply, error) {
 	if len(msg) < headerLen || binary.BigEndian.Uint16(msg) != q.id || msg[2]&flagQR == 0 {
 		return reply{}, errStray
@@ -68,6 +68,8 @@ func interpret(msg []byte, q question, aliases int) (reply, error) {
 		return reply{}, fmt.Errorf("%w: %w", errStray, unpackErr)
 	case q.edns && refused:
 		return reply{}, errNoEDNS
+	case m.Rcode == dns.RcodeServerFailure:
+		return reply{}, errServFail
 	case m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError:
 		return reply{}, fmt.Errorf("%w: RCODE %d (%s)", errServer, m.Rcode, dns.RcodeToString[m.Rcode])
 	}

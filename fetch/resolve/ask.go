@@ -119,7 +119,9 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 		}
 		rep, err := interpret(buf[:n], q, aliases)
 		if !errors.Is(err, errStray) {
-			r.alive.hear()
+			if !errors.Is(err, errServFail) { // a server on this machine says so of all names when the network is gone
+				r.alive.hear()
+			}
 			return rep, err
 		}
 	}

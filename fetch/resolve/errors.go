@@ -1,6 +1,9 @@
 package resolve
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The kinds of failure of a lookup, for errors.Is.
 var (
@@ -8,7 +11,8 @@ var (
 	ErrNotFound = errors.New("host not found")
 	// ErrTemporary: all servers failed or were silent about the name.
 	ErrTemporary = errors.New("no answer from name servers")
-	// ErrNoServer: no server answers any question, so this machine's network may be at fault. Such errors are also ErrTemporary.
+	// ErrNoServer: no server answers any question, or all answer SERVFAIL whatever the question, so this machine's network may be at
+	// fault. Such errors are also ErrTemporary.
 	ErrNoServer = errors.New("no name server answers at all")
 	// ErrInvalid: the host is neither a name nor an address. No server was asked.
 	ErrInvalid = errors.New("invalid host name")
@@ -45,5 +49,6 @@ var (
 	errStray     = errors.New("not an answer to the query")
 	errTruncated = errors.New("truncated")
 	errNoEDNS    = errors.New("server does not know EDNS")
-	errServer    = errors.New("server failure") // it answered, so there is no use in asking it again
+	errServer    = errors.New("server failure")          // it answered, so there is no use in asking it again
+	errServFail  = fmt.Errorf("%w: SERVFAIL", errServer) // it could not find out, perhaps because it reaches nobody
 )

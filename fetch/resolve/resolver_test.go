@@ -100,7 +100,7 @@ func TestLookup(t *testing.T) {
 		{"nodata2.example.org", false, nil, "not found", 40 * s, 1},
 		{"foreign.example.org", false, nil, "not found", 30 * s, 1},
 		{"missing.example.org", false, nil, "not found", 30 * s, 1},
-		{"fail.example.org", false, nil, "temporary", 30 * s, 2},
+		{"fail.example.org", false, nil, "temporary", 30 * s, 4},
 		{"silent.example.org", false, nil, "temporary", 30 * s, 6},
 		{"v6.example.org", true, []string{"2001:db8::6"}, "", 100 * s, 2},
 		{"v6.example.org", false, nil, "not found", 60 * s, 1},
