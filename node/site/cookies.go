@@ -85,11 +85,12 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 	for _, line := range header["Set-Cookie"] {
 		pair, attributes, _ := strings.Cut(line, ";")
 		name, value, ok := strings.Cut(pair, "=")
-		c, err := http.ParseSetCookie(name + "=;" + attributes) // without the value, since it refuses many that browsers take
-		if !ok || err != nil || !httpguts.ValidHeaderFieldValue(value) || len(c.Name)+len(value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
+		c, err := http.ParseSetCookie("name=;" + attributes) // only these, since it refuses many names and values that browsers take
+		name = strings.TrimSpace(name)
+		if !ok || err != nil || name == "" || !httpguts.ValidHeaderFieldValue(pair) || len(pair)+len(c.Path)+len(c.Domain) > maxCookieBytes {
 			continue
 		}
-		c.Value, c.MaxAge = strings.TrimSpace(value), min(c.MaxAge, maxCookieAge)
+		c.Name, c.Value, c.MaxAge = name, strings.TrimSpace(value), min(c.MaxAge, maxCookieAge)
 		d.jar.SetCookies(at, []*http.Cookie{c})
 		gone := &http.Cookie{Name: c.Name, Path: c.Path, Domain: c.Domain, MaxAge: -1}
 		d.set.Add(cookieID(at, c), func() { d.jar.SetCookies(at, []*http.Cookie{gone}) })

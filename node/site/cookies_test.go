@@ -37,13 +37,19 @@ func TestJar(t *testing.T) {
 	j.gets(t, "http://long.test/", "a=1; b=2")
 }
 
-// All between the equals sign and the semicolon is the value of a cookie (RFC 6265, section 5.2), quotation marks too, if it can be sent.
+// All between the equals sign and the semicolon is the value of a cookie, and all before it the name (RFC 6265, section 5.2), quotation marks
+// and brackets too, if it can be sent.
 // The escapes of a path need not be valid.
 func TestJarReturnsWhatItGot(t *testing.T) {
 	j := NewJar()
 	for _, value := range []string{`{"a":"é\\"}`, "a=b=", `"`, "", "\xff"} {
 		j.Learn(link(t, "http://b.test/"), set("a = "+value+" ;x;Path=/", "b=\x01", "c"))
 		j.gets(t, "http://b.test/x", "a="+value)
+	}
+	for i, name := range []string{"user[id]", "a:b", "{x}", "a b", "é"} {
+		at := fmt.Sprintf("http://c%d.test/", i)
+		j.Learn(link(t, at), set(name+"=1"))
+		j.gets(t, at, name+"=1")
 	}
 	j.Learn(link(t, "http://a.test/100%/x%zz"), set(`session="a,b"; Path=/`, "here=1"))
 	j.gets(t, "http://a.test/100%/x%zz", `here=1; session="a,b"`)
