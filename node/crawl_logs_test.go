@@ -19,7 +19,7 @@ import (
 // TestLogs: what is logged of a crawl, and when.
 func TestLogs(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.Site("a.test", server1).Robots("User-agent: *", "Disallow: /1$").Pages(20).Took(1500*time.Millisecond).
+		w.Site("a.test", server1).Robots("User-agent: *", "Disallow: /1$").Pages(20).Page("/torn").Took(1500*time.Millisecond).
 			Handle("/19", netsim.Broken)
 		w.Site("b.test", server2).Handle("/", netsim.Turns(netsim.Status(503, "Retry-After", "60"), netsim.Status(404)))
 		w.Site("c.test", server3).Handle("/robots.txt", netsim.Status(503))

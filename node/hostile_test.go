@@ -164,7 +164,7 @@ func hostileWeb(w *trial) {
 	add(silence, "0 timeout_header 0", page{})
 	add(coded("gzip", bomb), "200 bomb 0", page{})
 	add(coded("gzip", "this is no gzip"), "200 decode 0", page{})
-	add(netsim.Broken, "200 eof 0", page{})
+	add(netsim.Broken, "200 eof 1", page{})
 	add(rawText("220 mail.example ESMTP\r\n"), "0 protocol 0", page{})
 	add(netsim.Text("text/html", string(binary)), "200  0", page{reason: "binary labelled as HTML"})
 	charset := add(netsim.Text("text/html; charset=\"klingon\xff\"", "\xe9\xff\x80<a href=/next>\xc3\x28</a>\xf0"), "200  1", page{})

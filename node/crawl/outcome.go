@@ -41,7 +41,7 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	switch status := res.Status; {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		out.Ending, out.Trouble = frontier.Again, frontier.Busy
-	case status >= 500:
+	case status >= 500 || status == http.StatusRequestTimeout: // the server did not wait for what was already on its way
 		out.Ending, out.Trouble = frontier.Again, frontier.Broken
 	case status >= 400 || status < 200:
 		out.Ending = frontier.Failed

@@ -23,6 +23,7 @@ func TestJudge(t *testing.T) {
 		{name: "page", status: 200, ending: frontier.Done},
 		{name: "redirect", status: 301, ending: frontier.Done},
 		{name: "missing", status: 404, ending: frontier.Failed},
+		{name: "no longer waiting", status: 408, ending: frontier.Again, trouble: frontier.Broken},
 		{name: "broken program", status: 500, ending: frontier.Again, trouble: frontier.Broken},
 		{name: "too many", status: 429, after: "120", ending: frontier.Again, trouble: frontier.Busy, retry: 2 * time.Minute},
 		{name: "busy until", status: 503, after: "Sun, 01 Mar 2026 12:05:00 GMT", ending: frontier.Again, trouble: frontier.Busy, retry: 5 * time.Minute},
@@ -79,6 +80,18 @@ func TestRobotsTxtWithABrokenBody(t *testing.T) {
 		if out.Ending != want || (out.Trouble == frontier.Busy) != (want == frontier.Again) || out.RetryAfter != time.Minute ||
 			(out.Robots != nil) != (want == frontier.Done) {
 			t.Errorf("%d: %+v", status, out)
+		}
+	}
+}
+
+// A proxy that changes pages answers 203. They are pages like any other.
+func TestVisitThroughAProxy(t *testing.T) {
+	l := newReading(t)
+	for status, want := range map[int]bool{200: true, 203: true, 202: false, 206: false} {
+		r := l.readPage(t, "http://a.test/", "", "<p>some words")
+		r.res.Status = status
+		if v, _ := visited(r.task, r.res, &r.out, r.gather, time.Now()); (v != nil) != want {
+			t.Errorf("%d: %+v", status, v)
 		}
 	}
 }

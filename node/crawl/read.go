@@ -1,7 +1,7 @@
 package crawl
 
 import (
-	"net/http"
+	"cmp"
 	"sync"
 
 	"proxima/fetch"
@@ -38,16 +38,21 @@ func (r *reader) read(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	switch {
 	case task.Kind == frontier.Robots:
 		r.robotsTxt(task, res, out, g)
-	case out.Ending != frontier.Done:
-	case redirects(res):
+	case out.Trouble == frontier.Interrupted:
+	case redirects(res) && out.Ending == frontier.Done:
 		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to its target.
 		g.add(task.URL, res.Location, task.Depth, next(task.Hops), task.Kind == frontier.Sitemap)
 		found = 1
-	case res.Status != http.StatusOK:
-	case task.Kind == frontier.Sitemap:
-		found = r.sitemap(task, res, out, g)
+	case res.Status/100 != 2 || res.Class != "" && len(res.Body) == 0:
 	default:
-		found = r.page(task, res, out, g)
+		// Of a body that breaks off, what has come is read, as browsers show it: its framing may be wrong each time.
+		reason := out.Reason
+		if task.Kind == frontier.Sitemap {
+			found = r.sitemap(task, res, out, g)
+		} else {
+			found = r.page(task, res, out, g)
+		}
+		out.Reason = cmp.Or(reason, out.Reason)
 	}
 	out.Links, out.Known = g.links, g.known
 	r.stats.drop(g.drops...)

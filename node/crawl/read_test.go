@@ -1,9 +1,12 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"proxima/fetch"
 	"proxima/fetch/page"
@@ -84,6 +87,47 @@ func TestRefreshHeader(t *testing.T) {
 		r := l.readPage(t, "http://a.test/dir/page", "Refresh: "+header, "")
 		if urls(r.out.Links) != want || r.found != len(r.out.Links) {
 			t.Errorf("%q: %d links, %+v", header, r.found, r.out.Links)
+		}
+	}
+}
+
+// Proxies that change a page answer 203, and other programs 202 or 206: browsers show those like any page.
+func TestLinksOfAnySuccess(t *testing.T) {
+	l := newReading(t)
+	for status, want := range map[int]string{200: "http://a.test/x", 202: "http://a.test/x", 203: "http://a.test/x", 206: "http://a.test/x", 302: "", 304: ""} {
+		r := l.readPage(t, "http://a.test/", "", "")
+		r.res.Status, r.res.Body = status, []byte("<a href=x>")
+		g := l.reader.gather()
+		l.reader.read(r.task, r.res, &r.out, g)
+		if urls(g.links) != want {
+			t.Errorf("%d: links %q, want %q", status, urls(g.links), want)
+		}
+	}
+}
+
+// Browsers show what has come of a page that breaks off. Where its framing is wrong each time, there will never be more.
+func TestLinksOfABrokenBody(t *testing.T) {
+	l := newReading(t)
+	l.deps.Sitemap = sitemap.Default()
+	for _, kind := range []frontier.Kind{frontier.Page, frontier.Sitemap} {
+		for class, want := range map[fetch.Class]frontier.Ending{fetch.EOF: frontier.Again, fetch.TooSlow: frontier.Again, fetch.Decode: frontier.Failed,
+			fetch.Canceled: frontier.Again, fetch.Unwanted: frontier.Dropped} {
+			for body, links := range map[string]string{"": "", "<urlset><url><loc>http://a.test/x</loc></url><a href=/x><a href=/y": "http://a.test/x"} {
+				task := &frontier.Task{Kind: kind, Host: "http://a.test", URL: mustParse(t, "http://a.test/page")}
+				res := &fetch.Result{Status: 200, Class: class, Err: errors.New("broken"), Body: []byte(body), Header: http.Header{"Content-Type": {"text/html"}}}
+				if class == fetch.Canceled || class == fetch.Unwanted {
+					links = ""
+				}
+				if class == fetch.Unwanted {
+					res.Body = nil
+				}
+				out := judge(res, time.Now())
+				reason := out.Reason
+				l.reader.read(task, res, &out, l.reader.gather())
+				if urls(out.Links) != links || out.Ending != want || out.Reason != reason {
+					t.Errorf("%v, %s, %q: links %q, %v, %q", kind, class, body, urls(out.Links), out.Ending, out.Reason)
+				}
+			}
 		}
 	}
 }

@@ -50,7 +50,7 @@ func visited(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *g
 			return nil, ""
 		}
 		return &frontier.Visit{Found: frontier.Moved}, runlog.ChangeMoved
-	case http.StatusOK:
+	case http.StatusOK, http.StatusNonAuthoritativeInfo: // the latter from a proxy
 	default:
 		return nil, ""
 	}
