@@ -68,7 +68,8 @@ type Loop struct {
 	limits   *Limits
 	hosts    *hostLimits
 	moved    *moved
-	heard    atomic.Int64 // when a server last answered, in nanoseconds since began
+	sitemaps chan struct{} // has an element for each sitemap whose URLs are in memory
+	heard    atomic.Int64  // when a server last answered, in nanoseconds since began
 	began    time.Time
 }
 
@@ -79,7 +80,8 @@ func New(cfg Config, deps Deps) *Loop {
 	}
 	stats := new(statistics)
 	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats),
-		archiver: archiver{&deps, stats}, placer: placer{&deps, stats}, jar: site.NewJar(), limits: deps.Limits, moved: newMoved(), began: time.Now()}
+		archiver: archiver{&deps, stats}, placer: placer{&deps, stats}, jar: site.NewJar(), limits: deps.Limits, moved: newMoved(),
+		sitemaps: make(chan struct{}, maxSitemaps), began: time.Now()}
 	requested := l.requested
 	if l.limits == nil {
 		l.limits = newLimits(cfg)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/fetch"
@@ -152,6 +153,31 @@ func TestSitemapBeyondItsBounds(t *testing.T) {
 			t.Errorf("%q: %d URLs, %d too long, reason %q; want %+v", body, found, dropped, out.Reason, want)
 		}
 	}
+}
+
+// Sitemaps wait for each other, until their URLs are on disk, and other pages do not wait for them.
+func TestSitemapsInMemoryAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &web{html: `<urlset><url><loc>http://a.example/x</loc></url></urlset>`}
+		b := newBed(t, w)
+		b.deps.Sitemap = sitemap.Default()
+		_, err := b.deps.Frontier.Add(t.Context(), []frontier.Link{{URL: mustParse(t, "http://a.example/map"), Sitemap: true}})
+		must(t, err)
+		for range maxSitemaps {
+			b.sitemaps <- struct{}{}
+		}
+		b.crawl(func() {
+			time.Sleep(time.Minute)
+			if got := w.requests(); !strings.Contains(got, "/page") || !strings.Contains(got, "/map") || strings.Contains(got, "/x") {
+				t.Errorf("while %d others are in memory: asked for %q", maxSitemaps, got)
+			}
+			<-b.sitemaps
+			time.Sleep(time.Minute)
+			if got := w.requests(); !strings.Contains(got, "/x") || len(b.sitemaps) != maxSitemaps-1 {
+				t.Errorf("afterwards: asked for %q, %d in memory", got, len(b.sitemaps))
+			}
+		})
+	})
 }
 
 // Reasons that name what is particular do not grow without bound, and nothing goes uncounted.

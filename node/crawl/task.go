@@ -81,6 +81,9 @@ func (l *Loop) putBack(ctx context.Context, task *frontier.Task) error {
 	return err
 }
 
+// maxSitemaps is how many sitemaps are read at a time, until their URLs are on disk. A megabyte of gzip can hold 50,000 long ones.
+const maxSitemaps = 8
+
 // do carries out a task, and reports whether it counts as a page.
 func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err error) {
 	// The end of a task is written even while the crawl is being stopped: the next start goes on from it.
@@ -119,6 +122,10 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	}
 	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
 		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
+	}
+	if task.Kind == frontier.Sitemap {
+		l.sitemaps <- struct{}{}
+		defer func() { <-l.sitemaps }()
 	}
 	found, links := 0, l.reader.gather()
 	if !visit.Quiet || task.Kind == frontier.Robots {
