@@ -32,7 +32,7 @@ func (q *Shares) read() error {
 		if err := parse(mine, 2, q.mine); err != nil {
 			return err
 		}
-		if inOrder := mine[1] == 1; !inOrder { // it may have used all that was granted to it
+		if q.crashed = mine[1] != 1; q.crashed { // it may have used all that was granted to it
 			q.mine.Done = max(q.mine.GetDone(), q.mine.GetGranted()-q.mine.GetGivenBack())
 		}
 	}

@@ -72,10 +72,10 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 		q.mu.Unlock()
 	}
 	q.mu.Lock()
-	granted, scarce := k.of(v.Self).GetGranted(), k.scarce(q.limits, v)
+	own, scarce := k.of(v.Self), k.scarce(q.limits, v)
 	q.mu.Unlock()
 	q.hinder(nil)
-	q.take(granted, scarce && !wants)
+	q.take(own, scarce && !wants)
 }
 
 // takeOver makes this node the keeper if all live nodes promise to ignore earlier ones.

@@ -88,6 +88,8 @@ type Shares struct {
 	wake    bell.Bell   // a node has reported that it wants pages
 	failing atomic.Bool // the last value could not be kept
 	written bool        // the grants in mine are on disk; only Run uses it
+	heard   bool        // a keeper has told what was granted to earlier lives; until then nothing is used. Only Run uses it
+	crashed bool        // the life before did not end in order; only Run uses it
 
 	// writing is held while a change of what was promised and stored is written. It is taken before mu.
 	writing sync.Mutex
@@ -152,11 +154,12 @@ func (q *Shares) Run(ctx context.Context) error {
 			time.Sleep(company)
 		}
 		v := q.deps.View()
+		asks := wants && q.heard // so that what it hears of first was granted to earlier lives
 		if id := v.Drawn("quota"); id == v.Self {
-			q.lead(ctx, v, wants)
+			q.lead(ctx, v, asks)
 		} else if id != "" {
 			q.leaveBook()
-			q.report(ctx, id, wants)
+			q.report(ctx, id, asks)
 		}
 		q.tell(wants)
 		if wants && v.AllOver() { // the others have reached the limit: this node would wait for pages for ever
@@ -188,7 +191,7 @@ func (q *Shares) report(ctx context.Context, keeper string, wants bool) {
 		q.hinder(fmt.Errorf("%s, which keeps the book, waits for others: its own status says for whom", keeper))
 	default:
 		q.hinder(nil)
-		q.take(res.GetEntry().GetGranted(), res.GetScarce() && !wants)
+		q.take(res.GetEntry(), res.GetScarce() && !wants)
 	}
 }
 
@@ -224,25 +227,44 @@ func (q *Shares) Why() string {
 	return q.hindrance.Error()
 }
 
-// take takes a grant. With back it gives back the pages that this node does not need.
-func (q *Shares) take(granted uint64, back bool) {
+// take takes what the keeper knows of this node, and so its grant. With back it gives back the pages that this node does not need.
+func (q *Shares) take(e *wire.QuotaEntry, back bool) {
 	var unused uint64
 	if back {
 		unused = uint64(q.deps.Meter.Withdraw())
 	}
 	q.mu.Lock()
-	if granted > q.mine.GetGranted() || unused > 0 {
+	if e.GetGranted() > q.mine.GetGranted() || unused > 0 {
 		q.written = false
 	}
-	q.mine.Granted = max(granted, q.mine.GetGranted())
+	q.mine.Granted = max(e.GetGranted(), q.mine.GetGranted())
+	q.recallLocked(e)
 	q.mine.GivenBack += unused
+	q.heard = true
 	q.mu.Unlock()
 	q.use()
 }
 
+// recallLocked counts what the keeper knows of earlier lives of this node and its disk does not, which may be an older copy. A life that has
+// asked for more pages than the disk says, or has crashed, may have asked for all that were granted to it.
+func (q *Shares) recallLocked(e *wire.QuotaEntry) {
+	if q.crashed && !q.heard || e.GetDone() > q.mine.GetDone() || e.GetGivenBack() > q.mine.GetGivenBack() {
+		q.mine.GivenBack = max(q.mine.GetGivenBack(), e.GetGivenBack())
+		q.earlier.Done = max(q.earlier.GetDone(), q.mine.GetGranted()-q.mine.GetGivenBack())
+	}
+	if more := e.GetBytes(); more > q.mine.GetBytes() {
+		q.earlier.Bytes += more - q.mine.GetBytes()
+		q.mine.Bytes = more
+	}
+	if more := e.GetElapsedMs(); more > q.mine.GetElapsedMs() {
+		q.earlier.ElapsedMs += more - q.mine.GetElapsedMs()
+		q.mine.ElapsedMs = more
+	}
+}
+
 // use tells the crawl loop how many pages it may request, once that is on disk.
 func (q *Shares) use() {
-	if q.written || q.keepMine(false) != nil {
+	if !q.heard || q.written || q.keepMine(false) != nil {
 		return
 	}
 	q.written = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -54,6 +55,7 @@ type fake struct {
 	full      bool // its disk
 	mute      bool // no call reaches it
 	warned    []string
+	backup    map[string][]byte // an older copy of its disk
 }
 
 func newWorld(t *testing.T, seed uint64, n int, limits Limits) *world {
@@ -111,6 +113,22 @@ func (f *fake) kill() {
 	f.life++
 	f.quota = nil
 	f.crash()
+}
+
+// stop ends a life in order.
+func (f *fake) stop() {
+	f.w.mu.Lock()
+	f.crash()
+	f.w.mu.Unlock()
+	time.Sleep(2 * reportEvery)
+	f.kill()
+}
+
+// restore ends a life, and begins one with an older copy of the disk.
+func (f *fake) restore(ctx context.Context) {
+	f.kill()
+	f.disk = maps.Clone(f.backup)
+	f.start(ctx)
 }
 
 // crawl asks for pages.
@@ -257,6 +275,13 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 					w.mu.Lock()
 					f.full = !f.full
 					w.mu.Unlock()
+				case what == 4 && f.backup == nil:
+					w.mu.Lock()
+					f.backup = maps.Clone(f.disk)
+					w.mu.Unlock()
+				case what == 4:
+					f.restore(ctx)
+					kills++
 				}
 			}
 			clear(w.side)
@@ -281,6 +306,69 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 			if least := w.limits.MaxPages - int64(kills)*maxShare; w.asked < least || kills == 0 && w.asked != w.limits.MaxPages {
 				t.Errorf("course %d: %d pages are asked for, after %d crashes", course, w.asked, kills)
 			}
+			stop()
+			time.Sleep(4 * askPatience) // calls under way
+		})
+	}
+}
+
+// A node that comes back with an older copy of its disk does not use again what an earlier life was granted.
+func TestOlderDisk(t *testing.T) {
+	for n := range 6 {
+		at, inOrder := n/2, n%2 == 0
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
+			w.calm = true
+			pass := func(seconds int) {
+				for range seconds {
+					w.look()
+					time.Sleep(time.Second)
+				}
+			}
+			for _, f := range w.nodes {
+				f.work = 6000
+				f.start(ctx)
+			}
+			pass(10)
+			f := w.nodes[at]
+			if inOrder {
+				f.stop()
+			}
+			f.backup = maps.Clone(f.disk)
+			if inOrder {
+				f.start(ctx)
+			}
+			pass(15)
+			w.mu.Lock()
+			w.side[at] = 1
+			w.mu.Unlock()
+			f.restore(ctx)
+			pass(3)
+			w.mu.Lock()
+			if w.side[at] = 0; f.may > 0 {
+				t.Errorf("node %d restored, in order %v: it may ask for %d pages before it has heard of them", at, inOrder, f.may)
+			}
+			w.mu.Unlock()
+			pass(120)
+			res, err := f.quota.promise(0) // it tells the book
+			if err != nil {
+				t.Fatal(err)
+			}
+			elapsed, bytes := f.quota.entry().GetElapsedMs(), uint64(0)
+			for _, e := range res.GetBook().GetEntries() {
+				bytes += e.GetBytes()
+			}
+			w.mu.Lock()
+			for i, f := range w.nodes {
+				if f.ended != "max_pages" {
+					t.Errorf("node %d restored, in order %v: node %d has ended by %q", at, inOrder, i, f.ended)
+				}
+			}
+			if int64(bytes) < 10*(w.asked-300) || elapsed < 134_500 {
+				t.Errorf("node %d restored, in order %v: %d bytes count of %d pages, and %d ms of its time", at, inOrder, bytes, w.asked, elapsed)
+			}
+			w.mu.Unlock()
 			stop()
 			time.Sleep(4 * askPatience) // calls under way
 		})
