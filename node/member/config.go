@@ -32,7 +32,7 @@ type Config struct {
 	// more slow nodes for dead ones.
 	Preset string `toml:"preset"`
 	// Join are gossip addresses (host:port) of some peers. One that answers is enough; the others are dialled again for
-	// ever.
+	// ever. The first node of an overlay has none, or only its own address.
 	Join []string `toml:"join"`
 	// Faster divides the times of the overlay, 1 to 20: when silent nodes count as gone, when owners stop and homes take
 	// over, how long leases last, how often peers are dialled. A larger number finds deaths sooner, costs more messages and

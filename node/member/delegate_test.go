@@ -130,9 +130,10 @@ func TestNodeThatJoinsItself(t *testing.T) {
 		join   []string
 		met    bool
 		founds bool
-	}{{[]string{"192.0.2.1:1"}, true, true}, {[]string{"192.0.2.1:1"}, false, false}, {[]string{"192.0.2.1:1", "192.0.2.2:1"}, true, false}} {
+	}{{[]string{"192.0.2.1:1"}, true, true}, {[]string{"192.0.2.1:1"}, false, false}, {[]string{"192.0.2.1:1", "192.0.2.2:1"}, true, false},
+		{[]string{"192.0.2.1:7946"}, false, true}, {[]string{"192.0.2.1:7946", "192.0.2.2:1"}, false, false}} {
 		m := lone(t, func(cfg *Config, _ *Deps) { cfg.Join = c.join })
-		m.metSelf = c.met
+		m.metSelf, m.gossip = c.met, "192.0.2.1:7946"
 		m.update()
 		if founds := m.table.paxos.set.version == 1; founds != c.founds {
 			t.Errorf("by %v, having met itself %v: it founds an overlay: %v", c.join, c.met, founds)

@@ -39,6 +39,8 @@ type Members struct {
 	ring       *memberlist.Keyring
 
 	storeMu sync.Mutex // held by store, so that older state never overwrites newer
+	// joins and dials are the dials under way: of configured addresses, and of others.
+	joins, dials errgroup.Group
 
 	// mu guards what follows. It is taken while memberlist's lock is held, never the other way round.
 	mu           sync.Mutex
@@ -95,6 +97,8 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		return nil, fmt.Errorf("use secret: %w", err)
 	}
 	m.version = m.table.version
+	m.joins.SetLimit(maxDials)
+	m.dials.SetLimit(maxDials)
 	return m, nil
 }
 
@@ -159,6 +163,7 @@ func (m *Members) Run(ctx context.Context) error {
 	m.mu.Lock()
 	m.list, m.carrier = nil, nil
 	m.mu.Unlock()
+	_, _ = m.joins.Wait(), m.dials.Wait()
 	m.flush()
 	return err
 }
@@ -223,7 +228,7 @@ func (m *Members) update() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.locator.publish(now)
-	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 && m.table.paxos.set.version == 0 {
+	if only := len(m.cfg.Join)+len(m.deps.Known) == 1; only && (m.metSelf || slices.Contains(m.cfg.Join, m.gossip)) && m.table.paxos.set.version == 0 {
 		m.table.paxos.found(now, m.deps.ID) // the only address to join is this node's
 	}
 	m.table.update(now)

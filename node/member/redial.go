@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,7 +17,7 @@ import (
 )
 
 const (
-	// maxDials bounds concurrent dials; one without an answer takes seconds.
+	// maxDials bounds concurrent dials of configured addresses, and of others; one without an answer takes seconds.
 	maxDials = 8
 	// firstRedial is the first wait while this node knows nobody, since its peers may be starting as well.
 	firstRedial = time.Second
@@ -28,6 +29,7 @@ const (
 type target struct {
 	due  time.Time
 	wait time.Duration
+	busy atomic.Bool // it is being dialled
 }
 
 // redial dials the configured and known addresses, and the dead, until they are members.
@@ -63,7 +65,8 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 // dialable reports whether a member can be dialled. Outbound-only nodes cannot: they dial by themselves.
 func (r *record) dialable() bool { return r.gossip != "" && r.way.Reach != view.Outbound }
 
-// dialDue dials all addresses that are due and waits for the results.
+// dialDue begins to dial addresses that are due, as many as may be dialled at once. Those that are configured have places of their own: of
+// the others many may be gone, and each of those takes seconds.
 func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
 	now := m.now()
 	addrs, alone := m.wanted(now)
@@ -81,18 +84,23 @@ func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
 	if alone {
 		first = min(first, firstRedial)
 	}
-	var g errgroup.Group
-	g.SetLimit(maxDials)
 	for a, t := range targets {
-		if t.due.After(now) && !(alone && t.wait > m.cfg.Redial && t.due.Sub(now) > m.cfg.Redial) {
+		if t.busy.Load() || t.due.After(now) && !(alone && t.wait > m.cfg.Redial && t.due.Sub(now) > m.cfg.Redial) {
+			continue
+		}
+		group := &m.dials
+		if slices.Contains(m.cfg.Join, a) {
+			group = &m.joins
+		}
+		t.busy.Store(true)
+		if !group.TryGo(func() error { m.dial(ctx, a); t.busy.Store(false); return nil }) {
+			t.busy.Store(false)
 			continue
 		}
 		t.wait = min(max(2*t.wait, first), m.cfg.RedialMax)
 		// A random half, so that peers that lost each other at the same time do not dial at the same time.
 		t.due = now.Add(t.wait/2 + rand.N(t.wait/2+1))
-		g.Go(func() error { m.dial(ctx, a); return nil })
 	}
-	_ = g.Wait()
 }
 
 // dial exchanges states with the node at an address. The result shows in the table.
@@ -107,15 +115,22 @@ func (m *Members) dial(ctx context.Context, addr string) {
 	} else if ips, err = m.deps.Resolve(ctx, host); err != nil {
 		m.trouble(addr, "resolve address to join: "+err.Error())
 	}
+	var g errgroup.Group // one that is dead does not hold up the others
+	g.SetLimit(maxDials)
 	for _, ip := range ips {
-		at := net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))
-		m.mu.Lock()
-		list, reached := m.list, m.reachedLocked()[at]
-		m.mu.Unlock()
-		if !reached && ctx.Err() == nil {
-			_, _ = list.Join([]string{at})
-		}
+		g.Go(func() error {
+			at := net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))
+			m.mu.Lock()
+			list, reached := m.list, m.reachedLocked()[at]
+			m.metSelf = m.metSelf || at == m.gossip && len(ips) == 1
+			m.mu.Unlock()
+			if !reached && ctx.Err() == nil {
+				_, _ = list.Join([]string{at})
+			}
+			return nil
+		})
 	}
+	_ = g.Wait()
 }
 
 // reachedLocked returns the gossip addresses of the live members, this node's included.

@@ -1,9 +1,11 @@
 package member
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +68,12 @@ func dialling(t *testing.T, alone bool) (m *Members, now *time.Time) {
 	return m, now
 }
 
+// dialNow dials what is due, and waits until that is done.
+func (m *Members) dialNow(t *testing.T, targets map[string]*target) {
+	m.dialDue(t.Context(), targets)
+	_, _ = m.joins.Wait(), m.dials.Wait()
+}
+
 // The waits between two dials double up to a bound, from a second while nobody is known. Half of each is random.
 func TestWaitsBetweenDials(t *testing.T) {
 	for _, c := range []struct {
@@ -77,7 +85,7 @@ func TestWaitsBetweenDials(t *testing.T) {
 		spread := map[time.Duration]bool{}
 		for _, want := range c.waits {
 			want *= time.Second
-			m.dialDue(t.Context(), targets)
+			m.dialNow(t, targets)
 			at := targets[nowhere]
 			wait := at.due.Sub(*now)
 			if at.wait != want || wait < want/2 || wait > want {
@@ -85,7 +93,7 @@ func TestWaitsBetweenDials(t *testing.T) {
 			}
 			spread[wait*100/want] = true
 			*now = at.due.Add(-1)
-			if m.dialDue(t.Context(), targets); at.wait != want {
+			if m.dialNow(t, targets); at.wait != want {
 				t.Errorf("alone %v: it does not wait for %v", c.alone, want)
 			}
 			*now = at.due
@@ -106,7 +114,7 @@ func TestWhatEndsAWait(t *testing.T) {
 		m, now := dialling(t, c.alone)
 		at := &target{wait: m.cfg.Redial + c.wait, due: now.Add(m.cfg.Redial + c.due)}
 		before := at.wait
-		m.dialDue(t.Context(), map[string]*target{nowhere: at})
+		m.dialNow(t, map[string]*target{nowhere: at})
 		if dials := at.wait != before; dials != c.dials {
 			t.Errorf("alone %v, a wait of %v until %v from now: it dials: %v", c.alone, before, m.cfg.Redial+c.due, dials)
 		}
@@ -162,5 +170,23 @@ func TestTransportThatCannotBeUsed(t *testing.T) {
 	m := lone(t, func(_ *Config, d *Deps) { d.Transport = u })
 	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no address") || !u.ended {
 		t.Errorf("it runs without an address, %v; its transport has ended: %v", err, u.ended)
+	}
+}
+
+// A name that stands for this node alone is its own address. One that stands for others, too, is not.
+func TestNameOfThisNode(t *testing.T) {
+	self, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for _, c := range []struct {
+		ips []netip.Addr
+		met bool
+	}{{[]netip.Addr{self}, true}, {[]netip.Addr{self, other}, false}, {nil, false}} {
+		m := lone(t, func(_ *Config, d *Deps) {
+			d.Resolve = func(context.Context, string) ([]netip.Addr, error) { return c.ips, nil }
+		})
+		m.gossip = "192.0.2.1:7946"
+		m.table.seen(nodeID(2), "192.0.2.2:7946", meta{boot: 3, addr: "192.0.2.2:8"}, nil, m.now()) // so that nobody is dialled
+		if m.dial(t.Context(), "seed.test:7946"); m.metSelf != c.met {
+			t.Errorf("by a name of %v it has met itself: %v", c.ips, m.metSelf)
+		}
 	}
 }

@@ -1,0 +1,64 @@
+package member_test
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/member"
+	"proxima/node/netsim"
+)
+
+// A node joins by a name soon, however many of its addresses are those of nodes that are gone.
+func TestJoiningByANameWithDeadAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(3)
+		gone := []netip.Addr{netsim.Place(20), netsim.Place(21), netsim.Place(22)}
+		for _, a := range gone {
+			if err := o.net.Add(a, 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.net.Partition(gone)
+		time.Sleep(10 * time.Second)
+		o.start(3, 1, func(c *member.Config, d *member.Deps) {
+			c.Join = []string{"nodes.test:7946"}
+			d.Resolve = func(context.Context, string) ([]netip.Addr, error) { return append(gone[:3:3], netsim.Place(0)), nil }
+		})
+		time.Sleep(5 * time.Second)
+		o.expect("after 5 s", upTo(4), upTo(4), upTo(4), true)
+		o.close()
+	})
+}
+
+// A node whose earlier life knew many members that are gone, because all have other addresses now, joins soon after one of those that it is to
+// join has started.
+func TestJoiningWhereAllHaveMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		var gone []netip.Addr
+		for i := range 40 {
+			gone = append(gone, netsim.Place(20+i))
+			if err := o.net.Add(gone[i], 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.net.Partition(gone)
+		if err := o.net.Add(netsim.Place(0), 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		o.start(1, 1, func(_ *member.Config, d *member.Deps) {
+			for _, a := range gone {
+				d.Known = append(d.Known, netip.AddrPortFrom(a, netsim.GossipPort).String())
+			}
+		})
+		time.Sleep(3 * time.Second)
+		o.start(0, 1)
+		time.Sleep(5 * time.Second)
+		o.expect("5 s later", upTo(2), upTo(2), upTo(2), true)
+		o.close()
+	})
+}
