@@ -38,7 +38,9 @@ type Members struct {
 	wakeVoting bell.Bell // wakes vote
 	ring       *memberlist.Keyring
 
-	storeMu sync.Mutex // held by store, so that older state never overwrites newer
+	storeMu sync.Mutex    // held by store, so that older state never overwrites newer
+	streams chan struct{} // has one for each message that is sent by stream now
+	sending sync.WaitGroup
 	// joins and dials are the dials under way: of configured addresses, and of others.
 	joins, dials errgroup.Group
 
@@ -83,6 +85,7 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		wakeVoting: bell.New(),
 		claims:     map[string]struct{}{},
 		changed:    make(chan struct{}),
+		streams:    make(chan struct{}, maxStreams),
 	}
 	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known)+len(deps.Voters) > 0, m.now())
 	if len(deps.Voters) > 0 {
@@ -163,6 +166,7 @@ func (m *Members) Run(ctx context.Context) error {
 	m.mu.Lock()
 	m.list, m.carrier = nil, nil
 	m.mu.Unlock()
+	m.sending.Wait()
 	_, _ = m.joins.Wait(), m.dials.Wait()
 	m.flush()
 	return err

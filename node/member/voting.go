@@ -15,6 +15,8 @@ const (
 	maxMessages = 4096
 	// packetMessage is the size of the longest message sent as a packet. Longer ones go by stream.
 	packetMessage = 1200
+	// maxStreams bounds the streams of messages at once. One to a member that takes none lasts for seconds.
+	maxStreams = 64
 )
 
 // vote takes part in deciding whose votes count. It alone waits for the disk. What cannot be stored is not sent, and is stored later.
@@ -78,7 +80,8 @@ func (m *Members) store() error {
 	return nil
 }
 
-// send sends messages. Messages to this node itself join those received.
+// send sends messages. Messages to this node itself join those received. It does not wait for those that go by stream: a member that takes
+// none would hold up all decisions.
 func (m *Members) send(out []outgoing) {
 	for _, p := range out {
 		m.mu.Lock()
@@ -90,20 +93,29 @@ func (m *Members) send(out []outgoing) {
 			continue
 		}
 		var at *net.UDPAddr
-		if r := m.table.members[p.to]; r != nil && (r.phase == alive || p.kind == messageLeft) {
+		if r := m.table.members[p.to]; list != nil && r != nil && (r.phase == alive || p.kind == messageLeft) {
 			at = r.at()
 		}
+		if at != nil {
+			m.sending.Add(1) // under the lock, so that Run waits for it
+		}
 		m.mu.Unlock()
-		if list == nil || at == nil {
+		if at == nil {
 			continue
 		}
 		node, b := memberlist.Node{Name: p.to, Addr: at.IP, Port: uint16(at.Port)}, encode(nil, p.message)
 		// Lost messages are written again sooner or later.
 		if len(b) <= packetMessage {
 			_ = list.SendBestEffort(&node, b)
-		} else {
-			_ = list.SendReliable(&node, b)
+			m.sending.Done()
+			continue
 		}
+		m.streams <- struct{}{}
+		go func() {
+			defer m.sending.Done()
+			_ = list.SendReliable(&node, b)
+			<-m.streams
+		}()
 	}
 }
 
