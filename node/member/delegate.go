@@ -116,8 +116,13 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	}
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
-	if members := d.m.table.members; members[n.Name] == nil && len(members) >= maxEntries {
+	if members := d.m.table.members; members[n.Name] == nil && !d.m.table.room() {
 		return fmt.Errorf("there are %d members already, which is the limit", len(members))
+	}
+	if n.Name == d.m.deps.ID {
+		if says, err := decode[meta](n.Meta, "meta"); err == nil && says.boot > d.m.deps.Boot {
+			d.m.twinLocked(n)
+		}
 	}
 	return nil
 }
@@ -135,6 +140,7 @@ func (d delegate) NotifyConflict(_, other *memberlist.Node) {
 	if len(m.claims) > maxClaims {
 		clear(m.claims)
 	}
+	m.twinLocked(other)
 }
 
 // AckPayload returns this node's place.

@@ -79,51 +79,6 @@ func TestMessagesThatCome(t *testing.T) {
 	}
 }
 
-// The state of another node with this node's id ends the younger of the two. If they are as old as each other, the life and then
-// chance decide.
-func TestTwoNodesWithOneID(t *testing.T) {
-	for _, c := range []struct {
-		what  string
-		age   time.Duration // of the other; this one has run for ten seconds
-		boot  uint64
-		nonce int // less or more than this node's
-		gives bool
-	}{
-		{"the other is older", 11 * time.Second, 9, 1, true},
-		{"the other is younger", 9 * time.Second, 5, -1, false},
-		{"as old, of an earlier life", 10*time.Second + 999*time.Millisecond, 6, 1, true},
-		{"as young, of a later life", 10*time.Second + 999*time.Millisecond, 8, -1, false},
-		{"almost as old, of an earlier life", 9*time.Second + time.Millisecond, 6, 1, true},
-		{"of the same life, with less luck", 10 * time.Second, 7, 1, false},
-		{"of the same life, with more luck", 10 * time.Second, 7, -1, true},
-	} {
-		m := lone(t)
-		m.nonce, m.table.started = 50, m.now().Add(-10*time.Second)
-		other := state{sender: nodeID(1), boot: c.boot, nonce: uint64(50 + c.nonce), age: c.age}
-		delegate{m}.MergeRemoteState(encode(nil, other), false)
-		if gives := errors.Is(m.duplicateErr, ErrDuplicate); gives != c.gives || !woken(m.wakeTend) {
-			t.Errorf("%s: it gives way %v, by %v", c.what, gives, m.duplicateErr)
-		}
-		want := "duplicate: a younger node has this node's id; it gives way"
-		if c.gives {
-			want = "duplicate: an older node has this node's id"
-		}
-		if got := said(m); got != want {
-			t.Errorf("%s: it tells %q", c.what, got)
-		}
-	}
-	m := lone(t)
-	m.nonce = 50
-	delegate{m}.MergeRemoteState(encode(nil, state{sender: nodeID(1), boot: 7, nonce: 50}), false)
-	if !m.metSelf || m.duplicateErr != nil || said(m) != "" {
-		t.Error("it takes itself for another node")
-	}
-	delegate{m}.MergeRemoteState([]byte{stateVersion + 1}, false)
-	if got := said(m); got != "trouble: decode state: unknown version 3" {
-		t.Errorf("of a state that cannot be read it tells %q", got)
-	}
-}
-
 // A node whose only address to join is its own founds an overlay when it has met itself there.
 func TestNodeThatJoinsItself(t *testing.T) {
 	for _, c := range []struct {

@@ -34,6 +34,25 @@ func TestJoiningByANameWithDeadAddresses(t *testing.T) {
 	})
 }
 
+// Of two nodes with one id that do not reach each other, as behind NATs, neither ends. They say so, now and then.
+func TestTwinOutOfReach(t *testing.T) {
+	settled(t, flat(40), 5, func(t *testing.T, o *overlay) {
+		o.net.Cut(netsim.Place(3), netsim.Place(9))
+		o.start(9, 2, func(_ *member.Config, d *member.Deps) { d.ID = netsim.ID(3) })
+		time.Sleep(4 * time.Minute)
+		told := func() int {
+			return o.nodes[3].count(member.EventDuplicate, "") + o.nodes[9].count(member.EventDuplicate, "")
+		}
+		if n := told(); n > 0 {
+			t.Errorf("they tell of each other %d times within 4 minutes: it may be an earlier life", n)
+		}
+		time.Sleep(56 * time.Minute)
+		if n := told(); n < 3 || n > 12 {
+			t.Errorf("they tell of each other %d times in an hour", n)
+		}
+	})
+}
+
 // A node whose earlier life knew many members that are gone, because all have other addresses now, joins soon after one of those that it is to
 // join has started.
 func TestJoiningWhereAllHaveMoved(t *testing.T) {

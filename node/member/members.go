@@ -2,7 +2,6 @@ package member
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +60,7 @@ type Members struct {
 	complaints   int                 // not told since
 	duplicateErr error
 	claims       map[string]struct{} // gossip addresses that claim this node's id
+	twin         twin
 	changed      chan struct{}
 	version      uint64 // the version for which changed was last closed
 }
@@ -316,20 +316,4 @@ func (m *Members) announce() {
 	// The error only says that the message has not gone out yet. It will, or others get it when they compare all they
 	// know.
 	_ = list.UpdateNode(time.Millisecond)
-}
-
-// duplicate handles a live node with this node's id: the younger of the two gives way. It needs mu held.
-func (m *Members) duplicate(s state, now time.Time) {
-	own := now.Sub(m.table.started)
-	younger := own < s.age
-	if d := own - s.age; d > -time.Second && d < time.Second {
-		younger = cmp.Or(cmp.Compare(m.deps.Boot, s.boot), cmp.Compare(m.nonce, s.nonce)) > 0
-	}
-	e := Event{Kind: EventDuplicate, Time: now, ID: m.deps.ID,
-		Reason: "a younger node has this node's id; it gives way"}
-	if younger {
-		e.Reason = "an older node has this node's id"
-		m.duplicateErr = fmt.Errorf("%w: %s, running for %v", ErrDuplicate, m.deps.ID, s.age.Round(time.Millisecond))
-	}
-	m.emit(e)
 }

@@ -412,6 +412,25 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 	t.settled, t.stirred = settled, false
 }
 
+// room reports whether one member more can be kept. If there are too many, the one makes room that has been dead for longest, does not count
+// and does not vote.
+func (t *table) room() bool {
+	if len(t.members) < maxEntries {
+		return true
+	}
+	var oldest *record
+	for id, r := range t.members {
+		if r.phase == dead && !r.settled && !r.founder && !r.over && !t.paxos.set.has(id) && (oldest == nil || r.since.Before(oldest.since)) {
+			oldest = r
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(t.members, oldest.id)
+	return true
+}
+
 // put stores a place if it is newer.
 func (r *record) put(p place) {
 	if !r.placed || p.rev > r.place.rev {

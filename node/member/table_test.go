@@ -131,6 +131,31 @@ func TestTripsMedian(t *testing.T) {
 	}
 }
 
+// Where many come and die, as a node that begins anew with each start, a newcomer takes the place of the one that has been dead for longest.
+func TestTheDeadMakeRoom(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, true)
+	begun := c.now
+	for i := 10; len(c.members) < maxEntries; i++ {
+		c.meet(i, 1, false)
+		c.lost(nodeID(i), begun.Add(time.Duration(i)*time.Second))
+	}
+	c.update(begun.Add(2 * time.Hour))
+	last := nodeID(10 + maxEntries)
+	if !c.room() || len(c.members) != maxEntries-1 || c.members[nodeID(10)] != nil || c.members[nodeID(11)] == nil {
+		t.Errorf("the longest dead has made no room: %d members", len(c.members))
+	}
+	c.seen(last, "192.0.2.1:7", meta{boot: 1, addr: "192.0.2.1:8"}, nil, c.now)
+	for id, r := range c.members {
+		if r != c.self && id != last {
+			r.over = true
+		}
+	}
+	if c.room() {
+		t.Error("who counts, lives or has found the crawl to be over makes room")
+	}
+}
+
 // A peer may tell of as many members as it likes, again and again: what is kept has a bound.
 func TestMembersByHearsayAreBounded(t *testing.T) {
 	c := newClock(t)
