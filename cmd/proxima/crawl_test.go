@@ -71,6 +71,17 @@ func TestSecondRunGoesOn(t *testing.T) {
 	s.wantAll(t, fetchers) // the downloads in progress when the first run had enough were broken off
 }
 
+// TestVisitsAreWork: a run that visits pages again has done something.
+func TestVisitsAreWork(t *testing.T) {
+	s, data := newSite(t, 10, nil), t.TempDir()
+	for range 2 {
+		got, out, errs := call(t, s.crawl(t, data, "-recrawl", "1ns")...)
+		if got != exitOK || !strings.Contains(out, "10 pages in") || strings.Contains(errs, "nothing was left to do") {
+			t.Errorf("exit %d\n%s%s", got, out, errs)
+		}
+	}
+}
+
 // TestStatusAndLock: a running node answers, keeps a second from its directory, and says why a host waits.
 func TestStatusAndLock(t *testing.T) {
 	s, held, release := heldSite(t, 50, 3)

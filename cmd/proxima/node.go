@@ -114,7 +114,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped. - stands for a\n"+
 		"list of URLs on standard input.\n",
 		"Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged,\n"+
-			"4 nothing could be crawled, 130 stopped by Ctrl-C.\n")
+			"4 nothing could be crawled, 130 stopped by Ctrl-C or SIGTERM.\n")
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
 	quiet := flags.Bool("quiet", false, "print no progress line and no summary")
 	profile := flags.String("cpuprofile", "", "write a CPU profile to a `file` (for go tool pprof)")
@@ -218,7 +218,7 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writ
 			"-contact (the URL of a page about your crawl) and -from (your mail address), or fetch.contact and fetch.from")}
 	case end.Reason == "stopped":
 		return exit{code: exitStopped}
-	case n.ID().Boot > 1 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
+	case n.ID().Boot > 1 && end.Pages == 0 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
 		if !quiet {
 			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled everything")
 			if cfg.Recrawl.On() {
