@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node"
 	"proxima/node/console"
 )
@@ -40,7 +42,7 @@ func TestOverlayIsWatched(t *testing.T) {
 			}
 			return len(members) == 3 && len(pages(b.Visits(nil))) > 100
 		})
-		hosts, expected := 0, 0
+		hosts, copied, expected := 0, 0, 0
 		for _, m := range members {
 			var list node.HostList
 			var servers []node.ServerRow
@@ -51,6 +53,13 @@ func TestOverlayIsWatched(t *testing.T) {
 				hosts++
 				if h.Owner != m.ID || h.Replica == "" || h.Replica == h.Owner || h.Sentence == "" {
 					b.t.Errorf("%s has %+v", m.ID, h)
+				}
+				var copies []frontier.HostStatus
+				if called(b.t, n, "GET", "/host?name="+h.Host+"&node="+h.Replica, &copies) == 200 {
+					copied++
+					if !strings.Contains(copies[0].Sentence, "another node owns it") {
+						b.t.Errorf("the replica of %s says %q", h.Host, copies[0].Sentence)
+					}
 				}
 			}
 			for _, s := range servers {
@@ -63,8 +72,8 @@ func TestOverlayIsWatched(t *testing.T) {
 				}
 			}
 		}
-		if hosts < 3 || expected == 0 {
-			t.Errorf("%d hosts, %d predictions", hosts, expected)
+		if hosts < 3 || copied == 0 || expected == 0 {
+			t.Errorf("%d hosts, %d replicas, %d predictions", hosts, copied, expected)
 		}
 		var failed struct{ Error string }
 		b.kill(2)

@@ -63,11 +63,13 @@ func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostS
 	for _, host := range hostsOf(name) {
 		status := w.frontier.Explain(host)
 		if !status.Known {
-			switch state, err := w.frontier.StateOf(ctx, host); {
+			switch role, known, err := w.frontier.RoleOf(ctx, host); {
 			case err != nil:
 				return nil, err
-			case state == nil:
+			case !known:
 				continue
+			case role == frontier.Replica:
+				status.Sentence = "another node owns it, and this one keeps its replica"
 			}
 		}
 		out = append(out, status)

@@ -458,6 +458,11 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%q is taken as %q: %v", text, got, err)
 		}
 	}
+	for _, text := range []string{"a.test:80", "http://a.test/"} {
+		if _, err := Target(text); err == nil || !strings.Contains(err.Error(), "without scheme, port and path") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }
 
 // A list that changes may take the room of what it was, however much that is.

@@ -66,7 +66,7 @@ func parseLine(line string) (rule, error) {
 func Target(text string) (string, error) {
 	r, err := parseLine(text)
 	switch {
-	case strings.ContainsAny(text, " \t\n#") || len(text) > maxName:
+	case strings.ContainsAny(text, " \t\n#") || len(text) > maxName || strings.Count(text, ":") == 1:
 	case err != nil:
 		return "", fmt.Errorf("%.100q: %w", text, err)
 	case r.prefix.IsValid() && r.prefix.Bits() > 0:
@@ -74,7 +74,7 @@ func Target(text string) (string, error) {
 	case len(r.hosts) == 1:
 		return r.hosts[0], nil
 	}
-	return "", fmt.Errorf("%.100q is neither the name of a host nor addresses", text)
+	return "", fmt.Errorf("%.100q is neither the name of a host nor addresses, without scheme, port and path", text)
 }
 
 func parseRegex(expr string) (rule, error) {
