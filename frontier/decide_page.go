@@ -103,7 +103,7 @@ func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended 
 			return ended, err
 		}
 		switch {
-		case old == nil && p.Dropped, old != nil && !p.fresher(old):
+		case old == nil && p.Dropped, old != nil && !p.fresher(old, time.Now()):
 			continue
 		case p.Dropped:
 			p = nil
@@ -159,7 +159,7 @@ func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 
 // pullBack makes pages due now that are due years from now, because the clock was ahead when they were visited.
 func (l *ledger) pullBack(b *batch, h *hostEntry, now time.Time) (any bool, err error) {
-	after := &duePage{due: l.cfg.Recrawl.limit(now), hash: 1<<64 - 1}
+	after := &duePage{due: l.site(h.host).recrawl(l.cfg.Recrawl).limit(now), hash: 1<<64 - 1}
 	last, _, err := l.movePages(b, h, after, func(*PageRecord) time.Time { return now })
 	return last != nil, err
 }
@@ -253,7 +253,7 @@ func (s *store) duePages(host string, after *duePage, by stamp, want int) (pages
 
 // dueHosts returns up to dueAhead hosts that have pages due by a time, in the order of those times, after a key. It leaves out hosts for
 // which skip returns true. It looks at a bounded number of hosts. end means that there are no more.
-func (s *store) dueHosts(after []byte, by stamp, skip func(host string) bool) (hosts []dueHost, last []byte, end bool, err error) {
+func (s *store) dueHosts(after []byte, by stamp, skip func(dueHost) bool) (hosts []dueHost, last []byte, end bool, err error) {
 	var start []byte
 	if after != nil {
 		start = append(slices.Clone(after), 0)
@@ -275,7 +275,7 @@ func (s *store) dueHosts(after []byte, by stamp, skip func(host string) bool) (h
 		if h.at > by {
 			break
 		}
-		if last = slices.Clone(r.key); !skip(h.name) {
+		if last = slices.Clone(r.key); !skip(h) {
 			hosts = append(hosts, h)
 		}
 	}

@@ -129,12 +129,14 @@ func (a *activation) lookAhead(now time.Time) error {
 	if some {
 		return nil
 	}
-	due, last, end, err := a.store.dueHosts(cursor, by, a.kept)
+	due, last, end, err := a.store.dueHosts(cursor, by, func(h dueHost) bool { return a.kept(h.name) })
 	if err != nil {
 		return err
 	}
 	if end { // add hosts whose pages are due years from now, because a clock was ahead
-		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, a.kept)
+		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, func(h dueHost) bool {
+			return h.at <= a.deps.Site(h.name).recrawl(r.Recrawl).limit(now) || a.kept(h.name)
+		})
 		if err != nil {
 			return err
 		}
@@ -208,14 +210,11 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 	} else if v != nil && v.Found == Altered && v.Digest == 0 {
 		v = nil // the caller could not compare the page with its last visit
 	}
-	n := old.after(v, r.Recrawl, r.plan, now)
+	n := old.after(v, task.host.site.recrawl(r.Recrawl), r.plan, now)
 	res.page = n
 	if n == nil {
 		r.sample.Drop(p.hash)
 		return res
-	}
-	if r.continuous() {
-		n.Due = task.host.site.nextVisit(n.Due, now)
 	}
 	r.sample.Put(p.hash, n.History)
 	if h := task.host; h.nextDue == 0 || stampOf(n.Due) < h.nextDue {

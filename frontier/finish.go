@@ -188,10 +188,17 @@ func (f *Frontier) RobotsBody(host string) ([]byte, error) {
 	return body, nil
 }
 
-// Retry forgets the failures of an owned host: its waits end, and its URLs get all their attempts again. The usual spacing and the hours of
-// the site still apply.
+// Retry forgets the failures of an owned host: its waits end, also those of pages that are due, and its URLs get all their attempts again.
+// The usual spacing and the hours of the site still apply.
 func (f *Frontier) Retry(ctx context.Context, name string) error {
 	err := f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) error {
+		if h.rec.digest.Pages > 0 {
+			_, first, err := f.store.duePages(name, nil, 0, 0)
+			if err != nil {
+				return err
+			}
+			h.rec.next = first
+		}
 		h.rec.notBefore, h.rec.level, h.rec.failures = time.Time{}, 0, 0
 		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
 		h.rec.retries++

@@ -80,6 +80,8 @@ func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, followed int,
 		return followed, nil
 	}
 	trust, most := h.rec.hints.trust()
+	site := l.site(h.host).recrawl(l.cfg.Recrawl)
+	plan = plan.Within(site.Min, site.Max)
 	for _, link := range links {
 		if followed >= most || b.size() >= maxBatchBytes {
 			break
@@ -97,7 +99,7 @@ func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, followed int,
 			continue // the hint is not trusted, or not worth a visit
 		}
 		p := *old
-		p.Due, p.Hinted = l.site(h.host).nextVisit(later(due, now), old.Seen).Truncate(time.Second), true
+		p.Due, p.Hinted = later(due, now).Truncate(time.Second), true
 		if p.Due.Before(old.Due) {
 			l.decidePage(b, h, visited{hash, old, &p})
 			followed++

@@ -152,16 +152,16 @@ func (p *PageRecord) mark(hash uint64) uint64 {
 // memory estimates the memory that a page takes, in bytes.
 func (p *PageRecord) memory() int { return 240 + len(p.Path) + len(p.ETag) }
 
-// fresher says whether p is the better of two copies of a page. The later visit wins. If the times of two nodes are too close to tell, the
-// one with more visits wins.
-func (p *PageRecord) fresher(q *PageRecord) bool {
+// fresher says whether p is the better of two copies of a page. The later visit wins. If the times of two nodes are too close to tell, or a
+// clock was ahead at one of the visits, the copy with more visits wins.
+func (p *PageRecord) fresher(q *PageRecord, now time.Time) bool {
 	const near = 10 * time.Second
 	mine, other := p.History.Visits(), q.History.Visits()
 	d := p.Seen.Sub(q.Seen)
 	switch {
 	case mine == other && p.Gone == q.Gone && p.Failures == q.Failures && !p.Dropped:
 		return false // they are the same
-	case d.Abs() > near:
+	case d.Abs() > near && !later(p.Seen, q.Seen).After(now.Add(near)):
 		return d > 0
 	}
 	order := cmp.Or(cmp.Compare(mine, other), cmp.Compare(p.Gone, q.Gone), cmp.Compare(p.Failures, q.Failures))

@@ -226,8 +226,10 @@ func TestFresher(t *testing.T) {
 		{"near", at(10*time.Second, 0, 0, false), at(0, 1, 0, false), false}, {"later", at(10*time.Second+1, 0, 0, false), at(0, 1, 0, false), true},
 		{"near before", at(0, 1, 0, false), at(10*time.Second, 0, 0, false), true},
 		{"before", at(0, 1, 0, false), at(10*time.Second+1, 0, 0, false), false},
+		{"more visits than by a clock ahead", visited(0, 2), visited(1000*time.Hour, 1), true},
+		{"fewer visits, by a clock ahead", visited(1000*time.Hour, 1), visited(0, 2), false},
 	} {
-		if got := c.p.fresher(c.q); got != c.want {
+		if got := c.p.fresher(c.q, now.Add(time.Hour)); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 		alike := c.p.History.Visits() == c.q.History.Visits() && c.p.Gone == c.q.Gone && c.p.Failures == c.q.Failures

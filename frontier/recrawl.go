@@ -151,7 +151,7 @@ func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Tim
 	case n.Gone > 0:
 		n.Due = now.Add(r.Max)
 	default:
-		n.Due = plan.Next(n.History, now, now, revisit.Hints{FreshFor: v.FreshFor})
+		n.Due = plan.Within(r.Min, r.Max).Next(n.History, now, now, revisit.Hints{FreshFor: v.FreshFor})
 	}
 	return &n
 }

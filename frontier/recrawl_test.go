@@ -238,6 +238,44 @@ func TestGivenUpHostKeepsPages(t *testing.T) {
 	})
 }
 
+// A host that stays on the workbench after its URLs were dropped is not read again and again once one of its pages is due.
+func TestPageDueAfterADrop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		cfg, polite := recrawlConfig()
+		var reads atomic.Int64
+		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
+			f.store.fault = func() error {
+				if reads.Add(1) > 10_000 {
+					return errBroken
+				}
+				return nil
+			}
+		})
+		l.placing(addr1)
+		l.add(pages(host, 1, 1)...)
+		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
+		out := l.taking(time.Minute)
+		if _, err := l.DropHost(t.Context(), host, "test"); err != nil {
+			t.Fatal(err)
+		}
+		l.add(page(host, 2))
+		l.finish(l.taking(time.Minute), asSeen(1))
+		time.Sleep(2 * time.Hour)
+		l.add(page(host, 3))
+		task := l.taking(time.Minute)
+		if task == nil || task.URL != page(host, 3).URL {
+			t.Fatalf("took %+v", task)
+		}
+		l.finish(task, asSeen(1))
+		l.finish(out, asSeen(1))
+		time.Sleep(polite.EndedFor)
+		if got := l.visit(3, func(*Task) Outcome { return asSeen(1) }); len(got) != 2 {
+			t.Errorf("later %q came", got)
+		}
+	})
+}
+
 // A host with many pages that were seen by a clock that ran ahead is put in order once, however long that takes.
 func TestRescheduleEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

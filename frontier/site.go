@@ -19,7 +19,7 @@ type Site struct {
 	Hours Hours
 	// Rank orders the host's URLs in memory: the highest rank comes first. Nil keeps their order.
 	Rank func(u identity.URL, depth uint8) int
-	// RecrawlMin and RecrawlMax bound the time to the next visit of a page, instead of Recrawl.Min and Max. 0 replaces nothing.
+	// RecrawlMin and RecrawlMax replace Recrawl.Min and Max. 0 replaces nothing.
 	RecrawlMin, RecrawlMax time.Duration
 	// Stays says that the host must not go to other nodes. Ready leaves it out.
 	Stays bool
@@ -33,18 +33,17 @@ type Hours interface {
 	String() string
 }
 
-// nextVisit moves the time of a page's next visit into the bounds. If they contradict each other, RecrawlMin counts.
-func (s *Site) nextVisit(due, now time.Time) time.Time {
-	if s == nil {
-		return due
+// recrawl returns what holds for the pages of the host. If bounds contradict each other, those of the site count, and of these RecrawlMin.
+func (s *Site) recrawl(r Recrawl) Recrawl {
+	if s != nil && s.RecrawlMax > 0 {
+		r.Max = s.RecrawlMax
+		r.Min = min(r.Min, r.Max)
 	}
-	if s.RecrawlMax > 0 {
-		due = earlier(due, now.Add(s.RecrawlMax))
+	if s != nil && s.RecrawlMin > 0 {
+		r.Min = s.RecrawlMin
+		r.Max = max(r.Min, r.Max)
 	}
-	if s.RecrawlMin > 0 {
-		due = later(due, now.Add(s.RecrawlMin))
-	}
-	return due
+	return r
 }
 
 // neverOpens is how long a host waits whose hours hold no time at all.

@@ -14,18 +14,20 @@ func (s shut) Open(now time.Time) bool {
 func (s shut) Next(now time.Time) (time.Time, bool) { return s.until, s.until.After(now) }
 func (s shut) String() string                       { return "later" }
 
-// The bounds of a site hold for the next visit. If they contradict each other, the minimum counts.
-func TestNextVisitOfASite(t *testing.T) {
+// The bounds of a site replace those of the crawl, and count where these contradict them. If they contradict each other, the minimum counts.
+func TestRecrawlOfASite(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {
-		site *Site
-		want time.Duration
+		site       *Site
+		least, max time.Duration
 	}{
-		{nil, time.Hour}, {&Site{}, time.Hour}, {&Site{RecrawlMax: time.Minute}, time.Minute}, {&Site{RecrawlMin: 2 * time.Hour}, 2 * time.Hour},
-		{&Site{RecrawlMin: time.Minute, RecrawlMax: 2 * time.Hour}, time.Hour}, {&Site{RecrawlMin: 5 * time.Hour, RecrawlMax: time.Minute}, 5 * time.Hour},
+		{nil, 2 * time.Hour, 9 * time.Hour}, {&Site{}, 2 * time.Hour, 9 * time.Hour}, {&Site{RecrawlMin: time.Hour}, time.Hour, 9 * time.Hour},
+		{&Site{RecrawlMax: 10 * time.Hour}, 2 * time.Hour, 10 * time.Hour}, {&Site{RecrawlMax: time.Minute}, time.Minute, time.Minute},
+		{&Site{RecrawlMin: 5 * time.Hour, RecrawlMax: time.Minute}, 5 * time.Hour, 5 * time.Hour},
+		{&Site{RecrawlMin: 10 * time.Hour}, 10 * time.Hour, 10 * time.Hour}, {&Site{RecrawlMin: time.Hour, RecrawlMax: 3 * time.Hour}, time.Hour, 3 * time.Hour},
 	} {
-		if got := c.site.nextVisit(now.Add(time.Hour), now).Sub(now); got != c.want {
-			t.Errorf("%+v: %v", c.site, got)
+		if got := c.site.recrawl(Recrawl{Budget: 7, Min: 2 * time.Hour, Max: 9 * time.Hour}); got != (Recrawl{Budget: 7, Min: c.least, Max: c.max}) {
+			t.Errorf("%+v: %+v", c.site, got)
 		}
 	}
 	if got := (&Site{Hours: shut{}}).opens(now); got != now.Add(neverOpens) {

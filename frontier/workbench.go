@@ -132,9 +132,9 @@ func (w *workbench) settle(h *host, now time.Time) {
 	w.settleServer(h.server, now)
 }
 
-// moreDue says that pages of a host are due on disk and its window has room for them.
+// moreDue says that pages of a host are due on disk and may come into its window, which has room for them.
 func (w *workbench) moreDue(h *host, now time.Time) bool {
-	return w.recrawl.On() && h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
+	return w.recrawl.On() && !h.givenUp && h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
 }
 
 // eligible says that nothing but time keeps the host from a request: it may be crawled, its server has a place for it, its robots.txt is

@@ -128,6 +128,13 @@ func (p *Plan) findPrice(sample []distribution, pages float64) {
 	p.price = math.Exp(high)
 }
 
+// Within returns the plan with other bounds for the time between two visits.
+func (p *Plan) Within(least, most time.Duration) *Plan {
+	q := *p
+	q.config.Min, q.config.Max = least, most
+	return &q
+}
+
 // belief returns the distribution of the rate of a page with a history.
 func (p *Plan) belief(h History) distribution {
 	l := p.grid.likelihood(h)
@@ -136,7 +143,8 @@ func (p *Plan) belief(h History) distribution {
 
 // Hints are what a server says about a page besides its content. All of it may be false.
 type Hints struct {
-	// FreshFor is the max-age of Cache-Control; 0 if there is none. The page is not visited for that time, up to a day.
+	// FreshFor is the max-age of Cache-Control; 0 if there is none. The page is not visited for that time, up to a day
+	// and Config.Max.
 	FreshFor time.Duration
 	// Modified is the page's lastmod in the sitemap; zero if there is none. If it is after the last visit and not in the future, the copy
 	// may be old.
@@ -157,7 +165,7 @@ func (p *Plan) Next(h History, last, now time.Time, hints Hints) time.Time {
 	if last.After(now) {
 		last = now // the clock was set back
 	}
-	due := last.Add(max(p.Interval(h), min(hints.FreshFor, maxFresh)))
+	due := last.Add(min(max(p.Interval(h), min(hints.FreshFor, maxFresh)), p.config.Max))
 	if hints.Modified.After(last) && !hints.Modified.After(now) && p.renewed(h, hints.Trust) {
 		due = last.Add(p.config.Min)
 	}
