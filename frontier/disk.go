@@ -16,11 +16,10 @@ import (
 // as usual.
 var ErrDiskFull = errors.New("the disk is full")
 
-const (
-	diskInterval = 250 * time.Millisecond
-	// reserved divides the watermark. Below that part of it nothing is written, because something else fills the disk.
-	reserved = 4
-)
+const diskInterval = 250 * time.Millisecond
+
+// reserve is the free space, in bytes, below which nothing is written, because something else fills the disk.
+func (c Config) reserve() uint64 { return uint64(c.MinFreeMiB) << 20 / 4 }
 
 // watchDisk pauses downloads while less disk is free than the watermark. It checks so often that the downloads of one interval fit into the
 // space that is left. The first check comes before anything else runs; failed is its error.
@@ -51,7 +50,7 @@ func (f *Frontier) checkDisk() error {
 		return err
 	}
 	full := free < uint64(f.cfg.MinFreeMiB)<<20
-	f.store.gate.set(free < uint64(f.cfg.MinFreeMiB)<<20/reserved)
+	f.store.gate.set(free < f.cfg.reserve())
 	f.mu.Lock()
 	was := f.full != ""
 	if f.full = ""; full {
@@ -69,6 +68,15 @@ func (f *Frontier) checkDisk() error {
 	return nil
 }
 
+// room returns ErrDiskFull if nothing may be written. It is for what is written before Run looks at the disk.
+func (l *ledger) room() error {
+	free, err := FreeBytes(l.store.db.Opts().Dir)
+	if err == nil && free < l.cfg.reserve() {
+		err = ErrDiskFull
+	}
+	return err
+}
+
 // FreeBytes returns the least space, in bytes, that an ordinary user may still use on the file systems of some directories.
 func FreeBytes(dirs ...string) (uint64, error) {
 	least := uint64(math.MaxUint64)
@@ -77,12 +85,21 @@ func FreeBytes(dirs ...string) (uint64, error) {
 			continue // it is in memory
 		}
 		var st unix.Statfs_t
-		if err := unix.Statfs(dir, &st); err != nil {
+		if err := uninterrupted(func() error { return unix.Statfs(dir, &st) }); err != nil {
 			return 0, fmt.Errorf("look for free disk at %s: %w", dir, err)
 		}
 		least = min(least, st.Bavail*uint64(st.Bsize))
 	}
 	return least, nil
+}
+
+// uninterrupted repeats a system call for as long as signals interrupt it, as they may on a network's file system.
+func uninterrupted(call func() error) (err error) {
+	for {
+		if err = call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // gate holds writes back while the disk is almost full. The store maps its files into memory, so a write without room on the disk would

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // filling begins a frontier on a disk of which free bytes are free. Its watermark is at 100 MiB.
@@ -217,4 +219,20 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 			t.Errorf("events %v", events)
 		}
 	})
+}
+
+// A look at the disk that a signal interrupts is repeated.
+func TestInterruptedCallIsRepeated(t *testing.T) {
+	for _, want := range []error{nil, errBroken} {
+		calls := 0
+		err := uninterrupted(func() error {
+			if calls++; calls < 3 {
+				return unix.EINTR
+			}
+			return want
+		})
+		if !errors.Is(err, want) || calls != 3 {
+			t.Errorf("%d calls: %v, want %v", calls, err, want)
+		}
+	}
 }

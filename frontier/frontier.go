@@ -91,7 +91,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
 	f.bench.site, f.ledger.site = deps.Site, deps.Site
 	if f.away, err = f.ledger.recover(); err != nil && !errors.Is(err, ErrOldLayout) {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		err = damaged(err)
 	}
 	if err == nil {
 		err = f.openRecrawl()

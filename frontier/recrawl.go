@@ -176,8 +176,8 @@ func (f *Frontier) openRecrawl() error {
 	return nil
 }
 
-// reschedule makes all pages due at an age. It runs before everything else. If the process dies meanwhile, some pages keep their old due
-// times.
+// reschedule makes all pages due at an age. It runs before everything else. If the process dies or the disk fills up meanwhile, some pages
+// keep their old due times.
 func (l *ledger) reschedule(age time.Duration) error {
 	var hosts []string
 	err := l.store.eachPage(kindPrefix(kindPage), func(host string, _ stamp) {
@@ -204,6 +204,11 @@ func (l *ledger) rescheduleHost(host string, age time.Duration, now time.Time) e
 		}
 		if last, next, err = l.movePages(b, h, last, due); err != nil {
 			return err
+		}
+		if len(b.touched) > 0 {
+			if err := l.room(); err != nil {
+				return fmt.Errorf("make pages of %s due: %w", host, err)
+			}
 		}
 		if err := l.seal(b); err != nil {
 			return err

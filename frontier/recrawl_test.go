@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -274,6 +275,33 @@ func TestPageDueAfterADrop(t *testing.T) {
 			t.Errorf("later %q came", got)
 		}
 	})
+}
+
+// Pages that are made due at the start are not written to a disk that is all but full. The store is not called damaged, and goes on later.
+func TestAgeOnAFullDisk(t *testing.T) {
+	const host = "http://h1.test"
+	dir := t.TempDir()
+	cfg, polite := recrawlConfig()
+	l := begin(t, dir, cfg, polite, Deps{})
+	l.imported(host, chunkOf(host, 0))
+	l.role(host, Owned)
+	l.stop()
+	cfg.Recrawl.Age = 7 * time.Hour
+	for _, c := range []struct {
+		free int
+		want error
+	}{{1 << 30, ErrDiskFull}, {0, nil}, {1 << 30, nil}} { // the last time they are due then already
+		cfg.MinFreeMiB = c.free
+		f, err := Open(dir, cfg, polite, Deps{})
+		if !errors.Is(err, c.want) || errors.Is(err, ErrDamaged) {
+			t.Fatalf("with a watermark of %d MiB: %v", c.free, err)
+		}
+		if err == nil {
+			if err := f.store.close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // A host with many pages that were seen by a clock that ran ahead is put in order once, however long that takes.

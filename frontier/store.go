@@ -143,7 +143,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 			return nil, fmt.Errorf("open store %s: %w: there are tables and no %s", dir, ErrDamaged, badger.ManifestFilename)
 		}
 		if err := verifyTables(dir); err != nil {
-			return nil, fmt.Errorf("open store %s: %w: %w", dir, ErrDamaged, err)
+			return nil, fmt.Errorf("open store %s: %w", dir, damaged(err))
 		}
 	}
 	// Blocks of many URLs go to the value log, where compactions do not copy them: at 20 million URLs this is twice as fast as a
@@ -176,12 +176,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 		if strings.Contains(err.Error(), "Cannot acquire directory lock") {
 			return nil, fmt.Errorf("open store %s: %w", dir, ErrLocked)
 		}
-		for _, e := range []syscall.Errno{syscall.EACCES, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
-			if strings.Contains(err.Error(), e.Error()) { // the store is not damaged
-				return nil, fmt.Errorf("open store %s: %w", dir, err)
-			}
-		}
-		return nil, fmt.Errorf("open store %s: %w: %w", dir, ErrDamaged, err)
+		return nil, fmt.Errorf("open store %s: %w", dir, damaged(err))
 	}
 	c, err := newCodec()
 	if err != nil {
@@ -190,6 +185,18 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	s = &store{db: db, codec: c, gate: newGate(), fault: func() error { return nil }, patience: time.Minute}
 	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
+}
+
+// damaged makes ErrDamaged of an error at opening, unless the system has refused something, which says nothing about the files. Badger keeps
+// only the text of such errors.
+func damaged(err error) error {
+	for _, e := range []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE,
+		syscall.ENFILE, syscall.ENOMEM, syscall.EIO} {
+		if strings.Contains(err.Error(), e.Error()) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 // close waits for the users to exit and closes the database.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dgraph-io/badger/v4"
+	"golang.org/x/sys/unix"
 )
 
 // A kill between the making of a file of the store and its first write leaves it empty. That is no damage.
@@ -66,6 +67,32 @@ func TestFullDiskIsNoDamage(t *testing.T) {
 	}
 	if _, err := openStore(dir, 4); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("opened on a full disk: %v", err)
+	}
+}
+
+// A machine that has no file descriptor left for the store, or for its first table, does not say that the store is damaged.
+func TestNoDescriptorIsNoDamage(t *testing.T) {
+	dir := filled(t, func(txn *tx) error { return txn.Set([]byte("k"), []byte("v")) })
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Skip(err)
+	}
+	for left := range uint64(2) {
+		probe, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := unix.Rlimit{Cur: uint64(probe.Fd()) + left, Max: was.Max}
+		if err := errors.Join(probe.Close(), unix.Setrlimit(unix.RLIMIT_NOFILE, &now)); err != nil {
+			t.Skip(err)
+		}
+		_, err = openStore(dir, 4)
+		if again := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); again != nil {
+			t.Fatal(again)
+		}
+		if err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "too many open files") {
+			t.Errorf("with %d descriptors: %v", left, err)
+		}
 	}
 }
 

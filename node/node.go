@@ -364,9 +364,9 @@ func (n *Node) freeBytes() (uint64, error) {
 	case n.free != nil:
 		return n.free()
 	}
-	free, err := frontier.FreeBytes(n.cfg.Node.Data, n.LogDir())
-	if dir := n.cfg.Sink.Dir(); dir != "" {
-		// Without an answer the directory is gone. The sink says so, and tries again.
+	free, err := frontier.FreeBytes(n.cfg.Node.Data)
+	for _, dir := range []string{n.LogDir(), n.cfg.Sink.Dir()} {
+		// Without an answer the directory is gone. The sink says so, and tries again; the logs go on in their old files.
 		if there, err := frontier.FreeBytes(dir); err == nil {
 			free = min(free, there)
 		}

@@ -143,11 +143,18 @@ func TestSink(t *testing.T) {
 	})
 }
 
-// A directory for packages that is gone for a while, because it is mounted anew, does not end the node.
-func TestDirectoryOfPackagesGone(t *testing.T) {
+// A directory for packages or logs that is gone for a while, because it is mounted anew, does not end the node.
+func TestDirectoryGone(t *testing.T) {
+	t.Run("packages", func(t *testing.T) { directoryGone(t, "to") })
+	t.Run("logs", func(t *testing.T) { directoryGone(t, "logs") })
+}
+
+func directoryGone(t *testing.T, which string) {
 	inBubble(t, func(w *trial) {
-		dir := filepath.Join(t.TempDir(), "to")
-		w.cfg.Sink.URL, w.cfg.Frontier.MinFreeMiB, w.deps.FreeBytes = "file://"+dir, 1, nil
+		top := t.TempDir()
+		dir := filepath.Join(top, which)
+		w.cfg.Sink.URL, w.cfg.Output.Logs = "file://"+filepath.Join(top, "to"), filepath.Join(top, "logs")
+		w.cfg.Frontier.MinFreeMiB, w.deps.FreeBytes = 1, nil
 		rename := func(from, to, body string) http.HandlerFunc {
 			return func(rw http.ResponseWriter, r *http.Request) {
 				if err := os.Rename(from, to); err != nil {
