@@ -16,6 +16,7 @@ type nameServer struct {
 	names  map[string]string // address by name, with the dot at the end
 	mute   string            // the name, with the dot at the end, about which no question is answered
 	silent atomic.Bool
+	local  bool      // it runs on the machine of the node, so its silence is SERVFAIL
 	wakes  time.Time // when a question for the root ends the silence, if that is set
 	asked  atomic.Int64
 }
@@ -42,13 +43,16 @@ func (s *nameServer) serve(c net.Conn) {
 		if s.silent.Load() && !s.wakes.IsZero() && time.Now().After(s.wakes) && q.Question[0].Name == "." {
 			s.silent.Store(false)
 		}
-		if s.silent.Load() || q.Question[0].Name == s.mute {
+		silent := s.silent.Load() || q.Question[0].Name == s.mute
+		if silent && !s.local {
 			continue
 		}
 		time.Sleep(5 * time.Millisecond) // an answer takes time
 		var m dns.Msg
 		m.SetReply(&q)
 		switch name := q.Question[0].Name; {
+		case silent:
+			m.Rcode = dns.RcodeServerFailure
 		case name == ".":
 		case s.names[name] != "" && q.Question[0].Qtype == dns.TypeA:
 			rr, err := dns.NewRR(name + " 60 IN A " + s.names[name])

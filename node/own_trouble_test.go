@@ -20,17 +20,19 @@ func TestOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		dial    error // what a connect meets meanwhile
 		names   bool  // name servers are silent meanwhile
+		local   bool  // the name server is one on the same machine
 		reason  string
 		blocked bool // no page is crawled meanwhile
 	}{
-		"no network":          {syscall.ENETDOWN, true, "the network is down", true},
-		"silence":             {nil, true, "no name server answers", true},
-		"no name server":      {errGoOn, true, "no name server answers", false},
-		"no free descriptors": {syscall.EMFILE, false, "too many open files", true},
+		"no network":          {syscall.ENETDOWN, true, false, "the network is down", true},
+		"silence":             {nil, true, false, "no name server answers", true},
+		"no name server":      {errGoOn, true, false, "no name server answers", false},
+		"behind a resolver":   {nil, true, true, "no name server answers", true},
+		"no free descriptors": {syscall.EMFILE, false, false, "too many open files", true},
 	} {
 		each(t, name, func(t *testing.T, w *trial) {
 			const hosts, urls = 6, 150
-			dns := &nameServer{names: map[string]string{}}
+			dns := &nameServer{names: map[string]string{}, local: c.local}
 			var seeds []string
 			for i := range hosts {
 				host := fmt.Sprintf("h%d.test", i)
