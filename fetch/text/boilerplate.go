@@ -181,6 +181,15 @@ func holdsBlocks(name atom.Atom) bool {
 	return false
 }
 
+// holdsRawText reports whether the tokenizer takes what follows a tag for text, up to the end tag.
+func holdsRawText(name atom.Atom) bool {
+	switch name {
+	case atom.Iframe, atom.Noembed, atom.Noframes, atom.Noscript, atom.Plaintext, atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Xmp:
+		return true
+	}
+	return false
+}
+
 // countWords counts the words of a text. A word is a run of letters and digits, or two characters of a script without
 // spaces.
 func countWords(text []byte) int {

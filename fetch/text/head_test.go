@@ -55,3 +55,17 @@ func TestHeadOfUnusualPages(t *testing.T) {
 		}
 	}
 }
+
+// What follows a very long tag is read as behind a short one: the text of a script or a title is none of the page.
+func TestTextBehindLongTags(t *testing.T) {
+	const behind = "</>a <b>b</b></script></title></textarea></style></noscript></iframe></xmp><p>c &amp; d</>e</p><script>x</script>f"
+	for _, tag := range []string{"p", "SCRIPT", "style", "Title", "textarea", "noscript", "iframe", "xmp", "b", "unknown"} {
+		for _, closed := range []string{"", "/"} {
+			short, long := "<p>0</><"+tag+" a=x"+closed+">"+behind, "<p>0</><"+tag+" a="+strings.Repeat("x", 2*maxTag)+closed+">"+behind
+			want := Extract([]byte(strings.Repeat(short, 3)), "utf-8").Text
+			if got := Extract([]byte(strings.Repeat(long, 3)), "utf-8").Text; got != want || got == "" {
+				t.Errorf("<%s%s>: %q, want %q", tag, closed, got, want)
+			}
+		}
+	}
+}

@@ -52,20 +52,32 @@ const (
 	manyWords = 200
 )
 
+// maxTag is the longest tag, in bytes, behind which the same tokenizer reads on. It keeps a map as large as the most attributes that a tag has
+// had, and clears it for each tag: two million tags behind one with a million attributes took a minute.
+const maxTag = 64 << 10
+
 func read(body []byte, byName bool) *reading {
 	r := &reading{byName: byName, link: -1}
-	z := html.NewTokenizer(bytes.NewReader(body))
-	for len(r.text) < maxText {
-		switch z.Next() {
+	in := bytes.NewReader(body)
+	z := html.NewTokenizer(in)
+	for long, raw := false, false; len(r.text) < maxText; {
+		if long && !raw { // behind a tag such as script a new one would not know that text follows
+			in = bytes.NewReader(body[len(body)-in.Len()-len(z.Buffered()):])
+			z, long = html.NewTokenizer(in), false
+		}
+		kind := z.Next()
+		raw = false
+		switch kind {
 		case html.ErrorToken:
 			r.flush()
 			return r
 		case html.TextToken:
 			r.addText(z)
-		case html.StartTagToken:
-			r.open(z, false)
-		case html.SelfClosingTagToken:
-			r.open(z, true)
+		case html.StartTagToken, html.SelfClosingTagToken:
+			word, more := z.TagName()
+			name := atom.Lookup(word)
+			r.open(z, name, more, kind == html.SelfClosingTagToken)
+			long, raw = long || len(z.Raw()) > maxTag, holdsRawText(name)
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			r.close(atom.Lookup(name))
@@ -99,10 +111,8 @@ func appendCollapsed(to, text []byte, start int) []byte {
 	return to
 }
 
-// open handles a start tag.
-func (r *reading) open(z *html.Tokenizer, selfClosing bool) {
-	raw, more := z.TagName()
-	name := atom.Lookup(raw)
+// open handles a start tag. more means that it has attributes.
+func (r *reading) open(z *html.Tokenizer, name atom.Atom, more, selfClosing bool) {
 	if r.skip != 0 {
 		if name == r.skip && !selfClosing {
 			r.skipDepth++
