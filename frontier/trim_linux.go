@@ -26,21 +26,30 @@ func (s *store) trim() error {
 	if err != nil {
 		return nil // without /proc the maps are unknown, and nobody sees the figures
 	}
+	for _, r := range mapped(maps, dir) {
+		// The range may be gone by now, so an error does not matter.
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, r.start, r.end-r.start, unix.MADV_PAGEOUT)
+	}
+	return nil
+}
+
+type addresses struct{ start, end uintptr }
+
+// mapped returns where shared mappings of files below a directory are, according to the text of /proc/self/maps.
+func mapped(maps []byte, dir string) (all []addresses) {
 	prefix := []byte(dir + "/")
 	for line := range bytes.Lines(maps) {
-		// start-end perms offset dev inode path
-		fields := bytes.Fields(line)
-		if len(fields) < 6 || fields[1][3] != 's' || !bytes.HasPrefix(fields[5], prefix) {
+		// start-end perms offset dev inode path, which may have blanks
+		fields, path := bytes.Fields(line), bytes.IndexByte(line, '/')
+		if path < 0 || fields[1][3] != 's' || !bytes.HasPrefix(line[path:], prefix) {
 			continue
 		}
 		from, to, ok := bytes.Cut(fields[0], []byte("-"))
 		start, err1 := strconv.ParseUint(string(from), 16, 64)
 		end, err2 := strconv.ParseUint(string(to), 16, 64)
-		if !ok || err1 != nil || err2 != nil || end <= start {
-			continue
+		if ok && err1 == nil && err2 == nil && end > start {
+			all = append(all, addresses{uintptr(start), uintptr(end)})
 		}
-		// The range may be gone by now, so an error does not matter.
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_PAGEOUT)
 	}
-	return nil
+	return all
 }
