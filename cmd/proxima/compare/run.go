@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -122,10 +123,10 @@ func (r *run) node(id string) int {
 	return i
 }
 
-// own is node for a line of the node's own logs, whose folder has its name.
+// own is node for a line of the node's own logs, whose folder has its name. A folder below that one, of older logs, may be read before it.
 func (r *run) own(id, name string) int {
 	i := r.node(id)
-	if n := r.nodes[i]; n.name == "" {
+	if n := r.nodes[i]; n.name == "" || strings.HasPrefix(n.name, name+"/") {
 		n.name = name
 		if r.world != nil {
 			n.world = slices.IndexFunc(r.world.Nodes, func(w rundir.Node) bool { return w.Name == name })
