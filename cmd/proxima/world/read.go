@@ -49,7 +49,7 @@ func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
 	return all, nil
 }
 
-// Open calls read with the text of a file, which may be gzipped.
+// Open calls read with the text of a file, which may be gzipped. A byte order mark, as spreadsheets write it, is no part of the text.
 func Open(name string, read func(io.Reader) error) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -63,7 +63,11 @@ func Open(name string, read func(io.Reader) error) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if err := read(r); err != nil {
+	text := bufio.NewReader(r)
+	if mark, _ := text.Peek(len("\uFEFF")); string(mark) == "\uFEFF" {
+		_, _ = text.Discard(len(mark))
+	}
+	if err := read(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -53,6 +53,19 @@ func TestReadTable(t *testing.T) {
 	}
 }
 
+// TestReadWhatASpreadsheetWrites: with a byte order mark.
+func TestReadWhatASpreadsheetWrites(t *testing.T) {
+	const mark = "\uFEFF"
+	for _, rtt := range []string{"source,destination,avg_ms\r\n7,9,12\r\n7,8,30\r\n9,8,5\r\n", "0 12 30\r\n12 0 5\r\n30 5 0\r\n"} {
+		for _, zip := range []bool{false, true} {
+			all, err := world.Read(write(t, mark+threeCities, zip), write(t, mark+rtt, zip), time.Millisecond)
+			if err != nil || all[0].RTT[0][1] != 12 || all[0].Cities[0].Name != "Aa" {
+				t.Errorf("%v, %v", all, err)
+			}
+		}
+	}
+}
+
 func TestReadSquares(t *testing.T) {
 	name := write(t, "0 0.1 0.2\n0.3 0 0.4\n0.2 0.4 0\n0\t1\t1\r\n1\t0\t1\n1\t1\t0\n", true)
 	all, err := world.Read("", name, time.Second)
