@@ -31,7 +31,7 @@ func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 	flags.StringVar(&seeds, "seeds", "", "`file` of seeds in the real web, in place of -sites")
 	flags.StringVar(&o.Dir, "out", "", "`directory` of all runs; finished ones are not run again")
 	flags.IntVar(&o.Sets, "sets", 1, "`number` of equal sets of hosts that run the scenario side by side")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
+	seedFlag(flags.FlagSet, &o.Seed, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
 	programs := flags.programs()
 	flags.IntVar(&o.Port, "port", 8000, "`port` of the sites of the first set; the other sets use the next ones")
 	name, err := parse(flags.flagSet, args)

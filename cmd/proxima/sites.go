@@ -22,7 +22,7 @@ func runSites(ctx context.Context, args []string, out, errs io.Writer) error {
 	addresses(flags.FlagSet, &o.Addresses, "at", "comma-separated `addresses` of all servers, on whichever machine they are")
 	addresses(flags.FlagSet, &o.Here, "here", "comma-separated `addresses` of this machine; all by default")
 	flags.IntVar(&o.Port, "port", 80, "`port` of all servers")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that draws the pages; 0 takes the scenario's own")
+	seedFlag(flags.FlagSet, &o.Seed, "`number` that draws the pages; 0 takes the scenario's own")
 	orders := flags.Bool("orders", false, "obey lines of standard input (slow ADDRESS MILLISECONDS), and end with it")
 	name, err := parse(flags, args)
 	if err != nil {

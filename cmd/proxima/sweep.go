@@ -36,6 +36,9 @@ func testbedSweep(ctx context.Context, args []string, out, _ io.Writer) error {
 	if err != nil {
 		return exit{exitUsage, err}
 	}
+	if f.dir == "" {
+		defer os.Remove(s.dir) // if it is still empty
+	}
 	if err := s.run(&f, out, func(one *testbedFlags) error { return runScenario(ctx, name[0], one, out) }); err != nil {
 		return err
 	}
@@ -130,8 +133,8 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 	}
 	var err error
 	from, to, _ := strings.Cut(seeds, "..")
-	if s.first, err = strconv.ParseUint(from, 10, 64); err == nil {
-		s.last, err = strconv.ParseUint(cmp.Or(to, from), 10, 64)
+	if s.first, err = readSeed(from); err == nil {
+		s.last, err = readSeed(cmp.Or(to, from))
 	}
 	if err != nil || s.first == 0 || s.last < s.first {
 		return nil, fmt.Errorf("sweep: seeds %q do not have the form 1..5", seeds)

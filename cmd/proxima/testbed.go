@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +59,7 @@ type testbedFlags struct {
 
 func (f *testbedFlags) set(flags *flag.FlagSet) {
 	flags.StringVar(&f.dir, "out", "", "`directory` of the logs and results, which must be empty or absent; a fresh one by default")
-	flags.Uint64Var(&f.seed, "seed", 0, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
+	seedFlag(flags, &f.seed, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
 	flags.Func("set", "change a `key` of the scenario: length=3h, node.assign.vivaldi.theta=0.15; may be repeated", func(setting string) error {
 		f.settings = append(f.settings, setting)
 		return nil
@@ -67,6 +68,22 @@ func (f *testbedFlags) set(flags *flag.FlagSet) {
 	flags.StringVar(&f.cities, "cities", "", "`file` of their cities")
 	flags.BoolVar(&f.keep, "keep", false, "keep the nodes running at the end, until Ctrl-C")
 	flags.BoolVar(&f.portable, "portable", false, "use one process and the portable emulation, whatever the machine can do")
+}
+
+// seedFlag adds the flag of a seed that fits into the file of a scenario.
+func seedFlag(flags *flag.FlagSet, seed *uint64, usage string) {
+	flags.Func("seed", usage, func(text string) (err error) {
+		*seed, err = readSeed(text)
+		return err
+	})
+}
+
+func readSeed(text string) (uint64, error) {
+	seed, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number from 0 to %d", text, math.MaxInt64)
+	}
+	return seed, nil
 }
 
 // absolute makes all paths absolute.
@@ -156,10 +173,16 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 	case f.portable:
 	default:
 		ready = emulate.Preflight(ctx)
+		if err := ctx.Err(); err != nil { // what it tried was broken off
+			return fmt.Errorf("try the namespaces: %w", err)
+		}
 		for _, m := range ready.Missing {
 			fmt.Fprintln(out, "missing:", m)
 		}
 		if ready.Emulation != emulate.Portable {
+			if err := s.Room(); err != nil {
+				return exit{exitUsage, err}
+			}
 			return again(ctx, name, f)
 		}
 		fmt.Fprintln(out, "therefore all nodes run in this process over the portable emulation, without packets, the kernel's TCP, or loss")
@@ -190,6 +213,8 @@ func again(ctx context.Context, name string, f *testbedFlags) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("start the testbed: %w", err)
+	case code != exitOK && ctx.Err() != nil: // it may not have begun to listen to signals
+		return exit{code: exitStopped}
 	case code != exitOK:
 		return exit{code: code}
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -39,6 +40,8 @@ func TestTestbedCommandLines(t *testing.T) {
 		{"testbed sweep ci -set length=9s,-1s", "not between 1s and 24h"},
 		{"testbed sweep ci -set length=9s,8s,9s", "two values"},
 		{"testbed sweep ci -set length=9s,8s -seeds 5..1", "1..5"},
+		{"testbed run ci -seed 9223372036854775808", "-seed: \"9223372036854775808\" is not a number from 0 to 9223372036854775807"}, // no file of a scenario can hold it
+		{"testbed sweep ci -set length=9s,8s -seeds 1..9223372036854775808", "1..5"},
 		{"testbed shell", "the name of a node"},
 		{"sites ci -at 127.0.0.1,here", `-at: "here" is no address (proxima sites -h`},
 		{"fleet run ci -timeout soon", `-timeout: "soon" is not a duration: write 90s, 5m or 12h`},
@@ -53,7 +56,26 @@ func TestTestbedCommandLines(t *testing.T) {
 // A run that never begins leaves no folder behind.
 func TestNoFolderOfARunThatNeverBegins(t *testing.T) {
 	t.Chdir(t.TempDir())
-	told(t, exitFailed, []string{"testbed run ci -portable -rtt nowhere -cities nowhere", "nowhere"})
+	told(t, exitFailed, []string{"testbed run ci -portable -rtt nowhere -cities nowhere", "nowhere"},
+		[]string{"testbed sweep ci -portable -set length=8s,9s -rtt nowhere -cities nowhere", "nowhere"})
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Who stops while namespaces are tried out gets no other emulation instead, and no folder. A world that namespaces have no room for is refused
+// before its folder is made.
+func TestNamespacesThatAreNotEntered(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out strings.Builder
+	if got := code(run(ctx, []string{"testbed", "run", "ci", "-out", "run"}, &out, &out), &out); got != exitStopped || out.Len() > 0 {
+		t.Errorf("exit %d: %s", got, &out)
+	}
+	if ready := emulate.Preflight(t.Context()); ready.Emulation != emulate.Portable {
+		told(t, exitUsage, []string{"testbed run ci -set sites.0.count=997 -out run", "3 nodes and 997 servers are more than the 999 that"})
+	}
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"proxima/assign"
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/emulate"
 )
 
 // fault is an invalid value of a key, such as "nodes[1].count".
@@ -110,6 +111,15 @@ const (
 	maxNodes   = 200
 	maxServers = 10_000
 )
+
+// Room returns an error if namespaces have no room for the scenario.
+func (s *Scenario) Room() error {
+	if nodes, servers := len(s.nodeNames()), len(s.siteNames()); nodes+servers >= emulate.EndpointsMost { // the name server is one more
+		return fmt.Errorf("scenario %s: %d nodes and %d servers are more than the %d that namespaces have room for; -portable takes them", s.Name,
+			nodes, servers, emulate.EndpointsMost-1)
+	}
+	return nil
+}
 
 func (s *Scenario) eventFaults(e Event, nodes, sites []string) (found faults) {
 	check := found.check

@@ -128,7 +128,9 @@ func (b *portable) start(ctx context.Context, i int) (_ runningNode, err error) 
 		return nil, err
 	}
 	dial := l.gate.dial(l.place.DialContext)
-	l.node, err = node.New(absolute(b.run.config(i), dir), seeds.URLs, node.Deps{Dial: dial, DialDNS: l.place.DialContext,
+	c := absolute(b.run.config(i), dir)
+	c.Metrics.Listen, c.Console.Listen, c.WebMaster.Listen = "", "", "" // nobody outside of the emulation could reach them
+	l.node, err = node.New(c, seeds.URLs, node.Deps{Dial: dial, DialDNS: l.place.DialContext,
 		Listen: l.gate.listen(l.place.Listen), DialPeer: dial, Gossip: l.gate.gossip(gossip),
 		Echo: slog.NewTextHandler(l.out, &slog.HandlerOptions{Level: slog.LevelWarn})})
 	if err != nil {

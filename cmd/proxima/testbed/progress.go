@@ -110,6 +110,9 @@ func (r *run) askAll(ctx context.Context) totals {
 		r.pages[i] = s.Crawl.Pages
 		t.pages += s.Crawl.Pages
 		t.pending += s.Frontier.Pending
+		if why := s.Frontier.Paused; why != "" {
+			t.phases["paused: "+why]++
+		}
 		if o := s.Overlay; o != nil {
 			t.joined = min(t.joined, o.Alive)
 			t.phases[o.Batch.Phase]++

@@ -32,6 +32,7 @@ type fakePlatform struct {
 	nodes    []*fakeNode
 	ends     time.Duration // when the nodes end by themselves; 0 for never
 	batches  bool          // whether each node makes and hands off a batch
+	paused   string        // why no node crawls
 }
 
 func (b *fakePlatform) note(format string, args ...any) {
@@ -98,6 +99,7 @@ func (a *fakeNode) status(context.Context) (node.Status, error) {
 	}
 	s := node.Status{Crawl: crawl.Stats{Pages: int64(10 * a.i)},
 		Overlay: &node.OverlayStatus{Alive: alive, Accuracy: 0.1, Batch: placement.Status{Phase: placement.PhaseIdle}}}
+	s.Frontier.Paused = a.paused
 	if a.batches {
 		s.Overlay.Batch.Batches = 1
 		if time.Since(a.born) < 20*time.Second {
@@ -200,6 +202,16 @@ func TestARunEndsWithTheCrawl(t *testing.T) {
 		if took := time.Since(b.begun); took < 30*time.Second || took > 34*time.Second {
 			t.Errorf("it took %v", took)
 		}
+	})
+}
+
+func TestProgressSaysWhyNothingIsCrawled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, out, err := play(t, twoNodes, t.Context(), &fakePlatform{ends: 30 * time.Second, paused: "disk full"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		says(t, out, "paused: disk full · 3 of 3 nodes up")
 	})
 }
 

@@ -65,8 +65,8 @@ type Config struct {
 	Emulation string
 }
 
-// endpointsMost limits the matrix of paths.
-const endpointsMost = 1000
+// EndpointsMost limits the matrix of paths.
+const EndpointsMost = 1000
 
 // Stats describes the packets since New, and how exactly the network was emulated. The router fills in what it knows.
 type Stats struct {

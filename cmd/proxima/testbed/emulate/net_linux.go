@@ -38,8 +38,8 @@ type Net struct {
 // New builds the network: namespaces, devices, addresses and the router. The process must have been started by Reexec. The caller must then
 // call Run, which releases the network.
 func New(cfg Config) (_ *Net, err error) {
-	if len(cfg.Endpoints) > endpointsMost {
-		return nil, fmt.Errorf("emulated network: %d endpoints, %d at most", len(cfg.Endpoints), endpointsMost)
+	if len(cfg.Endpoints) > EndpointsMost {
+		return nil, fmt.Errorf("emulated network: %d endpoints, %d at most", len(cfg.Endpoints), EndpointsMost)
 	}
 	if !Inside() {
 		return nil, errors.New("emulated network: this process was not started by Reexec")

@@ -149,7 +149,7 @@ func TestStrays(t *testing.T) {
 }
 
 func TestTooManyEndpoints(t *testing.T) {
-	if _, err := New(Config{Endpoints: make([]Endpoint, endpointsMost+1)}); err == nil || !strings.Contains(err.Error(), "1000 at most") {
+	if _, err := New(Config{Endpoints: make([]Endpoint, EndpointsMost+1)}); err == nil || !strings.Contains(err.Error(), "1000 at most") {
 		t.Errorf("%v", err)
 	}
 }
