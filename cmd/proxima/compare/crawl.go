@@ -201,6 +201,8 @@ func (f *crawlSums) add(r *run, gaps string) {
 	case gaps != "":
 	case k.unbalanced > 0:
 		withheld = fmt.Sprintf("the counts of %s do not add up in %d lines", k.unbalancedN, k.unbalanced)
+	case listed > 0 && k.attempted == 0:
+		unsure = "nothing was crawled"
 	case listed > 0 && pending == 0:
 		// A page that was tried in vain is not lost, it failed. One that was dropped has a reason in the log.
 		lost := max(0, listed-k.html-k.waiting-dropped)

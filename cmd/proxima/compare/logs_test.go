@@ -161,6 +161,19 @@ func pack(t *testing.T, text string) string {
 	return b.String()
 }
 
+// TestNothingCrawledIsNothingLost: a run that was stopped before its first page knows of none.
+func TestNothingCrawledIsNothingLost(t *testing.T) {
+	b := newBed(t, t.TempDir(), twoNodes())
+	b.world.Pages = 6
+	for _, n := range b.nodes {
+		n.queue(1, runlog.Queue{})
+		n.stop()
+	}
+	if k := read(t, b.write()).Crawl; k.Lost != nil || k.LostWhy != "nothing was crawled" {
+		t.Errorf("%+v", k)
+	}
+}
+
 // TestLossIsFound: a page of the generator's list that nobody asked for, without any gap.
 func TestLossIsFound(t *testing.T) {
 	for _, c := range []struct {
