@@ -66,11 +66,11 @@ server() {
   echo "  }"
 }
 
+# write_config names files relative to the folder of the server, whose path may have characters that mean something to nginx.
 write_config() {
-  local dir=$1
   cat <<END
-pid $dir/nginx.pid;
-error_log $dir/error.log;
+pid nginx.pid;
+error_log error.log;
 worker_processes 1;
 events { worker_connections 512; }
 http {
@@ -83,12 +83,12 @@ http {
   sendfile on;
   keepalive_requests 100000;
   server_tokens off;
-  client_body_temp_path $dir/tmp;  proxy_temp_path $dir/tmp;  fastcgi_temp_path $dir/tmp;
-  uwsgi_temp_path $dir/tmp;  scgi_temp_path $dir/tmp;
+  client_body_temp_path tmp;  proxy_temp_path tmp;  fastcgi_temp_path tmp;
+  uwsgi_temp_path tmp;  scgi_temp_path tmp;
   log_format requests escape=json '{"time":\$msec,"server":"\$server_addr","host":"\$host","uri":"\$request_uri",'
     '"status":\$status,"type":"\$sent_http_content_type","bytes":\$body_bytes_sent,'
     '"location":"\$sent_http_location","agent":"\$http_user_agent"}';
-  access_log $dir/access.log requests;
+  access_log access.log requests;
   # Names that are not served here.
   server { listen $gate:$port default_server; return 421; }
 END
@@ -107,7 +107,7 @@ start() {
     echo "site.sh: already running in $dir" >&2
     exit 1
   fi
-  write_config "$dir" >"$dir/nginx.conf"
+  write_config >"$dir/nginx.conf"
   # It says itself what is wrong, a port in use for one.
   "$nginx" -e "$dir/error.log" -p "$dir" -c "$dir/nginx.conf"
   # The parent returns once the sockets listen; the pid file may come a moment later.
