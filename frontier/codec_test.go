@@ -168,6 +168,12 @@ func TestWaitsAreBounded(t *testing.T) {
 		if longest := (&rules{Politeness: polite}).longest(); err != nil || s.Wait > longest || s.Robots == nil || s.Robots.Valid > maxRobotsAge {
 			t.Errorf("%+v, %v, want no wait above %v", s, err, longest)
 		}
+		polite.RetryName = []time.Duration{40 * time.Hour}
+		l.Adjust(cfg, polite)
+		l.imported("http://h.test", Chunk{State: &HostState{SinceRequest: time.Hour, Wait: 40 * time.Hour}})
+		if s, err := l.StateOf(t.Context(), "http://h.test"); err != nil || s.Wait != 40*time.Hour {
+			t.Errorf("%+v, %v, want the wait that is allowed now", s, err)
+		}
 	})
 }
 

@@ -88,7 +88,8 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	act := newActivation(common)
 	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.hear)
-	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
+	f.ledger.ended = polite.EndedFor
+	f.ledger.longest.Store(int64(f.bench.rules.longest()))
 	f.bench.site, f.ledger.site = deps.Site, deps.Site
 	if f.away, err = f.ledger.recover(); err != nil && !errors.Is(err, ErrOldLayout) {
 		err = damaged(err)
@@ -230,4 +231,5 @@ func (f *Frontier) Adjust(cfg Config, p Politeness) {
 	r := &f.bench.rules
 	r.MinGap, r.Factor, r.MaxGap, r.OwnGap, r.BackoffMin = p.MinGap, p.Factor, p.MaxGap, p.OwnGap, p.BackoffMin
 	r.RetryConnect, r.RetryName, r.RetryPage = p.RetryConnect, p.RetryName, p.RetryPage
+	f.ledger.longest.Store(int64(r.longest()))
 }

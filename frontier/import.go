@@ -225,7 +225,7 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 	}
 	if s.Retries == rec.retries {
 		if s.Wait > 0 {
-			rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, l.longest)))
+			rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, time.Duration(l.longest.Load()))))
 		}
 		rec.level = max(rec.level, s.Level)
 	}

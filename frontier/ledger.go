@@ -33,12 +33,12 @@ type ledger struct {
 	commits  chan *batch
 	closed   chan struct{}
 	// tell passes on the news of a committed batch. The batches come in order.
-	tell  func([]news)
-	site  func(host string) *Site
-	feed  *feed // nil unless Config.Shared
-	count counters
-	// longest bounds the waits of hosts that other nodes send. ended is how long a host that was given up is left alone.
-	longest, ended time.Duration
+	tell    func([]news)
+	site    func(host string) *Site
+	feed    *feed // nil unless Config.Shared
+	count   counters
+	longest atomic.Int64  // bounds the waits of hosts that other nodes send, in nanoseconds
+	ended   time.Duration // how long a host that was given up is left alone
 	// failure is the error of the first commit that failed. From then on every request fails with it, and with ErrClosed after run.
 	failure atomic.Pointer[error]
 }
