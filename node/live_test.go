@@ -2,6 +2,9 @@ package node_test
 
 import (
 	"errors"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +13,8 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/console"
+	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -94,6 +99,47 @@ func TestReload(t *testing.T) {
 		w.run("http://a.test/")
 		if took := time.Since(w.began); took < 4*time.Minute || took > time.Hour {
 			w.t.Errorf("four pages took %v with a gap of a minute", took)
+		}
+	})
+}
+
+// The console of a running node takes the tokens that are in its file now. It warns once of a file that it cannot use, and goes on.
+func TestTokensAreFollowed(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(50)
+		place, err := netsim.New(nil).Enter(netip.MustParseAddr("203.0.113.1"))
+		must(w.t, err)
+		w.deps.Listen = func(network, _ string) (net.Listener, error) { return place.Listen(network, ":8300") }
+		file, first, second := filepath.Join(t.TempDir(), "tokens"), strings.Repeat("a", 32), strings.Repeat("b", 32)
+		must(w.t, os.WriteFile(file, []byte("ann "+first), 0o600))
+		w.cfg.Console = console.Config{Listen: ":8300", TokenFile: file}
+		w.watch = func(*node.Node) {
+			client := http.Client{Transport: &http.Transport{DialContext: place.DialContext, DisableKeepAlives: true}}
+			expect := func(token string, want int) {
+				req, err := http.NewRequestWithContext(w.t.Context(), "GET", "http://203.0.113.1:8300/api/v1/status", nil)
+				must(w.t, err)
+				req.Host = "localhost"
+				req.Header.Set("Authorization", "Bearer "+token)
+				res, err := client.Do(req)
+				must(w.t, err)
+				if res.Body.Close(); res.StatusCode != want {
+					w.t.Errorf("%s: %s, want %d", token, res.Status, want)
+				}
+			}
+			time.Sleep(time.Second)
+			expect(first, 200)
+			must(w.t, os.WriteFile(file, []byte("bob "+second), 0o600))
+			time.Sleep(console.ReadEvery)
+			expect(first, 401)
+			expect(second, 200)
+			must(w.t, os.Truncate(file, 10))
+			time.Sleep(3 * console.ReadEvery)
+			expect(second, 200)
+		}
+		_, logs := w.run("http://a.test/")
+		warned := strings.Join(logs.events.of(runlog.EventWarning).reasons(), "\n")
+		if strings.Count(warned, "the console goes on with what it read before") != 1 || !strings.Contains(warned, "tokens:1") {
+			w.t.Errorf("it warns %q", warned)
 		}
 	})
 }

@@ -310,6 +310,9 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.hub.Run(ctx) })
 	for _, p := range n.pages {
 		g.Go(func() error { return n.serve(ctx, p) })
+		if p.follow != nil {
+			g.Go(func() error { return n.followFile(ctx, console.ReadEvery, p.follow) })
+		}
 	}
 	ended := make(chan struct{}) // closed when the loop has ended: the overlay leaves after it
 	g.Go(func() error {

@@ -230,7 +230,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		g.Go(func() error { return part(ctx) })
 	}
 	g.Go(func() error { return o.follow(ctx, first) })
-	g.Go(func() error { return o.secrets.watch(ctx) })
+	g.Go(func() error { return o.node.followFile(ctx, peer.SecretEvery, o.secrets.follow) })
 	g.Go(func() error { return o.tell(ctx) })
 	g.Go(func() error {
 		select {

@@ -1,13 +1,11 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"proxima/fetch/sign"
-	"proxima/node/bell"
 	"proxima/node/peer"
 	"proxima/node/runlog"
 )
@@ -18,23 +16,7 @@ type secrets struct {
 	current atomic.Pointer[peer.Secret]
 }
 
-// watch reads the secret file again and again, and changes to the secret that it has. If the file cannot be read or followed, the secret
-// stays, and the operator is warned once.
-func (s *secrets) watch(ctx context.Context) error {
-	warned := ""
-	return bell.Every(ctx, peer.SecretEvery, func() {
-		err := s.follow()
-		switch {
-		case err == nil:
-			warned = ""
-		case err.Error() != warned:
-			warned = err.Error()
-			s.overlay.node.warn(err)
-		}
-	})
-}
-
-// follow changes to the secret in the file, if it is another one.
+// follow changes to the secret in the file, if it is another one. If the file cannot be read or followed, the secret stays.
 func (s *secrets) follow() error {
 	o := s.overlay
 	path := o.node.cfg.Peer.Secret

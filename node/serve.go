@@ -37,6 +37,7 @@ type served struct {
 	key, address string // of the configuration
 	secure       *tls.Config
 	handler      http.Handler
+	follow       func() error // reads its files again; may be nil
 	listener     net.Listener
 }
 
@@ -54,7 +55,7 @@ func (n *Node) openPages(listen func(network, address string) (net.Listener, err
 		if err != nil {
 			return err
 		}
-		n.pages = append(n.pages, served{key: keyConsole, address: at, secure: c.TLS, handler: c})
+		n.pages = append(n.pages, served{key: keyConsole, address: at, secure: c.TLS, handler: c, follow: c.Follow})
 	}
 	if at := n.cfg.WebMaster.Listen; at != "" {
 		if n.door, err = n.webMasters.page(); err != nil {

@@ -1,11 +1,13 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/node/peer"
 	"proxima/node/runlog"
 )
@@ -35,6 +37,21 @@ func (n *Node) warn(err error) {
 		}
 	}
 	n.runlog.Events().Warn(runlog.EventWarning, runlog.KeyReason, text)
+}
+
+// followFile has a file read at each interval, to follow its changes. It warns of each error once.
+func (n *Node) followFile(ctx context.Context, every time.Duration, read func() error) error {
+	warned := ""
+	return bell.Every(ctx, every, func() {
+		err := read()
+		switch {
+		case err == nil:
+			warned = ""
+		case err.Error() != warned:
+			warned = err.Error()
+			n.warn(err)
+		}
+	})
 }
 
 // heard reports whether a warning is to be logged, which then stands for all others for some time. It returns how many were not logged

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -97,6 +99,28 @@ func (c Config) tokens() (map[string]string, error) {
 		return nil, fmt.Errorf("read tokens: %s has none", c.TokenFile)
 	}
 	return names, nil
+}
+
+// papers are what the files of a configuration say.
+type papers struct {
+	names map[[sha256.Size]byte]string // by the digests of tokens; nil admits everybody
+	cert  *tls.Certificate             // nil without TLS
+}
+
+// papers reads the files. Of what cannot be read, it returns what was read before.
+func (c Config) papers(was papers) (papers, error) {
+	tokens, unknown := c.tokens()
+	if unknown == nil && tokens != nil {
+		was.names = map[[sha256.Size]byte]string{}
+		for token, name := range tokens {
+			was.names[sha256.Sum256([]byte(token))] = name
+		}
+	}
+	cert, unread := c.certificate()
+	if unread == nil {
+		was.cert = cert
+	}
+	return was, errors.Join(unknown, unread)
 }
 
 // certificate reads the certificate. It returns nil if none is configured.

@@ -38,26 +38,23 @@ const (
 type Console struct {
 	// TLS is for its listener; nil without TLS.
 	TLS   *tls.Config
+	cfg   Config
 	guard *guard
 	http.Handler
 }
 
 // New makes a console in front of an API, whose handler calls Who to learn who asks.
 func New(cfg Config, api http.Handler) (*Console, error) {
-	names, err := cfg.tokens()
+	p, err := cfg.papers(papers{})
 	if err != nil {
 		return nil, err
 	}
-	cert, err := cfg.certificate()
-	if err != nil {
-		return nil, err
-	}
-	c := &Console{guard: newGuard(names)}
+	c := &Console{cfg: cfg, guard: newGuard(p)}
 	mux := http.NewServeMux()
 	c.Handler = c.guard.checked(mux)
-	if cert != nil {
-		c.TLS = &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-		c.guard.cert = cert.Leaf
+	if p.cert != nil {
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.guard.certificate(), nil }}
 	}
 	files, err := fs.Sub(page, "page")
 	if err != nil {
@@ -76,6 +73,19 @@ func New(cfg Config, api http.Handler) (*Console, error) {
 	}
 	mux.Handle(apiRoot, c.guard.admitted(api))
 	return c, nil
+}
+
+// ReadEvery is how often Follow is to be called.
+const ReadEvery = 10 * time.Second
+
+// Follow reads the tokens and the certificate again. What cannot be read stays as it was, and so does a certificate while its key is another's.
+func (c *Console) Follow() error {
+	p, err := c.cfg.papers(*c.guard.papers.Load())
+	c.guard.papers.Store(&p)
+	if err != nil {
+		return fmt.Errorf("the console goes on with what it read before: %w", err)
+	}
+	return nil
 }
 
 // Serve answers on a listener until ctx ends, with bounds on what strangers cost, and returns once the last handler has. Without a

@@ -23,12 +23,12 @@ import (
 
 const token = "0123456789abcdef0123456789abcdef"
 
-// files writes a certificate for node.example with its key, and a file of tokens.
-func files(t *testing.T) (cert, key, tokens string) {
+// files writes a certificate for node.example and other names with its key, and a file of tokens.
+func files(t *testing.T, names ...string) (cert, key, tokens string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"node.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)},
+	template := x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: append(names, "node.example"), IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)},
 		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &private.PublicKey, private)
 	must(t, err)
@@ -249,4 +249,58 @@ func TestServe(t *testing.T) {
 	}
 	l.Close()
 	<-served
+}
+
+// A certificate that is renewed is served without a restart, and its names are answered. Half a renewal, or a file that is gone, changes
+// nothing. Tokens are followed, too.
+func TestFilesAreFollowed(t *testing.T) {
+	cert, key, tokens := files(t)
+	c := open(t, Config{Listen: "127.0.0.1:0", TokenFile: tokens, TLSCert: cert, TLSKey: key}, api())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	served := make(chan error)
+	go func() { served <- Serve(t.Context(), l, c.TLS, c) }()
+	defer func() { l.Close(); <-served }()
+	const second = "ffffffffffffffffffffffffffffffff"
+	copied := func(to, from string) {
+		t.Helper()
+		text, err := os.ReadFile(from)
+		must(t, errors.Join(err, os.WriteFile(to, text, 0o600)))
+	}
+	newCert, newKey, _ := files(t, "new.example")
+	for _, step := range []struct {
+		name   string
+		do     func()
+		wrong  string // what Follow says
+		served bool   // the new certificate
+		token  string
+	}{
+		{"nothing is new", func() {}, "", false, token},
+		{"the half of a renewal", func() { copied(cert, newCert) }, "private key does not match", false, token},
+		{"tokens meanwhile", func() { must(t, os.WriteFile(tokens, []byte("bob "+second), 0o600)) }, "private key does not match", false, second},
+		{"a file in the middle of a write", func() { must(t, os.Truncate(cert, 100)) }, "find any PEM data", false, second},
+		{"a renewal by rename", func() { must(t, errors.Join(os.Rename(newCert, cert), os.Rename(newKey, key))) }, "", true, second},
+		{"no file", func() { must(t, errors.Join(os.Remove(cert), os.Remove(tokens))) }, "no such file", true, second},
+		{"a directory", func() { must(t, os.Mkdir(tokens, 0o700)) }, "is a directory", true, second},
+	} {
+		step.do()
+		if err := c.Follow(); (err == nil) != (step.wrong == "") || err != nil && !strings.Contains(err.Error(), step.wrong) {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true}) // nobody has signed it
+		must(t, err)
+		if err := conn.ConnectionState().PeerCertificates[0].VerifyHostname("new.example"); (err == nil) != step.served {
+			t.Errorf("%s: served as new.example: %v", step.name, err)
+		}
+		must(t, conn.Close())
+		if got := ask(t, c, "GET", "https://new.example/", here).StatusCode; (got == 200) != step.served {
+			t.Errorf("%s: new.example is answered with %d", step.name, got)
+		}
+		for _, word := range []string{token, second} {
+			got := ask(t, c, "GET", "https://node.example/api/v1/status", here, "Authorization: Bearer "+word).StatusCode
+			if (got == 200) != (word == step.token) {
+				t.Errorf("%s: %s gets %d", step.name, word, got)
+			}
+		}
+	}
 }

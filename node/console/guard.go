@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"crypto/x509"
+	"crypto/tls"
 	"encoding/json"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // policy lets the page load its own files only, and nothing inline.
@@ -20,22 +21,19 @@ const mostGuesses, mostGuessers = 10, 1024
 
 // guard decides which requests the console answers.
 type guard struct {
-	names map[[sha256.Size]byte]string // by the digests of tokens; nil admits everybody
-	cert  *x509.Certificate            // nil without TLS
-	cross *http.CrossOriginProtection
-	wrong *Limiter // of wrong tokens
+	papers atomic.Pointer[papers]
+	cross  *http.CrossOriginProtection
+	wrong  *Limiter // of wrong tokens
 }
 
-func newGuard(tokens map[string]string) *guard {
+func newGuard(p papers) *guard {
 	g := &guard{cross: http.NewCrossOriginProtection(), wrong: NewLimiter(mostGuesses, mostGuessers)}
-	for token, name := range tokens {
-		if g.names == nil {
-			g.names = map[[sha256.Size]byte]string{}
-		}
-		g.names[sha256.Sum256([]byte(token))] = name
-	}
+	g.papers.Store(&p)
 	return g
 }
+
+// certificate returns the certificate in force, or nil without TLS.
+func (g *guard) certificate() *tls.Certificate { return g.papers.Load().cert }
 
 // checked refuses requests that were not meant for this console: those for a name that somebody else's DNS points here, and
 // those that another site makes a browser send.
@@ -49,7 +47,7 @@ func (g *guard) checked(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if g.cert != nil {
+		if g.certificate() != nil {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		site := r.Header.Get("Sec-Fetch-Site")
@@ -66,7 +64,7 @@ func (g *guard) checked(next http.Handler) http.Handler {
 }
 
 func (g *guard) scheme() string {
-	if g.cert != nil {
+	if g.certificate() != nil {
 		return "https"
 	}
 	return "http"
@@ -82,7 +80,7 @@ func (g *guard) named(host string) bool {
 			return false
 		}
 	}
-	if g.cert != nil && g.cert.VerifyHostname(host) == nil {
+	if cert := g.certificate(); cert != nil && cert.Leaf.VerifyHostname(host) == nil {
 		return true
 	}
 	return host != "" && loopback(host)
@@ -101,14 +99,14 @@ func Who(r *http.Request) string {
 func (g *guard) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := "console at " + addressOf(r).String()
-		if g.names != nil {
+		if names := g.papers.Load().names; names != nil {
 			if g.wrong.Exhausted(r) {
 				w.Header().Set("Retry-After", "60")
 				refuse(w, http.StatusTooManyRequests, "too many wrong tokens: wait a minute")
 				return
 			}
 			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if who = g.nameOf(token); who == "" {
+			if who = nameOf(token, names); who == "" {
 				if token != "" {
 					g.wrong.Take(r, 1)
 				}
@@ -122,9 +120,9 @@ func (g *guard) admitted(next http.Handler) http.Handler {
 }
 
 // nameOf returns the name of a token, or "". It always compares all tokens, each in constant time.
-func (g *guard) nameOf(token string) (name string) {
+func nameOf(token string, names map[[sha256.Size]byte]string) (name string) {
 	digest := sha256.Sum256([]byte(token))
-	for known, n := range g.names {
+	for known, n := range names {
 		if subtle.ConstantTimeCompare(known[:], digest[:]) == 1 {
 			name = n
 		}
