@@ -95,12 +95,12 @@ func (o *Operator) Reload(ctx context.Context, by string) (changed, refused []st
 		return nil, nil, fmt.Errorf("reload: %w: the node was not started from a file", ErrNotNow)
 	}
 	o.log(by, "reload")
+	o.adjusting.Lock() // of two calls the second one reads later, so that what it reads stays
+	defer o.adjusting.Unlock()
 	file, err := o.reread()
 	if err != nil {
 		return nil, nil, badInput(fmt.Errorf("reload: %w", err))
 	}
-	o.adjusting.Lock()
-	defer o.adjusting.Unlock()
 	next, now := *o.live.Load(), o.live.Load()
 	var take []setting
 	for _, s := range settings(reflect.TypeFor[Config](), "", nil) {

@@ -1,7 +1,9 @@
 package node_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -9,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +71,9 @@ func TestSet(t *testing.T) {
 		if len(logs.about(runlog.EventHostDropped, "http://b.test")) == 0 {
 			w.t.Error("a host of the new blocklist is still there")
 		}
+		if all := fmt.Sprint(logs.events); !strings.Contains(all, "lists.test") || strings.Contains(all, "hush") {
+			w.t.Errorf("the log has a secret, or not the list: %s", all)
+		}
 		acts := logs.events.actsOf("ann")
 		if len(acts) != 5 || strings.Contains(strings.Join(acts, " "), "hush") || acts[0] != "set politeness.min_gap from 2s to 1m0s" {
 			w.t.Errorf("acts %q", acts)
@@ -101,6 +108,48 @@ func TestReload(t *testing.T) {
 			w.t.Errorf("four pages took %v with a gap of a minute", took)
 		}
 	})
+}
+
+// Of two calls that read the configuration, the one that reads later counts, however slowly the other one reads.
+func TestReloadsDoNotOvertake(t *testing.T) {
+	older := config(t)
+	newer := older
+	older.Politeness.MinGap, newer.Politeness.MinGap = time.Minute, 3*time.Second
+	var reads atomic.Int64
+	reading, second := make(chan struct{}), make(chan struct{})
+	n, err := node.New(older, seeds(t, "http://a.test/"), node.Deps{Config: func() (node.Config, error) {
+		if reads.Add(1) > 1 {
+			return newer, nil
+		}
+		close(reading)
+		select {
+		case <-second:
+		case <-time.After(100 * time.Millisecond): // it waits for this call, as it should
+		}
+		return older, nil
+	}})
+	must(t, err)
+	reload := func() []string {
+		changed, _, err := n.Operator().Reload(t.Context(), "ann")
+		if err != nil {
+			t.Error(err)
+		}
+		return changed
+	}
+	var first sync.WaitGroup
+	first.Go(func() { reload() })
+	<-reading
+	reload()
+	close(second)
+	first.Wait()
+	if changed := reload(); len(changed) > 0 {
+		t.Errorf("what was read last does not count: %q", changed)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := n.Run(over); err != nil {
+		t.Error(err)
+	}
 }
 
 // The console of a running node takes the tokens that are in its file now. It warns once of a file that it cannot use, and goes on.

@@ -408,7 +408,7 @@ func (n *Node) blockedHost(host string) string {
 
 // blocklistChanged is called after the blocklist has changed, or could not be read.
 func (n *Node) blocklistChanged(r blocklist.Report) {
-	n.runlog.Events().Info(runlog.EventBlocklist, runlog.KeyCount, r.Entries, runlog.KeyReason, r.Summary)
+	n.runlog.Events().Info(runlog.EventBlocklist, runlog.KeyCount, r.Entries, runlog.KeyReason, public(r.Summary))
 	n.blocked.Ring()
 }
 

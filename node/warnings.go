@@ -36,7 +36,7 @@ func (n *Node) warn(err error) {
 			text += fmt.Sprintf(" (and %d other calls failed)", silent)
 		}
 	}
-	n.runlog.Events().Warn(runlog.EventWarning, runlog.KeyReason, text)
+	n.runlog.Events().Warn(runlog.EventWarning, runlog.KeyReason, public(text))
 }
 
 // followFile has a file read at each interval, to follow its changes. It warns of each error once.
