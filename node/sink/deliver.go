@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -29,14 +30,8 @@ func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 		}
 		return true, fmt.Errorf("%s does not take packages: %w", s.cfg.URL, err)
 	}
-	s.mu.Lock()
-	over := s.undelivered
-	s.undelivered = ""
-	s.mu.Unlock()
 	s.deps.Event(Event{Kind: Delivered, Name: p.Name, Pages: p.Pages, Bytes: p.size()})
-	if over != "" {
-		s.deps.Event(Event{Kind: TroubleOver, Reason: over})
-	}
+	s.over(&s.undelivered)
 	s.mu.Lock() // after the events: Flush returns as soon as the queue is empty
 	s.ready = s.ready[1:]
 	s.packed -= p.size()
@@ -66,17 +61,28 @@ func (s *Sink) deliver(ctx context.Context, p *madePackage) error {
 	return nil
 }
 
-// fail records why packages cannot be made or delivered.
-func (s *Sink) fail(err error) {
+// fail records why packages cannot be made, or delivered.
+func (s *Sink) fail(err error, trouble *string) {
 	s.mu.Lock()
-	first := s.undelivered == ""
-	s.undelivered = err.Error()
+	first := *trouble == ""
+	*trouble = err.Error()
 	s.stats.TroubleAt = time.Now()
 	s.mu.Unlock()
 	if first {
 		s.deps.Event(Event{Kind: Trouble, Reason: err.Error()})
 	}
 	s.review()
+}
+
+// over records that packages can be made, or delivered.
+func (s *Sink) over(trouble *string) {
+	s.mu.Lock()
+	was := *trouble
+	*trouble = ""
+	s.mu.Unlock()
+	if was != "" {
+		s.deps.Event(Event{Kind: TroubleOver, Reason: was})
+	}
 }
 
 // usedLocked returns the bytes of disk space that the sink needs. A spool counts twice: it and the packages made from it exist
@@ -96,8 +102,8 @@ func (s *Sink) review() {
 	why := s.unwritten
 	if why == "" && s.full {
 		why = fmt.Sprintf("the sink is full: %s of %s wait to be delivered", bytesText(s.usedLocked()), bytesText(s.cfg.DiskBytes))
-		if s.undelivered != "" {
-			why += "; " + s.undelivered
+		if trouble := cmp.Or(s.unpacked, s.undelivered); trouble != "" {
+			why += "; " + trouble
 		}
 	}
 	if why != s.held {
@@ -122,7 +128,7 @@ type Status struct {
 	Bytes    int64 `json:"bytes"`
 	// Damaged counts downloads that are lost since the start, because their records on this node's disk were damaged.
 	Damaged int `json:"damaged"`
-	// Failures counts failed deliveries. Trouble is the last reason, "" once a package was taken again.
+	// Failures counts failed deliveries. Trouble is why packages cannot be written, made or delivered, "" once they can again.
 	Failures  int       `json:"failures"`
 	Trouble   string    `json:"trouble"`
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
@@ -136,10 +142,7 @@ func (s *Sink) Status() Status {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.To, st.Waiting, st.Used, st.Limit = s.cfg.URL, len(s.closed)+len(s.ready), s.usedLocked(), s.cfg.DiskBytes
-	st.Trouble, st.Flushing = s.undelivered, s.flushing
-	if s.unwritten != "" {
-		st.Trouble = s.unwritten
-	}
+	st.Trouble, st.Flushing = cmp.Or(s.unwritten, s.unpacked, s.undelivered), s.flushing
 	return st
 }
 

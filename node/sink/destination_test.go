@@ -124,7 +124,7 @@ func TestWaitsBeginAnew(t *testing.T) {
 				stop()
 			}
 			return false, io.ErrUnexpectedEOF
-		})
+		}, new(string))
 		if last := time.Since(begun) - before; before < 20*time.Second || last > 200*time.Millisecond {
 			t.Errorf("after eight failures in %v and a success, the next one costs %v", before, last)
 		}

@@ -105,7 +105,8 @@ type Sink struct {
 	flushing    bool   // the crawl is over
 	full        bool   // the bound is near
 	unwritten   string // why records cannot be written
-	undelivered string // why packages cannot be made or delivered
+	unpacked    string // why packages cannot be made
+	undelivered string // why packages cannot be delivered
 	held        string // the last reason given to Deps.Hold
 	stats       Status
 	settled     chan struct{} // closed and replaced when a spool was closed or packed, or a package delivered
@@ -210,21 +211,21 @@ func (s *Sink) Run(ctx context.Context) error {
 	defer close(s.done)
 	var parts sync.WaitGroup
 	parts.Go(func() { s.write(ctx) })
-	parts.Go(func() { s.repeat(ctx, s.changed, s.packNext) })
-	parts.Go(func() { s.repeat(ctx, s.work, s.deliverNext) })
+	parts.Go(func() { s.repeat(ctx, s.changed, s.packNext, &s.unpacked) })
+	parts.Go(func() { s.repeat(ctx, s.work, s.deliverNext, &s.undelivered) })
 	parts.Wait()
 	return nil
 }
 
 // repeat calls step until ctx ends. When step finds nothing to do, repeat waits for a signal. When it fails, repeat reports the
-// error and waits, longer after each failure in a row.
-func (s *Sink) repeat(ctx context.Context, wake <-chan struct{}, step func(context.Context) (worked bool, err error)) {
+// error, which goes to trouble, and waits, longer after each failure in a row.
+func (s *Sink) repeat(ctx context.Context, wake <-chan struct{}, step func(context.Context) (worked bool, err error), trouble *string) {
 	for failures := 0; ctx.Err() == nil; {
 		worked, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			failures++
-			s.fail(err)
+			s.fail(err, trouble)
 			pause(ctx, failures)
 		case worked:
 			failures = 0

@@ -174,6 +174,34 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
+// What kept packages from being made is over as soon as they are made, though none is delivered after it.
+func TestPackingGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		failed := false
+		b.deps.Sync = func(context.Context) error {
+			if !failed {
+				failed = true
+				return syscall.EIO
+			}
+			return nil
+		}
+		l := b.begin()
+		ticket, err := l.Put(t.Context(), testRecord(0))
+		must(t, err)
+		ticket.End(false) // it counts as not made, and is in no package
+		l.flush()
+		if s := l.Status(); !failed || s.Trouble != "" || s.Packages != 0 {
+			t.Errorf("%+v", s)
+		}
+		l.heard.Lock()
+		defer l.heard.Unlock()
+		if e := l.events; len(e) != 2 || e[0].Kind != Trouble || e[1].Kind != TroubleOver || !strings.Contains(e[1].Reason, "packages cannot be made") {
+			t.Errorf("events %+v", e)
+		}
+	})
+}
+
 // A spool that is removed although its removal fails, because the folder cannot be synced, does not stop the packages after it.
 func TestSpoolRemovedByAStepThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

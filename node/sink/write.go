@@ -202,6 +202,7 @@ func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
 	}
 	s.ready = append(s.ready, sp.made...)
 	s.mu.Unlock()
+	s.over(&s.unpacked)
 	s.review()
 	s.work.Ring() // delivery may free the space that the removal of receipts waits for
 	if err := s.forget(sp.receiptKey(), nil); err != nil {
