@@ -84,7 +84,7 @@ func (n *Node) recall() error {
 	if n.told, err = newTold(n, now); err != nil {
 		return fmt.Errorf("read %s: %w: %w", path, frontier.ErrDamaged, err)
 	}
-	n.operator.holdIfPaused()
+	n.operator.hold(now.Paused)
 	return now.keep(n.cfg.Node.Data)
 }
 

@@ -93,8 +93,14 @@ func (s *sentHosts) add(host, to string, now time.Time) {
 	if s.at == nil {
 		s.at = map[[2]string]time.Time{}
 	}
-	maps.DeleteFunc(s.at, func(_ [2]string, at time.Time) bool { return now.Sub(at) >= sendAgainAfter })
 	s.at[[2]string{host, to}] = now
+}
+
+// forget drops what is no longer lately.
+func (s *sentHosts) forget(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.at, func(_ [2]string, at time.Time) bool { return now.Sub(at) >= sendAgainAfter })
 }
 
 func (s *sentHosts) lately(host, to string, now time.Time) bool {
@@ -121,6 +127,7 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 		if err != nil {
 			err = n.told.has(n.id.Node, n.directories())
 		}
+		o.sent.forget(time.Now())
 		for _, host := range n.frontier.Active() {
 			if to := o.whoHasFiles(host); to != "" {
 				// A host that cannot leave now is tried again.

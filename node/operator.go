@@ -67,14 +67,13 @@ func (o *Operator) pause(by, act string, on bool) error {
 	if err := o.node.told.pause(on); err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	o.holdIfPaused()
 	return nil
 }
 
-// holdIfPaused keeps the frontier from giving out URLs while the node is paused.
-func (o *Operator) holdIfPaused() {
+// hold keeps the frontier from giving out URLs while the node is paused.
+func (o *Operator) hold(paused bool) {
 	why := ""
-	if o.node.told.paused() {
+	if paused {
 		why = "paused by its operator (proxima ctl resume lets it go on)"
 	}
 	o.node.frontier.Hold(byOperator, why)

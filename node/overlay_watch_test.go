@@ -46,7 +46,7 @@ func TestOverlayIsWatched(t *testing.T) {
 		for _, m := range members {
 			var list node.HostList
 			var servers []node.ServerRow
-			if called(b.t, n, "GET", "/hosts?part=.example&node="+m.ID, &list) != 200 || called(b.t, n, "GET", "/servers?node="+m.ID, &servers) != 200 {
+			if called(b.t, n, "GET", "/hosts?part=.Example&node="+m.ID, &list) != 200 || called(b.t, n, "GET", "/servers?node="+m.ID, &servers) != 200 {
 				t.Errorf("%s does not answer", m.ID)
 			}
 			for _, h := range list.Hosts {

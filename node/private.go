@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,15 +46,15 @@ func exposed(data, logs string) error {
 		}
 	}
 	if info, err := os.Stat(logs); err == nil && info.Mode().Perm()&0o007 != 0 {
-		files, err := filepath.Glob(filepath.Join(logs, "*.jsonl*"))
+		files, err := os.ReadDir(logs)
 		if err != nil {
 			return fmt.Errorf("look at the logs: %w", err)
 		}
-		for _, path := range files {
-			if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o007 != 0 {
-				open = append(open, logs)
-				break
-			}
+		if slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+			info, err := f.Info()
+			return err == nil && strings.Contains(f.Name(), ".jsonl") && info.Mode().Perm()&0o007 != 0
+		}) {
+			open = append(open, logs)
 		}
 	}
 	if len(open) == 0 {

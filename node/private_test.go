@@ -30,9 +30,9 @@ func TestPublicConfigHoldsNoSecrets(t *testing.T) {
 }
 
 func TestExposedFilesAreNamed(t *testing.T) {
-	data := t.TempDir()
+	data := filepath.Join(t.TempDir(), "a[1") // as a pattern, it is none
 	logs, store := filepath.Join(data, "logs"), filepath.Join(data, "frontier")
-	for _, dir := range []string{logs, store} {
+	for _, dir := range []string{data, logs, store} {
 		must(t, os.Mkdir(dir, 0o700))
 	}
 	old := filepath.Join(logs, "fetch.jsonl")

@@ -160,20 +160,17 @@ func (s *told) seed(seeds []identity.URL) error {
 	return keep(nil) // they widen nothing
 }
 
-// pause remembers whether the node is paused.
+// pause remembers whether the node is paused, and pauses it. Of two calls the one that is remembered counts.
 func (s *told) pause(on bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := s.file
 	next.Paused = on
-	return s.keepLocked(next)
-}
-
-// paused reports whether the operator has paused the node.
-func (s *told) paused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.file.Paused
+	if err := s.keepLocked(next); err != nil {
+		return err
+	}
+	s.node.operator.hold(on)
+	return nil
 }
 
 // keepLocked writes crawl.json.

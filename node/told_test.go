@@ -46,6 +46,17 @@ func TestNewerBlock(t *testing.T) {
 	}
 }
 
+// Which hosts were sent where is remembered for an hour.
+func TestSentHostsAreForgotten(t *testing.T) {
+	var s sentHosts
+	now := time.Now()
+	s.add("a", "n", now)
+	s.add("b", "n", now.Add(time.Minute))
+	if s.forget(now.Add(sendAgainAfter)); len(s.at) != 1 || !s.lately("b", "n", now.Add(sendAgainAfter)) || s.lately("b", "m", now) {
+		t.Errorf("it remembers %v", s.at)
+	}
+}
+
 // TestRefusedSeedsAreNotKept: the next start would fail because of seeds that the scope does not take, as when there are too many.
 func TestRefusedSeedsAreNotKept(t *testing.T) {
 	scope := identity.Default()

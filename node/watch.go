@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -190,7 +191,7 @@ func degrees(l *ncoord.Location) *[2]float32 {
 }
 
 func (w watcher) hosts(part string) HostList {
-	found, all := w.frontier.Find(part, mostHosts)
+	found, all := w.frontier.Find(strings.ToLower(part), mostHosts)
 	list := HostList{Hosts: []HostRow{}, All: all}
 	for _, h := range found {
 		row := HostRow{HostStatus: h, Owner: w.id.Node}

@@ -101,8 +101,13 @@ func (c Config) Validate() error {
 		return fmt.Errorf("advertise: missing: peers cannot dial %q", c.Listen)
 	}
 	if c.Advertise != "" {
-		if _, _, err := strict.HostPort(c.Advertise); err != nil {
+		host, port, err := strict.HostPort(c.Advertise)
+		a, _ := netip.ParseAddr(host)
+		switch {
+		case err != nil:
 			return fmt.Errorf("advertise: %w", err)
+		case host == "" || a.IsUnspecified() || port == 0:
+			return fmt.Errorf("advertise: peers cannot dial %q", c.Advertise)
 		}
 	}
 	if c.Secret != "" || host == "localhost" {

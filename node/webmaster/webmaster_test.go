@@ -31,6 +31,7 @@ type bed struct {
 	blocked []string
 	asked   []webmaster.Request
 	looked  int
+	silent  string // how the URLs of a server begin that does not answer
 	full    error
 	spoilt  func() error // of the keys; may be nil
 }
@@ -48,8 +49,14 @@ func inBed(t *testing.T, test func(b *bed)) {
 				}
 				return b.keys, nil
 			},
-			File: func(_ context.Context, u identity.URL) (string, error) {
+			File: func(ctx context.Context, u identity.URL) (string, error) {
 				b.looked++
+				if b.silent != "" && strings.HasPrefix(u.String(), b.silent) {
+					<-ctx.Done()
+				}
+				if ctx.Err() != nil {
+					return "", ctx.Err()
+				}
 				text, ok := b.files[u.String()]
 				if !ok {
 					return "", errors.New("status 404 <b>")
@@ -138,6 +145,17 @@ func TestWebMasters(t *testing.T) {
 		b.full = errors.New("<b>too many</b> wait")
 		if code, _ := b.send("POST", "/", me, form); code != http.StatusServiceUnavailable {
 			t.Errorf("one request too many: %d", code)
+		}
+	})
+}
+
+// A server that does not answer on the port of https leaves time for the file by http.
+func TestSilentPort(t *testing.T) {
+	inBed(t, func(b *bed) {
+		form, token := b.form("example.org", "file")
+		b.silent, b.files["http://example.org/.well-known/proxima.txt"] = "https:", token
+		if code, body := b.send("POST", "/", me, form); code != 200 || len(b.blocked) != 1 {
+			t.Errorf("%d, blocked %v\n%s", code, b.blocked, body)
 		}
 	})
 }
