@@ -18,6 +18,7 @@ type disk struct {
 	now     state
 	synced  state
 	full    bool
+	slow    bool // each sync takes two seconds
 	dead    bool // the process that used it is gone
 	changes map[string]*frontier.Change
 	allowed map[string]bool // hosts that may be crawled
@@ -113,6 +114,12 @@ func hashOf(host, path string) uint64 { return identity.URL{Host: host, Path: pa
 func (d *disk) Sync(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	d.mu.Lock()
+	slow := d.slow
+	d.mu.Unlock()
+	if slow {
+		time.Sleep(2 * time.Second)
 	}
 	if err := d.lock(); err != nil {
 		return err

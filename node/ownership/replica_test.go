@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,4 +257,30 @@ func TestPausesOfAHost(t *testing.T) {
 			t.Errorf("after %d tries, urgent %v, it rests for %v, not %v", k.tries, k.urgent, d, k.rests)
 		}
 	}
+}
+
+// Many nodes deliver links at once to one that crawls, and whose disk needs two seconds for a sync. They share syncs, so that all are answered
+// before they give up.
+func TestDeliveriesShareSyncs(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(1), s.found(1, 1, 2, 3)
+		p.disk.mu.Lock()
+		p.disk.slow = true
+		p.disk.mu.Unlock()
+		var all sync.WaitGroup
+		for k := 1; k <= 40; k++ {
+			all.Go(func() {
+				began := time.Now()
+				_, err := p.own.Deliver(s.t.Context(), idOf(3), &wire.DeliverRequest{Links: []*wire.Link{LinkToWire(link(host, k))}})
+				if took := time.Since(began); err != nil || took > 10*time.Second {
+					s.t.Errorf("answered after %v: %v", took, err)
+				}
+			})
+		}
+		for k := 41; k < 140; k++ {
+			time.Sleep(100 * time.Millisecond)
+			p.find(link(host, k))
+		}
+		all.Wait()
+	})
 }

@@ -141,10 +141,16 @@ func (s *sender) flush(ctx context.Context) error {
 	return nil
 }
 
-// gather moves changes from the frontier to the stream, and releases what need not be held back any more.
+// gather moves changes from the frontier to the stream, and releases what need not be held back any more. Calls that wait for the one before
+// share the next.
 func (rep *replicator) gather(ctx context.Context) error {
+	begun := rep.stream.gathers.Load()
 	rep.stream.gathering <- struct{}{}
 	defer func() { <-rep.stream.gathering }()
+	if rep.stream.gathers.Load() > begun {
+		return nil
+	}
+	rep.stream.gathers.Add(1)
 	changes := rep.deps.Frontier.Changes()
 	if len(changes) > 0 {
 		// Peers will hear that these pages are done, so a power cut must not undo the links found on them. The frontier reports a

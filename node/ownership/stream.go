@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"proxima/frontier"
@@ -23,6 +24,7 @@ type stream struct {
 	flush     chan chan struct{} // a request to send everything; closed when that is done
 	wake      bell.Bell          // somebody waits for new URLs to reach a replica
 	gathering chan struct{}      // a mutex that a fake clock understands: one goroutine moves changes from the frontier to here
+	gathers   atomic.Uint64      // how often that was begun
 
 	// mu guards the fields below.
 	mu      sync.Mutex
