@@ -79,27 +79,6 @@ func TestConditionsAreThoseOfTheServer(t *testing.T) {
 	}
 }
 
-// A file is read again if its time or its size has changed, and only then.
-func TestFileIsReadAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "list")
-	cfg := Default()
-	cfg.Sources = []string{path}
-	l := newList(t, cfg, Deps{})
-	for _, step := range []struct {
-		text string
-		at   int64 // its time
-		read bool
-	}{{"a.test\n", 1, true}, {"b.test\n", 1, false}, {"b.test\n", 2, true}, {"b.test\nc.test\n", 2, true}, {"b.test\nd.test\n", 2, false}} {
-		write(t, path, step.text)
-		if err := os.Chtimes(path, time.Unix(step.at, 0), time.Unix(step.at, 0)); err != nil {
-			t.Fatal(err)
-		}
-		if _, changed, err := l.poll(t.Context()); err != nil || changed != step.read {
-			t.Errorf("%q of the time %d: read: %v, %v", step.text, step.at, changed, err)
-		}
-	}
-}
-
 // What is no list is an error: "unchanged" before anything was read, any other status, or a URL that cannot be asked for.
 func TestAnswersThatAreNoLists(t *testing.T) {
 	for where, status := range map[string]int{"https://lists.test/304": 304, "https://lists.test/204": 204, "https://lists.test/\x7f": 200} {

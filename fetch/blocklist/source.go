@@ -43,7 +43,7 @@ func (l *List) read(ctx context.Context, s *source, most limits) (err error) {
 	if isWeb(s.where) {
 		err = l.fetch(ctx, s, most)
 	} else {
-		err = l.open(s, most)
+		err = l.open(ctx, s, most)
 	}
 	if err != nil {
 		return fmt.Errorf("read blocklist %s: %w", s.name, err)
@@ -51,7 +51,11 @@ func (l *List) read(ctx context.Context, s *source, most limits) (err error) {
 	return nil
 }
 
-func (l *List) open(s *source, most limits) error {
+// rest is how long a file must have been left alone to be read again: a program that writes it in place empties it first, and half a list
+// would allow what the other half blocks.
+const rest = 2 * time.Second
+
+func (l *List) open(ctx context.Context, s *source, most limits) error {
 	// Check first: opening a pipe would wait for its other end.
 	info, err := os.Stat(s.where)
 	if err != nil {
@@ -70,6 +74,16 @@ func (l *List) open(s *source, most limits) error {
 	}
 	if s.table != nil && info.ModTime().Equal(s.modified) && info.Size() == s.size {
 		return nil
+	}
+	for age := time.Since(info.ModTime()); s.table != nil && age >= 0 && age < rest; age = time.Since(info.ModTime()) {
+		select {
+		case <-time.After(rest - age):
+		case <-ctx.Done():
+			return fmt.Errorf("it is still being written: %w", ctx.Err())
+		}
+		if info, err = f.Stat(); err != nil {
+			return err
+		}
 	}
 	t, err := readTable(f, s.name, l.seed, most)
 	if err != nil {

@@ -1,0 +1,76 @@
+package blocklist
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A file is read again if its time or its size has changed, and only then.
+func TestFileIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list")
+	cfg := Default()
+	cfg.Sources = []string{path}
+	l := newList(t, cfg, Deps{})
+	for _, step := range []struct {
+		text string
+		at   int64 // its time
+		read bool
+	}{{"a.test\n", 1, true}, {"b.test\n", 1, false}, {"b.test\n", 2, true}, {"b.test\nc.test\n", 2, true}, {"b.test\nd.test\n", 2, false}} {
+		write(t, path, step.text)
+		if err := os.Chtimes(path, time.Unix(step.at, 0), time.Unix(step.at, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, changed, err := l.poll(t.Context()); err != nil || changed != step.read {
+			t.Errorf("%q of the time %d: read: %v, %v", step.text, step.at, changed, err)
+		}
+	}
+}
+
+// A program that writes a list in place empties it first. Half of it does not replace the list of before, nor does one that never rests.
+func TestFileThatIsBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list")
+	synctest.Test(t, func(t *testing.T) {
+		put := func(text string) {
+			write(t, path, text)
+			if err := os.Chtimes(path, time.Now(), time.Now()); err != nil {
+				t.Error(err)
+			}
+		}
+		cfg := Default()
+		cfg.Sources = []string{path}
+		l := newList(t, cfg, Deps{})
+		put("a.test\n")
+		if err := l.Load(t.Context()); err != nil { // the first time there is nothing to lose
+			t.Fatal(err)
+		}
+		put("")
+		go func() {
+			for _, text := range []string{"b.test\n", "b.test\na.test\n"} {
+				time.Sleep(time.Second)
+				put(text)
+			}
+		}()
+		begin := time.Now()
+		if err := l.Load(t.Context()); err != nil || time.Since(begin) != 2*time.Second+rest {
+			t.Errorf("it was read after %v: %v", time.Since(begin), err)
+		}
+		put("c.test\n")
+		for i := range 2 * int(cfg.Timeout/time.Second) {
+			time.AfterFunc(time.Duration(i+1)*time.Second, func() { put("c.test\n") })
+		}
+		if err := l.Load(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a file that never rests: %v", err)
+		}
+		for host, want := range map[string]bool{"a.test": true, "b.test": true, "c.test": false} {
+			if _, blocked := l.Host(host); blocked != want {
+				t.Errorf("%s is blocked: %v", host, blocked)
+			}
+		}
+		time.Sleep(3 * cfg.Timeout)
+	})
+}
