@@ -45,7 +45,9 @@ func (f *Frontier) checkDisk() error {
 	if f.cfg.MinFreeMiB == 0 {
 		return nil
 	}
+	end := f.store.calls.begin()
 	free, err := f.deps.FreeBytes()
+	end()
 	if err != nil {
 		return err
 	}

@@ -207,6 +207,8 @@ func (f *front) starveLocked() {
 // pausedLocked says why no task is taken, or returns "".
 func (f *front) pausedLocked() string {
 	switch {
+	case f.store.calls.hung(time.Now()):
+		return "the disk does not answer"
 	case f.full != "":
 		return f.full
 	case len(f.held) > 0:

@@ -36,6 +36,7 @@ type store struct {
 	db    *badger.DB
 	codec *codec
 	gate  *gate
+	calls calls
 	// fault is called before each operation, which fails if it returns an error. Only tests return one.
 	fault func() error
 
@@ -101,6 +102,7 @@ func (s *store) read(read func(txn *tx) error) error {
 
 // commit commits a transaction.
 func (s *store) commit(txn *tx) error {
+	defer s.calls.begin()()
 	if err := s.fault(); err != nil {
 		return err
 	}

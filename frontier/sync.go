@@ -20,7 +20,8 @@ func (s *store) sync() error {
 		return s.failure
 	}
 	written := s.written.Load()
-	if err := errors.Join(s.db.Sync(), s.syncLogs()); err != nil {
+	defer s.calls.begin()()
+	if err := errors.Join(s.fault(), s.db.Sync(), s.syncLogs()); err != nil {
 		s.failure = fmt.Errorf("sync store: %w", err)
 		return s.failure
 	}

@@ -239,7 +239,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		}
 		for _, part := range []func(context.Context) error{
-			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.sendToFiles, o.shares.Run,
+			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.fallSilent, o.sendToFiles, o.shares.Run,
 		} {
 			g.Go(func() error {
 				err := part(ctx)

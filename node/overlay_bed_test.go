@@ -45,6 +45,7 @@ type bed struct {
 	nodes   []*bedNode
 	six     func(i int) bool // nodes whose address is of IPv6
 	early   func()           // called before the last node starts
+	free    func(i int)      // called when a node asks for the free space of its disk
 	shield  map[int][2]bool  // nodes that no connection, or no datagram, of others gets in to
 	guests  []func()         // end those that are no nodes
 	servers map[netip.Addr]point
@@ -191,10 +192,15 @@ func (b *bed) start(i int) {
 	b.Cut(name, false)
 	gossip := b.enter(i)
 	deps := node.Deps{
-		Dial:      b.From(name, b.path(i)),
-		DialDNS:   noDNS,
-		FreeBytes: func() (uint64, error) { return 1 << 40, nil },
-		Listen:    n.here.Listen,
+		Dial:    b.From(name, b.path(i)),
+		DialDNS: noDNS,
+		FreeBytes: func() (uint64, error) {
+			if b.free != nil {
+				b.free(i)
+			}
+			return 1 << 40, nil
+		},
+		Listen: n.here.Listen,
 		DialPeer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if n.mute.Load() {
 				return nil, errors.New("no route to host")

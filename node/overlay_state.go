@@ -26,6 +26,26 @@ func (o *overlay) publish(ctx context.Context) error {
 	})
 }
 
+// fallSilent lets the others take this node for dead while its disk does not answer. It can take nothing from them, but would still answer
+// their probes: its hosts would stay with it, and the crawl could not end.
+func (o *overlay) fallSilent(ctx context.Context) error {
+	silent := false
+	return bell.Every(ctx, time.Second, func() {
+		hung := o.node.frontier.Hung()
+		if hung == silent {
+			return
+		}
+		silent = hung
+		o.members.Silence(silent)
+		log := o.node.runlog.Events() // the line waits for the disk, too
+		if silent {
+			log.Warn(runlog.EventOwnTrouble, runlog.KeyReason, "the disk does not answer: this node is silent until it does, so that others go on without it")
+		} else {
+			log.Info(runlog.EventOwnTroubleOver, runlog.KeyReason, "the disk answers again")
+		}
+	})
+}
+
 // awaitEnd stops the node when the crawl has ended everywhere.
 func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
 	if o.node.cfg.Crawl.End != crawl.EndIdle || o.node.cfg.Batch.Mode == placement.ModePersistent {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,4 +292,48 @@ func TestOverlayGrantorWithoutRoom(t *testing.T) {
 			t.Errorf("there was no page for %v, and at last for %v", pause, since)
 		}
 	})
+}
+
+// TestOverlayHungDisk: while the disk of a node does not answer, the others crawl its hosts. It takes part again when the disk does. If it never
+// does, they end without it.
+func TestOverlayHungDisk(t *testing.T) {
+	const hung, perSite = 1, 250
+	for _, answers := range []bool{true, false} {
+		t.Run(fmt.Sprint(answers), func(t *testing.T) {
+			inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
+				b.cfg = func(_ int, c *node.Config) { c.Batch.Mode, c.Frontier.MinFreeMiB = placement.ModeCrawl, 1 }
+				var waits atomic.Bool
+				defer waits.Store(false)
+				b.free = func(i int) {
+					for i == hung && waits.Load() {
+						time.Sleep(time.Second)
+					}
+				}
+				b.sitesBeside(10, perSite, 1)
+				b.startAll(2 * time.Second)
+				b.awaitPages(300)
+				began := time.Now()
+				waits.Store(true)
+				time.Sleep(2 * time.Minute)
+				if s := b.nodes[hung].node.Status(); s.Overlay.Majority || s.Frontier.Paused != "the disk does not answer" {
+					t.Errorf("after two minutes it has a majority: %v, and is paused by %q", s.Overlay.Majority, s.Frontier.Paused)
+				}
+				if answers {
+					time.Sleep(3 * time.Minute)
+					waits.Store(false)
+					b.await("it is there again", 2*time.Minute, func() bool { o := b.nodes[hung].node.Status().Overlay; return o.Majority && o.Alive == 5 })
+					b.awaitEnd(3 * time.Hour)
+				} else {
+					others := slices.Delete(slices.Clone(b.nodes), hung, hung+1)
+					b.await("the others end", 3*time.Hour, func() bool {
+						return !slices.ContainsFunc(others, func(n *bedNode) bool { return !n.hasEnded() })
+					})
+					none(t, pages(b.Visits(nil)), "though its disk does not answer", func(v visit) bool {
+						return v.From == b.name(hung) && v.Start.After(began.Add(90*time.Second))
+					})
+				}
+				b.complete(perSite, true)
+			})
+		})
+	}
 }

@@ -31,6 +31,7 @@ type carrier struct {
 
 	sent, bytes atomic.Uint64
 	down        atomic.Bool // no packet is sent from now on
+	silent      atomic.Bool // nothing is said for now: packets are lost, and streams refused
 }
 
 // newCarrier wraps a transport. Its goroutines end with Shutdown.
@@ -105,6 +106,10 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 
 // pass gives memberlist a stream of which said was read already.
 func (c *carrier) pass(conn net.Conn, said []byte) {
+	if c.silent.Load() {
+		_ = conn.Close()
+		return
+	}
 	select {
 	case c.streams <- c.newStream(conn, said):
 	case <-c.quit: // hangUp has closed it
@@ -117,6 +122,9 @@ func (c *carrier) WriteTo(b []byte, addr string) (time.Time, error) {
 	if c.down.Load() {
 		return time.Time{}, net.ErrClosed
 	}
+	if c.silent.Load() {
+		return time.Now(), nil
+	}
 	c.sent.Add(1)
 	c.bytes.Add(uint64(len(b)))
 	return c.Transport.WriteTo(b, addr)
@@ -124,7 +132,7 @@ func (c *carrier) WriteTo(b []byte, addr string) (time.Time, error) {
 
 // WriteToAddress sends a packet to a member, by a link or to its port.
 func (c *carrier) WriteToAddress(b []byte, to memberlist.Address) (time.Time, error) {
-	if c.links == nil || to.Name == "" || c.down.Load() || !c.links.Send(to.Name, b) {
+	if c.links == nil || to.Name == "" || c.down.Load() || c.silent.Load() || !c.links.Send(to.Name, b) {
 		return c.WriteTo(b, to.Addr)
 	}
 	c.sent.Add(1)
@@ -134,7 +142,7 @@ func (c *carrier) WriteToAddress(b []byte, to memberlist.Address) (time.Time, er
 
 // DialAddressTimeout makes a stream to a member, by a link or to its port.
 func (c *carrier) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	if c.ctx.Err() != nil {
+	if c.ctx.Err() != nil || c.silent.Load() {
 		return nil, net.ErrClosed
 	}
 	conn, err := c.reach(to, timeout)

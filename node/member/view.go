@@ -140,6 +140,15 @@ func (m *Members) Gossip() string {
 	return m.gossip
 }
 
+// Silence makes this node say nothing to the others until it is called with false. They go on as if it had died, and it has no majority.
+func (m *Members) Silence(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.carrier != nil {
+		m.carrier.silent.Store(on)
+	}
+}
+
 // Traffic returns how much gossip this node has sent in this life.
 func (m *Members) Traffic() (packets, bytes uint64) {
 	m.mu.Lock()

@@ -60,7 +60,7 @@ const (
 	EventHostLeftOut     = "host_left_out"     // a batch continues without a host; with KeyHost, KeyReason, KeyCount
 	EventDiskFull        = "disk_full"         // free disk space fell below the watermark; with KeyDiskFreeBytes, KeyReason
 	EventDiskOK          = "disk_ok"           // free space is above the watermark again; with KeyDiskFreeBytes
-	EventOwnTrouble      = "own_trouble"       // the node itself cannot download; it waits and blames no host; with KeyReason
+	EventOwnTrouble      = "own_trouble"       // the node itself cannot download, or its disk does not answer; it waits and blames no host; with KeyReason
 	EventOwnTroubleOver  = "own_trouble_over"  // it can again; with KeyReason
 	EventPackage         = "package"           // the destination acknowledged a package; with KeyPackage, KeyCount: pages, KeyBytes
 	EventSinkTrouble     = "sink_trouble"      // packages cannot be written or delivered; with KeyReason
