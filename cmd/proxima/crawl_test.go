@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node"
 )
 
@@ -293,4 +294,13 @@ func TestKill(t *testing.T) {
 	}
 	start(t, s.crawl(t, data)...).want(exitOK, "going on with")
 	s.wantAll(t, kills*fetchers)
+}
+
+// TestHostWithoutServer: a host that was not looked up yet has no server.
+func TestHostWithoutServer(t *testing.T) {
+	var out strings.Builder
+	showHost(&out, frontier.HostStatus{Known: true})
+	if !strings.Contains(out.String(), "server not known yet, ") {
+		t.Error(out.String())
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,6 +157,6 @@ func showHost(w io.Writer, h frontier.HostStatus) {
 	fmt.Fprintf(w, "%s: %s\n", h.Host, h.Sentence)
 	if h.Known {
 		fmt.Fprintf(w, "  server %s, %d URLs in memory, more on disk: %v, failures in a row: %d, Crawl-delay %v\n",
-			h.Server, h.InMemory, h.OnDisk, h.Failures, h.Delay)
+			cmp.Or(h.Server, "not known yet"), h.InMemory, h.OnDisk, h.Failures, h.Delay)
 	}
 }
