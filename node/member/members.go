@@ -203,6 +203,9 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	c.Transport = carrier
 	list, err := memberlist.Create(c)
 	if err != nil {
+		if host == "0.0.0.0" && m.cfg.Advertise == "" { // it has looked for a private address
+			err = fmt.Errorf("member.bind is all addresses, so set member.advertise to the one that peers reach: %w", err)
+		}
 		return nil, nil, errors.Join(err, carrier.Shutdown())
 	}
 	return list, carrier, nil

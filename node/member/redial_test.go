@@ -166,10 +166,16 @@ func (u *unusable) Shutdown() error { u.ended = true; return nil }
 
 // A node that cannot gossip says why, and ends its transport.
 func TestTransportThatCannotBeUsed(t *testing.T) {
-	u := &unusable{}
-	m := lone(t, func(_ *Config, d *Deps) { d.Transport = u })
-	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no address") || !u.ended {
-		t.Errorf("it runs without an address, %v; its transport has ended: %v", err, u.ended)
+	for _, c := range []struct {
+		bind, advertise string
+		remedy          bool
+	}{{"127.0.0.1:7946", "", false}, {"0.0.0.0:7946", "", true}, {"0.0.0.0:7946", "192.0.2.1:7946", false}} {
+		u := &unusable{}
+		m := lone(t, func(cfg *Config, d *Deps) { cfg.Bind, cfg.Advertise, d.Transport = c.bind, c.advertise, u })
+		err := m.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "no address") || strings.Contains(err.Error(), "set member.advertise") != c.remedy || !u.ended {
+			t.Errorf("at %s it runs without an address, %v; its transport has ended: %v", c.bind, err, u.ended)
+		}
 	}
 }
 
