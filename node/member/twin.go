@@ -19,7 +19,7 @@ func (m *Members) duplicate(s state, now time.Time) {
 		Reason: "a younger node has this node's id; it gives way"}
 	if younger {
 		e.Reason = "an older node has this node's id"
-		m.duplicateErr = fmt.Errorf("%w: %s, running for %v", ErrDuplicate, m.deps.ID, s.age.Round(time.Millisecond))
+		m.duplicateErr = fmt.Errorf("%w: %s, running for %v; was the data directory copied?", ErrDuplicate, m.deps.ID, s.age.Round(time.Millisecond))
 	}
 	m.emit(e)
 }
