@@ -30,6 +30,7 @@ type world struct {
 	t      *testing.T
 	rand   *rand.Rand
 	limits Limits
+	begun  int // nodes that begin the crawl
 
 	mu    sync.Mutex
 	nodes []*fake
@@ -59,11 +60,18 @@ type fake struct {
 }
 
 func newWorld(t *testing.T, seed uint64, n int, limits Limits) *world {
-	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), limits: limits, side: make([]int, n)}
-	for i := range n {
-		w.nodes = append(w.nodes, &fake{w: w, id: fmt.Sprintf("%032x", i+1), disk: map[string][]byte{}})
-	}
+	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), limits: limits, begun: n}
+	w.join(n)
 	return w
+}
+
+// join adds nodes that are down.
+func (w *world) join(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range n {
+		w.nodes, w.side = append(w.nodes, &fake{w: w, id: fmt.Sprintf("%032x", len(w.nodes)+1), disk: map[string][]byte{}}), append(w.side, 0)
+	}
 }
 
 // start begins a life of a node.
@@ -74,7 +82,7 @@ func (f *fake) start(ctx context.Context) {
 	life := f.life
 	f.used, f.may, f.ended = 0, 0, ""
 	w.mu.Unlock()
-	q, err := New(w.limits, Deps{View: func() view.View { w.mu.Lock(); defer w.mu.Unlock(); return f.view }, Expected: len(w.nodes), Meter: &meter{f, life},
+	q, err := New(w.limits, Deps{View: func() view.View { w.mu.Lock(); defer w.mu.Unlock(); return f.view }, Expected: w.begun, Meter: &meter{f, life},
 		Ask: func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 			return w.call(ctx, f, life, to, req)
 		},
@@ -367,6 +375,50 @@ func TestOlderDisk(t *testing.T) {
 			}
 			if int64(bytes) < 10*(w.asked-300) || elapsed < 134_500 {
 				t.Errorf("node %d restored, in order %v: %d bytes count of %d pages, and %d ms of its time", at, inOrder, bytes, w.asked, elapsed)
+			}
+			w.mu.Unlock()
+			stop()
+			time.Sleep(4 * askPatience) // calls under way
+		})
+	}
+}
+
+// Nodes that join know what was granted before, even if nothing is granted between then and the time when they are cut off from the others.
+func TestNewcomersKnowWhatIsGranted(t *testing.T) {
+	for salt := range 8 { // the keeper is one of the first three, or of those that come
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			w := newWorld(t, 1, 0, Limits{MaxPages: 100})
+			w.begun = 3
+			w.calm = true
+			pass := func() {
+				for range 30 {
+					w.look()
+					time.Sleep(time.Second)
+				}
+			}
+			come := func(n int, work int64) {
+				w.join(n)
+				for i, f := range w.nodes[len(w.nodes)-n:] {
+					f.id = fmt.Sprintf("%030x%02x", salt, len(w.nodes)-n+i)
+				}
+				w.nodes[len(w.nodes)-n].work = work
+				for _, f := range w.nodes[len(w.nodes)-n:] {
+					f.start(ctx)
+				}
+				pass()
+			}
+			come(3, 60)
+			come(4, 0)
+			w.mu.Lock()
+			for i, f := range w.nodes[3:] {
+				w.side[3+i], f.work = 1, 100
+			}
+			w.mu.Unlock()
+			pass()
+			w.mu.Lock()
+			if w.asked < 70 {
+				t.Errorf("the newcomers are a majority, and have asked for %d pages", w.asked-60)
 			}
 			w.mu.Unlock()
 			stop()
