@@ -262,6 +262,11 @@ func (c *comparer) distrust(r *run) string {
 		if there[n.name] = true; n.name == "" {
 			why = append(why, fmt.Sprintf("there are no logs of node %.8s", n.id))
 		}
+		for _, boot := range slices.Sorted(maps.Keys(n.lives)) {
+			if l := n.lives[boot]; l.stopped && l.queue.Seq == 0 { // a node that stops in order writes its counts
+				why = append(why, fmt.Sprintf("there is no queue log of %s (boot %d)", n.name, boot))
+			}
+		}
 	}
 	if r.world != nil {
 		for _, n := range r.world.Nodes {

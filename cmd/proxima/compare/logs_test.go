@@ -85,6 +85,8 @@ func TestDamage(t *testing.T) {
 		{"a line about the node is missing", edited("nodes/berlin/logs/node.jsonl", without(1)), gap("node"),
 			"1 lines are missing in the node log of berlin (boot 1)", 10},
 		{"a decision is missing", edited("nodes/berlin/logs/assign.jsonl", without(1)), gap("assign"), "", 10}, // no reason to withhold
+		{"the counts of a node are missing", func(dir string) { remove(t, filepath.Join(dir, "nodes/berlin/logs/queue.jsonl")) }, Reading{},
+			"there is no queue log of berlin (boot 1)", 10},
 		{"a node is missing", func(dir string) { remove(t, filepath.Join(dir, "nodes/tokyo")) }, Reading{}, "there are no logs of tokyo", 6},
 		{"torn, foreign and doubled lines", edited("nodes/tokyo/logs/fetch.jsonl", func(lines []string) []string {
 			return append([]string{"not JSON\n", lines[0], "{}\n\n"}, lines...)
