@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -273,6 +275,30 @@ func TestInterrupt(t *testing.T) {
 			start(t, s.crawl(t, data)...).want(exitOK)
 			s.wantAll(t, fetchers)
 		})
+	}
+}
+
+// TestInterruptWithoutReader: Ctrl-C also ends the program that the output is piped to. The crawl stops in order all the same.
+func TestInterruptWithoutReader(t *testing.T) {
+	s, held, release := heldSite(t, 60, 21)
+	defer release()
+	reader, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], s.crawl(t, t.TempDir())...)
+	cmd.Env, cmd.Stdout = append(os.Environ(), asProgram+"=1"), out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all fetchers held", func() bool { return held.Load() == fetchers })
+	if err := errors.Join(reader.Close(), cmd.Process.Signal(os.Interrupt)); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the state says all
+	if got := cmd.ProcessState.ExitCode(); got != exitStopped {
+		t.Errorf("%v, want exit %d", cmd.ProcessState, exitStopped)
 	}
 }
 

@@ -100,7 +100,10 @@ func main() {
 	log.SetOutput(io.Discard)
 	// The first Ctrl-C stops in order, the second one immediately. timeout(1) and other wrappers send one signal twice at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, func() { time.AfterFunc(300*time.Millisecond, stop) })
+	context.AfterFunc(ctx, func() {
+		signal.Ignore(syscall.SIGPIPE) // Ctrl-C has also ended the tee that reads this program's output, and must not end it before it has stopped
+		time.AfterFunc(300*time.Millisecond, stop)
+	})
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code(err, os.Stderr))
