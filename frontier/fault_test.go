@@ -115,6 +115,10 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 	union := func(host string, c Chunk) func(*life) error {
 		return func(l *life) error { return second(l.Import(ctx, host, c, Assigned)) }
 	}
+	var rest Chunk
+	for _, link := range pages(copied, 0, 15) {
+		rest.Done = append(rest.Done, link.URL.Hash())
+	}
 	known := Chunk{Pending: append(chunkOf(own, 3).Pending, PendingURL{Path: "/new"}), Done: chunkOf(own, 0).Done[:1]}
 	for what, act := range map[string]func(*life) error{
 		"add":                func(l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
@@ -134,6 +138,7 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 		"import anew":           func(l *life) error { return union(fresh, chunkOf(fresh, 0))(l) },
 		"import into one's own": func(l *life) error { return union(own, chunkOf(own, 15))(l) },
 		"import known URLs":     union(copied, known),
+		"import the end":        union(copied, rest),
 		"import a drop":         union(copied, Chunk{Drops: 1, Pending: []PendingURL{{Path: "/new"}}}),
 		"drop":                  func(l *life) error { return second(l.DropHost(ctx, own, "test")) },
 		"give up":               func(l *life) error { return second(l.giveUp(ctx, own, "test", time.Now().Add(time.Hour))) },

@@ -32,9 +32,14 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		}
 		defer t.thaw(host)
 	}
+	finished := false // no URL of the replica is left, but its blocks still hold those that are done
 	unite := func(u union, joins joins) error {
 		u.origin, u.Drops = origin, c.Drops
-		err := t.ledger.onHost(ctx, joins, host, func(b *batch, h *hostEntry) error { return t.ledger.decideUnion(b, h, &u) })
+		err := t.ledger.onHost(ctx, joins, host, func(b *batch, h *hostEntry) error {
+			err := t.ledger.decideUnion(b, h, &u)
+			finished = h.rec.role == Replica && h.rec.loose && h.rec.digest.Pending() == 0
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("import %s: %w", host, err)
 		}
@@ -73,6 +78,11 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		}
 		if err := unite(u, joins); err != nil {
 			return added, err
+		}
+	}
+	if finished {
+		if err := t.ledger.onHost(ctx, alone, host, t.ledger.decideReconcile); err != nil {
+			return added, fmt.Errorf("import %s: %w", host, err)
 		}
 	}
 	return added, nil
@@ -194,7 +204,7 @@ func (l *ledger) known(b *batch, h *hostEntry) (bool, error) {
 }
 
 // decideDone notes that a URL is done elsewhere, and returns 1 if it was pending here. The URL stays in its block until decideReconcile,
-// because finding the block would mean reading all blocks.
+// because finding the block would mean reading all blocks. So does the smaller depth that was found for it.
 func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err error) {
 	set, state, known, err := l.lookup(b, h.host, hash)
 	if err != nil || known && state == isDone {

@@ -222,8 +222,8 @@ func (l *ledger) track(b *batch, h *hostEntry) error {
 // maxRewritten is how many blocks, of at most maxBlockBytes, fit into the smallest transaction.
 const maxRewritten = 12
 
-// decideReconcile removes the URLs that were done elsewhere from the blocks of a host. The blocks must not be in a window. Each transaction
-// writes some blocks and a record without their bitmaps, so that both always agree. Everything before it must be on disk.
+// decideReconcile removes the URLs that were done elsewhere from the blocks of a host, and their depths. The blocks must not be in a window.
+// Each transaction writes some blocks and a record without their bitmaps, so that both always agree. Everything before it must be on disk.
 func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	if !h.rec.loose {
 		return nil
@@ -269,6 +269,18 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 		if err := flush(); err != nil {
 			return err
 		}
+	}
+	var depths [][]byte
+	for r, err := range l.store.rows(nil, hostKey(kindDepth, h.host), nil, keysOnly) {
+		if err != nil {
+			return fmt.Errorf("look for depths of %s: %w", h.host, err)
+		}
+		if set.hashes[r.seq()] == isDone {
+			depths = append(depths, slices.Clone(r.key))
+		}
+	}
+	if err := l.deleteKeys(b, h, depths); err != nil {
+		return fmt.Errorf("clear up depths of %s: %w", h.host, err)
 	}
 	h.rec.loose = false
 	b.touched[h.host] = h
