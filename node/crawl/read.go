@@ -43,7 +43,7 @@ func (r *reader) read(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to its target.
 		g.add(task.URL, res.Location, task.Depth, next(task.Hops), task.Kind == frontier.Sitemap)
 		found = 1
-	case res.Status/100 != 2 || res.Class != "" && len(res.Body) == 0:
+	case res.Status/100 != 2:
 	default:
 		// Of a body that breaks off, what has come is read, as browsers show it: its framing may be wrong each time.
 		reason := out.Reason

@@ -66,6 +66,10 @@ func TestJarIsBounded(t *testing.T) {
 	if got := j.Header(u); len(got) > maxCookieHeader || strings.Contains(got, "big") || !strings.Contains(got, "c950=") {
 		t.Errorf("a header of %d bytes", len(got))
 	}
+	long := "/" + strings.Repeat("x", maxCookieBytes)
+	if j.Learn(link(t, "http://path.test"+long), set("a=1; Path="+long)); j.Header(link(t, "http://path.test"+long)) != "" {
+		t.Error("a cookie with a long path is kept")
+	}
 	if d, _ := j.domains.Get("evil.test"); d.set.Len() > maxDomainCookies {
 		t.Errorf("%d cookies of one domain", d.set.Len())
 	}
