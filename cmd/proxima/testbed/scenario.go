@@ -209,7 +209,7 @@ func Parse(file, text string) (Scenario, error) {
 func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, error) {
 	var b strings.Builder
 	within := false
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
 		trimmed := strings.TrimSpace(line)
 		if strings.HasPrefix(trimmed, "[[") || strings.HasPrefix(trimmed, "[") && strings.Contains(trimmed, "]") {
 			var section string

@@ -63,6 +63,13 @@ func TestBrokenScenarios(t *testing.T) {
 	}
 }
 
+// TestAScenarioFromAnyEditor: a byte order mark and line ends of two characters are no part of it.
+func TestAScenarioFromAnyEditor(t *testing.T) {
+	if s := parsed(t, "\uFEFF[node.crawl]\r\nfetchers=3\r\n[[nodes]]\r\n[[sites]]\r\n"); s.Config.Crawl.Fetchers != 3 {
+		t.Errorf("%+v", s.Config.Crawl)
+	}
+}
+
 // TestASettingMovesNoLines: a fault of the file has its line there, although a setting writes the text anew.
 func TestASettingMovesNoLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.toml")
