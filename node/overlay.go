@@ -269,6 +269,8 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 	for {
 		changed := o.members.Changed()
 		v := o.members.View()
+		// One that has only its own address to join, as where all nodes have one configuration, is like one that has none.
+		late = late || v.Majority && slices.Equal(o.node.cfg.Member.Join, []string{o.members.Gossip()})
 		if began || late || len(v.Peers) > 1 {
 			if err := o.setView(v); err != nil {
 				return err
