@@ -171,8 +171,12 @@ func TestNothingCrawledIsNothingLost(t *testing.T) {
 		n.queue(1, runlog.Queue{})
 		n.stop()
 	}
-	if k := read(t, b.write()).Crawl; k.Lost != nil || k.LostWhy != "nothing was crawled" {
+	r := read(t, b.write())
+	if k := r.Crawl; k.Lost != nil || k.LostWhy != "nothing was crawled" {
 		t.Errorf("%+v", k)
+	}
+	if s := r.Runs[0].Seconds; s != 0 {
+		t.Errorf("it took %v s", s)
 	}
 }
 
@@ -214,6 +218,23 @@ func TestLossIsFound(t *testing.T) {
 				near(t, "coverage", k.Coverage, 10./12) // one of the three was tried before
 			}
 		})
+	}
+}
+
+// TestLossOverARestart: what waited at the end of a life waits at the start of the next one. It counts once, and what is missing then is told.
+func TestLossOverARestart(t *testing.T) {
+	for waits, why := range map[int64]string{3: "", 1: "at most 2 URLs"} {
+		b := small(t)
+		b.world.Pages = 0
+		berlin := b.nodes[0]
+		berlin.queue(26, runlog.Queue{Accepted: 9, Done: 5, Failed: 1, Pending: 3})
+		again := b.open("berlin", berlin.id, 2)
+		again.queue(30, runlog.Queue{AtStart: waits, Done: waits})
+		again.stop()
+		b.nodes = append(b.nodes, again)
+		if k := read(t, b.write()).Crawl; !strings.HasPrefix(k.LostWhy, why) || (why == "") != (k.Lost != nil) {
+			t.Errorf("%d wait: lost %v, %q", waits, k.Lost, k.LostWhy)
+		}
 	}
 }
 

@@ -120,6 +120,10 @@ func TestCollect(t *testing.T) {
 	write("logs/fetch-000001.jsonl", strings.Repeat("old\n", 5000))
 	write("logs/fetch.jsonl", "new\n")
 	write("node.out", "hello\n")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(s.Dir, "node.out"), old, old); err != nil {
+		t.Fatal(err)
+	}
 	write("packages/a-b.warc.gz", "packed")
 	for _, step := range []struct {
 		before func()
@@ -127,6 +131,7 @@ func TestCollect(t *testing.T) {
 	}{
 		{func() {}, 4}, {func() {}, 0},
 		{func() { write("logs/fetch.jsonl", "new\nnewer\n") }, 1},
+		{func() { write("node.out", "HELLO\n") }, 1}, // of the same size
 		{func() { _ = os.Remove(filepath.Join(folder, "packages/a-b.warc.gz")) }, 1},
 	} {
 		step.before()
