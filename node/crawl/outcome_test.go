@@ -105,3 +105,14 @@ func TestFreshFor(t *testing.T) {
 		}
 	}
 }
+
+// Servers that know no time say 1970, and clocks run ahead: on such a condition a server could answer "not modified" for ever.
+func TestModifiedOf(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Time{"": {}, "yesterday": {}, "Thu, 01 Jan 1970 00:00:00 GMT": {}, "Thu, 01 Jan 1970 00:00:01 GMT": time.Unix(1, 0),
+		"Sun, 01 Mar 2026 12:00:00 GMT": now, "Sun, 01 Mar 2026 12:00:01 GMT": {}} {
+		if got := modifiedOf(http.Header{"Last-Modified": {value}}, now); !got.Equal(want) {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
