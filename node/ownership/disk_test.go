@@ -85,6 +85,15 @@ func (d *disk) next(powerCut bool) *disk {
 	return n
 }
 
+// copy returns a copy of what would survive a power cut.
+func (d *disk) copy() *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := newDisk(d.names)
+	n.now, n.synced = d.synced.clone(), d.synced.clone()
+	return n
+}
+
 // lock begins a call to the disk, unless the call fails.
 func (d *disk) lock() error {
 	d.gate()

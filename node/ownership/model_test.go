@@ -19,10 +19,10 @@ var runs = flag.Int("runs", 5, "how many seeded runs of the model are made")
 var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 
 // TestNothingIsLost crawls a web with an overlay in trouble. Nodes are killed with and without their last second on disk, lose their
-// disks, join, leave, come back and freeze. Partitions and one-way links cut them off, clocks jump, disks are full, messages are lost,
-// late and repeated, and hosts are handed around. Of the two disks of a host, one is lost at a time. Two nodes never ask one server, and
-// no accepted URL is ever gone. When all has been calm for a while, each URL is on two disks. In the end every page is done, and every
-// host has one owner and one equal replica.
+// disks or get older ones, join, leave, come back and freeze. Partitions and one-way links cut them off, and other links are slow. Clocks
+// jump, disks are full or slow, messages are lost, late and repeated, some nodes answer some calls only, and hosts are handed around. Of the
+// two disks of a host, one is lost at a time. Two nodes never ask one server, and no accepted URL is ever gone. When all has been calm for
+// a while, each URL is on two disks. In the end every page is done, and every host has one owner and one equal replica.
 //
 //	go test -run TestNothingIsLost ./node/ownership -runs 2000 -seed 5000
 func TestNothingIsLost(t *testing.T) {
@@ -107,7 +107,7 @@ func (w *world) act() {
 	up := w.up()
 	down := slices.DeleteFunc(w.all(), func(a *actor) bool { return a.running() || a.disk == nil })
 	pick := func(all []*actor) *actor { return all[w.draw(len(all))] }
-	switch what := w.draw(15); {
+	switch what := w.draw(19); {
 	case what <= 1 && len(up) > 3:
 		pick(up).kill(what == 0)
 	case what <= 3 && len(down) > 0:
@@ -127,10 +127,8 @@ func (w *world) act() {
 		w.mu.Lock()
 		w.cut[[2]int{w.rng.IntN(len(w.nodes)), w.rng.IntN(len(w.nodes))}] = true
 		w.mu.Unlock()
-	case what == 9:
-		w.mu.Lock()
-		clear(w.cut)
-		w.mu.Unlock()
+	case what == 9: // what is asked is answered again
+		w.heard()
 	case what == 10:
 		d := pick(up).disk
 		d.mu.Lock()
@@ -142,6 +140,22 @@ func (w *world) act() {
 		time.AfterFunc(5*time.Second+w.upTo(145*time.Second), a.thaw)
 	case what == 13:
 		pick(up).setClock(w.upTo(4*time.Minute) - 2*time.Minute)
+	case what == 14: // a disk becomes slow, or fast again
+		d := pick(up).disk
+		d.mu.Lock()
+		d.slow = !d.slow
+		d.mu.Unlock()
+	case what == 15: // all takes long on a link, one way only
+		w.mu.Lock()
+		w.lags[[2]int{w.rng.IntN(len(w.nodes)), w.rng.IntN(len(w.nodes))}] = true
+		w.mu.Unlock()
+	case what == 16: // a node answers some calls and not others
+		a := pick(up)
+		w.mu.Lock()
+		w.picky[a.at] = map[string]int{}
+		w.mu.Unlock()
+	case what == 17 && len(up) > 3:
+		w.restore(pick(up))
 	default: // hosts are handed around
 		for _, host := range w.hosts {
 			for _, a := range up {
@@ -172,13 +186,51 @@ func (w *world) part() {
 
 // loseDisk ends a node for good, as soon as everything on its disk is on another disk, too.
 func (w *world) loseDisk(a *actor) {
+	if w.spare(a) {
+		a.kill(false)
+		a.disk = nil
+	}
+}
+
+// spare waits for a minute at most until everything on a disk is on another disk, too.
+func (w *world) spare(a *actor) bool {
 	for range 60 {
 		if !w.alone(a) {
-			a.kill(false)
-			a.disk = nil
-			return
+			return true
 		}
 		time.Sleep(time.Second)
+	}
+	return false
+}
+
+// backup is an older copy of what is on a node's disk.
+type backup struct {
+	disk *disk
+	seat seat
+}
+
+// restore gives a node the disk of an earlier time, if there is a copy and all that came later is on another disk, too. Otherwise it makes one.
+// It takes so long that all others notice.
+func (w *world) restore(a *actor) {
+	if a.backup == nil {
+		w.mu.Lock()
+		a.backup = &backup{a.disk.copy(), a.seat}
+		w.mu.Unlock()
+		return
+	}
+	if !w.spare(a) {
+		return
+	}
+	a.kill(false)
+	for _, b := range w.up() {
+		b.thaw()
+	}
+	time.Sleep(deadAfter + deathsSpread + 5*time.Second)
+	w.mu.Lock()
+	a.disk, a.voters, a.renounced, a.declared = a.backup.disk.copy(), a.backup.seat.voters, a.backup.seat.renounced, a.backup.seat.declared
+	w.mu.Unlock()
+	if w.draw(2) == 0 {
+		a.start()
 	}
 }
 
@@ -241,21 +293,28 @@ func (w *world) up() []*actor {
 
 // calm ends all trouble, except that messages are still lost now and then.
 func (w *world) calm() {
-	w.mu.Lock()
-	clear(w.cut)
-	w.mu.Unlock()
+	w.heard()
 	for _, a := range w.all() {
 		a.thaw()
 		if a.disk == nil {
 			continue
 		}
 		a.disk.mu.Lock()
-		a.disk.full = false
+		a.disk.full, a.disk.slow = false, false
 		a.disk.mu.Unlock()
 		if !a.running() {
 			a.start()
 		}
 	}
+}
+
+// heard ends all trouble between nodes, except that messages are still lost now and then.
+func (w *world) heard() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.cut)
+	clear(w.lags)
+	clear(w.picky)
 }
 
 // heal ends all trouble, and acts as an operator who says which nodes are gone for good.

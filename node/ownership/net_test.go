@@ -3,6 +3,7 @@ package ownership
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -33,10 +34,12 @@ func send[R any](ctx context.Context, l *life, to string, handle func(ctx contex
 		if w.hit(&w.late) {
 			delay = w.upTo(30 * time.Second)
 		}
+		delay += w.lagOf(l.at, i)
 		go func() {
 			_ = bell.Sleep(w.ctx, delay)
 			peer := w.reach(l.at, i)
-			if peer == nil || w.hit(&w.loss) {
+			deaf, mute := w.troubles(i, fmt.Sprintf("%T", new(R)))
+			if peer == nil || w.hit(&w.loss) || deaf {
 				return
 			}
 			peer.gate()
@@ -46,8 +49,8 @@ func send[R any](ctx context.Context, l *life, to string, handle func(ctx contex
 			ctx, cancel := context.WithTimeout(w.ctx, patience)
 			defer cancel()
 			res, err := handle(ctx, peer)
-			_ = bell.Sleep(w.ctx, 5*time.Millisecond+w.upTo(100*time.Millisecond))
-			if !peer.isDead() && !w.hit(&w.loss) && w.reach(i, l.at) == l {
+			_ = bell.Sleep(w.ctx, 5*time.Millisecond+w.upTo(100*time.Millisecond)+w.lagOf(i, l.at))
+			if !peer.isDead() && !w.hit(&w.loss) && !mute && w.reach(i, l.at) == l {
 				answers <- answer{res, err}
 			}
 		}()
@@ -75,6 +78,30 @@ func (w *world) reach(from, to int) *life {
 		return b.now
 	}
 	return nil
+}
+
+// lagOf returns how much longer a message takes from one node to another.
+func (w *world) lagOf(from, to int) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.lags[[2]int{from, to}] {
+		return 0
+	}
+	return 20*time.Second + time.Duration(w.rng.IntN(int(20*time.Second)))
+}
+
+// troubles reports whether a node carries out no calls with such an answer, and whether it carries them out and does not answer.
+func (w *world) troubles(at int, answer string) (deaf, mute bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kinds := w.picky[at]
+	if kinds == nil {
+		return false, false
+	}
+	if _, drawn := kinds[answer]; !drawn {
+		kinds[answer] = w.rng.IntN(6)
+	}
+	return kinds[answer] == 1, kinds[answer] == 2
 }
 
 // call carries a message of ownership to another node.

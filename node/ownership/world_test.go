@@ -30,10 +30,12 @@ type world struct {
 
 	mu      sync.Mutex
 	nodes   []*actor
-	cut     map[[2]int]bool // one-way links that are down
-	loss    float64         // share of requests, and of answers, that are lost
-	late    float64         // share of requests that take up to half a minute
-	sets    []map[int]bool  // the voters that were decided on, one set after the other
+	cut     map[[2]int]bool        // one-way links that are down
+	loss    float64                // share of requests, and of answers, that are lost
+	late    float64                // share of requests that take up to half a minute
+	lags    map[[2]int]bool        // one-way links on which all takes 20 to 40 seconds
+	picky   map[int]map[string]int // nodes that answer some calls only: what was drawn for each kind of call
+	sets    []map[int]bool         // the voters that were decided on, one set after the other
 	events  []Event
 	fetched map[string][]int // by URL: who downloaded it
 	asking  map[netip.Addr]int
@@ -53,12 +55,14 @@ type actor struct {
 	over   chan struct{}
 	left   bool
 	paused bool // it crawls nothing, for the end of a test
+	backup *backup
 	seat
 }
 
 func newWorld(t testing.TB, seed uint64, nodes, hosts, pages int) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cfg: Default(), leases: lease.Default(), pages: pages, cut: map[[2]int]bool{},
-		ctx: t.Context(), names: &names{paths: map[uint64]string{}}, fetched: map[string][]int{}, asking: map[netip.Addr]int{}}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cfg: Default(), leases: lease.Default(), pages: pages, ctx: t.Context(),
+		cut: map[[2]int]bool{}, lags: map[[2]int]bool{}, picky: map[int]map[string]int{}, names: &names{paths: map[uint64]string{}},
+		fetched: map[string][]int{}, asking: map[netip.Addr]int{}}
 	w.cfg.ChunkURLs = 7
 	for i := range hosts {
 		host := fmt.Sprintf("http://h%d.test", i)
