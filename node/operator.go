@@ -216,6 +216,9 @@ func (o *Operator) Drain(by string) error {
 	return nil
 }
 
+// leavePatience is how long a node that is drained tries to give back its share of crawl.max_pages.
+const leavePatience = 20 * time.Second
+
 // awaitDrain waits for Drain. It then hands over all hosts and stops the node.
 func (o *Operator) awaitDrain(ctx context.Context, stop func()) error {
 	select {
@@ -239,6 +242,12 @@ func (o *Operator) awaitDrain(ctx context.Context, stop func()) error {
 			err = ctx.Err()
 		case <-time.After(time.Second):
 		}
+	}
+	if err == nil {
+		say("the pages of the limit that it does not need are given back")
+		leaving, cancel := context.WithTimeout(ctx, leavePatience)
+		overlay.shares.Leave(leaving)
+		cancel()
 	}
 	if ctx.Err() != nil {
 		return nil // the node is stopped before it is drained

@@ -37,6 +37,19 @@ func TestOverlayDrains(t *testing.T) {
 	})
 }
 
+// A node that is drained leaves its share of the limit to the others: they ask for exactly as many pages as it says.
+func TestOverlayDrainsItsShare(t *testing.T) {
+	limited(t, func(c *node.Config) { c.Crawl.MaxPages = 500 }, func(b *bed) {
+		b.awaitPages(140)
+		must(b.t, b.operator(1).Drain("ann"))
+		b.awaitDrained(1)
+		b.endBy("max_pages")
+		if n := len(pages(b.Visits(nil))); n != 500 {
+			t.Errorf("%d pages are asked for, not 500", n)
+		}
+	})
+}
+
 // A node that is drained while another one dies waits until its hosts are somewhere else, and one that is killed meanwhile leaves nothing behind
 // that is nowhere.
 func TestOverlayDrainsInTrouble(t *testing.T) {

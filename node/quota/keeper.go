@@ -75,7 +75,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	own, scarce := k.of(v.Self), k.scarce(q.limits, v)
 	q.mu.Unlock()
 	q.hinder(nil)
-	q.take(own, scarce && !wants)
+	q.take(own, scarce && !wants || q.leaving.Load())
 }
 
 // takeOver makes this node the keeper if all live nodes promise to ignore earlier ones.

@@ -87,9 +87,12 @@ type Shares struct {
 	began   time.Time
 	wake    bell.Bell   // a node has reported that it wants pages
 	failing atomic.Bool // the last value could not be kept
-	written bool        // the grants in mine are on disk; only Run uses it
-	heard   bool        // a keeper has told what was granted to earlier lives; until then nothing is used. Only Run uses it
-	crashed bool        // the life before did not end in order; only Run uses it
+	leaving atomic.Bool
+	left    bell.Bell // a node that leaves has given back all
+	written bool      // the grants in mine are on disk; only Run uses it
+	heard   bool      // a keeper has told what was granted to earlier lives; until then nothing is used. Only Run uses it
+	crashed bool      // the life before did not end in order; only Run uses it
+	still   int       // rounds in which a node that leaves heard nothing new; only Run uses it
 
 	// writing is held while a change of what was promised and stored is written. It is taken before mu.
 	writing sync.Mutex
@@ -124,7 +127,7 @@ const (
 
 // New makes a node's Shares, which continue what an earlier incarnation kept on disk. Run starts them.
 func New(limits Limits, deps Deps) (*Shares, error) {
-	q := &Shares{limits: limits, deps: deps, began: time.Now(), wake: bell.New(), book: &wire.QuotaBook{}}
+	q := &Shares{limits: limits, deps: deps, began: time.Now(), wake: bell.New(), left: bell.New(), book: &wire.QuotaBook{}}
 	if err := q.read(); err != nil {
 		return nil, fmt.Errorf("read quota: %w", err)
 	}
@@ -139,7 +142,7 @@ func (q *Shares) Run(ctx context.Context) error {
 	}
 	for {
 		q.use()
-		wants := q.spent()
+		wants := q.spent() && !q.leaving.Load()
 		pause := reportEvery
 		if wants {
 			pause = hungryEvery
@@ -191,7 +194,7 @@ func (q *Shares) report(ctx context.Context, keeper string, wants bool) {
 		q.hinder(fmt.Errorf("%s, which keeps the book, waits for others: its own status says for whom", keeper))
 	default:
 		q.hinder(nil)
-		q.take(res.GetEntry(), res.GetScarce() && !wants)
+		q.take(res.GetEntry(), res.GetScarce() && !wants || q.leaving.Load())
 	}
 }
 
@@ -237,12 +240,32 @@ func (q *Shares) take(e *wire.QuotaEntry, back bool) {
 	if e.GetGranted() > q.mine.GetGranted() || unused > 0 {
 		q.written = false
 	}
+	if news := unused > 0 || e.GetGranted() > q.mine.GetGranted() || e.GetGivenBack() < q.mine.GetGivenBack(); news || !q.leaving.Load() {
+		q.still = 0
+	} else if q.still++; q.still >= leaveAfter {
+		q.left.Ring()
+	}
 	q.mine.Granted = max(e.GetGranted(), q.mine.GetGranted())
 	q.recallLocked(e)
 	q.mine.GivenBack += unused
 	q.heard = true
 	q.mu.Unlock()
 	q.use()
+}
+
+// leaveAfter is for how many rounds a node that leaves must hear nothing new. A grant that was under way may come a round or two later.
+const leaveAfter = 3
+
+// Leave gives back the pages that this node may request, for it will not. It returns when the book has that, or when ctx ends.
+func (q *Shares) Leave(ctx context.Context) {
+	if q.limits.MaxPages == 0 {
+		return
+	}
+	q.leaving.Store(true)
+	select {
+	case <-q.left:
+	case <-ctx.Done():
+	}
 }
 
 // recallLocked counts what the keeper knows of earlier lives of this node and its disk does not, which may be an older copy. A life that has
