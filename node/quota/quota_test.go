@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -425,82 +424,4 @@ func TestNewcomersKnowWhatIsGranted(t *testing.T) {
 			time.Sleep(4 * askPatience) // calls under way
 		})
 	}
-}
-
-// What keeps pages from being granted is told: at the keeper, which node does not take part; elsewhere, that the keeper does not answer, or waits.
-func TestHindrances(t *testing.T) {
-	for at := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
-			w.calm = true
-			set := func(mute bool) {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.nodes[at].mute = mute
-			}
-			pass := func(seconds int) {
-				for range seconds {
-					w.look()
-					time.Sleep(time.Second)
-				}
-			}
-			set(true)
-			for _, f := range w.nodes {
-				f.work = 6000
-				f.start(ctx)
-			}
-			pass(60)
-			for i, f := range w.nodes {
-				w.mu.Lock()
-				v := f.view
-				w.mu.Unlock()
-				keeper := v.Drawn("quota")
-				want := map[bool]string{true: w.nodes[at].id + " must store", false: keeper + ", which keeps the book, waits"}[f.id == keeper]
-				if keeper == w.nodes[at].id { // it hears nobody, but its own calls arrive
-					want = map[bool]string{true: "", false: keeper + ", which keeps the book, does not answer"}[f.id == keeper]
-				}
-				if !strings.Contains(f.quota.Why(), want) || (want == "") != (f.quota.Why() == "") {
-					t.Errorf("node %d is mute: node %d says %q, not %q", at, i, f.quota.Why(), want)
-				}
-				w.mu.Lock()
-				if want != "" && (len(f.warned) != 1 || !strings.Contains(f.warned[0], want)) {
-					t.Errorf("node %d is mute: node %d warns %q", at, i, f.warned)
-				}
-				w.mu.Unlock()
-			}
-			set(false)
-			pass(30)
-			for i, f := range w.nodes {
-				why := f.quota.Why()
-				w.mu.Lock()
-				if why != "" || f.may == 0 {
-					t.Errorf("node %d is no longer mute: node %d may ask for %d pages, and says %q", at, i, f.may, why)
-				}
-				w.mu.Unlock()
-			}
-			stop()
-			time.Sleep(4 * askPatience) // calls under way
-		})
-	}
-}
-
-// A keeper that can write nothing says so.
-func TestKeeperWithoutDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		w := newWorld(t, 1, 1, Limits{MaxPages: 100})
-		f := w.nodes[0]
-		f.full, f.work = true, 100
-		f.start(ctx)
-		for range 60 {
-			w.look()
-			time.Sleep(time.Second)
-		}
-		if why := f.quota.Why(); !strings.Contains(why, "its disk is full") {
-			t.Errorf("it says %q", why)
-		}
-		stop()
-		time.Sleep(time.Second) // its loops notice
-	})
 }
