@@ -24,8 +24,9 @@ func runRecrawl(pages, hosts, take, workers int, dir, profile string, cfg fronti
 		}
 		return fill(ctx, f, pages, hosts)
 	}, func(ctx context.Context, f *frontier.Frontier, took time.Duration) error {
-		row("start", pages, int(f.Status().Pages), took)
-		return profiled(profile, func() error { return takeAll(ctx, f, min(take, pages/5), workers) })
+		s := f.Status()
+		row("start", pages, int(s.Pages), took)
+		return profiled(profile, func() error { return takeAll(ctx, f, min(take, int(s.Due)), workers) })
 	})
 }
 
