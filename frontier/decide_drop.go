@@ -129,7 +129,7 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	l.count.moved(h.rec.role, 0, pending)
 	l.sets.forget(h.host)
 	// The entry stays in the cache, because the old record is on disk until the batch is.
-	h.rec, h.stored = record{}, false
+	h.rec, h.stored, h.hinted = record{}, false, 0
 	l.marked.remove(h.host)
 	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRoleLocked(h.host, Owned, now) })
 	return nil

@@ -24,8 +24,10 @@ func (l *ledger) decidePage(b *batch, h *hostEntry, v visited) {
 	rec := &h.rec
 	if old := v.old; old != nil {
 		due := stampOf(old.Due)
-		if p := v.page; p != nil && old.Hinted && !p.Hinted {
-			rec.hints.note(p.Changed.After(old.Changed))
+		if p := v.page; old.Hinted && (p == nil || !p.Hinted) {
+			if h.hinted = max(0, h.hinted-1); p != nil {
+				rec.hints.note(p.Changed.After(old.Changed))
+			}
 		}
 		b.del(dueKey(h.host, due, v.hash))
 		rec.digest.Pages--

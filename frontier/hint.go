@@ -31,7 +31,8 @@ func (h *hints) note(right bool) {
 	}
 }
 
-// trust estimates the probability that a hint is right. most is how many hints of one sitemap are followed.
+// trust estimates the probability that a hint is right. most is how many hints may be followed whose pages
+// have not been visited since.
 func (h hints) trust() (share float64, most int) {
 	share = (float64(h.right) + 1) / (float64(h.followed) + 2)
 	switch {
@@ -58,12 +59,10 @@ func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 	if err == nil {
 		defer f.thaw(host)
 	}
-	followed := 0
 	for some := range slices.Chunk(links, maxRequestURLs) {
 		if err == nil {
-			err = f.ledger.onHost(ctx, alone, host, func(b *batch, h *hostEntry) (err error) {
-				followed, err = f.ledger.decideHints(b, h, some, followed, plan, time.Now())
-				return err
+			err = f.ledger.onHost(ctx, alone, host, func(b *batch, h *hostEntry) error {
+				return f.ledger.decideHints(b, h, some, plan, time.Now())
 			})
 		}
 	}
@@ -73,23 +72,23 @@ func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 	return nil
 }
 
-// decideHints makes pages due earlier by their lastmod. followed counts the pages of the sitemap for which that was done. Links that do not
-// fit into the transaction are left to the next visit of the sitemap. Everything before it must be on disk.
-func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, followed int, plan *revisit.Plan, now time.Time) (int, error) {
+// decideHints makes pages due earlier by their lastmod. Links that do not fit into the transaction are left to the next visit of the sitemap.
+// Everything before it must be on disk.
+func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, plan *revisit.Plan, now time.Time) error {
 	if h.rec.role != Owned || h.rec.digest.Pages == 0 {
-		return followed, nil
+		return nil
 	}
 	trust, most := h.rec.hints.trust()
 	site := l.site(h.host).recrawl(l.cfg.Recrawl)
 	plan = plan.Within(site.Min, site.Max)
 	for _, link := range links {
-		if followed >= most || b.size() >= maxBatchBytes {
+		if h.hinted >= most || b.size() >= maxBatchBytes {
 			break
 		}
 		hash := link.URL.Hash()
 		old, err := b.page(h.host, hash)
 		if err != nil {
-			return followed, err
+			return err
 		}
 		if old == nil || old.Gone > 0 || old.Failures > 0 || old.Hinted || !link.Modified.After(old.Seen) {
 			continue
@@ -102,8 +101,8 @@ func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, followed int,
 		p.Due, p.Hinted = later(due, now).Truncate(time.Second), true
 		if p.Due.Before(old.Due) {
 			l.decidePage(b, h, visited{hash, old, &p})
-			followed++
+			h.hinted++
 		}
 	}
-	return followed, nil
+	return nil
 }

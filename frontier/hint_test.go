@@ -3,18 +3,20 @@ package frontier
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// A sitemap that gives all pages another lastmod at each look gets the visits of the proof for it and no more; one that is right gets
-// all from the second look on, which is the last here: pages that always change come soon by themselves.
+// Sitemaps that give all pages another lastmod at each look get the visits of the proof for it and no more, however many they are; those that
+// are right get all from the second look on, which is the last here: pages that always change come soon by themselves. Pages that are forgotten
+// prove nothing.
 func TestTrustInHints(t *testing.T) {
 	for _, tt := range []struct {
 		found         Found
 		looks, visits int
-	}{{Unchanged, 10, probedHints}, {Altered, 2, probedHints + 100}} {
+	}{{Unchanged, 10, probedHints}, {Altered, 2, probedHints + 100}, {Moved, 3, 3 * probedHints}} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := recrawlConfig()
 			cfg.Recrawl.Max = 300 * 24 * time.Hour
@@ -25,8 +27,10 @@ func TestTrustInHints(t *testing.T) {
 				for i := range links {
 					links[i].Modified = time.Now()
 				}
-				if err := l.hint(context.Background(), "http://h1.test", links); err != nil {
-					t.Fatal(err)
+				for sitemap := range slices.Chunk(links, 25) {
+					if err := l.hint(context.Background(), "http://h1.test", sitemap); err != nil {
+						t.Fatal(err)
+					}
 				}
 				digest++
 				l.visit(200, func(task *Task) Outcome {

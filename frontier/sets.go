@@ -112,6 +112,9 @@ type hostEntry struct {
 	stored bool
 	// next is the time in its key of kind 'n' (keys.go); 0 if it has none.
 	next stamp
+	// hinted counts the hints that were followed and whose pages have not been visited since, as far as it is known: not those of an
+	// earlier life.
+	hinted int
 }
 
 // newHostCache makes a cache of the records of the hosts used last. A record that falls out of it must be on disk, or it would be read
