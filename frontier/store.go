@@ -127,6 +127,10 @@ func (s *store) enter() bool {
 // exit ends what enter began.
 func (s *store) exit() { s.users.Done() }
 
+// leastFree is the free space without which a store is not opened, in bytes. Badger maps its new files into memory, and without room for their
+// first pages a write to them kills the process.
+const leastFree = 256 << 10
+
 // openStore opens the database in a directory, or in memory if the name is empty.
 func openStore(dir string, memtableMiB int) (s *store, err error) {
 	// Badger panics on some kinds of damage.
@@ -138,6 +142,9 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make data directory: %w", err)
+		}
+		if free, err := FreeBytes(dir); err == nil && free < leastFree {
+			return nil, fmt.Errorf("open store %s: %d KiB are free, it needs %d: %w", dir, free>>10, leastFree>>10, syscall.ENOSPC)
 		}
 		// Badger would begin a new manifest and delete all tables.
 		_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -67,6 +68,9 @@ func TestFullDiskIsNoDamage(t *testing.T) {
 	}
 	if _, err := openStore(dir, 4); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("opened on a full disk: %v", err)
+	}
+	if _, err := openStore("/proc/self", 4); !errors.Is(err, syscall.ENOSPC) { // where nothing is free
+		t.Errorf("opened without room: %v", err)
 	}
 }
 
