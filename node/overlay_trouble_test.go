@@ -297,11 +297,13 @@ func TestOverlayGrantorWithoutRoom(t *testing.T) {
 // TestOverlayHungDisk: while the disk of a node does not answer, the others crawl its hosts. It takes part again when the disk does. If it never
 // does, they end without it.
 func TestOverlayHungDisk(t *testing.T) {
-	const hung, perSite = 1, 250
+	const hung, perSite = 1, 50
 	for _, answers := range []bool{true, false} {
 		t.Run(fmt.Sprint(answers), func(t *testing.T) {
 			inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
-				b.cfg = func(_ int, c *node.Config) { c.Batch.Mode, c.Frontier.MinFreeMiB = placement.ModeCrawl, 1 }
+				b.cfg = func(_ int, c *node.Config) {
+					c.Batch.Mode, c.Frontier.MinFreeMiB, c.Politeness.MinGap = placement.ModeCrawl, 1, 10*time.Second
+				}
 				var waits atomic.Bool
 				defer waits.Store(false)
 				b.free = func(i int) {
@@ -311,7 +313,7 @@ func TestOverlayHungDisk(t *testing.T) {
 				}
 				b.sitesBeside(10, perSite, 1)
 				b.startAll(2 * time.Second)
-				b.awaitPages(300)
+				b.awaitPages(50)
 				began := time.Now()
 				waits.Store(true)
 				time.Sleep(2 * time.Minute)
