@@ -11,24 +11,22 @@ const hungAfter = time.Minute
 // calls are the calls to the disk that are under way. A disk that breaks, or whose network is gone, often answers none for minutes.
 type calls struct {
 	mu    sync.Mutex
-	begun map[uint64]time.Time
-	last  uint64 // key of begun
+	begun map[*time.Time]struct{}
 }
 
 // begin notes a call, until end is called.
 func (c *calls) begin() (end func()) {
+	at := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.begun == nil {
-		c.begun = make(map[uint64]time.Time)
+		c.begun = make(map[*time.Time]struct{})
 	}
-	c.last++
-	id := c.last
-	c.begun[id] = time.Now()
+	c.begun[&at] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.begun, id)
+		delete(c.begun, &at)
 	}
 }
 
@@ -36,8 +34,8 @@ func (c *calls) begin() (end func()) {
 func (c *calls) hung(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, t := range c.begun {
-		if now.Sub(t) >= hungAfter {
+	for at := range c.begun {
+		if now.Sub(*at) >= hungAfter {
 			return true
 		}
 	}
