@@ -14,7 +14,7 @@ const (
 	// chunkBytes bounds a chunk in addition to ChunkURLs: with very long URLs it would exceed the largest message.
 	chunkBytes = 512 << 10
 	maxWait    = 7 * 24 * time.Hour
-	maxDrops   = 1 << 32  // of retries, too
+	maxCount   = 1 << 32  // of drops, and of retries
 	maxPath    = 64 << 10 // far above what identity accepts
 	maxRobots  = 1 << 20  // above the limit of the fetcher
 )
@@ -67,11 +67,11 @@ func duration(ms int64) time.Duration {
 var errMalformed = errors.New("malformed chunk")
 
 func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
-	c := frontier.Chunk{Drops: min(w.GetDrops(), maxDrops)}
+	c := frontier.Chunk{Drops: min(w.GetDrops(), maxCount)}
 	if s := w.GetState(); s != nil {
 		c.State = &frontier.HostState{
 			SinceRequest: duration(s.GetSinceRequestMs()), Wait: max(0, duration(s.GetWaitMs())), CrawlDelay: max(0, duration(s.GetCrawlDelayMs())),
-			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(), Retries: min(s.GetRetries(), maxDrops),
+			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(), Retries: min(s.GetRetries(), maxCount),
 		}
 		if r := s.GetRobots(); r != nil {
 			if len(r.GetBody()) > maxRobots {

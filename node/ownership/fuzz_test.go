@@ -45,7 +45,7 @@ func FuzzChunk(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.Drops > maxDrops || len(c.Done) != len(w.GetDone())/8 || len(c.Pending) != len(w.GetPending()) {
+		if c.Drops > maxCount || len(c.Done) != len(w.GetDone())/8 || len(c.Pending) != len(w.GetPending()) {
 			t.Errorf("%d drops, %d done, %d pending", c.Drops, len(c.Done), len(c.Pending))
 		}
 		for _, p := range c.Pending {
