@@ -231,24 +231,30 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Over TLS the same holds on a real connection, and nothing is served without it.
-func TestServe(t *testing.T) {
-	cert, key, tokens := files(t)
-	c := open(t, Config{Listen: "127.0.0.1:0", TokenFile: tokens, TLSCert: cert, TLSKey: key}, api())
+// openServer serves a console on a real connection until the test ends, and returns its address.
+func openServer(t *testing.T, c *Console) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	served := make(chan error)
 	go func() { served <- Serve(t.Context(), l, c.TLS, c) }()
+	t.Cleanup(func() { l.Close(); <-served })
+	return l.Addr().String()
+}
+
+// Over TLS the same holds on a real connection, and nothing is served without it.
+func TestServe(t *testing.T) {
+	cert, key, tokens := files(t)
+	c := open(t, Config{Listen: "127.0.0.1:0", TokenFile: tokens, TLSCert: cert, TLSKey: key}, api())
+	at := openServer(t, c)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // nobody has signed it
-	res, err := client.Get("https://" + l.Addr().String() + "/api/v1/status")
+	res, err := client.Get("https://" + at + "/api/v1/status")
 	if err != nil || res.StatusCode != 401 || res.TLS == nil {
 		t.Errorf("%v, %v", res, err)
 	}
-	if res, err := client.Get("http://" + l.Addr().String() + "/"); err == nil && res.StatusCode != 400 {
+	if res, err := client.Get("http://" + at + "/"); err == nil && res.StatusCode != 400 {
 		t.Errorf("without TLS: %v", res.Status)
 	}
-	l.Close()
-	<-served
 }
 
 // A certificate that is renewed is served without a restart, and its names are answered. Half a renewal, or a file that is gone, changes
@@ -256,11 +262,7 @@ func TestServe(t *testing.T) {
 func TestFilesAreFollowed(t *testing.T) {
 	cert, key, tokens := files(t)
 	c := open(t, Config{Listen: "127.0.0.1:0", TokenFile: tokens, TLSCert: cert, TLSKey: key}, api())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	served := make(chan error)
-	go func() { served <- Serve(t.Context(), l, c.TLS, c) }()
-	defer func() { l.Close(); <-served }()
+	at := openServer(t, c)
 	const second = "ffffffffffffffffffffffffffffffff"
 	copied := func(to, from string) {
 		t.Helper()
@@ -287,7 +289,7 @@ func TestFilesAreFollowed(t *testing.T) {
 		if err := c.Follow(); (err == nil) != (step.wrong == "") || err != nil && !strings.Contains(err.Error(), step.wrong) {
 			t.Errorf("%s: %v", step.name, err)
 		}
-		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true}) // nobody has signed it
+		conn, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true}) // nobody has signed it
 		must(t, err)
 		if err := conn.ConnectionState().PeerCertificates[0].VerifyHostname("new.example"); (err == nil) != step.served {
 			t.Errorf("%s: served as new.example: %v", step.name, err)
