@@ -39,6 +39,9 @@ type Config struct {
 	Recrawl Recrawl `toml:"-"`
 	// RemoteFetches is how many pages for other nodes may wait here or be under way. With more of them, each waits longer.
 	RemoteFetches int `toml:"-"`
+	// Compactors is how many goroutines merge the tables of the store, two or more. Each wakes 20 times a second, which takes most of the time
+	// of a test that lets hours pass on a fake clock. With 0 the tables are never merged.
+	Compactors int `toml:"-"`
 }
 
 // Default gives the values that suit one node on a machine of its own.
@@ -51,6 +54,7 @@ func Default() Config {
 		MaxHostURLs:   200_000,
 		MinFreeMiB:    512,
 		RemoteFetches: 1_000,
+		Compactors:    2,
 		Recrawl:       DefaultRecrawl(),
 	}
 }

@@ -77,7 +77,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.Event == nil {
 		deps.Event = func(Event) {}
 	}
-	s, err := openStore(dir, cfg.memtableMiB())
+	s, err := openStore(dir, cfg.memtableMiB(), cfg.Compactors)
 	if err != nil {
 		return nil, err
 	}

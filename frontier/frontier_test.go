@@ -37,7 +37,7 @@ func newWeb(took time.Duration) *web {
 
 func testConfig() (Config, Politeness) {
 	cfg, polite := Default(), DefaultPoliteness()
-	cfg.MemoryMiB, cfg.MinFreeMiB = 16, 0
+	cfg.MemoryMiB, cfg.MinFreeMiB, cfg.Compactors = 16, 0, 0
 	polite.MinGap, polite.Factor = time.Second, 1
 	return cfg, polite
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,7 +133,7 @@ func (s *store) exit() { s.users.Done() }
 const leastFree = 256 << 10
 
 // openStore opens the database in a directory, or in memory if the name is empty.
-func openStore(dir string, memtableMiB int) (s *store, err error) {
+func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 	// Badger panics on some kinds of damage.
 	defer func() {
 		if p := recover(); p != nil {
@@ -161,9 +162,13 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if dir == "" {
 		valueThreshold = 600 << 10 // a robots.txt fits
 	}
+	stall := 16 // tables that wait to be merged, before writers wait for that
+	if compactors == 0 {
+		stall = math.MaxInt
+	}
 	o := badger.DefaultOptions(dir).WithInMemory(dir == "").WithLogger(nil).
 		WithMemTableSize(int64(memtableMiB) << 20).WithNumMemtables(3).
-		WithNumLevelZeroTables(6).WithNumLevelZeroTablesStall(16).WithNumCompactors(2).
+		WithNumLevelZeroTables(6).WithNumLevelZeroTablesStall(stall).WithNumCompactors(compactors).
 		WithBaseLevelSize(32 << 20).WithBaseTableSize(2 << 20).WithCompression(options.Snappy).
 		WithBlockCacheSize(8 << 20).WithIndexCacheSize(8 << 20).
 		WithValueLogFileSize(32 << 20).WithValueThreshold(valueThreshold).
@@ -194,18 +199,6 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	s = &store{db: db, codec: c, gate: newGate(), fault: func() error { return nil }, patience: time.Minute}
 	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
-}
-
-// damaged makes ErrDamaged of an error at opening, unless the system has refused something, which says nothing about the files. Badger keeps
-// only the text of such errors.
-func damaged(err error) error {
-	for _, e := range []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE,
-		syscall.ENFILE, syscall.ENOMEM, syscall.EIO} {
-		if strings.Contains(err.Error(), e.Error()) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 // close waits for the users to exit and closes the database.

@@ -38,7 +38,7 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 func filled(t *testing.T, fill func(txn *tx) error) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	s, err := openStore(dir, 4)
+	s, err := openStore(dir, 4, 2)
 	if err == nil {
 		err = errors.Join(s.write(fill), s.close())
 	}
@@ -66,10 +66,10 @@ func TestFullDiskIsNoDamage(t *testing.T) {
 	if err := os.Symlink("/dev/full", filepath.Join(dir, "LOCK")); err != nil {
 		t.Skip(err)
 	}
-	if _, err := openStore(dir, 4); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no space left") {
+	if _, err := openStore(dir, 4, 2); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("opened on a full disk: %v", err)
 	}
-	if _, err := openStore("/proc/self", 4); !errors.Is(err, syscall.ENOSPC) { // where nothing is free
+	if _, err := openStore("/proc/self", 4, 2); !errors.Is(err, syscall.ENOSPC) { // where nothing is free
 		t.Errorf("opened without room: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestNoDescriptorIsNoDamage(t *testing.T) {
 		if err := errors.Join(probe.Close(), unix.Setrlimit(unix.RLIMIT_NOFILE, &now)); err != nil {
 			t.Skip(err)
 		}
-		_, err = openStore(dir, 4)
+		_, err = openStore(dir, 4, 2)
 		if again := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); again != nil {
 			t.Fatal(again)
 		}
@@ -144,7 +144,7 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 // A store closes when its last user has gone. Meanwhile it takes no other.
 func TestCloseWaitsForUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := openStore("", 4)
+		s, err := openStore("", 4, 2)
 		if err != nil || !s.enter() {
 			t.Fatal("it cannot be used", err)
 		}
@@ -168,13 +168,13 @@ func TestLostManifestIsDamage(t *testing.T) {
 	if err := os.Rename(manifest, manifest+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore(dir, 4); !errors.Is(err, ErrDamaged) {
+	if _, err := openStore(dir, 4, 2); !errors.Is(err, ErrDamaged) {
 		t.Errorf("opened: %v", err)
 	}
 	if err := os.Rename(manifest+".away", manifest); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStore(dir, 4)
+	s, err := openStore(dir, 4, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

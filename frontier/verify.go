@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/table"
@@ -48,4 +50,16 @@ func verifyTable(name string, o table.Options) (err error) {
 		return err
 	}
 	return t.VerifyChecksum()
+}
+
+// damaged makes ErrDamaged of an error at opening, unless the system has refused something, which says nothing about the files. Badger keeps
+// only the text of such errors.
+func damaged(err error) error {
+	for _, e := range []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE,
+		syscall.ENFILE, syscall.ENOMEM, syscall.EIO} {
+		if strings.Contains(err.Error(), e.Error()) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }

@@ -34,7 +34,7 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 		if err := os.WriteFile(tables[0], damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openStore(dir, 4)
+		s, err := openStore(dir, 4, 2)
 		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
 			t.Errorf("byte %d of %d: %v", at, len(whole), err)
 		}
@@ -46,14 +46,14 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 	if err := os.WriteFile(tables[0], whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStore(dir, 4)
+	s, err := openStore(dir, 4, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(s.close(), os.Remove(tables[0])); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore(dir, 4); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+	if _, err := openStore(dir, 4, 2); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
 		t.Errorf("without the table: %v", err)
 	}
 }

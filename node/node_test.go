@@ -46,7 +46,7 @@ func config(t *testing.T) node.Config {
 	c.Node.Data = t.TempDir()
 	c.Crawl.Fetchers, c.Crawl.Resolvers, c.Crawl.Patience = 4, 2, time.Second
 	c.Politeness.Own, c.Politeness.OwnParallel = []string{public + "/32", "127.0.0.0/8"}, 4
-	c.Frontier.MinFreeMiB = 0
+	c.Frontier.MinFreeMiB, c.Frontier.Compactors = 0, 0
 	c.Fetch.Contact, c.Fetch.From = "https://example.org/bot", "bot@example.org"
 	c.Fetch.DNS.Servers, c.Fetch.DNS.Attempts = []string{"127.0.0.1"}, 1
 	c.Fetch.DNS.Hosts = map[string][]string{"a.test": {public}}
