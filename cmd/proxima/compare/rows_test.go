@@ -150,6 +150,32 @@ func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
 	}
 }
 
+// TestHeadlineWithoutPairs: who decided, though no page came of it, did decide; who was run, though nothing came of it, was run.
+func TestHeadlineWithoutPairs(t *testing.T) {
+	w := twoNodes()
+	b := newBed(t, t.TempDir(), w)
+	for i, label := range w.Assigners {
+		b.nodes[0].decide(5, runlog.Assign{Label: label, Host: "a.test", Owner: b.nodes[i].id})
+	}
+	b.nodes[0].fetch(9, assigned("nearest", "a.test/1", 50))
+	b.nodes[1].fetch(9, runlog.Fetch{URL: "http://a.test/1", Error: "refused", Origin: runlog.OriginAssigned, Label: "random", Batch: batchOne})
+	if h := read(t, b.write()).Headline(); h != "No page was downloaded by the nodes of all assigners, so there is nothing to compare." {
+		t.Error(h)
+	}
+	top := t.TempDir()
+	for _, label := range w.Assigners {
+		w.Assigners = []string{label}
+		b := newBed(t, filepath.Join(top, label), w)
+		if label == "random" {
+			b.nodes[0].fetch(9, runlog.Fetch{URL: "http://a.test/1", TotalMs: 50, Label: label})
+		}
+		b.write()
+	}
+	if h := read(t, top).Headline(); !strings.HasPrefix(h, "Only random has downloads to compare, choosing") {
+		t.Error(h)
+	}
+}
+
 // TestHeadlineOfSeveralRows: what is said of a row has that row's figures, whatever is between it and the first.
 func TestHeadlineOfSeveralRows(t *testing.T) {
 	const perCent = .01

@@ -11,11 +11,18 @@ import (
 // Headline says in one sentence who was faster, by how much, and how certain that is.
 func (r *Result) Headline() string {
 	order := r.Order()
-	if len(order) == 0 {
+	decided := slices.ContainsFunc(r.Assigners, func(a Assigner) bool { return a.Decisions+a.URLs > 0 })
+	switch {
+	case len(order) == 0 && decided:
+		return "No page was downloaded by the nodes of all assigners, so there is nothing to compare."
+	case len(order) == 0:
 		return "No assigner decided anything, so there is nothing to compare."
 	}
 	first := order[0]
-	if len(order) == 1 {
+	switch {
+	case len(order) < 2 && len(r.Assigners) > 1:
+		return fmt.Sprintf("Only %s has downloads to compare%s.", first.Name, ratios(first))
+	case len(order) < 2:
 		return fmt.Sprintf("Only %s was run%s.", first.Name, ratios(first))
 	}
 	var level []Assigner // rows that cannot be told apart from the leader

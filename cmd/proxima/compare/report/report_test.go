@@ -285,6 +285,22 @@ func TestSections(t *testing.T) {
 	}
 }
 
+// TestEachSeedHasItsFigures: where an assigner was not run with a seed, those of its other seeds do not move up.
+func TestEachSeedHasItsFigures(t *testing.T) {
+	share := func(seed uint64, choice float64) compare.SeedShare {
+		return compare.SeedShare{Seed: seed, Choice: &choice, Total: new(2 * choice)}
+	}
+	unknown := compare.SeedShare{Seed: 4, P50Ms: new(9.)} // real machines have no truth
+	all := groups(&compare.Result{Assigners: []compare.Assigner{
+		{Name: "nearest", Seeds: []compare.SeedShare{share(1, 1.1), share(2, 1.2), share(3, 1.3), unknown}},
+		{Name: "random", Seeds: []compare.SeedShare{share(1, 2.1), share(3, 2.3), unknown}}}})
+	got := fmt.Sprint(all[len(all)-1])
+	if want := "{By seed [{choice, total seed 1 [1.10, 2.20 2.10, 4.20]} {choice, total seed 2 [1.20, 2.40 –]} " +
+		"{choice, total seed 3 [1.30, 2.60 2.30, 4.60]}]}"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestTrustIsPlain(t *testing.T) {
 	if page := written(t, sample(3, 3)); !strings.Contains(page, "Testbed: to be trusted") || strings.Contains(page, "ot to be trusted") {
 		t.Error("a good run is not said to be good")

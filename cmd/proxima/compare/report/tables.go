@@ -90,11 +90,11 @@ func groups(r *compare.Result) []group {
 		return fmt.Sprintf("%.1f s", *a.SecondsP50)
 	})
 	add("error when decided", "relative, median", func(a compare.Assigner) string { return figure(a.AccuracyP50) })
-	add("truncated", "servers with too few URLs or too little time", func(a compare.Assigner) string {
+	add("truncated", "servers with too few URLs, with too little time", func(a compare.Assigner) string {
 		if !a.Truncated {
 			return dash
 		}
-		return fmt.Sprintf("%d of %d", max(a.Short, a.Forced), a.Decisions)
+		return fmt.Sprintf("%d, %d of %d", a.Short, a.Forced, a.Decisions)
 	})
 	begin("Work")
 	add("URLs", "", func(a compare.Assigner) string { return humanize.Comma(a.URLs) })
@@ -116,9 +116,10 @@ func groups(r *compare.Result) []group {
 	})
 	add("variation of URLs", "standard deviation / mean", func(a compare.Assigner) string { return figure(a.BalanceCV) })
 	begin("By seed")
-	for i, s := range mostSeeds(r) {
-		add("choice, total", fmt.Sprint("seed ", s.Seed), func(a compare.Assigner) string {
-			if i >= len(a.Seeds) {
+	for _, seed := range seedsOf(r) {
+		add("choice, total", fmt.Sprint("seed ", seed), func(a compare.Assigner) string {
+			i := slices.IndexFunc(a.Seeds, func(s compare.SeedShare) bool { return s.Seed == seed })
+			if i < 0 || a.Seeds[i].Choice == nil {
 				return dash
 			}
 			return figure(a.Seeds[i].Choice) + ", " + figure(a.Seeds[i].Total)
@@ -127,14 +128,15 @@ func groups(r *compare.Result) []group {
 	return slices.DeleteFunc(list, func(g group) bool { return len(g.Lines) == 0 })
 }
 
-// mostSeeds returns the seeds of the assigner with the most of them.
-func mostSeeds(r *compare.Result) (most []compare.SeedShare) {
+// seedsOf returns all seeds of which some assigner has figures of its own.
+func seedsOf(r *compare.Result) (all []uint64) {
 	for _, a := range r.Assigners {
-		if len(a.Seeds) > len(most) {
-			most = a.Seeds
+		for _, s := range a.Seeds {
+			all = append(all, s.Seed)
 		}
 	}
-	return most
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // worst returns a row for each server with a known truth, the worst choices first: server, host, city, best node, and each choice.
