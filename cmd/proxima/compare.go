@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/compare/report"
@@ -38,7 +39,7 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r.Command = "proxima compare " + strings.Join(args, " ")
+	r.Command = commandLine(append([]string{"compare"}, args...)...)
 	// Print first, so that a page that cannot be written does not lose hours of reading.
 	if *asJSON {
 		err = writeJSON(out, r)
@@ -49,6 +50,21 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 		err = errors.Join(err, writePage(*page, func(w io.Writer) error { return report.Write(w, r, node.Version()) }))
 	}
 	return err
+}
+
+// commandLine is a command as a shell takes it, so that it can be repeated.
+func commandLine(words ...string) string {
+	line := "proxima"
+	for _, word := range words {
+		special := func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_=+,.:/@%", r)
+		}
+		if word == "" || strings.ContainsFunc(word, special) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		line += " " + word
+	}
+	return line
 }
 
 // writePage writes a report to a file.
@@ -82,7 +98,7 @@ func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
 		results = append(results, r)
 	}
 	err = writePage(*path, func(w io.Writer) error {
-		return report.Figures(w, results, node.Version(), "proxima figures "+strings.Join(args, " "))
+		return report.Figures(w, results, node.Version(), commandLine(append([]string{"figures"}, args...)...))
 	})
 	if err == nil {
 		fmt.Fprintln(out, "the figures are in", *path)

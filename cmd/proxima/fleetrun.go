@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 
 	"proxima/cmd/proxima/fleet"
 	"proxima/cmd/proxima/testbed"
@@ -25,7 +24,7 @@ The same command again goes on where it stopped. FILE has a line [USER@]HOST[:PO
 
 func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 	flags := newFleetFlags("run", out, fleetRunUsage, "proxima-fleet", 200)
-	o := testbed.FleetOptions{Out: out, Command: strings.Join(append([]string{"proxima", "fleet", "run"}, args...), " ")}
+	o := testbed.FleetOptions{Out: out, Command: commandLine(append([]string{"fleet", "run"}, args...)...)}
 	var sites, seeds string
 	flags.StringVar(&sites, "sites", "", "`file` that lists machines for the scenario's sites, each with the addresses of its servers")
 	flags.StringVar(&seeds, "seeds", "", "`file` of seeds in the real web, in place of -sites")

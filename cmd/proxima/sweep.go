@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/BurntSushi/toml"
+
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/curves"
 	"proxima/cmd/proxima/rundir"
@@ -119,8 +121,9 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 	s := &sweep{dir: f.dir, scenario: name[0]}
 	for _, setting := range f.settings {
 		key, values, _ := strings.Cut(setting, "=")
+		_, several := toml.Decode("v = "+values, &map[string]any{}) // a list in brackets is one value
 		switch {
-		case !strings.Contains(values, ","):
+		case several == nil || !strings.Contains(values, ","):
 			s.fixed = append(s.fixed, setting)
 		case s.key != "":
 			return nil, fmt.Errorf("sweep: %s and %s have several values: only one key can be varied", s.key, key)

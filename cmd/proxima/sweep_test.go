@@ -46,6 +46,15 @@ func made(t *testing.T, s *sweep, stop string) (list []string, err error) {
 	return list, err
 }
 
+// A list is one value: what is varied has several of them.
+func TestSweepWithAList(t *testing.T) {
+	list := `assigners=["nearest", "hash"]`
+	s, err := newSweep([]string{"ci"}, &testbedFlags{dir: t.TempDir(), settings: []string{list, "length=8s,9s"}}, "1..1", "")
+	if err != nil || s.key != "length" || !slices.Equal(s.fixed, []string{list}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // Finished runs count only for the scenario and the settings that they were made with.
 func TestSweepRefusesOtherRuns(t *testing.T) {
 	dir := t.TempDir()

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/compare/report"
@@ -49,7 +50,7 @@ func testbedList(_ context.Context, args []string, out, _ io.Writer) error {
 	return nil
 }
 
-// testbedFlags are those of a run.
+// testbedFlags are those of a run, or of the runs of a sweep.
 type testbedFlags struct {
 	dir, rtt, cities         string
 	seed                     uint64
@@ -57,16 +58,21 @@ type testbedFlags struct {
 	settings                 []string
 }
 
+// one adds the flags of a single run, set those of several as well.
+func (f *testbedFlags) one(flags *flag.FlagSet) {
+	f.set(flags)
+	seedFlag(flags, &f.seed, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
+	flags.BoolVar(&f.keep, "keep", false, "keep the nodes running at the end, until Ctrl-C")
+}
+
 func (f *testbedFlags) set(flags *flag.FlagSet) {
 	flags.StringVar(&f.dir, "out", "", "`directory` of the logs and results, which must be empty or absent; a fresh one by default")
-	seedFlag(flags, &f.seed, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
 	flags.Func("set", "change a `key` of the scenario: length=3h, node.assign.vivaldi.theta=0.15; may be repeated", func(setting string) error {
 		f.settings = append(f.settings, setting)
 		return nil
 	})
 	flags.StringVar(&f.rtt, "rtt", "", "`file` of measured round trips in place of the scenario's, with -cities")
 	flags.StringVar(&f.cities, "cities", "", "`file` of their cities")
-	flags.BoolVar(&f.keep, "keep", false, "keep the nodes running at the end, until Ctrl-C")
 	flags.BoolVar(&f.portable, "portable", false, "use one process and the portable emulation, whatever the machine can do")
 }
 
@@ -102,7 +108,7 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("demo", out, "Usage: proxima demo [FLAGS]\nBuilds a small Internet on this machine, lets six nodes crawl it, and "+
 		"compares all assigners. It takes two minutes.\n", "")
 	var f testbedFlags
-	f.set(flags.FlagSet)
+	f.one(flags.FlagSet)
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
@@ -113,7 +119,7 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
-	r.Command = "proxima demo " + strings.Join(args, " ")
+	r.Command = commandLine(append([]string{"demo"}, args...)...)
 	fmt.Fprintln(out)
 	if err := r.Text(out); err != nil {
 		return fmt.Errorf("compare: %w", err)
@@ -129,7 +135,7 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("testbed run", out, testbedUsage, "")
 	var f testbedFlags
-	f.set(flags.FlagSet)
+	f.one(flags.FlagSet)
 	flags.BoolVar(&f.separate, "separate", false, "make one run for each assigner, instead of letting all decide the same batches")
 	name, err := parse(flags, args)
 	if err != nil {
@@ -188,7 +194,7 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 		fmt.Fprintln(out, "therefore all nodes run in this process over the portable emulation, without packets, the kernel's TCP, or loss")
 	}
 	err = testbed.Run(ctx, s, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities, Separate: f.separate, Keep: f.keep,
-		Emulation: ready.Emulation, Command: strings.Join(append([]string{"proxima"}, os.Args[1:]...), " "), Out: out})
+		Emulation: ready.Emulation, Command: commandLine(os.Args[1:]...), Out: out})
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(out, "stopped; what was logged is in", f.dir)
 		return exit{code: exitStopped}
@@ -221,7 +227,7 @@ func again(ctx context.Context, name string, f *testbedFlags) error {
 	return nil
 }
 
-func testbedShell(ctx context.Context, args []string, out, errs io.Writer) error {
+func testbedShell(_ context.Context, args []string, out, _ io.Writer) error {
 	flags := newFlags("testbed shell", out, testbedUsage, "")
 	dir := flags.String("out", "", "`directory` of the run; the one started last by default")
 	if err := parseFirst(flags, args); err != nil { // the command behind the node has its own flags
@@ -239,14 +245,10 @@ func testbedShell(ctx context.Context, args []string, out, errs io.Writer) error
 	} else {
 		argv = append(argv, cmp.Or(os.Getenv("SHELL"), "/bin/sh"))
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, errs
-	err = cmd.Run()
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
-		return exit{code: ended.ExitCode()}
-	} else if err != nil {
-		return fmt.Errorf("start %s: %w", strings.Join(argv, " "), err)
+	// It takes this program's place, and with it the terminal's signals: Ctrl-C is for what runs there.
+	path, err := exec.LookPath(argv[0])
+	if err == nil {
+		err = syscall.Exec(path, argv, os.Environ())
 	}
-	return nil
+	return fmt.Errorf("start %s: %w", strings.Join(argv, " "), err)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -40,6 +41,7 @@ func TestTestbedCommandLines(t *testing.T) {
 		{"testbed sweep ci -set length=9s,-1s", "not between 1s and 24h"},
 		{"testbed sweep ci -set length=9s,8s,9s", "two values"},
 		{"testbed sweep ci -set length=9s,8s -seeds 5..1", "1..5"},
+		{"testbed sweep ci -set length=9s,8s -seed 5", "there is no flag -seed: did you mean -seeds?"},
 		{"testbed run ci -seed 9223372036854775808", "-seed: \"9223372036854775808\" is not a number from 0 to 9223372036854775807"}, // no file of a scenario can hold it
 		{"testbed sweep ci -set length=9s,8s -seeds 1..9223372036854775808", "1..5"},
 		{"testbed shell", "the name of a node"},
@@ -81,18 +83,38 @@ func TestNamespacesThatAreNotEntered(t *testing.T) {
 	}
 }
 
-// TestTheCommandOfARunCanBeRepeated: its folder records the words with spaces between them.
+// TestTheCommandOfARunCanBeRepeated: a shell takes what its folder records for the same words.
 func TestTheCommandOfARunCanBeRepeated(t *testing.T) {
-	want := testbedFlags{dir: "/d", keep: true, settings: []string{"length=3s"}}
-	words := strings.Fields(strings.Join(want.line("ci"), " "))
+	want := testbedFlags{dir: "/it's $HOME", keep: true, settings: []string{"length=3s", `node.batch.assigners=["nearest", "hash"]`}}
+	text, err := exec.Command("sh", "-c", "proxima() { printf '%s\n' \"$@\"; }; "+commandLine(want.line("ci")...)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Split(strings.TrimSpace(string(text)), "\n")
 	flags := newFlags("testbed run", io.Discard, "", "")
 	var got testbedFlags
-	got.set(flags.FlagSet)
+	got.one(flags.FlagSet)
 	flags.BoolVar(&got.separate, "separate", false, "")
 	name, err := parse(flags, words[2:])
 	if err != nil || !slices.Equal(name, []string{"ci"}) || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q: %v, %q, %+v", words, err, name, got)
 	}
+}
+
+// TestShellLeavesSignalsToItsCommand: Ctrl-C is for what runs at the node, and the exit code is that of the command.
+func TestShellLeavesSignalsToItsCommand(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "shell.json"), []byte(`{"paris": ["env"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ready := filepath.Join(dir, "ready")
+	p := start(t, "testbed", "shell", "-out", dir, "paris", "sh", "-c", "trap 'exit 7' INT; : >"+ready+"; while :; do sleep .05; done")
+	until(t, "the command runs", func() bool {
+		_, err := os.Stat(ready)
+		return err == nil
+	})
+	p.cmd.Process.Signal(os.Interrupt)
+	p.want(7)
 }
 
 // bed starts a run of the scenario ci in namespaces; without them the test is skipped.
