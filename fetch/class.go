@@ -29,7 +29,7 @@ const (
 	TimeoutHeader    Class = "timeout_header"    // HeaderTimeout
 	TimeoutTotal     Class = "timeout_total"     // TotalTimeout
 	TooSlow          Class = "too_slow"          // below MinRate
-	Reset            Class = "reset"             // the server reset the connection, or the system broke it
+	Reset            Class = "reset"             // the server reset the connection or its stream, or the system broke it
 	EOF              Class = "eof"               // the server closed before the end of the answer
 	Protocol         Class = "protocol"          // malformed HTTP
 	HeaderTooLarge   Class = "header_too_large"  // MaxHeaderBytes; over HTTP/2 a head far above it is Protocol
@@ -86,8 +86,9 @@ func classOf(ctx context.Context, err error) Class {
 	switch {
 	case says("server response headers exceeded", "header list larger than"):
 		return HeaderTooLarge
-	case says("GOAWAY", "REFUSED_STREAM", "ENHANCE_YOUR_CALM"):
-		return Reset // of the whole connection; any other reset of a stream concerns the page
+	case says("GOAWAY", "REFUSED_STREAM", "ENHANCE_YOUR_CALM", "http2: client conn"),
+		says("received from peer") && !says("PROTOCOL_ERROR", "HTTP_1_1_REQUIRED"): // with these a server refuses a request for good
+		return Reset
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return Other

@@ -90,19 +90,25 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 const maxTries = 3
 
 // gotConn runs again if net/http finds an idle connection dead and takes another; the last one counts. It ends a request that has
-// already been sent on a fresh connection: to an HTTP/2 server that resets every stream, net/http would send it forever.
+// already been sent on a fresh connection: to an HTTP/2 server that resets every stream, net/http would send it forever. If the stream was
+// merely refused, net/http tries the same connection again: the server has not looked at the request, and may do so later.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
 		return
 	}
+	next := connUnder(info.Conn)
 	if x.tries++; x.fresh || x.tries > maxTries {
-		x.cancel(&failure{Protocol, errors.New("server refuses the request again and again")})
+		class := Protocol
+		if next == x.conn {
+			class = Reset
+		}
+		x.cancel(&failure{class, errors.New("server refuses the request again and again")})
 		return
 	}
 	x.untap()
-	x.conn = connUnder(info.Conn)
+	x.conn = next
 	if x.conn == nil {
 		x.cancel(&failure{Other, errors.New("connection is not this client's")}) // it would not check the right to ask
 		return

@@ -166,7 +166,7 @@ func TestHTTP2Hostile(t *testing.T) {
 		{"endless", "length", OK, 10 << 20},
 		{"headers", "", HeaderTooLarge, 0},
 		{"header", "", Protocol, 0}, // HPACK calls a single long one a compression error
-		{"abort", "disconnect", Protocol, 5},
+		{"abort", "disconnect", Reset, 5},
 		{"hang", "", TimeoutHeader, 0},
 		{"", "", OK, 0},
 	} {
@@ -200,6 +200,56 @@ func TestHTTP2Refuses(t *testing.T) {
 	}
 	if res := c.Get(t.Context(), Request{URL: url, Addr: testAddr}); res.Err != nil {
 		t.Error(res.Err)
+	}
+}
+
+// TestHTTP2RefusesAStream: a busy server refuses streams that it has not looked at (RFC 9113, section 8.7). Their pages may be there later.
+func TestHTTP2RefusesAStream(t *testing.T) {
+	cert := certificate()
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
+			tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
+			if _, err := io.ReadFull(tc, make([]byte, len(http2.ClientPreface))); err != nil {
+				return
+			}
+			f := http2.NewFramer(tc, tc)
+			_ = f.WriteSettings()
+			for {
+				frame, err := f.ReadFrame()
+				if err != nil {
+					return
+				}
+				if h, ok := frame.(*http2.HeadersFrame); ok {
+					_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeRefusedStream)
+				}
+			}
+		})})
+		c.tls.InsecureSkipVerify = true
+		for i := range 2 {
+			if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr}); res.Class != Reset || !res.Class.Network() || res.Timing.Fresh != (i == 0) {
+				t.Errorf("request %d: class %q, fresh %v, err %v", i, res.Class, res.Timing.Fresh, res.Err)
+			}
+		}
+	})
+}
+
+// TestBreaksOff: whether a connection breaks in the middle of a page, or over HTTP/2 only the stream, another try may get the page.
+func TestBreaksOff(t *testing.T) {
+	for h2, want := range map[bool]Class{false: EOF, true: Reset} {
+		for _, sent := range []string{"", "hello"} {
+			url, deps := tlsServer(t, h2, func(w http.ResponseWriter, r *http.Request) {
+				if sent != "" {
+					w.Header().Set("Content-Length", "9")
+					_, _ = io.WriteString(w, sent)
+					_ = http.NewResponseController(w).Flush()
+				}
+				panic(http.ErrAbortHandler)
+			})
+			c := newClient(t, testConfig(), deps)
+			if res := c.Get(t.Context(), Request{URL: url, Addr: testAddr}); res.Class != want || string(res.Body) != sent {
+				t.Errorf("HTTP/2 %v, after %q: class %q, body %q, err %v", h2, sent, res.Class, res.Body, res.Err)
+			}
+		}
 	}
 }
 

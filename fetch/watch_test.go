@@ -147,6 +147,11 @@ func TestClassesOfErrors(t *testing.T) {
 		"a stream that is up": {errors.New("http2: server sent GOAWAY and closed the connection"), Other, TLS, Reset},
 		"a refused stream":    {errors.New("stream error: REFUSED_STREAM"), Other, TLS, Reset},
 		"too many streams":    {errors.New("ENHANCE_YOUR_CALM"), Other, TLS, Reset},
+		"a broken stream":     {errors.New("stream error: stream ID 3; INTERNAL_ERROR; received from peer"), Other, TLS, Reset},
+		"a disliked request":  {errors.New("stream error: stream ID 3; PROTOCOL_ERROR; received from peer"), Other, TLS, Protocol},
+		"HTTP/1.1 alone":      {errors.New("stream error: stream ID 3; HTTP_1_1_REQUIRED; received from peer"), Other, TLS, Protocol},
+		"a disliked answer":   {errors.New("stream error: stream ID 3; FLOW_CONTROL_ERROR"), Other, TLS, Protocol},
+		"closed before use":   {errors.New("http2: client conn could not be established"), Other, TLS, Reset},
 		"a known class":       {&failure{Bomb, errors.New("bomb")}, Other, TLS, Bomb},
 	} {
 		if dial, handshake, read := dialClass(c.err), tlsClass(c.err), classOf(t.Context(), c.err); dial != c.dial || handshake != c.handshake || read != c.read {
@@ -184,6 +189,7 @@ func TestTapFollowsItsRequest(t *testing.T) {
 func TestTriesAreCounted(t *testing.T) {
 	kept, fresh := func() net.Conn { c := &conn{}; c.taken.Store(true); return c }, func() net.Conn { return &conn{} }
 	foreign := func() net.Conn { return &net.TCPConn{} }
+	same := &conn{}
 	for name, c := range map[string]struct {
 		conns []func() net.Conn
 		class Class
@@ -192,6 +198,7 @@ func TestTriesAreCounted(t *testing.T) {
 		"a fourth":        {[]func() net.Conn{kept, kept, kept, kept}, Protocol},
 		"a fresh one":     {[]func() net.Conn{kept, kept, fresh}, OK},
 		"and another":     {[]func() net.Conn{fresh, fresh}, Protocol},
+		"the same again":  {[]func() net.Conn{func() net.Conn { return same }, func() net.Conn { return same }}, Reset},
 		"a foreign one":   {[]func() net.Conn{foreign}, Other},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
