@@ -97,10 +97,15 @@ func (in *input) line() (line []byte, long bool, err error) {
 	return line, true, err
 }
 
-// ReadByte reads the next byte for the XML decoder. It fails if the token grows too long.
+// ReadByte reads the next byte for the XML decoder. It fails if the token grows too long. A control character becomes a blank: the decoder
+// would refuse the rest of the file, and titles of images have some.
 func (in *input) ReadByte() (byte, error) {
 	if in.token++; in.token > maxToken {
 		return 0, errToken
 	}
-	return in.Reader.ReadByte()
+	c, err := in.Reader.ReadByte()
+	if c < ' ' && c != '\n' && c != '\r' {
+		c = ' '
+	}
+	return c, err
 }

@@ -138,7 +138,7 @@ func (l *list) readText(in *input) error {
 		line = bytes.TrimSpace(line)
 		switch {
 		case !isWeb(line):
-		case err != nil && in.limited(): // cut
+		case err != nil && (in.limited() || !errors.Is(err, io.EOF)): // cut
 		case long:
 			l.RefsDropped++
 		case !l.add(&l.URLs, string(line)):

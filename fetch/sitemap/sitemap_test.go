@@ -89,6 +89,9 @@ func TestParse(t *testing.T) {
 		{name: "attributes of other names", in: `<feed><link x:href="http://x/no" href="http://x/1" x:rel="self"/></feed>`, want: urls("http://x/1")},
 		{name: "gzipped text", in: zip(t, "http://x/1\n"), want: urls("http://x/1")},
 
+		{name: "control characters", in: urlset + "<url><loc>\x0bhttp://x/1\x00</loc><image:title>\x1f</image:title></url><url>\t<loc>http://x/2</loc></url>",
+			want: urls("http://x/1", "http://x/2")},
+
 		{name: "cut in a tag", in: urlset + "<url><loc>http://x/1</loc></url><url><lo", want: urls("http://x/1"), broken: true},
 		{name: "cut in a URL", in: urlset + "<url><loc>http://x/1</loc></url><url><loc>http://x/cu", want: urls("http://x/1")},
 		{name: "broken further on", in: urlset + "<loc>http://x/1</loc><\x01><loc>http://x/2</loc>", want: urls("http://x/1"), broken: true},
@@ -109,6 +112,15 @@ func TestParse(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", d)
 			}
 		})
+	}
+}
+
+// The last line of a text that breaks off is no URL: it may go on.
+func TestTextThatBreaksOff(t *testing.T) {
+	body := zip(t, "http://x/1\nhttp://x/23")
+	got, err := Parse([]byte(body)[:len(body)-8], Default()) // without its checksum
+	if d := cmp.Diff([]string{"http://x/1"}, got.URLs); d != "" || err == nil {
+		t.Errorf("error %v, (-want +got)\n%s", err, d)
 	}
 }
 

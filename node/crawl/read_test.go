@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,6 +154,23 @@ func TestSitemapBeyondItsBounds(t *testing.T) {
 			t.Errorf("%q: %d URLs, %d too long, reason %q; want %+v", body, found, dropped, out.Reason, want)
 		}
 	}
+}
+
+// Of a sitemap that is too long no URL is asked for that the limit has cut, and the log says so.
+func TestSitemapIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &web{html: "http://a.example/one\nhttp://a.example/another"}
+		b := newBed(t, w)
+		b.deps.Sitemap = sitemap.Default()
+		b.deps.Sitemap.MaxBytes = int64(len(w.html) - 3)
+		_, err := b.deps.Frontier.Add(t.Context(), []frontier.Link{{URL: mustParse(t, "http://a.example/map"), Sitemap: true}})
+		must(t, err)
+		b.crawl(func() { time.Sleep(time.Minute) })
+		log, err := os.ReadFile(b.log)
+		if got := w.requests(); err != nil || !strings.Contains(got, "/one") || strings.Contains(got, "/ano") || !strings.Contains(string(log), "sitemap is too large") {
+			t.Errorf("asked for %q; %v\n%s", got, err, log)
+		}
+	})
 }
 
 // Sitemaps wait for each other, until their URLs are on disk, and other pages do not wait for them.

@@ -36,7 +36,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	case frontier.Robots:
 		req.MaxBody = robots.MaxBytes + 1
 	case frontier.Sitemap:
-		req.MaxBody = l.deps.Sitemap.MaxBytes
+		req.MaxBody = l.deps.Sitemap.MaxBytes + 1 // shows that there is more
 	}
 	res := l.deps.Client.Get(ctx, req)
 	if settings.Cookies {

@@ -282,7 +282,8 @@ func (d *Door) prove(ctx context.Context, host, way string, s *shown) (status in
 			one, cancel := context.WithTimeout(ctx, checkTime/2) // a server that is silent on one port leaves time for the other
 			text, e := d.deps.File(one, identity.URL{Host: scheme + host, Path: proofFile})
 			cancel()
-			if found, err = strings.Fields(text), errors.Join(err, e); slices.ContainsFunc(found, isToken) {
+			found, err = strings.Fields(strings.TrimPrefix(text, "\uFEFF")), errors.Join(err, e) // some editors write a byte order mark
+			if slices.ContainsFunc(found, isToken) {
 				break
 			}
 		}

@@ -117,7 +117,7 @@ func TestWebMasters(t *testing.T) {
 		if code, body := b.send("POST", "/", me, form); code != http.StatusForbidden || !strings.Contains(body, "not found there") || len(b.blocked) > 0 {
 			t.Errorf("without a file: %d, %v", code, b.blocked)
 		}
-		b.files["http://www.example.org/.well-known/proxima.txt"] = "hello\n" + token + "\n"
+		b.files["http://www.example.org/.well-known/proxima.txt"] = "\uFEFF" + token + "\nhello\n" // as some editors write it
 		if code, _ := b.send("POST", "/", me, form); code != 200 || !slices.Equal(b.blocked, []string{"www.example.org file"}) {
 			t.Errorf("with a file: %d, %v", code, b.blocked)
 		}
