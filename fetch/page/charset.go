@@ -77,11 +77,37 @@ func (ps *Parser) determine(body []byte, contentType string) (enc encoding.Encod
 	if last := ps.label.Load(); !marked && last != nil && contentType == last.contentType {
 		return last.enc, last.name, true
 	}
-	enc, name, certain = charset.DetermineEncoding(body, contentType)
+	enc, name, certain = charset.DetermineEncoding(body, "text/html; charset="+labelIn(contentType))
 	if certain && !marked && len(contentType) <= maxLabel {
 		ps.label.Store(&label{strings.Clone(contentType), enc, name})
 	}
 	return enc, name, certain
+}
+
+// labelIn returns the name of an encoding in a Content-Type, "" if there is none (HTML standard, "algorithm for extracting a character encoding
+// from a meta element"). It reads the first charset of those that package mime refuses for what stands beside it.
+func labelIn(contentType string) string {
+	for rest := strings.ToLower(contentType); ; {
+		var found bool
+		if _, rest, found = strings.Cut(rest, "charset"); !found {
+			return ""
+		}
+		label, ok := strings.CutPrefix(strings.TrimLeft(rest, asciiSpace), "=")
+		if !ok {
+			continue
+		}
+		label = strings.TrimLeft(label, asciiSpace)
+		if label != "" && (label[0] == '"' || label[0] == '\'') {
+			if label, _, found = strings.Cut(label[1:], label[:1]); !found {
+				return ""
+			}
+			return label
+		}
+		if end := strings.IndexAny(label, asciiSpace+";"); end >= 0 {
+			label = label[:end]
+		}
+		return label
+	}
 }
 
 // labelled returns the encoding that the first meta element with a known one names. DetermineEncoding looks for it in the first 1,024
@@ -95,13 +121,13 @@ func labelled(body []byte) (enc encoding.Encoding, name string) {
 		default:
 			continue
 		}
-		label, _ := tags.value(atom.Charset)
-		if pragma, _ := tags.value(atom.HttpEquiv); len(label) == 0 && bytes.EqualFold(pragma, []byte("content-type")) {
+		raw, _ := tags.value(atom.Charset)
+		label := string(raw[:min(len(raw), maxLabel)])
+		if pragma, _ := tags.value(atom.HttpEquiv); label == "" && bytes.EqualFold(pragma, []byte("content-type")) {
 			content, _ := tags.value(atom.Content)
-			_, params, _ := mime.ParseMediaType(string(content[:min(len(content), maxLabel)])) //nolint:errcheck // then there is no label
-			label = []byte(params["charset"])
+			label = labelIn(string(content[:min(len(content), maxLabel)]))
 		}
-		if enc, name = charset.Lookup(string(label[:min(len(label), maxLabel)])); strings.HasPrefix(name, "utf-16") {
+		if enc, name = charset.Lookup(label); strings.HasPrefix(name, "utf-16") {
 			return unicode.UTF8, "utf-8" // the element could not be read in UTF-16
 		}
 		if enc != nil {
@@ -140,6 +166,35 @@ func (ps *Parser) decode(body []byte, contentType string) (text []byte, name str
 		return body, "utf-8"
 	}
 	return text, name
+}
+
+// inCharset returns a reference with the text beyond ASCII of its query percent-encoded in an encoding, that of the page, as browsers send it
+// (URL standard, "percent-encode after encoding"). All else, and a query on a page in UTF-16, is sent in UTF-8.
+func inCharset(ref []byte, name string) []byte {
+	rest, _, _ := bytes.Cut(ref, []byte("#"))
+	path, query, _ := bytes.Cut(rest, []byte("?"))
+	if !bytes.ContainsFunc(query, func(c rune) bool { return c >= utf8.RuneSelf }) {
+		return ref
+	}
+	enc, name := charset.Lookup(name)
+	if enc == nil || strings.HasPrefix(name, "utf-") || name == "replacement" {
+		return ref
+	}
+	query, err := enc.NewEncoder().Bytes(append(bytes.Clone(query), ' ')) // the blank ends an escape sequence of ISO-2022-JP
+	if err != nil {
+		return ref
+	}
+	const digits = "0123456789ABCDEF"
+	out, unknown := slices.Concat(path, []byte("?")), false // what the encoding has not is written as &#1234;
+	for i, c := range query[:len(query)-1] {
+		unknown = unknown && (c >= '0' && c <= '9' || c == '#' || c == ';') || c == '&' && query[i+1] == '#'
+		if c >= 0x7f || c == 0x1b || c == '#' || unknown && (c == '&' || c == ';') {
+			out = append(out, '%', digits[c>>4], digits[c&15])
+		} else {
+			out = append(out, c)
+		}
+	}
+	return append(out, ref[len(rest):]...)
 }
 
 // toValid replaces invalid UTF-8 as browsers do. It copies only if there is some.

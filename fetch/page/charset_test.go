@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/unicode"
@@ -30,11 +31,15 @@ func TestCharset(t *testing.T) {
 		{"unknown label, not UTF-8", "text/html; charset=klingon", "<a href=/\xe9>", "windows-1252", "/é"},
 		{"unknown label, meta", "text/html; charset=klingon", "<meta charset=iso-8859-7><a href=/\xe1>", "iso-8859-7", "/α"},
 		{"broken header", `text/html; charset="`, "<a href=/é>", "utf-8", "/é"},
+		{"header with two labels", "text/html; charset=windows-1251; charset=utf-8", "<a href=/\xe9>", "windows-1251", "/й"},
+		{"header with odd parameters", "text/html; level; charset = 'Windows-1251';; x=\"", "<a href=/\xe9>", "windows-1251", "/й"},
+		{"header with a quotation mark", "text/html; charset='windows-1251", "<meta charset=koi8-r><a href=/\xc1>", "koi8-r", "/а"},
 		{"none", "", "<!doctype html><a href=/x>", "utf-8", "/x"},
 		{"none, late UTF-8", "text/html", padding + "<a href=/é>", "utf-8", "/é"},
 		{"none, late windows-1252", "text/html", padding + "<a href=/\xe9>", "windows-1252", "/é"},
 		{"late meta", "text/html", padding + "<meta charset=klingon><meta charset=' Windows-1251 '><meta charset=gbk><a href=/\xe9>", "windows-1251", "/й"},
 		{"late meta content", "text/html", padding + "<meta http-equiv=Content-Type content='text/html; charset=koi8-r'><a href=/\xc1>", "koi8-r", "/а"},
+		{"late meta with little content", "text/html", padding + "<meta http-equiv=Content-Type content='charset=koi8-r'><a href=/\xc1>", "koi8-r", "/а"},
 		{"late meta with both", "text/html", padding + "<meta charset=windows-1251 http-equiv=content-type content='text/html; charset=gbk'><a href=/\xe9>", "windows-1251", "/й"},
 		{"late meta that cannot be", "text/html", padding + "<meta charset=utf-16><a href=/é>\xff", "utf-8", "/é"},
 		{"late meta, cut UTF-8", "text/html", padding + "<meta charset=utf-8><a href=/é>\xc3", "utf-8", "/é"},
@@ -54,6 +59,34 @@ func TestCharset(t *testing.T) {
 				t.Errorf("got %+v, want charset %q, ref %q", p, tt.charset, tt.ref)
 			}
 		})
+	}
+}
+
+// A query is in the encoding of its page, and nothing else of a link is (URL standard). Old programs look up what they find there.
+func TestQueriesInTheEncodingOfThePage(t *testing.T) {
+	for _, tt := range []struct{ charset, ref, want string }{
+		{"gbk", "3.asp?DengJh=洪1700718", "3.asp?DengJh=%BA%E91700718"},
+		{"gbk", "?a=é&amp;b=&eacute;\u20bf&c=\"%20<'>", "?a=%A8%A6&b=%A8%A6%26%238383%3B&c=\"%20<'>"},
+		{"windows-1251", "/й?й=й #?й", "/й?%E9=%E9 #?й"},
+		{"windows-1251", "/й#?й", "/й#?й"},
+		{"shift_jis", "?ソ=表", "?%83\\=%95\\"},
+		{"iso-2022-jp", "?a=表b表", "?a=%1B$BI=%1B(Bb%1B$BI=%1B(B"},
+		{"utf-8", "?é", "?é"},
+	} {
+		enc, _ := charset.Lookup(tt.charset)
+		body, err := enc.NewEncoder().String("<a href='" + strings.ReplaceAll(tt.ref, "'", "&#39;") + "'>")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := New(Default()).Parse([]byte(body), "text/html; charset="+tt.charset, nil)
+		if len(p.Links) != 1 || string(p.Links[0].Ref) != tt.want {
+			t.Errorf("%s, %q: %q, want %q", tt.charset, tt.ref, show(p), tt.want)
+		}
+	}
+	in := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
+	body, err := in.NewEncoder().String("<a href=?é>")
+	if p := New(Default()).Parse([]byte(body), "text/html", nil); err != nil || len(p.Links) != 1 || string(p.Links[0].Ref) != "?é" {
+		t.Errorf("UTF-16: %q, %v", show(p), err)
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 // Link is one reference to another page.
 type Link struct {
 	// Ref is the reference as written: in UTF-8, with entities decoded, without ASCII white space at either end, and not
-	// resolved. It is never empty and never a mere fragment. Its scheme, if any, is http or https. Ref may be a slice of
-	// the body: most links are known already, and a copy of each would cost more than all other work on it.
+	// resolved. The text beyond ASCII of a query is percent-encoded in the encoding of the page, unless that is UTF-8. Ref
+	// is never empty and never a mere fragment. Its scheme, if any, is http or https. Ref may be a slice of the body: most
+	// links are known already, and a copy of each would cost more than all other work on it.
 	Ref []byte
 	// NoFollow is set by rel=nofollow on the element.
 	NoFollow bool
@@ -148,6 +149,9 @@ func (r *reading) meta() {
 // add appends a link of the current tag, unless it cannot lead to a page, is too long, or the page has enough links. related means that
 // the rel attribute of the tag says something about the link.
 func (r *reading) add(ref []byte, related bool) {
+	if r.page.Charset != "utf-8" && len(ref) <= r.limits.MaxRefBytes {
+		ref = inCharset(ref, r.page.Charset)
+	}
 	switch {
 	case !crawlable(ref):
 	case len(ref) > r.limits.MaxRefBytes:
