@@ -39,6 +39,8 @@ type Page struct {
 	NotHTML string
 	// Charset is the WHATWG name of the encoding that the body was read in, for example "utf-8" or "windows-1252".
 	Charset string
+	// XML means that the page is sent as XHTML, so that any element may close itself.
+	XML bool
 	// Base is the href of the first base element that has one, without ASCII white space at either end.
 	Base string
 	// Links are in the order of the document, repetitions included, at most Config.MaxLinks.
@@ -76,7 +78,8 @@ func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {
 	if isBinary(text) {
 		return Page{NotHTML: NotHTMLData}
 	}
-	r := reading{limits: &ps.limits, tags: scanner{b: text, xml: mediaType(contentType) == xhtml}, page: Page{Charset: charset, Links: memory[:0]}}
+	xml := mediaType(contentType) == xhtml
+	r := reading{limits: &ps.limits, tags: scanner{b: text, xml: xml}, page: Page{Charset: charset, XML: xml, Links: memory[:0]}}
 	for {
 		name := r.tags.next()
 		if name == 0 {

@@ -103,7 +103,7 @@ func TestPartsAtTheirBounds(t *testing.T) {
 		"a named wrapper of 201 words": {"<div class=sidebar><p>" + words(201) + "</p></div><p>" + words(49) + "</p>", 250},
 		"fifty words beside it":        {"<div class=sidebar><p>" + words(201) + "</p></div><p>" + words(50) + "</p>", 50},
 	} {
-		if got := Extract([]byte(c.page), "utf-8").Words; got != c.want {
+		if got := Extract([]byte(c.page), "utf-8", false).Words; got != c.want {
 			t.Errorf("%s: %d words, want %d", name, got, c.want)
 		}
 	}

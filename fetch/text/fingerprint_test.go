@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func of(page string) Fingerprint { return Extract([]byte(page), "utf-8").Fingerprint }
+func of(page string) Fingerprint { return Extract([]byte(page), "utf-8", false).Fingerprint }
 
 func TestTrivialChanges(t *testing.T) {
 	for _, c := range []struct{ name, before, after string }{
@@ -156,7 +156,7 @@ func FuzzExtract(f *testing.F) {
 	f.Add([]byte("<a><div><a><p>x</a></div><title><nav><b>"), "utf-16le")
 	f.Add([]byte("<p>$5 5$ 5 € € 3 de de 5 a1b2c3d4 minutes ago ago"), "")
 	f.Fuzz(func(t *testing.T, body []byte, encoding string) {
-		d := Extract(body, encoding)
+		d := Extract(body, encoding, false)
 		for _, s := range []string{d.Title, d.Description, d.Language, d.Text} {
 			if strings.ToValidUTF8(s, "") != s {
 				t.Fatalf("%q is no UTF-8", s)
@@ -165,7 +165,7 @@ func FuzzExtract(f *testing.F) {
 		if len(d.Title) > maxTitle || len(d.Description) > maxDescription || d.Words < 0 || d.Fingerprint.Digest == 0 {
 			t.Fatalf("%+v", d)
 		}
-		if again := Extract(body, encoding); again != d {
+		if again := Extract(body, encoding, false); again != d {
 			t.Fatalf("%+v, and again %+v", d, again)
 		}
 	})
@@ -185,7 +185,7 @@ func TestHostilePages(t *testing.T) {
 		page := []byte(strings.Repeat(unit, size/len(unit)))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		d := Extract(page, "utf-8")
+		d := Extract(page, "utf-8", false)
 		runtime.ReadMemStats(&after)
 		if got := after.TotalAlloc - before.TotalAlloc; got > 100*size {
 			t.Errorf("%.20q: %d MiB allocated", unit, got>>20)
@@ -203,7 +203,7 @@ func BenchmarkExtract(b *testing.B) {
 	body := []byte(page)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		Extract(body, "utf-8")
+		Extract(body, "utf-8", false)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pages/s")
 }

@@ -20,11 +20,11 @@ type head struct {
 }
 
 // readHead returns what a page says of itself up to its body. If that has no title, the rest of the page is searched too.
-func readHead(page []byte) head {
+func readHead(page []byte, xml bool) head {
 	page = page[:min(len(page), maxHead)]
-	h := readElements(telling(page, true))
+	h := readElements(telling(page, xml, true))
 	if h.title == "" {
-		h = readElements(telling(page, false))
+		h = readElements(telling(page, xml, false))
 	}
 	return h
 }
@@ -36,15 +36,21 @@ const maxRoots = 64
 // telling returns the elements of a page that say something of it, and those that hide them: up to the first body tag, or in the whole
 // page. The others must not reach html.Parse: it repeats each b, i or font that is not closed in every paragraph, so that 256 KiB would
 // become gigabytes.
-func telling(page []byte, toBody bool) (elements []byte) {
+func telling(page []byte, xml, toBody bool) (elements []byte) {
 	roots, inTitle := 0, false
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
 		kind := z.Next()
 		name, _ := z.TagName()
 		tag := atom.Lookup(name)
+		closed := xml && kind == html.SelfClosingTagToken
+		if closed {
+			z.NextIsNotRawText()
+		}
 		switch {
 		case kind == html.ErrorToken:
 			return elements
+		case closed && tag != atom.Meta: // it is empty, but html.Parse does not know that
+			continue
 		case kind == html.TextToken && inTitle:
 		case tag == atom.Html, tag == atom.Body:
 			if kind == html.EndTagToken || roots == maxRoots {

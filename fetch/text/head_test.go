@@ -26,7 +26,7 @@ func TestHead(t *testing.T) {
 		{"the language of the root", "<html lang=de-AT><title>a</title><meta http-equiv=Content-Language content=fr><body lang=it>", head{title: "a", language: "de"}},
 		{"the language of a meta element", "<title>a</title><meta http-equiv=Content-Language content=fr><body lang=it>", head{title: "a", language: "fr"}},
 	} {
-		if got := readHead([]byte(c.page)); got != c.want {
+		if got := readHead([]byte(c.page), false); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -36,21 +36,21 @@ func TestHead(t *testing.T) {
 // roots are not.
 func TestHeadOfUnusualPages(t *testing.T) {
 	deep := "<meta name=description content=b><title>a</title>" + strings.Repeat("<div>", 600) + "<h1>c</h1>d"
-	if got := Extract([]byte(deep), "utf-8"); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
+	if got := Extract([]byte(deep), "utf-8", false); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
 		t.Errorf("deep: %+v", got)
 	}
 	hidden := strings.Repeat("<template>", 600) + "<title>a</title></template><h1>c</h1>d"
-	if got := Extract([]byte(hidden), "utf-8"); got.Title != "" {
+	if got := Extract([]byte(hidden), "utf-8", false); got.Title != "" {
 		t.Errorf("in many templates: %+v", got)
 	}
 	const title = "<title>a</title>"
 	for size, want := range map[int]string{maxHead - len(title): "a", maxHead: ""} {
-		if got := Extract([]byte("<style>"+strings.Repeat("x", size-len("<style></style>"))+"</style>"+title+"<p>b"), "utf-8"); got.Title != want || got.Text != "b" {
+		if got := Extract([]byte("<style>"+strings.Repeat("x", size-len("<style></style>"))+"</style>"+title+"<p>b"), "utf-8", false); got.Title != want || got.Text != "b" {
 			t.Errorf("behind %d bytes of style: %+v", size, got)
 		}
 	}
 	for tags, want := range map[string]string{strings.Repeat("<html a></html>", 63): "de", strings.Repeat("<HTML a>", 64): "", strings.Repeat("<body a><html>", 32): ""} {
-		if got := readHead([]byte(tags + "<html lang=de>" + title)); got != (head{title: "a", language: want}) {
+		if got := readHead([]byte(tags+"<html lang=de>"+title), false); got != (head{title: "a", language: want}) {
 			t.Errorf("behind %d bytes of root tags: %+v", len(tags), got)
 		}
 	}
@@ -62,8 +62,8 @@ func TestTextBehindLongTags(t *testing.T) {
 	for _, tag := range []string{"p", "SCRIPT", "style", "Title", "textarea", "noscript", "iframe", "xmp", "b", "unknown"} {
 		for _, closed := range []string{"", "/"} {
 			short, long := "<p>0</><"+tag+" a=x"+closed+">"+behind, "<p>0</><"+tag+" a="+strings.Repeat("x", 2*maxTag)+closed+">"+behind
-			want := Extract([]byte(strings.Repeat(short, 3)), "utf-8").Text
-			if got := Extract([]byte(strings.Repeat(long, 3)), "utf-8").Text; got != want || got == "" {
+			want := Extract([]byte(strings.Repeat(short, 3)), "utf-8", false).Text
+			if got := Extract([]byte(strings.Repeat(long, 3)), "utf-8", false).Text; got != want || got == "" {
 				t.Errorf("<%s%s>: %q, want %q", tag, closed, got, want)
 			}
 		}

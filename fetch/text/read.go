@@ -56,7 +56,7 @@ const (
 // had, and clears it for each tag: two million tags behind one with a million attributes took a minute.
 const maxTag = 64 << 10
 
-func read(body []byte, byName bool) *reading {
+func read(body []byte, byName, xml bool) *reading {
 	r := &reading{byName: byName, link: -1}
 	in := bytes.NewReader(body)
 	z := html.NewTokenizer(in)
@@ -76,8 +76,18 @@ func read(body []byte, byName bool) *reading {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			word, more := z.TagName()
 			name := atom.Lookup(word)
-			r.open(z, name, more, kind == html.SelfClosingTagToken)
-			long, raw = long || len(z.Raw()) > maxTag, holdsRawText(name)
+			closed := kind == html.SelfClosingTagToken
+			if long, raw = long || len(z.Raw()) > maxTag, holdsRawText(name); xml && closed {
+				z.NextIsNotRawText()
+				raw = false
+				if r.skip != 0 {
+					continue
+				}
+			}
+			r.open(z, name, more, closed)
+			if xml && closed {
+				r.close(name)
+			}
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			r.close(atom.Lookup(name))

@@ -44,16 +44,16 @@ type Document struct {
 	Fingerprint Fingerprint
 }
 
-// Extract reads a page. encoding is the WHATWG name ("utf-8") that package page has found. Extract accepts any body; one
-// without a word gets the fingerprint of its bytes.
-func Extract(body []byte, encoding string) Document {
+// Extract reads a page. encoding is the WHATWG name ("utf-8") that package page has found; in XML any element may close itself. Extract
+// accepts any body; one without a word gets the fingerprint of its bytes.
+func Extract(body []byte, encoding string, xml bool) Document {
 	page := decode(body, encoding)
-	r := read(page, true)
+	r := read(page, true, xml)
 	if r.kept < fewWords && r.named > manyWords {
 		// An element around the whole page may have a name such as "sidebar".
-		r = read(page, false)
+		r = read(page, false, xml)
 	}
-	d := r.document(readHead(page))
+	d := r.document(readHead(page, xml))
 	if d.Fingerprint == (Fingerprint{}) {
 		d.Fingerprint = OfBytes(body)
 	}

@@ -57,7 +57,7 @@ func TestExtract(t *testing.T) {
 		{"invalid", "<p>a\xffb<title>\xfe</title>", Document{Title: "\ufffd", Text: "a\ufffdb", Words: 2}},
 		{"no page", "", Document{}},
 	} {
-		got := Extract([]byte(c.page), "utf-8")
+		got := Extract([]byte(c.page), "utf-8", false)
 		if got.Fingerprint == (Fingerprint{}) {
 			t.Errorf("%s: no fingerprint", c.name)
 		}
@@ -65,6 +65,18 @@ func TestExtract(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
 		}
+	}
+}
+
+// In XHTML any element can close itself. In HTML what follows would be the text of some.
+func TestElementsThatCloseThemselves(t *testing.T) {
+	const page = `<html><head><script src="x"/><title/><meta name="description" content="b"/><title>a</title></head><body><div hidden=""/><div/>` +
+		`<p>c<iframe src="x"/></p><ul class="menu"><li>x<ul class="menu"/></li></ul><textarea/><svg/><p><a name="x"/>d</p></body></html>`
+	if got := Extract([]byte(page), "utf-8", true); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
+		t.Errorf("%+v", got)
+	}
+	if got := Extract([]byte(page), "utf-8", false); got.Text != "" {
+		t.Errorf("as HTML: %+v", got)
 	}
 }
 
@@ -77,7 +89,7 @@ func TestEncodings(t *testing.T) {
 		{"utf-8", "\xef\xbb\xbfa", "a"}, // a byte order mark is no text
 		{"utf-16le", "\xff\xfea\x00", "a"},
 	} {
-		if got := Extract([]byte(c.page), c.encoding); got.Text != c.want {
+		if got := Extract([]byte(c.page), c.encoding, false); got.Text != c.want {
 			t.Errorf("%q: %q, want %q", c.encoding, got.Text, c.want)
 		}
 	}
@@ -107,7 +119,7 @@ func TestLanguages(t *testing.T) {
 		{`<p>Το σπίτι στον λόφο πωλείται`, "el"}, {`<p>これは日本語の文章です`, "ja"}, {`<p>这是一个中文网页的内容`, "zh"}, {`<p>이것은 한국어 문장입니다`, "ko"},
 		{`<p>Lorem ipsum dolor sit amet, consectetur adipiscing elit.`, ""}, {`<p>Hello`, ""},
 	} {
-		if got := Extract([]byte(c.page), "utf-8").Language; got != c.want {
+		if got := Extract([]byte(c.page), "utf-8", false).Language; got != c.want {
 			t.Errorf("%s: %q, want %q", c.page, got, c.want)
 		}
 	}

@@ -31,7 +31,7 @@ func TestTwoVersions(t *testing.T) {
 			return err
 		}
 		start := time.Now()
-		x, y := Extract(a, "utf-8"), Extract(b, "utf-8")
+		x, y := Extract(a, "utf-8", false), Extract(b, "utf-8", false)
 		took += time.Since(start)
 		pages, size = pages+2, size+len(a)+len(b)
 		if string(a) != string(b) {

@@ -18,10 +18,11 @@ type gather struct {
 	page   []page.Link // the links as they stand on the page
 	known  int         // how many references lead to URLs that the frontier has for certain
 	fresh  []reference // of links; remembered once the links are on disk
-	// What the sink needs: whether the page asks not to be kept, its encoding ("" if it is not HTML), and the URL that its links
+	// What the sink needs: whether the page asks not to be kept, its encoding ("" if it is not HTML), whether it is XML, and the URL that its links
 	// are relative to.
 	noindex bool
 	charset string
+	xml     bool
 	base    identity.URL
 	doc     *text.Document // nil until document is called
 	// The last host that the blocklist was asked about, and the rule that blocks it: most links of a page lead to one host.
@@ -51,7 +52,7 @@ func (r *reader) release(g *gather) {
 // document returns the text of the page.
 func (g *gather) document(body []byte) *text.Document {
 	if g.doc == nil {
-		doc := text.Extract(body, g.charset)
+		doc := text.Extract(body, g.charset, g.xml)
 		g.doc = &doc
 	}
 	return g.doc

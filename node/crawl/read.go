@@ -74,7 +74,7 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 		return 0
 	}
 	p := parser.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
-	g.page, g.noindex, g.charset, g.base = p.Links, p.NoIndex, p.Charset, task.URL
+	g.page, g.noindex, g.charset, g.xml, g.base = p.Links, p.NoIndex, p.Charset, p.XML, task.URL
 	if p.NotHTML == page.NotHTMLData {
 		out.Reason = "binary labelled as HTML"
 	}

@@ -47,7 +47,7 @@ func newCrawler(w *world, s *site) *crawler {
 	c.plan = c.config.NewPlan(c.sample, 0) // like a crawl at its beginning
 	for i := range w.pages {
 		if s != nil {
-			c.prints[i] = text.Extract(s.page(i, 0, 0), "utf-8").Fingerprint
+			c.prints[i] = text.Extract(s.page(i, 0, 0), "utf-8", false).Fingerprint
 		}
 		c.histories[i] = c.histories[i].With(revisit.Visit{})
 		c.sample.Put(uint64(i), c.histories[i])
@@ -107,7 +107,7 @@ func (c *crawler) look(i, changes int, now float64) (noticed bool) {
 	}
 	body := c.site.page(i, c.seen[i], now)
 	start := time.Now()
-	print := text.Extract(body, "utf-8").Fingerprint
+	print := text.Extract(body, "utf-8", false).Fingerprint
 	c.looks.Reading += time.Since(start)
 	c.looks.Sent++
 	noticed = print.Changed(c.prints[i])
