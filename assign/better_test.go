@@ -3,6 +3,7 @@ package assign_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -158,6 +159,28 @@ func TestBetterWithoutOwner(t *testing.T) {
 	}
 	if node, ok := assign.Scout(assign.Default(), &m, v, "a"); ok {
 		t.Errorf("the only node owns the server, and %q is its scout", node)
+	}
+}
+
+// Of many nodes only candidates are compared. An owner that is none of them keeps its server until it has downloaded from it.
+func TestBetterWaitsForTheOwnersDownload(t *testing.T) {
+	w := newWorld(madeUp(400, 1), worldConfig{Nodes: 300, Servers: 1, Seed: 1})
+	var m assign.Memory
+	m.Location = w.Servers[0].Location
+	candidates := map[string]bool{}
+	for _, p := range assign.Predictions(&m, w.View()) {
+		candidates[p.Node] = true
+	}
+	owner := slices.IndexFunc(w.Nodes, func(n worldNode) bool { return !candidates[n.ID] && n.LoadMs < 50 && n.BytesPerMs > 300 })
+	id := w.Nodes[owner].ID
+	if node, _, ok := assign.Better(assign.Default(), &m, w.View(), id); ok {
+		t.Errorf("before the first download %q is better than %q", node, id)
+	}
+	for k := range 5 {
+		m.Observe(id, w.Nodes[owner].Coord, w.Download(owner, 0), time.Unix(int64(k), 0))
+	}
+	if _, gain, ok := assign.Better(assign.Default(), &m, w.View(), id); !ok || gain < 5 {
+		t.Errorf("after five downloads another node is better by %.0f ms, %v", gain, ok)
 	}
 }
 

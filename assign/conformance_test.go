@@ -219,7 +219,7 @@ func (d *drive) run() []assign.Choice {
 			delete(d.out, s.Addr)
 			r := d.answer(ask)
 			if d.rnd.IntN(10) == 0 {
-				r.OK = false
+				r.OK, r.Unreached = false, true
 			}
 			strange := r
 			for _, strange.Ask = range []assign.Ask{{Server: s.Addr, Node: "stranger"}, {Server: netip.IPv6Loopback(), Node: ask.Node}} {

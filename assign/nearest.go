@@ -23,7 +23,8 @@ type nearest struct {
 type nearestServer struct {
 	learntServer
 	*target
-	failed  map[string]int // by node
+	failed  map[string]int // by node: how often it could not reach the server, since it last did
+	reached bool           // by some node
 	stopped string         // why no more nodes are asked, "" while they are
 	plan    string         // node to ask next, if planned
 	planned bool
@@ -47,7 +48,7 @@ func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 		if page := typicalPage(s.Server); page > 0 {
 			s.memory.PageBytes = page
 		}
-		n := &nearestServer{learntServer: learntServer{memory: &s.memory, addr: s.Addr}, target: s}
+		n := &nearestServer{learntServer: learntServer{memory: &s.memory, addr: s.Addr}, target: s, failed: make(map[string]int)}
 		a.servers = append(a.servers, n)
 	}
 	for _, s := range b.Near {
@@ -120,7 +121,7 @@ func (a *nearest) planFor(s *nearestServer) string {
 	return s.plan
 }
 
-// mostFailures is how often a node may fail at a server before it is not asked any more.
+// mostFailures is how often a node may fail to reach a server before it is not asked any more.
 const mostFailures = 2
 
 // ranking returns the predictions for a server, best first, without the nodes that could not reach it, unless none could.
@@ -196,19 +197,21 @@ func (a *nearest) Observe(r Result, now time.Time) {
 	}
 	s := a.servers[i]
 	s.planned = false
-	if !r.OK {
-		if s.failed == nil {
-			s.failed = map[string]int{}
-		}
+	if r.OK {
+		s.reached = true
+		delete(s.failed, r.Node)
+	} else if r.Unreached {
 		s.failed[r.Node]++
-		return
 	}
-	delete(s.failed, r.Node)
 	m := &s.target.memory
 	for _, node := range slices.Sorted(maps.Keys(s.failed)) {
-		if s.failed[node] >= mostFailures {
+		if s.reached && s.failed[node] >= mostFailures {
 			m.Fail(node, now) // the server answers: it is the node that cannot reach it
+			a.stale = true
 		}
+	}
+	if !r.OK {
+		return
 	}
 	page := m.PageBytes
 	m.Observe(r.Node, r.Coord, r.Timing, now)

@@ -2,6 +2,7 @@ package assign_test
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -174,6 +175,7 @@ func TestNodesThatCannotReachServer(t *testing.T) {
 			for _, ask := range a.Asks(now) {
 				r := w.Answer(ask)
 				if r.OK = anybody && ask.Node != expected[w.ServerIndex(ask.Server)].Node; !r.OK {
+					r.Unreached = true
 					if failed[ask]++; failed[ask] > 2 {
 						t.Fatalf("asked %d times, failed each time: %v", failed[ask], ask)
 					}
@@ -200,6 +202,46 @@ func TestNodesThatCannotReachServer(t *testing.T) {
 		}
 		if anybody && shunned == 0 {
 			t.Error("no node failed twice: the test shows nothing")
+		}
+	}
+}
+
+// The estimates of the best node fail, before or after the server answers another one. It gets the server unless it could not reach it.
+func TestWhatFailuresSayOfANode(t *testing.T) {
+	far, near := &ncoord.Location{Lat: 52, Lon: 5}, &ncoord.Location{Lat: -33, Lon: 151}
+	others := assign.View{Nodes: []assign.Node{{ID: "far0", Location: far}, {ID: "far1", Location: far}}}
+	all := assign.View{Nodes: append([]assign.Node{{ID: "near", Location: near}}, others.Nodes...)}
+	server := assign.Server{Addr: netip.MustParseAddr("192.0.2.1"), Location: near}
+	now := time.Unix(0, 0)
+	for _, c := range []struct{ before, unreached bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
+		a := build(t, assign.Nearest, budget(3), assign.Batch{Servers: []assign.Server{server}}, others, now)
+		answer := func() {
+			a.SetView(others, now)
+			a.Observe(assign.Result{Ask: a.Asks(now)[0], OK: true,
+				Timing: assign.Timing{Connect: 300e6, FirstByte: 360e6, Total: 700e6, Bytes: 10_000}}, now)
+			a.SetView(all, now)
+		}
+		if !c.before {
+			answer()
+		}
+		a.SetView(all, now)
+		for range 2 {
+			r := assign.Result{Ask: a.Asks(now)[0], Unreached: c.unreached}
+			if r.Node != "near" {
+				t.Fatalf("%+v: it asks %s", c, r.Node)
+			}
+			a.Observe(r, now)
+		}
+		if c.before {
+			answer()
+		}
+		choices, done := a.Decide(now)
+		if got := choices[0].Node == "near"; !done || got == c.unreached {
+			t.Errorf("%+v: decided %v: %+v", c, done, choices)
+		}
+		better, _, ok := assign.Better(assign.Default(), a.Memory(server.Addr), all, "far0")
+		if got := ok && better == "near"; got == c.unreached {
+			t.Errorf("%+v: %q is better, %v", c, better, ok)
 		}
 	}
 }

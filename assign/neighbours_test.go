@@ -83,7 +83,7 @@ func TestPlansFollowWhatIsLearnt(t *testing.T) {
 			t.Fatal(err)
 		}
 		asks := a.Asks(now)
-		a.Observe(Result{Ask: asks[0]}, now) // it fails
+		a.Observe(Result{Ask: asks[0], Unreached: true}, now)
 		if planned {
 			a.Decide(now)
 		}
@@ -95,10 +95,10 @@ func TestPlansFollowWhatIsLearnt(t *testing.T) {
 	}
 }
 
-// A node that fails at a server twice in succession, which another one reaches, cannot reach it. nearest waits for its last answer.
+// A node that fails twice in succession to reach a server, which another one reaches, cannot reach it. nearest waits for its last answer.
 func TestNodesThatFailNowAndThen(t *testing.T) {
 	cfg, now := Default().Nearest, time.Unix(2000, 0)
-	for results, want := range map[string]bool{"a- b+": false, "a- a- b+": true, "a- a+ a- b+": false, "a- a- b+ a+": false} {
+	for results, want := range map[string]bool{"a- b+": false, "a- a- b+": true, "b+ a- a-": true, "a- a+ a- b+": false, "a- a- b+ a+": false, "a? a? b+": false} {
 		cfg.Estimates = len(results)/3 + 1
 		a := newNearest(cfg, batchOf("198.18.0.1"), viewOf("a", "b"))
 		for _, r := range strings.Fields(results) {
@@ -106,7 +106,7 @@ func TestNodesThatFailNowAndThen(t *testing.T) {
 			if _, done := a.Decide(now); done {
 				t.Errorf("%s: it has decided before %s", results, r)
 			}
-			a.Observe(Result{Ask: ask, OK: r[1] == '+', Timing: Timing{Connect: 20e6, FirstByte: 50e6, Total: 90e6, Bytes: 5000}}, now)
+			a.Observe(Result{Ask: ask, OK: r[1] == '+', Unreached: r[1] == '-', Timing: Timing{Connect: 20e6, FirstByte: 50e6, Total: 90e6, Bytes: 5000}}, now)
 		}
 		m := &a.servers[0].target.memory
 		if _, failed := m.failed("a"); failed != want || a.servers[0].page() != m.PageBytes {

@@ -172,7 +172,8 @@ func (w *world) Answer(a assign.Ask) assign.Result {
 	if node < 0 || server < 0 {
 		return assign.Result{Ask: a}
 	}
-	return assign.Result{Ask: a, OK: !slices.Contains(w.deaf, a.Node), Timing: w.Download(node, server), Coord: w.Nodes[node].Coord}
+	deaf := slices.Contains(w.deaf, a.Node)
+	return assign.Result{Ask: a, OK: !deaf, Unreached: deaf, Timing: w.Download(node, server), Coord: w.Nodes[node].Coord}
 }
 
 // NodeIndex returns the index of a node, -1 if there is none.

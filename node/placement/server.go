@@ -135,7 +135,7 @@ func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (R
 	r, err := s.deps.Fetch(ctx, node, f)
 	if err != nil {
 		s.count(func(st *Status) { st.Unanswered++ })
-		if errors.Is(err, ErrUnanswered) {
+		if errors.Is(err, ErrUnanswered) && node != s.deps.Self { // it was frozen or its disk hung, and all its servers would move
 			s.leaveOut(node)
 		}
 	}
@@ -183,7 +183,14 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 	if res.OK {
 		res.Timing, res.Coord = r.Timing, r.Coord
 	}
+	res.Unreached = !res.OK && !answered(r.Status)
 	return res, ctx.Err()
+}
+
+// answered reports whether a server has answered a node as it would any other: with a page, a file, a redirect, or that there is nothing.
+// Other errors may be meant for that node alone, and 0 is no answer.
+func answered(status int) bool {
+	return status > 0 && status < http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusGone
 }
 
 // usable reports whether the timing of a result tells how far the node is from the server.

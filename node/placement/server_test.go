@@ -196,6 +196,22 @@ func TestWhenAnEstimateIsMade(t *testing.T) {
 	}
 }
 
+// A node fails to reach a server if it brings no answer, or one that may be meant for it alone.
+func TestWhatAnEstimateSaysOfItsNode(t *testing.T) {
+	for status, unreached := range map[int]bool{0: true, 200: false, 301: false, 401: true, 403: true, 404: false, 410: false, 429: true, 503: true} {
+		withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
+			s.pages = pagesOf(t, "/")
+			s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
+				return Result{Asked: status > 0, Status: status}, nil
+			}
+			r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
+			if err != nil || r.OK || r.Unreached != unreached {
+				t.Errorf("status %d: %+v, %v", status, r, err)
+			}
+		})
+	}
+}
+
 // A page is not requested, and stays pending, if it is unknown whether it may be.
 func TestPagesThatCannotBeJudged(t *testing.T) {
 	withServer(t, 2, func(t *testing.T, w *world, h *fakeHost, s *server) {
@@ -274,6 +290,23 @@ func TestSilentNodeIsLeftOut(t *testing.T) {
 			}
 			if asked, want := asks()-before, 1-i%2; asked != want {
 				t.Errorf("host %d: n1 was asked %d times, not %d", i, asked, want)
+			}
+		}
+	})
+}
+
+// A node that does not answer itself, because it was frozen or its disk hung, goes on choosing itself, and keeps its servers.
+func TestNodeDoesNotLeaveItselfOut(t *testing.T) {
+	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
+		s.pages = pagesOf(t, "/")
+		s.SetView(w.view(), "")
+		s.deps.Fetch = func(_ context.Context, node string, _ RemoteFetch) (Result, error) {
+			return Result{}, fmt.Errorf("ask %s: %w", node, ErrUnanswered)
+		}
+		for _, node := range []string{w.self, "n1"} {
+			r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: node})
+			if err != nil || !r.Unreached || s.alive(node) != (node == w.self) {
+				t.Errorf("%s: %+v, %v, counts as alive: %v", node, r, err, s.alive(node))
 			}
 		}
 	})
