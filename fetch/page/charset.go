@@ -77,19 +77,20 @@ func (ps *Parser) determine(body []byte, contentType string) (enc encoding.Encod
 	if last := ps.label.Load(); !marked && last != nil && contentType == last.contentType {
 		return last.enc, last.name, true
 	}
-	enc, name, certain = charset.DetermineEncoding(body, "text/html; charset="+labelIn(contentType))
+	enc, name, certain = charset.DetermineEncoding(body, "text/html; charset="+labelIn(contentType, "charset"))
 	if certain && !marked && len(contentType) <= maxLabel {
 		ps.label.Store(&label{strings.Clone(contentType), enc, name})
 	}
 	return enc, name, certain
 }
 
-// labelIn returns the name of an encoding in a Content-Type, "" if there is none (HTML standard, "algorithm for extracting a character encoding
-// from a meta element"). It reads the first charset of those that package mime refuses for what stands beside it.
-func labelIn(contentType string) string {
-	for rest := strings.ToLower(contentType); ; {
+// labelIn returns the name of an encoding in a Content-Type, where key is "charset", or in an XML declaration, where it is "encoding"; "" if
+// there is none (HTML standard, "algorithm for extracting a character encoding from a meta element"). It reads the first charset of those that
+// package mime refuses for what stands beside it.
+func labelIn(text, key string) string {
+	for rest := strings.ToLower(text); ; {
 		var found bool
-		if _, rest, found = strings.Cut(rest, "charset"); !found {
+		if _, rest, found = strings.Cut(rest, key); !found {
 			return ""
 		}
 		label, ok := strings.CutPrefix(strings.TrimLeft(rest, asciiSpace), "=")
@@ -110,13 +111,23 @@ func labelIn(contentType string) string {
 	}
 }
 
-// labelled returns the encoding that the first meta element with a known one names. DetermineEncoding looks for it in the first 1,024
-// bytes only, but browsers read a page again if they find it later (HTML standard, "changing the encoding while parsing").
+// labelled returns the encoding that the first meta element with a known one names, or else the XML declaration. DetermineEncoding looks for
+// the former in the first 1,024 bytes only, but browsers read a page again if they find it later (HTML standard, "changing the encoding while
+// parsing").
 func labelled(body []byte) (enc encoding.Encoding, name string) {
+	known := func(label string) bool {
+		if enc, name = charset.Lookup(label); strings.HasPrefix(name, "utf-16") {
+			enc, name = unicode.UTF8, "utf-8" // the label could not be read in UTF-16
+		}
+		return enc != nil
+	}
 	for tags := (scanner{b: body}); ; {
 		switch tags.next() {
 		case 0:
-			return nil, ""
+			if declaration, _, _ := bytes.Cut(body[:min(len(body), sniffLen)], []byte(">")); bytes.HasPrefix(declaration, []byte("<?xml")) {
+				known(labelIn(string(declaration), "encoding"))
+			}
+			return enc, name
 		case atom.Meta:
 		default:
 			continue
@@ -125,12 +136,9 @@ func labelled(body []byte) (enc encoding.Encoding, name string) {
 		label := string(raw[:min(len(raw), maxLabel)])
 		if pragma, _ := tags.value(atom.HttpEquiv); label == "" && bytes.EqualFold(pragma, []byte("content-type")) {
 			content, _ := tags.value(atom.Content)
-			label = labelIn(string(content[:min(len(content), maxLabel)]))
+			label = labelIn(string(content[:min(len(content), maxLabel)]), "charset")
 		}
-		if enc, name = charset.Lookup(label); strings.HasPrefix(name, "utf-16") {
-			return unicode.UTF8, "utf-8" // the element could not be read in UTF-16
-		}
-		if enc != nil {
+		if known(label) {
 			return enc, name
 		}
 	}
