@@ -135,7 +135,7 @@ const suffix = ".jsonl"
 
 var logForm = regexp.MustCompile(`^(fetch|queue|load|node|coord|proxy|assign|member)(-\d{6,9})?\.jsonl(\.gz)?$`)
 
-// logsBelow lists the folders that hold logs.
+// logsBelow lists the folders that hold logs. One below another, of older logs, comes before it.
 func logsBelow(top string) (list []nodeLogs, err error) {
 	seen := map[string]bool{}
 	// With a separator at the end, a link to a folder is followed.
@@ -152,6 +152,7 @@ func logsBelow(top string) (list []nodeLogs, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("find logs: %w", err)
 	}
+	slices.SortFunc(list, func(a, b nodeLogs) int { return strings.Compare(a.dir+"\xff", b.dir+"\xff") }) // behind a separator
 	return list, nil
 }
 

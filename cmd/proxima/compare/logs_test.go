@@ -66,6 +66,24 @@ func TestDamage(t *testing.T) {
 			remove(t, filepath.Join(logs, "fetch.jsonl"))
 		}
 	}
+	older := func(name string) func(dir string) {
+		return func(dir string) {
+			logs := filepath.Join(dir, "nodes/tokyo/logs")
+			old := filepath.Join(logs, name)
+			if err := os.Mkdir(old, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			edit(t, filepath.Join(logs, "fetch.jsonl"), func(lines []string) []string {
+				write(t, filepath.Join(old, "fetch.jsonl"), strings.Join(lines[:2], ""))
+				return lines[2:]
+			})
+			node, err := os.ReadFile(filepath.Join(logs, "node.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(old, "node.jsonl"), string(node[:bytes.IndexByte(node, '\n')+1]))
+		}
+	}
 	const header = 10 // of a packed file
 	const all = -1
 	gap := func(log string) Reading {
@@ -102,22 +120,8 @@ func TestDamage(t *testing.T) {
 			}
 			write(t, filepath.Join(folder, "fetch.jsonl"), "")
 		}, Reading{}, "", all},
-		{"a folder of older logs, which is read first", func(dir string) {
-			logs := filepath.Join(dir, "nodes/tokyo/logs")
-			old := filepath.Join(logs, "2026-11")
-			if err := os.Mkdir(old, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			edit(t, filepath.Join(logs, "fetch.jsonl"), func(lines []string) []string {
-				write(t, filepath.Join(old, "fetch.jsonl"), strings.Join(lines[:2], ""))
-				return lines[2:]
-			})
-			node, err := os.ReadFile(filepath.Join(logs, "node.jsonl"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, filepath.Join(old, "node.jsonl"), string(node[:bytes.IndexByte(node, '\n')+1]))
-		}, Reading{Repeated: 1}, "", all},
+		{"a folder of older logs", older("2026-11"), Reading{Repeated: 1}, "", all},
+		{"a folder of older logs with a late name", older("old"), Reading{Repeated: 1}, "", all},
 		{"packed", packed(func(sound string) string { return sound }), Reading{}, "", all},
 		{"packed and cut", packed(func(sound string) string { return sound[:len(sound)-12] }), Reading{Cut: 1}, "1 packed files are cut off", 10},
 		{"packed and corrupt", packed(func(sound string) string {

@@ -123,7 +123,7 @@ func (r *run) node(id string) int {
 	return i
 }
 
-// own is node for a line of the node's own logs, whose folder has its name. A folder below that one, of older logs, may be read before it.
+// own is node for a line of the node's own logs, whose folder has its name. A folder below that one, of older logs, is read before it.
 func (r *run) own(id, name string) int {
 	i := r.node(id)
 	if n := r.nodes[i]; n.name == "" || strings.HasPrefix(n.name, name+"/") {
