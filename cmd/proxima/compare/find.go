@@ -28,7 +28,7 @@ type source struct {
 // nodeLogs is a folder with the logs of a node.
 type nodeLogs struct{ name, dir string }
 
-// findAll lists the runs in all folders, each once.
+// findAll lists the runs in all folders, each folder of logs once.
 func findAll(dirs []string) ([]source, error) {
 	var all []source
 	seen := map[string]bool{}
@@ -38,15 +38,21 @@ func findAll(dirs []string) ([]source, error) {
 			return nil, err
 		}
 		for _, s := range found {
-			place, err := filepath.EvalSymlinks(s.dir)
-			if err == nil {
-				place, err = filepath.Abs(place)
+			var fresh []nodeLogs
+			for _, logs := range s.logs {
+				place, err := filepath.EvalSymlinks(logs.dir)
+				if err == nil {
+					place, err = filepath.Abs(place)
+				}
+				if err != nil {
+					return nil, fmt.Errorf("find logs: %w", err)
+				}
+				if !seen[place] {
+					seen[place] = true
+					fresh = append(fresh, logs)
+				}
 			}
-			if err != nil {
-				return nil, fmt.Errorf("find logs: %w", err)
-			}
-			if !seen[place] {
-				seen[place] = true
+			if s.logs = fresh; len(fresh) > 0 {
 				all = append(all, s)
 			}
 		}

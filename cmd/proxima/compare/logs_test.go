@@ -304,9 +304,9 @@ func TestFoldersNamedTwice(t *testing.T) {
 	if len(r.Runs) != 1 || r.of(t, "nearest").URLs != 3 {
 		t.Errorf("%d runs, %+v", len(r.Runs), r.of(t, "nearest"))
 	}
-	// Logs without a description of the run, below a link.
-	if r := read(t, nodes); len(r.Nodes) != 2 || r.of(t, "nearest").URLs != 3 {
-		t.Errorf("%+v", r.Nodes)
+	// Logs without a description of the run, below a link, and again some of them.
+	if r := read(t, nodes, filepath.Join(nodes, "berlin")); len(r.Runs) != 1 || len(r.Nodes) != 2 || r.of(t, "nearest").URLs != 3 {
+		t.Errorf("%d runs, %+v", len(r.Runs), r.Nodes)
 	}
 }
 
