@@ -2,6 +2,7 @@
 package curves
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -32,21 +33,35 @@ type Curve struct {
 // Span is a figure with the bounds of its band.
 type Span struct{ Low, Mid, High float64 }
 
-// numbers are the values; where one is none, all count as their place in the list.
-func (d *Plot) numbers() (x []float64, named bool) {
-	for _, v := range d.Values {
+// ascending is the plot with its values in the order of their numbers, in which lines join them. Where one is none, all count as their
+// place in the list.
+func (d Plot) ascending() (sorted Plot, x []float64, named bool) {
+	var order []int
+	for i, v := range d.Values {
 		n, err := strconv.ParseFloat(v, 64)
-		if err != nil {
-			named = true
-		}
-		x = append(x, n)
+		named = named || err != nil
+		x, order = append(x, n), append(order, i)
 	}
 	if named {
 		for i := range x {
 			x[i] = float64(i)
 		}
 	}
-	return x, named
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
+	sorted = d
+	sorted.Values, sorted.Curves = in(order, d.Values), nil
+	for _, c := range d.Curves {
+		sorted.Curves = append(sorted.Curves, Curve{c.Name, in(order, c.Points)})
+	}
+	return sorted, in(order, x), named
+}
+
+// in returns a list in another order.
+func in[E any](order []int, list []E) (out []E) {
+	for _, i := range order {
+		out = append(out, list[i])
+	}
+	return out
 }
 
 // colours tell lines apart, also for the colour-blind (M. Okabe, K. Ito, 2008).
@@ -63,13 +78,13 @@ func Check(file string) error {
 }
 
 // Save draws to a file, whose name says the format.
-func (d *Plot) Save(file string) error {
+func (d Plot) Save(file string) error {
 	if err := Check(file); err != nil {
 		return err
 	}
+	d, x, named := d.ascending()
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.Title, d.X, d.Y
-	x, named := d.numbers()
 	if least, most := slices.Min(x), slices.Max(x); !named && least > 0 && most >= 8*least {
 		p.X.Scale = plot.LogScale{}
 	}
