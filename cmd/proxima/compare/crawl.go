@@ -125,11 +125,15 @@ func (r *run) configured(e *runlog.Event) {
 }
 
 // pending returns how many URLs waited at the end. What a killed node said last does not count if others stopped in order: they have
-// taken its hosts over.
+// taken its hosts over. Nor do copies: if all stopped in order, what came to one and left no other waits at a node that stopped before.
 func (r *run) pending() int64 {
-	var all, orderly int64
-	ended := false
+	var all, orderly, copies int64
+	ended, killed := false, false
 	for _, node := range r.nodes {
+		for _, l := range node.lives {
+			copies += l.queue.Arrived - l.queue.Left
+			killed = killed || !l.stopped
+		}
 		if l := node.lastLife(); l != nil {
 			all += l.queue.Pending
 			if l.stopped {
@@ -138,10 +142,13 @@ func (r *run) pending() int64 {
 			}
 		}
 	}
-	if ended {
+	switch {
+	case !ended:
+		return all
+	case killed:
 		return orderly
 	}
-	return all
+	return max(0, orderly-max(0, copies))
 }
 
 // crawlSums add up the crawls of several runs.

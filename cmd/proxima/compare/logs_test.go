@@ -268,6 +268,18 @@ func TestKilledNode(t *testing.T) {
 	}
 }
 
+// TestStoppedBeforeTheOthers: what waited at a node that stopped in order came with its hosts to another one, and waits at most there.
+func TestStoppedBeforeTheOthers(t *testing.T) {
+	for waits, coverage := range map[int64]float64{0: 1, 2: 10. / 11} { // one of the two was tried before
+		b := small(t)
+		b.world.Pages = 0
+		b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5, Failed: 1, Pending: 3})
+		b.nodes[1].queue(30, runlog.Queue{Arrived: 3, Done: 3 - waits, Pending: waits})
+		r := read(t, b.write())
+		near(t, "coverage", r.Crawl.Coverage, coverage)
+	}
+}
+
 // TestLogsWithoutWorld: figures without truth, nodes named after their folders.
 func TestLogsWithoutWorld(t *testing.T) {
 	dir := small(t).write()
