@@ -221,7 +221,7 @@ func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
 // The node that is worth trying explores. If nobody promises to be faster, all that have downloaded are asked now and then, the fast ones
 // more often.
 func TestExplorerAsksWhoWasSlow(t *testing.T) {
-	own, quick, slow, idle, near := told("own", 50), told("quick", 100), told("slow", 1000), told("idle", 4000), told("near", 5)
+	own, quick, slow, idle, near := told("own", 50), told("quick", 100), told("slow", 300), told("idle", 4000), told("near", 5)
 	cfg, m, v := assign.Default(), seenBy(own, quick, slow), assign.View{Nodes: []assign.Node{own, quick, slow, idle}}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	asked, ms := map[string]float64{}, map[string]float64{}

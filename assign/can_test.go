@@ -62,6 +62,13 @@ func TestCANSplitsTheMostLoaded(t *testing.T) {
 	if half := (&can{cfg: CANConfig{Policy: CANDL}, zones: []*zone{tiny}}).enter("newcomer", spot{}, false); half.contains(spot{}) || !tiny.contains(spot{}) {
 		t.Errorf("the owner has %v, the newcomer %v", tiny, half)
 	}
+	low := &zone{most: spot{4, 4, 4, 4}, servers: []spot{{0, 1}, {0, 1}, {1, 1}}}
+	for splits, want := range []float64{2, 1} { // in the middle where the median is at the border
+		low.splits = splits
+		if d, cut, _ := low.cut(CANMPP, spot{}, ""); d != splits || cut != want {
+			t.Errorf("dimension %d is split at %v, want %v", d, cut, want)
+		}
+	}
 }
 
 // canWorld is nodes and servers in clusters of a flat world, where probes are distances.

@@ -50,7 +50,7 @@ func TestDrain(t *testing.T) {
 	} {
 		counted := &counter{r: strings.NewReader(strings.Repeat("x", c.body))}
 		w := &wire{body: counted, limit: 1 << 20, watch: &exchange{}}
-		if w.drain(make([]byte, 0, c.free)); w.n != c.read || counted.reads != c.reads {
+		if w.drain(make([]byte, 0, c.free)); w.n != c.read || counted.reads != c.reads || w.watch.last.IsZero() != (w.end == nil) {
 			t.Errorf("%d bytes with %d free: %d bytes in %d reads, want %d in %d", c.body, c.free, w.n, counted.reads, c.read, c.reads)
 		}
 	}

@@ -438,18 +438,14 @@ func TestAddressesThatCannotBeDialled(t *testing.T) {
 func TestLogOfMemberlist(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	m := lone(t, func(_ *Config, d *Deps) { d.Now = func() time.Time { return now } })
-	for _, line := range []string{"[WARN] memberlist: a", "[ERR] memberlist: b", "[DEBUG] memberlist: c", "[WARN] memberlist: d"} {
+	for _, line := range []string{"[WARN] memberlist: a", "[ERR] memberlist: b", "[DEBUG] memberlist: c", "[WARN] memberlist: d", "[WARN] memberlist: e",
+		"[WARN] memberlist: f", "[DEBUG] memberlist: g", "[DEBUG] memberlist: h", "[ERR] memberlist: i"} {
 		if _, err := (gossipLog{m}).Write([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
+		now = now.Add(time.Second / 4)
 	}
-	for _, line := range []string{"[WARN] memberlist: e", "[WARN] memberlist: f"} {
-		now = now.Add(time.Second)
-		if _, err := (gossipLog{m}).Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := said(m), "trouble: memberlist: a; trouble: memberlist: e (and 2 more); trouble: memberlist: f"; got != want {
+	if got, want := said(m), "trouble: memberlist: a; trouble: memberlist: e (and 2 more); trouble: memberlist: i (and 1 more)"; got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
 }
