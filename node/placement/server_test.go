@@ -32,8 +32,8 @@ func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 		"may be at work": {err: errLost, res: Result{Lingers: 20 * time.Second}, alone: 20 * time.Second, next: 21 * time.Second, unanswered: 1},
 	} {
 		withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
-			one := page{url: mustURL(t, "http://a.example/1"), host: "http://a.example", depth: 1, hops: 2, attempt: 3}
-			want := RemoteFetch{URL: one.url, Server: addrOf(1), Epoch: 7, Depth: 1, Hops: 2, Attempt: 3, Quiet: true}
+			one := &frontier.Task{URL: mustURL(t, "http://a.example/1"), Host: "http://a.example", Depth: 1, Hops: 2, Attempt: 3}
+			want := RemoteFetch{URL: one.URL, Server: addrOf(1), Epoch: 7, Depth: 1, Hops: 2, Attempt: 3, Quiet: true}
 			s.deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
 				if fmt.Sprint(f) != fmt.Sprint(want) {
 					t.Errorf("%s: asked for %v, want %v", name, f, want)
@@ -42,7 +42,7 @@ func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 			}
 			now := time.Now()
 			s.alone, s.next = now.Add(time.Minute), now.Add(time.Minute)
-			_, err := s.ask(t.Context(), "n1", one, RemoteFetch{Quiet: true})
+			_, err := s.ask(t.Context(), "n1", pageOf(one), RemoteFetch{Quiet: true})
 			alone, next, unanswered := max(0, s.alone.Sub(now)), s.next.Sub(now), s.Status().Unanswered
 			if !errors.Is(err, c.err) || alone != c.alone || next != c.next || unanswered != c.unanswered {
 				t.Errorf("%s: %v; alone for %v, next in %v, %d unanswered", name, err, alone, next, unanswered)
