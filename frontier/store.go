@@ -6,19 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"math"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
 )
 
 // Errors of opening a store. They are wrapped with the directory.
@@ -127,79 +120,6 @@ func (s *store) enter() bool {
 
 // exit ends what enter began.
 func (s *store) exit() { s.users.Done() }
-
-// leastFree is the free space without which a store is not opened, in bytes. Badger maps its new files into memory, and without room for their
-// first pages a write to them kills the process.
-const leastFree = 256 << 10
-
-// openStore opens the database in a directory, or in memory if the name is empty.
-func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
-	// Badger panics on some kinds of damage.
-	defer func() {
-		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("open store %s: %w: %v", dir, ErrDamaged, p)
-		}
-	}()
-	if dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make data directory: %w", err)
-		}
-		if free, err := FreeBytes(dir); err == nil && free < leastFree {
-			return nil, fmt.Errorf("open store %s: %d KiB are free, it needs %d: %w", dir, free>>10, leastFree>>10, syscall.ENOSPC)
-		}
-		// Badger would begin a new manifest and delete all tables.
-		_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
-		if tables, _ := fs.Glob(os.DirFS(dir), "*.sst"); errors.Is(err, os.ErrNotExist) && len(tables) > 0 {
-			return nil, fmt.Errorf("open store %s: %w: there are tables and no %s", dir, ErrDamaged, badger.ManifestFilename)
-		}
-		if err := verifyTables(dir); err != nil {
-			return nil, fmt.Errorf("open store %s: %w", dir, damaged(err))
-		}
-	}
-	// Blocks of many URLs go to the value log, where compactions do not copy them: at 20 million URLs this is twice as fast as a
-	// threshold of 1 KiB. In memory there is no such log.
-	valueThreshold := int64(256)
-	if dir == "" {
-		valueThreshold = 600 << 10 // a robots.txt fits
-	}
-	stall := 16 // tables that wait to be merged, before writers wait for that
-	if compactors == 0 {
-		stall = math.MaxInt
-	}
-	o := badger.DefaultOptions(dir).WithInMemory(dir == "").WithLogger(nil).
-		WithMemTableSize(int64(memtableMiB) << 20).WithNumMemtables(3).
-		WithNumLevelZeroTables(6).WithNumLevelZeroTablesStall(stall).WithNumCompactors(compactors).
-		WithBaseLevelSize(32 << 20).WithBaseTableSize(2 << 20).WithCompression(options.Snappy).
-		WithBlockCacheSize(8 << 20).WithIndexCacheSize(8 << 20).
-		WithValueLogFileSize(32 << 20).WithValueThreshold(valueThreshold).
-		WithDetectConflicts(false).WithMetricsEnabled(false).WithVerifyValueChecksum(true)
-	// Tables are small, and of one size at all levels, because Badger keeps eight compaction buffers, each several times the size
-	// of a table or memtable. With twice the sizes, revisits spend 40 % of their time in the garbage collector.
-	o.TableSizeMultiplier = 1
-	db, err := badger.Open(o)
-	for range 8 {
-		// If a process is killed after it has created a file and before it has set its length, the file stays empty. Badger then writes
-		// the header, fails, and opens the file the next time. Nothing is lost, because everything acknowledged is in earlier files.
-		// Only its text identifies this error.
-		if err == nil || !strings.Contains(err.Error(), "Create a new file") {
-			break
-		}
-		db, err = badger.Open(o)
-	}
-	if err != nil {
-		if strings.Contains(err.Error(), "Cannot acquire directory lock") {
-			return nil, fmt.Errorf("open store %s: %w", dir, ErrLocked)
-		}
-		return nil, fmt.Errorf("open store %s: %w", dir, damaged(err))
-	}
-	c, err := newCodec()
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	s = &store{db: db, codec: c, gate: newGate(), fault: func() error { return nil }, patience: time.Minute}
-	s.written.Store(1) // the last life may have written without a sync
-	return s, nil
-}
 
 // close waits for the users to exit and closes the database.
 func (s *store) close() error {

@@ -1,8 +1,10 @@
 package frontier
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +32,63 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 		l = begin(t, dir, cfg, polite, Deps{})
 		if n := l.Status().Pending; n != 2 {
 			t.Errorf("%v: %d of 2 URLs are left", names, n)
+		}
+	}
+}
+
+// What a killed process had in memory fits into the memory of the next one, though node.memory_mib is lower, and it is killed while it opens.
+func TestLessMemoryAfterAKill(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openStore(dir, 32, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = 2000
+	for i := range 40 {
+		err := s.write(func(txn *tx) error {
+			for k := range each {
+				if err := txn.Set(fmt.Appendf(nil, "key %d %d", i, k), bytes.Repeat([]byte{'v'}, 200)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := t.TempDir()
+	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil { // as a kill would leave it
+		t.Fatal(err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(killed, "*.mem"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
+	}
+	for _, cut := range []bool{false, true} {
+		if cut { // as a kill leaves it after the file was read
+			err = os.Truncate(logs[0], 25<<20)
+		}
+		again := t.TempDir()
+		if err := errors.Join(err, os.CopyFS(again, os.DirFS(killed))); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openStore(again, 4, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for range s.rows(nil, []byte("key "), nil, keysOnly) {
+			n++
+		}
+		if n != 40*each || s.db.Opts().MemTableSize != 4<<20 {
+			t.Errorf("cut %v: %d of %d keys are left, in memtables of %d bytes", cut, n, 40*each, s.db.Opts().MemTableSize)
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
