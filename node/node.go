@@ -69,6 +69,7 @@ type Node struct {
 	blocklist *blocklist.List
 	runlog    *runlog.Writer
 	sink      *sink.Sink // nil if pages are discarded
+	far       destination
 	loop      *crawl.Loop
 	rules     *identity.Rules
 	policy    *crawl.Policy
@@ -368,11 +369,12 @@ func (n *Node) freeBytes() (uint64, error) {
 		return n.free()
 	}
 	free, err := frontier.FreeBytes(n.cfg.Node.Data)
-	for _, dir := range []string{n.LogDir(), n.cfg.Sink.Dir()} {
-		// Without an answer the directory is gone. The sink says so, and tries again; the logs go on in their old files.
-		if there, err := frontier.FreeBytes(dir); err == nil {
-			free = min(free, there)
-		}
+	// Without an answer the directory is gone. The sink says so, and tries again; the logs go on in their old files.
+	if there, err := frontier.FreeBytes(n.LogDir()); err == nil {
+		free = min(free, there)
+	}
+	if dir := n.cfg.Sink.Dir(); dir != "" {
+		free = min(free, n.far.ask(func() (uint64, error) { return frontier.FreeBytes(dir) }))
 	}
 	return free, err
 }

@@ -3,9 +3,11 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"proxima/node/runlog"
@@ -17,6 +19,42 @@ const tableReceipts = 's'
 
 // stopPatience is how long a node that is stopped waits for its sink. The rest is delivered after the next start.
 const stopPatience = 5 * time.Second
+
+// destination is how much room the sink's destination had when it last answered. A network's share may hang for hours, and the sink, which
+// says so, is the only one that waits for it.
+type destination struct {
+	asking atomic.Bool
+	room   atomic.Pointer[uint64] // in bytes; nil if it is not known
+}
+
+// destinationPatience is how long the room at the destination is waited for.
+const destinationPatience = 100 * time.Millisecond
+
+// ask asks for the room, unless an earlier question is still unanswered, and returns the last answer.
+func (d *destination) ask(room func() (uint64, error)) uint64 {
+	if d.asking.CompareAndSwap(false, true) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer d.asking.Store(false)
+			if free, err := room(); err == nil {
+				d.room.Store(&free)
+			} else {
+				d.room.Store(nil)
+			}
+		}()
+		timer := time.NewTimer(destinationPatience)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		}
+	}
+	if free := d.room.Load(); free != nil {
+		return *free
+	}
+	return math.MaxUint64
+}
 
 // openSink opens the sink, if one is configured.
 func (n *Node) openSink(transport http.RoundTripper) (err error) {

@@ -88,7 +88,7 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 		if err := os.MkdirAll(u.Path, 0o755); err != nil {
 			return nil, err
 		}
-		return directory{disk: d, path: u.Path}, nil
+		return directory{disk: d, path: u.Path, busy: make(chan struct{}, 1)}, nil
 	case "s3":
 		words, err := secrets(cfg.Secret, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 		if err != nil {
@@ -127,10 +127,36 @@ func secrets(file string, names ...string) ([]string, error) {
 type directory struct {
 	disk disk
 	path string
+	busy chan struct{} // holds a value while an operation is under way
 }
 
-// put links the file into the directory, or copies it from another file system. A file under its final name is always complete.
-func (d directory) put(_ context.Context, f File, from string, body io.Reader) error {
+// patiently does something with files, and leaves it behind when ctx ends: on a network's file system it may hang. Nothing else is begun
+// before it has ended.
+func (d directory) patiently(ctx context.Context, do func() error) error {
+	select {
+	case d.busy <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-d.busy }()
+		done <- do()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d directory) put(ctx context.Context, f File, from string, body io.Reader) error {
+	return d.patiently(ctx, func() error { return d.take(f, from, body) })
+}
+
+// take links the file into the directory, or copies it from another file system. A file under its final name is always complete.
+func (d directory) take(f File, from string, body io.Reader) error {
 	to := filepath.Join(d.path, f.Name)
 	if err := d.disk.step("link", to); err != nil {
 		return err
@@ -147,12 +173,14 @@ func (d directory) put(_ context.Context, f File, from string, body io.Reader) e
 	})
 }
 
-func (d directory) check(_ context.Context, f File) error {
-	got, err := os.Stat(filepath.Join(d.path, f.Name))
-	if err == nil && got.Size() != f.Bytes {
-		err = unequal(f, got.Size())
-	}
-	return err
+func (d directory) check(ctx context.Context, f File) error {
+	return d.patiently(ctx, func() error {
+		got, err := os.Stat(filepath.Join(d.path, f.Name))
+		if err == nil && got.Size() != f.Bytes {
+			err = unequal(f, got.Size())
+		}
+		return err
+	})
 }
 
 // same reports whether two paths name the same file.

@@ -237,6 +237,59 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
+// A sink whose destination is its own directory would remove what it has just delivered, so it does not open.
+func TestSinkIntoItself(t *testing.T) {
+	b := newBed(t)
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(b.dir, link))
+	for _, to := range []string{b.dir, b.dir + "/../" + filepath.Base(b.dir) + "/", link} {
+		b.cfg.URL = "file://" + to
+		if _, err := b.try(); err == nil || !strings.Contains(err.Error(), "another directory") {
+			t.Errorf("to %s: %v", to, err)
+		}
+	}
+	b.cfg.URL = "file://" + filepath.Join(b.dir, "below")
+	l := b.begin()
+	l.downloads(0, 3)
+	l.flush()
+	b.to = filepath.Join(b.dir, "below")
+	b.once()
+}
+
+// A directory that hangs, as on a network's share that is gone, is reported after a minute, and does not keep the sink from ending. When it
+// answers again, each page is there once.
+func TestDirectoryThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		var hangs atomic.Bool
+		answers := make(chan struct{})
+		b.disk.fault = func(step, _ string) error {
+			if step == "link" && hangs.Load() {
+				<-answers
+			}
+			return nil
+		}
+		hangs.Store(true)
+		l := b.begin()
+		l.downloads(0, 40)
+		time.Sleep(10 * time.Minute)
+		if st := l.Status(); !strings.Contains(st.Trouble, "nothing went on for 1m0s") || st.Failures < 2 || st.Packages > 0 {
+			t.Errorf("%+v", st)
+		}
+		begun := time.Now()
+		if l.stop(); time.Since(begun) > time.Second {
+			t.Errorf("it ends after %v", time.Since(begun))
+		}
+		hangs.Store(false)
+		close(answers)
+		synctest.Wait() // what hung has ended, though nobody waits for it any more
+		l = b.begin()
+		l.flush()
+		l.stop()
+		b.onceAndGone()
+	})
+}
+
 // serve serves a handler, and returns its URL.
 func serve(t *testing.T, h http.Handler) string {
 	s := httptest.NewServer(h)

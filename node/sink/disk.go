@@ -80,6 +80,7 @@ func (d disk) store(path string, fill func(f *os.File) error) error {
 		err = d.sync(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(next) // until the next try it would keep a full disk full; what stays is written anew
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return d.rename(next, path)

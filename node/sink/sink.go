@@ -163,6 +163,9 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
+	if to, ok := s.to.(directory); ok && same(to.path, dir) { // what is delivered is removed from there
+		return nil, fmt.Errorf("open sink: packages wait in %s until they are delivered: give another directory", dir)
+	}
 	return s, s.recover()
 }
 

@@ -174,6 +174,21 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
+// Half a file does not stay on a disk that is full, where it would take what little room there was.
+func TestHalfAFileIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	d := disk{fault: func(step, _ string) error {
+		if step == "sync" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	err := d.store(filepath.Join(dir, "a"), func(f *os.File) error { _, err := f.WriteString("half"); return err })
+	if left, _ := os.ReadDir(dir); !errors.Is(err, syscall.ENOSPC) || len(left) != 0 {
+		t.Errorf("%v; left: %v", err, left)
+	}
+}
+
 // What kept packages from being made is over as soon as they are made, though none is delivered after it.
 func TestPackingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
