@@ -28,7 +28,8 @@ type Config struct {
 	// the exact seen set of the host for each duplicate.
 	TrackDepth bool `toml:"-"`
 	// MinFreeMiB is the low-water mark of the disk, in MiB. With less free space the node starts no download and takes no
-	// URLs from peers until there is room again. With less than a quarter of it the node writes nothing at all and waits.
+	// URLs from peers until there has been room for ten seconds. With less than a quarter of it the node writes nothing at all
+	// and waits.
 	MinFreeMiB int `toml:"min_free_mib"`
 	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`

@@ -18,6 +18,10 @@ var ErrDiskFull = errors.New("the disk is full")
 
 const diskInterval = 250 * time.Millisecond
 
+// roomFor is how long there must be room before a node with a full disk goes on. What it stops at is the limit, where a byte more or less
+// would stop it and let it go on all the time.
+const roomFor = 10 * time.Second
+
 // reserve is the free space, in bytes, below which nothing is written, because something else fills the disk.
 func (c Config) reserve() uint64 { return uint64(c.MinFreeMiB) << 20 / 4 }
 
@@ -51,14 +55,18 @@ func (f *Frontier) checkDisk() error {
 	if err != nil {
 		return err
 	}
-	full := free < uint64(f.cfg.MinFreeMiB)<<20
+	full, now := free < uint64(f.cfg.MinFreeMiB)<<20, time.Now()
 	f.store.gate.set(free < f.cfg.reserve())
 	f.mu.Lock()
 	was := f.full != ""
+	if full {
+		f.tight = now
+	}
+	full = full || was && now.Sub(f.tight) < roomFor
 	if f.full = ""; full {
 		f.full = "disk full"
 	} else if was {
-		f.dispatchLocked(time.Now())
+		f.dispatchLocked(now)
 	}
 	f.mu.Unlock()
 	switch {

@@ -221,6 +221,32 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 	})
 }
 
+// A disk whose free space wavers around the watermark stops the node once, not at each look.
+func TestDiskAtTheWatermark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var events []EventKind
+		l, free := filling(t, Deps{Event: func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, e.Kind)
+		}})
+		l.placing(addr1)
+		for range 600 {
+			free.Store(100<<20 - 1)
+			time.Sleep(3 * time.Second)
+			free.Store(100 << 20)
+			time.Sleep(3 * time.Second)
+		}
+		time.Sleep(roomFor)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(events, []EventKind{DiskFull, DiskOK}) {
+			t.Errorf("%d events in an hour", len(events))
+		}
+	})
+}
+
 // A look at the disk that a signal interrupts is repeated.
 func TestInterruptedCallIsRepeated(t *testing.T) {
 	for _, want := range []error{nil, errBroken} {

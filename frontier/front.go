@@ -37,6 +37,7 @@ type front struct {
 	clockAt   time.Time         // when runClock wakes next; zero if it must look again
 	ending    int               // calls whose changes are on the workbench but not on disk yet
 	full      string            // why no task is taken while the disk is full, else ""
+	tight     time.Time         // when there was last less room than the watermark
 	held      map[string]string // reasons of Hold, by caller
 	outage    outage
 	entered   []string // hosts that came onto the workbench and are not checked yet
