@@ -54,6 +54,7 @@ type host struct {
 	foreign   bool          // it is not owned, as its record says
 	gone      chan struct{} // if set, closed when it leaves
 	queued    [origins]bool // it is in a queue of its server
+	turn      bool          // its turn had come when its address was found to be stale
 
 	server      *server
 	placedName  string // the name that was resolved for it

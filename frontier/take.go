@@ -119,7 +119,7 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 		if !w.eligible(h) || h.notBefore.After(now) || h.window[o].len() == 0 {
 			continue
 		}
-		if h.site.closed(now) { // its hours ended while it stood in the queue
+		if w.stale(h, now) || h.site.closed(now) { // its address or its hours ended while it stood in the queue
 			w.settle(h, now)
 			continue
 		}
@@ -127,6 +127,16 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 	}
 	w.settleServer(s, now)
 	return nil
+}
+
+// staleAfter is for how long an address is used beyond its time. Where many hosts share a server, their turns come later than most addresses
+// end, and each would be looked up twice for a request.
+const staleAfter = time.Hour
+
+// stale says that the address of a host ended long ago, as after a pause, and gives the host its turn when it is known again.
+func (w *workbench) stale(h *host, now time.Time) bool {
+	h.turn = h.inFlight == 0 && now.Sub(h.placedUntil) > staleAfter
+	return h.turn
 }
 
 // start makes the task for the next URL of a host, or for the robots.txt that is needed first.

@@ -124,7 +124,11 @@ func (w *workbench) settle(h *host, now time.Time) {
 			for o := range h.window {
 				if h.window[o].len() > 0 && !h.queued[o] {
 					h.queued[o] = true
-					h.server.queue[o].push(h)
+					if h.turn {
+						h.server.queue[o].unshift(h)
+					} else {
+						h.server.queue[o].push(h)
+					}
 				}
 			}
 		}

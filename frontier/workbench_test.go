@@ -194,6 +194,47 @@ func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
 	})
 }
 
+// A host whose address ended long ago, as after a pause of a week, is looked up before it is asked, and keeps its turn.
+func TestAddressThatEndsInTheQueue(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	w := testBench(now, 2, 9, Discovered)
+	at := netip.MustParseAddr("192.0.2.9")
+	for _, h := range w.hosts {
+		w.unplace(h, now)
+		w.settle(h, now)
+	}
+	first, second := w.nextUnresolved(now), w.nextUnresolved(now)
+	w.placeHost(first, []netip.Addr{at}, time.Minute, now)
+	w.placeHost(second, []netip.Addr{at}, 1000*time.Hour, now)
+	for _, h := range w.hosts {
+		h.robotsUntil = now.Add(1000 * time.Hour)
+	}
+	now = now.Add(time.Minute + staleAfter)
+	if task := w.take(now); task == nil || task.Host != first.name { // it is used a little longer
+		t.Fatalf("%+v", task)
+	} else {
+		w.end(task, Outcome{Asked: true}, now)
+		first.placedUntil = now.Add(time.Minute)
+		w.settle(first, now)
+	}
+	w.end(w.take(now), Outcome{Asked: true}, now)
+	w.settle(second, now)
+	now = now.Add(time.Minute + staleAfter + 1)
+	task := w.take(now)
+	if task == nil || task.Host != second.name {
+		t.Fatalf("of a host whose address has ended: %+v", task)
+	}
+	if u := w.nextUnresolved(now); u != first {
+		t.Fatalf("looked up: %+v", u)
+	}
+	w.end(task, Outcome{Asked: true}, now)
+	w.settle(second, now)
+	w.placeHost(first, []netip.Addr{at}, time.Minute, now)
+	if task := w.take(now); task == nil || task.Host != first.name {
+		t.Errorf("it has lost its turn: %+v", task)
+	}
+}
+
 // Stopping while hosts are being brought in from disk is no failure.
 func TestStopDuringActivation(t *testing.T) {
 	for round := range 20 {
