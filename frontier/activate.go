@@ -25,6 +25,8 @@ type activation struct {
 	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
 	useful     bool                 // since the scan began, a host came in that need not wait long
 	wrapped    bool                 // the last whole scan brought in no useful host
+	turn       int                  // counts the turns of the candidates until that of the scan
+	crowded    time.Time            // when a crowd was last sent back to disk
 	away       marks                // hosts that are not owned
 	frozen     map[string]*freezing // hosts that must not enter the workbench
 }
@@ -88,8 +90,9 @@ func (a *activation) runActivation(stop <-chan struct{}) error {
 	}
 }
 
-// nextHosts picks hosts to bring in: candidates first, then hosts that a scan of the disk finds. It puts them onto the workbench before
-// it unlocks, so that Idle always sees them as candidates or on the workbench.
+// nextHosts picks hosts to bring in: candidates, and hosts that a scan of the disk finds when there are none, or every fourth time, because a
+// crawl that grows has new candidates all the time. It puts them onto the workbench before it unlocks, so that Idle always sees them as
+// candidates or on the workbench.
 func (a *activation) nextHosts() ([]*host, error) {
 	a.mu.Lock()
 	starved := a.waiters.len() > 0 || a.craving
@@ -99,16 +102,21 @@ func (a *activation) nextHosts() ([]*host, error) {
 		return nil, nil
 	}
 	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
-		a.evictSleepersLocked(time.Now())
+		now := time.Now()
+		a.evictSleepersLocked(now)
+		a.evictCrowdLocked(now)
 	}
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
-	var hosts []*host
-	for a.candidates.len() > 0 && len(hosts) < room {
-		name := a.candidates.pop()
-		delete(a.candidate, name)
-		hosts = a.enterLocked(hosts, name)
-	}
 	scan, cursor := a.scan && !a.wrapped, a.cursor
+	var hosts []*host
+	if a.turn = (a.turn + 1) % 4; a.turn > 0 || !scan {
+		for a.candidates.len() > 0 && len(hosts) < room {
+			name := a.candidates.pop()
+			delete(a.candidate, name)
+			hosts = a.enterLocked(hosts, name)
+		}
+	}
+	others := a.candidates.len() > 0
 	a.mu.Unlock()
 	if len(hosts) > 0 || room <= 0 || !scan {
 		return hosts, nil
@@ -119,6 +127,9 @@ func (a *activation) nextHosts() ([]*host, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if others {
+		signal(a.hungry) // they have the next turns
+	}
 	switch {
 	case len(names) > 0:
 		a.cursor, a.found = last, true
@@ -200,6 +211,22 @@ func (a *activation) evictSleepersLocked(now time.Time) {
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
+		}
+	}
+}
+
+// evictCrowdLocked makes room on a full workbench, once in longSleep. Of the hosts of one server as many stay as it may be asked for in that
+// time, and none stays that only waits for the budget of visits.
+func (a *activation) evictCrowdLocked(now time.Time) {
+	if now.Sub(a.crowded) < longSleep || a.stoppedLocked(now) {
+		return
+	}
+	a.crowded = now
+	for _, h := range a.bench.hosts {
+		if h.windowed() > 0 && len(h.delayed) == 0 && h.suspended == "" && h.evictable() && (a.bench.crowds(h, now) || a.bench.spent(h, now)) {
+			a.bench.leave(h, now)
+			a.rescanLocked()
+			a.bench.recrawl.again()
 		}
 	}
 }

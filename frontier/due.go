@@ -27,6 +27,7 @@ type recrawl struct {
 	tokens float64 // pages that may be visited now, if there is a budget
 	filled time.Time
 	wanted bool // a fetcher wanted a due page, but no host on the workbench had one
+	here   int  // hosts on the workbench that came in for due pages
 
 	// The search for hosts with due pages:
 	cursor []byte    // the key after which it goes on
@@ -80,7 +81,7 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 	now := time.Now()
 	may, _ := r.mayVisit(now)
 	wanted := !r.done && may && a.full == "" && !a.outage.keepsTasks(now) &&
-		(a.waiters.len() > 0 || r.wanted && len(a.bench.hosts) < a.cfg.FrontHosts/2)
+		(a.waiters.len() > 0 || r.wanted && r.here < a.cfg.FrontHosts/2)
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	r.wanted = false
 	a.mu.Unlock()
@@ -98,6 +99,7 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 		if r.ahead = r.ahead[1:]; a.bench.hosts[d.name] == nil && a.frozen[d.name] == nil {
 			h := a.bench.enter(d.name)
 			h.next = d.at
+			r.here++
 			hosts = append(hosts, h)
 		}
 	}

@@ -141,6 +141,12 @@ func (w *workbench) moreDue(h *host, now time.Time) bool {
 	return w.recrawl.On() && !h.givenUp && h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
 }
 
+// crowds says that a host is at a server with more hosts than it may be asked for in longSleep.
+func (w *workbench) crowds(h *host, now time.Time) bool {
+	s := h.server
+	return s != nil && w.leased(s, now) && time.Duration(len(s.hosts)-1)*w.rules.gap(h.site, s.addr, h.crawlDelay, 0, 0) > longSleep*time.Duration(s.parallel)
+}
+
 // eligible says that nothing but time keeps the host from a request: it may be crawled, its server has a place for it, its robots.txt is
 // not being asked for, and its server is that of the next URL.
 func (w *workbench) eligible(h *host) bool {
@@ -181,6 +187,9 @@ func (w *workbench) leave(h *host, now time.Time) {
 	h.place = loading
 	w.unseat(h, now)
 	delete(w.hosts, h.name)
+	if h.next != 0 {
+		w.recrawl.here--
+	}
 	if h.gone != nil {
 		close(h.gone)
 		h.gone = nil
