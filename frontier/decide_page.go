@@ -183,8 +183,9 @@ func (l *ledger) movePages(b *batch, h *hostEntry, after *duePage, due func(*Pag
 	return last, next, err
 }
 
-// countPages adds the pages of a host to the counts, or subtracts them, if its new role makes it owned, or no longer.
-func (l *ledger) countPages(h *hostEntry, role Role) error {
+// countPages adds the pages of a host to the counts, or subtracts them, if its new role makes it owned, or no longer. Pages that are no longer
+// visited here leave the sample, or it would learn nothing more of them, nor of others in their places.
+func (l *ledger) countPages(b *batch, h *hostEntry, role Role) error {
 	if h.rec.digest.Pages == 0 || (h.rec.role == Owned) == (role == Owned) {
 		return nil
 	}
@@ -194,23 +195,33 @@ func (l *ledger) countPages(h *hostEntry, role Role) error {
 	}
 	l.settle()
 	var all []stamp // they are counted once all of them are read
-	err := l.store.eachPage(hostKey(kindPage, h.host), func(_ string, due stamp) { all = append(all, due) })
+	var hashes []uint64
+	err := l.store.eachPage(hostKey(kindPage, h.host), func(_ string, hash uint64, due stamp) {
+		all, hashes = append(all, due), append(hashes, hash)
+	})
 	if err != nil {
 		return err
 	}
 	for _, due := range all {
 		l.count.page(Owned, due, n)
 	}
+	if role != Owned {
+		b.news = append(b.news, func(t *transfers, _ time.Time) {
+			for _, hash := range hashes {
+				t.bench.recrawl.sample.Drop(hash)
+			}
+		})
+	}
 	return nil
 }
 
-// eachPage visits the due times of pages, in the order of their hosts.
-func (s *store) eachPage(prefix []byte, visit func(host string, due stamp)) error {
+// eachPage visits the hashes and due times of pages, in the order of their hosts.
+func (s *store) eachPage(prefix []byte, visit func(host string, hash uint64, due stamp)) error {
 	err := s.walk(prefix, func(host string, r row) error {
 		if len(r.value) != 4 {
 			return errPage
 		}
-		visit(host, binary.BigEndian.Uint32(r.value))
+		visit(host, r.seq(), binary.BigEndian.Uint32(r.value))
 		return nil
 	})
 	if err != nil {

@@ -280,7 +280,7 @@ func (l *life) scanned(host string) (d Digest) {
 		}
 		d = set.digest()
 		d.Drops = h.rec.digest.Drops
-		err = l.store.eachPage(hostKey(kindPage, host), func(string, stamp) { d.Pages++ })
+		err = l.store.eachPage(hostKey(kindPage, host), func(string, uint64, stamp) { d.Pages++ })
 		pages, _, more := l.store.duePages(host, nil, 1<<32-1, math.MaxInt)
 		for _, p := range pages {
 			d.PagesXor ^= p.record.mark(p.hash)

@@ -26,7 +26,18 @@ func TestPagesMove(t *testing.T) {
 			return out
 		})
 		changed := src.Changes()[host]
-		src.role(host, Leaving)
+		sampled := func() int {
+			src.mu.Lock()
+			defer src.mu.Unlock()
+			b, _ := src.bench.recrawl.sample.AppendBinary(nil)
+			return len(b)
+		}
+		if before := sampled(); before == 0 {
+			t.Error("no page is in the sample")
+		}
+		if src.role(host, Leaving); sampled() > 0 {
+			t.Errorf("the sample holds %d bytes of pages that are not visited here any more", sampled())
+		}
 		want := src.digest(host)
 		if want.Pages == 50 || len(changed.Pages) != 20 || want != src.scanned(host) {
 			t.Fatalf("%+v, %d pages changed", want, len(changed.Pages))

@@ -76,7 +76,7 @@ func (l *ledger) recover() (away marks, err error) {
 		return nil, fmt.Errorf("read seen sets: %w", err)
 	}
 	l.count.change(func(t *Totals) { t.Pending, t.AtStart, t.Held = pending, pending, held })
-	return away, l.store.eachPage(kindPrefix(kindPage), func(host string, due stamp) {
+	return away, l.store.eachPage(kindPrefix(kindPage), func(host string, _ uint64, due stamp) {
 		if !away.has(host) {
 			l.count.page(Owned, due, 1)
 		}

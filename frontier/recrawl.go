@@ -180,7 +180,7 @@ func (f *Frontier) openRecrawl() error {
 // keep their old due times.
 func (l *ledger) reschedule(age time.Duration) error {
 	var hosts []string
-	err := l.store.eachPage(kindPrefix(kindPage), func(host string, _ stamp) {
+	err := l.store.eachPage(kindPrefix(kindPage), func(host string, _ uint64, _ stamp) {
 		if n := len(hosts); n == 0 || hosts[n-1] != host {
 			hosts = append(hosts, host)
 		}

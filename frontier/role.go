@@ -186,7 +186,7 @@ func (l *ledger) decideRole(b *batch, h *hostEntry, role Role) error {
 		return err
 	}
 	if h.rec.role != role {
-		if err := l.countPages(h, role); err != nil {
+		if err := l.countPages(b, h, role); err != nil {
 			return err
 		}
 		pending := int(h.rec.digest.Pending())
