@@ -85,7 +85,11 @@ func (o *Operator) Set(ctx context.Context, key, value, by string) error {
 	defer o.adjusting.Unlock()
 	next := *o.live.Load()
 	all[i].take(&next, &given)
-	return o.adjustLocked(ctx, next, []setting{all[i]}, by)
+	err = o.adjustLocked(next, []setting{all[i]}, by)
+	if err == nil && key == "blocklist.sources" {
+		o.followLocked(ctx)
+	}
+	return err
 }
 
 // Reload reads the node's configuration again and takes over the live keys. It returns the keys that have changed, and messages about those
@@ -114,11 +118,14 @@ func (o *Operator) Reload(ctx context.Context, by string) (changed, refused []st
 			refused = append(refused, notLive(s.key))
 		}
 	}
-	return changed, refused, o.adjustLocked(ctx, next, take, by)
+	if err = o.adjustLocked(next, take, by); err == nil {
+		o.followLocked(ctx)
+	}
+	return changed, refused, err
 }
 
 // adjustLocked puts a configuration in force that differs in some live keys.
-func (o *Operator) adjustLocked(ctx context.Context, next Config, keys []setting, by string) error {
+func (o *Operator) adjustLocked(next Config, keys []setting, by string) error {
 	if errs := next.Validate(); errs != nil {
 		return badInput(errors.Join(errs...))
 	}
@@ -129,8 +136,12 @@ func (o *Operator) adjustLocked(ctx context.Context, next Config, keys []setting
 	o.live.Store(&next)
 	o.node.frontier.Adjust(next.Frontier, next.Politeness)
 	o.node.loop.Adjust(next.Crawl)
-	if err := o.node.blocklist.Follow(ctx, next.Blocklist.Sources); err != nil {
+	return nil
+}
+
+// followLocked reads the sources of the blocklist, which takes a minute for each that does not answer.
+func (o *Operator) followLocked(ctx context.Context) {
+	if err := o.node.blocklist.Follow(ctx, o.live.Load().Blocklist.Sources); err != nil {
 		o.node.warn(err) // the blocklist keeps what it read before
 	}
-	return nil
 }

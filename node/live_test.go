@@ -81,6 +81,29 @@ func TestSet(t *testing.T) {
 	})
 }
 
+// silent is a network on which nobody answers.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// A key that has nothing to do with blocklists does not wait for one whose server does not answer.
+func TestSetWhileABlocklistIsSilent(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(1)
+		w.cfg.Blocklist.Sources, w.deps.Transport = []string{"http://lists.test/1", "http://lists.test/2"}, silent{}
+		w.opened = func(n *node.Node) {
+			begun := time.Now()
+			if err := n.Operator().Set(w.t.Context(), "politeness.min_gap", "1m", "ann"); err != nil || time.Since(begun) > time.Second {
+				w.t.Errorf("after %v: %v", time.Since(begun), err)
+			}
+		}
+		w.run("http://a.test/")
+	})
+}
+
 // The configuration that is read again changes what is live, says what is not, and changes nothing where it is wrong.
 func TestReload(t *testing.T) {
 	inBubble(t, func(w *trial) {
