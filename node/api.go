@@ -186,7 +186,10 @@ func (a api) passOn(r route, c *apiCall, to string) (status int, v any) {
 	q := c.URL.Query()
 	q.Del("node")
 	res, err := o.client.Ask(c.Context(), to, &wire.AskRequest{Call: r.path + "?" + q.Encode()})
-	if err != nil || !json.Valid(res.GetAnswer()) {
+	if err == nil && !json.Valid(res.GetAnswer()) {
+		err = errors.New("its answer is no JSON")
+	}
+	if err != nil {
 		return http.StatusServiceUnavailable, trouble{fmt.Sprintf("%s does not answer: %v", to, err)}
 	}
 	return int(max(http.StatusOK, min(res.GetStatus(), 599))), json.RawMessage(res.GetAnswer())

@@ -121,7 +121,7 @@ func showStatus(w io.Writer, s node.Status) {
 }
 
 func showOverlay(w io.Writer, o *node.OverlayStatus) {
-	fmt.Fprintf(w, "overlay: %d nodes alive, %d settled", o.Alive, o.Settled)
+	fmt.Fprintf(w, "members of the overlay: %d alive, %d settled", o.Alive, o.Settled)
 	if !o.Majority {
 		fmt.Fprintf(w, "; crawls nothing: %s", o.Reason)
 	}
