@@ -106,7 +106,8 @@ func (m *Members) View() View {
 	defer m.mu.Unlock()
 	t := m.table
 	now := m.now()
-	v := View{View: view.View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Homes: t.homes(), Majority: t.majority}}
+	v := View{View: view.View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Homes: t.homes(), Majority: t.majority,
+		Voting: t.paxos.set.ids}}
 	v.Missing, v.Voters = t.missing(now)
 	for _, w := range v.Missing {
 		v.Absent = append(v.Absent, w.ID)

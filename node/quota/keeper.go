@@ -25,6 +25,7 @@ type keeper struct {
 	entries map[string]*wire.QuotaEntry
 	version uint64
 	stored  *wire.QuotaBook
+	view    uint64 // the version of the view whose members those were
 	// hungry are the nodes that want pages. given is how many pages each had done at its last grant.
 	hungry map[string]bool
 	given  map[string]uint64
@@ -54,7 +55,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	for _, id := range slices.Sorted(maps.Keys(k.entries)) {
 		book.Entries = append(book.Entries, proto.CloneOf(k.entries[id]))
 	}
-	same := k.stored != nil && book.GetReached() == "" && slices.EqualFunc(book.GetEntries(), k.stored.GetEntries(), alike)
+	same := k.stored != nil && k.view == v.Version && book.GetReached() == "" && slices.EqualFunc(book.GetEntries(), k.stored.GetEntries(), alike)
 	k.version++
 	q.mu.Unlock()
 	if !same {
@@ -68,7 +69,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 			return
 		}
 		q.mu.Lock()
-		k.stored = book
+		k.stored, k.view = book, v.Version
 		q.mu.Unlock()
 	}
 	q.mu.Lock()
@@ -110,15 +111,15 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) {
 	q.keeper = k
 }
 
-// all asks all other live nodes at the same time to promise an epoch, or to store a book of it. It returns an error unless each agreed. visit
-// gets each answer.
+// all asks all other live nodes that count or vote at the same time to promise an epoch, or to store a book of it. It returns an error unless
+// each agreed. visit gets each answer.
 func (q *Shares) all(ctx context.Context, v view.View, epoch uint64, book *wire.QuotaBook, visit func(*wire.QuotaResponse)) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64)
-	for _, id := range v.Settled {
-		if id == v.Self || !v.IsAlive(id) {
+	for _, id := range v.Others() {
+		if !slices.Contains(v.Settled, id) && !slices.Contains(v.Voting, id) { // a node that is back votes before it counts
 			continue
 		}
 		g.Go(func() error {

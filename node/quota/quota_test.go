@@ -36,6 +36,7 @@ type world struct {
 	asked int64 // pages, of all nodes and lives
 	side  []int // of a partition
 	calm  bool  // no message is lost or late
+	pace  int   // how many times longer than usual a page takes
 }
 
 // fake is a node: a disk that outlives its lives, and a loop that asks for pages as fast as it may.
@@ -52,14 +53,19 @@ type fake struct {
 	used, may int64
 	work      int64 // pages that it knows of
 	ended     string
-	full      bool // its disk
-	mute      bool // no call reaches it
+	full      bool                // its disk
+	mute      bool                // no call reaches it
+	up, held  time.Time           // when it last ran, and since when it has seen a majority
+	declared  bool                // it says that it is settled
+	seen      map[*fake]time.Time // when it last saw others that were settled
+	version   uint64              // of its view
+	sight     string              // what that shows
 	warned    []string
 	backup    map[string][]byte // an older copy of its disk
 }
 
 func newWorld(t *testing.T, seed uint64, n int, limits Limits) *world {
-	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), limits: limits, begun: n}
+	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), limits: limits, begun: n, pace: 1}
 	w.join(n)
 	return w
 }
@@ -69,7 +75,9 @@ func (w *world) join(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
-		w.nodes, w.side = append(w.nodes, &fake{w: w, id: fmt.Sprintf("%032x", len(w.nodes)+1), disk: map[string][]byte{}}), append(w.side, 0)
+		w.nodes = append(w.nodes, &fake{w: w, id: fmt.Sprintf("%032x", len(w.nodes)+1), disk: map[string][]byte{}, up: time.Now(), held: time.Now(),
+			declared: len(w.nodes) < w.begun, seen: map[*fake]time.Time{}}) // founders count at once
+		w.side = append(w.side, 0)
 	}
 }
 
@@ -142,7 +150,7 @@ func (f *fake) restore(ctx context.Context) {
 func (f *fake) crawl(ctx context.Context, life int) {
 	for ctx.Err() == nil {
 		f.w.mu.Lock()
-		pause := time.Duration(5+f.w.rand.IntN(30)) * time.Millisecond
+		pause := time.Duration(5+f.w.rand.IntN(30)) * time.Duration(f.w.pace) * time.Millisecond
 		if f.life == life && f.work > 0 && f.used < f.may && f.ended == "" {
 			f.used, f.work = f.used+1, f.work-1
 			if f.w.asked++; f.w.asked > f.w.limits.MaxPages {
@@ -224,25 +232,69 @@ func (w *world) call(ctx context.Context, from *fake, life int, to string, req *
 	return res, err
 }
 
-// look gives nodes the view that they would have; each lags behind by up to six seconds.
+// whole reports whether all nodes are there. Only then may one lose what it has stored: the others have it, too.
+func (w *world) whole() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, f := range w.nodes {
+		if f.quota == nil || w.side[i] != w.side[0] || time.Since(f.held) < settles/4 {
+			return false
+		}
+	}
+	return true
+}
+
+// settles is how long a node must have seen a majority until it counts as settled, and for how long it counts when it is gone: a minute in
+// an overlay.
+const settles = 20 * time.Second
+
+// look gives nodes the view that they would have; each lags behind by up to six seconds. All nodes vote, also those that are down.
 func (w *world) look() {
 	for i, f := range w.nodes {
 		w.mu.Lock()
 		lag := time.Duration(w.rand.IntN(6000)) * time.Millisecond
-		v := view.View{Self: f.id}
-		for j, other := range w.nodes {
-			if other.quota != nil && w.side[i] == w.side[j] {
-				v.Alive = append(v.Alive, other.id)
-			}
-		}
+		v := f.sees(i)
 		w.mu.Unlock()
-		v.Settled, v.Majority = v.Alive, 2*len(v.Alive) > len(w.nodes)
 		time.AfterFunc(lag, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			f.view = v
 		})
 	}
+}
+
+// sees returns the view that the i-th node would have. The caller holds the world's lock.
+func (f *fake) sees(i int) view.View {
+	w, now := f.w, time.Now()
+	v, lives := view.View{Self: f.id}, []int{}
+	for j, other := range w.nodes {
+		if other.quota != nil && w.side[i] == w.side[j] {
+			v.Alive, lives = append(v.Alive, other.id), append(lives, other.life)
+			if other.declared {
+				f.seen[other] = now
+			}
+		}
+		if at, ever := f.seen[other]; ever && now.Sub(at) < settles {
+			v.Settled = append(v.Settled, other.id)
+		}
+	}
+	for _, other := range w.nodes {
+		v.Voting = append(v.Voting, other.id)
+	}
+	v.Majority = 2*len(v.Alive) > len(w.nodes)
+	switch {
+	case f.quota == nil:
+		f.held, f.declared = now, f.declared && now.Sub(f.up) < settles
+	case !v.Majority:
+		f.up, f.held = now, now
+	default:
+		f.up, f.declared = now, f.declared || now.Sub(f.held) >= settles
+	}
+	if sight := fmt.Sprint(v.Alive, lives, v.Settled, v.Majority); sight != f.sight {
+		f.version, f.sight = f.version+1, sight
+	}
+	v.Version = f.version
+	return v
 }
 
 // Never more pages than the limit are asked for, whatever dies or is cut off; in the end all nodes end, with all the pages but
@@ -259,9 +311,10 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 				f.start(ctx)
 			}
 			kills := 0
+			w.pace = 1 + 9*int(course/8%2)
 			for step := range 100 {
 				w.look()
-				time.Sleep(500 * time.Millisecond)
+				time.Sleep(time.Duration(w.pace) * 500 * time.Millisecond)
 				if step < 30 {
 					continue // all are there
 				}
@@ -286,7 +339,7 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 					w.mu.Lock()
 					f.backup = maps.Clone(f.disk)
 					w.mu.Unlock()
-				case what == 4:
+				case what == 4 && w.whole():
 					f.restore(ctx)
 					kills++
 				}
@@ -374,50 +427,6 @@ func TestOlderDisk(t *testing.T) {
 			}
 			if int64(bytes) < 10*(w.asked-300) || elapsed < 134_500 {
 				t.Errorf("node %d restored, in order %v: %d bytes count of %d pages, and %d ms of its time", at, inOrder, bytes, w.asked, elapsed)
-			}
-			w.mu.Unlock()
-			stop()
-			time.Sleep(4 * askPatience) // calls under way
-		})
-	}
-}
-
-// Nodes that join know what was granted before, even if nothing is granted between then and the time when they are cut off from the others.
-func TestNewcomersKnowWhatIsGranted(t *testing.T) {
-	for salt := range 8 { // the keeper is one of the first three, or of those that come
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			w := newWorld(t, 1, 0, Limits{MaxPages: 100})
-			w.begun = 3
-			w.calm = true
-			pass := func() {
-				for range 30 {
-					w.look()
-					time.Sleep(time.Second)
-				}
-			}
-			come := func(n int, work int64) {
-				w.join(n)
-				for i, f := range w.nodes[len(w.nodes)-n:] {
-					f.id = fmt.Sprintf("%030x%02x", salt, len(w.nodes)-n+i)
-				}
-				w.nodes[len(w.nodes)-n].work = work
-				for _, f := range w.nodes[len(w.nodes)-n:] {
-					f.start(ctx)
-				}
-				pass()
-			}
-			come(3, 60)
-			come(4, 0)
-			w.mu.Lock()
-			for i, f := range w.nodes[3:] {
-				w.side[3+i], f.work = 1, 100
-			}
-			w.mu.Unlock()
-			pass()
-			w.mu.Lock()
-			if w.asked < 70 {
-				t.Errorf("the newcomers are a majority, and have asked for %d pages", w.asked-60)
 			}
 			w.mu.Unlock()
 			stop()

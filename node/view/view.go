@@ -27,6 +27,8 @@ type View struct {
 	Homes []string
 	// Majority reports whether this side may raise epochs and grant leases.
 	Majority bool
+	// Voting are the members whose votes make the majority, whether they answer or not.
+	Voting []string
 	// Alive are the members that answer, including Self. Absent are others that may be alive all the same: they are dead but not yet
 	// forgotten, or awaited.
 	Alive, Absent []string
