@@ -54,6 +54,15 @@ func (c *census) expectLocked(owner string, now time.Time) {
 	}
 }
 
+// excuseLocked takes owners as heard at a time if they were heard before: they could not renew here.
+func (c *census) excuseLocked(at time.Time) {
+	for owner, last := range c.heard {
+		if last.Before(at) {
+			c.heard[owner] = at
+		}
+	}
+}
+
 // seenLocked notes which members have left in order. Members that died stay settled for a while.
 func (c *census) seenLocked(old, v view.View) {
 	for _, id := range old.Settled {
@@ -73,11 +82,11 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
+	c.heard[from] = now // it is there, whatever it is told
 	if c.tallies.counting {
 		return nil, errors.New("this node counts its hosts anew")
 	}
-	now := time.Now()
-	c.heard[from] = now
 	if req.GetTell() {
 		c.due[from] = true
 		c.renew.Ring()

@@ -43,10 +43,16 @@ func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 		if agreed, err := agrees(1, r.hash()); err != nil || agreed {
 			t.Errorf("without a majority a moment ago: it agreed %v, %v", agreed, err)
 		}
+		time.Sleep(time.Second)
 		p.with(func() { p.own.tallies.counting = true })
 		if _, err := agrees(1, r.hash()); err == nil {
 			t.Error("it agrees before it has counted")
 		}
+		p.with(func() {
+			if p.own.heard[idOf(2)] != time.Now() {
+				t.Error("an owner that is told to come again counts as silent")
+			}
+		})
 	})
 }
 

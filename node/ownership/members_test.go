@@ -34,11 +34,13 @@ type seat struct {
 	counts            map[int]bool      // who is settled
 	departed          map[int]int       // who left in order, and which voters they held
 	slow              map[int]time.Duration
+	unreachable       map[int]bool // who cannot be dialled, as they said when they were last heard
 }
 
 // sit begins a life.
 func (a *actor) sit(now time.Time) {
 	a.heard, a.matched, a.counts, a.departed, a.slow = map[int]time.Time{}, map[int]time.Time{}, map[int]bool{}, map[int]int{}, map[int]time.Duration{}
+	a.unreachable = map[int]bool{}
 	a.held = now
 	if !a.down.IsZero() && now.Sub(a.down) > forgetAfter {
 		a.declared = false
@@ -132,9 +134,13 @@ func (w *world) see(a *actor) {
 		}
 		if a.counts[at] {
 			v.Settled = append(v.Settled, b.id)
+			if !a.unreachable[at] {
+				v.Homes = append(v.Homes, b.id)
+			}
 		}
 	}
 	slices.Sort(v.Settled)
+	slices.Sort(v.Homes)
 	l := a.now
 	w.mu.Unlock()
 	l.grantor.SetView(v)
@@ -150,7 +156,7 @@ func (w *world) hearLocked(a *actor, now time.Time) {
 		if _, ever := a.heard[b.at]; !ever {
 			a.slow[b.at] = time.Duration(w.rng.IntN(int(deathsSpread)))
 		}
-		a.heard[b.at] = now
+		a.heard[b.at], a.unreachable[b.at] = now, b.outbound
 		if b.declared {
 			a.counts[b.at] = true
 		}

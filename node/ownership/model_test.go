@@ -19,7 +19,7 @@ var runs = flag.Int("runs", 5, "how many seeded runs of the model are made")
 var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 
 // TestNothingIsLost crawls a web with an overlay in trouble. Nodes are killed with and without their last second on disk, lose their
-// disks or get older ones, join, leave, come back and freeze. Partitions and one-way links cut them off, and other links are slow. Clocks
+// disks or get older ones, join, leave, are drained, come back and freeze, or can be dialled no more. Partitions and one-way links cut them off, and other links are slow. Clocks
 // jump, disks are full or slow, messages are lost, late and repeated, some nodes answer some calls only, and hosts are handed around. Of the
 // two disks of a host, one is lost at a time. Two nodes never ask one server, and no accepted URL is ever gone. When all has been calm for
 // a while, each URL is on two disks. In the end every page is done, and every host has one owner and one equal replica.
@@ -107,7 +107,7 @@ func (w *world) act() {
 	up := w.up()
 	down := slices.DeleteFunc(w.all(), func(a *actor) bool { return a.running() || a.disk == nil })
 	pick := func(all []*actor) *actor { return all[w.draw(len(all))] }
-	switch what := w.draw(19); {
+	switch what := w.draw(22); {
 	case what <= 1 && len(up) > 3:
 		pick(up).kill(what == 0)
 	case what <= 3 && len(down) > 0:
@@ -137,7 +137,11 @@ func (w *world) act() {
 	case what <= 12: // a process stands still
 		a := pick(up)
 		a.freeze()
-		time.AfterFunc(5*time.Second+w.upTo(145*time.Second), a.thaw)
+		longest := 145 * time.Second
+		if w.draw(4) == 0 {
+			longest = 20 * time.Minute
+		}
+		time.AfterFunc(5*time.Second+w.upTo(longest), a.thaw)
 	case what == 13:
 		pick(up).setClock(w.upTo(4*time.Minute) - 2*time.Minute)
 	case what == 14: // a disk becomes slow, or fast again
@@ -156,6 +160,17 @@ func (w *world) act() {
 		w.mu.Unlock()
 	case what == 17 && len(up) > 3:
 		w.restore(pick(up))
+	case what == 18: // a node can be dialled no more, or again
+		a := pick(up)
+		w.mu.Lock()
+		a.outbound = !a.outbound
+		w.mu.Unlock()
+	case what == 19: // a process dies, and begins anew before the others notice
+		a := pick(up)
+		a.kill(w.draw(2) == 0)
+		a.start()
+	case what == 20 && len(up) > 4:
+		w.drain(pick(up))
 	default: // hosts are handed around
 		for _, host := range w.hosts {
 			for _, a := range up {
@@ -251,6 +266,14 @@ func (w *world) leave(a *actor) {
 	if !w.alone(a) {
 		a.disk = nil
 	}
+}
+
+// drain has a node hand over what it can within half a minute. Then it leaves.
+func (w *world) drain(a *actor) {
+	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	defer cancel()
+	_ = a.owner.Drain(ctx, func(int64, error) {}) // what is left is taken over
+	w.leave(a)
 }
 
 // settled is how long it takes until every host has two copies again.

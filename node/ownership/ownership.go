@@ -175,7 +175,8 @@ func (o *Ownership) SetView(v view.View) {
 		o.sweep.Ring()
 	}
 	if v.Majority && !old.Majority {
-		o.sweep.Ring() // sweeps without a majority did nothing
+		o.sweep.Ring()                    // sweeps without a majority did nothing
+		o.census.excuseLocked(time.Now()) // this node has heard of nobody, and others were the homes of its hosts
 	}
 	o.check.Ring()
 }
@@ -188,12 +189,7 @@ func (o *Ownership) Stopped() {
 	defer o.mu.Unlock()
 	o.views.Begin(now) // earlier answers of homes no longer count
 	clear(o.census.told)
-	least := now.Add(o.cfg.Collect - o.cfg.TakeAfter)
-	for owner, at := range o.census.heard { // no owner could renew here meanwhile
-		if at.Before(least) {
-			o.census.heard[owner] = least
-		}
-	}
+	o.census.excuseLocked(now.Add(o.cfg.Collect - o.cfg.TakeAfter)) // no owner could renew here meanwhile
 	o.renew.Ring()
 	o.check.Ring()
 }

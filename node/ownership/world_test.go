@@ -44,18 +44,19 @@ type world struct {
 
 // actor is a node of the world, with its disk.
 type actor struct {
-	w      *world
-	at     int
-	id     string
-	disk   *disk // nil if it is lost, and the node with it
-	boot   uint64
-	owner  *Ownership // of the present or the last life
-	now    *life
-	stop   context.CancelFunc // nil if it does not run
-	over   chan struct{}
-	left   bool
-	paused bool // it crawls nothing, for the end of a test
-	backup *backup
+	w        *world
+	at       int
+	id       string
+	disk     *disk // nil if it is lost, and the node with it
+	boot     uint64
+	owner    *Ownership // of the present or the last life
+	now      *life
+	stop     context.CancelFunc // nil if it does not run
+	over     chan struct{}
+	left     bool
+	paused   bool // it crawls nothing, for the end of a test
+	outbound bool // it cannot be dialled. The lock of the world guards it
+	backup   *backup
 	seat
 }
 
