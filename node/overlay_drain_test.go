@@ -19,7 +19,7 @@ func (b *bed) awaitDrained(i int) {
 	n.dead.Store(true)
 }
 
-// A node that is drained stops when each of its hosts is another node's: its disk can go, and still every page is crawled, once.
+// Nodes that are drained, two at once, stop when each of their hosts is another node's: their disks can go, and still every page is crawled, once.
 func TestOverlayDrains(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
 		b.sitesBeside(12, 60, 1)
@@ -29,9 +29,10 @@ func TestOverlayDrains(t *testing.T) {
 			b.t.Errorf("an unknown host is moved: %v", err)
 		}
 		for range 2 { // the second time it is so already
-			must(b.t, b.operator(1).Drain("ann"))
+			must(b.t, errors.Join(b.operator(1).Drain("ann"), b.operator(2).Drain("ann")))
 		}
 		b.awaitDrained(1)
+		b.awaitDrained(2)
 		b.awaitEnd(2 * time.Hour)
 		b.complete(60, false)
 	})

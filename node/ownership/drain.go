@@ -22,8 +22,8 @@ const (
 	moveWait = 10 * time.Second
 )
 
-// Drain hands over every host that this node owns: to its home, or if that is this node, to the next home. It tries again until
-// no host is left or the context ends. From now on this node refuses hosts. left hears repeatedly how many hosts remain, and what
+// Drain hands over every host that this node owns: to its home, or if that is this node or drained, too, to the next home. It tries again
+// until no host is left or the context ends. From now on this node refuses hosts. left hears repeatedly how many hosts remain, and what
 // kept the last one.
 func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble error)) error {
 	rc.draining.Store(true)
@@ -48,7 +48,7 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 			for _, r := range page {
 				if v := rc.view(); r.Owner == v.Self {
 					g.Go(func() error {
-						if err := rc.HandOff(ctx, r.Host, heir(v, r.Host), false, "this node is drained"); err != nil {
+						if err := rc.bequeath(ctx, r.Host, v); err != nil {
 							trouble.Store(&err)
 							return nil
 						}
@@ -72,12 +72,15 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 	}
 }
 
-// heir returns the node that gets a host when this node is drained, "" if there is none.
-func heir(v view.View, host string) string {
-	if home := v.Home(host); home != v.Self {
-		return home
+// bequeath hands a host of a node that is drained to the first of its next homes that takes it. Two nodes that are drained at once must not
+// wait for each other.
+func (rc *reconciler) bequeath(ctx context.Context, host string, v view.View) (err error) {
+	for i := 0; i == 0 || v.Heir(host, v.Self, i) != ""; i++ {
+		if err = rc.HandOff(ctx, host, v.Heir(host, v.Self, i), false, "this node is drained"); !errors.Is(err, errRefused) {
+			return err
+		}
 	}
-	return v.Replica(host, v.Self)
+	return err
 }
 
 // Move hands a host over to a member as its assigned owner. It retries for a while if one of the two is busy with the host.

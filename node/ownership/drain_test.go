@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,30 @@ func TestDrainTellsWhatIsLeft(t *testing.T) {
 			}
 		}); err != nil || !strings.HasPrefix(told, "2 1! 1 ") || !strings.HasSuffix(told, " 0 ") {
 			t.Errorf("of %s and %s it was told %q, %v", a, b, told, err)
+		}
+	})
+}
+
+// Two nodes that are drained at once, each the home of hosts that the other one is to get, hand all to a third one.
+func TestDrainOfTwo(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		hosts := []string{s.found(2, 1, 2, 3), s.found(2, 2, 1, 3)}
+		ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
+		defer cancel()
+		var both sync.WaitGroup
+		for at := 1; at <= 2; at++ {
+			both.Go(func() {
+				last := error(nil)
+				if err := s.node(at).own.Drain(ctx, func(_ int64, trouble error) { last = trouble }); err != nil {
+					t.Errorf("node %d: %v; %v", at, err, last)
+				}
+			})
+		}
+		both.Wait()
+		for _, host := range hosts {
+			if r := s.node(3).record(host); r.Owner != idOf(3) {
+				t.Errorf("%s is at node %d", host, numberOf(r.Owner))
+			}
 		}
 	})
 }

@@ -85,13 +85,13 @@ func (v *View) Home(host string) string {
 
 // Replica returns the node that keeps the replica of a host: the first in the order of its domain that is not the owner. This is the home,
 // or, if the home is the owner, the node that would become the home next.
-func (v *View) Replica(host, owner string) string { return v.besides(host, owner, 0) }
+func (v *View) Replica(host, owner string) string { return v.Heir(host, owner, 0) }
 
 // Witness returns the node that keeps only the record of a host: the one after the replica.
-func (v *View) Witness(host, owner string) string { return v.besides(host, owner, 1) }
+func (v *View) Witness(host, owner string) string { return v.Heir(host, owner, 1) }
 
-// besides returns the i-th node in the order of a host's domain, not counting its owner, or "" if there are fewer.
-func (v *View) besides(host, owner string, i int) string {
+// Heir returns the i-th node in the order of a host's domain, not counting its owner, or "" if there are fewer.
+func (v *View) Heir(host, owner string, i int) string {
 	domain, homes := identity.RegistrableDomain(host), v.homes()
 	order := assign.RendezvousOrder(domain, homes, i+2)
 	if len(homes) < min(i+2, len(v.Settled)) { // with too few homes, other members are better than none
