@@ -25,3 +25,38 @@ func TestOverlayFirstNode(t *testing.T) {
 		}
 	})
 }
+
+// TestOverlayOfOneAlone: a node that has crawled alone goes on as the first of an overlay. Its hosts are shared with the others: each page is
+// crawled once.
+func TestOverlayOfOneAlone(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		alone := true
+		b.cfg = func(_ int, c *node.Config) {
+			if alone {
+				c.Peer.Secret, c.Peer.Listen, c.Member.Join, c.Termination.ExpectedNodes = "", "127.0.0.1:7947", nil, 1
+			}
+		}
+		b.seeds = func(i int) []string {
+			if i == 0 {
+				return []string{"http://hub.example/"} // it alone leads to the others
+			}
+			return nil
+		}
+		b.sitesBeside(6, 60, 1)
+		b.site("hub.example", address(6), b.nodes[1].at, 0, 1)
+		b.Site("hub.example", address(6)).Page("/", b.fronts()...)
+		b.start(0)
+		b.awaitPages(100)
+		b.kill(0)
+		alone = false
+		b.startAll(2 * time.Second)
+		b.awaitEnd(time.Hour)
+		if n := b.got()["hub.example/"]; n != 1 {
+			t.Errorf("a page that was done before is downloaded %d times", n)
+		}
+		b.sites = b.sites[:6]
+		if again := b.complete(60, true); again > 8 {
+			t.Errorf("%d pages are downloaded again, which is more than were under way", again)
+		}
+	})
+}

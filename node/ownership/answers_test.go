@@ -311,6 +311,12 @@ func TestRolesThatLagBehind(t *testing.T) {
 				t.Errorf("owned by %d, and %v: it is claimed: %v, %+v", c.owner, c.role, claims, u)
 			}
 		}
+		// One without a record was crawled before the node had peers.
+		p.put(Record{Host: host})
+		p.role(host, frontier.Owned)
+		if err := p.own.recover(s.t.Context()); err != nil || p.record(host) != rec(host, 1, 2) {
+			t.Errorf("of a host without a record it knows %+v, %v", p.record(host), err)
+		}
 		gone, cancel := context.WithCancel(s.t.Context())
 		cancel()
 		p.put(rec(host, 1, 2))

@@ -237,6 +237,18 @@ func (d *disk) RoleOf(_ context.Context, host string) (frontier.Role, bool, erro
 	return frontier.Owned, false, nil
 }
 
+func (d *disk) List(_ context.Context, after string, most int) (hosts []frontier.Listed, err error) {
+	if err = d.lock(); err == nil {
+		defer d.mu.Unlock()
+		for _, host := range slices.Sorted(maps.Keys(d.now.hosts)) {
+			if host > after && len(hosts) < most {
+				hosts = append(hosts, frontier.Listed{Host: host, Role: d.now.hosts[host].role})
+			}
+		}
+	}
+	return hosts, err
+}
+
 // names knows the paths of all URLs of a test by their hashes, because peers tell some URLs as hashes only.
 type names struct {
 	mu    sync.Mutex

@@ -50,7 +50,7 @@ func (f *fault) fails() error {
 var tries = regexp.MustCompile(`try \d+`)
 
 // faultyCalls are the methods that may fail.
-var faultyCalls = []string{"SetRole", "RoleOf", "Export", "Import", "Remove", "DigestOf", "Sync", "Add", "Get", "Batch"}
+var faultyCalls = []string{"SetRole", "RoleOf", "List", "Export", "Import", "Remove", "DigestOf", "Sync", "Add", "Get", "Batch"}
 
 // TestFaults plays the scenarios of testdata/faults many times. Each time another call to a disk fails, at one of the nodes after "at" in
 // the last step, from "begin" on. It prints what people and callers hear, and what becomes of the host a. Whatever fails, a has one owner

@@ -20,6 +20,7 @@ type Frontier interface {
 	Add(ctx context.Context, links []frontier.Link) ([]frontier.Verdict, error)
 	SetRole(ctx context.Context, host string, h frontier.Role) error
 	RoleOf(ctx context.Context, host string) (h frontier.Role, known bool, err error)
+	List(ctx context.Context, after string, most int) ([]frontier.Listed, error)
 	Export(ctx context.Context, host string, at frontier.Cursor, maxURLs, maxBytes int) (frontier.Chunk, frontier.Cursor, bool, error)
 	Import(ctx context.Context, host string, c frontier.Chunk, origin frontier.Origin) (added int, err error)
 	Remove(ctx context.Context, host string) error

@@ -260,25 +260,43 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 	return rc.forget(r.Host, r.Owner)
 }
 
-// recover queues hosts whose role does not agree with their record, because an earlier life ended between two steps.
+// recover queues hosts whose role does not agree with their record, because an earlier life ended between two steps. Owned ones without a
+// record get one: this node crawled them before it had peers.
 func (rc *reconciler) recover(ctx context.Context) error {
 	self := rc.self()
-	return rc.records.visit(func(r Record) error {
-		role, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host)
-		if err != nil || !known {
+	for after := ""; ; {
+		hosts, err := rc.deps.Frontier.List(ctx, after, pageRecords)
+		if err != nil || len(hosts) == 0 {
 			return err
 		}
-		mine := r.Owner == self
-		if role == frontier.Leaving || mine != (role == frontier.Owned) {
-			rc.queue.add(r.Host, true)
+		for _, h := range hosts {
+			after = h.Host
+			r, err := rc.records.get(h.Host)
+			if err != nil {
+				return err
+			}
+			mine := r.Owner == self
+			switch {
+			case r.Owner == "" && h.Role == frontier.Owned:
+				if _, _, err := rc.edit(h.Host, func(Record) Record { return Record{Host: h.Host, Epoch: 1, Owner: self} }); err != nil {
+					return err
+				}
+				continue
+			case r.Owner == "":
+				continue
+			case h.Role == frontier.Leaving || mine != (h.Role == frontier.Owned):
+				rc.queue.add(h.Host, true)
+			}
+			if mine && h.Role == frontier.Replica { // the earlier life ended after a commit or a take-over
+				rc.mu.Lock()
+				rc.rights.claimLocked(r, false)
+				rc.mu.Unlock()
+			}
 		}
-		if mine && role == frontier.Replica { // the earlier life ended after a commit or a take-over
-			rc.mu.Lock()
-			rc.rights.claimLocked(r, false)
-			rc.mu.Unlock()
+		if err := rc.records.flush(); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
 }
 
 // runSweeps looks at all records after a change of members, and periodically, for hosts that must follow their home, replicas
