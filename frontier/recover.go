@@ -3,6 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -89,8 +90,8 @@ func (l *ledger) checkVersion() error {
 	if err != nil {
 		return err
 	}
-	for old := byte(1); value == nil && old < keyVersion; old++ {
-		if value, err = l.store.get([]byte{old, kindMeta}); err != nil {
+	for other := byte(1); value == nil && other < math.MaxUint8; other++ { // a later one, too: the program may have been set back
+		if value, err = l.store.get([]byte{other, kindMeta}); err != nil {
 			return err
 		}
 	}

@@ -107,14 +107,16 @@ func filled(t *testing.T, fill func(txn *tx) error) (dir string) {
 	return dir
 }
 
-// A directory of the layout before is refused as what it is, and left as it is.
-func TestOldLayout(t *testing.T) {
+// A directory of an earlier or a later layout is refused as what it is, and left as it is.
+func TestOtherLayout(t *testing.T) {
 	cfg, polite := testConfig()
-	dir := filled(t, func(txn *tx) error { return txn.Set([]byte{1, kindMeta}, []byte{1}) })
-	for range 2 {
-		_, err := Open(dir, cfg, polite, Deps{})
-		if !errors.Is(err, ErrOldLayout) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "start anew") {
-			t.Errorf("a directory of the old layout: %v", err)
+	for _, version := range []byte{1, keyVersion - 1, keyVersion + 1, keyVersion + 9} {
+		dir := filled(t, func(txn *tx) error { return txn.Set([]byte{version, kindMeta}, []byte{version}) })
+		for range 2 {
+			_, err := Open(dir, cfg, polite, Deps{})
+			if !errors.Is(err, ErrOldLayout) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "start anew") {
+				t.Errorf("a directory of layout %d: %v", version, err)
+			}
 		}
 	}
 }
