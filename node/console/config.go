@@ -75,8 +75,8 @@ func (c Config) tokens() (map[string]string, error) {
 		return nil, nil
 	}
 	info, err := os.Stat(c.TokenFile)
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("%s can be read by others: chmod 600 it", c.TokenFile)
+	if err == nil {
+		err = strict.Private(c.TokenFile, info)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read tokens: %w", err)

@@ -222,12 +222,17 @@ func TestConfig(t *testing.T) {
 		mode       os.FileMode
 	}{
 		{"", "has none", 0o600}, {"anna short", ":1: not a name", 0o600}, {token, ":1: not a name", 0o600},
-		{"anna " + token, "read by others", 0o644},
+		{"anna " + token, "open to others", 0o644}, {"anna " + token, "open to others", 0o440},
 	} {
 		must(t, errors.Join(os.WriteFile(tokens, []byte(c.text), 0o600), os.Chmod(tokens, c.mode)))
 		if _, err := New(Config{Listen: ":1", TokenFile: tokens}, api()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("tokens %+v: %v", c, err)
 		}
+	}
+	// So systemd passes them to a service.
+	t.Setenv("CREDENTIALS_DIRECTORY", filepath.Dir(tokens))
+	if _, err := New(Config{Listen: ":1", TokenFile: tokens}, api()); err != nil {
+		t.Errorf("tokens of a service: %v", err)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
+
+	"proxima/node/strict"
 )
 
 // secretPrefix opens each line of a secret file: name and version.
@@ -147,8 +147,7 @@ func (s *Secret) text() []byte {
 	return b
 }
 
-// Load reads a secret file. It refuses one that other users may read. systemd grants a service its credential by an
-// access list, which looks like a group permission and is allowed.
+// Load reads a secret file. It refuses one that other users may read.
 func Load(path string) (*Secret, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -162,9 +161,8 @@ func Load(path string) (*Secret, error) {
 		return nil, fmt.Errorf("look at secret file %s: %w", path, err)
 	} else if info.IsDir() {
 		return nil, fmt.Errorf("secret file %s is no file", path)
-	} else if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" &&
-		(mode&0o037 != 0 || filepath.Dir(path) != os.Getenv("CREDENTIALS_DIRECTORY")) {
-		return nil, fmt.Errorf("secret file %s is open to others (%v): chmod 600 %s", path, mode, path)
+	} else if err := strict.Private(path, info); err != nil {
+		return nil, fmt.Errorf("secret file %w", err)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 1<<10))
 	if err != nil {
