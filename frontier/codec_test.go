@@ -3,6 +3,7 @@ package frontier
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,7 +187,7 @@ func TestDamagedRecords(t *testing.T) {
 	for name, end := range map[string][]byte{
 		"no role":             {},
 		"a role to come":      {byte(roles), 0, 0, 0, 0},
-		"a flag to come":      {0, 4, 0, 0, 0},
+		"a flag to come":      {0, 2 * recordRetried, 0, 0, 0},
 		"no digest":           {0, recordTracked, 0, 0, 0},
 		"more than a record":  {0, 0, 0, 0, 0, 0},
 		"no failures":         {0, 0},
@@ -195,15 +196,15 @@ func TestDamagedRecords(t *testing.T) {
 		"no time of a page":   {0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1},
 		"a time out of range": {0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1, 0xff, 0xff, 0xff, 0xff, 0x1f},
 	} {
-		if _, err := decodeRecord("h", slices.Concat(begin, end), testTime); err == nil {
-			t.Errorf("%s was read", name)
+		if _, err := decodeRecord("h", slices.Concat(begin, end), testTime); err == nil || errors.Is(err, ErrOldLayout) != (name == "a flag to come") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if b[0]++; b[0] != recordVersion+1 {
 		t.Fatal("a record does not begin with its version")
 	}
-	if _, err := decodeRecord("h", b, testTime); err == nil {
-		t.Error("a version to come was read")
+	if _, err := decodeRecord("h", b, testTime); !errors.Is(err, ErrOldLayout) {
+		t.Errorf("of a version to come: %v", err)
 	}
 }
 

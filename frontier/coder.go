@@ -12,6 +12,7 @@ type coder struct {
 	b       []byte
 	reading bool
 	broken  bool
+	later   bool // it is broken because a later version of the program wrote it
 	// now is when the fields are written or read. age is how long before the reading they were written. Both are for time.
 	now time.Time
 	age time.Duration

@@ -164,7 +164,10 @@ func (r *record) code(c *coder) {
 	list(c, &r.fresh, c.word)
 	c.byte((*uint8)(&r.role), byte(roles)-1)
 	flags := bitIf(r.loose, recordLoose) | bitIf(r.tracked, recordTracked) | bitIf(r.retries > 0, recordRetried)
-	c.byte(&flags, recordLoose|recordTracked|recordRetried)
+	if c.byte(&flags, math.MaxUint8); flags >= 2*recordRetried {
+		c.fail()
+		c.later = true
+	}
 	r.loose, r.tracked = flags&recordLoose != 0, flags&recordTracked != 0
 	if flags&recordRetried != 0 {
 		c.uvarint(&r.retries)
@@ -207,12 +210,15 @@ func (r *record) append(b []byte, now time.Time) []byte {
 // decodeRecord reads a record as of now.
 func decodeRecord(host string, b []byte, now time.Time) (record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
-		return record{}, fmt.Errorf("read record of %s: unknown version", host)
+		return record{}, fmt.Errorf("read record of %s: %w", host, ErrOldLayout)
 	}
 	var r record
 	c := reader(b[1:])
 	c.now = now
-	if r.code(&c); c.broken || len(c.b) > 0 {
+	switch r.code(&c); {
+	case c.later:
+		return record{}, fmt.Errorf("read record of %s: %w", host, ErrOldLayout)
+	case c.broken || len(c.b) > 0:
 		return record{}, fmt.Errorf("read record of %s: damaged", host)
 	}
 	return r, nil
