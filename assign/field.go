@@ -67,7 +67,6 @@ type measured struct {
 type hypothesis struct {
 	*place
 	weight float64
-	prior  float64
 
 	sds   []float64 // s_h of the measured nodes
 	chol  []float64 // lower triangle by rows
@@ -99,7 +98,6 @@ func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *f
 	most := math.Inf(-1)
 	for i := range hyps {
 		work.place = hyps[i].place
-		hyps[i].prior = hyps[i].weight
 		logs[i] = math.Log(hyps[i].weight) + f.solve(&work)
 		most = max(most, logs[i])
 	}
@@ -108,23 +106,19 @@ func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *f
 		hyps[i].weight = math.Exp(logs[i] - most)
 		sum += hyps[i].weight
 	}
+	kept := 0.0
 	for _, h := range hyps {
-		if h.weight /= sum; h.weight >= leastWeight {
+		if h.weight >= leastWeight*sum {
 			h.sds, h.chol, h.alpha = make([]float64, k), make([]float64, k*k), make([]float64, k)
 			f.solve(&h)
 			f.hyps = append(f.hyps, h)
+			kept += h.weight
 		}
 	}
-	return f
-}
-
-// likely returns the hypotheses that were kept, with their prior weights.
-func (f *field) likely() []hypothesis {
-	hyps := make([]hypothesis, len(f.hyps))
-	for i, h := range f.hyps {
-		hyps[i] = hypothesis{place: h.place, weight: h.prior}
+	for i := range f.hyps {
+		f.hyps[i].weight /= kept
 	}
-	return hyps
+	return f
 }
 
 // solve factorises the covariance of the measured nodes under a hypothesis. It returns the log likelihood.

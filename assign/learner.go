@@ -136,15 +136,12 @@ func (l *learner) place() {
 
 // fit fits the model to all memories. Ages are counted from now.
 func (l *learner) fit(now time.Time) {
-	// Round trips depend a little on loads, and loads on round trips. Two iterations suffice.
-	for round := range 2 {
-		for _, s := range l.servers {
-			l.fitField(s, now, round > 0)
-		}
-		l.fitNeighbours()
-		for range 4 {
-			l.sweep()
-		}
+	for _, s := range l.servers {
+		l.fitField(s, now)
+	}
+	l.fitNeighbours()
+	for range 8 {
+		l.sweep()
 	}
 	for _, s := range l.servers {
 		if len(s.obs) > 0 {
@@ -199,9 +196,8 @@ func (l *learner) sweep() {
 	}
 }
 
-// fitField computes a server's field and its observations from its connect times. again says that it has just done so with nearly the
-// same values. Then it considers only the hypotheses that were kept.
-func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
+// fitField computes a server's field and its observations from its connect times.
+func (l *learner) fitField(s *learntServer, now time.Time) {
 	if s.think.priorVar == 0 {
 		s.think = newQuantity(thinkPriorMs, thinkPriorSD)
 	}
@@ -248,16 +244,11 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 		}
 	}
 	s.spread = s.memory.Spread || l.inTwoPlaces(seen)
-	before := s.own
 	s.field, s.own = nil, nil
 	if len(seen) == 0 {
 		return // posterior computes it when it is needed
 	}
-	if again && before != nil {
-		s.field = newField(seen, l.rho, before.likely())
-	} else {
-		s.field = newField(seen, l.rho, l.hypotheses(s))
-	}
+	s.field = newField(seen, l.rho, l.hypotheses(s))
 	s.own = s.field
 	l.observed(s)
 }

@@ -90,17 +90,16 @@ func TestWhatAnswersInTwoPlaces(t *testing.T) {
 	}
 }
 
-// The hypotheses that remained of a field make the same field again: what they come with is what was believed before the
-// connect times, which would count twice else.
-func TestLikelyHypothesesComeAsTheyWere(t *testing.T) {
+// Of many unlikely hypotheses few are kept, and their weights add up to one again: else every round trip seems short, and unsure.
+func TestWeightsOfWhatIsKeptAddUpToOne(t *testing.T) {
 	at := func(ms float64) *place { return &place{log: math.Log(ms), sd: 0.3} }
-	seen := []measured{{node: 0, y: math.Log(14), noise: 0.02}}
-	rho := func(int, int) float64 { return 1 }
-	f := newField(seen, rho, []hypothesis{{place: at(10), weight: 0.3}, {place: at(30), weight: 0.7}})
-	again := newField(seen, rho, f.likely())
-	for i, h := range again.hyps {
-		if math.Abs(h.weight-f.hyps[i].weight) > 1e-9 {
-			t.Errorf("hypothesis %d has weight %.3f, and then %.3f", i, f.hyps[i].weight, h.weight)
-		}
+	hyps := []hypothesis{{place: at(100), weight: 0.8}}
+	for range 100 {
+		hyps = append(hyps, hypothesis{place: at(100), weight: 0.002})
+	}
+	f := newField(nil, func(int, int) float64 { return 1 }, hyps)
+	mean, variance := f.predict(0)
+	if len(f.hyps) != 1 || math.Abs(mean-math.Log(100)) > 1e-9 || math.Abs(variance-0.09) > 1e-9 {
+		t.Errorf("%d hypotheses, log rtt %.3f ± %.3f, want %.3f ± 0.3", len(f.hyps), mean, math.Sqrt(variance), math.Log(100))
 	}
 }
