@@ -239,19 +239,20 @@ func TestRightEndsByEitherClock(t *testing.T) {
 func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
 	ends := new(exchange)
 	ends.gate = func() error { ends.over = true; return nil }
-	for what, x := range map[string]*exchange{"going on": {gate: openFor(1).look}, "over": {over: true}, "over since the gate looked": ends} {
+	for what, x := range map[string]*exchange{"going on": {gate: openFor(1).look}, "over": {over: true}, "refused": {refused: &failure{}}, "over since the gate looked": ends} {
 		bubble(t, func(t *testing.T) { // which notices a connection that stays open
 			near, far := newLink(0)
 			c := &conn{Conn: near}
 			c.first.Store(x)
 			_, err := c.Write([]byte("GET"))
-			if !x.over {
+			over := what != "going on"
+			if !over {
 				if _, err := c.Write([]byte(" /")); err != nil {
 					t.Error("the right to ask is asked for within a request:", err)
 				}
 				near.Close()
 			}
-			if sent, _ := io.ReadAll(far); errors.Is(err, errOver) != x.over || x.sent == x.over || (len(sent) == 0) != x.over {
+			if sent, _ := io.ReadAll(far); errors.Is(err, errOver) != over || x.sent == over || (len(sent) == 0) != over {
 				t.Errorf("%s: %q is written, sent %v, %v", what, sent, x.sent, err)
 			}
 		})

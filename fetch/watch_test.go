@@ -74,6 +74,8 @@ func TestWaitIsNoSlowness(t *testing.T) {
 	if _, err := x.due(time.Now()); err != nil {
 		t.Error(err)
 	}
+	x.bytes.Store(1 << 20)
+	x.pause(false)
 	if _, err := x.due(time.Now().Add(cfg.GraceTime)); err == nil {
 		t.Error("nothing since the wait is fast enough")
 	}
