@@ -242,11 +242,6 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	}
 	p := f.pending
 	ends := p != nil && p.ref.seq > h.droppedAt
-	if v := f.visit; ends && v != nil && v.old == nil { // the page was new, but the copy of another node may have arrived meanwhile
-		if v.old, err = b.page(f.host, v.hash); err != nil {
-			return err
-		}
-	}
 	// Nothing is read from here on, so everything is written or nothing.
 	b.receipt(f.receipt)
 	b.touched[f.host] = h
