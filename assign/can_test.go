@@ -62,6 +62,9 @@ func TestCANSplitsTheMostLoaded(t *testing.T) {
 	if half := (&can{cfg: CANConfig{Policy: CANDL}, zones: []*zone{tiny}}).enter("newcomer", spot{}, false); half.contains(spot{}) || !tiny.contains(spot{}) {
 		t.Errorf("the owner has %v, the newcomer %v", tiny, half)
 	}
+	if _, cut, upper := (&zone{most: spot{4, 4, 4, 4}}).cut(CANMP, spot{least}, "newcomer"); cut != least || !upper {
+		t.Errorf("beside its owner a newcomer gets the zone from %v, the upper one: %v", cut, upper)
+	}
 	low := &zone{most: spot{4, 4, 4, 4}, servers: []spot{{0, 1}, {0, 1}, {1, 1}}}
 	for splits, want := range []float64{2, 1} { // in the middle where the median is at the border
 		low.splits = splits
