@@ -220,6 +220,8 @@ func (f *crawlSums) add(r *run, gaps string) {
 	case in > out:
 		// A URL that two owners accepted is finished once.
 		unsure = fmt.Sprintf("at most %d URLs: accepted and not accounted for, including those that two owners knew", in-out)
+	case in < out: // what is lost could hide behind them
+		unsure = fmt.Sprintf("%d URLs are in the counts of two nodes, since one took over the hosts of another that had stopped", out-in)
 	}
 	f.withheld, f.unsure = cmp.Or(f.withheld, withheld), cmp.Or(f.unsure, unsure)
 }

@@ -275,8 +275,11 @@ func TestStoppedBeforeTheOthers(t *testing.T) {
 		b.world.Pages = 0
 		b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5, Failed: 1, Pending: 3})
 		b.nodes[1].queue(30, runlog.Queue{Arrived: 3, Done: 3 - waits, Pending: waits})
-		r := read(t, b.write())
-		near(t, "coverage", r.Crawl.Coverage, coverage)
+		k := read(t, b.write()).Crawl
+		near(t, "coverage", k.Coverage, coverage)
+		if k.Lost != nil || !strings.HasPrefix(k.LostWhy, "3 URLs are in the counts of two nodes") {
+			t.Errorf("lost %v: %q", k.Lost, k.LostWhy)
+		}
 	}
 }
 
