@@ -17,18 +17,36 @@ import (
 type conn struct {
 	net.Conn
 	connect, tls time.Duration
-	taken        atomic.Bool              // a request has used it
-	first        atomic.Pointer[exchange] // must agree before the first bytes of its request are written
-	tap          atomic.Pointer[tap]      // records the current exchange
-	unwatch      func() bool              // ends the watch for the end of the client; nil if the conn below has it
+	taken        atomic.Bool                // a request has used it
+	first        atomic.Pointer[exchange]   // must agree before the first bytes of its request are written
+	tap          atomic.Pointer[tap]        // records the current exchange
+	head         atomic.Pointer[headFilter] // of the current exchange; nil under TLS
+	filtered     []byte                     // what it has let pass and nobody has read yet
+	ended        error                      // comes after that
+	unwatch      func() bool                // ends the watch for the end of the client; nil if the conn below has it
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	// Load the tap only now: on an idle connection net/http waits in Read before a request takes it.
-	if t := c.tap.Load(); t != nil {
-		t.read(p[:n])
+	for len(c.filtered) == 0 && c.ended == nil {
+		n, err := c.Conn.Read(p)
+		// Load the tap and the filter only now: on an idle connection net/http waits in Read before a request takes it.
+		if t := c.tap.Load(); t != nil {
+			t.read(p[:n])
+		}
+		h := c.head.Load()
+		if h == nil || h.part == inBody {
+			return n, err
+		}
+		if c.filtered, c.ended = h.filter(p[:n]), err; err != nil {
+			c.filtered = append(c.filtered, h.rest()...)
+		}
 	}
+	n := copy(p, c.filtered)
+	if c.filtered = c.filtered[n:]; len(c.filtered) > 0 {
+		return n, nil
+	}
+	err := c.ended
+	c.ended = nil
 	return n, err
 }
 

@@ -119,6 +119,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	x.conn.first.Store(x)
+	x.conn.head.Store(new(headFilter))
 	// Store a nil tap, too: the previous request may not have removed its own yet.
 	x.conn.tap.Store(x.tap)
 	if x.tap != nil {

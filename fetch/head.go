@@ -1,0 +1,119 @@
+package fetch
+
+import (
+	"bytes"
+	"slices"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// headFilter drops the lines of response heads for which net/http would refuse the whole answer, though browsers only ignore them: lines
+// that are no header field, such as one whose name has a typographic hyphen or that a program has printed, and lengths that say nothing.
+// It lets all else pass as it comes. It is for one exchange.
+type headFilter struct {
+	part    headPart
+	line    []byte // the beginning of the current line; that of a field is held back
+	long    bool   // the current line is too long for that
+	interim bool   // the head is informational, and another follows
+	drops   bool   // the last field was dropped, and so are its continuations
+	chunked bool   // there was a Transfer-Encoding
+	dropped int    // bytes
+}
+
+// headPart is what a headFilter reads.
+type headPart uint8
+
+const (
+	inStatus headPart = iota
+	inFields
+	inBody
+)
+
+const (
+	// maxHeld is the length of the longest line that is held back, and maxDropped how much is dropped of an answer, in bytes.
+	maxHeld    = 4 << 10
+	maxDropped = 64 << 10
+)
+
+// filter returns what may pass of the next bytes of a response, and of those held back before. It may change b, and return a part of it.
+func (h *headFilter) filter(b []byte) []byte {
+	out := b[:0]
+	if len(h.rest()) > 0 {
+		out = make([]byte, 0, len(h.line)+len(b))
+	}
+	for h.part != inBody && len(b) > 0 {
+		n := bytes.IndexByte(b, '\n') + 1
+		whole := n > 0
+		if !whole {
+			n = len(b)
+		}
+		held := h.part == inFields && !h.long
+		if !held {
+			out = append(out, b[:n]...)
+		}
+		if len(h.line) <= maxHeld {
+			h.line = append(h.line, b[:n]...)
+		}
+		b = b[n:]
+		switch {
+		case whole:
+			if held && !h.refuses(h.line) {
+				out = append(out, h.line...)
+			}
+			h.endLine()
+		case held && len(h.line) > maxHeld:
+			out, h.long = append(out, h.line...), true
+		}
+	}
+	return append(out, b...)
+}
+
+// rest returns what is held back, after the end of a response.
+func (h *headFilter) rest() []byte {
+	if h.part == inFields && !h.long {
+		return h.line
+	}
+	return nil
+}
+
+// endLine goes on to the next line.
+func (h *headFilter) endLine() {
+	switch {
+	case h.part == inStatus:
+		h.part, h.interim, h.chunked = inFields, informational(h.line), false
+		h.drops = true // a line that begins with a blank continues nothing
+	case h.long:
+		h.drops = false
+	case len(bytes.TrimRight(h.line, "\r\n")) > 0:
+	case h.interim:
+		h.part = inStatus
+	default:
+		h.part = inBody
+	}
+	h.line, h.long = h.line[:0], false
+}
+
+// refuses reports whether a line after the status line is dropped.
+func (h *headFilter) refuses(line []byte) bool {
+	text := bytes.TrimRight(line, "\r\n")
+	if len(text) == 0 {
+		return false
+	}
+	if text[0] != ' ' && text[0] != '\t' {
+		name, value, found := bytes.Cut(text, []byte(":"))
+		h.drops = !found || len(name) == 0 || slices.ContainsFunc(name, func(c byte) bool { return c != ' ' && !httpguts.IsTokenRune(rune(c)) }) ||
+			slices.ContainsFunc(value, func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
+		switch value = bytes.TrimSpace(value); {
+		case bytes.EqualFold(name, []byte("content-length")):
+			h.drops = h.drops || len(value) == 0
+		case bytes.EqualFold(name, []byte("transfer-encoding")):
+			h.drops = h.drops || bytes.EqualFold(value, []byte("identity")) || h.chunked && bytes.EqualFold(value, []byte("chunked"))
+			h.chunked = true
+		}
+	}
+	if h.dropped += len(line); !h.drops || h.dropped > maxDropped {
+		h.dropped -= len(line)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,100 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Browsers ignore the lines of a head that are none, and lengths that say nothing. All else is as it comes, in whatever pieces that is.
+func TestHeadsWithOddLines(t *testing.T) {
+	const body = "hello"
+	for name, c := range map[string]struct {
+		head  string // without the status line
+		class Class
+	}{
+		"a typographic hyphen":       {"Strict\u2010Transport\u2010Security: max-age=1\r\nContent-Length: 5\r\n", OK},
+		"what a program has printed": {"Warning\r\nContent-Length: 5\r\n", OK},
+		"a second status line":       {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", OK},
+		"no name":                    {": x\nContent-Length: 5\n", OK},
+		"a control character":        {"Y: a\x00b\r\nContent-Length: 5\r\n", OK},
+		"a continuation of nothing":  {"\tx: y\r\nContent-Length: 5\r\n", OK},
+		"continuations":              {"nothing\r\n x: z\r\nX:\r\n y\r\nContent-Length: 5\r\n", OK},
+		"an empty length":            {"Content-Length:\r\n", OK},
+		"no transfer coding":         {"Transfer-Encoding: Identity\r\nContent-Length: 5\r\n", OK},
+		"a blank in a name":          {"Y : x\r\nContent-Length: 5\r\n", OK},
+		"a long line":                {"Y: " + strings.Repeat("y", 2*maxHeld) + "\r\nnothing\r\nContent-Length: 5\r\n", OK},
+		"a long one that is none":    {strings.Repeat("y", 2*maxHeld) + "\r\nContent-Length: 5\r\n", Protocol},
+		"two lengths":                {"Content-Length: 5\r\nContent-Length: 6\r\n", Protocol},
+		"another transfer coding":    {"Transfer-Encoding: magic\r\n", Protocol},
+	} {
+		for _, interim := range []string{"", "HTTP/1.1 103 Early Hints\r\nnothing\r\nLink: </x>\r\n\r\n"} {
+			answer := interim + "HTTP/1.1 200 OK\r\n" + c.head + "X: y\r\n\r\n" + body
+			for _, size := range []int{1, 7, len(answer)} {
+				cl := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
+					if _, err := requestHeadOf(bufio.NewReader(nc)); err != nil {
+						return
+					}
+					for part := range slices.Chunk([]byte(answer), size) {
+						if _, err := nc.Write(part); err != nil {
+							return
+						}
+					}
+				})})
+				res := cl.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
+				if res.Class != c.class || c.class == OK && (string(res.Body) != body || strings.TrimSpace(res.Header.Get("X")) != "y" && !strings.Contains(c.head, "X:")) {
+					t.Errorf("%s, in pieces of %d: class %q, body %q, %v, %v", name, size, res.Class, res.Body, res.Header, res.Err)
+				}
+				if c.class == OK && len(res.RawHead) < len(c.head) {
+					t.Errorf("%s: captured %q", name, res.RawHead)
+				}
+			}
+		}
+	}
+}
+
+// Each of two answers on one connection has a filter of its own, and twice chunked is chunked.
+func TestHeadsOfOneConnection(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nnothing\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"
+	var conns open
+	c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, func(nc net.Conn) {
+		in := bufio.NewReader(nc)
+		for _, err := requestHeadOf(in); err == nil; _, err = requestHeadOf(in) {
+			_, _ = io.WriteString(nc, head+"5\r\nhello\r\n0\r\n\r\n")
+		}
+	}))})
+	for range 2 {
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || string(res.Body) != "hello" {
+			t.Errorf("%q, %v", res.Body, res.Err)
+		}
+	}
+	if n := conns.made.Load(); n != 1 {
+		t.Errorf("%d dials", n)
+	}
+}
+
+// FuzzHeadFilter: what net/http reads passes as it comes, and it makes no difference in what pieces.
+func FuzzHeadFilter(f *testing.F) {
+	for _, s := range []string{"HTTP/1.1 200 OK\r\nX: y\r\n z\r\n\r\nbody", "HTTP/1.1 103 Early\n\nHTTP/1.0 200 OK\nx y: z\nnothing\n\n\n", "HTTP/1.1 204 \r\nTransfer-Encoding: chunked\r\nContent-Length: \r\n"} {
+		f.Add([]byte(s), uint16(3))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, size uint16) {
+		var once, more headFilter
+		got := append(once.filter(bytes.Clone(in)), once.rest()...)
+		var parts []byte
+		for part := range slices.Chunk(in, int(size)+1) {
+			parts = append(parts, more.filter(bytes.Clone(part))...)
+		}
+		if parts = append(parts, more.rest()...); !bytes.Equal(got, parts) {
+			t.Errorf("%q in pieces of %d", parts, size+1)
+		}
+		if r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(in)), nil); err == nil && r.StatusCode/100 != 1 && !bytes.Equal(got, in) {
+			t.Errorf("%q is now %q", in, got)
+		}
+	})
+}
