@@ -372,6 +372,26 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 	}
 }
 
+// What was granted to a node that crashed counts as done, though its next life ends in order before it has heard of anybody.
+func TestCrashBeforeALonelyLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 1, Limits{MaxPages: 6000})
+		f := w.nodes[0]
+		entry, err := proto.Marshal(&wire.QuotaEntry{Granted: 100, GivenBack: 5, Done: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.disk[keyMine] = append([]byte{form, 0}, entry...)
+		f.start(t.Context())
+		time.Sleep(5 * time.Second)
+		f.stop()
+		var mine wire.QuotaEntry
+		if err := parse(f.disk[keyMine], 2, &mine); err != nil || f.disk[keyMine][1] != 1 || mine.GetDone() != 95 || f.used > 0 {
+			t.Errorf("%v, %v; used %d", &mine, err, f.used)
+		}
+	})
+}
+
 // A node that comes back with an older copy of its disk does not use again what an earlier life was granted.
 func TestOlderDisk(t *testing.T) {
 	for n := range 6 {
