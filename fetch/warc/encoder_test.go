@@ -228,6 +228,30 @@ func TestExchangeAtTheBounds(t *testing.T) {
 	}
 }
 
+// A revisit refers to a payload, and never to another revisit, though the payload is forgotten while the revisit is written.
+func TestNoRevisitOfARevisit(t *testing.T) {
+	cfg := testConfig()
+	cfg.Revisits = 1
+	f := begin(t, cfg)
+	f.write(exchange("http://a.example/", "same"))
+	revisit, err := f.Encode(exchange("http://b.example/", "same"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(exchange("http://c.example/", "other")) // pushes "same" out
+	f.store(revisit)
+	f.write(exchange("http://d.example/", "same"))
+	var kinds []string
+	for _, r := range f.records() {
+		if r.kind != "request" {
+			kinds = append(kinds, r.kind)
+		}
+	}
+	if want := []string{"response", "response", "revisit", "response"}; !cmp.Equal(kinds, want) {
+		t.Errorf("%q, want %q", kinds, want)
+	}
+}
+
 func TestRevisit(t *testing.T) {
 	cfg := testConfig()
 	cfg.Revisits = 2
