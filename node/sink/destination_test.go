@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,6 +255,33 @@ func TestSinkIntoItself(t *testing.T) {
 	l.flush()
 	b.to = filepath.Join(b.dir, "below")
 	b.once()
+}
+
+// A package that is refused, whatever comes, does not keep the others waiting.
+func TestRefusedPackage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		refused := ""
+		var mended atomic.Bool
+		b.disk.fault = func(step, path string) error {
+			if step == "link" && refused == "" {
+				refused = path
+			}
+			if step == "link" && path == refused && !mended.Load() {
+				return syscall.EIO
+			}
+			return nil
+		}
+		l := b.begin()
+		l.downloads(0, 40)
+		time.Sleep(2 * time.Hour) // the last spool is closed by its age
+		if st := l.Status(); st.Waiting != 1 || st.Packages < 5 {
+			t.Errorf("%+v", st)
+		}
+		mended.Store(true)
+		l.flush()
+		b.once()
+	})
 }
 
 // A directory that hangs, as on a network's share that is gone, is reported after a minute, and does not keep the sink from ending. When it
