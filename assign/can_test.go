@@ -133,6 +133,9 @@ func TestCANZones(t *testing.T) {
 						part *= (z.most[d] - z.least[d]) / (box.most[d] - box.least[d])
 					}
 					volume += part
+					if slices.ContainsFunc(z.servers, func(at spot) bool { return !z.contains(at) }) {
+						t.Errorf("%s: the zone of %s counts servers of others", policy, z.node)
+					}
 				}
 				if volume < 0.999 || volume > 1.001 {
 					t.Errorf("%s: the zones are %v of the box", policy, volume)

@@ -132,7 +132,7 @@ func TestBombs(t *testing.T) {
 			c := newClient(t, testConfig(), Deps{Dial: serve(0, reply(coding, pack(t, make([]byte, 64<<20), codings...)))})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, MaxWire: 1 << 20})
 			runtime.ReadMemStats(&after)
 			if res.Class != Bomb || res.Body != nil || res.Truncated != "length" {
 				t.Errorf("class %q, err %v, %d bytes, truncated %q", res.Class, res.Err, len(res.Body), res.Truncated)

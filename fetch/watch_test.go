@@ -185,6 +185,10 @@ func TestTapFollowsItsRequest(t *testing.T) {
 	if next.gotConn(httptrace.GotConnInfo{Conn: second}); second.tap.Load() != nil {
 		t.Error("the tap of a former request is on the connection of the next")
 	}
+	second.tap.Store(new(tap))
+	if x.untap(); second.tap.Load() == nil {
+		t.Error("a former request takes away the tap of the next")
+	}
 }
 
 // net/http may take another connection three times for one request, and none after a fresh one. Its connections must be the client's.
