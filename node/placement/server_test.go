@@ -246,6 +246,7 @@ func TestOutcomes(t *testing.T) {
 		{"not found", "n1", Result{Ending: frontier.Failed, Asked: true, Status: 404}, nil, frontier.Outcome{Ending: frontier.Failed, Asked: true}},
 		{"a peer cannot reach it", "n1", again(frontier.Unreachable), nil, putBack(true)},
 		{"a peer must not", "n1", again(frontier.Forbidden), nil, putBack(true)},
+		{"a peer does not even ask", "n1", Result{Ending: frontier.Again, Trouble: frontier.Forbidden}, nil, putBack(false)},
 		{"we cannot reach it", "home", again(frontier.Unreachable), nil, failed(frontier.Unreachable)},
 		{"we must not", "home", again(frontier.Forbidden), nil, failed(frontier.Forbidden)},
 		{"busy", "n1", again(frontier.Busy), nil, failed(frontier.Busy)},
