@@ -104,8 +104,8 @@ type NearestConfig struct {
 	// Explore is the number of standard deviations by which predictions are lowered to choose the next estimator. A higher value
 	// prefers nodes about which little is known.
 	Explore float64 `toml:"explore"`
-	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share, or costs more
-	// than it gains for all pages. 0.01 saves a tenth of 8 estimates, 0.02 a quarter, and 0 none.
+	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share. 0.01 saves a
+	// tenth of 8 estimates, 0.02 a quarter, and 0 none.
 	StopGain float64 `toml:"stop_gain"`
 	// Balance is the share by which a page may take longer if that relieves the busiest node, 0 to 10. The work of a node is its share of
 	// the batch and the queue that it publishes. A higher value distributes servers more evenly, with longer times. 0 ignores work.

@@ -150,7 +150,13 @@ func (a *nearest) next(s *nearestServer) string {
 		return ""
 	}
 	all := a.ranking(s)
-	best, least, cost := "", math.Inf(1), 0.0
+	if s.asked >= a.cfg.MinEstimates {
+		if gain := gain(all); gain < a.cfg.StopGain*all[0].ms {
+			s.stopped = "one more estimate is worth too little"
+			return ""
+		}
+	}
+	best, least := "", math.Inf(1)
 	for _, p := range all {
 		id := a.learner.nodes[p.node].ID
 		if s.failed[id] >= mostFailures {
@@ -158,20 +164,11 @@ func (a *nearest) next(s *nearestServer) string {
 		}
 		// Each further download reduces the uncertainty less.
 		if v := p.low * math.Exp(-a.cfg.Explore*p.sd/float64(1+p.seen)); v < least {
-			best, least, cost = id, v, p.ms-all[0].ms
+			best, least = id, v
 		}
 	}
-	pages := -s.asked // that gain: those that wait, and as many that will be found
-	for _, h := range s.Hosts {
-		pages += 2 * h.Pending
-	}
-	switch gain := gain(all); {
-	case best == "":
+	if best == "" {
 		s.stopped = "all nodes failed twice"
-	case s.asked < a.cfg.MinEstimates:
-	case gain < a.cfg.StopGain*all[0].ms, a.cfg.StopGain > 0 && pages > 0 && gain*float64(pages) < cost:
-		s.stopped = "one more estimate is worth too little"
-		return ""
 	}
 	return best
 }
