@@ -47,9 +47,9 @@ func (r *Relay) watch(ctx context.Context) {
 	checked := r.deps.First != view.Outbound
 	for {
 		way := *r.way.Load()
-		if !r.deps.Forced && !time.Now().Before(due) {
+		if !r.deps.Forced && !time.Now().Before(due) && len(r.deps.Near()) > 0 {
 			reach, known := r.findOut(ctx)
-			if vain++; known || len(r.deps.Near()) == 0 {
+			if vain++; known {
 				vain = 0
 			}
 			if vain >= lonely {

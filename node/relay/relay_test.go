@@ -60,6 +60,19 @@ func TestReachIsFoundOut(t *testing.T) {
 	})
 }
 
+// TestFirstMemberIsAsked: a node that has begun alone asks how it is reached as soon as there is another.
+func TestFirstMemberIsAsked(t *testing.T) {
+	inBed(t, func(b *bed) {
+		n := b.start(1, nil)
+		time.Sleep(500 * time.Millisecond)
+		b.start(10, forced(view.Direct))
+		time.Sleep(1500 * time.Millisecond)
+		if ways := n.published(); !slices.Contains(ways, view.Direct) {
+			t.Errorf("it can be dialled, and said %v", ways)
+		}
+	})
+}
+
 // TestReachBesideDeadMembers: a node that all living members reach is direct, even while members that nobody has missed yet do not answer.
 func TestReachBesideDeadMembers(t *testing.T) {
 	inBed(t, func(b *bed) {
