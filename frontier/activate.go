@@ -25,7 +25,7 @@ type activation struct {
 	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
 	useful     bool                 // since the scan began, a host came in that need not wait long
 	wrapped    bool                 // the last whole scan brought in no useful host
-	turn       int                  // counts the turns of the candidates until that of the scan
+	turn       int                  // counts the turns of candidates since that of the scan
 	crowded    time.Time            // when a crowd was last sent back to disk
 	away       marks                // hosts that are not owned
 	frozen     map[string]*freezing // hosts that must not enter the workbench
@@ -109,7 +109,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	scan, cursor := a.scan && !a.wrapped, a.cursor
 	var hosts []*host
-	if a.turn = (a.turn + 1) % 4; a.turn > 0 || !scan {
+	if a.turn < 3 || !scan {
 		for a.candidates.len() > 0 && len(hosts) < room {
 			name := a.candidates.pop()
 			delete(a.candidate, name)
@@ -117,6 +117,11 @@ func (a *activation) nextHosts() ([]*host, error) {
 		}
 	}
 	others := a.candidates.len() > 0
+	if len(hosts) > 0 {
+		a.turn++
+	} else if room > 0 && scan {
+		a.turn = 0
+	}
 	a.mu.Unlock()
 	if len(hosts) > 0 || room <= 0 || !scan {
 		return hosts, nil
