@@ -27,7 +27,7 @@ func TestNewRefuses(t *testing.T) {
 func TestGeographic(t *testing.T) {
 	at := func(lat, lon float64) *ncoord.Location { return &ncoord.Location{Lat: lat, Lon: lon} }
 	v := assign.View{Nodes: []assign.Node{{ID: "berlin", Location: at(52.5, 13.4)}, {ID: "tokyo", Location: at(35.7, 139.7)},
-		{ID: "lost"}, {ID: "wrong", Location: at(1000, 0)}}}
+		{ID: "tokyo-2", Location: at(35.7, 139.7)}, {ID: "lost"}, {ID: "wrong", Location: at(1000, 0)}}}
 	b := assign.Batch{Servers: []assign.Server{
 		{Addr: netip.MustParseAddr("198.18.0.1"), Location: at(48.9, 2.4)},
 		{Addr: netip.MustParseAddr("198.18.0.2"), Location: at(37.6, -179.9)},
@@ -51,7 +51,7 @@ func TestGeographic(t *testing.T) {
 		}
 	}
 	drawn(p[2:])
-	a.SetView(assign.View{Nodes: v.Nodes[2:]}, time.Time{}) // no node is where it is known
+	a.SetView(assign.View{Nodes: v.Nodes[3:]}, time.Time{}) // no node is where it is known
 	p, _ = a.Decide(time.Time{})
 	drawn(p)
 }

@@ -115,6 +115,7 @@ func TestHopelessAndIdle(t *testing.T) {
 		"one may be tried now": {func(_ *Frontier, h *host) { h.notBefore = time.Now() }, false, false},
 		"one may be soon":      {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(patience) }, true, false},
 		"one has its hours":    {func(_ *Frontier, h *host) { h.opens, h.notBefore = h.notBefore, time.Time{} }, false, false},
+		"hours, and a pause":   {func(_ *Frontier, h *host) { h.opens, h.notBefore = h.notBefore, time.Now().Add(patience) }, true, false},
 		"hours, and waits":     {func(_ *Frontier, h *host) { h.opens = h.notBefore }, true, true},
 		"none has a URL":       {func(_ *Frontier, h *host) { h.window[Discovered].pop() }, false, true},
 		"a page was done":      {func(f *Frontier, _ *host) { f.ledger.count.ended(Done, "", 1) }, false, true},

@@ -51,6 +51,7 @@ func TestSweep(t *testing.T) {
 	for i := range 10 {
 		write(t, shelf, memoryKey(server(i)), value(time.Duration(10-i)*time.Second))
 	}
+	write(t, shelf, memoryKey(server(10)), value(time.Hour+time.Second)) // one that is too old takes the place of none
 	write(t, shelf, []byte("\x01x"), "of others")
 	for _, step := range []string{"Scan", "Delete"} {
 		if err := (&memories{shelf: failing(shelf, step)}).sweep(time.Hour, 3, now); !errors.Is(err, errFull) {

@@ -40,7 +40,7 @@ var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{}, v
 func exampleMessage() message {
 	ids := []string{strings.Repeat("00", 16), strings.Repeat("ab", 16)}
 	return message{kind: messagePromise, from: ids[1], set: voters{origin{1 << 40, 2, ids[0]}, 7, nil}, ballot: ballot{3, ids[0]},
-		accepted: proposal{ballot{2, ids[1]}, ids}, renounced: true}
+		accepted: proposal{ballot{1, ids[1]}, ids}, renounced: true}
 }
 
 func exampleKept() kept {
