@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -41,6 +42,7 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 			return strings.Contains(fmt.Sprint(b.events(2).of(runlog.EventWarning).reasons()), "not told which directories")
 		})
 		must(t, os.RemoveAll(task))
+		told := time.Now().Add(5 * time.Second)
 		b.awaitEnd(time.Hour)
 		read := map[string]bool{}
 		for i := range b.nodes {
@@ -53,8 +55,8 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 				}
 			}
 		}
-		if n := len(b.Visits(nil)); n > 0 {
-			t.Errorf("%d requests by HTTP", n)
+		if late := b.Visits(func(v netsim.Visit) bool { return v.Start.After(told) }); len(late) > 0 {
+			t.Errorf("%d requests by HTTP, though all know who has the directory", len(late))
 		}
 		if len(read) < 30 || !read["http://files.example/docs/deep/"] {
 			t.Errorf("%d files were read", len(read))
