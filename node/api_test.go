@@ -34,6 +34,13 @@ func onSocket(t *testing.T, c node.Config, deps node.Deps, list string) (*node.N
 		}
 	}()
 	t.Cleanup(func() { stop(); <-ended })
+	for n.Status().Frontier.Accepted == 0 { // it does not know its seeds yet
+		select {
+		case <-ended:
+			t.FailNow()
+		case <-time.After(time.Millisecond):
+		}
+	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
 		for {
 			var d net.Dialer
