@@ -203,27 +203,34 @@ func TestHTTP2Refuses(t *testing.T) {
 	}
 }
 
+// frames serves HTTP/2 frame by frame. answer is called for the head of each request.
+func frames(cert tls.Certificate, answer func(f *http2.Framer, stream uint32)) func(net.Conn) {
+	return func(nc net.Conn) {
+		tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
+		if _, err := io.ReadFull(tc, make([]byte, len(http2.ClientPreface))); err != nil {
+			return
+		}
+		f := http2.NewFramer(tc, tc)
+		_ = f.WriteSettings()
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			if h, ok := frame.(*http2.HeadersFrame); ok {
+				answer(f, h.StreamID)
+			}
+		}
+	}
+}
+
 // TestHTTP2RefusesAStream: a busy server refuses streams that it has not looked at (RFC 9113, section 8.7). Their pages may be there later.
 func TestHTTP2RefusesAStream(t *testing.T) {
 	cert := certificate()
 	bubble(t, func(t *testing.T) {
-		c := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
-			tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
-			if _, err := io.ReadFull(tc, make([]byte, len(http2.ClientPreface))); err != nil {
-				return
-			}
-			f := http2.NewFramer(tc, tc)
-			_ = f.WriteSettings()
-			for {
-				frame, err := f.ReadFrame()
-				if err != nil {
-					return
-				}
-				if h, ok := frame.(*http2.HeadersFrame); ok {
-					_ = f.WriteRSTStream(h.StreamID, http2.ErrCodeRefusedStream)
-				}
-			}
-		})})
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, frames(cert, func(f *http2.Framer, stream uint32) {
+			_ = f.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
+		}))})
 		c.tls.InsecureSkipVerify = true
 		for i := range 2 {
 			if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr}); res.Class != Reset || !res.Class.Network() || res.Timing.Fresh != (i == 0) {
@@ -377,24 +384,10 @@ func TestHTTP2Status(t *testing.T) {
 	cert := certificate()
 	for status, want := range map[string]int{"200": 200, "999": 999, "1000": 0, "-404": 0, "12345678901": 0} {
 		bubble(t, func(t *testing.T) {
-			c := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
-				tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
-				if _, err := io.ReadFull(tc, make([]byte, len(http2.ClientPreface))); err != nil {
-					return
-				}
-				f := http2.NewFramer(tc, tc)
-				_ = f.WriteSettings()
-				for {
-					frame, err := f.ReadFrame()
-					if err != nil {
-						return
-					}
-					if h, ok := frame.(*http2.HeadersFrame); ok {
-						block := append([]byte{0x08, byte(len(status))}, status...) // :status, a literal
-						_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: h.StreamID, BlockFragment: block, EndStream: true, EndHeaders: true})
-					}
-				}
-			})})
+			c := newClient(t, testConfig(), Deps{Dial: serve(0, frames(cert, func(f *http2.Framer, stream uint32) {
+				block := append([]byte{0x08, byte(len(status))}, status...) // :status, a literal
+				_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block, EndStream: true, EndHeaders: true})
+			}))})
 			c.tls.InsecureSkipVerify = true
 			res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr})
 			if res.Status != want || (res.Class == Protocol) != (want == 0) || (res.Err == nil) != (want != 0) {

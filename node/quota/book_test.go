@@ -6,44 +6,28 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 // What a node was granted while others were down or had just come back is known when it is down itself.
 func TestGrantsOutliveTheKeeper(t *testing.T) {
 	for first := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
-			w.calm = true
-			pass := func(seconds int) {
-				for range seconds {
-					w.look()
-					time.Sleep(time.Second)
-				}
-			}
-			for _, f := range w.nodes {
-				f.work = 6000
-				f.start(ctx)
-			}
-			pass(8)
+		calmly(t, 3, Limits{MaxPages: 6000}, func(ctx context.Context, t *testing.T, w *world) {
+			w.startAll(ctx, 6000)
+			w.pass(8)
 			a, b, c := w.nodes[first], w.nodes[(first+1)%3], w.nodes[(first+2)%3]
 			b.kill()
 			c.kill()
-			pass(40) // a counts alone
+			w.pass(40) // a counts alone
 			b.start(ctx)
-			pass(18) // a and b are the majority, and b does not count yet
+			w.pass(18) // a and b are the majority, and b does not count yet
 			a.kill()
 			c.start(ctx)
-			pass(300)
+			w.pass(300)
 			w.mu.Lock()
 			if b.ended != "max_pages" || c.ended != "max_pages" {
 				t.Errorf("they have ended by %q and %q", b.ended, c.ended)
 			}
 			w.mu.Unlock()
-			stop()
-			time.Sleep(4 * askPatience) // calls under way
 		})
 	}
 }
@@ -51,21 +35,9 @@ func TestGrantsOutliveTheKeeper(t *testing.T) {
 // A node that was away while pages were granted is told of them when it is back, even if nothing is asked for any more.
 func TestWhoComesBackIsTold(t *testing.T) {
 	for away := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
-			w.calm = true
-			pass := func(seconds int) {
-				for range seconds {
-					w.look()
-					time.Sleep(time.Second)
-				}
-			}
-			for _, f := range w.nodes {
-				f.work = 100
-				f.start(ctx)
-			}
-			pass(15)
+		calmly(t, 3, Limits{MaxPages: 6000}, func(ctx context.Context, t *testing.T, w *world) {
+			w.startAll(ctx, 100)
+			w.pass(15)
 			f := w.nodes[away]
 			f.stop()
 			w.mu.Lock()
@@ -74,9 +46,9 @@ func TestWhoComesBackIsTold(t *testing.T) {
 			}
 			f.work = 0
 			w.mu.Unlock()
-			pass(40)
+			w.pass(40)
 			f.start(ctx)
-			pass(40)
+			w.pass(40)
 			books := map[string]bool{}
 			for _, f := range w.nodes {
 				res, err := f.quota.promise(0)
@@ -88,8 +60,6 @@ func TestWhoComesBackIsTold(t *testing.T) {
 			if len(books) != 1 {
 				t.Errorf("node %d was away: %v", away, slices.Collect(maps.Keys(books)))
 			}
-			stop()
-			time.Sleep(4 * askPatience) // calls under way
 		})
 	}
 }
@@ -97,17 +67,8 @@ func TestWhoComesBackIsTold(t *testing.T) {
 // Nodes that join know what was granted before, even if nothing is granted between then and the time when they are cut off from the others.
 func TestNewcomersKnowWhatIsGranted(t *testing.T) {
 	for salt := range 8 { // the keeper is one of the first three, or of those that come
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			w := newWorld(t, 1, 0, Limits{MaxPages: 100})
+		calmly(t, 0, Limits{MaxPages: 100}, func(ctx context.Context, t *testing.T, w *world) {
 			w.begun = 3
-			w.calm = true
-			pass := func() {
-				for range 30 {
-					w.look()
-					time.Sleep(time.Second)
-				}
-			}
 			come := func(n int, work int64) {
 				w.join(n)
 				for i, f := range w.nodes[len(w.nodes)-n:] {
@@ -117,7 +78,7 @@ func TestNewcomersKnowWhatIsGranted(t *testing.T) {
 				for _, f := range w.nodes[len(w.nodes)-n:] {
 					f.start(ctx)
 				}
-				pass()
+				w.pass(30)
 			}
 			come(3, 60)
 			come(4, 0)
@@ -126,14 +87,12 @@ func TestNewcomersKnowWhatIsGranted(t *testing.T) {
 				w.side[3+i], f.work = 1, 100
 			}
 			w.mu.Unlock()
-			pass()
+			w.pass(30)
 			w.mu.Lock()
 			if w.asked < 70 {
 				t.Errorf("the newcomers are a majority, and have asked for %d pages", w.asked-60)
 			}
 			w.mu.Unlock()
-			stop()
-			time.Sleep(4 * askPatience) // calls under way
 		})
 	}
 }

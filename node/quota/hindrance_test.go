@@ -11,27 +11,15 @@ import (
 // What keeps pages from being granted is told: at the keeper, which node does not take part; elsewhere, that the keeper does not answer, or waits.
 func TestHindrances(t *testing.T) {
 	for at := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
-			w.calm = true
+		calmly(t, 3, Limits{MaxPages: 6000}, func(ctx context.Context, t *testing.T, w *world) {
 			set := func(mute bool) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.nodes[at].mute = mute
 			}
-			pass := func(seconds int) {
-				for range seconds {
-					w.look()
-					time.Sleep(time.Second)
-				}
-			}
 			set(true)
-			for _, f := range w.nodes {
-				f.work = 6000
-				f.start(ctx)
-			}
-			pass(60)
+			w.startAll(ctx, 6000)
+			w.pass(60)
 			for i, f := range w.nodes {
 				w.mu.Lock()
 				v := f.view
@@ -51,7 +39,7 @@ func TestHindrances(t *testing.T) {
 				w.mu.Unlock()
 			}
 			set(false)
-			pass(30)
+			w.pass(30)
 			for i, f := range w.nodes {
 				why := f.quota.Why()
 				w.mu.Lock()
@@ -60,8 +48,6 @@ func TestHindrances(t *testing.T) {
 				}
 				w.mu.Unlock()
 			}
-			stop()
-			time.Sleep(4 * askPatience) // calls under way
 		})
 	}
 }
@@ -74,10 +60,7 @@ func TestKeeperWithoutDisk(t *testing.T) {
 		f := w.nodes[0]
 		f.full, f.work = true, 100
 		f.start(ctx)
-		for range 60 {
-			w.look()
-			time.Sleep(time.Second)
-		}
+		w.pass(60)
 		if why := f.quota.Why(); !strings.Contains(why, "its disk is full") {
 			t.Errorf("it says %q", why)
 		}

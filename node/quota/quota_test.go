@@ -297,6 +297,34 @@ func (f *fake) sees(i int) view.View {
 	return v
 }
 
+// calmly plays a story in a bubble, in a world of n nodes that loses and delays no message, and ends it.
+func calmly(t *testing.T, n int, limits Limits, story func(ctx context.Context, t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		w := newWorld(t, 1, n, limits)
+		w.calm = true
+		story(ctx, t, w)
+		stop()
+		time.Sleep(4 * askPatience) // calls under way
+	})
+}
+
+// startAll starts all nodes, which would ask for so many pages each.
+func (w *world) startAll(ctx context.Context, work int64) {
+	for _, f := range w.nodes {
+		f.work = work
+		f.start(ctx)
+	}
+}
+
+// pass lets time pass.
+func (w *world) pass(seconds int) {
+	for range seconds {
+		w.look()
+		time.Sleep(time.Second)
+	}
+}
+
 // Never more pages than the limit are asked for, whatever dies or is cut off; in the end all nodes end, with all the pages but
 // those that nodes had been given when they crashed.
 func TestNeverMorePagesThanTheLimit(t *testing.T) {
@@ -306,10 +334,7 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			w := newWorld(t, course, 3+int(course%4), Limits{MaxPages: []int64{100, 700, 2000, 6000}[course/4%4]})
-			for _, f := range w.nodes {
-				f.work = 6000
-				f.start(ctx)
-			}
+			w.startAll(ctx, 6000)
 			kills := 0
 			w.pace = 1 + 9*int(course/8%2)
 			for step := range 100 {
@@ -353,10 +378,7 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 					f.start(ctx)
 				}
 			}
-			for range 600 {
-				w.look()
-				time.Sleep(time.Second)
-			}
+			w.pass(600)
 			for _, f := range w.nodes {
 				if f.quota != nil && f.ended != "max_pages" {
 					t.Errorf("course %d: a node has ended by %q, with %d of %d pages", course, f.ended, f.used, f.may)
@@ -396,21 +418,9 @@ func TestCrashBeforeALonelyLife(t *testing.T) {
 func TestOlderDisk(t *testing.T) {
 	for n := range 6 {
 		at, inOrder := n/2, n%2 == 0
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			w := newWorld(t, 1, 3, Limits{MaxPages: 6000})
-			w.calm = true
-			pass := func(seconds int) {
-				for range seconds {
-					w.look()
-					time.Sleep(time.Second)
-				}
-			}
-			for _, f := range w.nodes {
-				f.work = 6000
-				f.start(ctx)
-			}
-			pass(10)
+		calmly(t, 3, Limits{MaxPages: 6000}, func(ctx context.Context, t *testing.T, w *world) {
+			w.startAll(ctx, 6000)
+			w.pass(10)
 			f := w.nodes[at]
 			if inOrder {
 				f.stop()
@@ -419,18 +429,18 @@ func TestOlderDisk(t *testing.T) {
 			if inOrder {
 				f.start(ctx)
 			}
-			pass(15)
+			w.pass(15)
 			w.mu.Lock()
 			w.side[at] = 1
 			w.mu.Unlock()
 			f.restore(ctx)
-			pass(3)
+			w.pass(3)
 			w.mu.Lock()
 			if w.side[at] = 0; f.may > 0 {
 				t.Errorf("node %d restored, in order %v: it may ask for %d pages before it has heard of them", at, inOrder, f.may)
 			}
 			w.mu.Unlock()
-			pass(120)
+			w.pass(120)
 			res, err := f.quota.promise(0) // it tells the book
 			if err != nil {
 				t.Fatal(err)
@@ -449,8 +459,6 @@ func TestOlderDisk(t *testing.T) {
 				t.Errorf("node %d restored, in order %v: %d bytes count of %d pages, and %d ms of its time", at, inOrder, bytes, w.asked, elapsed)
 			}
 			w.mu.Unlock()
-			stop()
-			time.Sleep(4 * askPatience) // calls under way
 		})
 	}
 }
