@@ -35,7 +35,8 @@ const forgiveAfter = 10 * time.Minute
 // Better decides whether a server should move to another node. It returns a node that is expected to be faster than the owner by at
 // least Margin and MarginMs, and the difference. It adds half a standard deviation to the other node's prediction, so that an
 // unknown node must be much faster. A node that could not reach the server does not get it. If the owner is not in the view, the best
-// node is better, with gainMs 0. If it is no candidate yet, as it has not downloaded, it keeps the server. The caller should act only when the answer has remained the same for a while.
+// node is better, with gainMs 0. An owner that is in the view but no candidate keeps the server: nothing is predicted for it before it has
+// downloaded. The caller should act only when the answer has remained the same for a while.
 func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs float64, ok bool) {
 	own, least := math.NaN(), math.Inf(1)
 	for _, p := range Predictions(m, v) {
@@ -50,7 +51,7 @@ func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs fl
 			node, least = p.Node, careful
 		}
 	}
-	if math.IsNaN(own) { // nothing is predicted for it
+	if math.IsNaN(own) {
 		return node, 0, node != "" && v.find(owner) == nil
 	}
 	gainMs = own - least

@@ -69,7 +69,7 @@ type Node struct {
 	blocklist *blocklist.List
 	runlog    *runlog.Writer
 	sink      *sink.Sink // nil if pages are discarded
-	far       destination
+	sinkRoom  sinkRoom
 	loop      *crawl.Loop
 	rules     *identity.Rules
 	policy    *crawl.Policy
@@ -374,7 +374,7 @@ func (n *Node) freeBytes() (uint64, error) {
 		free = min(free, there)
 	}
 	if dir := n.cfg.Sink.Dir(); dir != "" {
-		free = min(free, n.far.ask(func() (uint64, error) { return frontier.FreeBytes(dir) }))
+		free = min(free, n.sinkRoom.ask(func() (uint64, error) { return frontier.FreeBytes(dir) }))
 	}
 	return free, err
 }

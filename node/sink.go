@@ -20,9 +20,9 @@ const tableReceipts = 's'
 // stopPatience is how long a node that is stopped waits for its sink. The rest is delivered after the next start.
 const stopPatience = 5 * time.Second
 
-// destination is how much room the sink's destination had when it last answered. A network's share may hang for hours, and the sink, which
+// sinkRoom is how much room the sink's destination had when it last answered. A network's share may hang for hours, and the sink, which
 // says so, is the only one that waits for it.
-type destination struct {
+type sinkRoom struct {
 	asking atomic.Bool
 	room   atomic.Pointer[uint64] // in bytes; nil if it is not known
 }
@@ -31,7 +31,7 @@ type destination struct {
 const destinationPatience = 100 * time.Millisecond
 
 // ask asks for the room, unless an earlier question is still unanswered, and returns the last answer.
-func (d *destination) ask(room func() (uint64, error)) uint64 {
+func (d *sinkRoom) ask(room func() (uint64, error)) uint64 {
 	if d.asking.CompareAndSwap(false, true) {
 		done := make(chan struct{})
 		go func() {

@@ -17,8 +17,8 @@
 //     digits, hyphen and underscore).
 //   - URLs of more than 8 KiB or 512 segments are refused for their cost.
 //
-// Queries are encoded as UTF-8; package page has encoded those of pages in other encodings. Parsing an identity again, or resolving it against any base, returns
-// the same identity.
+// Queries are encoded as UTF-8; package page has encoded those of pages in other encodings. Parsing an identity again, or resolving it
+// against any base, returns the same identity.
 //
 // # Fast path
 //

@@ -74,13 +74,14 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 
 // bequeath hands a host of a node that is drained to the first of its next homes that takes it. Two nodes that are drained at once must not
 // wait for each other.
-func (rc *reconciler) bequeath(ctx context.Context, host string, v view.View) (err error) {
-	for i := 0; i == 0 || v.Heir(host, v.Self, i) != ""; i++ {
-		if err = rc.HandOff(ctx, host, v.Heir(host, v.Self, i), false, "this node is drained"); !errors.Is(err, errRefused) {
+func (rc *reconciler) bequeath(ctx context.Context, host string, v view.View) error {
+	to := v.Heir(host, v.Self, 0)
+	for next := 1; ; next++ {
+		err := rc.HandOff(ctx, host, to, false, "this node is drained")
+		if to = v.Heir(host, v.Self, next); to == "" || !errors.Is(err, errRefused) {
 			return err
 		}
 	}
-	return err
 }
 
 // Move hands a host over to a member as its assigned owner. It retries for a while if one of the two is busy with the host.

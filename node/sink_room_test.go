@@ -11,7 +11,7 @@ import (
 // Who looks at the disks does not wait for a destination that hangs, and goes by what it last said.
 func TestRoomAtADestinationThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d destination
+		var d sinkRoom
 		answers := make(chan struct{})
 		says := func(room uint64, err error) func() (uint64, error) {
 			return func() (uint64, error) { return room, err }
