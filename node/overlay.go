@@ -104,7 +104,9 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: secret.GossipKeys(), Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
 		Known: o.memo.known(), PeerAddr: address, Location: n.atlas.own(n.cfg.Geo, address), Links: o.relay,
-	}); err != nil {
+	}); errors.Is(err, member.ErrVoters) {
+		return nil, fmt.Errorf("file %s: %w: %w", votersFile, frontier.ErrDamaged, err)
+	} else if err != nil {
 		return nil, err
 	}
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
@@ -192,7 +194,9 @@ func (o *overlay) newDeciders() (err error) {
 	})
 	if o.shares, err = quota.New(limitsOf(n.cfg), quota.Deps{View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
 		Read: func(key string) ([]byte, error) { return readIfThere(quotaFile(n.cfg.Node.Data, key)) },
-		Keep: func(key string, value []byte) error { return replaceFile(quotaFile(n.cfg.Node.Data, key), value) }, Warn: n.warn}); err != nil {
+		Keep: func(key string, value []byte) error { return replaceFile(quotaFile(n.cfg.Node.Data, key), value) }, Warn: n.warn}); errors.Is(err, quota.ErrForm) {
+		return fmt.Errorf("files %s: %w: %w", quotaFile("", "*"), frontier.ErrDamaged, err)
+	} else if err != nil {
 		return err
 	}
 	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, api{n}}

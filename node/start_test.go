@@ -13,6 +13,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node"
+	"proxima/node/peer"
 )
 
 // A node that cannot do what its configuration says does not start, on a full disk neither. It says which file or key is the reason, takes no
@@ -29,8 +30,13 @@ func TestStartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Chmod(readOnly, 0o700)
-	damage := func(c *node.Config, name string) {
-		must(t, os.Link(file, filepath.Join(c.Node.Data, name)))
+	damage := func(c *node.Config, name string, head ...string) {
+		must(t, os.WriteFile(filepath.Join(c.Node.Data, name), []byte(strings.Join(append(head, "{"), "\n")), 0o600))
+	}
+	secret := filepath.Join(tmp, "secret")
+	must(t, peer.Keygen(secret))
+	overlay := func(c *node.Config) {
+		c.Peer.Secret, c.Peer.Listen, c.Member.Bind, c.Crawl.MaxPages = secret, "127.0.0.1:0", "127.0.0.1:0", 100
 	}
 	for _, c := range []struct {
 		names string // what the error names
@@ -43,6 +49,9 @@ func TestStartFails(t *testing.T) {
 		{"geo.database", nil, func(c *node.Config) { c.Geo.Database = filepath.Join(c.Node.Data, "none") }},
 		{"node.json", frontier.ErrDamaged, func(c *node.Config) { damage(c, "node.json") }},
 		{"crawl.json", frontier.ErrDamaged, func(c *node.Config) { damage(c, "crawl.json") }},
+		{"voters", frontier.ErrDamaged, func(c *node.Config) { overlay(c); damage(c, "voters", c.Node.Run) }},
+		{"quota-*: the data directory is damaged: read quota: book:", frontier.ErrDamaged, func(c *node.Config) { overlay(c); damage(c, "quota-book") }},
+		{"quota-*: the data directory is damaged: read quota: mine:", frontier.ErrDamaged, func(c *node.Config) { overlay(c); damage(c, "quota-mine") }},
 		{file, nil, func(c *node.Config) { c.Output.Logs = file }},
 		{file, nil, func(c *node.Config) { c.Sink.URL = "file://" + file }},
 		{file, nil, func(c *node.Config) { c.Node.Data = file }},
@@ -72,7 +81,7 @@ func TestStartFails(t *testing.T) {
 		case errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrDamaged) && c.is != frontier.ErrDamaged: //nolint:errorlint // itself
 			t.Errorf("%s: %v: the data are not to blame", c.names, err)
 		}
-		for _, name := range []string{"node.json", "crawl.json"} {
+		for _, name := range []string{"node.json", "crawl.json", "voters", "quota-book", "quota-mine"} {
 			os.Remove(filepath.Join(good.Node.Data, name))
 		}
 		if end, err := run(t.Context(), t, good, depsOf(web), "http://a.test/"); err != nil || end.Pages != pagesPerHost {

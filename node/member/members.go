@@ -65,6 +65,9 @@ type Members struct {
 	version      uint64 // the version for which changed was last closed
 }
 
+// ErrVoters means that Deps.Voters are not what Deps.Keep was given.
+var ErrVoters = errors.New("they are damaged or of another version")
+
 // New checks its arguments without touching the network. The error lists all that is wrong.
 func New(cfg Config, deps Deps) (*Members, error) {
 	if err := validate(cfg, deps); err != nil {
@@ -91,7 +94,7 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	if len(deps.Voters) > 0 {
 		k, err := decode[kept](deps.Voters, "votes")
 		if err != nil {
-			return nil, fmt.Errorf("read who votes: %w", err)
+			return nil, fmt.Errorf("read who votes: %w: %w", ErrVoters, err)
 		}
 		m.table.restore(k, m.now())
 	}

@@ -19,7 +19,8 @@ const (
 	form    = 1
 )
 
-var errForm = errors.New("it has another form")
+// ErrForm means that what Deps.Read returned is not what Deps.Keep was given.
+var ErrForm = errors.New("it is damaged or of another version")
 
 // read reads both values.
 func (q *Shares) read() error {
@@ -30,7 +31,7 @@ func (q *Shares) read() error {
 	q.mine = &wire.QuotaEntry{}
 	if len(mine) > 0 {
 		if err := parse(mine, 2, q.mine); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", keyMine, err)
 		}
 		if q.crashed = mine[1] != 1; q.crashed { // it may have used all that was granted to it
 			q.mine.Done = max(q.mine.GetDone(), q.mine.GetGranted()-q.mine.GetGivenBack())
@@ -43,7 +44,7 @@ func (q *Shares) read() error {
 	}
 	stored := &wire.QuotaRequest{}
 	if err := parse(book, 1, stored); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", keyBook, err)
 	}
 	q.promised = stored.GetEpoch()
 	if stored.GetBook() != nil {
@@ -55,10 +56,10 @@ func (q *Shares) read() error {
 // parse parses a value behind a head of so many bytes, whose first is the version of the form.
 func parse(value []byte, head int, m proto.Message) error {
 	if len(value) < head || value[0] != form {
-		return errForm
+		return ErrForm
 	}
 	if err := proto.Unmarshal(value[head:], m); err != nil {
-		return fmt.Errorf("%w: %w", errForm, err)
+		return fmt.Errorf("%w: %w", ErrForm, err)
 	}
 	return nil
 }
