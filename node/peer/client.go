@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -260,7 +259,7 @@ func send[Q, R any, M interface {
 		if r.ctx.Err() != nil && caller.Err() == nil {
 			return nil, fmt.Errorf("%s to %s: %w: the peer was forgotten", procedure, to, ErrUnavailable)
 		}
-		if try >= tries || kind != KindUnavailable && kind != KindBusy || bell.Sleep(ctx, pause(try)) != nil {
+		if try >= tries || kind != KindUnavailable && kind != KindBusy || bell.Sleep(ctx, backoff(try, firstPause, callTime)) != nil {
 			return nil, fmt.Errorf("%s to %s: %w", procedure, to, &callError{kind, err})
 		}
 	}
@@ -299,10 +298,3 @@ func (c *Client) tell(ctx context.Context, r *remote) (digest uint64, err error)
 	}
 	return digest, nil
 }
-
-// pause returns how long to wait before the next try.
-func pause(try int) time.Duration {
-	return time.Duration((0.5 + rand.Float64()) * float64(firstPause<<(try-1)))
-}
-
-const firstPause = 100 * time.Millisecond

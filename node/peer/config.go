@@ -57,6 +57,8 @@ const (
 	callTime = 10 * time.Second
 	// tries is how often a call is tried within that time when the connection fails or the peer is not available.
 	tries = 3
+	// firstPause is the longest pause between two of these tries, which then doubles.
+	firstPause = 150 * time.Millisecond
 	// dialTime is the longest that a connection may take to stand, TLS included.
 	dialTime = 5 * time.Second
 	// keepAlive is how long a connection is silent before it is tested; one that does not answer within half of it is

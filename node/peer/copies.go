@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -126,9 +125,9 @@ func (o *Outbox) sendCopies(ctx context.Context, q *queue, custodian string, tod
 				break
 			}
 			todo = todo[1:]
-			value, err := o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq))
+			value, err := o.get(b)
 			if err != nil {
-				return "", fmt.Errorf("read outbox: %w", err)
+				return "", err
 			}
 			links, err := decodeBlock(value)
 			if err != nil {

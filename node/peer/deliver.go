@@ -15,10 +15,8 @@ const badLimit = 3
 
 // serve sends the links of one queue until it is empty or ctx ends.
 func (o *Outbox) serve(ctx context.Context, q *queue) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for ctx.Err() == nil {
-		gone := o.deps.Gone != nil && o.deps.Gone(q.peer)
+		gone := o.deps.Gone(q.peer)
 		if err := o.refill(q); err != nil {
 			return err
 		}
@@ -37,9 +35,8 @@ func (o *Outbox) serve(ctx context.Context, q *queue) error {
 			}
 			continue
 		}
-		timer.Reset(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-q.wake:
 		case <-ctx.Done():
 		}
@@ -65,7 +62,7 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []*block, gone bo
 	}
 	res, err := o.deps.Deliver(ctx, q.peer, &wire.DeliverRequest{Links: m.links})
 	if err == nil && len(res.GetAnswers()) != len(m.links) {
-		err = fmt.Errorf("%w: %d answers to %d links", errAnswers, len(res.GetAnswers()), len(m.links))
+		err = fmt.Errorf("%w: it did not answer every link: %d answers to %d links", errFault, len(res.GetAnswers()), len(m.links))
 	}
 	switch {
 	case err == nil:
@@ -106,8 +103,8 @@ func (o *Outbox) read(q *queue, blocks []*block) (message, error) {
 		o.mu.Unlock()
 		if value == nil {
 			var err error
-			if value, err = o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq)); err != nil {
-				return m, fmt.Errorf("read outbox: %w", err)
+			if value, err = o.get(b); err != nil {
+				return m, err
 			}
 		}
 		links, err := decodeBlock(value)
@@ -155,7 +152,7 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 // replace carries out a write in place of the blocks of a message.
 func (o *Outbox) replace(w *write, q *queue, m message) error {
 	for _, b := range m.blocks {
-		w.del = append(w.del, encodeKey(kindQueued, q.peer, b.seq))
+		w.del = append(w.del, b.key())
 	}
 	if err := o.write(w); err != nil {
 		return err
@@ -168,13 +165,12 @@ func (o *Outbox) replace(w *write, q *queue, m message) error {
 
 // setAside moves a block to where nothing is sent from.
 func (o *Outbox) setAside(q *queue, b *block, cause error) error {
-	key := encodeKey(kindQueued, q.peer, b.seq)
-	value, err := o.deps.Shelf.Get(key)
+	value, err := o.get(b)
 	if err != nil {
-		return fmt.Errorf("read outbox: %w", err)
+		return err
 	}
 	err = o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
-		remove(key)
+		remove(b.key())
 		put(encodeKey(kindAside, q.peer, b.seq), value)
 	})
 	if err != nil {
@@ -184,9 +180,7 @@ func (o *Outbox) setAside(q *queue, b *block, cause error) error {
 	o.stats.SetAside += uint64(b.links)
 	q.leave(b)
 	o.mu.Unlock()
-	if o.deps.Aside != nil {
-		o.deps.Aside(q.peer, b.links, cause)
-	}
+	o.deps.Aside(q.peer, b.links, cause)
 	return nil
 }
 
@@ -226,10 +220,8 @@ func (o *Outbox) settle(q *queue, m message, f outcomes) error {
 	o.stats.Duplicate += f.stats.Duplicate
 	o.stats.Refused += f.stats.Refused
 	o.mu.Unlock()
-	if o.deps.Refused != nil {
-		for _, r := range f.refused {
-			o.deps.Refused(q.peer, r.link, r.reason)
-		}
+	for _, r := range f.refused {
+		o.deps.Refused(q.peer, r.link, r.reason)
 	}
 	return nil
 }
@@ -249,20 +241,14 @@ type refusedLink struct {
 
 // judge decides what becomes of links by their answers. Without any, all have moved.
 func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) outcomes {
-	// Moved gets all records before Route is asked, each once.
-	type claim struct {
-		host  string
-		epoch uint64
-		owner string
-	}
-	told := map[claim]bool{}
+	moved := map[string]*wire.Record{}
 	for _, a := range answers {
-		if r := a.GetRecord(); r != nil && o.deps.Moved != nil {
-			if c := (claim{r.Host, r.Epoch, r.Owner}); !told[c] {
-				told[c] = true
-				o.deps.Moved(r)
-			}
+		if r := a.GetRecord(); r != nil {
+			moved[r.Host] = r
 		}
+	}
+	for _, r := range moved {
+		o.deps.Moved(r)
 	}
 	f := outcomes{move: map[string][]*wire.Link{}}
 	for i, link := range links {

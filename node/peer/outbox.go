@@ -26,16 +26,16 @@ type OutboxDeps struct {
 	// Route returns the node that a link belongs to now, "" while nobody knows. It is asked for links that moved and for
 	// those of peers that are gone.
 	Route func(*wire.Link) (to string)
-	// Moved, if set, gets the record by which a peer names the next owner, before Route is asked.
+	// Moved gets the record by which a peer names the next owner of a host, before Route is asked.
 	Moved func(*wire.Record)
-	// Custodian, if set, names a live peer, none of those given, to keep copies of links that are not answered soon; ""
+	// Custodian names a live peer, none of those given, to keep copies of links that are not answered soon; ""
 	// for none.
 	Custodian func(not ...string) string
-	// Gone, if set, reports whether a peer is gone for good. It is asked before each message, and again after Review.
+	// Gone reports whether a peer is gone for good. It is asked before each message, and again after Review.
 	Gone func(id string) bool
-	// Refused, if set, is told of each link that its receiver refuses for good.
+	// Refused is told of each link that its receiver refuses for good.
 	Refused func(to string, link *wire.Link, reason string)
-	// Aside, if set, is told of links set aside because their receiver, or this node, cannot read them.
+	// Aside is told of links set aside because their receiver, or this node, cannot read them.
 	Aside func(to string, links int, err error)
 }
 
@@ -136,9 +136,7 @@ func (o *Outbox) sendable(to string, links []*wire.Link) []*wire.Link {
 		o.mu.Lock()
 		o.stats.Refused++
 		o.mu.Unlock()
-		if o.deps.Refused != nil {
-			o.deps.Refused(to, l, "URL is not UTF-8")
-		}
+		o.deps.Refused(to, l, "URL is not UTF-8")
 	}
 	return good
 }
@@ -235,7 +233,7 @@ func (o *Outbox) Review() {
 	}
 }
 
-// Run sends until ctx ends; links not answered by then wait for the next start. Its error comes from the shelf: no link is
+// Run, called once, sends until ctx ends; links not answered by then wait for the next start. Its error comes from the shelf: no link is
 // lost, but only a new outbox finds them all.
 func (o *Outbox) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -247,9 +245,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 				group.Go(func() error {
 					ctx, cancel := context.WithCancel(ctx)
 					defer cancel()
-					if o.deps.Custodian != nil {
-						group.Go(func() error { return o.copyOut(ctx, q) })
-					}
+					group.Go(func() error { return o.copyOut(ctx, q) })
 					return o.serve(ctx, q)
 				})
 			}
@@ -260,26 +256,10 @@ func (o *Outbox) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	err := group.Wait()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, q := range o.queues { // for another Run
-		q.running = false
-	}
-	return err
+	return group.Wait()
 }
 
 func (o *Outbox) now() time.Duration { return time.Since(o.start) }
-
-// backoff returns the pause after the n-th failure in a row, counted from 1. It doubles up to a bound, and half of it is
-// random, so that nodes do not come back together.
-func (o *Outbox) backoff(n int, most time.Duration) time.Duration {
-	d := min(most, o.cfg.OutboxBackoff)
-	if n < 16 {
-		d = min(d, firstBackoff<<(max(n, 1)-1))
-	}
-	return d/2 + rand.N(d/2+1)
-}
 
 const (
 	firstBackoff = 500 * time.Millisecond
@@ -287,11 +267,19 @@ const (
 	laterBackoff = 5 * time.Second
 )
 
-var (
-	// errFault is a peer that fails over a message.
-	errFault   = errors.New("fault of the peer")
-	errAnswers = fmt.Errorf("%w: it did not answer every link", errFault)
-)
+func (o *Outbox) backoff(n int, most time.Duration) time.Duration {
+	return backoff(n, firstBackoff, min(most, o.cfg.OutboxBackoff))
+}
+
+// backoff returns the pause after the n-th failure in a row, counted from 1. It doubles up to a bound, and half of it is
+// random, so that nodes do not come back together.
+func backoff(n int, first, most time.Duration) time.Duration {
+	d := min(most, first<<min(n-1, 15))
+	return d/2 + rand.N(d/2+1)
+}
+
+// errFault is a peer that fails over a message.
+var errFault = errors.New("fault of the peer")
 
 // Shelf is the outbox's own space on disk: ordered keys with values. It is safe for concurrent use. It keeps no slice that
 // it is given; what it passes to visit is valid until visit returns.

@@ -57,10 +57,7 @@ func TestBrokenShelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, shelf := &answerer{}, new(netsim.Shelf)
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver}
-		o, err := peer.NewOutbox(peer.Default(), deps)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := opened(t, peer.Default(), deps)
 		for pending, want := range map[int]error{0: errBroken, 32: nil} {
 			shelf.Before = func(string) error { time.Sleep(10 * time.Millisecond); return want }
 			before := o.Pending()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,20 +77,30 @@ func linksOf(name string, n int) []*wire.Link {
 	return links
 }
 
-// running opens an outbox and runs it until stop is called, which waits for its end, or the test ends. Unless deps say something else, its shelf
-// is empty, and nobody knows where a link belongs.
-func running(t testing.TB, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbox, stop func()) {
+// opened opens an outbox. Unless deps say something else, its shelf is empty, nobody knows where a link belongs, no peer is gone, and nobody
+// keeps copies.
+func opened(t testing.TB, cfg peer.Config, deps peer.OutboxDeps) *peer.Outbox {
 	t.Helper()
-	if deps.Route == nil {
-		deps.Route = func(*wire.Link) string { return "" }
+	all := peer.OutboxDeps{Shelf: new(netsim.Shelf), Route: func(*wire.Link) string { return "" }, Moved: func(*wire.Record) {},
+		Custodian: func(...string) string { return "" }, Gone: func(string) bool { return false },
+		Refused: func(string, *wire.Link, string) {}, Aside: func(string, int, error) {}}
+	given, filled := reflect.ValueOf(deps), reflect.ValueOf(&all).Elem()
+	for i := range given.NumField() {
+		if f := given.Field(i); !f.IsZero() {
+			filled.Field(i).Set(f)
+		}
 	}
-	if deps.Shelf == nil {
-		deps.Shelf = new(netsim.Shelf)
-	}
-	o, err := peer.NewOutbox(cfg, deps)
+	o, err := peer.NewOutbox(cfg, all)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return o
+}
+
+// running opens an outbox and runs it until stop is called, which waits for its end, or the test ends.
+func running(t testing.TB, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbox, stop func()) {
+	t.Helper()
+	o = opened(t, cfg, deps)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- o.Run(ctx) }()
@@ -453,10 +464,7 @@ func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 }
 
 func TestOutboxTakesNoIDThatCannotBe(t *testing.T) {
-	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: new(netsim.Shelf)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := opened(t, peer.Default(), peer.OutboxDeps{})
 	for _, id := range []string{"", "A", "a.b", "-a", "a/b", string(make([]byte, 64))} {
 		if err := o.Add(context.Background(), map[string][]*wire.Link{id: linksOf("b", 1)}); err == nil {
 			t.Errorf("links for %q", id)

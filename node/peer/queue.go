@@ -29,6 +29,17 @@ type block struct {
 	left bool // it has left its queue
 }
 
+func (b *block) key() []byte { return encodeKey(kindQueued, b.peer, b.seq) }
+
+// get reads a block from disk.
+func (o *Outbox) get(b *block) ([]byte, error) {
+	value, err := o.deps.Shelf.Get(b.key())
+	if err != nil {
+		err = fmt.Errorf("read outbox: %w", err)
+	}
+	return value, err
+}
+
 // queue is what waits for one peer. The lock of the outbox guards it.
 type queue struct {
 	peer    string

@@ -80,7 +80,7 @@ func (o *Outbox) writeBatch() {
 			}
 		}
 		for _, b := range set {
-			put(encodeKey(kindQueued, b.peer, b.seq), b.value)
+			put(b.key(), b.value)
 		}
 	})
 	if err != nil {
