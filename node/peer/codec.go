@@ -22,18 +22,11 @@ func (codec) Name() string { return "proto" }
 func (c codec) Marshal(m any) ([]byte, error) { return c.MarshalAppend(nil, m) }
 
 func (codec) MarshalAppend(b []byte, m any) ([]byte, error) {
-	p, ok := m.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("encode %T: it is no message", m)
-	}
-	return proto.MarshalOptions{}.MarshalAppend(b, p)
+	return proto.MarshalOptions{}.MarshalAppend(b, m.(proto.Message))
 }
 
 func (codec) Unmarshal(b []byte, m any) error {
-	p, ok := m.(proto.Message)
-	if !ok {
-		return fmt.Errorf("decode %T: it is no message", m)
-	}
+	p := m.(proto.Message)
 	// A short message has few parts and needs no count.
 	if left := maxParts; len(b) > 2*maxParts {
 		if err := count(p.ProtoReflect().Descriptor(), b, &left); err != nil {

@@ -3,7 +3,6 @@ package peer
 import (
 	"errors"
 	"io"
-	"net/http"
 
 	"connectrpc.com/connect"
 	"github.com/klauspost/compress/zstd"
@@ -39,19 +38,13 @@ func (d *decompressor) Read(p []byte) (int, error) {
 	if d.left <= 0 {
 		return 0, errBomb
 	}
-	if int64(len(p)) > d.left {
-		p = p[:d.left]
-	}
-	n, err := d.r.Read(p)
+	n, err := d.r.Read(p[:min(int64(len(p)), d.left)])
 	d.left -= int64(n)
 	return n, err
 }
 
 func (d *decompressor) Reset(r io.Reader) error {
 	d.left = d.limit
-	if r == http.NoBody {
-		r = nil // connect returns the decoder to its pool
-	}
 	return d.r.Reset(r)
 }
 
