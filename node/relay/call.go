@@ -33,10 +33,7 @@ var errRefused = errors.New("the relay does not reach it, or carries too much al
 // Dial connects to a member that cannot be dialled. through is false, and conn nil, if it can be.
 func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (conn net.Conn, through bool, err error) {
 	way, _ := r.deps.Way(peer)
-	switch {
-	case peer == r.deps.ID || way.Reach == view.Direct && (kind == Calls || r.way.Load().Reach == view.Direct):
-		return nil, false, nil
-	case way.Reach == view.Streams && kind == Calls:
+	if peer == r.deps.ID || kind == Calls && way.Reach != view.Outbound || way.Reach == view.Direct && r.way.Load().Reach == view.Direct {
 		return nil, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
@@ -47,9 +44,9 @@ func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (conn net.Conn
 	}
 	if way.Reach != view.Outbound {
 		conn, err = r.callBy(ctx, peer, to, kind)
-		return conn, true, err
+	} else {
+		conn, err = r.race(ctx, peer, to, kind, way.Relays)
 	}
-	conn, err = r.race(ctx, peer, to, kind, way.Relays)
 	return conn, true, err
 }
 
@@ -180,7 +177,7 @@ func (r *Relay) ask(ctx context.Context, l *link, kind Kind) (net.Conn, error) {
 		select {
 		case conn := <-come:
 			return conn, nil
-		case <-l.gone:
+		case <-l.ctx.Done():
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -209,20 +206,15 @@ func (r *Relay) answered(t id, conn net.Conn) bool {
 	return to != nil
 }
 
-// answer makes the connection that a relay asked for. What comes over it is for this node.
-func (r *Relay) answer(relay string, t id, kind Kind) {
-	r.dialBack(relay, hello{role: roleAnswer, id: t}, dialTime, func(conn net.Conn) { r.give(conn, kind) })
-}
-
 // dialBack makes a connection at the request of a member, unless too many are being made. use gets it.
-func (r *Relay) dialBack(to string, h hello, patience time.Duration, use func(net.Conn)) {
+func (r *Relay) dialBack(to string, h hello, use func(net.Conn)) {
 	select {
 	case r.answers <- struct{}{}:
 	default:
 		return // who has asked tries another member
 	}
 	r.begin(func() { // if the relay has ended, nobody needs the place
-		ctx, cancel := context.WithTimeout(r.ctx, patience)
+		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
 		conn, err := r.connect(ctx, to, h)
 		cancel()
 		<-r.answers
@@ -256,9 +248,9 @@ func (r *Relay) carry(conn net.Conn, from string, h hello) {
 	if h.id == r.self {
 		if answer(accepted) {
 			r.give(conn, h.kind)
-			return
+		} else {
+			conn.Close() //nolint:errcheck // it is broken
 		}
-		conn.Close() //nolint:errcheck // it is broken
 		return
 	}
 	defer conn.Close() //nolint:errcheck // its users get the error

@@ -14,13 +14,11 @@ type id [16]byte
 func (i id) String() string { return hex.EncodeToString(i[:]) }
 
 func parseID(s string) (i id, err error) {
-	if len(s) != 2*len(i) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(i) {
 		return i, fmt.Errorf("%.40q is not a node's id", s)
 	}
-	if _, err := hex.Decode(i[:], []byte(s)); err != nil {
-		return i, fmt.Errorf("%.40q is not a node's id", s)
-	}
-	return i, nil
+	return id(b), nil
 }
 
 // Roles: what a connection is for.

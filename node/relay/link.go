@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,10 +13,12 @@ import (
 type link struct {
 	peer string
 	out  chan frame
-	// open is closed when the link is open, gone when it has ended.
-	open, gone chan struct{}
-	used       atomic.Int64 // when a frame other than a ping last went over it, Unix time in ns
-	keep       atomic.Bool  // it leads to a relay of this node and is never idle
+	// ctx ends with the link.
+	ctx  context.Context
+	end  context.CancelFunc
+	open atomic.Bool
+	used atomic.Int64 // when a frame other than a ping last went over it, Unix time in ns
+	keep atomic.Bool  // it leads to a relay of this node and is never idle
 
 	// tokens are what the peer may still have carried, as of since; only the reader uses them.
 	tokens float64
@@ -23,8 +26,10 @@ type link struct {
 	conn   net.Conn // once the link is open
 }
 
-func newLink(peer string) *link {
-	l := &link{peer: peer, out: make(chan frame, queued), open: make(chan struct{}), gone: make(chan struct{}), tokens: burst, since: time.Now()}
+// newLink makes a link that is to be dialled, or run. It ends with ctx at the latest.
+func newLink(ctx context.Context, peer string) *link {
+	l := &link{peer: peer, out: make(chan frame, queued), tokens: burst, since: time.Now()}
+	l.ctx, l.end = context.WithCancel(ctx)
 	l.touch()
 	return l
 }
@@ -32,19 +37,8 @@ func newLink(peer string) *link {
 func (l *link) touch()     { l.used.Store(time.Now().UnixNano()) }
 func (l *link) idle() bool { return !l.keep.Load() && time.Since(time.Unix(0, l.used.Load())) > Idle }
 
-func (l *link) ended() bool { return closed(l.gone) }
-
 // stands reports whether frames sent now go out at once.
-func (l *link) stands() bool { return closed(l.open) && !l.ended() }
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
+func (l *link) stands() bool { return l.open.Load() && l.ctx.Err() == nil }
 
 // offer queues a frame, or drops it if the queue is full.
 func (l *link) offer(f frame) bool {
@@ -58,44 +52,40 @@ func (l *link) offer(f frame) bool {
 }
 
 // run carries frames until the connection breaks, is silent, or has been idle.
-func (l *link) run(ctx context.Context, conn net.Conn, dialled bool, take func(*link, frame)) {
-	defer close(l.gone)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // its users get the error
+func (l *link) run(conn net.Conn, dialled bool, take func(*link, frame)) {
+	context.AfterFunc(l.ctx, func() { conn.Close() }) //nolint:errcheck // its users get the error
 	l.conn = conn
-	close(l.open)
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		defer cancel()
-		l.write(ctx, dialled)
-	}()
+	l.open.Store(true)
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	defer l.end()
+	writing.Go(func() {
+		defer l.end()
+		l.write(dialled)
+	})
 	in := bufio.NewReaderSize(conn, 4<<10)
 	for {
 		_ = conn.SetReadDeadline(time.Now().Add(Silence)) // if this fails, so does the read
 		f, err := readFrame(in)
 		if err != nil {
-			break
+			return
 		}
 		if f.kind != framePing {
 			l.touch()
 			take(l, f)
 		}
 	}
-	cancel()
-	<-written
 }
 
 // write sends queued frames, and pings while there are none.
-func (l *link) write(ctx context.Context, dialled bool) {
+func (l *link) write(dialled bool) {
 	ticker := time.NewTicker(Silence / 3)
 	defer ticker.Stop()
 	var b []byte
 	for {
 		b = b[:0]
 		select {
-		case <-ctx.Done():
+		case <-l.ctx.Done():
 			return
 		case f := <-l.out:
 			b = f.append(b)

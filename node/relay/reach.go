@@ -108,7 +108,7 @@ func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 	}
 	late := time.NewTimer(answerTime)
 	defer late.Stop()
-	for waiting := true; waiting; {
+	for waiting := true; ; {
 		select {
 		case <-q.news:
 		case <-late.C:
@@ -129,17 +129,17 @@ func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 		packet = q.packet
 		r.mu.Unlock()
 		switch {
-		case 2*came > len(links) && packet, !waiting && 2*came > stood && packet:
+		case packet && (2*came > len(links) || !waiting && 2*came > stood):
 			return view.Direct, true
-		case !waiting && stood == 0:
+		case waiting:
+		case stood == 0:
 			return 0, false
-		case !waiting && 2*came > stood:
+		case 2*came > stood:
 			return view.Streams, true // or direct, and the packets were lost
-		case !waiting:
+		default:
 			return view.Outbound, true
 		}
 	}
-	return 0, false
 }
 
 // some returns links with random members, dialable ones first: whether nodes behind one NAT reach each other says
@@ -189,7 +189,7 @@ func (r *Relay) Knocked(packet []byte) bool {
 
 // check tries to reach a member that asked for it.
 func (r *Relay) check(peer string, nonce id) {
-	r.dialBack(peer, hello{role: roleKnock, id: nonce}, answerTime, func(conn net.Conn) {
+	r.dialBack(peer, hello{role: roleKnock, id: nonce}, func(conn net.Conn) {
 		r.deps.Knock(peer, append([]byte(knock), nonce[:]...))
 		conn.Close() //nolint:errcheck // it has served its purpose
 	})

@@ -66,20 +66,19 @@ type Relay struct {
 	deps    Deps
 	self    id
 	packets chan *memberlist.Packet
-	streams chan net.Conn // of the gossip
-	calls   chan net.Conn // of peers
-	poked   bell.Bell     // a link came or went
-	ctx     context.Context
+	streams chan net.Conn   // of the gossip
+	calls   chan net.Conn   // of peers
+	poked   bell.Bell       // a link came or went
+	ctx     context.Context // ends under mu, so that nothing begins after it
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 	answers chan struct{}
 	turn    atomic.Uint32
 	way     atomic.Pointer[view.Way]
-	count   counters
+	count   struct{ packets, dropped, calls, refused atomic.Uint64 }
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	closed  bool
 	links   map[string]*link
 	waiting map[id]chan net.Conn // for the answers to calls, by token
 	carried map[string]int       // carried connections by member
@@ -87,8 +86,6 @@ type Relay struct {
 	checks  *round
 	detours map[string]time.Time // when one was last tried, by member
 }
-
-type counters struct{ packets, dropped, calls, refused atomic.Uint64 }
 
 // Status is the state of a relay.
 type Status struct {
@@ -122,8 +119,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.work.Wait()
 	defer func() {
 		r.mu.Lock()
-		r.closed = true
-		r.mu.Unlock()
+		defer r.mu.Unlock()
 		r.stop()
 	}()
 	r.deps.Publish(*r.way.Load())
@@ -157,7 +153,7 @@ func (r *Relay) Calls() <-chan net.Conn   { return r.calls }
 func (r *Relay) begin(f func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.ctx.Err() != nil {
 		return false
 	}
 	r.beginLocked(f)
@@ -187,27 +183,27 @@ func (r *Relay) open(peer string) *link {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.links[peer]; l != nil {
-		if l.ended() {
+		if l.ctx.Err() != nil {
 			return nil // it could not be dialled a moment ago
 		}
 		return l
 	}
-	if r.closed || peer == r.deps.ID || len(r.links) >= mostLinks {
+	if r.ctx.Err() != nil || peer == r.deps.ID || len(r.links) >= mostLinks {
 		return nil
 	}
-	l := newLink(peer)
+	l := newLink(r.ctx, peer)
 	r.links[peer] = l
 	r.beginLocked(func() {
 		defer r.drop(l)
 		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
 		conn, err := r.connect(ctx, peer, hello{role: roleLink})
 		if cancel(); err != nil {
-			close(l.gone)
+			l.end()
 			_ = bell.Sleep(r.ctx, Backoff)
 			return
 		}
 		r.poked.Ring()
-		l.run(r.ctx, conn, true, r.take)
+		l.run(conn, true, r.take)
 	})
 	return l
 }
@@ -270,20 +266,20 @@ func (r *Relay) serve(conn net.Conn, peer string) {
 
 // accept serves a link that a member has dialled. It replaces an older one, which ends when it is idle.
 func (r *Relay) accept(conn net.Conn, peer string) {
-	l := newLink(peer)
 	r.mu.Lock()
-	if old := r.links[peer]; len(r.links) >= mostLinks && old == nil {
+	if old := r.links[peer]; old != nil {
+		old.keep.Store(false)
+	} else if len(r.links) >= mostLinks {
 		r.mu.Unlock()
 		conn.Close() //nolint:errcheck // there is no room
 		return
-	} else if old != nil {
-		old.keep.Store(false)
 	}
+	l := newLink(r.ctx, peer)
 	r.links[peer] = l
 	r.mu.Unlock()
 	defer r.drop(l)
 	r.poked.Ring()
-	l.run(r.ctx, conn, false, r.take)
+	l.run(conn, false, r.take)
 }
 
 // take handles a frame.
@@ -304,7 +300,7 @@ func (r *Relay) take(l *link, f frame) {
 	case frameCarried:
 		r.deliver(l, f.payload)
 	case frameCall:
-		r.answer(l.peer, f.id, Kind(f.payload[0]))
+		r.dialBack(l.peer, hello{role: roleAnswer, id: f.id}, func(conn net.Conn) { r.give(conn, Kind(f.payload[0])) })
 	case frameCheck:
 		r.check(l.peer, f.id)
 	}

@@ -24,7 +24,7 @@ func inner(t *testing.T) *Relay {
 func TestRoomForLinks(t *testing.T) {
 	r := inner(t)
 	for i := range 512 {
-		r.links[fmt.Sprint(i)] = newLink(fmt.Sprint(i))
+		r.links[fmt.Sprint(i)] = newLink(t.Context(), fmt.Sprint(i))
 	}
 	if l := r.open("another"); l != nil {
 		t.Error("a 513th link was dialled")
@@ -63,8 +63,8 @@ func TestRoomForCalls(t *testing.T) {
 // TestRoomForFrames: 64 frames wait for a link, of packets up to 2 KiB. More are dropped; a longer packet goes to the port.
 func TestRoomForFrames(t *testing.T) {
 	r, peer := inner(t), fmt.Sprintf("%032x", 2)
-	l := newLink(peer)
-	close(l.open)
+	l := newLink(r.ctx, peer)
+	l.open.Store(true)
 	r.links[peer] = l
 	if r.Send(peer, make([]byte, 2049)) {
 		t.Error("a packet of more than 2 KiB went by a link")
