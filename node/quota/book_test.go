@@ -51,7 +51,7 @@ func TestWhoComesBackIsTold(t *testing.T) {
 			w.pass(40)
 			books := map[string]bool{}
 			for _, f := range w.nodes {
-				res, err := f.quota.promise(0)
+				res, err := f.quota.agree(0, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -31,24 +31,24 @@ type keeper struct {
 	given  map[string]uint64
 }
 
-// lead runs one round of the keeper: it grants pages, has all nodes store the book, and ends the crawl if a limit is reached.
-func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
+// lead runs one round of the keeper: it grants pages, has all nodes store the book, and ends the crawl if a limit is reached. Its error is what
+// hinders that.
+func (q *Shares) lead(ctx context.Context, v view.View, wants bool) (err error) {
 	q.mu.Lock()
 	k, known := q.keeper, q.book.GetVersion() > 0
 	q.mu.Unlock()
 	switch {
 	case !v.Majority:
-		q.cease(errors.New("this node does not see a majority"))
-		return
+		return errors.New("this node does not see a majority")
 	case !known && len(v.Settled) < q.deps.Expected:
-		q.cease(fmt.Errorf("%d of the %d nodes of termination.expected_nodes are there", len(v.Settled), q.deps.Expected))
-		return
-	}
-	if k == nil {
-		q.takeOver(ctx, v)
-		return
+		return fmt.Errorf("%d of the %d nodes of termination.expected_nodes are there", len(v.Settled), q.deps.Expected)
+	case k == nil:
+		if k, err = q.takeOver(ctx, v); err != nil {
+			return err
+		}
 	}
 	q.mu.Lock()
+	q.keeper = k
 	k.report(v.Self, q.mine, wants)
 	k.grant(q.limits, v)
 	book := &wire.QuotaBook{Epoch: k.epoch, Version: k.version + 1, Reached: k.reached(q.limits, v)}
@@ -60,97 +60,88 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) {
 	q.mu.Unlock()
 	if !same {
 		// The others go first: a book that says that a limit is reached ends this node, which could then no longer tell them.
-		if err := q.all(ctx, v, k.epoch, book, func(*wire.QuotaResponse) {}); err != nil {
-			q.cease(err)
-			return
+		if _, err := q.all(ctx, v, k.epoch, book); err != nil {
+			return err
 		}
-		if res, err := q.store(k.epoch, book); err != nil || !res.GetOk() {
-			q.cease(cmp.Or(err, errRefused))
-			return
+		if _, err := agreed(q.agree(k.epoch, book)); err != nil {
+			return err
 		}
-		q.mu.Lock()
-		k.stored, k.view = book, v.Version
-		q.mu.Unlock()
 	}
 	q.mu.Lock()
+	if !same {
+		k.stored, k.view = book, v.Version
+	}
 	own, scarce := k.of(v.Self), k.scarce(q.limits, v)
 	q.mu.Unlock()
-	q.hinder(nil)
 	q.take(own, scarce && !wants || q.leaving.Load())
+	return nil
 }
 
-// takeOver makes this node the keeper if all live nodes promise to ignore earlier ones.
-func (q *Shares) takeOver(ctx context.Context, v view.View) {
+// takeOver returns a new keeper if all live nodes promise to ignore earlier ones.
+func (q *Shares) takeOver(ctx context.Context, v view.View) (*keeper, error) {
 	q.mu.Lock()
 	epoch := q.promised + 1
 	q.mu.Unlock()
-	mine, err := q.promise(epoch)
-	if err != nil || !mine.GetOk() {
-		q.hinder(cmp.Or(err, errRefused))
-		return
+	mine, err := agreed(q.agree(epoch, nil))
+	if err != nil {
+		return nil, err
 	}
 	newest, greatest := mine.GetBook(), epoch
-	if err := q.all(ctx, v, epoch, nil, func(res *wire.QuotaResponse) {
-		q.mu.Lock()
-		defer q.mu.Unlock()
+	answers, err := q.all(ctx, v, epoch, nil)
+	for _, res := range answers {
 		if newer(res.GetBook(), newest) {
 			newest = res.GetBook()
 		}
 		greatest = max(greatest, res.GetEpoch())
-	}); err != nil {
-		q.hinder(err)
-		_, _ = q.promise(greatest) // so that the next attempt has a higher epoch
-		return
+	}
+	if err != nil {
+		_, _ = q.agree(greatest, nil) // so that the next attempt has a higher epoch
+		return nil, err
 	}
 	k := &keeper{epoch: epoch, version: newest.GetVersion(), entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
 	for _, e := range newest.GetEntries() {
 		k.entries[e.GetOwner()] = proto.CloneOf(e)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.keeper = k
+	return k, nil
 }
 
-// all asks all other live nodes that count or vote at the same time to promise an epoch, or to store a book of it. It returns an error unless
-// each agreed. visit gets each answer.
-func (q *Shares) all(ctx context.Context, v view.View, epoch uint64, book *wire.QuotaBook, visit func(*wire.QuotaResponse)) error {
+// all asks all other live nodes that count or vote at the same time to promise an epoch, or to store a book of it. It returns the answers that
+// came, and an error unless each agreed.
+func (q *Shares) all(ctx context.Context, v view.View, epoch uint64, book *wire.QuotaBook) ([]*wire.QuotaResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64)
-	for _, id := range v.Others() {
+	others := v.Others()
+	answers := make([]*wire.QuotaResponse, len(others))
+	for i, id := range others {
 		if !slices.Contains(v.Settled, id) && !slices.Contains(v.Voting, id) { // a node that is back votes before it counts
 			continue
 		}
-		g.Go(func() error {
-			res, err := q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: epoch, Book: book}) // each call writes its own head
-			if err == nil {
-				if visit(res); !res.GetOk() {
-					err = errRefused
-				}
-			}
-			if err != nil {
+		g.Go(func() (err error) {
+			// Each call writes its own head.
+			if answers[i], err = agreed(q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: epoch, Book: book})); err != nil {
 				return fmt.Errorf("%s must store what is granted, too: %w", id, err)
 			}
 			return nil
 		})
 	}
-	return g.Wait()
+	return answers, g.Wait()
 }
 
-var errRefused = errors.New("it follows another keeper")
+// agreed adds the error of an answer that is no.
+func agreed(res *wire.QuotaResponse, err error) (*wire.QuotaResponse, error) {
+	if err == nil && !res.GetOk() {
+		err = errors.New("it follows another keeper")
+	}
+	return res, err
+}
 
 // leaveBook makes this node stop being the keeper.
 func (q *Shares) leaveBook() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.keeper = nil
-}
-
-// cease makes this node stop being the keeper because something hinders it.
-func (q *Shares) cease(why error) {
-	q.leaveBook()
-	q.hinder(why)
 }
 
 // reported takes a node's report and answers with its grant.
@@ -193,12 +184,7 @@ const (
 // grant gives pages to the nodes that want some. Each gets twice what it used since its last grant, so that a crash loses
 // little. Together they get at most half of what is left, so that some remains for nodes that find work later.
 func (k *keeper) grant(limits Limits, v view.View) {
-	var hungry []string
-	for _, id := range slices.Sorted(maps.Keys(k.hungry)) {
-		if k.hungry[id] && v.IsAlive(id) {
-			hungry = append(hungry, id)
-		}
-	}
+	hungry := slices.DeleteFunc(slices.Sorted(maps.Keys(k.hungry)), func(id string) bool { return !k.hungry[id] || !v.IsAlive(id) })
 	free := limits.MaxPages - k.out()
 	most := free / int64(max(1, 2*len(hungry)))
 	for _, id := range hungry {
@@ -252,10 +238,7 @@ func (k *keeper) scarce(limits Limits, v view.View) bool {
 
 // newer reports whether book a replaces book b.
 func newer(a, b *wire.QuotaBook) bool {
-	if a.GetEpoch() != b.GetEpoch() {
-		return a.GetEpoch() > b.GetEpoch()
-	}
-	return a.GetVersion() > b.GetVersion()
+	return cmp.Or(cmp.Compare(a.GetEpoch(), b.GetEpoch()), cmp.Compare(a.GetVersion(), b.GetVersion())) > 0
 }
 
 // alike reports whether two entries have the same pages. A change in bytes or time alone does not need a new book.

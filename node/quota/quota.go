@@ -14,6 +14,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -89,6 +90,7 @@ type Shares struct {
 	failing atomic.Bool // the last value could not be kept
 	leaving atomic.Bool
 	left    bell.Bell // a node that leaves has given back all
+	over    sync.Once // ends the crawl
 	written bool      // the grants in mine are on disk; only Run uses it
 	heard   bool      // a keeper has told what was granted to earlier lives; until then nothing is used. Only Run uses it
 	crashed bool      // the life before did not end in order; only Run uses it
@@ -105,7 +107,6 @@ type Shares struct {
 	promised uint64
 	book     *wire.QuotaBook
 	keeper   *keeper // nil while another node keeps the book
-	over     bool
 	// hindrance is what keeps pages from being granted, as far as this node knows, and since is when that began. told means that Warn has
 	// heard of it.
 	hindrance error
@@ -159,10 +160,14 @@ func (q *Shares) Run(ctx context.Context) error {
 		v := q.deps.View()
 		asks := wants && q.heard // so that what it hears of first was granted to earlier lives
 		if id := v.Drawn("quota"); id == v.Self {
-			q.lead(ctx, v, asks)
+			err := q.lead(ctx, v, asks)
+			if err != nil {
+				q.leaveBook()
+			}
+			q.hinder(err)
 		} else if id != "" {
 			q.leaveBook()
-			q.report(ctx, id, asks)
+			q.hinder(q.report(ctx, id, asks))
 		}
 		q.tell(wants)
 		if wants && v.AllOver() { // the others have reached the limit: this node would wait for pages for ever
@@ -182,20 +187,19 @@ func (q *Shares) spent() (wants bool) {
 	return wants
 }
 
-// report sends this node's entry to the keeper and takes the grant from its answer.
-func (q *Shares) report(ctx context.Context, keeper string, wants bool) {
+// report sends this node's entry to the keeper and takes the grant from its answer. After an error the next report may find another keeper.
+func (q *Shares) report(ctx context.Context, keeper string, wants bool) error {
 	asking, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	res, err := q.deps.Ask(asking, keeper, &wire.QuotaRequest{Report: q.entry(), Wants: wants})
-	switch { // after an error the next report may find another keeper
+	switch {
 	case err != nil:
-		q.hinder(fmt.Errorf("%s, which keeps the book, does not answer: %w", keeper, err))
+		return fmt.Errorf("%s, which keeps the book, does not answer: %w", keeper, err)
 	case !res.GetOk():
-		q.hinder(fmt.Errorf("%s, which keeps the book, waits for others: its own status says for whom", keeper))
-	default:
-		q.hinder(nil)
-		q.take(res.GetEntry(), res.GetScarce() && !wants || q.leaving.Load())
+		return fmt.Errorf("%s, which keeps the book, waits for others: its own status says for whom", keeper)
 	}
+	q.take(res.GetEntry(), res.GetScarce() && !wants || q.leaving.Load())
+	return nil
 }
 
 // hinder notes what keeps pages from being granted, nil for nothing.
@@ -237,10 +241,9 @@ func (q *Shares) take(e *wire.QuotaEntry, back bool) {
 		unused = uint64(q.deps.Meter.Withdraw())
 	}
 	q.mu.Lock()
-	if e.GetGranted() > q.mine.GetGranted() || unused > 0 {
-		q.written = false
-	}
-	if news := unused > 0 || e.GetGranted() > q.mine.GetGranted() || e.GetGivenBack() < q.mine.GetGivenBack(); news || !q.leaving.Load() {
+	changed := unused > 0 || e.GetGranted() > q.mine.GetGranted()
+	q.written = q.written && !changed
+	if changed || e.GetGivenBack() < q.mine.GetGivenBack() || !q.leaving.Load() {
 		q.still = 0
 	} else if q.still++; q.still >= leaveAfter {
 		q.left.Ring()
@@ -301,60 +304,26 @@ func (q *Shares) use() {
 
 // Quota answers a keeper's request or another node's report. It implements the peer call of that name.
 func (q *Shares) Quota(_ context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	switch {
-	case req.GetEpoch() == 0:
+	if req.GetEpoch() == 0 {
 		return q.reported(from, req)
-	case req.GetBook() == nil:
-		return q.promise(req.GetEpoch())
 	}
-	return q.store(req.GetEpoch(), req.GetBook())
+	return q.agree(req.GetEpoch(), req.GetBook())
 }
 
-// promise makes this node ignore keepers of epochs before the given one. It refuses if it has already promised that epoch or a
-// later one.
-func (q *Shares) promise(epoch uint64) (*wire.QuotaResponse, error) {
-	return q.change(func() bool {
-		if epoch <= q.promised {
-			return false
-		}
-		q.promised = epoch
-		return true
-	})
-}
-
-// store stores a keeper's book, unless this node has promised to ignore that keeper.
-func (q *Shares) store(epoch uint64, book *wire.QuotaBook) (*wire.QuotaResponse, error) {
-	res, err := q.change(func() bool {
-		if epoch < q.promised || !newer(book, q.book) {
-			return false
-		}
-		q.promised, q.book = epoch, book
-		return true
-	})
-	if err == nil && res.GetOk() && book.GetReached() != "" {
-		q.reach(book.GetReached())
-	}
-	return res, err
-}
-
-// reach ends the crawl at this node.
-func (q *Shares) reach(limit string) {
-	q.mu.Lock()
-	was := q.over
-	q.over = true
-	q.mu.Unlock()
-	if !was {
-		q.deps.Meter.End(limit)
-	}
-}
-
-// change applies do to what this node has promised and stored. If do returns true, the change is on disk when change returns.
-func (q *Shares) change(do func() bool) (*wire.QuotaResponse, error) {
+// agree makes this node ignore keepers of epochs before the given one. With a book it stores that of the keeper of this epoch, which it has not
+// promised to ignore; without one it refuses an epoch that it has promised already. What it agrees to is on disk when it returns.
+func (q *Shares) agree(epoch uint64, book *wire.QuotaBook) (*wire.QuotaResponse, error) {
 	q.writing.Lock()
 	defer q.writing.Unlock()
 	q.mu.Lock()
-	promised, book := q.promised, q.book
-	ok := do()
+	promised, had := q.promised, q.book
+	ok := epoch > promised
+	if book != nil {
+		ok = epoch >= promised && newer(book, had)
+	}
+	if ok {
+		q.promised, q.book = epoch, cmp.Or(book, had)
+	}
 	res := &wire.QuotaResponse{Ok: ok, Epoch: q.promised, Book: q.book}
 	q.mu.Unlock()
 	if !ok {
@@ -362,12 +331,18 @@ func (q *Shares) change(do func() bool) (*wire.QuotaResponse, error) {
 	}
 	if err := q.keepBook(); err != nil {
 		q.mu.Lock()
-		q.promised, q.book = promised, book
+		q.promised, q.book = promised, had
 		q.mu.Unlock()
 		return nil, err
 	}
+	if limit := book.GetReached(); limit != "" {
+		q.reach(limit)
+	}
 	return res, nil
 }
+
+// reach ends the crawl at this node.
+func (q *Shares) reach(limit string) { q.over.Do(func() { q.deps.Meter.End(limit) }) }
 
 // entry returns a copy of this node's entry.
 func (q *Shares) entry() *wire.QuotaEntry {

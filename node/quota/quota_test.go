@@ -441,7 +441,7 @@ func TestOlderDisk(t *testing.T) {
 			}
 			w.mu.Unlock()
 			w.pass(120)
-			res, err := f.quota.promise(0) // it tells the book
+			res, err := f.quota.agree(0, nil) // it tells the book
 			if err != nil {
 				t.Fatal(err)
 			}
