@@ -69,8 +69,8 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				buf := c.buffers.get(0)
-				w := &wire{body: strings.NewReader(string(body)), limit: 1 << 20, watch: &exchange{}}
-				if err := c.decode(buf, w, []string{coding}, 1<<20, &largeShare{budget: c.large, body: true}); err != nil || len(*buf) != page.Len() {
+				w := &wire{body: strings.NewReader(string(body)), limit: 1 << 20, watch: &exchange{}, budget: c.large, large: true}
+				if err := c.decode(buf, w, []string{coding}, 1<<20); err != nil || len(*buf) != page.Len() {
 					b.Fatal(err, len(*buf))
 				}
 				c.buffers.put(buf)

@@ -15,7 +15,7 @@ const (
 	keptBuffer  = 1 << 20
 	// maxHint limits how many bytes a Content-Length alone can make us allocate.
 	maxHint = 256 << 10
-	// maxDrain is how many bytes are read after the end of the decoded body to keep the connection.
+	// maxDrain is how many bytes are read after the end of the decoded body, so that the connection can be reused.
 	maxDrain = 16 << 10
 )
 
@@ -40,16 +40,19 @@ func (b *buffers) put(p *[]byte) {
 	}
 }
 
-// wire is a body as it comes from the server. It counts the bytes, cuts them at a limit, and remembers how the body ended.
+// wire is a body as it comes from the server. It counts the bytes, cuts them at a limit, and remembers how the body ended. It holds what the
+// download takes of the budget.
 type wire struct {
-	body  io.Reader
-	limit int64
-	watch *exchange
-	share *largeShare
-	keep  *[]byte // gets a copy of the bytes, unless nil
+	body   io.Reader
+	limit  int64
+	watch  *exchange
+	budget *largeBudget
+	keep   *[]byte // gets a copy of the bytes, unless nil
 
-	n   int64
-	end error // nil until the end: io.EOF, errCut, or an error of net/http
+	n      int64
+	end    error // nil until the end: io.EOF, errCut, or an error of net/http
+	large  bool  // the body counts as large, until its result is released
+	window int64 // bytes of a large window, until it is decoded
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -57,7 +60,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		return 0, w.end
 	}
 	if w.keep != nil && len(*w.keep) > keptBuffer { // even if the body decodes to little
-		if err := w.share.takeBody(); err != nil {
+		if err := w.takeBody(); err != nil {
 			return 0, err
 		}
 	}
@@ -107,76 +110,64 @@ func newLargeBudget(bodies int) *largeBudget {
 	return &largeBudget{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largest)}
 }
 
-// largeShare is what one download holds of the budget: a body until its result is released, a window until it is decoded.
-type largeShare struct {
-	budget *largeBudget
-	wire   *wire
-	body   bool
-	window int64
-}
-
 // takeBody waits until this body may be large.
-func (p *largeShare) takeBody() error {
-	if p.body {
+func (w *wire) takeBody() error {
+	if w.large {
 		return nil
 	}
-	if err := p.wait(p.budget.bodies, 1); err != nil {
-		return err
-	}
-	p.body = true
-	return nil
+	err := w.wait(w.budget.bodies, 1)
+	w.large = err == nil
+	return err
 }
 
 // releaseBody lets another body be large.
-func (p *largeShare) releaseBody() {
-	if p.body {
-		p.body = false
-		p.budget.bodies.Release(1)
+func (w *wire) releaseBody() {
+	if w.large {
+		w.large = false
+		w.budget.bodies.Release(1)
 	}
 }
 
 // takeWindow waits for the memory of a large window, of which a download has at most one. Small windows are free.
-func (p *largeShare) takeWindow(size int64) error {
+func (w *wire) takeWindow(size int64) error {
 	if size <= keptBuffer {
 		return nil
 	}
-	p.releaseBody() // a large capture takes it again
-	if err := p.wait(p.budget.windows, size); err != nil {
-		return err
+	w.releaseBody() // a large capture takes it again
+	err := w.wait(w.budget.windows, size)
+	if err == nil {
+		w.window = size
 	}
-	p.window = size
-	return nil
+	return err
 }
 
-func (p *largeShare) releaseWindow() {
-	if p.window > 0 {
-		p.budget.windows.Release(p.window)
-		p.window = 0
-	}
+func (w *wire) releaseWindow() {
+	w.budget.windows.Release(w.window)
+	w.window = 0
 }
 
 // wait takes n from a part of the budget. Meanwhile MinRate is suspended, but the other limits of the download hold.
-func (p *largeShare) wait(part *semaphore.Weighted, n int64) error {
+func (w *wire) wait(part *semaphore.Weighted, n int64) error {
 	if part.TryAcquire(n) {
 		return nil
 	}
-	p.wire.watch.pause(true)
-	defer p.wire.watch.pause(false)
-	if err := part.Acquire(p.wire.watch.ctx, n); err != nil {
-		p.wire.end = err
-		return err
+	w.watch.pause(true)
+	defer w.watch.pause(false)
+	err := part.Acquire(w.watch.ctx, n)
+	if err != nil {
+		w.end = err
 	}
-	return nil
+	return err
 }
 
-// readAll appends r to *buf and returns the error that ends it, io.EOF at the end. After more than limit bytes it keeps limit of them
-// and returns errCut. Before a body grows large, it takes its share of the budget.
-func readAll(buf *[]byte, r io.Reader, limit int64, p *largeShare) error {
+// readAll appends r, which is the wire or what decodes it, to *buf and returns the error that ends it, io.EOF at the end. After more than limit
+// bytes it keeps limit of them and returns errCut. Before a body grows large, it takes its share of the budget.
+func (w *wire) readAll(buf *[]byte, r io.Reader, limit int64) error {
 	for empty := 0; ; {
 		b := *buf
 		if len(b) == cap(b) {
 			if len(b) >= keptBuffer {
-				if err := p.takeBody(); err != nil {
+				if err := w.takeBody(); err != nil {
 					return err
 				}
 			}
@@ -203,15 +194,5 @@ func readAll(buf *[]byte, r io.Reader, limit int64, p *largeShare) error {
 	}
 }
 
-// drain reads up to maxDrain bytes after the end of the decoded body, so that the connection can be reused. It reads into the free
-// part of buf.
-func (w *wire) drain(buf []byte) {
-	free := buf[len(buf):cap(buf)]
-	if len(free) < 512 {
-		free = make([]byte, 4<<10)
-	}
-	for left := maxDrain; w.end == nil && left > 0; {
-		n, _ := w.Read(free)
-		left -= max(n, 1)
-	}
-}
+// drain reads on after the end of the decoded body.
+func (w *wire) drain() { _, _ = io.CopyN(io.Discard, w, maxDrain) }

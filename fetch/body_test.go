@@ -29,34 +29,19 @@ func (p *pauses) Read(b []byte) (int, error) {
 func TestBodyWithoutProgress(t *testing.T) {
 	for each, want := range map[int]error{0: io.EOF, 60: io.EOF, 100: io.EOF, 101: io.ErrNoProgress} {
 		buf := make([]byte, 0, 16)
-		if err := readAll(&buf, &pauses{body: strings.NewReader("abc"), each: each}, 10, nil); !errors.Is(err, want) || (string(buf) == "abc") != (want == io.EOF) {
+		if err := new(wire).readAll(&buf, &pauses{body: strings.NewReader("abc"), each: each}, 10); !errors.Is(err, want) || (string(buf) == "abc") != (want == io.EOF) {
 			t.Errorf("with %d pauses: %q, %v", each, buf, err)
 		}
 	}
 }
 
-// After the end of a decoded body 16 KiB more are read, into the free part of its buffer if that is large enough.
+// After the end of a decoded body 16 KiB more are read.
 func TestDrain(t *testing.T) {
-	for _, c := range []struct {
-		free, body int
-		read       int64
-		reads      int
-	}{
-		{512, 100_000, 16 << 10, 32},
-		{511, 100_000, 16 << 10, 4},
-		{4096, 16 << 10, 16 << 10, 4},
-		{4096, 1000, 1000, 2},
-		{4096, 0, 0, 1},
-	} {
-		counted := &counter{r: strings.NewReader(strings.Repeat("x", c.body))}
-		w := &wire{body: counted, limit: 1 << 20, watch: &exchange{}}
-		if w.drain(make([]byte, 0, c.free)); w.n != c.read || counted.reads != c.reads || w.watch.last.IsZero() != (w.end == nil) {
-			t.Errorf("%d bytes with %d free: %d bytes in %d reads, want %d in %d", c.body, c.free, w.n, counted.reads, c.read, c.reads)
+	for body, read := range map[int]int64{100_000: 16 << 10, 16 << 10: 16 << 10, 1000: 1000, 0: 0} {
+		w := &wire{body: strings.NewReader(strings.Repeat("x", body)), limit: 1 << 20, watch: &exchange{}}
+		if w.drain(); w.n != read || (w.end == io.EOF) != (body < 16<<10) || w.watch.last.IsZero() != (w.end == nil) {
+			t.Errorf("%d bytes: %d are read, ended by %v; want %d", body, w.n, w.end, read)
 		}
-	}
-	counted := &counter{r: &pauses{each: 1 << 30}}
-	if (&wire{body: counted, limit: 1 << 20, watch: &exchange{}}).drain(nil); counted.reads != maxDrain {
-		t.Errorf("a body that gives nothing is read %d times", counted.reads)
 	}
 }
 
@@ -86,29 +71,30 @@ func TestWindowsOfTheBudget(t *testing.T) {
 	budget := newLargeBudget(1)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	p := &largeShare{budget: budget, wire: &wire{watch: &exchange{ctx: over}}}
+	w := &wire{budget: budget, watch: &exchange{ctx: over}, limit: 1 << 20}
 	for size, free := range map[int64]bool{1: true, 1 << 20: true, 1<<20 + 1: false, 16 << 20: false} {
-		if err := errors.Join(p.takeBody(), p.takeWindow(size)); err != nil {
+		if err := errors.Join(w.takeBody(), w.takeWindow(size)); err != nil {
 			t.Fatal(err)
 		}
-		if p.body != free {
-			t.Errorf("a window of %d bytes besides a body: %v", size, p.body)
+		if w.large != free {
+			t.Errorf("a window of %d bytes besides a body: %v", size, w.large)
 		}
 		if all := budget.windows.TryAcquire(16 << 20); all != free {
 			t.Errorf("a window of %d bytes is free: %v", size, all)
 		} else if all {
 			budget.windows.Release(16 << 20)
 		}
-		p.releaseWindow()
-		p.releaseWindow() // releases nothing twice
-		p.releaseBody()
-		p.releaseBody()
+		w.releaseWindow()
+		w.releaseWindow() // releases nothing twice
+		w.releaseBody()
+		w.releaseBody()
 	}
-	if _, _, err := new(decoders).open([]string{"gzip", "br"}, bytes.NewReader(append(wideBrotli, 'a')), p); err == nil || !budget.windows.TryAcquire(16<<20) {
+	w.body = bytes.NewReader(append(wideBrotli, 'a'))
+	if _, _, err := new(decoders).open([]string{"gzip", "br"}, w); err == nil || !budget.windows.TryAcquire(16<<20) {
 		t.Errorf("%v, and the window is not given back", err)
 	}
-	if err := p.takeWindow(16 << 20); err == nil || p.wire.watch.paused || !errors.Is(p.wire.end, err) {
-		t.Errorf("there is none left: %v, paused %v, ended by %v", err, p.wire.watch.paused, p.wire.end)
+	if err := w.takeWindow(16 << 20); err == nil || w.watch.paused || !errors.Is(w.end, err) {
+		t.Errorf("there is none left: %v, paused %v, ended by %v", err, w.watch.paused, w.end)
 	}
 }
 
@@ -116,16 +102,16 @@ func TestWindowsOfTheBudget(t *testing.T) {
 func TestSharesOfTheBudget(t *testing.T) {
 	for size, large := range map[int]bool{1<<20 - 1: false, 1<<20 + 1: true} {
 		for _, captured := range []bool{false, true} {
-			p, buf := &largeShare{budget: newLargeBudget(1)}, make([]byte, 0, 1<<20)
-			w := &wire{body: bytes.NewReader(make([]byte, size)), limit: 2 << 20, watch: &exchange{}, share: p}
+			buf := make([]byte, 0, 1<<20)
+			w := &wire{body: bytes.NewReader(make([]byte, size)), limit: 2 << 20, watch: &exchange{}, budget: newLargeBudget(1)}
 			if captured {
 				w.keep = &buf
 				_, _ = io.Copy(io.Discard, w)
 			} else {
-				_ = readAll(&buf, w, w.limit, p)
+				_ = w.readAll(&buf, w, w.limit)
 			}
-			if p.body != large || len(buf) != size {
-				t.Errorf("%d bytes, captured %v: large is %v, %d bytes are there", size, captured, p.body, len(buf))
+			if w.large != large || len(buf) != size {
+				t.Errorf("%d bytes, captured %v: large is %v, %d bytes are there", size, captured, w.large, len(buf))
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
 	"sync"
 )
@@ -86,20 +85,10 @@ func informational(head []byte) bool {
 		string(head[10:12]) != "01"
 }
 
-// requestHead writes the head of an HTTP/2 request in the form of HTTP/1.1, as WARC files contain it.
-func requestHead(r *http.Request) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\nHost: %s\r\n", r.URL.RequestURI(), r.Host)
-	r.Header.Write(&b) // a buffer takes everything
-	b.WriteString("\r\n")
-	return b.Bytes()
-}
-
-// responseHead does the same for a response.
-func responseHead(r *http.Response) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", r.StatusCode, http.StatusText(r.StatusCode))
-	r.Header.Write(&b)
+// rawHead writes a head that did not cross the connection as text in the form of HTTP/1.1, as WARC files contain it.
+func rawHead(begin string, h http.Header) []byte {
+	b := bytes.NewBufferString(begin)
+	h.Write(b) // a buffer takes everything
 	b.WriteString("\r\n")
 	return b.Bytes()
 }

@@ -230,16 +230,16 @@ type Result struct {
 	RawRequest, RawHead, RawBody []byte
 
 	buffers *buffers
-	buffer  *[]byte     // of Body
-	raw     *[]byte     // of RawBody
-	share   *largeShare // of the memory for large bodies
+	buffer  *[]byte // of Body
+	raw     *[]byte // of RawBody
+	wire    *wire
 }
 
 // Release returns the memory of Body. Call it once for each download, not for copies of the Result. A large body counts against
 // Config.LargeBodies until then.
 func (r *Result) Release() {
-	if r.share != nil {
-		r.share.releaseBody()
+	if r.wire != nil {
+		r.wire.releaseBody()
 	}
 	if r.buffer != nil {
 		r.buffers.put(r.buffer)
@@ -247,7 +247,7 @@ func (r *Result) Release() {
 	if r.raw != nil {
 		r.buffers.put(r.raw)
 	}
-	r.share, r.buffer, r.raw, r.Body, r.RawRequest, r.RawHead, r.RawBody = nil, nil, nil, nil, nil, nil, nil
+	r.wire, r.buffer, r.raw, r.Body, r.RawRequest, r.RawHead, r.RawBody = nil, nil, nil, nil, nil, nil, nil
 }
 
 func (r *Result) fail(class Class, err error) { r.Class, r.Err = class, err }
@@ -364,21 +364,21 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		}
 	}
 
-	w := &wire{body: resp.Body, limit: limit, watch: x}
+	w := &wire{body: resp.Body, limit: limit, watch: x, budget: c.large}
 	if req.Capture {
 		res.raw = c.buffers.get(resp.ContentLength)
 		w.keep = res.raw
 		defer func() { res.RawBody = *w.keep }()
 		if x.overHTTP2() || req.Files != nil {
-			res.RawRequest, res.RawHead = requestHead(hr), responseHead(resp)
+			res.RawRequest = rawHead(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n", hr.URL.RequestURI(), hr.Host), hr.Header)
+			res.RawHead = rawHead(fmt.Sprintf("HTTP/1.1 %d %s\r\n", resp.StatusCode, http.StatusText(resp.StatusCode)), resp.Header)
 		}
 	}
 	res.buffer = c.buffers.get(resp.ContentLength)
-	res.share = &largeShare{budget: c.large, wire: w}
-	w.share = res.share
-	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes), res.share)
-	if err == nil {
-		w.drain(*res.buffer)
+	res.wire = w
+	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes))
+	if err == nil && w.end == nil {
+		w.drain()
 	}
 	res.Body, res.WireBytes = *res.buffer, w.n
 
@@ -409,17 +409,17 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 
 // decode reads w into buf through the codings named in the header. It returns nil at the end of the content, errCut at limit or at
 // that of w, else what went wrong on the wire or in a coding.
-func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *largeShare) error {
+func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64) error {
 	list, err := codings(header)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		err = readAll(buf, w, w.limit, p)
-	} else if r, done, broken := c.decoders.open(list, coded{w}, p); broken != nil {
+		err = w.readAll(buf, w, w.limit)
+	} else if r, done, broken := c.decoders.open(list, w); broken != nil {
 		err = broken
 	} else {
-		err = readAll(buf, r, limit, p)
+		err = w.readAll(buf, r, limit)
 		done()
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -55,24 +56,25 @@ func codings(values []string) ([]string, error) {
 	return list, nil
 }
 
-// open puts decoders over r, the last coding first. It takes the memory of a large window from p before allocating it. The caller calls
-// done when it has read enough.
-func (d *decoders) open(list []string, r io.Reader, p *largeShare) (decoded io.Reader, done func(), err error) {
+// open puts decoders over w, the last coding first. It takes the memory of a large window before allocating it. The caller calls done when it
+// has read enough.
+func (d *decoders) open(list []string, w *wire) (r io.Reader, done func(), err error) {
+	r = coded{w}
 	var undo []func()
 	done = func() {
-		for i := len(undo) - 1; i >= 0; i-- {
-			undo[i]()
+		for _, back := range undo {
+			back()
 		}
 	}
-	for i := len(list) - 1; i >= 0; i-- {
+	for _, coding := range slices.Backward(list) {
 		var back func()
-		switch list[i] {
+		switch coding {
 		case "gzip":
 			r, back, err = d.openGzip(r)
 		case "br":
-			r, back, err = d.openBrotli(r, p)
+			r, back, err = d.openBrotli(r, w)
 		case "zstd":
-			r, back, err = d.openZstd(r, p)
+			r, back, err = d.openZstd(r, w)
 		default:
 			r, err = openDeflate(r)
 		}
@@ -81,7 +83,7 @@ func (d *decoders) open(list []string, r io.Reader, p *largeShare) (decoded io.R
 		}
 		if err != nil {
 			done()
-			return nil, nil, fmt.Errorf("%s: %w", list[i], err)
+			return nil, nil, fmt.Errorf("%s: %w", coding, err)
 		}
 	}
 	return r, done, nil
@@ -101,11 +103,11 @@ func (d *decoders) openGzip(r io.Reader) (io.Reader, func(), error) {
 	return z, back, nil
 }
 
-func (d *decoders) openBrotli(r io.Reader, p *largeShare) (io.Reader, func(), error) {
+func (d *decoders) openBrotli(r io.Reader, w *wire) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
 	start, _ := head.Peek(brotliHead) // the decoder will meet the same error
 	window := brotliWindow(start)
-	if err := p.takeWindow(window); err != nil {
+	if err := w.takeWindow(window); err != nil {
 		return nil, nil, err
 	}
 	z, _ := d.brotli.Get().(*brotli.Reader)
@@ -114,21 +116,21 @@ func (d *decoders) openBrotli(r io.Reader, p *largeShare) (io.Reader, func(), er
 	}
 	_ = z.Reset(head) // never fails
 	return z, func() {
-		p.releaseWindow()
+		w.releaseWindow()
 		if window <= keptBuffer {
 			d.brotli.Put(z)
 		}
 	}, nil
 }
 
-func (d *decoders) openZstd(r io.Reader, p *largeShare) (io.Reader, func(), error) {
+func (d *decoders) openZstd(r io.Reader, w *wire) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
 	start, _ := head.Peek(zstd.HeaderMaxSize) // the decoder will meet the same error
 	window := zstdWindow(start)
 	if window > maxWindow {
 		return nil, nil, zstd.ErrWindowSizeExceeded
 	}
-	if err := p.takeWindow(window); err != nil {
+	if err := w.takeWindow(window); err != nil {
 		return nil, nil, err
 	}
 	z, _ := d.zstd.Get().(*zstd.Decoder)
@@ -139,12 +141,12 @@ func (d *decoders) openZstd(r io.Reader, p *largeShare) (io.Reader, func(), erro
 		z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(uint64(max(window, keptBuffer))))
 		if err != nil {
-			p.releaseWindow()
+			w.releaseWindow()
 			return nil, nil, err
 		}
 	}
 	back := func() {
-		p.releaseWindow()
+		w.releaseWindow()
 		if window <= keptBuffer {
 			_ = z.Reset(nil) // drops its reference to r
 			d.zstd.Put(z)

@@ -174,7 +174,7 @@ func TestLargeWindowsDecode(t *testing.T) {
 	}
 	var again decoders // what is small leaves a decoder for what is larger
 	for _, body := range [][]byte{pack(t, []byte("hello"), "zstd"), zstdOf(t, page, 1<<20), four} {
-		r, done, err := again.open([]string{"zstd"}, bytes.NewReader(body), &largeShare{budget: newLargeBudget(1)})
+		r, done, err := again.open([]string{"zstd"}, &wire{body: bytes.NewReader(body), limit: 1 << 30, watch: &exchange{}, budget: newLargeBudget(1)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,16 +204,16 @@ func TestWhatIsKept(t *testing.T) {
 				body, pool = brotliOf(page, 6, bits.Len(uint(window))-1), &d.brotli
 			}
 			if got := kept(func() *sync.Pool {
-				p := &largeShare{budget: newLargeBudget(1)}
-				r, done, err := d.open([]string{coding}, bytes.NewReader(body), p)
+				w := &wire{body: bytes.NewReader(body), limit: 1 << 30, watch: &exchange{}, budget: newLargeBudget(1)}
+				r, done, err := d.open([]string{coding}, w)
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, _ = io.CopyN(io.Discard, r, 100)
-				if (p.window == 0) != want {
-					t.Errorf("%s with a window of %d bytes takes %d of the budget", coding, window, p.window)
+				if (w.window == 0) != want {
+					t.Errorf("%s with a window of %d bytes takes %d of the budget", coding, window, w.window)
 				}
-				if done(); p.window != 0 || !p.budget.windows.TryAcquire(largest) {
+				if done(); w.window != 0 || !w.budget.windows.TryAcquire(largest) {
 					t.Error("the budget is not given back")
 				}
 				return pool
