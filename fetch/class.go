@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -104,15 +103,9 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// dialClass classifies an error of a connect.
-func dialClass(err error) Class { return stageClass(err, TimeoutConnect, Other) }
-
-// tlsClass classifies an error of a handshake.
-func tlsClass(err error) Class { return stageClass(err, TimeoutTLS, TLS) }
-
 // stageClass classifies an error of one stage of a dial, as other if it is no error of the connection.
 func stageClass(err error, timeout, other Class) Class {
-	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		return timeout
 	}
 	if errors.Is(err, context.Canceled) {
@@ -161,11 +154,6 @@ func isTLS(err error) bool {
 	}
 	// An alert of the peer is an unexported type within a net.OpError of this operation.
 	return errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
-}
-
-func isTimeout(err error) bool {
-	ne, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, os.ErrDeadlineExceeded) || ok && ne.Timeout()
 }
 
 func isAny(err error, targets ...error) bool {

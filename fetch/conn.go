@@ -109,7 +109,7 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 		if isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH) && !c.deps.HasRoute(addr) {
 			err = fmt.Errorf("%w: %w", errNoRoute, err)
 		}
-		return nil, x.broke(dialClass(err), fmt.Errorf("connect: %w", err))
+		return nil, x.broke(stageClass(err, TimeoutConnect, Other), fmt.Errorf("connect: %w", err))
 	}
 	if remote, err := netip.ParseAddrPort(nc.RemoteAddr().String()); err == nil {
 		if err := c.guard.check(remote.Addr(), start); err != nil {
@@ -135,7 +135,7 @@ func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address 
 	tc := tls.Client(raw, cfg)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, x.broke(tlsClass(err), fmt.Errorf("TLS handshake: %w", err))
+		return nil, x.broke(stageClass(err, TimeoutTLS, TLS), fmt.Errorf("TLS handshake: %w", err))
 	}
 	raw.tls = time.Since(start)
 	if tc.ConnectionState().NegotiatedProtocol == "h2" {

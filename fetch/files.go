@@ -170,9 +170,7 @@ func segments(path string) (names []string, dir bool, err error) {
 	if err != nil || strings.IndexByte(text, 0) >= 0 {
 		return nil, false, errors.New("path cannot be decoded")
 	}
-	for rest, more := text, true; more; {
-		var s string
-		s, rest, more = strings.Cut(rest, "/")
+	for s := range strings.SplitSeq(text, "/") {
 		switch dir = s == "" || s == "." || s == ".."; {
 		case s == ".." && len(names) == 0:
 			return nil, false, errors.New("path leads above the root")

@@ -15,19 +15,20 @@ var ErrNoRight = errors.New("no right to ask the server")
 var errOver = errors.New("download is over")
 
 // right checks whether the server may be asked at this instant. If not, it ends the exchange.
-func (x *exchange) right() error {
-	now := time.Now()
-	err := error(nil)
+func (x *exchange) right() (err error) {
 	switch {
-	case x.expired(now):
+	case x.expired(time.Now()):
 		err = fmt.Errorf("%w: it ended at %v", ErrNoRight, x.until.Round(0))
 	case x.gate != nil:
 		if e := x.gate(); e != nil {
 			err = fmt.Errorf("%w: %w", ErrNoRight, e)
 		}
 	}
-	if err != nil {
-		x.refuse(&failure{NoRight, err})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err != nil && !x.over {
+		x.refused = &failure{NoRight, err}
+		x.cancel(x.refused)
 	}
 	return err
 }
@@ -36,16 +37,6 @@ func (x *exchange) right() error {
 // sleeps.
 func (x *exchange) expired(now time.Time) bool {
 	return !x.until.IsZero() && (!now.Before(x.until) || !now.Round(0).Before(x.until.Round(0)))
-}
-
-// refuse ends the exchange for lack of the right to ask.
-func (x *exchange) refuse(why *failure) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.over {
-		x.refused = why
-		x.cancel(why)
-	}
 }
 
 // beforeWrite is called by the connection right before the first bytes of the request go out.

@@ -85,14 +85,8 @@ func BadPort(port uint16) bool {
 
 // checkPort returns nil if the port of u may be asked, else a failure of class ForbiddenPort.
 func checkPort(u *url.URL) error {
-	if u.Port() == "" {
-		return nil // that of the scheme
-	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	if err != nil {
-		return &failure{Other, fmt.Errorf("parse port of URL: %w", err)}
-	}
-	if BadPort(uint16(port)) {
+	if err == nil && BadPort(uint16(port)) { // without a port it is that of the scheme
 		return &failure{ForbiddenPort, fmt.Errorf("port %d is blocked (Fetch standard)", port)}
 	}
 	return nil

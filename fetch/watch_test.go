@@ -156,7 +156,7 @@ func TestClassesOfErrors(t *testing.T) {
 		"closed before use":   {errors.New("http2: client conn could not be established"), Other, TLS, Reset},
 		"a known class":       {&failure{Bomb, errors.New("bomb")}, Other, TLS, Bomb},
 	} {
-		if dial, handshake, read := dialClass(c.err), tlsClass(c.err), classOf(t.Context(), c.err); dial != c.dial || handshake != c.handshake || read != c.read {
+		if dial, handshake, read := stageClass(c.err, TimeoutConnect, Other), stageClass(c.err, TimeoutTLS, TLS), classOf(t.Context(), c.err); dial != c.dial || handshake != c.handshake || read != c.read {
 			t.Errorf("%s: %q as it dials, %q in the handshake, %q later", name, dial, handshake, read)
 		}
 	}
