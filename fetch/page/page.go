@@ -231,15 +231,10 @@ func crawlable(ref []byte) bool {
 // hasToken reports whether a list of words separated by ASCII white space holds the word, which is in ASCII, without
 // regard to case.
 func hasToken(list []byte, word string) bool {
-	for len(list) > 0 {
-		n := bytes.IndexAny(list, asciiSpace)
-		if n < 0 {
-			n = len(list)
-		}
-		if n == len(word) && bytes.EqualFold(list[:n], []byte(word)) {
+	for token := range bytes.FieldsFuncSeq(list, isSpace) {
+		if len(token) == len(word) && bytes.EqualFold(token, []byte(word)) {
 			return true
 		}
-		list = list[min(n+1, len(list)):]
 	}
 	return false
 }

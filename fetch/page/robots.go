@@ -31,8 +31,7 @@ func RobotsTag(header []string, agent string) (noindex, nofollow bool) {
 
 // directives reads a list of robots rules, separated by commas or, as some pages do it, by white space alone.
 func directives(list string) (noindex, nofollow bool) {
-	separator := func(r rune) bool { return r == ',' || r < 0x80 && space[byte(r)] }
-	for rule := range strings.FieldsFuncSeq(list, separator) {
+	for rule := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || isSpace(r) }) {
 		switch {
 		case strings.EqualFold(rule, "noindex"):
 			noindex = true

@@ -268,6 +268,8 @@ func fold(low, name []byte) []byte {
 	return low
 }
 
+func isSpace(r rune) bool { return r < 0x80 && space[r] }
+
 func lower(c byte) byte {
 	if c >= 'A' && c <= 'Z' {
 		c += 'a' - 'A'

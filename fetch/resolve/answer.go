@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"net/netip"
@@ -12,12 +11,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Bits of the third byte of a message, and the size of the header in bytes (RFC 1035, section 4.1.1).
-const (
-	flagQR    = 1 << 7
-	flagTC    = 1 << 1
-	headerLen = 12
-)
+// flagTC is the bit TC of the third byte of a message (RFC 1035, section 4.1.1).
+const flagTC = 1 << 1
 
 // maxAliases is the number of CNAME records followed in one lookup. Chains of content networks have up to six.
 const maxAliases = 12
@@ -33,7 +28,7 @@ type question struct {
 // reply is what an answer says: addresses, or the alias to ask for next, or that there is no address.
 type reply struct {
 	addrs   []netip.Addr
-	texts   []string // of a question for TXT
+	texts   []string // the TXT records of the name, each joined to one string
 	alias   string   // canonical name that the aliases end at, if the answer says nothing more about it
 	aliases int      // number of CNAME records followed
 	absent  error    // errNXDOMAIN or errNoAddress; set if there are neither addrs nor an alias
@@ -45,12 +40,9 @@ type reply struct {
 // and of the aliases that lead on from it. It keeps the first maxAddrs addresses and follows up to aliases CNAME records. Its
 // errors are errStray, errTruncated, errNoEDNS, errServer and errServFail.
 func interpret(msg []byte, q question, aliases int) (reply, error) {
-	if len(msg) < headerLen || binary.BigEndian.Uint16(msg) != q.id || msg[2]&flagQR == 0 {
-		return reply{}, errStray
-	}
 	var m dns.Msg
 	unpackErr := m.Unpack(msg) // fills in what precedes an error
-	if m.Opcode != dns.OpcodeQuery {
+	if m.Id != q.id || !m.Response || m.Opcode != dns.OpcodeQuery {
 		return reply{}, errStray
 	}
 	refused := m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented
@@ -74,19 +66,15 @@ func interpret(msg []byte, q question, aliases int) (reply, error) {
 		return reply{}, fmt.Errorf("%w: RCODE %d (%s)", errServer, m.Rcode, dns.RcodeToString[m.Rcode])
 	}
 	if q.qtype == dns.TypeTXT {
-		return reply{texts: textsOf(&m, q.name)}, nil
+		var rep reply
+		for _, rr := range m.Answer {
+			if txt, ok := rr.(*dns.TXT); ok && sameName(txt.Hdr.Name, q.name) {
+				rep.texts = append(rep.texts, strings.Join(txt.Txt, ""))
+			}
+		}
+		return rep, nil
 	}
 	return follow(&m, q, aliases)
-}
-
-// textsOf returns the TXT records of a name, each joined to one string.
-func textsOf(m *dns.Msg, name string) (texts []string) {
-	for _, rr := range m.Answer {
-		if txt, ok := rr.(*dns.TXT); ok && sameName(txt.Hdr.Name, name) {
-			texts = append(texts, strings.Join(txt.Txt, ""))
-		}
-	}
-	return texts
 }
 
 // follow walks from the name asked for to its addresses.

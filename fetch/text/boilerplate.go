@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,15 +73,10 @@ func (r *reading) leftOut(name atom.Atom, a attributes) (left, named bool) {
 
 // suspicious reports whether one of the names is usual for elements that are not content.
 func suspicious(names []byte) bool {
-	for len(names) > 0 {
-		n := 0
-		for n < len(names) && names[n] > ' ' {
-			n++
-		}
-		if n > 0 && suspiciousName(names[:n]) {
+	for name := range bytes.FieldsSeq(names) {
+		if suspiciousName(name) {
 			return true
 		}
-		names = names[min(n+1, len(names)):]
 	}
 	return false
 }

@@ -7,19 +7,14 @@ import (
 
 // primary returns the first part of a language tag in lower case, or "" if that is no language.
 func primary(tag string) string {
-	tag = strings.TrimSpace(tag)
+	tag = strings.ToLower(strings.TrimSpace(tag))
 	if i := strings.IndexAny(tag, "-_, "); i >= 0 {
 		tag = tag[:i]
 	}
-	if len(tag) < 2 || len(tag) > 3 {
+	if len(tag) < 2 || len(tag) > 3 || strings.Trim(tag, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return ""
 	}
-	for i := range len(tag) {
-		if c := tag[i] | 0x20; c < 'a' || c > 'z' {
-			return ""
-		}
-	}
-	return strings.ToLower(tag)
+	return tag
 }
 
 // common lists words that are frequent in one language and rare in the others.

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -143,20 +144,11 @@ func (s *scanner) number(priced bool) {
 }
 
 // joins reports whether a character between two digits makes them one number.
-func joins(r rune) bool {
-	switch r {
-	case '.', ',', ':', '/', '-', '\'', '’', '\u00a0', '\u202f':
-		return true
-	}
-	return false
-}
+func joins(r rune) bool { return strings.ContainsRune(".,:/-'’\u00a0\u202f", r) }
 
 // currency marks the number beside the currency sign that was just read as money.
 func (s *scanner) currency() {
-	rest := s.text
-	for len(rest) > 0 && rest[0] == ' ' {
-		rest = rest[1:]
-	}
+	rest := strings.TrimLeft(s.text, " ")
 	if r, _ := utf8.DecodeRuneInString(rest); unicode.IsDigit(r) {
 		s.text = rest
 		s.number(true)
