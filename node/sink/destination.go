@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,11 +79,7 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := deps.Transport
-	if transport == nil {
-		transport = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: stall,
-			TLSHandshakeTimeout: stall, ExpectContinueTimeout: 2 * stall / 60}
-	}
+	transport := cmp.Or(deps.Transport, http.DefaultTransport)
 	switch u.Scheme {
 	case "file":
 		if err := os.MkdirAll(u.Path, 0o755); err != nil {

@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
-	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -99,13 +99,8 @@ func (s *Sink) packWARC(p *packing) error {
 	}
 	slices.Sort(index)
 	return s.disk.store(p.path(p.file(".cdxj")), func(f *os.File) error {
-		out := bufio.NewWriterSize(f, 1<<20)
-		for _, line := range index {
-			if _, err := io.WriteString(out, line); err != nil {
-				return err
-			}
-		}
-		return out.Flush()
+		_, err := f.WriteString(strings.Join(index, ""))
+		return err
 	})
 }
 

@@ -280,10 +280,8 @@ func (s *Sink) settleLocked() {
 func pause(ctx context.Context, n int) {
 	const least, most = 200 * time.Millisecond, time.Minute
 	wait := min(most, least<<min(n-1, 9))
-	timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait/2 + rand.N(wait/2+1)):
 	case <-ctx.Done():
 	}
 }

@@ -15,18 +15,14 @@ const maxTogether = 256
 type writer struct {
 	*Sink
 	serial uint32
-	age    *time.Timer // closes the open spool
-	retry  *time.Timer // allows downloads again after a failure
-	failed int         // failures in a row
+	age    <-chan time.Time // closes the open spool
+	retry  <-chan time.Time // allows downloads again after a failure
+	failed int              // failures in a row
 }
 
 // write writes records until ctx ends, several in one write where they arrive together, and closes spools that are full or old.
 func (s *Sink) write(ctx context.Context) {
-	w := &writer{Sink: s, age: time.NewTimer(time.Hour), retry: time.NewTimer(time.Hour)}
-	w.age.Stop()
-	w.retry.Stop()
-	defer w.age.Stop()
-	defer w.retry.Stop()
+	w := &writer{Sink: s}
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,11 +41,11 @@ func (s *Sink) write(ctx context.Context) {
 				}
 			}
 			w.append(batch)
-		case <-w.age.C:
+		case <-w.age:
 			w.closeSpool()
 		case <-s.closings:
 			w.closeSpool()
-		case <-w.retry.C:
+		case <-w.retry:
 			w.trouble(nil) // the next download tries again
 		}
 		if s.open != nil && s.open.size >= s.cfg.SizeBytes {
@@ -127,7 +123,7 @@ func (w *writer) begin() error {
 		return err
 	}
 	if w.cfg.Age > 0 {
-		w.age.Reset(w.cfg.Age)
+		w.age = time.After(w.cfg.Age)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +134,7 @@ func (w *writer) begin() error {
 
 // closeSpool closes the open spool, if there is one. The next record opens another.
 func (w *writer) closeSpool() {
-	w.age.Stop()
+	w.age = nil
 	if w.open == nil {
 		return
 	}
@@ -162,8 +158,8 @@ func (w *writer) trouble(err error) {
 		if w.failed++; w.failed == 1 {
 			w.deps.Event(Event{Kind: Trouble, Reason: why})
 		}
-		w.retry.Reset(min(time.Minute, time.Second<<min(w.failed, 6)))
-	} else if w.retry.Stop(); w.unwritten == "" && w.failed > 0 {
+		w.retry = time.After(min(time.Minute, time.Second<<min(w.failed, 6)))
+	} else if w.retry = nil; w.unwritten == "" && w.failed > 0 {
 		w.failed = 0
 		w.deps.Event(Event{Kind: TroubleOver, Reason: "what is downloaded can be written again"})
 	}
