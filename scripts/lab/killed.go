@@ -126,7 +126,7 @@ func (k *Killed) killings(paths int) []killing {
 // after a time of at most patience, if that is not 0. watch is called all the time until a kill. The crawl may end before the last kill.
 func (k *Killed) Crawl(ctx context.Context, sections string, patience time.Duration, watch func(life int)) (kills []Kill, err error) {
 	random := rand.New(rand.NewPCG(k.Seed, 1))
-	for life, plan := range k.killings(len(k.Site.Pages()) + len(k.Site.Redirected())) {
+	for life, plan := range k.killings(len(k.Site.Pages())) {
 		if err := k.start(ctx, life, sections); err != nil {
 			return kills, err
 		}

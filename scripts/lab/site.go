@@ -115,20 +115,11 @@ func (l *Layout) parent(h, page int) (ph, pp int, ok bool) {
 	return h, up, true
 }
 
-// Pages lists all pages, as authority and target.
+// Pages lists all pages and redirects, as authority and target.
 func (l *Layout) Pages() (list []string) {
 	for h := range l.Hosts {
 		for p := range l.Hosts[h].Pages {
 			list = append(list, l.Authority(h)+target(p))
-		}
-	}
-	return list
-}
-
-// Redirected lists all redirects, as authority and target.
-func (l *Layout) Redirected() (list []string) {
-	for h := range l.Hosts {
-		for p := range l.Hosts[h].Pages {
 			if l.redirected(p) {
 				list = append(list, l.Authority(h)+l.link(p))
 			}
@@ -152,14 +143,20 @@ func (r Request) Page() string { return r.Host + r.Path }
 // Whole reports whether it was answered in full.
 func (r Request) Whole() bool { return r.Status != 0 }
 
+// at is a page of a host, or the redirect to it.
+type at struct {
+	host, page int
+	redirect   bool
+}
+
 // Site is a running site. Safe for concurrent use.
 type Site struct {
 	Layout
 	// Slower is added to the time of each request, in nanoseconds.
 	Slower   atomic.Int64
 	think    time.Duration
-	children map[[2]int][][2]int
-	hosts    map[string]int
+	children map[at][]at
+	targets  map[string]at // by authority and path
 	server   *http.Server
 
 	mu       sync.Mutex
@@ -172,7 +169,7 @@ type Site struct {
 // Serve serves a layout at its addresses on a free port. think is the mean time that an answer takes, at most twice as long. Half of it passes
 // before the first byte and half in the middle of a page, so that kills hit downloads at every stage and requests at the same time are noticed.
 func Serve(l Layout, think time.Duration) (*Site, error) {
-	s := &Site{Layout: l, think: think, children: map[[2]int][][2]int{}, hosts: map[string]int{}, seen: map[string]bool{}}
+	s := &Site{Layout: l, think: think, children: map[at][]at{}, targets: map[string]at{}, seen: map[string]bool{}}
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	var addrs []string
 	for _, h := range l.Hosts {
@@ -189,10 +186,12 @@ func Serve(l Layout, think time.Duration) (*Site, error) {
 		go s.server.Serve(listener)                  //nolint:errcheck // it ends with Close
 	}
 	for h := range s.Hosts {
-		s.hosts[s.Authority(h)] = h
 		for p := range s.Hosts[h].Pages {
+			s.targets[s.Authority(h)+s.link(p)] = at{host: h, page: p, redirect: true}
+			s.targets[s.Authority(h)+target(p)] = at{host: h, page: p}
 			if ph, pp, ok := s.parent(h, p); ok {
-				s.children[[2]int{ph, pp}] = append(s.children[[2]int{ph, pp}], [2]int{h, p})
+				up := at{host: ph, page: pp}
+				s.children[up] = append(s.children[up], at{host: h, page: p})
 			}
 		}
 	}
@@ -263,8 +262,8 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (st
 		return 0
 	}
 	ending()
-	h, known := s.hosts[r.Host]
-	page, redirect, ok := s.find(h, r.URL.Path)
+	_, known := s.targets[r.Host+"/"]
+	of, ok := s.targets[r.Host+r.URL.Path]
 	switch {
 	case known && r.URL.Path == "/robots.txt":
 		w.Header().Set("Content-Type", "text/plain")
@@ -272,14 +271,14 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (st
 			return 0
 		}
 		return http.StatusOK
-	case !known || !ok || r.URL.RawQuery != "":
+	case !ok || r.URL.RawQuery != "":
 		http.NotFound(w, r)
 		return http.StatusNotFound
-	case redirect:
-		http.Redirect(w, r, target(page), http.StatusMovedPermanently)
+	case of.redirect:
+		http.Redirect(w, r, target(of.page), http.StatusMovedPermanently)
 		return http.StatusMovedPermanently
 	}
-	body := s.page(h, page, random)
+	body := s.page(of.host, of.page, random)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	if _, err := w.Write(body[:len(body)/2]); err != nil {
@@ -293,20 +292,6 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (st
 		return 0
 	}
 	return http.StatusOK
-}
-
-// find returns the page of a host at a path.
-func (s *Site) find(h int, path string) (page int, redirect, ok bool) {
-	if path == "/" {
-		return 0, false, true
-	}
-	name := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], ".html")
-	page, err := strconv.Atoi(name)
-	if err != nil || page < 1 || page >= s.Hosts[h].Pages {
-		return 0, false, false
-	}
-	redirect = s.redirected(page) && path == s.link(page)
-	return page, redirect, redirect || path == target(page)
 }
 
 func (s *Site) page(h, page int, random uint64) []byte {
@@ -323,10 +308,10 @@ func (s *Site) page(h, page int, random uint64) []byte {
 			fmt.Fprintf(&b, "<a href=\"%s\">first pages elsewhere</a>\n", s.URL(other, page%min(10, s.Hosts[other].Pages)))
 		}
 	}
-	for _, c := range s.children[[2]int{h, page}] {
-		link := s.link(c[1])
-		if c[0] != h {
-			link = "http://" + s.Authority(c[0]) + link
+	for _, c := range s.children[at{host: h, page: page}] {
+		link := s.link(c.page)
+		if c.host != h {
+			link = "http://" + s.Authority(c.host) + link
 		}
 		fmt.Fprintf(&b, "<a href=\"%s\">child</a>\n", link)
 	}

@@ -112,7 +112,11 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	origin, err := startOrigin(ctx, o.scenario, files)
+	var before []string
+	if o.scenario.ServerCPUs != "" {
+		before = []string{"taskset", "-c", o.scenario.ServerCPUs}
+	}
+	origin, err := client.Start(ctx, files.bin("bench-origin"), o.scenario.Config, before...)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 
@@ -38,12 +37,3 @@ type Files struct {
 }
 
 func (f Files) bin(name string) string { return filepath.Join(f.Bench, ".build", "bin", name) }
-
-// startOrigin starts the server on its cores and waits until it has generated its sites.
-func startOrigin(ctx context.Context, s Scenario, f Files) (*client.Origin, error) {
-	var before []string
-	if s.ServerCPUs != "" {
-		before = []string{"taskset", "-c", s.ServerCPUs}
-	}
-	return client.Start(ctx, f.bin("bench-origin"), s.Config, before...)
-}

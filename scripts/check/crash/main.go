@@ -56,7 +56,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 // expected lists every path that a crawl must request.
 func expected(site *lab.Site) []string {
 	list := []string{"/robots.txt"}
-	for _, page := range append(site.Pages(), site.Redirected()...) {
+	for _, page := range site.Pages() {
 		list = append(list, strings.TrimPrefix(page, site.Authority(0)))
 	}
 	return list

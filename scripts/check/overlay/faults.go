@@ -27,11 +27,14 @@ const (
 	restore kind = "restore" // SIGKILL and a restart, then SIGKILL again and a restart with the data directory as it was at the first
 )
 
-// usual is the number of faults of each kind if the flag gives none.
-var usual = []struct {
+// faults is how many faults of a kind there are.
+type faults struct {
 	kind  kind
 	count int
-}{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}, {mute, 1}}
+}
+
+// usual is the number of faults of each kind if the flag gives none.
+var usual = []faults{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}, {mute, 1}}
 
 // counts is the number of faults of each kind.
 type counts map[kind]int
@@ -44,23 +47,17 @@ func parseFaults(list string) (counts, error) {
 		if name == "none" {
 			continue
 		}
-		known := false
-		for _, u := range usual {
-			if known = string(u.kind) == name; known {
-				c[u.kind] = u.count
-				break
-			}
-		}
-		if !known {
+		i := slices.IndexFunc(usual, func(u faults) bool { return string(u.kind) == name })
+		if i < 0 {
 			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate, restore, path, mute", name)
 		}
+		n, err := usual[i].count, error(nil)
 		if given {
-			n, err := strconv.Atoi(number)
-			if err != nil || n < 0 || n > 1000 {
+			if n, err = strconv.Atoi(number); err != nil || n < 0 || n > 1000 {
 				return nil, fmt.Errorf("faults: %q is no number of faults", number)
 			}
-			c[kind(name)] = n
 		}
+		c[kind(name)] = n
 	}
 	return c, nil
 }

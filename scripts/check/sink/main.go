@@ -76,11 +76,3 @@ func used(dir string) (n int64) {
 	}
 	return n
 }
-
-// expected lists the URLs that each format must have.
-func expected(site *lab.Site) (urls []string) {
-	for _, page := range append(site.Pages(), site.Redirected()...) {
-		urls = append(urls, "http://"+page)
-	}
-	return urls
-}

@@ -27,7 +27,7 @@ func report(ctx context.Context, s *lab.Killed, c *collector, kills, paused int,
 		ok = false
 		fmt.Printf("FAILED: "+format+"\n", args...)
 	}
-	want := expected(s.Site)
+	want := s.Site.Pages() // each format must have
 	for format, of := range all {
 		robots := 0
 		if format == sink.WARC {
@@ -35,8 +35,8 @@ func report(ctx context.Context, s *lab.Killed, c *collector, kills, paused int,
 		}
 		fmt.Printf("%-6s %d packages, %d records, %d URLs of %d\n", format, len(of.Manifests), of.Records, len(of.URLs), len(want)+robots)
 		missing, twice := 0, 0
-		for _, url := range want {
-			switch n := of.URLs[url]; {
+		for _, page := range want {
+			switch n := of.URLs["http://"+page]; {
 			case n == 0:
 				missing++
 			case n > 1:

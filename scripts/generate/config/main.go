@@ -46,7 +46,7 @@ func generate() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	g := generator{root: root, comments: map[reflect.Type]map[string]string{}}
+	g := generator{root: root}
 	g.b.WriteString(heading)
 	if err := g.section("", reflect.ValueOf(node.Default())); err != nil {
 		return "", err
@@ -55,9 +55,8 @@ func generate() (string, error) {
 }
 
 type generator struct {
-	root     string
-	b        strings.Builder
-	comments map[reflect.Type]map[string]string
+	root string
+	b    strings.Builder
 }
 
 // section writes the keys of a struct, then the structs in it as sections of their own.
@@ -66,62 +65,59 @@ func (g *generator) section(name string, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	type table struct {
-		name string
-		v    reflect.Value
-	}
-	var tables []table
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	var sections []func() error
+	for f, field := range v.Fields() {
 		key := f.Tag.Get("toml")
 		full := strings.TrimPrefix(name+"."+key, ".")
+		comment := reword(comments[f.Name], f.Name, key)
+		begin := func(form string) {
+			g.b.WriteString("\n")
+			g.comment(comment)
+			fmt.Fprintf(&g.b, form, full)
+		}
+		kind, of := f.Type.Kind(), reflect.Invalid
+		if kind == reflect.Slice {
+			of = f.Type.Elem().Kind()
+		}
 		switch {
 		case f.Anonymous:
-			if err := g.section(name, v.Field(i)); err != nil {
+			if err := g.section(name, field); err != nil {
 				return err
 			}
 		case key == "" || key == "-":
-		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Map:
-			g.b.WriteString("\n")
-			g.comment(reword(comments[f.Name], f.Name, key))
-			fmt.Fprintf(&g.b, "#\n# [[%s]]\n", full)
-		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
-			tables = append(tables, table{full, v.Field(i)})
-			comments["table "+full] = reword(comments[f.Name], f.Name, key)
-		case f.Type.Kind() == reflect.Struct || f.Type.Kind() == reflect.Map:
-			tables = append(tables, table{full, v.Field(i)})
-			if f.Type.Kind() == reflect.Map || comments[f.Name] != "" {
-				comments["table "+full] = reword(comments[f.Name], f.Name, key)
-			}
+		case of == reflect.Map:
+			begin("#\n# [[%s]]\n")
+		case of == reflect.Struct:
+			sections = append(sections, func() error {
+				begin("#\n# [[%s]]\n")
+				return g.list(f.Type.Elem())
+			})
+		case kind == reflect.Map:
+			sections = append(sections, func() error {
+				begin("[%s]\n")
+				for _, k := range field.MapKeys() {
+					fmt.Fprintf(&g.b, "%q = %s\n", k.String(), value(field.MapIndex(k)))
+				}
+				return nil
+			})
+		case kind == reflect.Struct:
+			sections = append(sections, func() error {
+				begin("[%s]\n")
+				return g.section(full, field)
+			})
+		case comment == "":
+			return fmt.Errorf("%s.%s has no comment", v.Type(), f.Name)
 		default:
-			if comments[f.Name] == "" {
-				return fmt.Errorf("%s.%s has no comment", v.Type(), f.Name)
-			}
-			g.comment(reword(comments[f.Name], f.Name, key))
+			g.comment(comment)
 			live := ""
 			if f.Tag.Get("live") != "" {
 				live = " # live"
 			}
-			fmt.Fprintf(&g.b, "%s = %s%s\n", key, value(v.Field(i)), live)
+			fmt.Fprintf(&g.b, "%s = %s%s\n", key, value(field), live)
 		}
 	}
-	for _, t := range tables {
-		g.b.WriteString("\n")
-		g.comment(comments["table "+t.name])
-		if t.v.Kind() == reflect.Slice {
-			if err := g.list(t.name, t.v.Type().Elem()); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(&g.b, "[%s]\n", t.name)
-		if t.v.Kind() == reflect.Map {
-			for _, k := range t.v.MapKeys() {
-				fmt.Fprintf(&g.b, "%q = %s\n", k.String(), value(t.v.MapIndex(k)))
-			}
-			continue
-		}
-		if err := g.section(t.name, t.v); err != nil {
+	for _, write := range sections {
+		if err := write(); err != nil {
 			return err
 		}
 	}
@@ -129,14 +125,12 @@ func (g *generator) section(name string, v reflect.Value) error {
 }
 
 // list writes the keys of a section that may stand many times, and stands nowhere by default: all as comments.
-func (g *generator) list(name string, t reflect.Type) error {
+func (g *generator) list(t reflect.Type) error {
 	comments, err := g.fieldComments(t)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&g.b, "#\n# [[%s]]\n", name)
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		key := f.Tag.Get("toml")
 		if comments[f.Name] == "" {
 			return fmt.Errorf("%s.%s has no comment", t, f.Name)
@@ -199,9 +193,6 @@ func short(d time.Duration) string {
 
 // fieldComments reads the comments of a struct's fields from its source.
 func (g *generator) fieldComments(t reflect.Type) (map[string]string, error) {
-	if c, ok := g.comments[t]; ok {
-		return c, nil
-	}
 	dir := filepath.Join(g.root, strings.TrimPrefix(t.PkgPath(), "proxima"))
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -231,7 +222,6 @@ func (g *generator) fieldComments(t reflect.Type) (map[string]string, error) {
 			return false
 		})
 	}
-	g.comments[t] = out
 	return out, nil
 }
 

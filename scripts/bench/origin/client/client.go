@@ -4,7 +4,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -96,23 +95,18 @@ func Start(ctx context.Context, program string, c Config, before ...string) (*Or
 	if o.process, err = lab.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start server: %w", err)
 	}
-	deadline := time.After(2 * time.Minute)
-	for {
-		if _, err := o.Stats(ctx); err == nil {
-			return o, nil
-		}
-		select {
-		case <-o.process.Ended():
-			return nil, fmt.Errorf("start server: it ended; is its port taken?\n%s", o.process.Tail())
-		case <-ctx.Done():
-			o.Stop()
-			return nil, fmt.Errorf("start server: %w", ctx.Err())
-		case <-deadline:
-			o.Stop()
-			return nil, errors.New("start server: not ready within 2 minutes")
-		case <-time.After(50 * time.Millisecond):
-		}
+	lab.Within(ctx, 2*time.Minute, func() bool {
+		_, err = o.Stats(ctx)
+		return err == nil || !o.process.Running()
+	})
+	switch {
+	case err == nil:
+		return o, nil
+	case !o.process.Running():
+		return nil, fmt.Errorf("start server: it ended; is its port taken?\n%s", o.process.Tail())
 	}
+	o.Stop()
+	return nil, fmt.Errorf("start server: not ready within 2 minutes: %w", err)
 }
 
 // Stop ends the server.
