@@ -133,7 +133,6 @@ func (x *exchange) untap() {
 	}
 }
 
-// watch arms the timer.
 func (x *exchange) watch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -189,7 +188,6 @@ func (x *exchange) due(now time.Time) (time.Duration, error) {
 	return min(left, wait), nil
 }
 
-// overHTTP2 reports whether the connection speaks HTTP/2.
 func (x *exchange) overHTTP2() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -101,7 +101,6 @@ func (t *table) sort() {
 	}
 }
 
-// add adds the entries of one line.
 func (t *table) add(r rule) {
 	t.lines++
 	switch {

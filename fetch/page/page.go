@@ -97,7 +97,6 @@ type reading struct {
 	based  bool // there was a base element with an href
 }
 
-// element handles the current tag.
 func (r *reading) element(name atom.Atom) {
 	switch name {
 	case atom.A, atom.Area:

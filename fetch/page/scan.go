@@ -59,7 +59,6 @@ func (s *scanner) next() atom.Atom {
 	}
 }
 
-// name reads the name of a tag.
 func (s *scanner) name() []byte {
 	b, p := s.b, s.pos+1
 	for p < len(b) && !endsName[b[p]] {

@@ -126,7 +126,6 @@ func follow(m *dns.Msg, q question, aliases int) (reply, error) {
 	return rep, nil
 }
 
-// addAddrs adds the addresses of name.
 func (rep *reply) addAddrs(records []dns.RR, name string, qtype uint16) {
 	for _, rr := range records {
 		h := rr.Header()

@@ -81,7 +81,6 @@ type Deps struct {
 	HostsFile string
 }
 
-// serverAddr returns the host:port of a server.
 func serverAddr(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {

@@ -107,7 +107,6 @@ func readElements(page []byte) (h head) {
 	return h
 }
 
-// languageOf returns the language that an element names.
 func languageOf(element *goquery.Selection) string {
 	return primary(element.AttrOr("lang", element.AttrOr("xml:lang", "")))
 }

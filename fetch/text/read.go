@@ -97,7 +97,6 @@ func read(body []byte, byName, xml bool) *reading {
 	return r
 }
 
-// addText handles text between tags.
 func (r *reading) addText(z *html.Tokenizer) {
 	switch {
 	case r.skip == 0:
@@ -167,7 +166,6 @@ func (r *reading) open(z *html.Tokenizer, name atom.Atom, more, selfClosing bool
 	}
 }
 
-// close handles an end tag.
 func (r *reading) close(name atom.Atom) {
 	if r.skip != 0 {
 		if name == r.skip {
@@ -255,7 +253,6 @@ func (r *reading) flush() (labelled bool) {
 	return labelled
 }
 
-// document builds the result from what was read.
 func (r *reading) document(h head) Document {
 	d := Document{Title: cmp.Or(h.title, h.ogTitle, clean(r.heading, maxTitle)), Description: h.description, Language: h.language}
 	var text []byte

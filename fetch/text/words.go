@@ -21,7 +21,6 @@ const (
 	relative      // a word such as "today", part of a date if the line is short
 )
 
-// word is one word of a line.
 type word struct {
 	kind kind
 	hash uint64

@@ -24,7 +24,6 @@ type Config struct {
 	Revisits int
 }
 
-// validate reports the first field that is wrong.
 func (c Config) validate() error {
 	for _, f := range []struct{ name, value string }{{"software", c.Software}, {"operator", c.Operator}} {
 		if strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {

@@ -89,7 +89,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// parseTarget parses the URL of a destination.
 func parseTarget(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// destination takes files.
 type destination interface {
 	// put sends a file, which is at from and whose content body has. It replaces one of the same name.
 	put(ctx context.Context, f File, from string, body io.Reader) error

@@ -76,7 +76,6 @@ const frameHead = 8
 // maxFrame bounds a frame in bytes, so that a damaged length does not exhaust memory.
 const maxFrame = 1<<31 - 1
 
-// appendFrame appends a frame to b.
 func appendFrame(b, payload []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli)))
@@ -132,7 +131,6 @@ func (r *spooled) read(b []byte, formats int) error {
 	return nil
 }
 
-// beginSpool creates a spool.
 func beginSpool(d disk, dir string, h header) (*spool, error) {
 	head, err := json.Marshal(h)
 	if err != nil {

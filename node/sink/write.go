@@ -112,7 +112,6 @@ func (w *writer) room(n int64) bool {
 	return w.usedLocked()+2*n <= w.cfg.DiskBytes
 }
 
-// begin opens the next spool.
 func (w *writer) begin() error {
 	w.serial++
 	now := time.Now().UTC()

@@ -23,7 +23,6 @@ type Collector struct {
 // Fault is a way in which a collector fails a request. "" and "kept" are none.
 type Fault string
 
-// The faults.
 const (
 	Refused    Fault = "refused"     // it answers 500
 	Redirected Fault = "redirected"  // it answers that the file belongs elsewhere

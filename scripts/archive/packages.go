@@ -69,7 +69,6 @@ func Read(dir string) (map[string]*Contents, error) {
 	return all, nil
 }
 
-// add adds a package.
 func (c *Contents) add(dir string, m Manifest) error {
 	records, size := 0, int64(0)
 	for i, f := range m.Files {

@@ -10,7 +10,6 @@ import (
 	"strings"
 )
 
-// crew is the nodes of an overlay.
 type crew struct {
 	nodes                  []*Node
 	proxima, secret, seeds string

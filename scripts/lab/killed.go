@@ -156,7 +156,6 @@ func (k *Killed) Crawl(ctx context.Context, sections string, patience time.Durat
 	return kills, nil
 }
 
-// start starts a life.
 func (k *Killed) start(ctx context.Context, life int, sections string) error {
 	k.node.Life = life
 	return k.node.Start(ctx, fmt.Sprintf(killedConfig, k.Fetchers, k.Fetchers, k.node.Agent(), sections), nil, "-quiet")

@@ -84,7 +84,6 @@ type Place struct {
 	Kept         bool // whether the folder stays
 }
 
-// Flags defines its flags.
 func (p *Place) Flags() {
 	flag.StringVar(&p.Proxima, "proxima", "", "`program` to check; built from ./cmd/proxima if empty")
 	flag.StringVar(&p.Dir, "dir", "", "new `directory` for everything that the run leaves, kept afterwards; a temporary one if empty")

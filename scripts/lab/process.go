@@ -64,10 +64,8 @@ func (p *Process) Kill() bool {
 	return !p.cmd.ProcessState.Exited()
 }
 
-// Pid returns its process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Signal sends a signal.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
 // CPU returns the processor time that it used. It must have ended.

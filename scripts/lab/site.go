@@ -32,7 +32,6 @@ type Layout struct {
 	Redirects int
 }
 
-// Host is one host of a site.
 type Host struct {
 	Name, Addr string // without port
 	Pages      int
@@ -198,7 +197,6 @@ func Serve(l Layout, think time.Duration) (*Site, error) {
 	return s, nil
 }
 
-// Close stops the servers.
 func (s *Site) Close() error { return s.server.Close() }
 
 // Requests returns all requests so far, by start.
@@ -222,7 +220,6 @@ func (s *Site) Finished() int { s.mu.Lock(); defer s.mu.Unlock(); return s.finis
 // Active returns the number of requests in progress.
 func (s *Site) Active() int { s.mu.Lock(); defer s.mu.Unlock(); return s.active }
 
-// ServeHTTP answers a request and records it.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{Node: -1, Life: -1, Host: r.Host, Path: r.URL.RequestURI(), Start: time.Now()}
 	if _, err := fmt.Sscanf(r.UserAgent(), "Proxima/%d.%d", &req.Node, &req.Life); err != nil {

@@ -33,7 +33,6 @@ type Counts struct {
 	agents      sync.Map     // *agent by User-Agent
 }
 
-// agent counts the pages of one User-Agent.
 type agent struct {
 	pages atomic.Int64
 	first time.Time
@@ -44,7 +43,6 @@ type siteCounts struct {
 	robots atomic.Int64
 }
 
-// NewCounts returns zeroed counts of a world.
 func NewCounts(w *World) *Counts {
 	c := &Counts{world: w, epoch: time.Now(), sites: make([]siteCounts, len(w.Sites))}
 	for i := range c.sites {
@@ -53,7 +51,6 @@ func NewCounts(w *World) *Counts {
 	return c
 }
 
-// Site returns the handler of site i.
 func (c *Counts) Site(i int) http.Handler {
 	site, counts := &c.world.Sites[i], &c.sites[i]
 	keep := []string{"keep-alive"}
@@ -136,7 +133,6 @@ func raise(a *atomic.Int64, to int64) {
 	}
 }
 
-// Stats sums up the counts.
 func (c *Counts) Stats() client.Stats {
 	s := client.Stats{
 		Agents:      map[string]client.Agent{},
@@ -194,7 +190,6 @@ func cpuTime() int64 {
 	return used.Utime.Nano() + used.Stime.Nano()
 }
 
-// Control returns the handler of the control port.
 func (c *Counts) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_stats", func(w http.ResponseWriter, _ *http.Request) {

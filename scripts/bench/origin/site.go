@@ -40,7 +40,6 @@ type Site struct {
 	Bodies [][]byte       // HTML of each page
 }
 
-// NewWorld generates the sites of a valid config.
 func NewWorld(cfg client.Config) *World {
 	w := &World{Config: cfg, Sites: make([]Site, cfg.Addresses)}
 	v := newVocabulary(rand.New(rand.NewPCG(cfg.Seed, 0)))

@@ -20,7 +20,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// settings are the flags.
 type settings struct {
 	lab.Place
 	mode, profile                     string

@@ -14,7 +14,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// crawl is the result of a complete crawl.
 type crawl struct {
 	kind         string
 	nodes, ended int

@@ -22,7 +22,6 @@ own = ["127.0.0.0/8"] # no gap
 seed_scope = "%s"
 `
 
-// bench has the sites, and everything that is needed to start nodes.
 type bench struct {
 	s      settings
 	web    *client.Origin
@@ -30,7 +29,6 @@ type bench struct {
 	crawls int
 }
 
-// crew has the nodes of a crawl.
 type crew struct {
 	Nodes []*lab.Node
 	scope string
@@ -68,7 +66,6 @@ func (b *bench) crew(ctx context.Context, nodes int, apart bool) (*crew, error) 
 	return c, nil
 }
 
-// start starts a process of a node.
 func (c *crew) start(ctx context.Context, n *lab.Node) error {
 	var flags []string
 	if c.b.s.profile != "" {
@@ -77,7 +74,6 @@ func (c *crew) start(ctx context.Context, n *lab.Node) error {
 	return n.Start(ctx, fmt.Sprintf(config, n.Agent(), c.scope), nil, flags...)
 }
 
-// startAll starts all nodes.
 func (c *crew) startAll(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		if err := c.start(ctx, n); err != nil {
@@ -109,7 +105,6 @@ func (c *crew) wait(ctx context.Context) int {
 	return ended
 }
 
-// kill kills all nodes.
 func (c *crew) kill() {
 	for _, n := range c.Nodes {
 		if n.Now != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 )
 
-// result has the results of a schedule.
 type result struct {
 	Name      string
 	Freshness float64 // mean share of fresh copies

@@ -75,7 +75,6 @@ func (s *site) sentence(i, j, r int) string {
 	return strings.Join(words, " ") + "."
 }
 
-// some returns random words of a source.
 func (s *site) some(rnd *rand.Rand, n int) string {
 	words := make([]string, n)
 	for k := range words {
@@ -84,7 +83,6 @@ func (s *site) some(rnd *rand.Rand, n int) string {
 	return strings.Join(words, " ")
 }
 
-// page generates a page.
 func (s *site) page(i, version int, now float64) []byte {
 	host := i % s.w.Hosts
 	fixed := s.draw(uint64(i), 13)

@@ -14,13 +14,11 @@ type world struct {
 	horizon float64
 }
 
-// page is a page of the world.
 type page struct {
 	rate    float64   // changes per second
 	changes []float64 // the times of its changes until the horizon
 }
 
-// settings describe a world.
 type settings struct {
 	Pages, Hosts int
 	Period       time.Duration // in which the budget allows one visit per page

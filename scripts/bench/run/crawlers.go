@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// Crawler is a crawler that takes part in the comparison.
 type Crawler struct {
 	Name string
 	// Version returns the version, or an error if the crawler is not installed.

@@ -23,7 +23,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// options are the flags.
 type options struct {
 	scenario Scenario
 	rounds   int
@@ -180,7 +179,6 @@ func choose(ctx context.Context, only []string, f Files, report *Report) ([]Craw
 	return present, nil
 }
 
-// crawl lets one crawler crawl the sites once.
 func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin *client.Origin) (Run, error) {
 	if err := os.MkdirAll(f.Temp, 0o755); err != nil {
 		return Run{}, fmt.Errorf("make folder: %w", err)

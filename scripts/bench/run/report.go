@@ -13,7 +13,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// Run is a crawl by one crawler.
 type Run struct {
 	Crawler   string        `json:"crawler"`
 	Round     int           `json:"round"`
@@ -41,7 +40,6 @@ func divide(a, b float64) float64 {
 	return a / b
 }
 
-// Report has the results of a comparison.
 type Report struct {
 	Version  int               `json:"v"`
 	Scenario Scenario          `json:"scenario"`
@@ -64,7 +62,6 @@ func (r Report) of(name string) []Run {
 	return out
 }
 
-// over returns a figure of each run.
 func over(runs []Run, figure func(Run) float64) (v []float64) {
 	for _, r := range runs {
 		v = append(v, figure(r))

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/net/html"
 )
 
-// ref is one reference to a URL.
 type ref struct {
 	from string // the page or style sheet that contains it
 	how  string // `a`, `link rel=stylesheet`, `css`, `redirect`, …

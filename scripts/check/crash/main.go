@@ -21,7 +21,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// settings are the flags.
 type settings struct {
 	lab.Killed
 	slack time.Duration

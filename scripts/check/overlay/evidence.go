@@ -24,7 +24,6 @@ type holding struct {
 	accepted, done uint64
 }
 
-// evidence is everything that is judged.
 type evidence struct {
 	pages    []string
 	requests []lab.Request

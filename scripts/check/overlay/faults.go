@@ -13,7 +13,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// kind is a kind of fault.
 type kind string
 
 const (
@@ -36,7 +35,6 @@ type faults struct {
 // usual is the number of faults of each kind if the flag gives none.
 var usual = []faults{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}, {mute, 1}}
 
-// counts is the number of faults of each kind.
 type counts map[kind]int
 
 // parseFaults reads a list such as "kill=10,freeze".
@@ -79,7 +77,6 @@ type plan struct {
 	long         bool   // others may take over the node's hosts meanwhile
 }
 
-// fault is a fault that happened.
 type fault struct {
 	kind       kind
 	node, life int

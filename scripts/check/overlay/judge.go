@@ -101,7 +101,6 @@ func (e *evidence) explains(first, again lab.Request, slack time.Duration) bool 
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-// judge checks everything that must hold.
 func judge(s settings, e *evidence) []lab.Verdict {
 	t := readTraffic(s, e)
 	var missing []string
@@ -205,7 +204,6 @@ func judgeDisks(e *evidence) lab.Verdict {
 	return v
 }
 
-// hostsOf counts pages by host.
 func hostsOf(pages []string) map[string]int {
 	n := map[string]int{}
 	for _, p := range pages {

@@ -26,7 +26,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// settings are the flags.
 type settings struct {
 	lab.Place
 	nodes, pages, hosts, addresses, fetch  int

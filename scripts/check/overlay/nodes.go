@@ -44,7 +44,6 @@ func newCrew(s settings, w *lab.Site) (*crew, error) {
 	return &crew{Nodes: nodes, s: s, site: w, down: map[*lab.Node]bool{}}, nil
 }
 
-// start starts a life of a node.
 func (c *crew) start(ctx context.Context, n *lab.Node) error {
 	var before []string
 	if c.s.inside {
@@ -64,7 +63,6 @@ func (c *crew) alive() []*lab.Node {
 	return list
 }
 
-// begin begins a fault of a node.
 func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
 	f := fault{kind: what, node: n.Index, life: n.Life, at: time.Now()}
 	c.faults = append(c.faults, f)
@@ -115,7 +113,6 @@ func erased(n *lab.Node) error {
 // backup is the directory of the copy of a node's disk.
 func backup(n *lab.Node) string { return filepath.Join(n.Dir, "backup") }
 
-// finish ends a fault.
 func (c *crew) finish(ctx context.Context, n *lab.Node, what kind) (err error) {
 	var again time.Time
 	switch what {
@@ -184,7 +181,6 @@ func (c *crew) run(ctx context.Context) error {
 	return err
 }
 
-// await waits for the end of all nodes.
 func (c *crew) await(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		select {

@@ -37,7 +37,6 @@ func newCollector(dir string, seed uint64) (*collector, error) {
 	return &collector{dir: dir, addr: addr, url: "http://" + addr + "/in", random: rand.New(rand.NewPCG(seed, 1)), did: map[archive.Fault]int{}}, l.Close()
 }
 
-// draw returns a random number below n.
 func (c *collector) draw(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

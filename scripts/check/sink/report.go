@@ -15,7 +15,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// report prints the result and reports whether all held.
 func report(ctx context.Context, s *lab.Killed, c *collector, kills, paused int, took time.Duration) (ok bool, err error) {
 	all, err := archive.Read(c.dir)
 	if err != nil {

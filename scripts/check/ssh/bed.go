@@ -27,7 +27,6 @@ const (
 	kindSilent  = "silent"  // no SSH server
 )
 
-// machine is one host of the list.
 type machine struct {
 	sshd.Host
 	name  string // in results
@@ -133,7 +132,6 @@ func (b *bed) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// at runs f in a network namespace.
 func (b *bed) at(namespace string, f func() error) error {
 	if b.net == nil {
 		return f()
@@ -141,7 +139,6 @@ func (b *bed) at(namespace string, f func() error) error {
 	return b.net.Do(namespace, f)
 }
 
-// start starts a command in a network namespace.
 func (b *bed) start(namespace string, cmd *exec.Cmd) error {
 	if b.net == nil {
 		return cmd.Start()
@@ -228,7 +225,6 @@ func (b *bed) close() error {
 	return errors.Join(errs...)
 }
 
-// expect reports a fault if something does not hold.
 func (b *bed) expect(ok bool, format string, args ...any) {
 	if !ok {
 		fault := fmt.Sprintf(format, args...)
@@ -265,7 +261,6 @@ func processesOf(dir string) (list []process) {
 	return list
 }
 
-// nodesOf lists the nodes that run in a folder.
 func nodesOf(dir string) []process {
 	return slices.DeleteFunc(processesOf(dir), func(p process) bool {
 		return filepath.Base(strings.TrimSuffix(p.exe, " (deleted)")) != "proxima"

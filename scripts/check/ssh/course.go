@@ -72,7 +72,6 @@ func (c *course) read(path string) string {
 	return string(text)
 }
 
-// extend appends to a file.
 func (c *course) extend(path, text string) { c.write(path, c.read(path)+text) }
 
 // entries returns the lines of machines in a list of hosts.

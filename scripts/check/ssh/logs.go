@@ -121,7 +121,6 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 	c.expect(rotated > 0, "no rotated file was collected")
 }
 
-// unzip returns the text of a compressed file.
 func (c *course) unzip(path string) []byte {
 	in, err := gzip.NewReader(strings.NewReader(c.read(path)))
 	c.must(err)

@@ -55,7 +55,6 @@ func seeds(of *lab.Site) (text string) {
 	return text
 }
 
-// asked counts the requests for each page.
 func (w *web) asked() map[string]int {
 	n := map[string]int{}
 	for _, r := range slices.Concat(w.ring.Requests(), w.late.Requests()) {

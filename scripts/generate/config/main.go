@@ -225,7 +225,6 @@ func (g *generator) fieldComments(t reflect.Type) (map[string]string, error) {
 	return out, nil
 }
 
-// moduleRoot returns the folder of the module.
 func moduleRoot() (string, error) {
 	file, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

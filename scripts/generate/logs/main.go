@@ -46,7 +46,6 @@ func main() {
 	}
 }
 
-// generate makes the document from the directory of the package.
 func generate(runlog string) (string, error) {
 	var decls []ast.Decl
 	for _, name := range []string{"lines.go", "keys.go"} {
