@@ -25,8 +25,6 @@ type gather struct {
 	xml     bool
 	base    identity.URL
 	doc     *text.Document // nil until document is called
-	// The last host that the blocklist was asked about, and the rule that blocks it: most links of a page lead to one host.
-	last, rule string
 }
 
 // gather returns an empty gather, which may be used a second time.
@@ -70,17 +68,8 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 
 // keep keeps a link if it belongs to the crawl.
 func (g *gather) keep(link frontier.Link) {
-	policy := g.reader.deps.Policy
-	if reason := policy.Admit(link); reason != "" {
+	if reason := g.reader.deps.Policy.Refuse(link); reason != "" {
 		g.drop(reason)
-		return
-	}
-	if link.URL.Host != g.last || policy.Blocklist.HasPatterns() {
-		g.last = link.URL.Host
-		g.rule = policy.Blocked(link.URL)
-	}
-	if g.rule != "" {
-		g.drop("blocked: " + g.rule)
 		return
 	}
 	g.links = append(g.links, link)

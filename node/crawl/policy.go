@@ -21,17 +21,22 @@ type Policy struct {
 	Agent string
 }
 
-// Admit returns why a link does not belong to the crawl, or "" if it does. The settings of a site exclude pages only: its
+// Refuse returns why a link does not belong to the crawl, or "" if it does. The settings of a site exclude pages only: its
 // sitemaps are read in any case.
-func (p *Policy) Admit(link frontier.Link) string {
+func (p *Policy) Refuse(link frontier.Link) string {
 	s := p.Sites.For(link.URL)
 	if reason := p.Rules.Admit(link.URL, int(link.Depth), int(link.Hops), s.Depth); reason != identity.Accepted {
 		return string(reason)
 	}
-	if link.Sitemap {
-		return ""
+	if !link.Sitemap {
+		if reason := s.Refuse(link.URL); reason != "" {
+			return reason
+		}
 	}
-	return s.Refuse(link.URL)
+	if rule := p.Blocked(link.URL); rule != "" {
+		return "blocked: " + rule
+	}
+	return ""
 }
 
 // Blocked returns the rule of the blocklist that forbids a URL, or "".
@@ -51,17 +56,6 @@ func (p *Policy) BlockedAt(u identity.URL, addr netip.Addr) (rule string) {
 		rule, _ = p.Blocklist.Addr(addr)
 	}
 	return rule
-}
-
-// Refuse returns why a link is not wanted, or "".
-func (p *Policy) Refuse(link frontier.Link) string {
-	if reason := p.Admit(link); reason != "" {
-		return reason
-	}
-	if rule := p.Blocked(link.URL); rule != "" {
-		return "blocked: " + rule
-	}
-	return ""
 }
 
 // agent returns the product token that the robots.txt of a host is read for.
