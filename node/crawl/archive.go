@@ -17,38 +17,32 @@ import (
 	"proxima/node/sink"
 )
 
-// archiver gives downloads to the sink.
-type archiver struct {
-	deps  *Deps
-	stats *statistics
-}
-
 // keep gives a download to the sink, and puts the sink's receipt into the outcome. It is called before the outcome is written: a
 // download that the sink cannot take now is repeated. The caller ends the ticket, if there is one.
-func (a archiver) keep(ctx context.Context, task *frontier.Task, visit Visit, res *fetch.Result, out *frontier.Outcome, g *gather) *sink.Ticket {
+func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *fetch.Result, out *frontier.Outcome, g *gather) *sink.Ticket {
 	// Several nodes may download a page to time it. The one that reads its links keeps it.
-	if a.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || out.Ending == frontier.Dropped || res.Status == 0 ||
-		res.Status == http.StatusNotModified || a.unindexed(task, res, g) {
+	if l.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || out.Ending == frontier.Dropped || res.Status == 0 ||
+		res.Status == http.StatusNotModified || l.unindexed(task, res, g) {
 		return nil
 	}
 	r := sink.Record{Time: res.Timing.Start, IsPage: task.Kind == frontier.Page}
-	if a.deps.Sink.Wants(sink.WARC) {
+	if l.deps.Sink.Wants(sink.WARC) {
 		if len(res.RawHead) == 0 {
-			a.unkept(task, errNoHead)
+			l.unkept(task, errNoHead)
 			return nil
 		}
 		r.Exchange = exchange(task, res)
 	}
-	if a.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
-		r.Page = a.pageOf(task, res, g)
+	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
+		r.Page = l.pageOf(task, res, g)
 	}
 	if r.Exchange == nil && r.Page == nil {
 		return nil
 	}
-	ticket, err := a.deps.Sink.Put(ctx, r)
+	ticket, err := l.deps.Sink.Put(ctx, r)
 	switch {
 	case errors.Is(err, sink.ErrUnfit):
-		a.unkept(task, err)
+		l.unkept(task, err)
 		return nil
 	case err != nil && out.Trouble == frontier.Busy: // it is repeated anyway, once the host has waited
 		return nil
@@ -57,7 +51,7 @@ func (a archiver) keep(ctx context.Context, task *frontier.Task, visit Visit, re
 			RetryAfter: out.RetryAfter, Reason: err.Error()}
 		return nil
 	}
-	out.Receipt = &frontier.Receipt{Shelf: a.deps.Receipts, Key: ticket.Key()}
+	out.Receipt = &frontier.Receipt{Shelf: l.deps.Receipts, Key: ticket.Key()}
 	return ticket
 }
 
@@ -65,14 +59,14 @@ func (a archiver) keep(ctx context.Context, task *frontier.Task, visit Visit, re
 var errNoHead = errors.New("archive response: no end of its head was recorded")
 
 // unkept logs that a download cannot be kept. The crawl goes on.
-func (a archiver) unkept(task *frontier.Task, err error) {
-	a.stats.update(func(s *Stats) { s.ArchiveFailures++ })
-	a.deps.RunLog.Events().Warn(runlog.EventWarning, runlog.KeyURL, task.URL.String(), runlog.KeyReason, err.Error())
+func (l *Loop) unkept(task *frontier.Task, err error) {
+	l.stats.update(func(s *Stats) { s.ArchiveFailures++ })
+	l.deps.RunLog.Events().Warn(runlog.EventWarning, runlog.KeyURL, task.URL.String(), runlog.KeyReason, err.Error())
 }
 
 // unindexed reports whether a page asks not to be kept.
-func (a archiver) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool {
-	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), a.deps.Policy.agent(task.Host))
+func (l *Loop) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool {
+	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Policy.agent(task.Host))
 	return noindex || g.noindex
 }
 
@@ -87,7 +81,7 @@ func exchange(task *frontier.Task, res *fetch.Result) *warc.Exchange {
 }
 
 // pageOf returns what the sink writes about a page.
-func (a archiver) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.Page {
+func (l *Loop) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.Page {
 	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	sum := sha256.Sum256(res.Body)
 	p := &sink.Page{URL: task.URL.String(), Time: res.Timing.Start.UTC(), Status: res.Status, Type: strings.TrimSpace(kind), Links: []string{},
@@ -99,7 +93,7 @@ func (a archiver) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sin
 	p.Title, p.Text, p.Language = doc.Title, doc.Text, doc.Language
 	seen := make(map[string]struct{}, len(g.page))
 	for _, link := range g.page {
-		u, reason := a.deps.Policy.Rules.Resolve(g.base, string(link.Ref))
+		u, reason := l.deps.Policy.Rules.Resolve(g.base, string(link.Ref))
 		if reason != identity.Accepted {
 			continue
 		}

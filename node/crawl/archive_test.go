@@ -38,7 +38,7 @@ const pageForTheSink = "<html lang=en><head><title>A page</title><base href=/b/>
 func TestPageForTheSink(t *testing.T) {
 	l := newReading(t)
 	r := l.readPage(t, "http://a.test/dir/x", "", pageForTheSink)
-	got := l.archiver.pageOf(r.task, r.res, r.gather)
+	got := l.pageOf(r.task, r.res, r.gather)
 	if got.Text == "" || len(got.Digest) != len("sha256:")+64 {
 		t.Errorf("text %q, digest %q", got.Text, got.Digest)
 	}
@@ -64,7 +64,7 @@ func TestPagesThatAreNotKept(t *testing.T) {
 		{"nofollow", "<meta name=robots content=none>", true},
 	} {
 		r := l.readPage(t, "http://a.test/dir/x", "X-Robots-Tag: "+c.header, c.body+pageForTheSink)
-		if got := l.archiver.unindexed(r.task, r.res, r.gather); got != c.unkept {
+		if got := l.unindexed(r.task, r.res, r.gather); got != c.unkept {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

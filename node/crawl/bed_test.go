@@ -247,7 +247,7 @@ func (b *bed) crawl(during func()) {
 func (b *bed) place() {
 	go func() {
 		if u, err := b.deps.Frontier.Resolve(b.t.Context()); err == nil {
-			if err := b.placer.place(b.t.Context(), u); err != nil {
+			if err := b.Loop.place(b.t.Context(), u); err != nil {
 				b.t.Error(err)
 			}
 		}

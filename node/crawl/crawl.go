@@ -61,8 +61,6 @@ type Loop struct {
 	patience atomic.Int64 // Config.Patience, in nanoseconds
 	deps     *Deps
 	reader   *reader
-	archiver archiver
-	placer   placer
 	jar      *site.Jar
 	stats    *statistics
 	limits   *Limits
@@ -79,27 +77,24 @@ func New(cfg Config, deps Deps) *Loop {
 		deps.Overlay = alone{deps.Home}
 	}
 	stats := new(statistics)
-	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats),
-		archiver: archiver{&deps, stats}, placer: placer{&deps, stats}, jar: site.NewJar(), limits: deps.Limits, moved: newMoved(),
+	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats), jar: site.NewJar(),
+		limits: deps.Limits, moved: newMoved(),
 		sitemaps: make(chan struct{}, maxSitemaps), began: time.Now()}
-	requested := l.requested
 	if l.limits == nil {
-		l.limits = newLimits(cfg)
-		requested = l.requestedBefore
+		l.limits = NewLimits(cfg, nil)
 	}
-	l.hosts = newHostLimits(cfg, requested)
+	l.hosts = newHostLimits(cfg, l.requested)
 	l.Adjust(cfg)
 	return l
 }
 
-// requested returns how many pages of a host were requested at all nodes.
+// requested returns how many pages of a host were requested at all nodes, or how many pages and sitemaps since the crawl began where the node
+// crawls alone.
 func (l *Loop) requested(ctx context.Context, host string) (int64, error) {
-	had, err := l.deps.Frontier.DigestOf(ctx, host)
-	return int64(had.Done), err
-}
-
-// requestedBefore returns how many pages and sitemaps of a host were requested since the crawl began, where the node crawls alone.
-func (l *Loop) requestedBefore(ctx context.Context, host string) (int64, error) {
+	if l.limits.shared() {
+		had, err := l.deps.Frontier.DigestOf(ctx, host)
+		return int64(had.Done), err
+	}
 	had, err := l.deps.Frontier.StateOf(ctx, host)
 	if err != nil || had == nil {
 		return 0, err
@@ -154,7 +149,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for range l.cfg.Resolvers {
-		g.Go(func() error { return l.placer.run(taking) })
+		g.Go(func() error { return l.placeAll(taking) })
 	}
 	var fetchers errgroup.Group
 	fetchers.Go(func() error {
@@ -177,7 +172,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	g.Go(func() error {
 		defer stop()
 		l.awaitEnd(ctx)
-		if l.limits.over() {
+		if l.limits.why() != "" {
 			stopTaking()
 			late := time.NewTimer(grace)
 			defer late.Stop()
@@ -194,13 +189,6 @@ func (l *Loop) Run(ctx context.Context) error {
 
 // awaitEnd returns when the crawl has ended by itself, or with the context.
 func (l *Loop) awaitEnd(ctx context.Context) {
-	if l.cfg.End != EndIdle {
-		select {
-		case <-ctx.Done():
-		case <-l.limits.enough:
-		}
-		return
-	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -211,6 +199,9 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 			return
 		case <-l.deps.Frontier.Quiet():
 		case <-tick.C:
+		}
+		if l.cfg.End != EndIdle {
+			continue
 		}
 		if idle, _ := l.deps.Frontier.Idle(time.Duration(l.patience.Load())); idle || l.deps.Frontier.Hopeless() {
 			return

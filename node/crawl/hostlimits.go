@@ -35,24 +35,9 @@ func newHostLimits(cfg Config, requested func(context.Context, string) (int64, e
 	return l
 }
 
-// full returns why there must be no more pages of a task's host and domain, "" if there may be.
-func (l *hostLimits) full(ctx context.Context, task *frontier.Task) (refused string, err error) {
-	return l.look(ctx, task, 0)
-}
-
-// admit counts a page of its host and domain. If there must be no more pages of them, it returns why.
-func (l *hostLimits) admit(ctx context.Context, task *frontier.Task) (refused string, err error) {
-	return l.look(ctx, task, 1)
-}
-
-// unadmit undoes admit for a task that did not become a page.
-func (l *hostLimits) unadmit(task *frontier.Task) { l.count(task, -1) }
-
-// fetched counts a page that another node downloaded for this one.
-func (l *hostLimits) fetched(task *frontier.Task) { l.count(task, 1) }
-
-// look counts n pages, unless a limit is reached.
-func (l *hostLimits) look(ctx context.Context, task *frontier.Task, n int64) (refused string, err error) {
+// admit counts n pages of a task's host and domain: 1 before it is requested, 0 if another node is to do so. If there must be no more pages of
+// them, admit returns why.
+func (l *hostLimits) admit(ctx context.Context, task *frontier.Task, n int64) (refused string, err error) {
 	if !l.concerns(task) {
 		return "", nil
 	}
@@ -74,12 +59,10 @@ func (l *hostLimits) look(ctx context.Context, task *frontier.Task, n int64) (re
 
 // meet finds out how many pages of a host were requested before, if that is not known.
 func (l *hostLimits) meet(ctx context.Context, name string, host uint64) error {
-	known := func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.hosts.Contains(host)
-	}
-	if l.perHost == 0 || known() {
+	l.mu.Lock()
+	known := l.hosts.Contains(host)
+	l.mu.Unlock()
+	if l.perHost == 0 || known {
 		return nil
 	}
 	had, err := l.requested(ctx, name)
@@ -94,6 +77,7 @@ func (l *hostLimits) meet(ctx context.Context, name string, host uint64) error {
 	return nil
 }
 
+// count counts n pages: 1 for a page that another node downloaded for this one, -1 for a task that was admitted and did not become a page.
 func (l *hostLimits) count(task *frontier.Task, n int64) {
 	if !l.concerns(task) {
 		return

@@ -18,10 +18,10 @@ func TestCountsOfHostsAreBounded(t *testing.T) {
 	l.domains.Resize(10)
 	admit := func(host string, want string) {
 		t.Helper()
-		if got, err := l.admit(t.Context(), page(host)); err != nil || got != want {
+		if got, err := l.admit(t.Context(), page(host), 1); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", host, got, err, want)
 		}
-		if got, err := l.full(t.Context(), page(host)); want != "" && (err != nil || got != want) {
+		if got, err := l.admit(t.Context(), page(host), 0); want != "" && (err != nil || got != want) {
 			t.Errorf("%s for another node: %q, %v; want %q", host, got, err, want)
 		}
 	}
@@ -40,21 +40,21 @@ func TestCountsOfHostsAreBounded(t *testing.T) {
 	if n, m := l.hosts.Len(), l.domains.Len(); n != 10 || m != 10 {
 		t.Errorf("%d hosts and %d domains are counted, want 10", n, m)
 	}
-	l.unadmit(page("http://once.test")) // it was forgotten meanwhile
+	l.count(page("http://once.test"), -1) // it was forgotten meanwhile
 	admit("http://once.test", hostFull)
-	l.unadmit(page("http://a.used.test"))
+	l.count(page("http://a.used.test"), -1)
 	admit("http://a.used.test", "")
 	admit("http://a.used.test", hostFull)
 	admit("http://anew.test", "")
 	l.forget("http://anew.test")
-	if got, err := l.full(t.Context(), page("http://anew.test")); got != "" || err != nil {
+	if got, err := l.admit(t.Context(), page("http://anew.test"), 0); got != "" || err != nil {
 		t.Errorf("met anew: %q, %v", got, err)
 	}
-	l.unadmit(page("http://anew.test")) // it was under way when its host was met anew
+	l.count(page("http://anew.test"), -1) // it was under way when its host was met anew
 	admit("http://anew.test", "")
 	admit("http://anew.test", "")
 	admit("http://anew.test", hostFull)
 	l.forget("http://a.used.test") // it has left
-	l.fetched(page("http://a.used.test"))
+	l.count(page("http://a.used.test"), 1)
 	admit("http://a.used.test", domainFull)
 }

@@ -25,38 +25,20 @@ type Limits struct {
 	enough                        chan struct{} // closed when a limit is reached
 }
 
-// NewLimits returns the limits of a node of an overlay, which starts without a page to request. idle reports whether the node's frontier has
-// nothing to download.
+// NewLimits returns the limits of a node. idle reports whether the frontier of a node of an overlay, which starts without a page to request, has
+// nothing to download. It is nil for a node that crawls alone.
 func NewLimits(cfg Config, idle func() bool) *Limits {
-	l := newLimits(cfg)
-	l.idle = idle
-	if cfg.MaxPages > 0 {
-		l.allowed = 0
-	}
-	return l
-}
-
-// newLimits returns the limits of a node that crawls alone.
-func newLimits(cfg Config) *Limits {
-	l := &Limits{cfg: cfg, allowed: cfg.MaxPages, freed: make(chan struct{}), enough: make(chan struct{})}
-	if l.allowed == 0 {
+	l := &Limits{cfg: cfg, idle: idle, freed: make(chan struct{}), enough: make(chan struct{})}
+	if cfg.MaxPages == 0 {
 		l.allowed = math.MaxInt64
+	} else if idle == nil {
+		l.allowed = cfg.MaxPages
 	}
 	return l
 }
 
 // shared reports whether the limits are those of a whole overlay.
 func (l *Limits) shared() bool { return l.idle != nil }
-
-// over reports whether a limit is reached. No request may begin then.
-func (l *Limits) over() bool {
-	select {
-	case <-l.enough:
-		return true
-	default:
-		return false
-	}
-}
 
 // reserve takes a place, and waits while all are taken. It returns false when there will be none.
 func (l *Limits) reserve(ctx context.Context) bool {
@@ -93,11 +75,12 @@ func (l *Limits) join() {
 	l.places++
 }
 
-// begin reports whether a task with a place may be carried out. It may not if join gave a place too many, or if Withdraw took it back.
+// begin reports whether a task with a place may be carried out. It may not if a limit is reached, if join gave a
+// place too many, or if Withdraw took it back.
 func (l *Limits) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pages+l.begun >= l.allowed {
+	if l.reached != "" || l.pages+l.begun >= l.allowed {
 		return false
 	}
 	l.begun++
@@ -150,7 +133,7 @@ func (l *Limits) endLocked(key string) {
 	}
 }
 
-// why returns the key of the limit that ended the crawl, or "".
+// why returns the key of the limit that ended the crawl, or "" if none is reached. Once one is, no request may begin.
 func (l *Limits) why() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,7 @@ type reader struct {
 }
 
 func newReader(cfg Config, deps *Deps, stats *statistics) *reader {
-	return &reader{cfg: cfg, deps: deps, stats: stats, robots: newRobotsCache(robotsCached), known: new(known), near: newNear(cfg.NearDuplicates)}
+	return &reader{cfg: cfg, deps: deps, stats: stats, robots: newRobotsCache(), known: new(known), near: newNear(cfg.NearDuplicates)}
 }
 
 // next returns the depth or the number of redirects one step further.

@@ -85,8 +85,6 @@ func (r *reader) rulesOf(host string) (*robots.Rules, error) {
 // robotsCache keeps the parsed robots.txt files of the hosts used last, within a bound of their size. The others are read from the
 // frontier's disk again. It is safe for concurrent use.
 type robotsCache struct {
-	limit int
-
 	// mu guards what follows.
 	mu    sync.Mutex
 	bytes int
@@ -101,8 +99,8 @@ type cachedRobots struct {
 // robotsOverhead is what a parsed file costs beside its text, in bytes.
 const robotsOverhead = 512
 
-func newRobotsCache(limit int) *robotsCache {
-	c := &robotsCache{limit: limit}
+func newRobotsCache() *robotsCache {
+	c := new(robotsCache)
 	// The bound is in bytes, so the number of entries is not bounded. NewLRU fails only for a number below one.
 	c.lru, _ = simplelru.NewLRU(math.MaxInt, func(_ string, r cachedRobots) { c.bytes -= r.size })
 	return c
@@ -120,7 +118,7 @@ func (c *robotsCache) put(host string, rules *robots.Rules, size int) {
 	defer c.mu.Unlock()
 	c.lru.Remove(host)
 	c.lru.Add(host, cachedRobots{rules, size + robotsOverhead})
-	for c.bytes += size + robotsOverhead; c.bytes > c.limit && c.lru.Len() > 1; {
+	for c.bytes += size + robotsOverhead; c.bytes > robotsCached && c.lru.Len() > 1; {
 		c.lru.RemoveOldest()
 	}
 }

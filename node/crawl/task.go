@@ -25,7 +25,7 @@ func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Out
 	l.stats.drop(g.drops...)
 	l.reader.release(g)
 	if out.Asked && out.Trouble != frontier.Interrupted {
-		l.hosts.fetched(task)
+		l.hosts.count(task, 1)
 	}
 	fin, err := l.finish(ctx, task, out)
 	l.stats.update(func(s *Stats) { s.New += int64(fin.Accepted) })
@@ -36,7 +36,7 @@ func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Out
 func (l *Loop) Refuse(ctx context.Context, task *frontier.Task) (string, error) {
 	reason, err := l.refuse(task)
 	if reason == "" && err == nil {
-		reason, err = l.hosts.full(ctx, task)
+		reason, err = l.hosts.admit(ctx, task, 0)
 	}
 	return reason, err
 }
@@ -64,7 +64,7 @@ func (l *Loop) refuse(task *frontier.Task) (string, error) {
 	return "", nil
 }
 
-// carryOut carries out a task that has a place, unless the place was taken back.
+// carryOut carries out a task that has a place, unless a limit is reached or the place was taken back.
 func (l *Loop) carryOut(ctx context.Context, task *frontier.Task) (err error) {
 	begun, page := l.limits.begin(), false
 	defer func() { l.limits.giveBack(begun, page) }()
@@ -88,11 +88,7 @@ const maxSitemaps = 8
 func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err error) {
 	// The end of a task is written even while the crawl is being stopped: the next start goes on from it.
 	lasting := context.WithoutCancel(ctx)
-	var visit Visit
-	wanted := !l.limits.over()
-	if wanted {
-		visit, wanted = l.deps.Overlay.Begin(task)
-	}
+	visit, wanted := l.deps.Overlay.Begin(task)
 	if !wanted {
 		return false, l.putBack(ctx, task)
 	}
@@ -101,7 +97,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	}
 	defer func() {
 		if !page {
-			l.hosts.unadmit(task)
+			l.hosts.count(task, -1)
 		}
 	}()
 	url := task.URL.String()
@@ -136,7 +132,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		out.Visit, change = visited(task, &res, &out, links, now)
 	}
 	written := false
-	if ticket := l.archiver.keep(lasting, task, visit, &res, &out, links); ticket != nil {
+	if ticket := l.keep(lasting, task, visit, &res, &out, links); ticket != nil {
 		defer func() { ticket.End(written) }()
 	}
 	fin, err := l.finish(lasting, task, out)
@@ -165,7 +161,7 @@ func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, er
 		out.Links, out.Reason = l.otherwise(task)
 	}
 	if out.Reason == "" {
-		if out.Reason, err = l.hosts.admit(ctx, task); err != nil {
+		if out.Reason, err = l.hosts.admit(ctx, task, 1); err != nil {
 			return false, err
 		}
 	}
