@@ -92,10 +92,10 @@ type trouble struct {
 
 // API answers all calls of the API. by returns who makes a request.
 func (n *Node) API(by func(*http.Request) string) *http.ServeMux {
-	mux, a := http.NewServeMux(), api{n}
+	mux := http.NewServeMux()
 	for _, r := range routes() {
 		mux.HandleFunc(r.method+" "+apiRoot+r.path, func(w http.ResponseWriter, req *http.Request) {
-			a.serve(w, r, &apiCall{req, by(req)})
+			n.answerCall(w, r, &apiCall{req, by(req)})
 		})
 	}
 	mux.HandleFunc(apiRoot+"/", noSuchCall)
@@ -114,20 +114,17 @@ func noSuchCall(w http.ResponseWriter, req *http.Request) {
 	answer(w, status, trouble{why})
 }
 
-// api answers calls of the API to a node.
-type api struct{ node *Node }
-
-func (a api) serve(w http.ResponseWriter, r route, c *apiCall) {
-	if to := c.param("node"); r.stream != nil && r.missing(c) == "" && (to == "" || to == a.node.id.Node) {
-		r.stream(a.node, w, c)
+func (n *Node) answerCall(w http.ResponseWriter, r route, c *apiCall) {
+	if to := c.param("node"); r.stream != nil && r.missing(c) == "" && (to == "" || to == n.id.Node) {
+		r.stream(n, w, c)
 		return
 	}
-	status, v := a.call(r, c)
+	status, v := n.call(r, c)
 	answer(w, status, v)
 }
 
 // Ask answers a call by a peer. It implements peer.Handler. A peer can make only calls that change nothing.
-func (a api) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
+func (h handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
 	path, query, _ := strings.Cut(req.GetCall(), "?")
 	for _, r := range routes() {
 		if r.path != path || !r.mayBeAsked() {
@@ -137,7 +134,7 @@ func (a api) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.
 		if web.URL.Query().Has("node") {
 			break // this node does not pass on the question of another one
 		}
-		status, v := a.call(r, &apiCall{web, from})
+		status, v := h.node.call(r, &apiCall{web, from})
 		text, err := json.Marshal(v)
 		return &wire.AskResponse{Status: uint32(status), Answer: text}, err
 	}
@@ -155,19 +152,18 @@ func (r route) missing(c *apiCall) string {
 }
 
 // call carries out a call, here or at the node that the parameter "node" names. It returns the answer and its HTTP status.
-func (a api) call(r route, c *apiCall) (status int, v any) {
-	n := a.node
+func (n *Node) call(r route, c *apiCall) (status int, v any) {
 	if why := r.missing(c); why != "" {
 		return http.StatusBadRequest, trouble{why}
 	}
 	switch to := c.param("node"); {
 	case to == "" || to == n.id.Node:
 	case r.mayBeAsked():
-		return a.passOn(r, c, to)
+		return n.passOn(r, c, to)
 	default:
 		return http.StatusBadRequest, trouble{"that is done where a node runs: this is " + n.id.Node}
 	}
-	v, err := r.run(a.node, c)
+	v, err := r.run(n, c)
 	if err == nil {
 		return http.StatusOK, v
 	}
@@ -178,8 +174,8 @@ func (a api) call(r route, c *apiCall) (status int, v any) {
 }
 
 // passOn has a peer answer a call.
-func (a api) passOn(r route, c *apiCall, to string) (status int, v any) {
-	o := a.node.overlay
+func (n *Node) passOn(r route, c *apiCall, to string) (status int, v any) {
+	o := n.overlay
 	if o == nil || !slices.Contains(o.there().Alive, to) {
 		return http.StatusNotFound, trouble{fmt.Sprintf("%s is no member that is there", to)}
 	}

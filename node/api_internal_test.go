@@ -21,7 +21,7 @@ func TestPeersOnlyAsk(t *testing.T) {
 		}
 	}
 	for _, call := range calls {
-		res, err := api{new(Node)}.Ask(t.Context(), "peer", &wire.AskRequest{Call: call})
+		res, err := handler{node: new(Node)}.Ask(t.Context(), "peer", &wire.AskRequest{Call: call})
 		if err != nil || res.GetStatus() != http.StatusNotFound {
 			t.Errorf("%q: %d, %v", call, res.GetStatus(), err)
 		}

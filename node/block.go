@@ -136,12 +136,11 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 		err = o.node.webMasters.blocked(on)
 	}
 	if err == nil {
-		err = s.addBlocksLocked([]Block{b}, mostBlocks)
+		err = s.addLocked([]Block{b}, nil, 1)
 	}
 	if err != nil {
 		return b, false, fmt.Errorf("block: %w", err)
 	}
-	s.changed.Ring()
 	return b, true, nil
 }
 
@@ -189,17 +188,25 @@ func (s *told) blockLocked(on string) (b Block) {
 	return b
 }
 
-// addBlocksLocked writes blocks to disk and puts them in force.
-func (s *told) addBlocksLocked(blocks []Block, most int) error {
+// addLocked writes blocks and entries about files to disk, and puts the blocks in force. There may be so many times as many as a node tells.
+func (s *told) addLocked(blocks []Block, files []string, times int) error {
 	next := s.file
-	if next.Blocks = newest(slices.Concat(s.file.Blocks, blocks)); len(next.Blocks) > most {
-		return fmt.Errorf("more than %d hosts and prefixes", most)
+	next.Blocks = newest(slices.Concat(s.file.Blocks, blocks))
+	next.Files = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.file.Files, files))))
+	switch {
+	case len(blocks) == 0 && len(next.Files) == len(s.file.Files):
+		return nil
+	case len(next.Blocks) > times*mostBlocks:
+		return fmt.Errorf("more than %d hosts and prefixes", times*mostBlocks)
+	case len(next.Files) > times*mostFiles:
+		return fmt.Errorf("more than %d directories of nodes", times*mostFiles)
 	}
 	if err := s.keepLocked(next); err != nil {
 		return err
 	}
 	s.enforceLocked()
 	s.node.blocked.Ring()
+	s.changed.Ring()
 	return nil
 }
 

@@ -80,7 +80,7 @@ type Fetch struct {
 
 // Default returns the default configuration.
 func Default() Config {
-	return Config{
+	c := Config{
 		Node:        Identity{Data: "proxima-data", Run: "crawl", MemoryMiB: 512},
 		Crawl:       crawl.Default(),
 		Scope:       identity.Default(),
@@ -94,7 +94,7 @@ func Default() Config {
 		Member:      member.Default(),
 		Ownership:   ownership.Default(),
 		Lease:       lease.Default(),
-		Batch:       defaultBatch(),
+		Batch:       placement.Default(),
 		Assign:      assign.DefaultKnobs(),
 		RemoteWait:  placement.RemoteWait,
 		Termination: termination.Default(),
@@ -102,6 +102,8 @@ func Default() Config {
 		Sink:        sink.Default(),
 		Recrawl:     frontier.DefaultRecrawl(),
 	}
+	c.Batch.Mode = placement.ModeCycle // one batch after the other, so that hosts go to their nearest nodes
+	return c
 }
 
 // Validate reports invalid values, at least the first of each section: "section.key: what is wrong".
@@ -158,13 +160,6 @@ func each(err error) []error {
 		return all
 	}
 	return []error{err}
-}
-
-// defaultBatch makes one batch after the other, so that hosts go to their nearest nodes.
-func defaultBatch() placement.Config {
-	c := placement.Default()
-	c.Mode = placement.ModeCycle
-	return c
 }
 
 // Validate reports the first invalid value.

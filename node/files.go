@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"proxima/node/bell"
 	"proxima/node/site"
@@ -33,25 +33,6 @@ func checkFiles(entry string) error {
 	return errors.Join(plain("node", node, maxWho), plain("files", dir, maxWhy))
 }
 
-// filesLocked writes entries to disk and remembers them.
-func (s *told) filesLocked(entries []string, most int) error {
-	next := s.file
-	next.Files = append(slices.Clone(s.file.Files), entries...)
-	slices.Sort(next.Files)
-	if next.Files = slices.Compact(next.Files); len(next.Files) == len(s.file.Files) {
-		return nil
-	}
-	if len(next.Files) > most {
-		return fmt.Errorf("more than %d directories of nodes", most)
-	}
-	if err := s.keepLocked(next); err != nil {
-		return err
-	}
-	s.enforceLocked()
-	s.changed.Ring()
-	return nil
-}
-
 // has tells the overlay which directories this node has.
 func (s *told) has(node string, dirs []string) error {
 	var entries []string
@@ -62,7 +43,7 @@ func (s *told) has(node string, dirs []string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.filesLocked(entries, mostFiles)
+	return s.addLocked(nil, entries, 1)
 }
 
 // whoHas returns those of some nodes that have a directory, or had it in an earlier life.
@@ -77,36 +58,25 @@ func (s *told) whoHas(dir string, of []string) (nodes []string) {
 	return nodes
 }
 
-// sentHosts remembers which hosts this node has sent where for their files. One that comes back was sent to a node that has lost them.
+// sentHosts remembers when this node has sent which host where for its files. One that comes back was sent to a node that has lost them.
 type sentHosts struct {
-	// mu guards what follows.
-	mu sync.Mutex
-	at map[[2]string]time.Time // by host and node
+	*lru.Cache[[2]string, time.Time] // by host and node
 }
 
-// sendAgainAfter is when a host may be sent to the same node again.
-const sendAgainAfter = time.Hour
+const (
+	// sendAgainAfter is when a host may be sent to the same node again.
+	sendAgainAfter = time.Hour
+	// mostSent is how many hosts that were sent are remembered.
+	mostSent = 100_000
+)
 
-func (s *sentHosts) add(host, to string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.at == nil {
-		s.at = map[[2]string]time.Time{}
-	}
-	s.at[[2]string{host, to}] = now
+func newSentHosts() sentHosts {
+	cache, _ := lru.New[[2]string, time.Time](mostSent) // it fails only for a size below one
+	return sentHosts{cache}
 }
 
-// forget drops what is no longer lately.
-func (s *sentHosts) forget(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.at, func(_ [2]string, at time.Time) bool { return now.Sub(at) >= sendAgainAfter })
-}
-
-func (s *sentHosts) lately(host, to string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, sent := s.at[[2]string{host, to}]
+func (s sentHosts) lately(host, to string, now time.Time) bool {
+	at, sent := s.Get([2]string{host, to})
 	return sent && now.Sub(at) < sendAgainAfter
 }
 
@@ -127,12 +97,11 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 		if err != nil {
 			err = n.told.has(n.id.Node, n.directories())
 		}
-		o.sent.forget(time.Now())
 		for _, host := range n.frontier.Active() {
 			if to := o.whoHasFiles(host); to != "" {
 				// A host that cannot leave now is tried again.
 				if err := o.owners.HandOff(ctx, host, to, true, "it has the files of the site"); err == nil {
-					o.sent.add(host, to, time.Now())
+					o.sent.Add([2]string{host, to}, time.Now())
 				}
 			}
 		}

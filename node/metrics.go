@@ -191,10 +191,3 @@ func newMetrics(status func() Status) (*prometheus.Registry, error) {
 func metricsHandler(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
 }
-
-// metricsPage serves /metrics.
-func metricsPage(r *prometheus.Registry) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsHandler(r))
-	return mux
-}

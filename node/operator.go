@@ -237,11 +237,7 @@ func (o *Operator) awaitDrain(ctx context.Context, stop func()) error {
 	})
 	for err == nil && overlay.outbox.Pending() > 0 {
 		say(fmt.Sprintf("links for other nodes still here: %d", overlay.outbox.Pending()))
-		select {
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-time.After(time.Second):
-		}
+		err = bell.Sleep(ctx, time.Second)
 	}
 	if err == nil {
 		say("the pages of the limit that it does not need are given back")

@@ -58,12 +58,13 @@ type overlay struct {
 	limits    *crawl.Limits
 	shares    *quota.Shares
 	handler   handler
-	secrets   secrets
+	secret    atomic.Pointer[peer.Secret] // in use
 	self      *performance
-	log       *overlayLog
 	memo      *memo
 	seeded    atomic.Bool // the seeds are on disk, here or at their owners
 	ending    ending      // only setView uses it
+	reminded  time.Time   // when the operator was last told what the node waits for; only remind uses it
+	gossip    warnings    // of trouble with the gossip, one a minute
 	sent      sentHosts
 
 	// mu guards what follows.
@@ -74,7 +75,7 @@ type overlay struct {
 
 // newOverlay makes all but the placement, which needs the crawl loop.
 func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
-	o := &overlay{node: n, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), log: &overlayLog{runlog: n.runlog, warn: n.warn},
+	o := &overlay{node: n, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), sent: newSentHosts(),
 		memo: newMemo(n.frontier.Shelf(tableMembers))}
 	secret, err := peer.Load(n.cfg.Peer.Secret)
 	if err != nil {
@@ -116,14 +117,14 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 		return nil, err
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
-		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Carried: o.relay.Calls(), Handler: &o.handler, Refused: o.log.refused,
+		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Carried: o.relay.Calls(), Handler: &o.handler, Refused: o.logRefused,
 		Known: o.members.Knows, Told: n.told, Link: o.relay.Serve,
 	}); err != nil {
 		return nil, err
 	}
-	o.secrets.overlay = o
-	o.secrets.current.Store(secret)
-	if err := o.secrets.sign(secret); err != nil {
+	o.secret.Store(secret)
+	// Requests to web servers are signed if the configuration wants that.
+	if err := n.client.SetKey(secret.SiteKeys()[0]); err != nil {
 		return nil, err
 	}
 	return o, o.newDeciders()
@@ -169,10 +170,10 @@ func (o *overlay) newDeciders() (err error) {
 	o.holder = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
 		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: func() []lease.Remote { return o.remote.UnderWay() },
 		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
-		Moved:  func(addr netip.Addr, m *assign.Memory) { o.log.proxy("", addr, m, o.peers()) }, Seed: rand.Uint64(),
+		Moved:  func(addr netip.Addr, m *assign.Memory) { o.logProxy("", addr, m) }, Seed: rand.Uint64(),
 	})
 	o.remote = placement.NewRemote(n.cfg.RemoteWait, placement.RemoteDeps{
-		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: n.policy.BlockedAt,
+		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: n.mayDial, Blocked: n.policy.BlockedAt,
 		Coordinate: o.coordinate, LeasedUntil: o.holder.Until,
 	})
 	armed, err := o.memo.shelf.Get([]byte(keyArmed))
@@ -192,14 +193,15 @@ func (o *overlay) newDeciders() (err error) {
 		idle, _ := f.Idle(n.operator.live.Load().Crawl.Patience)
 		return idle
 	})
-	if o.shares, err = quota.New(limitsOf(n.cfg), quota.Deps{View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
+	if o.shares, err = quota.New(quota.Limits{MaxPages: n.cfg.Crawl.MaxPages, MaxBytes: n.cfg.Crawl.MaxBytes, MaxTime: n.cfg.Crawl.MaxTime}, quota.Deps{
+		View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
 		Read: func(key string) ([]byte, error) { return readIfThere(quotaFile(n.cfg.Node.Data, key)) },
 		Keep: func(key string, value []byte) error { return replaceFile(quotaFile(n.cfg.Node.Data, key), value) }, Warn: n.warn}); errors.Is(err, quota.ErrForm) {
 		return fmt.Errorf("files %s: %w: %w", quotaFile("", "*"), frontier.ErrDamaged, err)
 	} else if err != nil {
 		return err
 	}
-	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, api{n}}
+	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, n}
 	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
 		n.early = append(n.early, errors.New(w))
 	}
@@ -234,7 +236,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		g.Go(func() error { return part(ctx) })
 	}
 	g.Go(func() error { return o.follow(ctx, first) })
-	g.Go(func() error { return o.node.followFile(ctx, peer.SecretEvery, o.secrets.follow) })
+	g.Go(func() error { return o.node.followFile(ctx, peer.SecretEvery, o.followSecret) })
 	g.Go(func() error { return o.tell(ctx) })
 	g.Go(func() error {
 		select {
@@ -294,7 +296,7 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, with the same secret, node.run and member.faster?"))
 			}
 		case <-refresh.C: // coordinates change all the time
-			o.log.remind(v, time.Now())
+			o.remind(v, time.Now())
 		}
 	}
 }
@@ -403,13 +405,13 @@ type handler struct {
 	*placement.Remote
 	*termination.Rounds
 	*quota.Shares
-	api
+	node *Node
 }
 
 // ifWritable makes a call that writes, unless nothing can be written now. A call that waited for room would keep the place of another one of
 // its peer, and soon all places: this node is still asked for leases and rights.
 func ifWritable[Q, A any](ctx context.Context, h handler, call func(context.Context, string, *Q) (*A, error), from string, req *Q) (*A, error) {
-	if !h.api.node.frontier.Writable() {
+	if !h.node.frontier.Writable() {
 		return nil, fmt.Errorf("%w: %w", peer.ErrUnavailable, frontier.ErrDiskFull)
 	}
 	return call(ctx, from, req)

@@ -11,7 +11,6 @@ import (
 	"proxima/node/crawl"
 	"proxima/node/ownership"
 	"proxima/node/placement"
-	"proxima/node/quota"
 	"proxima/node/runlog"
 )
 
@@ -51,7 +50,8 @@ func (v visits) Begin(task *frontier.Task) (crawl.Visit, bool) {
 
 // Ended implements crawl.Overlay. Nodes and servers are placed by what is learnt here.
 func (v visits) Ended(task *frontier.Task, d crawl.Download) {
-	o, t := v.overlay, timingOf(d)
+	o := v.overlay
+	t := assign.Timing{Connect: d.Timing.Connect, TLS: d.Timing.TLS, FirstByte: d.Timing.FirstByte, Total: d.Timing.Total, Bytes: d.Bytes, Fresh: d.Timing.Fresh}
 	if d.HTML {
 		o.placement.Downloaded()
 		o.self.downloaded(t.Total)
@@ -72,11 +72,6 @@ func (v visits) Ended(task *frontier.Task, d crawl.Download) {
 	o.self.learn(task.Server, t, func() (*assign.Memory, bool) { return o.holder.Memory(task.Server) }, o.peers())
 }
 
-func timingOf(d crawl.Download) assign.Timing {
-	t := d.Timing
-	return assign.Timing{Connect: t.Connect, TLS: t.TLS, FirstByte: t.FirstByte, Total: t.Total, Bytes: d.Bytes, Fresh: t.Fresh}
-}
-
 // enqueue puts a remote fetch for a peer into the frontier.
 func (o *overlay) enqueue(work *placement.Work) bool {
 	origin := frontier.Estimate
@@ -87,9 +82,9 @@ func (o *overlay) enqueue(work *placement.Work) bool {
 		Hops: work.Hops, Attempt: work.Attempt, Tag: work})
 }
 
-// check returns why an address must never be dialled.
-func (o *overlay) check(addr netip.Addr) error {
-	class, err := o.node.client.Check(addr)
+// mayDial returns why an address must never be dialled.
+func (n *Node) mayDial(addr netip.Addr) error {
+	class, err := n.client.Check(addr)
 	if err != nil {
 		return fmt.Errorf("%s: %w", class, err)
 	}
@@ -109,17 +104,12 @@ func (o *overlay) place(loop *crawl.Loop) {
 		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign.Config(), Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
 		Crawler: loop, Fetch: o.remote.Do, Locate: n.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		LeaseFor: n.cfg.Lease.Window(),
-		Assigned: n.runlog.Assign, Placed: func(label string, addr netip.Addr, m *assign.Memory) { o.log.proxy(label, addr, m, o.peers()) },
+		Assigned: n.runlog.Assign, Placed: o.logProxy,
 		LeftOut: func(host, reason string, urls int) {
 			n.runlog.Events().Warn(runlog.EventHostLeftOut, runlog.KeyHost, host, runlog.KeyReason, reason, runlog.KeyCount, urls)
 		},
 		Trouble: n.warn,
 	})
-}
-
-// limitsOf returns the limits that all nodes of an overlay share.
-func limitsOf(c Config) quota.Limits {
-	return quota.Limits{MaxPages: c.Crawl.MaxPages, MaxBytes: c.Crawl.MaxBytes, MaxTime: c.Crawl.MaxTime}
 }
 
 // meter tells the quota what this node has spent, and carries out what the quota allows.

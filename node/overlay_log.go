@@ -11,72 +11,63 @@ import (
 	"proxima/node/runlog"
 )
 
-// overlayLog writes what the overlay does to the run log.
-type overlayLog struct {
-	runlog *runlog.Writer
-	warn   func(error)
-	// reminded is when the operator was last told what the node waits for. Only remind uses it.
-	reminded time.Time
-	// gossip are warnings of trouble with the gossip, one a minute.
-	gossip warnings
-}
-
-// member logs an event of the members. settled and majority are those of the node's view.
-func (l *overlayLog) member(e member.Event, settled int, majority bool) {
+// memberEvent logs an event of the members.
+func (o *overlay) memberEvent(e member.Event) {
 	if e.Kind == member.EventSample {
-		l.runlog.Coord(runlog.Coord{Peer: e.ID, RTTMs: runlog.Ms(e.RTT), Vector: e.Coord.Vec[:], HeightMs: e.Coord.Height,
+		o.node.runlog.Coord(runlog.Coord{Peer: e.ID, RTTMs: runlog.Ms(e.RTT), Vector: e.Coord.Vec[:], HeightMs: e.Coord.Height,
 			Accuracy: e.Coord.Error, Refused: e.Reason})
 		return
 	}
-	l.runlog.Member(runlog.Member{Change: e.Kind, Peer: e.ID, Address: e.Addr, Members: settled, Majority: majority, Reason: e.Reason})
+	v := o.there()
+	o.node.runlog.Member(runlog.Member{Change: e.Kind, Peer: e.ID, Address: e.Addr, Members: len(v.Settled), Majority: v.Majority, Reason: e.Reason})
 	switch e.Kind {
 	case member.EventDuplicate, member.EventMinority, member.EventAlone:
 	case member.EventTrouble:
-		if _, heard := l.gossip.heard(e.Time, time.Minute); !heard {
+		if _, heard := o.gossip.heard(e.Time, time.Minute); !heard {
 			return
 		}
 	default:
 		return
 	}
-	l.warn(fmt.Errorf("%s: %s", e.Kind, e.Reason))
+	o.node.warn(fmt.Errorf("%s: %s", e.Kind, e.Reason))
 }
 
 // remindEvery is how often a node in a minority warns of it.
 const remindEvery = 10 * time.Minute
 
 // remind warns again of a minority, because the node crawls nothing meanwhile.
-func (l *overlayLog) remind(v member.View, now time.Time) {
+func (o *overlay) remind(v member.View, now time.Time) {
 	switch {
-	case v.Majority || l.reminded.IsZero():
-		l.reminded = now
-	case now.Sub(l.reminded) >= remindEvery:
-		l.reminded = now
-		l.warn(fmt.Errorf("%s: %s", member.EventMinority, v.Reason))
+	case v.Majority || o.reminded.IsZero():
+		o.reminded = now
+	case now.Sub(o.reminded) >= remindEvery:
+		o.reminded = now
+		o.node.warn(fmt.Errorf("%s: %s", member.EventMinority, v.Reason))
 	}
 }
 
 // maxPredictions bounds a line of the proxy log. It has the best nodes.
 const maxPredictions = 64
 
-// proxy logs the coordinate of a server, and the download time that is expected of each node. label is the assigner that knows it; it is
+// logProxy logs the coordinate of a server, and the download time that is expected of each node. label is the assigner that knows it; it is
 // "" for what the owner knows.
-func (l *overlayLog) proxy(label string, addr netip.Addr, m *assign.Memory, peers assign.View) {
+func (o *overlay) logProxy(label string, addr netip.Addr, m *assign.Memory) {
 	line := runlog.Proxy{Label: label, Server: addr.String(), Vector: m.Proxy.Coord.Vec[:], HeightMs: m.Proxy.Coord.Height,
 		Accuracy: m.Proxy.Coord.Error, Updates: m.Proxy.Updates, PageBytes: m.PageBytes, PredictedMs: map[string]float64{}}
 	if think, _, ok := m.Think(); ok {
 		line.ThinkMs = think
 	}
-	for i, p := range assign.Predictions(m, peers) {
+	for i, p := range assign.Predictions(m, o.peers()) {
 		if i == maxPredictions {
 			break
 		}
 		line.PredictedMs[p.Node] = p.Ms
 	}
-	l.runlog.Proxy(line)
+	o.node.runlog.Proxy(line)
 }
 
-// refused logs a message that could not be accepted, from a peer or from a stranger.
-func (l *overlayLog) refused(r peer.Refusal) {
-	l.runlog.Events().Warn(runlog.EventRefused, runlog.KeyPeer, r.Peer, runlog.KeyKind, r.Kind,
+// logRefused logs a message that could not be accepted, from a peer or from a stranger.
+func (o *overlay) logRefused(r peer.Refusal) {
+	o.node.runlog.Events().Warn(runlog.EventRefused, runlog.KeyPeer, r.Peer, runlog.KeyKind, r.Kind,
 		runlog.KeyReason, fmt.Sprintf("%s %s", r.Procedure, r.Reason), runlog.KeyCount, r.Skipped+1)
 }

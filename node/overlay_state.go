@@ -7,7 +7,6 @@ import (
 
 	"proxima/node/bell"
 	"proxima/node/crawl"
-	"proxima/node/member"
 	"proxima/node/ownership"
 	"proxima/node/placement"
 	"proxima/node/runlog"
@@ -81,12 +80,6 @@ func (o *overlay) terminationState() termination.State {
 	s.Counters = f.Accepted + f.Done + f.Failed + h.HandedOff + h.Received + h.Taken + h.Obeyed + h.LinksRouted + h.LinksDelivered +
 		out.Accepted + out.Duplicate + out.Refused
 	return s
-}
-
-// memberEvent logs an event of the members.
-func (o *overlay) memberEvent(e member.Event) {
-	v := o.there()
-	o.log.member(e, len(v.Settled), v.Majority)
 }
 
 // ownerEvent logs a change of an owner, and tells those who remember something of the host.

@@ -69,7 +69,7 @@ type PeerStatus struct {
 // status returns the state of the overlay.
 func (o *overlay) status() *OverlayStatus {
 	v, at := o.members.View(), o.members.Coordinate()
-	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secrets.current.Load().Describe(),
+	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),
 		Reach: o.relay.Status(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
 		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Limits: o.shares.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}

@@ -48,7 +48,9 @@ const keyConsole = "console.listen"
 // it, and would look for the node there.
 func (n *Node) openPages(listen func(network, address string) (net.Listener, error)) (err error) {
 	if at := n.cfg.Metrics.Listen; at != "" {
-		n.pages = append(n.pages, served{key: "metrics.listen", address: at, handler: metricsPage(n.metrics)})
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", metricsHandler(n.metrics))
+		n.pages = append(n.pages, served{key: "metrics.listen", address: at, handler: mux})
 	}
 	if at := n.cfg.Console.Address(); at != "" {
 		c, err := console.New(n.cfg.Console, n.API(console.Who))

@@ -7,6 +7,8 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"time"
+
+	"proxima/node/bell"
 )
 
 // steerRoutes are the calls that steer the overlay, and those that show the inside of a node.
@@ -95,8 +97,5 @@ func answerProfile(_ *Node, w http.ResponseWriter, c *apiCall) {
 		return
 	}
 	defer pprof.StopCPUProfile()
-	select {
-	case <-time.After(time.Duration(seconds) * time.Second):
-	case <-c.Context().Done():
-	}
+	_ = bell.Sleep(c.Context(), time.Duration(seconds)*time.Second)
 }

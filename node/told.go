@@ -123,11 +123,8 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	blocks = slices.DeleteFunc(blocks, func(b Block) bool { return !b.newer(s.blockLocked(b.On)) })
 	if len(blocks) > 0 {
 		s.node.operator.logBlocks(blocks) // before they are in force
-		if err := s.addBlocksLocked(blocks, toldMost*mostBlocks); err != nil {
-			return err
-		}
 	}
-	if err := s.filesLocked(files, toldMost*mostFiles); err != nil {
+	if err := s.addLocked(blocks, files, toldMost); err != nil {
 		return err
 	}
 	if whole != 0 {

@@ -48,12 +48,11 @@ func TestNewerBlock(t *testing.T) {
 
 // Which hosts were sent where is remembered for an hour.
 func TestSentHostsAreForgotten(t *testing.T) {
-	var s sentHosts
-	now := time.Now()
-	s.add("a", "n", now)
-	s.add("b", "n", now.Add(time.Minute))
-	if s.forget(now.Add(sendAgainAfter)); len(s.at) != 1 || !s.lately("b", "n", now.Add(sendAgainAfter)) || s.lately("b", "m", now) {
-		t.Errorf("it remembers %v", s.at)
+	s, now := newSentHosts(), time.Now()
+	s.Add([2]string{"a", "n"}, now)
+	s.Add([2]string{"b", "n"}, now.Add(time.Minute))
+	if later := now.Add(sendAgainAfter); s.lately("a", "n", later) || !s.lately("b", "n", later) || s.lately("b", "m", now) {
+		t.Errorf("it remembers %v", s.Keys())
 	}
 }
 

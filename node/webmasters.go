@@ -48,7 +48,7 @@ func (w *webMasters) page() (*webmaster.Door, error) {
 // keys returns the keys of the tokens: those of the secret, or the key of this node.
 func (w *webMasters) keys() ([][]byte, error) {
 	if w.overlay != nil {
-		return w.overlay.secrets.current.Load().OwnerKeys(), nil
+		return w.overlay.secret.Load().OwnerKeys(), nil
 	}
 	key, err := w.shelf.Get([]byte(keyOwners))
 	if err == nil && key == nil {
@@ -71,8 +71,8 @@ func (w *webMasters) proof(ctx context.Context, u identity.URL) (string, error) 
 }
 
 func (w *webMasters) read(ctx context.Context, u identity.URL, addr netip.Addr) (string, error) {
-	if class, err := w.client.Check(addr); err != nil {
-		return "", fmt.Errorf("%s: %w", class, err)
+	if err := w.mayDial(addr); err != nil {
+		return "", err
 	}
 	res := w.client.Get(ctx, fetch.Request{URL: u.String(), Addr: addr, Accept: "text/plain, */*;q=0.1", MaxBody: maxProof, Fresh: true})
 	defer res.Release()

@@ -6,6 +6,7 @@ import (
 
 	"proxima/fetch"
 	"proxima/frontier"
+	"proxima/node/bell"
 	"proxima/node/runlog"
 )
 
@@ -201,10 +202,7 @@ const noRightPause = 100 * time.Millisecond
 // giveUp gives back a task whose server was not asked, because this node had no right to. No download is logged.
 func (l *Loop) giveUp(ctx context.Context, task *frontier.Task, url string, res *fetch.Result, out frontier.Outcome) error {
 	l.deps.RunLog.Events().Info(runlog.EventWarning, runlog.KeyHost, task.Host, runlog.KeyURL, url, runlog.KeyReason, res.Err.Error())
-	select {
-	case <-ctx.Done():
-	case <-time.After(noRightPause):
-	}
+	_ = bell.Sleep(ctx, noRightPause)
 	_, err := l.deps.Frontier.Finish(context.WithoutCancel(ctx), task, out)
 	l.deps.Overlay.Ended(task, Download{Outcome: out})
 	return err
