@@ -103,8 +103,8 @@ func (g *scene) waiting(s *stream, ago func(time.Time) string) (parts []string) 
 			}
 		}
 		slices.Sort(words)
-		if w.held+w.paused > 0 {
-			words = append(words, fmt.Sprintf("%d held, %d paused", w.held, w.paused))
+		if w.held > 0 {
+			words = append(words, fmt.Sprintf("%d held", w.held))
 		}
 		return strings.Join(words, ", ")
 	})...)

@@ -45,7 +45,7 @@ type waiting struct {
 	found  time.Time        // when the oldest URL in change was found; zero if it has none
 	sent   time.Time        // the same for the change that is on its way
 	held   int              // entries in stream.held
-	paused int              // the replica is being mended: changes wait
+	mended bool             // the replica is being mended: changes wait
 	// digest is the host's digest after the latest change seen, held back or not. It is valid if known is set.
 	digest frontier.Digest
 	known  bool
@@ -78,7 +78,7 @@ func (s *stream) atLocked(host string) *waiting {
 
 // tidyLocked drops the entry of a host if it is empty.
 func (s *stream) tidyLocked(host string) {
-	if w := s.hosts[host]; w != nil && w.change == nil && w.sent.IsZero() && w.held+w.paused == 0 {
+	if w := s.hosts[host]; w != nil && w.change == nil && w.sent.IsZero() && w.held == 0 && !w.mended {
 		delete(s.hosts, host)
 	}
 }
@@ -327,9 +327,6 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 		c.Done, c.Pages = nil, nil
 		return
 	}
-	if !s.holdsBackLocked(host) {
-		return
-	}
 	back, pages := make(map[uint64]bool), make(map[string]bool)
 	for _, b := range s.held {
 		if h := b.hosts[host]; h != nil {
@@ -345,26 +342,13 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 	c.Pages = slices.DeleteFunc(c.Pages, func(p frontier.PageRecord) bool { return pages[p.Path] })
 }
 
-// pause keeps the changes of a host here until resume is called.
-func (s *stream) pause(host string) (resume func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.atLocked(host).paused++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.hosts[host].paused--
-		s.tidyLocked(host)
-	}
-}
-
-// next takes the changes of all hosts that are not paused.
+// next takes the changes of all hosts whose replicas are not being mended.
 func (s *stream) next() map[string]*frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]*frontier.Change)
 	for host, w := range s.hosts {
-		if w.paused == 0 && w.change != nil {
+		if !w.mended && w.change != nil {
 			out[host] = s.removeLocked(w)
 			s.tidyLocked(host)
 		}
@@ -372,7 +356,7 @@ func (s *stream) next() map[string]*frontier.Change {
 	return out
 }
 
-// only takes the change of one host, paused or not.
+// only takes the change of one host.
 func (s *stream) only(host string) map[string]*frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -383,23 +367,27 @@ func (s *stream) only(host string) map[string]*frontier.Change {
 	return out
 }
 
-// mend pauses a host while its replica is mended. The function that it returns ends that, with the result: a change that
+// mend keeps the changes of a host here while its replica is mended. The function that it returns ends that, with the result: a change that
 // could only be made good by mending is forgotten on success, and queued again after an error.
 func (s *stream) mend(host string) (over func(error)) {
-	resume := s.pause(host)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w := s.atLocked(host)
+	w.mended = true
 	var lost *frontier.Change
-	if w := s.hosts[host]; w.change != nil && w.change.Lost {
+	if w.change != nil && w.change.Lost {
 		lost = s.removeLocked(w)
 	}
 	return func(err error) {
-		if err == nil {
-			s.stored(host)
-		} else if lost != nil {
+		if err != nil && lost != nil {
 			s.putBack(host, lost)
 		}
-		resume()
+		s.mu.Lock()
+		w.mended = false
+		s.mu.Unlock()
+		if err == nil {
+			s.stored(host)
+		}
 	}
 }
 
