@@ -31,7 +31,6 @@ type Clock struct {
 
 	mu    sync.Mutex
 	last  moment
-	gaps  uint64
 	onGap []func()
 }
 
@@ -74,19 +73,10 @@ func (c *Clock) Run(ctx context.Context) error {
 // look calls the OnGap functions if there was a gap since the last look.
 func (c *Clock) look() {
 	now := c.now()
-	c.mu.Lock()
-	gap := gapBetween(c.last, now)
-	if gap {
-		c.gaps++
-	} else {
-		c.last = now
-	}
-	c.mu.Unlock()
-	if !gap {
-		return
-	}
-	for _, f := range c.onGap {
-		f()
+	if c.Awake() != nil {
+		for _, f := range c.onGap {
+			f()
+		}
 	}
 	c.mu.Lock()
 	c.last = now // not the present: if the calls took long, the next look finds another gap
@@ -99,15 +89,15 @@ func gapBetween(last, now moment) bool {
 	return mono > gapAfter || wall > gapAfter || (wall-mono).Abs() > drift
 }
 
-// Awake returns the number of gaps so far, or ErrGap if there was one that the OnGap functions have not dealt with yet.
-func (c *Clock) Awake() (gaps uint64, err error) {
+// Awake returns ErrGap if there was a gap that the OnGap functions have not dealt with yet.
+func (c *Clock) Awake() error {
 	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if gapBetween(c.last, now) {
-		return c.gaps, ErrGap
+		return ErrGap
 	}
-	return c.gaps, nil
+	return nil
 }
 
 // Right is the right to ask a server until some time by both clocks. The zero Right is none.
@@ -121,7 +111,7 @@ var ErrOver = errors.New("the lease is over")
 
 // Check returns an error if a right must not be used now.
 func (c *Clock) Check(r Right) error {
-	if _, err := c.Awake(); err != nil {
+	if err := c.Awake(); err != nil {
 		return err
 	}
 	return r.check(c.now())

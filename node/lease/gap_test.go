@@ -123,7 +123,7 @@ func TestGapsLastUntilAllHaveDealtWithThem(t *testing.T) {
 	var jump time.Duration
 	c := NewClock(func() time.Duration { return jump })
 	c.OnGap(func() {
-		if _, err := c.Awake(); !errors.Is(err, ErrGap) {
+		if err := c.Awake(); !errors.Is(err, ErrGap) {
 			t.Errorf("before it was dealt with: %v", err)
 		}
 		jump = 2 * time.Minute
@@ -131,8 +131,8 @@ func TestGapsLastUntilAllHaveDealtWithThem(t *testing.T) {
 	jump = time.Minute
 	for look, want := range []error{ErrGap, nil} {
 		c.look()
-		if gaps, err := c.Awake(); !errors.Is(err, want) || gaps != uint64(look+1) {
-			t.Errorf("after look %d: %d gaps, %v, want %v", look, gaps, err, want)
+		if err := c.Awake(); !errors.Is(err, want) {
+			t.Errorf("after look %d: %v, want %v", look, err, want)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest
 	if err := ctx.Err(); err != nil {
 		return nil, err // nobody waits for the answer
 	}
-	if _, err := g.deps.Clock.Awake(); err != nil {
+	if err := g.deps.Clock.Awake(); err != nil {
 		return nil, err // forget must run first
 	}
 	resp := &wire.LeaseResponse{}

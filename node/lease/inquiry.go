@@ -32,7 +32,6 @@ type inquiry struct {
 	view     view.View
 	question *wire.RightsRequest
 	began    time.Time
-	lives    lives
 	to       []string // the members to ask, in order
 	answers  map[string]*wire.RightsResponse
 }
@@ -56,8 +55,7 @@ func (l *grants) inquiry(now time.Time) *inquiry {
 	for id, known := range l.lives {
 		q.Lives = append(q.Lives, &wire.Life{Id: id, Boot: known.boot})
 	}
-	return &inquiry{view: *v, question: q, began: now, lives: maps.Clone(l.lives), to: all,
-		answers: map[string]*wire.RightsResponse{}}
+	return &inquiry{view: *v, question: q, began: now, to: all, answers: map[string]*wire.RightsResponse{}}
 }
 
 // take notes an answer, and the members that it adds. It returns false if the inquiry has failed.
@@ -118,8 +116,8 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 	}
 	l.history.Begin(now.Add(-l.cfg.Window())) // all that was granted is known, as if this node had been the grantor all the time
 	clear(l.known)
-	for id, known := range q.lives {
-		l.known[id] = known.boot
+	for _, x := range q.question.Lives {
+		l.known[x.Id] = x.Boot
 	}
 	l.ask = false
 	l.counts.Inquiries++
@@ -167,8 +165,7 @@ const inquireAtOnce = 32
 
 // inquire asks all members, and reports whether all have answered and the inquiry is concluded.
 func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
-	gaps, err := g.deps.Clock.Awake()
-	if err != nil {
+	if g.deps.Clock.Awake() != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.timeout())
@@ -188,7 +185,7 @@ func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 			}
 		}
 	}
-	if since, err := g.deps.Clock.Awake(); err != nil || since != gaps {
+	if g.deps.Clock.Awake() != nil {
 		return false
 	}
 	g.mu.Lock()
@@ -202,7 +199,7 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if _, err := h.deps.Clock.Awake(); err != nil {
+	if err := h.deps.Clock.Awake(); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()

@@ -46,7 +46,7 @@ type lease struct {
 
 	next  time.Time // when to ask the grantor next
 	busy  bool      // a call is under way
-	void  bool      // its answer will not count, because it was sent before the grantor's inquiry
+	void  bool      // its answer will not count, because it was sent before the grantor's inquiry, or before a gap
 	fails int       // failed calls in a row
 	why   string    // why this node does not hold it, for Why
 
@@ -170,6 +170,7 @@ func (ls *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
 // before their servers are asked again. Requests under way may finish, because nobody else holds those servers.
 func (ls *leases) stopped(now moment) {
 	for addr, l := range ls.all {
+		l.void = l.busy
 		switch {
 		case l.none():
 		case l.right.check(now) != nil:
