@@ -44,9 +44,6 @@ func (c Config) retryMin() time.Duration { return min(500*time.Millisecond, c.re
 // retryMax is the longest such pause.
 func (c Config) retryMax() time.Duration { return c.Time / 8 }
 
-// memoryEvery is the minimum time between two memories of a server in renewals.
-func (c Config) memoryEvery() time.Duration { return c.Time / 6 }
-
 const (
 	// farewell is how long a stopping node may take to give its leases back.
 	farewell = 2 * time.Second

@@ -126,8 +126,7 @@ func (l *lease) copy() *assign.Memory {
 	if l.memory == nil {
 		return nil
 	}
-	c := l.memory.Clone()
-	return &c
+	return new(l.memory.Clone())
 }
 
 // Give ends a Hold and releases the server to the successor, the only node that may have it within the next lease time. If the
@@ -143,8 +142,7 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	}
 	l.hold = false
 	if m != nil {
-		c := m.Clone()
-		l.memory, l.changed = &c, now
+		l.memory, l.changed = new(m.Clone()), now
 	}
 	if successor == h.view.Self || !l.live(now) {
 		return

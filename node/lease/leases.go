@@ -52,7 +52,6 @@ type lease struct {
 
 	memory  *assign.Memory
 	changed time.Time // when the memory changed; zero if the grantor has it
-	sent    time.Time // when it was last sent
 
 	waiters []chan error // of Hold; each has room for the one value it receives
 }
@@ -276,13 +275,10 @@ func (ls *leases) message(it *item, grantor string, now time.Time) *wire.LeaseIt
 		l.released = true
 		m.Successor = l.successor
 	}
-	if l.memory != nil && !l.memory.Empty() {
-		elsewhere := grantor != l.grantor // a new grantor may know nothing
-		fresh := !l.changed.IsZero() && (it.wish == wire.Wish_WISH_RELEASE || now.Sub(l.sent) >= ls.cfg.memoryEvery())
-		if elsewhere || fresh {
-			m.Memory = l.memory.AppendBinary(nil, now)
-			l.sent, it.memory = now, l.changed
-		}
+	// A new grantor may know nothing of it.
+	if l.memory != nil && !l.memory.Empty() && (!l.changed.IsZero() || grantor != l.grantor) {
+		m.Memory = l.memory.AppendBinary(nil, now)
+		it.memory = l.changed
 	}
 	return m
 }
@@ -290,7 +286,7 @@ func (ls *leases) message(it *item, grantor string, now time.Time) *wire.LeaseIt
 // failed notes that a grantor could not be reached.
 func (ls *leases) failed(it item, grantor string, now time.Time) {
 	l := it.lease
-	l.busy, l.void, l.sent = false, false, time.Time{}
+	l.busy, l.void = false, false
 	l.why = "grantor " + grantor + " cannot be reached"
 	ls.retry(l, now)
 }
