@@ -28,8 +28,7 @@ func (p *plan) memory(addr netip.Addr) *assign.Memory {
 	if m == nil {
 		return nil
 	}
-	c := m.Clone()
-	return &c
+	return new(m.Clone())
 }
 
 // decide lets every assigner decide the batch, with the same servers and the same view.

@@ -25,22 +25,11 @@ const (
 	exploreWait = 5 * time.Second
 )
 
-// later is what Placement remembers of servers and hosts that have been assigned. The lock of Placement guards it.
-type later struct {
-	meant map[netip.Addr]time.Time // servers that another node should have, and since when
-	told  map[string]time.Time     // hosts that were last told then to join the node with the lease of their server
-	due   float64                  // how many explorations should be made, by the downloads of this node
-}
-
-func newLater() later {
-	return later{meant: make(map[netip.Addr]time.Time), told: make(map[string]time.Time)}
-}
-
 // Downloaded counts a page that this node has downloaded.
 func (p *Placement) Downloaded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.later.due += exploreShare
+	p.due += exploreShare
 }
 
 // Received notes a host that was assigned to this node. Its former owner may hold the lease of its server for a while, so the host is
@@ -48,7 +37,7 @@ func (p *Placement) Downloaded() {
 func (p *Placement) Received(host string, patience time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.later.told[host] = time.Now().Add(patience)
+	p.told[host] = time.Now().Add(patience)
 }
 
 // LeasedTo hears that another node holds a server that is wanted here. Its hosts join that node. In mode persistent they stay with
@@ -68,10 +57,10 @@ func (p *Placement) LeasedTo(addr netip.Addr, holder string) {
 func (p *Placement) toTell(host string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.Sub(p.later.told[host]) < p.deps.JoinEvery {
+	if now.Sub(p.told[host]) < p.deps.JoinEvery {
 		return false
 	}
-	p.later.told[host] = now
+	p.told[host] = now
 	return true
 }
 
@@ -79,14 +68,14 @@ func (p *Placement) toTell(host string, now time.Time) bool {
 func (p *Placement) reconsider(context.Context) error {
 	now := time.Now()
 	p.mu.Lock()
-	maps.DeleteFunc(p.later.told, func(_ string, at time.Time) bool { return now.Sub(at) > time.Minute })
+	maps.DeleteFunc(p.told, func(_ string, at time.Time) bool { return now.Sub(at) > time.Minute })
 	p.mu.Unlock()
 	if !p.cfg.moves() {
 		return nil
 	}
 	held := p.deps.Leases.Held()
 	p.mu.Lock()
-	maps.DeleteFunc(p.later.meant, func(addr netip.Addr, _ time.Time) bool { return !slices.Contains(held, addr) })
+	maps.DeleteFunc(p.meant, func(addr netip.Addr, _ time.Time) bool { return !slices.Contains(held, addr) })
 	p.mu.Unlock()
 	for _, addr := range held {
 		p.reconsiderServer(addr, now)
@@ -119,11 +108,11 @@ func (p *Placement) reconsiderServer(addr netip.Addr, now time.Time) {
 	view, _ := p.currentView()
 	node, gain, ok := assign.Better(p.deps.Assign, m, view, p.deps.Self)
 	p.mu.Lock()
-	since, meant := p.later.meant[addr]
+	since, meant := p.meant[addr]
 	if !ok {
-		delete(p.later.meant, addr)
+		delete(p.meant, addr)
 	} else if !meant {
-		p.later.meant[addr] = now
+		p.meant[addr] = now
 	}
 	p.mu.Unlock()
 	if !ok || !meant || now.Sub(since) < betterFor {
@@ -140,8 +129,8 @@ func (p *Placement) reconsiderServer(addr netip.Addr, now time.Time) {
 func (p *Placement) explorations() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := int(p.later.due)
-	p.later.due -= float64(n)
+	n := int(p.due)
+	p.due -= float64(n)
 	return n
 }
 

@@ -53,7 +53,7 @@ func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 			told := func() int {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return len(p.later.told)
+				return len(p.told)
 			}
 			time.Sleep(65 * time.Second) // the look at one minute forgets nothing yet
 			before := told()
@@ -213,14 +213,14 @@ func TestWhereIsExplored(t *testing.T) {
 			f := &faulty{world: w, call: c.fails, err: errLost}
 			p := New(cycle(), f.deps())
 			p.SetView(w.view(), "")
-			p.later.due = 3.5
+			p.due = 3.5
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			if c.stopped {
 				stop()
 			}
-			if err := p.explore(ctx); err != nil || p.later.due != 0.5 || len(w.troubles) != c.troubles || len(w.asked) != c.asked || w.crawled != c.asked {
-				t.Errorf("%s: %v, %v are due; asked %v after %d robots.txt; troubles %v", name, err, p.later.due, w.asked, w.crawled, w.troubles)
+			if err := p.explore(ctx); err != nil || p.due != 0.5 || len(w.troubles) != c.troubles || len(w.asked) != c.asked || w.crawled != c.asked {
+				t.Errorf("%s: %v, %v are due; asked %v after %d robots.txt; troubles %v", name, err, p.due, w.asked, w.crawled, w.troubles)
 			}
 			for _, r := range w.asked {
 				if r.node == w.self || r.Server != addr || r.Epoch != 7 || !r.Assigned || !r.Fresh || fmt.Sprint(r.Labels) != "[nearest]" {
@@ -245,7 +245,7 @@ func TestExplorationsOfTwoServers(t *testing.T) {
 			f := &faulty{world: w, call: fails, err: errLost}
 			p := New(cycle(), f.deps())
 			p.SetView(w.view(), "")
-			p.later.due = 1
+			p.due = 1
 			if err := p.explore(t.Context()); err != nil || len(w.asked) != 1 || len(w.troubles) != min(1, len(fails)) {
 				t.Errorf("call that fails: %q: %v; asked %v, troubles %v", fails, err, w.asked, w.troubles)
 			}

@@ -32,14 +32,16 @@ type Placement struct {
 	changed  chan struct{}        // closed by the next view
 	paused   string               // why nothing may be assigned now, "" if it may
 	status   Status
-	since    time.Time          // when the phase began
-	reserved map[netip.Addr]int // how many batches and explorations have a server
-	later    later
+	since    time.Time                // when the phase began
+	reserved map[netip.Addr]int       // how many batches and explorations have a server
+	meant    map[netip.Addr]time.Time // servers that another node should have, and since when
+	told     map[string]time.Time     // hosts that were last told then to join the node with the lease of their server
+	due      float64                  // how many explorations should be made, by the downloads of this node
 }
 
 // New makes a Placement. It makes progress only while Run is running.
 func New(cfg Config, deps Deps) *Placement {
-	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), later: newLater(),
+	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), meant: make(map[netip.Addr]time.Time), told: make(map[string]time.Time),
 		changed: make(chan struct{}), silent: make(map[string]time.Time), since: time.Now(), reserved: make(map[netip.Addr]int),
 		status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}
 }

@@ -49,7 +49,7 @@ type download struct {
 
 // byAll lets every node download a page once, one after the other, until the context ends. Which node is first changes with the
 // number i of the page, because the first download warms caches at the server. reader is the node that reads the links.
-func (s *server) byAll(ctx context.Context, p page, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
+func (s *server) byAll(ctx context.Context, page *frontier.Task, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
 	at := i % len(nodes)
 	for _, c := range slices.Concat(nodes[at:], nodes[:at]) {
 		if s.wait(ctx) != nil {
@@ -57,7 +57,7 @@ func (s *server) byAll(ctx context.Context, p page, nodes []chosen, i int, reade
 		}
 		s.count(func(st *Status) { st.Compared++ })
 		f.Labels, f.Assigned, f.Quiet = c.labels, true, c.node != reader
-		r, err := s.ask(ctx, c.node, p, f)
+		r, err := s.ask(ctx, c.node, page, f)
 		made = append(made, download{c, r, err})
 	}
 	return made
@@ -105,7 +105,7 @@ func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *fr
 func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task, nodes []chosen, i int) error {
 	out, first := putBack(true), nodes[0].node
 	var longest, after time.Duration
-	for _, d := range s.byAll(ctx, pageOf(task), nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {
+	for _, d := range s.byAll(ctx, task, nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {
 		longest, after = max(longest, d.result.Timing.Total), max(after, d.result.RetryAfter)
 		if d.node == first {
 			out = outcome(b.deps.Self, first, d.result, d.err)
@@ -187,8 +187,8 @@ func (b *batch) prune() {
 	b.hosts = nil
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
 		s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return !b.deps.Owners.Mine(h.name) })
-		s.pages = slices.DeleteFunc(s.pages, func(p page) bool {
-			return !slices.ContainsFunc(s.hosts, func(h *host) bool { return h.name == p.host })
+		s.pages = slices.DeleteFunc(s.pages, func(page *frontier.Task) bool {
+			return !slices.ContainsFunc(s.hosts, func(h *host) bool { return h.name == page.Host })
 		})
 		if len(s.pages) > 0 {
 			b.hosts = append(b.hosts, s.hosts...)
@@ -205,13 +205,12 @@ func (b *batch) collect(ctx context.Context, s *server) error {
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
-	return s.eachPage(ctx, min(b.cfg.CompareURLs, maxRound), func(_ int, task *frontier.Task) error {
-		p := pageOf(task)
-		if err := b.deps.Crawler.Do(ctx, task); err != nil {
-			return fmt.Errorf("crawl %s: %w", p.url, err)
+	return s.eachPage(ctx, min(b.cfg.CompareURLs, maxRound), func(_ int, page *frontier.Task) error {
+		if err := b.deps.Crawler.Do(ctx, page); err != nil {
+			return fmt.Errorf("crawl %s: %w", page.URL, err)
 		}
-		s.next = time.Now().Add(b.deps.Frontier.Gap(p.host, s.addr, 0, 0))
-		s.pages = append(s.pages, p)
+		s.next = time.Now().Add(b.deps.Frontier.Gap(page.Host, s.addr, 0, 0))
+		s.pages = append(s.pages, page)
 		return ctx.Err()
 	})
 }

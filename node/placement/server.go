@@ -10,7 +10,6 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
-	"proxima/frontier/identity"
 	"proxima/node/bell"
 )
 
@@ -23,7 +22,7 @@ type server struct {
 	held   bool                     // this node holds its lease, and has reserved it
 	memory assign.Memory            // as its grantor had it
 	learnt map[string]assign.Memory // by label: what the rounds of mode persistent have shown
-	pages  []page                   // that the rounds repeat
+	pages  []*frontier.Task         // that the rounds repeat
 	turns  chan struct{}            // a mutex that a fake clock understands: full while an estimate is made
 	turn   int                      // the number of the next host, or page of the rounds, that is asked for
 	next   time.Time                // when the server may be asked again; the frontier may not know of remote fetches
@@ -113,21 +112,10 @@ func (s *server) finish(ctx context.Context, task *frontier.Task, out frontier.O
 	return nil
 }
 
-// page is a page to be requested from a server.
-type page struct {
-	url                  identity.URL
-	host                 string
-	depth, hops, attempt uint8
-}
-
-func pageOf(task *frontier.Task) page {
-	return page{url: task.URL, host: task.Host, depth: task.Depth, hops: task.Hops, attempt: task.Attempt}
-}
-
 // ask lets a node download a page of the server, and notes when the server may be asked next.
-func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (Result, error) {
-	f.URL, f.Server, f.Depth, f.Hops, f.Attempt = p.url, s.addr, p.depth, p.hops, p.attempt
-	record, _, err := s.deps.Owners.Record(p.host)
+func (s *server) ask(ctx context.Context, node string, page *frontier.Task, f RemoteFetch) (Result, error) {
+	f.URL, f.Server, f.Depth, f.Hops, f.Attempt = page.URL, s.addr, page.Depth, page.Hops, page.Attempt
+	record, _, err := s.deps.Owners.Record(page.Host)
 	if err != nil {
 		return Result{}, err
 	}
@@ -141,7 +129,7 @@ func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (R
 	}
 	if err != nil || r.Asked {
 		s.alone = time.Now().Add(r.Lingers)
-		s.next = s.alone.Add(s.deps.Frontier.Gap(p.host, s.addr, r.Timing.Total, r.RetryAfter))
+		s.next = s.alone.Add(s.deps.Frontier.Gap(page.Host, s.addr, r.Timing.Total, r.RetryAfter))
 	}
 	return r, err
 }
@@ -151,7 +139,7 @@ func (s *server) wait(ctx context.Context) error { return bell.Sleep(ctx, time.U
 
 // askFor lets a node download the page of a task, and finishes the task. ok tells whether the timing is usable.
 func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f RemoteFetch) (r Result, ok bool, err error) {
-	r, failed := s.ask(ctx, node, pageOf(task), f)
+	r, failed := s.ask(ctx, node, task, f)
 	return r, usable(r, failed), s.finish(ctx, task, outcome(s.deps.Self, node, r, failed))
 }
 

@@ -42,7 +42,7 @@ func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 			}
 			now := time.Now()
 			s.alone, s.next = now.Add(time.Minute), now.Add(time.Minute)
-			_, err := s.ask(t.Context(), "n1", pageOf(one), RemoteFetch{Quiet: true})
+			_, err := s.ask(t.Context(), "n1", one, RemoteFetch{Quiet: true})
 			alone, next, unanswered := max(0, s.alone.Sub(now)), s.next.Sub(now), s.Status().Unanswered
 			if !errors.Is(err, c.err) || alone != c.alone || next != c.next || unanswered != c.unanswered {
 				t.Errorf("%s: %v; alone for %v, next in %v, %d unanswered", name, err, alone, next, unanswered)
@@ -109,7 +109,7 @@ func TestWhoIsChosen(t *testing.T) {
 			"n2 [A D] false, n1 [B] true, n3 [E] true, ",
 		} {
 			asked = ""
-			if made := s.byAll(t.Context(), page{host: "http://a.example"}, b.chosenFor(s), i, "n2", RemoteFetch{}); len(made) != 3 || asked != want {
+			if made := s.byAll(t.Context(), &frontier.Task{Host: "http://a.example"}, b.chosenFor(s), i, "n2", RemoteFetch{}); len(made) != 3 || asked != want {
 				t.Errorf("page %d: %d downloads, %s", i, len(made), asked)
 			}
 		}

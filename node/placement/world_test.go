@@ -143,9 +143,9 @@ func withServer(t *testing.T, urls int, test func(t *testing.T, w *world, h *fak
 }
 
 // pagesOf returns pages of that host to repeat.
-func pagesOf(t *testing.T, paths ...string) (pages []page) {
+func pagesOf(t *testing.T, paths ...string) (pages []*frontier.Task) {
 	for _, path := range paths {
-		pages = append(pages, page{url: mustURL(t, "http://a.example"+path), host: "http://a.example"})
+		pages = append(pages, &frontier.Task{URL: mustURL(t, "http://a.example"+path), Host: "http://a.example"})
 	}
 	return pages
 }
