@@ -332,7 +332,7 @@ func (b *bed) awaitEnd(most time.Duration) {
 		over := false
 		for _, m := range logged[runlog.Member](b, i, runlog.LogMember) {
 			over = over || m.Change == member.EventLeave && m.Reason == "the crawl is over"
-			if over && m.Change == ownership.Took.String() {
+			if over && m.Change == string(ownership.Took) {
 				b.t.Errorf("%s took %s from a node that left because the crawl is over", b.name(i), m.Host)
 			}
 		}

@@ -85,7 +85,7 @@ func (o *overlay) terminationState() termination.State {
 // ownerEvent logs a change of an owner, and tells those who remember something of the host.
 func (o *overlay) ownerEvent(e ownership.Event) {
 	j := o.node.runlog
-	j.Member(runlog.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
+	j.Member(runlog.Member{Change: string(e.Kind), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
 	if e.Kind == ownership.Received && e.Record.Assigned {
 		// The lease comes once the former owner has released it. Until then the host is not sent back for want of it.
 		o.placement.Received(e.Record.Host, o.node.cfg.Lease.ReleaseAfter()+2*o.node.cfg.Lease.HeldRetry())

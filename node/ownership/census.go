@@ -319,18 +319,12 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 			gone[owner] = true
 		}
 	}
-	maps.DeleteFunc(c.left, func(id string, at time.Time) bool { // a sweep later other nodes have told which hosts it had
-		_, owns := c.tallies.byOwner[id]
-		return !owns && now.Sub(at) > c.cfg.SweepEvery
-	})
-	maps.DeleteFunc(c.heard, func(id string, _ time.Time) bool { // if it owns a host here later, it is expected from then on
-		_, owns := c.tallies.byOwner[id]
-		return !owns
-	})
-	maps.DeleteFunc(c.lists, func(id string, _ map[uint64]struct{}) bool {
-		_, owns := c.tallies.byOwner[id]
-		return !owns && !v.IsAlive(id)
-	})
+	owns := func(id string) bool { return c.tallies.byOwner[id].count > 0 }
+	// A sweep later other nodes have told which hosts it had.
+	maps.DeleteFunc(c.left, func(id string, at time.Time) bool { return !owns(id) && now.Sub(at) > c.cfg.SweepEvery })
+	// If it owns a host here later, it is expected from then on.
+	maps.DeleteFunc(c.heard, func(id string, _ time.Time) bool { return !owns(id) })
+	maps.DeleteFunc(c.lists, func(id string, _ map[uint64]struct{}) bool { return !owns(id) && !v.IsAlive(id) })
 	return gone, v
 }
 

@@ -25,10 +25,7 @@ func (rc *reconciler) HandOff(ctx context.Context, host, to string, assigned boo
 	if err != nil {
 		return err
 	}
-	rc.mu.Lock()
-	_, leaving := rc.proposals[host]
-	rc.mu.Unlock()
-	if r.Owner != rc.self() || leaving {
+	if r.Owner != rc.self() {
 		return fmt.Errorf("hand over %s: %w", host, ErrNotOwner)
 	}
 	if role, _, err := rc.deps.Frontier.RoleOf(ctx, host); err != nil || role == frontier.Leaving {

@@ -107,7 +107,7 @@ func (p *player) idle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	clear(q.items)
-	q.due, q.hurry = nil, 0
+	q.due = nil
 }
 
 // mustHold checks how many URLs of a host are on a node's disk, and how many of them are done.

@@ -55,24 +55,18 @@ type Outbox interface {
 }
 
 // EventKind says what happened to a host.
-type EventKind uint8
+type EventKind string
 
-// Events.
+// Events, by their words for logs.
 const (
-	Took      EventKind = iota // this node took a host over, because its owner is gone or has lost it
-	HandedOff                  // this node handed a host over
-	Received                   // this node received a host
-	Obeyed                     // this node gave a host up, because a record with a higher epoch names another owner
-	NoCopy                     // this node took over a host of which it has no replica
-	Aborted                    // a hand-off failed
-	Lost                       // the owner is gone, and nobody has a copy
+	Took      EventKind = "took"         // this node took a host over, because its owner is gone or has lost it
+	HandedOff EventKind = "handed over"  // this node handed a host over
+	Received  EventKind = "received"     // this node received a host
+	Obeyed    EventKind = "obeyed"       // this node gave a host up, because a record with a higher epoch names another owner
+	NoCopy    EventKind = "without copy" // this node took over a host of which it has no replica
+	Aborted   EventKind = "aborted"      // a hand-off failed
+	Lost      EventKind = "lost"         // the owner is gone, and nobody has a copy
 )
-
-// String returns the word for logs.
-func (k EventKind) String() string {
-	return [...]string{Took: "took", HandedOff: "handed over", Received: "received", Obeyed: "obeyed", NoCopy: "without copy",
-		Aborted: "aborted", Lost: "lost"}[k]
-}
 
 // Event describes a change of owner, for the log.
 type Event struct {

@@ -18,7 +18,6 @@ type queue struct {
 	mu    sync.Mutex
 	items map[string]*item
 	due   dueHeap
-	hurry int // urgent items
 }
 
 // item is a host in the queue.
@@ -54,10 +53,7 @@ func (q *queue) put(host string, urgent bool, at time.Time) {
 	case !at.IsZero():
 		return
 	}
-	if urgent && !it.urgent {
-		it.urgent = true
-		q.hurry++
-	}
+	it.urgent = it.urgent || urgent
 	switch {
 	case it.busy:
 		it.anew = true
@@ -116,9 +112,6 @@ func (q *queue) finish(it *item, again time.Time) {
 	defer q.mu.Unlock()
 	it.busy = false
 	if again.IsZero() && !it.anew {
-		if it.urgent {
-			q.hurry--
-		}
 		delete(q.items, it.host)
 		return
 	}
@@ -132,7 +125,12 @@ func (q *queue) finish(it *item, again time.Time) {
 func (q *queue) urgent() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.hurry > 0
+	for _, it := range q.items {
+		if it.urgent {
+			return true
+		}
+	}
+	return false
 }
 
 // dueHeap orders items by the time they are due.

@@ -229,10 +229,7 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 // confirmed a host, and members that have not told this home their hosts yet, to ask them.
 func (rg *rights) dueLocked() map[string]bool {
 	v := rg.views.Now()
-	due := make(map[string]bool)
-	for home := range rg.due {
-		due[home] = true
-	}
+	due := maps.Clone(rg.due)
 	for host := range rg.unconfirmed {
 		due[v.Home(host)] = true
 	}

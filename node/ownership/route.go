@@ -50,28 +50,20 @@ func (rt *router) PassOn(ctx context.Context, links []frontier.Link) error {
 
 // route is Route, or PassOn if all is set.
 func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
-	mine = links[:0:0]
-	var out map[string][]*wire.Link
-	var last place
-	var lastHost string
+	out := make(map[string][]*wire.Link)
 	found := false
 	for _, l := range links {
-		if l.URL.Host != lastHost { // most links of a page have the same host
-			if last, err = rt.whereTo(l.URL.Host); err != nil {
-				return nil, err
-			}
-			lastHost = l.URL.Host
-			found = found || last.found
+		p, err := rt.whereTo(l.URL.Host)
+		if err != nil {
+			return nil, err
 		}
-		if last.here && !all {
-			l.Origin = last.origin
+		found = found || p.found
+		if p.here && !all {
+			l.Origin = p.origin
 			mine = append(mine, l)
-			continue
+		} else {
+			out[p.to] = append(out[p.to], LinkToWire(l))
 		}
-		if out == nil {
-			out = make(map[string][]*wire.Link)
-		}
-		out[last.to] = append(out[last.to], LinkToWire(l))
 	}
 	if found { // a new host's record must be on disk before its URLs
 		if err := rt.records.flush(); err != nil {
