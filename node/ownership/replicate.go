@@ -79,9 +79,6 @@ func (rep *replicator) runStream(ctx context.Context) error {
 		case <-company:
 		case <-tick.C:
 			err = rep.records.flush()
-		case done := <-rep.stream.flush:
-			err = s.flush(ctx)
-			close(done)
 		}
 		company = nil
 		if err == nil {
@@ -123,24 +120,6 @@ func (s *sender) round(ctx context.Context) error {
 	return err
 }
 
-// flush sends everything that may be sent, and waits for the answers.
-func (s *sender) flush(ctx context.Context) error {
-	for range 2 { // the second round reaches peers that were busy in the first
-		if err := s.round(ctx); err != nil {
-			return err
-		}
-		for len(s.busy) > 0 {
-			select {
-			case to := <-s.answered:
-				delete(s.busy, to)
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	}
-	return nil
-}
-
 // gather moves changes from the frontier to the stream, and releases what need not be held back any more. Calls that wait for the one before
 // share the next.
 func (rep *replicator) gather(ctx context.Context) error {
@@ -174,24 +153,10 @@ func (rep *replicator) gather(ctx context.Context) error {
 	return nil
 }
 
-// Flush sends all changes up to now to the replicas, those of finished pages when their links are safe. It returns when they are
-// answered or the context ends.
+// Flush waits until the replicas have all changes, those of finished pages when their links are safe, or the context ends.
 func (rep *replicator) Flush(ctx context.Context) {
-	for rep.begun() == nil {
-		done := make(chan struct{})
-		select {
-		case rep.stream.flush <- done:
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return
-		}
-		if !rep.stream.holds() {
-			return
-		}
+	for rep.begun() == nil && rep.gather(ctx) == nil && !rep.stream.empty() {
+		rep.stream.wake.Ring()
 		if bell.Sleep(ctx, rep.cfg.ReplicateEvery/4) != nil {
 			return
 		}

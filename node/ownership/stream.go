@@ -21,10 +21,9 @@ import (
 // A crash loses all changes, and so does an overflow. Then it is not known which pages were held back, so mended replicas hear of
 // no finished page until all links found before are safe.
 type stream struct {
-	flush     chan chan struct{} // a request to send everything; closed when that is done
-	wake      bell.Bell          // somebody waits for new URLs to reach a replica
-	gathering chan struct{}      // a mutex that a fake clock understands: one goroutine moves changes from the frontier to here
-	gathers   atomic.Uint64      // how often that was begun
+	wake      bell.Bell     // somebody waits for new URLs to reach a replica
+	gathering chan struct{} // a mutex that a fake clock understands: one goroutine moves changes from the frontier to here
+	gathers   atomic.Uint64 // how often that was begun
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -43,7 +42,8 @@ type stream struct {
 type waiting struct {
 	change *frontier.Change // to be sent; may be nil
 	found  time.Time        // when the oldest URL in change was found; zero if it has none
-	sent   time.Time        // the same for the change that is on its way
+	away   bool             // a change is on its way
+	sent   time.Time        // the same as found for that change
 	held   int              // entries in stream.held
 	mended bool             // the replica is being mended: changes wait
 	// digest is the host's digest after the latest change seen, held back or not. It is valid if known is set.
@@ -62,7 +62,7 @@ const maxStream = 32 << 20
 
 // newStream makes the stream of a life that begins now. The changes that an earlier life had not sent are lost.
 func newStream(now time.Time) *stream {
-	return &stream{lost: now, flush: make(chan chan struct{}), wake: bell.New(), gathering: make(chan struct{}, 1),
+	return &stream{lost: now, wake: bell.New(), gathering: make(chan struct{}, 1),
 		hosts: make(map[string]*waiting)}
 }
 
@@ -78,7 +78,7 @@ func (s *stream) atLocked(host string) *waiting {
 
 // tidyLocked drops the entry of a host if it is empty.
 func (s *stream) tidyLocked(host string) {
-	if w := s.hosts[host]; w != nil && w.change == nil && w.sent.IsZero() && w.held == 0 && !w.mended {
+	if w := s.hosts[host]; w != nil && w.change == nil && !w.away && w.held == 0 && !w.mended {
 		delete(s.hosts, host)
 	}
 }
@@ -194,7 +194,7 @@ func (s *stream) stored(hosts ...string) {
 	defer s.mu.Unlock()
 	for _, host := range hosts {
 		if w := s.hosts[host]; w != nil {
-			w.sent = time.Time{}
+			w.away, w.sent = false, time.Time{}
 			s.tidyLocked(host)
 		}
 	}
@@ -286,7 +286,7 @@ func (s *stream) releaseLocked(host string, c *frontier.Change) {
 func (s *stream) removeLocked(w *waiting) *frontier.Change {
 	c := w.change
 	s.bytes -= c.Memory()
-	w.sent = earlier(w.sent, w.found)
+	w.away, w.sent = true, earlier(w.sent, w.found)
 	w.change, w.found = nil, time.Time{}
 	return c
 }
@@ -304,11 +304,11 @@ func (s *stream) holdsBack(host string) bool {
 	return s.holdsBackLocked(host)
 }
 
-// holds reports whether finished pages of any host must not be told yet.
-func (s *stream) holds() bool {
+// empty reports whether the replicas have everything.
+func (s *stream) empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.cleared || len(s.held) > 0
+	return s.cleared && len(s.hosts) == 0
 }
 
 // busy reports whether the replica of a host lacks something that this stream will send.
@@ -350,7 +350,6 @@ func (s *stream) next() map[string]*frontier.Change {
 	for host, w := range s.hosts {
 		if !w.mended && w.change != nil {
 			out[host] = s.removeLocked(w)
-			s.tidyLocked(host)
 		}
 	}
 	return out
@@ -401,6 +400,6 @@ func (s *stream) putBack(host string, c *frontier.Change) {
 		s.removeLocked(w)
 		c.Follow(since)
 	}
-	w.sent = time.Time{}
+	w.away, w.sent = false, time.Time{}
 	s.addLocked(host, c, at)
 }

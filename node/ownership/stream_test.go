@@ -125,8 +125,8 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 			t.Errorf("after %v nothing is waited for any more: %v", after, !cleared)
 		}
 		c := frontier.Chunk{Done: []uint64{1}, Pages: []frontier.PageRecord{{Path: "/p"}}}
-		if s.withhold(streamed, &c); (len(c.Done) > 0) != cleared || (len(c.Pages) > 0) != cleared || s.busy(streamed) == cleared || s.holds() == cleared {
-			t.Errorf("after %v it is told that %v is done, and it waits: %v, %v", after, c, s.busy(streamed), s.holds())
+		if s.withhold(streamed, &c); (len(c.Done) > 0) != cleared || (len(c.Pages) > 0) != cleared || s.busy(streamed) == cleared || s.empty() != cleared {
+			t.Errorf("after %v it is told that %v is done, and it waits: %v, %v", after, c, s.busy(streamed), !s.empty())
 		}
 	}
 	s := newStream(now)
@@ -142,7 +142,7 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 		t.Error("it is not held back any more")
 	}
 	s.mature(func(until time.Time) bool { return until.Equal(now) }, now, 0, time.Hour)
-	if c := s.next()[streamed]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || !c.Tracked || s.bytes != 0 || len(s.hosts) > 0 || len(s.held) > 0 {
+	if c := s.next()[streamed]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || !c.Tracked || s.bytes != 0 || !s.hosts[streamed].away || len(s.held) > 0 {
 		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
 	}
 	if s.take(map[string]*frontier.Change{streamed: {Pages: []frontier.PageRecord{{Path: "/p"}}}}, now); !s.holdsBack(streamed) {
