@@ -43,13 +43,8 @@ func (l *grants) inquiry(now time.Time) *inquiry {
 		return nil
 	}
 	all := l.members.all(now)
-	if len(all) < 2 || !slices.Contains(l.members.alive, v.Self) {
-		return nil // nobody to ask
-	}
-	for _, id := range all {
-		if !slices.Contains(l.members.alive, id) {
-			return nil
-		}
+	if len(all) < 2 || len(all) != len(l.members.alive) || !slices.Contains(l.members.alive, v.Self) {
+		return nil // there is nobody to ask, or somebody who is gone
 	}
 	q := &wire.RightsRequest{View: v.Digest(), Members: view.Digest(all)}
 	for id, known := range l.lives {

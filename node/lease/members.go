@@ -34,11 +34,9 @@ func (m *members) set(v view.View, now time.Time) {
 	for _, id := range m.alive {
 		delete(m.gone, id)
 	}
-	for id, since := range m.gone { // those that the view still names are kept, to remember since when
-		if now.Sub(since) >= m.window && !slices.Contains(v.Absent, id) && !slices.Contains(v.Settled, id) {
-			delete(m.gone, id)
-		}
-	}
+	maps.DeleteFunc(m.gone, func(id string, since time.Time) bool { // those that the view still names are kept, to remember since when
+		return now.Sub(since) >= m.window && !slices.Contains(v.Absent, id) && !slices.Contains(v.Settled, id)
+	})
 }
 
 // all returns the members that may hold leases, sorted.

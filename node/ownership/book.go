@@ -24,8 +24,8 @@ type book struct {
 	ready  chan struct{} // closed once the state of an earlier life is recovered
 	renew  bell.Bell     // wakes runRenewals
 	check  bell.Bell     // wakes runChecks
-	// changed are called under mu when the record of a host has changed; a record without owner stands for none.
-	changed []func(host string, r Record)
+	// changedLocked is called when the record of a host has changed; a record without owner stands for none.
+	changedLocked func(host string, old, r Record)
 
 	// mu guards the fields below, and those that the parts put under it. It is never held across I/O, nor for work that grows with
 	// the number of hosts.
@@ -110,27 +110,11 @@ func (b *book) edit(host string, next func(Record) Record) (r Record, changed bo
 			continue // try again, as it may have dropped out of the cache meanwhile
 		}
 		if r = next(old); r != old {
-			b.putLocked(host, old, r)
+			b.records.put(host, r)
+			b.changedLocked(host, old, r)
 		}
 		b.mu.Unlock()
 		return r, r != old, nil
-	}
-}
-
-// putLocked replaces a record and tells everybody who depends on it.
-func (b *book) putLocked(host string, old, r Record) {
-	v := b.views.Now()
-	b.records.put(host, r)
-	b.tallies.replace(host, v, old, r)
-	if r.Owner != v.Self { // whatever this node was doing as the owner is over
-		delete(b.proposals, host)
-		delete(b.awaited, host)
-	}
-	if old.Owner != "" && r.Owner != old.Owner && r.Owner != v.Self && r.Owner != "" {
-		b.queue.addLater(host, time.Now().Add(b.cfg.TakeAfter)) // a copy here may not be needed any more
-	}
-	for _, tell := range b.changed {
-		tell(host, r)
 	}
 }
 

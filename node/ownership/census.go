@@ -36,17 +36,6 @@ func newCensus(b *book) *census {
 		told: make(map[string]bool), lists: make(map[string]map[uint64]struct{})}
 }
 
-// changedLocked notes that a record has changed.
-func (c *census) changedLocked(_ string, r Record) {
-	if r.Owner == "" {
-		return
-	}
-	now := time.Now()
-	c.recent[r.Host] = now
-	delete(c.missing, r.Host)
-	c.expectLocked(r.Owner, now)
-}
-
 // expectLocked expects an owner to renew here from now on.
 func (c *census) expectLocked(owner string, now time.Time) {
 	if _, ok := c.heard[owner]; !ok {

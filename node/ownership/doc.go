@@ -18,8 +18,7 @@
 //
 // # Parts
 //
-// All parts share the book. Each uses only the book and the parts listed before it. The book tells all of them when a record
-// changes.
+// All parts share the book. Each uses only the book and the parts listed before it.
 //
 //	book        records, members, unfinished business                           book.go, records.go, tallies.go, queue.go, hostlock.go
 //	census      this node as a home: who owns its hosts, which owners are gone  census.go

@@ -112,9 +112,35 @@ func New(cfg Config, deps Deps) *Ownership {
 	o.rights = newRights(b, o.census, o.replicator)
 	o.router = newRouter(b, o.census, o.replicator)
 	o.reconciler = newReconciler(b, o.census, o.replicator, o.rights)
-	b.changed = []func(host string, r Record){o.census.changedLocked, o.replicator.changedLocked, o.rights.changedLocked,
-		o.router.changedLocked, o.reconciler.changedLocked}
+	b.changedLocked = o.changedLocked
 	return o
+}
+
+// changedLocked makes all parts agree with a record that has changed.
+func (o *Ownership) changedLocked(host string, old, r Record) {
+	v, now := o.views.Now(), time.Now()
+	o.tallies.replace(host, v, old, r)
+	delete(o.rumours, host)
+	if r.Owner != "" {
+		o.recent[host] = now
+		delete(o.missing, host)
+		o.expectLocked(r.Owner, now)
+	}
+	if r.Owner == v.Self {
+		o.unwitnessed[host] = r.Epoch
+		if u, ok := o.unconfirmed[host]; ok {
+			o.unconfirmed[host] = claimed{r, u.handed}
+		}
+		return
+	}
+	// Whatever this node was doing as the owner is over.
+	delete(o.proposals, host)
+	delete(o.awaited, host)
+	delete(o.unconfirmed, host)
+	delete(o.wishes, host)
+	if old.Owner != "" && r.Owner != old.Owner && r.Owner != "" {
+		o.queue.addLater(host, now.Add(o.cfg.TakeAfter)) // a copy here may not be needed any more
+	}
 }
 
 // Run works until the context ends.

@@ -36,13 +36,6 @@ func newReconciler(b *book, c *census, rep *replicator, rg *rights) *reconciler 
 	return &reconciler{book: b, census: c, replicator: rep, rights: rg, wishes: make(map[string]wish)}
 }
 
-// changedLocked drops the wish for a host that another node owns now.
-func (rc *reconciler) changedLocked(host string, r Record) {
-	if r.Owner != rc.views.Now().Self {
-		delete(rc.wishes, host)
-	}
-}
-
 // Wish asks for a host to be handed to a better peer soon. It is dropped if that fails.
 func (rc *reconciler) Wish(host, to, reason string) {
 	r, err := rc.records.get(host)

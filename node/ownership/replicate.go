@@ -39,13 +39,6 @@ type silence struct {
 	calls int       // Stores that are under way
 }
 
-// changedLocked has the witness told the new record of a host owned here.
-func (rep *replicator) changedLocked(host string, r Record) {
-	if r.Owner == rep.views.Now().Self {
-		rep.unwitnessed[host] = r.Epoch
-	}
-}
-
 // sending is one item of a message to a peer.
 type sending struct {
 	host   string

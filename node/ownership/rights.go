@@ -40,15 +40,6 @@ func newRights(b *book, c *census, rep *replicator) *rights {
 		renewing: make(map[string]bool)}
 }
 
-// changedLocked updates the claim of a host, or drops it if another node owns the host now.
-func (rg *rights) changedLocked(host string, r Record) {
-	if r.Owner != rg.views.Now().Self {
-		delete(rg.unconfirmed, host)
-	} else if u, ok := rg.unconfirmed[host]; ok {
-		rg.unconfirmed[host] = claimed{r, u.handed}
-	}
-}
-
 // agreedLocked notes that a home has agreed to a renewal. Earlier ones are kept for a while.
 func (rg *rights) agreedLocked(home string, sent time.Time) {
 	maps.DeleteFunc(rg.answered, func(_ string, at []time.Time) bool { return sent.Sub(at[len(at)-1]) > rg.cfg.FenceAfter })

@@ -28,9 +28,6 @@ func newRouter(b *book, c *census, rep *replicator) *router {
 	return &router{book: b, census: c, replicator: rep, rumours: make(map[string]Record)}
 }
 
-// changedLocked drops the rumour of a host.
-func (rt *router) changedLocked(host string, _ Record) { delete(rt.rumours, host) }
-
 // Route returns the links whose hosts this node owns, and stores the others in the outbox, on disk. If a host moves away before
 // its links reach the frontier, that answers NotOwned, and the links go to PassOn.
 func (rt *router) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {

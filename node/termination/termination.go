@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/bell"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -358,12 +359,7 @@ func (r *Rounds) tell(ctx context.Context, v view.View, id string) {
 		if err == nil && (res.GetOver() || !res.GetIdle()) {
 			return // a node that has work again goes on
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(r.cfg.RoundEvery / 2):
-		}
-		if !slices.Contains(members(r.deps.View()), id) {
+		if bell.Sleep(ctx, r.cfg.RoundEvery/2) != nil || !slices.Contains(members(r.deps.View()), id) {
 			return
 		}
 	}
