@@ -57,9 +57,7 @@ func (v visits) Ended(task *frontier.Task, d crawl.Download) {
 		o.self.downloaded(t.Total)
 	}
 	if task.IsRemoteFetch() {
-		o.remote.Finished(task.Tag, placement.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
-			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML,
-			Links: d.Outcome.Links})
+		o.remote.Finished(task.Tag, placement.Result{Outcome: d.Outcome, Status: d.Status, Timing: t, HTML: d.HTML})
 		if d.HTML {
 			o.self.learn(task.Server, t, nil, o.peers()) // only the holder of its lease knows the server
 		}

@@ -124,11 +124,10 @@ func decodeLinks(m *wire.FetchResponse, before []frontier.Link) ([]frontier.Link
 // decodeResponse reads a response. The result has the links that came before, too. ok is false if the response is malformed.
 func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool) {
 	f, t := m.GetResult(), m.GetResult().GetTiming()
-	r := Result{
+	r := Result{Status: int(f.GetStatus()), Unmade: f.GetUnmade(), HTML: f.GetHtml(), Outcome: frontier.Outcome{
 		Ending: frontier.Ending(f.GetEnding()), Trouble: frontier.Trouble(f.GetTrouble()), Reason: cut(f.GetReason()),
 		Asked: f.GetAsked(), RetryAfter: time.Duration(f.GetRetryAfterMs()) * time.Millisecond,
-		Status: int(f.GetStatus()), Unmade: f.GetUnmade(), HTML: f.GetHtml(),
-	}
+	}}
 	if c, err := ncoord.DecodeCoordinate(m.GetCoordinate()); err == nil {
 		r.Coord = c
 	}

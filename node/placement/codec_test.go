@@ -22,15 +22,14 @@ func TestResultRoundTrip(t *testing.T) {
 		us := func(name string, most int64) time.Duration {
 			return time.Duration(rapid.Int64Range(0, most).Draw(t, name)) * time.Microsecond
 		}
-		r := Result{
-			Ending:  frontier.Ending(rapid.IntRange(0, int(frontier.Again)).Draw(t, "ending")),
-			Trouble: frontier.Trouble(rapid.IntRange(0, int(frontier.Interrupted)).Draw(t, "trouble")),
-			Reason:  rapid.StringN(0, 50, maxReason).Draw(t, "reason"), Asked: rapid.Bool().Draw(t, "asked"),
+		r := Result{Outcome: frontier.Outcome{
+			Ending:     frontier.Ending(rapid.IntRange(0, int(frontier.Again)).Draw(t, "ending")),
+			Trouble:    frontier.Trouble(rapid.IntRange(0, int(frontier.Interrupted)).Draw(t, "trouble")),
+			Reason:     rapid.StringN(0, 50, maxReason).Draw(t, "reason"),
+			Asked:      rapid.Bool().Draw(t, "asked"),
 			RetryAfter: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "retry")) * time.Millisecond,
-			Status:     rapid.IntRange(0, 999).Draw(t, "status"),
-			Timing: assign.Timing{Connect: us("connect", 1e6), TLS: us("tls", 1e6), FirstByte: us("first", 1e6),
-				Bytes: rapid.Int64Range(0, 1<<40).Draw(t, "bytes"), Fresh: rapid.Bool().Draw(t, "fresh")},
-		}
+		}, Status: rapid.IntRange(0, 999).Draw(t, "status"), Timing: assign.Timing{Connect: us("connect", 1e6), TLS: us("tls", 1e6), FirstByte: us("first", 1e6),
+			Bytes: rapid.Int64Range(0, 1<<40).Draw(t, "bytes"), Fresh: rapid.Bool().Draw(t, "fresh")}}
 		r.Timing.Total = r.Timing.Connect + r.Timing.TLS + r.Timing.FirstByte + us("tail", 1e8)
 		r.Unmade = !r.Asked && rapid.Bool().Draw(t, "unmade")
 		r.HTML = r.Asked && r.Timing.Total > 0 && rapid.Bool().Draw(t, "html")

@@ -95,7 +95,7 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 			case e.Quiet, e.URL.Path == "/25": // failures of other nodes do not count
 				return Result{}, errLost, true
 			case strings.HasSuffix(e.URL.Path, "3"):
-				return Result{Ending: frontier.Failed, Asked: true, Status: 404, Reason: "status 404"}, nil, true
+				return Result{Outcome: frontier.Outcome{Ending: frontier.Failed, Asked: true, Reason: "status 404"}, Status: 404}, nil, true
 			}
 			return Result{}, nil, false
 		}
@@ -132,10 +132,10 @@ func TestOutcomeOfAComparedPage(t *testing.T) {
 				if node == "n1" && unmade {
 					return Result{Unmade: true}, nil, true
 				} else if node == "n1" {
-					return Result{Asked: true, Status: 404, Ending: frontier.Failed, RetryAfter: time.Second,
+					return Result{Outcome: frontier.Outcome{Asked: true, Ending: frontier.Failed, RetryAfter: time.Second}, Status: 404,
 						Timing: assign.Timing{Total: 3 * time.Second}}, nil, true
 				}
-				return Result{Lingers: 40 * time.Second, RetryAfter: 5 * time.Second}, errLost, true
+				return Result{Outcome: frontier.Outcome{Lingers: 40 * time.Second, RetryAfter: 5 * time.Second}}, errLost, true
 			}
 			s.reserve(s.addr, true)
 			task, err := s.takeOf(t.Context(), t.Context(), s.hosts[0])
@@ -203,7 +203,7 @@ func TestServersOfNodesThatAreCutOffAreLeftAlone(t *testing.T) {
 						return Result{}, nil, false
 					}
 					cutOff[e.Assigned]++
-					return Result{Lingers: 50 * time.Second}, errLost, true
+					return Result{Outcome: frontier.Outcome{Lingers: 50 * time.Second}}, errLost, true
 				}
 				p, stop := w.start(modeWith(mode, 6, assigners...))
 				time.Sleep(time.Minute)

@@ -164,7 +164,7 @@ func TestWorkEndsWithAGap(t *testing.T) {
 		if _, ok := b.Start(<-b.jobs); ok {
 			t.Error("what was asked before a sleep began after it")
 		}
-		b.Finished(begun, Result{Ending: frontier.Again, Trouble: frontier.Interrupted})
+		b.Finished(begun, Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted}})
 		if _, err := a.Do(t.Context(), "b", estimateOf(t, "new")); err != nil {
 			t.Error(err)
 		}

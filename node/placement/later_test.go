@@ -165,7 +165,7 @@ func TestServerStaysWhereItCanBeReached(t *testing.T) {
 		inWorld(t, 0, func(t *testing.T, w *world) {
 			w.addAssigned()
 			w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
-				return Result{Ending: frontier.Again, Trouble: trouble, Asked: true}, nil, true
+				return Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: trouble, Asked: true}}, nil, true
 			}
 			p, stop := w.start(cycle())
 			for range 70 {

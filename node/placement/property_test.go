@@ -45,13 +45,13 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 					}
 					return Result{}, errors.New("unanswered"), true
 				case luck(5):
-					return Result{Unmade: true, Ending: frontier.Again, Trouble: frontier.Interrupted}, nil, true
+					return Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted}, Unmade: true}, nil, true
 				case luck(5):
-					return Result{Ending: frontier.Failed, Asked: true, Status: 404}, nil, true
+					return Result{Outcome: frontier.Outcome{Ending: frontier.Failed, Asked: true}, Status: 404}, nil, true
 				case luck(5):
-					return Result{Ending: frontier.Again, Trouble: frontier.Broken, Asked: true, Status: 500}, nil, true
+					return Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Broken, Asked: true}, Status: 500}, nil, true
 				case luck(3):
-					return Result{Ending: frontier.Again, Trouble: frontier.Unreachable, Asked: true}, nil, true
+					return Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Unreachable, Asked: true}}, nil, true
 				}
 				return Result{}, nil, false
 			}

@@ -40,12 +40,9 @@ type RemoteFetch struct {
 
 // Result is the result of a remote fetch.
 type Result struct {
-	// Ending, Trouble, Reason, Asked and RetryAfter come from the outcome at the node that made the fetch.
-	Ending     frontier.Ending
-	Trouble    frontier.Trouble
-	Reason     string
-	Asked      bool
-	RetryAfter time.Duration
+	// Outcome is that of the node that made the fetch: Ending, Trouble, Reason, Asked, RetryAfter and Links. The links are on no disk yet:
+	// the asker stores them before the page counts as done. Lingers comes only with an error.
+	frontier.Outcome
 	// Status is the HTTP status, 0 if there is none.
 	Status int
 	// Timing is the timing of the download. It is valid if HTML is set.
@@ -54,13 +51,8 @@ type Result struct {
 	Unmade bool
 	// HTML is set if the download was a page: status 200 and HTML.
 	HTML bool
-	// Links are the links of the page. They are on no disk yet: the asker stores them before the page counts as done.
-	Links []frontier.Link
 	// Coord is the coordinate of the node that made the fetch, when it answered, or the zero value if unknown.
 	Coord ncoord.Coordinate
-	// Lingers comes only with an error. It is how long the peer may still be downloading the page. Nobody else must ask the server
-	// until then.
-	Lingers time.Duration
 }
 
 // Errors of Remote.Do.
@@ -216,7 +208,7 @@ func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, 
 		r.leave(k)
 		var refused *RefusedError
 		if err != nil && !errors.As(err, &refused) { // it may have been taken
-			res = Result{Lingers: max(0, time.Until(r.overAt(end)))}
+			res = Result{Outcome: frontier.Outcome{Lingers: max(0, time.Until(r.overAt(end)))}}
 		}
 	}
 	if err != nil {

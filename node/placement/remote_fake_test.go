@@ -115,7 +115,7 @@ func anyLife(_ string, _ uint64, take func()) bool {
 }
 
 func page200(total time.Duration) Result {
-	return Result{Asked: true, Status: 200, HTML: true,
+	return Result{Outcome: frontier.Outcome{Asked: true}, Status: 200, HTML: true,
 		Timing: assign.Timing{Connect: total / 4, FirstByte: total / 2, Total: total, Bytes: 12_345, Fresh: true}}
 }
 
@@ -220,7 +220,7 @@ func (x *node) crawl(ctx context.Context) {
 			x.mu.Unlock()
 			d, r := x.work(job)
 			if left := time.Until(job.Until); d > left { // it is broken off
-				d, r = left, Result{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "interrupted"}
+				d, r = left, Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "interrupted"}}
 			}
 			time.Sleep(d)
 			x.Finished(job, r)

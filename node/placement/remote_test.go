@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node/bell"
 	"proxima/node/wire"
 )
@@ -84,7 +85,7 @@ func TestDeadPeers(t *testing.T) {
 		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.back() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := (Result{Lingers: a.wait - a.call() - a.back() - 3*time.Second}); fmt.Sprint(r) != fmt.Sprint(want) {
+		if want := (Result{Outcome: frontier.Outcome{Lingers: a.wait - a.call() - a.back() - 3*time.Second}}); fmt.Sprint(r) != fmt.Sprint(want) {
 			t.Errorf("it may go on for %v, want %v", r, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {

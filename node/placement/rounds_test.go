@@ -346,7 +346,7 @@ func (s *server) downloads() *[]string {
 		r := page200(time.Second)
 		switch f.URL.Path {
 		case "/missing":
-			return Result{Asked: true, Status: 404, Timing: r.Timing}, nil // which tells nothing about places
+			return Result{Outcome: frontier.Outcome{Asked: true}, Status: 404, Timing: r.Timing}, nil // which tells nothing about places
 		case "/lost":
 			return Result{}, errLost
 		}

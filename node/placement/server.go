@@ -205,7 +205,7 @@ func outcome(self, node string, r Result, err error) frontier.Outcome {
 	case r.Unmade:
 		return putBack(false)
 	}
-	out := frontier.Outcome{Ending: r.Ending, Trouble: r.Trouble, Reason: r.Reason, Asked: r.Asked, Links: r.Links}
+	out := r.Outcome
 	if r.Ending == frontier.Again && r.Trouble == frontier.NoTrouble || ownTrouble(self, node, r) {
 		out = putBack(r.Asked)
 	}

@@ -24,12 +24,12 @@ func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 		alone, next time.Duration // from now on
 		unanswered  int64
 	}{
-		"downloaded":     {res: Result{Asked: true}, next: time.Second},
-		"slow":           {res: Result{Asked: true, Timing: assign.Timing{Total: 10 * time.Second}}, next: 2 * time.Second},
-		"wants more":     {res: Result{Asked: true, RetryAfter: 5 * time.Second}, next: 6 * time.Second},
+		"downloaded":     {res: Result{Outcome: frontier.Outcome{Asked: true}}, next: time.Second},
+		"slow":           {res: Result{Outcome: frontier.Outcome{Asked: true}, Timing: assign.Timing{Total: 10 * time.Second}}, next: 2 * time.Second},
+		"wants more":     {res: Result{Outcome: frontier.Outcome{Asked: true, RetryAfter: 5 * time.Second}}, next: 6 * time.Second},
 		"not asked":      {next: time.Minute, alone: time.Minute},
 		"unanswered":     {err: errLost, next: time.Second, unanswered: 1},
-		"may be at work": {err: errLost, res: Result{Lingers: 20 * time.Second}, alone: 20 * time.Second, next: 21 * time.Second, unanswered: 1},
+		"may be at work": {err: errLost, res: Result{Outcome: frontier.Outcome{Lingers: 20 * time.Second}}, alone: 20 * time.Second, next: 21 * time.Second, unanswered: 1},
 	} {
 		withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
 			one := &frontier.Task{URL: mustURL(t, "http://a.example/1"), Host: "http://a.example", Depth: 1, Hops: 2, Attempt: 3}
@@ -202,7 +202,7 @@ func TestWhatAnEstimateSaysOfItsNode(t *testing.T) {
 		withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
 			s.pages = pagesOf(t, "/")
 			s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) {
-				return Result{Asked: status > 0, Status: status}, nil
+				return Result{Outcome: frontier.Outcome{Asked: status > 0}, Status: status}, nil
 			}
 			r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
 			if err != nil || r.OK || r.Unreached != unreached {
@@ -228,7 +228,7 @@ func TestPagesThatCannotBeJudged(t *testing.T) {
 // What the result of a remote fetch means for its page, to the node "home" that asked for it.
 func TestOutcomes(t *testing.T) {
 	again := func(tr frontier.Trouble) Result {
-		return Result{Ending: frontier.Again, Trouble: tr, Asked: true, Reason: "x"}
+		return Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: tr, Asked: true, Reason: "x"}}
 	}
 	failed := func(tr frontier.Trouble) frontier.Outcome {
 		return frontier.Outcome{Ending: frontier.Again, Trouble: tr, Asked: true}
@@ -241,21 +241,21 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"unanswered", "n1", Result{}, errLost, putBack(true)},
 		{"given back", "n1", Result{Unmade: true}, nil, putBack(false)},
-		{"done", "n1", Result{Asked: true, Status: 200, HTML: true}, nil, frontier.Outcome{Asked: true}},
-		{"not changed", "n1", Result{Asked: true, Status: 304}, nil, frontier.Outcome{Asked: true}},
-		{"not found", "n1", Result{Ending: frontier.Failed, Asked: true, Status: 404}, nil, frontier.Outcome{Ending: frontier.Failed, Asked: true}},
+		{"done", "n1", Result{Outcome: frontier.Outcome{Asked: true}, Status: 200, HTML: true}, nil, frontier.Outcome{Asked: true}},
+		{"not changed", "n1", Result{Outcome: frontier.Outcome{Asked: true}, Status: 304}, nil, frontier.Outcome{Asked: true}},
+		{"not found", "n1", Result{Outcome: frontier.Outcome{Ending: frontier.Failed, Asked: true}, Status: 404}, nil, frontier.Outcome{Ending: frontier.Failed, Asked: true}},
 		{"a peer cannot reach it", "n1", again(frontier.Unreachable), nil, putBack(true)},
 		{"a peer must not", "n1", again(frontier.Forbidden), nil, putBack(true)},
-		{"a peer does not even ask", "n1", Result{Ending: frontier.Again, Trouble: frontier.Forbidden}, nil, putBack(false)},
+		{"a peer does not even ask", "n1", Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden}}, nil, putBack(false)},
 		{"we cannot reach it", "home", again(frontier.Unreachable), nil, failed(frontier.Unreachable)},
 		{"we must not", "home", again(frontier.Forbidden), nil, failed(frontier.Forbidden)},
 		{"busy", "n1", again(frontier.Busy), nil, failed(frontier.Busy)},
 		{"broken", "n1", again(frontier.Broken), nil, failed(frontier.Broken)},
 		{"no trouble", "n1", again(frontier.NoTrouble), nil, putBack(true)},
 	} {
-		c.r.RetryAfter, c.r.Timing.Total, c.r.Lingers = 3*time.Second, time.Second, 2*time.Second
+		c.r.RetryAfter, c.r.Timing.Total = 3*time.Second, time.Second
 		if c.err != nil {
-			c.want.Lingers = 2 * time.Second
+			c.r.Lingers, c.want.Lingers = 2*time.Second, 2*time.Second
 		} else if !c.r.Unmade { // otherwise it is unknown how long the server took
 			c.want.Elapsed, c.want.RetryAfter = time.Second, 3*time.Second
 		}

@@ -128,8 +128,8 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, answer *wir
 	}
 	if err := r.deps.Check(f.Server); err != nil {
 		// A result and no refusal: the asker must note that this node will never reach the server.
-		return nil, &wire.FetchResponse{Result: encodeResult(Result{Ending: frontier.Again, Trouble: frontier.Forbidden,
-			Reason: cut("forbidden address: " + err.Error())})}
+		return nil, &wire.FetchResponse{Result: encodeResult(Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden,
+			Reason: "forbidden address: " + err.Error()}})}
 	}
 	if rule := r.deps.Blocked(f.URL, f.Server); rule != "" {
 		return refuse("blocked: " + rule)
@@ -210,14 +210,15 @@ func (r *Remote) giveBackLocked(reason string, those func(*Work) bool) {
 
 // unmade returns the result of work that never began.
 func unmade(reason string) Result {
-	return Result{Unmade: true, Ending: frontier.Again, Trouble: frontier.Interrupted, Reason: reason}
+	return Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Reason: reason}, Unmade: true}
 }
 
 // endLocked ends work, and keeps the result while somebody may ask for it.
 func (r *Remote) endLocked(w *Work, res Result) {
 	size := linkBytes(res.Links)
 	if size > 0 && r.links > 0 && r.links+size > maxLinks {
-		res = Result{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "too many links wait for those who asked"}
+		res = Result{Outcome: putBack(true)}
+		res.Reason = "too many links wait for those who asked"
 		size = 0
 	}
 	r.links += size

@@ -320,7 +320,7 @@ func (w *world) fetch(ctx context.Context, node string, e RemoteFetch) (res Resu
 	if !alive {
 		return Result{}, errors.New("gone")
 	}
-	r := Result{Asked: true, Status: 200, HTML: true, Coord: coordOf(node), Links: linksOf(e.URL),
+	r := Result{Outcome: frontier.Outcome{Asked: true, Links: linksOf(e.URL)}, Status: 200, HTML: true, Coord: coordOf(node),
 		Timing: pageOver(time.Duration(ms * float64(time.Millisecond)))}
 	if err := bell.Sleep(ctx, r.Timing.Total+200*time.Millisecond); err != nil {
 		return Result{}, err
