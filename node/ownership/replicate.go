@@ -51,16 +51,17 @@ func (rep *replicator) runStream(ctx context.Context) error {
 	defer rep.stream.end()
 	tick := time.NewTicker(rep.cfg.ReplicateEvery)
 	defer tick.Stop()
-	s := sender{rep: rep, busy: make(map[string]bool), answered: make(chan string)}
-	defer s.calls.Wait()
+	busy := make(map[string]bool)
+	answered := make(chan string) // receives each busy peer when it has answered
+	var calls sync.WaitGroup
+	defer calls.Wait()
 	var company <-chan time.Time // fires when an awaited change has waited long enough for others to join it
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case to := <-s.answered:
-			delete(s.busy, to)
+		case to := <-answered:
+			delete(busy, to)
 			continue
 		case <-rep.stream.wake:
 			if company == nil {
@@ -71,46 +72,32 @@ func (rep *replicator) runStream(ctx context.Context) error {
 			}
 		case <-company:
 		case <-tick.C:
-			err = rep.records.flush()
+			if err := rep.records.flush(); err != nil {
+				return err
+			}
 		}
 		company = nil
+		if err := rep.gather(ctx); err != nil {
+			return err
+		}
+		parcels, err := rep.parcels(ctx, rep.stream.next(), busy)
 		if err == nil {
-			err = s.round(ctx)
+			err = rep.addWitnesses(parcels, busy)
 		}
 		if err != nil {
 			return err
 		}
+		for to, parcel := range parcels {
+			busy[to] = true
+			calls.Go(func() {
+				rep.send(ctx, to, parcel)
+				select {
+				case answered <- to:
+				case <-ctx.Done():
+				}
+			})
+		}
 	}
-}
-
-// sender is the state of runStream: which peers it waits for.
-type sender struct {
-	rep      *replicator
-	busy     map[string]bool
-	answered chan string // receives each peer that has answered
-	calls    sync.WaitGroup
-}
-
-// round sends everything that may be sent to peers that are not busy.
-func (s *sender) round(ctx context.Context) error {
-	if err := s.rep.gather(ctx); err != nil {
-		return err
-	}
-	parcels, err := s.rep.parcels(ctx, s.rep.stream.next(), s.busy)
-	if err == nil {
-		err = s.rep.addWitnesses(parcels, s.busy)
-	}
-	for to, parcel := range parcels {
-		s.busy[to] = true
-		s.calls.Go(func() {
-			s.rep.send(ctx, to, parcel)
-			select {
-			case s.answered <- to:
-			case <-ctx.Done():
-			}
-		})
-	}
-	return err
 }
 
 // gather moves changes from the frontier to the stream, and releases what need not be held back any more. Calls that wait for the one before

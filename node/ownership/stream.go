@@ -161,7 +161,11 @@ func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patie
 	}
 	for len(s.held) > 0 && safe(s.held[0].at) {
 		for host, c := range s.held[0].hosts {
-			s.releaseLocked(host, c)
+			w := s.atLocked(host)
+			w.held--
+			s.bytes -= c.Memory()
+			c.Digest, c.Tracked = w.digest, w.known
+			s.addLocked(host, c, time.Time{})
 		}
 		s.held = s.held[1:]
 	}
@@ -271,15 +275,6 @@ func (s *stream) end() {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.tellLocked()
-}
-
-// releaseLocked queues a change that was held back.
-func (s *stream) releaseLocked(host string, c *frontier.Change) {
-	s.bytes -= c.Memory()
-	w := s.atLocked(host)
-	w.held--
-	c.Digest, c.Tracked = w.digest, w.known
-	s.addLocked(host, c, time.Time{})
 }
 
 // removeLocked takes the waiting change out, as being on its way. There must be one.
