@@ -43,7 +43,6 @@ type Node struct {
 	delays  delays
 	load    load
 	energy  energy
-	fresh   bool       // moved since Publish
 	settled Coordinate // as last published, without load
 }
 
@@ -120,7 +119,6 @@ func (n *Node) move(l *link, now int64) {
 		gravity(&n.coord, gravityEvery)
 	}
 	n.energy.add(&n.coord)
-	n.fresh = true
 }
 
 // recall lets a random remembered neighbour pull, by less the longer ago it was measured. The link but, just measured, does not.
@@ -178,12 +176,9 @@ func (n *Node) SetLocation(at *Location) {
 }
 
 // Publish returns the coordinate to publish, and whether it has changed: because the node has moved, its error or its load has changed
-// enough to tell others. Call it as often as you like; it costs some microseconds after a move.
+// enough to tell others. It takes some microseconds.
 func (n *Node) Publish(now time.Time) (c Coordinate, changed bool) {
-	if n.fresh {
-		n.fresh = false
-		changed = n.settle()
-	}
+	changed = n.settle()
 	n.load.settle(now)
 	if n.load.show() {
 		changed = true

@@ -37,7 +37,7 @@ func TestJumpIsTold(t *testing.T) {
 
 // teller is a node that has told one place and is at another. It may have a window of places there, after one elsewhere.
 func teller(told, elsewhere, is Coordinate, full bool) *Node {
-	n := &Node{coord: is, settled: told, fresh: true}
+	n := &Node{coord: is, settled: told}
 	for range energyWindow {
 		n.energy.add(&elsewhere)
 	}
