@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -23,6 +24,7 @@ func heldBy(t *testing.T) (*Holder, *lease) {
 	<-h.kick
 	l := h.book.get(server(1))
 	l.right, l.memory = NewRight(time.Now().Add(time.Minute)), &assign.Memory{}
+	l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), time.Now())
 	return h, l
 }
 
@@ -34,6 +36,11 @@ func TestHoldOfWhatIsHere(t *testing.T) {
 			m, err := h.Hold(t.Context(), server(1))
 			if err != nil || m == nil || m == l.memory || !l.hold || len(l.waiters) > 0 {
 				t.Errorf("it has %v, holds %v, %d wait, %v", m, l.hold, len(l.waiters), err)
+			}
+			before := l.memory.AppendBinary(nil, time.Now())
+			m.Observe("n", ncoord.Coordinate{}, page(2*time.Second), time.Now())
+			if !bytes.Equal(l.memory.AppendBinary(nil, time.Now()), before) {
+				t.Error("what is learnt in the copy reaches the lease")
 			}
 		}
 		for what, change := range map[string]func(h *Holder, l *lease){
