@@ -47,7 +47,7 @@ func TestHalfADropEndsAll(t *testing.T) {
 		for i := range n {
 			l.add(page(host, i)) // each in a block of its own
 		}
-		arm()
+		arm(1)
 		if _, err := l.DropHost(t.Context(), host, "test"); !errors.Is(err, errBroken) {
 			t.Fatalf("the host is dropped with %v", err)
 		}

@@ -13,8 +13,8 @@ import (
 
 var errBroken = errors.New("broken")
 
-// breaking begins a frontier whose disk fails after arm was called, as soon as one more transaction is written: once, or from then on.
-func breaking(t *testing.T, dir string, cfg Config, polite Politeness, once bool) (l *life, arm func()) {
+// breaking begins a frontier whose disk fails after arm was called, as soon as so many more transactions are written: once, or from then on.
+func breaking(t *testing.T, dir string, cfg Config, polite Politeness, once bool) (l *life, arm func(after uint64)) {
 	var armed atomic.Uint64
 	l = beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) {
 		f.store.fault = func() error {
@@ -28,7 +28,7 @@ func breaking(t *testing.T, dir string, cfg Config, polite Politeness, once bool
 			return errBroken
 		}
 	})
-	return l, func() { armed.Store(l.store.written.Load() + 1) }
+	return l, func(after uint64) { armed.Store(l.store.written.Load() + after) }
 }
 
 // faulty is a frontier whose disk can fail. It owns h1.test and has a replica, h2.test, both with URLs that are pending and done, and

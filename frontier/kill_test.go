@@ -119,7 +119,7 @@ func TestCrashAmidADrop(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		arm()
+		arm(1)
 		if _, err := l.DropHost(t.Context(), host, "test"); !errors.Is(err, errBroken) {
 			t.Fatalf("the host is dropped with %v", err)
 		}
@@ -149,13 +149,13 @@ func TestCrashAmidARemoval(t *testing.T) {
 	const host = "http://h1.test"
 	var c Chunk
 	seen := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, link := range pages(host, 0, maxAtomicKeys) {
+	for _, link := range pages(host, 0, 2*maxAtomicKeys) {
 		c.Pages = append(c.Pages, PageRecord{Path: link.URL.Path, Seen: seen, Due: seen.Add(time.Hour)})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l, arm := breaking(t, dir, cfg, polite, false)
 		l.imported(host, c)
-		arm()
+		arm(2)
 		if err := l.Remove(t.Context(), host); !errors.Is(err, errBroken) {
 			t.Fatalf("the host is removed with %v", err)
 		}
