@@ -116,10 +116,8 @@ func ids(nodes []Node) []string {
 
 // find returns the node with an id, or nil.
 func (v View) find(id string) *Node {
-	for i := range v.Nodes {
-		if v.Nodes[i].ID == id {
-			return &v.Nodes[i]
-		}
+	if i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 {
+		return &v.Nodes[i]
 	}
 	return nil
 }
@@ -195,25 +193,28 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 		}
 		seen[s.Addr] = true
 	}
+	var m method
 	switch name {
-	case Random:
-		return newProber(rule(random), false, b, v), nil
-	case Geographic:
-		return newProber(rule(geographic), false, b, v), nil
 	case Vivaldi:
 		return newVivaldi(cfg.Vivaldi, b, v, now), nil
 	case Nearest:
 		return newNearest(cfg.Nearest, b, v), nil
+	case Random:
+		m = rule(random)
+	case Geographic:
+		m = rule(geographic)
 	case Hash:
-		return newHash(cfg.Hash, b, v), nil
+		m = rule(cfg.Hash.choose)
 	case Probe:
-		return newProbe(cfg.Probe, b, v), nil
+		m = &probe{cfg: cfg.Probe}
 	case HiMicra:
-		return newHiMicra(cfg.HiMicra, b, v), nil
+		m = &himicra{cfg: cfg.HiMicra}
 	case IPMicra:
-		return newIPMicra(cfg.IPMicra, b, v), nil
+		m = newIPMicra(cfg.IPMicra, b.Before)
 	case CAN:
-		return newCAN(cfg.CAN, b, v), nil
+		m = &can{cfg: cfg.CAN}
+	default:
+		return nil, fmt.Errorf("make assigner %q: there are %q", name, Names())
 	}
-	return nil, fmt.Errorf("make assigner %q: there are %q", name, Names())
+	return newProber(m, b, v), nil
 }

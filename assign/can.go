@@ -60,10 +60,6 @@ type zone struct {
 	splits      int
 }
 
-func newCAN(cfg CANConfig, b Batch, v View) *prober {
-	return newProber(&can{cfg: cfg}, false, b, v)
-}
-
 func (c *can) join(nodes []Node, servers []*probed) {
 	c.nodes, c.servers, c.zones = nodes, servers, nil
 	c.landmarks = RendezvousOrder("landmark", ids(nodes), c.cfg.Landmarks)

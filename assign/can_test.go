@@ -114,7 +114,7 @@ func TestCANZones(t *testing.T) {
 						v.Nodes[i].Coord = v.Nodes[i/2*2].Coord
 					}
 				}
-				a := newCAN(CANConfig{Policy: policy, Landmarks: 6}, b, v)
+				a := newProber(&can{cfg: CANConfig{Policy: policy, Landmarks: 6}}, b, v)
 				choices, _ := times.decide(t, a)
 				c := a.method.(*can)
 				if len(c.zones) != len(v.Nodes) {
@@ -170,7 +170,7 @@ func TestCANZones(t *testing.T) {
 func TestCANNeedsTwoLandmarks(t *testing.T) {
 	for landmarks, want := range map[int]bool{1: false, 2: true} {
 		b, v, times := canWorld(3, 30, 1)
-		a := newCAN(CANConfig{Policy: CANMP, Landmarks: 4}, b, v)
+		a := newProber(&can{cfg: CANConfig{Policy: CANMP, Landmarks: 4}}, b, v)
 		times.decide(t, a)
 		c := a.method.(*can)
 		c.landmarks = c.landmarks[2-landmarks:]
@@ -185,7 +185,7 @@ func TestCANNeedsTwoLandmarks(t *testing.T) {
 // Zones are made when the landmarks have probed all servers. A dimension counts if any node uses it.
 func TestCANWaitsForAllPlaces(t *testing.T) {
 	b, v, times := canWorld(3, 10, 5)
-	a := newCAN(CANConfig{Policy: CANMP, Landmarks: 3}, b, v)
+	a := newProber(&can{cfg: CANConfig{Policy: CANMP, Landmarks: 3}}, b, v)
 	for range 10 {
 		for _, ask := range a.Asks(time.Time{}) {
 			if ask.Server != b.Servers[4].Addr {

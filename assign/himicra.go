@@ -22,10 +22,6 @@ type himicra struct {
 	ids      []string
 }
 
-func newHiMicra(cfg HiMicraConfig, b Batch, v View) *prober {
-	return newProber(&himicra{cfg: cfg}, false, b, v)
-}
-
 func (h *himicra) join(nodes []Node, _ []*probed) {
 	h.ids, h.children = ids(nodes), make(map[string][]string)
 	times := make([][]float64, len(nodes))

@@ -27,14 +27,14 @@ type delegation struct {
 	node   string
 }
 
-func newIPMicra(cfg IPMicraConfig, b Batch, v View) *prober {
+func newIPMicra(cfg IPMicraConfig, before Assigner) *ipmicra {
 	m := &ipmicra{cfg: cfg}
-	if before, ok := b.Before.(*prober); ok {
+	if before, ok := before.(*prober); ok {
 		if was, ok := before.method.(*ipmicra); ok {
 			m.delegated = slices.Clone(was.delegated)
 		}
 	}
-	return newProber(m, false, b, v)
+	return m
 }
 
 func (m *ipmicra) join(nodes []Node, servers []*probed) {

@@ -82,12 +82,12 @@ func TestProbe(t *testing.T) {
 		{ProbeConfig{By: ProbeConnect, ThresholdMs: 10}, "b", 20, 4},
 		{ProbeConfig{By: ProbeTotal}, "b", 60, 4},
 	} {
-		got, asked := times.one(t, newProbe(c.cfg, b, v))
+		got, asked := times.one(t, newProber(&probe{cfg: c.cfg}, b, v))
 		if got.Node != c.node || got.PredictedMs != c.ms || got.Estimates != c.probes || !slices.Equal(asked, order[:c.probes]) {
 			t.Errorf("%+v: it chose %+v, asked %v of %v; want %+v", c.cfg, got, asked, order, c)
 		}
 	}
-	if c, _ := (bench{}).one(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v)); !strings.Contains(c.Reason, "no probe was answered") {
+	if c, _ := (bench{}).one(t, newProber(&probe{cfg: ProbeConfig{By: ProbeConnect}}, b, v)); !strings.Contains(c.Reason, "no probe was answered") {
 		t.Errorf("without answers it chose %+v", c)
 	}
 }
@@ -96,14 +96,14 @@ func TestProbe(t *testing.T) {
 func TestProbeRemembers(t *testing.T) {
 	times := bench{"198.18.0.1": {"a": 80, "b": 20}}
 	b, v := batchOf("198.18.0.1"), viewOf("a", "b")
-	first := newProbe(ProbeConfig{By: ProbeConnect}, b, v)
+	first := newProber(&probe{cfg: ProbeConfig{By: ProbeConnect}}, b, v)
 	if m := first.Memory(b.Servers[0].Addr); m != nil || first.Memory(netip.Addr{}) != nil {
 		t.Errorf("at first it remembers %+v", m)
 	}
 	times.one(t, first)
 	b.Servers[0].Memory = first.Memory(b.Servers[0].Addr).Clone()
 	for by, ms := range map[string]float64{ProbeConnect: 20, ProbeTotal: 60} {
-		a := newProbe(ProbeConfig{By: by}, b, v)
+		a := newProber(&probe{cfg: ProbeConfig{By: by}}, b, v)
 		if c, asked := times.one(t, a); c.Node != "b" || len(asked) > 0 || math.Round(c.PredictedMs) != ms || a.Memory(c.Server).Downloads() != 2 {
 			t.Errorf("by %s an address that is known was probed by %v and given to %+v", by, asked, c)
 		}
@@ -129,7 +129,7 @@ func TestTimesOfProbes(t *testing.T) {
 		if c.whole {
 			cfg.By = ProbeTotal
 		}
-		a := newProbe(cfg, batchOf("198.18.0.1"), viewOf("a"))
+		a := newProber(&probe{cfg: cfg}, batchOf("198.18.0.1"), viewOf("a"))
 		c.r.Ask = a.Asks(time.Time{})[0]
 		if a.Observe(c.r, time.Time{}); a.servers[0].times["a"] != c.want {
 			t.Errorf("%s: %v ms, want %v", name, a.servers[0].times["a"], c.want)
@@ -141,8 +141,8 @@ func TestTimesOfProbes(t *testing.T) {
 func TestProbesAtTheThreshold(t *testing.T) {
 	times, b, v := bench{"198.18.0.1": {"a": 25, "b": 25, "c": 25}}, batchOf("198.18.0.1"), viewOf("a", "b", "c")
 	for threshold, want := range map[float64][3]int{25: {1, 2, 1}, 24.9: {3, 3, 3}} {
-		for i, a := range []*prober{newProbe(ProbeConfig{By: ProbeConnect, ThresholdMs: threshold}, b, v),
-			newHiMicra(HiMicraConfig{Branches: 2, ThresholdMs: threshold}, b, v), newIPMicra(IPMicraConfig{ThresholdMs: threshold}, b, v)} {
+		for i, a := range []*prober{newProber(&probe{cfg: ProbeConfig{By: ProbeConnect, ThresholdMs: threshold}}, b, v),
+			newProber(&himicra{cfg: HiMicraConfig{Branches: 2, ThresholdMs: threshold}}, b, v), newProber(newIPMicra(IPMicraConfig{ThresholdMs: threshold}, nil), b, v)} {
 			if _, asked := times.decide(t, a); len(asked["198.18.0.1"]) != want[i] {
 				t.Errorf("%T with a threshold of %v ms asks %v", a.method, threshold, asked)
 			}
@@ -154,7 +154,7 @@ func TestProbesAtTheThreshold(t *testing.T) {
 func TestHiMicraExample(t *testing.T) {
 	times := bench{"198.18.0.1": {"1": 85, "2": 80, "3": 55, "4": 49, "5": 90, "6": 86}}
 	h := &himicra{cfg: HiMicraConfig{ThresholdMs: 50, Branches: 2}}
-	a := newProber(h, false, batchOf("198.18.0.1"), viewOf("1", "2", "3", "4", "5", "6"))
+	a := newProber(h, batchOf("198.18.0.1"), viewOf("1", "2", "3", "4", "5", "6"))
 	h.children = map[string][]string{"": {"1", "2"}, "1": {"3", "4"}, "2": {"5", "6"}}
 	if c, asked := times.one(t, a); c.Node != "4" || !slices.Equal(asked, []string{"1", "2", "5", "6", "3", "4"}) {
 		t.Errorf("it chose %+v, asked %v", c, asked)
@@ -167,7 +167,7 @@ func TestHiMicraLeavesOutUnknownPlaces(t *testing.T) {
 	for i, x := range []float64{0, -100, 100} {
 		v.Nodes[i].Coord = ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{x}, Error: 0.1}
 	}
-	if top := newHiMicra(HiMicraConfig{Branches: 2}, Batch{}, v).method.(*himicra).children[""]; !slices.Equal(top, []string{"left", "right"}) {
+	if top := newProber(&himicra{cfg: HiMicraConfig{Branches: 2}}, Batch{}, v).method.(*himicra).children[""]; !slices.Equal(top, []string{"left", "right"}) {
 		t.Errorf("the top is %v", top)
 	}
 }
@@ -180,7 +180,7 @@ func TestIPMicra(t *testing.T) {
 		"10.1.77.1": {"b": 70, "a": 24},
 		"10.2.1.1":  {"a": 15, "b": 100, "c": 90},
 	}
-	first := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.1.1", "10.1.1.2", "10.1.9.1", "172.16.0.1"), viewOf("a", "b", "c"))
+	first := newProber(newIPMicra(IPMicraConfig{ThresholdMs: 25}, nil), batchOf("10.1.1.1", "10.1.1.2", "10.1.9.1", "172.16.0.1"), viewOf("a", "b", "c"))
 	for _, round := range []struct {
 		what  string
 		nodes []string
@@ -198,7 +198,7 @@ func TestIPMicra(t *testing.T) {
 		if round.nodes != nil {
 			next := batchOf("10.1.1.3", "10.1.77.1", "10.2.1.1")
 			next.Before = first
-			a = newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: round.check}, next, viewOf(round.nodes...))
+			a = newProber(newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: round.check}, next.Before), next, viewOf(round.nodes...))
 		}
 		choices, asked := times.decide(t, a)
 		for addr, want := range round.want {
@@ -236,7 +236,7 @@ func TestSubnetsOfBothFamilies(t *testing.T) {
 // any gets an answer. The other servers of the subnet follow without a probe.
 func TestIPMicraOrganisation(t *testing.T) {
 	times := bench{"10.1.3.1": {"a": 40, "b": 60, "c": 1}, "10.2.3.1": {"c": 70}}
-	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.3.1", "10.1.3.2", "10.2.3.1"), viewOf("a", "b", "c"))
+	m := newProber(newIPMicra(IPMicraConfig{ThresholdMs: 25}, nil), batchOf("10.1.3.1", "10.1.3.2", "10.2.3.1"), viewOf("a", "b", "c"))
 	for i, subnet := range []string{"10.1.1.0/24", "10.1.2.0/24", "10.2.1.0/24", "10.2.2.0/24"} {
 		d := delegation{netip.MustParsePrefix(subnet), []string{"b", "a"}[i%2]}
 		m.method.(*ipmicra).delegated = append(m.method.(*ipmicra).delegated, d)

@@ -14,7 +14,7 @@ import (
 type prober struct {
 	asker
 	method  method
-	whole   bool // compare whole times, not connect times
+	whole   bool // whether whole times are compared instead of connect times
 	servers []*probed
 }
 
@@ -37,15 +37,15 @@ type probed struct {
 // unanswered is the time of a probe without an answer. It is longer than every other time.
 const unanswered = 1e9
 
-func newProber(m method, whole bool, b Batch, v View) *prober {
-	a := &prober{asker: newAsker(b), method: m, whole: whole}
+func newProber(m method, b Batch, v View) *prober {
+	a := &prober{asker: newAsker(b), method: m}
+	if p, ok := m.(*probe); ok {
+		a.whole = p.cfg.By == ProbeTotal
+	}
 	for _, s := range a.targets {
 		p := &probed{target: s, times: map[string]float64{}}
 		for _, n := range v.Nodes {
-			if p.memory.Empty() {
-				break
-			}
-			if t := p.memory.probe(n.ID, whole); t > 0 {
+			if t := p.memory.probe(n.ID, a.whole); t > 0 {
 				p.times[n.ID] = t
 			}
 		}
@@ -192,10 +192,6 @@ const (
 type probe struct {
 	cfg ProbeConfig
 	ids []string
-}
-
-func newProbe(cfg ProbeConfig, b Batch, v View) *prober {
-	return newProber(&probe{cfg: cfg}, cfg.By == ProbeTotal, b, v)
 }
 
 func (p *probe) join(nodes []Node, _ []*probed) { p.ids = ids(nodes) }

@@ -72,7 +72,7 @@ func TestHash(t *testing.T) {
 		b.Servers = append(b.Servers, Server{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
 			Hosts: []Host{{Name: fmt.Sprintf("http://z%d.example", i)}, {Name: fmt.Sprintf("http://host%d.example", i)}}})
 	}
-	h := newHash(Default().Hash, b, View{})
+	h := newProber(rule(Default().Hash.choose), b, View{})
 	// With k = 200 the deviation of shares is 4.5 % in the paper (section 6.2); ours of ten nodes is some 7 %.
 	checkShares(t, 10, 0.15, func(nodes []string) (list []string) {
 		h.SetView(viewOf(nodes...), time.Time{})

@@ -82,26 +82,23 @@ func nearestByGround(s Server, nodes []Node) (c Choice, ok bool) {
 	return Choice{Server: s.Addr, Node: best, Reason: fmt.Sprintf("nearest over the ground: %.0f km", least)}, true
 }
 
-// newHash returns the consistent hashing of UbiCrawler (P. Boldi, B. Codenotti, M. Santini, S. Vigna: UbiCrawler, a scalable
+// choose is the consistent hashing of UbiCrawler (P. Boldi, B. Codenotti, M. Santini, S. Vigna: UbiCrawler, a scalable
 // fully distributed web crawler, 2004, section 5). Each node has replicas at pseudo-random points of a circle, and a host
 // belongs to the node of the closest replica. When a node joins, it gets about its share of the hosts, and all others stay.
 //
 // The hosts of a server must stay together, so the alphabetically first of their names is hashed.
-func newHash(cfg HashConfig, b Batch, v View) *prober {
-	choose := func(servers []*probed, nodes []Node) []Choice {
-		circle := newCircle(nodes, cfg.Replicas)
-		choices := make([]Choice, len(servers))
-		for i, s := range servers {
-			name := s.Addr.String()
-			if len(s.Hosts) > 0 {
-				name = slices.MinFunc(s.Hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) }).Name
-			}
-			choices[i] = Choice{Server: s.Addr, Node: circle.closest(weight("host", name)),
-				Reason: fmt.Sprintf("closest replica to the hash of %s", name)}
+func (cfg HashConfig) choose(servers []*probed, nodes []Node) []Choice {
+	circle := newCircle(nodes, cfg.Replicas)
+	choices := make([]Choice, len(servers))
+	for i, s := range servers {
+		name := s.Addr.String()
+		if len(s.Hosts) > 0 {
+			name = slices.MinFunc(s.Hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) }).Name
 		}
-		return choices
+		choices[i] = Choice{Server: s.Addr, Node: circle.closest(weight("host", name)),
+			Reason: fmt.Sprintf("closest replica to the hash of %s", name)}
 	}
-	return newProber(rule(choose), false, b, v)
+	return choices
 }
 
 // circle has the replicas of all nodes, ordered by their points.
@@ -125,11 +122,8 @@ func newCircle(nodes []Node, replicas int) circle {
 	return c
 }
 
-// closest returns the node of the replica closest to a point in either direction, or "" on an empty circle.
+// closest returns the node of the replica closest to a point in either direction.
 func (c circle) closest(point uint64) string {
-	if len(c) == 0 {
-		return ""
-	}
 	i, _ := slices.BinarySearchFunc(c, point, func(r replica, p uint64) int { return cmp.Compare(r.point, p) })
 	after, before := c[i%len(c)], c[(i+len(c)-1)%len(c)]
 	if point-before.point <= after.point-point { // unsigned differences wrap around the circle
