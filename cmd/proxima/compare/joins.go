@@ -195,13 +195,13 @@ func (c *comparer) joinDecisions(g []record) {
 		}
 		for row := range each(d.rows) {
 			t := r.tally(row)
-			t.decisions++
+			t.Decisions++
 			t.asked.add(float64(made[row]))
 			if int(d.bytes) > made[row]+1 { // one may still be in progress at the decision
-				t.short++
+				t.Short++
 			}
 			if d.flags&flagTruncated != 0 {
-				t.forced++
+				t.Forced++
 			}
 			c.judge(r, row, d)
 		}
@@ -266,14 +266,14 @@ func (c *comparer) joinBatch(r *run, g []record) {
 	for row := range each(wanted) {
 		d := pick(g, row, r.compared)
 		t := r.tally(row)
-		t.urls++
+		t.URLs++
 		switch {
 		case d == nil: // the chosen node made no download
 		case d.flags&flagOK == 0:
-			t.failed++
+			t.Failed++
 		default:
-			t.downloaded++
-			t.bytes += int64(d.bytes)
+			t.Downloaded++
+			t.Bytes += int64(d.bytes)
 			chosen[row] = d
 		}
 		whole = whole && chosen[row] != nil

@@ -16,13 +16,13 @@ func (c *comparer) result() *Result {
 		res.Runs = append(res.Runs, c.info(r))
 	}
 	for i, w := range c.rows {
-		var sum tally
+		sum := tally{Assigner: Assigner{Name: w.name}}
 		for _, r := range main {
 			if t := r.tallies[i]; t != nil {
 				sum.merge(t)
 			}
 		}
-		a := figures(w.name, &sum)
+		a := sum.figures()
 		if to := c.reference(i); to >= 0 {
 			res.Reference = c.Against
 			if to != i {

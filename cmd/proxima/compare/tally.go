@@ -13,38 +13,34 @@ import (
 
 // tally is what one run says about one row. Times are in ms.
 type tally struct {
-	urls, downloaded, failed int64
-	bytes                    int64
-	times                    dist // of the downloads that count
-	sums, estimates          sums // of downloads with a known truth
+	Assigner             // its counts; figures adds the rest
+	times           dist // of the downloads that count
+	sums, estimates sums // of downloads with a known truth
 
-	asked     dist  // estimates made for a server
-	seconds   dist  // from the start of a batch to the decision
-	accuracy  dist  // error of servers' places when decided
-	decisions int64 // servers assigned
-	judged    int64 // of these, with a known best node
-	best      int64 // of these, given to it
-	short     int64 // servers with fewer pages to ask for than wanted
-	forced    int64 // servers decided at the last tick or the deadline
+	asked    dist  // estimates made for a server
+	seconds  dist  // from the start of a batch to the decision
+	accuracy dist  // error of servers' places when decided
+	judged   int64 // decisions with a known best node
+	best     int64 // of these, given to it
 }
 
 // merge adds the tally of another run.
 func (t *tally) merge(o *tally) {
-	t.urls += o.urls
-	t.downloaded += o.downloaded
-	t.failed += o.failed
-	t.bytes += o.bytes
+	t.URLs += o.URLs
+	t.Downloaded += o.Downloaded
+	t.Failed += o.Failed
+	t.Bytes += o.Bytes
 	t.times = append(t.times, o.times...)
 	t.sums.merge(o.sums)
 	t.estimates.merge(o.estimates)
 	t.asked = append(t.asked, o.asked...)
 	t.seconds = append(t.seconds, o.seconds...)
 	t.accuracy = append(t.accuracy, o.accuracy...)
-	t.decisions += o.decisions
+	t.Decisions += o.Decisions
 	t.judged += o.judged
 	t.best += o.best
-	t.short += o.short
-	t.forced += o.forced
+	t.Short += o.Short
+	t.Forced += o.Forced
 }
 
 // sums are the measured times of downloads, and those expected at the same nodes and at the best ones.
@@ -95,15 +91,14 @@ func (d dist) cdf() []Point {
 	return list
 }
 
-// figures returns what a tally tells about a row.
-func figures(name string, t *tally) Assigner {
-	a := Assigner{Name: name, URLs: t.urls, Downloaded: t.downloaded, Failed: t.failed, Bytes: t.bytes,
-		P50Ms: t.times.quantile(.5), P90Ms: t.times.quantile(.9), P99Ms: t.times.quantile(.99), MeanMs: t.times.mean(),
-		Times: t.times.cdf(), Updates: t.asked.cdf(), BestShare: ratio(float64(t.best), float64(t.judged)),
-		EstimatesP50: t.asked.quantile(.5), EstimatesP90: t.asked.quantile(.9),
-		SecondsP50: t.seconds.quantile(.5), AccuracyP50: t.accuracy.quantile(.5),
-		Decisions: t.decisions, Short: t.short, Forced: t.forced, Truncated: t.short+t.forced > 0,
-		ChoiceRatio: ratio(t.sums.expected, t.sums.best), TotalRatio: ratio(t.sums.measured, t.sums.best)}
+// figures returns what a tally tells about its row.
+func (t *tally) figures() Assigner {
+	a := t.Assigner
+	a.Times, a.Updates, a.Truncated = t.times.cdf(), t.asked.cdf(), a.Short+a.Forced > 0
+	a.P50Ms, a.P90Ms, a.P99Ms, a.MeanMs = t.times.quantile(.5), t.times.quantile(.9), t.times.quantile(.99), t.times.mean()
+	a.EstimatesP50, a.EstimatesP90 = t.asked.quantile(.5), t.asked.quantile(.9)
+	a.SecondsP50, a.AccuracyP50, a.BestShare = t.seconds.quantile(.5), t.accuracy.quantile(.5), ratio(float64(t.best), float64(t.judged))
+	a.ChoiceRatio, a.TotalRatio = ratio(t.sums.expected, t.sums.best), ratio(t.sums.measured, t.sums.best)
 	if t.sums.best > 0 {
 		a.ChoiceRatioWithEstimates = ratio(t.sums.expected+t.estimates.expected, t.sums.best+t.estimates.best)
 		a.TotalRatioWithEstimates = ratio(t.sums.measured+t.estimates.measured, t.sums.best+t.estimates.best)
@@ -197,7 +192,7 @@ func seedShares(runs []*run, row int) (list []SeedShare) {
 		return nil
 	}
 	for _, seed := range slices.Sorted(maps.Keys(by)) {
-		f := figures("", by[seed])
+		f := by[seed].figures()
 		list = append(list, SeedShare{seed, f.ChoiceRatio, f.TotalRatio, f.P50Ms})
 	}
 	return list
