@@ -25,20 +25,14 @@ type Config struct {
 	Margin float64 `toml:"margin"`
 	// MarginMs is the number of ms by which the owner must be slower, in addition to Margin.
 	MarginMs float64 `toml:"margin_ms"`
-	// Vivaldi is the method of 2009.
+	// The others are the parameters of the assigners that have some.
 	Vivaldi VivaldiConfig `toml:"vivaldi"`
-	// Nearest is the default assigner.
 	Nearest NearestConfig `toml:"nearest"`
-	// Hash is UbiCrawler's consistent hashing.
-	Hash HashConfig `toml:"hash"`
-	// Probe is brute force: nodes probe, the fastest gets the server.
-	Probe ProbeConfig `toml:"probe"`
-	// HiMicra probes down a tree of nodes.
+	Hash    HashConfig    `toml:"hash"`
+	Probe   ProbeConfig   `toml:"probe"`
 	HiMicra HiMicraConfig `toml:"himicra"`
-	// IPMicra gives subnets to nodes.
 	IPMicra IPMicraConfig `toml:"ipmicra"`
-	// CAN gives zones of the coordinate space to nodes.
-	CAN CANConfig `toml:"can"`
+	CAN     CANConfig     `toml:"can"`
 }
 
 // HashConfig has the parameters of hash.

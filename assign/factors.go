@@ -2,7 +2,6 @@ package assign
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 )
@@ -57,10 +56,7 @@ func errorCode(e float64) byte { return byte(max(0, min(math.Ceil(e*64), 255))) 
 
 // DecodeFactors reads what AppendBinary wrote. It fails on other versions and lengths, and on what Check refuses.
 func DecodeFactors(b []byte) (Factors, error) {
-	if len(b) == 0 {
-		return Factors{}, errors.New("decode factors: empty")
-	}
-	if b[0] != factorsVersion {
+	if len(b) > 0 && b[0] != factorsVersion {
 		return Factors{}, fmt.Errorf("decode factors: unknown version %d", b[0])
 	}
 	var e encodedFactors

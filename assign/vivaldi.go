@@ -88,11 +88,6 @@ func (a *vivaldi) Asks(now time.Time) []Ask {
 	return asks
 }
 
-// exhausted reports whether every server has used up its ticks.
-func (a *vivaldi) exhausted() bool {
-	return !slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asked < a.cfg.MaxTicks })
-}
-
 func (a *vivaldi) Observe(r Result, now time.Time) {
 	i, ok := a.answered(r)
 	if t := ms(r.Timing.Total); ok && r.OK && t > 0 && t <= maxDownloadMs {
@@ -134,8 +129,9 @@ func (a *vivaldi) medianError() float64 {
 
 func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil {
+		open := slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asked < a.cfg.MaxTicks })
 		// Wait for the answers of the last tick, too.
-		over := a.exhausted() && (!now.Before(a.next) || !a.waiting())
+		over := !open && (!now.Before(a.next) || !a.waiting())
 		// Places from an earlier round may already be exact enough. One tick checks that they are still right.
 		early := a.again && (a.ticks == 0 || a.waiting())
 		if len(a.servers) > 0 && len(a.view.Nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {

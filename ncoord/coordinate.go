@@ -2,7 +2,6 @@ package ncoord
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 )
@@ -75,10 +74,7 @@ func (c Coordinate) AppendBinary(b []byte) []byte {
 // refuses.
 func DecodeCoordinate(b []byte) (Coordinate, error) {
 	var c Coordinate
-	if len(b) == 0 {
-		return c, errors.New("decode coordinate: empty")
-	}
-	if b[0] != codecVersion {
+	if len(b) > 0 && b[0] != codecVersion {
 		return c, fmt.Errorf("decode coordinate: unknown version %d", b[0])
 	}
 	if len(b) != EncodedSize {
