@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"net/netip"
+	"slices"
 )
 
 // Servers with similar addresses are mostly close to each other (O. Papapetrou, G. Samaras: IPMicra, 2004). So the place of each known
@@ -116,11 +117,9 @@ func (l *learner) withNeighbours(s *learntServer) []hypothesis {
 	if n == nil || s.spread {
 		return hyps
 	}
-	others := 0
-	for _, o := range n.of {
-		if o != s {
-			others++
-		}
+	others := len(n.of)
+	if slices.Contains(n.of, s) {
+		others--
 	}
 	if others == 0 {
 		return hyps

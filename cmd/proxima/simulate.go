@@ -78,7 +78,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 		return usage(err)
 	}
 	if sweep != nil {
-		if err := sweep.Check(cfg); err != nil {
+		if _, err := sweep.Configs(cfg); err != nil {
 			return usage(err)
 		}
 	}

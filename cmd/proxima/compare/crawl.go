@@ -130,16 +130,16 @@ func (r *run) pending() int64 {
 	var all, orderly, copies int64
 	ended, killed := false, false
 	for _, node := range r.nodes {
-		for _, l := range node.lives {
-			copies += l.queue.Arrived - l.queue.Left
-			killed = killed || !l.stopped
+		var last lifeLogs
+		for _, boot := range slices.Sorted(maps.Keys(node.lives)) {
+			last = *node.lives[boot]
+			copies += last.queue.Arrived - last.queue.Left
+			killed = killed || !last.stopped
 		}
-		if l := node.lastLife(); l != nil {
-			all += l.queue.Pending
-			if l.stopped {
-				orderly += l.queue.Pending
-				ended = true
-			}
+		all += last.queue.Pending
+		if last.stopped {
+			orderly += last.queue.Pending
+			ended = true
 		}
 	}
 	switch {
@@ -153,22 +153,21 @@ func (r *run) pending() int64 {
 
 // crawlSums add up the crawls of several runs.
 type crawlSums struct {
-	crawlCounts
-	assigned, listed, answers, lost int64
-	messages, bytes, linksSent      int64  // between nodes
-	withheld                        string // why coverage and losses are not known
-	unsure                          string // why losses are not known although coverage is
+	Crawl
+	assigned, answers, lost    int64
+	downloaded, repeats        int64
+	messages, bytes, linksSent int64 // between nodes
 }
 
 // add adds a run. gaps says why its logs cannot be trusted, "" if they can.
 func (f *crawlSums) add(r *run, gaps string) {
 	k := &r.crawl
-	f.attempted += k.attempted
+	f.Attempted += k.attempted
 	f.downloaded += k.downloaded
 	f.repeats += k.repeats
-	f.html += k.html
-	f.links += k.links
-	f.reassigned += k.reassigned
+	f.Found += k.html
+	f.Links += k.links
+	f.Reassigned += k.reassigned
 	for status, n := range k.statuses {
 		if status > 0 {
 			f.answers += n
@@ -202,7 +201,7 @@ func (f *crawlSums) add(r *run, gaps string) {
 		listed = int64(r.world.Pages)
 	}
 	f.assigned += k.attempted + max(0, pending-k.waiting)
-	f.listed += listed
+	f.Listed += listed
 	withheld, unsure := gaps, ""
 	switch {
 	case gaps != "":
@@ -223,7 +222,7 @@ func (f *crawlSums) add(r *run, gaps string) {
 	case in < out: // what is lost could hide behind them
 		unsure = fmt.Sprintf("%d URLs are in the counts of two nodes, since one took over the hosts of another that had stopped", out-in)
 	}
-	f.withheld, f.unsure = cmp.Or(f.withheld, withheld), cmp.Or(f.unsure, unsure)
+	f.Withheld, f.LostWhy = cmp.Or(f.Withheld, withheld), cmp.Or(f.LostWhy, unsure)
 }
 
 // Status counts the pages with one answer.
@@ -297,15 +296,14 @@ func (c *comparer) crawl(runs []*run) Crawl {
 		f.add(r, c.distrust(r))
 	}
 	a := float64(f.answers)
-	k := Crawl{Links: f.links, Reassigned: f.reassigned, Found: f.html, Listed: f.listed, Attempted: f.attempted,
-		Withheld: f.withheld, LostWhy: f.unsure, Overlap: ratio(float64(f.repeats), float64(f.downloaded)),
-		URLsExchangedPerPage: ratio(float64(f.linksSent), a), MessagesPerPage: ratio(float64(f.messages), a), BytesPerPage: ratio(float64(f.bytes), a)}
-	if f.withheld == "" {
-		k.Coverage = ratio(float64(f.attempted), float64(f.assigned))
-		k.CoverageGenerated = ratio(float64(f.html), float64(f.listed))
-		if f.unsure == "" && len(runs) > 0 {
-			k.Lost = &f.lost
+	f.URLsExchangedPerPage, f.MessagesPerPage, f.BytesPerPage = ratio(float64(f.linksSent), a), ratio(float64(f.messages), a), ratio(float64(f.bytes), a)
+	f.Overlap = ratio(float64(f.repeats), float64(f.downloaded))
+	if f.Withheld == "" {
+		f.Coverage = ratio(float64(f.Attempted), float64(f.assigned))
+		f.CoverageGenerated = ratio(float64(f.Found), float64(f.Listed))
+		if f.LostWhy == "" && len(runs) > 0 {
+			f.Lost = &f.lost
 		}
 	}
-	return k
+	return f.Crawl
 }

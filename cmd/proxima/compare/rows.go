@@ -30,17 +30,6 @@ const mostLeftOut = 100
 // row is one of the things that are compared. Its name is the assigner with the suffix.
 type row struct{ name, assigner, suffix string }
 
-// suffix tells the rows of one assigner apart.
-func (c *comparer) suffix(r *run, assigner string) string {
-	switch c.By {
-	case ByRun:
-		return " in " + r.name
-	case ByConfig:
-		return r.differs(assigner)
-	}
-	return ""
-}
-
 // rowBits returns the rows of a label, which names assigners with commas between them.
 func (c *comparer) rowBits(r *run, label string) (mask uint16) {
 	if label == "" {
@@ -62,7 +51,13 @@ func (c *comparer) rowBits(r *run, label string) (mask uint16) {
 
 // rowOf returns the row of an assigner in a run, and adds it if it is new. It returns -1 if there are too many.
 func (c *comparer) rowOf(r *run, assigner string) int {
-	suffix := c.suffix(r, assigner)
+	suffix := ""
+	switch c.By {
+	case ByRun:
+		suffix = " in " + r.name
+	case ByConfig:
+		suffix = r.differs(assigner)
+	}
 	i := slices.IndexFunc(c.rows, func(w row) bool { return w.assigner == assigner && w.suffix == suffix })
 	switch name := assigner + suffix; {
 	case i >= 0 || assigner == "":

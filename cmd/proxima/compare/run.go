@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -133,14 +132,6 @@ func (r *run) own(id, name string) int {
 		}
 	}
 	return i
-}
-
-// lastLife returns the latest boot, nil for none.
-func (n *node) lastLife() *lifeLogs {
-	if len(n.lives) == 0 {
-		return nil
-	}
-	return n.lives[slices.Max(slices.Collect(maps.Keys(n.lives)))]
 }
 
 // seconds since the start of the run.

@@ -75,22 +75,17 @@ func listed(words []string) string {
 // Order lists the rows with figures, the fastest first: by the paired difference to the reference or, without any, by the mean.
 func (r *Result) Order() []Assigner {
 	list := slices.DeleteFunc(slices.Clone(r.Assigners), func(a Assigner) bool { return a.MeanMs == nil })
-	paired := slices.ContainsFunc(list, func(a Assigner) bool { return a.Difference != nil })
-	slices.SortStableFunc(list, func(a, b Assigner) int {
-		if paired {
-			return cmp.Compare(a.rel(), b.rel())
+	by := func(a Assigner) float64 { return *a.MeanMs }
+	if slices.ContainsFunc(list, func(a Assigner) bool { return a.Difference != nil }) {
+		by = func(a Assigner) float64 {
+			if a.Difference == nil { // the reference itself
+				return 0
+			}
+			return a.Difference.Rel
 		}
-		return cmp.Compare(*a.MeanMs, *b.MeanMs)
-	})
-	return list
-}
-
-// rel is the relative difference to the reference, 0 for the reference itself.
-func (a Assigner) rel() float64 {
-	if a.Difference == nil {
-		return 0
 	}
-	return a.Difference.Rel
+	slices.SortStableFunc(list, func(a, b Assigner) int { return cmp.Compare(by(a), by(b)) })
+	return list
 }
 
 // versus puts a difference into words.

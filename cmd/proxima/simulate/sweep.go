@@ -26,14 +26,8 @@ func ParseSweep(text string) (*Sweep, error) {
 	return &Sweep{Parameter: name, Values: strings.Split(list, ",")}, nil
 }
 
-// Check reports what is wrong with the values.
-func (s *Sweep) Check(cfg Config) error {
-	_, err := s.configs(cfg)
-	return err
-}
-
-// configs are the configurations of the values.
-func (s *Sweep) configs(cfg Config) (list []Config, err error) {
+// Configs returns the configurations of the values. The error says what is wrong with them.
+func (s *Sweep) Configs(cfg Config) (list []Config, err error) {
 	for _, v := range s.Values {
 		one := cfg
 		if err := one.Set(s.Parameter, v); err != nil {
@@ -47,7 +41,7 @@ func (s *Sweep) configs(cfg Config) (list []Config, err error) {
 
 // Run simulates all values.
 func (s *Sweep) Run(ctx context.Context, cfg Config) error {
-	list, err := s.configs(cfg)
+	list, err := s.Configs(cfg)
 	if err != nil {
 		return err
 	}

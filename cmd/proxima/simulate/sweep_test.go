@@ -61,7 +61,7 @@ func TestWrongSweeps(t *testing.T) {
 		}
 	}
 	s, _ := ParseSweep("nodes=4,0")
-	if err := s.Check(small()); err == nil || !strings.Contains(err.Error(), "nodes: 0") {
+	if _, err := s.Configs(small()); err == nil || !strings.Contains(err.Error(), "nodes: 0") {
 		t.Errorf("a sweep to no nodes: %v", err)
 	}
 }
