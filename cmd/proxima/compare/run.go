@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
-
 	"proxima/cmd/proxima/rundir"
 	"proxima/ncoord"
 	"proxima/ncoord/quantile"
@@ -187,29 +185,6 @@ func (n *node) spedAt(second, speed float64) {
 	if s := n.speed.at(second); s.n == 0 {
 		s.add(quantile.Median(n.recent))
 	}
-}
-
-// balance returns the work of the run's nodes, including those that did nothing.
-func (r *run) balance() Balance {
-	b := Balance{MinURLs: math.MaxInt64, MinBusyS: math.Inf(1)}
-	var urls, busy []float64
-	for _, n := range r.nodes {
-		if n.name == "" {
-			continue
-		}
-		s := n.busyMs / 1000
-		urls, busy = append(urls, float64(n.pages)), append(busy, s)
-		b.MinURLs, b.MaxURLs = min(b.MinURLs, n.pages), max(b.MaxURLs, n.pages)
-		b.MinBusyS, b.MaxBusyS = min(b.MinBusyS, s), max(b.MaxBusyS, s)
-	}
-	b.CVURLs, b.CVBusy = variation(urls), variation(busy)
-	return b
-}
-
-// variation is the standard deviation / the mean, or NaN.
-func variation(v []float64) float64 {
-	mean, sd := stat.PopMeanStdDev(v, nil)
-	return sd / mean
 }
 
 // uses lists what the nodes used.

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"proxima/ncoord/quantile"
 )
 
@@ -201,20 +203,24 @@ func seedShares(runs []*run, row int) (list []SeedShare) {
 // separately adds what only a run with this assigner alone can tell. Makespan and variations are means over such runs. Without those that
 // did not end in time, a makespan would be too short.
 func (c *comparer) separately(a *Assigner, row int) {
-	var makespans, urls, busy cell
+	b := Balance{MinURLs: math.MaxInt64, MinBusyS: math.Inf(1)}
+	var makespans, ofURLs, ofBusy cell
 	unfinished := int64(0) // URLs
 	for _, r := range c.runs {
 		if r.compared || r.rows != 1<<row || len(r.nodes) == 0 {
 			continue
 		}
-		b := r.balance()
-		urls.add(b.CVURLs)
-		busy.add(b.CVBusy)
-		if a.Balance == nil {
-			a.Balance = &b
+		var urls, busy []float64 // by node, including those that did nothing
+		for _, n := range r.nodes {
+			if n.name != "" {
+				s := n.busyMs / 1000
+				urls, busy = append(urls, float64(n.pages)), append(busy, s)
+				b.MinURLs, b.MaxURLs = min(b.MinURLs, n.pages), max(b.MaxURLs, n.pages)
+				b.MinBusyS, b.MaxBusyS = min(b.MinBusyS, s), max(b.MaxBusyS, s)
+			}
 		}
-		a.Balance.MinURLs, a.Balance.MaxURLs = min(a.Balance.MinURLs, b.MinURLs), max(a.Balance.MaxURLs, b.MaxURLs)
-		a.Balance.MinBusyS, a.Balance.MaxBusyS = min(a.Balance.MinBusyS, b.MinBusyS), max(a.Balance.MaxBusyS, b.MaxBusyS)
+		ofURLs.add(variation(urls))
+		ofBusy.add(variation(busy))
 		unfinished = max(unfinished, r.pending())
 		if !r.first.IsZero() {
 			makespans.add(r.last.Sub(r.first).Seconds())
@@ -228,10 +234,17 @@ func (c *comparer) separately(a *Assigner, row int) {
 	default:
 		a.MakespanWhy = "it needs a run with this assigner alone"
 	}
-	if a.Balance != nil {
-		a.Balance.CVURLs, a.Balance.CVBusy = urls.mean(), busy.mean()
-		if !math.IsNaN(a.Balance.CVURLs) {
-			a.BalanceCV = &a.Balance.CVURLs
+	if ofURLs.n > 0 {
+		b.CVURLs, b.CVBusy = ofURLs.mean(), ofBusy.mean()
+		a.Balance = &b
+		if !math.IsNaN(b.CVURLs) {
+			a.BalanceCV = &b.CVURLs
 		}
 	}
+}
+
+// variation is the standard deviation / the mean, or NaN.
+func variation(v []float64) float64 {
+	mean, sd := stat.PopMeanStdDev(v, nil)
+	return sd / mean
 }
