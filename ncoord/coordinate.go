@@ -90,8 +90,3 @@ func DecodeCoordinate(b []byte) (Coordinate, error) {
 	}
 	return c, nil
 }
-
-// String writes the place in short, for logs.
-func (c Coordinate) String() string {
-	return fmt.Sprintf("[%.1f %.1f %.1f %.1f] +%.1f ms ±%.0f%%", c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height, 100*c.Error)
-}

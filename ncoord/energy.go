@@ -30,9 +30,6 @@ func (e *energy) add(c *Coordinate) {
 // full reports whether the recent window is complete.
 func (e *energy) full() bool { return e.moves >= energyWindow }
 
-// restart makes the recent window the start.
-func (e *energy) restart() { e.start = e.recent }
-
 // centre writes the mean of the recent window, which must be full, into a coordinate.
 func (e *energy) centre(c *Coordinate) {
 	var sum spot

@@ -60,7 +60,9 @@ func pull(at, to *Coordinate, core, ms, gain float64, rnd *rand.Rand) {
 		}
 	}
 	at.Height = max(heightMin, min(at.Height+move*share, heightMax))
-	at.bound()
+	for i, v := range at.Vec {
+		at.Vec[i] = max(-MaxComponent, min(v, MaxComponent))
+	}
 }
 
 // scatter moves at by that many ms in a random direction.
@@ -83,14 +85,5 @@ func gravity(at *Coordinate, samples float64) {
 	keep := 1 - min(samples*far/(gravityMs*gravityMs), 0.5) // (far/g)² ms of far ms
 	for i := range at.Vec {
 		at.Vec[i] *= keep
-	}
-}
-
-// bound keeps the components within what Check accepts.
-func (c *Coordinate) bound() {
-	for i, v := range c.Vec {
-		if math.Abs(v) > MaxComponent {
-			c.Vec[i] = math.Copysign(MaxComponent, v)
-		}
 	}
 }

@@ -200,7 +200,7 @@ func (n *Node) settle() bool {
 	}
 	moved := n.energy.distance() > energyMs
 	if moved {
-		n.energy.restart()
+		n.energy.start = n.energy.recent
 		n.energy.centre(&n.settled)
 	}
 	if math.Abs(old.Error-n.coord.Error) > max(0.05, 0.25*old.Error) {

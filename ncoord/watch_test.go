@@ -41,7 +41,7 @@ func teller(told, elsewhere, is Coordinate, full bool) *Node {
 	for range energyWindow {
 		n.energy.add(&elsewhere)
 	}
-	n.energy.restart()
+	n.energy.start = n.energy.recent
 	for range energyWindow {
 		n.energy.add(&is)
 	}
