@@ -3,7 +3,6 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"net/http"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Each host of a site is a tree of pages. Only the parent links to a page, so that a lost link is not found again elsewhere. Every fourth
@@ -161,7 +162,6 @@ type Site struct {
 	mu       sync.Mutex
 	requests []*Request
 	active   int
-	finished int
 	seen     map[string]bool // pages answered in full
 }
 
@@ -215,7 +215,7 @@ func (s *Site) Requests() []Request {
 func (s *Site) Asked() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.requests) }
 
 // Finished returns the number of pages that were answered in full.
-func (s *Site) Finished() int { s.mu.Lock(); defer s.mu.Unlock(); return s.finished }
+func (s *Site) Finished() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.seen) }
 
 // Active returns the number of requests in progress.
 func (s *Site) Active() int { s.mu.Lock(); defer s.mu.Unlock(); return s.active }
@@ -242,17 +242,14 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	req.End, req.Status = end, status
 	s.active--
-	if status != 0 && !s.seen[req.Page()] {
+	if status != 0 {
 		s.seen[req.Page()] = true
-		s.finished++
 	}
 }
 
 // answer returns the status, or 0 if the client went away. It calls ending before it writes the last bytes.
 func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (status int) {
-	hash := fnv.New64a()
-	hash.Write([]byte(r.URL.Path)) // it does not fail
-	random := hash.Sum64()
+	random := xxhash.Sum64String(r.URL.Path)
 	pause := time.Duration(random%1000)*s.think/1000 + time.Duration(s.Slower.Load())/2
 	wait := func() bool { return Pause(r.Context(), pause) == nil }
 	if !wait() {
