@@ -77,11 +77,8 @@ func Check(file string) error {
 	return fmt.Errorf("plot to %q: the name ends with none of .svg, .png and .pdf", file)
 }
 
-// Save draws to a file, whose name says the format.
+// Save draws to a file, whose name says the format. Check says whether it can.
 func (d Plot) Save(file string) error {
-	if err := Check(file); err != nil {
-		return err
-	}
 	d, x, named := d.ascending()
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.Title, d.X, d.Y

@@ -27,7 +27,7 @@ func TestCrawlLeavesASlowNode(t *testing.T) {
 	if made != 60 {
 		t.Errorf("%d downloads in 20 s, want two of each of 30 servers", made)
 	}
-	before := c.ratio(c.all)
+	before := c.world.ratio(c.owner, c.all)
 	much := change{"load × 100", 100, 1}
 	node := c.hardest(much)
 	had := 0
@@ -48,7 +48,7 @@ func TestCrawlLeavesASlowNode(t *testing.T) {
 	if had == 0 || r.servers < had || r.at < 2 || r.after > 1.2 || r.needed >= 30 || r.moved < had/2 {
 		t.Errorf("a node with %d servers became slower: %+v; want them to leave", had, r)
 	}
-	if whole := c.ratio(c.all); before > 1.2 || whole > 1.25 || whole != r.whole {
+	if whole := c.world.ratio(c.owner, c.all); before > 1.2 || whole > 1.25 || whole != r.whole {
 		t.Errorf("choice ratio of all: %.3f before, %.3f after, %.3f reported", before, whole, r.whole)
 	}
 }
@@ -75,7 +75,7 @@ func TestConcerned(t *testing.T) {
 			t.Errorf("server %d is of node %d, best at %d: concerned is %v, want %v", j, c.owner[j], best[j], !want, want)
 		}
 	}
-	if c.ratio(nil) != 1 {
+	if c.world.ratio(c.owner, nil) != 1 {
 		t.Error("the ratio of no servers is not 1")
 	}
 }

@@ -121,9 +121,6 @@ func newCrawl(ctx context.Context, w *World) (*crawl, error) {
 	return c, nil
 }
 
-// ratio is the present choice ratio of some servers.
-func (c *crawl) ratio(servers []int) float64 { return c.world.ratio(c.owner, servers) }
-
 // concerned changes a node. It returns the servers for which that makes a difference: those that the node owns, and those for which it
 // is the best before or after.
 func (c *crawl) concerned(node int, what change) (servers []int) {
@@ -203,7 +200,7 @@ func (c *crawl) look(servers []int) {
 func (c *crawl) recover(ctx context.Context, node int, what change, downloads int, limit float64) (r recovery, err error) {
 	owners := slices.Clone(c.owner)
 	servers := c.concerned(node, what)
-	r.at = c.ratio(servers)
+	r.at = c.world.ratio(c.owner, servers)
 	begun, end := c.count[node], c.overlay.now.Add(recoverMost)
 	made := func() int { return c.count[node] - begun }
 	enough := func() bool { return made() >= downloads }
@@ -213,7 +210,7 @@ func (c *crawl) recover(ctx context.Context, node int, what change, downloads in
 			return r, err
 		}
 		c.pass(servers, enough)
-		if is := c.ratio(servers) < limit; is != under {
+		if is := c.world.ratio(c.owner, servers) < limit; is != under {
 			if under = is; is {
 				r.needed = made()
 			}
@@ -222,7 +219,7 @@ func (c *crawl) recover(ctx context.Context, node int, what change, downloads in
 	// What the last downloads showed counts, too: publish it and look once more.
 	c.overlay.publish()
 	c.look(servers)
-	r.after = c.ratio(servers)
+	r.after = c.world.ratio(c.owner, servers)
 	switch {
 	case r.after >= limit:
 		r.needed = downloads + 1
@@ -234,7 +231,7 @@ func (c *crawl) recover(ctx context.Context, node int, what change, downloads in
 			r.moved++
 		}
 	}
-	r.servers, r.whole = len(servers), c.ratio(c.all)
+	r.servers, r.whole = len(servers), c.world.ratio(c.owner, c.all)
 	return r, nil
 }
 

@@ -51,6 +51,11 @@ type Figures struct {
 	BalanceCV float64 `json:"balance_cv"`
 }
 
+// medians are the figures of which a report has the median.
+func (f *Figures) medians() []*float64 {
+	return []*float64{&f.TotalRatio, &f.TotalWith, &f.BestShare, &f.LossMs, &f.P50Ms, &f.P90Ms, &f.MakespanRatio, &f.MakespanSameSum, &f.BalanceCV}
+}
+
 // Spread is a quantity over the worlds.
 type Spread struct {
 	Median float64 `json:"median"`
@@ -131,18 +136,8 @@ func spread[T any](worlds []T, of func(T) float64) Spread {
 
 func summarize(name string, all []score) Assigner {
 	a := Assigner{Name: name, ChoiceRatio: spread(all, func(s score) float64 { return s.choice })}
-	for _, figure := range []func(f *Figures) *float64{
-		func(f *Figures) *float64 { return &f.TotalRatio },
-		func(f *Figures) *float64 { return &f.TotalWith },
-		func(f *Figures) *float64 { return &f.BestShare },
-		func(f *Figures) *float64 { return &f.LossMs },
-		func(f *Figures) *float64 { return &f.P50Ms },
-		func(f *Figures) *float64 { return &f.P90Ms },
-		func(f *Figures) *float64 { return &f.MakespanRatio },
-		func(f *Figures) *float64 { return &f.MakespanSameSum },
-		func(f *Figures) *float64 { return &f.BalanceCV },
-	} {
-		*figure(&a.Figures) = spread(all, func(s score) float64 { return *figure(&s.Figures) }).Median
+	for k, figure := range a.medians() {
+		*figure = spread(all, func(s score) float64 { return *s.medians()[k] }).Median
 	}
 	for _, s := range all {
 		a.EstimatesMax = max(a.EstimatesMax, s.EstimatesMax)
