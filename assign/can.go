@@ -290,15 +290,8 @@ func (c *can) enter(id string, at spot, early bool) *zone {
 	}
 	z.splits++
 	half.splits = z.splits
-	all := z.servers
-	z.servers, half.servers = nil, nil
-	for _, s := range all {
-		if half.contains(s) {
-			half.servers = append(half.servers, s)
-		} else {
-			z.servers = append(z.servers, s)
-		}
-	}
+	half.servers = slices.DeleteFunc(slices.Clone(z.servers), z.contains)
+	z.servers = slices.DeleteFunc(z.servers, half.contains)
 	return &half
 }
 

@@ -8,14 +8,11 @@ import (
 	"time"
 )
 
-// The values of VivaldiConfig.Unconverged.
+// The values of VivaldiConfig.Unconverged: what decides.
 const (
-	// UnconvergedDistance decides by the coordinates as they are.
-	UnconvergedDistance = "distance"
-	// UnconvergedGeographic decides by great circle.
-	UnconvergedGeographic = "geographic"
-	// UnconvergedRandom decides by a rendezvous draw.
-	UnconvergedRandom = "random"
+	UnconvergedDistance   = "distance"   // the coordinates as they are
+	UnconvergedGeographic = "geographic" // the great circle
+	UnconvergedRandom     = "random"     // a rendezvous draw
 )
 
 // Config is how assigners decide.

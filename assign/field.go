@@ -47,15 +47,6 @@ func (p *point) distance(q *point) float64 {
 	return math.Sqrt(sum)
 }
 
-// kernel returns shared · ρ, where ρ is the Matérn 3/2 kernel.
-func kernel(p, q *point) float64 {
-	if !p.placed || !q.placed {
-		return 0
-	}
-	r := math.Sqrt(3) * p.distance(q) / kernelMs
-	return sharedPart * (1 + r) * math.Exp(-r)
-}
-
 // measured is a node with connect times.
 type measured struct {
 	node  int

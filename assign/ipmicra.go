@@ -81,18 +81,11 @@ func (m *ipmicra) step(s *probed) (string, *Choice) {
 	if len(inside) == 1 && !m.cfg.Check {
 		return settle(Choice{Node: inside[0], Reason: fmt.Sprintf("it has the other subnets of %v", org)})
 	}
-	order := inside
-	add := func(nodes []string) {
-		for _, id := range nodes {
-			if !slices.Contains(order, id) {
-				order = append(order, id)
-			}
-		}
-	}
+	order := slices.Clone(inside) // a node may come again, which changes nothing
 	for _, bits := range subnetBits {
-		add(m.nodesIn(within(s.Addr, bits)))
+		order = append(order, m.nodesIn(within(s.Addr, bits))...)
 	}
-	add(m.ids) // last those without a subnet
+	order = append(order, m.ids...) // last those without a subnet
 	for i, id := range order {
 		switch t := s.times[id]; {
 		case t == 0:

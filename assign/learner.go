@@ -38,7 +38,6 @@ type learntNode struct {
 type learntServer struct {
 	addr   netip.Addr // zero if it has no neighbours
 	memory *Memory
-	stated *place // at the location of the memory
 	think  quantity
 	field  *field
 	obs    []observation
@@ -142,20 +141,14 @@ func (l *learner) fit(now time.Time) {
 		l.sweep()
 	}
 	for _, s := range l.servers {
-		if len(s.obs) > 0 {
-			s.pairs = map[int][]float64{}
-		}
+		s.pairs = map[int][]float64{}
 		for i := range s.obs {
 			o := &s.obs[i]
-			s.pairs[o.node] = append(s.pairs[o.node], o.fresh*math.Log((o.connect+o.first+o.tail)/l.whole(s, o)))
+			n := &l.nodes[o.node]
+			expected := (2+o.rounds)*o.rtt + s.think.value() + n.load.value() + o.bytes*n.slow.value()
+			s.pairs[o.node] = append(s.pairs[o.node], o.fresh*math.Log((o.connect+o.first+o.tail)/expected))
 		}
 	}
-}
-
-// whole returns the expected download time of an observation, in ms.
-func (l *learner) whole(s *learntServer, o *observation) float64 {
-	n := &l.nodes[o.node]
-	return (2+o.rounds)*o.rtt + s.think.value() + n.load.value() + o.bytes*n.slow.value()
 }
 
 // sweep takes one Newton step of all quantities.
@@ -203,7 +196,7 @@ func (l *learner) fitField(s *learntServer, now time.Time) {
 	s.obs = s.obs[:0]
 	for _, e := range s.memory.seen {
 		node, ok := l.index[e.key]
-		if !ok {
+		if !ok || len(e.samples) == 0 {
 			continue
 		}
 		hours := max(0, now.Sub(e.at).Hours())
@@ -228,9 +221,6 @@ func (l *learner) fitField(s *learntServer, now time.Time) {
 			for _, x := range e.samples {
 				first := x.first.value()
 				logs = append(logs, math.Log(max(first-s.think.value()-l.nodes[node].load.value(), 0.2*first)))
-			}
-			if len(logs) == 0 {
-				continue
 			}
 			m.y, m.noise = quantile.Median(logs), 0.3/float64(len(logs))+extra
 		}
@@ -293,15 +283,17 @@ func (l *learner) inTwoPlaces(seen []measured) bool {
 	return pairs > 0 && !slices.Contains(of, pairs)
 }
 
-// rho returns the covariance of two nodes' deviations.
+// rho returns the covariance of two nodes' deviations e, by the Matérn 3/2 kernel.
 func (l *learner) rho(a, b int) float64 {
+	p, q := &l.points[a], &l.points[b]
 	switch {
 	case a == b:
 		return 1
-	case l.without.has(withoutKernel):
+	case !p.placed || !q.placed || l.without.has(withoutKernel):
 		return 0
 	}
-	return kernel(&l.points[a], &l.points[b])
+	r := math.Sqrt(3) * p.distance(q) / kernelMs
+	return sharedPart * (1 + r) * math.Exp(-r)
 }
 
 func sq(x float64) float64 { return x * x }

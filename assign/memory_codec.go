@@ -71,8 +71,6 @@ func (m *Memory) AppendBinary(b []byte, now time.Time) []byte {
 	return b
 }
 
-var errShort = errors.New("decode memory: it ends too soon")
-
 // reader reads fields of a Memory. After the end of the text it returns zeros and sets short.
 type reader struct {
 	b     []byte
@@ -142,7 +140,7 @@ func DecodeMemory(b []byte, now time.Time) (Memory, error) {
 	}
 	switch {
 	case r.short:
-		return Memory{}, errShort
+		return Memory{}, errors.New("decode memory: it ends too soon")
 	case len(r.b) > 0:
 		return Memory{}, fmt.Errorf("decode memory: %d bytes too many", len(r.b))
 	case samples > memorySamples:

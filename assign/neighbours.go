@@ -126,7 +126,7 @@ func (l *learner) withNeighbours(s *learntServer) []hypothesis {
 	}
 	// Neighbours and a stated location may both be right. A neighbour that disagrees with the location is less probable.
 	among := 1.0
-	if s.stated != nil {
+	if l.statedPlace(s.memory.Location) != nil {
 		among -= statedWeight
 	}
 	var sum float64

@@ -137,7 +137,7 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 	}
 	// With regular intervals it could always learn from the same server, if servers take turns.
 	o.budget -= 0.5 + o.jitter.Float64()
-	rtt := trip.rtt()
+	rtt := cleanConnect(trip.least, leastExcess(trip.times), trip.load)
 	o.samples++
 	think, sd := thinkPriorMs, thinkPriorSD
 	if m != nil {

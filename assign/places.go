@@ -41,12 +41,6 @@ func onGlobe(l *ncoord.Location) point {
 	return point{placed: true, x: [ncoord.MaxDims]float64{math.Cos(lat) * math.Cos(lon), math.Cos(lat) * math.Sin(lon), math.Sin(lat)}}
 }
 
-// groundMs returns the expected round trip over the ground between two unit vectors.
-func (p *point) groundMs(q *point) float64 {
-	// The chord gives exact angles between near places, but the arc cosine does not.
-	return groundBaseMs + groundMsPerKm*earthKm*2*math.Asin(min(p.distance(q)/2, 1))
-}
-
 // spreadOf returns the standard deviation in the log domain of round trips whose expected value is ms.
 func spreadOf(ms float64) float64 { return 0.28 + 0.5*math.Exp(-ms/40) }
 
@@ -153,7 +147,8 @@ func (l *learner) statedPlace(loc *ncoord.Location) *place {
 	to := onGlobe(loc)
 	return &place{expect: func(node int) (log, sd float64) {
 		if from := &l.globe[node]; from.placed {
-			return at(from.groundMs(&to), 0)
+			// The chord gives exact angles between near places, but the arc cosine does not.
+			return at(groundBaseMs+groundMsPerKm*earthKm*2*math.Asin(min(from.distance(&to)/2, 1)), 0)
 		}
 		return at(0, 0)
 	}}
@@ -167,16 +162,12 @@ func (l *learner) hypotheses(s *learntServer) []hypothesis {
 	}
 	rest := 1.0
 	hyps := make([]hypothesis, 0, len(l.beside)+len(l.tall)+4)
-	if s.stated = l.statedPlace(s.memory.Location); s.stated != nil {
-		p := s.stated
+	if p := l.statedPlace(s.memory.Location); p != nil {
 		hyps = append(hyps, hypothesis{place: p, weight: statedWeight})
 		rest -= statedWeight
 	}
 	if !l.without.has(withoutBeside) {
-		for _, p := range l.beside {
-			hyps = append(hyps, hypothesis{place: p, weight: besideWeight * rest / float64(len(l.beside))})
-		}
-		for _, p := range l.tall {
+		for _, p := range slices.Concat(l.beside, l.tall) {
 			hyps = append(hyps, hypothesis{place: p, weight: besideWeight * rest / float64(len(l.beside))})
 		}
 	}

@@ -178,12 +178,10 @@ func (m *Memory) probe(node string, whole bool) (least float64) {
 	return least
 }
 
-// The values of ProbeConfig.By.
+// The values of ProbeConfig.By: what is compared.
 const (
-	// ProbeConnect compares connect times, as a ping does.
-	ProbeConnect = "connect"
-	// ProbeTotal compares whole download times, as a timed GET does.
-	ProbeTotal = "total"
+	ProbeConnect = "connect" // connect times, as by a ping
+	ProbeTotal   = "total"   // whole download times, as by a timed GET
 )
 
 // probe is brute force (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, section 5.3): every

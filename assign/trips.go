@@ -36,11 +36,6 @@ func (t trip) join(u trip) trip {
 // leastExcess returns the factor by which the shortest of some connect times exceeds the round trip: the median of half-normal noise.
 func leastExcess(times int) float64 { return 1 + (connectExcess-1)/float64(max(times, 1)) }
 
-// rtt returns the estimated round trip, in ms.
-func (t trip) rtt() float64 {
-	return cleanConnect(t.least, leastExcess(t.times), t.load)
-}
-
 // take adds a connect time (0 for none) and the present load, both in ms. It returns what is known about the server.
 func (t *trips) take(server netip.Addr, connect, load float64, now time.Time) trip {
 	if t.recent == nil || now.Sub(t.since) > tripSpan || len(t.recent) >= maxTrips {
