@@ -224,7 +224,7 @@ func (k Knobs) Validate() error { return k.Config().Validate() }
 // zero value leaves out none. No configuration file can set it.
 type Ablation uint32
 
-// The ingredients, in the order of ablationNames.
+// The ingredients, in the order of Ablations.
 const (
 	withoutConnect     Ablation = 1 << iota // connect times tell round trips; without them only times to the first byte do
 	withoutKernel                           // nodes close to each other share detours
@@ -242,10 +242,10 @@ const (
 	withoutNeighbours                       // servers of one network mostly stand in one place
 )
 
-var ablationNames = [...]string{"connect", "kernel", "stated", "beside", "heights", "anywhere", "factors", "batch", "pairs",
-	"expectation", "explore", "stop", "balance", "neighbours"}
-
 // Ablations lists the names of the ingredients that can be left out. The i-th is left out by 1 << i.
-func Ablations() []string { return slices.Clone(ablationNames[:]) }
+func Ablations() []string {
+	return []string{"connect", "kernel", "stated", "beside", "heights", "anywhere", "factors", "batch", "pairs", "expectation", "explore",
+		"stop", "balance", "neighbours"}
+}
 
 func (a Ablation) has(ingredient Ablation) bool { return a&ingredient != 0 }

@@ -88,7 +88,7 @@ func (f *figures) do(w []string) {
 	case "without":
 		f.without = 0
 		for _, name := range w[1:] {
-			f.without |= 1 << slices.Index(ablationNames[:], name)
+			f.without |= 1 << slices.Index(Ablations(), name)
 		}
 	case "learn":
 		f.learn()

@@ -33,8 +33,9 @@ func (c *comparer) result() *Result {
 		c.separately(&a, i)
 		res.Assigners = append(res.Assigners, a)
 	}
-	if order := res.Order(); len(order) > 1 {
-		first := slices.Index(c.rowNames(), order[0].Name)
+	first := -1 // the leading row
+	if order := res.Order(); len(order) > 0 {
+		first = slices.Index(c.rowNames(), order[0].Name)
 		for i := range res.Assigners {
 			if i != first {
 				res.Assigners[i].Lead = c.difference(first, i)
@@ -42,7 +43,7 @@ func (c *comparer) result() *Result {
 		}
 	}
 	res.Crawl, res.Statuses, res.Testbed, res.Reading = c.crawl(main), statuses(main), testbed(c.runs), c.reading()
-	c.ofOne(res, main[0])
+	c.ofOne(res, main[0], first)
 	res.LeftOut = slices.Sorted(maps.Keys(c.leftOut))
 	if len(c.runs) > 1 {
 		res.NodesOf = main[0].dir
@@ -50,9 +51,9 @@ func (c *comparer) result() *Result {
 	return res
 }
 
-// ofOne adds what comes from one run: nodes, servers and timelines.
-func (c *comparer) ofOne(res *Result, main *run) {
-	res.Nodes, res.Servers, res.CoordError = main.uses(), c.servers(res, main), main.coordError()
+// ofOne adds what comes from one run: nodes, servers and timelines. leader is the leading row.
+func (c *comparer) ofOne(res *Result, main *run, leader int) {
+	res.Nodes, res.Servers, res.CoordError = main.uses(), c.servers(main, leader), main.coordError()
 	for _, n := range main.nodes {
 		if n.name != "" {
 			res.Speed, res.CPU = drawn(res.Speed, means(n.name, &n.speed)), drawn(res.CPU, means(n.name, &n.cpu))
@@ -72,11 +73,7 @@ func (c *comparer) ofOne(res *Result, main *run) {
 }
 
 // servers lists the servers of a run that have a place or were decided about, those where the leading row loses most first.
-func (c *comparer) servers(res *Result, r *run) []Server {
-	leader := ""
-	if order := res.Order(); len(order) > 0 {
-		leader = order[0].Name
-	}
+func (c *comparer) servers(r *run, leader int) []Server {
 	var list []Server
 	loss := map[string]float64{}
 	for i, addr := range c.names {
@@ -105,7 +102,7 @@ func (c *comparer) servers(res *Result, r *run) []Server {
 				chosen.LossMs = new(k.here - k.best)
 				s.Best, s.BestMs = r.world.Nodes[k.bestNode].Name, k.best
 				loss[addr] += 1e-6 * *chosen.LossMs // the other rows break a tie
-				if w.name == leader {
+				if row == leader {
 					loss[addr] += *chosen.LossMs
 				}
 			}
