@@ -70,7 +70,6 @@ func (a *asker) answered(r Result) (i int, ok bool) {
 	return i, true
 }
 
-// waiting reports whether answers are still to come.
 func (a *asker) waiting() bool {
 	return slices.ContainsFunc(a.targets, func(s *target) bool { return s.asking != "" })
 }

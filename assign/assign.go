@@ -114,7 +114,6 @@ func ids(nodes []Node) []string {
 	return list
 }
 
-// find returns the node with an id, or nil.
 func (v View) find(id string) *Node {
 	if i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 {
 		return &v.Nodes[i]

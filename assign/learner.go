@@ -307,7 +307,6 @@ type prediction struct {
 	seen int     // downloads
 }
 
-// predict predicts a typical page of a server at a node.
 func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 	n := &l.nodes[node]
 	mean, variance := f.predict(node)

@@ -210,7 +210,6 @@ func track(v, sample, share, most float64) float64 {
 	return v * math.Exp(share*max(-most, min(math.Log(sample/v), most)))
 }
 
-// find returns the entry of a node, or nil.
 func (m *Memory) find(key uint64) *seen {
 	if i := slices.IndexFunc(m.seen, func(s seen) bool { return s.key == key }); i >= 0 {
 		return &m.seen[i]

@@ -229,7 +229,6 @@ func (a *nearest) Conclude(now time.Time) []Choice {
 	return a.conclude(a.decide)
 }
 
-// decide chooses from what is known.
 func (a *nearest) decide() []Choice {
 	a.learn(a.fitted)
 	rankings := make([][]prediction, len(a.servers))
@@ -256,7 +255,6 @@ func (a *nearest) decide() []Choice {
 // keptRanks is the number of best nodes of a ranking that share may choose from.
 const keptRanks = 24
 
-// choice makes a Choice of the pick-th node of a ranking.
 func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choice {
 	p := ranking[pick]
 	c := Choice{Server: s.Addr, Node: a.learner.nodes[p.node].ID, PredictedMs: p.ms, Estimates: s.asked, Error: p.sd, Reason: "least predicted time"}

@@ -154,7 +154,6 @@ func (l *learner) statedPlace(loc *ncoord.Location) *place {
 	}}
 }
 
-// hypotheses returns the places where a server may be.
 func (l *learner) hypotheses(s *learntServer) []hypothesis {
 	// An anycast address is near every node.
 	if s.spread {

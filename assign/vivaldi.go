@@ -114,7 +114,6 @@ func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coord
 	s.at.move(cfg, from, quantile.Of(slices.Sorted(slices.Values(window)), cfg.Percentile), rnd)
 }
 
-// medianError returns the median of the servers' errors.
 func (a *vivaldi) medianError() float64 {
 	v := make([]float64, len(a.servers))
 	for i, s := range a.servers {
@@ -176,7 +175,6 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 	return c
 }
 
-// least chooses the node at the shortest distance.
 func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
 	c := Choice{Server: s.Addr, PredictedMs: math.Inf(1), Reason: reason}
 	for _, n := range a.view.Nodes {

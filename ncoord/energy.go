@@ -21,13 +21,11 @@ type energy struct {
 	moves  int
 }
 
-// add takes the place after a move.
 func (e *energy) add(c *Coordinate) {
 	e.recent[e.moves%energyWindow] = spot{c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height}
 	e.moves++
 }
 
-// full reports whether the recent window is complete.
 func (e *energy) full() bool { return e.moves >= energyWindow }
 
 // centre writes the mean of the recent window, which must be full, into a coordinate.

@@ -20,7 +20,6 @@ type load struct {
 	at    time.Time
 }
 
-// set takes the present load.
 func (l *load) set(ms float64, now time.Time) {
 	l.settle(now)
 	l.raw = ms

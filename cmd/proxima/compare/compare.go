@@ -160,7 +160,6 @@ func (c *comparer) main() []*run {
 	return list
 }
 
-// server returns the index of a server.
 func (c *comparer) server(name string) uint32 {
 	i, ok := c.index[name]
 	if !ok {

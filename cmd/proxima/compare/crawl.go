@@ -289,7 +289,6 @@ func (c *comparer) distrust(r *run) string {
 	return strings.Join(why, "; ")
 }
 
-// crawl adds up the crawls of runs.
 func (c *comparer) crawl(runs []*run) Crawl {
 	var f crawlSums
 	for _, r := range runs {

@@ -81,7 +81,6 @@ func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 	return c.records.add(rec)
 }
 
-// isHTML reports whether a content type is that of an HTML page.
 func isHTML(kind string) bool {
 	kind, _, _ = strings.Cut(kind, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -154,7 +153,6 @@ func (c *comparer) member(r *run, m *runlog.Member) error {
 		run: uint16(r.index), node: noNode, flags: flagCut})
 }
 
-// join handles all records of one key.
 func (c *comparer) join(g []record) {
 	switch g[0].class {
 	case classDecision:

@@ -154,7 +154,6 @@ func (r *run) expected(node uint16, server string, bytes int64, at time.Time) (h
 	return here, best, bestNode, bestNode >= 0 && best > 0 && !math.IsInf(here, 0)
 }
 
-// tally returns the tally of a row.
 func (r *run) tally(row int) *tally {
 	if r.tallies[row] == nil {
 		r.tallies[row] = &tally{}
@@ -187,7 +186,6 @@ func (n *node) spedAt(second, speed float64) {
 	}
 }
 
-// uses lists what the nodes used.
 func (r *run) uses() []NodeUse {
 	var list []NodeUse
 	for _, n := range r.nodes {
@@ -226,7 +224,6 @@ type homeRow struct{ node, row int }
 // homeCounts are the times of a home's batches, and the estimates and errors of their servers.
 type homeCounts struct{ seconds, updates, wrong dist }
 
-// homeUses lists the homes of a run.
 func (c *comparer) homeUses(r *run) (list []HomeUse) {
 	for k, h := range r.homes {
 		list = append(list, HomeUse{r.nodes[k.node].name, c.rows[k.row].name, len(h.seconds), len(h.updates), h.seconds.quantile(.5),

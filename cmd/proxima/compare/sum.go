@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// result adds everything up.
 func (c *comparer) result() *Result {
 	res := &Result{Assigners: []Assigner{}, By: c.By}
 	main := c.main()
@@ -116,7 +115,6 @@ func (c *comparer) servers(r *run, leader int) []Server {
 	return list
 }
 
-// info describes a run.
 func (c *comparer) info(r *run) RunInfo {
 	i := RunInfo{Dir: r.dir, Name: r.name, Emulated: r.emulated(), Started: r.started, Nodes: len(r.nodes), Servers: len(r.servers),
 		Version: r.version, Config: r.config}

@@ -26,7 +26,6 @@ type tally struct {
 	best     int64 // of these, given to it
 }
 
-// merge adds the tally of another run.
 func (t *tally) merge(o *tally) {
 	t.URLs += o.URLs
 	t.Downloaded += o.Downloaded
@@ -93,7 +92,6 @@ func (d dist) cdf() []Point {
 	return list
 }
 
-// figures returns what a tally tells about its row.
 func (t *tally) figures() Assigner {
 	a := t.Assigner
 	a.Times, a.Updates, a.Truncated = t.times.cdf(), t.asked.cdf(), a.Short+a.Forced > 0

@@ -217,7 +217,6 @@ func percent(v *float64, decimals int) string {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e6) }
 
-// clip shortens a text to n characters.
 func clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

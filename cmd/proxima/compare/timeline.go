@@ -68,7 +68,6 @@ func medians(label string, t *timeline[dist], latest int) Series {
 	return s
 }
 
-// means returns the means of the cells that are not empty.
 func means(label string, t *timeline[cell]) Series {
 	s := Series{Label: label}
 	for i, c := range t.cells {
@@ -79,7 +78,6 @@ func means(label string, t *timeline[cell]) Series {
 	return s
 }
 
-// cumulative returns running sums.
 func cumulative(label string, t *timeline[cell]) Series {
 	s, sum := Series{Label: label}, 0.0
 	for i, c := range t.cells {

@@ -88,7 +88,6 @@ func (r *Result) Order() []Assigner {
 	return list
 }
 
-// versus puts a difference into words.
 func versus(d *Difference) string {
 	switch {
 	case math.Abs(d.Rel) < .0005 || math.Abs(d.Rel) < .005 && !d.Clear():

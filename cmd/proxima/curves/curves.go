@@ -112,7 +112,6 @@ func (d Plot) Save(file string) error {
 	return nil
 }
 
-// add draws the k-th curve.
 func add(p *plot.Plot, k int, c Curve, x []float64) error {
 	line, lower, upper := make(plotter.XYs, len(x)), make(plotter.XYs, len(x)), make(plotter.XYs, len(x))
 	for i, s := range c.Points {

@@ -116,7 +116,6 @@ func newPrefixes(seed uint64, sparse bool, cities []world.City, delegations Dele
 	return p
 }
 
-// between draws a number from a range.
 func (p *prefixes) between(r [2]int) int { return r[0] + p.rnd.IntN(r[1]-r[0]+1) }
 
 // next returns the address and the city of one more server.

@@ -107,7 +107,6 @@ func byDownloads(w *World, k int) *decision {
 // maxRounds stops an assigner that never decides. It is above the most ticks that can be configured.
 const maxRounds = 110_000
 
-// decide lets homes decide about their batches.
 func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign.Config, homes []*home) (err error) {
 	o := d.overlay
 	for _, h := range homes {

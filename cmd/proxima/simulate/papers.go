@@ -81,7 +81,6 @@ func MeasurePapers(ctx context.Context, cfg Config) (*Papers, error) {
 	return p, nil
 }
 
-// measure makes the experiment in one world.
 func (p paper) measure(w *World) (row PaperRow, err error) {
 	o := newOverlay(w, false)
 	batch := share(w)[0].batch
@@ -124,7 +123,6 @@ func (p paper) measure(w *World) (row PaperRow, err error) {
 	return row, nil
 }
 
-// run lets the method decide about a batch.
 func (p paper) run(w *World, o *overlay, cfg assign.Config, b assign.Batch) (assign.Assigner, []assign.Choice, error) {
 	a, err := assign.New(p.method, cfg, b, o.view, o.now)
 	if err != nil {

@@ -142,7 +142,6 @@ func (c *crawl) change(node int, what change) {
 	c.world.nodes[node].bytesPerMs *= what.bandwidth
 }
 
-// download makes one download.
 func (c *crawl) download(node, server int) {
 	w, o := c.world, c.overlay
 	t := c.made.next(w, node, server)
@@ -186,7 +185,6 @@ func (c *crawl) pass(look []int, stop func() bool) {
 	}
 }
 
-// look gives servers to better nodes.
 func (c *crawl) look(servers []int) {
 	for _, j := range servers {
 		owner := c.owner[j]

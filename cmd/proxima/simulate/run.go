@@ -124,7 +124,6 @@ func perSeed[T any](ctx context.Context, cfg Config, do func(w *World) (T, error
 	return found, g.Wait()
 }
 
-// spread is the spread of a quantity over worlds.
 func spread[T any](worlds []T, of func(T) float64) Spread {
 	v := make([]float64, len(worlds))
 	for i, w := range worlds {

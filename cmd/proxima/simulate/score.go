@@ -77,7 +77,6 @@ type score struct {
 	Figures
 }
 
-// judge compares a decision with the truth.
 func (t *truth) judge(d *decision) score {
 	var s score
 	servers := float64(len(t.best))

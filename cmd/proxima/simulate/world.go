@@ -69,7 +69,6 @@ type server struct {
 	rounds, bytes      float64 // expected over all its pages
 }
 
-// stream returns the random numbers of a concern.
 func stream(seed, concern uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(mix(seed), mix(concern<<32+seed)))
 }
@@ -120,7 +119,6 @@ func newWorld(cfg Config, seed uint64) *World {
 	return w
 }
 
-// matrixOf returns the round trips of a world.
 func matrixOf(cfg Config, seed uint64) *world.Matrix {
 	if len(cfg.Matrices) > 0 {
 		return cfg.Matrices[seed%uint64(len(cfg.Matrices))]

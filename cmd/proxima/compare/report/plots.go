@@ -135,7 +135,6 @@ func separate(r *compare.Result) bool {
 	return len(r.Runs) > 1
 }
 
-// finite reports whether a point can be drawn.
 func finite(p compare.Point) bool {
 	return !math.IsNaN(p[0]+p[1]) && !math.IsInf(p[0]+p[1], 0)
 }

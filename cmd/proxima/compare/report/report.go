@@ -96,7 +96,6 @@ func newFrame(title, version string) frame {
 		"base-uri 'none'; form-action 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// fill writes a page from its template.
 func fill(w io.Writer, text string, data any) error {
 	t, err := template.New("page").Funcs(template.FuncMap{"count": humanize.Comma}).Parse(frameText + text)
 	if err != nil {

@@ -73,7 +73,6 @@ func percent(v *float64) string {
 	return fmt.Sprintf("%.4f", p) + gap + "%"
 }
 
-// millis writes a time in ms.
 func millis(v *float64) string {
 	if v == nil || math.IsNaN(*v) {
 		return dash
