@@ -144,6 +144,7 @@ const portable = "portable"
 // testbed returns the worst that the runs' testbeds say.
 func testbed(runs []*run) Testbed {
 	var t Testbed
+	var p50, p99 float64 // delay errors
 	for _, r := range runs {
 		if r.world == nil {
 			continue
@@ -155,7 +156,8 @@ func testbed(runs []*run) Testbed {
 			continue
 		}
 		t.Trusted = new(b.Trusted && (t.Trusted == nil || *t.Trusted))
-		t.DelayErrorP50Ms, t.DelayErrorP99Ms = atLeast(t.DelayErrorP50Ms, b.DelayErrorP50Ms), atLeast(t.DelayErrorP99Ms, b.DelayErrorP99Ms)
+		p50, p99 = max(p50, b.DelayErrorP50Ms), max(p99, b.DelayErrorP99Ms)
+		t.DelayErrorP50Ms, t.DelayErrorP99Ms = &p50, &p99
 		t.Dropped += b.DroppedForOwn
 		if t.Emulation != portable {
 			t.Emulation = b.Emulation
@@ -172,12 +174,4 @@ func testbed(runs []*run) Testbed {
 		}
 	}
 	return t
-}
-
-// atLeast is the larger of two figures, of which the first may be unknown.
-func atLeast(have *float64, v float64) *float64 {
-	if have == nil || v > *have {
-		return &v
-	}
-	return have
 }

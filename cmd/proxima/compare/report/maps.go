@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
@@ -144,15 +145,9 @@ func name(nodes []mark) {
 		taken = append(taken, [4]float64{n.X - 3, n.Y - 3, n.X + 3, n.Y + 3})
 	}
 	free := func(b [4]float64) bool {
-		if b[0] < 0 || b[2] > 360 || b[1] < 0 || b[3] > 180 {
-			return false
-		}
-		for _, t := range taken {
-			if b[0] < t[2] && t[0] < b[2] && b[1] < t[3] && t[1] < b[3] {
-				return false
-			}
-		}
-		return true
+		return b[0] >= 0 && b[2] <= 360 && b[1] >= 0 && b[3] <= 180 && !slices.ContainsFunc(taken, func(t [4]float64) bool {
+			return b[0] < t[2] && t[0] < b[2] && b[1] < t[3] && t[1] < b[3]
+		})
 	}
 	for i := range nodes {
 		n := &nodes[i]

@@ -127,12 +127,7 @@ func appendPlot(list []plot, r *compare.Result, colours map[string]int, p plot, 
 
 // separate reports whether each row had a run of its own. In a comparison all download the same URLs at the same time.
 func separate(r *compare.Result) bool {
-	for _, run := range r.Runs {
-		if len(run.Assigners) > 1 {
-			return false
-		}
-	}
-	return len(r.Runs) > 1
+	return len(r.Runs) > 1 && !slices.ContainsFunc(r.Runs, func(run compare.RunInfo) bool { return len(run.Assigners) > 1 })
 }
 
 func finite(p compare.Point) bool {
