@@ -40,10 +40,7 @@ func classes(kept, encoded, dots string) (table [256]uint8) {
 func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 	if at := schemeEnd(ref); at > 0 {
 		scheme := ref[:at]
-		if scheme != "http" && scheme != "https" {
-			return foreign(ref)
-		}
-		if !strings.HasPrefix(ref[at:], "://") {
+		if scheme != "http" && scheme != "https" || !strings.HasPrefix(ref[at:], "://") {
 			return URL{}, "", false
 		}
 		return fastAuthority(scheme, "", ref, at+3)
@@ -87,15 +84,6 @@ func schemeEnd(ref string) int {
 	return 0
 }
 
-// foreign recognises links with a scheme that is not of the web, however long they are: mailto, javascript, data.
-func foreign(ref string) (URL, Reason, bool) {
-	at := schemeEnd(ref)
-	if at == 0 || strings.EqualFold(ref[:at], "http") || strings.EqualFold(ref[:at], "https") {
-		return URL{}, "", false
-	}
-	return URL{}, Scheme, true
-}
-
 // fastAuthority resolves a URL whose authority begins at ref[at]. The host is lead, and then ref from its beginning.
 func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
 	s := ref[at:]
@@ -114,7 +102,7 @@ func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
 			// A colon without a port is dropped.
 		case s[start] == '0' || port > 0xffff:
 			return URL{}, "", false
-		case port != int(defaultPort(scheme)):
+		case scheme == "http" && port != 80, scheme == "https" && port != 443:
 			host = end
 		}
 	}

@@ -26,16 +26,19 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// Authority returns a host without its scheme: "example.org:8443" of "https://example.org:8443".
-func Authority(host string) string {
-	_, authority := cutScheme(host)
-	return authority
-}
-
-// Name returns the name or the address in a host, without scheme, port and brackets.
+// Name returns the name or the address in a host, without scheme, port and brackets. All of these may be missing.
 func Name(host string) string {
-	name, _ := splitHost(Authority(host))
-	return name
+	_, authority := cutScheme(host)
+	if rest, ok := strings.CutPrefix(authority, "["); ok {
+		if name, _, ok := strings.Cut(rest, "]"); ok {
+			return name
+		}
+		return authority
+	}
+	if name, port, _ := strings.Cut(authority, ":"); !strings.Contains(port, ":") {
+		return name
+	}
+	return authority // a bare IPv6 address
 }
 
 // cutScheme splits a host into its scheme, which may be missing, and the rest.
@@ -64,20 +67,6 @@ func RegistrableDomain(host string) string {
 		return name
 	}
 	return name[strings.LastIndexByte(name[:rest], '.')+1:]
-}
-
-// splitHost splits an authority into name and port. A bare IPv6 address is a name.
-func splitHost(host string) (name, port string) {
-	if rest, ok := strings.CutPrefix(host, "["); ok {
-		if name, port, ok = strings.Cut(rest, "]"); !ok {
-			return host, ""
-		}
-		return name, strings.TrimPrefix(port, ":")
-	}
-	if name, port, _ = strings.Cut(host, ":"); strings.Contains(port, ":") {
-		return host, ""
-	}
-	return name, port
 }
 
 // isAddress reports whether a name is an IP address.

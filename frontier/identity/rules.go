@@ -24,13 +24,8 @@ func New(cfg Config, seeds []URL) (*Rules, error) {
 		return nil, fmt.Errorf("check URL rules: %w", err)
 	}
 	r := &Rules{cfg: cfg, params: newParams(cfg.TrackingParams)}
-	var err error
-	if r.include, err = newSet(cfg.Include); err != nil {
-		return nil, fmt.Errorf("check URL rules: include.%w", err)
-	}
-	if r.exclude, err = newSet(cfg.Exclude); err != nil {
-		return nil, fmt.Errorf("check URL rules: exclude.%w", err)
-	}
+	r.include, _ = newSet(cfg.Include) // both are valid
+	r.exclude, _ = newSet(cfg.Exclude)
 	s, err := new(seeded).plus(r.Brought(seeds))
 	if err != nil {
 		return nil, fmt.Errorf("check URL rules: seeds: %w", err)

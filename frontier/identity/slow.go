@@ -13,10 +13,11 @@ var standard = whatwg.NewParser(whatwg.WithPreParseHostFunc(guardSignedNumbers))
 // resolve returns the identity of a link on a page. With the zero base only absolute URLs are accepted.
 func resolve(base URL, ref string) (URL, Reason) {
 	ref = trim(ref)
+	// Links like mailto, javascript and data may be long.
+	if at := schemeEnd(ref); at > 0 && !strings.EqualFold(ref[:at], "http") && !strings.EqualFold(ref[:at], "https") {
+		return URL{}, Scheme
+	}
 	if len(ref) > maxRawBytes {
-		if u, reason, ok := foreign(ref); ok {
-			return u, reason
-		}
 		return URL{}, TooLong
 	}
 	u, reason, ok := fast(base, ref)

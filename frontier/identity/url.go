@@ -3,7 +3,6 @@ package identity
 import (
 	"fmt"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -19,9 +18,6 @@ type URL struct {
 	// Path is "/path" or "/path?query", percent-encoded.
 	Path string
 }
-
-// HashVersion changes when the form changes that URL.Hash hashes. Hashes of different versions cannot be compared.
-const HashVersion = 1
 
 // maxRawBytes bounds the text that the parser gets, because some of its steps are quadratic, and the URL that it returns.
 const maxRawBytes = 8 << 10
@@ -57,9 +53,12 @@ func (u URL) Scheme() string {
 }
 
 // Authority returns the host without its scheme: the name, and the port unless it is the default.
-func (u URL) Authority() string { return Authority(u.Host) }
+func (u URL) Authority() string {
+	_, authority := cutScheme(u.Host)
+	return authority
+}
 
-// Hash returns the 64-bit xxHash (XXH64, seed 0) of String; see HashVersion. http and https differ in it.
+// Hash returns the 64-bit xxHash (XXH64, seed 0) of String. http and https differ in it. It is on disk and in messages.
 func (u URL) Hash() uint64 {
 	var stack [512]byte
 	b := append(stack[:0], u.Host...)
@@ -69,29 +68,6 @@ func (u URL) Hash() uint64 {
 
 // Name returns the host without scheme, port and, for IPv6, brackets.
 func (u URL) Name() string { return Name(u.Host) }
-
-// Port returns the TCP port, written or implied by the scheme; 0 for the zero value.
-func (u URL) Port() uint16 {
-	_, port := splitHost(u.Authority())
-	if port == "" {
-		return defaultPort(u.Scheme())
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return 0
-	}
-	return uint16(n)
-}
-
-func defaultPort(scheme string) uint16 {
-	switch scheme {
-	case "http":
-		return 80
-	case "https":
-		return 443
-	}
-	return 0
-}
 
 // Extension returns the file name extension of the last segment of a path, in lower case and without the dot; "" if there is none.
 func Extension(urlPath string) string {

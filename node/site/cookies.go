@@ -74,10 +74,7 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 	defer j.mu.Unlock()
 	d, ok := j.domains.Get(domain)
 	if !ok {
-		jar, err := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List})
-		if err != nil {
-			return
-		}
+		jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // it never fails
 		set, _ := simplelru.NewLRU(maxDomainCookies, func(_ string, remove func()) { remove() }) // it fails only for a size below one
 		d = &domainJar{jar: jar, set: set}
 		j.domains.Add(strings.Clone(domain), d)

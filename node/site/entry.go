@@ -177,7 +177,13 @@ func (e *Entry) check() error {
 	if err := checkHeaders(e.Headers); err != nil {
 		return fmt.Errorf(".headers: %w", err)
 	}
-	return e.checkHost()
+	if err := e.checkHost(); err != nil {
+		return err
+	}
+	if _, err := identity.NewIndex([]identity.Match{e.match()}); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "[0]"))
+	}
+	return nil
 }
 
 // checkHours checks hours and zone separately, so that the error names the right key.

@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,12 +30,7 @@ func parsePatterns(texts []string) (patterns, error) {
 
 // match reports whether a pattern matches a whole path. It takes time linear in the lengths of both.
 func (p patterns) match(path string) bool {
-	for _, parts := range p {
-		if matchParts(parts, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(parts []string) bool { return matchParts(parts, path) })
 }
 
 // matchParts matches each part between two asterisks where it first occurs, so it never has to go back.

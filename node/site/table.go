@@ -50,17 +50,10 @@ func New(entries []Entry, base Settings) (*Table, error) {
 // Check reports the first invalid value of each entry: "[2].gap: what is wrong".
 func Check(entries []Entry) error {
 	var errs []error
-	sets := make([]identity.Match, 1)
 	for i := range entries {
-		err := entries[i].check()
-		if err == nil {
-			sets[0] = entries[i].match()
-			if _, err := identity.NewIndex(sets); err != nil {
-				errs = append(errs, fmt.Errorf("[%d]%s", i, err.Error()[len("[0]"):]))
-			}
-			continue
+		if err := entries[i].check(); err != nil {
+			errs = append(errs, fmt.Errorf("[%d]%w", i, err))
 		}
-		errs = append(errs, fmt.Errorf("[%d]%w", i, err))
 	}
 	return errors.Join(errs...)
 }
@@ -71,23 +64,11 @@ func (t *Table) For(u identity.URL) *Settings {
 		return t.base
 	}
 	var room [16]int
-	return t.of(t.find(u, room[:0]))
+	return t.of(slices.DeleteFunc(t.index.Find(u, room[:0]), func(n int) bool { return t.paths[n] != nil && !t.paths[n].match(u.Path) }))
 }
 
 // ForHost returns the settings of a whole host.
 func (t *Table) ForHost(host string) *Settings { return t.For(identity.URL{Host: host, Path: "/"}) }
-
-// find returns the entries that apply to a URL.
-func (t *Table) find(u identity.URL, to []int) []int {
-	found := t.index.Find(u, to)
-	kept := found[:0]
-	for _, n := range found {
-		if t.paths[n] == nil || t.paths[n].match(u.Path) {
-			kept = append(kept, n)
-		}
-	}
-	return kept
-}
 
 // of returns the settings that some entries make up.
 func (t *Table) of(found []int) *Settings {
@@ -113,9 +94,6 @@ func (t *Table) of(found []int) *Settings {
 	_ = made.ready() // check has excluded errors
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.made[string(name)]; s != nil {
-		return s
-	}
 	if len(t.made) < maxMade {
 		t.made[string(name)] = &made
 	}
