@@ -56,45 +56,38 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 // put accepts a URL that is new. If it is known, put notes a smaller depth. bounded says that the host may be full. h is the record of
 // the host, or nil if the caller does not have it.
 func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict, error) {
-	set, state, known, err := l.lookup(b, a.host, a.entry.hash)
+	state, err := l.lookup(b, a.host, a.entry.hash)
 	if err != nil {
 		return 0, err
 	}
-	if known {
+	if state != unknown {
 		l.seen.remember(a.entry.hash)
-		return Duplicate, l.lower(b, set, state, a)
+		return Duplicate, l.lower(b, state, a)
 	}
 	n := l.seen.count(a.host, 1)
 	if bounded {
-		full := false
-		if set, full, err = l.full(b, a.host, n, set); err != nil || full {
+		if full, err := l.full(b, a.host, n); err != nil || full {
 			return HostFull, err
 		}
 	}
-	l.accept(b, a, set, h, n == 1)
+	l.accept(b, a, h, n == 1)
 	return Accepted, nil
 }
 
-// lookup says whether a URL is known, from the filter or, if that is not sure, from the exact set of the host. It returns that set if it is
-// in memory.
-func (l *ledger) lookup(b *batch, host string, hash uint64) (set *hostSet, state urlState, known bool, err error) {
+// lookup says what is known of a URL, from the filter or, if that is not sure, from the exact set of the host.
+func (l *ledger) lookup(b *batch, host string, hash uint64) (urlState, error) {
 	if !l.seen.perhaps(hash) {
-		return l.sets.get(host), 0, false, nil
+		return unknown, nil
 	}
-	if set, err = l.exact(b, host); err != nil {
-		return nil, 0, false, err
-	}
-	state, known = set.hashes[hash]
-	return set, state, known, nil
+	set, err := l.exact(b, host)
+	return set[hash], err
 }
 
-// accept puts a new URL into the batch. set and h are the exact set and the record of its host, or nil if the caller does not have them.
-func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first bool) {
+// accept puts a new URL into the batch. h is the record of its host, or nil if the caller does not have it.
+func (l *ledger) accept(b *batch, a addition, h *hostEntry, first bool) {
 	hash := a.entry.hash
 	l.seen.remember(hash)
-	if set != nil {
-		l.sets.add(set, hash, pendingAt(a.entry.Depth))
-	}
+	l.sets.note(a.host, hash, pendingAt(a.entry.Depth))
 	own := true
 	if h != nil {
 		own = h.rec.role == Owned
@@ -138,11 +131,11 @@ func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
 }
 
 // lower notes that a known URL was found at a smaller depth, if it is pending and depths are tracked.
-func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error {
+func (l *ledger) lower(b *batch, state urlState, a addition) error {
 	if !l.cfg.TrackDepth || !state.deeper(a.entry.Depth) {
 		return nil
 	}
-	set.hashes[a.entry.hash] = pendingAt(a.entry.Depth)
+	l.sets.note(a.host, a.entry.hash, pendingAt(a.entry.Depth))
 	b.set(numberKey(kindDepth, a.host, a.entry.hash), []byte{a.entry.Depth})
 	b.news = append(b.news, func(t *transfers, _ time.Time) {
 		if h := t.bench.hosts[a.host]; h != nil {
@@ -156,26 +149,23 @@ func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error
 	return err
 }
 
-// full says whether a host has as many URLs as it may have. n is at least their number with the one that is to be added. full takes the
-// exact set of the host, or nil, and returns the set if it had to read it.
-func (l *ledger) full(b *batch, host string, n uint32, set *hostSet) (now *hostSet, full bool, err error) {
+// full says whether a host has as many URLs as it may have. n is at least their number with the one that is to be added.
+func (l *ledger) full(b *batch, host string, n uint32) (bool, error) {
 	most := int(l.mostURLs.Load())
 	if s := l.site(host); s != nil && s.Budget != nil {
 		most = *s.Budget
 	}
 	if most == 0 || n <= uint32(most) {
-		return set, false, nil
+		return false, nil
 	}
 	// The sketch may count too many. The set is exact.
-	if set, err = l.exact(b, host); err != nil {
-		return nil, false, err
-	}
-	return set, len(set.hashes) >= most, nil
+	set, err := l.exact(b, host)
+	return len(set) >= most, err
 }
 
 // exact returns the exact seen set of a host. It reads it from disk and from the batch, which is not on disk yet, or takes it from memory.
-func (l *ledger) exact(b *batch, host string) (set *hostSet, err error) {
-	if set = l.sets.get(host); set != nil {
+func (l *ledger) exact(b *batch, host string) (hostSet, error) {
+	if set := l.sets.get(host); set != nil {
 		return set, nil
 	}
 	l.settle()
@@ -183,15 +173,15 @@ func (l *ledger) exact(b *batch, host string) (set *hostSet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	set = l.sets.put(host)
-	defer func() {
-		if err != nil {
-			l.sets.forget(host) // it is incomplete
+	set := make(hostSet)
+	add := func(entries []entry) {
+		for _, e := range entries {
+			set[e.hash] = pendingAt(e.Depth)
 		}
-	}()
+	}
 	for o := range origins {
 		if urls := b.added[queueKey{host, o}]; urls != nil {
-			l.sets.addEntries(set, urls.entries)
+			add(urls.entries)
 		}
 	}
 	for r, err := range l.store.rows(nil, hostKey(kindPending, host), nil, ahead) {
@@ -202,14 +192,14 @@ func (l *ledger) exact(b *batch, host string) (set *hostSet, err error) {
 		if err != nil {
 			return nil, err
 		}
-		l.sets.addEntries(set, entries)
+		add(entries)
 	}
 	depths, err := l.store.depths(nil, host)
 	if err != nil {
 		return nil, err
 	}
 	for hash, depth := range depths {
-		l.sets.add(set, hash, pendingAt(depth))
+		set[hash] = pendingAt(depth)
 	}
 	// Done URLs come last, because those of a half-done block are also among the pending.
 	for r, err := range l.store.rows(nil, hostKey(kindSeen, host), nil, ahead) {
@@ -217,12 +207,13 @@ func (l *ledger) exact(b *batch, host string) (set *hostSet, err error) {
 			return nil, fmt.Errorf("read seen set of %s: %w", host, err)
 		}
 		for v := r.value; len(v) >= 8; v = v[8:] {
-			l.sets.add(set, binary.LittleEndian.Uint64(v), isDone)
+			set[binary.LittleEndian.Uint64(v)] = isDone
 		}
 	}
 	for _, hash := range h.rec.fresh {
-		l.sets.add(set, hash, isDone)
+		set[hash] = isDone
 	}
+	l.sets.put(host, set)
 	return set, nil
 }
 
@@ -268,7 +259,7 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	if rec.mark(p.ref.seq, p.index, p.ref.n) {
 		b.del(pendingKey(f.host, p.ref.origin, p.ref.seq))
 	}
-	l.markDone(b, h, l.sets.get(f.host), p.hash)
+	l.markDone(b, h, p.hash)
 	if p.lowered {
 		b.del(numberKey(kindDepth, f.host, p.hash))
 	}
@@ -284,16 +275,14 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	return nil
 }
 
-// markDone notes that an accepted URL is done. set is the exact set of its host, or nil if it is not in memory.
-func (l *ledger) markDone(b *batch, h *hostEntry, set *hostSet, hash uint64) {
+// markDone notes that an accepted URL is done.
+func (l *ledger) markDone(b *batch, h *hostEntry, hash uint64) {
 	rec := &h.rec
 	rec.fresh = append(rec.fresh, hash)
 	if rec.tracked {
 		rec.digest.end(hash)
 	}
-	if set != nil {
-		l.sets.add(set, hash, isDone)
-	}
+	l.sets.note(h.host, hash, isDone)
 	if rec.role == Owned {
 		b.changed(h.host, func(c *Change) { c.Done = append(c.Done, hash) })
 	}

@@ -102,7 +102,7 @@ func (l *ledger) unremember(b *batch, host string) error {
 	if err != nil {
 		return err
 	}
-	for hash := range set.hashes {
+	for hash := range set {
 		l.seen.forget(hash)
 	}
 	return nil

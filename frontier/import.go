@@ -200,26 +200,25 @@ func (l *ledger) known(b *batch, h *hostEntry) (bool, error) {
 		return false, nil
 	}
 	set, err := l.exact(b, h.host)
-	return err == nil && len(set.hashes) > 0, err
+	return err == nil && len(set) > 0, err
 }
 
 // decideDone notes that a URL is done elsewhere, and returns 1 if it was pending here. The URL stays in its block until decideReconcile,
 // because finding the block would mean reading all blocks. So does the smaller depth that was found for it.
 func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err error) {
-	set, state, known, err := l.lookup(b, h.host, hash)
-	if err != nil || known && state == isDone {
+	state, err := l.lookup(b, h.host, hash)
+	if err != nil || state == isDone {
 		return 0, err
 	}
-	rec := &h.rec
-	if known {
-		rec.loose = true
-		ended = 1
-	} else {
+	if state == unknown {
 		l.seen.count(h.host, 1)
-		rec.digest.accept(hash)
+		h.rec.digest.accept(hash)
+	} else {
+		h.rec.loose = true
+		ended = 1
 	}
 	l.seen.remember(hash)
-	l.markDone(b, h, set, hash)
+	l.markDone(b, h, hash)
 	return ended, nil
 }
 

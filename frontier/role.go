@@ -251,7 +251,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 			return err
 		}
 		n := len(entries)
-		left := slices.DeleteFunc(entries, func(e entry) bool { return set.hashes[e.hash] == isDone })
+		left := slices.DeleteFunc(entries, func(e entry) bool { return set[e.hash] == isDone })
 		if len(left) == n {
 			continue
 		}
@@ -275,7 +275,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 		if err != nil {
 			return fmt.Errorf("look for depths of %s: %w", h.host, err)
 		}
-		if set.hashes[r.seq()] == isDone {
+		if set[r.seq()] == isDone {
 			depths = append(depths, slices.Clone(r.key))
 		}
 	}

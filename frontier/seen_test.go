@@ -49,36 +49,33 @@ func TestFilterSteps(t *testing.T) {
 // Exact seen sets leave memory when they take too much of it, except the one in use.
 func TestSetsAreBounded(t *testing.T) {
 	s := newSets(2*setCost + 5*hashCost)
-	a := s.put("a")
+	s.put("a", hostSet{})
 	for i := range 2 {
-		s.add(a, uint64(i), isDone)
-		s.add(a, uint64(i), pendingAt(3)) // again
+		s.note("a", uint64(i), isDone)
+		s.note("a", uint64(i), pendingAt(3)) // again
 	}
-	b := s.put("b")
+	s.put("b", hostSet{0: isDone})
 	for i := range 3 {
-		s.add(b, uint64(i), isDone)
+		s.note("b", uint64(i), isDone)
 	}
-	if s.get("a") != a || s.get("b") != b || s.bytes != s.limit {
+	if len(s.get("a")) != 2 || len(s.get("b")) != 3 || s.bytes != s.limit {
 		t.Errorf("%d bytes of %d; a %v, b %v", s.bytes, s.limit, s.get("a"), s.get("b"))
 	}
-	s.get("a")
-	s.add(a, 9, isDone)
-	if s.get("a") != a || s.get("b") != nil || s.bytes != setCost+3*hashCost {
+	s.note("a", 9, isDone)
+	if s.get("a")[9] != isDone || s.get("b") != nil || s.bytes != setCost+3*hashCost {
 		t.Errorf("%d bytes; a %v, b %v", s.bytes, s.get("a"), s.get("b"))
 	}
 	for i := range uint64(100) {
-		s.add(a, i, isDone)
+		s.note("a", i, isDone)
 	}
-	if s.get("a") != a || len(a.hashes) != 100 {
+	if len(s.get("a")) != 100 {
 		t.Error("the only one left")
 	}
-	c := s.put("c")
-	s.get("a")
-	if s.add(c, 1, isDone); s.get("c") != c || s.bytes != setCost+100*hashCost+setCost+hashCost {
+	if s.put("c", hostSet{1: isDone}); s.get("c") == nil || s.get("a") != nil || s.bytes != setCost+hashCost {
 		t.Errorf("the one that is read left; %d bytes", s.bytes)
 	}
-	for depth, want := range map[uint8]urlState{0: 1, 253: 254, 254: 255, 255: 255} {
-		if got := pendingAt(depth); got != want || got.deeper(depth) || depth > 0 && !got.deeper(depth-2) && depth > 1 || isDone.deeper(0) {
+	for depth, want := range map[uint8]urlState{0: 2, 1: 3, 254: 256, 255: 257} {
+		if got := pendingAt(depth); got != want || got.deeper(depth) || depth > 0 && !got.deeper(depth-1) || isDone.deeper(0) || unknown.deeper(0) {
 			t.Errorf("depth %d is %d", depth, got)
 		}
 	}

@@ -11,26 +11,29 @@ import (
 // bound. Only the ledger's goroutine uses it.
 type sets struct {
 	limit, bytes int
-	hosts        *simplelru.LRU[string, *hostSet]
+	hosts        *simplelru.LRU[string, hostSet]
 }
 
-type hostSet struct{ hashes map[uint64]urlState }
+// hostSet is the exact seen set of a host, by the hashes of its URLs.
+type hostSet map[uint64]urlState
 
-// urlState is what an exact seen set knows of a URL: isDone, or one more than the depth of a pending one.
-type urlState uint8
+// urlState is what an exact seen set knows of a URL: unknown, isDone, or two more than the depth of a pending one.
+type urlState uint16
 
-const isDone urlState = 0
+const (
+	unknown urlState = iota
+	isDone
+)
 
-// pendingAt returns the state of a pending URL. The depths 254 and 255 have the same state.
-func pendingAt(depth uint8) urlState { return urlState(min(depth, 254)) + 1 }
+func pendingAt(depth uint8) urlState { return urlState(depth) + 2 }
 
 // deeper says whether a URL is pending and deeper than depth.
-func (s urlState) deeper(depth uint8) bool { return s != isDone && depth < uint8(s-1) }
+func (s urlState) deeper(depth uint8) bool { return s > pendingAt(depth) }
 
 // digest sums up the set.
-func (s *hostSet) digest() Digest {
+func (s hostSet) digest() Digest {
 	var d Digest
-	for hash, state := range s.hashes {
+	for hash, state := range s {
 		d.accept(hash)
 		if state == isDone {
 			d.end(hash)
@@ -47,41 +50,35 @@ const (
 
 func newSets(limit int) *sets {
 	s := &sets{limit: limit}
-	s.hosts, _ = simplelru.NewLRU(math.MaxInt, func(_ string, set *hostSet) { s.bytes -= setCost + hashCost*len(set.hashes) })
+	s.hosts, _ = simplelru.NewLRU(math.MaxInt, func(_ string, set hostSet) { s.bytes -= setCost + hashCost*len(set) })
 	return s
 }
 
 // get returns the set of a host; nil if it is not in memory.
-func (s *sets) get(host string) *hostSet {
+func (s *sets) get(host string) hostSet {
 	set, _ := s.hosts.Get(host)
 	return set
 }
 
-// put makes an empty set for a host that has none in memory.
-func (s *sets) put(host string) *hostSet {
-	set := &hostSet{hashes: make(map[uint64]urlState)}
+// put takes the set of a host that has none in memory.
+func (s *sets) put(host string, set hostSet) {
 	s.hosts.Add(host, set)
-	s.bytes += setCost
-	return set
+	s.grow(setCost + hashCost*len(set))
 }
 
-// add puts a hash into a set, and removes the sets used longest ago if there are too many bytes.
-func (s *sets) add(set *hostSet, hash uint64, state urlState) {
-	before := len(set.hashes)
-	set.hashes[hash] = state
-	s.bytes += (len(set.hashes) - before) * hashCost
-	for s.bytes > s.limit && s.hosts.Len() > 1 {
-		if _, last, _ := s.hosts.GetOldest(); last == set {
-			break
-		}
-		s.hosts.RemoveOldest()
+// note puts a hash into the set of a host, if that is in memory.
+func (s *sets) note(host string, hash uint64, state urlState) {
+	if set := s.get(host); set != nil {
+		before := len(set)
+		set[hash] = state
+		s.grow((len(set) - before) * hashCost)
 	}
 }
 
-// addEntries adds pending URLs.
-func (s *sets) addEntries(set *hostSet, entries []entry) {
-	for _, e := range entries {
-		s.add(set, e.hash, pendingAt(e.Depth))
+// grow notes that the set in use has grown, and removes those used longest ago if there are too many bytes.
+func (s *sets) grow(bytes int) {
+	for s.bytes += bytes; s.bytes > s.limit && s.hosts.Len() > 1; {
+		s.hosts.RemoveOldest()
 	}
 }
 
