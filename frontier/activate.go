@@ -3,7 +3,6 @@ package frontier
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -181,27 +180,21 @@ func (a *activation) waitingHosts(after string, n int) (hosts []string, last str
 		looked++
 		return len(hosts) < n && looked < 16*n, nil // the latter matters when most hosts are on the workbench
 	})
-	if err != nil {
-		return nil, "", false, fmt.Errorf("look for waiting hosts: %w", err)
-	}
-	return hosts, last, end, nil
+	return hosts, last, end, wrap(err, "look for waiting hosts")
 }
 
 // kept says that a host on disk must not be brought in: it is on the workbench, frozen or not owned.
 func (a *activation) kept(host string) bool {
 	a.mu.Lock()
-	here, away := a.bench.hosts[host] != nil || a.frozen[host] != nil, a.away.has(host)
-	a.mu.Unlock()
-	if here || !away {
-		return here
-	}
-	kept := false
-	err := a.store.read(func(txn *tx) error {
-		rec, _, err := readRecord(txn, host)
-		kept = rec.role != Owned
-		return err
-	})
-	return err == nil && kept
+	defer a.mu.Unlock()
+	return a.bench.hosts[host] != nil || a.frozen[host] != nil || a.away.has(host)
+}
+
+// evictLocked sends a host back to disk, from where it comes in again later.
+func (a *activation) evictLocked(h *host, now time.Time) {
+	a.bench.leave(h, now)
+	a.rescanLocked()
+	a.bench.recrawl.again()
 }
 
 // evictSleepersLocked makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
@@ -229,9 +222,7 @@ func (a *activation) evictCrowdLocked(now time.Time) {
 	a.crowded = now
 	for _, h := range a.bench.hosts {
 		if h.windowed() > 0 && len(h.delayed) == 0 && h.suspended == "" && h.evictable() && (a.bench.crowds(h, now) || a.bench.spent(h, now)) {
-			a.bench.leave(h, now)
-			a.rescanLocked()
-			a.bench.recrawl.again()
+			a.evictLocked(h, now)
 		}
 	}
 }
@@ -250,7 +241,10 @@ func (a *activation) activate(hosts []*host) error {
 func (a *activation) activateHost(h *host) (err error) {
 	defer func() {
 		if err != nil {
-			a.unload(h)
+			a.update(func(now time.Time) {
+				h.reading = false
+				a.evictLocked(h, now)
+			})
 		}
 	}()
 	rec, err := a.load(h)
@@ -288,33 +282,21 @@ func (a *activation) activateHost(h *host) (err error) {
 	return nil
 }
 
-// unload takes a host off the workbench that could not be read. It comes in again later.
-func (a *activation) unload(h *host) {
-	a.update(func(now time.Time) {
-		h.reading = false
-		a.bench.leave(h, now)
-		a.rescanLocked()
-		a.bench.recrawl.again()
-	})
-}
-
 // load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.
 func (a *activation) load(h *host) (rec record, err error) {
 	l := a.ledger
-	for err == nil {
-		err = l.onHost(context.Background(), readOnly, h.name, func(_ *batch, e *hostEntry) error {
-			rec = e.rec
-			rec.partial = slices.Clone(rec.partial)
-			return nil
-		})
-		if err == nil {
-			if rec.role != Owned || !rec.loose {
-				return rec, nil
-			}
-			err = l.onHost(context.Background(), alone, h.name, l.decideReconcile)
-		}
+	ask := func(_ *batch, e *hostEntry) error {
+		rec = e.rec
+		rec.partial = slices.Clone(rec.partial)
+		return nil
 	}
-	return rec, fmt.Errorf("load host %s: %w", h.name, err)
+	err = l.onHost(context.Background(), readOnly, h.name, ask)
+	if err == nil && rec.role == Owned && rec.loose {
+		err = l.onHost(context.Background(), alone, h.name, func(b *batch, e *hostEntry) error {
+			return errors.Join(l.decideReconcile(b, e), ask(b, e))
+		})
+	}
+	return rec, wrap(err, "load host %s", h.name)
 }
 
 // read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
@@ -455,9 +437,7 @@ func (a *activation) resume(h *host) {
 		h.ending--
 		if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
 			(a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) {
-			a.bench.leave(h, now)
-			a.rescanLocked()
-			a.bench.recrawl.again()
+			a.evictLocked(h, now)
 		} else {
 			a.bench.settle(h, now)
 		}

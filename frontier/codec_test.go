@@ -314,10 +314,8 @@ func TestMalformed(t *testing.T) {
 	key := dueKey("h", 7, 9)
 	for name, err := range map[string]error{
 		"another version": third(splitKey(append([]byte{keyVersion + 1}, key[1:]...))), "no host": third(splitKey(key[:2])),
-		"no end":  third(splitKey([]byte{keyVersion, kindHost, 'h'})),
-		"a block": third(splitPending(make([]byte, 8))), "a long block": third(splitPending(make([]byte, 10))),
-		"a block of no origin": third(splitPending([]byte{byte(origins), 0, 0, 0, 0, 0, 0, 0, 1})),
-		"a page":               third(splitDue(make([]byte, 11))), "a long page": third(splitDue(make([]byte, 13))),
+		"no end": third(splitKey([]byte{keyVersion, kindHost, 'h'})),
+		"a page": third(splitDue(make([]byte, 11))), "a long page": third(splitDue(make([]byte, 13))),
 		"a next host": third(splitNext(nextKey(1, ""))), "another next host": third(splitNext(append([]byte{0}, nextKey(1, "h")[1:]...))),
 	} {
 		if err == nil {

@@ -122,12 +122,11 @@ func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
 		h.rec, h.stored, err = readRecord(txn, host)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read store: %w", err)
+	if err == nil {
+		h.next = h.rec.nextAt()
+		l.hosts.Add(host, h)
 	}
-	h.next = h.rec.nextAt()
-	l.hosts.Add(host, h)
-	return h, nil
+	return h, wrap(err, "read store")
 }
 
 // lower notes that a known URL was found at a smaller depth, if it is pending and depths are tracked.

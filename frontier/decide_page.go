@@ -63,17 +63,10 @@ func (l *ledger) decidePage(b *batch, h *hostEntry, v visited) {
 	}
 }
 
-// page reads the record of a page; nil if there is none. It sees this batch, but not earlier batches that are not on disk yet.
-func (b *batch) page(host string, hash uint64) (*PageRecord, error) {
-	p, err := readPage(b.txn, host, hash)
-	if err != nil {
-		return nil, fmt.Errorf("read page of %s: %w", host, err)
-	}
-	return p, nil
-}
-
-// readPage reads the record of a page in a transaction; nil if there is none.
-func readPage(txn *tx, host string, hash uint64) (*PageRecord, error) {
+// readPage reads the record of a page in a transaction; nil if there is none. A transaction that writes sees what it has written, but not
+// what is on its way to the disk.
+func readPage(txn *tx, host string, hash uint64) (p *PageRecord, err error) {
+	defer func() { err = wrap(err, "read page of %s", host) }()
 	value, err := readValue(txn, numberKey(kindPage, host, hash))
 	if err != nil || value == nil {
 		return nil, err
@@ -85,8 +78,8 @@ func readPage(txn *tx, host string, hash uint64) (*PageRecord, error) {
 	if value, err = readValue(txn, dueKey(host, due, hash)); err != nil {
 		return nil, err
 	}
-	p, err := ParsePage(value, time.Unix(int64(due), 0))
-	return &p, err
+	page, err := ParsePage(value, time.Unix(int64(due), 0))
+	return &page, err
 }
 
 // decidePages merges the pages that another node has of a host with those here. The URLs of those pages are done. ended counts those that
@@ -100,7 +93,7 @@ func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended 
 			return ended, err
 		}
 		ended += was
-		old, err := b.page(h.host, hash)
+		old, err := readPage(b.txn, h.host, hash)
 		if err != nil {
 			return ended, err
 		}
@@ -224,10 +217,7 @@ func (s *store) eachPage(prefix []byte, visit func(host string, hash uint64, due
 		visit(host, r.seq(), binary.BigEndian.Uint32(r.value))
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("read due times of pages: %w", err)
-	}
-	return nil
+	return wrap(err, "read due times of pages")
 }
 
 // duePage is a page on disk: its place in the order of due times, and its record there.

@@ -3,7 +3,6 @@ package frontier
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -192,10 +191,7 @@ func (a *activation) noneDue(h *host) error {
 		return nil
 	}
 	err := a.ledger.onHost(context.Background(), alone, h.name, func(b *batch, e *hostEntry) error { return a.ledger.decideNext(b, e, at) })
-	if err != nil {
-		return fmt.Errorf("look when pages of %s are due: %w", h.name, err)
-	}
-	return nil
+	return wrap(err, "look when pages of %s are due", h.name)
 }
 
 // visitLocked applies the end of a task to its page. It returns nil if the page is not remembered.
@@ -264,8 +260,6 @@ func (f *Frontier) replan() error {
 	if f.store.gate.shut.Load() != nil {
 		return nil // the disk is full, and a later sample will be written
 	}
-	if err := f.store.write(func(txn *tx) error { return txn.Set(kindPrefix(kindSample), value) }); err != nil {
-		return fmt.Errorf("write sample of pages: %w", err)
-	}
-	return nil
+	err = f.store.write(func(txn *tx) error { return txn.Set(kindPrefix(kindSample), value) })
+	return wrap(err, "write sample of pages")
 }

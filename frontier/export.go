@@ -33,10 +33,7 @@ func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error
 		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read state of %s: %w", host, err)
-	}
-	return state, nil
+	return state, wrap(err, "read state of %s", host)
 }
 
 // export reads one chunk from one view of the store.

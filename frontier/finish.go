@@ -37,10 +37,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 			return res, nil
 		}
 		err := f.ledger.do(ctx, together, func(b *batch) error { b.receipt(out.Receipt); return nil })
-		if err != nil {
-			return res, fmt.Errorf("end remote fetch %s: %w", task.URL, err)
-		}
-		return res, nil
+		return res, wrap(err, "end remote fetch %s", task.URL)
 	}
 	e := f.bench.end(task, out, time.Now())
 	h := task.host
@@ -182,10 +179,7 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 // RobotsBody returns the robots.txt that is kept for a host; nil if there is none.
 func (f *Frontier) RobotsBody(host string) ([]byte, error) {
 	body, err := f.store.get(hostKey(kindRobots, host))
-	if err != nil {
-		return nil, fmt.Errorf("read robots.txt of %s: %w", host, err)
-	}
-	return body, nil
+	return body, wrap(err, "read robots.txt of %s", host)
 }
 
 // Retry forgets the failures of an owned host: its waits end, also those of pages that are due, and its URLs get all their attempts again.

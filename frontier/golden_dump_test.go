@@ -123,16 +123,12 @@ func (h *house) value(key, v []byte) error {
 		}
 		return err
 	case kindPending:
-		origin, seq, err := splitPending(rest)
-		if err != nil {
-			return err
-		}
 		entries, err := h.store.codec.open(host, v)
 		var some []PendingURL
 		for _, e := range entries {
 			some = append(some, e.PendingURL)
 		}
-		h.say("disk: %s %v block %d: %v", name, origin, seq, urls(some))
+		h.say("disk: %s %v block %d: %v", name, Origin(rest[0]), row{key: key}.seq(), urls(some))
 		return err
 	case kindSeen:
 		var hashes []uint64

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -66,10 +65,7 @@ func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 			})
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("follow the sitemap of %s: %w", host, err)
-	}
-	return nil
+	return wrap(err, "follow the sitemap of %s", host)
 }
 
 // decideHints makes pages due earlier by their lastmod. Links that do not fit into the transaction are left to the next visit of the sitemap.
@@ -86,7 +82,7 @@ func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, plan *revisit
 			break
 		}
 		hash := link.URL.Hash()
-		old, err := b.page(h.host, hash)
+		old, err := readPage(b.txn, h.host, hash)
 		if err != nil {
 			return err
 		}

@@ -40,11 +40,8 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 			finished = h.rec.role == Replica && h.rec.loose && h.rec.digest.Pending() == 0
 			return err
 		})
-		if err != nil {
-			return fmt.Errorf("import %s: %w", host, err)
-		}
 		added += u.added
-		return nil
+		return wrap(err, "import %s", host)
 	}
 	if c.Drops > 0 { // the URLs must be forgotten on disk before the same URLs can come again
 		if err := unite(union{}, alone); err != nil {
@@ -81,11 +78,9 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		}
 	}
 	if finished {
-		if err := t.ledger.onHost(ctx, alone, host, t.ledger.decideReconcile); err != nil {
-			return added, fmt.Errorf("import %s: %w", host, err)
-		}
+		err = t.ledger.onHost(ctx, alone, host, t.ledger.decideReconcile)
 	}
-	return added, nil
+	return added, wrap(err, "import %s", host)
 }
 
 // Remove forgets everything about a host, whatever its role. URLs that come later are new, and the first makes the host Owned again. Remove
@@ -97,10 +92,7 @@ func (t *transfers) Remove(ctx context.Context, host string) error {
 		defer t.thaw(host)
 		err = t.ledger.onHost(ctx, alone, host, t.ledger.decideRemove)
 	}
-	if err != nil {
-		return fmt.Errorf("remove %s: %w", host, err)
-	}
-	return nil
+	return wrap(err, "remove %s", host)
 }
 
 // DigestOf sums up the URLs of a host. The first call for a host reads all of them; from then on the digest is kept.
@@ -114,10 +106,7 @@ func (t *transfers) DigestOf(ctx context.Context, host string) (d Digest, err er
 		d = h.rec.digest
 		return err
 	})
-	if err != nil {
-		return Digest{}, fmt.Errorf("digest %s: %w", host, err)
-	}
-	return d, nil
+	return d, wrap(err, "digest %s", host)
 }
 
 // union is a part of a chunk, small enough for one request.

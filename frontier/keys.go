@@ -97,14 +97,6 @@ func splitKey(key []byte) (host string, rest []byte, err error) {
 	return string(name), rest, nil
 }
 
-// splitPending reads what follows the host in a key of a block.
-func splitPending(rest []byte) (Origin, uint64, error) {
-	if len(rest) != 9 || rest[0] >= byte(origins) {
-		return 0, 0, fmt.Errorf("read key of a block: %d bytes after the host", len(rest))
-	}
-	return Origin(rest[0]), binary.BigEndian.Uint64(rest[1:]), nil
-}
-
 // splitDue reads what follows the host in a key of a due page.
 func splitDue(rest []byte) (stamp, uint64, error) {
 	if len(rest) != 12 {

@@ -398,10 +398,7 @@ func (l *ledger) seal(b *batch) error {
 		}
 		c.Digest, c.Tracked = h.rec.digest, h.rec.tracked
 	}
-	if b.err != nil {
-		return fmt.Errorf("write records of hosts: %w", b.err)
-	}
-	return nil
+	return wrap(b.err, "write records of hosts")
 }
 
 // write writes the record of a host, and a run of its seen set when enough hashes have come together.

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -81,10 +80,8 @@ func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, las
 	case giveUp:
 		return p.giveUp(ctx, u.Host, reason, time.Now().Add(p.bench.rules.EndedFor))
 	}
-	if err := p.ledger.do(ctx, together, func(b *batch) error { return p.ledger.decideFinish(b, wait) }); err != nil {
-		return 0, fmt.Errorf("note that %s is lost: %w", u.Host, err)
-	}
-	return 0, nil
+	err = p.ledger.do(ctx, together, func(b *batch) error { return p.ledger.decideFinish(b, wait) })
+	return 0, wrap(err, "note that %s is lost", u.Host)
 }
 
 // Placed returns the addresses of a host on the workbench, that of its server first.

@@ -3,7 +3,6 @@ package frontier
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -47,13 +46,10 @@ func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, ne
 		}
 		return most > 0, nil
 	})
-	if err != nil {
-		return nil, "", fmt.Errorf("look for hosts that are ready: %w", err)
-	}
 	if end {
 		next = ""
 	}
-	return hosts, next, nil
+	return hosts, next, wrap(err, "look for hosts that are ready")
 }
 
 // countDue counts the pages of a host that are due by a time, up to most.
@@ -92,8 +88,5 @@ func (f *Frontier) List(ctx context.Context, after string, most int) (hosts []Li
 		hosts = append(hosts, Listed{Host: host, Role: rec.role, Done: rec.done, Failed: rec.failed, Dropped: rec.dropped})
 		return len(hosts) < most, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list hosts: %w", err)
-	}
-	return hosts, nil
+	return hosts, wrap(err, "list hosts")
 }

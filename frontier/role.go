@@ -43,10 +43,7 @@ func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 		defer t.thaw(host)
 	}
 	err := t.ledger.onHost(ctx, together, host, func(b *batch, e *hostEntry) error { return t.ledger.decideRole(b, e, h) })
-	if err != nil {
-		return fmt.Errorf("make %s %v: %w", host, h, err)
-	}
-	return nil
+	return wrap(err, "make %s %v", host, h)
 }
 
 // RoleOf reads the role of a host. A host is known if anything about it is on disk; an unknown one is Owned.
@@ -62,10 +59,7 @@ func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool
 		}
 		return nil
 	})
-	if err != nil {
-		return Owned, false, fmt.Errorf("look up %s: %w", host, err)
-	}
-	return r, known, nil
+	return r, known, wrap(err, "look up %s", host)
 }
 
 // freezing keeps a host off the workbench.
@@ -237,10 +231,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 		h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
 		err := l.writeApart(h, &h.rec, slices.Collect(maps.Values(rewritten))...)
 		clear(rewritten)
-		if err != nil {
-			return fmt.Errorf("clear up pending URLs of %s: %w", h.host, err)
-		}
-		return nil
+		return wrap(err, "clear up pending URLs of %s", h.host)
 	}
 	for r, err := range l.store.rows(nil, hostKey(kindPending, h.host), nil, inTurn) {
 		if err != nil {

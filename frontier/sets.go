@@ -85,16 +85,12 @@ func (s *sets) grow(bytes int) {
 func (s *sets) forget(host string) { s.hosts.Remove(host) }
 
 // marks is a set of hosts that takes little memory. For each host that it holds it may wrongly name another, with a chance of 2^-64.
-// Therefore callers look at the record before they act.
 type marks map[uint64]struct{}
 
 func (m marks) add(host string)    { m[xxhash.Sum64String(host)] = struct{}{} }
 func (m marks) remove(host string) { delete(m, xxhash.Sum64String(host)) }
 
 func (m marks) has(host string) bool {
-	if len(m) == 0 {
-		return false
-	}
 	_, ok := m[xxhash.Sum64String(host)]
 	return ok
 }

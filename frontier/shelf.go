@@ -56,10 +56,7 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 			func(k []byte) { b.del(shelfKey(s.table, k)) })
 		return b.err
 	})
-	if err != nil {
-		return fmt.Errorf("write table %q: %w", s.table, err)
-	}
-	return nil
+	return wrap(err, "write table %q", s.table)
 }
 
 // Scan visits the keys that begin with prefix in order, with their values at the time when Scan began. visit may keep both, and may change

@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -23,6 +22,14 @@ var (
 	// ErrOldLayout means that another version of the program wrote the store.
 	ErrOldLayout = errors.New("the data directory is from another version of the program")
 )
+
+// wrap says in an error what was tried. It leaves nil as it is.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
 
 // store is the Badger database under the ledger. A write survives the death of the process at once, and that of the machine after a second
 // (sync).
@@ -128,10 +135,7 @@ func (s *store) close() error {
 	s.mu.Unlock()
 	s.users.Wait()
 	s.codec.close()
-	if err := s.db.Close(); err != nil {
-		return fmt.Errorf("close store: %w", err)
-	}
-	return nil
+	return wrap(s.db.Close(), "close store")
 }
 
 // tend syncs and trims the store after each second in which something was written, and frees space in its value log every minute, until
@@ -187,10 +191,8 @@ func (s *store) view(ctx context.Context, read func(txn *tx) error) error {
 // get reads a value; nil if there is none.
 func (s *store) get(key []byte) (out []byte, err error) {
 	err = s.view(context.Background(), func(txn *tx) error {
-		if out, err = readValue(txn, key); err != nil {
-			err = fmt.Errorf("read store: %w", err)
-		}
-		return err
+		out, err = readValue(txn, key)
+		return wrap(err, "read store")
 	})
 	return out, err
 }
@@ -312,47 +314,31 @@ type reading struct {
 
 // blocks reads pending URLs of a host.
 func (s *store) blocks(host string, queues *[Revisit]reading) error {
-	prefix := hostKey(kindPending, host)
 	err := s.read(func(txn *tx) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = prefix, false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		it.Seek(prefix) // one seek for all queues: most of them are empty, and a seek is expensive
 		for origin := range queues {
 			q, have := &queues[origin], 0
 			if q.want <= 0 {
 				continue
 			}
-			if start := pendingKey(host, Origin(origin), q.after+1); it.ValidForPrefix(prefix) && bytes.Compare(it.Item().Key(), start) < 0 {
-				it.Seek(start)
-			}
-			for ; it.ValidForPrefix(append(prefix, byte(origin))); it.Next() {
+			prefix := append(hostKey(kindPending, host), byte(origin))
+			for r, err := range s.rows(txn, prefix, pendingKey(host, Origin(origin), q.after+1), inTurn) {
+				if err != nil {
+					return err
+				}
 				if q.more = have >= q.want; q.more {
 					break
 				}
-				_, seq, err := splitPending(it.Item().Key()[len(prefix):])
-				if err = errors.Join(s.fault(), err); err != nil {
-					return err
-				}
-				value, err := it.Item().ValueCopy(nil)
+				entries, err := s.codec.open(host, r.value)
 				if err != nil {
 					return err
 				}
-				entries, err := s.codec.open(host, value)
-				if err != nil {
-					return err
-				}
-				q.blocks = append(q.blocks, block{&blockRef{seq: seq, n: len(entries), origin: Origin(origin)}, entries})
+				q.blocks = append(q.blocks, block{&blockRef{seq: r.seq(), n: len(entries), origin: Origin(origin)}, entries})
 				have += len(entries)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("read pending URLs of %s: %w", host, err)
-	}
-	return nil
+	return wrap(err, "read pending URLs of %s", host)
 }
 
 // depths reads the smaller depths that were found for pending URLs of a host, by hash. With a nil transaction it reads the store as it
