@@ -391,8 +391,13 @@ func (a *activation) enterHost(ctx context.Context, name string) (here bool, err
 	}
 	defer a.store.exit()
 	for {
-		if err := a.thawed(ctx, name); err != nil {
-			return false, err
+		a.mu.Lock()
+		if z := a.frozen[name]; z != nil {
+			a.mu.Unlock()
+			if _, err := await(ctx, a.front, z.over); err != nil {
+				return false, err
+			}
+			continue
 		}
 		if a.bench.hosts[name] != nil {
 			a.mu.Unlock()
@@ -411,22 +416,6 @@ func (a *activation) enterHost(ctx context.Context, name string) (here bool, err
 		a.mu.Unlock()
 		if here || !displaced {
 			return here, nil
-		}
-	}
-}
-
-// thawed waits until the host is not frozen. It returns with mu held unless it fails.
-func (a *activation) thawed(ctx context.Context, name string) error {
-	for {
-		a.mu.Lock()
-		z := a.frozen[name]
-		if z == nil {
-			return nil
-		}
-		over := z.over
-		a.mu.Unlock()
-		if _, err := await(ctx, a.front, over); err != nil {
-			return err
 		}
 	}
 }

@@ -85,18 +85,12 @@ type codec struct {
 	dec *zstd.Decoder
 }
 
-func newCodec() (*codec, error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+func newCodec() *codec {
+	// Only bad options are errors.
+	enc, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false), zstd.WithWindowSize(128<<10), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, fmt.Errorf("create block encoder: %w", err)
-	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(1<<20),
-		zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, fmt.Errorf("create block decoder: %w", err)
-	}
-	return &codec{enc: enc, dec: dec}, nil
+	dec, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(1<<20), zstd.WithDecoderLowmem(true))
+	return &codec{enc: enc, dec: dec}
 }
 
 func (c *codec) close() {
@@ -116,19 +110,15 @@ var errBlock = errors.New("damaged block")
 
 // open reads a block of a host. It computes the hashes of its URLs.
 func (c *codec) open(host string, value []byte) ([]entry, error) {
-	if len(value) < 2 || value[0] != blockVersion {
-		return nil, fmt.Errorf("open block of %s: %w: version", host, errBlock)
+	if len(value) < 2 || value[0] != blockVersion || value[1] > blockZstd {
+		return nil, fmt.Errorf("open block of %s: %w: version or form", host, errBlock)
 	}
 	body := value[2:]
-	switch value[1] {
-	case blockPlain:
-	case blockZstd:
+	if value[1] == blockZstd {
 		var err error
 		if body, err = c.dec.DecodeAll(body, nil); err != nil {
 			return nil, fmt.Errorf("open block of %s: %w", host, err)
 		}
-	default:
-		return nil, fmt.Errorf("open block of %s: %w: form %d", host, errBlock, value[1])
 	}
 	// One string holds all paths of the block, because a window has many short ones.
 	text := string(body)

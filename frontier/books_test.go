@@ -85,7 +85,7 @@ func TestBooksOfAHalfRemovedCopy(t *testing.T) {
 
 // What is moved with a host is counted at the host's role, and pages that are due in the part of an hour that is over.
 func TestCounters(t *testing.T) {
-	var c counters
+	c := counters{due: make(map[stamp]int64), t: Totals{Reasons: make(map[string]uint64)}}
 	c.change(func(t *Totals) { t.Pending, t.AtStart, t.Held, t.Duplicate, t.Revisited = 10, 10, 5, 2, 1 })
 	c.moved(Owned, 3, 2)
 	c.moved(Replica, 4, 1)

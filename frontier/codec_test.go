@@ -25,10 +25,7 @@ func testEntries(n int) []entry {
 }
 
 func TestBlockRoundTrip(t *testing.T) {
-	c, err := newCodec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCodec()
 	defer c.close()
 	for _, n := range []int{0, 1, 2, 20, maxBlockURLs} {
 		want := testEntries(n)
@@ -41,10 +38,7 @@ func TestBlockRoundTrip(t *testing.T) {
 
 // Opening a block ends whatever bytes are on disk, and what it accepts can be written again.
 func FuzzBlock(f *testing.F) {
-	c, err := newCodec()
-	if err != nil {
-		f.Fatal(err)
-	}
+	c := newCodec()
 	for _, n := range []int{1, 3, maxBlockURLs, maxBlockURLs + 1} {
 		body := bodyOf(testEntries(n))
 		f.Add(c.seal(body))
@@ -329,10 +323,7 @@ func TestMalformed(t *testing.T) {
 		t.Errorf("the next host: %d, %q, %v", due, host, err)
 	}
 
-	codec, err := newCodec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	codec := newCodec()
 	defer codec.close()
 	for name, b := range map[string][]byte{
 		"nothing": nil, "a block without a form": {blockVersion}, "a block of another form": {blockVersion, 9, 0, 0, 0, 0, 1, '/'},

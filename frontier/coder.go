@@ -146,17 +146,12 @@ func (c *coder) stamp() {
 // time codes a point in time as its distance from the time of writing: milliseconds, zigzag plus 1, and 0 for the zero time. A time that
 // is read is at most ahead later than the writing. It has the monotonic clock of now, so it stays right when the wall clock is set.
 func (c *coder) time(v *time.Time, ahead time.Duration) {
-	if !c.reading {
-		if v.IsZero() {
-			c.b = append(c.b, 0)
-			return
-		}
-		d := max(-maxAge, min(v.Sub(c.now), maxAge)).Milliseconds()
-		c.b = binary.AppendUvarint(c.b, uint64(d<<1^d>>63)+1)
-		return
-	}
 	var n uint64
-	if c.uvarint(&n); n == 0 {
+	if !c.reading && !v.IsZero() {
+		d := max(-maxAge, min(v.Sub(c.now), maxAge)).Milliseconds()
+		n = uint64(d<<1^d>>63) + 1
+	}
+	if c.uvarint(&n); !c.reading || n == 0 {
 		return
 	}
 	n--

@@ -72,9 +72,6 @@ func (c *counters) page(role Role, due stamp, n int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.due == nil {
-		c.due = make(map[stamp]int64)
-	}
 	c.t.Pages += int64(n)
 	if c.due[due/dueStep] += int64(n); c.due[due/dueStep] == 0 {
 		delete(c.due, due/dueStep)
@@ -103,9 +100,6 @@ const maxReasons = 500
 
 // reason counts n URLs for a reason. It needs mu held.
 func (c *counters) reason(reason string, n int) {
-	if c.t.Reasons == nil {
-		c.t.Reasons = make(map[string]uint64)
-	}
 	if _, ok := c.t.Reasons[reason]; !ok && len(c.t.Reasons) >= maxReasons {
 		reason, _, _ = strings.Cut(reason, ":")
 	}

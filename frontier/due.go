@@ -76,6 +76,7 @@ func (r *recrawl) again() {
 // nextDueHosts brings in hosts whose pages are due, if fetchers want any.
 func (a *activation) nextDueHosts() ([]*host, error) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	r := &a.bench.recrawl
 	now := time.Now()
 	may, _ := r.mayVisit(now)
@@ -83,15 +84,19 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 		(a.waiters.len() > 0 || r.wanted && r.here < a.cfg.FrontHosts/2)
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	r.wanted = false
-	a.mu.Unlock()
 	if !wanted || room <= 0 {
 		return nil, nil
 	}
-	if err := a.lookAhead(now); err != nil {
-		return nil, err
+	if len(r.ahead) == 0 {
+		cursor, by := r.cursor, r.by(now)
+		a.mu.Unlock()
+		due, last, end, err := a.lookAhead(cursor, by, now)
+		a.mu.Lock()
+		if err != nil {
+			return nil, err
+		}
+		r.ahead, r.cursor, r.last = due, last, end
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var hosts []*host
 	for len(r.ahead) > 0 && len(hosts) < room {
 		d := r.ahead[0]
@@ -121,33 +126,19 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 // together are close together on disk, and a compaction touches fewer of them.
 const dueAhead = 16384
 
-// lookAhead searches for the next hosts whose pages are due, if none are left from the last search.
-func (a *activation) lookAhead(now time.Time) error {
-	a.mu.Lock()
-	r := &a.bench.recrawl
-	cursor, by, some := r.cursor, r.by(now), len(r.ahead) > 0
-	a.mu.Unlock()
-	if some {
-		return nil
-	}
-	due, last, end, err := a.store.dueHosts(cursor, by, func(h dueHost) bool { return a.kept(h.name) })
-	if err != nil {
-		return err
-	}
-	if end { // add hosts whose pages are due years from now, because a clock was ahead
-		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, func(h dueHost) bool {
-			return h.at <= a.deps.Site(h.name).recrawl(r.Recrawl).limit(now) || a.kept(h.name)
+// lookAhead searches for the next hosts whose pages are due.
+func (a *activation) lookAhead(cursor []byte, by stamp, now time.Time) (due []dueHost, last []byte, end bool, err error) {
+	due, last, end, err = a.store.dueHosts(cursor, by, func(h dueHost) bool { return a.kept(h.name) })
+	if err == nil && end { // add hosts whose pages are due years from now, because a clock was ahead
+		var ahead []dueHost
+		r := a.cfg.Recrawl
+		ahead, _, _, err = a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, func(h dueHost) bool {
+			return h.at <= a.deps.Site(h.name).recrawl(r).limit(now) || a.kept(h.name)
 		})
-		if err != nil {
-			return err
-		}
 		due = append(due, ahead...)
 	}
 	slices.SortFunc(due, func(a, b dueHost) int { return strings.Compare(a.name, b.name) })
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r.ahead, r.cursor, r.last = due, last, end
-	return nil
+	return due, last, end, err
 }
 
 // readDue fills a host's window of pages that are due.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -110,37 +109,23 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 // store. Later calls get ErrClosed. If the disk takes nothing any more, Run returns after a minute, or after six seconds where a part has
 // failed, and leaves behind what waits for the disk.
 func (f *Frontier) Run(ctx context.Context) error {
-	var g errgroup.Group
-	stop := make(chan struct{})
-	failure := make(chan error, 1) // the first one
-	end := sync.OnceFunc(func() { close(stop); f.Stopping() })
-	defer context.AfterFunc(ctx, end)()
+	g, running := errgroup.WithContext(ctx) // it ends with the first part that fails, too
 	failed := f.checkDisk()
 	for _, part := range []func(<-chan struct{}) error{
 		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.runPlan,
 		func(stop <-chan struct{}) error { return f.watchDisk(stop, failed) },
 	} {
-		g.Go(func() error {
-			err := part(stop)
-			if err != nil {
-				select {
-				case failure <- err:
-				default:
-				}
-				end() // a part that fails stops the others
-			}
-			return err
-		})
+		g.Go(func() error { return part(running.Done()) })
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- errors.Join(g.Wait(), f.store.close()) }()
-	<-stop
-	var err error
-	patience := f.store.patience
-	select {
-	case err = <-failure:
-		patience /= 10
-	default:
+	<-running.Done()
+	f.Stopping()
+	patience, err := f.store.patience, context.Cause(running)
+	if errors.Is(err, context.Cause(ctx)) {
+		err = nil
+	} else {
+		patience /= 10 // a part has failed
 	}
 	select {
 	case err := <-closed:

@@ -140,6 +140,7 @@ func newLedger(cfg Config, s *store, tell func([]news)) *ledger {
 		requests: make(chan *request, 64),
 		commits:  make(chan *batch, 1),
 		closed:   make(chan struct{}),
+		count:    counters{due: make(map[stamp]int64), t: Totals{Reasons: make(map[string]uint64)}},
 	}
 	l.mostURLs.Store(int64(cfg.MaxHostURLs))
 	if cfg.Shared {

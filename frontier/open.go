@@ -79,11 +79,7 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 		}
 		return nil, fmt.Errorf("open store %s: %w", dir, damaged(err))
 	}
-	c, err := newCodec()
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	s = &store{db: db, codec: c, gate: newGate(), fault: func() error { return nil }, patience: time.Minute}
+	s = &store{db: db, codec: newCodec(), gate: newGate(), fault: func() error { return nil }, patience: time.Minute}
 	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
 }

@@ -166,14 +166,11 @@ func (f *Frontier) openRecrawl() error {
 		return nil
 	}
 	value, err := f.store.get(kindPrefix(kindSample))
-	if err == nil && value != nil {
-		err = r.sample.UnmarshalBinary(value)
-	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.sample.UnmarshalBinary(value) // an empty sample if there is none
 	}
 	r.plan = r.Recrawl.plan().NewPlan(r.sample, int(f.ledger.count.totals().Pages))
-	return nil
+	return err
 }
 
 // reschedule makes all pages due at an age. It runs before everything else. If the process dies or the disk fills up meanwhile, some pages

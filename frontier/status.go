@@ -207,10 +207,7 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
-	if r := &f.bench.recrawl; r.continuous() || !r.over {
-		return false, 0
-	}
-	if f.busyLocked() {
+	if b.recrawl.continuous() || !b.recrawl.over || f.busyLocked() {
 		return false, 0
 	}
 	now := time.Now()

@@ -16,10 +16,10 @@ import (
 // other memory has taken the place of a file.
 func (s *store) trim() error {
 	dir, err := filepath.EvalSymlinks(s.db.Opts().Dir)
-	if err != nil {
-		return fmt.Errorf("trim store: %w", err)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
+	if err != nil {
 		return fmt.Errorf("trim store: %w", err)
 	}
 	maps, err := os.ReadFile("/proc/self/maps")
