@@ -337,7 +337,6 @@ func (a *activation) read(h *host) error {
 	return a.readDue(h)
 }
 
-// runRefills fills windows that run low.
 func (a *activation) runRefills(stop <-chan struct{}) error {
 	for {
 		select {

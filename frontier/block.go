@@ -71,7 +71,6 @@ func appendEntry(b []byte, e entry) []byte {
 	return append(c.b, e.Path...)
 }
 
-// bodyOf is the plain body of a block.
 func bodyOf(entries []entry) (body []byte) {
 	for _, e := range entries {
 		body = appendEntry(body, e)

@@ -78,19 +78,16 @@ type Digest struct {
 // Pending returns the number of URLs that are not done.
 func (d Digest) Pending() uint64 { return d.Accepted - min(d.Done, d.Accepted) }
 
-// accept adds a URL.
 func (d *Digest) accept(hash uint64) {
 	d.Accepted++
 	d.AcceptedXor ^= hash
 }
 
-// end notes that an accepted URL has ended.
 func (d *Digest) end(hash uint64) {
 	d.Done++
 	d.DoneXor ^= hash
 }
 
-// drop forgets the pending URLs.
 func (d *Digest) drop() { d.Accepted, d.AcceptedXor, d.Drops = d.Done, d.DoneXor, d.Drops+1 }
 
 // cursorVersion is the first byte of a cursor in a message.

@@ -18,7 +18,6 @@ type coder struct {
 	age time.Duration
 }
 
-// reader reads fields from b.
 func reader(b []byte) coder { return coder{b: b, reading: true} }
 
 func (c *coder) fail() { c.broken, c.b = true, nil }
@@ -112,7 +111,6 @@ func (c *coder) text(v *string, most uint64) {
 	}
 }
 
-// list codes a length and the elements.
 func list[T any](c *coder, v *[]T, element func(*T)) {
 	n := uint64(len(*v))
 	c.uvarint(&n)

@@ -44,7 +44,6 @@ type Totals struct {
 	Reasons map[string]uint64 `json:"reasons"`
 }
 
-// change changes counts.
 func (c *counters) change(how func(t *Totals)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

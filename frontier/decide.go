@@ -224,7 +224,6 @@ func (b *batch) receipt(r *Receipt) {
 	}
 }
 
-// decideFinish writes the end of a task.
 func (l *ledger) decideFinish(b *batch, f *finished) error {
 	h, err := l.entry(b, f.host)
 	if err != nil {
@@ -274,7 +273,6 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	return nil
 }
 
-// markDone notes that an accepted URL is done.
 func (l *ledger) markDone(b *batch, h *hostEntry, hash uint64) {
 	rec := &h.rec
 	rec.fresh = append(rec.fresh, hash)

@@ -215,7 +215,6 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 // planEvery is how often the plan of visits is renewed.
 const planEvery = 10 * time.Minute
 
-// runPlan renews the plan of visits.
 func (f *Frontier) runPlan(stop <-chan struct{}) error {
 	if !f.bench.recrawl.continuous() {
 		return nil

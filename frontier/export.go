@@ -36,7 +36,6 @@ func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error
 	return state, wrap(err, "read state of %s", host)
 }
 
-// export reads one chunk from one view of the store.
 type export struct {
 	store  *store
 	host   string
@@ -54,13 +53,11 @@ const pendingCost = 24
 
 func (x *export) full() bool { return x.room <= 0 || x.bytes <= 0 }
 
-// spend counts one URL of some bytes.
 func (x *export) spend(bytes int) {
 	x.room--
 	x.bytes -= bytes
 }
 
-// read fills the chunk.
 func (x *export) read(txn *tx) (err error) {
 	if x.rec, _, err = readRecord(txn, x.host); err != nil {
 		return err
@@ -139,7 +136,6 @@ func (x *export) add(txn *tx, r row) error {
 	return nil
 }
 
-// done adds the hash of a URL that is done.
 func (x *export) done(hash uint64) {
 	x.chunk.Done = append(x.chunk.Done, hash)
 	x.spend(8)

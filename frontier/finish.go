@@ -132,7 +132,6 @@ func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res 
 	}
 }
 
-// count adds the verdicts on some links.
 func (r *Finished) count(links []Link, verdicts []Verdict) {
 	for i, v := range verdicts {
 		switch v {

@@ -31,7 +31,6 @@ const (
 	placed                 // it belongs to a server
 )
 
-// host is a host on the workbench.
 type host struct {
 	name  string
 	place place
@@ -86,7 +85,6 @@ type host struct {
 	givenUp bool
 }
 
-// redirectedRobots is where a robots.txt was redirected to.
 type redirectedRobots struct {
 	url  identity.URL
 	hops uint8
@@ -100,7 +98,6 @@ func (h *host) dialName() string {
 	return identity.Name(h.name)
 }
 
-// windowed counts the URLs in the window.
 func (h *host) windowed() int {
 	n := 0
 	for o := range h.window {
@@ -150,7 +147,6 @@ func (h *host) still() bool {
 	return h.inFlight == 0 && h.ending == 0 && !h.reading && (h.place == placed || h.place == unplaced)
 }
 
-// delay inserts a URL among the delayed, in order.
 func (h *host) delay(p pending) {
 	i := len(h.delayed)
 	for i > 0 && h.delayed[i-1].retryAt.After(p.retryAt) {
@@ -168,7 +164,6 @@ func (h *host) revive(now time.Time) {
 	}
 }
 
-// recovered forgets failures and waits.
 func (h *host) recovered() {
 	h.failures, h.level, h.lost = 0, 0, false
 	h.notBefore, h.why = time.Time{}, ""
@@ -192,7 +187,6 @@ func (h *host) take(ref *blockRef, entries []entry) {
 	h.loaded[ref.origin] = max(h.loaded[ref.origin], ref.seq)
 }
 
-// fill puts what was read from disk into the window.
 func (h *host) fill(origin Origin, q *reading) {
 	for _, b := range q.blocks {
 		h.take(b.ref, b.entries)
@@ -200,7 +194,6 @@ func (h *host) fill(origin Origin, q *reading) {
 	h.more[origin] = h.more[origin] || q.more
 }
 
-// lower notes that a pending URL was found at a smaller depth.
 func (h *host) lower(hash uint64, depth uint8) {
 	if h.depths == nil {
 		h.depths = make(map[uint64]uint8)

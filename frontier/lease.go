@@ -39,7 +39,6 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 	w.settleServer(s, now)
 }
 
-// withdraw keeps further tasks of a server back.
 func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
 	if s := w.servers[addr]; s != nil && s.lease != nil {
 		s.lease.withdrawn = true

@@ -62,7 +62,6 @@ const (
 	readOnly       // the request writes nothing, so it does not wait while the disk is full
 )
 
-// addition is a URL that may be new.
 type addition struct {
 	host   string
 	origin Origin
@@ -76,7 +75,6 @@ type blockRef struct {
 	origin Origin
 }
 
-// block is a block with its URLs.
 type block struct {
 	ref     *blockRef
 	entries []entry
@@ -116,7 +114,6 @@ func (b *batch) del(key []byte) {
 	}
 }
 
-// queueKey names a queue of a host.
 type queueKey struct {
 	host   string
 	origin Origin
@@ -227,7 +224,7 @@ func (l *ledger) run(stop <-chan struct{}) error {
 func (l *ledger) batchFrom(r *request) {
 	runtime.Gosched() // a transaction costs more than a request: let callers join that are about to make one
 	b := l.batchFor(r)
-	for {
+	for more := true; more; {
 		if err := l.decide(b, r); err != nil {
 			r.err = err
 			close(r.done)
@@ -244,10 +241,9 @@ func (l *ledger) batchFrom(r *request) {
 				l.submit(b)
 				b = l.batchFor(r)
 			}
-			continue
 		default:
+			more = false
 		}
-		break
 	}
 	l.submit(b)
 }

@@ -84,7 +84,6 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 	return s, nil
 }
 
-// openBadger opens the database.
 func openBadger(o badger.Options) (*badger.DB, error) {
 	db, err := badger.Open(o)
 	for range 8 {

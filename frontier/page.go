@@ -149,7 +149,6 @@ func (p *PageRecord) mark(hash uint64) uint64 {
 	return x * 0xbf58476d1ce4e5b9
 }
 
-// memory estimates the memory that a page takes, in bytes.
 func (p *PageRecord) memory() int { return 240 + len(p.Path) + len(p.ETag) }
 
 // fresher says whether p is the better of two copies of a page. The later visit wins. If the times of two nodes are too close to tell, or a

@@ -22,7 +22,6 @@ func (q *fifo[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-// unshift puts v at the head.
 func (q *fifo[T]) unshift(v T) {
 	if q.head == 0 {
 		q.items = append([]T{v}, q.items...)

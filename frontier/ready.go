@@ -61,7 +61,6 @@ func countDue(it *badger.Iterator, host string, by stamp, most int) (n int) {
 	return n
 }
 
-// countPending counts the pending URLs of a host.
 func countPending(it *badger.Iterator, host string, rec *record) (n int) {
 	prefix := hostKey(kindPending, host)
 	for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {

@@ -104,7 +104,6 @@ func (r *record) pendingIn(seq uint64, n int) int {
 	return n
 }
 
-// isDone says whether URL i of a block is done.
 func (r *record) isDone(seq uint64, i int) bool {
 	at := blockAt(r.partial, seq)
 	return at >= 0 && r.partial[at].done.has(i)
@@ -191,7 +190,6 @@ func (r *record) code(c *coder) {
 	}
 }
 
-// bitIf returns bit if on, else 0.
 func bitIf(on bool, bit uint8) uint8 {
 	if on {
 		return bit
@@ -199,7 +197,6 @@ func bitIf(on bool, bit uint8) uint8 {
 	return 0
 }
 
-// append writes the record as of now.
 func (r *record) append(b []byte, now time.Time) []byte {
 	b = slices.Grow(b, 96+len(r.endReason)+len(r.partial)*(4+len(bitmap{})*8)+len(r.fresh)*8)
 	c := coder{b: append(b, recordVersion), now: now}
@@ -207,7 +204,6 @@ func (r *record) append(b []byte, now time.Time) []byte {
 	return c.b
 }
 
-// decodeRecord reads a record as of now.
 func decodeRecord(host string, b []byte, now time.Time) (record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
 		return record{}, fmt.Errorf("read record of %s: %w", host, ErrOldLayout)

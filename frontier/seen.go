@@ -45,10 +45,8 @@ func (s *seen) recent(hash uint64) bool {
 	return hash != 0 && s.recents[hash%recentSlots] == hash
 }
 
-// remember adds a hash to the recent ones.
 func (s *seen) remember(hash uint64) { s.recents[hash%recentSlots] = hash }
 
-// forget removes a hash from the recent ones.
 func (s *seen) forget(hash uint64) {
 	if slot := &s.recents[hash%recentSlots]; *slot == hash {
 		*slot = 0

@@ -66,7 +66,6 @@ type tx struct {
 	fault func() error
 }
 
-// Get reads a value.
 func (t *tx) Get(key []byte) (*badger.Item, error) {
 	if err := t.fault(); err != nil {
 		return nil, err
@@ -93,15 +92,12 @@ func (t *tx) Delete(key []byte) error {
 	return t.Txn.Delete(key)
 }
 
-// begin begins a transaction that writes.
 func (s *store) begin() *tx { return &tx{s.db.NewTransaction(true), s.fault} }
 
-// read reads in one transaction.
 func (s *store) read(read func(txn *tx) error) error {
 	return s.db.View(func(txn *badger.Txn) error { return read(&tx{txn, s.fault}) })
 }
 
-// commit commits a transaction.
 func (s *store) commit(txn *tx) error {
 	defer s.calls.begin()()
 	if err := s.fault(); err != nil {
@@ -125,7 +121,6 @@ func (s *store) enter() bool {
 	return true
 }
 
-// exit ends what enter began.
 func (s *store) exit() { s.users.Done() }
 
 // close waits for the users to exit and closes the database.
@@ -188,7 +183,6 @@ func (s *store) view(ctx context.Context, read func(txn *tx) error) error {
 	return s.read(read)
 }
 
-// get reads a value; nil if there is none.
 func (s *store) get(key []byte) (out []byte, err error) {
 	err = s.view(context.Background(), func(txn *tx) error {
 		out, err = readValue(txn, key)
@@ -219,7 +213,6 @@ func readRecord(txn *tx, host string) (rec record, known bool, err error) {
 	return rec, err == nil, err
 }
 
-// write makes changes in one transaction.
 func (s *store) write(fill func(txn *tx) error) error {
 	txn := s.begin()
 	defer txn.Discard()
@@ -312,7 +305,6 @@ type reading struct {
 	more   bool
 }
 
-// blocks reads pending URLs of a host.
 func (s *store) blocks(host string, queues *[Revisit]reading) error {
 	err := s.read(func(txn *tx) error {
 		for origin := range queues {

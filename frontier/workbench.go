@@ -234,7 +234,6 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 	w.seat(h, addr, now.Add(ttl), now)
 }
 
-// newServer makes a server that is not known yet.
 func (w *workbench) newServer(addr netip.Addr) *server {
 	s := &server{addr: addr, parallel: w.rules.parallel(addr), hosts: make(map[*host]struct{})}
 	w.servers[addr] = s
@@ -273,13 +272,12 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 	queued := s.queuedHosts() > 0
 	if !queued && len(s.sleepers) == 0 {
 		w.timer.remove(s)
-		if s.lease != nil || s.reserved {
-			return
-		}
-		if len(s.hosts) == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
-			delete(w.servers, s.addr)
-		} else if len(s.hosts) == 0 && s.inFlight == 0 && s.next.After(now) {
+		switch {
+		case s.lease != nil || s.reserved || len(s.hosts) > 0 || s.inFlight > 0:
+		case s.next.After(now):
 			w.timer.put(s, s.next) // it is forgotten when it may be asked again
+		case w.servers[s.addr] == s:
+			delete(w.servers, s.addr)
 		}
 		return
 	}

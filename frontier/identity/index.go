@@ -58,7 +58,6 @@ func newSet(m Match) (*Index, error) {
 	return x, x.add(0, m, fields{"hosts", "prefixes", "domains", false})
 }
 
-// add adds the entries of a Match to set n.
 func (x *Index) add(n int, m Match, f fields) error {
 	for i, entry := range m.Hosts {
 		if entry == "*" && f.every {
@@ -117,7 +116,6 @@ func (x *Index) Find(u URL, to []int) []int {
 	return slices.Compact(to)
 }
 
-// has says whether a URL belongs to any set.
 func (x *Index) has(u URL) (found bool) {
 	x.each(u, func(sets []int) bool {
 		found = len(sets) > 0
@@ -161,7 +159,6 @@ type recentDomains [256]atomic.Pointer[nameDomain]
 
 type nameDomain struct{ name, domain string }
 
-// of returns the registrable domain of a name.
 func (r *recentDomains) of(name string) string {
 	slot := &r[xxhash.Sum64String(name)%uint64(len(r))]
 	if k := slot.Load(); k != nil && k.name == name {

@@ -74,7 +74,7 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 	defer j.mu.Unlock()
 	d, ok := j.domains.Get(domain)
 	if !ok {
-		jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // it never fails
+		jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List})         // it never fails
 		set, _ := simplelru.NewLRU(maxDomainCookies, func(_ string, remove func()) { remove() }) // it fails only for a size below one
 		d = &domainJar{jar: jar, set: set}
 		j.domains.Add(strings.Clone(domain), d)

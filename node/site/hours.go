@@ -42,7 +42,6 @@ func ParseHours(texts []string, zone string) (*Hours, error) {
 	return h, nil
 }
 
-// add reads one range and its days.
 func (h *Hours) add(text string) error {
 	wrong := func(what string) error {
 		return fmt.Errorf("%q: %s; hours are like \"09:00-17:00 Mon-Fri\"", strings.TrimSpace(text), what)

@@ -76,7 +76,6 @@ func (k setting) in(e *Entry) reflect.Value { return reflect.ValueOf(e).Elem().F
 // of returns the field in settings.
 func (k setting) of(s *Settings) reflect.Value { return reflect.ValueOf(s).Elem().Field(k.settings) }
 
-// shown returns a value as a configuration has it.
 func shown(value any) string {
 	switch value.(type) {
 	case string, time.Duration:
@@ -99,7 +98,6 @@ func (s *Settings) Product() string {
 	return product
 }
 
-// over overrides the settings by the n-th entry.
 func (s *Settings) over(e *Entry, n int) {
 	for _, k := range settings {
 		switch value := k.in(e); {
