@@ -69,11 +69,8 @@ func (a *activation) runActivation(stop <-chan struct{}) error {
 		}
 		for {
 			hosts, err := a.nextHosts()
-			if err != nil {
-				return err
-			}
-			due, err := a.nextDueHosts()
-			if err != nil {
+			due, dueErr := a.nextDueHosts()
+			if err := errors.Join(err, dueErr); err != nil {
 				return err
 			}
 			if hosts = append(hosts, due...); len(hosts) == 0 {
@@ -94,19 +91,18 @@ func (a *activation) runActivation(stop <-chan struct{}) error {
 // candidates or on the workbench.
 func (a *activation) nextHosts() ([]*host, error) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
 	starved := a.waiters.len() > 0 || a.craving
 	a.craving = false
-	if !starved || a.full != "" || a.outage.keepsTasks(time.Now()) {
-		a.mu.Unlock()
+	if !starved || a.full != "" || a.outage.keepsTasks(now) {
 		return nil, nil
 	}
 	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
-		now := time.Now()
 		a.evictSleepersLocked(now)
 		a.evictCrowdLocked(now)
 	}
-	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
-	scan, cursor := a.scan && !a.wrapped, a.cursor
+	room, scan := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts)), a.scan && !a.wrapped
 	var hosts []*host
 	if a.turn < 3 || !scan {
 		for a.candidates.len() > 0 && len(hosts) < room {
@@ -115,22 +111,21 @@ func (a *activation) nextHosts() ([]*host, error) {
 			hosts = a.enterLocked(hosts, name)
 		}
 	}
-	others := a.candidates.len() > 0
 	if len(hosts) > 0 {
 		a.turn++
-	} else if room > 0 && scan {
-		a.turn = 0
-	}
-	a.mu.Unlock()
-	if len(hosts) > 0 || room <= 0 || !scan {
 		return hosts, nil
 	}
+	if room <= 0 || !scan {
+		return nil, nil
+	}
+	a.turn = 0
+	cursor, others := a.cursor, a.candidates.len() > 0
+	a.mu.Unlock()
 	names, last, end, err := a.waitingHosts(cursor, room)
+	a.mu.Lock()
 	if err != nil {
 		return nil, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if others {
 		signal(a.hungry) // they have the next turns
 	}

@@ -98,13 +98,7 @@ func (h *host) dialName() string {
 	return identity.Name(h.name)
 }
 
-func (h *host) windowed() int {
-	n := 0
-	for o := range h.window {
-		n += h.window[o].len()
-	}
-	return n
-}
+func (h *host) windowed() int { return total(&h.window) }
 
 // low says whether a queue has at most that many URLs in the window, and more on disk.
 func (h *host) low(urls int) bool {
@@ -252,14 +246,6 @@ type server struct {
 	told     bool          // it was reported as wanted since its lease began or ended
 	out      []*Task       // the tasks that are out, with Config.Leases only
 	reserved bool          // only takeHost takes its tasks
-}
-
-func (s *server) queuedHosts() int {
-	n := 0
-	for o := range s.queue {
-		n += s.queue[o].len()
-	}
-	return n
 }
 
 // rest leaves a server alone until a time at least.

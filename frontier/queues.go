@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -15,9 +16,7 @@ func (q *fifo[T]) len() int { return len(q.items) - q.head }
 
 func (q *fifo[T]) push(v T) {
 	if q.head > 32 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
+		q.items, q.head = slices.Delete(q.items, 0, q.head), 0
 	}
 	q.items = append(q.items, v)
 }
@@ -46,6 +45,14 @@ func (q *fifo[T]) pop() T {
 		}
 	}
 	return v
+}
+
+// total returns how many values some queues hold.
+func total[T any](queues *[origins]fifo[T]) (n int) {
+	for o := range queues {
+		n += queues[o].len()
+	}
+	return n
 }
 
 // slot is the place of a value in a timeHeap. Values embed it.

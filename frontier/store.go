@@ -171,7 +171,7 @@ func (s *store) tend(stop <-chan struct{}) error {
 	}
 }
 
-// view lets a caller from outside the frontier's own goroutines read the store.
+// view lets a caller from outside the frontier's own goroutines read the store, or sync it.
 func (s *store) view(ctx context.Context, read func(txn *tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

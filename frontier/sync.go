@@ -31,14 +31,7 @@ func (s *store) sync() error {
 
 // Sync returns when everything that was acknowledged before the call survives the death of the machine. Concurrent calls share the work.
 func (f *Frontier) Sync(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if !f.store.enter() {
-		return ErrClosed
-	}
-	defer f.store.exit()
-	return f.store.sync()
+	return f.store.view(ctx, func(*tx) error { return f.store.sync() })
 }
 
 // syncLogs syncs the logs of all memtables. Badger's Sync leaves out those that are full and have not become tables yet.

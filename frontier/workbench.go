@@ -269,7 +269,7 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 	if w.cfg.Leases {
 		s.purge()
 	}
-	queued := s.queuedHosts() > 0
+	queued := total(&s.queue) > 0
 	if !queued && len(s.sleepers) == 0 {
 		w.timer.remove(s)
 		switch {

@@ -111,9 +111,6 @@ const (
 // Visits returns how many visits the page had, up to 65,535.
 func (h History) Visits() int { return int(h.visits) }
 
-// Changes returns how many visits found the page changed, up to 65,535.
-func (h History) Changes() int { return int(h.changes) }
-
 // HistorySize is the length of a history in bytes, as AppendBinary writes it.
 const HistorySize = 14
 

@@ -23,8 +23,8 @@ func looked(n, changed int, interval time.Duration) History {
 
 func TestHistoryCounts(t *testing.T) {
 	h := looked(10, 3, day)
-	if h.Visits() != 11 || h.Changes() != 3 {
-		t.Errorf("%d visits, %d changes; want 11, 3", h.Visits(), h.Changes())
+	if h.Visits() != 11 || int(h.changes) != 3 {
+		t.Errorf("%d visits, %d changes; want 11, 3", h.Visits(), int(h.changes))
 	}
 	if got, want := float64(h.same), (7 * day).Seconds(); math.Abs(got-want) > 1 {
 		t.Errorf("unchanged for %v s, want %v", got, want)
@@ -36,7 +36,7 @@ func TestHistoryCounts(t *testing.T) {
 	for range math.MaxUint16 + 10 {
 		h = h.With(Visit{Gap: day, Changed: true})
 	}
-	if h.Visits() != math.MaxUint16 || h.Changes() != math.MaxUint16 || h.weight > window || h.undated > window {
+	if h.Visits() != math.MaxUint16 || int(h.changes) != math.MaxUint16 || h.weight > window || h.undated > window {
 		t.Errorf("after 65,545 visits: %+v", h)
 	}
 }

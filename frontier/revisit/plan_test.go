@@ -58,7 +58,7 @@ func TestRateBeatsTheKnownEstimator(t *testing.T) {
 		for range 3000 {
 			rate := draw()
 			h := observed(rnd, rate, n, func() time.Duration { return day })
-			cho := -math.Log((float64(n-h.Changes()) + 0.5) / (float64(n) + 0.5))
+			cho := -math.Log((float64(n-int(h.changes)) + 0.5) / (float64(n) + 0.5))
 			ours += math.Abs(plan.rate(h) - rate)
 			known += math.Abs(cho - rate)
 		}
