@@ -147,7 +147,6 @@ func (f *front) serveTakersLocked(now time.Time) {
 	})
 }
 
-// nextUnresolvedLocked returns the next host to look up, unless an outage forbids it.
 func (f *front) nextUnresolvedLocked(now time.Time) *host {
 	if f.outage.keepsNames(now) {
 		return nil
@@ -258,7 +257,6 @@ func next[T any](ctx context.Context, f *front, queue *fifo[*waiter[T]]) (T, err
 	return w.wait(ctx, f)
 }
 
-// wait returns the answer, or the error that ended the wait.
 func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	if answer, err = await(ctx, f, w.answer); err == nil {
 		return answer, nil

@@ -24,10 +24,8 @@ const (
 // blind says that no server is known to be within reach.
 func (o *outage) blind(now time.Time) bool { return o.why != "" && now.Sub(o.served) >= serves }
 
-// keepsTasks says that no task may be taken now.
 func (o *outage) keepsTasks(now time.Time) bool { return o.blind(now) && o.waits(now) }
 
-// keepsNames says that no name may be looked up now.
 func (o *outage) keepsNames(now time.Time) bool { return o.why != "" && o.waits(now) }
 
 func (o *outage) waits(now time.Time) bool { return o.trying || now.Before(o.next) }

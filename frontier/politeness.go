@@ -19,7 +19,6 @@ func (r *rules) own(addr netip.Addr) bool {
 	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// parallel returns how many requests a server takes at once.
 func (r *rules) parallel(addr netip.Addr) int {
 	if r.own(addr) {
 		return r.OwnParallel

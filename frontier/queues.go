@@ -91,7 +91,6 @@ func (q timeHeap[T]) first() time.Time {
 	return q[0].slotted().when
 }
 
-// due says whether the earliest time has come.
 func (q timeHeap[T]) due(now time.Time) bool { return len(q) > 0 && !q.first().After(now) }
 
 // Len, Less, Swap, Push and Pop are for container/heap.

@@ -24,7 +24,6 @@ const (
 	roles
 )
 
-// String is the word for the role in logs.
 func (h Role) String() string { return word(h, "owned", "replica", "leaving") }
 
 // SetRole sets the role of a host, and returns when it is on disk. For a role other than Owned it first waits until no task of the host is

@@ -20,10 +20,8 @@ const (
 	origins
 )
 
-// String returns the word for the origin in logs.
 func (o Origin) String() string { return word(o, "discovered", "estimate", "assigned", "revisit") }
 
-// word returns the word with number n.
 func word[T ~uint8](n T, words ...string) string {
 	if int(n) < len(words) {
 		return words[n]
@@ -42,7 +40,6 @@ const (
 	NotOwned                 // refused: the host is known, but not owned
 )
 
-// String returns the word for the verdict in logs.
 func (v Verdict) String() string { return word(v, "accepted", "duplicate", "host full", "not own") }
 
 // Link is a URL offered to the frontier.
@@ -67,7 +64,6 @@ const (
 	Sitemap
 )
 
-// String returns the word for the kind in logs.
 func (k Kind) String() string { return word(k, "page", "robots", "sitemap") }
 
 // Task is one request that may be made now. It holds the right to its server until it is given to Finish.

@@ -196,7 +196,6 @@ func (w *workbench) leave(h *host, now time.Time) {
 	}
 }
 
-// nextUnresolved hands out a host to resolve, if there is one.
 func (w *workbench) nextUnresolved(now time.Time) *host {
 	w.wakeUnplaced(now)
 	for w.unresolved.len() > 0 {

@@ -69,7 +69,6 @@ func RegistrableDomain(host string) string {
 	return name[strings.LastIndexByte(name[:rest], '.')+1:]
 }
 
-// isAddress reports whether a name is an IP address.
 func isAddress(name string) bool {
 	if name == "" {
 		return false

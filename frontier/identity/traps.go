@@ -78,7 +78,6 @@ func checkPath(path string) Reason {
 	return Accepted
 }
 
-// checkParams counts parameters and how often each name occurs.
 func checkParams(query string) Reason {
 	if strings.Count(query, "&") >= maxQueryParams {
 		return TooManyParams
