@@ -10,27 +10,21 @@ type params struct {
 	query, path names
 }
 
-// names is a set of names and of beginnings of names.
+// names is a set of names and, with a * at the end, of beginnings of names.
 type names struct {
-	exact  map[string]struct{}
-	begins []string
+	list []string
 	// first holds the first bytes of all names. Most parameters begin with another byte and need no further look.
 	first [256]bool
 }
 
-func newParams(list []string) params {
-	p := params{query: names{exact: map[string]struct{}{}}, path: names{exact: map[string]struct{}{}}}
+func newParams(list []string) (p params) {
 	for _, name := range list {
 		set := &p.query
 		if rest, ok := strings.CutPrefix(name, ";"); ok {
 			set, name = &p.path, rest
 		}
 		set.first[name[0]] = true
-		if begin, ok := strings.CutSuffix(name, "*"); ok {
-			set.begins = append(set.begins, begin)
-		} else {
-			set.exact[name] = struct{}{}
-		}
+		set.list = append(set.list, name)
 	}
 	return p
 }
@@ -41,10 +35,10 @@ func (n *names) has(param string) bool {
 		return false
 	}
 	name, _, _ := strings.Cut(param, "=")
-	if _, ok := n.exact[name]; ok {
-		return true
-	}
-	return slices.ContainsFunc(n.begins, func(begin string) bool { return strings.HasPrefix(name, begin) })
+	return slices.ContainsFunc(n.list, func(known string) bool {
+		begin, open := strings.CutSuffix(known, "*")
+		return name == known || open && strings.HasPrefix(name, begin)
+	})
 }
 
 // strip removes the parameters from a path with its query. The others keep their order and form. Text without such parameters is

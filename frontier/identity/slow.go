@@ -51,11 +51,8 @@ const maxSegments = 512
 
 // segmentsAbove says whether the path of a URL, without its query, has more than most slashes and backslashes.
 func segmentsAbove(s string, most int) bool {
-	if len(s) <= most || strings.Count(s, "/")+strings.Count(s, "\\") <= most {
-		return false
-	}
 	s, _, _ = strings.Cut(s, "?")
-	return strings.Count(s, "/")+strings.Count(s, "\\") > most
+	return len(s) > most && strings.Count(s, "/")+strings.Count(s, "\\") > most
 }
 
 // costly refuses links that cost the parser many milliseconds, because it is quadratic in the number of segments and in the length of
