@@ -107,15 +107,13 @@ func (e *Entry) match() identity.Match {
 
 // title returns how people recognize an entry.
 func (e *Entry) title() string {
-	for _, m := range []struct {
-		key   string
-		names Names
-	}{{"host", e.Host}, {"domain", e.Domain}, {"prefix", e.Prefix}} {
-		if len(m.names) > 0 {
-			return m.key + " " + strings.Join(m.names, ", ")
-		}
+	switch {
+	case len(e.Host) > 0:
+		return "host " + strings.Join(e.Host, ", ")
+	case len(e.Domain) > 0:
+		return "domain " + strings.Join(e.Domain, ", ")
 	}
-	return ""
+	return "prefix " + strings.Join(e.Prefix, ", ")
 }
 
 // maxRecrawl is the longest time between two visits of a page.
