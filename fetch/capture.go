@@ -6,76 +6,45 @@ import (
 	"sync"
 )
 
-// tap records the heads of one exchange on an HTTP/1.1 connection, up to a limit in each direction.
+// tap records the heads of one exchange on an HTTP/1.1 connection. A headFilter tells it that of the answer.
 type tap struct {
-	limit int64
+	limit int64 // of the request
 
-	mu       sync.Mutex
-	over     bool // the exchange has ended; response may belong to another
-	headed   bool // the head of the response is complete; its body follows
-	request  []byte
-	response *[]byte // lent by the client's buffers
+	mu            sync.Mutex
+	over          bool // the exchange has ended
+	request, head []byte
 }
 
 func (t *tap) wrote(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.over {
-		t.request = t.keep(t.request, p)
+		t.request = append(t.request, p[:min(int64(len(p)), t.limit-int64(len(t.request)))]...)
 	}
 }
 
-func (t *tap) read(p []byte) {
+// answered records the whole head of the answer.
+func (t *tap) answered(head []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.over && !t.headed {
-		*t.response = t.keep(*t.response, p)
+	if !t.over {
+		t.head = head
 	}
-}
-
-// head stops recording the response.
-func (t *tap) head() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.headed = true
-}
-
-func (t *tap) keep(to, p []byte) []byte {
-	room := t.limit - int64(len(to))
-	return append(to, p[:min(int64(len(p)), room)]...)
 }
 
 // restart discards what was recorded, when net/http tries again on another connection.
 func (t *tap) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.headed, t.request, *t.response = false, t.request[:0], (*t.response)[:0]
+	t.request, t.head = t.request[:0], nil
 }
 
-// end stops recording and returns the request, and the final head of the response.
+// end stops recording and returns what was recorded. A head without an end was not.
 func (t *tap) end() (request, head []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
-	return t.request, finalHead(*t.response)
-}
-
-// finalHead returns the head that a response begins with, without informational ones and with its blank line. Lines end in CR LF as archives
-// want it, even if the server ends them with LF alone. It returns nil if the head has no end.
-func finalHead(response []byte) []byte {
-	head := make([]byte, 0, 512)
-	for line := range bytes.Lines(response) {
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
-		head = append(append(head, line...), "\r\n"...)
-		switch {
-		case len(line) > 0:
-		case informational(head):
-			head = head[:0]
-		default:
-			return head
-		}
-	}
-	return nil
+	return t.request, t.head
 }
 
 // informational reports whether head has a 1xx status other than 101. net/http skips those, too.

@@ -305,7 +305,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	res.buffers = &c.buffers
 	limit := c.limit(&req)
 	if req.Capture {
-		x.tap = &tap{limit: c.cfg.MaxHeaderBytes, response: c.buffers.get(0)}
+		x.tap = &tap{limit: c.cfg.MaxHeaderBytes}
 	}
 	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
 	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.headerOf(&req)
@@ -329,7 +329,6 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		if request, head := x.tap.end(); res.RawRequest == nil {
 			res.RawRequest, res.RawHead = request, head
 		}
-		c.buffers.put(x.tap.response)
 	}
 	late := x.overHTTP2() && res.Class.late()
 	if late {

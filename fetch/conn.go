@@ -19,7 +19,7 @@ type conn struct {
 	connect, tls time.Duration
 	taken        atomic.Bool                // a request has used it
 	first        atomic.Pointer[exchange]   // must agree before the first bytes of its request are written
-	tap          atomic.Pointer[tap]        // records the current exchange
+	tap          atomic.Pointer[tap]        // records the current request
 	head         atomic.Pointer[headFilter] // of the current exchange; nil under TLS
 	filtered     []byte                     // what it has let pass and nobody has read yet
 	ended        error                      // comes after that
@@ -29,11 +29,7 @@ type conn struct {
 func (c *conn) Read(p []byte) (int, error) {
 	for len(c.filtered) == 0 && c.ended == nil {
 		n, err := c.Conn.Read(p)
-		// Load the tap and the filter only now: on an idle connection net/http waits in Read before a request takes it.
-		if t := c.tap.Load(); t != nil {
-			t.read(p[:n])
-		}
-		h := c.head.Load()
+		h := c.head.Load() // only now: on an idle connection net/http waits in Read before a request takes it
 		if h == nil || h.part == inBody {
 			return n, err
 		}

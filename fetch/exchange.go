@@ -119,7 +119,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	x.conn.first.Store(x)
-	x.conn.head.Store(new(headFilter))
+	x.conn.head.Store(&headFilter{tap: x.tap})
 	// Store a nil tap, too: the previous request may not have removed its own yet.
 	x.conn.tap.Store(x.tap)
 	if x.tap != nil {
@@ -194,14 +194,11 @@ func (x *exchange) overHTTP2() bool {
 	return x.h2
 }
 
-// head restarts the first window of MinRate, once the response head is complete, and ends its capture.
+// head restarts the first window of MinRate, once the response head is complete.
 func (x *exchange) head() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.window = time.Now()
-	if x.tap != nil {
-		x.tap.head()
-	}
 }
 
 // pause suspends or restarts the windows of MinRate.

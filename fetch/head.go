@@ -18,6 +18,8 @@ type headFilter struct {
 	drops   bool   // the last field was dropped, and so are its continuations
 	chunked bool   // there was a Transfer-Encoding
 	dropped int    // bytes
+	tap     *tap   // gets the head that is not informational, unless nil
+	raw     []byte // the head so far for it, with lines that end in CR LF as archives want it
 }
 
 // headPart is what a headFilter reads.
@@ -54,6 +56,9 @@ func (h *headFilter) filter(b []byte) []byte {
 		if len(h.line) <= maxHeld {
 			h.line = append(h.line, b[:n]...)
 		}
+		if h.tap != nil {
+			h.raw = append(h.raw, b[:n]...)
+		}
 		b = b[n:]
 		switch {
 		case whole:
@@ -78,6 +83,9 @@ func (h *headFilter) rest() []byte {
 
 // endLine goes on to the next line.
 func (h *headFilter) endLine() {
+	if h.tap != nil {
+		h.raw = append(bytes.TrimSuffix(bytes.TrimSuffix(h.raw, []byte("\n")), []byte("\r")), "\r\n"...)
+	}
 	switch {
 	case h.part == inStatus:
 		h.part, h.interim, h.chunked = inFields, informational(h.line), false
@@ -86,9 +94,11 @@ func (h *headFilter) endLine() {
 		h.drops = false
 	case len(bytes.TrimRight(h.line, "\r\n")) > 0:
 	case h.interim:
-		h.part = inStatus
+		h.part, h.raw = inStatus, h.raw[:0]
 	default:
-		h.part = inBody
+		if h.part = inBody; h.tap != nil {
+			h.tap.answered(h.raw)
+		}
 	}
 	h.line, h.long = h.line[:0], false
 }

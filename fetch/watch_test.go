@@ -169,7 +169,7 @@ func TestClassesOfErrors(t *testing.T) {
 func TestTapFollowsItsRequest(t *testing.T) {
 	first, second := &conn{}, &conn{}
 	first.taken.Store(true)
-	x := &exchange{cfg: &Config{}, timer: time.NewTimer(time.Hour), tap: &tap{limit: 9, response: new([]byte)}}
+	x := &exchange{cfg: &Config{}, timer: time.NewTimer(time.Hour), tap: &tap{limit: 9}}
 	x.gotConn(httptrace.GotConnInfo{Conn: first})
 	x.tap.wrote([]byte("lost"))
 	x.gotConn(httptrace.GotConnInfo{Conn: second})
