@@ -87,6 +87,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
 		large:  newLargeBudget(cfg.LargeBodies),
 	}
+	retire := func(_ netip.Addr, t *http.Transport) { go t.CloseIdleConnections() } // outside c.mu, which closing them takes
 	if c.pools, err = simplelru.NewLRU(cfg.MaxServers, retire); err != nil {
 		return nil, fmt.Errorf("fetch config: %w", err)
 	}

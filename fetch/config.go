@@ -29,12 +29,12 @@ type Config struct {
 	// AcceptLanguage is the Accept-Language header. Empty: none is sent, and the server chooses.
 	AcceptLanguage string `toml:"accept_language"`
 
-	// ConnectTimeout bounds the TCP connect. Less frees fetchers from dead servers sooner, more reaches far ones.
+	// ConnectTimeout bounds the TCP connect.
 	ConnectTimeout time.Duration `toml:"-"`
 	// TLSTimeout bounds the TLS handshake that follows.
 	TLSTimeout time.Duration `toml:"-"`
-	// HeaderTimeout bounds the time from the request written (or from the connection given, where the server does
-	// not even read) to the first byte of the answer. More waits for slow programs, and holds a fetcher meanwhile.
+	// HeaderTimeout bounds the time from the request written (or from the connection given, where the server does not even read) to the
+	// first byte of the answer.
 	HeaderTimeout time.Duration `toml:"-"`
 	// TotalTimeout limits a whole request, including connect and TLS.
 	TotalTimeout time.Duration `toml:"total_timeout"`
@@ -42,7 +42,6 @@ type Config struct {
 	// drips. 0 leaves them to TotalTimeout.
 	MinRate int64 `toml:"-"`
 	// GraceTime is the window of MinRate, and the longest time from the first byte to the end of the response head.
-	// More forgives stalls.
 	GraceTime time.Duration `toml:"-"`
 
 	// MaxBodyBytes is the longest body on the wire, in bytes. A longer one is cut there without an error, and its connection
@@ -51,15 +50,13 @@ type Config struct {
 	// MaxDecodedBytes is the longest decoded body, in bytes; beyond it a body counts as a decompression bomb.
 	MaxDecodedBytes int64 `toml:"-"`
 	// LargeBodies is how many bodies beyond 1 MiB, decoded or captured, are in memory at a time, over all servers; the others wait. Each
-	// needs up to four times max_decoded_bytes, and windows of decoders beyond 1 MiB take up to 16 MiB for each. Fewer bear a
-	// web that is out to fill the memory, more read large pages sooner.
+	// needs up to four times MaxDecodedBytes, and windows of decoders beyond 1 MiB take up to 16 MiB for each.
 	LargeBodies int `toml:"-"`
 	// MaxHeaderBytes is the largest response head, informational (1xx) heads included, in bytes.
 	MaxHeaderBytes int64 `toml:"-"`
 
-	// IdleConns is how many idle connections are kept for one server, over all its hosts. Over HTTP/2 each
-	// host keeps one, however many there are. Each costs a file descriptor and 20 KiB (40 with TLS) of memory; too
-	// few pay connect and TLS again.
+	// IdleConns is how many idle connections are kept for one server, over all its hosts. Over HTTP/2 each host keeps one, however many
+	// there are. Each costs a file descriptor and 20 KiB (40 with TLS) of memory.
 	IdleConns int `toml:"-"`
 	// IdleTimeout is how long an idle connection is kept. It should exceed the gap between two requests to a server.
 	IdleTimeout time.Duration `toml:"-"`

@@ -59,6 +59,3 @@ func (c *Client) adopt(addr netip.Addr, t *http.Transport) {
 	c.pools.Remove(addr)
 	c.pools.Add(addr, t)
 }
-
-// retire closes the idle connections of a pool. It runs outside Client.mu, which closing them takes.
-func retire(_ netip.Addr, t *http.Transport) { go t.CloseIdleConnections() }

@@ -2,8 +2,7 @@ package page
 
 // Config bounds what one page may yield.
 type Config struct {
-	// MaxLinks is the number of links kept of one page. Later ones are only counted. A larger number finds more on index
-	// pages and needs more memory: some 100 bytes for each link while a page is read.
+	// MaxLinks is the number of links kept of one page, some 100 bytes each. Later ones are only counted.
 	MaxLinks int `toml:"-"`
 	// MaxRefBytes is the length of the longest link kept, in bytes. Longer ones are dropped and counted: most are traps,
 	// and servers refuse URLs beyond some 8,000 bytes.

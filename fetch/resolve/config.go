@@ -20,8 +20,7 @@ type Config struct {
 	// family whatever fetch.dns.ipv6 says. Only names that are looked up are found here, never the targets of aliases: no
 	// one on the web may point into this table.
 	Hosts map[string][]string `toml:"hosts"`
-	// Timeout bounds one try at one server, TCP included. A shorter one turns to the next server sooner; too short a one gives up
-	// on servers that must ask far away themselves.
+	// Timeout bounds one try at one server, TCP included. The server may have to ask far away itself.
 	Timeout time.Duration `toml:"-"`
 	// Attempts is the number of tries of one query. Attempts × Timeout bounds a whole lookup, aliases included.
 	Attempts int `toml:"-"`

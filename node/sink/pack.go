@@ -146,25 +146,19 @@ func (s *Sink) makePackages(ctx context.Context, sp *spool) ([]*madePackage, err
 			packages = append(packages, made)
 		}
 	}
-	s.missed(sp, count)
-	return packages, nil
-}
-
-// missed tells of downloads whose records were not found in their spool. They have ended, and are not made again.
-func (s *Sink) missed(sp *spool, count map[uint32]bool) {
-	lost := 0
+	lost := 0 // they have ended, and are not made again
 	for _, found := range count {
 		if !found {
 			lost++
 		}
 	}
-	if lost == 0 {
-		return
+	if lost > 0 {
+		s.mu.Lock()
+		s.stats.Damaged += lost
+		s.mu.Unlock()
+		s.deps.Warn(fmt.Errorf("%d downloads are lost, because their records in %s are damaged", lost, filepath.Base(sp.path)))
 	}
-	s.mu.Lock()
-	s.stats.Damaged += lost
-	s.mu.Unlock()
-	s.deps.Warn(fmt.Errorf("%d downloads are lost, because their records in %s are damaged", lost, filepath.Base(sp.path)))
+	return packages, nil
 }
 
 // packAs makes a package of one format. It returns nil if the spool has nothing for it.

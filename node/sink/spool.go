@@ -173,9 +173,9 @@ func (s *spool) append(d disk, b []byte) error {
 // place.
 func openSpool(path string, formats []string) (*spool, error) {
 	s := &spool{path: path}
-	count := func(*spooled) error { s.records++; return nil }
+	whole := func(*spooled) error { return nil }
 	var err error
-	if s.size, err = s.each(count); err != nil || s.V != 0 {
+	if s.size, err = s.each(whole); err != nil || s.V != 0 {
 		return s, err
 	}
 	info, err := os.Stat(path)
@@ -188,7 +188,7 @@ func openSpool(path string, formats []string) (*spool, error) {
 		return s, nil // no sink has made it
 	}
 	s.header = h
-	s.size, err = s.each(count)
+	s.size, err = s.each(whole)
 	return s, err
 }
 

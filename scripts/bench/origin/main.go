@@ -42,40 +42,28 @@ func run(ctx context.Context, cfg client.Config, control string) error {
 	// The pages are a large heap without pointers, so collect garbage rarely.
 	debug.SetGCPercent(400)
 	counts := NewCounts(world)
-	var listeners []net.Listener
-	for i := range world.Sites {
-		l, err := net.Listen("tcp4", cfg.Host(i))
-		if err != nil {
-			return fmt.Errorf("listen for site %d: %w", i, err)
-		}
-		listeners = append(listeners, l)
-	}
-	controlListener, err := net.Listen("tcp4", control)
-	if err != nil {
-		return fmt.Errorf("listen for control: %w", err)
-	}
-	var servers []*http.Server
 	var wg sync.WaitGroup
-	serve := func(l net.Listener, s *http.Server) {
-		servers = append(servers, s)
+	serve := func(what, at string, s *http.Server) error {
+		l, err := net.Listen("tcp4", at)
+		if err != nil {
+			return fmt.Errorf("listen for %s: %w", what, err)
+		}
+		context.AfterFunc(ctx, func() { s.Close() })
 		wg.Go(func() {
 			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				fmt.Fprintln(os.Stderr, "origin: serve:", err)
 			}
 		})
+		return nil
 	}
-	for i, l := range listeners {
-		serve(l, &http.Server{
-			Handler:           counts.Site(i),
-			ConnState:         counts.Connection,
-			ReadHeaderTimeout: 30 * time.Second,
-			IdleTimeout:       2 * time.Minute,
-		})
+	for i := range world.Sites {
+		s := &http.Server{Handler: counts.Site(i), ConnState: counts.Connection, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+		if err := serve(fmt.Sprintf("site %d", i), cfg.Host(i), s); err != nil {
+			return err
+		}
 	}
-	serve(controlListener, &http.Server{Handler: counts.Control(), ReadHeaderTimeout: 5 * time.Second})
-	<-ctx.Done()
-	for _, s := range servers {
-		s.Close()
+	if err := serve("control", control, &http.Server{Handler: counts.Control(), ReadHeaderTimeout: 5 * time.Second}); err != nil {
+		return err
 	}
 	wg.Wait()
 	return nil

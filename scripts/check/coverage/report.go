@@ -74,18 +74,19 @@ func report(out io.Writer, p, w reading, own *links) bool {
 }
 
 func row(out io.Writer, host, kind string, p, w map[string]bool) {
-	count := func(set map[string]bool, keep func(string) bool) int {
-		n := 0
+	count := func(set, other map[string]bool) (all, both int) {
 		for u := range set {
-			if (host == "" || strings.HasPrefix(u, host+"/")) && keep(u) {
-				n++
+			if host == "" || strings.HasPrefix(u, host+"/") {
+				all++
+				if other[u] {
+					both++
+				}
 			}
 		}
-		return n
+		return all, both
 	}
-	any := func(string) bool { return true }
-	both := count(p, func(u string) bool { return w[u] })
-	np, nw := count(p, any), count(w, any)
+	np, both := count(p, w)
+	nw, _ := count(w, p)
 	fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t\n", host, kind, np, nw, both, np-both, nw-both)
 }
 
