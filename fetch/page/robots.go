@@ -1,6 +1,9 @@
 package page
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // RobotsTag reads the values of X-Robots-Tag headers for an agent, a product token in upper or lower case. A value may
 // name the agent it is for ("proxima: noindex"). Rules after a name are for that agent, up to the next name. All rules for
@@ -46,11 +49,7 @@ func directives(list string) (noindex, nofollow bool) {
 
 // hasArgument reports whether a rule has a colon and an argument, so that it looks like the name of an agent.
 func hasArgument(rule string) bool {
-	switch strings.ToLower(rule) {
-	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}, strings.ToLower(rule))
 }
 
 // isProductToken reports whether s can name a robot (RFC 9309, section 2.2.1). It also allows digits and dots, which occur.

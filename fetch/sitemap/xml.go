@@ -42,41 +42,33 @@ func (l *list) readXML(in *input) error {
 		}
 		switch tok := tok.(type) {
 		case xml.StartElement:
-			if to == nil {
+			switch {
+			case to == nil:
 				if f, to = l.format(tok.Name); to == nil {
 					return fmt.Errorf("%w: root element %.40q", ErrFormat, tok.Name.Local)
 				}
-				continue
-			}
-			if f.dated != "" && tok.Name == (xml.Name{Space: f.element.Space, Local: f.entry}) {
+			case tok.Name == f.entry:
 				l.last, l.date = "", time.Time{}
-				continue
-			}
-			if tok.Name != f.element && (f.dated == "" || tok.Name != xml.Name{Space: f.element.Space, Local: f.dated}) {
-				continue
-			}
-			if f.attribute {
+			case tok.Name == f.element && f.attribute:
 				if !l.add(to, href(tok.Attr)) {
 					return nil
 				}
-				continue
+			case tok.Name == f.element, tok.Name == f.dated:
+				name = tok.Name
+				text.Reset()
 			}
-			name = tok.Name
-			text.Reset()
 		case xml.CharData:
 			if name.Local != "" && text.Len() <= l.limits.MaxRefBytes+maxPadding {
 				text.Write(tok)
 			}
 		case xml.EndElement:
-			if name.Local == "" || tok.Name != name {
+			if tok.Name != name {
 				continue
 			}
 			name = xml.Name{}
-			if tok.Name != f.element {
+			if tok.Name == f.dated {
 				l.dated(text.String())
-				continue
-			}
-			if !l.add(to, text.String()) {
+			} else if !l.add(to, text.String()) {
 				return nil
 			}
 		}
@@ -89,23 +81,24 @@ const maxPadding = 4096
 // format says where a kind of file has its URLs.
 type format struct {
 	element   xml.Name
-	attribute bool   // the URL is in the attribute href rather than in the text
-	dated     string // the element beside it with the time of the last change, "" if there is none
-	entry     string // the element around both
+	attribute bool     // the URL is in the attribute href rather than in the text
+	dated     xml.Name // the element beside it with the time of the last change, if there is one
+	entry     xml.Name // the element around both
 }
 
 // format recognises a kind of file by its root element. It returns the list to fill, or nil for an unknown kind. The element
 // must have the prefix of the root: <image:loc> is no page, and neither is <atom:link> in a feed of RSS.
 func (l *list) format(root xml.Name) (format, *[]string) {
+	named := func(local string) xml.Name { return xml.Name{Space: root.Space, Local: local} }
 	switch strings.ToLower(root.Local) {
 	case "urlset":
-		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod", entry: "url"}, &l.URLs
+		return format{element: named("loc"), dated: named("lastmod"), entry: named("url")}, &l.URLs
 	case "sitemapindex":
-		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod", entry: "sitemap"}, &l.Sitemaps
+		return format{element: named("loc"), dated: named("lastmod"), entry: named("sitemap")}, &l.Sitemaps
 	case "rss":
-		return format{element: xml.Name{Space: root.Space, Local: "link"}}, &l.URLs
+		return format{element: named("link")}, &l.URLs
 	case "feed":
-		return format{element: xml.Name{Space: root.Space, Local: "link"}, attribute: true}, &l.URLs
+		return format{element: named("link"), attribute: true}, &l.URLs
 	}
 	return format{}, nil
 }
