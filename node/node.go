@@ -25,7 +25,6 @@ import (
 
 	"proxima/fetch"
 	"proxima/fetch/blocklist"
-	"proxima/fetch/page"
 	"proxima/fetch/resolve"
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -195,7 +194,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	n.policy = &crawl.Policy{Rules: n.rules, Sites: n.sites, Blocklist: n.blocklist, Files: n.files, Agent: cfg.Page.Agent}
 	loop := crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Policy: n.policy, RunLog: n.runlog, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
-		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, TrackDepth: cfg.Frontier.TrackDepth, Recrawl: cfg.Recrawl.On(), Home: n.id.Node,
+		Page: cfg.Page, Sitemap: cfg.Sitemap, TrackDepth: cfg.Frontier.TrackDepth, Recrawl: cfg.Recrawl.On(), Home: n.id.Node,
 	}
 	if cfg.Peer.Secret != "" {
 		if n.overlay, err = newOverlay(n, deps); err != nil {

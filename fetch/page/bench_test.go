@@ -26,7 +26,7 @@ func samplePage() []byte {
 
 func BenchmarkParse(b *testing.B) {
 	body := samplePage()
-	parser := New(Default())
+	parser := Default()
 	if n := len(parser.Parse(body, htmlUTF8, nil).Links); n != 101 {
 		b.Fatalf("%d links, want 101", n)
 	}

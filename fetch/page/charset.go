@@ -59,29 +59,19 @@ func isBinary(text []byte) bool {
 	return controls*32 > len(head)
 }
 
-// label is a header and the encoding that it names.
-type label struct {
-	contentType string
-	enc         encoding.Encoding
-	name        string
-}
-
-// maxLabel is the longest header remembered, in bytes.
+// maxLabel is the longest name of an encoding in an element that is read, in bytes.
 const maxLabel = 128
 
-// determine is charset.DetermineEncoding with a memory of one header. Only a byte order mark overrules a header that names
-// an encoding, and most servers send the same Content-Type with all pages. Parsing it costs as much as reading the links
-// of a small page.
-func (ps *Parser) determine(body []byte, contentType string) (enc encoding.Encoding, name string, certain bool) {
-	marked := len(body) > 0 && body[0] >= 0xef // the first byte of any byte order mark, and hardly of anything else
-	if last := ps.label.Load(); !marked && last != nil && contentType == last.contentType {
-		return last.enc, last.name, true
+// determine is charset.DetermineEncoding without its parser, which takes as long as reading the links of a small page: only a byte order mark
+// overrules a header that names an encoding.
+func determine(body []byte, contentType string) (enc encoding.Encoding, name string, certain bool) {
+	label := labelIn(contentType, "charset")
+	if len(body) == 0 || body[0] < 0xef { // the first byte of any byte order mark, and hardly of anything else
+		if enc, name = charset.Lookup(label); enc != nil {
+			return enc, name, true
+		}
 	}
-	enc, name, certain = charset.DetermineEncoding(body, "text/html; charset="+labelIn(contentType, "charset"))
-	if certain && !marked && len(contentType) <= maxLabel {
-		ps.label.Store(&label{strings.Clone(contentType), enc, name})
-	}
-	return enc, name, certain
+	return charset.DetermineEncoding(body, "text/html; charset="+label)
 }
 
 // labelIn returns the name of an encoding in a Content-Type, where key is "charset", or in an XML declaration, where it is "encoding"; "" if
@@ -147,8 +137,8 @@ func labelled(body []byte) (enc encoding.Encoding, name string) {
 // decode returns body in UTF-8 and the name of its encoding. That comes from a byte order mark, the header or a meta
 // element, or else is UTF-8 or windows-1252. decode returns ASCII and UTF-8 as they are, with invalid bytes; toValid
 // repairs the few values that leave this package.
-func (ps *Parser) decode(body []byte, contentType string) (text []byte, name string) {
-	enc, name, certain := ps.determine(body, contentType)
+func decode(body []byte, contentType string) (text []byte, name string) {
+	enc, name, certain := determine(body, contentType)
 	// DetermineEncoding looks at the first bytes only, and many editors and servers write the label windows-1252 or
 	// iso-8859-1 by default. A body that is all valid UTF-8 was not written in windows-1252.
 	switch {

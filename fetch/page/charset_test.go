@@ -59,7 +59,7 @@ func TestCharset(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := New(Default()).Parse([]byte(tt.in), tt.contentType, nil)
+			p := Default().Parse([]byte(tt.in), tt.contentType, nil)
 			if p.NotHTML != "" || p.Charset != tt.charset || len(p.Links) != 1 || string(p.Links[0].Ref) != tt.ref {
 				t.Errorf("got %+v, want charset %q, ref %q", p, tt.charset, tt.ref)
 			}
@@ -83,14 +83,14 @@ func TestQueriesInTheEncodingOfThePage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := New(Default()).Parse([]byte(body), "text/html; charset="+tt.charset, nil)
+		p := Default().Parse([]byte(body), "text/html; charset="+tt.charset, nil)
 		if len(p.Links) != 1 || string(p.Links[0].Ref) != tt.want {
 			t.Errorf("%s, %q: %q, want %q", tt.charset, tt.ref, show(p), tt.want)
 		}
 	}
 	in := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
 	body, err := in.NewEncoder().String("<a href=?é>")
-	if p := New(Default()).Parse([]byte(body), "text/html", nil); err != nil || len(p.Links) != 1 || string(p.Links[0].Ref) != "?é" {
+	if p := Default().Parse([]byte(body), "text/html", nil); err != nil || len(p.Links) != 1 || string(p.Links[0].Ref) != "?é" {
 		t.Errorf("UTF-16: %q, %v", show(p), err)
 	}
 }
@@ -103,7 +103,7 @@ func TestDecodeDoesNotCopy(t *testing.T) {
 		"text/html":                       "<a href=/é>",
 	} {
 		body := []byte(in)
-		if text, name := New(Default()).decode(body, contentType); &text[0] != &body[0] {
+		if text, name := decode(body, contentType); &text[0] != &body[0] {
 			t.Errorf("%s, %q: copied from %s", contentType, in, name)
 		}
 	}
@@ -172,7 +172,7 @@ func TestNotHTML(t *testing.T) {
 		{"text/html", append(bytes.Repeat([]byte("x"), 1024-32), make([]byte, 1024)...), ""},
 	}
 	for _, tt := range tests {
-		p := New(Default()).Parse(tt.in, tt.contentType, nil)
+		p := Default().Parse(tt.in, tt.contentType, nil)
 		if p.NotHTML != tt.want {
 			t.Errorf("%s %.30q: reason %q, want %q", tt.contentType, tt.in, p.NotHTML, tt.want)
 		}

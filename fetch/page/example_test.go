@@ -6,8 +6,8 @@ import (
 	"proxima/fetch/page"
 )
 
-func ExampleParser_Parse() {
-	parser := page.New(page.Default())
+func ExampleConfig_Parse() {
+	parser := page.Default()
 	p := parser.Parse([]byte(`<!DOCTYPE html>
 <base href="/docs/">
 <meta name="robots" content="noindex">

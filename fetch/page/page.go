@@ -11,7 +11,6 @@ package page
 
 import (
 	"bytes"
-	"sync/atomic"
 
 	"golang.org/x/net/html/atom"
 )
@@ -51,35 +50,19 @@ type Page struct {
 	NoIndex, NoFollow bool
 }
 
-// Parser reads pages. It is safe for concurrent use.
-type Parser struct {
-	limits Config
-	label  atomic.Pointer[label] // of an earlier page
-}
-
-// New makes a parser.
-func New(limits Config) *Parser { return &Parser{limits: limits} }
-
-// As returns a parser with the same limits for another agent.
-func (ps *Parser) As(agent string) *Parser {
-	limits := ps.limits
-	limits.Agent = agent
-	return New(limits)
-}
-
-// Parse reads a page. contentType is the value of the header, which may be empty. Time and memory are linear in the
+// Parse reads a page within limits. contentType is the value of the header, which may be empty. Time and memory are linear in the
 // length of body. Parse does not change body; Links may refer to it. Links are stored in memory, whose old content is
 // lost, if there is room.
-func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {
+func (limits Config) Parse(body []byte, contentType string, memory []Link) Page {
 	if !IsHTML(contentType, body) {
 		return Page{NotHTML: NotHTMLType}
 	}
-	text, charset := ps.decode(body, contentType)
+	text, charset := decode(body, contentType)
 	if isBinary(text) {
 		return Page{NotHTML: NotHTMLData}
 	}
 	xml := mediaType(contentType) == xhtml
-	r := reading{limits: &ps.limits, tags: scanner{b: text, xml: xml}, page: Page{Charset: charset, XML: xml, Links: memory[:0]}}
+	r := reading{limits: &limits, tags: scanner{b: text, xml: xml}, page: Page{Charset: charset, XML: xml, Links: memory[:0]}}
 	for {
 		name := r.tags.next()
 		if name == 0 {

@@ -70,7 +70,7 @@ func TestLinks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := New(Default()).Parse([]byte(tt.in), htmlUTF8, nil)
+			p := Default().Parse([]byte(tt.in), htmlUTF8, nil)
 			if d := cmp.Diff(tt.want, show(p)); d != "" {
 				t.Errorf("links of %s: (-want +got)\n%s", tt.in, d)
 			}
@@ -82,7 +82,7 @@ func TestLinks(t *testing.T) {
 func TestElementsThatCloseThemselves(t *testing.T) {
 	const in = `<title/><script src=x /><template/><iframe src=/1 /><a href=/2><textarea/><svg/><title><a href=/no></title><a href=/3>`
 	for contentType, want := range map[string]string{"application/xhtml+xml": "/1\n/2\n/3", "Application/XHTML+xml; charset=utf-8": "/1\n/2\n/3", "text/html": "/3"} {
-		if got := show(New(Default()).Parse([]byte(in), contentType, nil)); got != want {
+		if got := show(Default().Parse([]byte(in), contentType, nil)); got != want {
 			t.Errorf("%s: %q, want %q", contentType, got, want)
 		}
 	}
@@ -133,14 +133,15 @@ func TestMetaRobots(t *testing.T) {
 		{`<!-- <meta name=robots content=none> -->`, false, false},
 	}
 	for _, tt := range tests {
-		p := New(Default()).Parse([]byte(tt.in), htmlUTF8, nil)
+		p := Default().Parse([]byte(tt.in), htmlUTF8, nil)
 		if p.NoIndex != tt.noindex || p.NoFollow != tt.nofollow {
 			t.Errorf("%s: noindex %v nofollow %v, want %v %v", tt.in, p.NoIndex, p.NoFollow, tt.noindex, tt.nofollow)
 		}
 	}
-	parser, in := New(Config{MaxLinks: 7, MaxRefBytes: 50, Agent: "proxima"}), []byte(`<meta name=googlebot content=none>`)
-	other := parser.As("googlebot")
-	if other.limits != (Config{MaxLinks: 7, MaxRefBytes: 50, Agent: "googlebot"}) || !other.Parse(in, htmlUTF8, nil).NoIndex || parser.Parse(in, htmlUTF8, nil).NoIndex {
+	limits, in := Config{MaxLinks: 7, MaxRefBytes: 50, Agent: "proxima"}, []byte(`<meta name=googlebot content=none>`)
+	other := limits
+	other.Agent = "googlebot"
+	if !other.Parse(in, htmlUTF8, nil).NoIndex || limits.Parse(in, htmlUTF8, nil).NoIndex {
 		t.Errorf("%s does not count for its agent alone", in)
 	}
 }
@@ -196,7 +197,7 @@ func TestBase(t *testing.T) {
 		`<base href="` + long + `"><base href=/c/>`:            "",
 		`<a href=x>`: "",
 	} {
-		if got := New(Default()).Parse([]byte(in), htmlUTF8, nil).Base; got != want {
+		if got := Default().Parse([]byte(in), htmlUTF8, nil).Base; got != want {
 			t.Errorf("%.60s: base %q, want %q", in, got, want)
 		}
 	}
@@ -206,7 +207,7 @@ func TestBounds(t *testing.T) {
 	cfg := Config{MaxLinks: 3, MaxRefBytes: 10, Agent: "proxima"}
 	in := `<meta http-equiv=refresh content="1;url=/r"><a href=/12345678><a href=/1234567890><a href=/123456789> <a href=#> <a href=/4><a href=/5>` +
 		`<meta http-equiv=refresh content="1;url=/toolongtoo">`
-	p := New(cfg).Parse([]byte(in), htmlUTF8, nil)
+	p := cfg.Parse([]byte(in), htmlUTF8, nil)
 	if got, want := show(p), "/r\n/12345678\n/123456789"; got != want {
 		t.Errorf("links %q, want %q", got, want)
 	}
@@ -214,13 +215,13 @@ func TestBounds(t *testing.T) {
 		t.Errorf("dropped %d links and %d refs, want 2 and 2", p.LinksDropped, p.RefsDropped)
 	}
 	for base, want := range map[string]string{"/23456789/": "/23456789/", "/234567890/": ""} {
-		if p := New(cfg).Parse([]byte("<base href="+base+">"), htmlUTF8, nil); p.Base != want || (p.RefsDropped == 0) != (want != "") {
+		if p := cfg.Parse([]byte("<base href="+base+">"), htmlUTF8, nil); p.Base != want || (p.RefsDropped == 0) != (want != "") {
 			t.Errorf("base %s is read as %q, %d dropped", base, p.Base, p.RefsDropped)
 		}
 	}
 	// A value may be sixteen times as long as its text.
 	for zeros, want := range map[int]string{154: "/A", 155: ""} {
-		p := New(cfg).Parse([]byte("<a href=/&#"+strings.Repeat("0", zeros)+"65;>"), htmlUTF8, nil)
+		p := cfg.Parse([]byte("<a href=/&#"+strings.Repeat("0", zeros)+"65;>"), htmlUTF8, nil)
 		if got := show(p); got != want || p.RefsDropped != map[bool]int{true: 1}[want == ""] {
 			t.Errorf("with %d zeros: %q, %d dropped", zeros, got, p.RefsDropped)
 		}
@@ -278,7 +279,7 @@ func TestHostile(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			p := New(Default()).Parse(in, htmlUTF8, nil)
+			p := Default().Parse(in, htmlUTF8, nil)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			allocated := after.TotalAlloc - before.TotalAlloc
@@ -316,7 +317,7 @@ func TestOrder(t *testing.T) {
 	for limit := 1; limit <= len(want)+1; limit++ {
 		cfg := Default()
 		cfg.MaxLinks = limit
-		p := New(cfg).Parse([]byte(in), htmlUTF8, nil)
+		p := cfg.Parse([]byte(in), htmlUTF8, nil)
 		kept := min(limit, len(want))
 		if show(p) != strings.Join(want[:kept], "\n") || p.LinksDropped != len(want)-kept {
 			t.Errorf("at most %d links: %q and %d dropped, want %v and %d", limit, show(p), p.LinksDropped, want[:kept], len(want)-kept)
@@ -327,14 +328,14 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestPagesAreApart reads many pages with one parser. No page influences another, or changes an earlier result.
+// TestPagesAreApart: no page influences another, or changes an earlier result.
 func TestPagesAreApart(t *testing.T) {
 	type reading struct {
 		in, contentType string
 		page            Page
 	}
 	var readings []reading
-	parser := New(Default())
+	parser := Default()
 	for i := range 400 {
 		in := fmt.Sprintf("<a href=/p%d><a href=http://h%d.example/><a href='?q=%d&amp;\xe9'>", i, i, i) + strings.Repeat("<a href=sub/x>", i%7*20)
 		switch i % 5 {
@@ -349,7 +350,7 @@ func TestPagesAreApart(t *testing.T) {
 		readings = append(readings, reading{in, contentType, parser.Parse([]byte(in), contentType, nil)})
 	}
 	for i, r := range readings {
-		if d := cmp.Diff(New(Default()).Parse([]byte(r.in), r.contentType, nil), r.page); d != "" {
+		if d := cmp.Diff(Default().Parse([]byte(r.in), r.contentType, nil), r.page); d != "" {
 			t.Fatalf("page %d, %s: (-alone +among others)\n%s", i, r.contentType, d)
 		}
 	}
@@ -357,7 +358,7 @@ func TestPagesAreApart(t *testing.T) {
 
 // TestMemoryIsTaken reads each page into the memory of an earlier one. The links are the same as with new memory.
 func TestMemoryIsTaken(t *testing.T) {
-	parser := New(Default())
+	parser := Default()
 	var memory []Link
 	for i := range 40 {
 		in := []byte(strings.Repeat(fmt.Sprintf("<a href=/p%d>", i), i*7%20) + strings.Repeat("<iframe src=x>", i%3))

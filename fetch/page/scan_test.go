@@ -144,11 +144,11 @@ func FuzzParse(f *testing.F) {
 	cfg := Config{MaxLinks: 5, MaxRefBytes: 20, Agent: "proxima"}
 	f.Fuzz(func(t *testing.T, in []byte, contentType string) {
 		body := bytes.Clone(in)
-		p := New(cfg).Parse(body, contentType, nil)
+		p := cfg.Parse(body, contentType, nil)
 		if !bytes.Equal(in, body) {
 			t.Fatal("the body was changed")
 		}
-		if d := cmp.Diff(p, New(cfg).Parse(body, contentType, nil)); d != "" {
+		if d := cmp.Diff(p, cfg.Parse(body, contentType, nil)); d != "" {
 			t.Errorf("a second reading differs: %s", d)
 		}
 		if len(p.Links) > cfg.MaxLinks || p.LinksDropped > 0 && len(p.Links) < cfg.MaxLinks {
@@ -208,7 +208,7 @@ func byFullParse(t testing.TB, body []byte) []Link {
 func TestLinksAreThoseOfTheTree(t *testing.T) {
 	cfg := Default()
 	cfg.MaxLinks = 1 << 20
-	parser := New(cfg)
+	parser := cfg
 	compare := func(name string, body []byte) int {
 		want := byFullParse(t, body)
 		if d := cmp.Diff(want, parser.Parse(body, htmlUTF8, nil).Links, cmpopts.EquateEmpty()); d != "" {

@@ -51,7 +51,7 @@ func policy(t *testing.T) *Policy {
 // newReading is a loop that can do no more than read answers.
 func newReading(t *testing.T) *Loop {
 	t.Helper()
-	return New(Config{}, Deps{Policy: policy(t), Page: page.New(page.Default())})
+	return New(Config{}, Deps{Policy: policy(t), Page: page.Default()})
 }
 
 // reading is a page, and what was read of it.
@@ -211,7 +211,7 @@ func newBed(t *testing.T, w *web) *bed {
 	cfg := Default()
 	cfg.End = EndNever
 	b := &bed{t: t, over: new(overlay), log: filepath.Join(logCfg.Logs, "fetch.jsonl")}
-	b.Loop = New(cfg, Deps{Frontier: front, Client: client, Resolver: resolver, RunLog: log, Page: page.New(page.Default()), Policy: p, Overlay: b.over})
+	b.Loop = New(cfg, Deps{Frontier: front, Client: client, Resolver: resolver, RunLog: log, Page: page.Default(), Policy: p, Overlay: b.over})
 	ctx, stop := context.WithCancel(t.Context())
 	var g sync.WaitGroup
 	g.Go(func() { _ = front.Run(ctx) })

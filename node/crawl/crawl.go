@@ -34,7 +34,7 @@ type Deps struct {
 	// Sink keeps what is downloaded; Receipts is its shelf. If Sink is nil, pages are discarded once their links are read.
 	Sink     *sink.Sink
 	Receipts *frontier.Shelf
-	Page     *page.Parser
+	Page     page.Config
 	Sitemap  sitemap.Config
 	// Elsewhere reports whether another node has the directory that a host is read from, and this one has not. The host then goes to
 	// the other node. Nil: never.

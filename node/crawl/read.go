@@ -65,15 +65,13 @@ const maxLinkBytes = 4 << 20
 
 // page gathers the links of a page. It returns how many references the page has.
 func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
-	agent, parser := r.deps.Policy.agent(task.Host), r.deps.Page
-	if agent != r.deps.Policy.Agent {
-		parser = parser.As(agent)
-	}
+	agent, limits := r.deps.Policy.agent(task.Host), r.deps.Page
+	limits.Agent = agent
 	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), agent)
 	if nofollow && r.deps.Sink == nil && !r.deps.Recrawl {
 		return 0
 	}
-	p := parser.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
+	p := limits.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
 	g.page, g.noindex, g.charset, g.xml, g.base = p.Links, p.NoIndex, p.Charset, p.XML, task.URL
 	if p.NotHTML == page.NotHTMLData {
 		out.Reason = "binary labelled as HTML"
