@@ -88,17 +88,17 @@ func (f *Files) answer(raw string, asked http.Header) *http.Response {
 	name := strings.Join(names, "/")
 	if dir {
 		index := strings.TrimPrefix(name+"/index.html", "/")
-		switch _, err := f.root.Stat(index); {
-		case err == nil:
-			name = index
-		case isDir(f.root, cmp.Or(name, ".")):
-			if errors.Is(err, fs.ErrNotExist) {
+		if _, err := f.root.Stat(index); err != nil {
+			info, missing := f.root.Stat(cmp.Or(name, "."))
+			switch {
+			case missing != nil || !info.IsDir():
+				return failed(http.StatusNotFound)
+			case errors.Is(err, fs.ErrNotExist):
 				return failed(http.StatusForbidden) // nginx lists no directories
 			}
 			return failed(refused(err))
-		default:
-			return failed(http.StatusNotFound)
 		}
+		name = index
 	}
 	info, err := f.root.Stat(name)
 	switch {
@@ -156,11 +156,6 @@ func refused(err error) int {
 		return http.StatusForbidden
 	}
 	return http.StatusNotFound
-}
-
-func isDir(root *os.Root, name string) bool {
-	info, err := root.Stat(name)
-	return err == nil && info.IsDir()
 }
 
 // segments takes a path apart as nginx does: it decodes it once and drops empty segments and dots. It fails if the path leads above

@@ -181,10 +181,7 @@ func (d directory) check(ctx context.Context, f File) error {
 
 // same reports whether two paths name the same file.
 func same(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
+	x, missing := os.Stat(a)
+	y, absent := os.Stat(b)
+	return missing == nil && absent == nil && os.SameFile(x, y)
 }

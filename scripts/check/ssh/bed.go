@@ -84,7 +84,7 @@ func newBed(ctx context.Context, s settings) (b *bed, err error) {
 		if s.loopback {
 			m.Port = 0
 		} else if kind == kindGood {
-			m.load = loads[len(b.good())]
+			m.load = loads[i-(len(kinds)-len(loads))]
 		}
 		b.machines = append(b.machines, m)
 	}
@@ -100,10 +100,6 @@ func newBed(ctx context.Context, s settings) (b *bed, err error) {
 		b.web, err = newWeb(s.loopback)
 		return err
 	})
-}
-
-func (b *bed) good() []*machine {
-	return slices.DeleteFunc(slices.Clone(b.machines), func(m *machine) bool { return m.kind != kindGood })
 }
 
 func (b *bed) bad() []*machine {

@@ -181,10 +181,7 @@ func value(v reflect.Value) string {
 
 // short is a duration without the zeros that Duration.String leaves: 10m, not 10m0s.
 func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
+	s := strings.Replace(d.String(), "m0s", "m", 1)
 	if strings.HasSuffix(s, "h0m") {
 		s = strings.TrimSuffix(s, "0m")
 	}
