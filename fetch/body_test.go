@@ -45,17 +45,6 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// counter counts the reads of a reader.
-type counter struct {
-	r     io.Reader
-	reads int
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	c.reads++
-	return c.r.Read(p)
-}
-
 // A buffer is made for the length that the server tells, within bounds. The system may round it up.
 func TestFirstBuffers(t *testing.T) {
 	for hint, least := range map[int64]int{-1: 32 << 10, 0: 32 << 10, 100_000: 100_001, 200_000: 200_001, 1 << 40: 256 << 10} {
