@@ -3,7 +3,6 @@ package member
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 
@@ -61,7 +60,5 @@ func dialName(host string) bool {
 
 // onLoopback reports whether an address is on the machine itself.
 func onLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	return err == nil && (ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost"))
+	return checkAddr(addr, true) == nil && checkAddr(addr, false) != nil
 }

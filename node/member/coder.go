@@ -127,18 +127,6 @@ func (c *coder) float(v *float64) {
 	}
 }
 
-// count is the length of a list.
-func (c *coder) count(have int) int {
-	n := uint64(have)
-	if c.uvarint(&n); n > maxEntries {
-		c.fail(fmt.Errorf("more than %d members", maxEntries))
-	}
-	if !c.writing && c.err != nil {
-		return 0
-	}
-	return int(n)
-}
-
 // bytes are a length and that many bytes, at most limit.
 func (c *coder) bytes(v *[]byte, limit int) {
 	n := uint64(len(*v))
@@ -184,8 +172,11 @@ func (c *coder) id(v *string) {
 
 // list is one of members, sorted by their ids, without duplicates. Each has its own form.
 func list[T any](c *coder, v *[]T, form func(*T), id func(T) string) {
-	n := c.count(len(*v))
-	for k := 0; k < n && (c.writing || c.err == nil); k++ {
+	n := uint64(len(*v))
+	if c.uvarint(&n); n > maxEntries {
+		c.fail(fmt.Errorf("more than %d members", maxEntries))
+	}
+	for k := 0; k < int(n) && (c.writing || c.err == nil); k++ {
 		if !c.writing {
 			*v = append(*v, *new(T))
 		}

@@ -81,7 +81,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	default:
 		m.duplicate(s, now)
 	}
-	m.wake()
+	m.wakeTend.Ring()
 }
 
 // NotifyJoin, NotifyUpdate and NotifyLeave report changes of other nodes, and of this one.
@@ -91,7 +91,7 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	d.m.table.lost(n.Name, d.m.now())
-	d.m.wake()
+	d.m.wakeTend.Ring()
 }
 
 func (d delegate) seen(n *memberlist.Node) {
@@ -100,7 +100,7 @@ func (d delegate) seen(n *memberlist.Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.table.seen(n.Name, n.Address(), published, err, m.now())
-	m.wake()
+	m.wakeTend.Ring()
 }
 
 // NotifyAlive refuses names that are not ids, addresses that are not a machine's, and more members than are kept.
@@ -146,9 +146,6 @@ func (d delegate) NotifyConflict(_, other *memberlist.Node) {
 // AckPayload returns this node's place.
 func (d delegate) AckPayload() []byte { return *d.m.locator.payload.Load() }
 
-// errRelayed refuses a round trip between two nodes of which neither can be dialled: it is that of a detour, which says nothing of where they are.
-var errRelayed = errors.New("by a relay")
-
 // NotifyPingComplete reports a measured round trip.
 func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
 	m := d.m
@@ -168,7 +165,7 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 		r.trips.add(rtt)
 		m.table.answered(n.Name, now.Add(-rtt))
 		if r.way.Reach == view.Outbound && m.table.self.way.Reach == view.Outbound {
-			err = errRelayed
+			err = errors.New("by a relay") // neither can be dialled: the round trip of a detour says nothing of where they are
 		} else {
 			err = m.locator.observe(n.Name, a.coord, r.location, rtt, now)
 		}

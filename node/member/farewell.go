@@ -89,6 +89,6 @@ func (m *Members) Over() error {
 	m.mu.Unlock()
 	// Send it directly, too: the gossip may not reach all before this node is gone.
 	m.send(out)
-	m.wake()
+	m.wakeTend.Ring()
 	return nil
 }

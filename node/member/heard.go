@@ -36,7 +36,7 @@ func (m *Members) Stopped() {
 	m.mu.Lock()
 	m.table.forget(m.now())
 	m.mu.Unlock()
-	m.wake()
+	m.wakeTend.Ring()
 }
 
 // hears reports whether a member has answered within a time.
@@ -95,7 +95,7 @@ func (m *Members) listen() {
 				m.mu.Lock()
 				m.table.answered(id, now)
 				m.mu.Unlock()
-				m.wake()
+				m.wakeTend.Ring()
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func (t *table) adopt(v voters, now time.Time) bool {
 	return true
 }
 
-// addVoters adds records for voters that are not known.
+// addVoters adds records for voters that are not known: each voter has one.
 func (t *table) addVoters(now time.Time) {
 	for _, id := range t.paxos.set.ids {
 		if t.members[id] == nil {
@@ -64,11 +64,7 @@ func (t *table) keep() kept {
 	c := &t.paxos
 	k := kept{set: c.set, promised: c.promised, accepted: c.accepted, renounced: c.renounced}
 	for _, id := range c.set.ids {
-		addr := ""
-		if r := t.members[id]; r != nil {
-			addr = r.gossip
-		}
-		k.addrs = append(k.addrs, addr)
+		k.addrs = append(k.addrs, t.members[id].gossip)
 	}
 	return k
 }
@@ -76,7 +72,7 @@ func (t *table) keep() kept {
 // absent reports whether a member gave up its vote in the present set.
 func (t *table) absent(id string) bool {
 	r := t.members[id]
-	return r != nil && r.gave != 0 && r.gave == t.paxos.plain()
+	return r.gave != 0 && r.gave == t.paxos.plain()
 }
 
 // there returns the voters that count as present, and whether they gave up their vote. A voter with another set, or one
@@ -87,7 +83,7 @@ func (t *table) there(now time.Time) map[string]bool {
 	renounced := marked(c.plain(), proposal{}, true)
 	there := make(map[string]bool, len(c.set.ids))
 	for _, id := range c.set.ids {
-		if r := t.members[id]; r != nil && r.votes(now) && t.hears(r, t.cfg.HearWithin, now) {
+		if r := t.members[id]; r.votes(now) && t.hears(r, t.cfg.HearWithin, now) {
 			there[id] = r.stamp == renounced
 		}
 	}
@@ -321,20 +317,17 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 		}
 		voters++
 		r := t.members[id]
-		if renounced, ok := there[id]; ok && !renounced || !ok && t.majority && r != nil && r.votes(now) || id == t.self.id {
+		if renounced, ok := there[id]; ok && !renounced || !ok && t.majority && r.votes(now) || id == t.self.id {
 			continue
 		}
-		m := Missing{ID: id}
-		if r != nil {
-			m.Addr = r.gossip
-			switch {
-			case r.phase == alive && t.hears(r, t.cfg.HearWithin, now):
-				m.Seen = now
-			case r.phase == alive:
-				m.Seen = r.heard
-			case !r.unseen:
-				m.Seen = r.since
-			}
+		m := Missing{ID: id, Addr: r.gossip}
+		switch {
+		case r.phase == alive && t.hears(r, t.cfg.HearWithin, now):
+			m.Seen = now
+		case r.phase == alive:
+			m.Seen = r.heard
+		case !r.unseen:
+			m.Seen = r.since
 		}
 		missing = append(missing, m)
 	}
@@ -351,28 +344,23 @@ func (t *table) waiting(now time.Time) string {
 		return "none of the configured or known peers has answered yet: are the addresses, the secret, node.run and member.faster right?" + remedy
 	}
 	missing, voters := t.missing(now)
-	var b strings.Builder
-	fmt.Fprintf(&b, "waiting for %d of %d nodes: ", len(missing), voters)
-	for i, m := range missing {
-		if i == namedMissing {
-			fmt.Fprintf(&b, ", and %d more", len(missing)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
+	var named []string
+	for _, m := range missing[:min(len(missing), namedMissing)] {
 		at := ""
 		if m.Addr != "" {
 			at = " at " + m.Addr
 		}
 		switch {
 		case m.Seen.IsZero():
-			fmt.Fprintf(&b, "%.8s (not seen since this node started%s)", m.ID, at)
+			named = append(named, fmt.Sprintf("%.8s (not seen since this node started%s)", m.ID, at))
 		case m.Seen.Equal(now):
-			fmt.Fprintf(&b, "%.8s (it answers, and its vote is being settled)", m.ID)
+			named = append(named, fmt.Sprintf("%.8s (it answers, and its vote is being settled)", m.ID))
 		default:
-			fmt.Fprintf(&b, "%.8s (last seen %v ago%s)", m.ID, now.Sub(m.Seen).Round(time.Second), at)
+			named = append(named, fmt.Sprintf("%.8s (last seen %v ago%s)", m.ID, now.Sub(m.Seen).Round(time.Second), at))
 		}
 	}
-	return b.String() + remedy
+	if more := len(missing) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("waiting for %d of %d nodes: %s%s", len(missing), voters, strings.Join(named, ", "), remedy)
 }

@@ -8,7 +8,9 @@ import (
 	"log"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,9 +57,8 @@ type Members struct {
 	messages     []message // for vote to read
 	told         meta      // what this node last published
 	toldAt       time.Time
-	hosts        map[string]struct{} // in the members' addresses
-	complained   time.Time           // when a complaint of the gossip was last told
-	complaints   int                 // not told since
+	complained   time.Time // when a complaint of the gossip was last told
+	complaints   int       // not told since
 	duplicateErr error
 	claims       map[string]struct{} // gossip addresses that claim this node's id
 	twin         twin
@@ -77,7 +78,9 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		deps.Now = time.Now
 	}
 	if deps.Resolve == nil {
-		deps.Resolve = resolve
+		deps.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
 	}
 	m := &Members{
 		cfg:        cfg,
@@ -110,13 +113,10 @@ func New(cfg Config, deps Deps) (*Members, error) {
 
 func (m *Members) now() time.Time { return m.deps.Now() }
 
-// wake makes tend look; it never waits.
-func (m *Members) wake() { m.wakeTend.Ring() }
-
 // emit queues an event. It needs mu held.
 func (m *Members) emit(e Event) {
 	if m.table.emit(e) {
-		m.wake()
+		m.wakeTend.Ring()
 	}
 }
 
@@ -177,22 +177,18 @@ func (m *Members) Run(ctx context.Context) error {
 
 func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	c := preset(m.cfg.Preset)
-	host, port, err := strict.HostPort(m.cfg.Bind)
-	if err != nil {
-		return nil, nil, err
-	}
+	host, port, _ := strict.HostPort(m.cfg.Bind) //nolint:errcheck // New has checked the configuration
 	c.Name, c.Label = m.deps.ID, label(m.cfg, m.deps)
 	c.Logger = log.New(gossipLog{m}, "", 0)
 	d := delegate{m}
 	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = d, d, d, d, d
 	c.BindAddr, c.BindPort = host, port
 	if m.cfg.Advertise != "" {
-		if c.AdvertiseAddr, c.AdvertisePort, err = strict.HostPort(m.cfg.Advertise); err != nil {
-			return nil, nil, err
-		}
+		c.AdvertiseAddr, c.AdvertisePort, _ = strict.HostPort(m.cfg.Advertise) //nolint:errcheck // the same
 	}
 	t := m.deps.Transport
 	if t == nil {
+		var err error
 		if t, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port,
 			Logger: c.Logger}); err != nil {
 			return nil, nil, fmt.Errorf("listen for gossip: %w", err)
@@ -244,7 +240,6 @@ func (m *Members) update() {
 	m.table.update(now)
 	if m.table.version != m.version {
 		m.version = m.table.version
-		m.noteHostsLocked()
 		close(m.changed)
 		m.changed = make(chan struct{})
 	}
@@ -271,24 +266,17 @@ func (m *Members) Rekey(secrets [][]byte) error {
 	return nil
 }
 
-// noteHostsLocked updates the hosts of the members.
-func (m *Members) noteHostsLocked() {
-	m.hosts = make(map[string]struct{}, 2*len(m.table.members))
-	for _, r := range m.table.members {
-		for _, addr := range []string{r.gossip, r.addr} {
-			if host, _, err := net.SplitHostPort(addr); err == nil {
-				m.hosts[host] = struct{}{}
-			}
-		}
-	}
-}
-
 // Knows reports whether a host is the address of a member, as gossip has it. It waits for no I/O.
 func (m *Members) Knows(host string) bool {
+	prefix := net.JoinHostPort(host, "")
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.hosts[host]
-	return ok
+	for _, r := range m.table.members {
+		if strings.HasPrefix(r.gossip, prefix) || strings.HasPrefix(r.addr, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // flush passes events to Deps.Event, and forgets the paths to members that are gone.

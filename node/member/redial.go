@@ -144,10 +144,6 @@ func (m *Members) reachedLocked() map[string]bool {
 	return reached
 }
 
-func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-}
-
 // Known returns the gossip addresses of members, including the dead that are still dialled, sorted. Keep them for the
 // next life (Deps.Known).
 func (m *Members) Known() []string {

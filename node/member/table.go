@@ -150,23 +150,18 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		if !r.bad {
 			t.event(EventBadMeta, r, now, err.Error())
 		}
-		r.bad, m = true, meta{boot: r.boot, addr: r.addr, location: r.location, settled: r.declared,
-			stamp: r.stamp, way: r.way}
-	} else {
-		r.bad = false
+		m = meta{boot: r.boot, addr: r.addr, location: r.location, settled: r.declared, stamp: r.stamp, way: r.way}
 	}
+	r.bad = err != nil
 	if m.boot < boot && before == alive || known && r.saidFarewell && m.boot <= boot {
 		return // old news, of an earlier life or from before its farewell
 	}
 	if m.boot != boot {
-		r.placed = false
+		r.placed, r.over = false, false
 	}
 	first := !known || m.boot != boot || before != alive
 	r.saidFarewell = false
 	r.boot, r.addr, r.location, r.declared = m.boot, m.addr, m.location, m.settled
-	if m.boot != boot {
-		r.over = false
-	}
 	r.stamp, r.over = m.stamp, r.over || m.over
 	t.turn(r, m.way, now)
 	if m.over && m.stamp == t.paxos.plain() {
@@ -323,10 +318,7 @@ func (t *table) merge(s state, now time.Time) {
 
 // age ends what a member counts for once it has been dead for too long.
 func (t *table) age(r *record, now time.Time) {
-	if r.phase != dead {
-		return
-	}
-	if now.Sub(r.since) >= t.cfg.ForgetAfter && (r.settled || r.founder) {
+	if r.phase == dead && now.Sub(r.since) >= t.cfg.ForgetAfter && (r.settled || r.founder) {
 		r.settled, r.founder = false, false
 		t.event(EventForgotten, r, now, "")
 	}
@@ -399,11 +391,9 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 		t.event(kind, nil, now, reason)
 	}
 	same := slices.Equal(settled, t.settled)
-	if !same {
-		for _, id := range settled {
-			if _, was := slices.BinarySearch(t.settled, id); !was {
-				t.event(EventSettled, t.members[id], now, "")
-			}
+	for _, id := range settled {
+		if _, was := slices.BinarySearch(t.settled, id); !was {
+			t.event(EventSettled, t.members[id], now, "")
 		}
 	}
 	if fresh || !same || turned || t.stirred {

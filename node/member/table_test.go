@@ -173,6 +173,7 @@ func TestMembersByHearsayAreBounded(t *testing.T) {
 		if n := len(c.state(1, c.now).members); n > maxEntries {
 			t.Fatalf("%d members are told of, more than %d", n, maxEntries)
 		}
+		c.paxos.set.ids = []string{nodeID(1)}
 		delete(c.members, nodeID(0))
 	}
 	d := delegate{&Members{table: c.table}}

@@ -19,7 +19,7 @@ func (m *Members) SetLoad(ms float64) {
 	m.locator.queue = ms
 	m.locator.publish(m.now())
 	m.mu.Unlock()
-	m.wake()
+	m.wakeTend.Ring()
 }
 
 // SetFactors sets what the node has learnt about its own downloads, for publication. It ignores factors that fail
@@ -35,7 +35,7 @@ func (m *Members) SetFactors(f assign.Factors) {
 		l.store()
 	}
 	m.mu.Unlock()
-	m.wake()
+	m.wakeTend.Ring()
 }
 
 // Coordinate returns this node's own coordinate as it moves.
@@ -83,7 +83,7 @@ func (m *Members) SetWay(way view.Way) {
 	m.mu.Lock()
 	m.table.turn(m.table.self, way, m.now())
 	m.mu.Unlock()
-	m.wake()
+	m.wakeTend.Ring()
 }
 
 // Knock sends a packet to a member's gossip port.

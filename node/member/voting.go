@@ -29,7 +29,7 @@ func (m *Members) vote() error {
 	}
 	m.mu.Unlock()
 	if !idle {
-		m.wake()
+		m.wakeTend.Ring()
 	}
 	if err := m.store(); err != nil {
 		m.trouble("", err.Error())
@@ -129,7 +129,7 @@ func (m *Members) GoAlone(why string) (dropped []string, err error) {
 	}
 	dropped = m.table.goAlone(m.now(), why)
 	m.mu.Unlock()
-	m.wake()
+	m.wakeTend.Ring()
 	if err := m.store(); err != nil {
 		return dropped, fmt.Errorf("go alone: %w", err)
 	}
