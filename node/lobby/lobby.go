@@ -51,15 +51,12 @@ func New(places, right int, known func(host string) bool) *Lobby {
 func (l *Lobby) Enter(c net.Conn) *Guest {
 	host := Host(c.RemoteAddr())
 	g := &Guest{Conn: c, lobby: l, host: block(host), known: l.known(host)}
+	out := []*Guest{g}
 	l.mu.Lock()
-	if l.closed {
-		g.out = true
-		l.mu.Unlock()
-		_ = c.Close()
-		return g
+	if g.out = l.closed; !l.closed {
+		l.guests = append(l.guests, g)
+		out = l.takeLocked(g, 1)
 	}
-	l.guests = append(l.guests, g)
-	out := l.takeLocked(g, 1)
 	l.mu.Unlock()
 	closeAll(out)
 	return g
@@ -68,12 +65,11 @@ func (l *Lobby) Enter(c net.Conn) *Guest {
 // Take gives a guest more places, for memory that it needs. It reports whether the guest is still in.
 func (g *Guest) Take(places int) bool {
 	l := g.lobby
+	var out []*Guest
 	l.mu.Lock()
-	if g.out {
-		l.mu.Unlock()
-		return false
+	if !g.out {
+		out = l.takeLocked(g, places)
 	}
-	out := l.takeLocked(g, places)
 	in := !g.out
 	l.mu.Unlock()
 	closeAll(out)

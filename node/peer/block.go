@@ -21,7 +21,6 @@ const (
 	kindAside  = 'x' // unreadable; kept for people to look at
 )
 
-// blockKey is a decoded key.
 type blockKey struct {
 	kind byte
 	peer string

@@ -89,7 +89,6 @@ func (s *Server) check(caller string, m headed) error {
 	return nil
 }
 
-// unite carries out Tell.
 func (s *Server) unite(_ context.Context, _ string, req *wire.TellRequest) (*wire.TellResponse, error) {
 	if s.deps.Told == nil {
 		return nil, fmt.Errorf("%w: this node is told nothing", ErrMalformed)

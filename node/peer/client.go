@@ -265,7 +265,6 @@ func send[Q, R any, M interface {
 	}
 }
 
-// header returns the header of a new message.
 func (c *Client) header() *wire.Header {
 	h := &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1)}
 	if c.deps.Told != nil {

@@ -121,10 +121,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// maxMessage is the largest message, in bytes.
 func (c Config) maxMessage() int { return c.MessageMiB << 20 }
 
-// messageBytes is the largest message of links, in bytes.
 func (c Config) messageBytes() int { return c.OutboxMessageKiB << 10 }
 
 // fits reports whether links of that size may travel in one message.

@@ -32,7 +32,6 @@ type check func(protoreflect.Value) error
 // messages.
 type forms map[protoreflect.FullName][]field
 
-// field is a field that has a form.
 type field struct {
 	is    protoreflect.FieldDescriptor
 	check check // nil for a message whose fields have forms

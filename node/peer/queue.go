@@ -57,14 +57,12 @@ type queue struct {
 	retry    time.Duration
 }
 
-// push adds a block.
 func (q *queue) push(b *block) {
 	q.blocks = append(q.blocks, b)
 	q.links += b.links
 	q.top = max(q.top, b.seq)
 }
 
-// leave removes blocks.
 func (q *queue) leave(blocks ...*block) {
 	for _, b := range blocks {
 		b.left = true

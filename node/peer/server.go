@@ -98,30 +98,26 @@ func (s *Server) Run(ctx context.Context) error {
 	proven := newHandshakes(s)
 	defer proven.work.Wait()
 	defer proven.Close() //nolint:errcheck // it may be closed already
-	go func() { served <- server.Serve(proven) }()
+	go func() {
+		defer close(served)
+		served <- server.Serve(proven)
+	}()
 	var err error
 	select {
 	case err = <-served:
 		err = fmt.Errorf("accept peers on %s: %w", s.deps.Listener.Addr(), err)
 	case <-ctx.Done():
-		s.refuseAll()
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-		defer cancel()
-		server.Shutdown(late) //nolint:errcheck // Close ends the rest
-		server.Close()        //nolint:errcheck // the listener is closed already
-		<-served
 	}
-	s.refuseAll()
-	server.Close() //nolint:errcheck // closes what a broken listener left
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	server.Shutdown(late) //nolint:errcheck // Close ends the rest
+	server.Close()        //nolint:errcheck // the listener is closed already
+	<-served
 	s.working.Wait()
 	return err
-}
-
-// refuseAll refuses all calls from now on.
-func (s *Server) refuseAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closing = true
 }
 
 // ServeHTTP admits one call: from a known peer, of bounded size, within the limits of concurrent calls.
