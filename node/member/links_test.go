@@ -186,7 +186,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	if err := c.Shutdown(); err != nil {
 		t.Error(err)
 	}
-	c.pass(late, nil)
+	c.newStream(late, nil)
 	c.dial = func(ctx context.Context, _ string, _ time.Duration) (net.Conn, error) { return nil, ctx.Err() }
 	if _, err := c.reach(memberlist.Address{}, time.Second); err == nil {
 		t.Error("after the end a dial goes on")

@@ -150,8 +150,7 @@ func (m *Members) Run(ctx context.Context) error {
 	m.mu.Unlock()
 
 	// The farewell goes by packets, and a stream to a silent peer would delay the end.
-	unhook := context.AfterFunc(ctx, c.hangUp)
-	defer unhook()
+	defer context.AfterFunc(ctx, c.hangUp)()
 	g, running := errgroup.WithContext(ctx)
 	targets := map[string]*target{}
 	g.Go(func() error { return loop(running, m.wakeTend, m.tend) })

@@ -32,17 +32,6 @@ type target struct {
 	busy atomic.Bool // it is being dialled
 }
 
-// redial dials the configured and known addresses, and the dead, until they are members.
-func (m *Members) redial(ctx context.Context, targets map[string]*target) {
-	m.mu.Lock()
-	for addr := range m.claims {
-		targets[addr] = &target{due: m.now()} // it will answer with its id
-	}
-	clear(m.claims)
-	m.mu.Unlock()
-	m.dialDue(ctx, targets)
-}
-
 // wanted returns the addresses to dial, those of live members excluded. alone reports whether this node knows nobody.
 func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	m.mu.Lock()
@@ -65,10 +54,16 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 // dialable reports whether a member can be dialled. Outbound-only nodes cannot: they dial by themselves.
 func (r *record) dialable() bool { return r.gossip != "" && r.way.Reach != view.Outbound }
 
-// dialDue begins to dial addresses that are due, as many as may be dialled at once. Those that are configured have places of their own: of
-// the others many may be gone, and each of those takes seconds.
-func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
+// redial dials the configured and known addresses, and the dead, until they are members: those that are due, as many as may be dialled at
+// once. Those that are configured have places of their own: of the others many may be gone, and each of those takes seconds.
+func (m *Members) redial(ctx context.Context, targets map[string]*target) {
 	now := m.now()
+	m.mu.Lock()
+	for addr := range m.claims {
+		targets[addr] = &target{due: now} // it will answer with its id
+	}
+	clear(m.claims)
+	m.mu.Unlock()
 	addrs, alone := m.wanted(now)
 	for a, t := range targets {
 		if _, ok := slices.BinarySearch(addrs, a); !ok && t.wait > 0 {

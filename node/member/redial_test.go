@@ -70,7 +70,7 @@ func dialling(t *testing.T, alone bool) (m *Members, now *time.Time) {
 
 // dialNow dials what is due, and waits until that is done.
 func (m *Members) dialNow(t *testing.T, targets map[string]*target) {
-	m.dialDue(t.Context(), targets)
+	m.redial(t.Context(), targets)
 	_, _ = m.joins.Wait(), m.dials.Wait()
 }
 

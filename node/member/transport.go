@@ -80,7 +80,7 @@ func (c *carrier) PacketCh() <-chan *memberlist.Packet {
 	return c.packets
 }
 
-// forward passes on incoming streams.
+// forward passes incoming streams to memberlist, with what was read of them already.
 func (c *carrier) forward(streams <-chan net.Conn) {
 	for {
 		select {
@@ -89,30 +89,21 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 			guest := c.proof.lobby.Enter(conn)
 			c.done.Go(func() {
 				said, err := c.proof.prove(guest)
-				if err != nil {
-					if c.ctx.Err() == nil { // after hangUp every guest fails
-						c.refused(lobby.Host(conn.RemoteAddr()), err)
-					}
+				if err != nil && c.ctx.Err() == nil { // after hangUp every guest fails
+					c.refused(lobby.Host(conn.RemoteAddr()), err)
+				}
+				if err != nil || c.silent.Load() {
 					_ = conn.Close()
 					return
 				}
-				c.pass(conn, said)
+				select {
+				case c.streams <- c.newStream(conn, said):
+				case <-c.quit: // hangUp has closed it
+				}
 			})
 		case <-c.quit:
 			return
 		}
-	}
-}
-
-// pass gives memberlist a stream of which said was read already.
-func (c *carrier) pass(conn net.Conn, said []byte) {
-	if c.silent.Load() {
-		_ = conn.Close()
-		return
-	}
-	select {
-	case c.streams <- c.newStream(conn, said):
-	case <-c.quit: // hangUp has closed it
 	}
 }
 
