@@ -216,30 +216,21 @@ func (o *Outbox) settle(q *queue, m message, f outcomes) error {
 		return err
 	}
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.stats.Accepted += f.stats.Accepted
 	o.stats.Duplicate += f.stats.Duplicate
 	o.stats.Refused += f.stats.Refused
-	o.mu.Unlock()
-	for _, r := range f.refused {
-		o.deps.Refused(q.peer, r.link, r.reason)
-	}
 	return nil
 }
 
 // outcomes are what becomes of the links of a message.
 type outcomes struct {
-	stay    []*wire.Link
-	move    map[string][]*wire.Link
-	refused []refusedLink
-	stats   OutboxStats
+	stay  []*wire.Link
+	move  map[string][]*wire.Link
+	stats OutboxStats
 }
 
-type refusedLink struct {
-	link   *wire.Link
-	reason string
-}
-
-// judge decides what becomes of links by their answers. Without any, all have moved.
+// judge decides what becomes of links by their answers, and tells of those refused. Without any answers, all have moved.
 func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) outcomes {
 	moved := map[string]*wire.Record{}
 	for _, a := range answers {
@@ -263,7 +254,7 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 			f.stats.Duplicate++
 		case wire.Verdict_VERDICT_REFUSED:
 			f.stats.Refused++
-			f.refused = append(f.refused, refusedLink{link, plain(answer.GetReason())})
+			o.deps.Refused(q.peer, link, plain(answer.GetReason()))
 		case wire.Verdict_VERDICT_MOVED:
 			if to := o.deps.Route(link); to != q.peer && checkID(to) == nil {
 				f.move[to] = append(f.move[to], link)
