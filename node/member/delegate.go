@@ -15,11 +15,10 @@ import (
 
 // delegate connects memberlist to Members. memberlist calls it with its own lock held, so nothing here may call
 // memberlist back, or wait.
-type delegate struct{ m *Members }
+type delegate struct{ *Members }
 
 // NodeMeta returns what this node publishes about itself.
-func (d delegate) NodeMeta(int) []byte {
-	m := d.m
+func (m delegate) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told, m.toldAt = m.metaLocked(), m.now()
@@ -36,8 +35,7 @@ func (m *Members) metaLocked() meta {
 }
 
 // NotifyMsg receives a message of a voter.
-func (d delegate) NotifyMsg(b []byte) {
-	m := d.m
+func (m delegate) NotifyMsg(b []byte) {
 	msg, err := decode[message](b, "message")
 	if err != nil {
 		m.trouble("", err.Error())
@@ -52,19 +50,17 @@ func (d delegate) NotifyMsg(b []byte) {
 }
 
 // GetBroadcasts returns nothing: there are none.
-func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
+func (m delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState returns the view that others get when two nodes compare all they know.
-func (d delegate) LocalState(bool) []byte {
-	m := d.m
+func (m delegate) LocalState(bool) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return encode(nil, m.table.state(m.nonce, m.now()))
 }
 
 // MergeRemoteState receives another node's view.
-func (d delegate) MergeRemoteState(b []byte, _ bool) {
-	m := d.m
+func (m delegate) MergeRemoteState(b []byte, _ bool) {
 	s, err := decode[state](b, "state")
 	now := m.now()
 	if err != nil {
@@ -85,17 +81,16 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 }
 
 // NotifyJoin, NotifyUpdate and NotifyLeave report changes of other nodes, and of this one.
-func (d delegate) NotifyJoin(n *memberlist.Node)   { d.seen(n) }
-func (d delegate) NotifyUpdate(n *memberlist.Node) { d.seen(n) }
-func (d delegate) NotifyLeave(n *memberlist.Node) {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	d.m.table.lost(n.Name, d.m.now())
-	d.m.wakeTend.Ring()
+func (m delegate) NotifyJoin(n *memberlist.Node)   { m.seen(n) }
+func (m delegate) NotifyUpdate(n *memberlist.Node) { m.seen(n) }
+func (m delegate) NotifyLeave(n *memberlist.Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table.lost(n.Name, m.now())
+	m.wakeTend.Ring()
 }
 
-func (d delegate) seen(n *memberlist.Node) {
-	m := d.m
+func (m delegate) seen(n *memberlist.Node) {
 	published, err := readMeta(n.Meta, onLoopback(m.deps.PeerAddr))
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,24 +99,24 @@ func (d delegate) seen(n *memberlist.Node) {
 }
 
 // NotifyAlive refuses names that are not ids, addresses that are not a machine's, and more members than are kept.
-func (d delegate) NotifyAlive(n *memberlist.Node) error {
+func (m delegate) NotifyAlive(n *memberlist.Node) error {
 	if !validID(n.Name) {
 		return fmt.Errorf("%.40q is not a node's id", n.Name)
 	}
-	if n.Name != d.m.deps.ID {
+	if n.Name != m.deps.ID {
 		ip, _ := netip.AddrFromSlice(n.Addr)
-		if err := checkIP(ip, onLoopback(d.m.deps.PeerAddr)); err != nil || n.Port == 0 {
+		if err := checkIP(ip, onLoopback(m.deps.PeerAddr)); err != nil || n.Port == 0 {
 			return fmt.Errorf("%s cannot be a member at %s: %w", n.Name, n.Address(), cmp.Or(err, errors.New("port 0")))
 		}
 	}
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	if members := d.m.table.members; members[n.Name] == nil && !d.m.table.room() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if members := m.table.members; members[n.Name] == nil && !m.table.room() {
 		return fmt.Errorf("there are %d members already, which is the limit", len(members))
 	}
-	if n.Name == d.m.deps.ID {
-		if says, err := decode[meta](n.Meta, "meta"); err == nil && says.boot > d.m.deps.Boot {
-			d.m.twinLocked(n)
+	if n.Name == m.deps.ID {
+		if says, err := decode[meta](n.Meta, "meta"); err == nil && says.boot > m.deps.Boot {
+			m.twinLocked(n)
 		}
 	}
 	return nil
@@ -129,8 +124,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 
 // NotifyConflict reports that one id is used at two addresses. If it is this node's id, the other address is dialled:
 // it may be left over from an earlier life of this node.
-func (d delegate) NotifyConflict(_, other *memberlist.Node) {
-	m := d.m
+func (m delegate) NotifyConflict(_, other *memberlist.Node) {
 	if other.Name != m.deps.ID {
 		return
 	}
@@ -144,11 +138,10 @@ func (d delegate) NotifyConflict(_, other *memberlist.Node) {
 }
 
 // AckPayload returns this node's place.
-func (d delegate) AckPayload() []byte { return *d.m.locator.payload.Load() }
+func (m delegate) AckPayload() []byte { return *m.locator.payload.Load() }
 
 // NotifyPingComplete reports a measured round trip.
-func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
-	m := d.m
+func (m delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
 	now := m.now()
 	a, err := decode[ack](payload, "ack")
 	m.mu.Lock()
@@ -178,15 +171,14 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 }
 
 // gossipLog turns memberlist's log into events, at most one a second. memberlist never logs while mu is held.
-type gossipLog struct{ m *Members }
+type gossipLog struct{ *Members }
 
-func (g gossipLog) Write(line []byte) (int, error) {
+func (m gossipLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if !strings.HasPrefix(text, "[ERR") && !strings.HasPrefix(text, "[WARN") {
 		return len(line), nil
 	}
 	_, text, _ = strings.Cut(text, "] ")
-	m := g.m
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -35,26 +35,22 @@ func (l *locator) store() {
 }
 
 // publish adopts what the node wants to publish now. Some changes come with time alone, as of a load that fell long enough ago.
-func (l *locator) publish(now time.Time) bool {
+func (l *locator) publish(now time.Time) {
 	l.node.SetLoad(l.queue+l.node.Delay(), now)
-	coord, changed := l.node.Publish(now)
-	if changed {
+	if coord, changed := l.node.Publish(now); changed {
 		l.place.coord = coord
 		l.place.rev++
-		l.store()
 	}
-	return changed
+	l.store()
 }
 
 // observe moves the node by a round trip to a peer at a known place.
 func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Location, rtt time.Duration, now time.Time) error {
-	if err := l.node.Observe(id, remote, at, rtt, now); err != nil {
-		return err
+	err := l.node.Observe(id, remote, at, rtt, now)
+	if err == nil {
+		l.publish(now)
 	}
-	if !l.publish(now) {
-		l.store()
-	}
-	return nil
+	return err
 }
 
 // near reports whether a place differs too little from what all were told for them to be told again.

@@ -200,7 +200,7 @@ func TestServerVerifiesCertificates(t *testing.T) {
 		err := server.Handshake()
 		if state := server.ConnectionState(); (err == nil) != (name == "ours") || err == nil && state.Version != tls.VersionTLS13 {
 			t.Errorf("%s: handshake of version %x: %v", name, state.Version, err)
-		} else if id, wrong := idOf(state); err == nil && (wrong != nil || id != "a") {
+		} else if id, wrong := idOf(&state); err == nil && (wrong != nil || id != "a") {
 			t.Errorf("%s: peer is %q, %v", name, id, wrong)
 		}
 		here.Close() //nolint:errcheck // a pipe has none

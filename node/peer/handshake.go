@@ -102,7 +102,7 @@ func (h *handshakes) prove(guest *lobby.Guest) {
 			return
 		}
 		if state := conn.ConnectionState(); state.NegotiatedProtocol == linkProtocol {
-			id, _ := idOf(state) // TLS has verified it
+			id, _ := idOf(&state) // TLS has verified it
 			s.deps.Link(conn, id)
 			return
 		}

@@ -122,11 +122,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // ServeHTTP admits one call: from a known peer, of bounded size, within the limits of concurrent calls.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.TLS == nil {
-		http.Error(w, "no TLS", http.StatusForbidden)
-		return
-	}
-	id, err := idOf(*r.TLS)
+	id, err := idOf(r.TLS)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return

@@ -124,13 +124,13 @@ func (c *credentials) client(to string) *tls.Config {
 
 // verifyID refuses certificates that do not name exactly one node. TLS has verified that they are of the cluster.
 func verifyID(state tls.ConnectionState) error {
-	_, err := idOf(state)
+	_, err := idOf(&state)
 	return err
 }
 
-// idOf returns the id of the node at the other end.
-func idOf(state tls.ConnectionState) (string, error) {
-	if len(state.PeerCertificates) == 0 {
+// idOf returns the id of the node at the other end. The state is nil without TLS.
+func idOf(state *tls.ConnectionState) (string, error) {
+	if state == nil || len(state.PeerCertificates) == 0 {
 		return "", errors.New("peer has shown no certificate")
 	}
 	c := state.PeerCertificates[0]

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"time"
 
@@ -185,14 +184,6 @@ func (r *Relay) Knocked(packet []byte) bool {
 		r.knocked(nonce, func(q *round) { q.packet = true })
 	}
 	return ok
-}
-
-// check tries to reach a member that asked for it.
-func (r *Relay) check(peer string, nonce id) {
-	r.dialBack(peer, hello{role: roleKnock, id: nonce}, func(conn net.Conn) {
-		r.deps.Knock(peer, append([]byte(knock), nonce[:]...))
-		conn.Close() //nolint:errcheck // it has served its purpose
-	})
 }
 
 // keepRelays makes sure that there are relays, and returns those with open links.

@@ -302,7 +302,10 @@ func (r *Relay) take(l *link, f frame) {
 	case frameCall:
 		r.dialBack(l.peer, hello{role: roleAnswer, id: f.id}, func(conn net.Conn) { r.give(conn, Kind(f.payload[0])) })
 	case frameCheck:
-		r.check(l.peer, f.id)
+		r.dialBack(l.peer, hello{role: roleKnock, id: f.id}, func(conn net.Conn) {
+			r.deps.Knock(l.peer, append([]byte(knock), f.id[:]...))
+			conn.Close() //nolint:errcheck // it has served its purpose
+		})
 	}
 }
 
