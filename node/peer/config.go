@@ -112,10 +112,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("advertise: peers cannot dial %q", c.Advertise)
 		}
 	}
-	if c.Secret != "" || host == "localhost" {
-		return nil
-	}
-	if a, err := netip.ParseAddr(host); err != nil || !a.IsLoopback() {
+	if c.Secret == "" && host != "localhost" && !a.IsLoopback() {
 		return fmt.Errorf("listen: %q is not loopback, and without a secret nothing else is allowed", c.Listen)
 	}
 	return nil

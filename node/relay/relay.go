@@ -327,8 +327,7 @@ func (r *Relay) Send(peer string, packet []byte) bool {
 		return false
 	}
 	way, _ := r.deps.Way(peer)
-	own := r.way.Load().Reach
-	if own == view.Direct && way.Reach == view.Direct {
+	if way.Reach == view.Direct && r.way.Load().Reach == view.Direct {
 		return false
 	}
 	l := r.standing(peer)
