@@ -112,17 +112,11 @@ func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, like bl
 			return err
 		}
 	}
-	for len(all.adds) > 0 {
-		var w write
-		for len(all.adds) > 0 && len(w.adds) < maxBatch && (w.bytes == 0 || w.bytes+len(all.adds[0].value) <= maxBatchBytes) {
-			w.adds, w.bytes = append(w.adds, all.adds[0]), w.bytes+len(all.adds[0].value)
-			all.adds = all.adds[1:]
-		}
-		if err := o.write(&w); err != nil {
-			return err
-		}
+	var each []*write // no two need to be in one batch
+	for i := range all.adds {
+		each = append(each, &write{adds: all.adds[i : i+1]})
 	}
-	return nil
+	return o.write(each...)
 }
 
 // sendable returns the links that protobuf can carry, and refuses the others.

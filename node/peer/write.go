@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 
@@ -15,9 +16,8 @@ const (
 
 // write is a change of the shelf that one caller waits for: links to add and keys to remove, in one step.
 type write struct {
-	adds  []*block // values are bodies of blocks, each no more than fits into a message
-	del   [][]byte
-	bytes int // of adds
+	adds []*block // values are bodies of blocks, each no more than fits into a message
+	del  [][]byte
 	// done says that it is written, or has failed with err. The turn guards both.
 	done bool
 	err  error
@@ -34,27 +34,29 @@ func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error
 		b := like
 		b.peer, b.links, b.value = to, n, body
 		w.adds = append(w.adds, &b)
-		w.bytes += len(body)
 		links = links[n:]
 	}
 	return nil
 }
 
-// write makes a change durable, then queues its blocks. Changes that several callers make at the same time become one
+// write makes changes durable, then queues their blocks. Changes that several callers make at the same time become one
 // batch, and their links for one peer share blocks: a commit and a key cost more than the few links of a page.
-func (o *Outbox) write(w *write) error {
+func (o *Outbox) write(writes ...*write) (err error) {
 	o.mu.Lock()
-	o.writes = append(o.writes, w)
+	o.writes = append(o.writes, writes...)
 	o.mu.Unlock()
 	o.turn <- struct{}{}
 	defer func() { <-o.turn }()
-	if !w.done {
-		runtime.Gosched() // let callers that are about to write join this batch
+	for _, w := range writes {
+		if !w.done {
+			runtime.Gosched() // let callers that are about to write join this batch
+		}
+		for !w.done { // or another caller has written it
+			o.writeBatch()
+		}
+		err = cmp.Or(err, w.err)
 	}
-	for !w.done { // or another caller has written it
-		o.writeBatch()
-	}
-	return w.err
+	return err
 }
 
 // writeBatch makes one batch of the changes that wait, the first ones if they are too many. It is called with the turn.
@@ -62,7 +64,10 @@ func (o *Outbox) writeBatch() {
 	o.mu.Lock()
 	n, bytes, keys := 0, 0, 0
 	for _, next := range o.writes {
-		keys, bytes = keys+len(next.adds)+len(next.del), bytes+next.bytes
+		keys += len(next.adds) + len(next.del)
+		for _, b := range next.adds {
+			bytes += len(b.value)
+		}
 		if n > 0 && (keys > maxBatch || bytes > maxBatchBytes) {
 			break
 		}
