@@ -60,22 +60,20 @@ func (m *Members) Addr(id string) (string, bool) {
 	if id == m.deps.ID {
 		return m.deps.PeerAddr, true
 	}
-	r := m.table.members[id]
-	if r == nil || r.phase != alive || r.addr == "" {
-		return "", false
+	if r := m.table.members[id]; r != nil && r.phase == alive {
+		return r.addr, r.addr != ""
 	}
-	return r.addr, true
+	return "", false
 }
 
 // Way returns how to reach a member, by what it publishes, and whether it is alive.
 func (m *Members) Way(id string) (way view.Way, there bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.table.members[id]
-	if r == nil {
-		return view.Way{}, false
+	if r := m.table.members[id]; r != nil {
+		return r.way, r.phase == alive
 	}
-	return r.way, r.phase == alive
+	return view.Way{}, false
 }
 
 // SetWay publishes how to reach this node.

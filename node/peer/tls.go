@@ -78,10 +78,10 @@ func newAuthority(key ed25519.PrivateKey) (*x509.Certificate, error) {
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("make certificate authority: %w", err)
+	if err == nil {
+		ca, err = x509.ParseCertificate(der)
 	}
-	if ca, err = x509.ParseCertificate(der); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("make certificate authority: %w", err)
 	}
 	return ca, nil
