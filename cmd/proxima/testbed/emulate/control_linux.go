@@ -31,7 +31,7 @@ func (n *Net) Partition(a, b []netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	return n.order(order{Cut: &cutOrder{from, to}})
+	return n.order(order{Cut: &[2][]int{from, to}})
 }
 
 // Stats returns the statistics since New. After Run has ended, it returns the last ones.

@@ -1,9 +1,10 @@
 package emulate
 
 import (
-	"container/heap"
+	"cmp"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -26,8 +27,7 @@ type packet struct {
 	size     int // of the IP packet in bytes
 	from, to int // endpoints
 
-	due     int64  // when it arrives at the receiver's downlink or, if deliver is set, is delivered
-	order   uint64 // of arrival
+	due     int64 // when it arrives at the receiver's downlink or, if deliver is set, is delivered
 	deliver bool
 }
 
@@ -69,12 +69,10 @@ type fabric struct {
 	pairs    []pair // from*n + to
 	nats     []*nat // nil for an endpoint without one
 	random   *rand.Rand
-	transit  transit
-	order    uint64
+	transit  []*packet // by the time of what happens to them next
 	blanks   []*packet
-	made     int
 
-	lost, overflowed, cutOff int64
+	lost, overflowed, cutOff, crowded int64
 }
 
 func newFabric(endpoints []Endpoint, paths []Path, seed uint64) *fabric {
@@ -114,18 +112,15 @@ func (f *fabric) cut(a, b []int) {
 	}
 }
 
-// blank returns an unused packet, or nil if too many are in transit.
+// blank returns an unused packet.
 func (f *fabric) blank() *packet {
-	if n := len(f.blanks); n > 0 {
-		p := f.blanks[n-1]
-		f.blanks = f.blanks[:n-1]
-		return p
+	n := len(f.blanks)
+	if n == 0 {
+		return new(packet)
 	}
-	if f.made == packetsMost {
-		return nil
-	}
-	f.made++
-	return new(packet)
+	p := f.blanks[n-1]
+	f.blanks = f.blanks[:n-1]
+	return p
 }
 
 // done makes a packet available to blank.
@@ -139,6 +134,8 @@ func (f *fabric) enter(now int64, p *packet) {
 		from.out(now, p)
 	}
 	switch {
+	case len(f.transit) == packetsMost:
+		f.crowded++
 	case pair.cut, to != nil && !to.accepts(now, p):
 		f.cutOff++
 	case pair.loss > 0 && f.random.Float64() < pair.loss:
@@ -172,7 +169,8 @@ func (f *fabric) next() (int64, bool) {
 // leave returns a packet that is due and its time, or nil if none is due.
 func (f *fabric) leave(now int64) (*packet, int64) {
 	for len(f.transit) > 0 && f.transit[0].due <= now {
-		p := heap.Pop(&f.transit).(*packet)
+		p := f.transit[0]
+		f.transit = slices.Delete(f.transit, 0, 1)
 		if p.deliver {
 			return p, p.due
 		}
@@ -190,25 +188,9 @@ func (f *fabric) leave(now int64) (*packet, int64) {
 	return nil, 0
 }
 
-// schedule adds a packet to those in transit.
+// schedule adds a packet to those in transit, after those that are due at the same time.
 func (f *fabric) schedule(p *packet, due int64, deliver bool) {
-	f.order++
-	p.due, p.order, p.deliver = due, f.order, deliver
-	heap.Push(&f.transit, p)
-}
-
-// transit is a heap of packets by the time of what happens to them next. The earlier packet is the first of those due at the same time.
-type transit []*packet
-
-func (t transit) Len() int { return len(t) }
-func (t transit) Less(i, k int) bool {
-	return t[i].due < t[k].due || t[i].due == t[k].due && t[i].order < t[k].order
-}
-func (t transit) Swap(i, k int) { t[i], t[k] = t[k], t[i] }
-func (t *transit) Push(p any)   { *t = append(*t, p.(*packet)) }
-func (t *transit) Pop() any {
-	last := len(*t) - 1
-	p := (*t)[last]
-	(*t)[last], *t = nil, (*t)[:last]
-	return p
+	p.due, p.deliver = due, deliver
+	at, _ := slices.BinarySearchFunc(f.transit, due+1, func(other *packet, due int64) int { return cmp.Compare(other.due, due) })
+	f.transit = slices.Insert(f.transit, at, p)
 }

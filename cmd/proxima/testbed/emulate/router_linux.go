@@ -28,15 +28,13 @@ type setup struct {
 // order is a later message. The router answers each message with its statistics.
 type order struct {
 	Bandwidth *bandwidthOrder
-	Cut       *cutOrder
+	Cut       *[2][]int // no packet between one of the first and one of the second endpoints passes
 }
 
 type bandwidthOrder struct {
 	Endpoint int
 	Up, Down float64
 }
-
-type cutOrder struct{ A, B []int }
 
 // router carries packets and obeys orders, all on one thread.
 type router struct {
@@ -157,38 +155,24 @@ func (r *router) wait(events []unix.EpollEvent) (int, error) {
 // receive reads packets from a device.
 func (r *router) receive(device int) {
 	fd, head := r.devices[device], r.head
-	var spare packet
 	for range burst {
 		p := r.fabric.blank()
-		if p == nil {
-			p = &spare
-		}
 		n, e := readRaw(fd, p.frame[head:])
 		if e != 0 {
-			r.back(p, &spare)
+			r.fabric.done(p)
 			return
 		}
 		now := r.now()
 		p.size = n + head - frameHeader
-		switch known := r.identify(p, device); {
-		case !known:
-			r.stats.Strays++
-			r.back(p, &spare)
-		case p == &spare:
-			r.stats.Unplanned++
-		default:
+		if r.identify(p, device) {
 			r.fabric.enter(now, p)
+		} else {
+			r.stats.Strays++
+			r.fabric.done(p)
 		}
 		if due, ok := r.fabric.next(); ok && due <= now {
 			r.deliver()
 		}
-	}
-}
-
-// back releases a packet unless it is the spare one.
-func (r *router) back(p, spare *packet) {
-	if p != spare {
-		r.fabric.done(p)
 	}
 }
 
@@ -236,7 +220,7 @@ func (r *router) obey() error {
 	case o.Bandwidth != nil:
 		r.fabric.setBandwidth(o.Bandwidth.Endpoint, o.Bandwidth.Up, o.Bandwidth.Down)
 	case o.Cut != nil:
-		r.fabric.cut(o.Cut.A, o.Cut.B)
+		r.fabric.cut(o.Cut[0], o.Cut[1])
 	}
 	if err := r.out.Encode(r.count()); err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -255,6 +239,7 @@ func (r *router) count() Stats {
 		}
 	}
 	c := r.stats
+	c.Unplanned += r.fabric.crowded
 	c.Lost, c.Overflowed, c.Cut = r.fabric.lost, r.fabric.overflowed, r.fabric.cutOff
 	c.LateP50, c.LateP99 = r.late.quantile(0.5), r.late.quantile(0.99)
 	return c
