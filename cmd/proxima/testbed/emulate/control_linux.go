@@ -6,11 +6,9 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
-
-// errOver is the error of orders after the router has ended.
-var errOver = errors.New("emulated network: it has ended")
 
 // SetBandwidth changes the bandwidth of an address, in bytes per ms, for packets that are sent from now on. 0 is unlimited.
 func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64) error {
@@ -18,7 +16,8 @@ func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64
 	if err != nil {
 		return err
 	}
-	return n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
+	_, err = n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
+	return err
 }
 
 // Partition drops all packets between a and b, and none of those that an earlier call dropped. If a or b is empty, it drops none.
@@ -31,19 +30,12 @@ func (n *Net) Partition(a, b []netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	return n.order(order{Cut: &[2][]int{from, to}})
+	_, err = n.order(order{Cut: &[2][]int{from, to}})
+	return err
 }
 
-// Stats returns the statistics since New. After Run has ended, it returns the last ones.
-func (n *Net) Stats() (Stats, error) {
-	err := n.order(order{})
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if errors.Is(err, errOver) && n.last.Elapsed > 0 {
-		err = nil
-	}
-	return n.last, err
-}
+// Stats returns the statistics since New.
+func (n *Net) Stats() (Stats, error) { return n.order(order{}) }
 
 // endpoints returns the indices of addresses.
 func (n *Net) endpoints(addrs []netip.Addr) ([]int, error) {
@@ -58,31 +50,30 @@ func (n *Net) endpoints(addrs []netip.Addr) ([]int, error) {
 	return found, nil
 }
 
-// order sends an order to the router and keeps the statistics that it answers with.
-func (n *Net) order(o order) error {
+// order sends an order to the router and returns the statistics that it answers with.
+func (n *Net) order(o order) (s Stats, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.control == nil {
-		return errOver
+		return s, errors.New("emulated network: it has ended")
 	}
-	s, err := n.exchange(o)
-	if err != nil {
-		return fmt.Errorf("emulated network: order the router: %w", err)
+	if s, err = n.exchange(o); err != nil {
+		return s, fmt.Errorf("emulated network: order the router: %w", err)
 	}
-	s.Emulation, s.Congestion, s.Cores, s.Elapsed = n.emulation, n.congestions(), runtime.NumCPU(), time.Since(n.begin)
+	s.Emulation, s.Cores, s.Elapsed = n.cfg.Emulation, runtime.NumCPU(), time.Since(n.begin)
+	var controls []string
 	for _, ns := range n.namespaces {
-		err := inNamespace(ns.fd, func() error {
+		controls = append(controls, ns.congestion)
+		err = errors.Join(err, inNamespace(ns.fd, func() error {
 			dropped, err := droppedHere()
 			s.Unplanned += dropped - ns.dropped
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("emulated network: %w", err)
-		}
+		}))
 	}
-	if err := n.watch.tell(&s); err != nil {
-		return fmt.Errorf("emulated network: %w", err)
+	slices.Sort(controls)
+	s.Congestion = strings.Join(slices.Compact(controls), ",")
+	if err := errors.Join(err, n.watch.tell(&s)); err != nil {
+		return s, fmt.Errorf("emulated network: %w", err)
 	}
-	n.last = s
-	return nil
+	return s, nil
 }

@@ -2,6 +2,7 @@ package emulate
 
 import (
 	"fmt"
+	"net"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,65 +21,35 @@ func openTUN() (int, error) {
 		return -1, fmt.Errorf("open %s: %w", tunPath, err)
 	}
 	request, err := unix.NewIfreq(deviceName)
-	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("create a TUN device: %w", err)
+	if err == nil {
+		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	}
-	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
+	if err != nil {
 		unix.Close(fd)
 		return -1, fmt.Errorf("create a TUN device: %w", err)
 	}
 	return fd, nil
 }
 
-// deviceIndex returns the index of a device in the namespace of the calling thread.
-func deviceIndex(name string) (int, error) {
-	var index uint32
-	err := withSocket(func(fd int) error {
-		request, err := unix.NewIfreq(name)
-		if err != nil {
-			return err
-		}
-		err = unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, request)
-		index = request.Uint32()
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("find device %s: %w", name, err)
-	}
-	return int(index), nil
-}
-
-// withSocket calls f with a socket in the namespace of the calling thread.
-func withSocket(f func(fd int) error) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return f(fd)
-}
-
 // plainPackets turns off the offloads of a device, so that its packets have checksums and are no larger than the MTU.
 func plainPackets(name string) error {
-	err := withSocket(func(fd int) error {
-		for _, command := range []uint32{unix.ETHTOOL_STXCSUM, unix.ETHTOOL_STSO, unix.ETHTOOL_SGSO, unix.ETHTOOL_SGRO} {
-			off := struct{ command, data uint32 }{command, 0}
-			request := struct {
-				name [unix.IFNAMSIZ]byte
-				data unsafe.Pointer
-				_    [16]byte
-			}{data: unsafe.Pointer(&off)}
-			copy(request.name[:unix.IFNAMSIZ-1], name)
-			if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); e != 0 {
-				return e
-			}
-		}
-		return nil
-	})
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("turn off the offloads of %s: %w", name, err)
+	}
+	defer unix.Close(fd)
+	for _, command := range []uint32{unix.ETHTOOL_STXCSUM, unix.ETHTOOL_STSO, unix.ETHTOOL_SGSO, unix.ETHTOOL_SGRO} {
+		off := struct{ command, data uint32 }{command, 0}
+		request := struct {
+			name [unix.IFNAMSIZ]byte
+			data unsafe.Pointer
+			_    [16]byte
+		}{data: unsafe.Pointer(&off)}
+		copy(request.name[:unix.IFNAMSIZ-1], name)
+		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); e != 0 {
+			return fmt.Errorf("turn off the offloads of %s: %w", name, e)
+		}
 	}
 	return nil
 }
@@ -94,9 +65,9 @@ func openVeth(name string, namespace int) (int, error) {
 	if err := n.addVeth(name, deviceName, namespace); err != nil {
 		return -1, err
 	}
-	index, err := deviceIndex(name)
+	link, err := net.InterfaceByName(name)
 	if err != nil {
-		return -1, err
+		return -1, fmt.Errorf("find device %s: %w", name, err)
 	}
 	const protocol = unix.ETH_P_IP<<8&0xff00 | unix.ETH_P_IP>>8 // in network order
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -107,13 +78,13 @@ func openVeth(name string, namespace int) (int, error) {
 		// The FORCE options exceed the machine's limit if that is allowed. Lost packets are counted in any case.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 16<<20)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: index}); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("bind a packet socket to %s: %w", name, err)
+	if err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: link.Index}); err != nil {
+		err = fmt.Errorf("bind a packet socket to %s: %w", name, err)
+	} else {
+		err = n.up(link.Index, unix.IFF_NOARP, queueLength)
 	}
-	if err := n.up(index, unix.IFF_NOARP, queueLength); err != nil {
+	if err != nil {
 		unix.Close(fd)
-		return -1, err
 	}
-	return fd, nil
+	return fd, err
 }

@@ -161,10 +161,9 @@ func begin(t *testing.T, cfg Config) (n *Net, end func() Stats) {
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
 	return n, func() Stats {
+		s, err := n.Stats()
 		stop()
-		err := <-ended
-		s, e := n.Stats()
-		if err := errors.Join(err, e); err != nil {
+		if err := errors.Join(err, <-ended); err != nil {
 			t.Error(err)
 		}
 		return s

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,7 +111,11 @@ func tune() (string, error) {
 }
 
 // address gives the addresses to the namespace of the calling thread. Its device leads to all other addresses.
-func address(index int, flags int, addrs []netip.Addr) error {
+func address(flags int, addrs []netip.Addr) error {
+	link, err := net.InterfaceByName(deviceName)
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", deviceName, err)
+	}
 	n, err := openNetlink()
 	if err != nil {
 		return err
@@ -119,10 +124,10 @@ func address(index int, flags int, addrs []netip.Addr) error {
 	if err := n.up(loopback, 0, 1000); err != nil {
 		return err
 	}
-	if err := n.up(index, flags, queueLength); err != nil {
+	if err := n.up(link.Index, flags, queueLength); err != nil {
 		return err
 	}
-	if err := n.addAddress(index, addrs[0]); err != nil {
+	if err := n.addAddress(link.Index, addrs[0]); err != nil {
 		return err
 	}
 	for _, a := range addrs[1:] {
@@ -131,27 +136,19 @@ func address(index int, flags int, addrs []netip.Addr) error {
 			return err
 		}
 	}
-	return n.addRoute(index, Prefix(), addrs[0], false)
+	return n.addRoute(link.Index, Prefix(), addrs[0], false)
 }
 
 // droppedHere returns the number of packets that the devices of the calling thread's namespace have dropped, in both directions.
 func droppedHere() (int64, error) {
-	b, err := os.ReadFile("/proc/thread-self/net/dev")
+	fs, err := procfs.NewFS("/proc/thread-self")
+	var devices procfs.NetDev
+	if err == nil {
+		devices, err = fs.NetDev()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read the devices' drops: %w", err)
 	}
-	var dropped int64
-	for line := range strings.Lines(string(b)) {
-		_, figures, ok := strings.Cut(line, ":")
-		if fields := strings.Fields(figures); ok && len(fields) >= 12 {
-			for _, column := range []int{3, 11} {
-				n, err := strconv.ParseInt(fields[column], 10, 64)
-				if err != nil {
-					return 0, fmt.Errorf("read the devices' drops: %w", err)
-				}
-				dropped += n
-			}
-		}
-	}
-	return dropped, nil
+	sum := devices.Total()
+	return int64(sum.RxDropped + sum.TxDropped), nil
 }

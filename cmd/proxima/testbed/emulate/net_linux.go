@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,6 @@ const orderPatience = 10 * time.Second
 // Net is an emulated network that is up. Its methods are safe for concurrent use.
 type Net struct {
 	cfg        Config
-	emulation  string
 	namespaces []*namespace
 	router     *exec.Cmd
 	begin      time.Time
@@ -32,7 +30,6 @@ type Net struct {
 	control *os.File
 	in      *gob.Decoder
 	out     *gob.Encoder
-	last    Stats
 }
 
 // New builds the network: namespaces, devices, addresses and the router. The process must have been started by Reexec. The caller must then
@@ -61,7 +58,7 @@ func New(cfg Config) (_ *Net, err error) {
 	setup, ports, err := n.build()
 	defer func() {
 		for _, p := range ports {
-			unix.Close(p) // the router has copies
+			p.Close() // the router has copies
 		}
 	}()
 	if err != nil {
@@ -73,8 +70,8 @@ func New(cfg Config) (_ *Net, err error) {
 	return n, nil
 }
 
-// build creates the namespaces and their devices. It returns the router's setup and the descriptors that it needs.
-func (n *Net) build() (setup, []int, error) {
+// build creates the namespaces and their devices. It returns the router's setup and the ends of the devices that it needs.
+func (n *Net) build() (setup, []*os.File, error) {
 	s := setup{Endpoints: n.cfg.Endpoints, Seed: n.cfg.Seed}
 	addrs := map[string][]netip.Addr{}
 	var names []string
@@ -95,22 +92,20 @@ func (n *Net) build() (setup, []int, error) {
 			}
 		}
 	}
-	n.emulation = n.cfg.Emulation
-	if n.emulation == "" {
-		n.emulation = TUN
-		if fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
-			n.emulation = Veth
-		} else {
+	if n.cfg.Emulation == "" {
+		n.cfg.Emulation = Veth
+		if fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
 			unix.Close(fd)
+			n.cfg.Emulation = TUN
 		}
 	}
-	s.Veth = n.emulation == Veth
+	s.Veth = n.cfg.Emulation == Veth
 	if s.Veth { // this namespace has the router's ends of the devices
 		if _, err := tune(); err != nil {
 			return s, nil, err
 		}
 	}
-	var ports []int
+	var ports []*os.File
 	for i, name := range names {
 		ns, port, err := newNode(i, addrs[name], s.Veth)
 		if err != nil {
@@ -123,44 +118,38 @@ func (n *Net) build() (setup, []int, error) {
 }
 
 // newNode creates the namespace with that number. It returns the namespace and the router's end of its device.
-func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port int, err error) {
-	ns, flags := &namespace{}, 0
+func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port *os.File, err error) {
+	ns, flags, fd := &namespace{}, 0, -1
 	prepare := func() (err error) {
 		if ns.congestion, err = tune(); err == nil && !veth {
-			port, err = openTUN()
+			fd, err = openTUN()
 		}
 		return err
 	}
-	if ns.fd, err = newNamespace(prepare); err != nil {
-		return nil, 0, err
-	}
-	if veth {
+	if ns.fd, err = newNamespace(prepare); err == nil && veth {
 		flags = unix.IFF_NOARP
-		if port, err = openVeth(fmt.Sprintf("node%d", number), ns.fd); err != nil {
-			return nil, 0, err
-		}
+		fd, err = openVeth(fmt.Sprintf("node%d", number), ns.fd)
 	}
-	err = inNamespace(ns.fd, func() error {
-		index, err := deviceIndex(deviceName)
-		if err != nil {
-			return err
-		}
+	if err != nil {
+		return nil, nil, err
+	}
+	err = inNamespace(ns.fd, func() (err error) {
 		if veth {
-			if err := plainPackets(deviceName); err != nil {
-				return err
-			}
+			err = plainPackets(deviceName)
 		}
-		if err := address(index, flags, addrs); err != nil {
-			return err
+		if err == nil {
+			err = address(flags, addrs)
 		}
-		ns.dropped, err = droppedHere()
+		if err == nil {
+			ns.dropped, err = droppedHere()
+		}
 		return err
 	})
-	return ns, port, err
+	return ns, os.NewFile(uintptr(fd), deviceName), err
 }
 
 // startRouter starts the router's process, sends it its setup, and waits until it is ready.
-func (n *Net) startRouter(s setup, ports []int) error {
+func (n *Net) startRouter(s setup, ports []*os.File) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -174,17 +163,7 @@ func (n *Net) startRouter(s setup, ports []int) error {
 	defer theirs.Close()
 	cmd := exec.Command(program, routerCommand)
 	cmd.Stderr = os.Stderr
-	cmd.ExtraFiles = []*os.File{theirs}
-	for _, p := range ports {
-		// Pass a copy of each descriptor. New closes the originals.
-		fd, err := unix.FcntlInt(uintptr(p), unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("start the router: %w", err)
-		}
-		f := os.NewFile(uintptr(fd), deviceName)
-		defer f.Close()
-		cmd.ExtraFiles = append(cmd.ExtraFiles, f)
-	}
+	cmd.ExtraFiles = append([]*os.File{theirs}, ports...)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the router: %w", err)
 	}
@@ -219,7 +198,6 @@ func (n *Net) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		_, err = n.Stats() // keep the last statistics
 		_ = n.router.Process.Kill()
 	case cause := <-died:
 		err = fmt.Errorf("emulated network: the router ended: %w", cause)
@@ -249,21 +227,9 @@ func (n *Net) release() {
 
 // namespace returns the namespace with that name.
 func (n *Net) namespace(name string) (*namespace, error) {
-	for _, ns := range n.namespaces {
-		if ns.name == name {
-			return ns, nil
-		}
+	i := slices.IndexFunc(n.namespaces, func(ns *namespace) bool { return ns.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("emulated network: there is no namespace %q", name)
 	}
-	return nil, fmt.Errorf("emulated network: there is no namespace %q", name)
-}
-
-// congestions returns the congestion controls of the namespaces.
-func (n *Net) congestions() string {
-	var names []string
-	for _, ns := range n.namespaces {
-		if !slices.Contains(names, ns.congestion) {
-			names = append(names, ns.congestion)
-		}
-	}
-	return strings.Join(names, ",")
+	return n.namespaces[i], nil
 }

@@ -38,10 +38,7 @@ func Child(args []string) (handled bool, code int) {
 	case len(args) > 0 && args[0] == probeCommand:
 		handled, err = true, probe(os.Stdout)
 	case Inside():
-		if err = settle(); err == nil {
-			return false, 0
-		}
-		handled = true
+		err = settle()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "emulated network:", err)

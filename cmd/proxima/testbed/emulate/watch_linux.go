@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // watch measures the load of the machine and how long processes wait for a core.
 type watch struct {
-	idle, total int64 // ticks at the start
-	blind       bool  // whether /proc does not show the processes
+	idle, total float64 // seconds of the processors at the start
+	blind       bool    // whether /proc does not show the processes
 
 	mu    sync.Mutex
 	pids  []int
@@ -104,7 +104,7 @@ func (w *watch) tell(s *Stats) error {
 		return err
 	}
 	if total > w.total {
-		s.Busy = 1 - float64(idle-w.idle)/float64(total-w.total)
+		s.Busy = 1 - (idle-w.idle)/(total-w.total)
 	}
 	if !w.blind {
 		w.sample()
@@ -115,23 +115,17 @@ func (w *watch) tell(s *Stats) error {
 	return nil
 }
 
-// ticks returns how long the machine's processors were idle, and the time in total, in ticks.
-func ticks() (idle, total int64, err error) {
-	b, err := os.ReadFile("/proc/stat")
+// ticks returns how long the machine's processors were idle or waited for disks, and the time in total, in seconds.
+func ticks() (idle, total float64, err error) {
+	fs, err := procfs.NewDefaultFS()
+	var stat procfs.Stat
+	if err == nil {
+		stat, err = fs.Stat()
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the load of the machine: %w", err)
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	for i, field := range strings.Fields(line) {
-		n, err := strconv.ParseInt(field, 10, 64)
-		// The first two columns include those after the eighth.
-		if err != nil || i > 8 {
-			continue
-		}
-		total += n
-		if i == 4 || i == 5 { // idle, or waiting for disks
-			idle += n
-		}
-	}
-	return idle, total, nil
+	c := stat.CPUTotal // User and Nice include the guests
+	idle = c.Idle + c.Iowait
+	return idle, idle + c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal, nil
 }
