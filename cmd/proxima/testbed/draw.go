@@ -357,7 +357,7 @@ func ms(f float64) time.Duration { return time.Duration(f * float64(time.Millise
 
 func inMs(d time.Duration) float64 { return micro(float64(d) / float64(time.Millisecond)) }
 
-// World returns the plan in the form of the run's folder.
+// World returns the plan in the form of the run's folder. The number of pages is known unless nginx or the real web has them.
 func (p *Plan) World() rundir.World {
 	w := rundir.World{Scenario: p.Scenario.Name, Seed: p.Scenario.Seed, Assigners: p.Scenario.Assigners, RTTMs: p.RTTMs, NodeRTTMs: p.NodeRTTMs,
 		Events: []rundir.Event{}}
@@ -366,6 +366,10 @@ func (p *Plan) World() rundir.World {
 	}
 	for _, s := range p.Servers {
 		w.Servers = append(w.Servers, s.Server)
+		w.Pages += s.Site.Pages * len(s.Hosts)
+	}
+	if slices.ContainsFunc(p.Servers, servedByNginx) {
+		w.Pages = 0
 	}
 	return w
 }

@@ -230,7 +230,6 @@ func (f *fleetRun) runAssigner(ctx context.Context, k int, assigner, dir string,
 		return err
 	}
 	r.world = plan.World()
-	r.world.Pages = b.pages()
 	err = r.execute(ctx)
 	// Collect the logs of failed runs, too.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)

@@ -231,14 +231,6 @@ func (b *machines) frontPages() []string {
 	return list
 }
 
-// pages returns the number of pages on all servers, or 0 for the real web.
-func (b *machines) pages() (n int) {
-	for _, s := range b.run.plan.Servers {
-		n += s.Site.Pages * len(s.Hosts)
-	}
-	return n
-}
-
 // close ends the servers.
 func (b *machines) close() error {
 	var g sync.WaitGroup

@@ -26,8 +26,7 @@ type platform interface {
 	dial(i int) (dial dialer, leave func(), err error)
 	// frontPages returns the front pages of all hosts.
 	frontPages() []string
-	// pages returns the number of pages on all servers, or 0 if it is unknown. urls returns some pages of a server.
-	pages() int
+	// urls returns some pages of a server.
 	urls(server int) []string
 	// visits returns the requests that each server has logged.
 	visits() map[netip.Addr][]sites.Visit

@@ -130,7 +130,6 @@ func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer
 		return err
 	}
 	r.world = plan.World()
-	r.world.Pages = r.platform.pages()
 	return r.execute(ctx)
 }
 

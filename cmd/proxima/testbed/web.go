@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/sites"
 )
 
@@ -74,7 +75,7 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 		}
 		in.group.Go(func() error { return in.web.Run(ctx) })
 	}
-	dns, err := sites.NewDNS(sites.DNSConfig{Listen: netip.AddrPortFrom(nameServer, 53).String(), Names: names}, deps)
+	dns, err := sites.NewDNS(netip.AddrPortFrom(nameServer, 53).String(), names, deps)
 	if err != nil {
 		return fmt.Errorf("start name server: %w", err)
 	}
@@ -95,10 +96,11 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 	}
 }
 
+func servedByNginx(s PlannedServer) bool { return s.Software == SoftwareNginx }
+
 // nginxFor finds nginx if the plan needs it. Without nginx, it changes the plan's servers to the built-in one.
 func nginxFor(p *Plan, not bool, say func(string, ...any)) (install *sites.Install) {
-	wanted := func(s PlannedServer) bool { return s.Software == SoftwareNginx }
-	if !slices.ContainsFunc(p.Servers, wanted) {
+	if !slices.ContainsFunc(p.Servers, servedByNginx) {
 		return nil
 	}
 	why := errors.New("the portable emulation cannot run other programs")
@@ -110,7 +112,7 @@ func nginxFor(p *Plan, not bool, say func(string, ...any)) (install *sites.Insta
 	}
 	for i := range p.Servers {
 		switch s := &p.Servers[i]; {
-		case !wanted(*s):
+		case !servedByNginx(*s):
 		case install == nil:
 			s.Software = SoftwarePages
 		default:
@@ -162,14 +164,6 @@ func (in *internet) urls(server int) (some []string) {
 	return some
 }
 
-// pages returns the number of HTML pages, or 0 if it is unknown.
-func (in *internet) pages() int {
-	if in.nginx != nil || in.web == nil {
-		return 0
-	}
-	return in.web.Count()
-}
-
 func (in *internet) slow(server netip.Addr, by time.Duration) error { return in.web.Slow(server, by) }
 
 // visits returns the requests to the built-in server; nil without one.
@@ -182,17 +176,13 @@ func (in *internet) visits() map[netip.Addr][]sites.Visit {
 
 // writeGeo writes the location database. It records in the plan what the database states about each server.
 func writeGeo(p *Plan, path string) error {
-	var places []sites.Place
-	for _, s := range p.Servers {
-		places = append(places, sites.Place{Addr: s.Addr, City: s.City, Country: s.Country, Lat: s.Lat, Lon: s.Lon})
+	var servers []*rundir.Server
+	for i := range p.Servers {
+		servers = append(servers, &p.Servers[i].Server)
 	}
 	g := p.Scenario.Geo
-	stated, err := sites.Geo{Seed: p.Scenario.Seed, Wrong: g.Wrong, Missing: g.Missing}.Write(path, places)
-	if err != nil {
+	if err := (sites.Geo{Seed: p.Scenario.Seed, Wrong: g.Wrong, Missing: g.Missing}).Write(path, servers); err != nil {
 		return fmt.Errorf("write location database: %w", err)
-	}
-	for i := range p.Servers {
-		p.Servers[i].Stated = stated[i]
 	}
 	return nil
 }

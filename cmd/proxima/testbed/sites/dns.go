@@ -10,14 +10,6 @@ import (
 	"github.com/miekg/dns"
 )
 
-// DNSConfig describes a name server.
-type DNSConfig struct {
-	// Listen is the address and port for UDP; port 0 picks a free one.
-	Listen string
-	// Names maps each host to its IPv4 address.
-	Names map[string]netip.Addr
-}
-
 // ttl is how long resolvers may cache answers, in seconds.
 const ttl = 3600
 
@@ -28,17 +20,17 @@ type DNS struct {
 	conn  net.PacketConn
 }
 
-// NewDNS opens the socket. Only Run closes it.
-func NewDNS(cfg DNSConfig, deps Deps) (*DNS, error) {
+// NewDNS opens the socket at an address and port for UDP. names maps each host to its IPv4 address. Only Run closes the socket.
+func NewDNS(listen string, names map[string]netip.Addr, deps Deps) (*DNS, error) {
 	if deps.ListenPacket == nil {
 		deps.ListenPacket = net.ListenPacket
 	}
 	d := &DNS{names: map[string]netip.Addr{}}
-	for name, addr := range cfg.Names {
+	for name, addr := range names {
 		d.names[dns.CanonicalName(name)] = addr
 	}
 	var err error
-	if d.conn, err = deps.ListenPacket("udp", cfg.Listen); err != nil {
+	if d.conn, err = deps.ListenPacket("udp", listen); err != nil {
 		return nil, fmt.Errorf("listen for DNS: %w", err)
 	}
 	return d, nil

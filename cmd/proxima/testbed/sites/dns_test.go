@@ -14,7 +14,7 @@ import (
 )
 
 func TestNameServer(t *testing.T) {
-	d, err := NewDNS(DNSConfig{Listen: "127.0.0.1:0", Names: map[string]netip.Addr{"www.S1.test": address(1)}}, Deps{})
+	d, err := NewDNS("127.0.0.1:0", map[string]netip.Addr{"www.S1.test": address(1)}, Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,16 +53,16 @@ func TestNameServer(t *testing.T) {
 
 // What it does not run, it closes; and a port that is taken is an error.
 func TestNameServerThatNeverRuns(t *testing.T) {
-	d, err := NewDNS(DNSConfig{Listen: "127.0.0.1:0"}, Deps{})
+	d, err := NewDNS("127.0.0.1:0", nil, Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := d.conn.LocalAddr().String()
-	if _, err := NewDNS(DNSConfig{Listen: at}, Deps{}); err == nil {
+	if _, err := NewDNS(at, nil, Deps{}); err == nil {
 		t.Error("two servers at one port")
 	}
 	release(t, d.Run)
-	again, err := NewDNS(DNSConfig{Listen: at}, Deps{})
+	again, err := NewDNS(at, nil, Deps{})
 	if err != nil {
 		t.Fatalf("the port is not free: %v", err)
 	}
@@ -85,7 +85,7 @@ func TestResolverOverThePortableEmulation(t *testing.T) {
 			}
 			ends = append(ends, e)
 		}
-		d, err := NewDNS(DNSConfig{Listen: address(53).String() + ":53", Names: map[string]netip.Addr{"www.s1.test": address(1)}},
+		d, err := NewDNS(address(53).String()+":53", map[string]netip.Addr{"www.s1.test": address(1)},
 			Deps{ListenPacket: ends[0].ListenPacket})
 		if err != nil {
 			t.Fatal(err)

@@ -7,17 +7,17 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 
 	"github.com/maxmind/mmdbwriter"
 	"github.com/maxmind/mmdbwriter/mmdbtype"
 
+	"proxima/cmd/proxima/rundir"
 	"proxima/ncoord"
 )
 
-// What the database says about a place.
+// What the database says about the place of a server.
 const (
 	StatedRight   = "right"
 	StatedWrong   = "wrong"
@@ -27,76 +27,62 @@ const (
 // farAway is the least distance in km between a wrong place and the right one, if any place is that far away.
 const farAway = 1000
 
-// Place is the true location of an address.
-type Place struct {
-	Addr          netip.Addr
-	City, Country string
-	// Lat and Lon are in degrees.
-	Lat, Lon float64
-}
-
-func (p Place) at() ncoord.Location { return ncoord.Location{Lat: p.Lat, Lon: p.Lon} }
-
 // Geo is the quality of a location database.
 type Geo struct {
 	Seed uint64
-	// Wrong is the share of addresses that the database puts at another address's place, at least 1,000 km away if there is one.
+	// Wrong is the share of servers that the database puts at another server's place, at least 1,000 km away if there is one.
 	// Missing is the share that it does not locate: for half of them it knows nothing, for the others only the country.
 	Wrong, Missing float64
 }
 
-// Write writes the database in the format of MaxMind's GeoLite2-City. It returns what the database says about each place: StatedRight,
-// StatedWrong or StatedMissing. The shares are exact up to rounding; the seed draws the addresses.
-func (g Geo) Write(path string, places []Place) (stated []string, err error) {
+// Write writes the database in the format of MaxMind's GeoLite2-City, and notes what it says about each server (Stated). The shares are
+// exact up to rounding; the seed draws the servers.
+func (g Geo) Write(path string, servers []*rundir.Server) error {
 	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "GeoLite2-City", RecordSize: 24, IncludeReservedNetworks: true,
 		Languages: []string{"en"}, Description: map[string]string{"en": "Places of an emulated Internet"}})
 	if err != nil {
-		return nil, fmt.Errorf("write locations: %w", err)
+		return fmt.Errorf("write locations: %w", err)
 	}
 	r := rand.New(rand.NewPCG(g.Seed, 2))
-	n := float64(len(places))
+	n := float64(len(servers))
 	wrong, missing := int(math.Round(g.Wrong*n)), int(math.Round(g.Missing*n))
-	stated = make([]string, len(places))
-	for k, i := range r.Perm(len(places)) {
-		p, known := places[i], true
-		record := place(p)
+	for k, i := range r.Perm(len(servers)) {
+		s := servers[i]
+		record := place(s)
+		s.Stated = StatedRight
 		switch {
 		case k < wrong:
-			other := elsewhere(r, places, i)
-			if other.at() == p.at() { // there is no other place
-				stated[i] = StatedRight
-				break
+			if other := elsewhere(r, servers, s); at(other) != at(s) { // otherwise there is no other place
+				s.Stated, record = StatedWrong, place(other)
 			}
-			stated[i], record = StatedWrong, place(other)
-		case k >= wrong && k < wrong+missing:
-			stated[i] = StatedMissing
+		case k < wrong+missing:
+			s.Stated = StatedMissing
 			delete(record, "location")
 			delete(record, "city")
-			known = k%2 == 0
-		default:
-			stated[i] = StatedRight
+			if k%2 != 0 {
+				continue
+			}
 		}
-		if !known {
-			continue
-		}
-		bits := p.Addr.BitLen()
-		if err := tree.Insert(&net.IPNet{IP: p.Addr.AsSlice(), Mask: net.CIDRMask(bits, bits)}, record); err != nil {
-			return nil, fmt.Errorf("write location of %v: %w", p.Addr, err)
+		bits := s.Addr.BitLen()
+		if err := tree.Insert(&net.IPNet{IP: s.Addr.AsSlice(), Mask: net.CIDRMask(bits, bits)}, record); err != nil {
+			return fmt.Errorf("write location of %v: %w", s.Addr, err)
 		}
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("write locations: %w", err)
+		return fmt.Errorf("write locations: %w", err)
 	}
 	_, err = tree.WriteTo(f)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("write locations: %w", err)
+		return fmt.Errorf("write locations: %w", err)
 	}
-	return stated, nil
+	return nil
 }
 
-// place returns the database record of a place.
-func place(p Place) mmdbtype.Map {
+func at(s *rundir.Server) ncoord.Location { return ncoord.Location{Lat: s.Lat, Lon: s.Lon} }
+
+// place returns the database record of a server's place.
+func place(p *rundir.Server) mmdbtype.Map {
 	name := func(s string) mmdbtype.Map { return mmdbtype.Map{"names": mmdbtype.Map{"en": mmdbtype.String(s)}} }
 	return mmdbtype.Map{
 		"city":    name(p.City),
@@ -106,17 +92,12 @@ func place(p Place) mmdbtype.Map {
 	}
 }
 
-// elsewhere draws a place that is far from places[i], or returns the farthest one if none is far.
-func elsewhere(r *rand.Rand, places []Place, i int) Place {
-	km := func(p Place) float64 { return ncoord.GreatCircleKm(p.at(), places[i].at()) }
-	var far []Place
-	for _, p := range places {
-		if km(p) >= farAway {
-			far = append(far, p)
-		}
-	}
+// elsewhere draws a server that is far from another one, or returns the farthest one if none is far.
+func elsewhere(r *rand.Rand, servers []*rundir.Server, from *rundir.Server) *rundir.Server {
+	km := func(s *rundir.Server) float64 { return ncoord.GreatCircleKm(at(s), at(from)) }
+	far := slices.DeleteFunc(slices.Clone(servers), func(s *rundir.Server) bool { return km(s) < farAway })
 	if len(far) > 0 {
 		return far[r.IntN(len(far))]
 	}
-	return slices.MaxFunc(places, func(a, b Place) int { return cmp.Compare(km(a), km(b)) })
+	return slices.MaxFunc(servers, func(a, b *rundir.Server) int { return cmp.Compare(km(a), km(b)) })
 }

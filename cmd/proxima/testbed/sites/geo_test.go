@@ -8,15 +8,16 @@ import (
 
 	"github.com/oschwald/geoip2-golang/v2"
 
+	"proxima/cmd/proxima/rundir"
 	"proxima/ncoord"
 )
 
-// scattered are places all over the world, neighbours among them.
-func scattered(n int) []Place {
-	var all []Place
+// scattered are servers all over the world, neighbours among them.
+func scattered(n int) []*rundir.Server {
+	var all []*rundir.Server
 	for i := range n {
 		lat, lon := 60-float64(i%12)*10, -170+float64(i%17)*20+float64(i)/100
-		all = append(all, Place{Addr: address(i), City: fmt.Sprintf("City %d", i), Country: fmt.Sprintf("Country %d", i/10), Lat: lat, Lon: lon})
+		all = append(all, &rundir.Server{Addr: address(i), City: fmt.Sprintf("City %d", i), Country: fmt.Sprintf("Country %d", i/10), Lat: lat, Lon: lon})
 	}
 	return all
 }
@@ -24,12 +25,18 @@ func scattered(n int) []Place {
 func TestLocationsAreReadBack(t *testing.T) {
 	const n, wrong, missing = 200, 20, 50
 	places := scattered(n)
+	stated := func() (all []string) {
+		for _, p := range places {
+			all = append(all, p.Stated)
+		}
+		return all
+	}
 	file := filepath.Join(t.TempDir(), "city.mmdb")
 	geo := Geo{Seed: 4, Wrong: 0.1, Missing: 0.25}
-	stated, err := geo.Write(file, places)
-	if err != nil {
+	if err := geo.Write(file, places); err != nil {
 		t.Fatal(err)
 	}
+	first := stated()
 	db, err := geoip2.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -37,14 +44,14 @@ func TestLocationsAreReadBack(t *testing.T) {
 	defer db.Close()
 	counts := map[string]int{}
 	unknown := 0
-	for i, p := range places {
-		counts[stated[i]]++
+	for _, p := range places {
+		counts[p.Stated]++
 		city, err := db.City(p.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		there := city.Location.Latitude != nil && city.Location.Longitude != nil
-		switch stated[i] {
+		switch p.Stated {
 		case StatedMissing:
 			if there {
 				t.Errorf("%v is placed", p.Addr)
@@ -60,7 +67,7 @@ func TestLocationsAreReadBack(t *testing.T) {
 			}
 		case StatedWrong:
 			if !there || city.City.Names.English == p.City ||
-				ncoord.GreatCircleKm(p.at(), ncoord.Location{Lat: *city.Location.Latitude, Lon: *city.Location.Longitude}) < farAway {
+				ncoord.GreatCircleKm(at(p), ncoord.Location{Lat: *city.Location.Latitude, Lon: *city.Location.Longitude}) < farAway {
 				t.Errorf("%v: %+v, which is not far from %+v", p.Addr, city.Location, p)
 			}
 		}
@@ -71,12 +78,11 @@ func TestLocationsAreReadBack(t *testing.T) {
 	if city, err := db.City(address(5000)); err != nil || city.Location.Latitude != nil {
 		t.Errorf("an address of nobody: %+v, %v", city.Location, err)
 	}
-	again, err := geo.Write(file, places)
-	if err != nil || !slices.Equal(stated, again) {
+	if err := geo.Write(file, places); err != nil || !slices.Equal(first, stated()) {
 		t.Errorf("the same seed states otherwise: %v", err)
 	}
 	geo.Seed++
-	if other, err := geo.Write(file, places); err != nil || slices.Equal(stated, other) {
+	if err := geo.Write(file, places); err != nil || slices.Equal(first, stated()) {
 		t.Errorf("another seed states the same: %v", err)
 	}
 }
@@ -85,15 +91,20 @@ func TestLocationsOfFewPlaces(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "city.mmdb")
 	for name, c := range map[string]struct {
 		geo    Geo
-		places []Place
+		places []*rundir.Server
 		want   []string
 	}{
 		"alone":      {Geo{Wrong: 1}, scattered(1), []string{StatedRight}},
-		"neighbours": {Geo{Wrong: 1}, []Place{{Addr: address(1), Lat: 50}, {Addr: address(2), Lat: 51}}, []string{StatedWrong, StatedWrong}},
+		"neighbours": {Geo{Wrong: 1}, []*rundir.Server{{Addr: address(1), Lat: 50}, {Addr: address(2), Lat: 51}}, []string{StatedWrong, StatedWrong}},
 		"none":       {Geo{Wrong: 1}, nil, nil},
 		"all":        {Geo{Missing: 1}, scattered(2), []string{StatedMissing, StatedMissing}},
 	} {
-		if got, err := c.geo.Write(file, c.places); err != nil || !slices.Equal(got, c.want) {
+		err := c.geo.Write(file, c.places)
+		var got []string
+		for _, p := range c.places {
+			got = append(got, p.Stated)
+		}
+		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,12 +59,6 @@ func (a *server) done(v *Visit) {
 	if len(a.visits) < mostVisits {
 		a.visits = append(a.visits, *v)
 	}
-}
-
-func (a *server) log() []Visit {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.visits)
 }
 
 // serve answers one request. It ignores write errors: the client has gone.

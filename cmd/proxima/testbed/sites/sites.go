@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -178,15 +179,6 @@ func (w *Web) Fronts() []string {
 	return urls
 }
 
-// Count returns the number of HTML pages.
-func (w *Web) Count() int {
-	n := 0
-	for _, s := range w.sites {
-		n += s.Pages
-	}
-	return n
-}
-
 // URL returns the URL of a page of a host. Page 0 is the front page.
 func (w *Web) URL(host string, page int) string { return w.hosts[host].url(target{kindPage, page}) }
 
@@ -194,9 +186,11 @@ func (w *Web) URL(host string, page int) string { return w.hosts[host].url(targe
 func (w *Web) Visits() map[netip.Addr][]Visit {
 	all := map[netip.Addr][]Visit{}
 	for addr, s := range w.servers {
-		if visits := s.log(); len(visits) > 0 {
-			all[addr] = visits
+		s.mu.Lock()
+		if len(s.visits) > 0 {
+			all[addr] = slices.Clone(s.visits)
 		}
+		s.mu.Unlock()
 	}
 	return all
 }
