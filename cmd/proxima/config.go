@@ -26,16 +26,11 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
-	kind := "" // by name: an empty value is a mistake, and asks for something all the same
-	for _, name := range []string{"short", "check", "diff", "for"} {
-		if given(flags.FlagSet, name) {
-			if kind != "" {
-				return exit{exitUsage, errors.New("config takes one of -short, -check, -diff and -for")}
-			}
-			kind = name
-		}
-	}
-	switch {
+	// By name: an empty value is a mistake, and asks for something all the same.
+	kinds := slices.DeleteFunc([]string{"short", "check", "diff", "for"}, func(name string) bool { return !given(flags.FlagSet, name) })
+	switch kind := strings.Join(kinds, " "); {
+	case len(kinds) > 1:
+		return exit{exitUsage, errors.New("config takes one of -short, -check, -diff and -for")}
 	case kind == "for":
 		u, err := argument(*url)
 		if err != nil {

@@ -16,10 +16,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -187,13 +186,10 @@ func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs i
 
 // watch runs a node, shows a progress line, and prints the summary. With peers a node may crawl nothing: they may have got everything.
 func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writer, quiet bool) error {
-	var g errgroup.Group
+	var g sync.WaitGroup
 	manager := managed(os.Getenv, os.Getpid())
 	alive, ended := context.WithCancel(context.WithoutCancel(ctx)) // stopping in order takes time, too
-	g.Go(func() error {
-		manager.run(alive, func() string { return progressState(n.Status()) })
-		return nil
-	})
+	g.Go(func() { manager.run(alive, func() string { return progressState(n.Status()) }) })
 	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1") })()
 	shown, done := context.WithCancel(ctx)
 	if !quiet {
@@ -201,12 +197,12 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writ
 		for _, note := range n.Notes() {
 			fmt.Fprintln(errs, note)
 		}
-		g.Go(func() error { showProgress(shown, n, errs); return nil })
+		g.Go(func() { showProgress(shown, n, errs) })
 	}
 	end, err := n.Run(ctx)
 	done()
 	ended()
-	err = errors.Join(err, g.Wait())
+	g.Wait()
 	if !quiet {
 		summarise(out, end)
 	}

@@ -38,7 +38,7 @@ func testbedSweep(ctx context.Context, args []string, out, _ io.Writer) error {
 	if err != nil {
 		return exit{exitUsage, err}
 	}
-	if f.dir == "" {
+	if f.Dir == "" {
 		defer os.Remove(s.dir) // if it is still empty
 	}
 	if err := s.run(&f, out, func(one *testbedFlags) error { return runScenario(ctx, name[0], one, out) }); err != nil {
@@ -61,7 +61,7 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 	for _, value := range s.values {
 		for seed := s.first; seed <= s.last; seed++ {
 			dir, one := filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), *f
-			one.dir, one.seed = unfinished, seed
+			one.Dir, one.Seed = unfinished, seed
 			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
 			if _, err := os.Stat(dir); err != nil {
 				todo = append(todo, missing{dir, one})
@@ -90,7 +90,7 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 
 // check fails if a finished run is not the one that some flags ask for.
 func (s *sweep) check(f testbedFlags, dir string) error {
-	f.dir = dir
+	f.Dir = dir
 	if err := f.absolute(); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *sweep) check(f testbedFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range testbed.Parts(wanted, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities}) {
+	for _, part := range testbed.Parts(wanted, f.Options) {
 		if made, err := os.ReadFile(filepath.Join(part.Dir, rundir.ScenarioFile)); err != nil || string(made) != part.Scenario.Text() {
 			return fmt.Errorf("%s is a run of another scenario or with other settings: use another -out, or delete it", dir)
 		}
@@ -118,7 +118,7 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 	if len(name) != 1 || len(f.settings) == 0 {
 		return nil, errors.New("testbed sweep takes one scenario and -set KEY=VALUE,VALUE")
 	}
-	s := &sweep{dir: f.dir, scenario: name[0]}
+	s := &sweep{dir: f.Dir, scenario: name[0]}
 	for _, setting := range f.settings {
 		key, values, _ := strings.Cut(setting, "=")
 		_, several := toml.Decode("v = "+values, &map[string]any{}) // a list in brackets is one value

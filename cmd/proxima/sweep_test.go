@@ -23,7 +23,7 @@ func fakeRun(t *testing.T, scenario string, one *testbedFlags) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range testbed.Parts(wanted, testbed.Options{Dir: one.dir, Seed: one.seed}) {
+	for _, part := range testbed.Parts(wanted, testbed.Options{Dir: one.Dir, Seed: one.Seed}) {
 		err := errors.Join(os.MkdirAll(part.Dir, 0o755), rundir.WriteTestbed(part.Dir, rundir.Testbed{}),
 			os.WriteFile(filepath.Join(part.Dir, rundir.ScenarioFile), []byte(part.Scenario.Text()), 0o644))
 		if err != nil {
@@ -37,7 +37,7 @@ func made(t *testing.T, s *sweep, stop string) (list []string, err error) {
 	t.Helper()
 	err = s.run(&testbedFlags{}, io.Discard, func(one *testbedFlags) error {
 		fakeRun(t, s.scenario, one)
-		list = append(list, fmt.Sprint(one.settings[len(one.settings)-1], " ", one.seed))
+		list = append(list, fmt.Sprint(one.settings[len(one.settings)-1], " ", one.Seed))
 		if list[len(list)-1] == stop {
 			return context.Canceled
 		}
@@ -49,7 +49,7 @@ func made(t *testing.T, s *sweep, stop string) (list []string, err error) {
 // A list is one value: what is varied has several of them.
 func TestSweepWithAList(t *testing.T) {
 	list := `assigners=["nearest", "hash"]`
-	s, err := newSweep([]string{"ci"}, &testbedFlags{dir: t.TempDir(), settings: []string{list, "length=8s,9s"}}, "1..1", "")
+	s, err := newSweep([]string{"ci"}, &testbedFlags{Options: testbed.Options{Dir: t.TempDir()}, settings: []string{list, "length=8s,9s"}}, "1..1", "")
 	if err != nil || s.key != "length" || !slices.Equal(s.fixed, []string{list}) {
 		t.Errorf("%+v, %v", s, err)
 	}

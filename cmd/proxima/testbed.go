@@ -52,27 +52,26 @@ func testbedList(_ context.Context, args []string, out, _ io.Writer) error {
 
 // testbedFlags are those of a run, or of the runs of a sweep.
 type testbedFlags struct {
-	dir, rtt, cities         string
-	seed                     uint64
-	separate, keep, portable bool
-	settings                 []string
+	testbed.Options
+	portable bool
+	settings []string
 }
 
 // one adds the flags of a single run, set those of several as well.
 func (f *testbedFlags) one(flags *flag.FlagSet) {
 	f.set(flags)
-	seedFlag(flags, &f.seed, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
-	flags.BoolVar(&f.keep, "keep", false, "keep the nodes running at the end, until Ctrl-C")
+	seedFlag(flags, &f.Seed, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
+	flags.BoolVar(&f.Keep, "keep", false, "keep the nodes running at the end, until Ctrl-C")
 }
 
 func (f *testbedFlags) set(flags *flag.FlagSet) {
-	flags.StringVar(&f.dir, "out", "", "`directory` of the logs and results, which must be empty or absent; a fresh one by default")
+	flags.StringVar(&f.Dir, "out", "", "`directory` of the logs and results, which must be empty or absent; a fresh one by default")
 	flags.Func("set", "change a `key` of the scenario: length=3h, node.assign.vivaldi.theta=0.15; may be repeated", func(setting string) error {
 		f.settings = append(f.settings, setting)
 		return nil
 	})
-	flags.StringVar(&f.rtt, "rtt", "", "`file` of measured round trips in place of the scenario's, with -cities")
-	flags.StringVar(&f.cities, "cities", "", "`file` of their cities")
+	flags.StringVar(&f.RTT, "rtt", "", "`file` of measured round trips in place of the scenario's, with -cities")
+	flags.StringVar(&f.Cities, "cities", "", "`file` of their cities")
 	flags.BoolVar(&f.portable, "portable", false, "use one process and the portable emulation, whatever the machine can do")
 }
 
@@ -94,7 +93,7 @@ func readSeed(text string) (uint64, error) {
 
 // absolute makes all paths absolute.
 func (f *testbedFlags) absolute() (err error) {
-	for _, path := range []*string{&f.dir, &f.rtt, &f.cities} {
+	for _, path := range []*string{&f.Dir, &f.RTT, &f.Cities} {
 		if *path != "" {
 			if *path, err = filepath.Abs(*path); err != nil {
 				return fmt.Errorf("make folder of the run: %w", err)
@@ -115,7 +114,7 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err := runScenario(ctx, "demo", &f, out); err != nil {
 		return err
 	}
-	r, err := compare.Read(ctx, []string{f.dir}, compare.Options{})
+	r, err := compare.Read(ctx, []string{f.Dir}, compare.Options{})
 	if err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
@@ -124,11 +123,11 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err := r.Text(out); err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
-	path := filepath.Join(f.dir, "report.html")
+	path := filepath.Join(f.Dir, "report.html")
 	if err := writePage(path, func(w io.Writer) error { return report.Write(w, r, node.Version()) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nlogs of every node: %s\nreport, for a browser: %s\n", f.dir, path)
+	fmt.Fprintf(out, "\nlogs of every node: %s\nreport, for a browser: %s\n", f.Dir, path)
 	return nil
 }
 
@@ -136,7 +135,7 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("testbed run", out, testbedUsage, "")
 	var f testbedFlags
 	f.one(flags.FlagSet)
-	flags.BoolVar(&f.separate, "separate", false, "make one run for each assigner, instead of letting all decide the same batches")
+	flags.BoolVar(&f.Separate, "separate", false, "make one run for each assigner, instead of letting all decide the same batches")
 	name, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -148,7 +147,7 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	if !emulate.Inside() {
-		fmt.Fprintf(out, "logs and results are in %s; compare them with proxima compare %[1]s\n", f.dir)
+		fmt.Fprintf(out, "logs and results are in %s; compare them with proxima compare %[1]s\n", f.Dir)
 	}
 	return nil
 }
@@ -157,17 +156,17 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 // named.
 func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Writer) error {
 	s, err := testbed.Load(name, f.settings...)
-	if err == nil && (f.rtt == "") != (f.cities == "") {
+	if err == nil && (f.RTT == "") != (f.Cities == "") {
 		err = errors.New("-rtt and -cities need each other")
 	}
 	if err != nil {
 		return exit{exitUsage, err}
 	}
-	if f.dir == "" {
-		if f.dir, err = os.MkdirTemp(".", "proxima-"+s.Name+"-"); err != nil {
+	if f.Dir == "" {
+		if f.Dir, err = os.MkdirTemp(".", "proxima-"+s.Name+"-"); err != nil {
 			return fmt.Errorf("make folder of the run: %w", err)
 		}
-		defer os.Remove(f.dir) // if it is still empty
+		defer os.Remove(f.Dir) // if it is still empty
 	}
 	if err := f.absolute(); err != nil {
 		return err
@@ -193,10 +192,10 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 		}
 		fmt.Fprintln(out, "therefore all nodes run in this process over the portable emulation, without packets, the kernel's TCP, or loss")
 	}
-	err = testbed.Run(ctx, s, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities, Separate: f.separate, Keep: f.keep,
-		Emulation: ready.Emulation, Command: commandLine(os.Args[1:]...), Out: out})
+	f.Emulation, f.Command, f.Out = ready.Emulation, commandLine(os.Args[1:]...), out
+	err = testbed.Run(ctx, s, f.Options)
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(out, "stopped; what was logged is in", f.dir)
+		fmt.Fprintln(out, "stopped; what was logged is in", f.Dir)
 		return exit{code: exitStopped}
 	}
 	return err
@@ -204,8 +203,8 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 
 // line is the command line of a run with these flags. The folder of the run records it, so it must not hold empty words.
 func (f *testbedFlags) line(name string) []string {
-	args := []string{"testbed", "run", name, "-out=" + f.dir, "-seed=" + strconv.FormatUint(f.seed, 10), "-rtt=" + f.rtt, "-cities=" + f.cities,
-		"-separate=" + strconv.FormatBool(f.separate), "-keep=" + strconv.FormatBool(f.keep)}
+	args := []string{"testbed", "run", name, "-out=" + f.Dir, "-seed=" + strconv.FormatUint(f.Seed, 10), "-rtt=" + f.RTT, "-cities=" + f.Cities,
+		"-separate=" + strconv.FormatBool(f.Separate), "-keep=" + strconv.FormatBool(f.Keep)}
 	for _, s := range f.settings {
 		args = append(args, "-set="+s)
 	}
@@ -214,7 +213,7 @@ func (f *testbedFlags) line(name string) []string {
 
 // again starts this program inside new namespaces.
 func again(ctx context.Context, name string, f *testbedFlags) error {
-	defer testbed.Remember(f.dir)()
+	defer testbed.Remember(f.Dir)()
 	code, err := emulate.Reexec(ctx, f.line(name)...)
 	switch {
 	case err != nil:

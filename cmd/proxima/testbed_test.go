@@ -16,6 +16,7 @@ import (
 
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed"
 	"proxima/cmd/proxima/testbed/emulate"
 )
 
@@ -85,7 +86,7 @@ func TestNamespacesThatAreNotEntered(t *testing.T) {
 
 // TestTheCommandOfARunCanBeRepeated: a shell takes what its folder records for the same words.
 func TestTheCommandOfARunCanBeRepeated(t *testing.T) {
-	want := testbedFlags{dir: "/it's $HOME", keep: true, settings: []string{"length=3s", `node.batch.assigners=["nearest", "hash"]`}}
+	want := testbedFlags{Options: testbed.Options{Dir: "/it's $HOME", Keep: true}, settings: []string{"length=3s", `node.batch.assigners=["nearest", "hash"]`}}
 	text, err := exec.Command("sh", "-c", "proxima() { printf '%s\n' \"$@\"; }; "+commandLine(want.line("ci")...)).Output()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func TestTheCommandOfARunCanBeRepeated(t *testing.T) {
 	flags := newFlags("testbed run", io.Discard, "", "")
 	var got testbedFlags
 	got.one(flags.FlagSet)
-	flags.BoolVar(&got.separate, "separate", false, "")
+	flags.BoolVar(&got.Separate, "separate", false, "")
 	name, err := parse(flags, words[2:])
 	if err != nil || !slices.Equal(name, []string{"ci"}) || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q: %v, %q, %+v", words, err, name, got)

@@ -12,9 +12,7 @@ package rundir
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -160,10 +158,10 @@ func ReadTestbed(dir string) (t Testbed, err error) {
 
 func write(dir, name string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o644)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o644); err != nil {
+	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
@@ -173,9 +171,6 @@ func write(dir, name string, v any) error {
 func read(dir, name string, v any, version *int) error {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {

@@ -28,13 +28,8 @@ func latest() (string, error) {
 func Remember(dir string) (forget func()) {
 	path, err := latest()
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(path, []byte(dir+"\n"), 0o600)
-	}
-	if err != nil {
-		return func() {}
+		_ = os.MkdirAll(filepath.Dir(path), 0o700)
+		_ = os.WriteFile(path, []byte(dir+"\n"), 0o600)
 	}
 	return func() {
 		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == dir {

@@ -22,7 +22,7 @@ const (
 
 // NginxConfig describes what nginx serves.
 type NginxConfig struct {
-	// Dir receives everything that nginx writes. It is created if absent.
+	// Dir is the absolute path of a folder for everything that nginx writes. It is empty or absent.
 	Dir     string
 	Port    uint16
 	Sites   []NginxSite
@@ -47,26 +47,15 @@ type Nginx struct {
 
 // NewNginx writes the configuration. It starts nothing.
 func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
-	if cfg.Install == nil || len(cfg.Install.Trees) == 0 {
-		return nil, errors.New("configure nginx: nothing is installed")
-	}
 	if deps.Start == nil {
 		deps.Start = (*exec.Cmd).Start
 	}
-	dir, err := filepath.Abs(cfg.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("configure nginx: %w", err)
-	}
-	cfg.Dir = dir
 	x := &Nginx{cfg: cfg, start: deps.Start}
-	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
-		return nil, fmt.Errorf("configure nginx: %w", err)
+	err := os.MkdirAll(x.file("tmp"), 0o755)
+	if err == nil {
+		err = os.WriteFile(x.file("nginx.conf"), []byte(cfg.text()), 0o644)
 	}
-	// The pid file of an earlier run would look like a sign of life.
-	if err := os.Remove(x.file("nginx.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("configure nginx: %w", err)
-	}
-	if err := os.WriteFile(x.file("nginx.conf"), []byte(cfg.text()), 0o644); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("configure nginx: %w", err)
 	}
 	return x, nil
