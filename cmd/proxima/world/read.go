@@ -39,8 +39,20 @@ func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
 		}
 	}
 	var all []*Matrix
-	err := Open(rtt, func(r io.Reader) (err error) {
-		all, err = readTrips(r, names, index, unit)
+	err := Open(rtt, func(r io.Reader) error {
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		first, _, _ := bytes.Cut(text, []byte("\n"))
+		switch table := bytes.Contains(bytes.ToLower(first), []byte("source")); {
+		case !table:
+			all, err = readSquares(text, names, unit)
+		case names == nil:
+			err = errors.New("a table of round trips needs the table of its cities")
+		default:
+			all, err = readTable(text, names, index)
+		}
 		return err
 	})
 	if err != nil {
@@ -83,21 +95,6 @@ func columns(header []string, names ...string) ([]int, error) {
 		}
 	}
 	return at, nil
-}
-
-func readTrips(r io.Reader, cities []City, index map[string]int, unit time.Duration) ([]*Matrix, error) {
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
-	first, _, _ := bytes.Cut(text, []byte("\n"))
-	if bytes.Contains(bytes.ToLower(first), []byte("source")) {
-		if cities == nil {
-			return nil, errors.New("a table of round trips needs the table of its cities")
-		}
-		return readTable(text, cities, index)
-	}
-	return readSquares(text, cities, unit)
 }
 
 // sums adds up the round trips of both directions, the same in both.
@@ -191,11 +188,13 @@ func readSquares(text []byte, cities []City, unit time.Duration) ([]*Matrix, err
 // mostGaps is the largest share of round trips that a city may lack.
 const mostGaps = 0.1
 
-// matrix removes the city with the most gaps until no city has too many. Then it fills the other gaps.
+// matrix removes the city with the most gaps until no city has too many. Then it fills the other gaps with the shortest measured way over a
+// third city. Cities have few gaps, so there is always one.
 func (s sums) matrix(cities []City) *Matrix {
 	keep := make([]int, len(cities))
 	gaps := make([]int, len(cities))
 	missing := func(a, b int) bool { return a != b && s.count[a][b] == 0 }
+	mean := func(a, b int) float64 { return s.total[a][b] / s.count[a][b] }
 	for i := range cities {
 		keep[i] = i
 		for j := range cities {
@@ -230,36 +229,16 @@ func (s sums) matrix(cities []City) *Matrix {
 			case i == j:
 				m.RTT[a][b] = withinMs
 			case !missing(i, j):
-				m.RTT[a][b] = s.total[i][j] / s.count[i][j]
-			}
-		}
-	}
-	m.fill()
-	return m
-}
-
-// fill replaces gaps, which are 0, with the shortest measured way over a third city. Cities have few gaps, so there is always one.
-func (m *Matrix) fill() {
-	type gap struct {
-		a, b int
-		ms   float64
-	}
-	var gaps []gap
-	for a := range m.RTT {
-		for b := range a {
-			if m.RTT[a][b] > 0 {
-				continue
-			}
-			least := math.Inf(1)
-			for k := range m.RTT {
-				if k != a && k != b && m.RTT[a][k] > 0 && m.RTT[k][b] > 0 {
-					least = min(least, m.RTT[a][k]+m.RTT[k][b])
+				m.RTT[a][b] = mean(i, j)
+			default:
+				m.RTT[a][b] = math.Inf(1)
+				for _, k := range keep {
+					if k != i && k != j && !missing(i, k) && !missing(k, j) {
+						m.RTT[a][b] = min(m.RTT[a][b], mean(i, k)+mean(k, j))
+					}
 				}
 			}
-			gaps = append(gaps, gap{a, b, least})
 		}
 	}
-	for _, g := range gaps {
-		m.RTT[g.a][g.b], m.RTT[g.b][g.a] = g.ms, g.ms
-	}
+	return m
 }
