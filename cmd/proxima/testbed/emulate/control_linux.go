@@ -37,7 +37,6 @@ func (n *Net) Partition(a, b []netip.Addr) error {
 // Stats returns the statistics since New.
 func (n *Net) Stats() (Stats, error) { return n.order(order{}) }
 
-// endpoints returns the indices of addresses.
 func (n *Net) endpoints(addrs []netip.Addr) ([]int, error) {
 	var found []int
 	for _, a := range addrs {

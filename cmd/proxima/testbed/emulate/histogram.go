@@ -8,7 +8,6 @@ const (
 	lateSteps = 50_000
 )
 
-// histogram counts durations.
 type histogram struct {
 	counts [lateSteps + 1]int64
 	total  int64

@@ -29,15 +29,6 @@ type namespace struct {
 	dropped    int64 // by its devices before the run
 }
 
-// currentNamespace opens the network namespace of the calling thread.
-func currentNamespace() (int, error) {
-	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open the network namespace: %w", err)
-	}
-	return fd, nil
-}
-
 // inNamespace runs f on a thread in the namespace with that descriptor.
 func inNamespace(fd int, f func() error) error {
 	return onThread(func() error {
@@ -48,23 +39,12 @@ func inNamespace(fd int, f func() error) error {
 	})
 }
 
-// onThread runs f on a thread whose network namespace f may change. Afterwards it restores the namespace, or ends the thread.
+// onThread runs f on a thread whose network namespace f may change. The thread ends with f, since it is not unlocked.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		home, err := currentNamespace()
-		if err != nil {
-			runtime.UnlockOSThread()
-			result <- err
-			return
-		}
-		err = f()
-		if unix.Setns(home, unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread()
-		}
-		unix.Close(home)
-		result <- err
+		result <- f()
 	}()
 	return <-result
 }
@@ -72,13 +52,12 @@ func onThread(f func() error) error {
 // newNamespace creates an empty namespace and runs f in it.
 func newNamespace(f func() error) (int, error) {
 	fd := -1
-	err := onThread(func() error {
+	err := onThread(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("create a network namespace: %w", err)
 		}
-		var err error
-		if fd, err = currentNamespace(); err != nil {
-			return err
+		if fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return fmt.Errorf("open the network namespace: %w", err)
 		}
 		return f()
 	})

@@ -225,7 +225,6 @@ func (n *Net) release() {
 	n.namespaces = nil
 }
 
-// namespace returns the namespace with that name.
 func (n *Net) namespace(name string) (*namespace, error) {
 	i := slices.IndexFunc(n.namespaces, func(ns *namespace) bool { return ns.name == name })
 	if i < 0 {

@@ -110,7 +110,6 @@ func (n *netlink) addVeth(name, peer string, namespace int) error {
 	return nil
 }
 
-// addAddress adds an address to a device.
 func (n *netlink) addAddress(index int, addr netip.Addr) error {
 	b := make([]byte, unix.SizeofIfAddrmsg)
 	b[0], b[1] = unix.AF_INET, 32

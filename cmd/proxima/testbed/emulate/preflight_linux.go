@@ -116,7 +116,6 @@ const (
 	settingMounts   = "user/max_mnt_namespaces"
 )
 
-// look reads the surroundings.
 func look() surroundings {
 	s := surroundings{settings: map[string]string{}}
 	for _, name := range []string{settingAppArmor, settingClone, settingUsers, settingNets, settingPids, settingMounts} {
@@ -131,7 +130,6 @@ func look() surroundings {
 	return s
 }
 
-// explain describes the results of a trial.
 func explain(t trial, failed error, s surroundings) Readiness {
 	portable := func(text string) Readiness { return Readiness{Portable, []string{text}} }
 	switch {

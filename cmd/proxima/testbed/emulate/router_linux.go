@@ -152,7 +152,6 @@ func (r *router) wait(events []unix.EpollEvent) (int, error) {
 	return n, nil
 }
 
-// receive reads packets from a device.
 func (r *router) receive(device int) {
 	fd, head := r.devices[device], r.head
 	for range burst {

@@ -40,14 +40,12 @@ func newWatch() (*watch, error) {
 	return w, err
 }
 
-// add watches a further process.
 func (w *watch) add(pid int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pids = append(w.pids, pid)
 }
 
-// run samples until ctx ends.
 func (w *watch) run(ctx context.Context) {
 	if w.blind {
 		return
