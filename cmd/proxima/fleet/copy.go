@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,7 +49,7 @@ func (s SSH) Copy(ctx context.Context, h Host, files []File, words ...string) (c
 			return errBroken
 		}
 		if changed = strings.Fields(line); len(changed) > 0 {
-			_ = send(in, files, changed) // if this fails, the host does
+			send(in, files, changed)
 		}
 		_ = in.Close()
 		rest, err := io.ReadAll(out)
@@ -60,21 +59,17 @@ func (s SSH) Copy(ctx context.Context, h Host, files []File, words ...string) (c
 	return changed, said, err
 }
 
-// send writes some of the files as a compressed archive.
-func send(to io.Writer, files []File, names []string) error {
-	z, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
+// send writes some of the files as a compressed archive. If that fails, so does what the host makes of it.
+func send(to io.Writer, files []File, names []string) {
+	z, _ := gzip.NewWriterLevel(to, gzip.BestSpeed) // there is such a level
 	t := tar.NewWriter(z)
 	for _, f := range files {
-		if slices.Contains(names, f.name) && err == nil {
-			err = t.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text))})
-			_, writeErr := t.Write(f.text)
-			err = errors.Join(err, writeErr)
+		if slices.Contains(names, f.name) {
+			_ = t.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text))})
+			_, _ = t.Write(f.text)
 		}
 	}
-	return errors.Join(err, t.Close(), z.Close())
+	_, _ = t.Close(), z.Close()
 }
 
 // Programs are the programs for several kinds of machines.

@@ -45,9 +45,18 @@ func (s SSH) Below(folder string) SSH {
 	return s
 }
 
-// command returns a command that runs a function of host.sh on a host. The words must not contain secrets, since other users of the host can
-// see them. The command has its own process group, so that Ctrl-C does not break the connection.
-func (s SSH) command(ctx context.Context, h Host, words ...string) *exec.Cmd {
+// connection is a command that runs on a host.
+type connection struct {
+	host   Host
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	output bytes.Buffer // of standard error
+}
+
+// connect starts a function of host.sh on a host. The words must not contain secrets, since other users of the host can see them. The command
+// has its own process group, so that Ctrl-C does not break the connection.
+func (s SSH) connect(ctx context.Context, h Host, words ...string) (*connection, error) {
 	args := []string{"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", fmt.Sprintf("ConnectTimeout=%d", max(1, int(s.Timeout.Seconds()))),
 		"-o", "ConnectionAttempts=1", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR",
 		"-o", "ClearAllForwardings=yes"}
@@ -61,24 +70,9 @@ func (s SSH) command(ctx context.Context, h Host, words ...string) *exec.Cmd {
 	for _, w := range words {
 		script += " " + quote(w)
 	}
-	cmd := exec.CommandContext(ctx, "ssh", append(args, "--", h.target, script)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second
-	return cmd
-}
-
-// connection is a command that runs on a host.
-type connection struct {
-	host   Host
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	output bytes.Buffer // of standard error
-}
-
-// connect starts a function of host.sh on a host.
-func (s SSH) connect(ctx context.Context, h Host, words ...string) (*connection, error) {
-	c := &connection{host: h, cmd: s.command(ctx, h, words...)}
+	c := &connection{host: h, cmd: exec.CommandContext(ctx, "ssh", append(args, "--", h.target, script)...)}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.WaitDelay = 5 * time.Second
 	c.cmd.Stderr = &c.output
 	in, inErr := c.cmd.StdinPipe()
 	out, outErr := c.cmd.StdoutPipe()

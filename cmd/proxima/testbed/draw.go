@@ -143,30 +143,27 @@ func newCityPicker(m *world.Matrix, places []string, rnd *rand.Rand) (*cityPicke
 	}
 	for _, place := range places {
 		here := func(c world.City) bool { return place == c.Name || place == c.Country }
-		found, known := false, false
+		var found []int
 		for i, c := range m.Cities {
 			if here(c) {
-				d.add(i)
-				found = true
+				found = append(found, i)
 			}
 		}
-		for _, c := range world.Cities() {
-			if !found && here(c) {
-				known = true
-				d.add(nearest(m, *c.At))
+		if found == nil {
+			for _, c := range slices.DeleteFunc(world.Cities(), func(c world.City) bool { return !here(c) }) {
+				found = append(found, nearest(m, *c.At))
 			}
 		}
-		if !found && !known {
+		if found == nil {
 			return nil, fmt.Errorf("%q is neither a city nor a country of the matrix", place)
+		}
+		for _, i := range found {
+			if !slices.Contains(d.all, i) {
+				d.all = append(d.all, i)
+			}
 		}
 	}
 	return d, nil
-}
-
-func (d *cityPicker) add(city int) {
-	if !slices.Contains(d.all, city) {
-		d.all = append(d.all, city)
-	}
 }
 
 // nearest returns the city of a matrix that is nearest to a location.
@@ -233,13 +230,6 @@ func drawID(rnd *rand.Rand) string {
 	return hex.EncodeToString(id)
 }
 
-// drawThink draws the think time of a server of a group, in ms. It draws even if the group states one, so that the other servers stay the
-// same.
-func drawThink(g SiteGroup, rnd *rand.Rand) float64 {
-	drawn := micro(thinkMs * math.Exp(thinkSD*rnd.NormFloat64()))
-	return cmp.Or(g.ThinkMs, drawn)
-}
-
 // slug turns the name of a city into a name for folders and hosts.
 func slug(name string) string {
 	var b strings.Builder
@@ -293,7 +283,8 @@ func (p *Plan) addServers(m *world.Matrix, addresses []netip.Addr) error {
 			} else {
 				return fmt.Errorf("there are more servers than the %d addresses", len(addresses))
 			}
-			s.ThinkMs = drawThink(g, rnd)
+			drawn := micro(thinkMs * math.Exp(thinkSD*rnd.NormFloat64())) // even if it is stated, so that other servers stay the same
+			s.ThinkMs = cmp.Or(g.ThinkMs, drawn)
 			s.access = micro(rnd.ExpFloat64() * serverAccessMs)
 			p.Servers = append(p.Servers, s)
 		}
@@ -304,7 +295,7 @@ func (p *Plan) addServers(m *world.Matrix, addresses []netip.Addr) error {
 // nameHosts names all hosts. Each server has its own domain, so that different nodes are homes. With Scenario.Home, all hosts are in the first
 // domain whose home is that node.
 func (p *Plan) nameHosts() error {
-	below := ""
+	below := topDomain
 	if p.Scenario.Home != "" {
 		home, ids := "", []string{}
 		for _, n := range p.Nodes {
@@ -326,11 +317,7 @@ func (p *Plan) nameHosts() error {
 	for i := range p.Servers {
 		s := &p.Servers[i]
 		for h := range s.Site.Hosts {
-			name := fmt.Sprintf("h%d.%s.%s", h+1, s.Name, topDomain)
-			if below != "" {
-				name = fmt.Sprintf("h%d.%s.%s", h+1, s.Name, below)
-			}
-			s.Hosts = append(s.Hosts, name)
+			s.Hosts = append(s.Hosts, fmt.Sprintf("h%d.%s.%s", h+1, s.Name, below))
 		}
 	}
 	return nil

@@ -10,19 +10,8 @@ import (
 	"proxima/assign"
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/node/strict"
 )
-
-// fault is an invalid value of a key, such as "nodes[1].count".
-type fault struct{ key, what string }
-
-type faults []fault
-
-// check adds a fault unless something is ok.
-func (f *faults) check(ok bool, key, format string, args ...any) {
-	if !ok {
-		*f = append(*f, fault{key, fmt.Sprintf(format, args...)})
-	}
-}
 
 // candidates returns the names of the candidates in the nodes' configuration.
 func (s *Scenario) candidates() (names []string) {
@@ -35,9 +24,13 @@ func (s *Scenario) candidates() (names []string) {
 	return names
 }
 
-// faults returns the invalid values.
-func (s *Scenario) faults() (found faults) {
-	check := found.check
+// check reports the invalid values.
+func (s *Scenario) check(f *strict.File) {
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			f.Report(key, fmt.Sprintf(format, args...))
+		}
+	}
 	check(s.Seed <= math.MaxInt64, "seed", "%d is negative", int64(s.Seed))
 	check(s.Length >= time.Second && s.Length <= 24*time.Hour, "length", "%v is not between 1s and 24h", s.Length)
 	check(s.Until == UntilIdle || s.Until == UntilBatches, "until", "%q is neither %q nor %q", s.Until, UntilIdle, UntilBatches)
@@ -88,8 +81,8 @@ func (s *Scenario) faults() (found faults) {
 		check(share(g.Misbehave), key+"misbehave", "%v is not between 0 and 1", g.Misbehave)
 	}
 	check(servers >= 1 && servers <= maxServers, "sites", "%d servers are not between 1 and %d", servers, maxServers)
-	if len(found) > 0 {
-		return found
+	if f.Err() != nil {
+		return
 	}
 	nodeNames, siteNames := s.nodeNames(), s.siteNames()
 	for key, names := range map[string][]string{"nodes": nodeNames, "sites": siteNames} {
@@ -99,11 +92,10 @@ func (s *Scenario) faults() (found faults) {
 	}
 	check(s.Home == "" || slices.Contains(nodeNames, s.Home), "home", "no node has the name %q", s.Home)
 	for i, e := range s.Events {
-		for _, what := range s.eventFaults(e, nodeNames, siteNames) {
-			check(false, fmt.Sprintf("events[%d]%s", i, what.key), "%s", what.what)
-		}
+		s.checkEvent(e, nodeNames, siteNames, func(ok bool, key, format string, args ...any) {
+			check(ok, fmt.Sprintf("events[%d]%s", i, key), format, args...)
+		})
 	}
-	return found
 }
 
 // Limits of a run on one machine.
@@ -121,8 +113,7 @@ func (s *Scenario) Room() error {
 	return nil
 }
 
-func (s *Scenario) eventFaults(e Event, nodes, sites []string) (found faults) {
-	check := found.check
+func (s *Scenario) checkEvent(e Event, nodes, sites []string, check func(ok bool, key, format string, args ...any)) {
 	check(e.At >= 0 && e.At <= s.Length, ".at", "%v is not between 0 and the length, %v", e.At, s.Length)
 	aNode := func() {
 		check((e.Node == "") != (e.BusiestOf == ""), "", "needs node or busiest_of")
@@ -153,7 +144,6 @@ func (s *Scenario) eventFaults(e Event, nodes, sites []string) (found faults) {
 		check(false, ".kind", "%q is none of %q", e.Kind, []string{rundir.EventBandwidth, rundir.EventCPU, rundir.EventSlow,
 			rundir.EventKill, rundir.EventRestart, rundir.EventPartition, rundir.EventHeal})
 	}
-	return found
 }
 
 func (s *Scenario) servedByNginx(site string) bool {
@@ -192,7 +182,6 @@ func (s *Scenario) siteNames() []string {
 	return names
 }
 
-// groupNames returns the names of the nodes or servers of a group.
 func groupNames(name string, count int) []string {
 	names := make([]string, count)
 	for i := range names {

@@ -40,7 +40,6 @@ type FleetOptions struct {
 	Out io.Writer
 }
 
-// fleetRun executes Fleet.
 type fleetRun struct {
 	FleetOptions
 	scenario Scenario
@@ -205,7 +204,6 @@ func (f *fleetRun) runSet(ctx context.Context, k int, hosts []fleet.Info) error 
 	return errors.Join(errs...)
 }
 
-// runAssigner runs an assigner on a set of hosts.
 func (f *fleetRun) runAssigner(ctx context.Context, k int, assigner, dir string, hosts []fleet.Info, out printer) (err error) {
 	plan, err := f.plan(assigner, hosts)
 	if err != nil {

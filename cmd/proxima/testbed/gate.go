@@ -103,23 +103,21 @@ func (l gatedListener) Accept() (net.Conn, error) {
 	return gated{c, l.g}, nil
 }
 
-// gatedGossip delays gossip packets.
 type gatedGossip struct {
 	memberlist.Transport
 	packets chan *memberlist.Packet
-	over    context.Context
-	end     context.CancelFunc
-	ended   chan struct{}
+	end     func() // ends the delays
 }
 
 func (g *gate) gossip(t memberlist.Transport) memberlist.Transport {
-	d := &gatedGossip{Transport: t, packets: make(chan *memberlist.Packet), ended: make(chan struct{})}
-	d.over, d.end = context.WithCancel(context.Background())
+	over, end := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	d := &gatedGossip{t, make(chan *memberlist.Packet), func() { end(); <-ended }}
 	go func() {
-		defer close(d.ended)
+		defer close(ended)
 		for {
 			select {
-			case <-d.over.Done():
+			case <-over.Done():
 				return
 			case p := <-t.PacketCh():
 				if g.wait(time.Since(g.began)) > 0 {
@@ -128,7 +126,7 @@ func (g *gate) gossip(t memberlist.Transport) memberlist.Transport {
 				}
 				select {
 				case d.packets <- p:
-				case <-d.over.Done():
+				case <-over.Done():
 					return
 				}
 			}
@@ -141,6 +139,5 @@ func (d *gatedGossip) PacketCh() <-chan *memberlist.Packet { return d.packets }
 
 func (d *gatedGossip) Shutdown() error {
 	d.end()
-	<-d.ended
 	return d.Transport.Shutdown()
 }

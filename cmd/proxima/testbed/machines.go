@@ -231,7 +231,6 @@ func (b *machines) frontPages() []string {
 	return list
 }
 
-// close ends the servers.
 func (b *machines) close() error {
 	var g sync.WaitGroup
 	for _, c := range b.serving {

@@ -132,7 +132,6 @@ func (b *namespaces) close() error {
 	return errors.Join(err, b.group.Wait())
 }
 
-// writeShells writes the commands for Shell.
 func (b *namespaces) writeShells() error {
 	commands := map[string][]string{}
 	for _, n := range b.plan.Nodes {

@@ -142,7 +142,6 @@ func (b *portable) start(ctx context.Context, i int) (_ runningNode, err error) 
 	return l, nil
 }
 
-// run runs the node until it ends.
 func (l *portableNode) run(ctx context.Context) {
 	end, err := l.node.Run(ctx)
 	if end.Reason != "failed" || l.killed.Load() {

@@ -31,11 +31,9 @@ func (r *run) prepare() error {
 	if err := emptyFolder(r.dir); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, rundir.ScenarioFile), []byte(r.plan.Scenario.Text()), 0o644); err != nil {
-		return fmt.Errorf("write scenario: %w", err)
-	}
-	if err := peer.Keygen(filepath.Join(r.dir, secretFile)); err != nil {
-		return fmt.Errorf("write secret: %w", err)
+	if err := errors.Join(os.WriteFile(filepath.Join(r.dir, rundir.ScenarioFile), []byte(r.plan.Scenario.Text()), 0o644),
+		peer.Keygen(filepath.Join(r.dir, secretFile))); err != nil {
+		return fmt.Errorf("write scenario and secret: %w", err)
 	}
 	for i, p := range r.plan.Nodes {
 		dir := r.nodeDir(i)
@@ -68,12 +66,13 @@ func (r *run) writeSeeds(seeds []string) error {
 
 // emptyFolder creates a folder if it is absent. It fails if the folder is not empty.
 func emptyFolder(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("create folder of the run: %w", err)
+	err := os.MkdirAll(dir, 0o755)
+	var entries []os.DirEntry
+	if err == nil {
+		entries, err = os.ReadDir(dir)
 	}
-	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("read folder of the run: %w", err)
+		return fmt.Errorf("create folder of the run: %w", err)
 	}
 	if len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: a run needs a new folder", dir)
@@ -135,7 +134,7 @@ func (r *run) config(i int) node.Config {
 		c.Termination.ExpectedNodes++ // so that the nodes never agree that the crawl is finished
 	}
 	if r.configure == nil {
-		r.inInternet(i, &c)
+		r.plan.Nodes[i].inInternet(&c)
 	} else {
 		r.configure(i, &c)
 	}
@@ -143,8 +142,7 @@ func (r *run) config(i int) node.Config {
 }
 
 // inInternet sets the keys that depend on the emulated Internet.
-func (r *run) inInternet(i int, c *node.Config) {
-	p := r.plan.Nodes[i]
+func (p PlannedNode) inInternet(c *node.Config) {
 	// Real documentation links to the real web, which does not exist here.
 	c.Scope.SeedScope, c.Scope.Include.Hosts = "host", []string{"*." + topDomain}
 	c.Fetch.AllowPrefixes = []string{ServerPrefix.String()}

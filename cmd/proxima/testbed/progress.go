@@ -78,7 +78,8 @@ const askAtOnce = 32
 
 // askAll asks all running nodes for their status. A node that does not answer within a second counts with its last number of pages.
 func (r *run) askAll(ctx context.Context) totals {
-	answers := make([]*node.Status, len(r.running))
+	t := totals{all: len(r.running), joined: len(r.running), pages: r.past, phases: map[string]int{}}
+	var mu sync.Mutex // guards t and r.pages
 	var g errgroup.Group
 	g.SetLimit(askAtOnce)
 	for i, l := range r.running {
@@ -88,39 +89,35 @@ func (r *run) askAll(ctx context.Context) totals {
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			if s, err := l.status(ctx); err == nil {
-				answers[i] = &s
+			s, err := l.status(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			t.up++
+			if err == nil {
+				r.pages[i] = s.Crawl.Pages
+				t.add(s)
+			} else {
+				t.joined = 0
 			}
+			t.pages += r.pages[i]
 			return nil
 		})
 	}
 	_ = g.Wait() // no function returns an error
-	t := totals{all: len(r.running), joined: len(r.running), pages: r.past, phases: map[string]int{}}
-	for i, l := range r.running {
-		if l == nil {
-			continue
-		}
-		t.up++
-		s := answers[i]
-		if s == nil {
-			t.joined = 0
-			t.pages += r.pages[i]
-			continue
-		}
-		r.pages[i] = s.Crawl.Pages
-		t.pages += s.Crawl.Pages
-		t.pending += s.Frontier.Pending
-		if why := s.Frontier.Paused; why != "" {
-			t.phases["paused: "+why]++
-		}
-		if o := s.Overlay; o != nil {
-			t.joined = min(t.joined, o.Alive)
-			t.phases[o.Batch.Phase]++
-			t.batches += int64(o.Batch.Batches)
-			t.errors = append(t.errors, o.Accuracy)
-		}
-	}
 	return t
+}
+
+func (t *totals) add(s node.Status) {
+	t.pending += s.Frontier.Pending
+	if why := s.Frontier.Paused; why != "" {
+		t.phases["paused: "+why]++
+	}
+	if o := s.Overlay; o != nil {
+		t.joined = min(t.joined, o.Alive)
+		t.phases[o.Batch.Phase]++
+		t.batches += int64(o.Batch.Batches)
+		t.errors = append(t.errors, o.Accuracy)
+	}
 }
 
 // quiet reports whether batches were made and none is in progress.
@@ -140,7 +137,6 @@ func (t totals) phase() string {
 	return name
 }
 
-// line returns the progress line.
 func (t totals) line(phase string, left time.Duration, rate float64) string {
 	parts := []string{clock(max(left, 0)) + " left at most", phase, fmt.Sprintf("%d of %d nodes up", t.up, t.all),
 		fmt.Sprintf("%d pages (%.0f/s)", t.pages, rate), fmt.Sprintf("%d waiting", t.pending)}

@@ -40,7 +40,6 @@ const (
 	quietSeconds = 10               // without a batch, after which no more is expected
 )
 
-// execute makes the run from its beginning to its end.
 func (r *run) execute(ctx context.Context) (err error) {
 	n := len(r.plan.Nodes)
 	r.running, r.pages, r.busiest, r.started = make([]runningNode, n), make([]int64, n), map[string]int{}, time.Now()
@@ -65,7 +64,6 @@ func (r *run) execute(ctx context.Context) (err error) {
 	return errors.Join(err, r.writeResults(ratios))
 }
 
-// start starts a node.
 func (r *run) start(ctx context.Context, i int) error {
 	l, err := r.platform.start(ctx, i)
 	if err != nil {
@@ -164,7 +162,6 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// recordEnd records that a node has ended.
 func (r *run) recordEnd(i int) {
 	r.past += r.pages[i]
 	r.running[i], r.pages[i] = nil, 0
@@ -230,7 +227,6 @@ func (r *run) writeResults(ratios []float64) error {
 	return errors.Join(r.pacing(r.platform.visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
 }
 
-// printQuality prints how exactly the network was emulated.
 func (r *run) printQuality(t rundir.Testbed) {
 	r.out.say("emulation %s: %d packets, late by %.2f ms (p50) and %.2f ms (p99); dropped as planned %d, unplanned %d", t.Emulation,
 		t.Packets, t.DelayErrorP50Ms, t.DelayErrorP99Ms, t.DroppedPlanned, t.DroppedForOwn)

@@ -197,9 +197,7 @@ func Parse(file, text string) (Scenario, error) {
 		return Scenario{}, err
 	}
 	s.fill()
-	for _, fault := range s.faults() {
-		f.Report(fault.key, fault.what)
-	}
+	s.check(f)
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s, f.Err()
 }
@@ -232,7 +230,6 @@ func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, err
 	return node.Parse(file, b.String())
 }
 
-// fill sets defaults.
 func (s *Scenario) fill() {
 	s.Length, s.Until, s.Seed = cmp.Or(s.Length, time.Minute), cmp.Or(s.Until, UntilIdle), cmp.Or(s.Seed, 1)
 	if len(s.Assigners) == 0 {

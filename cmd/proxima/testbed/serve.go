@@ -72,7 +72,6 @@ func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
 	return err
 }
 
-// order executes an order.
 func order(web *sites.Web, line string) error {
 	var text string
 	var add float64
@@ -86,7 +85,6 @@ func order(web *sites.Web, line string) error {
 	return web.Slow(addr, ms(add))
 }
 
-// site returns the settings of a host of a server.
 func (s PlannedServer) site(host string) sites.Site {
 	return sites.Site{Host: host, Addr: s.Addr, Pages: s.Site.Pages, Think: ms(s.ThinkMs), Robots: robots(s.Site),
 		RefuseEvery: s.Site.RefuseEvery, RetryAfter: seconds(s.Site.RetryAfterS), Content: content(s.Site)}

@@ -46,10 +46,8 @@ type Options struct {
 
 // Part is a run of a scenario.
 type Part struct {
-	// Dir is its folder.
-	Dir string
-	// Scenario is the scenario as the run executes it. The folder records its text.
-	Scenario Scenario
+	Dir      string
+	Scenario Scenario // as the run executes it; the folder records its text
 }
 
 // Parts returns the runs of a scenario: one, or one for each assigner.
@@ -99,7 +97,6 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 	return nil
 }
 
-// runOne makes one run.
 func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer) (err error) {
 	s, dir := p.Scenario, p.Dir
 	plan, err := Draw(s, m)

@@ -139,7 +139,6 @@ func content(g SiteGroup) sites.Content {
 	return c
 }
 
-// frontPages returns the front pages of all hosts.
 func (in *internet) frontPages() (all []string) {
 	if in.web != nil {
 		all = in.web.Fronts()
@@ -187,7 +186,6 @@ func writeGeo(p *Plan, path string) error {
 	return nil
 }
 
-// close stops the servers.
 func (in *internet) close() error {
 	in.end()
 	return in.group.Wait()

@@ -59,7 +59,6 @@ func (d *DNS) Run(ctx context.Context) error {
 	}
 }
 
-// answer answers one question.
 func (d *DNS) answer(q *dns.Msg) *dns.Msg {
 	m := new(dns.Msg).SetReply(q)
 	m.Authoritative = true

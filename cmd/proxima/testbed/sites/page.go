@@ -164,7 +164,6 @@ func (w *Web) refs(s *site, page int, d drawn) []string {
 	return refs
 }
 
-// body returns the HTML of a page.
 func (w *Web) body(s *site, page int, d drawn) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d of %s</title></head><body>\n<ul>\n",

@@ -197,7 +197,6 @@ func (s *Servers) await(ctx context.Context, h Host) error {
 	}
 }
 
-// configure writes the user's configuration of ssh.
 func (s *Servers) configure() error {
 	key, err := os.ReadFile(filepath.Join(s.dir, "host.key.pub"))
 	if err != nil {
