@@ -35,7 +35,6 @@ func ask[T any](ctx context.Context, data, path string) (answer T, err error) {
 	return answer, err
 }
 
-// writeJSON prints a value for programs.
 func writeJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")

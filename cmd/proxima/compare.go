@@ -67,7 +67,6 @@ func commandLine(words ...string) string {
 	return line
 }
 
-// writePage writes a report to a file.
 func writePage(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

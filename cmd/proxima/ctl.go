@@ -19,7 +19,6 @@ import (
 	"proxima/node/webmaster"
 )
 
-// act is an action of ctl.
 type act struct {
 	name, args, does string
 	least, most      int // arguments; most below 0 is any number
@@ -36,8 +35,13 @@ func acts() []act {
 			eachHost("/drop", func(a node.Acted) string { return fmt.Sprintf("%d URLs dropped", a.Dropped) })},
 		{"block", "HOST|PREFIX...", "let all nodes leave alone hosts with all below them, or addresses; -why says the reason", 1, -1, block("block", "blocked on all nodes", "was already blocked")},
 		{"unblock", "HOST|PREFIX...", "end block", 1, -1, block("unblock", "unblocked on all nodes", "was not blocked")},
-		{"blocks", "", "list what is blocked, by whom, when and why", 0, 0, listBlocks},
-		{"requests", "", "list what web masters have asked of this node without proof; block does it, dismiss forgets it", 0, 0, listRequests},
+		{"blocks", "", "list what is blocked, by whom, when and why", 0, 0, list("/blocks", "nothing is blocked", func(b node.Block) string {
+			return fmt.Sprintf("%-30s %s  by %s at %.8s  %s", b.On, b.At.Format(time.DateTime), b.By, b.Node, b.Why)
+		})},
+		{"requests", "", "list what web masters have asked of this node without proof; block does it, dismiss forgets it", 0, 0,
+			list("/requests", "nobody has asked for anything", func(r webmaster.Request) string {
+				return fmt.Sprintf("%-30s %s  from %s  %q", r.Host, r.At.Format(time.DateTime), r.From, r.Note)
+			})},
 		{"dismiss", "HOST", "forget what was asked for a host", 1, 1, eachHost("/dismiss", func(node.Acted) string { return "dismissed" })},
 		{"retry", "HOST...", "ask hosts now, as if they had never failed", 1, -1, eachHost("/retry", func(node.Acted) string { return "asked again" })},
 		{"move", "HOST NODE", "give a host and the others of its server to a node, named by the first characters of its id", 2, 2, move},
@@ -63,7 +67,6 @@ func acts() []act {
 	}
 }
 
-// ctlVerbs returns the names of the actions.
 func ctlVerbs() (names []string) {
 	for _, a := range acts() {
 		names = append(names, a.name)
@@ -211,7 +214,6 @@ func addSeeds(ctx context.Context, c *ctl, urls []string) error {
 	return nil
 }
 
-// block returns the action block or unblock.
 func block(verb, done, already string) func(context.Context, *ctl, []string) error {
 	return func(ctx context.Context, c *ctl, targets []string) error {
 		return each(targets, func(on string) error {
@@ -229,32 +231,18 @@ func block(verb, done, already string) func(context.Context, *ctl, []string) err
 	}
 }
 
-func listBlocks(ctx context.Context, c *ctl, _ []string) error {
-	blocks, err := ask[[]node.Block](ctx, c.data, "/blocks")
-	if err != nil {
+// list returns an action that prints a list of the node, or none if it is empty.
+func list[T any](path, none string, line func(T) string) func(context.Context, *ctl, []string) error {
+	return func(ctx context.Context, c *ctl, _ []string) error {
+		all, err := ask[[]T](ctx, c.data, path)
+		if err == nil && len(all) == 0 {
+			fmt.Fprintln(c.out, none)
+		}
+		for _, one := range all {
+			fmt.Fprintln(c.out, line(one))
+		}
 		return err
 	}
-	if len(blocks) == 0 {
-		fmt.Fprintln(c.out, "nothing is blocked")
-	}
-	for _, b := range blocks {
-		fmt.Fprintf(c.out, "%-30s %s  by %s at %.8s  %s\n", b.On, b.At.Format(time.DateTime), b.By, b.Node, b.Why)
-	}
-	return nil
-}
-
-func listRequests(ctx context.Context, c *ctl, _ []string) error {
-	all, err := ask[[]webmaster.Request](ctx, c.data, "/requests")
-	if err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(c.out, "nobody has asked for anything")
-	}
-	for _, r := range all {
-		fmt.Fprintf(c.out, "%-30s %s  from %s  %q\n", r.Host, r.At.Format(time.DateTime), r.From, r.Note)
-	}
-	return nil
 }
 
 func reload(ctx context.Context, c *ctl, _ []string) error {

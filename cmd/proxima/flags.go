@@ -35,7 +35,6 @@ func newAskFlags(name string, out io.Writer, before string) *flagSet {
 	return f
 }
 
-// command is the name of the subcommand.
 func (f *flagSet) command() string { return strings.TrimPrefix(f.Name(), "proxima ") }
 
 func (f *flagSet) help() {
@@ -133,7 +132,6 @@ func (f *flagSet) findData() error {
 	return nil
 }
 
-// given reports whether a flag was set.
 func given(flags *flag.FlagSet, name string) (set bool) {
 	flags.Visit(func(f *flag.Flag) { set = set || f.Name == name })
 	return set

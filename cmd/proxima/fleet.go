@@ -96,7 +96,6 @@ func (f *fleetFlags) readList() ([]fleet.Host, error) {
 	return hosts, nil
 }
 
-// programs adds the flag of the programs for hosts.
 func (f *fleetFlags) programs() *[]string {
 	var paths []string
 	f.Func("proxima", "`file` that is copied to the hosts; this program by default; repeat it for other kinds of processors", func(path string) error {
@@ -110,7 +109,6 @@ func (f *fleetFlags) wrong(format string, args ...any) error {
 	return exit{exitUsage, fmt.Errorf("%s (%s -h)", fmt.Sprintf(format, args...), f.Name())}
 }
 
-// fleetSeeds reads a file of seeds.
 func fleetSeeds(ctx context.Context, file string, out io.Writer) (list []string, err error) {
 	var c node.Config
 	c.Crawl.Seeds = []string{file}

@@ -48,7 +48,6 @@ func crawlVerb(name, usage, text string, define func(c *longCrawl) work) verb {
 	}
 }
 
-// longCrawls returns the commands for long crawls.
 func longCrawls() map[string]verb {
 	return map[string]verb{
 		"select": crawlVerb("select", "-need N (-sets K | -take M) -out DIR ", "Divides the least loaded hosts that answer into equal sets, and "+
@@ -93,7 +92,6 @@ func (c *longCrawl) result(i int, text string, err error) {
 	}
 }
 
-// probe asks all hosts about themselves.
 func (c *longCrawl) probe(ctx context.Context, freeMiB int) []fleet.Info {
 	infos := make([]fleet.Info, len(c.list))
 	c.each(ctx, time.Minute, func(ctx context.Context, i int) (_ string, err error) {
@@ -190,7 +188,6 @@ func asking(c *longCrawl) work {
 	}
 }
 
-// row is a row of the table.
 type row struct{ state, up, pages, pending, members, note string }
 
 // States of a node. A mute one runs and does not answer. The others are absent and stopped.

@@ -19,7 +19,6 @@ import (
 	"proxima/node/crawl"
 )
 
-// isTerminal reports whether a writer is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -44,7 +44,6 @@ func runSites(ctx context.Context, args []string, out, errs io.Writer) error {
 	return testbed.Serve(ctx, s, o)
 }
 
-// addresses adds a flag of comma-separated IP addresses.
 func addresses(flags *flag.FlagSet, list *[]netip.Addr, name, usage string) {
 	flags.Func(name, usage, func(text string) error {
 		for part := range strings.SplitSeq(text, ",") {

@@ -57,12 +57,9 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 	return nil
 }
 
-// statusEvery is how often -watch refreshes.
-const statusEvery = 2 * time.Second
-
 // watchStatus shows what a node is doing until it ends, each time in place of the last.
 func watchStatus(ctx context.Context, data string, out io.Writer) error {
-	tick := time.NewTicker(statusEvery)
+	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for first := true; ; first = false {
 		s, err := ask[node.Status](ctx, data, "/status")

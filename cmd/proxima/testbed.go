@@ -91,7 +91,6 @@ func readSeed(text string) (uint64, error) {
 	return seed, nil
 }
 
-// absolute makes all paths absolute.
 func (f *testbedFlags) absolute() (err error) {
 	for _, path := range []*string{&f.Dir, &f.RTT, &f.Cities} {
 		if *path != "" {
