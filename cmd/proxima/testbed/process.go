@@ -1,18 +1,24 @@
 package testbed
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 	"proxima/node/bell"
 )
@@ -147,4 +153,90 @@ func (d duty) turn(share float64) (run, stopped time.Duration) {
 func loadMs(share float64) float64 {
 	stop := (1 - share) * float64(meanTurn.Milliseconds())
 	return 2 * (1 - share) * stop
+}
+
+// The orders to Tend, one on each line.
+const (
+	orderStatus = "status"
+	orderStop   = "stop"
+	orderKill   = "kill"
+	orderShare  = "share" // followed by the share of the time in which the node may run
+)
+
+// nodeReport is what Tend writes: the answer to an order for the status, or the end of the node.
+type nodeReport struct {
+	Status *node.Status `json:"status,omitempty"`
+	Ended  bool         `json:"ended,omitempty"`
+	Fault  string       `json:"fault,omitempty"`
+}
+
+// maxSilence is how long Tend waits for an order before it kills the node. The other side asks for the status every second.
+const maxSilence = time.Minute
+
+// Tend runs the node in a folder. It reads orders from in and writes answers to out. It returns when the node has ended. When in ends, Tend
+// kills the node, so that no node outlives a broken connection.
+func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, out io.Writer) error {
+	p, err := startProcess(dir, program, seed, (*exec.Cmd).Start)
+	if err != nil {
+		return fmt.Errorf("start node: %w", err)
+	}
+	orders := make(chan string)
+	go func() { // in ends when this process ends, or before
+		defer close(orders)
+		for s := bufio.NewScanner(in); s.Scan(); {
+			select {
+			case orders <- s.Text():
+			case <-p.over:
+				return
+			}
+		}
+	}()
+	write := json.NewEncoder(out)
+	end := func() {
+		p.kill()
+		<-p.over
+	}
+	for {
+		select {
+		case <-p.over:
+			last := nodeReport{Ended: true}
+			if p.err != nil {
+				last.Fault = p.err.Error() + ": " + sites.LastLines(filepath.Join(dir, outputFile), 3)
+			}
+			return write.Encode(last)
+		case <-ctx.Done():
+			end()
+		case <-time.After(maxSilence):
+			end()
+		case order, ok := <-orders:
+			if !ok || p.obey(ctx, order, write) != nil {
+				end()
+			}
+		}
+	}
+}
+
+// obey executes an order. It returns an error only if it cannot write the answer.
+func (p *process) obey(ctx context.Context, order string, write *json.Encoder) error {
+	verb, word, _ := strings.Cut(order, " ")
+	switch verb {
+	case orderStop:
+		p.stop()
+	case orderKill:
+		p.kill()
+	case orderShare:
+		if share, err := strconv.ParseFloat(word, 64); err == nil {
+			p.setShare(share)
+		}
+	case orderStatus:
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		var answer nodeReport
+		s, err := p.status(ctx)
+		if answer.Status = &s; err != nil {
+			answer = nodeReport{Fault: err.Error()}
+		}
+		return write.Encode(answer)
+	}
+	return nil
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -231,4 +234,127 @@ func (n *Net) namespace(name string) (*namespace, error) {
 		return nil, fmt.Errorf("emulated network: there is no namespace %q", name)
 	}
 	return n.namespaces[i], nil
+}
+
+// SetBandwidth changes the bandwidth of an address, in bytes per ms, for packets that are sent from now on. 0 is unlimited.
+func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64) error {
+	i, err := n.endpoints([]netip.Addr{addr})
+	if err != nil {
+		return err
+	}
+	_, err = n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
+	return err
+}
+
+// Partition drops all packets between a and b, and none of those that an earlier call dropped. If a or b is empty, it drops none.
+func (n *Net) Partition(a, b []netip.Addr) error {
+	from, err := n.endpoints(a)
+	if err != nil {
+		return err
+	}
+	to, err := n.endpoints(b)
+	if err != nil {
+		return err
+	}
+	_, err = n.order(order{Cut: &[2][]int{from, to}})
+	return err
+}
+
+// Stats returns the statistics since New.
+func (n *Net) Stats() (Stats, error) { return n.order(order{}) }
+
+func (n *Net) endpoints(addrs []netip.Addr) ([]int, error) {
+	var found []int
+	for _, a := range addrs {
+		i := slices.IndexFunc(n.cfg.Endpoints, func(e Endpoint) bool { return e.Addr == a })
+		if i < 0 {
+			return nil, fmt.Errorf("emulated network: %v is not an endpoint", a)
+		}
+		found = append(found, i)
+	}
+	return found, nil
+}
+
+// order sends an order to the router and returns the statistics that it answers with.
+func (n *Net) order(o order) (s Stats, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.control == nil {
+		return s, errors.New("emulated network: it has ended")
+	}
+	if s, err = n.exchange(o); err != nil {
+		return s, fmt.Errorf("emulated network: order the router: %w", err)
+	}
+	s.Emulation, s.Cores, s.Elapsed = n.cfg.Emulation, runtime.NumCPU(), time.Since(n.begin)
+	var controls []string
+	for _, ns := range n.namespaces {
+		controls = append(controls, ns.congestion)
+		err = errors.Join(err, inNamespace(ns.fd, func() error {
+			dropped, err := droppedHere()
+			s.Unplanned += dropped - ns.dropped
+			return err
+		}))
+	}
+	slices.Sort(controls)
+	s.Congestion = strings.Join(slices.Compact(controls), ",")
+	if err := errors.Join(err, n.watch.tell(&s)); err != nil {
+		return s, fmt.Errorf("emulated network: %w", err)
+	}
+	return s, nil
+}
+
+// Do runs f on a thread inside a namespace. Sockets that f opens belong to it. Sockets that other goroutines open do not.
+func (n *Net) Do(namespace string, f func() error) error {
+	ns, err := n.namespace(namespace)
+	if err != nil {
+		return err
+	}
+	return inNamespace(ns.fd, f)
+}
+
+// Start starts a command inside a namespace. Stats includes its waits for a core.
+func (n *Net) Start(namespace string, cmd *exec.Cmd) error {
+	cmd.Env = slices.DeleteFunc(cmd.Environ(), func(e string) bool { return strings.HasPrefix(e, insideVariable) }) // those of this package
+	err := n.Do(namespace, cmd.Start)
+	if err == nil {
+		n.watch.add(cmd.Process.Pid)
+	}
+	return err
+}
+
+// Listen listens inside a namespace, on a literal address and port.
+func (n *Net) Listen(ctx context.Context, namespace, network, address string) (listener net.Listener, err error) {
+	err = n.literal(namespace, address, func() (err error) {
+		listener, err = new(net.ListenConfig).Listen(ctx, network, address)
+		return err
+	})
+	return listener, err
+}
+
+// ListenPacket listens for datagrams inside a namespace, on a literal address and port.
+func (n *Net) ListenPacket(ctx context.Context, namespace, network, address string) (conn net.PacketConn, err error) {
+	err = n.literal(namespace, address, func() (err error) {
+		conn, err = new(net.ListenConfig).ListenPacket(ctx, network, address)
+		return err
+	})
+	return conn, err
+}
+
+// Dialer returns a function for http.Transport that connects from inside a namespace to literal addresses and ports.
+func (n *Net) Dialer(namespace string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = n.literal(namespace, address, func() (err error) {
+			conn, err = new(net.Dialer).DialContext(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}
+}
+
+// literal runs f inside a namespace, but refuses names: other threads, outside the namespace, would resolve them.
+func (n *Net) literal(namespace, address string, f func() error) error {
+	if _, err := netip.ParseAddrPort(address); err != nil {
+		return fmt.Errorf("emulated network: %w", err)
+	}
+	return n.Do(namespace, f)
 }
