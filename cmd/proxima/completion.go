@@ -49,7 +49,6 @@ var flagShape = regexp.MustCompile(`(?m)^  -([A-Za-z-]+)(?: (\S+))? +(\S.*)\n`)
 func helpTexts(ctx context.Context) (texts []helpText, err error) {
 	for _, c := range commands() {
 		h := helpText{command: c}
-		seen := map[string]bool{}
 		for _, verb := range append([]string{""}, c.verbs...) {
 			var b bytes.Buffer
 			if err := c.run(ctx, append(strings.Fields(verb), "-h"), &b, io.Discard); err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -59,8 +58,7 @@ func helpTexts(ctx context.Context) (texts []helpText, err error) {
 				h.text = flagShape.ReplaceAllString(b.String(), "")
 			}
 			for _, m := range flagShape.FindAllStringSubmatch(b.String(), -1) {
-				if !seen[m[1]] {
-					seen[m[1]] = true
+				if !slices.ContainsFunc(h.flags, func(f flagLine) bool { return f.name == m[1] }) {
 					h.flags = append(h.flags, flagLine{m[1], m[2], m[3]})
 				}
 			}

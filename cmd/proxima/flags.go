@@ -23,7 +23,6 @@ type flagSet struct {
 func newFlags(name string, out io.Writer, before, after string) *flagSet {
 	f := &flagSet{FlagSet: flag.NewFlagSet("proxima "+name, flag.ContinueOnError), out: out, before: before, after: after}
 	f.SetOutput(io.Discard)
-	f.Usage = func() {}
 	return f
 }
 

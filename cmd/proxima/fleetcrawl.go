@@ -103,12 +103,6 @@ func (c *longCrawl) probe(ctx context.Context, freeMiB int) []fleet.Info {
 	return infos
 }
 
-// all calls do for all hosts and concludes.
-func (c *longCrawl) all(ctx context.Context, done string, limit time.Duration, do func(ctx context.Context, i int) (string, error)) error {
-	c.each(ctx, limit, do)
-	return c.conclude(ctx, done)
-}
-
 // conclude prints the sum of the results, with the names of the hosts where the work is not done.
 func (c *longCrawl) conclude(ctx context.Context, done string) error {
 	n, lists := 0, map[string]string{}
@@ -148,9 +142,10 @@ func waiting(name, done, usage string) func(c *longCrawl) work {
 		var wait time.Duration
 		inSeconds(c.FlagSet, &wait, "wait", 30*time.Second, usage)
 		return func(ctx context.Context) error {
-			return c.all(ctx, done, wait+time.Minute, func(ctx context.Context, i int) (string, error) {
+			c.each(ctx, wait+time.Minute, func(ctx context.Context, i int) (string, error) {
 				return c.ssh.Answer(ctx, c.list[i], name, strconv.Itoa(int(wait.Seconds())))
 			})
+			return c.conclude(ctx, done)
 		}
 	}
 }
@@ -161,10 +156,11 @@ func collecting(c *longCrawl) work {
 		if *folder == "" {
 			return c.wrong("-out is missing")
 		}
-		return c.all(ctx, "are collected", 24*time.Hour, func(ctx context.Context, i int) (string, error) {
+		c.each(ctx, 24*time.Hour, func(ctx context.Context, i int) (string, error) {
 			got, err := c.ssh.Collect(ctx, c.list[i], filepath.Join(*folder, c.list[i].Name), "node.out")
 			return fmt.Sprintf("%d files, %d of them new or longer, %d KiB fetched", got.Files, got.New, (got.Bytes+1023)/1024), err
 		})
+		return c.conclude(ctx, "are collected")
 	}
 }
 

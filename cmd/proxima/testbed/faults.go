@@ -132,7 +132,9 @@ func (s *Scenario) checkEvent(e Event, nodes, sites []string, check func(ok bool
 		aNode()
 	case rundir.EventSlow:
 		check(slices.Contains(sites, e.Server), ".server", "no site has the name %q", e.Server)
-		check(!s.servedByNginx(e.Server), ".server", "%s is served by nginx, which sends files as fast as it can", e.Server)
+		check(!slices.ContainsFunc(s.Sites, func(g SiteGroup) bool {
+			return g.Software == SoftwareNginx && slices.Contains(groupNames(g.Name, g.Count), e.Server)
+		}), ".server", "%s is served by nginx, which sends files as fast as it can", e.Server)
 		check(e.AddMs >= 0 && e.AddMs <= 60_000, ".add_ms", "%v is not between 0 and 60000", e.AddMs)
 	case rundir.EventPartition:
 		check(len(e.Nodes) > 0 && len(e.Nodes) < len(nodes), ".nodes", "neither no node nor all nodes can be cut off from the others")
@@ -144,15 +146,6 @@ func (s *Scenario) checkEvent(e Event, nodes, sites []string, check func(ok bool
 		check(false, ".kind", "%q is none of %q", e.Kind, []string{rundir.EventBandwidth, rundir.EventCPU, rundir.EventSlow,
 			rundir.EventKill, rundir.EventRestart, rundir.EventPartition, rundir.EventHeal})
 	}
-}
-
-func (s *Scenario) servedByNginx(site string) bool {
-	for _, g := range s.Sites {
-		if g.Software == SoftwareNginx && slices.Contains(groupNames(g.Name, g.Count), site) {
-			return true
-		}
-	}
-	return false
 }
 
 func share(f float64) bool { return f >= 0 && f <= 1 }

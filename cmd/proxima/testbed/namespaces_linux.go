@@ -142,10 +142,10 @@ func (b *namespaces) writeShells() error {
 		commands[n.Name] = argv
 	}
 	text, err := json.Marshal(commands)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", shellFile, err)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(b.dir, shellFile), text, 0o600)
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, shellFile), text, 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("write %s: %w", shellFile, err)
 	}
 	return nil

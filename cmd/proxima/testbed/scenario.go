@@ -210,12 +210,8 @@ func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, err
 	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
 		trimmed := strings.TrimSpace(line)
 		if strings.HasPrefix(trimmed, "[[") || strings.HasPrefix(trimmed, "[") && strings.Contains(trimmed, "]") {
-			var section string
-			if section, within = strings.CutPrefix(trimmed, "[node."); within {
-				line = "[" + section + "\n"
-			} else if section, within = strings.CutPrefix(trimmed, "[[node."); within {
-				line = "[[" + section + "\n"
-			}
+			within = strings.HasPrefix(strings.TrimLeft(trimmed, "["), "node.")
+			line = strings.Replace(trimmed, "node.", "", 1) + "\n"
 		}
 		if !within {
 			line = "\n"

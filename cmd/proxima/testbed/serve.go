@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
 			cfg.Sites = append(cfg.Sites, server.site(h))
 		}
 	}
-	web, err := sites.New(cfg, sites.Deps{})
+	web, err := sites.New(cfg, sites.Deps{Listen: net.Listen})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 	broken func(error)) (*internet, error) {
 	in := &internet{plan: p}
 	install := nginxFor(p, noNginx, say)
-	cfg := sites.Config{Seed: p.Scenario.Seed}
+	cfg := sites.Config{Seed: p.Scenario.Seed, Port: httpPort}
 	names := map[string]netip.Addr{}
 	other := sites.NginxConfig{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install}
 	tree := p.random(4)
@@ -51,7 +51,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 		}
 	}
 	if install == nil { // one listener can serve all addresses
-		cfg.Listen = nil
+		cfg.Listen = []string{netip.AddrPortFrom(netip.IPv4Unspecified(), httpPort).String()}
 	}
 	work, end := context.WithCancel(context.WithoutCancel(ctx))
 	in.end = end

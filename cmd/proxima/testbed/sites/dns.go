@@ -22,9 +22,6 @@ type DNS struct {
 
 // NewDNS opens the socket at an address and port for UDP. names maps each host to its IPv4 address. Only Run closes the socket.
 func NewDNS(listen string, names map[string]netip.Addr, deps Deps) (*DNS, error) {
-	if deps.ListenPacket == nil {
-		deps.ListenPacket = net.ListenPacket
-	}
 	d := &DNS{names: map[string]netip.Addr{}}
 	for name, addr := range names {
 		d.names[dns.CanonicalName(name)] = addr

@@ -14,7 +14,7 @@ import (
 )
 
 func TestNameServer(t *testing.T) {
-	d, err := NewDNS("127.0.0.1:0", map[string]netip.Addr{"www.S1.test": address(1)}, Deps{})
+	d, err := NewDNS("127.0.0.1:0", map[string]netip.Addr{"www.S1.test": address(1)}, local())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,16 +53,16 @@ func TestNameServer(t *testing.T) {
 
 // What it does not run, it closes; and a port that is taken is an error.
 func TestNameServerThatNeverRuns(t *testing.T) {
-	d, err := NewDNS("127.0.0.1:0", nil, Deps{})
+	d, err := NewDNS("127.0.0.1:0", nil, local())
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := d.conn.LocalAddr().String()
-	if _, err := NewDNS(at, nil, Deps{}); err == nil {
+	if _, err := NewDNS(at, nil, local()); err == nil {
 		t.Error("two servers at one port")
 	}
 	release(t, d.Run)
-	again, err := NewDNS(at, nil, Deps{})
+	again, err := NewDNS(at, nil, local())
 	if err != nil {
 		t.Fatalf("the port is not free: %v", err)
 	}

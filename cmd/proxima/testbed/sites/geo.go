@@ -69,11 +69,11 @@ func (g Geo) Write(path string, servers []*rundir.Server) error {
 		}
 	}
 	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write locations: %w", err)
+	if err == nil {
+		_, err = tree.WriteTo(f)
+		err = errors.Join(err, f.Close())
 	}
-	_, err = tree.WriteTo(f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("write locations: %w", err)
 	}
 	return nil

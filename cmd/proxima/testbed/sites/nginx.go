@@ -47,9 +47,6 @@ type Nginx struct {
 
 // NewNginx writes the configuration. It starts nothing.
 func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
-	if deps.Start == nil {
-		deps.Start = (*exec.Cmd).Start
-	}
 	x := &Nginx{cfg: cfg, start: deps.Start}
 	err := os.MkdirAll(x.file("tmp"), 0o755)
 	if err == nil {

@@ -99,7 +99,7 @@ func TestNginxSaysWhyItDoesNotRun(t *testing.T) {
 	}
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
-	err = newNginx(t, port, nil, docs()).Run(t.Context(), func() { t.Error("it listens at a port that is taken") })
+	err = newNginx(t, port, (*exec.Cmd).Start, docs()).Run(t.Context(), func() { t.Error("it listens at a port that is taken") })
 	if err == nil || !strings.Contains(err.Error(), "it ended by itself") || !strings.Contains(err.Error(), "Address already in use") {
 		t.Errorf("%v", err)
 	}

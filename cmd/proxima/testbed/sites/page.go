@@ -67,33 +67,27 @@ func (s *site) url(t target) string { return s.root + path(t) }
 
 // find returns what a path refers to.
 func (s *site) find(p string) target {
-	if p == "/" {
-		return target{kind: kindPage}
-	}
-	if p == "/robots.txt" && s.Robots != "" {
-		return target{kind: kindRobots}
-	}
-	for _, form := range []struct {
-		kind        kind
-		before, end string
-	}{{kindPage, "/p", ".html"}, {kindRedirect, "/go/", ""}, {kindGone, "/gone/", ""}} {
-		rest, begins := strings.CutPrefix(p, form.before)
-		number, ends := strings.CutSuffix(rest, form.end)
-		if !begins || !ends {
-			continue
-		}
-		i, err := strconv.Atoi(number)
-		if t := (target{form.kind, i}); err == nil && i >= 0 && i < s.Pages && path(t) == p && s.has(t) {
+	number := strings.TrimFunc(p, func(r rune) bool { return r < '0' || r > '9' })
+	page, _ := strconv.Atoi(number) // 0 for the front page and robots.txt, which have no number
+	for _, k := range []kind{kindPage, kindRedirect, kindGone, kindRobots} {
+		if t := (target{k, page}); page < s.Pages && path(t) == p && s.has(t) {
 			return t
 		}
 	}
 	return target{kind: kindOther}
 }
 
-// has reports whether a target exists: only some pages have redirects and dead links.
+// has reports whether a target exists: only some sites have a robots.txt, and only some pages redirects and dead links.
 func (s *site) has(t target) bool {
-	d := s.draw(t.page)
-	return t.kind == kindPage || t.kind == kindRedirect && d.redirected || t.kind == kindGone && d.gone != 0
+	switch d := s.draw(t.page); t.kind {
+	case kindRedirect:
+		return d.redirected
+	case kindGone:
+		return d.gone != 0
+	case kindRobots:
+		return s.Robots != ""
+	}
+	return true
 }
 
 // drawn is what the seed determines for a page.

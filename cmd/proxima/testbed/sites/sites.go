@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Deps open listeners and start processes. Nil fields use the machine's own network.
+// Deps open listeners and start processes.
 type Deps struct {
 	Listen       func(network, address string) (net.Listener, error)
 	ListenPacket func(network, address string) (net.PacketConn, error)
@@ -33,9 +33,9 @@ type Deps struct {
 type Config struct {
 	// Seed determines sizes, links and think times: equal Configs give equal webs.
 	Seed uint64
-	// Listen holds the addresses to listen on. The default, "0.0.0.0:80", serves all addresses of a namespace with one listener.
+	// Listen holds the addresses to listen on. "0.0.0.0:80" serves all addresses of a namespace with one listener.
 	Listen []string
-	// Port appears in URLs. The default is 80.
+	// Port appears in URLs unless it is 80.
 	Port  uint16
 	Sites []Site
 }
@@ -95,15 +95,6 @@ type Web struct {
 
 // New generates the web and opens its listeners. Only Run closes them.
 func New(cfg Config, deps Deps) (*Web, error) {
-	if len(cfg.Listen) == 0 {
-		cfg.Listen = []string{"0.0.0.0:80"}
-	}
-	if cfg.Port == 0 {
-		cfg.Port = 80
-	}
-	if deps.Listen == nil {
-		deps.Listen = net.Listen
-	}
 	w := &Web{cfg: cfg, hosts: map[string]*site{}, servers: map[netip.Addr]*server{}, text: filler(cfg.Seed)}
 	for i, s := range cfg.Sites {
 		if w.hosts[s.Host] != nil { // a drawn name can be that of another site

@@ -39,6 +39,9 @@ func running(t *testing.T, run func(ctx context.Context) error) (stop func()) {
 	}
 }
 
+// local is the machine's own network.
+func local() Deps { return Deps{Listen: net.Listen, ListenPacket: net.ListenPacket} }
+
 // release lets something that is not to run close what it has opened.
 func release(t *testing.T, run func(ctx context.Context) error) {
 	t.Helper()
@@ -74,6 +77,7 @@ type world struct {
 
 func inWorld(t *testing.T, cfg Config, test func(w *world)) {
 	t.Helper()
+	cfg.Listen, cfg.Port = []string{"0.0.0.0:80"}, 80
 	synctest.Test(t, func(t *testing.T) {
 		network := netsim.New(func(a, b netip.Addr) time.Duration { return 5 * time.Millisecond })
 		defer network.Close()
@@ -242,7 +246,7 @@ func TestTheSeedDecides(t *testing.T) {
 // Medians and spreads of 40,000 pages are those of the configuration.
 func TestSizesAndThinkTimes(t *testing.T) {
 	sites := some(400, 100, func(_ int, s *Site) { s.Think = 100 * time.Millisecond })
-	w, err := New(Config{Seed: 3, Listen: []string{"127.0.0.1:0"}, Sites: sites}, Deps{})
+	w, err := New(Config{Seed: 3, Listen: []string{"127.0.0.1:0"}, Sites: sites}, local())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +362,7 @@ func TestRealSockets(t *testing.T) {
 		if i == 0 {
 			s.Addr = here
 		}
-	})}, Deps{})
+	})}, local())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +439,7 @@ func TestOneListenerServesThousandsOfAddresses(t *testing.T) {
 
 func TestAHostIsThereOnce(t *testing.T) {
 	cfg := Config{Listen: []string{"127.0.0.1:0"}, Sites: some(2, 1, func(_ int, s *Site) { s.Host = "www.test" })}
-	if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), "www.test is there twice") {
+	if _, err := New(cfg, local()); err == nil || !strings.Contains(err.Error(), "www.test is there twice") {
 		t.Errorf("%v", err)
 	}
 }
