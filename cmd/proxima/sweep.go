@@ -53,33 +53,31 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 	if err := os.RemoveAll(unfinished); err != nil {
 		return fmt.Errorf("remove an unfinished run: %w", err)
 	}
-	type missing struct {
-		dir   string
-		flags testbedFlags
-	}
-	var todo []missing
+	var todo []testbedFlags
 	for _, value := range s.values {
 		for seed := s.first; seed <= s.last; seed++ {
-			dir, one := filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), *f
-			one.Dir, one.Seed = unfinished, seed
+			one := *f
+			one.Dir, one.Seed = filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), seed
 			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
-			if _, err := os.Stat(dir); err != nil {
-				todo = append(todo, missing{dir, one})
+			if _, err := os.Stat(one.Dir); err != nil {
+				todo = append(todo, one)
 				continue
 			}
-			if err := s.check(one, dir); err != nil {
+			if err := s.check(one); err != nil {
 				return err
 			}
-			fmt.Fprintln(out, dir, "is finished")
+			fmt.Fprintln(out, one.Dir, "is finished")
 		}
 	}
-	for _, m := range todo {
-		if err := run(&m.flags); err != nil {
+	for _, one := range todo {
+		dir := one.Dir
+		one.Dir = unfinished
+		if err := run(&one); err != nil {
 			return err
 		}
-		err := os.MkdirAll(filepath.Dir(m.dir), 0o755)
+		err := os.MkdirAll(filepath.Dir(dir), 0o755)
 		if err == nil {
-			err = os.Rename(unfinished, m.dir)
+			err = os.Rename(unfinished, dir)
 		}
 		if err != nil {
 			return fmt.Errorf("keep a finished run: %w", err)
@@ -89,8 +87,8 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 }
 
 // check fails if a finished run is not the one that some flags ask for.
-func (s *sweep) check(f testbedFlags, dir string) error {
-	f.Dir = dir
+func (s *sweep) check(f testbedFlags) error {
+	dir := f.Dir
 	if err := f.absolute(); err != nil {
 		return err
 	}

@@ -41,8 +41,7 @@ type pace struct {
 // judge applies the rules to the log of a server. A server sees the end of a request before the client does, and its beginning after the
 // client: so a client that keeps the rules also keeps them by this log. A Retry-After of the built-in server applies to the whole server.
 func judge(all []sites.Visit, p frontier.Politeness, delay time.Duration) pace {
-	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b sites.Visit) int { return a.Begin.Compare(b.Begin) })
+	all = slices.SortedFunc(slices.Values(all), func(a, b sites.Visit) int { return a.Begin.Compare(b.Begin) })
 	out := pace{requests: len(all)}
 	var gaps []time.Duration
 	var until time.Time
