@@ -129,7 +129,8 @@ func TestGoAlone(t *testing.T) {
 
 // TestCtl: a running node is paused, given a seed, told to drop a host and resumed, and shows its metrics meanwhile.
 func TestCtl(t *testing.T) {
-	s, other, data := newSite(t, 30, func(context.Context, int) { time.Sleep(20 * time.Millisecond) }), newSite(t, 4, nil), t.TempDir()
+	s, held, release := heldSite(t, 30, 3)
+	other, data := newSite(t, 4, nil), t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -137,10 +138,11 @@ func TestCtl(t *testing.T) {
 	metrics := l.Addr().String()
 	l.Close()
 	p := start(t, "node", "-config", config(t, "[metrics]\nlisten = \""+metrics+"\"\n"), "-data", data, "-allow", "127.0.0.0/8", s.seed(t))
-	until(t, "it crawls", func() bool { return s.asked() > 2 })
+	until(t, "it crawls", func() bool { return held.Load() > 0 })
 	at := " -data " + data
+	told(t, exitOK, []string{"ctl" + at + " pause", "paused"})
+	release()
 	told(t, exitOK, [][]string{
-		{"ctl" + at + " pause", "paused"},
 		{"status" + at, "paused by its operator"},
 		{"ctl" + at + " seed " + other.seed(t), "added"},
 		{"ctl" + at + " blocks", "nothing is blocked"},
