@@ -30,7 +30,7 @@ type Options struct {
 	Seed uint64
 	// Separate makes one run for each assigner, even if the scenario does not ask for it.
 	Separate bool
-	// RTT and Cities are the files of a measured matrix. They replace the scenario's unless both are empty.
+	// RTT and Cities are the files of a measured matrix in place of the scenario's. Either both are empty or none is.
 	RTT, Cities string
 	// Keep leaves the nodes running after the end of the scenario until the context ends.
 	Keep bool
@@ -54,9 +54,7 @@ type Part struct {
 func Parts(s Scenario, o Options) []Part {
 	separate := (o.Separate || s.Separate) && len(s.Assigners) > 1
 	s = s.as(o.Seed, s.Assigners...)
-	if o.RTT != "" || o.Cities != "" {
-		s.Matrix.RTT, s.Matrix.Cities = o.RTT, o.Cities
-	}
+	s.Matrix.RTT, s.Matrix.Cities = cmp.Or(o.RTT, s.Matrix.RTT), cmp.Or(o.Cities, s.Matrix.Cities)
 	if !separate {
 		return []Part{{o.Dir, s}}
 	}
