@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ type router struct {
 	out     *gob.Encoder
 	late    histogram
 	stats   Stats
-	header  [frameHeader]byte
+	header  []byte // of Ethernet, for veth
 }
 
 const (
@@ -89,9 +90,7 @@ func newRouter(s setup) (*router, error) {
 	if !s.Veth { // TUN devices know no Ethernet header
 		r.head = frameHeader
 	}
-	copy(r.header[:6], nodeMAC())
-	copy(r.header[6:12], routerMAC())
-	r.header[12], r.header[13] = unix.ETH_P_IP>>8, unix.ETH_P_IP&0xff
+	r.header = slices.Concat(nodeMAC(), routerMAC(), []byte{unix.ETH_P_IP >> 8, unix.ETH_P_IP & 0xff})
 	var err error
 	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("make the router's epoll: %w", err)
@@ -197,7 +196,7 @@ func (r *router) deliver() {
 		}
 		r.late.add(time.Duration(now-due), 1)
 		if r.veth {
-			copy(p.frame[:], r.header[:])
+			copy(p.frame[:], r.header)
 		}
 		if e := writeRaw(r.devices[r.ports[p.to]], p.frame[r.head:frameHeader+p.size]); e != 0 {
 			r.stats.Unplanned++

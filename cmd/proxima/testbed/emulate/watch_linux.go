@@ -31,13 +31,9 @@ type slice struct {
 const watchEvery = time.Second
 
 func newWatch() (*watch, error) {
-	w := &watch{seen: map[string]slice{}, blind: !ownProc()}
-	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
-		w.blind = true
-	}
-	var err error
-	w.idle, w.total, err = ticks()
-	return w, err
+	_, silent := os.Stat("/proc/self/schedstat")
+	idle, total, err := ticks()
+	return &watch{idle: idle, total: total, seen: map[string]slice{}, blind: silent != nil || !ownProc()}, err
 }
 
 func (w *watch) add(pid int) {

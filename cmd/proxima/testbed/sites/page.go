@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -110,15 +111,8 @@ func (s *site) draw(page int) drawn {
 	d.redirected = r.Float64() < s.Redirects && page > 0
 	dead, which := r.Float64() < s.Errors, r.IntN(11)
 	if dead { // with the frequencies of a crawl of the real web
-		d.gone = http.StatusNotFound
-		switch which {
-		case 0:
-			d.gone = http.StatusInternalServerError
-		case 1:
-			d.gone = http.StatusBadRequest
-		case 2:
-			d.gone = http.StatusForbidden
-		}
+		rare := [11]int{http.StatusInternalServerError, http.StatusBadRequest, http.StatusForbidden}
+		d.gone = cmp.Or(rare[which], http.StatusNotFound)
 	}
 	return d
 }

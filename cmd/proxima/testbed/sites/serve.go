@@ -113,18 +113,12 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 
 // dialled returns the address at which the client reached this server.
 func dialled(r *http.Request) netip.Addr {
-	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
+	at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return at.AddrPort().Addr().Unmap()
 }
 
 // pause waits and reports whether the client is still there.
 func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
 	select {
 	case <-time.After(d):
 		return true
