@@ -49,10 +49,8 @@ func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, .
 	for i, n := range p.Nodes {
 		at[n.Addr] = i
 		b.gates = append(b.gates, newGate(n.CPU, p.Scenario.Seed+uint64(i)))
-		if err := b.net.Add(n.Addr, n.Up, n.Down); err != nil {
-			return nil, err
-		}
-		if err := b.net.Shield(n.Addr, n.NAT, false); err != nil { // the name server's answers are datagrams
+		// The name server's answers are datagrams.
+		if err := errors.Join(b.net.Add(n.Addr, n.Up, n.Down), b.net.Shield(n.Addr, n.NAT, false)); err != nil {
 			return nil, err
 		}
 	}
