@@ -87,18 +87,12 @@ func WriteHosts(path string, hosts []Info) error {
 
 // Info is what a host says about itself.
 type Info struct {
-	// Host is the host, with at least one address.
-	Host Host
-	// Load is that of the last minute, divided by the number of processors.
-	Load float64
-	// Machine is the kind of machine, as uname -m prints it.
-	Machine string
-	// FreeMiB is the free disk space.
-	FreeMiB int
-	// Dir is the absolute path of the directory that holds everything.
-	Dir string
-	// Translated says that the address that others dial is not one of the host's own.
-	Translated bool
+	Host       Host    // with at least one address
+	Load       float64 // of the last minute, divided by the number of processors
+	Machine    string  // its kind, as uname -m prints it
+	FreeMiB    int     // of disk space
+	Dir        string  // the absolute path of the directory that holds everything
+	Translated bool    // the address that others dial is not one of the host's own
 }
 
 // Probe asks a host about itself.

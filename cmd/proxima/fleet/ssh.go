@@ -23,13 +23,10 @@ import (
 
 // SSH runs commands on hosts.
 type SSH struct {
-	// Config is the configuration file for ssh, or "" for the default.
-	Config string
-	// Dir is the directory on the hosts that holds everything, relative to the home directory unless it begins with /.
-	Dir string
-	// Timeout limits the time to connect. Jobs is the number of hosts to work on at once.
-	Timeout time.Duration
-	Jobs    int
+	Config  string        // the configuration file for ssh, or "" for the default
+	Dir     string        // the directory on the hosts that holds everything, relative to the home directory unless it begins with /
+	Timeout time.Duration // to connect
+	Jobs    int           // the number of hosts to work on at once
 }
 
 // hostScript has the functions that the words of a command name.

@@ -31,14 +31,10 @@ type Plan struct {
 // PlannedNode is a node of a plan.
 type PlannedNode struct {
 	rundir.Node
-	// Group is the name of its group in the scenario.
-	Group string
-	// ID is its id in gossip. It is drawn, so that homes are the same in each run with the same seed.
-	ID string
-	// CPU is the share of the time in which it may run. 1 is all of it.
-	CPU float64
-	// NAT says that no other node can dial it.
-	NAT    bool
+	Group  string  // the name of its group in the scenario
+	ID     string  // in gossip; it is drawn, so that homes are the same in each run with the same seed
+	CPU    float64 // the share of the time in which it may run; 1 is all of it
+	NAT    bool    // no other node can dial it
 	city   int
 	access float64
 }

@@ -25,19 +25,15 @@ type FleetOptions struct {
 	// Hosts can run nodes. Sites run the web servers of the scenario. Without Sites, the crawl begins with Seeds on the real web.
 	Hosts, Sites []fleet.Host
 	Seeds        []string
-	// Sets is the number of equal sets of hosts that run the scenario at the same time.
-	Sets int
-	// Seed draws what the scenario leaves open. 0 takes the scenario's seed.
-	Seed uint64
+	Sets         int    // the number of equal sets of hosts that run the scenario at the same time
+	Seed         uint64 // draws what the scenario leaves open; 0 takes the scenario's
 	// SSH reaches the hosts. Programs are for them.
 	SSH      fleet.SSH
 	Programs fleet.Programs
 	// Port is the port of the servers of the first set. Each further set has the next one.
-	Port int
-	// Command is the command line, which the folder of each run records.
-	Command string
-	// Out receives messages and progress for people.
-	Out io.Writer
+	Port    int
+	Command string    // the command line, which the folder of each run records
+	Out     io.Writer // receives messages and progress for people
 }
 
 type fleetRun struct {

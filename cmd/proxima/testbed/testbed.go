@@ -24,24 +24,18 @@ import (
 
 // Options say how to run a scenario.
 type Options struct {
-	// Dir is the folder of the run. It must be empty or absent.
-	Dir string
-	// Seed draws what the scenario leaves open. 0 takes the scenario's seed.
-	Seed uint64
-	// Separate makes one run for each assigner, even if the scenario does not ask for it.
-	Separate bool
+	Dir      string // of the run; it must be empty or absent
+	Seed     uint64 // draws what the scenario leaves open; 0 takes the scenario's
+	Separate bool   // one run for each assigner, even if the scenario does not ask for it
 	// RTT and Cities are the files of a measured matrix in place of the scenario's. Either both are empty or none is.
 	RTT, Cities string
-	// Keep leaves the nodes running after the end of the scenario until the context ends.
-	Keep bool
+	Keep        bool // leave the nodes running after the end of the scenario until the context ends
 	// Emulation is emulate.Portable or, inside namespaces, emulate.TUN, emulate.Veth, or "" for the better of the two that works here.
 	Emulation string
 	// FakeClock says that the portable emulation runs in a bubble of testing/synctest, which the kernel's timers cannot wake.
 	FakeClock bool
-	// Command is the command line, which the folder of the run records.
-	Command string
-	// Out receives messages and progress for people.
-	Out io.Writer
+	Command   string    // the command line, which the folder of the run records
+	Out       io.Writer // receives messages and progress for people
 }
 
 // Part is a run of a scenario.
