@@ -149,16 +149,16 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 		n = &grant{}
 	}
 	n.settle(now)
+	if n.holder == r.from && r.boot > n.boot && l.known[r.from] >= r.boot {
+		n.holder = ""
+	}
 	switch {
 	case n.last == r.from && (r.boot < n.boot || r.boot == n.boot && r.id < n.id):
 		l.counts.Stale++
 		return l.later(l.cfg.retryMin())
-	case n.holder == r.from && r.boot > n.boot && l.known[r.from] < r.boot:
+	case n.holder == r.from && r.boot > n.boot:
 		// It has restarted, and peers may still download what its former life asked for.
 		return l.inquire(n.until.Sub(now), now)
-	case n.holder == r.from && r.boot > n.boot:
-		n.holder = ""
-		return l.answer(r, now)
 	case n.holder == r.from:
 		return l.answerHolder(n, r, now)
 	case n.holder != "":

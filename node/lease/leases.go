@@ -206,7 +206,7 @@ type item struct {
 // due returns what to ask each grantor now, at most maxItems each, except grantors that are busy. Renewals that are due soon go
 // along, so that in time one message renews all leases of a grantor. The items are busy until answered or failed is called.
 func (ls *leases) due(now time.Time, busy map[string]bool) map[string][]item {
-	var due map[string][]item
+	due := make(map[string][]item)
 	var company []item // renewals that are due soon
 	ls.dueAt = now.Add(ls.cfg.Window())
 	for addr, l := range ls.all {
@@ -232,9 +232,6 @@ func (ls *leases) due(now time.Time, busy map[string]bool) map[string][]item {
 			continue
 		}
 		l.busy = true
-		if due == nil {
-			due = map[string][]item{}
-		}
 		due[grantor] = append(due[grantor], it)
 	}
 	for _, it := range company {

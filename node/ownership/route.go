@@ -293,14 +293,10 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 	links := len(hosts)
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
-	missing, alone := rt.replicator.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, rt.cfg.FenceAfter)
+	late, alone := rt.replicator.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, rt.cfg.FenceAfter)
 	if alone > 0 && rt.complain() {
 		rt.deps.Warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them",
 			alone, rt.cfg.FenceAfter))
-	}
-	late = make(map[string]bool)
-	for _, host := range missing {
-		late[host] = true
 	}
 	for _, host := range hosts {
 		if r, err := rt.records.get(host); err != nil {

@@ -220,7 +220,7 @@ const maxWaiters = 64
 // are late then. It does not wait for replicas that have been behind for longer than old, and returns how many those are. links
 // is how many links the caller wants stored.
 func (s *stream) await(ctx context.Context, hosts []string, until time.Time, links int, patience, old time.Duration,
-) (late []string, alone int) {
+) (late map[string]bool, alone int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ended := s.waiters >= maxWaiters
@@ -229,14 +229,14 @@ func (s *stream) await(ctx context.Context, hosts []string, until time.Time, lin
 	over := time.NewTimer(patience)
 	defer over.Stop()
 	for {
-		late, alone = late[:0], 0
+		late, alone = make(map[string]bool), 0
 		for _, host := range hosts {
 			switch w := s.hosts[host]; {
 			case w == nil || !w.lacks(until):
 			case time.Since(earlier(w.sent, w.found)) > old:
 				alone++
 			default:
-				late = append(late, host)
+				late[host] = true
 			}
 		}
 		if len(late) == 0 || ended || s.ended {

@@ -62,7 +62,7 @@ func TestWaitForReplicas(t *testing.T) {
 			s.take(added("/0"), begun.Add(-c.behind))
 			c.change(s)
 			waiters, eager := s.waiters, s.eager
-			var late []string
+			var late map[string]bool
 			var alone int
 			var waited time.Duration
 			var g sync.WaitGroup
