@@ -139,7 +139,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
 		}
 	case end && !a.found:
-		// No host waits on disk. The ledger tells of new ones (Frontier.offeredLocked).
+		// No host waits on disk. The ledger tells of new ones (transfers.offeredLocked).
 		a.scan, a.wrapped, a.cursor = false, true, ""
 		signal(a.quiet)
 	case end && !a.useful:

@@ -51,6 +51,10 @@ const (
 type Frontier struct {
 	*front
 	*activation
+	*transfers
+	*leases
+	*placing
+
 	slow atomic.Bool // see SetSlow
 }
 
@@ -80,7 +84,8 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		deps.FreeBytes = func() (uint64, error) { return FreeBytes(dir) }
 	}
 	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
-	f := &Frontier{front: common, activation: newActivation(common)}
+	act := newActivation(common)
+	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.ended = polite.EndedFor
 	f.ledger.longest.Store(int64(f.bench.rules.longest()))
