@@ -18,7 +18,7 @@ import (
 
 // withDoor gives the node a page for web masters, at a port to which nothing leads: a listener of the system is nothing that a bubble waits for.
 func (w *trial) withDoor() {
-	place, err := netsim.New(nil).Enter(netip.MustParseAddr("203.0.113.1"))
+	place, err := netsim.New(nil).Open(netip.MustParseAddr("203.0.113.1"))
 	must(w.t, err)
 	w.cfg.WebMaster.Listen, w.deps.Listen = "203.0.113.1:80", place.Listen
 }

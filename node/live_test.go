@@ -179,7 +179,7 @@ func TestReloadsDoNotOvertake(t *testing.T) {
 func TestTokensAreFollowed(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.Site("a.test", server1).Pages(50)
-		place, err := netsim.New(nil).Enter(netip.MustParseAddr("203.0.113.1"))
+		place, err := netsim.New(nil).Open(netip.MustParseAddr("203.0.113.1"))
 		must(w.t, err)
 		w.deps.Listen = func(network, _ string) (net.Listener, error) { return place.Listen(network, ":8300") }
 		file, first, second := filepath.Join(t.TempDir(), "tokens"), strings.Repeat("a", 32), strings.Repeat("b", 32)

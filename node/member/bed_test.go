@@ -58,7 +58,7 @@ func (o *overlay) transport(place int) *netsim.Gossip {
 	if e := o.ends[place]; e != nil {
 		_ = e.Close()
 	}
-	e, err := o.net.Enter(netsim.Place(place))
+	e, err := o.net.Open(netsim.Place(place))
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -18,9 +18,7 @@ func TestJoiningByANameWithDeadAddresses(t *testing.T) {
 		o.startAll(3)
 		gone := []netip.Addr{netsim.Place(20), netsim.Place(21), netsim.Place(22)}
 		for _, a := range gone {
-			if err := o.net.Add(a, 0, 0); err != nil {
-				t.Fatal(err)
-			}
+			o.net.Add(a)
 		}
 		o.net.Partition(gone)
 		time.Sleep(10 * time.Second)
@@ -61,14 +59,10 @@ func TestJoiningWhereAllHaveMoved(t *testing.T) {
 		var gone []netip.Addr
 		for i := range 40 {
 			gone = append(gone, netsim.Place(20+i))
-			if err := o.net.Add(gone[i], 0, 0); err != nil {
-				t.Fatal(err)
-			}
+			o.net.Add(gone[i])
 		}
 		o.net.Partition(gone)
-		if err := o.net.Add(netsim.Place(0), 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		o.net.Add(netsim.Place(0))
 		o.start(1, 1, func(_ *member.Config, d *member.Deps) {
 			for _, a := range gone {
 				d.Known = append(d.Known, netip.AddrPortFrom(a, netsim.GossipPort).String())

@@ -288,7 +288,7 @@ func TestEnterAtOnce(t *testing.T) {
 			var g errgroup.Group
 			for range 8 {
 				g.Go(func() error {
-					_, err := n.Enter(Place(k))
+					_, err := n.Open(Place(k))
 					return err
 				})
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -156,7 +157,7 @@ func (a *attempt) request(wait time.Duration) {
 		}
 	})
 	if far == nil || far.noConns {
-		n.counts.cut++
+		n.counts.Cut++
 		return
 	}
 	n.send(parcel{from: near, to: far, arrive: func() {
@@ -194,19 +195,11 @@ func (e *Endpoint) Listen(network, address string) (net.Listener, error) {
 }
 
 func (e *Endpoint) listen(address string) (*listener, error) {
-	fail := func(err error) (*listener, error) {
-		return nil, &net.OpError{Op: "listen", Net: "tcp", Err: fmt.Errorf("%s: %w", address, err)}
-	}
 	e.net.lock()
 	defer e.net.unlock()
-	at, hosts, err := e.bind(address)
+	at, hosts, err := e.bind(address, func(h *host, port uint16) bool { return h.listeners[port] != nil })
 	if err != nil {
-		return fail(err)
-	}
-	for _, h := range hosts {
-		if h.listeners[at.Port()] != nil {
-			return fail(syscall.EADDRINUSE)
-		}
+		return nil, &net.OpError{Op: "listen", Net: "tcp", Err: fmt.Errorf("%s: %w", address, err)}
 	}
 	l := &listener{owner: e, hosts: hosts, at: at, queue: make(chan net.Conn, backlog), closed: make(chan struct{})}
 	for _, h := range hosts {
@@ -215,12 +208,13 @@ func (e *Endpoint) listen(address string) (*listener, error) {
 	return l, nil
 }
 
-// bind returns the hosts that a listening address means, and chooses a port if there is none. It needs mu held.
-func (e *Endpoint) bind(address string) (at netip.AddrPort, hosts []*host, err error) {
+// bind returns the hosts that a listening address means, and chooses a port if there is none. taken reports whether a port is in use at a host.
+// bind needs mu held.
+func (e *Endpoint) bind(address string, taken func(h *host, port uint16) bool) (at netip.AddrPort, hosts []*host, err error) {
 	if e.over() {
 		return at, nil, net.ErrClosed
 	}
-	if len(address) > 0 && address[0] == ':' {
+	if strings.HasPrefix(address, ":") {
 		address = "0.0.0.0" + address
 	}
 	if at, err = netip.ParseAddrPort(address); err != nil {
@@ -228,6 +222,9 @@ func (e *Endpoint) bind(address string) (at netip.AddrPort, hosts []*host, err e
 	}
 	for _, h := range e.hosts {
 		if at.Addr().IsUnspecified() || at.Addr() == h.addr {
+			if taken(h, at.Port()) {
+				return at, nil, syscall.EADDRINUSE
+			}
 			hosts = append(hosts, h)
 		}
 	}

@@ -27,7 +27,7 @@ func (l *listener) offer(c *conn) {
 		case l.queue <- c:
 			return
 		default:
-			l.owner.net.counts.overflowed++
+			l.owner.net.counts.Overflowed++
 		}
 	}
 	c.abort(errReset)

@@ -49,7 +49,7 @@ func watch(t *testing.T) (took func(what string, want time.Duration)) {
 // end is a host of its own with an endpoint.
 func (n *Network) end(t *testing.T, i int, up, down float64) *Endpoint {
 	t.Helper()
-	must(t, n.Add(addr(i), up, down))
+	n.SetBandwidth(addr(i), up, down)
 	e, err := n.Open(addr(i))
 	must(t, err)
 	return e

@@ -13,7 +13,6 @@ package netsim
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -63,32 +62,28 @@ func New(delay func(from, to netip.Addr) time.Duration) *Network {
 	return n
 }
 
-// Add puts a host on the network, with its bandwidth up and down in bytes per millisecond, 0 for unlimited. The host
-// refuses connections until somebody listens there.
-func (n *Network) Add(addr netip.Addr, up, down float64) error {
+// Add puts a host on the network that refuses connections until somebody listens there. SetBandwidth, Shield and Open do so, too, if the host
+// is not there.
+func (n *Network) Add(addr netip.Addr) {
 	n.lock()
 	defer n.unlock()
-	return n.addLocked(addr, up, down)
+	n.host(addr)
 }
 
-func (n *Network) addLocked(addr netip.Addr, up, down float64) error {
-	if !addr.IsValid() || n.hosts[addr] != nil {
-		return fmt.Errorf("add host %v: the address is invalid or taken", addr)
+// host returns a host, and puts it on the network if it is not there. It needs mu held.
+func (n *Network) host(addr netip.Addr) *host {
+	if n.hosts[addr] == nil {
+		n.hosts[addr] = &host{addr: addr, listeners: map[uint16]*listener{}, sockets: map[uint16]*socket{}, lastPort: 32_767}
 	}
-	n.hosts[addr] = &host{addr: addr, up: up, down: down, listeners: map[uint16]*listener{}, sockets: map[uint16]*socket{}, lastPort: 32_767}
-	return nil
+	return n.hosts[addr]
 }
 
-// SetBandwidth changes the bandwidth of a host, in bytes per millisecond, for all that is not queued yet.
-func (n *Network) SetBandwidth(addr netip.Addr, up, down float64) error {
+// SetBandwidth changes the bandwidth of a host, in bytes per millisecond, for all that is not queued yet. It is unlimited at first, as with 0.
+func (n *Network) SetBandwidth(addr netip.Addr, up, down float64) {
 	n.lock()
 	defer n.unlock()
-	h := n.hosts[addr]
-	if h == nil {
-		return fmt.Errorf("set bandwidth of %v: no such host", addr)
-	}
+	h := n.host(addr)
 	h.up, h.down = up, down
-	return nil
 }
 
 // Partition puts the hosts of each set on a side of its own, and all others on one more, replacing an earlier
@@ -123,15 +118,11 @@ func (n *Network) Heal() {
 
 // Shield blocks connections or datagrams from others to a host, or both, until it is called again, as a NAT or a
 // firewall does.
-func (n *Network) Shield(addr netip.Addr, conns, packets bool) error {
+func (n *Network) Shield(addr netip.Addr, conns, packets bool) {
 	n.lock()
 	defer n.unlock()
-	h := n.hosts[addr]
-	if h == nil {
-		return fmt.Errorf("shield %v: no such host", addr)
-	}
+	h := n.host(addr)
 	h.noConns, h.noPackets = conns, packets
-	return nil
 }
 
 // between names a pair of hosts in either order.
@@ -169,22 +160,8 @@ func (n *Network) Ends() int {
 func (n *Network) Sent(addr netip.Addr) (packets, bytes int64) {
 	n.lock()
 	defer n.unlock()
-	if h := n.hosts[addr]; h != nil {
-		return h.packets, h.bytes
-	}
-	return 0, 0
-}
-
-// Enter opens an endpoint at a host, and first adds the host with unlimited bandwidth if it is not there.
-func (n *Network) Enter(addr netip.Addr) (*Endpoint, error) {
-	n.lock()
-	defer n.unlock()
-	if n.hosts[addr] == nil {
-		if err := n.addLocked(addr, 0, 0); err != nil {
-			return nil, err
-		}
-	}
-	return n.openLocked(addr)
+	h := n.host(addr)
+	return h.packets, h.bytes
 }
 
 // Open returns the network as one process on these hosts sees it: a node has one host, a server may have many. It dials
@@ -192,23 +169,12 @@ func (n *Network) Enter(addr netip.Addr) (*Endpoint, error) {
 func (n *Network) Open(addrs ...netip.Addr) (*Endpoint, error) {
 	n.lock()
 	defer n.unlock()
-	return n.openLocked(addrs...)
-}
-
-func (n *Network) openLocked(addrs ...netip.Addr) (*Endpoint, error) {
-	if len(addrs) == 0 {
-		return nil, errors.New("open endpoint: no address")
-	}
 	if n.closed {
-		return nil, fmt.Errorf("open endpoint at %v: %w", addrs[0], net.ErrClosed)
+		return nil, fmt.Errorf("open endpoint at %v: %w", addrs, net.ErrClosed)
 	}
 	e := &Endpoint{net: n, closed: make(chan struct{})}
 	for _, a := range addrs {
-		h := n.hosts[a]
-		if h == nil {
-			return nil, fmt.Errorf("open endpoint at %v: no such host", a)
-		}
-		e.hosts = append(e.hosts, h)
+		e.hosts = append(e.hosts, n.host(a))
 	}
 	n.ends[e] = struct{}{}
 	return e, nil
@@ -280,7 +246,7 @@ func (n *Network) stopped(p parcel) bool {
 	case p.stream:
 		n.held = append(n.held, p)
 	default:
-		n.counts.cut++
+		n.counts.Cut++
 	}
 	return true
 }

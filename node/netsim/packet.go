@@ -25,7 +25,7 @@ type socket struct {
 	hosts  []*host
 	at     netip.AddrPort
 	remote netip.AddrPort      // if it is connected
-	taken  func(datagram) bool // takes a datagram with mu held; false if it cannot
+	taken  func(datagram) bool // takes a datagram with mu held; false if it cannot; nil: enqueue
 
 	// net.mu guards what follows.
 	queue  []datagram
@@ -40,7 +40,6 @@ func (e *Endpoint) ListenPacket(network, address string) (net.PacketConn, error)
 		return nil, &net.OpError{Op: "listen", Net: network, Err: net.UnknownNetworkError(network)}
 	}
 	s := &socket{}
-	s.taken = s.enqueue
 	if err := e.bindSocket(s, address); err != nil {
 		return nil, err
 	}
@@ -49,7 +48,6 @@ func (e *Endpoint) ListenPacket(network, address string) (net.PacketConn, error)
 
 func (e *Endpoint) connect(to netip.AddrPort) (net.Conn, error) {
 	s := &socket{remote: to}
-	s.taken = s.enqueue
 	if err := e.bindSocket(s, netip.AddrPortFrom(e.Addr(), 0).String()); err != nil {
 		return nil, err
 	}
@@ -59,16 +57,14 @@ func (e *Endpoint) connect(to netip.AddrPort) (net.Conn, error) {
 func (e *Endpoint) bindSocket(s *socket, address string) error {
 	e.net.lock()
 	defer e.net.unlock()
-	at, hosts, err := e.bind(address)
-	for _, h := range hosts {
-		if err == nil && h.sockets[at.Port()] != nil {
-			err = syscall.EADDRINUSE
-		}
-	}
+	at, hosts, err := e.bind(address, func(h *host, port uint16) bool { return h.sockets[port] != nil })
 	if err != nil {
 		return &net.OpError{Op: "listen", Net: "udp", Err: fmt.Errorf("%s: %w", address, err)}
 	}
 	s.owner, s.hosts, s.at = e, hosts, at
+	if s.taken == nil {
+		s.taken = s.enqueue
+	}
 	for _, h := range hosts {
 		h.sockets[at.Port()] = s
 	}
@@ -99,16 +95,16 @@ func (s *socket) sendTo(b []byte, to netip.AddrPort) error {
 	s.hosts[0].bytes += int64(len(b))
 	far := n.hosts[to.Addr()]
 	if far == nil || far.noPackets {
-		n.counts.cut++
+		n.counts.Cut++
 		return nil
 	}
 	d := datagram{bytes.Clone(b), netip.AddrPortFrom(s.hosts[0].addr, s.at.Port())}
 	n.send(parcel{from: s.hosts[0], to: far, bytes: len(b), arrive: func() {
 		switch r := far.sockets[to.Port()]; {
 		case r == nil || r.remote.IsValid() && r.remote != d.from:
-			n.counts.cut++
+			n.counts.Cut++
 		case !r.taken(d):
-			n.counts.overflowed++
+			n.counts.Overflowed++
 		}
 	}})
 	return nil

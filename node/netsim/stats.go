@@ -21,14 +21,14 @@ const (
 )
 
 type counts struct {
-	packets, bytes, cut, overflowed int64
-	late                            [lateSteps + 1]int64 // packets by lateness, in steps
+	Stats                      // without the percentiles
+	late  [lateSteps + 1]int64 // packets by lateness, in steps
 }
 
 // arrived counts a packet. It needs mu held.
 func (n *Network) arrived(bytes int) {
-	n.counts.packets++
-	n.counts.bytes += int64(bytes)
+	n.counts.Packets++
+	n.counts.Bytes += int64(bytes)
 	n.counts.late[min((n.plan.real-n.plan.now)/lateStep, lateSteps)]++
 }
 
@@ -36,14 +36,14 @@ func (n *Network) arrived(bytes int) {
 func (n *Network) Stats() Stats {
 	n.lock()
 	defer n.unlock()
-	c := &n.counts
-	return Stats{Packets: c.packets, Bytes: c.bytes, Cut: c.cut, Overflowed: c.overflowed,
-		LateP50: c.percentile(0.5), LateP99: c.percentile(0.99)}
+	s := n.counts.Stats
+	s.LateP50, s.LateP99 = n.counts.percentile(0.5), n.counts.percentile(0.99)
+	return s
 }
 
 // percentile returns the lateness that a share of the packets did not exceed.
 func (c *counts) percentile(share float64) time.Duration {
-	most, sum := int64(share*float64(c.packets)), int64(0)
+	most, sum := int64(share*float64(c.Packets)), int64(0)
 	for i, k := range c.late {
 		if sum += k; sum > most {
 			return time.Duration(i) * lateStep

@@ -153,7 +153,7 @@ func (w *Web) serverAt(a netip.Addr) *webServer {
 }
 
 func (w *Web) enter(a netip.Addr) *Endpoint {
-	place, err := w.net.Enter(a)
+	place, err := w.net.Open(a)
 	if err != nil {
 		panic(fmt.Errorf("enter at %s: %w", a, err))
 	}
@@ -289,19 +289,17 @@ func (w *Web) dial(ctx context.Context, from *Endpoint, network, address string)
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
 	// A host without a site refuses connections; if there were no host, nobody would answer.
-	_ = w.net.Add(at.Addr(), 0, 0) // it fails if the host is there
-	if err := w.paced(from.Addr(), at.Addr()); err != nil {
-		return nil, err
-	}
+	w.net.Add(at.Addr())
+	w.pace(from.Addr(), at.Addr())
 	return from.DialContext(ctx, network, address)
 }
 
-// paced sets a node's bandwidth to that of this moment.
-func (w *Web) paced(node, server netip.Addr) error {
+// pace sets a node's bandwidth to that of this moment.
+func (w *Web) pace(node, server netip.Addr) {
 	w.pathsMu.Lock()
 	path := w.paths[node]
 	w.pathsMu.Unlock()
-	return w.net.SetBandwidth(node, 0, path(server).Rate/1000)
+	w.net.SetBandwidth(node, 0, path(server).Rate/1000)
 }
 
 // Cut takes a node that dials by From off the web, breaking its connections, or puts it back.
@@ -358,10 +356,7 @@ func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.visits = append(w.visits, v)
 	w.at[line] = len(w.visits)
 	w.mu.Unlock()
-	if err := w.paced(line.remote.Addr(), v.Server); err != nil {
-		http.Error(rw, err.Error(), http.StatusInternalServerError)
-		return
-	}
+	w.pace(line.remote.Addr(), v.Server)
 	if site == nil {
 		http.Error(rw, "no such site", http.StatusMisdirectedRequest)
 		return

@@ -125,7 +125,7 @@ func (w *world) place(name string) *netsim.Endpoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ends[name] == nil {
-		e, err := w.net.Enter(addr)
+		e, err := w.net.Open(addr)
 		if err != nil {
 			w.t.Fatal(err)
 		}

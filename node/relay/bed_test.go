@@ -83,7 +83,7 @@ func at(place int) string { return netip.AddrPortFrom(netsim.Place(place), port)
 // start begins a node at the next place. change may change what it gets.
 func (b *bed) start(place int, change func(*relay.Deps)) *node {
 	b.t.Helper()
-	end, err := b.net.Enter(netsim.Place(place))
+	end, err := b.net.Open(netsim.Place(place))
 	b.must(err)
 	n := &node{bed: b, place: place, end: end, alive: true}
 	deps := relay.Deps{
@@ -290,7 +290,7 @@ func (b *bed) shielded(place int) *node {
 // shield keeps packets away from a place where no node is yet, and connections, too, if asked.
 func (b *bed) shield(place int, connections bool) {
 	b.t.Helper()
-	b.must(errors.Join(b.net.Add(netsim.Place(place), 0, 0), b.net.Shield(netsim.Place(place), connections, true)))
+	b.net.Shield(netsim.Place(place), connections, true)
 }
 
 // forced makes a node take itself for one that is reached in some way.

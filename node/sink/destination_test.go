@@ -25,10 +25,10 @@ import (
 // reached is a transport to handlers in a bubble, which take so many bytes a ms; 0 is no bound.
 func reached(t *testing.T, rate float64, h http.Handler) http.RoundTripper {
 	n := netsim.New(func(_, _ netip.Addr) time.Duration { return time.Millisecond })
-	must(t, n.Add(netsim.Place(1), 0, rate))
-	there, err := n.Enter(netsim.Place(1))
+	n.SetBandwidth(netsim.Place(1), 0, rate)
+	there, err := n.Open(netsim.Place(1))
 	must(t, err)
-	here, err := n.Enter(netsim.Place(2))
+	here, err := n.Open(netsim.Place(2))
 	must(t, err)
 	l, err := there.Listen("tcp", ":80")
 	must(t, err)

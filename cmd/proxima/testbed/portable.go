@@ -49,23 +49,16 @@ func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, .
 	for i, n := range p.Nodes {
 		at[n.Addr] = i
 		b.gates = append(b.gates, newGate(n.CPU, p.Scenario.Seed+uint64(i)))
-		// The name server's answers are datagrams.
-		if err := errors.Join(b.net.Add(n.Addr, n.Up, n.Down), b.net.Shield(n.Addr, n.NAT, false)); err != nil {
-			return nil, err
-		}
+		b.net.SetBandwidth(n.Addr, n.Up, n.Down)
+		b.net.Shield(n.Addr, n.NAT, false) // the name server's answers are datagrams
 	}
 	var addrs []netip.Addr
 	for k, s := range p.Servers {
 		at[s.Addr] = len(p.Nodes) + k
 		addrs = append(addrs, s.Addr)
-		if err := b.net.Add(s.Addr, s.Up, 0); err != nil {
-			return nil, err
-		}
+		b.net.SetBandwidth(s.Addr, s.Up, 0)
 	}
 	at[nameServer] = len(p.Nodes) + len(p.Servers)
-	if err := b.net.Add(nameServer, 0, 0); err != nil {
-		return nil, err
-	}
 	if b.servers, err = b.net.Open(append(addrs, nameServer)...); err != nil {
 		return nil, err
 	}
@@ -174,7 +167,8 @@ func (l *portableNode) setShare(share float64) { l.gate.set(share) }
 func (l *portableNode) status(context.Context) (node.Status, error) { return l.node.Status(), nil }
 
 func (b *portable) bandwidth(node netip.Addr, up, down float64) error {
-	return b.net.SetBandwidth(node, up, down)
+	b.net.SetBandwidth(node, up, down)
+	return nil
 }
 
 func (b *portable) partition(some, others []netip.Addr) error {

@@ -76,9 +76,6 @@ func TestResolverOverThePortableEmulation(t *testing.T) {
 		defer network.Close()
 		var ends []*netsim.Endpoint
 		for _, a := range []netip.Addr{address(53), address(60)} {
-			if err := network.Add(a, 0, 0); err != nil {
-				t.Fatal(err)
-			}
 			e, err := network.Open(a)
 			if err != nil {
 				t.Fatal(err)

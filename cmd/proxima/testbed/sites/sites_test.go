@@ -90,11 +90,6 @@ func inWorld(t *testing.T, cfg Config, test func(w *world)) {
 				servers = append(servers, s.Addr)
 			}
 		}
-		for _, a := range append(servers, browser) {
-			if err := network.Add(a, 0, 0); err != nil {
-				t.Fatal(err)
-			}
-		}
 		server, err := network.Open(servers...)
 		if err != nil {
 			t.Fatal(err)
