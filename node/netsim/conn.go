@@ -4,38 +4,22 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 )
 
-// bell wakes those who wait for a change of what it belongs to. net.mu guards it.
-type bell struct{ rung chan struct{} } // nil while nobody waits
-
-// tell wakes everybody who waits.
-func (b *bell) tell() {
-	if b.rung != nil {
-		close(b.rung)
-		b.rung = nil
-	}
-}
-
-// wait releases the lock until something changes or a deadline, if there is one, passes.
-func (b *bell) wait(n *Network, deadline time.Time) {
-	if b.rung == nil {
-		b.rung = make(chan struct{})
-	}
-	rung := b.rung
-	n.unlock()
-	defer n.lock()
-	var over <-chan time.Time
+// wait releases mu until something changes or a deadline, if there is one, passes. It needs mu held.
+func (n *Network) wait(changed *sync.Cond, deadline time.Time) {
 	if !deadline.IsZero() {
-		timer := time.NewTimer(time.Until(deadline))
-		defer timer.Stop()
-		over = timer.C
+		defer time.AfterFunc(time.Until(deadline), func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			changed.Broadcast()
+		}).Stop()
 	}
-	select {
-	case <-rung:
-	case <-over:
-	}
+	n.arm() // what is due meanwhile, even now, is carried out once this waits
+	changed.Wait()
+	n.advance()
 }
 
 func passed(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
@@ -58,7 +42,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		case c.eof:
 			return 0, io.EOF
 		}
-		c.wait(c.net, c.read)
+		c.net.wait(&c.changed, c.read)
 	}
 }
 
@@ -85,7 +69,7 @@ func (c *conn) Write(b []byte) (int, error) {
 			c.transmit()
 			continue
 		}
-		c.wait(c.net, c.write)
+		c.net.wait(&c.changed, c.write)
 	}
 }
 
@@ -101,7 +85,7 @@ func (c *conn) CloseWrite() error {
 	}
 	c.ended = true
 	c.transmit()
-	c.tell()
+	c.changed.Broadcast()
 	return nil
 }
 
@@ -120,7 +104,7 @@ func (c *conn) Close() error {
 	c.arrived, c.waiting = nil, 0
 	c.ended = true
 	c.transmit()
-	c.tell()
+	c.changed.Broadcast()
 	c.forget()
 	return nil
 }
@@ -145,6 +129,6 @@ func (c *conn) set(t time.Time, deadlines ...*time.Time) error {
 	for _, d := range deadlines {
 		*d = t
 	}
-	c.tell()
+	c.changed.Broadcast()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -28,10 +29,10 @@ type socket struct {
 	taken  func(datagram) bool // takes a datagram with mu held; false if it cannot; nil: enqueue
 
 	// net.mu guards what follows.
-	queue  []datagram
-	closed bool
-	read   time.Time // deadline
-	bell
+	queue   []datagram
+	closed  bool
+	read    time.Time // deadline
+	changed sync.Cond
 }
 
 // ListenPacket receives datagrams over network "udp"; addresses are as in Listen.
@@ -61,7 +62,7 @@ func (e *Endpoint) bindSocket(s *socket, address string) error {
 	if err != nil {
 		return &net.OpError{Op: "listen", Net: "udp", Err: fmt.Errorf("%s: %w", address, err)}
 	}
-	s.owner, s.hosts, s.at = e, hosts, at
+	s.owner, s.hosts, s.at, s.changed.L = e, hosts, at, &e.net.mu
 	if s.taken == nil {
 		s.taken = s.enqueue
 	}
@@ -76,7 +77,7 @@ func (s *socket) enqueue(d datagram) bool {
 		return false
 	}
 	s.queue = append(s.queue, d)
-	s.tell()
+	s.changed.Broadcast()
 	return true
 }
 
@@ -126,7 +127,7 @@ func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
 			s.queue = s.queue[1:]
 			return copy(b, d.data), net.UDPAddrFromAddrPort(d.from), nil
 		}
-		s.wait(n, s.read)
+		n.wait(&s.changed, s.read)
 	}
 }
 
@@ -175,7 +176,7 @@ func (s *socket) close() {
 	for _, h := range s.hosts {
 		delete(h.sockets, s.at.Port())
 	}
-	s.tell()
+	s.changed.Broadcast()
 }
 
 func (s *socket) failed(what string, err error) error {
@@ -198,7 +199,7 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 	s.owner.net.lock()
 	defer s.owner.net.unlock()
 	s.read = t
-	s.tell()
+	s.changed.Broadcast()
 	return nil
 }
 

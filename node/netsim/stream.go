@@ -3,6 +3,7 @@ package netsim
 import (
 	"net"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -57,12 +58,12 @@ type conn struct {
 	waiting     int // bytes in arrived
 	eof         bool
 	read, write time.Time // deadlines
-	bell
+	changed     sync.Cond
 }
 
 func newConn(n *Network, owner *Endpoint, near, far *host, local, remote netip.AddrPort) *conn {
 	c := &conn{net: n, owner: owner, near: near, far: far, local: local, remote: remote, writing: make(chan struct{}, 1),
-		window: initialWindow}
+		window: initialWindow, changed: sync.Cond{L: &n.mu}}
 	n.conns[c] = struct{}{}
 	return c
 }
@@ -78,7 +79,7 @@ func (c *conn) broke(err error) {
 	if c.err == nil {
 		c.err, c.unsent = err, nil
 		delete(c.net.conns, c)
-		c.tell()
+		c.changed.Broadcast()
 	}
 }
 
@@ -100,7 +101,7 @@ func (c *conn) drained() {
 	c.net.lock()
 	defer c.net.unlock()
 	for len(c.unsent) > 0 && c.err == nil {
-		c.wait(c.net, time.Time{})
+		c.net.wait(&c.changed, time.Time{})
 	}
 }
 
@@ -139,7 +140,7 @@ func (c *conn) receive(data []byte, left time.Duration) {
 	}
 	c.arrived = append(c.arrived, data)
 	c.waiting += len(data)
-	c.tell()
+	c.changed.Broadcast()
 	c.send(header, nil, func() { c.peer.acknowledged(len(data), left) })
 }
 
@@ -157,14 +158,14 @@ func (c *conn) acknowledged(size int, left time.Duration) {
 		c.window = min(c.window+size, buffer)
 	}
 	c.transmit()
-	c.tell() // a writer may have room now
+	c.changed.Broadcast() // a writer may have room now
 	c.forget()
 }
 
 // receiveEnd handles the end of the peer's stream.
 func (c *conn) receiveEnd() {
 	c.eof = true
-	c.tell()
+	c.changed.Broadcast()
 	c.forget()
 	c.peer.forget()
 }

@@ -267,10 +267,17 @@ func (w *Web) From(name string, path func(server netip.Addr) Path) func(ctx cont
 	w.paths[here.Addr()] = path
 	w.pathsMu.Unlock()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := w.dial(ctx, here, network, address)
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("dial %s: %w", address, err)
+		}
+		// A host without a site refuses connections; if there were no host, nobody would answer.
+		w.net.Add(at.Addr())
+		w.pace(here.Addr(), at.Addr())
+		c, err := here.DialContext(ctx, network, address)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		switch at, _ := netip.ParseAddrPort(address); {
+		switch {
 		case w.cut[name]:
 			if c != nil {
 				_ = c.Close()
@@ -281,17 +288,6 @@ func (w *Web) From(name string, path func(server netip.Addr) Path) func(ctx cont
 		}
 		return c, err
 	}
-}
-
-func (w *Web) dial(ctx context.Context, from *Endpoint, network, address string) (net.Conn, error) {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", address, err)
-	}
-	// A host without a site refuses connections; if there were no host, nobody would answer.
-	w.net.Add(at.Addr())
-	w.pace(from.Addr(), at.Addr())
-	return from.DialContext(ctx, network, address)
 }
 
 // pace sets a node's bandwidth to that of this moment.
