@@ -125,14 +125,7 @@ func (b *Book) Placed(p Places) {
 
 // dropOld drops entries older than the history, and entries later than now, which a clock that jumped has left.
 func dropOld[E any](list []E, now int64, at func(E) int64) []E {
-	kept := list[:0]
-	for _, e := range list {
-		if t := at(e); t < now && t > now-history.Milliseconds() {
-			kept = append(kept, e)
-		}
-	}
-	clear(list[len(kept):])
-	return kept
+	return slices.DeleteFunc(list, func(e E) bool { return at(e) >= now || at(e) <= now-history.Milliseconds() })
 }
 
 // Watch takes a line of the run log.

@@ -69,8 +69,8 @@ func (c Config) Address() string {
 // shortest is the minimum length of a token.
 const shortest = 32
 
-// tokens reads the token file and maps tokens to names. It returns nil if none is configured.
-func (c Config) tokens() (map[string]string, error) {
+// tokens reads the token file and maps the digests of tokens to names. It returns nil if none is configured.
+func (c Config) tokens() (map[[sha256.Size]byte]string, error) {
 	if c.TokenFile == "" {
 		return nil, nil
 	}
@@ -85,14 +85,14 @@ func (c Config) tokens() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read tokens: %w", err)
 	}
-	names := map[string]string{}
+	names := map[[sha256.Size]byte]string{}
 	for i, line := range strings.Split(string(text), "\n") {
 		switch words := strings.Fields(line); {
 		case len(words) == 0 || strings.HasPrefix(line, "#"):
 		case len(words) != 2 || len(words[1]) < shortest:
 			return nil, fmt.Errorf("read tokens: %s:%d: not a name and a token of at least %d characters", c.TokenFile, i+1, shortest)
 		default:
-			names[words[1]] = words[0]
+			names[sha256.Sum256([]byte(words[1]))] = words[0]
 		}
 	}
 	if len(names) == 0 {
@@ -109,12 +109,9 @@ type papers struct {
 
 // papers reads the files. Of what cannot be read, it returns what was read before.
 func (c Config) papers(was papers) (papers, error) {
-	tokens, unknown := c.tokens()
-	if unknown == nil && tokens != nil {
-		was.names = map[[sha256.Size]byte]string{}
-		for token, name := range tokens {
-			was.names[sha256.Sum256([]byte(token))] = name
-		}
+	names, unknown := c.tokens()
+	if unknown == nil {
+		was.names = names
 	}
 	cert, unread := c.certificate()
 	if unread == nil {
