@@ -23,6 +23,7 @@ import (
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/quota"
+	"proxima/node/relay"
 	"proxima/node/runlog"
 	"proxima/node/termination"
 	"proxima/node/view"
@@ -45,7 +46,7 @@ type overlay struct {
 	node      *Node
 	members   *member.Members
 	server    *peer.Server
-	relay     *reach
+	relay     *relay.Relay
 	client    *peer.Client
 	outbox    *peer.Outbox
 	owners    *ownership.Ownership
@@ -98,7 +99,7 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.relay, err = o.newReach(address); err != nil {
+	if o.relay, err = o.newRelay(address); err != nil {
 		return nil, err
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
@@ -112,7 +113,7 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	}
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: &o.handler,
-		Told: n.told, Through: o.relay.through,
+		Told: n.told, Through: o.through,
 	}); err != nil {
 		return nil, err
 	}
