@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 
 	"proxima/fetch"
 	"proxima/frontier"
@@ -96,11 +97,8 @@ func (w *webMasters) ask(r webmaster.Request) error {
 		return errors.New("the disk of this machine has trouble")
 	case len(all) >= mostRequests:
 		return errors.New("too many others wait")
-	}
-	for _, had := range all {
-		if had.Host == r.Host {
-			return nil
-		}
+	case slices.ContainsFunc(all, func(had webmaster.Request) bool { return had.Host == r.Host }):
+		return nil
 	}
 	text, err := json.Marshal(r)
 	if err != nil {

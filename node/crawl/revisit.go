@@ -3,6 +3,7 @@ package crawl
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -119,11 +120,8 @@ func saysGone(doc *text.Document) bool {
 	}
 	// The title often has the name of the site, too.
 	for part := range strings.FieldsFuncSeq(strings.ToLower(doc.Title), func(r rune) bool { return strings.ContainsRune("|–—-:·»«", r) }) {
-		part = strings.Trim(part, " .!")
-		for _, say := range notFound {
-			if part == say {
-				return true
-			}
+		if slices.Contains(notFound, strings.Trim(part, " .!")) {
+			return true
 		}
 	}
 	return false

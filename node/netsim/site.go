@@ -22,20 +22,20 @@ type Site struct {
 	handlers map[string]http.HandlerFunc // by path
 }
 
-// Took delays every answer except robots.txt.
-func (s *Site) Took(d time.Duration) *Site {
+// set makes a change.
+func (s *Site) set(change func()) *Site {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.took = d
+	change()
 	return s
 }
 
+// Took delays every answer except robots.txt.
+func (s *Site) Took(d time.Duration) *Site { return s.set(func() { s.took = d }) }
+
 // Handle sets the handler of a path, for any query.
 func (s *Site) Handle(path string, h http.HandlerFunc) *Site {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handlers[path] = h
-	return s
+	return s.set(func() { s.handlers[path] = h })
 }
 
 // Robots sets the robots.txt.
@@ -44,12 +44,7 @@ func (s *Site) Robots(lines ...string) *Site {
 }
 
 // Weight makes pages added later that many bytes longer.
-func (s *Site) Weight(bytes int) *Site {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.weight = bytes
-	return s
-}
+func (s *Site) Weight(bytes int) *Site { return s.set(func() { s.weight = bytes }) }
 
 // Page adds a page with links.
 func (s *Site) Page(path string, refs ...string) *Site {
