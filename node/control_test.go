@@ -15,7 +15,6 @@ import (
 
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/netsim"
 )
 
 // While a node is paused no request begins, and a snapshot has the hosts and what is pending of them; seeds that are added belong to the crawl,
@@ -28,7 +27,7 @@ func TestControl(t *testing.T) {
 		c := w.Site("c.test", server3).Pages(50)
 		var well atomic.Bool
 		busy := w.Site("busy.test", "198.51.100.4").Handle("/", func(out http.ResponseWriter, r *http.Request) {
-			if answer := netsim.Status(http.StatusServiceUnavailable, "Retry-After", "3000"); !well.Load() {
+			if answer := Status(http.StatusServiceUnavailable, "Retry-After", "3000"); !well.Load() {
 				answer(out, r)
 			}
 		})
@@ -73,7 +72,7 @@ func TestControl(t *testing.T) {
 		}
 		end, logs := w.crawl(w.t.Context(), "http://a.test/", "http://busy.test/")
 		w.dropped(end, "dropped by the operator", int64(dropped))
-		none(w.t, w.Visits(nil), "in the pause", func(v netsim.Visit) bool { return v.Start.After(paused.Add(time.Second)) && v.Start.Before(resumed) })
+		none(w.t, w.Visits(nil), "in the pause", func(v Visit) bool { return v.Start.After(paused.Add(time.Second)) && v.Start.Before(resumed) })
 		got := []int{len(pages(a.Visits())), len(pages(b.Visits())), busy.Count("/")}
 		if took := time.Since(w.began); !slices.Equal(got, []int{21, 6, 2}) || took > 10*time.Minute {
 			w.t.Errorf("%d pages of the seed, the added seed and the busy host, want 21, 6 and 2; it took %v", got, took)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -20,12 +19,12 @@ func TestPageRetries(t *testing.T) {
 		answer http.HandlerFunc
 		want   []string // statuses and errors
 	}{
-		"500":        {netsim.Status(500), slices.Repeat([]string{"500 "}, 4)},
-		"502":        {netsim.Status(502), slices.Repeat([]string{"502 "}, 4)},
-		"broken off": {netsim.Broken, slices.Repeat([]string{"200 eof"}, 4)},
+		"500":        {Status(500), slices.Repeat([]string{"500 "}, 4)},
+		"502":        {Status(502), slices.Repeat([]string{"502 "}, 4)},
+		"broken off": {Broken, slices.Repeat([]string{"200 eof"}, 4)},
 		"no answer":  {none, slices.Repeat([]string{"0 eof"}, 4)},
 		"too late":   {silence, slices.Repeat([]string{"0 timeout_header"}, 4)},
-		"recovers":   {netsim.Turns(netsim.Broken, netsim.Status(500), html("/")), []string{"200 eof", "500 ", "200 "}},
+		"recovers":   {Turns(Broken, Status(500), html("/")), []string{"200 eof", "500 ", "200 "}},
 	} {
 		each(t, name, func(t *testing.T, w *trial) {
 			a := w.Site("a.test", server1).Pages(30).Page("/torn").Handle("/1", c.answer)
@@ -44,7 +43,7 @@ func TestPageRetries(t *testing.T) {
 			if end.Frontier.Failed != failed || end.Frontier.Done != 31-failed+uint64(torn) || a.Count("/torn") != torn {
 				t.Errorf("%d failed, %d done, requests %q; want %d failed of 31, and %d found in what broke off", end.Frontier.Failed, end.Frontier.Done, a.Paths(), failed, torn)
 			}
-			tries := w.Visits(func(v netsim.Visit) bool { return v.Path == "/1" })
+			tries := w.Visits(func(v Visit) bool { return v.Path == "/1" })
 			var spans []span
 			for _, wait := range w.cfg.Politeness.RetryPage[:len(c.want)-1] {
 				spans = append(spans, jittered(wait).later(25*time.Second)) // behind a page of the same host, or its own slow answer
@@ -81,7 +80,7 @@ func TestServerDown(t *testing.T) {
 			if len(down.Visits()) != 0 || end.Frontier.Dropped != 3 {
 				t.Errorf("%d visits, %d dropped, want 0 and 3", len(down.Visits()), end.Frontier.Dropped)
 			}
-			var rounds []netsim.Visit // the first try of each
+			var rounds []Visit // the first try of each
 			for try := range slices.Chunk(w.Refused(), len(addrs)) {
 				rounds = append(rounds, try[0])
 			}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"proxima/frontier/identity"
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -53,7 +52,7 @@ func TestLinks(t *testing.T) {
 			if header != "" {
 				w.Header().Set(header, value)
 			}
-			netsim.Text("text/html", body)(w, r)
+			Text("text/html", body)(w, r)
 		}
 	}
 	for _, c := range []struct {
@@ -103,13 +102,13 @@ func TestSitemaps(t *testing.T) {
 			gz := func(text string) string { return gzipped(t, func(z io.Writer) { io.WriteString(z, text) }) }
 			a := w.Site("a.test", server1).
 				Robots("User-agent: *", "Disallow: /no", "Sitemap: http://a.test/index.xml", "Sitemap: /missing.xml").
-				Handle("/index.xml", netsim.Text("application/xml", `<?xml version="1.0"?><sitemapindex `+ns+`>
+				Handle("/index.xml", Text("application/xml", `<?xml version="1.0"?><sitemapindex `+ns+`>
 					<sitemap><loc>http://a.test/one.xml.gz</loc></sitemap><sitemap><loc>http://a.test/two.xml</loc></sitemap>
 					<sitemap><loc>http://a.test/index.xml</loc></sitemap></sitemapindex>`)).
-				Handle("/one.xml.gz", netsim.Text("application/gzip", gz(`<urlset `+ns+`><url><loc>http://a.test/one</loc></url>
+				Handle("/one.xml.gz", Text("application/gzip", gz(`<urlset `+ns+`><url><loc>http://a.test/one</loc></url>
 					<url><loc>http://a.test/no</loc></url></urlset>`))).
 				Redirect("/two.xml", "/two.txt").
-				Handle("/two.txt", netsim.Text("text/plain", "http://a.test/two\nhttp://a.test/one\n")).
+				Handle("/two.txt", Text("text/plain", "http://a.test/two\nhttp://a.test/one\n")).
 				Page("/").Page("/one").Page("/two").Page("/no")
 			w.cfg.Crawl.Sitemaps = follow
 			end, logs := w.run("http://a.test/")

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -20,9 +19,9 @@ import (
 func TestLogs(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.Site("a.test", server1).Robots("User-agent: *", "Disallow: /1$").Pages(20).Page("/torn").Took(1500*time.Millisecond).
-			Handle("/19", netsim.Broken)
-		w.Site("b.test", server2).Handle("/", netsim.Turns(netsim.Status(503, "Retry-After", "60"), netsim.Status(404)))
-		w.Site("c.test", server3).Handle("/robots.txt", netsim.Status(503))
+			Handle("/19", Broken)
+		w.Site("b.test", server2).Handle("/", Turns(Status(503, "Retry-After", "60"), Status(404)))
+		w.Site("c.test", server3).Handle("/robots.txt", Status(503))
 		w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second}
 		var echo bytes.Buffer
 		w.deps.Echo = slog.NewTextHandler(&echo, nil)
@@ -77,7 +76,7 @@ func TestLogs(t *testing.T) {
 // TestPatience: what waits for longer than the patience is reported as unfinished, and the crawl ends.
 func TestPatience(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.Site("a.test", server1).Pages(5).Handle("/0", netsim.Status(503, "Retry-After", "3600"))
+		w.Site("a.test", server1).Pages(5).Handle("/0", Status(503, "Retry-After", "3600"))
 		w.Site("b.test", server2).Pages(30)
 		end, _ := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/")
 		if end.Reason != "idle" || end.Unfinished != 5 || end.Frontier.Hosts["backoff"] != 1 {
@@ -92,7 +91,7 @@ func TestPatience(t *testing.T) {
 // TestNeverEnds: a crawl that ends only when stopped waits for what is due later, and then for nothing.
 func TestNeverEnds(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Page("/").Handle("/", netsim.Turns(netsim.Status(503), netsim.Status(200)))
+		a := w.Site("a.test", server1).Page("/").Handle("/", Turns(Status(503), Status(200)))
 		w.cfg.Crawl.End, w.cfg.Crawl.Patience = "never", 0
 		ctx, stop := context.WithTimeout(w.t.Context(), 10*time.Minute)
 		defer stop()
@@ -162,7 +161,7 @@ func TestBlocklistChanges(t *testing.T) {
 		poll := w.cfg.Blocklist.Poll
 		end, logs := w.run("http://a.test/", "http://b.test/", "http://c.test/")
 		for _, server := range []string{server2, server3} {
-			v := w.Visits(netsim.On(server))
+			v := w.Visits(On(server))
 			if last := w.at(v[len(v)-1].Start); last > poll+time.Second || last < 5*time.Minute {
 				t.Errorf("the last request to %s came at %v, the list changed before the poll at %v", server, last, poll)
 			}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"proxima/node/netsim"
 )
 
 // TestGaps: the time from the end of a request to the start of the next is the largest that anything asks for, and it is
@@ -54,35 +52,35 @@ func TestGaps(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	date := func(status int, wait time.Duration) http.HandlerFunc {
 		return func(rw http.ResponseWriter, r *http.Request) {
-			netsim.Status(status, "Retry-After", time.Now().Add(wait).UTC().Format(http.TimeFormat))(rw, r)
+			Status(status, "Retry-After", time.Now().Add(wait).UTC().Format(http.TimeFormat))(rw, r)
 		}
 	}
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   span
 	}{
-		"429 seconds":           {netsim.Status(429, "Retry-After", "90"), exactly(90 * time.Second)},
-		"503 seconds":           {netsim.Status(503, "Retry-After", "480"), exactly(8 * time.Minute)},
+		"429 seconds":           {Status(429, "Retry-After", "90"), exactly(90 * time.Second)},
+		"503 seconds":           {Status(503, "Retry-After", "480"), exactly(8 * time.Minute)},
 		"429 date":              {date(429, 2*time.Minute), exactly(2 * time.Minute)},
 		"503 date":              {date(503, 8*time.Minute), exactly(8 * time.Minute)},
 		"date that has been":    {date(503, -time.Hour), jittered(30 * time.Second)},
-		"less than a backoff":   {netsim.Status(503, "Retry-After", "3"), jittered(30 * time.Second)},
-		"more than is believed": {netsim.Status(503, "Retry-After", "10000"), exactly(10 * time.Minute)},
-		"more than a number":    {netsim.Status(503, "Retry-After", "99999999999999999999"), exactly(10 * time.Minute)},
-		"negative":              {netsim.Status(503, "Retry-After", "-5"), jittered(30 * time.Second)},
-		"nonsense":              {netsim.Status(503, "Retry-After", "soon"), jittered(30 * time.Second)},
-		"none":                  {netsim.Status(429), jittered(30 * time.Second)},
-		"200 seconds":           {netsim.Status(200, "Retry-After", "45"), exactly(45 * time.Second)},
+		"less than a backoff":   {Status(503, "Retry-After", "3"), jittered(30 * time.Second)},
+		"more than is believed": {Status(503, "Retry-After", "10000"), exactly(10 * time.Minute)},
+		"more than a number":    {Status(503, "Retry-After", "99999999999999999999"), exactly(10 * time.Minute)},
+		"negative":              {Status(503, "Retry-After", "-5"), jittered(30 * time.Second)},
+		"nonsense":              {Status(503, "Retry-After", "soon"), jittered(30 * time.Second)},
+		"none":                  {Status(429), jittered(30 * time.Second)},
+		"200 seconds":           {Status(200, "Retry-After", "45"), exactly(45 * time.Second)},
 	} {
 		each(t, name, func(t *testing.T, w *trial) {
 			a := w.Site("a.test", server1).Pages(5)
-			a.Handle("/2", netsim.Turns(c.answer, netsim.Text("text/html", "")))
+			a.Handle("/2", Turns(c.answer, Text("text/html", "")))
 			b := w.Site("b.test", server2).Pages(60)
 			w.cfg.Crawl.Patience, w.cfg.Politeness.MaxRetryAfter = 15*time.Minute, 10*time.Minute
 			w.run("http://a.test/", "http://b.test/")
 			v := a.Visits()
 			waits := slices.Repeat([]span{exactly(2 * time.Second)}, len(v)-1)
-			waits[slices.IndexFunc(v, func(v netsim.Visit) bool { return v.Path == "/2" })] = c.want
+			waits[slices.IndexFunc(v, func(v Visit) bool { return v.Path == "/2" })] = c.want
 			w.spans("gaps", gaps(v), waits...)
 			w.apart("gaps of the other server", b.Visits(), exactly(2*time.Second))
 			if len(b.Visits()) != 62 {
@@ -95,8 +93,8 @@ func TestRetryAfter(t *testing.T) {
 // TestBackoff: a host that answers 503 or 429 waits longer each time, and is forgiven by the first answer.
 func TestBackoff(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		busy, good := netsim.Status(503), netsim.Text("text/html", "")
-		turns := netsim.Turns(busy, netsim.Status(429), busy, good, busy, busy, good)
+		busy, good := Status(503), Text("text/html", "")
+		turns := Turns(busy, Status(429), busy, good, busy, busy, good)
 		a := w.Site("a.test", server1).Pages(6)
 		for _, path := range numbered(6) {
 			a.Handle(path, turns)
@@ -125,7 +123,7 @@ func TestBackoff(t *testing.T) {
 // TestBusyForEver: a URL that only ever answers 503 fails in the end, and its host's other pages are had.
 func TestBusyForEver(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Pages(3).Handle("/1", netsim.Status(503))
+		a := w.Site("a.test", server1).Pages(3).Handle("/1", Status(503))
 		w.cfg.Crawl.Patience, w.cfg.Politeness.BackoffMax = 10*time.Minute, 2*time.Minute
 		end, _ := w.run("http://a.test/")
 		if n := a.Count("/1"); n < 2 || n > 20 || end.Frontier.Failed != 1 || end.Frontier.Done != 3 {
@@ -142,7 +140,7 @@ func TestTwoHostsOneServer(t *testing.T) {
 		w.Site("c.test:8080", server1).Pages(10)
 		w.Site("d.test", server2, server1).Pages(10)
 		w.run("http://a.test/", "http://b.test/", "http://c.test:8080/", "http://d.test/")
-		v := w.Visits(netsim.On(server1))
+		v := w.Visits(On(server1))
 		if len(v) != 36 && len(v) != 48 {
 			t.Errorf("%d requests, want 12 for each host", len(v))
 		}
@@ -183,7 +181,7 @@ func TestOwnParallel(t *testing.T) {
 }
 
 // atOnce is the largest number of visits under way at one time.
-func atOnce(visits []netsim.Visit) int {
+func atOnce(visits []Visit) int {
 	most := 0
 	for _, at := range visits {
 		n := 0

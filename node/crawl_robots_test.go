@@ -6,14 +6,12 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"proxima/node/netsim"
 )
 
 // TestRobotsOfEachOrigin: http and https, and each port, have a robots.txt of their own, asked for once.
 func TestRobotsOfEachOrigin(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		rules := func(path string) http.HandlerFunc { return netsim.Text("text/plain", "User-agent: *\nDisallow: "+path) }
+		rules := func(path string) http.HandlerFunc { return Text("text/plain", "User-agent: *\nDisallow: "+path) }
 		a := w.Site("a.test", server1).Handle("/robots.txt", byScheme(rules("/private"), rules("/secret"))).Page("/open").Page("/private").Page("/secret").
 			Page("/", "/open", "/private", "/secret", "https://a.test/private", "https://a.test/secret", "http://a.test:8080/private")
 		port := w.Site("a.test:8080", server1).Robots("User-agent: other", "Disallow: /").Page("/private")
@@ -33,7 +31,7 @@ func TestRobotsForTheUserAgent(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.cfg.Fetch.UserAgent = "Finder/2.1"
 		a := w.Site("a.test", server1).Robots("User-agent: finder", "Disallow: /not", "User-agent: proxima", "Disallow: /").
-			Handle("/", netsim.Text("text/html", `<meta name="finder" content="nofollow"><a href="/hidden">x</a>`)).Page("/not").Page("/hidden")
+			Handle("/", Text("text/html", `<meta name="finder" content="nofollow"><a href="/hidden">x</a>`)).Page("/not").Page("/hidden")
 		w.run("http://a.test/", "http://a.test/not")
 		w.same("requests", a.Paths(), "/robots.txt", "/")
 	})
@@ -42,14 +40,14 @@ func TestRobotsForTheUserAgent(t *testing.T) {
 // TestRobotsThatIsNone: whose robots.txt is not there, or redirects without end, may be asked for everything.
 func TestRobotsThatIsNone(t *testing.T) {
 	answers := map[string]http.HandlerFunc{
-		"itself":       netsim.Status(301, "Location", "/robots.txt"),
-		"another host": netsim.Status(301, "Location", "http://b.test/rules"),
-		"no URL":       netsim.Status(301, "Location", "http://["),
-		"empty":        netsim.Status(301, "Location", ""),
-		"other scheme": netsim.Status(301, "Location", "ftp://a.test/robots.txt"),
+		"itself":       Status(301, "Location", "/robots.txt"),
+		"another host": Status(301, "Location", "http://b.test/rules"),
+		"no URL":       Status(301, "Location", "http://["),
+		"empty":        Status(301, "Location", ""),
+		"other scheme": Status(301, "Location", "ftp://a.test/robots.txt"),
 	}
 	for _, status := range []int{200, 204, 400, 401, 403, 404, 410} {
-		answers[fmt.Sprint(status)] = netsim.Status(status)
+		answers[fmt.Sprint(status)] = Status(status)
 	}
 	for name, answer := range answers {
 		each(t, name, func(t *testing.T, w *trial) {
@@ -71,11 +69,11 @@ func TestRobotsThatIsNone(t *testing.T) {
 // TestRobotsUnreachable: while a robots.txt cannot be had the host waits, longer each time, and then goes on.
 func TestRobotsUnreachable(t *testing.T) {
 	for name, failure := range map[string]http.HandlerFunc{
-		"503": netsim.Status(503), "500": netsim.Status(500), "429": netsim.Status(429), "broken off": netsim.Broken,
+		"503": Status(503), "500": Status(500), "429": Status(429), "broken off": Broken,
 	} {
 		each(t, name, func(t *testing.T, w *trial) {
-			a := w.Site("a.test", server1).Handle("/robots.txt", netsim.Turns(failure, failure,
-				netsim.Text("text/plain", "User-agent: *\nDisallow: /1"))).Pages(3)
+			a := w.Site("a.test", server1).Handle("/robots.txt", Turns(failure, failure,
+				Text("text/plain", "User-agent: *\nDisallow: /1"))).Pages(3)
 			w.cfg.Crawl.Patience = 5 * time.Minute
 			end, _ := w.run("http://a.test/")
 			w.same("requests", a.Paths(), "/robots.txt", "/robots.txt", "/robots.txt", "/", "/0", "/2")
@@ -91,12 +89,12 @@ func TestRobotsRedirected(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		a := w.Site("a.test", server1).Redirect("/robots.txt", "http://b.test/rules.txt").Pages(3)
 		b := w.Site("b.test", server2).Pages(20).Took(time.Second).
-			Handle("/rules.txt", netsim.Text("text/plain", "User-agent: *\nDisallow: /1"))
+			Handle("/rules.txt", Text("text/plain", "User-agent: *\nDisallow: /1"))
 		end, _ := w.run("http://b.test/", "http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/2")
 		w.same("requests there", b.Paths(), append(numbered(20), "/robots.txt", "/rules.txt", "/")...)
 		w.dropped(end, "robots.txt disallows", 1)
-		rules := slices.IndexFunc(b.Visits(), func(v netsim.Visit) bool { return v.Path == "/rules.txt" })
+		rules := slices.IndexFunc(b.Visits(), func(v Visit) bool { return v.Path == "/rules.txt" })
 		if first := pages(a.Visits())[0]; !first.Start.After(b.Visits()[rules].End) {
 			t.Error("a page was asked for before the robots.txt was read")
 		}
@@ -107,7 +105,7 @@ func TestRobotsRedirected(t *testing.T) {
 func TestRobotsAtBlockedHost(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		a := w.Site("a.test", server1).Redirect("/robots.txt", "http://b.test/rules").Pages(1)
-		b := w.Site("b.test", server2).Handle("/rules", netsim.Status(200))
+		b := w.Site("b.test", server2).Handle("/rules", Status(200))
 		w.blocklist("b.test\n")
 		end, logs := w.run("http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt")

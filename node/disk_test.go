@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
 // chain makes a.test of a web a chain of pages. Each is found only on the page before.
-func chain(site *netsim.Site, length int) *netsim.Site {
+func chain(site *Site, length int) *Site {
 	paths := numbered(length)
 	for i, path := range paths {
 		site.Page(path, paths[i+1:min(i+2, length)]...)

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -99,7 +98,7 @@ func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 func coded(coding, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", coding)
-		netsim.Text("text/html", body)(w, r)
+		Text("text/html", body)(w, r)
 	}
 }
 
@@ -129,7 +128,7 @@ func hostileWeb(w *trial) {
 	// Sites, and what the log must say of their first pages, or of robots.txt where that is why there are none: status, class of error, links,
 	// and a part of the reason.
 	type page struct {
-		site        *netsim.Site
+		site        *Site
 		url         string
 		says        string
 		reason      string
@@ -140,7 +139,7 @@ func hostileWeb(w *trial) {
 	seeds := []string{"http://silent.test/"}
 	next := 0
 	place := func() string { next++; return fmt.Sprintf("198.51.100.%d", next) }
-	add := func(answer http.HandlerFunc, says string, p page) *netsim.Site {
+	add := func(answer http.HandlerFunc, says string, p page) *Site {
 		name := fmt.Sprintf("h%d.test", len(hostile))
 		if p.says, p.url = says, "http://"+name+"/"; says == "0 tls 0" {
 			p.url = "https://" + name + "/"
@@ -164,17 +163,17 @@ func hostileWeb(w *trial) {
 	add(silence, "0 timeout_header 0", page{})
 	add(coded("gzip", bomb), "200 bomb 0", page{})
 	add(coded("gzip", "this is no gzip"), "200 decode 0", page{})
-	add(netsim.Broken, "200 eof 1", page{})
+	add(Broken, "200 eof 1", page{})
 	add(rawText("220 mail.example ESMTP\r\n"), "0 protocol 0", page{})
-	add(netsim.Text("text/html", string(binary)), "200  0", page{reason: "binary labelled as HTML"})
-	charset := add(netsim.Text("text/html; charset=\"klingon\xff\"", "\xe9\xff\x80<a href=/next>\xc3\x28</a>\xf0"), "200  1", page{})
+	add(Text("text/html", string(binary)), "200  0", page{reason: "binary labelled as HTML"})
+	charset := add(Text("text/html; charset=\"klingon\xff\"", "\xe9\xff\x80<a href=/next>\xc3\x28</a>\xf0"), "200  1", page{})
 	many := add(coded("gzip", million), "200  1000000", page{})
 	calendar := add(html("/1", "/7"), "200  2", page{})
 	for day := range 10 * mostURLs {
 		calendar.Page(fmt.Sprintf("/%d", day), fmt.Sprintf("/%d", day+1), fmt.Sprintf("/%d", day+7))
 	}
-	loop := add(netsim.Status(302, "Location", "/a"), "302  1", page{}).Redirect("/a", "/b").Redirect("/b", "/a")
-	hops := add(netsim.Status(301, "Location", "/x"), "301  1", page{})
+	loop := add(Status(302, "Location", "/a"), "302  1", page{}).Redirect("/a", "/b").Redirect("/b", "/a")
+	hops := add(Status(301, "Location", "/x"), "301  1", page{})
 	for path := "/x"; len(path) < 2*c.Scope.MaxHops; path += "x" {
 		hops.Redirect(path, path+"x")
 	}
@@ -186,7 +185,7 @@ func hostileWeb(w *trial) {
 		}
 	})
 	drip := rawDrip("HTTP/1.1 200 OK\r\n\r\n")
-	unread := map[string]http.HandlerFunc{"200 too_slow 0": drip, "0 timeout_header 0": silence, "200 eof 0": netsim.Broken}
+	unread := map[string]http.HandlerFunc{"200 too_slow 0": drip, "0 timeout_header 0": silence, "200 eof 0": Broken}
 	for says, robots := range unread {
 		add(http.NotFound, says, page{robots: true}).Handle("/robots.txt", robots)
 	}
@@ -268,7 +267,7 @@ func hostileWeb(w *trial) {
 		t.Errorf("silent name server: host dropped because %q", got)
 	}
 	w.same("good site", good.Paths(), append(numbered(goodPages), "/robots.txt", "/in")...)
-	for site, want := range map[*netsim.Site]int{charset: 2, calendar: mostURLs, many: mostURLs, loop: 3, hops: c.Scope.MaxHops + 1, hugeRobots: 1} {
+	for site, want := range map[*Site]int{charset: 2, calendar: mostURLs, many: mostURLs, loop: 3, hops: c.Scope.MaxHops + 1, hugeRobots: 1} {
 		if got := len(pages(site.Visits())); got != want {
 			t.Errorf("%q: %d requests, want %d", site.Paths()[:2], got, want)
 		}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"proxima/node/netsim"
 )
 
 // TestMaxPagesOf: each host or domain gives as many pages as are wanted of one, and what is left out is counted by its reason. A server of
@@ -76,7 +74,7 @@ func TestMaxBytes(t *testing.T) {
 // servers, and pages that robots.txt forbids.
 func TestMaxPagesWithFailures(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		var all []*netsim.Site
+		var all []*Site
 		var urls []string
 		for i := range 12 {
 			name := fmt.Sprintf("h%d.test", i)

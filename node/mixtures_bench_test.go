@@ -17,7 +17,6 @@ import (
 
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/netsim"
 )
 
 // BenchmarkMixtures has Proxima, wget2 and Scrapy crawl the mixtures by TCP, and prints what each found and how often it asked. It wants
@@ -28,7 +27,7 @@ func BenchmarkMixtures(b *testing.B) {
 	}
 	rivals := []struct {
 		name  string
-		crawl func(ctx context.Context, w *netsim.Web, dir, seed string) error
+		crawl func(ctx context.Context, w *Web, dir, seed string) error
 	}{{"Proxima", byProxima}, {"wget2", byWget}, {"Scrapy", byScrapy}}
 	fmt.Printf("\n| mixture | pages | %s | %s | %s |\n|---|---:|---:|---:|---:|\n", rivals[0].name, rivals[1].name, rivals[2].name)
 	whole, sum := 0, make([]int, len(rivals))
@@ -42,7 +41,7 @@ func BenchmarkMixtures(b *testing.B) {
 		for k, rival := range rivals {
 			visits := besides(b, m, rival.crawl)
 			found := slices.DeleteFunc(slices.Clone(want), func(url string) bool {
-				return !slices.ContainsFunc(visits, func(v netsim.Visit) bool { return v.URL() == url })
+				return !slices.ContainsFunc(visits, func(v Visit) bool { return v.URL() == url })
 			})
 			row += fmt.Sprintf(" %d (%d) |", len(found), len(visits))
 			sum[k] += len(found)
@@ -53,9 +52,9 @@ func BenchmarkMixtures(b *testing.B) {
 }
 
 // besides has one crawler crawl one mixture for a minute at most, and returns the pages that it asked for.
-func besides(b *testing.B, m mixture, crawl func(ctx context.Context, w *netsim.Web, dir, seed string) error) []netsim.Visit {
+func besides(b *testing.B, m mixture, crawl func(ctx context.Context, w *Web, dir, seed string) error) []Visit {
 	b.Helper()
-	web, err := netsim.NewWeb()
+	web, err := NewWeb()
 	must(b, err)
 	defer web.Close()
 	m.build(&trial{Web: web, cfg: node.Default(), began: time.Now()})
@@ -69,7 +68,7 @@ func besides(b *testing.B, m mixture, crawl func(ctx context.Context, w *netsim.
 }
 
 // onSockets gives the servers of a web their addresses and the sites their names, and carries connections to them until it is ended.
-func onSockets(b *testing.B, web *netsim.Web) (end func()) {
+func onSockets(b *testing.B, web *Web) (end func()) {
 	b.Helper()
 	names := ""
 	listeners := map[string]net.Listener{}
@@ -111,7 +110,7 @@ func onSockets(b *testing.B, web *netsim.Web) (end func()) {
 }
 
 // carry connects whoever comes to a server of the web, until the listener is closed.
-func carry(web *netsim.Web, l net.Listener, at string) {
+func carry(web *Web, l net.Listener, at string) {
 	for {
 		from, err := l.Accept()
 		if err != nil {
@@ -132,7 +131,7 @@ func carry(web *netsim.Web, l net.Listener, at string) {
 	}
 }
 
-func byProxima(ctx context.Context, w *netsim.Web, dir, seed string) error {
+func byProxima(ctx context.Context, w *Web, dir, seed string) error {
 	cfg := node.Default()
 	cfg.Node.Data = dir
 	cfg.Fetch.AllowPrefixes, cfg.Politeness.Own = []string{webPrefix}, []string{webPrefix}
@@ -150,7 +149,7 @@ func byProxima(ctx context.Context, w *netsim.Web, dir, seed string) error {
 	return err
 }
 
-func byWget(ctx context.Context, w *netsim.Web, dir, seed string) error {
+func byWget(ctx context.Context, w *Web, dir, seed string) error {
 	cmd := exec.CommandContext(ctx, "wget2", "--no-config", "--quiet", "--progress=none", "--recursive", "--level=inf", "--robots=on",
 		"--span-hosts", "--domains="+strings.Join(namesOf(w), ","), "--no-check-certificate", "--timeout=10", "--directory-prefix="+dir, seed)
 	cmd.Env = append(os.Environ(), "HOME="+dir) // where it remembers HSTS
@@ -161,7 +160,7 @@ func byWget(ctx context.Context, w *netsim.Web, dir, seed string) error {
 	return err
 }
 
-func byScrapy(ctx context.Context, w *netsim.Web, dir, seed string) error {
+func byScrapy(ctx context.Context, w *Web, dir, seed string) error {
 	script, err := filepath.Abs("testdata/mixtures.py")
 	if err != nil {
 		return err
@@ -172,7 +171,7 @@ func byScrapy(ctx context.Context, w *netsim.Web, dir, seed string) error {
 }
 
 // namesOf are the names of the sites of a web.
-func namesOf(w *netsim.Web) (names []string) {
+func namesOf(w *Web) (names []string) {
 	for name := range w.Names() {
 		names = append(names, name)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -37,7 +36,7 @@ func html(refs ...string) http.HandlerFunc {
 	for _, ref := range refs {
 		body += fmt.Sprintf("<a href=%q>link</a>", ref)
 	}
-	return netsim.Text("text/html", body)
+	return Text("text/html", body)
 }
 
 // at puts an origin before paths.
@@ -162,7 +161,7 @@ func mixtures() []mixture {
 		{"links without a scheme", whole(10, "//a.test", both), secureA + "/", all(secureA, 10), 11, 0},
 		{"robots.txt moved to https, too", func(w *trial) {
 			s := w.Site("a.test", server1)
-			s.Handle("/robots.txt", byScheme(to(301, secureA), netsim.Text("text/plain", "User-agent: *\nDisallow: /3\n")))
+			s.Handle("/robots.txt", byScheme(to(301, secureA), Text("text/plain", "User-agent: *\nDisallow: /3\n")))
 			for _, p := range append(numbered(10), "/") {
 				s.Handle(p, byScheme(to(301, secureA), html(at(plainA, numbered(10)...)...)))
 			}

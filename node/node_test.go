@@ -15,7 +15,6 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/netsim"
 )
 
 // public is an address that the guard takes for public; nothing of it is reached here.
@@ -24,9 +23,9 @@ const public = "93.184.215.14"
 const pagesPerHost = 12
 
 // newWeb makes a web whose only site has pagesPerHost pages. It is closed at the end of the test.
-func newWeb(t *testing.T) *netsim.Web {
+func newWeb(t *testing.T) *Web {
 	t.Helper()
-	web, err := netsim.NewWeb()
+	web, err := NewWeb()
 	must(t, err)
 	t.Cleanup(web.Close)
 	web.Site("a.test", public).Pages(pagesPerHost - 1)
@@ -34,7 +33,7 @@ func newWeb(t *testing.T) *netsim.Web {
 }
 
 // depsOf are the dependencies of a node that reaches a web, and no name server.
-func depsOf(web *netsim.Web) node.Deps { return node.Deps{Dial: web.Dial, DialDNS: noDNS} }
+func depsOf(web *Web) node.Deps { return node.Deps{Dial: web.Dial, DialDNS: noDNS} }
 
 func noDNS(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("there is no DNS in this test")

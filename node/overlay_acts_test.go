@@ -128,7 +128,7 @@ func TestOverlayActsSeeds(t *testing.T) {
 		var well atomic.Bool
 		site := b.Site(late, address(8)).Took(20 * time.Millisecond).Pages(actPages)
 		site.Handle("/", func(out http.ResponseWriter, r *http.Request) {
-			if answer := netsim.Status(http.StatusServiceUnavailable, "Retry-After", "3600"); !well.Load() {
+			if answer := Status(http.StatusServiceUnavailable, "Retry-After", "3600"); !well.Load() {
 				answer(out, r)
 			} else {
 				html(numbered(actPages)...)(out, r)

@@ -37,7 +37,7 @@ func (p point) trip(q point) time.Duration {
 // bed is an overlay of whole nodes in a bubble: real stores, and two networks in memory. Gossip and the peer protocol
 // take half a round trip one way; the web is reached over each node's own paths.
 type bed struct {
-	*netsim.Web
+	*Web
 	t       *testing.T
 	cfg     func(i int, c *node.Config) // changes a node's configuration before it starts
 	seeds   func(i int) []string        // a node's seeds; nil gives all front pages to the last one
@@ -74,7 +74,7 @@ func (b *bed) name(i int) string { return fmt.Sprintf("n%d", i) }
 // place is the address of a node.
 func (b *bed) place(i int) netip.Addr {
 	if b.six != nil && b.six(i) {
-		return netsim.Place6(i)
+		return netip.AddrFrom16([16]byte{0: 0x20, 1: 0x01, 2: 0x0d, 3: 0xb8, 14: byte(i >> 8), 15: byte(i)})
 	}
 	return netsim.Place(i)
 }
@@ -87,7 +87,7 @@ func (b *bed) gossipAt(i int) string {
 func inBed(t *testing.T, at []point, test func(b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		web, err := netsim.NewWeb()
+		web, err := NewWeb()
 		must(t, err)
 		defer web.Close()
 		b := &bed{Web: web, t: t, servers: map[netip.Addr]point{}, dir: t.TempDir(), began: time.Now()}
@@ -128,10 +128,10 @@ func (b *bed) sitesBeside(sites, n, weight int) {
 	}
 }
 
-func (b *bed) path(i int) func(netip.Addr) netsim.Path {
-	return func(server netip.Addr) netsim.Path {
+func (b *bed) path(i int) func(netip.Addr) Path {
+	return func(server netip.Addr) Path {
 		n := b.nodes[i]
-		return netsim.Path{RTT: n.at.trip(b.servers[server]), Rate: float64(n.rate.Load())}
+		return Path{RTT: n.at.trip(b.servers[server]), Rate: float64(n.rate.Load())}
 	}
 }
 

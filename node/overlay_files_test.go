@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -55,7 +54,7 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 				}
 			}
 		}
-		if late := b.Visits(func(v netsim.Visit) bool { return v.Start.After(told) }); len(late) > 0 {
+		if late := b.Visits(func(v Visit) bool { return v.Start.After(told) }); len(late) > 0 {
 			t.Errorf("%d requests by HTTP, though all know who has the directory", len(late))
 		}
 		if len(read) < 30 || !read["http://files.example/docs/deep/"] {

@@ -3,8 +3,6 @@ package node_test
 import (
 	"fmt"
 	"time"
-
-	"proxima/node/netsim"
 )
 
 // since is a time since the bed was made.
@@ -45,7 +43,7 @@ func (b *bed) complete(pages int, repeats bool) (again int) {
 // by counts the pages of a site by the node that asked, from a time on.
 func (b *bed) by(site string, from time.Time) map[string]int {
 	n := map[string]int{}
-	for _, v := range pages(b.Visits(netsim.At(site))) {
+	for _, v := range pages(b.Visits(At(site))) {
 		if !v.Start.Before(from) {
 			n[v.From]++
 		}
@@ -53,10 +51,10 @@ func (b *bed) by(site string, from time.Time) map[string]int {
 	return n
 }
 
-type visit = netsim.Visit
+type visit = Visit
 
 // pagesOf are the visits of a site's pages.
-func (b *bed) pagesOf(site string) []visit { return pages(b.Visits(netsim.At(site))) }
+func (b *bed) pagesOf(site string) []visit { return pages(b.Visits(At(site))) }
 
 // longestPause is the longest time without a request for a page of a site, from a time until its last one.
 func (b *bed) longestPause(site string, from time.Time) (longest time.Duration) {

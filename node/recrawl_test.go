@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 )
 
@@ -24,7 +23,7 @@ type aging func(age int, w http.ResponseWriter, r *http.Request)
 // always answers with the same text.
 func always(title, text string) aging {
 	return func(_ int, w http.ResponseWriter, r *http.Request) {
-		netsim.Text("text/html", prose(title, text))(w, r)
+		Text("text/html", prose(title, text))(w, r)
 	}
 }
 
@@ -32,7 +31,7 @@ func always(title, text string) aging {
 func (page aging) from(first, last, status int, header ...string) aging {
 	return func(age int, w http.ResponseWriter, r *http.Request) {
 		if age >= first && age <= last {
-			netsim.Status(status, header...)(w, r)
+			Status(status, header...)(w, r)
 			return
 		}
 		page(age, w, r)
@@ -73,7 +72,7 @@ func TestRecrawlChanges(t *testing.T) {
 			{"/future", same.with("Last-Modified", future, ""), "", 3, ""},
 			{"/plain", same, "", 3, ""},
 			{"/counter", func(age int, w http.ResponseWriter, r *http.Request) {
-				netsim.Text("text/html", prose("page", "always the same words")+fmt.Sprintf("<!-- %d -->", age))(w, r)
+				Text("text/html", prose("page", "always the same words")+fmt.Sprintf("<!-- %d -->", age))(w, r)
 			}, "trivial trivial", 3, ""},
 			{"/text", func(age int, w http.ResponseWriter, r *http.Request) {
 				always("text", []string{"the first news of all", "something else happened today", "something else happened today"}[age])(age, w, r)
@@ -82,7 +81,7 @@ func TestRecrawlChanges(t *testing.T) {
 				if age == 0 {
 					same(age, w, r)
 				} else {
-					netsim.Text("text/html", "<html><head><title>a.test | Page not found</title></head><body>Sorry.</body></html>")(w, r)
+					Text("text/html", "<html><head><title>a.test | Page not found</title></head><body>Sorry.</body></html>")(w, r)
 				}
 			}, "gone", 3, ""},
 			{"/gone", same.from(1, 1, http.StatusNotFound), "gone back", 3, ""},

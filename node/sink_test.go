@@ -20,7 +20,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"proxima/node"
-	"proxima/node/netsim"
 	"proxima/node/runlog"
 	"proxima/node/sink"
 )
@@ -100,7 +99,7 @@ func TestSink(t *testing.T) {
 				for range 60 {
 					text += fmt.Sprintf(" and a number %d,", rand.Int64())
 				}
-				netsim.Text("text/html", text)(rw, r)
+				Text("text/html", text)(rw, r)
 			})
 		}
 		w.cfg.Politeness.Own, w.cfg.Politeness.OwnParallel, w.cfg.Fetch.From = []string{webPrefix}, 4, "bot@example.org"
@@ -161,7 +160,7 @@ func directoryGone(t *testing.T, which string) {
 					t.Error(err)
 				}
 				time.Sleep(time.Second)
-				netsim.Text("text/html", body)(rw, r)
+				Text("text/html", body)(rw, r)
 			}
 		}
 		w.Site("a.test", server1).Handle("/", rename(dir, dir+".away", "<a href=/1>1</a>")).Handle("/1", rename(dir+".away", dir, "end"))

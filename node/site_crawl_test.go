@@ -9,7 +9,6 @@ import (
 
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/netsim"
 	"proxima/node/site"
 )
 
@@ -44,7 +43,7 @@ func TestSiteDepth(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.cfg.Scope.MaxDepth = 2
 		w.sites("[[site]]\nhost = \"a.test\"\ndepth = 1\n[[site]]\nhost = \"b.test\"\ndepth = 0\n")
-		chain := func(s *netsim.Site) *netsim.Site {
+		chain := func(s *Site) *Site {
 			return s.Page("/", "/1").Page("/1", "/2").Page("/2", "/3").Page("/3", "/4").Page("/4")
 		}
 		a, b, c := chain(w.Site("a.test", server1)), chain(w.Site("b.test", server2)), chain(w.Site("c.test", server3))
@@ -70,7 +69,7 @@ skip_extensions = ["PDF"]
 `)
 		links := []string{"/docs/a", "/docs/private/b", "/other", "/docs/c.zip", "/docs/d.pdf"}
 		a := w.Site("a.test", server1).Robots("Sitemap: /sitemap.xml").Page("/", links...).Page("/docs/a").Page("/docs/d.pdf").
-			Handle("/sitemap.xml", netsim.Text("text/plain", "http://a.test/docs/e\nhttp://a.test/f\n")).Page("/docs/e")
+			Handle("/sitemap.xml", Text("text/plain", "http://a.test/docs/e\nhttp://a.test/f\n")).Page("/docs/e")
 		b := w.Site("b.test", server2).Page("/", links...).Page("/docs/a").Page("/docs/private/b").Page("/other").Page("/docs/c.zip")
 		end, _ := w.run("http://a.test/", "http://b.test/", "http://a.test/private/seed")
 		w.same("a", a.Paths(), "/robots.txt", "/sitemap.xml", "/", "/docs/a", "/docs/d.pdf", "/docs/e")

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"proxima/node/netsim"
 )
 
 // TestSiteRequests: agent, headers and cookies of a site go to it and to no other, redirects or not.
@@ -41,11 +39,11 @@ headers = { Authorization = "" }
 				for _, c := range cookies {
 					rw.Header().Add("Set-Cookie", c)
 				}
-				netsim.Text("text/html", body)(rw, r)
+				Text("text/html", body)(rw, r)
 			})
 		}
 		w.Site("a.test", server1).
-			Handle("/robots.txt", note(netsim.Text("text/plain", "User-agent: other\nDisallow: /no\n\nUser-agent: proxima\nDisallow: /x\n"))).
+			Handle("/robots.txt", note(Text("text/plain", "User-agent: other\nDisallow: /no\n\nUser-agent: proxima\nDisallow: /x\n"))).
 			Handle("/", html(`<a href=/x>x</a><a href=/no>n</a><a href=/plain>p</a><a href=/away>a</a><a href=/quiet>q</a>`, "s=1; Path=/", "evil=1; Domain=b.test")).
 			Handle("/x", html("")).Handle("/no", html("")).Handle("/plain", html("")).
 			Handle("/away", note(func(rw http.ResponseWriter, r *http.Request) {
@@ -97,7 +95,7 @@ func TestUnwantedTypesAndSizes(t *testing.T) {
 		}
 		a := w.Site("a.test", server1).Page("/", "/image", "/large", "/endless", "/none", "/charset").
 			Handle("/image", big("image/png", "")).Handle("/large", big("text/html", "10737418240")).Handle("/endless", big("text/html", "")).
-			Handle("/none", big("", "")).Handle("/charset", netsim.Text("Text/HTML ; charset=utf-8", "<a href=/c>c</a>")).Page("/found").Page("/c")
+			Handle("/none", big("", "")).Handle("/charset", Text("Text/HTML ; charset=utf-8", "<a href=/c>c</a>")).Page("/found").Page("/c")
 		end, logs := w.run("http://a.test/")
 		if n := written.Load(); n > 40<<20 {
 			t.Errorf("%d bytes of 80 million were written", n)
@@ -110,7 +108,7 @@ func TestUnwantedTypesAndSizes(t *testing.T) {
 				t.Errorf("the log says of %s: %+v", path, l)
 			}
 		}
-		w.Site("b.test", server2).Page("/", "/image").Handle("/image", netsim.Text("image/png", strings.Repeat("x", 200_000)))
+		w.Site("b.test", server2).Page("/", "/image").Handle("/image", Text("image/png", strings.Repeat("x", 200_000)))
 		w.cfg.Node.Data += "b"
 		if end, _ := w.run("http://b.test/"); end.Frontier.Done != 2 {
 			t.Errorf("of b.test %d URLs are done: %v", end.Frontier.Done, end.Frontier.Reasons)

@@ -17,8 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"proxima/node/netsim"
 )
 
 // archiveSite serves what an archive has to keep apart, and returns the payload of each path.
@@ -37,9 +35,9 @@ func archiveSite(w *trial) (payloads map[string]string) {
 	}
 	site := w.Site("a.test", server1)
 	for path, body := range payloads {
-		site.Handle(path, netsim.Text("text/html", body))
+		site.Handle(path, Text("text/html", body))
 	}
-	site.Handle("/robots.txt", netsim.Status(404)).Handle("/gzip", coded("gzip", payloads["/gzip"])).
+	site.Handle("/robots.txt", Status(404)).Handle("/gzip", coded("gzip", payloads["/gzip"])).
 		Handle("/chunked", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			for part := range slices.Chunk([]byte(payloads["/chunked"]), 6) {

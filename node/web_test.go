@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/netsim"
 )
 
 // Addresses of servers of the small web: a documentation range, which the guard lets pass by configuration alone.
@@ -26,7 +25,7 @@ const (
 
 // trial is a node and a small web in a bubble: its clock is fake, its files are real.
 type trial struct {
-	*netsim.Web
+	*Web
 	t     *testing.T
 	cfg   node.Config
 	deps  node.Deps
@@ -41,7 +40,7 @@ type trial struct {
 func inBubble(t *testing.T, test func(w *trial)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		web, err := netsim.NewWeb()
+		web, err := NewWeb()
 		must(t, err)
 		defer web.Close()
 		w := &trial{Web: web, t: t, cfg: node.Default(), began: time.Now()}
@@ -108,7 +107,7 @@ func (w *trial) run(urls ...string) (node.End, nodeLogs) {
 // judge holds what must hold in every crawl, of one's own servers but for gaps.
 func (w *trial) judge() {
 	w.t.Helper()
-	visits := slices.DeleteFunc(w.Visits(nil), func(v netsim.Visit) bool {
+	visits := slices.DeleteFunc(w.Visits(nil), func(v Visit) bool {
 		// A web master has asked for the one; to the other robots.txt files are redirected.
 		return v.Path == "/.well-known/proxima.txt" || strings.HasPrefix(v.Path, "/rules")
 	})
@@ -117,9 +116,9 @@ func (w *trial) judge() {
 
 // judge holds what must hold of every crawl: no page is asked for before the robots.txt of its host, and a server that is not one's own is
 // asked for one thing at a time, of whatever node, with a least gap.
-func judge(t *testing.T, visits []netsim.Visit, least time.Duration, own bool) {
+func judge(t *testing.T, visits []Visit, least time.Duration, own bool) {
 	t.Helper()
-	known, last := map[string]bool{}, map[netip.Addr]netsim.Visit{}
+	known, last := map[string]bool{}, map[netip.Addr]Visit{}
 	for _, v := range visits {
 		origin := v.Scheme + "://" + v.Site
 		if known[origin] = known[origin] || v.Path == "/robots.txt"; !known[origin] {
@@ -137,12 +136,12 @@ func judge(t *testing.T, visits []netsim.Visit, least time.Duration, own bool) {
 func (w *trial) at(t time.Time) time.Duration { return t.Sub(w.began) }
 
 // pages are the visits without those of robots.txt.
-func pages(visits []netsim.Visit) []netsim.Visit {
-	return slices.DeleteFunc(slices.Clone(visits), func(v netsim.Visit) bool { return v.Path == "/robots.txt" })
+func pages(visits []Visit) []Visit {
+	return slices.DeleteFunc(slices.Clone(visits), func(v Visit) bool { return v.Path == "/robots.txt" })
 }
 
 // urls are those that were asked for.
-func urls(visits []netsim.Visit) (all []string) {
+func urls(visits []Visit) (all []string) {
 	for _, v := range visits {
 		all = append(all, v.URL())
 	}
@@ -150,7 +149,7 @@ func urls(visits []netsim.Visit) (all []string) {
 }
 
 // none complains about visits that should not be.
-func none(t *testing.T, visits []netsim.Visit, why string, bad func(v netsim.Visit) bool) {
+func none(t *testing.T, visits []Visit, why string, bad func(v Visit) bool) {
 	t.Helper()
 	for _, v := range visits {
 		if bad(v) {
@@ -160,7 +159,7 @@ func none(t *testing.T, visits []netsim.Visit, why string, bad func(v netsim.Vis
 }
 
 // gaps are the times from the end of each visit to the start of the next.
-func gaps(visits []netsim.Visit) []time.Duration {
+func gaps(visits []Visit) []time.Duration {
 	var out []time.Duration
 	for i := 1; i < len(visits); i++ {
 		out = append(out, visits[i].Start.Sub(visits[i-1].End))
@@ -193,7 +192,7 @@ func (w *trial) spans(what string, got []time.Duration, want ...span) {
 }
 
 // apart complains about times between visits that are out of a span.
-func (w *trial) apart(what string, visits []netsim.Visit, want span) {
+func (w *trial) apart(what string, visits []Visit, want span) {
 	w.t.Helper()
 	all := gaps(visits)
 	w.spans(what, all, slices.Repeat([]span{want}, len(all))...)

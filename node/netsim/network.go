@@ -1,10 +1,9 @@
 // Package netsim is a simulated Internet inside one process, for tests and for machines on which nobody may build
 // network namespaces. Its hosts have dialers, listeners, packet sockets and gossip transports that replace those of the
-// machine (Network, Endpoint, Gossip). On top there is a small web for tests (Web, Site), and the model of download
-// times that both follow (DownloadMs). It owns what lies between hosts: one-way delays, bandwidth shared by all that a
-// host sends or receives, the handshake and slow start of TCP, cuts and partitions. Packets are lost only in cuts and
-// at dead hosts; what a connection sends into a cut waits for its end, since TCP would retransmit. It knows nothing of
-// nodes and judges nothing.
+// machine (Network, Endpoint, Gossip). DownloadMs is the model of download times that they follow. The package owns
+// what lies between hosts: one-way delays, bandwidth shared by all that a host sends or receives, the handshake and slow
+// start of TCP, cuts and partitions. Packets are lost only in cuts and at dead hosts; what a connection sends into a cut
+// waits for its end, since TCP would retransmit. It knows nothing of nodes and judges nothing.
 //
 // Everything happens at planned times. A due event is carried out at the next occasion, but as of its own time, so a
 // late processor delays what an application sees and never the plan. The network runs in real time, or on the fake
@@ -275,11 +274,6 @@ const GossipPort = 7946
 // Place returns the address of a numbered place, for tests with many nodes.
 func Place(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-}
-
-// Place6 returns the IPv6 address of a place.
-func Place6(i int) netip.Addr {
-	return netip.AddrFrom16([16]byte{0: 0x20, 1: 0x01, 2: 0x0d, 3: 0xb8, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)})
 }
 
 // PlaceOf returns the number of a place.

@@ -96,8 +96,8 @@ func (c *conn) send(bytes int, order *time.Duration, arrive func()) {
 	c.net.send(parcel{from: c.near, to: c.far, bytes: bytes, order: order, stream: true, arrive: arrive})
 }
 
-// drained returns once all that was written has left, or never will.
-func (c *conn) drained() {
+// Drained returns once all that was written has left, or never will. Tests note when an answer has left.
+func (c *conn) Drained() {
 	c.net.lock()
 	defer c.net.unlock()
 	for len(c.unsent) > 0 && c.err == nil {

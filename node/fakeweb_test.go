@@ -1,4 +1,4 @@
-package netsim
+package node_test
 
 import (
 	"context"
@@ -19,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"proxima/node/netsim"
 )
 
 // Visit is one request to a site.
@@ -46,7 +48,7 @@ type Path struct {
 // Web is a small web for tests: sites with names, addresses and pages on a network of their own. It records every
 // request with its times and judges nothing: tests assert what a crawler may do. It is safe for concurrent use.
 type Web struct {
-	net    *Network
+	net    *netsim.Network
 	server *http.Server
 	tls    *tls.Config
 
@@ -58,17 +60,17 @@ type Web struct {
 	mu      sync.Mutex
 	sites   map[string]*Site // by authority
 	servers map[netip.Addr]*webServer
-	nodes   map[string]*Endpoint
+	nodes   map[string]*netsim.Endpoint
 	names   map[netip.Addr]string
-	cut     map[string]bool // nodes cut off from the web
-	at      map[*conn]int   // index of the current visit, plus one
+	cut     map[string]bool  // nodes cut off from the web
+	at      map[net.Conn]int // index of the current visit, plus one
 	visits  []Visit
 	failed  []Visit
 }
 
 // webServer is an address of the web with its listeners by port, nil while it is down.
 type webServer struct {
-	place *Endpoint
+	place *netsim.Endpoint
 	ports map[uint16]net.Listener
 	down  bool
 	// noTLS says that port 443 speaks HTTP without TLS, closed that nothing listens there.
@@ -84,9 +86,9 @@ func NewWeb() (*Web, error) {
 	w := &Web{
 		tls:   &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}},
 		paths: map[netip.Addr]func(netip.Addr) Path{}, sites: map[string]*Site{}, servers: map[netip.Addr]*webServer{},
-		nodes: map[string]*Endpoint{}, names: map[netip.Addr]string{}, cut: map[string]bool{}, at: map[*conn]int{},
+		nodes: map[string]*netsim.Endpoint{}, names: map[netip.Addr]string{}, cut: map[string]bool{}, at: map[net.Conn]int{},
 	}
-	w.net = New(w.delay)
+	w.net = netsim.New(w.delay)
 	w.server = &http.Server{Handler: w, ConnContext: remember, ConnState: w.watch, ErrorLog: log.New(io.Discard, "", 0)}
 	return w, nil
 }
@@ -152,7 +154,7 @@ func (w *Web) serverAt(a netip.Addr) *webServer {
 	return w.servers[a]
 }
 
-func (w *Web) enter(a netip.Addr) *Endpoint {
+func (w *Web) enter(a netip.Addr) *netsim.Endpoint {
 	place, err := w.net.Open(a)
 	if err != nil {
 		panic(fmt.Errorf("enter at %s: %w", a, err))
@@ -259,7 +261,7 @@ func (w *Web) From(name string, path func(server netip.Addr) Path) func(ctx cont
 	w.mu.Lock()
 	here := w.nodes[name]
 	if here == nil {
-		here = w.enter(Place(len(w.nodes)))
+		here = w.enter(netsim.Place(len(w.nodes)))
 		w.nodes[name], w.names[here.Addr()] = here, name
 	}
 	w.mu.Unlock()
@@ -317,12 +319,15 @@ func remember(ctx context.Context, c net.Conn) context.Context {
 }
 
 // ofNetwork returns the simulated connection beneath a connection.
-func ofNetwork(c net.Conn) *conn {
+func ofNetwork(c net.Conn) net.Conn {
 	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
+		return t.NetConn()
 	}
-	return c.(*conn)
+	return c
 }
+
+// addrOf returns the address of an end of a connection.
+func addrOf(a net.Addr) netip.Addr { return a.(*net.TCPAddr).AddrPort().Addr() }
 
 // watch records the end of a visit when the last byte of the answer has left.
 func (w *Web) watch(c net.Conn, s http.ConnState) {
@@ -330,7 +335,7 @@ func (w *Web) watch(c net.Conn, s http.ConnState) {
 		return
 	}
 	line := ofNetwork(c)
-	line.drained()
+	line.(interface{ Drained() }).Drained()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if at := w.at[line]; at > 0 {
@@ -341,18 +346,18 @@ func (w *Web) watch(c net.Conn, s http.ConnState) {
 
 // ServeHTTP answers for the requested site and records the visit.
 func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	line := r.Context().Value(connKey{}).(*conn)
-	v := Visit{Scheme: "http", Site: r.Host, Path: r.URL.RequestURI(), Server: line.local.Addr(), Start: time.Now()}
+	line := r.Context().Value(connKey{}).(net.Conn)
+	v := Visit{Scheme: "http", Site: r.Host, Path: r.URL.RequestURI(), Server: addrOf(line.LocalAddr()), Start: time.Now()}
 	if r.TLS != nil {
 		v.Scheme = "https"
 	}
 	w.mu.Lock()
-	v.From = w.names[line.remote.Addr()]
+	v.From = w.names[addrOf(line.RemoteAddr())]
 	site := w.sites[r.Host]
 	w.visits = append(w.visits, v)
 	w.at[line] = len(w.visits)
 	w.mu.Unlock()
-	w.pace(line.remote.Addr(), v.Server)
+	w.pace(addrOf(line.RemoteAddr()), v.Server)
 	if site == nil {
 		http.Error(rw, "no such site", http.StatusMisdirectedRequest)
 		return

@@ -1,4 +1,4 @@
-package netsim
+package node_test
 
 import (
 	"context"
