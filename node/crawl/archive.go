@@ -67,7 +67,7 @@ func (l *Loop) unkept(task *frontier.Task, err error) {
 // unindexed reports whether a page asks not to be kept.
 func (l *Loop) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool {
 	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Policy.agent(task.Host))
-	return noindex || g.noindex
+	return noindex || g.page.NoIndex
 }
 
 // exchange returns a download in the form of an archive.
@@ -86,13 +86,13 @@ func (l *Loop) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.P
 	sum := sha256.Sum256(res.Body)
 	p := &sink.Page{URL: task.URL.String(), Time: res.Timing.Start.UTC(), Status: res.Status, Type: strings.TrimSpace(kind), Links: []string{},
 		Digest: "sha256:" + hex.EncodeToString(sum[:])}
-	if g.charset == "" { // it was not read as HTML
+	if g.page.Charset == "" { // it was not read as HTML
 		return p
 	}
 	doc := g.document(res.Body)
 	p.Title, p.Text, p.Language = doc.Title, doc.Text, doc.Language
-	seen := make(map[string]struct{}, len(g.page))
-	for _, link := range g.page {
+	seen := make(map[string]struct{}, len(g.page.Links))
+	for _, link := range g.page.Links {
 		u, reason := l.deps.Policy.Rules.Resolve(g.base, string(link.Ref))
 		if reason != identity.Accepted {
 			continue

@@ -15,16 +15,11 @@ type gather struct {
 	reader *reader
 	links  []frontier.Link
 	drops  []drop
-	page   []page.Link // the links as they stand on the page
-	known  int         // how many references lead to URLs that the frontier has for certain
-	fresh  []reference // of links; remembered once the links are on disk
-	// What the sink needs: whether the page asks not to be kept, its encoding ("" if it is not HTML), whether it is XML, and the URL that its links
-	// are relative to.
-	noindex bool
-	charset string
-	xml     bool
-	base    identity.URL
-	doc     *text.Document // nil until document is called
+	page   page.Page      // with the links as they stand on it; of what is not HTML it is empty
+	known  int            // how many references lead to URLs that the frontier has for certain
+	fresh  []reference    // of links; remembered once the links are on disk
+	base   identity.URL   // what the links are relative to
+	doc    *text.Document // nil until document is called
 }
 
 // gather returns an empty gather, which may be used a second time.
@@ -40,9 +35,9 @@ const maxSpare = 1024
 
 // release makes a gather available again. Its references must no longer be used. Its links may be.
 func (r *reader) release(g *gather) {
-	if max(cap(g.fresh), cap(g.page)) <= maxSpare {
-		clear(g.page) // they point into a body whose memory is used again
-		*g = gather{reader: r, page: g.page[:0], fresh: g.fresh[:0], drops: g.drops[:0]}
+	if max(cap(g.fresh), cap(g.page.Links)) <= maxSpare {
+		clear(g.page.Links) // they point into a body whose memory is used again
+		*g = gather{reader: r, page: page.Page{Links: g.page.Links[:0]}, fresh: g.fresh[:0], drops: g.drops[:0]}
 		r.spare.Put(g)
 	}
 }
@@ -50,7 +45,7 @@ func (r *reader) release(g *gather) {
 // document returns the text of the page.
 func (g *gather) document(body []byte) *text.Document {
 	if g.doc == nil {
-		doc := text.Extract(body, g.charset, g.xml)
+		doc := text.Extract(body, g.page.Charset, g.page.XML)
 		g.doc = &doc
 	}
 	return g.doc

@@ -71,8 +71,8 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	if nofollow && r.deps.Sink == nil && !r.deps.Recrawl {
 		return 0
 	}
-	p := limits.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
-	g.page, g.noindex, g.charset, g.xml, g.base = p.Links, p.NoIndex, p.Charset, p.XML, task.URL
+	g.page, g.base = limits.Parse(res.Body, res.Header.Get("Content-Type"), g.page.Links), task.URL
+	p := &g.page
 	if p.NotHTML == page.NotHTMLData {
 		out.Reason = "binary labelled as HTML"
 	}
@@ -84,7 +84,6 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	if most := maxLinkBytes / g.base.Len(); len(p.Links) > most {
 		p.LinksDropped += len(p.Links) - most
 		p.Links = p.Links[:most]
-		g.page = p.Links
 	}
 	if nofollow || p.NoFollow {
 		return 0

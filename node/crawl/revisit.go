@@ -62,7 +62,7 @@ func visited(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *g
 		return v, ""
 	}
 	f := text.OfBytes(res.Body)
-	if g.charset != "" {
+	if g.page.Charset != "" {
 		doc := g.document(res.Body)
 		if f = doc.Fingerprint; saysGone(doc) {
 			return gone(was)
