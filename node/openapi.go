@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding"
 	"reflect"
 	"strings"
@@ -82,25 +83,15 @@ func schemaOf(t reflect.Type, schemas object) object {
 		if schemas[name] == nil {
 			properties := object{}
 			schemas[name] = object{"type": "object", "properties": properties}
-			addFields(t, properties, schemas)
+			for _, f := range reflect.VisibleFields(t) {
+				// As encoding/json names them.
+				key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				if f.IsExported() && key != "-" && !(f.Anonymous && key == "") {
+					properties[cmp.Or(key, f.Name)] = schemaOf(f.Type, schemas)
+				}
+			}
 		}
 		return object{"$ref": "#/components/schemas/" + name}
 	}
 	return object{"type": "integer"}
-}
-
-// addFields adds the fields of a struct as encoding/json names them.
-func addFields(t reflect.Type, properties, schemas object) {
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case f.Anonymous && name == "":
-			addFields(f.Type, properties, schemas)
-		case f.IsExported() && name != "-":
-			if name == "" {
-				name = f.Name
-			}
-			properties[name] = schemaOf(f.Type, schemas)
-		}
-	}
 }

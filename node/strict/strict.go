@@ -236,12 +236,8 @@ func shown(value any) string {
 // Fields returns the types of a struct's fields by key, including those of embedded structs.
 func Fields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		switch key := f.Tag.Get("toml"); {
-		case f.Anonymous:
-			maps.Copy(fields, Fields(f.Type))
-		case key != "" && key != "-":
+	for _, f := range reflect.VisibleFields(t) {
+		if key := f.Tag.Get("toml"); key != "" && key != "-" {
 			fields[key] = f.Type
 		}
 	}
