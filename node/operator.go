@@ -147,12 +147,7 @@ func (o *Operator) Move(ctx context.Context, name, to, by string) (moved []strin
 	if overlay == nil {
 		return nil, fmt.Errorf("move %s: %w: this node crawls alone", name, ErrNotNow)
 	}
-	var members []string
-	for _, id := range overlay.there().Alive {
-		if strings.HasPrefix(id, to) {
-			members = append(members, id)
-		}
-	}
+	members := slices.DeleteFunc(slices.Clone(overlay.there().Alive), func(id string) bool { return !strings.HasPrefix(id, to) })
 	if len(members) != 1 {
 		return nil, fmt.Errorf("move %s: %w: %d members that answer have an id that begins with %q", name, ErrNotNow, len(members), to)
 	}

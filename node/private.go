@@ -39,20 +39,18 @@ func public(text string) string {
 // exposed returns an error that names the node's files and directories that everybody on the machine may read. The node makes them readable
 // by its user only. It does not change older ones, because somebody may want them as they are.
 func exposed(data, logs string) error {
-	open := []string{}
-	for _, path := range []string{filepath.Join(data, "frontier"), filepath.Join(data, "node.json")} {
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o007 != 0 {
-			open = append(open, path)
-		}
+	private := func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || info.Mode().Perm()&0o007 == 0
 	}
-	if info, err := os.Stat(logs); err == nil && info.Mode().Perm()&0o007 != 0 {
+	open := slices.DeleteFunc([]string{filepath.Join(data, "frontier"), filepath.Join(data, "node.json")}, private)
+	if !private(logs) {
 		files, err := os.ReadDir(logs)
 		if err != nil {
 			return fmt.Errorf("look at the logs: %w", err)
 		}
 		if slices.ContainsFunc(files, func(f fs.DirEntry) bool {
-			info, err := f.Info()
-			return err == nil && strings.Contains(f.Name(), ".jsonl") && info.Mode().Perm()&0o007 != 0
+			return strings.Contains(f.Name(), ".jsonl") && !private(filepath.Join(logs, f.Name()))
 		}) {
 			open = append(open, logs)
 		}

@@ -46,10 +46,7 @@ func queueLine(s frontier.Status, links map[string]int64) runlog.Queue {
 		Pending: s.Pending, ServersReady: int64(s.Ready), InFlight: int64(s.InFlight),
 		Accepted: int64(s.Accepted), Duplicate: int64(s.Duplicate), Done: int64(s.Done), Failed: int64(s.Failed),
 		Dropped: int64(s.Dropped), AtStart: s.AtStart, Arrived: int64(s.Arrived), Left: int64(s.Left), Held: s.Held,
-		Drops: map[string]int64{}, Waits: map[string]int64{}, Queues: map[string]int64{},
-	}
-	for origin, urls := range s.Queues {
-		q.Queues[origin] = int64(urls)
+		Drops: map[string]int64{}, Waits: map[string]int64{}, Queues: s.Queues,
 	}
 	for kind, hosts := range s.Hosts {
 		q.HostsActive += int64(hosts)

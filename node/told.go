@@ -87,22 +87,21 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	var files []string
 	scope := make([]string, 0, len(entries))
 	for _, entry := range entries {
+		var b Block
+		var err error
 		switch {
 		case strings.HasPrefix(entry, filesEntry):
-			if err := checkFiles(entry); err != nil {
-				return fmt.Errorf("%w: %w", peer.ErrMalformed, err)
-			}
+			err = checkFiles(entry)
 			files = append(files, entry)
-			continue
-		case !strings.HasPrefix(entry, blockEntry):
+		case strings.HasPrefix(entry, blockEntry):
+			b, err = parseBlock(entry)
+			blocks = append(blocks, b)
+		default:
 			scope = append(scope, entry)
-			continue
 		}
-		b, err := parseBlock(entry)
 		if err != nil {
 			return fmt.Errorf("%w: %w", peer.ErrMalformed, err)
 		}
-		blocks = append(blocks, b)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

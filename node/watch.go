@@ -136,7 +136,7 @@ func number(text string) (int64, error) {
 func (w watcher) sampleNow() console.Sample {
 	f, c, load := w.frontier.Status(), w.loop.Stats(), runlog.SampleLoad(w.cfg.Node.Data)
 	s := console.Sample{T: time.Now().UnixMilli(), Boot: w.id.Boot, Version: Version(), Pages: c.Pages, Bytes: c.Bytes, Pending: f.Pending, Servers: int64(f.Servers),
-		InFlight: int64(f.InFlight), RSS: load.RSSBytes, Heap: load.HeapBytes, CPU: load.CPUSeconds, Stages: w.book.Stages(), Waits: map[string]int64{},
+		InFlight: int64(f.InFlight), RSS: load.RSSBytes, Heap: load.HeapBytes, CPU: load.CPUSeconds, Stages: w.book.Stages(), Waits: f.Hosts,
 		Paused: f.Paused}
 	for class, pages := range answers(&Status{Crawl: c}) {
 		if class != "1xx" && class != "2xx" && class != "3xx" && class != "4xx" {
@@ -146,8 +146,7 @@ func (w watcher) sampleNow() console.Sample {
 	for _, urls := range f.Queues {
 		s.Queued += int64(urls)
 	}
-	for kind, hosts := range f.Hosts {
-		s.Waits[kind] = int64(hosts)
+	for _, hosts := range f.Hosts {
 		s.Hosts += int64(hosts)
 	}
 	if o := w.overlay; o != nil {

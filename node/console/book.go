@@ -24,26 +24,26 @@ const (
 
 // Sample is the state of a node at one moment. Counters count since its start.
 type Sample struct {
-	T        int64            `json:"t"` // Unix time in ms
-	Boot     uint64           `json:"boot"`
-	Version  string           `json:"version"`
-	Pages    int64            `json:"pages"`
-	Bytes    int64            `json:"bytes"`
-	Failed   int64            `json:"failed"` // pages without an answer, or with a server error
-	Pending  int64            `json:"pending"`
-	Queued   int64            `json:"queued"`
-	Hosts    int64            `json:"hosts"`
-	Servers  int64            `json:"servers"`
-	InFlight int64            `json:"in_flight"`
-	RSS      int64            `json:"rss"`
-	Heap     int64            `json:"heap"`
-	CPU      float64          `json:"cpu_s"`
-	Stages   Stages           `json:"stages"`
-	Waits    map[string]int64 `json:"waits"` // hosts, by what they wait for
-	Leases   int64            `json:"leases"`
-	Outbox   int64            `json:"outbox"`
-	Paused   string           `json:"paused,omitempty"`
-	Trouble  string           `json:"trouble,omitempty"` // why the node decides nothing about hosts
+	T        int64          `json:"t"` // Unix time in ms
+	Boot     uint64         `json:"boot"`
+	Version  string         `json:"version"`
+	Pages    int64          `json:"pages"`
+	Bytes    int64          `json:"bytes"`
+	Failed   int64          `json:"failed"` // pages without an answer, or with a server error
+	Pending  int64          `json:"pending"`
+	Queued   int64          `json:"queued"`
+	Hosts    int64          `json:"hosts"`
+	Servers  int64          `json:"servers"`
+	InFlight int64          `json:"in_flight"`
+	RSS      int64          `json:"rss"`
+	Heap     int64          `json:"heap"`
+	CPU      float64        `json:"cpu_s"`
+	Stages   Stages         `json:"stages"`
+	Waits    map[string]int `json:"waits"` // hosts, by what they wait for
+	Leases   int64          `json:"leases"`
+	Outbox   int64          `json:"outbox"`
+	Paused   string         `json:"paused,omitempty"`
+	Trouble  string         `json:"trouble,omitempty"` // why the node decides nothing about hosts
 }
 
 // Stages are the total times of the stages of all downloads, in ms.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -108,12 +109,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if !open || out.SetWriteDeadline(time.Now().Add(patience)) != nil {
 				return
 			}
-			for _, part := range [][]byte{[]byte("data: "), event, []byte("\n\n")} {
-				if _, err := w.Write(part); err != nil {
-					return
-				}
-			}
-			if out.Flush() != nil {
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", event); err != nil || out.Flush() != nil {
 				return
 			}
 		}

@@ -74,7 +74,7 @@ type Queue struct {
 	Held           int64            `json:"held"`            // pending URLs kept here for other owners; not in pending
 	Drops          map[string]int64 `json:"drops"`           // reason -> URLs not queued or discarded
 	Waits          map[string]int64 `json:"waits"`           // reason -> hosts waiting now
-	Queues         map[string]int64 `json:"queues"`          // origin -> URLs that wait in memory; more may wait on disk
+	Queues         map[string]int   `json:"queues"`          // origin -> URLs that wait in memory; more may wait on disk
 }
 
 // Load is the node's use of its machine and its network. Messages and bytes count since the boot.
