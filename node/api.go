@@ -50,10 +50,8 @@ type apiCall struct {
 	by string // who makes it
 }
 
-// param is the text of a parameter.
 func (c *apiCall) param(name string) string { return c.URL.Query().Get(name) }
 
-// routes are all calls of the API.
 func routes() []route {
 	return slices.Concat(statusRoutes(), watchRoutes(), controlRoutes(), steerRoutes(), webMasterRoutes())
 }
@@ -69,7 +67,6 @@ func (r refusal) Unwrap() error { return r.error }
 // badInput marks an error that the caller has caused.
 func badInput(err error) error { return refusal{http.StatusBadRequest, err} }
 
-// statusOf returns the HTTP status of an error.
 func statusOf(err error) int {
 	var r refusal
 	switch {
@@ -198,7 +195,6 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// statusRoutes are the calls about the state of the node.
 func statusRoutes() []route {
 	return []route{
 		{method: "GET", path: "/status", does: "Says what the node is doing.", answer: Status{},

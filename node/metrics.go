@@ -88,7 +88,6 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// metrics returns all families.
 func metrics() []metric {
 	return []metric{
 		gaugeOf("build_info", "Version of the program.", func(_ *Status, put puts) { put(1, Version()) }, "version"),

@@ -423,7 +423,6 @@ func (n *Node) dropBlocked(ctx context.Context) error {
 	})
 }
 
-// frontierEvent logs what the frontier has done by itself.
 func (n *Node) frontierEvent(e frontier.Event) {
 	log := n.runlog.Events()
 	switch e.Kind {

@@ -50,7 +50,6 @@ var (
 	ErrAlone = errors.New("the node crawls alone: it waits for nobody")
 )
 
-// log logs an act.
 func (o *Operator) log(by, act string, more ...any) {
 	o.node.runlog.Events().Info(runlog.EventControl, append([]any{runlog.KeyReason, act, runlog.KeyBy, by}, more...)...)
 }
@@ -250,7 +249,6 @@ func (o *Operator) awaitDrain(ctx context.Context, stop func()) error {
 	return err
 }
 
-// texts returns URLs as text.
 func texts(urls []identity.URL) []string {
 	out := make([]string, len(urls))
 	for i, u := range urls {

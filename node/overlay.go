@@ -302,7 +302,6 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 	}
 }
 
-// setView gives a view to all parts.
 func (o *overlay) setView(v member.View) error {
 	nodes := make([]assign.Node, 0, len(v.Peers))
 	for _, p := range v.Peers {

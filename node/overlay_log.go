@@ -11,7 +11,6 @@ import (
 	"proxima/node/runlog"
 )
 
-// memberEvent logs an event of the members.
 func (o *overlay) memberEvent(e member.Event) {
 	if e.Kind == member.EventSample {
 		o.node.runlog.Coord(runlog.Coord{Peer: e.ID, RTTMs: runlog.Ms(e.RTT), Vector: e.Coord.Vec[:], HeightMs: e.Coord.Height,

@@ -56,7 +56,6 @@ func (m *memo) known() []string {
 	return strings.Split(string(b), "\n")
 }
 
-// run writes until the context ends.
 func (m *memo) run(ctx context.Context) error {
 	if err := bell.Loop(ctx, m.news, 0, func(bool) error { return m.write() }); err != nil {
 		return err

@@ -66,7 +66,6 @@ type PeerStatus struct {
 	Links int `json:"links"`
 }
 
-// status returns the state of the overlay.
 func (o *overlay) status() *OverlayStatus {
 	v, at := o.members.View(), o.members.Coordinate()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),

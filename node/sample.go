@@ -13,7 +13,6 @@ import (
 // sampleInterval is how often a node writes samples to its logs. The console gets the places of servers every sixth time.
 const sampleInterval = 10 * time.Second
 
-// run samples the node until the context ends.
 func (w watcher) run(ctx context.Context) error {
 	i := 0
 	sample := func() {

@@ -56,7 +56,6 @@ func (d *sinkRoom) ask(room func() (uint64, error)) uint64 {
 	return math.MaxUint64
 }
 
-// openSink opens the sink, if one is configured.
 func (n *Node) openSink(transport http.RoundTripper) (err error) {
 	dir := filepath.Join(n.cfg.Node.Data, "sink")
 	if n.cfg.Sink.URL == "" {
@@ -97,7 +96,6 @@ func (n *Node) sinkStatus() *sink.Status {
 	return &s
 }
 
-// sinkEvent logs an event of the sink.
 func (n *Node) sinkEvent(e sink.Event) {
 	log := n.runlog.Events()
 	switch e.Kind {

@@ -15,7 +15,6 @@ import (
 	"proxima/node/strict"
 )
 
-// sites makes the table of the settings of sites.
 func (c Config) sites() (*site.Table, error) {
 	t, err := site.New(c.Site, site.Settings{
 		Gap: c.Politeness.MinGap, Budget: c.Frontier.MaxHostURLs, Depth: c.Scope.MaxDepth, UserAgent: c.Fetch.UserAgent,
@@ -115,7 +114,6 @@ func (n *Node) openFiles() {
 	}
 }
 
-// directories returns the directories that this node has.
 func (n *Node) directories() []string { return slices.Sorted(maps.Keys(n.files)) }
 
 func (n *Node) closeFiles() error {

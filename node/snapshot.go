@@ -77,7 +77,6 @@ func writeSnapshot(ctx context.Context, f *frontier.Frontier, w io.Writer) error
 	}
 }
 
-// answerSnapshot answers a call of the API with a snapshot.
 func answerSnapshot(n *Node, w http.ResponseWriter, c *apiCall) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	// If this fails, the reader sees that the last line is missing.

@@ -85,7 +85,6 @@ type MemberRow struct {
 	At       *[2]float32 `json:"at,omitempty"`
 }
 
-// watchRoutes are the calls that show what goes on.
 func watchRoutes() []route {
 	return []route{
 		{method: "GET", path: "/stream", does: "Sends the samples of all nodes and the new events of this one, once a second.", media: "text/event-stream",
@@ -132,7 +131,6 @@ func number(text string) (int64, error) {
 	return v, nil
 }
 
-// sampleNow returns the figures of the node.
 func (w watcher) sampleNow() console.Sample {
 	f, c, load := w.frontier.Status(), w.loop.Stats(), runlog.SampleLoad(w.cfg.Node.Data)
 	s := console.Sample{T: time.Now().UnixMilli(), Boot: w.id.Boot, Version: Version(), Pages: c.Pages, Bytes: c.Bytes, Pending: f.Pending, Servers: int64(f.Servers),

@@ -35,7 +35,6 @@ type webMasters struct {
 	shelf *frontier.Shelf
 }
 
-// page returns the page for web masters.
 func (w *webMasters) page() (*webmaster.Door, error) {
 	return webmaster.New(w.cfg.WebMaster, webmaster.Deps{
 		Agent: w.cfg.Fetch.UserAgent, Contact: w.cfg.Fetch.Contact, From: w.cfg.Fetch.From, Keys: w.keys, File: w.proof, TXT: w.resolver.TXT, Ask: w.ask,
@@ -143,7 +142,6 @@ func (w *webMasters) blocked(host string) error {
 	return nil
 }
 
-// webMasterRoutes are the calls about requests of web masters.
 func webMasterRoutes() []route {
 	return []route{
 		{method: "GET", path: "/requests", does: "Lists what web masters have asked for without proof.", answer: []webmaster.Request{},

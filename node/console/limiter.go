@@ -55,7 +55,6 @@ func (l *Limiter) networkLocked(r *http.Request) netip.Prefix {
 	return network
 }
 
-// addressOf returns the address from which a request comes.
 func addressOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -42,7 +42,6 @@ func (r *reader) release(g *gather) {
 	}
 }
 
-// document returns the text of the page.
 func (g *gather) document(body []byte) *text.Document {
 	if g.doc == nil {
 		doc := text.Extract(body, g.page.Charset, g.page.XML)
@@ -51,7 +50,6 @@ func (g *gather) document(body []byte) *text.Document {
 	return g.doc
 }
 
-// add resolves a reference and keeps its target.
 func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap bool) {
 	u, reason := g.reader.deps.Policy.Rules.Resolve(base, ref)
 	if reason != identity.Accepted {
@@ -61,7 +59,6 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 	g.keep(frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
 }
 
-// keep keeps a link if it belongs to the crawl.
 func (g *gather) keep(link frontier.Link) {
 	if reason := g.reader.deps.Policy.Refuse(link); reason != "" {
 		g.drop(reason)

@@ -42,7 +42,6 @@ type reference struct {
 	known bool
 }
 
-// look reports whether the reference is remembered.
 func (r *reference) look() bool {
 	if r.shelf == nil {
 		return false
@@ -155,7 +154,6 @@ func (k *known) at(host, within, path uint64) reference {
 	return reference{shelf: &k.shelves[host%shelves], key: mix(within+k.ages[host%ages].Load(), path)}
 }
 
-// mix joins two hashes into one.
 func mix(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15, bits.RotateLeft64(b, 29)|1)
 	return hi ^ lo ^ b

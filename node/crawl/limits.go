@@ -110,7 +110,6 @@ func (l *Limits) wakeLocked() {
 	l.freed = make(chan struct{})
 }
 
-// received counts bytes of bodies.
 func (l *Limits) received(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -72,7 +72,6 @@ func unwanted(err error) string {
 	return err.Error()
 }
 
-// words makes a class readable.
 func words(class string) string { return strings.ReplaceAll(class, "_", " ") }
 
 // retryAfter reads the header of that name (RFC 9110, section 10.2.3), which has seconds or a date. It returns 0 if there is none.

@@ -94,7 +94,6 @@ func (n *Network) arm() {
 	}
 }
 
-// tick is called when the timer fires.
 func (n *Network) tick() {
 	n.mu.Lock()
 	n.plan.armed = 0
@@ -133,7 +132,6 @@ func (n *Network) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// use sets what wakes the network.
 func (n *Network) use(a *alarm) {
 	n.lock()
 	defer n.unlock()

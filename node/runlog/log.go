@@ -115,7 +115,6 @@ func (l *log) open() error {
 	return nil
 }
 
-// write writes one line and reports an error.
 func (l *log) write(e Entry) { l.report(l.put(pairs(e))) }
 
 // report hands an error to OnError. The caller must hold no lock, since OnError may log.

@@ -227,7 +227,6 @@ func (d *Door) valid(ticket, host string) bool {
 	return err == nil && slices.ContainsFunc(tokens, func(t string) bool { return hmac.Equal([]byte(t), []byte(mac)) })
 }
 
-// leave carries out the form.
 func (d *Door) leave(r *http.Request, s *shown) (status int) {
 	if err := r.ParseForm(); err != nil {
 		s.Wrong = "The form is too long, or is none."
