@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/frontier"
@@ -97,7 +98,7 @@ func TestHandOffOfACallerThatGivesUp(t *testing.T) {
 
 // What a home answers to a former owner that takes a host back after an unanswered commit.
 func TestHostThatIsTakenBack(t *testing.T) {
-	back := Record{Epoch: 3, Owner: idOf(2), Assigned: true}
+	back, newer := Record{Epoch: 3, Owner: idOf(2), Assigned: true}, Record{Epoch: 7, Owner: idOf(2), Assigned: true}
 	for _, c := range []struct {
 		what   string
 		answer func(host string, res *wire.ClaimResponse)
@@ -106,7 +107,10 @@ func TestHostThatIsTakenBack(t *testing.T) {
 	}{
 		{"yes", func(string, *wire.ClaimResponse) {}, back, false},
 		{"contested", func(host string, res *wire.ClaimResponse) { res.Contested = []string{host} }, back, true},
-		{"newer", func(host string, res *wire.ClaimResponse) { res.Newer = []*wire.Record{rec(host, 7, 2).wire()} }, rec("", 7, 2), false},
+		{"newer", func(host string, res *wire.ClaimResponse) {
+			newer.Host = host
+			res.Newer = []*wire.Record{newer.wire()}
+		}, newer, false},
 	} {
 		onStage(t, []int{1, 2, 3}, func(s *stage) {
 			host, p := s.hostOf(1, 2, 3), s.node(2)
@@ -122,6 +126,7 @@ func TestHostThatIsTakenBack(t *testing.T) {
 			if err := p.own.settle(t.Context(), r, p.own.view()); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // nothing more happens to it
 			c.want.Host = host
 			if now := p.record(host); now != c.want {
 				t.Errorf("%s: taken back: %+v", c.what, now)
