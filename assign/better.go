@@ -66,12 +66,13 @@ func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs fl
 // downloaded from the server, with a probability inversely proportional to their times, so that a node that was slow once is asked
 // again. draw returns numbers from [0, 1). ok is false if no other node is known.
 func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) (node string, ok bool) {
-	if node, ok = Scout(cfg, m, v, owner); ok {
+	all := Predictions(m, v)
+	if node, ok = scout(cfg, m, all, owner); ok {
 		return node, true
 	}
 	node = ""
 	sum := 0.0
-	for _, p := range Predictions(m, v) {
+	for _, p := range all {
 		if p.Node == owner || p.Seen == 0 {
 			continue
 		}
@@ -86,8 +87,12 @@ func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) 
 // Scout returns the node other than the owner that is most worth trying: the one with the lowest prediction minus Explore standard
 // deviations, without those that could not reach the server lately. ok is false if no other node can be faster than the owner.
 func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
+	return scout(cfg, m, Predictions(m, v), owner)
+}
+
+func scout(cfg Config, m *Memory, all []Prediction, owner string) (node string, ok bool) {
 	least, own := math.Inf(1), math.Inf(1)
-	for _, p := range Predictions(m, v) {
+	for _, p := range all {
 		if p.Node == owner {
 			own = p.Ms
 			continue

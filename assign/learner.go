@@ -28,6 +28,8 @@ type learner struct {
 	beside, tall                       []*place
 	anywhere, anywhereTall, everywhere *place
 	stated                             map[cell]*place // the first stated location of each cell
+
+	list []int32 // buffer of candidates
 }
 
 type learntNode struct {
@@ -340,7 +342,7 @@ func (l *learner) ranking(s *learntServer) []prediction {
 	nodes := l.candidates(s, f)
 	all := make([]prediction, len(nodes))
 	for i, node := range nodes {
-		all[i] = l.predict(s, f, node)
+		all[i] = l.predict(s, f, int(node))
 	}
 	slices.SortFunc(all, func(p, q prediction) int {
 		if s.spread && (p.seen > 0) != (q.seen > 0) {

@@ -26,6 +26,8 @@ type nearestServer struct {
 	failed  map[string]int // by node: how often it could not reach the server, since it last did
 	reached bool           // by some node
 	stopped string         // why no more nodes are asked, "" while they are
+	plan    string         // node to ask next, if planned
+	planned bool
 }
 
 func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
@@ -89,6 +91,7 @@ func (a *nearest) learn(now time.Time) {
 		a.stale, a.fitted = false, now
 		for _, s := range a.servers {
 			s.target.memory.Spread = s.spread
+			s.planned = false
 		}
 	}
 }
@@ -103,11 +106,19 @@ func (a *nearest) Asks(now time.Time) []Ask {
 		if s.asking != "" || s.stopped != "" {
 			continue
 		}
-		if node := a.next(s); node != "" {
+		if node := a.planFor(s); node != "" {
 			asks = append(asks, s.ask(node))
 		}
 	}
 	return asks
+}
+
+// planFor returns the result of next, which it computes only once until something new is known.
+func (a *nearest) planFor(s *nearestServer) string {
+	if !s.planned {
+		s.plan, s.planned = a.next(s), true
+	}
+	return s.plan
 }
 
 // mostFailures is how often a node may fail to reach a server before it is not asked any more.
@@ -116,10 +127,12 @@ const mostFailures = 2
 // ranking returns the predictions for a server, best first, without the nodes that could not reach it, unless none could.
 func (a *nearest) ranking(s *nearestServer) []prediction {
 	all := a.learner.ranking(&s.learntServer)
-	reaching := slices.DeleteFunc(slices.Clone(all), func(p prediction) bool {
-		_, failed := s.target.memory.failed(a.learner.nodes[p.node].ID)
-		return failed
-	})
+	var reaching []prediction
+	for _, p := range all {
+		if _, failed := s.target.memory.failed(a.learner.nodes[p.node].ID); !failed {
+			reaching = append(reaching, p)
+		}
+	}
 	if len(reaching) == 0 {
 		return all
 	}
@@ -183,6 +196,7 @@ func (a *nearest) Observe(r Result, now time.Time) {
 		return
 	}
 	s := a.servers[i]
+	s.planned = false
 	if r.OK {
 		s.reached = true
 		delete(s.failed, r.Node)
@@ -212,7 +226,7 @@ func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
 		for _, s := range a.servers {
 			if s.stopped == "" {
 				a.learn(now)
-				if s.asking != "" || a.next(s) != "" {
+				if s.asking != "" || a.planFor(s) != "" {
 					return nil, false
 				}
 			}
@@ -257,13 +271,15 @@ const keptRanks = 24
 
 func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choice {
 	p := ranking[pick]
-	c := Choice{Server: s.Addr, Node: a.learner.nodes[p.node].ID, PredictedMs: p.ms, Estimates: s.asked, Error: p.sd, Reason: "least predicted time"}
+	c := Choice{Server: s.Addr, Node: a.learner.nodes[p.node].ID, PredictedMs: p.ms, Estimates: s.asked, Error: p.sd}
+	what := "least predicted time"
 	switch {
 	case s.spread:
-		c.Reason = "least time seen (the address answers at several places)"
+		what = "least time seen (the address answers at several places)"
 	case pick > 0:
-		c.Reason = fmt.Sprintf("%.0f ms slower than the best, and less busy", p.ms-ranking[0].ms)
+		what = fmt.Sprintf("%.0f ms slower than the best, and less busy", p.ms-ranking[0].ms)
 	}
+	c.Reason = what
 	if s.stopped != "" {
 		c.Reason += "; " + s.stopped
 	}

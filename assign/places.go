@@ -1,7 +1,6 @@
 package assign
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -49,10 +48,11 @@ type place struct {
 	// expect computes both for a node. It is nil if log and sd are the same for all nodes.
 	expect  func(node int) (log, sd float64)
 	log, sd float64
-	// known keeps the results at places that many servers share; otherwise it is nil.
+	// keep says that known keeps the results. It is set for places that many servers share.
+	keep  bool
 	known []expected
 	// near has the nodes that may be the best for servers there; see candidates.
-	near []int
+	near []int32
 }
 
 type expected struct{ log, sd float32 } // sd is 0 until computed
@@ -61,7 +61,7 @@ func (p *place) from(node int) (log, sd float64) {
 	switch {
 	case p.expect == nil:
 		return p.log, p.sd
-	case p.known == nil:
+	case !p.keep:
 		return p.expect(node)
 	}
 	e := &p.known[node]
@@ -74,7 +74,7 @@ func (p *place) from(node int) (log, sd float64) {
 
 // shared returns a place that keeps its results.
 func (l *learner) shared(expect func(node int) (log, sd float64)) *place {
-	return &place{expect: expect, known: make([]expected, len(l.nodes))}
+	return &place{expect: expect, keep: true, known: make([]expected, len(l.nodes))}
 }
 
 // at returns the place at a round trip of ms, or of the usual round trip if ms is 0. extra widens the spread.
@@ -189,51 +189,72 @@ const (
 
 type cell struct{ lat, lon int16 }
 
-// candidates returns the nodes of the view that may be the best for a server, each once.
-func (l *learner) candidates(s *learntServer, f *field) (list []int) {
+// candidates returns the nodes of the view that may be the best for a server, each once. The slice is valid until the next call.
+func (l *learner) candidates(s *learntServer, f *field) []int32 {
+	l.list = l.list[:0]
 	if l.live <= fewNodes {
 		for i := range l.live {
-			list = append(list, i)
+			l.list = append(l.list, int32(i))
 		}
-		return list
+		return l.list
+	}
+	add := func(nodes ...int32) {
+		l.list = append(l.list, nodes...)
+		slices.Sort(l.list)
+		l.list = slices.Compact(l.list)
 	}
 	for _, m := range s.memory.seen {
 		if i, ok := l.index[m.key]; ok && i < l.live {
-			list = append(list, i)
+			add(int32(i))
 		}
 	}
 	for _, h := range f.hyps {
 		if h.weight >= nearWeight || h.expect == nil {
-			list = append(list, l.near(h.place, s.memory.Location)...)
+			add(l.near(h.place, s.memory.Location)...)
 		}
 	}
-	slices.Sort(list)
-	if list = slices.Compact(list); len(list) < nearNodes { // no place stands out
-		list = append(list, l.near(l.anywhere, nil)...)
-		slices.Sort(list)
-		list = slices.Compact(list)
+	if len(l.list) < nearNodes { // no place stands out
+		add(l.near(l.anywhere, nil)...)
 	}
-	return list
+	return l.list
 }
 
 // near returns the nodes with the lowest expected times of a typical page at a place.
-func (l *learner) near(p *place, loc *ncoord.Location) []int {
-	if p.expect != nil && p.known == nil { // stated
+func (l *learner) near(p *place, loc *ncoord.Location) []int32 {
+	if p.expect != nil && !p.keep { // stated
 		c := cell{int16(math.Round(loc.Lat / cellDegrees)), int16(math.Round(loc.Lon / cellDegrees))}
 		if l.stated[c] == nil {
 			l.stated[c] = p
 		}
 		p = l.stated[c]
 	}
-	if p.near == nil {
-		nodes, ms := make([]int, l.live), make([]float64, l.live)
-		for i := range nodes {
-			log, sd := p.from(i)
-			n := &l.nodes[i]
-			nodes[i], ms[i] = i, rounds(pagePrior)*math.Exp(log-sd/2)+n.load.value()+pagePrior*n.slow.value()
+	if p.near != nil {
+		return p.near
+	}
+	// Keep the best nodes so far in order. Few nodes are inserted.
+	type scored struct {
+		node int32
+		ms   float64
+	}
+	best := make([]scored, 0, nearNodes+1)
+	for i := range l.live {
+		log, sd := p.from(i)
+		n := &l.nodes[i]
+		ms := rounds(pagePrior)*math.Exp(log-sd/2) + n.load.value() + pagePrior*n.slow.value()
+		if len(best) == nearNodes && ms >= best[nearNodes-1].ms {
+			continue
 		}
-		slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(ms[a], ms[b]) })
-		p.near = slices.Clone(nodes[:min(nearNodes, l.live)])
+		at, _ := slices.BinarySearchFunc(best, ms, func(s scored, ms float64) int {
+			if s.ms <= ms { // ties keep the order of the nodes
+				return -1
+			}
+			return 1
+		})
+		best = slices.Insert(best, at, scored{int32(i), ms})
+		best = best[:min(nearNodes, len(best))]
+	}
+	for _, x := range best {
+		p.near = append(p.near, x.node)
 	}
 	return p.near
 }
