@@ -65,29 +65,37 @@ func (s *links) remove(peer string) {
 
 // filter gives a percentile of the last samples of one link. The zero value is empty. It allocates nothing.
 type filter struct {
-	ring  [window]float32 // ms, in the order in which they came
-	at    [window]int64   // times of the samples, in ns of the node's own time
-	first uint8           // index of the oldest in ring
-	n     uint8
+	ring   [window]float32 // ms, in the order in which they came
+	at     [window]int64   // times of the samples, in ns of the node's own time
+	sorted [window]float32
+	first  uint8 // index of the oldest in ring
+	n      uint8
 }
 
 // add takes a sample and drops those that are too old or too many.
 func (f *filter) add(ms float64, now int64) {
 	for f.n > 0 && (int(f.n) >= window || now-f.at[f.first] > int64(sampleTTL)) {
-		f.first = (f.first + 1) % window
-		f.n--
+		f.drop()
 	}
+	v := float32(ms)
 	last := (f.first + f.n) % window
-	f.ring[last], f.at[last] = float32(ms), now
+	f.ring[last], f.at[last] = v, now
+	i, _ := slices.BinarySearch(f.sorted[:f.n], v)
 	f.n++
+	copy(f.sorted[i+1:f.n], f.sorted[i:])
+	f.sorted[i] = v
+}
+
+// drop forgets the oldest sample.
+func (f *filter) drop() {
+	v := f.ring[f.first]
+	f.first = (f.first + 1) % window
+	f.n--
+	i, _ := slices.BinarySearch(f.sorted[:f.n+1], v)
+	copy(f.sorted[i:f.n], f.sorted[i+1:])
 }
 
 // percentile is the round trip of the link, in ms. The filter must not be empty.
 func (f *filter) percentile(p float64) float64 {
-	var sorted [window]float32
-	for i := range f.n {
-		sorted[i] = f.ring[(f.first+i)%window]
-	}
-	slices.Sort(sorted[:f.n])
-	return float64(sorted[int(p*float64(f.n-1)+0.5)])
+	return float64(f.sorted[int(p*float64(f.n-1)+0.5)])
 }
