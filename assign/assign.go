@@ -115,8 +115,10 @@ func ids(nodes []Node) []string {
 }
 
 func (v View) find(id string) *Node {
-	if i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 {
-		return &v.Nodes[i]
+	for i := range v.Nodes { // a node is too large to be handed to a function
+		if v.Nodes[i].ID == id {
+			return &v.Nodes[i]
+		}
 	}
 	return nil
 }
