@@ -30,9 +30,14 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 			w.State.Robots = &wire.RobotsFile{Body: r.Body, ValidMs: r.Valid.Milliseconds()}
 		}
 	}
-	for _, p := range c.Pending {
-		w.Pending = append(w.Pending, &wire.Pending{Path: p.Path, Sitemap: p.Sitemap, Depth: uint32(p.Depth), Hops: uint32(p.Hops)})
+	w.Pending = make([]*wire.Pending, len(c.Pending))
+	all := make([]wire.Pending, len(c.Pending)) // one allocation instead of thousands
+	for i, p := range c.Pending {
+		w.Pending[i] = &all[i]
+		w.Pending[i].Path, w.Pending[i].Sitemap = p.Path, p.Sitemap
+		w.Pending[i].Depth, w.Pending[i].Hops = uint32(p.Depth), uint32(p.Hops)
 	}
+	w.Done = make([]byte, 0, 8*len(c.Done))
 	for _, hash := range c.Done {
 		w.Done = binary.LittleEndian.AppendUint64(w.Done, hash)
 	}

@@ -18,6 +18,7 @@ type queue struct {
 	mu    sync.Mutex
 	items map[string]*item
 	due   dueHeap
+	hurry int // urgent items: after a change of members all hosts may be here, too many to look through
 }
 
 // item is a host in the queue.
@@ -53,7 +54,10 @@ func (q *queue) put(host string, urgent bool, at time.Time) {
 	case !at.IsZero():
 		return
 	}
-	it.urgent = it.urgent || urgent
+	if urgent && !it.urgent {
+		it.urgent = true
+		q.hurry++
+	}
 	switch {
 	case it.busy:
 		it.anew = true
@@ -113,6 +117,9 @@ func (q *queue) finish(it *item, again time.Time) {
 	it.busy = false
 	if again.IsZero() && !it.anew {
 		delete(q.items, it.host)
+		if it.urgent {
+			q.hurry--
+		}
 		return
 	}
 	if it.after = again; again.IsZero() {
@@ -125,12 +132,7 @@ func (q *queue) finish(it *item, again time.Time) {
 func (q *queue) urgent() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, it := range q.items {
-		if it.urgent {
-			return true
-		}
-	}
-	return false
+	return q.hurry > 0
 }
 
 // dueHeap orders items by the time they are due.

@@ -49,12 +49,16 @@ func (rt *router) PassOn(ctx context.Context, links []frontier.Link) error {
 func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
 	out := make(map[string][]*wire.Link)
 	found := false
+	var p place
+	var host string
 	for _, l := range links {
-		p, err := rt.whereTo(l.URL.Host)
-		if err != nil {
-			return nil, err
+		if l.URL.Host != host { // most links of a page have the same host
+			if p, err = rt.whereTo(l.URL.Host); err != nil {
+				return nil, err
+			}
+			host = l.URL.Host
+			found = found || p.found
 		}
-		found = found || p.found
 		if p.here && !all {
 			l.Origin = p.origin
 			mine = append(mine, l)
