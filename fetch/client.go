@@ -331,11 +331,12 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 			res.RawRequest, res.RawHead = request, head
 		}
 	}
-	late := x.overHTTP2() && res.Class.late()
-	if late {
-		pool = c.transport(addr) // net/http ends only the stream, and would go on using a connection that may be dead
+	// net/http would go on using a connection that may be dead, as it ends only the stream, or one that is being closed for want of a right.
+	anew := x.overHTTP2() && (res.Class.late() || x.refused != nil)
+	if anew {
+		pool = c.transport(addr)
 	}
-	if late || req.Fresh {
+	if anew || req.Fresh {
 		c.adopt(addr, pool)
 	}
 	return res, nil

@@ -334,9 +334,9 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			w := newWorld(t, course, 3+int(course%4), Limits{MaxPages: []int64{100, 700, 2000, 6000}[course/4%4]})
+			w.pace = 1 + 9*int(course/8%2)
 			w.startAll(ctx, 6000)
 			kills := 0
-			w.pace = 1 + 9*int(course/8%2)
 			for step := range 100 {
 				w.look()
 				time.Sleep(time.Duration(w.pace) * 500 * time.Millisecond)
