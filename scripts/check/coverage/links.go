@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/PuerkitoBio/goquery"
-	"golang.org/x/net/html"
 )
 
+// ref is one reference to a URL.
 type ref struct {
 	from string // the page or style sheet that contains it
 	how  string // `a`, `link rel=stylesheet`, `css`, `redirect`, …
@@ -140,10 +138,15 @@ func (s *site) robots(ctx context.Context, seed *url.URL) (disallow []string, er
 	return disallow, nil
 }
 
-var cssURL = regexp.MustCompile(`(?i)(?:url\(\s*["']?|@import\s+["'])([^"')\s]+)`)
+var (
+	hidden    = regexp.MustCompile(`(?is)<!--.*?-->|<script\b([^>]*)>.*?</script\s*>|<(?:style|title|textarea|template)\b.*?</(?:style|title|textarea|template)\s*>`)
+	tag       = regexp.MustCompile(`(?is)<(a|area|iframe|frame|link|img|script|source|object|embed|input|video|audio|meta|base)\b((?:[^>"']|"[^"]*"|'[^']*')*)>`)
+	attribute = regexp.MustCompile(`(?is)([a-z][a-z0-9-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))`)
+	cssURL    = regexp.MustCompile(`(?i)(?:url\(\s*["']?|@import\s+["'])([^"')\s]+)`)
+)
 
-// refs returns the references of a page. It reads the tree of the page, so that it does not share mistakes with the scanner of the crawler
-// under test.
+// refs returns the references of a page. It scans with regular expressions, which suffices for documentation, so that it does not
+// share mistakes with the parser of the crawler under test.
 func (s *site) refs(ctx context.Context, u *url.URL) (map[*url.URL]ref, error) {
 	res, body, err := s.get(ctx, u)
 	if err != nil {
@@ -152,8 +155,8 @@ func (s *site) refs(ctx context.Context, u *url.URL) (map[*url.URL]ref, error) {
 	found := map[*url.URL]ref{}
 	base := u
 	add := func(r ref) {
-		t, err := base.Parse(strings.TrimSpace(r.raw))
-		if err != nil || t.Host == "" || r.raw == "" {
+		t, err := base.Parse(strings.TrimSpace(html.UnescapeString(r.raw)))
+		if err != nil || t.Host == "" {
 			return
 		}
 		if t.Path == "" {
@@ -163,57 +166,64 @@ func (s *site) refs(ctx context.Context, u *url.URL) (map[*url.URL]ref, error) {
 		found[t] = r
 	}
 	if to := res.Header.Get("Location"); to != "" {
-		add(ref{how: "redirect", raw: to, follow: true})
+		add(ref{how: "redirect", raw: html.EscapeString(to), follow: true})
 		return found, nil
 	}
-	switch kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); {
-	case res.StatusCode != http.StatusOK:
+	if res.StatusCode != http.StatusOK {
 		return found, nil
-	case kind == "text/css":
+	}
+	switch kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); kind {
+	case "text/css":
 		for _, m := range cssURL.FindAllStringSubmatch(string(body), -1) {
 			add(ref{how: "css", raw: m[1]})
 		}
 		return found, nil
-	case kind != "text/html":
+	case "text/html":
+	default:
 		return found, nil
 	}
-	root, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
-	if err != nil {
-		return nil, fmt.Errorf("parse %s: %w", u, err)
-	}
-	page := goquery.NewDocumentFromNode(root)
-	if b, err := u.Parse(page.Find("base[href]").AttrOr("href", "")); err == nil {
-		base = b
-	}
-	robots := strings.ToLower(page.Find(`meta[name="robots" i]`).AttrOr("content", ""))
-	pageNoFollow := strings.Contains(robots, "nofollow") || strings.Contains(robots, "none")
-	page.Find("a, area, iframe, frame, link, img, script, source, object, embed, input, video, audio, meta").Each(func(_ int, e *goquery.Selection) {
-		rel := strings.Fields(strings.ToLower(e.AttrOr("rel", "")))
-		r := ref{how: goquery.NodeName(e), raw: e.AttrOr("href", "")}
-		switch r.how {
+	text := hidden.ReplaceAllString(string(body), `<script $1>`)
+	pageNoFollow := false
+	for _, m := range tag.FindAllStringSubmatch(text, -1) {
+		name, attr := strings.ToLower(m[1]), map[string]string{}
+		for _, a := range attribute.FindAllStringSubmatch(m[2], -1) {
+			attr[strings.ToLower(a[1])] = a[2] + a[3] + a[4]
+		}
+		rel := strings.Fields(strings.ToLower(attr["rel"]))
+		nofollow := slices.Contains(rel, "nofollow")
+		switch name {
+		case "base":
+			if b, err := u.Parse(html.UnescapeString(attr["href"])); err == nil && base == u {
+				base = b
+			}
 		case "meta":
-			r.how = "meta refresh"
-			if content := e.AttrOr("content", ""); strings.EqualFold(e.AttrOr("http-equiv", ""), "refresh") {
-				if i := strings.Index(strings.ToLower(content), "url="); i >= 0 {
-					r.raw, r.follow = strings.Trim(content[i+len("url="):], `'" `), true
-				}
+			content := strings.ToLower(attr["content"])
+			if strings.EqualFold(attr["name"], "robots") && (strings.Contains(content, "nofollow") || strings.Contains(content, "none")) {
+				pageNoFollow = true
+			}
+			if i := strings.Index(content, "url="); strings.EqualFold(attr["http-equiv"], "refresh") && i >= 0 {
+				add(ref{how: "meta refresh", raw: strings.Trim(attr["content"][i+len("url="):], `'" `), follow: true})
 			}
 		case "a", "area":
-			r.follow = true
-		case "link":
-			r.how = "link rel=" + strings.Join(rel, ",")
-			r.follow = slices.Contains(rel, "canonical") || slices.Contains(rel, "next")
-		default:
-			r.follow = r.how == "iframe" || r.how == "frame"
-			for _, a := range []string{"data", "poster"} {
-				add(ref{how: r.how, raw: e.AttrOr(a, "")})
+			if attr["href"] != "" {
+				add(ref{how: name, raw: attr["href"], follow: !nofollow, nofollow: nofollow})
 			}
-			r.raw = e.AttrOr("src", "")
+		case "link":
+			follow := slices.Contains(rel, "canonical") || slices.Contains(rel, "next")
+			add(ref{how: "link rel=" + strings.Join(rel, ","), raw: attr["href"], follow: follow && !nofollow, nofollow: follow && nofollow})
+		default:
+			for _, a := range []string{"src", "data", "poster"} {
+				if attr[a] != "" {
+					add(ref{how: name, raw: attr[a], follow: name == "iframe" || name == "frame"})
+				}
+			}
 		}
-		if r.follow && (pageNoFollow || slices.Contains(rel, "nofollow")) {
-			r.follow, r.nofollow = false, true
+	}
+	if pageNoFollow {
+		for t, r := range found {
+			r.follow, r.nofollow = false, r.nofollow || r.follow
+			found[t] = r
 		}
-		add(r)
-	})
+	}
 	return found, nil
 }

@@ -74,19 +74,18 @@ func report(out io.Writer, p, w reading, own *links) bool {
 }
 
 func row(out io.Writer, host, kind string, p, w map[string]bool) {
-	count := func(set, other map[string]bool) (all, both int) {
+	count := func(set map[string]bool, keep func(string) bool) int {
+		n := 0
 		for u := range set {
-			if host == "" || strings.HasPrefix(u, host+"/") {
-				all++
-				if other[u] {
-					both++
-				}
+			if (host == "" || strings.HasPrefix(u, host+"/")) && keep(u) {
+				n++
 			}
 		}
-		return all, both
+		return n
 	}
-	np, both := count(p, w)
-	nw, _ := count(w, p)
+	any := func(string) bool { return true }
+	both := count(p, func(u string) bool { return w[u] })
+	np, nw := count(p, any), count(w, any)
 	fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t\n", host, kind, np, nw, both, np-both, nw-both)
 }
 
