@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +77,11 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := cmp.Or(deps.Transport, http.DefaultTransport)
+	transport := deps.Transport
+	if transport == nil { // one of its own: nodes of one process share none
+		transport = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: stall,
+			TLSHandshakeTimeout: stall, ExpectContinueTimeout: 2 * stall / 60}
+	}
 	switch u.Scheme {
 	case "file":
 		if err := os.MkdirAll(u.Path, 0o755); err != nil {
