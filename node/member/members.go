@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -57,8 +56,9 @@ type Members struct {
 	messages     []message // for vote to read
 	told         meta      // what this node last published
 	toldAt       time.Time
-	complained   time.Time // when a complaint of the gossip was last told
-	complaints   int       // not told since
+	hosts        map[string]struct{} // in the members' addresses: strangers are many, so none may cost a walk over the members
+	complained   time.Time           // when a complaint of the gossip was last told
+	complaints   int                 // not told since
 	duplicateErr error
 	claims       map[string]struct{} // gossip addresses that claim this node's id
 	twin         twin
@@ -239,6 +239,7 @@ func (m *Members) update() {
 	m.table.update(now)
 	if m.table.version != m.version {
 		m.version = m.table.version
+		m.noteHostsLocked()
 		close(m.changed)
 		m.changed = make(chan struct{})
 	}
@@ -265,17 +266,24 @@ func (m *Members) Rekey(secrets [][]byte) error {
 	return nil
 }
 
-// Knows reports whether a host is the address of a member, as gossip has it. It waits for no I/O.
-func (m *Members) Knows(host string) bool {
-	prefix := net.JoinHostPort(host, "")
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// noteHostsLocked updates the hosts of the members.
+func (m *Members) noteHostsLocked() {
+	m.hosts = make(map[string]struct{}, 2*len(m.table.members))
 	for _, r := range m.table.members {
-		if strings.HasPrefix(r.gossip, prefix) || strings.HasPrefix(r.addr, prefix) {
-			return true
+		for _, addr := range []string{r.gossip, r.addr} {
+			if host, _, err := net.SplitHostPort(addr); err == nil {
+				m.hosts[host] = struct{}{}
+			}
 		}
 	}
-	return false
+}
+
+// Knows reports whether a host is the address of a member, as gossip has it. It waits for no I/O.
+func (m *Members) Knows(host string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.hosts[host]
+	return ok
 }
 
 // flush passes events to Deps.Event, and forgets the paths to members that are gone.
