@@ -262,8 +262,8 @@ func (c *comparer) distrust(r *run) string {
 	if c.lines.Cut > 0 {
 		why = append(why, fmt.Sprintf("%d packed files are cut off", c.lines.Cut))
 	}
-	if c.lines.Newer != "" {
-		why = append(why, c.lines.Newer+" has a newer version")
+	if len(c.lines.Unread) > 0 {
+		why = append(why, c.lines.Unread[0])
 	}
 	there := map[string]bool{}
 	for _, n := range r.nodes {

@@ -46,15 +46,19 @@ func (r *lineReader) each(dir, log string, e runlog.Entry, line *runlog.Line, do
 }
 
 func (r *lineReader) file(path, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe waits for somebody who writes to it
+		r.Unread = append(r.Unread, path+" is no regular file")
+		return nil
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
 	r.Bytes += info.Size()
 	var in io.Reader = file
 	if strings.HasSuffix(path, ".gz") {
@@ -80,7 +84,7 @@ func (r *lineReader) stream(in io.Reader, path, log string, e runlog.Entry, line
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, runlog.ErrVersion):
-			r.Newer = path
+			r.Unread = append(r.Unread, path+" has a newer version")
 			return nil
 		case err != nil:
 			return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,6 +152,29 @@ func TestDamage(t *testing.T) {
 				t.Errorf("(-whole +damaged):\n%s", d)
 			}
 		})
+	}
+}
+
+// TestIrregularFilesAreLeftOut: nobody writes to the pipe, so that reading it would never end.
+func TestIrregularFilesAreLeftOut(t *testing.T) {
+	b := small(t)
+	b.world.Pages = 6
+	dir := b.write()
+	pipe := filepath.Join(dir, "nodes/berlin/logs/fetch-000001.jsonl")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(dir, "nodes/tokyo/logs/coord-000001.jsonl")
+	if err := os.Symlink(t.TempDir(), folder); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, dir)
+	want := []string{folder + " is no regular file", pipe + " is no regular file"}
+	if d := cmp.Diff(want, r.Reading.Unread); d != "" || r.Crawl.Attempted != 10 || r.Crawl.Withheld != want[0] {
+		t.Errorf("%d attempted, withheld: %q, not read (-want +got):\n%s", r.Crawl.Attempted, r.Crawl.Withheld, d)
+	}
+	if note := "2 files were not read: " + strings.Join(want, ", ") + "."; !slices.Contains(r.Notes(), note) {
+		t.Errorf("%q is not in %q", note, r.Notes())
 	}
 }
 

@@ -204,7 +204,7 @@ type Reading struct {
 	Repeated int64 // lines that were there twice
 	Missing  int64 // lines, by their numbers
 	Gaps     []Gap
-	Newer    string // a file in a newer format, which was not read
+	Unread   []string // files that were not read, and why: "FILE has a newer version"
 }
 
 // Gap is a log in which line numbers are missing.

@@ -213,8 +213,8 @@ func (r *Result) Notes() []string {
 	if g.Repeated > 0 {
 		note("%d lines were there twice and counted once.", g.Repeated)
 	}
-	if g.Newer != "" {
-		note("%s is in a newer version of the logs and was not read.", g.Newer)
+	if n := len(g.Unread); n > 0 {
+		note("%d files were not read: %s.", n, strings.Join(g.Unread[:min(n, 4)], ", "))
 	}
 	switch k := r.Crawl; {
 	case k.Withheld != "":
