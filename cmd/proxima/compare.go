@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -67,12 +68,30 @@ func commandLine(words ...string) string {
 	return line
 }
 
+// writePage writes a page beside the one of that name and then puts it in its place, so that a failure leaves the older one as it was.
+// Pipes and devices are written to directly.
 func writePage(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
+	part := path + ".part"
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		part = path
+	} else if at, err := filepath.EvalSymlinks(path); err == nil { // a link stays, and the page that it names is replaced
+		path, part = at, at+".part"
+	}
+	f, err := os.Create(part)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	return errors.Join(write(f), f.Close())
+	err = errors.Join(write(f), f.Close())
+	if err == nil && part != path {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		if part != path {
+			_ = os.Remove(part)
+		}
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
 }
 
 // runFigures makes one page of the figures of 2009 and ours. Each folder has the runs of one scenario.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,4 +46,44 @@ func TestCompare(t *testing.T) {
 		[]string{"compare " + dir + " -fast", "there is no flag -fast"},
 		[]string{"compare -by page " + dir, `-by "page" is none of assigner, candidate,`})
 	told(t, exitFailed, []string{"compare " + t.TempDir(), "there are no logs of nodes"})
+}
+
+// TestFailedPageLeavesTheOlder: a page that cannot be written to its end does not take the place of one that is there.
+func TestFailedPageLeavesTheOlder(t *testing.T) {
+	dir := t.TempDir()
+	older, link := filepath.Join(dir, "older.html"), filepath.Join(dir, "link.html")
+	if err := os.WriteFile(older, []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(older, link); err != nil {
+		t.Fatal(err)
+	}
+	half := func(w io.Writer) error {
+		_, err := io.WriteString(w, "half")
+		return errors.Join(err, syscall.ENOSPC)
+	}
+	whole := func(w io.Writer) error {
+		_, err := io.WriteString(w, "whole")
+		return err
+	}
+	for _, c := range []struct {
+		path, want string
+		write      func(io.Writer) error
+		fails      bool
+	}{
+		{older, "older", half, true},
+		{filepath.Join(dir, "new.html"), "older", half, true},
+		{link, "whole", whole, false},
+		{os.DevNull, "whole", whole, false},
+	} {
+		if err := writePage(c.path, c.write); (err != nil) != c.fails {
+			t.Errorf("%s: %v", c.path, err)
+		}
+		if text, err := os.ReadFile(older); err != nil || string(text) != c.want {
+			t.Errorf("%s: %v, %q is left", c.path, err, text)
+		}
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 2 {
+		t.Errorf("%v, files: %v", err, list)
+	}
 }

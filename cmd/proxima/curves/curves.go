@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -106,7 +107,13 @@ func (d Plot) Save(file string) error {
 			return fmt.Errorf("plot %s: %w", c.Name, err)
 		}
 	}
-	if err := p.Save(9*vg.Inch, 6*vg.Inch, file); err != nil {
+	part := file + ".part" + filepath.Ext(file) // a failure leaves an older plot as it was
+	err := p.Save(9*vg.Inch, 6*vg.Inch, part)
+	if err == nil {
+		err = os.Rename(part, file)
+	}
+	if err != nil {
+		_ = os.Remove(part)
 		return fmt.Errorf("plot to %s: %w", file, err)
 	}
 	return nil

@@ -2,6 +2,8 @@ package curves
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -19,5 +21,24 @@ func TestLinesJoinNeighbours(t *testing.T) {
 		if got := fmt.Sprint(s.Values, s.Curves[0].Points, x); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
+	}
+}
+
+// TestFailedPlotIsNotSeen: neither a file that is there is harmed by a plot that cannot be drawn, nor does one come into being.
+func TestFailedPlotIsNotSeen(t *testing.T) {
+	dir := t.TempDir()
+	older := filepath.Join(dir, "older.txt")
+	if err := os.WriteFile(older, []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := Plot{Values: []string{"1", "2"}, Curves: []Curve{{"nearest", []Span{{Mid: 1}, {Mid: 2}}}}}
+	if p.Save(older) == nil || p.Save(filepath.Join(dir, "new.txt")) == nil {
+		t.Error("a plot in the format txt is no error")
+	}
+	if text, err := os.ReadFile(older); err != nil || string(text) != "older" {
+		t.Errorf("%v, %q is left", err, text)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("%v, files: %v", err, list)
 	}
 }
