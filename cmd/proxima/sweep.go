@@ -49,6 +49,11 @@ func testbedSweep(ctx context.Context, args []string, out, _ io.Writer) error {
 
 // run makes the runs that are not there yet. A run gets its folder when it is finished: one that was stopped has results, too.
 func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) error) error {
+	release, err := rundir.Claim(s.dir)
+	if err != nil {
+		return err
+	}
+	defer release()
 	unfinished := filepath.Join(s.dir, "unfinished")
 	if err := os.RemoveAll(unfinished); err != nil {
 		return fmt.Errorf("remove an unfinished run: %w", err)

@@ -56,6 +56,31 @@ func TestTestbedCommandLines(t *testing.T) {
 		[]string{"sites " + one + " -at 127.0.0.1 -port 73537", "73537 is no port"})
 }
 
+// A second run, sweep or fleet in the folder of one that goes on would mix its files with those.
+func TestFolderInUseIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	release, err := rundir.Claim(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const used = " is in use by another run: wait for its end, or name another folder"
+	hosts, seeds := file(t, "a.hosts", "127.0.0.1:1\n"), file(t, "seeds.txt", "http://a.test/\n")
+	told(t, exitFailed, [][]string{
+		{"testbed run ci -portable -out " + dir, dir + used},
+		{"testbed run ci -portable -separate -out " + dir, dir + used},
+		{"testbed sweep ci -portable -set length=8s,9s -out " + dir, dir + used},
+		{"fleet run ci -hosts " + hosts + " -seeds " + seeds + " -out " + dir, dir + used},
+	}...)
+	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+		t.Errorf("%v, files: %v", err, list)
+	}
+	release()
+	if release, err = rundir.Claim(dir); err != nil {
+		t.Fatalf("after the end of the run: %v", err)
+	}
+	release()
+}
+
 // A run that never begins leaves no folder behind.
 func TestNoFolderOfARunThatNeverBegins(t *testing.T) {
 	t.Chdir(t.TempDir())

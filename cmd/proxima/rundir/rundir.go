@@ -12,11 +12,13 @@ package rundir
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"proxima/node/netsim"
@@ -139,6 +141,23 @@ type Testbed struct {
 	// Congestion is the kernel's congestion control.
 	Congestion string  `json:"congestion"`
 	Seconds    float64 `json:"seconds"`
+}
+
+// Claim creates a folder if it is absent, and keeps other runs out of it until release is called or the process ends.
+func Claim(dir string) (release func(), err error) {
+	err = os.MkdirAll(dir, 0o755)
+	var f *os.File
+	if err == nil {
+		f, err = os.Open(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create folder of the run: %w", err)
+	}
+	// Some network file systems cannot lock a folder: there the user must take care.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("%s is in use by another run: wait for its end, or name another folder", dir), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
 }
 
 // WriteWorld writes world.json.

@@ -49,6 +49,11 @@ func Fleet(ctx context.Context, s Scenario, o FleetOptions) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	release, err := rundir.Claim(f.Dir)
+	if err != nil {
+		return err
+	}
+	defer release()
 	sets, err := f.chooseSets(ctx)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/world"
 )
@@ -74,6 +75,11 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 	if err != nil {
 		return err
 	}
+	release, err := rundir.Claim(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if len(parts) == 1 {
 		return runOne(ctx, parts[0], matrix, o, out)
 	}
