@@ -34,7 +34,7 @@ type Config struct {
 	// TLSTimeout bounds the TLS handshake that follows.
 	TLSTimeout time.Duration `toml:"-"`
 	// HeaderTimeout bounds the time from the request written (or from the connection given, where the server does not even read) to the
-	// first byte of the answer.
+	// first byte of the answer. An informational answer (1xx) is none: after it the whole head must come in this time.
 	HeaderTimeout time.Duration `toml:"-"`
 	// TotalTimeout limits a whole request, including connect and TLS.
 	TotalTimeout time.Duration `toml:"total_timeout"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptrace"
+	"net/textproto"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,7 @@ type exchange struct {
 	got     time.Time // net/http got a connection
 	wrote   time.Time // request written
 	first   time.Time // first byte
+	interim int       // informational answers that came instead of the head
 	last    time.Time // last byte
 	paused  bool      // we do not read now, so MinRate is suspended
 	window  time.Time // start of the window of MinRate
@@ -79,11 +81,27 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			x.first = time.Now()
 			x.window = x.first
 		},
+		Got1xxResponse: x.informed,
 	}
 	if x.cfg.HTTP2 {
 		x.beforeHeaders(trace)
 	}
 	return trace
+}
+
+// maxInterim limits the informational answers to one request. net/http leaves that to whoever is told of them.
+const maxInterim = 100
+
+// informed notes an informational answer: the wait for the head goes on.
+func (x *exchange) informed(int, textproto.MIMEHeader) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.interim++; x.interim <= maxInterim {
+		return nil
+	}
+	err := &failure{HeaderTooLarge, fmt.Errorf("more than %d informational answers", maxInterim)}
+	x.cancel(err) // HTTP/2 makes another error of what is returned
+	return err
 }
 
 // maxTries limits how often net/http may send one request on reused connections.
@@ -161,7 +179,7 @@ func (x *exchange) due(now time.Time) (time.Duration, error) {
 	if left <= 0 {
 		return 0, &failure{TimeoutTotal, fmt.Errorf("not done after %v", x.cfg.TotalTimeout)}
 	}
-	if x.first.IsZero() {
+	if x.first.IsZero() || x.interim > 0 {
 		wait := x.cfg.HeaderTimeout // while dialling, the wait for the answer has not begun
 		if !x.wrote.IsZero() {
 			wait -= now.Sub(x.wrote)
@@ -198,7 +216,7 @@ func (x *exchange) overHTTP2() bool {
 func (x *exchange) head() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.window = time.Now()
+	x.window, x.interim = time.Now(), 0
 }
 
 // pause suspends or restarts the windows of MinRate.

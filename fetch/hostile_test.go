@@ -51,6 +51,12 @@ func TestHostileServers(t *testing.T) {
 		{"TLS is plain HTTP", "https:", s(func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); hang(c) }), TLS, "", 0, 0},
 		{"TLS closed at once", "https:", s(func(net.Conn) {}), EOF, "", 0, 0},
 		{"never answers", "http:", s(hang), TimeoutHeader, "", 0, 20 * time.Second},
+		{"never answers after early hints", "http:", s(func(c net.Conn) { answer("HTTP/1.1 103 Early Hints\r\n\r\n")(c); hang(c) }), TimeoutHeader, "", 0, 20 * time.Second},
+		{"is slow after early hints", "http:", s(func(c net.Conn) {
+			answer("HTTP/1.1 103 Early Hints\r\n\r\n")(c)
+			time.Sleep(19 * time.Second)
+			fmt.Fprint(c, okHead+"hello")
+		}), OK, "", 5, 19 * time.Second},
 		{"closed before request", "http:", s(func(net.Conn) {}), EOF, "", 0, 0},
 		{"closed before answer", "http:", s(answer("")), EOF, "", 0, 0},
 		{"closed in status line", "http:", s(answer("HTTP/1.1 20")), Protocol, "", 0, 0},

@@ -379,6 +379,31 @@ func TestHTTP2DeadConnection(t *testing.T) {
 	}
 }
 
+// TestHTTP2EarlyHints: hints do not end the wait for the answer, and a storm of them is no answer.
+func TestHTTP2EarlyHints(t *testing.T) {
+	cert := certificate()
+	for _, tc := range []struct {
+		hints int
+		think time.Duration
+		want  Class
+		took  time.Duration
+	}{{1, 19 * time.Second, OK, 19 * time.Second}, {1, 21 * time.Second, TimeoutHeader, 20 * time.Second}, {100, 0, OK, 0}, {101, 0, HeaderTooLarge, 0}} {
+		bubble(t, func(t *testing.T) {
+			c := newClient(t, testConfig(), Deps{Dial: serve(0, frames(cert, func(f *http2.Framer, stream uint32) {
+				for range tc.hints {
+					_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte("\x08\x03103"), EndHeaders: true})
+				}
+				time.Sleep(tc.think)
+				_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte{0x88}, EndStream: true, EndHeaders: true})
+			}))})
+			c.tls.InsecureSkipVerify = true
+			if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr}); res.Class != tc.want || res.Timing.Total != tc.took {
+				t.Errorf("%d hints and %v: class %q after %v, %v", tc.hints, tc.think, res.Class, res.Timing.Total, res.Err)
+			}
+		})
+	}
+}
+
 // TestHTTP2Status: HTTP/2 carries a status as text, and net/http takes any number. What is counted by status would grow without end.
 func TestHTTP2Status(t *testing.T) {
 	cert := certificate()
