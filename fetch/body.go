@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -15,12 +16,17 @@ const (
 	keptBuffer  = 1 << 20
 	// maxHint limits how many bytes a Content-Length alone can make us allocate.
 	maxHint = 256 << 10
-	// maxDrain is how many bytes are read after the end of the decoded body, so that the connection can be reused.
-	maxDrain = 16 << 10
+	// maxDrain is how many bytes are read after the end of the decoded body, and drainTime for how long, so that the connection can be
+	// reused.
+	maxDrain  = 16 << 10
+	drainTime = time.Second
 )
 
 // errCut ends a wire at its limit.
 var errCut = errors.New("body is cut")
+
+// errSilent ends a download whose page is whole.
+var errSilent = &failure{TooSlow, errors.New("more of the body is announced, and does not come")}
 
 // buffers is a pool of byte slices.
 type buffers struct{ pool sync.Pool }
@@ -195,4 +201,8 @@ func (w *wire) readAll(buf *[]byte, r io.Reader, limit int64) error {
 }
 
 // drain reads on after the end of the decoded body.
-func (w *wire) drain() { _, _ = io.CopyN(io.Discard, w, maxDrain) }
+func (w *wire) drain() {
+	late := time.AfterFunc(drainTime, func() { w.watch.cancel(errSilent) })
+	defer late.Stop()
+	_, _ = io.CopyN(io.Discard, w, maxDrain)
+}

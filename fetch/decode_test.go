@@ -234,3 +234,17 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// A server that goes silent behind the end of a coded page holds nothing up for long.
+func TestSilenceBehindThePage(t *testing.T) {
+	page := pack(t, []byte("hello"), "gzip")
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
+			answer("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + string(page))(nc)
+			hang(nc)
+		})})
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || string(res.Body) != "hello" || res.Truncated != "" || res.Timing.Total != drainTime {
+			t.Errorf("%q after %v, %v", res.Body, res.Timing.Total, res.Err)
+		}
+	})
+}
