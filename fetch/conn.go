@@ -93,6 +93,9 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 	if !ok {
 		return nil, &failure{Other, errors.New("dial without a request")}
 	}
+	if x.spent() {
+		return nil, errRefused
+	}
 	if err := x.right(); err != nil {
 		return nil, &failure{NoRight, err}
 	}

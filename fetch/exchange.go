@@ -55,6 +55,7 @@ type exchange struct {
 	sent    bool     // bytes of the request may have gone out
 	refused *failure // set if the right to ask was missing
 	fresh   bool
+	again   bool      // a second new connection has the request
 	got     time.Time // net/http got a connection
 	wrote   time.Time // request written
 	first   time.Time // first byte
@@ -107,9 +108,19 @@ func (x *exchange) informed(int, textproto.MIMEHeader) error {
 // maxTries limits how often net/http may send one request on reused connections.
 const maxTries = 3
 
+var errRefused = &failure{Protocol, errors.New("server refuses the request again and again")}
+
+// spent reports whether the request has had all new connections that it may have.
+func (x *exchange) spent() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.again
+}
+
 // gotConn runs again if net/http finds an idle connection dead and takes another; the last one counts. It ends a request that has
-// already been sent on a fresh connection: to an HTTP/2 server that resets every stream, net/http would send it forever. If the stream was
-// merely refused, net/http tries the same connection again: the server has not looked at the request, and may do so later.
+// already been sent on two fresh connections: to an HTTP/2 server that resets every stream, net/http would send it forever. One that is
+// restarted may say on the first that it is going away, and answers on the second. If the stream was merely refused, net/http tries the same
+// connection again: the server has not looked at the request, and may do so later.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,14 +128,15 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	next := connUnder(info.Conn)
-	if x.tries++; x.fresh || x.tries > maxTries {
-		class := Protocol
+	if x.tries++; x.fresh && (!x.h2 || x.again || next == x.conn) || x.tries > maxTries {
+		err := errRefused
 		if next == x.conn {
-			class = Reset
+			err = &failure{Reset, err.err}
 		}
-		x.cancel(&failure{class, errors.New("server refuses the request again and again")})
+		x.cancel(err)
 		return
 	}
+	x.again = x.fresh
 	x.untap()
 	x.conn = next
 	if x.conn == nil {

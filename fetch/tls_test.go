@@ -240,6 +240,29 @@ func TestHTTP2RefusesAStream(t *testing.T) {
 	})
 }
 
+// TestHTTP2GoesAway: a server that is restarted has not looked at what it was asked, and answers on another connection. One that goes away
+// for ever is not asked for ever.
+func TestHTTP2GoesAway(t *testing.T) {
+	cert := certificate()
+	for away, want := range map[int64]Class{1: OK, 99: Protocol} {
+		bubble(t, func(t *testing.T) {
+			var conns open
+			c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, frames(cert, func(f *http2.Framer, stream uint32) {
+				if conns.made.Load() <= away {
+					_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+					return
+				}
+				_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte{0x88}, EndStream: true, EndHeaders: true})
+			})))})
+			c.tls.InsecureSkipVerify = true
+			res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr})
+			if n := conns.made.Load(); res.Class != want || !res.Timing.Fresh || n != 2 {
+				t.Errorf("%d connections end: class %q after %d dials, %v", away, res.Class, n, res.Err)
+			}
+		})
+	}
+}
+
 // TestBreaksOff: whether a connection breaks in the middle of a page, or over HTTP/2 only the stream, another try may get the page.
 func TestBreaksOff(t *testing.T) {
 	for h2, want := range map[bool]Class{false: EOF, true: Reset} {
