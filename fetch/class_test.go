@@ -65,6 +65,21 @@ func TestOwnTrouble(t *testing.T) {
 	}
 }
 
+// A canceled request is told by the reason of its own context. A cancellation of somebody else stays what it is.
+func TestReason(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if err := reason(ctx, context.Canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled by another: %v", err)
+	}
+	cancel(errTest)
+	if err := reason(ctx, context.Canceled); !errors.Is(err, errTest) {
+		t.Errorf("canceled by its own context: %v", err)
+	}
+	if err := reason(ctx, io.EOF); !errors.Is(err, io.EOF) {
+		t.Errorf("ended: %v", err)
+	}
+}
+
 func TestHasRoute(t *testing.T) {
 	if !hasRoute(testAddr) {
 		t.Error("no route to loopback")

@@ -129,6 +129,9 @@ func TestFiles(t *testing.T) {
 		if told != int64(len(res.Body)) || tc.status == 200 && (!strings.Contains(string(res.RawHead), fmt.Sprintf("Content-Length: %d\r\n", told)) || !strings.HasSuffix(string(res.RawHead), "\r\n\r\n") || string(res.RawBody) != tc.body) {
 			t.Errorf("%s: %d bytes, captured as %q and %q", tc.path, told, res.RawHead, res.RawBody)
 		}
+		if res.Timing.Start.IsZero() {
+			t.Errorf("%.100s: nothing says when it was read", tc.path)
+		}
 		res.Release()
 	}
 	res := get("/big.html", nil)
