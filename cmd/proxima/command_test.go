@@ -180,6 +180,21 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	}
 }
 
+// TestEmptyFileChangesNothing: a node that runs takes an empty file for one that is being written, and a file with a comment for defaults.
+func TestEmptyFileChangesNothing(t *testing.T) {
+	flags := newFlags("node", io.Discard, "", "")
+	path := file(t, "c.toml", "")
+	if _, err := configure(path, flags.FlagSet); err != nil {
+		t.Errorf("at the start: %v", err)
+	}
+	if _, err := reread(path, flags.FlagSet); err == nil || !strings.Contains(err.Error(), path+" is empty") {
+		t.Errorf("while it runs: %v", err)
+	}
+	if cfg, err := reread(file(t, "d.toml", "# nothing\n"), flags.FlagSet); err != nil || cmp.Diff(node.Default(), cfg, cmpopts.EquateEmpty()) != "" {
+		t.Errorf("a comment: %v", err)
+	}
+}
+
 // TestScopeWithoutConfiguration: who names a site means that site, until he says otherwise; a start that says nothing keeps to it.
 func TestScopeWithoutConfiguration(t *testing.T) {
 	dir := t.TempDir()

@@ -158,7 +158,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
 	deps := node.Deps{Echo: echo(errs, *quiet)}
 	if *file != "" {
-		deps.Config = func() (node.Config, error) { return configure(*file, flags.FlagSet) }
+		deps.Config = func() (node.Config, error) { return reread(*file, flags.FlagSet) }
 	}
 	n, err := node.New(cfg, seeds, deps)
 	switch {
@@ -253,6 +253,15 @@ func configure(file string, flags *flag.FlagSet) (node.Config, error) {
 		}
 	}
 	return cfg, errors.Join(cfg.Validate()...)
+}
+
+// reread is configure for a node that runs. An editor empties a file before it writes it anew: that nothing is there must not bring all
+// defaults back.
+func reread(file string, flags *flag.FlagSet) (node.Config, error) {
+	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return node.Config{}, fmt.Errorf("%s is empty, so nothing was changed (a file with nothing but a comment sets all defaults)", file)
+	}
+	return configure(file, flags)
 }
 
 // untilStopped returns what read returns, or the error of the context once that ends: what waits for a terminal or a pipe cannot be broken
