@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"proxima/node"
@@ -97,8 +98,8 @@ func wrong(flags *flag.FlagSet, err error) string {
 	if rest, ok := strings.CutPrefix(err.Error(), "invalid value "); ok {
 		value, rest, _ := strings.Cut(rest, " for flag -")
 		name, why, _ := strings.Cut(rest, ": ")
-		if why == "parse error" || why == "value out of range" {
-			why = value + " is not a number" // there are no flags of durations: take reads them
+		if text, err := strconv.Unquote(value); err == nil && (why == "parse error" || why == "value out of range") {
+			why = strict.NotNumber(text) // there are no flags of durations: take reads them
 		}
 		return "-" + name + ": " + why
 	}

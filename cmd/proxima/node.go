@@ -26,6 +26,7 @@ import (
 	"proxima/node/peer"
 	"proxima/node/runlog"
 	"proxima/node/sink"
+	"proxima/node/strict"
 )
 
 // override is a flag that replaces a key of the configuration. at returns where its value belongs: a pointer, or a function that takes it.
@@ -53,7 +54,7 @@ func take(to any, value string) (err error) {
 		return to(value)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not a number", value)
+		return errors.New(strict.NotNumber(value))
 	}
 	return nil
 }

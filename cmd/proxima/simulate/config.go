@@ -14,6 +14,7 @@ import (
 
 	"proxima/assign"
 	"proxima/cmd/proxima/world"
+	"proxima/node/strict"
 )
 
 // Config says what is simulated.
@@ -135,7 +136,7 @@ func (c *Config) Set(name, value string) error {
 	c.Flags(flags)
 	if flags.Lookup(name) != nil {
 		if flags.Set(name, value) != nil {
-			return fmt.Errorf("%s: %q is not a number", name, value)
+			return fmt.Errorf("%s: %s", name, strict.NotNumber(value))
 		}
 		return nil
 	}

@@ -24,6 +24,7 @@ func TestSet(t *testing.T) {
 func TestWrongConfigurations(t *testing.T) {
 	for _, c := range []struct{ set, value, want string }{
 		{"nodes", "many", `"many" is not a number`},
+		{"nodes", "1.5", `"1.5" is not a whole number`},
 		{"noise", "loud", `"loud" is not a number`},
 		{"nearest.beauty", "1", "no parameter"},
 		{"nearest.balance", "x", "nearest.balance = x"},
