@@ -33,7 +33,8 @@ type Meta struct {
 
 // Config is the configuration of the run log.
 type Config struct {
-	// Logs is the directory of the log files. Empty: "logs" below node.data.
+	// Logs is the directory of the log files. Empty: "logs" below node.data. Downloads wait for their lines, so a network disk that hangs
+	// holds up the crawl.
 	Logs string `toml:"logs"`
 	// LogFileBytes is the size at which a log file is rotated, in bytes. Small files are easy to ship, large ones few.
 	LogFileBytes int64 `toml:"log_file_bytes"`
