@@ -1,10 +1,9 @@
 package emulate
 
 import (
-	"cmp"
+	"container/heap"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -27,7 +26,8 @@ type packet struct {
 	size     int // of the IP packet in bytes
 	from, to int // endpoints
 
-	due     int64 // when it arrives at the receiver's downlink or, if deliver is set, is delivered
+	due     int64  // when it arrives at the receiver's downlink or, if deliver is set, is delivered
+	order   uint64 // of arrival
 	deliver bool
 }
 
@@ -69,7 +69,8 @@ type fabric struct {
 	pairs    []pair // from*n + to
 	nats     []*nat // nil for an endpoint without one
 	random   *rand.Rand
-	transit  []*packet // by the time of what happens to them next
+	transit  transit
+	order    uint64 // of the latest packet in transit
 	blanks   []*packet
 
 	lost, overflowed, cutOff, crowded int64
@@ -169,8 +170,7 @@ func (f *fabric) next() (int64, bool) {
 // leave returns a packet that is due and its time, or nil if none is due.
 func (f *fabric) leave(now int64) (*packet, int64) {
 	for len(f.transit) > 0 && f.transit[0].due <= now {
-		p := f.transit[0]
-		f.transit = slices.Delete(f.transit, 0, 1)
+		p := heap.Pop(&f.transit).(*packet)
 		if p.deliver {
 			return p, p.due
 		}
@@ -188,9 +188,26 @@ func (f *fabric) leave(now int64) (*packet, int64) {
 	return nil, 0
 }
 
-// schedule adds a packet to those in transit, after those that are due at the same time.
+// schedule adds a packet to those in transit.
 func (f *fabric) schedule(p *packet, due int64, deliver bool) {
-	p.due, p.deliver = due, deliver
-	at, _ := slices.BinarySearchFunc(f.transit, due+1, func(other *packet, due int64) int { return cmp.Compare(other.due, due) })
-	f.transit = slices.Insert(f.transit, at, p)
+	f.order++
+	p.due, p.order, p.deliver = due, f.order, deliver
+	heap.Push(&f.transit, p)
+}
+
+// transit is a heap of packets by the time of what happens to them next. The earlier packet is the first of those due at the same time. Full
+// queues hold thousands of packets, so that a sorted list would take longer for a packet than the system calls that read and write it.
+type transit []*packet
+
+func (t transit) Len() int { return len(t) }
+func (t transit) Less(i, k int) bool {
+	return t[i].due < t[k].due || t[i].due == t[k].due && t[i].order < t[k].order
+}
+func (t transit) Swap(i, k int) { t[i], t[k] = t[k], t[i] }
+func (t *transit) Push(p any)   { *t = append(*t, p.(*packet)) }
+func (t *transit) Pop() any {
+	last := len(*t) - 1
+	p := (*t)[last]
+	(*t)[last], *t = nil, (*t)[:last]
+	return p
 }
