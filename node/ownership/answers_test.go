@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -151,7 +152,7 @@ func TestNoAnswerBeforeTheStateIsTakenUp(t *testing.T) {
 		"commit":  second(own.Commit(t.Context(), idOf(2), &wire.CommitRequest{})),
 		"deliver": second(own.Deliver(t.Context(), idOf(2), &wire.DeliverRequest{})),
 	} {
-		if err == nil || err.Error() != "the node is starting" {
+		if err == nil || err.Error() != "the node is starting" || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("%s is answered: %v", what, err)
 		}
 	}

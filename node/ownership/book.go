@@ -2,13 +2,13 @@ package ownership
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/view"
 )
 
@@ -65,7 +65,7 @@ func (b *book) begun() error {
 	case <-b.ready:
 		return nil
 	default:
-		return errors.New("the node is starting")
+		return peer.Later("the node is starting")
 	}
 }
 

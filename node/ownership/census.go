@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -74,7 +74,7 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 	now := time.Now()
 	c.heard[from] = now // it is there, whatever it is told
 	if c.tallies.counting {
-		return nil, errors.New("this node counts its hosts anew")
+		return nil, peer.Later("this node counts its hosts anew")
 	}
 	if req.GetTell() {
 		c.due[from] = true

@@ -41,6 +41,14 @@ var (
 	ErrClosed = errors.New("client is closed")
 )
 
+// Later is why a handler cannot answer now. It counts as ErrUnavailable.
+type Later string
+
+func (l Later) Error() string { return string(l) }
+
+// Is makes it a kind of ErrUnavailable.
+func (l Later) Is(target error) bool { return target == ErrUnavailable }
+
 // kindHeader is the key of connect's error metadata in which a server sends the kind of a refusal.
 const kindHeader = "Proxima-Kind"
 

@@ -175,6 +175,7 @@ func TestErrorsOfHandlers(t *testing.T) {
 	}{
 		{peer.KindMalformed, func() error { return fmt.Errorf("address of 3 bytes: %w", peer.ErrMalformed) }, peer.ErrMalformed, 1},
 		{peer.KindUnavailable, func() error { return fmt.Errorf("view: %w", peer.ErrUnavailable) }, peer.ErrUnavailable, 3},
+		{peer.KindUnavailable, func() error { return peer.Later("the node is starting") }, peer.ErrUnavailable, 3},
 		{peer.KindInternal, func() error { return errors.New("disk is broken") }, nil, 1},
 		{peer.KindInternal, func() error { return nil }, nil, 1}, // and no answer
 		{peer.KindPanic, func() error { panic("oh\nno") }, nil, 1},
