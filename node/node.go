@@ -43,7 +43,7 @@ type Deps struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DialDNS connects to name servers; nil is the machine's network.
 	DialDNS func(ctx context.Context, network, address string) (net.Conn, error)
-	// Transport fetches blocklists; nil is the standard one.
+	// Transport fetches blocklists and delivers to sinks; nil is the machine's network.
 	Transport http.RoundTripper
 	// FreeBytes returns the free space where the node writes; nil asks the file systems.
 	FreeBytes func() (uint64, error)
@@ -111,6 +111,10 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 			}
 		}
 	}()
+	if deps.Transport == nil { // one of its own: nodes of one process share none
+		deps.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+			TLSHandshakeTimeout: time.Minute, ExpectContinueTimeout: 2 * time.Second}
+	}
 	if n.blocklist, err = blocklist.New(cfg.Blocklist, blocklist.Deps{
 		HTTP:    &http.Client{Transport: deps.Transport},
 		Changed: n.blocklistChanged,

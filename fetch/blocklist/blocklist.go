@@ -61,7 +61,7 @@ func New(cfg Config, deps Deps) (*List, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure blocklist: %w", err)
 	}
-	l := &List{cfg: cfg, http: cmp.Or(deps.HTTP, http.DefaultClient), changed: deps.Changed, again: make(chan struct{}, 1), seed: maphash.MakeSeed()}
+	l := &List{cfg: cfg, http: deps.HTTP, changed: deps.Changed, again: make(chan struct{}, 1), seed: maphash.MakeSeed()}
 	if l.changed == nil {
 		l.changed = func(Report) {}
 	}
@@ -128,17 +128,30 @@ func (l *List) Run(ctx context.Context) error {
 	}
 }
 
-// poll reads the sources one after another and puts them in force together.
+// poll reads the sources side by side and puts them in force together. Where there is no room for all, the first ones have it.
 func (l *List) poll(ctx context.Context) (report Report, changed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var errs []error
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
+	defer cancel()
+	next, errs := make([]source, len(l.sources)), make([]error, len(l.sources))
+	var reads sync.WaitGroup
+	for i, s := range l.sources {
+		next[i] = *s
+		reads.Go(func() { errs[i] = l.read(ctx, &next[i], limits{l.cfg.MaxBytes, l.cfg.MaxEntries, l.cfg.MaxPatterns}) })
+	}
+	reads.Wait()
 	var faults []string
 	var tables []*table
-	for _, s := range l.sources {
-		if err := l.read(ctx, s, l.leftLocked(s)); err != nil {
-			errs = append(errs, err)
-			faults = append(faults, fmt.Sprintf("%s: %v", s.name, err))
+	for i, s := range l.sources {
+		if errs[i] == nil && next[i].table != s.table {
+			errs[i] = l.leftLocked(s).check(next[i].table)
+		}
+		if errs[i] != nil {
+			faults = append(faults, fmt.Sprintf("%s: %v", s.name, errs[i]))
+			errs[i] = fmt.Errorf("read blocklist %s: %w", s.name, errs[i])
+		} else {
+			*s = next[i]
 		}
 		t := s.table
 		if t == nil {

@@ -15,13 +15,13 @@ type Config struct {
 	Sources []string `toml:"sources" live:"yes"`
 	// Poll is the time between two looks at the sources. Shorter blocks new entries sooner and asks servers more often.
 	Poll time.Duration `toml:"-"`
-	// Timeout bounds one read of one source.
+	// Timeout bounds one read of all sources.
 	Timeout time.Duration `toml:"-"`
 	// MaxBytes is the size of the largest source in bytes, decompressed. A larger one fails as a whole, since half a list would
 	// allow what the other half blocks.
 	MaxBytes int64 `toml:"-"`
 	// MaxEntries is the number of entries of all sources together. A source that does not fit fails as a whole. It bounds memory:
-	// 8 bytes a host or prefix, and some 20 more while its source is read.
+	// 8 bytes a host or prefix, and some 20 more while its source is read; each source may have as many until all are read.
 	MaxEntries int `toml:"-"`
 	// MaxPatterns is the number of patterns and regular expressions among the entries. It bounds time: each is tried on every
 	// URL. On 2,000 bytes a pattern takes up to 3 µs, a regular expression 1 to 100 µs and a hostile one some ms, so take them
@@ -71,7 +71,7 @@ func isWeb(source string) bool {
 
 // Deps is what a List needs from outside.
 type Deps struct {
-	// HTTP fetches sources; nil means a client with the standard transport.
+	// HTTP fetches sources. Without it those on the web cannot be read.
 	HTTP *http.Client
 	// Changed, unless nil, is called by Run, from its goroutine, after each poll that changed something or failed.
 	Changed func(Report)

@@ -36,19 +36,23 @@ type limits struct {
 	entries, patterns int
 }
 
-// read reads the source unless it is unchanged. After an error the source is as before.
-func (l *List) read(ctx context.Context, s *source, most limits) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
-	defer cancel()
-	if isWeb(s.where) {
-		err = l.fetch(ctx, s, most)
-	} else {
-		err = l.open(ctx, s, most)
+// check returns an error for a table that has more than that.
+func (l limits) check(t *table) error {
+	if t.lines > l.entries {
+		return fmt.Errorf("more than %d entries left by other sources", l.entries)
 	}
-	if err != nil {
-		return fmt.Errorf("read blocklist %s: %w", s.name, err)
+	if t.patterns() > l.patterns {
+		return fmt.Errorf("more than %d patterns left by other sources", l.patterns)
 	}
 	return nil
+}
+
+// read reads the source unless it is unchanged. After an error the source is as before.
+func (l *List) read(ctx context.Context, s *source, most limits) error {
+	if isWeb(s.where) {
+		return l.fetch(ctx, s, most)
+	}
+	return l.open(ctx, s, most)
 }
 
 // rest is how long a file must have been left alone to be read again: a program that writes it in place empties it first, and half a list
@@ -94,6 +98,9 @@ func (l *List) open(ctx context.Context, s *source, most limits) error {
 }
 
 func (l *List) fetch(ctx context.Context, s *source, most limits) error {
+	if l.http == nil {
+		return errors.New("no client for the web")
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.where, nil)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package blocklist
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -74,5 +75,27 @@ func TestFileThatIsBeingWritten(t *testing.T) {
 			}
 		}
 		time.Sleep(3 * cfg.Timeout)
+	})
+}
+
+// Sources that never answer are waited for together, and one list that comes is in force beside them.
+func TestSilentSourcesAreAskedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &http.Client{Transport: web(func(r *http.Request) *http.Response {
+			if r.URL.Host == "silent.test" {
+				return nil
+			}
+			return response(200, "bad.test\n")
+		})}
+		cfg := Default()
+		cfg.Sources = []string{"https://silent.test/1", "https://silent.test/2", "https://silent.test/3", "https://lists.test/"}
+		l := newList(t, cfg, Deps{HTTP: client})
+		begin := time.Now()
+		if err := l.Load(t.Context()); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != cfg.Timeout {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+		if _, blocked := l.Host("bad.test"); !blocked {
+			t.Error("the list that came is not in force")
+		}
 	})
 }

@@ -76,11 +76,8 @@ func readTable(r io.Reader, source string, seed maphash.Seed, most limits) (*tab
 			}
 		}
 		t.add(parsed)
-		if t.lines > most.entries {
-			return nil, fmt.Errorf("more than %d entries left by other sources", most.entries)
-		}
-		if t.patterns() > most.patterns {
-			return nil, fmt.Errorf("more than %d patterns left by other sources", most.patterns)
+		if err := most.check(t); err != nil {
+			return nil, err
 		}
 		if readErr == io.EOF {
 			break

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,11 +76,6 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := deps.Transport
-	if transport == nil { // one of its own: nodes of one process share none
-		transport = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: stall,
-			TLSHandshakeTimeout: stall, ExpectContinueTimeout: 2 * stall / 60}
-	}
 	switch u.Scheme {
 	case "file":
 		if err := os.MkdirAll(u.Path, 0o755); err != nil {
@@ -93,13 +87,13 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newStore(u, transport, words[0], words[1])
+		return newStore(u, deps.Transport, words[0], words[1])
 	}
 	words, err := secrets(cfg.Secret, "PROXIMA_SINK_TOKEN")
 	if err != nil {
 		return nil, err
 	}
-	return newCollector(u, transport, words[0]), nil
+	return newCollector(u, deps.Transport, words[0]), nil
 }
 
 // secrets reads one secret per line from a file or, without a file, from environment variables.

@@ -58,7 +58,7 @@ type Deps struct {
 	// contact.
 	Node, Run, Version, Operator string
 	Boot                         uint64
-	// Transport carries HTTP requests; nil uses the machine's network.
+	// Transport carries HTTP requests. It must be set where packages go by HTTP.
 	Transport http.RoundTripper
 }
 

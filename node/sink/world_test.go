@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -81,7 +82,7 @@ func newBed(t testing.TB) *bed {
 	b.cfg.URL, b.cfg.Formats = "file://"+b.to, []string{WARC, Pages}
 	b.cfg.SizeBytes, b.cfg.DiskBytes = 10<<10, 400<<10
 	b.deps = Deps{Receipts: &b.memory, Sync: func(context.Context) error { return nil }, Warn: func(error) {},
-		Node: "0123456789abcdef", Run: "crawl", Version: "v1"}
+		Node: "0123456789abcdef", Run: "crawl", Version: "v1", Transport: new(http.Transport)}
 	return b
 }
 
