@@ -12,6 +12,12 @@ import (
 // deliverNext delivers the first package that is ready. A package that is refused goes to the end of the queue, so that it does
 // not block the others.
 func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
+	if !s.reached {
+		if err := s.reach(ctx); err != nil {
+			return false, fmt.Errorf("%s does not answer: %w", s.cfg.URL, err)
+		}
+		s.over(&s.undelivered)
+	}
 	s.mu.Lock()
 	var p *madePackage
 	if len(s.ready) > 0 {

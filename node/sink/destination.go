@@ -78,9 +78,6 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 	}
 	switch u.Scheme {
 	case "file":
-		if err := os.MkdirAll(u.Path, 0o755); err != nil {
-			return nil, err
-		}
 		return directory{disk: d, path: u.Path, busy: make(chan struct{}, 1)}, nil
 	case "s3":
 		words, err := secrets(cfg.Secret, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -121,6 +118,20 @@ type directory struct {
 	disk disk
 	path string
 	busy chan struct{} // holds a value while an operation is under way
+}
+
+// open makes the directory. It must be another one than that of the sink: what is delivered is removed from there.
+func (d directory) open(sink string) error {
+	if err := d.disk.step("open", d.path); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(d.path, 0o755); err != nil {
+		return err
+	}
+	if same(d.path, sink) {
+		return fmt.Errorf("packages wait in %s until they are delivered: give another directory", sink)
+	}
+	return nil
 }
 
 // patiently does something with files, and leaves it behind when ctx ends: on a network's file system it may hang. Nothing else is begun

@@ -318,6 +318,37 @@ func TestDirectoryThatHangs(t *testing.T) {
 	})
 }
 
+// A directory that hangs at the start, too, does not hold up the start for long. What was downloaded is there once it answers.
+func TestDirectoryThatHangsAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		answers := make(chan struct{})
+		b.disk.fault = func(step, _ string) error {
+			if step == "open" {
+				<-answers
+			}
+			return nil
+		}
+		begun := time.Now()
+		l := b.begin()
+		if took := time.Since(begun); took != openPatience {
+			t.Errorf("it starts after %v", took)
+		}
+		l.downloads(0, 40)
+		time.Sleep(10 * time.Minute)
+		if st := l.Status(); !strings.Contains(st.Trouble, "nothing went on for 1m0s") || st.Packages > 0 {
+			t.Errorf("%+v", st)
+		}
+		close(answers)
+		l.flush()
+		l.stop()
+		b.onceAndGone()
+		if first, last := l.events[0], l.events[len(l.events)-1]; first.Kind != Trouble || last.Kind == Trouble {
+			t.Errorf("%+v", l.events)
+		}
+	})
+}
+
 // serve serves a handler, and returns its URL.
 func serve(t *testing.T, h http.Handler) string {
 	s := httptest.NewServer(h)

@@ -94,6 +94,7 @@ type Sink struct {
 	done     chan struct{} // closed when Run has ended
 	changed  bell.Bell     // wakes the packer
 	work     bell.Bell     // wakes the deliverer
+	reached  bool          // the destination is open; only Open and the deliverer use it
 
 	// mu guards the fields below. It is never held during I/O.
 	mu          sync.Mutex
@@ -163,10 +164,29 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	if to, ok := s.to.(directory); ok && same(to.path, dir) { // what is delivered is removed from there
-		return nil, fmt.Errorf("open sink: packages wait in %s until they are delivered: give another directory", dir)
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	if err := s.reach(ctx); err != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("open sink: %w", err)
 	}
 	return s, s.recover()
+}
+
+// openPatience is how long the start waits for a directory. One that does not answer by then is like one that hangs later.
+const openPatience = 5 * time.Second
+
+// reach opens the destination, if it is a directory that has not been opened yet.
+func (s *Sink) reach(ctx context.Context) error {
+	if to, ok := s.to.(directory); ok && !s.reached {
+		err := guarded(ctx, func(ctx context.Context, _ func()) error {
+			return to.patiently(ctx, func() error { return to.open(s.dir) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.reached = true
+	return nil
 }
 
 // Wants reports whether Put has a use for records of this format.
