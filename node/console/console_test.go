@@ -236,6 +236,23 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// A browser that is told to want TLS wants it on all ports of a name. Only a console at the usual port may say so: on the others of its
+// name the node may serve its metrics and a page for web masters.
+func TestTLSIsDemandedAtTheUsualPort(t *testing.T) {
+	cert, key, tokens := files(t)
+	secure, plain := open(t, Config{Listen: ":1", TokenFile: tokens, TLSCert: cert, TLSKey: key}, api()), open(t, Config{Listen: "127.0.0.1:0"}, api())
+	for _, c := range []struct {
+		console *Console
+		url     string
+		demands bool
+	}{{secure, "https://node.example/", true}, {secure, "https://node.example:8300/", false}, {plain, "http://localhost/", false}} {
+		res := ask(t, c.console, "GET", c.url, here)
+		if got := res.Header.Get("Strict-Transport-Security"); res.StatusCode != 200 || (got != "") != c.demands {
+			t.Errorf("%s: %s, %q", c.url, res.Status, got)
+		}
+	}
+}
+
 // openServer serves a console on a real connection until the test ends, and returns its address.
 func openServer(t *testing.T, c *Console) string {
 	t.Helper()

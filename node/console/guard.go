@@ -47,7 +47,8 @@ func (g *guard) checked(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if g.certificate() != nil {
+		// Browsers apply it to all ports of a name (RFC 6797, section 8.3), where others may serve without TLS.
+		if g.certificate() != nil && !strings.Contains(r.Host, ":") {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		site := r.Header.Get("Sec-Fetch-Site")
