@@ -188,24 +188,29 @@ func (s *told) blockLocked(on string) (b Block) {
 	return b
 }
 
-// addLocked writes blocks and entries about files to disk, and puts the blocks in force. There may be so many times as many as a node tells.
+// addLocked writes blocks and entries about files to disk, and puts the blocks in force. There may be so many times as many as a node tells;
+// what peers have told beyond that hinders nothing that adds none.
 func (s *told) addLocked(blocks []Block, files []string, times int) error {
 	next := s.file
-	next.Blocks = newest(slices.Concat(s.file.Blocks, blocks))
+	if len(blocks) > 0 { // most calls tell nothing new, and there may be many
+		next.Blocks = newest(slices.Concat(s.file.Blocks, blocks))
+	}
 	next.Files = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.file.Files, files))))
 	switch {
 	case len(blocks) == 0 && len(next.Files) == len(s.file.Files):
 		return nil
-	case len(next.Blocks) > times*mostBlocks:
+	case len(next.Blocks) > max(times*mostBlocks, len(s.file.Blocks)):
 		return fmt.Errorf("more than %d hosts and prefixes", times*mostBlocks)
-	case len(next.Files) > times*mostFiles:
+	case len(next.Files) > max(times*mostFiles, len(s.file.Files)):
 		return fmt.Errorf("more than %d directories of nodes", times*mostFiles)
 	}
 	if err := s.keepLocked(next); err != nil {
 		return err
 	}
 	s.enforceLocked()
-	s.node.blocked.Ring()
+	if len(blocks) > 0 {
+		s.node.blocked.Ring()
+	}
 	s.changed.Ring()
 	return nil
 }

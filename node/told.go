@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -123,7 +124,8 @@ func (s *told) Unite(entries []string, whole uint64) error {
 	if len(blocks) > 0 {
 		s.node.operator.logBlocks(blocks) // before they are in force
 	}
-	if err := s.addLocked(blocks, files, toldMost); err != nil {
+	// Blocks hold even if there is no room for the directories.
+	if err := errors.Join(s.addLocked(blocks, nil, toldMost), s.addLocked(nil, files, toldMost)); err != nil {
 		return err
 	}
 	if whole != 0 {

@@ -76,34 +76,81 @@ func TestRefusedSeedsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestSidesNearTheBoundUnite: a node that is told more than it may tell itself takes it. It would refuse all calls of the peer otherwise.
-func TestSidesNearTheBoundUnite(t *testing.T) {
+// fullTold returns what a node knows that was told of so many blocks and directories in its earlier lives.
+func fullTold(t *testing.T, blocks, files int) *told {
 	rules, err := identity.New(identity.Default(), []identity.URL{{Host: "http://a.test", Path: "/"}})
 	must(t, err)
 	n := &Node{rules: rules, blocked: bell.New(), cfg: Config{Node: Identity{Data: t.TempDir()}}}
 	n.runlog, err = runlog.Open(runlog.Config{Logs: t.TempDir(), LogFileBytes: 1 << 30}, runlog.Meta{}, runlog.Deps{Now: time.Now})
 	must(t, err)
-	defer n.runlog.Close()
+	t.Cleanup(func() { n.runlog.Close() })
 	n.blocklist, err = blocklist.New(blocklist.Default(), blocklist.Deps{})
 	must(t, err)
 	n.operator = newOperator(n, nil)
 	var had crawlFile
-	for i := range mostBlocks {
+	for i := range blocks {
 		had.Blocks = append(had.Blocks, Block{On: fmt.Sprintf("h%d.test", i), Version: 1, At: time.Unix(0, 0).UTC()})
 	}
-	for i := range mostFiles {
+	for i := range files {
 		had.Files = append(had.Files, filesOf("here", fmt.Sprintf("%05d", i)))
 	}
 	n.told, err = newTold(n, had)
 	must(t, err)
-	there := had.Blocks[0]
+	return n.told
+}
+
+// TestSidesNearTheBoundUnite: a node that is told more than it may tell itself takes it. It would refuse all calls of the peer otherwise.
+func TestSidesNearTheBoundUnite(t *testing.T) {
+	s := fullTold(t, mostBlocks, mostFiles)
+	there := s.file.Blocks[0]
 	there.On = "there.test"
-	must(t, n.told.Unite([]string{there.entry(), filesOf("there", "dir")}, 1))
-	if !n.told.Knows(1) || n.told.blockLocked(there.On) != there || len(n.told.whoHas("dir", []string{"there"})) != 1 {
+	must(t, s.Unite([]string{there.entry(), filesOf("there", "dir")}, 1))
+	if !s.Knows(1) || s.blockLocked(there.On) != there || len(s.whoHas("dir", []string{"there"})) != 1 {
 		t.Error("the node does not know what it was told")
 	}
-	if err := n.told.has("here", []string{"more"}); err == nil {
+	if err := s.has("here", []string{"more"}); err == nil {
 		t.Error("the node tells of even more directories")
+	}
+	b := Block{On: "more.test", Version: 1}
+	if err := s.addLocked([]Block{b}, nil, 1); err == nil {
+		t.Error("the node blocks even more hosts")
+	}
+}
+
+// TestWhatIsFullHindersNothingElse: with as many directories as there may be, hosts are still blocked, and with as many blocks a node still
+// tells of its directories. Blocks can be ended.
+func TestWhatIsFullHindersNothingElse(t *testing.T) {
+	s := fullTold(t, 1, toldMost*mostFiles)
+	b := Block{On: "there.test", Version: 1, At: time.Unix(0, 0).UTC()}
+	if err := s.Unite([]string{b.entry(), filesOf("there", "dir")}, 1); err == nil || s.Knows(1) || s.blockLocked(b.On) != b {
+		t.Errorf("a host is not blocked where there are too many directories: %v", err)
+	}
+	b.On = "other.test"
+	must(t, s.addLocked([]Block{b}, nil, 1))
+	if !rang(s.node.blocked) {
+		t.Error("nobody drops what is blocked")
+	}
+
+	s = fullTold(t, toldMost*mostBlocks, 0)
+	must(t, s.has("here", []string{"dir"}))
+	must(t, s.Unite([]string{filesOf("there", "dir")}, 1))
+	if len(s.whoHas("dir", []string{"here", "there"})) != 2 {
+		t.Error("a directory is not known where there are too many blocks")
+	}
+	if rang(s.node.blocked) {
+		t.Error("all hosts are looked through for what is blocked, because of directories")
+	}
+	if _, changed, err := s.node.operator.Block("h0.test", "operator", "", true); !changed || err != nil {
+		t.Errorf("a block does not end: %v", err)
+	}
+}
+
+func rang(b bell.Bell) bool {
+	select {
+	case <-b:
+		return true
+	default:
+		return false
 	}
 }
 
