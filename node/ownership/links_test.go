@@ -227,3 +227,20 @@ func TestLastChangesReachAllReplicas(t *testing.T) {
 		s.node(3).mustHold(b, 4, 0)
 	})
 }
+
+// A node that stops waits no longer than it is given, even if its disk is silent: the others take its hosts over once it has left.
+func TestLastChangesDoNotWaitForTheDisk(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(1), s.found(3, 1, 2, 3)
+		p.disk.mu.Lock()
+		p.disk.slow = true
+		p.disk.mu.Unlock()
+		p.find(link(host, 3))
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		defer cancel()
+		if p.own.Flush(ctx); time.Since(began) > time.Second {
+			t.Errorf("it waits for %v", time.Since(began))
+		}
+	})
+}

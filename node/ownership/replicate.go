@@ -135,7 +135,17 @@ func (rep *replicator) gather(ctx context.Context) error {
 
 // Flush waits until the replicas have all changes, those of finished pages when their links are safe, or the context ends.
 func (rep *replicator) Flush(ctx context.Context) {
-	for rep.begun() == nil && rep.gather(ctx) == nil && !rep.stream.empty() {
+	for rep.begun() == nil {
+		gathered := make(chan error, 1)
+		go func() { gathered <- rep.gather(ctx) }() // its sync may outlast the context, if the disk is silent
+		select {
+		case err := <-gathered:
+			if err != nil || rep.stream.empty() {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
 		rep.stream.wake.Ring()
 		if bell.Sleep(ctx, rep.cfg.ReplicateEvery/4) != nil {
 			return

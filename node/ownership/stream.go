@@ -378,6 +378,7 @@ func (s *stream) mend(host string) (over func(error)) {
 		}
 		s.mu.Lock()
 		w.mended = false
+		s.tidyLocked(host)
 		s.mu.Unlock()
 		if err == nil {
 			s.stored(host)

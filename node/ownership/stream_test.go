@@ -209,5 +209,8 @@ func TestMendingThatFails(t *testing.T) {
 		if s.stored(streamed); !s.storedLocked(time.Now(), time.Time{}) {
 			t.Errorf("after %v something is left", failure)
 		}
+		if s.mend(streamed)(failure); len(s.hosts) > 0 {
+			t.Errorf("after %v a host that lacks nothing is waited for", failure)
+		}
 	}
 }
