@@ -206,15 +206,15 @@ func (r *Relay) answered(t id, conn net.Conn) bool {
 	return to != nil
 }
 
-// dialBack makes a connection at the request of a member, unless too many are being made. use gets it.
-func (r *Relay) dialBack(to string, h hello, use func(net.Conn)) {
+// dialBack makes a connection at the request of a member, which waits so long, unless too many are being made. use gets it.
+func (r *Relay) dialBack(to string, h hello, patience time.Duration, use func(net.Conn)) {
 	select {
 	case r.answers <- struct{}{}:
 	default:
 		return // who has asked tries another member
 	}
 	r.begin(func() { // if the relay has ended, nobody needs the place
-		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
+		ctx, cancel := context.WithTimeout(r.ctx, patience)
 		conn, err := r.connect(ctx, to, h)
 		cancel()
 		<-r.answers

@@ -300,9 +300,9 @@ func (r *Relay) take(l *link, f frame) {
 	case frameCarried:
 		r.deliver(l, f.payload)
 	case frameCall:
-		r.dialBack(l.peer, hello{role: roleAnswer, id: f.id}, func(conn net.Conn) { r.give(conn, Kind(f.payload[0])) })
+		r.dialBack(l.peer, hello{role: roleAnswer, id: f.id}, dialTime, func(conn net.Conn) { r.give(conn, Kind(f.payload[0])) })
 	case frameCheck:
-		r.dialBack(l.peer, hello{role: roleKnock, id: f.id}, func(conn net.Conn) {
+		r.dialBack(l.peer, hello{role: roleKnock, id: f.id}, answerTime, func(conn net.Conn) {
 			r.deps.Knock(l.peer, append([]byte(knock), f.id[:]...))
 			conn.Close() //nolint:errcheck // it has served its purpose
 		})

@@ -2,10 +2,13 @@ package relay
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"proxima/node/view"
 )
@@ -103,4 +106,35 @@ func TestWhatIsNoFrame(t *testing.T) {
 			t.Errorf("%s is read as %+v", name, h)
 		}
 	}
+}
+
+// TestRoomForAnswers: 64 connections are made at once at the request of members. One that only asks whether it can be dialled waits three
+// seconds, so its place is free then: many nodes behind NATs may ask at once.
+func TestRoomForAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, dialled := inner(t), 0
+		r.deps.Connect = func(ctx context.Context, _ string) (net.Conn, error) {
+			r.mu.Lock()
+			dialled++
+			r.mu.Unlock()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		asks := func(f frame, want int) {
+			t.Helper()
+			r.take(newLink(r.ctx, "peer"), f)
+			if synctest.Wait(); dialled != want {
+				t.Errorf("%d are dialled, want %d", dialled, want)
+			}
+		}
+		call := frame{kind: frameCall, payload: []byte{byte(Calls)}}
+		for i := range 64 {
+			asks(frame{kind: frameCheck}, i+1)
+		}
+		asks(call, 64)
+		time.Sleep(answerTime)
+		asks(call, 65)
+		r.stop()
+		r.work.Wait()
+	})
 }
