@@ -237,6 +237,13 @@ func TestKindsThatPeersSend(t *testing.T) {
 	}
 }
 
+// Errors that are joined stand in one line.
+func TestJoinedErrorsArePlain(t *testing.T) {
+	if got := plain("a\nb\x1b" + strings.Repeat("\n", maxReason)); !strings.HasPrefix(got, "a; b?; ; ") || len(got) > maxReason {
+		t.Errorf("%q", got)
+	}
+}
+
 // Of each peer and kind one refusal a second is told, with how many were skipped. What is remembered for that is bounded.
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,6 +64,7 @@ func (r *refusals) add(f Refusal) {
 
 // plain makes a peer's text safe for a log: it cannot fill it, nor break a line or a terminal.
 func plain(words string) string {
+	words = strings.ReplaceAll(words[:min(len(words), maxReason)], "\n", "; ") // of errors that are joined
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
 			return '?'
