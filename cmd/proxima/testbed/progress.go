@@ -13,6 +13,7 @@ import (
 
 	"proxima/ncoord/quantile"
 	"proxima/node"
+	"proxima/node/peer"
 	"proxima/node/placement"
 )
 
@@ -65,7 +66,9 @@ func clock(d time.Duration) string {
 // totals sums up what the nodes report.
 type totals struct {
 	up, all int
-	joined  int // the smallest number of members that a node knows
+	joined  int // the smallest number of members that a node knows, which is the node lonely
+	lonely  int
+	cut     int // nodes some of whose calls to others could not be made
 	pages   int64
 	pending int64
 	phases  map[string]int
@@ -95,9 +98,9 @@ func (r *run) askAll(ctx context.Context) totals {
 			t.up++
 			if err == nil {
 				r.pages[i] = s.Crawl.Pages
-				t.add(s)
+				t.add(i, s)
 			} else {
-				t.joined = 0
+				t.joined, t.lonely = 0, i
 			}
 			t.pages += r.pages[i]
 			return nil
@@ -107,13 +110,18 @@ func (r *run) askAll(ctx context.Context) totals {
 	return t
 }
 
-func (t *totals) add(s node.Status) {
+func (t *totals) add(i int, s node.Status) {
 	t.pending += s.Frontier.Pending
 	if why := s.Frontier.Paused; why != "" {
 		t.phases["paused: "+why]++
 	}
 	if o := s.Overlay; o != nil {
-		t.joined = min(t.joined, o.Alive)
+		if o.Alive < t.joined {
+			t.joined, t.lonely = o.Alive, i
+		}
+		if o.Calls.Failures[peer.KindUnavailable]+o.Calls.Failures[peer.KindTimeout] > 0 {
+			t.cut++
+		}
 		t.phases[o.Batch.Phase]++
 		t.batches += int64(o.Batch.Batches)
 		t.errors = append(t.errors, o.Accuracy)

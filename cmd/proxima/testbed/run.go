@@ -102,10 +102,18 @@ func (r *run) startAll(ctx context.Context) error {
 		case t.joined == t.all:
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("the nodes did not find each other within %v: one of them knows only %d of %d; see %s", joinPatience,
-				t.joined, t.all, filepath.Join(r.dir, rundir.NodesFolder))
+			return fmt.Errorf("the nodes did not find each other within %v: %s knows only %d of %d%s; see %s", joinPatience,
+				r.plan.Nodes[t.lonely].Name, t.joined, t.all, r.openPorts(), filepath.Join(r.dir, rundir.NodesFolder))
 		}
 	}
+}
+
+// openPorts says what real machines may lack, whose nodes do not reach each other.
+func (r *run) openPorts() string {
+	if r.plan.RTTMs != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (a firewall? all machines need each other's port %d for TCP and UDP, and %d for TCP)", gossipPort, peerPort)
 }
 
 // crawl watches the nodes until they have ended or the scenario's length is over.
@@ -113,6 +121,7 @@ func (r *run) crawl(ctx context.Context) error {
 	length := r.plan.Scenario.Length
 	last, rate := int64(0), 0.0
 	quiet := 0 // seconds without a batch in progress
+	warned := false
 	for {
 		since := time.Since(r.started)
 		if err := r.applyDueEvents(ctx, since); err != nil {
@@ -130,6 +139,10 @@ func (r *run) crawl(ctx context.Context) error {
 			phase = "still running; Ctrl-C ends it"
 		}
 		r.out.renew(t.line(phase, length-since, rate))
+		if !warned && t.pages == 0 && t.cut > 0 && since >= joinPatience {
+			warned = true
+			r.out.say("%s  no page yet: %d of %d nodes cannot call others%s", clock(since), t.cut, t.all, r.openPorts())
+		}
 		if t.up == 0 && len(r.events) == 0 {
 			r.out.say("%s  the crawl has ended by itself: nothing was left to do", clock(since))
 			return nil

@@ -20,6 +20,7 @@ import (
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 	"proxima/node/crawl"
+	"proxima/node/peer"
 	"proxima/node/placement"
 )
 
@@ -33,6 +34,7 @@ type fakePlatform struct {
 	ends     time.Duration // when the nodes end by themselves; 0 for never
 	batches  bool          // whether each node makes and hands off a batch
 	paused   string        // why no node crawls
+	apart    string        // what nodes on real machines cannot do: "join" or "call"
 }
 
 func (b *fakePlatform) note(format string, args ...any) {
@@ -100,6 +102,12 @@ func (a *fakeNode) status(context.Context) (node.Status, error) {
 	s := node.Status{Crawl: crawl.Stats{Pages: int64(10 * a.i)},
 		Overlay: &node.OverlayStatus{Alive: alive, Accuracy: 0.1, Batch: placement.Status{Phase: placement.PhaseIdle}}}
 	s.Frontier.Paused = a.paused
+	switch a.apart {
+	case "join":
+		s.Overlay.Alive = 1
+	case "call":
+		s.Crawl.Pages, s.Overlay.Calls.Failures = 0, map[string]uint64{peer.KindUnavailable: 3}
+	}
 	if a.batches {
 		s.Overlay.Batch.Batches = 1
 		if time.Since(a.born) < 20*time.Second {
@@ -119,6 +127,9 @@ func play(t *testing.T, text string, ctx context.Context, b *fakePlatform) (*run
 		if err := os.MkdirAll(filepath.Join(r.nodeDir(i), "logs"), 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if b.apart != "" {
+		r.plan.RTTMs = nil
 	}
 	r.world = r.plan.World()
 	b.begun = time.Now()
@@ -212,6 +223,25 @@ func TestProgressSaysWhyNothingIsCrawled(t *testing.T) {
 			t.Fatal(err)
 		}
 		says(t, out, "paused: disk full · 3 of 3 nodes up")
+	})
+}
+
+// TestMachinesApart: a firewall between real machines is told long before the scenario's length is over, and what must pass it.
+func TestMachinesApart(t *testing.T) {
+	const ports = " (a firewall? all machines need each other's port 7946 for TCP and UDP, and 7947 for TCP)"
+	long := strings.Replace(twoNodes, "1m", "3m", 1)
+	synctest.Test(t, func(t *testing.T) {
+		b := &fakePlatform{apart: "join"}
+		_, _, err := play(t, long, t.Context(), b)
+		if err == nil || time.Since(b.begun) > 65*time.Second || !strings.Contains(err.Error(), "knows only 1 of 3"+ports) {
+			t.Errorf("after %v: %v", time.Since(b.begun), err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		_, out, err := play(t, long, t.Context(), &fakePlatform{apart: "call"})
+		if err != nil || strings.Count(out, "\n 1:00  no page yet: 3 of 3 nodes cannot call others"+ports+"\n") != 1 {
+			t.Errorf("%v\n%s", err, out)
+		}
 	})
 }
 
