@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -139,6 +140,23 @@ func TestHostThatIsTakenBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node without a majority, or that sees no members yet, takes no host back: the other side may have committed.
+func TestMinorityTakesNoHostBack(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(2), s.hostOf(2, 1, 3)
+		r := rec(host, 1, 2)
+		p.put(r)
+		minority, blind := p.own.view(), p.own.view()
+		minority.Majority, blind.Settled = false, nil
+		for what, v := range map[string]view.View{"in a minority": minority, "without members": blind} {
+			p.with(func() { p.own.proposals[host] = proposal{next: rec(host, 2, 7)} }) // a node that is gone
+			if err := p.own.settle(s.t.Context(), r, v); !errors.Is(err, errLater) || p.record(host) != r {
+				t.Errorf("%s: %v, and it has %+v", what, err, p.record(host))
+			}
+		}
+	})
 }
 
 // A host is neither handed over nor taken back if its epoch could overflow.

@@ -284,3 +284,20 @@ func TestDeliveriesShareSyncs(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A peer that is silent gets one call more at a time. One that has just been asked for the first time is not silent yet.
+func TestCallsToASilentPeer(t *testing.T) {
+	onStage(t, []int{1, 2}, func(s *stage) {
+		own := s.node(1).own
+		for _, c := range []struct {
+			calls int
+			ago   time.Duration
+			waits bool
+		}{{0, time.Hour, false}, {1, s.cfg.SilentAfter, false}, {1, s.cfg.SilentAfter + 1, true}, {2, time.Hour, true}} {
+			s.node(1).with(func() { own.silent[idOf(2)] = &silence{since: time.Now().Add(-c.ago), calls: c.calls} })
+			if err := own.stuck(idOf(2)); errors.Is(err, errLater) != c.waits {
+				t.Errorf("%d calls, silent for %v: %v", c.calls, c.ago, err)
+			}
+		}
+	})
+}

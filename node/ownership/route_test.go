@@ -163,6 +163,19 @@ func TestQueueOfALink(t *testing.T) {
 	})
 }
 
+// Links to a host that is found here count for the epoch with which its record begins.
+func TestEpochOfAHostThatIsFound(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(1), s.hostOf(1, 2, 3)
+		for what, found := range map[string]bool{"new": true, "known": false} {
+			to, err := p.own.whereTo(host)
+			if err != nil || !to.here || to.found != found || to.epoch != 1 || p.record(host) != rec(host, 1, 1) {
+				t.Errorf("%s: its links go to %+v, %v; its record is %+v", what, to, err, p.record(host))
+			}
+		}
+	})
+}
+
 // The record of a new host is on disk before its URLs, wherever its links stand among those of known hosts.
 func TestRecordsOfNewHostsComeFirst(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
