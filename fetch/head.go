@@ -50,14 +50,14 @@ func (h *headFilter) filter(b []byte) []byte {
 			n = len(b)
 		}
 		held := h.part == inFields && !h.long
-		if !held {
-			out = append(out, b[:n]...)
-		}
 		if len(h.line) <= maxHeld {
 			h.line = append(h.line, b[:n]...)
 		}
 		if h.tap != nil {
 			h.raw = append(h.raw, b[:n]...)
+		}
+		if !held {
+			out = append(out, b[:n]...) // the last look at b[:n], which this may overwrite
 		}
 		b = b[n:]
 		switch {
@@ -96,9 +96,10 @@ func (h *headFilter) endLine() {
 	case h.interim:
 		h.part, h.raw = inStatus, h.raw[:0]
 	default:
-		if h.part = inBody; h.tap != nil {
+		if h.tap != nil {
 			h.tap.answered(h.raw)
 		}
+		*h = headFilter{part: inBody} // it stays with an idle connection, and needs no memory there
 	}
 	h.line, h.long = h.line[:0], false
 }
