@@ -10,12 +10,9 @@ type params struct {
 	query, path names
 }
 
-// names is a set of names and, with a * at the end, of beginnings of names.
-type names struct {
-	list []string
-	// first holds the first bytes of all names. Most parameters begin with another byte and need no further look.
-	first [256]bool
-}
+// names is a set of names and, with a * at the end, of beginnings of names. They are kept by their first byte: most parameters begin with
+// another one than all names, and the rest is compared with few.
+type names [256][]string
 
 func newParams(list []string) (p params) {
 	for _, name := range list {
@@ -23,19 +20,18 @@ func newParams(list []string) (p params) {
 		if rest, ok := strings.CutPrefix(name, ";"); ok {
 			set, name = &p.path, rest
 		}
-		set.first[name[0]] = true
-		set.list = append(set.list, name)
+		set[name[0]] = append(set[name[0]], name)
 	}
 	return p
 }
 
 // has says whether the set holds the name of a parameter, which is given as "name=value" or "name".
 func (n *names) has(param string) bool {
-	if param == "" || !n.first[param[0]] {
+	if param == "" || n[param[0]] == nil {
 		return false
 	}
 	name, _, _ := strings.Cut(param, "=")
-	return slices.ContainsFunc(n.list, func(known string) bool {
+	return slices.ContainsFunc(n[param[0]], func(known string) bool {
 		begin, open := strings.CutSuffix(known, "*")
 		return name == known || open && strings.HasPrefix(name, begin)
 	})
