@@ -256,7 +256,8 @@ func TestHTTP2GoesAway(t *testing.T) {
 			})))})
 			c.tls.InsecureSkipVerify = true
 			res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr})
-			if n := conns.made.Load(); res.Class != want || !res.Timing.Fresh || n != 2 {
+			// One for the request, one for its retry, and one that net/http may begin while a connection from before ends.
+			if n := conns.made.Load(); res.Class != want || !res.Timing.Fresh || n < 2 || n > 3 {
 				t.Errorf("%d connections end: class %q after %d dials, %v", away, res.Class, n, res.Err)
 			}
 		})
