@@ -1,8 +1,10 @@
 package frontier
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -48,6 +50,28 @@ func has(c chan struct{}) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// A search for hosts whose pages are due goes on behind the last key of the one before, and ends with the first that is not due.
+func TestSearchForDueHosts(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	f := scanning(t, 1, 3, now)
+	if err := f.store.write(func(txn *tx) error { return txn.Set(nextKey(stampOf(now)+1, "http://later.test"), nil) }); err != nil {
+		t.Fatal(err)
+	}
+	skip := func(h dueHost) bool { return h.name == "http://h02.test" }
+	all, last, end, err := f.store.dueHosts(nil, stampOf(now), skip)
+	if err != nil || !end || len(all) != 3 || all[2].name != "http://h03.test" {
+		t.Errorf("due are %v, %v, %v", all, end, err)
+	}
+	rest, _, _, err := f.store.dueHosts(nextKey(all[0].at, all[0].name), stampOf(now), skip)
+	if err != nil || !slices.Equal(rest, all[1:]) {
+		t.Errorf("behind the first are due %v, %v", rest, err)
+	}
+	none, same, end, err := f.store.dueHosts(last, stampOf(now), skip)
+	if err != nil || !end || len(none) > 0 || !bytes.Equal(same, last) {
+		t.Errorf("behind the last are due %v, %v, %v; the next search begins at %q", none, end, err, same)
 	}
 }
 
