@@ -417,11 +417,9 @@ func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64) erro
 	}
 	if len(list) == 0 {
 		err = w.readAll(buf, w, w.limit)
-	} else if r, done, broken := c.decoders.open(list, w); broken != nil {
-		err = broken
-	} else {
-		err = w.readAll(buf, r, limit)
-		done()
+	} else if flaw := Safely(func() { err = c.decoders.read(list, buf, w, limit) }); flaw != nil {
+		w.releaseWindow()
+		err = flaw
 	}
 	switch {
 	case err == io.EOF, w.n == 0 && w.end == io.EOF: // an empty body has no coding, whatever the header says

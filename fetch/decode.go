@@ -56,6 +56,17 @@ func codings(values []string) ([]string, error) {
 	return list, nil
 }
 
+// read reads w into buf through decoders, as readAll does. After a panic they are not used again.
+func (d *decoders) read(list []string, buf *[]byte, w *wire, limit int64) error {
+	r, done, err := d.open(list, w)
+	if err != nil {
+		return err
+	}
+	err = w.readAll(buf, r, limit)
+	done()
+	return err
+}
+
 // open puts decoders over w, the last coding first. It takes the memory of a large window before allocating it. The caller calls done when it
 // has read enough.
 func (d *decoders) open(list []string, w *wire) (r io.Reader, done func(), err error) {

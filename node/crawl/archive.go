@@ -13,7 +13,6 @@ import (
 	"proxima/fetch/warc"
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/runlog"
 	"proxima/node/sink"
 )
 
@@ -34,7 +33,9 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 		r.Exchange = exchange(task, res)
 	}
 	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
-		r.Page = l.pageOf(task, res, g)
+		if err := fetch.Safely(func() { r.Page = l.pageOf(task, res, g) }); err != nil {
+			l.unkept(task, err)
+		}
 	}
 	if r.Exchange == nil && r.Page == nil {
 		return nil
@@ -61,7 +62,7 @@ var errNoHead = errors.New("archive response: no end of its head was recorded")
 // unkept logs that a download cannot be kept. The crawl goes on.
 func (l *Loop) unkept(task *frontier.Task, err error) {
 	l.stats.update(func(s *Stats) { s.ArchiveFailures++ })
-	l.deps.RunLog.Events().Warn(runlog.EventWarning, runlog.KeyURL, task.URL.String(), runlog.KeyReason, err.Error())
+	l.reader.warn(task, err)
 }
 
 // unindexed reports whether a page asks not to be kept.

@@ -9,6 +9,7 @@ import (
 	"proxima/fetch/sitemap"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/runlog"
 )
 
 // reader reads bodies. It turns their links into links for the frontier.
@@ -33,8 +34,29 @@ func redirects(res *fetch.Result) bool {
 	return res.Location != "" && res.Status >= 300 && res.Status < 400
 }
 
-// read puts what a body says into the outcome, with its links or the target of a redirect. It returns how many references there are.
+// read calls parse. A body whose parser panics has no links, and such a robots.txt counts as one that breaks off.
 func (r *reader) read(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
+	before := *out
+	err := fetch.Safely(func() { found = r.parse(task, res, out, g) })
+	if err == nil {
+		return found
+	}
+	r.warn(task, err)
+	*out, *g = before, gather{reader: r}
+	out.Reason = err.Error()
+	if task.Kind == frontier.Robots {
+		*out = brokenRobots(out, err.Error())
+	}
+	return 0
+}
+
+// warn logs what is wrong with a download. The crawl goes on.
+func (r *reader) warn(task *frontier.Task, err error) {
+	r.deps.RunLog.Events().Warn(runlog.EventWarning, runlog.KeyURL, task.URL.String(), runlog.KeyReason, err.Error())
+}
+
+// parse puts what a body says into the outcome, with its links or the target of a redirect. It returns how many references there are.
+func (r *reader) parse(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
 	switch {
 	case task.Kind == frontier.Robots:
 		r.robotsTxt(task, res, out, g)

@@ -237,3 +237,25 @@ func TestMovedHostsHaveNoRobotsInMemory(t *testing.T) {
 		t.Errorf("%d bytes in %d files are counted, want %d in 3", c.bytes, c.lru.Len(), want)
 	}
 }
+
+// A body that makes a parser panic costs its links, not the crawl: its page is not read again, and a robots.txt counts as unreachable.
+func TestParserThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &web{html: "<a href=/x>"}
+		b := newBed(t, w)
+		b.deps.Policy.Rules = nil // the reader panics over links
+		b.crawl(func() { time.Sleep(time.Hour) })
+		if got := w.requests(); got != "/robots.txt /page" {
+			t.Errorf("%q asked", got)
+		}
+		if log, err := os.ReadFile(b.log); err != nil || !strings.Contains(string(log), `"reason":"panic at identity/rules.go:`) {
+			t.Errorf("%v, the log of fetches has no panic: %s", err, log)
+		}
+		task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.example", URL: mustParse(t, "http://a.example/robots.txt")}
+		res := &fetch.Result{Status: 301, Location: "/robots"}
+		var out frontier.Outcome
+		if b.reader.read(task, res, &out, b.reader.gather()); out.Ending != frontier.Again || out.Trouble != frontier.Busy || !strings.Contains(out.Reason, "panic") {
+			t.Errorf("a robots.txt ends with %+v", out)
+		}
+	})
+}

@@ -28,9 +28,7 @@ func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier
 		return
 	}
 	if res.Class != "" && !noBodyNeeded(res) {
-		// A robots.txt that breaks off is unreachable (RFC 9309, section 2.3.1.4): the host waits.
-		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Busy, Asked: true, Elapsed: out.Elapsed, RetryAfter: out.RetryAfter,
-			Reason: "robots.txt: " + words(string(res.Class))}
+		*out = brokenRobots(out, words(string(res.Class)))
 		return
 	}
 	switch robots.Judge(res.Status) {
@@ -128,4 +126,10 @@ func (c *robotsCache) drop(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lru.Remove(host)
+}
+
+// brokenRobots is the outcome of a robots.txt that breaks off. It is unreachable (RFC 9309, section 2.3.1.4): the host waits.
+func brokenRobots(out *frontier.Outcome, reason string) frontier.Outcome {
+	return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Busy, Asked: true, Elapsed: out.Elapsed, RetryAfter: out.RetryAfter,
+		Reason: "robots.txt: " + reason}
 }
