@@ -102,6 +102,9 @@ func Start(ctx context.Context, program string, c Config, before ...string) (*Or
 	switch {
 	case err == nil:
 		return o, nil
+	case ctx.Err() != nil: // the end of the server follows from it
+		o.Stop()
+		return nil, fmt.Errorf("start server: %w", ctx.Err())
 	case !o.process.Running():
 		return nil, fmt.Errorf("start server: it ended; is its port taken?\n%s", o.process.Tail())
 	}
