@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/node/netsim"
+	"proxima/node/wire"
 )
 
 // Memories are deleted when they are older than is allowed, or damaged; and the oldest if there are too many. A damaged one is not read, and one
@@ -99,4 +100,35 @@ func TestSweepsAreRepeated(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A memory goes to its grantor while it is news there, in each renewal until one is answered, and always to another grantor.
+func TestMemoryIsSentWhileItIsNews(t *testing.T) {
+	h, l := heldBy(t)
+	ls, now := h.book, time.Now()
+	l.grantor, l.changed = "k", now
+	sent := func(grantor string) (item, bool) {
+		it := item{addr: server(1), lease: l, wish: wire.Wish_WISH_RENEW}
+		return it, len(ls.message(&it, grantor, now).GetMemory()) > 0
+	}
+	answered := func(it item) {
+		ls.given(it, "k", &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN, ForMs: 60_000}, h.deps.Clock.now(), now)
+	}
+	_, first := sent("k")
+	it, again := sent("k")
+	if !first || !again {
+		t.Error("news is not sent")
+	}
+	l.changed = now.Add(time.Second) // while the renewal was under way
+	answered(it)
+	if it, again = sent("k"); !again {
+		t.Error("what came during a renewal is not sent")
+	}
+	answered(it)
+	if _, again := sent("k"); again {
+		t.Error("what the grantor knows is sent again")
+	}
+	if _, other := sent("k2"); !other {
+		t.Error("another grantor does not hear it")
+	}
 }

@@ -280,7 +280,7 @@ func TestRun(t *testing.T) {
 }
 
 // Several fetchers of a node may be the first to dial from its host.
-func TestEnterAtOnce(t *testing.T) {
+func TestOpenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New(func(_, _ netip.Addr) time.Duration { return 0 })
 		defer n.Close()
