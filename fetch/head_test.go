@@ -90,13 +90,15 @@ func TestHeadsOfOneConnection(t *testing.T) {
 	}
 }
 
-// FuzzHeadFilter: what net/http reads passes as it comes, and it makes no difference in what pieces.
+// FuzzHeadFilter: what net/http reads passes as it comes, what is captured is the last head, and it makes no difference in what pieces both come.
 func FuzzHeadFilter(f *testing.F) {
-	for _, s := range []string{"HTTP/1.1 200 OK\r\nX: y\r\n z\r\n\r\nbody", "HTTP/1.1 103 Early\n\nHTTP/1.0 200 OK\nx y: z\nnothing\n\n\n", "HTTP/1.1 204 \r\nTransfer-Encoding: chunked\r\nContent-Length: \r\n"} {
+	for _, s := range []string{"HTTP/1.1 200 OK\r\nX: y\r\n z\r\n\r\nbody", "HTTP/1.1 103 Early\n\nHTTP/1.0 200 OK\nx y: z\nnothing\n\n\n", "HTTP/1.1 204 \r\nTransfer-Encoding: chunked\r\nContent-Length: \r\n",
+		"HTTP/1.1 103 Early\r\nx\r\n\r\nHTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nx\r\n\r\n"} {
 		f.Add([]byte(s), uint16(3))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, size uint16) {
-		var once, more headFilter
+		whole, pieces := new(tap), new(tap)
+		once, more := headFilter{tap: whole}, headFilter{tap: pieces}
 		got := append(once.filter(bytes.Clone(in)), once.rest()...)
 		var parts []byte
 		for part := range slices.Chunk(in, int(size)+1) {
@@ -105,8 +107,36 @@ func FuzzHeadFilter(f *testing.F) {
 		if parts = append(parts, more.rest()...); !bytes.Equal(got, parts) {
 			t.Errorf("%q in pieces of %d", parts, size+1)
 		}
+		if want := lastHead(in); !bytes.Equal(whole.head, want) || !bytes.Equal(pieces.head, want) {
+			t.Errorf("the head is %q, captured %q, and %q in pieces of %d", want, whole.head, pieces.head, size+1)
+		}
 		if r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(in)), nil); err == nil && r.StatusCode/100 != 1 && !bytes.Equal(got, in) {
 			t.Errorf("%q is now %q", in, got)
 		}
 	})
+}
+
+// lastHead returns the first head of a response that is not informational, with lines that end in CR LF; nil if it has no end.
+func lastHead(response []byte) []byte {
+	var head []byte
+	interim := false
+	for line := range bytes.Lines(response) {
+		status := head == nil
+		if status {
+			interim = informational(line)
+		}
+		line, ended := bytes.CutSuffix(line, []byte("\n"))
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		head = slices.Concat(head, line, []byte("\r\n"))
+		switch {
+		case !ended:
+			return nil
+		case status, len(bytes.TrimRight(line, "\r")) > 0:
+		case !interim:
+			return head
+		default:
+			head = nil
+		}
+	}
+	return nil
 }
