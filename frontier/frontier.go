@@ -162,8 +162,8 @@ func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	return all, nil
 }
 
-// Bounds on a request to the ledger, in URLs and in bytes as the store counts them. An item may exceed the latter. One more request fits into a batch that is not full:
-// the smallest transaction holds 15 % of 4 MiB.
+// Bounds on a request to the ledger, in URLs and in bytes as the store counts them. An item may exceed the latter. One more request fits into
+// a batch that is not full: the smallest transaction holds 15 % of 4 MiB.
 const (
 	maxRequestURLs  = 500
 	maxRequestBytes = 200 << 10
