@@ -83,6 +83,8 @@ func TestCommandLines(t *testing.T) {
 		{crawl + " -scope world a.test", "scope.seed_scope", `"world"`},
 		{crawl + " -allow 127.0.0.1 a.test", "fetch.allow_prefixes"},
 		{crawl + " -warc= a.test", "-warc: it names no directory"},
+		{crawl + " -listen 127.0.0.1:0 a.test", "-listen is for a node with peers, and these need a common secret (-secret)"},
+		{crawl + " -gossip 127.0.0.1:0 a.test", "-gossip is for a node with peers"},
 		{crawl + " -secret " + none, "secret file " + none, "proxima keygen " + none + " makes one"},
 		{crawl + " -secret " + t.TempDir(), "is no file\n"},
 		{crawl + " -secret " + open, "chmod 600 " + open},

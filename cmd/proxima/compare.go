@@ -23,7 +23,7 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 		"Reads the logs of all nodes below each DIR and says which assigner was better, by how much, and why.\n", "")
 	asJSON := flags.Bool("json", false, "print JSON for programs (docs/compare.md)")
 	page := flags.String("html", "", "also write a page with plots to this `file`")
-	by := flags.String("by", compare.ByAssigner, "what a row is: "+strings.Join(compare.Bys(), ", "))
+	by := flags.String("by", compare.ByAssigner, "`what` a row is: "+strings.Join(compare.Bys(), ", "))
 	against := flags.String("against", "", "`row` or assigner that the others are compared to; random by default")
 	seed := flags.Uint64("seed", 1, "`seed` of the confidence intervals")
 	dirs, err := parse(flags, args)
@@ -85,13 +85,10 @@ func writePage(path string, write func(io.Writer) error) error {
 	if err == nil && part != path {
 		err = os.Rename(part, path)
 	}
-	if err != nil {
-		if part != path {
-			_ = os.Remove(part)
-		}
-		return fmt.Errorf("write report: %w", err)
+	if err != nil && part != path {
+		_ = os.Remove(part)
 	}
-	return nil
+	return err
 }
 
 // runFigures makes one page of the figures of 2009 and ours. Each folder has the runs of one scenario.

@@ -247,6 +247,11 @@ func configure(file string, flags *flag.FlagSet) (node.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	for _, name := range []string{"listen", "gossip"} {
+		if given(flags, name) && cfg.Peer.Secret == "" {
+			return cfg, fmt.Errorf("-%s is for a node with peers, and these need a common secret (-secret): proxima keygen FILE makes one", name)
+		}
+	}
 	if file == "" && !given(flags, "scope") {
 		cfg.Scope.SeedScope = identity.ScopeHost // a site on the command line means that site alone
 		if scope := node.RememberedScope(cfg.Node.Data); scope != "" {

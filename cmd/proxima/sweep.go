@@ -161,9 +161,11 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 		}
 	}
 	if s.dir == "" {
-		s.dir, err = os.MkdirTemp(".", "proxima-sweep-")
+		if s.dir, err = os.MkdirTemp(".", "proxima-sweep-"); err != nil {
+			return nil, fmt.Errorf("make folder of the sweep: %w", err)
+		}
 	}
-	return s, err
+	return s, nil
 }
 
 // folder returns the folder with the runs of a value.

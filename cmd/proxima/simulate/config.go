@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -96,7 +97,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("assigners: %q is given twice", name))
 		}
 		if _, direct := downloads(name); !direct && name != Best && name != TrueRTT && !slices.Contains(assign.Names(), name) {
-			errs = append(errs, fmt.Errorf("assigners: %q is none of %q, %q, %q, or %q with a number from 1 to 1000", name, assign.Names(),
+			errs = append(errs, fmt.Errorf("assigners: %q is none of %s, %s, %s, or %s with a number from 1 to 1000", name, strings.Join(assign.Names(), ", "),
 				Best, TrueRTT, DirectPrefix))
 		}
 		if probers := []string{assign.Probe, assign.HiMicra, assign.IPMicra, assign.CAN}; c.Estimates >= 0 && slices.Contains(probers, name) {
