@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,17 +70,21 @@ func (o *Operator) Set(ctx context.Context, key, value, by string) error {
 	var given Config
 	var err error
 	for _, text := range []string{value, strconv.Quote(value)} {
-		var f *strict.File
-		if f, err = strict.Parse("value", key+" = "+text); err != nil {
-			continue
+		f, wrong := strict.Parse("value", key+" = "+text)
+		if wrong != nil && text == value {
+			continue // a word that lacks its quotes
 		}
-		given = Config{}
-		if err = errors.Join(f.Decode(&given), f.Err()); err == nil {
+		if given = (Config{}); wrong == nil {
+			wrong = errors.Join(f.Decode(&given), f.Err())
+		}
+		if wrong == nil {
+			err = nil
 			break
 		}
+		err = cmp.Or(err, wrong) // about the value as it was written, if it is one
 	}
 	if err != nil {
-		return badInput(err)
+		return badInput(errors.New(strings.TrimPrefix(err.Error(), "value:1: ")))
 	}
 	o.adjusting.Lock()
 	defer o.adjusting.Unlock()

@@ -35,7 +35,8 @@ func TestSet(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			for _, c := range []struct{ key, value, why string }{
 				{"politeness.min_gap", "soon", "a duration"}, {"politeness.min_gap", "-1s", "min_gap"}, {"politeness.min_gap", "", "duration"},
-				{"crawl.fetchers", "0", "not between"}, {"crawl.fetchers", "1\n[peer]\nsecret = 'x'", "more than one line"}, {"crawl.fetchers", "1.5", ""},
+				{"crawl.fetchers", "0", "not between"}, {"crawl.fetchers", "1\n[peer]\nsecret = 'x'", "more than one line"}, {"crawl.fetchers", "1.5", "crawl.fetchers: want a whole number, got 1.5"},
+				{"politeness.min_gap", "5", "in quotes with its unit, like \"250ms\" or \"1h30m\", got 5"},
 				{"crawl.fetcher", "1", "no key (did you mean crawl.fetchers?)"}, {"crwal.fetcher", "1", "no key (did you mean crawl.fetchers?)"},
 				{"nowhere.fetcher", "1", "no key"}, {"crawl.fetchers.fetcher", "1", "no key"}, {"site.gap", "1", "no key"}, {"", "1", "no key"},
 				{"site", "[]", "cannot change"}, {"crawl", "{}", "no key"},

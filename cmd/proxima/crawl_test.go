@@ -143,7 +143,7 @@ func TestCtl(t *testing.T) {
 	told(t, exitOK, []string{"ctl" + at + " pause", "paused"})
 	release()
 	told(t, exitOK, [][]string{
-		{"status" + at, "paused by its operator"},
+		{"status" + at, " · paused by its operator"},
 		{"ctl" + at + " seed " + other.seed(t), "added"},
 		{"ctl" + at + " blocks", "nothing is blocked"},
 		{"ctl" + at + " requests", "nobody has asked"},

@@ -97,8 +97,10 @@ func why(s node.Status) string {
 	if k := s.Sink; k != nil && k.Flushing && k.Waiting > 0 {
 		return strings.TrimSuffix(fmt.Sprintf("the crawl is over, %d packages wait to be delivered; %s", k.Waiting, k.Trouble), "; ")
 	}
-	if s.Frontier.Paused != "" {
-		return "paused: " + s.Frontier.Paused
+	if paused := s.Frontier.Paused; strings.HasPrefix(paused, "paused ") {
+		return paused
+	} else if paused != "" {
+		return "paused: " + paused
 	}
 	if s.Overlay != nil && !s.Overlay.Majority {
 		return s.Overlay.Reason
