@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"proxima/cmd/proxima/testbed"
@@ -50,6 +51,9 @@ func addresses(flags *flag.FlagSet, list *[]netip.Addr, name, usage string) {
 			a, err := netip.ParseAddr(part)
 			if err != nil {
 				return fmt.Errorf("%q is no address", part)
+			}
+			if slices.Contains(*list, a) {
+				return fmt.Errorf("%v is given twice", a)
 			}
 			*list = append(*list, a)
 		}

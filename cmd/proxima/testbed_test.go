@@ -46,6 +46,7 @@ func TestTestbedCommandLines(t *testing.T) {
 		{"testbed run ci -seed 9223372036854775808", "-seed: \"9223372036854775808\" is not a number from 0 to 9223372036854775807"}, // no file of a scenario can hold it
 		{"testbed sweep ci -set length=9s,8s -seeds 1..9223372036854775808", "1..5"},
 		{"testbed shell", "the name of a node"},
+		{"sites ci -at 127.0.0.1,127.0.0.2,127.0.0.1", "-at: 127.0.0.1 is given twice"},
 		{"sites ci -at 127.0.0.1,here", `-at: "here" is no address (proxima sites -h`},
 		{"fleet run ci -timeout soon", `-timeout: "soon" is not a duration: write 90s, 5m or 12h`},
 		{"demo x", `got "x"`},
