@@ -12,7 +12,6 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/runlog"
 	"proxima/node/wire"
 )
 
@@ -165,7 +164,7 @@ func (n *Node) call(r route, c *apiCall) (status int, v any) {
 		return http.StatusOK, v
 	}
 	if r.acts {
-		n.runlog.Events().Warn(runlog.EventControl, runlog.KeyReason, public(fmt.Sprintf("%s failed: %v", r.path[1:], err)), runlog.KeyBy, c.by)
+		n.operator.failed(c.by, r.path[1:], err)
 	}
 	return statusOf(err), trouble{err.Error()}
 }

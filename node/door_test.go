@@ -6,13 +6,17 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"proxima/node"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 	"proxima/node/webmaster"
 )
 
@@ -114,5 +118,78 @@ func TestSitesAreBlockedWhileTheDiskIsFull(t *testing.T) {
 			}
 		}
 		w.run("http://a.test/")
+	})
+}
+
+// readDoor returns the token and the ticket that the page shows for a site.
+func readDoor(n *node.Node, site string) (token, ticket string) {
+	_, body := knock(n, "GET", "/?site="+site, nil)
+	found := regexp.MustCompile(`name="ticket" value="([^"]*)"`).FindStringSubmatch(body)
+	if found == nil {
+		return "", ""
+	}
+	return regexp.MustCompile(`proxima-[a-z2-7]{32}`).FindString(body), found[1]
+}
+
+// All who read the page before there is a key are shown tokens of the same one.
+func TestFirstReadersGetOneKey(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.withDoor()
+		w.Site("a.test", server1).Pages(1)
+		w.opened = func(n *node.Node) {
+			var tokens [16]string
+			var all sync.WaitGroup
+			begin := make(chan struct{})
+			for i := range tokens {
+				all.Go(func() {
+					<-begin
+					tokens[i], _ = readDoor(n, "a.test")
+				})
+			}
+			close(begin)
+			all.Wait()
+			now, _ := readDoor(n, "a.test")
+			for _, token := range tokens {
+				if token != now || token == "" {
+					w.t.Errorf("a token is %q, and later %q", token, now)
+				}
+			}
+		}
+		w.run("http://a.test/")
+	})
+}
+
+// What a web master has asked for and the disk refuses is told to the web master without the reason, and to the operator with it.
+func TestWebMasterWithoutADisk(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.withDoor()
+		free := w.disk(1 << 40)
+		token := ""
+		w.Site("a.test", server1).Pages(20).Handle("/.well-known/proxima.txt", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, token) })
+		w.watch = func(n *node.Node) {
+			time.Sleep(5 * time.Second)
+			var ticket string
+			token, ticket = readDoor(n, "a.test")
+			time.Sleep(5 * time.Second)
+			hindrance := filepath.Join(w.cfg.Node.Data, "crawl.json.new")
+			must(w.t, os.Mkdir(hindrance, 0o700))
+			free.Store(0)
+			time.Sleep(5 * time.Second)
+			for _, way := range []string{"file", "ask"} {
+				code, body := knock(n, "POST", "/", url.Values{"site": {"a.test"}, "ticket": {ticket}, "way": {way}})
+				if code != http.StatusServiceUnavailable || strings.Contains(body, w.cfg.Node.Data) {
+					w.t.Errorf("%s: %d\n%s", way, code, body)
+				}
+			}
+			free.Store(1 << 40)
+			must(w.t, os.Remove(hindrance))
+		}
+		_, logs := w.run("http://a.test/")
+		if acts := strings.Join(logs.events.actsOf("web master"), "\n"); !strings.Contains(acts, "block failed: ") {
+			w.t.Errorf("the log has of the block: %s", acts)
+		}
+		if warned := strings.Join(logs.events.of(runlog.EventWarning).reasons(), "\n"); !strings.Contains(warned, "keep what was asked for a.test: the disk is full") {
+			w.t.Errorf("it warns: %s", warned)
+		}
 	})
 }

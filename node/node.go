@@ -184,7 +184,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
-	n.webMasters = &webMasters{n, n.frontier.Shelf(tableOwners).Impatient()}
+	n.webMasters = &webMasters{Node: n, shelf: n.frontier.Shelf(tableOwners).Impatient()}
 	if deps.Listen == nil {
 		deps.Listen = net.Listen
 	}

@@ -54,6 +54,11 @@ func (o *Operator) log(by, act string, more ...any) {
 	o.node.runlog.Events().Info(runlog.EventControl, append([]any{runlog.KeyReason, act, runlog.KeyBy, by}, more...)...)
 }
 
+// failed logs that an act failed, which the log has already.
+func (o *Operator) failed(by, act string, err error) {
+	o.node.runlog.Events().Warn(runlog.EventControl, runlog.KeyReason, public(fmt.Sprintf("%s failed: %v", act, err)), runlog.KeyBy, by)
+}
+
 // Pause lets no new request begin until Resume, not even after a restart. Downloads under way end. In an overlay the node keeps its hosts,
 // which wait with it.
 func (o *Operator) Pause(by string) error { return o.pause(by, "pause", true) }

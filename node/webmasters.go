@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"proxima/fetch"
 	"proxima/frontier"
@@ -33,6 +34,9 @@ const (
 type webMasters struct {
 	*Node
 	shelf *frontier.Shelf
+	// making is held while a key or a request is looked for and, if it is missing, made: of two, the second would replace the first, and a
+	// token that was shown would be worth nothing.
+	making sync.Mutex
 }
 
 func (w *webMasters) page() (*webmaster.Door, error) {
@@ -40,6 +44,9 @@ func (w *webMasters) page() (*webmaster.Door, error) {
 		Agent: w.cfg.Fetch.UserAgent, Contact: w.cfg.Fetch.Contact, From: w.cfg.Fetch.From, Keys: w.keys, File: w.proof, TXT: w.resolver.TXT, Ask: w.ask,
 		Block: func(host, way string) error {
 			_, _, err := w.operator.Block(host, webMaster, "its web master has asked for it, with proof by "+way, false)
+			if err != nil {
+				w.operator.failed(webMaster, "block", err)
+			}
 			return err
 		},
 	})
@@ -50,6 +57,8 @@ func (w *webMasters) keys() ([][]byte, error) {
 	if w.overlay != nil {
 		return w.overlay.secret.Load().OwnerKeys(), nil
 	}
+	w.making.Lock()
+	defer w.making.Unlock()
 	key, err := w.shelf.Get([]byte(keyOwners))
 	if err == nil && key == nil {
 		key = []byte(rand.Text())
@@ -90,10 +99,12 @@ func (w *webMasters) ask(r webmaster.Request) error {
 	if rule, blocked := w.blocklist.Host(r.Host); blocked {
 		return fmt.Errorf("%s is left alone already", rule)
 	}
+	w.making.Lock()
+	defer w.making.Unlock()
 	all, err := w.requests()
 	switch {
 	case err != nil:
-		return errors.New("the disk of this machine has trouble")
+		return w.unkept(r.Host, err)
 	case len(all) >= mostRequests:
 		return errors.New("too many others wait")
 	case slices.ContainsFunc(all, func(had webmaster.Request) bool { return had.Host == r.Host }):
@@ -104,7 +115,16 @@ func (w *webMasters) ask(r webmaster.Request) error {
 		return err
 	}
 	w.runlog.Events().Info(runlog.EventRequest, runlog.KeyHost, r.Host, runlog.KeyReason, r.Note, runlog.KeyBy, r.From)
-	return w.shelf.Put([]byte(r.Host), text)
+	if err := w.shelf.Put([]byte(r.Host), text); err != nil {
+		return w.unkept(r.Host, err)
+	}
+	return nil
+}
+
+// unkept warns that a request could not be kept, and returns what a stranger may know of that: paths of this machine are none of it.
+func (w *webMasters) unkept(host string, err error) error {
+	w.warn(fmt.Errorf("keep what was asked for %s: %w", host, err))
+	return errors.New("the disk of this machine has trouble")
 }
 
 // requests returns the requests without proof, by host.
