@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"proxima/node/strict"
 )
@@ -144,8 +145,14 @@ func (o *Operator) adjustLocked(next Config, keys []setting, by string) error {
 	return nil
 }
 
-// followLocked reads the sources of the blocklist, which takes a minute for each that does not answer.
+// followPatience is how long a call waits for the sources of the blocklist. It is short enough for a second call, which waits for the first, to be
+// answered within the minute that calls have.
+const followPatience = 20 * time.Second
+
+// followLocked reads the sources of the blocklist. Those that do not answer in time are read after it.
 func (o *Operator) followLocked(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, followPatience)
+	defer cancel()
 	if err := o.node.blocklist.Follow(ctx, o.live.Load().Blocklist.Sources); err != nil {
 		o.node.warn(err) // the blocklist keeps what it read before
 	}

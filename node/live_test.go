@@ -105,6 +105,21 @@ func TestSetWhileABlocklistIsSilent(t *testing.T) {
 	})
 }
 
+// Who names a blocklist whose server does not answer is answered within half of the minute that a call may take: another one may wait for the first.
+func TestSetABlocklistThatIsSilent(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(1)
+		w.deps.Transport = silent{}
+		w.opened = func(n *node.Node) {
+			begun := time.Now()
+			if err := n.Operator().Set(w.t.Context(), "blocklist.sources", `["http://lists.test/1"]`, "ann"); err != nil || time.Since(begun) >= 30*time.Second {
+				w.t.Errorf("after %v: %v", time.Since(begun), err)
+			}
+		}
+		w.run("http://a.test/")
+	})
+}
+
 // The configuration that is read again changes what is live, says what is not, and changes nothing where it is wrong.
 func TestReload(t *testing.T) {
 	inBubble(t, func(w *trial) {
