@@ -177,9 +177,13 @@ func (d directory) take(f File, from string, body io.Reader) error {
 	})
 }
 
+// check looks at the size of the file. One that is gone was there, and synced: somebody has moved it out since.
 func (d directory) check(ctx context.Context, f File) error {
 	return d.patiently(ctx, func() error {
 		got, err := os.Stat(filepath.Join(d.path, f.Name))
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
 		if err == nil && got.Size() != f.Bytes {
 			err = unequal(f, got.Size())
 		}

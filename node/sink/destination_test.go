@@ -257,6 +257,45 @@ func TestSinkIntoItself(t *testing.T) {
 	b.once()
 }
 
+// mover is a directory out of which somebody moves each file as soon as it is there.
+type mover struct {
+	directory
+	out   string
+	moved map[string]int
+}
+
+func (m mover) put(ctx context.Context, f File, from string, body io.Reader) error {
+	if err := m.directory.put(ctx, f, from, body); err != nil {
+		return err
+	}
+	m.moved[f.Name]++
+	return os.Rename(filepath.Join(m.path, f.Name), filepath.Join(m.out, f.Name))
+}
+
+// Who moves packages out of a directory at once gets each of them once.
+func TestPackagesMovedOutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		l := b.prepare()
+		m := mover{l.to.(directory), t.TempDir(), map[string]int{}}
+		l.to = m
+		l.run()
+		l.downloads(0, 20)
+		l.flush()
+		l.stop()
+		b.to = m.out
+		b.onceAndGone()
+		for name, n := range m.moved {
+			if n != 1 {
+				t.Errorf("%s came %d times", name, n)
+			}
+		}
+		if l.Status().Failures != 0 {
+			t.Errorf("%+v", l.Status())
+		}
+	})
+}
+
 // A package that is refused, whatever comes, does not keep the others waiting.
 func TestRefusedPackage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -141,6 +141,15 @@ type life struct {
 
 // try opens the sink and runs it until the test ends, or stop is called.
 func (b *bed) try() (*life, error) {
+	l, err := b.open()
+	if err == nil {
+		l.run()
+	}
+	return l, err
+}
+
+// open opens the sink. Nothing runs before run.
+func (b *bed) open() (*life, error) {
 	l := &life{bed: b, over: make(chan struct{})}
 	b.deps.Boot++
 	deps := b.deps
@@ -150,16 +159,27 @@ func (b *bed) try() (*life, error) {
 	if l.Sink, err = openOn(b.disk, b.dir, b.cfg, deps); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(b.t.Context())
+	return l, nil
+}
+
+// prepare is open where nothing goes wrong.
+func (b *bed) prepare() *life {
+	b.t.Helper()
+	l, err := b.open()
+	must(b.t, err)
+	return l
+}
+
+func (l *life) run() {
+	ctx, cancel := context.WithCancel(l.bed.t.Context())
 	l.end = cancel
 	go func() {
 		defer close(l.over)
 		if err := l.Run(ctx); err != nil {
-			b.t.Error(err)
+			l.bed.t.Error(err)
 		}
 	}()
-	b.t.Cleanup(l.stop)
-	return l, nil
+	l.bed.t.Cleanup(l.stop)
 }
 
 func (b *bed) begin() *life {
