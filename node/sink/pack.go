@@ -305,5 +305,6 @@ func (s *Sink) recover() error {
 			}
 		}
 	}
+	s.review() // what is full from the start must not wait for a first download
 	return s.forget(nil, spools)
 }

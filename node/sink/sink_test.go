@@ -236,6 +236,36 @@ func TestSpoolRemovedByAStepThatFails(t *testing.T) {
 	})
 }
 
+// A sink that was full when it ended holds downloads from its start on, as long as nobody takes the packages.
+func TestFullAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		var gone atomic.Bool
+		gone.Store(true)
+		b.disk.fault = func(step, _ string) error {
+			if step == "link" && gone.Load() {
+				return syscall.EIO
+			}
+			return nil
+		}
+		l := b.begin()
+		for i := 0; l.Status().Used < b.cfg.DiskBytes/8*7; i++ {
+			r := testRecord(i)
+			r.Page.Text = noise(12 << 10)
+			must(t, l.put(r))
+			synctest.Wait()
+		}
+		l.stop()
+		l = b.prepare()
+		l.holds("at the start", "the sink is full: ")
+		gone.Store(false)
+		l.run()
+		l.flush()
+		l.holds("in the end")
+		b.once()
+	})
+}
+
 // A download that finds no room holds the others until there is more: else it would be made again and again.
 func TestNoRoomHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
