@@ -266,6 +266,35 @@ func TestFullAtTheStart(t *testing.T) {
 	})
 }
 
+// A spool that cannot be read, as on a bad sector, does not keep the others waiting.
+func TestSpoolThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		bad := ""
+		var mended atomic.Bool
+		b.disk.fault = func(step, path string) error {
+			name, _, _ := strings.Cut(filepath.Base(path), ".")
+			if step == "fill" && bad == "" {
+				bad = name
+			}
+			if step == "fill" && name == bad && !mended.Load() {
+				return syscall.EIO
+			}
+			return nil
+		}
+		l := b.begin()
+		l.downloads(0, 40)
+		time.Sleep(2 * time.Hour) // the last spool is closed by its age
+		if st := l.Status(); st.Waiting != 1 || st.Packages < 5 || !strings.Contains(st.Trouble, "packages cannot be made") {
+			t.Errorf("%+v", st)
+		}
+		mended.Store(true)
+		l.flush()
+		l.stop()
+		b.onceAndGone()
+	})
+}
+
 // A download that finds no room holds the others until there is more: else it would be made again and again.
 func TestNoRoomHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -176,7 +176,8 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// packNext makes packages of the first closed spool, once all of its downloads have ended.
+// packNext makes packages of the first closed spool, once all of its downloads have ended. A spool that fails, as on a bad sector, goes to
+// the end of the queue, so that it does not block the others.
 func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
 	s.mu.Lock()
 	var sp *spool
@@ -188,6 +189,9 @@ func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
 		return false, nil
 	}
 	if err := s.pack(ctx, sp); err != nil {
+		s.mu.Lock()
+		s.closed = append(s.closed[1:], sp)
+		s.mu.Unlock()
 		return true, errors.New("packages cannot be made: " + plain(err))
 	}
 	s.mu.Lock()
