@@ -103,7 +103,7 @@ func showStatus(w io.Writer, s node.Status) {
 			fmt.Fprintf(w, "  %d downloads are lost, because their records here were damaged\n", k.Damaged)
 		}
 		if k.Trouble != "" {
-			fmt.Fprintf(w, "  %s (%v ago, failure %d)\n", k.Trouble, time.Since(k.TroubleAt).Round(time.Second), k.Failures)
+			fmt.Fprintf(w, "  %s (%v ago; failed deliveries since the start: %d)\n", k.Trouble, time.Since(k.TroubleAt).Round(time.Second), k.Failures)
 		}
 	}
 	rows := map[string]int64{}

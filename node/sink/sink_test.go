@@ -158,12 +158,18 @@ func TestDiskFull(t *testing.T) {
 				t.Errorf("try %d: %v", i, err)
 			}
 			l.holds("full", "no space left on device")
+			if st := l.Status(); st.Open != 3 || !st.TroubleAt.Equal(time.Now()) {
+				t.Errorf("try %d: %+v", i, st)
+			}
 			time.Sleep(2 * time.Minute)
 			l.holds("so that somebody may try")
 		}
 		full.Store(false)
 		l.downloads(3, 2)
 		l.holds("with room")
+		if st := l.Status(); st.Open != 5 {
+			t.Errorf("%d downloads are in the open spool, want 5", st.Open)
+		}
 		full.Store(true)
 		time.AfterFunc(time.Minute, func() { full.Store(false) })
 		l.flush() // packing waits for room

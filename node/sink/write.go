@@ -81,7 +81,6 @@ func (w *writer) append(batch []*put) {
 	}
 	if len(written) > 0 {
 		err = sp.append(w.disk, frames)
-		sp.records += uint32(len(written))
 	}
 	if err != nil || len(written) > 0 {
 		w.trouble(err)
@@ -91,6 +90,7 @@ func (w *writer) append(batch []*put) {
 	if err == nil {
 		w.spooled += int64(len(frames))
 		if sp != nil {
+			sp.records += uint32(len(written))
 			sp.out += len(written)
 			w.stats.Open = int(sp.records)
 		}
@@ -163,7 +163,9 @@ func (w *writer) trouble(err error) {
 		w.deps.Event(Event{Kind: TroubleOver, Reason: "what is downloaded can be written again"})
 	}
 	w.mu.Lock()
-	w.unwritten = why
+	if w.unwritten = why; why != "" {
+		w.stats.TroubleAt = time.Now()
+	}
 	w.mu.Unlock()
 	w.review()
 }
