@@ -1,9 +1,11 @@
 package sink
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -92,14 +94,18 @@ func (c Config) Validate() error {
 func parseTarget(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no URL", text)
+		return nil, errors.New("it is no URL") // which may have a password in it
 	}
-	if u.User != nil {
-		return nil, fmt.Errorf("%q holds a name or a password: those belong into the file sink.secret, or into the environment", u.Redacted())
+	endpoint, err := url.Parse(u.Query().Get("endpoint"))
+	if err != nil {
+		return nil, errors.New("its endpoint is no URL")
+	}
+	if u.User != nil || endpoint.User != nil {
+		return nil, errors.New("it holds a name or a password: those belong into the file sink.secret, or into the environment")
 	}
 	switch u.Scheme {
 	case "file":
-		if u.Host != "" || u.Path == "" {
+		if u.Host != "" || u.Path == "" || u.RawQuery != "" || u.Fragment != "" {
 			return nil, fmt.Errorf("%q is no directory: write file:///directory", text)
 		}
 	case "http", "https":
@@ -107,12 +113,11 @@ func parseTarget(text string) (*url.URL, error) {
 			return nil, fmt.Errorf("%q is no collector: write https://host/prefix", text)
 		}
 	case "s3":
-		endpoint, err := url.Parse(u.Query().Get("endpoint"))
 		known := 0
 		for _, key := range []string{"endpoint", "region"} {
 			known += len(u.Query()[key])
 		}
-		if u.Host == "" || err != nil || len(u.Query()) != known || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
+		if u.Host == "" || len(u.Query()) != known || endpoint.Host == "" || strings.Trim(endpoint.Path, "/") != "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
 			return nil, fmt.Errorf("%q is no store: write s3://bucket/prefix?endpoint=https://host", text)
 		}
 	default:
