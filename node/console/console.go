@@ -14,6 +14,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -91,7 +92,7 @@ func (c *Console) Follow() error {
 // Serve answers on a listener until ctx ends, with bounds on what strangers cost, and returns once the last handler has. Without a
 // configuration of TLS it speaks plain HTTP.
 func Serve(ctx context.Context, l net.Listener, secure *tls.Config, h http.Handler) error {
-	l = netutil.LimitListener(l, mostConns)
+	l = &shared{Listener: netutil.LimitListener(l, mostConns), taken: map[netip.Prefix]int{}}
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}

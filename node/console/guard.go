@@ -99,7 +99,7 @@ func Who(r *http.Request) string {
 // admitted requires a token, if there are any.
 func (g *guard) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := "console at " + addressOf(r).String()
+		who := "console at " + addressOf(r.RemoteAddr).String()
 		if names := g.papers.Load().names; names != nil {
 			if g.wrong.Exhausted(r) {
 				w.Header().Set("Retry-After", "60")

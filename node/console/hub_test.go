@@ -3,9 +3,11 @@ package console
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -116,6 +118,41 @@ func manyStreams(t *testing.T) {
 	}
 	must(t, stop())
 	clients.Wait()
+}
+
+// from is a connection from an address.
+type from struct {
+	net.Conn
+	addr string
+}
+
+func (f from) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.addr)) }
+
+// A stranger who opens connections and says nothing, from whatever address of a network, does not keep others out, and neither does the same an hour later.
+func TestOneStrangerLeavesRoom(t *testing.T) {
+	for _, strange := range []string{"203.0.113.9:%d", "[2001:db8::%d]:1"} {
+		synctest.Test(t, func(t *testing.T) {
+			l, stop := serving(t, open(t, Config{Listen: ":8300"}, api()))
+			for range 3 {
+				for i := range 2 * mostConns {
+					_, server := net.Pipe()
+					go l.dial(from{server, fmt.Sprintf(strange, i+1)})
+				}
+				synctest.Wait()
+				began := time.Now()
+				client, server := net.Pipe()
+				go l.dial(from{server, "192.0.2.1:5000"})
+				go client.Write([]byte("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")) //nolint:errcheck // its answer is read
+				res, err := http.ReadResponse(bufio.NewReader(client), nil)
+				if err != nil || res.StatusCode != 200 || time.Since(began) > time.Second {
+					t.Errorf("after %v: %v, %v", time.Since(began), res, err)
+				}
+				client.Close()
+				time.Sleep(time.Hour)
+			}
+			must(t, stop())
+		})
+	}
 }
 
 // A stream goes on for as long as it is read, beyond the times that the server gives other requests.

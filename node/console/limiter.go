@@ -47,16 +47,21 @@ func (l *Limiter) networkLocked(r *http.Request) netip.Prefix {
 		l.began = now
 		clear(l.taken)
 	}
-	addr := addressOf(r)
-	network := netip.PrefixFrom(addr, min(addr.BitLen(), 64)).Masked() // a customer usually has a /64 of IPv6
+	network := networkOf(addressOf(r.RemoteAddr))
 	if _, known := l.taken[network]; !known && len(l.taken) >= l.networks {
 		return netip.Prefix{}
 	}
 	return network
 }
 
-func addressOf(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
+// networkOf returns what is counted together: a customer usually has a /64 of IPv6.
+func networkOf(addr netip.Addr) netip.Prefix {
+	return netip.PrefixFrom(addr, min(addr.BitLen(), 64)).Masked()
+}
+
+// addressOf returns the address of the far end of a connection. It is unspecified for what has none, like a socket in a directory.
+func addressOf(remote string) netip.Addr {
+	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.IPv4Unspecified()
 	}
