@@ -52,7 +52,6 @@ type log struct {
 	file  *os.File
 	size  int64 // bytes
 	limit int64 // size at which to rotate; above maxBytes after a rotation that failed
-	next  int   // number of the next rotated file
 	torn  bool  // the file does not end in a newline
 }
 
@@ -67,16 +66,6 @@ func openLog(name string, cfg Config, meta Meta, deps Deps) (*log, error) {
 	toSeq := `"` + KeySeq + `":`
 	l.meta = head[:bytes.LastIndex(head, []byte(toSeq))+len(toSeq)]
 
-	files, err := list(l.dir, name)
-	if err != nil {
-		return nil, err
-	}
-	l.next = 1
-	for _, f := range files {
-		if f.number != current {
-			l.next = f.number + 1
-		}
-	}
 	if err := l.prune(); err != nil {
 		return nil, err
 	}
@@ -205,9 +194,9 @@ func (l *log) loseLocked(lines int, err error) error {
 // follows after another maxBytes.
 func (l *log) rotateLocked() error {
 	old := l.file
-	err := os.Rename(l.path(), filepath.Join(l.dir, fmt.Sprintf("%s-%06d%s", l.name, l.next, suffix)))
+	next, err := l.next()
 	if err == nil {
-		l.next++
+		err = os.Rename(l.path(), filepath.Join(l.dir, fmt.Sprintf("%s-%06d%s", l.name, next, suffix)))
 	}
 	// A missing file was renamed by an attempt that failed later, or by someone else.
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -221,6 +210,19 @@ func (l *log) rotateLocked() error {
 	return errors.Join(old.Close(), l.prune())
 }
 
+// next returns the number of the next rotated file. It looks at those that are there: a number of which somebody has made a file since the
+// last look would overwrite it.
+func (l *log) next() (int, error) {
+	files, err := list(l.dir, l.name)
+	next := 1
+	for _, f := range files {
+		if f.number != current {
+			next = f.number + 1
+		}
+	}
+	return next, err
+}
+
 // prune deletes the oldest rotated files.
 func (l *log) prune() error {
 	if l.keep == 0 {
@@ -231,7 +233,7 @@ func (l *log) prune() error {
 		return err
 	}
 	files = slices.DeleteFunc(files, func(f logFile) bool {
-		return f.number == current || !strings.HasSuffix(f.Name(), suffix) // keep what somebody has packed
+		return f.number == current || f.IsDir() || !strings.HasSuffix(f.Name(), suffix) // keep what somebody has packed
 	})
 	for _, f := range files[:max(0, len(files)-l.keep)] {
 		if err := os.Remove(filepath.Join(l.dir, f.Name())); err != nil {

@@ -298,6 +298,39 @@ func TestRotationBehindPackedFiles(t *testing.T) {
 	}
 }
 
+// A rotation overwrites nothing that has come into the directory since the start, as from another node with the same output.logs.
+func TestRotationOverwritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	cfg := testConfig(dir)
+	cfg.LogFileBytes, cfg.LogKeep = 1<<16, 0
+	a, b := open(t, cfg, Meta{Node: "a"}), open(t, cfg, Meta{Node: "b"})
+	const lines = 500
+	for range lines {
+		a.Fetch(page("http://a/"))
+		b.Fetch(page("http://b/"))
+	}
+	must(t, errors.Join(a.Err(), b.Err()))
+	if fetches, skipped := read[Fetch](t, dir, LogFetch); len(fetches) != 2*lines || skipped != 0 {
+		t.Errorf("%d lines, %d skipped, want %d", len(fetches), skipped, 2*lines)
+	}
+}
+
+// A folder with the name of a rotated file is nobody's log: it stays, and keeps no node from starting.
+func TestFolderAmongTheLogs(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "fetch-000001.jsonl")
+	must(t, os.MkdirAll(filepath.Join(folder, "x"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "fetch-000002.jsonl"), nil, 0o600))
+	cfg := testConfig(dir)
+	cfg.LogKeep = 1
+	j, err := Open(cfg, meta, testDeps())
+	must(t, err)
+	must(t, j.Close())
+	if _, err := os.Stat(folder); err != nil {
+		t.Error(err)
+	}
+}
+
 // A line that cannot be encoded is lost as one that the disk refuses.
 func TestLostAtEncoding(t *testing.T) {
 	dir := t.TempDir()
@@ -367,13 +400,12 @@ func TestRotationFails(t *testing.T) {
 			want = append(want, fmt.Sprintf("3.%d /%d", n+1, n))
 		}
 	}
-	// A directory with something in it cannot be replaced by a file.
-	must(t, os.MkdirAll(filepath.Join(dir, "fetch-000001.jsonl", "x"), 0o755))
+	must(t, os.Rename(dir, dir+".away"))
 	fetch()
 	if len(reports) != 1 {
 		t.Errorf("reports %v", reports)
 	}
-	must(t, os.RemoveAll(filepath.Join(dir, "fetch-000001.jsonl")))
+	must(t, os.Rename(dir+".away", dir))
 	fetch()
 	fetched(t, dir, 0, want...)
 	if files, _ := Files(dir, LogFetch); len(files) < 2 || j.Err() != nil {
