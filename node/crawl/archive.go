@@ -28,9 +28,9 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 	if l.deps.Sink.Wants(sink.WARC) {
 		if len(res.RawHead) == 0 {
 			l.unkept(task, errNoHead)
-			return nil
+		} else {
+			r.Exchange = exchange(task, res)
 		}
-		r.Exchange = exchange(task, res)
 	}
 	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
 		if err := fetch.Safely(func() { r.Page = l.pageOf(task, res, g) }); err != nil {
@@ -41,6 +41,11 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 		return nil
 	}
 	ticket, err := l.deps.Sink.Put(ctx, r)
+	if errors.Is(err, warc.ErrInvalid) && r.Page != nil { // nothing is wrong with its text
+		l.unkept(task, err)
+		r.Exchange = nil
+		ticket, err = l.deps.Sink.Put(ctx, r)
+	}
 	switch {
 	case errors.Is(err, sink.ErrUnfit):
 		l.unkept(task, err)

@@ -70,6 +70,18 @@ func TestPagesThatAreNotKept(t *testing.T) {
 	}
 }
 
+// A page whose exchange cannot be archived, here for a line of blanks in its head, is kept in the other format.
+func TestPageWhoseExchangeCannotBeArchived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, &web{html: pageForTheSink, line: " \r\n"})
+		b.keepIn(sink.WARC, sink.Pages)
+		b.crawl(func() { time.Sleep(time.Minute) })
+		if st, n := b.deps.Sink.Status(), b.Stats().ArchiveFailures; st.Pages != 2 || n != 3 { // one is the robots.txt
+			t.Errorf("%d exchanges could not be archived; %+v", n, st)
+		}
+	})
+}
+
 // A page that the sink cannot keep is downloaded again, and its links are found then: none of them is on disk before.
 func TestLinksOfAPageThatWasNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -111,11 +123,11 @@ func TestPeaceOfAServerWhoseAnswerWasNotKept(t *testing.T) {
 }
 
 // keepIn gives the loop a sink, and returns the sink's directory.
-func (b *bed) keepIn(format string) (dir string) {
+func (b *bed) keepIn(formats ...string) (dir string) {
 	b.t.Helper()
 	dir = filepath.Join(b.t.TempDir(), "sink")
 	cfg := sink.Default()
-	cfg.URL, cfg.Formats, cfg.Age = "file://"+b.t.TempDir(), []string{format}, time.Second
+	cfg.URL, cfg.Formats, cfg.Age = "file://"+b.t.TempDir(), formats, time.Second
 	b.deps.Receipts = b.deps.Frontier.Shelf('s')
 	s, err := sink.Open(dir, cfg, sink.Deps{Receipts: b.deps.Receipts, Sync: b.deps.Frontier.Sync, Event: func(sink.Event) {},
 		Hold: func(why string) { b.deps.Frontier.Hold("sink", why) }, Warn: func(error) {}, Node: "n"})

@@ -89,6 +89,7 @@ type web struct {
 	mu    sync.Mutex
 	asked []string
 	html  string // of its pages; "" where it has none
+	line  string // of the heads of its answers, with its end
 	busy  func() // if set, its pages answer 429 after this call
 	wall  bool   // its pages set a cookie, and redirect to themselves without it
 }
@@ -117,7 +118,7 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			case w.html != "":
 				status = "200 OK"
 			}
-			fmt.Fprintf(far, "HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", status, len(w.html), w.html)
+			fmt.Fprintf(far, "HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%s\r\n%s", status, len(w.html), w.line, w.html)
 		}
 	}()
 	return near, nil
