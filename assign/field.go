@@ -172,7 +172,7 @@ func (f *field) predict(node int) (mean, variance float64) {
 			s2 -= f.v[i] * f.v[i]
 		}
 		mean += h.weight * mu
-		second += h.weight * (max(s2, 0) + mu*mu)
+		second += h.weight * (s2 + mu*mu)
 	}
 	return mean, max(second-mean*mean, 0)
 }

@@ -33,9 +33,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		if h == nil || h.part == inBody {
 			return n, err
 		}
-		if c.filtered, c.ended = h.filter(p[:n]), err; err != nil {
-			c.filtered = append(c.filtered, h.rest()...)
-		}
+		c.filtered, c.ended = h.filter(p[:n]), err // a line that is held back then has no end, and no head is whole
 	}
 	n := copy(p, c.filtered)
 	if c.filtered = c.filtered[n:]; len(c.filtered) > 0 {

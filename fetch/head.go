@@ -40,7 +40,7 @@ const (
 // filter returns what may pass of the next bytes of a response, and of those held back before. It may change b, and return a part of it.
 func (h *headFilter) filter(b []byte) []byte {
 	out := b[:0]
-	if len(h.rest()) > 0 {
+	if h.part == inFields && !h.long && len(h.line) > 0 { // they are held back
 		out = make([]byte, 0, len(h.line)+len(b))
 	}
 	for h.part != inBody && len(b) > 0 {
@@ -71,14 +71,6 @@ func (h *headFilter) filter(b []byte) []byte {
 		}
 	}
 	return append(out, b...)
-}
-
-// rest returns what is held back, after the end of a response.
-func (h *headFilter) rest() []byte {
-	if h.part == inFields && !h.long {
-		return h.line
-	}
-	return nil
 }
 
 // endLine goes on to the next line.

@@ -56,7 +56,6 @@ func (t *table) restore(k kept, now time.Time) {
 			r.gossip = k.addrs[i]
 		}
 	}
-	t.update(now)
 }
 
 // keep returns what the next life must know.
