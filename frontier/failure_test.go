@@ -85,9 +85,16 @@ func TestFailedPartEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.MinFreeMiB = 1
-		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return 0, errBroken }})
-		if err := l.ends(); !errors.Is(err, errBroken) {
-			t.Errorf("it ends with %v", err)
+		for _, good := range []int{0, 3} {
+			l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) {
+				if good--; good < 0 {
+					return 0, errBroken
+				}
+				return 1 << 40, nil
+			}})
+			if err := l.ends(); !errors.Is(err, errBroken) {
+				t.Errorf("it ends with %v", err)
+			}
 		}
 	})
 }

@@ -161,6 +161,25 @@ func TestNoDescriptorIsNoDamage(t *testing.T) {
 	}
 }
 
+// Of several logs of memtables each is synced. The one in use is left out only if it is alone.
+func TestAllLogsAreSynced(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openStore(dir, 4, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.syncLogs(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "99999.mem")); err != nil { // a file that cannot be synced
+		t.Fatal(err)
+	}
+	if err := s.syncLogs(); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("the second log was left out: %v", err)
+	}
+}
+
 // Nothing is pending between two lives, so that runs of done URLs alone say which numbers are taken: each life adds another run.
 func TestRunsOfEarlierLivesStay(t *testing.T) {
 	cfg, polite := ownServers(testConfig())

@@ -118,6 +118,13 @@ func TestWhatIsAGap(t *testing.T) {
 	}
 }
 
+// A moment has a time of the wall clock of its own: one that also had the other clock's would never show that somebody set the clock.
+func TestClocksOfAMoment(t *testing.T) {
+	if now := NewClock(nil).now(); now.wall != now.wall.Round(0) || now.mono == now.mono.Round(0) {
+		t.Errorf("by one clock it is %v, by the other %v", now.mono, now.wall)
+	}
+}
+
 // A gap lasts until all have dealt with it. If that takes long, it is another gap.
 func TestGapsLastUntilAllHaveDealtWithThem(t *testing.T) {
 	var jump time.Duration

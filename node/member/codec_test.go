@@ -2,6 +2,8 @@ package member
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -96,6 +98,26 @@ func TestFormatsComeBack(t *testing.T) {
 		t.Error("a message with a voter twice was read")
 	}
 	comeBack(t, keptVersion, exampleKept(), kept{addrs: []string{}})
+}
+
+// Nodes of one version read what others wrote: bytes that change need a new version.
+func TestFormatsStay(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		b       []byte
+		version byte
+		sum     string
+	}{
+		{"meta", encode(nil, exampleMeta()), 5, "dfc6732fa522b1cc"},
+		{"ack", encode(nil, ack{boot: 7, coord: ncoord.Coordinate{Height: 1, Error: 1}, place: examplePlace()}), 1, "092d79438120f86a"},
+		{"state", encode(nil, exampleState()), 2, "5b646ac960c68f62"},
+		{"message", encode(nil, exampleMessage()), 2, "b6ca2cfadcd3b6b4"},
+		{"kept", encode(nil, exampleKept()), 1, "dea5f93ff7f9e158"},
+	} {
+		if sum := fmt.Sprintf("%x", sha256.Sum256(c.b))[:16]; c.b[0] != c.version || sum != c.sum {
+			t.Errorf("version %d of %s is %s, and was %s in version %d", c.b[0], c.what, sum, c.sum, c.version)
+		}
+	}
 }
 
 func TestDecodersRefuse(t *testing.T) {

@@ -48,6 +48,11 @@ func TestTwoNodesWithOneID(t *testing.T) {
 	if !m.metSelf || m.duplicateErr != nil || said(m) != "" {
 		t.Error("it takes itself for another node")
 	}
+	woken(m.wakeTend)
+	delegate{m}.MergeRemoteState(encode(nil, state{sender: nodeID(2), boot: 1}), false)
+	if !woken(m.wakeTend) {
+		t.Error("what another node sees is not looked at")
+	}
 	delegate{m}.MergeRemoteState([]byte{stateVersion + 1}, false)
 	if got := said(m); got != "trouble: decode state: unknown version 3" {
 		t.Errorf("of a state that cannot be read it tells %q", got)
