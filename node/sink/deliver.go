@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // deliverNext delivers the first package that is ready. A package that is refused goes to the end of the queue, so that it does
@@ -69,15 +71,30 @@ func (s *Sink) deliver(ctx context.Context, p *madePackage) error {
 
 // fail records why packages cannot be made, or delivered.
 func (s *Sink) fail(err error, trouble *string) {
+	why := harmless(err.Error())
 	s.mu.Lock()
 	first := *trouble == ""
-	*trouble = err.Error()
+	*trouble = why
 	s.stats.TroubleAt = time.Now()
 	s.mu.Unlock()
 	if first {
-		s.deps.Event(Event{Kind: Trouble, Reason: err.Error()})
+		s.deps.Event(Event{Kind: Trouble, Reason: why})
 	}
 	s.review()
+}
+
+// maxReason bounds what is told of a failure, in bytes.
+const maxReason = 1 << 10
+
+// harmless makes a text, in which a destination may have put words, safe for a terminal: it cannot fill it, nor break a line.
+func harmless(text string) string {
+	text = strings.ReplaceAll(text[:min(len(text), maxReason)], "\n", "; ") // of errors that are joined
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
+			return '?'
+		}
+		return c
+	}, text)
 }
 
 // over records that packages can be made, or delivered.

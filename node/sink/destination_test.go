@@ -1,9 +1,11 @@
 package sink
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -106,6 +108,44 @@ func TestCollectorsThatFail(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a destination answers can neither steer the terminal that shows it nor fill it.
+func TestWordsOfADestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		there, here := net.Pipe()
+		go func() {
+			_, err := http.ReadRequest(bufio.NewReader(there))
+			if err == nil {
+				_, err = fmt.Fprintf(there, "HTTP/1.1 500 \x1b[2J\u202egone %s\r\n\r\n", strings.Repeat("x", 100<<10))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		t.Cleanup(func() { there.Close() })
+		b := newBed(t)
+		b.cfg.URL = "http://collector.test"
+		dialled := false
+		b.deps.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			if dialled {
+				return nil, syscall.ECONNREFUSED
+			}
+			dialled = true
+			return here, nil
+		}}
+		l := b.begin()
+		l.downloads(0, 40)
+		synctest.Wait()
+		l.heard.Lock()
+		defer l.heard.Unlock()
+		if len(l.events) == 0 {
+			t.Fatal("no event")
+		}
+		if why := l.events[0].Reason; !strings.Contains(why, "500") || len(why) > 1<<10 || strings.ContainsAny(why, "\x1b\u202e") {
+			t.Errorf("%d bytes: %.200q", len(why), why)
+		}
+	})
 }
 
 // The waits grow from failure to failure, but begin anew after a success.
