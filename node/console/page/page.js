@@ -22,11 +22,12 @@ export const world = {
 	sum(of) { return this.ids.reduce((n, id) => n + (of(id) || 0), 0); },
 };
 
-// add keeps a sample. The last one is replaced until it is a step away from the one before, so that an hour stays small.
-function add(id, sample) {
+// add keeps a sample. The last one is replaced until it is a step away from the one before, so that an hour stays small. Samples later than it are of
+// a clock that has gone back.
+export function add(id, sample) {
 	let list = world.series.get(id);
 	if (!list) { world.series.set(id, list = []); }
-	if (list.length && sample.t <= list.at(-1).t) { return; }
+	while (list.length && sample.t <= list.at(-1).t) { list.pop(); }
 	if (list.length > 1 && list.at(-1).t - list.at(-2).t < step) { list.pop(); }
 	list.push(sample);
 	while (list[0].t < sample.t - keep) { list.shift(); }
