@@ -131,15 +131,16 @@ func (o *Operator) Block(text, by, why string, off bool) (b Block, changed bool,
 		return was, false, nil
 	}
 	o.logBlocks([]Block{b})
+	undo := func() error { return nil }
 	if !off {
 		// The request of the web master goes first: if this blocks the last host, the crawl ends and the frontier closes.
-		err = o.node.webMasters.blocked(on)
+		undo, err = o.node.webMasters.blocked(on)
 	}
 	if err == nil {
 		err = s.addLocked([]Block{b}, nil, 1)
 	}
 	if err != nil {
-		return b, false, fmt.Errorf("block: %w", err)
+		return b, false, fmt.Errorf("block: %w", errors.Join(err, undo()))
 	}
 	return b, true, nil
 }

@@ -182,6 +182,15 @@ func TestWebMasterWithoutADisk(t *testing.T) {
 				}
 			}
 			free.Store(1 << 40)
+			time.Sleep(15 * time.Second)
+			if code, body := knock(n, "POST", "/", url.Values{"site": {"a.test"}, "ticket": {ticket}, "way": {"ask"}}); code != 200 {
+				w.t.Errorf("with room again: %d\n%s", code, body)
+			}
+			_, _, err := n.Operator().Block("a.test", "ann", "", false)
+			var all []webmaster.Request
+			if code := called(w.t, n, "GET", "/requests", &all); err == nil || code != 200 || len(all) != 1 {
+				w.t.Errorf("after a block that failed (%v): requests %v: %d", err, all, code)
+			}
 			must(w.t, os.Remove(hindrance))
 		}
 		_, logs := w.run("http://a.test/")

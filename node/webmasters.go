@@ -150,16 +150,21 @@ func (w *webMasters) dismiss(host, by string) error {
 	return w.shelf.Delete([]byte(host))
 }
 
-// blocked removes the request for a host that is blocked now. While the disk is almost full the request stays, and can be dismissed later.
-func (w *webMasters) blocked(host string) error {
+// blocked removes the request for a host that is about to be blocked, and returns a function that brings it back. While the disk is almost full
+// the request stays, and can be dismissed later.
+func (w *webMasters) blocked(host string) (undo func() error, err error) {
+	kept := func() error { return nil }
 	had, err := w.shelf.Get([]byte(host))
 	if err != nil || had == nil {
-		return err
+		return kept, err
 	}
-	if err := w.shelf.Delete([]byte(host)); !errors.Is(err, frontier.ErrDiskFull) {
-		return err
+	switch err := w.shelf.Delete([]byte(host)); {
+	case errors.Is(err, frontier.ErrDiskFull):
+		return kept, nil
+	case err != nil:
+		return kept, err
 	}
-	return nil
+	return func() error { return w.shelf.Put([]byte(host), had) }, nil
 }
 
 func webMasterRoutes() []route {
