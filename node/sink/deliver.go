@@ -36,7 +36,7 @@ func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 			s.ready = append(s.ready[1:], p)
 			s.mu.Unlock()
 		}
-		return true, fmt.Errorf("%s does not take packages: %w", s.cfg.URL, err)
+		return true, fmt.Errorf("packages cannot be delivered to %s: %w", s.cfg.URL, err)
 	}
 	s.deps.Event(Event{Kind: Delivered, Name: p.Name, Pages: p.Pages, Bytes: p.size()})
 	s.over(&s.undelivered)

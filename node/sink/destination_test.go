@@ -148,6 +148,30 @@ func TestWordsOfADestination(t *testing.T) {
 	})
 }
 
+// A package that is delivered, and cannot be removed here, is not said to be refused.
+func TestDeliveredAndNotRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		var mended atomic.Bool
+		b.disk.fault = func(step, path string) error {
+			if step == "remove" && filepath.Ext(path) == ".gz" && !mended.Load() {
+				return syscall.EROFS
+			}
+			return nil
+		}
+		l := b.begin()
+		l.downloads(0, 40)
+		time.Sleep(time.Minute)
+		if why := l.Status().Trouble; !strings.Contains(why, "read-only") || strings.Contains(why, "does not take") {
+			t.Errorf("trouble: %s", why)
+		}
+		mended.Store(true)
+		l.flush()
+		l.stop()
+		b.onceAndGone()
+	})
+}
+
 // The waits grow from failure to failure, but begin anew after a success.
 func TestWaitsBeginAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
