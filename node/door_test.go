@@ -1,7 +1,10 @@
 package node_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -200,5 +203,26 @@ func TestWebMasterWithoutADisk(t *testing.T) {
 		if warned := strings.Join(logs.events.of(runlog.EventWarning).reasons(), "\n"); !strings.Contains(warned, "keep what was asked for a.test: the disk is full") {
 			w.t.Errorf("it warns: %s", warned)
 		}
+	})
+}
+
+// A web master is told that there is no answer, and not whom this machine asks for it.
+func TestWebMastersDoNotLearnTheNameServer(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.withDoor()
+		w.Site("a.test", server1).Pages(30)
+		w.deps.DialDNS = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
+		w.watch = func(n *node.Node) {
+			time.Sleep(5 * time.Second)
+			for site, way := range map[string]string{"a.test": "dns", "nobody.test": "file"} {
+				_, ticket := readDoor(n, site)
+				time.Sleep(5 * time.Second)
+				code, body := knock(n, "POST", "/", url.Values{"site": {site}, "ticket": {ticket}, "way": {way}})
+				if code != http.StatusForbidden || !strings.Contains(body, "no answer from name servers") || strings.Contains(body, "127.0.0.1") {
+					w.t.Errorf("%s by %s: %d\n%s", site, way, code, body)
+				}
+			}
+		}
+		w.run("http://a.test/")
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"proxima/fetch"
+	"proxima/fetch/resolve"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/runlog"
@@ -41,7 +42,7 @@ type webMasters struct {
 
 func (w *webMasters) page() (*webmaster.Door, error) {
 	return webmaster.New(w.cfg.WebMaster, webmaster.Deps{
-		Agent: w.cfg.Fetch.UserAgent, Contact: w.cfg.Fetch.Contact, From: w.cfg.Fetch.From, Keys: w.keys, File: w.proof, TXT: w.resolver.TXT, Ask: w.ask,
+		Agent: w.cfg.Fetch.UserAgent, Contact: w.cfg.Fetch.Contact, From: w.cfg.Fetch.From, Keys: w.keys, File: w.proof, TXT: w.texts, Ask: w.ask,
 		Block: func(host, way string) error {
 			_, _, err := w.operator.Block(host, webMaster, "its web master has asked for it, with proof by "+way, false)
 			if err != nil {
@@ -70,6 +71,9 @@ func (w *webMasters) keys() ([][]byte, error) {
 // proof returns the beginning of a file of a web server. The guard against forbidden addresses applies as for pages.
 func (w *webMasters) proof(ctx context.Context, u identity.URL) (string, error) {
 	found, err := w.resolver.Lookup(ctx, u.Name())
+	if e := (*resolve.Error)(nil); errors.As(err, &e) {
+		err = fmt.Errorf("look up %s: %w", e.Host, e.Kind) // its reason names the name server of this machine
+	}
 	for _, addr := range found.Addrs {
 		var text string
 		if text, err = w.read(ctx, u, addr); err == nil {
@@ -77,6 +81,15 @@ func (w *webMasters) proof(ctx context.Context, u identity.URL) (string, error) 
 		}
 	}
 	return "", err
+}
+
+// texts returns the TXT records of a name.
+func (w *webMasters) texts(ctx context.Context, name string) ([]string, error) {
+	found, err := w.resolver.TXT(ctx, name)
+	if err != nil {
+		err = fmt.Errorf("look up %s: %w", name, resolve.ErrTemporary) // strangers need not know whom this machine asks
+	}
+	return found, err
 }
 
 func (w *webMasters) read(ctx context.Context, u identity.URL, addr netip.Addr) (string, error) {
