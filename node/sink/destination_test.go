@@ -172,6 +172,35 @@ func TestDeliveredAndNotRemoved(t *testing.T) {
 	})
 }
 
+// A directory on a disk that takes minutes to sync a file gets each file once, though nobody has waited for it.
+func TestDirectoryThatSyncsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		copies := 0 // one at a time
+		b.disk.fault = func(step, path string) error {
+			switch {
+			case filepath.Dir(path) != b.to:
+			case step == "link": // it cannot be linked there
+				if _, err := os.Stat(path); err != nil {
+					return os.WriteFile(path, nil, 0o600)
+				}
+			case step == "sync":
+				copies++
+				time.Sleep(2 * stall)
+			}
+			return nil
+		}
+		l := b.begin()
+		l.downloads(0, 3)
+		l.flush()
+		l.stop()
+		b.onceAndGone()
+		if copies != 5 { // two packages
+			t.Errorf("%d copies of 5 files", copies)
+		}
+	})
+}
+
 // The waits grow from failure to failure, but begin anew after a success.
 func TestWaitsBeginAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
