@@ -53,6 +53,7 @@ type log struct {
 	size  int64 // bytes
 	limit int64 // size at which to rotate; above maxBytes after a rotation that failed
 	torn  bool  // the file does not end in a newline
+	last  int   // number of the last rotated file of this life
 }
 
 // openLog opens a log, which continues the file that is there.
@@ -198,6 +199,9 @@ func (l *log) rotateLocked() error {
 	if err == nil {
 		err = os.Rename(l.path(), filepath.Join(l.dir, fmt.Sprintf("%s-%06d%s", l.name, next, suffix)))
 	}
+	if err == nil {
+		l.last = next
+	}
 	// A missing file was renamed by an attempt that failed later, or by someone else.
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = l.open()
@@ -210,17 +214,17 @@ func (l *log) rotateLocked() error {
 	return errors.Join(old.Close(), l.prune())
 }
 
-// next returns the number of the next rotated file. It looks at those that are there: a number of which somebody has made a file since the
-// last look would overwrite it.
+// next returns the number of the next rotated file. It looks at those that are there, as another node may have made one with the next
+// number. Of those that somebody has moved away it repeats no number in one life.
 func (l *log) next() (int, error) {
 	files, err := list(l.dir, l.name)
-	next := 1
+	last := l.last
 	for _, f := range files {
 		if f.number != current {
-			next = f.number + 1
+			last = max(last, f.number)
 		}
 	}
-	return next, err
+	return last + 1, err
 }
 
 // prune deletes the oldest rotated files.

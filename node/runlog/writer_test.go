@@ -315,6 +315,30 @@ func TestRotationOverwritesNothing(t *testing.T) {
 	}
 }
 
+// Who moves rotated files away gets no number twice while the node lives.
+func TestNumbersOfFilesThatAreMovedAway(t *testing.T) {
+	dir := t.TempDir()
+	cfg := testConfig(dir)
+	cfg.LogFileBytes, cfg.LogKeep = 1<<16, 0
+	j := open(t, cfg, meta)
+	seen := map[string]bool{}
+	for range 1000 {
+		j.Fetch(page("http://a/"))
+		rotated, err := filepath.Glob(filepath.Join(dir, "fetch-*"))
+		must(t, err)
+		for _, file := range rotated {
+			if seen[file] {
+				t.Fatalf("%s came twice", file)
+			}
+			seen[file] = true
+			must(t, os.Remove(file))
+		}
+	}
+	if len(seen) < 3 {
+		t.Errorf("%d files were rotated", len(seen))
+	}
+}
+
 // A folder with the name of a rotated file is nobody's log: it stays, and keeps no node from starting.
 func TestFolderAmongTheLogs(t *testing.T) {
 	dir := t.TempDir()
