@@ -4,7 +4,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"proxima/node/runlog"
 )
 
 // Refusal is something that a server did not accept.
@@ -62,16 +63,8 @@ func (r *refusals) add(f Refusal) {
 	}
 }
 
-// plain makes a peer's text safe for a log: it cannot fill it, nor break a line or a terminal.
-func plain(words string) string {
-	words = strings.ReplaceAll(words[:min(len(words), maxReason)], "\n", "; ") // of errors that are joined
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
-			return '?'
-		}
-		return c
-	}, words[:min(len(words), maxReason)])
-}
+// plain makes a peer's text safe for a log.
+func plain(words string) string { return runlog.Plain(words, maxReason) }
 
 // due reports whether to report a refusal, and fills in how many were skipped.
 func (r *refusals) due(f *Refusal) bool {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -98,4 +100,15 @@ func clip(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// Plain makes the first bytes of a text that comes from elsewhere safe for a log or a terminal: it cannot fill it, nor break a line.
+func Plain(text string, most int) string {
+	text = strings.ReplaceAll(clip(text, most), "\n", "; ") // of errors that are joined
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
+			return '?'
+		}
+		return c
+	}, clip(text, most))
 }

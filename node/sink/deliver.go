@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
+
+	"proxima/node/runlog"
 )
 
 // deliverNext delivers the first package that is ready. A package that is refused goes to the end of the queue, so that it does
@@ -71,7 +71,7 @@ func (s *Sink) deliver(ctx context.Context, p *madePackage) error {
 
 // fail records why packages cannot be made, or delivered.
 func (s *Sink) fail(err error, trouble *string) {
-	why := harmless(err.Error())
+	why := runlog.Plain(err.Error(), maxReason) // a destination may have put words in it
 	s.mu.Lock()
 	first := *trouble == ""
 	*trouble = why
@@ -85,17 +85,6 @@ func (s *Sink) fail(err error, trouble *string) {
 
 // maxReason bounds what is told of a failure, in bytes.
 const maxReason = 1 << 10
-
-// harmless makes a text, in which a destination may have put words, safe for a terminal: it cannot fill it, nor break a line.
-func harmless(text string) string {
-	text = strings.ReplaceAll(text[:min(len(text), maxReason)], "\n", "; ") // of errors that are joined
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
-			return '?'
-		}
-		return c
-	}, text)
-}
 
 // over records that packages can be made, or delivered.
 func (s *Sink) over(trouble *string) {
