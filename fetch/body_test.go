@@ -85,6 +85,10 @@ func TestWindowsOfTheBudget(t *testing.T) {
 	if err := w.takeWindow(16 << 20); err == nil || w.watch.paused || !errors.Is(w.end, err) {
 		t.Errorf("there is none left: %v, paused %v, ended by %v", err, w.watch.paused, w.end)
 	}
+	other := &wire{budget: budget, watch: w.watch}
+	if errs := []error{w.takeBody(), other.takeBody()}; errs[0] != nil || errs[1] == nil || other.large {
+		t.Errorf("two bodies of one: %v; the second has a share: %v", errs, other.large)
+	}
 }
 
 // A body beyond 1 MiB takes its share of the budget, be it decoded or captured.

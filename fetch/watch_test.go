@@ -131,6 +131,7 @@ func TestClassesOfErrors(t *testing.T) {
 		"aborted":             {syscall.ECONNABORTED, Reset, Reset, Reset},
 		"a broken device":     {syscall.EIO, Reset, Reset, Reset},
 		"a host that is down": {syscall.EHOSTDOWN, Unreachable, Unreachable, Unreachable},
+		"a network down":      {syscall.ENETDOWN, Unreachable, Unreachable, Unreachable},
 		"a firewall here":     {syscall.EACCES, Unreachable, Unreachable, Unreachable},
 		"no route":            {syscall.EHOSTUNREACH, Unreachable, Unreachable, Unreachable},
 		"no descriptors":      {syscall.EMFILE, Unreachable, Unreachable, Unreachable},

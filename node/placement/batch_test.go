@@ -371,14 +371,14 @@ func TestModes(t *testing.T) {
 func TestNothingIsAssignedWhilePaused(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		p, stop := w.start(cycle())
-		for _, c := range []struct {
+		for i, c := range []struct {
 			view   assign.View
 			paused string
 			why    string
 		}{{assign.View{}, "", "no member is known yet"}, {w.view(), "the smaller side", "the smaller side"}} {
 			p.SetView(c.view, c.paused)
 			time.Sleep(5 * time.Minute)
-			if s := p.Status(); s.Batches != 0 || s.Why != c.why {
+			if s := p.Status(); s.Batches != 0 || s.Why != c.why || s.ForMs != int64(i+1)*5*60*1000 {
 				t.Errorf("status %+v, want why %q", s, c.why)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"proxima/assign"
 	"proxima/frontier"
@@ -156,8 +155,5 @@ func cut(reason string) string {
 	if len(reason) > maxReason {
 		reason = reason[:maxReason]
 	}
-	if !utf8.ValidString(reason) {
-		reason = strings.ToValidUTF8(reason, "�")
-	}
-	return reason
+	return strings.ToValidUTF8(reason, "�")
 }

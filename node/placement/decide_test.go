@@ -91,8 +91,8 @@ func TestAssignerIsCalledWhenItIsDue(t *testing.T) {
 			if due == never {
 				told = 1 // at the deadline
 			}
-			if a.calls != calls || len(w.placed) != told {
-				t.Errorf("due in %v: %d calls, want %d; told %d times", due, a.calls, calls, len(w.placed))
+			if a.calls != calls || len(w.placed) != told || w.placed[0] != "a 192.0.2.1 0" {
+				t.Errorf("due in %v: %d calls, want %d; told %q", due, a.calls, calls, w.placed)
 			}
 		})
 	}

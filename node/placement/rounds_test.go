@@ -414,15 +414,19 @@ func TestRoundAsksForEveryPage(t *testing.T) {
 // In a round of many pages another node than the chosen one downloads one of them, too, and the assigner learns from it.
 func TestRoundsExplore(t *testing.T) {
 	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
-		for _, node := range []string{"n1", "n2"} {
+		for _, node := range names() {
 			s.memory.Observe(node, coordOf(node), page200(time.Second).Timing, time.Now())
 		}
 		for i := range 67 { // more than 1/exploreShare: there is one in each round
 			s.pages = append(s.pages, pagesOf(t, fmt.Sprint("/", i))...)
 		}
-		asked := s.downloads()
-		if err := planned(t, w, s, assign.Nearest).round(t.Context(), s, "1"); err != nil {
+		asked, b := s.downloads(), planned(t, w, s, assign.Nearest)
+		before := fmt.Sprint(b.plans[0].memory(s.addr))
+		if err := b.round(t.Context(), s, "1"); err != nil {
 			t.Fatal(err)
+		}
+		if after := fmt.Sprint(b.plans[0].memory(s.addr)); after != before {
+			t.Errorf("what an assigner has decided by is now %s, not %s", after, before)
 		}
 		others := 0
 		for _, page := range *asked {
@@ -430,7 +434,7 @@ func TestRoundsExplore(t *testing.T) {
 				others++
 			}
 		}
-		if m := s.learnt[assign.Nearest]; len(*asked) != len(s.pages)+1 || others != 1 || m.Downloads() != 2+len(*asked) {
+		if m := s.learnt[assign.Nearest]; len(*asked) != len(s.pages)+1 || others != 1 || m.Downloads() != 4+len(*asked) {
 			t.Errorf("asked %v for %d pages, %d downloads are known", *asked, len(s.pages), m.Downloads())
 		}
 	})

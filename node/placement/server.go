@@ -29,12 +29,10 @@ type server struct {
 	alone  time.Time                // until when a node that cannot be reached may still be downloading a page
 }
 
-// keep leaves the hosts that have no fate yet with their home.
+// keep leaves the hosts with their home.
 func (s *server) keep() {
 	for _, h := range s.hosts {
-		if h.fate == undecided {
-			h.fate = kept
-		}
+		h.fate = kept
 	}
 }
 

@@ -168,7 +168,7 @@ func (w *world) Do(ctx context.Context, task *frontier.Task) error {
 	w.locked(func() { w.request(task.Server) })
 	time.Sleep(100 * time.Millisecond)
 	w.locked(func() { w.crawled++ })
-	return w.Finish(ctx, task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: linksOf(task.URL)})
+	return w.Finish(context.WithoutCancel(ctx), task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: linksOf(task.URL)})
 }
 
 // request notes whether a request comes too early.
@@ -186,10 +186,13 @@ func (w *world) Refuse(_ context.Context, task *frontier.Task) (string, error) {
 	return "", nil
 }
 
-// Finish implements Crawler.
-func (w *world) Finish(_ context.Context, task *frontier.Task, out frontier.Outcome) error {
+// Finish implements Crawler. A task that is out must end even while the node stops.
+func (w *world) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		w.t.Errorf("%s cannot end: %v", task.URL, ctx.Err())
+	}
 	if !w.out[task] {
 		w.t.Errorf("%s was finished twice", task.URL)
 	}
