@@ -97,7 +97,7 @@ func TestDiskThatFails(t *testing.T) {
 	}
 }
 
-// Entries without a holder are dropped with the first request after ten seconds.
+// Entries without a holder are dropped with the first request after ten seconds. A grant that is over does not count even before.
 func TestEntriesWithoutAHolderAreDropped(t *testing.T) {
 	g, begin := longSince(GrantorDeps{}), time.Now()
 	for id, c := range []struct {
@@ -114,6 +114,10 @@ func TestEntriesWithoutAHolderAreDropped(t *testing.T) {
 		if a := g.answer(r, true, begin.Add(c.after)); a.GetGrant() != given || len(g.grants.entries) != c.want || g.Status().Granted != c.now {
 			t.Errorf("%+v: answered %v, and there are %d entries, %d granted", c, a, len(g.grants.entries), g.Status().Granted)
 		}
+	}
+	over := begin.Add(10*time.Second + g.cfg.Window())
+	if before, then := g.grants.granted(over.Add(-1)), g.grants.granted(over); before != 1 || then != 0 {
+		t.Errorf("%d servers are granted just before the last grant is over, and %d then, although nobody asks", before, then)
 	}
 }
 

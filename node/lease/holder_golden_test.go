@@ -34,13 +34,15 @@ func TestHolder(t *testing.T) {
 // do takes a step; several stand in one line, with semicolons between them. It sends what is due then.
 //
 //	anew                a new holder, which holds nothing
-//	look [wanted] [1]   a look at the frontier, which wants the server or does not, with requests in flight
+//	look [wanted] [1] [waits 1m]
+//	                    a look at the frontier, which wants the server or does not, with requests in flight, and leaves it alone for a time
+//	look elsewhere      a look at the frontier, which does not name the server
 //	want                the frontier says that it wants it
 //	answer given|held|elsewhere|none
 //	                    the call under way ends
 //	pass 10s            time passes
 //	learn               a download adds to what is known of the server
-//	give s              a batch gives it to node s
+//	hold, give s        a batch holds it; gives it to node s
 //	grantor k2          its grantor changes
 //	asked               the grantor hears in an inquiry that this node does not hold it
 //	gap, leave          this node stood still; it leaves
@@ -50,8 +52,15 @@ func (b *bench) do(w []string) *bench {
 	case "anew":
 		return newBench(b.t)
 	case "look":
-		inFlight, _ := strconv.Atoi(w[len(w)-1])
-		b.look(strings.Contains(has, "wanted"), inFlight)
+		has, waits, _ := strings.Cut(has, "waits ")
+		s := Server{Addr: server(1), Wanted: strings.Contains(has, "wanted")}
+		s.Wait, _ = time.ParseDuration(waits)
+		if has = strings.TrimSpace(has); has == "elsewhere" {
+			s.Addr = server(2)
+		} else if has != "" {
+			s.InFlight, _ = strconv.Atoi(has[strings.LastIndex(has, " ")+1:])
+		}
+		b.tick([]Server{s}, b.now)
 	case "want":
 		b.want(server(1), b.now)
 	case "answer":
@@ -81,9 +90,11 @@ func (b *bench) do(w []string) *bench {
 		}
 		l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), b.now)
 		l.changed = b.now
+	case "hold":
+		b.get(server(1)).hold = true
 	case "give":
 		l := b.all[server(1)]
-		l.successor = has
+		l.successor, l.hold = has, false
 		b.withdraw(server(1), l, b.now)
 	case "grantor":
 		b.grantedBy = has
@@ -114,6 +125,9 @@ func (b *bench) do(w []string) *bench {
 				b.t.Fatal(err)
 			}
 			what += fmt.Sprintf(" with %d downloads", said.Downloads())
+		}
+		if m.GetWaitMs() > 0 {
+			what += fmt.Sprintf(" after %v", ms(m.GetWaitMs()))
 		}
 		b.say("%s -> %s", what, grantor)
 		b.calling, b.called, b.sent = &it, grantor, b.now

@@ -132,11 +132,16 @@ func newSuccessor(t *testing.T, v view.View, addr netip.Addr) *desk {
 	return d
 }
 
-// A member that sees other settled nodes answers no inquiry. One that sees other members names them. A lease is told as a millisecond
+// A member that sees other settled nodes answers no inquiry. One that sees other members names them, and those that have just gone. A lease is told as a millisecond
 // longer, so that it is never told as shorter than it is.
 func TestRightsAreToldInOneView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := new(stub).holder(NewClock(nil))
+		v := h.view
+		v.Alive = append(slices.Clone(v.Alive), "x")
+		h.SetView(v)
+		v.Alive = v.Alive[:2]
+		h.SetView(v) // x has just gone
 		for i, left := range []time.Duration{time.Minute, 1, 0, -time.Second} {
 			h.book.all[server(i)] = &lease{right: NewRight(time.Now().Add(left))}
 		}
@@ -146,10 +151,10 @@ func TestRightsAreToldInOneView(t *testing.T) {
 			same                   bool
 			rights                 map[netip.Addr]int64
 		}{
-			{"k", []string{"k"}, []string{"a", "k"}, nil, true, map[netip.Addr]int64{server(0): 60_001, server(1): 1}},
-			{"k", []string{"k"}, []string{"k"}, []string{"a", "k"}, true, map[netip.Addr]int64{server(0): 60_001, server(1): 1}},
-			{"k", []string{"a", "k"}, []string{"a", "k"}, nil, false, map[netip.Addr]int64{}},
-			{"x", []string{"k"}, []string{"a", "k"}, nil, true, map[netip.Addr]int64{}}, // not the grantor
+			{"k", []string{"k"}, []string{"a", "k", "x"}, nil, true, map[netip.Addr]int64{server(0): 60_001, server(1): 1}},
+			{"k", []string{"k"}, []string{"a", "k"}, []string{"a", "k", "x"}, true, map[netip.Addr]int64{server(0): 60_001, server(1): 1}},
+			{"k", []string{"a", "k"}, []string{"a", "k", "x"}, nil, false, map[netip.Addr]int64{}},
+			{"x", []string{"k"}, []string{"a", "k", "x"}, nil, true, map[netip.Addr]int64{}}, // not the grantor
 		} {
 			a, err := h.Rights(t.Context(), c.from, &wire.RightsRequest{View: view.Digest(c.settled), Members: view.Digest(c.members)})
 			if err != nil || a.GetSameView() != c.same || !slices.Equal(a.GetMembers(), c.told) || a.GetBoot() != 1 {
@@ -170,14 +175,18 @@ func TestRightsAreToldInOneView(t *testing.T) {
 }
 
 // An inquiry that fails is repeated after pauses that grow, and after short ones when the members have changed: those that see the
-// change a little later can answer soon.
+// change a little later can answer soon. One that succeeds ends the series.
 func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64 // how often member a was
+		var answers atomic.Bool
 		clock := NewClock(nil)
 		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Shelf: new(netsim.Shelf), Peers: asking{during: func(to string) ([]string, error) {
 			if to == "a" {
 				asked.Add(1)
+			}
+			if answers.Load() {
+				return nil, nil
 			}
 			return nil, errLost
 		}}})
@@ -188,10 +197,13 @@ func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 		for _, run := range []func(context.Context) error{clock.Run, g.Run} {
 			parts.Go(func() { _ = run(ctx) })
 		}
-		item := &wire.LeaseItem{Server: grantedBy(t, "k", v.Settled).AsSlice(), Wish: acquire}
-		if _, err := g.Lease(ctx, "a", &wire.LeaseRequest{Header: &wire.Header{Boot: 1, Id: 1}, Items: []*wire.LeaseItem{item}}); err != nil {
-			t.Fatal(err)
+		acquires := func() {
+			item := &wire.LeaseItem{Server: grantedBy(t, "k", v.Settled).AsSlice(), Wish: acquire}
+			if _, err := g.Lease(ctx, "a", &wire.LeaseRequest{Header: &wire.Header{Boot: 1, Id: 1}, Items: []*wire.LeaseItem{item}}); err != nil {
+				t.Fatal(err)
+			}
 		}
+		acquires()
 		time.Sleep(30 * time.Second)
 		if n := asked.Load(); n < 7 || n > 10 {
 			t.Errorf("%d inquiries in half a minute", n)
@@ -202,6 +214,15 @@ func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if n := asked.Load() - before; n < 4 {
 			t.Errorf("%d inquiries in ten seconds after the change", n)
+		}
+		answers.Store(true)
+		time.Sleep(10 * time.Second)
+		before = asked.Load()
+		g.forget()
+		acquires()
+		time.Sleep(time.Second)
+		if n := asked.Load() - before; n != 1 {
+			t.Errorf("%d inquiries in the next second, not one that succeeds", n)
 		}
 		cancel()
 		parts.Wait()

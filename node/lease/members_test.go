@@ -63,6 +63,8 @@ func TestLivesAreBounded(t *testing.T) {
 		h := NewHolder(Default(), new(stub).deps(NewClock(nil)))
 		v := view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k", "x"}, Majority: true}
 		h.SetView(v)
+		v.Alive = v.Alive[:2]
+		h.SetView(v) // x has just gone
 		req := &wire.RightsRequest{Lives: []*wire.Life{{Id: "x", Boot: 2}}}
 		for i := range 100 {
 			req.Lives = append(req.Lives, &wire.Life{Id: fmt.Sprint("made up ", i), Boot: 1})

@@ -74,7 +74,7 @@ func (m *memories) sweep(keep time.Duration, most int, now time.Time) error {
 	err := m.shelf.Scan([]byte{memoryKeyVersion, memoryKeyKind}, func(key, value []byte) error {
 		stored, ok := storedAt(value)
 		if !ok || now.Sub(stored) > keep {
-			gone = append(gone, slices.Clone(key))
+			gone = append(gone, key)
 		} else {
 			left = append(left, entry{string(key), stored.Unix()})
 		}

@@ -75,13 +75,15 @@ func write(t *testing.T, shelf *netsim.Shelf, key []byte, value string) {
 	}
 }
 
-// A grantor looks for old memories every six hours.
+// A grantor looks for old memories when it begins, and every six hours.
 func TestSweepsAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shelf := new(netsim.Shelf)
 		g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Shelf: shelf, Trouble: func(err error) { t.Error(err) }})
-		if err := g.memories.put(server(1), []byte{1}, time.Now().Add(5*time.Hour-30*24*time.Hour)); err != nil {
-			t.Fatal(err)
+		for i, ends := range []time.Duration{-time.Hour, 5 * time.Hour} {
+			if err := g.memories.put(server(i), []byte{1}, time.Now().Add(ends-30*24*time.Hour)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -89,7 +91,7 @@ func TestSweepsAreRepeated(t *testing.T) {
 		for _, c := range []struct {
 			wait time.Duration
 			left int
-		}{{6*time.Hour - time.Second, 1}, {2 * time.Second, 0}} {
+		}{{time.Second, 1}, {6*time.Hour - 2*time.Second, 1}, {2 * time.Second, 0}} {
 			time.Sleep(c.wait)
 			if n := shelf.Len(); n != c.left {
 				t.Errorf("%d memories are left, not %d", n, c.left)

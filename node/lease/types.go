@@ -36,7 +36,8 @@ type Frontier interface {
 	Servers() []Server
 }
 
-// Shelf is a durable map, safe for concurrent use. Get returns nil, nil for an unknown key. Scan visits the keys with a prefix.
+// Shelf is a durable map, safe for concurrent use. Get returns nil, nil for an unknown key. Scan visits the keys with a prefix, and visit may
+// keep what it gets.
 type Shelf interface {
 	Get(key []byte) ([]byte, error)
 	Put(key, value []byte) error

@@ -63,7 +63,7 @@ type fakeNode struct {
 	states map[netip.Addr]Server
 	until  map[netip.Addr]time.Time
 	msgs   uint64
-	sent   []int
+	sent   []*assign.Memory
 	remote []Remote
 	feed   chan netip.Addr // servers for Wanted
 	spaced map[netip.Addr]float64
@@ -291,18 +291,21 @@ func (n *fakeNode) spacing(addr netip.Addr) float64 {
 	return max(1, n.spaced[addr])
 }
 
-// onMoved notes how many downloads a sent memory has.
+// onMoved notes a sent memory.
 func (n *fakeNode) onMoved(_ netip.Addr, m *assign.Memory) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.sent = append(n.sent, m.Downloads())
+	n.sent = append(n.sent, m)
 }
 
-// sentMemories returns what onMoved noted.
-func (n *fakeNode) sentMemories() []int {
+// sentMemories returns how many downloads each memory has that onMoved noted.
+func (n *fakeNode) sentMemories() (downloads []int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Clone(n.sent)
+	for _, m := range n.sent {
+		downloads = append(downloads, m.Downloads())
+	}
+	return downloads
 }
 
 // part cuts two nodes off from each other.
