@@ -315,8 +315,8 @@ func TestRolesThatLagBehind(t *testing.T) {
 		// One without a record was crawled before the node had peers.
 		p.put(Record{Host: host})
 		p.role(host, frontier.Owned)
-		if err := p.own.recover(s.t.Context()); err != nil || p.record(host) != rec(host, 1, 2) {
-			t.Errorf("of a host without a record it knows %+v, %v", p.record(host), err)
+		if err := p.own.recover(s.t.Context()); err != nil || p.record(host) != rec(host, 1, 2) || p.disk.now.shelf[host] == "" { // memory may have no room for all
+			t.Errorf("of a host without a record it knows %+v, on disk %q, %v", p.record(host), p.disk.now.shelf[host], err)
 		}
 		gone, cancel := context.WithCancel(s.t.Context())
 		cancel()

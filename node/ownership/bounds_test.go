@@ -3,8 +3,10 @@ package ownership
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node/wire"
 )
 
@@ -33,6 +35,23 @@ func TestRecordsThatConcernNobodyAreDropped(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// A peer stores data of a host while its record is dropped. The record stays.
+func TestRecordOfDataThatComesStays(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		p, host := s.node(4), s.hostOf(1, 2, 3, 4)
+		p.put(rec(host, 1, 1))
+		unlock, dropped := p.own.locks.lock(host), make(chan error)
+		go func() { dropped <- p.own.drop(s.t.Context(), rec(host, 1, 1)) }()
+		synctest.Wait()
+		p.role(host, frontier.Replica)
+		unlock()
+		if err := <-dropped; err != nil {
+			t.Error(err)
+		}
+		p.mustKnow(host, 1, 1)
 	})
 }
 

@@ -113,7 +113,7 @@ func FuzzDiskRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := decodeRecord(r.Host, r.append(nil)); err != nil || again != r || len(r.Owner) != idLength {
+		if again, err := decodeRecord(r.Host, r.append(nil)); err != nil || again != r || len(r.Owner) != idLength || b[len(b)-idLength-1] > 1 {
 			t.Errorf("%x is %+v, then %+v, %v", b, r, again, err)
 		}
 	})

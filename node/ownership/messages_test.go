@@ -30,11 +30,18 @@ func TestMessagesOfManyHosts(t *testing.T) {
 			own.records.put(host, rec(host, 1, 1))
 		}
 		var said []string
+		var begun uint64
 		late := ""
 		s.watch(func(l letter) {
 			switch req := l.req.(type) {
 			case *wire.ClaimRequest:
 				kind := mark(req.GetFirst(), "first") + mark(req.GetLast(), "last")
+				if v := own.view(); req.GetFirst() { // the members change during the list
+					begun, v.Settled = v.Digest(), v.Settled[:2]
+					p.with(func() { own.views.Set(v, time.Now()) })
+				} else if req.GetLast() && req.GetMembers() != begun {
+					t.Error("the list does not name the members for which it was made")
+				}
 				if late != "" && late == kind {
 					l.res.(*wire.ClaimResponse).Later = []string{"http://later.test"}
 				}

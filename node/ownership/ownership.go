@@ -106,7 +106,6 @@ type Ownership struct {
 func New(cfg Config, deps Deps) *Ownership {
 	b := newBook(cfg, deps)
 	o := &Ownership{book: b, recount: bell.New()}
-	o.recount.Ring()
 	o.census = newCensus(b)
 	o.replicator = newReplicator(b)
 	o.rights = newRights(b, o.census, o.replicator)

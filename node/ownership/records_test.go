@@ -1,10 +1,12 @@
 package ownership
 
 import (
+	"container/heap"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/node/view"
@@ -35,6 +37,9 @@ func TestRecordThatChangesWhileItIsWritten(t *testing.T) {
 	records.put(r.Host, r)
 	r.Epoch = 2
 	s.beforeBatch = func() {
+		if records.flushing.TryLock() {
+			t.Error("another flush may write at the same time, and newer records reach the disk first")
+		}
 		records.put(r.Host, r)
 		records.put(other.Host, other)
 		s.beforeBatch = func() {}
@@ -202,6 +207,27 @@ func TestUrgencyEndsARest(t *testing.T) {
 			t.Errorf("urgent %v: %+v, due in %v", urgent, it, wait)
 		}
 	}
+}
+
+// Hosts that are added at one moment are looked at in parallel.
+func TestHostsOfOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, taken := newQueue(), make(chan *item, 2)
+		for range 2 {
+			go func() { taken <- q.wait(t.Context()) }()
+		}
+		synctest.Wait()
+		q.mu.Lock()
+		for _, host := range []string{"http://a.example", "http://b.example"} {
+			q.items[host] = &item{host: host}
+			heap.Push(&q.due, q.items[host])
+		}
+		q.mu.Unlock()
+		q.wake.Ring() // both adds ring, and whoever waits is woken once
+		if synctest.Wait(); len(taken) != 2 {
+			t.Errorf("%d of 2 hosts are looked at", len(taken))
+		}
+	})
 }
 
 // All records are visited, in pages, each once and as it is now, and without a write. An error of the visitor or of the disk ends the visit.

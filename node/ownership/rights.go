@@ -156,7 +156,7 @@ func (rg *rights) runRenewals(ctx context.Context) error {
 		case <-rg.renew:
 			all, pause = false, retryRenewal
 		case <-retry:
-			all, pause = false, min(2*pause, rg.cfg.RenewEvery)
+			all, pause = false, 2*pause // in the end the tick comes sooner
 		case <-tick.C:
 			all = true
 		}
@@ -210,7 +210,6 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 		})
 	}
 	_ = g.Wait()
-	rg.check.Ring()
 	rg.mu.Lock()
 	defer rg.mu.Unlock()
 	return len(rg.dueLocked()) == 0

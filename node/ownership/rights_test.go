@@ -77,6 +77,31 @@ func TestWhyAHostWaits(t *testing.T) {
 	})
 }
 
+// told is a Frontier that calls a function when it is told which hosts are suspended.
+type told struct {
+	Frontier
+	hears func()
+}
+
+func (f told) Suspend(map[string]string) { f.hears() }
+
+// While the frontier is told of hosts nobody else tells it of them, so it hears of the latest state last.
+func TestFrontierHearsOfTheLatestStateLast(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		s.found(1, 1, 2, 3)
+		own, heard := s.node(1).own, false
+		s.node(1).halt()
+		own.deps.Frontier = told{own.deps.Frontier, func() {
+			if heard = true; own.checking.TryLock() {
+				t.Error("another check may tell it at the same time")
+			}
+		}}
+		if err := own.checkHosts(own.deps.Frontier.Active); err != nil || !heard {
+			t.Errorf("it heard: %v, %v", heard, err)
+		}
+	})
+}
+
 // The agreement of a home counts for the time in which it was the home, and no longer than FenceAfter, however often members change.
 func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

@@ -133,9 +133,9 @@ func TestQueueOfALink(t *testing.T) {
 			if err := p.own.HandOff(s.t.Context(), host, idOf(1), assigned, "test"); err != nil {
 				t.Fatal(err)
 			}
-			mine, err := p.own.Route(s.t.Context(), links(host, 2, 3))
+			mine, err := p.own.Route(s.t.Context(), []frontier.Link{link(host, 2), link(s.hostOf(2, 1, 3), 0), link(host, 3)})
 			delivered, _, err2 := p.own.judge(LinkToWire(link(host, 2)))
-			if err != nil || err2 != nil || mine[0].Origin != want || delivered.Origin != want {
+			if err != nil || err2 != nil || len(mine) != 2 || mine[0].Origin != want || mine[1].Origin != want || delivered.Origin != want {
 				t.Errorf("assigned, %v: links join the queue of %v and %v", assigned, mine, delivered)
 			}
 			s.node(2).spoil(host, 1)
