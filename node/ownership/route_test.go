@@ -167,10 +167,10 @@ func TestQueueOfALink(t *testing.T) {
 func TestEpochOfAHostThatIsFound(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		p, host := s.node(1), s.hostOf(1, 2, 3)
-		for what, found := range map[string]bool{"new": true, "known": false} {
+		for _, found := range []bool{true, false} { // at first it is new
 			to, err := p.own.whereTo(host)
 			if err != nil || !to.here || to.found != found || to.epoch != 1 || p.record(host) != rec(host, 1, 1) {
-				t.Errorf("%s: its links go to %+v, %v; its record is %+v", what, to, err, p.record(host))
+				t.Errorf("found just now, %v: its links go to %+v, %v; its record is %+v", found, to, err, p.record(host))
 			}
 		}
 	})
