@@ -236,10 +236,7 @@ func (a *activation) activate(hosts []*host) error {
 func (a *activation) activateHost(h *host) (err error) {
 	defer func() {
 		if err != nil {
-			a.update(func(now time.Time) {
-				h.reading = false
-				a.evictLocked(h, now)
-			})
+			a.update(func(now time.Time) { a.evictLocked(h, now) })
 		}
 	}()
 	rec, err := a.load(h)

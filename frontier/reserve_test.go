@@ -39,6 +39,8 @@ func TestTakeFrom(t *testing.T) {
 		l.Reserve(other, true)
 		fails(one, other, ErrElsewhere)
 		fails("http://h3.test", addr1, ErrNoURL)
+		l.imported("http://h4.test", Chunk{Pending: []PendingURL{{Path: "/"}}})
+		fails("http://h4.test", addr1, ErrNoURL) // a replica
 		if task := l.taking(time.Minute); task != nil {
 			t.Errorf("%s of a reserved server", task.URL)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -88,11 +89,11 @@ func names(hosts []*host) string {
 func TestScanForWaitingHosts(t *testing.T) {
 	for what, c := range map[string]struct {
 		here, waiting int
-		useful, back  bool     // a host that came in is useful; one is sent back after the first step
+		useful, more  bool     // a host that came in is useful; after the first step, one more waits than there may be candidates
 		want          []string // by step: the hosts that come in, and what is told
 	}{
 		"none waits":            {40, 0, false, false, []string{"[], goes on, scan", "[], quiet, wrapped"}},
-		"one is sent back":      {40, 0, false, true, []string{"[], goes on, scan", "[], scan, wrapped"}},
+		"one more waits":        {40, 0, false, true, []string{"[], goes on, scan", "[], scan, wrapped"}},
 		"one waits behind many": {40, 1, false, false, []string{"[], goes on, scan", "[h40], scan", "[], scan, wrapped", "[], scan, wrapped"}},
 		"one that is useful":    {40, 1, true, false, []string{"[], goes on, scan", "[h40], scan", "[], goes on, scan"}},
 		"no more than have room": {0, 50, false, false, []string{
@@ -104,8 +105,11 @@ func TestScanForWaitingHosts(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now())
 			for i, want := range c.want {
 				f.craving, f.useful = true, c.useful
-				if c.back && i == 1 {
-					f.rescanLocked()
+				if c.more && i == 1 {
+					for n := range maxCandidates {
+						f.candidate[fmt.Sprint(n)] = struct{}{}
+					}
+					f.nominateLocked("http://h99.test")
 				}
 				hosts, err := f.nextHosts()
 				got := said(names(hosts), "goes on", has(f.hungry), "quiet", has(f.quiet), "scan", f.scan, "wrapped", f.wrapped)
@@ -166,6 +170,38 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a host is told while it is read from disk is newer than what is read: smaller depths, and that it was given up.
+func TestToldWhileItIsRead(t *testing.T) {
+	const name = "http://h1.test"
+	for what, c := range map[string]struct {
+		tell    func(h *host)
+		depths  map[uint64]uint8
+		windows [2]int // of new URLs and of due pages
+	}{
+		"nothing":         {func(*host) {}, map[uint64]uint8{7: 5, 8: 5}, [2]int{1, 1}},
+		"a smaller depth": {func(h *host) { h.lower(7, 3) }, map[uint64]uint8{7: 3, 8: 5}, [2]int{1, 1}},
+		"it is given up":  {func(h *host) { h.forget(1) }, nil, [2]int{0, 0}},
+	} {
+		f := scanning(t, 0, 0, time.Now())
+		f.cfg.TrackDepth = true
+		due := time.Unix(1e9, 0)
+		if err := f.store.write(func(txn *tx) error {
+			return errors.Join(
+				txn.Set(pendingKey(name, Discovered, 1), f.store.codec.seal(bodyOf([]entry{newEntry(name, PendingURL{Path: "/"})}))),
+				txn.Set(numberKey(kindDepth, name, 7), []byte{5}), txn.Set(numberKey(kindDepth, name, 8), []byte{5}),
+				txn.Set(dueKey(name, stampOf(due), 9), AppendPage(nil, &PageRecord{Path: "/", Due: due, Seen: due}, due)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h := f.bench.enter(name)
+		c.tell(h)
+		err := f.read(h)
+		if got := [2]int{h.window[Discovered].len(), h.window[Revisit].len()}; err != nil || !maps.Equal(h.depths, c.depths) || got != c.windows {
+			t.Errorf("told %s: depths %v, in the windows %v, %v", what, h.depths, got, err)
+		}
 	}
 }
 

@@ -219,6 +219,55 @@ func TestHostsThatComeAndGo(t *testing.T) {
 	}
 }
 
+// A full workbench sends back to disk the hosts that sleep for long, and those of a crowd, but none with single URLs that wait, because that
+// is not on disk. The scan then looks for them again. Each case differs from one of 32 hosts at a server that has a gap of two seconds.
+func TestSentBackToDisk(t *testing.T) {
+	now := time.Now()
+	for what, c := range map[string]struct {
+		change         func(h *host)
+		sleeper, crowd bool
+	}{
+		"of a crowd":            {func(*host) {}, false, true},
+		"of no crowd":           {func(h *host) { clear(h.server.hosts); h.server.hosts[h] = struct{}{} }, false, false},
+		"of 31 hosts":           {func(h *host) { delete(h.server.hosts, h) }, false, false},
+		"asleep":                {func(h *host) { h.notBefore = now.Add(longSleep + 1) }, true, true},
+		"asleep for a minute":   {func(h *host) { h.notBefore = now.Add(longSleep) }, false, true},
+		"outside its hours":     {func(h *host) { h.opens = now.Add(longSleep + 1) }, true, true},
+		"with a URL that waits": {func(h *host) { h.delay(pending{retryAt: now}) }, false, false},
+		"with nothing else":     {func(h *host) { h.window[Discovered].pop(); h.delay(pending{retryAt: now.Add(time.Hour)}) }, false, false},
+		"suspended":             {func(h *host) { h.suspended = "why" }, false, false},
+		"being asked":           {func(h *host) { h.notBefore, h.inFlight = now.Add(time.Hour), 1 }, false, false},
+	} {
+		for _, crowd := range []bool{false, true} {
+			f := scanning(t, 0, 0, now)
+			f.bench.rules.MinGap, f.bench.rules.prefixes = 2*time.Second, nil
+			f.evictCrowdLocked(now.Add(-longSleep))
+			h := f.bench.enter("http://h.test")
+			h.reading, h.place, h.server = false, placed, f.bench.newServer(addr1)
+			h.server.hosts[h] = struct{}{}
+			for range 31 {
+				h.server.hosts[&host{}] = struct{}{}
+			}
+			h.window[Discovered].push(pending{ref: &blockRef{}})
+			c.change(h)
+			f.scan, f.wrapped, f.bench.recrawl.over = false, true, true
+			evict, want := f.evictSleepersLocked, c.sleeper
+			if crowd {
+				evict, want = f.evictCrowdLocked, c.crowd
+				if evict(now.Add(-1)); f.bench.hosts[h.name] == nil {
+					t.Errorf("%s: crowds were sent back twice in a minute", what)
+				}
+			}
+			evict(now)
+			got := f.bench.hosts[h.name] == nil
+			if got != want || f.scan != got || f.found != got || f.bench.recrawl.over == got || f.wrapped != !(got && crowd) {
+				t.Errorf("%s, as a crowd %v: sent back %v; scan %v, found %v, rests %v, all visited %v",
+					what, crowd, got, f.scan, f.found, f.wrapped, f.bench.recrawl.over)
+			}
+		}
+	}
+}
+
 // URLs that wait for another try come in the order of their times. Those of one time come as they were put there.
 func TestDelayedURLs(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
@@ -275,6 +324,32 @@ func TestTwoFreezes(t *testing.T) {
 			if ended != (i == 1) || (l.frozen[host] == nil) != ended {
 				t.Errorf("thawed %d times: over %v, frozen %v", i+1, ended, l.frozen[host] != nil)
 			}
+		}
+	})
+}
+
+// A host that is frozen while it comes in comes in again after that.
+func TestFrozenOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		var l *life
+		reads := 0
+		cfg, polite := testConfig()
+		l = begin(t, "", cfg, polite, Deps{Blocked: func(string) string {
+			if reads++; reads == 1 {
+				go func() {
+					if err := l.freeze(context.Background(), host); err != nil {
+						t.Error(err)
+					}
+					l.thaw(host)
+				}()
+				time.Sleep(1)
+			}
+			return ""
+		}})
+		l.add(page(host, 1))
+		if err := l.Activate(context.Background(), host); err != nil || !l.Explain(host).Known || reads != 2 {
+			t.Errorf("it came in %d times, and is there %v, %v", reads, l.Explain(host).Known, err)
 		}
 	})
 }
