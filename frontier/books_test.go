@@ -104,13 +104,15 @@ func TestCounters(t *testing.T) {
 	c.page(Owned, now-2*dueStep, -1)
 	want := Totals{Accepted: 1, Duplicate: 3, Done: 1, Failed: 2, Dropped: 3, Arrived: 3, Left: 2, Held: 9, Pending: 6, AtStart: 10,
 		Pages: 2, Due: 1, Revisited: 1, Reasons: map[string]uint64{HostFull.String(): 1, "gone": 2, "robots": 3}}
-	if d := cmp.Diff(want, c.totals()); d != "" {
-		t.Error(d)
-	}
+	before := c.totals()
 	for i := range maxReasons {
 		c.ended(Failed, fmt.Sprintf("refused: %d", i), 1)
 	}
-	if r := c.totals().Reasons; len(r) != maxReasons+1 || r["refused"] != 3 {
-		t.Errorf("%d reasons, %d summed up", len(r), r["refused"])
+	if d := cmp.Diff(want, before); d != "" {
+		t.Errorf("counted by then, or since: %s", d)
+	}
+	c.ended(Failed, "refused: 0", 1)
+	if r := c.totals().Reasons; len(r) != maxReasons+1 || r["refused"] != 3 || r["refused: 0"] != 2 {
+		t.Errorf("%d reasons, %d summed up, %d of the first", len(r), r["refused"], r["refused: 0"])
 	}
 }

@@ -233,20 +233,28 @@ func TestHostStaysFull(t *testing.T) {
 	}
 }
 
-// Pages that name many hosts, each as long as a name may be, fit into the transactions of the smallest store.
-func TestManyLongHostsAtOnce(t *testing.T) {
-	for _, tracked := range []bool{false, true} {
+// Pages that name many hosts, each as long as a name may be or short, fit into the transactions of the smallest store.
+func TestManyHostsAtOnce(t *testing.T) {
+	label := strings.Repeat("x", 60) + "."
+	for _, c := range []struct {
+		name, path string
+		tracked    bool
+		callers    int
+	}{
+		{strings.Repeat(label, 3) + "h%d-%d.test", strings.Repeat("y", 180), false, 8},
+		{strings.Repeat(label, 3) + "h%d-%d.test", strings.Repeat("y", 180), true, 8},
+		{"%d.%d", "", false, 26},
+	} {
 		l := inMemory(t)(testConfig())
-		label := strings.Repeat("x", 60) + "."
 		var adding sync.WaitGroup
-		for k := range 8 {
+		for k := range c.callers {
 			adding.Go(func() {
 				var links []Link
 				for i := range 500 {
-					link := page(fmt.Sprintf("http://%sh%d-%d.test", strings.Repeat(label, 3), k, i), i)
-					link.URL.Path += strings.Repeat("y", 180)
+					link := page(fmt.Sprintf("http://"+c.name, k, i), i)
+					link.URL.Path += c.path
 					links = append(links, link)
-					if tracked {
+					if c.tracked {
 						if err := l.SetRole(t.Context(), link.URL.Host, Owned); err != nil {
 							t.Error(err)
 							return

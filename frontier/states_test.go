@@ -343,7 +343,7 @@ func TestFrozenOnItsWay(t *testing.T) {
 					}
 					l.thaw(host)
 				}()
-				time.Sleep(1)
+				time.Sleep(time.Millisecond)
 			}
 			return ""
 		}})
