@@ -178,7 +178,7 @@ func (p Politeness) own() ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("own: %q is no address prefix, such as 10.0.0.0/8 or 192.0.2.1/32", s)
 		}
-		out = append(out, prefix.Masked())
+		out = append(out, prefix)
 	}
 	return out, nil
 }

@@ -98,7 +98,7 @@ func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended 
 			return ended, err
 		}
 		switch {
-		case old == nil && p.Dropped, old != nil && !p.fresher(old, time.Now()):
+		case old != nil && !p.fresher(old, time.Now()):
 			continue
 		case p.Dropped:
 			p = nil

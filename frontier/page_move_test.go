@@ -99,3 +99,31 @@ func TestPagesComeTwiceAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Pages that are on their way to the disk when their host becomes owned are counted, too.
+func TestPagesOnTheirWayAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		const host = "http://h1.test"
+		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
+			f.store.fault = func() error { // writes take a second
+				c := &f.store.calls
+				c.mu.Lock()
+				writes := len(c.begun) > 0
+				c.mu.Unlock()
+				if writes {
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+		})
+		c := chunkOf(host, 0)
+		l.imported(host, c)
+		go l.imported(host, Chunk{Pages: chunkOf(host, 10).Pages})
+		time.Sleep(time.Second / 2)
+		l.role(host, Owned)
+		if s := l.Status(); s.Pages != 6 {
+			t.Errorf("of 6 pages %d are counted", s.Pages)
+		}
+	})
+}

@@ -128,6 +128,10 @@ func TestNoHostComesInForNothing(t *testing.T) {
 		"no fetcher waits": func(f *Frontier) { f.waiters.pop() },
 		"the disk is full": func(f *Frontier) { f.full = "full" },
 		"it is cut off":    func(f *Frontier) { f.outage = outage{why: "no route", trying: true} },
+		"half of the hosts are here for due pages": func(f *Frontier) {
+			f.waiters.pop()
+			f.bench.recrawl.wanted, f.bench.recrawl.here = true, 21
+		},
 	} {
 		f := scanning(t, 0, 2, time.Now())
 		f.waiters.push(newWaiter[*Task]())
@@ -156,6 +160,7 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now().Add(c.due))
 			f.waiters.push(newWaiter[*Task]())
+			var came []*host
 			for i, want := range c.want {
 				r := &f.bench.recrawl
 				if r.wanted = true; i == 2 {
@@ -168,6 +173,14 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 				if err != nil || got != want || r.wanted {
 					t.Errorf("%s, step %d: %s, %v; want %s", what, i, got, err, want)
 				}
+				came = append(came, hosts...)
+			}
+			for _, h := range came {
+				if n := f.bench.recrawl.here; n != len(came) {
+					t.Errorf("%s: %d of %d hosts are here for due pages", what, n, len(came))
+				}
+				f.bench.leave(h, time.Now())
+				came = came[1:]
 			}
 		})
 	}
