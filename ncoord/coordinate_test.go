@@ -50,10 +50,12 @@ func TestEncoding(t *testing.T) {
 			t.Fatal("a long one was accepted")
 		}
 	})
-	later := ncoord.Coordinate{}.AppendBinary(nil)
-	later[0] = 2
-	if _, err := ncoord.DecodeCoordinate(later); err == nil {
-		t.Error("a later version was accepted")
+	for version, want := range map[byte]bool{0: false, 1: true, 2: false} {
+		b := ncoord.Coordinate{Error: 1}.AppendBinary(nil)
+		b[0] = version
+		if _, err := ncoord.DecodeCoordinate(b); (err == nil) != want {
+			t.Errorf("version %d: %v", version, err)
+		}
 	}
 }
 

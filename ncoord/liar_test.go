@@ -90,7 +90,13 @@ func TestLocationThatChanges(t *testing.T) {
 		{&nowhere, &newYork, nil}, {&paris, &london, nil},
 		{&paris, &newYork, ncoord.ErrFasterThanLight}, {&paris, &london, nil}, {&paris, &newYork, ncoord.ErrFasterThanLight}, // the peer moves
 	} {
-		n.SetLocation(c.at)
+		at := c.at
+		if at != nil {
+			at = new(*at)
+		}
+		if n.SetLocation(at); at != nil {
+			*at = london // the node has its own
+		}
 		if err := n.Observe("p", peer, c.remote, 20*time.Millisecond, start); !errors.Is(err, c.want) {
 			t.Errorf("at %v, 20 ms from %v: %v, want %v", c.at, c.remote, err, c.want)
 		}

@@ -14,7 +14,7 @@ func Of[T cmp.Ordered](sorted []T, p float64) T {
 		var none T
 		return none
 	}
-	rank := int(math.Ceil(p*float64(len(sorted)) - 1e-9)) // .1 × 10 is not more than 1
+	rank := int(math.Ceil(p*float64(len(sorted)) - 1e-9)) // .07 × 100 is not more than 7
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 

@@ -7,12 +7,16 @@ import (
 
 func TestOf(t *testing.T) {
 	ten := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	var hundred []float64
+	for i := range 100 {
+		hundred = append(hundred, float64(i+1))
+	}
 	for _, c := range []struct {
 		of      []float64
 		p, want float64
 	}{
 		{ten, 0, 1}, {ten, .1, 1}, {ten, .11, 2}, {ten, .5, 5}, {ten, .9, 9}, {ten, .91, 10}, {ten, 1, 10}, {ten, -1, 1}, {ten, 2, 10},
-		{ten[:1], .5, 1}, {ten[:3], .5, 2}, {nil, .5, 0},
+		{ten[:1], .5, 1}, {ten[:3], .5, 2}, {nil, .5, 0}, {hundred, .07, 7}, {hundred, .071, 8},
 	} {
 		if got := Of(c.of, c.p); got != c.want {
 			t.Errorf("%v of %v: %v, want %v", c.p, c.of, got, c.want)
