@@ -108,7 +108,7 @@ func TestCANZones(t *testing.T) {
 		for _, paired := range []bool{false, true} {
 			inZone, nodes := 0, 0
 			for seed := range uint64(3) {
-				b, v, times := canWorld(seed, 60, map[bool]int{false: 60, true: 2}[paired])
+				b, v, times := canWorld(seed, 60, map[bool]int{false: 24, true: 2}[paired])
 				for i := range v.Nodes {
 					if paired {
 						v.Nodes[i].Coord = v.Nodes[i/2*2].Coord

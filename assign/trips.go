@@ -38,7 +38,11 @@ func leastExcess(times int) float64 { return 1 + (connectExcess-1)/float64(max(t
 
 // take adds a connect time (0 for none) and the present load, both in ms. It returns what is known about the server.
 func (t *trips) take(server netip.Addr, connect, load float64, now time.Time) trip {
-	if t.recent == nil || now.Sub(t.since) > tripSpan || len(t.recent) >= maxTrips {
+	passed := now.Sub(t.since)
+	if passed > 2*tripSpan {
+		t.recent = nil // from before a pause
+	}
+	if t.recent == nil || passed > tripSpan || len(t.recent) >= maxTrips {
 		t.recent, t.before, t.since = make(map[netip.Addr]trip), t.recent, now
 	}
 	if connect > 0 {

@@ -16,7 +16,7 @@ func TestTripsAreBelievedForAWhile(t *testing.T) {
 		connect, least float64
 	}{
 		{0, 20, 20}, {tripSpan, 50, 20}, {tripSpan + time.Second, 50, 20}, {2*tripSpan + time.Second, 0, 20},
-		{2*tripSpan + 2*time.Second, 70, 50}, {10 * tripSpan, 90, 70}, {11*tripSpan + time.Second, 90, 90},
+		{2*tripSpan + 2*time.Second, 70, 50}, {4*tripSpan + 2*time.Second, 80, 70}, {10 * tripSpan, 90, 90},
 	} {
 		if got := all.take(server, c.connect, 5, begin.Add(c.at)); got.least != c.least {
 			t.Errorf("after %v, connecting in %v ms: the least is %v ms, want %v", c.at, c.connect, got.least, c.least)
