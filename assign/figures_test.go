@@ -74,6 +74,8 @@ func (f *figures) do(w []string) {
 			}
 		}
 		f.servers, f.memories[w[1]] = append(f.servers, w[1]), m
+	case "leave": // leave NODE
+		f.nodes = slices.DeleteFunc(f.nodes, func(n Node) bool { return n.ID == w[1] })
 	case "saw": // saw NODE ADDRESS CONNECT FIRST TAIL BYTES [TLS]: a download, in ms
 		t := f.timing(w[3:])
 		f.memories[w[2]].Observe(w[1], f.coord(w[1]), t, f.now)
