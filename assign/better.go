@@ -100,7 +100,7 @@ func scout(cfg Config, m *Memory, all []Prediction, owner string) (node string, 
 		if ago, failed := m.failed(p.Node); failed && ago < forgiveAfter {
 			continue
 		}
-		if low := p.Ms * math.Exp(-max(cfg.Nearest.Explore, 0.1)*p.Error); low < least {
+		if low := p.Ms * math.Exp(-cfg.Nearest.Explore*p.Error); low < least {
 			node, least = p.Node, low
 		}
 	}

@@ -199,7 +199,7 @@ func descend(cost func([]float64) float64, x []float64) ([]float64, float64) {
 	return x, least
 }
 
-// boxOf returns the bounding box of all spots except outliers, which are farthest from the median of a dimension.
+// boxOf returns the bounding box of all spots except outliers, which are farthest from the median of a dimension. It sorts them.
 func boxOf(all []spot) zone {
 	var middle spot
 	for d := range middle {
@@ -211,7 +211,6 @@ func boxOf(all []spot) zone {
 		}
 		return sum
 	}
-	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b spot) int { return cmp.Compare(distance(a), distance(b)) })
 	all = all[:len(all)-int(canOutliers*float64(len(all)))]
 	box := zone{least: all[0], most: all[0]}

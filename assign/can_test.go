@@ -130,7 +130,7 @@ func TestCANZones(t *testing.T) {
 				for _, z := range c.zones {
 					part := 1.0
 					for d := range 3 { // the fourth has no extent
-						part *= (z.most[d] - z.least[d]) / (box.most[d] - box.least[d])
+						part *= max(0, z.most[d]-z.least[d]) / (box.most[d] - box.least[d])
 					}
 					volume += part
 					if slices.ContainsFunc(z.servers, func(at spot) bool { return !z.contains(at) }) {
