@@ -28,6 +28,17 @@ func TestTypicalPage(t *testing.T) {
 	}
 }
 
+// A server is where a database says it is now, else where one said before.
+func TestLocationOfAServer(t *testing.T) {
+	now, before := &ncoord.Location{Lat: 1}, &ncoord.Location{Lat: 2}
+	for _, c := range []struct{ now, before, want *ncoord.Location }{{now, before, now}, {now, nil, now}, {nil, before, before}} {
+		b := Batch{Servers: []Server{{Location: c.now, Memory: Memory{Location: c.before}}}}
+		if got := newNearest(Default().Nearest, b, viewOf("a")).targets[0].memory.Location; got == nil || *got != *c.want {
+			t.Errorf("at %v, before at %v: it is at %v", c.now, c.before, got)
+		}
+	}
+}
+
 // Of up to 128 nodes all are candidates for a server, of more the best 40 of each place.
 func TestHowManyAreCandidates(t *testing.T) {
 	for nodes, want := range map[int]int{128: 128, 129: 40} {

@@ -257,9 +257,6 @@ func (m *Memory) Think() (recent, usual float64, ok bool) {
 // whole download times. So a near server that thinks for 2 ms instead of 1 is not slow, and neither is a distant one with noisy times.
 func (m *Memory) Slowed() float64 {
 	const leastMs = 100
-	if m.usualThink <= 0 {
-		return 1
-	}
 	var connects []float64
 	for i := range m.seen {
 		if c := m.seen[i].connect(); c > 0 {

@@ -102,9 +102,10 @@ func TestProbeRemembers(t *testing.T) {
 	}
 	times.one(t, first)
 	b.Servers[0].Memory = first.Memory(b.Servers[0].Addr).Clone()
+	b.Servers[0].Memory.Observe("b", ncoord.Coordinate{}, Timing{FirstByte: 50e6, Total: 90e6}, time.Time{}) // on an old connection
 	for by, ms := range map[string]float64{ProbeConnect: 20, ProbeTotal: 60} {
 		a := newProber(&probe{cfg: ProbeConfig{By: by}}, b, v)
-		if c, asked := times.one(t, a); c.Node != "b" || len(asked) > 0 || math.Round(c.PredictedMs) != ms || a.Memory(c.Server).Downloads() != 2 {
+		if c, asked := times.one(t, a); c.Node != "b" || len(asked) > 0 || math.Round(c.PredictedMs) != ms || a.Memory(c.Server).Downloads() != 3 {
 			t.Errorf("by %s an address that is known was probed by %v and given to %+v", by, asked, c)
 		}
 	}
@@ -133,6 +134,9 @@ func TestTimesOfProbes(t *testing.T) {
 		c.r.Ask = a.Asks(time.Time{})[0]
 		if a.Observe(c.r, time.Time{}); a.servers[0].times["a"] != c.want {
 			t.Errorf("%s: %v ms, want %v", name, a.servers[0].times["a"], c.want)
+		}
+		if _, done := a.Decide(time.Time{}); !done {
+			t.Errorf("%s: it does not decide after the last answer", name)
 		}
 	}
 }

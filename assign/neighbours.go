@@ -37,9 +37,6 @@ type network struct {
 func networksOf(servers []*learntServer) map[netip.Prefix]*network {
 	all := make(map[netip.Prefix]*network)
 	for _, s := range servers {
-		if !s.addr.IsValid() {
-			continue
-		}
 		p := Network(s.addr)
 		if all[p] == nil {
 			all[p] = &network{trust: neighbourTrust}

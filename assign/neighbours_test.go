@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -100,7 +101,9 @@ func TestNodesThatFailNowAndThen(t *testing.T) {
 	cfg, now := Default().Nearest, time.Unix(2000, 0)
 	for results, want := range map[string]bool{"a- b+": false, "a- a- b+": true, "b+ a- a-": true, "a- a+ a- b+": false, "a- a- b+ a+": false, "a? a? b+": false} {
 		cfg.Estimates = len(results)/3 + 1
-		a := newNearest(cfg, batchOf("198.18.0.1"), viewOf("a", "b"))
+		b := batchOf("198.18.0.1")
+		b.Servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: 9e6, FirstByte: 20e6, Total: 50e6}, now)
+		a := newNearest(cfg, b, viewOf("a", "b"))
 		for _, r := range strings.Fields(results) {
 			ask := a.targets[0].ask(r[:1])
 			if _, done := a.Decide(now); done {
@@ -112,5 +115,42 @@ func TestNodesThatFailNowAndThen(t *testing.T) {
 		if _, failed := m.failed("a"); failed != want || a.servers[0].page() != m.PageBytes {
 			t.Errorf("%s: a cannot reach it: %v; pages of %v bytes, want %v", results, failed, a.servers[0].page(), m.PageBytes)
 		}
+		// What it measured before does not count any more.
+		if a.Conclude(now); (len(a.servers[0].field.seen) == 1) != want {
+			t.Errorf("%s: it was measured by %+v", results, a.servers[0].field.seen)
+		}
+	}
+}
+
+// Whoever learns again from the same downloads learns the same of a network, in which each server counts once.
+func TestLearningAgain(t *testing.T) {
+	v := nearWorld()
+	var somewhere Memory
+	somewhere.Observe("b", v.Nodes[1].Coord, Timing{Connect: 80e6, FirstByte: 150e6, Total: 300e6, Bytes: 5000}, time.Unix(1000, 0))
+	var servers []*learntServer
+	for i, m := range []Memory{beside(v, 0), beside(v, 0), somewhere, {}} {
+		servers = append(servers, &learntServer{addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), memory: &m})
+	}
+	l := newLearner(v, servers, 0)
+	n := l.networkOf(servers[0])
+	var trust, best [2]float64
+	for i, times := range []int{1, 9} {
+		for range times {
+			l.fit(time.Unix(2000, 0))
+		}
+		trust[i], best[i] = n.trust, l.ranking(servers[3])[0].ms
+	}
+	if len(n.of) != 3 || math.Abs(trust[1]/trust[0]-1) > 0.001 || math.Abs(best[1]/best[0]-1) > 0.01 {
+		t.Errorf("of %d servers, it trusts %v, and expects %v ms", len(n.of), trust, best)
+	}
+}
+
+// An address that answers at several places goes to a node that has downloaded from it, if only once, however near others seem.
+func TestSpreadServerGoesToWhoHasSeenIt(t *testing.T) {
+	b, now := batchOf("198.18.0.1"), time.Unix(2000, 0)
+	b.Servers[0].Hosts, b.Servers[0].Memory.Spread = []Host{{Pending: 100}}, true
+	b.Servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: 300e6, FirstByte: 600e6, Total: 2e9, Bytes: 5000}, now)
+	if c := newNearest(Default().Nearest, b, viewOf("a", "b", "c")).Conclude(now); c[0].Node != "a" {
+		t.Errorf("it goes to %+v", c)
 	}
 }

@@ -85,6 +85,9 @@ func TestHash(t *testing.T) {
 		}
 		return list
 	})
+	if c := newCircle(viewOf("a", "b").Nodes, 3); len(c) != 6 {
+		t.Errorf("two nodes with three replicas have %d points", len(c))
+	}
 	// The circle is closed: a point before the first replica may be closest to the last.
 	ring := circle{{100, "low"}, {1 << 63, "middle"}, {1<<64 - 50, "high"}}
 	for point, want := range map[uint64]string{0: "high", 90: "low", 1<<64 - 1: "high", 1 << 62: "low", 1<<62 + 50: "low", 1<<63 - 1: "middle"} {

@@ -15,9 +15,6 @@ const sharePasses = 10
 // if the whole batch waited there.
 func (a *nearest) share(rankings [][]prediction, work []float64) []int {
 	picks := make([]int, len(rankings))
-	if a.cfg.Balance <= 0 {
-		return picks
-	}
 	busy := make([]float64, a.learner.live)
 	pages := 0.0
 	for i, ranking := range rankings {
