@@ -308,6 +308,12 @@ func TestVivaldiDecides(t *testing.T) {
 			t.Errorf("%v after the last tick, without an answer, it decides: %v", wait, done)
 		}
 	}
+	a = newVivaldi(cfg, b, v, now)
+	a.Asks(now)
+	a.Asks(now.Add(cfg.Tick)) // of nobody, while it waits for answers
+	if c := a.Conclude(now)[0]; !strings.HasSuffix(c.Reason, "after 1 ticks") {
+		t.Errorf("a tick that asks nobody counts: %s", c.Reason)
+	}
 	if c := a.coordOf("a"); c.Error != 1 {
 		t.Errorf("a node without a coordinate is at %v", c)
 	}

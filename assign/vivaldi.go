@@ -178,7 +178,7 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
 	c := Choice{Server: s.Addr, PredictedMs: math.Inf(1), Reason: reason}
 	for _, n := range a.view.Nodes {
-		if d := ncoord.Distance(a.coordOf(n.ID), s.at.Coord); d < c.PredictedMs {
+		if d := ncoord.Distance(n.Coord, s.at.Coord); d < c.PredictedMs {
 			c.Node, c.PredictedMs = n.ID, d
 		}
 	}
