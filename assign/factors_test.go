@@ -22,7 +22,8 @@ func TestFactorsRoundTrip(t *testing.T) {
 		}
 	}
 	b := usual.AppendBinary(nil)
-	for name, bad := range map[string][]byte{"nothing": nil, "another version": append([]byte{b[0] + 1}, b[1:]...), "a byte less": b[:len(b)-1],
+	for name, bad := range map[string][]byte{"nothing": nil, "a later version": append([]byte{b[0] + 1}, b[1:]...),
+		"an earlier version": append([]byte{b[0] - 1}, b[1:]...), "a byte less": b[:len(b)-1],
 		"a byte more": append(bytes.Clone(b), 0)} {
 		if _, err := assign.DecodeFactors(bad); err == nil {
 			t.Errorf("%s was taken", name)

@@ -95,9 +95,6 @@ func (r *reader) float() float64 { return float64(math.Float32frombits(r.uint32(
 // DecodeMemory reads what AppendBinary wrote. It fails on unknown versions, on more nodes or samples than a Memory holds, on
 // impossible places, and on bytes left over. Ages count back from now; pass an earlier time for bytes that were stored for a while.
 func DecodeMemory(b []byte, now time.Time) (Memory, error) {
-	if len(b) > MaxMemorySize {
-		return Memory{}, fmt.Errorf("decode memory: %d bytes, more than %d", len(b), MaxMemorySize)
-	}
 	r := &reader{b: b}
 	if v := r.byte(); v != memoryVersion {
 		return Memory{}, fmt.Errorf("decode memory: unknown version %d", v)

@@ -68,9 +68,9 @@ func TestMemoryDecodeRefuses(t *testing.T) {
 	for name, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(b), 0),
 		"no first byte":   slices.Replace(bytes.Clone(b), last+2, last+4, 0, 0),
-		"another version": append([]byte{9}, b[1:]...),
+		"a later version": append([]byte{b[0] + 1}, b[1:]...),
+		"an earlier one":  append([]byte{b[0] - 1}, b[1:]...),
 		"another flag":    append([]byte{b[0], b[1] | 0x80}, b[2:]...),
-		"too long":        make([]byte, assign.MaxMemorySize+1),
 		"no place of the globe": bytes.Replace(b, binary.LittleEndian.AppendUint32(nil, math.Float32bits(52.5)),
 			binary.LittleEndian.AppendUint32(nil, math.Float32bits(91)), 1),
 	} {
