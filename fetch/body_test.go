@@ -115,13 +115,15 @@ func TestDialsThatCannotBe(t *testing.T) {
 	var conns open
 	c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, hang))})
 	asked := context.WithValue(t.Context(), exchangeKey{}, &exchange{ctx: t.Context()})
+	again := context.WithValue(t.Context(), exchangeKey{}, &exchange{ctx: t.Context(), again: true})
 	for name, d := range map[string]struct {
 		ctx  context.Context
 		addr netip.Addr
 		to   string
 	}{
 		"without a port": {asked, testAddr, "a.example"}, "without a request": {t.Context(), testAddr, "a.example:80"},
-		"forbidden": {asked, netip.MustParseAddr("10.0.0.1"), "a.example:80"},
+		"for what two new connections have had": {again, testAddr, "a.example:80"},
+		"forbidden":                             {asked, netip.MustParseAddr("10.0.0.1"), "a.example:80"},
 	} {
 		if cn, err := c.dial(d.ctx, d.addr, "tcp", d.to); err == nil || cn != nil || conns.made.Load() > 0 {
 			t.Errorf("%s: %v, %d dials", name, err, conns.made.Load())

@@ -39,9 +39,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.filtered = c.filtered[n:]; len(c.filtered) > 0 {
 		return n, nil
 	}
-	err := c.ended
-	c.ended = nil
-	return n, err
+	return n, c.ended
 }
 
 func (c *conn) Write(p []byte) (int, error) {

@@ -27,6 +27,7 @@ func TestHeadsWithOddLines(t *testing.T) {
 		"continuations":              {"nothing\r\n x: z\r\nX:\r\n y\r\nContent-Length: 5\r\n", OK},
 		"an empty length":            {"Content-Length:\r\n", OK},
 		"no transfer coding":         {"Transfer-Encoding: Identity\r\nContent-Length: 5\r\n", OK},
+		"no coding at all":           {"Transfer-Encoding: a\x00b\r\nContent-Length: 5\r\n", OK},
 		"a blank in a name":          {"Y : x\r\nContent-Length: 5\r\n", OK},
 		"a long line":                {"Y: " + strings.Repeat("y", 2*maxHeld) + "\r\nnothing\r\nContent-Length: 5\r\n", OK},
 		"a long one that is none":    {strings.Repeat("y", 2*maxHeld) + "\r\nContent-Length: 5\r\n", Protocol},

@@ -132,19 +132,23 @@ func TestGateCloses(t *testing.T) {
 				open, looks, asked int
 				fresh              bool
 			}
-			first := try{open: 0, looks: 1, asked: 0}
+			first, closed := try{open: 0, looks: 1, asked: 0}, try{open: 0, looks: 1, asked: 2}
 			for _, step := range []try{
 				first,
-				{open: 1, looks: 2, asked: 0},              // after the handshake
-				{open: 9, looks: 2, asked: 1},              //
-				{open: 9, looks: 1, asked: 2},              // kept
-				{open: 0, looks: 1, asked: 2},              // kept, and closed for it
-				{open: 9, looks: 2, asked: 3},              // hence new
+				{open: 1, looks: 2, asked: 0}, // after the handshake
+				{open: 9, looks: 2, asked: 1}, //
+				{open: 9, looks: 1, asked: 2}, // kept
+				closed,                        // kept, and closed for it
+				{open: 9, looks: 2, asked: 3}, // hence new
 				{open: 1, looks: 2, asked: 3, fresh: true}, //
 				{open: 9, looks: 2, asked: 4, fresh: true}, //
 			} {
 				gate := openFor(step.open)
+				before, _ := c.pool(testAddr)
 				res := c.Get(t.Context(), Request{URL: url, Addr: testAddr, Gate: gate.look, Fresh: step.fresh})
+				if after, _ := c.pool(testAddr); step == closed && protocol == "HTTP/2.0" && after == before {
+					t.Error("the next request may take the connection that is being closed")
+				}
 				if step.looks > step.open {
 					noRight(t, fmt.Sprintf("%+v", step), res, false)
 				} else if res.Err != nil || string(res.Body) != "hello" || !res.Sent || protocol != "clear" && res.Protocol != protocol {
@@ -237,8 +241,11 @@ func TestRightEndsByEitherClock(t *testing.T) {
 // as nobody would answer for it, though the right to ask goes on. The connection is closed: HTTP/2 could go on with one on which a part of its
 // bytes is missing.
 func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
-	ends := new(exchange)
+	ends, late := new(exchange), &exchange{over: true, gate: openFor(0).look}
 	ends.gate = func() error { ends.over = true; return nil }
+	if err := late.right(); err == nil || late.refused != nil {
+		t.Errorf("what is over is refused afterwards: %v, %v", err, late.refused)
+	}
 	for what, x := range map[string]*exchange{"going on": {gate: openFor(1).look}, "over": {over: true}, "refused": {refused: &failure{}}, "over since the gate looked": ends} {
 		bubble(t, func(t *testing.T) { // which notices a connection that stays open
 			near, far := newLink(0)

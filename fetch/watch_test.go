@@ -131,7 +131,6 @@ func TestClassesOfErrors(t *testing.T) {
 		"aborted":             {syscall.ECONNABORTED, Reset, Reset, Reset},
 		"a broken device":     {syscall.EIO, Reset, Reset, Reset},
 		"a host that is down": {syscall.EHOSTDOWN, Unreachable, Unreachable, Unreachable},
-		"a network down":      {syscall.ENETDOWN, Unreachable, Unreachable, Unreachable},
 		"a firewall here":     {syscall.EACCES, Unreachable, Unreachable, Unreachable},
 		"no route":            {syscall.EHOSTUNREACH, Unreachable, Unreachable, Unreachable},
 		"no descriptors":      {syscall.EMFILE, Unreachable, Unreachable, Unreachable},
@@ -159,6 +158,11 @@ func TestClassesOfErrors(t *testing.T) {
 	} {
 		if dial, handshake, read := stageClass(c.err, TimeoutConnect, Other), stageClass(c.err, TimeoutTLS, TLS), classOf(t.Context(), c.err); dial != c.dial || handshake != c.handshake || read != c.read {
 			t.Errorf("%s: %q as it dials, %q in the handshake, %q later", name, dial, handshake, read)
+		}
+	}
+	for _, errno := range []syscall.Errno{syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EPERM, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
+		if class := classOf(t.Context(), errno); class != Unreachable {
+			t.Errorf("%v: %q", errno, class)
 		}
 	}
 	if a, b := classOf(canceled, io.EOF), classOf(left, io.EOF); a != TooSlow || b != Canceled {

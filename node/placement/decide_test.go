@@ -51,6 +51,7 @@ type waiting struct {
 	calls int
 	once  []assign.Ask // what it asks for in the first call
 	heard []bool       // which answers were usable
+	last  time.Time    // when the last one came
 	over  func() bool  // whether it has decided all the same; nil: never
 }
 
@@ -60,7 +61,9 @@ func (a *waiting) Asks(time.Time) (asks []assign.Ask) {
 	return asks
 }
 
-func (a *waiting) Observe(r assign.Result, _ time.Time) { a.heard = append(a.heard, r.OK) }
+func (a *waiting) Observe(r assign.Result, now time.Time) {
+	a.heard, a.last = append(a.heard, r.OK), now
+}
 
 func (a *waiting) Decide(time.Time) ([]assign.Choice, bool) {
 	return nil, a.over != nil && a.over()
@@ -117,8 +120,8 @@ func TestDownloadsAtTheEndOfADecision(t *testing.T) {
 					made++
 				}
 			}
-			if err != nil || len(a.heard) != 3 || made < 1 || made > 2 {
-				t.Errorf("decided after %d answers or %v: heard %v, %v", most, deadline, a.heard, err)
+			if err != nil || len(a.heard) != 3 || made < 1 || made > 2 || !a.last.Equal(time.Now()) {
+				t.Errorf("decided after %d answers or %v: heard %v, the last %v ago, %v", most, deadline, a.heard, time.Since(a.last), err)
 			}
 		})
 	}

@@ -44,11 +44,16 @@ func TestReservationsAreCounted(t *testing.T) {
 	}
 }
 
-// Notes about hosts that were told to move are forgotten in every mode. Otherwise they would grow with every host received.
+// Notes about hosts that were told to move are forgotten in every mode. Otherwise they would grow with every host received. Without nearest
+// servers do not move, and nothing is explored.
 func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 	for _, mode := range []string{ModeCrawl, ModePersistent, ModeCycle} {
 		inWorld(t, 0, func(t *testing.T, w *world) {
+			w.addAssigned()
 			p, stop := w.start(modeWith(mode, 100, assign.Random))
+			for range 70 {
+				p.Downloaded()
+			}
 			p.Received("http://a.test", 0)
 			told := func() int {
 				p.mu.Lock()
@@ -61,7 +66,9 @@ func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 			if after := told(); before != 1 || after != 0 {
 				t.Errorf("mode %s: %d hosts are noted after a minute, %d after the next look", mode, before, after)
 			}
-			stop()
+			if stop(); len(w.asked)+len(w.log) > 0 {
+				t.Errorf("mode %s: asked for %v, then %q", mode, w.asked, w.log)
+			}
 		})
 	}
 }

@@ -74,7 +74,7 @@ func TestDeadPeers(t *testing.T) {
 			defer close(done)
 			r, err = a.Do(t.Context(), "b", estimateOf(t, ""))
 		}()
-		for _, alive := range [][]string{{"a"}, {"a", "b"}} { // it was taken for dead for a moment
+		for _, alive := range [][]string{{"a"}, {"a", "c"}, {"a", "b"}} { // it was taken for dead for a moment
 			time.Sleep(time.Second)
 			a.SetAlive(alive)
 		}
@@ -85,7 +85,7 @@ func TestDeadPeers(t *testing.T) {
 		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.back() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := (Result{Outcome: frontier.Outcome{Lingers: a.wait - a.call() - a.back() - 3*time.Second}}); fmt.Sprint(r) != fmt.Sprint(want) {
+		if want := (Result{Outcome: frontier.Outcome{Lingers: a.wait - a.call() - a.back() - 4*time.Second}}); fmt.Sprint(r) != fmt.Sprint(want) {
 			t.Errorf("it may go on for %v, want %v", r, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {

@@ -254,9 +254,7 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 	if _, err := b.deps.Leases.Hold(wait, s.addr); err != nil {
 		return ctx.Err() // the next round may get it
 	}
-	if s.learnt == nil {
-		s.learnt = make(map[string]assign.Memory)
-	}
+	s.learnt = make(map[string]assign.Memory) // the assigners began with the last one
 	for _, p := range b.plans {
 		if m := p.memory(s.addr); m != nil {
 			s.learnt[p.label] = *m

@@ -104,6 +104,9 @@ func TestRoundsTakeInWhatBecomesReady(t *testing.T) {
 			}
 		}
 		rounds(5, 1, "first")
+		if n := p.Status().Kept; n != 1 {
+			t.Errorf("the leased host stayed %d times, want once, and rests then", n)
+		}
 		later := w.addHost("http://later.example", addrOf(3), 60)
 		w.addHost("http://beside.example", addrOf(1), 60)
 		w.addHost("http://toomany.example", addrOf(4), 60)
@@ -137,8 +140,9 @@ func TestRoundsKeepWhatTheyLearnt(t *testing.T) {
 		for i := range 4 {
 			w.addHost(hostName(i), addrOf(1+4*i), 60)
 		}
-		_, stop := w.start(modeWith(ModePersistent, 6))
+		p, stop := w.start(modeWith(ModePersistent, 6))
 		time.Sleep(10 * time.Minute)
+		until(t, func() bool { return p.Status().Phase == PhaseWait }) // a node that fails in the middle of a decision is at fault
 		w.locked(func() {
 			w.do = func(_ context.Context, _ string, e RemoteFetch) (Result, error, bool) {
 				return Result{Unmade: true}, nil, !e.Assigned
@@ -391,8 +395,11 @@ func planned(t *testing.T, w *world, s *server, method string) *batch {
 // A round asks for every page once, also for the one after a page that is missing, and learns from those that are there. A node that does not
 // answer gets no more pages.
 func TestRoundAsksForEveryPage(t *testing.T) {
-	for pages, want := range map[string]struct{ asked, left, known int }{
-		"/0 /missing /2 /3": {4, 3, 3}, "/missing": {1, 1, 0}, "/0 /lost /2": {2, 3, 1},
+	for pages, want := range map[string]struct {
+		asked, left, known int
+		ago                time.Duration // that the last one was downloaded
+	}{
+		"/0 /missing /2 /3": {4, 3, 3, 0}, "/missing": {1, 1, 0, 0}, "/0 /lost /2": {2, 3, 1, 1100 * time.Millisecond},
 	} {
 		withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
 			s.pages = pagesOf(t, strings.Fields(pages)...)
@@ -404,8 +411,8 @@ func TestRoundAsksForEveryPage(t *testing.T) {
 					t.Fatalf("of %s asked for %v, %v", pages, *asked, err)
 				}
 			}
-			if err != nil || len(s.pages) != want.left || m.Downloads() != want.known {
-				t.Errorf("%s: %d pages are left, %d downloads are known; %v", pages, len(s.pages), m.Downloads(), err)
+			if ago, known := m.Age(time.Now()); err != nil || len(s.pages) != want.left || m.Downloads() != want.known || known && ago != want.ago {
+				t.Errorf("%s: %d pages are left, %d downloads are known, the last of %v ago; %v", pages, len(s.pages), m.Downloads(), ago, err)
 			}
 		})
 	}

@@ -86,6 +86,11 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 				t.Errorf("%+v", h)
 			}
 		}
+		s.reserve(s.addr, false)
+		lost := &host{name: "http://a.example"} // its server is not reserved any more
+		if task, err := s.takeOf(t.Context(), t.Context(), lost); task != nil || err != nil || !lost.away {
+			t.Errorf("taken: %v, %v, away %v", task, err, lost.away)
+		}
 	})
 }
 
@@ -291,6 +296,25 @@ func TestSilentNodeIsLeftOut(t *testing.T) {
 			}
 			if asked, want := asks()-before, 1-i%2; asked != want {
 				t.Errorf("host %d: n1 was asked %d times, not %d", i, asked, want)
+			}
+		}
+	})
+}
+
+// A node that is left out when the decision ends is not chosen, however near it is.
+func TestLeftOutNodeIsNotChosen(t *testing.T) {
+	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
+		for i, node := range []string{"n1", "n2"} {
+			s.memory.Observe(node, coordOf(node), pageOver(ms(15+60*i)), time.Now())
+		}
+		b := planned(t, w, s, assign.Nearest)
+		for _, left := range []bool{false, true} {
+			if left {
+				s.leaveOut("n1")
+			}
+			b.conclude("1", time.Now())
+			if node := b.plans[0].choices[s.addr].Node; (node == "n1") == left {
+				t.Errorf("left out %v: %q is chosen", left, node)
 			}
 		}
 	})
