@@ -66,7 +66,7 @@ func (r *Resolver) probe() {
 	}
 	r.alive.mu.Lock()
 	defer r.alive.mu.Unlock()
-	if r.alive.heard.Before(begun) && r.ctx.Err() == nil {
+	if r.alive.heard.Before(begun) {
 		r.alive.deaf = begun
 	}
 }

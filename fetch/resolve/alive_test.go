@@ -22,33 +22,55 @@ func TestNoServer(t *testing.T) {
 		return [][]byte{packed(m)}
 	}
 	helpless := func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{packed(answerTo(q, dns.RcodeServerFailure))} }
+	aliases := func(_, _ string, q *dns.Msg) [][]byte {
+		time.Sleep(2 * time.Second)
+		return records(q, q.Question[0].Name+" 60 CNAME x"+q.Question[0].Name)
+	}
 	for _, tc := range []struct {
 		name, host string
 		handle     handler
 		kind       string
 		noServer   bool
+		seconds    int // that it takes
 	}{
-		{"all are silent", "www.example.org", silence, "temporary", true},
-		{"guesses are no answers", "www.example.org", stray, "temporary", true},
-		{"SERVFAIL about everything, as without a network", "www.example.org", helpless, "temporary", true},
+		{"all are silent", "www.example.org", silence, "temporary", true, 12},
+		{"guesses are no answers", "www.example.org", stray, "temporary", true, 12},
+		{"SERVFAIL about everything, as without a network", "www.example.org", helpless, "temporary", true, 0},
 		{"one of two knows only failures", "dead.example.org", func(server, network string, q *dns.Msg) [][]byte {
 			if server == "192.0.2.53:53" {
 				return helpless(server, network, q)
 			}
 			return others(server, network, q)
-		}, "temporary", false},
-		{"silent about one name", "dead.example.org", others, "temporary", false},
-		{"SERVFAIL", "broken.example.org", others, "temporary", false},
-		{"NXDOMAIN", "none.example.org", others, "not found", false},
+		}, "temporary", false, 12},
+		{"silent about one name", "dead.example.org", others, "temporary", false, 18},
+		{"SERVFAIL", "broken.example.org", others, "temporary", false, 0},
+		{"NXDOMAIN", "none.example.org", others, "not found", false, 0},
+		{"a long way of aliases", "a.example.org", aliases, "temporary", false, 9},
 		{"one of two answers about others", "dead.example.org", func(server, network string, q *dns.Msg) [][]byte {
 			if server == "192.0.2.53:53" {
 				return nil
 			}
 			return others(server, network, q)
-		}, "temporary", false},
+		}, "temporary", false, 18},
 	} {
-		if _, _, err := lookup(t, tc.host, tc.handle); kindOf(t, err) != tc.kind || errors.Is(err, ErrNoServer) != tc.noServer {
-			t.Errorf("%s: %v: ErrNoServer is %v, want %q and %v", tc.name, err, errors.Is(err, ErrNoServer), tc.kind, tc.noServer)
+		_, got, err := lookup(t, tc.host, tc.handle)
+		if kindOf(t, err) != tc.kind || errors.Is(err, ErrNoServer) != tc.noServer || got.Elapsed != time.Duration(tc.seconds)*time.Second {
+			t.Errorf("%s: %v after %v: ErrNoServer is %v, want %q and %v after %d s", tc.name, err, got.Elapsed, errors.Is(err, ErrNoServer), tc.kind, tc.noServer, tc.seconds)
+		}
+	}
+}
+
+// A probe in vain says that all servers are silent, unless another lookup has heard one since.
+func TestSilence(t *testing.T) {
+	r, now := start(t, &fakeServers{handle: silence}, nil), time.Now()
+	before := now.Add(-1)
+	for _, c := range []struct {
+		heard, deaf time.Time
+		silent      bool
+	}{{now, before, false}, {before, now, true}, {now, now, false}} {
+		r.alive.heard, r.alive.deaf = c.heard, c.deaf
+		if silent, probed := r.silent(now); silent != c.silent || probed {
+			t.Errorf("heard at %v, deaf at %v: silent %v, probed %v", c.heard, c.deaf, silent, probed)
 		}
 	}
 }

@@ -29,9 +29,10 @@ func (r *Resolver) TXT(ctx context.Context, name string) ([]string, error) {
 // server has failed.
 func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases int) (reply, error) {
 	servers := *r.servers.Load()
+	first := int(r.good.Load())       // another lookup may change it at any time
 	left := make([]int, len(servers)) // indices of the servers still to ask, the next first
 	for i := range left {
-		left[i] = (int(r.good.Load()) + i) % len(left)
+		left[i] = (first + i) % len(left)
 	}
 	var lastErr error
 	for try := 0; try < r.cfg.Attempts && len(left) > 0; try++ {

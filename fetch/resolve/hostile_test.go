@@ -87,6 +87,7 @@ func TestServersOfAllKinds(t *testing.T) {
 		return packed(m)
 	}
 	truncated := func(m *dns.Msg) { m.Truncated = true }
+	chaos := func(m *dns.Msg) { m.Answer[0].Header().Class = dns.ClassCHAOS }
 	sized := func(size int) handler {
 		return udp(func(q *dns.Msg) []byte {
 			b := packed(answerTo(q, 0, many[:8]...))
@@ -136,6 +137,22 @@ func TestServersOfAllKinds(t *testing.T) {
 			return records(q, one)
 		}, "", 1, 2},
 		{"refused by all", code(dns.RcodeRefused), "temporary", 0, 2},
+		{"a flag, and a format error over TCP", func(_, network string, q *dns.Msg) [][]byte {
+			if network == "udp" {
+				return [][]byte{changed(q, truncated)}
+			}
+			return [][]byte{packed(answerTo(q, dns.RcodeFormatError))}
+		}, "temporary", 0, 4},
+		{"addresses of what does not exist", func(_, _ string, q *dns.Msg) [][]byte {
+			return [][]byte{packed(answerTo(q, dns.RcodeNameError, one))}
+		}, "not found", 0, 1},
+		{"an address of another class", func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{changed(q, chaos, one)} }, "not found", 0, 1},
+		{"an alias of another class", func(_, _ string, q *dns.Msg) [][]byte {
+			return [][]byte{changed(q, chaos, "www.example.org. 120 CNAME a.example.org.")}
+		}, "not found", 0, 1},
+		{"nothing, says its own server", func(_, _ string, q *dns.Msg) [][]byte {
+			return [][]byte{changed(q, func(m *dns.Msg) { m.RecursionAvailable, m.Authoritative = false, true }, "example.org. 100 NS ns.example.net.")}
+		}, "not found", 0, 1},
 		{"referral", func(_, _ string, q *dns.Msg) [][]byte {
 			return [][]byte{changed(q, func(m *dns.Msg) { m.RecursionAvailable = false }, "org. 100 NS ns.example.net.")}
 		}, "temporary", 0, 2},

@@ -176,11 +176,8 @@ func (r *Resolver) fly(name string) *entry {
 	if e := r.cached(name, time.Now()); e != nil {
 		return e // another flight has just ended
 	}
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-r.ctx.Done():
-	}
+	r.slots <- struct{}{} // Close ends those that have one
+	defer func() { <-r.slots }()
 	if r.ctx.Err() == nil {
 		if e := r.lookup(name); r.ctx.Err() == nil {
 			r.cache.Add(name, e)

@@ -37,10 +37,11 @@ func TestLookup(t *testing.T) {
 	records := map[string][]string{
 		"one.example.org. A": {"one.example.org. 100 A 192.0.2.1", "one.example.org. 80 A 192.0.2.1", "www.example.net. 80 A 192.0.2.66",
 			"one.example.org. 80 TXT x", "one.example.org. 80 AAAA 2001:db8::1", "one.example.org. 90 A 192.0.2.2"},
-		"one.example.org. AAAA": {"one.example.org. 80 AAAA 2001:db8::1", "one.example.org. 80 AAAA ::ffff:192.0.2.7", "one.example.org. 80 AAAA 2001:db8::2"},
+		"one.example.org. AAAA": {"one.example.org. 80 AAAA 2001:db8::1", "one.example.org. 80 AAAA ::ffff:192.0.2.7", "one.example.org. 80 AAAA ::ffff:192.0.2.1", "one.example.org. 80 AAAA 2001:db8::2"},
 		"short.example.org. A":  {"short.example.org. 1 A 192.0.2.1"},
 		"long.example.org. A":   {"long.example.org. 2000000 A 192.0.2.1"},
 		"odd.example.org. A":    {"odd.example.org. 4294967295 A 192.0.2.1"},
+		"ever.example.org. A":   {"ever.example.org. 2147483647 A 192.0.2.1"},
 		"many.example.org. A": {"many.example.org. 100 A 192.0.2.1", "many.example.org. 100 A 192.0.2.2", "many.example.org. 100 A 192.0.2.3",
 			"many.example.org. 100 A 192.0.2.4", "many.example.org. 100 A 192.0.2.5", "many.example.org. 100 A 192.0.2.6",
 			"many.example.org. 100 A 192.0.2.7", "many.example.org. 100 A 192.0.2.8", "many.example.org. 100 A 192.0.2.9"},
@@ -48,7 +49,7 @@ func TestLookup(t *testing.T) {
 		"alias.example.org. A":     {"alias.example.org. 70 CNAME a.example.net.", "A.Example.Net. 100 CNAME b.example.net.", "b.example.net. 100 A 192.0.2.9"},
 		"shuffled.example.org. A":  {"b.example.net. 100 A 192.0.2.9", "a.example.net. 100 CNAME b.example.net.", "shuffled.example.org. 70 CNAME a.example.net."},
 		"server.example.org. A":    {"example.org. 600 NS ns.example.org.", "example.com. 600 IN SOA ns.example.com. root.example.com. 1 2 3 4 200", soa60},
-		"part.example.org. A":      {"part.example.org. 100 CNAME one.example.org."},
+		"part.example.org. A":      {"part.example.org. 50 CNAME one.example.org."},
 		"gone.example.org. A":      {"gone.example.org. 100 CNAME nothing.example.org."},
 		"loop.example.org. A":      {"loop.example.org. 100 CNAME loop.example.org."},
 		"ping.example.org. A":      {"ping.example.org. 100 CNAME pong.example.org."},
@@ -57,6 +58,7 @@ func TestLookup(t *testing.T) {
 		"other.example.org. A":     {"www.example.net. 100 A 192.0.2.66"},
 		"nodata.example.org. A":    {soa60},
 		"nodata.example.org. AAAA": {"example.org. 50 IN SOA ns.example.org. root.example.org. 1 2 3 4 60"},
+		"nodata3.example.org. A":   {"example.org. 600 IN SOA ns.example.org. root.example.org. 1 2 3 4 600"},
 		"nodata2.example.org. A":   {"nodata2.example.org. 40 CNAME x.example.org.", soa60},
 		"foreign.example.org. A":   {"example.com. 600 IN SOA ns.example.com. root.example.com. 1 2 3 4 200"},
 		"fail.example.org. A":      {"SERVFAIL"},
@@ -68,6 +70,8 @@ func TestLookup(t *testing.T) {
 		"v4half.example.org. A":    {"v4half.example.org. 100 A 192.0.2.4"},
 		"v4half.example.org. AAAA": {"SERVFAIL"},
 		"bad.example.org. A":       {"SERVFAIL"},
+		"v6bad.example.org. A":     {soa60},
+		"v6bad.example.org. AAAA":  {"SERVFAIL"},
 	}
 	const s = time.Second
 	tests := []struct {
@@ -84,12 +88,13 @@ func TestLookup(t *testing.T) {
 		{"short.example.org", false, []string{"192.0.2.1"}, "", 30 * s, 1},
 		{"long.example.org", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 1},
 		{"odd.example.org", false, []string{"192.0.2.1"}, "", 30 * s, 1},
+		{"ever.example.org", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 1},
 		{"many.example.org", false, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6", "192.0.2.7", "192.0.2.8"}, "", 100 * s, 1},
 		{"many.example.org", true, []string{"192.0.2.1", "2001:db8::1", "192.0.2.2", "2001:db8::2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6"}, "", 100 * s, 2},
 		{"alias.example.org", false, []string{"192.0.2.9"}, "", 70 * s, 1},
 		{"shuffled.example.org", false, []string{"192.0.2.9"}, "", 70 * s, 1},
 		{"server.example.org", false, nil, "not found", 60 * s, 1},
-		{"part.example.org", false, []string{"192.0.2.1", "192.0.2.2"}, "", 90 * s, 2},
+		{"part.example.org", false, []string{"192.0.2.1", "192.0.2.2"}, "", 50 * s, 2},
 		{"gone.example.org", false, nil, "not found", 30 * s, 2},
 		{"loop.example.org", false, nil, "temporary", 30 * s, 2},
 		{"ping.example.org", false, nil, "temporary", 30 * s, 14},
@@ -98,6 +103,7 @@ func TestLookup(t *testing.T) {
 		{"nodata.example.org", false, nil, "not found", 60 * s, 1},
 		{"nodata.example.org", true, nil, "not found", 50 * s, 2},
 		{"nodata2.example.org", false, nil, "not found", 40 * s, 1},
+		{"nodata3.example.org", false, nil, "not found", 300 * s, 1},
 		{"foreign.example.org", false, nil, "not found", 30 * s, 1},
 		{"missing.example.org", false, nil, "not found", 30 * s, 1},
 		{"fail.example.org", false, nil, "temporary", 30 * s, 4},
@@ -107,6 +113,7 @@ func TestLookup(t *testing.T) {
 		{"v6half.example.org", true, []string{"2001:db8::6"}, "", 30 * s, 3},
 		{"v4half.example.org", true, []string{"192.0.2.4"}, "", 100 * s, 3},
 		{"bad.example.org", true, nil, "temporary", 30 * s, 3},
+		{"v6bad.example.org", true, nil, "temporary", 30 * s, 3},
 		{"missing.example.org", true, nil, "not found", 30 * s, 2},
 		{"192.0.2.1", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 0},
 		{"2001:db8::1", false, []string{"2001:db8::1"}, "", 24 * time.Hour, 0},
@@ -119,6 +126,7 @@ func TestLookup(t *testing.T) {
 		{"x.invalid", false, nil, "not found", 24 * time.Hour, 0},
 		{"x.onion", false, nil, "not found", 24 * time.Hour, 0},
 		{"private.test", false, []string{"10.0.0.1", "fd00::1"}, "", 24 * time.Hour, 0},
+		{"b.localhost", false, []string{"10.0.0.2"}, "", 24 * time.Hour, 0},
 		{"www.private.test", false, nil, "not found", 30 * s, 1},
 		{"a..b", false, nil, "invalid", 0, 0},
 	}
@@ -128,7 +136,7 @@ func TestLookup(t *testing.T) {
 				f := &fakeServers{handle: zone(records)}
 				r := start(t, f, func(c *Config) {
 					c.IPv6 = tt.ipv6
-					c.Hosts = map[string][]string{"Private.test": {"10.0.0.1", "fd00::1"}}
+					c.Hosts = map[string][]string{"Private.test": {"10.0.0.1", "fd00::1", "10.0.0.1"}, "b.localhost": {"10.0.0.2"}}
 				})
 				got, err := r.Lookup(t.Context(), tt.host)
 				if kind := kindOf(t, err); kind != tt.kind {
@@ -143,12 +151,10 @@ func TestLookup(t *testing.T) {
 				if f.queries() != tt.queries {
 					t.Errorf("queries %q, want %d", f.asked, tt.queries)
 				}
-				if tt.queries == 0 {
-					return
-				}
+				clear(got.Addrs) // they are the caller's
 				again, err := r.Lookup(t.Context(), tt.host)
-				if kindOf(t, err) != tt.kind || again.Elapsed != 0 || f.queries() != tt.queries || !slices.Equal(again.Addrs, got.Addrs) {
-					t.Errorf("again: %+v, %v after %q, want the same from the cache", again, err, f.asked)
+				if kindOf(t, err) != tt.kind || again.Elapsed != 0 || f.queries() != tt.queries || !slices.Equal(again.Addrs, addrs(tt.addrs...)) {
+					t.Errorf("again: %+v, %v after %q, want the same without a question", again, err, f.asked)
 				}
 			})
 		})
@@ -218,6 +224,9 @@ func TestSingleFlight(t *testing.T) {
 		if got, err := r.Lookup(t.Context(), "www.example.org"); err != nil || got.Addrs[0] != addrs("192.0.2.1")[0] {
 			t.Errorf("afterwards: %v, %v", got, err)
 		}
+		if r.fly("www.example.org"); f.queries() != 1 {
+			t.Error("a caller who comes when the lookup has just ended asks again")
+		}
 	})
 }
 
@@ -261,10 +270,14 @@ func TestClose(t *testing.T) {
 		f := &fakeServers{handle: silence}
 		r := start(t, f, func(c *Config) { c.IPv6 = true })
 		begin := time.Now()
-		time.AfterFunc(time.Second, r.Close)
-		together(t, r, maxLookups+3, func(_ Answer, err error) { // three of them wait for a slot
-			if kindOf(t, err) != "temporary" || !errors.Is(err, ErrClosed) || time.Since(begin) != time.Second {
-				t.Errorf("%v after %v, want closed after 1 s", err, time.Since(begin))
+		time.AfterFunc(time.Second, func() {
+			if r.Close(); len(r.slots) > 0 {
+				t.Errorf("%d lookups outlive Close", len(r.slots))
+			}
+		})
+		together(t, r, maxLookups+3, func(got Answer, err error) { // three of them wait for a slot
+			if kindOf(t, err) != "temporary" || !errors.Is(err, ErrClosed) || got.TTL != 0 || time.Since(begin) != time.Second {
+				t.Errorf("%v for %v after %v, want closed after 1 s", err, got.TTL, time.Since(begin))
 			}
 		})
 		if f.queries() != 2*maxLookups {
@@ -278,6 +291,10 @@ func TestClose(t *testing.T) {
 		}
 		if n := r.cache.Len(); n != 0 {
 			t.Errorf("%d failures of Close kept", n)
+		}
+		r.cache.Add("known.example.org", &entry{expires: time.Now().Add(time.Hour)})
+		if _, err := r.Lookup(t.Context(), "known.example.org"); !errors.Is(err, ErrClosed) {
+			t.Errorf("a known name after Close: %v", err)
 		}
 	})
 }

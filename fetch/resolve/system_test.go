@@ -185,11 +185,13 @@ func TestValidate(t *testing.T) {
 		"servers[1]": func(c *Config) { c.Servers = []string{"192.0.2.1", "192.0.2.1:0"} },
 		"servers[0]": func(c *Config) { c.Servers = []string{"a b"} },
 		"hosts":      func(c *Config) { c.Hosts = map[string][]string{"a": {"b"}} },
+		"hosts ":     func(c *Config) { c.Hosts = map[string][]string{"a": {"fe80::1%eth0"}} },
+		"hosts  ":    func(c *Config) { c.Hosts = map[string][]string{"a": {}} },
 	} {
 		c := Default()
 		change(&c)
 		err := c.Validate()
-		if err == nil || !strings.HasPrefix(err.Error(), field+":") {
+		if err == nil || !strings.HasPrefix(err.Error(), strings.TrimSpace(field)+":") {
 			t.Errorf("%s: %v", field, err)
 		}
 		if _, err := New(c, Deps{}); err == nil {

@@ -90,6 +90,9 @@ func TestPortionsOfLinks(t *testing.T) {
 func TestResultsAtTheBoundOfLinks(t *testing.T) {
 	links, huge := manyLinks(10), manyLinks(1)
 	size := linkBytes(links)
+	if one := linkBytes(huge); size != 10*one {
+		t.Errorf("ten links take %d bytes, and one %d", size, one)
+	}
 	huge[0].URL.Path = strings.Repeat("/", 33<<20)
 	for _, c := range []struct {
 		waiting int
