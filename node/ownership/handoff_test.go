@@ -180,6 +180,20 @@ func TestEpochsHaveAnEnd(t *testing.T) {
 	})
 }
 
+// While it is open whether a hand-off was committed, no other one begins: two nodes could own the host by the same epoch.
+func TestHandOffThatIsOpen(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(2), s.hostOf(1, 2, 3)
+		p.halt() // it does not settle it
+		p.put(rec(host, 1, 2))
+		p.role(host, frontier.Leaving)
+		if err := p.handOff(host, 3); !errors.Is(err, ErrNotOwner) {
+			t.Errorf("it is handed over: %v", err)
+		}
+		s.node(3).mustKnow(host, 0, 0)
+	})
+}
+
 // A node that hands a host to itself becomes its assigned owner, with one new record. At another home it claims that.
 func TestHandOffToItself(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
