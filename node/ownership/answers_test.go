@@ -157,6 +157,11 @@ func TestNoAnswerBeforeTheStateIsTakenUp(t *testing.T) {
 		}
 	}
 	own.Flush(t.Context()) // returns, though nobody sends
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := own.Route(gone, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a link found here does not wait: %v", err)
+	}
 }
 
 // Malformed links, records and hosts are refused, and leave nothing behind.

@@ -122,6 +122,10 @@ func TestCopyThatIsGivenAwayIsWhole(t *testing.T) {
 				t.Errorf("node %d has the same: %v, %v", to, v.equal, err)
 			}
 		}
+		begun := time.Now()
+		if err := own.secure(s.t.Context(), host, 0); !errors.Is(err, errLater) || s.node(1).disk.urged.Before(begun) {
+			t.Errorf("the next time it has to wait, too: %v", err)
+		}
 		for _, wait := range []time.Duration{2*s.cfg.TakeAfter - time.Second, 2 * time.Second} { // then a page of before is told without its links
 			if time.Sleep(wait); own.stream.holdsBack(host) != (wait > 2*time.Second) {
 				t.Errorf("after %v more pages are held back: %v", wait, own.stream.holdsBack(host))
@@ -257,6 +261,20 @@ func TestPausesOfAHost(t *testing.T) {
 			t.Errorf("after %d tries, urgent %v, it rests for %v, not %v", k.tries, k.urgent, d, k.rests)
 		}
 	}
+}
+
+// The replica is sent many links at once, also if they are of one host: they need not wait for others.
+func TestManyLinksDoNotWait(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, req, began := s.found(1, 1, 2, 3), &wire.DeliverRequest{}, time.Now()
+		for k := range manyLinks {
+			req.Links = append(req.Links, LinkToWire(link(host, k)))
+		}
+		res, err := s.node(1).own.Deliver(s.t.Context(), idOf(3), req)
+		if took := time.Since(began); err != nil || took >= s.cfg.ReplicateEvery/4 || word(res.GetAnswers()[manyLinks-1].GetVerdict()) != "accepted" {
+			t.Errorf("answered after %v: %v", took, err)
+		}
+	})
 }
 
 // Many nodes deliver links at once to one that crawls, and whose disk needs two seconds for a sync. They share syncs, so that all are answered

@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -77,13 +78,14 @@ func TestWhyAHostWaits(t *testing.T) {
 	})
 }
 
-// told is a Frontier that calls a function when it is told which hosts are suspended.
+// told is a Frontier that calls a function when it is told which hosts are suspended. It fails when it is asked for new ones.
 type told struct {
 	Frontier
 	hears func()
 }
 
-func (f told) Suspend(map[string]string) { f.hears() }
+func (f told) Suspend(map[string]string)                   { f.hears() }
+func (f told) Unchecked(context.Context) ([]string, error) { return nil, errFault }
 
 // While the frontier is told of hosts nobody else tells it of them, so it hears of the latest state last.
 func TestFrontierHearsOfTheLatestStateLast(t *testing.T) {
@@ -98,6 +100,9 @@ func TestFrontierHearsOfTheLatestStateLast(t *testing.T) {
 		}}
 		if err := own.checkHosts(own.deps.Frontier.Active); err != nil || !heard {
 			t.Errorf("it heard: %v, %v", heard, err)
+		}
+		if err := own.runUnchecked(s.t.Context()); !errors.Is(err, errFault) {
+			t.Errorf("it tells no new hosts any more: %v", err)
 		}
 	})
 }

@@ -212,5 +212,13 @@ func TestMendingThatFails(t *testing.T) {
 		if s.mend(streamed)(failure); len(s.hosts) > 0 {
 			t.Errorf("after %v a host that lacks nothing is waited for", failure)
 		}
+		s.take(added("/2"), now)
+		s.next()
+		s.mend(streamed)
+		s.stored(streamed) // what was sent before is answered meanwhile
+		s.take(added("/3"), now)
+		if out := s.next(); len(out) > 0 {
+			t.Errorf("%v was sent while it was mended", out)
+		}
 	}
 }
