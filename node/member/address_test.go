@@ -23,6 +23,7 @@ func TestAddressesOfNodes(t *testing.T) {
 		"[::1]:7947":                        {false, true},
 		"[::ffff:127.0.0.1]:7947":           {false, true},
 		"localhost:7947":                    {false, true},
+		"LocalHost:7947":                    {false, true},
 		"0.0.0.0:7947":                      {},
 		"[::]:7947":                         {},
 		"[::ffff:0.0.0.0]:7947":             {},

@@ -165,6 +165,11 @@ func TestDecodersRefuse(t *testing.T) {
 			t.Errorf("a state of age %v with voters %v is read as of age %v, %v", c.age, c.ids, got.age, err)
 		}
 	}
+	answer := encode(nil, ack{place: examplePlace()})
+	whole = append([]byte{ackVersion, 0, 0}, answer[3+answer[2]:]...)
+	if _, err := decode[ack](whole, "ack"); err == nil {
+		t.Error("an answer to a ping without a coordinate was read")
+	}
 	for kind, ok := range map[int]bool{messageKinds - 1: true, messageKinds: false} {
 		if _, err := decode[message](encode(nil, message{kind: kind, from: s.sender}), "message"); (err == nil) != ok {
 			t.Errorf("a message of kind %d: %v", kind, err)

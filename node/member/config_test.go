@@ -62,6 +62,18 @@ func TestConfigBounds(t *testing.T) {
 	}
 }
 
+// Nodes whose times differ, by however little, have different labels.
+func TestLabelsOfTimes(t *testing.T) {
+	labels := map[string]bool{}
+	times := []float64{1, 1.25, 1.5, 2, 2.5}
+	for _, faster := range times {
+		labels[label(Config{Faster: faster}, Deps{Run: "run"})] = true
+	}
+	if len(labels) != len(times) || !labels["run"] {
+		t.Errorf("for %v there are the labels %v", times, labels)
+	}
+}
+
 func pick[T any](ok bool, good, bad T) T {
 	if ok {
 		return good

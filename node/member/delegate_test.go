@@ -81,17 +81,18 @@ func TestMessagesThatCome(t *testing.T) {
 
 // A node whose only address to join is its own founds an overlay when it has met itself there.
 func TestNodeThatJoinsItself(t *testing.T) {
+	const name, self, other = "192.0.2.1:1", "192.0.2.1:7946", "192.0.2.2:1"
 	for _, c := range []struct {
-		join   []string
-		met    bool
-		founds bool
-	}{{[]string{"192.0.2.1:1"}, true, true}, {[]string{"192.0.2.1:1"}, false, false}, {[]string{"192.0.2.1:1", "192.0.2.2:1"}, true, false},
-		{[]string{"192.0.2.1:7946"}, false, true}, {[]string{"192.0.2.1:7946", "192.0.2.2:1"}, false, false}} {
-		m := lone(t, func(cfg *Config, _ *Deps) { cfg.Join = c.join })
-		m.metSelf, m.gossip = c.met, "192.0.2.1:7946"
+		join, known []string
+		met         bool
+		founds      bool
+	}{{[]string{name}, nil, true, true}, {[]string{name}, nil, false, false}, {[]string{name, other}, nil, true, false}, {[]string{name}, []string{other}, true, false},
+		{[]string{self}, nil, false, true}, {[]string{self, other}, nil, false, false}, {[]string{self}, []string{other}, false, false}} {
+		m := lone(t, func(cfg *Config, d *Deps) { cfg.Join, d.Known = c.join, c.known })
+		m.metSelf, m.gossip = c.met, self
 		m.update()
 		if founds := m.table.paxos.set.version == 1; founds != c.founds {
-			t.Errorf("by %v, having met itself %v: it founds an overlay: %v", c.join, c.met, founds)
+			t.Errorf("by %v and %v, having met itself %v: it founds an overlay: %v", c.join, c.known, c.met, founds)
 		}
 	}
 }
@@ -167,7 +168,7 @@ func TestWhoLeavesTellsOfNoDeaths(t *testing.T) {
 			m.table.farewellAcks = map[string]bool{}
 		}
 		delegate{m}.NotifyLeave(&memberlist.Node{Name: nodeID(2)})
-		if got := said(m); (got == "") != leaves {
+		if got := said(m); (got == "") != leaves || !woken(m.wakeTend) {
 			t.Errorf("leaving %v, it tells %q", leaves, got)
 		}
 	}
@@ -185,6 +186,26 @@ func TestEventsAreBounded(t *testing.T) {
 		if m.emit(Event{Kind: c.kind}); (len(m.table.events) > c.waits) != c.kept || woken(m.wakeTend) != c.kept {
 			t.Errorf("with %d that wait, a %s makes them %d", c.waits, c.kind, len(m.table.events))
 		}
+	}
+}
+
+// What happens while events are told is told after them.
+func TestEventsWhileEventsAreTold(t *testing.T) {
+	var m *Members
+	told := ""
+	m = lone(t, func(_ *Config, d *Deps) {
+		d.Event = func(e Event) {
+			if told += e.Reason; e.Reason == "a" {
+				m.trouble("", "c")
+				m.trouble("", "d")
+			}
+		}
+	})
+	m.trouble("", "a")
+	m.trouble("", "b")
+	m.flush()
+	if m.flush(); told != "abcd" {
+		t.Errorf("told are %s", told)
 	}
 }
 
@@ -290,28 +311,6 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// What is announced anew: a change in any of what a node says of itself, and nothing for its place alone.
-func TestWhatIsAnnouncedAnew(t *testing.T) {
-	was := meta{stamp: 7, way: view.Way{Reach: view.Outbound, Relays: []string{nodeID(2)}}}
-	for what, c := range map[string]struct {
-		change func(*meta)
-		same   bool
-	}{
-		"elsewhere":     {func(a *meta) { a.place.rev++ }, true},
-		"settled":       {func(a *meta) { a.settled = true }, false},
-		"over":          {func(a *meta) { a.over = true }, false},
-		"other voters":  {func(a *meta) { a.stamp = 8 }, false},
-		"another reach": {func(a *meta) { a.way.Reach = view.Direct }, false},
-		"other relays":  {func(a *meta) { a.way.Relays = []string{nodeID(3)} }, false},
-		"no relays":     {func(a *meta) { a.way.Relays = nil }, false},
-	} {
-		is := was
-		if c.change(&is); is.says(was) != c.same {
-			t.Errorf("%s: the same is %v", what, !c.same)
-		}
-	}
-}
-
 // A node tells where its members are, who counts, and whom it misses.
 func TestWhatANodeSees(t *testing.T) {
 	m := lone(t)
@@ -332,6 +331,22 @@ func TestWhatANodeSees(t *testing.T) {
 	v := m.View()
 	if !slices.Equal(v.Absent, []string{nodeID(2), nodeID(4)}) || !v.Peers[0].Placed || v.Peers[1].Placed || !v.Peers[1].Settled || v.Members[3].Settled {
 		t.Errorf("it sees %+v", v)
+	}
+	changed := m.Changed()
+	m.update()
+	select {
+	case <-changed:
+		t.Error("it tells of a change where there is none")
+	default:
+	}
+	m.table.members[nodeID(4)].over = true
+	m.table.lost(nodeID(2), m.now())
+	if _, there := m.Addr(nodeID(2)); there || !slices.Equal(m.View().Over, []string{nodeID(4)}) {
+		t.Errorf("one that is gone is dialled: %v; the crawl is over for %v", there, m.View().Over)
+	}
+	delegate{m}.NotifyJoin(&memberlist.Node{Name: nodeID(5), Addr: []byte{192, 0, 2, 5}, Meta: encode(nil, meta{boot: 1, addr: "127.0.0.1:8"})})
+	if !m.table.members[nodeID(5)].bad {
+		t.Error("it takes a node on loopback for a member, and is not on loopback itself")
 	}
 }
 
@@ -357,12 +372,16 @@ func TestKnock(t *testing.T) {
 // The keys of the gossip become the new secrets, the first of them in use. A bad one leaves the old ones there.
 func TestRekey(t *testing.T) {
 	key := func(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
-	m := lone(t)
+	m := lone(t, func(_ *Config, d *Deps) { d.Secrets = [][]byte{key(1), key(9)} })
+	if keys := m.ring.GetKeys(); len(keys) != 2 || keys[0][0] != 1 || keys[1][0] != 9 {
+		t.Errorf("it begins with the keys %v", keys)
+	}
 	for _, c := range []struct {
 		secrets [][]byte
 		ok      bool
 		keys    string
-	}{{[][]byte{key(2), key(1)}, true, "2 1"}, {[][]byte{key(2)}, true, "2"}, {[][]byte{key(3), {4}}, false, "3 2"}, {[][]byte{key(5)}, true, "5"}} {
+	}{{[][]byte{key(2), key(1)}, true, "2 1"}, {[][]byte{key(2)}, true, "2"}, {[][]byte{key(3), {4}}, false, "3 2"}, {[][]byte{key(5)}, true, "5"},
+		{[][]byte{key(6), key(7), key(8)}, true, "6 7 8"}, {[][]byte{key(9)}, true, "9"}} {
 		err := m.Rekey(c.secrets)
 		var keys []string
 		for _, k := range m.ring.GetKeys() {

@@ -1,12 +1,14 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -131,7 +133,57 @@ func TestPacketsOfLinksAndPorts(t *testing.T) {
 	}
 }
 
-// A stream of a stranger is told and closed, whether it came to the port or by a link.
+// A node that is to be silent loses its packets, makes no streams, and closes those of members, until it may speak again.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, l := &ports{streams: make(chan net.Conn)}, &oneLink{}
+		m := lone(t)
+		m.Silence(true) // before it runs it has nothing to say
+		key := bytes.Repeat([]byte{1}, 32)
+		c := newCarrier(p, &prover{keys: func() [][]byte { return [][]byte{key} }, lobby: lobby.New(1, 0, nil)}, l, nil)
+		m.carrier = c
+		for i, silent := range []bool{true, false} {
+			m.Silence(silent)
+			for _, name := range []string{"linked", "other"} {
+				to := memberlist.Address{Name: name, Addr: "192.0.2.1:7"}
+				if _, err := c.WriteToAddress([]byte("four"), to); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.DialAddressTimeout(to, time.Second); errors.Is(err, net.ErrClosed) != silent {
+					t.Errorf("silent %v: %v", silent, err)
+				}
+			}
+			if packets, _ := m.Traffic(); l.packets != i || p.packets != i || l.dials != i || p.dials != i || packets != uint64(2*i) {
+				t.Errorf("silent %v: %d and %d packets went, %d and %d streams; %d are counted", silent, l.packets, p.packets, l.dials, p.dials, packets)
+			}
+			here, there := net.Pipe()
+			p.streams <- here
+			if _, err := there.Write(sealed(t, key, "", []byte{markPing})); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			select {
+			case s := <-c.StreamCh():
+				_ = s.Close()
+				if silent {
+					t.Error("a stream was taken")
+				}
+			default:
+				if !silent {
+					t.Error("no stream was taken")
+				}
+			}
+			if _, err := there.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("silent %v: the stream is open: %v", silent, err)
+			}
+		}
+		if err := c.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A stream of a stranger is told and closed, whether it came to the port or by a link. One that says nothing does not delay the end.
 func TestStreamsOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan error, 1)
@@ -150,8 +202,11 @@ func TestStreamsOfStrangers(t *testing.T) {
 				t.Errorf("it is open: %v", err)
 			}
 		}
-		if err := c.Shutdown(); err != nil {
-			t.Error(err)
+		here, _ := net.Pipe()
+		p.streams <- here
+		begin := time.Now()
+		if err := c.Shutdown(); err != nil || time.Since(begin) > 0 {
+			t.Errorf("the end took %v, %v", time.Since(begin), err)
 		}
 	})
 }
@@ -167,7 +222,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	s.left = 3
 	go func() { _, _ = there.Write([]byte("tail")) }()
-	if b, err := io.ReadAll(s); string(b) != "headtai" || err == nil || !strings.Contains(err.Error(), "more than") {
+	if b, err := io.ReadAll(iotest.OneByteReader(s)); string(b) != "headtai" || err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("%q came, %v", b, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, there) }()

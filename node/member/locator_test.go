@@ -57,14 +57,31 @@ func TestWhatANodeSaysOfItself(t *testing.T) {
 // What round trips take longer than before counts as load, in what all are told. Each tells peers where the node is now.
 func TestDelayIsLoad(t *testing.T) {
 	m := lone(t)
-	m.SetLoad(5)
+	m.SetLoad(50)
 	for i := range 16 {
 		rtt := time.Duration(10+i/8*50) * time.Millisecond
 		if err := m.locator.observe(nodeID(2), ncoord.Coordinate{Error: 1}, nil, rtt, m.now()); err != nil || !saysWhatIs(m) {
 			t.Fatalf("sample %d is not told: %v", i, err)
 		}
 	}
-	if by := m.locator.place.coord.Height - m.locator.node.Coordinate().Height; by < 50 || m.locator.place.rev == 1 {
-		t.Errorf("5 ms of load and 50 of delay raise place %d by %v", m.locator.place.rev, by)
+	if by := m.locator.place.coord.Height - m.locator.node.Coordinate().Height; by < 95 || m.locator.place.rev == 1 {
+		t.Errorf("50 ms of load and 50 of delay raise place %d by %v", m.locator.place.rev, by)
+	}
+}
+
+// A load that has fallen goes from a node's place with time alone.
+func TestLoadFadesWithTime(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	m := lone(t, func(_ *Config, d *Deps) { d.Now = func() time.Time { return now } })
+	var heights []float64
+	for _, load := range []float64{0, 100, 0} {
+		m.SetLoad(load)
+		m.update()
+		heights = append(heights, m.locator.place.coord.Height)
+	}
+	now = now.Add(time.Hour)
+	m.update()
+	if last := m.locator.place.coord.Height; heights[1] < heights[0]+90 || heights[2] < heights[0]+90 || last > heights[0]+1 {
+		t.Errorf("with a load, after it, and later the height is %v, %v", heights, last)
 	}
 }

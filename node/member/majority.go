@@ -52,9 +52,7 @@ func (t *table) restore(k kept, now time.Time) {
 	c.set, c.promised, c.accepted, c.renounced = k.set, k.promised, k.accepted, k.renounced
 	t.addVoters(now)
 	for i, id := range k.set.ids {
-		if r := t.members[id]; r != t.self {
-			r.gossip = k.addrs[i]
-		}
+		t.members[id].gossip = k.addrs[i]
 	}
 }
 
@@ -179,7 +177,7 @@ func (t *table) decide(now time.Time, jitter float64) []outgoing {
 	if t.wished.IsZero() {
 		t.wished = now
 	}
-	if now.Sub(t.wished) < time.Duration(turn)*nextInTurn || now.Before(c.round.until) || now.Before(t.tried) {
+	if now.Sub(t.wished) < time.Duration(turn)*nextInTurn || now.Before(t.tried) {
 		return nil
 	}
 	t.tried = now.Add(ballotFor + time.Duration(jitter*float64(ballotFor)))

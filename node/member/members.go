@@ -305,16 +305,20 @@ func (m *Members) flush() {
 	}
 }
 
-// announce publishes this node's meta when it changes: most changes at once, its place at most every AnnounceEvery.
+// announce publishes this node's meta when it changes.
 func (m *Members) announce() {
 	m.mu.Lock()
-	list, is, was := m.list, m.metaLocked(), m.told
-	patient := m.now().Sub(m.toldAt) < m.cfg.AnnounceEvery
+	list, news := m.list, m.newsLocked()
 	m.mu.Unlock()
-	if is.says(was) && (patient || is.place.near(was.place)) {
-		return
+	if news {
+		// The error only says that the message has not gone out yet. It will, or others get it when they compare all they
+		// know.
+		_ = list.UpdateNode(time.Millisecond)
 	}
-	// The error only says that the message has not gone out yet. It will, or others get it when they compare all they
-	// know.
-	_ = list.UpdateNode(time.Millisecond)
+}
+
+// newsLocked reports whether all are to be told what this node publishes: most changes at once, its place at most every AnnounceEvery.
+func (m *Members) newsLocked() bool {
+	is := m.metaLocked()
+	return !is.says(m.told) || m.now().Sub(m.toldAt) >= m.cfg.AnnounceEvery && !is.place.near(m.told.place)
 }

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -47,6 +48,49 @@ func TestAcceptanceWithoutAPromise(t *testing.T) {
 	}
 }
 
+// A voter that gave up its vote says so in its answer, and is not counted among the voters until the next decision.
+func TestAnswersWithoutAVote(t *testing.T) {
+	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
+	c := &paxos{self: nodeID(1)}
+	c.found(now, nodeID(1), nodeID(2), nodeID(3))
+	c.begin([]string{nodeID(1), nodeID(3)}, now)
+	before := c.set
+	for i, step := range []struct {
+		kind, from int
+		renounced  bool
+		asks       int
+		decided    bool
+	}{{messagePromise, 1, false, 0, false}, {messagePromise, 3, true, 2, false}, {messageAccepted, 1, false, 0, false}, {messageAccepted, 3, true, 0, true}} {
+		out, decided := c.read(message{kind: step.kind, from: nodeID(step.from), set: before, ballot: c.round.ballot, renounced: step.renounced}, none)
+		if len(out) != step.asks || decided != step.decided {
+			t.Errorf("step %d: it asks %d voters, and it is decided: %v", i, len(out), decided)
+		}
+	}
+}
+
+// Who gave up its vote and left counts for nothing. Who gave it up and is back counts only where all voters are there.
+func TestWhoIsTheMajority(t *testing.T) {
+	for states, want := range map[string]bool{ // of each voter: is it here, gone, back without its vote, or has it left?
+		"": false, "h": true, "g": false, "hhg": true, "hgg": false, "hg": true, "gh": false, "hggh": true, "ghhg": false,
+		"hb": true, "bh": true, "bb": true, "bbg": false, "bhg": false, "hbg": false, "hhb": true,
+		"l": false, "hl": true, "bl": false, "lgh": false, "lhg": true, "hbl": true, "bhl": false, "ggl": false,
+	} {
+		c := &paxos{self: nodeID(1)}
+		there, gave := map[string]bool{}, map[string]bool{}
+		for i, state := range states {
+			id := nodeID(i)
+			c.set.ids = append(c.set.ids, id)
+			if state == 'h' || state == 'b' {
+				there[id] = state == 'b'
+			}
+			gave[id] = state == 'l'
+		}
+		if got := c.majority(there, func(id string) bool { return gave[id] }); got != want {
+			t.Errorf("%q are the majority: %v", states, got)
+		}
+	}
+}
+
 // Forced voters begin a line of their own, and take precedence over those before.
 func TestForcedVoters(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
@@ -55,6 +99,21 @@ func TestForcedVoters(t *testing.T) {
 		before := c.set
 		if c.force(now.Add(time.Duration(i)*time.Hour), []string{nodeID(1)}); c.set.origin != want || c.set.version != uint64(i+1) || c.set.compare(before) <= 0 {
 			t.Errorf("forced %d times: %+v", i, c.set)
+		}
+	}
+}
+
+// Of two sets of voters that of the older overlay takes precedence, then of the line that was forced more often, then the later one.
+func TestWhichVotersTakePrecedence(t *testing.T) {
+	sets := []voters{ // each takes precedence over those before
+		{}, {origin: origin{2, 0, "a"}, version: 9}, {origin: origin{2, 5, "a"}, version: 1}, {origin: origin{1, 0, "b"}, version: 1},
+		{origin: origin{1, 0, "a"}, version: 1}, {origin: origin{1, 0, "a"}, version: 2}, {origin: origin{1, 1, "b"}, version: 1},
+	}
+	for i, v := range sets {
+		for j, w := range sets {
+			if got := v.compare(w); got != cmp.Compare(i, j) {
+				t.Errorf("of %+v and %+v: %d", v, w, got)
+			}
 		}
 	}
 }

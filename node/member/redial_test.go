@@ -3,12 +3,16 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/node/view"
@@ -130,6 +134,41 @@ func TestWhatEndsAWait(t *testing.T) {
 	}
 }
 
+// A few addresses are dialled at once, of those that are configured as many as of the others. The rest is dialled when these are done.
+func TestAddressesDialledAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		dialled, ends := map[byte]int{}, make(chan struct{})
+		m := lone(t, func(cfg *Config, d *Deps) {
+			for i := range 2*maxDials + 1 {
+				cfg.Join, d.Known = append(cfg.Join, fmt.Sprintf("join%d:1", i)), append(d.Known, fmt.Sprintf("known%d:1", i))
+			}
+			d.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+				mu.Lock()
+				dialled[host[0]]++
+				mu.Unlock()
+				<-ends
+				return nil, nil
+			}
+		})
+		targets := map[string]*target{}
+		for _, want := range []int{maxDials, 2 * maxDials, 2*maxDials + 1} {
+			m.redial(t.Context(), targets)
+			synctest.Wait()
+			mu.Lock()
+			if dialled['j'] != want || dialled['k'] != want {
+				t.Errorf("%d that are configured and %d others were dialled, want %d", dialled['j'], dialled['k'], want)
+			}
+			mu.Unlock()
+			close(ends)
+			synctest.Wait()
+			ends = make(chan struct{})
+		}
+		close(ends)
+		_, _ = m.joins.Wait(), m.dials.Wait()
+	})
+}
+
 // What a node tells its next life to dial: who lives, and for a while who is dead.
 func TestWhoIsKnown(t *testing.T) {
 	for what, k := range map[string]struct {
@@ -156,10 +195,14 @@ func TestWhoIsKnown(t *testing.T) {
 // unusable is a transport that has no address.
 type unusable struct {
 	ports
-	ended bool
+	advertise string
+	ended     bool
 }
 
-func (u *unusable) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+func (u *unusable) FinalAdvertiseAddr(host string, port int) (net.IP, int, error) {
+	if host != "" {
+		u.advertise = net.JoinHostPort(host, strconv.Itoa(port))
+	}
 	return nil, 0, errors.New("no address")
 }
 func (u *unusable) Shutdown() error { u.ended = true; return nil }
@@ -169,12 +212,15 @@ func TestTransportThatCannotBeUsed(t *testing.T) {
 	for _, c := range []struct {
 		bind, advertise string
 		remedy          bool
-	}{{"127.0.0.1:7946", "", false}, {"0.0.0.0:7946", "", true}, {"0.0.0.0:7946", "192.0.2.1:7946", false}} {
+	}{{"127.0.0.1:7946", "", false}, {"0.0.0.0:7946", "", true}, {"0.0.0.0:7946", "192.0.2.1:7950", false}} {
 		u := &unusable{}
 		m := lone(t, func(cfg *Config, d *Deps) { cfg.Bind, cfg.Advertise, d.Transport = c.bind, c.advertise, u })
 		err := m.Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "no address") || strings.Contains(err.Error(), "set member.advertise") != c.remedy || !u.ended {
 			t.Errorf("at %s it runs without an address, %v; its transport has ended: %v", c.bind, err, u.ended)
+		}
+		if u.advertise != c.advertise {
+			t.Errorf("it advertises %q, not %q", u.advertise, c.advertise)
 		}
 	}
 }
@@ -185,7 +231,7 @@ func TestNameOfThisNode(t *testing.T) {
 	for _, c := range []struct {
 		ips []netip.Addr
 		met bool
-	}{{[]netip.Addr{self}, true}, {[]netip.Addr{self, other}, false}, {nil, false}} {
+	}{{[]netip.Addr{self}, true}, {[]netip.Addr{netip.AddrFrom16(self.As16())}, true}, {[]netip.Addr{self, other}, false}, {nil, false}} {
 		m := lone(t, func(_ *Config, d *Deps) {
 			d.Resolve = func(context.Context, string) ([]netip.Addr, error) { return c.ips, nil }
 		})

@@ -278,7 +278,7 @@ func (t *table) merge(s state, now time.Time) {
 	if now.Sub(t.stopped) >= t.cfg.HearWithin {
 		t.answered(s.sender, now)
 	}
-	same := s.set.version > 0 && s.set.compare(t.paxos.set) == 0
+	same := s.set.compare(t.paxos.set) == 0
 	for _, e := range s.members {
 		r := t.members[e.id]
 		counts := e.settled && (e.phase == alive || e.phase == dead && e.since < t.cfg.ForgetAfter)
@@ -296,9 +296,7 @@ func (t *table) merge(s state, now time.Time) {
 		case r.phase == left || e.boot > r.boot && r.boot != 0:
 			// Hearsay does not bring back who left, and a new life publishes its own meta.
 		case r.phase == alive:
-			if e.phase != left {
-				r.settled = r.settled || counts
-			}
+			r.settled = r.settled || counts
 		case e.phase == left && (e.boot == r.boot || r.unseen):
 			t.gone(r, left, now)
 		case e.phase == dead:

@@ -123,6 +123,10 @@ func TestTripsMedian(t *testing.T) {
 	if tr.median() != 0 {
 		t.Error("a median of nothing")
 	}
+	one := trips{}
+	if one.add(3 * time.Millisecond); one.median() != 3 {
+		t.Errorf("the median of 3 is %v", one.median())
+	}
 	for i := range 20 {
 		tr.add(time.Duration(i) * time.Millisecond)
 	}

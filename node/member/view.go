@@ -17,7 +17,6 @@ func (m *Members) SetLoad(ms float64) {
 	}
 	m.mu.Lock()
 	m.locator.queue = ms
-	m.locator.publish(m.now())
 	m.mu.Unlock()
 	m.wakeTend.Ring()
 }

@@ -88,6 +88,24 @@ func TestFarewellOfALife(t *testing.T) {
 			t.Errorf("%s: over %v, left %v, its vote given up %v, answered %v", name, r.over, r.phase == left, c.absent(nodeID(2)), len(out))
 		}
 	}
+	c := clockOf(t, 1, []int{2}, 1, 2, 3)
+	earlier := c.paxos.set
+	c.vote(1, 2)
+	c.read(message{kind: messageLeave, from: nodeID(2), set: earlier, ballot: ballot{1, nodeID(2)}, renounced: true}, c.now)
+	if c.absent(nodeID(2)) {
+		t.Error("who gave up a vote among earlier voters has none among these")
+	}
+}
+
+// A node that has come back after it gave up its vote does not wait for itself.
+func TestWhomANodeWithoutAVoteMisses(t *testing.T) {
+	c := clockOf(t, 1, []int{2, 3}, 1, 2, 3)
+	c.paxos.renounced = true
+	c.lost(nodeID(3), c.now)
+	missing, voters := c.missing(c.now)
+	if len(missing) != 1 || missing[0].ID != nodeID(3) || voters != 3 {
+		t.Errorf("of %d voters it misses %v", voters, missing)
+	}
 }
 
 // A farewell is acknowledged in the life that said it.
@@ -111,7 +129,11 @@ func TestVotesOutliveALife(t *testing.T) {
 	p.promised, p.accepted, p.renounced = ballot{3, nodeID(2)}, proposal{ballot{2, nodeID(3)}, []string{nodeID(3)}}, true
 	want := kept{set: p.set, promised: p.promised, accepted: p.accepted, renounced: true, addrs: []string{"", "10.0.0.2:1", ""}}
 	next := newTable(Default(), nodeID(1), 2, true, c.now)
-	next.restore(c.keep(), c.now)
+	k, err := decode[kept](encode(nil, c.keep()), "votes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.restore(k, c.now)
 	if d := cmp.Diff(want, next.keep(), unexported); d != "" {
 		t.Error(d)
 	}
