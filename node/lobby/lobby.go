@@ -118,7 +118,7 @@ func (l *Lobby) takeLocked(g *Guest, places int) (out []*Guest) {
 	g.places += places
 	l.taken += places
 	l.hosts[g.host] += places
-	for l.taken > l.places && !g.out {
+	for l.taken > l.places {
 		worst := l.worstLocked()
 		l.leaveLocked(worst)
 		out = append(out, worst)
@@ -171,7 +171,7 @@ func block(host string) string {
 	if err != nil {
 		return host
 	}
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+	if ip = ip.Unmap(); ip.Is4() {
 		return ip.String()
 	}
 	return netip.PrefixFrom(ip, 64).Masked().String()

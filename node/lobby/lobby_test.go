@@ -100,12 +100,35 @@ func TestWhoNeedsMuchLeavesFirst(t *testing.T) {
 	if small.closed || !large.closed || guest.Take(1) || guest.Leave() {
 		t.Error("the largest should be out, and the smallest in")
 	}
+	several, more := from("192.0.2.5"), l.Enter(from("192.0.2.6"))
+	l.Enter(several)
+	for range 2 {
+		l.Enter(from("192.0.2.5"))
+	}
+	if more.Take(8); several.closed || more.Leave() {
+		t.Error("who has three places is out, or who has nine is in")
+	}
 	if self := l.Enter(from("192.0.2.3")); self.Take(1000) {
 		t.Error("more than all places were given")
 	}
 	l.Close()
 	if late := from("192.0.2.4"); l.Enter(late).Leave() || !late.closed || !small.closed {
 		t.Error("a closed lobby has guests")
+	}
+	if n, taken := l.Len(); n != 0 || taken != 0 {
+		t.Errorf("%d guests, %d places taken", n, taken)
+	}
+}
+
+// A guest that is gone leaves nothing. A member is known by its whole address.
+func TestGuestsThatAreGone(t *testing.T) {
+	var asked string
+	l := lobby.New(16, 0, func(host string) bool { asked = host; return false })
+	c := from("2001:db8::1")
+	g := l.Enter(c)
+	g.Take(3)
+	if err := g.Close(); err != nil || !c.closed || g.Leave() || asked != "2001:db8::1" {
+		t.Errorf("it is closed: %v, %v; it came from %s", c.closed, err, asked)
 	}
 	if n, taken := l.Len(); n != 0 || taken != 0 {
 		t.Errorf("%d guests, %d places taken", n, taken)

@@ -30,6 +30,7 @@ func TestBlind(t *testing.T) {
 		"long after":          {views: []seen{{0, mine, true}}, at: lasts},
 		"another one decided": {views: []seen{{0, other, true}, {5 * time.Minute, mine, true}}, at: 5*time.Minute + time.Second, want: 59 * time.Second},
 		"and only for long":   {views: []seen{{0, other, true}, {5 * time.Minute, mine, true}}, at: 6 * time.Minute},
+		"the last time":       {views: []seen{{0, other, true}, {250 * time.Second, mine, true}, {270 * time.Second, other, true}, {280 * time.Second, mine, true}}, at: 5 * time.Minute, want: 40 * time.Second},
 		"no majority":         {views: []seen{{0, mine, true}, {4 * time.Minute, mine, false}, {5 * time.Minute, mine, true}}, at: 5 * time.Minute, want: lasts},
 		"the same again":      {views: []seen{{0, mine, true}, {5 * time.Minute, mine, true}}, at: 5 * time.Minute},
 		"it begins anew":      {views: []seen{{0, mine, true}}, begin: time.Hour, at: time.Hour, want: lasts},
@@ -45,6 +46,22 @@ func TestBlind(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: blind for %v, want %v", what, got, c.want)
 		}
+	}
+}
+
+// TestSet: a view that gives the same draws replaces the one before, in force since then. After Begin the last one has just come into force.
+func TestSet(t *testing.T) {
+	h := NewHistory(time.Hour)
+	h.Set(View{Settled: []string{"a", "b"}}, start)
+	for version := range uint64(2) {
+		at := start.Add(time.Duration(version+1) * time.Minute)
+		if h.Set(View{Settled: []string{"b"}, Version: version}, at) != (version == 0) || h.Now().Version != version || !h.Since().Equal(start.Add(time.Minute)) {
+			t.Errorf("version %d: there is %+v since %v", version, h.Now(), h.Since())
+		}
+	}
+	h.Begin(start.Add(time.Hour))
+	if now := h.Now(); len(now.Settled) != 1 || !h.Since().Equal(start.Add(time.Hour)) {
+		t.Errorf("after Begin there is %+v since %v", now, h.Since())
 	}
 }
 

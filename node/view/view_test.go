@@ -1,0 +1,50 @@
+package view
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestAllOver: the crawl is over when another node has said so and none is alive that has not.
+func TestAllOver(t *testing.T) {
+	for _, c := range []struct {
+		alive, over []string
+		want        bool
+	}{
+		{[]string{"a"}, nil, false}, {[]string{"a", "b"}, nil, false}, {[]string{"a", "b"}, []string{"b"}, true}, {[]string{"a"}, []string{"b"}, true},
+		{[]string{"a", "b", "c"}, []string{"b"}, false}, {[]string{"a", "b", "c"}, []string{"b", "c"}, true},
+	} {
+		v := View{Self: "a", Alive: slices.Clone(c.alive), Over: c.over}
+		if got := v.AllOver(); got != c.want || !slices.Equal(v.Alive, c.alive) {
+			t.Errorf("of %v it is over for %v: for all %v; alive are %v", c.alive, c.over, got, v.Alive)
+		}
+	}
+}
+
+// TestTooFew: where there are too few nodes, there is no home, no replica or no witness.
+func TestTooFew(t *testing.T) {
+	const host = "http://x.test"
+	all := []string{"a", "b", "c"}
+	for n, want := range []struct{ home, replica, witness bool }{{false, false, false}, {true, false, false}, {true, true, false}, {true, true, true}} {
+		v := View{Self: "z", Settled: all[:n]}
+		home, replica, witness := v.Home(host), v.Replica(host, "a"), v.Witness(host, "a")
+		if (home != "") != want.home || (replica != "") != want.replica || (witness != "") != want.witness || home == v.Self {
+			t.Errorf("of %d nodes %q is the home, %q has the replica, %q is the witness", n, home, replica, witness)
+		}
+	}
+	if Digest([]string{"ab", "c"}) == Digest([]string{"a", "bc"}) {
+		t.Error("other ids have the same digest")
+	}
+}
+
+// TestReachNames: each reach comes back from its name, and no other name is one.
+func TestReachNames(t *testing.T) {
+	for name, want := range map[string]Reach{"direct": Direct, "streams": Streams, "outbound": Outbound} {
+		if r, ok := ParseReach(name); r != want || !ok || r.String() != name {
+			t.Errorf("%q is %v, %v", name, r, ok)
+		}
+	}
+	if r, ok := ParseReach("unknown"); ok || (Outbound+1).String() != "unknown" {
+		t.Errorf("%v, %v is unknown", r, ok)
+	}
+}
