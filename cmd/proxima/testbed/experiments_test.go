@@ -17,6 +17,9 @@ type decision struct {
 	node string
 }
 
+// slowUntilTheEnd is the length of an experiment. It ends while the node that was hit is still slow.
+const slowUntilTheEnd = 150 * time.Second
+
 // experiment runs a kept scenario with one assigner on a fake clock and returns the decisions that were made.
 func experiment(t *testing.T, name, assigner string) (w rundir.World, made []decision) {
 	t.Helper()
@@ -24,7 +27,7 @@ func experiment(t *testing.T, name, assigner string) (w rundir.World, made []dec
 		t.Skip("minutes of an overlay of whole nodes take some seconds even on a fake clock")
 	}
 	s := kept(t, name)
-	s.Assigners = []string{assigner}
+	s.Assigners, s.Events, s.Length = []string{assigner}, s.Events[:1], slowUntilTheEnd
 	dir, _ := whole(t, s, Options{})
 	var err error
 	if w, err = rundir.ReadWorld(dir); err != nil {
@@ -64,24 +67,23 @@ func (s *stretch) add(made []decision, node string, from, until time.Duration) {
 // share is the share of the node; of no decisions it is not a number.
 func (s *stretch) share() float64 { return float64(s.its) / float64(s.all) }
 
-// The American node that gets most is hit, and loses most of what it had: from 20 s on none was left with a fifth of its
-// bandwidth, a third at the mean of 32 runs with a fifth of its processor. Rounds are some ten seconds apart, and what is left
-// of a few of them by chance differs: 0.03 to 0.71 of what it had in single runs. So several are taken together.
+// The American node that gets most is hit, and loses most of what it had: from 20 s on it keeps a sixth at most with a fifth of its
+// bandwidth, and 0.30 to 0.47 in 12 runs with a fifth of its processor. Some servers are so near that it stays the best for them.
 func TestTheNodeThatIsHitLosesItsAssignments(t *testing.T) {
-	for name, runs := range map[string]int{"bandwidth": 1, "load": 6} {
+	for name, runs := range map[string]int{"bandwidth": 1, "load": 4} {
 		t.Run(name, func(t *testing.T) {
 			var its, others, after stretch // what the nodes that were hit had, what they got when they were slow
 			for range runs {
 				w, made := experiment(t, name, "nearest")
 				hit := w.Events[0] // each run hits the node that has most in it, which need not be the same
-				at, until := time.Duration(hit.AtS*float64(time.Second)), time.Duration(w.Events[1].AtS*float64(time.Second))
+				at := time.Duration(hit.AtS * float64(time.Second))
 				if !strings.HasPrefix(hit.Node, "america-") || at < 49*time.Second || at > 52*time.Second {
 					t.Fatalf("hit: %+v", hit)
 				}
 				other := map[string]string{"america-1": "america-2", "america-2": "america-1"}[hit.Node]
 				its.add(made, hit.Node, 0, at)
 				others.add(made, other, 0, at)
-				after.add(made, hit.Node, at+20*time.Second, until)
+				after.add(made, hit.Node, at+20*time.Second, slowUntilTheEnd)
 			}
 			t.Logf("share of the node that was hit: %.2f before, %.2f from 20 s after", its.share(), after.share())
 			if !(its.share() >= 0.35 && after.share() <= its.share()/2) {
