@@ -189,7 +189,7 @@ func (a *activation) noneDue(h *host) error {
 func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited {
 	r := &f.bench.recrawl
 	p, v := task.pending, out.Visit
-	if !r.On() || p.page == nil && (v == nil || v.Found >= Gone) || task.Kind == Robots {
+	if !r.On() || p.page == nil && v == nil || task.Kind == Robots {
 		return nil
 	}
 	res := &visited{hash: p.hash, old: p.page}

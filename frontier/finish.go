@@ -13,7 +13,7 @@ import (
 // download is repeated and nothing is lost. The context bounds the wait for the ledger. Do not use the task afterwards.
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	res, err := f.finishTask(ctx, task, out)
-	if err == nil && task.Kind == Sitemap && !task.remote && res.Duplicate > 0 {
+	if err == nil && task.Kind == Sitemap && res.Duplicate > 0 {
 		if err = f.hint(ctx, task.Host, out.Links); errors.Is(err, ErrClosed) {
 			err = nil // the task has ended, and the next visit of the sitemap gives the same hints
 		}

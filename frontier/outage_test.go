@@ -92,6 +92,23 @@ func TestLookupEndsItsTry(t *testing.T) {
 	}
 }
 
+// While no name server answers and web servers do, lookups are tries and tasks are none.
+func TestTasksWithoutNameServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory(t)(testConfig())
+		l.Place(l.unplaced("http://h0.test"), []netip.Addr{addr1}, time.Hour, 0)
+		l.OwnTrouble("no name server", true)
+		l.Answered(false)
+		time.Sleep(leastTry)
+		if task := l.taking(time.Second); task == nil || task.try || l.outage.trying {
+			t.Fatalf("took %+v; a try is out %v", task, l.outage.trying)
+		}
+		if u := l.unplaced("http://h1.test"); !u.try || !l.outage.trying {
+			t.Errorf("the lookup is a try %v, and one is out %v", u.try, l.outage.trying)
+		}
+	})
+}
+
 // One task at a time is tried, of a reserved server or of another.
 func TestOneTryAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,13 @@ func TestReceipts(t *testing.T) {
 		out.Elsewhere = func(context.Context, []Link) error { want("a page whose links are not passed on yet", 0); return nil }
 		l.finish(l.taking(time.Hour), out)
 		want("a page that is done", 1)
+		l.add(page("http://h1.test", 1))
+		task := l.taking(time.Hour)
+		if _, err := l.DropHost(t.Context(), "http://h1.test", "dropped"); err != nil {
+			t.Error(err)
+		}
+		l.finish(task, Outcome{Asked: true, Receipt: receipt("dropped")})
+		want("a page whose host was dropped meanwhile", 1)
 		l.Enqueue(RemoteFetch{URL: page("http://far.test", 1).URL, Server: netip.MustParseAddr("192.0.2.9")})
 		l.finish(l.taking(time.Minute), Outcome{Asked: true, Receipt: receipt("remote")})
 		want("a page of another node", 1)
@@ -56,6 +64,25 @@ func TestReceipts(t *testing.T) {
 		l = begin(t, dir, cfg, polite, Deps{})
 		want("the next life", 0)
 	})
+}
+
+// Links that are for elsewhere are passed on once each, also those of a page with more of them than fit into a transaction.
+func TestManyLinksForElsewhere(t *testing.T) {
+	cfg, polite := testConfig()
+	l := begin(t, "", cfg, polite, Deps{})
+	l.add(page("http://h1.test", 0))
+	l.role("http://away.test", Leaving)
+	go l.placing(addr1)
+	l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Lifetime: time.Hour}})
+	var passed []Link
+	out := Outcome{Links: pages("http://away.test", 0, 2*maxRequestURLs), Elsewhere: func(_ context.Context, some []Link) error {
+		passed = append(passed, some...)
+		return nil
+	}}
+	res := l.finish(l.taking(time.Minute), out)
+	if !slices.Equal(passed, out.Links) || !slices.Equal(res.NotOwned, out.Links) {
+		t.Errorf("of %d links %d were passed on; %d are not owned", len(out.Links), len(passed), len(res.NotOwned))
+	}
 }
 
 // A URL whose links found nobody waits for its next try, unless its host was dropped meanwhile.

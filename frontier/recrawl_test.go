@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"proxima/frontier/revisit"
 )
 
 func recrawlConfig() (Config, Politeness) {
@@ -275,6 +278,37 @@ func TestPageDueAfterADrop(t *testing.T) {
 			t.Errorf("later %q came", got)
 		}
 	})
+}
+
+// A new plan is made for all pages, whether they are due or not. While the disk is all but full, the sample is not written.
+func TestReplan(t *testing.T) {
+	cfg, polite := recrawlConfig()
+	cfg.Recrawl.Budget, cfg.Recrawl.Max = 200, 100*24*time.Hour
+	f, err := Open("", cfg, polite, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.store.close()
+	now := time.Now()
+	for i := range 10 {
+		f.bench.recrawl.sample.Put(uint64(i), revisit.History{}.With(revisit.Visit{Gap: time.Hour, Changed: i%2 == 0}))
+	}
+	for i := range 100 {
+		f.ledger.count.page(Owned, stampOf(now)+dueStep*stamp(i-50), 1)
+	}
+	for _, full := range []bool{true, false} {
+		f.store.gate.set(full)
+		f.bench.recrawl.plan = nil
+		if err := f.replan(); err != nil {
+			t.Fatal(err)
+		}
+		if want := cfg.Recrawl.plan().NewPlan(f.bench.recrawl.sample, 100); !reflect.DeepEqual(f.bench.recrawl.plan, want) {
+			t.Errorf("full %v: the plan is %+v, want %+v", full, f.bench.recrawl.plan, want)
+		}
+		if value, err := f.store.get(kindPrefix(kindSample)); (value == nil) != full || err != nil {
+			t.Errorf("full %v: %d bytes of a sample are on disk, %v", full, len(value), err)
+		}
+	}
 }
 
 // Pages that are made due at the start are not written to a disk that is all but full. The store is not called damaged, and goes on later.

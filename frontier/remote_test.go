@@ -44,8 +44,9 @@ func TestRemoteFetches(t *testing.T) {
 		if !l.Enqueue(fetch) {
 			t.Error("no room after one has ended")
 		}
-		l.finish(l.taking(time.Second), Outcome{Ending: Again, Trouble: Broken})
-		l.finish(l.taking(time.Second), Outcome{})
+		task = l.taking(time.Second)
+		go l.finish(task, Outcome{Ending: Again, Trouble: Broken})
+		l.finish(l.taking(time.Second), Outcome{}) // for which this fetcher waited
 		if s := l.Status(); s.Done+s.Failed+s.Accepted != 0 || s.RemoteFetches != 0 {
 			t.Errorf("books: %+v", s)
 		}
