@@ -135,3 +135,24 @@ func TestFileServer(t *testing.T) {
 		t.Errorf("the gap of a site is %v, though the server is one's own", gap)
 	}
 }
+
+// After a restart each server is left alone for its gap, because the life before may have asked it just before its end.
+func TestGapAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		polite.MinGap = 10 * time.Second
+		l := crawling(t, dir, cfg, polite)
+		l.add(page("http://h1.test", 1))
+		if l.taking(time.Minute) == nil {
+			t.Fatal("nothing comes")
+		}
+		l.stop()
+		l = crawling(t, dir, cfg, polite)
+		begun := time.Now()
+		if task := l.taking(time.Minute); task == nil || time.Since(begun) < polite.MinGap {
+			t.Errorf("%v comes %v after the restart", task, time.Since(begun))
+		}
+		l.stop()
+	})
+}

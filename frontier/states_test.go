@@ -268,6 +268,18 @@ func TestSentBackToDisk(t *testing.T) {
 	}
 }
 
+// Who waits for the end of the crawl is told when the last change is on disk.
+func TestQuietWhenAllIsWritten(t *testing.T) {
+	f := scanning(t, 0, 0, time.Now())
+	f.ending = 2
+	if f.written(); has(f.quiet) {
+		t.Error("quiet, though a change is not on disk yet")
+	}
+	if f.written(); !has(f.quiet) {
+		t.Error("nobody is told")
+	}
+}
+
 // URLs that wait for another try come in the order of their times. Those of one time come as they were put there.
 func TestDelayedURLs(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
