@@ -42,16 +42,24 @@ func TestGeographic(t *testing.T) {
 	if !done || p[0].Node != "berlin" || p[1].Node != "tokyo" {
 		t.Errorf("chose %+v", p)
 	}
-	drawn := func(choices []assign.Choice) {
+	drawn := func(choices []assign.Choice, v assign.View) {
 		t.Helper()
+		var ids []string
+		for _, n := range v.Nodes {
+			ids = append(ids, n.ID)
+		}
 		for _, c := range choices {
-			if want := fmt.Sprintf("no location: random draw (%d of 4 servers)", len(choices)); c.Reason != want || c.Node == "" {
-				t.Errorf("%q for the reason %q, want %q", c.Node, c.Reason, want)
+			if want := assign.Rendezvous(c.Server.String(), ids); c.Node != want {
+				t.Errorf("%v goes to %q, want %q", c.Server, c.Node, want)
+			}
+			if want := fmt.Sprintf("no location: random draw (%d of 4 servers)", len(choices)); c.Reason != want {
+				t.Errorf("%q, want %q", c.Reason, want)
 			}
 		}
 	}
-	drawn(p[2:])
-	a.SetView(assign.View{Nodes: v.Nodes[3:]}, time.Time{}) // no node is where it is known
+	drawn(p[2:], v)
+	v.Nodes = v.Nodes[3:] // no node is where it is known
+	a.SetView(v, time.Time{})
 	p, _ = a.Decide(time.Time{})
-	drawn(p)
+	drawn(p, v)
 }

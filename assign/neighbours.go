@@ -118,9 +118,6 @@ func (l *learner) withNeighbours(s *learntServer) []hypothesis {
 	if slices.Contains(n.of, s) {
 		others--
 	}
-	if others == 0 {
-		return hyps
-	}
 	// Neighbours and a stated location may both be right. A neighbour that disagrees with the location is less probable.
 	among := 1.0
 	if l.statedPlace(s.memory.Location) != nil {

@@ -13,16 +13,17 @@ func TestShare(t *testing.T) {
 	const balance = 0.1
 	a := &nearest{cfg: NearestConfig{Balance: balance}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
 	for _, c := range []struct {
-		otherMs float64
-		want    int // servers of 8 at the other node
-	}{{100, 4}, {101, 4}, {100*(1+balance) + 1, 0}} {
+		otherMs, queueMs float64 // queue at the first
+		want             int     // servers of 8 at the other node
+	}{{100, 0, 4}, {101, 0, 4}, {100*(1+balance) + 1, 0, 0}, {100, 50, 6}, {100, 100, 8}} {
+		a.learner.nodes[0].Factors.QueueMs = c.queueMs
 		rankings := slices.Repeat([][]prediction{{{node: 0, ms: 100}, {node: 1, ms: c.otherMs}}}, 8)
 		got := 0
 		for _, pick := range a.share(rankings, slices.Repeat([]float64{1}, 8)) {
 			got += pick
 		}
 		if got != c.want {
-			t.Errorf("a node that takes %v ms instead of 100 has %d of 8 servers, want %d", c.otherMs, got, c.want)
+			t.Errorf("%+v: the other node has %d of 8 servers", c, got)
 		}
 	}
 }

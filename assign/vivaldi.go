@@ -130,7 +130,7 @@ func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 		over := !open && (!now.Before(a.next) || !a.waiting())
 		// Places from an earlier round may already be exact enough. One tick checks that they are still right.
 		early := a.again && (a.ticks == 0 || a.waiting())
-		if len(a.servers) > 0 && len(a.view.Nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {
+		if len(a.view.Nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {
 			return nil, false
 		}
 	}
@@ -141,7 +141,7 @@ func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 func (a *vivaldi) Conclude(time.Time) []Choice { return a.conclude(a.decide) }
 
 func (a *vivaldi) decide() []Choice {
-	converged := len(a.servers) > 0 && a.medianError() < a.cfg.Theta
+	converged := a.medianError() < a.cfg.Theta
 	choices := make([]Choice, len(a.servers))
 	for i, s := range a.servers {
 		choices[i] = a.choose(s, converged)
