@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,11 @@ func TestWhatOfAMemoryTravels(t *testing.T) {
 // A memory from another node has no more nodes and samples than one that was made here, and each node once.
 func TestBoundsOfAMemory(t *testing.T) {
 	now := time.Unix(2000, 0)
+	for v, want := range map[float64]code{-1: 0, 0: 0, math.NaN(): 0, 1e-9: 1, 1e99: math.MaxUint16} {
+		if got := encode(v); got != want {
+			t.Errorf("%v is encoded as %d, want %d", v, got, want)
+		}
+	}
 	of := func(samples ...int) (list []seen) { // so many of each node
 		for i, n := range samples {
 			list = append(list, seen{key: uint64(i), at: now, samples: slices.Repeat([]sample{{first: 1}}, n)})

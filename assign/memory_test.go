@@ -39,6 +39,10 @@ func TestMemoryRoundTrip(t *testing.T) {
 		if again := got.AppendBinary(nil, now); !bytes.Equal(again, b) {
 			t.Error("what was decoded is encoded differently")
 		}
+		recent, usual, _ := m.Think()
+		if r, u, _ := got.Think(); math.Abs(r-recent) > recent/100 || math.Abs(u-usual) > usual/100 || math.Abs(got.PageBytes-m.PageBytes) > m.PageBytes/100 {
+			t.Errorf("it thinks for %v and usually %v ms, before for %v and %v; pages of %v bytes, before of %v", r, u, recent, usual, got.PageBytes, m.PageBytes)
+		}
 		if got.Downloads() != m.Downloads() || got.Spread != m.Spread || got.Proxy.Updates != m.Proxy.Updates {
 			t.Errorf("got %+v, want %+v", got, m)
 		}

@@ -198,11 +198,16 @@ func TestIPMicra(t *testing.T) {
 		{"next", []string{"a", "b", "c"}, false, map[string]string{"10.1.1.3": ": b", "10.1.77.1": ": b", "10.2.1.1": "b a: a"}},
 		{"checking", []string{"a", "b", "c"}, true, map[string]string{"10.1.77.1": "b a: a"}},
 	} {
-		a := first
+		a := Assigner(first)
 		if round.nodes != nil {
 			next := batchOf("10.1.1.3", "10.1.77.1", "10.2.1.1")
 			next.Before = first
-			a = newProber(newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: round.check}, next.Before), next, viewOf(round.nodes...))
+			cfg := Default()
+			cfg.IPMicra = IPMicraConfig{ThresholdMs: 25, Check: round.check}
+			var err error
+			if a, err = New(IPMicra, cfg, next, viewOf(round.nodes...), time.Time{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		choices, asked := times.decide(t, a)
 		for addr, want := range round.want {

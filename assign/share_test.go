@@ -39,6 +39,7 @@ func TestShareMovesWhatCostsLeast(t *testing.T) {
 		{0.5, []float64{140, 105}, []float64{1, 1}, []int{0, 1}},
 		{0.5, []float64{104, 104}, []float64{10, 1}, []int{0, 1}},
 		{1, []float64{170, 110, 230}, []float64{1, 1, 2}, []int{0, 1, 0}},
+		{1, []float64{170, 210, 160}, []float64{3, 1, 3}, []int{0, 0, 1}},
 	} {
 		a := &nearest{cfg: NearestConfig{Balance: c.balance}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
 		var rankings [][]prediction
@@ -60,6 +61,9 @@ func TestShareCountsAllHosts(t *testing.T) {
 	}
 	b.Servers[0].Hosts = []Host{{Pending: 100}, {Pending: 1}}
 	c := newNearest(NearestConfig{Balance: 10}, b, viewOf("a", "b")).Conclude(time.Unix(2000, 0))
+	if c[0].Node != "a" {
+		t.Errorf("the server with most work leaves the fastest node: %+v", c[0])
+	}
 	for _, other := range c[1:] {
 		if other.Node == c[0].Node {
 			t.Errorf("%v goes to the node of the one with most work", other.Server)
