@@ -78,6 +78,9 @@ func conformance(t *testing.T, name string) {
 		w := newWorld(madeUp(40, 2), worldConfig{Nodes: 3, Servers: 4, Seed: 2})
 		start(t, name, w, assign.Batch{ID: "empty"}, w.View(), 2).run()
 		d := start(t, name, w, w.Batch(), assign.View{}, 2)
+		if _, done := d.a.Decide(d.now); !done {
+			t.Error("it waits for a node")
+		}
 		for _, c := range d.decided() {
 			if c.Node != "" || c.Reason == "" {
 				t.Errorf("without nodes it chose %+v", c)
