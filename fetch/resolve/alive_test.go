@@ -26,6 +26,16 @@ func TestNoServer(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		return records(q, q.Question[0].Name+" 60 CNAME x"+q.Question[0].Name)
 	}
+	var begun time.Time
+	back := func(_, _ string, q *dns.Msg) [][]byte {
+		if begun.IsZero() {
+			begun = time.Now()
+		}
+		if time.Since(begun) < 9*time.Second {
+			return nil
+		}
+		return records(q, q.Question[0].Name+" 60 A 192.0.2.1")
+	}
 	for _, tc := range []struct {
 		name, host string
 		handle     handler
@@ -45,6 +55,7 @@ func TestNoServer(t *testing.T) {
 		{"silent about one name", "dead.example.org", others, "temporary", false, 18},
 		{"SERVFAIL", "broken.example.org", others, "temporary", false, 0},
 		{"NXDOMAIN", "none.example.org", others, "not found", false, 0},
+		{"they answer once the tries are over", "www.example.org", back, "", false, 9},
 		{"a long way of aliases", "a.example.org", aliases, "temporary", false, 9},
 		{"one of two answers about others", "dead.example.org", func(server, network string, q *dns.Msg) [][]byte {
 			if server == "192.0.2.53:53" {
@@ -73,6 +84,14 @@ func TestSilence(t *testing.T) {
 			t.Errorf("heard at %v, deaf at %v: silent %v, probed %v", c.heard, c.deaf, silent, probed)
 		}
 	}
+	synctest.Test(t, func(t *testing.T) {
+		r, begin := start(t, &fakeServers{handle: silence}, nil), time.Now()
+		for i := range 2 { // the second begins after the first probe
+			if silent, probed := r.silent(begin.Add(time.Duration(i))); !silent || !probed {
+				t.Errorf("lookup %d: silent %v, probed %v", i, silent, probed)
+			}
+		}
+	})
 }
 
 // TestNoServerTogether has many lookups share the question whether anybody answers, and see the servers come back. Servers that never answer

@@ -105,7 +105,7 @@ func (r *Resolver) conclude(name string, f finding) *entry {
 	var ttl time.Duration
 	switch f.kind {
 	case nil:
-		ttl = min(max(f.ttl, minTTL), maxTTL)
+		ttl = max(f.ttl, minTTL) // find keeps it within maxTTL
 	case ErrNotFound:
 		if ttl = f.ttl; ttl < 0 {
 			ttl = temporaryTTL // without SOA it should not be cached (RFC 2308, section 5), but a little avoids storms

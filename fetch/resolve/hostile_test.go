@@ -143,6 +143,12 @@ func TestServersOfAllKinds(t *testing.T) {
 			}
 			return [][]byte{packed(answerTo(q, dns.RcodeFormatError))}
 		}, "temporary", 0, 4},
+		{"aliases without end over TCP", func(_, network string, q *dns.Msg) [][]byte {
+			if network == "udp" {
+				return [][]byte{changed(q, truncated)}
+			}
+			return records(q, q.Question[0].Name+" 60 CNAME x"+q.Question[0].Name)
+		}, "temporary", 0, 28},
 		{"addresses of what does not exist", func(_, _ string, q *dns.Msg) [][]byte {
 			return [][]byte{packed(answerTo(q, dns.RcodeNameError, one))}
 		}, "not found", 0, 1},

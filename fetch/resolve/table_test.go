@@ -25,13 +25,13 @@ func TestHostsAsTheyAreWritten(t *testing.T) {
 			t.Errorf("a name of %d bytes: %v", len(name), err)
 		}
 	}
-	text, want := "192.0.2.1 a b\n# 192.0.2.99 a\nfe80::1%eth0 a\nno a\n192.0.2.2 a#b\n2001:db8::1 c\n192.0.2.4\n192.0.2.1 b\n", []netip.Addr{}
+	text, want := "192.0.2.1 a b\n# 192.0.2.99 a\nfe80::1%eth0 a\nno a\n192.0.2.2 a#b\n2001:db8::1 c\n192.0.2.4\n192.0.2.1 b\n::ffff:192.0.2.1 d\n", []netip.Addr{}
 	for i := range 9 {
 		addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
 		text += addr.String() + " a\n"
 		want = append(want, addr)
 	}
-	if table := parseHosts([]byte(text), false); !slices.Equal(table["a"], want[:8]) || !slices.Equal(table["b"], want[:1]) || len(table) != 2 {
+	if table := parseHosts([]byte(text), false); !slices.Equal(table["a"], want[:8]) || !slices.Equal(table["b"], want[:1]) || !slices.Equal(table["d"], want[:1]) || len(table) != 3 {
 		t.Errorf("%v", table)
 	}
 }
