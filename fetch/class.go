@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -139,21 +138,14 @@ func connClass(err error) Class {
 	return Other
 }
 
+// isTLS reports whether TLS failed on a connection that stands. Any other error of a handshake is one of TLS, too (stageClass).
 func isTLS(err error) bool {
-	var (
-		record  tls.RecordHeaderError
-		alert   tls.AlertError
-		invalid *tls.CertificateVerificationError
-		name    x509.HostnameError
-		op      *net.OpError
-	)
-	for _, target := range []any{&record, &alert, &invalid, &name} {
-		if errors.As(err, target) {
-			return true
-		}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
 	}
-	// An alert of the peer is an unexported type within a net.OpError of this operation.
-	return errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
+	// An alert is an unexported type within a net.OpError of this operation.
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
 func isAny(err error, targets ...error) bool {

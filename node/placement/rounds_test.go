@@ -256,10 +256,10 @@ func TestPagesOfARound(t *testing.T) {
 	})
 }
 
-// A round begins with what the assigners have found in the last one.
+// A round begins with what each assigner has found in the last one.
 func TestRoundsGoOnFromTheLast(t *testing.T) {
 	withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
-		s.cfg.Assigners, s.pages = []string{assign.IPMicra}, pagesOf(t, "/")
+		s.cfg.Assigners, s.pages = []string{assign.Random, assign.IPMicra}, pagesOf(t, "/")
 		b := &batch{Placement: s.Placement, servers: []*server{s}}
 		for round := range 2 {
 			before := s.Status().Estimates
