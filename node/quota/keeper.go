@@ -228,7 +228,7 @@ func (k *keeper) of(id string) *wire.QuotaEntry {
 			return e
 		}
 	}
-	return &wire.QuotaEntry{Owner: id}
+	return &wire.QuotaEntry{}
 }
 
 // scarce reports whether live nodes want pages and none are left.

@@ -12,9 +12,13 @@ import (
 func TestPromisesHold(t *testing.T) {
 	disk, full := map[string][]byte{}, error(nil)
 	var warned []error
+	var q *Shares
 	open := func() *Shares {
-		q, err := New(Limits{MaxPages: 10}, Deps{Read: func(key string) ([]byte, error) { return disk[key], nil },
+		s, err := New(Limits{MaxPages: 10}, Deps{Read: func(key string) ([]byte, error) { return disk[key], nil },
 			Keep: func(key string, value []byte) error {
+				if q.writing.TryLock() {
+					t.Error("another promise may be written at the same time, and be lost")
+				}
 				if full == nil {
 					disk[key] = value
 				}
@@ -23,9 +27,9 @@ func TestPromisesHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return q
+		return s
 	}
-	q := open()
+	q = open()
 	for i, step := range []struct {
 		epoch, bookEpoch, version uint64 // without a version the promise is asked for
 		ok                        bool
