@@ -141,6 +141,32 @@ func TestWhatIsCommitted(t *testing.T) {
 	})
 }
 
+// hasty is a Frontier whose caller gives up while it is asked for a digest.
+type hasty struct {
+	Frontier
+	giveUp func()
+}
+
+func (f hasty) DigestOf(ctx context.Context, host string) (frontier.Digest, error) {
+	f.giveUp()
+	return f.Frontier.DigestOf(ctx, host)
+}
+
+// A node that commits becomes the owner, even if the former one does not wait for the answer.
+func TestCommitOfACallerThatGivesUp(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(3), s.hostOf(1, 2, 3)
+		p.halt()
+		ctx, cancel := context.WithCancel(s.t.Context())
+		p.own.deps.Frontier = hasty{p.disk, cancel}
+		_, err := p.own.Commit(ctx, idOf(2), &wire.CommitRequest{Record: rec(host, 2, 3).wire(), Digest: &wire.Digest{}})
+		p.mustKnow(host, 2, 3)
+		if s.mustOwn(host, 3); err != nil || ctx.Err() == nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Until a node has taken up the state of its earlier life it answers no peer, because it may say what is no longer so.
 func TestNoAnswerBeforeTheStateIsTakenUp(t *testing.T) {
 	own := New(Default(), Deps{})

@@ -194,6 +194,22 @@ func TestHandOffThatIsOpen(t *testing.T) {
 	})
 }
 
+// The refusal of a hand-off brings no record of another host.
+func TestRefusalThatNamesAnotherHost(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, other := s.found(3, 1, 2, 3), s.hostOf(3, 1, 2)
+		s.watch(func(l letter) {
+			if res, ok := l.res.(*wire.CommitResponse); ok {
+				res.Step, res.Newer = wire.Step_STEP_REFUSED, rec(other, 9, 3).wire()
+			}
+		})
+		if err := s.node(1).handOff(host, 3); !errors.Is(err, errRefused) {
+			t.Error(err)
+		}
+		s.node(1).mustKnow(other, 0, 0)
+	})
+}
+
 // A node that hands a host to itself becomes its assigned owner, with one new record. At another home it claims that.
 func TestHandOffToItself(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

@@ -317,5 +317,7 @@ func TestCallsToASilentPeer(t *testing.T) {
 				t.Errorf("%d calls, silent for %v: %v", c.calls, c.ago, err)
 			}
 		}
+		s.listen(nil, func(_ int, err error) { t.Errorf("that it waits is no failure: %v", err) })
+		own.compareNow(s.t.Context(), comparison{idOf(2): {{Record: rec(s.hostOf(1, 2), 1, 1).wire()}}}, idOf(2))
 	})
 }

@@ -125,6 +125,35 @@ func TestAnswersToLinks(t *testing.T) {
 	})
 }
 
+// Where links go, by what is heard of a host without a record. A home relies on claims, and nobody on a node that is gone.
+func TestWhatHearsayIsGoodFor(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		time.Sleep(2 * s.cfg.Collect)
+		for _, c := range []struct{ at, said, to int }{{2, 3, 3}, {2, 7, 1}, {1, 2, 1}} {
+			p, host := s.node(c.at), s.hostOf(1, 2, 3)
+			p.with(func() { p.own.rumours[host] = rec(host, 2, c.said) })
+			if to := p.own.Destination(LinkToWire(link(host, 0))); numberOf(to) != c.to {
+				t.Errorf("node %d hears of node %d, and sends links to %d", c.at, c.said, numberOf(to))
+			}
+		}
+		p, host := s.node(2), s.hostOf(1, 2, 3)
+		for _, said := range []Record{rec(host, 3, 3), rec(host, 2, 1)} { // the second is older
+			p.put(Record{Host: host})
+			if err := p.own.Moved(said.wire()); err != nil || p.rumour(host).Epoch != 3 {
+				t.Errorf("told %+v it believes %+v, %v", said, p.rumour(host), err)
+			}
+		}
+		p.role(host, frontier.Replica)
+		p.occupy(host)
+		if err := p.own.Moved(&wire.Record{Host: host, Home: idOf(3)}); err != nil {
+			t.Error(err)
+		}
+		if it, _ := p.queued(host); !it.anew {
+			t.Error("nobody brings a copy to the owner, which knows nothing of it")
+		}
+	})
+}
+
 // Links join the queue that the record names: at the owner, and with a copy at the node with the replica. Links to a host that leaves go on.
 func TestQueueOfALink(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

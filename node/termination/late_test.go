@@ -195,6 +195,8 @@ func TestNotMute(t *testing.T) {
 			{"after an answer", 0, 0, false},
 			{"for less than ten minutes since the answer", time.Minute, muteFor - probeEvery, false},
 			{"for long, without being asked in between", 2*probeEvery + time.Second, 2 * muteFor, false},
+			{"after another answer", 0, 0, false},
+			{"for ten minutes, asked now and then", 2 * probeEvery, muteFor + 2*probeEvery, true},
 		} {
 			if step.every == 0 {
 				r.note("b", true)

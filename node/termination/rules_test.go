@@ -1,0 +1,85 @@
+package termination
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"proxima/node/view"
+	"proxima/node/wire"
+)
+
+// All expected nodes must have settled, and the seeds be acknowledged. That is noted once.
+func TestWhenTheCrawlMayEnd(t *testing.T) {
+	armed := 0
+	r := New(Config{ExpectedNodes: 2}, Deps{Arm: func() { armed++ }})
+	two := []string{"a", "b"}
+	for i, c := range []struct {
+		v      view.View
+		seeded bool
+		armed  int
+	}{
+		{view.View{Settled: two[:1], Alive: two}, true, 0}, {view.View{Settled: two}, false, 0}, {view.View{Settled: two}, true, 1},
+		{view.View{Settled: two}, true, 1}, {view.View{}, false, 1},
+	} {
+		if got := r.arm(c.v, State{Seeded: c.seeded}); got != (c.armed > 0) || armed != c.armed {
+			t.Errorf("step %d: it may end: %v, noted %d times", i, got, armed)
+		}
+	}
+}
+
+// A node that has work has answered like any other, so it is not mute.
+func TestBusyNodesAreNotMute(t *testing.T) {
+	r := New(Default(), Deps{Ask: func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+		return &wire.IdleResponse{Why: "it has pages"}, nil
+	}})
+	r.note("b", false)
+	if _, err := r.askOne(t.Context(), view.View{Self: "a"}, "b", &wire.IdleRequest{}); err != nil || len(r.silent) > 0 {
+		t.Errorf("%v did not answer, %v", r.silent, err)
+	}
+}
+
+// A node that missed the end finds it when it is idle, alone and in a minority for five minutes without any change since it answered that it is idle.
+func TestWhoMissedTheEnd(t *testing.T) {
+	alone, now := view.View{Self: "a", Alive: []string{"a"}, Settled: []string{"a", "b"}}, time.Now()
+	majority, company := alone, alone
+	majority.Majority, company.Alive = true, []string{"a", "b"}
+	for what, c := range map[string]struct {
+		v        view.View
+		idle     bool
+		counters uint64
+		ends     bool
+	}{
+		"it missed the end": {alone, true, 7, true},
+		"it has work":       {alone, false, 7, false},
+		"something came in": {alone, true, 8, false},
+		"in the majority":   {majority, true, 7, false},
+		"another is there":  {company, true, 7, false},
+	} {
+		answered := uint64(7)
+		r := New(Default(), Deps{})
+		r.answered = &answered
+		for _, after := range []time.Duration{0, lonelyFor - 1, lonelyFor} {
+			if why := r.missed(c.v, State{Idle: c.idle, Counters: c.counters}, now.Add(after)); (why != "") != (c.ends && after == lonelyFor) {
+				t.Errorf("%s: after %v it ends, %q", what, after, why)
+			}
+		}
+	}
+}
+
+// The end is declared once, and a reason is told in the third round in which it keeps the crawl from ending.
+func TestWhatIsToldOnce(t *testing.T) {
+	ended := 0
+	r := New(Default(), Deps{Ended: func(string) { ended++ }})
+	for i := range 2 {
+		if first := r.declare("all are idle"); first != (i == 0) || ended != 1 {
+			t.Errorf("declared %d times, it was told %d times", i+1, ended)
+		}
+	}
+	var waits reason
+	for round := 1; round < 6; round++ {
+		if waits.isNews("it has pages") != (round == 3) {
+			t.Errorf("in round %d it is told: %v", round, round != 3)
+		}
+	}
+}
