@@ -468,6 +468,13 @@ func TestMembersThatLeftAreForgotten(t *testing.T) {
 			})
 			time.Sleep(s.cfg.SweepEvery + s.cfg.FenceAfter)
 		}
+		p.with(func() { // one that is back has not left, though it is not settled yet
+			v := *own.views.Now()
+			v.Alive, own.left[idOf(1)] = append(slices.Clone(v.Alive), idOf(1)), time.Now()
+			if own.seenLocked(v, v); len(own.left) > 0 {
+				t.Errorf("there have left %v", own.left)
+			}
+		})
 	})
 }
 

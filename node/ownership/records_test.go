@@ -79,6 +79,18 @@ func TestRecordThatChangesWhileItIsRead(t *testing.T) {
 	if got, err := records.get(r.Host); got != r || err != nil {
 		t.Errorf("read is %+v, %v", got, err)
 	}
+	storeAndEvict()
+	s.afterGet = func() {
+		s.afterGet = func() {}
+		r.Epoch = 3
+		records.put(r.Host, r) // it is written later
+	}
+	for range 2 {
+		if got, err := records.get(r.Host); got != r || err != nil {
+			t.Errorf("read is %+v, %v", got, err)
+		}
+		store(rec("http://other.test", 1, 1))
+	}
 }
 
 // A record that changes during a count is counted once, whether the count has come to it or not.
