@@ -30,6 +30,8 @@ func TestHeadsWithOddLines(t *testing.T) {
 		"no coding at all":           {"Transfer-Encoding: a\x00b\r\nContent-Length: 5\r\n", OK},
 		"a blank in a name":          {"Y : x\r\nContent-Length: 5\r\n", OK},
 		"a long line":                {"Y: " + strings.Repeat("y", 2*maxHeld) + "\r\nnothing\r\nContent-Length: 5\r\n", OK},
+		"little that is none":        {strings.Repeat("Y: "+strings.Repeat("y", 1000)+"\r\n", 50) + strings.Repeat("nothing\r\n", 3000) + "Content-Length: 5\r\n", OK},
+		"much that is none":          {strings.Repeat("nothing\r\n", 10_000) + "Content-Length: 5\r\n", Protocol},
 		"a long one that is none":    {strings.Repeat("y", 2*maxHeld) + "\r\nContent-Length: 5\r\n", Protocol},
 		"two lengths":                {"Content-Length: 5\r\nContent-Length: 6\r\n", Protocol},
 		"another transfer coding":    {"Transfer-Encoding: magic\r\n", Protocol},

@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,5 +90,17 @@ func TestDropKnowsWhatWasJustAdded(t *testing.T) {
 				t.Errorf("%s: %v, %d URLs are left", name, err, s.Pending)
 			}
 		})
+	}
+}
+
+// A link to another host than the one before may make a record. So fewer links to many hosts go into one request than to one host.
+func TestPortionsLeaveRoomForRecords(t *testing.T) {
+	one, many := make([]Link, maxRequestURLs), make([]Link, maxRequestURLs)
+	for i := range one {
+		one[i].URL.Host, many[i].URL.Host = "http://h", fmt.Sprintf("http://h%d", i)
+	}
+	most := maxRequestBytes/recordCost + 1 // the last may exceed the bound
+	if a, b := portion(one), portion(many); a != maxRequestURLs || b == 0 || b > most {
+		t.Errorf("%d links to one host in a request, and %d to as many hosts, want %d and at most %d", a, b, maxRequestURLs, most)
 	}
 }

@@ -85,6 +85,23 @@ func TestShelf(t *testing.T) {
 		}
 	}
 	check(l)
+	many := l.Shelf('c')
+	must(many.Batch(func(set func(k, v []byte), del func(k []byte)) {
+		for i := range 100 {
+			set(fmt.Appendf(nil, "%02d", i), fmt.Append(nil, i))
+		}
+	}))
+	var kept []string
+	var keys, values [][]byte // what a scan gives is the caller's
+	must(many.Scan(nil, func(k, v []byte) error {
+		kept, keys, values = append(kept, string(k)+string(v)), append(keys, k), append(values, v)
+		return nil
+	}))
+	for i := range kept {
+		if now := string(keys[i]) + string(values[i]); now != kept[i] || len(kept) != 100 {
+			t.Errorf("a scan of %d rows gave %q, which then became %q", len(kept), kept[i], now)
+		}
+	}
 	stop := errors.New("enough")
 	if err := a.Scan(nil, func(k, v []byte) error { return stop }); err != stop {
 		t.Errorf("scan ended with %v", err)

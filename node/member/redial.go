@@ -139,15 +139,14 @@ func (m *Members) reachedLocked() map[string]bool {
 	return reached
 }
 
-// Known returns the gossip addresses of members, including the dead that are still dialled, sorted. Keep them for the
+// Known returns the gossip addresses of members, including the dead that are not forgotten yet, sorted. Keep them for the
 // next life (Deps.Known).
 func (m *Members) Known() []string {
-	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var addrs []string
 	for _, r := range m.table.members {
-		if r != m.table.self && r.dialable() && (r.phase == alive || r.phase == dead && now.Sub(r.since) < redialFor) {
+		if r != m.table.self && r.dialable() && r.phase != left {
 			addrs = append(addrs, r.gossip)
 		}
 	}
