@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,12 +27,9 @@ func TestNoServer(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		return records(q, q.Question[0].Name+" 60 CNAME x"+q.Question[0].Name)
 	}
-	var begun time.Time
+	begun := sync.OnceValue(time.Now)
 	back := func(_, _ string, q *dns.Msg) [][]byte {
-		if begun.IsZero() {
-			begun = time.Now()
-		}
-		if time.Since(begun) < 9*time.Second {
+		if time.Since(begun()) < 9*time.Second {
 			return nil
 		}
 		return records(q, q.Question[0].Name+" 60 A 192.0.2.1")
