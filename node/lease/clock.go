@@ -73,7 +73,7 @@ func (c *Clock) Run(ctx context.Context) error {
 // look calls the OnGap functions if there was a gap since the last look.
 func (c *Clock) look() {
 	now := c.now()
-	if c.Awake() != nil {
+	if c.missed(now) {
 		for _, f := range c.onGap {
 			f()
 		}
@@ -91,13 +91,17 @@ func gapBetween(last, now moment) bool {
 
 // Awake returns ErrGap if there was a gap that the OnGap functions have not dealt with yet.
 func (c *Clock) Awake() error {
-	now := c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if gapBetween(c.last, now) {
+	if c.missed(c.now()) {
 		return ErrGap
 	}
 	return nil
+}
+
+// missed reports whether there was a gap between the last look and now.
+func (c *Clock) missed(now moment) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return gapBetween(c.last, now)
 }
 
 // Right is the right to ask a server until some time by both clocks. The zero Right is none.

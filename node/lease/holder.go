@@ -57,17 +57,21 @@ func (h *Holder) stopped() {
 
 // MayAsk returns an error if this node must not send a request to a server now. Call it just before the first byte.
 func (h *Holder) MayAsk(addr netip.Addr) error {
-	if err := h.deps.Clock.Check(h.right(addr)); err != nil {
+	if _, err := h.right(addr); err != nil {
 		return fmt.Errorf("ask server %v: %w", addr, err)
 	}
 	return nil
 }
 
-// right returns the right to ask a server, the zero Right if it is not held.
-func (h *Holder) right(addr netip.Addr) Right {
+// right returns the right to ask a server, or why there is none. It looks for a gap first, because a gap that has been dealt with has
+// taken rights away.
+func (h *Holder) right(addr netip.Addr) (Right, error) {
+	if err := h.deps.Clock.Awake(); err != nil {
+		return Right{}, err
+	}
 	r, _ := h.rights.Load(addr)
 	right, _ := r.(Right)
-	return right
+	return right, h.deps.Clock.Check(right)
 }
 
 // SetView installs a new view.
@@ -195,8 +199,8 @@ func (h *Holder) Memory(addr netip.Addr) (*assign.Memory, bool) {
 // Until returns until when no other node is granted a server, even if this node falls silent: the end of the lease plus the skew.
 // It returns the zero time if this node does not hold the server.
 func (h *Holder) Until(addr netip.Addr) time.Time {
-	r := h.right(addr)
-	if h.deps.Clock.Check(r) != nil {
+	r, err := h.right(addr)
+	if err != nil {
 		return time.Time{}
 	}
 	return r.until.mono.Add(h.cfg.Skew)
