@@ -17,8 +17,8 @@ type decision struct {
 	node string
 }
 
-// slowUntilTheEnd is the length of an experiment. It ends while the node that was hit is still slow.
-const slowUntilTheEnd = 150 * time.Second
+// experimentLength is how long an experiment takes. It ends while the node that was hit is still slow.
+const experimentLength = 150 * time.Second
 
 // experiment runs a kept scenario with one assigner on a fake clock and returns the decisions that were made.
 func experiment(t *testing.T, name, assigner string) (w rundir.World, made []decision) {
@@ -27,7 +27,7 @@ func experiment(t *testing.T, name, assigner string) (w rundir.World, made []dec
 		t.Skip("minutes of an overlay of whole nodes take some seconds even on a fake clock")
 	}
 	s := kept(t, name)
-	s.Assigners, s.Events, s.Length = []string{assigner}, s.Events[:1], slowUntilTheEnd
+	s.Assigners, s.Events, s.Length = []string{assigner}, s.Events[:1], experimentLength
 	dir, _ := whole(t, s, Options{})
 	var err error
 	if w, err = rundir.ReadWorld(dir); err != nil {
@@ -83,7 +83,7 @@ func TestTheNodeThatIsHitLosesItsAssignments(t *testing.T) {
 				other := map[string]string{"america-1": "america-2", "america-2": "america-1"}[hit.Node]
 				its.add(made, hit.Node, 0, at)
 				others.add(made, other, 0, at)
-				after.add(made, hit.Node, at+20*time.Second, slowUntilTheEnd)
+				after.add(made, hit.Node, at+20*time.Second, experimentLength)
 			}
 			t.Logf("share of the node that was hit: %.2f before, %.2f from 20 s after", its.share(), after.share())
 			if !(its.share() >= 0.35 && after.share() <= its.share()/2) {
