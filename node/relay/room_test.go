@@ -133,6 +133,7 @@ func TestRoomForAnswers(t *testing.T) {
 		}
 		asks(call, 64)
 		time.Sleep(answerTime)
+		synctest.Wait()
 		asks(call, 65)
 		r.stop()
 		r.work.Wait()
