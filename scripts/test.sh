@@ -74,7 +74,9 @@ slow+='|Overlay(HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMut
 slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
-later="$figures|$slow"
+# They take a tenth of their time without the race detector, so they always run, and always without it. It sees the same code in shorter tests.
+brisk='OverlayGolden|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail|CrashAtEveryStep'
+later="$figures|$slow|$brisk"
 # Ten seconds and more each under the race detector, of which others like them are in the short run.
 if [ -z "${PROXIMA_LONG:-}" ]; then
 	later+='|Overlay(OfSix|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Set))|AScenarioInNamespaces|NodeBehindNAT'
@@ -125,9 +127,9 @@ without() {
 	mapfile -t dirs < <(grep -rlE "^func Test($1)\(" --include='*_test.go' . | xargs -n1 dirname | sort -u)
 	go test -vet=off -timeout 1000s -run "^Test($1)$" "${dirs[@]}"
 }
+say "go test of what is too slow for the race detector, without it"
+without "$brisk${PROXIMA_LONG:+|$slow}"
 if [ -n "${PROXIMA_LONG:-}" ]; then
-	say "go test of what is too slow for the race detector, without it"
-	without "$slow"
 	say "go test of what takes minutes"
 	without "$figures"
 fi

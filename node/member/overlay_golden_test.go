@@ -16,11 +16,11 @@ import (
 	"proxima/node/netsim"
 )
 
-// TestOverlay plays the scenarios of testdata/overlay, in which whole nodes come, go and are cut off. scene.do explains the steps. After each
+// TestOverlayGolden plays the scenarios of testdata/overlay, in which whole nodes come, go and are cut off. scene.do explains the steps. After each
 // block it prints what the nodes see, those that see the same together.
 //
-//	go test -run TestOverlay ./node/member -update
-func TestOverlay(t *testing.T) {
+//	go test -run TestOverlayGolden ./node/member -update
+func TestOverlayGolden(t *testing.T) {
 	golden.Play(t, "testdata/overlay/*.txt", *member.Update, func(t *testing.T, blocks [][]string) (printed []string) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &scene{trip: flat(30), seen: map[*node]member.View{}, changed: map[*node]<-chan struct{}{}}
