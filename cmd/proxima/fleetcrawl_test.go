@@ -109,6 +109,31 @@ func TestRow(t *testing.T) {
 	}
 }
 
+// What is wrong with the files of deploy is told before a host is asked.
+func TestDeployChecksFirst(t *testing.T) {
+	bin, asked := t.TempDir(), filepath.Join(t.TempDir(), "asked")
+	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\ntouch '"+asked+"'\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	broken := file(t, "broken.toml", "[crawl]\n\nfetchers = 0\n")
+	deploy := "fleet deploy -hosts " + file(t, "all.hosts", "a\n") + " -seeds " + file(t, "seeds", "http://a.test/\n")
+	told(t, exitUsage, [][]string{
+		{deploy + " -config " + broken, broken + ":3: crawl.fetchers: 0 is not between"},
+		{deploy + " -geo " + broken + ".none", "no such file"},
+		{deploy + " -secret " + broken, "read secret file " + broken},
+	}...)
+	if _, err := os.Stat(asked); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a host was asked: %v", err)
+	}
+	// A key that needs the secret, which every node gets, is no mistake.
+	agent := file(t, "agent.toml", "[fetch]\nsignature_agent = \"https://a.test\"\n")
+	told(t, exitNothing, []string{deploy + " -config " + agent})
+	if _, err := os.Stat(asked); err != nil {
+		t.Errorf("nothing was wrong, and no host was asked: %v", err)
+	}
+}
+
 // The sets of before go, whatever their folder is called.
 func TestSelectReplacesSets(t *testing.T) {
 	bin, sets := t.TempDir(), filepath.Join(t.TempDir(), "sets [1]")

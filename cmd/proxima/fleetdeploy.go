@@ -69,15 +69,36 @@ func deploying(c *longCrawl) work {
 		if err == nil {
 			d.programs, err = fleet.ReadPrograms(*programs)
 		}
+		if err == nil {
+			err = d.check(*config)
+		}
+		var common []fleet.File
+		if err == nil {
+			common, err = d.common()
+		}
 		if err != nil {
 			return exit{exitUsage, err}
 		}
-		return d.deploy(ctx, *fresh)
+		return d.deploy(ctx, common, *fresh)
 	}
 }
 
+// check returns an error if nodes could not read the configuration that is made of this file, before any host is asked.
+func (d *deployment) check(file string) error {
+	alone := *d
+	alone.overlay = make([]fleet.Info, 1)
+	text, err := alone.nodeConfig(fleet.Info{Host: fleet.Host{Addresses: []netip.Addr{netip.IPv6Loopback()}}})
+	if err == nil {
+		_, err = node.Parse("configuration of a node", text)
+	}
+	if _, own := node.Parse(file, d.config); err != nil && own != nil {
+		return own // it says in which line of the file
+	}
+	return err
+}
+
 // deploy copies to each host that answers what it does not have.
-func (d *deployment) deploy(ctx context.Context, fresh bool) error {
+func (d *deployment) deploy(ctx context.Context, common []fleet.File, fresh bool) error {
 	infos := d.probe(ctx, 0)
 	owner, loopback := map[netip.Addr]string{}, 0
 	for i, info := range infos {
@@ -96,10 +117,6 @@ func (d *deployment) deploy(ctx context.Context, fresh bool) error {
 	}
 	if loopback > 0 && loopback < len(d.overlay) {
 		return exit{exitUsage, errors.New("some hosts have a loopback address: name those for peers in the list of hosts")}
-	}
-	common, err := d.common()
-	if err != nil {
-		return err
 	}
 	d.each(ctx, 2*time.Hour, func(ctx context.Context, i int) (string, error) {
 		files, err := d.files(infos[i])
@@ -122,6 +139,9 @@ func (d *deployment) common() (files []fleet.File, err error) {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(d.secret), 0o755), peer.Keygen(d.secret)); err != nil {
 			return nil, fmt.Errorf("make secret: %w", err)
 		}
+	}
+	if _, err := peer.Load(d.secret); err != nil {
+		return nil, err
 	}
 	for _, of := range [][2]string{{"secret", d.secret}, {geoName, d.geo}} {
 		if of[1] == "" {
