@@ -92,7 +92,7 @@ func TestCommandLines(t *testing.T) {
 		{"status -config " + valid + " -data " + none, "status takes -data or -config, not both"},
 		{"fleet status", "-hosts is missing (proxima fleet status -h)"},
 		{"fleet stop -hosts " + twice, twice + ":3: a is listed twice, in line 1 too"},
-		{"fleet start -wait 5 -hosts " + option, option + ":1: -oProxyCommand=date is not [USER@]HOST"},
+		{"fleet start -wait 5 -hosts " + option, option + `:1: "-oProxyCommand=date" is not [USER@]HOST`},
 		{"fleet deploy -seeds " + empty + " -dir / -hosts " + twice, `-dir cannot be "/"`},
 		{"fleet deploy -seeds " + empty + " -dir there/.. -hosts " + twice, `-dir cannot be "there/.."`},
 		// Seeds

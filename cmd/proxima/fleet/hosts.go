@@ -44,7 +44,7 @@ func ReadHosts(path string) ([]Host, error) {
 		}
 		m := hostForm.FindStringSubmatch(fields[0])
 		if m == nil {
-			return fault("%s is not [USER@]HOST[:PORT]", fields[0])
+			return fault("%.60q is not [USER@]HOST[:PORT]", fields[0])
 		}
 		h := Host{Name: strings.Trim(m[3], "[]"), target: m[2] + strings.Trim(m[3], "[]"), port: m[5], entry: strings.Join(fields, " ")}
 		if h.port != "" {
@@ -57,7 +57,7 @@ func ReadHosts(path string) ([]Host, error) {
 		for _, f := range fields[1:] {
 			a, err := netip.ParseAddr(f)
 			if err != nil {
-				return fault("%s is not an IP address", f)
+				return fault("%.60q is not an IP address", f)
 			}
 			h.Addresses = append(h.Addresses, a)
 		}

@@ -15,9 +15,10 @@ func TestReadHosts(t *testing.T) {
 	for text, want := range map[string]string{
 		"\uFEFFa\n# none\nroot@b:2222 10.0.0.7 # stated\n[2001:db8::8]:22\n": "",
 		"a\nroot@a\n":         ":2: a is listed twice, in line 1 too",
-		"-oProxyCommand=date": ":1: -oProxyCommand=date is not [USER@]HOST[:PORT]",
-		"a 10.0.0":            ":1: 10.0.0 is not an IP address",
+		"-oProxyCommand=date": `:1: "-oProxyCommand=date" is not [USER@]HOST[:PORT]`,
+		"a 10.0.0":            `:1: "10.0.0" is not an IP address`,
 		"# nobody":            "names no host",
+		"\x7fELF\x1b[2J" + strings.Repeat("x", 100): `:1: "\x7fELF\x1b[2J` + strings.Repeat("x", 52) + `" is not`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
