@@ -191,15 +191,24 @@ func write(dir, name string, v any) error {
 
 // read reads a file, whose version is then at version.
 func read(dir, name string, v any, version *int) error {
-	b, err := os.ReadFile(filepath.Join(dir, name))
+	path := filepath.Join(dir, name)
+	var b []byte
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular(): // opening a pipe waits for somebody who writes to it
+		err = errors.New("it is no regular file")
+	default:
+		b, err = os.ReadFile(path)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err == nil && *version != Version {
+		err = fmt.Errorf("version %d, not %d", *version, Version)
+	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("read %s: %w", filepath.Join(dir, name), err)
-	}
-	if *version != Version {
-		return fmt.Errorf("read %s: version %d, not %d", name, *version, Version)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,5 +96,12 @@ func TestFilesComeBack(t *testing.T) {
 	}
 	if _, err := ReadWorld(dir); err == nil || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("a later version: %v", err)
+	}
+	path := filepath.Join(dir, WorldFile)
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadWorld(dir); err == nil || !strings.Contains(err.Error(), path+": it is no regular file") { // nobody writes to it
+		t.Errorf("a pipe: %v", err)
 	}
 }
