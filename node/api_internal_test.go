@@ -1,11 +1,14 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"testing"
 
 	"proxima/frontier"
+	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
@@ -24,6 +27,34 @@ func TestPeersOnlyAsk(t *testing.T) {
 		res, err := handler{node: new(Node)}.Ask(t.Context(), "peer", &wire.AskRequest{Call: call})
 		if err != nil || res.GetStatus() != http.StatusNotFound {
 			t.Errorf("%q: %d, %v", call, res.GetStatus(), err)
+		}
+	}
+}
+
+// A peer tries again what a node cannot do while its disk is full, or any more since it ends. Other errors are faults.
+func TestPeersTryAgainWhatTheStoreDoesNotTake(t *testing.T) {
+	f, err := frontier.Open(t.TempDir(), frontier.Default(), frontier.DefaultPoliteness(), frontier.Deps{})
+	must(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	must(t, f.Run(ended))
+	h, broken := handler{node: &Node{frontier: f}}, errors.New("bad sector")
+	for _, c := range []struct {
+		fails func(context.Context) error
+		is    error
+		again bool
+	}{
+		{func(ctx context.Context) error { _, err := f.DigestOf(ctx, "http://a.test"); return err }, frontier.ErrClosed, true},
+		{func(context.Context) error { return frontier.ErrDiskFull }, frontier.ErrDiskFull, true},
+		{func(context.Context) error { return broken }, broken, false},
+		{func(context.Context) error { return nil }, nil, false},
+	} {
+		call := func(ctx context.Context, _ string, _ *wire.LoadRequest) (*wire.LoadResponse, error) {
+			return nil, c.fails(ctx)
+		}
+		_, err := ifWritable(t.Context(), h, call, "peer", nil)
+		if !errors.Is(err, c.is) || errors.Is(err, peer.ErrUnavailable) != c.again {
+			t.Errorf("%v became %v", c.is, err)
 		}
 	}
 }

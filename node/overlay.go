@@ -412,9 +412,18 @@ type handler struct {
 // its peer, and soon all places: this node is still asked for leases and rights.
 func ifWritable[Q, A any](ctx context.Context, h handler, call func(context.Context, string, *Q) (*A, error), from string, req *Q) (*A, error) {
 	if !h.node.frontier.Writable() {
-		return nil, fmt.Errorf("%w: %w", peer.ErrUnavailable, frontier.ErrDiskFull)
+		return nil, notNow(frontier.ErrDiskFull)
 	}
-	return call(ctx, from, req)
+	a, err := call(ctx, from, req)
+	return a, notNow(err)
+}
+
+// notNow makes the error of a store that is full, or closed since the node ends, one after which a peer tries again.
+func notNow(err error) error {
+	if errors.Is(err, frontier.ErrDiskFull) || errors.Is(err, frontier.ErrClosed) {
+		return fmt.Errorf("%w: %w", peer.ErrUnavailable, err)
+	}
+	return err
 }
 
 // Deliver takes links if there is room.
@@ -435,6 +444,12 @@ func (h handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest)
 // Commit takes a host if there is room.
 func (h handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
 	return ifWritable(ctx, h, h.Ownership.Commit, from, req)
+}
+
+// Load gives a part of a host, also while there is no room.
+func (h handler) Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
+	a, err := h.Ownership.Load(ctx, from, req)
+	return a, notNow(err)
 }
 
 // runMembers runs the members, and the relay a little longer: the members say farewell through it.

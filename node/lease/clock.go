@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"proxima/node/bell"
+	"proxima/node/peer"
 )
 
 const (
@@ -20,7 +21,8 @@ const (
 )
 
 // ErrGap is returned while this node must not rely on what it knew, because it was frozen or one of its clocks jumped.
-var ErrGap = errors.New("this node was stopped, or its clock jumped")
+// Peers that asked try again.
+const ErrGap = peer.Later("this node was stopped, or its clock jumped")
 
 // Clock detects gaps: times in which this node was not running. The monotonic clock stops while a machine sleeps, the wall clock
 // can be set, and a frozen process notices nothing. So Clock reads both every second and compares them with the last reading. It

@@ -228,8 +228,8 @@ func TestMalformedMessages(t *testing.T) {
 		}
 		p.mustKnow(host, 1, 1) // an answer about one host brings no record of another
 		for _, req := range []*wire.LoadRequest{{Host: "no host"}, {Host: host, Cursor: []byte{9}}} {
-			if _, err := p.own.Load(ctx, idOf(2), req); err == nil {
-				t.Errorf("%v was loaded", req)
+			if _, err := p.own.Load(ctx, idOf(2), req); !errors.Is(err, peer.ErrMalformed) {
+				t.Errorf("%v was loaded: %v", req, err)
 			}
 		}
 	})

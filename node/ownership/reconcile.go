@@ -12,6 +12,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/view"
 )
 
@@ -66,7 +67,7 @@ func (rc *reconciler) runQueue(ctx context.Context) error {
 }
 
 // errLater: a step must wait for something, but nothing is wrong.
-var errLater = errors.New("later")
+const errLater = peer.Later("later")
 
 // look takes one step for a host of the queue.
 func (rc *reconciler) look(ctx context.Context, it *item) {

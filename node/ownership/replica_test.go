@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
@@ -125,6 +126,9 @@ func TestCopyThatIsGivenAwayIsWhole(t *testing.T) {
 		begun := time.Now()
 		if err := own.secure(s.t.Context(), host, 0); !errors.Is(err, errLater) || s.node(1).disk.urged.Before(begun) {
 			t.Errorf("the next time it has to wait, too: %v", err)
+		}
+		if _, err := own.Load(s.t.Context(), idOf(2), &wire.LoadRequest{Host: host}); !errors.Is(err, peer.ErrUnavailable) {
+			t.Errorf("a peer that loads it is to try again: %v", err)
 		}
 		for _, wait := range []time.Duration{2*s.cfg.TakeAfter - time.Second, 2 * time.Second} { // then a page of before is told without its links
 			if time.Sleep(wait); own.stream.holdsBack(host) != (wait > 2*time.Second) {

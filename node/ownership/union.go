@@ -8,6 +8,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -181,7 +182,7 @@ func (rep *replicator) Load(ctx context.Context, _ string, req *wire.LoadRequest
 		err = errors.New("malformed host")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", req.GetHost(), err)
+		return nil, fmt.Errorf("load %s: %w: %w", req.GetHost(), peer.ErrMalformed, err)
 	}
 	if err := rep.secure(ctx, req.GetHost(), 0); err != nil { // this node may have owned it until now
 		return nil, fmt.Errorf("load %s: %w", req.GetHost(), err)
