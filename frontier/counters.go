@@ -97,8 +97,11 @@ func (c *counters) ended(e Ending, reason string, n int) {
 // counted by the text before the colon.
 const maxReasons = 500
 
-// reason counts n URLs for a reason. It needs mu held.
+// reason counts n URLs for a reason. A host that is given up may have none. It needs mu held.
 func (c *counters) reason(reason string, n int) {
+	if n == 0 {
+		return
+	}
 	if _, ok := c.t.Reasons[reason]; !ok && len(c.t.Reasons) >= maxReasons {
 		reason, _, _ = strings.Cut(reason, ":")
 	}
