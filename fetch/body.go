@@ -59,6 +59,7 @@ type wire struct {
 	end    error // nil until the end: io.EOF, errCut, or an error of net/http
 	large  bool  // the body counts as large, until its result is released
 	window int64 // bytes of a large window, until it is decoded
+	padded bool  // more has come than the coded page
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -204,5 +205,6 @@ func (w *wire) readAll(buf *[]byte, r io.Reader, limit int64) error {
 func (w *wire) drain() {
 	late := time.AfterFunc(drainTime, func() { w.watch.cancel(errSilent) })
 	defer late.Stop()
-	_, _ = io.CopyN(io.Discard, w, maxDrain)
+	n, _ := io.CopyN(io.Discard, w, maxDrain)
+	w.padded = w.padded || n > 0
 }

@@ -384,13 +384,18 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	res.Body, res.WireBytes = *res.buffer, w.n
 
 	switch {
-	case err == nil && w.end != nil && w.end != errCut: // what is missing is only padding after the end
-	case err == nil, w.end == errCut:
+	case err == nil && w.end == io.EOF:
+	case err == nil && w.end == nil, w.end == errCut:
 		res.Truncated = "length"
 	case w.end != nil && w.end != io.EOF:
-		res.fail(classOf(ctx, w.end), fmt.Errorf("read body: %w", reason(ctx, w.end)))
+		class := classOf(ctx, w.end)
+		if err != nil {
+			res.fail(class, fmt.Errorf("read body: %w", reason(ctx, w.end)))
+		} else if !w.padded { // all that came is the page: only its framing is wrong
+			break
+		}
 		res.Truncated = "disconnect"
-		switch res.Class {
+		switch class {
 		case TimeoutTotal, TooSlow, Canceled:
 			res.Truncated = "time"
 		}
@@ -425,6 +430,7 @@ func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64) erro
 	case err == io.EOF, w.n == 0 && w.end == io.EOF: // an empty body has no coding, whatever the header says
 		return nil
 	case err != nil && err.Error() == "brotli: excessive input": // padding, which browsers ignore; the error is not exported
+		w.padded = true
 		return nil
 	}
 	return err

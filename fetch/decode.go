@@ -70,9 +70,11 @@ func (d *decoders) read(list []string, buf *[]byte, w *wire, limit int64) error 
 // open puts decoders over w, the last coding first. It takes the memory of a large window before allocating it. The caller calls done when it
 // has read enough.
 func (d *decoders) open(list []string, w *wire) (r io.Reader, done func(), err error) {
-	r = coded{w}
+	in := bufio.NewReader(coded{w})
+	r = in
 	var undo []func()
 	done = func() {
+		w.padded = in.Buffered() > 0
 		for _, back := range undo {
 			back()
 		}

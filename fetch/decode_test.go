@@ -124,6 +124,24 @@ func TestCodedBodyWithWrongLength(t *testing.T) {
 	}
 }
 
+// Padding that breaks off costs nothing of the page, but the result says that not all of the body was read.
+func TestPaddingThatBreaksOff(t *testing.T) {
+	page := []byte("<p>The quick brown fox jumps over the lazy dog.</p>")
+	for _, coding := range []string{"gzip", "deflate", "br", "br, gzip"} {
+		for _, padding := range []int{1, 100, 6000} {
+			for _, framing := range []string{"Content-Length: 10000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n100000\r\n"} {
+				body := append(pack(t, page, strings.Split(coding, ", ")...), make([]byte, padding)...)
+				c := newClient(t, testConfig(), Deps{Dial: serve(0, answer("HTTP/1.1 200 OK\r\nContent-Encoding: "+coding+"\r\n"+framing+string(body)))})
+				res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+				if res.Class != OK || res.Truncated != "disconnect" || !bytes.Equal(res.Body, page) {
+					t.Errorf("%s with %d bytes of padding, %.20q: class %q, err %v, truncated %q", coding, padding, framing, res.Class, res.Err, res.Truncated)
+				}
+				res.Release()
+			}
+		}
+	}
+}
+
 // TestBombs decodes bombs of 64 MiB: within a bound of memory, each is called by its name.
 func TestBombs(t *testing.T) {
 	for _, codings := range [][]string{{"gzip"}, {"br"}, {"zstd"}, {"deflate"}, {"gzip", "gzip"}} {
