@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"proxima/frontier/coder"
 	"proxima/frontier/identity"
 )
 
@@ -22,7 +23,6 @@ const (
 	blockVersion  = 1
 	blockPlain    = 0
 	blockZstd     = 1
-	flagSitemap   = 1 << 0
 	maxBlockURLs  = 128
 	maxBlockBytes = 32 << 10
 	compressAbove = 384 // bytes: below, zstd's frame costs more than it saves
@@ -52,23 +52,22 @@ func cloned(entries []entry) []entry {
 }
 
 // code writes everything but the path itself, or reads it. It returns the length of the path.
-func (e *entry) code(c *coder) (length uint64) {
-	flags, attempt := bitIf(e.Sitemap, flagSitemap), uint8(0)
-	c.byte(&flags, math.MaxUint8)
-	e.Sitemap = flags&flagSitemap != 0
-	small(c, &e.Depth, math.MaxUint8)
-	small(c, &e.Hops, math.MaxUint8)
-	small(c, &attempt, math.MaxUint8)
+func (e *entry) code(c *coder.Coder) (length uint64) {
+	attempt := uint8(0)
+	c.Flags(&e.Sitemap)
+	coder.Small(c, &e.Depth, math.MaxUint8)
+	coder.Small(c, &e.Hops, math.MaxUint8)
+	coder.Small(c, &attempt, math.MaxUint8)
 	length = uint64(len(e.Path))
-	c.uvarint(&length)
+	c.Uvarint(&length)
 	return length
 }
 
 // appendEntry appends an entry to the plain body of a block.
 func appendEntry(b []byte, e entry) []byte {
-	c := coder{b: b}
+	c := coder.Writer(b)
 	e.code(&c)
-	return append(c.b, e.Path...)
+	return append(c.B, e.Path...)
 }
 
 func bodyOf(entries []entry) (body []byte) {
@@ -122,14 +121,14 @@ func (c *codec) open(host string, value []byte) ([]entry, error) {
 	// One string holds all paths of the block, because a window has many short ones.
 	text := string(body)
 	var entries []entry
-	for c := reader(body); len(c.b) > 0; {
+	for c := coder.Reader(body); len(c.B) > 0; {
 		var e entry
 		n := e.code(&c)
-		c.next(n)
-		if c.broken || len(entries) == maxBlockURLs {
+		c.Take(n)
+		if c.Err() != nil || len(entries) == maxBlockURLs {
 			return nil, fmt.Errorf("open block of %s: %w: URL %d", host, errBlock, len(entries)+1)
 		}
-		end := len(text) - len(c.b)
+		end := len(text) - len(c.B)
 		e.Path = text[end-int(n) : end]
 		e.hash = e.url(host).Hash()
 		entries = append(entries, e)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"proxima/frontier/coder"
 )
 
 func testEntries(n int) []entry {
@@ -181,8 +183,8 @@ func TestDamagedRecords(t *testing.T) {
 	for name, end := range map[string][]byte{
 		"no role":             {},
 		"a role to come":      {byte(roles), 0, 0, 0, 0},
-		"a flag to come":      {0, 2 * recordRetried, 0, 0, 0},
-		"no digest":           {0, recordTracked, 0, 0, 0},
+		"a flag to come":      {0, 1 << 3, 0, 0, 0},
+		"no digest":           {0, 1 << 1, 0, 0, 0},
 		"more than a record":  {0, 0, 0, 0, 0, 0},
 		"no failures":         {0, 0},
 		"no drops":            {0, 0, 0},
@@ -209,20 +211,20 @@ func TestDistanceOfTimesIsBounded(t *testing.T) {
 		apart, kept int64
 		damaged     bool // as it stands
 	}{{most, most, false}, {most + 1, most, true}, {-most, -most, false}, {-most - 1, -most, true}, {0, 0, false}} {
-		var w coder
-		w.varint(&c.apart, maxPageAge)
-		f, got := reader(w.b), int64(0)
-		if f.varint(&got, maxPageAge); got != c.kept || f.broken {
-			t.Errorf("%d seconds became %d, damaged %v", c.apart, got, f.broken)
+		w := coder.Writer(nil)
+		w.Varint(&c.apart, maxPageAge)
+		f, got := coder.Reader(w.B), int64(0)
+		if f.Varint(&got, maxPageAge); got != c.kept || f.Err() != nil {
+			t.Errorf("%d seconds became %d: %v", c.apart, got, f.Err())
 		}
-		f = reader(binary.AppendVarint(nil, c.apart))
-		if f.varint(&got, maxPageAge); f.broken != c.damaged {
-			t.Errorf("%d seconds are damaged: %v", c.apart, f.broken)
+		f = coder.Reader(binary.AppendVarint(nil, c.apart))
+		if f.Varint(&got, maxPageAge); (f.Err() != nil) != c.damaged {
+			t.Errorf("%d seconds are damaged: %v", c.apart, f.Err())
 		}
 	}
 	for _, ms := range []int64{maxAge.Milliseconds() + 1, -maxAge.Milliseconds() - 1} {
-		f, at := reader(binary.AppendUvarint(nil, uint64(ms<<1^ms>>63)+1)), time.Time{}
-		if f.time(&at, 2*maxAge); !f.broken {
+		f, at := timed{Coder: coder.Reader(binary.AppendUvarint(nil, uint64(ms<<1^ms>>63)+1))}, time.Time{}
+		if f.time(&at, 2*maxAge); f.Err() == nil {
 			t.Errorf("%d ms from the writing are read as %v", ms, at)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/frontier/coder"
 	"proxima/frontier/revisit"
 )
 
@@ -42,13 +43,7 @@ const MaxETag = 128
 // after a base, seen before due, changed and modified before seen. On disk the base is the due time, which is in the key. In a message it
 // is the sender's time, so that the clocks of two nodes are never compared.
 const (
-	pageVersion  = 1
-	pageSitemap  = 1 << 0
-	pageChanged  = 1 << 1
-	pageModified = 1 << 2
-	pageDropped  = 1 << 3
-	pageHinted   = 1 << 4
-	pageFlags    = 1<<5 - 1
+	pageVersion = 1
 	// maxPageAge bounds the distance between two times of a page, in seconds. A clock that was never set makes large distances.
 	maxPageAge = 200 * 365 * 24 * 3600
 	// maxPagePath bounds a path that comes from another node.
@@ -73,54 +68,52 @@ func timeOf(s stamp) time.Time {
 }
 
 // code writes all fields but the path, or reads them. Writing does not change p, which other goroutines may read.
-func (p *PageRecord) code(c *coder, base int64) {
-	flags := bitIf(p.Sitemap, pageSitemap) | bitIf(!p.Changed.IsZero(), pageChanged) | bitIf(!p.Modified.IsZero(), pageModified) |
-		bitIf(p.Dropped, pageDropped) | bitIf(p.Hinted, pageHinted)
-	c.byte(&flags, pageFlags)
+func (p *PageRecord) code(c *coder.Coder, base int64) {
+	changed, modified := !p.Changed.IsZero(), !p.Modified.IsZero()
+	c.Flags(&p.Sitemap, &changed, &modified, &p.Dropped, &p.Hinted)
 	due, etag := int64(stampOf(p.Due)), p.ETag
 	ahead := due - base
-	c.varint(&ahead, maxPageAge)
+	c.Varint(&ahead, maxPageAge)
 	due = base + ahead
 	before := func(at int64, t *time.Time) int64 {
 		d := at - t.Unix()
-		if c.varint(&d, maxPageAge); c.reading {
+		if c.Varint(&d, maxPageAge); c.Reading() {
 			*t = time.Unix(at-d, 0)
 		}
 		return at - d
 	}
 	seen := before(due, &p.Seen)
-	if flags&pageChanged != 0 {
+	if changed {
 		before(seen, &p.Changed)
 	}
-	if flags&pageModified != 0 {
+	if modified {
 		before(seen, &p.Modified)
 	}
-	c.half(&p.Body)
-	c.word(&p.Digest)
-	c.word(&p.Simhash)
-	if !c.reading {
-		c.b, _ = p.History.AppendBinary(c.b)
-	} else if h := c.next(revisit.HistorySize); p.History.UnmarshalBinary(h) != nil {
-		c.fail()
+	c.Half(&p.Body)
+	c.Word(&p.Digest)
+	c.Word(&p.Simhash)
+	if !c.Reading() {
+		c.B, _ = p.History.AppendBinary(c.B)
+	} else if err := p.History.UnmarshalBinary(c.Take(revisit.HistorySize)); err != nil {
+		c.Fail(err)
 	}
-	c.byte(&p.Gone, math.MaxUint8)
-	c.byte(&p.Failures, math.MaxUint8)
-	c.byte(&p.Depth, math.MaxUint8)
+	c.Byte(&p.Gone, math.MaxUint8)
+	c.Byte(&p.Failures, math.MaxUint8)
+	c.Byte(&p.Depth, math.MaxUint8)
 	if len(etag) > MaxETag {
 		etag = ""
 	}
-	c.text(&etag, MaxETag)
-	if c.reading {
-		p.Sitemap, p.Dropped, p.Hinted = flags&pageSitemap != 0, flags&pageDropped != 0, flags&pageHinted != 0
+	c.Text(&etag, MaxETag)
+	if c.Reading() {
 		p.Due, p.ETag = timeOf(stamp(max(1, min(due, 1<<32-1)))), etag
 	}
 }
 
 // AppendPage writes a page. For another node the base is now.
 func AppendPage(b []byte, p *PageRecord, base time.Time) []byte {
-	c := coder{b: append(b, pageVersion)}
+	c := coder.Writer(append(b, pageVersion))
 	p.code(&c, base.Unix())
-	return append(c.b, p.Path...)
+	return append(c.B, p.Path...)
 }
 
 var errPage = errors.New("damaged record of a page")
@@ -131,14 +124,14 @@ func ParsePage(b []byte, base time.Time) (PageRecord, error) {
 		return PageRecord{}, errPage
 	}
 	var p PageRecord
-	c := reader(b[1:])
-	if p.code(&c, base.Unix()); c.broken || len(c.b) == 0 || len(c.b) > maxPagePath || c.b[0] != '/' {
+	c := coder.Reader(b[1:])
+	if p.code(&c, base.Unix()); c.Err() != nil || len(c.B) == 0 || len(c.B) > maxPagePath || c.B[0] != '/' {
 		return PageRecord{}, errPage
 	}
 	if strings.ContainsFunc(p.ETag, func(r rune) bool { return r <= ' ' || r > '~' }) { // it goes into a header as it is
 		return PageRecord{}, errPage
 	}
-	p.Path = string(c.b)
+	p.Path = string(c.B)
 	return p, nil
 }
 

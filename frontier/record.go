@@ -1,11 +1,13 @@
 package frontier
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"math/bits"
 	"slices"
 	"time"
+
+	"proxima/frontier/coder"
 )
 
 // record is what the store keeps of a host besides its URLs. It is written with every URL that ends, and is all that a host needs to go on
@@ -134,88 +136,67 @@ func (r *record) nextAt() stamp {
 
 // A record on disk is its version (1 byte), the time of writing, and the fields in the order of code. Times are distances from the time of
 // writing. If the clock was wrong then and is right now, a wait keeps its length.
-const (
-	recordVersion = 8
-	recordLoose   = 1 << 0
-	recordTracked = 1 << 1
-	recordRetried = 1 << 2
-)
+const recordVersion = 8
 
 // code writes all fields, or reads them.
-func (r *record) code(c *coder) {
+func (r *record) code(c *timed) {
+	c.Version(recordVersion)
 	c.stamp()
 	c.time(&r.lastRequest, 0)
 	c.time(&r.notBefore, maxPause)
 	c.time(&r.endedUntil, maxPause)
-	c.text(&r.endReason, maxEndReason)
-	c.millis(&r.crawlDelay, 1000*time.Hour)
-	c.byte(&r.level, math.MaxUint8)
+	c.Text(&r.endReason, maxEndReason)
+	c.Millis(&r.crawlDelay, 1000*time.Hour)
+	c.Byte(&r.level, math.MaxUint8)
 	c.time(&r.robotsUntil, maxRobotsAge)
-	c.uvarint(&r.done)
-	c.uvarint(&r.failed)
-	c.uvarint(&r.dropped)
-	list(c, &r.partial, func(p *partialBlock) {
-		c.uvarint(&p.seq)
+	c.Uvarint(&r.done)
+	c.Uvarint(&r.failed)
+	c.Uvarint(&r.dropped)
+	coder.List(&c.Coder, &r.partial, math.MaxUint64, func(p *partialBlock) {
+		c.Uvarint(&p.seq)
 		for i := range p.done {
-			c.word(&p.done[i])
+			c.Word(&p.done[i])
 		}
 	})
-	list(c, &r.fresh, c.word)
-	c.byte((*uint8)(&r.role), byte(roles)-1)
-	flags := bitIf(r.loose, recordLoose) | bitIf(r.tracked, recordTracked) | bitIf(r.retries > 0, recordRetried)
-	if c.byte(&flags, math.MaxUint8); flags >= 2*recordRetried {
-		c.fail()
-		c.later = true
-	}
-	r.loose, r.tracked = flags&recordLoose != 0, flags&recordTracked != 0
-	if flags&recordRetried != 0 {
-		c.uvarint(&r.retries)
+	coder.List(&c.Coder, &r.fresh, math.MaxUint64, c.Word)
+	c.Byte((*uint8)(&r.role), byte(roles)-1)
+	retried := r.retries > 0
+	if c.Flags(&r.loose, &r.tracked, &retried); retried {
+		c.Uvarint(&r.retries)
 	}
 	d := &r.digest
 	if r.tracked {
-		c.uvarint(&d.Accepted)
-		c.uvarint(&d.Done)
-		c.word(&d.AcceptedXor)
-		c.word(&d.DoneXor)
+		c.Uvarint(&d.Accepted)
+		c.Uvarint(&d.Done)
+		c.Word(&d.AcceptedXor)
+		c.Word(&d.DoneXor)
 	}
 	failures := uint8(min(r.failures, math.MaxUint8))
-	c.byte(&failures, math.MaxUint8)
+	c.Byte(&failures, math.MaxUint8)
 	r.failures = int(failures)
-	c.uvarint(&d.Drops)
-	if c.uvarint(&d.Pages); d.Pages > 0 {
-		c.word(&d.PagesXor)
-		small(c, &r.next, math.MaxUint32)
-		c.byte(&r.hints.followed, math.MaxUint8)
-		c.byte(&r.hints.right, math.MaxUint8)
+	c.Uvarint(&d.Drops)
+	if c.Uvarint(&d.Pages); d.Pages > 0 {
+		c.Word(&d.PagesXor)
+		coder.Small(&c.Coder, &r.next, math.MaxUint32)
+		c.Byte(&r.hints.followed, math.MaxUint8)
+		c.Byte(&r.hints.right, math.MaxUint8)
 	}
-}
-
-func bitIf(on bool, bit uint8) uint8 {
-	if on {
-		return bit
-	}
-	return 0
 }
 
 func (r *record) append(b []byte, now time.Time) []byte {
 	b = slices.Grow(b, 96+len(r.endReason)+len(r.partial)*(4+len(bitmap{})*8)+len(r.fresh)*8)
-	c := coder{b: append(b, recordVersion), now: now}
+	c := timed{Coder: coder.Writer(b), now: now}
 	r.code(&c)
-	return c.b
+	return c.B
 }
 
 func decodeRecord(host string, b []byte, now time.Time) (record, error) {
-	if len(b) == 0 || b[0] != recordVersion {
-		return record{}, fmt.Errorf("read record of %s: %w", host, ErrOldLayout)
-	}
 	var r record
-	c := reader(b[1:])
-	c.now = now
-	switch r.code(&c); {
-	case c.later:
-		return record{}, fmt.Errorf("read record of %s: %w", host, ErrOldLayout)
-	case c.broken || len(c.b) > 0:
-		return record{}, fmt.Errorf("read record of %s: damaged", host)
+	c := timed{Coder: coder.Reader(b), now: now}
+	r.code(&c)
+	err := c.End()
+	if errors.Is(err, coder.ErrUnknown) {
+		err = ErrOldLayout
 	}
-	return r, nil
+	return r, wrap(err, "read record of %s", host)
 }

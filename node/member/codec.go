@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"proxima/assign"
+	"proxima/frontier/coder"
 	"proxima/ncoord"
 	"proxima/node/view"
 )
@@ -59,21 +60,21 @@ type ack struct {
 
 // code is: version, flags, boot, stamp, location?, place?, relays?, address. With an address of at most maxAddr bytes,
 // that is at most memberlist.MetaMaxSize bytes.
-func (m *meta) code(c *coder) {
-	c.version(metaVersion)
+func (m *meta) code(c *coder.Coder) {
+	c.Version(metaVersion)
 	located := m.location != nil
 	streams, outbound := m.way.Reach == view.Streams, m.way.Reach == view.Outbound
-	c.flags(&m.settled, &located, &m.placed, &m.over, &streams, &outbound)
-	c.uvarint(&m.boot)
-	c.fixed(&m.stamp)
+	c.Flags(&m.settled, &located, &m.placed, &m.over, &streams, &outbound)
+	c.Uvarint(&m.boot)
+	c.Word(&m.stamp)
 	if located {
-		if !c.writing {
+		if c.Reading() {
 			m.location = &ncoord.Location{}
 		}
-		c.float(&m.location.Lat)
-		c.float(&m.location.Lon)
+		c.Float(&m.location.Lat)
+		c.Float(&m.location.Lon)
 		if !m.location.Valid() {
-			c.fail(fmt.Errorf("location %v, %v is not on Earth", m.location.Lat, m.location.Lon))
+			c.Fail(fmt.Errorf("location %v, %v is not on Earth", m.location.Lat, m.location.Lon))
 		}
 	}
 	if m.placed {
@@ -81,16 +82,16 @@ func (m *meta) code(c *coder) {
 	}
 	switch {
 	case streams && outbound:
-		c.fail(errors.New("a node that is both outbound only and reached by streams"))
+		c.Fail(errors.New("a node that is both outbound only and reached by streams"))
 	case streams:
 		m.way.Reach = view.Streams
 	case outbound:
 		m.way.Reach = view.Outbound
-		if c.ids(&m.way.Relays); len(m.way.Relays) > view.MaxRelays {
-			c.fail(fmt.Errorf("%d relays are too many", len(m.way.Relays)))
+		if ids(c, &m.way.Relays); len(m.way.Relays) > view.MaxRelays {
+			c.Fail(fmt.Errorf("%d relays are too many", len(m.way.Relays)))
 		}
 	}
-	c.text(&m.addr, maxAddr)
+	c.Text(&m.addr, maxAddr)
 }
 
 // readMeta reads what a node publishes. local says whether its address may be on loopback.
@@ -105,15 +106,15 @@ func readMeta(b []byte, local bool) (meta, error) {
 	return m, nil
 }
 
-func (a *ack) code(c *coder) {
-	c.version(ackVersion)
-	c.uvarint(&a.boot)
+func (a *ack) code(c *coder.Coder) {
+	c.Version(ackVersion)
+	c.Uvarint(&a.boot)
 	part(c, &a.coord, ncoord.DecodeCoordinate)
 	a.place.code(c)
 }
 
-func (p *place) code(c *coder) {
-	c.uvarint(&p.rev)
+func (p *place) code(c *coder.Coder) {
+	c.Uvarint(&p.rev)
 	part(c, &p.coord, ncoord.DecodeCoordinate)
 	part(c, &p.factors, assign.DecodeFactors)
 }

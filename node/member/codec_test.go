@@ -3,6 +3,7 @@ package member
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -158,12 +159,19 @@ func TestDecodersRefuse(t *testing.T) {
 		age time.Duration
 		ids []string
 		ok  bool
-	}{{maxAge, nil, true}, {maxAge + time.Millisecond, nil, false}, {-time.Second, nil, true}, {0, []string{s.sender}, false}} {
+	}{{maxAge, nil, true}, {maxAge + time.Millisecond, nil, true}, {-time.Second, nil, true}, {0, []string{s.sender}, false}} {
 		s := exampleState()
 		s.age, s.set.ids = c.age, c.ids
-		if got, err := decode[state](encode(nil, s), "state"); (err == nil) != c.ok || c.ok && got.age != max(c.age, 0) {
+		if got, err := decode[state](encode(nil, s), "state"); (err == nil) != c.ok || c.ok && got.age != max(0, min(c.age, maxAge)) {
 			t.Errorf("a state of age %v with voters %v is read as of age %v, %v", c.age, c.ids, got.age, err)
 		}
+	}
+	s = exampleState()
+	s.age = maxAge
+	age := func(ms time.Duration) []byte { return binary.AppendUvarint(nil, uint64(ms)) }
+	older := bytes.Replace(encode(nil, s), age(maxAge/time.Millisecond), age(maxAge/time.Millisecond+1), 1)
+	if _, err := decode[state](older, "state"); err == nil || !strings.Contains(err.Error(), "ms, more than") {
+		t.Errorf("a state that is too old: %v", err)
 	}
 	answer := encode(nil, ack{place: examplePlace()})
 	whole = append([]byte{ackVersion, 0, 0}, answer[3+answer[2]:]...)

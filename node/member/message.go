@@ -1,6 +1,6 @@
 package member
 
-import "fmt"
+import "proxima/frontier/coder"
 
 // Kinds of messages.
 const (
@@ -30,16 +30,14 @@ type message struct {
 
 const messageVersion = 2
 
-func (m *message) code(c *coder) {
-	c.version(messageVersion)
+func (m *message) code(c *coder.Coder) {
+	c.Version(messageVersion)
 	kind := byte(m.kind)
-	if c.byte(&kind); kind >= messageKinds {
-		c.fail(fmt.Errorf("unknown kind %d", kind))
-	}
+	c.Byte(&kind, messageKinds-1)
 	m.kind = int(kind)
-	c.flags(&m.renounced)
-	c.id(&m.from)
-	if c.writing && m.kind != messageDecided {
+	c.Flags(&m.renounced)
+	id(c, &m.from)
+	if !c.Reading() && m.kind != messageDecided {
 		m.set.ids = nil
 	}
 	m.set.code(c)
@@ -59,16 +57,16 @@ type kept struct {
 
 const keptVersion = 1
 
-func (k *kept) code(c *coder) {
-	c.version(keptVersion)
-	c.flags(&k.renounced)
+func (k *kept) code(c *coder.Coder) {
+	c.Version(keptVersion)
+	c.Flags(&k.renounced)
 	k.set.code(c)
 	k.promised.code(c)
 	k.accepted.code(c)
-	if !c.writing {
+	if c.Reading() {
 		k.addrs = make([]string, len(k.set.ids))
 	}
 	for i := range k.addrs {
-		c.text(&k.addrs[i], maxAddr)
+		c.Text(&k.addrs[i], maxAddr)
 	}
 }

@@ -3,6 +3,8 @@ package member
 import (
 	"errors"
 	"time"
+
+	"proxima/frontier/coder"
 )
 
 // maxEntries bounds the members known, and those of a state. What peers send must not fill the memory, and work per
@@ -47,30 +49,30 @@ const (
 
 func (p phase) String() string { return [...]string{"alive", "dead", "left"}[p] }
 
-func (s *state) code(c *coder) {
-	c.version(stateVersion)
-	c.id(&s.sender)
-	c.uvarint(&s.boot)
-	c.fixed(&s.nonce)
-	c.millis(&s.age)
+func (s *state) code(c *coder.Coder) {
+	c.Version(stateVersion)
+	id(c, &s.sender)
+	c.Uvarint(&s.boot)
+	c.Word(&s.nonce)
+	c.Millis(&s.age, maxAge)
 	if s.set.code(c); len(s.set.ids) > 0 {
-		c.fail(errors.New("voters where there must be none"))
+		c.Fail(errors.New("voters where there must be none"))
 	}
 	list(c, &s.members, func(e *entry) { e.code(c) }, func(e entry) string { return e.id })
 }
 
-func (e *entry) code(c *coder) {
-	c.id(&e.id)
+func (e *entry) code(c *coder.Coder) {
+	id(c, &e.id)
 	isDead, isLeft := e.phase == dead, e.phase == left
-	c.flags(&isDead, &isLeft, &e.settled, &e.voter, &e.gave, &e.over)
+	c.Flags(&isDead, &isLeft, &e.settled, &e.voter, &e.gave, &e.over)
 	switch {
 	case isDead && isLeft:
-		c.fail(errors.New("a member that is both dead and left"))
+		c.Fail(errors.New("a member that is both dead and left"))
 	case isDead:
 		e.phase = dead
 	case isLeft:
 		e.phase = left
 	}
-	c.uvarint(&e.boot)
-	c.millis(&e.since)
+	c.Uvarint(&e.boot)
+	c.Millis(&e.since, maxAge)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"proxima/frontier/coder"
 )
 
 // origin is where a line of voter sets begins.
@@ -79,25 +81,25 @@ func marked(stamp uint64, accepted proposal, renounced bool) uint64 {
 }
 
 // code is: version and, unless that is 0, founded, forced, by, ids.
-func (v *voters) code(c *coder) {
-	if c.uvarint(&v.version); v.version == 0 {
+func (v *voters) code(c *coder.Coder) {
+	if c.Uvarint(&v.version); v.version == 0 {
 		return
 	}
 	founded := uint64(max(v.origin.founded, 0))
-	c.uvarint(&founded)
+	c.Uvarint(&founded)
 	v.origin.founded = int64(founded & (1<<62 - 1))
-	c.uvarint(&v.origin.forced)
-	c.id(&v.origin.by)
-	c.ids(&v.ids)
+	c.Uvarint(&v.origin.forced)
+	id(c, &v.origin.by)
+	ids(c, &v.ids)
 }
 
-func (b *ballot) code(c *coder) {
-	if c.uvarint(&b.number); b.number > 0 {
-		c.id(&b.by)
+func (b *ballot) code(c *coder.Coder) {
+	if c.Uvarint(&b.number); b.number > 0 {
+		id(c, &b.by)
 	}
 }
 
-func (p *proposal) code(c *coder) {
+func (p *proposal) code(c *coder.Coder) {
 	p.ballot.code(c)
-	c.ids(&p.ids)
+	ids(c, &p.ids)
 }
