@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -70,7 +69,7 @@ func under(name, zone string) bool {
 	return strings.HasSuffix(name, zone) && (len(name) == len(zone) || name[len(name)-len(zone)-1] == '.')
 }
 
-// known returns the addresses of a canonical name that needs no DNS, nil if it needs DNS. Reserved names fail: they must not
+// known returns the addresses of a canonical name that has them for good, else nil. Reserved names fail: they must not
 // leave the machine (RFC 6761, sections 6.3 and 6.4; RFC 7686, section 2).
 func (r *Resolver) known(name string) ([]netip.Addr, error) {
 	if addrs := r.static[name]; addrs != nil {
@@ -86,7 +85,7 @@ func (r *Resolver) known(name string) ([]netip.Addr, error) {
 	case under(name, "invalid"), under(name, "onion"):
 		return nil, errReserved
 	}
-	return r.hosts[name], nil
+	return nil, nil
 }
 
 // readFile reads a system file, nothing if it does not exist.
@@ -104,33 +103,6 @@ func readFile(path string) ([]byte, error) {
 		err = fmt.Errorf("read %s: more than %d bytes", path, maxFile)
 	}
 	return text, err
-}
-
-// parseHosts reads a hosts file: an address and its names on each line, # comments. Like everyone it skips lines that it cannot
-// parse. A name keeps its first maxAddrs addresses; IPv6 addresses count only with ipv6.
-func parseHosts(text []byte, ipv6 bool) map[string][]netip.Addr {
-	table := map[string][]netip.Addr{}
-	for line := range bytes.Lines(text) {
-		line, _, _ = bytes.Cut(line, []byte("#"))
-		fields := strings.Fields(string(line))
-		if len(fields) < 2 {
-			continue
-		}
-		addr, err := netip.ParseAddr(fields[0])
-		if err != nil || addr.Zone() != "" {
-			continue
-		}
-		if addr = addr.Unmap(); addr.Is6() && !ipv6 {
-			continue
-		}
-		for _, field := range fields[1:] {
-			name, err := CanonicalName(field)
-			if err == nil && len(table[name]) < maxAddrs && !slices.Contains(table[name], addr) {
-				table[name] = append(table[name], addr)
-			}
-		}
-	}
-	return table
 }
 
 // parseResolvConf returns the host:port of the name servers in a resolv.conf, or that of this machine if there are none

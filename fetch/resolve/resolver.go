@@ -1,8 +1,8 @@
 // Package resolve is a caching stub resolver for a crawler: it turns host names into addresses. It owns the queries to recursive
 // name servers, the cache of their answers, and the names that need no server (literals, a static table, the hosts file,
 // localhost). It does not judge addresses: whoever dials one decides whether it may. Names are absolute, in their ASCII form, and
-// search domains do not apply. The hosts file is read once, resolv.conf again when none of its servers answers. DNSSEC is left to the
-// recursive servers.
+// search domains do not apply. The hosts file is read again when it has changed, resolv.conf when none of its servers answers. DNSSEC
+// is left to the recursive servers.
 package resolve
 
 import (
@@ -27,8 +27,8 @@ type Resolver struct {
 	conf    string                   // path of resolv.conf; "" if servers are configured
 	servers atomic.Pointer[[]string] // host:port
 	static  map[string][]netip.Addr  // by canonical name
-	hosts   map[string][]netip.Addr  // by canonical name
-	good    atomic.Int32             // index of the server that answered last
+	hosts   hostsFile
+	good    atomic.Int32 // index of the server that answered last
 	alive   alive
 	cache   *lru.Cache[string, *entry] // by canonical name
 	flights singleflight.Group         // lookups that run or wait for a slot, by canonical name
@@ -61,7 +61,8 @@ type Answer struct {
 	// Addrs are the distinct addresses in the order of the answer; with IPv6 the families alternate. The slice belongs to the
 	// caller.
 	Addrs []netip.Addr
-	// TTL is how long lookups will return the same, a day if no DNS is involved. It is set on failures, too.
+	// TTL is how long lookups will return the same: half a minute if it is from the hosts file, a day if it is from
+	// neither that nor DNS. It is set on failures, too.
 	TTL time.Duration
 	// Elapsed is how long this call waited for servers, 0 if it asked none.
 	Elapsed time.Duration
@@ -90,11 +91,10 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 			return nil, err
 		}
 	}
-	text, err := readFile(cmp.Or(deps.HostsFile, "/etc/hosts"))
-	if err != nil {
+	r.hosts.path, r.hosts.ipv6 = cmp.Or(deps.HostsFile, "/etc/hosts"), cfg.IPv6
+	if err := r.hosts.readLocked(); err != nil {
 		return nil, fmt.Errorf("read hosts file: %w", err)
 	}
-	r.hosts = parseHosts(text, cfg.IPv6)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -137,6 +137,9 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	addrs, err := r.known(name)
 	if err != nil {
 		return static, &Error{Host: host, Kind: ErrNotFound, Err: err}
+	}
+	if addrs == nil {
+		addrs, static.TTL = r.hosts.find(name), minTTL
 	}
 	if addrs != nil {
 		static.Addrs = slices.Clone(addrs)

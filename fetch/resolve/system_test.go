@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -160,6 +161,57 @@ func TestFiles(t *testing.T) {
 			r.Close()
 		}
 	}
+}
+
+// A hosts file that has changed is read again after some seconds. One that cannot be read leaves the names that are known.
+func TestHostsFileChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	synctest.Test(t, func(t *testing.T) {
+		var now time.Time
+		write := func(text string) {
+			t.Helper()
+			now = now.Add(time.Hour)
+			if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, now, now)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = time.Now()
+		write("192.0.2.1 printer")
+		f := &fakeServers{handle: zone(nil)}
+		r, err := New(Default(), Deps{Dial: f.dial, ResolvConf: path, HostsFile: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		look := func(when string, want ...string) {
+			t.Helper()
+			got, err := r.Lookup(t.Context(), "printer")
+			if !slices.Equal(got.Addrs, addrs(want...)) || (err == nil) != (want != nil) || err == nil && got.TTL != minTTL {
+				t.Errorf("%s: %+v, %v; want %q", when, got, err, want)
+			}
+		}
+		look("first", "192.0.2.1")
+		write("192.0.2.2 printer")
+		look("at once", "192.0.2.1")
+		time.Sleep(hostsEvery)
+		look("with another address", "192.0.2.2")
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(hostsEvery)
+		look("unreadable", "192.0.2.2")
+		write("192.0.2.3 scanner")
+		time.Sleep(hostsEvery)
+		look("without the name")
+		write("192.0.2.4 printer")
+		time.Sleep(hostsEvery)
+		look("back", "192.0.2.4")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(hostsEvery)
+		look("gone")
+	})
 }
 
 // Bounds of the cache and of answers, and the times for which answers are believed.
