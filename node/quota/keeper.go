@@ -25,7 +25,7 @@ type keeper struct {
 	entries map[string]*wire.QuotaEntry
 	version uint64
 	stored  *wire.QuotaBook
-	view    uint64 // the version of the view whose members those were
+	view    uint64 // the version of the view whose members those were, or promised
 	// hungry are the nodes that want pages. given is how many pages each had done at its last grant.
 	hungry map[string]bool
 	given  map[string]uint64
@@ -35,20 +35,24 @@ type keeper struct {
 // hinders that.
 func (q *Shares) lead(ctx context.Context, v view.View, wants bool) (err error) {
 	q.mu.Lock()
-	k, known := q.keeper, q.book.GetVersion() > 0
+	k := q.keeper
 	q.mu.Unlock()
-	switch {
-	case !v.Majority:
+	if !v.Majority {
+		q.leaveBook()
 		return errors.New("this node does not see a majority")
-	case !known && len(v.Settled) < q.deps.Expected:
-		return fmt.Errorf("%d of the %d nodes of termination.expected_nodes are there", len(v.Settled), q.deps.Expected)
-	case k == nil:
+	}
+	if k == nil || k.stored == nil && k.view != v.Version { // whoever has come since may have a book
 		if k, err = q.takeOver(ctx, v); err != nil {
+			q.leaveBook()
 			return err
 		}
 	}
 	q.mu.Lock()
 	q.keeper = k
+	if k.version == 0 && len(v.Settled) < q.deps.Expected {
+		q.mu.Unlock()
+		return fmt.Errorf("%d of the %d nodes of termination.expected_nodes are there", len(v.Settled), q.deps.Expected)
+	}
 	k.report(v.Self, q.mine, wants)
 	k.grant(q.limits, v)
 	book := &wire.QuotaBook{Epoch: k.epoch, Version: k.version + 1, Reached: k.reached(q.limits, v)}
@@ -60,10 +64,11 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) (err error) 
 	q.mu.Unlock()
 	if !same {
 		// The others go first: a book that says that a limit is reached ends this node, which could then no longer tell them.
-		if _, err := q.all(ctx, v, k.epoch, book); err != nil {
-			return err
+		if _, err = q.all(ctx, v, k.epoch, book); err == nil {
+			_, err = agreed(q.agree(k.epoch, book))
 		}
-		if _, err := agreed(q.agree(k.epoch, book)); err != nil {
+		if err != nil {
+			q.leaveBook()
 			return err
 		}
 	}
@@ -98,7 +103,7 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) (*keeper, error) {
 		_, _ = q.agree(greatest, nil) // so that the next attempt has a higher epoch
 		return nil, err
 	}
-	k := &keeper{epoch: epoch, version: newest.GetVersion(), entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
+	k := &keeper{epoch: epoch, version: newest.GetVersion(), view: v.Version, entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
 	for _, e := range newest.GetEntries() {
 		k.entries[e.GetOwner()] = proto.CloneOf(e)
 	}

@@ -160,11 +160,7 @@ func (q *Shares) Run(ctx context.Context) error {
 		v := q.deps.View()
 		asks := wants && q.heard // so that what it hears of first was granted to earlier lives
 		if id := v.Drawn("quota"); id == v.Self {
-			err := q.lead(ctx, v, asks)
-			if err != nil {
-				q.leaveBook()
-			}
-			q.hinder(err)
+			q.hinder(q.lead(ctx, v, asks))
 		} else if id != "" {
 			q.leaveBook()
 			q.hinder(q.report(ctx, id, asks))
