@@ -61,8 +61,6 @@ type Timing struct {
 	Total time.Duration
 	// Bytes is the size of the body on the wire.
 	Bytes int64
-	// Fresh is true if the connection was made for this request.
-	Fresh bool
 }
 
 // Host is a host on a server.

@@ -24,7 +24,7 @@ func seenBy(nodes ...assign.Node) *assign.Memory {
 		for _, n := range nodes {
 			load := time.Duration(n.Factors.LoadMs) * time.Millisecond
 			m.Observe(n.ID, n.Coord, assign.Timing{Connect: 20 * time.Millisecond, FirstByte: 60*time.Millisecond + load,
-				Total: 60*time.Millisecond + load + 8*time.Millisecond, Bytes: 10_000, Fresh: true}, time.Unix(int64(k), 0))
+				Total: 60*time.Millisecond + load + 8*time.Millisecond, Bytes: 10_000}, time.Unix(int64(k), 0))
 		}
 	}
 	return m
@@ -203,7 +203,7 @@ func TestBetterAvoidsWhoCannotReachTheServer(t *testing.T) {
 		better, explores bool
 	}{{"own", time.Second, false, false}, {"own", 9 * time.Minute, false, false}, {"own", 10 * time.Minute, false, true}, {"near", 12 * time.Minute, true, true}} {
 		m.Observe(c.node, own.Coord, assign.Timing{Connect: 20 * time.Millisecond, FirstByte: 60 * time.Millisecond,
-			Total: 100 * time.Millisecond, Bytes: 10_000, Fresh: true}, begin.Add(c.after))
+			Total: 100 * time.Millisecond, Bytes: 10_000}, begin.Add(c.after))
 		travelled, err := assign.DecodeMemory(m.AppendBinary(nil, begin.Add(c.after)), begin.Add(c.after))
 		if err != nil {
 			t.Fatal(err)

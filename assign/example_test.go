@@ -34,7 +34,7 @@ func Example() {
 		for _, ask := range a.Asks(now) {
 			connect := took[ask.Node]
 			a.Observe(assign.Result{Ask: ask, OK: true, Timing: assign.Timing{
-				Connect: connect, FirstByte: connect + 10*time.Millisecond, Total: 3 * connect, Bytes: 20_000, Fresh: true,
+				Connect: connect, FirstByte: connect + 10*time.Millisecond, Total: 3 * connect, Bytes: 20_000,
 			}}, now)
 		}
 		if next, ok := a.Next(now); ok {

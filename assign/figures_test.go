@@ -177,7 +177,7 @@ func (f *figures) number(word string) float64 {
 
 func (f *figures) timing(w []string) Timing {
 	span := func(i int) time.Duration { return time.Duration(f.number(w[i]) * float64(time.Millisecond)) }
-	t := Timing{Connect: span(0), FirstByte: span(1), Total: span(0) + span(1) + span(2), Bytes: int64(f.number(w[3])), Fresh: f.number(w[0]) > 0}
+	t := Timing{Connect: span(0), FirstByte: span(1), Total: span(0) + span(1) + span(2), Bytes: int64(f.number(w[3]))}
 	if len(w) > 4 {
 		t.TLS = span(4)
 		t.Total += t.TLS
@@ -233,7 +233,7 @@ func (f *figures) memory(name string) {
 			words = append(words, fmt.Sprintf("%.4g+%.4g+%.4g of %.4g", x.connect.value(), x.first.value(), x.tail.value(), x.bytes.value()))
 		}
 		think, sd := m.thinkWithout(s.key, View{Nodes: f.nodes})
-		f.say("node %d: %v ago, %d downloads, connects in %.4g, usually %.4g, others say it thinks %.4g ±%.3g: %s", i, f.now.Sub(s.at), s.downloads, s.connect(), s.usual(), think, sd, strings.Join(words, ", "))
+		f.say("node %d: %v ago, connects in %.4g, usually %.4g, others say it thinks %.4g ±%.3g: %s", i, f.now.Sub(s.at), s.connect(), s.usual(), think, sd, strings.Join(words, ", "))
 	}
 	b := m.AppendBinary(nil, f.now)
 	again, err := DecodeMemory(b, f.now)

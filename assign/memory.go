@@ -44,11 +44,10 @@ type Memory struct {
 
 // seen has the downloads by one node.
 type seen struct {
-	key       uint64
-	coord     ncoord.Coordinate
-	at        time.Time // of the last download or failure
-	downloads uint32
-	samples   []sample // oldest first; none if the node failed to reach the server when it last tried
+	key     uint64
+	coord   ncoord.Coordinate
+	at      time.Time // of the last download or failure
+	samples []sample  // oldest first; none if the node failed to reach the server when it last tried
 }
 
 // sample is one download. It holds codes, so that encoding a Memory loses nothing.
@@ -137,7 +136,6 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 		e.samples = e.samples[:2]
 	}
 	e.at = now
-	e.downloads = saturate(e.downloads)
 	s := sample{connect: encode(connect), first: encode(first), bytes: encode(float64(t.Bytes))}
 	if tail := ms(t.Total-t.TLS) - connect - first; tail > 0 {
 		s.tail = encode(tail)

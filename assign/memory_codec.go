@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	memoryVersion = 2 // 1 had places by connect times
+	memoryVersion = 3 // 2 had a number of downloads for each node
 	// MaxMemorySize is the size of the longest encoded Memory, in bytes.
 	MaxMemorySize = 2048
 )
@@ -59,7 +59,6 @@ func (m *Memory) AppendBinary(b []byte, now time.Time) []byte {
 		b = append(b, errorCode(s.coord.Error))
 		age := max(0, min(now.Sub(s.at)/time.Second, math.MaxUint32))
 		b = le.AppendUint32(b, uint32(age))
-		b = le.AppendUint32(b, s.downloads)
 		b = append(b, byte(len(s.samples)))
 		for _, x := range s.samples {
 			b = le.AppendUint16(b, uint16(x.connect))
@@ -160,7 +159,6 @@ func decodeSeen(r *reader, now time.Time) (seen, error) {
 		return seen{}, errors.New("decode memory: a place without error")
 	}
 	s.at = now.Add(-time.Duration(r.uint32()) * time.Second)
-	s.downloads = r.uint32()
 	n := int(r.byte())
 	if n > nodeSamples {
 		return seen{}, fmt.Errorf("decode memory: %d samples of one node, more than %d", n, nodeSamples)

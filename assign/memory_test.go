@@ -113,7 +113,7 @@ func FuzzDecodeMemory(f *testing.F) {
 
 // The node that was heard of longest ago makes room, wherever it stands.
 func TestMemoryForgetsWhoWasHeardOfLongestAgo(t *testing.T) {
-	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000, Fresh: true}
+	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000}
 	for oldest := range assign.MaxMemoryNodes {
 		var m assign.Memory
 		var v assign.View

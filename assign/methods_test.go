@@ -33,7 +33,7 @@ func (times bench) decide(t *testing.T, a Assigner) (map[string]Choice, map[stri
 			asked[server] = append(asked[server], ask.Node)
 			took, ok := times[server][ask.Node]
 			d := time.Duration(took * 1e6)
-			a.Observe(Result{Ask: ask, OK: ok, Timing: Timing{Connect: d, FirstByte: d, Total: 3 * d, Fresh: true}}, time.Time{})
+			a.Observe(Result{Ask: ask, OK: ok, Timing: Timing{Connect: d, FirstByte: d, Total: 3 * d}}, time.Time{})
 		}
 	}
 	t.Fatal("it does not decide")

@@ -252,7 +252,7 @@ func TestDirectObservationsOverrideTheModel(t *testing.T) {
 	factors := assign.Factors{LoadMs: 10, LoadError: 0.05, BytesPerMs: 2000, BytesError: 0.05, Samples: 500}
 	v := assign.View{Nodes: []assign.Node{{ID: "a", Factors: factors}, {ID: "b", Factors: factors}}}
 	for i := range 8 {
-		d := assign.Timing{Connect: 50e6, FirstByte: 120e6, Total: 190e6, Bytes: 10_000, Fresh: true}
+		d := assign.Timing{Connect: 50e6, FirstByte: 120e6, Total: 190e6, Bytes: 10_000}
 		m.Observe("a", ncoord.Coordinate{}, d, time.Unix(int64(i), 0))
 		d.Total = 300e6
 		m.Observe("b", ncoord.Coordinate{}, d, time.Unix(int64(i), 0))

@@ -28,7 +28,7 @@ func beside(v View, i int) (m Memory) {
 		rtt := 8 + ncoord.Distance(n.Coord, v.Nodes[i].Coord)
 		d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 		for range 2 {
-			m.Observe(n.ID, n.Coord, Timing{Connect: d(rtt * 1.1), FirstByte: d(rtt + 75), Total: d(3*rtt + 100), Bytes: 20_000, Fresh: true}, time.Unix(1000, 0))
+			m.Observe(n.ID, n.Coord, Timing{Connect: d(rtt * 1.1), FirstByte: d(rtt + 75), Total: d(3*rtt + 100), Bytes: 20_000}, time.Unix(1000, 0))
 		}
 	}
 	return m

@@ -125,7 +125,7 @@ func TestCandidatesHoldTheBest(t *testing.T) {
 				n := v.Nodes[rnd.IntN(len(v.Nodes))]
 				ms := rtt(n.Location, at)
 				d := func(x float64) time.Duration { return time.Duration(x * 1e6) }
-				m.Observe(n.ID, n.Coord, Timing{Connect: d(ms), FirstByte: d(ms + 60), Total: d(3*ms + 60), Bytes: 20_000, Fresh: true}, time.Unix(0, 0))
+				m.Observe(n.ID, n.Coord, Timing{Connect: d(ms), FirstByte: d(ms + 60), Total: d(3*ms + 60), Bytes: 20_000}, time.Unix(0, 0))
 			}
 			s := learntServer{memory: &m}
 			l := newLearner(v, []*learntServer{&s}, 0)

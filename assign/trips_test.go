@@ -58,7 +58,7 @@ func TestLoadOfNodeThatHasLearntMuch(t *testing.T) {
 	for _, samples := range []int{100, math.MaxUint16 - 10} {
 		o := NewOwn(Factors{LoadMs: 5, LoadError: 0.1, BytesPerMs: 1000, BytesError: 0.1, Samples: samples})
 		for range 40 {
-			o.Observe("n", server, Timing{Connect: 20e6, FirstByte: 200e6, Total: 250e6, Bytes: 1000, Fresh: true}, nil, View{}, now)
+			o.Observe("n", server, Timing{Connect: 20e6, FirstByte: 200e6, Total: 250e6, Bytes: 1000}, nil, View{}, now)
 			now = now.Add(time.Second)
 		}
 		if f := o.Factors(); f.Samples > math.MaxUint16 || o.now < f.LoadMs/2 {

@@ -145,7 +145,7 @@ func TestVivaldiBelievesTimesThatCanBe(t *testing.T) {
 		a := build(t, assign.Vivaldi, assign.Default(), w.Batch(), w.View(), now)
 		a.Decide(now)
 		r := w.Answer(a.Asks(now)[0])
-		r.OK, r.Timing = c.ok, assign.Timing{Connect: c.total / 4, FirstByte: c.total / 2, Total: c.total, Bytes: 1000, Fresh: true}
+		r.OK, r.Timing = c.ok, assign.Timing{Connect: c.total / 4, FirstByte: c.total / 2, Total: c.total, Bytes: 1000}
 		r.Coord = ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000}, Error: 0.1}
 		a.Observe(r, now)
 		if m := a.Memory(w.Servers[0].Addr); (m != nil && m.Proxy.Updates > 0) != c.moves || m != nil && c.total < time.Second && m.Proxy.Coord.Vec[0] > 10_000 {

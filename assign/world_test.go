@@ -145,7 +145,7 @@ func (w *world) Download(node, server int) assign.Timing {
 	first := factor * (w.RTT[node][server] + s.ThinkMs + n.LoadMs)
 	connect := (w.RTT[node][server] + 0.3*n.LoadMs) * (1 + 0.15*math.Abs(w.rnd.NormFloat64()))
 	d := func(ms float64) time.Duration { return time.Duration(ms * 1e6) }
-	return assign.Timing{Connect: d(connect), FirstByte: d(first), Total: d(max(total, connect+first)), Bytes: int64(bytes), Fresh: true}
+	return assign.Timing{Connect: d(connect), FirstByte: d(first), Total: d(max(total, connect+first)), Bytes: int64(bytes)}
 }
 
 // View returns all nodes.

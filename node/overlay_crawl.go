@@ -51,7 +51,7 @@ func (v visits) Begin(task *frontier.Task) (crawl.Visit, bool) {
 // Ended implements crawl.Overlay. Nodes and servers are placed by what is learnt here.
 func (v visits) Ended(task *frontier.Task, d crawl.Download) {
 	o := v.overlay
-	t := assign.Timing{Connect: d.Timing.Connect, TLS: d.Timing.TLS, FirstByte: d.Timing.FirstByte, Total: d.Timing.Total, Bytes: d.Bytes, Fresh: d.Timing.Fresh}
+	t := assign.Timing{Connect: d.Timing.Connect, TLS: d.Timing.TLS, FirstByte: d.Timing.FirstByte, Total: d.Timing.Total, Bytes: d.Bytes}
 	if d.HTML {
 		o.placement.Downloaded()
 		o.self.downloaded(t.Total)

@@ -29,7 +29,7 @@ func bubble(t *testing.T, nodes int, test func(t *testing.T, w *world, ids []str
 
 func page(firstByte time.Duration) assign.Timing {
 	return assign.Timing{Connect: 10 * time.Millisecond, FirstByte: firstByte, Total: firstByte + 20*time.Millisecond,
-		Bytes: 20_000, Fresh: true}
+		Bytes: 20_000}
 }
 
 // Wishes that come one after the other all the time do not keep each other waiting: the last call may be under way, and the next may

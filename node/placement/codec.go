@@ -77,7 +77,7 @@ func encodeResult(r Result) *wire.FetchResult {
 		RetryAfterMs: min(r.RetryAfter, maxRetryAfter).Milliseconds(), Status: uint32(max(0, r.Status)), Bytes: r.Timing.Bytes,
 		Timing: &wire.Timing{
 			ConnectUs: r.Timing.Connect.Microseconds(), TlsUs: r.Timing.TLS.Microseconds(),
-			FirstByteUs: r.Timing.FirstByte.Microseconds(), TotalUs: r.Timing.Total.Microseconds(), Fresh: r.Timing.Fresh,
+			FirstByteUs: r.Timing.FirstByte.Microseconds(), TotalUs: r.Timing.Total.Microseconds(),
 		},
 		Unmade: r.Unmade, Html: r.HTML,
 	}
@@ -132,7 +132,7 @@ func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool
 	}
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	r.Timing = assign.Timing{Connect: us(t.GetConnectUs()), TLS: us(t.GetTlsUs()), FirstByte: us(t.GetFirstByteUs()), Total: us(t.GetTotalUs()),
-		Bytes: f.GetBytes(), Fresh: t.GetFresh()}
+		Bytes: f.GetBytes()}
 	for _, stage := range []int64{t.GetConnectUs(), t.GetTlsUs(), t.GetFirstByteUs(), t.GetTotalUs()} {
 		if stage < 0 || stage > maxStage.Microseconds() {
 			return Result{}, false

@@ -29,7 +29,7 @@ func TestResultRoundTrip(t *testing.T) {
 			Asked:      rapid.Bool().Draw(t, "asked"),
 			RetryAfter: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "retry")) * time.Millisecond,
 		}, Status: rapid.IntRange(0, 999).Draw(t, "status"), Timing: assign.Timing{Connect: us("connect", 1e6), TLS: us("tls", 1e6), FirstByte: us("first", 1e6),
-			Bytes: rapid.Int64Range(0, 1<<40).Draw(t, "bytes"), Fresh: rapid.Bool().Draw(t, "fresh")}}
+			Bytes: rapid.Int64Range(0, 1<<40).Draw(t, "bytes")}}
 		r.Timing.Total = r.Timing.Connect + r.Timing.TLS + r.Timing.FirstByte + us("tail", 1e8)
 		r.Unmade = !r.Asked && rapid.Bool().Draw(t, "unmade")
 		r.HTML = r.Asked && r.Timing.Total > 0 && rapid.Bool().Draw(t, "html")

@@ -116,7 +116,7 @@ func anyLife(_ string, _ uint64, take func()) bool {
 
 func page200(total time.Duration) Result {
 	return Result{Outcome: frontier.Outcome{Asked: true}, Status: 200, HTML: true,
-		Timing: assign.Timing{Connect: total / 4, FirstByte: total / 2, Total: total, Bytes: 12_345, Fresh: true}}
+		Timing: assign.Timing{Connect: total / 4, FirstByte: total / 2, Total: total, Bytes: 12_345}}
 }
 
 func coordinateOf(id string) ncoord.Coordinate {

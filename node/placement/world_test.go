@@ -229,7 +229,7 @@ func linksOf(u identity.URL) []frontier.Link {
 
 // pageOver is the timing of a page over that round trip.
 func pageOver(rtt time.Duration) assign.Timing {
-	return assign.Timing{Connect: rtt, FirstByte: rtt + 20*time.Millisecond, Total: 3*rtt + 25*time.Millisecond, Bytes: 20_000, Fresh: true}
+	return assign.Timing{Connect: rtt, FirstByte: rtt + 20*time.Millisecond, Total: 3*rtt + 25*time.Millisecond, Bytes: 20_000}
 }
 
 // start runs the batches of the world's home until stop is called, which also checks what must always hold at the end.

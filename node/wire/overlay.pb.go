@@ -2834,7 +2834,6 @@ type Timing struct {
 	TlsUs         int64                  `protobuf:"varint,2,opt,name=tls_us,json=tlsUs,proto3" json:"tls_us,omitempty"`
 	FirstByteUs   int64                  `protobuf:"varint,3,opt,name=first_byte_us,json=firstByteUs,proto3" json:"first_byte_us,omitempty"`
 	TotalUs       int64                  `protobuf:"varint,4,opt,name=total_us,json=totalUs,proto3" json:"total_us,omitempty"`
-	Fresh         bool                   `protobuf:"varint,5,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2895,13 +2894,6 @@ func (x *Timing) GetTotalUs() int64 {
 		return x.TotalUs
 	}
 	return 0
-}
-
-func (x *Timing) GetFresh() bool {
-	if x != nil {
-		return x.Fresh
-	}
-	return false
 }
 
 type FetchResult struct {
@@ -3670,14 +3662,13 @@ const file_overlay_proto_rawDesc = "" +
 	"coordinate\x18\x03 \x01(\fR\n" +
 	"coordinate\x12&\n" +
 	"\x05links\x18\x04 \x03(\v2\x10.proxima.v1.LinkR\x05links\x12\x12\n" +
-	"\x04more\x18\x05 \x01(\bR\x04more\"\x93\x01\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\"\x83\x01\n" +
 	"\x06Timing\x12\x1d\n" +
 	"\n" +
 	"connect_us\x18\x01 \x01(\x03R\tconnectUs\x12\x15\n" +
 	"\x06tls_us\x18\x02 \x01(\x03R\x05tlsUs\x12\"\n" +
 	"\rfirst_byte_us\x18\x03 \x01(\x03R\vfirstByteUs\x12\x19\n" +
-	"\btotal_us\x18\x04 \x01(\x03R\atotalUs\x12\x14\n" +
-	"\x05fresh\x18\x05 \x01(\bR\x05fresh\"\x99\x02\n" +
+	"\btotal_us\x18\x04 \x01(\x03R\atotalUsJ\x04\b\x05\x10\x06\"\x99\x02\n" +
 	"\vFetchResult\x12\x16\n" +
 	"\x06ending\x18\x01 \x01(\rR\x06ending\x12\x18\n" +
 	"\atrouble\x18\x02 \x01(\rR\atrouble\x12\x16\n" +

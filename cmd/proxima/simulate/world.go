@@ -228,5 +228,5 @@ func (w *World) download(node, server, k int) assign.Timing {
 	first := factor * (w.trip(node, server) + s.thinkMs + n.loadMs)
 	total := factor * w.took(node, server, bytes)
 	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-	return assign.Timing{Connect: d(connect), FirstByte: d(first), Total: d(max(total, connect+first)), Bytes: int64(bytes), Fresh: true}
+	return assign.Timing{Connect: d(connect), FirstByte: d(first), Total: d(max(total, connect+first)), Bytes: int64(bytes)}
 }
