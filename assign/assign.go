@@ -133,9 +133,10 @@ type Result struct {
 	// OK is false if the download failed, the node did not answer, or the server has no URL left. The assigner counts such results
 	// but learns nothing from them.
 	OK bool
-	// Unreached is true if the node could not reach the server, and OK is false. Otherwise a failure says nothing about the node.
-	Unreached bool
-	Timing    Timing
+	// Unreached is true if the node could not reach the server, Busy if it had no time to try. OK is false then. Other failures say
+	// nothing about the node.
+	Unreached, Busy bool
+	Timing          Timing
 	// Coord is the estimator's coordinate at the time of the download, or the zero value if unknown.
 	Coord ncoord.Coordinate
 }

@@ -24,6 +24,7 @@ type nearestServer struct {
 	learntServer
 	*target
 	failed  map[string]int // by node: how often it could not reach the server, since it last did
+	busy    map[string]int // by node: how often it had no time to try
 	reached bool           // by some node
 	stopped string         // why no more nodes are asked, "" while they are
 	plan    string         // node to ask next, if planned
@@ -48,7 +49,7 @@ func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 		if page := typicalPage(s.Server); page > 0 {
 			s.memory.PageBytes = page
 		}
-		n := &nearestServer{learntServer: learntServer{memory: &s.memory, addr: s.Addr}, target: s, failed: make(map[string]int)}
+		n := &nearestServer{learntServer: learntServer{memory: &s.memory, addr: s.Addr}, target: s, failed: make(map[string]int), busy: make(map[string]int)}
 		a.servers = append(a.servers, n)
 	}
 	for _, s := range b.Near {
@@ -121,7 +122,7 @@ func (a *nearest) planFor(s *nearestServer) string {
 	return s.plan
 }
 
-// mostFailures is how often a node may fail to reach a server before it is not asked any more.
+// mostFailures is how often a node may fail to reach a server, or have no time to try, before it is not asked any more.
 const mostFailures = 2
 
 // ranking returns the predictions for a server, best first, without the nodes that could not reach it, unless none could.
@@ -159,7 +160,7 @@ func (a *nearest) next(s *nearestServer) string {
 	best, least := "", math.Inf(1)
 	for _, p := range all {
 		id := a.learner.nodes[p.node].ID
-		if s.failed[id] >= mostFailures {
+		if s.failed[id] >= mostFailures || s.busy[id] >= mostFailures {
 			continue
 		}
 		// Each further download reduces the uncertainty less.
@@ -202,6 +203,8 @@ func (a *nearest) Observe(r Result, now time.Time) {
 		delete(s.failed, r.Node)
 	} else if r.Unreached {
 		s.failed[r.Node]++
+	} else if r.Busy {
+		s.busy[r.Node]++
 	}
 	m := &s.target.memory
 	for _, node := range slices.Sorted(maps.Keys(s.failed)) {

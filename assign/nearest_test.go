@@ -246,6 +246,32 @@ func TestWhatFailuresSayOfANode(t *testing.T) {
 	}
 }
 
+// A node that twice had no time for an estimate is not asked again. It may reach the server, and gets it.
+func TestBusyNodeIsNotAskedAgain(t *testing.T) {
+	far, near := &ncoord.Location{Lat: 52, Lon: 5}, &ncoord.Location{Lat: -33, Lon: 151}
+	all := assign.View{Nodes: []assign.Node{{ID: "far", Location: far}, {ID: "near", Location: near}}}
+	server, now := assign.Server{Addr: netip.MustParseAddr("192.0.2.1"), Location: near}, time.Unix(0, 0)
+	a := build(t, assign.Nearest, budget(4), assign.Batch{Servers: []assign.Server{server}}, all, now)
+	for i, want := range []string{"near", "near", "far"} {
+		r := assign.Result{Ask: a.Asks(now)[0], Busy: want == "near", OK: want == "far"}
+		if r.Node != want {
+			t.Fatalf("ask %d is of %s", i, r.Node)
+		}
+		if r.OK {
+			r.Timing = assign.Timing{Connect: 300e6, FirstByte: 360e6, Total: 700e6, Bytes: 10_000}
+		}
+		a.Observe(r, now)
+	}
+	for _, ask := range a.Asks(now) {
+		if ask.Node == "near" {
+			t.Error("it is asked a third time")
+		}
+	}
+	if c := a.Conclude(now); c[0].Node != "near" {
+		t.Errorf("%+v", c)
+	}
+}
+
 // What a node sees at a server again and again counts, though no round trip, load or bandwidth explains it.
 func TestDirectObservationsOverrideTheModel(t *testing.T) {
 	var m assign.Memory

@@ -169,7 +169,8 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 	if res.OK {
 		res.Timing, res.Coord = r.Timing, r.Coord
 	}
-	res.Unreached = !res.OK && !answered(r.Status)
+	res.Busy = r.Unmade
+	res.Unreached = !res.OK && !res.Busy && !answered(r.Status)
 	return res, ctx.Err()
 }
 

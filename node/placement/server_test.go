@@ -210,11 +210,19 @@ func TestWhatAnEstimateSaysOfItsNode(t *testing.T) {
 				return Result{Outcome: frontier.Outcome{Asked: status > 0}, Status: status}, nil
 			}
 			r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
-			if err != nil || r.OK || r.Unreached != unreached {
+			if err != nil || r.OK || r.Unreached != unreached || r.Busy {
 				t.Errorf("status %d: %+v, %v", status, r, err)
 			}
 		})
 	}
+	withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) { // it had no time to try
+		s.pages = pagesOf(t, "/")
+		s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) { return unmade("queue full"), nil }
+		r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
+		if err != nil || r.OK || r.Unreached || !r.Busy {
+			t.Errorf("given back: %+v, %v", r, err)
+		}
+	})
 }
 
 // A page is not requested, and stays pending, if it is unknown whether it may be.

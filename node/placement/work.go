@@ -145,9 +145,9 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, answer *wir
 	case within <= 0:
 		return refuse("it comes too late")
 	case r.open >= maxOpen || len(r.work) >= maxWork:
-		return refuse("too many remote fetches")
+		return nil, &wire.FetchResponse{Result: encodeResult(unmade("too many remote fetches"))}
 	case !r.deps.Enqueue(w): // under the lock, so that it does not begin before it is in r.work
-		return refuse("queue full")
+		return nil, &wire.FetchResponse{Result: encodeResult(unmade("queue full"))}
 	}
 	r.work[key] = w
 	r.open++

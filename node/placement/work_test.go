@@ -189,11 +189,11 @@ func TestWhenWorkIsGivenBack(t *testing.T) {
 func TestWorkIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		open, known int
-		refused     string
+		back        string // why it is given back
 	}{
-		"one more":          {1999, 0, ""},
+		"one more":          {1999, 0, "it waited too long for a fetcher"},
 		"too many are open": {2000, 0, "too many remote fetches"},
-		"one more is known": {0, 15_999, ""},
+		"one more is known": {0, 15_999, "it waited too long for a fetcher"},
 		"too many are":      {0, 16_000, "too many remote fetches"},
 	} {
 		inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
@@ -203,8 +203,9 @@ func TestWorkIsBounded(t *testing.T) {
 				b.Remote.work[workKey{"c", 1, uint64(i)}] = &Work{state: ended}
 			}
 			b.Remote.mu.Unlock()
-			if resp := b.ask(t, 1, time.Second); resp.GetRefused() != c.refused {
-				t.Errorf("%s: %q, want %q", name, resp.GetRefused(), c.refused)
+			resp := b.ask(t, 1, time.Second)
+			if back := resp.GetResult(); resp.GetRefused() != "" || back.GetReason() != c.back || !back.GetUnmade() {
+				t.Errorf("%s: %v, want %q", name, resp, c.back)
 			}
 			b.stop()
 			if resp := b.ask(t, 2, time.Second); resp.GetRefused() != "the node stops" {
