@@ -80,6 +80,7 @@ type Rounds struct {
 
 	// mu guards the fields below.
 	mu    sync.Mutex
+	met   bool // another node has seen all expected nodes
 	armed bool
 	why   string // what keeps the crawl from ending, by the last round of this node
 	ended bool
@@ -176,11 +177,12 @@ func (r *Rounds) explain(waits *reason, why string) {
 }
 
 // arm notes whether all expected nodes are there, and reports whether they are or have been. Once is enough, because nodes leave
-// when they have ended. Only settled nodes count, as a node that has just come may be gone in a moment.
+// when they have ended. Only settled nodes count, as a node that has just come may be gone in a moment. A node that comes when one of the
+// expected is gone for good hears from the others that it was there.
 func (r *Rounds) arm(v view.View, s State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.armed && s.Seeded && len(v.Settled) >= r.cfg.ExpectedNodes {
+	if !r.armed && s.Seeded && (r.met || len(v.Settled) >= r.cfg.ExpectedNodes) {
 		r.armed = true
 		r.deps.Arm()
 	}
@@ -222,6 +224,13 @@ func (r *Rounds) believes(id string, v view.View) bool {
 	defer r.mu.Unlock()
 	i := slices.Index(v.Settled, id)
 	return i >= 0 && !slices.ContainsFunc(v.Settled[:i], func(lower string) bool { return r.silent[lower] == silence{} })
+}
+
+// hear takes in that another node has seen all expected nodes.
+func (r *Rounds) hear(armed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.met = r.met || armed
 }
 
 // note takes in whether a member has answered a question.
@@ -300,8 +309,12 @@ func (r *Rounds) askOne(ctx context.Context, v view.View, id string, req *wire.I
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*r.cfg.RoundEvery)
 	defer cancel()
+	r.mu.Lock()
+	req.Armed = r.armed
+	r.mu.Unlock()
 	res, err := r.deps.Ask(ctx, id, req)
 	r.note(id, err == nil)
+	r.hear(res.GetArmed())
 	return res, err
 }
 
@@ -386,6 +399,7 @@ func (r *Rounds) declare(why string) bool {
 
 // Idle answers a question, or takes note of the end.
 func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+	r.hear(req.GetArmed())
 	v, s := r.deps.View(), r.deps.State()
 	armed := r.arm(v, s)
 	if req.GetEnd() && armed && s.Idle && r.believes(from, v) {

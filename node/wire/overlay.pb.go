@@ -3019,7 +3019,9 @@ type IdleRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
 	// end: the crawl is over.
-	End           bool `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	End bool `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	// armed: as in the answer, of the node that asks.
+	Armed         bool `protobuf:"varint,4,opt,name=armed,proto3" json:"armed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3064,6 +3066,13 @@ func (x *IdleRequest) GetHeader() *Header {
 func (x *IdleRequest) GetEnd() bool {
 	if x != nil {
 		return x.End
+	}
+	return false
+}
+
+func (x *IdleRequest) GetArmed() bool {
+	if x != nil {
+		return x.Armed
 	}
 	return false
 }
@@ -3680,10 +3689,11 @@ const file_overlay_proto_rawDesc = "" +
 	"\x06timing\x18\b \x01(\v2\x12.proxima.v1.TimingR\x06timing\x12\x16\n" +
 	"\x06unmade\x18\t \x01(\bR\x06unmade\x12\x12\n" +
 	"\x04html\x18\n" +
-	" \x01(\bR\x04html\"Q\n" +
+	" \x01(\bR\x04html\"g\n" +
 	"\vIdleRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x10\n" +
-	"\x03end\x18\x03 \x01(\bR\x03endJ\x04\b\x02\x10\x03\"\x94\x01\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\x12\x14\n" +
+	"\x05armed\x18\x04 \x01(\bR\x05armedJ\x04\b\x02\x10\x03\"\x94\x01\n" +
 	"\fIdleResponse\x12\x12\n" +
 	"\x04idle\x18\x01 \x01(\bR\x04idle\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x14\n" +
