@@ -242,6 +242,34 @@ func TestGivenUpHostKeepsPages(t *testing.T) {
 	})
 }
 
+// A page is visited when it is due, also where its host has nothing else but a URL that waits for another try.
+func TestPageDueBesideADelayedURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		polite.RetryPage = []time.Duration{6 * time.Hour}
+		l := visitedOnce(t, cfg, polite, 1)
+		l.add(page("http://h1.test", 1))
+		l.visit(1, func(*Task) Outcome { return Outcome{Ending: Again, Trouble: Broken, Asked: true} })
+		visits := 0
+		for task := l.taking(12 * time.Hour); ; task = l.taking(12 * time.Hour) {
+			if task == nil || task.Page == nil {
+				if task == nil || task.Attempt != 1 {
+					t.Errorf("after the visits comes %+v", task)
+				}
+				break
+			}
+			if late := time.Since(task.Page.Due); late > time.Minute {
+				t.Errorf("visit %d comes %v too late", visits, late)
+			}
+			visits++
+			l.finish(task, asSeen(1))
+		}
+		if visits < 4 {
+			t.Errorf("%d visits before the other try", visits)
+		}
+	})
+}
+
 // A host that stays on the workbench after its URLs were dropped is not read again and again once one of its pages is due.
 func TestPageDueAfterADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -97,6 +97,9 @@ func (w *workbench) settle(h *host, now time.Time) {
 		}
 	}
 	due, work := h.due()
+	if work && w.recrawl.continuous() && !h.givenUp && h.nextDue != 0 {
+		due = earlier(due, later(h.rests(), timeOf(h.nextDue))) // it is settled again to read its pages when they are due
+	}
 	if kept || !work {
 		if (h.frozen || !work && !h.onDisk()) && h.still() {
 			w.leave(h, now)
