@@ -270,6 +270,41 @@ func TestPageDueBesideADelayedURL(t *testing.T) {
 	})
 }
 
+// Pages that are due and wait for their budget hold up no other URL: neither one of their host that waits for another try, nor a host at the
+// same server that waits.
+func TestSpentBudgetHoldsUpNothingElse(t *testing.T) {
+	for what, out := range map[string]Outcome{
+		"another try": {Ending: Again, Trouble: Broken, Asked: true},
+		"a busy host": {Ending: Again, Trouble: Busy, Asked: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := recrawlConfig()
+			cfg.Recrawl.Budget = 1
+			polite.RetryPage = []time.Duration{3 * time.Hour}
+			l := visitedOnce(t, cfg, polite, 3)
+			time.Sleep(2 * time.Hour)
+			host := "http://h1.test"
+			if out.Trouble == Busy {
+				host = "http://h2.test"
+				if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.add(page(host, 4))
+			l.visit(1, func(task *Task) Outcome {
+				if task.Page != nil {
+					t.Errorf("%s: there is budget for %s", what, task.URL)
+				}
+				return out
+			})
+			begun := time.Now()
+			if got := l.taking(4 * time.Hour); got == nil || got.Page != nil || got.Attempt != 1 {
+				t.Errorf("%s: after %v comes %+v", what, time.Since(begun), got)
+			}
+		})
+	}
+}
+
 // A host that stays on the workbench after its URLs were dropped is not read again and again once one of its pages is due.
 func TestPageDueAfterADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

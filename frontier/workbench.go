@@ -12,8 +12,9 @@ import (
 //
 // A host is in exactly one place. It is being read, in unresolved, with a resolver, asleep until a time (in the heap of its server, or in
 // sleepers while it has no server), in a queue of its server, or with a fetcher. A server with a free place is in the timer until its next
-// request is allowed. Then it is in the ready queues of the origins of its hosts' URLs. Queues may hold stale entries, which are skipped
-// when their turn comes.
+// request is allowed. Then it is in the ready queues of the origins of its hosts' URLs. Pages to visit again may have to wait there for their
+// budget. So a host with nothing else in a queue is in the heap, too, if it has delayed URLs, and such a server in the timer, if hosts sleep
+// there. Queues may hold stale entries, which are skipped when their turn comes.
 type workbench struct {
 	cfg        Config
 	rules      rules
@@ -133,6 +134,9 @@ func (w *workbench) settle(h *host, now time.Time) {
 						h.server.queue[o].push(h)
 					}
 				}
+			}
+			if len(h.delayed) > 0 && h.windowed() == h.window[Revisit].len() { // visits may wait for their budget for longer
+				h.server.sleepers.put(h, h.delayed[0].retryAt)
 			}
 		}
 	}
@@ -311,6 +315,9 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 			s.ready[o] = true
 			w.ready[o].push(s)
 		}
+	}
+	if len(s.sleepers) > 0 && s.queue[Revisit].len() == total(&s.queue) { // visits may wait for their budget for longer
+		w.timer.put(s, s.sleepers.first())
 	}
 }
 
