@@ -2,6 +2,8 @@ package sink
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -22,7 +24,7 @@ const (
 	suffixManifest = ".json"  // its package is whole
 )
 
-const spoolVersion = 1
+const spoolVersion = 2
 
 // spool is a file with the records of one future package, as a sequence of frames: length of the payload (4 bytes), its CRC-32C
 // (4 bytes), payload. The first frame is the header; each other frame is a record. A record counts once its receipt is in
@@ -63,6 +65,12 @@ func (h *header) receiptKey(record ...uint32) []byte {
 	return key
 }
 
+// mark is what each record of the spool begins with. The authors of pages do not know the name of a spool, so no page can look like records.
+func (h *header) mark() []byte {
+	sum := sha256.Sum256([]byte(h.Name))
+	return sum[:8]
+}
+
 // spooled is a record in a spool.
 type spooled struct {
 	n     uint32
@@ -82,7 +90,8 @@ func appendFrame(b, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-func (r *spooled) append(b []byte) []byte {
+func (r *spooled) append(b, mark []byte) []byte {
+	b = append(b, mark...)
 	b = binary.AppendUvarint(b, uint64(r.n))
 	page := byte(0)
 	if r.page {
@@ -98,28 +107,20 @@ func (r *spooled) append(b []byte) []byte {
 
 var errDamaged = errors.New("a record of the spool is damaged")
 
-// readHead reads what stands before the parts of a record, and returns the rest.
-func (r *spooled) readHead(b []byte) (parts []byte, err error) {
+func (r *spooled) read(b, mark []byte, formats int) error {
+	b, marked := bytes.CutPrefix(b, mark)
 	n, used := binary.Uvarint(b)
-	if used <= 0 || n > math.MaxUint32 || len(b) == used || b[used] > 1 {
-		return nil, errDamaged
+	if !marked || used <= 0 || n > math.MaxUint32 || len(b) == used || b[used] > 1 {
+		return errDamaged
 	}
 	r.n, r.page = uint32(n), b[used] == 1
 	b = b[used+1:]
 	at, used := binary.Varint(b)
 	if used <= 0 {
-		return nil, errDamaged
+		return errDamaged
 	}
-	r.time = time.Unix(0, at).UTC()
-	return b[used:], nil
-}
-
-func (r *spooled) read(b []byte, formats int) error {
-	b, err := r.readHead(b)
-	if err != nil {
-		return err
-	}
-	r.parts = r.parts[:0]
+	b = b[used:]
+	r.time, r.parts = time.Unix(0, at).UTC(), r.parts[:0]
 	for range formats {
 		n, used := binary.Uvarint(b)
 		if used <= 0 || n > uint64(len(b)-used) {
@@ -229,14 +230,17 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 		return 0, err
 	}
 	var r spooled
-	least := uint32(0) // the number of the next record, unless it is missing
+	mark, least := h.mark(), uint32(0) // the number of the next record, unless it is missing
 	for at := size; ; {
 		payload, err = readFrame(in, payload, end-at)
 		if err == nil {
-			err = r.read(payload, len(h.Formats))
+			err = r.read(payload, mark, len(h.Formats))
+		}
+		if err == nil && r.n < least { // it comes twice
+			err = errDamaged
 		}
 		if damaged(err) {
-			if at, err = nextFrame(f, at+1, end, len(h.Formats), least); err != nil || at == end {
+			if at, err = nextFrame(f, at+1, end, mark); err != nil || at == end {
 				return size, err
 			}
 			if _, err = f.Seek(at, io.SeekStart); err != nil {
@@ -265,31 +269,24 @@ func damaged(err error) bool {
 	return errors.Is(err, errDamaged) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// nextFrame returns where the next whole frame of a record begins, from a place on, or the end if there is none. The record must have a
-// number of at least least. Almost all places are ruled out without a look at more than the beginning of a record.
-func nextFrame(f io.ReaderAt, from, end int64, formats int, least uint32) (int64, error) {
-	in := bufio.NewReaderSize(io.NewSectionReader(f, from, end-from), 1<<20)
-	var r spooled
-	var payload []byte
-	for at := from; at < end; at++ {
-		head, err := in.Peek(frameHead + 2*binary.MaxVarintLen64 + 1)
-		if err != nil && !errors.Is(err, io.EOF) {
+// nextFrame returns where the next record with a mark begins, from a place on, or the end if there is none. It may be damaged, too.
+func nextFrame(f io.ReaderAt, from, end int64, mark []byte) (int64, error) {
+	const window = 1 << 20
+	in := bufio.NewReaderSize(io.NewSectionReader(f, from+frameHead, end-from-frameHead), window)
+	for {
+		some, err := in.Peek(window)
+		if i := bytes.Index(some, mark); i >= 0 {
+			return from + int64(i), nil
+		}
+		if errors.Is(err, io.EOF) {
+			return end, nil
+		}
+		if err != nil {
 			return end, err
 		}
-		if len(head) > frameHead && int64(binary.LittleEndian.Uint32(head)) <= end-at-frameHead {
-			_, err = r.readHead(head[frameHead:])
-			if year := r.time.Year(); err == nil && r.n >= least && year >= 2000 && year < 2200 {
-				payload, err = readFrame(io.NewSectionReader(f, at, end-at), payload, end-at)
-				if err == nil && r.read(payload, formats) == nil {
-					return at, nil
-				}
-			}
-		}
-		if _, err = in.Discard(1); err != nil {
-			return end, err
-		}
+		n, _ := in.Discard(window - len(mark) + 1) // which is there
+		from += int64(n)
 	}
-	return end, nil
 }
 
 // readFrame reads a frame of at most most bytes.

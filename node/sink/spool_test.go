@@ -1,7 +1,10 @@
 package sink
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,13 +16,14 @@ import (
 
 func TestCutRecords(t *testing.T) {
 	const formats = 2
-	whole := (&spooled{n: 300, page: true, time: time.Unix(1, 2), parts: [][]byte{make([]byte, 200), make([]byte, 300)}}).append(nil)
+	mark := (&header{Name: "a"}).mark()
+	whole := (&spooled{n: 300, page: true, time: time.Unix(1, 2), parts: [][]byte{make([]byte, 200), make([]byte, 300)}}).append(nil, mark)
 	var r spooled
-	if err := r.read(whole, formats); err != nil || len(r.parts[1]) != 300 {
+	if err := r.read(whole, mark, formats); err != nil || len(r.parts[1]) != 300 {
 		t.Errorf("%v, %d bytes", err, len(r.parts[1]))
 	}
 	for n := range whole {
-		if err := r.read(whole[:n], formats); !errors.Is(err, errDamaged) {
+		if err := r.read(whole[:n], mark, formats); !errors.Is(err, errDamaged) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
 		}
 	}
@@ -30,13 +34,51 @@ func TestFilesOfAnotherVersion(t *testing.T) {
 	for name, c := range map[string]struct{ text, why string }{
 		"a.warc.json":  {`{"v": 2}`, "version 2"},
 		"b.pages.json": {`{"v": `, "unexpected end"},
-		"c.spool":      {string(appendFrame(nil, []byte(`{"v": 2}`))), "another version"},
+		"c.spool":      {string(appendFrame(nil, []byte(`{"v": 1}`))), "another version"},
 	} {
 		b := newBed(t)
 		must(t, os.WriteFile(filepath.Join(b.dir, name), []byte(c.text), 0o644))
 		_, err := openOn(disk{}, b.dir, b.cfg, b.deps)
 		if _, gone := os.Stat(filepath.Join(b.dir, name)); err == nil || gone != nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "%!") {
 			t.Errorf("%s: %v, %v", name, err, gone)
+		}
+	}
+}
+
+// forged is what a page can hold of a record: all but the mark.
+func forged(n uint32) []byte {
+	return appendFrame(nil, (&spooled{n: n, page: true, time: time.Now(), parts: [][]byte{nil, make([]byte, 50)}}).append(nil, make([]byte, 8)))
+}
+
+// readCounter counts the bytes that are read.
+type readCounter struct {
+	io.ReaderAt
+	n int
+}
+
+func (r *readCounter) ReadAt(p []byte, at int64) (int, error) {
+	n, err := r.ReaderAt.ReadAt(p, at)
+	r.n += n
+	return n, err
+}
+
+// A page that looks like many records is read once, however far they seem to reach. The record behind it is found.
+func TestNextFrame(t *testing.T) {
+	mark := (&header{Name: "a"}).mark()
+	var page []byte
+	for range 20_000 {
+		f := forged(0)
+		binary.LittleEndian.PutUint32(f, 1<<20)
+		page = append(page, f...)
+	}
+	for _, size := range []int{0, 1, 1<<20 - 17, 1<<20 - 16, 1<<20 - 15, 1<<20 - 8, 1 << 20, len(page)} {
+		r := &readCounter{ReaderAt: bytes.NewReader(append(page[:size:size], appendFrame(nil, mark)...))}
+		end := int64(size + frameHead + len(mark))
+		if at, err := nextFrame(r, 0, end, mark); at != int64(size) || err != nil || r.n > int(end) {
+			t.Errorf("the record at %d is found at %d, %v; read %d bytes", size, at, err, r.n)
+		}
+		if at, err := nextFrame(r, int64(size)+1, end, mark); at != end || err != nil {
+			t.Errorf("behind the record at %d is one at %d, %v", size, at, err)
 		}
 	}
 }
@@ -60,6 +102,10 @@ func TestDamagedSpool(t *testing.T) {
 		"a record that comes twice": {func(b []byte, third, fourth, _ int) []byte {
 			return slices.Insert(b, fourth, append([]byte{1}, b[third:fourth]...)...)
 		}, nil},
+		"a page with a record in it": {func(b []byte, third, _, _ int) []byte {
+			b[third] ^= 1
+			return slices.Insert(b, third+100, forged(3)...)
+		}, []int{2}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBed(t)

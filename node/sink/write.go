@@ -70,7 +70,7 @@ func (w *writer) append(batch []*put) {
 			continue
 		}
 		r := spooled{n: sp.records + uint32(len(written)), page: p.page, time: p.time, parts: p.parts}
-		payload = r.append(payload[:0])
+		payload = r.append(payload[:0], sp.mark())
 		before := len(frames)
 		if frames = appendFrame(frames, payload); !w.room(int64(len(frames))) {
 			p.err, frames, full = ErrFull, frames[:before], true
