@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"proxima/fetch"
 	"proxima/fetch/resolve"
@@ -38,6 +39,8 @@ type webMasters struct {
 	// making is held while a key or a request is looked for and, if it is missing, made: of two, the second would replace the first, and a
 	// token that was shown would be worth nothing.
 	making sync.Mutex
+	// key is that of a node that crawls alone, once it is on disk. So the page is read while a request is written to a slow disk.
+	key atomic.Pointer[[]byte]
 }
 
 func (w *webMasters) page() (*webmaster.Door, error) {
@@ -58,12 +61,18 @@ func (w *webMasters) keys() ([][]byte, error) {
 	if w.overlay != nil {
 		return w.overlay.secret.Load().OwnerKeys(), nil
 	}
+	if key := w.key.Load(); key != nil {
+		return [][]byte{*key}, nil
+	}
 	w.making.Lock()
 	defer w.making.Unlock()
 	key, err := w.shelf.Get([]byte(keyOwners))
 	if err == nil && key == nil {
 		key = []byte(rand.Text())
 		err = w.shelf.Put([]byte(keyOwners), key)
+	}
+	if err == nil {
+		w.key.Store(&key)
 	}
 	return [][]byte{key}, err
 }

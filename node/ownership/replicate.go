@@ -137,7 +137,8 @@ func (rep *replicator) gather(ctx context.Context) error {
 func (rep *replicator) Flush(ctx context.Context) {
 	for rep.begun() == nil {
 		gathered := make(chan error, 1)
-		go func() { gathered <- rep.gather(ctx) }() // its sync may outlast the context, if the disk is silent
+		// Nobody can break off a sync. On a silent disk this one goroutine outlasts the context, and the node ends without it.
+		go func() { gathered <- rep.gather(ctx) }()
 		select {
 		case err := <-gathered:
 			if err != nil || rep.stream.empty() {
