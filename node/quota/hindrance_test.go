@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"proxima/node/view"
+	"proxima/node/wire"
 )
 
 // What keeps pages from being granted is told: at the keeper, which node does not take part; elsewhere, that the keeper does not answer, or waits.
@@ -66,5 +69,34 @@ func TestKeeperWithoutDisk(t *testing.T) {
 		}
 		stop()
 		time.Sleep(time.Second) // its loops notice
+	})
+}
+
+// A node that cannot write down what it was granted asks for no more: all of that would be lost if it died.
+func TestFullDiskAsksForNoPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		l := &lone{wants: true, full: true, view: view.View{Self: "a", Alive: []string{"a", "b"}, Settled: []string{"b"}, Majority: true}}
+		l.answer = func(_ string, req *wire.QuotaRequest) *wire.QuotaResponse {
+			if req.GetWants() {
+				asked++
+			}
+			return &wire.QuotaResponse{Ok: true, Entry: &wire.QuotaEntry{Granted: 10}}
+		}
+		q := l.open(t, Limits{MaxPages: 100}, nil, 0)
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error)
+		go func() { over <- q.Run(ctx) }()
+		for _, full := range []bool{true, false} {
+			l.with(func() { l.full = full })
+			time.Sleep(10 * reportEvery)
+			l.with(func() {
+				if (asked == 0) != full {
+					t.Errorf("its disk is full: %v; it has asked %d times", full, asked)
+				}
+			})
+		}
+		stop()
+		<-over
 	})
 }

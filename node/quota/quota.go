@@ -158,7 +158,7 @@ func (q *Shares) Run(ctx context.Context) error {
 			time.Sleep(company)
 		}
 		v := q.deps.View()
-		asks := wants && q.heard // so that what it hears of first was granted to earlier lives
+		asks := wants && q.heard && q.written // what it hears of first was granted to earlier lives; what is not on disk is not used
 		if id := v.Drawn("quota"); id == v.Self {
 			q.hinder(q.lead(ctx, v, asks))
 		} else if id != "" {

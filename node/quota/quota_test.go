@@ -62,6 +62,7 @@ type fake struct {
 	sight     string              // what that shows
 	warned    []string
 	backup    map[string][]byte // an older copy of its disk
+	gone      bool              // for good, with its disk
 }
 
 func newWorld(t *testing.T, seed uint64, n int, limits Limits) *world {
@@ -350,7 +351,7 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 				case what == 0:
 					f.kill()
 					kills++
-				case what == 1 && f.quota == nil:
+				case what == 1 && f.quota == nil && !f.gone:
 					f.start(ctx)
 				case what == 2:
 					w.mu.Lock()
@@ -367,6 +368,13 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 				case what == 4 && w.whole():
 					f.restore(ctx)
 					kills++
+				case what == 5 && w.whole() && w.begun >= 5 && len(w.nodes) == w.begun: // most must be left in the end
+					f.kill()
+					f.gone = true
+					kills++
+					w.join(1)
+					w.nodes[w.begun].work = 6000
+					w.nodes[w.begun].start(ctx)
 				}
 			}
 			clear(w.side)
@@ -374,7 +382,7 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 				w.mu.Lock()
 				f.full = false
 				w.mu.Unlock()
-				if f.quota == nil && (i > 0 || course%2 == 0) { // one may stay away
+				if f.quota == nil && !f.gone && (i > 0 || course%2 == 0) { // one may stay away
 					f.start(ctx)
 				}
 			}
