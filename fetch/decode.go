@@ -22,9 +22,9 @@ const (
 	maxWindow = 8 << 20
 )
 
-// decoders pools decoders, except for those of deflate and those with a large window.
+// decoders pools decoders, except for those of deflate and those with a large window, and what buffers their input.
 type decoders struct {
-	gzip, brotli, zstd sync.Pool
+	gzip, brotli, zstd, input sync.Pool
 }
 
 // codings lists the codings of the Content-Encoding header values, in the order in which they were applied. If one is unknown, the body
@@ -70,11 +70,17 @@ func (d *decoders) read(list []string, buf *[]byte, w *wire, limit int64) error 
 // open puts decoders over w, the last coding first. It takes the memory of a large window before allocating it. The caller calls done when it
 // has read enough.
 func (d *decoders) open(list []string, w *wire) (r io.Reader, done func(), err error) {
-	in := bufio.NewReader(coded{w})
+	in, _ := d.input.Get().(*bufio.Reader)
+	if in == nil {
+		in = new(bufio.Reader)
+	}
+	in.Reset(coded{w})
 	r = in
 	var undo []func()
 	done = func() {
 		w.padded = in.Buffered() > 0
+		in.Reset(nil) // drops its reference to w
+		d.input.Put(in)
 		for _, back := range undo {
 			back()
 		}
