@@ -41,11 +41,8 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 		showStatus(out, s)
 		return nil
 	}
-	for _, name := range hosts {
+	return each(hosts, func(name string) error {
 		known, err := ask[[]frontier.HostStatus](ctx, *flags.data, "/host?name="+url.QueryEscape(name))
-		if err != nil {
-			return err
-		}
 		for _, h := range known {
 			if !*asJSON {
 				showHost(out, h)
@@ -53,8 +50,8 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 				return err
 			}
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // watchStatus shows what a node is doing until it ends, each time in place of the last.
