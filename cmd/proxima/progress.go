@@ -122,7 +122,7 @@ func why(s node.Status) string {
 		"gap": "politeness", "backoff": "hosts that asked for rest or failed", "retry": "retries", "robots": "robots.txt",
 		"fetching": "answers", "resolving": "DNS", "unresolved": "DNS", "server busy": "one request a server", "reading": "the disk",
 		"suspended": "other nodes, before hosts may be crawled here (proxima top)", "hours": "the hours of sites", "lease": "leases of servers", "batch": "a batch to be decided",
-		"budget": "the budget of visits",
+		"budget": "the budget of visits", "ready": "a fetcher",
 	}
 	kind = cmp.Or(words[kind], kind)
 	switch {
