@@ -257,7 +257,7 @@ func takeSeeds(n *Node, c *apiCall) (any, error) {
 		return nil, badInput(err)
 	}
 	if len(seeds.URLs) == 0 {
-		return nil, badInput(errors.New("there is no URL in the body"))
+		return nil, badInput(errors.New("no URL was given"))
 	}
 	refused, err := n.operator.AddSeeds(c.Context(), seeds.URLs, c.by)
 	return Acted{Refused: refused}, err

@@ -54,6 +54,8 @@ func TestCommandLines(t *testing.T) {
 		{"crawl", `proxima: unknown command "crawl" (proxima help)`},
 		{"nodes", `unknown command "nodes": did you mean proxima node?`},
 		{"crawl http://a.test/", `unknown command "crawl": did you mean proxima node http://a.test/?`},
+		{"fleet deploi", `unknown command "fleet deploi": did you mean proxima fleet deploy?`},
+		{"fleet tent", `unknown command "fleet tent" (proxima fleet help)`},
 		{"help nod", `unknown command "nod": did you mean proxima node?`},
 		{"version x", `version takes no arguments, got "x"`},
 		{"go-alone x", `got "x" (proxima go-alone -h lists the flags)`},
@@ -147,8 +149,9 @@ func TestCommandLines(t *testing.T) {
 // TestReleasesSayWhatTheyLack: what the README shows first is not in a release.
 func TestReleasesSayWhatTheyLack(t *testing.T) {
 	for _, c := range labCommands() {
-		holds(t, unknown([]string{c.name}, []string{"node", "config"}), "releases do not have it; build the program from its source")
+		holds(t, unknown("proxima", []string{c.name}, []string{"node", "config"}), "releases do not have it; build the program from its source")
 	}
+	holds(t, unknown("proxima fleet", []string{"run", "demo"}, []string{"select"}), `unknown command "fleet run": releases do not have it`)
 }
 
 // TestFullDiskIsAnError: what is printed into a file and does not fit there is no success.
@@ -288,6 +291,7 @@ func TestProgressSaysWhy(t *testing.T) {
 		{"waiting for leases of servers", hosts(map[string]int{"lease": 2, "batch": 1}), alone},
 		{"waiting for leases of servers: what others hold is known in 1m4s", hosts(map[string]int{"lease": 1}), restarted},
 		{"waiting for a batch to be decided", hosts(map[string]int{"batch": 2}), alone},
+		{"waiting for a fetcher", hosts(map[string]int{"ready": 1}), alone},
 		{"waiting for DNS", hosts(map[string]int{"resolving": 1}), alone},
 		{"waiting for the disk", frontier.Status{Waiting: true}, alone},
 		{"waiting to hear who owns the hosts", frontier.Status{Waiting: true}, together},

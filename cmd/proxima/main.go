@@ -64,8 +64,7 @@ func commands() []command {
 		{"ctl", "steer a running node: pause or drain it, add seeds, block a host", runCtl, ctlVerbs()},
 		{"go-alone", "tell a running node that the nodes it waits for are gone for good", runGoAlone, nil},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen, nil},
-		{"fleet", "run nodes on your own machines over ssh: a long crawl, or a scenario", runFleet,
-			slices.DeleteFunc(slices.Sorted(maps.Keys(fleetVerbs())), func(name string) bool { return name == tendVerb })},
+		{"fleet", "run nodes on your own machines over ssh: a long crawl, or a scenario", runFleet, verbNames(fleetVerbs())},
 		{"config", "print the complete default configuration", runConfig, nil},
 		{"completion", "print the completion for a shell (bash, zsh or fish), or the manual page (man)", runCompletion, []string{"bash", "zsh", "fish", "man"}},
 	}, labCommands()...)
@@ -73,6 +72,11 @@ func commands() []command {
 
 // verb is a command below a subcommand.
 type verb = func(ctx context.Context, args []string, out, errs io.Writer) error
+
+// verbNames lists the verbs for people.
+func verbNames(verbs map[string]verb) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(verbs)), func(name string) bool { return name == tendVerb })
+}
 
 // runVerb runs the verb that is the first argument.
 func runVerb(ctx context.Context, args []string, out, errs io.Writer, usage string, verbs map[string]verb) error {
@@ -88,7 +92,7 @@ func runVerb(ctx context.Context, args []string, out, errs io.Writer, usage stri
 		return run(ctx, args[1:], out, errs)
 	}
 	command := strings.Fields(usage)[2] // Usage: proxima COMMAND
-	return exit{exitUsage, fmt.Errorf("%s: there is no command %q (proxima %[1]s -h)", command, args[0])}
+	return exit{exitUsage, errors.New(unknown("proxima "+command, args, verbNames(verbs)))}
 }
 
 func main() {
@@ -138,22 +142,23 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		names = append(names, c.name)
 	}
-	return exit{exitUsage, errors.New(unknown(args, names))}
+	return exit{exitUsage, errors.New(unknown("proxima", args, names))}
 }
 
-// unknown says what is wrong with a command that is none of those with these names.
-func unknown(args, names []string) string {
-	text := fmt.Sprintf("unknown command %q", args[0])
+// unknown says what is wrong with a command that is none of those with these names. before is what comes before it in the line.
+func unknown(before string, args, names []string) string {
+	command := strings.TrimPrefix(before+" "+args[0], "proxima ")
+	text := fmt.Sprintf("unknown command %q", command)
 	url := slices.IndexFunc(args, func(word string) bool { return strings.Contains(word, "://") })
 	switch near := strict.Nearest(args[0], names); {
-	case slices.Contains([]string{"demo", "testbed", "sites", "compare", "figures", "simulate"}, args[0]):
+	case slices.Contains([]string{"demo", "testbed", "sites", "compare", "figures", "simulate", "fleet run"}, command):
 		text += ": releases do not have it; build the program from its source (scripts/build/build.sh)"
 	case near != "":
-		text += ": did you mean proxima " + near + "?"
+		text += ": did you mean " + before + " " + near + "?"
 	case url >= 0:
 		text += ": did you mean proxima node " + args[url] + "?"
 	default:
-		text += " (proxima help)"
+		text += " (" + before + " help)"
 	}
 	return text
 }

@@ -29,7 +29,7 @@ func TestTestbedCommandLines(t *testing.T) {
 	told(t, exitOK, []string{"testbed list", "comparison", "churn", "two minutes"})
 	told(t, exitUsage, [][]string{
 		{"testbed", "Usage: proxima testbed run"},
-		{"testbed walk", `there is no command "walk"`},
+		{"testbed walk", `unknown command "testbed walk" (proxima testbed help)`},
 		{"testbed list x", `got "x"`},
 		{"testbed run", "proxima testbed list"},
 		{"testbed run none", `no scenario "none"`},
