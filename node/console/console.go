@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"proxima/node/console/drawing"
+	"proxima/node/lobby"
 )
 
 // page holds the files of the page.
@@ -92,7 +93,8 @@ func (c *Console) Follow() error {
 // Serve answers on a listener until ctx ends, with bounds on what strangers cost, and returns once the last handler has. Without a
 // configuration of TLS it speaks plain HTTP.
 func Serve(ctx context.Context, l net.Listener, secure *tls.Config, h http.Handler) error {
-	l = &shared{Listener: netutil.LimitListener(l, mostConns), taken: map[netip.Prefix]int{}}
+	shared := &shared{Listener: netutil.LimitListener(l, mostConns), silent: lobby.New(mostSilent, 0, nil), taken: map[netip.Prefix]int{}}
+	l = shared
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
@@ -101,7 +103,8 @@ func Serve(ctx context.Context, l net.Listener, secure *tls.Config, h http.Handl
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0), // strangers must not be able to fill a log
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ConnState: func(_ net.Conn, state http.ConnState) {
+		ConnState: func(c net.Conn, state http.ConnState) {
+			shared.changed(c, state)
 			switch state {
 			case http.StateNew:
 				conns.Add(1)

@@ -3,7 +3,9 @@ package console
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"proxima/node/lobby"
 )
 
 // feed is a hub in a bubble whose ticks count themselves.
@@ -128,15 +132,21 @@ type from struct {
 
 func (f from) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.addr)) }
 
-// A stranger who opens connections and says nothing, from whatever address of a network, does not keep others out, and neither does the same an hour later.
-func TestOneStrangerLeavesRoom(t *testing.T) {
-	for _, strange := range []string{"203.0.113.9:%d", "[2001:db8::%d]:1"} {
+// Strangers who open connections and ask nothing, or nothing any more, from whatever address of one or many networks, do not keep others out,
+// and neither do the same an hour later.
+func TestStrangersLeaveRoom(t *testing.T) {
+	for strange, asks := range map[string]bool{"203.0.113.9:%d": false, "[2001:db8::%d]:1": false, "[2001:db8:%d::1]:1": false, "[2001:db8:1:%d::1]:1": true} {
 		synctest.Test(t, func(t *testing.T) {
 			l, stop := serving(t, open(t, Config{Listen: ":8300"}, api()))
 			for range 3 {
 				for i := range 2 * mostConns {
-					_, server := net.Pipe()
-					go l.dial(from{server, fmt.Sprintf(strange, i+1)})
+					client, server := net.Pipe()
+					go func() {
+						if l.dial(from{server, fmt.Sprintf(strange, i+1)}); asks {
+							go client.Write([]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // it may be closed
+							io.Copy(io.Discard, client)                                          //nolint:errcheck // it may be closed
+						}
+					}()
 				}
 				synctest.Wait()
 				began := time.Now()
@@ -145,13 +155,34 @@ func TestOneStrangerLeavesRoom(t *testing.T) {
 				go client.Write([]byte("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")) //nolint:errcheck // its answer is read
 				res, err := http.ReadResponse(bufio.NewReader(client), nil)
 				if err != nil || res.StatusCode != 200 || time.Since(began) > time.Second {
-					t.Errorf("after %v: %v, %v", time.Since(began), res, err)
+					t.Errorf("%s, asking %v, after %v: %v, %v", strange, asks, time.Since(began), res, err)
 				}
 				client.Close()
 				time.Sleep(time.Hour)
 			}
 			must(t, stop())
 		})
+	}
+}
+
+// A connection of TLS from elsewhere waits for its requests in the lobby, too. One of this machine does not.
+func TestSilentConnectionsOfTLS(t *testing.T) {
+	s := &shared{silent: lobby.New(mostSilent, 0, nil)}
+	for _, c := range []struct {
+		conn net.Conn
+		want int
+	}{{&sharing{Conn: from{nil, "192.0.2.1:5000"}}, 1}, {from{nil, "127.0.0.1:5000"}, 0}} {
+		secure := tls.Server(c.conn, &tls.Config{})
+		for _, state := range []http.ConnState{http.StateNew, http.StateActive, http.StateIdle, http.StateClosed} {
+			s.changed(secure, state)
+			want := 0
+			if state == http.StateNew || state == http.StateIdle {
+				want = c.want
+			}
+			if n, _ := s.silent.Len(); n != want {
+				t.Errorf("%v is %v: %d in the lobby, want %d", c.conn.RemoteAddr(), state, n, want)
+			}
+		}
 	}
 }
 

@@ -1,18 +1,27 @@
 package console
 
 import (
+	"crypto/tls"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
+
+	"proxima/node/lobby"
 )
 
-// mostOfOne is how many connections one network may have at once. A browser has six.
-const mostOfOne = 32
+const (
+	// mostOfOne is how many connections one network may have at once. A browser has six.
+	mostOfOne = 32
+	// mostSilent is how many connections from elsewhere may be open without a request. The rest is left for those that ask.
+	mostSilent = mostConns / 2
+)
 
-// shared is a listener that closes the connections that a network has beyond its share, so that one stranger cannot take all there are. This
-// machine may have all: its users ask through proxies and tunnels.
+// shared is a listener that closes the connections that a network has beyond its share, so that one stranger cannot take all there are. Many
+// strangers push out each other's, for as long as they ask nothing. This machine may have all: its users ask through proxies and tunnels.
 type shared struct {
 	net.Listener
+	silent *lobby.Lobby
 
 	// mu guards taken, the connections of each network.
 	mu    sync.Mutex
@@ -31,7 +40,7 @@ func (s *shared) Accept() (net.Conn, error) {
 		}
 		network := networkOf(addr)
 		if s.enter(network) {
-			return &sharing{c, sync.OnceFunc(func() { s.leave(network) })}, nil
+			return &sharing{Conn: c, leave: sync.OnceFunc(func() { s.leave(network) })}, nil
 		}
 		_ = c.Close() // nothing was written to it
 	}
@@ -55,10 +64,29 @@ func (s *shared) leave(network netip.Prefix) {
 	}
 }
 
+// changed has a connection wait in the lobby before and after its requests.
+func (s *shared) changed(c net.Conn, state http.ConnState) {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn() // it closes without a farewell, for which the lobby would have to wait
+	}
+	far, ok := c.(*sharing)
+	if !ok {
+		return
+	}
+	if far.guest != nil {
+		far.guest.Leave()
+		far.guest = nil
+	}
+	if state == http.StateNew || state == http.StateIdle {
+		far.guest = s.silent.Enter(far)
+	}
+}
+
 // sharing is a connection that counts until it is closed.
 type sharing struct {
 	net.Conn
 	leave func()
+	guest *lobby.Guest // nil during a request
 }
 
 func (s *sharing) Close() error {

@@ -1,7 +1,7 @@
-// Package lobby bounds what strangers cost: connections whose other end has not yet proved that it knows the secret.
-// Each takes places, and places are few. Nobody is turned away at the door, because then a flood would keep everybody
-// out. Instead, when no place is left, the host with most places loses its oldest connection, so a flood pushes out its
-// own.
+// Package lobby bounds what strangers cost: connections whose other end has not yet proved that it knows the secret, or
+// asks nothing of a page. Each takes places, and places are few. Nobody is turned away at the door, because then a flood
+// would keep everybody out. Instead, when no place is left, the host with most places loses its oldest connection, so a
+// flood pushes out its own.
 package lobby
 
 import (
