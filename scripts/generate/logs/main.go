@@ -25,9 +25,9 @@ Generated from ` + "`node/runlog`" + ` by ` + "`go run ./scripts/generate/logs -
 
 A node writes one JSON object per line into files in ` + "`logs`" + ` below its data directory and rotates them by size. ` + "`fetch.jsonl`" + `
 has one line per request, ` + "`queue.jsonl` and `load.jsonl`" + ` one every 10 s, ` + "`node.jsonl`" + ` the events; the first event of each boot is
-` + "`start`" + ` with the effective configuration. Lines are written at once, so a killed node loses none,
-and the crawl waits while a disk hangs; lines that a disk refuses are lost and counted. Within a boot, seq counts the
-lines of a log from 1 without gaps.
+` + "`start`" + ` with the effective configuration. Lines are written at once, so a killed node loses none.
+While the directory of the logs hangs, all downloads wait, even if the data directory is on another disk that works. Lines
+that a disk refuses are lost and counted. Within a boot, seq counts the lines of a log from 1 without gaps.
 `
 
 func main() {
