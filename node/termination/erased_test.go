@@ -22,3 +22,25 @@ func TestErasedNodeHearsWhoWasThere(t *testing.T) {
 		})
 	}
 }
+
+// A newcomer hears that all expected nodes have been there while everybody is busy, so that it still knows when the last one that saw them is
+// gone for good.
+func TestBusyNewcomerHearsWhoWasThere(t *testing.T) {
+	for _, founder := range []int{0, 1} { // the one that asks, or the one that does not
+		withCrew(t, 3, 3, func(_ *testing.T, c *crew) {
+			c.idle(false, 0, 1)
+			time.Sleep(10*every + every/2)
+			c.set(func() {
+				c.mates[2].gone = true
+				r := c.mates[1-founder].rounds
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.armed, r.met = false, false
+			})
+			time.Sleep(2 * probeEvery)
+			c.set(func() { c.mates[founder].gone, c.mates[founder].dead = true, true })
+			c.idle(true, 1-founder)
+			c.endsBy(5 * every)
+		})
+	}
+}

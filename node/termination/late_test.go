@@ -161,8 +161,8 @@ func TestMuteAtTheEnd(t *testing.T) {
 	}
 }
 
-// A node that was busy until the others knew that one is mute has not asked that one yet. It is told of the end all the same; and if it is not, it
-// ends by itself, as the others were there until they left.
+// A node that was busy until the others knew that one is mute is told of the end; and if it is not, it ends by itself, as the others were there
+// until they left.
 func TestBusyWhileAnotherIsMute(t *testing.T) {
 	for _, test := range []struct {
 		told   bool

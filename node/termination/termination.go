@@ -105,7 +105,7 @@ const (
 	lonelyFor = 5 * time.Minute
 	// muteFor is how long a member must have answered no question before nobody waits for it.
 	muteFor = 10 * time.Minute
-	// probeEvery is how often an idle node makes sure that the node that asks is there. A member that was not asked for twice as long may
+	// probeEvery is how often a node makes sure that the node that asks is there. A member that was not asked for twice as long may
 	// have been there meanwhile.
 	probeEvery = time.Minute
 	// asksAtOnce is how many nodes are asked in parallel.
@@ -149,7 +149,7 @@ func (r *Rounds) Run(ctx context.Context) (over bool) {
 		if present := r.present(v); !asks(v.Self, present) || !v.Majority {
 			last = nil
 			r.explain(&waits, s.Why)
-			r.probe(ctx, v, s, present)
+			r.probe(ctx, v, present)
 			continue
 		}
 		answers, by, why := r.ask(ctx, v, busy)
@@ -204,10 +204,10 @@ func (r *Rounds) present(v view.View) []string {
 // asks reports whether a node is the one that asks.
 func asks(id string, present []string) bool { return len(present) > 0 && present[0] == id }
 
-// probe makes sure now and then that the node that asks is there, if this one is idle.
-func (r *Rounds) probe(ctx context.Context, v view.View, s State, present []string) {
+// probe makes sure now and then that the node that asks is there. Both hear whether the other has seen all expected nodes.
+func (r *Rounds) probe(ctx context.Context, v view.View, present []string) {
 	r.mu.Lock()
-	due := s.Idle && time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present)
+	due := time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present)
 	if due {
 		r.probed = time.Now()
 	}
@@ -218,7 +218,7 @@ func (r *Rounds) probe(ctx context.Context, v view.View, s State, present []stri
 }
 
 // believes reports whether this node believes a member that says that the crawl has ended: it is settled, and none with a lower id answers.
-// (An idle node asks the lowest, so it soon finds out.)
+// (Each node asks the lowest now and then, so it soon finds out.)
 func (r *Rounds) believes(id string, v view.View) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
