@@ -45,7 +45,9 @@ func TestCompare(t *testing.T) {
 		[]string{"compare", "needs a folder with logs"},
 		[]string{"compare " + dir + " -fast", "there is no flag -fast"},
 		[]string{"compare -by page " + dir, `-by "page" is none of assigner, candidate,`})
-	told(t, exitFailed, []string{"compare " + t.TempDir(), "there are no logs of nodes"})
+	told(t, exitFailed,
+		[]string{"compare " + t.TempDir(), "there are no logs of nodes"},
+		[]string{"figures -o " + page + " " + dir, "no run is one of a scenario with figures"})
 }
 
 // TestFailedPageLeavesTheOlder: a page that cannot be written to its end does not take the place of one that is there.

@@ -93,7 +93,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 	}
 	known := slices.ContainsFunc(c.rows, func(w row) bool { return w.name == c.Against || w.assigner == c.Against })
 	if !known && o.Against != assign.Random {
-		return nil, fmt.Errorf("compare: no row or assigner is called %q, only %s", o.Against, strings.Join(c.rowNames(), ", "))
+		return nil, fmt.Errorf("compare: no row or assigner is called %q: there are %s", o.Against, cmp.Or(strings.Join(c.rowNames(), ", "), "none"))
 	}
 	c.separate = !slices.ContainsFunc(c.runs, func(r *run) bool { return r.compared })
 	c.records.groups(c.join)

@@ -100,7 +100,7 @@ func TestRowsBy(t *testing.T) {
 			near(t, "difference", &d.Ms, want)
 		}
 	}
-	if _, err := Read(t.Context(), []string{a}, Options{Against: "hash"}); err == nil || !strings.Contains(err.Error(), "only vivaldi, random") {
+	if _, err := Read(t.Context(), []string{a}, Options{Against: "hash"}); err == nil || !strings.Contains(err.Error(), "there are vivaldi, random") {
 		t.Errorf("against what is not there: %v", err)
 	}
 	if _, err := Read(t.Context(), []string{a}, Options{By: "host"}); err == nil || !strings.Contains(err.Error(), "assigner, candidate, run, config") {

@@ -3,8 +3,10 @@ package report
 import (
 	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -31,7 +33,8 @@ type published struct {
 	colours map[string]int
 }
 
-// Figures writes the figures of 2009 beside ours. The first run of each comparison names its scenario. Errors are those of w.
+// Figures writes the figures of 2009 beside ours. The first run of each comparison names its scenario, of which one must have
+// figures.
 func Figures(w io.Writer, results []*compare.Result, version, command string) error {
 	list := figures()
 	for _, r := range results {
@@ -41,6 +44,9 @@ func Figures(w io.Writer, results []*compare.Result, version, command string) er
 				f.make(f, r)
 			}
 		}
+	}
+	if !slices.ContainsFunc(list, func(f published) bool { return f.result != nil }) {
+		return errors.New("no run is one of a scenario with figures (proxima figures -h)")
 	}
 	return fill(w, figuresText, struct {
 		frame
