@@ -78,6 +78,7 @@ func TestCommandLines(t *testing.T) {
 		{crawl + " -nodes 1.5 a.test", `-nodes: "1.5" is not a whole number`},
 		{crawl + " -max-bytes 1e9 a.test", `-max-bytes: "1e9" is not a whole number in plain digits`},
 		{"compare -seed -1", `-seed: "-1" is not a whole number in plain digits (proxima compare -h`},
+		{crawl + " -quiet=yes a.test", `-quiet: "yes" is neither true nor false (proxima node -h lists the flags)`},
 		{crawl + " -fetchers 0 a.test", "crawl.fetchers: 0 is not between"},
 		{crawl + " -fetchers 99999999999999999999 a.test", `-fetchers: "99999999999999999999" is too large`},
 		{crawl + " -fetchers x -max-pages y a.test", "-fetchers", "-max-pages"},
@@ -100,7 +101,7 @@ func TestCommandLines(t *testing.T) {
 		// Seeds
 		{crawl, "no seeds"},
 		{crawl + " -seeds " + none, none},
-		{crawl + " -seeds " + empty, "no seeds"},
+		{crawl + " -seeds " + empty, "no seeds: there is no URL in " + empty},
 		{crawl + " -seeds " + bad, bad + ": line 1: ", bad + ": line 2: ", "left out", "no seeds"},
 		{crawl + " http://[::1", `"http://[::1" is no URL that can be crawled`},
 		{crawl + " http://a.test/ 5", `"5" is no URL: write http://5 if it is meant`},
@@ -118,6 +119,7 @@ func TestCommandLines(t *testing.T) {
 		{"config -check=", "no such file"}, // an unset variable of a script
 		{"config -diff=", "no such file"},
 		{"config -for=", `"" is no URL`},
+		{"config -check " + valid + " -config " + valid, "-config needs -for URL"},
 		{"config -check " + valid + " -diff " + valid, "config takes one of -short, -check, -diff and -for"},
 		{"config -check " + file(t, "nearly.toml", "[politeness]\nmin_gapp = \"1s\"\n"),
 			"nearly.toml:2: politeness.min_gapp: unknown key (did you mean politeness.min_gap?)"},

@@ -31,6 +31,8 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 	switch kind := strings.Join(kinds, " "); {
 	case len(kinds) > 1:
 		return exit{exitUsage, errors.New("config takes one of -short, -check, -diff and -for")}
+	case kind != "for" && given(flags.FlagSet, "config"):
+		return exit{exitUsage, errors.New("-config needs -for URL; -check FILE checks a file")}
 	case kind == "for":
 		u, err := argument(*url)
 		if err != nil {
@@ -56,8 +58,6 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 		return showDiff(out, c)
 	case *short:
 		return showShort(out)
-	case *file != "":
-		return exit{exitUsage, errors.New("-config needs -for URL; -check FILE checks a file")}
 	}
 	_, err := io.WriteString(out, node.DefaultFile)
 	return err

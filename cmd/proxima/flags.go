@@ -103,6 +103,11 @@ func wrong(flags *flag.FlagSet, err error) string {
 		}
 		return "-" + name + ": " + why
 	}
+	if rest, ok := strings.CutPrefix(err.Error(), "invalid boolean value "); ok {
+		value, rest, _ := strings.Cut(rest, " for -")
+		name, _, _ := strings.Cut(rest, ": ")
+		return "-" + name + ": " + value + " is neither true nor false"
+	}
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
 		return err.Error()

@@ -117,8 +117,10 @@ func TestDeployChecksFirst(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	broken := file(t, "broken.toml", "[crawl]\n\nfetchers = 0\n")
-	deploy := "fleet deploy -hosts " + file(t, "all.hosts", "a\n") + " -seeds " + file(t, "seeds", "http://a.test/\n")
+	hosts, empty := file(t, "all.hosts", "a\n"), file(t, "empty", "")
+	deploy := "fleet deploy -hosts " + hosts + " -seeds " + file(t, "seeds", "http://a.test/\n")
 	told(t, exitUsage, [][]string{
+		{"fleet deploy -hosts " + hosts + " -seeds " + empty, "no seeds: there is no URL in " + empty + "\n"},
 		{deploy + " -config " + broken, broken + ":3: crawl.fetchers: 0 is not between"},
 		{deploy + " -geo " + broken + ".none", "no such file"},
 		{deploy + " -secret " + broken, "read secret file " + broken},

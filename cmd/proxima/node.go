@@ -328,7 +328,9 @@ func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) (se
 		seeds = append(seeds, s.URLs...)
 	}
 	if len(seeds) == 0 && cfg.Peer.Secret == "" { // peers may have some
-		if _, err := os.Stat(cfg.Node.Data); err != nil {
+		if _, err := os.Stat(cfg.Node.Data); err != nil && len(files) > 0 {
+			return nil, fmt.Errorf("no seeds: there is no URL in %s", strings.Join(files, ", "))
+		} else if err != nil {
 			return nil, errors.New("no seeds: give URLs, or -seeds FILE (proxima node -h)")
 		}
 	}
