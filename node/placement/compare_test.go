@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +160,29 @@ func TestOutcomeOfAComparedPage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node of another assigner that counts as alive and answers nothing costs a comparison one wait, not one for each page.
+func TestMuteNodesDoNotHoldUpAComparison(t *testing.T) {
+	withServer(t, 20, func(t *testing.T, w *world, h *fakeHost, s *server) {
+		w.do = func(_ context.Context, node string, _ RemoteFetch) (Result, error, bool) {
+			if node == "n2" {
+				time.Sleep(RemoteWait)
+			}
+			return Result{}, ErrUnanswered, node == "n2"
+		}
+		s.reserve(s.addr, true)
+		choose := func(node string) *plan {
+			return &plan{tuning: tuning{label: node}, choices: map[netip.Addr]assign.Choice{s.addr: {Node: node}}}
+		}
+		begun := time.Now()
+		if err := (&batch{Placement: s.Placement, plans: []*plan{choose("n1"), choose("n2")}}).compare(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 2*RemoteWait || len(h.finished) != 20 {
+			t.Errorf("%d of 20 pages were compared in %v", len(h.finished), took)
+		}
+	})
 }
 
 // The chosen node dies after the decision. Its hosts stay, and go to another node in a later batch.

@@ -47,11 +47,14 @@ type download struct {
 	err    error
 }
 
-// byAll lets every node download a page once, one after the other, until the context ends. Which node is first changes with the
+// byAll lets every node that is there download a page once, one after the other, until the context ends. Which node is first changes with the
 // number i of the page, because the first download warms caches at the server. reader is the node that reads the links.
 func (s *server) byAll(ctx context.Context, page *frontier.Task, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
 	at := i % len(nodes)
 	for _, c := range slices.Concat(nodes[at:], nodes[:at]) {
+		if !s.alive(c.node) { // one that did not answer would cost a minute for each page
+			continue
+		}
 		if s.wait(ctx) != nil {
 			break
 		}
