@@ -369,11 +369,11 @@ func (e *ending) tells(fresh, over bool, now time.Time) bool {
 	return true
 }
 
-// custodian returns a live peer that is not among those: the next one after the first of them.
+// custodian returns a live peer that is not among those: the next one after the last of them. So a node that fails again and again asks all.
 func (o *overlay) custodian(not ...string) (id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.Index(o.view.Alive, not[0])
+	i := slices.Index(o.view.Alive, not[len(not)-1])
 	for range o.view.Alive {
 		i = (i + 1) % len(o.view.Alive)
 		if id := o.view.Alive[i]; id != o.node.id.Node && !slices.Contains(not, id) {
