@@ -28,7 +28,7 @@ type crew struct {
 
 	// mu guards the fields below.
 	mu    sync.Mutex
-	mates []*mate                                // in the order of their ids
+	mates []*mate
 	asked int                                    // messages
 	lose  func(to string, end bool) bool         // whether a message does not arrive
 	view  func(of string, v view.View) view.View // changes what a node sees
@@ -92,8 +92,12 @@ func idOf(n int) string { return fmt.Sprintf("%032x", n) }
 
 // join adds an idle node whose seeds are acknowledged.
 func (c *crew) join() *mate {
+	return c.joinAs(idOf(len(c.mates) + 1))
+}
+
+func (c *crew) joinAs(id string) *mate {
 	c.mu.Lock()
-	m := &mate{id: idOf(len(c.mates) + 1), state: State{Idle: true, Seeded: true, Counters: 7}}
+	m := &mate{id: id, state: State{Idle: true, Seeded: true, Counters: 7}}
 	c.mates = append(c.mates, m)
 	m.rounds = New(c.cfg, Deps{
 		View: func() view.View { return c.viewOf(m) }, State: func() State { return c.stateOf(m) },
@@ -142,6 +146,7 @@ func (c *crew) viewOf(m *mate) view.View {
 			v.Over = append(v.Over, other.id)
 		}
 	}
+	slices.Sort(v.Settled)
 	v.Alive = slices.Clone(v.Settled)
 	if m.deaf {
 		v.Alive, v.Majority = []string{m.id}, false

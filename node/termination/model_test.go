@@ -1,16 +1,20 @@
 package termination
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
 
+var modelSeeds = flag.Uint64("termination.seeds", 150, "seeds of the model test")
+
 // Work moves from node to node, messages are lost, nodes freeze, and the node that asks may die while it tells the end. No node
-// ends while there is work, and all end soon after.
+// ends while there is work, and all end soon after. In some courses one node is lost for good, and newcomers replace the others, one after the other.
 func TestModel(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range *modelSeeds {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		n := 3 + rnd.IntN(4)
 		withCrew(t, n, n, func(t *testing.T, c *crew) { model(t, c, rnd, seed) })
@@ -56,14 +60,35 @@ func model(t *testing.T, c *crew, rnd *rand.Rand, seed uint64) {
 		return sum
 	}
 	last := time.Now()
-	for step := 0; step < 9000; step++ {
+	replaced := 0
+	if seed%4 == 0 {
+		replaced = 15_000
+	}
+	for step := 0; step < 9000+2*replaced; step++ {
 		time.Sleep(100 * time.Millisecond)
+		if step > 0 && step < replaced && step%3000 == 0 { // a node is gone for good; the first is not replaced
+			id := idOf(step)
+			c.set(func() {
+				if rnd.IntN(2) == 0 {
+					id = fmt.Sprintf("!%031x", replaced-step) // lower than all others
+				}
+				i := slices.IndexFunc(c.mates, func(m *mate) bool { return !m.dead })
+				c.mates[i].dead, c.mates[i].gone = true, true
+				work[len(work)-1], work[i] = work[len(work)-1]+work[i], 0
+				if step > 3000 {
+					work = append(work, 0)
+				}
+			})
+			if step > 3000 {
+				c.joinAs(id)
+			}
+		}
 		c.set(func() {
 			for i, m := range c.mates {
 				if !m.over.IsZero() && !m.dead && total() > 0 {
 					t.Fatalf("seed %d: node %d ended, %q, with work %v", seed, i, m.why, work)
 				}
-				if work[i] == 0 || m.frozen != nil || rnd.IntN(20) > 0 {
+				if work[i] == 0 || m.frozen != nil || rnd.IntN(20) > 0 || step < replaced && total() == 1 {
 					continue
 				}
 				work[i]--
@@ -75,7 +100,7 @@ func model(t *testing.T, c *crew, rnd *rand.Rand, seed uint64) {
 				}
 			}
 			show()
-			if step < 600 && rnd.IntN(150) == 0 {
+			if step < 600 && rnd.IntN(150) == 0 || step < replaced && rnd.IntN(1500) == 0 {
 				go c.freeze(c.mates[rnd.IntN(len(work))], time.Duration(rnd.IntN(120))*time.Second)
 			}
 		})
