@@ -21,10 +21,10 @@ func (c *crew) disturb(ctx context.Context) error {
 		plan plan
 	}
 	back := make(chan end, len(list)) // never blocks
-	down, absent := 0, c.s.faults[join]
+	down, absent, gone := 0, c.s.faults[join], 0
 	var alone time.Time // no other long fault may begin before
 	for len(list) > 0 || down > 0 {
-		if len(c.alive()) < c.s.nodes-down-absent {
+		if len(c.alive()) < c.s.nodes-down-absent-gone {
 			return fmt.Errorf("a node ended with %d faults left, %d not over, and %d requests made", len(list), down, c.site.Asked())
 		}
 		after := c.s.pages * 3 / 4
@@ -35,7 +35,7 @@ func (c *crew) disturb(ctx context.Context) error {
 		if c.site.Asked() >= after {
 			c.site.Slower.Store(int64(slower))
 		}
-		if len(list) > 0 && c.site.Asked() >= after && (list[0].kind == join || 2*(down+1) < c.s.nodes) &&
+		if len(list) > 0 && c.site.Asked() >= after && (list[0].kind == join || 2*(down+gone+1) < c.s.nodes) &&
 			(!list[0].long || down == 0 && time.Now().After(alone)) {
 			p := list[0]
 			list = list[1:]
@@ -49,20 +49,27 @@ func (c *crew) disturb(ctx context.Context) error {
 				if err := c.start(ctx, late); err != nil {
 					return err
 				}
+				if at := time.Now().Add(plan{long: true}.mended(c.s)); at.After(alone) {
+					alone = at
+				}
 				continue
 			}
 			alive := c.alive()
-			if len(alive) < c.s.nodes-down-absent {
+			if len(alive) < c.s.nodes-down-absent-gone {
 				continue
 			}
 			victim := choose(alive, c.busy(), p.pick)
 			if err := c.begin(ctx, victim, p.kind); err != nil {
 				return err
 			}
-			down++
 			if at := time.Now().Add(p.lasts + p.mended(c.s)); at.After(alone) {
 				alone = at
 			}
+			if p.kind == lose {
+				gone++
+				continue
+			}
+			down++
 			time.AfterFunc(p.lasts, func() { back <- end{victim, p} })
 			continue
 		}

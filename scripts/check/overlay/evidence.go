@@ -41,10 +41,16 @@ func gather(w *lab.Site, c *crew) (evidence, error) {
 		if err != nil {
 			return e, err
 		}
-		for _, dir := range append(lost, p.Data()) {
+		if !e.gone(p.Index) {
+			lost = append(lost, p.Data())
+		}
+		for _, dir := range lost {
 			if err := e.readBooks(p.Index, filepath.Join(dir, "logs")); err != nil {
 				return e, fmt.Errorf("read logs of node %d: %w", p.Index, err)
 			}
+		}
+		if e.gone(p.Index) {
+			continue
 		}
 		if err := e.readDisk(p.Index, filepath.Join(p.Data(), "frontier"), &w.Layout); err != nil {
 			e.unread = append(e.unread, fmt.Sprintf("node %d: %v", p.Index, err))

@@ -19,6 +19,7 @@ const (
 	kill    kind = "kill"    // SIGKILL, then a restart in the same data directory
 	freeze  kind = "freeze"  // SIGSTOP, then SIGCONT
 	erase   kind = "erase"   // SIGKILL, then a restart without the data directory
+	lose    kind = "lose"    // SIGKILL for good: node and disk are gone
 	join    kind = "join"    // started later than the others
 	isolate kind = "isolate" // for a time without the other nodes, but with the site
 	path    kind = "path"    // for a time without one of the other nodes
@@ -33,7 +34,7 @@ type faults struct {
 }
 
 // usual is the number of faults of each kind if the flag gives none.
-var usual = []faults{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}, {mute, 1}}
+var usual = []faults{{kill, 6}, {freeze, 4}, {erase, 3}, {lose, 1}, {join, 1}, {isolate, 3}, {restore, 1}, {path, 1}, {mute, 1}}
 
 type counts map[kind]int
 
@@ -47,7 +48,7 @@ func parseFaults(list string) (counts, error) {
 		}
 		i := slices.IndexFunc(usual, func(u faults) bool { return string(u.kind) == name })
 		if i < 0 {
-			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, join, isolate, restore, path, mute", name)
+			return nil, fmt.Errorf("faults: %q is none of kill, freeze, erase, lose, join, isolate, restore, path, mute", name)
 		}
 		n, err := usual[i].count, error(nil)
 		if given {
@@ -94,6 +95,16 @@ func plans(s settings) []plan {
 		}
 	}
 	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
+	// All nodes must have been there once, or the crawl waits for one that is lost: those that join change places with those that are lost.
+	joined := 0
+	for i, k := range kinds {
+		if k != join && k != lose {
+			continue
+		}
+		if kinds[i] = lose; joined < s.faults[join] {
+			kinds[i], joined = join, joined+1
+		}
+	}
 	list := make([]plan, len(kinds))
 	for i := range list {
 		list[i].after = s.pages/20 + random.IntN(max(1, s.pages*13/20))
@@ -120,6 +131,8 @@ func plans(s settings) []plan {
 			if seen[erase]%2 == 0 {
 				p.lasts += gone
 			}
+		case lose:
+			p.long = true
 		case restore:
 			p.lasts, p.long = s.shortest+short, true
 		case freeze, isolate, path, mute:
@@ -138,7 +151,7 @@ func (p plan) mended(s settings) time.Duration {
 	if p.long {
 		d += times.Member.SettleAfter
 	}
-	if p.kind == erase {
+	if p.kind == erase || p.kind == lose {
 		d += takenOver(times)
 	}
 	return d

@@ -38,7 +38,7 @@ func readTraffic(s settings, e *evidence) traffic {
 		case restore:
 			ends[[2]int{f.node, f.life + 1}] = f.again
 			fallthrough
-		case kill, erase:
+		case kill, erase, lose:
 			ends[[2]int{f.node, f.life}] = f.at
 		}
 	}
@@ -99,6 +99,11 @@ func (e *evidence) explains(first, again lab.Request, slack time.Duration) bool 
 	})
 }
 
+// gone says whether a node was lost for good.
+func (e *evidence) gone(node int) bool {
+	return slices.ContainsFunc(e.faults, func(f fault) bool { return f.kind == lose && f.node == node })
+}
+
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
 func judge(s settings, e *evidence) []lab.Verdict {
@@ -155,7 +160,7 @@ func judgeBooks(s settings, e *evidence) lab.Verdict {
 			v.Faults = append(v.Faults, fmt.Sprintf("node %d, boot %d at %s: %d + %d + %d is not %d + %d + %d + %d + %d", b.node, b.Boot,
 				clock(b.Time), b.Accepted, b.AtStart, b.Arrived, b.Done, b.Failed, b.Dropped, b.Left, b.Pending))
 		}
-		if b.last {
+		if b.last && !e.gone(b.node) {
 			ends[b.node] = true
 			handed += b.Left
 			if b.Pending != 0 {
@@ -164,7 +169,7 @@ func judgeBooks(s settings, e *evidence) lab.Verdict {
 		}
 	}
 	for n := range s.nodes {
-		if !ends[n] {
+		if !ends[n] && !e.gone(n) {
 			v.Faults = append(v.Faults, fmt.Sprintf("node %d has no last line", n))
 		}
 	}

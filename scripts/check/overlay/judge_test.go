@@ -58,6 +58,10 @@ func TestJudge(t *testing.T) {
 		{"a page is missing", func(_ *settings, e *evidence) { e.requests = e.requests[:3] }, []string{"coverage"}},
 		{"a page was refused", func(_ *settings, e *evidence) { e.requests[3].Status = 0 }, []string{"coverage"}},
 		{"a fault did not come", func(s *settings, _ *evidence) { s.faults[freeze] = 1 }, []string{"faults"}},
+		{"a node is lost for good", func(s *settings, e *evidence) {
+			s.faults, e.faults[0].kind = counts{lose: 1}, lose
+			e.books[0].last, e.books = true, slices.Delete(e.books, 1, 2)
+		}, nil},
 		{"a page nobody has", func(_ *settings, e *evidence) { e.requests = append(e.requests, get(1, 0, "/forbidden/1", 6000, 6001)) },
 			[]string{"not of the site"}},
 		{"somebody unknown", func(_ *settings, e *evidence) { e.requests = append(e.requests, get(-1, -1, "/1", 6000, 6001)) },

@@ -1,8 +1,8 @@
 // Command overlay crawls a generated site with several nodes, injects faults, and judges the crawl.
 //
 // It serves a site on several hosts and addresses, records every request, and starts the nodes of one overlay as processes on loopback. At
-// random moments it kills nodes and restarts them in the same data directory, freezes nodes, erases their disks or restores older ones, starts nodes late,
-// and isolates nodes from the others or from one of them, or stops their streams only, for which it needs network namespaces (Linux). The crawl must end by itself at every node. Then the
+// random moments it kills nodes and restarts them in the same data directory, freezes nodes, erases their disks or restores older ones, starts nodes late, takes
+// one away for good, and isolates nodes from the others or from one of them, or stops their streams only, for which it needs network namespaces (Linux). The crawl must end by itself at every node. Then the
 // requests, the nodes' books and their disks are compared with the pages of the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
 // of the repository:
 //
@@ -49,7 +49,7 @@ func main() {
 	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
 	flag.IntVar(&s.hosts, "hosts", 18, "`number` of hosts")
 	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; if fewer than hosts, some serve two")
-	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, join, isolate, restore, path and mute; all if empty; or none")
+	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, lose, join, isolate, restore, path and mute; all if empty; or none")
 	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "shortest `time` that a node is frozen, isolated or mute, or a path broken")
 	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` that a node is frozen, isolated or mute, or a path broken")
 	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once at each node")
@@ -69,7 +69,7 @@ func main() {
 	if *faults == "" {
 		*faults = "kill,freeze,erase,join,restore"
 		if s.nat == 0 {
-			*faults += ",isolate,path,mute"
+			*faults += ",lose,isolate,path,mute"
 		}
 	}
 	var err error
@@ -78,7 +78,7 @@ func main() {
 		os.Exit(2)
 	}
 	lab.Refuse(s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
-		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest ||
+		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || 2*(s.faults[lose]+1) >= s.nodes || s.shortest <= 0 || s.longest < s.shortest ||
 		s.fetch < 1 || s.faster < 1 || s.faster > 15 || !(s.overlap > 0) || s.nat < 0 || s.nat > 0 && s.nat > s.nodes-s.faults[join]-2)
 	lab.Main("overlay", s.limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
 }

@@ -82,6 +82,10 @@ func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
 	switch what {
 	case erase:
 		return erased(n)
+	case lose:
+		n.Now = nil
+		c.faults[len(c.faults)-1].until = time.Now()
+		return erased(n)
 	case restore:
 		if out, err := exec.CommandContext(ctx, "cp", "-Rp", n.Data(), backup(n)).CombinedOutput(); err != nil {
 			return fmt.Errorf("copy disk of node %d: %w\n%s", n.Index, err, out)
@@ -183,6 +187,9 @@ func (c *crew) run(ctx context.Context) error {
 
 func (c *crew) await(ctx context.Context) error {
 	for _, n := range c.Nodes {
+		if n.Now == nil {
+			continue
+		}
 		select {
 		case <-n.Now.Ended():
 		case <-ctx.Done():
