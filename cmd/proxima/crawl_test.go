@@ -250,7 +250,7 @@ func TestInterruptWhileCtlReadsSeeds(t *testing.T) {
 	defer func() { os.Stdin = stdin; hold.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel) // whether it reads by then or not
-	if got := code(run(ctx, []string{"ctl", "-data", data, "seed", "-"}, io.Discard, io.Discard), io.Discard); got != exitStopped {
+	if got := code(run(ctx, []string{"ctl", "-data", data, "seed", "a.test", "-"}, io.Discard, io.Discard), io.Discard); got != exitStopped {
 		t.Errorf("exit %d, want %d", got, exitStopped)
 	}
 }

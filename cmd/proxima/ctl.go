@@ -186,22 +186,24 @@ func each(on []string, do func(string) error) error {
 }
 
 func addSeeds(ctx context.Context, c *ctl, urls []string) error {
-	list := []byte(strings.Join(urls, "\n"))
-	if slices.Equal(urls, []string{"-"}) {
-		// The list is read before the node is asked: it may come slowly, and a call ends after a minute.
-		var err error
-		in := os.Stdin
-		if list, err = untilStopped(ctx, func() ([]byte, error) { return io.ReadAll(in) }); err != nil {
-			return fmt.Errorf("read seeds: %w", err)
-		}
-	} else {
-		for _, text := range urls {
+	var list bytes.Buffer
+	for _, text := range urls {
+		if text != "-" {
 			if _, err := argument(text); err != nil {
 				return exit{exitUsage, err}
 			}
+			fmt.Fprintln(&list, text)
+			continue
 		}
+		// The list is read before the node is asked: it may come slowly, and a call ends after a minute.
+		in := os.Stdin
+		more, err := untilStopped(ctx, func() ([]byte, error) { return io.ReadAll(in) })
+		if err != nil {
+			return fmt.Errorf("read seeds: %w", err)
+		}
+		fmt.Fprintf(&list, "%s\n", more)
 	}
-	a, err := c.post(ctx, "/seeds", nil, bytes.NewReader(list))
+	a, err := c.post(ctx, "/seeds", nil, &list)
 	if err != nil {
 		return err
 	}
