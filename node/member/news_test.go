@@ -215,8 +215,8 @@ unknown, by alive, life 4, life 6, long dead, long left, gave, gave earlier:
 unknown, by dead: dead life 5 20s +settled +unseen
 unknown, by left: left life 5 20s +unseen
 unknown, by left in life 4: left life 4 20s +unseen
-unknown, by over: alive life 5 20s +settled +unseen +over
-unknown, by over in life 4: alive life 4 20s +settled +unseen +over
+unknown, by over: dead life 5 0s +settled +unseen +over
+unknown, by over in life 4: dead life 4 0s +settled +unseen +over
 `)
 }
 
@@ -247,7 +247,7 @@ func TestWhatANewcomerHears(t *testing.T) {
 2 dead for 9s, settled true, over false, gave false
 3 dead for 9s, settled true, over false, gave false
 5 left for 0s, settled false, over false, gave true
-6 alive for 1m9s, settled false, over true, gave false
+6 dead for 0s, settled false, over true, gave false
 7 dead for 1m9s, settled false, over false, gave false
 8 alive for 0s, settled false, over false, gave false
 9 left for 9s, settled false, over false, gave false

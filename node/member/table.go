@@ -284,8 +284,11 @@ func (t *table) merge(s state, now time.Time) {
 		counts := e.settled && (e.phase == alive || e.phase == dead && e.since < t.cfg.ForgetAfter)
 		switch {
 		case r == nil:
-			// Nobody else will tell of these; live ones come by themselves.
+			// Nobody else will tell of these; live ones come by themselves, unless they die before.
 			if len(t.members) < maxEntries && (e.phase == dead && counts || e.over || e.phase == left && e.since < t.cfg.MajorityWindow) {
+				if e.phase == alive {
+					e.phase, e.since = dead, 0
+				}
 				r = &record{id: e.id, boot: e.boot, phase: e.phase, since: now.Add(-e.since), settled: counts, unseen: true}
 				t.members[e.id] = r
 			}

@@ -195,3 +195,18 @@ func TestMembersByHearsayAreBounded(t *testing.T) {
 		t.Errorf("later: %v", err)
 	}
 }
+
+// A newcomer takes nobody for alive by hearsay: gossip does not tell it of a member that is only suspected to be dead, nor of its death.
+func TestNobodyIsAliveByHearsay(t *testing.T) {
+	c := newClock(t)
+	c.meet(9, 1, true)
+	c.hear(entry{id: nodeID(5), boot: 1, phase: alive, settled: true, over: true})
+	c.pass(5 * time.Minute)
+	if r := c.members[nodeID(5)]; r != nil && r.phase == alive {
+		t.Error("a member is alive that was never met")
+	}
+	c.hear(entry{id: nodeID(5), boot: 1, phase: dead, over: true, since: 4 * time.Minute})
+	if r := c.members[nodeID(5)]; r == nil || r.phase != dead || !r.over || len(c.settled) != 2 {
+		t.Errorf("of a member that has ended this is known: %+v, and %v settled", r, c.settled)
+	}
+}
