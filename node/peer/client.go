@@ -248,7 +248,8 @@ func send[Q, R any, M interface {
 		c.tally.failed(kind)
 		if kind == KindTold && !told && c.deps.Told != nil {
 			if (*header).Told, err = c.tell(ctx, r); err != nil {
-				if kind = kindOf(err); kind == KindMalformed || kind == KindOversized {
+				switch kind = kindOf(err); kind {
+				case KindMalformed, KindOversized, KindInternal, KindPanic:
 					kind = KindTold // what is told is refused, not the message
 				}
 				return nil, fmt.Errorf("%s to %s: tell all: %w", procedure, to, &callError{kind, err})

@@ -98,13 +98,16 @@ func TestLongEntriesAreTold(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeToldSpoilsNoMessage: a peer that does not understand what it is told has not refused the message that waits for that.
+// TestWhatCannotBeToldSpoilsNoMessage: a peer that does not understand what it is told, or has no room for it, has not refused the message that
+// waits for that, and does not fail over it.
 func TestWhatCannotBeToldSpoilsNoMessage(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a := w.node("a", who{told: knowing(1, "")})
-		w.node("b", who{told: &knowledge{broken: fmt.Errorf("%w: it is strange", peer.ErrMalformed)}})
-		if _, err := a.ask("b"); err == nil || errors.Is(err, peer.ErrMalformed) || !errors.Is(err, peer.ErrUnavailable) {
-			t.Errorf("%v, want one after which the message is sent again", err)
-		}
-	})
+	for _, broken := range []error{fmt.Errorf("%w: it is strange", peer.ErrMalformed), errors.New("the disk is full")} {
+		inBubble(t, func(t *testing.T, w *world) {
+			a := w.node("a", who{told: knowing(1, "")})
+			w.node("b", who{told: &knowledge{broken: broken}})
+			if _, err := a.ask("b"); err == nil || errors.Is(err, peer.ErrMalformed) || !errors.Is(err, peer.ErrUnavailable) {
+				t.Errorf("%v, want one after which the message is sent again", err)
+			}
+		})
+	}
 }
