@@ -97,16 +97,7 @@ func (d *disk) copy() *disk {
 // lock begins a call to the disk, unless the call fails.
 func (d *disk) lock() error {
 	d.gate()
-	d.mu.Lock()
-	if d.dead {
-		d.mu.Unlock()
-		return frontier.ErrClosed
-	}
-	if err := d.fault.fails(); err != nil {
-		d.mu.Unlock()
-		return err
-	}
-	return nil
+	return d.lockNow(3)
 }
 
 func (d *disk) host(name string) *hostCopy {

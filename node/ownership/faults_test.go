@@ -26,9 +26,9 @@ type fault struct {
 	before func(call string)
 }
 
-// fails counts calls of the method that called lock, and fails the n-th one. The lock of the disk is held.
-func (f *fault) fails() error {
-	pc, _, _, _ := runtime.Caller(2)
+// fails counts calls of the method that called lock, so many calls above, and fails the n-th one. The lock of the disk is held.
+func (f *fault) fails(caller int) error {
+	pc, _, _, _ := runtime.Caller(caller)
 	name := runtime.FuncForPC(pc).Name()
 	if f == nil {
 		return nil

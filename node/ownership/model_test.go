@@ -19,7 +19,8 @@ var runs = flag.Int("runs", 5, "how many seeded runs of the model are made")
 var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 
 // TestNothingIsLost crawls a web with an overlay in trouble. Nodes are killed with and without their last second on disk, lose their
-// disks or get older ones, join, leave, are drained, come back and freeze, or can be dialled no more. Partitions and one-way links cut them off, and other links are slow. Clocks
+// disks or get older ones, join, leave, are drained, come back and freeze, or can be dialled no more; in every third run newcomers take the places
+// of the oldest nodes until no founder is left. Partitions and one-way links cut them off, and other links are slow. Clocks
 // jump, disks are full or slow, messages are lost, late and repeated, some nodes answer some calls only, and hosts are handed around. Of the
 // two disks of a host, one is lost at a time. Two nodes never ask one server, and no accepted URL is ever gone. When all has been calm for
 // a while, each URL is on two disks. In the end every page is done, and every host has one owner and one equal replica.
@@ -47,10 +48,15 @@ func turmoil(t *testing.T, seed uint64) {
 	for range 25 {
 		if w.draw(12) == 0 {
 			w.rest(known)
+		} else if up := w.up(); seed%3 == 2 && w.draw(2) == 0 && len(up) > 3 {
+			w.loseDisk(up[0]) // the oldest: in the end no founder is left
+			w.add().start()
 		} else {
 			w.act()
 		}
-		time.Sleep(time.Duration(1+w.draw(60)) * time.Second)
+		if w.draw(4) > 0 { // otherwise the next trouble comes at once
+			time.Sleep(time.Duration(1+w.draw(60)) * time.Second)
+		}
 		if lost := w.thin(known, 1); len(lost) > 0 {
 			t.Fatalf("lost: %v", lost)
 		}
@@ -143,7 +149,11 @@ func (w *world) act() {
 		}
 		time.AfterFunc(5*time.Second+w.upTo(longest), a.thaw)
 	case what == 13:
-		pick(up).setClock(w.upTo(4*time.Minute) - 2*time.Minute)
+		most := 2 * time.Minute
+		if w.draw(4) == 0 {
+			most = 5 * time.Hour
+		}
+		pick(up).setClock(w.upTo(2*most) - most)
 	case what == 14: // a disk becomes slow, or fast again
 		d := pick(up).disk
 		d.mu.Lock()
@@ -340,13 +350,16 @@ func (w *world) heard() {
 	clear(w.picky)
 }
 
-// heal ends all trouble, and acts as an operator who says which nodes are gone for good.
+// heal ends all trouble, and acts as an operator who says which nodes are gone for good, if the others are no majority without them.
 func (w *world) heal() {
 	w.calm()
 	w.mu.Lock()
 	w.loss, w.late = 0, 0
 	w.mu.Unlock()
-	w.goAlone()
+	time.Sleep(settled)
+	if !w.whole() {
+		w.goAlone()
+	}
 }
 
 // Nodes freeze again and again for less than a lease, as on an overloaded machine. They still read the answers to their requests, so no

@@ -3,12 +3,14 @@ package ownership
 import (
 	"maps"
 	"slices"
+
+	"proxima/frontier"
 )
 
 // The methods below implement Shelf.
 
 func (d *disk) Get(key []byte) ([]byte, error) {
-	if err := d.lock(); err != nil {
+	if err := d.lockNow(2); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
@@ -35,10 +37,25 @@ func (d *disk) ScanAfter(after []byte, visit func(key, value []byte) error) erro
 }
 
 func (d *disk) Batch(fill func(put func(key, value []byte), remove func(key []byte))) error {
-	if err := d.lock(); err != nil {
+	if err := d.lockNow(2); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	fill(func(k, v []byte) { d.now.shelf[string(k)] = string(v) }, func(k []byte) { delete(d.now.shelf, string(k)) })
+	return nil
+}
+
+// lockNow is lock for callers that hold a mutex. They do not wait while the process is frozen: others that want the mutex would stop the fake
+// clock. caller is how many calls above fault.fails the call to the disk is.
+func (d *disk) lockNow(caller int) error {
+	d.mu.Lock()
+	if d.dead {
+		d.mu.Unlock()
+		return frontier.ErrClosed
+	}
+	if err := d.fault.fails(caller); err != nil {
+		d.mu.Unlock()
+		return err
+	}
 	return nil
 }
