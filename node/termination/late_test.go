@@ -119,6 +119,29 @@ func TestDeafAtTheEnd(t *testing.T) {
 	})
 }
 
+// The node that asks crashes while it tells the end, and one that is not told is left with a newcomer. The two are no majority, so neither asks; they
+// end after the one has been idle for five minutes.
+func TestLeftWithANewcomer(t *testing.T) {
+	withCrew(t, 3, 3, func(_ *testing.T, c *crew) {
+		c.set(func() {
+			c.gossip = true
+			c.lose = func(to string, end bool) bool { return end && to == c.mates[2].id }
+		})
+		for len(c.ended()) == 0 {
+			time.Sleep(every / 10)
+		}
+		c.set(func() {
+			c.mates[0].gone, c.mates[0].dead = true, true
+			c.view = func(_ string, v view.View) view.View {
+				v.Majority = false
+				return v
+			}
+		})
+		c.join()
+		c.endsBy(lonelyFor + 3*every)
+	})
+}
+
 // A member that answers nobody, though it counts as alive, holds up the end for ten minutes, whether it is the one that asks or
 // not. It goes on: it has work, and does not hear of the end. Where half of all do not answer, nobody ends.
 func TestMuteAtTheEnd(t *testing.T) {

@@ -86,7 +86,7 @@ type Rounds struct {
 	ended bool
 	// answered is the value of State.Counters when this node last answered that it is idle; nil before the first such answer.
 	answered *uint64
-	// lonely is since when this node has been idle and alone without any change of its counters; zero if it is not.
+	// lonely is since when this node has waited as lonelyFor says, without any change of its counters; zero if it does not.
 	lonely time.Time
 	silent map[string]silence // of members that did not answer the last question
 	probed time.Time          // when this node last made sure that the node that asks is there
@@ -100,8 +100,8 @@ func (s silence) mute() bool { return s.last.Sub(s.first) >= muteFor }
 const (
 	// tellFor is how long the end is told to nodes that do not acknowledge it.
 	tellFor = 30 * time.Second
-	// lonelyFor is how long an idle node without a majority waits for others when it sees none of them any more. They have
-	// most likely ended, and this node missed it. If they have not, they go on without it and lose nothing.
+	// lonelyFor is how long an idle node without a majority waits for others when it sees none of them any more, or hears that some have ended. They
+	// have most likely all ended, and this node missed it. If they have not, they go on without it and lose nothing.
 	lonelyFor = 5 * time.Minute
 	// muteFor is how long a member must have answered no question before nobody waits for it.
 	muteFor = 10 * time.Minute
@@ -326,7 +326,7 @@ func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 		return "over at " + v.Over[0]
 	}
 	unchanged := r.answered != nil && *r.answered == s.Counters // since it last answered that it is idle
-	if !s.Idle || v.Majority || len(v.Others()) > 0 || !unchanged {
+	if !s.Idle || v.Majority || len(v.Over) == 0 && len(v.Others()) > 0 || !unchanged {
 		r.lonely = time.Time{}
 		return ""
 	}
@@ -336,7 +336,11 @@ func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 	if now.Sub(r.lonely) < lonelyFor {
 		return ""
 	}
-	return fmt.Sprintf("nothing was left to do here, and nobody was there for %v", lonelyFor)
+	why := "nobody was there"
+	if len(v.Over) > 0 {
+		why = "it is over at " + v.Over[0]
+	}
+	return fmt.Sprintf("nothing was left to do here for %v, and %s", lonelyFor, why)
 }
 
 // end tells all nodes that have answered, until each has acknowledged it or left, or tellFor has passed. The others learn it from
