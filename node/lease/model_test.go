@@ -3,6 +3,7 @@ package lease
 import (
 	"flag"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -12,8 +13,8 @@ import (
 
 var modelSeeds = flag.Int("lease.seeds", 12, "seeds of the model test")
 
-// In TestOneHolder nodes come, go and freeze, clocks jump, views change at different times, and messages are lost, late and repeated. Two
-// nodes may never dial one server. When all is calm, every wanted server is leased.
+// In TestOneHolder nodes come, go, freeze and are replaced for good, clocks jump, some lack the majority, views change at different times, and
+// messages are lost, late and repeated. Two nodes may never dial one server. When all is calm, every wanted server is leased.
 func TestOneHolder(t *testing.T) {
 	expired := uint64(0)
 	for seed := range *modelSeeds {
@@ -44,9 +45,9 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 				if n := w.reach(id, id); n != nil {
 					n.thawed()
 					w.mu.Lock()
-					now := slices.Clone(settled)
+					now, calm := slices.Clone(settled), w.calm
 					w.mu.Unlock()
-					n.see(now, true)
+					n.see(now, w.chance(0.95) || calm)
 				}
 			})
 		}
@@ -67,6 +68,10 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 						w.boots[id] = 0
 					}
 					w.mu.Unlock()
+				} else if x < 0.02 { // a newcomer takes its place
+					i := slices.Index(ids, id)
+					id = fmt.Sprintf("new%02d-%x", i, uint32(w.random()*(1<<32)))
+					ids[i] = id
 				}
 				w.start(id).see(settled, true)
 				change(settled)
@@ -115,7 +120,7 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 				n.thaw()
 			})
 		case x < 0.525:
-			n.setClock(time.Duration((w.random() - 0.5) * float64(4*time.Minute)))
+			n.setClock(time.Duration((w.random() - 0.5) * float64(4*time.Minute) * (1 + 100*math.Floor(2*w.random())))) // by minutes, or by hours
 		case x < 0.54:
 			other := w.pick(ids)
 			w.mu.Lock()
