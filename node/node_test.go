@@ -143,3 +143,17 @@ func TestNoContactNoDial(t *testing.T) {
 		}
 	})
 }
+
+// TestAllowedLater: a host at an address that is not public is crawled by the same command as soon as that is allowed.
+func TestAllowedLater(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", "10.9.8.7").Pages(3)
+		if end, _ := w.crawl(w.t.Context(), "http://a.test/"); end.Pages != 0 {
+			t.Errorf("before: %+v", end)
+		}
+		w.cfg.Fetch.AllowPrefixes = append(w.cfg.Fetch.AllowPrefixes, "10.9.0.0/16")
+		if end, _ := w.run(); end.Pages != 4 {
+			t.Errorf("afterwards: %+v", end)
+		}
+	})
+}

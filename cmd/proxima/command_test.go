@@ -252,7 +252,7 @@ func TestNothingCrawledSaysWhy(t *testing.T) {
 	}
 	const who = "before public web sites may be asked, say who you are: -contact (the URL of a page about your crawl) and -from"
 	told(t, exitNothing, [][]string{
-		{crawl("http://127.0.0.1:8080/"), "nothing was crawled: forbidden address", "loopback", "-allow 127.0.0.0/8", "with another -data or a day later"},
+		{crawl("http://127.0.0.1:8080/"), "nothing was crawled: forbidden address", "loopback", "-allow 127.0.0.0/8"},
 		{crawl("-allow 127.0.0.0/8 http://127.0.0.1:1/"), "forbidden port; no port that browsers block is asked"},
 		{crawl("http://public.test/"), who},
 		{crawl("-contact https://example.org/bot http://public.test/"), who},

@@ -212,8 +212,7 @@ func whyNothing(e node.End) string {
 		case r == "forbidden port":
 			hint = "; no port that browsers block is asked, whatever the configuration says"
 		case strings.HasPrefix(r, "forbidden address"):
-			hint = "; addresses that are not public must be allowed: -allow " + allowed(r) + " (fetch.allow_prefixes), with another -data " +
-				"or a day later, since this node has given the host up"
+			hint = "; addresses that are not public must be allowed: -allow " + allowed(r) + " (fetch.allow_prefixes)"
 		}
 	}
 	return strings.Join(list[:min(3, len(list))], "; ") + hint

@@ -79,8 +79,8 @@ func (l *Loop) usable(addrs []netip.Addr) (usable []netip.Addr, reason string, l
 			reason = "blocked: " + rule
 		} else if class, err := l.deps.Client.Check(a); err != nil {
 			reason = words(string(class)) + ": " + err.Error()
+			lasts = false // the operator can allow the address, or set a contact
 			if class == fetch.NoIdentity {
-				lasts = false // the operator can set a contact
 				l.stats.update(func(s *Stats) { s.NoIdentity = true })
 			}
 		} else {
