@@ -29,7 +29,7 @@ type Config struct {
 	TrackDepth bool `toml:"-"`
 	// MinFreeMiB is the low-water mark of the disk, in MiB. With less free space the node starts no download and takes no
 	// URLs from peers until there has been room for ten seconds. With less than a quarter of it the node writes nothing at all
-	// and waits.
+	// and waits. 0 means no mark, and then a full disk ends the process: the store writes through mapped files.
 	MinFreeMiB int `toml:"min_free_mib"`
 	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`

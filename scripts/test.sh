@@ -109,8 +109,8 @@ done < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... 
 say "go test $race"
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
-# Those that take longest begin first. All are vetted already.
-if ! go test $race -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./frontier ./node/member ./cmd/proxima "${racy[@]}" 2>&1 | tee "$printed"; then
+# Those that take longest begin first. Some wait more than they work, so one more than the processors run at once. All are vetted already.
+if ! go test $race -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./frontier ./node/member ./cmd/proxima "${racy[@]}" 2>&1 | tee "$printed"; then
 	red=$(crashes "$printed")
 	if [ -z "$red" ] || grep -q ^failed <<<"$red"; then exit 1; fi
 	mapfile -t again < <(cut -d' ' -f2 <<<"$red")
