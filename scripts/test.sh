@@ -74,7 +74,8 @@ slow+='|Overlay(HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMut
 slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
-# They take a tenth of their time without the race detector, so they always run, and always without it. It sees the same code in shorter tests.
+# They take a fourth to an eighth of their time without the race detector, so they always run, and always without it. It sees the
+# same code in shorter tests.
 brisk='OverlayGolden|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail|CrashAtEveryStep'
 later="$figures|$slow|$brisk"
 # Ten seconds and more each under the race detector, of which others like them are in the short run.

@@ -195,14 +195,9 @@ func (c *Coder) Bytes(v *[]byte, most uint64) {
 
 // Text codes a length of at most most and that many bytes.
 func (c *Coder) Text(v *string, most uint64) {
-	n := uint64(len(*v))
-	switch c.Uvarint(&n); {
-	case !c.reading:
-		c.B = append(c.B, *v...)
-	case n > most:
-		c.Fail(fmt.Errorf("text of %d bytes, more than %d", n, most))
-	default:
-		*v = string(c.Take(n))
+	b := []byte(*v)
+	if c.Bytes(&b, most); c.reading {
+		*v = string(b)
 	}
 }
 

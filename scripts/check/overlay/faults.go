@@ -95,7 +95,7 @@ func plans(s settings) []plan {
 		}
 	}
 	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
-	// All nodes must have been there once, or the crawl waits for one that is lost: those that join change places with those that are lost.
+	// The crawl waits until all nodes have been there once, so the late ones join before any is lost.
 	joined := 0
 	for i, k := range kinds {
 		if k != join && k != lose {
