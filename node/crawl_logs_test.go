@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,8 +103,37 @@ func TestNeverEnds(t *testing.T) {
 	})
 }
 
-// TestStopAndResume: a stopped crawl ends within 5 s whatever is under way, and the next one in its directory gets every
-// page that is missing, again only those that were under way.
+// TestStopLetsDownloadsEnd: a page that comes within a second of the stop is not asked for again in the next life, and its links are
+// followed. One that takes longer is broken off.
+func TestStopLetsDownloadsEnd(t *testing.T) {
+	for took, want := range map[time.Duration]int{900 * time.Millisecond: 1, 5 * time.Second: 2} {
+		each(t, took.String(), func(t *testing.T, w *trial) {
+			ctx, stop := context.WithCancel(w.t.Context())
+			defer stop()
+			var stopped time.Time
+			a := w.Site("a.test", server1).Page("/", "/next")
+			page := Text("text/html", `<a href="/next">`)
+			a.Handle("/", func(rw http.ResponseWriter, r *http.Request) {
+				if stopped.IsZero() {
+					stopped = time.Now()
+					stop()
+					pause(r.Context(), took)
+				}
+				page(rw, r)
+			})
+			end, _ := w.crawl(ctx, "http://a.test/")
+			if wait := time.Since(stopped); end.Reason != "stopped" || wait > 1100*time.Millisecond {
+				t.Errorf("%q after %v", end.Reason, wait)
+			}
+			if w.run("http://a.test/"); a.Count("/") != want || a.Count("/next") != 1 {
+				t.Errorf("%d requests for the page, want %d; %d for its link", a.Count("/"), want, a.Count("/next"))
+			}
+		})
+	}
+}
+
+// TestStopAndResume: a stopped crawl ends soon whatever is under way, and the next one in its directory gets every
+// page that is missing, again only those that were broken off.
 func TestStopAndResume(t *testing.T) {
 	for _, took := range []time.Duration{0, 3 * time.Second, 15 * time.Second} {
 		each(t, took.String(), func(t *testing.T, w *trial) {
@@ -114,12 +144,12 @@ func TestStopAndResume(t *testing.T) {
 			ctx, stop := context.WithTimeout(w.t.Context(), stopAt)
 			defer stop()
 			end, _ := w.crawl(ctx, urls...)
-			if end.Reason != "stopped" || w.at(time.Now()) > stopAt+5*time.Second {
+			if end.Reason != "stopped" || w.at(time.Now()) > stopAt+1100*time.Millisecond {
 				t.Errorf("%q at %v, want stopped at %v", end.Reason, w.at(time.Now()), stopAt)
 			}
 			under := map[string]bool{}
 			for _, v := range w.Visits(nil) {
-				under[v.URL()] = w.at(v.End) >= stopAt
+				under[v.URL()] = w.at(v.End) >= stopAt+time.Second
 			}
 			before := end.Frontier.Pending
 			end, _ = w.run(urls...)

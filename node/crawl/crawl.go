@@ -130,17 +130,18 @@ func (l *Loop) DropLinks(reason string, n int) { l.stats.drop(drop{reason, n}) }
 // Limit is the key of the limit that ended the crawl: "max_pages", "max_bytes" or "max_time"; or "" if none did.
 func (l *Loop) Limit() string { return l.limits.why() }
 
-// grace is how long downloads that are under way may take when a limit is reached.
-const grace = 10 * time.Second
+// Downloads that are under way may go on for so long.
+const (
+	grace   = 10 * time.Second // when a limit is reached
+	parting = time.Second      // when the node stops: most of them end in it, and are not asked for again
+)
 
-// Run crawls until the context ends, or until the crawl ends by itself as configured. When the context ends, downloads under way are
-// broken off and stay pending. When a limit is reached, they are finished. The error is one of the frontier: no failure on the web
-// is an error here.
+// Run crawls until the context ends, or until the crawl ends by itself as configured. Downloads that are under way then may end, within
+// bounds. Those that do not are broken off and stay pending. The error is one of the frontier: no failure on the web is an error here.
 func (l *Loop) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
+	stopped := ctx
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	taking, stopTaking := context.WithCancel(ctx)
-	defer stopTaking()
 	if most := l.cfg.MaxTime; most > 0 {
 		if l.limits.shared() {
 			most += grace // the overlay ends the crawl before, unless this node is cut off
@@ -148,6 +149,8 @@ func (l *Loop) Run(ctx context.Context) error {
 		defer time.AfterFunc(most, func() { l.limits.End("max_time") }).Stop()
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	taking, stopTaking := context.WithCancel(ctx)
+	defer context.AfterFunc(stopped, stopTaking)()
 	for range l.cfg.Resolvers {
 		g.Go(func() error { return l.placeAll(taking) })
 	}
@@ -171,16 +174,14 @@ func (l *Loop) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		defer stop()
-		l.awaitEnd(ctx)
-		if l.limits.why() != "" {
-			stopTaking()
-			late := time.NewTimer(grace)
-			defer late.Stop()
-			select {
-			case <-ctx.Done():
-			case <-fetched:
-			case <-late.C:
-			}
+		l.awaitEnd(taking)
+		stopTaking()
+		late := time.AfterFunc(grace, stop)
+		defer late.Stop()
+		defer context.AfterFunc(stopped, func() { late.Reset(parting) })()
+		select {
+		case <-ctx.Done():
+		case <-fetched:
 		}
 		return nil
 	})

@@ -114,7 +114,7 @@ inside() {
 	within 120 over $peer || trouble "the crawl does not end"
 	wait $peer || fail "the peer failed: $(tail -5 /srv/peer.log)"
 	[ "$(systemctl show -P Result proxima)" = success ] || trouble "the service failed"
-	# A download that is under way when the node is told to end is broken off, and made again.
+	# A download that lasts a second longer than the node may is broken off, and made again.
 	local broken
 	broken=$(cat $data/logs/fetch.jsonl /srv/peer/logs/fetch.jsonl | grep -c '"kind":"page",.*"error":"canceled"' || true)
 	grep -o 'GET /h[0-9]*/[0-9]*.html' /srv/site.log | sort | uniq -c | awk -v all=$((hosts * pages)) -v broken="$broken" '
