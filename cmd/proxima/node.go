@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -165,6 +166,8 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	switch {
 	case errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrDamaged) || errors.Is(err, frontier.ErrOldLayout):
 		return exit{exitData, err}
+	case errors.Is(err, fs.ErrNotExist): // a file that the configuration names
+		return exit{exitUsage, err}
 	case err != nil:
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -56,7 +57,7 @@ type Report struct {
 	Summary string
 }
 
-// New returns an empty List. Load fills it.
+// New returns an empty List. Load fills it. A file that cannot be opened is an error here: who names one means it to be in force.
 func New(cfg Config, deps Deps) (*List, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure blocklist: %w", err)
@@ -66,6 +67,13 @@ func New(cfg Config, deps Deps) (*List, error) {
 		l.changed = func(Report) {}
 	}
 	for _, where := range cfg.Sources {
+		if !isWeb(where) {
+			f, err := os.Open(where)
+			if err != nil {
+				return nil, fmt.Errorf("read a blocklist: %w", err)
+			}
+			f.Close()
+		}
 		l.sources = append(l.sources, newSource(where))
 	}
 	l.tables.Store(&[]*table{})

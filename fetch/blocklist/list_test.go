@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"io/fs"
 	"math"
 	"net/http"
 	"net/netip"
@@ -449,6 +450,7 @@ func TestLargeListChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list")
 	cfg := Default()
 	cfg.Sources, cfg.MaxEntries, cfg.MaxPatterns = []string{file}, 3, 3
+	write(t, file, "")
 	l := newList(t, cfg, Deps{})
 	for _, text := range []string{"a.test\nb.test\n/c/\n", "a.test\nanother.test\n/other/\n"} {
 		write(t, file, text)
@@ -458,5 +460,18 @@ func TestLargeListChanges(t *testing.T) {
 	}
 	if _, blocked := l.Host("another.test"); !blocked {
 		t.Error("the list as it is now is not in force")
+	}
+}
+
+// Who names a file means it to be in force: a node does not start without it.
+func TestAFileMustBeThere(t *testing.T) {
+	cfg := Default()
+	cfg.Sources = []string{filepath.Join(t.TempDir(), "list")}
+	if _, err := New(cfg, Deps{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	write(t, cfg.Sources[0], "a.test\n")
+	if _, err := New(cfg, Deps{}); err != nil {
+		t.Error(err)
 	}
 }

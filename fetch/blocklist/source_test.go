@@ -16,6 +16,7 @@ func TestFileIsReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	cfg := Default()
 	cfg.Sources = []string{path}
+	write(t, path, "")
 	l := newList(t, cfg, Deps{})
 	for _, step := range []struct {
 		text string
@@ -46,8 +47,8 @@ func TestFileThatIsBeingWritten(t *testing.T) {
 		}
 		cfg := Default()
 		cfg.Sources = []string{path}
-		l := newList(t, cfg, Deps{})
 		put("a.test\n")
+		l := newList(t, cfg, Deps{})
 		if err := l.Load(t.Context()); err != nil { // the first time there is nothing to lose
 			t.Fatal(err)
 		}
