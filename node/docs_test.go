@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // The pages that lead through the project name files, folders and things in the code that are there.
@@ -20,7 +21,9 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 		if strings.HasSuffix(s.path, ".md") {
 			text = ""
 		}
-		for _, word := range regexp.MustCompile(`\w+`).FindAllString(text, -1) {
+		for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+			return r != '_' && (r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+		}) {
 			words[word] = true
 		}
 	}
