@@ -29,6 +29,7 @@ fi
 # Most tests have the same flag: what they share with vet is compiled once.
 say "go vet $race"
 go vet $race ./...
+[ -z "${PROXIMA_LONG:-}" ] || go vet -tags nolab ./cmd/proxima # as releases build it
 
 if [ -n "${PROXIMA_LONG:-}" ]; then
 	say staticcheck
@@ -78,8 +79,12 @@ slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityI
 # same code in shorter tests.
 brisk='OverlayGolden|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail|CrashAtEveryStep'
 later="$figures|$slow|$brisk"
-# Ten seconds and more each under the race detector, of which others like them are in the short run.
 if [ -z "${PROXIMA_LONG:-}" ]; then
+	# Five seconds and more each under the race detector, and a fourth of that or less without it, as the short run has them.
+	brisk+='|Overlay(FalseEnd|OwnerDies|ActsMove|DrainsItsShare)|WhatIsFullHindersNothingElse|SidesNearTheBoundUnite'
+	brisk+='|NoFailureOfTheDiskIsLost|NothingIsLost|LostDisks|ShortFreezesRepeatNothing|CapturesTakeTurns|WhatIsKept'
+	later="$figures|$slow|$brisk"
+	# Ten seconds and more each under the race detector, of which others like them are in the short run.
 	later+='|Overlay(OfSix|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Set))|AScenarioInNamespaces|NodeBehindNAT'
 	later+='|AllEventsOnThePortableEmulation|LeasesComeAndGo|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses'
 fi
