@@ -227,16 +227,24 @@ func (o *Operator) awaitDrain(ctx context.Context, stop func()) error {
 	}
 	overlay := o.node.overlay
 	say := func(what string) { o.node.frontier.Hold(byDrain, "drained: "+what) }
-	err := overlay.owners.Drain(ctx, func(hosts int64, trouble error) {
-		what := fmt.Sprintf("hosts still here: %d", hosts)
-		if trouble != nil {
-			what += fmt.Sprintf("; the last one because it could not %v", trouble)
-		}
-		say(what)
-	})
+	drain := func() error {
+		return overlay.owners.Drain(ctx, func(hosts int64, trouble error) {
+			what := fmt.Sprintf("hosts still here: %d", hosts)
+			if trouble != nil {
+				what += fmt.Sprintf("; the last one because it could not %v", trouble)
+			}
+			say(what)
+		})
+	}
+	err := drain()
 	for err == nil && overlay.outbox.Pending() > 0 {
-		say(fmt.Sprintf("links for other nodes still here: %d", overlay.outbox.Pending()))
-		err = bell.Sleep(ctx, time.Second)
+		for err == nil && overlay.outbox.Pending() > 0 {
+			say(fmt.Sprintf("links for other nodes still here: %d", overlay.outbox.Pending()))
+			err = bell.Sleep(ctx, time.Second)
+		}
+		if err == nil {
+			err = drain() // it has taken over the hosts of nodes that died meanwhile
+		}
 	}
 	if err == nil {
 		say("the pages of the limit that it does not need are given back")

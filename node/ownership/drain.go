@@ -23,18 +23,19 @@ const (
 )
 
 // Drain hands over every host that this node owns: to its home, or if that is this node or drained, too, to the next home. It tries again
-// until no host is left or the context ends. From now on this node refuses hosts. left hears repeatedly how many hosts remain, and what
-// kept the last one.
+// until no host is left or the context ends. It also waits for hosts whose owner is gone while a copy is here, which may be the only one: they
+// are taken over first. From now on this node refuses hosts. left hears repeatedly how many hosts remain, and what kept the last one.
 func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble error)) error {
 	rc.draining.Store(true)
 	for {
 		var hosts atomic.Int64
 		var trouble atomic.Pointer[error]
 		if err := rc.records.visit(func(r Record) error {
-			if r.Owner == rc.self() {
+			stays, err := rc.needed(ctx, r, rc.view())
+			if stays {
 				hosts.Add(1)
 			}
-			return ctx.Err()
+			return errors.Join(err, ctx.Err())
 		}); err != nil {
 			return err
 		}
@@ -46,16 +47,20 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 			var g errgroup.Group
 			g.SetLimit(drainAtOnce)
 			for _, r := range page {
-				if v := rc.view(); r.Owner == v.Self {
-					g.Go(func() error {
-						if err := rc.bequeath(ctx, r.Host, v); err != nil {
-							trouble.Store(&err)
-							return nil
-						}
-						hosts.Add(-1)
-						return nil
-					})
+				v := rc.view()
+				if stays, err := rc.needed(ctx, r, v); err != nil {
+					return err
+				} else if !stays {
+					continue
 				}
+				g.Go(func() error {
+					if err := rc.bequeath(ctx, r, v); err != nil {
+						trouble.Store(&err)
+						return nil
+					}
+					hosts.Add(-1)
+					return nil
+				})
 			}
 			_ = g.Wait()
 			return ctx.Err()
@@ -72,13 +77,25 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 	}
 }
 
+// needed reports whether a node that is drained must not leave yet, because it has a host: it owns it, or has a copy and the owner is gone.
+func (rc *reconciler) needed(ctx context.Context, r Record, v view.View) (bool, error) {
+	if r.Owner == v.Self || v.IsAlive(r.Owner) {
+		return r.Owner == v.Self, nil
+	}
+	_, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host)
+	return known, err
+}
+
 // bequeath hands a host of a node that is drained to the first of its next homes that takes it. Two nodes that are drained at once must not
 // wait for each other.
-func (rc *reconciler) bequeath(ctx context.Context, host string, v view.View) error {
-	to := v.Heir(host, v.Self, 0)
+func (rc *reconciler) bequeath(ctx context.Context, r Record, v view.View) error {
+	if r.Owner != v.Self {
+		return fmt.Errorf("leave %s: its owner does not answer, and a copy is here", r.Host)
+	}
+	to := v.Heir(r.Host, v.Self, 0)
 	for next := 1; ; next++ {
-		err := rc.HandOff(ctx, host, to, false, "this node is drained")
-		if to = v.Heir(host, v.Self, next); to == "" || !errors.Is(err, errRefused) {
+		err := rc.HandOff(ctx, r.Host, to, false, "this node is drained")
+		if to = v.Heir(r.Host, v.Self, next); to == "" || !errors.Is(err, errRefused) {
 			return err
 		}
 	}

@@ -101,3 +101,25 @@ func TestMoveWaitsWhileTheReceiverIsBusy(t *testing.T) {
 		}
 	})
 }
+
+// A node that is drained may have the only copy of a host whose owner has just died. It stays until another node has that, too.
+func TestDrainWithTheCopyOfTheDead(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(5, 1, 2, 3)
+		if err := s.node(1).own.Move(s.t.Context(), host, idOf(3)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(s.cfg.SweepEvery + time.Minute) // node 2 has no copy any more
+		s.node(3).die()
+		if err := s.node(1).own.Drain(s.t.Context(), func(int64, error) {}); err != nil {
+			t.Fatal(err)
+		}
+		s.node(1).die()
+		s.forget(1, 3)
+		time.Sleep(s.cfg.TakeAfter)
+		r := s.node(2).record(host)
+		if role, known, err := s.node(2).disk.RoleOf(s.t.Context(), host); r.Owner != idOf(2) || !known || role != frontier.Owned || err != nil {
+			t.Errorf("the node that is left knows %+v, and has %v, %v, %v of the host", r, known, role, err)
+		}
+	})
+}
