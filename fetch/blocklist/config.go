@@ -11,7 +11,8 @@ import (
 
 // Config says where the lists are and what they may cost.
 type Config struct {
-	// Sources are files or http(s) URLs of lists. Each further list costs some 30 ns per label of a name that is looked up.
+	// Sources are files or http(s) URLs of lists. A file must be there at the start; a list that cannot be read later stays as it
+	// was. Each further list costs some 30 ns per label of a name that is looked up.
 	Sources []string `toml:"sources" live:"yes"`
 	// Poll is the time between two looks at the sources. Shorter blocks new entries sooner and asks servers more often.
 	Poll time.Duration `toml:"-"`
