@@ -16,7 +16,7 @@ func TestErasedNodeHearsWhoWasThere(t *testing.T) {
 				c.mates[1].gone = true
 				c.mates[at].rounds.mu.Lock()
 				defer c.mates[at].rounds.mu.Unlock()
-				c.mates[at].rounds.armed, c.mates[at].rounds.met = false, false
+				c.mates[at].rounds.armed, c.mates[at].rounds.met = false, 0
 			})
 			c.endsBy(within)
 		})
@@ -35,7 +35,7 @@ func TestBusyNewcomerHearsWhoWasThere(t *testing.T) {
 				r := c.mates[1-founder].rounds
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				r.armed, r.met = false, false
+				r.armed, r.met = false, 0
 			})
 			time.Sleep(2 * probeEvery)
 			c.set(func() { c.mates[founder].gone, c.mates[founder].dead = true, true })
@@ -43,4 +43,18 @@ func TestBusyNewcomerHearsWhoWasThere(t *testing.T) {
 			c.endsBy(5 * every)
 		})
 	}
+}
+
+// Where nodes differ in how many they expect, the crawl does not end before as many were there as the one with the largest number expects.
+func TestLargestExpectationCounts(t *testing.T) {
+	withCrew(t, 1, 1, func(_ *testing.T, c *crew) {
+		c.idle(false, 0)
+		c.cfg.ExpectedNodes = 3
+		c.join()
+		time.Sleep(2 * probeEvery)
+		c.idle(true, 0)
+		c.goesOn(2 * probeEvery)
+		c.join()
+		c.endsBy(5 * every)
+	})
 }

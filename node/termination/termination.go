@@ -31,7 +31,7 @@ type Config struct {
 	// more messages: one in each round while a node is busy, and one for each node when that node is busy no more.
 	RoundEvery time.Duration `toml:"-"`
 	// ExpectedNodes is how many nodes must have joined before the crawl may end: the number of nodes that you start
-	// together.
+	// together. If nodes have different numbers, the largest counts.
 	ExpectedNodes int `toml:"expected_nodes"`
 }
 
@@ -80,7 +80,7 @@ type Rounds struct {
 
 	// mu guards the fields below.
 	mu    sync.Mutex
-	met   bool // another node has seen all expected nodes
+	met   uint32 // how many nodes have been there at once, as far as this node has seen or heard
 	armed bool
 	why   string // what keeps the crawl from ending, by the last round of this node
 	ended bool
@@ -114,7 +114,11 @@ const (
 
 // New makes the rounds of one node.
 func New(cfg Config, deps Deps) *Rounds {
-	return &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{}), silent: make(map[string]silence), probed: time.Now()}
+	r := &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{}), silent: make(map[string]silence), probed: time.Now()}
+	if r.armed {
+		r.met = uint32(cfg.ExpectedNodes)
+	}
+	return r
 }
 
 // Why tells what keeps the crawl from ending, as far as this node knows.
@@ -178,11 +182,13 @@ func (r *Rounds) explain(waits *reason, why string) {
 
 // arm notes whether all expected nodes are there, and reports whether they are or have been. Once is enough, because nodes leave
 // when they have ended. Only settled nodes count, as a node that has just come may be gone in a moment. A node that comes when one of the
-// expected is gone for good hears from the others that it was there.
+// expected is gone for good hears from the others how many were there. Each compares that with its own number: where those differ, the largest
+// counts.
 func (r *Rounds) arm(v view.View, s State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.armed && s.Seeded && (r.met || len(v.Settled) >= r.cfg.ExpectedNodes) {
+	r.met = max(r.met, uint32(len(v.Settled)))
+	if !r.armed && s.Seeded && int(r.met) >= r.cfg.ExpectedNodes {
 		r.armed = true
 		r.deps.Arm()
 	}
@@ -204,7 +210,7 @@ func (r *Rounds) present(v view.View) []string {
 // asks reports whether a node is the one that asks.
 func asks(id string, present []string) bool { return len(present) > 0 && present[0] == id }
 
-// probe makes sure now and then that the node that asks is there. Both hear whether the other has seen all expected nodes.
+// probe makes sure now and then that the node that asks is there. Both hear how many nodes the other has seen.
 func (r *Rounds) probe(ctx context.Context, v view.View, present []string) {
 	r.mu.Lock()
 	due := time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present)
@@ -226,11 +232,11 @@ func (r *Rounds) believes(id string, v view.View) bool {
 	return i >= 0 && !slices.ContainsFunc(v.Settled[:i], func(lower string) bool { return r.silent[lower] == silence{} })
 }
 
-// hear takes in that another node has seen all expected nodes.
-func (r *Rounds) hear(armed bool) {
+// hear takes in how many nodes have been there, as far as another node knows.
+func (r *Rounds) hear(met uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.met = r.met || armed
+	r.met = max(r.met, met)
 }
 
 // note takes in whether a member has answered a question.
@@ -310,11 +316,11 @@ func (r *Rounds) askOne(ctx context.Context, v view.View, id string, req *wire.I
 	ctx, cancel := context.WithTimeout(ctx, 5*r.cfg.RoundEvery)
 	defer cancel()
 	r.mu.Lock()
-	req.Armed = r.armed
+	req.Met = r.met
 	r.mu.Unlock()
 	res, err := r.deps.Ask(ctx, id, req)
 	r.note(id, err == nil)
-	r.hear(res.GetArmed())
+	r.hear(res.GetMet())
 	return res, err
 }
 
@@ -403,7 +409,7 @@ func (r *Rounds) declare(why string) bool {
 
 // Idle answers a question, or takes note of the end.
 func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-	r.hear(req.GetArmed())
+	r.hear(req.GetMet())
 	v, s := r.deps.View(), r.deps.State()
 	armed := r.arm(v, s)
 	if req.GetEnd() && armed && s.Idle && r.believes(from, v) {
@@ -411,6 +417,7 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 	}
 	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: v.Digest()}
 	r.mu.Lock()
+	res.Met = r.met
 	if res.Over = r.ended; s.Idle && armed {
 		r.answered = &s.Counters
 	}

@@ -3020,8 +3020,8 @@ type IdleRequest struct {
 	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
 	// end: the crawl is over.
 	End bool `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
-	// armed: as in the answer, of the node that asks.
-	Armed         bool `protobuf:"varint,4,opt,name=armed,proto3" json:"armed,omitempty"`
+	// met: as in the answer, of the node that asks.
+	Met           uint32 `protobuf:"varint,5,opt,name=met,proto3" json:"met,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3070,11 +3070,11 @@ func (x *IdleRequest) GetEnd() bool {
 	return false
 }
 
-func (x *IdleRequest) GetArmed() bool {
+func (x *IdleRequest) GetMet() uint32 {
 	if x != nil {
-		return x.Armed
+		return x.Met
 	}
-	return false
+	return 0
 }
 
 type IdleResponse struct {
@@ -3089,7 +3089,9 @@ type IdleResponse struct {
 	// members digests the settled members that it sees.
 	Members uint64 `protobuf:"fixed64,5,opt,name=members,proto3" json:"members,omitempty"`
 	// over: this node is ending, or has ended.
-	Over          bool `protobuf:"varint,6,opt,name=over,proto3" json:"over,omitempty"`
+	Over bool `protobuf:"varint,6,opt,name=over,proto3" json:"over,omitempty"`
+	// met is how many nodes have been there at once, as far as this node knows.
+	Met           uint32 `protobuf:"varint,7,opt,name=met,proto3" json:"met,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3164,6 +3166,13 @@ func (x *IdleResponse) GetOver() bool {
 		return x.Over
 	}
 	return false
+}
+
+func (x *IdleResponse) GetMet() uint32 {
+	if x != nil {
+		return x.Met
+	}
+	return 0
 }
 
 // QuotaEntry is one node's share of the limits of the crawl. Its numbers never decrease.
@@ -3689,18 +3698,19 @@ const file_overlay_proto_rawDesc = "" +
 	"\x06timing\x18\b \x01(\v2\x12.proxima.v1.TimingR\x06timing\x12\x16\n" +
 	"\x06unmade\x18\t \x01(\bR\x06unmade\x12\x12\n" +
 	"\x04html\x18\n" +
-	" \x01(\bR\x04html\"g\n" +
+	" \x01(\bR\x04html\"i\n" +
 	"\vIdleRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x10\n" +
-	"\x03end\x18\x03 \x01(\bR\x03end\x12\x14\n" +
-	"\x05armed\x18\x04 \x01(\bR\x05armedJ\x04\b\x02\x10\x03\"\x94\x01\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\x12\x10\n" +
+	"\x03met\x18\x05 \x01(\rR\x03metJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05\"\xa6\x01\n" +
 	"\fIdleResponse\x12\x12\n" +
 	"\x04idle\x18\x01 \x01(\bR\x04idle\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x14\n" +
 	"\x05armed\x18\x03 \x01(\bR\x05armed\x12\x1a\n" +
 	"\bcounters\x18\x04 \x01(\x04R\bcounters\x12\x18\n" +
 	"\amembers\x18\x05 \x01(\x06R\amembers\x12\x12\n" +
-	"\x04over\x18\x06 \x01(\bR\x04over\"\xa4\x01\n" +
+	"\x04over\x18\x06 \x01(\bR\x04over\x12\x10\n" +
+	"\x03met\x18\a \x01(\rR\x03met\"\xa4\x01\n" +
 	"\n" +
 	"QuotaEntry\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x18\n" +
