@@ -164,11 +164,11 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 		return nil, err
 	}
 	res := &wire.CommitResponse{}
-	_, committed, err := rc.edit(r.Host, func(mine Record) Record {
+	_, _, err = rc.edit(r.Host, func(mine Record) Record {
 		_, leaving := rc.proposals[r.Host]
 		switch {
 		case mine == r:
-			res.Step = wire.Step_STEP_COMMITTED // the first answer was lost
+			res.Step = wire.Step_STEP_COMMITTED // the first answer was lost, or an error of the disk
 		case !r.Newer(mine):
 			res.Step, res.Reason, res.Newer = wire.Step_STEP_REFUSED, "it has a newer record", mine.wire()
 		case !rc.views.Now().Majority:
@@ -187,7 +187,7 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 		}
 		return mine
 	})
-	if err != nil || !committed {
+	if err != nil || res.Step != wire.Step_STEP_COMMITTED {
 		return res, err
 	}
 	// This node is the owner now, and must know it after a crash.
@@ -195,13 +195,22 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 	if err := rc.records.flush(); err != nil { // first: recover finds the role by the record
 		return nil, err
 	}
-	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
+	role, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host)
+	if err != nil {
 		return nil, err
+	}
+	received := !known || role == frontier.Replica
+	if received {
+		if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
+			return nil, err
+		}
 	}
 	if err := rc.deps.Frontier.Sync(ctx); err != nil {
 		return nil, err
 	}
-	rc.deps.Event(Event{Kind: Received, Record: r, Peer: from})
-	rc.queue.add(r.Host, false)
+	if received {
+		rc.deps.Event(Event{Kind: Received, Record: r, Peer: from})
+		rc.queue.add(r.Host, false)
+	}
 	return res, nil
 }
