@@ -69,9 +69,10 @@ crashes() {
 
 # Those that take minutes, for no more than figures, or for what scripts/check/ssh does as well.
 figures='AgainstSerf|NoisyStream|Papers|Neighbours|Ablate|TheNodeThatIsHitLosesItsAssignments|HeapHasABound|Fleet|Freshness|Overlay(OfThirty|Cost)'
-# A large part of a minute each under the race detector, which sees the same code run in shorter tests: they run without it.
+# A large part of a minute each under the race detector, or more of a kind that it sees once. It sees the same code run in other
+# tests, so these run without it.
 slow='CANZones|RecordsOfPages|HostileWeb|ChainIsCrawledToItsEnd|OneHolder|ChoiceBehindNAT|Outage|Mixtures'
-slow+='|Overlay(HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMute|BrokenPaths|Nearest|BehindNAT|Liar|Partition|SlowNode|EqualNodes|Drains|DrainsInTrouble|Blocks|Recrawl|OneAddress|HomeDies|EstimatorDies)'
+slow+='|Overlay(HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMute|BrokenPaths|Nearest|BehindNAT|Liar|Partition|SlowNode|EqualNodes|Drains|DrainsInTrouble|Blocks|Recrawl|OneAddress|HomeDies|EstimatorDies|Acts(Drop|Pause|Seeds|Rotate))'
 slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
@@ -85,7 +86,7 @@ if [ -z "${PROXIMA_LONG:-}" ]; then
 	brisk+='|NoFailureOfTheDiskIsLost|NothingIsLost|LostDisks|ShortFreezesRepeatNothing|CapturesTakeTurns|WhatIsKept'
 	later="$figures|$slow|$brisk"
 	# Ten seconds and more each under the race detector, of which others like them are in the short run.
-	later+='|Overlay(OfSix|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Set))|AScenarioInNamespaces|NodeBehindNAT'
+	later+='|Overlay(OfSix|OwnerLeaves|ActsSet)|AScenarioInNamespaces|NodeBehindNAT'
 	later+='|AllEventsOnThePortableEmulation|LeasesComeAndGo|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses'
 fi
 skip=(-skip "^Test($later)$")
