@@ -47,22 +47,38 @@ func (o *overlay) fallSilent(ctx context.Context) error {
 
 // awaitEnd stops the node when the crawl has ended everywhere.
 func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
-	if o.node.cfg.Crawl.End != crawl.EndIdle || o.node.cfg.Batch.Mode == placement.ModePersistent {
-		return nil
-	}
 	if o.rounds.Run(ctx) {
 		stop()
 	}
 	return nil
 }
 
+// endless says why the crawl does not end by itself as long as this node is there, "" if it may. One such node is enough: the others would leave
+// it without a majority.
+func (o *overlay) endless() string {
+	switch c := o.node.cfg; {
+	case c.Crawl.End != crawl.EndIdle:
+		return fmt.Sprintf("its crawl.end is %q", c.Crawl.End)
+	case c.Batch.Mode == placement.ModePersistent:
+		return fmt.Sprintf("its batch.mode is %q", c.Batch.Mode)
+	case c.Recrawl.Enabled && !c.Recrawl.Once():
+		return "it visits pages again (recrawl.enabled)"
+	}
+	return ""
+}
+
 // terminationState says whether this node has anything left to do.
 func (o *overlay) terminationState() termination.State {
 	s := termination.State{Seeded: o.seeded.Load()}
 	quiet, _ := o.node.frontier.Idle(o.node.operator.live.Load().Crawl.Patience)
-	switch {
+	f, h, out := o.node.frontier.Status(), o.owners.Counts(), o.outbox.Stats()
+	switch endless := o.endless(); {
+	case endless != "":
+		s.Why = endless
 	case !s.Seeded:
 		s.Why = "its seeds are not acknowledged"
+	case !quiet && f.Paused != "":
+		s.Why = "it downloads no page now: " + f.Paused
 	case !quiet:
 		s.Why = "it has pages to download"
 	case o.outbox.Pending() > 0:
@@ -76,7 +92,6 @@ func (o *overlay) terminationState() termination.State {
 	default:
 		s.Idle = true
 	}
-	f, h, out := o.node.frontier.Status(), o.owners.Counts(), o.outbox.Stats()
 	s.Counters = f.Accepted + f.Done + f.Failed + h.HandedOff + h.Received + h.Taken + h.Obeyed + h.LinksRouted + h.LinksDelivered +
 		out.Accepted + out.Duplicate + out.Refused
 	return s

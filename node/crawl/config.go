@@ -23,7 +23,7 @@ type Config struct {
 	// Resolvers is the number of names resolved at once.
 	Resolvers int `toml:"-"`
 	// End says when the crawl ends: "idle" when nothing is left to do within crawl.patience, "never" only when it is
-	// stopped.
+	// stopped. In an overlay one node with "never" is enough.
 	End string `toml:"end"`
 	// Patience is how long an idle crawl waits for retries that are due later. A longer time gives failing hosts more
 	// chances. What is left then is reported as unfinished.

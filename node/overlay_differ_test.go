@@ -1,0 +1,47 @@
+package node_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node"
+	"proxima/node/crawl"
+)
+
+// Nodes whose configurations differ.
+
+// The crawl goes on at all nodes while one of them never ends or is paused, whichever that is, and the node that asks the others says why.
+func TestOverlayGoesOnForOneNode(t *testing.T) {
+	for what, c := range map[string]struct {
+		never   int // a node; -1 for none
+		because string
+	}{
+		"the first never ends": {0, `its crawl.end is "never"`},
+		"the last never ends":  {2, `its crawl.end is "never"`},
+		"the owner is paused":  {-1, "it downloads no page now: paused by its operator"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBed(t, square()[:3], func(b *bed) {
+				b.cfg = func(i int, n *node.Config) {
+					if i == c.never {
+						n.Crawl.End = crawl.EndNever
+					}
+				}
+				b.sitesBeside(1, 10, 1)
+				b.startAll(time.Second)
+				if c.never < 0 {
+					b.awaitPages(3)
+					must(t, b.operator(b.ownerOf(b.sites[0])).Pause("ann"))
+				}
+				b.await("a reason", 10*time.Minute, func() bool { return strings.Contains(b.nodes[0].node.Status().Overlay.End, c.because) })
+				time.Sleep(10 * time.Minute)
+				for i, n := range b.nodes {
+					if n.hasEnded() {
+						t.Errorf("%s ended as %q", b.name(i), n.end.Reason)
+					}
+				}
+			})
+		})
+	}
+}
