@@ -28,7 +28,7 @@ func TestHindrances(t *testing.T) {
 				v := f.view
 				w.mu.Unlock()
 				keeper := v.Drawn("quota")
-				want := map[bool]string{true: w.nodes[at].id + " must store", false: keeper + ", which keeps the book, waits"}[f.id == keeper]
+				want := map[bool]string{true: w.nodes[at].id + " must store", false: keeper + ", which keeps the book, grants nothing"}[f.id == keeper]
 				if keeper == w.nodes[at].id { // it hears nobody, but its own calls arrive
 					want = map[bool]string{true: "", false: keeper + ", which keeps the book, does not answer"}[f.id == keeper]
 				}

@@ -103,11 +103,17 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) (*keeper, error) {
 		_, _ = q.agree(greatest, nil) // so that the next attempt has a higher epoch
 		return nil, err
 	}
-	k := &keeper{epoch: epoch, version: newest.GetVersion(), view: v.Version, entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
-	for _, e := range newest.GetEntries() {
-		k.entries[e.GetOwner()] = proto.CloneOf(e)
-	}
+	k := &keeper{epoch: epoch, version: newest.GetVersion(), view: v.Version, entries: entries(newest), hungry: map[string]bool{}, given: map[string]uint64{}}
 	return k, nil
+}
+
+// entries returns copies of those of a book, by node.
+func entries(book *wire.QuotaBook) map[string]*wire.QuotaEntry {
+	all := map[string]*wire.QuotaEntry{}
+	for _, e := range book.GetEntries() {
+		all[e.GetOwner()] = proto.CloneOf(e)
+	}
+	return all
 }
 
 // all asks all other live nodes that count or vote at the same time to promise an epoch, or to store a book of it. It returns the answers that
@@ -125,7 +131,7 @@ func (q *Shares) all(ctx context.Context, v view.View, epoch uint64, book *wire.
 		}
 		g.Go(func() (err error) {
 			// Each call writes its own head.
-			if answers[i], err = agreed(q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: epoch, Book: book})); err != nil {
+			if answers[i], err = agreed(q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: epoch, Book: book, Limits: q.limits.wire()})); err != nil {
 				return fmt.Errorf("%s must store what is granted, too: %w", id, err)
 			}
 			return nil

@@ -51,6 +51,15 @@ func (l Limits) reached(pages, bytes int64, elapsed time.Duration) string {
 	return ""
 }
 
+// differ reports whether another node has other limits.
+func (l Limits) differ(other *wire.QuotaLimits) bool {
+	return other != nil && l != Limits{other.GetMaxPages(), other.GetMaxBytes(), time.Duration(other.GetMaxTimeMs()) * time.Millisecond}
+}
+
+func (l Limits) wire() *wire.QuotaLimits {
+	return &wire.QuotaLimits{MaxPages: l.MaxPages, MaxBytes: l.MaxBytes, MaxTimeMs: l.MaxTime.Milliseconds()}
+}
+
 // Meter counts and bounds the requests of this node. Its methods are quick and safe for concurrent use.
 type Meter interface {
 	// Spent returns the pages requested and bytes received by this incarnation. wants means that it could use more pages than
@@ -91,6 +100,7 @@ type Shares struct {
 	leaving atomic.Bool
 	left    bell.Bell // a node that leaves has given back all
 	over    sync.Once // ends the crawl
+	differs sync.Once // tells the operator that nodes have different limits
 	written bool      // the grants in mine are on disk; only Run uses it
 	heard   bool      // a keeper has told what was granted to earlier lives; until then nothing is used. Only Run uses it
 	crashed bool      // the life before did not end in order; only Run uses it
@@ -187,12 +197,12 @@ func (q *Shares) spent() (wants bool) {
 func (q *Shares) report(ctx context.Context, keeper string, wants bool) error {
 	asking, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	res, err := q.deps.Ask(asking, keeper, &wire.QuotaRequest{Report: q.entry(), Wants: wants})
+	res, err := q.deps.Ask(asking, keeper, &wire.QuotaRequest{Report: q.entry(), Wants: wants, Limits: q.limits.wire()})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s, which keeps the book, does not answer: %w", keeper, err)
 	case !res.GetOk():
-		return fmt.Errorf("%s, which keeps the book, waits for others: its own status says for whom", keeper)
+		return fmt.Errorf("%s, which keeps the book, grants nothing: its own status says why", keeper)
 	}
 	q.take(res.GetEntry(), res.GetScarce() && !wants || q.leaving.Load())
 	return nil
@@ -300,6 +310,13 @@ func (q *Shares) use() {
 
 // Quota answers a keeper's request or another node's report. It implements the peer call of that name.
 func (q *Shares) Quota(_ context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+	if q.limits.differ(req.GetLimits()) {
+		why := fmt.Errorf("%s has other limits than this node: all nodes must have the same crawl.max_pages, max_bytes and max_time", from)
+		if q.limits.first() == "" {
+			q.hinder(why) // if it is drawn to keep the book, it does not
+		}
+		q.differs.Do(func() { q.deps.Warn(why) })
+	}
 	if req.GetEpoch() == 0 {
 		return q.reported(from, req)
 	}
@@ -331,7 +348,8 @@ func (q *Shares) agree(epoch uint64, book *wire.QuotaBook) (*wire.QuotaResponse,
 		q.mu.Unlock()
 		return nil, err
 	}
-	if limit := book.GetReached(); limit != "" {
+	// A limit that is reached only by the configuration of the keeper, as when it was raised meanwhile at others, ends the keeper alone.
+	if limit := book.GetReached(); limit != "" && (q.limits.first() == "" || (&keeper{entries: entries(book)}).reached(q.limits, view.View{}) != "") {
 		q.reach(limit)
 	}
 	return res, nil

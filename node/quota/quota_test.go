@@ -44,6 +44,8 @@ type fake struct {
 	w    *world
 	id   string
 	disk map[string][]byte
+	// limits are those of its configuration.
+	limits Limits
 
 	// The world's lock guards what follows.
 	life      int
@@ -76,7 +78,7 @@ func (w *world) join(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
-		w.nodes = append(w.nodes, &fake{w: w, id: fmt.Sprintf("%032x", len(w.nodes)+1), disk: map[string][]byte{}, up: time.Now(), held: time.Now(),
+		w.nodes = append(w.nodes, &fake{w: w, id: fmt.Sprintf("%032x", len(w.nodes)+1), disk: map[string][]byte{}, limits: w.limits, up: time.Now(), held: time.Now(),
 			declared: len(w.nodes) < w.begun, seen: map[*fake]time.Time{}}) // founders count at once
 		w.side = append(w.side, 0)
 	}
@@ -90,7 +92,7 @@ func (f *fake) start(ctx context.Context) {
 	life := f.life
 	f.used, f.may, f.ended = 0, 0, ""
 	w.mu.Unlock()
-	q, err := New(w.limits, Deps{View: func() view.View { w.mu.Lock(); defer w.mu.Unlock(); return f.view }, Expected: w.begun, Meter: &meter{f, life},
+	q, err := New(f.limits, Deps{View: func() view.View { w.mu.Lock(); defer w.mu.Unlock(); return f.view }, Expected: w.begun, Meter: &meter{f, life},
 		Ask: func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 			return w.call(ctx, f, life, to, req)
 		},

@@ -3341,7 +3341,9 @@ type QuotaRequest struct {
 	Book   *QuotaBook  `protobuf:"bytes,3,opt,name=book,proto3" json:"book,omitempty"`
 	Report *QuotaEntry `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
 	// wants: the node could use more pages.
-	Wants         bool `protobuf:"varint,5,opt,name=wants,proto3" json:"wants,omitempty"`
+	Wants bool `protobuf:"varint,5,opt,name=wants,proto3" json:"wants,omitempty"`
+	// limits are those of the configuration of the node that asks.
+	Limits        *QuotaLimits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3411,6 +3413,74 @@ func (x *QuotaRequest) GetWants() bool {
 	return false
 }
 
+func (x *QuotaRequest) GetLimits() *QuotaLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// QuotaLimits are the limits of the crawl by one configuration; 0 is none.
+type QuotaLimits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MaxPages      int64                  `protobuf:"varint,1,opt,name=max_pages,json=maxPages,proto3" json:"max_pages,omitempty"`
+	MaxBytes      int64                  `protobuf:"varint,2,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	MaxTimeMs     int64                  `protobuf:"varint,3,opt,name=max_time_ms,json=maxTimeMs,proto3" json:"max_time_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaLimits) Reset() {
+	*x = QuotaLimits{}
+	mi := &file_overlay_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaLimits) ProtoMessage() {}
+
+func (x *QuotaLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaLimits.ProtoReflect.Descriptor instead.
+func (*QuotaLimits) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *QuotaLimits) GetMaxPages() int64 {
+	if x != nil {
+		return x.MaxPages
+	}
+	return 0
+}
+
+func (x *QuotaLimits) GetMaxBytes() int64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *QuotaLimits) GetMaxTimeMs() int64 {
+	if x != nil {
+		return x.MaxTimeMs
+	}
+	return 0
+}
+
 type QuotaResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ok: promised, stored or noted.
@@ -3428,7 +3498,7 @@ type QuotaResponse struct {
 
 func (x *QuotaResponse) Reset() {
 	*x = QuotaResponse{}
-	mi := &file_overlay_proto_msgTypes[45]
+	mi := &file_overlay_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3440,7 +3510,7 @@ func (x *QuotaResponse) String() string {
 func (*QuotaResponse) ProtoMessage() {}
 
 func (x *QuotaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[45]
+	mi := &file_overlay_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3453,7 +3523,7 @@ func (x *QuotaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaResponse.ProtoReflect.Descriptor instead.
 func (*QuotaResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{45}
+	return file_overlay_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QuotaResponse) GetOk() bool {
@@ -3725,13 +3795,18 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x120\n" +
 	"\aentries\x18\x03 \x03(\v2\x16.proxima.v1.QuotaEntryR\aentries\x12\x18\n" +
-	"\areached\x18\x04 \x01(\tR\areached\"\xc1\x01\n" +
+	"\areached\x18\x04 \x01(\tR\areached\"\xf2\x01\n" +
 	"\fQuotaRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
 	"\x04book\x18\x03 \x01(\v2\x15.proxima.v1.QuotaBookR\x04book\x12.\n" +
 	"\x06report\x18\x04 \x01(\v2\x16.proxima.v1.QuotaEntryR\x06report\x12\x14\n" +
-	"\x05wants\x18\x05 \x01(\bR\x05wants\"\xa6\x01\n" +
+	"\x05wants\x18\x05 \x01(\bR\x05wants\x12/\n" +
+	"\x06limits\x18\x06 \x01(\v2\x17.proxima.v1.QuotaLimitsR\x06limits\"g\n" +
+	"\vQuotaLimits\x12\x1b\n" +
+	"\tmax_pages\x18\x01 \x01(\x03R\bmaxPages\x12\x1b\n" +
+	"\tmax_bytes\x18\x02 \x01(\x03R\bmaxBytes\x12\x1e\n" +
+	"\vmax_time_ms\x18\x03 \x01(\x03R\tmaxTimeMs\"\xa6\x01\n" +
 	"\rQuotaResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
@@ -3795,7 +3870,7 @@ func file_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_overlay_proto_goTypes = []any{
 	(Verdict)(0),            // 0: proxima.v1.Verdict
 	(Wish)(0),               // 1: proxima.v1.Wish
@@ -3846,7 +3921,8 @@ var file_overlay_proto_goTypes = []any{
 	(*QuotaEntry)(nil),      // 46: proxima.v1.QuotaEntry
 	(*QuotaBook)(nil),       // 47: proxima.v1.QuotaBook
 	(*QuotaRequest)(nil),    // 48: proxima.v1.QuotaRequest
-	(*QuotaResponse)(nil),   // 49: proxima.v1.QuotaResponse
+	(*QuotaLimits)(nil),     // 49: proxima.v1.QuotaLimits
+	(*QuotaResponse)(nil),   // 50: proxima.v1.QuotaResponse
 }
 var file_overlay_proto_depIdxs = []int32{
 	4,  // 0: proxima.v1.TellRequest.header:type_name -> proxima.v1.Header
@@ -3896,39 +3972,40 @@ var file_overlay_proto_depIdxs = []int32{
 	4,  // 44: proxima.v1.QuotaRequest.header:type_name -> proxima.v1.Header
 	47, // 45: proxima.v1.QuotaRequest.book:type_name -> proxima.v1.QuotaBook
 	46, // 46: proxima.v1.QuotaRequest.report:type_name -> proxima.v1.QuotaEntry
-	47, // 47: proxima.v1.QuotaResponse.book:type_name -> proxima.v1.QuotaBook
-	46, // 48: proxima.v1.QuotaResponse.entry:type_name -> proxima.v1.QuotaEntry
-	11, // 49: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	15, // 50: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	18, // 51: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
-	22, // 52: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	24, // 53: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	31, // 54: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
-	35, // 55: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
-	37, // 56: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
-	40, // 57: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
-	44, // 58: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	5,  // 59: proxima.v1.Overlay.Tell:input_type -> proxima.v1.TellRequest
-	48, // 60: proxima.v1.Overlay.Quota:input_type -> proxima.v1.QuotaRequest
-	7,  // 61: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
-	13, // 62: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
-	17, // 63: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
-	20, // 64: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
-	23, // 65: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	25, // 66: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	33, // 67: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
-	36, // 68: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
-	38, // 69: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
-	41, // 70: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
-	45, // 71: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	6,  // 72: proxima.v1.Overlay.Tell:output_type -> proxima.v1.TellResponse
-	49, // 73: proxima.v1.Overlay.Quota:output_type -> proxima.v1.QuotaResponse
-	8,  // 74: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
-	62, // [62:75] is the sub-list for method output_type
-	49, // [49:62] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	49, // 47: proxima.v1.QuotaRequest.limits:type_name -> proxima.v1.QuotaLimits
+	47, // 48: proxima.v1.QuotaResponse.book:type_name -> proxima.v1.QuotaBook
+	46, // 49: proxima.v1.QuotaResponse.entry:type_name -> proxima.v1.QuotaEntry
+	11, // 50: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	15, // 51: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	18, // 52: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	22, // 53: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	24, // 54: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	31, // 55: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
+	35, // 56: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
+	37, // 57: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
+	40, // 58: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
+	44, // 59: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	5,  // 60: proxima.v1.Overlay.Tell:input_type -> proxima.v1.TellRequest
+	48, // 61: proxima.v1.Overlay.Quota:input_type -> proxima.v1.QuotaRequest
+	7,  // 62: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
+	13, // 63: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
+	17, // 64: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
+	20, // 65: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
+	23, // 66: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	25, // 67: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	33, // 68: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
+	36, // 69: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
+	38, // 70: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
+	41, // 71: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
+	45, // 72: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	6,  // 73: proxima.v1.Overlay.Tell:output_type -> proxima.v1.TellResponse
+	50, // 74: proxima.v1.Overlay.Quota:output_type -> proxima.v1.QuotaResponse
+	8,  // 75: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
+	63, // [63:76] is the sub-list for method output_type
+	50, // [50:63] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
@@ -3942,7 +4019,7 @@ func file_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_overlay_proto_rawDesc), len(file_overlay_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
