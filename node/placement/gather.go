@@ -9,6 +9,7 @@ import (
 // walk is the state of the search for ready hosts. A search begins where the last one ended.
 type walk struct {
 	after   string               // the last host that was looked at
+	began   [2]time.Time         // when the last whole walk over all hosts began, and when the present one did; zero before
 	scan    int                  // how many hosts to look at in one check
 	most    int                  // bounds noticed
 	noticed map[string]time.Time // hosts with too few URLs, and since when
@@ -31,8 +32,8 @@ func newWalk() walk {
 func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 	w := &p.walk
 	maps.DeleteFunc(w.resting, func(_ string, until time.Time) bool { return !until.After(now) })
-	if len(w.noticed) >= w.most { // hosts that are overdue for long are gone, or will be noticed anew
-		maps.DeleteFunc(w.noticed, func(_ string, since time.Time) bool { return now.Sub(since) > 2*p.cfg.LongestWait })
+	if len(w.noticed) >= w.most { // hosts that a whole walk has not found since they were overdue are gone; a walk over many takes long
+		maps.DeleteFunc(w.noticed, func(_ string, since time.Time) bool { return since.Add(p.cfg.LongestWait).Before(w.began[0]) })
 	}
 	var hosts []*host
 	start, wrapped := w.after, false
@@ -59,7 +60,10 @@ func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 				return hosts, nil
 			}
 		}
-		switch w.after = next; {
+		if w.after = next; next == "" {
+			w.began = [2]time.Time{w.began[1], now}
+		}
+		switch {
 		case next == "" && (wrapped || start == ""), next != "" && wrapped && next >= start:
 			return hosts, nil // the walk has looked at all hosts
 		case next == "":

@@ -75,14 +75,39 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 	}
 }
 
-// When too many hosts are noticed, those that are overdue for as long as they had to wait are forgotten, and no others.
+// However many hosts there are, and however long a walk over them takes, one with few URLs gets its turn.
+func TestALongWalkReachesHostsThatWait(t *testing.T) {
+	w := newWorld(t)
+	for i := range 6 * stride {
+		w.addHost(fmt.Sprintf("http://h%04d.example", i), addrOf(1), 1)
+	}
+	p, now := New(cycle(), w.deps()), time.Now()
+	p.walk.scan, p.walk.most = stride, 30
+	met := 0
+	for range 60 { // a walk takes half an hour
+		hosts, err := p.gather(now, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range hosts {
+			w.hosts[h.name].owner = "assigned:n1"
+		}
+		met += len(hosts)
+		now = now.Add(p.cfg.LongestWait / 2)
+	}
+	if met < 100 {
+		t.Errorf("%d hosts in five hours", met)
+	}
+}
+
+// When too many hosts are noticed, those that a whole walk has not found since they were overdue are forgotten, and no others.
 func TestHostsThatAreForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.addHost("http://small.example", addrOf(1), 3) // it is noticed if there is room
 	p := New(cycle(), w.deps())
 	now := time.Now()
 	for most, want := range map[int]int{4: 4, 3: 3, 2: 2} {
-		p.walk.most = most
+		p.walk.most, p.walk.began = most, [2]time.Time{now.Add(-p.cfg.LongestWait), now}
 		p.walk.noticed = map[string]time.Time{"new": now, "overdue": now.Add(-2 * p.cfg.LongestWait), "gone": now.Add(-2*p.cfg.LongestWait - 1)}
 		if _, err := p.gather(now, nil); err != nil || len(p.walk.noticed) != want {
 			t.Errorf("with room for %d: %v, %v", most, p.walk.noticed, err)
