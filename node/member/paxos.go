@@ -169,15 +169,17 @@ func (c *paxos) answer(msg message) []outgoing {
 // counted handles an answer to this node's ballot.
 func (c *paxos) counted(msg message, absent func(id string) bool) (out []outgoing, changed bool) {
 	r := &c.round
-	if msg.ballot != r.ballot || r.until.IsZero() || r.accepting != (msg.kind == messageAccepted) {
+	_, asked := r.asked[msg.from]
+	switch {
+	case msg.ballot != r.ballot || r.until.IsZero() || asked != (msg.kind == messageAccepted):
 		return nil, false
-	}
-	if r.accepting {
-		if _, asked := r.asked[msg.from]; !asked {
-			return nil, false
+	case !r.accepting:
+		if msg.accepted.ids != nil && msg.accepted.ballot.compare(r.highest) > 0 {
+			r.highest, r.value.ids = msg.accepted.ballot, msg.accepted.ids
 		}
-	} else if msg.accepted.ids != nil && msg.accepted.ballot.compare(r.highest) > 0 {
-		r.highest, r.value.ids = msg.accepted.ballot, msg.accepted.ids
+	case !asked: // its promise is late: the more are asked, the fewer of them must answer
+		r.asked[msg.from] = msg.renounced
+		return []outgoing{c.accept(msg.from)}, false
 	}
 	r.answers[msg.from] = msg.renounced
 	// A voter that gave up its vote says so in its answer, along with what it accepted before. It does not count until
@@ -191,8 +193,14 @@ func (c *paxos) counted(msg message, absent func(id string) bool) (out []outgoin
 	r.asked, r.answers, r.accepting = r.answers, map[string]bool{}, true
 	for _, id := range c.set.ids {
 		if _, ok := r.asked[id]; ok {
-			out = append(out, c.write(id, message{kind: messageAccept, ballot: r.ballot, accepted: proposal{r.ballot, r.value.ids}}))
+			out = append(out, c.accept(id))
 		}
 	}
 	return out, false
+}
+
+// accept asks a voter whose promise was read to accept the set of this node's ballot.
+func (c *paxos) accept(id string) outgoing {
+	r := &c.round
+	return c.write(id, message{kind: messageAccept, ballot: r.ballot, accepted: proposal{r.ballot, r.value.ids}})
 }

@@ -48,6 +48,26 @@ func TestAcceptanceWithoutAPromise(t *testing.T) {
 	}
 }
 
+// A voter whose promise comes late is asked to accept as well: a majority is decided though one that was asked first does not answer.
+func TestLatePromiseCounts(t *testing.T) {
+	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
+	c := &paxos{self: nodeID(1)}
+	c.found(now, nodeID(1), nodeID(2), nodeID(3), nodeID(4), nodeID(5))
+	c.begin([]string{nodeID(1), nodeID(2)}, now)
+	before := c.set
+	for i, step := range []struct {
+		kind, from int
+		asks       int
+		decided    bool
+	}{{messagePromise, 1, 0, false}, {messagePromise, 2, 0, false}, {messagePromise, 3, 3, false}, {messagePromise, 4, 1, false}, {messagePromise, 4, 0, false},
+		{messageAccepted, 1, 0, false}, {messageAccepted, 5, 0, false}, {messageAccepted, 2, 0, false}, {messageAccepted, 4, 0, true}} {
+		out, decided := c.read(message{kind: step.kind, from: nodeID(step.from), set: before, ballot: c.round.ballot}, none)
+		if len(out) != step.asks || decided != step.decided {
+			t.Errorf("step %d: it asks %d voters, and it is decided: %v", i, len(out), decided)
+		}
+	}
+}
+
 // A voter that gave up its vote says so in its answer, and is not counted among the voters until the next decision.
 func TestAnswersWithoutAVote(t *testing.T) {
 	now, none := time.Unix(1_000_000, 0), func(string) bool { return false }
