@@ -37,6 +37,8 @@ type state struct {
 	hosts  map[string]*hostCopy
 	shelf  map[string]string
 	outbox map[string]*parcel // by URL
+	posts  map[string]string  // blocks of links of a real outbox
+	posted map[string]int     // in how many of them a URL is
 }
 
 // hostCopy is a host on a disk.
@@ -57,11 +59,13 @@ func newDisk(n *names) *disk {
 }
 
 func newState() state {
-	return state{hosts: map[string]*hostCopy{}, shelf: map[string]string{}, outbox: map[string]*parcel{}}
+	return state{hosts: map[string]*hostCopy{}, shelf: map[string]string{}, outbox: map[string]*parcel{},
+		posts: map[string]string{}, posted: map[string]int{}}
 }
 
 func (s state) clone() state {
-	c := state{hosts: map[string]*hostCopy{}, shelf: maps.Clone(s.shelf), outbox: map[string]*parcel{}}
+	c := state{hosts: map[string]*hostCopy{}, shelf: maps.Clone(s.shelf), outbox: map[string]*parcel{},
+		posts: maps.Clone(s.posts), posted: maps.Clone(s.posted)}
 	for name, h := range s.hosts {
 		c.hosts[name] = &hostCopy{h.role, h.drops, maps.Clone(h.done)}
 	}
@@ -483,7 +487,7 @@ func (d *disk) keeps(host, path string) bool {
 
 // has reports whether a URL is pending, done, or in the outbox.
 func (s state) has(host, path string) bool {
-	known := s.outbox[host+path] != nil
+	known := s.outbox[host+path] != nil || s.posted[host+path] > 0
 	if h := s.hosts[host]; h != nil && !known {
 		_, known = h.done[path]
 	}

@@ -9,9 +9,8 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
-	"proxima/node/bell"
 	"proxima/node/lease"
-	"proxima/node/wire"
+	"proxima/node/peer"
 )
 
 // life is one life of a node, from its start to its end.
@@ -19,6 +18,7 @@ type life struct {
 	*actor
 	disk    *disk
 	owner   *Ownership
+	outbox  *peer.Outbox
 	clock   *lease.Clock
 	grantor *lease.Grantor
 	holder  *lease.Holder
@@ -29,6 +29,7 @@ type life struct {
 	// The lock of the world guards the fields below.
 	dead     bool // it was killed, and sends nothing any more
 	messages uint64
+	members  string        // those of the view in which the outbox was last told to try again
 	frozen   chan struct{} // closed when the process runs again; nil while it runs
 	since    time.Time     // when it was frozen
 	jumped   time.Duration // how far the wall clock was set
@@ -42,7 +43,8 @@ func (a *actor) start() {
 	l := &life{actor: a, disk: a.disk, boot: a.boot, feed: make(chan netip.Addr, 100), servers: map[netip.Addr]*server{}}
 	l.clock = lease.NewClock(l.jump)
 	a.disk.gate = l.gate
-	l.owner = New(w.cfg, Deps{Frontier: l.disk, Peers: l, Outbox: outbox{l.disk}, Records: l.disk,
+	l.outbox = l.newOutbox()
+	l.owner = New(w.cfg, Deps{Frontier: l.disk, Peers: l, Outbox: l.outbox, Records: l.disk,
 		Admit: func(frontier.Link) string { return "" },
 		Event: func(e Event) {
 			w.mu.Lock()
@@ -64,7 +66,7 @@ func (a *actor) start() {
 	w.mu.Unlock()
 	w.see(a)
 	var all sync.WaitGroup
-	for _, part := range []func(context.Context) error{l.owner.Run, l.clock.Run, l.grantor.Run, l.holder.Run, l.crawl, l.deliver} {
+	for _, part := range []func(context.Context) error{l.owner.Run, l.clock.Run, l.grantor.Run, l.holder.Run, l.crawl, l.outbox.Run} {
 		all.Go(func() {
 			if err := part(ctx); err != nil && !errors.Is(err, frontier.ErrClosed) {
 				w.t.Errorf("node %d: %v", a.at, err)
@@ -148,16 +150,4 @@ func (l *life) isDead() bool {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	return l.dead
-}
-
-// deliver sends what is in the outbox.
-func (l *life) deliver(ctx context.Context) error {
-	for ctx.Err() == nil {
-		_ = bell.Sleep(ctx, 500*time.Millisecond)
-		l.gate()
-		l.disk.deliver(l.owner, func(to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-			return call(l, to, req, (*Ownership).Deliver)
-		})
-	}
-	return nil
 }

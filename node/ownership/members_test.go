@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -146,6 +147,10 @@ func (w *world) see(a *actor) {
 	l.grantor.SetView(v)
 	l.holder.SetView(v)
 	l.owner.SetView(v)
+	if members := fmt.Sprint(v.Alive, v.Settled, v.Homes); l.members != members {
+		l.members = members
+		l.outbox.Review()
+	}
 }
 
 // hearLocked takes in the gossip of the others.

@@ -37,7 +37,7 @@ func TestNothingIsLost(t *testing.T) {
 
 // turmoil is one run of the model.
 func turmoil(t *testing.T, seed uint64) {
-	w := newWorld(t, seed, 5, 8, 30)
+	w := newWorld(t, seed, 5+int(seed%4/3)*5, 8, 30)
 	if seed%2 == 1 {
 		w.cfg.SweepEvery = 1000 * time.Hour // what has come up is found without it
 	}

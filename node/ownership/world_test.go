@@ -191,6 +191,9 @@ func (w *world) sound() (faults []string) {
 		if a.running() && a.owner.Busy() {
 			faults = append(faults, fmt.Sprintf("node %d is busy", a.at))
 		}
+		if a.running() && a.now.outbox.Pending() > 0 {
+			faults = append(faults, fmt.Sprintf("node %d has %d links for others: %v", a.at, a.now.outbox.Pending(), a.disk.now.posted))
+		}
 	}
 	for _, host := range w.hosts {
 		var owners, copies []string
