@@ -44,16 +44,21 @@ func RendezvousOrder(key string, nodes []string, n int) []string {
 		node   string
 		weight uint64
 	}
-	all := make([]drawn, len(nodes))
-	for i, node := range nodes {
-		all[i] = drawn{node, weight(key, node)}
+	n = min(max(n, 0), len(nodes))
+	best := make([]drawn, 0, n+1)
+	for _, node := range nodes { // of many nodes mostly two or three are wanted, again and again: to sort all would take two to three times as long
+		d := drawn{node, weight(key, node)}
+		i, _ := slices.BinarySearchFunc(best, d, func(a, b drawn) int {
+			return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(a.node, b.node))
+		})
+		if i < n {
+			best = slices.Insert(best, i, d)
+			best = best[:min(len(best), n)]
+		}
 	}
-	slices.SortFunc(all, func(a, b drawn) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(a.node, b.node))
-	})
-	order := make([]string, 0, min(max(n, 0), len(all)))
-	for _, d := range all[:cap(order)] {
-		order = append(order, d.node)
+	order := make([]string, len(best))
+	for i, d := range best {
+		order[i] = d.node
 	}
 	return order
 }

@@ -50,6 +50,9 @@ func TestRendezvous(t *testing.T) {
 			if len(order) != 3 || order[0] != first {
 				t.Fatalf("the order %v does not begin with %s", order, first)
 			}
+			if all := RendezvousOrder(key, nodes, 4+i%100); len(all) != min(len(nodes), 4+i%100) || !slices.Equal(all[:3], order) || all[3] != Rendezvous(key, all[3:]) {
+				t.Fatalf("the order %v does not begin with %v", all, order)
+			}
 			// Without the first, the second, in whatever order the nodes come.
 			without := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == first })
 			got := Rendezvous(key, without)
