@@ -39,6 +39,18 @@ func TestBusyNodesAreNotMute(t *testing.T) {
 	}
 }
 
+// That a member did not answer is remembered while it may be asked again. Nodes come and go, and others would be remembered for ever.
+func TestNobodyRemembersTheSilenceOfTheGone(t *testing.T) {
+	r := New(Default(), Deps{})
+	for i := range 1000 {
+		r.note(idOf(i), false)
+	}
+	r.present(view.View{Self: "a", Alive: []string{"a", idOf(1)}, Settled: []string{"a", idOf(2)}})
+	if _, alive := r.silent[idOf(1)]; len(r.silent) != 2 || !alive {
+		t.Errorf("%d members are remembered", len(r.silent))
+	}
+}
+
 // A node that missed the end finds it when it is idle, alone and in a minority for five minutes without any change since it answered that it is idle.
 func TestWhoMissedTheEnd(t *testing.T) {
 	alone, now := view.View{Self: "a", Alive: []string{"a"}, Settled: []string{"a", "b"}}, time.Now()

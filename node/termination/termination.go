@@ -200,6 +200,8 @@ func (r *Rounds) arm(v view.View, s State) bool {
 func (r *Rounds) present(v view.View) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Of those that are gone for good nobody asks.
+	maps.DeleteFunc(r.silent, func(id string, _ silence) bool { return !slices.Contains(v.Settled, id) && !v.IsAlive(id) })
 	present := slices.DeleteFunc(slices.Clone(v.Settled), func(id string) bool { return r.silent[id].mute() })
 	if mute := len(v.Settled) - len(present); mute < len(present)+len(v.Over) {
 		return present
