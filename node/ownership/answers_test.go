@@ -293,12 +293,15 @@ func TestWhatANewRecordEnds(t *testing.T) {
 		}{
 			{Record{Host: host, Epoch: 2, Owner: idOf(1), Assigned: true}, "wish hand-off awaited claim of 2 "},
 			{rec(host, 3, 2), ""},
+			{Record{}, ""}, // it does not concern this node any more
 		} {
 			p.with(func() {
 				own.wishes[host], own.proposals[host], own.awaited[host] = wish{}, proposal{}, time.Now()
 				own.unconfirmed[host], own.rumours[host], own.missing[host] = claimed{}, Record{Host: host}, 1
 			})
-			p.put(c.next)
+			if _, _, err := own.edit(host, func(Record) Record { return c.next }); err != nil {
+				t.Fatal(err)
+			}
 			p.with(func() {
 				left := mark(len(own.wishes) > 0, "wish ") + mark(len(own.proposals) > 0, "hand-off ") + mark(len(own.awaited) > 0, "awaited ") +
 					mark(len(own.unconfirmed) > 0, fmt.Sprintf("claim of %d ", own.unconfirmed[host].record.Epoch)) +

@@ -120,9 +120,9 @@ func (o *Ownership) changedLocked(host string, old, r Record) {
 	v, now := o.views.Now(), time.Now()
 	o.tallies.replace(host, v, old, r)
 	delete(o.rumours, host)
+	delete(o.missing, host)
 	if r.Owner != "" {
 		o.recent[host] = now
-		delete(o.missing, host)
 		o.expectLocked(r.Owner, now)
 	}
 	if r.Owner == v.Self {
