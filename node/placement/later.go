@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"time"
 
 	"proxima/assign"
@@ -75,7 +74,13 @@ func (p *Placement) reconsider(context.Context) error {
 	}
 	held := p.deps.Leases.Held()
 	p.mu.Lock()
-	maps.DeleteFunc(p.meant, func(addr netip.Addr, _ time.Time) bool { return !slices.Contains(held, addr) })
+	was := p.meant
+	p.meant = make(map[netip.Addr]time.Time)
+	for _, addr := range held { // others are forgotten
+		if since, ok := was[addr]; ok {
+			p.meant[addr] = since
+		}
+	}
 	p.mu.Unlock()
 	for _, addr := range held {
 		p.reconsiderServer(addr, now)
