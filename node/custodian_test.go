@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"proxima/node/member"
@@ -20,6 +21,21 @@ func TestAllOthersAreAskedToKeepLinks(t *testing.T) {
 		want := map[string]bool{"a": true, "c": true, "d": true, "e": true, "f": true}
 		if delete(want, peer); fmt.Sprint(asked) != fmt.Sprint(want) {
 			t.Errorf("links for %s are offered to %v, not to %v", peer, asked, want)
+		}
+	}
+}
+
+// The paths to a member are forgotten when it is gone, and again when it is not settled any more: until then it is asked whether it is idle.
+func TestPathsToTheGoneAreForgotten(t *testing.T) {
+	there := view.View{Alive: []string{"a", "b", "c"}, Settled: []string{"a", "b"}}
+	dead := view.View{Alive: []string{"a"}, Settled: []string{"a", "b"}}
+	gone := view.View{Alive: []string{"a"}, Settled: []string{"a"}}
+	for i, c := range []struct {
+		before, now view.View
+		want        []string
+	}{{there, there, nil}, {there, dead, []string{"b", "c"}}, {dead, dead, nil}, {dead, gone, []string{"b"}}, {gone, there, nil}, {there, view.View{Alive: there.Alive}, nil}} {
+		if got := goneSince(c.before, c.now); !slices.Equal(got, c.want) {
+			t.Errorf("step %d: %v, want %v", i, got, c.want)
 		}
 	}
 }

@@ -316,7 +316,8 @@ func (o *overlay) setView(v member.View) error {
 	}
 	o.mu.Lock()
 	fresh := o.view.Version != v.Version || o.view.Self == ""
-	was := o.view.Alive
+	before := o.view.View
+	was := before.Alive
 	o.view, o.assign = v, assign.View{Nodes: nodes}
 	o.mu.Unlock()
 	paused := ""
@@ -336,14 +337,19 @@ func (o *overlay) setView(v member.View) error {
 		return nil
 	}
 	o.remote.SetAlive(v.Alive)
-	for _, id := range was {
-		if !v.IsAlive(id) {
-			o.client.Forget(id)
-		}
+	for _, id := range goneSince(before, v.View) {
+		o.client.Forget(id)
 	}
 	o.outbox.Review()
 	o.memo.put(keyKnown, strings.Join(o.members.Known(), "\n"))
 	return nil
+}
+
+// goneSince returns the members that have died or left since an earlier view, and those dead ones that do not count as settled any more: until
+// then they are still asked things.
+func goneSince(before, v view.View) []string {
+	settled := slices.DeleteFunc(slices.Clone(before.Settled), func(id string) bool { return slices.Contains(v.Settled, id) })
+	return slices.DeleteFunc(slices.Concat(before.Alive, settled), v.IsAlive)
 }
 
 // goesOnAfter is how long a node waits after the last news that the crawl is over. If it still runs then, it has work left, and goes on.
