@@ -78,7 +78,7 @@ slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|No
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
 # They take a fourth to an eighth of their time without the race detector, so they always run, and always without it. It sees the
 # same code in shorter tests.
-brisk='OverlayGolden|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail|CrashAtEveryStep'
+brisk='Overlay(Golden|GoesOnForOneNode)|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail|CrashAtEveryStep'
 later="$figures|$slow|$brisk"
 if [ -z "${PROXIMA_LONG:-}" ]; then
 	# Five seconds and more each under the race detector, and a fourth of that or less without it, as the short run has them.
