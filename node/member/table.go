@@ -96,7 +96,7 @@ func (r *record) at() *net.UDPAddr {
 // does waits for them.
 func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *table {
 	self := &record{id: id, boot: boot, since: now}
-	t := &table{cfg: cfg, self: self, paxos: paxos{self: id}, started: now, met: now, held: now, lacked: now,
+	t := &table{cfg: cfg, self: self, paxos: paxos{self: id}, started: now, held: now, lacked: now,
 		members: map[string]*record{id: self}}
 	if !peers {
 		t.paxos.found(now, id)
