@@ -310,7 +310,7 @@ func TestMalformed(t *testing.T) {
 	key := dueKey("h", 7, 9)
 	for name, err := range map[string]error{
 		"another version": third(splitKey(append([]byte{keyVersion + 1}, key[1:]...))), "no host": third(splitKey(key[:2])),
-		"no end": third(splitKey([]byte{keyVersion, kindHost, 'h'})),
+		"an earlier version": third(splitKey(append([]byte{keyVersion - 1}, key[1:]...))), "no end": third(splitKey([]byte{keyVersion, kindHost, 'h'})),
 		"a page": third(splitDue(make([]byte, 11))), "a long page": third(splitDue(make([]byte, 13))),
 		"a next host": third(splitNext(nextKey(1, ""))), "another next host": third(splitNext(append([]byte{0}, nextKey(1, "h")[1:]...))),
 	} {

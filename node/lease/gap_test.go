@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/node/peer"
@@ -101,6 +102,30 @@ func TestJumpsEndRights(t *testing.T) {
 			t.Errorf("a jump of %v: %v, after a look %v", jump, before, after)
 		}
 	}
+}
+
+// A right of before a gap is not used when the gap is dealt with just while a holder looks for the right.
+func TestGapIsDealtWithWhileARightIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meanwhile := func() {}
+		c := NewClock(func() time.Duration {
+			do := meanwhile
+			meanwhile = func() {}
+			do()
+			return 0
+		})
+		h := NewHolder(Default(), new(stub).deps(c))
+		h.rights.Store(server(1), NewRight(time.Now().Add(time.Minute)))
+		if err := h.MayAsk(server(1)); err != nil {
+			t.Error(err)
+		}
+		c.OnGap(func() { h.rights.Delete(server(1)) })
+		time.Sleep(gapAfter + 1)
+		meanwhile = c.look
+		if err := h.MayAsk(server(1)); !errors.Is(err, ErrOver) {
+			t.Errorf("it may ask: %v", err)
+		}
+	})
 }
 
 // More than gapAfter by either clock is a gap, and so is a difference of more than drift.

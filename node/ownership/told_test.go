@@ -78,10 +78,22 @@ func TestWhoTellsOfAFault(t *testing.T) {
 		"obey":                {nil, func(g ground) error { return g.obey(rec(g.a, 2, 2)) }},
 		"forget":              {nil, func(g ground) error { return g.Ownership.forget(g.a, idOf(1)) }},
 		"check":               {nil, func(g ground) error { return g.checkHosts(g.deps.Frontier.Active) }},
-		"claim all":           {nil, func(g ground) error { return second(g.claimAll(g.ctx, idOf(2))) }},
-		"sweep":               {nil, func(g ground) error { return g.sweepAll(g.ctx, true) }},
-		"recover":             {nil, func(g ground) error { return g.recover(g.ctx) }},
-		"pull":                {nil, func(g ground) error { return g.pull(g.ctx, idOf(2), rec(g.a, 1, 1)) }},
+		"check what is new": {nil, func(g ground) error {
+			d := g.deps.Frontier.(*disk)
+			d.mu.Lock()
+			clear(d.asked)
+			d.mu.Unlock()
+			over, cancel := context.WithCancel(g.ctx) // it ends when nothing is new any more
+			cancel()
+			if err := g.runUnchecked(over); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		}},
+		"claim all": {nil, func(g ground) error { return second(g.claimAll(g.ctx, idOf(2))) }},
+		"sweep":     {nil, func(g ground) error { return g.sweepAll(g.ctx, true) }},
+		"recover":   {nil, func(g ground) error { return g.recover(g.ctx) }},
+		"pull":      {nil, func(g ground) error { return g.pull(g.ctx, idOf(2), rec(g.a, 1, 1)) }},
 		"hand off what another owns": {func(g ground) {
 			g.watch(func(l letter) {
 				if res, ok := l.res.(*wire.CommitResponse); ok {
