@@ -19,6 +19,9 @@ say gofmt
 unformatted=$(sources . | xargs "$(go env GOROOT)/bin/gofmt" -l)
 [ -z "$unformatted" ] || { printf 'not formatted:\n%s\n' "$unformatted" >&2; exit 1; }
 
+# With room for garbage, compilers and tests take a fourth less of the processors. The second bounds what each process holds.
+export GOGC="${GOGC:-400}" GOMEMLIMIT="${GOMEMLIMIT:-2GiB}"
+
 race=-race
 read -r cc _ <<<"$(go env CC)"
 if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$cc" >/dev/null; then
@@ -117,7 +120,8 @@ say "go test $race"
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 # Those that take longest begin first. Some wait more than they work, so one more than the processors run at once. All are vetted already.
-if ! go test $race -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./frontier ./node/member ./cmd/proxima "${racy[@]}" 2>&1 | tee "$printed"; then
+many=(-p "$(($(getconf _NPROCESSORS_ONLN) + 1))")
+if ! go test $race "${many[@]}" -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./frontier ./node/member ./cmd/proxima "${racy[@]}" 2>&1 | tee "$printed"; then
 	red=$(crashes "$printed")
 	if [ -z "$red" ] || grep -q ^failed <<<"$red"; then exit 1; fi
 	mapfile -t again < <(cut -d' ' -f2 <<<"$red")
@@ -129,15 +133,8 @@ if [ ${#calm[@]} != 0 ]; then
 	go test -vet=off "${skip[@]}" -timeout 1000s "$@" "${calm[@]}"
 fi
 
-# without NAMES runs tests without the race detector.
-without() {
-	mapfile -t dirs < <(grep -rlE "^func Test($1)\(" --include='*_test.go' . | xargs -n1 dirname | sort -u)
-	go test -vet=off -timeout 1000s -run "^Test($1)$" "${dirs[@]}"
-}
-say "go test of what is too slow for the race detector, without it"
-without "$brisk${PROXIMA_LONG:+|$slow}"
-if [ -n "${PROXIMA_LONG:-}" ]; then
-	say "go test of what takes minutes"
-	without "$figures"
-fi
+say "go test of what is too slow for the race detector${PROXIMA_LONG:+ and of what takes minutes}, without it"
+rest="^Test($brisk${PROXIMA_LONG:+|$slow|$figures})$"
+mapfile -t dirs < <(grep -rlE "^func ${rest:1:-1}\(" --include='*_test.go' . | xargs -n1 dirname | sort -u)
+go test "${many[@]}" -vet=off -timeout 1000s -run "$rest" ./node "${dirs[@]}"
 say "all is well"
