@@ -10,9 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Process is a running program. Safe for concurrent use.
@@ -100,28 +101,12 @@ func (o *output) text() []byte {
 	return bytes.Clone(o.b.Bytes())
 }
 
-// Memory has the memory of a process in bytes, as the kernel reports it.
-type Memory struct{ Resident, Peak, Anonymous int64 }
-
-// MemoryOf returns the memory of a process. It is zero if the process has ended or there is no /proc.
-func MemoryOf(pid int) (m Memory) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range bytes.Lines(text) {
-		f := strings.Fields(string(line))
-		if len(f) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseInt(f[1], 10, 64)
-		switch f[0] {
-		case "VmRSS:":
-			m.Resident = kib << 10
-		case "VmHWM:":
-			m.Peak = kib << 10
-		case "RssAnon:":
-			m.Anonymous = kib << 10
-		}
+// StatusOf returns what the kernel says about a process, nothing if it has ended or there is no /proc.
+func StatusOf(pid int) (s procfs.ProcStatus) {
+	if p, err := procfs.NewProc(pid); err == nil {
+		s, _ = p.NewStatus()
 	}
-	return m
+	return s
 }
 
 // Pause waits for d or until the context ends, and then returns its error.

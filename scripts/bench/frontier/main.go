@@ -120,8 +120,8 @@ func profiled(name string, do func() error) error {
 }
 
 func row(phase string, before, n int, d time.Duration) {
-	m := lab.MemoryOf(os.Getpid())
-	fmt.Printf("| %s | %d | %d | %.1f | %.0f | %d | %d |\n", phase, before, n, d.Seconds(), float64(n)/d.Seconds(), m.Peak>>20, m.Anonymous>>20)
+	s := lab.StatusOf(os.Getpid())
+	fmt.Printf("| %s | %d | %d | %.1f | %.0f | %d | %d |\n", phase, before, n, d.Seconds(), float64(n)/d.Seconds(), s.VmHWM>>20, s.RssAnon>>20)
 }
 
 func add(ctx context.Context, f *frontier.Frontier, urls, hosts, workers, repeat int) error {

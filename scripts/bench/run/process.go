@@ -61,7 +61,7 @@ func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Du
 	// The kernel's maximum for the largest process is exact. But it includes the time before exec, in which the child has this program's
 	// memory. So use it only if it is larger than that.
 	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		if r.Maxrss<<10 > lab.MemoryOf(os.Getpid()).Peak {
+		if r.Maxrss<<10 > int64(lab.StatusOf(os.Getpid()).VmHWM) {
 			u.PeakRSS = max(u.PeakRSS, r.Maxrss<<10)
 		}
 	}
@@ -71,18 +71,18 @@ func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Du
 // pollRSS polls until the process has ended, and returns the peak resident memory of its tree in bytes: the largest sum at a poll, or the
 // maximum of a single process according to the kernel, if that is larger.
 func pollRSS(p *lab.Process) int64 {
-	var peak int64
+	var peak uint64
 	for wait := firstPoll; ; wait = min(wait*5/4, lastPoll) {
-		var sum int64
+		var sum uint64
 		for _, pid := range tree(p.Pid()) {
-			m := lab.MemoryOf(pid)
-			sum += m.Resident
-			peak = max(peak, m.Peak)
+			s := lab.StatusOf(pid)
+			sum += s.VmRSS
+			peak = max(peak, s.VmHWM)
 		}
 		peak = max(peak, sum)
 		select {
 		case <-p.Ended():
-			return peak
+			return int64(peak)
 		case <-time.After(wait):
 		}
 	}

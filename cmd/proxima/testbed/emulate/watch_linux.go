@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -18,14 +17,8 @@ type watch struct {
 
 	mu    sync.Mutex
 	pids  []int
-	seen  map[string]slice // by path of a thread's schedstat
+	seen  map[int]procfs.ProcSchedstat // by thread
 	waits histogram
-}
-
-// slice has the kernel's statistics of a thread: how long it waited for a core, and how often it ran.
-type slice struct {
-	waited time.Duration
-	runs   int64
 }
 
 const watchEvery = time.Second
@@ -33,7 +26,7 @@ const watchEvery = time.Second
 func newWatch() (*watch, error) {
 	_, silent := os.Stat("/proc/self/schedstat")
 	idle, total, err := ticks()
-	return &watch{idle: idle, total: total, seen: map[string]slice{}, blind: silent != nil || !ownProc()}, err
+	return &watch{idle: idle, total: total, seen: map[int]procfs.ProcSchedstat{}, blind: silent != nil || !ownProc()}, err
 }
 
 func (w *watch) add(pid int) {
@@ -62,18 +55,18 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) sample() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	seen, alive := map[string]slice{}, w.pids[:0]
+	seen, alive := map[int]procfs.ProcSchedstat{}, w.pids[:0]
 	for _, pid := range w.pids {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-		for _, path := range threads {
-			now, ok := readSlice(path)
-			if !ok {
+		threads, _ := procfs.AllThreads(pid)
+		for _, t := range threads {
+			now, err := t.Schedstat()
+			if err != nil { // it has ended
 				continue
 			}
-			seen[path] = now
-			before := w.seen[path]
-			if runs := now.runs - before.runs; runs > 0 && now.waited >= before.waited {
-				w.waits.add((now.waited-before.waited)/time.Duration(runs), runs)
+			seen[t.PID] = now
+			waited, runs := int64(now.WaitingNanoseconds-w.seen[t.PID].WaitingNanoseconds), int64(now.RunTimeslices-w.seen[t.PID].RunTimeslices)
+			if runs > 0 && waited >= 0 {
+				w.waits.add(time.Duration(waited/runs), runs)
 			}
 		}
 		if len(threads) > 0 {
@@ -81,14 +74,6 @@ func (w *watch) sample() {
 		}
 	}
 	w.seen, w.pids = seen, alive
-}
-
-func readSlice(path string) (slice, bool) {
-	b, _ := os.ReadFile(path) // a thread that has ended has none
-	var ran int64
-	var s slice
-	_, err := fmt.Sscan(string(b), &ran, (*int64)(&s.waited), &s.runs)
-	return s, err == nil
 }
 
 // tell adds the measurements to s.
