@@ -5,21 +5,14 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
-	"log"
-	"os"
 
 	"proxima/node"
+	"proxima/scripts/generate"
 )
 
 func main() {
-	out := flag.String("o", "docs/openapi.json", "file to write")
-	flag.Parse()
-	text, err := json.MarshalIndent(node.OpenAPI(), "", " ")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile(*out, append(text, '\n'), 0o644); err != nil {
-		log.Fatal(err)
-	}
+	generate.Main("docs/openapi.json", func() (string, error) {
+		text, err := json.MarshalIndent(node.OpenAPI(), "", " ")
+		return string(text) + "\n", err
+	})
 }

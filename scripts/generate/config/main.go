@@ -3,65 +3,39 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"log"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
 
 	"proxima/node"
+	"proxima/scripts/generate"
 )
 
-func main() {
-	out := flag.String("o", "", "file to write; default is standard output")
-	flag.Parse()
-	text, err := generate()
-	if err != nil {
-		log.Fatal(err)
-	}
-	if *out == "" {
-		fmt.Print(text)
-		return
-	}
-	if err := os.WriteFile(*out, []byte(text), 0o644); err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { generate.Main("", text) }
 
 const heading = `# The configuration of a Proxima node: every key, with its default.
 # Keys that a file leaves out keep their default; flags override the file. Durations look like "250ms" or "1h30m".
 # Keys marked live can change while the node runs: proxima ctl set KEY VALUE, or edit the file and run proxima ctl reload.
 `
 
-// generate makes the text. It runs in any folder of the module.
-func generate() (string, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return "", err
-	}
-	g := generator{root: root}
-	g.b.WriteString(heading)
-	if err := g.section("", reflect.ValueOf(node.Default())); err != nil {
-		return "", err
-	}
-	return g.b.String(), nil
+// text makes the file. It runs in the root of the repository.
+func text() (string, error) {
+	var g generator
+	g.WriteString(heading)
+	err := g.section("", reflect.ValueOf(node.Default()))
+	return g.String(), err
 }
 
-type generator struct {
-	root string
-	b    strings.Builder
-}
+type generator struct{ strings.Builder }
 
 // section writes the keys of a struct, then the structs in it as sections of their own.
 func (g *generator) section(name string, v reflect.Value) error {
-	comments, err := g.fieldComments(v.Type())
+	comments, err := fieldComments(v.Type())
 	if err != nil {
 		return err
 	}
@@ -71,9 +45,9 @@ func (g *generator) section(name string, v reflect.Value) error {
 		full := strings.TrimPrefix(name+"."+key, ".")
 		comment := reword(comments[f.Name], f.Name, key)
 		begin := func(form string) {
-			g.b.WriteString("\n")
+			g.WriteString("\n")
 			g.comment(comment)
-			fmt.Fprintf(&g.b, form, full)
+			fmt.Fprintf(g, form, full)
 		}
 		kind, of := f.Type.Kind(), reflect.Invalid
 		if kind == reflect.Slice {
@@ -96,7 +70,7 @@ func (g *generator) section(name string, v reflect.Value) error {
 			sections = append(sections, func() error {
 				begin("[%s]\n")
 				for _, k := range field.MapKeys() {
-					fmt.Fprintf(&g.b, "%q = %s\n", k.String(), value(field.MapIndex(k)))
+					fmt.Fprintf(g, "%q = %s\n", k.String(), value(field.MapIndex(k)))
 				}
 				return nil
 			})
@@ -113,7 +87,7 @@ func (g *generator) section(name string, v reflect.Value) error {
 			if f.Tag.Get("live") != "" {
 				live = " # live"
 			}
-			fmt.Fprintf(&g.b, "%s = %s%s\n", key, value(field), live)
+			fmt.Fprintf(g, "%s = %s%s\n", key, value(field), live)
 		}
 	}
 	for _, write := range sections {
@@ -126,7 +100,7 @@ func (g *generator) section(name string, v reflect.Value) error {
 
 // list writes the keys of a section that may stand many times, and stands nowhere by default: all as comments.
 func (g *generator) list(t reflect.Type) error {
-	comments, err := g.fieldComments(t)
+	comments, err := fieldComments(t)
 	if err != nil {
 		return err
 	}
@@ -135,16 +109,16 @@ func (g *generator) list(t reflect.Type) error {
 		if comments[f.Name] == "" {
 			return fmt.Errorf("%s.%s has no comment", t, f.Name)
 		}
-		g.b.WriteString("#\n")
+		g.WriteString("#\n")
 		g.comment(reword(comments[f.Name], f.Name, key))
-		fmt.Fprintf(&g.b, "# %s =\n", key)
+		fmt.Fprintf(g, "# %s =\n", key)
 	}
 	return nil
 }
 
 func (g *generator) comment(text string) {
 	for line := range strings.Lines(text) {
-		fmt.Fprintf(&g.b, "# %s\n", strings.TrimRight(line, "\n"))
+		fmt.Fprintf(g, "# %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
@@ -189,9 +163,8 @@ func short(d time.Duration) string {
 }
 
 // fieldComments reads the comments of a struct's fields from its source.
-func (g *generator) fieldComments(t reflect.Type) (map[string]string, error) {
-	dir := filepath.Join(g.root, strings.TrimPrefix(t.PkgPath(), "proxima"))
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+func fieldComments(t reflect.Type) (map[string]string, error) {
+	files, err := filepath.Glob(filepath.Join(strings.TrimPrefix(t.PkgPath(), "proxima/"), "*.go"))
 	if err != nil {
 		return nil, err
 	}
@@ -220,12 +193,4 @@ func (g *generator) fieldComments(t reflect.Type) (map[string]string, error) {
 		})
 	}
 	return out, nil
-}
-
-func moduleRoot() (string, error) {
-	file, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("find module: %w", err)
-	}
-	return filepath.Dir(string(file)), nil
 }

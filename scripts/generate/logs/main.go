@@ -10,13 +10,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"log"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"proxima/scripts/generate"
 )
 
 const heading = `# The log files of a node
@@ -32,22 +32,10 @@ that a disk refuses are lost and counted. Within a boot, seq counts the lines of
 
 func main() {
 	in := flag.String("runlog", "node/runlog", "directory of the package")
-	out := flag.String("o", "", "file to write; default is standard output")
-	flag.Parse()
-	text, err := generate(*in)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if *out == "" {
-		fmt.Print(text)
-		return
-	}
-	if err := os.WriteFile(*out, []byte(text), 0o644); err != nil {
-		log.Fatal(err)
-	}
+	generate.Main("", func() (string, error) { return text(*in) })
 }
 
-func generate(runlog string) (string, error) {
+func text(runlog string) (string, error) {
 	var decls []ast.Decl
 	for _, name := range []string{"lines.go", "keys.go"} {
 		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(filepath.FromSlash(runlog), name), nil, parser.ParseComments)

@@ -6,7 +6,7 @@ import (
 )
 
 func TestDocumentIsFresh(t *testing.T) {
-	want, err := generate("../../../node/runlog")
+	want, err := text("../../../node/runlog")
 	if err != nil {
 		t.Fatal(err)
 	}
