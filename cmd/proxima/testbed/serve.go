@@ -87,6 +87,8 @@ func order(web *sites.Web, line string) error {
 }
 
 func (s PlannedServer) site(host string) sites.Site {
-	return sites.Site{Host: host, Addr: s.Addr, Pages: s.Site.Pages, Think: ms(s.ThinkMs), Robots: robots(s.Site),
-		RefuseEvery: s.Site.RefuseEvery, RetryAfter: seconds(s.Site.RetryAfterS), Content: content(s.Site)}
+	g := s.Site
+	return sites.Site{Host: host, Addr: s.Addr, Pages: g.Pages, Think: ms(s.ThinkMs), Robots: robots(g), RefuseEvery: g.RefuseEvery,
+		RetryAfter: seconds(g.RetryAfterS), MedianBytes: g.PageKB * 1000, Links: g.Links, Abroad: g.CrossLinks, Errors: g.Misbehave / 2,
+		Redirects: g.Misbehave / 2}
 }

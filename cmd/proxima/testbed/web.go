@@ -35,7 +35,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 	install := nginxFor(p, noNginx, say)
 	cfg := sites.Config{Seed: p.Scenario.Seed, Port: httpPort}
 	names := map[string]netip.Addr{}
-	other := sites.NginxConfig{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install}
+	in.nginx = &sites.Nginx{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install, Start: deps.Start}
 	tree := p.random(4)
 	for _, s := range p.Servers {
 		if s.Software == SoftwarePages {
@@ -44,7 +44,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 		for _, h := range s.Hosts {
 			names[h] = s.Addr
 			if s.Software == SoftwareNginx {
-				other.Sites = append(other.Sites, sites.NginxSite{Host: h, Addr: s.Addr, Tree: tree.IntN(1000)})
+				in.nginx.Sites = append(in.nginx.Sites, sites.NginxSite{Host: h, Addr: s.Addr, Tree: tree.IntN(1000)})
 				continue
 			}
 			cfg.Sites = append(cfg.Sites, s.site(h))
@@ -61,30 +61,24 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 			broken(err)
 		}
 	})
-	if err := in.serve(work, cfg, other, names, deps); err != nil {
+	if err := in.serve(work, cfg, names, deps); err != nil {
 		return nil, errors.Join(err, in.close())
 	}
 	return in, nil
 }
 
-func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.NginxConfig, names map[string]netip.Addr,
-	deps sites.Deps) (err error) {
-	if len(cfg.Sites) > 0 {
-		if in.web, err = sites.New(cfg, deps); err != nil {
-			return fmt.Errorf("start web server: %w", err)
-		}
-		in.group.Go(func() error { return in.web.Run(ctx) })
+func (in *internet) serve(ctx context.Context, cfg sites.Config, names map[string]netip.Addr, deps sites.Deps) (err error) {
+	if in.web, err = sites.New(cfg, deps); err != nil {
+		return fmt.Errorf("start web server: %w", err)
 	}
+	in.group.Go(func() error { return in.web.Run(ctx) })
 	dns, err := sites.NewDNS(netip.AddrPortFrom(nameServer, 53).String(), names, deps)
 	if err != nil {
 		return fmt.Errorf("start name server: %w", err)
 	}
 	in.group.Go(func() error { return dns.Run(ctx) })
-	if len(other.Sites) == 0 {
+	if len(in.nginx.Sites) == 0 {
 		return nil
-	}
-	if in.nginx, err = sites.NewNginx(other, deps); err != nil {
-		return fmt.Errorf("start nginx: %w", err)
 	}
 	ready := make(chan struct{})
 	in.group.Go(func() error { return in.nginx.Run(ctx, func() { close(ready) }) })
@@ -132,22 +126,7 @@ func robots(g SiteGroup) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func content(g SiteGroup) sites.Content {
-	c := sites.DefaultContent()
-	c.MedianBytes, c.Links, c.Abroad = g.PageKB*1000, g.Links, g.CrossLinks
-	c.Errors, c.Redirects = g.Misbehave/2, g.Misbehave/2
-	return c
-}
-
-func (in *internet) frontPages() (all []string) {
-	if in.web != nil {
-		all = in.web.Fronts()
-	}
-	if in.nginx != nil {
-		all = append(all, in.nginx.Fronts()...)
-	}
-	return all
-}
+func (in *internet) frontPages() []string { return append(in.web.Fronts(), in.nginx.Fronts()...) }
 
 // sampled is the number of pages of a server for the calibration.
 const sampled = 4
@@ -165,13 +144,8 @@ func (in *internet) urls(server int) (some []string) {
 
 func (in *internet) slow(server netip.Addr, by time.Duration) error { return in.web.Slow(server, by) }
 
-// visits returns the requests to the built-in server; nil without one.
-func (in *internet) visits() map[netip.Addr][]sites.Visit {
-	if in.web == nil {
-		return nil
-	}
-	return in.web.Visits()
-}
+// visits returns the requests to the built-in server.
+func (in *internet) visits() map[netip.Addr][]sites.Visit { return in.web.Visits() }
 
 // writeGeo writes the location database. It records in the plan what the database states about each server.
 func writeGeo(p *Plan, path string) error {

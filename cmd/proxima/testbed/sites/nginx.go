@@ -20,13 +20,14 @@ const (
 	nginxPoll     = 10 * time.Millisecond
 )
 
-// NginxConfig describes what nginx serves.
-type NginxConfig struct {
+// Nginx is a real web server with real documentation. It has no think time.
+type Nginx struct {
 	// Dir is the absolute path of a folder for everything that nginx writes. It is empty or absent.
 	Dir     string
 	Port    uint16
 	Sites   []NginxSite
 	Install *Install
+	Start   func(*exec.Cmd) error
 }
 
 // NginxSite is one host. Several may share an address.
@@ -37,32 +38,13 @@ type NginxSite struct {
 	Tree int
 }
 
-func (c NginxConfig) tree(s NginxSite) Tree { return c.Install.Trees[s.Tree%len(c.Install.Trees)] }
+func (x *Nginx) tree(s NginxSite) Tree { return x.Install.Trees[s.Tree%len(x.Install.Trees)] }
 
-// Nginx is a real web server with real documentation. It has no think time.
-type Nginx struct {
-	cfg   NginxConfig
-	start func(*exec.Cmd) error
-}
-
-// NewNginx writes the configuration. It starts nothing.
-func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
-	x := &Nginx{cfg: cfg, start: deps.Start}
-	err := os.MkdirAll(x.file("tmp"), 0o755)
-	if err == nil {
-		err = os.WriteFile(x.file("nginx.conf"), []byte(cfg.text()), 0o644)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("configure nginx: %w", err)
-	}
-	return x, nil
-}
-
-func (x *Nginx) file(name string) string { return filepath.Join(x.cfg.Dir, name) }
+func (x *Nginx) file(name string) string { return filepath.Join(x.Dir, name) }
 
 // text returns the configuration. nginx runs as a single process, so that a kill ends all of it. Files are named
 // relative to Dir, whose path may have characters that mean something here.
-func (c NginxConfig) text() string {
+func (x *Nginx) text() string {
 	var b strings.Builder
 	if os.Geteuid() == 0 { // nginx would look for another user, which a user namespace does not have
 		b.WriteString("user root root;\n")
@@ -92,13 +74,13 @@ http {
   access_log access.log requests;
 `)
 	known := map[netip.Addr]bool{}
-	for _, s := range c.Sites {
-		at := netip.AddrPortFrom(s.Addr, c.Port)
+	for _, s := range x.Sites {
+		at := netip.AddrPortFrom(s.Addr, x.Port)
 		if !known[s.Addr] {
 			known[s.Addr] = true
 			fmt.Fprintf(&b, "  server { listen %v default_server; return 421; }\n", at)
 		}
-		fmt.Fprintf(&b, "  server { listen %v; server_name %s; root \"%s\"; }\n", at, s.Host, c.tree(s).Root)
+		fmt.Fprintf(&b, "  server { listen %v; server_name %s; root \"%s\"; }\n", at, s.Host, x.tree(s).Root)
 	}
 	b.WriteString("}\n")
 	return b.String()
@@ -107,21 +89,24 @@ http {
 // Fronts returns the first pages of some hosts, or of all sites if none is named.
 func (x *Nginx) Fronts(hosts ...string) []string {
 	var urls []string
-	for _, s := range x.cfg.Sites {
+	for _, s := range x.Sites {
 		if len(hosts) == 0 || slices.Contains(hosts, s.Host) {
-			urls = append(urls, "http://"+authority(s.Host, x.cfg.Port)+x.cfg.tree(s).Start)
+			urls = append(urls, "http://"+authority(s.Host, x.Port)+x.tree(s).Start)
 		}
 	}
 	return urls
 }
 
-// Run runs nginx until the context ends. It calls ready when nginx listens.
+// Run configures nginx and runs it until the context ends. It calls ready when nginx listens.
 func (x *Nginx) Run(ctx context.Context, ready func()) error {
 	work, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
+	if err := errors.Join(os.MkdirAll(x.file("tmp"), 0o755), os.WriteFile(x.file("nginx.conf"), []byte(x.text()), 0o644)); err != nil {
+		return fmt.Errorf("configure nginx: %w", err)
+	}
 	// A kill loses nothing: nginx keeps neither files nor its log in memory.
-	cmd := exec.CommandContext(work, x.cfg.Install.Path, "-p", x.cfg.Dir, "-e", "error.log", "-c", "nginx.conf")
-	if err := x.start(cmd); err != nil {
+	cmd := exec.CommandContext(work, x.Install.Path, "-p", x.Dir, "-e", "error.log", "-c", "nginx.conf")
+	if err := x.Start(cmd); err != nil {
 		return fmt.Errorf("start nginx: %w", err)
 	}
 	var waiting sync.WaitGroup

@@ -31,11 +31,7 @@ func newNginx(t *testing.T, port uint16, start func(*exec.Cmd) error, sites ...N
 	if err != nil {
 		t.Skipf("no real sites here: %v", err)
 	}
-	x, err := NewNginx(NginxConfig{Dir: filepath.Join(t.TempDir(), `a "b" $c`), Port: port, Install: in, Sites: sites}, Deps{Start: start})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return &Nginx{Dir: filepath.Join(t.TempDir(), `a "b" $c`), Port: port, Install: in, Sites: sites, Start: start}
 }
 
 func docs() NginxSite { return NginxSite{Host: "docs.a.test", Addr: netip.MustParseAddr("127.0.0.1")} }
@@ -70,7 +66,7 @@ func TestNginxServesDocumentation(t *testing.T) {
 		}
 		return r.StatusCode, string(body)
 	}
-	port := authority("", x.cfg.Port)
+	port := authority("", x.Port)
 	for _, front := range x.Fronts() {
 		if status, body := get(front); status != 200 || !strings.Contains(strings.ToLower(body), "<html") {
 			t.Errorf("%s: %d, %d bytes", front, status, len(body))

@@ -46,7 +46,7 @@ func (w *Web) newSite(i int, s Site) *site {
 	seed := w.cfg.Seed ^ h.Sum64()
 	own := rand.New(rand.NewPCG(seed, math.MaxUint64))
 	return &site{Site: s, index: i, root: "http://" + authority(s.Host, w.cfg.Port), seed: seed,
-		median: s.MedianBytes * math.Exp(s.HostSpread*own.NormFloat64())}
+		median: s.MedianBytes * math.Exp(hostSpread*own.NormFloat64())}
 }
 
 // path is the inverse of find.
@@ -103,8 +103,8 @@ type drawn struct {
 func (s *site) draw(page int) drawn {
 	r := rand.New(rand.NewPCG(s.seed, uint64(page)))
 	d := drawn{
-		bytes: int(min(MaxBytes, s.median*math.Exp(s.PageSpread*r.NormFloat64()))),
-		think: time.Duration(float64(s.Think) * math.Exp(s.ThinkSpread*r.NormFloat64())),
+		bytes: int(min(MaxBytes, s.median*math.Exp(pageSpread*r.NormFloat64()))),
+		think: time.Duration(float64(s.Think) * math.Exp(thinkSpread*r.NormFloat64())),
 		links: r,
 	}
 	_ = r.Float64() // nothing uses this draw any more; without it every seed would give other pages

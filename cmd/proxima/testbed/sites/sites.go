@@ -55,17 +55,9 @@ type Site struct {
 	// before that time has passed are refused as well.
 	RefuseEvery int
 	RetryAfter  time.Duration
-	Content
-}
-
-// Content describes the pages of a site.
-type Content struct {
-	// MedianBytes is the median page size of the median host, in bytes. The median of each host is log-normal around it with standard
-	// deviation HostSpread; the sizes of its pages are log-normal around the host's median with PageSpread. A page is never smaller than
-	// its links need, and never larger than 2 MiB.
-	MedianBytes, HostSpread, PageSpread float64
-	// ThinkSpread is the standard deviation of the log-normal think times around Site.Think. Each page keeps its own think time.
-	ThinkSpread float64
+	// MedianBytes is the median page size of the median host, in bytes. A page is never smaller than its links need, and never larger
+	// than 2 MiB.
+	MedianBytes float64
 	// Links is the number of links from a page to its own site, at least 1. Some of them form a tree that reaches every page.
 	Links int
 	// Abroad is the mean number of links from a page to other sites. Unless it is 0, the front page also links to the front page of the
@@ -76,10 +68,9 @@ type Content struct {
 	Errors, Redirects float64
 }
 
-// DefaultContent describes well-behaved documentation sites.
-func DefaultContent() Content {
-	return Content{MedianBytes: 20_000, HostSpread: 0.6, PageSpread: 0.5, ThinkSpread: 0.3, Links: 12, Abroad: 1}
-}
+// Standard deviations in the log domain: of the hosts' median page sizes, of the sizes of a host's pages around their median, and of the
+// pages' think times around Site.Think. Each page keeps its own size and think time.
+const hostSpread, pageSpread, thinkSpread = 0.6, 0.5, 0.3
 
 // Web serves generated sites. It is safe for concurrent use.
 type Web struct {

@@ -58,7 +58,7 @@ func address(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(i 
 func some(n, pages int, change func(i int, s *Site)) []Site {
 	var all []Site
 	for i := range n {
-		s := Site{Host: fmt.Sprintf("www.s%d.test", i), Addr: address(i / 2), Pages: pages, Content: DefaultContent()}
+		s := Site{Host: fmt.Sprintf("www.s%d.test", i), Addr: address(i / 2), Pages: pages, MedianBytes: 20_000, Links: 12, Abroad: 1}
 		if change != nil {
 			change(i, &s)
 		}
@@ -277,7 +277,7 @@ func TestSizesAndThinkTimes(t *testing.T) {
 }
 
 func TestServersThink(t *testing.T) {
-	sites := some(4, 5, func(_ int, s *Site) { s.Think, s.ThinkSpread, s.MedianBytes = 80*time.Millisecond, 0, 3000 })
+	sites := some(4, 5, func(_ int, s *Site) { s.Think, s.MedianBytes = 80*time.Millisecond, 3000 })
 	inWorld(t, Config{Sites: sites}, func(w *world) {
 		for i := range 3 { // connections are made
 			w.get(w.URL(sites[i].Host, 0))
@@ -286,7 +286,8 @@ func TestServersThink(t *testing.T) {
 			if err := w.Slow(address(0), slow); err != nil {
 				t.Error(err)
 			}
-			for i, want := range []time.Duration{slow + 90*time.Millisecond, slow + 90*time.Millisecond, 90 * time.Millisecond} {
+			for i, slow := range []time.Duration{slow, slow, 0} {
+				want := slow + w.sites[i].draw(1).think + 10*time.Millisecond
 				begin := time.Now()
 				w.get(w.URL(sites[i].Host, 1))
 				if took := time.Since(begin); took != want {
@@ -384,7 +385,7 @@ func TestRealSockets(t *testing.T) {
 }
 
 func TestServersSeeHowTheyAreTreated(t *testing.T) {
-	inWorld(t, Config{Sites: some(4, 9, func(_ int, s *Site) { s.Think, s.ThinkSpread = 100*time.Millisecond, 0 })}, func(w *world) {
+	inWorld(t, Config{Sites: some(4, 9, func(_ int, s *Site) { s.Think = 300 * time.Millisecond })}, func(w *world) {
 		var all sync.WaitGroup
 		for _, u := range []string{"http://www.s0.test/", "http://www.s1.test/p1.html", "http://www.s1.test/p2.html"} { // one server
 			all.Go(func() { w.get(u) })
