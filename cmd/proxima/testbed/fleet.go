@@ -75,7 +75,7 @@ func (f *fleetRun) check() error {
 	for _, e := range f.scenario.Events {
 		switch e.Kind {
 		case rundir.EventBandwidth, rundir.EventPartition, rundir.EventHeal:
-			return fmt.Errorf("event %s at %v: %w", e.Kind, e.At, errReal)
+			return fmt.Errorf("event %s at %v: real machines do not support this", e.Kind, e.At)
 		case rundir.EventSlow:
 			if len(f.Sites) == 0 {
 				return fmt.Errorf("event %s at %v: a server can be slow only on a machine for sites", e.Kind, e.At)

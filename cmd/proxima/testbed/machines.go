@@ -16,12 +16,12 @@ import (
 	"proxima/cmd/proxima/fleet"
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
-	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 )
 
 // machines is the platform of real machines over ssh. Each runs a node. Other machines run the servers, unless the nodes crawl the real web.
 type machines struct {
+	platform // nil: has what real machines do not support. Fleet refuses scenarios that need it, and their paths are unknown
 	fleet.SSH
 	run     *run
 	infos   []fleet.Info                       // by node
@@ -195,16 +195,6 @@ func (b *machines) slow(server netip.Addr, add time.Duration) error {
 	b.web[server].Say(fmt.Sprintf("slow %s %g", server, inMs(add)))
 	return nil
 }
-
-// errReal is the error of methods that real machines do not support. Fleet refuses scenarios that need them.
-var errReal = errors.New("real machines do not support this")
-
-func (b *machines) bandwidth(netip.Addr, float64, float64) error { return errReal }
-func (b *machines) partition(_, _ []netip.Addr) error            { return errReal }
-func (b *machines) dial(int) (dialer, func(), error)             { return nil, nil, errReal }
-func (b *machines) urls(int) []string                            { return nil }
-
-func (b *machines) visits() map[netip.Addr][]sites.Visit { return nil } // the other machines keep them
 
 // quality returns an error if a server ended before the run. It has no figures, since this network is real.
 func (b *machines) quality() (none emulate.Stats, err error) {

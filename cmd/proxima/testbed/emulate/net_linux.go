@@ -323,38 +323,31 @@ func (n *Net) Start(namespace string, cmd *exec.Cmd) error {
 }
 
 // Listen listens inside a namespace, on a literal address and port.
-func (n *Net) Listen(ctx context.Context, namespace, network, address string) (listener net.Listener, err error) {
-	err = n.literal(namespace, address, func() (err error) {
-		listener, err = new(net.ListenConfig).Listen(ctx, network, address)
-		return err
-	})
-	return listener, err
+func (n *Net) Listen(ctx context.Context, namespace, network, address string) (net.Listener, error) {
+	return open(ctx, n, namespace, network, address, new(net.ListenConfig).Listen)
 }
 
 // ListenPacket listens for datagrams inside a namespace, on a literal address and port.
-func (n *Net) ListenPacket(ctx context.Context, namespace, network, address string) (conn net.PacketConn, err error) {
-	err = n.literal(namespace, address, func() (err error) {
-		conn, err = new(net.ListenConfig).ListenPacket(ctx, network, address)
-		return err
-	})
-	return conn, err
+func (n *Net) ListenPacket(ctx context.Context, namespace, network, address string) (net.PacketConn, error) {
+	return open(ctx, n, namespace, network, address, new(net.ListenConfig).ListenPacket)
 }
 
 // Dialer returns a function for http.Transport that connects from inside a namespace to literal addresses and ports.
 func (n *Net) Dialer(namespace string) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		err = n.literal(namespace, address, func() (err error) {
-			conn, err = new(net.Dialer).DialContext(ctx, network, address)
-			return err
-		})
-		return conn, err
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return open(ctx, n, namespace, network, address, new(net.Dialer).DialContext)
 	}
 }
 
-// literal runs f inside a namespace, but refuses names: other threads, outside the namespace, would resolve them.
-func (n *Net) literal(namespace, address string, f func() error) error {
+// open runs f inside a namespace, but refuses names: other threads, outside the namespace, would resolve them.
+func open[T any](ctx context.Context, n *Net, namespace, network, address string,
+	f func(ctx context.Context, network, address string) (T, error)) (t T, err error) {
 	if _, err := netip.ParseAddrPort(address); err != nil {
-		return fmt.Errorf("emulated network: %w", err)
+		return t, fmt.Errorf("emulated network: %w", err)
 	}
-	return n.Do(namespace, f)
+	err = n.Do(namespace, func() (err error) {
+		t, err = f(ctx, network, address)
+		return err
+	})
+	return t, err
 }
