@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -94,7 +93,7 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 }
 
 // Add keeps links, keyed by the peer that they are for: they are on disk when it returns. It never refuses for lack of
-// room. Links that no message can carry (not UTF-8) go to Refused. After an error some links may have been added.
+// room. After an error some links may have been added.
 func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
 	return o.add(ctx, links, block{born: o.now()})
 }
@@ -108,7 +107,7 @@ func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, like bl
 		if err := checkID(to); err != nil {
 			return fmt.Errorf("add to outbox: %w", err)
 		}
-		if err := o.pack(&all, to, o.sendable(to, links), like); err != nil {
+		if err := o.pack(&all, to, links, like); err != nil {
 			return err
 		}
 	}
@@ -117,22 +116,6 @@ func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, like bl
 		each = append(each, &write{adds: all.adds[i : i+1]})
 	}
 	return o.write(each...)
-}
-
-// sendable returns the links that protobuf can carry, and refuses the others.
-func (o *Outbox) sendable(to string, links []*wire.Link) []*wire.Link {
-	good := make([]*wire.Link, 0, len(links))
-	for _, l := range links {
-		if utf8.ValidString(l.GetUrl()) {
-			good = append(good, l)
-			continue
-		}
-		o.mu.Lock()
-		o.stats.Refused++
-		o.mu.Unlock()
-		o.deps.Refused(to, l, "URL is not UTF-8")
-	}
-	return good
 }
 
 // maxKept bounds the bytes of blocks kept in memory until they are sent, so that most need not be read back.
