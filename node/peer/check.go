@@ -80,7 +80,7 @@ func (s *Server) check(caller string, m headed) error {
 	case h.GetSender() != caller:
 		return refusal(KindSender, fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), caller))
 	}
-	if err := s.forms.check(m); err != nil {
+	if err := s.forms.check(m.ProtoReflect()); err != nil {
 		return refusal(KindMalformed, err.Error())
 	}
 	if t, _ := m.(*wire.TellRequest); len(t.GetEntries()) == 0 && s.deps.Told != nil && !s.deps.Told.Knows(m.GetHeader().GetTold()) {

@@ -235,7 +235,7 @@ func send[Q, R any, M interface {
 	for try := 1; ; try++ {
 		res, err := call.CallUnary(ctx, connect.NewRequest((*Q)(req)))
 		if err == nil {
-			if err := c.forms.check(any(res.Msg).(proto.Message)); err != nil {
+			if err := c.forms.check(any(res.Msg).(proto.Message).ProtoReflect()); err != nil {
 				c.tally.failed(KindInternal)
 				return nil, fmt.Errorf("%s to %s: its answer: %w", procedure, to, &callError{KindInternal, err})
 			}

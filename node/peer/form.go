@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"proxima/frontier/identity"
@@ -65,43 +64,37 @@ func (f forms) add(of protoreflect.MessageDescriptor) bool {
 	return len(fields) > 0
 }
 
-// check returns an error that names the first field without its form.
-func (f forms) check(m proto.Message) error {
-	if at, err := f.fault(m.ProtoReflect()); err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+// check returns an error that begins with the path of the first field without its form.
+func (f forms) check(m protoreflect.Message) error {
+	for _, fd := range f[m.Descriptor().FullName()] {
+		switch v := m.Get(fd.is); {
+		case fd.is.IsList():
+			for i := range v.List().Len() {
+				if err := f.checkValue(fd, v.List().Get(i)); err != nil {
+					return fmt.Errorf("%s[%d]%w", fd.is.Name(), i, err)
+				}
+			}
+		case fd.check != nil || m.Has(fd.is): // a message may be absent
+			if err := f.checkValue(fd, v); err != nil {
+				return fmt.Errorf("%s%w", fd.is.Name(), err)
+			}
+		}
 	}
 	return nil
 }
 
-// fault returns the path of the first field without its form, and what is wrong with it.
-func (f forms) fault(m protoreflect.Message) (at string, err error) {
-	for _, fd := range f[m.Descriptor().FullName()] {
-		name := string(fd.is.Name())
-		if fd.is.IsList() {
-			list := m.Get(fd.is).List()
-			for i := range list.Len() {
-				if at, err := f.faultOf(fd, list.Get(i)); err != nil {
-					return fmt.Sprintf("%s[%d]%s", name, i, at), err
-				}
-			}
-			continue
-		}
-		if fd.check == nil && !m.Has(fd.is) {
-			continue // an absent message
-		}
-		if at, err := f.faultOf(fd, m.Get(fd.is)); err != nil {
-			return name + at, err
-		}
-	}
-	return "", nil
-}
-
-func (f forms) faultOf(fd field, v protoreflect.Value) (at string, err error) {
+// checkValue is check for one value of a field. Its error continues the path.
+func (f forms) checkValue(fd field, v protoreflect.Value) error {
 	if fd.check != nil {
-		return "", fd.check(v)
+		if err := fd.check(v); err != nil {
+			return fmt.Errorf(": %w", err)
+		}
+		return nil
 	}
-	at, err = f.fault(v.Message())
-	return "." + at, err
+	if err := f.check(v.Message()); err != nil {
+		return fmt.Errorf(".%w", err)
+	}
+	return nil
 }
 
 // formOf returns the form of a field, nil if it has none.

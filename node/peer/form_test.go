@@ -79,7 +79,7 @@ func TestFormsOfFields(t *testing.T) {
 		{&wire.FetchResponse{Result: &wire.FetchResult{Timing: &wire.Timing{TotalUs: math.MaxInt64}}}, "result.timing.total_us"},
 		{&wire.IdleRequest{}, ""},
 	} {
-		err := f.check(c.in)
+		err := f.check(c.in.ProtoReflect())
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.in, err, c.want)
 		}
@@ -100,7 +100,7 @@ func FuzzForms(f *testing.F) {
 	forms := newForms()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m wire.StoreRequest
-		if (codec{}).Unmarshal(b, &m) != nil || forms.check(&m) != nil {
+		if (codec{}).Unmarshal(b, &m) != nil || forms.check(m.ProtoReflect()) != nil {
 			return
 		}
 		for _, item := range m.Items {
@@ -125,7 +125,7 @@ func BenchmarkFormsOfLinks(b *testing.B) {
 		m.Links = append(m.Links, &wire.Link{Url: "http://a.example/", Depth: 3})
 	}
 	for b.Loop() {
-		if err := f.check(m); err != nil {
+		if err := f.check(m.ProtoReflect()); err != nil {
 			b.Fatal(err)
 		}
 	}
