@@ -59,8 +59,7 @@ func (o *overlay) publishWay(w view.Way) {
 // through connects to a peer that cannot be dialled, or that this node has failed to dial.
 func (o *overlay) through(ctx context.Context, id string, failed error) (net.Conn, error) {
 	if failed == nil {
-		conn, _, err := o.relay.Dial(ctx, id, relay.Calls)
-		return conn, err
+		return o.relay.Dial(ctx, id, relay.Calls)
 	}
 	conn, err := o.relay.Detour(ctx, id)
 	if err != nil {

@@ -53,12 +53,12 @@ func (l *oneLink) Send(id string, _ []byte) bool {
 	return id == "linked"
 }
 
-func (l *oneLink) DialGossip(ctx context.Context, id string) (net.Conn, bool, error) {
+func (l *oneLink) DialGossip(ctx context.Context, id string) (net.Conn, error) {
 	if _, bounded := ctx.Deadline(); id != "linked" || !bounded {
-		return nil, false, nil
+		return nil, nil
 	}
 	l.dials++
-	return nil, true, errors.New("the link is broken")
+	return nil, errors.New("the link is broken")
 }
 
 func (l *oneLink) Packets() <-chan *memberlist.Packet { return l.came }

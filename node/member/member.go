@@ -60,8 +60,8 @@ type Deps struct {
 type Links interface {
 	// Send sends a packet. It returns false if the packet is to go to the member's port.
 	Send(id string, packet []byte) bool
-	// DialGossip makes a stream. It returns false if the member is to be dialled.
-	DialGossip(ctx context.Context, id string) (conn net.Conn, through bool, err error)
+	// DialGossip makes a stream. It returns nil and nil if the member is to be dialled.
+	DialGossip(ctx context.Context, id string) (net.Conn, error)
 	// Packets and Streams are what came in by links.
 	Packets() <-chan *memberlist.Packet
 	Streams() <-chan net.Conn

@@ -147,7 +147,7 @@ func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn,
 	if c.links != nil && to.Name != "" {
 		ctx, cancel := context.WithTimeout(c.ctx, timeout)
 		defer cancel()
-		if conn, through, err := c.links.DialGossip(ctx, to.Name); through {
+		if conn, err := c.links.DialGossip(ctx, to.Name); conn != nil || err != nil {
 			return conn, err
 		}
 	}

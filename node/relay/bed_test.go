@@ -241,11 +241,11 @@ func (n *node) published() []view.Reach {
 func (n *node) call(to *node, kind relay.Kind) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(n.bed.t.Context(), 5*time.Second)
 	defer cancel()
-	conn, through, err := n.Dial(ctx, netsim.ID(to.place), kind)
+	conn, err := n.Dial(ctx, netsim.ID(to.place), kind)
 	if err != nil {
 		return nil, err
 	}
-	if !through {
+	if conn == nil {
 		return nil, errors.New("it is to be dialled as usual")
 	}
 	text := strings.Repeat("some words ", 1000)

@@ -30,28 +30,26 @@ const (
 
 var errRefused = errors.New("the relay does not reach it, or carries too much already")
 
-// Dial connects to a member that cannot be dialled. through is false, and conn nil, if it can be.
-func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (conn net.Conn, through bool, err error) {
+// Dial connects to a member that cannot be dialled. It returns nil and nil for one that can be.
+func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (net.Conn, error) {
 	way, _ := r.deps.Way(peer)
 	if peer == r.deps.ID || kind == Calls && way.Reach != view.Outbound || way.Reach == view.Direct && r.way.Load().Reach == view.Direct {
-		return nil, false, nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	to, err := parseID(peer)
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
 	if way.Reach != view.Outbound {
-		conn, err = r.callBy(ctx, peer, to, kind)
-	} else {
-		conn, err = r.race(ctx, peer, to, kind, way.Relays)
+		return r.callBy(ctx, peer, to, kind)
 	}
-	return conn, true, err
+	return r.race(ctx, peer, to, kind, way.Relays)
 }
 
 // DialGossip is Dial for the gossip.
-func (r *Relay) DialGossip(ctx context.Context, peer string) (net.Conn, bool, error) {
+func (r *Relay) DialGossip(ctx context.Context, peer string) (net.Conn, error) {
 	return r.Dial(ctx, peer, Gossip)
 }
 
