@@ -89,6 +89,14 @@ func (m *Memory) Clone() Memory {
 	return c
 }
 
+// Copy is Clone, nil if there is no memory.
+func (m *Memory) Copy() *Memory {
+	if m == nil {
+		return nil
+	}
+	return new(m.Clone())
+}
+
 // Empty reports whether no download has been seen.
 func (m *Memory) Empty() bool { return m.downloads == 0 }
 

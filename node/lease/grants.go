@@ -45,7 +45,7 @@ type request struct {
 	boot, id  uint64 // of the message
 	addr      netip.Addr
 	wish      wire.Wish
-	wait      time.Duration
+	wait      time.Duration // for how long the holder says that the server must be left alone
 	successor string
 }
 
@@ -191,7 +191,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 	n.boot, n.id = r.boot, r.id
 	n.claimed = r.wish == wire.Wish_WISH_RENEW
 	if n.claimed {
-		n.report(r, now)
+		n.quiet = now.Add(r.wait)
 	}
 	return l.give(n, now)
 }
@@ -201,7 +201,7 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 	n.id = r.id
 	switch r.wish {
 	case wire.Wish_WISH_RENEW:
-		n.report(r, now)
+		n.quiet = now.Add(r.wait)
 		return l.give(n, now)
 	case wire.Wish_WISH_ACQUIRE:
 		if blind := l.blind(r.addr, now); n.claimed && blind > 0 {
@@ -210,7 +210,7 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 		// It did not hear the answer. Nobody else can have the lease.
 		return l.give(n, now)
 	default:
-		n.report(r, now)
+		n.quiet = now.Add(r.wait)
 		n.holder = ""
 		if r.successor != "" && r.successor != r.from {
 			n.successor, n.reserved = r.successor, now.Add(l.cfg.Time)
@@ -218,11 +218,6 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 		l.counts.Given++
 		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN}
 	}
-}
-
-// report notes for how long the server must be left alone, as the holder says.
-func (n *grant) report(r request, now time.Time) {
-	n.quiet = now.Add(r.wait)
 }
 
 // give grants or renews the lease of the holder.

@@ -99,7 +99,7 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 	l.hold = true
 	h.book.revive(addr, l, now)
 	if l.live(now) && !l.withdrawn {
-		return l.copy(), nil
+		return l.memory.Copy(), nil
 	}
 	heard := make(chan error, 1)
 	l.waiters = append(l.waiters, heard)
@@ -118,19 +118,11 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 	}
 	h.mu.Lock()
 	if err == nil {
-		return l.copy(), nil
+		return l.memory.Copy(), nil
 	}
 	l.waiters = slices.DeleteFunc(l.waiters, func(w chan error) bool { return w == heard })
 	l.hold = l.hold && len(l.waiters) > 0
 	return nil, fmt.Errorf("hold server %v: %w", addr, err)
-}
-
-// copy returns a copy of the memory, nil if nothing is known.
-func (l *lease) copy() *assign.Memory {
-	if l.memory == nil {
-		return nil
-	}
-	return new(l.memory.Clone())
 }
 
 // Give ends a Hold and releases the server to the successor, the only node that may have it within the next lease time. If the
@@ -146,7 +138,7 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	}
 	l.hold = false
 	if m != nil {
-		l.memory, l.changed = new(m.Clone()), now
+		l.memory, l.changed = m.Copy(), now
 	}
 	if successor == h.view.Self || !l.live(now) {
 		return
@@ -193,7 +185,7 @@ func (h *Holder) Memory(addr netip.Addr) (*assign.Memory, bool) {
 	if l == nil || l.memory == nil || !l.live(time.Now()) {
 		return nil, false
 	}
-	return l.copy(), true
+	return l.memory.Copy(), true
 }
 
 // Until returns until when no other node is granted a server, even if this node falls silent: the end of the lease plus the skew.

@@ -97,13 +97,10 @@ func (ls *leases) revive(addr netip.Addr, l *lease, now time.Time) {
 func (ls *leases) tick(servers []Server, now time.Time) {
 	seen := make(map[netip.Addr]bool, len(servers))
 	for _, s := range servers {
-		l := ls.all[s.Addr]
-		if l == nil {
-			if !s.Wanted || ls.leaving {
-				continue
-			}
-			l = ls.get(s.Addr)
+		if ls.all[s.Addr] == nil && (!s.Wanted || ls.leaving) {
+			continue
 		}
+		l := ls.get(s.Addr)
 		seen[s.Addr] = true
 		l.wanted, l.inFlight, l.quiet = (s.Wanted || s.InFlight > 0) && !ls.leaving, s.InFlight, now.Add(s.Wait)
 	}

@@ -76,7 +76,7 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Tim
 		for i := range items {
 			req.Items[i] = h.book.message(&items[i], grantor, now)
 			if len(req.Items[i].Memory) > 0 {
-				addr, memory := items[i].addr, items[i].lease.copy()
+				addr, memory := items[i].addr, items[i].lease.memory.Copy()
 				h.moved = append(h.moved, func() { h.deps.Moved(addr, memory) })
 			}
 		}

@@ -23,13 +23,7 @@ type plan struct {
 }
 
 // memory returns a copy of what the assigner has learnt of a server, nil if that is nothing.
-func (p *plan) memory(addr netip.Addr) *assign.Memory {
-	m := p.assigner.Memory(addr)
-	if m == nil {
-		return nil
-	}
-	return new(m.Clone())
-}
+func (p *plan) memory(addr netip.Addr) *assign.Memory { return p.assigner.Memory(addr).Copy() }
 
 // decide lets every assigner decide the batch, with the same servers and the same view.
 func (b *batch) decide(ctx context.Context, id string) error {
