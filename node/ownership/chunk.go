@@ -111,8 +111,3 @@ func digestToWire(d frontier.Digest) *wire.Digest {
 	return &wire.Digest{Accepted: d.Accepted, Done: d.Done, AcceptedXor: d.AcceptedXor, DoneXor: d.DoneXor, Drops: d.Drops,
 		Pages: d.Pages, PagesXor: d.PagesXor}
 }
-
-func digestFromWire(w *wire.Digest) frontier.Digest {
-	return frontier.Digest{Accepted: w.GetAccepted(), Done: w.GetDone(), AcceptedXor: w.GetAcceptedXor(), DoneXor: w.GetDoneXor(),
-		Drops: w.GetDrops(), Pages: w.GetPages(), PagesXor: w.GetPagesXor()}
-}

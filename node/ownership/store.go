@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
 
 	"proxima/frontier"
 	"proxima/node/wire"
@@ -87,7 +88,7 @@ func (rc *reconciler) store(ctx context.Context, from string, item *wire.StoreIt
 	if err != nil {
 		return nil, err
 	}
-	if d == digestFromWire(item.GetDigest()) {
+	if proto.Equal(digestToWire(d), item.GetDigest()) {
 		return answer, nil
 	}
 	if answer.Step = wire.Step_STEP_DIFFERS; item.GetChunk() == nil && owned && !rc.replicator.stream.busy(r.Host) {
@@ -177,7 +178,7 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 			res.Step, res.Reason = wire.Step_STEP_REFUSED, "it is drained"
 		case leaving:
 			res.Step, res.Reason = wire.Step_STEP_LATER, "it is handing the host over"
-		case d != digestFromWire(req.GetDigest()):
+		case !proto.Equal(digestToWire(d), req.GetDigest()):
 			res.Step = wire.Step_STEP_DIFFERS
 		default:
 			res.Step = wire.Step_STEP_COMMITTED
