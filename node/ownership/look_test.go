@@ -98,7 +98,7 @@ func (p *player) occupy(host string) {
 	q := p.own.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.items[host] = &item{host: host, busy: true, at: -1}
+	q.items[host] = &item{host: host, busy: true}
 }
 
 // idle empties a node's queue.
@@ -107,7 +107,7 @@ func (p *player) idle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	clear(q.items)
-	q.due = nil
+	q.ready = nil
 }
 
 // mustHold checks how many URLs of a host are on a node's disk, and how many of them are done.

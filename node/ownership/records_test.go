@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"slices"
@@ -157,43 +156,52 @@ func TestCountOfRecordsThatAreNotOnDisk(t *testing.T) {
 	}
 }
 
-// addLater does not change when a host is due that is queued already.
+// addLater does not change when a host is due that is queued already. Hosts come in the order in which they are due.
 func TestAddLaterKeepsTheTime(t *testing.T) {
-	const host = "http://a.example"
-	now := time.Unix(1_000_000, 0)
-	q := newQueue()
-	q.addLater(host, now.Add(time.Minute))
-	q.addLater(host, now.Add(time.Hour))
-	if it, wait := q.next(now); it != nil || wait != time.Minute {
-		t.Errorf("%+v is due in %v", it, wait)
-	}
-	it, _ := q.next(now.Add(time.Minute))
-	q.addLater(host, now.Add(time.Hour))
-	if q.finish(it, time.Time{}); len(q.items) > 0 {
-		t.Error("a host comes again because it was to be looked at later anyway")
-	}
-	for i, name := range []string{"a", "b", "c", "d"} {
-		q.addLater(name, now.Add(-time.Duration(i)*time.Minute))
-	}
-	q.add("a", false)
-	for _, want := range []string{"a", "d", "c", "b"} {
-		if it, _ := q.next(now); it == nil || it.host != want {
-			t.Errorf("%+v comes before %s", it, want)
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://a.example"
+		q := newQueue()
+		in := func(minutes int) time.Time { return time.Now().Add(time.Duration(minutes) * time.Minute) }
+		q.addLater(host, in(1))
+		q.addLater(host, in(60))
+		time.Sleep(time.Minute - 1)
+		if it := q.take(); it != nil {
+			t.Errorf("%+v is due too soon", it)
 		}
-	}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		it := q.take()
+		q.addLater(host, in(60))
+		if q.finish(it, time.Time{}); len(q.items) > 0 {
+			t.Error("a host comes again because it was to be looked at later anyway")
+		}
+		for i, name := range []string{"a", "b", "c", "d"} {
+			q.addLater(name, in(9-i))
+		}
+		q.add("a", false)
+		time.Sleep(time.Hour)
+		for _, want := range []string{"a", "d", "c", "b"} {
+			if it := q.take(); it == nil || it.host != want {
+				t.Errorf("%+v comes before %s", it, want)
+			}
+		}
+		if it := q.take(); it != nil {
+			t.Errorf("%+v comes again", it)
+		}
+	})
 }
 
 // The crawl goes on while one host of several is urgent. A host that was added while it was looked at comes as one that has not failed.
 func TestUrgentHosts(t *testing.T) {
 	q := newQueue()
 	q.add("http://calm.example", false)
-	calm, _ := q.next(time.Now())
+	calm := q.take()
 	for _, host := range []string{"http://a.example", "http://b.example"} {
 		q.add(host, true)
 	}
 	q.finish(calm, time.Time{})
 	for left := range 3 {
-		it, _ := q.next(time.Now())
+		it := q.take()
 		it.tries = 7
 		if left == 0 {
 			q.add(it.host, false)
@@ -204,21 +212,31 @@ func TestUrgentHosts(t *testing.T) {
 	}
 }
 
-// A host whose step has failed rests, unless it becomes urgent.
+// A host whose step has failed rests, unless it becomes urgent. The end of a rest does not end the next one.
 func TestUrgencyEndsARest(t *testing.T) {
-	const host = "http://a.example"
-	now := time.Unix(1_000_000, 0)
-	q := newQueue()
-	q.add(host, false)
-	it, _ := q.next(now)
-	it.tries = 1
-	q.finish(it, now.Add(time.Minute))
-	for _, urgent := range []bool{false, true} {
-		q.add(host, urgent)
-		if it, wait := q.next(now); (it != nil) != urgent {
-			t.Errorf("urgent %v: %+v, due in %v", urgent, it, wait)
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://a.example"
+		q := newQueue()
+		q.add(host, false)
+		it := q.take()
+		it.tries = 1
+		q.finish(it, time.Now().Add(time.Minute))
+		for _, urgent := range []bool{false, true} {
+			q.add(host, urgent)
+			if it := q.take(); (it != nil) != urgent {
+				t.Errorf("urgent %v: %+v", urgent, it)
+			}
 		}
-	}
+		time.Sleep(30 * time.Second)
+		q.finish(it, time.Now().Add(time.Minute))
+		for _, rested := range []bool{false, true} {
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if it := q.take(); (it != nil) != rested {
+				t.Errorf("rested %v: %+v", rested, it)
+			}
+		}
+	})
 }
 
 // Hosts that are added at one moment are looked at in parallel.
@@ -232,7 +250,7 @@ func TestHostsOfOneMoment(t *testing.T) {
 		q.mu.Lock()
 		for _, host := range []string{"http://a.example", "http://b.example"} {
 			q.items[host] = &item{host: host}
-			heap.Push(&q.due, q.items[host])
+			q.ready = append(q.ready, q.items[host])
 		}
 		q.mu.Unlock()
 		q.wake.Ring() // both adds ring, and whoever waits is woken once
