@@ -61,7 +61,7 @@ type host struct {
 	addrs       []netip.Addr // the addresses of that name; the server is one of them
 	reservedAt  netip.Addr   // the reserved server that it left to ask for a redirected robots.txt
 	resolveTook time.Duration
-	slot        // in the heap of its server, or of the hosts without one, while it waits
+	slot        // in the sleepers of the workbench
 
 	hostState
 	why   string // why notBefore is set, in words
@@ -236,7 +236,6 @@ type server struct {
 	inFlight int
 	hosts    map[*host]struct{} // the hosts that are placed here
 	queue    [origins]fifo[*host]
-	sleepers timeHeap[*host] // hosts that wait for a time of their own
 	next     time.Time
 	spaced   time.Time     // next without what Retry-After adds
 	since    time.Time     // when it became ready

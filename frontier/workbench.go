@@ -10,11 +10,10 @@ import (
 // workbench is the volatile half of the frontier: what can be asked for now, and what comes next. It has no locks, clocks or disks. Time
 // is an argument, and the caller holds the frontier's lock.
 //
-// A host is in exactly one place. It is being read, in unresolved, with a resolver, asleep until a time (in the heap of its server, or in
-// sleepers while it has no server), in a queue of its server, or with a fetcher. A server with a free place is in the timer until its next
-// request is allowed. Then it is in the ready queues of the origins of its hosts' URLs. Pages to visit again may have to wait there for their
-// budget. So a host with nothing else in a queue is in the heap, too, if it has delayed URLs, and such a server in the timer, if hosts sleep
-// there. Queues may hold stale entries, which are skipped when their turn comes.
+// A host is in exactly one place. It is being read, in unresolved, with a resolver, asleep until a time (in sleepers), in a queue of its
+// server, or with a fetcher. A server with a free place and a host in a queue is in the timer until its next request is allowed. Then it is
+// in the ready queues of the origins of its hosts' URLs. Pages to visit again may have to wait there for their budget. So a host with
+// nothing else in a queue sleeps, too, if it has delayed URLs. Queues may hold stale entries, which are skipped when their turn comes.
 type workbench struct {
 	cfg        Config
 	rules      rules
@@ -85,7 +84,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 	if h.place == loading || h.place == resolving {
 		return
 	}
-	w.rouse(h)
+	w.sleepers.remove(h)
 	kept := h.frozen || h.suspended != ""
 	if kept {
 		h.queued = [origins]bool{} // entries in queues are stale now
@@ -123,7 +122,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 	}
 	if w.eligible(h) {
 		if due.After(now) {
-			h.server.sleepers.put(h, due)
+			w.sleepers.put(h, due)
 		} else {
 			for o := range h.window {
 				if h.window[o].len() > 0 && !h.queued[o] {
@@ -136,7 +135,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 				}
 			}
 			if len(h.delayed) > 0 && h.windowed() == h.window[Revisit].len() { // visits may wait for their budget for longer
-				h.server.sleepers.put(h, h.delayed[0].retryAt)
+				w.sleepers.put(h, h.delayed[0].retryAt)
 			}
 		}
 	}
@@ -160,15 +159,6 @@ func (w *workbench) eligible(h *host) bool {
 	return h.place == placed && !h.frozen && h.suspended == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
 }
 
-// rouse takes a host out of the heap it sleeps in.
-func (w *workbench) rouse(h *host) {
-	if h.server != nil {
-		h.server.sleepers.remove(h)
-	} else {
-		w.sleepers.remove(h)
-	}
-}
-
 // unplace takes a host from its server. Its name is resolved again.
 func (w *workbench) unplace(h *host, now time.Time) {
 	if s := h.server; s.reserved {
@@ -180,7 +170,7 @@ func (w *workbench) unplace(h *host, now time.Time) {
 
 // unseat takes a host from its server, if it has one, and out of all queues and heaps.
 func (w *workbench) unseat(h *host, now time.Time) {
-	w.rouse(h)
+	w.sleepers.remove(h)
 	h.queued = [origins]bool{} // entries in queues are stale now
 	if s := h.server; s != nil {
 		h.server = nil
@@ -204,7 +194,7 @@ func (w *workbench) leave(h *host, now time.Time) {
 }
 
 func (w *workbench) nextUnresolved(now time.Time) *host {
-	w.wakeUnplaced(now)
+	w.wake(now)
 	for w.unresolved.len() > 0 {
 		h := w.unresolved.pop()
 		if h.place != unplaced || !h.queued[0] {
@@ -218,8 +208,8 @@ func (w *workbench) nextUnresolved(now time.Time) *host {
 	return nil
 }
 
-// wakeUnplaced settles the hosts without a server that have slept long enough.
-func (w *workbench) wakeUnplaced(now time.Time) {
+// wake settles the hosts that have slept long enough.
+func (w *workbench) wake(now time.Time) {
 	for w.sleepers.due(now) {
 		w.settle(w.sleepers[0], now)
 	}
@@ -266,17 +256,10 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		w.timer.remove(s)
 		return
 	}
-	if s.sleepers.due(now) {
-		h := s.sleepers[0]
-		w.rouse(h)
-		w.settle(h, now) // comes back here
-		return
-	}
 	if w.cfg.Leases {
 		s.purge()
 	}
-	queued := total(&s.queue) > 0
-	if !queued && len(s.sleepers) == 0 {
+	if total(&s.queue) == 0 {
 		w.timer.remove(s)
 		switch {
 		case s.lease != nil || s.reserved || len(s.hosts) > 0 || s.inFlight > 0:
@@ -288,19 +271,11 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		return
 	}
 	if !w.leased(s, now) {
-		if queued {
-			w.want(s)
-		} else {
-			w.timer.put(s, s.sleepers.first())
-		}
+		w.want(s)
 		return
 	}
-	due := s.next
-	if !queued {
-		due = later(due, s.sleepers.first())
-	}
-	if due.After(now) {
-		w.timer.put(s, due)
+	if s.next.After(now) {
+		w.timer.put(s, s.next)
 		return
 	}
 	w.timer.remove(s)
@@ -316,9 +291,6 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 			w.ready[o].push(s)
 		}
 	}
-	if len(s.sleepers) > 0 && s.queue[Revisit].len() == total(&s.queue) { // visits may wait for their budget for longer
-		w.timer.put(s, s.sleepers.first())
-	}
 }
 
 // advance makes ready what has waited long enough.
@@ -331,10 +303,10 @@ func (w *workbench) advance(now time.Time) {
 		w.timer.remove(s)
 		w.settleServer(s, now)
 	}
-	w.wakeUnplaced(now)
+	w.wake(now)
 }
 
-// nextDue returns when a server or a host without one becomes ready by time alone; zero if none does.
+// nextDue returns when a server or a host becomes ready by time alone; zero if none does.
 func (w *workbench) nextDue() time.Time { return sooner(w.timer.first(), w.sleepers.first()) }
 
 // lostHost lets a host wait whose name did not resolve. If it has used up its waits, giveUp is true.
