@@ -19,7 +19,6 @@ type front struct {
 
 	// Each channel wakes one goroutine and holds one signal.
 	quiet   chan struct{} // no fetcher and no resolver is at work
-	kick    chan struct{} // the clock must be set
 	wanted  chan struct{} // a server needs a lease
 	hungry  chan struct{} // fetchers starve
 	dry     chan struct{} // a window runs low
@@ -34,7 +33,7 @@ type front struct {
 	supply    func() bool // says whether hosts on disk may come in; does not change
 	resolvers fifo[*waiter[*host]]
 	takers    []*taker
-	clockAt   time.Time         // when runClock wakes next; zero if it must look again
+	clock     *time.Timer       // wakes runClock
 	ending    int               // calls whose changes are on the workbench but not on disk yet
 	full      string            // why no task is taken while the disk is full, else ""
 	tight     time.Time         // when there was last less room than the watermark
@@ -45,8 +44,8 @@ type front struct {
 
 func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
 	wake := func() chan struct{} { return make(chan struct{}, 1) }
-	return &front{cfg: cfg, deps: deps, store: s, bench: bench, held: make(map[string]string),
-		quiet: wake(), kick: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake()}
+	return &front{cfg: cfg, deps: deps, store: s, bench: bench, held: make(map[string]string), clock: time.NewTimer(time.Minute),
+		quiet: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake()}
 }
 
 // stoppedLocked says that no task may be taken now, whatever is ready.
@@ -99,10 +98,8 @@ func (f *front) dispatchLocked(now time.Time) {
 	if o := &f.outage; o.why != "" && now.Before(o.next) {
 		due = sooner(due, o.next)
 	}
-	if due = sooner(f.clockAt, due); !due.Equal(f.clockAt) {
-		f.clockAt = due
-		signal(f.kick)
-	}
+	// Timers stop while the machine sleeps, but the hours of sites do not.
+	f.clock.Reset(sooner(due, now.Add(time.Minute)).Sub(now))
 	if len(f.bench.wants) > 0 {
 		signal(f.wanted)
 	}
@@ -160,31 +157,13 @@ func (f *front) nextUnresolvedLocked(now time.Time) *host {
 
 // runClock makes ready what has waited long enough.
 func (f *front) runClock(stop <-chan struct{}) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	for {
 		select {
 		case <-stop:
 			return nil
-		case <-f.kick:
-		case <-timer.C:
+		case <-f.clock.C:
+			f.update(f.bench.advance)
 		}
-		f.mu.Lock()
-		now := time.Now()
-		f.bench.advance(now)
-		f.clockAt = time.Time{}
-		f.dispatchLocked(now)
-		select {
-		case <-f.kick: // dispatchLocked has signalled this goroutine, which reads clockAt below
-		default:
-		}
-		wait := time.Hour
-		if !f.clockAt.IsZero() {
-			// Timers stop while the machine sleeps, but the hours of sites do not.
-			wait = min(f.clockAt.Sub(now), time.Minute)
-		}
-		timer.Reset(wait)
-		f.mu.Unlock()
 	}
 }
 
