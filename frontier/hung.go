@@ -10,32 +10,20 @@ const hungAfter = time.Minute
 
 // calls are the calls to the disk that are under way. A disk that breaks, or whose network is gone, often answers none for minutes.
 type calls struct {
-	mu    sync.Mutex
-	begun map[*time.Time]struct{}
+	begun sync.Map // from a *time.Time, at which a call began, to nothing
 }
 
 // begin notes a call, until end is called.
 func (c *calls) begin() (end func()) {
 	at := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.begun == nil {
-		c.begun = make(map[*time.Time]struct{})
-	}
-	c.begun[&at] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.begun, &at)
-	}
+	c.begun.Store(&at, nil)
+	return func() { c.begun.Delete(&at) }
 }
 
 // hung says whether a call has been under way for too long.
 func (c *calls) hung(now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for at := range c.begun {
-		if now.Sub(*at) >= hungAfter {
+	for at := range c.begun.Range {
+		if now.Sub(*at.(*time.Time)) >= hungAfter {
 			return true
 		}
 	}

@@ -107,11 +107,7 @@ func TestPagesOnTheirWayAreCounted(t *testing.T) {
 		const host = "http://h1.test"
 		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) {
 			f.store.fault = func() error { // writes take a second
-				c := &f.store.calls
-				c.mu.Lock()
-				writes := len(c.begun) > 0
-				c.mu.Unlock()
-				if writes {
+				for range f.store.calls.begun.Range {
 					time.Sleep(time.Second)
 				}
 				return nil
