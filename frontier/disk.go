@@ -16,6 +16,7 @@ import (
 // as usual.
 var ErrDiskFull = errors.New("the disk is full")
 
+// diskInterval is so short that the downloads of one interval fit into the space that is left.
 const diskInterval = 250 * time.Millisecond
 
 // roomFor is how long there must be room before a node with a full disk goes on. What it stops at is the limit, where a byte more or less
@@ -25,30 +26,8 @@ const roomFor = 10 * time.Second
 // reserve is the free space, in bytes, below which nothing is written, because something else fills the disk.
 func (c Config) reserve() uint64 { return uint64(c.MinFreeMiB) << 20 / 4 }
 
-// watchDisk pauses downloads while less disk is free than the watermark. It checks so often that the downloads of one interval fit into the
-// space that is left. The first check comes before anything else runs; failed is its error.
-func (f *Frontier) watchDisk(stop <-chan struct{}, failed error) error {
-	if failed != nil || f.cfg.MinFreeMiB == 0 {
-		return failed
-	}
-	tick := time.NewTicker(diskInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-tick.C:
-		}
-		if err := f.checkDisk(); err != nil {
-			return err
-		}
-	}
-}
-
+// checkDisk pauses downloads while less disk is free than the watermark.
 func (f *Frontier) checkDisk() error {
-	if f.cfg.MinFreeMiB == 0 {
-		return nil
-	}
 	end := f.store.calls.begin()
 	free, err := f.deps.FreeBytes()
 	end()

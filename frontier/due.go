@@ -215,24 +215,6 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 // planEvery is how often the plan of visits is renewed.
 const planEvery = 10 * time.Minute
 
-func (f *Frontier) runPlan(stop <-chan struct{}) error {
-	if !f.bench.recrawl.continuous() {
-		return nil
-	}
-	tick := time.NewTicker(planEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-tick.C:
-		}
-		if err := f.replan(); err != nil {
-			return err
-		}
-	}
-}
-
 // replan makes a plan from the sample, and writes the sample to disk.
 func (f *Frontier) replan() error {
 	f.mu.Lock()

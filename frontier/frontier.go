@@ -110,12 +110,21 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 // failed, and leaves behind what waits for the disk.
 func (f *Frontier) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx) // it ends with the first part that fails, too
-	failed := f.checkDisk()
-	for _, part := range []func(<-chan struct{}) error{
-		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.runPlan,
-		func(stop <-chan struct{}) error { return f.watchDisk(stop, failed) },
-	} {
+	every := func(interval time.Duration, do func() error) {
+		g.Go(func() error { return repeat(running.Done(), interval, do) })
+	}
+	if f.cfg.MinFreeMiB > 0 {
+		err := f.checkDisk() // before anything else runs
+		g.Go(func() error { return err })
+		every(diskInterval, f.checkDisk)
+	}
+	for _, part := range []func(<-chan struct{}) error{f.ledger.run, f.runClock, f.runActivation, f.runRefills} {
 		g.Go(func() error { return part(running.Done()) })
+	}
+	every(time.Second, f.store.tend)
+	every(time.Minute, f.store.collect)
+	if f.bench.recrawl.continuous() {
+		every(planEvery, f.replan)
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- errors.Join(g.Wait(), f.store.close()) }()
@@ -132,6 +141,22 @@ func (f *Frontier) Run(ctx context.Context) error {
 		return err
 	case <-time.After(patience):
 		return errors.Join(err, fmt.Errorf("close store: the disk has taken nothing for %v", patience))
+	}
+}
+
+// repeat does something at each interval until stop is closed.
+func repeat(stop <-chan struct{}, interval time.Duration, do func() error) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+		if err := do(); err != nil {
+			return err
+		}
 	}
 }
 

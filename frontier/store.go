@@ -133,42 +133,29 @@ func (s *store) close() error {
 	return wrap(s.db.Close(), "close store")
 }
 
-// tend syncs and trims the store after each second in which something was written, and frees space in its value log every minute, until
-// stop is closed.
-func (s *store) tend(stop <-chan struct{}) error {
-	sync := time.NewTicker(time.Second)
-	defer sync.Stop()
-	collect := time.NewTicker(time.Minute)
-	defer collect.Stop()
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-sync.C:
-			if err := s.sync(); err != nil {
-				return err
-			}
-			written := s.written.Load()
-			if s.db.Opts().InMemory || written == s.trimmed {
-				continue
-			}
-			s.trimmed = written
-			if err := s.trim(); err != nil {
-				return err
-			}
-		case <-collect.C:
-			if s.db.Opts().InMemory || s.gate.shut.Load() != nil { // collecting garbage needs space
-				continue
-			}
-			// Each call rewrites at most one file. The bound keeps a busy minute from becoming an hour.
-			for range 8 {
-				if s.db.RunValueLogGC(0.5) != nil {
-					break
-				}
-				s.written.Add(1)
-			}
-		}
+// tend syncs and trims the store if something was written since the last call.
+func (s *store) tend() error {
+	err, written := s.sync(), s.written.Load()
+	if err != nil || s.db.Opts().InMemory || written == s.trimmed {
+		return err
 	}
+	s.trimmed = written
+	return s.trim()
+}
+
+// collect frees space in the value log.
+func (s *store) collect() error {
+	if s.db.Opts().InMemory || s.gate.shut.Load() != nil { // collecting garbage needs space
+		return nil
+	}
+	// Each call rewrites at most one file. The bound keeps a busy minute from becoming an hour.
+	for range 8 {
+		if s.db.RunValueLogGC(0.5) != nil {
+			break
+		}
+		s.written.Add(1)
+	}
+	return nil
 }
 
 // view lets a caller from outside the frontier's own goroutines read the store, or sync it.
