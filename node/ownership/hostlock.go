@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // hostLocks serializes work on a host at this node. Work that this node begins waits for the lock, and may hold it while it
@@ -13,23 +15,23 @@ type hostLocks struct {
 	hosts map[string]*hostLock
 }
 
-// hostLock is the lock of one host. It is a channel because a fake clock advances while goroutines wait for channels.
+// hostLock is the lock of one host. Unlike for a mutex, a fake clock advances while goroutines wait for it.
 type hostLock struct {
-	held  chan struct{} // full while the lock is held
-	users int           // holder and waiters
+	*semaphore.Weighted
+	users int // holder and waiters
 }
 
 func newHostLocks() *hostLocks { return &hostLocks{hosts: make(map[string]*hostLock)} }
 
 // lock waits for the lock of a host.
-func (l *hostLocks) lock(host string) (unlock func()) { return l.take(host, nil) }
+func (l *hostLocks) lock(host string) (unlock func()) { return l.take(context.Background(), host) }
 
-// take waits for the lock of a host until over. It returns nil if that comes first.
-func (l *hostLocks) take(host string, over <-chan struct{}) (unlock func()) {
+// take waits for the lock of a host. It returns nil if the context ends first.
+func (l *hostLocks) take(ctx context.Context, host string) (unlock func()) {
 	l.mu.Lock()
 	h := l.hosts[host]
 	if h == nil {
-		h = &hostLock{held: make(chan struct{}, 1)}
+		h = &hostLock{Weighted: semaphore.NewWeighted(1)}
 		l.hosts[host] = h
 	}
 	h.users++
@@ -41,15 +43,13 @@ func (l *hostLocks) take(host string, over <-chan struct{}) (unlock func()) {
 			delete(l.hosts, host)
 		}
 	}
-	select {
-	case h.held <- struct{}{}:
-		return func() {
-			<-h.held
-			leave()
-		}
-	case <-over:
+	if h.Acquire(ctx, 1) != nil {
 		leave()
 		return nil
+	}
+	return func() {
+		h.Release(1)
+		leave()
 	}
 }
 
@@ -60,5 +60,5 @@ const moment = time.Second
 func (l *hostLocks) wait(ctx context.Context, host string) (unlock func()) {
 	short, cancel := context.WithTimeout(ctx, moment)
 	defer cancel()
-	return l.take(host, short.Done())
+	return l.take(short, host)
 }
