@@ -50,7 +50,7 @@ type direct struct {
 func newDirect(t testing.TB) *direct {
 	t.Helper()
 	cfg, d := Default(), &direct{}
-	cfg.MessageMiB = 1
+	cfg.MessageBytes = 1 << 20
 	var err error
 	d.server, err = NewServer(cfg, ServerDeps{ID: "b", Run: "test", Secret: NewSecret([32]byte{1}),
 		Handler: reachable{reached: func(h *wire.Header) { d.reached = h }},

@@ -283,7 +283,7 @@ func (c *Client) tell(ctx context.Context, r *remote) (digest uint64, err error)
 	call := callTo[wire.TellRequest, wire.TellResponse](r, "Tell")
 	for len(entries) > 0 {
 		n := 0
-		for bytes := 0; n < min(mostEntries, len(entries)) && bytes < c.cfg.maxMessage()/2; n++ {
+		for bytes := 0; n < min(mostEntries, len(entries)) && bytes < c.cfg.MessageBytes/2; n++ {
 			bytes += len(entries[n])
 		}
 		part := entries[:n]

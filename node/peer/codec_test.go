@@ -91,7 +91,7 @@ func TestLimitsOfTheProtocol(t *testing.T) {
 	_, limits, _ := strings.Cut(strings.ReplaceAll(string(text), ",", ""), "\n## Limits\n")
 	c := Default()
 	for _, row := range []string{
-		fmt.Sprintf("message decompressed | %d MiB", c.MessageMiB),
+		fmt.Sprintf("message decompressed | %d MiB", c.MessageBytes>>20),
 		fmt.Sprintf("messages and list elements in one message | %d", maxParts),
 		fmt.Sprintf("call | %v s", callTime.Seconds()),
 		fmt.Sprintf("connect with TLS | %v s", dialTime.Seconds()),
@@ -100,7 +100,7 @@ func TestLimitsOfTheProtocol(t *testing.T) {
 		fmt.Sprintf("connections | %d", c.Connections),
 		fmt.Sprintf("connections that have not shown their certificate yet | %d see below", unproven),
 		fmt.Sprintf("links for one peer listed in memory; more are on disk only | %d", c.OutboxLinks),
-		fmt.Sprintf("links KiB of a message of links | %d %d", c.OutboxMessageLinks, c.OutboxMessageKiB),
+		fmt.Sprintf("links KiB of a message of links | %d %d", c.OutboxMessageLinks, c.OutboxMessageBytes>>10),
 	} {
 		if !strings.Contains(limits, "\n| "+row+" |\n") {
 			t.Errorf("it has no row %q", row)

@@ -54,7 +54,7 @@ func (d *decompressor) Close() error { return nil }
 // compression returns the options for handlers and client: bounds on messages and their parts, and zstd as the only
 // compression.
 func compression(cfg Config) ([]connect.HandlerOption, []connect.ClientOption) {
-	limit := cfg.maxMessage()
+	limit := cfg.MessageBytes
 	expand := func() connect.Decompressor { return newDecompressor(int64(limit) + 2) }
 	both := connect.WithOptions(connect.WithReadMaxBytes(limit), connect.WithSendMaxBytes(limit),
 		connect.WithCompressMinBytes(smallest), connect.WithCodec(codec{}))

@@ -25,9 +25,9 @@ type Config struct {
 
 	// No file sets the rest: only tests do. member.faster divides the times of links.
 
-	// MessageMiB is the largest message, decompressed, in MiB, that is sent or read. It bounds memory: up to calls times
-	// three times this. At least 2: a host travels with its robots.txt, two of 500 KiB at most.
-	MessageMiB int `toml:"-"`
+	// MessageBytes is the largest message, decompressed, that is sent or read. It bounds memory: up to calls times
+	// three times this. At least 2 MiB: a host travels with its robots.txt, two of 500 KiB at most.
+	MessageBytes int `toml:"-"`
 	// Calls is the number of calls of peers that are carried out at once; others wait.
 	Calls int `toml:"-"`
 	// CallsPerPeer is the share of one peer in calls.
@@ -45,8 +45,8 @@ type Config struct {
 	CopyAfter time.Duration `toml:"-"`
 	// OutboxMessageLinks bounds the links in one message. More: fewer messages, and a longer wait where one is lost.
 	OutboxMessageLinks int `toml:"-"`
-	// OutboxMessageKiB bounds the size of one message of links in KiB, before compression.
-	OutboxMessageKiB int `toml:"-"`
+	// OutboxMessageBytes bounds the size of one message of links, before compression.
+	OutboxMessageBytes int `toml:"-"`
 	// OutboxBackoff is the longest pause between two tries to deliver.
 	OutboxBackoff time.Duration `toml:"-"`
 }
@@ -73,7 +73,7 @@ func Default() Config {
 	return Config{
 		Listen:             "127.0.0.1:7947",
 		Reach:              ReachAuto,
-		MessageMiB:         8,
+		MessageBytes:       8 << 20,
 		Calls:              256,
 		CallsPerPeer:       32,
 		Connections:        1024,
@@ -81,7 +81,7 @@ func Default() Config {
 		OutboxWait:         time.Second,
 		CopyAfter:          2 * time.Second,
 		OutboxMessageLinks: 1000,
-		OutboxMessageKiB:   256,
+		OutboxMessageBytes: 256 << 10,
 		OutboxBackoff:      30 * time.Second,
 	}
 }
@@ -118,11 +118,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) maxMessage() int { return c.MessageMiB << 20 }
-
-func (c Config) messageBytes() int { return c.OutboxMessageKiB << 10 }
-
 // fits reports whether links of that size may travel in one message.
 func (c Config) fits(links, bytes int) bool {
-	return links <= c.OutboxMessageLinks && bytes <= c.messageBytes()
+	return links <= c.OutboxMessageLinks && bytes <= c.OutboxMessageBytes
 }

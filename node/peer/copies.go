@@ -83,19 +83,14 @@ func (o *Outbox) copyIn(q *queue, tried time.Duration) time.Duration {
 
 // staying returns the custodian of a queue, "" if it is gone. What the outboxes of nodes had too that are gone must be copied again.
 func (o *Outbox) staying(q *queue, custodian string) string {
-	gone := map[string]bool{}
+	gone := map[string]bool{custodian: false}
 	o.mu.Lock()
 	for _, b := range q.blocks {
-		if b.other != "" {
-			gone[b.other] = false
-		}
+		gone[b.other] = false
 	}
 	o.mu.Unlock()
-	if custodian != "" {
-		gone[custodian] = false
-	}
 	for id := range gone {
-		gone[id] = o.deps.Gone(id)
+		gone[id] = id != "" && o.deps.Gone(id)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -27,7 +27,7 @@ func TestEveryLinkIsAnsweredOnce(t *testing.T) {
 func everyLinkOnce(t *testing.T, r *rand.Rand) {
 	cfg := peer.Default()
 	cfg.OutboxMessageLinks = 1 + r.IntN(20)
-	cfg.OutboxMessageKiB = 1
+	cfg.OutboxMessageBytes = 1 << 10
 	peers := []string{"a", "b", "c", "d"}
 	var mu sync.Mutex
 	final := map[string]int{} // final answers that the sender got

@@ -156,7 +156,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	// One byte above the limit tells connect that the body is too long; it need not read the rest.
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, id))
-	r.Body = countedBody{http.MaxBytesReader(w, r.Body, int64(s.cfg.maxMessage())+1), func(n int) { traffic.BytesReceived += uint64(n) }}
+	r.Body = countedBody{http.MaxBytesReader(w, r.Body, int64(s.cfg.MessageBytes)+1), func(n int) { traffic.BytesReceived += uint64(n) }}
 	rpc.ServeHTTP(answer, r)
 	traffic.BytesSent = answer.n
 	s.tally.add(procedure, traffic)

@@ -138,8 +138,8 @@ func TestGarbageInsteadOfTLS(t *testing.T) {
 
 func TestOversizedMessagesAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		small := func(c *peer.Config) { c.MessageMiB = 1 }
-		a, b := w.node("a", who{cfg: func(c *peer.Config) { c.MessageMiB = 64 }}), w.node("b", who{cfg: small})
+		small := func(c *peer.Config) { c.MessageBytes = 1 << 20 }
+		a, b := w.node("a", who{cfg: func(c *peer.Config) { c.MessageBytes = 64 << 20 }}), w.node("b", who{cfg: small})
 		send := func(from *testNode, to string, n int) error {
 			_, err := from.client.Load(context.Background(), to, &wire.LoadRequest{Host: "http://a.example", Cursor: make([]byte, n)})
 			return err

@@ -26,7 +26,7 @@ type write struct {
 // pack adds links for a peer to a write, in blocks like the given one.
 func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error {
 	for len(links) > 0 {
-		n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.messageBytes())
+		n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageBytes)
 		body, err := encodeLinks(links[:n])
 		if err != nil {
 			return fmt.Errorf("add to outbox of %s: %w", to, err)
