@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"proxima/node/lobby"
+	"proxima/node/relay"
 )
 
 // ports is a transport that counts what goes to ports.
@@ -53,8 +54,8 @@ func (l *oneLink) Send(id string, _ []byte) bool {
 	return id == "linked"
 }
 
-func (l *oneLink) DialGossip(ctx context.Context, id string) (net.Conn, error) {
-	if _, bounded := ctx.Deadline(); id != "linked" || !bounded {
+func (l *oneLink) Dial(ctx context.Context, id string, kind relay.Kind) (net.Conn, error) {
+	if _, bounded := ctx.Deadline(); id != "linked" || !bounded || kind != relay.Gossip {
 		return nil, nil
 	}
 	l.dials++

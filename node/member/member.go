@@ -15,6 +15,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/relay"
 	"proxima/node/view"
 )
 
@@ -56,12 +57,12 @@ type Deps struct {
 	Links Links
 }
 
-// Links reach members that cannot be dialled. Only DialGossip may wait.
+// Links reach members that cannot be dialled. Only Dial may wait.
 type Links interface {
 	// Send sends a packet. It returns false if the packet is to go to the member's port.
 	Send(id string, packet []byte) bool
-	// DialGossip makes a stream. It returns nil and nil if the member is to be dialled.
-	DialGossip(ctx context.Context, id string) (net.Conn, error)
+	// Dial makes a stream. It returns nil and nil if the member is to be dialled.
+	Dial(ctx context.Context, id string, kind relay.Kind) (net.Conn, error)
 	// Packets and Streams are what came in by links.
 	Packets() <-chan *memberlist.Packet
 	Streams() <-chan net.Conn

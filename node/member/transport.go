@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"proxima/node/lobby"
+	"proxima/node/relay"
 )
 
 // carrier is a transport that can be stopped completely. memberlist's own Shutdown leaves streams to their deadlines.
@@ -147,7 +148,7 @@ func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn,
 	if c.links != nil && to.Name != "" {
 		ctx, cancel := context.WithTimeout(c.ctx, timeout)
 		defer cancel()
-		if conn, err := c.links.DialGossip(ctx, to.Name); conn != nil || err != nil {
+		if conn, err := c.links.Dial(ctx, to.Name, relay.Gossip); conn != nil || err != nil {
 			return conn, err
 		}
 	}

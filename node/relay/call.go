@@ -48,11 +48,6 @@ func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (net.Conn, err
 	return r.race(ctx, peer, to, kind, way.Relays)
 }
 
-// DialGossip is Dial for the gossip.
-func (r *Relay) DialGossip(ctx context.Context, peer string) (net.Conn, error) {
-	return r.Dial(ctx, peer, Gossip)
-}
-
 // Detour connects to a member that can be dialled, but not by this node: the path between the two is broken. The nearest other members that
 // can be dialled are asked. It fails at once if it was called for the same member within detourEvery.
 func (r *Relay) Detour(ctx context.Context, peer string) (net.Conn, error) {
