@@ -163,25 +163,22 @@ func (k *Killed) start(ctx context.Context, life int, sections string) error {
 
 // kill kills the node as planned. It returns the time of the kill; or, if the node ended before, zero and how it ended.
 func (k *Killed) kill(plan killing, late <-chan time.Time, watch func()) (time.Time, error) {
-	waiting := true
-	for waiting && k.Site.Finished() < plan.after {
+	p, waiting := k.node.Now, true
+	for waiting && p.Running() && k.Site.Finished() < plan.after {
 		watch()
 		select {
-		case <-k.node.Now.Ended():
-			return time.Time{}, k.node.Now.Wait()
 		case <-late:
 			waiting = false
 		case <-time.After(time.Millisecond):
 		}
 	}
 	select {
-	case <-k.node.Now.Ended():
-		return time.Time{}, k.node.Now.Wait()
+	case <-p.Ended():
 	case <-time.After(plan.delay):
 	}
 	at := time.Now()
-	if !k.node.Now.Kill() { // it ended by itself at this moment
-		return time.Time{}, k.node.Now.Wait()
+	if !p.Kill() { // it ended by itself
+		return time.Time{}, p.Wait()
 	}
 	return at, nil
 }

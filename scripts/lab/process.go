@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -21,8 +20,8 @@ type Process struct {
 	Started time.Time
 	cmd     *exec.Cmd
 	ended   chan struct{}
-	err     error // set before ended is closed
-	out     output
+	err     error        // set before ended is closed
+	out     bytes.Buffer // complete when ended is closed
 }
 
 // Start starts a program and keeps its output.
@@ -74,32 +73,11 @@ func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// Output returns what it has printed so far.
-func (p *Process) Output() []byte { return p.out.text() }
+// Output returns what it has printed. It must have ended.
+func (p *Process) Output() []byte { return p.out.Bytes() }
 
 // Tail returns the end of the output, for error messages.
-func (p *Process) Tail() []byte {
-	b := p.out.text()
-	return b[max(0, len(b)-2000):]
-}
-
-// output is a buffer that can be read while it is written. Safe for concurrent use.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(b)
-}
-
-func (o *output) text() []byte {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return bytes.Clone(o.b.Bytes())
-}
+func (p *Process) Tail() []byte { return p.Output()[max(0, p.out.Len()-2000):] }
 
 // StatusOf returns what the kernel says about a process, nothing if it has ended or there is no /proc.
 func StatusOf(pid int) (s procfs.ProcStatus) {
