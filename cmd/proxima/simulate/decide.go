@@ -32,6 +32,14 @@ type home struct {
 	batch    assign.Batch
 	assigner assign.Assigner
 	done     bool
+	took     time.Duration // by the assigner, so far
+}
+
+// timed calls the assigner.
+func (h *home) timed(call func()) {
+	begun := time.Now()
+	call()
+	h.took += time.Since(begun)
 }
 
 // made counts downloads by node and server, and so numbers them.
@@ -110,7 +118,7 @@ const maxRounds = 110_000
 func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign.Config, homes []*home) (err error) {
 	o := d.overlay
 	for _, h := range homes {
-		if h.assigner, err = assign.New(name, cfg, h.batch, o.view, o.now); err != nil {
+		if h.timed(func() { h.assigner, err = assign.New(name, cfg, h.batch, o.view, o.now) }); err != nil {
 			return err
 		}
 	}
@@ -130,7 +138,7 @@ func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign
 		o.pass()
 		for _, h := range homes {
 			if !h.done {
-				h.assigner.SetView(o.view, o.now)
+				h.timed(func() { h.assigner.SetView(o.view, o.now) })
 			}
 		}
 	}
@@ -164,7 +172,9 @@ func (d *decision) advance(w *World, h *home, downloads made) error {
 	}
 	o := d.overlay
 	now := o.now.Add(round - time.Second) // answers are known at the end of the round
-	for _, ask := range h.assigner.Asks(o.now) {
+	var asks []assign.Ask
+	h.timed(func() { asks = h.assigner.Asks(o.now) })
+	for _, ask := range asks {
 		i, okNode := w.index[ask.Node]
 		j, okServer := w.at[ask.Server]
 		if !okNode || !okServer {
@@ -175,18 +185,19 @@ func (d *decision) advance(w *World, h *home, downloads made) error {
 		}
 		t := downloads.next(w, i, j)
 		d.estimates[j] = append(d.estimates[j], i)
-		h.assigner.Observe(assign.Result{Ask: ask, OK: true, Timing: t, Coord: o.coords[i].Coordinate()}, now)
+		h.timed(func() {
+			h.assigner.Observe(assign.Result{Ask: ask, OK: true, Timing: t, Coord: o.coords[i].Coordinate()}, now)
+		})
 		var m *assign.Memory // a node other than the home knows only its own download
 		if i == h.node {
 			m = h.assigner.Memory(ask.Server)
 		}
 		o.learn(i, j, t, m)
 	}
-	choices, done := h.assigner.Decide(now)
-	if !done {
+	var choices []assign.Choice
+	if h.timed(func() { choices, h.done = h.assigner.Decide(now) }); !h.done {
 		return nil
 	}
-	h.done = true
 	for _, c := range choices {
 		node, ok := w.index[c.Node]
 		if !ok {

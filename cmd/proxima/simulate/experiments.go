@@ -147,59 +147,26 @@ func measureSpeed(ctx context.Context, cfg Config) ([]Goal, error) {
 // timeDecision lets one home decide. It returns how long the assigner works: for one decision when all answers are there, and for the
 // whole batch.
 func timeDecision(ctx context.Context, w *World) (last, whole time.Duration, err error) {
-	o := newOverlay(w, true)
-	cfg := w.cfg.budgeted()
-	h := share(w)[0]
-	timed := func(f func()) time.Duration {
-		begun := time.Now()
-		f()
-		return time.Since(begun)
-	}
-	whole += timed(func() { h.assigner, err = assign.New(assign.Nearest, cfg, h.batch, o.view, o.now) })
+	d, err := decide(ctx, w, assign.Nearest)
 	if err != nil {
 		return 0, 0, err
 	}
-	downloads := made{}
-	for done := false; !done; {
-		if err := ctx.Err(); err != nil {
-			return 0, 0, err
-		}
-		var asks []assign.Ask
-		whole += timed(func() { asks = h.assigner.Asks(o.now) })
-		for _, ask := range asks {
-			i, j := w.index[ask.Node], w.at[ask.Server]
-			t := downloads.next(w, i, j)
-			whole += timed(func() {
-				h.assigner.Observe(assign.Result{Ask: ask, OK: true, Timing: t, Coord: o.coords[i].Coordinate()}, o.now)
-			})
-			o.learn(i, j, t, nil)
-		}
-		whole += timed(func() { _, done = h.assigner.Decide(o.now) })
-		o.pass()
-		if !done {
-			whole += timed(func() { h.assigner.SetView(o.view, o.now) })
-		}
-	}
 	// Decide about the same batch again, knowing all answers.
+	h, o, cfg := d.homes[0], d.overlay, w.cfg.budgeted()
 	for i := range h.batch.Servers {
-		if m := h.assigner.Memory(h.batch.Servers[i].Addr); m != nil {
-			h.batch.Servers[i].Memory = m.Clone()
-		}
+		h.batch.Servers[i].Memory = d.memory(h.batch.Servers[i].Addr)
 	}
 	cfg.Nearest.Estimates = 0
-	view := o.view
-	last = time.Duration(math.MaxInt64)
+	whole, last = h.took, time.Duration(math.MaxInt64)
 	for range 3 { // the shortest counts: the machine has other work, too
-		last = min(last, timed(func() {
-			var a assign.Assigner
-			if a, err = assign.New(assign.Nearest, cfg, h.batch, view, o.now); err == nil {
-				a.Asks(o.now)
-				a.Decide(o.now)
-			}
-		}))
+		begun := time.Now()
+		a, err := assign.New(assign.Nearest, cfg, h.batch, o.view, o.now)
 		if err != nil {
 			return 0, 0, err
 		}
+		a.Asks(o.now)
+		a.Decide(o.now)
+		last = min(last, time.Since(begun))
 	}
 	return last, whole, nil
 }
