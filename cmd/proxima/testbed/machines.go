@@ -23,12 +23,11 @@ import (
 type machines struct {
 	platform // nil: has what real machines do not support. Fleet refuses scenarios that need it, and their paths are unknown
 	fleet.SSH
-	run     *run
-	infos   []fleet.Info                       // by node
-	web     map[netip.Addr]*fleet.Conversation // by server
-	serving []*fleet.Conversation
-	port    int
-	seeds   []string // on the real web; empty with servers
+	run   *run
+	infos []fleet.Info                       // by node
+	web   map[netip.Addr]*fleet.Conversation // by server
+	port  int
+	seeds []string // on the real web; empty with servers
 }
 
 // Folders on a host: of a run, and in it of the node's sink.
@@ -107,10 +106,10 @@ func (b *machines) serve(ctx context.Context, hosts []fleet.Host, scenario []byt
 			if err != nil {
 				return fmt.Errorf("serve sites: %w", err)
 			}
-			b.serving, b.web[a] = append(b.serving, c), c
+			b.web[a] = c
 		}
 	}
-	for _, c := range b.serving { // the first line says that the server listens
+	for _, c := range b.web { // the first line says that the server listens
 		select {
 		case _, ok := <-c.Lines:
 			if !ok {
@@ -198,7 +197,7 @@ func (b *machines) slow(server netip.Addr, add time.Duration) error {
 
 // quality returns an error if a server ended before the run. It has no figures, since this network is real.
 func (b *machines) quality() (none emulate.Stats, err error) {
-	for _, c := range b.serving {
+	for _, c := range b.web {
 		select {
 		case <-c.Over:
 			return none, fmt.Errorf("the sites on host %s ended before the run: %w", c.Host(), cmp.Or(c.Ended(), errors.New("no error")))
@@ -223,7 +222,7 @@ func (b *machines) frontPages() []string {
 
 func (b *machines) close() error {
 	var g sync.WaitGroup
-	for _, c := range b.serving {
+	for _, c := range b.web {
 		g.Go(c.Close)
 	}
 	g.Wait()

@@ -16,21 +16,17 @@ const ttl = 3600
 // DNS is a name server with authority for all names. It answers for its hosts with their addresses, and with NODATA for other record
 // types. All other names do not exist (NXDOMAIN). Negative answers may be cached (RFC 2308). It needs no TCP, because its answers are short.
 type DNS struct {
-	names map[string]netip.Addr // by canonical name
+	names map[string]netip.Addr
 	conn  net.PacketConn
 }
 
-// NewDNS opens the socket at an address and port for UDP. names maps each host to its IPv4 address. Only Run closes the socket.
+// NewDNS opens the socket at an address and port for UDP. names maps each host, in small letters, to its IPv4 address. Only Run closes the socket.
 func NewDNS(listen string, names map[string]netip.Addr, deps Deps) (*DNS, error) {
-	d := &DNS{names: map[string]netip.Addr{}}
-	for name, addr := range names {
-		d.names[dns.CanonicalName(name)] = addr
-	}
-	var err error
-	if d.conn, err = deps.ListenPacket("udp", listen); err != nil {
+	conn, err := deps.ListenPacket("udp", listen)
+	if err != nil {
 		return nil, fmt.Errorf("listen for DNS: %w", err)
 	}
-	return d, nil
+	return &DNS{names, conn}, nil
 }
 
 // Run answers questions until the context ends.
@@ -60,7 +56,7 @@ func (d *DNS) answer(q *dns.Msg) *dns.Msg {
 	m := new(dns.Msg).SetReply(q)
 	m.Authoritative = true
 	name, kind := q.Question[0].Name, q.Question[0].Qtype
-	addr, known := d.names[strings.ToLower(name)]
+	addr, known := d.names[strings.TrimSuffix(strings.ToLower(name), ".")]
 	switch {
 	case !known:
 		m.Rcode = dns.RcodeNameError

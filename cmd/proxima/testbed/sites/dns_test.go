@@ -14,7 +14,7 @@ import (
 )
 
 func TestNameServer(t *testing.T) {
-	d, err := NewDNS("127.0.0.1:0", map[string]netip.Addr{"www.S1.test": address(1)}, local())
+	d, err := NewDNS("127.0.0.1:0", map[string]netip.Addr{"www.s1.test": address(1)}, local())
 	if err != nil {
 		t.Fatal(err)
 	}
