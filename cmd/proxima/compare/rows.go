@@ -32,19 +32,10 @@ type row struct{ name, assigner, suffix string }
 
 // rowBits returns the rows of a label, which names assigners with commas between them.
 func (c *comparer) rowBits(r *run, label string) (mask uint16) {
-	if label == "" {
-		return 0
-	}
-	if b, ok := r.labels[label]; ok {
-		return b
-	}
 	for name := range strings.SplitSeq(label, ",") {
 		if i := c.rowOf(r, name); i >= 0 {
 			mask |= 1 << i
 		}
-	}
-	if len(r.labels) < 1<<12 { // intact logs have few labels
-		r.labels[label] = mask
 	}
 	return mask
 }

@@ -32,7 +32,6 @@ type run struct {
 	compared bool              // several assigners decided the same batches
 	rows     uint16            // all that decided
 	leftOut  bool              // another one decided, too, for which there was no room
-	labels   map[string]uint16 // rows of the labels so far
 	batches  map[uint64]uint16 // rows that decided, by the hash of the batch
 	tallies  [maxRows]*tally
 	choices  map[uint32]map[int]choice // the last, by server and row
@@ -96,7 +95,7 @@ func (p placed) With(later placed) placed {
 }
 
 func newRun(index int, s source) *run {
-	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{}, labels: map[string]uint16{},
+	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{},
 		sizes: map[uint32]*cell{}, disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{},
 		homes: map[homeRow]*homeCounts{}, crawl: crawlCounts{statuses: map[int]int64{}}}
 	if s.world != nil {
