@@ -1,13 +1,11 @@
 package lab
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
+	"proxima/cmd/proxima/world"
 	"proxima/node/runlog"
 )
 
@@ -18,32 +16,16 @@ func Lines(dir, log string, e runlog.Entry, visit func()) (torn int, err error) 
 		return 0, err
 	}
 	for _, path := range files {
-		n, err := linesOf(path, e, visit)
-		if torn += n; err != nil {
-			return torn, fmt.Errorf("read %s: %w", path, err)
+		if err := world.Open(path, func(in io.Reader) (err error) {
+			r := runlog.NewReader(in)
+			for err = r.Next(e); err == nil; err = r.Next(e) {
+				visit()
+			}
+			torn += r.Skipped()
+			return err
+		}); !errors.Is(err, io.EOF) {
+			return torn, fmt.Errorf("read log: %w", err)
 		}
 	}
 	return torn, nil
-}
-
-func linesOf(path string, e runlog.Entry, visit func()) (torn int, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return 0, err
-		}
-	}
-	r := runlog.NewReader(in)
-	for err = r.Next(e); err == nil; err = r.Next(e) {
-		visit()
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return r.Skipped(), err
 }
