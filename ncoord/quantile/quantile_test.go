@@ -3,6 +3,7 @@ package quantile
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func TestOf(t *testing.T) {
@@ -34,5 +35,22 @@ func TestMedian(t *testing.T) {
 	}
 	if !math.IsNaN(Median(nil)) {
 		t.Error("a median of nothing")
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	var h Histogram
+	if h.Of(0.99) != 0 {
+		t.Error("an empty histogram has a quantile")
+	}
+	for i := range 1000 { // 0 to 9.99 ms
+		h.Add(time.Duration(i)*step, 1)
+	}
+	h.Add(-time.Second, 500)
+	h.Add(time.Hour, 500)
+	for q, want := range map[float64]time.Duration{0: 0, 0.25: 0, 0.5: 500 * step, 0.7: 900 * step, 0.76: steps * step, 0.999: steps * step} {
+		if got := h.Of(q); got != want {
+			t.Errorf("quantile %v is %v, not %v", q, got, want)
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package netsim
 
-import "time"
+import (
+	"time"
+
+	"proxima/ncoord/quantile"
+)
 
 // Stats is how the network did.
 type Stats struct {
@@ -10,26 +14,21 @@ type Stats struct {
 	Cut int64
 	// Overflowed counts packets lost because nobody read them, which is the testbed's own fault.
 	Overflowed int64
-	// LateP50 and LateP99 are how much later than planned packets were handed over, to 10 µs, at most 50 ms. The time
+	// LateP50 and LateP99 are how much later than planned packets were handed over, to 10 µs, at most half a second. The time
 	// that a goroutine then waits for a processor is not included.
 	LateP50, LateP99 time.Duration
 }
 
-const (
-	lateStep  = 10 * time.Microsecond
-	lateSteps = 5000
-)
-
 type counts struct {
-	Stats                      // without the percentiles
-	late  [lateSteps + 1]int64 // packets by lateness, in steps
+	Stats // without the percentiles
+	late  quantile.Histogram
 }
 
 // arrived counts a packet. It needs mu held.
 func (n *Network) arrived(bytes int) {
 	n.counts.Packets++
 	n.counts.Bytes += int64(bytes)
-	n.counts.late[min((n.plan.real-n.plan.now)/lateStep, lateSteps)]++
+	n.counts.late.Add(n.plan.real-n.plan.now, 1)
 }
 
 // Stats returns how the network performed so far.
@@ -37,17 +36,6 @@ func (n *Network) Stats() Stats {
 	n.lock()
 	defer n.unlock()
 	s := n.counts.Stats
-	s.LateP50, s.LateP99 = n.counts.percentile(0.5), n.counts.percentile(0.99)
+	s.LateP50, s.LateP99 = n.counts.late.Of(0.5), n.counts.late.Of(0.99)
 	return s
-}
-
-// percentile returns the lateness that a share of the packets did not exceed.
-func (c *counts) percentile(share float64) time.Duration {
-	most, sum := int64(share*float64(c.Packets)), int64(0)
-	for i, k := range c.late {
-		if sum += k; sum > most {
-			return time.Duration(i) * lateStep
-		}
-	}
-	return 0
 }

@@ -3,12 +3,15 @@ package emulate
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
+
+func addrOf(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 19, byte(i >> 8), byte(i)}) }
 
 const msNs = int64(time.Millisecond)
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"proxima/ncoord/quantile"
 )
 
 // setup is the first message to the router's process. Its devices are the descriptors from 4 on.
@@ -48,7 +50,7 @@ type router struct {
 	epoll   int
 	in      *gob.Decoder
 	out     *gob.Encoder
-	late    histogram
+	late    quantile.Histogram
 	stats   Stats
 	header  []byte // of Ethernet, for veth
 }
@@ -194,7 +196,7 @@ func (r *router) deliver() {
 		if p == nil {
 			return
 		}
-		r.late.add(time.Duration(now-due), 1)
+		r.late.Add(time.Duration(now-due), 1)
 		if r.veth {
 			copy(p.frame[:], r.header)
 		}
@@ -239,6 +241,6 @@ func (r *router) count() Stats {
 	c := r.stats
 	c.Unplanned += r.fabric.crowded
 	c.Lost, c.Overflowed, c.Cut = r.fabric.lost, r.fabric.overflowed, r.fabric.cutOff
-	c.LateP50, c.LateP99 = r.late.quantile(0.5), r.late.quantile(0.99)
+	c.LateP50, c.LateP99 = r.late.Of(0.5), r.late.Of(0.99)
 	return c
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"proxima/ncoord/quantile"
 )
 
 // watch measures the load of the machine and how long processes wait for a core.
@@ -18,7 +20,7 @@ type watch struct {
 	mu    sync.Mutex
 	pids  []int
 	seen  map[int]procfs.ProcSchedstat // by thread
-	waits histogram
+	waits quantile.Histogram
 }
 
 const watchEvery = time.Second
@@ -66,7 +68,7 @@ func (w *watch) sample() {
 			seen[t.PID] = now
 			waited, runs := int64(now.WaitingNanoseconds-w.seen[t.PID].WaitingNanoseconds), int64(now.RunTimeslices-w.seen[t.PID].RunTimeslices)
 			if runs > 0 && waited >= 0 {
-				w.waits.add(time.Duration(waited/runs), runs)
+				w.waits.Add(time.Duration(waited/runs), runs)
 			}
 		}
 		if len(threads) > 0 {
@@ -90,7 +92,7 @@ func (w *watch) tell(s *Stats) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.WaitP99 = w.waits.quantile(0.99)
+	s.WaitP99 = w.waits.Of(0.99)
 	return nil
 }
 

@@ -111,10 +111,20 @@ func (x *Nginx) Run(ctx context.Context, ready func()) error {
 	}
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		if x.listens(work) {
-			ready()
-		} else {
-			kill(fmt.Errorf("it does not listen after %v", nginxPatience))
+		for late := time.After(nginxPatience); ; {
+			// nginx writes its pid file once its sockets are open.
+			if info, err := os.Stat(x.file("nginx.pid")); err == nil && info.Size() > 0 {
+				ready()
+				return
+			}
+			select {
+			case <-work.Done():
+				return
+			case <-late:
+				kill(fmt.Errorf("it does not listen after %v", nginxPatience))
+				return
+			case <-time.After(nginxPoll):
+			}
 		}
 	})
 	err := cmd.Wait()
@@ -124,23 +134,6 @@ func (x *Nginx) Run(ctx context.Context, ready func()) error {
 		return nil
 	}
 	return fmt.Errorf("nginx: %w; its log ends with: %s", errors.Join(context.Cause(work), err), LastLines(x.file("error.log"), 5))
-}
-
-// listens waits until nginx listens. It returns false if that takes too long, or when the context ends.
-func (x *Nginx) listens(ctx context.Context) bool {
-	for late := time.After(nginxPatience); ; {
-		// nginx writes its pid file once its sockets are open.
-		if info, err := os.Stat(x.file("nginx.pid")); err == nil && info.Size() > 0 {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-late:
-			return false
-		case <-time.After(nginxPoll):
-		}
-	}
 }
 
 // Tree is the HTML documentation of a Debian package.
