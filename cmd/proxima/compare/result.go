@@ -124,7 +124,6 @@ type Testbed struct {
 	Calibrations                                   int     `json:"-"`
 }
 
-// RunInfo describes a run.
 type RunInfo struct {
 	Dir, Name, Scenario string
 	Seed                uint64
@@ -182,7 +181,6 @@ type HomeUse struct {
 	UpdatesP50, AccuracyP50 *float64 // per server: estimates, and the error of its place
 }
 
-// NodeUse is what a node used.
 type NodeUse struct {
 	Name, City   string
 	Pages, Bytes int64
@@ -195,7 +193,6 @@ type NodeUse struct {
 	Space        []float64
 }
 
-// Reading says what was read.
 type Reading struct {
 	Bytes    int64
 	Lines    int64

@@ -13,7 +13,6 @@ import (
 	"proxima/node/runlog"
 )
 
-// run is what is known about one run of nodes.
 type run struct {
 	source
 	index   int
@@ -56,7 +55,6 @@ type choice struct {
 	bestNode   int // in the world
 }
 
-// node is one node of a run.
 type node struct {
 	name  string // "" if it has no logs of its own
 	id    string

@@ -49,7 +49,6 @@ type runningNode interface {
 	status(ctx context.Context) (node.Status, error)
 }
 
-// ending reports the end of something that runs.
 type ending struct {
 	over chan struct{}
 	err  error // set before over is closed

@@ -50,7 +50,6 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// writeSeeds distributes the seeds over the nodes.
 func (r *run) writeSeeds(seeds []string) error {
 	lines := make([]strings.Builder, len(r.plan.Nodes))
 	for n, url := range seeds {
@@ -95,7 +94,6 @@ func (s Scenario) Text() string {
 	return b.String()
 }
 
-// The ports of nodes.
 const (
 	gossipPort = 7946
 	peerPort   = 7947
