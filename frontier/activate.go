@@ -243,10 +243,10 @@ func (a *activation) activateHost(h *host) (err error) {
 	if err != nil {
 		return err
 	}
-	if rec.role != Owned { // it leaves again at once
+	if rec.role != Owned {
 		a.update(func(now time.Time) {
-			h.frozen, h.foreign = true, true
-			a.bench.loadedHost(h, rec, now)
+			h.foreign = true
+			a.bench.leave(h, now)
 		})
 		return nil
 	}
@@ -293,16 +293,8 @@ func (a *activation) load(h *host) (rec record, err error) {
 
 // read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
 func (a *activation) read(h *host) error {
-	var queues [Revisit]reading
 	a.mu.Lock()
-	// While a host is loading, nothing of it on disk is known yet.
-	entering, any := h.place == loading, false
-	for o := range queues {
-		if want := a.cfg.WindowURLs - h.window[o].len(); want > 0 && (entering || h.more[o]) {
-			queues[o], any = reading{after: h.loaded[o], want: want}, true
-			h.more[o] = false // from here on it says what is written meanwhile
-		}
-	}
+	entering := h.place == loading // nothing of it on disk is known yet
 	a.mu.Unlock()
 	if entering && a.cfg.TrackDepth {
 		depths, err := a.store.depths(nil, h.name)
@@ -316,14 +308,25 @@ func (a *activation) read(h *host) error {
 		}
 		a.mu.Unlock()
 	}
-	if any {
-		if err := a.store.blocks(h.name, &queues); err != nil {
+	for o := range Revisit {
+		a.mu.Lock()
+		after, want := h.loaded[o], a.cfg.WindowURLs-h.window[o].len()
+		if !entering && !h.more[o] {
+			want = 0
+		}
+		if want > 0 {
+			h.more[o] = false // from here on it says what is written meanwhile
+		}
+		a.mu.Unlock()
+		if want <= 0 {
+			continue
+		}
+		blocks, more, err := a.store.blocks(h.name, o, after, want)
+		if err != nil {
 			return err
 		}
 		a.mu.Lock()
-		for o := range queues {
-			h.fill(Origin(o), &queues[o])
-		}
+		h.fill(o, blocks, more)
 		a.mu.Unlock()
 	}
 	return a.readDue(h)

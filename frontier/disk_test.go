@@ -162,15 +162,15 @@ func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
 	w.offer(h, of(1), now)
 	h.more[Discovered] = false // the reading begins
 	w.offer(h, of(2), now)
-	h.fill(Discovered, &reading{want: 1, blocks: []block{of(1)}})
+	h.fill(Discovered, []block{of(1)}, false)
 	if !h.onDisk() {
 		t.Error("the block that was written meanwhile is not read any more")
 	}
-	if h.fill(Discovered, &reading{}); !h.onDisk() {
+	if h.fill(Discovered, nil, false); !h.onDisk() {
 		t.Error("nor is it when the window was full meanwhile")
 	}
 	h.more[Discovered] = false
-	h.fill(Discovered, &reading{want: 1, blocks: []block{of(2)}})
+	h.fill(Discovered, []block{of(2)}, false)
 	if h.onDisk() || h.windowed() != 2 {
 		t.Errorf("on disk %v, %d URLs in memory", h.onDisk(), h.windowed())
 	}

@@ -181,11 +181,12 @@ func (h *host) take(ref *blockRef, entries []entry) {
 	h.loaded[ref.origin] = max(h.loaded[ref.origin], ref.seq)
 }
 
-func (h *host) fill(origin Origin, q *reading) {
-	for _, b := range q.blocks {
+// fill takes blocks of a queue that were read from disk. more means that others follow there.
+func (h *host) fill(origin Origin, blocks []block, more bool) {
+	for _, b := range blocks {
 		h.take(b.ref, b.entries)
 	}
-	h.more[origin] = h.more[origin] || q.more
+	h.more[origin] = h.more[origin] || more
 }
 
 func (h *host) lower(hash uint64, depth uint8) {

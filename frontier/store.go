@@ -283,41 +283,24 @@ const (
 	ahead          // values in advance, which is faster if most of a range is read
 )
 
-// reading says what to read of one queue of a host, and holds the result.
-type reading struct {
-	after uint64 // read the blocks after this one
-	want  int    // the number of URLs to read; nothing is read if it is not positive
-	// blocks hold the URLs that were read. more means that others follow on disk.
-	blocks []block
-	more   bool
-}
-
-func (s *store) blocks(host string, queues *[Revisit]reading) error {
-	err := s.read(func(txn *tx) error {
-		for origin := range queues {
-			q, have := &queues[origin], 0
-			if q.want <= 0 {
-				continue
-			}
-			prefix := append(hostKey(kindPending, host), byte(origin))
-			for r, err := range s.rows(txn, prefix, pendingKey(host, Origin(origin), q.after+1), inTurn) {
-				if err != nil {
-					return err
-				}
-				if q.more = have >= q.want; q.more {
-					break
-				}
-				entries, err := s.codec.open(host, r.value)
-				if err != nil {
-					return err
-				}
-				q.blocks = append(q.blocks, block{&blockRef{seq: r.seq(), n: len(entries), origin: Origin(origin)}, entries})
-				have += len(entries)
-			}
+// blocks reads the blocks of a queue of a host after one, until they hold as many URLs as are wanted. more means that others follow.
+func (s *store) blocks(host string, o Origin, after uint64, want int) (blocks []block, more bool, err error) {
+	prefix := append(hostKey(kindPending, host), byte(o))
+	for r, err := range s.rows(nil, prefix, pendingKey(host, o, after+1), inTurn) {
+		if err == nil && want <= 0 {
+			return blocks, true, nil
 		}
-		return nil
-	})
-	return wrap(err, "read pending URLs of %s", host)
+		var entries []entry
+		if err == nil {
+			entries, err = s.codec.open(host, r.value)
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("read pending URLs of %s: %w", host, err)
+		}
+		blocks = append(blocks, block{&blockRef{seq: r.seq(), n: len(entries), origin: o}, entries})
+		want -= len(entries)
+	}
+	return blocks, false, nil
 }
 
 // depths reads the smaller depths that were found for pending URLs of a host, by hash. With a nil transaction it reads the store as it
