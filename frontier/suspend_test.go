@@ -88,19 +88,21 @@ func TestHold(t *testing.T) {
 
 // A node that is slowed down waits before each of its tasks.
 func TestSlow(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
 	synctest.Test(t, func(t *testing.T) {
-		f, over := &Frontier{}, func() context.Context {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			return ctx
-		}()
+		l := crawling(t, "", cfg, polite)
+		l.add(pages("http://h1.test", 0, 3)...)
+		over, end := context.WithCancel(t.Context())
+		end()
 		for _, on := range []bool{false, true, false} {
-			f.SetSlow(on)
+			l.SetSlow(on)
 			begun := time.Now()
-			if err := f.pause(t.Context()); err != nil || (time.Since(begun) > 0) != on {
-				t.Errorf("slow %v: waits %v, %v", on, time.Since(begun), err)
+			task := l.taking(time.Minute)
+			if task == nil || (time.Since(begun) > 0) != on {
+				t.Fatalf("slow %v: %v comes after %v", on, task, time.Since(begun))
 			}
-			if f.pause(over) == nil {
+			l.finish(task, Outcome{})
+			if _, err := l.Take(over); err == nil {
 				t.Errorf("slow %v: a task comes after the end", on)
 			}
 		}

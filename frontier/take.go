@@ -10,7 +10,13 @@ import (
 
 // Take returns the next task. It blocks until there is one or the context ends.
 func (f *Frontier) Take(ctx context.Context) (*Task, error) {
-	if err := f.pause(ctx); err != nil {
+	if f.slow.Load() {
+		select {
+		case <-time.After(slowWait):
+		case <-ctx.Done():
+		}
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	return next(ctx, f.front, &f.waiters)
@@ -18,19 +24,6 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 
 // slowWait is how long a fetcher waits before each task while the node is slowed down.
 const slowWait = 500 * time.Millisecond
-
-// pause lets a fetcher wait before a task if the node is slowed down.
-func (f *Frontier) pause(ctx context.Context) error {
-	if !f.slow.Load() {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(slowWait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // SetSlow slows this node down while something else needs a quiet network, or lets it run at full speed again.
 func (f *Frontier) SetSlow(on bool) { f.slow.Store(on) }
