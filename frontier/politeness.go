@@ -49,14 +49,15 @@ func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, retryAfter, elapsed
 // backoff returns how long a host waits that has answered 429 or 503 level times in a row. The wait doubles each time, and is never shorter
 // than Retry-After. The jitter keeps hosts that failed together from coming back together.
 func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) time.Duration {
-	wait := r.BackoffMin
-	for range level - 1 {
-		if wait *= 2; wait >= r.BackoffMax {
-			wait = r.BackoffMax
-			break
-		}
+	return max(jitter(doubled(r.BackoffMin, r.BackoffMax, level-1), rnd), min(retryAfter, r.MaxRetryAfter))
+}
+
+// doubled doubles a wait a number of times, until it is as long as may be.
+func doubled(wait, longest time.Duration, times uint8) time.Duration {
+	for ; times > 0 && wait < longest; times-- {
+		wait *= 2
 	}
-	return max(jitter(wait, rnd), min(retryAfter, r.MaxRetryAfter))
+	return min(wait, longest)
 }
 
 // longest returns the longest wait of a host for its answers, or for having given none.

@@ -105,10 +105,7 @@ func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Tim
 	now = now.Truncate(time.Second)
 	if v == nil {
 		n.Failures = min(n.Failures, 254) + 1
-		n.Due = now.Add(r.Max)
-		if double := min(n.Failures-1, 16); r.Min <= r.Max>>double {
-			n.Due = now.Add(r.Min << double)
-		}
+		n.Due = now.Add(doubled(r.Min, r.Max, min(n.Failures-1, 16)))
 		if r.Once() {
 			n.Due = now.Add(max(r.Age, time.Minute))
 		}
