@@ -49,7 +49,7 @@ const (
 
 // supplyLocked says whether there may be hosts on disk to bring in.
 func (a *activation) supplyLocked() bool {
-	return a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
+	return len(a.candidates) > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
 
 // runActivation brings hosts in whenever fetchers starve.
@@ -93,7 +93,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	starved := a.waiters.len() > 0 || a.craving
+	starved := len(a.waiters) > 0 || a.craving
 	a.craving = false
 	if !starved || a.full != "" || a.outage.keepsTasks(now) {
 		return nil, nil
@@ -105,7 +105,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 	room, scan := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts)), a.scan && !a.wrapped
 	var hosts []*host
 	if a.turn < 3 || !scan {
-		for a.candidates.len() > 0 && len(hosts) < room {
+		for len(a.candidates) > 0 && len(hosts) < room {
 			name := a.candidates.pop()
 			delete(a.candidate, name)
 			hosts = a.enterLocked(hosts, name)
@@ -119,7 +119,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 		return nil, nil
 	}
 	a.turn = 0
-	cursor, others := a.cursor, a.candidates.len() > 0
+	cursor, others := a.cursor, len(a.candidates) > 0
 	a.mu.Unlock()
 	names, last, end, err := a.waitingHosts(cursor, room)
 	a.mu.Lock()
@@ -310,7 +310,7 @@ func (a *activation) read(h *host) error {
 	}
 	for o := range Revisit {
 		a.mu.Lock()
-		after, want := h.loaded[o], a.cfg.WindowURLs-h.window[o].len()
+		after, want := h.loaded[o], a.cfg.WindowURLs-len(h.window[o])
 		if !entering && !h.more[o] {
 			want = 0
 		}
@@ -419,7 +419,7 @@ func (a *activation) resume(h *host) {
 	a.update(func(now time.Time) {
 		h.ending--
 		if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
-			(a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) {
+			(a.scan || len(a.candidates) > 0 || !a.bench.recrawl.done) {
 			a.evictLocked(h, now)
 		} else {
 			a.bench.settle(h, now)

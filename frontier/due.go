@@ -81,7 +81,7 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 	now := time.Now()
 	may, _ := r.mayVisit(now)
 	wanted := !r.done && may && a.full == "" && !a.outage.keepsTasks(now) &&
-		(a.waiters.len() > 0 || r.wanted && r.here < a.cfg.FrontHosts/2)
+		(len(a.waiters) > 0 || r.wanted && r.here < a.cfg.FrontHosts/2)
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	r.wanted = false
 	if !wanted || room <= 0 {
@@ -145,7 +145,7 @@ func (a *activation) lookAhead(cursor []byte, by stamp, now time.Time) (due []du
 func (a *activation) readDue(h *host) error {
 	a.mu.Lock()
 	on, after, by := a.bench.recrawl.On(), h.lastDue, a.bench.recrawl.by(time.Now())
-	want := dueWindow - h.window[Revisit].len()
+	want := dueWindow - len(h.window[Revisit])
 	waits := h.nextDue > by
 	a.mu.Unlock()
 	if !on || want <= 0 || waits {

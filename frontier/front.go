@@ -110,8 +110,8 @@ func (f *front) dispatchLocked(now time.Time) {
 
 // serve answers waiters in order while next returns something. It returns false if a caller still waits.
 func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
-	for waiters.len() > 0 {
-		if w := *waiters.peek(); !w.gone {
+	for len(*waiters) > 0 {
+		if w := (*waiters)[0]; !w.gone {
 			v := next()
 			if v == nil {
 				return false

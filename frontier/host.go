@@ -103,7 +103,7 @@ func (h *host) windowed() int { return total(&h.window) }
 // low says whether a queue has at most that many URLs in the window, and more on disk.
 func (h *host) low(urls int) bool {
 	for o := range h.more {
-		if h.more[o] && h.window[o].len() <= urls {
+		if h.more[o] && len(h.window[o]) <= urls {
 			return true
 		}
 	}

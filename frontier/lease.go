@@ -74,10 +74,10 @@ func (w *workbench) want(s *server) {
 // purge removes stale entries from the heads of the queues of a server from which nobody takes tasks.
 func (s *server) purge() {
 	for o := range s.queue {
-		for s.queue[o].len() > 0 {
-			h := *s.queue[o].peek()
+		for len(s.queue[o]) > 0 {
+			h := s.queue[o][0]
 			mine := h.server == s && h.queued[o]
-			if mine && h.window[o].len() > 0 {
+			if mine && len(h.window[o]) > 0 {
 				break
 			}
 			if mine {
@@ -91,7 +91,7 @@ func (s *server) purge() {
 // nextWake returns when time alone changes something: nextDue, the end of a lease, or the next visit that the budget allows.
 func (w *workbench) nextWake(now time.Time) time.Time {
 	due := sooner(w.nextDue(), w.expiries.first())
-	if w.ready[Revisit].len() > 0 {
+	if len(w.ready[Revisit]) > 0 {
 		_, visit := w.recrawl.mayVisit(now)
 		due = sooner(due, visit)
 	}

@@ -6,43 +6,18 @@ import (
 	"time"
 )
 
-// fifo is a queue that also takes values at its head. The zero value is empty.
-type fifo[T any] struct {
-	items []T
-	head  int
-}
+// fifo is a queue that also takes values at its head.
+type fifo[T any] []T
 
-func (q *fifo[T]) len() int { return len(q.items) - q.head }
+func (q *fifo[T]) push(v T) { *q = append(*q, v) }
 
-func (q *fifo[T]) push(v T) {
-	if q.head > 32 && q.head > len(q.items)/2 {
-		q.items, q.head = slices.Delete(q.items, 0, q.head), 0
-	}
-	q.items = append(q.items, v)
-}
-
-func (q *fifo[T]) unshift(v T) {
-	if q.head == 0 {
-		q.items = append([]T{v}, q.items...)
-		return
-	}
-	q.head--
-	q.items[q.head] = v
-}
-
-func (q *fifo[T]) peek() *T { return &q.items[q.head] }
+func (q *fifo[T]) unshift(v T) { *q = slices.Insert(*q, 0, v) }
 
 func (q *fifo[T]) pop() T {
-	var zero T
-	v := q.items[q.head]
-	q.items[q.head] = zero
-	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-		// A long queue frees its memory when it becomes empty.
-		if cap(q.items) > 1024 {
-			q.items = nil
-		}
+	v := (*q)[0]
+	clear((*q)[:1])
+	if *q = (*q)[1:]; len(*q) == 0 {
+		*q = nil // else an empty queue keeps its memory
 	}
 	return v
 }
@@ -50,7 +25,7 @@ func (q *fifo[T]) pop() T {
 // total returns how many values some queues hold.
 func total[T any](queues *[origins]fifo[T]) (n int) {
 	for o := range queues {
-		n += queues[o].len()
+		n += len(queues[o])
 	}
 	return n
 }

@@ -55,7 +55,7 @@ func (q *remoteFetches) enqueue(e RemoteFetch, now time.Time) bool {
 
 // take hands out a remote fetch of an origin, or returns nil.
 func (q *remoteFetches) take(o Origin, now time.Time) *Task {
-	if q.ready[o].len() == 0 {
+	if len(q.ready[o]) == 0 {
 		return nil
 	}
 	e := q.ready[o].pop()
@@ -70,7 +70,7 @@ func (q *remoteFetches) end(addr netip.Addr) {
 	q.out--
 	q.count--
 	behind := q.behind[addr]
-	if behind.len() == 0 {
+	if len(*behind) == 0 {
 		delete(q.behind, addr)
 		return
 	}

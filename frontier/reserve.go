@@ -56,7 +56,7 @@ func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task
 		return nil, nil
 	}
 	for _, o := range []Origin{Assigned, Discovered, Estimate, Revisit} {
-		if h.window[o].len() > 0 {
+		if len(h.window[o]) > 0 {
 			return w.start(h, o, now), nil
 		}
 	}

@@ -162,7 +162,7 @@ func (t *transfers) offeredLocked(name string, b block, first, away bool, now ti
 	case h != nil:
 		t.bench.offer(h, b, now)
 	case away:
-	case first && t.frozen[name] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 && t.deps.Blocked(name) == "":
+	case first && t.frozen[name] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && len(t.waiters) > 0 && t.deps.Blocked(name) == "":
 		// A host that was unknown before need not be read from disk.
 		h := t.bench.enter(name)
 		t.checkInLocked(h)

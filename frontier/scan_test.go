@@ -212,7 +212,7 @@ func TestToldWhileItIsRead(t *testing.T) {
 		h := f.bench.enter(name)
 		c.tell(h)
 		err := f.read(h)
-		if got := [2]int{h.window[Discovered].len(), h.window[Revisit].len()}; err != nil || !maps.Equal(h.depths, c.depths) || got != c.windows {
+		if got := [2]int{len(h.window[Discovered]), len(h.window[Revisit])}; err != nil || !maps.Equal(h.depths, c.depths) || got != c.windows {
 			t.Errorf("told %s: depths %v, in the windows %v, %v", what, h.depths, got, err)
 		}
 	}

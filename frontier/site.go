@@ -68,14 +68,14 @@ func (s *Site) next(q *fifo[pending]) pending {
 	if s == nil || s.Rank == nil {
 		return q.pop()
 	}
-	best := q.head
-	for i := q.head + 1; i < len(q.items); i++ {
-		if q.items[i].rank > q.items[best].rank {
+	best := 0
+	for i, p := range *q {
+		if p.rank > (*q)[best].rank {
 			best = i
 		}
 	}
-	p := q.items[best]
-	copy(q.items[q.head+1:best+1], q.items[q.head:best])
+	p := (*q)[best]
+	copy((*q)[1:], (*q)[:best])
 	q.pop()
 	return p
 }

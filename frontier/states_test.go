@@ -321,7 +321,7 @@ func TestTwoFreezes(t *testing.T) {
 		l.mu.Unlock()
 		hosts, err := l.nextHosts()
 		due, none := l.nextDueHosts()
-		if len(hosts)+len(due) > 0 || err != nil || none != nil || len(l.bench.recrawl.ahead)+l.candidates.len() > 0 {
+		if len(hosts)+len(due) > 0 || err != nil || none != nil || len(l.bench.recrawl.ahead)+len(l.candidates) > 0 {
 			t.Errorf("%d and %d hosts come in, %v, %v", len(hosts), len(due), err, none)
 		}
 		over := l.frozen[host].over

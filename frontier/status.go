@@ -48,7 +48,7 @@ func (f *Frontier) Status() Status {
 		kind, _ := f.bench.waits(h, now)
 		s.Hosts[kind]++
 		for o := range h.window {
-			s.Queues[Origin(o).String()] += h.window[o].len()
+			s.Queues[Origin(o).String()] += len(h.window[o])
 		}
 		if kind == "backoff" {
 			was := s.Failing[h.why]
@@ -63,7 +63,7 @@ func (f *Frontier) Status() Status {
 	}
 	s.Servers, s.Ready = len(f.bench.servers), f.bench.readyServers(now)
 	s.InFlight, s.RemoteFetches = f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
-	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()
+	s.Waiting, s.Paused = f.scan || len(f.candidates) > 0, f.pausedLocked()
 	if due := f.bench.nextDue(); !due.IsZero() {
 		s.NextDue = max(0, due.Sub(now))
 	}
@@ -111,7 +111,7 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 // spent says that a host has only pages to visit again, and that the budget allows no visit now.
 func (w *workbench) spent(h *host, now time.Time) bool {
 	may, _ := w.recrawl.mayVisit(now)
-	return !may && h.windowed() == h.window[Revisit].len()
+	return !may && h.windowed() == len(h.window[Revisit])
 }
 
 // HostStatus is what the workbench knows of one host.
@@ -198,7 +198,7 @@ func (f *Frontier) Hopeless() bool {
 // busyLocked says that something is under way, apart from hosts that are being read.
 func (f *Frontier) busyLocked() bool {
 	b := f.bench
-	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || f.candidates.len() > 0
+	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || len(f.candidates) > 0
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer. While a URL waits

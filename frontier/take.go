@@ -42,7 +42,7 @@ func (w *workbench) take(now time.Time) *Task {
 				return task
 			}
 		}
-		for w.ready[o].len() > 0 && (o != Revisit || may) {
+		for len(w.ready[o]) > 0 && (o != Revisit || may) {
 			s := w.ready[o].pop()
 			s.ready[o] = false
 			if task := w.takeFrom(s, o, now); task != nil {
@@ -61,7 +61,7 @@ func (w *workbench) readyServers(now time.Time) (n int) {
 	may, _ := w.recrawl.mayVisit(now)
 	for o := range w.ready {
 		if Origin(o) != Revisit || may {
-			n += w.ready[o].len()
+			n += len(w.ready[o])
 		}
 	}
 	return n
@@ -69,7 +69,7 @@ func (w *workbench) readyServers(now time.Time) (n int) {
 
 // waiting says that there is a server or a remote fetch in the queue of an origin.
 func (w *workbench) waiting(o Origin) bool {
-	return w.ready[o].len() > 0 || w.remote.ready[o].len() > 0
+	return len(w.ready[o]) > 0 || len(w.remote.ready[o]) > 0
 }
 
 // The probabilities that the next URL is one that was handed to this node, or an estimate for a peer, if there is one.
@@ -103,13 +103,13 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 		w.settleServer(s, now)
 		return nil
 	}
-	for s.queue[o].len() > 0 {
+	for len(s.queue[o]) > 0 {
 		h := s.queue[o].pop()
 		if h.server != s || !h.queued[o] {
 			continue // the entry is stale
 		}
 		h.queued[o] = false
-		if !w.eligible(h) || h.notBefore.After(now) || h.window[o].len() == 0 {
+		if !w.eligible(h) || h.notBefore.After(now) || len(h.window[o]) == 0 {
 			continue
 		}
 		if w.stale(h, now) || h.site.closed(now) { // its address or its hours ended while it stood in the queue

@@ -68,7 +68,7 @@ func (w *workbench) offer(h *host, b block, now time.Time) {
 	if b.ref.seq <= h.loaded[origin] {
 		return // it was already read from disk
 	}
-	room := h.window[origin].len() < w.cfg.WindowURLs
+	room := len(h.window[origin]) < w.cfg.WindowURLs
 	if !h.reading && room && !h.more[origin] {
 		h.take(b.ref, cloned(b.entries))
 	} else {
@@ -125,7 +125,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 			w.sleepers.put(h, due)
 		} else {
 			for o := range h.window {
-				if h.window[o].len() > 0 && !h.queued[o] {
+				if len(h.window[o]) > 0 && !h.queued[o] {
 					h.queued[o] = true
 					if h.turn {
 						h.server.queue[o].unshift(h)
@@ -134,7 +134,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 					}
 				}
 			}
-			if len(h.delayed) > 0 && h.windowed() == h.window[Revisit].len() { // visits may wait for their budget for longer
+			if len(h.delayed) > 0 && h.windowed() == len(h.window[Revisit]) { // visits may wait for their budget for longer
 				w.sleepers.put(h, h.delayed[0].retryAt)
 			}
 		}
@@ -144,7 +144,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 
 // moreDue says that pages of a host are due on disk and may come into its window, which has room for them.
 func (w *workbench) moreDue(h *host, now time.Time) bool {
-	return w.recrawl.On() && !h.givenUp && h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
+	return w.recrawl.On() && !h.givenUp && h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && len(h.window[Revisit]) <= dueWindow/2
 }
 
 // crowds says that a host is at a server with more hosts than it may be asked for in longSleep.
@@ -195,7 +195,7 @@ func (w *workbench) leave(h *host, now time.Time) {
 
 func (w *workbench) nextUnresolved(now time.Time) *host {
 	w.wake(now)
-	for w.unresolved.len() > 0 {
+	for len(w.unresolved) > 0 {
 		h := w.unresolved.pop()
 		if h.place != unplaced || !h.queued[0] {
 			continue
@@ -286,7 +286,7 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		s.since = now
 	}
 	for o := range s.queue {
-		if s.queue[o].len() > 0 && !s.ready[o] {
+		if len(s.queue[o]) > 0 && !s.ready[o] {
 			s.ready[o] = true
 			w.ready[o].push(s)
 		}

@@ -141,7 +141,7 @@ func TestBlocksThatAreOffered(t *testing.T) {
 		h := w.hosts["http://h0-discovered.test"]
 		h.reading, h.inFlight, h.loaded[0], h.more[0] = c.reading, 1, 7, c.more
 		w.offer(h, block{&blockRef{seq: c.seq, n: 1}, make([]entry, 1)}, now)
-		if n := h.window[0].len(); n != c.wantURLs || h.onDisk() != c.wantMore {
+		if n := len(h.window[0]); n != c.wantURLs || h.onDisk() != c.wantMore {
 			t.Errorf("%+v: %d URLs, more: %v", c, n, h.onDisk())
 		}
 	}
