@@ -35,7 +35,7 @@ func (f *Frontier) checkDisk() error {
 		return err
 	}
 	full, now := free < uint64(f.cfg.MinFreeMiB)<<20, time.Now()
-	f.store.gate.set(free < f.cfg.reserve())
+	f.store.gate.shut.Store(free < f.cfg.reserve())
 	f.mu.Lock()
 	was := f.full != ""
 	if full {
@@ -94,44 +94,27 @@ func uninterrupted(call func() error) (err error) {
 // gate holds writes back while the disk is almost full. The store maps its files into memory, so a write without room on the disk would
 // kill the process.
 type gate struct {
-	shut atomic.Pointer[chan struct{}] // a channel that is closed when the gate opens; nil while the gate is open
-	stop chan struct{}                 // closed by Stopping
+	shut atomic.Bool
+	stop chan struct{} // closed by Stopping
 	once sync.Once
-}
-
-func newGate() *gate { return &gate{stop: make(chan struct{})} }
-
-// set shuts or opens the gate. Only one goroutine may call it.
-func (g *gate) set(shut bool) {
-	switch c := g.shut.Load(); {
-	case shut && c == nil:
-		wait := make(chan struct{})
-		g.shut.Store(&wait)
-	case !shut && c != nil:
-		g.shut.Store(nil)
-		close(*c)
-	}
 }
 
 // pass waits until the gate is open. It fails when the context ends, and with ErrDiskFull after Stopping.
 func (g *gate) pass(ctx context.Context) error {
-	for {
-		wait := g.shut.Load()
-		if wait == nil {
-			return nil
-		}
+	for g.shut.Load() {
 		select {
-		case <-*wait:
+		case <-time.After(diskInterval):
 		case <-g.stop:
 			return ErrDiskFull
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // Writable reports whether writes pass: they wait while the disk is almost full.
-func (f *Frontier) Writable() bool { return f.store.gate.shut.Load() == nil }
+func (f *Frontier) Writable() bool { return !f.store.gate.shut.Load() }
 
 // Stopping ends the waits of calls that want to write to an almost full disk. They write nothing and get ErrDiskFull. A node calls it
 // when it ends.

@@ -137,14 +137,14 @@ func TestNotIdleBeforeItIsWritten(t *testing.T) {
 			l := inMemory(t)(testConfig())
 			end := begin(l)
 			time.Sleep(time.Minute)
-			l.store.gate.set(true)
+			l.store.gate.shut.Store(true)
 			ended := make(chan error, 1)
 			go func() { ended <- end() }()
 			time.Sleep(time.Minute)
 			if idle, _ := l.Idle(10 * time.Hour); idle || len(ended) > 0 {
 				t.Errorf("%s: idle %t before it is written", what, idle)
 			}
-			l.store.gate.set(false)
+			l.store.gate.shut.Store(false)
 			if err := <-ended; err != nil {
 				t.Errorf("%s: %v", what, err)
 			}

@@ -229,7 +229,7 @@ func (f *Frontier) replan() error {
 	f.mu.Lock()
 	r.plan = plan
 	f.mu.Unlock()
-	if f.store.gate.shut.Load() != nil {
+	if f.store.gate.shut.Load() {
 		return nil // the disk is full, and a later sample will be written
 	}
 	err = f.store.write(func(txn *tx) error { return txn.Set(kindPrefix(kindSample), value) })

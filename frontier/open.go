@@ -79,7 +79,7 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 		}
 		return nil, fmt.Errorf("open store %s: %w", dir, damaged(err))
 	}
-	s = &store{db: db, codec: newCodec(), gate: newGate(), fault: func() error { return nil }, patience: time.Minute}
+	s = &store{db: db, codec: newCodec(), gate: gate{stop: make(chan struct{})}, fault: func() error { return nil }, patience: time.Minute}
 	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
 }

@@ -360,7 +360,7 @@ func TestReplan(t *testing.T) {
 		f.ledger.count.page(Owned, stampOf(now)+dueStep*stamp(i-50), 1)
 	}
 	for _, full := range []bool{true, false} {
-		f.store.gate.set(full)
+		f.store.gate.shut.Store(full)
 		f.bench.recrawl.plan = nil
 		if err := f.replan(); err != nil {
 			t.Fatal(err)

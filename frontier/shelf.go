@@ -47,7 +47,7 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 		if err := s.store.gate.pass(context.Background()); err != nil {
 			return err
 		}
-	} else if s.store.gate.shut.Load() != nil {
+	} else if s.store.gate.shut.Load() {
 		return ErrDiskFull
 	}
 	err := s.store.write(func(txn *tx) error {

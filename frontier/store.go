@@ -36,7 +36,7 @@ func wrap(err error, format string, args ...any) error {
 type store struct {
 	db    *badger.DB
 	codec *codec
-	gate  *gate
+	gate  gate
 	calls calls
 	// fault is called before each operation, which fails if it returns an error. Only tests return one.
 	fault func() error
@@ -145,7 +145,7 @@ func (s *store) tend() error {
 
 // collect frees space in the value log.
 func (s *store) collect() error {
-	if s.db.Opts().InMemory || s.gate.shut.Load() != nil { // collecting garbage needs space
+	if s.db.Opts().InMemory || s.gate.shut.Load() { // collecting garbage needs space
 		return nil
 	}
 	// Each call rewrites at most one file. The bound keeps a busy minute from becoming an hour.
