@@ -157,16 +157,13 @@ func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Dura
 func (l *leases) OwnServer(addr netip.Addr) bool { return l.bench.rules.own(addr) }
 
 // HostsAt returns the hosts on the workbench that a server serves, in no order.
-func (l *leases) HostsAt(addr netip.Addr) []string {
+func (l *leases) HostsAt(addr netip.Addr) (names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.bench.servers[addr]
-	if s == nil {
-		return nil
-	}
-	names := make([]string, 0, len(s.hosts))
-	for h := range s.hosts {
-		names = append(names, h.name)
+	if s := l.bench.servers[addr]; s != nil {
+		for h := range s.hosts {
+			names = append(names, h.name)
+		}
 	}
 	return names
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,11 +43,9 @@ func mapped(maps []byte, dir string) (all []addresses) {
 		if path < 0 || fields[1][3] != 's' || !bytes.HasPrefix(line[path:], prefix) {
 			continue
 		}
-		from, to, ok := bytes.Cut(fields[0], []byte("-"))
-		start, err1 := strconv.ParseUint(string(from), 16, 64)
-		end, err2 := strconv.ParseUint(string(to), 16, 64)
-		if ok && err1 == nil && err2 == nil && end > start {
-			all = append(all, addresses{uintptr(start), uintptr(end)})
+		var r addresses
+		if _, err := fmt.Sscanf(string(fields[0]), "%x-%x", &r.start, &r.end); err == nil && r.end > r.start {
+			all = append(all, r)
 		}
 	}
 	return all
