@@ -332,27 +332,22 @@ func (a *activation) read(h *host) error {
 	return a.readDue(h)
 }
 
-func (a *activation) runRefills(stop <-chan struct{}) error {
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-a.dry:
+// refill fills the windows that run low.
+func (a *activation) refill() error {
+	a.mu.Lock()
+	low := a.bench.refills
+	a.bench.refills = nil
+	a.mu.Unlock()
+	for _, h := range low {
+		if err := a.read(h); err != nil {
+			return err
 		}
-		a.mu.Lock()
-		low := a.bench.refills
-		a.bench.refills = nil
-		a.mu.Unlock()
-		for _, h := range low {
-			if err := a.read(h); err != nil {
-				return err
-			}
-			a.update(func(now time.Time) {
-				h.reading = false
-				a.bench.settle(h, now)
-			})
-		}
+		a.update(func(now time.Time) {
+			h.reading = false
+			a.bench.settle(h, now)
+		})
 	}
+	return nil
 }
 
 // nominateLocked makes a host with URLs on disk a candidate.

@@ -33,7 +33,7 @@ type front struct {
 	supply    func() bool // says whether hosts on disk may come in; does not change
 	resolvers fifo[*waiter[*host]]
 	takers    []*taker
-	clock     *time.Timer       // wakes runClock
+	clock     *time.Timer       // tells when advance must be called
 	ending    int               // calls whose changes are on the workbench but not on disk yet
 	full      string            // why no task is taken while the disk is full, else ""
 	tight     time.Time         // when there was last less room than the watermark
@@ -155,16 +155,10 @@ func (f *front) nextUnresolvedLocked(now time.Time) *host {
 	return h
 }
 
-// runClock makes ready what has waited long enough.
-func (f *front) runClock(stop <-chan struct{}) error {
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-f.clock.C:
-			f.update(f.bench.advance)
-		}
-	}
+// advance makes ready what has waited long enough.
+func (f *front) advance() error {
+	f.update(f.bench.advance)
+	return nil
 }
 
 // written ends a call that has raised f.ending. Until then the frontier is not idle, although no task is out.

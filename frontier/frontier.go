@@ -110,21 +110,20 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 // failed, and leaves behind what waits for the disk.
 func (f *Frontier) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx) // it ends with the first part that fails, too
-	every := func(interval time.Duration, do func() error) {
-		g.Go(func() error { return repeat(running.Done(), interval, do) })
-	}
+	stop := running.Done()
 	if f.cfg.MinFreeMiB > 0 {
 		err := f.checkDisk() // before anything else runs
 		g.Go(func() error { return err })
-		every(diskInterval, f.checkDisk)
+		g.Go(whenever(stop, time.Tick(diskInterval), f.checkDisk))
 	}
-	for _, part := range []func(<-chan struct{}) error{f.ledger.run, f.runClock, f.runActivation, f.runRefills} {
-		g.Go(func() error { return part(running.Done()) })
-	}
-	every(time.Second, f.store.tend)
-	every(time.Minute, f.store.collect)
+	g.Go(func() error { return f.ledger.run(stop) })
+	g.Go(func() error { return f.runActivation(stop) })
+	g.Go(whenever(stop, f.clock.C, f.advance))
+	g.Go(whenever(stop, f.dry, f.refill))
+	g.Go(whenever(stop, time.Tick(time.Second), f.store.tend))
+	g.Go(whenever(stop, time.Tick(time.Minute), f.store.collect))
 	if f.bench.recrawl.continuous() {
-		every(planEvery, f.replan)
+		g.Go(whenever(stop, time.Tick(planEvery), f.replan))
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- errors.Join(g.Wait(), f.store.close()) }()
@@ -144,18 +143,18 @@ func (f *Frontier) Run(ctx context.Context) error {
 	}
 }
 
-// repeat does something at each interval until stop is closed.
-func repeat(stop <-chan struct{}, interval time.Duration, do func() error) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-tick.C:
-		}
-		if err := do(); err != nil {
-			return err
+// whenever does something at each signal until stop is closed.
+func whenever[T any](stop <-chan struct{}, signals <-chan T, do func() error) func() error {
+	return func() error {
+		for {
+			select {
+			case <-stop:
+				return nil
+			case <-signals:
+			}
+			if err := do(); err != nil {
+				return err
+			}
 		}
 	}
 }
