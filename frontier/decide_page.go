@@ -131,12 +131,14 @@ func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 		if err != nil {
 			return err
 		}
+		// Pages are due now that are due years from now, because the clock was ahead when they were visited.
 		now := time.Now()
-		pulled, err := l.pullBack(b, h, now)
+		after := &duePage{due: l.site(h.host).recrawl(l.cfg.Recrawl).limit(now), hash: 1<<64 - 1}
+		pulled, _, err := l.movePages(b, h, after, func(*PageRecord) time.Time { return now })
 		if err != nil {
 			return err
 		}
-		if pulled {
+		if pulled != nil {
 			first = min(first, stampOf(now))
 		}
 		h.rec.next = first
@@ -150,13 +152,6 @@ func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 		b.touched[h.host] = h
 	}
 	return nil
-}
-
-// pullBack makes pages due now that are due years from now, because the clock was ahead when they were visited.
-func (l *ledger) pullBack(b *batch, h *hostEntry, now time.Time) (any bool, err error) {
-	after := &duePage{due: l.site(h.host).recrawl(l.cfg.Recrawl).limit(now), hash: 1<<64 - 1}
-	last, _, err := l.movePages(b, h, after, func(*PageRecord) time.Time { return now })
-	return last != nil, err
 }
 
 // maxMoved is how many pages are moved in one transaction.

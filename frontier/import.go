@@ -150,9 +150,6 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 	if u.State != nil {
 		l.unite(b, h, u.State, time.Now())
 	}
-	for _, e := range u.entries {
-		b.bytes += cost(h.host, e.Path)
-	}
 	b.bytes += 8 * len(u.Done)
 	b.urls += len(u.entries)
 	// What is decided before an error is written, too.
@@ -169,6 +166,7 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 		ended += was
 	}
 	for _, e := range u.entries {
+		b.bytes += cost(h.host, e.Path)
 		verdict, err := l.put(b, addition{host: h.host, origin: u.origin, entry: e}, h, false)
 		if err != nil {
 			return err

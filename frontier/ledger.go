@@ -26,7 +26,7 @@ type ledger struct {
 	store    *store
 	seen     *seen
 	sets     *sets
-	hosts    *simplelru.LRU[string, *hostEntry] // see newHostCache
+	hosts    *simplelru.LRU[string, *hostEntry] // those used last
 	marked   marks                              // hosts that are not owned, and hosts whose digest is kept
 	seq      uint64
 	requests chan *request
@@ -128,11 +128,14 @@ type newURLs struct {
 }
 
 func newLedger(cfg Config, s *store, tell func([]news)) *ledger {
+	// A record that falls out of the cache must be on disk, or it would be read back too old. Three batches can be on their way to the disk.
+	// They touch fewer than 10,240 hosts.
+	hosts, _ := simplelru.NewLRU[string, *hostEntry](max(4*cfg.FrontHosts, 10_240), nil)
 	l := &ledger{
 		cfg: cfg, store: s, tell: tell,
 		seen:     newSeen(cfg.filterMiB()),
 		sets:     newSets(cfg.setsMiB() << 20),
-		hosts:    newHostCache(4 * cfg.FrontHosts),
+		hosts:    hosts,
 		marked:   make(marks),
 		requests: make(chan *request, 64),
 		commits:  make(chan *batch, 1),

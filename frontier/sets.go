@@ -108,10 +108,3 @@ type hostEntry struct {
 	// earlier life.
 	hinted int
 }
-
-// newHostCache makes a cache of the records of the hosts used last. A record that falls out of it must be on disk, or it would be read
-// back too old. Three batches can be on their way to the disk. They touch fewer than 10,240 hosts, so the cache holds at least that many.
-func newHostCache(limit int) *simplelru.LRU[string, *hostEntry] {
-	hosts, _ := simplelru.NewLRU[string, *hostEntry](max(limit, 10_240), nil)
-	return hosts
-}
