@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/prometheus/procfs"
+
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sshd"
 )
@@ -238,19 +240,14 @@ type process struct {
 
 // processesOf lists the other processes whose program, working directory or arguments are in a folder.
 func processesOf(dir string) (list []process) {
-	folders, _ := filepath.Glob("/proc/[0-9]*")
-	for _, folder := range folders {
-		pid, err := strconv.Atoi(filepath.Base(folder))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		p := process{pid: pid}
-		p.exe, _ = os.Readlink(filepath.Join(folder, "exe")) // what cannot be read has ended
-		p.cwd, _ = os.Readlink(filepath.Join(folder, "cwd"))
-		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-		p.args = strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
+	all, _ := procfs.AllProcs()
+	for _, one := range all {
+		p := process{pid: one.PID}
+		p.exe, _ = one.Executable() // what cannot be read has ended
+		p.cwd, _ = one.Cwd()
+		p.args, _ = one.CmdLine()
 		in := func(path string) bool { return path == dir || strings.Contains(path, dir+"/") }
-		if in(p.exe) || in(p.cwd) || slices.ContainsFunc(p.args, in) {
+		if p.pid != os.Getpid() && slices.ContainsFunc(append(p.args, p.exe, p.cwd), in) {
 			list = append(list, p)
 		}
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/cmd/proxima/world"
 	"proxima/node/runlog"
 	"proxima/scripts/lab"
 )
@@ -121,13 +121,11 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 	c.expect(rotated > 0, "no rotated file was collected")
 }
 
-func (c *course) unzip(path string) []byte {
-	in, err := gzip.NewReader(strings.NewReader(c.read(path)))
-	c.must(err)
-	text, err := io.ReadAll(in)
-	if err != nil {
-		c.must(fmt.Errorf("read %s: %w", path, err))
-	}
+func (c *course) unzip(path string) (text []byte) {
+	c.must(world.Open(path, func(in io.Reader) (err error) {
+		text, err = io.ReadAll(in)
+		return err
+	}))
 	return text
 }
 
@@ -150,7 +148,7 @@ func (c *course) interrupt() {
 	defer cancel()
 	go func() {
 		for short.Err() == nil {
-			if slices.ContainsFunc(processesOf(c.dir), func(p process) bool { return filepath.Base(p.exe) == "sleep" || p.args[0] == "ssh" }) {
+			if slices.ContainsFunc(processesOf(c.dir), func(p process) bool { return filepath.Base(p.exe) == "sleep" || slices.Index(p.args, "ssh") == 0 }) {
 				cancel()
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -159,7 +157,7 @@ func (c *course) interrupt() {
 	_, err := c.try(short, "status", "-hosts", c.list)
 	c.expect(errors.Is(err, context.Canceled) && strings.Contains(err.Error(), "exit status 130"), "Ctrl-C: %v", err)
 	for _, p := range processesOf(c.dir) {
-		c.expect(p.args[0] != "ssh", "Ctrl-C left process %d: %v", p.pid, p.args)
+		c.expect(slices.Index(p.args, "ssh") != 0, "Ctrl-C left process %d: %v", p.pid, p.args)
 	}
 }
 
