@@ -14,7 +14,6 @@ import (
 // books is a line of a node's queue log.
 type books struct {
 	node int
-	last bool // the last line of the node
 	runlog.Queue
 }
 
@@ -62,12 +61,7 @@ func gather(w *lab.Site, c *crew) (evidence, error) {
 // readBooks reads a node's queue log. It is called for one node after the other, oldest directory first.
 func (e *evidence) readBooks(node int, dir string) error {
 	var line runlog.Queue
-	_, err := lab.Lines(dir, runlog.LogQueue, &line, func() {
-		if n := len(e.books); n > 0 && e.books[n-1].node == node {
-			e.books[n-1].last = false
-		}
-		e.books = append(e.books, books{node, true, line})
-	})
+	_, err := lab.Lines(dir, runlog.LogQueue, &line, func() { e.books = append(e.books, books{node, line}) })
 	return err
 }
 

@@ -153,14 +153,14 @@ func judgeBehind(s settings, t traffic) lab.Verdict {
 func judgeBooks(s settings, e *evidence) lab.Verdict {
 	v := lab.Verdict{Name: "books of the nodes", Bound: "accepted + at start + arrived = done + failed + dropped + left + pending, nothing pending at the end"}
 	ends, handed := map[int]bool{}, int64(0)
-	for _, b := range e.books {
+	for i, b := range e.books {
 		in := b.Accepted + b.AtStart + b.Arrived
 		out := b.Done + b.Failed + b.Dropped + b.Left + b.Pending
 		if in != out {
 			v.Faults = append(v.Faults, fmt.Sprintf("node %d, boot %d at %s: %d + %d + %d is not %d + %d + %d + %d + %d", b.node, b.Boot,
 				clock(b.Time), b.Accepted, b.AtStart, b.Arrived, b.Done, b.Failed, b.Dropped, b.Left, b.Pending))
 		}
-		if b.last && !e.gone(b.node) {
+		if last := i+1 == len(e.books) || e.books[i+1].node != b.node; last && !e.gone(b.node) {
 			ends[b.node] = true
 			handed += b.Left
 			if b.Pending != 0 {

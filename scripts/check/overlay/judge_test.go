@@ -29,8 +29,8 @@ func sound() (settings, *evidence) {
 		faults:   []fault{{kind: kill, node: 0, life: 0, at: at(1000), until: at(2000)}},
 		books: []books{
 			{node: 0, Queue: runlog.Queue{Line: runlog.Line{Boot: 1}, Accepted: 3, Done: 1, Pending: 2}},
-			{node: 0, last: true, Queue: runlog.Queue{Line: runlog.Line{Boot: 2}, AtStart: 2, Left: 2}},
-			{node: 1, last: true, Queue: runlog.Queue{Line: runlog.Line{Boot: 1}, Arrived: 2, Done: 2}},
+			{node: 0, Queue: runlog.Queue{Line: runlog.Line{Boot: 2}, AtStart: 2, Left: 2}},
+			{node: 1, Queue: runlog.Queue{Line: runlog.Line{Boot: 1}, Arrived: 2, Done: 2}},
 		},
 		disks: map[string]map[int]holding{site0: {0: {frontier.Replica, 3, 3}, 1: {frontier.Owned, 3, 3}}},
 	}
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 		{"a fault did not come", func(s *settings, _ *evidence) { s.faults[freeze] = 1 }, []string{"faults"}},
 		{"a node is lost for good", func(s *settings, e *evidence) {
 			s.faults, e.faults[0].kind = counts{lose: 1}, lose
-			e.books[0].last, e.books = true, slices.Delete(e.books, 1, 2)
+			e.books = slices.Delete(e.books, 1, 2)
 		}, nil},
 		{"a page nobody has", func(_ *settings, e *evidence) { e.requests = append(e.requests, get(1, 0, "/forbidden/1", 6000, 6001)) },
 			[]string{"not of the site"}},
