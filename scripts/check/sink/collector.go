@@ -16,7 +16,7 @@ import (
 
 // collector receives packages and fails in every way it can.
 type collector struct {
-	dir, url, addr string
+	dir, addr string
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -29,12 +29,11 @@ func newCollector(dir string, seed uint64) (*collector, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	l, err := net.Listen("tcp", lab.Subnet+"1:0")
+	addrs, err := lab.Addresses(lab.Subnet+"1", 1)
 	if err != nil {
-		return nil, fmt.Errorf("find a port: %w", err)
+		return nil, err
 	}
-	addr := l.Addr().String()
-	return &collector{dir: dir, addr: addr, url: "http://" + addr + "/in", random: rand.New(rand.NewPCG(seed, 1)), did: map[archive.Fault]int{}}, l.Close()
+	return &collector{dir: dir, addr: addrs[0], random: rand.New(rand.NewPCG(seed, 1)), did: map[archive.Fault]int{}}, nil
 }
 
 func (c *collector) draw(n int) int {

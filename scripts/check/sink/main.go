@@ -46,7 +46,7 @@ func check(ctx context.Context, s *lab.Killed) (ok bool, err error) {
 	go func() { over <- c.live(living) }()
 	began := time.Now()
 	paused := map[int]bool{} // the lives that had to wait for the collector
-	kills, err := s.Crawl(ctx, fmt.Sprintf(config, c.url), 4*time.Second, func(life int) {
+	kills, err := s.Crawl(ctx, fmt.Sprintf(config, c.addr), 4*time.Second, func(life int) {
 		if used(filepath.Join(s.Data(), "sink")) > 1<<20/2 {
 			paused[life] = true
 		}
@@ -59,7 +59,7 @@ func check(ctx context.Context, s *lab.Killed) (ok bool, err error) {
 }
 
 const config = `[sink]
-url = "%s"
+url = "http://%s/in"
 formats = ["warc", "pages"]
 size_bytes = 131072
 age = "2s"
