@@ -40,7 +40,7 @@ const (
 	streamPrefixes = 1 << 8
 )
 
-// World is the truth about one simulated Internet. newWorld makes it. It is not safe for concurrent use.
+// World is the truth about one simulated Internet. newWorld makes it.
 type World struct {
 	cfg     Config
 	seed    uint64
@@ -49,8 +49,6 @@ type World struct {
 	servers []server
 	index   map[string]int     // nodes by id
 	at      map[netip.Addr]int // servers by address
-	source  *rand.PCG          // seeded anew for each download
-	draw    *rand.Rand         // over source
 }
 
 type node struct {
@@ -88,8 +86,7 @@ func logNormal(r *rand.Rand, median, sigma float64) float64 {
 // newWorld draws a world. Nodes and servers stand in different cities while there are enough. A server that must share a city gets
 // an access delay of its own.
 func newWorld(cfg Config, seed uint64) *World {
-	w := &World{cfg: cfg, seed: seed, matrix: matrixOf(cfg, seed), index: map[string]int{}, at: map[netip.Addr]int{}, source: rand.NewPCG(0, 0)}
-	w.draw = rand.New(w.source)
+	w := &World{cfg: cfg, seed: seed, matrix: matrixOf(cfg, seed), index: map[string]int{}, at: map[netip.Addr]int{}}
 	cities := len(w.matrix.Cities)
 	places := stream(seed, streamPlaces).Perm(cities)
 	rnd := stream(seed, streamNodes)
@@ -220,11 +217,11 @@ func (w *World) pageNoise(r *rand.Rand) (size, factor float64) {
 // download is the k-th download from a server by a node. It is the same for all assigners, so that they are compared in pairs. One
 // factor of noise delays all stages but the handshake, which has its own.
 func (w *World) download(node, server, k int) assign.Timing {
-	w.source.Seed(mix(w.seed<<8+streamDownloads), mix(mix(uint64(server)<<20+uint64(node))+uint64(k)))
+	rnd := rand.New(rand.NewPCG(mix(w.seed<<8+streamDownloads), mix(mix(uint64(server)<<20+uint64(node))+uint64(k))))
 	n, s := &w.nodes[node], &w.servers[server]
-	size, factor := w.pageNoise(w.draw)
+	size, factor := w.pageNoise(rnd)
 	bytes := math.Max(1, math.Round(s.pageBytes*size))
-	connect := (w.trip(node, server) + connectLoad*n.loadMs) * (1 + connectExcess*w.cfg.Noise*math.Abs(w.draw.NormFloat64()))
+	connect := (w.trip(node, server) + connectLoad*n.loadMs) * (1 + connectExcess*w.cfg.Noise*math.Abs(rnd.NormFloat64()))
 	first := factor * (w.trip(node, server) + s.thinkMs + n.loadMs)
 	total := factor * w.took(node, server, bytes)
 	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
