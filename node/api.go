@@ -119,8 +119,8 @@ func (n *Node) answerCall(w http.ResponseWriter, r route, c *apiCall) {
 	answer(w, status, v)
 }
 
-// Ask answers a call by a peer. It implements peer.Handler. A peer can make only calls that change nothing.
-func (h handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
+// answerPeer answers a call by a peer, which can make only calls that change nothing.
+func (n *Node) answerPeer(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
 	path, query, _ := strings.Cut(req.GetCall(), "?")
 	for _, r := range routes() {
 		if r.path != path || !r.mayBeAsked() {
@@ -130,7 +130,7 @@ func (h handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*w
 		if web.URL.Query().Has("node") {
 			break // this node does not pass on the question of another one
 		}
-		status, v := h.node.call(r, &apiCall{web, from})
+		status, v := n.call(r, &apiCall{web, from})
 		text, err := json.Marshal(v)
 		return &wire.AskResponse{Status: uint32(status), Answer: text}, err
 	}

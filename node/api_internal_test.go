@@ -24,7 +24,7 @@ func TestPeersOnlyAsk(t *testing.T) {
 		}
 	}
 	for _, call := range calls {
-		res, err := handler{node: new(Node)}.Ask(t.Context(), "peer", &wire.AskRequest{Call: call})
+		res, err := new(Node).answerPeer(t.Context(), "peer", &wire.AskRequest{Call: call})
 		if err != nil || res.GetStatus() != http.StatusNotFound {
 			t.Errorf("%q: %d, %v", call, res.GetStatus(), err)
 		}
@@ -38,7 +38,7 @@ func TestPeersTryAgainWhatTheStoreDoesNotTake(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	must(t, f.Run(ended))
-	h, broken := handler{node: &Node{frontier: f}}, errors.New("bad sector")
+	n, broken := &Node{frontier: f}, errors.New("bad sector")
 	for _, c := range []struct {
 		fails func(context.Context) error
 		is    error
@@ -49,10 +49,9 @@ func TestPeersTryAgainWhatTheStoreDoesNotTake(t *testing.T) {
 		{func(context.Context) error { return broken }, broken, false},
 		{func(context.Context) error { return nil }, nil, false},
 	} {
-		call := func(ctx context.Context, _ string, _ *wire.LoadRequest) (*wire.LoadResponse, error) {
+		_, err := ifWritable(n, func(ctx context.Context, _ string, _ *wire.LoadRequest) (*wire.LoadResponse, error) {
 			return nil, c.fails(ctx)
-		}
-		_, err := ifWritable(t.Context(), h, call, "peer", nil)
+		})(t.Context(), "peer", nil)
 		if !errors.Is(err, c.is) || errors.Is(err, peer.ErrUnavailable) != c.again {
 			t.Errorf("%v became %v", c.is, err)
 		}

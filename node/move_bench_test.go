@@ -63,11 +63,11 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 	m.client = client
 	cfg := ownership.Default()
 	cfg.Collect = 10 * time.Millisecond
-	m.owners = ownership.New(cfg, ownership.Deps{Frontier: m.frontier, Peers: client, Outbox: noOutbox{}, Records: m.frontier.Shelf('r'),
+	m.owners = ownership.New(cfg, ownership.Deps{Frontier: m.frontier, Peers: client.Calls, Outbox: noOutbox{}, Records: m.frontier.Shelf('r'),
 		Admit: func(frontier.Link) string { return "" }, Warn: func(err error) { b.Log(err) }, Event: func(ownership.Event) {},
 	})
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: id, Run: "bench", Secret: secret, Listener: l,
-		Handler: ownerCalls{Ownership: m.owners}})
+		Handler: &peer.Calls{Renew: m.owners.Renew, Claim: m.owners.Claim, Store: m.owners.Store, Load: m.owners.Load, Commit: m.owners.Commit}})
 	must(b, err)
 	ctx, stop := context.WithCancel(context.Background())
 	fctx, closeStore := context.WithCancel(context.Background())
@@ -91,17 +91,6 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 	})
 	return m
 }
-
-// ownerCalls carries out the calls between owners alone: the methods of Ownership hide those of the nil Handler, which lie deeper.
-type ownerCalls struct {
-	*ownership.Ownership
-	others
-}
-
-type (
-	others struct{ deeper }
-	deeper struct{ peer.Handler }
-)
 
 type noOutbox struct{}
 

@@ -58,7 +58,7 @@ type overlay struct {
 	rounds    *termination.Rounds
 	limits    *crawl.Limits
 	shares    *quota.Shares
-	handler   handler
+	handler   peer.Calls                  // carries out those of peers
 	secret    atomic.Pointer[peer.Secret] // in use
 	self      *performance
 	memo      *memo
@@ -155,13 +155,13 @@ func (o *overlay) newDeciders() (err error) {
 		return err
 	}
 	o.owners = ownership.New(n.cfg.Ownership, ownership.Deps{
-		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: n.policy.Refuse, Event: o.ownerEvent, Warn: n.warn,
+		Frontier: f, Peers: o.client.Calls, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: n.policy.Refuse, Event: o.ownerEvent, Warn: n.warn,
 	})
 	// After a gap in time the views must end before the leases: grants after the gap must use only what is heard after it.
 	o.clock.OnGap(o.members.Stopped)
 	o.clock.OnGap(o.owners.Stopped)
 	o.grantor = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{
-		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Shelf: f.Shelf(tableLeases).Impatient(),
+		Clock: o.clock, Boot: n.id.Boot, Rights: o.client.Rights, Shelf: f.Shelf(tableLeases).Impatient(),
 		Trouble: func(err error) {
 			if !errors.Is(err, frontier.ErrDiskFull) { // the holder tells what it knows of a server again
 				n.warn(err)
@@ -169,12 +169,12 @@ func (o *overlay) newDeciders() (err error) {
 		},
 	})
 	o.holder = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
-		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: func() []lease.Remote { return o.remote.UnderWay() },
+		Clock: o.clock, Boot: n.id.Boot, Lease: o.client.Lease, Frontier: f, Remote: func() []lease.Remote { return o.remote.UnderWay() },
 		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
 		Moved:  func(addr netip.Addr, m *assign.Memory) { o.logProxy("", addr, m) }, Seed: rand.Uint64(),
 	})
 	o.remote = placement.NewRemote(n.cfg.RemoteWait, placement.RemoteDeps{
-		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: n.mayDial, Blocked: n.policy.BlockedAt,
+		Self: n.id.Node, Clock: o.clock, Fetch: o.client.Fetch, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: n.mayDial, Blocked: n.policy.BlockedAt,
 		Coordinate: o.coordinate, LeasedUntil: o.holder.Until,
 	})
 	armed, err := o.memo.shelf.Get([]byte(keyArmed))
@@ -202,7 +202,12 @@ func (o *overlay) newDeciders() (err error) {
 	} else if err != nil {
 		return err
 	}
-	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, n}
+	own := o.owners
+	o.handler = peer.Calls{
+		Deliver: ifWritable(n, own.Deliver), Store: ifWritable(n, own.Store), Claim: ifWritable(n, own.Claim), Commit: ifWritable(n, own.Commit),
+		Load: trying(own.Load), Renew: own.Renew, Lease: o.grantor.Lease, Rights: o.holder.Rights, Fetch: o.remote.Fetch, Idle: o.rounds.Idle,
+		Quota: o.shares.Quota, Ask: n.answerPeer,
+	}
 	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
 		n.early = append(n.early, errors.New(w))
 	}
@@ -403,59 +408,26 @@ func (o *overlay) peers() assign.View {
 	return o.assign
 }
 
-// handler answers peers. Each call goes to the part that has its method.
-type handler struct {
-	*ownership.Ownership
-	*lease.Grantor
-	*lease.Holder
-	*placement.Remote
-	*termination.Rounds
-	*quota.Shares
-	node *Node
+// ifWritable is a call that writes, and is not made if nothing can be written now. A call that waited for room would keep the place of another
+// one of its peer, and soon all places: this node is still asked for leases and rights.
+func ifWritable[Q, R any](n *Node, call peer.Call[Q, R]) peer.Call[Q, R] {
+	return trying(func(ctx context.Context, from string, req *Q) (*R, error) {
+		if !n.frontier.Writable() {
+			return nil, frontier.ErrDiskFull
+		}
+		return call(ctx, from, req)
+	})
 }
 
-// ifWritable makes a call that writes, unless nothing can be written now. A call that waited for room would keep the place of another one of
-// its peer, and soon all places: this node is still asked for leases and rights.
-func ifWritable[Q, A any](ctx context.Context, h handler, call func(context.Context, string, *Q) (*A, error), from string, req *Q) (*A, error) {
-	if !h.node.frontier.Writable() {
-		return nil, notNow(frontier.ErrDiskFull)
+// trying is a call that a peer makes again if the store is full, or closed since the node ends.
+func trying[Q, R any](call peer.Call[Q, R]) peer.Call[Q, R] {
+	return func(ctx context.Context, from string, req *Q) (*R, error) {
+		a, err := call(ctx, from, req)
+		if errors.Is(err, frontier.ErrDiskFull) || errors.Is(err, frontier.ErrClosed) {
+			err = fmt.Errorf("%w: %w", peer.ErrUnavailable, err)
+		}
+		return a, err
 	}
-	a, err := call(ctx, from, req)
-	return a, notNow(err)
-}
-
-// notNow makes the error of a store that is full, or closed since the node ends, one after which a peer tries again.
-func notNow(err error) error {
-	if errors.Is(err, frontier.ErrDiskFull) || errors.Is(err, frontier.ErrClosed) {
-		return fmt.Errorf("%w: %w", peer.ErrUnavailable, err)
-	}
-	return err
-}
-
-// Deliver takes links if there is room.
-func (h handler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	return ifWritable(ctx, h, h.Ownership.Deliver, from, req)
-}
-
-// Store takes what a peer has of hosts if there is room.
-func (h handler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return ifWritable(ctx, h, h.Ownership.Store, from, req)
-}
-
-// Claim takes the records of an owner if there is room.
-func (h handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return ifWritable(ctx, h, h.Ownership.Claim, from, req)
-}
-
-// Commit takes a host if there is room.
-func (h handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return ifWritable(ctx, h, h.Ownership.Commit, from, req)
-}
-
-// Load gives a part of a host, also while there is no room.
-func (h handler) Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
-	a, err := h.Ownership.Load(ctx, from, req)
-	return a, notNow(err)
 }
 
 // runMembers runs the members, and the relay a little longer: the members say farewell through it.

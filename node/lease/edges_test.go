@@ -42,7 +42,7 @@ func (s *stub) Wanted(ctx context.Context) ([]netip.Addr, error) {
 
 // deps makes the dependencies of a holder in its first life.
 func (s *stub) deps(clock *Clock) HolderDeps {
-	return HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s, Remote: func() []Remote { return nil },
+	return HolderDeps{Clock: clock, Boot: 1, Lease: s.Lease, Frontier: s, Remote: func() []Remote { return nil },
 		OnHeld: func(netip.Addr, string) {}, Moved: func(netip.Addr, *assign.Memory) {}}
 }
 

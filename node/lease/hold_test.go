@@ -13,6 +13,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -212,15 +213,12 @@ func TestMemoryOfANewLease(t *testing.T) {
 	}
 }
 
-// asking is Peers whose members answer inquiries at once, as during says: with the members that they see.
-type asking struct {
-	Peers
-	during func(to string) (members []string, err error)
-}
-
-func (a asking) Rights(_ context.Context, to string, _ *wire.RightsRequest) (*wire.RightsResponse, error) {
-	members, err := a.during(to)
-	return &wire.RightsResponse{SameView: err == nil, Members: members}, err
+// asking is an inquiry that members answer at once, as during says: with the members that they see.
+func asking(during func(to string) (members []string, err error)) peer.Call[wire.RightsRequest, wire.RightsResponse] {
+	return func(_ context.Context, to string, _ *wire.RightsRequest) (*wire.RightsResponse, error) {
+		members, err := during(to)
+		return &wire.RightsResponse{SameView: err == nil, Members: members}, err
+	}
 }
 
 // An inquiry asks every member once, however many there are, and those that only another member sees.
@@ -230,7 +228,7 @@ func TestInquiriesAskEverybody(t *testing.T) {
 		all := append(slices.Clone(seen), "unseen")
 		var mu sync.Mutex
 		var asked []string
-		g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 2, Peers: asking{during: func(to string) ([]string, error) {
+		g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 2, Rights: asking(func(to string) ([]string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked = append(asked, to)
@@ -238,7 +236,7 @@ func TestInquiriesAskEverybody(t *testing.T) {
 				return all, nil
 			}
 			return nil, nil
-		}}})
+		})})
 		g.SetView(view.View{Self: seen[0], Alive: seen, Settled: seen, Majority: true})
 		g.grants.ask = true
 		concluded := g.inquire(t.Context(), g.grants.inquiry(time.Now()))
@@ -265,7 +263,7 @@ func TestInquiryWithAGap(t *testing.T) {
 	} {
 		var jumped, asked atomic.Int64
 		clock := NewClock(func() time.Duration { return time.Duration(jumped.Load()) })
-		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Peers: asking{during: func(string) ([]string, error) {
+		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Rights: asking(func(string) ([]string, error) {
 			if asked.Add(1) > 1 {
 				return nil, nil
 			}
@@ -273,7 +271,7 @@ func TestInquiryWithAGap(t *testing.T) {
 				clock.look()
 			}
 			return nil, nil
-		}}})
+		})})
 		g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"a", "k"}, Majority: true})
 		g.grants.ask = true
 		q := g.grants.inquiry(time.Now())

@@ -171,7 +171,7 @@ func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 		answers := make([]*wire.RightsResponse, len(now))
 		var calls sync.WaitGroup
 		for i, id := range now {
-			calls.Go(func() { answers[i], _ = g.deps.Peers.Rights(ctx, id, proto.CloneOf(q.question)) })
+			calls.Go(func() { answers[i], _ = g.deps.Rights(ctx, id, proto.CloneOf(q.question)) })
 		}
 		calls.Wait()
 		for i, id := range now {

@@ -181,7 +181,7 @@ func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 		var asked atomic.Int64 // how often member a was
 		var answers atomic.Bool
 		clock := NewClock(nil)
-		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Shelf: new(netsim.Shelf), Peers: asking{during: func(to string) ([]string, error) {
+		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Shelf: new(netsim.Shelf), Rights: asking(func(to string) ([]string, error) {
 			if to == "a" {
 				asked.Add(1)
 			}
@@ -189,7 +189,7 @@ func TestInquiriesHurryAfterAChangeOfMembers(t *testing.T) {
 				return nil, nil
 			}
 			return nil, errLost
-		}}})
+		})})
 		v := view.View{Self: "k", Alive: []string{"a", "k", "o"}, Settled: []string{"k", "o"}, Majority: true, Version: 1}
 		g.SetView(v)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -181,7 +181,7 @@ func FuzzLease(f *testing.F) {
 		if proto.Unmarshal(b, &req) != nil {
 			return
 		}
-		k := NewGrantor(w.cfg, GrantorDeps{Clock: NewClock(nil), Peers: &fakeNode{w: w}, Shelf: new(netsim.Shelf)})
+		k := NewGrantor(w.cfg, GrantorDeps{Clock: NewClock(nil), Rights: (&fakeNode{w: w}).Rights, Shelf: new(netsim.Shelf)})
 		k.SetView(view.View{Self: "k", Settled: []string{"k"}, Alive: []string{"k", "x"}, Majority: true})
 		for range 2 {
 			resp, err := k.Lease(t.Context(), "x", &req)

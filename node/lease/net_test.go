@@ -13,7 +13,7 @@ import (
 
 var errLost = errors.New("lost")
 
-// Lease implements Peers, and checks that a grantor gets one call at a time.
+// Lease carries a call, and checks that a grantor gets one call at a time.
 func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	if _, busy := n.calls.LoadOrStore(to, true); busy {
 		n.w.t.Errorf("%s calls %s twice at a time", n.id, to)
@@ -30,7 +30,7 @@ func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest)
 	})
 }
 
-// Rights implements Peers.
+// Rights carries a call.
 func (n *fakeNode) Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
 	req = proto.Clone(req).(*wire.RightsRequest)
 	req.Header = n.header()

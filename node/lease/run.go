@@ -96,7 +96,7 @@ func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseReques
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.timeout())
 	defer cancel()
 	sent := h.deps.Clock.now()
-	resp, err := h.deps.Peers.Lease(ctx, grantor, req)
+	resp, err := h.deps.Lease(ctx, grantor, req)
 	if err == nil {
 		err = h.deps.Clock.Awake() // the answer may be old
 	}

@@ -9,14 +9,9 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/peer"
 	"proxima/node/wire"
 )
-
-// Peers sends requests to other nodes, and to this node itself. It fills in the header, with an id that grows with each call.
-type Peers interface {
-	Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
-	Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error)
-}
 
 // Server is the state of a server at the frontier.
 type Server = frontier.ServerState
@@ -56,8 +51,9 @@ type Remote struct {
 type GrantorDeps struct {
 	Clock *Clock
 	Boot  uint64 // the number of this life; 1 is the first
-	Peers Peers
 	Shelf Shelf
+	// Rights asks other nodes, and this node itself.
+	Rights peer.Call[wire.RightsRequest, wire.RightsResponse]
 	// Trouble hears of errors of the disk. Leases go on without it.
 	Trouble func(error)
 }
@@ -66,8 +62,9 @@ type GrantorDeps struct {
 type HolderDeps struct {
 	Clock    *Clock
 	Boot     uint64 // the number of this life
-	Peers    Peers
 	Frontier Frontier
+	// Lease asks other nodes, and this node itself. It fills in the header, with an id that grows with each call.
+	Lease peer.Call[wire.LeaseRequest, wire.LeaseResponse]
 	// OnHeld hears that a wanted server is leased to, or reserved for, another node.
 	OnHeld func(addr netip.Addr, holder string)
 	// Remote returns the pages that this node downloads for others.

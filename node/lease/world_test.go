@@ -90,8 +90,8 @@ func (w *world) start(id string) *fakeNode {
 		states: map[netip.Addr]Server{}, until: map[netip.Addr]time.Time{},
 		feed: make(chan netip.Addr, 1000), spaced: map[netip.Addr]float64{}}
 	n.clock = NewClock(n.jump)
-	n.grantor = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Peers: n, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }})
-	n.holder = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Boot: n.boot, Remote: n.remotes, Peers: n, Frontier: n, Seed: w.rnd.Uint64(),
+	n.grantor = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Rights: n.Rights, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }})
+	n.holder = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Boot: n.boot, Remote: n.remotes, Lease: n.Lease, Frontier: n, Seed: w.rnd.Uint64(),
 		Moved: n.onMoved, OnHeld: func(addr netip.Addr, by string) { w.heard(n.id, addr, by) }})
 	ctx, stop := context.WithCancel(w.t.Context())
 	n.stop = stop

@@ -44,7 +44,7 @@ func (a *actor) start() {
 	l.clock = lease.NewClock(l.jump)
 	a.disk.gate = l.gate
 	l.outbox = l.newOutbox()
-	l.owner = New(w.cfg, Deps{Frontier: l.disk, Peers: l, Outbox: l.outbox, Records: l.disk,
+	l.owner = New(w.cfg, Deps{Frontier: l.disk, Peers: l.calls(), Outbox: l.outbox, Records: l.disk,
 		Admit: func(frontier.Link) string { return "" },
 		Event: func(e Event) {
 			w.mu.Lock()
@@ -53,8 +53,8 @@ func (a *actor) start() {
 		},
 		Warn: func(error) {},
 	})
-	l.grantor = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Peers: l, Shelf: memories{}})
-	l.holder = lease.NewHolder(w.leases, lease.HolderDeps{Clock: l.clock, Boot: l.boot, Peers: l, Frontier: leased{l},
+	l.grantor = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Rights: l.Rights, Shelf: memories{}})
+	l.holder = lease.NewHolder(w.leases, lease.HolderDeps{Clock: l.clock, Boot: l.boot, Lease: l.Lease, Frontier: leased{l},
 		Remote: func() []lease.Remote { return nil }, Moved: func(netip.Addr, *assign.Memory) {},
 		OnHeld: l.heldBy, Seed: uint64(w.draw(1 << 40))})
 	l.clock.OnGap(l.owner.Stopped)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
@@ -104,32 +105,19 @@ func (w *world) troubles(at int, answer string) (deaf, mute bool) {
 	return kinds[answer] == 1, kinds[answer] == 2
 }
 
-// call carries a message of ownership to another node.
-func call[Q, R any](l *life, to string, req *Q, handle func(*Ownership, context.Context, string, *Q) (*R, error)) (*R, error) {
-	return send(l.w.ctx, l, to, func(ctx context.Context, peer *life) (*R, error) { return handle(peer.owner, ctx, l.id, req) })
+// calls carries the calls of ownership.
+func (l *life) calls() peer.Calls {
+	return peer.Calls{Renew: call(l, (*Ownership).Renew), Claim: call(l, (*Ownership).Claim), Store: call(l, (*Ownership).Store),
+		Load: call(l, (*Ownership).Load), Commit: call(l, (*Ownership).Commit)}
 }
 
-func (l *life) Renew(_ context.Context, to string, q *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return call(l, to, q, (*Ownership).Renew)
+func call[Q, R any](l *life, handle func(*Ownership, context.Context, string, *Q) (*R, error)) peer.Call[Q, R] {
+	return func(_ context.Context, to string, req *Q) (*R, error) {
+		return send(l.w.ctx, l, to, func(ctx context.Context, callee *life) (*R, error) { return handle(callee.owner, ctx, l.id, req) })
+	}
 }
 
-func (l *life) Claim(_ context.Context, to string, q *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return call(l, to, q, (*Ownership).Claim)
-}
-
-func (l *life) Store(_ context.Context, to string, q *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return call(l, to, q, (*Ownership).Store)
-}
-
-func (l *life) Load(_ context.Context, to string, q *wire.LoadRequest) (*wire.LoadResponse, error) {
-	return call(l, to, q, (*Ownership).Load)
-}
-
-func (l *life) Commit(_ context.Context, to string, q *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return call(l, to, q, (*Ownership).Commit)
-}
-
-// Lease and Rights implement lease.Peers.
+// Lease and Rights carry the calls of leases.
 
 func (l *life) Lease(ctx context.Context, to string, q *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	q = &wire.LeaseRequest{Header: l.header(), Items: q.GetItems()}

@@ -11,6 +11,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -31,15 +32,6 @@ type Frontier interface {
 	Unchecked(ctx context.Context) ([]string, error)
 	Active() []string
 	Suspend(reasons map[string]string)
-}
-
-// Peers calls other nodes. Calling one that cannot be reached is an error.
-type Peers interface {
-	Renew(ctx context.Context, to string, req *wire.RenewRequest) (*wire.RenewResponse, error)
-	Claim(ctx context.Context, to string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
-	Store(ctx context.Context, to string, req *wire.StoreRequest) (*wire.StoreResponse, error)
-	Load(ctx context.Context, to string, req *wire.LoadRequest) (*wire.LoadResponse, error)
-	Commit(ctx context.Context, to string, req *wire.CommitRequest) (*wire.CommitResponse, error)
 }
 
 // Outbox keeps links for other nodes until those acknowledge them. Links are grouped by the node they are for.
@@ -79,7 +71,7 @@ type Event struct {
 // Deps are the dependencies of an Ownership. The callbacks must not block.
 type Deps struct {
 	Frontier Frontier
-	Peers    Peers
+	Peers    peer.Calls // Renew, Claim, Store, Load and Commit
 	Outbox   Outbox
 	Records  Shelf // stores the records
 	// Admit returns why scope or blocklist rejects a link from another node, "" if they do not.

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"context"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -20,10 +19,8 @@ func (l *life) newOutbox() *peer.Outbox {
 	cfg.OutboxLinks, cfg.OutboxMessageLinks = 20, 7
 	there := func() view.View { return l.owner.view() }
 	o, err := peer.NewOutbox(cfg, peer.OutboxDeps{
-		Shelf: posts{l.disk},
-		Deliver: func(_ context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-			return call(l, to, req, (*Ownership).Deliver)
-		},
+		Shelf:     posts{l.disk},
+		Deliver:   call(l, (*Ownership).Deliver),
 		Route:     func(link *wire.Link) string { return l.owner.Destination(link) },
 		Moved:     func(r *wire.Record) { _ = l.owner.Moved(r) },
 		Gone:      func(id string) bool { v := there(); return !v.IsAlive(id) },

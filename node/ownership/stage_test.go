@@ -19,6 +19,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -225,7 +226,7 @@ func (s *stage) see() {
 
 // start begins a life of a node.
 func (p *player) start() {
-	own := New(p.cfg, Deps{Frontier: p.front, Peers: p, Outbox: outbox{p.disk}, Records: p.disk,
+	own := New(p.cfg, Deps{Frontier: p.front, Peers: p.calls(), Outbox: outbox{p.disk}, Records: p.disk,
 		Admit: func(frontier.Link) string { return "" },
 		Warn: func(err error) {
 			p.hooks.Lock()
@@ -368,24 +369,14 @@ func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownersh
 	return res, nil
 }
 
-func (p *player) Renew(_ context.Context, to string, q *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return carry(p, to, q, (*Ownership).Renew)
+// calls carries all calls of a player.
+func (p *player) calls() peer.Calls {
+	return peer.Calls{Renew: carried(p, (*Ownership).Renew), Claim: carried(p, (*Ownership).Claim), Store: carried(p, (*Ownership).Store),
+		Load: carried(p, (*Ownership).Load), Commit: carried(p, (*Ownership).Commit)}
 }
 
-func (p *player) Claim(_ context.Context, to string, q *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return carry(p, to, q, (*Ownership).Claim)
-}
-
-func (p *player) Store(_ context.Context, to string, q *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return carry(p, to, q, (*Ownership).Store)
-}
-
-func (p *player) Load(_ context.Context, to string, q *wire.LoadRequest) (*wire.LoadResponse, error) {
-	return carry(p, to, q, (*Ownership).Load)
-}
-
-func (p *player) Commit(_ context.Context, to string, q *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return carry(p, to, q, (*Ownership).Commit)
+func carried[Q, R proto.Message](p *player, handle func(*Ownership, context.Context, string, Q) (R, error)) func(context.Context, string, Q) (R, error) {
+	return func(_ context.Context, to string, req Q) (R, error) { return carry(p, to, req, handle) }
 }
 
 // link returns a link to page k of a host.

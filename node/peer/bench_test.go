@@ -25,7 +25,7 @@ func loopback(b *testing.B, accepted *atomic.Int64) *peer.Client {
 		return accepts(r.Links), nil
 	}
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "b", Run: "bench", Secret: secretOf(1), Listener: l,
-		Handler: h})
+		Handler: h.carriesOut()})
 	if err != nil {
 		b.Fatal(err)
 	}

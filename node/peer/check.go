@@ -25,21 +25,21 @@ func pathOf(procedure string) string { return "/proxima.v1.Overlay/" + procedure
 
 // routes returns the handlers of all calls by path.
 func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handler {
-	h := s.deps.Handler
+	h, tell := s.deps.Handler, Call[wire.TellRequest, wire.TellResponse](s.unite)
 	return map[string]http.Handler{
-		pathOf("Deliver"): route(s, h.Deliver, options),
-		pathOf("Lease"):   route(s, h.Lease, options),
-		pathOf("Rights"):  route(s, h.Rights, options),
-		pathOf("Renew"):   route(s, h.Renew, options),
-		pathOf("Claim"):   route(s, h.Claim, options),
-		pathOf("Store"):   route(s, h.Store, options),
-		pathOf("Load"):    route(s, h.Load, options),
-		pathOf("Commit"):  route(s, h.Commit, options),
-		pathOf("Fetch"):   route(s, h.Fetch, options),
-		pathOf("Idle"):    route(s, h.Idle, options),
-		pathOf("Quota"):   route(s, h.Quota, options),
-		pathOf("Ask"):     route(s, h.Ask, options),
-		pathOf("Tell"):    route(s, s.unite, options),
+		pathOf("Deliver"): route(s, &h.Deliver, options),
+		pathOf("Lease"):   route(s, &h.Lease, options),
+		pathOf("Rights"):  route(s, &h.Rights, options),
+		pathOf("Renew"):   route(s, &h.Renew, options),
+		pathOf("Claim"):   route(s, &h.Claim, options),
+		pathOf("Store"):   route(s, &h.Store, options),
+		pathOf("Load"):    route(s, &h.Load, options),
+		pathOf("Commit"):  route(s, &h.Commit, options),
+		pathOf("Fetch"):   route(s, &h.Fetch, options),
+		pathOf("Idle"):    route(s, &h.Idle, options),
+		pathOf("Quota"):   route(s, &h.Quota, options),
+		pathOf("Ask"):     route(s, &h.Ask, options),
+		pathOf("Tell"):    route(s, &tell, options),
 	}
 }
 
@@ -47,7 +47,7 @@ func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handle
 func route[Q, R any, M interface {
 	*Q
 	headed
-}](s *Server, carryOut func(context.Context, string, M) (*R, error), options []connect.HandlerOption) http.Handler {
+}](s *Server, carryOut *Call[Q, R], options []connect.HandlerOption) http.Handler {
 	return connect.NewUnaryHandlerSimple("", func(ctx context.Context, req *Q) (*R, error) {
 		caller, _ := ctx.Value(callerKey{}).(string)
 		if err := s.check(caller, M(req)); err != nil {
@@ -55,7 +55,7 @@ func route[Q, R any, M interface {
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		res, err := carryOut(ctx, caller, req)
+		res, err := (*carryOut)(ctx, caller, req)
 		switch {
 		case err == nil && res != nil:
 			return res, nil

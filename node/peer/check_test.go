@@ -23,20 +23,18 @@ import (
 	"proxima/node/wire"
 )
 
-// reachable is a handler that says whether it was called, and by whom.
-type reachable struct {
-	Handler
-	reached func(*wire.Header)
-}
-
-func (h reachable) Deliver(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	h.reached(r.Header)
-	return &wire.DeliverResponse{}, nil
-}
-
-func (h reachable) Store(_ context.Context, _ string, r *wire.StoreRequest) (*wire.StoreResponse, error) {
-	h.reached(r.Header)
-	return &wire.StoreResponse{}, nil
+// reachable carries out some calls by saying who made them.
+func reachable(reached func(*wire.Header)) *Calls {
+	return &Calls{
+		Deliver: func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			reached(r.Header)
+			return &wire.DeliverResponse{}, nil
+		},
+		Store: func(_ context.Context, _ string, r *wire.StoreRequest) (*wire.StoreResponse, error) {
+			reached(r.Header)
+			return &wire.StoreResponse{}, nil
+		},
+	}
 }
 
 // direct is a server without a network, called as if by a node with a certificate for a.
@@ -53,7 +51,7 @@ func newDirect(t testing.TB) *direct {
 	cfg.MessageBytes = 1 << 20
 	var err error
 	d.server, err = NewServer(cfg, ServerDeps{ID: "b", Run: "test", Secret: NewSecret([32]byte{1}),
-		Handler: reachable{reached: func(h *wire.Header) { d.reached = h }},
+		Handler: reachable(func(h *wire.Header) { d.reached = h }),
 		Refused: func(r Refusal) { d.told = append(d.told, r) }})
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +289,7 @@ func TestSlotsComeFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default()
 		cfg.Calls, cfg.CallsPerPeer = 3, 2
-		s, err := NewServer(cfg, ServerDeps{ID: "b", Run: "test", Secret: NewSecret([32]byte{1}), Handler: reachable{}})
+		s, err := NewServer(cfg, ServerDeps{ID: "b", Run: "test", Secret: NewSecret([32]byte{1}), Handler: reachable(nil)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"proxima/node/bell"
 	"proxima/node/wire"
@@ -33,8 +35,8 @@ type ClientDeps struct {
 	Through func(ctx context.Context, id string, failed error) (conn net.Conn, err error)
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
-	// Local carries out calls to this node's own id, without a network. It gets a copy of the request.
-	Local Handler
+	// Local carries out calls to this node's own id, without a network. It gets a copy of the request. Nil if there are none.
+	Local *Calls
 }
 
 // Client calls peers. It is safe for concurrent use. It retries a call, with the same message id, while the connection
@@ -46,6 +48,7 @@ type ClientDeps struct {
 //
 // A request belongs to the client until the call returns: the client writes its header.
 type Client struct {
+	Calls
 	cfg     Config
 	deps    ClientDeps
 	forms   forms
@@ -76,74 +79,28 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 		c.deps.Dial = (&net.Dialer{}).DialContext
 	}
 	_, c.options = compression(cfg)
+	local := cmp.Or(deps.Local, new(Calls))
+	c.Calls = Calls{
+		Deliver: calling(c, "Deliver", &local.Deliver),
+		Lease:   calling(c, "Lease", &local.Lease),
+		Rights:  calling(c, "Rights", &local.Rights),
+		Renew:   calling(c, "Renew", &local.Renew),
+		Claim:   calling(c, "Claim", &local.Claim),
+		Store:   calling(c, "Store", &local.Store),
+		Load:    calling(c, "Load", &local.Load),
+		Commit:  calling(c, "Commit", &local.Commit),
+		Fetch:   calling(c, "Fetch", &local.Fetch),
+		Idle:    calling(c, "Idle", &local.Idle),
+		Quota:   calling(c, "Quota", &local.Quota),
+		Ask:     calling(c, "Ask", &local.Ask),
+	}
 	return c, nil
-}
-
-// Deliver offers links to the owner of their hosts, or to the home.
-func (c *Client) Deliver(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	return send(ctx, c, to, "Deliver", req, &req.Header, Handler.Deliver)
-}
-
-// Lease asks a grantor for leases of servers.
-func (c *Client) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	return send(ctx, c, to, "Lease", req, &req.Header, Handler.Lease)
-}
-
-// Rights asks a node which servers it may send requests to.
-func (c *Client) Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return send(ctx, c, to, "Rights", req, &req.Header, Handler.Rights)
-}
-
-// Renew tells a home that an owner of its hosts is alive.
-func (c *Client) Renew(ctx context.Context, to string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return send(ctx, c, to, "Renew", req, &req.Header, Handler.Renew)
-}
-
-// Claim tells a home which of its hosts this node owns.
-func (c *Client) Claim(ctx context.Context, to string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return send(ctx, c, to, "Claim", req, &req.Header, Handler.Claim)
-}
-
-// Store gives a peer what this node has of hosts.
-func (c *Client) Store(ctx context.Context, to string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return send(ctx, c, to, "Store", req, &req.Header, Handler.Store)
-}
-
-// Load asks a peer for part of what it has of a host.
-func (c *Client) Load(ctx context.Context, to string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
-	return send(ctx, c, to, "Load", req, &req.Header, Handler.Load)
-}
-
-// Commit makes a peer the owner of a host.
-func (c *Client) Commit(ctx context.Context, to string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return send(ctx, c, to, "Commit", req, &req.Header, Handler.Commit)
-}
-
-// Fetch has a peer download a page and returns the result.
-func (c *Client) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	return send(ctx, c, to, "Fetch", req, &req.Header, Handler.Fetch)
-}
-
-// Idle asks whether a peer has anything left to do.
-func (c *Client) Idle(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-	return send(ctx, c, to, "Idle", req, &req.Header, Handler.Idle)
-}
-
-// Ask makes a call of a peer's API.
-func (c *Client) Ask(ctx context.Context, to string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	return send(ctx, c, to, "Ask", req, &req.Header, Handler.Ask)
 }
 
 // Tell tells a peer all that this node has been told.
 func (c *Client) Tell(ctx context.Context, to string) error {
-	req := &wire.TellRequest{}
-	_, err := send[wire.TellRequest, wire.TellResponse](ctx, c, to, "Tell", req, &req.Header, nil)
+	_, err := calling[wire.TellRequest, wire.TellResponse](c, "Tell", nil)(ctx, to, &wire.TellRequest{})
 	return err
-}
-
-// Quota shares the limits of the crawl.
-func (c *Client) Quota(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	return send(ctx, c, to, "Quota", req, &req.Header, Handler.Quota)
 }
 
 // Counts returns the traffic and failures of calls made.
@@ -202,18 +159,28 @@ func (c *Client) begin(to string) (*remote, error) {
 	return r, nil
 }
 
+// calling returns one kind of call, which local carries out at this node.
+func calling[Q, R any, M interface {
+	*Q
+	proto.Message
+}](c *Client, procedure string, local *Call[Q, R]) Call[Q, R] {
+	return func(ctx context.Context, to string, req *Q) (*R, error) {
+		return send(ctx, c, to, procedure, M(req), local)
+	}
+}
+
 // send makes one call: it fills in the header and tries until there is an answer, a refusal or a timeout.
 func send[Q, R any, M interface {
 	*Q
 	proto.Message
-}](ctx context.Context, c *Client, to, procedure string, req M, header **wire.Header,
-	local func(Handler, context.Context, string, M) (*R, error)) (*R, error) {
-	*header = c.header()
+}](ctx context.Context, c *Client, to, procedure string, req M, local *Call[Q, R]) (*R, error) {
+	header, m := c.header(), req.ProtoReflect()
+	m.Set(m.Descriptor().Fields().ByName("header"), protoreflect.ValueOfMessage(header.ProtoReflect()))
 	caller := ctx
 	ctx, cancel := context.WithTimeout(caller, callTime)
 	defer cancel()
 	if to == c.deps.ID {
-		return local(c.deps.Local, ctx, to, proto.CloneOf(req)) // the handler may keep it
+		return (*local)(ctx, to, proto.CloneOf(req)) // who carries it out may keep it
 	}
 	r, err := c.begin(to)
 	if err != nil {
@@ -247,7 +214,7 @@ func send[Q, R any, M interface {
 		}
 		c.tally.failed(kind)
 		if kind == KindTold && !told && c.deps.Told != nil {
-			if (*header).Told, err = c.tell(ctx, r); err != nil {
+			if header.Told, err = c.tell(ctx, r); err != nil {
 				switch kind = kindOf(err); kind {
 				case KindMalformed, KindOversized, KindInternal, KindPanic:
 					kind = KindTold // what is told is refused, not the message

@@ -5,13 +5,14 @@ import (
 	"maps"
 	"sync"
 
+	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
 // fakeHandler counts the calls that it carries out. What a test gives no function for it answers with an empty message.
 type fakeHandler struct {
-	OnDeliver func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
-	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+	OnDeliver peer.Call[wire.DeliverRequest, wire.DeliverResponse]
+	OnIdle    peer.Call[wire.IdleRequest, wire.IdleResponse]
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -24,69 +25,38 @@ func (h *fakeHandler) seen() map[string]int {
 	return maps.Clone(h.calls)
 }
 
-// saw counts a call. It never fails.
-func (h *fakeHandler) saw(procedure string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.calls == nil {
-		h.calls = map[string]int{}
+// carriesOut are its calls.
+func (h *fakeHandler) carriesOut() *peer.Calls {
+	return &peer.Calls{
+		Deliver: counted(h, "Deliver", &h.OnDeliver),
+		Lease:   counted[wire.LeaseRequest, wire.LeaseResponse](h, "Lease", nil),
+		Rights:  counted[wire.RightsRequest, wire.RightsResponse](h, "Rights", nil),
+		Renew:   counted[wire.RenewRequest, wire.RenewResponse](h, "Renew", nil),
+		Claim:   counted[wire.ClaimRequest, wire.ClaimResponse](h, "Claim", nil),
+		Store:   counted[wire.StoreRequest, wire.StoreResponse](h, "Store", nil),
+		Load:    counted[wire.LoadRequest, wire.LoadResponse](h, "Load", nil),
+		Commit:  counted[wire.CommitRequest, wire.CommitResponse](h, "Commit", nil),
+		Fetch:   counted[wire.FetchRequest, wire.FetchResponse](h, "Fetch", nil),
+		Idle:    counted(h, "Idle", &h.OnIdle),
+		Quota:   counted[wire.QuotaRequest, wire.QuotaResponse](h, "Quota", nil),
+		Ask:     counted[wire.AskRequest, wire.AskResponse](h, "Ask", nil),
 	}
-	h.calls[procedure]++
-	return nil
 }
 
-func (h *fakeHandler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	if err := h.saw("Deliver"); err != nil || h.OnDeliver == nil {
-		return &wire.DeliverResponse{}, err
+// counted counts a call, and lets do carry it out if there is such a function.
+func counted[Q, R any](h *fakeHandler, procedure string, do *peer.Call[Q, R]) peer.Call[Q, R] {
+	return func(ctx context.Context, from string, req *Q) (*R, error) {
+		h.mu.Lock()
+		if h.calls == nil {
+			h.calls = map[string]int{}
+		}
+		h.calls[procedure]++
+		h.mu.Unlock()
+		if do == nil || *do == nil {
+			return new(R), nil
+		}
+		return (*do)(ctx, from, req)
 	}
-	return h.OnDeliver(ctx, from, req)
-}
-
-func (h *fakeHandler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-	if err := h.saw("Idle"); err != nil || h.OnIdle == nil {
-		return &wire.IdleResponse{}, err
-	}
-	return h.OnIdle(ctx, from, req)
-}
-
-func (h *fakeHandler) Lease(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	return &wire.LeaseResponse{}, h.saw("Lease")
-}
-
-func (h *fakeHandler) Rights(context.Context, string, *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return &wire.RightsResponse{}, h.saw("Rights")
-}
-
-func (h *fakeHandler) Renew(context.Context, string, *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return &wire.RenewResponse{}, h.saw("Renew")
-}
-
-func (h *fakeHandler) Claim(context.Context, string, *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return &wire.ClaimResponse{}, h.saw("Claim")
-}
-
-func (h *fakeHandler) Store(context.Context, string, *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return &wire.StoreResponse{}, h.saw("Store")
-}
-
-func (h *fakeHandler) Load(context.Context, string, *wire.LoadRequest) (*wire.LoadResponse, error) {
-	return &wire.LoadResponse{}, h.saw("Load")
-}
-
-func (h *fakeHandler) Commit(context.Context, string, *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return &wire.CommitResponse{}, h.saw("Commit")
-}
-
-func (h *fakeHandler) Fetch(context.Context, string, *wire.FetchRequest) (*wire.FetchResponse, error) {
-	return &wire.FetchResponse{}, h.saw("Fetch")
-}
-
-func (h *fakeHandler) Quota(context.Context, string, *wire.QuotaRequest) (*wire.QuotaResponse, error) {
-	return &wire.QuotaResponse{}, h.saw("Quota")
-}
-
-func (h *fakeHandler) Ask(context.Context, string, *wire.AskRequest) (*wire.AskResponse, error) {
-	return &wire.AskResponse{}, h.saw("Ask")
 }
 
 // accepts answers that links are accepted.

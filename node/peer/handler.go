@@ -15,28 +15,43 @@ import (
 // Version is the version of the peer protocol, in the header of every request.
 const Version = 4
 
-// Handler carries out the calls of peers. From is the peer's id, proved by its certificate.
+// Call is one kind of call. A client makes it to the node with an id. Who carries it out has it from that node, as its certificate proves.
+type Call[Q, R any] func(ctx context.Context, id string, req *Q) (*R, error)
+
+// Calls are the calls of the protocol: those that a client makes, or those that a node carries out.
 //
 // A message comes at least once: a client repeats it if the answer was lost, with the same (sender, boot, id) in its
-// header. Handlers are idempotent; none keeps a list of messages seen. They are called concurrently and must not wait
-// for calls to other peers, so that accepting never waits for sending. Only Fetch and Deliver wait, for a download and
-// for a replica, and they bound how many calls do. The handler owns the request.
+// header. Who carries it out does that any number of times; nobody keeps a list of messages seen. They are carried out
+// concurrently and must not wait for calls to other peers, so that accepting never waits for sending. Only Fetch and Deliver
+// wait, for a download and for a replica, and they bound how many calls do. The request belongs to who carries it out.
 //
 // ErrMalformed tells the caller that the message will never be understood, ErrUnavailable that it may be sent again
 // soon. Any other error is a fault of this node. After an error the caller changes nothing.
-type Handler interface {
-	Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
-	Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
-	Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error)
-	Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
-	Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
-	Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error)
-	Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error)
-	Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
-	Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
-	Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
-	Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
-	Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
+type Calls struct {
+	// Deliver offers links to the owner of their hosts, or to the home.
+	Deliver Call[wire.DeliverRequest, wire.DeliverResponse]
+	// Lease asks a grantor for leases of servers.
+	Lease Call[wire.LeaseRequest, wire.LeaseResponse]
+	// Rights asks a node which servers it may send requests to.
+	Rights Call[wire.RightsRequest, wire.RightsResponse]
+	// Renew tells a home that an owner of its hosts is alive.
+	Renew Call[wire.RenewRequest, wire.RenewResponse]
+	// Claim tells a home which of its hosts this node owns.
+	Claim Call[wire.ClaimRequest, wire.ClaimResponse]
+	// Store gives a peer what this node has of hosts.
+	Store Call[wire.StoreRequest, wire.StoreResponse]
+	// Load asks a peer for part of what it has of a host.
+	Load Call[wire.LoadRequest, wire.LoadResponse]
+	// Commit makes a peer the owner of a host.
+	Commit Call[wire.CommitRequest, wire.CommitResponse]
+	// Fetch has a peer download a page and returns the result.
+	Fetch Call[wire.FetchRequest, wire.FetchResponse]
+	// Idle asks whether a peer has anything left to do.
+	Idle Call[wire.IdleRequest, wire.IdleResponse]
+	// Quota shares the limits of the crawl.
+	Quota Call[wire.QuotaRequest, wire.QuotaResponse]
+	// Ask makes a call of a peer's API.
+	Ask Call[wire.AskRequest, wire.AskResponse]
 }
 
 // Told is what a node has been told about the crawl: what the seeds of all nodes bring into scope, and what is blocked.

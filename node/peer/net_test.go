@@ -165,13 +165,13 @@ func (w *world) node(id string, as who) *testNode {
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
-		Handler: n.handler, Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
+		Handler: n.handler.carriesOut(), Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	n.client, err = peer.NewClient(cfg, peer.ClientDeps{ID: id, Boot: 7, Run: as.run, Secret: as.secret,
 		Addr: func(id string) (string, bool) { a, ok := w.addrs[id]; return a, ok }, Dial: w.place(id).DialContext,
-		Local: n.handler, Told: as.told, Through: as.through})
+		Local: n.handler.carriesOut(), Told: as.told, Through: as.through})
 	if err != nil {
 		w.t.Fatal(err)
 	}

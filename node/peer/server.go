@@ -27,8 +27,8 @@ type ServerDeps struct {
 	Listener net.Listener
 	// Carried, if set, has further connections, which came over a relay.
 	Carried <-chan net.Conn
-	// Handler carries out the calls.
-	Handler Handler
+	// Handler carries out the calls. It must be complete when Run begins.
+	Handler *Calls
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
 	// Refused, if set, is told of refusals, at most once a second per peer and kind. It must not block.

@@ -45,7 +45,7 @@ func (b bounded) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (
 func TestLinksComeWithTheAnswer(t *testing.T) {
 	for _, count := range []int{0, 3, maxPageLinks} {
 		inNetwork(t, 1, func(t *testing.T, n *network, _, b *node) {
-			c := n.add(t, "c", 1, func(d *RemoteDeps) { d.Peers = bounded{sender{n, "c"}, t} })
+			c := n.add(t, "c", 1, func(d *RemoteDeps) { d.Fetch = bounded{sender{n, "c"}, t}.Fetch })
 			want := manyLinks(count)
 			b.takes(time.Second, want...)
 			n.lose = func() (request, answer bool) { return n.calls%5 == 2, n.calls%5 == 4 }

@@ -15,6 +15,7 @@ import (
 	"proxima/ncoord"
 	"proxima/node/bell"
 	"proxima/node/lease"
+	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
@@ -76,18 +77,14 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("node %s refused the remote fetch: %s", e.Peer, e.Reason)
 }
 
-// Peers sends messages to other nodes, and to this one. It fills in the header.
-type Peers interface {
-	Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error)
-}
-
 // RemoteDeps are the dependencies of Remote. The functions must not block or call it back.
 type RemoteDeps struct {
 	// Self is the id of this node.
 	Self string
 	// Clock tells whether this node was stopped.
 	Clock *lease.Clock
-	Peers Peers
+	// Fetch asks other nodes, and this one. It fills in the header.
+	Fetch peer.Call[wire.FetchRequest, wire.FetchResponse]
 	// FromLife calls take, unless a later life of the peer is known: lease.Holder.FromLife.
 	FromLife func(id string, boot uint64, take func()) bool
 	// Enqueue puts work into the frontier's queue, with the work as the tag of its task. It returns false if the queue is full.
@@ -258,7 +255,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		}
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.call())
-		resp, err := r.deps.Peers.Fetch(call, to, &wire.FetchRequest{Number: number, Page: encodeFetch(f), WithinMs: max(0, within.Milliseconds()),
+		resp, err := r.deps.Fetch(call, to, &wire.FetchRequest{Number: number, Page: encodeFetch(f), WithinMs: max(0, within.Milliseconds()),
 			Links: uint32(len(links))})
 		cancel()
 		switch {

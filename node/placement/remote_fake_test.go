@@ -81,7 +81,7 @@ type sender struct {
 	from string
 }
 
-// Fetch implements Peers. The request is encoded and decoded, as on a wire.
+// Fetch carries a call. The request is encoded and decoded, as on a wire.
 func (s sender) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
 	if err := bell.Sleep(ctx, delay); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (n *network) add(t *testing.T, id string, fetchers int, change ...func(*Rem
 	x.takes(400 * time.Millisecond)
 	x.clock = lease.NewClock(func() time.Duration { return time.Duration(x.jump.Load()) })
 	deps := RemoteDeps{
-		Self: id, Clock: x.clock, Peers: sender{n, id}, FromLife: anyLife,
+		Self: id, Clock: x.clock, Fetch: sender{n, id}.Fetch, FromLife: anyLife,
 		Enqueue: func(j *Work) bool {
 			select {
 			case x.jobs <- j:

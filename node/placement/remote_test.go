@@ -243,7 +243,7 @@ func TestPausesBetweenCalls(t *testing.T) {
 		const call, quarter = RemoteWait / 6, RemoteWait / 24
 		for after, pauses := range map[time.Duration]bool{quarter - 1: true, quarter: false, quarter + 1: false, time.Hour: true} {
 			peer := &answers{after: after}
-			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) { d.Peers = peer })
+			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) { d.Fetch = peer.Fetch })
 			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); err != nil || len(peer.calls) != 3 {
 				t.Fatalf("%d calls, %v", len(peer.calls), err)
 			}
@@ -264,7 +264,7 @@ func TestTimeThatIsLeftForADownload(t *testing.T) {
 		for leased, shrinks := range map[time.Duration]bool{time.Hour: true, 25 * time.Second: false} {
 			peer := &answers{after: call / 2}
 			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
-				d.Peers, d.LeasedUntil = peer, func(netip.Addr) time.Time { return time.Now().Add(leased) }
+				d.Fetch, d.LeasedUntil = peer.Fetch, func(netip.Addr) time.Time { return time.Now().Add(leased) }
 			})
 			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); err != nil {
 				t.Error(err)
@@ -289,7 +289,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 			for _, to := range []string{"a", "b"} {
 				peer := &answers{}
 				a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
-					d.Peers = peer
+					d.Fetch = peer.Fetch
 					d.LeasedUntil = func(netip.Addr) time.Time {
 						if to == "b" {
 							return time.Now().Add(RemoteWait/6 + left)

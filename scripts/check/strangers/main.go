@@ -82,8 +82,11 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for peers: %w", err)
 	}
+	idle := func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+		return &wire.IdleResponse{}, nil
+	}
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "node", Run: "check", Secret: secret, Listener: listener,
-		Handler: idler{}, Known: node.Knows})
+		Handler: &peer.Calls{Idle: idle}, Known: node.Knows})
 	if err != nil {
 		return err
 	}
@@ -154,11 +157,4 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc + m.StackInuse
-}
-
-// idler answers Idle and no other call.
-type idler struct{ peer.Handler }
-
-func (idler) Idle(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
-	return &wire.IdleResponse{}, nil
 }
