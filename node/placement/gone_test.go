@@ -122,9 +122,8 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 			mu.Unlock()
 			to := []string{"a", "b"}[i%2]
 			_, err := a.Do(t.Context(), to, e)
-			var no *RefusedError
 			mu.Lock()
-			if errors.As(err, &no) {
+			if errors.Is(err, ErrRefused) {
 				refused++
 				if begun[e.URL.String()] > 0 {
 					t.Errorf("%s was refused, and is downloaded", e.URL)

@@ -65,17 +65,9 @@ var (
 	ErrGone = fmt.Errorf("%w: the peer is gone", ErrUnanswered)
 	// ErrClosed is returned when Run has ended.
 	ErrClosed = errors.New("remote fetches are closed")
+	// ErrRefused is returned when the peer did not take the remote fetch. The page was not requested.
+	ErrRefused = errors.New("refused the remote fetch")
 )
-
-// RefusedError is returned when the peer did not take the remote fetch. The page was not requested.
-type RefusedError struct {
-	Peer, Reason string
-}
-
-// Error names the peer and its reason.
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("node %s refused the remote fetch: %s", e.Peer, e.Reason)
-}
 
 // RemoteDeps are the dependencies of Remote. The functions must not block or call it back.
 type RemoteDeps struct {
@@ -190,7 +182,7 @@ func (r *Remote) Busy() bool {
 	return len(r.asks)+r.open > 0
 }
 
-// Do lets a peer, which may be this node, carry out a remote fetch. It returns ErrUnanswered, ErrGone, ErrClosed, a RefusedError or
+// Do lets a peer, which may be this node, carry out a remote fetch. It returns ErrUnanswered, ErrGone, ErrClosed, ErrRefused or
 // the error of the context. With an error, only Lingers of the result is valid.
 func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, err error) {
 	end := time.Now().Add(r.wait)
@@ -203,8 +195,7 @@ func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, 
 		defer stop()
 		res, err = r.ask(ctx, to, number, f, end)
 		r.leave(k)
-		var refused *RefusedError
-		if err != nil && !errors.As(err, &refused) { // it may have been taken
+		if err != nil && !errors.Is(err, ErrRefused) { // it may have been taken
 			res = Result{Outcome: frontier.Outcome{Lingers: max(0, time.Until(r.overAt(end)))}}
 		}
 	}
@@ -251,7 +242,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 			within -= r.call()
 		}
 		if try == 0 && within < time.Millisecond {
-			return Result{}, &RefusedError{Peer: r.deps.Self, Reason: "the lease of its server is about to end"}
+			return Result{}, fmt.Errorf("node %s %w: the lease of its server is about to end", r.deps.Self, ErrRefused)
 		}
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.call())
@@ -261,7 +252,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		switch {
 		case err != nil:
 		case resp.GetRefused() != "":
-			return Result{}, &RefusedError{Peer: to, Reason: cut(resp.GetRefused())}
+			return Result{}, fmt.Errorf("node %s %w: %s", to, ErrRefused, cut(resp.GetRefused()))
 		case resp.GetResult() != nil:
 			res, ok := decodeResponse(resp, links)
 			if ok && !resp.GetMore() {

@@ -168,11 +168,10 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 					if took := time.Since(begin); took > RemoteWait {
 						t.Errorf("seed %d: %s took %v", seed, e.URL, took)
 					}
-					var refused *RefusedError
 					mu.Lock()
 					defer mu.Unlock()
 					switch {
-					case errors.As(err, &refused):
+					case errors.Is(err, ErrRefused):
 						ends["refused"]++
 					case errors.Is(err, ErrUnanswered):
 						ends["unanswered"]++
@@ -298,7 +297,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 					}
 				})
 				_, err := a.Do(t.Context(), to, estimateOf(t, ""))
-				if refused := new(RefusedError); (len(peer.calls) > 0) != asked || errors.As(err, &refused) == asked {
+				if (len(peer.calls) > 0) != asked || errors.Is(err, ErrRefused) == asked {
 					t.Errorf("%v left at %s: %d calls, %v", left, to, len(peer.calls), err)
 				}
 			}
