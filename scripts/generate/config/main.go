@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/BurntSushi/toml"
+
 	"proxima/node"
 	"proxima/scripts/generate"
 )
@@ -134,23 +136,15 @@ func value(v reflect.Value) string {
 	if d, ok := v.Interface().(time.Duration); ok {
 		return fmt.Sprintf("%q", short(d))
 	}
-	switch v.Kind() {
-	case reflect.String:
-		return fmt.Sprintf("%q", v.String())
-	case reflect.Slice:
+	if v.Kind() == reflect.Slice {
 		parts := make([]string, v.Len())
 		for i := range parts {
 			parts[i] = value(v.Index(i))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
-	case reflect.Float64:
-		s := fmt.Sprint(v.Float())
-		if !strings.ContainsAny(s, ".e") {
-			s += ".0"
-		}
-		return s
 	}
-	return fmt.Sprint(v.Interface())
+	text, _ := toml.Marshal(map[string]any{"v": v.Interface()}) // a default can be written
+	return strings.TrimSpace(strings.TrimPrefix(string(text), "v = "))
 }
 
 // short is a duration without the zeros that Duration.String leaves: 10m, not 10m0s.
