@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"proxima/fetch"
+	"proxima/fetch/page"
 	"proxima/node/runlog"
 )
 
@@ -66,7 +67,7 @@ func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 	}
 	set(ok, flagOK)
 	set(cut, flagCut)
-	set(ok && f.Status == http.StatusOK && isHTML(f.Type), flagHTML)
+	set(ok && f.Status == http.StatusOK && page.IsHTML(f.Type, nil), flagHTML)
 	set(compared, flagCompared)
 	set(estimate, flagEstimate)
 	set(strings.Contains(f.Batch, "."), flagRound) // the batch, a point, the number of the round
@@ -79,12 +80,6 @@ func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 		}
 	}
 	return c.records.add(rec)
-}
-
-func isHTML(kind string) bool {
-	kind, _, _ = strings.Cut(kind, ";")
-	kind = strings.ToLower(strings.TrimSpace(kind))
-	return kind == "text/html" || kind == "application/xhtml+xml"
 }
 
 // Parts of the reasons of decisions that could not wait until the assigner was content.
