@@ -31,7 +31,7 @@ type front struct {
 	waiters   fifo[*waiter[*Task]]
 	craving   bool        // a fetcher got a remote fetch because no host was ready
 	supply    func() bool // says whether hosts on disk may come in; does not change
-	resolvers fifo[*waiter[*host]]
+	resolvers fifo[*waiter[*Unplaced]]
 	takers    []*taker
 	clock     *time.Timer       // tells when advance must be called
 	ending    int               // calls whose changes are on the workbench but not on disk yet
@@ -86,7 +86,7 @@ func (f *front) dispatchLocked(now time.Time) {
 	if !serve(&f.waiters, func() *Task { return f.takeLocked(now) }) {
 		f.starveLocked()
 	}
-	serve(&f.resolvers, func() *host { return f.nextUnresolvedLocked(now) })
+	serve(&f.resolvers, func() *Unplaced { return f.nextUnresolvedLocked(now) })
 	if len(f.bench.refills) > 0 {
 		signal(f.dry)
 	}
@@ -144,15 +144,15 @@ func (f *front) serveTakersLocked(now time.Time) {
 	})
 }
 
-func (f *front) nextUnresolvedLocked(now time.Time) *host {
+func (f *front) nextUnresolvedLocked(now time.Time) *Unplaced {
 	if f.outage.keepsNames(now) {
 		return nil
 	}
 	h := f.bench.nextUnresolved(now)
-	if h != nil {
-		f.outage.try(false, now)
+	if h == nil {
+		return nil
 	}
-	return h
+	return &Unplaced{Name: h.dialName(), Host: h.name, host: h, try: f.outage.try(false, now)}
 }
 
 // advance makes ready what has waited long enough.

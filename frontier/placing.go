@@ -23,13 +23,11 @@ type placing struct{ *activation }
 // Resolve returns the next host whose name must be resolved. It blocks until there is one or the context ends. The caller must answer with
 // Place, Lost or Refuse.
 func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
-	h, err := next(ctx, p.front, &p.resolvers)
+	u, err := next(ctx, p.front, &p.resolvers)
 	if err != nil {
 		return Unplaced{}, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: p.outage.why != ""}, nil
+	return *u, nil
 }
 
 // Place reports the addresses of a host, how long they are valid, and how long the lookup took.
