@@ -52,38 +52,31 @@ func (a *activation) supplyLocked() bool {
 	return len(a.candidates) > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
 
-// runActivation brings hosts in whenever fetchers starve.
-func (a *activation) runActivation(stop <-chan struct{}) error {
-	retry := time.NewTicker(rescanAfter)
-	defer retry.Stop()
+// bringIn brings hosts in for as long as fetchers starve.
+func (a *activation) bringIn() error {
 	for {
-		select {
-		case <-stop:
-			return nil
-		case <-a.hungry:
-		case <-retry.C:
-			a.mu.Lock()
-			a.wrapped = false
-			a.bench.recrawl.again()
-			a.mu.Unlock()
+		hosts, err := a.nextHosts()
+		due, dueErr := a.nextDueHosts()
+		if err := errors.Join(err, dueErr); err != nil {
+			return err
 		}
-		for {
-			hosts, err := a.nextHosts()
-			due, dueErr := a.nextDueHosts()
-			if err := errors.Join(err, dueErr); err != nil {
-				return err
-			}
-			if hosts = append(hosts, due...); len(hosts) == 0 {
-				break
-			}
-			switch err := a.activate(hosts); {
-			case errors.Is(err, ErrClosed), errors.Is(err, ErrDiskFull):
-				return nil // the ledger has stopped, and reports any error itself; or Stopping was called
-			case err != nil:
-				return err
-			}
+		if hosts = append(hosts, due...); len(hosts) == 0 {
+			return nil
+		}
+		if err := a.activate(hosts); err != nil {
+			return err
 		}
 	}
+}
+
+// lookAgain lets the disk be searched again for hosts that have waited long enough.
+func (a *activation) lookAgain() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wrapped = false
+	a.bench.recrawl.again()
+	signal(a.hungry)
+	return nil
 }
 
 // nextHosts picks hosts to bring in: candidates, and hosts that a scan of the disk finds when there are none, or every fourth time, because a

@@ -117,8 +117,9 @@ func (f *Frontier) Run(ctx context.Context) error {
 		g.Go(whenever(stop, time.Tick(diskInterval), f.checkDisk))
 	}
 	g.Go(func() error { return f.ledger.run(stop) })
-	g.Go(func() error { return f.runActivation(stop) })
 	g.Go(whenever(stop, f.clock.C, f.advance))
+	g.Go(whenever(stop, f.hungry, f.bringIn))
+	g.Go(whenever(stop, time.Tick(rescanAfter), f.lookAgain))
 	g.Go(whenever(stop, f.dry, f.refill))
 	g.Go(whenever(stop, time.Tick(time.Second), f.store.tend))
 	g.Go(whenever(stop, time.Tick(time.Minute), f.store.collect))
@@ -152,7 +153,10 @@ func whenever[T any](stop <-chan struct{}, signals <-chan T, do func() error) fu
 				return nil
 			case <-signals:
 			}
-			if err := do(); err != nil {
+			switch err := do(); {
+			case errors.Is(err, ErrClosed), errors.Is(err, ErrDiskFull):
+				return nil // the ledger has stopped, and reports any error itself; or Stopping was called
+			case err != nil:
 				return err
 			}
 		}
