@@ -85,17 +85,15 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 }
 
 func openBadger(o badger.Options) (*badger.DB, error) {
-	db, err := badger.Open(o)
-	for range 8 {
+	for tries := 0; ; tries++ {
+		db, err := badger.Open(o)
 		// If a process is killed after it has created a file and before it has set its length, the file stays empty. Badger then writes
 		// the header, fails, and opens the file the next time. Nothing is lost, because everything acknowledged is in earlier files.
 		// Only its text identifies this error.
-		if err == nil || !strings.Contains(err.Error(), "Create a new file") {
-			break
+		if err == nil || tries == 8 || !strings.Contains(err.Error(), "Create a new file") {
+			return db, err
 		}
-		db, err = badger.Open(o)
 	}
-	return db, err
 }
 
 // leftByOthers says whether a process that was killed has left memtables of another size than ours, as after a change of node.memory_mib.
