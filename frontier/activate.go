@@ -88,7 +88,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 	now := time.Now()
 	starved := len(a.waiters) > 0 || a.craving
 	a.craving = false
-	if !starved || a.full != "" || a.outage.keepsTasks(now) {
+	if !starved || a.full || a.outage.keepsTasks(now) {
 		return nil, nil
 	}
 	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
@@ -390,7 +390,7 @@ func (a *activation) enterHost(ctx context.Context, name string) (here bool, err
 		}
 		h := a.bench.enter(name)
 		a.mu.Unlock()
-		if err := a.activate([]*host{h}); err != nil {
+		if err := a.activateHost(h); err != nil {
 			return false, err
 		}
 		a.mu.Lock()

@@ -34,17 +34,14 @@ func (f *Frontier) checkDisk() error {
 	if err != nil {
 		return err
 	}
-	full, now := free < uint64(f.cfg.MinFreeMiB)<<20, time.Now()
 	f.store.gate.shut.Store(free < f.cfg.reserve())
 	f.mu.Lock()
-	was := f.full != ""
-	if full {
+	now := time.Now()
+	if free < uint64(f.cfg.MinFreeMiB)<<20 {
 		f.tight = now
 	}
-	full = full || was && now.Sub(f.tight) < roomFor
-	if f.full = ""; full {
-		f.full = "disk full"
-	} else if was {
+	was, full := f.full, now.Sub(f.tight) < roomFor
+	if f.full = full; was && !full {
 		f.dispatchLocked(now)
 	}
 	f.mu.Unlock()

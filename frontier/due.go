@@ -80,7 +80,7 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 	r := &a.bench.recrawl
 	now := time.Now()
 	may, _ := r.mayVisit(now)
-	wanted := !r.done && may && a.full == "" && !a.outage.keepsTasks(now) &&
+	wanted := !r.done && may && !a.full && !a.outage.keepsTasks(now) &&
 		(len(a.waiters) > 0 || r.wanted && r.here < a.cfg.FrontHosts/2)
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	r.wanted = false

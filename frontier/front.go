@@ -35,7 +35,7 @@ type front struct {
 	takers    []*taker
 	clock     *time.Timer       // tells when advance must be called
 	ending    int               // calls whose changes are on the workbench but not on disk yet
-	full      string            // why no task is taken while the disk is full, else ""
+	full      bool              // the disk is full, so that no task is taken
 	tight     time.Time         // when there was last less room than the watermark
 	held      map[string]string // reasons of Hold, by caller
 	outage    outage
@@ -50,7 +50,7 @@ func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
 
 // stoppedLocked says that no task may be taken now, whatever is ready.
 func (f *front) stoppedLocked(now time.Time) bool {
-	return f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now)
+	return f.full || len(f.held) > 0 || f.outage.keepsTasks(now)
 }
 
 // takeLocked hands out the next task if the disk, holds and outages allow it.
@@ -182,8 +182,8 @@ func (f *front) pausedLocked() string {
 	switch {
 	case f.store.calls.hung(time.Now()):
 		return "the disk does not answer"
-	case f.full != "":
-		return f.full
+	case f.full:
+		return "disk full"
 	case len(f.held) > 0:
 		return f.held[slices.Min(slices.Collect(maps.Keys(f.held)))]
 	case f.outage.why != "" && (f.outage.blind(time.Now()) || f.bench.inFlight == 0):

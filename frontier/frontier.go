@@ -167,7 +167,7 @@ func whenever[T any](stop <-chan struct{}, signals <-chan T, do func() error) fu
 // ErrDiskFull.
 func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	f.mu.Lock()
-	full := f.full != ""
+	full := f.full
 	f.mu.Unlock()
 	if full {
 		return nil, ErrDiskFull

@@ -21,7 +21,7 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		return 0, fmt.Errorf("import %s: no origin %d", host, origin)
 	}
 	t.mu.Lock()
-	full := t.full != ""
+	full := t.full
 	t.mu.Unlock()
 	if full && len(c.Pending)+len(c.Done)+len(c.Pages) > 0 {
 		return 0, fmt.Errorf("import %s: %w", host, ErrDiskFull)

@@ -126,7 +126,7 @@ func TestScanForWaitingHosts(t *testing.T) {
 func TestNoHostComesInForNothing(t *testing.T) {
 	for what, keep := range map[string]func(f *Frontier){
 		"no fetcher waits": func(f *Frontier) { f.waiters.pop() },
-		"the disk is full": func(f *Frontier) { f.full = "full" },
+		"the disk is full": func(f *Frontier) { f.full = true },
 		"it is cut off":    func(f *Frontier) { f.outage = outage{why: "no route", trying: true} },
 		"half of the hosts are here for due pages": func(f *Frontier) {
 			f.waiters.pop()
