@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -167,22 +168,15 @@ func (l *ledger) do(ctx context.Context, joins joins, op func(b *batch) error) e
 	}
 	select {
 	case <-r.done:
+		return r.err
 	case <-l.closed:
 	case <-ctx.Done():
-		if r.claimed.CompareAndSwap(false, true) {
-			return ctx.Err()
-		}
-		select {
-		case <-r.done:
-		case <-l.closed:
-		}
 	}
-	select {
-	case <-r.done: // perhaps just before the ledger closed
-		return r.err
-	default:
-		return ErrClosed
+	if r.claimed.CompareAndSwap(false, true) {
+		return cmp.Or(ctx.Err(), ErrClosed)
 	}
+	<-r.done
+	return r.err
 }
 
 // onHost has an operation on the record of a host carried out. See do.
