@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"sync"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sync/semaphore"
@@ -20,6 +21,8 @@ type remote struct {
 	id     string
 	client *Client
 	http   *http.Transport
+	// procedures holds a connect.Client for each procedure called so far, by name. Each uses its buffers again.
+	procedures sync.Map
 	// ctx ends all dials, calls and connections.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -41,7 +44,12 @@ func newRemote(c *Client, id string) *remote {
 
 // callTo returns the client of one procedure of a peer.
 func callTo[Q, R any](r *remote, procedure string) *connect.Client[Q, R] {
-	return connect.NewClient[Q, R](&http.Client{Transport: r, CheckRedirect: noRedirect}, "https://"+r.id+pathOf(procedure), r.client.options...)
+	made, ok := r.procedures.Load(procedure)
+	if !ok {
+		made, _ = r.procedures.LoadOrStore(procedure, connect.NewClient[Q, R](
+			&http.Client{Transport: r, CheckRedirect: noRedirect}, "https://"+r.id+pathOf(procedure), r.client.options...))
+	}
+	return made.(*connect.Client[Q, R])
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return errors.New("peer redirects") }
