@@ -28,9 +28,6 @@ func (s *stub) Lease(ctx context.Context, _ string, req *wire.LeaseRequest) (*wi
 	}
 }
 
-func (s *stub) Rights(context.Context, string, *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return nil, errLost
-}
 func (s *stub) Grant(netip.Addr, time.Time, time.Duration) {}
 func (s *stub) Withdraw(netip.Addr)                        {}
 func (s *stub) SetSpacing(netip.Addr, float64)             {}
