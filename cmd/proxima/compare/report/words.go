@@ -23,8 +23,7 @@ func harmless(s string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
-		case unicode.IsControl(r), r == 0xFFFE || r == 0xFFFF, r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069,
-			r == 0x200E || r == 0x200F || r == 0x061C:
+		case unicode.IsControl(r), unicode.In(r, unicode.Bidi_Control, unicode.Noncharacter_Code_Point):
 			return utf8.RuneError
 		}
 		return r
