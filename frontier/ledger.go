@@ -308,15 +308,12 @@ func (l *ledger) writeApart(h *hostEntry, rec *record, entries ...*badger.Entry)
 	err := l.store.write(func(txn *tx) (err error) {
 		for _, e := range entries {
 			if e.Value == nil {
-				err = txn.Delete(e.Key)
+				err = cmp.Or(err, txn.Delete(e.Key))
 			} else {
-				err = txn.SetEntry(e)
-			}
-			if err != nil {
-				return err
+				err = cmp.Or(err, txn.SetEntry(e))
 			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		err = fmt.Errorf("write to store: %w", err)

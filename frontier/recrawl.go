@@ -193,21 +193,19 @@ func (l *ledger) rescheduleHost(host string, age time.Duration, now time.Time) e
 	for last, next := (*duePage)(nil), stamp(1); next != 0; {
 		b := l.newBatch()
 		h, err := l.entry(b, host)
+		if err == nil {
+			last, next, err = l.movePages(b, h, last, due)
+		}
+		if err == nil && len(b.touched) > 0 {
+			err = wrap(l.room(), "make pages of %s due", host)
+		}
+		if err == nil {
+			err = l.seal(b)
+		}
+		if err == nil {
+			err = l.store.commit(b.txn)
+		}
 		if err != nil {
-			return err
-		}
-		if last, next, err = l.movePages(b, h, last, due); err != nil {
-			return err
-		}
-		if len(b.touched) > 0 {
-			if err := l.room(); err != nil {
-				return fmt.Errorf("make pages of %s due: %w", host, err)
-			}
-		}
-		if err := l.seal(b); err != nil {
-			return err
-		}
-		if err := l.store.commit(b.txn); err != nil {
 			return err
 		}
 	}
