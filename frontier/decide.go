@@ -138,7 +138,7 @@ func (l *ledger) lower(b *batch, state urlState, a addition) error {
 	b.set(numberKey(kindDepth, a.host, a.entry.hash), []byte{a.entry.Depth})
 	b.news = append(b.news, func(t *transfers, _ time.Time) {
 		if h := t.bench.hosts[a.host]; h != nil {
-			h.lower(a.entry.hash, a.entry.Depth)
+			h.depths[a.entry.hash] = a.entry.Depth
 		}
 	})
 	h, err := l.entry(b, a.host)

@@ -189,13 +189,6 @@ func (h *host) fill(origin Origin, blocks []block, more bool) {
 	h.more[origin] = h.more[origin] || more
 }
 
-func (h *host) lower(hash uint64, depth uint8) {
-	if h.depths == nil {
-		h.depths = make(map[uint64]uint8)
-	}
-	h.depths[hash] = depth
-}
-
 // forget empties the window, because the URLs up to a sequence number are no longer on disk.
 func (h *host) forget(seq uint64) {
 	h.droppedAt, h.givenUp = seq, true
@@ -204,7 +197,8 @@ func (h *host) forget(seq uint64) {
 		h.loaded[o] = max(h.loaded[o], seq)
 	}
 	h.more = [origins]bool{} // later blocks have not been offered yet
-	h.delayed, h.depths = nil, nil
+	h.delayed = nil
+	clear(h.depths)
 	h.nextDue, h.lastDue = 0, nil
 }
 

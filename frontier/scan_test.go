@@ -195,7 +195,7 @@ func TestToldWhileItIsRead(t *testing.T) {
 		windows [2]int // of new URLs and of due pages
 	}{
 		"nothing":         {func(*host) {}, map[uint64]uint8{7: 5, 8: 5}, [2]int{1, 1}},
-		"a smaller depth": {func(h *host) { h.lower(7, 3) }, map[uint64]uint8{7: 3, 8: 5}, [2]int{1, 1}},
+		"a smaller depth": {func(h *host) { h.depths[7] = 3 }, map[uint64]uint8{7: 3, 8: 5}, [2]int{1, 1}},
 		"it is given up":  {func(h *host) { h.forget(1) }, nil, [2]int{0, 0}},
 	} {
 		f := scanning(t, 0, 0, time.Now())

@@ -45,7 +45,7 @@ func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 
 // enter puts a host onto the workbench before it is read from disk.
 func (w *workbench) enter(name string) *host {
-	h := &host{name: name, place: loading, reading: true, site: w.site(name)}
+	h := &host{name: name, place: loading, reading: true, site: w.site(name), depths: make(map[uint64]uint8)}
 	w.hosts[name] = h
 	return h
 }
