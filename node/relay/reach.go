@@ -26,6 +26,8 @@ const (
 	better, nearerMs = 0.7, 5
 	// compareEvery is how often that is checked.
 	compareEvery = 10 * time.Second
+	// unknown is what Relay.found is before the first round.
+	unknown = -1
 )
 
 // round is one question to some members.
@@ -36,17 +38,16 @@ type round struct {
 	news   bell.Bell
 }
 
-// watch finds out how this node is reached, and keeps its relays.
-func (r *Relay) watch(ctx context.Context) {
+// explore finds out how this node is reached, again and again.
+func (r *Relay) explore(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	var due, compared time.Time
+	var due time.Time
 	every, other, vain := firstCheck, 0, 0 // other counts rounds with another result in a row, vain those in which no member answered
 	// A new node begins as outbound only, whatever it is.
-	checked := r.deps.First != view.Outbound
+	reached, checked := r.deps.First, r.deps.First != view.Outbound
 	for {
-		way := *r.way.Load()
-		if !r.deps.Forced && !time.Now().Before(due) && len(r.deps.Near()) > 0 {
+		if !time.Now().Before(due) && len(r.deps.Near()) > 0 {
 			reach, known := r.findOut(ctx)
 			if vain++; known {
 				vain = 0
@@ -57,25 +58,45 @@ func (r *Relay) watch(ctx context.Context) {
 			switch {
 			case !known:
 				every = firstCheck
-			case reach == way.Reach:
+			case reach == reached:
 				checked, other = true, 0
 				every = min(3*every, lastCheck)
 			default:
 				if other++; !checked || other > 1 {
-					way.Reach, checked, other = reach, true, 0
+					reached, checked, other = reach, true, 0
 				}
 				every = firstCheck
 			}
+			if r.found.Swap(int32(reached)) != int32(reached) {
+				r.poked.Ring()
+			}
 			due = time.Now().Add(every/2 + rand.N(every))
 		}
-		if way.Reach == view.Outbound {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// watch keeps the relays of this node, and publishes how it is reached.
+func (r *Relay) watch(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var compared time.Time
+	for {
+		way := *r.way.Load()
+		switch found := r.found.Load(); {
+		case found == unknown: // few members have links yet
+		case view.Reach(found) == view.Outbound:
 			replace := time.Since(compared) > compareEvery
 			if replace {
 				compared = time.Now()
 			}
-			way.Relays = r.keepRelays(way.Relays, replace)
-		} else {
-			way.Relays = nil
+			way = view.Way{Reach: view.Outbound, Relays: r.keepRelays(way.Relays, replace)}
+		default:
+			way = view.Way{Reach: view.Reach(found)}
 			r.keep(nil)
 		}
 		if had := r.way.Load(); had.Reach != way.Reach || !slices.Equal(had.Relays, way.Relays) {

@@ -68,13 +68,14 @@ type Relay struct {
 	packets chan *memberlist.Packet
 	streams chan net.Conn   // of the gossip
 	calls   chan net.Conn   // of peers
-	poked   bell.Bell       // a link came or went
+	poked   bell.Bell       // a link came or went, or found has changed
 	ctx     context.Context // ends under mu, so that nothing begins after it
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 	answers chan struct{}
 	turn    atomic.Uint32
 	way     atomic.Pointer[view.Way]
+	found   atomic.Int32 // the view.Reach that was found out, or unknown
 	count   struct{ packets, dropped, calls, refused atomic.Uint64 }
 
 	// mu guards what follows.
@@ -111,6 +112,10 @@ func New(deps Deps) (*Relay, error) {
 		waiting: map[id]chan net.Conn{}, carried: map[string]int{}, detours: map[string]time.Time{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.way.Store(&view.Way{Reach: deps.First})
+	r.found.Store(int32(deps.First))
+	if !deps.Forced {
+		r.found.Store(unknown)
+	}
 	return r, nil
 }
 
@@ -123,7 +128,12 @@ func (r *Relay) Run(ctx context.Context) error {
 		r.stop()
 	}()
 	r.deps.Publish(*r.way.Load())
-	r.watch(ctx)
+	var parts sync.WaitGroup
+	if !r.deps.Forced {
+		parts.Go(func() { r.explore(ctx) }) // it waits for answers, which must not hold up the relays
+	}
+	parts.Go(func() { r.watch(ctx) })
+	parts.Wait()
 	return nil
 }
 
