@@ -102,6 +102,10 @@ func TestLocations(t *testing.T) {
 	if km := ncoord.GreatCircleKm(ncoord.Location{Lon: 179}, ncoord.Location{Lon: -179}); math.Abs(km-222.4) > 0.5 {
 		t.Errorf("across the date line: %.1f km", km)
 	}
+	far := ncoord.Location{Lat: 48.53087121361105, Lon: 143.71507319682482} // by rounding, its antipode is more than half way around
+	if km := ncoord.GreatCircleKm(far, ncoord.Location{Lat: -far.Lat, Lon: far.Lon - 180}); !(math.Abs(km-20015) <= 1) {
+		t.Errorf("antipodes: %.0f km", km)
+	}
 	if km := ncoord.GreatCircleKm(ncoord.Location{Lat: 90}, ncoord.Location{Lat: -90}); math.Abs(km-20015) > 1 {
 		t.Errorf("pole to pole: %.0f km", km)
 	}
