@@ -132,6 +132,24 @@ func newSuccessor(t *testing.T, v view.View, addr netip.Addr) *desk {
 	return d
 }
 
+// A member that has just gone may hold leases, and cannot be asked. Until those have ended, nobody is asked: whoever answers ignores
+// the leases that it is waiting for.
+func TestNobodyIsAskedWhenAMemberHasJustGone(t *testing.T) {
+	v := view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}
+	d := newSuccessor(t, v, grantedBy(t, "k", v.Settled))
+	v.Alive = everyone[1:]
+	d.setView(v, d.now)
+	for _, wait := range []time.Duration{0, d.cfg.Window() - 1} {
+		if d.pass(wait); d.inquiry(d.now) != nil {
+			t.Errorf("an inquiry begins %v after a member has gone", wait)
+		}
+	}
+	d.pass(1)
+	if q := d.inquiry(d.now); q == nil || !slices.Equal(q.to, v.Alive) {
+		t.Errorf("when the leases of the member have ended, the inquiry is %+v", q)
+	}
+}
+
 // A member that sees other settled nodes answers no inquiry. One that sees other members names them, and those that have just gone. A lease is told as a millisecond
 // longer, so that it is never told as shorter than it is.
 func TestRightsAreToldInOneView(t *testing.T) {
