@@ -212,6 +212,21 @@ func TestStreamsOfStrangers(t *testing.T) {
 	})
 }
 
+// A dial to a port takes no longer than it may. This one may take no time at all.
+func TestDialsAreBounded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCarrier(&memberlist.NetTransport{}, anybody(), nil, nil)
+	if _, err := c.DialAddressTimeout(memberlist.Address{Addr: l.Addr().String()}, -1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the dial ended with %v", err)
+	}
+	if err := errors.Join(c.Shutdown(), l.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A stream gives first what was read of it already, and maxStream bytes in all. After the end it is closed.
 func TestStreamsAreBounded(t *testing.T) {
 	p := &ports{}
@@ -223,7 +238,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	s.left = 3
 	go func() { _, _ = there.Write([]byte("tail")) }()
-	if b, err := io.ReadAll(iotest.OneByteReader(s)); string(b) != "headtai" || err == nil || !strings.Contains(err.Error(), "more than") {
+	tail := io.LimitReader(s, 3) // asks for more at once than may come
+	if b, err := io.ReadAll(io.MultiReader(io.LimitReader(iotest.OneByteReader(s), 5), tail)); string(b) != "headtai" || err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("%q came, %v", b, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, there) }()
