@@ -130,7 +130,7 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 		{addr: addrOf(1), memory: known(1), hosts: []*host{
 			{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}, {name: "c", pending: 1, taken: 3},
 		}},
-		{addr: addrOf(2), memory: known(2), learnt: map[string]assign.Memory{"theta-15": known(3)}},
+		{addr: addrOf(2), memory: known(2), learnt: map[string]assign.Memory{"theta-15": known(3)}, hosts: []*host{{name: "d"}}},
 	}}
 	for _, c := range []struct {
 		tuning
@@ -147,6 +147,9 @@ func TestAssignersGetWhatIsKnown(t *testing.T) {
 		hosts := []assign.Host{{Name: "a", Pending: 20, PageBytes: 1}, {Name: "b", Pending: 5, PageBytes: 1}, {Name: "c", PageBytes: 1}}
 		if got := in.Servers[0].Hosts; !slices.Equal(got, hosts) {
 			t.Errorf("%s: hosts %+v", c.label, got)
+		}
+		if got := in.Servers[1].Hosts; !slices.Equal(got, []assign.Host{{Name: "d", PageBytes: c.pages[1]}}) {
+			t.Errorf("%s: hosts %+v of the other server", c.label, got)
 		}
 		if in.Servers[0].Location != nil || in.Servers[1].Location != there {
 			t.Errorf("%s: %v and %v", c.label, in.Servers[0].Location, in.Servers[1].Location)
