@@ -32,8 +32,8 @@ func oneHolder(t *testing.T, seed uint64) (expired uint64) {
 	w := newWorld(t, cfg, seed)
 	w.loss, w.repeat, w.late = 0.05, 0.05, 0.05
 	ids, addrs := names(6), servers(40)
-	w.startAll(ids...)
-	settled := slices.Clone(ids)
+	settled := slices.Clone(ids) // the nodes keep it, and ids changes
+	w.startAll(settled...)
 	// change shows other members to all nodes, to each at its own time.
 	change := func(to []string) {
 		w.mu.Lock()
