@@ -79,20 +79,15 @@ slow+='|Overlay(HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMut
 slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
-# They take a fourth to an eighth of their time without the race detector, so they always run, and always without it. It sees the
-# same code in shorter tests.
-brisk='Overlay(Golden|GoesOnForOneNode)|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail|CrashAtEveryStep'
-later="$figures|$slow|$brisk"
-if [ -z "${PROXIMA_LONG:-}" ]; then
-	# Five seconds and more each under the race detector, and a fourth of that or less without it, as the short run has them.
-	brisk+='|Overlay(FalseEnd|OwnerDies|ActsMove|DrainsItsShare)|WhatIsFullHindersNothingElse|SidesNearTheBoundUnite'
-	brisk+='|NoFailureOfTheDiskIsLost|NothingIsLost|LostDisks|ShortFreezesRepeatNothing|CapturesTakeTurns|WhatIsKept'
-	later="$figures|$slow|$brisk"
-	# Ten seconds and more each under the race detector, of which others like them are in the short run.
-	later+='|Overlay(OfSix|OwnerLeaves|ActsSet)|AScenarioInNamespaces|NodeBehindNAT'
-	later+='|AllEventsOnThePortableEmulation|LeasesComeAndGo|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses'
-fi
-skip=(-skip "^Test($later)$")
+slow+='|Overlay(OfSix|OwnerLeaves|ActsSet)|AScenarioInNamespaces|NodeBehindNAT|AllEventsOnThePortableEmulation|LeasesComeAndGo'
+slow+='|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses'
+# Five seconds and more each under the race detector, and a fourth of that or less without it: they always run, and without it. It
+# sees the same code in shorter tests.
+brisk='Overlay(Golden|GoesOnForOneNode|FalseEnd|OwnerDies|ActsMove|DrainsItsShare)|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail'
+brisk+='|CrashAtEveryStep|WhatIsFullHindersNothingElse|SidesNearTheBoundUnite|NoFailureOfTheDiskIsLost|NothingIsLost|LostDisks'
+brisk+='|ShortFreezesRepeatNothing|CapturesTakeTurns|WhatIsKept'
+skip=(-skip "^Test($figures|$slow|$brisk)$")
+rest="$brisk${PROXIMA_LONG:+|$slow|$figures}"
 
 # A store writes what it must to the disk at once. In memory that takes no time, which is most of the time of the tests of nodes.
 # It needs some GiB, from which programs may be started.
@@ -134,7 +129,6 @@ if [ ${#calm[@]} != 0 ]; then
 fi
 
 say "go test of what is too slow for the race detector${PROXIMA_LONG:+ and of what takes minutes}, without it"
-rest="^Test($brisk${PROXIMA_LONG:+|$slow|$figures})$"
-mapfile -t dirs < <(grep -rlE "^func ${rest:1:-1}\(" --include='*_test.go' . | xargs -n1 dirname | sort -u)
-go test "${many[@]}" -vet=off -timeout 1000s -run "$rest" ./node "${dirs[@]}"
+mapfile -t dirs < <(grep -rlE "^func Test($rest)\(" --include='*_test.go' . | xargs -n1 dirname | sort -u)
+go test "${many[@]}" -vet=off -timeout 1000s -run "^Test($rest)$" ./node "${dirs[@]}"
 say "all is well"
