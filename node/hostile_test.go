@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -106,6 +107,7 @@ func coded(coding, body string) http.HandlerFunc {
 // is crawled whole, and the logs say of each bad one what was wrong with it. Package fetch tests each way to misbehave.
 func TestHostileWeb(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(25)) // the heap is little more than what is in use
+	runtime.GC()                                     // what earlier tests have left does not count
 	peak := heapPeak()
 	inBubble(t, hostileWeb)
 	if heap := peak(); heap > 200<<20 {

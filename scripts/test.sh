@@ -115,8 +115,7 @@ say "go test $race"
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 # Those that take longest begin first. Some wait more than they work, so one more than the processors run at once. All are vetted already.
-many=(-p "$(($(getconf _NPROCESSORS_ONLN) + 1))")
-if ! go test $race "${many[@]}" -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./frontier ./node/member ./cmd/proxima "${racy[@]}" 2>&1 | tee "$printed"; then
+if ! go test $race -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./frontier ./node/member ./cmd/proxima "${racy[@]}" 2>&1 | tee "$printed"; then
 	red=$(crashes "$printed")
 	if [ -z "$red" ] || grep -q ^failed <<<"$red"; then exit 1; fi
 	mapfile -t again < <(cut -d' ' -f2 <<<"$red")
@@ -130,5 +129,5 @@ fi
 
 say "go test of what is too slow for the race detector${PROXIMA_LONG:+ and of what takes minutes}, without it"
 mapfile -t dirs < <(grep -rlE "^func Test($rest)\(" --include='*_test.go' . | xargs -n1 dirname | sort -u)
-go test "${many[@]}" -vet=off -timeout 1000s -run "^Test($rest)$" ./node "${dirs[@]}"
+go test -vet=off -timeout 1000s -run "^Test($rest)$" ./node "${dirs[@]}" # those of node wait for nothing, and take longest
 say "all is well"

@@ -73,7 +73,10 @@ func (s SSH) connect(ctx context.Context, h Host, words ...string) (*connection,
 	c.cmd.Stderr = &c.output
 	in, inErr := c.cmd.StdinPipe()
 	out, outErr := c.cmd.StdoutPipe()
-	if err := errors.Join(inErr, outErr, c.cmd.Start()); err != nil {
+	switch err := errors.Join(inErr, outErr, c.cmd.Start()); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, c.fault(errLate, nil)
+	case err != nil:
 		return nil, fmt.Errorf("host %s: start ssh: %w", h.Name, err)
 	}
 	c.in, c.out = in, bufio.NewReader(out)
@@ -95,10 +98,13 @@ func (s SSH) talk(ctx context.Context, h Host, do func(in io.WriteCloser, out *b
 	_ = c.in.Close() // do may have closed it
 	ended := c.cmd.Wait()
 	if ended != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = errors.New("took too long")
+		err = errLate
 	}
 	return c.fault(err, ended)
 }
+
+// errLate is the error if the context's deadline passes first.
+var errLate = errors.New("took too long")
 
 // errBroken is the error of do if the host has ended before its time, for a reason that ssh or the host tells.
 var errBroken = errors.New("broke off")

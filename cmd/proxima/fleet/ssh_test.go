@@ -188,6 +188,7 @@ func TestFaults(t *testing.T) {
 		{"printf 'first\\n\\033[2Jlast\\n\\n' >&2; exit 3", Failed, " [2Jlast"},
 		{"exit 3", Failed, "exit status 3"},
 		{"exec sleep 60", Failed, "took too long"},
+		{"sleep is over before it begins", Failed, "took too long"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
@@ -196,7 +197,7 @@ func TestFaults(t *testing.T) {
 		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 		limit := patience
 		if strings.Contains(c.script, "sleep") {
-			limit = time.Millisecond
+			limit = time.Duration(strings.Count(c.script, "exec")) * time.Millisecond
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		_, err := SSH{}.Answer(ctx, Host{Name: "h"}, "probe")
