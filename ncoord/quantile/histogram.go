@@ -14,6 +14,7 @@ type Histogram struct {
 	total  int64
 }
 
+// Add counts a duration that many times.
 func (h *Histogram) Add(d time.Duration, times int64) {
 	i := int(min(max(d, 0)/step, steps))
 	if more := i + 1 - len(h.counts); more > 0 {

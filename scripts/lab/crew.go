@@ -27,7 +27,9 @@ type Node struct {
 
 // Agent returns the version of the User-Agent that tells sites the node and its life.
 func (n *Node) Agent() string { return fmt.Sprintf("Proxima/%d.%d", n.Index, n.Life) }
-func (n *Node) Data() string  { return filepath.Join(n.Dir, "data") }
+
+// Data returns the directory of its data.
+func (n *Node) Data() string { return filepath.Join(n.Dir, "data") }
 
 // NewCrew prepares the nodes of an overlay in a folder, which is made if it is absent. There are two addresses for each: for peers and for
 // gossip. A single node needs none: "".

@@ -85,6 +85,7 @@ func (k *Killed) Open(ctx context.Context, name string) (end func() error, err e
 	}, nil
 }
 
+// Data returns the directory of the node's data.
 func (k *Killed) Data() string { return k.node.Data() }
 
 // Kill ends a life. Life i ends with kill i; the last life ends by itself.

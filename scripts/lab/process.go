@@ -41,6 +41,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 // Ended returns a channel that is closed when the process has ended and its output is complete.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
+// Running reports whether it has not ended yet.
 func (p *Process) Running() bool {
 	select {
 	case <-p.ended:

@@ -64,6 +64,8 @@ func NewLayout(network string, pages, hosts, addresses int) Layout {
 
 // Authority returns name and port of a host.
 func (l *Layout) Authority(h int) string { return fmt.Sprintf("%s:%d", l.Hosts[h].Name, l.Port) }
+
+// URL returns the URL of a page.
 func (l *Layout) URL(h, page int) string { return "http://" + l.Authority(h) + target(page) }
 
 // Seeds returns the pages from which all others can be reached.
@@ -83,6 +85,7 @@ func target(page int) string {
 	return fmt.Sprintf("/p%d/%d.html", page/200, page)
 }
 
+// redirected reports whether a page is linked through a redirect.
 func (l *Layout) redirected(page int) bool {
 	return l.Redirects > 0 && page > 0 && page%l.Redirects == 0
 }
@@ -208,11 +211,14 @@ func (s *Site) Requests() []Request {
 	return list
 }
 
+// Asked returns the number of requests so far.
 func (s *Site) Asked() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.requests) }
 
 // Finished returns the number of pages that were answered in full.
 func (s *Site) Finished() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.seen) }
-func (s *Site) Active() int   { s.mu.Lock(); defer s.mu.Unlock(); return s.active }
+
+// Active returns the number of requests in progress.
+func (s *Site) Active() int { s.mu.Lock(); defer s.mu.Unlock(); return s.active }
 
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{Node: -1, Life: -1, Host: r.Host, Path: r.URL.RequestURI(), Start: time.Now()}

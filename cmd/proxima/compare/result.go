@@ -124,6 +124,7 @@ type Testbed struct {
 	Calibrations                                   int     `json:"-"`
 }
 
+// RunInfo describes a run.
 type RunInfo struct {
 	Dir, Name, Scenario string
 	Seed                uint64
@@ -181,6 +182,7 @@ type HomeUse struct {
 	UpdatesP50, AccuracyP50 *float64 // per server: estimates, and the error of its place
 }
 
+// NodeUse is what a node used.
 type NodeUse struct {
 	Name, City   string
 	Pages, Bytes int64
@@ -193,6 +195,7 @@ type NodeUse struct {
 	Space        []float64
 }
 
+// Reading says what was read.
 type Reading struct {
 	Bytes    int64
 	Lines    int64

@@ -13,6 +13,7 @@ import (
 	"proxima/node/runlog"
 )
 
+// run is what is known about one run of nodes.
 type run struct {
 	source
 	index   int
@@ -55,6 +56,7 @@ type choice struct {
 	bestNode   int // in the world
 }
 
+// node is one node of a run.
 type node struct {
 	name  string // "" if it has no logs of its own
 	id    string

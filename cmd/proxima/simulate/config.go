@@ -18,6 +18,7 @@ import (
 	"proxima/node/strict"
 )
 
+// Config says what is simulated.
 type Config struct {
 	// Matrices are the round trips: each seed takes the next one. Without any, they are synthetic, over the built-in cities.
 	Matrices []*world.Matrix
@@ -116,6 +117,7 @@ func (c Config) budgeted() assign.Config {
 	return cfg
 }
 
+// Flags adds the numeric flags.
 func (c *Config) Flags(flags *flag.FlagSet) {
 	flags.IntVar(&c.Nodes, "nodes", c.Nodes, "`number` of nodes")
 	flags.IntVar(&c.Servers, "servers", c.Servers, "`number` of servers")

@@ -94,6 +94,7 @@ func measureSetting(ctx context.Context, cfg Config, s setting) ([]Goal, error) 
 			a.EstimatesMean, a.EstimatesMax, 100*a.BestShare, r.World.Cities, 100*r.World.Violations)}}, nil
 }
 
+// Print writes a row.
 func (g *Goal) Print(out io.Writer) {
 	verdict, goal := "", ""
 	if g.Most > 0 {

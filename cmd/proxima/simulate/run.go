@@ -14,6 +14,7 @@ import (
 	"proxima/ncoord/quantile"
 )
 
+// Report is the outcome of Run.
 type Report struct {
 	Assigners []Assigner `json:"assigners"`
 	World     Described  `json:"world"`
@@ -165,6 +166,7 @@ func describe(cfg Config) Described {
 	return d
 }
 
+// Print writes a report as a table.
 func (r *Report) Print(out io.Writer) error {
 	r.World.print(out)
 	t := newTable(out)

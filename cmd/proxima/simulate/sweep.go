@@ -39,6 +39,7 @@ func (s *Sweep) Configs(cfg Config) (list []Config, err error) {
 	return list, err
 }
 
+// Run simulates all values.
 func (s *Sweep) Run(ctx context.Context, cfg Config) error {
 	list, err := s.Configs(cfg)
 	if err != nil {

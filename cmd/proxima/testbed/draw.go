@@ -28,6 +28,7 @@ type Plan struct {
 	RTTMs, NodeRTTMs [][]float64
 }
 
+// PlannedNode is a node of a plan.
 type PlannedNode struct {
 	rundir.Node
 	Group  string  // the name of its group in the scenario
@@ -38,6 +39,7 @@ type PlannedNode struct {
 	access float64
 }
 
+// PlannedServer is a server of a plan.
 type PlannedServer struct {
 	rundir.Server
 	Name   string
@@ -215,6 +217,7 @@ func (p *Plan) addNodes(m *world.Matrix) error {
 	return nil
 }
 
+// drawID draws the id of a node.
 func drawID(rnd *rand.Rand) string {
 	id := make([]byte, 16)
 	for i := range id {

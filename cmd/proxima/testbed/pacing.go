@@ -19,6 +19,7 @@ import (
 // visitsFile has a line for each request that a server of the testbed received.
 const visitsFile = "visits.jsonl"
 
+// visitLine is a line of visitsFile.
 type visitLine struct {
 	Server      string  `json:"server"`
 	AtS         float64 `json:"at_s"`
@@ -78,6 +79,7 @@ func judge(all []sites.Visit, p frontier.Politeness, delay time.Duration) pace {
 	return out
 }
 
+// String describes the pace in words.
 func (p pace) String() string {
 	text := fmt.Sprintf("%d requests, %.1f s apart (least %.1f s)", p.requests, p.median.Seconds(), p.least.Seconds())
 	if p.refused > 0 {

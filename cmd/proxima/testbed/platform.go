@@ -49,6 +49,7 @@ type runningNode interface {
 	status(ctx context.Context) (node.Status, error)
 }
 
+// ending reports the end of something that runs.
 type ending struct {
 	over chan struct{}
 	err  error // set before over is closed

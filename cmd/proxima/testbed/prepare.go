@@ -50,6 +50,7 @@ func (r *run) prepare() error {
 	return nil
 }
 
+// writeSeeds distributes the seeds over the nodes.
 func (r *run) writeSeeds(seeds []string) error {
 	lines := make([]strings.Builder, len(r.plan.Nodes))
 	for n, url := range seeds {
@@ -94,6 +95,7 @@ func (s Scenario) Text() string {
 	return b.String()
 }
 
+// The ports of nodes.
 const (
 	gossipPort = 7946
 	peerPort   = 7947

@@ -22,6 +22,7 @@ import (
 	"proxima/node"
 )
 
+// run is a run in progress.
 type run struct {
 	plan      *Plan
 	dir       string

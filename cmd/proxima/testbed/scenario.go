@@ -131,6 +131,7 @@ type Event struct {
 //go:embed scenarios/*.toml
 var bundled embed.FS
 
+// List returns the built-in scenarios.
 func List() ([]Scenario, error) {
 	files, err := fs.Glob(bundled, "scenarios/*.toml")
 	if err != nil {

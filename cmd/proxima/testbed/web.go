@@ -24,6 +24,7 @@ type internet struct {
 	end   context.CancelFunc
 }
 
+// httpPort is the port of all web servers.
 const httpPort = 80
 
 // newInternet starts the web servers of a plan and a name server at nameServer. If nginx is missing, or with noNginx, the built-in server
@@ -142,7 +143,9 @@ func (in *internet) urls(server int) (some []string) {
 }
 
 func (in *internet) slow(server netip.Addr, by time.Duration) error { return in.web.Slow(server, by) }
-func (in *internet) visits() map[netip.Addr][]sites.Visit           { return in.web.Visits() }
+
+// visits returns the requests to the built-in server.
+func (in *internet) visits() map[netip.Addr][]sites.Visit { return in.web.Visits() }
 
 // writeGeo writes the location database. It records in the plan what the database states about each server.
 func writeGeo(p *Plan, path string) error {

@@ -12,6 +12,7 @@ import (
 	"strings"
 )
 
+// ref is one reference to a URL.
 type ref struct {
 	from string // the page or style sheet that contains it
 	how  string // `a`, `link rel=stylesheet`, `css`, `redirect`, …

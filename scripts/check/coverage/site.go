@@ -22,6 +22,7 @@ import (
 // gate is the address at which scripts/site.sh serves every host. Programs that cannot map names use it as HTTP proxy.
 const gate = "127.0.2.9"
 
+// site is the running sites.
 type site struct {
 	script, dir string
 	port        int

@@ -37,6 +37,7 @@ type link struct {
 	Slot           int
 }
 
+// mostNames bounds the names of nodes in a map.
 const mostNames = 40
 
 // maps draws a map for each row that chose nodes.

@@ -54,6 +54,7 @@ type Path struct {
 	Loss float64
 }
 
+// Config describes the emulated network.
 type Config struct {
 	Endpoints []Endpoint
 	// Path returns the path between two endpoints, by index. New calls it once for each ordered pair in different namespaces.

@@ -113,6 +113,7 @@ func (f *fabric) cut(a, b []int) {
 	}
 }
 
+// blank returns an unused packet.
 func (f *fabric) blank() *packet {
 	n := len(f.blanks)
 	if n == 0 {
@@ -187,6 +188,7 @@ func (f *fabric) leave(now int64) (*packet, int64) {
 	return nil, 0
 }
 
+// schedule adds a packet to those in transit.
 func (f *fabric) schedule(p *packet, due int64, deliver bool) {
 	f.order++
 	p.due, p.order, p.deliver = due, f.order, deliver

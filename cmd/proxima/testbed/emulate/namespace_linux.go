@@ -49,6 +49,7 @@ func onThread(f func() error) error {
 	return <-result
 }
 
+// newNamespace creates an empty namespace and runs f in it.
 func newNamespace(f func() error) (int, error) {
 	fd := -1
 	err := onThread(func() (err error) {

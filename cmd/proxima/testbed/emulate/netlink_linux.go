@@ -25,6 +25,7 @@ func openNetlink() (*netlink, error) {
 
 func (n *netlink) close() { unix.Close(n.fd) }
 
+// request sends a message and waits for its acknowledgement.
 func (n *netlink) request(kind, flags int, body []byte) error {
 	n.seq++
 	m := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))

@@ -13,9 +13,13 @@ func Preflight(context.Context) Readiness {
 	return Readiness{Portable, []string{"network namespaces: they need Linux, and this is " + runtime.GOOS}}
 }
 
+// Child does nothing on this system.
 func Child([]string) (handled bool, code int) { return false, 0 }
-func Inside() bool                            { return false }
 
+// Inside returns false on this system.
+func Inside() bool { return false }
+
+// Reexec fails on this system.
 func Reexec(context.Context, ...string) (code int, err error) {
 	return 0, errors.New("network namespaces need Linux")
 }

@@ -29,6 +29,7 @@ func NewDNS(listen string, names map[string]netip.Addr, deps Deps) (*DNS, error)
 	return &DNS{names, conn}, nil
 }
 
+// Run answers questions until the context ends.
 func (d *DNS) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { d.conn.Close() })()
 	defer d.conn.Close()

@@ -28,6 +28,7 @@ type target struct {
 	page int
 }
 
+// MaxBytes is the size of the largest generated page.
 const MaxBytes = 2 << 20
 
 // site is a host with the values drawn for it.

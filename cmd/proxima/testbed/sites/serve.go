@@ -22,6 +22,7 @@ type Visit struct {
 	RetryAfter time.Duration
 }
 
+// Robots reports whether the request was for robots.txt.
 func (v Visit) Robots() bool { return strings.HasSuffix(v.URL, "/robots.txt") }
 
 // mostVisits limits the log of one server: a polite crawl takes hours to fill it.

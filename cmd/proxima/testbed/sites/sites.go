@@ -29,6 +29,7 @@ type Deps struct {
 	Start        func(*exec.Cmd) error
 }
 
+// Config describes a Web.
 type Config struct {
 	// Seed determines sizes, links and think times: equal Configs give equal webs.
 	Seed uint64
@@ -111,6 +112,7 @@ func New(cfg Config, deps Deps) (*Web, error) {
 	return w, nil
 }
 
+// Run serves until the context ends.
 func (w *Web) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, l := range w.listeners {

@@ -25,6 +25,7 @@ type Host struct {
 	Refuses, Unknown bool
 }
 
+// Config describes the servers.
 type Config struct {
 	// Dir receives the keys, the user's ssh_config and, in hosts/ADDR, the homes of the hosts.
 	Dir   string
@@ -91,10 +92,17 @@ func Start(ctx context.Context, cfg Config) (_ *Servers, err error) {
 	return s, s.configure()
 }
 
-func (s *Servers) SSHConfig() string       { return filepath.Join(s.dir, "ssh_config") }
+// SSHConfig returns the path of the user's configuration of ssh.
+func (s *Servers) SSHConfig() string { return filepath.Join(s.dir, "ssh_config") }
+
+// Home returns the home directory of a host.
 func (s *Servers) Home(addr string) string { return filepath.Join(s.dir, "hosts", addr) }
-func (s *Servers) Log(addr string) string  { return filepath.Join(s.Home(addr), "sshd.log") }
-func (s *Servers) Pid(i int) int           { return s.cmds[i].Process.Pid }
+
+// Log returns the path of a server's log.
+func (s *Servers) Log(addr string) string { return filepath.Join(s.Home(addr), "sshd.log") }
+
+// Pid returns the process id of Hosts[i]'s server.
+func (s *Servers) Pid(i int) int { return s.cmds[i].Process.Pid }
 
 // Close kills the servers. It does not kill the commands that clients are running.
 func (s *Servers) Close() (err error) {

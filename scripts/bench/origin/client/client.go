@@ -69,6 +69,7 @@ type Stats struct {
 	Agents map[string]Agent `json:"agents,omitempty"`
 }
 
+// Agent has the pages of a User-Agent.
 type Agent struct {
 	Pages int64     `json:"pages"`
 	First time.Time `json:"first"` // when its first page was complete
@@ -111,6 +112,7 @@ func Start(ctx context.Context, program string, c Config, before ...string) (*Or
 	return nil, fmt.Errorf("start server: not ready within 2 minutes: %w", err)
 }
 
+// Stop ends the server.
 func (o *Origin) Stop() { o.process.Kill() }
 
 // Stats reads the counts since the last reset.
@@ -126,6 +128,7 @@ func (o *Origin) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
+// Reset zeroes the counts.
 func (o *Origin) Reset(ctx context.Context) error {
 	_, err := o.call(ctx, http.MethodPost, "/_reset")
 	return err
