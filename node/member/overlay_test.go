@@ -67,3 +67,22 @@ func TestNodesConverge(t *testing.T) {
 		o.close()
 	})
 }
+
+// An answer counts from when its question was asked: one to a question from before a node stood still says nothing of the time since.
+func TestAnswersToEarlierQuestionsDoNotCount(t *testing.T) {
+	settled(t, flat(400), 3, func(t *testing.T, o *overlay) {
+		n := o.nodes[0]
+		for range 20 {
+			n.Stopped()
+			time.Sleep(200 * time.Millisecond) // half a round trip
+			synctest.Wait()
+			if n.View().Majority {
+				t.Error("a majority before any answer can have come")
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if v := n.View(); !v.Majority {
+			t.Errorf("no majority when others have answered: %s", v.Reason)
+		}
+	})
+}
