@@ -418,6 +418,23 @@ func TestRoundAsksForEveryPage(t *testing.T) {
 	}
 }
 
+// A download by a node that several assigners have chosen is made once, and each of them learns from it.
+func TestAssignersShareADownload(t *testing.T) {
+	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
+		s.pages = pagesOf(t, "/")
+		asked, b := s.downloads(), planned(t, w, s, assign.Random)
+		b.plans = append(b.plans, planned(t, w, s, assign.Geographic).plans...)
+		if err := b.round(t.Context(), s, "1"); err != nil || len(*asked) != 1 {
+			t.Fatalf("asked %v, %v", *asked, err)
+		}
+		for _, p := range b.plans {
+			if m := s.learnt[p.label]; m.Downloads() != 1 {
+				t.Errorf("%s knows %d downloads", p.label, m.Downloads())
+			}
+		}
+	})
+}
+
 // In a round of many pages another node than the chosen one downloads one of them, too, and the assigner learns from it.
 func TestRoundsExplore(t *testing.T) {
 	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
