@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -101,7 +100,7 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 	nc, err := c.deps.Dial(ctx, network, net.JoinHostPort(addr.String(), port))
 	took := time.Since(start)
 	if err != nil {
-		if isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH) && !c.deps.HasRoute(addr) {
+		if unrouted(err) && !c.deps.HasRoute(addr) {
 			err = fmt.Errorf("%w: %w", errNoRoute, err)
 		}
 		return nil, x.broke(stageClass(err, TimeoutConnect, Other), fmt.Errorf("connect: %w", err))

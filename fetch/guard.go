@@ -209,5 +209,8 @@ func hasRoute(addr netip.Addr) bool {
 	if err == nil {
 		c.Close()
 	}
-	return !isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN)
+	return !unrouted(err) && !errors.Is(err, syscall.ENETDOWN)
 }
+
+// unrouted reports whether a connect failed as it does without a route. A router on the way may be the one that has none.
+func unrouted(err error) bool { return isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH) }
