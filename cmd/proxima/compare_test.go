@@ -46,6 +46,7 @@ func TestCompare(t *testing.T) {
 	told(t, exitUsage,
 		[]string{"compare", "needs a folder with logs"},
 		[]string{"compare " + dir + " -fast", "there is no flag -fast"},
+		[]string{"compare -seed -1", `-seed: "-1" is not a whole number in plain digits (proxima compare -h`},
 		[]string{"compare -by page " + dir, `-by "page" is none of assigner, candidate,`})
 	told(t, exitFailed,
 		[]string{"compare " + t.TempDir(), "there are no logs of nodes"},
