@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"proxima/node/runlog"
 	"proxima/node/sink"
 	"proxima/node/site"
+	"proxima/node/strict"
 	"proxima/node/termination"
 	"proxima/node/webmaster"
 )
@@ -123,6 +125,21 @@ func (c Config) Validate() []error {
 	}
 	for _, err := range each(site.Check(c.Site)) {
 		errs = append(errs, fmt.Errorf("site%w", err))
+	}
+	return append(errs, c.clashes()...)
+}
+
+// clashes returns an error for each address at which the node could not listen, because an earlier one takes the same port.
+func (c Config) clashes() (errs []error) {
+	keys := []string{"console.listen", "metrics.listen", "webmaster.listen"}
+	addresses := []string{c.Console.Address(), c.Metrics.Listen, c.WebMaster.Listen}
+	if c.Peer.Secret != "" {
+		keys, addresses = append([]string{"peer.listen", "member.bind"}, keys...), append([]string{c.Peer.Listen, c.Member.Bind}, addresses...)
+	}
+	for i, address := range addresses {
+		if first := slices.IndexFunc(addresses[:i], func(a string) bool { return strict.SamePort(a, address) }); first >= 0 {
+			errs = append(errs, fmt.Errorf("%s: %q is the port of %s, too", keys[i], address, keys[first]))
+		}
 	}
 	return errs
 }

@@ -3,6 +3,7 @@ package strict
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 )
 
@@ -17,4 +18,17 @@ func HostPort(s string) (host string, port int, err error) {
 		return "", 0, fmt.Errorf("%q has no port between 0 and 65535", s)
 	}
 	return host, int(n), nil
+}
+
+// SamePort reports whether two host:port are known to be the same port of this machine, or one of them is that port at all its addresses. Port 0
+// is any free one.
+func SamePort(a, b string) bool {
+	hostA, portA, errA := HostPort(a)
+	hostB, portB, errB := HostPort(b)
+	return errA == nil && errB == nil && portA == portB && portA != 0 && (hostA == hostB || everywhere(hostA) || everywhere(hostB))
+}
+
+func everywhere(host string) bool {
+	addr, _ := netip.ParseAddr(host)
+	return host == "" || addr.IsUnspecified()
 }
