@@ -77,7 +77,6 @@ func TestCommandLines(t *testing.T) {
 		{crawl + " -max-pages 10k a.test", `-max-pages: "10k" is not a number`},
 		{crawl + " -nodes 1.5 a.test", `-nodes: "1.5" is not a whole number`},
 		{crawl + " -max-bytes 1e9 a.test", `-max-bytes: "1e9" is not a whole number in plain digits`},
-		{"compare -seed -1", `-seed: "-1" is not a whole number in plain digits (proxima compare -h`},
 		{crawl + " -quiet=yes a.test", `-quiet: "yes" is neither true nor false (proxima node -h lists the flags)`},
 		{crawl + " -fetchers 0 a.test", "crawl.fetchers: 0 is not between"},
 		{crawl + " -fetchers 99999999999999999999 a.test", `-fetchers: "99999999999999999999" is too large`},
@@ -158,7 +157,10 @@ func TestReleasesSayWhatTheyLack(t *testing.T) {
 
 // TestFullDiskIsAnError: what is printed into a file and does not fit there is no success.
 func TestFullDiskIsAnError(t *testing.T) {
-	for _, args := range [][]string{{"config"}, {"config", "-short"}, {"config", "-diff", file(t, "empty.toml", "")}, {"completion", "man"}} {
+	for _, args := range [][]string{
+		{"config"}, {"config", "-short"}, {"config", "-diff", file(t, "empty.toml", "")}, {"completion", "man"}, {"version"},
+		{"help"}, {"help", "node"}, {"status", "-h"}, {"ctl", "-h"}, {"config", "-check", config(t, "")}, {"keygen", filepath.Join(t.TempDir(), "secret")},
+	} {
 		if err := run(t.Context(), args, full{}, io.Discard); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%v: %v", args, err)
 		}

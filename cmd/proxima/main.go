@@ -113,14 +113,25 @@ func main() {
 	os.Exit(code(err, os.Stderr))
 }
 
+// run runs a command. What it prints and cannot be written is an error of it, unless it has another. Ctrl-C has also ended whoever reads.
 func run(ctx context.Context, args []string, out, errs io.Writer) error {
+	printed := &output{Writer: out}
+	err := choose(ctx, args, printed, errs)
+	if unwritten := printed.failed(); unwritten != nil && ctx.Err() == nil && (err == nil || errors.Is(err, flag.ErrHelp)) {
+		return unwritten
+	}
+	return err
+}
+
+// choose finds the command that the arguments name, and runs it.
+func choose(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(args) == 0 {
 		usage(errs)
 		return exit{code: exitUsage}
 	}
 	switch {
 	case args[0] == "help" && len(args) > 1:
-		return run(ctx, append(slices.Clone(args[1:]), "-h"), out, errs)
+		return choose(ctx, append(slices.Clone(args[1:]), "-h"), out, errs)
 	case isHelp(args[0]):
 		usage(out)
 		return nil

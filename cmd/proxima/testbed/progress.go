@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -28,7 +29,7 @@ type printer struct {
 
 func newPrinter(w io.Writer) printer {
 	p := printer{w: w, mu: new(sync.Mutex), last: new(time.Time)}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := w.(interface{ Stat() (fs.FileInfo, error) }); ok {
 		info, err := f.Stat()
 		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
