@@ -56,7 +56,7 @@ func members(ctx context.Context, data, through string) ([]node.MemberRow, error
 }
 
 func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newAskFlags("members", out, "Usage: proxima members [FLAGS]\nLists the members of the overlay, as the running node sees them.\n")
+	flags := newAskFlags(ctx, "members", out, "Usage: proxima members [FLAGS]\nLists the members of the overlay, as the running node sees them.\n")
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
 }
 
 func runRTT(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newAskFlags("rtt", out, "Usage: proxima rtt [FLAGS] NODE NODE\nPrints the round trip between two members. NODE is the id or its first characters.\n")
+	flags := newAskFlags(ctx, "rtt", out, "Usage: proxima rtt [FLAGS] NODE NODE\nPrints the round trip between two members. NODE is the id or its first characters.\n")
 	ids, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func place(m node.MemberRow) (c ncoord.Coordinate) {
 const mostTop = 20
 
 func runTop(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newAskFlags("top", out, "Usage: proxima top [FLAGS] [hosts | servers | errors]\n"+
+	flags := newAskFlags(ctx, "top", out, "Usage: proxima top [FLAGS] [hosts | servers | errors]\n"+
 		"Shows the hosts with the most URLs in memory, the servers with the most hosts, and the most frequent errors of the running node.\n")
 	kinds, err := parse(flags, args)
 	if err != nil {

@@ -196,13 +196,13 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 func TestEmptyFileChangesNothing(t *testing.T) {
 	flags := newFlags("node", io.Discard, "", "")
 	path := file(t, "c.toml", "")
-	if _, err := configure(path, flags.FlagSet); err != nil {
+	if _, err := configure(t.Context(), path, flags.FlagSet); err != nil {
 		t.Errorf("at the start: %v", err)
 	}
-	if _, err := reread(path, flags.FlagSet); err == nil || !strings.Contains(err.Error(), path+" is empty") {
+	if _, err := reread(t.Context(), path, flags.FlagSet); err == nil || !strings.Contains(err.Error(), path+" is empty") {
 		t.Errorf("while it runs: %v", err)
 	}
-	if cfg, err := reread(file(t, "d.toml", "# nothing\n"), flags.FlagSet); err != nil || cmp.Diff(node.Default(), cfg, cmpopts.EquateEmpty()) != "" {
+	if cfg, err := reread(t.Context(), file(t, "d.toml", "# nothing\n"), flags.FlagSet); err != nil || cmp.Diff(node.Default(), cfg, cmpopts.EquateEmpty()) != "" {
 		t.Errorf("a comment: %v", err)
 	}
 }
@@ -337,7 +337,7 @@ func configured(t *testing.T, args ...string) node.Config {
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := configure(*path, flags)
+	cfg, err := configure(t.Context(), *path, flags)
 	if err != nil {
 		t.Fatal(err)
 	}

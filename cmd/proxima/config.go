@@ -16,7 +16,7 @@ import (
 	"proxima/node/strict"
 )
 
-func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
+func runConfig(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("config", out, "Usage: proxima config [-short | -check FILE | -diff FILE | -for URL [-config FILE]]\nPrints the complete default configuration.\n", "")
 	check := flags.String("check", "", "check this `file` instead of printing the defaults")
 	short := flags.Bool("short", false, "print only the keys that most people set")
@@ -38,20 +38,20 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 		if err != nil {
 			return exit{exitUsage, fmt.Errorf("-for: %w", err)}
 		}
-		text, err := node.Explain(*file, u)
+		text, err := untilStopped(ctx, func() (string, error) { return node.Explain(*file, u) })
 		if err != nil {
 			return exit{exitUsage, err}
 		}
 		_, err = fmt.Fprintf(out, "# %s\n%s", u, text)
 		return err
 	case kind == "check":
-		if _, err := node.Load(*check); err != nil {
+		if _, err := load(ctx, *check); err != nil {
 			return exit{exitUsage, err}
 		}
 		fmt.Fprintln(out, *check, "is valid")
 		return nil
 	case kind == "diff":
-		c, err := node.Load(*diff)
+		c, err := load(ctx, *diff)
 		if err != nil {
 			return exit{exitUsage, err}
 		}

@@ -218,20 +218,25 @@ func TestDamagedDirectory(t *testing.T) {
 	}
 }
 
-// TestInterruptWhileSeedsAreRead: one Ctrl-C is enough, although nothing comes from the pipe.
-func TestInterruptWhileSeedsAreRead(t *testing.T) {
+// TestInterruptWhileAFileIsRead: one Ctrl-C is enough, although nothing comes from the pipe.
+func TestInterruptWhileAFileIsRead(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
 	}
-	p := start(t, "node", "-data", t.TempDir(), "-seeds", pipe)
-	f, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the program reads
-	if err != nil {
-		t.Fatal(err)
+	for _, args := range [][]string{
+		{"node", "-data", t.TempDir(), "-seeds", pipe}, {"node", "-config", pipe}, {"ctl", "-config", pipe, "pause"},
+		{"config", "-check", pipe}, {"config", "-diff", pipe}, {"config", "-for", "a.test", "-config", pipe},
+	} {
+		p := start(t, args...)
+		f, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the program reads
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.cmd.Process.Signal(syscall.SIGINT)
+		p.want(exitStopped)
+		f.Close()
 	}
-	defer f.Close()
-	p.cmd.Process.Signal(syscall.SIGINT)
-	p.want(exitStopped)
 }
 
 // TestInterruptWhileCtlReadsSeeds: the same for a list that is to be given to a running node.

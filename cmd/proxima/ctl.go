@@ -126,7 +126,7 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 	for _, a := range acts() {
 		fmt.Fprintf(&help, "  %-23s  %s\n", strings.TrimSpace(a.name+" "+a.args), a.does)
 	}
-	flags := newAskFlags("ctl", out, help.String())
+	flags := newAskFlags(ctx, "ctl", out, help.String())
 	c := &ctl{out: out}
 	flags.StringVar(&c.why, "why", "", "`reason` for a block or its end, for people")
 	words, err := parse(flags, args)
@@ -154,7 +154,7 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 }
 
 func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newAskFlags("go-alone", out, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
+	flags := newAskFlags(ctx, "go-alone", out, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
 		"Tells the running node that the nodes which it does not see are gone for good, so that it goes on with those that it\n"+
 		"sees. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n")
 	if err := parseAlone(flags, args); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +20,7 @@ type flagSet struct {
 	out           io.Writer
 	before, after string
 	data, config  *string // of a command that asks a running node
+	load          func(file string) (node.Config, error)
 }
 
 func newFlags(name string, out io.Writer, before, after string) *flagSet {
@@ -28,10 +30,11 @@ func newFlags(name string, out io.Writer, before, after string) *flagSet {
 }
 
 // newAskFlags is newFlags for a command that asks a running node. The result's data is the node's directory once parsed.
-func newAskFlags(name string, out io.Writer, before string) *flagSet {
+func newAskFlags(ctx context.Context, name string, out io.Writer, before string) *flagSet {
 	f := newFlags(name, out, before, "")
 	f.data = f.String("data", node.Default().Node.Data, "data `directory` of the node")
 	f.config = f.String("config", "", "configuration `file` of the node, which names its data directory")
+	f.load = func(file string) (node.Config, error) { return load(ctx, file) }
 	return f
 }
 
@@ -129,7 +132,7 @@ func (f *flagSet) findData() error {
 	if given(f.FlagSet, "data") {
 		return exit{exitUsage, fmt.Errorf("%s takes -data or -config, not both", f.command())}
 	}
-	cfg, err := node.Load(*f.config)
+	cfg, err := f.load(*f.config)
 	if err != nil {
 		return exit{exitUsage, err}
 	}

@@ -126,7 +126,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := configure(*file, flags.FlagSet)
+	cfg, err := configure(ctx, *file, flags.FlagSet)
 	if err != nil {
 		return exit{exitUsage, err}
 	}
@@ -160,7 +160,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
 	deps := node.Deps{Echo: echo(errs, *quiet)}
 	if *file != "" {
-		deps.Config = func() (node.Config, error) { return reread(*file, flags.FlagSet) }
+		deps.Config = func() (node.Config, error) { return reread(ctx, *file, flags.FlagSet) }
 	}
 	n, err := node.New(cfg, seeds, deps)
 	switch {
@@ -232,11 +232,11 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writ
 }
 
 // configure reads the file or takes the defaults, applies the flags, and checks the result.
-func configure(file string, flags *flag.FlagSet) (node.Config, error) {
+func configure(ctx context.Context, file string, flags *flag.FlagSet) (node.Config, error) {
 	cfg := node.Default()
 	var err error
 	if file != "" {
-		if cfg, err = node.Load(file); err != nil {
+		if cfg, err = load(ctx, file); err != nil {
 			return cfg, err
 		}
 	}
@@ -266,11 +266,16 @@ func configure(file string, flags *flag.FlagSet) (node.Config, error) {
 
 // reread is configure for a node that runs. An editor empties a file before it writes it anew: that nothing is there must not bring all
 // defaults back.
-func reread(file string, flags *flag.FlagSet) (node.Config, error) {
+func reread(ctx context.Context, file string, flags *flag.FlagSet) (node.Config, error) {
 	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return node.Config{}, fmt.Errorf("%s is empty, so nothing was changed (a file with nothing but a comment sets all defaults)", file)
 	}
-	return configure(file, flags)
+	return configure(ctx, file, flags)
+}
+
+// load reads a configuration, which may come from a pipe.
+func load(ctx context.Context, file string) (node.Config, error) {
+	return untilStopped(ctx, func() (node.Config, error) { return node.Load(file) })
 }
 
 // untilStopped returns what read returns, or the error of the context once that ends: what waits for a terminal or a pipe cannot be broken

@@ -16,7 +16,7 @@ import (
 )
 
 func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newAskFlags("status", out, "Usage: proxima status [FLAGS] [HOST ...]\n"+
+	flags := newAskFlags(ctx, "status", out, "Usage: proxima status [FLAGS] [HOST ...]\n"+
 		"Says what the running node is doing; with hosts, why each of them is waiting.\n")
 	asJSON := flags.Bool("json", false, "print JSON")
 	again := flags.Bool("watch", false, "refresh every two seconds, until Ctrl-C or the end of the node")
