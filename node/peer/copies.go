@@ -2,9 +2,12 @@ package peer
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"proxima/node/wire"
 )
@@ -16,9 +19,79 @@ import (
 // copied is the birth of blocks that another outbox has too. It is later than any time, so Settled passes over them.
 const copied = time.Duration(math.MaxInt64)
 
-// Keep keeps links for another node, as Add does for this one. If that node goes away they are copied to a third.
+// Keep keeps links for another node, as Add does for this one. If that node goes away they are copied to a third. What is kept already is
+// left out: each time one of two nodes is away for a moment, the other one copies, and the copies would multiply as long as the receiver
+// takes nothing.
 func (o *Outbox) Keep(ctx context.Context, from string, links map[string][]*wire.Link) error {
-	return o.add(ctx, links, block{born: copied, other: from})
+	o.keeping <- struct{}{}
+	defer func() { <-o.keeping }()
+	fresh := make(map[string][]*wire.Link)
+	o.mu.Lock()
+	for to, all := range links {
+		if all = slices.DeleteFunc(slices.Clone(all), o.held.has); len(all) > 0 {
+			fresh[to] = all
+			o.held.add(all) // now: they may be answered before add returns
+		}
+	}
+	o.mu.Unlock()
+	err := o.add(ctx, fresh, block{born: copied, other: from})
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, all := range fresh {
+			o.held.answered(all, outcomes{})
+		}
+	}
+	return err
+}
+
+// held are the hashes of links that lie here for other nodes, or since an earlier life. A hash that is missing costs a copy.
+type held map[uint64]struct{}
+
+// maxHeld bounds the memory of held, some 20 bytes for each.
+const maxHeld = 1 << 20
+
+func (h held) add(links []*wire.Link) {
+	for _, l := range links {
+		if len(h) < maxHeld {
+			h[hashOf(l)] = struct{}{}
+		}
+	}
+}
+
+func (h held) has(l *wire.Link) bool {
+	if len(h) == 0 {
+		return false
+	}
+	_, ok := h[hashOf(l)]
+	return ok
+}
+
+// answered forgets links, except those that stay here or move to another queue.
+func (h held) answered(links []*wire.Link, f outcomes) {
+	if len(h) == 0 {
+		return // the usual case
+	}
+	rest := make(map[*wire.Link]bool)
+	for _, l := range f.stay {
+		rest[l] = true
+	}
+	for _, moved := range f.move {
+		for _, l := range moved {
+			rest[l] = true
+		}
+	}
+	for _, l := range links {
+		if !rest[l] {
+			delete(h, hashOf(l))
+		}
+	}
+}
+
+// hashOf returns a hash of all that is said of a link.
+func hashOf(l *wire.Link) uint64 {
+	b := fmt.Appendf(nil, "%d %d %t ", l.GetDepth(), l.GetHops(), l.GetSitemap())
+	return xxhash.Sum64(append(b, l.GetUrl()...))
 }
 
 // common returns the birth of the oldest of some blocks, and the other outbox that has their links too. Unless it is the same for

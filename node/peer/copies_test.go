@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
@@ -209,4 +210,76 @@ func TestNewLinksWaitForNoCustodian(t *testing.T) {
 			t.Errorf("%d links wait, want 1", n)
 		}
 	})
+}
+
+// While a receiver takes nothing, the others come and go. Each of them has a link twice at most, as its own and for another node: without a
+// bound there would be more copies with each absence, and those of the copies.
+func TestCopiesDoNotMultiply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ids := []string{"a", "b", "c", "d", "e"}
+		c := &crowd{gone: map[string]bool{}}
+		boxes, full := map[string]*peer.Outbox{}, true
+		all := func() (most int) {
+			for _, box := range boxes {
+				most = max(most, box.Pending())
+			}
+			return most
+		}
+		for _, id := range ids {
+			boxes[id], _ = running(t, peer.Default(), peer.OutboxDeps{Gone: c.isGone,
+				Custodian: func(not ...string) string {
+					others := append(ids[slices.Index(ids, not[len(not)-1])+1:len(ids):len(ids)], ids...)
+					i := slices.IndexFunc(others, func(other string) bool { return other != id && !slices.Contains(not, other) && !c.isGone(other) })
+					return others[i]
+				},
+				Deliver: func(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+					c.mu.Lock()
+					refused := to == "f" && full
+					c.mu.Unlock()
+					switch {
+					case refused || c.isGone(to) || c.isGone(id):
+						return nil, errors.New("no answer")
+					case to == "f":
+						return accepts(req.Links), nil
+					}
+					return accepts(req.Links), boxes[to].Keep(ctx, id, map[string][]*wire.Link{"f": req.Links})
+				}})
+		}
+		absences := func(n int) {
+			for i := range n {
+				for _, gone := range []bool{true, false} {
+					c.set(c.gone, ids[i%len(ids)], gone)
+					for _, box := range boxes {
+						box.Review()
+					}
+					sleep(20 * time.Second)
+				}
+			}
+		}
+		add(t, boxes["a"], "f", linksOf("x", 10))
+		sleep(10 * time.Second)
+		if absences(100); all() > 20 {
+			t.Errorf("a node has 10 links %d times", all())
+		}
+		c.mu.Lock()
+		full = false
+		c.mu.Unlock()
+		if sleep(time.Minute); all() > 0 {
+			t.Errorf("%d links wait for a node that takes them", all())
+		}
+		if err := boxes["b"].Keep(t.Context(), "a", map[string][]*wire.Link{"g": linksOf("x", 10)}); err != nil || all() != 10 {
+			t.Errorf("%d of 10 links are kept that were answered before: %v", all(), err)
+		}
+	})
+}
+
+// What lies here since an earlier life is not kept again.
+func TestKeptLinksOfAnEarlierLife(t *testing.T) {
+	shelf := new(netsim.Shelf)
+	for range 3 {
+		o := opened(t, peer.Default(), peer.OutboxDeps{Shelf: shelf})
+		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3)}); err != nil || o.Pending() != 3 {
+			t.Errorf("%d of 3 links are kept: %v", o.Pending(), err)
+		}
+	}
 }

@@ -217,6 +217,7 @@ func (o *Outbox) settle(q *queue, m message, f outcomes) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.held.answered(m.links, f)
 	o.stats.Accepted += f.stats.Accepted
 	o.stats.Duplicate += f.stats.Duplicate
 	o.stats.Refused += f.stats.Refused

@@ -52,6 +52,8 @@ type Outbox struct {
 	wake bell.Bell
 	// turn is held by the caller that writes.
 	turn chan struct{}
+	// keeping is held by the call of Keep that writes: what one of them has put into held is on disk before the next one looks.
+	keeping chan struct{}
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -62,6 +64,7 @@ type Outbox struct {
 	writes  []*write // wait to be written
 	written uint64   // the last block that was written and queued
 	kept    int      // bytes of block values that are also in memory
+	held    held     // links that another node is not to have kept here twice
 	stats   OutboxStats
 }
 
@@ -70,8 +73,8 @@ type OutboxStats struct{ Accepted, Duplicate, Refused, SetAside uint64 }
 
 // NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: bell.New(), turn: make(chan struct{}, 1),
-		queues: map[string]*queue{}}
+	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), wake: bell.New(), turn: make(chan struct{}, 1), keeping: make(chan struct{}, 1),
+		queues: map[string]*queue{}, held: held{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
 		if err != nil {
@@ -81,6 +84,10 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 		if k.kind == kindAside {
 			o.stats.SetAside += uint64(claimed(value))
 			return nil
+		}
+		if len(o.held) < maxHeld {
+			links, _ := decodeBlock(value) //nolint:errcheck // an unreadable block is set aside when it is sent
+			o.held.add(links)
 		}
 		o.push(&block{peer: k.peer, seq: k.seq, links: claimed(value), bytes: len(value), born: -1})
 		return nil
