@@ -174,27 +174,34 @@ func (s *spool) append(d disk, b []byte) error {
 // place.
 func openSpool(path string, formats []string) (*spool, error) {
 	s := &spool{path: path}
-	whole := func(*spooled) error { return nil }
-	var err error
-	if s.size, err = s.each(whole); err != nil || s.V != 0 {
-		return s, err
-	}
-	info, err := os.Stat(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	h := header{V: spoolVersion, Name: strings.TrimSuffix(filepath.Base(path), suffixSpool), Formats: formats, Begun: info.ModTime().UTC()}
-	words := strings.Split(h.Name, "-")
-	if _, err := fmt.Sscanf(strings.Join(words[max(0, len(words)-2):], " "), "%d %d", &h.Boot, &h.Serial); err != nil {
-		return s, nil // no sink has made it
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
 	}
-	s.header = h
-	s.size, err = s.each(whole)
+	switch payload, err := readFrame(f, nil, info.Size()); {
+	case damaged(err) || errors.Is(err, io.EOF):
+		h := header{V: spoolVersion, Name: strings.TrimSuffix(filepath.Base(path), suffixSpool), Formats: formats, Begun: info.ModTime().UTC()}
+		words := strings.Split(h.Name, "-")
+		if _, err := fmt.Sscanf(strings.Join(words[max(0, len(words)-2):], " "), "%d %d", &h.Boot, &h.Serial); err != nil {
+			return s, nil // no sink has made it
+		}
+		s.header = h
+	case err != nil:
+		return nil, err
+	case json.Unmarshal(payload, &s.header) != nil || s.V != spoolVersion:
+		return nil, fmt.Errorf("%s is from another version of the program", filepath.Base(path))
+	}
+	s.size, err = s.each(func(*spooled) error { return nil })
 	return s, err
 }
 
-// each calls visit for every complete record and returns where the last of them ends. It skips damaged frames, and a frame that a crash
-// tore. The record is valid until visit returns.
+// each calls visit for every complete record and returns where the last of them ends. It skips the header, damaged frames, and a frame that
+// a crash tore. The record is valid until visit returns.
 func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -205,41 +212,13 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	end := info.Size()
-	in := bufio.NewReaderSize(f, 1<<20)
-	payload, err := readFrame(in, nil, end)
-	var h header
-	switch {
-	case damaged(err) || errors.Is(err, io.EOF):
-		if s.V == 0 {
-			return 0, nil
-		}
-		h = s.header
-		_, err = f.Seek(0, io.SeekStart)
-		in.Reset(f)
-	case err != nil:
-	case json.Unmarshal(payload, &h) != nil || h.V != spoolVersion:
-		err = fmt.Errorf("%s is from another version of the program", filepath.Base(s.path))
-	default:
-		size = int64(frameHead + len(payload))
-		if s.V == 0 { // opened, not begun
-			s.header = h
-		}
-	}
-	if err != nil {
-		return 0, err
-	}
 	var r spooled
-	mark, least := h.mark(), uint32(0) // the number of the next record, unless it is missing
-	for at := size; ; {
-		payload, err = readFrame(in, payload, end-at)
-		if err == nil {
-			err = r.read(payload, mark, len(h.Formats))
-		}
-		if err == nil && r.n < least { // it comes twice
-			err = errDamaged
-		}
-		if damaged(err) {
+	var payload []byte
+	in := bufio.NewReaderSize(f, 1<<20)
+	mark, end, at := s.mark(), info.Size(), int64(-1)
+	least := uint32(0) // the number of the next record, unless it is missing
+	for lost := true; ; {
+		if lost {
 			if at, err = nextFrame(f, at+1, end, mark); err != nil || at == end {
 				return size, err
 			}
@@ -247,6 +226,15 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 				return size, err
 			}
 			in.Reset(f)
+		}
+		payload, err = readFrame(in, payload, end-at)
+		if err == nil {
+			err = r.read(payload, mark, len(s.Formats))
+		}
+		if err == nil && r.n < least { // it comes twice
+			err = errDamaged
+		}
+		if lost = damaged(err); lost {
 			continue
 		}
 		if errors.Is(err, io.EOF) {
