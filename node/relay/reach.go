@@ -40,52 +40,44 @@ type round struct {
 
 // explore finds out how this node is reached, again and again.
 func (r *Relay) explore(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
 	var due time.Time
 	every, other, vain := firstCheck, 0, 0 // other counts rounds with another result in a row, vain those in which no member answered
 	// A new node begins as outbound only, whatever it is.
 	reached, checked := r.deps.First, r.deps.First != view.Outbound
-	for {
-		if !time.Now().Before(due) && len(r.deps.Near()) > 0 {
-			reach, known := r.findOut(ctx)
-			if vain++; known {
-				vain = 0
-			}
-			if vain >= lonely {
-				reach, known = view.Outbound, true
-			}
-			switch {
-			case !known:
-				every = firstCheck
-			case reach == reached:
-				checked, other = true, 0
-				every = min(3*every, lastCheck)
-			default:
-				if other++; !checked || other > 1 {
-					reached, checked, other = reach, true, 0
-				}
-				every = firstCheck
-			}
-			if r.found.Swap(int32(reached)) != int32(reached) {
-				r.poked.Ring()
-			}
-			due = time.Now().Add(every/2 + rand.N(every))
-		}
-		select {
-		case <-ctx.Done():
+	_ = bell.Every(ctx, time.Second, func() {
+		if time.Now().Before(due) || len(r.deps.Near()) == 0 {
 			return
-		case <-ticker.C:
 		}
-	}
+		reach, known := r.findOut(ctx)
+		if vain++; known {
+			vain = 0
+		}
+		if vain >= lonely {
+			reach, known = view.Outbound, true
+		}
+		switch {
+		case !known:
+			every = firstCheck
+		case reach == reached:
+			checked, other = true, 0
+			every = min(3*every, lastCheck)
+		default:
+			if other++; !checked || other > 1 {
+				reached, checked, other = reach, true, 0
+			}
+			every = firstCheck
+		}
+		if r.found.Swap(int32(reached)) != int32(reached) {
+			r.poked.Ring()
+		}
+		due = time.Now().Add(every/2 + rand.N(every))
+	})
 }
 
 // watch keeps the relays of this node, and publishes how it is reached.
 func (r *Relay) watch(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
 	var compared time.Time
-	for {
+	_ = bell.Loop(ctx, r.poked, time.Second, func(bool) error {
 		way := *r.way.Load()
 		switch found := r.found.Load(); {
 		case found == unknown: // few members have links yet
@@ -103,13 +95,8 @@ func (r *Relay) watch(ctx context.Context) {
 			r.way.Store(&way)
 			r.deps.Publish(way)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		case <-r.poked:
-		}
-	}
+		return nil
+	})
 }
 
 // findOut asks some members to dial this node. It returns what that shows, if anything.
