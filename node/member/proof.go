@@ -153,25 +153,20 @@ type stream struct {
 	net.Conn
 	c      *carrier
 	unhook func() bool
-	head   []byte
+	in     io.Reader // the head, and then the connection
 	left   int
 }
 
 func (c *carrier) newStream(conn net.Conn, head []byte) *stream {
 	unhook := context.AfterFunc(c.ctx, func() { _ = conn.Close() })
-	return &stream{Conn: conn, c: c, unhook: unhook, head: head, left: maxStream - len(head)}
+	return &stream{Conn: conn, c: c, unhook: unhook, in: io.MultiReader(bytes.NewReader(head), conn), left: maxStream}
 }
 
 func (s *stream) Read(b []byte) (int, error) {
-	if len(s.head) > 0 {
-		n := copy(b, s.head)
-		s.head = s.head[n:]
-		return n, nil
-	}
 	if s.left == 0 {
 		return 0, fmt.Errorf("read stream: more than %d bytes", maxStream)
 	}
-	n, err := s.Conn.Read(b[:min(len(b), s.left)])
+	n, err := s.in.Read(b[:min(len(b), s.left)])
 	s.left -= n
 	return n, err
 }

@@ -300,8 +300,5 @@ func (s *Sink) settleLocked() {
 func pause(ctx context.Context, n int) {
 	const least, most = 200 * time.Millisecond, time.Minute
 	wait := min(most, least<<min(n-1, 9))
-	select {
-	case <-time.After(wait/2 + rand.N(wait/2+1)):
-	case <-ctx.Done():
-	}
+	_ = bell.Sleep(ctx, wait/2+rand.N(wait/2+1))
 }
