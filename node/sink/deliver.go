@@ -46,8 +46,8 @@ func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 	s.stats.Packages++
 	s.stats.Pages += int64(p.Pages)
 	s.stats.Bytes += p.size()
-	s.settleLocked()
 	s.mu.Unlock()
+	s.settled.Ring()
 	s.review()
 	return true, nil
 }

@@ -94,6 +94,7 @@ type Sink struct {
 	done     chan struct{} // closed when Run has ended
 	changed  bell.Bell     // wakes the packer
 	work     bell.Bell     // wakes the deliverer
+	settled  bell.Bell     // wakes Flush: a spool was closed or packed, or a package delivered
 	reached  bool          // the destination is open; only Open and the deliverer use it
 
 	// mu guards the fields below. It is never held during I/O.
@@ -110,14 +111,11 @@ type Sink struct {
 	undelivered string // why packages cannot be delivered
 	held        string // the last reason given to Deps.Hold
 	stats       Status
-	settled     chan struct{} // closed and replaced when a spool was closed or packed, or a package delivered
 }
 
 // put is a record on its way to the disk.
 type put struct {
-	parts  [][]byte
-	page   bool
-	time   time.Time
+	spooled
 	ticket *Ticket
 	err    error
 	done   chan struct{}
@@ -157,7 +155,7 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
 	s := &Sink{cfg: cfg, deps: deps, dir: dir, disk: d, archive: archive, puts: make(chan *put), closings: bell.New(),
-		done: make(chan struct{}), changed: bell.New(), work: bell.New(), settled: make(chan struct{})}
+		done: make(chan struct{}), changed: bell.New(), work: bell.New(), settled: bell.New()}
 	if s.to, err = newDestination(cfg, d, deps); err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
@@ -205,7 +203,7 @@ func (s *Sink) Put(ctx context.Context, r Record) (*Ticket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep a download: %w", err)
 	}
-	p := &put{parts: parts, page: r.IsPage, time: r.Time, done: make(chan struct{})}
+	p := &put{spooled: spooled{page: r.IsPage, time: r.Time, parts: parts}, done: make(chan struct{})}
 	select {
 	case s.puts <- p:
 	case <-s.done:
@@ -262,7 +260,7 @@ func (s *Sink) repeat(ctx context.Context, wake <-chan struct{}, step func(conte
 }
 
 // Flush closes the open spool and waits until everything is delivered or ctx ends. It returns how many packages are left.
-// Put must not be called after it.
+// Put must not be called after it, nor Flush meanwhile.
 func (s *Sink) Flush(ctx context.Context) (left int) {
 	s.mu.Lock()
 	s.flushing = true
@@ -272,7 +270,7 @@ func (s *Sink) Flush(ctx context.Context) (left int) {
 		if s.open != nil {
 			s.closings.Ring()
 		}
-		left, settled := len(s.closed)+len(s.ready), s.settled
+		left = len(s.closed) + len(s.ready)
 		if s.open != nil {
 			left++
 		}
@@ -281,19 +279,13 @@ func (s *Sink) Flush(ctx context.Context) (left int) {
 			return 0
 		}
 		select {
-		case <-settled:
+		case <-s.settled:
 		case <-s.done:
 			return left
 		case <-ctx.Done():
 			return left
 		}
 	}
-}
-
-// settleLocked wakes Flush after a change.
-func (s *Sink) settleLocked() {
-	close(s.settled)
-	s.settled = make(chan struct{})
 }
 
 // pause waits after the n-th failure in a row, n from 1 on, longer each time and with jitter, or until ctx ends.

@@ -69,14 +69,14 @@ func (w *writer) append(batch []*put) {
 			p.err = err
 			continue
 		}
-		r := spooled{n: sp.records + uint32(len(written)), page: p.page, time: p.time, parts: p.parts}
-		payload = r.append(payload[:0], sp.mark())
+		p.n = sp.records + uint32(len(written))
+		payload = p.spooled.append(payload[:0], sp.mark())
 		before := len(frames)
 		if frames = appendFrame(frames, payload); !w.room(int64(len(frames))) {
 			p.err, frames, full = ErrFull, frames[:before], true
 			continue
 		}
-		p.ticket = &Ticket{sink: w.Sink, spool: sp, record: r.n}
+		p.ticket = &Ticket{sink: w.Sink, spool: sp, record: p.n}
 		written = append(written, p)
 	}
 	if len(written) > 0 {
@@ -144,8 +144,8 @@ func (w *writer) closeSpool() {
 	w.open.file = nil
 	w.closed = append(w.closed, w.open)
 	w.open, w.stats.Open = nil, 0
-	w.settleLocked()
 	w.mu.Unlock()
+	w.settled.Ring()
 	w.changed.Ring()
 }
 
@@ -211,7 +211,7 @@ func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
 	}
 	s.mu.Lock()
 	s.closed = s.closed[1:]
-	s.settleLocked()
 	s.mu.Unlock()
+	s.settled.Ring()
 	return true, nil
 }
