@@ -70,15 +70,7 @@ func openLog(name string, cfg Config, meta Meta, deps Deps) (*log, error) {
 	if err := l.prune(); err != nil {
 		return nil, err
 	}
-	if err := l.open(); err != nil {
-		return nil, err
-	}
-	if l.torn {
-		n, err := l.file.WriteString("\n")
-		l.size += int64(n)
-		l.torn = err != nil // then the next line begins with the newline
-	}
-	return l, nil
+	return l, l.open()
 }
 
 func (l *log) path() string { return filepath.Join(l.dir, l.name+suffix) }

@@ -77,8 +77,8 @@ type Writer struct {
 	events *slog.Logger
 }
 
-// Open opens the logs in the directory, creating them if needed. It ends a line that a crash has torn, so that the lines after
-// it can be read. The caller must Close the Writer.
+// Open opens the logs in the directory, creating them if needed. The first line after one that a crash has torn is a line of its own. The
+// caller must Close the Writer.
 func Open(cfg Config, meta Meta, deps Deps) (*Writer, error) {
 	if cfg.Logs == "" || deps.Now == nil {
 		return nil, fmt.Errorf("open run log: directory or clock missing")
