@@ -111,6 +111,11 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 func (c *carrier) StreamCh() <-chan net.Conn { return c.streams }
 
 func (c *carrier) WriteTo(b []byte, addr string) (time.Time, error) {
+	return c.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress sends a packet to a member, by a link or to its port.
+func (c *carrier) WriteToAddress(b []byte, to memberlist.Address) (time.Time, error) {
 	if c.down.Load() {
 		return time.Time{}, net.ErrClosed
 	}
@@ -119,17 +124,10 @@ func (c *carrier) WriteTo(b []byte, addr string) (time.Time, error) {
 	}
 	c.sent.Add(1)
 	c.bytes.Add(uint64(len(b)))
-	return c.Transport.WriteTo(b, addr)
-}
-
-// WriteToAddress sends a packet to a member, by a link or to its port.
-func (c *carrier) WriteToAddress(b []byte, to memberlist.Address) (time.Time, error) {
-	if c.links == nil || to.Name == "" || c.down.Load() || c.silent.Load() || !c.links.Send(to.Name, b) {
-		return c.WriteTo(b, to.Addr)
+	if c.links != nil && to.Name != "" && c.links.Send(to.Name, b) {
+		return time.Now(), nil
 	}
-	c.sent.Add(1)
-	c.bytes.Add(uint64(len(b)))
-	return time.Now(), nil
+	return c.Transport.WriteTo(b, to.Addr)
 }
 
 // DialAddressTimeout makes a stream to a member, by a link or to its port.
