@@ -114,17 +114,9 @@ func (t *table) foundIfLowest(now time.Time) {
 	if t.paxos.set.version > 0 || now.Sub(t.met) < foundAfter {
 		return
 	}
-	others := 0
-	for id, r := range t.members {
-		if r.phase != alive || r.bad || r == t.self {
-			continue
-		}
-		if r.stamp != 0 || id < t.self.id {
-			return
-		}
-		others++
-	}
-	if others > 0 {
+	others := t.others()
+	inOverlay := func(id string) bool { return t.members[id].stamp != 0 }
+	if len(others) > 0 && t.self.id < others[0] && !slices.ContainsFunc(others, inOverlay) {
 		t.paxos.found(now, t.self.id)
 	}
 }
@@ -241,20 +233,12 @@ func (t *table) ask(now time.Time) (out []outgoing) {
 
 // goAlone makes the live members the only voters. It returns those that it dropped.
 func (t *table) goAlone(now time.Time, why string) (dropped []string) {
-	var ids []string
-	for id, r := range t.members {
-		switch {
-		case r.phase == alive && !r.bad:
-			ids = append(ids, id)
-		case t.paxos.set.has(id):
-			dropped = append(dropped, id)
-		}
-	}
+	ids := append(t.others(), t.self.id)
+	slices.Sort(ids)
+	dropped = slices.DeleteFunc(slices.Clone(t.paxos.set.ids), func(id string) bool { return slices.Contains(ids, id) })
 	if len(dropped) == 0 && t.majority {
 		return nil
 	}
-	slices.Sort(ids)
-	slices.Sort(dropped)
 	t.paxos.force(now, ids)
 	t.event(EventAlone, nil, now, why)
 	t.update(now)
@@ -266,12 +250,7 @@ func (t *table) aloneByItself(now time.Time) bool {
 	if t.majority || t.cfg.GoAloneAfter == 0 {
 		return false
 	}
-	turn := 0
-	for id, r := range t.members {
-		if r.phase == alive && !r.bad && id < t.self.id {
-			turn++
-		}
-	}
+	turn, _ := slices.BinarySearch(t.others(), t.self.id)
 	if lacked := now.Sub(t.lacked); lacked < t.cfg.GoAloneAfter+time.Duration(turn)*nextInTurn {
 		return false
 	}
@@ -283,12 +262,11 @@ func (t *table) aloneByItself(now time.Time) bool {
 func (t *table) depart(now time.Time) {
 	c := &t.paxos
 	others, heirs := false, []string(nil)
-	for id, r := range t.members {
+	for _, id := range t.others() {
 		switch in := c.set.has(id); {
-		case r == t.self || r.phase != alive || r.bad:
 		case in && !t.absent(id):
 			others = true
-		case !in && r.stamp == c.plain():
+		case !in && t.members[id].stamp == c.plain():
 			heirs = append(heirs, id)
 		}
 	}
@@ -298,7 +276,6 @@ func (t *table) depart(now time.Time) {
 	case others:
 		c.renounced, c.dirty = true, true
 	case len(heirs) > 0 && alone && c.accepted.ids == nil:
-		slices.Sort(heirs)
 		t.adopt(voters{c.set.origin, c.set.version + 1, heirs}, now)
 	}
 	c.quit = true

@@ -204,13 +204,9 @@ func (t *table) turn(r *record, way view.Way, now time.Time) {
 
 // homes returns the settled members that can be dialled, or all if none can.
 func (t *table) homes() (homes []string) {
-	for _, id := range t.settled {
-		if r := t.members[id]; r.way.Reach != view.Outbound {
-			homes = append(homes, id)
-		}
-	}
+	homes = slices.DeleteFunc(slices.Clone(t.settled), func(id string) bool { return t.members[id].way.Reach == view.Outbound })
 	if len(homes) == 0 {
-		homes = slices.Clone(t.settled)
+		return slices.Clone(t.settled)
 	}
 	return homes
 }

@@ -85,19 +85,17 @@ func (m *Members) store() error {
 func (m *Members) send(out []outgoing) {
 	for _, p := range out {
 		m.mu.Lock()
-		list := m.list
-		if list != nil && p.to == m.deps.ID {
+		list, r := m.list, m.table.members[p.to]
+		var at *net.UDPAddr
+		switch {
+		case list == nil || r == nil:
+		case r == m.table.self:
 			m.messages = append(m.messages, p.message)
 			m.wakeVoting.Ring()
-			m.mu.Unlock()
-			continue
-		}
-		var at *net.UDPAddr
-		if r := m.table.members[p.to]; list != nil && r != nil && (r.phase == alive || p.kind == messageLeft) {
-			at = r.at()
-		}
-		if at != nil {
-			m.sending.Add(1) // under the lock, so that Run waits for it
+		case r.phase == alive || p.kind == messageLeft:
+			if at = r.at(); at != nil {
+				m.sending.Add(1) // under the lock, so that Run waits for it
+			}
 		}
 		m.mu.Unlock()
 		if at == nil {
