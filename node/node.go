@@ -159,15 +159,11 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	n.book, n.hub = &console.Book{}, console.NewHub(n.watcher.ticks())
-	echo := slog.Handler(n.book)
-	if deps.Echo != nil {
-		echo = slog.NewMultiHandler(n.book, deps.Echo)
-	}
 	logs := cfg.Output
 	logs.Logs = n.LogDir()
 	if n.runlog, err = runlog.Open(logs,
 		runlog.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
-		runlog.Deps{Now: time.Now, Watch: n.logged, Echo: echo, OnError: n.warn},
+		runlog.Deps{Now: time.Now, Watch: n.logged, Echo: deps.Echo, OnError: n.warn},
 	); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"log/slog"
 	"math"
 	"slices"
@@ -96,8 +95,8 @@ type Places struct {
 	Places []Place `json:"places"`
 }
 
-// Book keeps what the page shows: an hour of samples and places, and the latest events and decisions. It is a slog.Handler,
-// which takes the events. The zero value is ready, and safe for concurrent use.
+// Book keeps what the page shows: an hour of samples and places, and the latest events and decisions. The zero value is ready, and safe for
+// concurrent use.
 type Book struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -128,7 +127,7 @@ func dropOld[E any](list []E, now int64, at func(E) int64) []E {
 	return slices.DeleteFunc(list, func(e E) bool { return at(e) >= now || at(e) <= now-history.Milliseconds() })
 }
 
-// Watch takes a line of the run log.
+// Watch takes a line of the run log, or the record of one of its events.
 func (b *Book) Watch(line any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,6 +142,8 @@ func (b *Book) Watch(line any) {
 	case runlog.Assign:
 		b.decisions = push(b.decisions, mostDecisions, Decision{T: time.Now().UnixMilli(), Batch: l.Batch, Assigner: l.Label, Host: l.Host, Owner: l.Owner, URLs: int64(l.URLs),
 			PredictedMs: l.PredictedMs, Estimates: int64(l.Estimates), Seconds: l.Seconds, Decided: l.Decided, Reason: clip(l.Reason)})
+	case slog.Record:
+		b.addLocked(eventOf(l))
 	case runlog.Member:
 		b.addLocked(Event{Kind: l.Change, Host: l.Host, Peer: l.Peer, Reason: l.Reason})
 	}
@@ -170,11 +171,7 @@ func clip(s string) string {
 	return s
 }
 
-// Enabled implements slog.Handler.
-func (b *Book) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
-
-// Handle implements slog.Handler by adding an event.
-func (b *Book) Handle(_ context.Context, r slog.Record) error {
+func eventOf(r slog.Record) Event {
 	e := Event{Kind: r.Message}
 	if r.Level > slog.LevelInfo {
 		e.Level = r.Level.String()
@@ -198,17 +195,8 @@ func (b *Book) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.addLocked(e)
-	return nil
+	return e
 }
-
-// WithAttrs implements slog.Handler.
-func (b *Book) WithAttrs([]slog.Attr) slog.Handler { return b }
-
-// WithGroup implements slog.Handler.
-func (b *Book) WithGroup(string) slog.Handler { return b }
 
 // Stages returns the totals so far in whole ms, which is shorter to send.
 func (b *Book) Stages() Stages {

@@ -16,13 +16,16 @@ const (
 )
 
 // events is a slog.Handler that writes records to the log. It knows neither groups nor attributes of a logger: nobody uses them.
-type events struct{ log *log }
+type events struct {
+	log   *log
+	watch func(line any)
+}
 
-func newEvents(l *log, echo slog.Handler) *slog.Logger {
+func newEvents(e events, echo slog.Handler) *slog.Logger {
 	if echo == nil {
-		return slog.New(events{l})
+		return slog.New(e)
 	}
-	return slog.New(slog.NewMultiHandler(events{l}, echo))
+	return slog.New(slog.NewMultiHandler(e, echo))
 }
 
 func (events) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
@@ -75,6 +78,7 @@ func (e events) Handle(_ context.Context, r slog.Record) error {
 		add(KeyText, "{"+text)
 	}
 	e.log.report(e.log.put(b[1:], failed))
+	e.watch(r)
 	return nil
 }
 

@@ -19,6 +19,8 @@ func TestEvents(t *testing.T) {
 	var echo bytes.Buffer
 	deps := testDeps()
 	deps.Echo = slog.NewTextHandler(&echo, &slog.HandlerOptions{Level: slog.LevelWarn})
+	var watched []string
+	deps.Watch = func(line any) { watched = append(watched, line.(slog.Record).Message) }
 	log := openWith(t, testConfig(dir), meta, deps).Events()
 	log.Info(EventStart, KeyConfig, "a = 1\nb = \"2\"\n\x00\xff<")
 	log.Debug("not logged")
@@ -42,6 +44,9 @@ func TestEvents(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(echo.String()), "\n"); len(lines) != 2 ||
 		!strings.Contains(lines[0], "msg=warning") || !strings.Contains(lines[1], "msg=error") {
 		t.Errorf("echo:\n%s", &echo)
+	}
+	if d := cmp.Diff([]string{EventStart, EventWarning, EventError, EventStop, "x"}, watched); d != "" {
+		t.Errorf("watched: %s", d)
 	}
 }
 

@@ -63,8 +63,8 @@ type Deps struct {
 	// OnError is told of the first line that a log loses, of the first one after each recovery, and of each failed rotation. It
 	// is called without locks on the goroutine that logs, and may itself log. May be nil.
 	OnError func(error)
-	// Watch also gets each Fetch (as a pointer, which it must not keep), Assign and Member, on the goroutine that logs. May be
-	// nil.
+	// Watch also gets each Fetch (as a pointer, which it must not keep), Assign and Member, and the slog.Record of each event, on the
+	// goroutine that logs. May be nil.
 	Watch func(line any)
 	// Echo also gets the events, to show them to people: slog.NewTextHandler(os.Stderr, …). May be nil.
 	Echo slog.Handler
@@ -97,7 +97,7 @@ func Open(cfg Config, meta Meta, deps Deps) (*Writer, error) {
 		}
 		w.logs[name] = l
 	}
-	w.events = newEvents(w.logs[LogNode], deps.Echo)
+	w.events = newEvents(events{w.logs[LogNode], w.watch}, deps.Echo)
 	return w, nil
 }
 
