@@ -150,9 +150,9 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, s.Wrong = http.StatusTooManyRequests, "Too many requests from your network. Please wait a minute."
 	case post:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		status = d.leave(r, &s)
+		status, s.Wrong = d.leave(r, &s)
 	case r.URL.Query().Get("site") != "":
-		status = d.tell(r.URL.Query().Get("site"), &s)
+		status, s.Wrong = d.tell(r.URL.Query().Get("site"), &s)
 	}
 	w.WriteHeader(status)
 	_ = d.page.Execute(w, s) // a failure means that the reader is gone
@@ -177,16 +177,14 @@ func siteOf(text string) (name string, ok bool) {
 }
 
 // tell shows what is known of a site and how to prove control of it.
-func (d *Door) tell(text string, s *shown) (status int) {
+func (d *Door) tell(text string, s *shown) (status int, wrong string) {
 	host, ok := siteOf(text)
 	if !ok {
-		s.Wrong = noSite
-		return http.StatusBadRequest
+		return http.StatusBadRequest, noSite
 	}
 	tokens, err := d.tokens(host)
 	if err != nil {
-		s.Wrong = "This does not work now. Please try again later."
-		return http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable, "This does not work now. Please try again later."
 	}
 	s.Host, s.Token, s.File, s.Name = host, tokens[0], proofFile, proofName+host
 	s.Visits = d.visits.of(host)
@@ -194,7 +192,7 @@ func (d *Door) tell(text string, s *shown) (status int) {
 	if ticket, err := d.tokens(now + " " + host); err == nil {
 		s.Ticket = now + "." + ticket[0]
 	}
-	return http.StatusOK
+	return http.StatusOK, ""
 }
 
 // tokens returns the tokens that prove control of a host: the first is shown, all are accepted.
@@ -227,51 +225,45 @@ func (d *Door) valid(ticket, host string) bool {
 	return err == nil && slices.ContainsFunc(tokens, func(t string) bool { return hmac.Equal([]byte(t), []byte(mac)) })
 }
 
-func (d *Door) leave(r *http.Request, s *shown) (status int) {
+func (d *Door) leave(r *http.Request, s *shown) (status int, wrong string) {
 	if err := r.ParseForm(); err != nil {
-		s.Wrong = "The form is too long, or is none."
-		return http.StatusBadRequest
+		return http.StatusBadRequest, "The form is too long, or is none."
 	}
 	host, ok := siteOf(r.PostForm.Get("site"))
 	note := strings.Join(strings.Fields(r.PostForm.Get("note")), " ")
 	switch {
 	case !ok:
-		s.Wrong = noSite
-		return http.StatusBadRequest
+		return http.StatusBadRequest, noSite
 	case r.PostForm.Get("homepage") != "": // people do not see that field: a robot filled it in, and must not learn that
 		s.Done = "Thank you."
-		return http.StatusOK
+		return http.StatusOK, ""
 	case !d.valid(r.PostForm.Get("ticket"), host):
-		status = d.tell(host, s)
-		s.Wrong = "The form has expired. Please send it again."
-		return max(status, http.StatusBadRequest)
+		status, _ = d.tell(host, s)
+		return max(status, http.StatusBadRequest), "The form has expired. Please send it again."
 	case len(note) > maxNote || strings.ContainsFunc(note, func(c rune) bool { return !unicode.IsPrint(c) || c == unicode.ReplacementChar }):
-		s.Wrong = fmt.Sprintf("The note is longer than %d bytes, or has signs that cannot be shown.", maxNote)
-		return http.StatusBadRequest
+		return http.StatusBadRequest, fmt.Sprintf("The note is longer than %d bytes, or has signs that cannot be shown.", maxNote)
 	}
 	if way := r.PostForm.Get("way"); way != "ask" {
 		return d.prove(r.Context(), host, way, s)
 	}
 	if err := d.deps.Ask(Request{Host: host, Note: note, From: r.RemoteAddr, At: time.Now().UTC().Truncate(time.Second)}); err != nil {
-		s.Wrong = "Nothing was kept: " + err.Error() + ". Please prove that the site is yours, or write to us."
-		return http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable, "Nothing was kept: " + err.Error() + ". Please prove that the site is yours, or write to us."
 	}
 	s.Done = "Thank you. Somebody will look at what you asked for " + host + "."
-	return http.StatusOK
+	return http.StatusOK, ""
 }
 
 // prove looks for a token in a file of the host or in its DNS records, and blocks the host if it is there.
-func (d *Door) prove(ctx context.Context, host, way string, s *shown) (status int) {
+func (d *Door) prove(ctx context.Context, host, way string, s *shown) (status int, wrong string) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	select {
 	case d.checks <- struct{}{}:
 		defer func() { <-d.checks }()
 	default:
-		s.Wrong = "Others are being served. Please try again in a minute."
-		return http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable, "Others are being served. Please try again in a minute."
 	}
-	status = d.tell(host, s)
+	status, _ = d.tell(host, s)
 	tokens, err := d.tokens(host)
 	isToken := func(text string) bool { return slices.Contains(tokens, text) }
 	var found []string
@@ -289,20 +281,18 @@ func (d *Door) prove(ctx context.Context, host, way string, s *shown) (status in
 	case "dns":
 		found, err = d.deps.TXT(ctx, proofName+host)
 	default:
-		s.Wrong = "Please choose one of the ways."
-		return http.StatusBadRequest
+		return http.StatusBadRequest, "Please choose one of the ways."
 	}
 	if !slices.ContainsFunc(found, isToken) {
-		s.Wrong = "The token was not found there."
+		wrong = "The token was not found there."
 		if err != nil {
-			s.Wrong += " (" + err.Error() + ")"
+			wrong += " (" + err.Error() + ")"
 		}
-		return max(status, http.StatusForbidden)
+		return max(status, http.StatusForbidden), wrong
 	}
 	if err := d.deps.Block(host, way); err != nil {
-		s.Wrong = "It could not be written down: please try again later."
-		return http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable, "It could not be written down: please try again later."
 	}
 	s.Done = host + " and all below it is left alone from now on, by all machines of this crawl within a minute. You can take the token away."
-	return http.StatusOK
+	return http.StatusOK, ""
 }
