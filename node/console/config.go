@@ -113,21 +113,13 @@ func (c Config) papers(was papers) (papers, error) {
 	if unknown == nil {
 		was.names = names
 	}
-	cert, unread := c.certificate()
-	if unread == nil {
-		was.cert = cert
-	}
-	return was, errors.Join(unknown, unread)
-}
-
-// certificate reads the certificate. It returns nil if none is configured.
-func (c Config) certificate() (*tls.Certificate, error) {
 	if c.TLSCert == "" {
-		return nil, nil
+		return was, unknown
 	}
 	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 	if err != nil {
-		return nil, fmt.Errorf("read certificate: %w", err)
+		return was, errors.Join(unknown, fmt.Errorf("read certificate: %w", err))
 	}
-	return &cert, nil
+	was.cert = &cert
+	return was, unknown
 }

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 const (
@@ -30,12 +29,10 @@ var ErrClosed = errors.New("run log is closed")
 // log is one file of numbered lines, which is rotated by size. When a call that logs a line returns, the line is in the file.
 // The methods are safe for concurrent use.
 type log struct {
-	dir, name string
-	maxBytes  int64
-	keep      int
-	now       func() time.Time
-	onError   func(error)
-	meta      []byte // the beginning of every line: `{"v":1,…,"seq":`
+	name string
+	cfg  Config
+	deps Deps
+	meta []byte // the beginning of every line: `{"v":1,…,"seq":`
 
 	// mu guards the lines that wait to be written.
 	mu    sync.Mutex
@@ -51,15 +48,14 @@ type log struct {
 
 	file  *os.File
 	size  int64 // bytes
-	limit int64 // size at which to rotate; above maxBytes after a rotation that failed
+	limit int64 // size at which to rotate; above LogFileBytes after a rotation that failed
 	torn  bool  // the file does not end in a newline
 	last  int   // number of the last rotated file of this life
 }
 
 // openLog opens a log, which continues the file that is there.
 func openLog(name string, cfg Config, meta Meta, deps Deps) (*log, error) {
-	l := &log{dir: cfg.Logs, name: name, maxBytes: cfg.LogFileBytes, limit: cfg.LogFileBytes, keep: cfg.LogKeep, now: deps.Now,
-		onError: deps.OnError}
+	l := &log{name: name, cfg: cfg, deps: deps, limit: cfg.LogFileBytes}
 	head, err := json.Marshal(Line{V: Version, Run: clip(meta.Run, maxText), Node: clip(meta.Node, maxText), Boot: meta.Boot})
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", name, err)
@@ -73,7 +69,7 @@ func openLog(name string, cfg Config, meta Meta, deps Deps) (*log, error) {
 	return l, l.open()
 }
 
-func (l *log) path() string { return filepath.Join(l.dir, l.name+suffix) }
+func (l *log) path() string { return filepath.Join(l.cfg.Logs, l.name+suffix) }
 
 // open opens the current file and finds out whether it is torn.
 func (l *log) open() error {
@@ -101,8 +97,8 @@ func (l *log) write(e Entry) { l.report(l.put(pairs(e))) }
 
 // report hands an error to OnError. The caller must hold no lock, since OnError may log.
 func (l *log) report(err error) {
-	if err != nil && l.onError != nil {
-		l.onError(err)
+	if err != nil && l.deps.OnError != nil {
+		l.deps.OnError(err)
 	}
 }
 
@@ -130,7 +126,7 @@ func (l *log) addLine(pairs []byte, whole bool) {
 	}
 	b := strconv.AppendUint(append(l.lines, l.meta...), l.seq, 10)
 	b = append(b, `,"`+KeyTime+`":"`...)
-	b = append(l.now().UTC().AppendFormat(b, timeForm), `",`...)
+	b = append(l.deps.Now().UTC().AppendFormat(b, timeForm), `",`...)
 	l.lines = append(append(b, pairs...), "}\n"...)
 }
 
@@ -184,12 +180,12 @@ func (l *log) loseLocked(lines int, err error) error {
 }
 
 // rotateLocked renames the file and begins the next. If that fails, lines still go into the old file, and the next attempt
-// follows after another maxBytes.
+// follows after another LogFileBytes.
 func (l *log) rotateLocked() error {
 	old := l.file
 	next, err := l.next()
 	if err == nil {
-		err = os.Rename(l.path(), filepath.Join(l.dir, fmt.Sprintf("%s-%06d%s", l.name, next, suffix)))
+		err = os.Rename(l.path(), filepath.Join(l.cfg.Logs, fmt.Sprintf("%s-%06d%s", l.name, next, suffix)))
 	}
 	if err == nil {
 		l.last = next
@@ -199,17 +195,17 @@ func (l *log) rotateLocked() error {
 		err = l.open()
 	}
 	if err != nil {
-		l.limit = l.size + l.maxBytes
+		l.limit = l.size + l.cfg.LogFileBytes
 		return fmt.Errorf("rotate log %s: %w", l.name, err)
 	}
-	l.limit = l.maxBytes
+	l.limit = l.cfg.LogFileBytes
 	return errors.Join(old.Close(), l.prune())
 }
 
 // next returns the number of the next rotated file. It looks at those that are there, as another node may have made one with the next
 // number. Of those that somebody has moved away it repeats no number in one life.
 func (l *log) next() (int, error) {
-	files, err := list(l.dir, l.name)
+	files, err := list(l.cfg.Logs, l.name)
 	last := l.last
 	for _, f := range files {
 		if f.number != current {
@@ -221,18 +217,18 @@ func (l *log) next() (int, error) {
 
 // prune deletes the oldest rotated files.
 func (l *log) prune() error {
-	if l.keep == 0 {
+	if l.cfg.LogKeep == 0 {
 		return nil
 	}
-	files, err := list(l.dir, l.name)
+	files, err := list(l.cfg.Logs, l.name)
 	if err != nil {
 		return err
 	}
 	files = slices.DeleteFunc(files, func(f logFile) bool {
 		return f.number == current || f.IsDir() || !strings.HasSuffix(f.Name(), suffix) // keep what somebody has packed
 	})
-	for _, f := range files[:max(0, len(files)-l.keep)] {
-		if err := os.Remove(filepath.Join(l.dir, f.Name())); err != nil {
+	for _, f := range files[:max(0, len(files)-l.cfg.LogKeep)] {
+		if err := os.Remove(filepath.Join(l.cfg.Logs, f.Name())); err != nil {
 			return fmt.Errorf("delete old log: %w", err)
 		}
 	}
