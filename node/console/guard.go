@@ -6,8 +6,8 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"encoding/json"
-	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 )
@@ -73,14 +73,7 @@ func (g *guard) scheme() string {
 
 // named reports whether a Host header names this console: a name of its certificate, or loopback.
 func (g *guard) named(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if inside, ok := strings.CutPrefix(host, "["); ok {
-		if host, ok = strings.CutSuffix(inside, "]"); !ok {
-			return false
-		}
-	}
+	host = (&url.URL{Host: host}).Hostname()
 	if cert := g.certificate(); cert != nil && cert.Leaf.VerifyHostname(host) == nil {
 		return true
 	}
