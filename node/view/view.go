@@ -73,14 +73,7 @@ func (v *View) Digest() uint64 {
 
 // Home returns the home of a host, or "" in an empty view. Hosts of one registrable domain have the same home.
 func (v *View) Home(host string) string {
-	homes := v.homes()
-	switch len(homes) {
-	case 0:
-		return ""
-	case 1:
-		return homes[0]
-	}
-	return assign.Rendezvous(identity.RegistrableDomain(host), homes)
+	return assign.Rendezvous(identity.RegistrableDomain(host), v.homes())
 }
 
 // Replica returns the node that keeps the replica of a host: the first in the order of its domain that is not the owner. This is the home,
