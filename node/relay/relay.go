@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,16 +165,8 @@ func (r *Relay) begin(f func()) bool {
 	if r.ctx.Err() != nil {
 		return false
 	}
-	r.beginLocked(f)
+	r.work.Go(f)
 	return true
-}
-
-func (r *Relay) beginLocked(f func()) {
-	r.work.Go(func() {
-		// Drop the caller's profiler labels: this goroutine outlives its work.
-		pprof.SetGoroutineLabels(context.Background())
-		f()
-	})
 }
 
 // standing returns the open link with a member, nil if there is none.
@@ -203,7 +194,7 @@ func (r *Relay) open(peer string) *link {
 	}
 	l := newLink(r.ctx, peer)
 	r.links[peer] = l
-	r.beginLocked(func() {
+	r.work.Go(func() {
 		defer r.drop(l)
 		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
 		conn, err := r.connect(ctx, peer, hello{role: roleLink})
