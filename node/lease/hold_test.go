@@ -2,8 +2,10 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -198,15 +200,17 @@ func TestMemoryOfANewLease(t *testing.T) {
 		memory  []byte // stored a minute ago
 		changed time.Time
 		stays   bool
+		ageMs   int64 // if not a minute
 	}{
-		"neither has one":         {lease{}, nil, time.Time{}, false},
-		"the grantor has none":    {lease{memory: own}, nil, b.now, true},
-		"it is to get it already": {lease{memory: own, changed: old}, nil, old, true},
-		"it is damaged":           {lease{memory: own, changed: old}, []byte{255}, old, true},
-		"it is older":             {lease{memory: own, changed: lately}, stored, lately, true},
-		"it is newer":             {lease{memory: own, changed: old}, stored, time.Time{}, false},
+		"neither has one":         {lease{}, nil, time.Time{}, false, 0},
+		"the grantor has none":    {lease{memory: own}, nil, b.now, true, 0},
+		"it is to get it already": {lease{memory: own, changed: old}, nil, old, true, 0},
+		"it is damaged":           {lease{memory: own, changed: old}, []byte{255}, old, true, 0},
+		"it is older":             {lease{memory: own, changed: lately}, stored, lately, true, 0},
+		"it is newer":             {lease{memory: own, changed: old}, stored, time.Time{}, false, 0},
+		"its age is absurd":       {lease{memory: own, changed: old}, stored, old, true, math.MaxInt64},
 	} {
-		answer := &wire.LeaseAnswer{Memory: c.memory, MemoryAgeMs: time.Minute.Milliseconds()}
+		answer := &wire.LeaseAnswer{Memory: c.memory, MemoryAgeMs: cmp.Or(c.ageMs, time.Minute.Milliseconds())}
 		if b.remember(&c.lease, answer, b.now); !c.lease.changed.Equal(c.changed) || (c.lease.memory == own) != c.stays {
 			t.Errorf("%s: changed at %v, its own stays: %v", what, c.lease.changed, c.lease.memory == own)
 		}
