@@ -156,6 +156,17 @@ func TestUnresolvedHostsAreLeftOut(t *testing.T) {
 	})
 }
 
+// A host whose name resolves too late for a batch is left out of it, even if another of its hosts is at the same server.
+func TestHostThatResolvesTooLateIsLeftOut(t *testing.T) {
+	withServer(t, 1, func(t *testing.T, w *world, h *fakeHost, s *server) {
+		late := w.addHost("http://late.example", h.addr, 1)
+		b := &batch{Placement: s.Placement, hosts: []*host{{name: h.name, addrs: []netip.Addr{h.addr}}, {name: late.name}}}
+		if b.group(); len(b.hosts) != 2 || len(b.servers) != 1 || len(b.servers[0].hosts) != 1 {
+			t.Errorf("%d hosts, of which %d come along with %d servers", len(b.hosts), len(b.servers[0].hosts), len(b.servers))
+		}
+	})
+}
+
 func TestLeasedServersAreJoined(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		w.addHost("http://a.example", addrOf(1), 60)
