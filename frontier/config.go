@@ -29,7 +29,8 @@ type Config struct {
 	TrackDepth bool `toml:"-"`
 	// MinFreeMiB is the low-water mark of the disk, in MiB. With less free space the node starts no download and takes no
 	// URLs from peers until there has been room for ten seconds. With less than a quarter of it the node writes nothing at all
-	// and waits. 0 means no mark, and then a full disk ends the process: the store writes through mapped files.
+	// and waits. 0 means what the store itself needs: an eighth of node.memory_mib, between 32 and 1024. A mark below that risks
+	// the process, since the store writes through mapped files.
 	MinFreeMiB int `toml:"min_free_mib"`
 	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,11 @@ const diskInterval = 250 * time.Millisecond
 // would stop it and let it go on all the time.
 const roomFor = 10 * time.Second
 
+// watermark is the free space, in bytes, below which no download begins. Without one it is what the store needs to write its buffers.
+func (c Config) watermark() uint64 { return uint64(cmp.Or(c.MinFreeMiB, 8*c.memtableMiB())) << 20 }
+
 // reserve is the free space, in bytes, below which nothing is written, because something else fills the disk.
-func (c Config) reserve() uint64 { return uint64(c.MinFreeMiB) << 20 / 4 }
+func (c Config) reserve() uint64 { return c.watermark() / 4 }
 
 // checkDisk pauses downloads while less disk is free than the watermark.
 func (f *Frontier) checkDisk() error {
@@ -37,7 +41,7 @@ func (f *Frontier) checkDisk() error {
 	f.store.gate.shut.Store(free < f.cfg.reserve())
 	f.mu.Lock()
 	now := time.Now()
-	if free < uint64(f.cfg.MinFreeMiB)<<20 {
+	if free < f.cfg.watermark() {
 		f.tight = now
 	}
 	was, full := f.full, now.Sub(f.tight) < roomFor

@@ -25,6 +25,30 @@ func filling(t *testing.T, deps Deps) (l *life, free *atomic.Uint64) {
 	return begin(t, "", cfg, polite, deps), free
 }
 
+// Without a watermark the store still has the room that it needs, since it would end the process: nothing is accepted or taken below that.
+func TestDiskWithoutWatermark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := new(atomic.Uint64)
+		free.Store(1 << 40)
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return free.Load(), nil }})
+		l.placing(addr1)
+		l.add(page("http://h1.test", 1))
+		free.Store(0)
+		time.Sleep(time.Second)
+		if _, err := l.Add(t.Context(), pages("http://h1.test", 2, 1)); !errors.Is(err, ErrDiskFull) || l.Writable() {
+			t.Errorf("add with a full disk: %v, writable: %t", err, l.Writable())
+		}
+		if task := l.taking(time.Minute); task != nil {
+			t.Errorf("took %s with a full disk", task.URL)
+		}
+		free.Store(1 << 40)
+		if l.taking(time.Minute) == nil {
+			t.Error("nothing is taken when there is room again")
+		}
+	})
+}
+
 // While others fill the disk to its end, nothing is written or acknowledged, and the node lives. With room all goes on.
 func TestDiskAllButFull(t *testing.T) {
 	for _, stops := range []bool{false, true} {

@@ -18,7 +18,7 @@ type Deps struct {
 	// Site returns the settings for a host, or nil. It is called when a host is read from disk, and for each of its new URLs. It must
 	// not block.
 	Site func(host string) *Site
-	// FreeBytes returns the free space where the store is. If it is nil, the frontier asks the file system.
+	// FreeBytes returns the free space where the store is. If it is nil, the frontier asks the file system of a store that is on disk.
 	FreeBytes func() (uint64, error)
 	// Rand drives the draws of queues and the jitter of waits.
 	Rand *rand.Rand
@@ -80,7 +80,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if err != nil {
 		return nil, err
 	}
-	if deps.FreeBytes == nil {
+	if deps.FreeBytes == nil && dir != "" {
 		deps.FreeBytes = func() (uint64, error) { return FreeBytes(dir) }
 	}
 	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
@@ -111,7 +111,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 func (f *Frontier) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx) // it ends with the first part that fails, too
 	stop := running.Done()
-	if f.cfg.MinFreeMiB > 0 {
+	if f.deps.FreeBytes != nil {
 		err := f.checkDisk() // before anything else runs
 		g.Go(func() error { return err })
 		g.Go(whenever(stop, time.Tick(diskInterval), f.checkDisk))
