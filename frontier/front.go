@@ -111,14 +111,11 @@ func (f *front) dispatchLocked(now time.Time) {
 // serve answers waiters in order while next returns something. It returns false if a caller still waits.
 func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 	for len(*waiters) > 0 {
-		if w := (*waiters)[0]; !w.gone {
-			v := next()
-			if v == nil {
-				return false
-			}
-			w.answer <- v
+		v := next()
+		if v == nil {
+			return false
 		}
-		waiters.pop()
+		waiters.pop().answer <- v
 	}
 	return true
 }
@@ -126,9 +123,6 @@ func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 // serveTakersLocked answers the takers for which there is a task or an error.
 func (f *front) serveTakersLocked(now time.Time) {
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
-		if t.gone {
-			return true
-		}
 		if f.stoppedLocked(now) { // the taker before this one may have got the only try
 			return false
 		}
@@ -216,10 +210,7 @@ func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time
 }
 
 // waiter is a caller that waits until the frontier hands something out.
-type waiter[T any] struct {
-	answer chan T
-	gone   bool // it has stopped waiting; guarded by the frontier's lock
-}
+type waiter[T any] struct{ answer chan T }
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
@@ -227,20 +218,23 @@ func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} 
 func next[T any](ctx context.Context, f *front, queue *fifo[*waiter[T]]) (T, error) {
 	w := newWaiter[T]()
 	f.update(func(time.Time) { queue.push(w) })
-	return w.wait(ctx, f)
+	return w.wait(ctx, f, func() {
+		*queue = slices.DeleteFunc(*queue, func(other *waiter[T]) bool { return other == w })
+	})
 }
 
-func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
+// wait waits for the answer. If there is none in the end, it calls leave with mu held.
+func (w *waiter[T]) wait(ctx context.Context, f *front, leave func()) (answer T, err error) {
 	if answer, err = await(ctx, f, w.answer); err == nil {
 		return answer, nil
 	}
 	f.mu.Lock()
-	w.gone = true
-	f.mu.Unlock()
+	defer f.mu.Unlock()
 	select {
-	case answer = <-w.answer: // it came before gone was set
+	case answer = <-w.answer: // it came just now
 		return answer, nil
 	default:
+		leave()
 		return answer, err
 	}
 }
