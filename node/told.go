@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier/identity"
@@ -31,17 +32,24 @@ type told struct {
 	changed bell.Bell
 	// rest is the digest of blocks and files.
 	rest atomic.Uint64
+	// covered has the digests of sets whose entries this node has, all of them. It is looked at before each call of a peer, which must not wait
+	// until crawl.json is written.
+	covered *lru.Cache[uint64, struct{}]
 
 	// mu guards what follows.
-	mu sync.Mutex
-	// covered has the digests of sets whose entries this node has, all of them.
-	covered map[uint64]struct{}
-	file    crawlFile
+	mu   sync.Mutex
+	file crawlFile
+}
+
+// newCovered returns a place for the digests told last. Peers send the entries of others once more.
+func newCovered() *lru.Cache[uint64, struct{}] {
+	cache, _ := lru.New[uint64, struct{}](mostDigests) // it fails only for a size below one
+	return cache
 }
 
 // newTold puts in force what a node was told in its earlier lives. The node must have its rules and its blocklist.
 func newTold(n *Node, f crawlFile) (*told, error) {
-	s := &told{node: n, changed: bell.New(), covered: map[uint64]struct{}{}, file: f}
+	s := &told{node: n, changed: bell.New(), covered: newCovered(), file: f}
 	if err := n.rules.Widen(f.Learnt, func([]string) error { return nil }); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
@@ -73,13 +81,7 @@ func (s *told) Digest() uint64 { return s.node.rules.SeededDigest() ^ s.rest.Loa
 
 // Knows implements peer.Told.
 func (s *told) Knows(digest uint64) bool {
-	if digest == 0 || digest == s.Digest() {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.covered[digest]
-	return ok
+	return digest == 0 || digest == s.Digest() || s.covered.Contains(digest)
 }
 
 // Unite implements peer.Told.
@@ -129,10 +131,7 @@ func (s *told) Unite(entries []string, whole uint64) error {
 		return err
 	}
 	if whole != 0 {
-		if len(s.covered) >= mostDigests {
-			clear(s.covered) // peers then send their entries once more
-		}
-		s.covered[whole] = struct{}{}
+		s.covered.Add(whole, struct{}{})
 	}
 	if s.Digest() != before {
 		s.changed.Ring()
