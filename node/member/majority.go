@@ -48,8 +48,7 @@ func (t *table) addVoters(now time.Time) {
 
 // restore installs what an earlier life kept.
 func (t *table) restore(k kept, now time.Time) {
-	c := &t.paxos
-	c.set, c.promised, c.accepted, c.renounced = k.set, k.promised, k.accepted, k.renounced
+	t.paxos.kept = k
 	t.addVoters(now)
 	for i, id := range k.set.ids {
 		t.members[id].gossip = k.addrs[i]
@@ -58,9 +57,9 @@ func (t *table) restore(k kept, now time.Time) {
 
 // keep returns what the next life must know.
 func (t *table) keep() kept {
-	c := &t.paxos
-	k := kept{set: c.set, promised: c.promised, accepted: c.accepted, renounced: c.renounced}
-	for _, id := range c.set.ids {
+	k := t.paxos.kept
+	k.addrs = nil
+	for _, id := range k.set.ids {
 		k.addrs = append(k.addrs, t.members[id].gossip)
 	}
 	return k

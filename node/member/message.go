@@ -47,11 +47,12 @@ func (m *message) code(c *coder.Coder) {
 
 // kept is what a node must remember of its votes.
 type kept struct {
-	set       voters
+	set voters
+	// promised and accepted are about the set after this one.
 	promised  ballot
 	accepted  proposal
-	renounced bool
-	// addrs are the gossip addresses of the voters, "" if unknown.
+	renounced bool // this node gave up its vote in the set
+	// addrs are the gossip addresses of the voters, "" if unknown. They are filled in when this is stored.
 	addrs []string
 }
 

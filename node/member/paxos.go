@@ -20,12 +20,8 @@ import (
 // where all voters are present (renounced).
 type paxos struct {
 	self string
-	set  voters
-	// promised and accepted are about the set after this one.
-	promised  ballot
-	accepted  proposal
-	renounced bool // this node gave up its vote in the set
-	quit      bool // this node is leaving
+	kept
+	quit bool // this node is leaving
 
 	round round
 	mark  uint64 // cached result of plain, 0 if not computed
@@ -69,8 +65,7 @@ func (c *paxos) adopt(v voters) bool {
 	if c.quit || v.version == 0 || len(v.ids) == 0 || v.compare(c.set) <= 0 {
 		return false
 	}
-	c.set = voters{v.origin, v.version, slices.Clone(v.ids)}
-	c.promised, c.accepted, c.renounced = ballot{}, proposal{}, false
+	c.kept = kept{set: voters{v.origin, v.version, slices.Clone(v.ids)}}
 	c.round, c.mark = round{}, 0
 	c.dirty = true
 	return true

@@ -11,8 +11,8 @@ import (
 func TestBallotsGoUp(t *testing.T) {
 	for name, c := range map[string]paxos{
 		"seen":     {round: round{seen: 8}},
-		"promised": {promised: ballot{number: 8}},
-		"accepted": {accepted: proposal{ballot: ballot{number: 8}}},
+		"promised": {kept: kept{promised: ballot{number: 8}}},
+		"accepted": {kept: kept{accepted: proposal{ballot: ballot{number: 8}}}},
 		"begun":    {round: round{ballot: ballot{number: 8}}},
 	} {
 		c.self = nodeID(1)
