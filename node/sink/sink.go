@@ -239,17 +239,18 @@ func (s *Sink) Run(ctx context.Context) error {
 }
 
 // repeat calls step until ctx ends. When step finds nothing to do, repeat waits for a signal. When it fails, repeat reports the
-// error, which goes to trouble, and waits, longer after each failure in a row.
+// error, which goes to trouble, and waits, longer after each failure in a row, with jitter.
 func (s *Sink) repeat(ctx context.Context, wake <-chan struct{}, step func(context.Context) (worked bool, err error), trouble *string) {
-	for failures := 0; ctx.Err() == nil; {
+	const least, most = 200 * time.Millisecond, time.Minute
+	for wait := least; ctx.Err() == nil; {
 		worked, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			failures++
 			s.fail(err, trouble)
-			pause(ctx, failures)
+			_ = bell.Sleep(ctx, wait/2+rand.N(wait/2+1))
+			wait = min(2*wait, most)
 		case worked:
-			failures = 0
+			wait = least
 		default:
 			select {
 			case <-wake:
@@ -286,11 +287,4 @@ func (s *Sink) Flush(ctx context.Context) (left int) {
 			return left
 		}
 	}
-}
-
-// pause waits after the n-th failure in a row, n from 1 on, longer each time and with jitter, or until ctx ends.
-func pause(ctx context.Context, n int) {
-	const least, most = 200 * time.Millisecond, time.Minute
-	wait := min(most, least<<min(n-1, 9))
-	_ = bell.Sleep(ctx, wait/2+rand.N(wait/2+1))
 }
