@@ -190,13 +190,8 @@ func machineAddrs() ([]netip.Prefix, error) {
 	}
 	var out []netip.Prefix
 	for _, a := range list {
-		n, ok := a.(*net.IPNet)
-		if !ok {
-			continue
-		}
-		if addr, ok := netip.AddrFromSlice(n.IP); ok {
-			bits, _ := n.Mask.Size()
-			out = append(out, netip.PrefixFrom(plain(addr), bits))
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			out = append(out, p)
 		}
 	}
 	return out, nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -60,21 +61,17 @@ func (l *List) read(ctx context.Context, s *source, most limits) error {
 const rest = 2 * time.Second
 
 func (l *List) open(ctx context.Context, s *source, most limits) error {
-	// Check first: opening a pipe would wait for its other end.
-	info, err := os.Stat(s.where)
+	f, err := os.OpenFile(s.where, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would else wait for its other end
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
 		return errors.New("not a regular file")
-	}
-	f, err := os.Open(s.where)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return err
 	}
 	if s.table != nil && info.ModTime().Equal(s.modified) && info.Size() == s.size {
 		return nil

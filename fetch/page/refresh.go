@@ -12,11 +12,10 @@ func Refresh(content string) string {
 	}
 	rest = strings.TrimLeft(rest, "0123456789.")
 	s = strings.TrimLeft(rest, asciiSpace)
-	if len(s) == len(rest) && !strings.HasPrefix(s, ";") && !strings.HasPrefix(s, ",") {
-		return ""
-	}
 	if strings.HasPrefix(s, ";") || strings.HasPrefix(s, ",") {
 		s = s[1:]
+	} else if len(s) == len(rest) {
+		return ""
 	}
 	s = strings.TrimLeft(s, asciiSpace)
 	// "url=" may be missing; a word that only begins like it is the URL itself.

@@ -131,10 +131,8 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 
 // pack returns the message that asks a recursive server.
 func (q question) pack() ([]byte, error) {
-	m := dns.Msg{
-		MsgHdr:   dns.MsgHdr{Id: q.id, RecursionDesired: true},
-		Question: []dns.Question{{Name: q.name + ".", Qtype: q.qtype, Qclass: dns.ClassINET}},
-	}
+	m := new(dns.Msg).SetQuestion(q.name+".", q.qtype)
+	m.Id = q.id
 	if q.edns {
 		m.SetEdns0(ednsSize, false)
 	}

@@ -43,17 +43,13 @@ type Resolver struct {
 // entry is what is known of a name: addresses, or why there are none. It never changes.
 type entry struct {
 	addrs   []netip.Addr
-	err     *Error
+	err     error // an *Error
 	expires time.Time
 }
 
 // answer returns the entry as a caller sees it at now.
 func (e *entry) answer(now time.Time, elapsed time.Duration) (Answer, error) {
-	a := Answer{Addrs: slices.Clone(e.addrs), TTL: max(e.expires.Sub(now), 0), Elapsed: elapsed}
-	if e.err != nil {
-		return a, e.err
-	}
-	return a, nil
+	return Answer{Addrs: slices.Clone(e.addrs), TTL: max(e.expires.Sub(now), 0), Elapsed: elapsed}, e.err
 }
 
 // Answer is what a lookup found.

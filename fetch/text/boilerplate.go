@@ -65,25 +65,17 @@ func (r *reading) leftOut(name atom.Atom, a attributes) (left, named bool) {
 	if a.hidden {
 		return true, false
 	}
-	if r.byName && suspicious(a.names) {
-		return true, true
+	for name := range bytes.FieldsSeq(a.names) {
+		if r.byName && suspicious(name) {
+			return true, true
+		}
 	}
 	return false, false
 }
 
-// suspicious reports whether one of the names is usual for elements that are not content.
-func suspicious(names []byte) bool {
-	for name := range bytes.FieldsSeq(names) {
-		if suspiciousName(name) {
-			return true
-		}
-	}
-	return false
-}
-
-// suspiciousName looks at the words of one name: "ad-slot", "adSlot" and "ad_slot" have the same two. The last word
-// decides: "post-footer" is a footer, "footer-post" is a post.
-func suspiciousName(name []byte) bool {
+// suspicious reports whether a name is usual for elements that are not content. It looks at its words: "ad-slot", "adSlot" and "ad_slot"
+// have the same two. The last word decides: "post-footer" is a footer, "footer-post" is a post.
+func suspicious(name []byte) bool {
 	found := false
 	var word [16]byte
 	n := 0

@@ -98,10 +98,6 @@ var unsafeInURI = regexp.MustCompile(`[^!#-;=?-~]`)
 // targetURI returns the URL with such bytes percent-encoded, so that it cannot end a header line and no reader trims it.
 func targetURI(url string) string {
 	return unsafeInURI.ReplaceAllStringFunc(url, func(s string) string {
-		out := ""
-		for i := range len(s) {
-			out += fmt.Sprintf("%%%02X", s[i])
-		}
-		return out
+		return "%" + strings.ReplaceAll(fmt.Sprintf("% X", s), " ", "%")
 	})
 }
