@@ -75,12 +75,12 @@ func (m *moved) learn(u identity.URL, res *fetch.Result, rules *identity.Rules, 
 	defer m.mu.Unlock()
 	h, _ := m.hosts.Get(u.Host)
 	from, _ := m.hosts.Get(other)
-	if from != nil && crossed {
-		*from = movedHost{stays: true} // its redirect to here is redirected back
-	} else if from != nil && res.Status < 300 {
+	switch {
+	case from == nil:
+	case crossed, res.Status >= 400: // its redirect to here is redirected back, or a page of it is missing here
+		*from = movedHost{stays: true}
+	case res.Status < 300:
 		from.confirmed++
-	} else if from != nil && res.Status >= 400 {
-		*from = movedHost{stays: true} // a page of it is missing here
 	}
 	if h == nil {
 		h = &movedHost{}

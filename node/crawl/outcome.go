@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,8 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	case c == fetch.Unwanted:
 		out.Ending, out.Reason = frontier.Dropped, unwanted(res.Err)
 		return out
-	case brokeOff(c):
+	case slices.Contains([]fetch.Class{fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF}, c):
+		// It broke off in the middle of an exchange: another try may succeed.
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, words(string(c))
 		return out
 	case c.Network():
@@ -54,15 +56,6 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 
 // noBodyNeeded reports whether the head of an answer says all. What is wrong with its body then does not matter.
 func noBodyNeeded(res *fetch.Result) bool { return res.Status >= 300 }
-
-// brokeOff reports whether a failure came in the middle of an exchange. Another try may succeed.
-func brokeOff(c fetch.Class) bool {
-	switch c {
-	case fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF:
-		return true
-	}
-	return false
-}
 
 // unwanted returns why the body of an answer was not read, without the URL.
 func unwanted(err error) string {

@@ -131,13 +131,9 @@ func saysGone(doc *text.Document) bool {
 func etagOf(h http.Header) string {
 	tag := h.Get("ETag")
 	opaque := strings.TrimPrefix(tag, "W/")
-	if len(tag) > frontier.MaxETag || len(opaque) < 2 || opaque[0] != '"' || opaque[len(opaque)-1] != '"' {
+	if len(tag) > frontier.MaxETag || len(opaque) < 2 || opaque[0] != '"' || opaque[len(opaque)-1] != '"' ||
+		strings.ContainsFunc(opaque[1:len(opaque)-1], func(c rune) bool { return c <= ' ' || c > '~' || c == '"' }) {
 		return ""
-	}
-	for _, c := range []byte(opaque[1 : len(opaque)-1]) {
-		if c <= ' ' || c > '~' || c == '"' {
-			return ""
-		}
 	}
 	return tag
 }

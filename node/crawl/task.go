@@ -173,11 +173,7 @@ func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, er
 		// Without its robots.txt a host gives out no pages. If this task were dropped, the frontier would make it again for ever.
 		out.Ending, out.Trouble = frontier.Again, frontier.Forbidden
 	}
-	if out.Links, err = l.deps.Overlay.Route(ctx, out.Links); err != nil {
-		return false, err
-	}
-	out.Elsewhere = l.deps.Overlay.PassOn
-	_, err = l.deps.Frontier.Finish(ctx, task, out)
+	_, err = l.finish(ctx, task, out)
 	l.deps.Overlay.Ended(task, Download{Outcome: out})
 	return true, err
 }

@@ -24,7 +24,8 @@ func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome, now time.Tim
 		return
 	}
 	why, own := fetch.OwnTrouble(res.Err)
-	if own && unrouted(res.Err) {
+	if own && (errors.Is(res.Err, syscall.ENETUNREACH) || errors.Is(res.Err, syscall.EHOSTUNREACH)) {
+		// One family of addresses may have no route while the other has one.
 		heard := time.Duration(l.heard.Load())
 		own = heard == 0 || now.Sub(l.began)-heard > lately
 	}
@@ -35,11 +36,6 @@ func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome, now time.Tim
 	case l.deps.Frontier.Troubled(): // no answer is expected while the node has trouble
 		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: out.Reason}
 	}
-}
-
-// unrouted reports whether an address had no route. One family of addresses may have none while the other has.
-func unrouted(err error) bool {
-	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
 }
 
 // answered reports whether a server answered, even if only by refusing.

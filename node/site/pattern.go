@@ -39,16 +39,11 @@ func matchParts(parts []string, s string) bool {
 	if last == 0 {
 		return s == parts[0]
 	}
-	if !strings.HasPrefix(s, parts[0]) {
-		return false
-	}
-	s = s[len(parts[0]):]
+	s, ok := strings.CutPrefix(s, parts[0])
 	for _, part := range parts[1:last] {
-		i := strings.Index(s, part)
-		if i < 0 {
-			return false
+		if ok {
+			_, s, ok = strings.Cut(s, part)
 		}
-		s = s[i+len(part):]
 	}
-	return strings.HasSuffix(s, parts[last])
+	return ok && strings.HasSuffix(s, parts[last])
 }
