@@ -431,7 +431,7 @@ func (n *Node) frontierEvent(e frontier.Event) {
 		log.Warn(runlog.EventHostDropped, runlog.KeyHost, e.Host, runlog.KeyReason, e.Reason, runlog.KeyCount, e.URLs)
 	case frontier.DiskFull:
 		log.Warn(runlog.EventDiskFull, runlog.KeyDiskFreeBytes, e.Free, runlog.KeyReason,
-			"less is free than frontier.min_free_mib: no new downloads until there is room; nothing that was accepted is lost")
+			"less is free than frontier.min_free_mib asks for (0: an eighth of node.memory_mib): no new downloads until there is room; nothing that was accepted is lost")
 	case frontier.OwnTrouble:
 		log.Warn(runlog.EventOwnTrouble, runlog.KeyReason, e.Reason)
 	case frontier.OwnTroubleOver:
