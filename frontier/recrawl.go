@@ -134,7 +134,7 @@ func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Tim
 		if v.Digest != 0 {
 			n.Body, n.Digest, n.Simhash = v.Body, v.Digest, v.Simhash
 		}
-		if !n.Modified.IsZero() && n.Modified.Before(now) {
+		if !n.Modified.IsZero() {
 			look.Age = now.Sub(n.Modified)
 		}
 	}
