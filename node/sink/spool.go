@@ -34,6 +34,7 @@ type spool struct {
 	path    string
 	file    *os.File // nil once the spool is closed
 	size    int64    // bytes of complete frames
+	torn    bool     // a failed write left bytes behind size
 	records uint32
 	// out counts the records whose downloads have not ended. Sink.mu guards it.
 	out int
@@ -151,13 +152,18 @@ func beginSpool(d disk, dir string, h header) (*spool, error) {
 
 // append writes and syncs complete frames. If it fails, none of them counts.
 func (s *spool) append(d disk, b []byte) error {
+	if s.torn {
+		if err := s.file.Truncate(s.size); err != nil {
+			return fmt.Errorf("cut off half a record: %w", err)
+		}
+		s.torn = false
+	}
 	err := d.write(s.file, b, s.size)
 	if err == nil {
 		err = d.sync(s.file)
 	}
 	if err != nil {
-		// Where this fails, the next frames are written over those. What still stands behind them has no receipts, or comes twice.
-		_ = s.file.Truncate(s.size)
+		s.torn = s.file.Truncate(s.size) != nil
 		return err
 	}
 	s.size += int64(len(b))
