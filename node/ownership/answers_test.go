@@ -440,7 +440,7 @@ func TestWhoIsWoken(t *testing.T) {
 			}, "renew "},
 			{"all are renewed with", func() error { own.renewAll(ctx, true); return nil }, "check "},
 			{"this node was stopped", func() error { own.Stopped(); return nil }, "check renew "},
-			{"a member is gone", seen(func(v *view.View) { v.Alive = v.Alive[:2] }), "check sweep "},
+			{"a member is gone", seen(func(v *view.View) { v.Alive = v.Alive[:2] }), "check "},
 			{"it is back", seen(func(v *view.View) { v.Alive = v.Settled }), "check renew sweep "},
 			{"the majority is lost", seen(func(v *view.View) { v.Majority = false }), "check "},
 			{"it is back, too", seen(func(v *view.View) { v.Majority = true }), "check sweep "},

@@ -103,7 +103,7 @@ func (rc *reconciler) ship(ctx context.Context, r, next Record) (asked bool, err
 			return asked, err
 		}
 		if !a.equal { // the other node has something that this one lacks
-			if _, err := rc.replicator.pull(ctx, next.Owner, r); err != nil {
+			if err := rc.replicator.pull(ctx, next.Owner, r); err != nil {
 				return asked, err
 			}
 			continue

@@ -118,7 +118,7 @@ func (o *Ownership) changedLocked(host string, old, r Record) {
 		o.expectLocked(r.Owner, now)
 	}
 	if r.Owner == v.Self {
-		o.untold[host] = r.Epoch
+		o.unwitnessed[host] = r.Epoch
 		if u, ok := o.unconfirmed[host]; ok {
 			o.unconfirmed[host] = claimed{r, u.handed}
 		}
@@ -168,12 +168,6 @@ func (o *Ownership) SetView(v view.View) {
 	o.census.seenLocked(old, v)
 	maps.DeleteFunc(o.silent, func(id string, _ *silence) bool { return !v.IsAlive(id) })
 	maps.DeleteFunc(o.due, func(id string, _ bool) bool { return !v.IsAlive(id) })
-	for _, id := range old.Alive {
-		if !v.IsAlive(id) {
-			o.replicator.died[id] = true
-			o.sweep.Ring()
-		}
-	}
 	for _, id := range v.Alive {
 		if !old.IsAlive(id) {
 			if o.compare != nil {

@@ -171,7 +171,7 @@ func TestQueueOfALink(t *testing.T) {
 			if _, err := p.own.push(s.t.Context(), idOf(2), p.record(host), true); err != nil || s.node(2).disk.origin != want {
 				t.Errorf("assigned, %v: at the replica links join queue %v, %v", assigned, s.node(2).disk.origin, err)
 			}
-			if _, err := p.own.pull(s.t.Context(), idOf(2), p.record(host)); err != nil || p.disk.origin != want {
+			if err := p.own.pull(s.t.Context(), idOf(2), p.record(host)); err != nil || p.disk.origin != want {
 				t.Errorf("assigned, %v: at the owner links join queue %v, %v", assigned, p.disk.origin, err)
 			}
 		}

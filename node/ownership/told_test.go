@@ -93,7 +93,7 @@ func TestWhoTellsOfAFault(t *testing.T) {
 		"claim all": {nil, func(g ground) error { return second(g.claimAll(g.ctx, idOf(2))) }},
 		"sweep":     {nil, func(g ground) error { return g.sweepAll(g.ctx, true) }},
 		"recover":   {nil, func(g ground) error { return g.recover(g.ctx) }},
-		"pull":      {nil, func(g ground) error { return second(g.pull(g.ctx, idOf(2), rec(g.a, 1, 1))) }},
+		"pull":      {nil, func(g ground) error { return g.pull(g.ctx, idOf(2), rec(g.a, 1, 1)) }},
 		"hand off what another owns": {func(g ground) {
 			g.watch(func(l letter) {
 				if res, ok := l.res.(*wire.CommitResponse); ok {

@@ -148,28 +148,26 @@ func (rep *replicator) push(ctx context.Context, to string, r Record, whole bool
 	return rep.compareWith(ctx, to, r, whole)
 }
 
-// pull unites what a peer has of a host with what this node has. It returns how many pending URLs were new.
-func (rep *replicator) pull(ctx context.Context, from string, r Record) (added int, err error) {
+// pull unites what a peer has of a host with what this node has.
+func (rep *replicator) pull(ctx context.Context, from string, r Record) error {
 	var at []byte
 	for {
-		var n int
 		res, err := rep.deps.Peers.Load(ctx, from, &wire.LoadRequest{Host: r.Host, Cursor: at})
 		var chunk frontier.Chunk
 		if err == nil {
 			chunk, err = chunkFromWire(res.GetChunk())
 		}
 		if err == nil {
-			n, err = rep.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
-			added += n
+			_, err = rep.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
 		}
 		if err != nil {
-			return added, fmt.Errorf("load it from %s: %w", from, err)
+			return fmt.Errorf("load it from %s: %w", from, err)
 		}
 		if res.GetEnd() {
-			return added, nil
+			return nil
 		}
 		if at = res.GetNext(); len(at) == 0 {
-			return added, fmt.Errorf("load it from %s: no end", from)
+			return fmt.Errorf("load it from %s: no end", from)
 		}
 	}
 }
@@ -213,8 +211,7 @@ func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (
 	if err != nil {
 		return err
 	}
-	added, err := rep.pull(ctx, to, r)
-	if err != nil {
+	if err := rep.pull(ctx, to, r); err != nil {
 		return err
 	}
 	if now, err := rep.records.get(r.Host); err != nil || now != r {
@@ -224,8 +221,7 @@ func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (
 		return err
 	}
 	after, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
-	// The peer really had something. Links may have come meanwhile, but a host that waits for its copy is not crawled.
-	if err == nil && (added > 0 || after.Done != before.Done) {
+	if err == nil && after != before { // the peer really had something
 		rep.found(r.Host)
 	}
 	return err
