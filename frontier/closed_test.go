@@ -48,37 +48,12 @@ func TestAnswersToCallersThatGiveUp(t *testing.T) {
 	for range 100 { // a caller that finds both looks at either first
 		w := newWaiter[int]()
 		w.answer <- 7
-		if answer, err := w.wait(ctx, f, func() { t.Error("it leaves") }); answer != 7 || err != nil {
+		if answer, err := w.wait(ctx, f); answer != 7 || err != nil {
 			t.Fatalf("it gets %d, %v", answer, err)
 		}
 	}
-	left := false
-	if _, err := newWaiter[int]().wait(ctx, f, func() { left = true }); !errors.Is(err, context.Canceled) || !left {
-		t.Errorf("it leaves: %t, %v", left, err)
+	w := newWaiter[int]()
+	if _, err := w.wait(ctx, f); !errors.Is(err, context.Canceled) || !w.gone {
+		t.Errorf("it is gone: %v, %v", w.gone, err)
 	}
-}
-
-// Who gives up leaves the queue at once and alone: hosts come in for callers that are there.
-func TestCallersThatGiveUpLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := inMemory(t)(testConfig())
-		ctx, cancel := context.WithCancel(t.Context())
-		waiting := func() (n int) {
-			synctest.Wait()
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return len(l.waiters) + len(l.resolvers)
-		}
-		for range 2 {
-			go l.Take(ctx)
-			go l.Resolve(ctx)
-		}
-		waiting()
-		if task := l.taking(time.Second); task != nil || waiting() != 4 {
-			t.Errorf("took %v, and %d of 4 others wait", task, waiting())
-		}
-		if cancel(); waiting() != 0 {
-			t.Errorf("%d callers that are gone wait", waiting())
-		}
-	})
 }

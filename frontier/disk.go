@@ -117,6 +117,6 @@ func (g *gate) pass(ctx context.Context) error {
 // Writable reports whether writes pass: they wait while the disk is almost full.
 func (f *Frontier) Writable() bool { return !f.store.gate.shut.Load() }
 
-// Stopping ends the waits of calls that want to write to an almost full disk. They write nothing and get ErrDiskFull. Run calls it
+// Stopping ends the waits of calls that want to write to an almost full disk. They write nothing and get ErrDiskFull. A node calls it
 // when it ends.
 func (f *Frontier) Stopping() { f.store.gate.once.Do(func() { close(f.store.gate.stop) }) }

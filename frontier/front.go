@@ -111,11 +111,14 @@ func (f *front) dispatchLocked(now time.Time) {
 // serve answers waiters in order while next returns something. It returns false if a caller still waits.
 func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 	for len(*waiters) > 0 {
-		v := next()
-		if v == nil {
-			return false
+		if w := (*waiters)[0]; !w.gone {
+			v := next()
+			if v == nil {
+				return false
+			}
+			w.answer <- v
 		}
-		waiters.pop().answer <- v
+		waiters.pop()
 	}
 	return true
 }
@@ -123,6 +126,9 @@ func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 // serveTakersLocked answers the takers for which there is a task or an error.
 func (f *front) serveTakersLocked(now time.Time) {
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
+		if t.gone {
+			return true
+		}
 		if f.stoppedLocked(now) { // the taker before this one may have got the only try
 			return false
 		}
@@ -210,7 +216,10 @@ func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time
 }
 
 // waiter is a caller that waits until the frontier hands something out.
-type waiter[T any] struct{ answer chan T }
+type waiter[T any] struct {
+	answer chan T
+	gone   bool // it has stopped waiting; guarded by the frontier's lock
+}
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
@@ -218,23 +227,20 @@ func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} 
 func next[T any](ctx context.Context, f *front, queue *fifo[*waiter[T]]) (T, error) {
 	w := newWaiter[T]()
 	f.update(func(time.Time) { queue.push(w) })
-	return w.wait(ctx, f, func() {
-		*queue = slices.DeleteFunc(*queue, func(other *waiter[T]) bool { return other == w })
-	})
+	return w.wait(ctx, f)
 }
 
-// wait waits for the answer. If there is none in the end, it calls leave with mu held.
-func (w *waiter[T]) wait(ctx context.Context, f *front, leave func()) (answer T, err error) {
+func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	if answer, err = await(ctx, f, w.answer); err == nil {
 		return answer, nil
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	w.gone = true
+	f.mu.Unlock()
 	select {
-	case answer = <-w.answer: // it came just now
+	case answer = <-w.answer: // it came before gone was set
 		return answer, nil
 	default:
-		leave()
 		return answer, err
 	}
 }

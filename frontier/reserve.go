@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -99,9 +98,7 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 		}
 		t := &taker{waiter: *newWaiter[taken](), host: host, addr: addr}
 		f.update(func(time.Time) { f.takers = append(f.takers, t) })
-		a, err := t.wait(ctx, f.front, func() {
-			f.takers = slices.DeleteFunc(f.takers, func(other *taker) bool { return other == t })
-		})
+		a, err := t.wait(ctx, f.front)
 		if err != nil {
 			return nil, err
 		}
