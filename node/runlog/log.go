@@ -18,6 +18,7 @@ import (
 const (
 	suffix   = ".jsonl"
 	timeForm = "2006-01-02T15:04:05.000Z"
+	maxSpare = 256 << 10 // bytes of a buffer that is kept
 )
 
 var newline = []byte{'\n'}
@@ -40,6 +41,7 @@ type log struct {
 
 	// fileMu guards the fields below. It is taken before mu.
 	fileMu  sync.Mutex
+	spare   []byte // for the lines that come during a write
 	failing bool   // the last line was lost: do not report the next loss
 	lost    uint64 // lines
 	err     error  // the first that lost a line
@@ -132,9 +134,10 @@ func (l *log) addLine(pairs []byte, whole bool) {
 func (l *log) writeLocked() (report error) {
 	l.mu.Lock()
 	b := l.lines
-	l.lines = nil
+	l.lines, l.spare = l.spare[:0], nil
 	l.mu.Unlock()
 	if len(b) == 0 {
+		l.spare = b
 		return nil
 	}
 	if l.file == nil {
@@ -151,6 +154,9 @@ func (l *log) writeLocked() (report error) {
 	l.size += int64(n)
 	if n > 0 {
 		l.torn = b[n-1] != '\n'
+	}
+	if cap(b) <= maxSpare {
+		l.spare = b[:0]
 	}
 	if err != nil {
 		return errors.Join(report, l.loseLocked(bytes.Count(b[max(n, first):], newline), err))
