@@ -9,12 +9,12 @@ import (
 )
 
 // record writes what became of a task to the log and the statistics, and reports whether it counts as a page.
-func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, found int) (page bool) {
+func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, size, found int) (page bool) {
 	t := res.Timing
 	l.deps.RunLog.Fetch(&runlog.Fetch{
 		URL: url, Host: task.Host, Server: task.Server.String(), Kind: task.Kind.String(),
 		Status: res.Status, Error: string(res.Class), Reason: reasonFor(res, out),
-		Bytes: res.WireBytes, BodyBytes: int64(len(res.Body)), Type: res.Header.Get("Content-Type"),
+		Bytes: res.WireBytes, BodyBytes: int64(size), Type: res.Header.Get("Content-Type"),
 		DNSMs: runlog.Ms(task.DNS), ConnectMs: runlog.Ms(t.Connect), TLSMs: runlog.Ms(t.TLS),
 		RequestMs: runlog.Ms(t.Request), FirstByteMs: runlog.Ms(t.FirstByte), LastByteMs: runlog.Ms(t.LastByte),
 		TotalMs: runlog.Ms(t.Total), Fresh: t.Fresh, Protocol: res.Protocol, WaitedMs: runlog.Ms(task.Waited),

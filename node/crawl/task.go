@@ -136,6 +136,8 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if ticket := l.keep(lasting, task, visit, &res, &out, links); ticket != nil {
 		defer func() { ticket.End(written) }()
 	}
+	size := len(res.Body)
+	res.Release() // while the outcome is written, the next download can use its memory
 	fin, err := l.finish(lasting, task, out)
 	if err != nil {
 		return false, err
@@ -146,7 +148,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	}
 	l.reader.release(links)
 	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !onDisk && isHTML(&res)})
-	page = l.record(task, url, visit, &res, out, fin, found)
+	page = l.record(task, url, visit, &res, out, fin, size, found)
 	l.logChange(task, url, res.Status, out.Visit, change)
 	return page, nil
 }
