@@ -11,6 +11,7 @@ package page
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"golang.org/x/net/html/atom"
 )
@@ -177,6 +178,13 @@ func (r *reading) trimmed(raw []byte) []byte {
 
 // isPlain reports whether a value needs no decoding: it is visible ASCII without a character reference. Most values are.
 func isPlain(raw []byte) bool {
+	const each = 0x0101010101010101
+	for ; len(raw) >= 8; raw = raw[8:] { // eight at a time; any of these sums has a high bit if one of the bytes is not plain
+		w := binary.LittleEndian.Uint64(raw)
+		if (w|(w-each*(' '+1))|(w+each*(0x80-0x7f))|((w^each*'&')-each))&(each*0x80) != 0 {
+			return false
+		}
+	}
 	for _, c := range raw {
 		if c <= ' ' || c == '&' || c >= 0x7f {
 			return false

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -370,5 +371,20 @@ func TestMemoryIsTaken(t *testing.T) {
 			t.Fatalf("page %d did not take the memory", i)
 		}
 		memory = p.Links
+	}
+}
+
+// Of values with any byte at any place, only those without a blank, a control character, an ampersand or a byte beyond ASCII are plain.
+func TestEveryByteOfAPlainValueIsLookedAt(t *testing.T) {
+	for length := 1; length <= 20; length++ {
+		for at := range length {
+			for c := range 256 {
+				value := bytes.Repeat([]byte("~!/"), length)[:length]
+				value[at] = byte(c)
+				if got, want := isPlain(value), c > ' ' && c < 0x7f && c != '&'; got != want {
+					t.Errorf("%q is plain: %v, want %v", value, got, want)
+				}
+			}
+		}
 	}
 }

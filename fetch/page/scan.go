@@ -40,15 +40,22 @@ func (s *scanner) next() atom.Atom {
 		}
 		switch c := b[s.pos]; {
 		case letter[c]:
-			name := s.name()
-			if !telling[c] {
+			found := atom.Atom(0)
+			if name := s.name(); telling[c] {
+				found = element(name)
+			}
+			if found == 0 {
 				s.attributes(false)
-			} else if found := element(name); s.start(found) {
+			} else if s.start(found) {
 				return found
 			}
 		case c == '/' && s.pos+1 < len(b) && letter[b[s.pos+1]]:
 			s.pos++
-			s.end(s.name())
+			if name := s.name(); s.pos < len(b) && b[s.pos] == '>' && s.templates|s.foreign == 0 {
+				s.pos++
+			} else {
+				s.end(name)
+			}
 		case c == '/' && s.pos+1 < len(b): // an end tag without a name is a comment
 			s.pos = after(b, s.pos+1, '>')
 		case c == '!' && bytes.HasPrefix(b[s.pos:], []byte("!--")):
@@ -108,7 +115,7 @@ func (s *scanner) shadow() bool {
 
 // end reads the rest of an end tag after its name. The tag matters only while a template, svg or math element is open.
 func (s *scanner) end(name []byte) {
-	if _, ok := s.attributes(false); !ok || s.templates == 0 && s.foreign == 0 {
+	if _, ok := s.attributes(false); !ok || s.templates|s.foreign == 0 {
 		return
 	}
 	switch element(name) {
@@ -227,8 +234,15 @@ func class(chars string) (t [256]bool) {
 	return t
 }
 
-// element finds an element by its name, in upper or lower case. It returns 0 for one that package atom does not know.
+// element finds an element by its name, in upper or lower case. It returns 0 for one that package atom does not know, and for short names
+// that do not matter: nearly all tags have one of these, or are links.
 func element(name []byte) atom.Atom {
+	if len(name) < len("svg") {
+		if len(name) == 1 && lower(name[0]) == 'a' {
+			return atom.A
+		}
+		return 0
+	}
 	var low [len("plaintext")]byte // no element that matters has a longer name
 	return atom.Lookup(fold(low[:0], name))
 }
@@ -241,6 +255,14 @@ const (
 
 // attribute finds an attribute that matters by its name. It returns 0 for any other.
 func attribute(name []byte) atom.Atom {
+	switch len(name) {
+	case len("src"), len("href"), len("charset"), len("http-equiv"), len("shadowrootmode"):
+	default: // "class", "id", "title"
+		return 0
+	}
+	if string(name) == "href" {
+		return atom.Href
+	}
 	var low [len("shadowrootmode")]byte
 	name = fold(low[:0], name)
 	switch key := atom.Lookup(name); key {
