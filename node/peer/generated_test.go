@@ -53,3 +53,36 @@ func TestGeneratedCodeIsFresh(t *testing.T) {
 		t.Errorf("%s is not what overlay.proto says: run go generate in node/wire", file)
 	}
 }
+
+// Every field of the protocol is explained: by a comment of its message, or in its documentation. So is every call.
+func TestProtocolIsExplained(t *testing.T) {
+	read := func(path ...string) string {
+		text, err := os.ReadFile(filepath.Join(path...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	proto, doc := read("..", "wire", "overlay.proto"), read("..", "..", "docs", "protocol.md")
+	for _, call := range regexp.MustCompile(`rpc (\w+)\(`).FindAllStringSubmatch(proto, -1) {
+		if !strings.Contains(doc, "\n| "+call[1]+" | ") {
+			t.Errorf("docs/protocol.md does not have the call %s", call[1])
+		}
+	}
+	fields := 0
+	for _, m := range regexp.MustCompile(`((?://.*\n)*)message (\w+) \{\n((?:.+\n)*?)\}`).FindAllStringSubmatch(proto, -1) {
+		comments := strings.Join(regexp.MustCompile(`//.*`).FindAllString(m[1]+m[3], -1), " ")
+		for _, f := range regexp.MustCompile(`(//.*\n)?  (?:repeated )?[\w.]+ (\w+) = \d+;`).FindAllStringSubmatch(m[3], -1) {
+			fields++
+			in := func(text, before, after string) bool {
+				return regexp.MustCompile(before + regexp.QuoteMeta(f[2]) + after).MatchString(text)
+			}
+			if f[1] == "" && f[2] != "header" && !in(comments, `\b`, `\b`) && !in(doc, "`", "`") && !in(doc, `\| `, ` \| `) {
+				t.Errorf("nothing says what %s.%s is", m[2], f[2])
+			}
+		}
+	}
+	if fields < 100 {
+		t.Errorf("%d fields: the test does not read the proto file", fields)
+	}
+}
