@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,14 +164,18 @@ func TestMinorityTakesNoHostBack(t *testing.T) {
 func TestEpochsHaveAnEnd(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		p, host := s.node(2), s.hostOf(1, 2, 3)
+		p.halt() // otherwise the host follows its home, and a hand-off fails for that
+		wrong := func(err error, ends bool) bool {
+			return (err != nil) != ends || ends && !strings.Contains(err.Error(), "too many owners")
+		}
 		for epoch, ends := range map[uint64]bool{maxEpoch - 3: false, maxEpoch - 2: true, maxEpoch: true} {
 			r := rec(host, epoch, 2)
 			p.put(r)
-			if err := p.handOff(host, 2); (err != nil) != ends {
+			if err := p.handOff(host, 2); wrong(err, ends) {
 				t.Errorf("handed over in epoch %d: %v", epoch, err)
 			}
 			p.put(r)
-			if err := p.own.settle(s.t.Context(), r, p.own.view()); (err != nil) != ends {
+			if err := p.own.settle(s.t.Context(), r, p.own.view()); wrong(err, ends) {
 				t.Errorf("taken back in epoch %d: %v", epoch, err)
 			}
 			if now := p.record(host); (now == r) != ends {

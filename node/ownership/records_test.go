@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -154,6 +155,37 @@ func TestCountOfRecordsThatAreNotOnDisk(t *testing.T) {
 	if got := tallies.byHome["n2"]; got != want || err != nil {
 		t.Errorf("counted are %+v, not %+v; %v", got, want, err)
 	}
+}
+
+// While all records are counted nobody waits for the disk: the lock that downloads need is free whenever records are read.
+func TestCountHoldsNobodyUp(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, reads := s.node(1), 0
+		p.halt() // nothing else takes the lock
+		for _, host := range s.hostsOf(3, 1, 2, 3) {
+			p.put(rec(host, 1, 2))
+		}
+		p.fail(&fault{before: func(call string) {
+			if call != "ScanAfter" {
+				return
+			}
+			if reads++; !p.own.mu.TryLock() {
+				t.Error("the lock is held while records are read")
+				return
+			}
+			p.own.mu.Unlock()
+		}})
+		v := p.own.view()
+		v.Settled = v.Settled[:2]
+		p.own.SetView(v)
+		ctx, cancel := context.WithCancel(s.t.Context())
+		over := make(chan error, 1)
+		go func() { over <- p.own.runRecounts(ctx) }()
+		synctest.Wait()
+		if cancel(); <-over != nil || reads == 0 || p.own.tallies.counting || p.own.tallies.byOwner[idOf(2)].count != 3 {
+			t.Errorf("after %d reads it has counted %+v", reads, p.own.tallies)
+		}
+	})
 }
 
 // addLater does not change when a host is due that is queued already. Hosts come in the order in which they are due.
