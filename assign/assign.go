@@ -65,7 +65,7 @@ type Timing struct {
 
 // Host is a host on a server.
 type Host struct {
-	// Name is the host's authority.
+	// Name is scheme, name and port.
 	Name string
 	// Pending is the number of URLs waiting.
 	Pending int

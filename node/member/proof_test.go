@@ -143,7 +143,7 @@ func TestUnprovenStreamsTakePlacesAsTheySpeak(t *testing.T) {
 }
 
 // The largest state of the largest overlay fits into a stream: 150 bytes are more than msgpack needs for the names of the
-// fields, the address, the incarnation and the versions of a member.
+// fields, the address, the life and the versions of a member.
 func TestTheLargestStateFits(t *testing.T) {
 	s := state{sender: nodeID(1), boot: math.MaxUint64, age: maxAge}
 	for i := range maxEntries {

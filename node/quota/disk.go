@@ -12,7 +12,7 @@ import (
 // The node keeps two values. Each begins with the version of its form:
 //
 //	book   a QuotaRequest with the epoch last promised and the book last stored
-//	mine   a byte that is 1 if the last incarnation ended in order, and the node's QuotaEntry
+//	mine   a byte that is 1 if the last life ended in order, and the node's QuotaEntry
 const (
 	keyBook = "book"
 	keyMine = "mine"

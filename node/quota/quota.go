@@ -62,10 +62,10 @@ func (l Limits) wire() *wire.QuotaLimits {
 
 // Meter counts and bounds the requests of this node. Its methods are quick and safe for concurrent use.
 type Meter interface {
-	// Spent returns the pages requested and bytes received by this incarnation. wants means that it could use more pages than
+	// Spent returns the pages requested and bytes received by this life. wants means that it could use more pages than
 	// allowed.
 	Spent() (pages, bytes int64, wants bool)
-	// Allow sets how many pages this incarnation may request in all. Except after Withdraw, the number never falls.
+	// Allow sets how many pages this life may request in all. Except after Withdraw, the number never falls.
 	Allow(pages int64)
 	// Withdraw takes back pages that are allowed and not needed now, and returns how many.
 	Withdraw() int64
@@ -111,7 +111,7 @@ type Shares struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// mine is this node's entry. earlier is its entry when this incarnation began.
+	// mine is this node's entry. earlier is its entry when this life began.
 	mine, earlier *wire.QuotaEntry
 	// promised is the epoch of the last keeper that this node follows. book is the last book that a keeper stored here.
 	promised uint64
@@ -136,7 +136,7 @@ const (
 	shownAfter, toldAfter = 10 * time.Second, 30 * time.Second
 )
 
-// New makes a node's Shares, which continue what an earlier incarnation kept on disk. Run starts them.
+// New makes a node's Shares, which continue what an earlier life kept on disk. Run starts them.
 func New(limits Limits, deps Deps) (*Shares, error) {
 	q := &Shares{limits: limits, deps: deps, began: time.Now(), wake: bell.New(), left: bell.New(), book: &wire.QuotaBook{}}
 	if err := q.read(); err != nil {

@@ -42,7 +42,7 @@ type Fetch struct {
 	WaitedMs    float64 `json:"waited_ms"`     // how long the URL was ready before its download began
 	Origin      string  `json:"origin"`        // OriginDiscovered, OriginEstimate, OriginAssigned, OriginRevisit
 	Label       string  `json:"label"`         // assigners that chose this node, separated by commas
-	Batch       string  `json:"batch"`         // the batch that asked for it: beginning of the home's id, boot, number; "" for the owner's own downloads
+	Batch       string  `json:"batch"`         // the batch that asked for it: beginning of the home's id, boot, number, and in mode persistent the round; "" for none
 	Home        string  `json:"home"`          // id of the host's home
 	Epoch       uint64  `json:"epoch"`         // epoch of the host's ownership record
 	Attempt     int     `json:"attempt"`       // 1 for the first
@@ -120,9 +120,9 @@ type Proxy struct {
 // Assign is an assigner's choice of a node for a host, or a finished hand-off to a new owner.
 type Assign struct {
 	Line
-	Decided     bool    `json:"decided"` // true for an assigner's choice, false for a finished hand-off
-	Batch       string  `json:"batch"`   // beginning of the home's id, boot, number
-	Label       string  `json:"label"`   // the assigner
+	Decided     bool    `json:"decided"` // true for a choice, false for a finished hand-off
+	Batch       string  `json:"batch"`   // as in the fetch log
+	Label       string  `json:"label"`   // the assigner; "" if the host joins the node that has the lease of its server
 	Host        string  `json:"host"`
 	Server      string  `json:"server"`       // its address
 	Owner       string  `json:"owner"`        // id of the node

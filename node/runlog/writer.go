@@ -28,7 +28,7 @@ import (
 type Meta struct {
 	Run  string // name of the crawl
 	Node string // id of the node
-	Boot uint64 // the node's incarnation; (Node, Boot) must be new, since seq begins at 1
+	Boot uint64 // number of the node's life; (Node, Boot) must be new, since seq begins at 1
 }
 
 // Config is the configuration of the run log.

@@ -58,7 +58,7 @@ const manifestVersion = 1
 type madePackage struct {
 	Manifest
 	manifest File // the file of the manifest itself
-	sent     int  // files that the destination has acknowledged to this incarnation
+	sent     int  // files that the destination has acknowledged to this life
 }
 
 // packing is a package of one format under construction.
@@ -257,7 +257,7 @@ func (s *Sink) forget(prefix []byte, keep map[string]bool) error {
 	return nil
 }
 
-// recover finds the spools and packages that earlier incarnations left, and removes incomplete files and the receipts of
+// recover finds the spools and packages that earlier lives left, and removes incomplete files and the receipts of
 // packages that are made.
 func (s *Sink) recover() error {
 	entries, err := os.ReadDir(s.dir)

@@ -54,7 +54,7 @@ type Deps struct {
 	// Event reports deliveries and trouble, Warn errors that stop nothing.
 	Event func(Event)
 	Warn  func(error)
-	// Node and Boot identify the node and its incarnation. Run is the name of the crawl, Version the program's, Operator a
+	// Node and Boot identify the node and its life. Run is the name of the crawl, Version the program's, Operator a
 	// contact.
 	Node, Run, Version, Operator string
 	Boot                         uint64
@@ -143,7 +143,7 @@ func (t *Ticket) End(written bool) {
 	t.sink.changed.Ring()
 }
 
-// Open opens a sink in a directory of its own and recovers what earlier incarnations left there. Run starts it.
+// Open opens a sink in a directory of its own and recovers what earlier lives left there. Run starts it.
 func Open(dir string, cfg Config, deps Deps) (*Sink, error) { return openOn(disk{}, dir, cfg, deps) }
 
 func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {

@@ -170,7 +170,7 @@ func (s *spool) append(d disk, b []byte) error {
 	return nil
 }
 
-// openSpool reads a spool that an earlier incarnation left. If its header is damaged, the name of the file and these formats take its
+// openSpool reads a spool that an earlier life left. If its header is damaged, the name of the file and these formats take its
 // place.
 func openSpool(path string, formats []string) (*spool, error) {
 	s := &spool{path: path}

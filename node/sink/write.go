@@ -26,7 +26,7 @@ func (s *Sink) write(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			if s.open != nil { // the next incarnation packs it
+			if s.open != nil { // the next life packs it
 				_ = s.open.file.Close() // every record is synced
 			}
 			return
