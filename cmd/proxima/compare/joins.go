@@ -57,7 +57,7 @@ func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 	if ok && !estimate && (compared || !r.compared) {
 		r.downloaded(n, f.Server, mask, second, float64(f.Bytes)/f.TotalMs)
 	}
-	rec := record{class: classPage, key: xxhash.Sum64String(f.URL), batch: batchHash(f.Batch), time: begin.UnixMilli(), ms: float32(f.TotalMs),
+	rec := record{key: xxhash.Sum64String(f.URL), batch: batchHash(f.Batch), time: begin.UnixMilli(), ms: float32(f.TotalMs),
 		bytes: uint32(min(max(f.Bytes, 0), math.MaxUint32)), server: server, run: uint16(r.index), node: uint16(n),
 		rows: mask}
 	set := func(on bool, flag uint8) {
@@ -74,7 +74,7 @@ func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 	set(!ok && (f.Error != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests), flagAgain)
 	if estimate && !cut {
 		ofDecision := rec
-		ofDecision.class, ofDecision.key = classDecision, decisionKey(r, f.Batch, f.Server)
+		ofDecision.decision, ofDecision.key = true, decisionKey(r, f.Batch, f.Server)
 		if err := c.records.add(ofDecision); err != nil {
 			return err
 		}
@@ -96,8 +96,12 @@ func (c *comparer) decision(r *run, n int, a *runlog.Assign, last *lastDecision)
 	second := r.seconds(a.Time)
 	if !a.Decided {
 		c.moved(r, a, second)
-		return c.records.add(record{class: classMove, key: xxhash.Sum64String(a.Host) ^ uint64(r.index), time: a.Time.UnixMilli(),
-			run: uint16(r.index), node: r.recordNode(a.Owner)})
+		r.recordNode(a.Owner) // it may have no logs
+		if r.owned[a.Host] {  // the first owner is no other one
+			r.crawl.reassigned++
+		}
+		r.owned[a.Host] = true
+		return nil
 	}
 	bit := c.rowBits(r, a.Label)
 	if bit == 0 || strings.Contains(a.Label, ",") { // without a label, another node has the lease and no assigner was asked
@@ -120,7 +124,7 @@ func (c *comparer) decision(r *run, n int, a *runlog.Assign, last *lastDecision)
 	if a.Estimates > 0 {
 		r.tally(row).accuracy.add(a.Accuracy)
 	}
-	rec := record{class: classDecision, key: decisionKey(r, a.Batch, a.Server), batch: batch, time: a.Time.UnixMilli(),
+	rec := record{decision: true, key: decisionKey(r, a.Batch, a.Server), batch: batch, time: a.Time.UnixMilli(),
 		bytes: uint32(max(a.Estimates, 0)), server: c.server(a.Server), run: uint16(r.index), node: r.recordNode(a.Owner), rows: bit}
 	if strings.Contains(a.Reason, reasonLastTick) || strings.HasPrefix(a.Reason, reasonOverdue) {
 		rec.flags |= flagTruncated
@@ -140,34 +144,17 @@ func (r *run) recordNode(id string) uint16 {
 const changeTook = "took"
 
 // member handles a line of the member log.
-func (c *comparer) member(r *run, m *runlog.Member) error {
-	if m.Change != changeTook || m.Host == "" {
-		return nil
+func (r *run) member(m *runlog.Member) {
+	if m.Change == changeTook && m.Host != "" {
+		r.crawl.reassigned++
 	}
-	return c.records.add(record{class: classMove, key: xxhash.Sum64String(m.Host) ^ uint64(r.index), time: m.Time.UnixMilli(),
-		run: uint16(r.index), node: noNode, flags: flagCut})
 }
 
 func (c *comparer) join(g []record) {
-	switch g[0].class {
-	case classDecision:
+	if g[0].decision {
 		c.joinDecisions(g)
-	case classMove:
-		c.joinMoves(g)
-	default:
+	} else {
 		c.joinPage(g)
-	}
-}
-
-// joinMoves counts how often a host changed its owner after the first hand-off.
-func (c *comparer) joinMoves(g []record) {
-	first := true
-	for _, m := range g {
-		if takenOver := m.flags&flagCut != 0; takenOver || !first {
-			c.runs[m.run].crawl.reassigned++
-		} else {
-			first = false
-		}
 	}
 }
 

@@ -10,29 +10,20 @@ import (
 	"time"
 )
 
-// class says what a record is about. Records are joined within a class.
-type class uint8
-
-const (
-	classPage     class = iota // a download of a page; the key is of the URL
-	classDecision              // a decision about a server in a batch, or an estimate for it; the key is of both
-	classMove                  // a host gets an owner; the key is of the host
-)
-
-// record is what is kept of a line until it is joined with the others of its key. In a decision, bytes is the number of estimates that
-// were asked for, and node the one that was chosen.
+// record is what is kept of a line until it is joined with the others of its key: of a download of a page, or of a decision about a server in
+// a batch or an estimate for it. In a decision, bytes is the number of estimates that were asked for, and node the one that was chosen.
 type record struct {
-	key    uint64 // hash
-	batch  uint64 // hash, 0 for none
-	time   int64  // ms since 1970
-	ms     float32
-	bytes  uint32
-	server uint32 // index in names
-	run    uint16
-	node   uint16 // index in the run, or noNode
-	rows   uint16 // a bit for each
-	class  class
-	flags  uint8
+	key      uint64 // hash of the URL, or of the batch and the server
+	batch    uint64 // hash, 0 for none
+	time     int64  // ms since 1970
+	ms       float32
+	bytes    uint32
+	server   uint32 // index in names
+	run      uint16
+	node     uint16 // index in the run, or noNode
+	rows     uint16 // a bit for each
+	decision bool
+	flags    uint8
 }
 
 // Flags of a record.
@@ -42,7 +33,7 @@ const (
 	flagRound                 // in a round of mode persistent
 	flagOK                    // answered with a status below 400
 	flagHTML                  // an HTML page was answered
-	flagCut                   // the node itself broke it off, or a host was taken over
+	flagCut                   // the node itself broke it off
 	flagAgain                 // another try may succeed
 	flagTruncated             // the assigner had to decide
 )
@@ -52,12 +43,12 @@ const noNode = math.MaxUint16
 // mostRecords of 48 bytes are a gigabyte.
 const mostRecords = 20_000_000
 
-// shards keep the slices that grow and are sorted small.
+// shards keep the slices that grow and are sorted small: so many for downloads, and as many for decisions.
 const shards = 64
 
 // records wait in memory until all logs have been read.
 type records struct {
-	shards  [shards][]record
+	shards  [2 * shards][]record
 	n, most int
 }
 
@@ -65,19 +56,22 @@ func (s *records) add(r record) error {
 	if s.n++; s.n > s.most {
 		return fmt.Errorf("compare: more than %d downloads and decisions: read fewer runs at once", s.most)
 	}
-	to := &s.shards[(r.key>>32^uint64(r.class))%shards]
-	*to = append(*to, r)
+	i := r.key >> 32 % shards
+	if r.decision {
+		i += shards
+	}
+	s.shards[i] = append(s.shards[i], r)
 	return nil
 }
 
-// groups calls do with all records of each key and class, sorted by run, batch and time, and frees them.
+// groups calls do with all records of each key, sorted by run, batch and time, and frees them.
 func (s *records) groups(do func([]record)) {
 	for i, list := range s.shards {
 		slices.SortStableFunc(list, func(a, b record) int {
-			return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.key, b.key), cmp.Compare(a.run, b.run), cmp.Compare(a.batch, b.batch),
-				cmp.Compare(a.time, b.time), cmp.Compare(a.node, b.node))
+			return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.run, b.run), cmp.Compare(a.batch, b.batch), cmp.Compare(a.time, b.time),
+				cmp.Compare(a.node, b.node))
 		})
-		for g := range chunks(list, func(a, b record) bool { return a.key == b.key && a.class == b.class }) {
+		for g := range chunks(list, func(a, b record) bool { return a.key == b.key }) {
 			do(g)
 		}
 		s.shards[i] = nil

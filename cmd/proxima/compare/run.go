@@ -44,6 +44,7 @@ type run struct {
 	progress [maxRows]timeline[cell] // URLs downloaded
 	speeds   [maxRows]timeline[dist] // of these, kB/s
 	homes    map[homeRow]*homeCounts
+	owned    map[string]bool // hosts that were handed to a node without a batch
 	affected []*affected
 }
 
@@ -97,7 +98,7 @@ func (p placed) With(later placed) placed {
 func newRun(index int, s source) *run {
 	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{},
 		sizes: map[uint32]*cell{}, disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{},
-		homes: map[homeRow]*homeCounts{}, crawl: crawlCounts{statuses: map[int]int64{}}}
+		homes: map[homeRow]*homeCounts{}, owned: map[string]bool{}, crawl: crawlCounts{statuses: map[int]int64{}}}
 	if s.world != nil {
 		r.started = s.world.Started
 		for i, server := range s.world.Servers {
