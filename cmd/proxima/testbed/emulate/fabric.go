@@ -73,7 +73,7 @@ type fabric struct {
 	order    uint64 // of the latest packet in transit
 	blanks   []*packet
 
-	lost, overflowed, cutOff, crowded int64
+	stats Stats // counts what it drops; the router adds its own
 }
 
 func newFabric(endpoints []Endpoint, paths []Path, seed uint64) *fabric {
@@ -136,18 +136,18 @@ func (f *fabric) enter(now int64, p *packet) {
 	}
 	switch {
 	case len(f.transit) == packetsMost:
-		f.crowded++
+		f.stats.Unplanned++
 	case pair.cut, to != nil && !to.accepts(now, p):
-		f.cutOff++
+		f.stats.Cut++
 	case pair.loss > 0 && f.random.Float64() < pair.loss:
-		f.lost++
+		f.stats.Lost++
 	default:
 		if left, ok := f.up[p.from].take(now, p.size); ok {
 			pair.last = max(pair.last, left+f.delay(pair, left))
 			f.schedule(p, pair.last, false)
 			return
 		}
-		f.overflowed++
+		f.stats.Overflowed++
 	}
 	f.done(p)
 }
@@ -177,7 +177,7 @@ func (f *fabric) leave(now int64) (*packet, int64) {
 		at, ok := f.down[p.to].take(p.due, p.size)
 		switch {
 		case !ok:
-			f.overflowed++
+			f.stats.Overflowed++
 			f.done(p)
 		case at == p.due:
 			return p, p.due

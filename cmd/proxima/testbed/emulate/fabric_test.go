@@ -118,8 +118,8 @@ func TestTailDrops(t *testing.T) {
 		f.send(0, 0, 1, 1000)
 	}
 	got := f.drain()
-	if len(got) != 1000 || f.overflowed != 1 {
-		t.Fatalf("%d delivered, %d dropped", len(got), f.overflowed)
+	if len(got) != 1000 || f.stats.Overflowed != 1 {
+		t.Fatalf("%d delivered, %d dropped", len(got), f.stats.Overflowed)
 	}
 	if last := got[999].due; last != 1000*msNs {
 		t.Errorf("the last at %d", last)
@@ -130,8 +130,8 @@ func TestTailDrops(t *testing.T) {
 	for range 256 + 5 {
 		f.send(0, 0, 1, 1024)
 	}
-	if got := f.drain(); len(got) != 256 || f.overflowed != 5 {
-		t.Errorf("%d delivered, %d dropped", len(got), f.overflowed)
+	if got := f.drain(); len(got) != 256 || f.stats.Overflowed != 5 {
+		t.Errorf("%d delivered, %d dropped", len(got), f.stats.Overflowed)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestLoss(t *testing.T) {
 		f.drainAll()
 	}
 	// The limit is five standard deviations.
-	if d := math.Abs(float64(f.lost) - sent*share); d > 5*math.Sqrt(sent*share*(1-share)) {
-		t.Errorf("%d of %d lost", f.lost, sent)
+	if d := math.Abs(float64(f.stats.Lost) - sent*share); d > 5*math.Sqrt(sent*share*(1-share)) {
+		t.Errorf("%d of %d lost", f.stats.Lost, sent)
 	}
 }
 
@@ -185,8 +185,8 @@ func TestCutAndHeal(t *testing.T) {
 	f.send(0, 2, 0, 100)
 	kept := []*packet{onTheWay, f.send(0, 0, 3, 100), f.send(0, 1, 2, 100)}
 	got := f.drain()
-	if len(got) != len(kept) || f.cutOff != 3 {
-		t.Fatalf("%d delivered, %d cut", len(got), f.cutOff)
+	if len(got) != len(kept) || f.stats.Cut != 3 {
+		t.Fatalf("%d delivered, %d cut", len(got), f.stats.Cut)
 	}
 	for i := range kept {
 		if got[i].packet != kept[i] {
@@ -195,8 +195,8 @@ func TestCutAndHeal(t *testing.T) {
 	}
 	f.cut(nil, []int{0, 1, 2, 3})
 	f.send(0, 1, 0, 100)
-	if got := f.drain(); len(got) != 1 || f.cutOff != 3 {
-		t.Errorf("%d delivered after healing, %d cut", len(got), f.cutOff)
+	if got := f.drain(); len(got) != 1 || f.stats.Cut != 3 {
+		t.Errorf("%d delivered after healing, %d cut", len(got), f.stats.Cut)
 	}
 }
 
@@ -208,17 +208,17 @@ func TestMemoryIsReused(t *testing.T) {
 	f.cut([]int{1}, []int{2})
 	made := map[*packet]bool{}
 	for _, from := range []int{0, 1, 2} {
-		overflowed := f.overflowed
+		overflowed := f.stats.Overflowed
 		for range 1000 {
 			made[f.send(0, from, (from+1)%3, mtu)] = true
 		}
 		f.drainAll()
-		if from != 1 && f.overflowed == overflowed {
+		if from != 1 && f.stats.Overflowed == overflowed {
 			t.Errorf("no packet from %d overflowed", from)
 		}
 	}
-	if f.lost == 0 || f.cutOff != 1000 {
-		t.Errorf("%d lost, %d cut off", f.lost, f.cutOff)
+	if f.stats.Lost == 0 || f.stats.Cut != 1000 {
+		t.Errorf("%d lost, %d cut off", f.stats.Lost, f.stats.Cut)
 	}
 	if len(f.blanks) != len(made) {
 		t.Errorf("%d of %d packets are to be had", len(f.blanks), len(made))
@@ -230,8 +230,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	for range packetsMost + 1 {
 		f.send(0, 0, 1, 100)
 	}
-	if len(f.transit) != packetsMost || f.crowded != 1 {
-		t.Fatalf("%d packets in transit, %d too many", len(f.transit), f.crowded)
+	if len(f.transit) != packetsMost || f.stats.Unplanned != 1 {
+		t.Fatalf("%d packets in transit, %d too many", len(f.transit), f.stats.Unplanned)
 	}
 	f.drainAll()
 	if f.send(0, 0, 1, 100); len(f.transit) != 1 {
@@ -287,15 +287,15 @@ func TestNeverReorders(t *testing.T) {
 			take(now)
 			from := rapid.IntRange(0, n-1).Draw(t, "from")
 			count++
-			dropped := f.lost + f.overflowed
+			dropped := f.stats.Lost + f.stats.Overflowed
 			p := f.send(now, from, (from+rapid.IntRange(1, n-1).Draw(t, "to"))%n, rapid.IntRange(20, mtu).Draw(t, "size"))
-			if f.lost+f.overflowed == dropped {
+			if f.stats.Lost+f.stats.Overflowed == dropped {
 				under[p] = sent{now, count}
 			}
 		}
 		take(math.MaxInt64)
-		if delivered+f.lost+f.overflowed+f.cutOff != count {
-			t.Fatalf("%d sent, %d delivered, %d lost, %d overflowed", count, delivered, f.lost, f.overflowed)
+		if delivered+f.stats.Lost+f.stats.Overflowed+f.stats.Cut != count {
+			t.Fatalf("%d sent, %d delivered, %d lost, %d overflowed", count, delivered, f.stats.Lost, f.stats.Overflowed)
 		}
 	})
 }

@@ -52,8 +52,8 @@ func TestNAT(t *testing.T) {
 			t.Errorf("%d: arrives: %t", i, arrives)
 		}
 	}
-	if f.cutOff != 7 {
-		t.Errorf("%d packets count as kept out", f.cutOff)
+	if f.stats.Cut != 7 {
+		t.Errorf("%d packets count as kept out", f.stats.Cut)
 	}
 	for _, c := range []struct {
 		protocol byte

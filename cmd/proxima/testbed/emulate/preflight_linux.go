@@ -106,21 +106,26 @@ func probe(w io.Writer) error {
 	return json.NewEncoder(w).Encode(t)
 }
 
-// Settings of /proc/sys that forbid namespaces.
-const (
-	settingAppArmor = "kernel/apparmor_restrict_unprivileged_userns" // Ubuntu
-	settingClone    = "kernel/unprivileged_userns_clone"             // Debian and hardened kernels
-	settingUsers    = "user/max_user_namespaces"
-	settingNets     = "user/max_net_namespaces"
-	settingPids     = "user/max_pid_namespaces"
-	settingMounts   = "user/max_mnt_namespaces"
-)
+// hindrance is a setting of /proc/sys with a value that forbids namespaces, one that allows them, and what it does.
+type hindrance struct{ setting, forbids, allows, text string }
+
+func hindrances() []hindrance {
+	const user, none = "forbids user namespaces to ordinary users", "the kernel allows no namespaces"
+	return []hindrance{
+		{"kernel/apparmor_restrict_unprivileged_userns", "1", "0", "AppArmor " + user}, // Ubuntu
+		{"kernel/unprivileged_userns_clone", "0", "1", "the kernel " + user},           // Debian and hardened kernels
+		{"user/max_user_namespaces", "0", "1000", none},
+		{"user/max_net_namespaces", "0", "1000", none},
+		{"user/max_pid_namespaces", "0", "1000", none},
+		{"user/max_mnt_namespaces", "0", "1000", none},
+	}
+}
 
 func look() surroundings {
 	s := surroundings{settings: map[string]string{}}
-	for _, name := range []string{settingAppArmor, settingClone, settingUsers, settingNets, settingPids, settingMounts} {
-		if b, err := os.ReadFile("/proc/sys/" + name); err == nil {
-			s.settings[name] = strings.TrimSpace(string(b))
+	for _, h := range hindrances() {
+		if b, err := os.ReadFile("/proc/sys/" + h.setting); err == nil {
+			s.settings[h.setting] = strings.TrimSpace(string(b))
 		}
 	}
 	status, _ := os.ReadFile("/proc/self/status")
@@ -174,28 +179,17 @@ func explainTUN(r refusal, s surroundings) string {
 
 // forbids returns the settings that forbid namespaces, or "" if there are none.
 func (s surroundings) forbids() string {
-	var reasons []string
-	if s.settings[settingAppArmor] == "1" {
-		reasons = append(reasons, "AppArmor forbids user namespaces to ordinary users ("+sysctl(settingAppArmor, "0")+")")
-	}
-	if s.settings[settingClone] == "0" {
-		reasons = append(reasons, "the kernel forbids user namespaces to ordinary users ("+sysctl(settingClone, "1")+")")
-	}
-	for _, name := range []string{settingUsers, settingNets, settingPids, settingMounts} {
-		if s.settings[name] == "0" {
-			reasons = append(reasons, "the kernel allows no namespaces ("+sysctl(name, "1000")+")")
+	text := ""
+	for _, h := range hindrances() {
+		if s.settings[h.setting] == h.forbids {
+			text += fmt.Sprintf("%s (as root: sysctl -w %s=%s); ", h.text, strings.ReplaceAll(h.setting, "/", "."), h.allows)
 		}
 	}
 	if s.seccomp {
-		reasons = append(reasons, "a filter of system calls, as in containers, may forbid them")
+		text += "a filter of system calls, as in containers, may forbid them; "
 	}
-	if len(reasons) == 0 {
+	if text == "" {
 		return ""
 	}
-	return strings.Join(reasons, "; ") + ": "
-}
-
-// sysctl returns the command that changes a setting.
-func sysctl(name, value string) string {
-	return "as root: sysctl -w " + strings.ReplaceAll(name, "/", ".") + "=" + value
+	return strings.TrimSuffix(text, "; ") + ": "
 }

@@ -30,12 +30,12 @@ func TestExplanations(t *testing.T) {
 		{"neither", trial{Tun: no(unix.ENODEV), Veth: no(unix.EOPNOTSUPP)}, nil, here, Portable, []string{"module tun", "module veth"}},
 		{"no sockets", trial{Tun: no(unix.EACCES), Veth: no(unix.EAFNOSUPPORT)}, nil, here, Portable, []string{"cannot be opened", "af_packet"}},
 		{"old kernel", trial{Wait: no(unix.ENOSYS)}, nil, here, Portable, []string{"older than Linux 5.11"}},
-		{"Ubuntu", trial{Space: no(unix.EPERM)}, nil, with(settingAppArmor, "1"), Portable,
+		{"Ubuntu", trial{Space: no(unix.EPERM)}, nil, with("kernel/apparmor_restrict_unprivileged_userns", "1"), Portable,
 			[]string{"AppArmor forbids user namespaces to ordinary users (as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"}},
-		{"hardened", trial{}, unix.EPERM, with(settingClone, "0"), Portable, []string{"sysctl -w kernel.unprivileged_userns_clone=1"}},
-		{"none allowed", trial{}, unix.ENOSPC, with(settingUsers, "0"), Portable, []string{"sysctl -w user.max_user_namespaces=1000"}},
+		{"hardened", trial{}, unix.EPERM, with("kernel/unprivileged_userns_clone", "0"), Portable, []string{"sysctl -w kernel.unprivileged_userns_clone=1"}},
+		{"none allowed", trial{}, unix.ENOSPC, with("user/max_user_namespaces", "0"), Portable, []string{"sysctl -w user.max_user_namespaces=1000"}},
 		{"Docker", trial{}, unix.EPERM, surroundings{seccomp: true}, Portable, []string{"filter of system calls", "operation not permitted"}},
-		{"unknown", trial{}, unix.EINVAL, with(settingUsers, "5000"), Portable, []string{"namespaces: invalid argument"}},
+		{"unknown", trial{}, unix.EINVAL, with("user/max_user_namespaces", "5000"), Portable, []string{"namespaces: invalid argument"}},
 	} {
 		got := explain(c.t, c.failed, c.s)
 		if got.Emulation != c.want || len(got.Missing) == 0 != (c.want == TUN) {

@@ -62,7 +62,7 @@ func preflight(role string) (err error) {
 	case roleClosed:
 		err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", "/dev/net", "tmpfs", 0, ""))
 	case roleForbidden:
-		err = os.WriteFile("/proc/sys/"+settingNets, []byte("0"), 0)
+		err = os.WriteFile("/proc/sys/user/max_net_namespaces", []byte("0"), 0)
 	}
 	if err != nil {
 		return err

@@ -51,7 +51,6 @@ type router struct {
 	in      *gob.Decoder
 	out     *gob.Encoder
 	late    quantile.Histogram
-	stats   Stats
 	header  []byte // of Ethernet, for veth
 }
 
@@ -81,7 +80,7 @@ func runRouter() error {
 	}
 	schedule()
 	r.in, r.out = in, gob.NewEncoder(control)
-	if err := r.out.Encode(r.stats); err != nil {
+	if err := r.out.Encode(r.count()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return r.carry()
@@ -167,7 +166,7 @@ func (r *router) receive(device int) {
 		if r.identify(p, device) {
 			r.fabric.enter(now, p)
 		} else {
-			r.stats.Strays++
+			r.fabric.stats.Strays++
 			r.fabric.done(p)
 		}
 		if due, ok := r.fabric.next(); ok && due <= now {
@@ -201,9 +200,9 @@ func (r *router) deliver() {
 			copy(p.frame[:], r.header)
 		}
 		if e := writeRaw(r.devices[r.ports[p.to]], p.frame[r.head:frameHeader+p.size]); e != 0 {
-			r.stats.Unplanned++
+			r.fabric.stats.Unplanned++
 		} else {
-			r.stats.Packets++
+			r.fabric.stats.Packets++
 		}
 		r.fabric.done(p)
 	}
@@ -234,13 +233,11 @@ func (r *router) count() Stats {
 		for _, fd := range r.devices {
 			// Reading the statistics resets them.
 			if s, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
-				r.stats.Unplanned += int64(s.Drops)
+				r.fabric.stats.Unplanned += int64(s.Drops)
 			}
 		}
 	}
-	c := r.stats
-	c.Unplanned += r.fabric.crowded
-	c.Lost, c.Overflowed, c.Cut = r.fabric.lost, r.fabric.overflowed, r.fabric.cutOff
+	c := r.fabric.stats
 	c.LateP50, c.LateP99 = r.late.Of(0.5), r.late.Of(0.99)
 	return c
 }
