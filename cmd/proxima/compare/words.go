@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // Headline says in one sentence who was faster, by how much, and how certain that is.
@@ -54,22 +56,14 @@ func (r *Result) Headline() string {
 		return fmt.Sprintf("%s comes before %s, with a mean time per page of %.0f and %.0f ms; chance cannot be judged, since both got the same "+
 			"pages from fewer than two servers%s.", first.Name, next.Name, *first.MeanMs, *next.MeanMs, over)
 	case len(equal) == len(level):
-		return fmt.Sprintf("%s and %s are equal%s.", first.Name, listed(equal), over)
+		return fmt.Sprintf("%s and %s are equal%s.", first.Name, english.WordSeries(equal, "and"), over)
 	case len(equal) > 0:
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(equal, name) })
-		return fmt.Sprintf("%s and %s are equal, and cannot be told apart from %s%s.", first.Name, listed(equal), listed(names), over)
+		return fmt.Sprintf("%s and %s are equal, and cannot be told apart from %s%s.", first.Name, english.WordSeries(equal, "and"), english.WordSeries(names, "and"), over)
 	default:
-		return fmt.Sprintf("%s cannot be told apart from %s: it needed %s, which may be chance (95 %% interval %s)%s.", first.Name, listed(names),
+		return fmt.Sprintf("%s cannot be told apart from %s: it needed %s, which may be chance (95 %% interval %s)%s.", first.Name, english.WordSeries(names, "and"),
 			versus(d), span95(d), over)
 	}
-}
-
-// listed joins words as in a sentence.
-func listed(words []string) string {
-	if n := len(words) - 1; n > 0 {
-		return strings.Join(words[:n], ", ") + " and " + words[n]
-	}
-	return strings.Join(words, "")
 }
 
 // Order lists the rows with figures, the fastest first: by the paired difference to the reference or, without any, by the mean.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -302,21 +302,16 @@ func (r *run) download(ctx context.Context, i, k int, page string) (took time.Du
 		return 0, 0, err
 	}
 	defer leave()
-	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}}
-	u, err := url.Parse(page)
-	if err != nil {
-		return 0, 0, err
-	}
+	at := netip.AddrPortFrom(r.plan.Servers[k].Addr, httpPort).String()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) { return dial(ctx, network, at) }}}
 	most := r.world.DownloadMs(i, k, sites.MaxBytes, r.started) // think times vary by the page
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second+4*ms(most))
 	defer cancel()
-	host := u.Host
-	u.Host = netip.AddrPortFrom(r.plan.Servers[k].Addr, httpPort).String()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return 0, 0, err
 	}
-	req.Host = host
 	begun := time.Now()
 	res, err := client.Do(req)
 	if err != nil {

@@ -5,6 +5,7 @@ package world
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"proxima/ncoord"
 )
@@ -124,10 +125,5 @@ func (m *Matrix) Violations() float64 {
 
 // Located reports whether all cities have a location.
 func (m *Matrix) Located() bool {
-	for _, c := range m.Cities {
-		if c.At == nil {
-			return false
-		}
-	}
-	return len(m.Cities) > 0
+	return len(m.Cities) > 0 && !slices.ContainsFunc(m.Cities, func(c City) bool { return c.At == nil })
 }
