@@ -74,7 +74,6 @@ func ctlVerbs() (names []string) {
 	return names
 }
 
-// ctl is one call of the command.
 type ctl struct {
 	data, why string
 	out       io.Writer
@@ -87,7 +86,6 @@ func (c *ctl) call(ctx context.Context, method, path string, q url.Values, body 
 	return noAnswer(node.Call(ctx, method, c.data, path, body, to))
 }
 
-// post makes the node do something.
 func (c *ctl) post(ctx context.Context, path string, q url.Values, body io.Reader) (did node.Acted, err error) {
 	err = c.call(ctx, http.MethodPost, path, q, body, &did)
 	return did, err

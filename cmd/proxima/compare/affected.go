@@ -48,7 +48,6 @@ func whoIsHit(w *rundir.World) (list []*affected) {
 	return list
 }
 
-// requested notes any request to a server.
 func (r *run) requested(server string, second float64) {
 	for _, a := range r.affected {
 		if a.kind == kindServer && a.name == server {
@@ -79,7 +78,6 @@ func (c *comparer) moved(r *run, d *runlog.Assign, second float64) {
 	}
 }
 
-// given notes that a node gets a host.
 func (r *run) given(row int, owner string, second float64) {
 	for _, a := range r.affected {
 		if i, ok := r.byID[owner]; ok && a.kind == kindNode && r.nodes[i].name == a.name {

@@ -106,7 +106,6 @@ func newComparer(ctx context.Context, o Options) *comparer {
 		clusters: map[clusterKey]*cluster{}, leftOut: map[string]bool{}}
 }
 
-// readLogs reads one log of all nodes of a run.
 func (c *comparer) readLogs(r *run, log string) error {
 	c.lines.run = r.index
 	for _, n := range r.logs {

@@ -25,7 +25,6 @@ type source struct {
 	logs    []nodeLogs
 }
 
-// nodeLogs is a folder with the logs of a node.
 type nodeLogs struct{ name, dir string }
 
 // findAll lists the runs in all folders, each folder of logs once.

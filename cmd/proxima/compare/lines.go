@@ -118,7 +118,6 @@ func (r *lineReader) next(log string, l *runlog.Line) bool {
 	return true
 }
 
-// reading returns what was read and what is missing.
 func (c *comparer) reading() Reading {
 	g := c.lines.Reading
 	for k, n := range c.lines.gaps {

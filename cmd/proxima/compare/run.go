@@ -13,7 +13,6 @@ import (
 	"proxima/node/runlog"
 )
 
-// run is what is known about one run of nodes.
 type run struct {
 	source
 	index   int
@@ -57,7 +56,6 @@ type choice struct {
 	bestNode   int // in the world
 }
 
-// node is one node of a run.
 type node struct {
 	name  string // "" if it has no logs of its own
 	id    string
@@ -82,7 +80,6 @@ type lifeLogs struct {
 	loadAt  float64 // s
 }
 
-// placed is where a node was.
 type placed struct {
 	at    ncoord.Coordinate
 	known bool

@@ -89,7 +89,6 @@ func (r *run) coordError() []Series {
 	return list
 }
 
-// errorsAt returns the errors of coordinates at a moment.
 func (r *run) errorsAt(second float64) []float64 {
 	var errs []float64
 	for i, a := range r.nodes {

@@ -36,7 +36,6 @@ func (t *timeline[T]) at(s float64) *T {
 	return &t.cells[i]
 }
 
-// cell sums up numbers.
 type cell struct {
 	n   int64
 	sum float64

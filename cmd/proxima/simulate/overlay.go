@@ -74,7 +74,6 @@ func (o *overlay) learn(node, server int, t assign.Timing, m *assign.Memory) {
 	o.stale[node] = true
 }
 
-// pass lets the time of a round pass.
 func (o *overlay) pass() {
 	for range round / pingEvery {
 		o.ping()

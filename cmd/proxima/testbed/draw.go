@@ -84,7 +84,6 @@ const (
 	serverUpMbit   = 100.0
 )
 
-// bytesPerMs converts Mbit/s to bytes per ms.
 func bytesPerMs(mbit float64) float64 { return mbit * 125 }
 
 // Draw draws what the scenario leaves open. The same scenario and matrix give the same plan.
@@ -217,7 +216,6 @@ func (p *Plan) addNodes(m *world.Matrix) error {
 	return nil
 }
 
-// drawID draws the id of a node.
 func drawID(rnd *rand.Rand) string {
 	id := make([]byte, 16)
 	for i := range id {

@@ -108,7 +108,6 @@ func (r *run) target(ctx context.Context, e Event) int {
 	return best
 }
 
-// describe returns a sentence about an event.
 func describe(e rundir.Event, p *Plan) string {
 	switch e.Kind {
 	case rundir.EventBandwidth:

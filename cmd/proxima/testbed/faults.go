@@ -13,7 +13,6 @@ import (
 	"proxima/node/strict"
 )
 
-// candidates returns the names of the candidates in the nodes' configuration.
 func (s *Scenario) candidates() (names []string) {
 	batch, _ := s.Node["batch"].(map[string]any)
 	list, _ := batch["candidate"].([]map[string]any)
@@ -24,7 +23,6 @@ func (s *Scenario) candidates() (names []string) {
 	return names
 }
 
-// check reports the invalid values.
 func (s *Scenario) check(f *strict.File) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {

@@ -122,7 +122,6 @@ func (b *machines) serve(ctx context.Context, hosts []fleet.Host, scenario []byt
 	return nil
 }
 
-// remoteNode is a node on another machine.
 type remoteNode struct {
 	ending
 	talk    *fleet.Conversation

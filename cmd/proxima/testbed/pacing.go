@@ -19,7 +19,6 @@ import (
 // visitsFile has a line for each request that a server of the testbed received.
 const visitsFile = "visits.jsonl"
 
-// visitLine is a line of visitsFile.
 type visitLine struct {
 	Server      string  `json:"server"`
 	AtS         float64 `json:"at_s"`

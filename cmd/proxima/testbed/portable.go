@@ -79,7 +79,6 @@ func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, .
 	return b, nil
 }
 
-// portableNode is a node in this process.
 type portableNode struct {
 	ending
 	node   *node.Node

@@ -154,7 +154,6 @@ func (p PlannedNode) inInternet(c *node.Config) {
 	c.Geo.Database, c.Geo.Latitude, c.Geo.Longitude = filepath.Join(up, geoFile), p.Lat, p.Lon
 }
 
-// absolute makes the paths of a node's configuration absolute.
 func absolute(c node.Config, dir string) node.Config {
 	c.Node.Data = dir
 	c.Peer.Secret, c.Geo.Database = filepath.Join(dir, c.Peer.Secret), filepath.Join(dir, c.Geo.Database)

@@ -138,7 +138,6 @@ type duty struct{ rnd *rand.Rand }
 
 func newDuty(seed uint64) duty { return duty{rand.New(rand.NewPCG(seed, seed))} }
 
-// turn returns how long the node runs and how long it then stops.
 func (d duty) turn(share float64) (run, stopped time.Duration) {
 	draw := func(share float64) time.Duration {
 		return time.Duration(d.rnd.ExpFloat64() * share * float64(meanTurn))

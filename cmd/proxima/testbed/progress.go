@@ -64,7 +64,6 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%2d:%02d", s/60, s%60)
 }
 
-// totals sums up what the nodes report.
 type totals struct {
 	up, all int
 	joined  int // the smallest number of members that a node knows, which is the node lonely

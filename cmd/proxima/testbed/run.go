@@ -22,7 +22,6 @@ import (
 	"proxima/node"
 )
 
-// run is a run in progress.
 type run struct {
 	plan      *Plan
 	dir       string

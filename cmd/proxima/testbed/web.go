@@ -24,7 +24,6 @@ type internet struct {
 	end   context.CancelFunc
 }
 
-// httpPort is the port of all web servers.
 const httpPort = 80
 
 // newInternet starts the web servers of a plan and a name server at nameServer. If nginx is missing, or with noNginx, the built-in server

@@ -157,7 +157,6 @@ func (c *Counts) Reset() {
 	c.first, c.last, c.cpu = time.Time{}, time.Time{}, cpuTime()
 }
 
-// cpuTime returns the processor time of this process.
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // it does not fail

@@ -33,7 +33,6 @@ func main() {
 	lab.Main("origin", 0, func(ctx context.Context) (bool, error) { return true, run(ctx, cfg, *control) })
 }
 
-// run serves until ctx ends.
 func run(ctx context.Context, cfg client.Config, control string) error {
 	if err := cfg.Validate(); err != nil {
 		return err

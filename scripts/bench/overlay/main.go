@@ -60,7 +60,6 @@ func main() {
 	lab.Main("overlay", 0, func(ctx context.Context) (bool, error) { return true, run(ctx, s, measure) })
 }
 
-// run builds the programs, starts the sites, and measures.
 func run(ctx context.Context, s settings, measure func(context.Context, *bench) error) (err error) {
 	remove, err := s.Open(ctx, "bench-overlay")
 	if err != nil {

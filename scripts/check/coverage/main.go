@@ -31,7 +31,6 @@ func main() {
 	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, at, *site, *port) })
 }
 
-// check runs both crawlers, follows the links itself, and reports.
 func check(ctx context.Context, at lab.Place, script string, port int) (ok bool, err error) {
 	if _, err := exec.LookPath("wget2"); err != nil {
 		return false, lab.Missing{Err: errors.New("wget2 is missing: apt-get install wget2")}

@@ -22,7 +22,6 @@ import (
 // gate is the address at which scripts/site.sh serves every host. Programs that cannot map names use it as HTTP proxy.
 const gate = "127.0.2.9"
 
-// site is the running sites.
 type site struct {
 	script, dir string
 	port        int
@@ -78,7 +77,6 @@ func (s *site) stop() error {
 	return nil
 }
 
-// entry is a line of nginx's log.
 type entry struct {
 	Host, URI, Type, Agent string
 	Status                 int

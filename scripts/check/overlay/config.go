@@ -9,7 +9,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// subnet is the network of the site.
 const subnet = "127.0.3."
 
 // configure makes the configuration of one life of one node. The version in the User-Agent identifies node and life. All times of the

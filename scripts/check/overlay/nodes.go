@@ -114,7 +114,6 @@ func erased(n *lab.Node) error {
 	return nil
 }
 
-// backup is the directory of the copy of a node's disk.
 func backup(n *lab.Node) string { return filepath.Join(n.Dir, "backup") }
 
 func (c *crew) finish(ctx context.Context, n *lab.Node, what kind) (err error) {

@@ -34,7 +34,6 @@ func coloursOf(r *compare.Result) map[string]int {
 	return of
 }
 
-// section is a heading with its plots.
 type section struct {
 	ID, Title string
 	Plots     []plot

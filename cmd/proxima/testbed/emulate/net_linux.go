@@ -239,24 +239,19 @@ func (n *Net) namespace(name string) (*namespace, error) {
 // SetBandwidth changes the bandwidth of an address, in bytes per ms, for packets that are sent from now on. 0 is unlimited.
 func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64) error {
 	i, err := n.endpoints([]netip.Addr{addr})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
 	}
-	_, err = n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
 	return err
 }
 
 // Partition drops all packets between a and b, and none of those that an earlier call dropped. If a or b is empty, it drops none.
 func (n *Net) Partition(a, b []netip.Addr) error {
 	from, err := n.endpoints(a)
-	if err != nil {
-		return err
+	to, errTo := n.endpoints(b)
+	if err = errors.Join(err, errTo); err == nil {
+		_, err = n.order(order{Cut: &[2][]int{from, to}})
 	}
-	to, err := n.endpoints(b)
-	if err != nil {
-		return err
-	}
-	_, err = n.order(order{Cut: &[2][]int{from, to}})
 	return err
 }
 

@@ -227,7 +227,6 @@ func (r *router) obey() error {
 	return nil
 }
 
-// count returns the statistics so far.
 func (r *router) count() Stats {
 	if r.veth {
 		for _, fd := range r.devices {

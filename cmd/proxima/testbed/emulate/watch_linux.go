@@ -78,7 +78,6 @@ func (w *watch) sample() {
 	w.seen, w.pids = seen, alive
 }
 
-// tell adds the measurements to s.
 func (w *watch) tell(s *Stats) error {
 	idle, total, err := ticks()
 	if err != nil {
