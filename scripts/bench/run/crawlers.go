@@ -10,7 +10,40 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"proxima/scripts/bench/origin/client"
 )
+
+// Scenario is what every crawler of one comparison meets. Equal scenarios give equal sites.
+type Scenario struct {
+	client.Config
+	Concurrency int    `json:"concurrency"` // requests in parallel, over all sites
+	ServerCPUs  string `json:"server_cpus"` // cores of the server, as taskset names them; any if empty
+	CrawlerCPUs string `json:"crawler_cpus"`
+}
+
+// Validate reports the first field that cannot be run.
+func (s Scenario) Validate() error {
+	if s.Addresses > 250 { // of one network, which Proxima takes for its own
+		return fmt.Errorf("addresses: %d is not within 1 to 250", s.Addresses)
+	}
+	if s.Concurrency < 1 || s.Concurrency > 1024 {
+		return fmt.Errorf("concurrency: %d is not within 1 to 1024", s.Concurrency)
+	}
+	return s.Config.Validate()
+}
+
+// Files are the paths that the runners of crawlers may use.
+type Files struct {
+	Bench string // the folder scripts/bench
+	Seeds string // front pages, one URL a line
+	URLs  string // all pages, one URL a line; for the ceiling alone
+	Temp  string // an empty folder of this run, below TMPDIR; removed afterwards
+	// Profile is where Proxima's processor time goes, "" for nowhere.
+	Profile string
+}
+
+func (f Files) bin(name string) string { return filepath.Join(f.Bench, ".build", "bin", name) }
 
 type Crawler struct {
 	Name string
@@ -45,6 +78,51 @@ func crawlers() []Crawler {
 		}},
 		{Name: "wget2", Version: wget2Version, Command: wget2Command},
 	}
+}
+
+// proximaConfig is the node's configuration: a single node without peers, with robots.txt, without gaps between requests, and with as many
+// parallel requests as the other crawlers.
+const proximaConfig = `# Written by the benchmark for one run.
+[fetch]
+allow_prefixes = ["127.0.0.0/8"] # the sites are on loopback, which pages may not reach otherwise
+
+[crawl]
+fetchers = %d
+
+[politeness]
+min_gap = "0s"
+factor = 0
+own = ["127.0.1.0/24"] # one's own servers: no gap, requests in parallel
+own_parallel = %d
+`
+
+// proximaCommand writes the configuration. The node ends with exit code 0 when nothing is left to crawl.
+func proximaCommand(s Scenario, f Files) ([]string, error) {
+	config := filepath.Join(f.Temp, "bench.toml")
+	perServer := 1
+	if s.Addresses == 1 {
+		perServer = s.Concurrency
+	}
+	if err := os.WriteFile(config, fmt.Appendf(nil, proximaConfig, s.Concurrency, perServer), 0o644); err != nil {
+		return nil, fmt.Errorf("write config: %w", err)
+	}
+	command := []string{f.bin("proxima"), "node", "-config", config, "-data", filepath.Join(f.Temp, "data"), "-seeds", f.Seeds}
+	if f.Profile != "" {
+		command = append(command, "-cpuprofile", f.Profile)
+	}
+	return command, nil
+}
+
+// proximaVersion returns the commit that the program was built from.
+func proximaVersion(ctx context.Context, f Files) (string, error) {
+	if _, err := os.Stat(f.bin("proxima")); err != nil {
+		return "", fmt.Errorf("find the built program: %w", err)
+	}
+	commit, err := output(ctx, "git", "-C", f.Bench, "rev-parse", "--short", "HEAD")
+	if err != nil {
+		return "unknown", nil // it was built without version control
+	}
+	return strings.TrimSpace(commit), nil
 }
 
 // versionOfProgram returns the versions of a Go program's toolchain and of its crawler module, if it has one.

@@ -1,7 +1,7 @@
 // Command run compares crawlers. It starts the server of ../origin and lets each crawler crawl the same sites, one after the other, in
 // several rounds. It prints tables of pages per second, pages per CPU second, peak memory and conduct.
 //
-// process.go measures, report.go prints the tables, crawlers.go and proxima.go start the crawlers. ../rivals/install.sh installs them.
+// process.go measures, report.go prints the tables, crawlers.go starts the crawlers. ../rivals/install.sh installs them.
 package main
 
 import (
