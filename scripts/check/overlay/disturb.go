@@ -24,7 +24,8 @@ func (c *crew) disturb(ctx context.Context) error {
 	down, absent, gone := 0, c.s.faults[join], 0
 	var alone time.Time // no other long fault may begin before
 	for len(list) > 0 || down > 0 {
-		if len(c.alive()) < c.s.nodes-down-absent-gone {
+		alive := c.alive()
+		if len(alive) < c.s.nodes-down-absent-gone {
 			return fmt.Errorf("a node ended with %d faults left, %d not over, and %d requests made", len(list), down, c.site.Asked())
 		}
 		after := c.s.pages * 3 / 4
@@ -42,35 +43,27 @@ func (c *crew) disturb(ctx context.Context) error {
 			if err := lab.Pause(ctx, p.delay); err != nil {
 				return err
 			}
+			var victim *lab.Node
 			if p.kind == join {
-				late := c.Nodes[c.s.nodes-absent]
-				absent--
-				c.faults = append(c.faults, fault{kind: join, node: late.Index, at: time.Now(), until: time.Now()})
-				if err := c.start(ctx, late); err != nil {
-					return err
-				}
-				if at := time.Now().Add(plan{long: true}.mended(c.s)); at.After(alone) {
-					alone = at
-				}
-				continue
+				victim = c.Nodes[c.s.nodes-absent]
+			} else {
+				victim = choose(alive, c.busy(), p.pick)
 			}
-			alive := c.alive()
-			if len(alive) < c.s.nodes-down-absent-gone {
-				continue
-			}
-			victim := choose(alive, c.busy(), p.pick)
 			if err := c.begin(ctx, victim, p.kind); err != nil {
 				return err
 			}
 			if at := time.Now().Add(p.lasts + p.mended(c.s)); at.After(alone) {
 				alone = at
 			}
-			if p.kind == lose {
+			switch p.kind {
+			case join:
+				absent--
+			case lose:
 				gone++
-				continue
+			default:
+				down++
+				time.AfterFunc(p.lasts, func() { back <- end{victim, p} })
 			}
-			down++
-			time.AfterFunc(p.lasts, func() { back <- end{victim, p} })
 			continue
 		}
 		select {

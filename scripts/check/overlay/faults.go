@@ -148,7 +148,7 @@ func plans(s settings) []plan {
 func (p plan) mended(s settings) time.Duration {
 	times := configure(s, &lab.Layout{}, &lab.Node{})
 	d := 3*time.Second + times.Ownership.FenceAfter // replicas are retried at least that often
-	if p.long {
+	if p.long || p.kind == join {
 		d += times.Member.SettleAfter
 	}
 	if p.kind == erase || p.kind == lose {

@@ -102,10 +102,12 @@ func (c *crew) alive() []*lab.Node {
 }
 
 func (c *crew) begin(ctx context.Context, n *lab.Node, what kind) error {
-	f := fault{kind: what, node: n.Index, life: n.Life, at: time.Now()}
-	c.faults = append(c.faults, f)
-	c.down[n] = true
+	c.faults = append(c.faults, fault{kind: what, node: n.Index, life: n.Life, at: time.Now()})
+	c.down[n] = what != join
 	switch what {
+	case join:
+		c.faults[len(c.faults)-1].until = time.Now()
+		return c.start(ctx, n)
 	case isolate, path, mute:
 		return c.s.cut(ctx, n.Index, what, true)
 	case freeze:
