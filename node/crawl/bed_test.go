@@ -138,6 +138,7 @@ type overlay struct {
 	broken error              // of Route
 	right  error              // of MayAsk, for remote fetches
 	routed []string           // URLs
+	passed []string           // URLs, to PassOn
 	ended  []frontier.Outcome // of remote fetches
 }
 
@@ -151,6 +152,13 @@ func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.
 		return nil, o.broken
 	}
 	return o.alone.Route(ctx, links)
+}
+
+func (o *overlay) PassOn(_ context.Context, links []frontier.Link) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.passed = append(o.passed, urls(links))
+	return nil
 }
 
 func (o *overlay) Begin(task *frontier.Task) (Visit, bool) {

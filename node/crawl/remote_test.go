@@ -91,3 +91,21 @@ func TestRemoteFetchesKeepTheLimitOfAHost(t *testing.T) {
 		}
 	})
 }
+
+// Links whose host is moving are passed on before their page counts as done, whoever found them: the frontier does not take them.
+func TestLinksToAHostThatMovesArePassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = "http://away.example"
+		b := newBed(t, &web{html: `<a href="` + away + `/found">x</a>`})
+		must(t, b.deps.Frontier.SetRole(t.Context(), away, frontier.Leaving))
+		b.place()
+		task, _ := b.next()
+		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: []frontier.Link{{URL: mustParse(t, away+"/answered"), Depth: 1}}})
+		_, err := b.Seed(t.Context(), []identity.URL{mustParse(t, away+"/seed")})
+		must(t, err)
+		b.crawl(func() { time.Sleep(10 * time.Second) })
+		if want := away + "/answered " + away + "/seed " + away + "/found"; strings.Join(b.over.passed, " ") != want {
+			t.Errorf("passed on are %q, want %q", b.over.passed, want)
+		}
+	})
+}
