@@ -38,9 +38,9 @@ const (
 	KeyDiskFreeBytes = "disk_free_bytes" // free for unprivileged users, in the file system of the data directory
 	KeyForMs         = "for_ms"          // duration
 	KeyHost          = "host"            // scheme, name and port
-	KeyKind          = "kind"            // kind of message
+	KeyKind          = "kind"            // kind of refusal, as in the protocol
 	KeyPackage       = "package"         // name of a package
-	KeyPeer          = "peer"            // id of the other node
+	KeyPeer          = "peer"            // id of the other node, or the host of a stranger
 	KeyReason        = "reason"          // the reason in words
 	KeyText          = "text"            // beginning of an oversized event
 	KeyURL           = "url"

@@ -59,8 +59,8 @@ type Queue struct {
 	Pending        int64            `json:"pending"`         // URLs that wait
 	HostsActive    int64            `json:"hosts_active"`    // hosts with URLs in memory
 	HostsWaiting   int64            `json:"hosts_waiting"`   // active hosts that must not be asked now; waits has the reasons
-	ServersReady   int64            `json:"servers_ready"`   // servers that could be asked now
-	ServersBusy    int64            `json:"servers_busy"`    // servers being asked
+	ServersReady   int64            `json:"servers_ready"`   // servers that could be asked now, each once for every origin of its URLs
+	ServersBusy    int64            `json:"servers_busy"`    // the same as in_flight: requests, if a server may get several at once
 	ServersWaiting int64            `json:"servers_waiting"` // servers whose next request is due later
 	InFlight       int64            `json:"in_flight"`       // downloads in progress
 	Accepted       int64            `json:"accepted"`        // URLs new to this node
@@ -72,7 +72,7 @@ type Queue struct {
 	Arrived        int64            `json:"arrived"`         // pending URLs that came with their hosts
 	Left           int64            `json:"left"`            // pending URLs that went with their hosts
 	Held           int64            `json:"held"`            // pending URLs kept here for other owners; not in pending
-	Drops          map[string]int64 `json:"drops"`           // reason -> URLs not queued or discarded
+	Drops          map[string]int64 `json:"drops"`           // reason -> URLs and links refused, given up or discarded
 	Waits          map[string]int64 `json:"waits"`           // reason -> hosts waiting now
 	Queues         map[string]int   `json:"queues"`          // origin -> URLs that wait in memory; more may wait on disk
 }
@@ -85,10 +85,10 @@ type Load struct {
 	RSSBytes      int64   `json:"rss_bytes"`  // resident memory of the process
 	HeapBytes     int64   `json:"heap_bytes"` // objects on Go's heap
 	Goroutines    int     `json:"goroutines"`
-	MessagesSent  int64   `json:"messages_sent"`   // to peers
-	BytesSent     int64   `json:"bytes_sent"`      // to peers
-	BytesReceived int64   `json:"bytes_received"`  // from peers
-	LinksSent     int64   `json:"links_sent"`      // links sent to the owners or homes of their hosts
+	MessagesSent  int64   `json:"messages_sent"`   // to peers, with gossip
+	BytesSent     int64   `json:"bytes_sent"`      // to peers, with gossip
+	BytesReceived int64   `json:"bytes_received"`  // from peers, without gossip
+	LinksSent     int64   `json:"links_sent"`      // links stored to be sent to the owners or homes of their hosts
 	DiskFreeBytes int64   `json:"disk_free_bytes"` // free for unprivileged users, in the file system of the data directory
 }
 
