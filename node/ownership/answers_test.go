@@ -34,14 +34,17 @@ func TestWhatAPeerKnowsOfAHost(t *testing.T) {
 		}{
 			{what: "less", mine: [2]int{3, 2}, said: [2]int{2, 3}, want: "unspecified, keeps, newer 3, is 3 of 2"},
 			{what: "more", mine: [2]int{1, 2}, said: [2]int{3, 3}, want: "unspecified, keeps, is 3 of 3"},
-			{what: "a lower owner of the epoch", mine: [2]int{2, 3}, said: [2]int{2, 2}, want: "unspecified, keeps, is 2 of 2"},
+			{what: "a lower owner of the epoch", mine: [2]int{2, 3}, said: [2]int{2, 2}, want: "unspecified, keeps, newer 2, is 2 of 2"},
 			{what: "more, of a host that is not kept", away: true, mine: [2]int{1, 2}, said: [2]int{3, 3}, want: "unspecified, is 3 of 3"},
 			{what: "nothing new", away: true, said: [2]int{1, 3}, want: "unspecified, is 1 of 3"},
 			{what: "while it is handed over", mine: [2]int{1, 1}, said: [2]int{2, 2}, set: leaving, want: "later, is 1 of 1"},
 			{what: "the same, of another home", away: true, mine: [2]int{1, 1}, said: [2]int{4, 3}, set: leaving, want: "later, is 1 of 1, claimed"},
 			{what: "another owner", mine: [2]int{1, 1}, said: [2]int{4, 3}, want: "unspecified, is 1 of 1"},
 			{what: "another owner, of another home", away: true, mine: [2]int{1, 1}, said: [2]int{4, 7}, want: "unspecified, is 1 of 1, claimed"},
-			{what: "another owner that is gone", mine: [2]int{1, 1}, said: [2]int{4, 7}, want: "unspecified, newer 5, is 5 of 1, contested"},
+			{what: "another owner that is gone", mine: [2]int{1, 1}, said: [2]int{4, 7}, want: "unspecified, newer 5, is 5 of 1, contested, awaited"},
+			{what: "the same of this epoch", mine: [2]int{1, 1}, said: [2]int{1, 7}, want: "unspecified, newer 2, is 2 of 1, contested, awaited"},
+			{what: "the same of an earlier epoch", mine: [2]int{2, 1}, said: [2]int{1, 7}, want: "unspecified, newer 2, is 2 of 1"},
+			{what: "the same while it is handed over", mine: [2]int{1, 1}, said: [2]int{4, 7}, set: leaving, want: "later, is 1 of 1"},
 			{what: "the same in a minority", mine: [2]int{1, 1}, said: [2]int{4, 7}, set: minority, want: "unspecified, is 1 of 1"},
 			{what: "the same in the last epoch", mine: [2]int{1, 1}, said: [2]int{maxEpoch, 7}, want: "unspecified, is 1 of 1"},
 			{what: "what it has lost", said: [2]int{4, 1}, want: "unspecified, keeps, newer 5, is 5 of 1, urgent"},
@@ -75,11 +78,12 @@ func TestWhatAPeerKnowsOfAHost(t *testing.T) {
 			r := p.record(host)
 			p.with(func() {
 				_, contested := own.contested[host]
+				_, awaited := own.awaited[host]
 				_, claims := own.unconfirmed[host]
 				own.views.Now().Majority = true
 				got := word(a.GetStep()) + mark(a.GetKeeps(), ", keeps") + newerEpoch(a.GetNewer()) +
 					fmt.Sprintf(", is %d of %d", r.Epoch, numberOf(r.Owner)) +
-					mark(contested, ", contested") + mark(claims, ", claimed") + mark(it.urgent, ", urgent")
+					mark(contested, ", contested") + mark(awaited, ", awaited") + mark(claims, ", claimed") + mark(it.urgent, ", urgent")
 				if got != c.want {
 					t.Errorf("%s: %s, want %s", c.what, got, c.want)
 				}

@@ -134,29 +134,6 @@ func (b *book) forget(host, owner string) error {
 	return err
 }
 
-// obey adopts a record if it is newer. If the host was owned here it is suspended at once, and its data goes to the new owner.
-func (b *book) obey(newer Record) error {
-	lost := false
-	_, changed, err := b.edit(newer.Host, func(r Record) Record {
-		if !newer.Newer(r) {
-			return r
-		}
-		if lost = r.Owner == b.views.Now().Self && newer.Owner != r.Owner; lost {
-			b.counts.Obeyed++
-		}
-		return newer
-	})
-	if err != nil || !changed {
-		return err
-	}
-	if lost {
-		b.deps.Event(Event{Kind: Obeyed, Record: newer, Peer: newer.Owner})
-		b.check.Ring()
-	}
-	b.queue.add(newer.Host, lost)
-	return nil
-}
-
 // found notes that data of a host has arrived, which may have been awaited.
 func (b *book) found(host string) {
 	b.mu.Lock()

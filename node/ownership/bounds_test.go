@@ -62,15 +62,15 @@ func TestWitnessesAreToldInParts(t *testing.T) {
 		own, hosts := s.node(1).own, s.hostsOf(1, 1, 2, 3)
 		s.node(1).put(rec(hosts[0], 1, 1))
 		s.node(1).with(func() {
-			for i := range 2 * maxWitnessed {
-				own.unwitnessed[fmt.Sprintf("http://h%d.example", i)] = 1 // they have another owner by now
+			for i := range 2 * maxTold {
+				own.untold[fmt.Sprintf("http://h%d.example", i)] = 1 // they have another owner by now
 			}
 		})
-		for _, left := range []int{maxWitnessed, 1} {
+		for _, left := range []int{maxTold, 1} {
 			out := map[string][]sending{}
-			err := own.addWitnesses(out, nil)
+			err := own.addRecords(out, nil)
 			s.node(1).with(func() {
-				if n := len(own.unwitnessed); err != nil || n < left || n > left+2 { // one that is sent stays until the answer
+				if n := len(own.untold); err != nil || n < left || n > left+2 { // one that is sent stays until the answer
 					t.Errorf("%d are left, %v", n, err)
 				}
 			})

@@ -180,6 +180,10 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 			if p, leaving := c.proposals[r.Host]; leaving && p.next == r {
 				break // the next owner has committed a hand-off from here
 			}
+			if next, ok := c.outbidLocked(mine, r); ok {
+				res.Newer = append(res.Newer, next.wire())
+				return next
+			}
 			obey = true
 			return mine
 		case r.Owner != mine.Owner && !handed:
@@ -201,6 +205,48 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 		err = c.obey(r)
 	}
 	return err
+}
+
+// outbidLocked returns the record with which this home goes on as the owner of a host although a peer names another owner: one of which this
+// home did not know when it took the host for new, and which is gone. The home awaits what that one had.
+func (c *census) outbidLocked(mine, r Record) (next Record, ok bool) {
+	v := c.views.Now()
+	_, leaving := c.proposals[mine.Host]
+	if mine.Owner != v.Self || r.Owner == v.Self || r.Epoch < mine.Epoch || r.Epoch >= maxEpoch || leaving ||
+		v.Home(mine.Host) != v.Self || !v.Majority || v.IsAlive(r.Owner) {
+		return mine, false
+	}
+	now := time.Now()
+	c.contested[mine.Host] = now.Add(c.cfg.FenceAfter)
+	c.awaited[mine.Host] = now
+	mine.Epoch = r.Epoch + 1
+	return mine, true
+}
+
+// obey adopts a record if it is newer. If the host was owned here it is suspended at once, and its data goes to the new owner.
+func (c *census) obey(newer Record) error {
+	lost := false
+	_, changed, err := c.edit(newer.Host, func(r Record) Record {
+		if next, ok := c.outbidLocked(r, newer); ok {
+			return next
+		}
+		if !newer.Newer(r) {
+			return r
+		}
+		if lost = r.Owner == c.views.Now().Self && newer.Owner != r.Owner; lost {
+			c.counts.Obeyed++
+		}
+		return newer
+	})
+	if err != nil || !changed {
+		return err
+	}
+	if lost {
+		c.deps.Event(Event{Kind: Obeyed, Record: newer, Peer: newer.Owner})
+		c.check.Ring()
+	}
+	c.queue.add(newer.Host, lost)
+	return nil
 }
 
 // maxListed bounds the hosts in all unfinished lists, about 20 bytes each.

@@ -301,7 +301,7 @@ func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxU
 	return c, cursor(end), end == len(all), nil
 }
 
-func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin frontier.Origin) (int, error) {
+func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin frontier.Origin) (added int, err error) {
 	if err := d.lock(); err != nil {
 		return 0, err
 	}
@@ -335,6 +335,7 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin f
 			continue
 		}
 		h.done[p.Path] = false
+		added++
 		if own {
 			c := d.change(host)
 			c.Added = append(c.Added, p)
@@ -343,7 +344,7 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, origin f
 	if own {
 		d.changed(host)
 	}
-	return 0, nil
+	return added, nil
 }
 
 func (d *disk) Remove(_ context.Context, host string) error {

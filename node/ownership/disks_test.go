@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/wire"
 )
 
 // TestLostDisks loses disks during an undisturbed crawl. One lost disk loses nothing, because what had just been found on it is found
-// again. Two disks at a time lose the hosts that were on both. An event names each of those, and nothing else is lost.
+// again. Two disks at a time lose the hosts that were on both. An event names each of those, even if a newcomer becomes their home just then,
+// and nothing else is lost.
 func TestLostDisks(t *testing.T) {
 	for i := range 1 + *runs/5 {
 		seed := *firstSeed + uint64(i)
-		for disks, test := range map[string]func(*world){"one": oneDiskDies, "two": twoDisksDie} {
+		for disks, test := range map[string]func(*world){"one": oneDiskDies, "two": twoDisksDie, "two as others come": disksDieAsOthersCome} {
 			t.Run(fmt.Sprintf("%s/%d", disks, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, seed, 5, 8, 30)
@@ -42,8 +44,22 @@ func oneDiskDies(w *world) {
 	w.finish(20 * time.Minute)
 }
 
+// disksDieAsOthersCome lets disks die about when newcomers settle: some hosts then have a home that has not heard of them.
+func disksDieAsOthersCome(w *world) {
+	for range 3 {
+		w.add().start()
+	}
+	time.Sleep(settleAfter + w.upTo(5*time.Second))
+	bothDisksDie(w)
+}
+
 func twoDisksDie(w *world) {
 	time.Sleep(5*time.Second + w.upTo(3*time.Minute))
+	bothDisksDie(w)
+}
+
+// bothDisksDie loses the two disks of a host. Events must name what was on them only.
+func bothDisksDie(w *world) {
 	host := w.hosts[w.draw(len(w.hosts))]
 	var dead []*actor
 	for _, a := range w.all() {
@@ -54,29 +70,37 @@ func twoDisksDie(w *world) {
 	if len(dead) != 2 {
 		return // it is changing its owner
 	}
-	var lost []string
+	w.die(dead...)
+	time.Sleep(time.Second) // what was on its way arrives
+	var lost, moving []string
 	for _, host := range w.hosts {
-		if !slices.ContainsFunc(w.all(), func(a *actor) bool {
-			role, known, err := a.disk.RoleOf(w.ctx, host)
-			return err == nil && known && role != frontier.Leaving && !slices.Contains(dead, a)
-		}) {
+		left, whole := false, false
+		for _, a := range w.up() {
+			if role, known, err := a.disk.RoleOf(w.ctx, host); err == nil && known {
+				left, whole = true, whole || role != frontier.Leaving
+			}
+		}
+		switch {
+		case !left:
 			lost = append(lost, host)
+		case !whole:
+			moving = append(moving, host) // perhaps to one of the dead
 		}
 	}
-	w.die(dead...)
-	for end := time.Now().Add(20 * time.Minute); len(w.faults(lost)) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(20 * time.Minute); len(w.faults(append(moving, lost...))) > 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Second)
 	}
-	for _, fault := range w.faults(lost) {
+	for _, fault := range w.faults(append(moving, lost...)) {
 		w.t.Error(fault)
 	}
 	time.Sleep(settled) // for nodes that may have a copy
 	w.mu.Lock()
 	events := slices.Clone(w.events)
 	w.mu.Unlock()
-	for _, host := range lost {
-		if !slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lost && e.Record.Host == host }) {
-			w.t.Errorf("%s is lost, and no event names it%s", host, w.describe(host))
+	for _, host := range w.hosts {
+		named := slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lost && e.Record.Host == host })
+		if named != slices.Contains(lost, host) && !slices.Contains(moving, host) {
+			w.t.Errorf("%s, named as lost: %t%s", host, named, w.describe(host))
 		}
 	}
 }
@@ -110,4 +134,58 @@ func (w *world) pause(on bool) {
 	for _, a := range w.nodes {
 		a.paused = on
 	}
+}
+
+// A home that has taken a host for new hears from others of an earlier owner. If that one is gone, the home goes on, awaits the copy, and says
+// when none comes. A copy of what it has itself is none.
+func TestAHomeAwaitsAnEarlierOwnersCopy(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		for i, c := range []struct {
+			what           string
+			epoch          uint64
+			owner          int // 7 is gone
+			copy           []int
+			from           int // whose record comes with the copy
+			awaited, still bool
+		}{
+			{"newer, without a copy", 3, 7, nil, 0, true, true},
+			{"of this epoch, without a copy", 1, 7, nil, 0, true, true},
+			{"newer, with a copy", 3, 7, []int{0, 1}, 7, true, false},
+			{"newer, with a copy of the same", 3, 7, []int{0}, 7, true, false},
+			{"newer, with what comes back from its own replica", 3, 7, []int{0}, 1, true, true},
+			{"newer, with more than its own replica can have from here", 3, 7, []int{0, 1}, 1, true, false},
+			{"newer, and alive", 3, 2, nil, 0, false, false},
+		} {
+			p, own, host := s.node(1), s.node(1).own, s.hostsOf(i+1, 1, 2, 3)[i]
+			p.find(link(host, 0))
+			unlock := own.locks.lock(host) // nobody looks at it
+			if err := own.census.obey(rec(host, c.epoch, c.owner)); err != nil {
+				t.Fatal(err)
+			}
+			unlock()
+			awaits := func() (yes bool) {
+				p.with(func() { _, yes = own.awaited[host] })
+				return yes
+			}
+			if r := p.record(host); awaits() != c.awaited || c.awaited && (r.Owner != idOf(1) || r.Epoch != c.epoch+1) {
+				t.Errorf("%s: awaited: %v, %v", c.what, awaits(), r)
+			}
+			if c.copy != nil {
+				r := rec(host, c.epoch, c.owner)
+				if c.from == 1 {
+					r = p.record(host)
+				}
+				var chunk frontier.Chunk
+				for _, page := range c.copy {
+					chunk.Pending = append(chunk.Pending, frontier.PendingURL{Path: link(host, page).URL.Path})
+				}
+				if _, err := own.Store(s.t.Context(), idOf(3), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: r.wire(), Chunk: chunkToWire(chunk)}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if awaits() != c.still {
+				t.Errorf("%s: awaited in the end: %v", c.what, awaits())
+			}
+		}
+	})
 }

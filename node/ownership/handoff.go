@@ -127,7 +127,7 @@ func (rc *reconciler) ship(ctx context.Context, r, next Record) (asked bool, err
 			return asked, fmt.Errorf("commit at %s: %s", next.Owner, res.GetReason())
 		}
 		if newer, ok := fromWire(res.GetNewer()); ok && newer.Host == r.Host {
-			if err := rc.obey(newer); err != nil {
+			if err := rc.census.obey(newer); err != nil {
 				return false, err
 			}
 		}

@@ -62,7 +62,7 @@ func TestClaimAtTheHome(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		time.Sleep(2 * s.cfg.Collect)
 		p, own, fence, away := s.node(1), s.node(1).own, s.cfg.FenceAfter, s.hostOf(2, 1, 3)
-		const newer, later, contested = "newer", "later", "contested"
+		const newer, later, contested, gone = "newer", "later", "contested", 7
 		heard := func(ago time.Duration) func(string) { // of node 2
 			return func(string) { own.heard[idOf(2)] = time.Now().Add(-ago) }
 		}
@@ -85,6 +85,7 @@ func TestClaimAtTheHome(t *testing.T) {
 			{"what it has", [2]int{1, 2}, [2]int{1, 2}, false, nil, "", true},
 			{"less than it has", [2]int{3, 3}, [2]int{2, 2}, false, nil, newer, false},
 			{"a host that it owned", [2]int{1, 1}, [2]int{2, 2}, true, nil, "", true},
+			{"a host that it owned, of an owner that is gone", [2]int{1, 1}, [2]int{2, gone}, false, nil, newer, false},
 			{"a host that it has just been given", [2]int{1, 2}, [2]int{2, 3}, true, heard(0), "", true},
 			{"a host that was not given", [2]int{1, 2}, [2]int{2, 3}, false, heard(0), contested, true},
 			{"while the former owner may go on", [2]int{1, 2}, [2]int{2, 3}, false, heard(fence - 1), contested, true},
@@ -116,14 +117,14 @@ func TestClaimAtTheHome(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := mark(len(res.Newer) > 0, newer) + mark(len(res.Later) > 0, later) + mark(len(res.Contested) > 0, contested)
-			if got != k.answer || got == newer && res.Newer[0].String() != record(k.mine).wire().String() {
+			if got != k.answer || got == newer && res.Newer[0].String() != p.record(host).wire().String() {
 				t.Errorf("%s: it answers %v, not %q", k.what, res, k.answer)
 			}
 			if r := p.record(host); (r == record(k.claim)) != k.believes {
 				t.Errorf("%s: it believes %+v", k.what, r)
 			}
 			p.with(func() {
-				if _, still := own.contested[host]; still != (k.answer == contested) {
+				if _, still := own.contested[host]; still != (k.answer == contested || k.claim[1] == gone) {
 					t.Errorf("%s: it is contested: %v", k.what, still)
 				}
 				delete(own.proposals, host)

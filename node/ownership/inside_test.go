@@ -58,7 +58,7 @@ func (g *scene) inside(p *player) string {
 	say("unconfirmed", each(g.names, o.unconfirmed, func(c claimed) string { return fmt.Sprintf("epoch %d, given %t", c.record.Epoch, c.handed) }))
 	say("must hear:", each(nil, o.due, nil))
 	say("silent", each(nil, o.silent, func(q *silence) string { return ago(q.since) }))
-	say("unwitnessed", each(g.names, o.unwitnessed, func(epoch uint64) string { return fmt.Sprint(epoch) }))
+	say("untold", each(g.names, o.untold, func(epoch uint64) string { return fmt.Sprint(epoch) }))
 	say("to be compared:", each(nil, o.compare, nil))
 	if o.compare == nil {
 		out = append(out, "all are to be compared")

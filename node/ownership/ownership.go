@@ -99,7 +99,7 @@ func New(cfg Config, deps Deps) *Ownership {
 	b := newBook(cfg, deps)
 	o := &Ownership{book: b, recount: bell.New()}
 	o.census = newCensus(b)
-	o.replicator = newReplicator(b)
+	o.replicator = newReplicator(b, o.census)
 	o.rights = newRights(b, o.census, o.replicator)
 	o.router = newRouter(b, o.census, o.replicator)
 	o.reconciler = newReconciler(b, o.census, o.replicator, o.rights)
@@ -118,7 +118,7 @@ func (o *Ownership) changedLocked(host string, old, r Record) {
 		o.expectLocked(r.Owner, now)
 	}
 	if r.Owner == v.Self {
-		o.unwitnessed[host] = r.Epoch
+		o.untold[host] = r.Epoch
 		if u, ok := o.unconfirmed[host]; ok {
 			o.unconfirmed[host] = claimed{r, u.handed}
 		}

@@ -305,8 +305,8 @@ func (rc *reconciler) runSweeps(ctx context.Context) error {
 }
 
 // sweepAll queues hosts whose record and role may disagree. It compares the others with their replicas, at all peers or at those
-// in replicator.compare. A timed one also drops records that do not concern this node any more, or the records of all hosts would gather
-// here as members come and go.
+// in replicator.compare. It tells homes of hosts whose owner is gone. A timed one also drops records that do not concern this node any
+// more, or the records of all hosts would gather here as members come and go.
 func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 	rc.mu.Lock()
 	v := *rc.views.Now()
@@ -323,9 +323,7 @@ func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 		home, replica := v.Home(r.Host), v.Replica(r.Host, r.Owner)
 		if r.Owner == v.Self {
 			if compare == nil {
-				rc.mu.Lock()
-				rc.replicator.unwitnessed[r.Host] = r.Epoch // it may have a new witness
-				rc.mu.Unlock()
+				rc.replicator.tell(r) // it may have a new witness
 			}
 			switch {
 			case !r.Assigned && home != v.Self:
@@ -339,11 +337,17 @@ func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 		if ours && !all && !compare[r.Owner] {
 			return ctx.Err()
 		}
-		if _, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
-			if err == nil && timed && !concerned(&v, r) {
-				err = rc.drop(ctx, r)
-			}
+		_, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host)
+		switch {
+		case err != nil:
 			return err
+		case !known && !v.IsAlive(r.Owner):
+			rc.replicator.tell(r) // the home may have come too late to hear of the host from its owner
+			return ctx.Err()
+		case !known && timed && !concerned(&v, r):
+			return rc.drop(ctx, r)
+		case !known:
+			return ctx.Err()
 		}
 		if ours { // the owner may have lost some of it in a power cut without knowing
 			return rc.replicator.compareLater(ctx, replicas, r.Owner, r)

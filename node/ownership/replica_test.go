@@ -203,8 +203,8 @@ func TestWitnessHearsTheLatestRecord(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.node(3).mustKnow(host, 2, 1)
 		p.with(func() {
-			if len(p.own.unwitnessed) > 0 {
-				t.Errorf("to be told: %v", p.own.unwitnessed)
+			if len(p.own.untold) > 0 {
+				t.Errorf("to be told: %v", p.own.untold)
 			}
 		})
 	})

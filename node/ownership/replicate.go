@@ -17,20 +17,21 @@ import (
 // replicator keeps the replicas of the hosts that this node owns: it streams changes to them and mends those that differ.
 type replicator struct {
 	*book
+	census *census
 	stream *stream
 	sweep  bell.Bell // wakes runSweeps
 
 	// The lock of the book guards the fields below.
 	silent map[string]*silence // peers that have not answered a Store yet
-	// unwitnessed are hosts owned here whose witness must be told their record, with its epoch.
-	unwitnessed map[string]uint64
+	// untold are hosts whose record another node must be told, with its epoch: the witness, or the home if the owner is gone.
+	untold map[string]uint64
 	// compare are the peers whose replicas the next sweep compares, because they are back; nil stands for all.
 	compare map[string]bool
 }
 
-func newReplicator(b *book) *replicator {
-	return &replicator{book: b, stream: newStream(time.Now()), sweep: bell.New(), silent: make(map[string]*silence),
-		unwitnessed: make(map[string]uint64)}
+func newReplicator(b *book, c *census) *replicator {
+	return &replicator{book: b, census: c, stream: newStream(time.Now()), sweep: bell.New(), silent: make(map[string]*silence),
+		untold: make(map[string]uint64)}
 }
 
 // silence is the wait for a peer that has not answered all Stores.
@@ -42,7 +43,7 @@ type silence struct {
 // sending is one item of a message to a peer.
 type sending struct {
 	host   string
-	change *frontier.Change // for the replica; nil if the peer is the witness
+	change *frontier.Change // for the replica; nil if the peer is only told the record
 	item   *wire.StoreItem
 }
 
@@ -82,7 +83,7 @@ func (rep *replicator) runStream(ctx context.Context) error {
 		}
 		parcels, err := rep.parcels(ctx, rep.stream.next(), busy)
 		if err == nil {
-			err = rep.addWitnesses(parcels, busy)
+			err = rep.addRecords(parcels, busy)
 		}
 		if err != nil {
 			return err
@@ -185,17 +186,25 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 	return out, nil
 }
 
-// maxWitnessed bounds the records that witnesses are told at once. After a change of members it may be those of all hosts.
-const maxWitnessed = 10_000
+// tell has the record of a host told to its witness, or to its home if the owner is gone. A witness is a third node that knows of the host. If
+// owner and replica are lost at once, the witness becomes the home or tells a newcomer, which is the home now. The home finds no copy, and
+// reports the loss.
+func (rep *replicator) tell(r Record) {
+	rep.mu.Lock()
+	defer rep.mu.Unlock()
+	rep.untold[r.Host] = r.Epoch
+}
 
-// addWitnesses adds the records that witnesses must be told. A witness is a third node that knows of the host: if owner and
-// replica are lost at once it becomes the home, finds no copy, and reports the loss.
-func (rep *replicator) addWitnesses(out map[string][]sending, busy map[string]bool) error {
+// maxTold bounds the records that others are told at once. After a change of members it may be those of all hosts.
+const maxTold = 10_000
+
+// addRecords adds the records that others must be told.
+func (rep *replicator) addRecords(out map[string][]sending, busy map[string]bool) error {
 	rep.mu.Lock()
 	v := *rep.views.Now()
 	var hosts []string
-	for host := range rep.unwitnessed { // in random order, so that those whose witness does not answer keep none from its turn
-		if hosts = append(hosts, host); len(hosts) == maxWitnessed {
+	for host := range rep.untold { // in random order, so that those whose witness does not answer keep none from its turn
+		if hosts = append(hosts, host); len(hosts) == maxTold {
 			break
 		}
 	}
@@ -205,9 +214,16 @@ func (rep *replicator) addWitnesses(out map[string][]sending, busy map[string]bo
 		if err != nil {
 			return err
 		}
-		switch to := v.Witness(host, r.Owner); {
-		case r.Owner != v.Self || to == "":
-			rep.witnessed(host, maxEpoch) // a new owner, or the next change of members, enters it again
+		to := ""
+		switch {
+		case r.Owner == v.Self:
+			to = v.Witness(host, r.Owner)
+		case r.Owner != "" && !v.IsAlive(r.Owner):
+			to = v.Home(host)
+		}
+		switch {
+		case to == "" || to == v.Self:
+			rep.wasTold(host, maxEpoch) // a new owner, or the next change of members, enters it again
 		case v.IsAlive(to) && !busy[to]:
 			out[to] = append(out[to], sending{host: host, item: &wire.StoreItem{Record: r.wire()}})
 		}
@@ -215,12 +231,12 @@ func (rep *replicator) addWitnesses(out map[string][]sending, busy map[string]bo
 	return nil
 }
 
-// witnessed notes that the witness of a host knows its record up to an epoch.
-func (rep *replicator) witnessed(host string, epoch uint64) {
+// wasTold notes that the witness or home of a host knows its record up to an epoch.
+func (rep *replicator) wasTold(host string, epoch uint64) {
 	rep.mu.Lock()
 	defer rep.mu.Unlock()
-	if rep.unwitnessed[host] <= epoch {
-		delete(rep.unwitnessed, host)
+	if rep.untold[host] <= epoch {
+		delete(rep.untold, host)
 	}
 }
 
@@ -278,7 +294,7 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 			}
 			_, err := rep.readAnswer(to, p.item, res.GetAnswers()[i])
 			if p.change == nil {
-				rep.witnessed(p.host, p.item.GetRecord().GetEpoch())
+				rep.wasTold(p.host, p.item.GetRecord().GetEpoch())
 				continue
 			}
 			if err != nil {

@@ -323,7 +323,7 @@ func (rg *rights) claim(ctx context.Context, home string, req *wire.ClaimRequest
 	}
 	for _, w := range res.GetNewer() {
 		if r, ok := fromWire(w); ok && asked[r.Host] {
-			if err := rg.obey(r); err != nil {
+			if err := rg.census.obey(r); err != nil {
 				return false, err
 			}
 		}

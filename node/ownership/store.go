@@ -55,7 +55,7 @@ func (rc *reconciler) store(ctx context.Context, from string, item *wire.StoreIt
 		return answer, err
 	}
 	if item.GetChunk() != nil {
-		_, err := rc.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
+		err := rc.replicator.unite(ctx, r, chunk)
 		switch {
 		case errors.Is(err, frontier.ErrDiskFull):
 			answer.Step = wire.Step_STEP_FULL
@@ -75,7 +75,6 @@ func (rc *reconciler) store(ctx context.Context, from string, item *wire.StoreIt
 		if err := rc.replicator.own(ctx, mine); err != nil {
 			return nil, err
 		}
-		rc.found(r.Host)
 	case !answer.Keeps:
 		// The copy is not meant to stay, unless a hand-off to here is under way. Let that finish first.
 		rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.TakeAfter))
@@ -89,6 +88,9 @@ func (rc *reconciler) store(ctx context.Context, from string, item *wire.StoreIt
 		return nil, err
 	}
 	if proto.Equal(digestToWire(d), item.GetDigest()) {
+		if owned && r.Owner != mine.Owner {
+			rc.found(r.Host) // the former owner's copy
+		}
 		return answer, nil
 	}
 	if answer.Step = wire.Step_STEP_DIFFERS; item.GetChunk() == nil && owned && !rc.replicator.stream.busy(r.Host) {
@@ -106,16 +108,13 @@ func (rc *reconciler) weigh(from string, r Record) (answer *wire.StoreAnswer, er
 		if _, leaving := rc.proposals[r.Host]; leaving {
 			answer.Step = wire.Step_STEP_LATER
 		}
+		next, outbid := rc.census.outbidLocked(mine, r)
 		switch {
+		case outbid:
+			mine = next
+			answer.Newer = mine.wire()
 		case mine.Newer(r):
 			answer.Newer = mine.wire()
-		case mine.Owner == v.Self && r.Owner != v.Self && v.Home(r.Host) == v.Self && v.Majority && !v.IsAlive(r.Owner):
-			// The peer names an owner of which this home did not know, and that is gone. The home goes on with a higher epoch.
-			if r.Epoch < maxEpoch {
-				mine.Epoch = r.Epoch + 1
-				rc.census.contested[r.Host] = time.Now().Add(rc.cfg.FenceAfter)
-				answer.Newer = mine.wire()
-			}
 		case mine.Owner == v.Self && r.Owner != v.Self:
 			rc.rights.claimLocked(mine, false)
 		case r.Owner == v.Self && r.Newer(mine):
@@ -136,6 +135,9 @@ func (rc *reconciler) weigh(from string, r Record) (answer *wire.StoreAnswer, er
 			rc.queue.add(r.Host, true)
 			return mine
 		case r.Newer(mine):
+			if r.Epoch == mine.Epoch {
+				answer.Newer = mine.wire() // the home may not know of this owner
+			}
 			mine = r
 		}
 		replica := v.Replica(r.Host, mine.Owner)

@@ -87,7 +87,7 @@ func (rep *replicator) storeOne(ctx context.Context, to string, item *wire.Store
 // readAnswer reads the answer to an item, and obeys a newer record in it.
 func (rep *replicator) readAnswer(to string, item *wire.StoreItem, a *wire.StoreAnswer) (verdict, error) {
 	if newer, ok := fromWire(a.GetNewer()); ok && newer.Host == item.GetRecord().GetHost() {
-		if err := rep.obey(newer); err != nil {
+		if err := rep.census.obey(newer); err != nil {
 			return verdict{}, err
 		}
 	}
@@ -158,7 +158,7 @@ func (rep *replicator) pull(ctx context.Context, from string, r Record) error {
 			chunk, err = chunkFromWire(res.GetChunk())
 		}
 		if err == nil {
-			_, err = rep.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
+			err = rep.unite(ctx, r, chunk)
 		}
 		if err != nil {
 			return fmt.Errorf("load it from %s: %w", from, err)
@@ -170,6 +170,28 @@ func (rep *replicator) pull(ctx context.Context, from string, r Record) error {
 			return fmt.Errorf("load it from %s: no end", from)
 		}
 	}
+}
+
+// unite unites a part of a copy with what this node has of the host. The copy was awaited if it is the former owner's, or if anything in it is
+// new. Links that come meanwhile prove nothing, and neither does a copy of what this node has.
+func (rep *replicator) unite(ctx context.Context, r Record, chunk frontier.Chunk) error {
+	rep.mu.Lock()
+	_, awaited := rep.awaited[r.Host]
+	rep.mu.Unlock()
+	var before, after frontier.Digest
+	var err error
+	if awaited {
+		if before, err = rep.deps.Frontier.DigestOf(ctx, r.Host); err != nil {
+			return err
+		}
+	}
+	added, err := rep.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
+	if err == nil && awaited {
+		if after, err = rep.deps.Frontier.DigestOf(ctx, r.Host); r.Owner != rep.self() || added > 0 || after.Done > before.Done {
+			rep.found(r.Host)
+		}
+	}
+	return err
 }
 
 // Load returns a part of what this node has of a host.
@@ -207,24 +229,13 @@ func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (
 	if err != nil || a.equal {
 		return err
 	}
-	before, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
-	if err != nil {
-		return err
-	}
 	if err := rep.pull(ctx, to, r); err != nil {
 		return err
 	}
 	if now, err := rep.records.get(r.Host); err != nil || now != r {
 		return err
 	}
-	if err := rep.own(ctx, r); err != nil {
-		return err
-	}
-	after, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
-	if err == nil && after != before { // the peer really had something
-		rep.found(r.Host)
-	}
-	return err
+	return rep.own(ctx, r)
 }
 
 // own makes the frontier crawl a host that this node owns. The host may have come to it only now, by data of a peer.

@@ -2235,7 +2235,7 @@ func (x *StoreResponse) GetAnswers() []*StoreAnswer {
 type StoreAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Step  Step                   `protobuf:"varint,1,opt,name=step,proto3,enum=proxima.v1.Step" json:"step,omitempty"`
-	// newer is the callee's record, if it is newer than the caller's.
+	// newer is the callee's record, if it is newer than the caller's, or names another owner in the same epoch.
 	Newer *Record `protobuf:"bytes,2,opt,name=newer,proto3" json:"newer,omitempty"`
 	// keeps: as far as the callee knows, it owns the host and the caller does not keep its replica, or it keeps the replica itself.
 	Keeps         bool `protobuf:"varint,3,opt,name=keeps,proto3" json:"keeps,omitempty"`
