@@ -19,6 +19,13 @@ const divider = "----"
 // block prints. With update, it rewrites the files instead of comparing.
 func Play(t *testing.T, pattern string, update bool, play func(t *testing.T, blocks [][]string) (printed []string)) {
 	t.Helper()
+	PlayKnowing(t, pattern, update, func(t *testing.T, blocks [][]string, _ []string) []string { return play(t, blocks) })
+}
+
+// PlayKnowing is Play for scenarios in which chance chooses what is printed. play also gets what each block is to print, to know when
+// everything has come.
+func PlayKnowing(t *testing.T, pattern string, update bool, play func(t *testing.T, blocks [][]string, wanted []string) (printed []string)) {
+	t.Helper()
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no scenarios at %s: %v", pattern, err)
@@ -34,7 +41,7 @@ func Play(t *testing.T, pattern string, update bool, play func(t *testing.T, blo
 			for i, head := range heads {
 				blocks[i] = steps(head)
 			}
-			printed := play(t, blocks)
+			printed := play(t, blocks, wanted)
 			var out strings.Builder
 			for i, head := range heads {
 				if got := strings.TrimSpace(printed[i]); got != wanted[i] && !update {
