@@ -98,6 +98,9 @@ func TestStatusAndLock(t *testing.T) {
 		{"status -data " + data, "boot 1"},
 		{"status -data " + data + " " + host, "requests to it are under way"},
 	}...)
+	if err := run(t.Context(), []string{"status", "-watch", "-data", data}, full{}, io.Discard); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("status -watch onto a full disk: %v", err)
+	}
 	start(t, s.crawl(t, data)...).want(exitData, "proxima: ", data, "in use by another process")
 	release()
 	p.want(exitOK)

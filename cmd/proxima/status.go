@@ -69,7 +69,9 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 		case err != nil:
 			return err
 		}
-		fmt.Fprint(out, "\x1b[H\x1b[2J") // to the top of an empty screen
+		if _, err := fmt.Fprint(out, "\x1b[H\x1b[2J"); err != nil { // to the top of an empty screen
+			return fmt.Errorf("show the status: %w", err)
+		}
 		showStatus(out, s)
 		select {
 		case <-ctx.Done():
