@@ -73,7 +73,7 @@ fi`
 // newBed builds everything. Close the bed even after an error.
 func newBed(ctx context.Context, s settings) (b *bed, err error) {
 	b = &bed{settings: s}
-	if err := os.Mkdir(filepath.Join(b.dir, "tmp"), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(b.Dir, "tmp"), 0o755); err != nil {
 		return b, fmt.Errorf("make directory: %w", err)
 	}
 	prefix := "198.18.0."
@@ -147,7 +147,7 @@ func (b *bed) start(namespace string, cmd *exec.Cmd) error {
 // serve starts the SSH servers of all machines that have one.
 func (b *bed) serve(ctx context.Context) (err error) {
 	var with []*machine
-	cfg := sshd.Config{Dir: b.dir, Before: before}
+	cfg := sshd.Config{Dir: b.Dir, Before: before}
 	for _, m := range b.machines {
 		if m.kind != kindSilent {
 			with, cfg.Hosts = append(with, m), append(cfg.Hosts, m.Host)
@@ -184,7 +184,7 @@ func (b *bed) serve(ctx context.Context) (err error) {
 
 // loaded gives a command a mount namespace in which /proc/loadavg shows the machine's load.
 func (b *bed) loaded(m *machine, cmd *exec.Cmd) error {
-	file := filepath.Join(b.dir, "hosts", m.Addr, "loadavg")
+	file := filepath.Join(b.Dir, "hosts", m.Addr, "loadavg")
 	if err := os.WriteFile(file, []byte(m.load+" 0.00 0.00 1/100 1\n"), 0o644); err != nil {
 		return fmt.Errorf("write load: %w", err)
 	}
@@ -200,7 +200,7 @@ func (b *bed) loaded(m *machine, cmd *exec.Cmd) error {
 // close ends everything that was started, including nodes and sessions that outlive the SSH servers.
 func (b *bed) close() error {
 	var errs []error
-	for _, p := range nodesOf(b.dir) {
+	for _, p := range nodesOf(b.Dir) {
 		if err := syscall.Kill(p.pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) { // it may have ended meanwhile
 			errs = append(errs, err)
 		}
@@ -208,7 +208,7 @@ func (b *bed) close() error {
 	if b.servers != nil {
 		errs = append(errs, b.servers.Close())
 	}
-	for _, p := range processesOf(b.dir) {
+	for _, p := range processesOf(b.Dir) {
 		if p.pid != os.Getppid() { // "go run -dir"
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}

@@ -29,8 +29,8 @@ type course struct {
 type stop struct{ error }
 
 func newCourse(b *bed) *course {
-	return &course{bed: b, master: filepath.Join(b.dir, "master.txt"), base: filepath.Join(b.dir, "base.toml"),
-		list: filepath.Join(b.dir, "some.hosts"), logs: filepath.Join(b.dir, "logs")}
+	return &course{bed: b, master: filepath.Join(b.Dir, "master.txt"), base: filepath.Join(b.Dir, "base.toml"),
+		list: filepath.Join(b.Dir, "some.hosts"), logs: filepath.Join(b.Dir, "logs")}
 }
 
 func (c *course) run(ctx context.Context) (err error) {
@@ -62,7 +62,7 @@ func (c *course) must(err error) {
 	}
 }
 
-func (c *course) file(name string) string { return filepath.Join(c.dir, name) }
+func (c *course) file(name string) string { return filepath.Join(c.Dir, name) }
 
 func (c *course) write(path, text string) { c.must(os.WriteFile(path, []byte(text), 0o600)) }
 
@@ -109,7 +109,7 @@ func (c *course) fleet(verb string, args ...string) result {
 // try is fleet with a context. Its error is never the command's own failure.
 func (c *course) try(ctx context.Context, verb string, args ...string) (result, error) {
 	began := time.Now()
-	cmd := exec.CommandContext(ctx, c.program, append([]string{"fleet", verb, "-timeout", "30"}, args...)...)
+	cmd := exec.CommandContext(ctx, c.Proxima, append([]string{"fleet", verb, "-timeout", "30"}, args...)...)
 	cmd.Env = append(os.Environ(), "SSH_CONFIG="+c.servers.SSHConfig(), "TMPDIR="+c.file("tmp"))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second

@@ -148,7 +148,7 @@ func (c *course) interrupt() {
 	defer cancel()
 	go func() {
 		for short.Err() == nil {
-			if slices.ContainsFunc(processesOf(c.dir), func(p process) bool { return filepath.Base(p.exe) == "sleep" || slices.Index(p.args, "ssh") == 0 }) {
+			if slices.ContainsFunc(processesOf(c.Dir), func(p process) bool { return filepath.Base(p.exe) == "sleep" || slices.Index(p.args, "ssh") == 0 }) {
 				cancel()
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -156,7 +156,7 @@ func (c *course) interrupt() {
 	}()
 	_, err := c.try(short, "status", "-hosts", c.list)
 	c.expect(errors.Is(err, context.Canceled) && strings.Contains(err.Error(), "exit status 130"), "Ctrl-C: %v", err)
-	for _, p := range processesOf(c.dir) {
+	for _, p := range processesOf(c.Dir) {
 		c.expect(slices.Index(p.args, "ssh") != 0, "Ctrl-C left process %d: %v", p.pid, p.args)
 	}
 }

@@ -30,8 +30,7 @@ import (
 )
 
 type settings struct {
-	dir      string
-	program  string // in dir
+	lab.Place
 	loopback bool
 }
 
@@ -40,7 +39,7 @@ func main() {
 		os.Exit(code)
 	}
 	var s settings
-	flag.StringVar(&s.dir, "dir", "", "`directory` for everything, kept afterwards; must be new; a temporary one if empty")
+	s.Flags()
 	flag.BoolVar(&s.loopback, "loopback", false, "use no namespaces, even if they are available")
 	limit := flag.Duration("limit", 8*time.Minute, "longest `time` of the whole check")
 	flag.Parse()
@@ -63,18 +62,18 @@ func outside(ctx context.Context, s settings) (ok bool, err error) {
 	if _, err := sshd.Find(); err != nil {
 		return false, lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %w", err)}
 	}
-	dir, remove, err := lab.Folder(s.dir, "ssh")
+	remove, err := s.Open(ctx, "ssh")
 	if err != nil {
 		return false, err
 	}
 	defer remove()
-	if s.dir, err = filepath.EvalSymlinks(dir); err != nil { // as /proc shows it
+	if s.Dir, err = filepath.EvalSymlinks(s.Dir); err != nil { // as /proc shows it
 		return false, fmt.Errorf("find directory: %w", err)
 	}
 	why := errors.New("-loopback is set")
 	if !s.loopback {
 		if why = namespaces(ctx); why == nil {
-			code, err := emulate.Reexec(ctx, append(slices.Clone(os.Args[1:]), "-dir", s.dir)...)
+			code, err := emulate.Reexec(ctx, append(slices.Clone(os.Args[1:]), "-dir", s.Dir, "-proxima", s.Proxima)...)
 			return code == 0, err
 		}
 	}
@@ -106,9 +105,6 @@ func check(ctx context.Context, s settings) (err error) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != fmt.Sprint(os.Getpid()) {
 		return fmt.Errorf("/proc does not show this process namespace: use -loopback (%v)", err)
 	}
-	if s.program, err = lab.Build(ctx, s.dir, "./cmd/proxima"); err != nil {
-		return err
-	}
 	b, err := newBed(ctx, s)
 	if err == nil {
 		err = newCourse(b).run(ctx)
@@ -117,7 +113,7 @@ func check(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	var left []string // a killed process takes a moment to die
-	if !lab.Within(ctx, 10*time.Second, func() bool { left = leftovers(s.dir); return len(left) == 0 }) {
+	if !lab.Within(ctx, 10*time.Second, func() bool { left = leftovers(s.Dir); return len(left) == 0 }) {
 		return fmt.Errorf("left behind: %s", strings.Join(left, ", "))
 	}
 	fmt.Printf("nothing is left behind\nPASS in %.0f s\n", time.Since(began).Seconds())

@@ -21,7 +21,7 @@ const sampled = 8 // seeds of a node
 
 // state returns a file in the directory where fleet deploy keeps what it made.
 func (c *course) state(parts ...string) string {
-	return filepath.Join(append([]string{c.dir, "state"}, parts...)...)
+	return filepath.Join(append([]string{c.Dir, "state"}, parts...)...)
 }
 
 // deployment returns the flags of fleet deploy with a sample of so many seeds.
@@ -32,7 +32,7 @@ func (c *course) deployment(sample int, args ...string) []string {
 // deploy deploys, checks what arrived, and deploys again.
 func (c *course) deploy() {
 	c.all("new: proxima node.toml seeds.txt secret", "deploy", c.deployment(sampled)...)
-	program, secret, master := c.read(c.program), c.read(c.state("secret")), c.read(c.master)
+	program, secret, master := c.read(c.Proxima), c.read(c.state("secret")), c.read(c.master)
 	c.programs = map[string]os.FileInfo{}
 	samples := map[string]bool{}
 	for _, m := range c.nodes {
@@ -58,7 +58,7 @@ func (c *course) deploy() {
 	info, err := os.Stat(c.state("secret"))
 	c.expect(err == nil && info.Mode().Perm() == 0o600, "others can read the secret kept here: %v", err)
 
-	c.all("unchanged", "deploy", c.deployment(sampled, "-proxima", c.program)...)
+	c.all("unchanged", "deploy", c.deployment(sampled, "-proxima", c.Proxima)...)
 	c.samePrograms()
 }
 
@@ -93,7 +93,7 @@ func (c *course) startAll() {
 }
 
 func (c *course) pids() (list []int) {
-	for _, p := range nodesOf(c.dir) {
+	for _, p := range nodesOf(c.Dir) {
 		list = append(list, p.pid)
 	}
 	slices.Sort(list)
@@ -190,7 +190,7 @@ func (c *course) again() {
 	c.await(pages, len(c.web.ring.Pages()))
 
 	pidOf := func(i int) int {
-		for _, p := range nodesOf(c.dir) {
+		for _, p := range nodesOf(c.Dir) {
 			if p.cwd == c.nodes[i].path() {
 				return p.pid
 			}
