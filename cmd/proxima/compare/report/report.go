@@ -73,7 +73,6 @@ type heading struct {
 
 type trust struct {
 	Bad   bool
-	Title string
 	Pairs []pair
 }
 
@@ -145,10 +144,7 @@ func trusted(t compare.Testbed) *trust {
 	if t.Trusted == nil {
 		return nil
 	}
-	v := &trust{Title: "Testbed: to be trusted"}
-	if !*t.Trusted {
-		v.Bad, v.Title = true, "Testbed: not to be trusted"
-	}
+	v := &trust{Bad: !*t.Trusted}
 	if t.DelayErrorP99Ms != nil {
 		v.Pairs = []pair{{"emulation", t.Emulation}, {"delay error p50", millis(t.DelayErrorP50Ms)}, {"delay error p99", millis(t.DelayErrorP99Ms)},
 			{"packets dropped unplanned", humanize.Comma(t.Dropped)}, {"processors busy", percent(&t.Busy)}, {"wait for a core p99", millis(&t.WaitP99Ms)}}
