@@ -46,10 +46,9 @@ var fetchKeys = func() (keys []string) {
 	return keys
 }()
 
-// pairs encodes the line as the function pairs would, after it has cut long strings and rounded durations to microseconds. Durations
+// pairs encodes the line into b as the function pairs would, after it has cut long strings and rounded durations to microseconds. Durations
 // that are not numbers become 0. There is a line for each page; BenchmarkEncode shows what this saves beside encoding/json.
-func (f *Fetch) pairs() []byte {
-	b := make([]byte, 0, 1<<10)
+func (f *Fetch) pairs(b []byte) []byte {
 	fields, most := reflect.ValueOf(f).Elem(), maxURL
 	for i, key := range fetchKeys {
 		b = append(b, key...)

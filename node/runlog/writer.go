@@ -104,7 +104,8 @@ func Open(cfg Config, meta Meta, deps Deps) (*Writer, error) {
 // Fetch logs one download. It neither changes nor keeps f.
 func (w *Writer) Fetch(f *Fetch) {
 	l := w.logs[LogFetch]
-	l.report(l.put(f.pairs(), nil))
+	var room [1 << 10]byte // enough for most lines
+	l.report(l.put(f.pairs(room[:0]), nil))
 	w.watch(f)
 }
 
