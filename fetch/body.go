@@ -36,7 +36,10 @@ func (b *buffers) get(hint int64) *[]byte {
 	if p == nil {
 		p = new([]byte)
 	}
-	*p = slices.Grow((*p)[:0], int(max(firstBuffer, min(hint+1, maxHint)))) // one more byte, to read the end without growing
+	if n := int(max(firstBuffer, min(hint+1, maxHint))); cap(*p) < n { // one more byte, to read the end without growing
+		*p = make([]byte, 0, n)
+	}
+	*p = (*p)[:0]
 	return p
 }
 

@@ -15,11 +15,14 @@ import (
 
 // get makes the request of a task. It breaks the download off when the right to ask the server ends.
 func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) fetch.Result {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(task.Lease(), cancel)()
-	if !visit.Until.IsZero() {
-		defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
+	if lease := task.Lease(); lease.Done() != nil || !visit.Until.IsZero() { // a node alone has a right that never ends
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(lease, cancel)()
+		if !visit.Until.IsZero() {
+			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
+		}
 	}
 	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.Wants(sink.WARC), Until: visit.Until}
 	if files := l.deps.Policy.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
