@@ -308,7 +308,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	if req.Capture {
 		x.tap = &tap{limit: c.cfg.MaxHeaderBytes}
 	}
-	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
+	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace(u.Scheme)))
 	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.headerOf(&req)
 	if signer := c.signer.Load(); signer != nil {
 		hr.Header = signer.Sign(hr.Header, u.Host, start)

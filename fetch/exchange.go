@@ -66,7 +66,8 @@ type exchange struct {
 	begun   int64     // bytes at its start
 }
 
-func (x *exchange) trace() *httptrace.ClientTrace {
+// trace returns the hooks for a request over a scheme. Only https can lead to HTTP/2, whose hooks cost time for each field.
+func (x *exchange) trace(scheme string) *httptrace.ClientTrace {
 	trace := &httptrace.ClientTrace{
 		GotConn: x.gotConn,
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
@@ -84,7 +85,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 		},
 		Got1xxResponse: x.informed,
 	}
-	if x.cfg.HTTP2 {
+	if x.cfg.HTTP2 && scheme == "https" {
 		x.beforeHeaders(trace)
 	}
 	return trace

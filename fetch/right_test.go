@@ -289,7 +289,7 @@ func TestTriedAgain(t *testing.T) {
 		x := &exchange{cfg: &cfg, start: time.Now(), cancel: func(error) {}}
 		kept := &conn{}
 		kept.taken.Store(true)
-		trace := x.trace()
+		trace := x.trace("http")
 		trace.GotConn(httptrace.GotConnInfo{Conn: kept})
 		if trace.WroteRequest(httptrace.WroteRequestInfo{Err: errTest}); !x.wrote.IsZero() {
 			t.Error("a request that could not be written counts as written")

@@ -67,6 +67,9 @@ const maxLabel = 128
 func determine(body []byte, contentType string) (enc encoding.Encoding, name string, certain bool) {
 	label := labelIn(contentType, "charset")
 	if len(body) == 0 || body[0] < 0xef { // the first byte of any byte order mark, and hardly of anything else
+		if label == "utf-8" { // most are
+			return unicode.UTF8, label, true
+		}
 		if enc, name = charset.Lookup(label); enc != nil {
 			return enc, name, true
 		}
