@@ -99,10 +99,10 @@ func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8, all
 	}
 }
 
-// remember remembers the references of the links. It is called once the links are on disk.
-func (g *gather) remember() {
-	for i := range g.fresh {
-		g.fresh[i].remember()
+// remember remembers references. It is called once their links are on disk.
+func remember(fresh []reference) {
+	for i := range fresh {
+		fresh[i].remember()
 	}
 }
 

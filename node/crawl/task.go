@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"proxima/fetch"
@@ -136,17 +137,17 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if ticket := l.keep(lasting, task, visit, &res, &out, links); ticket != nil {
 		defer func() { ticket.End(written) }()
 	}
-	size := len(res.Body)
-	res.Release() // while the outcome is written, the next download can use its memory
+	size, fresh := len(res.Body), slices.Clone(links.fresh)
+	res.Release() // while the outcome is written, the next download can use this memory
+	l.reader.release(links)
 	fin, err := l.finish(lasting, task, out)
 	if err != nil {
 		return false, err
 	}
 	written = true
 	if out.Ending == frontier.Done && fin.Refused == 0 { // otherwise they are not on disk: the sink could not keep the page
-		links.remember()
+		remember(fresh)
 	}
-	l.reader.release(links)
 	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !onDisk && isHTML(&res)})
 	page = l.record(task, url, visit, &res, out, fin, size, found)
 	l.logChange(task, url, res.Status, out.Visit, change)
