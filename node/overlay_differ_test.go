@@ -1,12 +1,15 @@
 package node_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"proxima/node"
 	"proxima/node/crawl"
+	"proxima/node/peer"
+	"proxima/node/runlog"
 )
 
 // Nodes whose configurations differ.
@@ -42,6 +45,22 @@ func TestOverlayGoesOnForOneNode(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// A node of another version of the peer protocol, which would be home and grantor and answer no call, is no member, and the log says so.
+func TestOverlayOfTwoVersions(t *testing.T) {
+	for label, same := range map[string]bool{"crawl": false, fmt.Sprint("crawl v", peer.Version+1): false, fmt.Sprint("crawl v", peer.Version): true} {
+		inBed(t, square()[:3], func(b *bed) {
+			b.sitesBeside(3, 30, 1)
+			b.startAll(80 * time.Second)
+			b.lie(label)
+			time.Sleep(time.Second)
+			alive, said := b.nodes[0].node.Status().Overlay.Alive, fmt.Sprint(b.events(0).of(runlog.EventWarning).reasons())
+			if (alive == 4) != same || strings.Contains(said, "it is of another run, version or member.faster") == same {
+				t.Errorf("with a node with the label %q there are %d, and it is said: %s", label, alive, said)
+			}
 		})
 	}
 }

@@ -44,7 +44,7 @@ func nearest(t *testing.T, nodes, sites, percent int, over float64, lied bool) {
 		if lied {
 			b.early = func() {
 				time.Sleep(90 * time.Second) // until newcomers do not count as members at once
-				b.lie(len(at))
+				b.lie(fmt.Sprint("crawl v", peer.Version))
 			}
 		}
 		b.startAll(80 * time.Second)
@@ -98,8 +98,9 @@ func (liar) MergeRemoteState([]byte, bool)                              {}
 func (l liar) AckPayload() []byte                                       { return l.ack }
 func (liar) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
 
-// lie has a liar join at a place. The forms are those of node/member: what it says can be read.
-func (b *bed) lie(place int) {
+// lie has a liar join at the place behind those of the nodes, in an overlay with a label. The forms are those of node/member: what it says can be read.
+func (b *bed) lie(label string) {
+	place := len(b.nodes)
 	wild := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000, -50_000}, Error: 0.001}
 	part := func(to, b []byte) []byte { return append(binary.AppendUvarint(to, uint64(len(b))), b...) }
 	coord := wild.AppendBinary(nil)
@@ -109,22 +110,14 @@ func (b *bed) lie(place int) {
 	l.meta = part(append(l.meta, says...), []byte("nowhere:7947"))
 	l.ack = append(part([]byte{1, 1}, coord), says...)
 	secret, err := peer.Load(b.secret)
-	if err != nil {
-		b.t.Error(err)
-		return
-	}
+	must(b.t, err)
 	c := memberlist.DefaultLANConfig()
-	c.Name, c.Transport, c.Label = netsim.ID(place), b.enter(place), b.config(0).Node.Run
+	c.Name, c.Transport, c.Label = netsim.ID(place), b.enter(place), label
 	c.SecretKey = secret.GossipKeys()[0]
 	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = l, l, io.Discard, false
 	list, err := memberlist.Create(c)
-	if err != nil {
-		b.t.Error(err)
-		return
-	}
-	if n, err := list.Join([]string{netsim.GossipAt(0)}); n == 0 {
-		b.t.Errorf("the liar met nobody: %v", err)
-	}
+	must(b.t, err)
+	_, _ = list.Join([]string{netsim.GossipAt(0)}) // who met it is in the logs
 	b.guests = append(b.guests, func() {
 		if err := list.Shutdown(); err != nil {
 			b.t.Error(err)

@@ -31,7 +31,8 @@ type Deps struct {
 	// ID is the node's id, 32 lower-case hex characters. Boot tells its lives apart.
 	ID   string
 	Boot uint64
-	// Run is the name of the crawl. Overlays of other runs or other times are ignored, whatever their secret. It may be empty.
+	// Run is the name of the crawl, with the version of the peer protocol. Overlays of others, or of other times, are ignored, whatever their
+	// secret. It may be empty.
 	Run string
 	// Secrets encrypt the gossip, 32 bytes each: the first is used, all are accepted.
 	Secrets [][]byte

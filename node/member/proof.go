@@ -79,7 +79,7 @@ func (p *prover) read(g *lobby.Guest) ([]byte, error) {
 		return nil, fmt.Errorf("read header: %w", err)
 	}
 	if !bytes.HasPrefix(head, label) {
-		return nil, errors.New("it is of another run or member.faster, or garbage")
+		return nil, errors.New("it is of another run, version or member.faster, or garbage")
 	}
 	auth := head[len(label):]
 	size := int(binary.BigEndian.Uint32(auth[1:]))
