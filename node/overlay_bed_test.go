@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,10 +45,12 @@ type bed struct {
 	net     *netsim.Network             // of gossip and the peer protocol
 	nodes   []*bedNode
 	six     func(i int) bool // nodes whose address is of IPv6
+	moved   map[int]int      // nodes that are at the address of another place
 	early   func()           // called before the last node starts
 	free    func(i int)      // called when a node asks for the free space of its disk
 	shield  map[int][2]bool  // nodes that no connection, or no datagram, of others gets in to
 	guests  []func()         // end those that are no nodes
+	known   []Visit          // of robots.txt files, by earlier lives in another bubble
 	servers map[netip.Addr]point
 	sites   []string
 	secret  string
@@ -61,6 +64,7 @@ type bedNode struct {
 	rate atomic.Int64 // bytes a second of its access
 	dead atomic.Bool  // off all networks
 	mute atomic.Bool  // dials no peer
+	full atomic.Int64 // MiB that are free on its disk; 0 for a TiB
 	stop context.CancelFunc
 	done chan struct{} // closed when its life has ended
 	end  node.End
@@ -73,6 +77,9 @@ func (b *bed) name(i int) string { return fmt.Sprintf("n%d", i) }
 
 // place is the address of a node.
 func (b *bed) place(i int) netip.Addr {
+	if at, ok := b.moved[i]; ok {
+		i = at
+	}
 	if b.six != nil && b.six(i) {
 		return netip.AddrFrom16([16]byte{0: 0x20, 1: 0x01, 2: 0x0d, 3: 0xb8, 14: byte(i >> 8), 15: byte(i)})
 	}
@@ -110,7 +117,7 @@ func inBed(t *testing.T, at []point, test func(b *bed)) {
 			}
 		}()
 		test(b)
-		judge(t, b.Visits(nil), 0, false)
+		judge(t, append(b.known, b.Visits(nil)...), 0, false)
 	})
 }
 
@@ -198,7 +205,7 @@ func (b *bed) start(i int) {
 			if b.free != nil {
 				b.free(i)
 			}
-			return 1 << 40, nil
+			return cmp.Or(uint64(n.full.Load())<<20, 1<<40), nil
 		},
 		Listen: n.here.Listen,
 		DialPeer: func(ctx context.Context, network, address string) (net.Conn, error) {

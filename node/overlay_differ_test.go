@@ -9,6 +9,7 @@ import (
 	"proxima/node"
 	"proxima/node/crawl"
 	"proxima/node/peer"
+	"proxima/node/placement"
 	"proxima/node/runlog"
 )
 
@@ -47,6 +48,30 @@ func TestOverlayGoesOnForOneNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each node chooses owners in its own way. No host travels to and fro, no page is downloaded twice, and the crawl ends.
+func TestOverlayOfDifferentAssigners(t *testing.T) {
+	inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
+		const perSite = 100
+		b.cfg = func(i int, c *node.Config) {
+			c.Batch.Assigners = []string{[]string{"nearest", "random", "geographic", "nearest", "hash"}[i]}
+			if i == 3 {
+				c.Batch.Mode, c.Assign.Nearest.Estimates = placement.ModeCrawl, 1
+			}
+		}
+		for i := range 15 { // some share a server, which one of their homes leases
+			b.site(b.homed(i%5), address(i%12), beside(b.nodes[i%3*2].at), perSite, 5000)
+		}
+		b.startAll(80 * time.Second)
+		b.awaitEnd(time.Hour)
+		b.complete(perSite, false)
+		for _, s := range b.sites {
+			if moves, _ := b.turns(s, b.began); moves > 4 {
+				t.Errorf("%s moved %d times: %v", s, moves, b.by(s, b.began))
+			}
+		}
+	})
 }
 
 // A node of another version of the peer protocol, which would be home and grantor and answer no call, is no member, and the log says so.
