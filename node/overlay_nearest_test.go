@@ -52,6 +52,9 @@ func nearest(t *testing.T, nodes, sites, percent int, over float64, lied bool) {
 		b.complete(pages, false)
 		for i := range b.nodes {
 			met := slices.ContainsFunc(logged[runlog.Member](b, i, runlog.LogMember), func(m runlog.Member) bool {
+				if m.Change == member.EventBadMeta {
+					t.Errorf("%s cannot read what a liar says: %s", b.name(i), m.Reason)
+				}
 				return m.Peer == netsim.ID(len(at)) && m.Change == member.EventJoin
 			})
 			samples := slices.ContainsFunc(logged[runlog.Coord](b, i, runlog.LogCoord), func(c runlog.Coord) bool {
@@ -106,8 +109,8 @@ func (b *bed) lie(label string) {
 	coord := wild.AppendBinary(nil)
 	says := part(part([]byte{1}, coord), assign.Factors{}.AppendBinary(nil)) // revision, coordinate, factors
 	var l liar
-	l.meta = append([]byte{3, 1 << 3, 1}, make([]byte, 8)...) // version; placed; boot; stamp
-	l.meta = part(append(l.meta, says...), []byte("nowhere:7947"))
+	l.meta = append([]byte{5, 1 << 2, 1}, make([]byte, 8)...) // version; placed; boot; stamp
+	l.meta = part(append(l.meta, says...), []byte("192.0.2.1:7947"))
 	l.ack = append(part([]byte{1, 1}, coord), says...)
 	secret, err := peer.Load(b.secret)
 	must(b.t, err)
