@@ -204,7 +204,7 @@ func (c *Config) Hasten(by float64) {
 	m.Faster = by
 	shorter(time.Second, &m.SettleAfter, &m.ForgetAfter, &m.MajorityWindow, &m.Redial, &m.RedialMax)
 	shorter(2*time.Second, &m.AnnounceEvery)
-	shorter(100*time.Millisecond, &o.RenewEvery, &o.FenceAfter, &o.TakeAfter, &o.Collect)
+	shorter(100*time.Millisecond, &o.RenewEvery, &o.SuspendAfter, &o.TakeAfter, &o.Collect)
 	shorter(50*time.Millisecond, &o.ReplicateEvery)
 	shorter(3*time.Second, &m.HearWithin)
 	shorter(m.HearWithin+time.Second, &l.Skew)

@@ -127,8 +127,8 @@ func TestHasten(t *testing.T) {
 		must(t, err)
 		m, o, l := c.Member, c.Ownership, c.Lease
 		for what, holds := range map[string]bool{
-			"an owner that misses one message stops":           o.FenceAfter >= 2*o.RenewEvery,
-			"two nodes crawl one host":                         o.TakeAfter > o.FenceAfter,
+			"an owner that misses one message stops":           o.SuspendAfter >= 2*o.RenewEvery,
+			"two nodes crawl one host":                         o.TakeAfter > o.SuspendAfter,
 			"a new home knows too little":                      o.Collect > o.RenewEvery,
 			"a node that is cut off grants beside the others":  l.Skew > m.HearWithin,
 			"a lease ends before all know of its end":          l.Time > l.Skew,

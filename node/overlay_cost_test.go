@@ -18,7 +18,7 @@ func TestOverlayCost(t *testing.T) {
 			c.Member.SettleAfter, c.Member.ForgetAfter, c.Member.MajorityWindow, c.Member.HearWithin = 2*time.Second, 10*time.Second, time.Minute, 4*time.Second
 			c.Member.Redial, c.Member.RedialMax, c.Member.AnnounceEvery = 2*time.Second, 10*time.Second, 2*time.Second
 			c.Lease.Time, c.Lease.Skew = 8*time.Second, 5*time.Second
-			c.Ownership.RenewEvery, c.Ownership.FenceAfter, c.Ownership.TakeAfter, c.Ownership.Collect = 3*time.Second, 9*time.Second, 14*time.Second, 4*time.Second
+			c.Ownership.RenewEvery, c.Ownership.SuspendAfter, c.Ownership.TakeAfter, c.Ownership.Collect = 3*time.Second, 9*time.Second, 14*time.Second, 4*time.Second
 			c.RemoteWait, c.Peer.OutboxWait, c.Peer.OutboxBackoff = 20*time.Second, 500*time.Millisecond, 3*time.Second
 		}
 		for i, p := range scattered(4, 48) {

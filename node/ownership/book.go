@@ -55,7 +55,7 @@ func newBook(cfg Config, deps Deps) *book {
 	return &book{cfg: cfg, deps: deps, locks: newHostLocks(), records: newRecords(deps.Records, cfg.CachedRecords), queue: newQueue(),
 		jitter: rand.N[time.Duration],
 		ready:  make(chan struct{}), renew: bell.New(), check: bell.New(),
-		views: view.NewHistory(max(cfg.Collect, cfg.FenceAfter)), tallies: newTallies(),
+		views: view.NewHistory(max(cfg.Collect, cfg.SuspendAfter)), tallies: newTallies(),
 		proposals: make(map[string]proposal), awaited: make(map[string]time.Time), due: make(map[string]bool)}
 }
 

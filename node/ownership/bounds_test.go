@@ -97,7 +97,7 @@ func TestSilentPeerHoldsUpNoOther(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		s.node(3).mustHold(host, 5, 0)
 		s.lose(nil)
-		time.Sleep(2 * s.cfg.FenceAfter)
+		time.Sleep(2 * s.cfg.SuspendAfter)
 		if _, waits := p.queued(stuck[0]); waits {
 			t.Error("a replica is not compared when its node answers again")
 		}

@@ -188,7 +188,7 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 			return mine
 		case r.Owner != mine.Owner && !handed:
 			// The former owner did not give the host away, and may go on until its right from this home's last answer ends.
-			if until := c.heard[mine.Owner].Add(c.cfg.FenceAfter); until.After(now) {
+			if until := c.heard[mine.Owner].Add(c.cfg.SuspendAfter); until.After(now) {
 				c.contested[r.Host] = until
 			}
 		case handed:
@@ -217,7 +217,7 @@ func (c *census) outbidLocked(mine, r Record) (next Record, ok bool) {
 		return mine, false
 	}
 	now := time.Now()
-	c.contested[mine.Host] = now.Add(c.cfg.FenceAfter)
+	c.contested[mine.Host] = now.Add(c.cfg.SuspendAfter)
 	c.awaited[mine.Host] = now
 	mine.Epoch = r.Epoch + 1
 	return mine, true

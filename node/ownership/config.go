@@ -8,10 +8,10 @@ import "time"
 type Config struct {
 	// RenewEvery is how often an owner renews at each home. A shorter time detects deaths sooner and costs more messages.
 	RenewEvery time.Duration
-	// FenceAfter is how long an owner goes on without an answer from a host's home, by its own clock. A shorter time is safer when
+	// SuspendAfter is how long an owner goes on without an answer from a host's home, by its own clock. A shorter time is safer when
 	// the network is cut, and suspends more hosts when it is slow.
-	FenceAfter time.Duration
-	// TakeAfter is how long a home waits for a silent owner before it takes the hosts back; longer than FenceAfter.
+	SuspendAfter time.Duration
+	// TakeAfter is how long a home waits for a silent owner before it takes the hosts back; longer than SuspendAfter.
 	TakeAfter time.Duration
 	// SilentAfter is how long an owner goes on while the node with a host's replica does not answer. If the owner is the one cut
 	// off, the pages of that time are downloaded again. If it is shorter than it takes to detect a death, a death suspends hosts.
@@ -34,7 +34,7 @@ type Config struct {
 // Default returns the values of the design.
 func Default() Config {
 	return Config{
-		RenewEvery: 15 * time.Second, FenceAfter: 60 * time.Second, TakeAfter: 90 * time.Second, SilentAfter: 5 * time.Second,
+		RenewEvery: 15 * time.Second, SuspendAfter: 60 * time.Second, TakeAfter: 90 * time.Second, SilentAfter: 5 * time.Second,
 		Collect: 30 * time.Second, ReplicateEvery: time.Second, SweepEvery: 10 * time.Minute, ChunkURLs: 5000, CachedRecords: 65536,
 	}
 }

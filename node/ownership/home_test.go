@@ -61,7 +61,7 @@ func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 func TestClaimAtTheHome(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		time.Sleep(2 * s.cfg.Collect)
-		p, own, fence, away := s.node(1), s.node(1).own, s.cfg.FenceAfter, s.hostOf(2, 1, 3)
+		p, own, stops, away := s.node(1), s.node(1).own, s.cfg.SuspendAfter, s.hostOf(2, 1, 3)
 		const newer, later, contested, gone = "newer", "later", "contested", 7
 		heard := func(ago time.Duration) func(string) { // of node 2
 			return func(string) { own.heard[idOf(2)] = time.Now().Add(-ago) }
@@ -88,8 +88,8 @@ func TestClaimAtTheHome(t *testing.T) {
 			{"a host that it owned, of an owner that is gone", [2]int{1, 1}, [2]int{2, gone}, false, nil, newer, false},
 			{"a host that it has just been given", [2]int{1, 2}, [2]int{2, 3}, true, heard(0), "", true},
 			{"a host that was not given", [2]int{1, 2}, [2]int{2, 3}, false, heard(0), contested, true},
-			{"while the former owner may go on", [2]int{1, 2}, [2]int{2, 3}, false, heard(fence - 1), contested, true},
-			{"when it has stopped", [2]int{1, 2}, [2]int{2, 3}, false, heard(fence), "", true},
+			{"while the former owner may go on", [2]int{1, 2}, [2]int{2, 3}, false, heard(stops - 1), contested, true},
+			{"when it has stopped", [2]int{1, 2}, [2]int{2, 3}, false, heard(stops), "", true},
 			{"a newer record of the same owner", [2]int{1, 2}, [2]int{2, 2}, false, heard(0), "", true},
 			{"a contested one once more", [2]int{2, 3}, [2]int{2, 3}, false, disputed(1), contested, true},
 			{"when that is over", [2]int{2, 3}, [2]int{2, 3}, false, disputed(0), "", true},
@@ -334,7 +334,7 @@ func TestOwnerIsGoneAfterTakeAfter(t *testing.T) {
 		p, own, now := s.node(1), s.node(1).own, time.Now()
 		p.with(func() {
 			own.heard[idOf(7)] = now
-			for silent, gone := range map[time.Duration]bool{s.cfg.FenceAfter + time.Second: false, s.cfg.TakeAfter: false, s.cfg.TakeAfter + 1: true} {
+			for silent, gone := range map[time.Duration]bool{s.cfg.SuspendAfter + time.Second: false, s.cfg.TakeAfter: false, s.cfg.TakeAfter + 1: true} {
 				if got := own.goneLocked(idOf(7), now.Add(silent)); got != gone {
 					t.Errorf("silent for %v it is gone: %v", silent, got)
 				}
@@ -373,9 +373,9 @@ func TestSilenceOutlastsAChangeOfMembers(t *testing.T) {
 		s.hand(host, 1, 3)
 		time.Sleep(s.cfg.RenewEvery)
 		s.node(3).kill(false)
-		time.Sleep(s.cfg.FenceAfter)
+		time.Sleep(s.cfg.SuspendAfter)
 		s.join(4)
-		time.Sleep(s.cfg.TakeAfter - s.cfg.FenceAfter + s.cfg.RenewEvery)
+		time.Sleep(s.cfg.TakeAfter - s.cfg.SuspendAfter + s.cfg.RenewEvery)
 		s.node(1).mustKnow(host, 3, 1)
 	})
 }
@@ -467,7 +467,7 @@ func TestMembersThatLeftAreForgotten(t *testing.T) {
 					t.Errorf("of the member that left is known: left %v, heard %v, silent %v, due %v, %v", left, heard, silent, own.due, own.answered)
 				}
 			})
-			time.Sleep(s.cfg.SweepEvery + s.cfg.FenceAfter)
+			time.Sleep(s.cfg.SweepEvery + s.cfg.SuspendAfter)
 		}
 		p.with(func() { // one that is back has not left, though it is not settled yet
 			v := *own.views.Now()

@@ -68,7 +68,7 @@ func TestLinkThatItsReplicaDoesNotStore(t *testing.T) {
 			s.listen(nil, func(_ int, err error) { alone = alone || strings.Contains(err.Error(), "on one disk only") })
 			end := begin(s, host)
 			s.node(3).find(link(host, 5))
-			if s.node(3).awaitAnswers(s.cfg.FenceAfter - 5*time.Second) {
+			if s.node(3).awaitAnswers(s.cfg.SuspendAfter - 5*time.Second) {
 				t.Errorf("%s: the link is acknowledged, and on one disk only", what)
 			}
 			if !s.node(3).awaitAnswers(20*time.Second) || !alone {
@@ -79,7 +79,7 @@ func TestLinkThatItsReplicaDoesNotStore(t *testing.T) {
 			s.node(3).mustHold(other, 2, 1)
 			s.hand(other, 1, 3)
 			end()
-			time.Sleep(s.cfg.FenceAfter + 30*time.Second)
+			time.Sleep(s.cfg.SuspendAfter + 30*time.Second)
 			s.mustHave(host, 7, 1, 2)
 			s.node(2).kill(false) // there is no replica now, and nothing waits for one
 			s.node(3).find(link(host, 7))

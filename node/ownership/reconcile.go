@@ -87,7 +87,7 @@ func (rc *reconciler) look(ctx context.Context, it *item) {
 
 // pause is the mean pause after so many failed tries in a row. Urgent hosts, for which the end of the crawl waits, rest less.
 func (c Config) pause(tries int, urgent bool) time.Duration {
-	longest := c.FenceAfter
+	longest := c.SuspendAfter
 	if urgent {
 		longest = c.RenewEvery
 	}

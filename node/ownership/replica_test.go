@@ -251,7 +251,7 @@ func TestPeerThatAnswersLess(t *testing.T) {
 	})
 }
 
-// A host whose step fails rests longer each time, up to FenceAfter. An urgent one, for which the end of the crawl waits, is tried again
+// A host whose step fails rests longer each time, up to SuspendAfter. An urgent one, for which the end of the crawl waits, is tried again
 // soon, however often it has failed.
 func TestPausesOfAHost(t *testing.T) {
 	cfg := Default()
@@ -260,7 +260,7 @@ func TestPausesOfAHost(t *testing.T) {
 		urgent bool
 		rests  time.Duration
 	}{{1, false, cfg.RenewEvery / 4}, {1, true, cfg.RenewEvery / 4}, {4, true, cfg.RenewEvery}, {5, true, cfg.RenewEvery},
-		{5, false, 5 * cfg.RenewEvery / 4}, {16, false, cfg.FenceAfter}, {100, false, cfg.FenceAfter}} {
+		{5, false, 5 * cfg.RenewEvery / 4}, {16, false, cfg.SuspendAfter}, {100, false, cfg.SuspendAfter}} {
 		if d := cfg.pause(k.tries, k.urgent); d != k.rests {
 			t.Errorf("after %d tries, urgent %v, it rests for %v, not %v", k.tries, k.urgent, d, k.rests)
 		}

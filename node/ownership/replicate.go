@@ -125,7 +125,7 @@ func (rep *replicator) gather(ctx context.Context) error {
 	}
 	now := time.Now() // links of these pages entered the outbox before this
 	rep.stream.take(changes, now)
-	if rep.stream.mature(rep.deps.Outbox.Settled, now, 2*rep.cfg.TakeAfter, rep.cfg.FenceAfter) {
+	if rep.stream.mature(rep.deps.Outbox.Settled, now, 2*rep.cfg.TakeAfter, rep.cfg.SuspendAfter) {
 		rep.mu.Lock()
 		rep.compare = nil // until now every replica had to differ
 		rep.mu.Unlock()

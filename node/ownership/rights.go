@@ -42,8 +42,8 @@ func newRights(b *book, c *census, rep *replicator) *rights {
 
 // agreedLocked notes that a home has agreed to a renewal. Earlier ones are kept for a while.
 func (rg *rights) agreedLocked(home string, sent time.Time) {
-	maps.DeleteFunc(rg.answered, func(_ string, at []time.Time) bool { return sent.Sub(at[len(at)-1]) > rg.cfg.FenceAfter })
-	times := slices.DeleteFunc(rg.answered[home], func(at time.Time) bool { return sent.Sub(at) > rg.cfg.FenceAfter })
+	maps.DeleteFunc(rg.answered, func(_ string, at []time.Time) bool { return sent.Sub(at[len(at)-1]) > rg.cfg.SuspendAfter })
+	times := slices.DeleteFunc(rg.answered[home], func(at time.Time) bool { return sent.Sub(at) > rg.cfg.SuspendAfter })
 	rg.answered[home] = append(times, sent)
 }
 
@@ -95,7 +95,7 @@ func (rg *rights) answeredLocked(host string, now time.Time) bool {
 	return rg.views.Ever(now, func(v *view.View, from, until time.Time) bool {
 		return slices.ContainsFunc(rg.answered[v.Home(host)], func(at time.Time) bool {
 			// It answered for this host only while it was the host's home.
-			return now.Sub(at) <= rg.cfg.FenceAfter && !at.Before(from) && !at.After(until)
+			return now.Sub(at) <= rg.cfg.SuspendAfter && !at.Before(from) && !at.After(until)
 		})
 	})
 }

@@ -42,7 +42,7 @@ func TestWhyAHostWaits(t *testing.T) {
 			{away, 2, func() { own.proposals[away] = proposal{} }, 0, "it is being handed over"},
 			{away, 2, func() { own.awaited[away] = time.Now() }, cfg.Collect - 1, "it was taken over, and its replica has not come yet"},
 			{away, 2, func() { own.awaited[away] = time.Now().Add(-cfg.Collect) }, 0, ""},
-			{away, 2, nothing, cfg.FenceAfter + cfg.RenewEvery + 2*time.Second, "its home does not answer"},
+			{away, 2, nothing, cfg.SuspendAfter + cfg.RenewEvery + 2*time.Second, "its home does not answer"},
 			{home, 2, nothing, 0, ""},
 			{home, 2, func() { own.unconfirmed[home] = claimed{} }, 0, ""}, // it is its own home
 			{home, 2, contested(home), 0, former},
@@ -50,8 +50,8 @@ func TestWhyAHostWaits(t *testing.T) {
 			{away, 2, contested(away), 0, ""}, // another home decides
 			{away, 2, silent(1), cfg.SilentAfter, ""},
 			{away, 2, silent(1), cfg.SilentAfter + 1, replica},
-			{home, 2, silent(1), cfg.FenceAfter - 1, replica},
-			{home, 2, silent(1), cfg.FenceAfter, ""}, // one disk must do
+			{home, 2, silent(1), cfg.SuspendAfter - 1, replica},
+			{home, 2, silent(1), cfg.SuspendAfter, ""}, // one disk must do
 			{home, 2, func() { own.views.Now().Alive = []string{idOf(2), idOf(3)}; silent(1)() }, cfg.SilentAfter + 1, ""}, // it is known to be gone
 			{home, 2, silent(3), cfg.SilentAfter + 1, ""},
 			{away, 2, func() { own.views.Now().Majority = false }, 0, "this node does not see a majority of the nodes"},
@@ -107,11 +107,11 @@ func TestFrontierHearsOfTheLatestStateLast(t *testing.T) {
 	})
 }
 
-// The agreement of a home counts for the time in which it was the home, and no longer than FenceAfter, however often members change.
+// The agreement of a home counts for the time in which it was the home, and no longer than SuspendAfter, however often members change.
 func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host, p, fence := s.hostOf(1, 2, 3), s.node(3), s.cfg.FenceAfter
-		time.Sleep(2 * fence)
+		host, p, stops := s.hostOf(1, 2, 3), s.node(3), s.cfg.SuspendAfter
+		time.Sleep(2 * stops)
 		s.forget(1) // from now on node 2 is the home
 		changed := time.Now()
 		check := func(home int, at, now time.Duration, answered bool) { // times after the change
@@ -124,23 +124,23 @@ func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 			})
 		}
 		check(1, -time.Second, time.Second, true)
-		check(1, -time.Second, fence-time.Second, true)
-		check(1, -time.Second, fence, false)
+		check(1, -time.Second, stops-time.Second, true)
+		check(1, -time.Second, stops, false)
 		check(1, time.Second, 2*time.Second, false)
 		check(2, -time.Second, time.Second, false)
 		check(2, time.Second, 2*time.Second, true)
 		p.with(func() {
 			clear(p.own.answered)
-			for _, at := range []time.Duration{-time.Second, fence - time.Second} {
+			for _, at := range []time.Duration{-time.Second, stops - time.Second} {
 				p.own.agreedLocked(idOf(1), changed.Add(at))
 			}
-			if !p.own.answeredLocked(host, changed.Add(fence-time.Second)) {
+			if !p.own.answeredLocked(host, changed.Add(stops-time.Second)) {
 				t.Error("another answer makes it forget what the home said before the change")
 			}
 		})
-		time.Sleep(fence - 3*time.Second)
+		time.Sleep(stops - 3*time.Second)
 		s.join(4)
-		check(1, -time.Second, fence-time.Second, true)
+		check(1, -time.Second, stops-time.Second, true)
 	})
 }
 
@@ -286,7 +286,7 @@ func TestSlowHomeHoldsUpNoOther(t *testing.T) {
 			}
 		}
 		for range 3 {
-			time.Sleep(s.cfg.FenceAfter)
+			time.Sleep(s.cfg.SuspendAfter)
 			if !p.mayCrawl(host) {
 				t.Error("a host of another home is suspended")
 			}

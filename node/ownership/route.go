@@ -286,7 +286,7 @@ func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*w
 const replicatedWithin = 3 * time.Second
 
 // replicated waits until links are at the replicas of their hosts, and returns the hosts that are late. hosts has one entry for
-// each link. If there is no replica, or it has not answered for FenceAfter, this node's disk must do.
+// each link. If there is no replica, or it has not answered for SuspendAfter, this node's disk must do.
 func (rt *router) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
 	if len(hosts) == 0 {
 		return nil, nil
@@ -297,10 +297,10 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 	links := len(hosts)
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
-	late, alone := rt.replicator.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, rt.cfg.FenceAfter)
+	late, alone := rt.replicator.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, rt.cfg.SuspendAfter)
 	if alone > 0 && rt.complain() {
 		rt.deps.Warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them",
-			alone, rt.cfg.FenceAfter))
+			alone, rt.cfg.SuspendAfter))
 	}
 	for _, host := range hosts {
 		if r, err := rt.records.get(host); err != nil {

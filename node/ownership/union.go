@@ -59,10 +59,10 @@ func (rep *replicator) stuck(to string) error {
 }
 
 // silentLocked reports whether the replica of a host owned here has not answered for SilentAfter: work done now would be on
-// one disk only. After FenceAfter one disk must do.
+// one disk only. After SuspendAfter one disk must do.
 func (rep *replicator) silentLocked(v *view.View, host string, now time.Time) bool {
 	for id, q := range rep.silent {
-		if d := now.Sub(q.since); d > rep.cfg.SilentAfter && d < rep.cfg.FenceAfter && v.IsAlive(id) && v.Replica(host, v.Self) == id {
+		if d := now.Sub(q.since); d > rep.cfg.SilentAfter && d < rep.cfg.SuspendAfter && v.IsAlive(id) && v.Replica(host, v.Self) == id {
 			return true
 		}
 	}

@@ -147,7 +147,7 @@ func plans(s settings) []plan {
 // mended is how long after the end of a fault it takes until all hosts have two copies again.
 func (p plan) mended(s settings) time.Duration {
 	times := configure(s, &lab.Layout{}, &lab.Node{})
-	d := 3*time.Second + times.Ownership.FenceAfter // replicas are retried at least that often
+	d := 3*time.Second + times.Ownership.SuspendAfter // replicas are retried at least that often
 	if p.long || p.kind == join {
 		d += times.Member.SettleAfter
 	}
