@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 }
 
 // faultsOf returns a line for each result of a failing call of one method. The lines do not have the number of the call, because calls at
-// one instant come in any order. So they come in several plays if need be.
+// one instant come in any order. For the same reason a play may miss a line that is wanted, and another one follows.
 func faultsOf(t *testing.T, steps []string, call string, at int, wanted []string) (lines []string) {
 	const plays, most = 10, 12 // some calls repeat for ever
 	for range plays {

@@ -61,7 +61,7 @@ func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 func TestClaimAtTheHome(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		time.Sleep(2 * s.cfg.Collect)
-		p, own, stops, away := s.node(1), s.node(1).own, s.cfg.SuspendAfter, s.hostOf(2, 1, 3)
+		p, own, patience, away := s.node(1), s.node(1).own, s.cfg.SuspendAfter, s.hostOf(2, 1, 3)
 		const newer, later, contested, gone = "newer", "later", "contested", 7
 		heard := func(ago time.Duration) func(string) { // of node 2
 			return func(string) { own.heard[idOf(2)] = time.Now().Add(-ago) }
@@ -88,8 +88,8 @@ func TestClaimAtTheHome(t *testing.T) {
 			{"a host that it owned, of an owner that is gone", [2]int{1, 1}, [2]int{2, gone}, false, nil, newer, false},
 			{"a host that it has just been given", [2]int{1, 2}, [2]int{2, 3}, true, heard(0), "", true},
 			{"a host that was not given", [2]int{1, 2}, [2]int{2, 3}, false, heard(0), contested, true},
-			{"while the former owner may go on", [2]int{1, 2}, [2]int{2, 3}, false, heard(stops - 1), contested, true},
-			{"when it has stopped", [2]int{1, 2}, [2]int{2, 3}, false, heard(stops), "", true},
+			{"while the former owner may go on", [2]int{1, 2}, [2]int{2, 3}, false, heard(patience - 1), contested, true},
+			{"when it has stopped", [2]int{1, 2}, [2]int{2, 3}, false, heard(patience), "", true},
 			{"a newer record of the same owner", [2]int{1, 2}, [2]int{2, 2}, false, heard(0), "", true},
 			{"a contested one once more", [2]int{2, 3}, [2]int{2, 3}, false, disputed(1), contested, true},
 			{"when that is over", [2]int{2, 3}, [2]int{2, 3}, false, disputed(0), "", true},

@@ -341,7 +341,7 @@ func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 		switch {
 		case err != nil:
 			return err
-		case !known && !v.IsAlive(r.Owner):
+		case !known && !v.IsAlive(r.Owner) && home != v.Self:
 			rc.replicator.tell(r) // the home may have come too late to hear of the host from its owner
 			return ctx.Err()
 		case !known && timed && !concerned(&v, r):

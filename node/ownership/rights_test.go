@@ -110,8 +110,8 @@ func TestFrontierHearsOfTheLatestStateLast(t *testing.T) {
 // The agreement of a home counts for the time in which it was the home, and no longer than SuspendAfter, however often members change.
 func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
-		host, p, stops := s.hostOf(1, 2, 3), s.node(3), s.cfg.SuspendAfter
-		time.Sleep(2 * stops)
+		host, p, patience := s.hostOf(1, 2, 3), s.node(3), s.cfg.SuspendAfter
+		time.Sleep(2 * patience)
 		s.forget(1) // from now on node 2 is the home
 		changed := time.Now()
 		check := func(home int, at, now time.Duration, answered bool) { // times after the change
@@ -124,23 +124,23 @@ func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
 			})
 		}
 		check(1, -time.Second, time.Second, true)
-		check(1, -time.Second, stops-time.Second, true)
-		check(1, -time.Second, stops, false)
+		check(1, -time.Second, patience-time.Second, true)
+		check(1, -time.Second, patience, false)
 		check(1, time.Second, 2*time.Second, false)
 		check(2, -time.Second, time.Second, false)
 		check(2, time.Second, 2*time.Second, true)
 		p.with(func() {
 			clear(p.own.answered)
-			for _, at := range []time.Duration{-time.Second, stops - time.Second} {
+			for _, at := range []time.Duration{-time.Second, patience - time.Second} {
 				p.own.agreedLocked(idOf(1), changed.Add(at))
 			}
-			if !p.own.answeredLocked(host, changed.Add(stops-time.Second)) {
+			if !p.own.answeredLocked(host, changed.Add(patience-time.Second)) {
 				t.Error("another answer makes it forget what the home said before the change")
 			}
 		})
-		time.Sleep(stops - 3*time.Second)
+		time.Sleep(patience - 3*time.Second)
 		s.join(4)
-		check(1, -time.Second, stops-time.Second, true)
+		check(1, -time.Second, patience-time.Second, true)
 	})
 }
 

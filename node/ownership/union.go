@@ -172,8 +172,8 @@ func (rep *replicator) pull(ctx context.Context, from string, r Record) error {
 	}
 }
 
-// unite unites a part of a copy with what this node has of the host. The copy was awaited if it is the former owner's, or if anything in it is
-// new. Links that come meanwhile prove nothing, and neither does a copy of what this node has.
+// unite unites a part of a copy with what this node has of the host. It ends the wait for the copy of a host that was taken over, if the part
+// comes with another owner's record or brings something new. What this node's own replica gives back does neither.
 func (rep *replicator) unite(ctx context.Context, r Record, chunk frontier.Chunk) error {
 	rep.mu.Lock()
 	_, awaited := rep.awaited[r.Host]
