@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"proxima/frontier/coder"
 )
 
 // Suffixes of the files in the directory of a sink.
@@ -90,44 +92,33 @@ func appendFrame(b, payload []byte) []byte {
 	return append(b, payload...)
 }
 
+// code is the form of a record behind its mark. What is read is a part of the bytes that it was read from.
+func (r *spooled) code(c *coder.Coder) {
+	coder.Small(c, &r.n, math.MaxUint32)
+	c.Flags(&r.page)
+	at := r.time.UnixNano()
+	if c.Varint(&at, math.MaxInt64); c.Reading() {
+		r.time = time.Unix(0, at).UTC()
+	}
+	for i := range r.parts {
+		c.Bytes(&r.parts[i], maxFrame)
+	}
+}
+
 func (r *spooled) append(b, mark []byte) []byte {
-	b = append(b, mark...)
-	b = binary.AppendUvarint(b, uint64(r.n))
-	page := byte(0)
-	if r.page {
-		page = 1
-	}
-	b = append(b, page)
-	b = binary.AppendVarint(b, r.time.UnixNano())
-	for _, p := range r.parts {
-		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
-	}
-	return b
+	c := coder.Writer(append(b, mark...))
+	r.code(&c)
+	return c.B
 }
 
 var errDamaged = errors.New("a record of the spool is damaged")
 
-func (r *spooled) read(b, mark []byte, formats int) error {
+// read reads as many parts as there are. It leaves out what is behind them.
+func (r *spooled) read(b, mark []byte) error {
 	b, marked := bytes.CutPrefix(b, mark)
-	n, used := binary.Uvarint(b)
-	if !marked || used <= 0 || n > math.MaxUint32 || len(b) == used || b[used] > 1 {
+	c := coder.Reader(b)
+	if r.code(&c); !marked || c.Err() != nil {
 		return errDamaged
-	}
-	r.n, r.page = uint32(n), b[used] == 1
-	b = b[used+1:]
-	at, used := binary.Varint(b)
-	if used <= 0 {
-		return errDamaged
-	}
-	b = b[used:]
-	r.time, r.parts = time.Unix(0, at).UTC(), r.parts[:0]
-	for range formats {
-		n, used := binary.Uvarint(b)
-		if used <= 0 || n > uint64(len(b)-used) {
-			return errDamaged
-		}
-		r.parts = append(r.parts, b[used:used+int(n)])
-		b = b[used+int(n):]
 	}
 	return nil
 }
@@ -212,7 +203,7 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var r spooled
+	r := spooled{parts: make([][]byte, len(s.Formats))}
 	var payload []byte
 	in := bufio.NewReaderSize(f, 1<<20)
 	mark, end, at := s.mark(), info.Size(), int64(-1)
@@ -229,7 +220,7 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 		}
 		payload, err = readFrame(in, payload, end-at)
 		if err == nil {
-			err = r.read(payload, mark, len(s.Formats))
+			err = r.read(payload, mark)
 		}
 		if err == nil && r.n < least { // it comes twice
 			err = errDamaged

@@ -15,15 +15,14 @@ import (
 )
 
 func TestCutRecords(t *testing.T) {
-	const formats = 2
 	mark := (&header{Name: "a"}).mark()
 	whole := (&spooled{n: 300, page: true, time: time.Unix(1, 2), parts: [][]byte{make([]byte, 200), make([]byte, 300)}}).append(nil, mark)
-	var r spooled
-	if err := r.read(whole, mark, formats); err != nil || len(r.parts[1]) != 300 {
+	r := spooled{parts: make([][]byte, 2)}
+	if err := r.read(whole, mark); err != nil || len(r.parts[1]) != 300 {
 		t.Errorf("%v, %d bytes", err, len(r.parts[1]))
 	}
 	for n := range whole {
-		if err := r.read(whole[:n], mark, formats); !errors.Is(err, errDamaged) {
+		if err := r.read(whole[:n], mark); !errors.Is(err, errDamaged) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
 		}
 	}
