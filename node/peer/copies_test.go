@@ -66,17 +66,17 @@ func (c *crowd) set(in map[string]bool, id string, yes bool) {
 }
 
 // onCrowd runs an outbox among the peers b, c and d, the first of them frozen.
-func onCrowd(t *testing.T, test func(c *crowd, o *peer.Outbox)) {
+func onCrowd(t *testing.T, test func(t *testing.T, c *crowd, o *peer.Outbox)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{frozen: map[string]bool{"b": true}, gone: map[string]bool{}, kept: map[string]int{}, got: map[string]int{}}
 		o, _ := running(t, peer.Default(), peer.OutboxDeps{Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
-		test(c, o)
+		test(t, c, o)
 	})
 }
 
 // What a frozen peer does not answer is with another one within seconds, once, also what was added while it was asked.
 func TestLinksOfFrozenPeersAreCopied(t *testing.T) {
-	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+	onCrowd(t, func(t *testing.T, c *crowd, o *peer.Outbox) {
 		for i := range 10 {
 			add(t, o, "b", linksOf(string(rune('a'+i)), 3))
 			sleep(time.Second)
@@ -103,7 +103,7 @@ func TestLinksOfFrozenPeersAreCopied(t *testing.T) {
 
 // What is urgent is copied at once, also while the peer is asked.
 func TestUrgentLinksAreCopiedAtOnce(t *testing.T) {
-	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+	onCrowd(t, func(t *testing.T, c *crowd, o *peer.Outbox) {
 		add(t, o, "b", linksOf("x", 3))
 		sleep(peer.Default().OutboxWait + time.Millisecond)
 		add(t, o, "b", linksOf("y", 3)) // while the peer is asked for the others
@@ -123,7 +123,7 @@ func TestUrgentLinksAreCopiedAtOnce(t *testing.T) {
 
 // Where no other node is there, urgent links are looked at once, not again and again: time passes.
 func TestUrgentLinksWithoutACustodian(t *testing.T) {
-	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+	onCrowd(t, func(t *testing.T, c *crowd, o *peer.Outbox) {
 		c.set(c.gone, "c", true)
 		c.set(c.gone, "d", true)
 		add(t, o, "b", linksOf("x", 3))
@@ -139,7 +139,7 @@ func TestUrgentLinksWithoutACustodian(t *testing.T) {
 
 // Where the custodian does not answer either, or has gone, it is another one that keeps the links.
 func TestAnotherCustodianIsFound(t *testing.T) {
-	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+	onCrowd(t, func(t *testing.T, c *crowd, o *peer.Outbox) {
 		c.set(c.frozen, "c", true)
 		add(t, o, "b", linksOf("x", 3))
 		sleep(30 * time.Second)
@@ -158,7 +158,7 @@ func TestAnotherCustodianIsFound(t *testing.T) {
 // What is kept for another node is sent like all else, but nobody's pages wait for it. It is on the disk of that node and on this one. When that
 // node is gone it is copied on: else it would be lost with the next disk.
 func TestKeptLinks(t *testing.T) {
-	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+	onCrowd(t, func(t *testing.T, c *crowd, o *peer.Outbox) {
 		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3), "c": linksOf("y", 3)}); err != nil {
 			t.Fatal(err)
 		}
