@@ -25,7 +25,7 @@ type Fetch struct {
 	Server      string  `json:"server"`        // address that was dialled, or ""
 	Kind        string  `json:"kind"`          // KindPage, KindRobots, KindSitemap
 	Status      int     `json:"status"`        // HTTP status, or 0
-	Error       string  `json:"error"`         // class of error, or ""
+	Error       string  `json:"error"`         // class of error, or "": refused, unreachable, timeout_connect, timeout_tls, tls, timeout_header, timeout_total, too_slow, reset, eof, protocol, header_too_large, decode, bomb, forbidden_address, forbidden_port, no_identity, no_right, unwanted, canceled, other
 	Reason      string  `json:"reason"`        // the error in words
 	Bytes       int64   `json:"bytes"`         // body as transferred
 	BodyBytes   int64   `json:"body_bytes"`    // body after decoding
@@ -73,7 +73,7 @@ type Queue struct {
 	Left           int64            `json:"left"`            // pending URLs that went with their hosts
 	Held           int64            `json:"held"`            // pending URLs kept here for other owners; not in pending
 	Drops          map[string]int64 `json:"drops"`           // reason -> URLs and links refused, given up or discarded
-	Waits          map[string]int64 `json:"waits"`           // reason -> hosts waiting now
+	Waits          map[string]int64 `json:"waits"`           // reason -> hosts waiting now: reading, robots, suspended, resolving, hours, backoff, retry, unresolved, batch, lease, server busy, budget, gap
 	Queues         map[string]int   `json:"queues"`          // origin -> URLs that wait in memory; more may wait on disk
 }
 
