@@ -109,39 +109,17 @@ func (w *Writer) Fetch(f *Fetch) {
 	w.watch(f)
 }
 
-// Queue logs the state of the frontier.
-func (w *Writer) Queue(q Queue) {
-	// Readers expect objects, not null.
-	if q.Drops == nil {
-		q.Drops = map[string]int64{}
-	}
-	if q.Waits == nil {
-		q.Waits = map[string]int64{}
-	}
-	w.logs[LogQueue].write(&q)
-}
+// Queue logs the state of the frontier. Readers expect lists and objects in all lines, so none may be nil.
+func (w *Writer) Queue(q Queue) { w.logs[LogQueue].write(&q) }
 
 // Load logs the node's use of resources.
 func (w *Writer) Load(l Load) { w.logs[LogLoad].write(&l) }
 
 // Coord logs a round trip to a peer.
-func (w *Writer) Coord(c Coord) {
-	if c.Vector == nil {
-		c.Vector = []float64{}
-	}
-	w.logs[LogCoord].write(&c)
-}
+func (w *Writer) Coord(c Coord) { w.logs[LogCoord].write(&c) }
 
 // Proxy logs what is known of a server.
-func (w *Writer) Proxy(p Proxy) {
-	if p.Vector == nil {
-		p.Vector = []float64{}
-	}
-	if p.PredictedMs == nil {
-		p.PredictedMs = map[string]float64{}
-	}
-	w.logs[LogProxy].write(&p)
-}
+func (w *Writer) Proxy(p Proxy) { w.logs[LogProxy].write(&p) }
 
 // Assign logs a decision about a host, or a hand-off.
 func (w *Writer) Assign(a Assign) {
