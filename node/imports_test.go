@@ -10,11 +10,11 @@ import (
 
 const module = "proxima/"
 
-// within says whether a package is a room or lies in it.
-func within(pkg, room string) bool { return pkg == room || strings.HasPrefix(pkg, room+"/") }
+// within says whether a package has this path, or lies below it.
+func within(pkg, path string) bool { return pkg == path || strings.HasPrefix(pkg, path+"/") }
 
-// rooms are those of node in their order: each may use those before it. Of two on one line neither uses the other.
-var rooms = [][]string{
+// layers are the packages of node in their order: each may use those before it. Of two on one line neither uses the other.
+var layers = [][]string{
 	{"wire", "bell"},
 	{"strict"},
 	{"runlog"},
@@ -32,16 +32,16 @@ var rooms = [][]string{
 	{"netsim"},
 }
 
-// below says whether a room of node may import another: its own parts, or a room before it.
+// below says whether a package of node may import another: one that lies in it, or in a layer before it.
 func below(from, to string) bool {
-	place := func(pkg string) (room string, at int) {
-		room, _, _ = strings.Cut(strings.TrimPrefix(pkg, "node/"), "/")
-		for i, line := range rooms {
-			if slices.Contains(line, room) {
-				return room, i
+	place := func(pkg string) (top string, at int) {
+		top, _, _ = strings.Cut(strings.TrimPrefix(pkg, "node/"), "/")
+		for i, line := range layers {
+			if slices.Contains(line, top) {
+				return top, i
 			}
 		}
-		return room, -1
+		return top, -1
 	}
 	a, i := place(from)
 	b, j := place(to)
@@ -50,8 +50,8 @@ func below(from, to string) bool {
 
 // mayImport says whether a package of the project may import another; both are paths within the module.
 func mayImport(from, to string) bool {
-	uses := func(rooms ...string) bool {
-		return slices.ContainsFunc(rooms, func(room string) bool { return within(to, room) })
+	uses := func(paths ...string) bool {
+		return slices.ContainsFunc(paths, func(path string) bool { return within(to, path) })
 	}
 	switch {
 	case within(from, "cmd") || within(from, "scripts"):
@@ -85,7 +85,7 @@ func impure(pkg string) bool {
 // pure says whether a package must be a function of its arguments.
 func pure(pkg string) bool { return within(pkg, "assign") || within(pkg, "ncoord") }
 
-// importFaults are the imports that the order of the rooms forbids.
+// importFaults are the imports that the order of the packages forbids.
 func importFaults(s source) []string {
 	var faults []string
 	if s.tree == nil || s.isTest() {

@@ -71,7 +71,7 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 	must(b, err)
 	ctx, stop := context.WithCancel(context.Background())
 	fctx, closeStore := context.WithCancel(context.Background())
-	var rooms, store sync.WaitGroup
+	var parts, store sync.WaitGroup
 	run := func(wg *sync.WaitGroup, ctx context.Context, part func(context.Context) error) {
 		wg.Go(func() {
 			if err := part(ctx); err != nil {
@@ -80,12 +80,12 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 		})
 	}
 	run(&store, fctx, m.frontier.Run)
-	run(&rooms, ctx, m.owners.Run)
-	run(&rooms, ctx, server.Run)
+	run(&parts, ctx, m.owners.Run)
+	run(&parts, ctx, server.Run)
 	b.Cleanup(func() {
 		stop()
 		client.Close()
-		rooms.Wait()
+		parts.Wait()
 		closeStore()
 		store.Wait()
 	})

@@ -17,7 +17,7 @@ const (
 	maxEpoch = 1 << 62
 	// maxTally bounds counts, so that sums do not wrap.
 	maxTally = 1 << 52
-	// maxLevel is the highest level of a backoff; rooms keep it in a byte.
+	// maxLevel is the highest level of a backoff, which receivers keep in a byte.
 	maxLevel = math.MaxUint8
 	// maxPath is the length of the longest path of a URL, as in identities.
 	maxPath = 8 << 10
@@ -26,9 +26,8 @@ const (
 // check returns what is wrong with a value.
 type check func(protoreflect.Value) error
 
-// forms holds what fields must look like beyond their protobuf type: hosts, epochs, ids, addresses, durations. This is
-// the only check of form; rooms check what a message means. Fields with the same name have the same form in all
-// messages.
+// forms holds what fields must look like beyond their protobuf type: hosts, epochs, ids, addresses, durations. Who carries a
+// message out checks what it means, and relies on its form. Fields with the same name have the same form in all messages.
 type forms map[protoreflect.FullName][]field
 
 type field struct {

@@ -2,7 +2,7 @@
 // reachable nodes, its relays, the nearest by network coordinate, and publishes their ids. Traffic for it goes through
 // them: gossip packets, and connections, which the node itself makes when a relay asks it to. All of it runs over the
 // port for peers, so both ends of each link have proved by mutual TLS who they are, and a relay carries for members
-// only. Carried traffic is encrypted end to end as it would be without a relay. The rooms above see connections and
+// only. Carried traffic is encrypted end to end as it would be without a relay. Its users see connections and
 // packets, but not which way they came.
 //
 //	caller                        relay                         outbound node

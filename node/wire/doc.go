@@ -1,5 +1,5 @@
-// Package wire has the messages of the peer protocol, generated from overlay.proto, and no behaviour: the rooms that
-// exchange them define what they mean.
+// Package wire has the messages of the peer protocol, generated from overlay.proto, and no behaviour: the packages
+// that exchange them define what they mean.
 package wire
 
 // protoc comes from the system, its plugin from scripts/tools/go.mod.
