@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"proxima/node/runlog"
 	"proxima/node/sink"
 )
 
@@ -65,7 +64,7 @@ func (n *Node) openSink(transport http.RoundTripper) (err error) {
 		return nil
 	}
 	n.sink, err = sink.Open(dir, n.cfg.Sink, sink.Deps{
-		Receipts: n.frontier.Shelf(tableReceipts), Sync: n.frontier.Sync, Hold: func(why string) { n.frontier.Hold("sink", why) }, Event: n.sinkEvent, Warn: n.warn,
+		Receipts: n.frontier.Shelf(tableReceipts), Sync: n.frontier.Sync, Hold: func(why string) { n.frontier.Hold("sink", why) }, Log: n.runlog.Events(), Warn: n.warn,
 		Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Version: Version(), Operator: n.cfg.Fetch.From,
 		Transport: transport,
 	})
@@ -94,16 +93,4 @@ func (n *Node) sinkStatus() *sink.Status {
 	}
 	s := n.sink.Status()
 	return &s
-}
-
-func (n *Node) sinkEvent(e sink.Event) {
-	log := n.runlog.Events()
-	switch e.Kind {
-	case sink.Delivered:
-		log.Info(runlog.EventPackage, runlog.KeyPackage, e.Name, runlog.KeyCount, e.Pages, runlog.KeyBytes, e.Bytes)
-	case sink.Trouble:
-		log.Warn(runlog.EventSinkTrouble, runlog.KeyReason, e.Reason)
-	case sink.TroubleOver:
-		log.Info(runlog.EventSinkTroubleOver, runlog.KeyReason, e.Reason)
-	}
 }

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -129,7 +130,7 @@ func (b *bed) keepIn(formats ...string) (dir string) {
 	cfg := sink.Default()
 	cfg.URL, cfg.Formats, cfg.Age = "file://"+b.t.TempDir(), formats, time.Second
 	b.deps.Receipts = b.deps.Frontier.Shelf('s')
-	s, err := sink.Open(dir, cfg, sink.Deps{Receipts: b.deps.Receipts, Sync: b.deps.Frontier.Sync, Event: func(sink.Event) {},
+	s, err := sink.Open(dir, cfg, sink.Deps{Receipts: b.deps.Receipts, Sync: b.deps.Frontier.Sync, Log: slog.New(slog.DiscardHandler),
 		Hold: func(why string) { b.deps.Frontier.Hold("sink", why) }, Warn: func(error) {}, Node: "n"})
 	must(b.t, err)
 	b.deps.Sink = s

@@ -38,7 +38,7 @@ func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
 		}
 		return true, fmt.Errorf("packages cannot be delivered to %s: %w", s.cfg.URL, err)
 	}
-	s.deps.Event(Event{Kind: Delivered, Name: p.Name, Pages: p.Pages, Bytes: p.size()})
+	s.deps.Log.Info(runlog.EventPackage, runlog.KeyPackage, p.Name, runlog.KeyCount, p.Pages, runlog.KeyBytes, p.size())
 	s.over(&s.undelivered)
 	s.mu.Lock() // after the events: Flush returns as soon as the queue is empty
 	s.ready = s.ready[1:]
@@ -78,7 +78,7 @@ func (s *Sink) fail(err error, trouble *string) {
 	s.stats.TroubleAt = time.Now()
 	s.mu.Unlock()
 	if first {
-		s.deps.Event(Event{Kind: Trouble, Reason: why})
+		s.deps.Log.Warn(runlog.EventSinkTrouble, runlog.KeyReason, why)
 	}
 	s.review()
 }
@@ -93,7 +93,7 @@ func (s *Sink) over(trouble *string) {
 	*trouble = ""
 	s.mu.Unlock()
 	if was != "" {
-		s.deps.Event(Event{Kind: TroubleOver, Reason: was})
+		s.deps.Log.Info(runlog.EventSinkTroubleOver, runlog.KeyReason, was)
 	}
 }
 

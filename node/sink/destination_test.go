@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 	"proxima/scripts/archive"
 )
 
@@ -98,11 +100,11 @@ func TestCollectorsThatFail(t *testing.T) {
 				b.once()
 				over := 0
 				for _, e := range l.events {
-					if e.Kind == TroubleOver {
+					if e.name == runlog.EventSinkTroubleOver {
 						over++
 					}
 				}
-				if l.events[0].Kind != Trouble || over != 1 {
+				if l.events[0].name != runlog.EventSinkTrouble || over != 1 {
 					t.Errorf("trouble was over %d times: %+v", over, l.events)
 				}
 			})
@@ -142,7 +144,7 @@ func TestWordsOfADestination(t *testing.T) {
 		if len(l.events) == 0 {
 			t.Fatal("no event")
 		}
-		if why := l.events[0].Reason; !strings.Contains(why, "500") || len(why) > 1<<10 || strings.ContainsAny(why, "\x1b\u202e") {
+		if why := l.events[0].reason; !strings.Contains(why, "500") || len(why) > 1<<10 || strings.ContainsAny(why, "\x1b\u202e") {
 			t.Errorf("%d bytes: %.200q", len(why), why)
 		}
 	})
@@ -204,7 +206,7 @@ func TestDirectoryThatSyncsSlowly(t *testing.T) {
 // The waits grow from failure to failure, but begin anew after a success.
 func TestWaitsBeginAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Sink{deps: Deps{Event: func(Event) {}, Hold: func(string) {}}}
+		s := &Sink{deps: Deps{Log: slog.New(slog.DiscardHandler), Hold: func(string) {}}}
 		var before time.Duration
 		begun, steps := time.Now(), 0
 		ctx, stop := context.WithCancel(t.Context())
@@ -475,7 +477,7 @@ func TestDirectoryThatHangsAtTheStart(t *testing.T) {
 		l.flush()
 		l.stop()
 		b.onceAndGone()
-		if first, last := l.events[0], l.events[len(l.events)-1]; first.Kind != Trouble || last.Kind == Trouble {
+		if first, last := l.events[0], l.events[len(l.events)-1]; first.name != runlog.EventSinkTrouble || last.name == runlog.EventSinkTrouble {
 			t.Errorf("%+v", l.events)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -51,9 +52,9 @@ type Deps struct {
 	Sync func(ctx context.Context) error
 	// Hold pauses downloads for the given reason; "" resumes them.
 	Hold func(why string)
-	// Event reports deliveries and trouble, Warn errors that stop nothing.
-	Event func(Event)
-	Warn  func(error)
+	// Log gets deliveries, and the beginning and end of trouble. Warn gets errors that stop nothing.
+	Log  *slog.Logger
+	Warn func(error)
 	// Node and Boot identify the node and its life. Run is the name of the crawl, Version the program's, Operator a
 	// contact.
 	Node, Run, Version, Operator string
@@ -61,25 +62,6 @@ type Deps struct {
 	// Transport carries HTTP requests. It must be set where packages go by HTTP.
 	Transport http.RoundTripper
 }
-
-// Event reports a delivered package, or the beginning or end of trouble.
-type Event struct {
-	Kind   EventKind
-	Name   string
-	Pages  int
-	Bytes  int64
-	Reason string
-}
-
-// EventKind is the kind of an Event.
-type EventKind uint8
-
-// Kinds of events.
-const (
-	Delivered   EventKind = iota // a package was acknowledged
-	Trouble                      // packages cannot be written or delivered; Reason says why
-	TroubleOver                  // they can again
-)
 
 // Sink keeps records and delivers packages. Make one with Open. Its methods are safe for concurrent use.
 type Sink struct {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"proxima/fetch/warc"
+	"proxima/node/runlog"
 )
 
 // Packages are closed by size, by age and at the end; what a package does not count is not in it.
@@ -174,7 +175,7 @@ func TestDiskFull(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { full.Store(false) })
 		l.flush() // packing waits for room
 		b.once()
-		if len(l.events) == 0 || l.events[0].Kind != Trouble {
+		if len(l.events) == 0 || l.events[0].name != runlog.EventSinkTrouble {
 			t.Errorf("events %+v", l.events)
 		}
 	})
@@ -217,7 +218,7 @@ func TestPackingGoesOn(t *testing.T) {
 		}
 		l.heard.Lock()
 		defer l.heard.Unlock()
-		if e := l.events; len(e) != 2 || e[0].Kind != Trouble || e[1].Kind != TroubleOver || !strings.Contains(e[1].Reason, "packages cannot be made") {
+		if e := l.events; len(e) != 2 || e[0].name != runlog.EventSinkTrouble || e[1].name != runlog.EventSinkTroubleOver || !strings.Contains(e[1].reason, "packages cannot be made") {
 			t.Errorf("events %+v", e)
 		}
 	})

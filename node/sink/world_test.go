@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"proxima/fetch/warc"
+	"proxima/node/runlog"
 	"proxima/scripts/archive"
 )
 
@@ -136,7 +138,32 @@ type life struct {
 
 	heard  sync.Mutex // guards what follows
 	held   string
-	events []Event
+	events []event
+}
+
+// event is an event of the log, and its reason.
+type event struct{ name, reason string }
+
+// events keeps those that a life logs.
+type events struct {
+	slog.Handler
+	of *life
+}
+
+func (events) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h events) Handle(_ context.Context, r slog.Record) error {
+	e := event{name: r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == runlog.KeyReason {
+			e.reason = a.Value.String()
+		}
+		return true
+	})
+	h.of.heard.Lock()
+	defer h.of.heard.Unlock()
+	h.of.events = append(h.of.events, e)
+	return nil
 }
 
 // try opens the sink and runs it until the test ends, or stop is called.
@@ -154,7 +181,7 @@ func (b *bed) open() (*life, error) {
 	b.deps.Boot++
 	deps := b.deps
 	deps.Hold = func(why string) { l.heard.Lock(); defer l.heard.Unlock(); l.held = why }
-	deps.Event = func(e Event) { l.heard.Lock(); defer l.heard.Unlock(); l.events = append(l.events, e) }
+	deps.Log = slog.New(events{slog.DiscardHandler, l})
 	var err error
 	if l.Sink, err = openOn(b.disk, b.dir, b.cfg, deps); err != nil {
 		return nil, err

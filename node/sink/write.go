@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"proxima/node/runlog"
 )
 
 // maxTogether is how many records may share one write and sync.
@@ -155,12 +157,12 @@ func (w *writer) trouble(err error) {
 	if err != nil {
 		why = "what is downloaded cannot be written: " + plain(err)
 		if w.failed++; w.failed == 1 {
-			w.deps.Event(Event{Kind: Trouble, Reason: why})
+			w.deps.Log.Warn(runlog.EventSinkTrouble, runlog.KeyReason, why)
 		}
 		w.retry = time.After(min(time.Minute, time.Second<<min(w.failed, 6)))
 	} else if w.retry = nil; w.unwritten == "" && w.failed > 0 {
 		w.failed = 0
-		w.deps.Event(Event{Kind: TroubleOver, Reason: "what is downloaded can be written again"})
+		w.deps.Log.Info(runlog.EventSinkTroubleOver, runlog.KeyReason, "what is downloaded can be written again")
 	}
 	w.mu.Lock()
 	if w.unwritten = why; why != "" {
