@@ -56,10 +56,14 @@ func (o *overlay) publishWay(w view.Way) {
 	o.memo.put(keyReach, w.Reach.String())
 }
 
-// through connects to a peer that cannot be dialled, or that this node has failed to dial.
-func (o *overlay) through(ctx context.Context, id string, failed error) (net.Conn, error) {
+// through connects to a peer, by way of another node if it cannot be dialled, or if that fails.
+func (o *overlay) through(ctx context.Context, id string, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	if conn, err := o.relay.Dial(ctx, id, relay.Calls); conn != nil || err != nil {
+		return conn, err
+	}
+	conn, failed := dial(ctx)
 	if failed == nil {
-		return o.relay.Dial(ctx, id, relay.Calls)
+		return conn, nil
 	}
 	conn, err := o.relay.Detour(ctx, id)
 	if err != nil {

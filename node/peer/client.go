@@ -30,9 +30,8 @@ type ClientDeps struct {
 	Addr func(id string) (addr string, ok bool)
 	// Dial connects; nil uses the machine's network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Through, if set, connects to a peer by way of others. Without an error it is asked before the peer is dialled, and returns nil and nil
-	// for one that can be dialled. With the error of a dial it finds another way.
-	Through func(ctx context.Context, id string, failed error) (conn net.Conn, err error)
+	// Through, if set, connects to a peer for calls, by dialling it or by way of others.
+	Through func(ctx context.Context, id string, dial func(context.Context) (net.Conn, error)) (net.Conn, error)
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
 	// Local carries out calls to this node's own id, without a network. It gets a copy of the request. Nil if there are none.
@@ -165,26 +164,28 @@ func calling[Q, R any, M interface {
 	proto.Message
 }](c *Client, procedure string, local *Call[Q, R]) Call[Q, R] {
 	return func(ctx context.Context, to string, req *Q) (*R, error) {
-		return send(ctx, c, to, procedure, M(req), local)
+		header, m := c.header(), M(req).ProtoReflect()
+		m.Set(m.Descriptor().Fields().ByName("header"), protoreflect.ValueOfMessage(header.ProtoReflect()))
+		if to == c.deps.ID {
+			ctx, cancel := context.WithTimeout(ctx, callTime)
+			defer cancel()
+			return (*local)(ctx, to, proto.CloneOf(M(req))) // who carries it out may keep it
+		}
+		res, err := send[Q, R](ctx, c, to, procedure, header, req)
+		if err != nil {
+			err = fmt.Errorf("%s to %s: %w", procedure, to, err)
+		}
+		return res, err
 	}
 }
 
-// send makes one call: it fills in the header and tries until there is an answer, a refusal or a timeout.
-func send[Q, R any, M interface {
-	*Q
-	proto.Message
-}](ctx context.Context, c *Client, to, procedure string, req M, local *Call[Q, R]) (*R, error) {
-	header, m := c.header(), req.ProtoReflect()
-	m.Set(m.Descriptor().Fields().ByName("header"), protoreflect.ValueOfMessage(header.ProtoReflect()))
-	caller := ctx
+// send makes one call of a peer: it tries until there is an answer, a refusal or a timeout.
+func send[Q, R any](caller context.Context, c *Client, to, procedure string, header *wire.Header, req *Q) (*R, error) {
 	ctx, cancel := context.WithTimeout(caller, callTime)
 	defer cancel()
-	if to == c.deps.ID {
-		return (*local)(ctx, to, proto.CloneOf(req)) // who carries it out may keep it
-	}
 	r, err := c.begin(to)
 	if err != nil {
-		return nil, fmt.Errorf("%s to %s: %w", procedure, to, err)
+		return nil, err
 	}
 	defer c.calls.Done()
 	defer context.AfterFunc(r.ctx, cancel)()
@@ -194,17 +195,17 @@ func send[Q, R any, M interface {
 			kind = KindTimeout
 		}
 		c.tally.failed(kind)
-		return nil, fmt.Errorf("%s to %s: too many calls at once: %w", procedure, to, &callError{kind, err})
+		return nil, fmt.Errorf("too many calls at once: %w", &callError{kind, err})
 	}
 	defer r.slots.Release(1)
 	call := callTo[Q, R](r, procedure)
 	told := false
 	for try := 1; ; try++ {
-		res, err := call.CallUnary(ctx, connect.NewRequest((*Q)(req)))
+		res, err := call.CallUnary(ctx, connect.NewRequest(req))
 		if err == nil {
 			if err := c.forms.check(any(res.Msg).(proto.Message).ProtoReflect()); err != nil {
 				c.tally.failed(KindInternal)
-				return nil, fmt.Errorf("%s to %s: its answer: %w", procedure, to, &callError{KindInternal, err})
+				return nil, fmt.Errorf("its answer: %w", &callError{KindInternal, err})
 			}
 			return res.Msg, nil
 		}
@@ -219,16 +220,16 @@ func send[Q, R any, M interface {
 				case KindMalformed, KindOversized, KindInternal, KindPanic:
 					kind = KindTold // what is told is refused, not the message
 				}
-				return nil, fmt.Errorf("%s to %s: tell all: %w", procedure, to, &callError{kind, err})
+				return nil, fmt.Errorf("tell all: %w", &callError{kind, err})
 			}
 			told = true
 			continue
 		}
 		if r.ctx.Err() != nil && caller.Err() == nil {
-			return nil, fmt.Errorf("%s to %s: %w: the peer was forgotten", procedure, to, ErrUnavailable)
+			return nil, fmt.Errorf("%w: the peer was forgotten", ErrUnavailable)
 		}
 		if try >= tries || kind != KindUnavailable && kind != KindBusy || bell.Sleep(ctx, backoff(try, firstPause, callTime)) != nil {
-			return nil, fmt.Errorf("%s to %s: %w", procedure, to, &callError{kind, err})
+			return nil, &callError{kind, err}
 		}
 	}
 }

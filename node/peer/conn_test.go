@@ -59,9 +59,11 @@ func TestThrough(t *testing.T) {
 		}
 		w.node("m", who{}) // a member in the middle, which claims to be the peer
 		to, outbound := "b", true
-		a := w.node("a", who{through: func(ctx context.Context, _ string, failed error) (net.Conn, error) {
-			if !outbound && failed == nil {
-				return nil, nil
+		a := w.node("a", who{through: func(ctx context.Context, _ string, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+			if !outbound {
+				if conn, err := dial(ctx); err == nil {
+					return conn, nil
+				}
 			}
 			return w.place("a").DialContext(ctx, "tcp", w.at(to))
 		}})

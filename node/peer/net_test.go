@@ -54,7 +54,7 @@ type who struct {
 	known   func(host string) bool
 	told    peer.Told
 	link    func(net.Conn, string)
-	through func(ctx context.Context, id string, failed error) (net.Conn, error)
+	through func(ctx context.Context, id string, dial func(context.Context) (net.Conn, error)) (net.Conn, error)
 	accepts func(net.Listener) net.Listener
 }
 

@@ -82,17 +82,11 @@ func (c *remoteConn) Close() error {
 
 // reach connects to a peer, through another one if need be.
 func (c *Client) reach(ctx context.Context, to string) (net.Conn, error) {
+	dial := func(ctx context.Context) (net.Conn, error) { return c.dial(ctx, to) }
 	if c.deps.Through == nil {
-		return c.dial(ctx, to)
+		return dial(ctx)
 	}
-	if conn, err := c.deps.Through(ctx, to, nil); conn != nil || err != nil {
-		return conn, err
-	}
-	conn, err := c.dial(ctx, to)
-	if err == nil {
-		return conn, nil
-	}
-	return c.deps.Through(ctx, to, err)
+	return c.deps.Through(ctx, to, dial)
 }
 
 // dial connects to a peer's current address.
