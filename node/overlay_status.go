@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"proxima/node/lease"
+	"proxima/node/member"
 	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
@@ -68,11 +69,10 @@ type PeerStatus struct {
 
 func (o *overlay) status() *OverlayStatus {
 	v, at := o.members.View(), o.members.Coordinate()
-	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),
-		Reach: o.relay.Status(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
-		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Limits: o.shares.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
-		Calls: o.calls()}
-	s.Voters = v.Voters
+	s := &OverlayStatus{Alive: len(v.Alive), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Voters: v.Voters,
+		Secret: o.secret.Load().Describe(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error, Reach: o.relay.Status(),
+		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Limits: o.shares.Why(), Hosts: o.owners.Counts(),
+		Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(), Calls: o.calls()}
 	for _, w := range v.Missing {
 		seen := -1.0
 		if !w.Seen.IsZero() {
@@ -81,10 +81,14 @@ func (o *overlay) status() *OverlayStatus {
 		s.Missing = append(s.Missing, MissingStatus{ID: w.ID, Addr: w.Addr, SeenS: seen})
 	}
 	for _, p := range v.Members {
-		s.Peers = append(s.Peers, PeerStatus{ID: p.ID, Addr: p.Addr, Phase: p.Phase, ForS: p.For.Round(time.Millisecond).Seconds(),
-			Settled: p.Settled, RTTMs: p.RTT, Reach: p.Way.Reach.String(), Links: o.outbox.PendingOf(p.ID)})
+		s.Peers = append(s.Peers, o.peerStatus(p))
 	}
 	return s
+}
+
+func (o *overlay) peerStatus(p member.Peer) PeerStatus {
+	return PeerStatus{ID: p.ID, Addr: p.Addr, Phase: p.Phase, ForS: p.For.Round(time.Millisecond).Seconds(), Settled: p.Settled, RTTMs: p.RTT,
+		Reach: p.Way.Reach.String(), Links: o.outbox.PendingOf(p.ID)}
 }
 
 // calls returns the traffic of the peer protocol in both directions.

@@ -18,7 +18,6 @@ import (
 	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/console"
-	"proxima/node/member"
 	"proxima/node/runlog"
 	"proxima/node/wire"
 )
@@ -238,13 +237,8 @@ func (w watcher) members() []MemberRow {
 		return []MemberRow{{PeerStatus: PeerStatus{ID: w.id.Node, Phase: "alive", ForS: time.Since(w.started).Seconds()}, Boot: w.id.Boot}}
 	}
 	list := []MemberRow{}
-	known := map[string]member.Peer{}
 	for _, m := range o.members.View().Members {
-		known[m.ID] = m
-	}
-	for _, p := range o.status().Peers {
-		m := known[p.ID]
-		row := MemberRow{PeerStatus: p, Boot: m.Boot}
+		row := MemberRow{PeerStatus: o.peerStatus(m), Boot: m.Boot}
 		if m.Phase == "alive" {
 			row.QueueMs, row.At = m.Factors.QueueMs, degrees(m.Location)
 		}
