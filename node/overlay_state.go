@@ -16,11 +16,8 @@ import (
 // publish tells the peers what this node has learnt about itself, again and again.
 func (o *overlay) publish(ctx context.Context) error {
 	return bell.Every(ctx, 5*time.Second, func() {
-		s := o.node.frontier.Status()
-		wait := runlog.Ms(o.self.wait(s.Ready, s.InFlight, o.node.operator.live.Load().Crawl.Fetchers))
-		o.members.SetLoad(wait)
-		f := o.self.factors(time.Now())
-		f.QueueMs = wait
+		s, f := o.node.frontier.Status(), o.self.factors(time.Now())
+		f.QueueMs = runlog.Ms(o.self.wait(s.Ready, s.InFlight, o.node.operator.live.Load().Crawl.Fetchers))
 		o.members.SetFactors(f)
 	})
 }

@@ -122,7 +122,7 @@ func TestLiar(t *testing.T) {
 func TestLoadAndFactorsReachAll(t *testing.T) {
 	const n = 12
 	settled(t, world(n, 9), n, func(t *testing.T, o *overlay) {
-		f := assign.Factors{LoadMs: 120, BytesPerMs: 800, Samples: 9}
+		f := assign.Factors{LoadMs: 120, BytesPerMs: 800, Samples: 9, QueueMs: 150}
 		before := o.nodes[0].sees(5).Coord.Height
 		var still []ncoord.Coordinate
 		for i := range n {
@@ -130,7 +130,6 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 		}
 		sent := o.sent(5)
 		o.nodes[5].SetFactors(f)
-		o.nodes[5].SetLoad(150)
 		o.nodes[5].SetFactors(assign.Factors{LoadMs: -1}) // is ignored
 		time.Sleep(8 * time.Second)
 		for i := range n {
@@ -147,7 +146,6 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 		quiet := o.sent(5)
 		for range 200 {
 			o.nodes[5].SetFactors(f)
-			o.nodes[5].SetLoad(150)
 			time.Sleep(100 * time.Millisecond)
 		}
 		if k := o.sent(5) - quiet; k > 2*(quiet-sent) {

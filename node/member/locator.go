@@ -16,8 +16,7 @@ type locator struct {
 	payload atomic.Pointer[[]byte]
 
 	node  *ncoord.Node
-	place place   // as last published in acks
-	queue float64 // wait in this node's queues, in ms
+	place place // as last published in acks
 }
 
 func newLocator(boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
@@ -36,7 +35,7 @@ func (l *locator) store() {
 
 // publish adopts what the node wants to publish now. Some changes come with time alone, as of a load that fell long enough ago.
 func (l *locator) publish(now time.Time) {
-	l.node.SetLoad(l.queue+l.node.Delay(), now)
+	l.node.SetLoad(l.place.factors.QueueMs+l.node.Delay(), now)
 	if coord, changed := l.node.Publish(now); changed {
 		l.place.coord = coord
 		l.place.rev++

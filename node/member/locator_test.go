@@ -34,16 +34,11 @@ func TestPlacesWorthTelling(t *testing.T) {
 	}
 }
 
-// The load of a node is not negative. Factors that cannot be are ignored.
+// Factors that cannot be are ignored.
 func TestWhatANodeSaysOfItself(t *testing.T) {
 	m := lone(t)
-	for ms, want := range map[float64]float64{5: 5, 0: 0, -1: 0, math.NaN(): 0} {
-		if m.SetLoad(ms); m.locator.queue != want || !woken(m.wakeTend) || !saysWhatIs(m) {
-			t.Errorf("a load of %v counts as %v", ms, m.locator.queue)
-		}
-	}
-	for load, ok := range map[float64]bool{7: true, -1: false} {
-		f, rev := assign.Factors{LoadMs: load}, m.locator.place.rev
+	for f, ok := range map[assign.Factors]bool{{LoadMs: 7}: true, {LoadMs: -1}: false, {QueueMs: 5}: true, {QueueMs: -1}: false, {QueueMs: math.NaN()}: false} {
+		rev := m.locator.place.rev
 		if m.SetFactors(f); (m.locator.place.factors == f) != ok || woken(m.wakeTend) != ok || (m.locator.place.rev > rev) != ok || !saysWhatIs(m) {
 			t.Errorf("%+v counts: %v", f, !ok)
 		}
@@ -57,14 +52,15 @@ func TestWhatANodeSaysOfItself(t *testing.T) {
 // What round trips take longer than before counts as load, in what all are told. Each tells peers where the node is now.
 func TestDelayIsLoad(t *testing.T) {
 	m := lone(t)
-	m.SetLoad(50)
+	m.SetFactors(assign.Factors{QueueMs: 50})
+	rev := m.locator.place.rev
 	for i := range 16 {
 		rtt := time.Duration(10+i/8*50) * time.Millisecond
 		if err := m.locator.observe(nodeID(2), ncoord.Coordinate{Error: 1}, nil, rtt, m.now()); err != nil || !saysWhatIs(m) {
 			t.Fatalf("sample %d is not told: %v", i, err)
 		}
 	}
-	if by := m.locator.place.coord.Height - m.locator.node.Coordinate().Height; by < 95 || m.locator.place.rev == 1 {
+	if by := m.locator.place.coord.Height - m.locator.node.Coordinate().Height; by < 95 || m.locator.place.rev == rev {
 		t.Errorf("50 ms of load and 50 of delay raise place %d by %v", m.locator.place.rev, by)
 	}
 }
@@ -75,7 +71,7 @@ func TestLoadFadesWithTime(t *testing.T) {
 	m := lone(t, func(_ *Config, d *Deps) { d.Now = func() time.Time { return now } })
 	var heights []float64
 	for _, load := range []float64{0, 100, 0} {
-		m.SetLoad(load)
+		m.SetFactors(assign.Factors{QueueMs: load})
 		m.update()
 		heights = append(heights, m.locator.place.coord.Height)
 	}

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -9,20 +10,8 @@ import (
 	"proxima/node/view"
 )
 
-// SetLoad sets the expected wait in this node's queues, in ms. It goes into the height of the published coordinate,
-// along with the recent excess of its round trips (ncoord.Node.Delay). Negative values and NaN count as 0.
-func (m *Members) SetLoad(ms float64) {
-	if !(ms > 0) { // NaN is not
-		ms = 0
-	}
-	m.mu.Lock()
-	m.locator.queue = ms
-	m.mu.Unlock()
-	m.wakeTend.Ring()
-}
-
-// SetFactors sets what the node has learnt about its own downloads, for publication. It ignores factors that fail
-// Factors.Check.
+// SetFactors sets what the node has learnt about its own downloads, for publication. The wait in its queues goes into the height of the
+// published coordinate, too, along with the recent excess of its round trips (ncoord.Node.Delay). It ignores factors that fail Factors.Check.
 func (m *Members) SetFactors(f assign.Factors) {
 	if f.Check() != nil {
 		return
