@@ -1,16 +1,12 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 
-	"proxima/ncoord"
-	"proxima/node/member"
 	"proxima/node/relay"
 	"proxima/node/view"
 )
@@ -30,7 +26,7 @@ func (o *overlay) newRelay(address string) (*relay.Relay, error) {
 		ID:      n.id.Node,
 		Connect: func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) },
 		Way:     func(id string) (view.Way, bool) { return o.members.Way(id) },
-		Near:    o.near,
+		Near:    func() []relay.Neighbour { return o.members.Near() },
 		Publish: o.publishWay,
 		Knock:   func(id string, packet []byte) { o.members.Knock(id, packet) },
 		First:   first,
@@ -71,24 +67,4 @@ func (o *overlay) through(ctx context.Context, id string, dial func(context.Cont
 	}
 	o.node.warn(fmt.Errorf("another node carries the calls to %s: %w", id, failed))
 	return conn, nil
-}
-
-// near returns the other live members, the nearest by coordinate first.
-func (o *overlay) near() (all []relay.Neighbour) {
-	own, v := o.members.Coordinate(), o.members.View()
-	for _, p := range v.Peers {
-		if p.ID != v.Self && p.Addr != "" {
-			all = append(all, relay.Neighbour{ID: p.ID, Ms: distance(own, p)})
-		}
-	}
-	slices.SortFunc(all, func(a, b relay.Neighbour) int { return cmp.Compare(a.Ms, b.Ms) })
-	return all
-}
-
-// distance returns the expected round trip to a peer in ms. A peer without a coordinate counts as far away.
-func distance(own ncoord.Coordinate, p member.Peer) float64 {
-	if !p.Placed {
-		return 1e6
-	}
-	return ncoord.Distance(own, p.Coord)
 }

@@ -7,6 +7,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/relay"
 	"proxima/node/view"
 )
 
@@ -62,6 +63,25 @@ func (m *Members) Way(id string) (way view.Way, there bool) {
 		return r.way, r.phase == alive
 	}
 	return view.Way{}, false
+}
+
+// Near returns the other live members that can be called, the nearest by coordinate first.
+func (m *Members) Near() (all []relay.Neighbour) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	own := m.locator.node.Coordinate()
+	for id, r := range m.table.members {
+		if r == m.table.self || r.phase != alive || r.addr == "" {
+			continue
+		}
+		ms := 1e6 // without a coordinate it counts as far away
+		if r.placed {
+			ms = ncoord.Distance(own, r.place.coord)
+		}
+		all = append(all, relay.Neighbour{ID: id, Ms: ms})
+	}
+	slices.SortFunc(all, func(a, b relay.Neighbour) int { return cmp.Or(cmp.Compare(a.Ms, b.Ms), cmp.Compare(a.ID, b.ID)) })
+	return all
 }
 
 // SetWay publishes how to reach this node.
