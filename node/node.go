@@ -329,7 +329,12 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 			return o.run(ctx, ended)
 		})
 		g.Go(func() error { return o.memo.run(ctx) })
-		g.Go(func() error { return o.awaitEnd(ctx, stop) })
+		g.Go(func() error {
+			if o.rounds.Run(ctx) { // the crawl has ended everywhere
+				stop()
+			}
+			return nil
+		})
 		g.Go(func() error { return n.operator.awaitDrain(ctx, stop) })
 	}
 	return g.Wait()

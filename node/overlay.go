@@ -185,12 +185,7 @@ func (o *overlay) newDeciders() (err error) {
 	}
 	o.rounds = termination.New(n.cfg.Termination, termination.Deps{View: o.there, State: o.terminationState, Ask: o.client.Idle,
 		Waits: func(why string) { n.runlog.Events().Info(runlog.EventWaits, runlog.KeyReason, why) },
-		Ended: func(why string) {
-			n.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, why)
-			if err := o.members.Over(); err != nil {
-				n.warn(err)
-			}
-		},
+		Ended: o.sayOver,
 		Armed: string(armed) == n.cfg.Node.Run, Arm: func() { o.memo.put(keyArmed, n.cfg.Node.Run) }})
 	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool {
 		idle, _ := f.Idle(n.operator.live.Load().Crawl.Patience)
@@ -239,19 +234,11 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		o.owners.Flush(last)
 		return nil
 	})
-	first := make(chan struct{})
-	for _, part := range []func(context.Context) error{o.clock.Run, o.runMembers, o.server.Run} {
+	for _, part := range []func(context.Context) error{o.clock.Run, o.runMembers, o.server.Run, o.tell} {
 		g.Go(func() error { return part(ctx) })
 	}
-	g.Go(func() error { return o.follow(ctx, first) })
 	g.Go(func() error { return o.node.followFile(ctx, peer.SecretEvery, o.followSecret) })
-	g.Go(func() error { return o.tell(ctx) })
-	g.Go(func() error {
-		select {
-		case <-first:
-		case <-ctx.Done():
-			return nil
-		}
+	begin := func() {
 		for _, part := range []func(context.Context) error{
 			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.fallSilent, o.sendToFiles, o.shares.Run,
 		} {
@@ -263,8 +250,8 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 				return err
 			})
 		}
-		return nil
-	})
+	}
+	g.Go(func() error { return o.follow(ctx, begin) })
 	err := g.Wait()
 	if errors.Is(err, frontier.ErrClosed) {
 		err = nil // the frontier reports why it is closed
@@ -272,8 +259,8 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 	return err
 }
 
-// follow tells all parts who is there. It closes first when they have their first view.
-func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
+// follow tells all parts who is there. It calls begin when they have their first view.
+func (o *overlay) follow(ctx context.Context, begin func()) error {
 	began := false
 	patience := time.NewTimer(joinPatience)
 	defer patience.Stop()
@@ -285,13 +272,13 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 		v := o.members.View()
 		// One that has only its own address to join, as where all nodes have one configuration, is like one that has none.
 		late = late || v.Majority && slices.Equal(o.node.cfg.Member.Join, []string{o.members.Gossip()})
-		if began || late || len(v.Peers) > 1 {
+		if began || late || len(v.Alive) > 1 {
 			if err := o.setView(v); err != nil {
 				return err
 			}
 			if !began {
 				began = true
-				close(first)
+				begin()
 			}
 		}
 		select {

@@ -116,12 +116,8 @@ type meter struct {
 	overlay *overlay
 }
 
-// End ends the crawl at this node. It first tells the peers that the crawl is over, so that they do not take over this node's hosts.
+// End ends the crawl at this node.
 func (m meter) End(limit string) {
-	n := m.overlay.node
-	n.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, limit+" is reached")
-	if err := m.overlay.members.Over(); err != nil {
-		n.warn(err)
-	}
+	m.overlay.sayOver(limit + " is reached")
 	m.Limits.End(limit)
 }

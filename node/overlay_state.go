@@ -42,12 +42,12 @@ func (o *overlay) fallSilent(ctx context.Context) error {
 	})
 }
 
-// awaitEnd stops the node when the crawl has ended everywhere.
-func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
-	if o.rounds.Run(ctx) {
-		stop()
+// sayOver tells the peers that the crawl is over, so that they do not take over this node's hosts when it leaves.
+func (o *overlay) sayOver(why string) {
+	o.node.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, why)
+	if err := o.members.Over(); err != nil {
+		o.node.warn(err)
 	}
-	return nil
 }
 
 // endless says why the crawl does not end by itself as long as this node is there, "" if it may. One such node is enough: the others would leave
