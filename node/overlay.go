@@ -104,8 +104,8 @@ func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
 		// A member of another version would be home and grantor all the same, and the others would wait for its answers.
-		Run: fmt.Sprintf("%s v%d", n.cfg.Node.Run, peer.Version),
-		ID:  n.id.Node, Boot: n.id.Boot, Secrets: secret.GossipKeys(), Transport: deps.Gossip, Event: o.memberEvent,
+		Label: fmt.Sprintf("%s v%d", n.cfg.Node.Run, peer.Version),
+		ID:    n.id.Node, Boot: n.id.Boot, Secrets: secret.GossipKeys(), Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
 		Known: o.memo.known(), PeerAddr: address, Location: n.atlas.own(n.cfg.Geo, address), Links: o.relay,
 	}); errors.Is(err, member.ErrVoters) {

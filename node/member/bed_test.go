@@ -100,7 +100,7 @@ func (o *overlay) start(place int, boot uint64, change ...setup) *node {
 		cfg.Join = []string{netsim.GossipAt(0)}
 	}
 	deps := member.Deps{
-		ID: netsim.ID(place), Boot: boot, Secrets: [][]byte{secret}, Transport: o.transport(place), Run: "test",
+		ID: netsim.ID(place), Boot: boot, Secrets: [][]byte{secret}, Transport: o.transport(place), Label: "test",
 		PeerAddr: netsim.GossipAt(place),
 		Event: func(e member.Event) {
 			n.mu.Lock()

@@ -156,11 +156,11 @@ func validate(cfg Config, deps Deps) error {
 	return errors.Join(errs...)
 }
 
-// label is what all gossip carries in the clear; that with any other is refused. Nodes whose times differ must not meet: a lease or an
-// ownership would have ended at one of them, and not yet at the other.
+// label is what all gossip carries in the clear. Nodes whose times differ must not meet: a lease or an ownership would have ended at one of
+// them, and not yet at the other.
 func label(cfg Config, deps Deps) string {
 	if cfg.Faster == 1 {
-		return deps.Run
+		return deps.Label
 	}
-	return fmt.Sprintf("%s times %v", deps.Run, cfg.Faster)
+	return fmt.Sprintf("%s times %v", deps.Label, cfg.Faster)
 }

@@ -67,7 +67,7 @@ func TestLabelsOfTimes(t *testing.T) {
 	labels := map[string]bool{}
 	times := []float64{1, 1.25, 1.5, 2, 2.5}
 	for _, faster := range times {
-		labels[label(Config{Faster: faster}, Deps{Run: "run"})] = true
+		labels[label(Config{Faster: faster}, Deps{Label: "run"})] = true
 	}
 	if len(labels) != len(times) || !labels["run"] {
 		t.Errorf("for %v there are the labels %v", times, labels)
@@ -87,13 +87,13 @@ func goodDeps() Deps {
 
 func TestNewRefuses(t *testing.T) {
 	longest := goodDeps()
-	longest.Run = strings.Repeat("x", 255)
+	longest.Label = strings.Repeat("x", 255)
 	if _, err := New(Default(), longest); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Config, *Deps){
 		"id":             func(_ *Config, d *Deps) { d.ID = strings.Repeat("0A", 16) },
-		"run":            func(_ *Config, d *Deps) { d.Run = strings.Repeat("x", 256) },
+		"label":          func(_ *Config, d *Deps) { d.Label = strings.Repeat("x", 256) },
 		"secret":         func(_ *Config, d *Deps) { d.Secrets = [][]byte{make([]byte, 16)} },
 		"no secret":      func(_ *Config, d *Deps) { d.Secrets = nil },
 		"peer address":   func(_ *Config, d *Deps) { d.PeerAddr = "127.0.0.1" },

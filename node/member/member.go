@@ -26,14 +26,13 @@ var ErrDuplicate = errors.New("another live node has this id")
 // IDLen is the length of a node's id: 128 bits in hex.
 const IDLen = 32
 
-// Deps is what the room needs from its node and from the world.
+// Deps are what Members need from their node.
 type Deps struct {
 	// ID is the node's id, 32 lower-case hex characters. Boot tells its lives apart.
 	ID   string
 	Boot uint64
-	// Run is the name of the crawl, with the version of the peer protocol. Overlays of others, or of other times, are ignored, whatever their
-	// secret. It may be empty.
-	Run string
+	// Label names the overlay. Gossip with another label is ignored, whatever its secret. It may be empty.
+	Label string
 	// Secrets encrypt the gossip, 32 bytes each: the first is used, all are accepted.
 	Secrets [][]byte
 	// Transport carries the gossip; nil uses UDP and TCP at Config.Bind.

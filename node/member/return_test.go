@@ -76,7 +76,7 @@ func TestDuplicate(t *testing.T) {
 func TestStrangersAreNotAdmitted(t *testing.T) {
 	for name, change := range map[string]setup{
 		"another secret": func(_ *member.Config, d *member.Deps) { d.Secrets = [][]byte{slices.Repeat([]byte{7}, 32)} },
-		"another run":    func(_ *member.Config, d *member.Deps) { d.Run = "other" },
+		"another run":    func(_ *member.Config, d *member.Deps) { d.Label = "other" },
 		"other times":    func(c *member.Config, _ *member.Deps) { c.Faster = 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
