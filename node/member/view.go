@@ -78,7 +78,7 @@ func (m *Members) Near() (all []relay.Neighbour) {
 		if r.placed {
 			ms = ncoord.Distance(own, r.place.coord)
 		}
-		all = append(all, relay.Neighbour{ID: id, Ms: ms})
+		all = append(all, relay.Neighbour{ID: id, Reach: r.way.Reach, Ms: ms})
 	}
 	slices.SortFunc(all, func(a, b relay.Neighbour) int { return cmp.Or(cmp.Compare(a.Ms, b.Ms), cmp.Compare(a.ID, b.ID)) })
 	return all

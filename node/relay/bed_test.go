@@ -153,7 +153,7 @@ func (n *node) near() (all []relay.Neighbour) {
 	defer n.bed.mu.Unlock()
 	for _, o := range n.bed.nodes {
 		if d := o.place - n.place; d != 0 && o.alive {
-			all = append(all, relay.Neighbour{ID: netsim.ID(o.place), Ms: 2 * float64(max(d, -d))})
+			all = append(all, relay.Neighbour{ID: netsim.ID(o.place), Reach: o.way.Reach, Ms: 2 * float64(max(d, -d))})
 		}
 	}
 	slices.SortFunc(all, func(a, c relay.Neighbour) int { return int(a.Ms - c.Ms) })

@@ -70,7 +70,7 @@ func (r *Relay) Detour(ctx context.Context, peer string) (net.Conn, error) {
 	}
 	var by []string
 	for _, n := range r.deps.Near() {
-		if way, alive := r.deps.Way(n.ID); n.ID != peer && alive && way.Reach != view.Outbound && len(by) < detours {
+		if n.ID != peer && !n.outbound() && len(by) < detours {
 			by = append(by, n.ID)
 		}
 	}

@@ -154,22 +154,17 @@ func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 func (r *Relay) some() (links []*link) {
 	all := r.deps.Near()
 	rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
-	outbound := func(n Neighbour) int {
-		if way, _ := r.deps.Way(n.ID); way.Reach == view.Outbound {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(all, func(a, b Neighbour) int { return outbound(a) - outbound(b) })
-	for _, n := range all {
-		if outbound(n) == 1 && len(links) >= enough {
-			break
-		}
-		if l := r.open(n.ID); l != nil {
-			links = append(links, l)
-		}
-		if len(links) == asked {
-			break
+	for _, outbound := range []bool{false, true} {
+		for _, n := range all {
+			if len(links) == asked || outbound && len(links) >= enough {
+				return links
+			}
+			if n.outbound() != outbound {
+				continue
+			}
+			if l := r.open(n.ID); l != nil {
+				links = append(links, l)
+			}
 		}
 	}
 	return links
@@ -196,10 +191,7 @@ func (r *Relay) Knocked(packet []byte) bool {
 
 // keepRelays makes sure that there are relays, and returns those with open links.
 func (r *Relay) keepRelays(relays []string, replace bool) (stand []string) {
-	near := slices.DeleteFunc(r.deps.Near(), func(n Neighbour) bool {
-		way, alive := r.deps.Way(n.ID)
-		return !alive || way.Reach == view.Outbound
-	})
+	near := slices.DeleteFunc(r.deps.Near(), Neighbour.outbound)
 	kept := near[:0:0]
 	var others []Neighbour
 	for _, n := range near {

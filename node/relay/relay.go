@@ -53,11 +53,14 @@ type Deps struct {
 	Forced bool
 }
 
-// Neighbour is a live member and the expected round trip to it in ms.
+// Neighbour is a live member, how it is reached, and the expected round trip to it in ms.
 type Neighbour struct {
-	ID string
-	Ms float64
+	ID    string
+	Reach view.Reach
+	Ms    float64
 }
+
+func (n Neighbour) outbound() bool { return n.Reach == view.Outbound }
 
 // Relay is a node's part in reaching other nodes and being reached. New makes it, Run runs it. It is safe for
 // concurrent use.
