@@ -5,13 +5,12 @@ import (
 	"slices"
 	"testing"
 
-	"proxima/node/member"
 	"proxima/node/view"
 )
 
 // A node whose links one custodian after the other does not take, as when their disks are full, asks all others in turn.
 func TestAllOthersAreAskedToKeepLinks(t *testing.T) {
-	o := &overlay{node: &Node{id: ID{Node: "b"}}, view: member.View{View: view.View{Alive: []string{"a", "b", "c", "d", "e", "f"}}}}
+	o := &overlay{node: &Node{id: ID{Node: "b"}}, view: view.View{Alive: []string{"a", "b", "c", "d", "e", "f"}}}
 	for _, peer := range []string{"c", "gone"} {
 		last, asked := o.custodian(peer), map[string]bool{}
 		for range 5 {

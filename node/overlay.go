@@ -70,7 +70,7 @@ type overlay struct {
 
 	// mu guards what follows.
 	mu     sync.Mutex
-	view   member.View
+	view   view.View
 	assign assign.View
 }
 
@@ -144,10 +144,7 @@ func (o *overlay) newDeciders() (err error) {
 				n.warn(err)
 			}
 		},
-		Gone: func(id string) bool {
-			v := o.there()
-			return !v.IsAlive(id)
-		},
+		Gone:      func(id string) bool { return !slices.Contains(o.there().Alive, id) },
 		Custodian: o.custodian,
 		Refused:   func(_ string, _ *wire.Link, reason string) { n.loop.DropLinks("refused by a peer: "+reason, 1) },
 		Aside: func(to string, links int, err error) {
@@ -273,9 +270,7 @@ func (o *overlay) follow(ctx context.Context, begin func()) error {
 		// One that has only its own address to join, as where all nodes have one configuration, is like one that has none.
 		late = late || v.Majority && slices.Equal(o.node.cfg.Member.Join, []string{o.members.Gossip()})
 		if began || late || len(v.Alive) > 1 {
-			if err := o.setView(v); err != nil {
-				return err
-			}
+			o.setView(v)
 			if !began {
 				began = true
 				begin()
@@ -296,7 +291,8 @@ func (o *overlay) follow(ctx context.Context, begin func()) error {
 	}
 }
 
-func (o *overlay) setView(v member.View) error {
+// setView tells the parts who is there.
+func (o *overlay) setView(v member.View) {
 	nodes := make([]assign.Node, 0, len(v.Peers))
 	for _, p := range v.Peers {
 		if p.Addr == "" {
@@ -309,26 +305,20 @@ func (o *overlay) setView(v member.View) error {
 		nodes = append(nodes, node)
 	}
 	o.mu.Lock()
-	fresh := o.view.Version != v.Version || o.view.Self == ""
-	before := o.view.View
-	was := before.Alive
-	o.view, o.assign = v, assign.View{Nodes: nodes}
+	before, fresh := o.view, o.view.Version != v.Version
+	o.view, o.assign = v.View, assign.View{Nodes: nodes}
 	o.mu.Unlock()
-	paused := ""
-	if !v.Majority {
-		paused = v.Reason
-	}
-	o.placement.SetView(assign.View{Nodes: slices.Clone(nodes)}, paused)
+	o.placement.SetView(assign.View{Nodes: nodes}, v.Reason)
 	if fresh {
 		// Leases come first, so that nothing delays them: they are safe only if all nodes see a change within lease.skew.
 		o.grantor.SetView(v.View)
 		o.holder.SetView(v.View)
 	}
-	if o.ending.tells(fresh, slices.ContainsFunc(was, func(id string) bool { return slices.Contains(v.Over, id) }), time.Now()) {
+	if o.ending.tells(fresh, slices.ContainsFunc(before.Alive, func(id string) bool { return slices.Contains(v.Over, id) }), time.Now()) {
 		o.owners.SetView(v.View)
 	}
 	if !fresh {
-		return nil
+		return
 	}
 	o.remote.SetAlive(v.Alive)
 	for _, id := range goneSince(before, v.View) {
@@ -336,7 +326,6 @@ func (o *overlay) setView(v member.View) error {
 	}
 	o.outbox.Review()
 	o.memo.put(keyKnown, strings.Join(o.members.Known(), "\n"))
-	return nil
 }
 
 // goneSince returns the members that have died or left since an earlier view, and those dead ones that do not count as settled any more: until
@@ -370,13 +359,12 @@ func (e *ending) tells(fresh, over bool, now time.Time) bool {
 }
 
 // custodian returns a live peer that is not among those: the next one after the last of them. So a node that fails again and again asks all.
-func (o *overlay) custodian(not ...string) (id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	i := slices.Index(o.view.Alive, not[len(not)-1])
-	for range o.view.Alive {
-		i = (i + 1) % len(o.view.Alive)
-		if id := o.view.Alive[i]; id != o.node.id.Node && !slices.Contains(not, id) {
+func (o *overlay) custodian(not ...string) string {
+	alive := o.there().Alive
+	i := slices.Index(alive, not[len(not)-1])
+	for range alive {
+		i = (i + 1) % len(alive)
+		if id := alive[i]; id != o.node.id.Node && !slices.Contains(not, id) {
 			return id
 		}
 	}
@@ -387,7 +375,7 @@ func (o *overlay) custodian(not ...string) (id string) {
 func (o *overlay) there() view.View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.view.View
+	return o.view
 }
 
 // peers returns the current view for assigners.
