@@ -94,7 +94,8 @@ func (r *reading) element(name atom.Atom) {
 	case atom.Iframe, atom.Frame:
 		r.add(r.value(atom.Src), false)
 	case atom.Link:
-		if rel := r.value(atom.Rel); hasToken(rel, "canonical") || hasToken(rel, "next") {
+		_, translated := r.tags.value(atom.Hreflang)
+		if rel := r.value(atom.Rel); hasToken(rel, "canonical") || hasToken(rel, "next") || translated && hasToken(rel, "alternate") {
 			r.add(r.value(atom.Href), true)
 		}
 	case atom.Meta:

@@ -36,6 +36,8 @@ func TestLinks(t *testing.T) {
 		{"frames", `<frameset><frame src=f1><iframe src=f2><a href=/inside></iframe><a href=/after>`, "f1\nf2\n/after"},
 		{"link elements", `<link rel="canonical" href=/c><link rel="NEXT" href=/n><link rel=prev href=/p><link rel="alternate stylesheet" href=/s><link href=/x>`,
 			"/c\n/n"},
+		{"other languages", `<link rel=alternate hreflang=de href=/de><LINK REL="Alternate" HREFLANG="" href=/x rel=nofollow><link rel=alternate type=application/rss+xml href=/feed><link hreflang=fr href=/fr>` +
+			`<link rel=alternate media=handheld href=/m><link rel="alternate nofollow" hreflang=x href=/n>`, "/de\n/x\n/n !"},
 		{"refresh", `<meta http-equiv=Refresh content="5; url='/r'">`, "/r"},
 		{"rel of what has one, and of others", `<link rel="next nofollow" href=/1><iframe src=/2 rel=nofollow></iframe><meta http-equiv=refresh content="1;url=/3" rel=nofollow>`, "/1 !\n/2\n/3"},
 		{"refresh of itself", `<meta http-equiv=refresh content=60>`, ""},

@@ -17,7 +17,7 @@ type scanner struct {
 	// templates counts the template elements whose content is not shown, and foreign the svg and math elements, that are open.
 	templates, foreign int
 	// attrs holds the attributes of the current tag that matter, n of them, in the order of the tag, the first of each name.
-	attrs [9]attr // as many as func attribute knows
+	attrs [10]attr // as many as func attribute knows
 	n     int
 }
 
@@ -256,7 +256,7 @@ const (
 // attribute finds an attribute that matters by its name. It returns 0 for any other.
 func attribute(name []byte) atom.Atom {
 	switch len(name) {
-	case len("src"), len("href"), len("charset"), len("http-equiv"), len("shadowrootmode"):
+	case len("src"), len("href"), len("charset"), len("hreflang"), len("http-equiv"), len("shadowrootmode"):
 	default: // "class", "id", "title"
 		return 0
 	}
@@ -266,7 +266,7 @@ func attribute(name []byte) atom.Atom {
 	var low [len("shadowrootmode")]byte
 	name = fold(low[:0], name)
 	switch key := atom.Lookup(name); key {
-	case atom.Href, atom.Src, atom.Rel, atom.Name, atom.Content, atom.Charset, atom.HttpEquiv:
+	case atom.Href, atom.Src, atom.Rel, atom.Name, atom.Content, atom.Charset, atom.HttpEquiv, atom.Hreflang:
 		return key
 	}
 	switch string(name) {

@@ -63,7 +63,7 @@ func tagsByTokenizer(b []byte) (out []string) {
 				line := tok.Data
 				for _, a := range tok.Attr {
 					switch a.Key {
-					case "href", "src", "rel", "name", "content", "http-equiv", "charset", "xlink:href", "shadowrootmode":
+					case "href", "hreflang", "src", "rel", "name", "content", "http-equiv", "charset", "xlink:href", "shadowrootmode":
 						line += " " + a.Key + "=" + a.Val
 					}
 				}
@@ -102,6 +102,7 @@ var seeds = []string{
 	`</ x><a href=1></><a href=2><?php echo "<a href=3>" ?><!doctype html [<a href=4>]>`,
 	`</ <a href=1>><a href=2>`, `<? <a href=1>><a href=2>`, `<!x <a href=1>><a href=2>`, `</x <a href=1>><a href=2>`, `< <a href=1>`,
 	`<meta name=robots content=none><meta http-equiv="refresh" content="0;url=&#47;x"><base href=/b><link rel=canonical href=/c><frame src=/f>`,
+	`<link hreflang=de HREFLANG=fr src=s rel=alternate name=n content=c charset=c http-equiv=h xlink:href=x shadowrootmode=open href=/h>`,
 	`<a href=x`, `<a href="x`, `<a href`, `<a`, `<`, `</`, `</a`, `<!`, `<!-`, `<!--`, `<!--x-`, `<script><`, `<title></titl`, `<title></title`, `<script></script`, `<script><!--<script`, `<a x=/>`,
 }
 
@@ -194,7 +195,7 @@ func byFullParse(t testing.TB, body []byte) []Link {
 				add(s.AttrOr("href", ""), rel)
 			case name == "iframe", name == "frame":
 				add(s.AttrOr("src", ""), "")
-			case name == "link" && s.Is(`[rel~="canonical" i], [rel~="next" i]`):
+			case name == "link" && s.Is(`[rel~="canonical" i], [rel~="next" i], [rel~="alternate" i][hreflang]`):
 				add(s.AttrOr("href", ""), rel)
 			case name == "meta" && s.Is(`[http-equiv="refresh" i]`):
 				add(Refresh(s.AttrOr("content", "")), "")
@@ -277,7 +278,7 @@ func randomPage(r *rand.Rand) []byte {
 			b.WriteString("</" + tag + ">")
 		}
 	}
-	b.WriteString("<!DOCTYPE html><html><head><title><a href=/no></title><link rel=" + pick("canonical", "next", "prev", "'x NEXT'") + attr("href") + ">" +
+	b.WriteString("<!DOCTYPE html><html><head><title><a href=/no></title><link rel=" + pick("canonical", "next", "prev", "'x NEXT'", "alternate hreflang=de", "'Alternate' HREFLANG") + attr("href") + ">" +
 		"<meta http-equiv=refresh content='5; url=" + pick("/r", "", "&quot;/q&quot;", "#x") + "'></head><body>")
 	for range 10 {
 		element(0)

@@ -17,7 +17,8 @@ type ref struct {
 	from string // the page or style sheet that contains it
 	how  string // `a`, `link rel=stylesheet`, `css`, `redirect`, …
 	raw  string // the attribute as written
-	// follow is set if a crawler of pages follows it: anchors, areas, frames, canonical and next links, and refreshes.
+	// follow is set if a crawler of pages follows it: anchors, areas, frames, canonical, next and translated
+	// links, and refreshes.
 	// nofollow is set instead if rel or a robots meta element says so.
 	follow, nofollow bool
 }
@@ -209,7 +210,8 @@ func (s *site) refs(ctx context.Context, u *url.URL) (map[*url.URL]ref, error) {
 				add(ref{how: name, raw: attr["href"], follow: !nofollow, nofollow: nofollow})
 			}
 		case "link":
-			follow := slices.Contains(rel, "canonical") || slices.Contains(rel, "next")
+			_, translated := attr["hreflang"]
+			follow := slices.Contains(rel, "canonical") || slices.Contains(rel, "next") || translated && slices.Contains(rel, "alternate")
 			add(ref{how: "link rel=" + strings.Join(rel, ","), raw: attr["href"], follow: follow && !nofollow, nofollow: follow && nofollow})
 		default:
 			for _, a := range []string{"src", "data", "poster"} {
