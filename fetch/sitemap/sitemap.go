@@ -89,9 +89,10 @@ type list struct {
 	date time.Time
 }
 
-// dated sets the lastmod of the current entry (https://www.w3.org/TR/NOTE-datetime). It ignores a year or month without a day.
+// dated sets the lastmod of the current entry (https://www.w3.org/TR/NOTE-datetime, and what programs write for it). It ignores a year or
+// month without a day.
 func (l *list) dated(text string) {
-	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
 		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil {
 			l.date = t
 			l.join()

@@ -49,6 +49,11 @@ func TestParse(t *testing.T) {
 			want: Sitemap{URLs: []string{"http://x/1", "http://x/2", "http://x/3", "http://x/4"}, Modified: map[string]time.Time{
 				"http://x/1": time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 				"http://x/2": time.Date(2026, 1, 2, 2, 4, 5, 0, time.UTC), "http://x/4": time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}},
+		{name: "lastmod of programs", in: urlset + "<url><loc>http://x/1</loc><lastmod>2026-01-02T03:04:05.6+0100</lastmod></url><url><loc>http://x/2</loc><lastmod>2026-01-02T03:04:05</lastmod></url>" +
+			"<url><loc>http://x/3</loc><lastmod>2026-01-02 03:04:05</lastmod></url><url><loc>http://x/4</loc><lastmod>02.01.2026</lastmod></url></urlset>",
+			want: Sitemap{URLs: []string{"http://x/1", "http://x/2", "http://x/3", "http://x/4"}, Modified: map[string]time.Time{
+				"http://x/1": time.Date(2026, 1, 2, 2, 4, 5, 6e8, time.UTC), "http://x/2": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+				"http://x/3": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}},
 		{name: "lastmod before loc", in: urlset + "<url><lastmod>2026-01-01</lastmod><loc>http://x/1</loc></url><url><lastmod>2026-01-02</lastmod><loc>http://x/2</loc></url>" +
 			"<url><lastmod>2026-01-03</lastmod></url><url><loc>http://x/4</loc></url></urlset>",
 			want: Sitemap{URLs: []string{"http://x/1", "http://x/2", "http://x/4"}, Modified: map[string]time.Time{
