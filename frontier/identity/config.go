@@ -22,8 +22,9 @@ const (
 type Config struct {
 	// TrackingParams are query parameters that are removed from every link, because they tell where a visitor came from and
 	// not what is shown. A * at the end matches any rest: "utm_*". A leading semicolon names a parameter in the path:
-	// ";jsessionid" removes that of /a;jsessionid=1?b. Names are case-sensitive. More names mean fewer duplicates, but a
-	// name that a site needs loses pages of that site.
+	// ";jsessionid" removes that of /a;jsessionid=1?b. With a number behind = only a value of so many hexadecimal digits
+	// counts: "sid=32". Names are case-sensitive. More names mean fewer duplicates, but a name that a site needs loses pages
+	// of that site.
 	TrackingParams []string `toml:"tracking_params"`
 	// MaxDepth is the largest distance from a seed in links, 1 to 254; seeds have distance 0. 0 means no limit.
 	MaxDepth int `toml:"max_depth"`
@@ -62,7 +63,9 @@ func Default() Config {
 			"fbclid", "igshid", "igsh", "msclkid", "yclid", "ysclid", "ttclid", "twclid", "li_fat_id", "epik", // ads
 			"mc_cid", "mc_eid", "_hsenc", "_hsmi", "__hstc", "__hssc", "__hsfp", "hsCtaTracking", "mkt_tok", // mail
 			"vero_id", "oly_anon_id", "oly_enc_id", "_openstat", "rb_clickid", "wickedid",
-			"PHPSESSID", ";jsessionid", // sessions: each visitor sees different ones
+			// Sessions: each visitor sees different ones, and without cookies each page may show a new one. "sid" and "s" are those of forums
+			// (phpBB, MyBB; vBulletin, IP.Board).
+			"PHPSESSID", ";jsessionid", "sid=32", "s=32", "osCsid", "zenid", "CFID", "CFTOKEN", "AspxAutoDetectCookieSupport",
 		},
 		MaxHops:        10,
 		SeedScope:      ScopeAny,
@@ -100,7 +103,11 @@ func (c Config) Validate() error {
 }
 
 func validParam(name string) error {
-	bare := strings.TrimSuffix(strings.TrimPrefix(name, ";"), "*")
+	bare, _, err := cutDigits(name)
+	if err != nil {
+		return err
+	}
+	bare = strings.TrimSuffix(strings.TrimPrefix(bare, ";"), "*")
 	if bare == "" {
 		return fmt.Errorf("%q names no parameter", name)
 	}

@@ -1,7 +1,8 @@
 package identity
 
 import (
-	"slices"
+	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -10,31 +11,56 @@ type params struct {
 	query, path names
 }
 
-// names is a set of names and, with a * at the end, of beginnings of names. They are kept by their first byte: most parameters begin with
-// another one than all names, and the rest is compared with few.
-type names [256][]string
+// names is a set of names. They are kept by their first byte: most parameters begin with another one than all names, and the rest is compared
+// with few.
+type names [256][]name
+
+// name is a name, or with open the beginning of one. If digits is above 0, only a value of so many hexadecimal digits counts.
+type name struct {
+	text   string
+	open   bool
+	digits int
+}
 
 func newParams(list []string) (p params) {
-	for _, name := range list {
+	for _, entry := range list {
 		set := &p.query
-		if rest, ok := strings.CutPrefix(name, ";"); ok {
-			set, name = &p.path, rest
+		if rest, ok := strings.CutPrefix(entry, ";"); ok {
+			set, entry = &p.path, rest
 		}
-		set[name[0]] = append(set[name[0]], name)
+		var n name
+		n.text, n.digits, _ = cutDigits(entry)
+		n.text, n.open = strings.CutSuffix(n.text, "*")
+		set[n.text[0]] = append(set[n.text[0]], n)
 	}
 	return p
 }
 
-// has says whether the set holds the name of a parameter, which is given as "name=value" or "name".
+// cutDigits splits "sid=32" into a name and the number of digits that its value must have, which is 1 to 99.
+func cutDigits(entry string) (text string, digits int, err error) {
+	text, number, sized := strings.Cut(entry, "=")
+	if sized {
+		if digits, err = strconv.Atoi(number); err != nil || digits < 1 || digits > 99 {
+			return "", 0, fmt.Errorf("%q: what follows = must be a number of hexadecimal digits, 1 to 99", entry)
+		}
+	}
+	return text, digits, nil
+}
+
+// has says whether the set holds a parameter, which is given as "name=value" or "name".
 func (n *names) has(param string) bool {
 	if param == "" || n[param[0]] == nil {
 		return false
 	}
-	name, _, _ := strings.Cut(param, "=")
-	return slices.ContainsFunc(n[param[0]], func(known string) bool {
-		begin, open := strings.CutSuffix(known, "*")
-		return name == known || open && strings.HasPrefix(name, begin)
-	})
+	text, value, _ := strings.Cut(param, "=")
+	for i := range n[param[0]] {
+		known := &n[param[0]][i]
+		if (text == known.text || known.open && strings.HasPrefix(text, known.text)) &&
+			(known.digits == 0 || len(value) == known.digits && strings.Trim(value, "0123456789abcdefABCDEF") == "") {
+			return true
+		}
+	}
+	return false
 }
 
 // strip removes the parameters from a path with its query. The others keep their order and form. Text without such parameters is
