@@ -88,10 +88,10 @@ func urls(links []frontier.Link) string {
 type web struct {
 	mu    sync.Mutex
 	asked []string
-	html  string // of its pages; "" where it has none
-	line  string // of the heads of its answers, with its end
-	busy  func() // if set, its pages answer 429 after this call
-	wall  bool   // its pages set a cookie, and redirect to themselves without it
+	html  string                   // of its pages; "" where it has none
+	line  string                   // of the heads of its answers, with its end
+	busy  func()                   // if set, its pages answer 429 after this call
+	wall  func(*http.Request) bool // if set and true, a request is redirected to itself with a cookie
 }
 
 func (w *web) dial(context.Context, string, string) (net.Conn, error) {
@@ -109,12 +109,12 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			w.mu.Unlock()
 			status := "404 Not Found"
 			switch {
+			case w.wall != nil && w.wall(req):
+				status = "302 Found\r\nSet-Cookie: a=b; Path=/\r\nLocation: " + req.URL.Path
 			case req.URL.Path == "/robots.txt":
 			case w.busy != nil:
 				w.busy()
 				status = "429 Too Many Requests\r\nRetry-After: 600"
-			case w.wall && req.Header.Get("Cookie") == "":
-				status = "302 Found\r\nSet-Cookie: a=b; Path=/\r\nLocation: " + req.URL.Path
 			case w.html != "":
 				status = "200 OK"
 			}

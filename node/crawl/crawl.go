@@ -61,7 +61,8 @@ type Loop struct {
 	patience atomic.Int64 // Config.Patience, in nanoseconds
 	deps     *Deps
 	reader   *reader
-	jar      *site.Jar
+	jar      *site.Jar // the cookies of the sites that are set to have them
+	walls    *site.Jar // those without which pages of other sites redirect to themselves
 	stats    *statistics
 	limits   *Limits
 	hosts    *hostLimits
@@ -77,7 +78,7 @@ func New(cfg Config, deps Deps) *Loop {
 		deps.Overlay = alone{deps.Home}
 	}
 	stats := new(statistics)
-	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats), jar: site.NewJar(),
+	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats), jar: site.NewJar(), walls: site.NewJar(),
 		limits: deps.Limits, moved: newMoved(),
 		sitemaps: make(chan struct{}, maxSitemaps), began: time.Now()}
 	if l.limits == nil {

@@ -13,8 +13,9 @@ import (
 	"proxima/node/site"
 )
 
-// get makes the request of a task. It breaks the download off when the right to ask the server ends.
-func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) fetch.Result {
+// get makes the request of a task. It breaks the download off when the right to ask the server ends. again means that another request may get
+// the page, with a cookie that has come.
+func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) (res fetch.Result, again bool) {
 	if lease := task.Lease(); lease.Done() != nil || !visit.Until.IsZero() { // a node alone has a right that never ends
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
@@ -41,11 +42,26 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	case frontier.Sitemap:
 		req.MaxBody = l.deps.Sitemap.MaxBytes + 1 // shows that there is more
 	}
-	res := l.deps.Client.Get(ctx, req)
-	if settings.Cookies {
-		l.jar.Learn(task.URL, res.Header)
+	res = l.deps.Client.Get(ctx, req)
+	jar := l.jarFor(settings)
+	returns := jar != nil && l.returns(task, &res)
+	if settings.Cookies || returns && req.Header.Get("Cookie") == "" {
+		jar.Learn(task.URL, res.Header)
+		again = returns && task.Kind != frontier.Robots // a robots.txt is asked for at its new place anyway
 	}
-	return res
+	return res, again
+}
+
+// jarFor returns where the cookies of a site are, or nil if it is set to keep none. If nothing is set, only those are kept without which a
+// page redirects to itself, so that nobody could have it.
+func (l *Loop) jarFor(s *site.Settings) *site.Jar {
+	switch {
+	case s.Cookies:
+		return l.jar
+	case s.Chosen(site.KeyCookies):
+		return nil
+	}
+	return l.walls
 }
 
 // customize applies the settings of a site to a request. They are found by the URL of the request: headers and cookies are not sent to
@@ -67,8 +83,8 @@ func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settin
 		req.Agent = s.UserAgent
 	}
 	req.Header = s.Headers
-	if s.Cookies {
-		if cookies := l.jar.Header(task.URL); cookies != "" {
+	if jar := l.jarFor(s); jar != nil {
+		if cookies := jar.Header(task.URL); cookies != "" {
 			if req.Header = s.Headers.Clone(); req.Header == nil {
 				req.Header = http.Header{}
 			}
@@ -80,9 +96,9 @@ func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settin
 	}
 }
 
-// wantsCookie reports whether a page is redirected to itself with a cookie. With that cookie another request may get the page.
-func (l *Loop) wantsCookie(task *frontier.Task, res *fetch.Result) bool {
-	if task.Kind != frontier.Page || !redirects(res) || len(res.Header["Set-Cookie"]) == 0 || !l.deps.Policy.Sites.For(task.URL).Cookies {
+// returns reports whether a URL is redirected to itself with a cookie. With that cookie another request may get the page.
+func (l *Loop) returns(task *frontier.Task, res *fetch.Result) bool {
+	if !redirects(res) || len(res.Header["Set-Cookie"]) == 0 {
 		return false
 	}
 	target, _ := l.deps.Policy.Rules.Resolve(task.URL, res.Location)

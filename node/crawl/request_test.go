@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,14 +31,16 @@ func TestHoursAreAskedBeforeARequest(t *testing.T) {
 	}
 }
 
-// A page that redirects to itself until it gets its cookie is asked again, where cookies are kept, and then read.
+// A page that redirects to itself until it gets its cookie is asked again with it, and then read, unless its site is set to have no cookies.
+// The pages that follow have the cookie at once.
 func TestPageBehindACookie(t *testing.T) {
-	for cookies, want := range map[bool]string{true: "/robots.txt /page /page /x", false: "/robots.txt /page"} {
+	yes, no := true, false
+	for cookies, want := range map[*bool]string{nil: "/robots.txt /page /page /x", &yes: "/robots.txt /page /page /x", &no: "/robots.txt /page"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &web{html: `<a href="/x">x</a>`, wall: true}
+			w := &web{html: `<a href="/x">x</a>`, wall: func(r *http.Request) bool { return r.URL.Path != "/robots.txt" && withoutCookie(r) }}
 			b := newBed(t, w)
 			var err error
-			b.deps.Policy.Sites, err = site.New(nil, site.Settings{Cookies: cookies})
+			b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: cookies}}, site.Settings{})
 			must(t, err)
 			b.crawl(func() { time.Sleep(10 * time.Minute) })
 			if got := w.requests(); got != want {
@@ -46,3 +49,21 @@ func TestPageBehindACookie(t *testing.T) {
 		})
 	}
 }
+
+// A page that redirects to itself in spite of its cookie is not asked for a third time. A robots.txt behind a cookie is asked for once more.
+func TestCookiesOfOtherPages(t *testing.T) {
+	for want, wall := range map[string]func(*http.Request) bool{
+		"/robots.txt /page /page":          func(r *http.Request) bool { return r.URL.Path != "/robots.txt" },
+		"/robots.txt /robots.txt /page /x": withoutCookie,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &web{html: `<a href="/x">x</a>`, wall: wall}
+			newBed(t, w).crawl(func() { time.Sleep(10 * time.Minute) })
+			if got := w.requests(); got != want {
+				t.Errorf("asked for %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func withoutCookie(r *http.Request) bool { return r.Header.Get("Cookie") == "" }

@@ -103,7 +103,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		}
 	}()
 	url := task.URL.String()
-	res := l.get(ctx, task, url, visit)
+	res, again := l.get(ctx, task, url, visit)
 	defer res.Release()
 	now := res.Timing.End()
 	out := judge(&res, now)
@@ -115,7 +115,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if !onDisk {
 		l.ownTrouble(&res, &out, now)
 	}
-	if l.wantsCookie(task, &res) {
+	if again {
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, "redirects to itself with a cookie"
 	}
 	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {

@@ -73,7 +73,8 @@ type Entry struct {
 	// UserAgent replaces fetch.user_agent, and its product is the name that robots.txt is read for. The contact is added as
 	// always.
 	UserAgent *string `toml:"user_agent" global:"fetch.user_agent" host:"yes"`
-	// Cookies keeps the site's cookies in memory and sends them back.
+	// Cookies keeps the site's cookies in memory and sends them back. Left out, only those are kept without which a page
+	// redirects to itself.
 	Cookies *bool `toml:"cookies"`
 	// Headers are additional request header fields by name. An empty value removes a field.
 	Headers map[string]string `toml:"headers"`

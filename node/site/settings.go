@@ -45,6 +45,7 @@ const (
 	KeyGap        = "gap"
 	KeyBudget     = "budget"
 	KeyUserAgent  = "user_agent"
+	KeyCookies    = "cookies"
 	KeyRecrawlMin = "recrawl_min"
 	KeyRecrawlMax = "recrawl_max"
 	keyHeaders    = "headers"
