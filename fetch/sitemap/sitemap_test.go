@@ -131,7 +131,7 @@ func TestTextThatBreaksOff(t *testing.T) {
 
 // What is no sitemap is not one that the limit cut, either.
 func TestNotASitemap(t *testing.T) {
-	for _, in := range []string{"", " \n", "<html><a href=x>", "<!-- x -->", "{\"a\": 1}", "Not found", "\x89PNG\r\n", "<?xml version='1.0'?>"} {
+	for _, in := range []string{"", " \n", "<html><a href=x>", "<!doctype html><a href=/x>", "<!-- x -->", "{\"a\": 1}", "Not found", "\x89PNG\r\n", "<?xml version='1.0'?>"} {
 		got, err := Parse([]byte(in), Default())
 		if !errors.Is(err, ErrFormat) {
 			t.Errorf("%q: %+v, error %v, want ErrFormat", in, got, err)

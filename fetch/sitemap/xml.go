@@ -37,6 +37,9 @@ func (l *list) readXML(in *input) error {
 			}
 			return nil
 		}
+		if err != nil && to == nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"cmp"
+	"errors"
+	"strings"
 	"sync"
 
 	"proxima/fetch"
@@ -69,9 +71,11 @@ func (r *reader) parse(task *frontier.Task, res *fetch.Result, out *frontier.Out
 	default:
 		// Of a body that breaks off, what has come is read, as browsers show it: its framing may be wrong each time.
 		reason := out.Reason
-		if task.Kind == frontier.Sitemap {
-			found = r.sitemap(task, res, out, g)
-		} else {
+		listed := false
+		if r.lists(task, res) {
+			found, listed = r.sitemap(task, res, out, g)
+		}
+		if !listed {
 			found = r.page(task, res, out, g)
 		}
 		out.Reason = cmp.Or(reason, out.Reason)
@@ -125,8 +129,23 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	return found + len(p.Links) + p.LinksDropped
 }
 
-// sitemap gathers the URLs of a sitemap, and those of its child sitemaps. It returns how many there are.
-func (r *reader) sitemap(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
+// lists reports whether a body is read as a sitemap: that of a sitemap, and that of a page in XML, which may be one or a feed.
+func (r *reader) lists(task *frontier.Task, res *fetch.Result) bool {
+	if task.Kind != frontier.Page || res.Status/100 != 2 || !r.cfg.Sitemaps {
+		return task.Kind == frontier.Sitemap
+	}
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	switch kind = strings.ToLower(strings.TrimSpace(kind)); kind {
+	case "application/xml", "text/xml", "application/rss+xml", "application/atom+xml":
+		_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), r.deps.Policy.agent(task.Host))
+		return !nofollow
+	}
+	return false
+}
+
+// sitemap gathers the URLs of a sitemap, and those of its child sitemaps. It returns how many there are. listed is false for what is no
+// sitemap: XML of another kind, or a page of HTML, which some sites name as their sitemap.
+func (r *reader) sitemap(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int, listed bool) {
 	s, err := sitemap.Parse(res.Body, r.deps.Sitemap)
 	if err != nil {
 		// The URLs before the error are used all the same. The log tells of the error.
@@ -144,5 +163,5 @@ func (r *reader) sitemap(task *frontier.Task, res *fetch.Result, out *frontier.O
 			}
 		}
 	}
-	return len(s.URLs) + len(s.Sitemaps)
+	return len(s.URLs) + len(s.Sitemaps), true
 }

@@ -134,6 +134,58 @@ func TestLinksOfABrokenBody(t *testing.T) {
 	}
 }
 
+// Some sites name a page as their sitemap, and pages link to sitemaps and feeds. All are read as what they are, where sitemaps are read.
+func TestPagesAndSitemapsInEachOthersPlace(t *testing.T) {
+	const (
+		list = `<urlset><url><loc>/x</loc></url></urlset>`
+		rss  = `<?xml version="1.0"?><rss><channel><item><link>http://a.test/x</link></item></channel></rss>`
+	)
+	for _, c := range []struct {
+		kind              frontier.Kind
+		contentType, body string
+		want              string // the link, with "map" behind it if it is a sitemap
+	}{
+		{frontier.Sitemap, "text/html", "<p><a href=/x>", "http://a.test/x"},
+		{frontier.Sitemap, "", "<!doctype html><a href=/x>", "http://a.test/x"},
+		{frontier.Sitemap, "text/html", list, "http://a.test/x"},
+		{frontier.Sitemap, "text/plain", "<p><a href=/x>", ""},
+		{frontier.Page, "application/xml", list, "http://a.test/x"},
+		{frontier.Page, "Text/XML; charset=utf-8", rss, "http://a.test/x"},
+		{frontier.Page, "application/rss+xml", rss, "http://a.test/x"},
+		{frontier.Page, "application/atom+xml", "<feed><entry><link href='/x'/></entry></feed>", "http://a.test/x"},
+		{frontier.Page, "text/xml", "<sitemapindex><sitemap><loc>/x</loc></sitemap></sitemapindex>", "http://a.test/x map"},
+		{frontier.Page, "text/xml", "<data><loc>/x</loc></data>", ""},
+		{frontier.Page, "text/plain", "http://a.test/x", ""},
+		{frontier.Page, "text/html", list, ""},
+	} {
+		for _, on := range []bool{true, false} {
+			l := newReading(t)
+			l.deps.Sitemap, l.reader.cfg.Sitemaps = sitemap.Default(), on
+			task := &frontier.Task{Kind: c.kind, Host: "http://a.test", URL: mustParse(t, "http://a.test/dir/page"), Depth: 3}
+			res := &fetch.Result{Status: 200, Header: http.Header{"Content-Type": {c.contentType}}, Body: []byte(c.body)}
+			res.Header.Set("X-Robots-Tag", "otherbot: nofollow")
+			var out frontier.Outcome
+			found := l.reader.read(task, res, &out, l.reader.gather())
+			got, want := urls(out.Links), c.want
+			if !on && c.kind == frontier.Page {
+				want = ""
+			}
+			if want != "" && (len(out.Links) != 1 || out.Links[0].Depth != 4) || found != len(out.Links) {
+				t.Errorf("%s, %q: %d found, %+v", c.contentType, c.body, found, out.Links)
+			} else if want != "" && out.Links[0].Sitemap {
+				got += " map"
+			}
+			if got != want {
+				t.Errorf("%v, %s, %q: %q, want %q", c.kind, c.contentType, c.body, got, want)
+			}
+			res.Header.Set("X-Robots-Tag", "nofollow")
+			if g := l.reader.gather(); c.kind == frontier.Page && (l.reader.read(task, res, &out, g) > 0 || len(out.Links) > 0) {
+				t.Errorf("%s, %q: %q in spite of nofollow", c.contentType, c.body, urls(out.Links))
+			}
+		}
+	}
+}
+
 // What a sitemap has beyond its bounds is counted, and the log says so.
 func TestSitemapBeyondItsBounds(t *testing.T) {
 	l := newReading(t)

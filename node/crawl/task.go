@@ -121,7 +121,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
 		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
 	}
-	if task.Kind == frontier.Sitemap {
+	if l.reader.lists(task, &res) {
 		l.sitemaps <- struct{}{}
 		defer func() { <-l.sitemaps }()
 	}
