@@ -46,6 +46,35 @@ func TestSeedsAreRemembered(t *testing.T) {
 	})
 }
 
+// TestSeedThatRedirectsToWWW: who names example.org means the site behind it, though that is www.example.org. The next start knows it. Nothing
+// but the redirect of a seed widens the scope, and to no other name.
+func TestSeedThatRedirectsToWWW(t *testing.T) {
+	for scope, prefix := range map[string]string{identity.ScopeHost: "/", identity.ScopePrefix: "/docs/"} {
+		inBubble(t, func(w *trial) {
+			w.Site("a.test", server1).Redirect(prefix, "http://www.a.test"+prefix)
+			a := w.Site("www.a.test", server1).Page(prefix, prefix+"x", "http://b.test/link", "http://www.b.test/", "http://www.c.test/").Page(prefix+"x", prefix+"y").Page(prefix + "y")
+			w.Site("b.test", server2).Redirect(prefix, "http://a.b.test/").Redirect("/link", "http://www.b.test/")
+			w.Site("www.c.test", server2).Redirect(prefix, "http://c.test"+prefix)
+			c := w.Site("c.test", server2).Page(prefix)
+			others := []*Site{w.Site("www.b.test", server3).Page("/"), w.Site("a.b.test", server3).Page("/")}
+			w.cfg.Scope.SeedScope = scope
+			seeds := []string{"http://a.test" + prefix, "http://b.test" + prefix, "http://www.c.test" + prefix}
+			w.run(seeds...)
+			var notes []string
+			w.opened = func(n *node.Node) { notes = n.Notes() }
+			w.run()
+			if n := len(pages(a.Visits())); n != 3 || c.Count(prefix) != 1 || !strings.Contains(notes[0], " and 4 more seeds") {
+				t.Errorf("%s: %q of www.a.test, %q of c.test; %q", scope, a.Paths(), c.Paths(), notes)
+			}
+			for _, o := range others {
+				if len(o.Visits()) > 0 {
+					t.Errorf("%s: out of scope is %q", scope, o.Paths())
+				}
+			}
+		})
+	}
+}
+
 // TestNotesSayWhatTheLimitsCount: a node that crawls alone counts from its start, an overlay all starts together.
 func TestNotesSayWhatTheLimitsCount(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())

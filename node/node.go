@@ -195,6 +195,10 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	loop := crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Policy: n.policy, RunLog: n.runlog, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
 		Page: cfg.Page, Sitemap: cfg.Sitemap, TrackDepth: cfg.Frontier.TrackDepth, Recrawl: cfg.Recrawl.On(), Home: n.id.Node,
+		Widen: func(seed identity.URL) error {
+			n.operator.log("a seed that redirects", "add seeds: "+listed([]string{seed.String()}))
+			return n.told.seed([]identity.URL{seed})
+		},
 	}
 	if cfg.Peer.Secret != "" {
 		if n.overlay, err = newOverlay(n, deps); err != nil {

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -51,5 +52,24 @@ func TestOverlaySharesItsScope(t *testing.T) {
 		b.sites = []string{first, late}
 		b.complete(60, true)
 		none(t, b.Visits(nil), "out of scope", func(v visit) bool { return v.Site != first && v.Site != late })
+	})
+}
+
+// A seed that redirects to its twin brings that into scope at all nodes, whichever of them asked for the seed.
+func TestOverlayTakesTheTwinsOfItsSeeds(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) { c.Scope.SeedScope = "host" }
+		var fronts []string
+		for i := range 8 {
+			name, addr := fmt.Sprintf("s%d.example", i), address(i)
+			b.servers[netip.MustParseAddr(addr)] = beside(b.nodes[i%4].at)
+			b.Site(name, addr).Took(20*time.Millisecond).Redirect("/", "http://www."+name+"/")
+			b.Site("www."+name, addr).Took(20 * time.Millisecond).Pages(30)
+			b.sites, fronts = append(b.sites, "www."+name), append(fronts, "http://"+name+"/")
+		}
+		b.seeds = func(i int) []string { return map[int][]string{0: fronts}[i] }
+		b.startAll(2 * time.Second)
+		b.awaitEnd(time.Hour)
+		b.complete(30, true)
 	})
 }

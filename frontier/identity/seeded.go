@@ -31,10 +31,15 @@ func entryOf(u URL, scope string) string {
 	case ScopeDomain:
 		return scope + " " + RegistrableDomain(u.Host)
 	case ScopePrefix:
-		path, _, _ := strings.Cut(u.Path, "?")
-		return scope + " " + u.Authority() + path[:strings.LastIndexByte(path, '/')+1]
+		return scope + " " + u.Authority() + directory(u)
 	}
 	return ScopeAny
+}
+
+// directory returns the path of a URL up to its last slash.
+func directory(u URL) string {
+	path, _, _ := strings.Cut(u.Path, "?")
+	return path[:strings.LastIndexByte(path, '/')+1]
 }
 
 // plus returns the set with more entries.
@@ -97,6 +102,24 @@ func (r *Rules) Brought(seeds []URL) []string {
 		entries[i] = entryOf(u, r.cfg.SeedScope)
 	}
 	return entries
+}
+
+// maxTwins is how large a scope may be for twins to widen it: each costs a copy of it.
+const maxTwins = 10_000
+
+// Twin reports whether a URL to which a seed redirects is the site that the seed means, although it is out of scope: its name has "www."
+// before it, or no longer has. With ScopePrefix the directory must be the same, too.
+func (r *Rules) Twin(seed, to URL) bool {
+	if strings.TrimPrefix(seed.Authority(), "www.") != strings.TrimPrefix(to.Authority(), "www.") || len(r.seeded.Load().entries) >= maxTwins || r.within(to) {
+		return false
+	}
+	switch r.cfg.SeedScope {
+	case ScopeHost:
+		return true
+	case ScopePrefix:
+		return directory(seed) == directory(to)
+	}
+	return false
 }
 
 // Seeded returns the entries that seeds have brought into scope, and a digest of them that does not depend on their order. The digest of

@@ -70,6 +70,34 @@ func TestWidenBeginsWithNothing(t *testing.T) {
 	}
 }
 
+// The twin of a seed is the same site by its other name, and out of scope.
+func TestTwin(t *testing.T) {
+	for _, c := range []struct {
+		scope, seed, to string
+		want            bool
+	}{
+		{ScopeHost, "http://a.org/", "https://www.a.org/x", true},
+		{ScopeHost, "https://www.a.org/x", "http://a.org/", true},
+		{ScopeHost, "http://a.org:8080/", "http://www.a.org:8080/", true},
+		{ScopeHost, "http://a.org/", "http://www.a.org:8080/", false},
+		{ScopeHost, "http://a.org/", "https://a.org/", false}, // in scope
+		{ScopeHost, "http://a.org/", "http://m.a.org/", false},
+		{ScopeHost, "http://gov.uk/", "http://www.gov.uk/", true},
+		{ScopePrefix, "http://a.org/d/?x", "http://www.a.org/d/y", true},
+		{ScopePrefix, "http://a.org/d/", "http://www.a.org/", false},
+		{ScopePrefix, "http://a.org/d/", "http://a.org/", false},
+		{ScopeDomain, "http://gov.uk/", "http://www.gov.uk/", false},
+		{ScopeAny, "http://a.org/", "http://www.a.org/", false},
+	} {
+		cfg := Default()
+		cfg.SeedScope = c.scope
+		r := mustRules(t, cfg, c.seed)
+		if got := r.Twin(mustParse(t, c.seed), mustParse(t, c.to)); got != c.want {
+			t.Errorf("%s: %s is the twin of %s: %v", c.scope, c.to, c.seed, got)
+		}
+	}
+}
+
 // What has not its form, or cannot be kept, changes nothing.
 func TestWidenRefuses(t *testing.T) {
 	cfg := Default()

@@ -43,6 +43,8 @@ type Deps struct {
 	TrackDepth bool
 	// Recrawl means that pages are visited again: the frontier is told what each visit found.
 	Recrawl bool
+	// Widen makes a URL a seed. It is nil if seeds bring nothing into scope.
+	Widen func(seed identity.URL) error
 	// Limits are those that the node shares with the rest of its overlay. They are nil where the node crawls alone.
 	Limits *Limits
 	// Home is the node that the log names as the one that decided about a host, where there is no overlay.

@@ -65,6 +65,7 @@ func (r *reader) parse(task *frontier.Task, res *fetch.Result, out *frontier.Out
 	case out.Trouble == frontier.Interrupted:
 	case redirects(res) && out.Ending == frontier.Done:
 		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to its target.
+		r.widen(task, res.Location)
 		g.add(task.URL, res.Location, task.Depth, next(task.Hops), task.Kind == frontier.Sitemap)
 		found = 1
 	case res.Status/100 != 2:
@@ -83,6 +84,20 @@ func (r *reader) parse(task *frontier.Task, res *fetch.Result, out *frontier.Out
 	out.Links, out.Known = g.links, g.known
 	r.stats.drop(g.drops...)
 	return found
+}
+
+// widen makes the target of a redirect a seed if a seed of the crawl means it, and it is out of scope.
+func (r *reader) widen(task *frontier.Task, target string) {
+	if r.deps.Widen == nil || task.Kind != frontier.Page || task.Depth > 0 {
+		return
+	}
+	to, reason := r.deps.Policy.Rules.Resolve(task.URL, target)
+	if reason != identity.Accepted || !r.deps.Policy.Rules.Twin(task.URL, to) {
+		return
+	}
+	if err := r.deps.Widen(to); err != nil {
+		r.warn(task, err)
+	}
 }
 
 // maxLinkBytes bounds what the base of a page adds to its links, in bytes: ten thousand links of five bytes below a long base would be
@@ -147,6 +162,9 @@ func (r *reader) lists(task *frontier.Task, res *fetch.Result) bool {
 // sitemap: XML of another kind, or a page of HTML, which some sites name as their sitemap.
 func (r *reader) sitemap(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int, listed bool) {
 	s, err := sitemap.Parse(res.Body, r.deps.Sitemap)
+	if errors.Is(err, sitemap.ErrFormat) && (task.Kind == frontier.Page || page.IsHTML(res.Header.Get("Content-Type"), res.Body)) {
+		return 0, false
+	}
 	if err != nil {
 		// The URLs before the error are used all the same. The log tells of the error.
 		out.Reason = err.Error()

@@ -65,6 +65,31 @@ func TestLinksOfAnAnswerAreKept(t *testing.T) {
 	})
 }
 
+// A seed that another node asked for makes its twin a seed if it redirects to it, and not if it links to it.
+func TestTwinOfASeedThatAnotherNodeFound(t *testing.T) {
+	for hops, want := range map[uint8]string{0: "", 1: "http://www.a.example/"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBed(t, new(web))
+			cfg := identity.Default()
+			cfg.SeedScope = identity.ScopeHost
+			rules, err := identity.New(cfg, []identity.URL{mustParse(t, "http://a.example/page")})
+			must(t, err)
+			b.deps.Policy.Rules = rules
+			b.deps.Widen = func(seed identity.URL) error {
+				return rules.Widen(rules.Brought([]identity.URL{seed}), func([]string) error { return nil })
+			}
+			b.place()
+			task, _ := b.next()
+			b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Robots: &frontier.RobotsOutcome{Lifetime: time.Hour}})
+			task, _ = b.next()
+			b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: []frontier.Link{{URL: mustParse(t, "http://www.a.example/"), Hops: hops}}})
+			if got := b.over.take(); got != want {
+				t.Errorf("%d redirects: it keeps %q, want %q", hops, got, want)
+			}
+		})
+	}
+}
+
 // Pages that other nodes download for this one count for the limit of their host, and end at it. Those that were not answered do not count.
 func TestRemoteFetchesKeepTheLimitOfAHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

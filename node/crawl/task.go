@@ -21,6 +21,9 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
 	g := l.reader.gather()
 	for _, link := range out.Links {
+		if link.Hops > task.Hops {
+			l.reader.widen(task, link.URL.String())
+		}
 		g.keep(link)
 	}
 	out.Links = g.links
