@@ -47,6 +47,7 @@ type Client struct {
 	deps     Deps
 	guard    guard
 	tls      *tls.Config
+	chains   *chains
 	header   http.Header // shared by all requests; never changes
 	signer   atomic.Pointer[sign.Signer]
 	decoders decoders
@@ -83,8 +84,9 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		cfg:    cfg,
 		deps:   deps,
 		guard:  guard{allow: allow, own: own, identified: cfg.identified()},
-		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}, CipherSuites: cipherSuites()},
+		tls:    &tls.Config{NextProtos: []string{"http/1.1"}, CipherSuites: cipherSuites()},
 		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
+		chains: newChains(deps.RootCAs),
 		large:  newLargeBudget(cfg.LargeBodies),
 	}
 	retire := func(_ netip.Addr, t *http.Transport) { go t.CloseIdleConnections() } // outside c.mu, which closing them takes

@@ -122,6 +122,9 @@ func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address 
 	}
 	cfg := c.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(address)
+	if !cfg.InsecureSkipVerify {
+		cfg.InsecureSkipVerify, cfg.VerifyConnection = true, c.chains.of(cfg.ServerName) // in the place of its own verification
+	}
 	x := ctx.Value(exchangeKey{}).(*exchange) // dial has checked it
 	ctx, cancel := c.dialling(ctx, x, c.cfg.TLSTimeout)
 	defer cancel()

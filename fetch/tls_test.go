@@ -91,6 +91,8 @@ func TestCertificates(t *testing.T) {
 	}{
 		{"right", url, deps, true, OK},
 		{"wrong name", wrong, deps, true, TLS},
+		{"address", strings.Replace(url, "example.com", "127.0.0.1", 1), deps, true, OK},
+		{"wrong address", strings.Replace(url, "example.com", "127.0.0.2", 1), deps, true, TLS},
 		{"unknown authority", url, Deps{RootCAs: x509.NewCertPool()}, true, TLS},
 		{"unverified", wrong, Deps{RootCAs: x509.NewCertPool()}, false, OK},
 	} {
