@@ -182,6 +182,11 @@ func (m *Memory) Fail(node string, now time.Time) {
 	e.at, e.samples = now, nil
 }
 
+// forget removes the downloads by a node, but not that it could not reach the server.
+func (m *Memory) forget(node string) {
+	m.seen = slices.DeleteFunc(m.seen, func(s seen) bool { return s.key == nodeKey(node) && len(s.samples) > 0 })
+}
+
 // failed reports whether a node could not reach the server when it last tried, and how long that was before the last download.
 func (m *Memory) failed(node string) (ago time.Duration, ok bool) {
 	e := m.find(nodeKey(node))

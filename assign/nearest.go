@@ -13,6 +13,7 @@ import (
 type nearest struct {
 	asker
 	cfg     NearestConfig
+	home    string
 	servers []*nearestServer
 	near    []*learntServer
 	learner *learner
@@ -32,7 +33,7 @@ type nearestServer struct {
 }
 
 func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
-	a := &nearest{asker: newAsker(b), cfg: cfg}
+	a := &nearest{asker: newAsker(b), cfg: cfg, home: b.Home}
 	if cfg.Without.has(withoutExplore) {
 		a.cfg.Explore = 0
 	}
@@ -43,6 +44,7 @@ func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 		a.cfg.Balance = 0
 	}
 	for _, s := range a.targets {
+		s.memory.forget(b.Home)
 		if s.Location != nil {
 			s.memory.Location = s.Location
 		}
@@ -76,6 +78,9 @@ func typicalPage(s Server) float64 {
 
 func (a *nearest) SetView(v View, _ time.Time) {
 	a.setNodes(v)
+	if home := a.view.find(a.home); home != nil {
+		home.Factors = Factors{QueueMs: home.Factors.QueueMs}
+	}
 	list := make([]*learntServer, len(a.servers))
 	for i, s := range a.servers {
 		list[i] = &s.learntServer

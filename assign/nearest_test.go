@@ -246,6 +246,43 @@ func TestWhatFailuresSayOfANode(t *testing.T) {
 	}
 }
 
+// A home measured its servers under the load of them all. It is asked anew, and gets a server that is near to it, unless it could not reach it.
+func TestHomeIsMeasuredAnew(t *testing.T) {
+	far, near := &ncoord.Location{Lat: 52, Lon: 5}, &ncoord.Location{Lat: -33, Lon: 151}
+	v := assign.View{Nodes: []assign.Node{
+		{ID: "far", Location: far},
+		{ID: "home", Location: near, Factors: assign.Factors{LoadMs: 500, LoadError: 0.1, BytesPerMs: 20, BytesError: 0.1, Samples: 500}},
+	}}
+	times := map[string]assign.Timing{
+		"far":  {Connect: 300e6, FirstByte: 360e6, Total: 960e6, Bytes: 10_000},
+		"home": {Connect: 20e6, FirstByte: 80e6, Total: 120e6, Bytes: 10_000},
+	}
+	now := time.Unix(1000, 0)
+	for _, c := range []struct {
+		home   string
+		failed bool
+		want   string
+	}{{home: "home", want: "home"}, {home: "home", failed: true, want: "far"}, {home: "", want: "far"}} {
+		s := assign.Server{Addr: netip.MustParseAddr("192.0.2.1"), Location: near}
+		for i := range 8 {
+			s.Memory.Observe("home", ncoord.Coordinate{}, assign.Timing{Connect: 400e6, FirstByte: 700e6, Total: 2000e6, Bytes: 10_000}, now.Add(time.Duration(i-8)*time.Second))
+		}
+		if c.failed {
+			s.Memory.Fail("home", now)
+		}
+		a := build(t, assign.Nearest, budget(3), assign.Batch{Servers: []assign.Server{s}, Home: c.home}, v, now)
+		choices, done := a.Decide(now)
+		for ; !done; choices, done = a.Decide(now) {
+			for _, ask := range a.Asks(now) {
+				a.Observe(assign.Result{Ask: ask, OK: !c.failed || ask.Node != "home", Timing: times[ask.Node]}, now)
+			}
+		}
+		if choices[0].Node != c.want {
+			t.Errorf("%+v: %+v", c, choices[0])
+		}
+	}
+}
+
 // A node that twice had no time for an estimate is not asked again. It may reach the server, and gets it.
 func TestBusyNodeIsNotAskedAgain(t *testing.T) {
 	far, near := &ncoord.Location{Lat: 52, Lon: 5}, &ncoord.Location{Lat: -33, Lon: 151}

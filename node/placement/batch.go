@@ -88,7 +88,26 @@ func (b *batch) begin(ctx context.Context) error {
 	if err := b.resolve(ctx); err != nil {
 		return err
 	}
-	return b.lease(ctx)
+	if err := b.lease(ctx); err != nil {
+		return err
+	}
+	return b.settle(ctx)
+}
+
+// settleFor is how long a batch waits at most for downloads that are under way.
+const settleFor = 10 * time.Second
+
+// settle waits until no download from the batch's servers is under way, so that they do not slow the first estimates of this node.
+func (b *batch) settle(ctx context.Context) error {
+	busy := func(st frontier.ServerState) bool {
+		return st.InFlight > 0 && slices.ContainsFunc(b.servers, func(s *server) bool { return s.addr == st.Addr })
+	}
+	for until := time.Now().Add(settleFor); time.Now().Before(until) && slices.ContainsFunc(b.deps.Frontier.Servers(), busy); {
+		if err := bell.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // each calls do for all servers in parallel, and returns the first error.

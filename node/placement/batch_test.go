@@ -17,6 +17,25 @@ import (
 	"proxima/node/bell"
 )
 
+// Estimates begin when the downloads from the batch's servers have ended that were under way, or after ten seconds.
+func TestEstimatesBeginWhenDownloadsHaveEnded(t *testing.T) {
+	for takes, want := range map[time.Duration]time.Duration{4 * time.Second: 4 * time.Second, time.Minute: settleFor} {
+		inWorld(t, 2, func(t *testing.T, w *world) {
+			w.addHost("http://small.example", addrOf(9), 1) // which is in no batch
+			w.locked(func() { w.servers[addrOf(1)].downloads, w.servers[addrOf(9)].downloads = 1, 1 })
+			p, stop := w.start(cycle())
+			until(t, func() bool { return p.Status().Batches == 1 })
+			begun := time.Now()
+			time.AfterFunc(takes, func() { w.locked(func() { w.servers[addrOf(1)].downloads = 0 }) })
+			until(t, func() bool { return w.requests() > 0 })
+			if waited := time.Since(begun); waited < want || waited > want+2*time.Second {
+				t.Errorf("downloads take %v, and the first estimate begins after %v", takes, waited)
+			}
+			stop()
+		})
+	}
+}
+
 func TestHostsGoToTheNearestNode(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		for i := range 30 {

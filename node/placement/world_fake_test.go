@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -84,11 +83,14 @@ func (w *world) Placed(host string) ([]netip.Addr, bool) {
 // Servers implements Frontier. It names the first four hosts of a server.
 func (w *world) Servers() (states []frontier.ServerState) {
 	w.mu.Lock()
-	addrs := slices.Collect(maps.Keys(w.servers))
+	inFlight := make(map[netip.Addr]int)
+	for addr, s := range w.servers {
+		inFlight[addr] = s.inFlight + s.downloads
+	}
 	w.mu.Unlock()
-	for _, addr := range addrs {
+	for addr, n := range inFlight {
 		hosts := w.HostsAt(addr)
-		states = append(states, frontier.ServerState{Addr: addr, Hosts: hosts[:min(4, len(hosts))]})
+		states = append(states, frontier.ServerState{Addr: addr, Hosts: hosts[:min(4, len(hosts))], InFlight: n})
 	}
 	return states
 }

@@ -65,6 +65,7 @@ type fakeServer struct {
 	holder         string
 	reserved       bool
 	inFlight, most int
+	downloads      int       // by the crawl, which are under way
 	next           time.Time // when it may be asked again
 	knows          time.Time // the same as the frontier has it, which does not hear of remote fetches
 	alone          time.Time // until when a node that is taken for dead may be downloading
