@@ -140,19 +140,19 @@ func TestGive(t *testing.T) {
 			"to another":                {func(*lease) {}, "b", "b", true},
 			"to anybody":                {func(*lease) {}, "", "", true},
 			"what is over":              {func(l *lease) { l.right = Right{} }, "b", "", false},
-			"what is on its way to one": {func(l *lease) { l.withdrawn, l.drained = true, true }, "b", "b", true},
+			"what is on its way to one": {func(l *lease) { l.withdrawn = true }, "b", "b", true},
 		} {
 			h, l := heldBy(t)
 			l.hold = true
 			c.change(l)
-			drained := l.drained
+			drained := l.withdrawn
 			m := &assign.Memory{}
 			m.Observe("n", ncoord.Coordinate{}, page(time.Second), time.Now())
 			h.Give(server(1), c.to, m)
 			if l.hold || l.memory == m || l.memory.Downloads() != 1 || !l.changed.Equal(time.Now()) {
 				t.Errorf("%s: it is held %v; %d downloads, changed at %v", what, l.hold, l.memory.Downloads(), l.changed)
 			}
-			if l.successor != c.successor || l.withdrawn != c.goes || h.lookAt.Equal(time.Now()) != c.goes || len(h.kick) > 0 != c.goes || l.drained != drained {
+			if l.successor != c.successor || l.withdrawn != c.goes || h.lookAt.Equal(time.Now()) != c.goes || len(h.kick) > 0 != c.goes || l.withdrawn && (l.inFlight == 0) != drained {
 				t.Errorf("%s: for %q it goes: %v; it looks at %v", what, l.successor, l.withdrawn, h.lookAt)
 			}
 			was := l.memory

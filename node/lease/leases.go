@@ -39,8 +39,7 @@ type lease struct {
 	inFlight int
 	quiet    time.Time
 
-	withdrawn bool   // the frontier may not use it, and it goes back once drained
-	drained   bool   // nothing is in flight
+	withdrawn bool   // the frontier may not use it, and it goes back once nothing is in flight
 	released  bool   // the grantor was told, and may have heard
 	successor string // the node for which it is given back
 
@@ -86,7 +85,7 @@ func (ls *leases) want(addr netip.Addr, now time.Time) {
 // revive cancels a withdrawal of which the grantor does not know yet.
 func (ls *leases) revive(addr netip.Addr, l *lease, now time.Time) {
 	if l.withdrawn && l.successor == "" && !l.released && l.live(now) {
-		l.withdrawn, l.drained, l.next, l.idle = false, false, now, time.Time{}
+		l.withdrawn, l.next, l.idle = false, now, time.Time{}
 		if !l.unsure {
 			ls.grant(addr, l.right, 0)
 		}
@@ -126,9 +125,6 @@ func (ls *leases) review(addr netip.Addr, l *lease, now time.Time) {
 		if l.needed() {
 			ls.revive(addr, l, now)
 		}
-		if l.withdrawn && !l.drained && l.inFlight == 0 {
-			l.drained, l.next = true, now
-		}
 	case l.needed():
 		l.idle = time.Time{}
 	case l.idle.IsZero():
@@ -141,8 +137,7 @@ func (ls *leases) review(addr netip.Addr, l *lease, now time.Time) {
 // withdraw takes a server from the frontier, so that the lease can go back. The next tick finds out whether requests are in
 // flight.
 func (ls *leases) withdraw(addr netip.Addr, l *lease, now time.Time) {
-	l.withdrawn = true
-	l.next = now.Add(2 * ls.cfg.Time) // later than the next tick
+	l.withdrawn, l.inFlight, l.next = true, 1, now
 	ls.halt(addr)
 }
 
@@ -158,7 +153,7 @@ func (ls *leases) expire(addr netip.Addr, l *lease, why string, now time.Time) {
 func (ls *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
 	ls.grant(addr, Right{}, 0)
 	l.right, l.grantor, l.unsure = Right{}, "", false
-	l.withdrawn, l.drained, l.released, l.successor, l.idle = false, false, false, "", time.Time{}
+	l.withdrawn, l.released, l.successor, l.idle = false, false, "", time.Time{}
 	l.why, l.next = why, now
 }
 
@@ -186,7 +181,7 @@ const wasStopped = "this node was stopped, or its clock jumped"
 // setView makes due what must be said to new grantors.
 func (ls *leases) setView(now time.Time) {
 	for addr, l := range ls.all {
-		if ls.grantor(addr) != l.grantor && (!l.withdrawn || l.drained) {
+		if ls.grantor(addr) != l.grantor {
 			l.next, l.fails = now, 0
 		}
 	}
@@ -249,6 +244,8 @@ func (ls *leases) wish(l *lease, addr netip.Addr, now time.Time) wire.Wish {
 		}
 		return wire.Wish_WISH_UNSPECIFIED // the next tick ends the lease
 	case l.withdrawn && ls.grantor(addr) == l.grantor:
+	case l.withdrawn && l.inFlight > 0:
+		return wire.Wish_WISH_UNSPECIFIED
 		return wire.Wish_WISH_RELEASE
 	default:
 		// This includes withdrawn leases with a new grantor: it must know the lease before it can be given back.
@@ -361,9 +358,6 @@ func (ls *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent momen
 	}
 	if l.withdrawn {
 		l.next = now
-		if !l.drained {
-			l.next = now.Add(2 * ls.cfg.Time)
-		}
 		return
 	}
 	ls.grant(it.addr, l.right, wait)
