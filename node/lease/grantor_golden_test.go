@@ -197,7 +197,7 @@ func (d *desk) describe(r request) string {
 	}
 	if n := d.entries[server(1)]; n != nil && d.granted(d.now) == 1 {
 		fmt.Fprintf(&s, "; %s's", n.holder)
-	} else if n != nil && n.successor != "" {
+	} else if n != nil && n.reserved.After(d.now) {
 		fmt.Fprintf(&s, "; for %s", n.successor)
 	}
 	return s.String()

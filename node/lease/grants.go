@@ -27,12 +27,11 @@ type grants struct {
 
 // grant is what the grantor knows of one server.
 type grant struct {
-	holder string // "" if free
-	until  time.Time
+	holder string    // the latest one
+	until  time.Time // from then on it is free
 	// claimed: the holder says that a former grantor granted it. A late message may say so wrongly.
 	claimed   bool
-	last      string // the latest holder
-	boot, id  uint64 // of its latest message that counted
+	boot, id  uint64 // of the holder's latest message that counted
 	successor string // the only node that may have it next, until reserved
 	reserved  time.Time
 	remote    time.Time // until when a peer may download under the lease of an earlier life
@@ -101,26 +100,15 @@ func (l *grants) blind(addr netip.Addr, now time.Time) time.Duration {
 func (l *grants) prune(now time.Time) {
 	l.lives.prune(now, l.cfg.Window())
 	maps.DeleteFunc(l.entries, func(_ netip.Addr, n *grant) bool {
-		n.settle(now)
-		return n.holder == "" && n.successor == "" && !n.quiet.After(now) && !n.remote.After(now)
+		return !n.until.After(now) && !n.reserved.After(now) && !n.quiet.After(now) && !n.remote.After(now)
 	})
-}
-
-// settle ends what has expired.
-func (n *grant) settle(now time.Time) {
-	if !n.until.After(now) {
-		n.holder = ""
-	}
-	if !n.reserved.After(now) {
-		n.successor = ""
-	}
 }
 
 // granted counts the servers granted now.
 func (l *grants) granted(now time.Time) int {
 	sum := 0
 	for _, n := range l.entries {
-		if n.holder != "" && n.until.After(now) {
+		if n.until.After(now) {
 			sum++
 		}
 	}
@@ -148,20 +136,20 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 	if n == nil {
 		n = &grant{}
 	}
-	n.settle(now)
-	if n.holder == r.from && r.boot > n.boot && l.known[r.from] >= r.boot {
-		n.holder = ""
+	again := n.holder == r.from
+	if again && r.boot > n.boot && l.known[r.from] >= r.boot {
+		n.until = time.Time{}
 	}
-	switch {
-	case n.last == r.from && (r.boot < n.boot || r.boot == n.boot && r.id < n.id):
+	switch held := n.until.After(now); {
+	case again && (r.boot < n.boot || r.boot == n.boot && r.id < n.id):
 		l.counts.Stale++
 		return l.later(l.cfg.retryMin())
-	case n.holder == r.from && r.boot > n.boot:
+	case held && again && r.boot > n.boot:
 		// It has restarted, and peers may still download what its former life asked for.
 		return l.inquire(n.until.Sub(now), now)
-	case n.holder == r.from:
+	case held && again:
 		return l.answerHolder(n, r, now)
-	case n.holder != "":
+	case held:
 		return l.held(n.holder)
 	case r.wish == wire.Wish_WISH_RELEASE:
 		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN} // nothing to give back
@@ -178,7 +166,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 	if n.remote.After(now) {
 		return l.later(n.remote.Sub(now))
 	}
-	if n.successor != "" && n.successor != r.from {
+	if n.reserved.After(now) && n.successor != r.from {
 		return l.held(n.successor)
 	}
 	if l.entries[r.addr] == nil {
@@ -187,8 +175,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 		}
 		l.entries[r.addr] = n
 	}
-	n.holder, n.last, n.successor = r.from, r.from, ""
-	n.boot, n.id = r.boot, r.id
+	n.holder, n.boot, n.id, n.reserved = r.from, r.boot, r.id, time.Time{}
 	n.claimed = r.wish == wire.Wish_WISH_RENEW
 	if n.claimed {
 		n.quiet = now.Add(r.wait)
@@ -211,7 +198,7 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 		return l.give(n, now)
 	default:
 		n.quiet = now.Add(r.wait)
-		n.holder = ""
+		n.until = time.Time{}
 		if r.successor != "" && r.successor != r.from {
 			n.successor, n.reserved = r.successor, now.Add(l.cfg.Time)
 		}

@@ -89,24 +89,23 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 				n = &grant{}
 				l.entries[addr] = n
 			}
-			n.settle(now)
+			free := !n.until.After(now)
 			if of := r.GetHolder(); of != "" && of != id {
-				if n.holder != of || n.boot < l.lives[of].boot {
+				if free || n.holder != of || n.boot < l.lives[of].boot {
 					n.remote = latest(n.remote, until)
 				}
-			} else if l.blind(addr, now) > 0 && (n.holder == "" || n.claimed) {
-				if said[addr] = true; n.holder == id {
-					n.until, n.claimed = latest(n.until, until), false
+			} else if l.blind(addr, now) > 0 && (free || n.claimed) {
+				if said[addr], n.claimed = true, false; !free && n.holder == id {
+					n.until = latest(n.until, until)
 					continue
 				}
-				n.claimed = false
-				n.holder, n.last, n.boot, n.id, n.until = id, id, q.answers[id].GetBoot(), 0, until
+				n.holder, n.boot, n.id, n.until = id, q.answers[id].GetBoot(), 0, until
 			}
 		}
 	}
 	for addr, n := range l.entries {
 		if n.claimed && !said[addr] && l.blind(addr, now) > 0 {
-			n.holder = "" // the claim was wrong
+			n.until = time.Time{} // the claim was wrong
 		}
 	}
 	l.history.Begin(now.Add(-l.cfg.Window())) // all that was granted is known, as if this node had been the grantor all the time
