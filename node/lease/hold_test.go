@@ -58,7 +58,9 @@ func TestHoldOfWhatIsHere(t *testing.T) {
 			if len(l.waiters) != 1 || len(h.kick) != 1 || l.none() && !l.next.Equal(time.Now()) {
 				t.Errorf("%s: %d wait, and it is asked for at %v", what, len(l.waiters), l.next)
 			}
-			close(h.done)
+			h.mu.Lock()
+			h.book.leave(time.Now())
+			h.mu.Unlock()
 			synctest.Wait()
 			if !errors.Is(heard, ErrStopped) || l.hold || len(l.waiters) > 0 {
 				t.Errorf("%s: after the end of the holder it holds %v, %v", what, l.hold, heard)

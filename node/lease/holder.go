@@ -21,8 +21,7 @@ type Holder struct {
 	cfg  Config
 	deps HolderDeps
 	pace *pace
-	kick bell.Bell     // wakes loop
-	done chan struct{} // closed when Run has ended
+	kick bell.Bell // wakes loop
 
 	// mu guards the fields below. It is held during calls of the frontier, so that they are in order, and during FromLife.
 	mu      sync.Mutex
@@ -31,7 +30,7 @@ type Holder struct {
 	members *members
 	busy    map[string]bool // grantors with a call under way
 	lookAt  time.Time       // when a step must look at the frontier
-	moved   []func()        // calls of Moved
+	after   []func()        // calls of OnHeld and Moved that unlockAndTell makes
 	lives   lives
 
 	rights sync.Map // the Right of each server (netip.Addr) that may be asked; MayAsk must not wait for mu
@@ -39,10 +38,11 @@ type Holder struct {
 
 // NewHolder makes a Holder. It needs a view (SetView) and Run.
 func NewHolder(cfg Config, deps HolderDeps) *Holder {
-	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: bell.New(), done: make(chan struct{}),
+	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: bell.New(),
 		busy: map[string]bool{}, members: newMembers(cfg.Window()), lives: lives{}}
 	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, halt: h.halt,
-		all: map[netip.Addr]*lease{}, grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
+		deny: func(e *HeldError) { h.after = append(h.after, func() { h.deps.OnHeld(e.Addr, e.Holder) }) },
+		all:  map[netip.Addr]*lease{}, grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
 	deps.Clock.OnGap(h.stopped)
 	return h
 }
@@ -113,8 +113,6 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 	case err = <-heard:
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-h.done:
-		err = ErrStopped
 	}
 	h.mu.Lock()
 	if err == nil {

@@ -18,10 +18,10 @@ type leases struct {
 	// grant allows requests to a server. The zero Right ends them, those under way included.
 	grant func(addr netip.Addr, r Right, wait time.Duration)
 	halt  func(addr netip.Addr) // allows no new requests; those under way may finish
+	deny  func(*HeldError)      // tells that another node has a server
 	all   map[netip.Addr]*lease
 
 	leaving bool         // everything goes back, and nothing is wanted any more
-	helds   []HeldError  // for OnHeld
 	dueAt   time.Time    // when the next item is due
 	counts  HolderStatus // the counters; gauges are filled in by Status
 }
@@ -35,7 +35,8 @@ type lease struct {
 	wanted bool      // by the frontier
 	hold   bool      // by a batch (Hold)
 	idle   time.Time // since when it is neither
-	// What the frontier last said: the requests in flight, and until when the server must be left alone.
+	// What the frontier last said: the requests in flight, and until when the server must be left alone. Of a lease that has just been
+	// withdrawn it has said nothing yet: one counts as in flight.
 	inFlight int
 	quiet    time.Time
 
@@ -243,9 +244,9 @@ func (ls *leases) wish(l *lease, addr netip.Addr, now time.Time) wire.Wish {
 			return wire.Wish_WISH_ACQUIRE
 		}
 		return wire.Wish_WISH_UNSPECIFIED // the next tick ends the lease
-	case l.withdrawn && ls.grantor(addr) == l.grantor:
 	case l.withdrawn && l.inFlight > 0:
 		return wire.Wish_WISH_UNSPECIFIED
+	case l.withdrawn && ls.grantor(addr) == l.grantor:
 		return wire.Wish_WISH_RELEASE
 	default:
 		// This includes withdrawn leases with a new grantor: it must know the lease before it can be given back.
@@ -392,9 +393,9 @@ func (ls *leases) held(addr netip.Addr, l *lease, by string, now time.Time) {
 	l.why = "leased to " + by
 	l.fails, l.hold = 0, false
 	l.next = now.Add(ls.jitter(ls.cfg.HeldRetry()))
-	err := HeldError{Addr: addr, Holder: by}
-	ls.helds = append(ls.helds, err)
-	l.tell(&err)
+	err := &HeldError{Addr: addr, Holder: by}
+	ls.deny(err)
+	l.tell(err)
 }
 
 // tell ends all waiting Holds of the lease.

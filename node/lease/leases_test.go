@@ -27,7 +27,7 @@ func newBench(t *testing.T) *bench {
 	cfg := Default()
 	b := &bench{t: t, now: time.Unix(1e9, 0), grantedBy: "k"}
 	b.leases = &leases{cfg: &cfg, rnd: rand.New(middle{}), all: map[netip.Addr]*lease{}, grantor: func(netip.Addr) string { return b.grantedBy },
-		grant: func(_ netip.Addr, r Right, _ time.Duration) { b.last = &r }, halt: func(netip.Addr) { b.last = &Right{} }}
+		grant: func(_ netip.Addr, r Right, _ time.Duration) { b.last = &r }, halt: func(netip.Addr) { b.last = &Right{} }, deny: func(*HeldError) {}}
 	return b
 }
 

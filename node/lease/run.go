@@ -15,7 +15,6 @@ const gather = 50 * time.Millisecond
 // Run gets leases for what the frontier wants until the context ends. Then it gives all leases back, for farewell at most. It can
 // run once.
 func (h *Holder) Run(ctx context.Context) error {
-	defer close(h.done)
 	var calls sync.WaitGroup
 	calls.Go(func() { h.follow(ctx) })
 	h.loop(ctx, &calls)
@@ -77,7 +76,7 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Tim
 			req.Items[i] = h.book.message(&items[i], grantor, now)
 			if len(req.Items[i].Memory) > 0 {
 				addr, memory := items[i].addr, items[i].lease.memory.Copy()
-				h.moved = append(h.moved, func() { h.deps.Moved(addr, memory) })
+				h.after = append(h.after, func() { h.deps.Moved(addr, memory) })
 			}
 		}
 		h.busy[grantor] = true
@@ -153,13 +152,10 @@ func (h *Holder) halt(addr netip.Addr) {
 
 // unlockAndTell unlocks mu and makes the pending callbacks.
 func (h *Holder) unlockAndTell() {
-	helds, moved := h.book.helds, h.moved
-	h.book.helds, h.moved = nil, nil
+	after := h.after
+	h.after = nil
 	h.mu.Unlock()
-	for _, held := range helds {
-		h.deps.OnHeld(held.Addr, held.Holder)
-	}
-	for _, tell := range moved {
+	for _, tell := range after {
 		tell()
 	}
 }
