@@ -66,13 +66,13 @@ func (o *overlay) endless() string {
 
 // terminationState says whether this node has anything left to do.
 func (o *overlay) terminationState() termination.State {
-	s := termination.State{Seeded: o.seeded.Load()}
+	var s termination.State
 	quiet, _ := o.node.frontier.Idle(o.node.operator.live.Load().Crawl.Patience)
 	f, h, out := o.node.frontier.Status(), o.owners.Counts(), o.outbox.Stats()
 	switch endless := o.endless(); {
 	case endless != "":
 		s.Why = endless
-	case !s.Seeded:
+	case !o.seeded.Load():
 		s.Why = "its seeds are not acknowledged"
 	case !quiet && f.Paused != "":
 		s.Why = "it downloads no page now: " + f.Paused

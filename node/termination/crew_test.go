@@ -90,14 +90,14 @@ func withCrew(t *testing.T, n, expected int, test func(t *testing.T, c *crew)) {
 // idOf returns the id of the n-th node, from 1 on.
 func idOf(n int) string { return fmt.Sprintf("%032x", n) }
 
-// join adds an idle node whose seeds are acknowledged.
+// join adds an idle node.
 func (c *crew) join() *mate {
 	return c.joinAs(idOf(len(c.mates) + 1))
 }
 
 func (c *crew) joinAs(id string) *mate {
 	c.mu.Lock()
-	m := &mate{id: id, state: State{Idle: true, Seeded: true, Counters: 7}}
+	m := &mate{id: id, state: State{Idle: true, Counters: 7}}
 	c.mates = append(c.mates, m)
 	m.rounds = New(c.cfg, Deps{
 		View: func() view.View { return c.viewOf(m) }, State: func() State { return c.stateOf(m) },

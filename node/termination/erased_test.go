@@ -16,7 +16,7 @@ func TestErasedNodeHearsWhoWasThere(t *testing.T) {
 				c.mates[1].gone = true
 				c.mates[at].rounds.mu.Lock()
 				defer c.mates[at].rounds.mu.Unlock()
-				c.mates[at].rounds.armed, c.mates[at].rounds.met = false, 0
+				c.mates[at].rounds.met = 0
 			})
 			c.endsBy(within)
 		})
@@ -35,7 +35,7 @@ func TestBusyNewcomerHearsWhoWasThere(t *testing.T) {
 				r := c.mates[1-founder].rounds
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				r.armed, r.met = false, 0
+				r.met = 0
 			})
 			time.Sleep(2 * probeEvery)
 			c.set(func() { c.mates[founder].gone, c.mates[founder].dead = true, true })

@@ -51,8 +51,6 @@ type State struct {
 	Idle bool
 	// Why tells people why the node is not idle.
 	Why string
-	// Seeded is set once all seeds of this node are acknowledged.
-	Seeded bool
 	// Counters changes with every link and page that the node accepts, sends or finishes.
 	Counters uint64
 }
@@ -68,7 +66,7 @@ type Deps struct {
 	Ended func(why string)
 	// Armed is set if an earlier life of this node saw all expected nodes. When it comes back, the others may have ended and left.
 	Armed bool
-	// Arm is called when this node first sees all expected nodes.
+	// Arm is called when this node first sees all expected nodes, or hears that they have been there.
 	Arm func()
 }
 
@@ -77,11 +75,12 @@ type Rounds struct {
 	cfg  Config
 	deps Deps
 	over chan struct{} // closed when the crawl has ended everywhere
+	// probed is when this node last made sure that the node that asks is there. Run owns it.
+	probed time.Time
 
 	// mu guards the fields below.
 	mu    sync.Mutex
 	met   uint32 // how many nodes have been there at once, as far as this node has seen or heard
-	armed bool
 	why   string // what keeps the crawl from ending, by the last round of this node
 	ended bool
 	// answered is the value of State.Counters when this node last answered that it is idle; nil before the first such answer.
@@ -89,7 +88,6 @@ type Rounds struct {
 	// lonely is since when this node has waited as lonelyFor says, without any change of its counters; zero if it does not.
 	lonely time.Time
 	silent map[string]silence // of members that did not answer the last question
-	probed time.Time          // when this node last made sure that the node that asks is there
 }
 
 // silence is a time in which a member answered no question.
@@ -114,8 +112,8 @@ const (
 
 // New makes the rounds of one node.
 func New(cfg Config, deps Deps) *Rounds {
-	r := &Rounds{cfg: cfg, deps: deps, armed: deps.Armed, over: make(chan struct{}), silent: make(map[string]silence), probed: time.Now()}
-	if r.armed {
+	r := &Rounds{cfg: cfg, deps: deps, over: make(chan struct{}), silent: make(map[string]silence), probed: time.Now()}
+	if deps.Armed {
 		r.met = uint32(cfg.ExpectedNodes)
 	}
 	return r
@@ -145,7 +143,7 @@ func (r *Rounds) Run(ctx context.Context) (over bool) {
 		}
 		next.Reset(r.cfg.RoundEvery)
 		v, s := r.deps.View(), r.deps.State()
-		r.arm(v, s) // every node watches, because the node that asks may be dead while all are there
+		r.hear(settled(v)) // every node watches, because the node that asks may be dead while all are there
 		if why := r.missed(v, s, time.Now()); why != "" {
 			r.finish(why)
 			continue
@@ -180,19 +178,21 @@ func (r *Rounds) explain(waits *reason, why string) {
 	}
 }
 
-// arm notes whether all expected nodes are there, and reports whether they are or have been. Once is enough, because nodes leave
-// when they have ended. Only settled nodes count, as a node that has just come may be gone in a moment. A node that comes when one of the
-// expected is gone for good hears from the others how many were there. Each compares that with its own number: where those differ, the largest
-// counts.
-func (r *Rounds) arm(v view.View, s State) bool {
+// settled returns how many nodes are there. A node that has just come may be gone in a moment, and does not count.
+func settled(v view.View) uint32 { return uint32(len(v.Settled)) }
+
+// hear takes in how many nodes have been there at once, as far as this node or another one knows, and reports whether all expected ones
+// have. Once is enough, because nodes leave when they have ended. A node that comes when one of the expected is gone for good hears from
+// the others how many were there. Each compares that with its own number: where those differ, the largest counts.
+func (r *Rounds) hear(met uint32) (armed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.met = max(r.met, uint32(len(v.Settled)))
-	if !r.armed && s.Seeded && int(r.met) >= r.cfg.ExpectedNodes {
-		r.armed = true
+	expected := uint32(r.cfg.ExpectedNodes)
+	if r.met < expected && met >= expected {
 		r.deps.Arm()
 	}
-	return r.armed
+	r.met = max(r.met, met)
+	return r.met >= expected
 }
 
 // present returns the settled members that are not mute. If those are no more than the mute ones, it is rather this node that is cut off, and all
@@ -214,13 +214,8 @@ func asks(id string, present []string) bool { return len(present) > 0 && present
 
 // probe makes sure now and then that the node that asks is there. Both hear how many nodes the other has seen.
 func (r *Rounds) probe(ctx context.Context, v view.View, present []string) {
-	r.mu.Lock()
-	due := time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present)
-	if due {
+	if time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present) {
 		r.probed = time.Now()
-	}
-	r.mu.Unlock()
-	if due {
 		_, _ = r.askOne(ctx, v, present[0], &wire.IdleRequest{}) // it notes what came of it
 	}
 }
@@ -232,13 +227,6 @@ func (r *Rounds) believes(id string, v view.View) bool {
 	defer r.mu.Unlock()
 	i := slices.Index(v.Settled, id)
 	return i >= 0 && !slices.ContainsFunc(v.Settled[:i], func(lower string) bool { return r.silent[lower] == silence{} })
-}
-
-// hear takes in how many nodes have been there, as far as another node knows.
-func (r *Rounds) hear(met uint32) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.met = max(r.met, met)
 }
 
 // note takes in whether a member has answered a question.
@@ -411,9 +399,8 @@ func (r *Rounds) declare(why string) bool {
 
 // Idle answers a question, or takes note of the end.
 func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-	r.hear(req.GetMet())
 	v, s := r.deps.View(), r.deps.State()
-	armed := r.arm(v, s)
+	armed := r.hear(max(req.GetMet(), settled(v)))
 	if req.GetEnd() && armed && s.Idle && r.believes(from, v) {
 		r.finish("told by " + from)
 	}
@@ -426,9 +413,6 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 	r.mu.Unlock()
 	if s.Idle && !armed {
 		res.Why = fmt.Sprintf("%d of %d nodes expected are there", len(v.Settled), r.cfg.ExpectedNodes)
-		if !s.Seeded {
-			res.Why = "its seeds are not acknowledged"
-		}
 	}
 	return res, nil
 }

@@ -44,17 +44,11 @@ func TestGoesOn(t *testing.T) {
 		})
 		return func() { c.set(func() { lifted = true }) }
 	}
-	// busy and unseeded change what a node has to do, sees what nodes see, dead whether one answers.
+	// busy changes what a node has to do, sees what nodes see, dead whether one answers.
 	busy := func(i int, why string) func(c *crew) func() {
 		return func(c *crew) func() {
 			c.set(func() { c.mates[i].state.Idle, c.mates[i].state.Why = false, why })
 			return func() { c.idle(true, i) }
-		}
-	}
-	unseeded := func(i int) func(c *crew) func() {
-		return func(c *crew) func() {
-			c.set(func() { c.mates[i].state.Seeded = false })
-			return func() { c.set(func() { c.mates[i].state.Seeded = true }) }
 		}
 	}
 	sees := func(what func(c *crew, of string, v view.View) view.View) func(c *crew) func() {
@@ -80,8 +74,6 @@ func TestGoesOn(t *testing.T) {
 		{"expected nodes missing", nodes + 1, func(c *crew) func() { return func() { c.join() } }, "4 of 5 nodes expected are there"},
 		{"a node is busy", nodes, busy(2, "it has pages"), "it has pages"},
 		{"the node that asks is busy", nodes, busy(0, "a batch"), "a batch"},
-		{"seeds are not acknowledged", nodes, unseeded(3), "its seeds are not acknowledged"},
-		{"seeds of the node that asks", nodes, unseeded(0), "its seeds are not acknowledged"},
 		{"counters change between rounds", nodes, func(c *crew) func() {
 			return repeat(c, func(int) { c.mates[1].state.Counters++ })
 		}, ""},
@@ -204,7 +196,7 @@ func TestLiar(t *testing.T) {
 		{"not the lowest", idOf(2), func(*crew, *mate) {}, false},
 		{"itself", idOf(3), func(*crew, *mate) {}, false},
 		{"the lowest, to a busy node", idOf(1), func(_ *crew, m *mate) { m.state.Idle = false }, false},
-		{"the lowest, to a node that is not armed", idOf(1), func(c *crew, m *mate) { m.rounds.armed, m.state.Seeded = false, false }, false},
+		{"the lowest, to a node that is not armed", idOf(1), func(_ *crew, m *mate) { m.rounds.met, m.rounds.cfg.ExpectedNodes = 0, 4 }, false},
 		{"a stranger", stranger, func(*crew, *mate) {}, false},
 		{"a stranger, to a node without a view", stranger, func(c *crew, _ *mate) {
 			c.view = func(of string, _ view.View) view.View { return view.View{Self: of} }
@@ -212,7 +204,7 @@ func TestLiar(t *testing.T) {
 	} {
 		withCrew(t, 3, 3, func(t *testing.T, c *crew) {
 			m := c.mates[2]
-			m.rounds.armed = true
+			m.rounds.met = 3
 			c.set(func() { test.bend(c, m) })
 			if _, err := m.rounds.Idle(c.ctx, test.from, &wire.IdleRequest{End: true}); err != nil {
 				t.Fatal(err)
@@ -234,7 +226,7 @@ func TestArmedInAnEarlierLife(t *testing.T) {
 				Ended: func(string) {},
 				Waits: func(string) {},
 				View:  func() view.View { return view.View{Self: "a", Settled: []string{"a"}, Majority: true} },
-				State: func() State { return State{Idle: true, Seeded: true} }})
+				State: func() State { return State{Idle: true} }})
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			if over := r.Run(ctx); over != armed {
