@@ -60,7 +60,9 @@ func TestTuningReachesTheAssigners(t *testing.T) {
 			t.Errorf("%d estimates, %v", p.Status().Estimates, err)
 		}
 		for range 2 {
-			p.reconsiderServer(addr, time.Now())
+			if err := p.reconsider(t.Context()); err != nil {
+				t.Error(err)
+			}
 			time.Sleep(betterFor)
 		}
 		if len(w.log) > 0 {

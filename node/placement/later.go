@@ -72,18 +72,10 @@ func (p *Placement) reconsider(context.Context) error {
 	if !p.cfg.moves() {
 		return nil
 	}
-	held := p.deps.Leases.Held()
-	p.mu.Lock()
 	was := p.meant
 	p.meant = make(map[netip.Addr]time.Time)
-	for _, addr := range held { // others are forgotten
-		if since, ok := was[addr]; ok {
-			p.meant[addr] = since
-		}
-	}
-	p.mu.Unlock()
-	for _, addr := range held {
-		p.reconsiderServer(addr, now)
+	for _, addr := range p.deps.Leases.Held() {
+		p.reconsiderServer(addr, was, now)
 	}
 	return nil
 }
@@ -104,23 +96,23 @@ func (p *Placement) explore(ctx context.Context) error {
 	return nil
 }
 
-// reconsiderServer has the hosts of a server moved if another node has been the better one for long enough.
-func (p *Placement) reconsiderServer(addr netip.Addr, now time.Time) {
+// reconsiderServer has the hosts of a server moved if another node has been the better one for long enough. was is what meant was at the
+// last look.
+func (p *Placement) reconsiderServer(addr netip.Addr, was map[netip.Addr]time.Time, now time.Time) {
 	m, ok := p.deps.Leases.Memory(addr)
 	if !ok {
 		return
 	}
 	view, _ := p.currentView()
 	node, gain, ok := assign.Better(p.deps.Assign, m, view, p.deps.Self)
-	p.mu.Lock()
-	since, meant := p.meant[addr]
 	if !ok {
-		delete(p.meant, addr)
-	} else if !meant {
-		p.meant[addr] = now
+		return
 	}
-	p.mu.Unlock()
-	if !ok || !meant || now.Sub(since) < betterFor {
+	since, meant := was[addr]
+	if !meant {
+		since = now
+	}
+	if p.meant[addr] = since; now.Sub(since) < betterFor {
 		return
 	}
 	for _, host := range p.deps.Frontier.HostsAt(addr) {

@@ -24,6 +24,7 @@ type Placement struct {
 	walk walk
 	made int // number of batches so far, to name them
 	neighbours
+	meant map[netip.Addr]time.Time // servers that another node should have, and since when; reconsider owns it
 
 	// mu guards the fields below. It is held while Frontier.Reserve is called, so that the frontier hears all calls in order.
 	mu       sync.Mutex
@@ -32,16 +33,15 @@ type Placement struct {
 	changed  chan struct{}        // closed by the next view
 	paused   string               // why nothing may be assigned now, "" if it may
 	status   Status
-	since    time.Time                // when the phase began
-	reserved map[netip.Addr]int       // how many batches and explorations have a server
-	meant    map[netip.Addr]time.Time // servers that another node should have, and since when
-	told     map[string]time.Time     // hosts that were last told then to join the node with the lease of their server
-	due      float64                  // how many explorations should be made, by the downloads of this node
+	since    time.Time            // when the phase began
+	reserved map[netip.Addr]int   // how many batches and explorations have a server
+	told     map[string]time.Time // hosts that were last told then to join the node with the lease of their server
+	due      float64              // how many explorations should be made, by the downloads of this node
 }
 
 // New makes a Placement. It makes progress only while Run is running.
 func New(cfg Config, deps Deps) *Placement {
-	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), meant: make(map[netip.Addr]time.Time), told: make(map[string]time.Time),
+	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), told: make(map[string]time.Time),
 		changed: make(chan struct{}), silent: make(map[string]time.Time), since: time.Now(), reserved: make(map[netip.Addr]int),
 		status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}
 }
