@@ -85,12 +85,6 @@ func (c *Clock) look() {
 	c.mu.Unlock()
 }
 
-// gapBetween reports whether this node may have missed something between two looks.
-func gapBetween(last, now moment) bool {
-	mono, wall := now.since(last)
-	return mono > gapAfter || wall > gapAfter || (wall-mono).Abs() > drift
-}
-
 // Awake returns ErrGap if there was a gap that the OnGap functions have not dealt with yet.
 func (c *Clock) Awake() error {
 	if c.missed(c.now()) {
@@ -103,7 +97,8 @@ func (c *Clock) Awake() error {
 func (c *Clock) missed(now moment) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return gapBetween(c.last, now)
+	mono, wall := now.since(c.last)
+	return mono > gapAfter || wall > gapAfter || (wall-mono).Abs() > drift
 }
 
 // Right is the right to ask a server until some time by both clocks. The zero Right is none.

@@ -138,7 +138,7 @@ func TestWhatIsAGap(t *testing.T) {
 		{gapAfter, gapAfter, false}, {gapAfter + 1, gapAfter, true}, {gapAfter, gapAfter + 1, true},
 		{0, drift, false}, {0, drift + 1, true}, {drift, 0, false}, {drift + 1, 0, true},
 	} {
-		if got := gapBetween(begin, moment{begin.mono.Add(c.mono), begin.wall.Add(c.wall)}); got != c.gap {
+		if got := (&Clock{last: begin}).missed(moment{begin.mono.Add(c.mono), begin.wall.Add(c.wall)}); got != c.gap {
 			t.Errorf("%v by one clock and %v by the other: %v", c.mono, c.wall, got)
 		}
 	}
