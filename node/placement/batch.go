@@ -52,11 +52,11 @@ const (
 func (h *host) left() int { return max(0, h.pending-h.taken) }
 
 func (p *Placement) newBatch(hosts []*host) *batch {
-	p.made++
-	b := &batch{Placement: p, id: fmt.Sprintf("%.12s-%d-%d", p.deps.Self, p.deps.Boot, p.made), hosts: hosts}
+	b := &batch{Placement: p, hosts: hosts}
 	p.count(func(s *Status) {
-		s.Batch, s.Hosts, s.Why = b.id, len(hosts), ""
 		s.Batches++
+		b.id = fmt.Sprintf("%.12s-%d-%d", p.deps.Self, p.deps.Boot, s.Batches)
+		s.Batch, s.Hosts, s.Why = b.id, len(hosts), ""
 	})
 	return b
 }

@@ -19,10 +19,10 @@ import (
 // Placement chooses nodes for the hosts of a home, and moves servers later if another node is faster. It is safe for concurrent
 // use. Run can be called once.
 type Placement struct {
-	cfg  Config
-	deps Deps
-	walk walk
-	made int // number of batches so far, to name them
+	cfg    Config
+	deps   Deps
+	walk   walk
+	enough bool // mode single has made its batch
 	neighbours
 	meant map[netip.Addr]time.Time // servers that another node should have, and since when; reconsider owns it
 
@@ -141,13 +141,7 @@ func (p *Placement) Run(ctx context.Context) error {
 	if p.cfg.Mode == ModeCrawl {
 		p.count(func(s *Status) { s.Why = "mode crawl makes no batches" })
 	} else {
-		g.Go(func() error {
-			err := every(p.cfg.Check, p.check)
-			if errors.Is(err, errEnough) {
-				return nil
-			}
-			return err
-		})
+		g.Go(func() error { return every(p.cfg.Check, p.check) })
 	}
 	err := g.Wait()
 	if ctx.Err() != nil || errors.Is(err, frontier.ErrClosed) || errors.Is(err, frontier.ErrDiskFull) {
@@ -156,11 +150,11 @@ func (p *Placement) Run(ctx context.Context) error {
 	return err
 }
 
-// errEnough ends the loop of check. It is no failure.
-var errEnough = errors.New("there is nothing more to do")
-
 // check looks for ready hosts, and carries out a batch of them.
 func (p *Placement) check(ctx context.Context) error {
+	if p.enough {
+		return nil
+	}
 	p.mu.Lock()
 	why := p.paused
 	if why == "" && len(p.view.Nodes) == 0 {
@@ -182,9 +176,8 @@ func (p *Placement) check(ctx context.Context) error {
 	assigned, err := p.newBatch(hosts).run(ctx)
 	p.phase(PhaseIdle)
 	p.count(func(s *Status) { s.Batch, s.Hosts, s.Servers = "", 0, 0 })
-	if err == nil && assigned && p.cfg.Mode == ModeSingle {
+	if p.enough = err == nil && assigned && p.cfg.Mode == ModeSingle; p.enough {
 		p.count(func(s *Status) { s.Why = "mode single has made its batch" })
-		return errEnough
 	}
 	return err
 }
