@@ -217,13 +217,14 @@ func (w *world) fetchRemotely(n, peer *fakeNode, addr netip.Addr) (remoteFetch, 
 	if held := n.holder.Until(addr); held.Before(until) {
 		until = held
 	}
-	if !peer.holder.FromLife(n.id, n.boot, func() {}) {
+	r := remoteFetch{Remote{Server: addr, Holder: n.id, Until: until}, n, peer}
+	if !peer.holder.FromLife(n.id, n.boot, func() { // in there, so that no inquiry comes in between
+		peer.mu.Lock()
+		defer peer.mu.Unlock()
+		peer.remote = append(slices.DeleteFunc(peer.remote, func(r Remote) bool { return time.Now().After(r.Until) }), r.Remote)
+	}) {
 		return remoteFetch{}, false
 	}
-	r := remoteFetch{Remote{Server: addr, Holder: n.id, Until: until}, n, peer}
-	peer.mu.Lock()
-	peer.remote = append(slices.DeleteFunc(peer.remote, func(r Remote) bool { return time.Now().After(r.Until) }), r.Remote)
-	peer.mu.Unlock()
 	n.set(addr, func(s *Server) { s.InFlight++ })
 	w.wg.Go(func() {
 		time.Sleep(time.Until(until))
