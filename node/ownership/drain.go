@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,52 +26,40 @@ const (
 // are taken over first. From now on this node refuses hosts. left hears repeatedly how many hosts remain, and what kept the last one.
 func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble error)) error {
 	rc.draining.Store(true)
+	var trouble error
 	for {
-		var hosts atomic.Int64
-		var trouble atomic.Pointer[error]
+		var hosts int64
 		if err := rc.records.visit(func(r Record) error {
 			stays, err := rc.needed(ctx, r, rc.view())
 			if stays {
-				hosts.Add(1)
+				hosts++
 			}
 			return errors.Join(err, ctx.Err())
 		}); err != nil {
 			return err
 		}
-		left(hosts.Load(), nil)
-		if hosts.Load() == 0 {
+		left(hosts, trouble)
+		if hosts == 0 {
 			return nil
 		}
-		err := rc.records.pages(func(page []Record) error {
-			var g errgroup.Group
-			g.SetLimit(drainAtOnce)
-			for _, r := range page {
-				v := rc.view()
-				if stays, err := rc.needed(ctx, r, v); err != nil {
-					return err
-				} else if !stays {
-					continue
-				}
-				g.Go(func() error {
-					if err := rc.bequeath(ctx, r, v); err != nil {
-						trouble.Store(&err)
-						return nil
-					}
-					hosts.Add(-1)
-					return nil
-				})
-			}
-			_ = g.Wait()
-			return ctx.Err()
-		})
-		if err != nil {
-			return err
-		}
-		if last := trouble.Load(); last != nil {
-			left(hosts.Load(), *last)
+		if trouble != nil {
 			if err := bell.Sleep(ctx, drainAgain); err != nil {
 				return err
 			}
+		}
+		trouble = nil
+		if err := rc.records.pages(func(page []Record) error {
+			var g errgroup.Group
+			g.SetLimit(drainAtOnce)
+			for _, r := range page {
+				g.Go(func() error { return rc.bequeath(ctx, r) })
+			}
+			if err := g.Wait(); err != nil {
+				trouble = err
+			}
+			return ctx.Err()
+		}); err != nil {
+			return err
 		}
 	}
 }
@@ -86,10 +73,14 @@ func (rc *reconciler) needed(ctx context.Context, r Record, v view.View) (bool, 
 	return known, err
 }
 
-// bequeath hands a host of a node that is drained to the first of its next homes that takes it. Two nodes that are drained at once must not
+// bequeath hands a host that needs this node to the first of its next homes that takes it. Two nodes that are drained at once must not
 // wait for each other.
-func (rc *reconciler) bequeath(ctx context.Context, r Record, v view.View) error {
-	if r.Owner != v.Self {
+func (rc *reconciler) bequeath(ctx context.Context, r Record) error {
+	v := rc.view()
+	switch stays, err := rc.needed(ctx, r, v); {
+	case err != nil || !stays:
+		return err
+	case r.Owner != v.Self:
 		return fmt.Errorf("leave %s: its owner does not answer, and a copy is here", r.Host)
 	}
 	to := v.Heir(r.Host, v.Self, 0)

@@ -56,10 +56,11 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 		})
 		return err
 	}
+	p := proposal{next: next, reason: reason}
 	rc.mu.Lock()
 	_, awaited := rc.awaited[r.Host]
 	if !awaited {
-		rc.proposals[r.Host] = proposal{next: next, reason: reason}
+		rc.proposals[r.Host] = p
 	}
 	rc.mu.Unlock()
 	if awaited { // perhaps nobody has it
@@ -68,12 +69,11 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
 		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), rc.thaw(ctx, r.Host))
 	}
-	return rc.complete(ctx, r, proposal{next: next, reason: reason}, false)
+	return rc.complete(ctx, r, p)
 }
 
-// complete ships a frozen host and settles the outcome as far as it is known. before tells whether the other node was asked to
-// commit before.
-func (rc *reconciler) complete(ctx context.Context, r Record, p proposal, before bool) error {
+// complete ships a frozen host and settles the outcome as far as it is known. At the first try the other node was not asked to commit before.
+func (rc *reconciler) complete(ctx context.Context, r Record, p proposal) error {
 	asked, err := rc.ship(ctx, r, p.next)
 	if err == nil {
 		return rc.handedOver(ctx, r, p)
@@ -81,7 +81,7 @@ func (rc *reconciler) complete(ctx context.Context, r Record, p proposal, before
 	rc.deps.Event(Event{Kind: Aborted, Record: p.next, Peer: p.next.Owner, Reason: err.Error()})
 	err = fmt.Errorf("hand over %s: %w", r.Host, err)
 	now, e := rc.records.get(r.Host)
-	if e != nil || now != r || (before || asked) && !errors.Is(err, errRefused) {
+	if e != nil || now != r || (p.tries > 0 || asked) && !errors.Is(err, errRefused) {
 		rc.queue.add(r.Host, true) // the other node may own it by now
 		return errors.Join(err, e)
 	}
@@ -181,7 +181,7 @@ func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 	}
 	rc.mu.Unlock()
 	if known && v.IsAlive(p.next.Owner) && p.tries <= maxCommits {
-		return rc.complete(ctx, r, p, true)
+		return rc.complete(ctx, r, p)
 	}
 	switch {
 	case !v.Majority || len(v.Settled) == 0:
