@@ -226,7 +226,7 @@ func (o *Operator) awaitDrain(ctx context.Context, stop func()) error {
 	case <-o.draining:
 	}
 	overlay := o.node.overlay
-	say := func(what string) { o.node.frontier.Hold(byDrain, "drained: "+what) }
+	say := func(what string) { o.node.frontier.Hold(byDrain, "draining: "+what) }
 	drain := func() error {
 		return overlay.owners.Drain(ctx, func(hosts int64, trouble error) {
 			what := fmt.Sprintf("hosts still here: %d", hosts)

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"time"
 
 	"proxima/assign"
@@ -67,6 +70,10 @@ func (o *overlay) logProxy(label string, addr netip.Addr, m *assign.Memory) {
 
 // logRefused logs a message that could not be accepted, from a peer or from a stranger.
 func (o *overlay) logRefused(r peer.Refusal) {
-	o.node.runlog.Events().Warn(runlog.EventRefused, runlog.KeyPeer, r.Peer, runlog.KeyKind, r.Kind,
-		runlog.KeyReason, fmt.Sprintf("%s %s", r.Procedure, r.Reason), runlog.KeyCount, r.Skipped+1)
+	level := slog.LevelWarn
+	if r.Kind == peer.KindUnavailable { // the sender asks again
+		level = slog.LevelInfo
+	}
+	o.node.runlog.Events().Log(context.Background(), level, runlog.EventRefused, runlog.KeyPeer, r.Peer, runlog.KeyKind, r.Kind,
+		runlog.KeyReason, strings.TrimPrefix(r.Procedure+": "+r.Reason, ": "), runlog.KeyCount, r.Skipped+1)
 }

@@ -60,12 +60,19 @@ func socketError(err error) error {
 
 // explain returns why a host waits. For a name without a scheme it returns those of its http and https hosts that are known.
 func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
+	paused := w.frontier.Status().Paused
 	for _, host := range hostsOf(name) {
 		status := w.frontier.Explain(host)
+		if paused != "" && status.Wait == "ready" {
+			status.Sentence = "no request begins: " + paused
+		}
 		if !status.Known {
+			blocked := w.blockedHost(host)
 			switch role, known, err := w.frontier.RoleOf(ctx, host); {
 			case err != nil:
 				return nil, err
+			case blocked != "":
+				status.Sentence = blocked
 			case !known:
 				continue
 			case role == frontier.Replica:

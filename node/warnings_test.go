@@ -43,3 +43,23 @@ func TestWarningsOfUnavailablePeers(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusalsInTheLog: what a node cannot answer now is asked again and no warning; what it must not answer is one.
+func TestRefusalsInTheLog(t *testing.T) {
+	var said bytes.Buffer
+	cfg := runlog.Default()
+	cfg.Logs = t.TempDir()
+	log, err := runlog.Open(cfg, runlog.Meta{}, runlog.Deps{Now: time.Now, Echo: slog.NewTextHandler(&said, nil)})
+	must(t, err)
+	o := &overlay{node: &Node{runlog: log}}
+	o.logRefused(peer.Refusal{Kind: peer.KindUnavailable, Procedure: "Renew", Reason: "later"})
+	o.logRefused(peer.Refusal{Kind: peer.KindSecret, Reason: "stranger"})
+	must(t, log.Close())
+	first, second, _ := strings.Cut(said.String(), "\n")
+	if !strings.Contains(first, "level=INFO") || !strings.Contains(first, `reason="Renew: later"`) {
+		t.Error(first)
+	}
+	if !strings.Contains(second, "level=WARN") || !strings.Contains(second, "reason=stranger") {
+		t.Error(second)
+	}
+}

@@ -190,7 +190,7 @@ func topErrors(ctx context.Context, data string, out io.Writer) error {
 		counts["hosts that wait: "+why] = int64(f.Hosts)
 	}
 	rows := largestFirst(counts)
-	fmt.Fprintf(out, "%d kinds of errors\n", len(rows))
+	fmt.Fprintln(out, english.Plural(len(rows), "kind of errors", "kinds of errors"))
 	for _, row := range rows[:min(mostTop, len(rows))] {
 		fmt.Fprintf(out, "  %6d  %s\n", counts[row], printable(row))
 	}

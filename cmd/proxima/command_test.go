@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"proxima/node/crawl"
 	"proxima/node/lease"
 	"proxima/node/peer"
+	"proxima/node/sink"
 )
 
 func TestCommandLines(t *testing.T) {
@@ -85,6 +87,7 @@ func TestCommandLines(t *testing.T) {
 		{crawl + " -scope world a.test", "scope.seed_scope", `"world"`},
 		{crawl + " -allow 127.0.0.1 a.test", "fetch.allow_prefixes"},
 		{crawl + " -warc= a.test", "-warc: it names no directory"},
+		{crawl + " -warc d -sink file:///d a.test", "node takes -sink or -warc, not both"},
 		{crawl + " -listen 127.0.0.1:0 a.test", "-listen is for a node with peers, and these need a common secret (-secret)"},
 		{crawl + " -gossip 127.0.0.1:0 a.test", "-gossip is for a node with peers"},
 		{crawl + " -secret " + none, "secret file " + none, "proxima keygen " + none + " makes one"},
@@ -304,6 +307,21 @@ func TestProgressSaysWhy(t *testing.T) {
 		if got := why(node.Status{Frontier: c.frontier, Overlay: c.overlay}); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.frontier, got, c.want)
 		}
+	}
+}
+
+// TestSummary: a long reason keeps the numbers of its table in one column, and one package is not several.
+func TestSummary(t *testing.T) {
+	long := "forbidden address: dial 127.0.0.1: loopback (RFC 1122)"
+	var out strings.Builder
+	end := node.End{Sink: &sink.Status{To: "file:///x", Packages: 1, Pages: 1}}
+	end.Drops = map[string]int64{long: 2, "nofollow": 1}
+	summarise(&out, end)
+	holds(t, out.String(), fmt.Sprintf("\n  %s %8d\n  %-*s %8d\n", long, 2, len(long), "nofollow", 1), "\n1 package with 1 page (0 B) delivered to file:///x\n")
+	out.Reset()
+	summarise(&out, node.End{Sink: &sink.Status{To: "file:///x"}})
+	if strings.Contains(out.String(), "package") {
+		t.Errorf("of no package:\n%s", &out)
 	}
 }
 

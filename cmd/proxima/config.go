@@ -67,7 +67,7 @@ func runConfig(ctx context.Context, args []string, out, errs io.Writer) error {
 func usual() []string {
 	return []string{
 		"node.data", "crawl.fetchers", "crawl.max_pages", "crawl.max_time", "scope.seed_scope", "scope.max_depth", "politeness.min_gap",
-		"politeness.own", "fetch.contact", "fetch.from", "fetch.allow_prefixes", "sink.url", "peer.secret", "peer.listen", "member.bind", "member.join",
+		"politeness.own", "fetch.contact", "fetch.from", "fetch.allow_prefixes", "sink.url", "sink.formats", "peer.secret", "peer.listen", "member.bind", "member.join",
 	}
 }
 

@@ -147,6 +147,7 @@ func TestCtl(t *testing.T) {
 	release()
 	told(t, exitOK, [][]string{
 		{"status" + at, " · paused by its operator"},
+		{"status" + at + " " + strings.TrimSuffix(s.seed(t), "/"), ": no request begins: paused by its operator", "more on disk: no"},
 		{"ctl" + at + " seed " + other.seed(t), "added"},
 		{"ctl" + at + " blocks", "nothing is blocked"},
 		{"ctl" + at + " requests", "nobody has asked"},
@@ -154,13 +155,14 @@ func TestCtl(t *testing.T) {
 		{"ctl" + at + " unblock 192.0.2.0/24", "unblocked on all nodes"},
 		{"ctl" + at + " blocks", "bad.test ", "by operator", "asked us to"},
 		{"ctl" + at + " block bad.test", "bad.test: was already blocked"},
+		{"status" + at + " www.bad.test:8080", "http://www.bad.test:8080: blocked: bad.test"},
 		{"ctl" + at + " unblock Never.test", "never.test: was not blocked"},
 		{"ctl" + at + " snapshot", `"hosts":2,"urls":`},
 		{"ctl" + at + " set crawl.patience 1h", "crawl.patience: set"},
 		{"ctl" + at + " retry " + strings.TrimSuffix(other.seed(t), "/"), "asked again"},
 		{"ctl" + at + " profile goroutine", "\x1f\x8b"},
 		{"members" + at, "alive"},
-		{"top" + at, " kinds of errors"},
+		{"top" + at, "\n0 kinds of errors\n"},
 		{"top" + at + " hosts", " hosts\n"},
 		{"top" + at + " servers", fmt.Sprintf("1 server\n  %6d hosts  %-40s asked again in", 2, "127.0.0.1")},
 	}...)

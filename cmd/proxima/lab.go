@@ -8,7 +8,7 @@ import "proxima/cmd/proxima/testbed/emulate"
 // them and is half as large.
 func labCommands() []command {
 	return []command{
-		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo, nil},
+		{"demo", "let nodes crawl a small Internet on this machine, and compare four assigners", runDemo, nil},
 		{"testbed", "run a scenario on an emulated Internet, enter it, or list the scenarios", runTestbed, []string{"run", "sweep", "shell", "list"}},
 		{"sites", "serve the sites of a scenario on your own machines", runSites, nil},
 		{"compare", "read the logs of nodes, and say which assigner was better, by how much, and why", runCompare, nil},

@@ -250,6 +250,9 @@ func configure(ctx context.Context, file string, flags *flag.FlagSet) (node.Conf
 	if err != nil {
 		return cfg, err
 	}
+	if given(flags, "sink") && given(flags, "warc") {
+		return cfg, errors.New("node takes -sink or -warc, not both")
+	}
 	for _, name := range []string{"listen", "gossip"} {
 		if given(flags, name) && cfg.Peer.Secret == "" {
 			return cfg, fmt.Errorf("-%s is for a node with peers, and these need a common secret (-secret): proxima keygen FILE makes one", name)

@@ -12,8 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"proxima/node"
 	"proxima/node/crawl"
@@ -235,8 +237,9 @@ func summarise(w io.Writer, e node.End) {
 		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), humanize.IBytes(uint64(e.Bytes)), e.Reason)
 	table(w, "answer", "pages", e.Rows)
 	table(w, "not crawled because", "URLs", notCrawled(e))
-	if k := e.Sink; k != nil {
-		fmt.Fprintf(w, "%d packages with %s pages (%s) delivered to %s", k.Packages, humanize.Comma(k.Pages), humanize.IBytes(uint64(k.Bytes)), k.To)
+	if k := e.Sink; k != nil && k.Packages+k.Waiting > 0 {
+		fmt.Fprintf(w, "%s with %s %s (%s) delivered to %s", english.Plural(k.Packages, "package", ""), humanize.Comma(k.Pages),
+			english.PluralWord(int(k.Pages), "page", ""), humanize.IBytes(uint64(k.Bytes)), k.To)
 		if k.Waiting > 0 {
 			fmt.Fprintf(w, "; %d wait for the next start: %s", k.Waiting, k.Trouble)
 		}
@@ -252,16 +255,21 @@ func table(w io.Writer, head, unit string, rows map[string]int64) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "  %-40s %12s\n", head, unit)
-	var rest int64
-	for i, name := range largestFirst(rows) {
-		if i >= mostTop {
-			rest += rows[name]
-			continue
-		}
-		fmt.Fprintf(w, "  %-40s %12s\n", name, humanize.Comma(rows[name]))
+	names := largestFirst(rows)
+	shown, rest := names[:min(mostTop, len(names))], int64(0)
+	for _, name := range names[len(shown):] {
+		rest += rows[name]
+	}
+	width := len(head)
+	for _, name := range shown {
+		width = max(width, utf8.RuneCountInString(name))
+	}
+	row := func(name, n string) { fmt.Fprintf(w, "  %-*s %*s\n", width, name, max(8, 52-width), n) } // the same column in all tables, if the names let them
+	row(head, unit)
+	for _, name := range shown {
+		row(name, humanize.Comma(rows[name]))
 	}
 	if rest > 0 {
-		fmt.Fprintf(w, "  %-40s %12s\n", "other", humanize.Comma(rest))
+		row("other", humanize.Comma(rest))
 	}
 }

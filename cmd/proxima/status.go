@@ -152,7 +152,11 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 func showHost(w io.Writer, h frontier.HostStatus) {
 	fmt.Fprintf(w, "%s: %s\n", h.Host, h.Sentence)
 	if h.Known {
-		fmt.Fprintf(w, "  server %s, %d URLs in memory, more on disk: %v, failures in a row: %d, Crawl-delay %v\n",
-			cmp.Or(h.Server, "not known yet"), h.InMemory, h.OnDisk, h.Failures, h.Delay)
+		more := "no"
+		if h.OnDisk {
+			more = "yes"
+		}
+		fmt.Fprintf(w, "  server %s, %d URLs in memory, more on disk: %s, failures in a row: %d, Crawl-delay %v\n",
+			cmp.Or(h.Server, "not known yet"), h.InMemory, more, h.Failures, h.Delay)
 	}
 }

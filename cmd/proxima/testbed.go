@@ -104,7 +104,7 @@ func (f *testbedFlags) absolute() (err error) {
 
 func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("demo", out, "Usage: proxima demo [FLAGS]\nBuilds a small Internet on this machine, lets six nodes crawl it, and "+
-		"compares all assigners. It takes two minutes.\n", "")
+		"compares four assigners. It takes two minutes.\n", "")
 	var f testbedFlags
 	f.one(flags.FlagSet)
 	if err := parseAlone(flags, args); err != nil {

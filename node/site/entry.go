@@ -48,8 +48,8 @@ func (n *Names) UnmarshalTOML(value any) error {
 // Entry is one [[site]] of a configuration: it says to which URLs it applies, and has their settings. Settings that it leaves out do not
 // change. The tag global names the key that a setting replaces; host marks those that apply to whole hosts.
 type Entry struct {
-	// Host is a name, for http and https: "www.example.org" or "example.org:8080", "*.example.org" for that name and
-	// everything below it, or "*" for every host.
+	// Host is a name: "www.example.org" for http and https at their usual ports, "example.org:8080" for that port alone,
+	// "*.example.org" for that name and everything below it at any port, "*" for every host.
 	Host Names `toml:"host"`
 	// Domain is a registrable domain ("example.co.uk") with all names below it.
 	Domain Names `toml:"domain"`

@@ -5,7 +5,7 @@ import "strings"
 // Nearest returns the word that is most similar to another, or "". A word is similar if it begins with the other, or if at most about a third
 // of the letters differ.
 func Nearest(to string, words []string) (best string) {
-	least := len(to)/3 + 1
+	least := (len(to) + 2) / 3
 	for _, w := range words {
 		if len(to) > 2 && strings.HasPrefix(w, to) {
 			return w

@@ -18,7 +18,8 @@ func (r *Result) Headline() string {
 	case len(order) == 0 && decided:
 		return "No page was downloaded by the nodes of all assigners, so there is nothing to compare."
 	case len(order) == 0:
-		return "No assigner decided anything, so there is nothing to compare."
+		return "No assigner decided anything, so there is nothing to compare: a batch takes hosts with batch.urls pending URLs, or that have waited " +
+			"for batch.longest_wait."
 	}
 	first := order[0]
 	switch {

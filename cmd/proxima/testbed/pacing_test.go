@@ -74,4 +74,7 @@ func TestSet(t *testing.T) {
 			t.Errorf("%s was taken", setting)
 		}
 	}
+	if _, err := Load("tunings", "lenght=3h"); err == nil || !strings.HasPrefix(err.Error(), "-set: lenght: unknown key") {
+		t.Errorf("the fault is in a setting, and not in the file: %v", err)
+	}
 }

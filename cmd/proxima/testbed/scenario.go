@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +163,11 @@ func Load(name string, set ...string) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, err
 	}
-	return Parse(file, text)
+	s, err := Parse(file, text)
+	if err != nil && len(set) > 0 {
+		return Scenario{}, errors.New(regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(file)+`:\d+: `).ReplaceAllString(err.Error(), "-set: "))
+	}
+	return s, err
 }
 
 // read returns the text of a scenario, and a file name for errors.
