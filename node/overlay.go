@@ -283,7 +283,7 @@ func (o *overlay) follow(ctx context.Context, begin func()) error {
 		case <-patience.C:
 			late = true // nobody answers: it begins alone, and goes on looking
 			if !began {
-				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, with the same secret, node.run and member.faster?"))
+				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, with the same version, secret, node.run and member.faster?"))
 			}
 		case <-refresh.C: // coordinates change all the time
 			o.remind(v, time.Now())

@@ -259,14 +259,26 @@ func (b *bed) startAll(settle time.Duration) {
 	}
 }
 
-// kill ends a node's life at once: nothing that it says or asks from now on leaves it.
+// kill ends a node's life at once: nothing that it says or asks from now on leaves it, and it neither gives up its vote nor settles what it was
+// granted of the limits.
 func (b *bed) kill(i int) {
-	n := b.nodes[i]
+	b.t.Helper()
+	n, kept := b.nodes[i], map[string][]byte{}
 	n.dead.Store(true)
 	n.here.Close() //nolint:errcheck // it has none
 	b.Cut(b.name(i), true)
+	for _, name := range []string{"voters", "quota-book", "quota-mine"} {
+		file := filepath.Join(b.config(i).Node.Data, name)
+		if text, err := os.ReadFile(file); !errors.Is(err, os.ErrNotExist) {
+			must(b.t, err)
+			kept[file] = text
+		}
+	}
 	n.stop()
 	<-n.done
+	for file, text := range kept {
+		must(b.t, os.WriteFile(file, text, 0o600))
+	}
 }
 
 // stopAll ends all lives in order.

@@ -314,8 +314,9 @@ func (t *table) waiting(now time.Time) string {
 		return "this node leaves"
 	}
 	if t.paxos.set.version == 0 {
-		return "none of the configured or known peers has answered yet: are the addresses, the secret, node.run and member.faster right?" + remedy
+		return "none of the configured or known peers has answered yet: are the addresses, the version, the secret, node.run and member.faster right?" + remedy
 	}
+	there := t.there(now)
 	missing, voters := t.missing(now)
 	var named []string
 	for _, m := range missing[:min(len(missing), namedMissing)] {
@@ -326,6 +327,8 @@ func (t *table) waiting(now time.Time) string {
 		switch {
 		case m.Seen.IsZero():
 			named = append(named, fmt.Sprintf("%.8s (not seen since this node started%s)", m.ID, at))
+		case there[m.ID]:
+			named = append(named, fmt.Sprintf("%.8s (it answers, but has no vote: it gave that up when it stopped)", m.ID))
 		case m.Seen.Equal(now):
 			named = append(named, fmt.Sprintf("%.8s (it answers, and its vote is being settled)", m.ID))
 		default:
@@ -335,5 +338,7 @@ func (t *table) waiting(now time.Time) string {
 	if more := len(missing) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("waiting for %d of %d nodes: %s%s", len(missing), voters, strings.Join(named, ", "), remedy)
+	// In the middle of an upgrade the operator must not take the others for gone.
+	const strangers = "; those of another version, secret, node.run or member.faster do not hear this node"
+	return fmt.Sprintf("waiting for %d of %d nodes: %s%s%s", len(missing), voters, strings.Join(named, ", "), strangers, remedy)
 }

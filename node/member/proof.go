@@ -79,7 +79,8 @@ func (p *prover) read(g *lobby.Guest) ([]byte, error) {
 		return nil, fmt.Errorf("read header: %w", err)
 	}
 	if !bytes.HasPrefix(head, label) {
-		return nil, errors.New("it is of another run, version or member.faster, or garbage")
+		theirs := head[2:min(2+int(head[1]), len(head))] // as far as it was read
+		return nil, fmt.Errorf("it is of another run, version or member.faster, or garbage: it says %q, this node %q", theirs, p.label)
 	}
 	auth := head[len(label):]
 	size := int(binary.BigEndian.Uint32(auth[1:]))
