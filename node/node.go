@@ -52,6 +52,8 @@ type Deps struct {
 	DialPeer func(ctx context.Context, network, address string) (net.Conn, error)
 	// Gossip carries the membership; nil is UDP and TCP of the machine.
 	Gossip memberlist.Transport
+	// Jump returns how far a test has set the wall clock; nil outside tests.
+	Jump func() time.Duration
 	// Config reads the node's configuration again; nil if there is no file.
 	Config func() (Config, error)
 	// Echo also gets the events, to show them to people; nil drops them.

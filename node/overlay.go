@@ -76,7 +76,7 @@ type overlay struct {
 
 // newOverlay makes all but the placement, which needs the crawl loop.
 func newOverlay(n *Node, deps Deps) (_ *overlay, err error) {
-	o := &overlay{node: n, clock: lease.NewClock(nil), self: newPerformance(n.id.Node), sent: newSentHosts(),
+	o := &overlay{node: n, clock: lease.NewClock(deps.Jump), self: newPerformance(n.id.Node), sent: newSentHosts(),
 		memo: newMemo(n.frontier.Shelf(tableMembers))}
 	secret, err := peer.Load(n.cfg.Peer.Secret)
 	if err != nil {

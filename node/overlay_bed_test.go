@@ -65,6 +65,7 @@ type bedNode struct {
 	dead atomic.Bool  // off all networks
 	mute atomic.Bool  // dials no peer
 	full atomic.Int64 // MiB that are free on its disk; 0 for a TiB
+	jump atomic.Int64 // how far its wall clock was set
 	stop context.CancelFunc
 	done chan struct{} // closed when its life has ended
 	end  node.End
@@ -215,6 +216,7 @@ func (b *bed) start(i int) {
 			return n.here.DialContext(ctx, network, address)
 		},
 		Gossip: gossip,
+		Jump:   func() time.Duration { return time.Duration(n.jump.Load()) },
 		Config: func() (node.Config, error) { return c, nil },
 	}
 	var urls []string

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/placement"
 )
 
 // Nodes that were killed go on where they were, whatever their clocks say in their next lives. Every bubble begins at one moment. So the second
@@ -52,6 +53,42 @@ func TestOverlayClocksSetBetweenLives(t *testing.T) {
 					}
 				})
 			}
+		})
+	}
+}
+
+// The wall clocks of running nodes are set by hours, to and fro, and again before the node has its leases back. Such a node asks nobody for some
+// seconds, and loses no host; the others do not notice.
+func TestOverlayClocksSetWhileRunning(t *testing.T) {
+	for what, steps := range map[string][]time.Duration{
+		"forward, twice": {5 * time.Hour, 3 * time.Hour},
+		"back, twice":    {-5 * time.Hour, -3 * time.Hour},
+		"to and fro":     {5 * time.Hour, -5 * time.Hour, -2 * time.Hour, 2 * time.Hour},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBed(t, square(), func(b *bed) {
+				const perSite = 100
+				b.cfg = func(_ int, c *node.Config) { c.Batch.Mode, c.Politeness.MinGap = placement.ModeCrawl, 2*time.Second }
+				b.sitesBeside(8, perSite, 1000)
+				b.startAll(2 * time.Second)
+				b.calm()
+				began := time.Now()
+				for i, n := range b.nodes {
+					for k, step := range steps {
+						n.jump.Add(int64(step))
+						time.Sleep(time.Duration(1+i*k) * 700 * time.Millisecond)
+					}
+				}
+				b.awaitEnd(time.Hour)
+				if again := b.complete(perSite, true); again > len(b.sites) {
+					t.Errorf("%d pages came again", again)
+				}
+				for _, s := range b.sites {
+					if pause, moves := b.longestPause(s, began), len(b.by(s, began)); pause > 30*time.Second || moves > 1 {
+						t.Errorf("%s paused for %v, and was crawled by %v", s, pause, b.by(s, began))
+					}
+				}
+			})
 		})
 	}
 }

@@ -89,3 +89,42 @@ func TestOverlayOfTwoVersions(t *testing.T) {
 		})
 	}
 }
+
+// One after the other each node gets live keys and then, in its next life, another limit, number of nodes, assigner and memory. Nothing is asked
+// for twice, and as many pages as the new limit says, though the old one was all but reached.
+func TestOverlayIsReconfigured(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		const old, raised = 450, 700
+		next := map[int]bool{}
+		b.cfg = func(i int, c *node.Config) {
+			c.Batch.Mode, c.Politeness.MinGap, c.Crawl.MaxPages = placement.ModeCrawl, 2*time.Second, old
+			if next[i] {
+				c.Crawl.MaxPages, c.Termination.ExpectedNodes, c.Crawl.Fetchers, c.Node.MemoryMiB = raised, 3+i%2, 4, 96
+				c.Batch.Mode, c.Batch.Assigners = placement.ModeCycle, []string{[]string{"random", "hash"}[i%2]} // neither asks for estimates
+			}
+		}
+		b.seeds = func(int) []string { return b.fronts() }
+		b.sitesBeside(12, 100, 1000)
+		b.startAll(2 * time.Second)
+		b.awaitPages(150)
+		for i := range b.nodes {
+			must(t, b.operator(i).Set(b.t.Context(), "politeness.min_gap", "1s", "ann"))
+			must(t, b.operator(i).Set(b.t.Context(), "crawl.fetchers", "2", "ann"))
+			time.Sleep(2 * time.Second)
+			b.leave(i)
+			next[i] = true
+			b.start(i)
+			time.Sleep(3 * time.Second)
+			t.Logf("%d pages when %s has its new limit", len(pages(b.Visits(nil))), b.name(i))
+		}
+		b.endBy("max_pages")
+		if n := len(pages(b.Visits(nil))); n != raised {
+			t.Errorf("%d pages are asked for, not %d", n, raised)
+		}
+		for page, n := range b.got() {
+			if n > 1 {
+				t.Errorf("%s came %d times", page, n)
+			}
+		}
+	})
+}

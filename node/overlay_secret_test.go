@@ -22,7 +22,7 @@ import (
 )
 
 // The secret of an overlay is changed while it crawls: each node gets the file of each step some time after the others. Nobody is lost on the way;
-// a node that has only the old secret is out at the end. All the time requests are signed, robots.txt included, with keys that the directory has.
+// a node that has only the old secret is out at the end, and back when it is started with the new one. All the time requests are signed, robots.txt included, with keys that the directory has.
 func TestOverlaySecretIsRotated(t *testing.T) {
 	inBed(t, []point{{0, 0, 1}, {40, 0, 1}, {0, 40, 1}, {40, 40, 1}}, func(b *bed) {
 		file := func(i int) string { return filepath.Join(b.dir, b.name(i)+".secret") }
@@ -95,6 +95,16 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 			}
 		}
 		b.leave(3)
+		b.start(3) // as one that did not run all the while: only a restart with the new file helps
+		give(3)
+		time.Sleep(30 * time.Second)
+		reason, said := b.nodes[3].node.Status().Overlay.Reason, fmt.Sprint(b.events(3).of(runlog.EventWarning).reasons())
+		if !strings.Contains(reason, "another version, secret,") || !strings.Contains(said, "a restart takes the file as it is") {
+			b.t.Errorf("with the old secret it waits for %q, and said %s", reason, said)
+		}
+		b.leave(3)
+		b.start(3)
+		b.await("all of them again", time.Minute, see(4, 4, 4, 4))
 		mu.Lock()
 		defer mu.Unlock()
 		if last := directory(b); len(used) != 2 || used[""] > 0 || len(last) != 1 {
