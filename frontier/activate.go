@@ -11,12 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// activation brings hosts onto the workbench and sends them back to disk. They come in only when fetchers starve, because a workbench
-// that is no larger than needed saves memory and keeps connections warm.
+// activation says which hosts may come onto the workbench. They come in only when fetchers starve, because a workbench that is no larger
+// than needed saves memory and keeps connections warm. The frontier's lock guards it.
 type activation struct {
-	*front
-
-	// The lock of the front guards what follows.
 	candidates fifo[string]         // hosts with URLs on disk that may enter the workbench
 	candidate  map[string]struct{}  // the same as a set
 	scan       bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
@@ -28,12 +25,6 @@ type activation struct {
 	crowded    time.Time            // when a crowd was last sent back to disk
 	away       marks                // hosts that are not owned
 	frozen     map[string]*freezing // hosts that must not enter the workbench
-}
-
-func newActivation(f *front) *activation {
-	a := &activation{front: f, candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
-	f.supply = a.supplyLocked
-	return a
 }
 
 const (
@@ -48,121 +39,121 @@ const (
 )
 
 // supplyLocked says whether there may be hosts on disk to bring in.
-func (a *activation) supplyLocked() bool {
-	return len(a.candidates) > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
+func (f *Frontier) supplyLocked() bool {
+	return len(f.candidates) > 0 || f.scan && !f.wrapped || !f.bench.recrawl.done
 }
 
 // bringIn brings hosts in for as long as fetchers starve.
-func (a *activation) bringIn() error {
+func (f *Frontier) bringIn() error {
 	for {
-		hosts, err := a.nextHosts()
-		due, dueErr := a.nextDueHosts()
+		hosts, err := f.nextHosts()
+		due, dueErr := f.nextDueHosts()
 		if err := errors.Join(err, dueErr); err != nil {
 			return err
 		}
 		if hosts = append(hosts, due...); len(hosts) == 0 {
 			return nil
 		}
-		if err := a.activate(hosts); err != nil {
+		if err := f.activate(hosts); err != nil {
 			return err
 		}
 	}
 }
 
 // lookAgain lets the disk be searched again for hosts that have waited long enough.
-func (a *activation) lookAgain() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.wrapped = false
-	a.bench.recrawl.again()
-	signal(a.hungry)
+func (f *Frontier) lookAgain() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wrapped = false
+	f.bench.recrawl.again()
+	signal(f.hungry)
 	return nil
 }
 
 // nextHosts picks hosts to bring in: candidates, and hosts that a scan of the disk finds when there are none, or every fourth time, because a
 // crawl that grows has new candidates all the time. It puts them onto the workbench before it unlocks, so that Idle always sees them as
 // candidates or on the workbench.
-func (a *activation) nextHosts() ([]*host, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (f *Frontier) nextHosts() ([]*host, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	now := time.Now()
-	starved := len(a.waiters) > 0 || a.craving
-	a.craving = false
-	if !starved || a.full || a.outage.keepsTasks(now) {
+	starved := len(f.waiters) > 0 || f.craving
+	f.craving = false
+	if !starved || f.full || f.outage.keepsTasks(now) {
 		return nil, nil
 	}
-	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
-		a.evictSleepersLocked(now)
-		a.evictCrowdLocked(now)
+	if len(f.bench.hosts) >= f.cfg.FrontHosts && f.supplyLocked() {
+		f.evictSleepersLocked(now)
+		f.evictCrowdLocked(now)
 	}
-	room, scan := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts)), a.scan && !a.wrapped
+	room, scan := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts)), f.scan && !f.wrapped
 	var hosts []*host
-	if a.turn < 3 || !scan {
-		for len(a.candidates) > 0 && len(hosts) < room {
-			name := a.candidates.pop()
-			delete(a.candidate, name)
-			hosts = a.enterLocked(hosts, name)
+	if f.turn < 3 || !scan {
+		for len(f.candidates) > 0 && len(hosts) < room {
+			name := f.candidates.pop()
+			delete(f.candidate, name)
+			hosts = f.enterLocked(hosts, name)
 		}
 	}
 	if len(hosts) > 0 {
-		a.turn++
+		f.turn++
 		return hosts, nil
 	}
 	if room <= 0 || !scan {
 		return nil, nil
 	}
-	a.turn = 0
-	cursor, others := a.cursor, len(a.candidates) > 0
-	a.mu.Unlock()
-	names, last, end, err := a.waitingHosts(cursor, room)
-	a.mu.Lock()
+	f.turn = 0
+	cursor, others := f.cursor, len(f.candidates) > 0
+	f.mu.Unlock()
+	names, last, end, err := f.waitingHosts(cursor, room)
+	f.mu.Lock()
 	if err != nil {
 		return nil, err
 	}
 	if others {
-		signal(a.hungry) // they have the next turns
+		signal(f.hungry) // they have the next turns
 	}
 	switch {
 	case len(names) > 0:
-		a.cursor, a.found = last, true
+		f.cursor, f.found = last, true
 		for _, name := range names {
-			hosts = a.enterLocked(hosts, name)
+			hosts = f.enterLocked(hosts, name)
 		}
 		if len(hosts) == 0 {
-			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
+			signal(f.hungry) // all of them have come in meanwhile: go on with the scan
 		}
-	case end && !a.found:
-		// No host waits on disk. The ledger tells of new ones (transfers.offeredLocked).
-		a.scan, a.wrapped, a.cursor = false, true, ""
-		signal(a.quiet)
-	case end && !a.useful:
+	case end && !f.found:
+		// No host waits on disk. The ledger tells of new ones (offeredLocked).
+		f.scan, f.wrapped, f.cursor = false, true, ""
+		signal(f.quiet)
+	case end && !f.useful:
 		// All hosts on disk have to wait. Another scan would only exchange one that sleeps for the next.
-		a.wrapped, a.cursor, a.found = true, "", false
+		f.wrapped, f.cursor, f.found = true, "", false
 	case end:
-		a.cursor, a.found, a.useful = "", false, false
-		signal(a.hungry)
+		f.cursor, f.found, f.useful = "", false, false
+		signal(f.hungry)
 	default:
-		a.cursor = last
-		signal(a.hungry) // the scan has found none yet: go on
+		f.cursor = last
+		signal(f.hungry) // the scan has found none yet: go on
 	}
 	return hosts, nil
 }
 
 // enterLocked puts a host onto the workbench and appends it to hosts, unless it is there already or frozen.
-func (a *activation) enterLocked(hosts []*host, name string) []*host {
-	if a.bench.hosts[name] != nil || a.frozen[name] != nil {
+func (f *Frontier) enterLocked(hosts []*host, name string) []*host {
+	if f.bench.hosts[name] != nil || f.frozen[name] != nil {
 		return hosts
 	}
-	return append(hosts, a.bench.enter(name))
+	return append(hosts, f.bench.enter(name))
 }
 
 // waitingHosts returns up to n hosts with pending URLs that wait on disk, in the order of their keys, after a host. last is the last host
 // that it looked at. end means that it reached the last key.
-func (a *activation) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
+func (f *Frontier) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
 	last = after
 	looked := 0
-	end, err = a.store.eachHost(context.Background(), []byte{kindPending}, after, func(_ *tx, _ *badger.Iterator, host string) (bool, error) {
-		if last = host; !a.kept(host) {
+	end, err = f.store.eachHost(context.Background(), []byte{kindPending}, after, func(_ *tx, _ *badger.Iterator, host string) (bool, error) {
+		if last = host; !f.kept(host) {
 			hosts = append(hosts, host)
 		}
 		looked++
@@ -172,28 +163,28 @@ func (a *activation) waitingHosts(after string, n int) (hosts []string, last str
 }
 
 // kept says that a host on disk must not be brought in: it is on the workbench, frozen or not owned.
-func (a *activation) kept(host string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.bench.hosts[host] != nil || a.frozen[host] != nil || a.away.has(host)
+func (f *Frontier) kept(host string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bench.hosts[host] != nil || f.frozen[host] != nil || f.away.has(host)
 }
 
 // evictLocked sends a host back to disk, from where it comes in again later.
-func (a *activation) evictLocked(h *host, now time.Time) {
-	a.bench.leave(h, now)
-	a.rescanLocked()
-	a.bench.recrawl.again()
+func (f *Frontier) evictLocked(h *host, now time.Time) {
+	f.bench.leave(h, now)
+	f.rescanLocked()
+	f.bench.recrawl.again()
 }
 
 // evictSleepersLocked makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
 // stays, because that is not on disk. It looks at a bounded number of hosts.
-func (a *activation) evictSleepersLocked(now time.Time) {
+func (f *Frontier) evictSleepersLocked(now time.Time) {
 	looked := 0
-	for _, h := range a.bench.hosts {
+	for _, h := range f.bench.hosts {
 		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && h.evictable() {
-			a.bench.leave(h, now)
+			f.bench.leave(h, now)
 			// Unlike rescanLocked, this leaves wrapped as it is: the host need not come back soon.
-			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On()
+			f.scan, f.found, f.bench.recrawl.over = true, true, !f.bench.recrawl.On()
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
@@ -203,73 +194,73 @@ func (a *activation) evictSleepersLocked(now time.Time) {
 
 // evictCrowdLocked makes room on a full workbench, once in longSleep. Of the hosts of one server as many stay as it may be asked for in that
 // time, and none stays that only waits for the budget of visits.
-func (a *activation) evictCrowdLocked(now time.Time) {
-	if now.Sub(a.crowded) < longSleep || a.stoppedLocked(now) {
+func (f *Frontier) evictCrowdLocked(now time.Time) {
+	if now.Sub(f.crowded) < longSleep || f.stoppedLocked(now) {
 		return
 	}
-	a.crowded = now
-	for _, h := range a.bench.hosts {
-		if h.windowed() > 0 && len(h.delayed) == 0 && h.suspended == "" && h.evictable() && (a.bench.crowds(h, now) || a.bench.spent(h, now)) {
-			a.evictLocked(h, now)
+	f.crowded = now
+	for _, h := range f.bench.hosts {
+		if h.windowed() > 0 && len(h.delayed) == 0 && h.suspended == "" && h.evictable() && (f.bench.crowds(h, now) || f.bench.spent(h, now)) {
+			f.evictLocked(h, now)
 		}
 	}
 }
 
 // activate reads hosts from disk that have entered the workbench. It reads several at once, so that the ledger answers them together.
-func (a *activation) activate(hosts []*host) error {
+func (f *Frontier) activate(hosts []*host) error {
 	var g errgroup.Group
 	g.SetLimit(activateAtOnce)
 	for _, h := range hosts {
-		g.Go(func() error { return a.activateHost(h) })
+		g.Go(func() error { return f.activateHost(h) })
 	}
 	return g.Wait()
 }
 
 // activateHost reads a host from disk that has entered the workbench. A host that must not be crawled, or cannot be read, leaves again.
-func (a *activation) activateHost(h *host) (err error) {
+func (f *Frontier) activateHost(h *host) (err error) {
 	defer func() {
 		if err != nil {
-			a.update(func(now time.Time) { a.evictLocked(h, now) })
+			f.update(func(now time.Time) { f.evictLocked(h, now) })
 		}
 	}()
-	rec, err := a.load(h)
+	rec, err := f.load(h)
 	if err != nil {
 		return err
 	}
 	if rec.role != Owned {
-		a.update(func(now time.Time) {
+		f.update(func(now time.Time) {
 			h.foreign = true
-			a.bench.leave(h, now)
+			f.bench.leave(h, now)
 		})
 		return nil
 	}
-	reason, until := a.deps.Blocked(h.name), time.Time{}
+	reason, until := f.deps.Blocked(h.name), time.Time{}
 	if reason == "" && rec.endedUntil.After(time.Now()) {
 		reason, until = rec.endReason, rec.endedUntil
 	}
-	a.mu.Lock()
+	f.mu.Lock()
 	h.leftover = rec.partial
 	h.nextDue = rec.nextAt() // later than the search for due hosts found if the host was dropped meanwhile
-	a.mu.Unlock()
+	f.mu.Unlock()
 	if reason != "" {
-		_, err = a.giveUp(context.Background(), h.name, reason, until)
-	} else if err = a.read(h); err == nil {
-		err = a.noneDue(h)
+		_, err = f.giveUp(context.Background(), h.name, reason, until)
+	} else if err = f.read(h); err == nil {
+		err = f.noneDue(h)
 	}
 	if err != nil {
 		return err
 	}
-	a.update(func(now time.Time) {
-		a.checkInLocked(h)
-		a.useful = a.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
-		a.bench.loadedHost(h, rec, now)
+	f.update(func(now time.Time) {
+		f.checkInLocked(h)
+		f.useful = f.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+		f.bench.loadedHost(h, rec, now)
 	})
 	return nil
 }
 
 // load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.
-func (a *activation) load(h *host) (rec record, err error) {
-	l := a.ledger
+func (f *Frontier) load(h *host) (rec record, err error) {
+	l := f.ledger
 	ask := func(_ *batch, e *hostEntry) error {
 		rec = e.rec
 		rec.partial = slices.Clone(rec.partial)
@@ -285,117 +276,117 @@ func (a *activation) load(h *host) (rec record, err error) {
 }
 
 // read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
-func (a *activation) read(h *host) error {
-	a.mu.Lock()
+func (f *Frontier) read(h *host) error {
+	f.mu.Lock()
 	entering := h.place == loading // nothing of it on disk is known yet
-	a.mu.Unlock()
-	if entering && a.cfg.TrackDepth {
-		depths, err := a.store.depths(nil, h.name)
+	f.mu.Unlock()
+	if entering && f.cfg.TrackDepth {
+		depths, err := f.store.depths(nil, h.name)
 		if err != nil {
 			return err
 		}
-		a.mu.Lock()
+		f.mu.Lock()
 		if !h.givenUp {
 			maps.Copy(depths, h.depths) // what was told meanwhile is newer
 			h.depths = depths
 		}
-		a.mu.Unlock()
+		f.mu.Unlock()
 	}
 	for o := range Revisit {
-		a.mu.Lock()
-		after, want := h.loaded[o], a.cfg.WindowURLs-len(h.window[o])
+		f.mu.Lock()
+		after, want := h.loaded[o], f.cfg.WindowURLs-len(h.window[o])
 		if !entering && !h.more[o] {
 			want = 0
 		}
 		if want > 0 {
 			h.more[o] = false // from here on it says what is written meanwhile
 		}
-		a.mu.Unlock()
+		f.mu.Unlock()
 		if want <= 0 {
 			continue
 		}
-		blocks, more, err := a.store.blocks(h.name, o, after, want)
+		blocks, more, err := f.store.blocks(h.name, o, after, want)
 		if err != nil {
 			return err
 		}
-		a.mu.Lock()
+		f.mu.Lock()
 		h.fill(o, blocks, more)
-		a.mu.Unlock()
+		f.mu.Unlock()
 	}
-	return a.readDue(h)
+	return f.readDue(h)
 }
 
 // refill fills the windows that run low.
-func (a *activation) refill() error {
-	a.mu.Lock()
-	low := a.bench.refills
-	a.bench.refills = nil
-	a.mu.Unlock()
+func (f *Frontier) refill() error {
+	f.mu.Lock()
+	low := f.bench.refills
+	f.bench.refills = nil
+	f.mu.Unlock()
 	for _, h := range low {
-		if err := a.read(h); err != nil {
+		if err := f.read(h); err != nil {
 			return err
 		}
-		a.update(func(now time.Time) {
+		f.update(func(now time.Time) {
 			h.reading = false
-			a.bench.settle(h, now)
+			f.bench.settle(h, now)
 		})
 	}
 	return nil
 }
 
 // nominateLocked makes a host with URLs on disk a candidate.
-func (a *activation) nominateLocked(name string) {
-	if _, ok := a.candidate[name]; ok {
+func (f *Frontier) nominateLocked(name string) {
+	if _, ok := f.candidate[name]; ok {
 		return
 	}
-	if len(a.candidate) >= maxCandidates {
-		a.rescanLocked()
+	if len(f.candidate) >= maxCandidates {
+		f.rescanLocked()
 		return
 	}
-	a.candidate[name] = struct{}{}
-	a.candidates.push(name)
+	f.candidate[name] = struct{}{}
+	f.candidates.push(name)
 }
 
 // rescanLocked notes that a host waits on disk that is no candidate.
-func (a *activation) rescanLocked() { a.scan, a.wrapped, a.found = true, false, true }
+func (f *Frontier) rescanLocked() { f.scan, f.wrapped, f.found = true, false, true }
 
 // Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is not
 // owned or was given up. The workbench may exceed Config.FrontHosts.
-func (a *activation) Activate(ctx context.Context, host string) error {
-	_, err := a.enterHost(ctx, host)
+func (f *Frontier) Activate(ctx context.Context, host string) error {
+	_, err := f.enterHost(ctx, host)
 	return err
 }
 
 // enterHost is Activate, but also says whether the host is on the workbench.
-func (a *activation) enterHost(ctx context.Context, name string) (here bool, err error) {
-	if !a.store.enter() {
+func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err error) {
+	if !f.store.enter() {
 		return false, ErrClosed
 	}
-	defer a.store.exit()
+	defer f.store.exit()
 	for {
-		a.mu.Lock()
-		if z := a.frozen[name]; z != nil {
-			a.mu.Unlock()
-			if _, err := await(ctx, a.front, z.over); err != nil {
+		f.mu.Lock()
+		if z := f.frozen[name]; z != nil {
+			f.mu.Unlock()
+			if _, err := await(ctx, f, z.over); err != nil {
 				return false, err
 			}
 			continue
 		}
-		if a.bench.hosts[name] != nil {
-			a.mu.Unlock()
+		if f.bench.hosts[name] != nil {
+			f.mu.Unlock()
 			return true, nil
 		}
-		if len(a.bench.hosts) >= a.cfg.FrontHosts {
-			a.evictSleepersLocked(time.Now())
+		if len(f.bench.hosts) >= f.cfg.FrontHosts {
+			f.evictSleepersLocked(time.Now())
 		}
-		h := a.bench.enter(name)
-		a.mu.Unlock()
-		if err := a.activateHost(h); err != nil {
+		h := f.bench.enter(name)
+		f.mu.Unlock()
+		if err := f.activateHost(h); err != nil {
 			return false, err
 		}
-		a.mu.Lock()
-		here, displaced := a.bench.hosts[name] != nil, h.displaced()
-		a.mu.Unlock()
+		f.mu.Lock()
+		here, displaced := f.bench.hosts[name] != nil, h.displaced()
+		f.mu.Unlock()
 		if here || !displaced {
 			return here, nil
 		}
@@ -403,14 +394,14 @@ func (a *activation) enterHost(ctx context.Context, name string) (here bool, err
 }
 
 // resume lets a host go on when the end of its task is on disk. A host that has used up its budget while others wait is evicted.
-func (a *activation) resume(h *host) {
-	a.update(func(now time.Time) {
+func (f *Frontier) resume(h *host) {
+	f.update(func(now time.Time) {
 		h.ending--
-		if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
-			(a.scan || len(a.candidates) > 0 || !a.bench.recrawl.done) {
-			a.evictLocked(h, now)
+		if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && h.evictable() &&
+			(f.scan || len(f.candidates) > 0 || !f.bench.recrawl.done) {
+			f.evictLocked(h, now)
 		} else {
-			a.bench.settle(h, now)
+			f.bench.settle(h, now)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func TestCallsAfterTheEnd(t *testing.T) {
 func TestAnswersToCallersThatGiveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f := &front{ledger: &ledger{closed: make(chan struct{})}}
+	f := &Frontier{ledger: &ledger{closed: make(chan struct{})}}
 	for range 100 { // a caller that finds both looks at either first
 		w := newWaiter[int]()
 		w.answer <- 7

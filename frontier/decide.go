@@ -136,8 +136,8 @@ func (l *ledger) lower(b *batch, state urlState, a addition) error {
 	}
 	l.sets.note(a.host, a.entry.hash, pendingAt(a.entry.Depth))
 	b.set(numberKey(kindDepth, a.host, a.entry.hash), []byte{a.entry.Depth})
-	b.news = append(b.news, func(t *transfers, _ time.Time) {
-		if h := t.bench.hosts[a.host]; h != nil {
+	b.news = append(b.news, func(f *Frontier, _ time.Time) {
+		if h := f.bench.hosts[a.host]; h != nil {
 			h.depths[a.entry.hash] = a.entry.Depth
 		}
 	})

@@ -42,7 +42,7 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	}
 	rec.dropped += uint64(n)
 	at := l.seq
-	b.news = append(b.news, func(t *transfers, now time.Time) { t.droppedLocked(h.host, at, now) })
+	b.news = append(b.news, func(f *Frontier, now time.Time) { f.droppedLocked(h.host, at, now) })
 	l.count.ended(Dropped, reason, n)
 	b.changed(h.host, (*Change).drop)
 	return n, nil
@@ -131,7 +131,7 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	// The entry stays in the cache, because the old record is on disk until the batch is.
 	h.rec, h.stored, h.hinted = record{}, false, 0
 	l.marked.remove(h.host)
-	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRoleLocked(h.host, Owned, now) })
+	b.news = append(b.news, func(f *Frontier, now time.Time) { f.changedRoleLocked(h.host, Owned, now) })
 	return nil
 }
 

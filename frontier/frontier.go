@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,13 +50,34 @@ const (
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
 type Frontier struct {
-	*front
-	*activation
-	*transfers
-	*leases
-	*placing
+	cfg    Config
+	deps   Deps
+	store  *store
+	ledger *ledger
+	slow   atomic.Bool // see SetSlow
 
-	slow atomic.Bool // see SetSlow
+	// Each channel wakes one goroutine and holds one signal.
+	quiet   chan struct{} // no fetcher and no resolver is at work
+	wanted  chan struct{} // a server needs a lease
+	hungry  chan struct{} // fetchers starve
+	dry     chan struct{} // a window runs low
+	arrived chan struct{} // a host came onto the workbench that is not checked yet
+
+	// mu guards what follows. It is never held across I/O. Functions whose names end in Locked need it held.
+	mu    sync.Mutex
+	bench *workbench
+	activation
+	waiters   fifo[*waiter[*Task]]
+	craving   bool // a fetcher got a remote fetch because no host was ready
+	resolvers fifo[*waiter[*Unplaced]]
+	takers    []*taker
+	clock     *time.Timer       // tells when advance must be called
+	ending    int               // calls whose changes are on the workbench but not on disk yet
+	full      bool              // the disk is full, so that no task is taken
+	tight     time.Time         // when there was last less room than the watermark
+	held      map[string]string // reasons of Hold, by caller
+	outage    outage
+	entered   []string // hosts that came onto the workbench and are not checked yet
 }
 
 // Open opens the frontier in a directory and reads what is there. If the name of the directory is empty, everything stays in memory.
@@ -83,9 +105,11 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.FreeBytes == nil && dir != "" {
 		deps.FreeBytes = func() (uint64, error) { return FreeBytes(dir) }
 	}
-	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
-	act := newActivation(common)
-	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
+	wake := func() chan struct{} { return make(chan struct{}, 1) }
+	f := &Frontier{cfg: cfg, deps: deps, store: s, bench: newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
+		quiet: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake(),
+		activation: activation{candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)},
+		clock:      time.NewTimer(time.Minute), held: make(map[string]string)}
 	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.ended = polite.EndedFor
 	f.ledger.longest.Store(int64(f.bench.rules.longest()))

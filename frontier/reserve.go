@@ -98,7 +98,7 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 		}
 		t := &taker{waiter: *newWaiter[taken](), host: host, addr: addr}
 		f.update(func(time.Time) { f.takers = append(f.takers, t) })
-		a, err := t.wait(ctx, f.front)
+		a, err := t.wait(ctx, f)
 		if err != nil {
 			return nil, err
 		}

@@ -170,7 +170,7 @@ func TestAddressesOfAHost(t *testing.T) {
 	} {
 		cfg, polite := testConfig()
 		w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-		p := &placing{&activation{front: &front{bench: w}}}
+		p := &Frontier{bench: w}
 		h := w.enter("http://h1.test")
 		h.place, h.placedName, h.server, h.addrs = placed, "h1.test", w.newServer(addr2), []netip.Addr{addr1, addr2, addr3}
 		c.change(h)

@@ -70,7 +70,7 @@ func (f *Frontier) Status() Status {
 	return s
 }
 
-// waits says why a host is waiting, in a word for counting and in a sentence. It needs the front's lock held.
+// waits says why a host is waiting, in a word for counting and in a sentence. It needs the frontier's lock held.
 func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 	due, work := h.due()
 	switch {
@@ -138,7 +138,7 @@ func (f *Frontier) Explain(name string) HostStatus {
 	return f.bench.explain(h, time.Now())
 }
 
-// explain returns what is known of a host. It needs the front's lock held.
+// explain returns what is known of a host. It needs the frontier's lock held.
 func (w *workbench) explain(h *host, now time.Time) HostStatus {
 	s := HostStatus{Host: h.name, Known: true, InMemory: h.windowed() + len(h.delayed), OnDisk: h.onDisk(), Failures: h.failures, Delay: h.crawlDelay}
 	s.Wait, s.Sentence = w.waits(h, now)

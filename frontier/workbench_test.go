@@ -253,21 +253,21 @@ func TestStopDuringActivation(t *testing.T) {
 // A fetcher that waits asks for hosts only if hosts on disk may come in.
 func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(a *activation)
+		prepare func(f *Frontier)
 		want    bool
 	}{
-		"nobody is there":            {func(*activation) {}, false},
-		"a candidate":                {func(a *activation) { a.candidates.push("a.example") }, true},
-		"some on disk":               {func(a *activation) { a.scan = true }, true},
-		"a scan has found none":      {func(a *activation) { a.scan, a.wrapped = true, true }, false},
-		"a candidate after the scan": {func(a *activation) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
-		"more than are candidates": {func(a *activation) {
+		"nobody is there":            {func(*Frontier) {}, false},
+		"a candidate":                {func(f *Frontier) { f.candidates.push("a.example") }, true},
+		"some on disk":               {func(f *Frontier) { f.scan = true }, true},
+		"a scan has found none":      {func(f *Frontier) { f.scan, f.wrapped = true, true }, false},
+		"a candidate after the scan": {func(f *Frontier) { f.scan, f.wrapped = true, true; f.candidates.push("a.example") }, true},
+		"more than are candidates": {func(f *Frontier) {
 			for i := range maxCandidates {
-				a.candidate[fmt.Sprint(i)] = struct{}{}
+				f.candidate[fmt.Sprint(i)] = struct{}{}
 			}
-			a.nominateLocked("a.example")
+			f.nominateLocked("a.example")
 		}, true},
-		"pages may be due": {func(a *activation) { a.bench.recrawl.done = false }, true},
+		"pages may be due": {func(f *Frontier) { f.bench.recrawl.done = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
@@ -275,7 +275,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.store.close() //nolint:errcheck // in memory
-			c.prepare(f.activation)
+			c.prepare(f)
 			f.mu.Lock()
 			f.starveLocked()
 			f.mu.Unlock()

@@ -6,55 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 )
 
-// front is what the parts of the frontier share: the ledger, the workbench with its lock, and the callers that wait.
-type front struct {
-	cfg    Config
-	deps   Deps
-	store  *store
-	ledger *ledger
-
-	// Each channel wakes one goroutine and holds one signal.
-	quiet   chan struct{} // no fetcher and no resolver is at work
-	wanted  chan struct{} // a server needs a lease
-	hungry  chan struct{} // fetchers starve
-	dry     chan struct{} // a window runs low
-	arrived chan struct{} // a host came onto the workbench that is not checked yet
-
-	// mu guards what follows, and the fields of the parts that say so. It is never held across I/O. Functions whose names end in Locked
-	// need it held.
-	mu        sync.Mutex
-	bench     *workbench
-	waiters   fifo[*waiter[*Task]]
-	craving   bool        // a fetcher got a remote fetch because no host was ready
-	supply    func() bool // says whether hosts on disk may come in; does not change
-	resolvers fifo[*waiter[*Unplaced]]
-	takers    []*taker
-	clock     *time.Timer       // tells when advance must be called
-	ending    int               // calls whose changes are on the workbench but not on disk yet
-	full      bool              // the disk is full, so that no task is taken
-	tight     time.Time         // when there was last less room than the watermark
-	held      map[string]string // reasons of Hold, by caller
-	outage    outage
-	entered   []string // hosts that came onto the workbench and are not checked yet
-}
-
-func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
-	wake := func() chan struct{} { return make(chan struct{}, 1) }
-	return &front{cfg: cfg, deps: deps, store: s, bench: bench, held: make(map[string]string), clock: time.NewTimer(time.Minute),
-		quiet: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake()}
-}
-
 // stoppedLocked says that no task may be taken now, whatever is ready.
-func (f *front) stoppedLocked(now time.Time) bool {
+func (f *Frontier) stoppedLocked(now time.Time) bool {
 	return f.full || len(f.held) > 0 || f.outage.keepsTasks(now)
 }
 
 // takeLocked hands out the next task if the disk, holds and outages allow it.
-func (f *front) takeLocked(now time.Time) *Task {
+func (f *Frontier) takeLocked(now time.Time) *Task {
 	if f.stoppedLocked(now) {
 		return nil
 	}
@@ -72,7 +33,7 @@ func (f *front) takeLocked(now time.Time) *Task {
 }
 
 // update makes a change that may have made a task ready. It calls do with mu held.
-func (f *front) update(do func(now time.Time)) {
+func (f *Frontier) update(do func(now time.Time)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -82,7 +43,7 @@ func (f *front) update(do func(now time.Time)) {
 
 // dispatchLocked answers waiting callers and wakes the goroutines that have work. It is called after every change that may have made a task
 // ready.
-func (f *front) dispatchLocked(now time.Time) {
+func (f *Frontier) dispatchLocked(now time.Time) {
 	if !serve(&f.waiters, func() *Task { return f.takeLocked(now) }) {
 		f.starveLocked()
 	}
@@ -124,7 +85,7 @@ func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 }
 
 // serveTakersLocked answers the takers for which there is a task or an error.
-func (f *front) serveTakersLocked(now time.Time) {
+func (f *Frontier) serveTakersLocked(now time.Time) {
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
 		if t.gone {
 			return true
@@ -144,7 +105,7 @@ func (f *front) serveTakersLocked(now time.Time) {
 	})
 }
 
-func (f *front) nextUnresolvedLocked(now time.Time) *Unplaced {
+func (f *Frontier) nextUnresolvedLocked(now time.Time) *Unplaced {
 	if f.outage.keepsNames(now) {
 		return nil
 	}
@@ -156,13 +117,13 @@ func (f *front) nextUnresolvedLocked(now time.Time) *Unplaced {
 }
 
 // advance makes ready what has waited long enough.
-func (f *front) advance() error {
+func (f *Frontier) advance() error {
 	f.update(f.bench.advance)
 	return nil
 }
 
 // written ends a call that has raised f.ending. Until then the frontier is not idle, although no task is out.
-func (f *front) written() {
+func (f *Frontier) written() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ending--; f.ending == 0 {
@@ -171,14 +132,14 @@ func (f *front) written() {
 }
 
 // starveLocked asks for hosts from disk if any may come in.
-func (f *front) starveLocked() {
-	if f.supply() {
+func (f *Frontier) starveLocked() {
+	if f.supplyLocked() {
 		signal(f.hungry)
 	}
 }
 
 // pausedLocked says why no task is taken, or returns "".
-func (f *front) pausedLocked() string {
+func (f *Frontier) pausedLocked() string {
 	switch {
 	case f.store.calls.hung(time.Now()):
 		return "the disk does not answer"
@@ -193,7 +154,7 @@ func (f *front) pausedLocked() string {
 }
 
 // checkInLocked suspends a host that came in until Suspend allows it.
-func (f *front) checkInLocked(h *host) {
+func (f *Frontier) checkInLocked(h *host) {
 	if !f.cfg.Shared {
 		return
 	}
@@ -203,7 +164,7 @@ func (f *front) checkInLocked(h *host) {
 }
 
 // giveUp drops the pending URLs of a host and returns their number. Unless until is zero, new ones are dropped too before that time.
-func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time) (n int, err error) {
+func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.Time) (n int, err error) {
 	err = f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) (err error) {
 		n, err = f.ledger.decideDrop(b, h, reason, until)
 		return err
@@ -224,13 +185,13 @@ type waiter[T any] struct {
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
 // next waits in a queue until dispatchLocked hands something out.
-func next[T any](ctx context.Context, f *front, queue *fifo[*waiter[T]]) (T, error) {
+func next[T any](ctx context.Context, f *Frontier, queue *fifo[*waiter[T]]) (T, error) {
 	w := newWaiter[T]()
 	f.update(func(time.Time) { queue.push(w) })
 	return w.wait(ctx, f)
 }
 
-func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
+func (w *waiter[T]) wait(ctx context.Context, f *Frontier) (answer T, err error) {
 	if answer, err = await(ctx, f, w.answer); err == nil {
 		return answer, nil
 	}
@@ -246,7 +207,7 @@ func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 }
 
 // await receives from a channel. It fails when the context or the frontier ends.
-func await[T any](ctx context.Context, f *front, c <-chan T) (v T, err error) {
+func await[T any](ctx context.Context, f *Frontier, c <-chan T) (v T, err error) {
 	select {
 	case v = <-c:
 		return v, nil
@@ -257,7 +218,7 @@ func await[T any](ctx context.Context, f *front, c <-chan T) (v T, err error) {
 }
 
 // gather waits for a signal until take, called with mu held, returns something.
-func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
+func gather[T any](ctx context.Context, f *Frontier, signalled <-chan struct{}, take func() []T) ([]T, error) {
 	for {
 		f.mu.Lock()
 		some := take()
