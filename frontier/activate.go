@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/errgroup"
 )
 
 // activation says which hosts may come onto the workbench. They come in only when fetchers starve, because a workbench that is no larger
 // than needed saves memory and keeps connections warm. The frontier's lock guards it.
 type activation struct {
-	candidates fifo[string]         // hosts with URLs on disk that may enter the workbench
-	candidate  map[string]struct{}  // the same as a set
+	// candidates are hosts with URLs on disk that may enter the workbench, in the order in which they came.
+	candidates *simplelru.LRU[string, struct{}]
 	scan       bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
 	cursor     string               // the last host that the scan looked at
 	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
@@ -40,7 +41,7 @@ const (
 
 // supplyLocked says whether there may be hosts on disk to bring in.
 func (f *Frontier) supplyLocked() bool {
-	return len(f.candidates) > 0 || f.scan && !f.wrapped || !f.bench.recrawl.done
+	return f.candidates.Len() > 0 || f.scan && !f.wrapped || !f.bench.recrawl.done
 }
 
 // bringIn brings hosts in for as long as fetchers starve.
@@ -89,9 +90,8 @@ func (f *Frontier) nextHosts() ([]*host, error) {
 	room, scan := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts)), f.scan && !f.wrapped
 	var hosts []*host
 	if f.turn < 3 || !scan {
-		for len(f.candidates) > 0 && len(hosts) < room {
-			name := f.candidates.pop()
-			delete(f.candidate, name)
+		for f.candidates.Len() > 0 && len(hosts) < room {
+			name, _, _ := f.candidates.RemoveOldest()
 			hosts = f.enterLocked(hosts, name)
 		}
 	}
@@ -103,7 +103,7 @@ func (f *Frontier) nextHosts() ([]*host, error) {
 		return nil, nil
 	}
 	f.turn = 0
-	cursor, others := f.cursor, len(f.candidates) > 0
+	cursor, others := f.cursor, f.candidates.Len() > 0
 	f.mu.Unlock()
 	names, last, end, err := f.waitingHosts(cursor, room)
 	f.mu.Lock()
@@ -336,15 +336,13 @@ func (f *Frontier) refill() error {
 
 // nominateLocked makes a host with URLs on disk a candidate.
 func (f *Frontier) nominateLocked(name string) {
-	if _, ok := f.candidate[name]; ok {
-		return
-	}
-	if len(f.candidate) >= maxCandidates {
+	switch {
+	case f.candidates.Contains(name):
+	case f.candidates.Len() >= maxCandidates:
 		f.rescanLocked()
-		return
+	default:
+		f.candidates.Add(name, struct{}{})
 	}
-	f.candidate[name] = struct{}{}
-	f.candidates.push(name)
 }
 
 // rescanLocked notes that a host waits on disk that is no candidate.
@@ -398,7 +396,7 @@ func (f *Frontier) resume(h *host) {
 	f.update(func(now time.Time) {
 		h.ending--
 		if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && h.evictable() &&
-			(f.scan || len(f.candidates) > 0 || !f.bench.recrawl.done) {
+			(f.scan || f.candidates.Len() > 0 || !f.bench.recrawl.done) {
 			f.evictLocked(h, now)
 		} else {
 			f.bench.settle(h, now)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -108,8 +109,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	wake := func() chan struct{} { return make(chan struct{}, 1) }
 	f := &Frontier{cfg: cfg, deps: deps, store: s, bench: newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
 		quiet: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake(),
-		activation: activation{candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)},
+		activation: activation{frozen: make(map[string]*freezing)},
 		clock:      time.NewTimer(time.Minute), held: make(map[string]string)}
+	f.candidates, _ = simplelru.NewLRU[string, struct{}](maxCandidates, nil) // it fails only for a size below one
 	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.ended = polite.EndedFor
 	f.ledger.longest.Store(int64(f.bench.rules.longest()))

@@ -211,7 +211,7 @@ func TestNewsOfAHost(t *testing.T) {
 		for _, is := range []struct {
 			word string
 			so   bool
-		}{{"here", h != nil}, {"frozen", h != nil && h.frozen}, {"candidate", len(f.candidates) > 0}, {"away", f.away.has(host)},
+		}{{"here", h != nil}, {"frozen", h != nil && h.frozen}, {"candidate", f.candidates.Len() > 0}, {"away", f.away.has(host)},
 			{"scan", f.scan}, {"again", !f.bench.recrawl.over}} {
 			if is.so {
 				then = append(then, is.word)

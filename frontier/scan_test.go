@@ -106,8 +106,9 @@ func TestScanForWaitingHosts(t *testing.T) {
 			for i, want := range c.want {
 				f.craving, f.useful = true, c.useful
 				if c.more && i == 1 {
-					for n := range maxCandidates {
-						f.candidate[fmt.Sprint(n)] = struct{}{}
+					for n := range maxCandidates { // none of them may come in
+						f.candidates.Add(fmt.Sprint(n), struct{}{})
+						f.frozen[fmt.Sprint(n)] = &freezing{}
 					}
 					f.nominateLocked("http://h99.test")
 				}

@@ -127,7 +127,7 @@ func TestHopelessAndIdle(t *testing.T) {
 		"a name is looked up":  {func(f *Frontier, _ *host) { f.bench.resolving = 1 }, false, false},
 		"a host is read":       {func(_ *Frontier, h *host) { h.reading = true }, false, false},
 		"hosts wait on disk":   {func(f *Frontier, _ *host) { f.scan = true }, false, false},
-		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.push("http://h2.test") }, false, false},
+		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.Add("http://h2.test", struct{}{}) }, false, false},
 		"visits may be left":   {func(f *Frontier, _ *host) { f.bench.recrawl.over = false }, true, false},
 		"visits never end":     {func(f *Frontier, _ *host) { f.bench.recrawl.Enabled = true }, true, false},
 	} {
@@ -321,7 +321,7 @@ func TestTwoFreezes(t *testing.T) {
 		l.mu.Unlock()
 		hosts, err := l.nextHosts()
 		due, none := l.nextDueHosts()
-		if len(hosts)+len(due) > 0 || err != nil || none != nil || len(l.bench.recrawl.ahead)+len(l.candidates) > 0 {
+		if len(hosts)+len(due) > 0 || err != nil || none != nil || len(l.bench.recrawl.ahead)+l.candidates.Len() > 0 {
 			t.Errorf("%d and %d hosts come in, %v, %v", len(hosts), len(due), err, none)
 		}
 		over := l.frozen[host].over

@@ -63,7 +63,7 @@ func (f *Frontier) Status() Status {
 	}
 	s.Servers, s.Ready = len(f.bench.servers), f.bench.readyServers(now)
 	s.InFlight, s.RemoteFetches = f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
-	s.Waiting, s.Paused = f.scan || len(f.candidates) > 0, f.pausedLocked()
+	s.Waiting, s.Paused = f.scan || f.candidates.Len() > 0, f.pausedLocked()
 	if due := f.bench.nextDue(); !due.IsZero() {
 		s.NextDue = max(0, due.Sub(now))
 	}
@@ -198,7 +198,7 @@ func (f *Frontier) Hopeless() bool {
 // busyLocked says that something is under way, apart from hosts that are being read.
 func (f *Frontier) busyLocked() bool {
 	b := f.bench
-	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || len(f.candidates) > 0
+	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || f.candidates.Len() > 0
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer. While a URL waits

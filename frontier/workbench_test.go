@@ -257,13 +257,13 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 		want    bool
 	}{
 		"nobody is there":            {func(*Frontier) {}, false},
-		"a candidate":                {func(f *Frontier) { f.candidates.push("a.example") }, true},
+		"a candidate":                {func(f *Frontier) { f.candidates.Add("a.example", struct{}{}) }, true},
 		"some on disk":               {func(f *Frontier) { f.scan = true }, true},
 		"a scan has found none":      {func(f *Frontier) { f.scan, f.wrapped = true, true }, false},
-		"a candidate after the scan": {func(f *Frontier) { f.scan, f.wrapped = true, true; f.candidates.push("a.example") }, true},
+		"a candidate after the scan": {func(f *Frontier) { f.scan, f.wrapped = true, true; f.candidates.Add("a.example", struct{}{}) }, true},
 		"more than are candidates": {func(f *Frontier) {
 			for i := range maxCandidates {
-				f.candidate[fmt.Sprint(i)] = struct{}{}
+				f.candidates.Add(fmt.Sprint(i), struct{}{})
 			}
 			f.nominateLocked("a.example")
 		}, true},
