@@ -204,7 +204,7 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err
 		h.rec.loose = true
 		ended = 1
 	}
-	l.seen.remember(hash)
+	l.seen.remember(h.host, hash)
 	l.markDone(b, h, hash)
 	return ended, nil
 }
