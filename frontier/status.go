@@ -202,20 +202,20 @@ func (f *Frontier) busyLocked() bool {
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer. While a URL waits
-// only for the hours of its site, or this node is cut off, the frontier is not idle. unfinished is the number of URLs that are left.
-func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
+// only for the hours of its site, or this node is cut off, the frontier is not idle.
+func (f *Frontier) Idle(patience time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
 	if b.recrawl.continuous() || !b.recrawl.over || f.busyLocked() {
-		return false, 0
+		return false
 	}
 	now := time.Now()
 	limit := now.Add(patience)
 	for _, h := range b.hosts {
 		if due, ok := h.due(); h.reading || ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
-			return false, 0
+			return false
 		}
 	}
-	return true, f.ledger.count.totals().Pending
+	return true
 }
