@@ -16,7 +16,7 @@ import (
 
 // tellLoop connects the crawl loop with the overlay.
 func (o *overlay) tellLoop(loop *crawl.Deps) {
-	loop.Overlay, loop.MayAsk, loop.Limits = visits{o.owners, o}, o.holder.MayAsk, o.limits
+	loop.Overlay, loop.Limits = visits{o.owners, o}, o.limits
 	loop.Elsewhere = func(host string) bool { return o.whoHasFiles(host) != "" }
 }
 
@@ -41,7 +41,7 @@ func (v visits) Begin(task *frontier.Task) (crawl.Visit, bool) {
 	if err != nil {
 		o.node.warn(err)
 	}
-	visit := crawl.Visit{Home: o.owners.HomeOf(task.Host), Epoch: r.Epoch}
+	visit := crawl.Visit{Home: o.owners.HomeOf(task.Host), Epoch: r.Epoch, MayAsk: func() error { return o.holder.MayAsk(task.Server) }}
 	if r.Assigned {
 		visit.Label = o.node.cfg.Batch.Assigners[0]
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -133,13 +134,14 @@ func (w *web) requests() string {
 
 // overlay notes what the loop gives it.
 type overlay struct {
-	alone
+	Alone
 	mu     sync.Mutex
-	broken error              // of Route
-	right  error              // of MayAsk, for remote fetches
-	routed []string           // URLs
-	passed []string           // URLs, to PassOn
-	ended  []frontier.Outcome // of remote fetches
+	broken error                       // of Route
+	mayAsk func(addr netip.Addr) error // for pages of this node; nil: it always may
+	right  error                       // of MayAsk, for remote fetches
+	routed []string                    // URLs
+	passed []string                    // URLs, to PassOn
+	ended  []frontier.Outcome          // of remote fetches
 }
 
 func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.Link, error) {
@@ -151,7 +153,7 @@ func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.
 	if o.broken != nil {
 		return nil, o.broken
 	}
-	return o.alone.Route(ctx, links)
+	return o.Alone.Route(ctx, links)
 }
 
 func (o *overlay) PassOn(_ context.Context, links []frontier.Link) error {
@@ -162,8 +164,11 @@ func (o *overlay) PassOn(_ context.Context, links []frontier.Link) error {
 }
 
 func (o *overlay) Begin(task *frontier.Task) (Visit, bool) {
+	if !task.IsRemoteFetch() && o.mayAsk == nil {
+		return o.Alone.Begin(task)
+	}
 	if !task.IsRemoteFetch() {
-		return o.alone.Begin(task)
+		return Visit{MayAsk: func() error { return o.mayAsk(task.Server) }}, true
 	}
 	return Visit{MayAsk: func() error {
 		o.mu.Lock()

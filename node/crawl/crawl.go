@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -47,13 +46,8 @@ type Deps struct {
 	Widen func(seed identity.URL) error
 	// Limits are those that the node shares with the rest of its overlay. They are nil where the node crawls alone.
 	Limits *Limits
-	// Home is the node that the log names as the one that decided about a host, where there is no overlay.
-	Home string
-	// Overlay is nil where the node crawls alone.
+	// Overlay is Alone where the node crawls alone.
 	Overlay Overlay
-	// MayAsk returns an error if this node has no right to ask a server at this instant; nil: it always has. It is called right before
-	// the first bytes of each request are sent, and must not block. Remote fetches have another one: Visit.MayAsk.
-	MayAsk func(addr netip.Addr) error
 }
 
 // Loop crawls.
@@ -76,9 +70,6 @@ type Loop struct {
 
 // New makes a loop. Run starts it.
 func New(cfg Config, deps Deps) *Loop {
-	if deps.Overlay == nil {
-		deps.Overlay = alone{deps.Home}
-	}
 	stats := new(statistics)
 	l := &Loop{cfg: cfg, deps: &deps, stats: stats, reader: newReader(cfg, &deps, stats), jar: site.NewJar(), walls: site.NewJar(),
 		limits: deps.Limits, moved: newMoved(),

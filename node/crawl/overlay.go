@@ -28,7 +28,8 @@ type Visit struct {
 	Fresh, Quiet bool
 	// Until is when the download is broken off; zero means never.
 	Until time.Time
-	// MayAsk replaces Deps.MayAsk if it is not nil. A remote fetch needs the lease of the node that asked for it.
+	// MayAsk returns an error if there is no right to ask the server at this instant; nil: there always is. It is called right before the
+	// first bytes of each request are sent, and must not block. A remote fetch needs the lease of the node that asked for it.
 	MayAsk func() error
 	// Label, Batch, Home and Epoch go to the log.
 	Label, Batch, Home string
@@ -46,15 +47,22 @@ type Download struct {
 	HTML bool
 }
 
-// alone is the Overlay of a node that crawls alone.
-type alone struct{ home string }
+// Alone is the Overlay of a node that crawls alone. Home is the id of the node, for the log.
+type Alone struct{ Home string }
 
-func (alone) Route(_ context.Context, links []frontier.Link) ([]frontier.Link, error) {
+// Route implements Overlay.
+func (Alone) Route(_ context.Context, links []frontier.Link) ([]frontier.Link, error) {
 	return links, nil
 }
-func (alone) PassOn(context.Context, []frontier.Link) error { return nil }
-func (a alone) Begin(*frontier.Task) (Visit, bool)          { return Visit{Home: a.home}, true }
-func (alone) Ended(*frontier.Task, Download)                {}
+
+// PassOn implements Overlay.
+func (Alone) PassOn(context.Context, []frontier.Link) error { return nil }
+
+// Begin implements Overlay.
+func (a Alone) Begin(*frontier.Task) (Visit, bool) { return Visit{Home: a.Home}, true }
+
+// Ended implements Overlay.
+func (Alone) Ended(*frontier.Task, Download) {}
 
 func isHTML(res *fetch.Result) bool {
 	return res.Class == "" && res.Status == http.StatusOK && page.IsHTML(res.Header.Get("Content-Type"), nil)

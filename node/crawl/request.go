@@ -28,10 +28,8 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.Wants(sink.WARC), Until: visit.Until}
 	if files := l.deps.Policy.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
 		req.Files = files // no server is asked, so no lease is needed
-	} else if visit.MayAsk != nil {
+	} else {
 		req.Gate = visit.MayAsk
-	} else if l.deps.MayAsk != nil && !task.IsRemoteFetch() {
-		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
 	}
 	settings := l.deps.Policy.Sites.For(task.URL)
 	l.customize(&req, task, settings)

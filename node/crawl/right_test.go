@@ -23,7 +23,7 @@ func TestNoRight(t *testing.T) {
 		w := new(web)
 		b := newBed(t, w)
 		b.cfg.End = EndIdle // which it is not without a right
-		b.deps.MayAsk = func(addr netip.Addr) error {
+		b.over.mayAsk = func(addr netip.Addr) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if addr != netip.MustParseAddr("10.0.0.1") {
@@ -56,7 +56,7 @@ func TestNoRightOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(web)
 		b := newBed(t, w)
-		b.deps.MayAsk = func(netip.Addr) error { return errors.New("none of its own") }
+		b.over.mayAsk = func(netip.Addr) error { return errors.New("none of its own") }
 		b.over.right = errors.New("it slept")
 		b.crawl(func() {
 			for _, path := range []string{"/late", "/now"} {
