@@ -99,7 +99,7 @@ func TestVisitThroughAProxy(t *testing.T) {
 // A number too large for us is the largest we know (RFC 9111, section 1.2.2).
 func TestFreshFor(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": 0, "no-store": 0, "public, Max-Age=60": time.Minute, `max-age="60"`: time.Minute, "max-age=-1": 0, "max-age=x": 0,
-		"max-age=86401": maxFresh, "max-age=2147483648": maxFresh, "max-age=99999999999999999999999": maxFresh} {
+		"max-age=86401": 86401 * time.Second, "max-age=2147483648": (1<<31 - 1) * time.Second, "max-age=99999999999999999999999": (1<<31 - 1) * time.Second} {
 		if got := freshFor(http.Header{"Cache-Control": {value}}); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}

@@ -147,10 +147,7 @@ func modifiedOf(h http.Header, now time.Time) time.Time {
 	return t
 }
 
-// maxFresh is the longest max-age that is believed.
-const maxFresh = 24 * time.Hour
-
-// freshFor returns the max-age of Cache-Control.
+// freshFor returns the max-age of Cache-Control, however long.
 func freshFor(h http.Header) time.Duration {
 	for _, line := range h.Values("Cache-Control") {
 		for part := range strings.SplitSeq(line, ",") {
@@ -159,7 +156,7 @@ func freshFor(h http.Header) time.Duration {
 				continue
 			}
 			if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // out of range, n is the greatest value
-				return min(time.Duration(n)*time.Second, maxFresh)
+				return time.Duration(n) * time.Second
 			}
 		}
 	}
