@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"strings"
-	"sync"
 
 	"proxima/fetch"
 	"proxima/fetch/page"
@@ -21,8 +20,7 @@ type reader struct {
 	stats  *statistics
 	robots *robotsCache
 	known  *known
-	near   *near     // nil where near-duplicates are followed
-	spare  sync.Pool // of *gather
+	near   *near // nil where near-duplicates are followed
 }
 
 func newReader(cfg Config, deps *Deps, stats *statistics) *reader {
@@ -112,7 +110,7 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	if nofollow && r.deps.Sink == nil && !r.deps.Recrawl {
 		return 0
 	}
-	g.page, g.base = limits.Parse(res.Body, res.Header.Get("Content-Type"), g.page.Links), task.URL
+	g.page, g.base = limits.Parse(res.Body, res.Header.Get("Content-Type"), nil), task.URL
 	p := &g.page
 	if p.NotHTML == page.NotHTMLData {
 		out.Reason = "binary labelled as HTML"
