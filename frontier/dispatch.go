@@ -44,17 +44,17 @@ func (f *Frontier) update(do func(now time.Time)) {
 // dispatchLocked answers waiting callers and wakes the goroutines that have work. It is called after every change that may have made a task
 // ready.
 func (f *Frontier) dispatchLocked(now time.Time) {
-	if !serve(&f.waiters, func() *Task { return f.takeLocked(now) }) {
+	if !serve(&f.waiters, now) {
 		f.starveLocked()
 	}
-	serve(&f.resolvers, func() *Unplaced { return f.nextUnresolvedLocked(now) })
+	serve(&f.resolvers, now)
 	if len(f.bench.refills) > 0 {
 		signal(f.dry)
 	}
 	if f.bench.recrawl.wanted {
 		f.starveLocked()
 	}
-	f.serveTakersLocked(now)
+	f.takers = slices.DeleteFunc(f.takers, func(w *waiter) bool { return w.gone || w.serve(now) })
 	due := f.bench.nextWake(now)
 	if o := &f.outage; o.why != "" && now.Before(o.next) {
 		due = sooner(due, o.next)
@@ -67,42 +67,6 @@ func (f *Frontier) dispatchLocked(now time.Time) {
 	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.remote.out == 0 {
 		signal(f.quiet)
 	}
-}
-
-// serve answers waiters in order while next returns something. It returns false if a caller still waits.
-func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
-	for len(*waiters) > 0 {
-		if w := (*waiters)[0]; !w.gone {
-			v := next()
-			if v == nil {
-				return false
-			}
-			w.answer <- v
-		}
-		waiters.pop()
-	}
-	return true
-}
-
-// serveTakersLocked answers the takers for which there is a task or an error.
-func (f *Frontier) serveTakersLocked(now time.Time) {
-	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
-		if t.gone {
-			return true
-		}
-		if f.stoppedLocked(now) { // the taker before this one may have got the only try
-			return false
-		}
-		task, err := f.bench.takeHost(t.host, t.addr, now)
-		if task == nil && err == nil {
-			return false
-		}
-		if task != nil {
-			task.try = f.outage.try(true, now)
-		}
-		t.answer <- taken{task, err}
-		return true
-	})
 }
 
 func (f *Frontier) nextUnresolvedLocked(now time.Time) *Unplaced {
@@ -176,33 +140,47 @@ func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.T
 	return n, nil
 }
 
-// waiter is a caller that waits until the frontier hands something out.
-type waiter[T any] struct {
-	answer chan T
-	gone   bool // it has stopped waiting; guarded by the frontier's lock
+// waiter is a caller that waits until the frontier hands something out. The frontier's lock guards it.
+type waiter struct {
+	serve  func(now time.Time) bool // hands it out, if it can
+	served chan struct{}            // closed then
+	gone   bool                     // the caller has stopped waiting
 }
 
-func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
+// serve serves waiters in order. It returns false if one still waits.
+func serve(waiters *fifo[*waiter], now time.Time) bool {
+	for len(*waiters) > 0 {
+		if w := (*waiters)[0]; !w.gone && !w.serve(now) {
+			return false
+		}
+		waiters.pop()
+	}
+	return true
+}
 
-// next waits in a queue until dispatchLocked hands something out.
-func next[T any](ctx context.Context, f *Frontier, queue *fifo[*waiter[T]]) (T, error) {
-	w := newWaiter[T]()
+// wait waits in a queue until next, called with mu held, returns something or an error.
+func wait[T any](ctx context.Context, f *Frontier, queue *fifo[*waiter], next func(now time.Time) (*T, error)) (got *T, err error) {
+	w := &waiter{served: make(chan struct{})}
+	w.serve = func(now time.Time) bool {
+		if got, err = next(now); got == nil && err == nil {
+			return false
+		}
+		close(w.served)
+		return true
+	}
 	f.update(func(time.Time) { queue.push(w) })
-	return w.wait(ctx, f)
-}
-
-func (w *waiter[T]) wait(ctx context.Context, f *Frontier) (answer T, err error) {
-	if answer, err = await(ctx, f, w.answer); err == nil {
-		return answer, nil
+	_, ended := await(ctx, f, w.served)
+	if ended == nil {
+		return got, err
 	}
 	f.mu.Lock()
-	w.gone = true
-	f.mu.Unlock()
+	defer f.mu.Unlock()
 	select {
-	case answer = <-w.answer: // it came before gone was set
-		return answer, nil
+	case <-w.served: // before the lock was taken
+		return got, err
 	default:
-		return answer, err
+		w.gone = true
+		return nil, ended
 	}
 }
 

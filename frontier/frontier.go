@@ -68,10 +68,10 @@ type Frontier struct {
 	mu    sync.Mutex
 	bench *workbench
 	activation
-	waiters   fifo[*waiter[*Task]]
+	waiters   fifo[*waiter]
 	craving   bool // a fetcher got a remote fetch because no host was ready
-	resolvers fifo[*waiter[*Unplaced]]
-	takers    []*taker
+	resolvers fifo[*waiter]
+	takers    fifo[*waiter]     // of single hosts (TakeFrom); each is served on its own
 	clock     *time.Timer       // tells when advance must be called
 	ending    int               // calls whose changes are on the workbench but not on disk yet
 	full      bool              // the disk is full, so that no task is taken

@@ -20,7 +20,7 @@ type Unplaced struct {
 // Resolve returns the next host whose name must be resolved. It blocks until there is one or the context ends. The caller must answer with
 // Place, Lost or Refuse.
 func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
-	u, err := next(ctx, f, &f.resolvers)
+	u, err := wait(ctx, f, &f.resolvers, func(now time.Time) (*Unplaced, error) { return f.nextUnresolvedLocked(now), nil })
 	if err != nil {
 		return Unplaced{}, err
 	}

@@ -202,7 +202,7 @@ func TestNewsOfAHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.waiters.push(&waiter[*Task]{gone: true})
+		f.waiters.push(&waiter{gone: true})
 		f.scan, f.bench.recrawl.over = false, true
 		c.before(f)
 		c.news(f, time.Now())

@@ -135,7 +135,7 @@ func TestNoHostComesInForNothing(t *testing.T) {
 		},
 	} {
 		f := scanning(t, 0, 2, time.Now())
-		f.waiters.push(newWaiter[*Task]())
+		f.waiters.push(&waiter{serve: func(time.Time) bool { return false }})
 		keep(f)
 		hosts, err := f.nextHosts()
 		due, none := f.nextDueHosts()
@@ -160,7 +160,7 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now().Add(c.due))
-			f.waiters.push(newWaiter[*Task]())
+			f.waiters.push(&waiter{serve: func(time.Time) bool { return false }})
 			var came []*host
 			for i, want := range c.want {
 				r := &f.bench.recrawl
