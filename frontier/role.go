@@ -163,7 +163,7 @@ func (f *Frontier) offeredLocked(name string, b block, first, away bool, now tim
 		// A host that was unknown before need not be read from disk.
 		h := f.bench.enter(name)
 		f.checkInLocked(h)
-		h.take(b.ref, cloned(b.entries))
+		h.add(b.ref, cloned(b.entries))
 		f.bench.loadedHost(h, record{}, now)
 	default:
 		f.nominateLocked(name)

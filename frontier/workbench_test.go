@@ -28,7 +28,7 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 				entries = append(entries, entry{PendingURL: PendingURL{Path: fmt.Sprintf("/%d", k)}})
 			}
 			seq++
-			h.take(&blockRef{seq: seq, n: urls, origin: o}, entries)
+			h.add(&blockRef{seq: seq, n: urls, origin: o}, entries)
 			w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour)}}, now)
 			u := w.nextUnresolved(now)
 			w.placeHost(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(o), byte(i >> 8), byte(i)})}, time.Hour, now)
@@ -92,7 +92,7 @@ func TestEachQueueIsFilled(t *testing.T) {
 		t.Error("a suspended host leaves, and its URLs stay on disk")
 	}
 	h.more[Assigned], h.suspended, h.nextDue, w.refills = false, "", stampOf(now), nil
-	h.take(&blockRef{seq: 10, n: 1}, make([]entry, 1))
+	h.add(&blockRef{seq: 10, n: 1}, make([]entry, 1))
 	for _, on := range []bool{false, true} { // of pages that are due
 		w.recrawl.Enabled = on
 		if w.settle(h, now); (len(w.refills) > 0) != on {
@@ -115,7 +115,7 @@ func TestForgetKeepsLaterBlocks(t *testing.T) {
 			t.Errorf("%+v: then up to %d, and more: %v", test, h.loaded[0], h.onDisk())
 		}
 		for seq := range uint64(9) { // what was read before the drop
-			h.take(&blockRef{seq: seq, n: 1}, make([]entry, 1))
+			h.add(&blockRef{seq: seq, n: 1}, make([]entry, 1))
 		}
 		if h.windowed() != 1 || len(h.delayed) > 0 || h.nextDue != 0 || h.lastDue != nil || !h.givenUp {
 			t.Errorf("%d URLs in the window, %d delayed, the next page due at %d, given up %v", h.windowed(), len(h.delayed), h.nextDue, h.givenUp)
