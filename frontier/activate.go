@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/errgroup"
 )
 
-// activation says which hosts may come onto the workbench. They come in only when fetchers starve, because a workbench that is no larger
-// than needed saves memory and keeps connections warm. The frontier's lock guards it.
+// activation brings hosts onto the workbench and sends them back to disk. They come in only when fetchers starve, because a workbench
+// that is no larger than needed saves memory and keeps connections warm.
 type activation struct {
-	// candidates are hosts with URLs on disk that may enter the workbench, in the order in which they came.
-	candidates *simplelru.LRU[string, struct{}]
+	*front
+
+	// The lock of the front guards what follows.
+	candidates fifo[string]         // hosts with URLs on disk that may enter the workbench
+	candidate  map[string]struct{}  // the same as a set
 	scan       bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
 	cursor     string               // the last host that the scan looked at
 	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
@@ -26,6 +28,12 @@ type activation struct {
 	crowded    time.Time            // when a crowd was last sent back to disk
 	away       marks                // hosts that are not owned
 	frozen     map[string]*freezing // hosts that must not enter the workbench
+}
+
+func newActivation(f *front) *activation {
+	a := &activation{front: f, candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
+	f.supply = a.supplyLocked
+	return a
 }
 
 const (
@@ -40,120 +48,121 @@ const (
 )
 
 // supplyLocked says whether there may be hosts on disk to bring in.
-func (f *Frontier) supplyLocked() bool {
-	return f.candidates.Len() > 0 || f.scan && !f.wrapped || !f.bench.recrawl.done
+func (a *activation) supplyLocked() bool {
+	return len(a.candidates) > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
 
 // bringIn brings hosts in for as long as fetchers starve.
-func (f *Frontier) bringIn() error {
+func (a *activation) bringIn() error {
 	for {
-		hosts, err := f.nextHosts()
-		due, dueErr := f.nextDueHosts()
+		hosts, err := a.nextHosts()
+		due, dueErr := a.nextDueHosts()
 		if err := errors.Join(err, dueErr); err != nil {
 			return err
 		}
 		if hosts = append(hosts, due...); len(hosts) == 0 {
 			return nil
 		}
-		if err := f.activate(hosts); err != nil {
+		if err := a.activate(hosts); err != nil {
 			return err
 		}
 	}
 }
 
 // lookAgain lets the disk be searched again for hosts that have waited long enough.
-func (f *Frontier) lookAgain() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.wrapped = false
-	f.bench.recrawl.again()
-	signal(f.hungry)
+func (a *activation) lookAgain() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wrapped = false
+	a.bench.recrawl.again()
+	signal(a.hungry)
 	return nil
 }
 
 // nextHosts picks hosts to bring in: candidates, and hosts that a scan of the disk finds when there are none, or every fourth time, because a
 // crawl that grows has new candidates all the time. It puts them onto the workbench before it unlocks, so that Idle always sees them as
 // candidates or on the workbench.
-func (f *Frontier) nextHosts() ([]*host, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (a *activation) nextHosts() ([]*host, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	now := time.Now()
-	starved := len(f.waiters) > 0 || f.craving
-	f.craving = false
-	if !starved || f.full || f.outage.keepsTasks(now) {
+	starved := len(a.waiters) > 0 || a.craving
+	a.craving = false
+	if !starved || a.full || a.outage.keepsTasks(now) {
 		return nil, nil
 	}
-	if len(f.bench.hosts) >= f.cfg.FrontHosts && f.supplyLocked() {
-		f.evictSleepersLocked(now)
-		f.evictCrowdLocked(now)
+	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
+		a.evictSleepersLocked(now)
+		a.evictCrowdLocked(now)
 	}
-	room, scan := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts)), f.scan && !f.wrapped
+	room, scan := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts)), a.scan && !a.wrapped
 	var hosts []*host
-	if f.turn < 3 || !scan {
-		for f.candidates.Len() > 0 && len(hosts) < room {
-			name, _, _ := f.candidates.RemoveOldest()
-			hosts = f.enterLocked(hosts, name)
+	if a.turn < 3 || !scan {
+		for len(a.candidates) > 0 && len(hosts) < room {
+			name := a.candidates.pop()
+			delete(a.candidate, name)
+			hosts = a.enterLocked(hosts, name)
 		}
 	}
 	if len(hosts) > 0 {
-		f.turn++
+		a.turn++
 		return hosts, nil
 	}
 	if room <= 0 || !scan {
 		return nil, nil
 	}
-	f.turn = 0
-	cursor, others := f.cursor, f.candidates.Len() > 0
-	f.mu.Unlock()
-	names, last, end, err := f.waitingHosts(cursor, room)
-	f.mu.Lock()
+	a.turn = 0
+	cursor, others := a.cursor, len(a.candidates) > 0
+	a.mu.Unlock()
+	names, last, end, err := a.waitingHosts(cursor, room)
+	a.mu.Lock()
 	if err != nil {
 		return nil, err
 	}
 	if others {
-		signal(f.hungry) // they have the next turns
+		signal(a.hungry) // they have the next turns
 	}
 	switch {
 	case len(names) > 0:
-		f.cursor, f.found = last, true
+		a.cursor, a.found = last, true
 		for _, name := range names {
-			hosts = f.enterLocked(hosts, name)
+			hosts = a.enterLocked(hosts, name)
 		}
 		if len(hosts) == 0 {
-			signal(f.hungry) // all of them have come in meanwhile: go on with the scan
+			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
 		}
-	case end && !f.found:
-		// No host waits on disk. The ledger tells of new ones (offeredLocked).
-		f.scan, f.wrapped, f.cursor = false, true, ""
-		signal(f.quiet)
-	case end && !f.useful:
+	case end && !a.found:
+		// No host waits on disk. The ledger tells of new ones (transfers.offeredLocked).
+		a.scan, a.wrapped, a.cursor = false, true, ""
+		signal(a.quiet)
+	case end && !a.useful:
 		// All hosts on disk have to wait. Another scan would only exchange one that sleeps for the next.
-		f.wrapped, f.cursor, f.found = true, "", false
+		a.wrapped, a.cursor, a.found = true, "", false
 	case end:
-		f.cursor, f.found, f.useful = "", false, false
-		signal(f.hungry)
+		a.cursor, a.found, a.useful = "", false, false
+		signal(a.hungry)
 	default:
-		f.cursor = last
-		signal(f.hungry) // the scan has found none yet: go on
+		a.cursor = last
+		signal(a.hungry) // the scan has found none yet: go on
 	}
 	return hosts, nil
 }
 
 // enterLocked puts a host onto the workbench and appends it to hosts, unless it is there already or frozen.
-func (f *Frontier) enterLocked(hosts []*host, name string) []*host {
-	if f.bench.hosts[name] != nil || f.frozen[name] != nil {
+func (a *activation) enterLocked(hosts []*host, name string) []*host {
+	if a.bench.hosts[name] != nil || a.frozen[name] != nil {
 		return hosts
 	}
-	return append(hosts, f.bench.enter(name))
+	return append(hosts, a.bench.enter(name))
 }
 
 // waitingHosts returns up to n hosts with pending URLs that wait on disk, in the order of their keys, after a host. last is the last host
 // that it looked at. end means that it reached the last key.
-func (f *Frontier) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
+func (a *activation) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
 	last = after
 	looked := 0
-	end, err = f.store.eachHost(context.Background(), []byte{kindPending}, after, func(_ *tx, _ *badger.Iterator, host string) (bool, error) {
-		if last = host; !f.kept(host) {
+	end, err = a.store.eachHost(context.Background(), []byte{kindPending}, after, func(_ *tx, _ *badger.Iterator, host string) (bool, error) {
+		if last = host; !a.kept(host) {
 			hosts = append(hosts, host)
 		}
 		looked++
@@ -163,28 +172,28 @@ func (f *Frontier) waitingHosts(after string, n int) (hosts []string, last strin
 }
 
 // kept says that a host on disk must not be brought in: it is on the workbench, frozen or not owned.
-func (f *Frontier) kept(host string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.bench.hosts[host] != nil || f.frozen[host] != nil || f.away.has(host)
+func (a *activation) kept(host string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.bench.hosts[host] != nil || a.frozen[host] != nil || a.away.has(host)
 }
 
 // evictLocked sends a host back to disk, from where it comes in again later.
-func (f *Frontier) evictLocked(h *host, now time.Time) {
-	f.bench.leave(h, now)
-	f.rescanLocked()
-	f.bench.recrawl.again()
+func (a *activation) evictLocked(h *host, now time.Time) {
+	a.bench.leave(h, now)
+	a.rescanLocked()
+	a.bench.recrawl.again()
 }
 
 // evictSleepersLocked makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
 // stays, because that is not on disk. It looks at a bounded number of hosts.
-func (f *Frontier) evictSleepersLocked(now time.Time) {
+func (a *activation) evictSleepersLocked(now time.Time) {
 	looked := 0
-	for _, h := range f.bench.hosts {
+	for _, h := range a.bench.hosts {
 		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && h.evictable() {
-			f.bench.leave(h, now)
+			a.bench.leave(h, now)
 			// Unlike rescanLocked, this leaves wrapped as it is: the host need not come back soon.
-			f.scan, f.found, f.bench.recrawl.over = true, true, !f.bench.recrawl.On()
+			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On()
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
@@ -194,73 +203,73 @@ func (f *Frontier) evictSleepersLocked(now time.Time) {
 
 // evictCrowdLocked makes room on a full workbench, once in longSleep. Of the hosts of one server as many stay as it may be asked for in that
 // time, and none stays that only waits for the budget of visits.
-func (f *Frontier) evictCrowdLocked(now time.Time) {
-	if now.Sub(f.crowded) < longSleep || f.stoppedLocked(now) {
+func (a *activation) evictCrowdLocked(now time.Time) {
+	if now.Sub(a.crowded) < longSleep || a.stoppedLocked(now) {
 		return
 	}
-	f.crowded = now
-	for _, h := range f.bench.hosts {
-		if h.windowed() > 0 && len(h.delayed) == 0 && h.suspended == "" && h.evictable() && (f.bench.crowds(h, now) || f.bench.spent(h, now)) {
-			f.evictLocked(h, now)
+	a.crowded = now
+	for _, h := range a.bench.hosts {
+		if h.windowed() > 0 && len(h.delayed) == 0 && h.suspended == "" && h.evictable() && (a.bench.crowds(h, now) || a.bench.spent(h, now)) {
+			a.evictLocked(h, now)
 		}
 	}
 }
 
 // activate reads hosts from disk that have entered the workbench. It reads several at once, so that the ledger answers them together.
-func (f *Frontier) activate(hosts []*host) error {
+func (a *activation) activate(hosts []*host) error {
 	var g errgroup.Group
 	g.SetLimit(activateAtOnce)
 	for _, h := range hosts {
-		g.Go(func() error { return f.activateHost(h) })
+		g.Go(func() error { return a.activateHost(h) })
 	}
 	return g.Wait()
 }
 
 // activateHost reads a host from disk that has entered the workbench. A host that must not be crawled, or cannot be read, leaves again.
-func (f *Frontier) activateHost(h *host) (err error) {
+func (a *activation) activateHost(h *host) (err error) {
 	defer func() {
 		if err != nil {
-			f.update(func(now time.Time) { f.evictLocked(h, now) })
+			a.update(func(now time.Time) { a.evictLocked(h, now) })
 		}
 	}()
-	rec, err := f.load(h)
+	rec, err := a.load(h)
 	if err != nil {
 		return err
 	}
 	if rec.role != Owned {
-		f.update(func(now time.Time) {
+		a.update(func(now time.Time) {
 			h.foreign = true
-			f.bench.leave(h, now)
+			a.bench.leave(h, now)
 		})
 		return nil
 	}
-	reason, until := f.deps.Blocked(h.name), time.Time{}
+	reason, until := a.deps.Blocked(h.name), time.Time{}
 	if reason == "" && rec.endedUntil.After(time.Now()) {
 		reason, until = rec.endReason, rec.endedUntil
 	}
-	f.mu.Lock()
+	a.mu.Lock()
 	h.leftover = rec.partial
 	h.nextDue = rec.nextAt() // later than the search for due hosts found if the host was dropped meanwhile
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if reason != "" {
-		_, err = f.giveUp(context.Background(), h.name, reason, until)
-	} else if err = f.read(h); err == nil {
-		err = f.noneDue(h)
+		_, err = a.giveUp(context.Background(), h.name, reason, until)
+	} else if err = a.read(h); err == nil {
+		err = a.noneDue(h)
 	}
 	if err != nil {
 		return err
 	}
-	f.update(func(now time.Time) {
-		f.checkInLocked(h)
-		f.useful = f.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
-		f.bench.loadedHost(h, rec, now)
+	a.update(func(now time.Time) {
+		a.checkInLocked(h)
+		a.useful = a.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+		a.bench.loadedHost(h, rec, now)
 	})
 	return nil
 }
 
 // load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.
-func (f *Frontier) load(h *host) (rec record, err error) {
-	l := f.ledger
+func (a *activation) load(h *host) (rec record, err error) {
+	l := a.ledger
 	ask := func(_ *batch, e *hostEntry) error {
 		rec = e.rec
 		rec.partial = slices.Clone(rec.partial)
@@ -276,115 +285,117 @@ func (f *Frontier) load(h *host) (rec record, err error) {
 }
 
 // read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
-func (f *Frontier) read(h *host) error {
-	f.mu.Lock()
+func (a *activation) read(h *host) error {
+	a.mu.Lock()
 	entering := h.place == loading // nothing of it on disk is known yet
-	f.mu.Unlock()
-	if entering && f.cfg.TrackDepth {
-		depths, err := f.store.depths(nil, h.name)
+	a.mu.Unlock()
+	if entering && a.cfg.TrackDepth {
+		depths, err := a.store.depths(nil, h.name)
 		if err != nil {
 			return err
 		}
-		f.mu.Lock()
+		a.mu.Lock()
 		if !h.givenUp {
 			maps.Copy(depths, h.depths) // what was told meanwhile is newer
 			h.depths = depths
 		}
-		f.mu.Unlock()
+		a.mu.Unlock()
 	}
 	for o := range Revisit {
-		f.mu.Lock()
-		after, want := h.loaded[o], f.cfg.WindowURLs-len(h.window[o])
+		a.mu.Lock()
+		after, want := h.loaded[o], a.cfg.WindowURLs-len(h.window[o])
 		if !entering && !h.more[o] {
 			want = 0
 		}
 		if want > 0 {
 			h.more[o] = false // from here on it says what is written meanwhile
 		}
-		f.mu.Unlock()
+		a.mu.Unlock()
 		if want <= 0 {
 			continue
 		}
-		blocks, more, err := f.store.blocks(h.name, o, after, want)
+		blocks, more, err := a.store.blocks(h.name, o, after, want)
 		if err != nil {
 			return err
 		}
-		f.mu.Lock()
+		a.mu.Lock()
 		h.fill(o, blocks, more)
-		f.mu.Unlock()
+		a.mu.Unlock()
 	}
-	return f.readDue(h)
+	return a.readDue(h)
 }
 
 // refill fills the windows that run low.
-func (f *Frontier) refill() error {
-	f.mu.Lock()
-	low := f.bench.refills
-	f.bench.refills = nil
-	f.mu.Unlock()
+func (a *activation) refill() error {
+	a.mu.Lock()
+	low := a.bench.refills
+	a.bench.refills = nil
+	a.mu.Unlock()
 	for _, h := range low {
-		if err := f.read(h); err != nil {
+		if err := a.read(h); err != nil {
 			return err
 		}
-		f.update(func(now time.Time) {
+		a.update(func(now time.Time) {
 			h.reading = false
-			f.bench.settle(h, now)
+			a.bench.settle(h, now)
 		})
 	}
 	return nil
 }
 
 // nominateLocked makes a host with URLs on disk a candidate.
-func (f *Frontier) nominateLocked(name string) {
-	switch {
-	case f.candidates.Contains(name):
-	case f.candidates.Len() >= maxCandidates:
-		f.rescanLocked()
-	default:
-		f.candidates.Add(name, struct{}{})
+func (a *activation) nominateLocked(name string) {
+	if _, ok := a.candidate[name]; ok {
+		return
 	}
+	if len(a.candidate) >= maxCandidates {
+		a.rescanLocked()
+		return
+	}
+	a.candidate[name] = struct{}{}
+	a.candidates.push(name)
 }
 
 // rescanLocked notes that a host waits on disk that is no candidate.
-func (f *Frontier) rescanLocked() { f.scan, f.wrapped, f.found = true, false, true }
+func (a *activation) rescanLocked() { a.scan, a.wrapped, a.found = true, false, true }
 
 // Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is not
 // owned or was given up. The workbench may exceed Config.FrontHosts.
-func (f *Frontier) Activate(ctx context.Context, host string) error {
-	_, err := f.enterHost(ctx, host)
+func (a *activation) Activate(ctx context.Context, host string) error {
+	_, err := a.enterHost(ctx, host)
 	return err
 }
 
 // enterHost is Activate, but also says whether the host is on the workbench.
-func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err error) {
-	if !f.store.enter() {
+func (a *activation) enterHost(ctx context.Context, name string) (here bool, err error) {
+	if !a.store.enter() {
 		return false, ErrClosed
 	}
-	defer f.store.exit()
+	defer a.store.exit()
 	for {
-		f.mu.Lock()
-		if z := f.frozen[name]; z != nil {
-			f.mu.Unlock()
-			if _, err := await(ctx, f, z.over); err != nil {
+		a.mu.Lock()
+		if z := a.frozen[name]; z != nil {
+			a.mu.Unlock()
+			if _, err := await(ctx, a.front, z.over); err != nil {
 				return false, err
 			}
 			continue
 		}
-		if f.bench.hosts[name] != nil {
-			f.mu.Unlock()
+		if a.bench.hosts[name] != nil {
+			a.mu.Unlock()
 			return true, nil
 		}
-		if len(f.bench.hosts) >= f.cfg.FrontHosts {
-			f.evictSleepersLocked(time.Now())
+		if len(a.bench.hosts) >= a.cfg.FrontHosts {
+			a.evictSleepersLocked(time.Now())
 		}
-		h := f.bench.enter(name)
-		f.mu.Unlock()
-		if err := f.activateHost(h); err != nil {
+		h := a.bench.enter(name)
+		a.mu.Unlock()
+		if err := a.activateHost(h); err != nil {
 			return false, err
 		}
-		f.mu.Lock()
-		here, displaced := f.bench.hosts[name] != nil, h.displaced()
-		f.mu.Unlock()
+		a.mu.Lock()
+		here, displaced := a.bench.hosts[name] != nil, h.displaced()
+		a.mu.Unlock()
 		if here || !displaced {
 			return here, nil
 		}
@@ -392,14 +403,14 @@ func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err e
 }
 
 // resume lets a host go on when the end of its task is on disk. A host that has used up its budget while others wait is evicted.
-func (f *Frontier) resume(h *host) {
-	f.update(func(now time.Time) {
+func (a *activation) resume(h *host) {
+	a.update(func(now time.Time) {
 		h.ending--
-		if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && h.evictable() &&
-			(f.scan || f.candidates.Len() > 0 || !f.bench.recrawl.done) {
-			f.evictLocked(h, now)
+		if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
+			(a.scan || len(a.candidates) > 0 || !a.bench.recrawl.done) {
+			a.evictLocked(h, now)
 		} else {
-			f.bench.settle(h, now)
+			a.bench.settle(h, now)
 		}
 	})
 }

@@ -112,8 +112,8 @@ func (f *feed) add(changes map[string]*Change) {
 
 // Changes returns what happened to the owned hosts since the last call, by host. It is for one reader. Without Config.Shared it returns
 // nil.
-func (f *Frontier) Changes() map[string]*Change {
-	d := f.ledger.feed
+func (t *transfers) Changes() map[string]*Change {
+	d := t.ledger.feed
 	if d == nil {
 		return nil
 	}

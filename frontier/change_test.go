@@ -37,7 +37,7 @@ func TestChangesFollow(t *testing.T) {
 	if !f.hosts["fits"].Lost || !f.hosts["not"].Lost || f.bytes != maxFeedBytes-n {
 		t.Errorf("%+v, %d bytes of %d", f.hosts, f.bytes, maxFeedBytes)
 	}
-	tr := &Frontier{ledger: &ledger{feed: f}}
+	tr := &transfers{&activation{front: &front{ledger: &ledger{feed: f}}}}
 	if len(tr.Changes()) != 2 || f.bytes != 0 || len(tr.Changes()) != 0 {
 		t.Errorf("%d bytes are left", f.bytes)
 	}

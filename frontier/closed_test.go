@@ -44,18 +44,16 @@ func TestCallsAfterTheEnd(t *testing.T) {
 func TestAnswersToCallersThatGiveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	cfg, polite := testConfig()
-	f, err := Open("", cfg, polite, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.store.close() //nolint:errcheck // in memory
-	for range 100 {       // a caller that finds both looks at either first
-		if got, err := wait(ctx, f, &f.waiters, func(time.Time) (*int, error) { return new(7), nil }); err != nil || *got != 7 {
-			t.Fatalf("it gets %v, %v", got, err)
+	f := &front{ledger: &ledger{closed: make(chan struct{})}}
+	for range 100 { // a caller that finds both looks at either first
+		w := newWaiter[int]()
+		w.answer <- 7
+		if answer, err := w.wait(ctx, f); answer != 7 || err != nil {
+			t.Fatalf("it gets %d, %v", answer, err)
 		}
 	}
-	if _, err := wait(ctx, f, &f.waiters, func(time.Time) (*int, error) { return nil, nil }); !errors.Is(err, context.Canceled) || !f.waiters[0].gone {
-		t.Errorf("it is gone: %v, %v", f.waiters[0].gone, err)
+	w := newWaiter[int]()
+	if _, err := w.wait(ctx, f); !errors.Is(err, context.Canceled) || !w.gone {
+		t.Errorf("it is gone: %v, %v", w.gone, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Whoever reads what is damaged on the disk tells it, and makes no guess of what was there. Adding links reads nothing, what is deleted is
-// not read, and a record that is in memory is not read again.
+// Whoever reads what is damaged on the disk tells it, and makes no guess of what was there. Adding links reads nothing, and a
+// record that is in memory is not read again.
 func TestWhoTellsOfDamage(t *testing.T) {
 	const host = "http://h1.test"
 	first := page(host, 1)
@@ -62,14 +62,14 @@ func TestWhoTellsOfDamage(t *testing.T) {
 	}{
 		{"the record of a host", unknown, hostKey(kindHost, host), []byte{recordVersion + 1},
 			"digest drop export hint import import-page list remove replica retry role state"},
-		{"a block of an unknown host", unknown, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "export retry"},
-		{"a depth of an unknown host", unknown, numberKey(kindDepth, host, hash), nil, "export"},
-		{"a depth that is two", unknown, numberKey(kindDepth, host, hash), []byte{1, 2}, "export"},
-		{"a depth of more than a page", unknown, append(numberKey(kindDepth, host, hash), 0), []byte{1}, "export"},
-		{"a depth of no page", unknown, hostKey(kindDepth, host), []byte{1}, "export"},
+		{"a block of an unknown host", unknown, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "drop export import remove retry"},
+		{"a depth of an unknown host", unknown, numberKey(kindDepth, host, hash), nil, "drop export import remove"},
+		{"a depth that is two", unknown, numberKey(kindDepth, host, hash), []byte{1, 2}, "drop export import remove"},
+		{"a depth of more than a page", unknown, append(numberKey(kindDepth, host, hash), 0), []byte{1}, "drop export import remove"},
+		{"a depth of no page", unknown, hostKey(kindDepth, host), []byte{1}, "drop export import remove"},
 		{"the record of a known host", known, hostKey(kindHost, host), []byte{recordVersion + 1}, "export list role state"},
-		{"a block", known, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "export"},
-		{"a depth", known, numberKey(kindDepth, host, hash), nil, "export"},
+		{"a block", known, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "drop export import remove"},
+		{"a depth", known, numberKey(kindDepth, host, hash), nil, "drop export import remove"},
 		{"a page", known, numberKey(kindPage, host, 5), []byte{1}, "export"},
 		{"the time of a page", withPage, numberKey(kindPage, host, hash), []byte{1}, "export hint import-page replica"},
 		{"what is known of a page", withPage, dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}, "export hint import-page retry"},

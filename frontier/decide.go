@@ -47,7 +47,7 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 			return NotOwned, nil
 		}
 	}
-	if !l.cfg.TrackDepth && l.seen.recent(a.host, a.entry.hash) {
+	if !l.cfg.TrackDepth && l.seen.recent(a.entry.hash) {
 		return Duplicate, nil
 	}
 	return l.put(b, a, h, true)
@@ -61,7 +61,7 @@ func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict,
 		return 0, err
 	}
 	if state != unknown {
-		l.seen.remember(a.host, a.entry.hash)
+		l.seen.remember(a.entry.hash)
 		return Duplicate, l.lower(b, state, a)
 	}
 	n := l.seen.count(a.host, 1)
@@ -86,7 +86,7 @@ func (l *ledger) lookup(b *batch, host string, hash uint64) (urlState, error) {
 // accept puts a new URL into the batch. h is the record of its host, or nil if the caller does not have it.
 func (l *ledger) accept(b *batch, a addition, h *hostEntry, first bool) {
 	hash := a.entry.hash
-	l.seen.remember(a.host, hash)
+	l.seen.remember(hash)
 	l.sets.note(a.host, hash, pendingAt(a.entry.Depth))
 	own := true
 	if h != nil {
@@ -136,8 +136,8 @@ func (l *ledger) lower(b *batch, state urlState, a addition) error {
 	}
 	l.sets.note(a.host, a.entry.hash, pendingAt(a.entry.Depth))
 	b.set(numberKey(kindDepth, a.host, a.entry.hash), []byte{a.entry.Depth})
-	b.news = append(b.news, func(f *Frontier, _ time.Time) {
-		if h := f.bench.hosts[a.host]; h != nil {
+	b.news = append(b.news, func(t *transfers, _ time.Time) {
+		if h := t.bench.hosts[a.host]; h != nil {
 			h.depths[a.entry.hash] = a.entry.Depth
 		}
 	})

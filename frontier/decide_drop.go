@@ -18,6 +18,9 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	if err != nil {
 		return 0, err
 	}
+	if err := l.unremember(b, h.host); err != nil {
+		return 0, err
+	}
 	if err := l.deleteKeys(b, h, keys); err != nil {
 		return 0, fmt.Errorf("drop pending URLs of %s: %w", h.host, err)
 	}
@@ -31,7 +34,6 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 		rec.next = max(rec.next, stampOf(later(until, time.Now().Add(max(l.ended, time.Minute)))))
 	}
 	l.sets.forget(h.host)
-	l.seen.forget(h.host)
 	h.droppedAt = l.seq
 	b.touched[h.host] = h
 	if rec.role != Owned {
@@ -40,7 +42,7 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	}
 	rec.dropped += uint64(n)
 	at := l.seq
-	b.news = append(b.news, func(f *Frontier, now time.Time) { f.droppedLocked(h.host, at, now) })
+	b.news = append(b.news, func(t *transfers, now time.Time) { t.droppedLocked(h.host, at, now) })
 	l.count.ended(Dropped, reason, n)
 	b.changed(h.host, (*Change).drop)
 	return n, nil
@@ -87,6 +89,25 @@ func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 	return nil
 }
 
+// maxUnremembered is how many URLs of a host are removed from the cache of recent hashes one by one. For more, the cache is emptied.
+const maxUnremembered = 4096
+
+// unremember removes the URLs of a host from the cache of recent hashes, because some of them are about to be forgotten.
+func (l *ledger) unremember(b *batch, host string) error {
+	if l.seen.count(host, 0) > maxUnremembered && l.sets.get(host) == nil {
+		l.seen.forgetAll()
+		return nil
+	}
+	set, err := l.exact(b, host)
+	if err != nil {
+		return err
+	}
+	for hash := range set {
+		l.seen.forget(hash)
+	}
+	return nil
+}
+
 // decideRemove deletes everything about a host. The record goes last: until then the host keeps its role. Everything before it must be on
 // disk.
 func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
@@ -97,6 +118,9 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	if err != nil {
 		return err
 	}
+	if err := l.unremember(b, h.host); err != nil {
+		return err
+	}
 	if err := l.deleteKeys(b, h, keys); err != nil {
 		return err
 	}
@@ -104,11 +128,10 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	h.setNext(b, 0)
 	l.count.moved(h.rec.role, 0, pending)
 	l.sets.forget(h.host)
-	l.seen.forget(h.host)
 	// The entry stays in the cache, because the old record is on disk until the batch is.
 	h.rec, h.stored, h.hinted = record{}, false, 0
 	l.marked.remove(h.host)
-	b.news = append(b.news, func(f *Frontier, now time.Time) { f.changedRoleLocked(h.host, Owned, now) })
+	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRoleLocked(h.host, Owned, now) })
 	return nil
 }
 

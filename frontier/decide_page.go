@@ -194,9 +194,9 @@ func (l *ledger) countPages(b *batch, h *hostEntry, role Role) error {
 		l.count.page(Owned, due, n)
 	}
 	if role != Owned {
-		b.news = append(b.news, func(f *Frontier, _ time.Time) {
+		b.news = append(b.news, func(t *transfers, _ time.Time) {
 			for _, hash := range hashes {
-				f.bench.recrawl.sample.Drop(hash)
+				t.bench.recrawl.sample.Drop(hash)
 			}
 		})
 	}

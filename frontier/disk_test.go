@@ -165,7 +165,7 @@ func TestNotIdleBeforeItIsWritten(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- end() }()
 			time.Sleep(time.Minute)
-			if idle := l.Idle(10 * time.Hour); idle || len(ended) > 0 {
+			if idle, _ := l.Idle(10 * time.Hour); idle || len(ended) > 0 {
 				t.Errorf("%s: idle %t before it is written", what, idle)
 			}
 			l.store.gate.shut.Store(false)

@@ -7,9 +7,9 @@
 //     changes of many into one transaction, and answers when that is on disk. Nothing is acknowledged before.
 //   - The workbench (workbench.go) is what can be crawled now: hosts with a window of their URLs, grouped by server, and servers in the
 //     order in which they may be asked. It is in memory only. Taking a URL looks at the heads of queues.
-//   - Frontier has both, the lock of the workbench, and the callers that wait (dispatch.go). Its methods bring hosts from disk onto the
-//     workbench (activate.go), find out at which server a host is (placing.go), take what the node learns of leases (lease.go), and
-//     carry hosts from node to node (role.go, export.go, import.go).
+//   - Both share a front (front.go): their lock, and the callers that wait. On the front stand activation (activate.go), which brings
+//     hosts from disk onto the workbench; placing (placing.go), which finds out at which server a host is; leases (lease.go); and
+//     transfers (role.go, export.go, import.go), which carry hosts from node to node.
 //
 // Where to find an answer:
 //

@@ -74,24 +74,24 @@ func (r *recrawl) again() {
 }
 
 // nextDueHosts brings in hosts whose pages are due, if fetchers want any.
-func (f *Frontier) nextDueHosts() ([]*host, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r := &f.bench.recrawl
+func (a *activation) nextDueHosts() ([]*host, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := &a.bench.recrawl
 	now := time.Now()
 	may, _ := r.mayVisit(now)
-	wanted := !r.done && may && !f.full && !f.outage.keepsTasks(now) &&
-		(len(f.waiters) > 0 || r.wanted && r.here < f.cfg.FrontHosts/2)
-	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
+	wanted := !r.done && may && !a.full && !a.outage.keepsTasks(now) &&
+		(len(a.waiters) > 0 || r.wanted && r.here < a.cfg.FrontHosts/2)
+	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	r.wanted = false
 	if !wanted || room <= 0 {
 		return nil, nil
 	}
 	if len(r.ahead) == 0 {
 		cursor, by := r.cursor, r.by(now)
-		f.mu.Unlock()
-		due, last, end, err := f.lookAhead(cursor, by, now)
-		f.mu.Lock()
+		a.mu.Unlock()
+		due, last, end, err := a.lookAhead(cursor, by, now)
+		a.mu.Lock()
 		if err != nil {
 			return nil, err
 		}
@@ -100,8 +100,8 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 	var hosts []*host
 	for len(r.ahead) > 0 && len(hosts) < room {
 		d := r.ahead[0]
-		if r.ahead = r.ahead[1:]; f.bench.hosts[d.name] == nil && f.frozen[d.name] == nil {
-			h := f.bench.enter(d.name)
+		if r.ahead = r.ahead[1:]; a.bench.hosts[d.name] == nil && a.frozen[d.name] == nil {
+			h := a.bench.enter(d.name)
 			h.next = d.at
 			r.here++
 			hosts = append(hosts, h)
@@ -114,10 +114,10 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 		r.cursor, r.found = nil, false // hosts that came in may have become due again
 	case end:
 		r.done, r.over = true, true
-		signal(f.quiet)
+		signal(a.quiet)
 	}
 	if len(hosts) == 0 && !r.done {
-		signal(f.hungry)
+		signal(a.hungry)
 	}
 	return hosts, nil
 }
@@ -127,13 +127,13 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 const dueAhead = 16384
 
 // lookAhead searches for the next hosts whose pages are due.
-func (f *Frontier) lookAhead(cursor []byte, by stamp, now time.Time) (due []dueHost, last []byte, end bool, err error) {
-	due, last, end, err = f.store.dueHosts(cursor, by, func(h dueHost) bool { return f.kept(h.name) })
+func (a *activation) lookAhead(cursor []byte, by stamp, now time.Time) (due []dueHost, last []byte, end bool, err error) {
+	due, last, end, err = a.store.dueHosts(cursor, by, func(h dueHost) bool { return a.kept(h.name) })
 	if err == nil && end { // add hosts whose pages are due years from now, because a clock was ahead
 		var ahead []dueHost
-		r := f.cfg.Recrawl
-		ahead, _, _, err = f.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, func(h dueHost) bool {
-			return h.at <= f.deps.Site(h.name).recrawl(r).limit(now) || f.kept(h.name)
+		r := a.cfg.Recrawl
+		ahead, _, _, err = a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, func(h dueHost) bool {
+			return h.at <= a.deps.Site(h.name).recrawl(r).limit(now) || a.kept(h.name)
 		})
 		due = append(due, ahead...)
 	}
@@ -142,21 +142,21 @@ func (f *Frontier) lookAhead(cursor []byte, by stamp, now time.Time) (due []dueH
 }
 
 // readDue fills a host's window of pages that are due.
-func (f *Frontier) readDue(h *host) error {
-	f.mu.Lock()
-	on, after, by := f.bench.recrawl.On(), h.lastDue, f.bench.recrawl.by(time.Now())
+func (a *activation) readDue(h *host) error {
+	a.mu.Lock()
+	on, after, by := a.bench.recrawl.On(), h.lastDue, a.bench.recrawl.by(time.Now())
 	want := dueWindow - len(h.window[Revisit])
 	waits := h.nextDue > by
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if !on || want <= 0 || waits {
 		return nil
 	}
-	pages, next, err := f.store.duePages(h.name, after, by, want)
+	pages, next, err := a.store.duePages(h.name, after, by, want)
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if h.givenUp { // meanwhile
 		return nil
 	}
@@ -174,14 +174,14 @@ func (f *Frontier) readDue(h *host) error {
 var revisitRef = blockRef{seq: 1<<64 - 1, origin: Revisit}
 
 // noneDue corrects the due time of a host that came in for its pages, if none of them is due.
-func (f *Frontier) noneDue(h *host) error {
-	f.mu.Lock()
+func (a *activation) noneDue(h *host) error {
+	a.mu.Lock()
 	at, some := h.next, h.lastDue != nil
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if at == 0 || some {
 		return nil
 	}
-	err := f.ledger.onHost(context.Background(), alone, h.name, func(b *batch, e *hostEntry) error { return f.ledger.decideNext(b, e, at) })
+	err := a.ledger.onHost(context.Background(), alone, h.name, func(b *batch, e *hostEntry) error { return a.ledger.decideNext(b, e, at) })
 	return wrap(err, "look when pages of %s are due", h.name)
 }
 

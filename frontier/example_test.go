@@ -54,7 +54,8 @@ func Example() {
 		done, err := f.Finish(ctx, task, out)
 		fmt.Println(task.Kind, task.URL.Path, "new links:", done.Accepted, err)
 	}
-	fmt.Println("idle:", f.Idle(0))
+	idle, _ := f.Idle(0)
+	fmt.Println("idle:", idle)
 	stop()
 	fmt.Println(<-ended)
 	// Output:

@@ -12,21 +12,21 @@ import (
 // none. The part at the zero Cursor has the state of the host. Export reads what is on disk, whatever the role of the host. If the host
 // changes between two parts, they may miss or repeat what changed. Together with the Changes since before the first part they are complete,
 // if done wins over pending.
-func (f *Frontier) Export(ctx context.Context, host string, at Cursor, maxURLs, maxBytes int) (c Chunk, next Cursor, end bool, err error) {
+func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs, maxBytes int) (c Chunk, next Cursor, end bool, err error) {
 	if maxURLs < 1 || maxBytes < 1 {
 		return c, at, false, fmt.Errorf("export %s: no room for a URL", host)
 	}
-	x := &export{store: f.store, host: host, room: maxURLs, bytes: maxBytes, at: at}
-	if err := f.store.view(ctx, x.read); err != nil {
+	x := &export{store: t.store, host: host, room: maxURLs, bytes: maxBytes, at: at}
+	if err := t.store.view(ctx, x.read); err != nil {
 		return Chunk{}, at, false, fmt.Errorf("export %s: %w", host, err)
 	}
 	return x.chunk, x.at, x.end, nil
 }
 
 // StateOf reads the state of a host from disk; nil if the host has no record.
-func (f *Frontier) StateOf(ctx context.Context, host string) (*HostState, error) {
+func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error) {
 	var state *HostState
-	err := f.store.view(ctx, func(txn *tx) error {
+	err := t.store.view(ctx, func(txn *tx) error {
 		rec, known, err := readRecord(txn, host)
 		if err == nil && known {
 			state, err = readState(txn, host, &rec, time.Now())

@@ -64,7 +64,7 @@ func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
 	err := l.ledger.do(t.Context(), alone, func(*batch) error {
 		l.ledger.hosts.Purge()
 		l.ledger.sets.hosts.Purge()
-		clear(l.ledger.seen.recents)
+		l.ledger.seen.forgetAll()
 		return nil
 	})
 	if err != nil {

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -51,34 +49,13 @@ const (
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
 type Frontier struct {
-	cfg    Config
-	deps   Deps
-	store  *store
-	ledger *ledger
-	slow   atomic.Bool // see SetSlow
+	*front
+	*activation
+	*transfers
+	*leases
+	*placing
 
-	// Each channel wakes one goroutine and holds one signal.
-	quiet   chan struct{} // no fetcher and no resolver is at work
-	wanted  chan struct{} // a server needs a lease
-	hungry  chan struct{} // fetchers starve
-	dry     chan struct{} // a window runs low
-	arrived chan struct{} // a host came onto the workbench that is not checked yet
-
-	// mu guards what follows. It is never held across I/O. Functions whose names end in Locked need it held.
-	mu    sync.Mutex
-	bench *workbench
-	activation
-	waiters   fifo[*waiter]
-	craving   bool // a fetcher got a remote fetch because no host was ready
-	resolvers fifo[*waiter]
-	takers    fifo[*waiter]     // of single hosts (TakeFrom); each is served on its own
-	clock     *time.Timer       // tells when advance must be called
-	ending    int               // calls whose changes are on the workbench but not on disk yet
-	full      bool              // the disk is full, so that no task is taken
-	tight     time.Time         // when there was last less room than the watermark
-	held      map[string]string // reasons of Hold, by caller
-	outage    outage
-	entered   []string // hosts that came onto the workbench and are not checked yet
+	slow atomic.Bool // see SetSlow
 }
 
 // Open opens the frontier in a directory and reads what is there. If the name of the directory is empty, everything stays in memory.
@@ -106,12 +83,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.FreeBytes == nil && dir != "" {
 		deps.FreeBytes = func() (uint64, error) { return FreeBytes(dir) }
 	}
-	wake := func() chan struct{} { return make(chan struct{}, 1) }
-	f := &Frontier{cfg: cfg, deps: deps, store: s, bench: newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
-		quiet: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake(),
-		activation: activation{frozen: make(map[string]*freezing)},
-		clock:      time.NewTimer(time.Minute), held: make(map[string]string)}
-	f.candidates, _ = simplelru.NewLRU[string, struct{}](maxCandidates, nil) // it fails only for a size below one
+	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
+	act := newActivation(common)
+	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.ended = polite.EndedFor
 	f.ledger.longest.Store(int64(f.bench.rules.longest()))

@@ -222,10 +222,7 @@ func (h *house) do(words []string) {
 			h.say("found: %s of %d with %d in memory", short(e.Host), all, e.InMemory)
 		}
 	case "idle": // idle PATIENCE
-		idle, unfinished := h.Idle(duration(h.t, args[0])), int64(0)
-		if idle {
-			unfinished = h.Status().Pending
-		}
+		idle, unfinished := h.Idle(duration(h.t, args[0]))
 		h.say("idle %v, unfinished %d, hopeless %v", idle, unfinished, h.Hopeless())
 	case "trouble": // trouble lookup|network: this node's own
 		h.OwnTrouble("no "+args[0], args[0] == "lookup")

@@ -170,7 +170,7 @@ func (s *scene) block(h *host, n, origin string) {
 	for i := range number(s, n) {
 		entries = append(entries, entry{PendingURL: PendingURL{Path: fmt.Sprintf("/%d-%d", s.seq, i)}})
 	}
-	h.add(&blockRef{seq: s.seq, n: len(entries), origin: s.origin(origin)}, entries)
+	h.take(&blockRef{seq: s.seq, n: len(entries), origin: s.origin(origin)}, entries)
 }
 
 func (s *scene) origin(word string) Origin {

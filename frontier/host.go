@@ -163,8 +163,8 @@ func (h *host) recovered() {
 	h.notBefore, h.why = time.Time{}, ""
 }
 
-// add appends the entries of a block to the window, except those that are done.
-func (h *host) add(ref *blockRef, entries []entry) {
+// take appends the entries of a block to the window, except those that are done.
+func (h *host) take(ref *blockRef, entries []entry) {
 	if ref.seq <= h.droppedAt {
 		return
 	}
@@ -184,7 +184,7 @@ func (h *host) add(ref *blockRef, entries []entry) {
 // fill takes blocks of a queue that were read from disk. more means that others follow there.
 func (h *host) fill(origin Origin, blocks []block, more bool) {
 	for _, b := range blocks {
-		h.add(b.ref, b.entries)
+		h.take(b.ref, b.entries)
 	}
 	h.more[origin] = h.more[origin] || more
 }

@@ -16,27 +16,27 @@ import (
 //
 // If the disk is full, Import returns ErrDiskFull, and the sender keeps the host. If the host is owned, Import waits until none of its tasks
 // is out before it takes over done URLs, pages and state. The context bounds that wait.
-func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
+func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
 	if origin >= origins {
 		return 0, fmt.Errorf("import %s: no origin %d", host, origin)
 	}
-	f.mu.Lock()
-	full := f.full
-	f.mu.Unlock()
+	t.mu.Lock()
+	full := t.full
+	t.mu.Unlock()
 	if full && len(c.Pending)+len(c.Done)+len(c.Pages) > 0 {
 		return 0, fmt.Errorf("import %s: %w", host, ErrDiskFull)
 	}
 	if c.State != nil || len(c.Done)+len(c.Pages) > 0 {
-		if err := f.freeze(ctx, host); err != nil {
+		if err := t.freeze(ctx, host); err != nil {
 			return 0, fmt.Errorf("import %s: %w", host, err)
 		}
-		defer f.thaw(host)
+		defer t.thaw(host)
 	}
 	finished := false // no URL of the replica is left, but its blocks still hold those that are done
 	unite := func(u union, joins joins) error {
 		u.origin, u.Drops = origin, c.Drops
-		err := f.ledger.onHost(ctx, joins, host, func(b *batch, h *hostEntry) error {
-			err := f.ledger.decideUnion(b, h, &u)
+		err := t.ledger.onHost(ctx, joins, host, func(b *batch, h *hostEntry) error {
+			err := t.ledger.decideUnion(b, h, &u)
 			finished = h.rec.role == Replica && h.rec.loose && h.rec.digest.Pending() == 0
 			return err
 		})
@@ -78,7 +78,7 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 		}
 	}
 	if finished {
-		err = f.ledger.onHost(ctx, alone, host, f.ledger.decideReconcile)
+		err = t.ledger.onHost(ctx, alone, host, t.ledger.decideReconcile)
 	}
 	return added, wrap(err, "import %s", host)
 }
@@ -86,18 +86,18 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 // Remove forgets everything about a host, whatever its role. URLs that come later are new, and the first makes the host Owned again. Remove
 // waits until no task of the host is out; the context bounds that wait. If the process dies during the call, the host keeps its role, and
 // Remove can be called again.
-func (f *Frontier) Remove(ctx context.Context, host string) error {
-	err := f.freeze(ctx, host)
+func (t *transfers) Remove(ctx context.Context, host string) error {
+	err := t.freeze(ctx, host)
 	if err == nil {
-		defer f.thaw(host)
-		err = f.ledger.onHost(ctx, alone, host, f.ledger.decideRemove)
+		defer t.thaw(host)
+		err = t.ledger.onHost(ctx, alone, host, t.ledger.decideRemove)
 	}
 	return wrap(err, "remove %s", host)
 }
 
 // DigestOf sums up the URLs of a host. The first call for a host reads all of them; from then on the digest is kept.
-func (f *Frontier) DigestOf(ctx context.Context, host string) (d Digest, err error) {
-	l := f.ledger
+func (t *transfers) DigestOf(ctx context.Context, host string) (d Digest, err error) {
+	l := t.ledger
 	err = l.onHost(ctx, together, host, func(b *batch, h *hostEntry) error {
 		if known, err := l.known(b, h); err != nil || !known {
 			return err // a question about an unknown host must not create a record
@@ -204,7 +204,7 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err
 		h.rec.loose = true
 		ended = 1
 	}
-	l.seen.remember(h.host, hash)
+	l.seen.remember(hash)
 	l.markDone(b, h, hash)
 	return ended, nil
 }

@@ -107,57 +107,60 @@ func (t *Task) Lease() context.Context {
 	return t.lease
 }
 
+// leases takes what the node learns of leases, and names the servers that need one.
+type leases struct{ *front }
+
 // Grant gives this node the lease of a server, or extends it. The server is not asked before wait has passed. If until has passed, the
 // lease ends at once, and tasks that are out are told (Task.Lease). Grant has an effect with Config.Leases only.
-func (f *Frontier) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
-	f.update(func(now time.Time) { f.bench.grant(addr, until, wait, now) })
+func (l *leases) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
+	l.update(func(now time.Time) { l.bench.grant(addr, until, wait, now) })
 }
 
 // Withdraw keeps back the tasks of a server until the next Grant. Tasks that are out may go on until the lease ends.
-func (f *Frontier) Withdraw(addr netip.Addr) {
-	f.update(func(now time.Time) { f.bench.withdraw(addr, now) })
+func (l *leases) Withdraw(addr netip.Addr) {
+	l.update(func(now time.Time) { l.bench.withdraw(addr, now) })
 }
 
 // Wanted waits for servers that have something to ask for and no lease, and returns those that are new since the last call. It names a
 // server again only after a Grant or the end of its lease. It is for one caller. The error is that of the context, or ErrClosed.
-func (f *Frontier) Wanted(ctx context.Context) ([]netip.Addr, error) {
-	return gather(ctx, f, f.wanted, func() []netip.Addr {
-		wants := f.bench.wants
-		f.bench.wants = nil
+func (l *leases) Wanted(ctx context.Context) ([]netip.Addr, error) {
+	return gather(ctx, l.front, l.wanted, func() []netip.Addr {
+		wants := l.bench.wants
+		l.bench.wants = nil
 		return wants
 	})
 }
 
 // SetSpacing multiplies the time between two requests to a server that is overloaded. A factor of 1 ends that.
-func (f *Frontier) SetSpacing(addr netip.Addr, factor float64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (l *leases) SetSpacing(addr netip.Addr, factor float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if factor > 1 {
-		f.bench.rules.spacing[addr] = factor
+		l.bench.rules.spacing[addr] = factor
 	} else {
-		delete(f.bench.rules.spacing, addr)
+		delete(l.bench.rules.spacing, addr)
 	}
 }
 
 // Gap returns how long a server must be left alone after a request for a page of a host that took the time elapsed.
-func (f *Frontier) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var delay time.Duration
-	if h := f.bench.hosts[host]; h != nil {
+	if h := l.bench.hosts[host]; h != nil {
 		delay = h.crawlDelay
 	}
-	return f.bench.rules.gap(f.deps.Site(host), addr, delay, retryAfter, elapsed)
+	return l.bench.rules.gap(l.deps.Site(host), addr, delay, retryAfter, elapsed)
 }
 
 // OwnServer says whether a server belongs to the operator (Politeness.Own).
-func (f *Frontier) OwnServer(addr netip.Addr) bool { return f.bench.rules.own(addr) }
+func (l *leases) OwnServer(addr netip.Addr) bool { return l.bench.rules.own(addr) }
 
 // HostsAt returns the hosts on the workbench that a server serves, in no order.
-func (f *Frontier) HostsAt(addr netip.Addr) (names []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s := f.bench.servers[addr]; s != nil {
+func (l *leases) HostsAt(addr netip.Addr) (names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.bench.servers[addr]; s != nil {
 		for h := range s.hosts {
 			names = append(names, h.name)
 		}
@@ -185,10 +188,10 @@ type ServerState struct {
 const serverHosts = 4
 
 // Servers returns the servers on the workbench, in no order. It is slow, because it looks at every host there.
-func (f *Frontier) Servers() []ServerState {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.bench.serverStates(time.Now())
+func (l *leases) Servers() []ServerState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bench.serverStates(time.Now())
 }
 
 func (w *workbench) serverStates(now time.Time) []ServerState {

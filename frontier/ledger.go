@@ -83,7 +83,7 @@ type block struct {
 
 // news is what a batch changes on the workbench. It is called with the frontier's lock held when the batch is on disk. By then the
 // ledger's goroutine may have gone on, so it must not read what that goroutine changes.
-type news func(f *Frontier, now time.Time)
+type news func(t *transfers, now time.Time)
 
 // batch is one transaction and everything that waits for it.
 type batch struct {
@@ -375,7 +375,7 @@ func (l *ledger) seal(b *batch) error {
 				return fmt.Errorf("write block of %s: %w", urls.host, err)
 			}
 			written := block{&blockRef{seq: l.seq, n: n, origin: urls.origin}, entries[:n:n]}
-			b.news = append(b.news, func(f *Frontier, now time.Time) { f.offeredLocked(urls.host, written, urls.first, urls.away, now) })
+			b.news = append(b.news, func(t *transfers, now time.Time) { t.offeredLocked(urls.host, written, urls.first, urls.away, now) })
 			entries = entries[n:]
 		}
 	}

@@ -169,7 +169,7 @@ func TestExportOfARewrittenBlock(t *testing.T) {
 func TestForgottenURLsAreNew(t *testing.T) {
 	const host, other = "http://h1.test", "http://h2.test"
 	for _, c := range []struct{ n, each int }{ // URLs, and those of a block: the last has more blocks than a transaction deletes
-		{10, 128}, {300, 128}, {5000, 128}, {maxAtomicKeys + 100, 1},
+		{10, 128}, {300, 128}, {maxUnremembered + 1, 128}, {maxAtomicKeys + 100, 1},
 	} {
 		t.Run(fmt.Sprint(c.n), func(t *testing.T) {
 			cfg, polite := ownServers(testConfig())
@@ -220,10 +220,10 @@ func TestForgottenURLsAreNew(t *testing.T) {
 	}
 }
 
-// The exact set of the host is not in memory.
+// The exact set of the host is not in memory, and too large to be read for a drop.
 func TestDropOfALargeHostThatIsNotInMemory(t *testing.T) {
 	l := inMemory(t)(testConfig())
-	links := pages("http://h1.test", 0, 5000)
+	links := pages("http://h1.test", 0, maxUnremembered+1)
 	l.add(links...)
 	if n, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil || n != len(links) {
 		t.Errorf("%d dropped, %v", n, err)

@@ -17,10 +17,13 @@ type Unplaced struct {
 	try  bool // its answer shows whether the outage is over
 }
 
+// placing finds out at which servers hosts are: the node asks for names to resolve, and reports the answers.
+type placing struct{ *activation }
+
 // Resolve returns the next host whose name must be resolved. It blocks until there is one or the context ends. The caller must answer with
 // Place, Lost or Refuse.
-func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
-	u, err := wait(ctx, f, &f.resolvers, func(now time.Time) (*Unplaced, error) { return f.nextUnresolvedLocked(now), nil })
+func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
+	u, err := next(ctx, p.front, &p.resolvers)
 	if err != nil {
 		return Unplaced{}, err
 	}
@@ -28,29 +31,29 @@ func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
 }
 
 // Place reports the addresses of a host, how long they are valid, and how long the lookup took.
-func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
-	f.update(func(now time.Time) {
-		f.outage.tried(u.try)
+func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
+	p.update(func(now time.Time) {
+		p.outage.tried(u.try)
 		u.host.resolveTook = took
-		f.bench.placeHost(u.host, addrs, ttl, now)
+		p.bench.placeHost(u.host, addrs, ttl, now)
 	})
 }
 
 // Refuse reports that a host must not be asked at any of its addresses. The host is given up, and Refuse returns how many URLs were
 // dropped. If lasts is true, URLs that are offered within Politeness.EndedFor are dropped too.
-func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
+func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
 	until := time.Time{}
 	if lasts {
-		until = time.Now().Add(f.bench.rules.EndedFor)
+		until = time.Now().Add(p.bench.rules.EndedFor)
 	}
-	f.mu.Lock()
-	f.ending++
-	f.mu.Unlock()
-	defer f.written()
-	n, err := f.giveUp(ctx, u.Host, reason, until)
-	f.update(func(now time.Time) {
-		f.outage.tried(u.try)
-		f.bench.lostHost(u.host, reason, true, false, now)
+	p.mu.Lock()
+	p.ending++
+	p.mu.Unlock()
+	defer p.written()
+	n, err := p.giveUp(ctx, u.Host, reason, until)
+	p.update(func(now time.Time) {
+		p.outage.tried(u.try)
+		p.bench.lostHost(u.host, reason, true, false, now)
 	})
 	return n, err
 }
@@ -58,32 +61,32 @@ func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts 
 // Lost reports that a name did not resolve. The host waits by RetryName. At the end of that list it is given up, and Lost returns how many
 // URLs were dropped. ours means that the failure is this node's own and does not count against the host. lasts means that waiting will
 // hardly help.
-func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
+func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
 	giveUp, wait := false, &finished{host: u.Host}
-	f.update(func(now time.Time) {
-		f.ending++
-		f.outage.tried(u.try)
+	p.update(func(now time.Time) {
+		p.ending++
+		p.outage.tried(u.try)
 		u.host.ending++
-		giveUp = f.bench.lostHost(u.host, reason, ours, lasts, now)
+		giveUp = p.bench.lostHost(u.host, reason, ours, lasts, now)
 		wait.state = u.host.hostState
 	})
-	defer f.written()
-	defer f.resume(u.host)
+	defer p.written()
+	defer p.resume(u.host)
 	switch {
 	case ours:
 		return 0, nil
 	case giveUp:
-		return f.giveUp(ctx, u.Host, reason, time.Now().Add(f.bench.rules.EndedFor))
+		return p.giveUp(ctx, u.Host, reason, time.Now().Add(p.bench.rules.EndedFor))
 	}
-	err = f.ledger.do(ctx, together, func(b *batch) error { return f.ledger.decideFinish(b, wait) })
+	err = p.ledger.do(ctx, together, func(b *batch) error { return p.ledger.decideFinish(b, wait) })
 	return 0, wrap(err, "note that %s is lost", u.Host)
 }
 
 // Placed returns the addresses of a host on the workbench, that of its server first.
-func (f *Frontier) Placed(host string) (addrs []netip.Addr, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.bench.hosts[host]
+func (p *placing) Placed(host string) (addrs []netip.Addr, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.bench.hosts[host]
 	if h == nil || h.place != placed || h.placedName != h.dialName() || h.robotsTarget != nil {
 		return nil, false
 	}

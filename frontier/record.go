@@ -38,21 +38,6 @@ type record struct {
 	hints hints
 }
 
-// hostEntry is the record of a host in the memory of the ledger.
-type hostEntry struct {
-	host string
-	rec  record
-	// droppedAt is the last sequence number at the time when its pending URLs were dropped.
-	droppedAt uint64
-	// stored says that the record is on disk, or on its way there.
-	stored bool
-	// next is the time in its key of kind 'n' (keys.go); 0 if it has none.
-	next stamp
-	// hinted counts the hints that were followed and whose pages have not been visited since, as far as it is known: not those of an
-	// earlier life.
-	hinted int
-}
-
 // hostState is what politeness needs to know of a host. The workbench changes it, and the ledger writes it down when a task ends.
 type hostState struct {
 	// lastRequest is when the last request to the host ended.

@@ -29,7 +29,7 @@ func (l *ledger) recover() (away marks, err error) {
 	// Records come first, because they say which hosts are owned.
 	err = l.store.walk(kindPrefix(kindHost), func(host string, r row) error {
 		rec, err := decodeRecord(host, r.value, time.Now())
-		l.seen.count(host, 1) // a host with a record has had a URL, so the next one is not the first (offeredLocked)
+		l.seen.count(host, 1) // a host with a record has had a URL, so the next one is not the first (transfers.offeredLocked)
 		for _, hash := range rec.fresh {
 			add(host, hash)
 		}

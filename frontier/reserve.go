@@ -63,6 +63,18 @@ func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task
 	return nil, nil
 }
 
+// taker waits for a task of one host at a reserved server.
+type taker struct {
+	waiter[taken]
+	host string
+	addr netip.Addr
+}
+
+type taken struct {
+	task *Task
+	err  error
+}
+
 // Reserve keeps the tasks of a server for TakeFrom, until it is called with false. A home reserves the servers of a batch while it
 // decides. Meanwhile their hosts stay on the workbench and at their server.
 func (f *Frontier) Reserve(addr netip.Addr, on bool) {
@@ -84,21 +96,14 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 		if !here {
 			return nil, ErrNoURL
 		}
-		task, err := wait(ctx, f, &f.takers, func(now time.Time) (*Task, error) { return f.takeFromLocked(host, addr, now) })
-		if !errors.Is(err, errOffBench) {
-			return task, err
+		t := &taker{waiter: *newWaiter[taken](), host: host, addr: addr}
+		f.update(func(time.Time) { f.takers = append(f.takers, t) })
+		a, err := t.wait(ctx, f.front)
+		if err != nil {
+			return nil, err
+		}
+		if !errors.Is(a.err, errOffBench) {
+			return a.task, a.err
 		}
 	}
-}
-
-// takeFromLocked is takeHost if the disk, holds and outages allow it.
-func (f *Frontier) takeFromLocked(host string, addr netip.Addr, now time.Time) (*Task, error) {
-	if f.stoppedLocked(now) { // the taker before this one may have got the only try
-		return nil, nil
-	}
-	task, err := f.bench.takeHost(host, addr, now)
-	if task != nil {
-		task.try = f.outage.try(true, now)
-	}
-	return task, err
 }

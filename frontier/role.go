@@ -26,30 +26,33 @@ const (
 
 func (h Role) String() string { return word(h, "owned", "replica", "leaving") }
 
+// transfers keeps the roles of hosts, and carries hosts to other nodes and in from them.
+type transfers struct{ *activation }
+
 // SetRole sets the role of a host, and returns when it is on disk. For a role other than Owned it first waits until no task of the host is
 // out and the host has left the workbench. If the context ends before that, nothing changes.
-func (f *Frontier) SetRole(ctx context.Context, host string, h Role) error {
+func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 	if h >= roles {
 		return fmt.Errorf("make %s: no role %d", host, h)
 	}
 	if h != Owned {
-		if err := f.freeze(ctx, host); err != nil {
+		if err := t.freeze(ctx, host); err != nil {
 			return fmt.Errorf("make %s %v: %w", host, h, err)
 		}
-		defer f.thaw(host)
+		defer t.thaw(host)
 	}
-	err := f.ledger.onHost(ctx, together, host, func(b *batch, e *hostEntry) error { return f.ledger.decideRole(b, e, h) })
+	err := t.ledger.onHost(ctx, together, host, func(b *batch, e *hostEntry) error { return t.ledger.decideRole(b, e, h) })
 	return wrap(err, "make %s %v", host, h)
 }
 
 // RoleOf reads the role of a host. A host is known if anything about it is on disk; an unknown one is Owned.
-func (f *Frontier) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
-	err = f.store.view(ctx, func(txn *tx) error {
+func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
+	err = t.store.view(ctx, func(txn *tx) error {
 		rec, is, err := readRecord(txn, host)
 		if r, known = rec.role, is; err != nil || known {
 			return err
 		}
-		for _, err := range f.store.rows(txn, hostKey(kindPending, host), nil, keysOnly) {
+		for _, err := range t.store.rows(txn, hostKey(kindPending, host), nil, keysOnly) {
 			known = err == nil
 			return err
 		}
@@ -65,108 +68,108 @@ type freezing struct {
 }
 
 // freeze keeps a host off the workbench until thaw. It returns when the host has left. After an error the host is not frozen.
-func (f *Frontier) freeze(ctx context.Context, name string) error {
+func (t *transfers) freeze(ctx context.Context, name string) error {
 	var gone chan struct{}
-	f.update(func(now time.Time) {
-		if f.frozen[name] == nil {
-			f.frozen[name] = &freezing{over: make(chan struct{})}
+	t.update(func(now time.Time) {
+		if t.frozen[name] == nil {
+			t.frozen[name] = &freezing{over: make(chan struct{})}
 		}
-		f.frozen[name].by++
-		if h := f.bench.hosts[name]; h != nil {
+		t.frozen[name].by++
+		if h := t.bench.hosts[name]; h != nil {
 			if h.gone == nil {
 				h.gone = make(chan struct{})
 			}
 			gone = h.gone
 			h.frozen = true
-			f.bench.settle(h, now)
+			t.bench.settle(h, now)
 		}
 	})
 	if gone == nil {
 		return nil
 	}
-	_, err := await(ctx, f, gone)
+	_, err := await(ctx, t.front, gone)
 	if err != nil {
-		f.thaw(name)
+		t.thaw(name)
 	}
 	return err
 }
 
 // thaw ends a freeze. After the last one the host may come onto the workbench again.
-func (f *Frontier) thaw(name string) {
-	f.update(func(now time.Time) {
-		z := f.frozen[name]
+func (t *transfers) thaw(name string) {
+	t.update(func(now time.Time) {
+		z := t.frozen[name]
 		if z.by--; z.by > 0 {
 			return
 		}
-		delete(f.frozen, name)
+		delete(t.frozen, name)
 		close(z.over)
-		if h := f.bench.hosts[name]; h != nil {
-			h.frozen = f.away.has(name)
-			f.bench.settle(h, now)
-		} else if !f.away.has(name) {
-			f.nominateLocked(name) // URLs may have been added meanwhile
-			f.bench.recrawl.again()
+		if h := t.bench.hosts[name]; h != nil {
+			h.frozen = t.away.has(name)
+			t.bench.settle(h, now)
+		} else if !t.away.has(name) {
+			t.nominateLocked(name) // URLs may have been added meanwhile
+			t.bench.recrawl.again()
 		}
 	})
 }
 
 // changedRoleLocked applies a role that is on disk now.
-func (f *Frontier) changedRoleLocked(name string, h Role, now time.Time) {
-	b := f.bench.hosts[name]
+func (t *transfers) changedRoleLocked(name string, h Role, now time.Time) {
+	b := t.bench.hosts[name]
 	switch {
 	case h == Owned:
-		f.away.remove(name)
-		f.bench.recrawl.again()
+		t.away.remove(name)
+		t.bench.recrawl.again()
 		switch {
 		case b == nil:
-			f.nominateLocked(name)
+			t.nominateLocked(name)
 		case b.frozen || b.place == loading:
-			f.rescanLocked() // it may be leaving because of its old role, and must come back
+			t.rescanLocked() // it may be leaving because of its old role, and must come back
 		}
 	case b != nil: // it came in because the caller of SetRole stopped waiting before the role was written
 		b.frozen = true
-		f.bench.settle(b, now)
+		t.bench.settle(b, now)
 		fallthrough
 	default:
-		f.away.add(name)
+		t.away.add(name)
 	}
 }
 
 // hear applies the news of a committed batch.
-func (f *Frontier) hear(all []news) {
+func (t *transfers) hear(all []news) {
 	if len(all) == 0 {
 		return
 	}
-	f.update(func(now time.Time) {
+	t.update(func(now time.Time) {
 		for _, tell := range all {
-			tell(f, now)
+			tell(t, now)
 		}
 	})
 }
 
 // droppedLocked applies that a host was given up: its blocks up to a sequence number are no longer on disk.
-func (f *Frontier) droppedLocked(name string, at uint64, now time.Time) {
-	if h := f.bench.hosts[name]; h != nil {
+func (t *transfers) droppedLocked(name string, at uint64, now time.Time) {
+	if h := t.bench.hosts[name]; h != nil {
 		h.forget(at)
-		f.bench.settle(h, now)
+		t.bench.settle(h, now)
 	}
 }
 
 // offeredLocked applies that a block is on disk. first says that the host had no URL before, and away that it is not owned.
-func (f *Frontier) offeredLocked(name string, b block, first, away bool, now time.Time) {
-	h := f.bench.hosts[name]
+func (t *transfers) offeredLocked(name string, b block, first, away bool, now time.Time) {
+	h := t.bench.hosts[name]
 	switch {
 	case h != nil:
-		f.bench.offer(h, b, now)
+		t.bench.offer(h, b, now)
 	case away:
-	case first && f.frozen[name] == nil && len(f.bench.hosts) < f.cfg.FrontHosts && len(f.waiters) > 0 && f.deps.Blocked(name) == "":
+	case first && t.frozen[name] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && len(t.waiters) > 0 && t.deps.Blocked(name) == "":
 		// A host that was unknown before need not be read from disk.
-		h := f.bench.enter(name)
-		f.checkInLocked(h)
-		h.add(b.ref, cloned(b.entries))
-		f.bench.loadedHost(h, record{}, now)
+		h := t.bench.enter(name)
+		t.checkInLocked(h)
+		h.take(b.ref, cloned(b.entries))
+		t.bench.loadedHost(h, record{}, now)
 	default:
-		f.nominateLocked(name)
+		t.nominateLocked(name)
 	}
 }
 
@@ -185,7 +188,7 @@ func (l *ledger) decideRole(b *batch, h *hostEntry, role Role) error {
 	}
 	h.rec.role = role
 	b.touched[h.host] = h
-	b.news = append(b.news, func(f *Frontier, now time.Time) { f.changedRoleLocked(h.host, role, now) })
+	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRoleLocked(h.host, role, now) })
 	return nil
 }
 

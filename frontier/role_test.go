@@ -40,9 +40,9 @@ func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 				if task := l.taking(time.Minute); task != nil {
 					t.Errorf("%v: %s is to be crawled", role, task.URL)
 				}
-				idle := l.Idle(time.Minute)
-				if s := l.Status(); !idle || s.Pending != 0 || s.Held != 200 {
-					t.Errorf("%v: idle %v, %d pending, %d held", role, idle, s.Pending, s.Held)
+				idle, left := l.Idle(time.Minute)
+				if s := l.Status(); !idle || left != 0 || s.Pending != 0 || s.Held != 200 {
+					t.Errorf("%v: idle %v, %d left, %d pending, %d held", role, idle, left, s.Pending, s.Held)
 				}
 				l.stop()
 				l = begin(t, dir, cfg, polite, Deps{})
@@ -202,7 +202,7 @@ func TestNewsOfAHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.waiters.push(&waiter{gone: true})
+		f.waiters.push(&waiter[*Task]{gone: true})
 		f.scan, f.bench.recrawl.over = false, true
 		c.before(f)
 		c.news(f, time.Now())
@@ -211,7 +211,7 @@ func TestNewsOfAHost(t *testing.T) {
 		for _, is := range []struct {
 			word string
 			so   bool
-		}{{"here", h != nil}, {"frozen", h != nil && h.frozen}, {"candidate", f.candidates.Len() > 0}, {"away", f.away.has(host)},
+		}{{"here", h != nil}, {"frozen", h != nil && h.frozen}, {"candidate", len(f.candidates) > 0}, {"away", f.away.has(host)},
 			{"scan", f.scan}, {"again", !f.bench.recrawl.over}} {
 			if is.so {
 				then = append(then, is.word)

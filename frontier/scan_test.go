@@ -106,9 +106,8 @@ func TestScanForWaitingHosts(t *testing.T) {
 			for i, want := range c.want {
 				f.craving, f.useful = true, c.useful
 				if c.more && i == 1 {
-					for n := range maxCandidates { // none of them may come in
-						f.candidates.Add(fmt.Sprint(n), struct{}{})
-						f.frozen[fmt.Sprint(n)] = &freezing{}
+					for n := range maxCandidates {
+						f.candidate[fmt.Sprint(n)] = struct{}{}
 					}
 					f.nominateLocked("http://h99.test")
 				}
@@ -135,7 +134,7 @@ func TestNoHostComesInForNothing(t *testing.T) {
 		},
 	} {
 		f := scanning(t, 0, 2, time.Now())
-		f.waiters.push(&waiter{serve: func(time.Time) bool { return false }})
+		f.waiters.push(newWaiter[*Task]())
 		keep(f)
 		hosts, err := f.nextHosts()
 		due, none := f.nextDueHosts()
@@ -160,7 +159,7 @@ func TestSearchForHostsThatAreDue(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := scanning(t, c.here, c.waiting, time.Now().Add(c.due))
-			f.waiters.push(&waiter{serve: func(time.Time) bool { return false }})
+			f.waiters.push(newWaiter[*Task]())
 			var came []*host
 			for i, want := range c.want {
 				r := &f.bench.recrawl

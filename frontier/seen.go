@@ -16,10 +16,8 @@ type seen struct {
 	few  map[uint64]struct{} // nil when all of them are in many
 	many *bloom.BloomFilter  // nil until then
 	bits uint                // of many
-	// recents holds the last key of each slot. It recognises the links that every page of a site repeats. ages are parts of the keys of
-	// hosts: when the age of a host changes, none of its keys is found any more.
+	// recents holds the last hash of each slot. It recognises the links that every page of a site repeats.
 	recents []uint64
-	ages    [hostAges]uint64
 	// sketch counts the URLs of each host, perhaps too many but never too few (a count-min sketch with two rows).
 	sketch [2][]uint32
 }
@@ -28,7 +26,6 @@ const (
 	filterHashes = 6
 	mostFew      = 1 << 19 // some 10 MiB
 	recentSlots  = 1 << 19 // 4 MiB
-	hostAges     = 1 << 10
 	sketchSlots  = 1 << 18 // 2 MiB for both rows
 )
 
@@ -43,20 +40,21 @@ func newSeen(filterMiB int) *seen {
 	return s
 }
 
-// recent says whether a URL of a host was seen lately. Key 0 marks an empty slot and is never recent.
-func (s *seen) recent(host string, hash uint64) bool {
-	key := s.key(host, hash)
-	return key != 0 && s.recents[hash%recentSlots] == key
+// recent says whether a hash was seen lately. Hash 0 marks an empty slot and is never recent.
+func (s *seen) recent(hash uint64) bool {
+	return hash != 0 && s.recents[hash%recentSlots] == hash
 }
 
-func (s *seen) remember(host string, hash uint64) { s.recents[hash%recentSlots] = s.key(host, hash) }
+func (s *seen) remember(hash uint64) { s.recents[hash%recentSlots] = hash }
 
-// forget makes the URLs of a host no longer recent, and those of the few other hosts that share its age. They are looked up again.
-func (s *seen) forget(host string) { s.ages[xxhash.Sum64String(host)%hostAges]++ }
-
-func (s *seen) key(host string, hash uint64) uint64 {
-	return hash + s.ages[xxhash.Sum64String(host)%hostAges]*0x9e3779b97f4a7c15
+func (s *seen) forget(hash uint64) {
+	if slot := &s.recents[hash%recentSlots]; *slot == hash {
+		*slot = 0
+	}
 }
+
+// forgetAll removes all hashes from the recent ones. They are looked up again, which costs time.
+func (s *seen) forgetAll() { clear(s.recents) }
 
 // perhaps adds a hash to the filter. It returns false if the hash is new, and true if it may be known.
 func (s *seen) perhaps(hash uint64) bool {

@@ -127,7 +127,7 @@ func TestHopelessAndIdle(t *testing.T) {
 		"a name is looked up":  {func(f *Frontier, _ *host) { f.bench.resolving = 1 }, false, false},
 		"a host is read":       {func(_ *Frontier, h *host) { h.reading = true }, false, false},
 		"hosts wait on disk":   {func(f *Frontier, _ *host) { f.scan = true }, false, false},
-		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.Add("http://h2.test", struct{}{}) }, false, false},
+		"some are candidates":  {func(f *Frontier, _ *host) { f.candidates.push("http://h2.test") }, false, false},
 		"visits may be left":   {func(f *Frontier, _ *host) { f.bench.recrawl.over = false }, true, false},
 		"visits never end":     {func(f *Frontier, _ *host) { f.bench.recrawl.Enabled = true }, true, false},
 	} {
@@ -144,8 +144,9 @@ func TestHopelessAndIdle(t *testing.T) {
 			f.scan, f.bench.recrawl.over = false, true
 			f.ledger.count.change(func(t *Totals) { t.Pending = 7 })
 			c.change(f, h)
-			if idle := f.Idle(patience); f.Hopeless() != c.hopeless || idle != c.idle {
-				t.Errorf("%s: hopeless %v, idle %v", what, f.Hopeless(), idle)
+			idle, left := f.Idle(patience)
+			if f.Hopeless() != c.hopeless || idle != c.idle || idle && left != f.Status().Pending {
+				t.Errorf("%s: hopeless %v, idle %v with %d left", what, f.Hopeless(), idle, left)
 			}
 			if err := f.store.close(); err != nil {
 				t.Error(err)
@@ -169,7 +170,7 @@ func TestAddressesOfAHost(t *testing.T) {
 	} {
 		cfg, polite := testConfig()
 		w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-		p := &Frontier{bench: w}
+		p := &placing{&activation{front: &front{bench: w}}}
 		h := w.enter("http://h1.test")
 		h.place, h.placedName, h.server, h.addrs = placed, "h1.test", w.newServer(addr2), []netip.Addr{addr1, addr2, addr3}
 		c.change(h)
@@ -320,7 +321,7 @@ func TestTwoFreezes(t *testing.T) {
 		l.mu.Unlock()
 		hosts, err := l.nextHosts()
 		due, none := l.nextDueHosts()
-		if len(hosts)+len(due) > 0 || err != nil || none != nil || len(l.bench.recrawl.ahead)+l.candidates.Len() > 0 {
+		if len(hosts)+len(due) > 0 || err != nil || none != nil || len(l.bench.recrawl.ahead)+len(l.candidates) > 0 {
 			t.Errorf("%d and %d hosts come in, %v, %v", len(hosts), len(due), err, none)
 		}
 		over := l.frozen[host].over

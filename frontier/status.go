@@ -63,14 +63,14 @@ func (f *Frontier) Status() Status {
 	}
 	s.Servers, s.Ready = len(f.bench.servers), f.bench.readyServers(now)
 	s.InFlight, s.RemoteFetches = f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
-	s.Waiting, s.Paused = f.scan || f.candidates.Len() > 0, f.pausedLocked()
+	s.Waiting, s.Paused = f.scan || len(f.candidates) > 0, f.pausedLocked()
 	if due := f.bench.nextDue(); !due.IsZero() {
 		s.NextDue = max(0, due.Sub(now))
 	}
 	return s
 }
 
-// waits says why a host is waiting, in a word for counting and in a sentence. It needs the frontier's lock held.
+// waits says why a host is waiting, in a word for counting and in a sentence. It needs the front's lock held.
 func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 	due, work := h.due()
 	switch {
@@ -138,7 +138,7 @@ func (f *Frontier) Explain(name string) HostStatus {
 	return f.bench.explain(h, time.Now())
 }
 
-// explain returns what is known of a host. It needs the frontier's lock held.
+// explain returns what is known of a host. It needs the front's lock held.
 func (w *workbench) explain(h *host, now time.Time) HostStatus {
 	s := HostStatus{Host: h.name, Known: true, InMemory: h.windowed() + len(h.delayed), OnDisk: h.onDisk(), Failures: h.failures, Delay: h.crawlDelay}
 	s.Wait, s.Sentence = w.waits(h, now)
@@ -198,24 +198,24 @@ func (f *Frontier) Hopeless() bool {
 // busyLocked says that something is under way, apart from hosts that are being read.
 func (f *Frontier) busyLocked() bool {
 	b := f.bench
-	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || f.candidates.Len() > 0
+	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || len(f.candidates) > 0
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer. While a URL waits
-// only for the hours of its site, or this node is cut off, the frontier is not idle.
-func (f *Frontier) Idle(patience time.Duration) bool {
+// only for the hours of its site, or this node is cut off, the frontier is not idle. unfinished is the number of URLs that are left.
+func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
 	if b.recrawl.continuous() || !b.recrawl.over || f.busyLocked() {
-		return false
+		return false, 0
 	}
 	now := time.Now()
 	limit := now.Add(patience)
 	for _, h := range b.hosts {
 		if due, ok := h.due(); h.reading || ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
-			return false
+			return false, 0
 		}
 	}
-	return true
+	return true, f.ledger.count.totals().Pending
 }

@@ -19,7 +19,7 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return wait(ctx, f, &f.waiters, func(now time.Time) (*Task, error) { return f.takeLocked(now), nil })
+	return next(ctx, f.front, &f.waiters)
 }
 
 // slowWait is how long a fetcher waits before each task while the node is slowed down.

@@ -70,7 +70,7 @@ func (w *workbench) offer(h *host, b block, now time.Time) {
 	}
 	room := len(h.window[origin]) < w.cfg.WindowURLs
 	if !h.reading && room && !h.more[origin] {
-		h.add(b.ref, cloned(b.entries))
+		h.take(b.ref, cloned(b.entries))
 	} else {
 		h.more[origin] = true
 	}

@@ -28,7 +28,7 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 				entries = append(entries, entry{PendingURL: PendingURL{Path: fmt.Sprintf("/%d", k)}})
 			}
 			seq++
-			h.add(&blockRef{seq: seq, n: urls, origin: o}, entries)
+			h.take(&blockRef{seq: seq, n: urls, origin: o}, entries)
 			w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour)}}, now)
 			u := w.nextUnresolved(now)
 			w.placeHost(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(o), byte(i >> 8), byte(i)})}, time.Hour, now)
@@ -92,7 +92,7 @@ func TestEachQueueIsFilled(t *testing.T) {
 		t.Error("a suspended host leaves, and its URLs stay on disk")
 	}
 	h.more[Assigned], h.suspended, h.nextDue, w.refills = false, "", stampOf(now), nil
-	h.add(&blockRef{seq: 10, n: 1}, make([]entry, 1))
+	h.take(&blockRef{seq: 10, n: 1}, make([]entry, 1))
 	for _, on := range []bool{false, true} { // of pages that are due
 		w.recrawl.Enabled = on
 		if w.settle(h, now); (len(w.refills) > 0) != on {
@@ -115,7 +115,7 @@ func TestForgetKeepsLaterBlocks(t *testing.T) {
 			t.Errorf("%+v: then up to %d, and more: %v", test, h.loaded[0], h.onDisk())
 		}
 		for seq := range uint64(9) { // what was read before the drop
-			h.add(&blockRef{seq: seq, n: 1}, make([]entry, 1))
+			h.take(&blockRef{seq: seq, n: 1}, make([]entry, 1))
 		}
 		if h.windowed() != 1 || len(h.delayed) > 0 || h.nextDue != 0 || h.lastDue != nil || !h.givenUp {
 			t.Errorf("%d URLs in the window, %d delayed, the next page due at %d, given up %v", h.windowed(), len(h.delayed), h.nextDue, h.givenUp)
@@ -253,21 +253,21 @@ func TestStopDuringActivation(t *testing.T) {
 // A fetcher that waits asks for hosts only if hosts on disk may come in.
 func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(f *Frontier)
+		prepare func(a *activation)
 		want    bool
 	}{
-		"nobody is there":            {func(*Frontier) {}, false},
-		"a candidate":                {func(f *Frontier) { f.candidates.Add("a.example", struct{}{}) }, true},
-		"some on disk":               {func(f *Frontier) { f.scan = true }, true},
-		"a scan has found none":      {func(f *Frontier) { f.scan, f.wrapped = true, true }, false},
-		"a candidate after the scan": {func(f *Frontier) { f.scan, f.wrapped = true, true; f.candidates.Add("a.example", struct{}{}) }, true},
-		"more than are candidates": {func(f *Frontier) {
+		"nobody is there":            {func(*activation) {}, false},
+		"a candidate":                {func(a *activation) { a.candidates.push("a.example") }, true},
+		"some on disk":               {func(a *activation) { a.scan = true }, true},
+		"a scan has found none":      {func(a *activation) { a.scan, a.wrapped = true, true }, false},
+		"a candidate after the scan": {func(a *activation) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
+		"more than are candidates": {func(a *activation) {
 			for i := range maxCandidates {
-				f.candidates.Add(fmt.Sprint(i), struct{}{})
+				a.candidate[fmt.Sprint(i)] = struct{}{}
 			}
-			f.nominateLocked("a.example")
+			a.nominateLocked("a.example")
 		}, true},
-		"pages may be due": {func(f *Frontier) { f.bench.recrawl.done = false }, true},
+		"pages may be due": {func(a *activation) { a.bench.recrawl.done = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
@@ -275,7 +275,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.store.close() //nolint:errcheck // in memory
-			c.prepare(f)
+			c.prepare(f.activation)
 			f.mu.Lock()
 			f.starveLocked()
 			f.mu.Unlock()

@@ -184,7 +184,10 @@ func (o *overlay) newDeciders() (err error) {
 		Waits: func(why string) { n.runlog.Events().Info(runlog.EventWaits, runlog.KeyReason, why) },
 		Ended: o.sayOver,
 		Armed: string(armed) == n.cfg.Node.Run, Arm: func() { o.memo.put(keyArmed, n.cfg.Node.Run) }})
-	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool { return f.Idle(n.operator.live.Load().Crawl.Patience) })
+	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool {
+		idle, _ := f.Idle(n.operator.live.Load().Crawl.Patience)
+		return idle
+	})
 	if o.shares, err = quota.New(quota.Limits{MaxPages: n.cfg.Crawl.MaxPages, MaxBytes: n.cfg.Crawl.MaxBytes, MaxTime: n.cfg.Crawl.MaxTime}, quota.Deps{
 		View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
 		Read: func(key string) ([]byte, error) { return readIfThere(quotaFile(n.cfg.Node.Data, key)) },

@@ -67,7 +67,7 @@ type reading struct {
 // readPage reads a page with a header "Name: value" at a URL.
 func (l *Loop) readPage(t *testing.T, url, header, body string) reading {
 	t.Helper()
-	r := reading{task: &frontier.Task{Kind: frontier.Page, Host: "http://a.test", URL: mustParse(t, url)}, gather: &gather{reader: l.reader},
+	r := reading{task: &frontier.Task{Kind: frontier.Page, Host: "http://a.test", URL: mustParse(t, url)}, gather: l.reader.gather(),
 		res: &fetch.Result{Status: 200, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(body),
 			Timing: fetch.Timing{Start: time.Unix(1, 0)}}}
 	name, value, _ := strings.Cut(header, ": ")

@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"slices"
+
 	"proxima/fetch/page"
 	"proxima/fetch/text"
 	"proxima/frontier"
@@ -18,6 +20,26 @@ type gather struct {
 	fresh  []reference    // of links; remembered once the links are on disk
 	base   identity.URL   // what the links are relative to
 	doc    *text.Document // nil until document is called
+}
+
+// gather returns an empty gather, which may be used a second time.
+func (r *reader) gather() *gather {
+	if g, ok := r.spare.Get().(*gather); ok {
+		return g
+	}
+	return &gather{reader: r}
+}
+
+// maxSpare bounds the memory of a released gather, in links.
+const maxSpare = 1024
+
+// release makes a gather available again. Its references must no longer be used. Its links may be.
+func (r *reader) release(g *gather) {
+	if max(cap(g.fresh), cap(g.page.Links)) <= maxSpare {
+		clear(g.page.Links) // they point into a body whose memory is used again
+		*g = gather{reader: r, page: page.Page{Links: g.page.Links[:0]}, fresh: g.fresh[:0], drops: g.drops[:0]}
+		r.spare.Put(g)
+	}
 }
 
 func (g *gather) document(body []byte) *text.Document {
@@ -48,8 +70,11 @@ func (g *gather) keep(link frontier.Link) {
 // addLinks adds the links of a page. It skips those that the frontier has for certain, unless all is set. It computes all hashes before
 // it looks any of them up: the processor then waits for many distant places of memory at once.
 func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8, all bool) {
-	refs := make([]reference, len(links))
-	if !all {
+	refs := slices.Grow(g.fresh[:0], len(links))[:len(links)]
+	g.fresh = refs[:0] // overwrites only references that the loop below has read
+	if all {
+		clear(refs)
+	} else {
 		from := g.reader.known.origin(base)
 		for i, link := range links {
 			refs[i] = from.reference(link.Ref)

@@ -76,7 +76,7 @@ func TestRobotsTxtWithABrokenBody(t *testing.T) {
 			res.Location = "/robots"
 		}
 		out := judge(res, time.Now())
-		l.reader.read(task, res, &out, &gather{reader: l.reader})
+		l.reader.read(task, res, &out, l.reader.gather())
 		if out.Ending != want || (out.Trouble == frontier.Busy) != (want == frontier.Again) || out.RetryAfter != time.Minute ||
 			(out.Robots != nil) != (want == frontier.Done) {
 			t.Errorf("%d: %+v", status, out)

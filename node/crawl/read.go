@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"strings"
+	"sync"
 
 	"proxima/fetch"
 	"proxima/fetch/page"
@@ -20,7 +21,8 @@ type reader struct {
 	stats  *statistics
 	robots *robotsCache
 	known  *known
-	near   *near // nil where near-duplicates are followed
+	near   *near     // nil where near-duplicates are followed
+	spare  sync.Pool // of *gather
 }
 
 func newReader(cfg Config, deps *Deps, stats *statistics) *reader {
@@ -110,7 +112,7 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	if nofollow && r.deps.Sink == nil && !r.deps.Recrawl {
 		return 0
 	}
-	g.page, g.base = limits.Parse(res.Body, res.Header.Get("Content-Type"), nil), task.URL
+	g.page, g.base = limits.Parse(res.Body, res.Header.Get("Content-Type"), g.page.Links), task.URL
 	p := &g.page
 	if p.NotHTML == page.NotHTMLData {
 		out.Reason = "binary labelled as HTML"

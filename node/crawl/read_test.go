@@ -32,12 +32,16 @@ func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
 		{"http://a.test/dir/x http://a.test/dir/page?query http://a.test/y http://a.test/dir/x", 0},
 		{"http://a.test/nofollow http://a.test/dir/page?query", 3},
 	} {
-		g := &gather{reader: l.reader}
+		g := l.reader.gather()
 		g.addLinks(base, links, 1, false)
 		if offered := urls(g.links); offered != want.offered || g.known != want.known {
 			t.Errorf("time %d: offered %q, %d known; want %+v", i, offered, g.known, want)
 		}
 		remember(g.fresh)
+		// The pool may have dropped it: what was released is looked at, whoever has it now.
+		if l.reader.release(g); g.links != nil || len(g.drops)+len(g.fresh)+g.known != 0 {
+			t.Errorf("left behind for the next page: %+v", g)
+		}
 		links[0].NoFollow = false
 	}
 }
@@ -51,7 +55,7 @@ func TestRobotsCutInARule(t *testing.T) {
 	res := fetch.Result{Status: 200, Body: []byte(body)[:robots.MaxBytes+1], Truncated: "length"}
 	task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.test", URL: mustParse(t, "http://a.test/robots.txt")}
 	var out frontier.Outcome
-	l.reader.read(task, &res, &out, &gather{reader: l.reader})
+	l.reader.read(task, &res, &out, l.reader.gather())
 	for from, rules := range map[string]*robots.Rules{
 		"cache": l.reader.robots.get(task.Host),
 		"disk":  robots.Parse(out.Robots.Body, l.deps.Policy.Agent),
@@ -95,7 +99,7 @@ func TestLinksOfAnySuccess(t *testing.T) {
 	for status, want := range map[int]string{200: "http://a.test/x", 202: "http://a.test/x", 203: "http://a.test/x", 206: "http://a.test/x", 302: "", 304: ""} {
 		r := l.readPage(t, "http://a.test/", "", "")
 		r.res.Status, r.res.Body = status, []byte("<a href=x>")
-		g := &gather{reader: l.reader}
+		g := l.reader.gather()
 		l.reader.read(r.task, r.res, &r.out, g)
 		if urls(g.links) != want {
 			t.Errorf("%d: links %q, want %q", status, urls(g.links), want)
@@ -121,7 +125,7 @@ func TestLinksOfABrokenBody(t *testing.T) {
 				}
 				out := judge(res, time.Now())
 				reason := out.Reason
-				l.reader.read(task, res, &out, &gather{reader: l.reader})
+				l.reader.read(task, res, &out, l.reader.gather())
 				if urls(out.Links) != links || out.Ending != want || out.Reason != reason {
 					t.Errorf("%v, %s, %q: links %q, %v, %q", kind, class, body, urls(out.Links), out.Ending, out.Reason)
 				}
@@ -161,7 +165,7 @@ func TestPagesAndSitemapsInEachOthersPlace(t *testing.T) {
 			res := &fetch.Result{Status: 200, Header: http.Header{"Content-Type": {c.contentType}}, Body: []byte(c.body)}
 			res.Header.Set("X-Robots-Tag", "otherbot: nofollow")
 			var out frontier.Outcome
-			found := l.reader.read(task, res, &out, &gather{reader: l.reader})
+			found := l.reader.read(task, res, &out, l.reader.gather())
 			got, want := urls(out.Links), c.want
 			if !on && c.kind == frontier.Page {
 				want = ""
@@ -175,7 +179,7 @@ func TestPagesAndSitemapsInEachOthersPlace(t *testing.T) {
 				t.Errorf("%v, %s, %q: %q, want %q", c.kind, c.contentType, c.body, got, want)
 			}
 			res.Header.Set("X-Robots-Tag", "nofollow")
-			if g := (&gather{reader: l.reader}); c.kind == frontier.Page && (l.reader.read(task, res, &out, g) > 0 || len(out.Links) > 0) {
+			if g := l.reader.gather(); c.kind == frontier.Page && (l.reader.read(task, res, &out, g) > 0 || len(out.Links) > 0) {
 				t.Errorf("%s, %q: %q in spite of nofollow", c.contentType, c.body, urls(out.Links))
 			}
 		}
@@ -197,7 +201,7 @@ func TestSitemapBeyondItsBounds(t *testing.T) {
 	} {
 		before := l.Stats().Drops["too long"]
 		var out frontier.Outcome
-		found := l.reader.read(task, &fetch.Result{Status: 200, Body: []byte(body)}, &out, &gather{reader: l.reader})
+		found := l.reader.read(task, &fetch.Result{Status: 200, Body: []byte(body)}, &out, l.reader.gather())
 		if dropped := l.Stats().Drops["too long"] - before; found != 1 || dropped != want.tooLong || out.Reason != want.reason {
 			t.Errorf("%q: %d URLs, %d too long, reason %q; want %+v", body, found, dropped, out.Reason, want)
 		}
@@ -302,7 +306,7 @@ func TestParserThatPanics(t *testing.T) {
 		task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.example", URL: mustParse(t, "http://a.example/robots.txt")}
 		res := &fetch.Result{Status: 301, Location: "/robots"}
 		var out frontier.Outcome
-		if b.reader.read(task, res, &out, &gather{reader: b.reader}); out.Ending != frontier.Again || out.Trouble != frontier.Busy || !strings.Contains(out.Reason, "panic") {
+		if b.reader.read(task, res, &out, b.reader.gather()); out.Ending != frontier.Again || out.Trouble != frontier.Busy || !strings.Contains(out.Reason, "panic") {
 			t.Errorf("a robots.txt ends with %+v", out)
 		}
 	})

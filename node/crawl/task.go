@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"proxima/fetch"
@@ -18,7 +19,7 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 
 // Finish ends a task of this node that another node carried out. The outcome has the links that the other node found.
 func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
-	g := &gather{reader: l.reader}
+	g := l.reader.gather()
 	for _, link := range out.Links {
 		if link.Hops > task.Hops {
 			l.reader.widen(task, link.URL.String())
@@ -27,6 +28,7 @@ func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Out
 	}
 	out.Links = g.links
 	l.stats.drop(g.drops...)
+	l.reader.release(g)
 	if out.Asked && out.Trouble != frontier.Interrupted {
 		l.hosts.count(task, 1)
 	}
@@ -126,7 +128,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		l.sitemaps <- struct{}{}
 		defer func() { <-l.sitemaps }()
 	}
-	found, links := 0, &gather{reader: l.reader}
+	found, links := 0, l.reader.gather()
 	if !visit.Quiet || task.Kind == frontier.Robots {
 		found = l.reader.read(task, &res, &out, links)
 	}
@@ -138,15 +140,16 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if ticket := l.keep(lasting, task, visit, &res, &out, links); ticket != nil {
 		defer func() { ticket.End(written) }()
 	}
-	size := len(res.Body)
+	size, fresh := len(res.Body), slices.Clone(links.fresh)
 	res.Release() // while the outcome is written, the next download can use this memory
+	l.reader.release(links)
 	fin, err := l.finish(lasting, task, out)
 	if err != nil {
 		return false, err
 	}
 	written = true
 	if out.Ending == frontier.Done && fin.Refused == 0 { // otherwise they are not on disk: the sink could not keep the page
-		remember(links.fresh)
+		remember(fresh)
 	}
 	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !onDisk && isHTML(&res)})
 	page = l.record(task, url, visit, &res, out, fin, size, found)

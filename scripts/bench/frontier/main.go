@@ -217,7 +217,7 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 			case <-ctx.Done():
 				return nil
 			case <-f.Quiet():
-				if f.Idle(0) {
+				if idle, _ := f.Idle(0); idle {
 					cancel()
 				}
 			}
