@@ -244,15 +244,22 @@ func TestBusy(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		p, own, host := s.node(1), s.node(1).own, s.hostOf(2, 1, 3)
 		for what, set := range map[string]func(){
-			"":                       func() {},
-			"an owner that is alive": func() { own.tallies.byOwner = map[string]tally{idOf(2): {count: 1}} },
-			"an owner that is gone":  func() { own.tallies.byOwner = map[string]tally{idOf(2): {}, idOf(7): {}} },
-			"a hand-off":             func() { own.proposals[host] = proposal{} },
-			"a claim":                func() { own.unconfirmed[host] = claimed{} },
-			"a count":                func() { own.tallies.counting = true },
+			"": func() {},
+			"an owner that is alive": func() {
+				own.tallies.byOwner, own.said[idOf(2)] = map[string]tally{idOf(2): {count: 1}}, tally{count: 1}
+			},
+			"an owner that said it has less": func() {
+				own.tallies.byOwner, own.said[idOf(2)] = map[string]tally{idOf(2): {count: 2}}, tally{count: 1}
+			},
+			"an owner that has said nothing": func() { own.tallies.byOwner = map[string]tally{idOf(2): {count: 1}} },
+			"an owner that is gone":          func() { own.tallies.byOwner = map[string]tally{idOf(2): {}, idOf(7): {}} },
+			"a hand-off":                     func() { own.proposals[host] = proposal{} },
+			"a claim":                        func() { own.unconfirmed[host] = claimed{} },
+			"a count":                        func() { own.tallies.counting = true },
 		} {
 			p.with(func() {
 				own.tallies.byOwner, own.tallies.counting = map[string]tally{}, false
+				clear(own.said)
 				clear(own.proposals)
 				clear(own.unconfirmed)
 				set()

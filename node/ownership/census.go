@@ -18,6 +18,7 @@ import (
 type census struct {
 	*book
 	heard     map[string]time.Time // by owner: when it last renewed, or was first expected to
+	said      map[string]tally     // by owner: what it said when it last renewed
 	left      map[string]time.Time // when members left in order, so that they crawl nothing any more
 	contested map[string]time.Time // hosts with a new owner whose former owner may still crawl until then
 	recent    map[string]time.Time // hosts whose record changed lately: an owner's list may be older
@@ -31,7 +32,7 @@ type census struct {
 const listsMissed = 2
 
 func newCensus(b *book) *census {
-	return &census{book: b, heard: make(map[string]time.Time), left: make(map[string]time.Time),
+	return &census{book: b, heard: make(map[string]time.Time), said: make(map[string]tally), left: make(map[string]time.Time),
 		contested: make(map[string]time.Time), recent: make(map[string]time.Time), missing: make(map[string]int),
 		told: make(map[string]bool), lists: make(map[string]map[uint64]struct{})}
 }
@@ -73,6 +74,8 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.heard[from] = now // it is there, whatever it is told
+	said := tally{req.GetCount(), req.GetDigest()}
+	c.said[from] = said
 	if c.tallies.counting {
 		return nil, peer.Later("this node counts its hosts anew")
 	}
@@ -80,7 +83,7 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 		c.due[from] = true
 		c.renew.Ring()
 	}
-	equal := c.tallies.byOwner[from] == tally{req.GetCount(), req.GetDigest()}
+	equal := c.tallies.byOwner[from] == said
 	if equal && req.GetMembers() == c.views.Now().Digest() {
 		c.toldLocked(from)
 	}
@@ -359,6 +362,7 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 	maps.DeleteFunc(c.left, func(id string, at time.Time) bool { return !owns(id) && now.Sub(at) > c.cfg.SweepEvery })
 	// If it owns a host here later, it is expected from then on.
 	maps.DeleteFunc(c.heard, func(id string, _ time.Time) bool { return !owns(id) })
+	maps.DeleteFunc(c.said, func(id string, _ tally) bool { return !owns(id) })
 	maps.DeleteFunc(c.lists, func(id string, _ map[uint64]struct{}) bool { return !owns(id) && !v.IsAlive(id) })
 	return gone, v
 }

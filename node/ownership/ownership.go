@@ -216,9 +216,9 @@ func (o *Ownership) Busy() bool {
 	if len(o.proposals)+len(o.rights.unconfirmed) > 0 || o.tallies.counting {
 		return true
 	}
-	for owner := range o.tallies.byOwner {
-		if !o.views.Now().IsAlive(owner) {
-			return true // its hosts must be taken over
+	for owner, has := range o.tallies.byOwner {
+		if !o.views.Now().IsAlive(owner) || o.census.said[owner] != has {
+			return true // its hosts must be taken over, or it may have lost some
 		}
 	}
 	return false
