@@ -145,6 +145,11 @@ func TestCtl(t *testing.T) {
 	at := " -data " + data
 	told(t, exitOK, []string{"ctl" + at + " pause", "paused"})
 	release()
+	until(t, "its requests have ended", func() bool {
+		var st node.Status
+		got, out, _ := call(t, "status", "-json", "-data", data)
+		return got == exitOK && json.Unmarshal([]byte(out), &st) == nil && st.Frontier.InFlight == 0
+	})
 	told(t, exitOK, [][]string{
 		{"status" + at, " · paused by its operator"},
 		{"status" + at + " " + strings.TrimSuffix(s.seed(t), "/"), ": no request begins: paused by its operator", "more on disk: no"},

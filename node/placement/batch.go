@@ -23,6 +23,7 @@ type batch struct {
 	hosts   []*host
 	servers []*server // whose leases this node holds
 	plans   []*plan   // the latest decisions, in the order of the assigners
+	loaded  bool      // downloads from its servers slowed each other here until it began
 }
 
 // host is a host of a batch.
@@ -94,20 +95,37 @@ func (b *batch) begin(ctx context.Context) error {
 	return b.settle(ctx)
 }
 
-// settleFor is how long a batch waits at most for downloads that are under way.
-const settleFor = 10 * time.Second
+const (
+	// loaded is from how many of a batch's servers a node must be downloading at once for them to slow each other.
+	loaded = 8
+	// settleFor is how long a batch waits at most for these downloads.
+	settleFor = 10 * time.Second
+)
 
-// settle waits until no download from the batch's servers is under way, so that they do not slow the first estimates of this node.
+// settle waits until no download from the batch's servers is under way, if there are so many that they slow each other and the first estimates
+// of this node.
 func (b *batch) settle(ctx context.Context) error {
-	busy := func(st frontier.ServerState) bool {
-		return st.InFlight > 0 && slices.ContainsFunc(b.servers, func(s *server) bool { return s.addr == st.Addr })
-	}
-	for until := time.Now().Add(settleFor); time.Now().Before(until) && slices.ContainsFunc(b.deps.Frontier.Servers(), busy); {
+	b.loaded = b.underWay() >= loaded
+	for until := time.Now().Add(settleFor); b.loaded && b.underWay() > 0 && time.Now().Before(until); {
 		if err := bell.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// underWay returns from how many of the servers this node is downloading.
+func (b *batch) underWay() (n int) {
+	mine := make(map[netip.Addr]bool, len(b.servers))
+	for _, s := range b.servers {
+		mine[s.addr] = true
+	}
+	for _, s := range b.deps.Frontier.Servers() {
+		if mine[s.Addr] && s.InFlight > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // each calls do for all servers in parallel, and returns the first error.

@@ -14,24 +14,52 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/ncoord"
 	"proxima/node/bell"
 )
 
-// Estimates begin when the downloads from the batch's servers have ended that were under way, or after ten seconds.
-func TestEstimatesBeginWhenDownloadsHaveEnded(t *testing.T) {
-	for takes, want := range map[time.Duration]time.Duration{4 * time.Second: 4 * time.Second, time.Minute: settleFor} {
-		inWorld(t, 2, func(t *testing.T, w *world) {
-			w.addHost("http://small.example", addrOf(9), 1) // which is in no batch
-			w.locked(func() { w.servers[addrOf(1)].downloads, w.servers[addrOf(9)].downloads = 1, 1 })
+// Estimates begin when the downloads from the batch's servers have ended that were under way, or after ten seconds, and the home is asked anew.
+// A few downloads do not slow each other, and nothing waits for them.
+func TestEstimatesBeginWhenManyDownloadsHaveEnded(t *testing.T) {
+	for _, c := range []struct {
+		servers     int
+		takes, want time.Duration
+	}{{loaded, 4 * time.Second, 4 * time.Second}, {loaded, time.Minute, settleFor}, {loaded - 1, time.Minute, 0}} {
+		inWorld(t, loaded, func(t *testing.T, w *world) {
+			w.addHost("http://small.example", addrOf(21), 1) // which is in no batch
+			set := func(n int) {
+				w.locked(func() {
+					for i := range c.servers {
+						w.servers[addrOf(1+i)].downloads = n
+					}
+				})
+			}
+			w.locked(func() { w.servers[addrOf(21)].downloads = 1 })
+			set(1)
+			for i := range loaded { // the home is the nearest to some, and has measured all when it was slow
+				m := new(assign.Memory)
+				m.Observe("home", ncoord.Coordinate{}, pageOver(900*time.Millisecond), time.Now())
+				w.memories[addrOf(1+i)] = m
+			}
 			p, stop := w.start(cycle())
 			until(t, func() bool { return p.Status().Batches == 1 })
 			begun := time.Now()
-			time.AfterFunc(takes, func() { w.locked(func() { w.servers[addrOf(1)].downloads = 0 }) })
+			time.AfterFunc(c.takes, func() { set(0) })
 			until(t, func() bool { return w.requests() > 0 })
-			if waited := time.Since(begun); waited < want || waited > want+2*time.Second {
-				t.Errorf("downloads take %v, and the first estimate begins after %v", takes, waited)
+			if waited := time.Since(begun); waited < c.want || waited > c.want+2*time.Second {
+				t.Errorf("%d downloads take %v, and the first estimate begins after %v", c.servers, c.takes, waited)
 			}
+			time.Sleep(10 * time.Minute)
 			stop()
+			atHome := 0
+			for _, h := range w.hosts {
+				if h.owner == "assigned:home" {
+					atHome++
+				}
+			}
+			if (atHome == loaded/4) != (c.servers == loaded) {
+				t.Errorf("after %d downloads the home gets %d hosts", c.servers, atHome)
+			}
 		})
 	}
 }

@@ -66,7 +66,7 @@ func (b *batch) input(id string, t tuning) assign.Batch {
 	seed := fnv.New64a()
 	seed.Write([]byte(id))
 	in := assign.Batch{ID: id, Seed: seed.Sum64()}
-	if b.cfg.Mode != ModePersistent { // there the chosen nodes crawl the servers, and the home does not
+	if b.loaded {
 		in.Home = b.deps.Self
 	}
 	if t.method == assign.Nearest {
