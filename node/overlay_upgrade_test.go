@@ -55,7 +55,7 @@ func (u *upgrading) upgrade(i int, stop func(i int)) {
 }
 
 // While an overlay is upgraded node by node, at once or with a pause, the nodes of one version crawl and the others wait, and say for whom. Each
-// node is given the seeds at each start. When the last node is upgraded, all crawl what is left, and nothing twice.
+// node is given the seeds at each start. When the last node is upgraded, all crawl what is left, and next to nothing twice.
 func TestOverlayIsUpgraded(t *testing.T) {
 	const perSite, pause = 100, 15 * time.Minute // longer than dead nodes vote
 	for what, c := range map[string]struct {
@@ -98,7 +98,11 @@ func TestOverlayIsUpgraded(t *testing.T) {
 					u.upgrade(i, stop)
 				}
 				b.awaitEnd(3 * time.Hour)
-				t.Logf("ended after %v, %d pages came again", b.since(time.Now()), b.complete(perSite, c.killed))
+				again := b.complete(perSite, true)
+				t.Logf("ended after %v, %d pages came again", b.since(time.Now()), again)
+				if !c.killed && again > len(b.nodes) { // the page that a node has just had when it stops may not be at the replica yet
+					t.Error("too many")
+				}
 			})
 		})
 	}
@@ -107,7 +111,7 @@ func TestOverlayIsUpgraded(t *testing.T) {
 // judge looks at the end of a pause: which version has crawled since a time, and what the nodes of the other one say.
 func (u *upgrading) judge(works bool, since time.Time) {
 	u.t.Helper()
-	crawled := 0
+	deciders, crawled := 0, 0
 	for i, n := range u.nodes {
 		asked := len(u.Visits(func(v Visit) bool { return v.From == u.name(i) && v.Start.After(since) }))
 		s, said := n.node.Status().Overlay, fmt.Sprint(u.events(i).of(runlog.EventWarning).reasons())
@@ -121,8 +125,11 @@ func (u *upgrading) judge(works bool, since time.Time) {
 			u.t.Errorf("%s said %s", u.name(i), said)
 		}
 		crawled += asked
+		if s.Majority && !n.hasEnded() {
+			deciders++
+		}
 	}
-	if crawled == 0 {
+	if deciders > 0 && crawled == 0 {
 		u.t.Error("nobody crawls")
 	}
 }
