@@ -47,3 +47,26 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 		}
 	}
 }
+
+// The description of the log names all classes of errors, and all reasons why a host waits.
+func TestLogsNameErrorsAndWaits(t *testing.T) {
+	text := map[string]string{}
+	for _, s := range sources(t) {
+		text[s.path] = string(s.text)
+	}
+	for _, c := range []struct{ key, file, words string }{
+		{"error", "fetch/class.go", ` Class += "(\w+)"`},
+		{"waits", "frontier/status.go", `return "([a-z ]+)", `},
+	} {
+		line := regexp.MustCompile("(?m)^\\| `" + c.key + "` .*").FindString(text["docs/logs.md"])
+		found := regexp.MustCompile(c.words).FindAllStringSubmatch(text[c.file], -1)
+		if len(found) < 10 {
+			t.Errorf("%s has %d words", c.file, len(found))
+		}
+		for _, m := range found {
+			if !strings.Contains(line, m[1]) && !slices.Contains([]string{"fetching", "idle", "ready"}, m[1]) { // these do not wait
+				t.Errorf("docs/logs.md: %s lacks %q", c.key, m[1])
+			}
+		}
+	}
+}
