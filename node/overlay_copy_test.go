@@ -19,11 +19,17 @@ import (
 
 // Data directories of which there are copies.
 
-// copyOf gives a place the data directory of a node that does not run.
-func (b *bed) copyOf(from, to int) {
+// backup copies the data directory of a node, which may run: no write is half done. restore gives the copy to a node that does not run.
+func (b *bed) backup(i int) (restore func(to int)) {
 	b.t.Helper()
-	dir := func(i int) string { return filepath.Join(b.dir, b.name(i)) }
-	must(b.t, errors.Join(os.RemoveAll(dir(to)), os.CopyFS(dir(to), os.DirFS(dir(from)))))
+	synctest.Wait()
+	dir := b.t.TempDir()
+	must(b.t, os.CopyFS(dir, os.DirFS(filepath.Join(b.dir, b.name(i)))))
+	return func(to int) {
+		b.t.Helper()
+		at := filepath.Join(b.dir, b.name(to))
+		must(b.t, errors.Join(os.RemoveAll(at), os.CopyFS(at, os.DirFS(dir))))
+	}
 }
 
 // Of two nodes with copies of one directory the younger ends, and says why. Both ask for pages until then, and no server is asked by both at once.
@@ -39,7 +45,7 @@ func TestOverlayOneDirectoryTwice(t *testing.T) {
 				}
 				b.awaitPages(400)
 				b.leave(2)
-				b.copyOf(2, 4)
+				b.backup(2)(4)
 				b.start(2)
 				time.Sleep(later)
 				b.start(4)
@@ -63,19 +69,6 @@ func TestOverlayOneDirectoryTwice(t *testing.T) {
 				b.complete(200, true)
 			})
 		})
-	}
-}
-
-// backup copies the data directory of a node while it runs: no write is half done.
-func (b *bed) backup(i int) (restore func(to int)) {
-	b.t.Helper()
-	synctest.Wait()
-	dir := b.t.TempDir()
-	must(b.t, os.CopyFS(dir, os.DirFS(filepath.Join(b.dir, b.name(i)))))
-	return func(to int) {
-		b.t.Helper()
-		at := filepath.Join(b.dir, b.name(to))
-		must(b.t, errors.Join(os.RemoveAll(at), os.CopyFS(at, os.DirFS(dir))))
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -114,8 +113,7 @@ func TestGoAlone(t *testing.T) {
 	told(t, exitOK, []string{"keygen " + secret})
 	p := start(t, s.crawl(t, data, "-secret", secret, "-listen", "127.0.0.1:0", "-gossip", "127.0.0.1:0", "-join", "127.0.0.1:9")...)
 	status := func() (o node.OverlayStatus) {
-		var st node.Status
-		if got, out, _ := call(t, "status", "-json", "-data", data); got == exitOK && json.Unmarshal([]byte(out), &st) == nil && st.Overlay != nil {
+		if st, ok := statusOf(t, data); ok && st.Overlay != nil {
 			o = *st.Overlay
 		}
 		return o
@@ -146,9 +144,8 @@ func TestCtl(t *testing.T) {
 	told(t, exitOK, []string{"ctl" + at + " pause", "paused"})
 	release()
 	until(t, "its requests have ended", func() bool {
-		var st node.Status
-		got, out, _ := call(t, "status", "-json", "-data", data)
-		return got == exitOK && json.Unmarshal([]byte(out), &st) == nil && st.Frontier.InFlight == 0
+		st, ok := statusOf(t, data)
+		return ok && st.Frontier.InFlight == 0
 	})
 	told(t, exitOK, [][]string{
 		{"status" + at, " · paused by its operator"},

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/node"
 )
 
 // asProgram makes the test binary the program, so that tests can start, signal and kill it.
@@ -245,6 +247,13 @@ func call(t *testing.T, args ...string) (got int, out, errs string) {
 		t.Errorf("%v: did not end within %v", args, patience)
 	}
 	return got, o.String(), e.String()
+}
+
+// statusOf returns the status of the node with a data directory. ok is false if it does not answer.
+func statusOf(t *testing.T, data string) (st node.Status, ok bool) {
+	t.Helper()
+	got, out, _ := call(t, "status", "-json", "-data", data)
+	return st, got == exitOK && json.Unmarshal([]byte(out), &st) == nil
 }
 
 // told runs command lines one after another in this process, and reports another exit code than the one expected. A line has the words of

@@ -96,8 +96,8 @@ func (b *batch) begin(ctx context.Context) error {
 }
 
 const (
-	// loaded is from how many of a batch's servers a node must be downloading at once for them to slow each other.
-	loaded = 8
+	// manyAtOnce is from how many of a batch's servers a node must be downloading at once for the downloads to slow each other.
+	manyAtOnce = 8
 	// settleFor is how long a batch waits at most for these downloads.
 	settleFor = 10 * time.Second
 )
@@ -105,9 +105,9 @@ const (
 // settle waits until no download from the batch's servers is under way, if there are so many that they slow each other and the first estimates
 // of this node.
 func (b *batch) settle(ctx context.Context) error {
-	b.loaded = b.underWay() >= loaded
+	b.loaded = b.underWay() >= manyAtOnce
 	for until := time.Now().Add(settleFor); b.loaded && b.underWay() > 0 && time.Now().Before(until); {
-		if err := bell.Sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := bell.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -24,8 +24,8 @@ func TestEstimatesBeginWhenManyDownloadsHaveEnded(t *testing.T) {
 	for _, c := range []struct {
 		servers     int
 		takes, want time.Duration
-	}{{loaded, 4 * time.Second, 4 * time.Second}, {loaded, time.Minute, settleFor}, {loaded - 1, time.Minute, 0}} {
-		inWorld(t, loaded, func(t *testing.T, w *world) {
+	}{{manyAtOnce, 4 * time.Second, 4 * time.Second}, {manyAtOnce, time.Minute, settleFor}, {manyAtOnce - 1, time.Minute, 0}} {
+		inWorld(t, manyAtOnce, func(t *testing.T, w *world) {
 			w.addHost("http://small.example", addrOf(21), 1) // which is in no batch
 			set := func(n int) {
 				w.locked(func() {
@@ -36,7 +36,7 @@ func TestEstimatesBeginWhenManyDownloadsHaveEnded(t *testing.T) {
 			}
 			w.locked(func() { w.servers[addrOf(21)].downloads = 1 })
 			set(1)
-			for i := range loaded { // the home is the nearest to some, and has measured all when it was slow
+			for i := range manyAtOnce { // the home is the nearest to some, and has measured all when it was slow
 				m := new(assign.Memory)
 				m.Observe("home", ncoord.Coordinate{}, pageOver(900*time.Millisecond), time.Now())
 				w.memories[addrOf(1+i)] = m
@@ -57,7 +57,7 @@ func TestEstimatesBeginWhenManyDownloadsHaveEnded(t *testing.T) {
 					atHome++
 				}
 			}
-			if (atHome == loaded/4) != (c.servers == loaded) {
+			if (atHome == manyAtOnce/4) != (c.servers == manyAtOnce) {
 				t.Errorf("after %d downloads the home gets %d hosts", c.servers, atHome)
 			}
 		})
