@@ -215,7 +215,6 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 			h.delayed[i].retryAt, h.delayed[i].attempt = now, 0
 		}
 		if s := h.server; s != nil {
-			s.next = s.spaced
 			f.bench.settleServer(s, now)
 		}
 		f.bench.settle(h, now)

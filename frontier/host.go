@@ -231,8 +231,7 @@ type server struct {
 	inFlight int
 	hosts    map[*host]struct{} // the hosts that are placed here
 	queue    [origins]fifo[*host]
-	next     time.Time
-	spaced   time.Time     // next without what Retry-After adds
+	next     time.Time     // when it may be asked
 	since    time.Time     // when it became ready
 	ready    [origins]bool // it is in a ready queue of the workbench
 	slot                   // in the timer
@@ -244,5 +243,5 @@ type server struct {
 
 // rest leaves a server alone until a time at least.
 func (s *server) rest(until time.Time) {
-	s.next, s.spaced = later(s.next, until), later(s.spaced, until)
+	s.next = later(s.next, until)
 }

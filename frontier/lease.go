@@ -27,8 +27,7 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 		s = w.newServer(addr)
 	}
 	if wait > 0 {
-		s.rest(now.Add(min(wait, w.rules.MaxGap))) // what is longer comes from Retry-After
-		s.next = later(s.next, now.Add(wait))
+		s.rest(now.Add(wait))
 	}
 	s.told = false
 	if s.lease == nil {
@@ -142,7 +141,8 @@ func (l *leases) SetSpacing(addr netip.Addr, factor float64) {
 	}
 }
 
-// Gap returns how long a server must be left alone after a request for a page of a host that took the time elapsed.
+// Gap returns how long a server must be left alone after a request for a page of a host that took the time elapsed, if the next request
+// may be for the same host.
 func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +150,8 @@ func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Dura
 	if h := l.bench.hosts[host]; h != nil {
 		delay = h.crawlDelay
 	}
-	return l.bench.rules.gap(l.deps.Site(host), addr, delay, retryAfter, elapsed)
+	r := &l.bench.rules
+	return max(r.gap(l.deps.Site(host), addr, delay, elapsed), r.asked(retryAfter))
 }
 
 // OwnServer says whether a server belongs to the operator (Politeness.Own).

@@ -97,14 +97,3 @@ func TestWantedServersAreOnesOwn(t *testing.T) {
 		t.Errorf("told of %v", got)
 	}
 }
-
-// A wait that comes with a lease and is longer than any gap is a pause that the server asked for: without it, only the longest gap is left.
-func TestLongWaitOfALease(t *testing.T) {
-	now := time.Now()
-	cfg, polite := testConfig()
-	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	w.grant(addr1, now.Add(2*time.Hour), time.Hour, now)
-	if s := w.servers[addr1]; !s.next.Equal(now.Add(time.Hour)) || !s.spaced.Equal(now.Add(polite.MaxGap)) {
-		t.Errorf("it is asked after %v, without the pause after %v", s.next.Sub(now), s.spaced.Sub(now))
-	}
-}

@@ -26,9 +26,9 @@ func (r *rules) parallel(addr netip.Addr) int {
 	return 1
 }
 
-// gap returns the time from the end of a request to the start of the next one to the same server: the largest of Crawl-delay, Retry-After,
-// the configured minimum and a multiple of the last download time.
-func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, retryAfter, elapsed time.Duration) time.Duration {
+// gap returns the time from the end of a request to the start of the next one to the same server: the largest of Crawl-delay, the configured
+// minimum and a multiple of the last download time.
+func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, elapsed time.Duration) time.Duration {
 	if isFileServer(addr) {
 		return 0
 	}
@@ -41,15 +41,20 @@ func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, retryAfter, elapsed
 	slow := min(time.Duration(r.Factor*float64(elapsed)), r.MaxGap)
 	gap := max(least, slow, crawlDelay)
 	if f := r.spacing[addr]; f > 1 {
-		gap = max(gap, min(time.Duration(f*float64(gap)), r.MaxGap))
+		return max(gap, min(time.Duration(f*float64(gap)), r.MaxGap))
 	}
-	return max(gap, min(retryAfter, r.MaxRetryAfter))
+	return gap
 }
 
-// backoff returns how long a host waits that has answered 429 or 503 level times in a row. The wait doubles each time, and is never shorter
-// than Retry-After. The jitter keeps hosts that failed together from coming back together.
-func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) time.Duration {
-	return max(jitter(doubled(r.BackoffMin, r.BackoffMax, level-1), rnd), min(retryAfter, r.MaxRetryAfter))
+// asked returns how long a host waits that asked for a pause. The other hosts of its server go on.
+func (r *rules) asked(retryAfter time.Duration) time.Duration {
+	return min(retryAfter, r.MaxRetryAfter)
+}
+
+// backoff returns how long a host waits that has answered 429 or 503 level times in a row. The wait doubles each time. The
+// jitter keeps hosts that failed together from coming back together.
+func (r *rules) backoff(level uint8, rnd *rand.Rand) time.Duration {
+	return jitter(doubled(r.BackoffMin, r.BackoffMax, level-1), rnd)
 }
 
 // doubled doubles a wait a number of times, until it is as long as may be.

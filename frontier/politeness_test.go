@@ -21,23 +21,21 @@ func TestGapIsTheLargest(t *testing.T) {
 	foreign, own, loaded := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("192.0.2.2")
 	r.spacing = map[netip.Addr]float64{loaded: 4}
 	for _, c := range []struct {
-		name                       string
-		addr                       netip.Addr
-		crawlDelay, after, elapsed time.Duration
-		want                       time.Duration
+		name                string
+		addr                netip.Addr
+		crawlDelay, elapsed time.Duration
+		want                time.Duration
 	}{
-		{"minimum", foreign, 0, 0, 100 * time.Millisecond, 2 * time.Second},
-		{"slow server", foreign, 0, 0, 5 * time.Second, 10 * time.Second},
-		{"slowness is bounded", foreign, 0, 0, time.Hour, time.Minute},
-		{"crawl-delay", foreign, 90 * time.Second, 0, time.Hour, 90 * time.Second},
-		{"retry-after", foreign, time.Second, time.Hour, time.Second, time.Hour},
-		{"retry-after is bounded", foreign, 0, 1000 * time.Hour, 0, 24 * time.Hour},
-		{"overloaded", loaded, 0, 0, 0, 8 * time.Second},
-		{"overloaded, bounded", loaded, 20 * time.Second, 0, 0, time.Minute},
-		{"overloaded, and a longer crawl-delay", loaded, 90 * time.Second, 0, 0, 90 * time.Second},
-		{"one's own", own, time.Hour, time.Hour, time.Hour, time.Millisecond},
+		{"minimum", foreign, 0, 100 * time.Millisecond, 2 * time.Second},
+		{"slow server", foreign, 0, 5 * time.Second, 10 * time.Second},
+		{"slowness is bounded", foreign, 0, time.Hour, time.Minute},
+		{"crawl-delay", foreign, 90 * time.Second, time.Hour, 90 * time.Second},
+		{"overloaded", loaded, 0, 0, 8 * time.Second},
+		{"overloaded, bounded", loaded, 20 * time.Second, 0, time.Minute},
+		{"overloaded, and a longer crawl-delay", loaded, 90 * time.Second, 0, 90 * time.Second},
+		{"one's own", own, time.Hour, time.Hour, time.Millisecond},
 	} {
-		if got := r.gap(nil, c.addr, c.crawlDelay, c.after, c.elapsed); got != c.want {
+		if got := r.gap(nil, c.addr, c.crawlDelay, c.elapsed); got != c.want {
 			t.Errorf("%s: gap %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -56,7 +54,7 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 		}
 		seen := map[time.Duration]bool{}
 		for range 100 {
-			got := r.backoff(level, 0, rnd)
+			got := r.backoff(level, rnd)
 			if got < base*3/4 || got > base*5/4 {
 				t.Fatalf("level %d: waits %v, base %v", level, got, base)
 			}
@@ -66,11 +64,8 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 			t.Errorf("level %d: %d different waits of 100: hosts come back together", level, len(seen))
 		}
 	}
-	if got := r.backoff(1, 10*time.Hour, rnd); got != 10*time.Hour {
-		t.Errorf("waits %v for a Retry-After of 10h", got)
-	}
-	if got := r.backoff(1, 100*time.Hour, rnd); got != r.MaxRetryAfter {
-		t.Errorf("waits %v for a Retry-After of 100h", got)
+	if day := r.asked(100 * time.Hour); day != r.MaxRetryAfter || r.asked(10*time.Hour) != 10*time.Hour {
+		t.Errorf("waits %v for a Retry-After of 100h", day)
 	}
 	for i, wait := range []*time.Duration{&r.MaxRetryAfter, &r.BackoffMax, &r.EndedFor, &r.RetryConnect[0], &r.RetryName[1], &r.RetryPage[2]} {
 		if *wait = time.Duration(i+100) * time.Hour; r.longest() != *wait*5/4 {
@@ -127,11 +122,11 @@ func TestFileServer(t *testing.T) {
 		}
 	}
 	r := testRules()
-	if gap := r.gap(nil, a, time.Hour, time.Hour, time.Hour); gap != 0 {
+	if gap := r.gap(nil, a, time.Hour, time.Hour); gap != 0 {
 		t.Errorf("its gap is %v", gap)
 	}
 	hour := time.Hour
-	if gap := r.gap(&Site{Gap: &hour}, netip.MustParseAddr("10.1.2.3"), 0, 0, 0); gap != hour {
+	if gap := r.gap(&Site{Gap: &hour}, netip.MustParseAddr("10.1.2.3"), 0, 0); gap != hour {
 		t.Errorf("the gap of a site is %v, though the server is one's own", gap)
 	}
 }

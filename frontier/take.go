@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -175,7 +176,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	}
 	if s.parallel > 1 {
 		// The gap between parallel requests begins with their start.
-		s.rest(now.Add(w.rules.gap(h.site, s.addr, 0, 0, 0)))
+		s.rest(now.Add(w.rules.gap(h.site, s.addr, 0, 0)))
 	}
 	w.settle(h, now) // it may have another URL for another fetcher
 	return task
@@ -198,8 +199,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
 			h.crawlDelay = r.CrawlDelay // it already counts between the robots.txt and the first page
 		}
-		s.rest(now.Add(out.Lingers + w.rules.gap(h.site, s.addr, h.crawlDelay, 0, out.Elapsed)))
-		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(h.site, s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
+		s.rest(now.Add(out.Lingers + w.rules.gap(h.site, s.addr, h.crawlDelay, out.Elapsed)))
 	}
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
 		w.recrawl.tokens++ // the visit was not made
@@ -216,7 +216,10 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		e.GaveUp = true
 	case Busy:
 		h.level = min(h.level+1, 60)
-		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, out.RetryAfter, w.rnd)), out.Reason
+		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, w.rnd)), out.Reason
+	}
+	if asked := now.Add(out.Lingers + w.rules.asked(out.RetryAfter)); out.RetryAfter > 0 && asked.After(later(h.notBefore, now)) {
+		h.notBefore, h.why = asked, cmp.Or(out.Reason, "its server asked for a pause (Retry-After)")
 	}
 	if e.GaveUp { // its URLs are about to be dropped, and nothing is asked for until then
 		h.notBefore, h.why = now.Add(w.rules.EndedFor), out.Reason

@@ -150,7 +150,7 @@ func (w *workbench) moreDue(h *host, now time.Time) bool {
 // crowds says that a host is at a server with more hosts than it may be asked for in longSleep.
 func (w *workbench) crowds(h *host, now time.Time) bool {
 	s := h.server
-	return s != nil && w.leased(s, now) && time.Duration(len(s.hosts)-1)*w.rules.gap(h.site, s.addr, h.crawlDelay, 0, 0) > longSleep*time.Duration(s.parallel)
+	return s != nil && w.leased(s, now) && time.Duration(len(s.hosts)-1)*w.rules.gap(h.site, s.addr, h.crawlDelay, 0) > longSleep*time.Duration(s.parallel)
 }
 
 // eligible says that nothing but time keeps the host from a request: it may be crawled, its server has a place for it, its robots.txt is
@@ -233,7 +233,7 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 func (w *workbench) newServer(addr netip.Addr) *server {
 	s := &server{addr: addr, parallel: w.rules.parallel(addr), hosts: make(map[*host]struct{})}
 	w.servers[addr] = s
-	s.rest(w.resumed.Add(w.rules.gap(nil, addr, 0, 0, 0)))
+	s.rest(w.resumed.Add(w.rules.gap(nil, addr, 0, 0)))
 	return s
 }
 
@@ -244,7 +244,7 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 		s = w.newServer(addr)
 	}
 	// The last request may have been before a restart, or to another server.
-	s.rest(later(h.lastRequest, w.resumed).Add(w.rules.gap(h.site, addr, h.crawlDelay, 0, 0)))
+	s.rest(later(h.lastRequest, w.resumed).Add(w.rules.gap(h.site, addr, h.crawlDelay, 0)))
 	s.hosts[h] = struct{}{}
 	h.server, h.place, h.placedUntil = s, placed, until
 	w.settle(h, now)

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"testing"
@@ -48,7 +49,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: the whole host waits as long as it asks for, and no other server's host does.
+// TestRetryAfter: the whole host waits as long as it asks for, and no other host does.
 func TestRetryAfter(t *testing.T) {
 	date := func(status int, wait time.Duration) http.HandlerFunc {
 		return func(rw http.ResponseWriter, r *http.Request) {
@@ -88,6 +89,25 @@ func TestRetryAfter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRetryAfterOfOneHost: the other hosts of its server go on, and what a host has asked for holds after a restart, too.
+func TestRetryAfterOfOneHost(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Pages(1).Handle("/0", Turns(Status(429, "Retry-After", "7200"), Text("text/html", "")))
+		b := w.Site("b.test", server1).Pages(60) // as on shared hosting
+		w.cfg.Crawl.Patience = 3 * time.Hour
+		short, cancel := context.WithTimeout(w.t.Context(), 10*time.Minute)
+		defer cancel()
+		w.crawl(short, "http://a.test/", "http://b.test/")
+		if got := len(pages(b.Visits())); got != 61 {
+			t.Errorf("in ten minutes %d pages of the other host, want 61", got)
+		}
+		w.run()
+		if v := a.Visits(); len(v) != 4 || gaps(v)[2] < 2*time.Hour {
+			t.Errorf("asked for %v, %v apart", urls(v), gaps(v))
+		}
+	})
 }
 
 // TestBackoff: a host that answers 503 or 429 waits longer each time, and is forgiven by the first answer.
