@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
 	"golang.org/x/net/http/httpguts"
@@ -20,11 +21,14 @@ const sniffLen = 1024
 
 // IsHTML reports whether a body is HTML or XHTML. The header decides, or the first 1,024 bytes if the header is absent or
 // names no type (WHATWG MIME Sniffing, sections 5 and 7). Whether a body labelled as HTML is text at all, Parse checks.
+// XML of any kind is a page if its root element says so.
 func IsHTML(contentType string, body []byte) bool {
 	media := mediaType(contentType)
 	switch media {
 	case "text/html", xhtml:
 		return true
+	case "application/xml", "text/xml":
+		return rootIsHTML(body)
 	case "*/*", "unknown/unknown", "application/unknown":
 	default:
 		kind, subtype, _ := strings.Cut(media, "/")
@@ -39,6 +43,22 @@ func IsHTML(contentType string, body []byte) bool {
 
 // xhtml is the media type of pages in XML.
 const xhtml = "application/xhtml+xml"
+
+// rootIsHTML reports whether the root element of XML is html in the namespace of XHTML, which the doctypes of XHTML imply.
+func rootIsHTML(body []byte) bool {
+	for tokens, doctype := html.NewTokenizer(bytes.NewReader(body)), false; ; {
+		switch tokens.Next() {
+		case html.DoctypeToken:
+			doctype = bytes.Contains(tokens.Raw(), []byte("//DTD XHTML "))
+		case html.StartTagToken, html.SelfClosingTagToken:
+			root := tokens.Token()
+			return root.DataAtom == atom.Html &&
+				(doctype || slices.Contains(root.Attr, html.Attribute{Key: "xmlns", Val: "http://www.w3.org/1999/xhtml"}))
+		case html.ErrorToken:
+			return false
+		}
+	}
+}
 
 // mediaType returns the type in a Content-Type header, without parameters.
 func mediaType(contentType string) string {

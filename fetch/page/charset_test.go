@@ -109,6 +109,8 @@ func TestDecodeDoesNotCopy(t *testing.T) {
 	}
 }
 
+const xhtmlRoot = `<html lang="en" xmlns="http://www.w3.org/1999/xhtml">`
+
 func TestIsHTML(t *testing.T) {
 	tests := []struct {
 		contentType, in string
@@ -121,6 +123,12 @@ func TestIsHTML(t *testing.T) {
 		{"image/png", "<html>", false},
 		{"application/pdf", "", false},
 		{"application/xml", "<html>", false},
+		{"application/xml", xhtmlRoot, true},
+		{"Text/XML; charset=x", "<?xml version='1.1'?>\n<?a b?><!-- <rss> " + strings.Repeat("x", 2000) + "--> " + xhtmlRoot, true},
+		{"application/xml", `<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-strict.dtd"><html>`, true},
+		{"application/xml", "<!DOCTYPE html><html>", false},
+		{"application/xml", "<rss>" + xhtmlRoot, false},
+		{"image/svg+xml", xhtmlRoot, false},
 		{"nonsense", "<html>", true},
 		{"text/html charset=utf-8", "<html>", true},
 		{"text/html,text/html", "<html>", true},
@@ -143,6 +151,14 @@ func TestIsHTML(t *testing.T) {
 		if got := IsHTML(tt.contentType, []byte(tt.in)); got != tt.want {
 			t.Errorf("IsHTML(%q, %.40q) = %v, want %v", tt.contentType, tt.in, got, tt.want)
 		}
+	}
+}
+
+// XHTML that is sent as XML is read as XHTML is.
+func TestXHTMLSentAsXML(t *testing.T) {
+	p := Default().Parse([]byte("<?xml version='1.0' encoding='ISO-8859-2'?>"+xhtmlRoot+"<script src='/s.js'/><a href='/\xbb'>x</a></html>"), "application/xml", nil)
+	if len(p.Links) != 1 || string(p.Links[0].Ref) != "/ť" || !p.XML || p.NotHTML != "" {
+		t.Errorf("%+v", p)
 	}
 }
 

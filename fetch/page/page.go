@@ -12,6 +12,7 @@ package page
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 
 	"golang.org/x/net/html/atom"
 )
@@ -39,7 +40,7 @@ type Page struct {
 	NotHTML string
 	// Charset is the WHATWG name of the encoding that the body was read in, for example "utf-8" or "windows-1252".
 	Charset string
-	// XML means that the page is sent as XHTML, so that any element may close itself.
+	// XML means that the page is sent as XHTML or XML, so that any element may close itself.
 	XML bool
 	// Base is the href of the first base element that has one, without ASCII white space at either end.
 	Base string
@@ -62,7 +63,8 @@ func (limits Config) Parse(body []byte, contentType string, memory []Link) Page 
 	if isBinary(text) {
 		return Page{NotHTML: NotHTMLData}
 	}
-	xml := mediaType(contentType) == xhtml
+	media := mediaType(contentType)
+	xml := media == xhtml || strings.HasSuffix(media, "/xml")
 	r := reading{limits: &limits, tags: scanner{b: text, xml: xml}, page: Page{Charset: charset, XML: xml, Links: memory[:0]}}
 	for {
 		name := r.tags.next()

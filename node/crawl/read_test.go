@@ -186,6 +186,18 @@ func TestPagesAndSitemapsInEachOthersPlace(t *testing.T) {
 	}
 }
 
+// A page in XML is read as one, whether sitemaps are or not.
+func TestXHTMLSentAsXML(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		l := newReading(t)
+		l.deps.Sitemap, l.reader.cfg.Sitemaps = sitemap.Default(), on
+		r := l.readPage(t, "http://a.test/", "Content-Type: application/xml", `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><a href="x">x</a></html>`)
+		if got := urls(r.out.Links); got != "http://a.test/x" || r.out.Reason != "" {
+			t.Errorf("sitemaps %v: %q, %s", on, got, r.out.Reason)
+		}
+	}
+}
+
 // What a sitemap has beyond its bounds is counted, and the log says so.
 func TestSitemapBeyondItsBounds(t *testing.T) {
 	l := newReading(t)
