@@ -1,6 +1,6 @@
 // Package sitemap reads sitemaps: the lists of pages that a site publishes for crawlers. It knows the formats of
 // https://www.sitemaps.org/protocol.html: XML lists and indexes, plain text with one URL on each line, and the feeds RSS
-// 2.0 and Atom, all of them also gzipped. It does not find, fetch or resolve anything, nor judge which sites a sitemap may
+// 1.0, RSS 2.0 and Atom, all of them also gzipped. It does not find, fetch or resolve anything, nor judge which sites a sitemap may
 // list.
 package sitemap
 

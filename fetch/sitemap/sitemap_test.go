@@ -86,6 +86,8 @@ func TestParse(t *testing.T) {
 		{name: "entity bomb", in: `<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><urlset><loc>http://x/&b;</loc></urlset>`, want: urls("http://x/&b;")},
 		{name: "RSS", in: `<rss version="2.0" xmlns:atom="x"><channel><link>http://x/</link><atom:link href="http://x/feed"/><item><link>http://x/1</link><guid>http://x/g</guid></item></channel></rss>`,
 			want: urls("http://x/", "http://x/1")},
+		{name: "RSS 1.0", in: `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/" xmlns:x="x"><channel rdf:about="http://x/no"><link>http://x/</link><items><rdf:Seq><rdf:li resource="http://x/1"/></rdf:Seq></items></channel><item rdf:about="http://x/1"><title>t</title><link>http://x/1</link><x:link>http://x/no</x:link></item></rdf:RDF>`,
+			want: urls("http://x/", "http://x/1")},
 		{name: "RSS with a prefix", in: "<r:rss><link>http://x/no</link><r:link>http://x/1</r:link></r:rss>", want: urls("http://x/1")},
 		{name: "Atom", in: `<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="http://x/feed"/><entry><link href="http://x/1"/><link href="http://x/2" rel="alternate"/><link rel="edit" href="http://x/e"/></entry></feed>`,
 			want: urls("http://x/1", "http://x/2")},

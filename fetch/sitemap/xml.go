@@ -90,7 +90,8 @@ type format struct {
 }
 
 // format recognises a kind of file by its root element. It returns the list to fill, or nil for an unknown kind. The element
-// must have the prefix of the root: <image:loc> is no page, and neither is <atom:link> in a feed of RSS.
+// must have the prefix of the root: <image:loc> is no page, and neither is <atom:link> in a feed of RSS. That of RSS 1.0 has
+// none, where the root has one.
 func (l *list) format(root xml.Name) (format, *[]string) {
 	named := func(local string) xml.Name { return xml.Name{Space: root.Space, Local: local} }
 	switch strings.ToLower(root.Local) {
@@ -100,6 +101,8 @@ func (l *list) format(root xml.Name) (format, *[]string) {
 		return format{element: named("loc"), dated: named("lastmod"), entry: named("sitemap")}, &l.Sitemaps
 	case "rss":
 		return format{element: named("link")}, &l.URLs
+	case "rdf":
+		return format{element: xml.Name{Local: "link"}}, &l.URLs
 	case "feed":
 		return format{element: named("link"), attribute: true}, &l.URLs
 	}

@@ -151,7 +151,7 @@ func (r *reader) lists(task *frontier.Task, res *fetch.Result) bool {
 	}
 	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	switch kind = strings.ToLower(strings.TrimSpace(kind)); kind {
-	case "application/xml", "text/xml", "application/rss+xml", "application/atom+xml":
+	case "application/xml", "text/xml", "application/rss+xml", "application/rdf+xml", "application/atom+xml":
 		_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), r.deps.Policy.agent(task.Host))
 		return !nofollow
 	}

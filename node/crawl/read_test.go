@@ -152,6 +152,7 @@ func TestPagesAndSitemapsInEachOthersPlace(t *testing.T) {
 		{frontier.Page, "application/xml", list, "http://a.test/x"},
 		{frontier.Page, "Text/XML; charset=utf-8", rss, "http://a.test/x"},
 		{frontier.Page, "application/rss+xml", rss, "http://a.test/x"},
+		{frontier.Page, "application/rdf+xml", "<rdf:RDF><item><link>/x</link></item></rdf:RDF>", "http://a.test/x"},
 		{frontier.Page, "application/atom+xml", "<feed><entry><link href='/x'/></entry></feed>", "http://a.test/x"},
 		{frontier.Page, "text/xml", "<sitemapindex><sitemap><loc>/x</loc></sitemap></sitemapindex>", "http://a.test/x map"},
 		{frontier.Page, "text/xml", "<data><loc>/x</loc></data>", ""},
