@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -23,8 +24,9 @@ type Config struct {
 	// TrackingParams are query parameters that are removed from every link, because they tell where a visitor came from and
 	// not what is shown. A * at the end matches any rest: "utm_*". A leading semicolon names a parameter in the path:
 	// ";jsessionid" removes that of /a;jsessionid=1?b. With a number behind = only a value of so many hexadecimal digits
-	// counts: "sid=32". Names are case-sensitive. More names mean fewer duplicates, but a name that a site needs loses pages
-	// of that site.
+	// counts: "sid=32". A leading question mark begins a pattern for a whole query, where * stands for any text without a slash
+	// and [AD] for one of these letters: "?C=[NMSD][;&]O=[AD]" is a directory listing of a web server in another order. Names are
+	// case-sensitive. More names mean fewer duplicates, but a name that a site needs loses pages of that site.
 	TrackingParams []string `toml:"tracking_params"`
 	// MaxDepth is the largest distance from a seed in links, 1 to 254; seeds have distance 0. 0 means no limit.
 	MaxDepth int `toml:"max_depth"`
@@ -67,6 +69,7 @@ func Default() Config {
 			// Sessions: each visitor sees different ones, and without cookies each page may show a new one. "sid" and "s" are those of forums
 			// (phpBB, MyBB; vBulletin, IP.Board).
 			"PHPSESSID", ";jsessionid", "sid=32", "s=32", "osCsid", "zenid", "CFID", "CFTOKEN", "AspxAutoDetectCookieSupport",
+			"?C=[NMSD][;&]O=[AD]", // the listings of Apache, and those of nginx that look like them
 		},
 		MaxHops:        10,
 		SeedScope:      ScopeAny,
@@ -104,6 +107,12 @@ func (c Config) Validate() error {
 }
 
 func validParam(name string) error {
+	if pattern, ok := strings.CutPrefix(name, "?"); ok && pattern != "" {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("%q is no pattern: %w", name, err)
+		}
+		return nil
+	}
 	bare, _, err := cutDigits(name)
 	if err != nil {
 		return err

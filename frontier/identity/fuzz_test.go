@@ -86,7 +86,7 @@ func checkIdentity(t *testing.T, u URL) {
 // FuzzRules checks that what Resolve gives is an identity that further resolving leaves as it is, and that Admit judges
 // alike twice and without fault.
 func FuzzRules(f *testing.F) {
-	for _, ref := range append(seedRefs, "/?utm_a=1&b&utm_c&&d=e&gclid", "/a?utm_x", "/..;jsessionid=1/x", "/%2e;jsessionid=1", "/;jsessionid;jsessionid=2;a?fbclid&",
+	for _, ref := range append(seedRefs, "/?utm_a=1&b&utm_c&&d=e&gclid", "/a?utm_x", "/..;jsessionid=1/x", "/%2e;jsessionid=1", "/;jsessionid;jsessionid=2;a?fbclid&", "/?C=N;O=D", "/?C=N&utm_a&O=D",
 		"/a/b/a/b/a/b", "/login?next=%2Flogin%3Fnext%3D%252Flogin", "/?a=%25252F%",
 		"/^@"+strings.Repeat("\x80", 300), strings.Repeat("^/", 400)) {
 		f.Add(ref)

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -9,6 +10,7 @@ import (
 // params are the parameters that are removed from the query and from the path of URLs. They are immutable.
 type params struct {
 	query, path names
+	whole       [256][]string // patterns of path.Match for whole queries, by their first byte as names are
 }
 
 // names is a set of names. They are kept by their first byte: most parameters begin with another one than all names, and the rest is compared
@@ -24,6 +26,14 @@ type name struct {
 
 func newParams(list []string) (p params) {
 	for _, entry := range list {
+		if pattern, ok := strings.CutPrefix(entry, "?"); ok {
+			for c := range p.whole {
+				if pattern[0] == byte(c) || strings.IndexByte(`*?[\`, pattern[0]) >= 0 {
+					p.whole[c] = append(p.whole[c], pattern)
+				}
+			}
+			continue
+		}
 		set := &p.query
 		if rest, ok := strings.CutPrefix(entry, ";"); ok {
 			set, entry = &p.path, rest
@@ -63,9 +73,24 @@ func (n *names) has(param string) bool {
 	return false
 }
 
-// strip removes the parameters from a path with its query. The others keep their order and form. Text without such parameters is
-// returned as it is, without allocation.
+// strip removes the parameters from a path with its query, and then the query if a pattern matches what is left. Text without such parameters
+// is returned as it is, without allocation.
 func (p *params) strip(s string) string {
+	s = p.stripEach(s)
+	page, query, _ := strings.Cut(s, "?")
+	if query == "" {
+		return s
+	}
+	for _, pattern := range p.whole[query[0]] {
+		if same, _ := path.Match(pattern, query); same {
+			return page
+		}
+	}
+	return s
+}
+
+// stripEach removes single parameters. The others keep their order and form.
+func (p *params) stripEach(s string) string {
 	path, query, _ := strings.Cut(s, "?")
 	shorter := p.stripPath(path)
 	if len(shorter) == len(path) && !p.inQuery(query) {

@@ -25,7 +25,16 @@ func TestTrackingParams(t *testing.T) {
 		{"/a;v=1;jsessionid=2;w=3/b;jsessionid=4?utm_x=1&c", "/a;v=1;w=3/b?c"},
 		{"/viewtopic.php?t=1&sid=0123456789abcdef0123456789ABCDEF", "/viewtopic.php?t=1"},
 		{"/showthread.php?s=0123456789abcdef0123456789abcdef&t=1", "/showthread.php?t=1"},
+		{"/dir/?C=N;O=D", "/dir/"},
+		{"?C=D;O=A", "/page"},
+		{"/dir/?C=M&O=A&utm_x=1", "/dir/"},
 		// Near misses stay as they are.
+		{"/dir/?C=N", "/dir/?C=N"},
+		{"/dir/?C=X;O=D", "/dir/?C=X;O=D"},
+		{"/dir/?C=N;O=DE", "/dir/?C=N;O=DE"},
+		{"/dir/?C=N;O=D&F=1", "/dir/?C=N;O=D&F=1"},
+		{"/dir/?a&C=N&O=D", "/dir/?a&C=N&O=D"},
+		{"/dir/C=N;O=D", "/dir/C=N;O=D"},
 		{"/a?sid=1234&s=words&sid&s=", "/a?sid=1234&s=words&sid&s="},
 		{"/a?sid=0123456789abcdef0123456789abcdeg", "/a?sid=0123456789abcdef0123456789abcdeg"},
 		{"/a?sid=0123456789abcdef0123456789abcdef0", "/a?sid=0123456789abcdef0123456789abcdef0"},
@@ -44,6 +53,13 @@ func TestTrackingParams(t *testing.T) {
 		u, reason := rules.Resolve(mustParse(t, "http://example.org/page?old"), c.ref)
 		if u.Path != c.want || reason != Accepted {
 			t.Errorf("Resolve(%q) = %s %s, want %s", c.ref, u.Path, reason, c.want)
+		}
+	}
+	wild := Default()
+	wild.TrackingParams = []string{"?*=x", "?[ab]"}
+	for ref, want := range map[string]string{"/?c=x": "/", "/?b": "/", "/?c": "/?c", "/?c=xy": "/?c=xy"} {
+		if u, _ := mustRules(t, wild).Resolve(URL{}, "http://a.b"+ref); u.Path != want {
+			t.Errorf("%s becomes %s, want %s", ref, u.Path, want)
 		}
 	}
 	none := Default()
@@ -241,6 +257,8 @@ func TestValidate(t *testing.T) {
 		"tracking_params[1]":  func(c *Config) { c.TrackingParams = []string{"a", "*"} },
 		"tracking_params[2]":  func(c *Config) { c.TrackingParams = []string{"a", ";b", "c*d"} },
 		"tracking_params[3]":  func(c *Config) { c.TrackingParams = []string{"a=1", ";b*=99", "c", "d=100"} },
+		"tracking_params[5]":  func(c *Config) { c.TrackingParams = []string{"a", "b", "c", "d", "?e=[f]*", "?[g"} },
+		"tracking_params[6]":  func(c *Config) { c.TrackingParams = []string{"a", "b", "c", "d", "e", "f", "?"} },
 		"tracking_params[4]":  func(c *Config) { c.TrackingParams = []string{"a", "b", "c", "d", "=32"} },
 		"max_depth":           func(c *Config) { c.MaxDepth = maxDepth + 1 },
 		"seed_scope":          func(c *Config) { c.SeedScope = "" },
