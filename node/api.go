@@ -243,7 +243,7 @@ func controlRoutes() []route {
 				dropped, err := n.operator.Drop(c.Context(), c.param("host"), c.by)
 				return Acted{Dropped: dropped}, err
 			}},
-		{method: "POST", path: "/go-alone", acts: true, does: "Says that the members that the node does not see are gone for good.", answer: Acted{},
+		{method: "POST", path: "/go-alone", acts: true, does: "Says that the members that do not answer the node are gone for good. It asks them first, for some seconds.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
 				gone, err := n.operator.GoAlone(c.by)
 				return Acted{Gone: gone}, err

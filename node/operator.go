@@ -175,7 +175,7 @@ func (o *Operator) Move(ctx context.Context, name, to, by string) (moved []strin
 	return moved, nil
 }
 
-// GoAlone tells the node that the members that it does not see will not come back. It returns the ids of those whose votes counted.
+// GoAlone tells the node that the members that do not answer it now will not come back. It returns the ids of those whose votes counted.
 func (o *Operator) GoAlone(by string) (gone []string, err error) {
 	if o.node.overlay == nil {
 		return nil, ErrAlone

@@ -120,7 +120,7 @@ func TestGoAlone(t *testing.T) {
 	}
 	until(t, "it says what it waits for", func() bool { return strings.Contains(status().Reason, "proxima go-alone") })
 	told(t, exitOK, []string{"status -data " + data, "crawls nothing: none of the configured or known peers has answered yet"},
-		[]string{"go-alone -data " + data, "sees all members"})
+		[]string{"go-alone -data " + data, "all members whose votes count answer"})
 	if o := status(); !o.Majority || o.Voters != 1 {
 		t.Errorf("told to go on alone: %+v", o)
 	}

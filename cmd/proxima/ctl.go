@@ -153,8 +153,8 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 
 func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newAskFlags(ctx, "go-alone", out, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
-		"Tells the running node that the nodes which it does not see are gone for good, so that it goes on with those that it\n"+
-		"sees. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n")
+		"Tells the running node that the nodes which do not answer it now are gone for good, so that it goes on with those that\n"+
+		"do. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n")
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	if len(a.Gone) == 0 {
-		fmt.Fprintln(out, "the node sees all members whose votes count")
+		fmt.Fprintln(out, "all members whose votes count answer the node")
 		return nil
 	}
 	fmt.Fprintf(out, "the node goes on without %d nodes:\n", len(a.Gone))

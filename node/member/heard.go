@@ -82,15 +82,49 @@ func (t *table) quiet(now time.Time) (quiet []*record) {
 func (m *Members) listen() {
 	var g sync.WaitGroup
 	defer g.Wait() // lost pings are repeated
-	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.table.quiet(now) {
-		id, at, list := r.id, r.at(), m.list
-		if at == nil {
+	now := m.now()
+	m.pingLocked(&g, m.table.quiet(now), now)
+}
+
+// asks is how often call pings a member that does not answer: one lost packet must not make it count as gone.
+const asks = 4
+
+// call pings all live members until each has answered or was asked often enough. It returns when it began.
+func (m *Members) call() (since time.Time) {
+	since = m.now()
+	for range asks {
+		var g sync.WaitGroup
+		m.mu.Lock()
+		m.pingLocked(&g, m.table.silent(since), m.now())
+		m.mu.Unlock()
+		g.Wait()
+	}
+	return since
+}
+
+// silent returns the live members that have answered no question since.
+func (t *table) silent(since time.Time) (silent []*record) {
+	for _, id := range t.others() {
+		if r := t.members[id]; r.heard.Before(since) {
+			silent = append(silent, r)
+		}
+	}
+	return silent
+}
+
+// pingLocked pings members, and notes who answers. The group ends when all have answered or had time for it.
+func (m *Members) pingLocked(g *sync.WaitGroup, those []*record, now time.Time) {
+	list := m.list
+	for _, r := range those {
+		id, at := r.id, r.at()
+		if at == nil || list == nil {
 			continue
 		}
+		m.sending.Add(1) // under the lock, so that Run waits for it
 		g.Go(func() {
+			defer m.sending.Done()
 			if _, err := list.Ping(id, at); err == nil {
 				m.mu.Lock()
 				m.table.answered(id, now)

@@ -230,9 +230,10 @@ func (t *table) ask(now time.Time) (out []outgoing) {
 	return out
 }
 
-// goAlone makes the live members the only voters. It returns those that it dropped.
-func (t *table) goAlone(now time.Time, why string) (dropped []string) {
+// goAlone makes the live members that have answered since the only voters. It returns those that it dropped.
+func (t *table) goAlone(now, since time.Time, why string) (dropped []string) {
 	ids := append(t.others(), t.self.id)
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id != t.self.id && t.members[id].heard.Before(since) })
 	slices.Sort(ids)
 	dropped = slices.DeleteFunc(slices.Clone(t.paxos.set.ids), func(id string) bool { return slices.Contains(ids, id) })
 	if len(dropped) == 0 && t.majority {
@@ -253,7 +254,7 @@ func (t *table) aloneByItself(now time.Time) bool {
 	if lacked := now.Sub(t.lacked); lacked < t.cfg.GoAloneAfter+time.Duration(turn)*nextInTurn {
 		return false
 	}
-	t.goAlone(now, "no majority for member.go_alone_after")
+	t.goAlone(now, time.Time{}, "no majority for member.go_alone_after")
 	return true
 }
 

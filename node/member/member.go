@@ -117,7 +117,7 @@ const (
 	EventSettled   = "settled"   // a member counts for homes and grantors from now on
 	EventMajority  = "majority"  // this side is the majority again
 	EventMinority  = "minority"  // this side is no longer the majority; with Reason
-	EventAlone     = "go_alone"  // this side goes on without the members that it does not see; with Reason
+	EventAlone     = "go_alone"  // this side goes on without members that are gone; with Reason
 	EventDuplicate = "duplicate" // another address claims this node's id; with Addr, Reason
 	EventBadMeta   = "bad_meta"  // a member publishes something unreadable; with Reason
 	EventSample    = "sample"    // a round trip was measured; with RTT, Coord, and Reason if it was rejected

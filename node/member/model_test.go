@@ -311,7 +311,7 @@ func (m *model) fate(lostDisks bool) {
 		for _, n := range m.nodes {
 			if n.table != nil && !n.table.majority && !told[n.side] {
 				told[n.side] = true
-				n.table.goAlone(m.now, "told")
+				n.table.goAlone(m.now, time.Time{}, "told")
 				m.store(n)
 			}
 		}

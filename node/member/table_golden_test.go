@@ -143,7 +143,7 @@ func (s *script) do(t *testing.T, w []string) {
 	case "stood":
 		s.forget(s.now)
 	case "alone":
-		s.said = append(s.said, "drop"+ranges(numbers(s.goAlone(s.now, "told"))))
+		s.said = append(s.said, "drop"+ranges(numbers(s.goAlone(s.now, time.Time{}, "told"))))
 	case "tell":
 		out = s.ask(s.now)
 	case "decide":

@@ -117,15 +117,16 @@ func (m *Members) send(out []outgoing) {
 	}
 }
 
-// GoAlone makes the nodes that this node sees now the only voters: an operator says that the others are gone for good.
-// It returns the ids of the voters dropped.
+// GoAlone makes the nodes that answer this node now the only voters: an operator says that the others are gone for good. Gossip may not have
+// found that out yet, so it takes some seconds. It returns the ids of the voters dropped.
 func (m *Members) GoAlone(why string) (dropped []string, err error) {
+	since := m.call()
 	m.mu.Lock()
 	if !m.running || m.table.farewellAcks != nil {
 		m.mu.Unlock()
 		return nil, fmt.Errorf("go alone: this node is not running")
 	}
-	dropped = m.table.goAlone(m.now(), why)
+	dropped = m.table.goAlone(m.now(), since, why)
 	m.mu.Unlock()
 	m.wakeTend.Ring()
 	if err := m.store(); err != nil {
