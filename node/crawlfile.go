@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -20,6 +21,10 @@ type crawlFile struct {
 	Scope json.RawMessage `json:"scope"`
 	// SeedScope is its seed_scope, for messages.
 	SeedScope string `json:"seed_scope"`
+	// Contact, From and AllowPrefixes are those of the section fetch at the last start.
+	Contact       string   `json:"contact,omitempty"`
+	From          string   `json:"from,omitempty"`
+	AllowPrefixes []string `json:"allow_prefixes,omitempty"`
 	// Seeds are those of all starts.
 	Seeds []string `json:"seeds"`
 	// Learnt is what the seeds of peers add to the scope (identity.Rules.Widen).
@@ -60,7 +65,13 @@ func (n *Node) recall() error {
 		return err
 	}
 	now := was
+	fetch := n.cfg.Fetch
+	if (was.Contact != "" && fetch.Contact == "") || (was.From != "" && fetch.From == "") {
+		return fmt.Errorf("fetch.contact, fetch.from: public sites of this crawl would be given up without them; at the last start they were %q and %q",
+			was.Contact, was.From)
+	}
 	now.V, now.SeedScope = crawlFileVersion, scope.SeedScope
+	now.Contact, now.From, now.AllowPrefixes = fetch.Contact, fetch.From, fetch.AllowPrefixes
 	if now.Scope, err = json.Marshal(scope); err != nil {
 		return fmt.Errorf("remember scope: %w", err)
 	}
@@ -100,9 +111,17 @@ func notesOn(was, now crawlFile, added []identity.URL, overlay bool) (notes []st
 	if overlay {
 		since = "hold for all nodes and all their starts together"
 	}
-	notes = append(notes, fmt.Sprintf("going on with %s, scope %q; max_pages, max_bytes and max_time %s", listed(was.Seeds), now.SeedScope, since))
+	allowed := ""
+	if len(now.AllowPrefixes) > 0 {
+		allowed = ", allowed " + strings.Join(now.AllowPrefixes, ",")
+	}
+	notes = append(notes, fmt.Sprintf("going on with %s, scope %q%s; max_pages, max_bytes and max_time %s", listed(was.Seeds), now.SeedScope, allowed, since))
 	if len(added) > 0 {
 		notes = append(notes, "added to this crawl: "+listed(texts(added)))
+	}
+	gone := slices.DeleteFunc(slices.Clone(was.AllowPrefixes), func(p string) bool { return slices.Contains(now.AllowPrefixes, p) })
+	if len(gone) > 0 {
+		notes = append(notes, "no longer allowed: "+strings.Join(gone, ",")+"; what is left to crawl there is given up")
 	}
 	switch {
 	case was.SeedScope != now.SeedScope:
@@ -129,10 +148,15 @@ func withSeeds(had []string, seeds []identity.URL) (all []string, added []identi
 	return all, added
 }
 
-// RememberedScope returns the seed_scope of the last start with a data directory, or "".
-func RememberedScope(dir string) string {
-	was, _ := readCrawlFile(dir) // New reports the error
-	return was.SeedScope
+// GoOn sets what the last start with the data directory of a configuration had: scope.seed_scope, fetch.contact, fetch.from and
+// fetch.allow_prefixes. It changes nothing if there was no start.
+func GoOn(cfg *Config) {
+	was, err := readCrawlFile(cfg.Node.Data)
+	if err != nil || was.V == 0 {
+		return // New reports the error
+	}
+	cfg.Scope.SeedScope = was.SeedScope
+	cfg.Fetch.Contact, cfg.Fetch.From, cfg.Fetch.AllowPrefixes = was.Contact, was.From, was.AllowPrefixes
 }
 
 // listed names the first seed, and counts the others.

@@ -46,6 +46,33 @@ func TestSeedsAreRemembered(t *testing.T) {
 	})
 }
 
+// TestWhoCrawlsIsNotForgotten: a start without the contact of an earlier one would give up all public sites, so it fails. Prefixes that are
+// allowed no longer are given up aloud.
+func TestWhoCrawlsIsNotForgotten(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Pages(9)
+		w.cfg.Fetch.Contact, w.cfg.Fetch.From = "https://example.org/bot", "bot@example.org"
+		allowed := w.cfg.Fetch.AllowPrefixes
+		w.cfg.Crawl.MaxPages, w.cfg.Fetch.AllowPrefixes = 5, append([]string{"10.0.0.0/8"}, allowed...)
+		var notes []string
+		w.opened = func(n *node.Node) { notes = n.Notes() }
+		w.crawl(w.t.Context(), "http://a.test/")
+		for _, forget := range []func(c *node.Config){func(c *node.Config) { c.Fetch.Contact = "" }, func(c *node.Config) { c.Fetch.From = "" }} {
+			cfg := w.cfg
+			forget(&cfg)
+			if _, err := node.New(cfg, nil, w.deps); err == nil || !strings.Contains(err.Error(), w.cfg.Fetch.Contact) {
+				t.Errorf("without it: %v", err)
+			}
+		}
+		w.cfg.Fetch.AllowPrefixes = allowed
+		w.crawl(w.t.Context())
+		if n := len(pages(a.Visits())); n != 10 || len(notes) != 2 || !strings.Contains(notes[0], ", allowed "+allowed[0]) ||
+			!strings.HasPrefix(notes[1], "no longer allowed: 10.0.0.0/8;") {
+			t.Errorf("%d pages; %q", n, notes)
+		}
+	})
+}
+
 // TestSeedThatRedirectsToWWW: who names example.org means the site behind it, though that is www.example.org. The next start knows it. Nothing
 // but the redirect of a seed widens the scope, and to no other name.
 func TestSeedThatRedirectsToWWW(t *testing.T) {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -210,21 +212,38 @@ func TestEmptyFileChangesNothing(t *testing.T) {
 	}
 }
 
-// TestScopeWithoutConfiguration: who names a site means that site, until he says otherwise; a start that says nothing keeps to it.
-func TestScopeWithoutConfiguration(t *testing.T) {
+// TestStartsWithoutConfiguration: who names a site means that site, until he says otherwise. A start that says nothing goes on as the last one
+// did, in its scope, with its sender and with what it allowed.
+func TestStartsWithoutConfiguration(t *testing.T) {
 	dir := t.TempDir()
-	want := func(scope string, args ...string) {
+	want := func(scope, from string, allowed []string, args ...string) node.Config {
 		t.Helper()
-		if got := configured(t, append(args, "-data", dir)...).Scope.SeedScope; got != scope {
-			t.Errorf("%q: scope %q, want %q", args, got, scope)
+		cfg := configured(t, append(args, "-data", dir)...)
+		if cfg.Scope.SeedScope != scope || cfg.Fetch.From != from || !slices.Equal(cfg.Fetch.AllowPrefixes, allowed) {
+			t.Errorf("%q: scope %q from %q, allowed %q; want %q, %q, %q", args, cfg.Scope.SeedScope, cfg.Fetch.From, cfg.Fetch.AllowPrefixes, scope, from, allowed)
 		}
+		return cfg
 	}
-	want("host")
-	want("any", "-scope", "any")
-	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte(`{"v":1,"scope":{},"seed_scope":"domain","seeds":[]}`), 0o600); err != nil {
+	want("host", "", nil)
+	both := []string{"10.0.0.0/8", "127.0.0.0/8"}
+	cfg := want("domain", "a@b.test", both, "-scope", "domain", "-contact", "https://b.test/bot", "-from", "a@b.test", "-allow", "10.0.0.0/8,127.0.0.0/8")
+	seeds, err := readSeeds(cfg, []string{"http://a.test/"}, strings.NewReader(""), io.Discard)
+	if err != nil {
 		t.Fatal(err)
 	}
-	want("domain") // it is remembered
+	n, err := node.New(cfg, seeds, node.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := n.Run(over); err != nil {
+		t.Fatal(err)
+	}
+	if now := want("domain", "a@b.test", both); now.Fetch.Contact != "https://b.test/bot" {
+		t.Errorf("the contact is %q", now.Fetch.Contact)
+	}
+	want("any", "c@d.test", []string{"::1/128"}, "-scope", "any", "-from", "c@d.test", "-allow", "::1/128")
 }
 
 // TestPeersBringSeeds: a node that has peers may begin without a seed of its own, as the second of the README does.

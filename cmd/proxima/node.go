@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -112,8 +113,8 @@ func overrides() []override {
 
 func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("node", out, "Usage: proxima node [FLAGS] [URL ...]\n"+
-		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped. - stands for a\n"+
-		"list of URLs on standard input.\n",
+		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped: without -config\n"+
+		"with its -scope, -contact, -from and -allow, too. - stands for a list of URLs on standard input.\n",
 		"Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged,\n"+
 			"4 nothing could be crawled, 130 stopped by Ctrl-C or SIGTERM.\n")
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
@@ -220,7 +221,7 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writ
 		return exit{code: exitStopped}
 	case n.ID().Boot > 1 && end.Pages == 0 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
 		if !quiet {
-			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled everything")
+			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled or gave up everything")
 			if cfg.Recrawl.On() {
 				fmt.Fprintln(errs, "and no page is due again: only pages fetched with -recrawl or recrawl.enabled are remembered for that")
 			}
@@ -239,6 +240,13 @@ func configure(ctx context.Context, file string, flags *flag.FlagSet) (node.Conf
 		if cfg, err = load(ctx, file); err != nil {
 			return cfg, err
 		}
+	} else {
+		cfg.Scope.SeedScope = identity.ScopeHost // a site on the command line means that site alone
+		cfg.Node.Data = cmp.Or(flags.Lookup("data").Value.String(), cfg.Node.Data)
+		node.GoOn(&cfg)
+		if given(flags, "allow") {
+			cfg.Fetch.AllowPrefixes = nil
+		}
 	}
 	for _, o := range overrides() {
 		if given(flags, o.name) {
@@ -256,12 +264,6 @@ func configure(ctx context.Context, file string, flags *flag.FlagSet) (node.Conf
 	for _, name := range []string{"listen", "gossip"} {
 		if given(flags, name) && cfg.Peer.Secret == "" {
 			return cfg, fmt.Errorf("-%s is for a node with peers, and these need a common secret (-secret): proxima keygen FILE makes one", name)
-		}
-	}
-	if file == "" && !given(flags, "scope") {
-		cfg.Scope.SeedScope = identity.ScopeHost // a site on the command line means that site alone
-		if scope := node.RememberedScope(cfg.Node.Data); scope != "" {
-			cfg.Scope.SeedScope = scope
 		}
 	}
 	return cfg, errors.Join(cfg.Validate()...)
