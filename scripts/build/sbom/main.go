@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
@@ -12,28 +11,8 @@ import (
 	"slices"
 )
 
-type component struct {
-	Type       string     `json:"type"`
-	Name       string     `json:"name"`
-	Version    string     `json:"version"`
-	PURL       string     `json:"purl,omitempty"`
-	Properties []property `json:"properties,omitempty"`
-}
-
-type property struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type document struct {
-	Format   string `json:"bomFormat"`
-	Spec     string `json:"specVersion"`
-	Version  int    `json:"version"`
-	Metadata struct {
-		Component component `json:"component"`
-	} `json:"metadata"`
-	Components []component `json:"components"`
-}
+// object is an object of JSON.
+type object map[string]any
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -46,25 +25,27 @@ func run(args []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("no version or no program")
 	}
-	doc := document{Format: "CycloneDX", Spec: "1.5", Version: 1}
-	doc.Metadata.Component = component{Type: "application", Name: "proxima", Version: args[0]}
-	parts := map[string]component{}
+	parts := map[string]object{}
 	for _, program := range args[1:] {
 		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			return fmt.Errorf("read the modules of %s: %w", program, err)
 		}
-		parts["std"] = component{Type: "library", Name: "std", Version: info.GoVersion, PURL: "pkg:golang/std@" + info.GoVersion[len("go"):]}
+		parts["std"] = object{"type": "library", "name": "std", "version": info.GoVersion, "purl": "pkg:golang/std@" + info.GoVersion[len("go"):]}
 		for _, m := range info.Deps {
 			if m.Replace != nil {
 				m = m.Replace
 			}
-			parts[m.Path] = component{Type: "library", Name: m.Path, Version: m.Version, PURL: "pkg:golang/" + m.Path + "@" + m.Version,
-				Properties: []property{{"go:sum", m.Sum}}}
+			parts[m.Path] = object{"type": "library", "name": m.Path, "version": m.Version, "purl": "pkg:golang/" + m.Path + "@" + m.Version,
+				"properties": []object{{"name": "go:sum", "value": m.Sum}}}
 		}
 	}
-	doc.Components = slices.SortedFunc(maps.Values(parts), func(a, b component) int { return cmp.Compare(a.Name, b.Name) })
+	var components []object
+	for _, path := range slices.Sorted(maps.Keys(parts)) {
+		components = append(components, parts[path])
+	}
 	out := json.NewEncoder(os.Stdout)
 	out.SetIndent("", " ")
-	return out.Encode(doc)
+	return out.Encode(object{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": components,
+		"metadata": object{"component": object{"type": "application", "name": "proxima", "version": args[0]}}})
 }
