@@ -5,12 +5,10 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -30,15 +28,13 @@ While the directory of the logs hangs, all downloads wait, even if the data dire
 that a disk refuses are lost and counted. Within a boot, seq counts the lines of a log from 1 without gaps.
 `
 
-func main() {
-	in := flag.String("runlog", "node/runlog", "directory of the package")
-	generate.Main("", func() (string, error) { return text(*in) })
-}
+func main() { generate.Main("", text) }
 
-func text(runlog string) (string, error) {
+// text makes the page. It runs in the root of the repository.
+func text() (string, error) {
 	var decls []ast.Decl
 	for _, name := range []string{"lines.go", "keys.go"} {
-		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(filepath.FromSlash(runlog), name), nil, parser.ParseComments)
+		tree, err := parser.ParseFile(token.NewFileSet(), "node/runlog/"+name, nil, parser.ParseComments)
 		if err != nil {
 			return "", err
 		}

@@ -6,11 +6,12 @@ import (
 )
 
 func TestDocumentIsFresh(t *testing.T) {
-	want, err := text("../../../node/runlog")
+	t.Chdir("../../..")
+	want, err := text()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../../docs/logs.md")
+	got, err := os.ReadFile("docs/logs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
