@@ -74,12 +74,9 @@ func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
 
 func runRTT(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newAskFlags(ctx, "rtt", out, "Usage: proxima rtt [FLAGS] NODE NODE\nPrints the round trip between two members. NODE is the id or its first characters.\n")
-	ids, err := parse(flags, args)
+	ids, err := parseSome(flags, args, 2, 2, "rtt takes two nodes")
 	if err != nil {
 		return err
-	}
-	if len(ids) != 2 {
-		return exit{exitUsage, errors.New("rtt takes two nodes")}
 	}
 	rows, err := members(ctx, *flags.data, "")
 	if err != nil {

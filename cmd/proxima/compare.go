@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,12 +27,9 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	by := flags.String("by", compare.ByAssigner, "`what` a row is: "+strings.Join(compare.Bys(), ", "))
 	against := flags.String("against", "", "`row` or assigner that the others are compared to; random by default")
 	seed := flags.Uint64("seed", 1, "`seed` of the confidence intervals")
-	dirs, err := parse(flags, args)
+	dirs, err := parseSome(flags, args, 1, math.MaxInt, "compare needs a folder with logs (proxima compare -h)")
 	if err != nil {
 		return err
-	}
-	if len(dirs) == 0 {
-		return exit{exitUsage, errors.New("compare needs a folder with logs (proxima compare -h)")}
 	}
 	if !slices.Contains(compare.Bys(), *by) {
 		return exit{exitUsage, fmt.Errorf("-by %q is none of %s", *by, strings.Join(compare.Bys(), ", "))}
@@ -68,7 +66,7 @@ func commandLine(words ...string) string {
 	return line
 }
 
-// writePage writes a page beside the one of that name and then puts it in its place, so that a failure leaves the older one as it was.
+// writePage writes a page or a plot beside the one of that name and then puts it in its place, so that a failure leaves the older one as it was.
 // Pipes and devices are written to directly.
 func writePage(path string, write func(io.Writer) error) error {
 	part := path + ".part"
@@ -79,7 +77,7 @@ func writePage(path string, write func(io.Writer) error) error {
 	}
 	f, err := os.Create(part)
 	if err != nil {
-		return fmt.Errorf("write report: %w", err)
+		return fmt.Errorf("write page: %w", err)
 	}
 	err = errors.Join(write(f), f.Close())
 	if err == nil && part != path {
@@ -97,12 +95,9 @@ func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
 		"Shows the figures of the thesis of 2009 beside those of our runs. Each DIR has runs of one of the scenarios bandwidth,\n"+
 		"load, server, single and fourteen.\n", "")
 	path := flags.String("o", "figures.html", "`file` of the page")
-	dirs, err := parse(flags, args)
+	dirs, err := parseSome(flags, args, 1, math.MaxInt, "figures needs a folder of runs for each scenario (proxima figures -h)")
 	if err != nil {
 		return err
-	}
-	if len(dirs) == 0 {
-		return exit{exitUsage, errors.New("figures needs a folder of runs for each scenario (proxima figures -h)")}
 	}
 	var results []*compare.Result
 	for _, dir := range dirs {

@@ -40,7 +40,7 @@ func TestCompare(t *testing.T) {
 	}
 	// What was read is told, even if the page cannot be written.
 	got, out, errs := call(t, "compare", "-html", filepath.Join(dir, "none", "report.html"), dir)
-	if got != exitFailed || !strings.Contains(errs, "write report") || !strings.Contains(out, "Only nearest was run") {
+	if got != exitFailed || !strings.Contains(errs, "write page") || !strings.Contains(out, "Only nearest was run") {
 		t.Errorf("exit %d\n%s%s", got, out, errs)
 	}
 	told(t, exitUsage,

@@ -96,6 +96,15 @@ func parseAlone(flags *flagSet, args []string) error {
 	return err
 }
 
+// parseSome is parse for a command with least to most arguments. takes says so where there are others.
+func parseSome(flags *flagSet, args []string, least, most int, takes string) ([]string, error) {
+	rest, err := parse(flags, args)
+	if err == nil && (len(rest) < least || len(rest) > most) {
+		err = exit{exitUsage, errors.New(takes)}
+	}
+	return rest, err
+}
+
 // wrong returns the text of an error of package flag in our words. For an unknown flag it suggests the nearest one.
 func wrong(flags *flag.FlagSet, err error) string {
 	if rest, ok := strings.CutPrefix(err.Error(), "invalid value "); ok {

@@ -15,12 +15,9 @@ func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
 		"Writes a new cluster secret. Copy it to every node of the overlay (peer.secret).\n", "")
 	directory := flags.Bool("directory", false, "print the public keys of FILE as the directory that proves signed requests (fetch.signature_agent)")
 	rotate := flags.Bool("rotate", false, "take FILE the next of three steps to a new secret, while the nodes go on")
-	files, err := parse(flags, args)
+	files, err := parseSome(flags, args, 1, 1, "keygen takes the name of one file (proxima keygen -h)")
 	if err != nil {
 		return err
-	}
-	if len(files) != 1 {
-		return exit{exitUsage, errors.New("keygen takes the name of one file (proxima keygen -h)")}
 	}
 	switch {
 	case *rotate && *directory:

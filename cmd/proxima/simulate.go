@@ -120,7 +120,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 		err = result.Print(out)
 	}
 	if *plot != "" {
-		err = errors.Join(err, sweep.Plot(*plot))
+		err = errors.Join(err, writePage(*plot, func(w io.Writer) error { return sweep.Plot().Write(w, *plot) }))
 	}
 	return err
 }

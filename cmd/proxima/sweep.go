@@ -215,7 +215,7 @@ func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
 	if plot == "" {
 		return nil
 	}
-	return p.Save(plot)
+	return writePage(plot, func(w io.Writer) error { return p.Write(w, plot) })
 }
 
 // span returns a choice ratio with its minimum and maximum over the seeds.

@@ -135,12 +135,9 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 	var f testbedFlags
 	f.one(flags.FlagSet)
 	flags.BoolVar(&f.Separate, "separate", false, "make one run for each assigner, instead of letting all decide the same batches")
-	name, err := parse(flags, args)
+	name, err := parseSome(flags, args, 1, 1, "testbed run takes one scenario (see proxima testbed list)")
 	if err != nil {
 		return err
-	}
-	if len(name) != 1 {
-		return exit{exitUsage, errors.New("testbed run takes one scenario (see proxima testbed list)")}
 	}
 	if err := runScenario(ctx, name[0], &f, out); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"image/color"
+	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -78,8 +78,8 @@ func Check(file string) error {
 	return fmt.Errorf("plot to %q: the name ends with none of .svg, .png and .pdf", file)
 }
 
-// Save draws to a file, whose name says the format. Check says whether it can.
-func (d Plot) Save(file string) error {
+// Write draws. The name of the file says the format; Check says whether there is one.
+func (d Plot) Write(w io.Writer, file string) error {
 	d, x, named := d.ascending()
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.Title, d.X, d.Y
@@ -107,13 +107,11 @@ func (d Plot) Save(file string) error {
 			return fmt.Errorf("plot %s: %w", c.Name, err)
 		}
 	}
-	part := file + ".part" + filepath.Ext(file) // a failure leaves an older plot as it was
-	err := p.Save(9*vg.Inch, 6*vg.Inch, part)
+	drawing, err := p.WriterTo(9*vg.Inch, 6*vg.Inch, strings.TrimPrefix(strings.ToLower(filepath.Ext(file)), "."))
 	if err == nil {
-		err = os.Rename(part, file)
+		_, err = drawing.WriteTo(w)
 	}
 	if err != nil {
-		_ = os.Remove(part)
 		return fmt.Errorf("plot to %s: %w", file, err)
 	}
 	return nil

@@ -55,8 +55,8 @@ func (s *Sweep) Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// Plot draws the choice ratios, medians as lines and p10 to p90 as bands. The file's extension is its format.
-func (s *Sweep) Plot(file string) error {
+// Plot returns the drawing of the choice ratios, medians as lines and p10 to p90 as bands.
+func (s *Sweep) Plot() curves.Plot {
 	w := s.Reports[0].World
 	p := curves.Plot{Title: fmt.Sprintf("Choices by %s: %d seeds from %d, %d cities (%s)", s.Parameter, w.Seeds, w.First, w.Cities, w.Matrices),
 		X: s.Parameter, Y: "choice ratio (1 is perfect); median, p10–p90", Values: s.Values}
@@ -68,7 +68,7 @@ func (s *Sweep) Plot(file string) error {
 		}
 		p.Curves = append(p.Curves, c)
 	}
-	return p.Save(file)
+	return p
 }
 
 // Print writes a sweep as a table, assigner by assigner.
