@@ -355,14 +355,6 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-// TestProgressTakesOneRow: a terminal erases its row and does not wrap a line that is too long, since a second row would stay.
-func TestProgressTakesOneRow(t *testing.T) {
-	const eraseRow, wrapOff, wrapOn = "\r\x1b[K", "\x1b[?7l", "\x1b[?7h"
-	if got := inPlace("3.0 pages/s"); got != eraseRow+wrapOff+"3.0 pages/s"+wrapOn {
-		t.Errorf("%q", got)
-	}
-}
-
 // configured is what runNode makes of flags.
 func configured(t *testing.T, args ...string) node.Config {
 	t.Helper()

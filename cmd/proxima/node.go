@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"proxima/cmd/proxima/terminal"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
@@ -159,7 +160,8 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	defer close(hangup)
 	defer signal.Stop(hangup)
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
-	deps := node.Deps{Echo: echo(errs, *quiet)}
+	said := terminal.New(errs)
+	deps := node.Deps{Echo: echo(said, *quiet)}
 	if *file != "" {
 		deps.Config = func() (node.Config, error) { return reread(ctx, *file, flags.FlagSet) }
 	}
@@ -172,25 +174,25 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	case err != nil:
 		return err
 	}
-	go onHangup(ctx, n, hangup, errs)
-	return watch(ctx, n, cfg, out, errs, *quiet)
+	go onHangup(ctx, n, hangup, said)
+	return watch(ctx, n, cfg, out, said, *quiet)
 }
 
 // onHangup makes a node read its configuration again at each SIGHUP, until the channel is closed. It also keeps the node running when its
 // terminal is closed.
-func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs io.Writer) {
+func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, said terminal.Printer) {
 	for range hangup {
 		changed, refused, err := n.Operator().Reload(ctx, "SIGHUP")
 		if err != nil {
-			fmt.Fprintf(clearing{errs}, "SIGHUP: %v; the crawl goes on: stop it by Ctrl-C or SIGTERM\n", err)
+			said.Say("SIGHUP: %v; the crawl goes on: stop it by Ctrl-C or SIGTERM", err)
 			continue
 		}
-		fmt.Fprintf(clearing{errs}, "SIGHUP: configuration read, %d keys set, %d wait for the next start\n", len(changed), len(refused))
+		said.Say("SIGHUP: configuration read, %d keys set, %d wait for the next start", len(changed), len(refused))
 	}
 }
 
 // watch runs a node, shows a progress line, and prints the summary. With peers a node may crawl nothing: they may have got everything.
-func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writer, quiet bool) error {
+func watch(ctx context.Context, n *node.Node, cfg node.Config, out io.Writer, said terminal.Printer, quiet bool) error {
 	var g sync.WaitGroup
 	manager := managed(os.Getenv, os.Getpid())
 	alive, ended := context.WithCancel(context.WithoutCancel(ctx)) // stopping in order takes time, too
@@ -198,11 +200,11 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writ
 	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1") })()
 	shown, done := context.WithCancel(ctx)
 	if !quiet {
-		fmt.Fprintf(errs, "node %.8s; logs in %s; stop with Ctrl-C\n", n.ID().Node, n.LogDir())
+		said.Say("node %.8s; logs in %s; stop with Ctrl-C", n.ID().Node, n.LogDir())
 		for _, note := range n.Notes() {
-			fmt.Fprintln(errs, note)
+			said.Say("%s", note)
 		}
-		g.Go(func() { showProgress(shown, n, errs) })
+		g.Go(func() { showProgress(shown, n, said) })
 	}
 	end, err := n.Run(ctx)
 	done()
@@ -221,9 +223,9 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out, errs io.Writ
 		return exit{code: exitStopped}
 	case n.ID().Boot > 1 && end.Pages == 0 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
 		if !quiet {
-			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled or gave up everything")
+			said.Say("nothing was left to do: earlier runs in this data directory crawled or gave up everything")
 			if cfg.Recrawl.On() {
-				fmt.Fprintln(errs, "and no page is due again: only pages fetched with -recrawl or recrawl.enabled are remembered for that")
+				said.Say("and no page is due again: only pages fetched with -recrawl or recrawl.enabled are remembered for that")
 			}
 		}
 	case cfg.Peer.Secret == "" && !answered(end):
@@ -386,12 +388,12 @@ func argument(text string) (identity.URL, error) {
 }
 
 // echo shows warnings and errors to a person.
-func echo(errs io.Writer, quiet bool) slog.Handler {
+func echo(said terminal.Printer, quiet bool) slog.Handler {
 	level := slog.LevelWarn
 	if quiet {
 		level = slog.LevelError
 	}
-	return toldAtEnd{slog.NewTextHandler(clearing{errs}, &slog.HandlerOptions{Level: level,
+	return toldAtEnd{slog.NewTextHandler(said, &slog.HandlerOptions{Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.String(a.Key, a.Value.Time().Format(time.TimeOnly))

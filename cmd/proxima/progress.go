@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,63 +16,24 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"proxima/cmd/proxima/terminal"
 	"proxima/node"
+	"proxima/node/bell"
 	"proxima/node/crawl"
 )
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
+// showProgress renews the progress line every second.
+func showProgress(ctx context.Context, n *node.Node, said terminal.Printer) {
+	last, at := int64(0), time.Now()
+	line := func() string {
+		s, since := n.Status(), time.Since(at)
+		rate := float64(s.Crawl.Pages-last) / since.Seconds()
+		last, at = s.Crawl.Pages, at.Add(since)
+		return progressLine(s, rate)
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_ = bell.Every(ctx, time.Second, func() { said.Renew(line) })
+	_, _ = said.Write(nil) // takes the line away
 }
-
-// clearing writes whole lines over the progress line.
-type clearing struct{ w io.Writer }
-
-func (c clearing) Write(p []byte) (int, error) {
-	if isTerminal(c.w) {
-		if _, err := io.WriteString(c.w, "\r\x1b[K"); err != nil {
-			return 0, err
-		}
-	}
-	return c.w.Write(p)
-}
-
-// showProgress refreshes a line every second. Without a terminal, it prints one every ten seconds.
-func showProgress(ctx context.Context, n *node.Node, w io.Writer) {
-	terminal := isTerminal(w)
-	interval := 10 * time.Second
-	if terminal {
-		interval = time.Second
-	}
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	var last int64
-	for {
-		select {
-		case <-ctx.Done():
-			if terminal {
-				io.WriteString(w, "\r\x1b[K")
-			}
-			return
-		case <-tick.C:
-		}
-		s := n.Status()
-		line := progressLine(s, float64(s.Crawl.Pages-last)/interval.Seconds())
-		last = s.Crawl.Pages
-		if terminal {
-			io.WriteString(w, inPlace(line))
-		} else {
-			fmt.Fprintln(w, line)
-		}
-	}
-}
-
-// inPlace replaces the progress line of a terminal. The terminal cuts a line off that is too long, since a second row would stay.
-func inPlace(line string) string { return "\r\x1b[K\x1b[?7l" + line + "\x1b[?7h" }
 
 // progressLine is progressState with the speed of the crawl.
 func progressLine(s node.Status, rate float64) string {

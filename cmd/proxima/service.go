@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"proxima/node/bell"
 )
 
 // serviceManager is a service manager such as systemd that expects messages about the node (sd_notify(3)). The zero value is none.
@@ -48,16 +50,7 @@ func (m serviceManager) run(ctx context.Context, state func() string) {
 	if m.watchdog > 0 {
 		every = min(every, m.watchdog/3)
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	say := "READY=1\nMAINPID=" + strconv.Itoa(os.Getpid()) + "\n"
-	for {
-		m.tell(say + "WATCHDOG=1\nSTATUS=" + state())
-		say = ""
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	report := func() string { return "WATCHDOG=1\nSTATUS=" + state() }
+	m.tell("READY=1\nMAINPID=" + strconv.Itoa(os.Getpid()) + "\n" + report())
+	_ = bell.Every(ctx, every, func() { m.tell(report()) })
 }

@@ -13,6 +13,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node"
+	"proxima/node/bell"
 )
 
 func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
@@ -56,8 +57,6 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 
 // watchStatus shows what a node is doing until it ends, each time in place of the last.
 func watchStatus(ctx context.Context, data string, out io.Writer) error {
-	tick := time.NewTicker(2 * time.Second)
-	defer tick.Stop()
 	for first := true; ; first = false {
 		s, err := ask[node.Status](ctx, data, "/status")
 		switch {
@@ -73,10 +72,8 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 			return fmt.Errorf("show the status: %w", err)
 		}
 		showStatus(out, s)
-		select {
-		case <-ctx.Done():
+		if bell.Sleep(ctx, 2*time.Second) != nil {
 			return nil
-		case <-tick.C:
 		}
 	}
 }

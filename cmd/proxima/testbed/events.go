@@ -21,7 +21,7 @@ func (r *run) applyDueEvents(ctx context.Context, since time.Duration) error {
 		}
 		done.Kind, done.AtS = e.Kind, time.Since(r.started).Seconds()
 		r.world.Events = append(r.world.Events, done)
-		r.out.say("%s  %s", clock(time.Since(r.started)), describe(done, r.plan))
+		r.out.Say("%s  %s", clock(time.Since(r.started)), describe(done, r.plan))
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 	case rundir.EventBandwidth:
 		done.Factor = e.Factor
 		n := r.plan.Nodes[i]
-		return done, r.platform.bandwidth(n.Addr, n.Up*e.Factor, n.Down*e.Factor)
+		return done, r.platform.SetBandwidth(n.Addr, n.Up*e.Factor, n.Down*e.Factor)
 	case rundir.EventCPU:
 		share := e.Factor * r.plan.Nodes[i].CPU
 		done.Factor, done.AddMs = e.Factor, micro(loadMs(share)-r.plan.Nodes[i].LoadMs)
@@ -51,7 +51,7 @@ func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 	case rundir.EventSlow:
 		k := slices.IndexFunc(r.plan.Servers, func(s PlannedServer) bool { return s.Name == e.Server })
 		done.Server, done.AddMs = r.plan.Servers[k].Addr, e.AddMs
-		return done, r.platform.slow(done.Server, ms(e.AddMs))
+		return done, r.platform.Slow(done.Server, ms(e.AddMs))
 	case rundir.EventKill:
 		if l := r.running[i]; l != nil {
 			l.kill()
@@ -75,7 +75,7 @@ func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 				others = append(others, n.Addr)
 			}
 		}
-		return done, r.platform.partition(some, others)
+		return done, r.platform.Partition(some, others)
 	}
 	return done, nil
 }

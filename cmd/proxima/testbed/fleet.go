@@ -16,6 +16,7 @@ import (
 
 	"proxima/cmd/proxima/fleet"
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/terminal"
 )
 
 // FleetOptions say how to run a scenario on real machines.
@@ -39,13 +40,13 @@ type FleetOptions struct {
 type fleetRun struct {
 	FleetOptions
 	scenario Scenario
-	out      printer
+	out      terminal.Printer
 }
 
 // Fleet runs a scenario on real machines over ssh: each assigner in turn, on equal sets of hosts at the same time. In the folder, set-1 and
 // so on have a run for each assigner. unfinished has the others. Fleet returns when everything that it started has ended.
 func Fleet(ctx context.Context, s Scenario, o FleetOptions) error {
-	f := &fleetRun{FleetOptions: o, scenario: s, out: newPrinter(o.Out)}
+	f := &fleetRun{FleetOptions: o, scenario: s, out: terminal.New(o.Out)}
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func Fleet(ctx context.Context, s Scenario, o FleetOptions) error {
 	return all.Each(len(sets), func(k int) error {
 		if err := f.runSet(ctx, k, sets[k]); err != nil {
 			err = fmt.Errorf("set %d: %w", k+1, err)
-			f.out.say("%v", err)
+			f.out.Say("%v", err)
 			return err
 		}
 		return nil
@@ -117,7 +118,7 @@ func (f *fleetRun) inspectAll(ctx context.Context, hosts []fleet.Host) []fleet.I
 			_, _, err = f.SSH.Copy(ctx, hosts[i], []fleet.File{program}, "within", "take")
 		}
 		if err != nil {
-			f.out.say("left out: %v", err)
+			f.out.Say("left out: %v", err)
 			return err
 		}
 		found[i] = info
@@ -142,7 +143,7 @@ func (f *fleetRun) chooseSets(ctx context.Context) ([][]fleet.Info, error) {
 				return nil, err
 			}
 			if sets[k] = f.inspectAll(ctx, hosts); len(sets[k]) < len(hosts) {
-				f.out.say("set %d: %d of its %d hosts can be used", k+1, len(sets[k]), len(hosts))
+				f.out.Say("set %d: %d of its %d hosts can be used", k+1, len(sets[k]), len(hosts))
 				sets[k] = nil
 			}
 		}
@@ -175,7 +176,7 @@ func (f *fleetRun) runSet(ctx context.Context, k int, hosts []fleet.Info) error 
 		return errors.New("some of its hosts cannot be used")
 	}
 	out := f.out
-	out.prefix = fmt.Sprintf("set %d: ", k+1)
+	out.Prefix = fmt.Sprintf("set %d: ", k+1)
 	var errs []error
 	for _, a := range f.scenario.Assigners {
 		if ctx.Err() != nil {
@@ -183,14 +184,14 @@ func (f *fleetRun) runSet(ctx context.Context, k int, hosts []fleet.Info) error 
 		}
 		done := filepath.Join(f.setDir(k), a)
 		if _, err := os.Stat(done); err == nil {
-			out.say("the run of assigner %s is finished", a)
+			out.Say("the run of assigner %s is finished", a)
 			continue
 		}
 		part := filepath.Join(f.Dir, "unfinished", fmt.Sprintf("set-%d-%s", k+1, a))
 		if err := os.RemoveAll(part); err != nil {
 			return fmt.Errorf("remove an unfinished run: %w", err)
 		}
-		out.say("assigner %s", a)
+		out.Say("assigner %s", a)
 		err := f.runAssigner(ctx, k, a, part, hosts, out)
 		if err == nil {
 			err = os.Rename(part, done)
@@ -199,13 +200,13 @@ func (f *fleetRun) runSet(ctx context.Context, k int, hosts []fleet.Info) error 
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("assigner %s: %w", a, err))
-			out.say("assigner %s: %v", a, err)
+			out.Say("assigner %s: %v", a, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (f *fleetRun) runAssigner(ctx context.Context, k int, assigner, dir string, hosts []fleet.Info, out printer) (err error) {
+func (f *fleetRun) runAssigner(ctx context.Context, k int, assigner, dir string, hosts []fleet.Info, out terminal.Printer) (err error) {
 	plan, err := f.plan(assigner, hosts)
 	if err != nil {
 		return err

@@ -189,13 +189,13 @@ func (l *remoteNode) status(ctx context.Context) (node.Status, error) {
 	}
 }
 
-func (b *machines) slow(server netip.Addr, add time.Duration) error {
+func (b *machines) Slow(server netip.Addr, add time.Duration) error {
 	b.web[server].Say(fmt.Sprintf("slow %s %g", server, inMs(add)))
 	return nil
 }
 
-// quality returns an error if a server ended before the run. It has no figures, since this network is real.
-func (b *machines) quality() (none emulate.Stats, err error) {
+// Stats returns an error if a server ended before the run. It has no figures, since this network is real.
+func (b *machines) Stats() (none emulate.Stats, err error) {
 	for _, c := range b.web {
 		select {
 		case <-c.Over:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,10 +25,10 @@ func nodeSpace(name string) string { return "node-" + name }
 // namespaces is the platform of network namespaces, with real processes and real TCP.
 type namespaces struct {
 	*internet
+	*emulate.Net
 	plan    *Plan
 	dir     string
 	program string
-	net     *emulate.Net
 	group   *errgroup.Group
 	end     context.CancelFunc
 }
@@ -41,14 +40,14 @@ func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func
 	if b.program, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	if b.net, err = emulate.New(b.emulation(emulation)); err != nil {
+	if b.Net, err = emulate.New(b.emulation(emulation)); err != nil {
 		return nil, fmt.Errorf("build the network: %w", err)
 	}
 	// The network must outlive everything that uses it.
 	below, end := context.WithCancel(context.WithoutCancel(ctx))
 	b.end, b.group = end, new(errgroup.Group)
 	b.group.Go(func() error {
-		err := b.net.Run(below)
+		err := b.Run(below)
 		if err != nil {
 			broken(fmt.Errorf("the network failed: %w", err))
 		}
@@ -56,12 +55,12 @@ func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func
 	})
 	if b.internet, err = newInternet(ctx, p, dir, false, sites.Deps{
 		Listen: func(network, address string) (net.Listener, error) {
-			return b.net.Listen(below, serverSpace, network, address)
+			return b.Listen(below, serverSpace, network, address)
 		},
 		ListenPacket: func(network, address string) (net.PacketConn, error) {
-			return b.net.ListenPacket(below, serverSpace, network, address)
+			return b.ListenPacket(below, serverSpace, network, address)
 		},
-		Start: func(cmd *exec.Cmd) error { return b.net.Start(serverSpace, cmd) },
+		Start: func(cmd *exec.Cmd) error { return b.Start(serverSpace, cmd) },
 	}, say, broken); err != nil {
 		end()
 		return nil, errors.Join(err, b.group.Wait())
@@ -98,31 +97,15 @@ func (b *namespaces) emulation(kind string) emulate.Config {
 func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 	n := b.plan.Nodes[i]
 	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.program, b.plan.Scenario.Seed+uint64(i),
-		func(cmd *exec.Cmd) error { return b.net.Start(nodeSpace(n.Name), cmd) })
+		func(cmd *exec.Cmd) error { return b.Start(nodeSpace(n.Name), cmd) })
 	if err != nil {
 		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
 	}
 	return p, nil
 }
 
-func (b *namespaces) bandwidth(node netip.Addr, up, down float64) error {
-	return b.net.SetBandwidth(node, up, down)
-}
-
-func (b *namespaces) partition(some, others []netip.Addr) error {
-	return b.net.Partition(some, others)
-}
-
 func (b *namespaces) dial(i int) (dialer, func(), error) {
-	return b.net.Dialer(nodeSpace(b.plan.Nodes[i].Name)), func() {}, nil
-}
-
-func (b *namespaces) quality() (emulate.Stats, error) {
-	s, err := b.net.Stats()
-	if err != nil {
-		err = fmt.Errorf("read the network's statistics: %w", err)
-	}
-	return s, err
+	return b.Dialer(nodeSpace(b.plan.Nodes[i].Name)), func() {}, nil
 }
 
 func (b *namespaces) close() error {
@@ -135,7 +118,7 @@ func (b *namespaces) close() error {
 func (b *namespaces) writeShells() error {
 	commands := map[string][]string{}
 	for _, n := range b.plan.Nodes {
-		argv, err := b.net.ShellCommand(nodeSpace(n.Name))
+		argv, err := b.ShellCommand(nodeSpace(n.Name))
 		if err != nil {
 			return fmt.Errorf("find the namespace of %s: %w", n.Name, err)
 		}

@@ -111,7 +111,7 @@ func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 			}
 		}
 		if len(rules.Own) == 0 && len(crawled) > 1 {
-			r.out.say("server %s: %v", s.Name, judge(crawled, rules, seconds(s.Site.CrawlDelayS)))
+			r.out.Say("server %s: %v", s.Name, judge(crawled, rules, seconds(s.Site.CrawlDelayS)))
 		}
 	}
 	return errors.Join(err, file.Close())

@@ -15,23 +15,23 @@ import (
 type platform interface {
 	// start starts a node.
 	start(ctx context.Context, i int) (runningNode, error)
-	// bandwidth sets the bandwidth of a node, in bytes per ms.
-	bandwidth(node netip.Addr, up, down float64) error
-	// slow adds to the planned think time of a server.
-	slow(server netip.Addr, add time.Duration) error
-	// partition cuts some nodes off from the others. If there are none of either, every node can reach every other again. The portable
+	// SetBandwidth sets the bandwidth of a node, in bytes per ms.
+	SetBandwidth(node netip.Addr, up, down float64) error
+	// Slow adds to the planned think time of a server.
+	Slow(server netip.Addr, add time.Duration) error
+	// Partition cuts some nodes off from the others. If there are none of either, every node can reach every other again. The portable
 	// platform also cuts them off from the servers.
-	partition(some, others []netip.Addr) error
+	Partition(some, others []netip.Addr) error
 	// dial returns a dialer from the address of a node that is down. It resolves no names. leave releases the address.
 	dial(i int) (dial dialer, leave func(), err error)
 	// frontPages returns the front pages of all hosts.
 	frontPages() []string
 	// urls returns some pages of a server.
 	urls(server int) []string
-	// visits returns the requests that each server has logged.
-	visits() map[netip.Addr][]sites.Visit
-	// quality reports how exactly the network was emulated.
-	quality() (emulate.Stats, error)
+	// Visits returns the requests that each server has logged.
+	Visits() map[netip.Addr][]sites.Visit
+	// Stats reports how exactly the network was emulated.
+	Stats() (emulate.Stats, error)
 	// close stops everything except the nodes.
 	close() error
 }

@@ -165,12 +165,12 @@ func (l *portableNode) setShare(share float64) { l.gate.set(share) }
 
 func (l *portableNode) status(context.Context) (node.Status, error) { return l.node.Status(), nil }
 
-func (b *portable) bandwidth(node netip.Addr, up, down float64) error {
+func (b *portable) SetBandwidth(node netip.Addr, up, down float64) error {
 	b.net.SetBandwidth(node, up, down)
 	return nil
 }
 
-func (b *portable) partition(some, others []netip.Addr) error {
+func (b *portable) Partition(some, others []netip.Addr) error {
 	if len(some) == 0 || len(others) == 0 {
 		b.net.Heal()
 	} else {
@@ -187,7 +187,7 @@ func (b *portable) dial(i int) (dialer, func(), error) {
 	return b.gates[i].dial(place.DialContext), func() { _ = place.Close() }, nil
 }
 
-func (b *portable) quality() (emulate.Stats, error) {
+func (b *portable) Stats() (emulate.Stats, error) {
 	s := b.net.Stats()
 	t := emulate.Stats{Emulation: emulate.Portable, LateP50: s.LateP50, LateP99: s.LateP99, Packets: s.Packets, Cut: s.Cut, Unplanned: s.Overflowed,
 		Cores: runtime.NumCPU(), Elapsed: time.Since(b.began)}

@@ -3,9 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -17,47 +14,6 @@ import (
 	"proxima/node/peer"
 	"proxima/node/placement"
 )
-
-// printer writes messages for people, and a progress line that it replaces in place on a terminal. Safe for concurrent use.
-type printer struct {
-	w        io.Writer
-	terminal bool
-	mu       *sync.Mutex
-	last     *time.Time
-	prefix   string // of each line
-}
-
-func newPrinter(w io.Writer) printer {
-	p := printer{w: w, mu: new(sync.Mutex), last: new(time.Time)}
-	if f, ok := w.(interface{ Stat() (fs.FileInfo, error) }); ok {
-		info, err := f.Stat()
-		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return p
-}
-
-// say prints a line that is not replaced.
-func (p printer) say(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.terminal {
-		io.WriteString(p.w, "\r\x1b[K")
-	}
-	fmt.Fprintf(p.w, "%s%s\n", p.prefix, fmt.Sprintf(format, args...))
-}
-
-// renew replaces the progress line. A terminal cuts a line off that is too long, since a second row would stay. Without a terminal, renew
-// prints a line every ten seconds.
-func (p printer) renew(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.terminal {
-		fmt.Fprintf(p.w, "\r\x1b[K\x1b[?7l%s%s\x1b[?7h", p.prefix, line)
-	} else if time.Since(*p.last) >= 10*time.Second {
-		*p.last = time.Now()
-		fmt.Fprintln(p.w, p.prefix+line)
-	}
-}
 
 func clock(d time.Duration) string {
 	s := int(d.Round(time.Second).Seconds())

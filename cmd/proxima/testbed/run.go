@@ -17,9 +17,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/terminal"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/ncoord/quantile"
 	"proxima/node"
+	"proxima/node/bell"
 )
 
 type run struct {
@@ -29,7 +31,7 @@ type run struct {
 	command   string
 	configure func(i int, c *node.Config) // sets what depends on the platform; nil in an emulated internet
 	platform  platform
-	out       printer
+	out       terminal.Printer
 	world     rundir.World
 
 	running []runningNode // by node; nil while it is down
@@ -57,7 +59,7 @@ func (r *run) execute(ctx context.Context) (err error) {
 	r.world.Started = r.started
 	var ratios []float64
 	if r.plan.RTTMs != nil { // they are unknown between real machines
-		r.out.say("comparing the emulated paths with the model")
+		r.out.Say("comparing the emulated paths with the model")
 		if ratios, err = r.calibrate(ctx); err != nil {
 			return err
 		}
@@ -96,7 +98,9 @@ func (r *run) startAll(ctx context.Context) error {
 			return err
 		}
 		t := r.askAll(ctx)
-		r.out.renew(fmt.Sprintf("starting: %d of %d nodes up, %d joined", t.up, t.all, max(t.joined, 0)))
+		r.out.Renew(func() string {
+			return fmt.Sprintf("starting: %d of %d nodes up, %d joined", t.up, t.all, max(t.joined, 0))
+		})
 		switch {
 		case t.joined == t.all:
 			return nil
@@ -127,7 +131,7 @@ func (r *run) crawl(ctx context.Context) error {
 			return err
 		}
 		if since >= length && !r.keep {
-			r.out.say("%s  the length of the scenario is over", clock(since))
+			r.out.Say("%s  the length of the scenario is over", clock(since))
 			return nil
 		}
 		t := r.askAll(ctx)
@@ -137,20 +141,20 @@ func (r *run) crawl(ctx context.Context) error {
 		if r.keep && since >= length {
 			phase = "still running; Ctrl-C ends it"
 		}
-		r.out.renew(t.line(phase, length-since, rate))
+		r.out.Renew(func() string { return t.line(phase, length-since, rate) })
 		if !warned && t.pages == 0 && t.cut > 0 && since >= joinPatience {
 			warned = true
-			r.out.say("%s  no page yet: %d of %d nodes cannot call others%s", clock(since), t.cut, t.all, r.openPorts())
+			r.out.Say("%s  no page yet: %d of %d nodes cannot call others%s", clock(since), t.cut, t.all, r.openPorts())
 		}
 		if t.up == 0 && len(r.events) == 0 {
-			r.out.say("%s  the crawl has ended by itself: nothing was left to do", clock(since))
+			r.out.Say("%s  the crawl has ended by itself: nothing was left to do", clock(since))
 			return nil
 		}
 		if quiet++; !t.quiet() {
 			quiet = 0
 		}
 		if r.plan.Scenario.Until == UntilBatches && quiet > quietSeconds && len(r.events) == 0 && !r.keep {
-			r.out.say("%s  all batches are handed off", clock(since))
+			r.out.Say("%s  all batches are handed off", clock(since))
 			return nil
 		}
 		if err := r.pause(ctx, time.Second-time.Since(r.started.Add(since))); err != nil {
@@ -161,10 +165,8 @@ func (r *run) crawl(ctx context.Context) error {
 
 // pause waits and then records which nodes have ended. It returns the failure of a node or the end of the context.
 func (r *run) pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
+	if bell.Sleep(ctx, max(d, 10*time.Millisecond)) != nil {
 		return fmt.Errorf("stopped: %w", context.Cause(ctx))
-	case <-time.After(max(d, 10*time.Millisecond)):
 	}
 	for i, l := range r.running {
 		if l == nil {
@@ -230,7 +232,7 @@ func (r *run) stop() error {
 
 // writeResults writes the files that describe the run as a whole.
 func (r *run) writeResults(ratios []float64) error {
-	s, err := r.platform.quality()
+	s, err := r.platform.Stats()
 	if err != nil {
 		return err
 	}
@@ -244,17 +246,17 @@ func (r *run) writeResults(ratios []float64) error {
 		Calibrations: len(ratios), CalibrationP10: at(0.1), CalibrationP50: at(0.5), CalibrationP90: at(0.9)}
 	t.Trusted = len(t.Why) == 0
 	r.printQuality(t)
-	return errors.Join(r.pacing(r.platform.visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
+	return errors.Join(r.pacing(r.platform.Visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
 }
 
 func (r *run) printQuality(t rundir.Testbed) {
-	r.out.say("emulation %s: %d packets, late by %.2f ms (p50) and %.2f ms (p99); dropped as planned %d, unplanned %d", t.Emulation,
+	r.out.Say("emulation %s: %d packets, late by %.2f ms (p50) and %.2f ms (p99); dropped as planned %d, unplanned %d", t.Emulation,
 		t.Packets, t.DelayErrorP50Ms, t.DelayErrorP99Ms, t.DroppedPlanned, t.DroppedForOwn)
-	r.out.say("machine: %.0f %% of %d cores busy; nodes waited for a core for up to %.2f ms (p99)", 100*t.CPUBusy, t.Cores, t.WaitP99Ms)
-	r.out.say("calibration: %d downloads by an ordinary client took %.2f times the time of the model (p10 %.2f, p90 %.2f)", t.Calibrations,
+	r.out.Say("machine: %.0f %% of %d cores busy; nodes waited for a core for up to %.2f ms (p99)", 100*t.CPUBusy, t.Cores, t.WaitP99Ms)
+	r.out.Say("calibration: %d downloads by an ordinary client took %.2f times the time of the model (p10 %.2f, p90 %.2f)", t.Calibrations,
 		t.CalibrationP50, t.CalibrationP10, t.CalibrationP90)
 	if !t.Trusted {
-		r.out.say("NOT TO BE TRUSTED: %s", strings.Join(t.Why, "; "))
+		r.out.Say("NOT TO BE TRUSTED: %s", strings.Join(t.Why, "; "))
 	}
 }
 

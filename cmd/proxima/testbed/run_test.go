@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/terminal"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
@@ -48,24 +49,24 @@ func (b *fakePlatform) start(_ context.Context, i int) (runningNode, error) {
 	return a, nil
 }
 
-func (b *fakePlatform) bandwidth(a netip.Addr, up, down float64) error {
+func (b *fakePlatform) SetBandwidth(a netip.Addr, up, down float64) error {
 	b.note("bandwidth %v %v %v", a, up, down)
 	return nil
 }
-func (b *fakePlatform) slow(a netip.Addr, by time.Duration) error {
+func (b *fakePlatform) Slow(a netip.Addr, by time.Duration) error {
 	b.note("slow %v %v", a, by)
 	return nil
 }
-func (b *fakePlatform) partition(some, others []netip.Addr) error {
+func (b *fakePlatform) Partition(some, others []netip.Addr) error {
 	b.note("partition %v %d", some, len(others))
 	return nil
 }
-func (*fakePlatform) visits() map[netip.Addr][]sites.Visit { return nil }
+func (*fakePlatform) Visits() map[netip.Addr][]sites.Visit { return nil }
 func (b *fakePlatform) urls(int) []string                  { return nil }
 func (b *fakePlatform) dial(int) (dialer, func(), error) {
 	return nil, nil, errors.New("nothing to download here")
 }
-func (b *fakePlatform) quality() (emulate.Stats, error) {
+func (b *fakePlatform) Stats() (emulate.Stats, error) {
 	return emulate.Stats{Emulation: "stage", Unplanned: 7}, nil
 }
 
@@ -122,7 +123,7 @@ func play(t *testing.T, text string, ctx context.Context, b *fakePlatform) (*run
 	t.Helper()
 	var out bytes.Buffer
 	b.dir = t.TempDir()
-	r := &run{plan: draw(t, parsed(t, text), 1), dir: b.dir, platform: b, out: newPrinter(&out)}
+	r := &run{plan: draw(t, parsed(t, text), 1), dir: b.dir, platform: b, out: terminal.New(&out)}
 	for i := range r.plan.Nodes {
 		if err := os.MkdirAll(filepath.Join(r.nodeDir(i), "logs"), 0o755); err != nil {
 			t.Fatal(err)
@@ -314,18 +315,6 @@ func TestOnlyWhoDoesNotStopIsKilled(t *testing.T) {
 			t.Errorf("%v, want\n%s", err, want)
 		}
 	})
-}
-
-// TestProgressTakesOneRow: the terminal cuts the progress line off, and wraps what is said afterwards.
-func TestProgressTakesOneRow(t *testing.T) {
-	var out strings.Builder
-	p := newPrinter(&out)
-	p.terminal = true
-	p.renew("one")
-	p.say("two")
-	if want := "\r\x1b[K\x1b[?7lone\x1b[?7h\r\x1b[Ktwo\n"; out.String() != want {
-		t.Errorf("%q, want %q", &out, want)
-	}
 }
 
 func TestPagesOfEarlierLivesCount(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/terminal"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/world"
 )
@@ -69,7 +70,7 @@ func (s Scenario) as(seed uint64, assigners ...string) Scenario {
 // Run runs a scenario. It returns when everything that it started has ended. Every emulation except the portable one needs a process
 // inside the namespaces (emulate.Reexec).
 func Run(ctx context.Context, s Scenario, o Options) error {
-	out := newPrinter(o.Out)
+	out := terminal.New(o.Out)
 	parts := Parts(s, o)
 	matrix, err := parts[0].Scenario.matrix()
 	if err != nil {
@@ -87,7 +88,7 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 		return err
 	}
 	for i, p := range parts {
-		out.say("run %d of %d: assigner %s", i+1, len(parts), p.Scenario.Assigners[0])
+		out.Say("run %d of %d: assigner %s", i+1, len(parts), p.Scenario.Assigners[0])
 		if err := runOne(ctx, p, matrix, o, out); err != nil {
 			return fmt.Errorf("assigner %s: %w", p.Scenario.Assigners[0], err)
 		}
@@ -95,7 +96,7 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 	return nil
 }
 
-func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer) (err error) {
+func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out terminal.Printer) (err error) {
 	s, dir := p.Scenario, p.Dir
 	plan, err := Draw(s, m)
 	if err != nil {
@@ -108,14 +109,14 @@ func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out printer
 	if err := writeGeo(plan, filepath.Join(dir, geoFile)); err != nil {
 		return err
 	}
-	out.say("scenario %s, seed %d, assigners %s: %d nodes, %d servers", s.Name, s.Seed, strings.Join(s.Assigners, ", "), len(plan.Nodes),
+	out.Say("scenario %s, seed %d, assigners %s: %d nodes, %d servers", s.Name, s.Seed, strings.Join(s.Assigners, ", "), len(plan.Nodes),
 		len(plan.Servers))
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
 	if o.Emulation == emulate.Portable {
-		r.platform, err = newPortable(ctx, r, o.FakeClock, out.say, broken)
+		r.platform, err = newPortable(ctx, r, o.FakeClock, out.Say, broken)
 	} else {
-		r.platform, err = newNamespaces(ctx, plan, dir, o.Emulation, out.say, broken)
+		r.platform, err = newNamespaces(ctx, plan, dir, o.Emulation, out.Say, broken)
 	}
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 
 // internet has the emulated web servers and the name server.
 type internet struct {
+	*sites.Web
 	plan  *Plan
-	web   *sites.Web
 	nginx *sites.Nginx
 	group *errgroup.Group
 	end   context.CancelFunc
@@ -67,10 +67,10 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 }
 
 func (in *internet) serve(ctx context.Context, cfg sites.Config, names map[string]netip.Addr, deps sites.Deps) (err error) {
-	if in.web, err = sites.New(cfg, deps); err != nil {
+	if in.Web, err = sites.New(cfg, deps); err != nil {
 		return fmt.Errorf("start web server: %w", err)
 	}
-	in.group.Go(func() error { return in.web.Run(ctx) })
+	in.group.Go(func() error { return in.Run(ctx) })
 	dns, err := sites.NewDNS(netip.AddrPortFrom(nameServer, 53).String(), names, deps)
 	if err != nil {
 		return fmt.Errorf("start name server: %w", err)
@@ -125,7 +125,7 @@ func robots(g SiteGroup) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func (in *internet) frontPages() []string { return append(in.web.Fronts(), in.nginx.Fronts()...) }
+func (in *internet) frontPages() []string { return append(in.Fronts(), in.nginx.Fronts()...) }
 
 // sampled is the number of pages of a server for the calibration.
 const sampled = 4
@@ -136,15 +136,10 @@ func (in *internet) urls(server int) (some []string) {
 		return in.nginx.Fronts(s.Hosts...)
 	}
 	for page := range min(sampled, s.Site.Pages) {
-		some = append(some, in.web.URL(s.Hosts[0], page))
+		some = append(some, in.URL(s.Hosts[0], page))
 	}
 	return some
 }
-
-func (in *internet) slow(server netip.Addr, by time.Duration) error { return in.web.Slow(server, by) }
-
-// visits returns the requests to the built-in server.
-func (in *internet) visits() map[netip.Addr][]sites.Visit { return in.web.Visits() }
 
 // writeGeo writes the location database. It records in the plan what the database states about each server.
 func writeGeo(p *Plan, path string) error {

@@ -25,8 +25,16 @@ func openNetlink() (*netlink, error) {
 
 func (n *netlink) close() { unix.Close(n.fd) }
 
-// request sends a message and waits for its acknowledgement.
-func (n *netlink) request(kind, flags int, body []byte) error {
+// create makes a request fail if what it adds is there.
+const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
+
+// request sends a message and waits for its acknowledgement. Its error says what was to be done.
+func (n *netlink) request(kind, flags int, body []byte, what string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+	}()
 	n.seq++
 	m := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
 	binary.NativeEndian.PutUint32(m[0:], uint32(cap(m)))
@@ -90,10 +98,7 @@ func device(index, flags int, attributes ...[]byte) []byte {
 // up turns a device on. It sets further flags and the length of its queue in packets.
 func (n *netlink) up(index, flags, queue int) error {
 	body := device(index, unix.IFF_UP|flags, attribute(unix.IFLA_TXQLEN, number(uint32(queue))))
-	if err := n.request(unix.RTM_NEWLINK, 0, body); err != nil {
-		return fmt.Errorf("turn a device on: %w", err)
-	}
-	return nil
+	return n.request(unix.RTM_NEWLINK, 0, body, "turn a device on")
 }
 
 // addVeth creates a pair of virtual Ethernet devices: name in this namespace, and peer in the namespace with that descriptor.
@@ -104,10 +109,7 @@ func (n *netlink) addVeth(name, peer string, namespace int) error {
 	body := device(0, 0, attribute(unix.IFLA_IFNAME, text(name)), attribute(unix.IFLA_ADDRESS, routerMAC()),
 		attribute(unix.IFLA_LINKINFO, attribute(unix.IFLA_INFO_KIND, text("veth")),
 			attribute(unix.IFLA_INFO_DATA, attribute(vethInfoPeer, other))))
-	if err := n.request(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body); err != nil {
-		return fmt.Errorf("create a veth pair: %w", err)
-	}
-	return nil
+	return n.request(unix.RTM_NEWLINK, create, body, "create a veth pair")
 }
 
 func (n *netlink) addAddress(index int, addr netip.Addr) error {
@@ -116,10 +118,7 @@ func (n *netlink) addAddress(index int, addr netip.Addr) error {
 	binary.NativeEndian.PutUint32(b[4:], uint32(index))
 	b = append(b, attribute(unix.IFA_LOCAL, addr.AsSlice())...)
 	b = append(b, attribute(unix.IFA_ADDRESS, addr.AsSlice())...)
-	if err := n.request(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b); err != nil {
-		return fmt.Errorf("add address %v: %w", addr, err)
-	}
-	return nil
+	return n.request(unix.RTM_NEWADDR, create, b, fmt.Sprint("add address ", addr))
 }
 
 // addRoute adds a route to a prefix through a device. Packets leave with the source address. If it is local, this namespace has the addresses.
@@ -135,8 +134,5 @@ func (n *netlink) addRoute(index int, to netip.Prefix, source netip.Addr, local 
 	if source.IsValid() {
 		b = append(b, attribute(unix.RTA_PREFSRC, source.AsSlice())...)
 	}
-	if err := n.request(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b); err != nil {
-		return fmt.Errorf("add route to %v: %w", to, err)
-	}
-	return nil
+	return n.request(unix.RTM_NEWROUTE, create, b, fmt.Sprint("add route to ", to))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"proxima/ncoord/quantile"
+	"proxima/node/bell"
 )
 
 // watch measures the load of the machine and how long processes wait for a core.
@@ -38,18 +39,8 @@ func (w *watch) add(pid int) {
 }
 
 func (w *watch) run(ctx context.Context) {
-	if w.blind {
-		return
-	}
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			w.sample()
-		}
+	if !w.blind {
+		_ = bell.Every(ctx, watchEvery, w.sample)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"proxima/node/bell"
 )
 
 const (
@@ -111,19 +113,14 @@ func (x *Nginx) Run(ctx context.Context, ready func()) error {
 	}
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		for late := time.After(nginxPatience); ; {
+		for late := time.Now().Add(nginxPatience); bell.Sleep(work, nginxPoll) == nil; {
 			// nginx writes its pid file once its sockets are open.
 			if info, err := os.Stat(x.file("nginx.pid")); err == nil && info.Size() > 0 {
 				ready()
 				return
 			}
-			select {
-			case <-work.Done():
-				return
-			case <-late:
+			if time.Now().After(late) {
 				kill(fmt.Errorf("it does not listen after %v", nginxPatience))
-				return
-			case <-time.After(nginxPoll):
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package sites
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"proxima/node/bell"
 )
 
 // Visit is one request as its server saw it.
@@ -84,7 +85,7 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d := s.draw(t.page)
-	if !pause(r.Context(), d.think+time.Duration(at.slow.Load())) {
+	if bell.Sleep(r.Context(), d.think+time.Duration(at.slow.Load())) != nil {
 		return
 	}
 	if visit.RetryAfter > 0 {
@@ -115,14 +116,4 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 func dialled(r *http.Request) netip.Addr {
 	at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return at.AddrPort().Addr().Unmap()
-}
-
-// pause waits and reports whether the client is still there.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"proxima/node/bell"
 )
 
 // Host is a machine that a server plays.
@@ -186,10 +188,8 @@ func (s *Servers) await(ctx context.Context, h Host) error {
 		if err != nil || bytes.Contains(log, []byte("Server listening on")) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the server at %s: %w: %s", h.Addr, ctx.Err(), log)
-		case <-time.After(20 * time.Millisecond):
+		if err := bell.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("wait for the server at %s: %w: %s", h.Addr, err, log)
 		}
 	}
 }
