@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"proxima/node/bell"
 )
 
 // Process is a running program. Safe for concurrent use.
@@ -87,20 +89,10 @@ func StatusOf(pid int) (s procfs.ProcStatus) {
 	return s
 }
 
-// Pause waits for d or until the context ends, and then returns its error.
-func Pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
 // Within waits until something holds, and reports whether it did in time and before the context ended.
 func Within(ctx context.Context, most time.Duration, holds func() bool) bool {
 	for end := time.Now().Add(most); !holds(); {
-		if time.Now().After(end) || Pause(ctx, time.Millisecond) != nil {
+		if time.Now().After(end) || bell.Sleep(ctx, time.Millisecond) != nil {
 			return false
 		}
 	}

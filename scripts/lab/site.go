@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"proxima/node/bell"
 )
 
 // Each host of a site is a tree of pages. Only the parent links to a page, so that a lost link is not found again elsewhere. Every fourth
@@ -251,7 +253,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (status int) {
 	random := xxhash.Sum64String(r.URL.Path)
 	pause := time.Duration(random%1000)*s.think/1000 + time.Duration(s.Slower.Load())/2
-	wait := func() bool { return Pause(r.Context(), pause) == nil }
+	wait := func() bool { return bell.Sleep(r.Context(), pause) == nil }
 	if !wait() {
 		return 0
 	}

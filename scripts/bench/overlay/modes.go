@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"proxima/ncoord/quantile"
+	"proxima/node/bell"
 	"proxima/scripts/bench/origin/client"
 	"proxima/scripts/lab"
 )
@@ -128,7 +129,7 @@ func (b *bench) await(ctx context.Context, list ...*lab.Node) ([]float64, error)
 		if len(took) == len(list) {
 			return took, nil
 		}
-		if err := lab.Pause(ctx, 100*time.Millisecond); err != nil {
+		if err := bell.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

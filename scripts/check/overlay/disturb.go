@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/scripts/lab"
 )
 
@@ -40,7 +41,7 @@ func (c *crew) disturb(ctx context.Context) error {
 			(!list[0].long || down == 0 && time.Now().After(alone)) {
 			p := list[0]
 			list = list[1:]
-			if err := lab.Pause(ctx, p.delay); err != nil {
+			if err := bell.Sleep(ctx, p.delay); err != nil {
 				return err
 			}
 			var victim *lab.Node

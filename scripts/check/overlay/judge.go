@@ -106,8 +106,7 @@ func (e *evidence) gone(node int) bool {
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-func judge(s settings, e *evidence) []lab.Verdict {
-	t := readTraffic(s, e)
+func judge(s settings, e *evidence, t traffic) []lab.Verdict {
 	var missing []string
 	for _, p := range e.pages {
 		if t.given[p] == 0 {

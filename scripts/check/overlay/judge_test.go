@@ -94,7 +94,7 @@ func TestJudge(t *testing.T) {
 	} {
 		s, e := sound()
 		c.spoil(&s, e)
-		if got := failed(judge(s, e)); !slices.Equal(got, c.fails) {
+		if got := failed(judge(s, e, readTraffic(s, e))); !slices.Equal(got, c.fails) {
 			t.Errorf("%s: failed %q, want %q", c.name, got, c.fails)
 		}
 	}

@@ -159,5 +159,5 @@ func report(out io.Writer, s settings, took time.Duration, e evidence) bool {
 		}
 	}
 	fmt.Fprintln(out)
-	return lab.Show(out, judge(s, &e))
+	return lab.Show(out, judge(s, &e, t))
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"proxima/node/bell"
 	"proxima/scripts/archive"
 	"proxima/scripts/lab"
 )
@@ -51,7 +52,7 @@ func (c *collector) live(ctx context.Context) error {
 		}
 		server := &http.Server{Handler: &archive.Collector{Dir: c.dir, Fault: c.fault}, ReadHeaderTimeout: 10 * time.Second}
 		go server.Serve(l) //nolint:errcheck // it ends with Close
-		_ = lab.Pause(ctx, time.Duration(500+c.draw(3000))*time.Millisecond)
+		_ = bell.Sleep(ctx, time.Duration(500+c.draw(3000))*time.Millisecond)
 		if err := server.Close(); err != nil { // breaks connections in the middle of transfers
 			return fmt.Errorf("stop collector: %w", err)
 		}
@@ -61,7 +62,7 @@ func (c *collector) live(ctx context.Context) error {
 		c.mu.Lock()
 		c.deaths++
 		c.mu.Unlock()
-		_ = lab.Pause(ctx, time.Duration(100+c.draw(1000))*time.Millisecond)
+		_ = bell.Sleep(ctx, time.Duration(100+c.draw(1000))*time.Millisecond)
 	}
 }
 

@@ -200,18 +200,11 @@ func (b *bed) loaded(m *machine, cmd *exec.Cmd) error {
 // close ends everything that was started, including nodes and sessions that outlive the SSH servers.
 func (b *bed) close() error {
 	var errs []error
-	for _, p := range nodesOf(b.Dir) {
-		if err := syscall.Kill(p.pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) { // it may have ended meanwhile
-			errs = append(errs, err)
-		}
-	}
 	if b.servers != nil {
 		errs = append(errs, b.servers.Close())
 	}
 	for _, p := range processesOf(b.Dir) {
-		if p.pid != os.Getppid() { // "go run -dir"
-			_ = syscall.Kill(p.pid, syscall.SIGKILL)
-		}
+		_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended meanwhile
 	}
 	if b.web != nil {
 		errs = append(errs, b.web.close())
@@ -238,7 +231,7 @@ type process struct {
 	args     []string
 }
 
-// processesOf lists the other processes whose program, working directory or arguments are in a folder.
+// processesOf lists the processes whose program, working directory or arguments are in a folder, without this one and "go run -dir".
 func processesOf(dir string) (list []process) {
 	all, _ := procfs.AllProcs()
 	for _, one := range all {
@@ -247,7 +240,7 @@ func processesOf(dir string) (list []process) {
 		p.cwd, _ = one.Cwd()
 		p.args, _ = one.CmdLine()
 		in := func(path string) bool { return path == dir || strings.Contains(path, dir+"/") }
-		if p.pid != os.Getpid() && slices.ContainsFunc(append(p.args, p.exe, p.cwd), in) {
+		if p.pid != os.Getpid() && p.pid != os.Getppid() && slices.ContainsFunc(append(p.args, p.exe, p.cwd), in) {
 			list = append(list, p)
 		}
 	}
@@ -263,9 +256,7 @@ func nodesOf(dir string) []process {
 // leftovers lists the processes and the temporary files of a folder.
 func leftovers(dir string) (left []string) {
 	for _, p := range processesOf(dir) {
-		if p.pid != os.Getppid() {
-			left = append(left, fmt.Sprintf("process %d (%.100s)", p.pid, strings.Join(p.args, " ")))
-		}
+		left = append(left, fmt.Sprintf("process %d (%.100s)", p.pid, strings.Join(p.args, " ")))
 	}
 	files, _ := os.ReadDir(filepath.Join(dir, "tmp"))
 	for _, f := range files {

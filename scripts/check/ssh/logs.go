@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/world"
+	"proxima/node/bell"
 	"proxima/node/runlog"
 	"proxima/scripts/lab"
 )
@@ -146,14 +147,11 @@ func (c *course) interrupt() {
 	c.must(os.Rename(command+".slow", command))
 	short, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	go func() {
-		for short.Err() == nil {
-			if slices.ContainsFunc(processesOf(c.Dir), func(p process) bool { return filepath.Base(p.exe) == "sleep" || slices.Index(p.args, "ssh") == 0 }) {
-				cancel()
-			}
-			time.Sleep(20 * time.Millisecond)
+	go bell.Every(short, 20*time.Millisecond, func() { //nolint:errcheck // it never fails
+		if slices.ContainsFunc(processesOf(c.Dir), func(p process) bool { return filepath.Base(p.exe) == "sleep" || slices.Index(p.args, "ssh") == 0 }) {
+			cancel()
 		}
-	}()
+	})
 	_, err := c.try(short, "status", "-hosts", c.list)
 	c.expect(errors.Is(err, context.Canceled) && strings.Contains(err.Error(), "exit status 130"), "Ctrl-C: %v", err)
 	for _, p := range processesOf(c.Dir) {

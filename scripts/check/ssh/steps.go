@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/bell"
 	"proxima/scripts/lab"
 )
 
@@ -137,7 +138,7 @@ func (c *course) await(want, earlier int) {
 			fmt.Print(r.out)
 			return
 		}
-		if err := lab.Pause(c.ctx, time.Second); err != nil {
+		if err := bell.Sleep(c.ctx, time.Second); err != nil {
 			c.must(fmt.Errorf("wait for the crawl: %w:\n%s", err, r.out))
 		}
 	}
@@ -199,9 +200,7 @@ func (c *course) again() {
 	}
 	killed, deaf := pidOf(0), pidOf(1)
 	c.must(errors.Join(syscall.Kill(killed, syscall.SIGKILL), syscall.Kill(deaf, syscall.SIGSTOP), os.Remove(c.nodes[2].path("pid"))))
-	for c.ctx.Err() == nil && pidOf(0) != 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	lab.Within(c.ctx, time.Minute, func() bool { return pidOf(0) == 0 })
 	// A node whose peers are dead or stopped needs some seconds until its farewell calls give up.
 	r = c.all("", "stop", "-wait", "15")
 	for i, want := range []string{"did not run", "killed, since", "stopped, process"} {
