@@ -106,7 +106,7 @@ type Politeness struct {
 	// RetryConnect are the successive waits of a host that cannot be reached. After the last the host is given up for a day
 	// and its URLs are dropped. More waits lose fewer hosts but hold memory longer.
 	RetryConnect []time.Duration `toml:"retry_connect" live:"yes"`
-	// RetryName are the successive waits of a host whose name does not resolve.
+	// RetryName are the successive waits of a host whose name does not resolve, or only to addresses that are not public.
 	RetryName []time.Duration `toml:"retry_name" live:"yes"`
 	// RetryPage are the successive waits of a page that broke off or answered 5xx. After the last the URL has failed.
 	RetryPage []time.Duration `toml:"retry_page" live:"yes"`

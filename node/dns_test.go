@@ -16,8 +16,9 @@ type nameServer struct {
 	names  map[string]string // address by name, with the dot at the end
 	mute   string            // the name, with the dot at the end, about which no question is answered
 	silent atomic.Bool
-	local  bool      // it runs on the machine of the node, so its silence is SERVFAIL
-	wakes  time.Time // when a question for the root ends the silence, if that is set
+	portal atomic.Bool // every name leads to a private address
+	local  bool        // it runs on the machine of the node, so its silence is SERVFAIL
+	wakes  time.Time   // when a question for the root ends the silence, if that is set
 	asked  atomic.Int64
 }
 
@@ -54,6 +55,8 @@ func (s *nameServer) serve(c net.Conn) {
 		case silent:
 			m.Rcode = dns.RcodeServerFailure
 		case name == ".":
+		case s.portal.Load() && q.Question[0].Qtype == dns.TypeA:
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(10, 0, 0, 1)})
 		case s.names[name] != "" && q.Question[0].Qtype == dns.TypeA:
 			rr, err := dns.NewRR(name + " 60 IN A " + s.names[name])
 			if err != nil {

@@ -89,6 +89,26 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestCaptivePortal: while all names lead to a private address, as behind the portal of a hotel or where a tunnel is down, no host is given up.
+func TestCaptivePortal(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		dns, seeds := &nameServer{names: make(map[string]string)}, []string(nil)
+		for i := range 6 {
+			host := fmt.Sprintf("h%d.test", i)
+			w.Site(host, address(i)).Pages(150)
+			dns.names[host+"."] = address(i)
+			seeds = append(seeds, "http://"+host+"/")
+		}
+		w.byDNS, w.deps.DialDNS = true, dns.dial
+		time.AfterFunc(2*time.Minute, func() { dns.portal.Store(true) })
+		time.AfterFunc(22*time.Minute, func() { dns.portal.Store(false) })
+		w.cfg.Crawl.Patience = time.Hour
+		if got, _ := w.run(seeds...); got.Frontier.Dropped != 0 || got.Frontier.Done != 6*151 {
+			t.Errorf("%d done of %d, %d dropped", got.Frontier.Done, 6*151, got.Frontier.Dropped)
+		}
+	})
+}
+
 // TestOutageEndsBehindAName: a name that was asked for while the name server was still silent failed by the outage, though
 // the server answers again when that is found out.
 func TestOutageEndsBehindAName(t *testing.T) {

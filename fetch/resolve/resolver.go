@@ -62,6 +62,8 @@ type Answer struct {
 	TTL time.Duration
 	// Elapsed is how long this call waited for servers, 0 if it asked none.
 	Elapsed time.Duration
+	// Local says that no name server has said so: it is an address, localhost, or in the hosts file or the configuration.
+	Local bool
 }
 
 // New returns a Resolver. It reads the hosts file and, unless servers are configured, resolv.conf. Either may be missing.
@@ -125,7 +127,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	if err != nil {
 		return Answer{}, &Error{Host: host, Kind: ErrInvalid, Err: err}
 	}
-	static := Answer{TTL: maxTTL}
+	static := Answer{TTL: maxTTL, Local: true}
 	if addr.IsValid() {
 		static.Addrs = []netip.Addr{addr}
 		return static, nil

@@ -46,13 +46,16 @@ func (l *Loop) place(ctx context.Context, u frontier.Unplaced) error {
 	if answer.Elapsed > 0 {
 		l.deps.Frontier.Answered(true)
 	}
-	usable, reason, lasts := l.usable(answer.Addrs)
-	if len(usable) == 0 {
-		_, err := l.deps.Frontier.Refuse(ctx, u, reason, lasts)
-		return err
+	usable, reason, class := l.usable(answer.Addrs)
+	switch {
+	case len(usable) > 0:
+		l.deps.Frontier.Place(u, usable, answer.TTL, answer.Elapsed)
+	case class == fetch.ForbiddenAddress && !answer.Local: // behind a captive portal, or without its tunnel, a node sees only such names
+		_, err = l.deps.Frontier.Lost(ctx, u, reason, false, true)
+	default:
+		_, err = l.deps.Frontier.Refuse(ctx, u, reason, class == "") // the operator can allow the address, or set a contact
 	}
-	l.deps.Frontier.Place(u, usable, answer.TTL, answer.Elapsed)
-	return nil
+	return err
 }
 
 // unplaced records a failed lookup. It counts against the host unless the failure is this node's own trouble.
@@ -71,23 +74,26 @@ func (l *Loop) unplaced(ctx context.Context, u frontier.Unplaced, failure error)
 	return err
 }
 
-// usable returns the addresses that may be dialled. If there are none, reason says why, and lasts whether that will stay so.
-func (l *Loop) usable(addrs []netip.Addr) (usable []netip.Addr, reason string, lasts bool) {
-	lasts = true
+// usable returns the addresses that may be dialled. If there are none, reason says why, and class for which fault of the last one; "" means that
+// a blocklist has it.
+func (l *Loop) usable(addrs []netip.Addr) (usable []netip.Addr, reason string, class fetch.Class) {
 	for _, a := range addrs {
-		if rule, blocked := l.deps.Policy.Blocklist.Addr(a); blocked {
-			reason = "blocked: " + rule
-		} else if class, err := l.deps.Client.Check(a); err != nil {
-			reason = words(string(class)) + ": " + err.Error()
-			lasts = false // the operator can allow the address, or set a contact
-			if class == fetch.NoIdentity {
-				l.stats.update(func(s *Stats) { s.NoIdentity = true })
-			}
-		} else {
+		rule, blocked := l.deps.Policy.Blocklist.Addr(a)
+		if blocked {
+			reason, class = "blocked: "+rule, ""
+			continue
+		}
+		var err error
+		if class, err = l.deps.Client.Check(a); err == nil {
 			usable = append(usable, a)
+			continue
+		}
+		reason = words(string(class)) + ": " + err.Error()
+		if class == fetch.NoIdentity {
+			l.stats.update(func(s *Stats) { s.NoIdentity = true })
 		}
 	}
-	return usable, reason, lasts
+	return usable, reason, class
 }
 
 // reasonOf returns the kind of a failed lookup, so that reasons can be counted.
