@@ -15,14 +15,14 @@ func TestSimulateCommand(t *testing.T) {
 	dir := t.TempDir()
 	few := "simulate -nodes 5 -servers 9 -seeds 2 -estimates 2 -pages 5"
 	_, first, _ := call(t, strings.Fields(few)...)
-	told(t, exitOK, []string{few, "5 nodes, 9 servers, 5 homes over 64 cities (synthetic", "direct-4", "true-rtt", first}) // the same again
+	told(t, exitOK, []string{few, "5 nodes, 9 servers, 5 homes over 64 cities; 2 seeds from 1;\nsynthetic round trips", "direct-4", "true-rtt", first}) // the same again
 
 	svg, square := filepath.Join(dir, "sweep.svg"), file(t, "square", "0 0.1 0.2\n0.1 0 0.3\n0.2 0.3 0\n")
 	told(t, exitOK,
 		[]string{few + " -json -assigners nearest,direct-7 -homes 2", `"name": "nearest"`, `"name": "direct-7"`, `"homes": 2`},
 		[]string{few + " -sweep nearest.explore=0,1 -assigners nearest -set nearest.stop_gain=0 -plot " + svg, "nearest.explore"},
 		[]string{few + " -rtt " + square + " -rtt-unit s -assigners geographic,best -location-missing 1",
-			"3 cities (measured", "locations wrong 0 %, missing 100 %"})
+			"3 cities; 2 seeds from 1;\nmeasured round trips", "locations wrong 0 %, missing 100 %"})
 	if text, err := os.ReadFile(svg); err != nil || !strings.Contains(string(text), "nearest.explore") {
 		t.Errorf("plot: %v, %s", err, text)
 	}

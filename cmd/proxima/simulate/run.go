@@ -166,29 +166,40 @@ func describe(cfg Config) Described {
 	return d
 }
 
-// Print writes a report as a table.
+// Print writes a report as tables.
 func (r *Report) Print(out io.Writer) error {
 	r.World.print(out)
-	t := newTable(out)
-	fmt.Fprintln(t, "assigner\t"+columns)
-	for _, a := range r.Assigners {
-		fmt.Fprintf(t, "%s\t%s\n", a.Name, a.cells())
-	}
-	return t.Flush()
+	return printTables(out, "assigner\t", func(row func(lead string, a *Assigner)) {
+		for i := range r.Assigners {
+			row(r.Assigners[i].Name+"\t", &r.Assigners[i])
+		}
+	})
 }
 
 func newTable(out io.Writer) *tabwriter.Writer {
 	return tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
-const columns = "choice ratio\tp10–p90\ttotal\twith estimates\t% best\tloss ms\tp50 ms\tp90 ms\testimates\tmax\tmakespan\tof same sum\t" +
-	"balance cv\t"
-
-func (a *Assigner) cells() string {
-	c := a.ChoiceRatio
-	return fmt.Sprintf("%.3f\t%.3f–%.3f\t%.3f\t%.3f\t%.0f\t%.1f\t%.0f\t%.0f\t%.1f\t%d\t%.2f\t%.2f\t%.2f\t", c.Median, c.P10, c.P90, a.TotalRatio,
-		a.TotalWith, 100*a.BestShare, a.LossMs, a.P50Ms, a.P90Ms, a.EstimatesMean, a.EstimatesMax, a.MakespanRatio, a.MakespanSameSum,
-		a.BalanceCV)
+// printTables writes the figures of assigners as two tables, since one of them all is too wide for a terminal. each calls row for every line,
+// with the cells that it begins with; head is what stands above these.
+func printTables(out io.Writer, head string, each func(row func(lead string, a *Assigner))) error {
+	t := newTable(out)
+	fmt.Fprintln(t, head+"choice ratio\tp10–p90\ttotal\twith estimates\t% best\tloss ms\t")
+	each(func(lead string, a *Assigner) {
+		c := a.ChoiceRatio
+		fmt.Fprintf(t, "%s%.3f\t%.3f–%.3f\t%.3f\t%.3f\t%.0f\t%.1f\t\n", lead, c.Median, c.P10, c.P90, a.TotalRatio, a.TotalWith, 100*a.BestShare, a.LossMs)
+	})
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	t = newTable(out)
+	fmt.Fprintln(t, head+"p50 ms\tp90 ms\testimates\tmax\tmakespan\tof same sum\tbalance cv\t")
+	each(func(lead string, a *Assigner) {
+		fmt.Fprintf(t, "%s%.0f\t%.0f\t%.1f\t%d\t%.2f\t%.2f\t%.2f\t\n", lead, a.P50Ms, a.P90Ms, a.EstimatesMean, a.EstimatesMax, a.MakespanRatio,
+			a.MakespanSameSum, a.BalanceCV)
+	})
+	return t.Flush()
 }
 
 func (d Described) print(out io.Writer) {
@@ -196,7 +207,8 @@ func (d Described) print(out io.Writer) {
 	if d.Estimates != nil {
 		budget = fmt.Sprintf("at most %d per server", *d.Estimates)
 	}
-	fmt.Fprintf(out, "%d nodes, %d servers, %d homes over %d cities (%s round trips, %.0f %% triangle violations); %d seeds from %d;\n"+
-		"estimates: %s; locations wrong %.0f %%, missing %.0f %%; noise × %g; %d pages per server\n\n", d.Nodes, d.Servers, d.Homes, d.Cities,
-		d.Matrices, 100*d.Violations, d.Seeds, d.First, budget, 100*d.LocationWrong, 100*d.LocationMissing, d.Noise, d.Pages)
+	fmt.Fprintf(out, "%d nodes, %d servers, %d homes over %d cities; %d seeds from %d;\n"+
+		"%s round trips, %.0f %% triangle violations; locations wrong %.0f %%, missing %.0f %%; noise × %g;\n"+
+		"estimates: %s; %d pages per server\n\n", d.Nodes, d.Servers, d.Homes, d.Cities, d.Seeds, d.First,
+		d.Matrices, 100*d.Violations, 100*d.LocationWrong, 100*d.LocationMissing, d.Noise, budget, d.Pages)
 }

@@ -71,16 +71,15 @@ func (s *Sweep) Plot() curves.Plot {
 	return p
 }
 
-// Print writes a sweep as a table, assigner by assigner.
+// Print writes a sweep as tables, assigner by assigner.
 func (s *Sweep) Print(out io.Writer) error {
 	fmt.Fprintf(out, "Sweep over %s, from ", s.Parameter)
 	s.Reports[0].World.print(out)
-	t := newTable(out)
-	fmt.Fprintln(t, s.Parameter+"\tassigner\t"+columns)
-	for k := range s.Reports[0].Assigners {
-		for i, r := range s.Reports {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", s.Values[i], r.Assigners[k].Name, r.Assigners[k].cells())
+	return printTables(out, s.Parameter+"\tassigner\t", func(row func(lead string, a *Assigner)) {
+		for k := range s.Reports[0].Assigners {
+			for i, r := range s.Reports {
+				row(s.Values[i]+"\t"+r.Assigners[k].Name+"\t", &r.Assigners[k])
+			}
 		}
-	}
-	return t.Flush()
+	})
 }

@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"errors"
 	"image/png"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"proxima/assign"
 )
@@ -32,6 +34,17 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	lacks(t, out.String(), "estimates", "choice ratio", "nearest", "geographic", "1.000")
+	wide := *s
+	wide.Parameter = "nearest.balance"
+	out.Reset()
+	if err := errors.Join(wide.Print(&out), s.Reports[0].Print(&out)); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(line); n > 100 {
+			t.Errorf("a line of %d characters: %s", n, line)
+		}
+	}
 	plotted := func(name string) string {
 		var text strings.Builder
 		if err := s.Plot().Write(&text, name); err != nil {
