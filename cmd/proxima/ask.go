@@ -64,12 +64,27 @@ func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-32s  %-22s %-8s %-8s %10s %7s %8s %8s %6s\n", "node", "address", "phase", "reach", "for", "settled", "rtt ms", "queue ms", "links")
-	for _, m := range rows {
-		fmt.Fprintf(out, "%-32s  %-22s %-8s %-8s %10v %7v %8.1f %8.0f %6d\n", m.ID, m.Addr, m.Phase, m.Reach, seconds(m.ForS), m.Settled, m.RTTMs,
-			m.QueueMs, m.Links)
-	}
+	showMembers(out, rows)
 	return nil
+}
+
+func showMembers(out io.Writer, rows []node.MemberRow) {
+	fmt.Fprintf(out, "%-8s  %-5s %-8s %10s %7s %6s %8s %6s  %s\n", "node", "phase", "reach", "for", "settled", "rtt ms", "queue ms", "links", "address")
+	for _, m := range rows {
+		queue := "-"
+		if m.Phase == "alive" {
+			queue = fmt.Sprintf("%.0f", m.QueueMs)
+		}
+		fmt.Fprintf(out, "%-8.8s  %-5s %-8s %10v %7v %6s %8s %6d  %s\n", m.ID, m.Phase, m.Reach, seconds(m.ForS), m.Settled, rtt(m.PeerStatus), queue, m.Links, m.Addr)
+	}
+}
+
+// rtt returns the round trip to a member for a table. There is none to the node itself, and none to one that is dead.
+func rtt(p node.PeerStatus) string {
+	if p.RTTMs == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", p.RTTMs)
 }
 
 func runRTT(ctx context.Context, args []string, out, errs io.Writer) error {

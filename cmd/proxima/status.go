@@ -141,8 +141,8 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 	fmt.Fprintf(w, "; %d links; %d connections and %d packets carried for others\n", o.Reach.Links, o.Reach.Calls, o.Reach.Packets)
 	fmt.Fprintf(w, "  %-10s %-22s %-6s %-8s %10s %8s %8s\n", "peer", "address", "phase", "reach", "for", "rtt ms", "links")
 	for _, p := range o.Peers {
-		fmt.Fprintf(w, "  %-10.8s %-22s %-6s %-8s %10v %8.1f %8d\n", p.ID, p.Addr, p.Phase, p.Reach,
-			seconds(p.ForS), p.RTTMs, p.Links)
+		fmt.Fprintf(w, "  %-10.8s %-22s %-6s %-8s %10v %8s %8d\n", p.ID, p.Addr, p.Phase, p.Reach,
+			seconds(p.ForS), rtt(p), p.Links)
 	}
 }
 
