@@ -62,10 +62,7 @@ func socketError(err error) error {
 func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
 	paused := w.frontier.Status().Paused
 	for _, host := range hostsOf(name) {
-		status := w.frontier.Explain(host)
-		if paused != "" && status.Wait == "ready" {
-			status.Sentence = "no request begins: " + paused
-		}
+		status := whilePaused(w.frontier.Explain(host), paused)
 		if !status.Known {
 			blocked := w.blockedHost(host)
 			switch role, known, err := w.frontier.RoleOf(ctx, host); {
@@ -85,6 +82,14 @@ func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostS
 		return nil, fmt.Errorf("%s: %w", name, ErrNotHere)
 	}
 	return out, nil
+}
+
+// whilePaused says of a host that could be asked why it is not. paused is empty while the node is not paused.
+func whilePaused(h frontier.HostStatus, paused string) frontier.HostStatus {
+	if paused != "" && h.Wait == "ready" {
+		h.Sentence = "no request begins: " + paused
+	}
+	return h
 }
 
 // hostsOf returns the hosts that a name stands for: without a scheme, the http host and the https host.

@@ -188,9 +188,9 @@ func degrees(l *ncoord.Location) *[2]float32 {
 
 func (w watcher) hosts(part string) HostList {
 	found, all := w.frontier.Find(strings.ToLower(part), mostHosts)
-	list := HostList{Hosts: []HostRow{}, All: all}
+	list, paused := HostList{Hosts: []HostRow{}, All: all}, w.frontier.Status().Paused
 	for _, h := range found {
-		row := HostRow{HostStatus: h, Owner: w.id.Node}
+		row := HostRow{HostStatus: whilePaused(h, paused), Owner: w.id.Node}
 		if o := w.overlay; o != nil {
 			if r, ok, err := o.owners.Record(h.Host); err == nil && ok {
 				row.Owner = r.Owner

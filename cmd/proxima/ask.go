@@ -179,7 +179,11 @@ func topServers(ctx context.Context, data string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, english.Plural(max(s.Frontier.Servers, len(servers)), "server", ""))
+	fmt.Fprint(out, english.Plural(max(s.Frontier.Servers, len(servers)), "server", ""))
+	if s.Frontier.Paused != "" {
+		fmt.Fprint(out, "; no request begins: ", s.Frontier.Paused)
+	}
+	fmt.Fprintln(out)
 	for _, s := range servers[:min(mostTop, len(servers))] {
 		fmt.Fprintf(out, "  %6d %-5s  %-40s asked again in %v  %s\n", s.AllHosts, english.PluralWord(s.AllHosts, "host", ""), s.Addr, time.Duration(s.WaitMs)*time.Millisecond,
 			printable(strings.Join(s.Hosts, " ")))

@@ -165,8 +165,8 @@ func TestCtl(t *testing.T) {
 		{"ctl" + at + " profile goroutine", "\x1f\x8b"},
 		{"members" + at, "alive"},
 		{"top" + at, "\n0 kinds of errors\n"},
-		{"top" + at + " hosts", " hosts\n"},
-		{"top" + at + " servers", fmt.Sprintf("1 server\n  %6d hosts  %-40s asked again in", 2, "127.0.0.1")},
+		{"top" + at + " hosts", " hosts\n", " no request begins: paused by its operator"},
+		{"top" + at + " servers", fmt.Sprintf("1 server; no request begins: paused by its operator (proxima ctl resume lets it go on)\n  %6d hosts  %-40s asked again in", 2, "127.0.0.1")},
 	}...)
 	told(t, exitFailed, [][]string{
 		{"ctl" + at + " drop nobody.test", "nobody has heard of it"},
