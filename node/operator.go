@@ -105,7 +105,7 @@ func (o *Operator) owned(ctx context.Context, name string) (hosts []string, err 
 		}
 	}
 	if len(hosts) == 0 {
-		err = fmt.Errorf("%s: %w", name, ErrNotHere)
+		err = notHere(name)
 	}
 	return hosts, err
 }

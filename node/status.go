@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,7 +80,7 @@ func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostS
 		out = append(out, status)
 	}
 	if out == nil {
-		return nil, fmt.Errorf("%s: %w", name, ErrNotHere)
+		return nil, notHere(name)
 	}
 	return out, nil
 }
@@ -90,6 +91,14 @@ func whilePaused(h frontier.HostStatus, paused string) frontier.HostStatus {
 		h.Sentence = "no request begins: " + paused
 	}
 	return h
+}
+
+// notHere is ErrNotHere with the name of a host.
+func notHere(name string) error {
+	if _, rest, _ := strings.Cut(name, "://"); !strings.Contains(cmp.Or(rest, name), ":") {
+		return fmt.Errorf("%s: %w; a port other than 80 and 443 belongs to the name (HOST:PORT)", name, ErrNotHere)
+	}
+	return fmt.Errorf("%s: %w", name, ErrNotHere)
 }
 
 // hostsOf returns the hosts that a name stands for: without a scheme, the http host and the https host.

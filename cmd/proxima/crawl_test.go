@@ -170,7 +170,7 @@ func TestCtl(t *testing.T) {
 	}...)
 	told(t, exitFailed, [][]string{
 		{"ctl" + at + " drop nobody.test", "nobody has heard of it"},
-		{"status" + at + " nobody.test noone.test", "nobody.test: it has no URLs here", "noone.test: it has no URLs here"},
+		{"status" + at + " nobody.test noone.test", "nobody.test: it has no URLs here", "(HOST:PORT)", "noone.test: it has no URLs here"},
 		{"ctl" + at + " move a.test x", "crawls alone"},
 		{"ctl" + at + " drain", "crawls alone"},
 		{"ctl" + at + " rotate", "crawls alone"},
