@@ -51,7 +51,7 @@ func (f *Frontier) checkDisk() error {
 	f.mu.Unlock()
 	switch {
 	case full && !was:
-		f.deps.Event(Event{Kind: DiskFull, Free: free})
+		f.deps.Event(Event{Kind: DiskFull, Free: free, Need: f.cfg.watermark()})
 	case was && !full:
 		f.deps.Event(Event{Kind: DiskOK, Free: free})
 	}

@@ -183,7 +183,7 @@ func (f *front) pausedLocked() string {
 	case f.store.calls.hung(time.Now()):
 		return "the disk does not answer"
 	case f.full:
-		return "disk full"
+		return fmt.Sprintf("disk full: %d MiB must be free", f.cfg.watermark()>>20)
 	case len(f.held) > 0:
 		return f.held[slices.Min(slices.Collect(maps.Keys(f.held)))]
 	case f.outage.why != "" && (f.outage.blind(time.Now()) || f.bench.inFlight == 0):

@@ -33,6 +33,7 @@ type Event struct {
 	Reason string
 	URLs   int
 	Free   uint64 // bytes free on disk
+	Need   uint64 // bytes that must be free for new downloads
 }
 
 // EventKind says what happened.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestDiskFull(t *testing.T) {
 			w.watch = func(n *node.Node) {
 				time.Sleep(5 * time.Minute)
 				s := n.Status().Frontier
-				if asked := len(pages(a.Visits())); asked != c.asked || int(s.Done) != c.asked || s.Paused != "disk full" {
+				if asked := len(pages(a.Visits())); asked != c.asked || int(s.Done) != c.asked || s.Paused != "disk full: 1 MiB must be free" {
 					t.Errorf("%d pages asked for and %d done, want %d; paused by %q", asked, s.Done, c.asked, s.Paused)
 				}
 				if c.stopped {
@@ -80,6 +81,9 @@ func TestDiskFull(t *testing.T) {
 			var told []string
 			for _, e := range slices.Concat(logs.events.of(runlog.EventDiskFull), logs.events.of(runlog.EventDiskOK)) {
 				told = append(told, fmt.Sprint(e.Event, " ", e.Attrs[runlog.KeyDiskFreeBytes]))
+				if reason := fmt.Sprint(e.Attrs[runlog.KeyReason]); e.Event == runlog.EventDiskFull && !strings.HasPrefix(reason, "no new downloads until 1 MiB are free") {
+					t.Errorf("the disk is full: %q", reason)
+				}
 			}
 			want := []string{fmt.Sprint("disk_full ", float64(full)), fmt.Sprint("disk_ok ", float64(room))}
 			if c.stopped {

@@ -441,8 +441,8 @@ func (n *Node) frontierEvent(e frontier.Event) {
 		n.loop.Forget(e.Host)
 		log.Warn(runlog.EventHostDropped, runlog.KeyHost, e.Host, runlog.KeyReason, e.Reason, runlog.KeyCount, e.URLs)
 	case frontier.DiskFull:
-		log.Warn(runlog.EventDiskFull, runlog.KeyDiskFreeBytes, e.Free, runlog.KeyReason,
-			"less is free than frontier.min_free_mib asks for (0: an eighth of node.memory_mib): no new downloads until there is room; nothing that was accepted is lost")
+		log.Warn(runlog.EventDiskFull, runlog.KeyDiskFreeBytes, e.Free, runlog.KeyReason, fmt.Sprintf("no new downloads until %d MiB are free for ten seconds "+
+			"(frontier.min_free_mib; 0: an eighth of node.memory_mib); nothing that was accepted is lost", e.Need>>20))
 	case frontier.OwnTrouble:
 		log.Warn(runlog.EventOwnTrouble, runlog.KeyReason, e.Reason)
 	case frontier.OwnTroubleOver:
