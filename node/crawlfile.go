@@ -85,6 +85,9 @@ func (n *Node) recall() error {
 	}
 	now.Seeds, added = withSeeds(was.Seeds, n.seeds)
 	n.seeds, n.notes = append(all, added...), notesOn(was, now, added, n.cfg.Peer.Secret != "")
+	if in := scope.Include; scope.SeedScope == identity.ScopeAny && len(n.seeds) > 0 && len(in.Hosts)+len(in.Prefixes)+len(in.Domains) == 0 {
+		n.notes = append(n.notes, `the crawl leads over the whole web: scope.seed_scope is "any" ("host" or "domain" would keep it to the sites of its seeds)`)
+	}
 	n.rules, err = identity.New(scope, n.seeds)
 	switch {
 	case err != nil:

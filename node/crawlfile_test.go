@@ -43,6 +43,13 @@ func TestSeedsAreRemembered(t *testing.T) {
 		if len(notes) != 2 || !strings.Contains(notes[1], `the scope was "host" and is "domain"`) {
 			t.Errorf("%q", notes)
 		}
+		for _, include := range [][]string{nil, {"a.test"}} {
+			w.cfg.Scope.SeedScope, w.cfg.Scope.Include.Hosts = identity.ScopeAny, include
+			w.crawl(w.t.Context())
+			if whole := strings.Contains(notes[len(notes)-1], "the crawl leads over the whole web"); whole != (include == nil) {
+				t.Errorf("included %q: %q", include, notes)
+			}
+		}
 	})
 }
 

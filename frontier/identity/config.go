@@ -37,9 +37,9 @@ type Config struct {
 	Include Match `toml:"include"`
 	// Exclude is never in scope, whatever includes it.
 	Exclude Match `toml:"exclude"`
-	// SeedScope is what the seeds of this node bring into scope, for all nodes: "any", "host", "domain" or "prefix". Every
-	// value but "any" needs a seed, unless the node has peers. Where the seed example.org redirects to www.example.org, or
-	// the other way round, that counts as a seed, too.
+	// SeedScope is what the seeds of this node bring into scope, for all nodes: "any" (the whole web), "host", "domain" or
+	// "prefix". Every value but "any" needs a seed, unless the node has peers. Where the seed example.org redirects to
+	// www.example.org, or the other way round, that counts as a seed, too.
 	SeedScope string `toml:"seed_scope"`
 	// SkipExtensions are file name extensions, such as "zip", whose URLs are not requested. URLs without an extension are.
 	SkipExtensions []string `toml:"skip_extensions"`
