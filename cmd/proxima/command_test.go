@@ -172,6 +172,26 @@ func TestFullDiskIsAnError(t *testing.T) {
 	}
 }
 
+// TestNobodyReads: a command whose reader has gone ends like one that SIGPIPE ends, and says nothing.
+func TestNobodyReads(t *testing.T) {
+	for _, args := range [][]string{{"config"}, {"help"}, {"config", "-h"}, {"testbed", "list"}} {
+		var errs strings.Builder
+		if got := code(run(t.Context(), args, unread{}, &errs), &errs); got != exitUnread || errs.Len() > 0 {
+			t.Errorf("%v: exit %d, %s", args, got, errs.String())
+		}
+	}
+	ended := 0
+	o := output{Writer: unread{}, unread: func() { ended++ }}
+	if _, err := io.WriteString(&o, "x"); err == nil || ended != 1 {
+		t.Errorf("%v; told %d times that nobody reads", err, ended)
+	}
+}
+
+// unread is a pipe that nobody reads.
+type unread struct{}
+
+func (unread) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
 // full is a file on a full disk.
 type full struct{}
 

@@ -30,6 +30,7 @@ const (
 	exitData     = 3   // the data directory is in use or damaged
 	exitNothing  = 4   // nothing could be crawled
 	exitStopped  = 130 // stopped by Ctrl-C, in order
+	exitUnread   = 141 // whoever read its output is gone: that of a program that SIGPIPE ends
 	exitNoAnswer = 5   // no node is running there
 )
 
@@ -113,11 +114,20 @@ func main() {
 	os.Exit(code(err, os.Stderr))
 }
 
-// run runs a command. What it prints and cannot be written is an error of it, unless it has another. Ctrl-C has also ended whoever reads.
+// run runs a command, as long as somebody reads what it prints. What it prints and cannot be written is an error of it, unless it has another.
+// Ctrl-C has also ended whoever reads.
 func run(ctx context.Context, args []string, out, errs io.Writer) error {
-	printed := &output{Writer: out}
-	err := choose(ctx, args, printed, errs)
-	if unwritten := printed.failed(); unwritten != nil && ctx.Err() == nil && (err == nil || errors.Is(err, flag.ErrHelp)) {
+	read, unread := context.WithCancel(ctx)
+	defer unread()
+	printed := &output{Writer: out, unread: unread}
+	err := choose(read, args, printed, errs)
+	unwritten := printed.failed()
+	switch {
+	case unwritten == nil || ctx.Err() != nil:
+		return err
+	case errors.Is(unwritten, syscall.EPIPE):
+		return exit{code: exitUnread}
+	case err == nil || errors.Is(err, flag.ErrHelp):
 		return unwritten
 	}
 	return err

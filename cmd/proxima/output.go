@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // output is where a command prints. It remembers the first error, so that no command needs to look at each line. Safe for concurrent use.
 type output struct {
 	io.Writer
+	unread func() // called when nobody reads it any more
 
 	mu  sync.Mutex
 	err error // guarded by mu
@@ -22,6 +25,9 @@ func (o *output) Write(p []byte) (int, error) {
 		defer o.mu.Unlock()
 		if o.err == nil {
 			o.err = err
+		}
+		if errors.Is(err, syscall.EPIPE) {
+			o.unread()
 		}
 	}
 	return n, err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -120,8 +121,10 @@ func startInside(command func() *exec.Cmd) (*exec.Cmd, error) {
 }
 
 // settle mounts a /proc that shows this pid namespace. The kernel refuses this in a container that hides parts of its /proc. In that case the
-// statistics lack the waits for a core.
+// statistics lack the waits for a core. SIGPIPE becomes an error of the write: it does not end the first process of a namespace, and the runtime
+// would then end it as if its flags were wrong, with 2.
 func settle() error {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	outside, err := os.Readlink("/proc/self")
 	if err != nil {
 		return fmt.Errorf("read the process id: %w", err)
