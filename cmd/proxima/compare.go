@@ -43,7 +43,7 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	if *asJSON {
 		err = writeJSON(out, r)
 	} else {
-		err = r.Text(out)
+		fmt.Fprint(out, r.Text())
 	}
 	if *page != "" {
 		err = errors.Join(err, writePage(*page, func(w io.Writer) error { return report.Write(w, r, node.Version()) }))

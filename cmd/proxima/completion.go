@@ -24,12 +24,9 @@ func runCompletion(ctx context.Context, args []string, out, errs io.Writer) erro
 		return exit{exitUsage, errors.New("completion takes bash, zsh, fish or man")}
 	}
 	texts, err := helpTexts(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		write(out, texts)
 	}
-	var b bytes.Buffer
-	write(&b, texts)
-	_, err = out.Write(b.Bytes())
 	return err
 }
 

@@ -42,8 +42,8 @@ func runConfig(ctx context.Context, args []string, out, errs io.Writer) error {
 		if err != nil {
 			return exit{exitUsage, err}
 		}
-		_, err = fmt.Fprintf(out, "# %s\n%s", u, text)
-		return err
+		fmt.Fprintf(out, "# %s\n%s", u, text)
+		return nil
 	case kind == "check":
 		if _, err := load(ctx, *check); err != nil {
 			return exit{exitUsage, err}
@@ -57,10 +57,11 @@ func runConfig(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		return showDiff(out, c)
 	case *short:
-		return showShort(out)
+		showShort(out)
+		return nil
 	}
-	_, err := io.WriteString(out, node.DefaultFile)
-	return err
+	fmt.Fprint(out, node.DefaultFile)
+	return nil
 }
 
 // usual lists the keys that most people set.
@@ -72,8 +73,7 @@ func usual() []string {
 }
 
 // showShort prints those keys of the default file with their comments. The output is a valid file.
-func showShort(out io.Writer) error {
-	var w strings.Builder
+func showShort(out io.Writer) {
 	wanted := usual()
 	section, shown := "", ""
 	var comment []string
@@ -87,21 +87,18 @@ func showShort(out io.Writer) error {
 			key, _, _ := strings.Cut(line, " = ")
 			if slices.Contains(wanted, section+"."+key) {
 				if section != shown {
-					fmt.Fprintf(&w, "[%s]\n", section)
+					fmt.Fprintf(out, "[%s]\n", section)
 					shown = section
 				}
-				fmt.Fprint(&w, strings.Join(comment, ""), line)
+				fmt.Fprint(out, strings.Join(comment, ""), line)
 			}
 			comment = nil
 		}
 	}
-	_, err := io.WriteString(out, w.String())
-	return err
 }
 
 // showDiff prints where a configuration differs from the defaults, each with its default.
 func showDiff(out io.Writer, c node.Config) error {
-	var w strings.Builder
 	was, err := strict.Flat(node.Default().Text())
 	if err != nil {
 		return err
@@ -118,20 +115,19 @@ func showDiff(out io.Writer, c node.Config) error {
 		}
 		n++
 		if list, ok := is[key].([]map[string]any); ok {
-			fmt.Fprintf(&w, "# %d entries of [[%s]]; default none\n", len(list), key)
+			fmt.Fprintf(out, "# %d entries of [[%s]]; default none\n", len(list), key)
 			continue
 		}
 		old := "none"
 		if v, ok := was[key]; ok {
 			old = value(v)
 		}
-		fmt.Fprintf(&w, "%s = %s # default %s\n", key, value(is[key]), old)
+		fmt.Fprintf(out, "%s = %s # default %s\n", key, value(is[key]), old)
 	}
 	if n == 0 {
-		fmt.Fprintln(&w, "# nothing differs from the defaults")
+		fmt.Fprintln(out, "# nothing differs from the defaults")
 	}
-	_, err = io.WriteString(out, w.String())
-	return err
+	return nil
 }
 
 // value formats a value as TOML.

@@ -24,18 +24,12 @@ func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
 		return exit{exitUsage, errors.New("keygen takes -rotate or -directory, not both")}
 	case *directory:
 		keys, err := node.Directory(files[0])
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(keys)
+		fmt.Fprintf(out, "%s", keys)
 		return err
 	case *rotate:
 		next, err := peer.Rotate(files[0])
-		if err != nil {
-			return err
-		}
 		fmt.Fprint(out, next)
-		return nil
+		return err
 	}
 	if err := peer.Keygen(files[0]); err != nil {
 		return err

@@ -149,8 +149,8 @@ func choose(ctx context.Context, args []string, out, errs io.Writer) error {
 		if len(args) > 1 && !isHelp(args[1]) {
 			return exit{exitUsage, fmt.Errorf("version takes no arguments, got %q", args[1])}
 		}
-		_, err := fmt.Fprintf(out, "proxima %s, %s, %s/%s\n", node.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-		return err
+		fmt.Fprintf(out, "proxima %s, %s, %s/%s\n", node.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return nil
 	}
 	var names []string
 	for _, c := range commands() {

@@ -179,9 +179,7 @@ func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := all.Text(out); err != nil {
-		return err
-	}
+	fmt.Fprint(out, all.Text())
 	p := curves.Plot{Title: s.scenario + " by " + s.key, X: s.key, Y: "choice ratio (1 is perfect); mean, least and most over the seeds",
 		Values: s.values}
 	var results []*compare.Result

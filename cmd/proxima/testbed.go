@@ -118,10 +118,7 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 		return fmt.Errorf("compare: %w", err)
 	}
 	r.Command = commandLine(append([]string{"demo"}, args...)...)
-	fmt.Fprintln(out)
-	if err := r.Text(out); err != nil {
-		return fmt.Errorf("compare: %w", err)
-	}
+	fmt.Fprint(out, "\n", r.Text())
 	path := filepath.Join(f.Dir, "report.html")
 	if err := writePage(path, func(w io.Writer) error { return report.Write(w, r, node.Version()) }); err != nil {
 		return err

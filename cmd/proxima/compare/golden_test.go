@@ -126,16 +126,13 @@ func TestDocsNameEveryField(t *testing.T) {
 }
 
 func TestTextFits(t *testing.T) {
-	var b bytes.Buffer
-	if err := read(t, small(t).write()).Text(&b); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(b.String()) {
+	text := read(t, small(t).write()).Text()
+	for line := range strings.Lines(text) {
 		if n := len([]rune(strings.TrimRight(line, "\n"))); n > tableWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	holds(t, strings.Join(strings.Fields(b.String()), " "), "scenario two, seed 7: 2 nodes, 2 servers", "testbed: may be trusted", "nearest",
+	holds(t, strings.Join(strings.Fields(text), " "), "scenario two, seed 7: 2 nodes, 2 servers", "testbed: may be trusted", "nearest",
 		"74 % less time per page than random", "not certain", "may be chance", "decided with 2 estimates per server after 4 s",
 		"50 % of its servers went to the best node", "communication failure", "404 Not Found", "lost 0")
 }

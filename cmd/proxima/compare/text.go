@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,17 +15,14 @@ const tableWidth = 100
 // dash stands for what is unknown.
 const dash = "–"
 
-// Text writes the comparison for people.
-func (r *Result) Text(w io.Writer) error {
+// Text returns the comparison for people.
+func (r *Result) Text() string {
 	var b bytes.Buffer
 	r.head(&b)
 	r.assignersText(&b)
 	r.crawlText(&b)
 	r.nodesText(&b)
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("write comparison: %w", err)
-	}
-	return nil
+	return b.String()
 }
 
 func (r *Result) head(b *bytes.Buffer) {
