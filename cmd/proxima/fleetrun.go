@@ -77,13 +77,5 @@ func fleetTend(ctx context.Context, args []string, out, _ io.Writer) error {
 	if err != nil {
 		return exit{exitUsage, fmt.Errorf("fleet tend: seed: %w", err)}
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("find this folder: %w", err)
-	}
-	return testbed.Tend(ctx, dir, program, seed, os.Stdin, out)
+	return testbed.Tend(ctx, seed, os.Stdin, out)
 }

@@ -43,6 +43,27 @@ func Main(name string, limit time.Duration, run func(ctx context.Context) (ok bo
 	}
 }
 
+// Installed returns an error that names the first of some programs that is not installed.
+func Installed(names ...string) error {
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("%s is not installed", name)
+		}
+	}
+	return nil
+}
+
+// Beside runs something until end is called, which returns its error.
+func Beside(ctx context.Context, run func(context.Context) error) (end func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
 // Refuse ends the program with its usage if the flags are wrong, or if there are other arguments.
 func Refuse(wrong bool) {
 	if wrong || flag.NArg() > 0 {

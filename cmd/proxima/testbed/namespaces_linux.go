@@ -26,20 +26,16 @@ func nodeSpace(name string) string { return "node-" + name }
 type namespaces struct {
 	*internet
 	*emulate.Net
-	plan    *Plan
-	dir     string
-	program string
-	group   *errgroup.Group
-	end     context.CancelFunc
+	plan  *Plan
+	dir   string
+	group *errgroup.Group
+	end   context.CancelFunc
 }
 
 // newNamespaces builds the network of a plan and starts its servers. Its process must be inside the namespaces (emulate.Reexec). It calls
 // broken if the network or a server fails later.
 func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func(string, ...any), broken func(error)) (_ *namespaces, err error) {
 	b := &namespaces{plan: p, dir: dir}
-	if b.program, err = os.Executable(); err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
 	if b.Net, err = emulate.New(b.emulation(emulation)); err != nil {
 		return nil, fmt.Errorf("build the network: %w", err)
 	}
@@ -96,7 +92,7 @@ func (b *namespaces) emulation(kind string) emulate.Config {
 // start starts `proxima node` in the node's namespace and folder.
 func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 	n := b.plan.Nodes[i]
-	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.program, b.plan.Scenario.Seed+uint64(i),
+	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.plan.Scenario.Seed+uint64(i),
 		func(cmd *exec.Cmd) error { return b.Start(nodeSpace(n.Name), cmd) })
 	if err != nil {
 		return nil, fmt.Errorf("start node %s: %w", n.Name, err)

@@ -34,10 +34,14 @@ type process struct {
 	seed    uint64
 }
 
-// startProcess starts `proxima node` with the configuration in a folder. start starts the command in the right namespace.
-func startProcess(dir, program string, seed uint64, start func(*exec.Cmd) error) (*process, error) {
+// startProcess starts `proxima node` of this program with the configuration in a folder. start starts the command in the right namespace.
+func startProcess(dir string, seed uint64, start func(*exec.Cmd) error) (*process, error) {
 	p := &process{ending: newEnding(), dir: dir, changed: bell.New(), seed: seed}
 	p.share.Store(1e6)
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
 	out, err := os.OpenFile(filepath.Join(dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
@@ -172,10 +176,10 @@ type nodeReport struct {
 // maxSilence is how long Tend waits for an order before it kills the node. The other side asks for the status every second.
 const maxSilence = time.Minute
 
-// Tend runs the node in a folder. It reads orders from in and writes answers to out. It returns when the node has ended. When in ends, Tend
+// Tend runs the node in the working directory. It reads orders from in and writes answers to out. It returns when the node has ended. When in ends, Tend
 // kills the node, so that no node outlives a broken connection.
-func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, out io.Writer) error {
-	p, err := startProcess(dir, program, seed, (*exec.Cmd).Start)
+func Tend(ctx context.Context, seed uint64, in io.Reader, out io.Writer) error {
+	p, err := startProcess(".", seed, (*exec.Cmd).Start)
 	if err != nil {
 		return fmt.Errorf("start node: %w", err)
 	}
@@ -200,7 +204,7 @@ func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, o
 		case <-p.over:
 			last := nodeReport{Ended: true}
 			if p.err != nil {
-				last.Fault = p.err.Error() + ": " + sites.LastLines(filepath.Join(dir, outputFile), 3)
+				last.Fault = p.err.Error() + ": " + sites.LastLines(outputFile, 3)
 			}
 			return write.Encode(last)
 		case <-ctx.Done():

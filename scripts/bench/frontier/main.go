@@ -91,12 +91,9 @@ func during(dir string, cfg frontier.Config, polite frontier.Politeness, phases 
 			return err
 		}
 		took := time.Since(start)
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- f.Run(ctx) }()
-		err = do(ctx, f, took)
-		cancel()
-		if err = errors.Join(err, <-ended); err != nil {
+		ctx := context.Background()
+		end := lab.Beside(ctx, f.Run)
+		if err := errors.Join(do(ctx, f, took), end()); err != nil {
 			return err
 		}
 	}

@@ -71,13 +71,9 @@ func (e *evidence) readDisk(node int, dir string, l *lab.Layout) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
-	defer func() {
-		cancel()
-		err = errors.Join(err, <-ended)
-	}()
+	ctx := context.Background()
+	end := lab.Beside(ctx, f.Run)
+	defer func() { err = errors.Join(err, end()) }()
 	for h := range l.Hosts {
 		host := l.Authority(h)
 		name := "http://" + host // the frontier's name for it

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
 
 	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/scripts/lab"
 )
 
 // To isolate nodes or to put them behind NATs, each node gets a network namespace. Nodes behind NATs (the last ones except those that join
@@ -21,15 +21,10 @@ const (
 
 // ready returns an error if this machine cannot make the namespaces.
 func ready(ctx context.Context) error {
-	for _, tool := range []string{"ip", "nft", "sysctl", "mount"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s is not installed", tool)
-		}
+	if err := lab.Installed("ip", "nft", "sysctl", "mount"); err != nil {
+		return err
 	}
-	if r := emulate.Preflight(ctx); r.Emulation == emulate.Portable {
-		return errors.New(strings.Join(r.Missing, "; "))
-	}
-	return nil
+	return emulate.Preflight(ctx).Err()
 }
 
 // wire returns the commands that make the network of a node: namespace n0 with 10.77.1.2, or if behind is set n0 behind a router r0.

@@ -41,9 +41,7 @@ func check(ctx context.Context, s *lab.Killed) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	living, end := context.WithCancel(ctx)
-	over := make(chan error, 1)
-	go func() { over <- c.live(living) }()
+	end := lab.Beside(ctx, c.live)
 	began := time.Now()
 	paused := map[int]bool{} // the lives that had to wait for the collector
 	kills, err := s.Crawl(ctx, fmt.Sprintf(config, c.addr), 4*time.Second, func(life int) {
@@ -51,8 +49,7 @@ func check(ctx context.Context, s *lab.Killed) (ok bool, err error) {
 			paused[life] = true
 		}
 	})
-	end()
-	if err = errors.Join(err, <-over); err != nil {
+	if err = errors.Join(err, end()); err != nil {
 		return false, err
 	}
 	return report(ctx, s, c, len(kills), len(paused), time.Since(began))

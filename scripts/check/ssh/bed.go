@@ -19,6 +19,7 @@ import (
 
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sshd"
+	"proxima/scripts/lab"
 )
 
 // Kinds of machines, named as proxima fleet names the trouble with them.
@@ -51,8 +52,7 @@ type bed struct {
 	servers  *sshd.Servers
 	web      *web
 	net      *emulate.Net // nil on loopback
-	end      context.CancelFunc
-	netEnded chan error
+	end      func() error // of net
 	faults   []string
 }
 
@@ -124,9 +124,7 @@ func (b *bed) connect(ctx context.Context) (err error) {
 	if b.net, err = emulate.New(cfg); err != nil {
 		return err
 	}
-	ctx, b.end = context.WithCancel(context.WithoutCancel(ctx))
-	b.netEnded = make(chan error, 1)
-	go func() { b.netEnded <- b.net.Run(ctx) }()
+	b.end = lab.Beside(context.WithoutCancel(ctx), b.net.Run)
 	return nil
 }
 
@@ -210,8 +208,7 @@ func (b *bed) close() error {
 		errs = append(errs, b.web.close())
 	}
 	if b.net != nil {
-		b.end()
-		errs = append(errs, <-b.netEnded)
+		errs = append(errs, b.end())
 	}
 	return errors.Join(errs...)
 }

@@ -54,12 +54,10 @@ func main() {
 
 // outside runs the check inside namespaces if it can, and in this process otherwise.
 func outside(ctx context.Context, s settings) (ok bool, err error) {
-	for _, name := range []string{"go", "tar", "gzip", "sha256sum"} {
-		if _, err := exec.LookPath(name); err != nil {
-			return false, lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %s is not installed", name)}
-		}
+	if err = lab.Installed("go", "tar", "gzip", "sha256sum"); err == nil {
+		_, err = sshd.Find()
 	}
-	if _, err := sshd.Find(); err != nil {
+	if err != nil {
 		return false, lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %w", err)}
 	}
 	remove, err := s.Open(ctx, "ssh")
@@ -93,10 +91,7 @@ func namespaces(ctx context.Context) error {
 	if err := trial.Run(); err != nil {
 		return err
 	}
-	if ready := emulate.Preflight(ctx); ready.Emulation == emulate.Portable {
-		return errors.New(strings.Join(ready.Missing, "; "))
-	}
-	return nil
+	return emulate.Preflight(ctx).Err()
 }
 
 // check runs all steps and looks for whatever they left behind.

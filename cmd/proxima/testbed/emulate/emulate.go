@@ -14,8 +14,10 @@
 package emulate
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -33,6 +35,14 @@ func Prefix() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{198
 type Readiness struct {
 	Emulation string   // the best that works here: TUN, Veth or Portable
 	Missing   []string // why better ones do not work; empty with TUN
+}
+
+// Err returns an error if only the portable emulation works.
+func (r Readiness) Err() error {
+	if r.Emulation != Portable {
+		return nil
+	}
+	return errors.New(strings.Join(r.Missing, "; "))
 }
 
 // Endpoint is an address with its bandwidth in bytes per ms (kB/s): up as sender, down as receiver. 0 is unlimited. Packets between endpoints

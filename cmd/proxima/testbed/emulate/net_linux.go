@@ -240,7 +240,7 @@ func (n *Net) namespace(name string) (*namespace, error) {
 func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64) error {
 	i, err := n.endpoints([]netip.Addr{addr})
 	if err == nil {
-		_, err = n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
+		_, err = n.order(order{Endpoint: i[0], Bandwidth: &[2]float64{upBytesPerMs, downBytesPerMs}})
 	}
 	return err
 }

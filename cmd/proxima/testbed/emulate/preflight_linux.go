@@ -56,17 +56,13 @@ func Preflight(ctx context.Context) Readiness {
 
 // try runs the probe. It returns an error if namespaces cannot be created at all.
 func try(ctx context.Context) (trial, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return trial{}, fmt.Errorf("find this program: %w", err)
-	}
 	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
 	defer stop()
 	var out, errs bytes.Buffer
 	var t trial
 	runtime.LockOSThread() // the probe dies with the thread that started it
 	defer runtime.UnlockOSThread()
-	cmd, err := startInside(func() *exec.Cmd {
+	cmd, err := startInside(func(program string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, program, probeCommand)
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		return cmd

@@ -56,14 +56,10 @@ func Inside() bool { return os.Getpid() == 1 && os.Getenv(insideVariable) != "" 
 // ends, the inner process is interrupted and has two minutes to stop. When the inner process ends, the kernel ends everything inside. When
 // this process ends, the kernel ends the inner process.
 func Reexec(ctx context.Context, args ...string) (code int, err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return 0, fmt.Errorf("find this program: %w", err)
-	}
 	// The kernel ends the inner process when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd, err := startInside(func() *exec.Cmd {
+	cmd, err := startInside(func(program string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err != nil {
@@ -89,9 +85,13 @@ func Reexec(ctx context.Context, args ...string) (code int, err error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// startInside starts a command in new namespaces. It adds a user namespace, in which this user is root, unless the process is root and needs
+// startInside starts a command of this program in new namespaces. It adds a user namespace, in which this user is root, unless the process is root and needs
 // none.
-func startInside(command func() *exec.Cmd) (*exec.Cmd, error) {
+func startInside(command func(program string) *exec.Cmd) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
 	const spaces = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
 	user := &syscall.SysProcAttr{
 		Cloneflags: spaces | syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL, Setpgid: true,
@@ -99,7 +99,7 @@ func startInside(command func() *exec.Cmd) (*exec.Cmd, error) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
 	}
 	start := func(attr *syscall.SysProcAttr, kind string) (*exec.Cmd, error) {
-		cmd := command()
+		cmd := command(program)
 		cmd.SysProcAttr = attr
 		cmd.Env = append(cmd.Environ(), insideVariable+"="+kind)
 		return cmd, cmd.Start()

@@ -30,13 +30,9 @@ type setup struct {
 
 // order is a later message. The router answers each message with its statistics.
 type order struct {
-	Bandwidth *bandwidthOrder
-	Cut       *[2][]int // no packet between one of the first and one of the second endpoints passes
-}
-
-type bandwidthOrder struct {
-	Endpoint int
-	Up, Down float64
+	Endpoint  int
+	Bandwidth *[2]float64 // of the endpoint, up and down
+	Cut       *[2][]int   // no packet between one of the first and one of the second endpoints passes
 }
 
 // router carries packets and obeys orders, all on one thread.
@@ -217,7 +213,7 @@ func (r *router) obey() error {
 	}
 	switch {
 	case o.Bandwidth != nil:
-		r.fabric.setBandwidth(o.Bandwidth.Endpoint, o.Bandwidth.Up, o.Bandwidth.Down)
+		r.fabric.setBandwidth(o.Endpoint, o.Bandwidth[0], o.Bandwidth[1])
 	case o.Cut != nil:
 		r.fabric.cut(o.Cut[0], o.Cut[1])
 	}
