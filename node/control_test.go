@@ -46,6 +46,13 @@ func TestControl(t *testing.T) {
 			if why := n.Status().Frontier.Paused; why == "" {
 				w.t.Error("the status does not say that it is paused")
 			}
+			for range 30 { // in the gap of its server and after it
+				time.Sleep(100 * time.Millisecond)
+				var list node.HostList
+				if called(w.t, n, "GET", "/hosts?part=a.test", &list); len(list.Hosts) != 1 || list.Hosts[0].Wait != "fetching" && !strings.HasPrefix(list.Hosts[0].Sentence, "no request begins: paused") {
+					w.t.Errorf("in the pause: %+v", list.Hosts)
+				}
+			}
 			refused, err := o.AddSeeds(ctx, seeds(w.t, "http://b.test/\nhttp://c.test/\nhttps://c.test/"), "tester")
 			if err != nil || len(refused) > 0 {
 				w.t.Errorf("seeds: %v, %v", refused, err)

@@ -85,9 +85,9 @@ func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostS
 	return out, nil
 }
 
-// whilePaused says of a host that could be asked why it is not. paused is empty while the node is not paused.
+// whilePaused says of a host that could be asked now or after the gap of its server why it is not. paused is empty while the node is not paused.
 func whilePaused(h frontier.HostStatus, paused string) frontier.HostStatus {
-	if paused != "" && h.Wait == "ready" {
+	if paused != "" && (h.Wait == "ready" || h.Wait == "gap") {
 		h.Sentence = "no request begins: " + paused
 	}
 	return h
