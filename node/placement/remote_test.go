@@ -65,6 +65,26 @@ func TestAnswersThatAreLost(t *testing.T) {
 	}
 }
 
+// The page is downloaded once, too, if an answer is lost and so are all calls after it, for however long the asker waits.
+func TestSilenceAfterALostAnswer(t *testing.T) {
+	for _, silence := range []time.Duration{15 * time.Second, 25 * time.Second, 35 * time.Second, 55 * time.Second} {
+		inNetwork(t, 1, func(t *testing.T, n *network, a, b *node) {
+			begin := time.Now()
+			n.lose = func() (request, answer bool) {
+				return n.calls > 1 && time.Since(begin) < silence, n.calls == 1
+			}
+			r, err := a.Do(t.Context(), "b", estimateOf(t, "page"))
+			if took := time.Since(begin); err != nil || r.Status != 200 || took > silence+2*time.Second {
+				t.Errorf("silence of %v: %+v, %v after %v", silence, r, err, took)
+			}
+			time.Sleep(time.Minute)
+			if work, _ := b.remembered(); work > 0 || b.started["http://example.org/page"] != 1 {
+				t.Errorf("silence of %v: %d are remembered, downloaded %v", silence, work, b.started)
+			}
+		})
+	}
+}
+
 func TestDeadPeers(t *testing.T) {
 	inNetwork(t, 0, func(t *testing.T, _ *network, a, b *node) {
 		var r Result

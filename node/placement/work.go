@@ -86,7 +86,6 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 	if w.state != ended {
 		return &wire.FetchResponse{}, nil
 	}
-	w.timer.Reset(2 * r.call()) // if this answer is lost, the next call comes before that
 	resp := &wire.FetchResponse{Result: encodeResult(w.result)}
 	resp.Links, resp.More = encodeLinks(w.result.Links, int(req.GetLinks()))
 	if c, ok := r.deps.Coordinate(); ok {
@@ -213,7 +212,8 @@ func unmade(reason string) Result {
 	return Result{Outcome: frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Reason: reason}, Unmade: true}
 }
 
-// endLocked ends work, and keeps the result while somebody may ask for it.
+// endLocked ends work, and keeps the result while somebody may ask for it, even if it was answered: the answer may be lost, and so may the
+// calls after it.
 func (r *Remote) endLocked(w *Work, res Result) {
 	size := linkBytes(res.Links)
 	if size > 0 && r.links > 0 && r.links+size > maxLinks {
@@ -229,9 +229,7 @@ func (r *Remote) endLocked(w *Work, res Result) {
 	w.timer = time.AfterFunc(r.wait, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.work[w.key] == w { // a call may have set the timer again just as it fired
-			delete(r.work, w.key)
-			r.links -= size
-		}
+		delete(r.work, w.key)
+		r.links -= size
 	})
 }
