@@ -290,6 +290,8 @@ func (c *census) missed(from string, list map[uint64]struct{}, v view.View, now 
 		c.missing[r.Host]++
 		if c.missingLocked(r.Host) {
 			c.queue.add(r.Host, true)
+		} else {
+			delete(c.told, from) // so this home asks it for the next list, which it may owe to nobody if it has lost all
 		}
 		return nil
 	})
