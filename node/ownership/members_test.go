@@ -142,13 +142,14 @@ func (w *world) see(a *actor) {
 	}
 	slices.Sort(v.Settled)
 	slices.Sort(v.Homes)
-	l := a.now
+	l, members := a.now, fmt.Sprint(v.Alive, v.Settled, v.Homes)
+	changed := l.members != members
+	l.members = members
 	w.mu.Unlock()
 	l.grantor.SetView(v)
 	l.holder.SetView(v)
 	l.owner.SetView(v)
-	if members := fmt.Sprint(v.Alive, v.Settled, v.Homes); l.members != members {
-		l.members = members
+	if changed {
 		l.outbox.Review()
 	}
 }
