@@ -60,6 +60,7 @@ func TestWhoCrawlsIsNotForgotten(t *testing.T) {
 		a := w.Site("a.test", server1).Pages(9)
 		w.cfg.Fetch.Contact, w.cfg.Fetch.From = "https://example.org/bot", "bot@example.org"
 		allowed := w.cfg.Fetch.AllowPrefixes
+		w.cfg.Scope.SeedScope = identity.ScopeHost
 		w.cfg.Crawl.MaxPages, w.cfg.Fetch.AllowPrefixes = 5, append([]string{"10.0.0.0/8"}, allowed...)
 		var notes []string
 		w.opened = func(n *node.Node) { notes = n.Notes() }
@@ -115,6 +116,7 @@ func TestNotesSayWhatTheLimitsCount(t *testing.T) {
 	cancel()
 	for secret, want := range map[string]string{"": "count from this start", filepath.Join(t.TempDir(), "secret"): "hold for all nodes and all their starts together"} {
 		cfg := config(t)
+		cfg.Scope.SeedScope = identity.ScopeHost
 		cfg.Peer.Secret, cfg.Peer.Listen, cfg.Member.Bind = secret, "127.0.0.1:0", "127.0.0.1:0"
 		if secret != "" {
 			must(t, peer.Keygen(secret))

@@ -312,7 +312,9 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.blocklist.Run(ctx) })
 	g.Go(func() error { return n.dropBlocked(ctx) })
 	g.Go(func() error { return n.watcher.run(ctx) })
-	g.Go(func() error { return n.serveStatus(ctx) })
+	if s, ok := n.openSocket(); ok { // before the first request: whoever sees one finds the node
+		g.Go(func() error { return n.serve(ctx, s) })
+	}
 	g.Go(func() error { return n.hub.Run(ctx) })
 	for _, p := range n.pages {
 		g.Go(func() error { return n.serve(ctx, p) })

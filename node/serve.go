@@ -14,8 +14,8 @@ import (
 	"proxima/node/runlog"
 )
 
-// serveStatus answers on the socket until the context ends. If that fails, for example because its path is too long, the node only warns.
-func (n *Node) serveStatus(ctx context.Context) error {
+// openSocket listens on the socket. If that fails, for example because its path is too long, the node only warns, and ok is false.
+func (n *Node) openSocket() (s served, ok bool) {
 	path := socket(n.cfg.Node.Data)
 	// A crash may have left a socket. Nobody listens on it, because this process has the lock of the data directory.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -24,12 +24,12 @@ func (n *Node) serveStatus(ctx context.Context) error {
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		n.warn(fmt.Errorf("status and ctl will not find this node: %w", socketError(err)))
-		return nil
+		return served{}, false
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		n.warn(fmt.Errorf("status: %w", err))
 	}
-	return n.serve(ctx, served{listener: l, handler: n.API(func(*http.Request) string { return byOperator })})
+	return served{listener: l, handler: n.API(func(*http.Request) string { return byOperator })}, true
 }
 
 // served is what a node serves on a port.
