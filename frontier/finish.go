@@ -214,9 +214,6 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 		for i := range h.delayed {
 			h.delayed[i].retryAt, h.delayed[i].attempt = now, 0
 		}
-		if s := h.server; s != nil {
-			f.bench.settleServer(s, now)
-		}
 		f.bench.settle(h, now)
 	})
 	return nil

@@ -39,8 +39,8 @@ func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration)
 	})
 }
 
-// Refuse reports that a host must not be asked at any of its addresses, whoever says what they are. The host is given up, and Refuse returns
-// how many URLs were dropped. If lasts is true, URLs that are offered within Politeness.EndedFor are dropped too.
+// Refuse reports that a host must not be asked at any of its addresses. The host is given up, and Refuse returns how many URLs were
+// dropped. If lasts is true, URLs that are offered within Politeness.EndedFor are dropped too.
 func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
 	until := time.Time{}
 	if lasts {
@@ -58,9 +58,9 @@ func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts b
 	return n, err
 }
 
-// Lost reports that a name did not resolve to an address that may be asked. The host waits by RetryName. At the end of that list it is given up, and Lost returns how many
-// URLs were dropped. ours means that the failure is this node's own and does not count against the host. lasts means that waiting will
-// hardly help.
+// Lost reports that a name did not resolve to an address that may be asked. The host waits by RetryName. At the end of that list it is
+// given up, and Lost returns how many URLs were dropped. ours means that the failure is this node's own and does not count against the
+// host. lasts means that waiting will hardly help.
 func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
 	giveUp, wait := false, &finished{host: u.Host}
 	p.update(func(now time.Time) {

@@ -19,7 +19,7 @@ type crawlFile struct {
 	V int `json:"v"`
 	// Scope is the section scope of the configuration at the last start, as JSON.
 	Scope json.RawMessage `json:"scope"`
-	// SeedScope is its seed_scope, for messages.
+	// SeedScope is its seed_scope.
 	SeedScope string `json:"seed_scope"`
 	// Contact, From and AllowPrefixes are those of the section fetch at the last start.
 	Contact       string   `json:"contact,omitempty"`
@@ -38,6 +38,9 @@ type crawlFile struct {
 }
 
 const crawlFileVersion = 1
+
+// ErrConfig means that the configuration does not fit the crawl in the data directory.
+var ErrConfig = errors.New("configuration")
 
 func crawlFilePath(dir string) string { return filepath.Join(dir, "crawl.json") }
 
@@ -67,8 +70,8 @@ func (n *Node) recall() error {
 	now := was
 	fetch := n.cfg.Fetch
 	if (was.Contact != "" && fetch.Contact == "") || (was.From != "" && fetch.From == "") {
-		return fmt.Errorf("fetch.contact, fetch.from: public sites of this crawl would be given up without them; at the last start they were %q and %q",
-			was.Contact, was.From)
+		return fmt.Errorf("%w: fetch.contact, fetch.from: public sites of this crawl would be given up without them; at the last start they were %q and %q",
+			ErrConfig, was.Contact, was.From)
 	}
 	now.V, now.SeedScope = crawlFileVersion, scope.SeedScope
 	now.Contact, now.From, now.AllowPrefixes = fetch.Contact, fetch.From, fetch.AllowPrefixes

@@ -68,7 +68,7 @@ func TestWhoCrawlsIsNotForgotten(t *testing.T) {
 		for _, forget := range []func(c *node.Config){func(c *node.Config) { c.Fetch.Contact = "" }, func(c *node.Config) { c.Fetch.From = "" }} {
 			cfg := w.cfg
 			forget(&cfg)
-			if _, err := node.New(cfg, nil, w.deps); err == nil || !strings.Contains(err.Error(), w.cfg.Fetch.Contact) {
+			if _, err := node.New(cfg, nil, w.deps); !errors.Is(err, node.ErrConfig) || !strings.Contains(err.Error(), w.cfg.Fetch.Contact) {
 				t.Errorf("without it: %v", err)
 			}
 		}

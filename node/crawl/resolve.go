@@ -53,7 +53,8 @@ func (l *Loop) place(ctx context.Context, u frontier.Unplaced) error {
 	case class == fetch.ForbiddenAddress && !answer.Local: // behind a captive portal, or without its tunnel, a node sees only such names
 		_, err = l.deps.Frontier.Lost(ctx, u, reason, false, true)
 	default:
-		_, err = l.deps.Frontier.Refuse(ctx, u, reason, class == "") // the operator can allow the address, or set a contact
+		blocked := class == "" // otherwise the operator can allow the address, or set a contact
+		_, err = l.deps.Frontier.Refuse(ctx, u, reason, blocked)
 	}
 	return err
 }
@@ -74,8 +75,8 @@ func (l *Loop) unplaced(ctx context.Context, u frontier.Unplaced, failure error)
 	return err
 }
 
-// usable returns the addresses that may be dialled. If there are none, reason says why, and class for which fault of the last one; "" means that
-// a blocklist has it.
+// usable returns the addresses that may be dialled. If there are none, reason and class say what is wrong with the last one. The class of an
+// address in a blocklist is "".
 func (l *Loop) usable(addrs []netip.Addr) (usable []netip.Addr, reason string, class fetch.Class) {
 	for _, a := range addrs {
 		rule, blocked := l.deps.Policy.Blocklist.Addr(a)

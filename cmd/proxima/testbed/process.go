@@ -176,8 +176,8 @@ type nodeReport struct {
 // maxSilence is how long Tend waits for an order before it kills the node. The other side asks for the status every second.
 const maxSilence = time.Minute
 
-// Tend runs the node in the working directory. It reads orders from in and writes answers to out. It returns when the node has ended. When in ends, Tend
-// kills the node, so that no node outlives a broken connection.
+// Tend runs the node in the working directory. It reads orders from in and writes answers to out. It returns when the node has ended. When in
+// ends, Tend kills the node, so that no node outlives a broken connection.
 func Tend(ctx context.Context, seed uint64, in io.Reader, out io.Writer) error {
 	p, err := startProcess(".", seed, (*exec.Cmd).Start)
 	if err != nil {

@@ -85,8 +85,8 @@ func Reexec(ctx context.Context, args ...string) (code int, err error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// startInside starts a command of this program in new namespaces. It adds a user namespace, in which this user is root, unless the process is root and needs
-// none.
+// startInside starts a command of this program in new namespaces. It adds a user namespace, in which this user is root, unless the process
+// is root and needs none.
 func startInside(command func(program string) *exec.Cmd) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
