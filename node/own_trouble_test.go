@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -89,24 +90,41 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestCaptivePortal: while all names lead to a private address, as behind the portal of a hotel or where a tunnel is down, no host is given up.
-func TestCaptivePortal(t *testing.T) {
-	inBubble(t, func(w *trial) {
-		dns, seeds := &nameServer{names: make(map[string]string)}, []string(nil)
-		for i := range 6 {
-			host := fmt.Sprintf("h%d.test", i)
-			w.Site(host, address(i)).Pages(150)
-			dns.names[host+"."] = address(i)
-			seeds = append(seeds, "http://"+host+"/")
-		}
-		w.byDNS, w.deps.DialDNS = true, dns.dial
-		time.AfterFunc(2*time.Minute, func() { dns.portal.Store(true) })
-		time.AfterFunc(22*time.Minute, func() { dns.portal.Store(false) })
-		w.cfg.Crawl.Patience = time.Hour
-		if got, _ := w.run(seeds...); got.Frontier.Dropped != 0 || got.Frontier.Done != 6*151 {
-			t.Errorf("%d done of %d, %d dropped", got.Frontier.Done, 6*151, got.Frontier.Dropped)
-		}
-	})
+// TestNight: for ten hours all names lead to a private address, as behind the portal of a hotel or where a tunnel is down, or a firewall
+// refuses all connections, or swallows them. No host is given up.
+func TestNight(t *testing.T) {
+	for _, name := range []string{"portal", "refused", "silence"} {
+		each(t, name, func(t *testing.T, w *trial) {
+			dns, seeds := &nameServer{names: make(map[string]string)}, []string(nil)
+			for i := range 6 {
+				host := fmt.Sprintf("h%d.test", i)
+				w.Site(host, address(i)).Pages(150)
+				dns.names[host+"."] = address(i)
+				seeds = append(seeds, "http://"+host+"/")
+			}
+			w.byDNS, w.deps.DialDNS = true, dns.dial
+			w.cfg.Fetch.IdleTimeout = time.Second // each page is dialled for
+			var night atomic.Bool
+			w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				switch {
+				case night.Load() && name == "refused":
+					return w.fails(ctx, syscall.ECONNREFUSED)
+				case night.Load() && name == "silence":
+					return w.fails(ctx, nil)
+				}
+				return w.Dial(ctx, network, address)
+			}
+			change := func(to bool) func() {
+				return func() { night.Store(to); dns.portal.Store(to && name == "portal") }
+			}
+			time.AfterFunc(2*time.Minute, change(true))
+			time.AfterFunc(10*time.Hour, change(false))
+			w.cfg.Crawl.Patience = 3 * time.Hour
+			if got, _ := w.run(seeds...); got.Frontier.Dropped+got.Frontier.Failed != 0 || got.Frontier.Done != 6*151 {
+				t.Errorf("%d done of %d, %d dropped, %d failed", got.Frontier.Done, 6*151, got.Frontier.Dropped, got.Frontier.Failed)
+			}
+		})
+	}
 }
 
 // TestOutageEndsBehindAName: a name that was asked for while the name server was still silent failed by the outage, though
