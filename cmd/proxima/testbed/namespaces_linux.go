@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
@@ -89,11 +90,15 @@ func (b *namespaces) emulation(kind string) emulate.Config {
 	return cfg
 }
 
-// start starts `proxima node` in the node's namespace and folder.
+// start starts `proxima node` in the node's namespace and folder. The nodes share the processors, so each has as many threads as its share:
+// with more, much of its time is spent on waking threads.
 func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 	n := b.plan.Nodes[i]
 	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.plan.Scenario.Seed+uint64(i),
-		func(cmd *exec.Cmd) error { return b.Start(nodeSpace(n.Name), cmd) })
+		func(cmd *exec.Cmd) error {
+			cmd.Env = append(cmd.Environ(), fmt.Sprint("GOMAXPROCS=", max(1, runtime.NumCPU()/len(b.plan.Nodes))))
+			return b.Start(nodeSpace(n.Name), cmd)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
 	}
