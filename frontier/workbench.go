@@ -315,9 +315,9 @@ const doubted = 12
 
 // failed returns how long a host waits that has failed n times before, by a list of successive waits. At its end the host is to be given up,
 // and more is false. But if no server at all has answered in the second half of the last wait, this node may be cut off, as by a captive
-// portal or a firewall, and the host waits again.
+// portal or a firewall, and the host waits again. An answer shows for a minute at least that others are within reach.
 func (w *workbench) failed(waits []time.Duration, n int, now time.Time) (wait time.Duration, more bool) {
-	if last := len(waits) - 1; last >= 0 && n > last && n <= last+doubted && now.Sub(w.answered) > waits[last]/2 {
+	if last := len(waits) - 1; last >= 0 && n > last && n <= last+doubted && now.Sub(w.answered) > max(serves, waits[last]/2) {
 		n = last
 	}
 	return schedule(waits, n, w.rnd)
