@@ -28,6 +28,9 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	f.outage.tried(task.try)
 	f.ending++
 	defer f.written()
+	if out.Asked && (out.Trouble == NoTrouble || out.Trouble == Busy) {
+		f.bench.answered = time.Now()
+	}
 	if task.remote {
 		f.bench.remote.end(task.Server)
 		f.dispatchLocked(time.Now())

@@ -204,9 +204,6 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
 		w.recrawl.tokens++ // the visit was not made
 	}
-	if out.Asked && (out.Trouble == NoTrouble || out.Trouble == Busy) {
-		w.answered = now
-	}
 	e := Finished{Ending: out.Ending}
 	switch out.Trouble {
 	case NoTrouble:
@@ -275,7 +272,7 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *Finis
 // unreachable sends a host to the next of its addresses after a failed connection. When all have failed, the host waits.
 func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
 	ways := len(h.addrs)
-	wait, more := w.failed(w.rules.RetryConnect, h.failures/ways, now)
+	wait, more := w.retryWait(w.rules.RetryConnect, h.failures/ways, now)
 	h.lost = out.Lasts && (h.failures%ways == 0 || h.lost)
 	h.failures++
 	if h.failures%ways == 0 {

@@ -310,14 +310,14 @@ func (w *workbench) advance(now time.Time) {
 // nextDue returns when a server or a host becomes ready by time alone; zero if none does.
 func (w *workbench) nextDue() time.Time { return sooner(w.timer.first(), w.sleepers.first()) }
 
-// doubted is how often the last wait of a host is repeated while no server answers.
-const doubted = 12
+// maxRepeats is how often the last wait of a host is repeated while no server answers.
+const maxRepeats = 12
 
-// failed returns how long a host waits that has failed n times before, by a list of successive waits. At its end the host is to be given up,
-// and more is false. But if no server at all has answered in the second half of the last wait, this node may be cut off, as by a captive
+// retryWait returns how long a host waits that has failed n times before, by a list of successive waits. At its end the host is to be given
+// up, and more is false. But if no server at all has answered in the second half of the last wait, this node may be cut off, as by a captive
 // portal or a firewall, and the host waits again. An answer shows for a minute at least that others are within reach.
-func (w *workbench) failed(waits []time.Duration, n int, now time.Time) (wait time.Duration, more bool) {
-	if last := len(waits) - 1; last >= 0 && n > last && n <= last+doubted && now.Sub(w.answered) > max(serves, waits[last]/2) {
+func (w *workbench) retryWait(waits []time.Duration, n int, now time.Time) (wait time.Duration, more bool) {
+	if last := len(waits) - 1; last >= 0 && n > last && n <= last+maxRepeats && now.Sub(w.answered) > max(serves, waits[last]/2) {
 		n = last
 	}
 	return schedule(waits, n, w.rnd)
@@ -330,7 +330,7 @@ func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.
 	h.robotsTarget, h.lost = nil, lasts
 	wait, more := time.Second, true
 	if !ours {
-		wait, more = w.failed(w.rules.RetryName, h.failures, now)
+		wait, more = w.retryWait(w.rules.RetryName, h.failures, now)
 		h.failures++
 	}
 	if !more { // its URLs are about to be dropped, and the name is not looked up until then

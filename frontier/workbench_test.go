@@ -180,7 +180,7 @@ func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
 		if s := l.Status(); s.Pending != 0 || s.Reasons["no such name"] != 6 || s.Reasons["no connection"] != 8 {
 			t.Errorf("books %+v", s.Totals)
 		}
-		waits = append(waits, slices.Repeat(waits[2:], doubted)...)
+		waits = append(waits, slices.Repeat(waits[2:], maxRepeats)...)
 		for name, at := range tries {
 			if len(at) != 1+len(waits) {
 				t.Errorf("%s was tried %d times", name, len(at))
