@@ -67,7 +67,9 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 	}
 	c := newComparer(ctx, o)
 	for i, s := range sources {
-		c.runs = append(c.runs, newRun(i, s))
+		r := newRun(i, s)
+		c.runs = append(c.runs, r)
+		r.alike = slices.IndexFunc(c.runs, func(o *run) bool { return sameWorld(o, r) })
 	}
 	// Rows may be named after the runs' configurations, which are in the node logs.
 	for _, r := range c.runs {

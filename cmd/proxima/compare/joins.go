@@ -266,7 +266,7 @@ func (c *comparer) joinBatch(r *run, g []record) {
 		t.times.add(float64(d.ms))
 		t.sums.merge(c.sums(r, *d))
 		if r.compared || c.separate {
-			c.samples = append(c.samples, sample{r.seed(), row, d.server, float64(d.ms)})
+			c.samples = append(c.samples, sample{r.alike, r.seed(), row, d.server, float64(d.ms)})
 		}
 	}
 }
@@ -297,6 +297,7 @@ func pick(g []record, row int, compared bool) (best *record) {
 
 // sample is a download of the URL that is being joined.
 type sample struct {
+	world  int // index of the first run in it
 	seed   uint64
 	row    int
 	server uint32
@@ -316,10 +317,10 @@ type cluster struct {
 	ms [maxRows]float64
 }
 
-// pair adds the URL to the sums of its server, once for the runs of each seed, with the mean of each row's downloads.
+// pair adds the URL to the sums of its server, once for the runs in each world, with the mean of each row's downloads.
 func (c *comparer) pair() {
-	slices.SortStableFunc(c.samples, func(a, b sample) int { return cmp.Compare(a.seed, b.seed) })
-	for of := range chunks(c.samples, func(a, b sample) bool { return a.seed == b.seed }) {
+	slices.SortStableFunc(c.samples, func(a, b sample) int { return cmp.Compare(a.world, b.world) })
+	for of := range chunks(c.samples, func(a, b sample) bool { return a.world == b.world }) {
 		var sums [maxRows]cell
 		k := clusterKey{seed: of[0].seed, server: of[0].server}
 		for _, s := range of {

@@ -22,6 +22,7 @@ type Result struct {
 	Homes     []HomeUse  `json:"-"`
 	Reference string     `json:"-"` // what rows are compared to, "" if there is none
 	LeftOut   []string   `json:"-"` // names of rows beyond maxRows
+	Apart     bool       `json:"-"` // rows were in different worlds
 
 	// Timelines; x is in s since the start of the run.
 	Progress   []Series `json:"-"` // URLs downloaded, by row

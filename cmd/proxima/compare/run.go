@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 type run struct {
 	source
 	index   int
+	alike   int // index of the first run in the same world
 	started time.Time
 	nodes   []*node
 	byID    map[string]int
@@ -164,6 +166,19 @@ func (r *run) seed() uint64 {
 		return 0
 	}
 	return r.world.Seed
+}
+
+// sameWorld reports whether a page of one run is that page of the other: the round trips, nodes and servers are the same, whatever the
+// location database says of them. Real machines are the same world if their seed is.
+func sameWorld(a, b *run) bool {
+	if a.seed() != b.seed() || a.emulated() != b.emulated() {
+		return false
+	}
+	return !a.emulated() || reflect.DeepEqual(a.world.RTTMs, b.world.RTTMs) && reflect.DeepEqual(a.world.Nodes, b.world.Nodes) &&
+		slices.EqualFunc(a.world.Servers, b.world.Servers, func(s, t rundir.Server) bool {
+			s.Stated = t.Stated
+			return reflect.DeepEqual(s, t)
+		})
 }
 
 // recentPages is over how many pages a download speed is a median.

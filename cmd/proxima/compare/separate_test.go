@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"proxima/node/runlog"
@@ -103,5 +104,46 @@ func TestSeparateRunsByHand(t *testing.T) {
 	b.write()
 	if n = read(t, top).of(t, "nearest"); n.MakespanS != nil || n.MakespanWhy != "1 URLs were still waiting when a run ended" {
 		t.Errorf("%v, %q", n.MakespanS, n.MakespanWhy)
+	}
+}
+
+// TestRunsOfOneSeedInOtherWorlds: the same addresses are other servers there, so pages are paired within a world only.
+func TestRunsOfOneSeedInOtherWorlds(t *testing.T) {
+	top := t.TempDir()
+	for _, run := range []struct {
+		name, label string
+		factor      float64 // of the round trips
+		ms          float64
+	}{{"near-nearest", "nearest", 1, 50}, {"near-random", "random", 1, 60}, {"far-random", "random", 5, 900}, {"far-hash", "hash", 5, 800}} {
+		w := twoNodes()
+		w.Assigners = []string{run.label}
+		for _, row := range w.RTTMs {
+			for k := range row {
+				row[k] *= run.factor
+			}
+		}
+		b := newBed(t, filepath.Join(top, run.name), w)
+		for _, s := range w.Servers {
+			f := assigned(run.label, s.Hosts[0]+"/1", run.ms)
+			f.Batch = ""
+			b.nodes[0].fetch(9, f)
+		}
+		b.write()
+	}
+	r := read(t, top)
+	for name, want := range map[string]float64{"nearest": -10, "hash": -100} {
+		d := r.of(t, name).Difference
+		if d == nil || d.Pairs != 2 || d.Servers != 2 {
+			t.Fatalf("%s: %+v", name, d)
+		}
+		near(t, name+" to random in its own world", &d.Ms, want)
+	}
+	if h := r.Headline(); !strings.Contains(h, "chance cannot be judged") {
+		t.Errorf("nearest and hash were in no common world: %s", h)
+	}
+	const says = "Rows were in different worlds"
+	holds(t, strings.Join(r.Notes(), "\n"), says)
+	if n := strings.Join(read(t, filepath.Join(top, "near-nearest"), filepath.Join(top, "near-random")).Notes(), "\n"); strings.Contains(n, says) {
+		t.Errorf("both were in the near world: %s", n)
 	}
 }

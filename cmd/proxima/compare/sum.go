@@ -43,11 +43,30 @@ func (c *comparer) result() *Result {
 	}
 	res.Crawl, res.Statuses, res.Testbed, res.Reading = c.crawl(main), statuses(main), testbed(c.runs), c.reading()
 	c.ofOne(res, main[0], first)
-	res.LeftOut = slices.Sorted(maps.Keys(c.leftOut))
+	res.LeftOut, res.Apart = slices.Sorted(maps.Keys(c.leftOut)), c.apart(main)
 	if len(c.runs) > 1 {
 		res.NodesOf = main[0].dir
 	}
 	return res
+}
+
+// apart reports whether some row has downloads in a world in which another one has none.
+func (c *comparer) apart(main []*run) bool {
+	worlds, rows := map[int]uint16{}, uint16(0)
+	for _, r := range main {
+		for row := range c.rows {
+			if t := r.tallies[row]; t != nil && t.Downloaded > 0 {
+				worlds[r.alike] |= 1 << row
+				rows |= 1 << row
+			}
+		}
+	}
+	for _, had := range worlds {
+		if had != rows {
+			return true
+		}
+	}
+	return false
 }
 
 // ofOne adds what comes from one run: nodes, servers and timelines. leader is the leading row.

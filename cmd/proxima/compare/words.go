@@ -183,6 +183,9 @@ func (r *Result) Notes() []string {
 	if r.NodesOf != "" {
 		note("Nodes and coordinates, their plots and the map are from one run only: %s.", r.NodesOf)
 	}
+	if r.Apart {
+		note("Rows were in different worlds (scenarios or seeds): do not compare their times and ratios, only the differences, which are of the same pages.")
+	}
 	if n := len(r.LeftOut); n > 0 {
 		some := r.LeftOut[:min(4, n)]
 		if n > 4 {
