@@ -36,7 +36,8 @@ type Options struct {
 	// Against names the row or the assigner that the others are compared to; "" means random.
 	Against string
 
-	most int // records; tests allow fewer
+	most   int // records; tests allow fewer
+	fewest int // servers for an interval; tests allow fewer
 }
 
 // comparer is the state of one Read.
@@ -103,6 +104,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 }
 
 func newComparer(ctx context.Context, o Options) *comparer {
+	o.fewest = cmp.Or(o.fewest, fewestServers)
 	return &comparer{Options: o, records: records{most: cmp.Or(o.most, mostRecords)},
 		lines: lineReader{ctx: ctx, seqs: map[life]uint64{}, gaps: map[life]uint64{}}, index: map[string]uint32{},
 		clusters: map[clusterKey]*cluster{}, leftOut: map[string]bool{}}

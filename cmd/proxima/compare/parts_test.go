@@ -50,6 +50,31 @@ func TestTimelineStaysSmall(t *testing.T) {
 	}
 }
 
+// TestDifferenceOfEqualsIsChance: of equal rows hardly more than one in twenty is called faster, however few the servers are.
+func TestDifferenceOfEqualsIsChance(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 2))
+	const tries = 400
+	for _, servers := range []int{2, 5, 6, 10, 24} {
+		clear := 0
+		for try := range tries {
+			c := newComparer(t.Context(), Options{Seed: uint64(try)})
+			c.rows = []row{{name: "own"}, {name: "base"}}
+			for server := range servers {
+				l := &cluster{n: 1}
+				l.ms[0], l.ms[1] = math.Exp(5+.7*random.NormFloat64()), math.Exp(5+.7*random.NormFloat64())
+				c.clusters[clusterKey{server: uint32(server), rows: 3}] = l
+			}
+			if c.difference(0, 1).Clear() {
+				clear++
+			}
+		}
+		t.Logf("%d servers: %.1f %% of equal rows are called faster or slower", servers, 100*float64(clear)/tries)
+		if clear > tries*9/100 {
+			t.Errorf("%d servers: %d of %d equal rows are called faster or slower", servers, clear, tries)
+		}
+	}
+}
+
 // TestDifferenceKnowsItsUncertainty: the interval holds the true mean about as often as it says, where pages of a server go together.
 func TestDifferenceKnowsItsUncertainty(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))

@@ -53,7 +53,7 @@ func nine(t *testing.T, first ...string) (dirs []string) {
 
 func readBy(t *testing.T, by, against string, dirs ...string) *Result {
 	t.Helper()
-	r, err := Read(t.Context(), dirs, Options{By: by, Against: against})
+	r, err := Read(t.Context(), dirs, Options{By: by, Against: against, fewest: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestHeadlineOfSeveralRows(t *testing.T) {
 			nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": d("c", -30, -90, 30)}},
 		{"a and c are equal, and cannot be told apart from b.", nil, map[string]*Difference{"b": d("b", -1, -9, 3), "c": d("c", 0, 0, 0)}},
 		{"a comes before c, with a mean time per page of 5 and 5 ms; chance cannot be judged, since both got the same pages from fewer " +
-			"than two servers.", nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": nil}},
+			"than 6 servers.", nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": nil}},
 	} {
 		mean := 5.
 		r := Result{Assigners: []Assigner{{Name: "a", MeanMs: &mean, Difference: c.ofA}}}

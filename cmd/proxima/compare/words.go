@@ -55,7 +55,7 @@ func (r *Result) Headline() string {
 	switch d := next.Lead; {
 	case d == nil:
 		return fmt.Sprintf("%s comes before %s, with a mean time per page of %.0f and %.0f ms; chance cannot be judged, since both got the same "+
-			"pages from fewer than two servers%s.", first.Name, next.Name, *first.MeanMs, *next.MeanMs, over)
+			"pages from fewer than %d servers%s.", first.Name, next.Name, *first.MeanMs, *next.MeanMs, fewestServers, over)
 	case len(equal) == len(level):
 		return fmt.Sprintf("%s and %s are equal%s.", first.Name, english.WordSeries(equal, "and"), over)
 	case len(equal) > 0:
