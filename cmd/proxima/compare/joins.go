@@ -242,7 +242,7 @@ func (c *comparer) joinBatch(r *run, g []record) {
 		}
 	}
 	var chosen [maxRows]*record
-	whole := true
+	whole, some := true, false
 	for row := range each(wanted) {
 		d := pick(g, row, r.compared)
 		t := r.tally(row)
@@ -256,9 +256,15 @@ func (c *comparer) joinBatch(r *run, g []record) {
 			t.Bytes += int64(d.bytes)
 			chosen[row] = d
 		}
-		whole = whole && chosen[row] != nil
+		whole, some = whole && chosen[row] != nil, some || chosen[row] != nil
+	}
+	if r.compared && wanted != 0 {
+		r.pages++
 	}
 	if !whole {
+		if r.compared && some {
+			r.uneven++
+		}
 		return // a page that one assigner's node did not get says nothing about time, for any of them
 	}
 	for row := range each(wanted) {

@@ -23,6 +23,8 @@ type Result struct {
 	Reference string     `json:"-"` // what rows are compared to, "" if there is none
 	LeftOut   []string   `json:"-"` // names of rows beyond maxRows
 	Apart     bool       `json:"-"` // rows were in different worlds
+	Pages     int64      `json:"-"` // that assigners decided about together
+	Uneven    int64      `json:"-"` // of these, got by the nodes of some assigners only
 
 	// Timelines; x is in s since the start of the run.
 	Progress   []Series `json:"-"` // URLs downloaded, by row

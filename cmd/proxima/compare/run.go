@@ -31,6 +31,8 @@ type run struct {
 	tuned    []setting         // settings that differ between runs
 
 	compared bool              // several assigners decided the same batches
+	pages    int64             // of these batches
+	uneven   int64             // of these, got by the nodes of some assigners only
 	rows     uint16            // all that decided
 	leftOut  bool              // another one decided, too, for which there was no room
 	batches  map[uint64]uint16 // rows that decided, by the hash of the batch

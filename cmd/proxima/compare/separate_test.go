@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -146,4 +147,23 @@ func TestRunsOfOneSeedInOtherWorlds(t *testing.T) {
 	if n := strings.Join(read(t, filepath.Join(top, "near-nearest"), filepath.Join(top, "near-random")).Notes(), "\n"); strings.Contains(n, says) {
 		t.Errorf("both were in the near world: %s", n)
 	}
+}
+
+// TestPagesThatOnlySomeGotAreTold: without the logs of the better node the rest says that both are equal, and must not say it alone.
+func TestPagesThatOnlySomeGotAreTold(t *testing.T) {
+	w := twoNodes()
+	b := newBed(t, t.TempDir(), w)
+	for page := range 4 {
+		b.nodes[page%2].fetch(9, assigned("nearest", fmt.Sprintf("a.test/%d", page), 50+450*float64(page%2)))
+		b.nodes[1].fetch(9, assigned("random", fmt.Sprintf("a.test/%d", page), 500))
+	}
+	dir := b.write()
+	const says = "pages have no times"
+	if n := strings.Join(read(t, dir).Notes(), "\n"); strings.Contains(n, says) {
+		t.Errorf("all got all: %s", n)
+	}
+	if err := os.RemoveAll(filepath.Dir(b.nodes[0].logs)); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, strings.Join(read(t, dir).Notes(), "\n"), "2 of 4 pages have no times, since the nodes of some assigners got them")
 }

@@ -14,6 +14,9 @@ func (c *comparer) result() *Result {
 	for _, r := range c.runs {
 		res.Runs = append(res.Runs, c.info(r))
 	}
+	for _, r := range main {
+		res.Pages, res.Uneven = res.Pages+r.pages, res.Uneven+r.uneven
+	}
 	for i, w := range c.rows {
 		sum := tally{Assigner: Assigner{Name: w.name}}
 		for _, r := range main {

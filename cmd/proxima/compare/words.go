@@ -183,6 +183,10 @@ func (r *Result) Notes() []string {
 	if r.NodesOf != "" {
 		note("Nodes and coordinates, their plots and the map are from one run only: %s.", r.NodesOf)
 	}
+	if r.Uneven*100 > r.Pages {
+		note("%d of %d pages have no times, since the nodes of some assigners got them and those of others did not, or their logs are not here: "+
+			"what is left may favour one.", r.Uneven, r.Pages)
+	}
 	if r.Apart {
 		note("Rows were in different worlds (scenarios or seeds): do not compare their times and ratios, only the differences, which are of the same pages.")
 	}
