@@ -19,10 +19,11 @@ const maxDepth = 3
 
 // source is a run on the disk.
 type source struct {
-	dir     string
-	world   *rundir.World   // nil for logs of real machines
-	testbed *rundir.Testbed // nil if there is none
-	logs    []nodeLogs
+	dir      string
+	world    *rundir.World   // nil for logs of real machines
+	testbed  *rundir.Testbed // nil if there is none
+	scenario string          // its text, "" if there is none
+	logs     []nodeLogs
 }
 
 type nodeLogs struct{ name, dir string }
@@ -127,6 +128,9 @@ func openRun(dir string) (source, error) {
 	if err == nil {
 		s.testbed = &t
 	} else if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	if s.scenario, err = rundir.ReadScenario(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
 	nodes := filepath.Join(dir, rundir.NodesFolder)

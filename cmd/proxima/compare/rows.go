@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"proxima/node/strict"
@@ -86,21 +87,35 @@ func (c *comparer) reference(i int) int {
 	return best
 }
 
-// settings returns the values of a configuration as text, by dotted key.
+// settings returns the values of a configuration or a scenario as text, by dotted key. Elements of a list have their name or number in it.
 func settings(text string) map[string]string {
 	values, err := strict.Flat(text)
 	if err != nil {
 		return nil // written by another version
 	}
 	texts := map[string]string{}
+	var add func(key string, v any)
+	add = func(key string, v any) {
+		list, ok := v.([]map[string]any)
+		if !ok {
+			texts[key] = fmt.Sprint(v)
+		}
+		for i, one := range list {
+			name, _ := one["name"].(string)
+			for k, inner := range one {
+				add(key+"."+cmp.Or(name, strconv.Itoa(i))+"."+k, inner)
+			}
+		}
+	}
 	for key, v := range values {
-		texts[key] = fmt.Sprint(v)
+		add(key, v)
 	}
 	return texts
 }
 
-// notTuning are keys and sections that say where a node runs, not how it chooses.
-var notTuning = []string{"node.", "peer.", "member.", "output.", "crawl.seeds", "batch.assigners", "geo."}
+// notTuning are keys and sections that say where a node runs, not how it chooses, or those of a scenario that rows or seeds tell.
+var notTuning = []string{"node.", "peer.", "member.", "output.", "crawl.seeds", "batch.assigners", "geo.database", "geo.latitude",
+	"geo.longitude", "description", "seed", "assigners", "separate"}
 
 // nameRuns names the runs after their lines, or after their folders if those names are not unique. It also finds the settings in which
 // the runs differ while the nodes of each run agree.
@@ -116,6 +131,10 @@ func nameRuns(runs []*run) {
 	}
 	keys := map[string]string{}
 	for _, r := range runs {
+		both := map[string]string{}
+		maps.Copy(both, settings(r.scenario))
+		maps.Copy(both, r.settings)
+		r.settings = both
 		maps.Copy(keys, r.settings)
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
@@ -137,12 +156,17 @@ func (r *run) differs(assigner string) string {
 	text := ""
 	for _, s := range r.tuned {
 		name := s.key
-		if rest, ofAssign := strings.CutPrefix(name, "assign."); ofAssign {
-			if section, key, ok := strings.Cut(rest, "."); ok && section != assigner {
+		for _, prefix := range []string{"assign.", "batch.candidate."} {
+			if rest, ofAssign := strings.CutPrefix(name, prefix); !ofAssign {
 				continue
+			} else if section, key, ok := strings.Cut(rest, "."); ok && section != assigner {
+				name = ""
 			} else if ok {
 				name = key
 			}
+		}
+		if name == "" {
+			continue
 		}
 		text += " " + name + "=" + s.value
 	}

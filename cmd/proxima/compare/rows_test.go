@@ -3,11 +3,13 @@ package compare
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"proxima/cmd/proxima/rundir"
 	"proxima/node/runlog"
 )
 
@@ -105,6 +107,29 @@ func TestRowsBy(t *testing.T) {
 	}
 	if _, err := Read(t.Context(), []string{a}, Options{By: "host"}); err == nil || !strings.Contains(err.Error(), "assigner, candidate, run, config") {
 		t.Errorf("by what there is not: %v", err)
+	}
+}
+
+// TestRowsOfAScenariosSettings: runs that differ in what the scenario says, not in what it has nodes do, are rows of their own, too.
+func TestRowsOfAScenariosSettings(t *testing.T) {
+	top, dirs := t.TempDir(), []string(nil)
+	for i, wrong := range []string{"0.0", "0.9"} {
+		dir := tuned(t, filepath.Join(top, wrong), wrong, "0.15", 2, 50+30*float64(i))
+		text := fmt.Sprintf("seed = %d\nassigners = [\"a%[1]d\"]\n[geo]\nwrong = %s\n[[nodes]]\ncount = 2\n[[nodes]]\nname = \"slow\"\nnat = %v\n"+
+			"[node.assign.vivaldi]\nwindow = %[1]d\n", i, wrong, i == 1)
+		if err := os.WriteFile(filepath.Join(dir, rundir.ScenarioFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	r := readBy(t, ByConfig, "", dirs...)
+	const far, near0 = " geo.wrong=0.9 nodes.slow.nat=true", " geo.wrong=0 nodes.slow.nat=false"
+	if n := names(r); n != "vivaldi"+near0+", random"+near0+", vivaldi"+far+", random"+far {
+		t.Error(n)
+	}
+	near(t, "difference", &r.of(t, "vivaldi"+far).Difference.Ms, -20)
+	if d := r.Runs[1].Differs; d != "geo.wrong = 0.9, nodes.slow.nat = true" {
+		t.Error(d)
 	}
 }
 

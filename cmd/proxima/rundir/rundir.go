@@ -178,6 +178,12 @@ func ReadTestbed(dir string) (t Testbed, err error) {
 	return t, err
 }
 
+// ReadScenario returns the text of scenario.toml. The error is fs.ErrNotExist if there is none.
+func ReadScenario(dir string) (string, error) {
+	b, err := readFile(filepath.Join(dir, ScenarioFile))
+	return string(b), err
+}
+
 func write(dir, name string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {
@@ -192,7 +198,20 @@ func write(dir, name string, v any) error {
 // read reads a file, whose version is then at version.
 func read(dir, name string, v any, version *int) error {
 	path := filepath.Join(dir, name)
-	var b []byte
+	b, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if err = json.Unmarshal(b, v); err == nil && *version != Version {
+		err = fmt.Errorf("version %d, not %d", *version, Version)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+func readFile(path string) (b []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -201,16 +220,10 @@ func read(dir, name string, v any, version *int) error {
 	default:
 		b, err = os.ReadFile(path)
 	}
-	if err == nil {
-		err = json.Unmarshal(b, v)
-	}
-	if err == nil && *version != Version {
-		err = fmt.Errorf("version %d, not %d", *version, Version)
-	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return nil
+	return b, nil
 }
 
 // DownloadMs returns the expected time of a page of some bytes at a node from a server (their indices), at a time. It changes only at
