@@ -51,6 +51,8 @@ type log struct {
 	limit int64 // size at which to rotate; above LogFileBytes after a rotation that failed
 	torn  bool  // the file does not end in a newline
 	last  int   // number of the last rotated file of this life
+	// nameless means that the file was moved or deleted, and that no other could be opened: do not report that again.
+	nameless bool
 }
 
 // openLog opens a log, which continues the file that is there.
@@ -200,6 +202,37 @@ func (l *log) rotateLocked() error {
 	}
 	l.limit = l.cfg.LogFileBytes
 	return errors.Join(old.Close(), l.prune())
+}
+
+// follow begins a new file if somebody has moved or deleted the current one: a deleted file would take the lines along, and its room would not be
+// free before the next rotation.
+func (l *log) follow() (report error) {
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
+	if l.file == nil {
+		return nil
+	}
+	named, err := os.Stat(l.path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // the next line tells what is wrong with the disk
+	}
+	if open, failed := l.file.Stat(); failed != nil || err == nil && os.SameFile(named, open) {
+		l.nameless = false
+		return nil
+	}
+	old := l.file
+	if err = os.Mkdir(l.cfg.Logs, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+		err = l.open()
+	}
+	switch {
+	case err == nil:
+		l.limit, l.nameless = l.cfg.LogFileBytes, false
+		return old.Close()
+	case l.nameless:
+		return nil
+	}
+	l.nameless = true
+	return fmt.Errorf("begin log %s again, whose file was moved or deleted: %w", l.name, err)
 }
 
 // next returns the number of the next rotated file. It looks at those that are there, as another node may have made one with the next

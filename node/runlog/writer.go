@@ -60,8 +60,8 @@ func (c Config) Validate() error {
 type Deps struct {
 	// Now is the clock of the lines; safe for concurrent use.
 	Now func() time.Time
-	// OnError is told of the first line that a log loses, of the first one after each recovery, and of each failed rotation. It
-	// is called without locks on the goroutine that logs, and may itself log. May be nil.
+	// OnError is told of the first line that a log loses, of the first one after each recovery, of each failed rotation, and of a log that was
+	// moved or deleted and cannot begin again. It is called without locks on the goroutine that logs, and may itself log. May be nil.
 	OnError func(error)
 	// Watch also gets each Fetch (as a pointer, which it must not keep), Assign and Member, and the slog.Record of each event, on the
 	// goroutine that logs. May be nil.
@@ -112,8 +112,13 @@ func (w *Writer) Fetch(f *Fetch) {
 // Queue logs the state of the frontier. Readers expect lists and objects in all lines, so none may be nil.
 func (w *Writer) Queue(q Queue) { w.logs[LogQueue].write(&q) }
 
-// Load logs the node's use of resources.
-func (w *Writer) Load(l Load) { w.logs[LogLoad].write(&l) }
+// Load logs the node's use of resources. It comes every few seconds, so it also looks after files that somebody has moved or deleted.
+func (w *Writer) Load(l Load) {
+	for _, name := range names {
+		w.logs[name].report(w.logs[name].follow())
+	}
+	w.logs[LogLoad].write(&l)
+}
 
 // Coord logs a round trip to a peer.
 func (w *Writer) Coord(c Coord) { w.logs[LogCoord].write(&c) }

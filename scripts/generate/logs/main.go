@@ -25,7 +25,8 @@ A node writes one JSON object per line into files in ` + "`logs`" + ` below its 
 has one line per request, ` + "`queue.jsonl` and `load.jsonl`" + ` one every 10 s, ` + "`node.jsonl`" + ` the events; the first event of each boot is
 ` + "`start`" + ` with the effective configuration. Lines are written at once, so a killed node loses none.
 While the directory of the logs hangs, all downloads wait, even if the data directory is on another disk that works. Lines
-that a disk refuses are lost and counted. Within a boot, seq counts the lines of a log from 1 without gaps.
+that a disk refuses are lost and counted. Within a boot, seq counts the lines of a log from 1 without gaps. Files may be moved or deleted
+while the node runs: ten seconds later it writes to a new one, and the room of a deleted one is free.
 `
 
 func main() { generate.Main("", text) }
