@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -19,6 +20,8 @@ type crawlFile struct {
 	V int `json:"v"`
 	// Scope is the section scope of the configuration at the last start, as JSON.
 	Scope json.RawMessage `json:"scope"`
+	// ScopeSince is when a start last found another section scope than the one before; zero if none has.
+	ScopeSince time.Time `json:"scope_since,omitzero"`
 	// SeedScope is its seed_scope.
 	SeedScope string `json:"seed_scope"`
 	// Contact, From and AllowPrefixes are those of the section fetch at the last start.
@@ -78,6 +81,9 @@ func (n *Node) recall() error {
 	if now.Scope, err = json.Marshal(scope); err != nil {
 		return fmt.Errorf("remember scope: %w", err)
 	}
+	if was.V != 0 && !bytes.Equal(was.Scope, now.Scope) {
+		now.ScopeSince = n.started
+	}
 	var all, added []identity.URL
 	for _, text := range was.Seeds {
 		u, err := identity.Parse(text)
@@ -87,7 +93,7 @@ func (n *Node) recall() error {
 		all = append(all, u)
 	}
 	now.Seeds, added = withSeeds(was.Seeds, n.seeds)
-	n.seeds, n.notes = append(all, added...), notesOn(was, now, added, n.cfg.Peer.Secret != "")
+	n.seeds, n.notes = append(all, added...), notesOn(was, now, added, n.cfg.Peer.Secret != "", n.cfg.Recrawl.On())
 	if in := scope.Include; scope.SeedScope == identity.ScopeAny && len(n.seeds) > 0 && len(in.Hosts)+len(in.Prefixes)+len(in.Domains) == 0 {
 		n.notes = append(n.notes, `the crawl leads over the whole web: scope.seed_scope is "any" ("host" or "domain" would keep it to the sites of its seeds)`)
 	}
@@ -106,7 +112,7 @@ func (n *Node) recall() error {
 }
 
 // notesOn tells the operator what a crawl continues, and what is new. In an overlay its limits hold for all starts together.
-func notesOn(was, now crawlFile, added []identity.URL, overlay bool) (notes []string) {
+func notesOn(was, now crawlFile, added []identity.URL, overlay, recrawl bool) (notes []string) {
 	if was.Paused {
 		notes = append(notes, "paused by its operator, as before: proxima ctl resume lets it go on")
 	}
@@ -129,11 +135,15 @@ func notesOn(was, now crawlFile, added []identity.URL, overlay bool) (notes []st
 	if len(gone) > 0 {
 		notes = append(notes, "no longer allowed: "+strings.Join(gone, ",")+"; what is left to crawl there is given up")
 	}
+	stays := ": what was accepted before stays; links that were left out are not looked for again (a crawl in a new data directory finds them)"
+	if recrawl {
+		stays = ": what was accepted before stays; links that were left out are found as their pages are visited again"
+	}
 	switch {
 	case was.SeedScope != now.SeedScope:
-		notes = append(notes, fmt.Sprintf("the scope was %q and is %q from now on: what was accepted before stays", was.SeedScope, now.SeedScope))
+		notes = append(notes, fmt.Sprintf("the scope was %q and is %q from now on%s", was.SeedScope, now.SeedScope, stays))
 	case !bytes.Equal(was.Scope, now.Scope):
-		notes = append(notes, "the section scope is another than at the last start: what was accepted before stays")
+		notes = append(notes, "the section scope is another than at the last start"+stays)
 	}
 	return notes
 }

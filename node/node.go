@@ -196,7 +196,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	n.policy = &crawl.Policy{Rules: n.rules, Sites: n.sites, Blocklist: n.blocklist, Files: n.files, Agent: cfg.Page.Agent}
 	loop := crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Policy: n.policy, RunLog: n.runlog, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
-		Page: cfg.Page, Sitemap: cfg.Sitemap, TrackDepth: cfg.Frontier.TrackDepth, Recrawl: cfg.Recrawl.On(), Overlay: crawl.Alone{Home: n.id.Node},
+		Page: cfg.Page, Sitemap: cfg.Sitemap, TrackDepth: cfg.Frontier.TrackDepth, Recrawl: cfg.Recrawl.On(), ScopeSince: n.told.file.ScopeSince,
+		Overlay: crawl.Alone{Home: n.id.Node},
 		Widen: func(seed identity.URL) error {
 			n.operator.log("a seed that redirects", "add seeds: "+listed([]string{seed.String()}))
 			return n.told.seed([]identity.URL{seed})

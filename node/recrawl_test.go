@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"proxima/frontier/identity"
 	"proxima/node"
 	"proxima/node/runlog"
 )
@@ -136,6 +139,36 @@ func TestRecrawlChanges(t *testing.T) {
 		}
 		if n := a.Count("/target"); n != 2 { // found in the second age, and visited in the third
 			t.Errorf("the target was asked for %d times", n)
+		}
+	})
+}
+
+// A page that has not changed since the scope did is had whole once more: "not modified" has none of the links that were left out.
+func TestRecrawlFindsWhatWasOutOfScope(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.cfg.Recrawl.Age, w.cfg.Scope.SeedScope = time.Hour, identity.ScopeHost
+		var notes []string
+		w.opened = func(n *node.Node) { notes = n.Notes() }
+		a, b := w.Site("a.test", server1), w.Site("b.test", server2).Page("/")
+		var asked []string
+		a.Handle("/", func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.Header.Get("If-None-Match"))
+			if w.Header().Set("ETag", `"v1"`); r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			Text("text/html", `<a href="http://b.test/">b</a>`)(w, r)
+		})
+		for _, scope := range []string{identity.ScopeHost, identity.ScopeHost, identity.ScopeAny, identity.ScopeAny} {
+			w.cfg.Scope.SeedScope = scope
+			w.run("http://a.test/")
+			if told := strings.Contains(strings.Join(notes, "\n"), "as their pages are visited again"); told != (len(asked) == 3) {
+				t.Errorf("visit %d: %q", len(asked), notes)
+			}
+			time.Sleep(2 * time.Hour)
+		}
+		if diff := cmp.Diff([]string{"", `"v1"`, "", `"v1"`}, asked); diff != "" || b.Count("/") != 2 {
+			t.Errorf("validators: %s; b.test was asked for %d times, want 2", diff, b.Count("/"))
 		}
 	})
 }

@@ -223,7 +223,7 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out io.Writer, sa
 		return exit{code: exitStopped}
 	case n.ID().Boot > 1 && end.Pages == 0 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
 		if !quiet {
-			said.Say("nothing was left to do: earlier runs in this data directory crawled or gave up everything")
+			said.Say("nothing was left to do: earlier runs in this data directory crawled, gave up or left out everything")
 			if cfg.Recrawl.On() {
 				said.Say("and no page is due again: only pages fetched with -recrawl or recrawl.enabled are remembered for that")
 			}

@@ -42,6 +42,8 @@ type Deps struct {
 	TrackDepth bool
 	// Recrawl means that pages are visited again: the frontier is told what each visit found.
 	Recrawl bool
+	// ScopeSince is when the scope was changed, or zero. Pages seen before are had whole once more: "not modified" has no links.
+	ScopeSince time.Time
 	// Widen makes a URL a seed. It is nil if seeds bring nothing into scope.
 	Widen func(seed identity.URL) error
 	// Limits are those that the node shares with the rest of its overlay. They are nil where the node crawls alone.

@@ -33,7 +33,9 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	}
 	settings := l.deps.Policy.Sites.For(task.URL)
 	l.customize(&req, task, settings)
-	req.IfNoneMatch, req.IfModifiedSince = conditions(task)
+	if p := task.Page; p != nil && !p.Seen.Before(l.deps.ScopeSince) {
+		req.IfNoneMatch, req.IfModifiedSince = conditions(task)
+	}
 	switch task.Kind {
 	case frontier.Robots:
 		req.MaxBody = robots.MaxBytes + 1
