@@ -308,6 +308,20 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 	return missing, voters
 }
 
+// needed returns the voters that are gone, if no other has a vote: those that gave up theirs and came back count only where all are there.
+func (t *table) needed(there map[string]bool) (gone []*record) {
+	for _, id := range t.paxos.set.ids {
+		switch renounced, here := there[id]; {
+		case here && renounced:
+		case !here && t.absent(id):
+			gone = append(gone, t.members[id])
+		default:
+			return nil
+		}
+	}
+	return gone
+}
+
 // waiting returns a text on what a minority waits for.
 func (t *table) waiting(now time.Time) string {
 	const remedy = "; if they are gone for good, run: proxima go-alone"
@@ -320,6 +334,13 @@ func (t *table) waiting(now time.Time) string {
 	there := t.there(now)
 	missing, voters := t.missing(now)
 	var named []string
+	if gone := t.needed(there); len(gone) > 0 {
+		for _, r := range gone[:min(len(gone), namedMissing)] {
+			named = append(named, fmt.Sprintf("%.8s (stopped %v ago)", r.id, now.Sub(r.since).Round(time.Second)))
+		}
+		return fmt.Sprintf("waiting for %d of %d nodes: %s; all have been stopped since they last agreed who votes, so all must be there once%s",
+			len(gone), len(t.paxos.set.ids), strings.Join(named, ", "), remedy)
+	}
 	for _, m := range missing[:min(len(missing), namedMissing)] {
 		at := ""
 		if m.Addr != "" {

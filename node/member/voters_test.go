@@ -3,6 +3,7 @@ package member
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,29 @@ func TestWhomANodeWithoutAVoteMisses(t *testing.T) {
 	missing, voters := c.missing(c.now)
 	if len(missing) != 1 || missing[0].ID != nodeID(3) || voters != 3 {
 		t.Errorf("of %d voters it misses %v", voters, missing)
+	}
+}
+
+// Where all voters have been stopped since the last decision, and one is stopped again before the next, the others name it and not each other.
+func TestAllWereStoppedAndOneIsGone(t *testing.T) {
+	c := clockOf(t, 1, []int{2, 3}, 1, 2, 3)
+	c.paxos.renounced = true
+	for _, i := range []int{2, 3} {
+		c.members[nodeID(i)].stamp = marked(c.paxos.plain(), proposal{}, true)
+	}
+	if c.update(c.now); !c.majority {
+		t.Fatalf("all are there: %s", c.waiting(c.now))
+	}
+	giveUp(c)
+	c.gone(c.members[nodeID(2)], left, c.now)
+	c.pass(time.Minute)
+	want := "waiting for 1 of 3 nodes: 00000002 (stopped 1m0s ago); all have been stopped since they last agreed who votes, so all must be there once"
+	if got := c.waiting(c.now); c.majority || !strings.HasPrefix(got, want) {
+		t.Errorf("majority %v: %s", c.majority, got)
+	}
+	c.gone(c.members[nodeID(3)], left, c.now)
+	if got := c.waiting(c.now); !strings.HasPrefix(got, "waiting for 2 of 3 nodes: 00000002 (stopped 1m0s ago), 00000003 (stopped 0s ago);") {
+		t.Error(got)
 	}
 }
 
