@@ -79,6 +79,12 @@ func (f *File) Decode(to any) error {
 	return nil
 }
 
+// Has reports whether the text has a key in a line of its own.
+func (f *File) Has(key string) bool {
+	_, ok := f.places[key]
+	return ok
+}
+
 // Report adds an error about a key, like "nodes[1].count", unless there already is one about it or something in it.
 func (f *File) Report(key, what string) {
 	list := key

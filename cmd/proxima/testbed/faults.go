@@ -47,7 +47,7 @@ func (s *Scenario) check(f *strict.File) {
 	nodes, natted, servers := 0, 0, 0
 	for i, g := range s.Nodes {
 		key := fmt.Sprintf("nodes[%d].", i)
-		check(g.Count > 0, key+"count", "%d is negative", g.Count)
+		check(g.Count > 0, key+"count", "%d is not positive", g.Count)
 		nodes += g.Count
 		if g.NAT {
 			natted += g.Count
@@ -61,7 +61,7 @@ func (s *Scenario) check(f *strict.File) {
 	check(natted < nodes || nodes < 2, "nodes", "all nodes are behind a NAT, so that no node can dial another")
 	for i, g := range s.Sites {
 		key := fmt.Sprintf("sites[%d].", i)
-		check(g.Count > 0, key+"count", "%d is negative", g.Count)
+		check(g.Count > 0, key+"count", "%d is not positive", g.Count)
 		servers += g.Count
 		check(validName(g.Name), key+"name", "%q has other characters than small letters, digits and hyphens, or is too long", g.Name)
 		check(g.Software == SoftwarePages || g.Software == SoftwareNginx, key+"software", "%q is neither %q nor %q", g.Software,

@@ -201,7 +201,7 @@ func Parse(file, text string) (Scenario, error) {
 	if s.Config, err = nodeConfig(f, file, text, s); err != nil {
 		return Scenario{}, err
 	}
-	s.fill()
+	s.fill(f)
 	s.check(f)
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return s, f.Err()
@@ -231,18 +231,31 @@ func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, err
 	return node.Parse(file, b.String())
 }
 
-func (s *Scenario) fill() {
-	s.Length, s.Until, s.Seed = cmp.Or(s.Length, time.Minute), cmp.Or(s.Until, UntilIdle), cmp.Or(s.Seed, 1)
+// fill sets what the text leaves open. A 0 that it has is no default, and check refuses it.
+func (s *Scenario) fill(f *strict.File) {
+	s.Until, s.Seed = cmp.Or(s.Until, UntilIdle), cmp.Or(s.Seed, 1)
+	or(f, "length", &s.Length, time.Minute)
 	if len(s.Assigners) == 0 {
 		s.Assigners = []string{"nearest"}
 	}
 	for i := range s.Nodes {
-		s.Nodes[i].Count = cmp.Or(s.Nodes[i].Count, 1)
+		or(f, fmt.Sprintf("nodes[%d].count", i), &s.Nodes[i].Count, 1)
 	}
 	for i := range s.Sites {
-		g := &s.Sites[i]
-		g.Count, g.Hosts, g.Pages = cmp.Or(g.Count, 1), cmp.Or(g.Hosts, 1), cmp.Or(g.Pages, 50)
-		g.Software, g.PageKB, g.Links = cmp.Or(g.Software, SoftwarePages), cmp.Or(g.PageKB, 20), cmp.Or(g.Links, 20)
+		g, key := &s.Sites[i], fmt.Sprintf("sites[%d].", i)
+		g.Software = cmp.Or(g.Software, SoftwarePages)
+		or(f, key+"count", &g.Count, 1)
+		or(f, key+"hosts", &g.Hosts, 1)
+		or(f, key+"pages", &g.Pages, 50)
+		or(f, key+"page_kb", &g.PageKB, 20)
+		or(f, key+"links", &g.Links, 20)
+	}
+}
+
+// or sets a value that is 0 because the text lacks its key.
+func or[T comparable](f *strict.File, key string, v *T, value T) {
+	if !f.Has(key) {
+		*v = cmp.Or(*v, value)
 	}
 }
 

@@ -42,8 +42,12 @@ func TestBrokenScenarios(t *testing.T) {
 		"[[nodes]]\ncount=2\nnat=true\n[[sites]]": {"x.toml:1: nodes: all nodes are behind a NAT"},
 		"[[nodes]]\nname='a'\n[[sites]]\nname='a'\n[[sites]]\nname='a'": {`x.toml:3: sites: the name "a" is used twice`}, // not that of nodes
 		"seed=-1\n[[nodes]]\ncount=-2\n[[nodes]]\n[[sites]]\ncount=-3\nhosts=-4": {"x.toml:1: seed: -1 is negative",
-			"x.toml:2: nodes: -1 is not between", "x.toml:3: nodes[0].count: -2 is negative", "x.toml:5: sites: -3 servers are not",
-			"x.toml:6: sites[0].count: -3 is negative", "x.toml:7: sites[0].hosts: -4 is not between"},
+			"x.toml:2: nodes: -1 is not between", "x.toml:3: nodes[0].count: -2 is not positive", "x.toml:5: sites: -3 servers are not",
+			"x.toml:6: sites[0].count: -3 is not positive", "x.toml:7: sites[0].hosts: -4 is not between"},
+		// Who writes 0 does not want the default.
+		"length='0s'\n[[nodes]]\n[[nodes]]\ncount=0\n[[sites]]\ncount=0\nhosts=0\npages=0\npage_kb=0.0\nlinks=0": {"x.toml:1: length: 0s is not between",
+			"x.toml:4: nodes[1].count: 0 is not positive", "x.toml:5: sites: 0 servers are not", "x.toml:6: sites[0].count: 0 is not positive",
+			"x.toml:7: sites[0].hosts: 0 is not", "x.toml:8: sites[0].pages: 0 is not", "x.toml:9: sites[0].page_kb: 0 is not", "x.toml:10: sites[0].links: 0 is not"},
 		// JSON has no such number, so that the world of the run could not be written down.
 		"[[nodes]]\nup_mbit=inf\ndown_mbit=inf\n[[sites]]\nup_mbit=inf": {"x.toml:2: nodes[0].up_mbit: +Inf is not between",
 			"x.toml:3: nodes[0].down_mbit: +Inf is not between", "x.toml:5: sites[0].up_mbit: +Inf is not between"},
