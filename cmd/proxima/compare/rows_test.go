@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -235,4 +236,7 @@ func TestHeadlineOfSeveralRows(t *testing.T) {
 	if got := versus(small) + ", " + span95(small); got != "0.4 % less time per page than b, -0.6 to -0.3 %" {
 		t.Errorf("a small difference that is clear: %q", got)
 	}
+	var table bytes.Buffer
+	(&Result{Assigners: []Assigner{{Name: "a", Difference: small}}}).assignersText(&table)
+	holds(t, table.String(), "-0.4 % (-0.6 to -0.3)")
 }

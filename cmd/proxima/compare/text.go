@@ -93,7 +93,7 @@ func (r *Result) assignersText(b *bytes.Buffer) {
 	for _, a := range r.Assigners {
 		name, diff := a.Name, dash
 		if d := a.Difference; d != nil {
-			diff = fmt.Sprintf("%+.0f %% (%+.0f to %+.0f)", 100*d.Rel, 100*d.Low, 100*d.High)
+			diff = fmt.Sprintf("%s (%s)", percents("%+.*f", d.Rel), strings.TrimSuffix(span95(d), " %"))
 		}
 		times = append(times, []string{name, fmt.Sprint(a.URLs), fmt.Sprint(a.Downloaded), fmt.Sprint(a.Failed), megabytes(a.Bytes),
 			number(a.P50Ms, 0), number(a.P90Ms, 0), number(a.P99Ms, 0), number(a.MeanMs, 0), diff})
