@@ -38,7 +38,7 @@ type Fetch struct {
 	LastByteMs  float64 `json:"last_byte_ms"`  // from the first to the last byte of the body
 	TotalMs     float64 `json:"total_ms"`      // from dialling or reusing the connection until the last byte or the failure; without dns
 	Fresh       bool    `json:"fresh"`         // whether the connection was made for this request
-	Protocol    string  `json:"protocol"`      // "http/1.1", "h2", or "file": read on this machine
+	Protocol    string  `json:"protocol"`      // "HTTP/1.1", "HTTP/2.0", or "file": read on this machine
 	WaitedMs    float64 `json:"waited_ms"`     // how long the URL was ready before its download began
 	Origin      string  `json:"origin"`        // OriginDiscovered, OriginEstimate, OriginAssigned, OriginRevisit
 	Label       string  `json:"label"`         // assigners that chose this node, separated by commas
