@@ -253,6 +253,8 @@ type End struct {
 	Frontier frontier.Status
 	// Reason is "idle", the key of a limit like "max_pages", "unreachable" if no seed was reached, "drained", "stopped", or "failed".
 	Reason string
+	// Shared means that the limits are those of an overlay, which count all starts.
+	Shared bool
 	// Unfinished is how many URLs are still pending.
 	Unfinished int64
 	// Sink says what was delivered and what waits. It is nil if pages are discarded.
@@ -393,7 +395,8 @@ func (n *Node) freeBytes() (uint64, error) {
 }
 
 func (n *Node) end(ctx context.Context, err error) End {
-	e := End{Stats: n.loop.Stats(), Frontier: n.frontier.Status(), Elapsed: time.Since(n.started), SeedsRefused: n.refused}
+	e := End{Stats: n.loop.Stats(), Frontier: n.frontier.Status(), Elapsed: time.Since(n.started), SeedsRefused: n.refused,
+		Shared: n.overlay != nil}
 	e.Unfinished = e.Frontier.Pending
 	e.Sink = n.sinkStatus()
 	switch {

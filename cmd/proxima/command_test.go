@@ -304,6 +304,24 @@ func TestNothingCrawledSaysWhy(t *testing.T) {
 	}...)
 }
 
+// TestHowACrawlGoesOn: the limits of an overlay count all starts, so that the same command would end at once.
+func TestHowACrawlGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		end  node.End
+		want string
+	}{
+		{node.End{Reason: "max_pages"}, "run the same command again to go on"},
+		{node.End{Reason: "stopped", Shared: true}, "run the same command again to go on"},
+		{node.End{Reason: "max_pages", Shared: true}, "with a higher crawl.max_pages at all nodes the crawl goes on"},
+	} {
+		var out strings.Builder
+		c.end.Unfinished = 187
+		if summarise(&out, c.end); !strings.HasSuffix(out.String(), "unfinished URLs: 187; "+c.want+"\n") {
+			t.Errorf("%+v: %s", c.end, &out)
+		}
+	}
+}
+
 // TestNothingCrawledInTime: a limit that ends the crawl before the first page is the reason, and no server is blamed.
 func TestNothingCrawledInTime(t *testing.T) {
 	end := node.End{Reason: "max_time", Unfinished: 1}

@@ -206,7 +206,11 @@ func summarise(w io.Writer, e node.End) {
 		fmt.Fprintln(w)
 	}
 	if e.Unfinished > 0 {
-		fmt.Fprintf(w, "unfinished URLs: %s; run the same command again to go on\n", humanize.Comma(e.Unfinished))
+		next := "run the same command again to go on"
+		if e.Shared && strings.HasPrefix(e.Reason, "max_") {
+			next = fmt.Sprintf("with a higher crawl.%s at all nodes the crawl goes on", e.Reason)
+		}
+		fmt.Fprintf(w, "unfinished URLs: %s; %s\n", humanize.Comma(e.Unfinished), next)
 	}
 }
 
