@@ -383,15 +383,24 @@ func (n *Node) freeBytes() (uint64, error) {
 	case n.free != nil:
 		return n.free()
 	}
-	free, err := frontier.FreeBytes(n.cfg.Node.Data)
+	_, free, err := n.fullest()
+	return free, err
+}
+
+// fullest returns the directory that has the least free space, of those that the node writes to.
+func (n *Node) fullest() (fullest string, free uint64, err error) {
+	fullest = n.cfg.Node.Data
+	free, err = frontier.FreeBytes(fullest)
 	// Without an answer the directory is gone. The sink says so, and tries again; the logs go on in their old files.
-	if there, err := frontier.FreeBytes(n.LogDir()); err == nil {
-		free = min(free, there)
+	if there, err := frontier.FreeBytes(n.LogDir()); err == nil && there < free {
+		fullest, free = n.LogDir(), there
 	}
 	if dir := n.cfg.Sink.Dir(); dir != "" {
-		free = min(free, n.sinkRoom.ask(func() (uint64, error) { return frontier.FreeBytes(dir) }))
+		if there := n.sinkRoom.ask(func() (uint64, error) { return frontier.FreeBytes(dir) }); there < free {
+			fullest, free = dir, there
+		}
 	}
-	return free, err
+	return fullest, free, err
 }
 
 func (n *Node) end(ctx context.Context, err error) End {
@@ -447,8 +456,9 @@ func (n *Node) frontierEvent(e frontier.Event) {
 		n.loop.Forget(e.Host)
 		log.Warn(runlog.EventHostDropped, runlog.KeyHost, e.Host, runlog.KeyReason, e.Reason, runlog.KeyCount, e.URLs)
 	case frontier.DiskFull:
+		dir, _, _ := n.fullest()
 		log.Warn(runlog.EventDiskFull, runlog.KeyDiskFreeBytes, e.Free, runlog.KeyReason, fmt.Sprintf("no new downloads until %d MiB are free for ten seconds "+
-			"(frontier.min_free_mib; 0: an eighth of node.memory_mib); nothing that was accepted is lost", e.Need>>20))
+			"on the disk of %s (frontier.min_free_mib; 0: an eighth of node.memory_mib); nothing that was accepted is lost", e.Need>>20, dir))
 	case frontier.OwnTrouble:
 		log.Warn(runlog.EventOwnTrouble, runlog.KeyReason, e.Reason)
 	case frontier.OwnTroubleOver:

@@ -8,6 +8,21 @@ import (
 	"time"
 )
 
+// A full disk is named by the directory that the node has there: it need not be that of its data.
+func TestWhichDiskIsFull(t *testing.T) {
+	n := &Node{}
+	n.cfg.Node.Data = t.TempDir()
+	if dir, free, err := n.fullest(); dir != n.cfg.Node.Data || free == 0 || err != nil {
+		t.Errorf("the data: %s has %d bytes, %v", dir, free, err)
+	}
+	for _, put := range []func(){func() { n.cfg.Output.Logs = "/proc" }, func() { n.cfg.Output.Logs, n.cfg.Sink.URL = "", "file:///proc" }} {
+		put()
+		if dir, free, err := n.fullest(); dir != "/proc" || free != 0 || err != nil {
+			t.Errorf("%s has %d bytes, %v", dir, free, err)
+		}
+	}
+}
+
 // Who looks at the disks does not wait for a destination that hangs, and goes by what it last said.
 func TestRoomAtADestinationThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
