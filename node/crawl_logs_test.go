@@ -3,6 +3,7 @@ package node_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -213,6 +214,22 @@ func TestBlocklistChanges(t *testing.T) {
 		}
 		if told != 1 {
 			t.Errorf("%d events tell of the list with two entries, want one", told)
+		}
+	})
+}
+
+// Lines of a blocklist that cannot be read are told at the start, not only when the list changes: what they name is crawled.
+func TestWrongLinesOfABlocklistAreTold(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Page("/")
+		w.blocklist("c.test\nhttps://b.test\n")
+		_, logs := w.run("http://a.test/")
+		told := false
+		for _, e := range logs.events.of(runlog.EventWarning) {
+			told = told || strings.Contains(fmt.Sprint(e.Attrs[runlog.KeyReason]), "1 wrong lines, the first: "+w.cfg.Node.Data+".blocklist:2: matches no URL: ")
+		}
+		if !told {
+			t.Errorf("no warning: %+v", logs.events.of(runlog.EventWarning))
 		}
 	})
 }

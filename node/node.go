@@ -273,8 +273,10 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 	if err := exposed(n.cfg.Node.Data, n.LogDir()); err != nil {
 		n.warn(err)
 	}
-	if err := n.blocklist.Load(ctx); err != nil {
-		n.warn(err)
+	if sources := n.cfg.Blocklist.Sources; len(sources) > 0 {
+		if err := n.blocklist.Follow(ctx, sources); err != nil {
+			n.warn(err)
+		}
 	}
 	// The frontier runs longer than the crawl, to write what the last downloads give.
 	disk, closeDisk := context.WithCancel(context.WithoutCancel(ctx))
@@ -436,6 +438,9 @@ func (n *Node) blockedHost(host string) string {
 // blocklistChanged is called after the blocklist has changed, or could not be read.
 func (n *Node) blocklistChanged(r blocklist.Report) {
 	n.runlog.Events().Info(runlog.EventBlocklist, runlog.KeyCount, r.Entries, runlog.KeyReason, public(r.Summary))
+	if r.Wrong != "" { // what should be left alone may be crawled
+		n.warn(fmt.Errorf("blocklist %s", r.Wrong))
+	}
 	n.blocked.Ring()
 }
 

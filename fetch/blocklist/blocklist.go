@@ -55,6 +55,8 @@ type Report struct {
 	Entries int
 	// Summary is one line on what is wrong with the sources, without passwords, or "loaded".
 	Summary string
+	// Wrong names the sources with lines that cannot be parsed; "" if there are none.
+	Wrong string
 }
 
 // New returns an empty List. Load fills it. A file that cannot be opened is an error here: who names one means it to be in force.
@@ -149,7 +151,7 @@ func (l *List) poll(ctx context.Context) (report Report, changed bool, err error
 		reads.Go(func() { errs[i] = l.read(ctx, &next[i], limits{l.cfg.MaxBytes, l.cfg.MaxEntries, l.cfg.MaxPatterns}) })
 	}
 	reads.Wait()
-	var faults []string
+	var faults, wrong []string
 	var tables []*table
 	for i, s := range l.sources {
 		if errs[i] == nil && next[i].table != s.table {
@@ -168,10 +170,10 @@ func (l *List) poll(ctx context.Context) (report Report, changed bool, err error
 		tables = append(tables, t)
 		report.Entries += len(t.hosts) + len(t.prefixes) + t.patterns()
 		if t.wrong > 0 {
-			faults = append(faults, fmt.Sprintf("%s: %d wrong lines, the first: %v", s.name, t.wrong, t.first))
+			wrong = append(wrong, fmt.Sprintf("%s: %d wrong lines, the first: %v", s.name, t.wrong, t.first))
 		}
 	}
-	report.Summary = cmp.Or(strings.Join(faults, "; "), "loaded")
+	report.Wrong, report.Summary = strings.Join(wrong, "; "), cmp.Or(strings.Join(append(faults, wrong...), "; "), "loaded")
 	if changed = !slices.Equal(tables, l.listed); changed {
 		l.enforce(func() { l.listed = tables })
 	}

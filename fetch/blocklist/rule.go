@@ -168,6 +168,9 @@ func parseGlob(text string) (*glob, error) {
 		return nil, errors.New("pattern without scheme: begin it with *://")
 	}
 	authority, path, slash := strings.Cut(rest, "/")
+	if !slash && !strings.Contains(authority, "*") { // each URL has a path
+		return nil, errors.New("matches no URL: the name alone stands for a host, and with /* behind it for its URLs")
+	}
 	text = strings.ToLower(scheme + "://" + authority)
 	if slash {
 		text += "/" + path
