@@ -25,8 +25,8 @@ type Seeds struct {
 }
 
 // ReadSeeds reads a list of seeds with one URL on each line. It ignores blank lines, and comments: a # at the start of a line or after
-// a blank, and what follows. A line without a scheme gets http, because sites redirect from http to https. Lines that are above 16 KiB
-// or no URL are counted and skipped. An error is that of the reader; the seeds read before it are returned with it.
+// a blank, and what follows. A line without a scheme gets http, because sites redirect from http to https. Lines that are above 16 KiB,
+// no URL or more than one word are counted and skipped. An error is that of the reader; the seeds read before it are returned with it.
 func ReadSeeds(r io.Reader) (Seeds, error) {
 	var seeds Seeds
 	in := bufio.NewReaderSize(r, maxSeedLine)
@@ -45,6 +45,8 @@ func ReadSeeds(r io.Reader) (Seeds, error) {
 		case text == "":
 		case long:
 			seeds.refuse(line, fmt.Errorf("above %d bytes", maxSeedLine))
+		case strings.ContainsAny(text, " \t\r"): // as one URL, it would be a page that nobody has
+			seeds.refuse(line, errors.New("more than one word, where one URL belongs"))
 		default:
 			u, bad := Parse(withScheme(text))
 			if bad != nil {

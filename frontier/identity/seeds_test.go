@@ -22,6 +22,9 @@ func TestReadSeeds(t *testing.T) {
 		strings.Repeat("x", 3*maxSeedLine) + "\n" +
 		"#" + strings.Repeat("x", 3*maxSeedLine) + "\n" +
 		"example.org/?u=http://example.com/\n" +
+		"http://example.org/a http://example.org/b\n" +
+		"example.org/c\tsome words\n" +
+		"example.org/d\rexample.org/e\r\n" +
 		"münchen.de"
 	// Reads of one byte must not matter.
 	seeds, err := ReadSeeds(iotest.OneByteReader(strings.NewReader(list)))
@@ -33,10 +36,11 @@ func TestReadSeeds(t *testing.T) {
 	if got := fmt.Sprint(seeds.URLs); got != want {
 		t.Errorf("read %s\nwant %s", got, want)
 	}
-	if seeds.Bad != 4 || len(seeds.Errors) != 4 {
-		t.Fatalf("%d bad lines, want 4: %v", seeds.Bad, seeds.Errors)
+	if seeds.Bad != 7 || len(seeds.Errors) != 7 {
+		t.Fatalf("%d bad lines, want 7: %v", seeds.Bad, seeds.Errors)
 	}
-	for i, want := range []string{"line 7: ", "line 8: ", "line 9: ", "line 10: above 16384 bytes"} {
+	for i, want := range []string{"line 7: ", "line 8: ", "line 9: ", "line 10: above 16384 bytes", "line 13: more than one word",
+		"line 14: more than one word", "line 15: more than one word"} {
 		if got := seeds.Errors[i].Error(); !strings.HasPrefix(got, want) {
 			t.Errorf("error %d is %q, want %q", i, got, want)
 		}
