@@ -23,6 +23,7 @@ type source struct {
 	world    *rundir.World   // nil for logs of real machines
 	testbed  *rundir.Testbed // nil if there is none
 	scenario string          // its text, "" if there is none
+	killed   bool            // it has a scenario, but ended before its world was written
 	logs     []nodeLogs
 }
 
@@ -75,6 +76,8 @@ func find(dir string) ([]source, error) {
 		return runs, err
 	}
 	s := source{dir: dir}
+	_, err = os.Stat(filepath.Join(dir, rundir.ScenarioFile))
+	s.killed = err == nil
 	if s.logs, err = logsBelow(dir); err != nil {
 		return nil, err
 	}

@@ -320,6 +320,11 @@ func TestLogsWithoutWorld(t *testing.T) {
 	if len(r.Nodes) != 2 || r.Nodes[0].Name != "nodes/berlin" {
 		t.Errorf("nodes %+v", r.Nodes)
 	}
+	// A scenario is there from the beginning of a testbed's run, its world at the end.
+	if err := os.WriteFile(filepath.Join(dir, rundir.ScenarioFile), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, strings.Join(read(t, dir).Notes(), "\n"), "NOT TO BE TRUSTED: "+dir+": the run did not come to its end")
 	// The run begins with its first node, though that is not the first to be read.
 	edit(t, filepath.Join(dir, "nodes/berlin/logs/node.jsonl"), func(lines []string) []string {
 		return []string{strings.ReplaceAll(strings.Join(lines, ""), "T12:00:00", "T12:00:20")}

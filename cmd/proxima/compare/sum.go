@@ -168,6 +168,10 @@ func testbed(runs []*run) Testbed {
 	var t Testbed
 	var p50, p99 float64 // delay errors
 	for _, r := range runs {
+		if r.killed {
+			t.Trusted = new(false)
+			t.Why = append(t.Why, r.dir+": the run did not come to its end, so the truth about its network is not known, nor how faithful the testbed was")
+		}
 		if r.world == nil {
 			continue
 		}
