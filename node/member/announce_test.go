@@ -45,10 +45,37 @@ func TestWhenANodeAnnouncesItself(t *testing.T) {
 		{"a small move", time.Hour, func() { m.locator.place.coord.Height++ }, false},
 		{"that it is settled", 0, func() { m.table.self.declared = true }, true},
 	} {
-		delegate{m}.NodeMeta(0)
+		for range 1 + tellAgain {
+			delegate{m}.NodeMeta(0)
+		}
 		c.change()
 		if now = now.Add(c.after); m.newsLocked() != c.news {
 			t.Errorf("%s after %v: it is announced: %v", c.what, c.after, !c.news)
+		}
+	}
+}
+
+// What is new is announced twice more, a second apart: a broadcast may get lost on the way, or before.
+func TestNewsAreAnnouncedAgain(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	m := lone(t, func(_ *Config, d *Deps) { d.Now = func() time.Time { return now } })
+	for range 1 + tellAgain {
+		delegate{m}.NodeMeta(0)
+	}
+	for range 2 {
+		m.table.self.declared = !m.table.self.declared
+		for again := range tellAgain {
+			delegate{m}.NodeMeta(0)
+			if now = now.Add(againAfter - 1); m.newsLocked() {
+				t.Errorf("it is announced again, time %d, too early", again)
+			}
+			if now = now.Add(1); !m.newsLocked() {
+				t.Errorf("it is not announced again, time %d", again)
+			}
+		}
+		delegate{m}.NodeMeta(0)
+		if now = now.Add(time.Hour); m.newsLocked() {
+			t.Error("it is announced for ever")
 		}
 	}
 }

@@ -21,8 +21,12 @@ type delegate struct{ *Members }
 func (m delegate) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told, m.toldAt = m.metaLocked(), m.now()
-	return encode(nil, m.told)
+	is := m.metaLocked()
+	if m.again = max(0, m.again-1); !is.says(m.told) {
+		m.again = tellAgain
+	}
+	m.told, m.toldAt = is, m.now()
+	return encode(nil, is)
 }
 
 // metaLocked is what this node would publish now. It needs mu held.

@@ -56,6 +56,7 @@ type Members struct {
 	messages     []message // for vote to read
 	told         meta      // what this node last published
 	toldAt       time.Time
+	again        int                 // how often it is to be published again
 	hosts        map[string]struct{} // in the members' addresses: strangers are many, so none may cost a walk over the members
 	complained   time.Time           // when a complaint of the gossip was last told
 	complaints   int                 // not told since
@@ -317,8 +318,16 @@ func (m *Members) announce() {
 	}
 }
 
-// newsLocked reports whether all are to be told what this node publishes: most changes at once, its place at most every AnnounceEvery.
+// What is new is announced tellAgain times more, againAfter apart. memberlist loses a broadcast unsent when that of another node gets its
+// number in the queue, and nobody would hear of a founder that is settled before it has stopped to count as one.
+const (
+	tellAgain  = 2
+	againAfter = time.Second
+)
+
+// newsLocked reports whether all are to be told what this node publishes: most changes at once and again, its place at most every
+// AnnounceEvery.
 func (m *Members) newsLocked() bool {
-	is := m.metaLocked()
-	return !is.says(m.told) || m.now().Sub(m.toldAt) >= m.cfg.AnnounceEvery && !is.place.near(m.told.place)
+	is, since := m.metaLocked(), m.now().Sub(m.toldAt)
+	return !is.says(m.told) || m.again > 0 && since >= againAfter || since >= m.cfg.AnnounceEvery && !is.place.near(m.told.place)
 }
