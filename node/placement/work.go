@@ -161,18 +161,35 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, answer *wir
 }
 
 // Start begins the work that is the tag of a task, just before its download. The download must be broken off at Work.Until. Start
-// returns false if the work was given back meanwhile or if the tag is no Work. Then the task ends without a request and without
-// Finished.
-func (r *Remote) Start(tag any) (*Work, bool) {
-	w, _ := tag.(*Work)
+// returns false if the work was given back meanwhile, if the node that asked has begun a new life, or if the tag is no Work. Then the task
+// ends without a request and without Finished.
+func (r *Remote) Start(tag any) (w *Work, ok bool) {
+	if w, ok = tag.(*Work); !ok || w == nil {
+		return nil, false
+	}
+	began := false
+	same := r.deps.FromLife(w.From, w.key.boot, func() { began = r.start(w) })
+	if !same {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.giveBackLocked("who asked has begun a new life", func(other *Work) bool { return other == w })
+	}
+	if !began {
+		return nil, false
+	}
+	return w, true
+}
+
+// start begins work that is queued and still may ask.
+func (r *Remote) start(w *Work) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w == nil || w.state != queued || w.MayAsk() != nil {
-		return nil, false
+	if w.state != queued || w.MayAsk() != nil {
+		return false
 	}
 	w.state = begun
 	w.timer.Stop()
-	return w, true
+	return true
 }
 
 // Finished takes the result of work that Start began. It ignores other tags.

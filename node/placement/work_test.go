@@ -76,6 +76,26 @@ func TestUnderWay(t *testing.T) {
 	})
 }
 
+// Work that waits for a fetcher is given back when a later life of its asker is known: nobody would ask for the page.
+func TestWorkOfAnEarlierLifeIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		later := false
+		b := newNetwork().add(t, "b", 0, func(d *RemoteDeps) {
+			d.FromLife = func(_ string, _ uint64, take func()) bool {
+				if !later {
+					take()
+				}
+				return !later
+			}
+		})
+		b.ask(t, 1, 30*time.Second)
+		later = true
+		if _, ok := b.Start(<-b.jobs); ok || b.Busy() || len(b.UnderWay()) > 0 {
+			t.Errorf("it began: %v; busy: %v", ok, b.Busy())
+		}
+	})
+}
+
 func TestRefusals(t *testing.T) {
 	inNetwork(t, 0, func(t *testing.T, _ *network, a, b *node) {
 		b.deps.Check = func(addr netip.Addr) error {
