@@ -171,3 +171,43 @@ func TestOverlayEstimatorDies(t *testing.T) {
 		})
 	}
 }
+
+// TestOverlayAskerDies: a node is killed at some step of a page that another one downloads for it, and is back at once. Only pages that were
+// under way, or had been answered in the last second, come again, once.
+func TestOverlayAskerDies(t *testing.T) {
+	for _, ms := range []int{0, 100, 250, 400, 700, 1300, 2500} { // since the request; the answer takes 0.2 s
+		t.Run(fmt.Sprint(ms, " ms"), func(t *testing.T) {
+			inBed(t, square(), func(b *bed) {
+				const n = 60
+				site := b.homed(0)
+				b.site(site, address(0), beside(b.nodes[1].at), n, 1000)
+				b.Site(site, address(0)).Took(200 * time.Millisecond).Pages(n)
+				b.startAll(80 * time.Second)
+				var asked visit
+				for end := time.Now().Add(10 * time.Minute); asked.From == ""; time.Sleep(2 * time.Millisecond) {
+					if time.Now().After(end) {
+						b.t.Fatal("no estimate")
+					}
+					if all := b.pagesOf(site); len(all) > 0 && all[len(all)-1].From == b.name(1) {
+						asked = all[len(all)-1]
+					}
+				}
+				time.Sleep(time.Duration(ms) * time.Millisecond)
+				killed := time.Now()
+				b.kill(0)
+				b.start(0)
+				b.awaitEnd(30 * time.Minute)
+				again, seen := b.complete(n, true), map[string]visit{}
+				for _, v := range b.pagesOf(site) {
+					first, came := seen[v.Path]
+					if underWay := first.Start.Before(killed.Add(time.Second)) && first.End.After(killed.Add(-time.Second)); came && !underWay ||
+						b.got()[v.Site+v.Path] > 2 {
+						t.Errorf("%s came again after %v; %s was under way", v.URL(), v.Start.Sub(first.End), asked.URL())
+					}
+					seen[v.Path] = v
+				}
+				t.Logf("%s was under way, and %d pages came again", asked.URL(), again)
+			})
+		})
+	}
+}
