@@ -104,7 +104,7 @@ type Politeness struct {
 	// BackoffMax bounds the doubling.
 	BackoffMax time.Duration `toml:"-"`
 	// RetryConnect are the successive waits of a host that cannot be reached. After the last the host is given up for a day
-	// and its URLs are dropped, unless no server answers at all. More waits lose fewer hosts but hold memory longer.
+	// and its URLs are dropped. More waits lose fewer hosts but hold memory longer.
 	RetryConnect []time.Duration `toml:"retry_connect" live:"yes"`
 	// RetryName are the successive waits of a host whose name does not resolve, or only to addresses that are not public.
 	RetryName []time.Duration `toml:"retry_name" live:"yes"`

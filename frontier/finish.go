@@ -28,9 +28,8 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	f.outage.tried(task.try)
 	f.ending++
 	defer f.written()
-	if out.Asked && (out.Trouble == NoTrouble || out.Trouble == Busy) {
-		f.bench.answered = time.Now()
-	}
+	news := f.suspectLocked(task, &out, time.Now())
+	defer func() { f.tell(news) }()
 	if task.remote {
 		f.bench.remote.end(task.Server)
 		f.dispatchLocked(time.Now())

@@ -39,6 +39,7 @@ type front struct {
 	tight     time.Time         // when there was last less room than the watermark
 	held      map[string]string // reasons of Hold, by caller
 	outage    outage
+	suspicion suspicion
 	entered   []string // hosts that came onto the workbench and are not checked yet
 }
 

@@ -80,8 +80,6 @@ func (s *scene) do(words []string) {
 	case "lost": // lost [ours] [lasts]: the next name is not
 		h := s.nextUnresolved(s.now)
 		s.say("%s is lost; the last wait: %v", h.name, s.lostHost(h, "no such name", slices.Contains(args, "ours"), slices.Contains(args, "lasts"), s.now))
-	case "answered": // some other server answers
-		s.answered = s.now
 	case "take": // take N
 		for range number(s, args[0]) {
 			s.take()

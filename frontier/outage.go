@@ -68,6 +68,75 @@ func (o *outage) answer(names bool, now time.Time) bool {
 	return true
 }
 
+// suspicion finds an outage in which every failure looks like that of a server: behind a captive portal, a firewall, or a router without a
+// line. Servers that had answered fail one after the other then, and none answers.
+type suspicion struct {
+	failed map[string]bool // servers, and domains of names, that had answered and have failed since any server last answered
+	began  time.Time       // when it became an outage; zero if it did not
+	wrong  bool            // it was an outage for too long: nothing is suspected until a server answers
+}
+
+const (
+	// manySilent is how many must have failed. A single server that fails is rather in trouble itself.
+	manySilent = 2
+	// mostSuspected is how long a suspected outage lasts at most. Then the servers are to blame, and the crawl may end.
+	mostSuspected = 24 * time.Hour
+	noAnswer      = "no server answers any more"
+)
+
+// suspectLocked takes the end of a task as a sign that this node is cut off, or that it is not. If it is, the end counts against no host.
+func (f *front) suspectLocked(task *Task, out *Outcome, now time.Time) (news Event) {
+	doubted := !f.suspicion.began.IsZero()
+	switch {
+	case isFileServer(task.Server):
+	case out.Asked && (out.Trouble == NoTrouble || out.Trouble == Busy):
+		if f.suspicion = (suspicion{}); doubted {
+			news = Event{Kind: OwnTroubleOver, Reason: f.outage.why}
+			f.outage = outage{}
+		}
+	case task.remote:
+	case out.Trouble == Unreachable || doubted && out.Trouble == Interrupted && out.Asked:
+		var ours bool
+		if ours, news = f.failedLocked(task.host, task.Server.String(), task.try, now); ours {
+			*out = Outcome{Ending: Again, Trouble: Interrupted, Asked: out.Asked, Elapsed: out.Elapsed, Lingers: out.Lingers, Reason: out.Reason, Receipt: out.Receipt}
+		}
+	}
+	return news
+}
+
+// failedLocked notes that a host cannot be reached at a server or by a name. ours means that this node is probably cut off.
+func (f *front) failedLocked(h *host, which string, try bool, now time.Time) (ours bool, news Event) {
+	s := &f.suspicion
+	switch {
+	case !s.began.IsZero() && now.Sub(s.began) > mostSuspected:
+		news = Event{Kind: OwnTroubleOver, Reason: f.outage.why}
+		f.outage, *s = outage{}, suspicion{wrong: true}
+		return false, news
+	case !s.began.IsZero():
+		if try {
+			f.outage.fail(f.outage.why, false, now)
+		}
+		return true, news
+	case s.wrong || f.outage.why != "" || h.failures > 0 || h.robotsUntil.IsZero():
+		return false, news
+	case s.failed == nil:
+		s.failed = make(map[string]bool)
+	}
+	if s.failed[which] = true; len(s.failed) < manySilent {
+		return false, news
+	}
+	s.began = now
+	f.outage.fail(noAnswer, false, now)
+	return true, Event{Kind: OwnTrouble, Reason: noAnswer}
+}
+
+// tell reports an event, if there is one.
+func (f *front) tell(e Event) {
+	if e.Reason != "" {
+		f.deps.Event(e)
+	}
+}
+
 // OwnTrouble reports that a task or, with names, a lookup failed by this node's own fault, and says why. Until Answered is called, only a
 // try is taken now and then. The caller ends the task as Interrupted, or the lookup by Lost with ours.
 func (f *Frontier) OwnTrouble(why string, names bool) {
@@ -82,7 +151,7 @@ func (f *Frontier) OwnTrouble(why string, names bool) {
 func (f *Frontier) Answered(names bool) {
 	f.mu.Lock()
 	why, over := f.outage.why, false
-	if why != "" {
+	if why != "" && f.suspicion.began.IsZero() { // refusals and lookups may be the work of a firewall or a portal
 		now := time.Now()
 		over = f.outage.answer(names, now)
 		f.dispatchLocked(now)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"proxima/frontier/identity"
 )
 
 // Unplaced is a host whose name must be resolved.
@@ -62,14 +64,19 @@ func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts b
 // given up, and Lost returns how many URLs were dropped. ours means that the failure is this node's own and does not count against the
 // host. lasts means that waiting will hardly help.
 func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
+	var news Event
 	giveUp, wait := false, &finished{host: u.Host}
 	p.update(func(now time.Time) {
 		p.ending++
 		p.outage.tried(u.try)
 		u.host.ending++
+		if !ours {
+			ours, news = p.failedLocked(u.host, identity.RegistrableDomain(identity.Name(u.Host)), u.try, now)
+		}
 		giveUp = p.bench.lostHost(u.host, reason, ours, lasts, now)
 		wait.state = u.host.hostState
 	})
+	p.tell(news)
 	defer p.written()
 	defer p.resume(u.host)
 	switch {

@@ -272,7 +272,7 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *Finis
 // unreachable sends a host to the next of its addresses after a failed connection. When all have failed, the host waits.
 func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
 	ways := len(h.addrs)
-	wait, more := w.retryWait(w.rules.RetryConnect, h.failures/ways, now)
+	wait, more := schedule(w.rules.RetryConnect, h.failures/ways, w.rnd)
 	h.lost = out.Lasts && (h.failures%ways == 0 || h.lost)
 	h.failures++
 	if h.failures%ways == 0 {

@@ -26,7 +26,6 @@ type workbench struct {
 	timer      timeHeap[*server]
 	ready      [origins]fifo[*server]
 	resumed    time.Time // when this life took up an earlier one, which may have asked any server just before; else zero
-	answered   time.Time // when a server last answered in this life
 	inFlight   int
 	resolving  int
 	// refills are hosts whose windows must be filled from disk.
@@ -310,27 +309,15 @@ func (w *workbench) advance(now time.Time) {
 // nextDue returns when a server or a host becomes ready by time alone; zero if none does.
 func (w *workbench) nextDue() time.Time { return sooner(w.timer.first(), w.sleepers.first()) }
 
-// maxRepeats is how often the last wait of a host is repeated while no server answers.
-const maxRepeats = 12
-
-// retryWait returns how long a host waits that has failed n times before, by a list of successive waits. At its end the host is to be given
-// up, and more is false. But if no server at all has answered in the second half of the last wait, this node may be cut off, as by a captive
-// portal or a firewall, and the host waits again. An answer shows for a minute at least that others are within reach.
-func (w *workbench) retryWait(waits []time.Duration, n int, now time.Time) (wait time.Duration, more bool) {
-	if last := len(waits) - 1; last >= 0 && n > last && n <= last+maxRepeats && now.Sub(w.answered) > max(serves, waits[last]/2) {
-		n = last
-	}
-	return schedule(waits, n, w.rnd)
-}
-
 // lostHost lets a host wait whose name did not resolve. If it has used up its waits, giveUp is true.
 func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.Time) (giveUp bool) {
 	w.resolving--
 	h.place = unplaced
 	h.robotsTarget, h.lost = nil, lasts
-	wait, more := time.Second, true
-	if !ours {
-		wait, more = w.retryWait(w.rules.RetryName, h.failures, now)
+	wait, more := schedule(w.rules.RetryName, h.failures, w.rnd)
+	if ours {
+		wait, more = time.Second, true
+	} else {
 		h.failures++
 	}
 	if !more { // its URLs are about to be dropped, and the name is not looked up until then

@@ -65,18 +65,17 @@ func TestPageRetries(t *testing.T) {
 	}
 }
 
-// TestServerDown: a host that cannot be reached is tried by the schedule and then given up with all its URLs, as another server answers.
+// TestServerDown: a host that cannot be reached is tried by the schedule and then given up with all its URLs.
 func TestServerDown(t *testing.T) {
 	for name, addrs := range map[string][]string{"one address": {server2}, "two addresses": {server2, server3}} {
 		each(t, name, func(t *testing.T, w *trial) {
 			a := w.Site("a.test", server1).Page("/", "http://down.test/1", "http://down.test/2", "http://down.test/3", "/1").Page("/1")
 			down := w.Site("down.test", addrs...)
-			w.Site("well.test", address(9)).Pages(400)
 			w.Down(server2, true)
 			w.Down(server3, true)
 			w.cfg.Crawl.Patience = 15 * time.Minute
 			w.cfg.Politeness.RetryConnect = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
-			end, logs := w.run("http://a.test/", "http://well.test/")
+			end, logs := w.run("http://a.test/")
 			w.same("requests", a.Paths(), "/robots.txt", "/", "/1")
 			if len(down.Visits()) != 0 || end.Frontier.Dropped != 3 {
 				t.Errorf("%d visits, %d dropped, want 0 and 3", len(down.Visits()), end.Frontier.Dropped)
@@ -136,16 +135,15 @@ func TestServerComesBack(t *testing.T) {
 	})
 }
 
-// TestNoSuchName: a name that does not exist is looked up by the schedule, and then the host is given up, as servers answer.
+// TestNoSuchName: a name that does not exist is looked up by the schedule, and then the host is given up.
 func TestNoSuchName(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.Site("a.test", server1).Page("/", "http://nobody.test/1", "http://nobody.test/2")
-		w.Site("well.test", address(9)).Pages(1800)
 		dns := new(nameServer) // it knows no names
 		w.deps.DialDNS = dns.dial
 		w.cfg.Crawl.Patience = 2 * time.Hour
 		w.cfg.Crawl.Resolvers = 1
-		end, logs := w.run("http://a.test/", "http://well.test/")
+		end, logs := w.run("http://a.test/")
 		if end.Frontier.Dropped != 2 || end.Rows["DNS error"] != 4 {
 			t.Errorf("%d dropped after %d lookups, want 2 and 4", end.Frontier.Dropped, end.Rows["DNS error"])
 		}

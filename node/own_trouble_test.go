@@ -91,7 +91,7 @@ func TestOutage(t *testing.T) {
 }
 
 // TestNight: for ten hours all names lead to a private address, as behind the portal of a hotel or where a tunnel is down, or a firewall
-// refuses all connections, or swallows them. No host is given up.
+// refuses all connections, or swallows them. No host is given up, the crawl does not end, and it goes on at once when the night is over.
 func TestNight(t *testing.T) {
 	for _, name := range []string{"portal", "refused", "silence"} {
 		each(t, name, func(t *testing.T, w *trial) {
@@ -119,9 +119,17 @@ func TestNight(t *testing.T) {
 			}
 			time.AfterFunc(2*time.Minute, change(true))
 			time.AfterFunc(10*time.Hour, change(false))
-			w.cfg.Crawl.Patience = 3 * time.Hour
-			if got, _ := w.run(seeds...); got.Frontier.Dropped+got.Frontier.Failed != 0 || got.Frontier.Done != 6*151 {
+			got, logs := w.run(seeds...)
+			if got.Frontier.Dropped+got.Frontier.Failed != 0 || got.Frontier.Done != 6*151 {
 				t.Errorf("%d done of %d, %d dropped, %d failed", got.Frontier.Done, 6*151, got.Frontier.Dropped, got.Frontier.Failed)
+			}
+			// Downloads that are under way when names begin to fail may still be answered.
+			trouble, over := logs.events.of(runlog.EventOwnTrouble), logs.events.of(runlog.EventOwnTroubleOver)
+			if n := len(trouble); n == 0 || n > 6 || len(over) != n || over[n-1].Time.Sub(w.began) > 10*time.Hour+2*time.Minute {
+				t.Errorf("trouble %v, over %v", trouble, over)
+			}
+			if late := time.Since(w.began); late > 10*time.Hour+5*time.Minute {
+				t.Errorf("the crawl ended after %v", late)
 			}
 		})
 	}

@@ -25,8 +25,8 @@ type Config struct {
 	// End says when the crawl ends: "idle" when nothing is left to do within crawl.patience, "never" only when it is
 	// stopped. In an overlay one node with "never" is enough.
 	End string `toml:"end"`
-	// Patience is how long an idle crawl waits for retries that are due later. A longer time gives failing hosts more
-	// chances. What is left then is reported as unfinished.
+	// Patience is how long an idle crawl waits for retries that are due later, ten times as long at hosts that had answered.
+	// A longer time gives failing hosts more chances. What is left then is reported as unfinished.
 	Patience time.Duration `toml:"patience" live:"yes"`
 	// MaxPages ends the crawl after exactly this many page requests; 0 means no limit. A node alone counts from its last
 	// start. In an overlay max_pages, max_bytes and max_time hold for all nodes and all their starts together.
