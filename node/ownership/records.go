@@ -25,8 +25,9 @@ type Shelf interface {
 type records struct {
 	shelf Shelf
 
-	// flushing is held during a flush, so that changes reach the disk in order. It is taken before mu.
-	flushing sync.Mutex
+	// flushing is full during a flush, so that changes reach the disk in order. It is filled before mu is taken. Unlike for a mutex, a
+	// fake clock advances while goroutines wait for it.
+	flushing chan struct{}
 	// mu guards the fields below. It is never held across I/O.
 	mu    sync.Mutex
 	cache *simplelru.LRU[string, Record]
@@ -36,7 +37,7 @@ type records struct {
 
 func newRecords(shelf Shelf, limit int) *records {
 	cache, _ := simplelru.NewLRU[string, Record](limit, nil) //nolint:errcheck // it fails for a limit below one only
-	return &records{shelf: shelf, cache: cache, dirty: make(map[string]Record)}
+	return &records{shelf: shelf, flushing: make(chan struct{}, 1), cache: cache, dirty: make(map[string]Record)}
 }
 
 // get returns the record of a host, one without an owner if there is none.
@@ -94,8 +95,8 @@ func (t *records) put(host string, r Record) {
 
 // flush writes all changes to the store.
 func (t *records) flush() error {
-	t.flushing.Lock()
-	defer t.flushing.Unlock()
+	t.flushing <- struct{}{}
+	defer func() { <-t.flushing }()
 	t.mu.Lock()
 	changes := maps.Clone(t.dirty)
 	t.mu.Unlock()

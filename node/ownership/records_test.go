@@ -37,7 +37,7 @@ func TestRecordThatChangesWhileItIsWritten(t *testing.T) {
 	records.put(r.Host, r)
 	r.Epoch = 2
 	s.beforeBatch = func() {
-		if records.flushing.TryLock() {
+		if len(records.flushing) == 0 {
 			t.Error("another flush may write at the same time, and newer records reach the disk first")
 		}
 		records.put(r.Host, r)
