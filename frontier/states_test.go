@@ -114,7 +114,7 @@ func TestHopelessAndIdle(t *testing.T) {
 		"one may be tried":     {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(-time.Second) }, false, false},
 		"one may be tried now": {func(_ *Frontier, h *host) { h.notBefore = time.Now() }, false, false},
 		"one may be soon":      {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(patience) }, true, false},
-		"one had answered":     {func(_ *Frontier, h *host) { h.answeredUntil(10 * patience) }, true, false},
+		"one has answered":     {func(_ *Frontier, h *host) { h.answeredUntil(10 * patience) }, true, false},
 		"it waits for longer":  {func(_ *Frontier, h *host) { h.answeredUntil(10*patience + time.Second) }, true, true},
 		"one has its hours":    {func(_ *Frontier, h *host) { h.opens, h.notBefore = h.notBefore, time.Time{} }, false, false},
 		"hours, and a pause":   {func(_ *Frontier, h *host) { h.opens, h.notBefore = h.notBefore, time.Now().Add(patience) }, true, false},
@@ -157,9 +157,9 @@ func TestHopelessAndIdle(t *testing.T) {
 	}
 }
 
-// answeredUntil makes a host one that had answered, and has failed and waits.
+// answeredUntil makes a host one that has answered, and waits.
 func (h *host) answeredUntil(wait time.Duration) {
-	h.failures, h.robotsUntil, h.notBefore = 1, time.Now().Add(time.Hour), time.Now().Add(wait)
+	h.robotsUntil, h.notBefore = time.Now().Add(time.Hour), time.Now().Add(wait)
 }
 
 // The addresses of a host are told while it is placed by its own name, that of its server first.

@@ -201,9 +201,9 @@ func (f *Frontier) busyLocked() bool {
 	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || len(f.candidates) > 0
 }
 
-// Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or ten times as long at
-// a host that had answered and fails. While a URL waits only for the hours of its site, or this node is cut off, the frontier is not idle.
-// unfinished is the number of URLs that are left.
+// Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or for ten times as
+// long if its host has ever answered. While a URL waits only for the hours of its site, or this node is cut off, the frontier is not idle. unfinished
+// is the number of URLs that are left.
 func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,8 +214,8 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	now := time.Now()
 	for _, h := range b.hosts {
 		limit := now.Add(patience)
-		if h.failures > 0 && !h.robotsUntil.IsZero() {
-			limit = now.Add(10 * patience) // it had answered, and may do so again
+		if !h.robotsUntil.IsZero() {
+			limit = now.Add(10 * patience) // it has answered, and may do so again
 		}
 		if due, ok := h.due(); h.reading || ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
 			return false, 0
