@@ -22,7 +22,7 @@ import (
 // Flags for more: go test ./node -run OverlayRandom -overlay.seed 1 -overlay.runs 100
 var (
 	overlaySeed = flag.Uint64("overlay.seed", 1, "first seed of TestOverlayRandom")
-	overlayRuns = flag.Int("overlay.runs", 2, "seeds of TestOverlayRandom")
+	overlayRuns = flag.Int("overlay.runs", 1, "seeds of TestOverlayRandom")
 )
 
 // Random faults of whole nodes: kills, stops, erased disks, partitions, broken paths, nodes that can dial nobody, or not reach the web, full and
