@@ -74,8 +74,8 @@ crashes() {
 figures='AgainstSerf|NoisyStream|Papers|Neighbours|Ablate|TheNodeThatIsHitLosesItsAssignments|HeapHasABound|Fleet|Freshness|Overlay(OfThirty|Cost)'
 # A large part of a minute each under the race detector, or more of a kind that it sees once. It sees the same code run in other
 # tests, so these run without it.
-slow='CANZones|RecordsOfPages|HostileWeb|ChainIsCrawledToItsEnd|OneHolder|ChoiceBehindNAT|Outage|Mixtures'
-slow+='|Overlay(HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMute|BrokenPaths|Nearest|BehindNAT|Liar|Partition|SlowNode|EqualNodes|Drains|DrainsInTrouble|Blocks|Recrawl|OneAddress|HomeDies|EstimatorDies|Acts(Drop|Pause|Seeds|Rotate))'
+slow='CANZones|RecordsOfPages|HostileWeb|ChainIsCrawledToItsEnd|OneHolder|ChoiceBehindNAT|Outage|Night|Mixtures'
+slow+='|Overlay(HungDisk|GrantorWithoutRoom|LimitWithoutRoom|Mute|EndsWithoutMute|BrokenPaths|Nearest|BehindNAT|Liar|Partition|SlowNode|EqualNodes|Drains|DrainsInTrouble|Blocks|Recrawl|OneAddress|HomeDies|EstimatorDies|AskerDies|Random|Acts(Drop|Pause|Seeds|Rotate))'
 slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
