@@ -28,8 +28,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	f.outage.tried(task.try)
 	f.ending++
 	defer f.written()
-	news := f.suspectLocked(task, &out, time.Now())
-	defer func() { f.tell(news) }()
+	defer f.tell(f.suspectLocked(task, &out, time.Now()))
 	if task.remote {
 		f.bench.remote.end(task.Server)
 		f.dispatchLocked(time.Now())

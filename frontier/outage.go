@@ -77,7 +77,7 @@ type suspicion struct {
 }
 
 const (
-	// manySilent is how many must have failed. A single server that fails is rather in trouble itself.
+	// manySilent is how many must have failed. If a single server fails, the trouble is rather its own.
 	manySilent = 2
 	// mostSuspected is how long a suspected outage lasts at most. Then the servers are to blame, and the crawl may end.
 	mostSuspected = 24 * time.Hour
@@ -117,7 +117,7 @@ func (f *front) failedLocked(h *host, which string, try bool, now time.Time) (ou
 			f.outage.fail(f.outage.why, false, now)
 		}
 		return true, news
-	case s.wrong || f.outage.why != "" || h.failures > 0 || h.robotsUntil.IsZero():
+	case s.wrong || f.outage.why != "" || h.failures > 0 || !h.answered():
 		return false, news
 	case s.failed == nil:
 		s.failed = make(map[string]bool)
@@ -147,11 +147,12 @@ func (f *Frontier) OwnTrouble(why string, names bool) {
 	}
 }
 
-// Answered reports that a web server answered or, with names, a name server. So this node is not cut off.
+// Answered reports that a web server answered or, with names, a name server. So this node is not cut off. A suspected outage goes on:
+// only a task that a server answered ends it.
 func (f *Frontier) Answered(names bool) {
 	f.mu.Lock()
 	why, over := f.outage.why, false
-	if why != "" && f.suspicion.began.IsZero() { // refusals and lookups may be the work of a firewall or a portal
+	if why != "" && f.suspicion.began.IsZero() { // a firewall refuses, too, and a portal looks up names
 		now := time.Now()
 		over = f.outage.answer(names, now)
 		f.dispatchLocked(now)

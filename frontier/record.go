@@ -54,6 +54,9 @@ type hostState struct {
 	failures int
 }
 
+// answered says that the host has ever answered: its robots.txt is known.
+func (s *hostState) answered() bool { return !s.robotsUntil.IsZero() }
+
 // alike says that two states differ at most in the time of the last request and in failures.
 func (s *hostState) alike(other *hostState) bool {
 	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && near(s.robotsUntil, other.robotsUntil)

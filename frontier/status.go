@@ -214,8 +214,8 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	now := time.Now()
 	for _, h := range b.hosts {
 		limit := now.Add(patience)
-		if !h.robotsUntil.IsZero() {
-			limit = now.Add(10 * patience) // it has answered, and may do so again
+		if h.answered() { // and may do so again
+			limit = now.Add(10 * patience)
 		}
 		if due, ok := h.due(); h.reading || ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
 			return false, 0
