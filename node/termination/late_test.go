@@ -234,3 +234,21 @@ func TestNotMute(t *testing.T) {
 		}
 	})
 }
+
+// Of three nodes one is gone for good, and the others are replaced, half a minute apart. The newcomers have seen two nodes at most, and hear in time that three have been there.
+func TestNewcomersHearInTimeThatAllWereThere(t *testing.T) {
+	withCrew(t, 3, 3, func(t *testing.T, c *crew) {
+		c.idle(false, 0, 1, 2)
+		time.Sleep(5 * every)
+		for i, id := range []string{"", "!2", "!1", idOf(9)} { // those with "!" are the ones to ask
+			c.set(func() { c.mates[i].dead, c.mates[i].gone = true, true })
+			if id != "" {
+				c.joinAs(id)
+				c.idle(i == 3, len(c.mates)-1)
+			}
+			time.Sleep(30 * time.Second)
+		}
+		c.idle(true, 4)
+		c.endsBy(10 * every)
+	})
+}

@@ -148,10 +148,11 @@ func (r *Rounds) Run(ctx context.Context) (over bool) {
 			r.finish(why)
 			continue
 		}
-		if present := r.present(v); !asks(v.Self, present) || !v.Majority {
+		present := r.present(v)
+		r.probe(ctx, v, present)
+		if !asks(v.Self, present) || !v.Majority {
 			last = nil
 			r.explain(&waits, s.Why)
-			r.probe(ctx, v, present)
 			continue
 		}
 		answers, by, why := r.ask(ctx, v, busy)
@@ -212,12 +213,16 @@ func (r *Rounds) present(v view.View) []string {
 // asks reports whether a node is the one that asks.
 func asks(id string, present []string) bool { return len(present) > 0 && present[0] == id }
 
-// probe makes sure now and then that the node that asks is there. Both hear how many nodes the other has seen.
+// probe makes sure now and then that the node that asks is there. Both hear how many nodes the other has seen. A node that does not know that all
+// expected ones have been there asks another one in every round, even if it is the one to ask: those that know may soon be gone for good.
 func (r *Rounds) probe(ctx context.Context, v view.View, present []string) {
-	if time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present) {
-		r.probed = time.Now()
-		_, _ = r.askOne(ctx, v, present[0], &wire.IdleRequest{}) // it notes what came of it
+	armed := r.hear(0)
+	others := slices.DeleteFunc(slices.Clone(present), func(id string) bool { return id == v.Self })
+	if len(others) == 0 || armed && (asks(v.Self, present) || time.Since(r.probed) < probeEvery) {
+		return
 	}
+	r.probed = time.Now()
+	_, _ = r.askOne(ctx, v, others[0], &wire.IdleRequest{}) // it notes what came of it
 }
 
 // believes reports whether this node believes a member that says that the crawl has ended: it is settled, and none with a lower id answers.
