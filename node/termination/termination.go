@@ -75,8 +75,11 @@ type Rounds struct {
 	cfg  Config
 	deps Deps
 	over chan struct{} // closed when the crawl has ended everywhere
-	// probed is when this node last made sure that the node that asks is there. Run owns it.
+	// probed is when this node last made sure that the node that asks is there. heard has those that have answered what probe asks all others, and turn
+	// says which comes next. Run owns them.
 	probed time.Time
+	heard  map[string]bool
+	turn   int
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -112,7 +115,7 @@ const (
 
 // New makes the rounds of one node.
 func New(cfg Config, deps Deps) *Rounds {
-	r := &Rounds{cfg: cfg, deps: deps, over: make(chan struct{}), silent: make(map[string]silence), probed: time.Now()}
+	r := &Rounds{cfg: cfg, deps: deps, over: make(chan struct{}), silent: make(map[string]silence), heard: make(map[string]bool), probed: time.Now()}
 	if deps.Armed {
 		r.met = uint32(cfg.ExpectedNodes)
 	}
@@ -214,15 +217,22 @@ func (r *Rounds) present(v view.View) []string {
 func asks(id string, present []string) bool { return len(present) > 0 && present[0] == id }
 
 // probe makes sure now and then that the node that asks is there. Both hear how many nodes the other has seen. A node that does not know that all
-// expected ones have been there asks another one in every round, even if it is the one to ask: those that know may soon be gone for good.
+// expected ones have been there asks all others, one in each round: those that know may soon be gone for good.
 func (r *Rounds) probe(ctx context.Context, v view.View, present []string) {
-	armed := r.hear(0)
-	others := slices.DeleteFunc(slices.Clone(present), func(id string) bool { return id == v.Self })
-	if len(others) == 0 || armed && (asks(v.Self, present) || time.Since(r.probed) < probeEvery) {
-		return
+	if !r.hear(0) {
+		for range present {
+			r.turn++
+			if id := present[r.turn%len(present)]; id != v.Self && !r.heard[id] {
+				_, err := r.askOne(ctx, v, id, &wire.IdleRequest{})
+				r.heard[id] = err == nil
+				return
+			}
+		}
 	}
-	r.probed = time.Now()
-	_, _ = r.askOne(ctx, v, others[0], &wire.IdleRequest{}) // it notes what came of it
+	if time.Since(r.probed) >= probeEvery && len(present) > 0 && !asks(v.Self, present) {
+		r.probed = time.Now()
+		_, _ = r.askOne(ctx, v, present[0], &wire.IdleRequest{}) // it notes what came of it
+	}
 }
 
 // believes reports whether this node believes a member that says that the crawl has ended: it is settled, and none with a lower id answers.
