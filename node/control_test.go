@@ -131,3 +131,20 @@ func (w *trial) snapshot(n *node.Node, hosts int) {
 		w.t.Errorf("%d hosts and %d URLs, and at the end %s, want %s", roles, len(urls), last, want)
 	}
 }
+
+// Who asks about a host that the scope leaves out hears that, and of another one that it is not here.
+func TestStatusOfAHostThatIsNotHere(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(1)
+		w.cfg.Scope.Exclude.Hosts = []string{"c.test"}
+		w.opened = func(n *node.Node) {
+			for name, want := range map[string]string{"c.test": "c.test: the scope leaves it out (excluded)", "https://b.test": node.ErrNotHere.Error()} {
+				var answer struct{ Error string }
+				if code := called(w.t, n, "GET", "/host?name="+name, &answer); code != 404 || !strings.Contains(answer.Error, want) {
+					w.t.Errorf("%s: %d, %q", name, code, answer.Error)
+				}
+			}
+		}
+		w.run("http://a.test/")
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/fetch/blocklist"
 	"proxima/node/strict"
 )
 
@@ -134,6 +135,11 @@ func (o *Operator) Reload(ctx context.Context, by string) (changed, refused []st
 func (o *Operator) adjustLocked(next Config, keys []setting, by string) error {
 	if errs := next.Validate(); errs != nil {
 		return badInput(errors.Join(errs...))
+	}
+	if slices.ContainsFunc(keys, func(s setting) bool { return s.key == "blocklist.sources" }) {
+		if err := blocklist.Readable(next.Blocklist.Sources); err != nil {
+			return badInput(err)
+		}
 	}
 	for _, s := range keys {
 		from, to, _ := s.differs(o.live.Load(), &next)

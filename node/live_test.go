@@ -40,6 +40,7 @@ func TestSet(t *testing.T) {
 				{"crawl.fetcher", "1", "no key (did you mean crawl.fetchers?)"}, {"crwal.fetcher", "1", "no key (did you mean crawl.fetchers?)"},
 				{"nowhere.fetcher", "1", "no key"}, {"crawl.fetchers.fetcher", "1", "no key"}, {"site.gap", "1", "no key"}, {"", "1", "no key"},
 				{"site", "[]", "cannot change"}, {"crawl", "{}", "no key"},
+				{"blocklist.sources", `["/nowhere/list"]`, "/nowhere/list: no such file"},
 				{"peer.listen", "127.0.0.1:1", "from the next start on"}, {"crawl.max_pages", "9", "from the next start on"},
 			} {
 				err := n.Operator().Set(ctx, c.key, c.value, "ann")

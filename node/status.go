@@ -80,9 +80,23 @@ func (w watcher) explain(ctx context.Context, name string) (out []frontier.HostS
 		out = append(out, status)
 	}
 	if out == nil {
-		return nil, notHere(name)
+		return nil, w.unknown(name)
 	}
 	return out, nil
+}
+
+// unknown says of a name without a known host that the scope leaves it out, or that it is not here.
+func (w watcher) unknown(name string) error {
+	for _, host := range hostsOf(name) {
+		u, reason := w.rules.Resolve(identity.URL{}, host+"/")
+		if reason == identity.Accepted {
+			reason = w.rules.Admit(u, 0, 0, 0)
+		}
+		if reason == identity.Excluded || reason == identity.OutOfScope {
+			return refusal{http.StatusNotFound, fmt.Errorf("%s: the scope leaves it out (%s)", name, reason)}
+		}
+	}
+	return notHere(name)
 }
 
 // whilePaused says of a host that could be asked now or after the gap of its server why it is not. paused is empty while the node is not paused.

@@ -254,7 +254,7 @@ func reload(ctx context.Context, c *ctl, _ []string) error {
 		fmt.Fprintln(c.out, why)
 	}
 	if err == nil && len(a.Set)+len(a.NotSet) == 0 {
-		fmt.Fprintln(c.out, "nothing has changed")
+		fmt.Fprintln(c.out, "no key has changed; seeds are added by: proxima ctl seed")
 	}
 	return err
 }

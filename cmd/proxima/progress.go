@@ -57,7 +57,7 @@ func progressState(s node.Status) string {
 // why returns the main reason for not crawling faster.
 func why(s node.Status) string {
 	if k := s.Sink; k != nil && k.Flushing && k.Waiting > 0 {
-		return strings.TrimSuffix(fmt.Sprintf("the crawl is over, %d packages wait to be delivered; %s", k.Waiting, k.Trouble), "; ")
+		return strings.TrimSuffix(fmt.Sprintf("the crawl is over, packages to be delivered: %d; %s", k.Waiting, k.Trouble), "; ")
 	}
 	if paused := s.Frontier.Paused; strings.HasPrefix(paused, "paused ") {
 		return paused

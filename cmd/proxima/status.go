@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"proxima/frontier"
 	"proxima/node"
@@ -93,8 +94,8 @@ func showStatus(w io.Writer, s node.Status) {
 	}
 	fmt.Fprintln(w)
 	if k := s.Sink; k != nil {
-		fmt.Fprintf(w, "sink %s: %d packages with %s pages delivered, %d wait; they use %s of %s here\n", k.To, k.Packages, humanize.Comma(k.Pages),
-			k.Waiting, humanize.IBytes(uint64(k.Used)), humanize.IBytes(uint64(k.Limit)))
+		fmt.Fprintf(w, "sink %s: %s with %s %s delivered, %d wait; they use %s of %s here\n", k.To, english.Plural(k.Packages, "package", ""), humanize.Comma(k.Pages),
+			english.PluralWord(int(k.Pages), "page", ""), k.Waiting, humanize.IBytes(uint64(k.Used)), humanize.IBytes(uint64(k.Limit)))
 		if k.Damaged > 0 {
 			fmt.Fprintf(w, "  %d downloads are lost, because their records here were damaged\n", k.Damaged)
 		}

@@ -59,7 +59,7 @@ type Report struct {
 	Wrong string
 }
 
-// New returns an empty List. Load fills it. A file that cannot be opened is an error here: who names one means it to be in force.
+// New returns an empty List. Load fills it. A file that cannot be opened is an error.
 func New(cfg Config, deps Deps) (*List, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure blocklist: %w", err)
@@ -68,18 +68,29 @@ func New(cfg Config, deps Deps) (*List, error) {
 	if l.changed == nil {
 		l.changed = func(Report) {}
 	}
+	if err := Readable(cfg.Sources); err != nil {
+		return nil, err
+	}
 	for _, where := range cfg.Sources {
-		if !isWeb(where) {
-			f, err := os.Open(where)
-			if err != nil {
-				return nil, fmt.Errorf("read a blocklist: %w", err)
-			}
-			f.Close()
-		}
 		l.sources = append(l.sources, newSource(where))
 	}
 	l.tables.Store(&[]*table{})
 	return l, nil
+}
+
+// Readable returns an error if a source is a file that cannot be opened: who names one means it to be in force.
+func Readable(sources []string) error {
+	for _, where := range sources {
+		if isWeb(where) {
+			continue
+		}
+		f, err := os.Open(where)
+		if err != nil {
+			return fmt.Errorf("read a blocklist: %w", err)
+		}
+		f.Close()
+	}
+	return nil
 }
 
 // Load reads all sources that have changed since they were last read. A source that fails keeps its previous content; the error
