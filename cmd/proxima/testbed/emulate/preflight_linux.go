@@ -17,28 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trial is the result of the probe, a process in namespaces like those of the inner process.
+// trial has the errors of what the probe tried; nil is what works.
 type trial struct {
-	Space *refusal `json:"space,omitempty"` // a network namespace with its settings
-	Wait  *refusal `json:"wait,omitempty"`  // exact waiting
-	Tun   *refusal `json:"tun,omitempty"`
-	Veth  *refusal `json:"veth,omitempty"`
-}
-
-// refusal is an error of the kernel, in a form that can be sent to another process.
-type refusal struct {
-	Text  string     `json:"text"`
-	Errno unix.Errno `json:"errno"`
-}
-
-// refused converts an error; nil stays nil.
-func refused(err error) *refusal {
-	if err == nil {
-		return nil
-	}
-	r := &refusal{Text: err.Error()}
-	errors.As(err, &r.Errno)
-	return r
+	space error // a network namespace with its settings
+	wait  error // exact waiting
+	tun   error
+	veth  error
 }
 
 // surroundings are settings of the machine that can explain a refusal.
@@ -50,16 +34,18 @@ type surroundings struct {
 
 // Preflight finds out what this machine allows this user. It tries everything in a separate process.
 func Preflight(ctx context.Context) Readiness {
-	t, err := try(ctx)
-	return explain(t, err, look())
+	r, err := try(ctx)
+	if err != nil {
+		return Readiness{Portable, []string{"namespaces: " + look().forbids() + err.Error()}}
+	}
+	return r
 }
 
 // try runs the probe. It returns an error if namespaces cannot be created at all.
-func try(ctx context.Context) (trial, error) {
+func try(ctx context.Context) (r Readiness, err error) {
 	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
 	defer stop()
 	var out, errs bytes.Buffer
-	var t trial
 	runtime.LockOSThread() // the probe dies with the thread that started it
 	defer runtime.UnlockOSThread()
 	cmd, err := startInside(func(program string) *exec.Cmd {
@@ -68,38 +54,36 @@ func try(ctx context.Context) (trial, error) {
 		return cmd
 	})
 	if err != nil {
-		return t, err
+		return r, err
 	}
-	if err := cmd.Wait(); err != nil {
-		return t, fmt.Errorf("try the namespaces: %w: %s", err, strings.TrimSpace(errs.String()))
+	if err = cmd.Wait(); err == nil {
+		err = json.Unmarshal(out.Bytes(), &r)
 	}
-	if err := json.Unmarshal(out.Bytes(), &t); err != nil {
-		return t, fmt.Errorf("try the namespaces: %w", err)
+	if err != nil {
+		return r, fmt.Errorf("try the namespaces: %w: %s", err, strings.TrimSpace(errs.String()))
 	}
-	return t, nil
+	return r, nil
 }
 
-// probe tries everything that the emulation needs and writes the results. What it opens ends with its process.
+// probe tries everything that the emulation needs, in namespaces like those of the inner process, and writes what is ready. What it opens
+// ends with its process.
 func probe(w io.Writer) error {
 	var t trial
 	if _, err := epollWait(-1, make([]unix.EpollEvent, 1), 0); !errors.Is(err, unix.EBADF) { // it would find the descriptor wrong
-		t.Wait = refused(err)
+		t.wait = err
 	}
-	_, err := newNamespace(func() error {
+	_, t.space = newNamespace(func() error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("make mounts private: %w", err)
 		}
 		_, err := tune()
 		return err
 	})
-	if t.Space = refused(err); err == nil {
-		try := func(veth bool) *refusal {
-			_, _, err := newNode(0, []netip.Addr{Prefix().Addr()}, veth)
-			return refused(err)
-		}
-		t.Tun, t.Veth = try(false), try(true)
+	if t.space == nil {
+		_, _, t.tun = newNode(0, []netip.Addr{Prefix().Addr()}, false)
+		_, _, t.veth = newNode(0, []netip.Addr{Prefix().Addr()}, true)
 	}
-	return json.NewEncoder(w).Encode(t)
+	return json.NewEncoder(w).Encode(explain(t, look()))
 }
 
 // hindrance is a setting of /proc/sys with a value that forbids namespaces, one that allows them, and what it does.
@@ -131,46 +115,43 @@ func look() surroundings {
 	return s
 }
 
-func explain(t trial, failed error, s surroundings) Readiness {
-	portable := func(text string) Readiness { return Readiness{Portable, []string{text}} }
+func explain(t trial, s surroundings) Readiness {
 	switch {
-	case failed != nil:
-		return portable("namespaces: " + s.forbids() + failed.Error())
-	case t.Space != nil:
-		return portable("network namespaces: " + s.forbids() + t.Space.Text)
-	case t.Wait != nil:
-		return portable("exact waiting: the kernel is older than Linux 5.11, or a filter forbids epoll_pwait2: " + t.Wait.Text)
-	case t.Tun == nil:
+	case t.space != nil:
+		return Readiness{Portable, []string{"network namespaces: " + s.forbids() + t.space.Error()}}
+	case t.wait != nil:
+		return Readiness{Portable, []string{"exact waiting: the kernel is older than Linux 5.11, or a filter forbids epoll_pwait2: " + t.wait.Error()}}
+	case t.tun == nil:
 		return Readiness{Emulation: TUN}
 	}
-	missing := []string{"TUN devices: " + explainTUN(*t.Tun, s)}
-	if t.Veth == nil {
+	missing := []string{"TUN devices: " + explainTUN(t.tun, s)}
+	if t.veth == nil {
 		return Readiness{Veth, missing}
 	}
 	reason := ""
-	switch t.Veth.Errno {
-	case unix.EOPNOTSUPP:
+	switch {
+	case errors.Is(t.veth, unix.EOPNOTSUPP):
 		reason = "the kernel lacks veth devices (module veth): "
-	case unix.EAFNOSUPPORT:
+	case errors.Is(t.veth, unix.EAFNOSUPPORT):
 		reason = "the kernel lacks packet sockets (module af_packet): "
-	case unix.EPERM, unix.EACCES:
+	case errors.Is(t.veth, unix.EPERM), errors.Is(t.veth, unix.EACCES):
 		reason = s.forbids()
 	}
-	return Readiness{Portable, append(missing, "veth devices: "+reason+t.Veth.Text)}
+	return Readiness{Portable, append(missing, "veth devices: "+reason+t.veth.Error())}
 }
 
-func explainTUN(r refusal, s surroundings) string {
+func explainTUN(err error, s surroundings) string {
 	switch {
 	case !s.tunThere:
 		return tunPath + " does not exist: load the module tun, or pass the device to the container"
-	case r.Errno == unix.EACCES:
+	case errors.Is(err, unix.EACCES):
 		return tunPath + " cannot be opened by this user (mode 0666 allows all users)"
-	case r.Errno == unix.EPERM:
-		return tunPath + " is forbidden by the container's list of devices or a security module: " + r.Text
-	case r.Errno == unix.ENODEV || r.Errno == unix.ENXIO:
-		return "the kernel lacks the module tun: " + r.Text
+	case errors.Is(err, unix.EPERM):
+		return tunPath + " is forbidden by the container's list of devices or a security module: " + err.Error()
+	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
+		return "the kernel lacks the module tun: " + err.Error()
 	}
-	return r.Text
+	return err.Error()
 }
 
 // forbids returns the settings that forbid namespaces, or "" if there are none.

@@ -9,35 +9,34 @@ import (
 )
 
 func TestExplanations(t *testing.T) {
-	no := func(e unix.Errno) *refusal { return refused(fmt.Errorf("try: %w", e)) }
+	no := func(e unix.Errno) error { return fmt.Errorf("try: %w", e) }
 	here := surroundings{tunThere: true}
 	with := func(setting, value string) surroundings {
 		return surroundings{tunThere: true, settings: map[string]string{setting: value}}
 	}
 	for _, c := range []struct {
-		name   string
-		t      trial
-		failed error
-		s      surroundings
-		want   string
-		says   []string
+		name string
+		t    trial
+		s    surroundings
+		want string
+		says []string
 	}{
-		{"all is there", trial{}, nil, here, TUN, nil},
-		{"nothing is needed of veth", trial{Veth: no(unix.EOPNOTSUPP)}, nil, here, TUN, nil},
-		{"no device", trial{Tun: no(unix.ENOENT)}, nil, surroundings{}, Veth, []string{"TUN devices: /dev/net/tun does not exist"}},
-		{"closed", trial{Tun: no(unix.EACCES)}, nil, here, Veth, []string{"cannot be opened by this user"}},
-		{"forbidden", trial{Tun: no(unix.EPERM)}, nil, here, Veth, []string{"the container's list of devices"}},
-		{"neither", trial{Tun: no(unix.ENODEV), Veth: no(unix.EOPNOTSUPP)}, nil, here, Portable, []string{"module tun", "module veth"}},
-		{"no sockets", trial{Tun: no(unix.EACCES), Veth: no(unix.EAFNOSUPPORT)}, nil, here, Portable, []string{"cannot be opened", "af_packet"}},
-		{"old kernel", trial{Wait: no(unix.ENOSYS)}, nil, here, Portable, []string{"older than Linux 5.11"}},
-		{"Ubuntu", trial{Space: no(unix.EPERM)}, nil, with("kernel/apparmor_restrict_unprivileged_userns", "1"), Portable,
+		{"all is there", trial{}, here, TUN, nil},
+		{"nothing is needed of veth", trial{veth: no(unix.EOPNOTSUPP)}, here, TUN, nil},
+		{"no device", trial{tun: no(unix.ENOENT)}, surroundings{}, Veth, []string{"TUN devices: /dev/net/tun does not exist"}},
+		{"closed", trial{tun: no(unix.EACCES)}, here, Veth, []string{"cannot be opened by this user"}},
+		{"forbidden", trial{tun: no(unix.EPERM)}, here, Veth, []string{"the container's list of devices"}},
+		{"neither", trial{tun: no(unix.ENODEV), veth: no(unix.EOPNOTSUPP)}, here, Portable, []string{"module tun", "module veth"}},
+		{"no sockets", trial{tun: no(unix.EACCES), veth: no(unix.EAFNOSUPPORT)}, here, Portable, []string{"cannot be opened", "af_packet"}},
+		{"old kernel", trial{wait: no(unix.ENOSYS)}, here, Portable, []string{"older than Linux 5.11"}},
+		{"Ubuntu", trial{space: no(unix.EPERM)}, with("kernel/apparmor_restrict_unprivileged_userns", "1"), Portable,
 			[]string{"AppArmor forbids user namespaces to ordinary users (as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"}},
-		{"hardened", trial{}, unix.EPERM, with("kernel/unprivileged_userns_clone", "0"), Portable, []string{"sysctl -w kernel.unprivileged_userns_clone=1"}},
-		{"none allowed", trial{}, unix.ENOSPC, with("user/max_user_namespaces", "0"), Portable, []string{"sysctl -w user.max_user_namespaces=1000"}},
-		{"Docker", trial{}, unix.EPERM, surroundings{seccomp: true}, Portable, []string{"filter of system calls", "operation not permitted"}},
-		{"unknown", trial{}, unix.EINVAL, with("user/max_user_namespaces", "5000"), Portable, []string{"namespaces: invalid argument"}},
+		{"hardened", trial{space: no(unix.EPERM)}, with("kernel/unprivileged_userns_clone", "0"), Portable, []string{"sysctl -w kernel.unprivileged_userns_clone=1"}},
+		{"none allowed", trial{space: no(unix.ENOSPC)}, with("user/max_user_namespaces", "0"), Portable, []string{"sysctl -w user.max_user_namespaces=1000"}},
+		{"Docker", trial{space: no(unix.EPERM)}, surroundings{seccomp: true}, Portable, []string{"filter of system calls", "operation not permitted"}},
+		{"unknown", trial{space: no(unix.EINVAL)}, with("user/max_user_namespaces", "5000"), Portable, []string{"namespaces: try: invalid argument"}},
 	} {
-		got := explain(c.t, c.failed, c.s)
+		got := explain(c.t, c.s)
 		if got.Emulation != c.want || len(got.Missing) == 0 != (c.want == TUN) {
 			t.Errorf("%s: %q", c.name, got)
 		}
