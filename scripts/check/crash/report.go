@@ -21,12 +21,12 @@ type account struct {
 }
 
 // newAccount attributes each repeated request to the kill that ended the life of the first one.
-func newAccount(requests []lab.Request, kills []lab.Kill, slack time.Duration) account {
+func newAccount(requests []lab.Request, kills []killed, slack time.Duration) account {
 	a := account{inFlight: make([]int, len(kills)), repeats: make([]int, len(kills))}
 	last := map[string]*lab.Request{}
 	for i := range requests {
 		r := &requests[i]
-		if r.Life >= 0 && r.Life < len(kills) && (!r.Whole() || r.End.After(kills[r.Life].At)) {
+		if r.Life >= 0 && r.Life < len(kills) && (!r.Whole() || r.End.After(kills[r.Life].at)) {
 			a.inFlight[r.Life]++
 		}
 		before := last[r.Path]
@@ -40,7 +40,7 @@ func newAccount(requests []lab.Request, kills []lab.Kill, slack time.Duration) a
 		}
 		k := before.Life
 		a.repeats[k]++
-		if lead := kills[k].At.Sub(before.End); !before.Whole() || lead <= 0 {
+		if lead := kills[k].at.Sub(before.End); !before.Whole() || lead <= 0 {
 			a.cut++
 		} else {
 			a.unwritten = append(a.unwritten, lead)
@@ -53,7 +53,7 @@ func newAccount(requests []lab.Request, kills []lab.Kill, slack time.Duration) a
 }
 
 // report prints the table and reports whether all held.
-func report(out io.Writer, s settings, took time.Duration, kills []lab.Kill, expected []string, requests []lab.Request, log fetchLog) bool {
+func report(out io.Writer, s settings, took time.Duration, kills []killed, expected []string, requests []lab.Request, log fetchLog) bool {
 	// The site may read a request after the death of the node that sent it.
 	slices.SortStableFunc(requests, func(a, b lab.Request) int { return cmp.Or(cmp.Compare(a.Life, b.Life), a.Start.Compare(b.Start)) })
 	alive := map[int]bool{}
@@ -81,7 +81,7 @@ func report(out io.Writer, s settings, took time.Duration, kills []lab.Kill, exp
 	}
 	starting, silent, busiest, repeats, inFlight, excess := 0, 0, 0, 0, 0, []string{}
 	for i, k := range kills {
-		if k.Starting {
+		if k.starting {
 			starting++
 		}
 		if !alive[i] {
@@ -90,8 +90,8 @@ func report(out io.Writer, s settings, took time.Duration, kills []lab.Kill, exp
 		busiest = max(busiest, a.repeats[i])
 		repeats += a.repeats[i]
 		inFlight += a.inFlight[i]
-		if a.repeats[i] > s.Fetchers {
-			excess = append(excess, fmt.Sprintf("kill %d: %d repeats by %d fetchers", i, a.repeats[i], s.Fetchers))
+		if a.repeats[i] > s.fetchers {
+			excess = append(excess, fmt.Sprintf("kill %d: %d repeats by %d fetchers", i, a.repeats[i], s.fetchers))
 		}
 	}
 	slices.Sort(a.unwritten)
@@ -99,23 +99,23 @@ func report(out io.Writer, s settings, took time.Duration, kills []lab.Kill, exp
 	row := func(name, form string, args ...any) {
 		fmt.Fprintf(out, "%-24s  %s\n", name, fmt.Sprintf(form, args...))
 	}
-	row("kills", "%d of %d in %.0f s (seed %d), %d aimed at the start, %d before any request", len(kills), s.Kills, took.Seconds(), s.Seed, starting, silent)
+	row("kills", "%d of %d in %.0f s (seed %d), %d aimed at the start, %d before any request", len(kills), s.kills, took.Seconds(), s.seed, starting, silent)
 	row("URLs of the site", "%d", len(expected))
 	row("requests", "%d", len(requests))
 	row("in flight at kills", "%d, as the site saw it", inFlight)
-	row("repeats", "%d, at most %d for one kill; bound: %d kills x %d fetchers = %d", repeats, busiest, len(kills), s.Fetchers, len(kills)*s.Fetchers)
+	row("repeats", "%d, at most %d for one kill; bound: %d kills x %d fetchers = %d", repeats, busiest, len(kills), s.fetchers, len(kills)*s.fetchers)
 	row("  in flight at the kill", "%d", a.cut)
 	row("  answered, not recorded", "%d%s", len(a.unwritten), leads(a.unwritten))
 	row("log lines", "%d in %d boots; %d torn", log.lines, len(log.boots), log.torn)
 	fmt.Fprintln(out)
 
-	most := len(kills) * s.Fetchers
+	most := len(kills) * s.fetchers
 	unlogged := lab.Verdict{Name: "downloads without a line", Found: fmt.Sprint(len(noLine)), Bound: fmt.Sprintf("<= %d", most), OK: len(noLine) <= most}
 	if !unlogged.OK {
 		unlogged.Faults = noLine
 	}
 	return lab.Show(out, []lab.Verdict{
-		{Name: "kills", Found: fmt.Sprint(len(kills)), Bound: fmt.Sprint(s.Kills), OK: len(kills) == s.Kills},
+		{Name: "kills", Found: fmt.Sprint(len(kills)), Bound: fmt.Sprint(s.kills), OK: len(kills) == s.kills},
 		lab.None("never downloaded", missing), lab.None("asked for, but not of the site", strange), lab.None("repeats without a reason", a.wrong),
 		lab.None("kills with too many repeats", excess), lab.None("gaps in seq", log.gaps), lab.None("lines without a request", log.without(requests)), unlogged,
 	})

@@ -22,7 +22,7 @@ func asked(path string, life, start, end int, whole bool) lab.Request {
 }
 
 func TestAccount(t *testing.T) {
-	kills := []lab.Kill{{At: at(100)}, {At: at(5000)}}
+	kills := []killed{{at: at(100)}, {at: at(5000)}}
 	for _, c := range []struct {
 		name                       string
 		requests                   []lab.Request

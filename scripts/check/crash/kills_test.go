@@ -1,4 +1,4 @@
-package lab
+package main
 
 import (
 	"slices"
@@ -7,13 +7,13 @@ import (
 )
 
 func TestKillings(t *testing.T) {
-	k := Killed{Kills: 50, Seed: 7, Think: time.Millisecond}
-	a := k.killings(1000)
-	if !slices.Equal(a, k.killings(1000)) {
+	s := settings{kills: 50, seed: 7, think: time.Millisecond}
+	a := s.killings(1000)
+	if !slices.Equal(a, s.killings(1000)) {
 		t.Error("the same seed gives different moments")
 	}
-	k.Seed++
-	if slices.Equal(a, k.killings(1000)) {
+	s.seed++
+	if slices.Equal(a, s.killings(1000)) {
 		t.Error("different seeds give the same moments")
 	}
 	last, starting := 0, 0

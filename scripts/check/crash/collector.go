@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type collector struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	deaths int
+	paused map[int]bool          // the lives that had to wait for it
 	did    map[archive.Fault]int // PUTs by what it did to them
 }
 
@@ -30,11 +32,11 @@ func newCollector(dir string, seed uint64) (*collector, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	addrs, err := lab.Addresses(lab.Subnet+"1", 1)
+	addrs, err := lab.Addresses(subnet+"1", 1)
 	if err != nil {
 		return nil, err
 	}
-	return &collector{dir: dir, addr: addrs[0], random: rand.New(rand.NewPCG(seed, 1)), did: map[archive.Fault]int{}}, nil
+	return &collector{dir: dir, addr: addrs[0], random: rand.New(rand.NewPCG(seed, 1)), did: map[archive.Fault]int{}, paused: map[int]bool{}}, nil
 }
 
 func (c *collector) draw(n int) int {
@@ -79,4 +81,30 @@ func (c *collector) fault(r *http.Request) archive.Fault {
 	defer c.mu.Unlock()
 	c.did[d]++
 	return d
+}
+
+// watch notes whether the node waits for the collector.
+func (c *collector) watch(of *crawl) {
+	if used(filepath.Join(of.node.Data(), "sink")) > 1<<20/2 {
+		c.paused[of.node.Life] = true
+	}
+}
+
+const sinkConfig = `[sink]
+url = "http://%s/in"
+formats = ["warc", "pages"]
+size_bytes = 131072
+age = "2s"
+disk_bytes = 1048576
+`
+
+// used is the size of the files in a directory.
+func used(dir string) (n int64) {
+	entries, _ := os.ReadDir(dir) // it may not be there yet
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
 }

@@ -8,54 +8,44 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"proxima/node/sink"
 	"proxima/scripts/archive"
-	"proxima/scripts/lab"
 )
 
-func report(ctx context.Context, s *lab.Killed, c *collector, kills, paused int, took time.Duration) (ok bool, err error) {
+// report checks that each page is in exactly one package of each format.
+func (c *collector) report(ctx context.Context, of *crawl) (ok bool, err error) {
 	all, err := archive.Read(c.dir)
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("%d kills in %v; %d lives waited for the collector, which died %d times; PUTs: %v\n", kills, took.Round(100*time.Millisecond), paused, c.deaths, c.did)
+	fmt.Printf("%d lives waited for the collector, which died %d times; PUTs: %v\n", len(c.paused), c.deaths, c.did)
 	ok = true
 	fail := func(format string, args ...any) {
 		ok = false
 		fmt.Printf("FAILED: "+format+"\n", args...)
 	}
-	want := s.Site.Pages() // each format must have
-	for format, of := range all {
+	want := of.site.Pages() // each format must have
+	for format, packed := range all {
 		robots := 0
 		if format == sink.WARC {
 			robots = 1
 		}
-		fmt.Printf("%-6s %d packages, %d records, %d URLs of %d\n", format, len(of.Manifests), of.Records, len(of.URLs), len(want)+robots)
+		fmt.Printf("%-6s %d packages, %d records, %d URLs of %d\n", format, len(packed.Manifests), packed.Records, len(packed.URLs), len(want)+robots)
 		missing, twice := 0, 0
 		for _, page := range want {
-			switch n := of.URLs["http://"+page]; {
+			switch n := packed.URLs["http://"+page]; {
 			case n == 0:
 				missing++
 			case n > 1:
 				twice++
 			}
 		}
-		if missing > 0 || twice > 0 || len(of.URLs) != len(want)+robots || of.Records != len(of.URLs) {
-			fail("%s: %d URLs are in no package, %d in several; %d records", format, missing, twice, of.Records)
+		if missing > 0 || twice > 0 || len(packed.URLs) != len(want)+robots || packed.Records != len(packed.URLs) {
+			fail("%s: %d URLs are in no package, %d in several; %d records", format, missing, twice, packed.Records)
 		}
 	}
-	repeats := 0
-	seen := map[string]bool{}
-	for _, r := range s.Site.Requests() {
-		if seen[r.Page()] {
-			repeats++
-		}
-		seen[r.Page()] = true
-	}
-	fmt.Printf("downloaded again because of kills: %d\n", repeats)
-	if left := used(filepath.Join(s.Data(), "sink")); left != 0 {
+	if left := used(filepath.Join(of.node.Data(), "sink")); left != 0 {
 		fail("%d bytes remain in the sink", left)
 	}
 	err = readByWarcio(ctx, all[sink.WARC], fail)
