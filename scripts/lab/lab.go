@@ -82,23 +82,6 @@ func Preset(flags *flag.FlagSet, values map[string]string) {
 	}
 }
 
-// Folder makes the folder of a run: dir, which must be new and is kept, or a temporary one that remove deletes.
-func Folder(dir, name string) (path string, remove func(), err error) {
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "proxima-"+name+"-"); err != nil {
-			return "", nil, fmt.Errorf("make directory: %w", err)
-		}
-		return dir, func() { _ = os.RemoveAll(dir) }, nil
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", nil, fmt.Errorf("make directory: %w", err)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return "", nil, fmt.Errorf("find directory: %w", err)
-	}
-	return dir, func() {}, nil
-}
-
 // Place is the program and the folder of a check.
 type Place struct {
 	Proxima, Dir string
@@ -110,14 +93,24 @@ func (p *Place) Flags() {
 	flag.StringVar(&p.Dir, "dir", "", "new `directory` for everything that the run leaves, kept afterwards; a temporary one if empty")
 }
 
-// Open makes the folder, and builds the program unless one is named. remove deletes the folder unless it is kept.
+// Open makes the folder, which must be new and is kept, or a temporary one, and builds the program unless one is named. remove deletes a
+// temporary folder.
 func (p *Place) Open(ctx context.Context, name string, build ...string) (remove func(), err error) {
-	p.Kept = p.Dir != ""
-	if p.Dir, remove, err = Folder(p.Dir, name); err != nil || p.Proxima != "" {
-		return remove, err
+	p.Kept, remove = p.Dir != "", func() {}
+	if p.Kept {
+		p.Dir, err = filepath.Abs(p.Dir)
+		err = errors.Join(err, os.Mkdir(p.Dir, 0o755))
+	} else if p.Dir, err = os.MkdirTemp("", "proxima-"+name+"-"); err == nil {
+		made := p.Dir // whoever asked may name it otherwise
+		remove = func() { _ = os.RemoveAll(made) }
 	}
-	if p.Proxima, err = Build(ctx, p.Dir, "./cmd/proxima", build...); err != nil {
-		remove()
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	if p.Proxima == "" {
+		if p.Proxima, err = Build(ctx, p.Dir, "./cmd/proxima", build...); err != nil {
+			remove()
+		}
 	}
 	return remove, err
 }
