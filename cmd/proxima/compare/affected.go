@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -135,28 +134,11 @@ func (c *comparer) runOf(row int) *run {
 func inWords(all []rundir.Event) []Event {
 	var list []Event
 	for i, e := range all {
-		p := Event{AtS: e.AtS, UntilS: e.AtS, Target: e.Node}
-		ends := false // a state that an earlier event began
-		switch e.Kind {
-		case rundir.EventBandwidth:
-			ends = e.Factor == 1 || e.Factor == 0
-			if p.Label = "bandwidth × " + fmt.Sprintf("%.2g", e.Factor); e.Factor > 0 && e.Factor < 1 {
-				p.Label = "bandwidth ÷ " + fmt.Sprintf("%.3g", 1/e.Factor)
-			}
-		case rundir.EventCPU:
-			p.Label, ends = "CPU burnt", e.AddMs == 0
-		case rundir.EventSlow:
-			p.Label, p.Target, ends = fmt.Sprintf("+%.3g s", e.AddMs/1000), e.Server.String(), e.AddMs == 0
-		case rundir.EventKill:
-			p.Label = "kill -9"
-		case rundir.EventPartition:
-			p.Label, p.Target = "partition", strings.Join(e.Nodes, ", ")
-		default:
-			p.Label = e.Kind
-		}
+		label, target, ends := e.Words()
 		if ends {
 			continue
 		}
+		p := Event{AtS: e.AtS, UntilS: e.AtS, Label: label, Target: target}
 		if until, ok := endOf(all[i+1:], e); ok {
 			p.UntilS = until
 		}

@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -110,6 +111,29 @@ type Event struct {
 	Server netip.Addr `json:"server,omitzero"`
 	Factor float64    `json:"factor,omitempty"`
 	AddMs  float64    `json:"add_ms,omitempty"`
+}
+
+// Words says what an event did and whom it hit. ends reports that it ended what an earlier one did.
+func (e Event) Words() (label, target string, ends bool) {
+	label, target = e.Kind, e.Node
+	switch e.Kind {
+	case EventBandwidth:
+		ends = e.Factor == 1 || e.Factor == 0
+		if label = fmt.Sprintf("bandwidth × %.2g", e.Factor); e.Factor > 0 && e.Factor < 1 {
+			label = fmt.Sprintf("bandwidth ÷ %.3g", 1/e.Factor)
+		}
+	case EventCPU:
+		if label, ends = "CPU burnt", e.AddMs == 0; ends {
+			label = "CPU free"
+		}
+	case EventSlow:
+		label, target, ends = fmt.Sprintf("+%.3g s", e.AddMs/1000), e.Server.String(), e.AddMs == 0
+	case EventKill:
+		label = "kill -9"
+	case EventPartition:
+		target = strings.Join(e.Nodes, ", ")
+	}
+	return label, target, ends
 }
 
 // Testbed says how exact the emulation was.

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -21,7 +22,8 @@ func (r *run) applyDueEvents(ctx context.Context, since time.Duration) error {
 		}
 		done.Kind, done.AtS = e.Kind, time.Since(r.started).Seconds()
 		r.world.Events = append(r.world.Events, done)
-		r.out.Say("%s  %s", clock(time.Since(r.started)), describe(done, r.plan))
+		what, target, _ := done.Words()
+		r.out.Say("%s  %s: %s", clock(time.Since(r.started)), cmp.Or(e.Server, target, "all nodes"), what)
 	}
 	return nil
 }
@@ -106,37 +108,4 @@ func (r *run) target(ctx context.Context, e Event) int {
 	}
 	r.busiest[e.BusiestOf] = best
 	return best
-}
-
-func describe(e rundir.Event, p *Plan) string {
-	switch e.Kind {
-	case rundir.EventBandwidth:
-		if e.Factor == 1 {
-			return fmt.Sprintf("%s has its bandwidth again", e.Node)
-		}
-		return fmt.Sprintf("%s has %.2g of its bandwidth", e.Node, e.Factor)
-	case rundir.EventCPU:
-		if e.Factor == 1 {
-			return fmt.Sprintf("%s has its processor again", e.Node)
-		}
-		return fmt.Sprintf("%s has %.0f %% of its processor time", e.Node, 100*e.Factor)
-	case rundir.EventSlow:
-		name := e.Server.String()
-		for _, s := range p.Servers {
-			if s.Addr == e.Server {
-				name = s.Name
-			}
-		}
-		if e.AddMs == 0 {
-			return fmt.Sprintf("server %s is as fast as before", name)
-		}
-		return fmt.Sprintf("server %s takes %.0f ms longer", name, e.AddMs)
-	case rundir.EventKill:
-		return fmt.Sprintf("%s is killed (kill -9)", e.Node)
-	case rundir.EventRestart:
-		return fmt.Sprintf("%s is started again", e.Node)
-	case rundir.EventPartition:
-		return fmt.Sprintf("%v are cut off from the other nodes", e.Nodes)
-	}
-	return "all nodes can reach each other again"
 }

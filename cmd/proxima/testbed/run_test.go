@@ -190,7 +190,7 @@ func TestEventsHappenAtTheirTimes(t *testing.T) {
 		if e := w.Events[2]; e.Server != r.plan.Servers[0].Addr || e.AddMs != 5000 {
 			t.Errorf("slowed: %+v", e)
 		}
-		says(t, out, "b-2 has 0.2 of its bandwidth", "server w takes 5000 ms longer", "3 of 3 nodes up", "2 of 3 nodes up",
+		says(t, out, "b-2: bandwidth ÷ 5", "w: +5 s", "3 of 3 nodes up", "2 of 3 nodes up",
 			"coordinate error 10 %", "the length of the scenario is over", "NOT TO BE TRUSTED: 7 packets were dropped unplanned")
 	})
 }

@@ -256,7 +256,7 @@ func TestAllEventsOnThePortableEmulation(t *testing.T) {
 		at(35, Event{Kind: rundir.EventHeal}),
 	}
 	dir, out := whole(t, s, Options{})
-	says(t, out, "new-york is killed", "new-york is started again", "cut off", "server s1 takes 500 ms longer", "ended by itself")
+	says(t, out, "new-york: kill -9", "new-york: restart", "paris: partition", "s1: +0.5 s", "ended by itself")
 	w, err := rundir.ReadWorld(dir)
 	if err != nil || len(w.Events) != len(s.Events) {
 		t.Errorf("%d events in the world: %v", len(w.Events), err)
