@@ -83,13 +83,7 @@ func (f *fleetRun) check() error {
 			}
 		}
 	}
-	addresses, servers := 0, 0
-	for _, h := range f.Sites {
-		addresses += len(h.Addresses)
-	}
-	for _, g := range f.scenario.Sites {
-		servers += g.Count
-	}
+	addresses, servers := len(f.siteAddresses()), len(f.scenario.siteNames())
 	switch {
 	case len(f.Sites) == 0 && len(f.Seeds) == 0:
 		return errors.New("a fleet needs machines for sites, or seeds on the real web")
@@ -151,11 +145,7 @@ func (f *fleetRun) chooseSets(ctx context.Context) ([][]fleet.Info, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("find sets: %w", err)
 	}
-	found := f.inspectAll(ctx, f.Hosts)
-	size := 0
-	for _, g := range f.scenario.Nodes {
-		size += g.Count
-	}
+	found, size := f.inspectAll(ctx, f.Hosts), len(f.scenario.nodeNames())
 	if need := size * f.Sets; len(found) < need {
 		return nil, fmt.Errorf("%d sets of %d nodes need %d hosts; %d of %d can be used", f.Sets, size, need, len(found), len(f.Hosts))
 	}
@@ -256,9 +246,13 @@ func (f *fleetRun) plan(assigner string, hosts []fleet.Info) (*Plan, error) {
 	if len(f.Sites) == 0 {
 		return p, nil
 	}
-	var addresses []netip.Addr
+	return p, p.addServers(nil, f.siteAddresses())
+}
+
+// siteAddresses returns the addresses of all servers, in the order of the list of machines.
+func (f *fleetRun) siteAddresses() (all []netip.Addr) {
 	for _, h := range f.Sites {
-		addresses = append(addresses, h.Addresses...)
+		all = append(all, h.Addresses...)
 	}
-	return p, p.addServers(nil, addresses)
+	return all
 }
