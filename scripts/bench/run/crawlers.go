@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,7 +49,7 @@ func (f Files) bin(name string) string { return filepath.Join(f.Bench, ".build",
 type Crawler struct {
 	Name string
 	// Version returns the version, or an error if the crawler is not installed.
-	Version func(ctx context.Context, f Files) (string, error)
+	Version func(ctx context.Context) (string, error)
 	// Command returns the command line of a crawl. It may write a configuration below f.Temp.
 	Command func(s Scenario, f Files) ([]string, error)
 }
@@ -61,22 +62,25 @@ const (
 )
 
 // crawlers returns all crawlers in the order of the first round.
-func crawlers() []Crawler {
+func crawlers(f Files) []Crawler {
+	crawlee := filepath.Join(f.Bench, ".build", "crawlee")
+	scrapy := "import platform, scrapy, twisted; print(f'{scrapy.__version__}, Twisted {twisted.__version__}, Python {platform.python_version()}')"
 	return []Crawler{
-		{Name: nameCeiling, Version: versionOfProgram("bench-ceiling"), Command: func(s Scenario, f Files) ([]string, error) {
+		{nameCeiling, built(f.bin("bench-ceiling")), func(s Scenario, f Files) ([]string, error) {
 			return []string{f.bin("bench-ceiling"), f.URLs, strconv.Itoa(s.Concurrency)}, nil
 		}},
-		{Name: nameProxima, Version: proximaVersion, Command: proximaCommand},
-		{Name: "colly", Version: versionOfProgram("bench-colly"), Command: func(s Scenario, f Files) ([]string, error) {
+		{nameProxima, printed(`\S+, go[0-9.]+`, f.bin("proxima"), "version"), proximaCommand},
+		{"colly", built(f.bin("bench-colly")), func(s Scenario, f Files) ([]string, error) {
 			return []string{f.bin("bench-colly"), f.Seeds, strconv.Itoa(s.Concurrency)}, nil
 		}},
-		{Name: "scrapy", Version: scrapyVersion, Command: func(s Scenario, f Files) ([]string, error) {
+		{"scrapy", printed(`.+`, debianPython, "-c", scrapy), func(s Scenario, f Files) ([]string, error) {
 			return []string{debianPython, filepath.Join(f.Bench, "rivals", "scrapy", "crawl.py"), f.Seeds, strconv.Itoa(s.Concurrency)}, nil
 		}},
-		{Name: "crawlee", Version: crawleeVersion, Command: func(s Scenario, f Files) ([]string, error) {
-			return []string{"node", filepath.Join(f.Bench, ".build", "crawlee", "crawl.mjs"), f.Seeds, strconv.Itoa(s.Concurrency)}, nil
+		{"crawlee", printed(`.+`, "node", "-p", fmt.Sprintf("require(%q).version + ', Node ' + process.version",
+			filepath.Join(crawlee, "node_modules", "@crawlee", "cheerio", "package.json"))), func(s Scenario, f Files) ([]string, error) {
+			return []string{"node", filepath.Join(crawlee, "crawl.mjs"), f.Seeds, strconv.Itoa(s.Concurrency)}, nil
 		}},
-		{Name: "wget2", Version: wget2Version, Command: wget2Command},
+		{"wget2", printed(`[0-9]+\.[0-9.]+`, "wget2", "--version"), wget2Command},
 	}
 }
 
@@ -113,69 +117,33 @@ func proximaCommand(s Scenario, f Files) ([]string, error) {
 	return command, nil
 }
 
-// proximaVersion returns the commit that the program was built from.
-func proximaVersion(ctx context.Context, f Files) (string, error) {
-	if _, err := os.Stat(f.bin("proxima")); err != nil {
-		return "", fmt.Errorf("find the built program: %w", err)
-	}
-	commit, err := output(ctx, "git", "-C", f.Bench, "rev-parse", "--short", "HEAD")
-	if err != nil {
-		return "unknown", nil // it was built without version control
-	}
-	return strings.TrimSpace(commit), nil
-}
-
-// versionOfProgram returns the versions of a Go program's toolchain and of its crawler module, if it has one.
-func versionOfProgram(name string) func(context.Context, Files) (string, error) {
-	return func(ctx context.Context, f Files) (string, error) {
-		out, err := output(ctx, "go", "version", "-m", f.bin(name))
+// built returns the versions of a Go program's crawler module, if it has one, and of its toolchain.
+func built(program string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		info, err := buildinfo.ReadFile(program)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("read the built program: %w", err)
 		}
-		version := regexp.MustCompile(`go[0-9]\S*`).FindString(out)
-		if m := regexp.MustCompile(`gocolly/colly/v2\s+(v\S+)`).FindStringSubmatch(out); m != nil {
-			return m[1] + ", " + version, nil
+		for _, m := range info.Deps {
+			if m.Path == "github.com/gocolly/colly/v2" {
+				return m.Version + ", " + info.GoVersion, nil
+			}
 		}
-		return version, nil
+		return info.GoVersion, nil
 	}
 }
 
-func scrapyVersion(ctx context.Context, _ Files) (string, error) {
-	return output(ctx, debianPython, "-c",
-		"import platform, scrapy, twisted; print(f'{scrapy.__version__}, Twisted {twisted.__version__}, Python {platform.python_version()}')")
-}
-
-func crawleeVersion(ctx context.Context, f Files) (string, error) {
-	dir := filepath.Join(f.Bench, ".build", "crawlee")
-	text, err := os.ReadFile(filepath.Join(dir, "node_modules", "@crawlee", "cheerio", "package.json"))
-	if err != nil {
-		return "", fmt.Errorf("read package: %w", err)
+// printed returns the first part of a command's output that has a form.
+func printed(form, name string, args ...string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, name, args...).Output()
+		if err != nil {
+			return "", fmt.Errorf("run %s: %w", name, err)
+		}
+		return string(regexp.MustCompile(form).Find(out)), nil
 	}
-	m := regexp.MustCompile(`"version":\s*"([^"]+)"`).FindSubmatch(text)
-	if m == nil {
-		return "", fmt.Errorf("no version in the package of crawlee")
-	}
-	node, err := output(ctx, "node", "--version")
-	if err != nil {
-		return "", err
-	}
-	// Node looks for imports in node_modules beside the script. Copy the script of this tree there.
-	script, err := os.ReadFile(filepath.Join(f.Bench, "rivals", "crawlee", "crawl.mjs"))
-	if err != nil {
-		return "", fmt.Errorf("read script: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "crawl.mjs"), script, 0o644); err != nil {
-		return "", fmt.Errorf("copy script: %w", err)
-	}
-	return string(m[1]) + ", Node " + node, nil
-}
-
-func wget2Version(ctx context.Context, _ Files) (string, error) {
-	out, err := output(ctx, "wget2", "--version")
-	if err != nil {
-		return "", err
-	}
-	return regexp.MustCompile(`[0-9]+\.[0-9.]+`).FindString(out), nil
 }
 
 // wget2Command returns the command line, since wget2 needs no script.
@@ -195,15 +163,4 @@ func wget2Command(s Scenario, f Files) ([]string, error) {
 		"--no-compression", "--no-cookies", "--no-netrc", "--no-proxy", // nothing here needs them
 		"--input-file=" + f.Seeds,
 	}, nil
-}
-
-// output runs a command and returns the first words of its output.
-func output(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).Output()
-	if err != nil {
-		return "", fmt.Errorf("run %s: %w", name, err)
-	}
-	return strings.TrimSpace(string(out)), nil
 }

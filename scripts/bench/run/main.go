@@ -120,14 +120,12 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer origin.Stop()
-	if err := os.WriteFile(files.Seeds, []byte(strings.Join(o.scenario.Seeds(), "\n")+"\n"), 0o644); err != nil {
-		return fmt.Errorf("write seeds: %w", err)
-	}
 	urls, err := origin.URLs(ctx)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(files.URLs, urls, 0o644); err != nil {
+	seeds := []byte(strings.Join(o.scenario.Seeds(), "\n") + "\n")
+	if err := errors.Join(os.WriteFile(files.Seeds, seeds, 0o644), os.WriteFile(files.URLs, urls, 0o644)); err != nil {
 		return fmt.Errorf("write URLs: %w", err)
 	}
 	for round := range o.rounds {
@@ -154,12 +152,12 @@ func run(ctx context.Context, o options) error {
 func choose(ctx context.Context, only []string, f Files, report *Report) ([]Crawler, error) {
 	var present []Crawler
 	var known []string
-	for _, c := range crawlers() {
+	for _, c := range crawlers(f) {
 		known = append(known, c.Name)
 		if len(only) > 0 && !slices.Contains(only, c.Name) {
 			continue
 		}
-		version, err := c.Version(ctx, f)
+		version, err := c.Version(ctx)
 		if err != nil {
 			report.Skipped[c.Name] = "not installed"
 			fmt.Fprintf(os.Stderr, "SKIPPED: %s: %v\n", c.Name, err)
@@ -215,14 +213,9 @@ func write(r Report, file string, w io.Writer) error {
 		return nil
 	}
 	text, err := json.MarshalIndent(r, "", " ")
+	err = errors.Join(err, os.WriteFile(file, append(text, '\n'), 0o644), os.WriteFile(file+".md", []byte(tables), 0o644))
 	if err != nil {
-		return fmt.Errorf("encode figures: %w", err)
-	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("write figures: %w", err)
-	}
-	if err := os.WriteFile(file+".md", []byte(tables), 0o644); err != nil {
-		return fmt.Errorf("write tables: %w", err)
 	}
 	return nil
 }

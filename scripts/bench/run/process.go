@@ -58,13 +58,6 @@ func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Du
 		return u, fmt.Errorf("wait for %s: %w", argv[0], err)
 	}
 	u.Exit = cmd.ProcessState.ExitCode()
-	// The kernel's maximum for the largest process is exact. But it includes the time before exec, in which the child has this program's
-	// memory. So use it only if it is larger than that.
-	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		if r.Maxrss<<10 > int64(lab.StatusOf(os.Getpid()).VmHWM) {
-			u.PeakRSS = max(u.PeakRSS, r.Maxrss<<10)
-		}
-	}
 	return u, nil
 }
 
