@@ -18,7 +18,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
-	"runtime/pprof"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -40,15 +39,14 @@ func main() {
 	limit := flag.Int("memory-mib", 304, "soft limit of the Go heap, MiB")
 	dir := flag.String("dir", "", "where to keep the store (default: a temporary folder)")
 	recrawl := flag.Bool("recrawl", false, "measure that many pages that are visited again instead, a fifth of them due")
-	profile := flag.String("profile", "", "write a CPU profile of the taking to this file")
 	flag.Parse()
 	debug.SetMemoryLimit(int64(*limit) << 20)
-	if err := run(*urls, *hosts, *take, *workers, *repeat, *dir, *profile, *recrawl); err != nil {
+	if err := run(*urls, *hosts, *take, *workers, *repeat, *dir, *recrawl); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(urls, hosts, take, workers, repeat int, dir, profile string, recrawl bool) error {
+func run(urls, hosts, take, workers, repeat int, dir string, recrawl bool) error {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "frontier")
 		if err != nil {
@@ -63,7 +61,7 @@ func run(urls, hosts, take, workers, repeat int, dir, profile string, recrawl bo
 	if recrawl {
 		fmt.Println("| phase | pages before | pages | seconds | pages/s | peak RSS MiB | of it anonymous now MiB |")
 		fmt.Println("|---|---|---|---|---|---|---|")
-		return runRecrawl(urls, hosts, take, workers, dir, profile, cfg, polite)
+		return runRecrawl(urls, hosts, take, workers, dir, cfg, polite)
 	}
 	fmt.Println("| phase | URLs before | URLs | seconds | URLs/s | peak RSS MiB | of it anonymous now MiB |")
 	fmt.Println("|---|---|---|---|---|---|---|")
@@ -71,7 +69,7 @@ func run(urls, hosts, take, workers, repeat int, dir, profile string, recrawl bo
 		if err := add(ctx, f, urls, hosts, max(1, workers/4), repeat); err != nil {
 			return err
 		}
-		return profiled(profile, func() error { return takeAll(ctx, f, take, workers) })
+		return takeAll(ctx, f, take, workers)
 	}, func(_ context.Context, f *frontier.Frontier, took time.Duration) error {
 		pending := int(f.Status().Pending)
 		row("resume", pending, pending, took)
@@ -98,22 +96,6 @@ func during(dir string, cfg frontier.Config, polite frontier.Politeness, phases 
 		}
 	}
 	return nil
-}
-
-// profiled calls do and writes a CPU profile of it, if a file is named.
-func profiled(name string, do func() error) error {
-	if name == "" {
-		return do()
-	}
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	if err = pprof.StartCPUProfile(file); err == nil {
-		err = do()
-		pprof.StopCPUProfile()
-	}
-	return errors.Join(err, file.Close())
 }
 
 func row(phase string, before, n int, d time.Duration) {

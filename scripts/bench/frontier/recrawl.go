@@ -16,7 +16,7 @@ import (
 
 // runRecrawl measures pages that are visited again. It adds pages of many hosts to a frontier, a fifth of them due, opens the frontier
 // anew, and then takes due pages and ends them.
-func runRecrawl(pages, hosts, take, workers int, dir, profile string, cfg frontier.Config, polite frontier.Politeness) error {
+func runRecrawl(pages, hosts, take, workers int, dir string, cfg frontier.Config, polite frontier.Politeness) error {
 	cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Share = true, 0, 1
 	return during(dir, cfg, polite, func(ctx context.Context, f *frontier.Frontier, _ time.Duration) error {
 		if f.Status().Pages > 0 { // the folder was filled before
@@ -26,7 +26,7 @@ func runRecrawl(pages, hosts, take, workers int, dir, profile string, cfg fronti
 	}, func(ctx context.Context, f *frontier.Frontier, took time.Duration) error {
 		s := f.Status()
 		row("start", pages, int(s.Pages), took)
-		return profiled(profile, func() error { return takeAll(ctx, f, min(take, int(s.Due)), workers) })
+		return takeAll(ctx, f, min(take, int(s.Due)), workers)
 	})
 }
 
