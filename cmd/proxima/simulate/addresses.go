@@ -84,96 +84,62 @@ const (
 	blockDraws = 1000
 )
 
-// prefixes draws addresses that hint at the place of a server. An organisation in a city has a block of its country, or an invented
-// /16, and some /24 prefixes in it. Most prefixes stand in one city, mostly the organisation's; the servers of the others are
-// scattered.
-type prefixes struct {
-	// density says how many servers share a prefix, and how many prefixes an organisation has, each from and to.
-	density      struct{ servers, prefixes [2]int }
-	rnd          *rand.Rand
-	cities       []world.City
-	delegations  Delegations
-	used         map[netip.Prefix]bool
-	taken        map[netip.Addr]bool
-	organisation netip.Prefix
-	home         int    // city of the organisation
-	left         int    // prefixes that the organisation still gets
-	prefix       uint32 // number of the present one in the organisation's block
-	place        int    // city of the prefix
-	scattered    bool   // each server of the prefix has its own city instead
-	servers      int    // servers that the prefix still gets
-	last         byte
-}
-
-// newPrefixes draws them as hosting companies have them, or as a sparse sample of all sites, which the experiments of the literature took.
-func newPrefixes(seed uint64, sparse bool, cities []world.City, delegations Delegations) *prefixes {
-	p := &prefixes{rnd: stream(seed, streamPrefixes), cities: cities, delegations: delegations, used: map[netip.Prefix]bool{},
-		taken: map[netip.Addr]bool{}}
-	p.density.servers, p.density.prefixes = [2]int{4, 8}, [2]int{1, 6}
-	if sparse {
-		p.density.servers, p.density.prefixes = [2]int{1, 1}, [2]int{1, 2}
+// prefixed draws addresses that hint at the places of servers, and the cities of these. An organisation in a city has a block of its
+// country, or an invented /16, and some /24 prefixes in it. Most prefixes stand in one city, mostly the organisation's; the servers of the
+// others are scattered. They are drawn as hosting companies have them, or sparse as in a sample of all sites, which the experiments of the
+// literature took.
+func prefixed(cfg Config, seed uint64, cities []world.City) (addrs []netip.Addr, at []int) {
+	rnd := stream(seed, streamPrefixes)
+	between := func(least, most int) int { return least + rnd.IntN(most-least+1) }
+	perPrefix, perOrganisation := [2]int{4, 8}, [2]int{1, 6}
+	if cfg.sparse {
+		perPrefix, perOrganisation = [2]int{1, 1}, [2]int{1, 2}
 	}
-	return p
-}
-
-func (p *prefixes) between(r [2]int) int { return r[0] + p.rnd.IntN(r[1]-r[0]+1) }
-
-// next returns the address and the city of one more server.
-func (p *prefixes) next() (netip.Addr, int) {
-	if p.servers == 0 {
-		p.nextPrefix()
-	}
-	p.servers--
-	city := p.place
-	if p.scattered {
-		city = p.rnd.IntN(len(p.cities))
-	}
-	block := p.organisation.Addr().As4()
-	for {
-		p.last++
-		addr := addr4(binary.BigEndian.Uint32(block[:]) + p.prefix%p.nets()<<8 + uint32(p.last))
-		if !p.taken[addr] { // a block may lie within another one
-			p.taken[addr] = true
-			return addr, city
+	used, taken := map[netip.Prefix]bool{}, map[netip.Addr]bool{}
+	for len(addrs) < cfg.Servers {
+		var home int // city of the organisation
+		var block netip.Prefix
+		for draws := 0; !block.IsValid() || used[block] || block.Addr().IsLoopback(); draws++ {
+			home = rnd.IntN(len(cities))
+			block = cfg.Delegations.draw(rnd, cities[home], draws < blockDraws)
+		}
+		used[block] = true
+		first, nets := binary.BigEndian.Uint32(block.Addr().AsSlice()), 1<<(24-block.Bits())
+		for prefix := range min(between(perOrganisation[0], perOrganisation[1]), nets) {
+			servers, city := between(perPrefix[0], perPrefix[1]), home
+			scattered := rnd.Float64() >= together
+			if rnd.Float64() >= together {
+				city = rnd.IntN(len(cities))
+			}
+			network := first + uint32((prefix+1)%nets)<<8
+			for last := uint32(1); servers > 0 && len(addrs) < cfg.Servers; last++ {
+				addr := addr4(network + last)
+				if taken[addr] { // a block may lie within another one
+					continue
+				}
+				taken[addr] = true
+				servers--
+				if scattered {
+					city = rnd.IntN(len(cities))
+				}
+				addrs, at = append(addrs, addr), append(at, city)
+			}
 		}
 	}
+	return addrs, at
 }
 
-// nets is how many /24 prefixes the organisation's block holds.
-func (p *prefixes) nets() uint32 { return 1 << (24 - p.organisation.Bits()) }
-
-// block draws the block of an organisation in a city. Once none is left there, it invents one anywhere.
-func (p *prefixes) block(city world.City, left bool) netip.Prefix {
-	if real := p.delegations.of(city.Country); left && len(real) > 0 {
-		return real[p.rnd.IntN(len(real))]
+// draw draws the block of an organisation in a city. Once none is left there, it invents one anywhere.
+func (d Delegations) draw(rnd *rand.Rand, city world.City, left bool) netip.Prefix {
+	if real := d.of(city.Country); left && len(real) > 0 {
+		return real[rnd.IntN(len(real))]
 	}
 	region := 0
 	if !left {
-		region = p.rnd.IntN(regions)
+		region = rnd.IntN(regions)
 	} else if city.At != nil {
 		region = min(regions-1, int((city.At.Lon+180)/360*regions))
 	}
-	first, second := byte(1+region*regionNets+p.rnd.IntN(regionNets)), byte(p.rnd.IntN(256))
+	first, second := byte(1+region*regionNets+rnd.IntN(regionNets)), byte(rnd.IntN(256))
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{first, second}), 16)
-}
-
-// nextPrefix begins the next prefix, of a new organisation where the last one has all of its own.
-func (p *prefixes) nextPrefix() {
-	if p.left == 0 {
-		draws := 0
-		for ok := false; !ok; ok = !p.used[p.organisation] && !p.organisation.Addr().IsLoopback() {
-			p.home = p.rnd.IntN(len(p.cities))
-			p.organisation = p.block(p.cities[p.home], draws < blockDraws)
-			draws++
-		}
-		p.used[p.organisation] = true
-		p.left, p.prefix = min(p.between(p.density.prefixes), int(p.nets())), 0
-	}
-	p.left--
-	p.prefix++
-	p.servers, p.last = p.between(p.density.servers), 0
-	p.place, p.scattered = p.home, p.rnd.Float64() >= together
-	if p.rnd.Float64() >= together {
-		p.place = p.rnd.IntN(len(p.cities))
-	}
 }

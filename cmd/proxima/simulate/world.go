@@ -97,16 +97,19 @@ func newWorld(cfg Config, seed uint64) *World {
 		w.nodes = append(w.nodes, n)
 	}
 	rnd = stream(seed, streamServers)
-	prefixes := newPrefixes(seed, cfg.sparse, w.matrix.Cities, cfg.Delegations)
+	var addrs []netip.Addr
+	var at []int // their cities
+	if cfg.Prefixed {
+		addrs, at = prefixed(cfg, seed, w.matrix.Cities)
+	}
 	for i := range cfg.Servers {
-		at := cfg.Nodes + i
-		s := server{addr: address(i), city: places[at%cities], thinkMs: logNormal(rnd, thinkMs, thinkSD),
+		s := server{addr: address(i), city: places[(cfg.Nodes+i)%cities], thinkMs: logNormal(rnd, thinkMs, thinkSD),
 			pageBytes: logNormal(rnd, pageBytes, pageSD)}
 		s.rounds, s.bytes = meanRounds(s.pageBytes), s.pageBytes*math.Exp(sizeSD*sizeSD/2)
 		if cfg.Prefixed {
-			s.addr, s.city = prefixes.next()
+			s.addr, s.city = addrs[i], at[i]
 		}
-		if access := logNormal(rnd, accessMs, accessSD); at >= cities || cfg.Prefixed {
+		if access := logNormal(rnd, accessMs, accessSD); cfg.Nodes+i >= cities || cfg.Prefixed {
 			s.accessMs = access
 		}
 		w.at[s.addr] = i
