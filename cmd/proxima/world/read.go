@@ -194,35 +194,29 @@ const mostGaps = 0.1
 // matrix removes the city with the most gaps until no city has too many. Then it fills the other gaps with the shortest measured way over a
 // third city. Cities have few gaps, so there is always one.
 func (s sums) matrix(cities []City) *Matrix {
-	keep := make([]int, len(cities))
-	gaps := make([]int, len(cities))
+	var keep []int
+	for i := range cities {
+		keep = append(keep, i)
+	}
 	missing := func(a, b int) bool { return a != b && s.count[a][b] == 0 }
 	mean := func(a, b int) float64 { return s.total[a][b] / s.count[a][b] }
-	for i := range cities {
-		keep[i] = i
-		for j := range cities {
-			if missing(i, j) {
-				gaps[i]++
-			}
-		}
-	}
 	for len(keep) > 0 {
-		worst := 0
-		for k := range keep {
-			if gaps[keep[k]] > gaps[keep[worst]] {
-				worst = k
+		worst, most := 0, -1
+		for _, i := range keep {
+			gaps := 0
+			for _, j := range keep {
+				if missing(i, j) {
+					gaps++
+				}
+			}
+			if gaps > most {
+				worst, most = i, gaps
 			}
 		}
-		out := keep[worst]
-		if float64(gaps[out]) <= mostGaps*float64(len(keep)-1) {
+		if float64(most) <= mostGaps*float64(len(keep)-1) {
 			break
 		}
-		keep = slices.Delete(keep, worst, worst+1)
-		for _, i := range keep {
-			if missing(i, out) {
-				gaps[i]--
-			}
-		}
+		keep = slices.DeleteFunc(keep, func(i int) bool { return i == worst })
 	}
 	m := &Matrix{RTT: square(len(keep))}
 	for a, i := range keep {
