@@ -145,24 +145,20 @@ func (c *comparer) difference(row, to int) *Difference {
 	var all pages
 	add := func(s *pages, p pages) { s.n, s.own, s.base = s.n+p.n, s.own+p.own, s.base+p.base }
 	servers := map[uint32]bool{}
-	last := clusterKey{}
 	order := func(a, b clusterKey) int {
 		return cmp.Or(cmp.Compare(a.seed, b.seed), cmp.Compare(a.server, b.server), cmp.Compare(a.rows, b.rows))
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(c.clusters), order) {
-		if both := uint16(1)<<row | 1<<to; k.rows&both != both {
-			continue
+	both := uint16(1)<<row | 1<<to
+	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(c.clusters), order), func(k clusterKey) bool { return k.rows&both != both })
+	for ofServer := range chunks(keys, func(a, b clusterKey) bool { return a.seed == b.seed && a.server == b.server }) {
+		var p pages
+		for _, k := range ofServer {
+			l := c.clusters[k]
+			add(&p, pages{float64(l.n), l.ms[row], l.ms[to]})
 		}
-		l := c.clusters[k]
-		p := pages{float64(l.n), l.ms[row], l.ms[to]}
 		add(&all, p)
-		if len(list) > 0 && last.seed == k.seed && last.server == k.server {
-			add(&list[len(list)-1], p)
-		} else {
-			list = append(list, p)
-		}
-		last = k
-		servers[k.server] = true
+		list = append(list, p)
+		servers[ofServer[0].server] = true
 	}
 	if len(servers) < 2 || len(list) < c.fewest || all.base <= 0 {
 		return nil
