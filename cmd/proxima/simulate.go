@@ -58,40 +58,31 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
-	usage := func(err error) error { return exit{exitUsage, err} }
+	cfg.Assigners = strings.Split(*assigners, ",")
+	var noisy []*world.Matrix
+	var err error
 	switch {
 	case *plot != "" && sweep == nil:
-		return usage(errors.New("-plot draws a -sweep, and none is given"))
+		err = errors.New("-plot draws a -sweep, and none is given")
 	case (*goals || *ablation) && (sweep != nil || *cities != "" || *rtt != ""):
-		return usage(errors.New("-goals and -ablation have their own settings: use them without -sweep, -cities and -rtt"))
+		err = errors.New("-goals and -ablation have their own settings: use them without -sweep, -cities and -rtt")
 	case *papers && sweep != nil:
-		return usage(errors.New("-papers has settings of its own: use it without -sweep"))
+		err = errors.New("-papers has settings of its own: use it without -sweep")
 	case *goals && *ablation || *papers && (*goals || *ablation):
-		return usage(errors.New("-goals, -ablation and -papers are three measurements: choose one"))
+		err = errors.New("-goals, -ablation and -papers are three measurements: choose one")
+	case *goals || *ablation:
+		cfg.Matrices, noisy, err = measured(*data)
+	default:
+		cfg.Matrices, err = matrices(*cities, *rtt, *unit)
 	}
-	cfg.Assigners = strings.Split(*assigners, ",")
-	var err error
-	if cfg.Matrices, err = matrices(*cities, *rtt, *unit); err != nil {
-		return usage(err)
+	if err == nil {
+		err = errors.Join(cfg.Validate(), curves.Check(*plot))
 	}
-	if err := cfg.Validate(); err != nil {
-		return usage(err)
+	if err == nil && sweep != nil {
+		_, err = sweep.Configs(cfg)
 	}
-	if sweep != nil {
-		if _, err := sweep.Configs(cfg); err != nil {
-			return usage(err)
-		}
-	}
-	if *plot != "" {
-		if err := curves.Check(*plot); err != nil {
-			return usage(err)
-		}
-	}
-	var noisy []*world.Matrix
-	if *goals || *ablation {
-		if cfg.Matrices, noisy, err = measured(*data); err != nil {
-			return usage(err)
-		}
+	if err != nil {
+		return exit{exitUsage, err}
 	}
 	var result printer
 	switch {

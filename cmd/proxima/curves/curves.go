@@ -69,10 +69,9 @@ func in[E any](order []int, list []E) (out []E) {
 var colours = [...]color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
 	{230, 159, 0, 255}, {86, 180, 233, 255}, {90, 90, 90, 255}, {140, 110, 20, 255}}
 
-// Check says what is wrong with the name of a drawing, before hours are spent on what it shows.
+// Check says what is wrong with the name of a drawing, before hours are spent on what it shows. "" is none.
 func Check(file string) error {
-	switch strings.ToLower(filepath.Ext(file)) {
-	case ".svg", ".png", ".pdf":
+	if file == "" || slices.Contains([]string{".svg", ".png", ".pdf"}, strings.ToLower(filepath.Ext(file))) {
 		return nil
 	}
 	return fmt.Errorf("plot to %q: the name ends with none of .svg, .png and .pdf", file)
