@@ -145,10 +145,8 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 	if err != nil || s.first == 0 || s.last < s.first {
 		return nil, fmt.Errorf("sweep: seeds %q do not have the form 1..5", seeds)
 	}
-	if plot != "" {
-		if err := curves.Check(plot); err != nil {
-			return nil, err
-		}
+	if err := curves.Check(plot); err != nil {
+		return nil, err
 	}
 	folders := map[string]bool{}
 	for _, v := range s.values {
@@ -202,13 +200,6 @@ func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
 		if len(c.Points) == len(s.values) { // an assigner needs a ratio at every value to have a line
 			p.Curves = append(p.Curves, c)
 		}
-	}
-	for _, c := range p.Curves {
-		fmt.Fprintf(out, "%-16s choice ratio", c.Name)
-		for i, v := range s.values {
-			fmt.Fprintf(out, "  %s: %.3f (%.3f to %.3f)", v, c.Points[i].Mid, c.Points[i].Low, c.Points[i].High)
-		}
-		fmt.Fprintln(out)
 	}
 	if plot == "" {
 		return nil
