@@ -226,19 +226,16 @@ func drawID(rnd *rand.Rand) string {
 
 // slug turns the name of a city into a name for folders and hosts.
 func slug(name string) string {
-	var b strings.Builder
-	for _, r := range norm.NFD.String(strings.ToLower(name)) { // NFD separates é into e and an accent
+	plain := strings.Map(func(r rune) rune {
 		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			b.WriteRune(r)
-		case r == ' ' || r == '-':
-			b.WriteByte('-')
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
+			return r
+		case r == ' ':
+			return '-'
 		}
-	}
-	if b.Len() == 0 {
-		return "place"
-	}
-	return b.String()
+		return -1
+	}, norm.NFD.String(strings.ToLower(name))) // NFD separates é into e and an accent
+	return cmp.Or(plain, "place")
 }
 
 // freeName adds a number to a name if a node has it.
