@@ -29,6 +29,9 @@ func (s *Scenario) check(f *strict.File) {
 			f.Report(key, fmt.Sprintf(format, args...))
 		}
 	}
+	within := func(v float64, key string, least, most float64) {
+		check(v >= least && v <= most, key, "%v is not between %v and %v", v, least, most)
+	}
 	check(s.Seed <= math.MaxInt64, "seed", "%d is negative", int64(s.Seed))
 	check(s.Length >= time.Second && s.Length <= 24*time.Hour, "length", "%v is not between 1s and 24h", s.Length)
 	check(s.Until == UntilIdle || s.Until == UntilBatches, "until", "%q is neither %q nor %q", s.Until, UntilIdle, UntilBatches)
@@ -38,10 +41,10 @@ func (s *Scenario) check(f *strict.File) {
 		check(!slices.Contains(s.Assigners[:i], a), "assigners", "%q is listed twice", a)
 	}
 	check((s.Matrix.RTT == "") == (s.Matrix.Cities == ""), "matrix", "rtt and cities need each other")
-	check(s.Matrix.JitterMs >= 0 && s.Matrix.JitterMs <= 1000, "matrix.jitter_ms", "%v is not between 0 and 1000", s.Matrix.JitterMs)
-	check(share(s.Matrix.Loss) && s.Matrix.Loss < 1, "matrix.loss", "%v is not a share below 1", s.Matrix.Loss)
-	check(share(s.Geo.Wrong), "geo.wrong", "%v is not between 0 and 1", s.Geo.Wrong)
-	check(share(s.Geo.Missing) && s.Geo.Wrong+s.Geo.Missing <= 1, "geo.missing", "%v and geo.wrong, %v, add up to more than 1", s.Geo.Missing,
+	within(s.Matrix.JitterMs, "matrix.jitter_ms", 0, 1000)
+	check(s.Matrix.Loss >= 0 && s.Matrix.Loss < 1, "matrix.loss", "%v is not a share below 1", s.Matrix.Loss)
+	within(s.Geo.Wrong, "geo.wrong", 0, 1)
+	check(s.Geo.Missing >= 0 && s.Geo.Wrong+s.Geo.Missing <= 1, "geo.missing", "%v and geo.wrong, %v, add up to more than 1", s.Geo.Missing,
 		s.Geo.Wrong)
 
 	nodes, natted, servers := 0, 0, 0
@@ -53,9 +56,9 @@ func (s *Scenario) check(f *strict.File) {
 			natted += g.Count
 		}
 		check(validName(g.Name), key+"name", "%q has other characters than small letters, digits and hyphens, or is too long", g.Name)
-		check(mbit(g.UpMbit), key+"up_mbit", "%v is not between 0 and 100000", g.UpMbit)
-		check(mbit(g.DownMbit), key+"down_mbit", "%v is not between 0 and 100000", g.DownMbit)
-		check(share(g.CPU), key+"cpu", "%v is not between 0 and 1", g.CPU)
+		within(g.UpMbit, key+"up_mbit", 0, mostMbit)
+		within(g.DownMbit, key+"down_mbit", 0, mostMbit)
+		within(g.CPU, key+"cpu", 0, 1)
 	}
 	check(nodes >= 1 && nodes <= maxNodes, "nodes", "%d is not between 1 and %d", nodes, maxNodes)
 	check(natted < nodes || nodes < 2, "nodes", "all nodes are behind a NAT, so that no node can dial another")
@@ -66,17 +69,17 @@ func (s *Scenario) check(f *strict.File) {
 		check(validName(g.Name), key+"name", "%q has other characters than small letters, digits and hyphens, or is too long", g.Name)
 		check(g.Software == SoftwarePages || g.Software == SoftwareNginx, key+"software", "%q is neither %q nor %q", g.Software,
 			SoftwarePages, SoftwareNginx)
-		check(g.Hosts >= 1 && g.Hosts <= 100, key+"hosts", "%d is not between 1 and 100", g.Hosts)
-		check(g.Pages >= 1 && g.Pages <= 100_000, key+"pages", "%d is not between 1 and 100000", g.Pages)
+		within(float64(g.Hosts), key+"hosts", 1, 100)
+		within(float64(g.Pages), key+"pages", 1, 100_000)
 		check(g.PageKB > 0 && g.PageKB <= 1000, key+"page_kb", "%v is not between 0 and 1000", g.PageKB)
-		check(g.Links >= 1 && g.Links <= 1000, key+"links", "%d is not between 1 and 1000", g.Links)
-		check(g.CrossLinks >= 0 && g.CrossLinks <= 100, key+"cross_links", "%v is not between 0 and 100", g.CrossLinks)
-		check(g.ThinkMs >= 0 && g.ThinkMs <= 60_000, key+"think_ms", "%v is not between 0 and 60000", g.ThinkMs)
-		check(mbit(g.UpMbit), key+"up_mbit", "%v is not between 0 and 100000", g.UpMbit)
-		check(g.CrawlDelayS >= 0 && g.CrawlDelayS <= 3600, key+"crawl_delay_s", "%v is not between 0 and 3600", g.CrawlDelayS)
+		within(float64(g.Links), key+"links", 1, 1000)
+		within(g.CrossLinks, key+"cross_links", 0, 100)
+		within(g.ThinkMs, key+"think_ms", 0, 60_000)
+		within(g.UpMbit, key+"up_mbit", 0, mostMbit)
+		within(g.CrawlDelayS, key+"crawl_delay_s", 0, 3600)
 		check(g.RefuseEvery >= 0 && (g.RefuseEvery == 0) == (g.RetryAfterS == 0), key+"refuse_every", "refuse_every and retry_after_s need each other")
-		check(g.RetryAfterS >= 0 && g.RetryAfterS <= 3600, key+"retry_after_s", "%v is not between 0 and 3600", g.RetryAfterS)
-		check(share(g.Misbehave), key+"misbehave", "%v is not between 0 and 1", g.Misbehave)
+		within(g.RetryAfterS, key+"retry_after_s", 0, 3600)
+		within(g.Misbehave, key+"misbehave", 0, 1)
 	}
 	check(servers >= 1 && servers <= maxServers, "sites", "%d servers are not between 1 and %d", servers, maxServers)
 	if f.Err() != nil {
@@ -100,6 +103,7 @@ func (s *Scenario) check(f *strict.File) {
 const (
 	maxNodes   = 200
 	maxServers = 10_000
+	mostMbit   = 100_000
 )
 
 // Room returns an error if namespaces have no room for the scenario.
@@ -145,10 +149,6 @@ func (s *Scenario) checkEvent(e Event, nodes, sites []string, check func(ok bool
 			rundir.EventKill, rundir.EventRestart, rundir.EventPartition, rundir.EventHeal})
 	}
 }
-
-func share(f float64) bool { return f >= 0 && f <= 1 }
-
-func mbit(f float64) bool { return f >= 0 && f <= 100_000 }
 
 // validName reports whether a name is empty or can be the name of a folder and of a host.
 func validName(name string) bool {
