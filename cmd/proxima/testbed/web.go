@@ -147,11 +147,7 @@ func writeGeo(p *Plan, path string) error {
 	for i := range p.Servers {
 		servers = append(servers, &p.Servers[i].Server)
 	}
-	g := p.Scenario.Geo
-	if err := (sites.Geo{Seed: p.Scenario.Seed, Wrong: g.Wrong, Missing: g.Missing}).Write(path, servers); err != nil {
-		return fmt.Errorf("write location database: %w", err)
-	}
-	return nil
+	return sites.WriteGeo(path, servers, p.Scenario.Seed, p.Scenario.Geo.Wrong, p.Scenario.Geo.Missing)
 }
 
 func (in *internet) close() error {

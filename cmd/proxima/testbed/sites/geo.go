@@ -27,35 +27,27 @@ const (
 // farAway is the least distance in km between a wrong place and the right one, if any place is that far away.
 const farAway = 1000
 
-// Geo is the quality of a location database.
-type Geo struct {
-	Seed uint64
-	// Wrong is the share of servers that the database puts at another server's place, at least 1,000 km away if there is one.
-	// Missing is the share that it does not locate: for half of them it knows nothing, for the others only the country.
-	Wrong, Missing float64
-}
-
-// Write writes the database in the format of MaxMind's GeoLite2-City, and notes what it says about each server (Stated). The shares are
-// exact up to rounding; the seed draws the servers.
-func (g Geo) Write(path string, servers []*rundir.Server) error {
+// WriteGeo writes a location database in the format of MaxMind's GeoLite2-City, and notes what it says about each server (Stated). It puts a
+// share of them, wrong, at another server's place, at least 1,000 km away if there is one, and does not locate another, missing: of half of
+// these it knows nothing, of the others only the country. The shares are exact up to rounding; the seed draws the servers.
+func WriteGeo(path string, servers []*rundir.Server, seed uint64, wrong, missing float64) error {
 	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "GeoLite2-City", RecordSize: 24, IncludeReservedNetworks: true,
 		Languages: []string{"en"}, Description: map[string]string{"en": "Places of an emulated Internet"}})
 	if err != nil {
 		return fmt.Errorf("write locations: %w", err)
 	}
-	r := rand.New(rand.NewPCG(g.Seed, 2))
-	n := float64(len(servers))
-	wrong, missing := int(math.Round(g.Wrong*n)), int(math.Round(g.Missing*n))
+	r := rand.New(rand.NewPCG(seed, 2))
+	share := func(of float64) int { return int(math.Round(of * float64(len(servers)))) }
 	for k, i := range r.Perm(len(servers)) {
 		s := servers[i]
 		record := place(s)
 		s.Stated = StatedRight
 		switch {
-		case k < wrong:
+		case k < share(wrong):
 			if other := elsewhere(r, servers, s); at(other) != at(s) { // otherwise there is no other place
 				s.Stated, record = StatedWrong, place(other)
 			}
-		case k < wrong+missing:
+		case k < share(wrong)+share(missing):
 			s.Stated = StatedMissing
 			delete(record, "location")
 			delete(record, "city")

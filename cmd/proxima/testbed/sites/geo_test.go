@@ -32,8 +32,7 @@ func TestLocationsAreReadBack(t *testing.T) {
 		return all
 	}
 	file := filepath.Join(t.TempDir(), "city.mmdb")
-	geo := Geo{Seed: 4, Wrong: 0.1, Missing: 0.25}
-	if err := geo.Write(file, places); err != nil {
+	if err := WriteGeo(file, places, 4, 0.1, 0.25); err != nil {
 		t.Fatal(err)
 	}
 	first := stated()
@@ -78,11 +77,10 @@ func TestLocationsAreReadBack(t *testing.T) {
 	if city, err := db.City(address(5000)); err != nil || city.Location.Latitude != nil {
 		t.Errorf("an address of nobody: %+v, %v", city.Location, err)
 	}
-	if err := geo.Write(file, places); err != nil || !slices.Equal(first, stated()) {
+	if err := WriteGeo(file, places, 4, 0.1, 0.25); err != nil || !slices.Equal(first, stated()) {
 		t.Errorf("the same seed states otherwise: %v", err)
 	}
-	geo.Seed++
-	if err := geo.Write(file, places); err != nil || slices.Equal(first, stated()) {
+	if err := WriteGeo(file, places, 5, 0.1, 0.25); err != nil || slices.Equal(first, stated()) {
 		t.Errorf("another seed states the same: %v", err)
 	}
 }
@@ -90,16 +88,16 @@ func TestLocationsAreReadBack(t *testing.T) {
 func TestLocationsOfFewPlaces(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "city.mmdb")
 	for name, c := range map[string]struct {
-		geo    Geo
-		places []*rundir.Server
-		want   []string
+		wrong, missing float64
+		places         []*rundir.Server
+		want           []string
 	}{
-		"alone":      {Geo{Wrong: 1}, scattered(1), []string{StatedRight}},
-		"neighbours": {Geo{Wrong: 1}, []*rundir.Server{{Addr: address(1), Lat: 50}, {Addr: address(2), Lat: 51}}, []string{StatedWrong, StatedWrong}},
-		"none":       {Geo{Wrong: 1}, nil, nil},
-		"all":        {Geo{Missing: 1}, scattered(2), []string{StatedMissing, StatedMissing}},
+		"alone":      {1, 0, scattered(1), []string{StatedRight}},
+		"neighbours": {1, 0, []*rundir.Server{{Addr: address(1), Lat: 50}, {Addr: address(2), Lat: 51}}, []string{StatedWrong, StatedWrong}},
+		"none":       {1, 0, nil, nil},
+		"all":        {0, 1, scattered(2), []string{StatedMissing, StatedMissing}},
 	} {
-		err := c.geo.Write(file, c.places)
+		err := WriteGeo(file, c.places, 0, c.wrong, c.missing)
 		var got []string
 		for _, p := range c.places {
 			got = append(got, p.Stated)
