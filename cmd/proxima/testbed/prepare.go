@@ -38,13 +38,10 @@ func (r *run) prepare() error {
 	for i, p := range r.plan.Nodes {
 		dir := r.nodeDir(i)
 		id, err := json.Marshal(node.ID{V: 1, Node: p.ID})
-		if err := errors.Join(err, os.MkdirAll(dir, 0o755)); err != nil {
+		err = errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, nodeFile), []byte(r.config(i).Text()), 0o600),
+			os.WriteFile(filepath.Join(dir, "node.json"), append(id, '\n'), 0o600))
+		if err != nil {
 			return fmt.Errorf("prepare node %s: %w", p.Name, err)
-		}
-		for name, text := range map[string]string{nodeFile: r.config(i).Text(), "node.json": string(id) + "\n"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				return fmt.Errorf("prepare node %s: %w", p.Name, err)
-			}
 		}
 	}
 	return nil

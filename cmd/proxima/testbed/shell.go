@@ -52,14 +52,14 @@ func Shell(dir, node string) ([]string, error) {
 		}
 		dir = strings.TrimSpace(string(text))
 	}
+	var commands map[string][]string
 	text, err := os.ReadFile(filepath.Join(dir, shellFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no run in namespaces is going on in %s", dir)
-	} else if err != nil {
-		return nil, fmt.Errorf("read %s: %w", shellFile, err)
+	} else if err == nil {
+		err = json.Unmarshal(text, &commands)
 	}
-	var commands map[string][]string
-	if err := json.Unmarshal(text, &commands); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", shellFile, err)
 	}
 	argv, ok := commands[node]

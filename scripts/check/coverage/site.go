@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,16 +88,14 @@ func (s *site) log() ([]entry, error) {
 	}
 	defer f.Close()
 	var all []entry
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for lines := json.NewDecoder(f); lines.More(); {
 		var e entry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("read access log: %w in %q", err, lines.Text())
+		if err := lines.Decode(&e); err != nil {
+			return nil, fmt.Errorf("read access log: %w", err)
 		}
 		all = append(all, e)
 	}
-	return all, lines.Err()
+	return all, nil
 }
 
 // reading is what one program was given. URLs are keys such as "python.test/glossary.html".
@@ -137,12 +134,9 @@ func readingOf(log []entry, agent string) reading {
 }
 
 func runProxima(ctx context.Context, program, dir string, s *site) error {
-	config, err := s.command(ctx, "config").Output()
-	if err != nil {
-		return fmt.Errorf("write config: %w", err)
-	}
 	file, data := filepath.Join(dir, "proxima.toml"), filepath.Join(dir, "data")
-	if err := os.WriteFile(file, config, 0o644); err != nil {
+	config, err := s.command(ctx, "config").Output()
+	if err := errors.Join(err, os.WriteFile(file, config, 0o644)); err != nil {
 		return fmt.Errorf("write config: %w", err)
 	}
 	args := append([]string{"node", "-config", file, "-data", data, "-quiet"}, s.seeds...)
