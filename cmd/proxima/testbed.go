@@ -206,7 +206,6 @@ func (f *testbedFlags) line(name string) []string {
 
 // again starts this program inside new namespaces.
 func again(ctx context.Context, name string, f *testbedFlags) error {
-	defer testbed.Remember(f.Dir)()
 	code, err := emulate.Reexec(ctx, f.line(name)...)
 	switch {
 	case err != nil:
@@ -221,7 +220,7 @@ func again(ctx context.Context, name string, f *testbedFlags) error {
 
 func testbedShell(_ context.Context, args []string, out, _ io.Writer) error {
 	flags := newFlags("testbed shell", out, testbedUsage, "")
-	dir := flags.String("out", "", "`directory` of the run; the one started last by default")
+	dir := flags.String("out", ".", "`directory` of the run")
 	if err := parseFirst(flags, args); err != nil { // the command behind the node has its own flags
 		return err
 	}
