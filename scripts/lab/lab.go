@@ -34,11 +34,10 @@ func Main(name string, limit time.Duration, run func(ctx context.Context) (ok bo
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}
-	var m Missing
-	switch {
-	case errors.As(err, &m):
+	if _, missing := errors.AsType[Missing](err); missing {
 		os.Exit(3)
-	case err != nil || !ok:
+	}
+	if err != nil || !ok {
 		os.Exit(1)
 	}
 }

@@ -74,11 +74,11 @@ func (r *lineReader) file(path, log string, e runlog.Entry, line *runlog.Line, d
 func (r *lineReader) stream(in io.Reader, path, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
 	lines := runlog.NewReader(in)
 	defer func() { r.Damaged += int64(lines.Skipped()) }()
-	var corrupt flate.CorruptInputError
 	for {
 		err := lines.Next(e)
+		_, corrupt := errors.AsType[flate.CorruptInputError](err)
 		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
+		case corrupt, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
 			r.Cut++
 			return nil
 		case errors.Is(err, io.EOF):

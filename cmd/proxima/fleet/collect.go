@@ -90,8 +90,7 @@ func (s SSH) Collect(ctx context.Context, h Host, folder string, others ...strin
 		at = ""
 		return nil
 	}, append([]string{"collect"}, others...)...)
-	var fault *Fault
-	if at != "" && errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*Fault](err); ok && at != "" {
 		fault.Text = fmt.Sprintf("broke off in %s; what came before it is kept: %s", at, fault.Text)
 	}
 	return c, err

@@ -151,7 +151,7 @@ func (f *Fault) Error() string { return fmt.Sprintf("host %s: %s: %s", f.Host, f
 
 // Reason returns the word for why the work on a host failed, and a line for people.
 func Reason(err error) (word, text string) {
-	if f := new(Fault); errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Word, f.Text
 	}
 	return Failed, err.Error()
@@ -166,7 +166,7 @@ func (c *connection) fault(local, ended error) error {
 	last := control.ReplaceAllString(lines[len(lines)-1], " ")
 	has := func(text string) bool { return strings.Contains(last, text) }
 	word := Failed
-	if code := (*exec.ExitError)(nil); errors.As(ended, &code) && code.ExitCode() == 255 { // that of ssh itself
+	if code, ok := errors.AsType[*exec.ExitError](ended); ok && code.ExitCode() == 255 { // that of ssh itself
 		switch {
 		case has("Permission denied"), has("Too many authentication"):
 			word = Refused

@@ -64,7 +64,7 @@ func (p *process) run() {
 	err := p.cmd.Wait()
 	close(exited)
 	throttling.Wait()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && p.told.Load() {
+	if _, exited := errors.AsType[*exec.ExitError](err); exited && p.told.Load() {
 		err = nil // its exit code does not matter, since it was told to end
 	}
 	p.end(err)

@@ -54,7 +54,7 @@ func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Du
 	u := Usage{Wall: time.Since(start), PeakRSS: peak, CPU: p.CPU(), TimedOut: ctx.Err() != nil, Stderr: strings.TrimSpace(string(p.Tail()))}
 	err = p.Wait()
 	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // there is usually no process left
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !u.TimedOut {
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited && !u.TimedOut {
 		return u, fmt.Errorf("wait for %s: %w", argv[0], err)
 	}
 	u.Exit = cmd.ProcessState.ExitCode()

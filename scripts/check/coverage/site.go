@@ -47,11 +47,11 @@ func startSite(ctx context.Context, script, dir string, port int) (*site, error)
 	// The servers that stay in the background would keep a pipe open, so the script inherits stderr.
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		var e *exec.ExitError
-		if errors.As(err, &e) && e.ExitCode() == 3 {
-			return nil, lab.Missing{Err: fmt.Errorf("start sites: %w", err)}
+		err = fmt.Errorf("start sites: %w", err)
+		if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == 3 {
+			err = lab.Missing{Err: err}
 		}
-		return nil, fmt.Errorf("start sites: %w", err)
+		return nil, err
 	}
 	urls, err := s.command(ctx, "urls").Output()
 	if err != nil {
@@ -159,8 +159,7 @@ func runWget(ctx context.Context, dir string, s *site) error {
 	cmd := exec.CommandContext(ctx, "wget2", args...)
 	cmd.Dir = into
 	out, err := cmd.CombinedOutput()
-	var e *exec.ExitError
-	if errors.As(err, &e) && e.ExitCode() == 8 { // some answer was an error: there are dead links
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == 8 { // some answer was an error: there are dead links
 		err = nil
 	}
 	if err != nil {

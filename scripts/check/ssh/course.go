@@ -121,8 +121,7 @@ func (c *course) try(ctx context.Context, verb string, args ...string) (result, 
 	}
 	left, readErr := os.ReadDir(c.file("tmp"))
 	c.expect(readErr == nil && len(left) == 0, "%s left temporary files: %v %v", verb, left, readErr)
-	var failed *exec.ExitError
-	if ctx.Err() != nil || err != nil && !errors.As(err, &failed) {
+	if _, failed := errors.AsType[*exec.ExitError](err); ctx.Err() != nil || err != nil && !failed {
 		return result{}, fmt.Errorf("run %s: %w: %s", verb, errors.Join(err, ctx.Err()), &out)
 	}
 	r := result{cmd.ProcessState.ExitCode(), out.String()}

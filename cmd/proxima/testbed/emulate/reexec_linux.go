@@ -73,7 +73,7 @@ func Reexec(ctx context.Context, args ...string) (code int, err error) {
 		return 0, err
 	}
 	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			return 0, fmt.Errorf("run in namespaces: ended by signal: %v", status.Signal())
 		}
@@ -111,7 +111,7 @@ func startInside(command func(program string) *exec.Cmd) (*exec.Cmd, error) {
 		}
 	}
 	cmd, err := start(user, insideUser)
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err // the program exists, so the namespaces failed
 	}
 	if err != nil {
