@@ -19,7 +19,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -108,8 +107,6 @@ func add(ctx context.Context, f *frontier.Frontier, urls, hosts, workers, repeat
 	var left atomic.Int64
 	left.Store(int64(urls))
 	start := time.Now()
-	mark := start
-	var mu sync.Mutex
 	for w := range workers {
 		g.Go(func() error {
 			rnd := rand.New(rand.NewPCG(1, uint64(w)))
@@ -131,12 +128,6 @@ func add(ctx context.Context, f *frontier.Frontier, urls, hosts, workers, repeat
 						return err
 					}
 				}
-				mu.Lock()
-				if n := urls - int(left.Load()); time.Since(mark) > 10*time.Second {
-					mark = time.Now()
-					fmt.Fprintf(os.Stderr, "%d added, %.0f/s\n", n, float64(n)/time.Since(start).Seconds())
-				}
-				mu.Unlock()
 			}
 			return nil
 		})

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -58,9 +56,6 @@ func fill(ctx context.Context, f *frontier.Frontier, pages, hosts int) error {
 				}
 				if err := f.SetRole(ctx, host, frontier.Owned); err != nil {
 					return err
-				}
-				if i%20_000 == 0 {
-					fmt.Fprintf(os.Stderr, "%d hosts left after %.0f s\n", i, time.Since(start).Seconds())
 				}
 			}
 		})

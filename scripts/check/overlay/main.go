@@ -49,7 +49,11 @@ func main() {
 	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
 	flag.IntVar(&s.hosts, "hosts", 18, "`number` of hosts")
 	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; if fewer than hosts, some serve two")
-	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, lose, join, isolate, restore, path and mute; all if empty; or none")
+	flag.Func("faults", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, lose, join, isolate, restore, path and mute; all by default; or none",
+		func(list string) (err error) {
+			s.faults, err = parseFaults(list)
+			return err
+		})
 	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "shortest `time` that a node is frozen, isolated or mute, or a path broken")
 	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` that a node is frozen, isolated or mute, or a path broken")
 	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once at each node")
@@ -66,17 +70,11 @@ func main() {
 		lab.Preset(flag.CommandLine, map[string]string{"nodes": "4", "pages": "3000", "faults": "kill=2,join=1", "limit": "3m", "faster": "15",
 			"overlap": "3"}) // a kill costs some 20 pages, which is a larger share of fewer pages
 	}
-	if *faults == "" {
-		*faults = "kill,freeze,erase,join,restore"
-		if s.nat == 0 {
-			*faults += ",lose,isolate,path,mute"
-		}
+	all := "kill,freeze,erase,join,restore"
+	if s.nat == 0 {
+		all += ",lose,isolate,path,mute"
 	}
-	var err error
-	if s.faults, err = parseFaults(*faults); err != nil {
-		fmt.Fprintln(os.Stderr, "overlay:", err)
-		os.Exit(2)
-	}
+	lab.Preset(flag.CommandLine, map[string]string{"faults": all})
 	lab.Refuse(s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
 		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || 2*(s.faults[lose]+1) >= s.nodes || s.shortest <= 0 || s.longest < s.shortest ||
 		s.fetch < 1 || s.faster < 1 || s.faster > 15 || !(s.overlap > 0) || s.nat < 0 || s.nat > 0 && s.nat > s.nodes-s.faults[join]-2)
