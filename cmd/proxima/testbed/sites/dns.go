@@ -32,27 +32,14 @@ func NewDNS(listen string, names map[string]netip.Addr, deps Deps) (*DNS, error)
 // Run answers questions until the context ends.
 func (d *DNS) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { d.conn.Close() })()
-	defer d.conn.Close()
-	packet := make([]byte, dns.MaxMsgSize)
-	for {
-		size, from, err := d.conn.ReadFrom(packet)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("answer DNS: %w", err)
-		}
-		q := new(dns.Msg)
-		if err := q.Unpack(packet[:size]); err != nil || len(q.Question) != 1 || q.Response {
-			continue
-		}
-		if text, err := d.answer(q).Pack(); err == nil {
-			_, _ = d.conn.WriteTo(text, from) // a lost answer is asked for again
-		}
+	if err := (&dns.Server{PacketConn: d.conn, Handler: d}).ActivateAndServe(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("answer DNS: %w", err)
 	}
+	return nil
 }
 
-func (d *DNS) answer(q *dns.Msg) *dns.Msg {
+// ServeDNS answers a question.
+func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	m := new(dns.Msg).SetReply(q)
 	m.Authoritative = true
 	name, kind := q.Question[0].Name, q.Question[0].Qtype
@@ -62,9 +49,10 @@ func (d *DNS) answer(q *dns.Msg) *dns.Msg {
 		m.Rcode = dns.RcodeNameError
 	case kind == dns.TypeA:
 		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}, A: addr.AsSlice()}}
-		return m
 	}
-	m.Ns = []dns.RR{&dns.SOA{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl}, Ns: "ns.", Mbox: "nobody.",
-		Serial: 1, Refresh: 3600, Retry: 600, Expire: 86_400, Minttl: ttl}}
-	return m
+	if len(m.Answer) == 0 {
+		m.Ns = []dns.RR{&dns.SOA{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl}, Ns: "ns.", Mbox: "nobody.",
+			Serial: 1, Refresh: 3600, Retry: 600, Expire: 86_400, Minttl: ttl}}
+	}
+	_ = w.WriteMsg(m) // a lost answer is asked for again
 }
