@@ -100,13 +100,7 @@ func address(flags int, addrs []netip.Addr) error {
 		return err
 	}
 	defer n.close()
-	if err := n.up(loopback, 0, 1000); err != nil {
-		return err
-	}
-	if err := n.up(link.Index, flags, queueLength); err != nil {
-		return err
-	}
-	if err := n.addAddress(link.Index, addrs[0]); err != nil {
+	if err := errors.Join(n.up(loopback, 0, 1000), n.up(link.Index, flags, queueLength), n.addAddress(link.Index, addrs[0])); err != nil {
 		return err
 	}
 	for _, a := range addrs[1:] {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -36,12 +37,9 @@ func (n *netlink) request(kind, flags int, body []byte, what string) (err error)
 		}
 	}()
 	n.seq++
-	m := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
-	binary.NativeEndian.PutUint32(m[0:], uint32(cap(m)))
-	binary.NativeEndian.PutUint16(m[4:], uint16(kind))
-	binary.NativeEndian.PutUint16(m[6:], uint16(flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK))
-	binary.NativeEndian.PutUint32(m[8:], n.seq)
-	if err := unix.Sendto(n.fd, append(m, body...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	header := pack(unix.NlMsghdr{Len: uint32(unix.SizeofNlMsghdr + len(body)), Type: uint16(kind),
+		Flags: uint16(flags | unix.NLM_F_REQUEST | unix.NLM_F_ACK), Seq: n.seq})
+	if err := unix.Sendto(n.fd, append(header, body...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
 	answer := make([]byte, 8192)
@@ -65,18 +63,17 @@ func (n *netlink) request(kind, flags int, body []byte, what string) (err error)
 	}
 }
 
+// pack returns a structure of the kernel as it lies in memory.
+func pack(structure any) []byte {
+	b, _ := binary.Append(nil, binary.NativeEndian, structure) // its size is fixed
+	return b
+}
+
 // attribute returns a netlink attribute with its padding.
 func attribute(kind int, parts ...[]byte) []byte {
-	a := make([]byte, 4)
-	for _, p := range parts {
-		a = append(a, p...)
-	}
-	binary.NativeEndian.PutUint16(a[0:], uint16(len(a)))
-	binary.NativeEndian.PutUint16(a[2:], uint16(kind))
-	for len(a)%4 != 0 {
-		a = append(a, 0)
-	}
-	return a
+	data := slices.Concat(parts...)
+	a := append(pack(unix.RtAttr{Len: uint16(unix.SizeofRtAttr + len(data)), Type: uint16(kind)}), data...)
+	return append(a, make([]byte, -len(a)&3)...)
 }
 
 func text(s string) []byte { return append([]byte(s), 0) }
@@ -85,14 +82,8 @@ func number(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
 // device returns the body of a message about the device with that index. It turns on the flags.
 func device(index, flags int, attributes ...[]byte) []byte {
-	b := make([]byte, unix.SizeofIfInfomsg)
-	binary.NativeEndian.PutUint32(b[4:], uint32(index))
-	binary.NativeEndian.PutUint32(b[8:], uint32(flags))
-	binary.NativeEndian.PutUint32(b[12:], uint32(flags))
-	for _, a := range attributes {
-		b = append(b, a...)
-	}
-	return b
+	about := unix.IfInfomsg{Index: int32(index), Flags: uint32(flags), Change: uint32(flags)}
+	return append(pack(about), slices.Concat(attributes...)...)
 }
 
 // up turns a device on. It sets further flags and the length of its queue in packets.
@@ -113,26 +104,21 @@ func (n *netlink) addVeth(name, peer string, namespace int) error {
 }
 
 func (n *netlink) addAddress(index int, addr netip.Addr) error {
-	b := make([]byte, unix.SizeofIfAddrmsg)
-	b[0], b[1] = unix.AF_INET, 32
-	binary.NativeEndian.PutUint32(b[4:], uint32(index))
-	b = append(b, attribute(unix.IFA_LOCAL, addr.AsSlice())...)
-	b = append(b, attribute(unix.IFA_ADDRESS, addr.AsSlice())...)
-	return n.request(unix.RTM_NEWADDR, create, b, fmt.Sprint("add address ", addr))
+	body := slices.Concat(pack(unix.IfAddrmsg{Family: unix.AF_INET, Prefixlen: 32, Index: uint32(index)}),
+		attribute(unix.IFA_LOCAL, addr.AsSlice()), attribute(unix.IFA_ADDRESS, addr.AsSlice()))
+	return n.request(unix.RTM_NEWADDR, create, body, fmt.Sprint("add address ", addr))
 }
 
 // addRoute adds a route to a prefix through a device. Packets leave with the source address. If it is local, this namespace has the addresses.
 func (n *netlink) addRoute(index int, to netip.Prefix, source netip.Addr, local bool) error {
-	b := make([]byte, unix.SizeofRtMsg)
-	b[0], b[1] = unix.AF_INET, byte(to.Bits())
-	b[4], b[5], b[6], b[7] = unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST
+	route := unix.RtMsg{Family: unix.AF_INET, Dst_len: uint8(to.Bits()), Table: unix.RT_TABLE_MAIN, Protocol: unix.RTPROT_BOOT,
+		Scope: unix.RT_SCOPE_LINK, Type: unix.RTN_UNICAST}
 	if local {
-		b[4], b[6], b[7] = unix.RT_TABLE_LOCAL, unix.RT_SCOPE_HOST, unix.RTN_LOCAL
+		route.Table, route.Scope, route.Type = unix.RT_TABLE_LOCAL, unix.RT_SCOPE_HOST, unix.RTN_LOCAL
 	}
-	b = append(b, attribute(unix.RTA_DST, to.Masked().Addr().AsSlice())...)
-	b = append(b, attribute(unix.RTA_OIF, number(uint32(index)))...)
+	body := slices.Concat(pack(route), attribute(unix.RTA_DST, to.Masked().Addr().AsSlice()), attribute(unix.RTA_OIF, number(uint32(index))))
 	if source.IsValid() {
-		b = append(b, attribute(unix.RTA_PREFSRC, source.AsSlice())...)
+		body = append(body, attribute(unix.RTA_PREFSRC, source.AsSlice())...)
 	}
-	return n.request(unix.RTM_NEWROUTE, create, b, fmt.Sprint("add route to ", to))
+	return n.request(unix.RTM_NEWROUTE, create, body, fmt.Sprint("add route to ", to))
 }
