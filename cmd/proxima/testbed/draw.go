@@ -3,6 +3,7 @@ package testbed
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -92,10 +93,7 @@ func Draw(s Scenario, m *world.Matrix) (*Plan, error) {
 		return nil, fmt.Errorf("draw scenario %s: the matrix has cities without location", s.Name)
 	}
 	p := &Plan{Scenario: s}
-	if err := p.addNodes(m); err != nil {
-		return nil, err
-	}
-	if err := p.addServers(m, nil); err != nil {
+	if err := errors.Join(p.addNodes(m), p.addServers(m, nil)); err != nil {
 		return nil, err
 	}
 	p.RTTMs, p.NodeRTTMs = make([][]float64, len(p.Nodes)), make([][]float64, len(p.Nodes))
