@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -79,13 +80,9 @@ func millis(v *float64) string {
 	return figure(v) + gap + "ms"
 }
 
-// clock writes seconds as min:s or h:min:s.
+// clock writes a length of time in whole seconds.
 func clock(s float64) string {
-	n := int64(math.Round(s))
-	if n >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d h", n/3600, n/60%60, n%60)
-	}
-	return fmt.Sprintf("%d:%02d min", n/60, n%60)
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
 // seconds writes a time, a dash for 0.
