@@ -150,7 +150,7 @@ func TestOpenAPIIsFresh(t *testing.T) {
 	want, err := json.MarshalIndent(node.OpenAPI(), "", " ")
 	must(t, err)
 	if !bytes.Equal(bytes.TrimSpace(text), want) {
-		t.Error("docs/openapi.json is not what the routes are: go run ./scripts/generate/api")
+		t.Error("docs/openapi.json is not what the routes are: go run ./scripts/generate")
 	}
 	schemas := description(t, node.OpenAPI()).Components.Schemas
 	for _, part := range strings.Split(string(want), "#/components/schemas/")[1:] {

@@ -18,7 +18,7 @@ import (
 
 // DefaultFile is the default configuration, with every key explained. go generate writes it from the fields of Config and their comments.
 //
-//go:generate go run -C .. ./scripts/generate/config -o node/default.toml
+//go:generate go run -C .. ./scripts/generate
 //go:embed default.toml
 var DefaultFile string
 

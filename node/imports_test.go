@@ -116,7 +116,7 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"node/site/made_up.go", "proxima/node/crawl", true},
 		{"node/crawl/made_up.go", "proxima/node/site", false},
 		{"node/made_up.go", "proxima/cmd/proxima", true},
-		{"node/made_up.go", "proxima/scripts/generate/config", true},
+		{"node/made_up.go", "proxima/scripts/generate", true},
 		{"node/crawl/made_up.go", "proxima/node/runlog", false},
 		{"node/ownership/made_up.go", "proxima/node/wire", false},
 		{"node/ownership/made_up.go", "proxima/node/lease", false},

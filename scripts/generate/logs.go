@@ -1,7 +1,3 @@
-// Command logs writes docs/logs.md from package runlog: each type of a line (lines.go) becomes a table of its keys, and each group of
-// constants (keys.go) one of its names, with their comments.
-//
-//	go run ./scripts/generate/logs -o docs/logs.md
 package main
 
 import (
@@ -13,13 +9,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"proxima/scripts/generate"
 )
 
-const heading = `# The log files of a node
+const logsHeading = `# The log files of a node
 
-Generated from ` + "`node/runlog`" + ` by ` + "`go run ./scripts/generate/logs -o docs/logs.md`" + `.
+Generated from ` + "`node/runlog`" + ` by ` + "`go run ./scripts/generate`" + `.
 
 A node writes one JSON object per line into files in ` + "`logs`" + ` below its data directory and rotates them by size. ` + "`fetch.jsonl`" + `
 has one line per request, ` + "`queue.jsonl` and `load.jsonl`" + ` one every 10 s, ` + "`node.jsonl`" + ` the events; the first event of each boot is
@@ -29,10 +23,9 @@ that a disk refuses are lost and counted. Within a boot, seq counts the lines of
 while the node runs: ten seconds later it writes to a new one, and the room of a deleted one is free.
 `
 
-func main() { generate.Main("", text) }
-
-// text makes the page. It runs in the root of the repository.
-func text() (string, error) {
+// logs makes the page of the log files from package runlog: each type of a line (lines.go) becomes a table of its keys, and each group of
+// constants (keys.go) one of its names, with their comments.
+func logs() (string, error) {
 	var decls []ast.Decl
 	for _, name := range []string{"lines.go", "keys.go"} {
 		tree, err := parser.ParseFile(token.NewFileSet(), "node/runlog/"+name, nil, parser.ParseComments)
@@ -47,7 +40,7 @@ func text() (string, error) {
 		each(d, func(v *ast.ValueSpec, text string) { words[v.Names[0].Name] = text })
 	}
 	var b strings.Builder
-	b.WriteString(heading)
+	b.WriteString(logsHeading)
 	row := func(name string, comment *ast.CommentGroup) {
 		text := word.ReplaceAllStringFunc(strings.TrimSpace(comment.Text()), func(name string) string {
 			if text, ok := words[name]; ok {

@@ -1,22 +1,24 @@
 package main
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"proxima/node"
 )
 
-func TestDefaultFileIsFresh(t *testing.T) {
-	t.Chdir("../../..")
-	got, err := text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(got, node.DefaultFile); d != "" {
-		t.Errorf("node/default.toml is stale, run go generate ./node (-generated +file):\n%s", d)
+func TestFilesAreFresh(t *testing.T) {
+	t.Chdir("../..")
+	for file, generate := range files() {
+		want, err := generate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(file)
+		if d := cmp.Diff(want, string(got)); err != nil || d != "" {
+			t.Errorf("%s is stale, run go generate ./node (-generated +file): %v\n%s", file, err, d)
+		}
 	}
 }
 

@@ -1,5 +1,3 @@
-// Command config writes the complete default configuration of a node as a TOML file: the values of node.Default(), each
-// key under the comment of its field. The comments of the code are so the documentation of the file.
 package main
 
 import (
@@ -15,20 +13,18 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"proxima/node"
-	"proxima/scripts/generate"
 )
 
-func main() { generate.Main("", text) }
-
-const heading = `# The configuration of a Proxima node: every key, with its default.
+const configHeading = `# The configuration of a Proxima node: every key, with its default.
 # Keys that a file leaves out keep their default; flags override the file. Durations look like "250ms" or "1h30m".
 # Keys marked live can change while the node runs: proxima ctl set KEY VALUE, or edit the file and run proxima ctl reload.
 `
 
-// text makes the file. It runs in the root of the repository.
-func text() (string, error) {
+// config makes the complete default configuration of a node as a TOML file: the values of node.Default(), each key under the comment of its
+// field. The comments of the code are so the documentation of the file.
+func config() (string, error) {
 	var g generator
-	g.WriteString(heading)
+	g.WriteString(configHeading)
 	err := g.section("", reflect.ValueOf(node.Default()))
 	return g.String(), err
 }
