@@ -35,8 +35,8 @@ else
 fi
 
 (cd rivals/colly && go build -o "$build/bin/bench-colly" .) || skip "colly: go build failed"
-for program in origin run rivals/ceiling; do
-	go build -o "$build/bin/bench-$(basename "$program")" "./$program" || { echo "FAILED: go build $program" >&2; exit 1; }
+for program in origin run; do
+	go build -o "$build/bin/bench-$program" "./$program" || { echo "FAILED: go build $program" >&2; exit 1; }
 done
 if [ -d ../../cmd/proxima ] && ls ../../cmd/proxima/*.go >/dev/null 2>&1; then
 	../build/build.sh "$build/bin/proxima" || skip "proxima: go build failed"

@@ -66,8 +66,8 @@ func crawlers(f Files) []Crawler {
 	crawlee := filepath.Join(f.Bench, ".build", "crawlee")
 	scrapy := "import platform, scrapy, twisted; print(f'{scrapy.__version__}, Twisted {twisted.__version__}, Python {platform.python_version()}')"
 	return []Crawler{
-		{nameCeiling, built(f.bin("bench-ceiling")), func(s Scenario, f Files) ([]string, error) {
-			return []string{f.bin("bench-ceiling"), f.URLs, strconv.Itoa(s.Concurrency)}, nil
+		{nameCeiling, built(f.bin("bench-run")), func(s Scenario, f Files) ([]string, error) {
+			return []string{f.bin("bench-run"), "-ceiling", f.URLs, "-concurrency", strconv.Itoa(s.Concurrency)}, nil
 		}},
 		{nameProxima, printed(`\S+, go[0-9.]+`, f.bin("proxima"), "version"), proximaCommand},
 		{"colly", built(f.bin("bench-colly")), func(s Scenario, f Files) ([]string, error) {

@@ -1,7 +1,8 @@
 // Command run compares crawlers. It starts the server of ../origin and lets each crawler crawl the same sites, one after the other, in
 // several rounds. It prints tables of pages per second, pages per CPU second, peak memory and conduct.
 //
-// process.go measures, report.go prints the tables, crawlers.go starts the crawlers. ../rivals/install.sh installs them.
+// process.go measures, report.go prints the tables, crawlers.go starts the crawlers, and ceiling.go is one that only downloads.
+// ../rivals/install.sh installs them.
 package main
 
 import (
@@ -30,6 +31,7 @@ type options struct {
 	out      string
 	bench    string
 	profile  string
+	ceiling  string
 	limit    time.Duration
 }
 
@@ -39,8 +41,11 @@ func main() {
 		return
 	}
 	lab.Main("run", 0, func(ctx context.Context) (bool, error) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return false, err
+		case opt.ceiling != "":
+			return true, ceiling(opt.ceiling, opt.scenario.Concurrency)
 		}
 		return true, run(ctx, opt)
 	})
@@ -62,6 +67,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.scenario.CrawlerCPUs, "crawler-cpus", "1", "cores of the crawler, as taskset names them")
 	fs.StringVar(&o.out, "out", "", "file for the figures of every run as JSON; the tables go to the same name with .md added")
 	fs.StringVar(&o.profile, "profile", "", "file for a profile of Proxima's processor time, of the last round")
+	fs.StringVar(&o.ceiling, "ceiling", "", "for the process of the ceiling: the `file` of its URLs")
 	fs.StringVar(&o.bench, "bench", ".", "the folder scripts/bench")
 	fs.DurationVar(&o.limit, "limit", 10*time.Minute, "time limit of one run; a crawler that takes longer is stopped, and the report has its figures so far")
 	if err := fs.Parse(args); err != nil {

@@ -1,7 +1,3 @@
-// Command ceiling downloads a list of URLs with net/http and discards the bodies. It shows what one core of this machine can download
-// without parsing, lookups, queues or storage. No crawler that uses net/http can be faster on the same core.
-//
-// Usage: ceiling URLS CONCURRENCY, where URLS is a file of one URL a line.
 package main
 
 import (
@@ -9,24 +5,14 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 )
 
-func main() {
-	if err := fetch(os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "ceiling:", err)
-		os.Exit(1)
-	}
-}
-
-func fetch(file, concurrency string) error {
-	n, err := strconv.Atoi(concurrency)
-	if err != nil {
-		return fmt.Errorf("parse concurrency: %w", err)
-	}
+// ceiling downloads a list of URLs, n at a time, with net/http and discards the bodies. It shows what one core of this machine can download
+// without parsing, lookups, queues or storage. No crawler that uses net/http can be faster on the same core.
+func ceiling(file string, n int) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read URLs: %w", err)
