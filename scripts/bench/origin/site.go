@@ -170,14 +170,11 @@ func newVocabulary(r *rand.Rand) *vocabulary {
 		}
 	}
 	for range 3000 {
-		var sentence strings.Builder
-		for k := range 8 + r.IntN(14) {
-			if k > 0 {
-				sentence.WriteByte(' ')
-			}
-			sentence.WriteString(v.word(r))
+		var words []string
+		for range 8 + r.IntN(14) {
+			words = append(words, v.word(r))
 		}
-		v.sentences = append(v.sentences, sentence.String()+".")
+		v.sentences = append(v.sentences, strings.Join(words, " ")+".")
 	}
 	for range 1000 {
 		var p []string

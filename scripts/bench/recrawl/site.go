@@ -67,12 +67,8 @@ func (s *site) sentence(i, j, r int) string {
 	} else if rnd.IntN(12) == 0 {
 		return fmt.Sprintf("It costs $%d.%02d, and can be had here.", 1+j%90, rnd.IntN(100))
 	}
-	words := make([]string, 4+rnd.IntN(14))
-	for k := range words {
-		words[k] = s.words[rnd.IntN(len(s.words))]
-	}
-	words[0] = strings.ToUpper(words[0][:1]) + words[0][1:]
-	return strings.Join(words, " ") + "."
+	text := s.some(rnd, 4+rnd.IntN(14))
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 func (s *site) some(rnd *rand.Rand, n int) string {
