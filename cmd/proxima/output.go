@@ -5,7 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -13,19 +13,13 @@ import (
 type output struct {
 	io.Writer
 	unread func() // called when nobody reads it any more
-
-	mu  sync.Mutex
-	err error // guarded by mu
+	first  atomic.Pointer[error]
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.Writer.Write(p)
 	if err != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.err == nil {
-			o.err = err
-		}
+		o.first.CompareAndSwap(nil, &err)
 		if errors.Is(err, syscall.EPIPE) {
 			o.unread()
 		}
@@ -34,9 +28,10 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 func (o *output) failed() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
+	if first := o.first.Load(); first != nil {
+		return *first
+	}
+	return nil
 }
 
 // Stat says whether a terminal shows what is printed.
