@@ -106,9 +106,7 @@ func (r *spooled) code(c *coder.Coder) {
 }
 
 func (r *spooled) append(b, mark []byte) []byte {
-	c := coder.Writer(append(b, mark...))
-	r.code(&c)
-	return c.B
+	return coder.Append(append(b, mark...), r.code)
 }
 
 var errDamaged = errors.New("a record of the spool is damaged")
