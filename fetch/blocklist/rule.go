@@ -178,18 +178,18 @@ func parseGlob(text string) (*glob, error) {
 	return &glob{text: text, parts: strings.Split(text, "*")}, nil
 }
 
-// match reports whether the pattern covers all of s. The time is linear in both: taking the first place of each part between
-// two asterisks is never worse than a later one, so nothing is tried twice.
-func (g *glob) match(s string) bool {
-	last := len(g.parts) - 1
+// Match reports whether a pattern covers all of s. The parts are those between its asterisks. The time is linear in both: taking the
+// first place of each part between two asterisks is never worse than a later one, so nothing is tried twice.
+func Match(parts []string, s string) bool {
+	last := len(parts) - 1
 	if last == 0 {
-		return s == g.text
+		return s == parts[0]
 	}
-	s, ok := strings.CutPrefix(s, g.parts[0])
-	for _, part := range g.parts[1:last] {
+	s, ok := strings.CutPrefix(s, parts[0])
+	for _, part := range parts[1:last] {
 		if ok {
 			_, s, ok = strings.Cut(s, part)
 		}
 	}
-	return ok && strings.HasSuffix(s, g.parts[last])
+	return ok && strings.HasSuffix(s, parts[last])
 }

@@ -191,7 +191,7 @@ func FuzzParseLine(f *testing.F) {
 			again = p.String()
 		case r.glob != nil:
 			for _, fill := range []string{"", "x", "a/b.c"} {
-				if u := strings.ReplaceAll(r.glob.text, "*", fill); !r.glob.match(u) {
+				if u := strings.ReplaceAll(r.glob.text, "*", fill); !Match(r.glob.parts, u) {
 					t.Fatalf("%q does not match %q", r.glob.text, u)
 				}
 			}
@@ -239,8 +239,8 @@ func FuzzGlob(f *testing.F) {
 			return
 		}
 		want := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(regexp.QuoteMeta(strings.ToValidUTF8(g.text, "?")), `\*`, `.*`) + `$`)
-		if s = strings.ToValidUTF8(s, "?"); strings.ToValidUTF8(g.text, "?") == g.text && g.match(s) != want.MatchString(s) {
-			t.Fatalf("%q on %q: %v", g.text, s, g.match(s))
+		if s = strings.ToValidUTF8(s, "?"); strings.ToValidUTF8(g.text, "?") == g.text && Match(g.parts, s) != want.MatchString(s) {
+			t.Fatalf("%q on %q: %v", g.text, s, Match(g.parts, s))
 		}
 	})
 }

@@ -152,7 +152,7 @@ func (t *table) addr(a netip.Addr) (netip.Prefix, bool) {
 
 // url returns the first pattern that matches u, or else the first regular expression.
 func (t *table) url(u string) (string, bool) {
-	if i := slices.IndexFunc(t.globs, func(g *glob) bool { return g.match(u) }); i >= 0 {
+	if i := slices.IndexFunc(t.globs, func(g *glob) bool { return Match(g.parts, u) }); i >= 0 {
 		return t.globs[i].text, true
 	}
 	if i := slices.IndexFunc(t.regexes, func(re *regexp.Regexp) bool { return re.MatchString(u) }); i >= 0 {

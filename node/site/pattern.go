@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"proxima/fetch/blocklist"
 )
 
 // patterns are texts in which * stands for any bytes, or none. Each is kept as its parts between the asterisks.
@@ -28,22 +30,7 @@ func parsePatterns(texts []string) (patterns, error) {
 	return out, nil
 }
 
-// match reports whether a pattern matches a whole path. It takes time linear in the lengths of both.
+// match reports whether a pattern matches a whole path.
 func (p patterns) match(path string) bool {
-	return slices.ContainsFunc(p, func(parts []string) bool { return matchParts(parts, path) })
-}
-
-// matchParts matches each part between two asterisks where it first occurs, so it never has to go back.
-func matchParts(parts []string, s string) bool {
-	last := len(parts) - 1
-	if last == 0 {
-		return s == parts[0]
-	}
-	s, ok := strings.CutPrefix(s, parts[0])
-	for _, part := range parts[1:last] {
-		if ok {
-			_, s, ok = strings.Cut(s, part)
-		}
-	}
-	return ok && strings.HasSuffix(s, parts[last])
+	return slices.ContainsFunc(p, func(parts []string) bool { return blocklist.Match(parts, path) })
 }
