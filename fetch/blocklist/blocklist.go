@@ -59,7 +59,7 @@ type Report struct {
 	Wrong string
 }
 
-// New returns an empty List. Load fills it. A file that cannot be opened is an error.
+// New returns an empty List. Follow fills it. A file that cannot be opened is an error.
 func New(cfg Config, deps Deps) (*List, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure blocklist: %w", err)
@@ -93,15 +93,8 @@ func Readable(sources []string) error {
 	return nil
 }
 
-// Load reads all sources that have changed since they were last read. A source that fails keeps its previous content; the error
-// joins those of all such sources.
-func (l *List) Load(ctx context.Context) error {
-	_, _, err := l.poll(ctx)
-	return err
-}
-
-// Follow replaces the sources and reads the new ones. Those that stay keep what was read. The error is that of Load. If ctx ends
-// before all are read, Run reads them.
+// Follow replaces the sources, and reads those that are new or have changed. A source that fails keeps its previous content; the error
+// joins those of all such sources. If ctx ends before all are read, Run reads them.
 func (l *List) Follow(ctx context.Context, sources []string) error {
 	l.mu.Lock()
 	was := l.sources

@@ -68,7 +68,7 @@ func TestConditionsAreThoseOfTheServer(t *testing.T) {
 		cfg.Sources = []string{"https://lists.test/list"}
 		l := newList(t, cfg, Deps{HTTP: client})
 		for i, want := range []struct{ tag, date string }{{}, given} {
-			if err := l.Load(t.Context()); err != nil {
+			if err := load(t.Context(), l); err != nil {
 				t.Fatal(err)
 			}
 			_, tagged := asked[i]["If-None-Match"]
@@ -162,7 +162,7 @@ func TestRun(t *testing.T) {
 			}
 		}
 		check("before", 0)
-		if err := l.Load(t.Context()); err != nil {
+		if err := load(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 		check("loaded", 0, "file1.test", "url1.test")
@@ -199,8 +199,8 @@ func TestRun(t *testing.T) {
 		poll()
 		check("both fail", 4, "file2.test", "url2.test")
 		says(2, "no such file", "status 500")
-		if err := l.Load(t.Context()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "status 500") {
-			t.Errorf("Load with two failures: %v", err)
+		if err := load(t.Context(), l); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "status 500") {
+			t.Errorf("load with two failures: %v", err)
 		}
 		set(200, "<html>\n<p>log in first</p>\n", `"4"`)
 		write(t, path, "file1.test\nfile2.test\n")
@@ -292,7 +292,7 @@ func TestBounds(t *testing.T) {
 				cfg.Sources = []string{dir, two}
 			}
 			l := newList(t, cfg, Deps{})
-			err := l.Load(t.Context())
+			err := load(t.Context(), l)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("%v, want %q", err, tt.err)
 			}
@@ -418,7 +418,7 @@ func TestTell(t *testing.T) {
 	}
 	l.Tell([]string{"told.test", "192.0.2.0/24"})
 	blocked("http://www.told.test:80", "http://192.0.2.7:80")
-	if err := l.Load(t.Context()); err != nil {
+	if err := load(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	blocked("http://listed.test:80", "http://www.told.test:80", "http://192.0.2.7:80")
@@ -454,7 +454,7 @@ func TestLargeListChanges(t *testing.T) {
 	l := newList(t, cfg, Deps{})
 	for _, text := range []string{"a.test\nb.test\n/c/\n", "a.test\nanother.test\n/other/\n"} {
 		write(t, file, text)
-		if err := l.Load(t.Context()); err != nil {
+		if err := load(t.Context(), l); err != nil {
 			t.Error(err)
 		}
 	}

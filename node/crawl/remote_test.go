@@ -52,7 +52,7 @@ func TestLinksOfAnAnswerAreKept(t *testing.T) {
 		var err error
 		b.deps.Policy.Blocklist, err = blocklist.New(list, blocklist.Deps{})
 		must(t, err)
-		must(t, b.deps.Policy.Blocklist.Load(t.Context()))
+		must(t, b.deps.Policy.Blocklist.Follow(t.Context(), list.Sources))
 		b.place()
 		task, _ := b.next()
 		b.finish(task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: []frontier.Link{
