@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"proxima/fetch/blocklist"
+	"proxima/frontier/identity"
 	"proxima/node/runlog"
 )
 
@@ -226,5 +227,5 @@ func (s *told) enforceLocked() {
 		}
 	}
 	s.node.blocklist.Tell(on)
-	s.rest.Store(digestOf(append(entries, s.file.Files...)))
+	s.rest.Store(identity.Digest(append(entries, s.file.Files...)...))
 }

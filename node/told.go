@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -177,15 +175,6 @@ func (s *told) keepLocked(next crawlFile) error {
 	}
 	s.file = next
 	return nil
-}
-
-// digestOf returns the digest of entries. Their order does not matter.
-func digestOf(entries []string) (digest uint64) {
-	for _, entry := range entries {
-		sum := sha256.Sum256([]byte(entry))
-		digest ^= binary.LittleEndian.Uint64(sum[:])
-	}
-	return digest
 }
 
 const (

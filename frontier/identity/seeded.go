@@ -54,8 +54,7 @@ func (s *seeded) plus(entries []string) (*seeded, error) {
 			return nil, fmt.Errorf("more than %d entries", maxSeeded)
 		}
 		more.entries[entry] = struct{}{}
-		sum := sha256.Sum256([]byte(entry))
-		more.digest ^= binary.LittleEndian.Uint64(sum[:])
+		more.digest ^= Digest(entry)
 	}
 	for entry := range more.entries {
 		if err := more.add(entry); err != nil {
@@ -93,6 +92,15 @@ func (s *seeded) add(entry string) error {
 		return nil
 	}
 	return errors.New("not an entry of a scope")
+}
+
+// Digest returns the digest of entries. Their order does not matter.
+func Digest(entries ...string) (digest uint64) {
+	for _, entry := range entries {
+		sum := sha256.Sum256([]byte(entry))
+		digest ^= binary.LittleEndian.Uint64(sum[:])
+	}
+	return digest
 }
 
 // Brought returns the entries that seeds bring into scope under Config.SeedScope.

@@ -26,18 +26,9 @@ const maxRawBytes = 8 << 10
 func Parse(raw string) (URL, error) {
 	u, reason := resolve(URL{}, raw)
 	if reason != Accepted {
-		return URL{}, fmt.Errorf("parse URL %q: %s", short(raw), reason)
+		return URL{}, fmt.Errorf("parse URL %.200q: %s", raw, reason)
 	}
 	return u, nil
-}
-
-// short cuts a long URL for an error message.
-func short(s string) string {
-	const most = 200
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "…"
 }
 
 // String returns the URL as the standard serialises it; "" for the zero value.
