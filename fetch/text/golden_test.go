@@ -19,7 +19,7 @@ func TestGolden(t *testing.T) {
 	play.Play(t, "testdata/golden/*.txt", *update, func(_ *testing.T, pages [][]string) (printed []string) {
 		for _, lines := range pages {
 			d := Extract([]byte(strings.Join(lines, "\n")), "utf-8", false)
-			printed = append(printed, fmt.Sprintf("title %q, description %q, language %q, %d words, fingerprint %016x %016x\n%s", d.Title, d.Description,
+			printed = append(printed, fmt.Sprintf("title %q, language %q, %d words, fingerprint %016x %016x\n%s", d.Title,
 				d.Language, d.Words, d.Fingerprint.Digest, d.Fingerprint.Simhash, d.Text))
 		}
 		return printed

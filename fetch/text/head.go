@@ -15,7 +15,6 @@ const maxHead = 256 << 10
 // head is what a page says of itself. What it does not say is empty.
 type head struct {
 	title, ogTitle string
-	description    string
 	language       string
 }
 
@@ -78,7 +77,6 @@ func readElements(page []byte) (h head) {
 	}
 	h.title = clean([]byte(doc.Find("title").Not("svg title, template title").First().Text()), maxTitle)
 	h.language = languageOf(doc.Find("html"))
-	ogDescription := ""
 	doc.Find("meta[content]").Each(func(_ int, meta *goquery.Selection) {
 		content := meta.AttrOr("content", "")
 		name := meta.AttrOr("name", meta.AttrOr("property", meta.AttrOr("http-equiv", "")))
@@ -86,10 +84,6 @@ func readElements(page []byte) (h head) {
 			return
 		}
 		switch strings.ToLower(name) {
-		case "description":
-			h.description = clean([]byte(content), maxDescription)
-		case "og:description":
-			ogDescription = clean([]byte(content), maxDescription)
 		case "og:title":
 			h.ogTitle = clean([]byte(content), maxTitle)
 		case "content-language":
@@ -98,9 +92,6 @@ func readElements(page []byte) (h head) {
 			}
 		}
 	})
-	if h.description == "" {
-		h.description = ogDescription
-	}
 	if h.language == "" {
 		h.language = languageOf(doc.Find("body"))
 	}

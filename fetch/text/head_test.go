@@ -15,14 +15,12 @@ func TestHead(t *testing.T) {
 		{"entities and white space", "<title> a &amp;\n b </title>", head{title: "a & b"}},
 		{"a title in a drawing or a template", "<svg><title>a</title></svg><template><title>b</title></template><title>c</title>", head{title: "c"}},
 		{"no title", "<p>a", head{}},
-		{"a title in the body", "<body lang=de><title>a</title><meta name=description content=b>", head{title: "a", description: "b", language: "de"}},
-		{"nothing below a body", "<title>a</title><BODY lang=de><meta name=description content=b>", head{title: "a", language: "de"}},
+		{"a title in the body", "<body lang=de><title>a</title><meta property=og:title content=b>", head{title: "a", ogTitle: "b", language: "de"}},
+		{"nothing below a body", "<title>a</title><BODY lang=de><meta property=og:title content=b>", head{title: "a", language: "de"}},
 		{"a body tag that does not end", "<title>a</title><body lang=de", head{title: "a"}},
-		{"the last description", "<title>a</title><meta name=Description content=b><meta name=description content=c>", head{title: "a", description: "c"}},
-		{"an empty description", "<title>a</title><meta name=description content=b><meta name=description content=''>", head{title: "a", description: "b"}},
-		{"the description before og's", "<title>a</title><meta name=description content=b><meta property=og:description content=c>", head{title: "a", description: "b"}},
-		{"og's description alone", "<title>a</title><meta property=og:description content=' c  d '>", head{title: "a", description: "c d"}},
 		{"og's title", "<title>a</title><meta property=og:title content=b>", head{title: "a", ogTitle: "b"}},
+		{"the last title of og", "<meta name=OG:Title content=b><meta property=og:title content=' c  d '>", head{ogTitle: "c d"}},
+		{"an empty title of og", "<meta property=og:title content=b><meta property=og:title content=''>", head{ogTitle: "b"}},
 		{"the language of the root", "<html lang=de-AT><title>a</title><meta http-equiv=Content-Language content=fr><body lang=it>", head{title: "a", language: "de"}},
 		{"the language of a meta element", "<title>a</title><meta http-equiv=Content-Language content=fr><body lang=it>", head{title: "a", language: "fr"}},
 	} {
@@ -35,8 +33,8 @@ func TestHead(t *testing.T) {
 // However deep a page is nested, its head, heading and text are found, those of a long head only in its first part. Attributes of more than 64
 // roots are not.
 func TestHeadOfUnusualPages(t *testing.T) {
-	deep := "<meta name=description content=b><title>a</title>" + strings.Repeat("<div>", 600) + "<h1>c</h1>d"
-	if got := Extract([]byte(deep), "utf-8", false); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
+	deep := "<meta property=og:title content=b><title>a</title>" + strings.Repeat("<div>", 600) + "<h1>c</h1>d"
+	if got := Extract([]byte(deep), "utf-8", false); got.Title != "a" || got.Text != "c\nd" {
 		t.Errorf("deep: %+v", got)
 	}
 	hidden := strings.Repeat("<template>", 600) + "<title>a</title></template><h1>c</h1>d"

@@ -254,7 +254,7 @@ func (r *reading) flush() (labelled bool) {
 }
 
 func (r *reading) document(h head) Document {
-	d := Document{Title: cmp.Or(h.title, h.ogTitle, clean(r.heading, maxTitle)), Description: h.description, Language: h.language}
+	d := Document{Title: cmp.Or(h.title, h.ogTitle, clean(r.heading, maxTitle)), Language: h.language}
 	var text []byte
 	for _, b := range r.choose() {
 		if len(text) > 0 {

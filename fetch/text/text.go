@@ -1,4 +1,4 @@
-// Package text extracts what an HTML page tells a reader: title, description, language and main text, without
+// Package text extracts what an HTML page tells a reader: title, language and main text, without
 // navigation, scripts and advertisements. From the text it computes a Fingerprint. Two versions of a page that differ
 // only in a counter or a date have the same fingerprint. Pages of different URLs that are nearly alike have similar
 // ones (Near).
@@ -22,17 +22,14 @@ import (
 
 // Bounds on what is kept of one page, in bytes. The longest book chapters have 100 kB.
 const (
-	maxText        = 1 << 20
-	maxTitle       = 1 << 10
-	maxDescription = 4 << 10
+	maxText  = 1 << 20
+	maxTitle = 1 << 10
 )
 
 // Document is what one page tells a reader. All its texts are valid UTF-8 with single spaces.
 type Document struct {
 	// Title is that of the title element, else of og:title, else the first h1.
 	Title string
-	// Description is what the page says of itself in a meta element.
-	Description string
 	// Language is the first part of a language tag, in lower case ("en"). It comes from the lang attribute, else from
 	// the words. It is empty if neither tells.
 	Language string

@@ -34,7 +34,7 @@ func TestExtract(t *testing.T) {
 		want       Document // without a fingerprint
 	}{
 		{"news", newsPage, Document{
-			Title: "Bridge reopens after repairs | Harbour News", Description: "The old bridge is open again.", Language: "en", Words: 48,
+			Title: "Bridge reopens after repairs | Harbour News", Language: "en", Words: 48,
 			Text: "Bridge reopens after repairs\nBy Ann Smith, 3 March 2026\n" +
 				"The old bridge across the harbour was opened again on Tuesday, after repairs that took almost two years.\n" +
 				"“We are glad that it is done,” said the mayor.\nFerries will go on until the end of the month.",
@@ -47,8 +47,8 @@ func TestExtract(t *testing.T) {
 			Document{Title: "Index", Text: "One\nTwo\nThree", Words: 3}},
 		{"headlines", `<nav><a href=/>Home</a></nav><ul><li><a href=1>Storm damages the roofs of forty houses</a><li><a href=2>Bridge is open after two years</a></ul>`,
 			Document{Text: "Storm damages the roofs of forty houses\nBridge is open after two years", Words: 13}},
-		{"title of og", `<meta property="og:title" content=" A  b "><meta property="og:description" content=c><p>d`,
-			Document{Title: "A b", Description: "c", Text: "d", Words: 1}},
+		{"title of og", `<meta property="og:title" content=" A  b "><p>d`,
+			Document{Title: "A b", Text: "d", Words: 1}},
 		{"title of h1", `<h1>A <b>b</b></h1>`, Document{Title: "A b", Text: "A b", Words: 2}},
 		{"hidden", `<div hidden>a</div><div style="color: red; Display : none">b</div><div aria-hidden=true>c</div><p>d`, Document{Text: "d", Words: 1}},
 		{"skipped and never closed", `<p>a</p><nav><p>b</body>`, Document{Text: "a", Words: 1}},
@@ -72,7 +72,7 @@ func TestExtract(t *testing.T) {
 func TestElementsThatCloseThemselves(t *testing.T) {
 	const page = `<html><head><script src="x"/><title/><meta name="description" content="b"/><title>a</title></head><body><div hidden=""/><div/>` +
 		`<p>c<iframe src="x"/></p><ul class="menu"><li>x<ul class="menu"/></li></ul><textarea/><svg/><p><a name="x"/>d</p></body></html>`
-	if got := Extract([]byte(page), "utf-8", true); got.Title != "a" || got.Description != "b" || got.Text != "c\nd" {
+	if got := Extract([]byte(page), "utf-8", true); got.Title != "a" || got.Text != "c\nd" {
 		t.Errorf("%+v", got)
 	}
 	if got := Extract([]byte(page), "utf-8", false); got.Text != "" {
