@@ -28,7 +28,7 @@ func TestCallsAfterTheEnd(t *testing.T) {
 		for what, err := range map[string]error{
 			"a page": second(l.Finish(ctx, page, Outcome{Links: links})), "a page that failed": second(l.Finish(ctx, failed, Outcome{Ending: Failed})),
 			"a page that was dropped": second(l.Finish(ctx, dropped, Outcome{Ending: Dropped})), "take": second(l.Take(ctx)), "take before": <-taken,
-			"lost": second(l.Lost(ctx, lost, "no such name", false, false)), "refused": second(l.Refuse(ctx, refused, "private", false)),
+			"lost": l.Lost(ctx, lost, "no such name", false, false), "refused": l.Refuse(ctx, refused, "private", false),
 			"resolve": second(l.Resolve(ctx)), "activate": l.Activate(ctx, fresh), "add": second(l.Add(ctx, links)), "role": third(l.RoleOf(ctx, host)),
 			"export": fourth(l.Export(ctx, host, Cursor{}, 10, 1<<20)), "sync": l.Sync(ctx), "get": second(shelf.Get([]byte("k"))),
 			"put": shelf.Put([]byte("k"), nil), "scan": shelf.Scan(nil, nil),

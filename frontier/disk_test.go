@@ -143,11 +143,11 @@ func TestNotIdleBeforeItIsWritten(t *testing.T) {
 		},
 		"lost host": func(l *life) func() error {
 			u := l.unplaced(host)
-			return func() error { return second(l.Lost(ctx, u, "no such name", false, true)) }
+			return func() error { return l.Lost(ctx, u, "no such name", false, true) }
 		},
 		"refused host": func(l *life) func() error {
 			u := l.unplaced(host)
-			return func() error { return second(l.Refuse(ctx, u, "private address", true)) }
+			return func() error { return l.Refuse(ctx, u, "private address", true) }
 		},
 		"remote fetch": func(l *life) func() error {
 			l.Enqueue(RemoteFetch{URL: page(host, 1).URL, Server: addr1, Origin: Assigned})
@@ -165,7 +165,7 @@ func TestNotIdleBeforeItIsWritten(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- end() }()
 			time.Sleep(time.Minute)
-			if idle, _ := l.Idle(10 * time.Hour); idle || len(ended) > 0 {
+			if idle := l.Idle(10 * time.Hour); idle || len(ended) > 0 {
 				t.Errorf("%s: idle %t before it is written", what, idle)
 			}
 			l.store.gate.shut.Store(false)

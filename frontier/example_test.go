@@ -54,8 +54,7 @@ func Example() {
 		done, err := f.Finish(ctx, task, out)
 		fmt.Println(task.Kind, task.URL.Path, "new links:", done.Accepted, err)
 	}
-	idle, _ := f.Idle(0)
-	fmt.Println("idle:", idle)
+	fmt.Println("idle:", f.Idle(0))
 	stop()
 	fmt.Println(<-ended)
 	// Output:

@@ -72,8 +72,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	if !e.GaveUp {
 		return res, nil
 	}
-	var err error
-	res.Dropped, err = f.giveUp(ctx, h.name, out.Reason, time.Now().Add(f.bench.rules.EndedFor))
+	_, err := f.giveUp(ctx, h.name, out.Reason, time.Now().Add(f.bench.rules.EndedFor))
 	return res, err
 }
 

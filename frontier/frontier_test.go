@@ -65,7 +65,7 @@ func (w *web) resolve(ctx context.Context) {
 		}
 		if addrs := w.address(u.Name); addrs != nil {
 			w.Place(u, addrs, time.Hour, 0)
-		} else if _, err := w.Lost(context.Background(), u, "no such name", false, true); err != nil {
+		} else if err := w.Lost(context.Background(), u, "no such name", false, true); err != nil {
 			w.t.Error(err)
 		}
 	}

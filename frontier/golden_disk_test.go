@@ -222,8 +222,7 @@ func (h *house) do(words []string) {
 			h.say("found: %s of %d with %d in memory", short(e.Host), all, e.InMemory)
 		}
 	case "idle": // idle PATIENCE
-		idle, unfinished := h.Idle(duration(h.t, args[0]))
-		h.say("idle %v, unfinished %d, hopeless %v", idle, unfinished, h.Hopeless())
+		h.say("idle %v, hopeless %v", h.Idle(duration(h.t, args[0])), h.Hopeless())
 	case "trouble": // trouble lookup|network: this node's own
 		h.OwnTrouble("no "+args[0], args[0] == "lookup")
 	case "answered":
@@ -325,7 +324,7 @@ func (h *house) end(words []string) {
 	res, err := h.Finish(context.Background(), task, out)
 	ending := word(res.Ending, "done", "failed", "dropped", "to come again")
 	h.say("%s", said(fmt.Sprintf("%s has %s", url, ending), "again at %s", h.at(res.NextAttempt), "gave up", res.GaveUp,
-		"%d dropped", res.Dropped, "%d links are new", res.Accepted, "%d known", res.Duplicate,
+		"%d links are new", res.Accepted, "%d known", res.Duplicate,
 		"%d refused", res.Refused, "%d not owned", len(res.NotOwned), "%v", err))
 }
 
@@ -355,11 +354,9 @@ func (h *house) placing(addr netip.Addr) {
 		case err != nil:
 			return
 		case strings.HasPrefix(u.Name, "lost"):
-			n, err := l.Lost(context.Background(), u, "no such name", false, true)
-			h.hear("%s is lost, %d dropped, %v", u.Name, n, err)
+			h.hear("%s is lost, %v", u.Name, l.Lost(context.Background(), u, "no such name", false, true))
 		case strings.HasPrefix(u.Name, "refused"):
-			n, err := l.Refuse(context.Background(), u, "refused", u.Name != "refused-once")
-			h.hear("%s is refused, %d dropped, %v", u.Name, n, err)
+			h.hear("%s is refused, %v", u.Name, l.Refuse(context.Background(), u, "refused", u.Name != "refused-once"))
 		default:
 			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
 		}

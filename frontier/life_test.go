@@ -238,7 +238,7 @@ func (l *life) untilIdle(patience time.Duration) (context.Context, context.Cance
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Hour)
 	go func() {
 		defer cancel()
-		for idle := false; !idle; idle, _ = l.Idle(patience) {
+		for !l.Idle(patience) {
 			select {
 			case <-ctx.Done():
 				if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -79,8 +79,8 @@ func TestTriesDuringAnOutage(t *testing.T) {
 func TestLookupEndsItsTry(t *testing.T) {
 	for i, end := range []func(l *life, u Unplaced) error{
 		func(l *life, u Unplaced) error { l.Place(u, []netip.Addr{addr1}, time.Hour, 0); return nil },
-		func(l *life, u Unplaced) error { return second(l.Refuse(l.t.Context(), u, "private", false)) },
-		func(l *life, u Unplaced) error { return second(l.Lost(l.t.Context(), u, "no server", true, false)) },
+		func(l *life, u Unplaced) error { return l.Refuse(l.t.Context(), u, "private", false) },
+		func(l *life, u Unplaced) error { return l.Lost(l.t.Context(), u, "no server", true, false) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := inMemory(t)(testConfig())

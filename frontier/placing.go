@@ -41,9 +41,9 @@ func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration)
 	})
 }
 
-// Refuse reports that a host must not be asked at any of its addresses. The host is given up, and Refuse returns how many URLs were
-// dropped. If lasts is true, URLs that are offered within Politeness.EndedFor are dropped too.
-func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
+// Refuse reports that a host must not be asked at any of its addresses. The host is given up. If lasts is
+// true, URLs that are offered within Politeness.EndedFor are dropped too.
+func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) error {
 	until := time.Time{}
 	if lasts {
 		until = time.Now().Add(p.bench.rules.EndedFor)
@@ -52,18 +52,17 @@ func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts b
 	p.ending++
 	p.mu.Unlock()
 	defer p.written()
-	n, err := p.giveUp(ctx, u.Host, reason, until)
+	_, err := p.giveUp(ctx, u.Host, reason, until)
 	p.update(func(now time.Time) {
 		p.outage.tried(u.try)
 		p.bench.lostHost(u.host, reason, true, false, now)
 	})
-	return n, err
+	return err
 }
 
 // Lost reports that a name did not resolve to an address that may be asked. The host waits by RetryName. At the end of that list it is
-// given up, and Lost returns how many URLs were dropped. ours means that the failure is this node's own and does not count against the
-// host. lasts means that waiting will hardly help.
-func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
+// given up. ours means that the failure is this node's own and does not count against the host. lasts means that waiting will hardly help.
+func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) error {
 	var news Event
 	giveUp, wait := false, &finished{host: u.Host}
 	p.update(func(now time.Time) {
@@ -81,12 +80,13 @@ func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, las
 	defer p.resume(u.host)
 	switch {
 	case ours:
-		return 0, nil
+		return nil
 	case giveUp:
-		return p.giveUp(ctx, u.Host, reason, time.Now().Add(p.bench.rules.EndedFor))
+		_, err := p.giveUp(ctx, u.Host, reason, time.Now().Add(p.bench.rules.EndedFor))
+		return err
 	}
-	err = p.ledger.do(ctx, together, func(b *batch) error { return p.ledger.decideFinish(b, wait) })
-	return 0, wrap(err, "note that %s is lost", u.Host)
+	err := p.ledger.do(ctx, together, func(b *batch) error { return p.ledger.decideFinish(b, wait) })
+	return wrap(err, "note that %s is lost", u.Host)
 }
 
 // Placed returns the addresses of a host on the workbench, that of its server first.

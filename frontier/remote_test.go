@@ -21,7 +21,7 @@ func TestRemoteFetches(t *testing.T) {
 				t.Errorf("remote fetch %d of 2: %v", i+1, got)
 			}
 		}
-		if idle, _ := l.Idle(time.Minute); idle {
+		if l.Idle(time.Minute) {
 			t.Error("idle with remote fetches")
 		}
 		time.Sleep(time.Second)

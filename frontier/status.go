@@ -202,14 +202,13 @@ func (f *Frontier) busyLocked() bool {
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or for ten times as
-// long if its host has ever answered. While a URL waits only for the hours of its site, or this node is cut off, the frontier is not idle. unfinished
-// is the number of URLs that are left.
-func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
+// long if its host has ever answered. While a URL waits only for the hours of its site, or this node is cut off, the frontier is not idle.
+func (f *Frontier) Idle(patience time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
 	if b.recrawl.continuous() || !b.recrawl.over || f.busyLocked() {
-		return false, 0
+		return false
 	}
 	now := time.Now()
 	for _, h := range b.hosts {
@@ -218,8 +217,8 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 			limit = now.Add(10 * patience)
 		}
 		if due, ok := h.due(); h.reading || ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
-			return false, 0
+			return false
 		}
 	}
-	return true, f.ledger.count.totals().Pending
+	return true
 }

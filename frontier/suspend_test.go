@@ -47,7 +47,7 @@ func TestSuspend(t *testing.T) {
 		crawled(5, map[string]int{one: 5})
 		l.Suspend(map[string]string{one: "no majority"})
 		crawled(5, map[string]int{})
-		if idle, _ := l.Idle(time.Minute); idle {
+		if l.Idle(time.Minute) {
 			t.Error("idle with suspended hosts")
 		}
 		l.Suspend(map[string]string{one: "", two: ""})
@@ -70,7 +70,7 @@ func TestHold(t *testing.T) {
 		if got := l.Status().Paused; got != "nobody takes the pages" {
 			t.Errorf("paused: %q", got)
 		}
-		if idle, _ := l.Idle(time.Minute); idle {
+		if l.Idle(time.Minute) {
 			t.Error("idle with pages left")
 		}
 		l.Hold("operator", "by hand")

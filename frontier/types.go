@@ -176,7 +176,6 @@ type Finished struct {
 	Ending Ending
 	// NextAttempt is when a URL that comes again is tried; zero if it does not come again.
 	NextAttempt time.Time
-	// GaveUp says that the host was given up after this failure. Dropped is the number of its pending URLs, which were dropped.
-	GaveUp  bool
-	Dropped int
+	// GaveUp says that the host was given up after this failure.
+	GaveUp bool
 }

@@ -67,7 +67,7 @@ func (o *overlay) endless() string {
 // terminationState says whether this node has anything left to do.
 func (o *overlay) terminationState() termination.State {
 	var s termination.State
-	quiet, _ := o.node.frontier.Idle(o.node.operator.live.Load().Crawl.Patience)
+	quiet := o.node.frontier.Idle(o.node.operator.live.Load().Crawl.Patience)
 	f, h, out := o.node.frontier.Status(), o.owners.Counts(), o.outbox.Stats()
 	switch endless := o.endless(); {
 	case endless != "":

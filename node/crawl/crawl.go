@@ -200,7 +200,7 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 		if l.cfg.End != EndIdle {
 			continue
 		}
-		if idle, _ := l.deps.Frontier.Idle(time.Duration(l.patience.Load())); idle || l.deps.Frontier.Hopeless() {
+		if l.deps.Frontier.Idle(time.Duration(l.patience.Load())) || l.deps.Frontier.Hopeless() {
 			return
 		}
 	}

@@ -36,8 +36,7 @@ func (l *Loop) place(ctx context.Context, u frontier.Unplaced) error {
 		return nil
 	}
 	if l.deps.Elsewhere != nil && l.deps.Elsewhere(u.Host) {
-		_, err := l.deps.Frontier.Lost(ctx, u, "its files are at another node", true, false)
-		return err
+		return l.deps.Frontier.Lost(ctx, u, "its files are at another node", true, false)
 	}
 	answer, err := l.deps.Resolver.Lookup(ctx, u.Name)
 	if err != nil {
@@ -50,13 +49,13 @@ func (l *Loop) place(ctx context.Context, u frontier.Unplaced) error {
 	switch {
 	case len(usable) > 0:
 		l.deps.Frontier.Place(u, usable, answer.TTL, answer.Elapsed)
+		return nil
 	case class == fetch.ForbiddenAddress && !answer.Local: // behind a captive portal, or without its tunnel, a node sees only such names
-		_, err = l.deps.Frontier.Lost(ctx, u, reason, false, true)
+		return l.deps.Frontier.Lost(ctx, u, reason, false, true)
 	default:
 		blocked := class == "" // otherwise the operator can allow the address, or set a contact
-		_, err = l.deps.Frontier.Refuse(ctx, u, reason, blocked)
+		return l.deps.Frontier.Refuse(ctx, u, reason, blocked)
 	}
-	return err
 }
 
 // unplaced records a failed lookup. It counts against the host unless the failure is this node's own trouble.
@@ -71,8 +70,8 @@ func (l *Loop) unplaced(ctx context.Context, u frontier.Unplaced, failure error)
 		l.stats.update(func(s *Stats) { s.row(RowDNS) })
 		l.deps.RunLog.Events().Warn(runlog.EventDNS, runlog.KeyHost, u.Host, runlog.KeyReason, failure.Error())
 	}
-	_, err := l.deps.Frontier.Lost(ctx, u, "DNS: "+reasonOf(failure), ours, errors.Is(failure, resolve.ErrNotFound) || errors.Is(failure, resolve.ErrInvalid))
-	return err
+	lasts := errors.Is(failure, resolve.ErrNotFound) || errors.Is(failure, resolve.ErrInvalid)
+	return l.deps.Frontier.Lost(ctx, u, "DNS: "+reasonOf(failure), ours, lasts)
 }
 
 // usable returns the addresses that may be dialled. If there are none, reason and class say what is wrong with the last one. The class of an

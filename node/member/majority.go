@@ -29,12 +29,10 @@ type Missing struct {
 }
 
 // adopt installs a decided set of voters if it is new.
-func (t *table) adopt(v voters, now time.Time) bool {
-	if !t.paxos.adopt(v) {
-		return false
+func (t *table) adopt(v voters, now time.Time) {
+	if t.paxos.adopt(v) {
+		t.addVoters(now)
 	}
-	t.addVoters(now)
-	return true
 }
 
 // addVoters adds records for voters that are not known: each voter has one.

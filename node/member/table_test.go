@@ -57,7 +57,8 @@ func (c *clock) vote(places ...int) {
 	for _, i := range places {
 		ids = append(ids, nodeID(i))
 	}
-	if !c.adopt(voters{c.paxos.set.origin, c.paxos.set.version + 1, ids}, c.now) {
+	version := c.paxos.set.version + 1
+	if c.adopt(voters{c.paxos.set.origin, version, ids}, c.now); c.paxos.set.version != version {
 		c.t.Fatal("the voters were not adopted")
 	}
 	for _, r := range c.members {

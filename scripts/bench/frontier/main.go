@@ -187,7 +187,7 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 			case <-ctx.Done():
 				return nil
 			case <-f.Quiet():
-				if idle, _ := f.Idle(0); idle {
+				if f.Idle(0) {
 					cancel()
 				}
 			}
