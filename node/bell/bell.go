@@ -3,6 +3,7 @@ package bell
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -61,4 +62,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// Backoff returns the pause after the n-th failure in a row, counted from 1. It doubles up to a bound, and half of it is random, so that
+// those who failed together do not come back together.
+func Backoff(n int, first, most time.Duration) time.Duration {
+	d := min(most, first<<min(n-1, 15))
+	return d/2 + rand.N(d/2+1)
 }

@@ -11,6 +11,7 @@ import (
 
 	"proxima/fetch"
 	"proxima/frontier"
+	"proxima/node/runlog"
 )
 
 // judge decides what an answer, or the lack of one, means for the URL and for its host. No other function judges statuses and failures
@@ -27,7 +28,7 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden, Reason: words(string(c))}
 	case noBodyNeeded(res):
 	case c == fetch.Unwanted:
-		out.Ending, out.Reason = frontier.Dropped, unwanted(res.Err)
+		out.Ending, out.Reason = frontier.Dropped, runlog.Innermost(res.Err)
 		return out
 	case slices.Contains([]fetch.Class{fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF}, c):
 		// It broke off in the middle of an exchange: another try may succeed.
@@ -56,14 +57,6 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 
 // noBodyNeeded reports whether the head of an answer says all. What is wrong with its body then does not matter.
 func noBodyNeeded(res *fetch.Result) bool { return res.Status >= 300 }
-
-// unwanted returns why the body of an answer was not read, without the URL.
-func unwanted(err error) string {
-	for errors.Unwrap(err) != nil {
-		err = errors.Unwrap(err)
-	}
-	return err.Error()
-}
 
 func words(class string) string { return strings.ReplaceAll(class, "_", " ") }
 

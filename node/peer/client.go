@@ -228,7 +228,7 @@ func send[Q, R any](caller context.Context, c *Client, to, procedure string, hea
 		if r.ctx.Err() != nil && caller.Err() == nil {
 			return nil, fmt.Errorf("%w: the peer was forgotten", ErrUnavailable)
 		}
-		if try >= tries || kind != KindUnavailable && kind != KindBusy || bell.Sleep(ctx, backoff(try, firstPause, callTime)) != nil {
+		if try >= tries || kind != KindUnavailable && kind != KindBusy || bell.Sleep(ctx, bell.Backoff(try, firstPause, callTime)) != nil {
 			return nil, &callError{kind, err}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -252,14 +251,7 @@ const (
 )
 
 func (o *Outbox) backoff(n int, most time.Duration) time.Duration {
-	return backoff(n, firstBackoff, min(most, o.cfg.OutboxBackoff))
-}
-
-// backoff returns the pause after the n-th failure in a row, counted from 1. It doubles up to a bound, and half of it is
-// random, so that nodes do not come back together.
-func backoff(n int, first, most time.Duration) time.Duration {
-	d := min(most, first<<min(n-1, 15))
-	return d/2 + rand.N(d/2+1)
+	return bell.Backoff(n, firstBackoff, min(most, o.cfg.OutboxBackoff))
 }
 
 // errFault is a peer that fails over a message.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -265,17 +264,10 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		if err == nil && time.Since(sent) >= r.call()/4 {
 			continue // the page is not there yet, and the peer has let this node wait for it
 		}
-		if bell.Sleep(ctx, pause(try)) != nil {
+		if bell.Sleep(ctx, bell.Backoff(try+1, 250*time.Millisecond, time.Second)) != nil {
 			return Result{}, context.Cause(ctx)
 		}
 	}
-}
-
-// pause returns how long to wait before the next try: up to a second, and random, so that fetches which failed together do not come
-// back together.
-func pause(try int) time.Duration {
-	wait := min(250*time.Millisecond<<min(try, 2), time.Second)
-	return wait/2 + rand.N(wait/2+1)
 }
 
 // earlier returns the earlier of two times.

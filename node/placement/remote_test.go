@@ -226,20 +226,6 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 	}
 }
 
-// The pause doubles up to a second, and is random in its second half.
-func TestPausesBeforeAskingAgain(t *testing.T) {
-	for try, most := range []time.Duration{ms(250), ms(500), time.Second, time.Second, time.Second} {
-		least, longest := time.Hour, time.Duration(0)
-		for range 2000 {
-			d := pause(try)
-			least, longest = min(least, d), max(longest, d)
-		}
-		if least < most/2 || least > most*51/100 || longest > most || longest < most*99/100 {
-			t.Errorf("try %d: between %v and %v", try, least, longest)
-		}
-	}
-}
-
 // answers is a peer that answers two calls after a while without a result, and the third with one.
 type answers struct {
 	after  time.Duration

@@ -3,6 +3,7 @@ package runlog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"reflect"
 	"strconv"
@@ -110,4 +111,12 @@ func Plain(text string, most int) string {
 		}
 		return c
 	}, clip(text, most))
+}
+
+// Innermost returns the text of the innermost error, without the URL or the path that those around it name.
+func Innermost(err error) string {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err.Error()
 }

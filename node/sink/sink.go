@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -224,15 +223,15 @@ func (s *Sink) Run(ctx context.Context) error {
 // error, which goes to trouble, and waits, longer after each failure in a row, with jitter.
 func (s *Sink) repeat(ctx context.Context, wake <-chan struct{}, step func(context.Context) (worked bool, err error), trouble *string) {
 	const least, most = 200 * time.Millisecond, time.Minute
-	for wait := least; ctx.Err() == nil; {
+	for failures := 0; ctx.Err() == nil; {
 		worked, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.fail(err, trouble)
-			_ = bell.Sleep(ctx, wait/2+rand.N(wait/2+1))
-			wait = min(2*wait, most)
+			failures++
+			_ = bell.Sleep(ctx, bell.Backoff(failures, least, most))
 		case worked:
-			wait = least
+			failures = 0
 		default:
 			select {
 			case <-wake:

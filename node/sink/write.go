@@ -155,7 +155,7 @@ func (w *writer) closeSpool() {
 func (w *writer) trouble(err error) {
 	why := ""
 	if err != nil {
-		why = "what is downloaded cannot be written: " + plain(err)
+		why = "what is downloaded cannot be written: " + runlog.Innermost(err)
 		if w.failed++; w.failed == 1 {
 			w.deps.Log.Warn(runlog.EventSinkTrouble, runlog.KeyReason, why)
 		}
@@ -170,14 +170,6 @@ func (w *writer) trouble(err error) {
 	}
 	w.mu.Unlock()
 	w.review()
-}
-
-// plain returns the innermost error, which has no paths of spools in it.
-func plain(err error) string {
-	for u := err; u != nil; u = errors.Unwrap(u) {
-		err = u
-	}
-	return err.Error()
 }
 
 // packNext makes packages of the first closed spool, once all of its downloads have ended. A spool that fails, as on a bad sector, goes to
@@ -196,7 +188,7 @@ func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
 		s.mu.Lock()
 		s.closed = append(s.closed[1:], sp)
 		s.mu.Unlock()
-		return true, errors.New("packages cannot be made: " + plain(err))
+		return true, errors.New("packages cannot be made: " + runlog.Innermost(err))
 	}
 	s.mu.Lock()
 	s.spooled -= sp.size
