@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"time"
 )
 
@@ -17,13 +18,8 @@ const maxID = 63
 
 // checkID checks that an id can stand in a certificate: lower-case letters, digits and inner hyphens.
 func checkID(id string) error {
-	if id == "" || len(id) > maxID || id[0] == '-' || id[len(id)-1] == '-' {
-		return fmt.Errorf("node id %q does not have 1 to %d letters and digits", id, maxID)
-	}
-	for _, c := range []byte(id) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return fmt.Errorf("node id %q has other than lower case letters, digits and hyphens", id)
-		}
+	if id == "" || len(id) > maxID || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || strings.Trim(id, "-") != id {
+		return fmt.Errorf("node id %q is not 1 to %d lower-case letters, digits and inner hyphens", id, maxID)
 	}
 	return nil
 }
