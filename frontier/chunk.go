@@ -10,7 +10,8 @@ import (
 type HostState struct {
 	// SinceRequest is the time since the last request to the host ended; negative if there never was one.
 	SinceRequest time.Duration
-	// Wait is the time until the host may be asked; 0 if only the usual spacing applies.
+	// Wait is the time until the host may be asked; 0 if only the usual spacing applies, or if the host cannot be reached from here: another
+	// node tries it at once.
 	Wait time.Duration
 	// CrawlDelay is the one in its robots.txt, Level the level of its backoff.
 	CrawlDelay time.Duration

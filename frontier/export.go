@@ -148,7 +148,7 @@ func readState(txn *tx, host string, rec *record, now time.Time) (*HostState, er
 	if !rec.lastRequest.IsZero() {
 		s.SinceRequest = now.Sub(rec.lastRequest)
 	}
-	if !rec.notBefore.IsZero() {
+	if !rec.notBefore.IsZero() && rec.failures == 0 { // another node may well reach it
 		s.Wait = max(0, rec.notBefore.Sub(now))
 	}
 	if until := rec.robotsUntil; until.After(now) {

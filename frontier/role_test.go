@@ -253,3 +253,28 @@ func TestDepthAfterADrop(t *testing.T) {
 		}
 	})
 }
+
+// A pause that a server asks for goes with its host to other nodes. That this node cannot reach it does not: another one may.
+func TestWaitsThatGoAlong(t *testing.T) {
+	for what, c := range map[string]struct {
+		out  Outcome
+		goes bool
+	}{
+		"a busy server":    {Outcome{Ending: Again, Trouble: Busy, RetryAfter: time.Hour}, true},
+		"one out of reach": {Outcome{Ending: Again, Trouble: Unreachable, Reason: "no route"}, false},
+		"one that answers": {Outcome{}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			l := begin(t, "", cfg, polite, Deps{})
+			l.placing(addr1)
+			l.add(pages("http://h.test", 0, 3)...)
+			l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
+			l.finish(l.taking(time.Minute), c.out)
+			s, err := l.StateOf(t.Context(), "http://h.test")
+			if err != nil || s.Wait > 0 != c.goes {
+				t.Errorf("%s: a wait of %v, %v", what, s.Wait, err)
+			}
+		})
+	}
+}
