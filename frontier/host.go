@@ -67,6 +67,8 @@ type host struct {
 	why   string // why notBefore is set, in words
 	lost  bool   // its name or all its addresses failed in a way that waiting will hardly change
 	taken int    // tasks since it came onto the workbench
+	// failed is when its last failure was counted, and resumes when it is to be tried after that if it has had its last try, else zero.
+	failed, resumes time.Time
 
 	robotsBusy   bool // its robots.txt is being asked for
 	robotsTarget *redirectedRobots
@@ -160,7 +162,25 @@ func (h *host) revive(now time.Time) {
 
 func (h *host) recovered() {
 	h.failures, h.level, h.lost = 0, 0, false
-	h.notBefore, h.why = time.Time{}, ""
+	h.notBefore, h.why, h.resumes = time.Time{}, "", time.Time{}
+}
+
+// countFailure counts a failed connection or lookup. That of a last try does not count: the host waits on.
+func (h *host) countFailure(now time.Time) bool {
+	if now.Before(h.resumes) {
+		h.notBefore = h.resumes
+		return false
+	}
+	h.failures++
+	h.failed, h.resumes = now, time.Time{}
+	return true
+}
+
+// awaitsLastTry says of a host that it has answered, cannot be reached any more, and has had no last try since that was last found. A crawl does not
+// end before that, because the host may be there again.
+func (h *host) awaitsLastTry() bool {
+	_, work := h.due()
+	return work && h.answered() && h.failures > 0 && h.resumes.IsZero()
 }
 
 // take appends the entries of a block to the window, except those that are done.

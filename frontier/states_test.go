@@ -116,6 +116,9 @@ func TestHopelessAndIdle(t *testing.T) {
 		"one may be soon":      {func(_ *Frontier, h *host) { h.notBefore = time.Now().Add(patience) }, true, false},
 		"one has answered":     {func(_ *Frontier, h *host) { h.answeredUntil(10 * patience) }, true, false},
 		"it waits for longer":  {func(_ *Frontier, h *host) { h.answeredUntil(10*patience + time.Second) }, true, true},
+		"it has just failed":   {func(_ *Frontier, h *host) { h.answeredUntil(time.Hour * 24); h.countFailure(time.Now()) }, true, false},
+		"it has failed":        {func(_ *Frontier, h *host) { h.answeredUntil(time.Hour * 24); h.failures = 1 }, false, false},
+		"and had its last try": {func(_ *Frontier, h *host) { h.answeredUntil(time.Hour * 24); h.failures, h.resumes = 1, h.notBefore }, true, true},
 		"one has its hours":    {func(_ *Frontier, h *host) { h.opens, h.notBefore = h.notBefore, time.Time{} }, false, false},
 		"hours, and a pause":   {func(_ *Frontier, h *host) { h.opens, h.notBefore = h.notBefore, time.Now().Add(patience) }, true, false},
 		"hours, and waits":     {func(_ *Frontier, h *host) { h.opens = h.notBefore }, true, true},
@@ -159,6 +162,27 @@ func TestHopelessAndIdle(t *testing.T) {
 // answeredUntil makes a host one that has answered, and waits.
 func (h *host) answeredUntil(wait time.Duration) {
 	h.robotsUntil, h.notBefore = time.Now().Add(time.Hour), time.Now().Add(wait)
+}
+
+// A last try that fails changes nothing of when a host is tried otherwise. Failures after that count, and are followed by another last try.
+func TestLastTry(t *testing.T) {
+	now := time.Now()
+	var h host
+	h.answeredUntil(time.Hour)
+	regular := h.notBefore
+	if h.countFailure(now); h.failures != 1 || !h.resumes.IsZero() {
+		t.Fatalf("a failure: %+v", h)
+	}
+	h.resumes, h.notBefore = regular, now
+	if h.countFailure(now) || h.failures != 1 || h.notBefore != regular || h.resumes.IsZero() {
+		t.Errorf("a last try: %+v", h)
+	}
+	if !h.countFailure(regular) || h.failures != 2 || !h.resumes.IsZero() {
+		t.Errorf("the next failure: %+v", h)
+	}
+	if h.recovered(); h.failures != 0 {
+		t.Errorf("an answer: %+v", h)
+	}
 }
 
 // The addresses of a host are told while it is placed by its own name, that of its server first.

@@ -202,7 +202,8 @@ func (f *Frontier) busyLocked() bool {
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or for ten times as
-// long if its host has ever answered. While a URL waits only for the hours of its site, or this node is cut off, the frontier is not idle.
+// long if its host has ever answered. If such a host cannot be reached any more, it is tried once more after that time, and Idle waits for it.
+// While a URL waits only for the hours of its site, or this node is cut off, the frontier is not idle.
 func (f *Frontier) Idle(patience time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,5 +221,18 @@ func (f *Frontier) Idle(patience time.Duration) bool {
 			return false
 		}
 	}
-	return true
+	awaits, tries := false, false
+	for _, h := range b.hosts {
+		if h.awaitsLastTry() {
+			awaits = true
+			if now.Sub(h.failed) >= 10*patience {
+				tries = true
+				b.lastTry(h, now)
+			}
+		}
+	}
+	if tries {
+		f.dispatchLocked(now)
+	}
+	return !awaits
 }

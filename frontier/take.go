@@ -274,7 +274,9 @@ func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) 
 	ways := len(h.addrs)
 	wait, more := schedule(w.rules.RetryConnect, h.failures/ways, w.rnd)
 	h.lost = out.Lasts && (h.failures%ways == 0 || h.lost)
-	h.failures++
+	if !h.countFailure(now) {
+		return false
+	}
 	if h.failures%ways == 0 {
 		h.notBefore, h.why = now.Add(wait), out.Reason
 		return !more

@@ -315,10 +315,11 @@ func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.
 	h.place = unplaced
 	h.robotsTarget, h.lost = nil, lasts
 	wait, more := schedule(w.rules.RetryName, h.failures, w.rnd)
-	if ours {
+	switch {
+	case ours:
 		wait, more = time.Second, true
-	} else {
-		h.failures++
+	case !h.countFailure(now):
+		wait, more = h.notBefore.Sub(now), true
 	}
 	if !more { // its URLs are about to be dropped, and the name is not looked up until then
 		wait = w.rules.EndedFor
@@ -326,4 +327,10 @@ func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.
 	h.notBefore, h.why = now.Add(wait), reason
 	w.settle(h, now)
 	return !more
+}
+
+// lastTry has a host tried now, whenever its next try is due.
+func (w *workbench) lastTry(h *host, now time.Time) {
+	h.resumes, h.notBefore = h.notBefore, now
+	w.settle(h, now)
 }

@@ -135,6 +135,26 @@ func TestServerComesBack(t *testing.T) {
 	})
 }
 
+// TestLastTryOfASite: at the end of a crawl a site is tried again ten minutes after it last failed, not only in half an hour. One that is not back
+// then holds up the end no longer.
+func TestLastTryOfASite(t *testing.T) {
+	for back, pages := range map[time.Duration]int{13 * time.Minute: 100, 2 * time.Hour: 0} {
+		inBubble(t, func(w *trial) {
+			a := w.Site("a.test", server1).Pages(100)
+			w.cfg.Fetch.IdleTimeout = time.Second // so that the server is dialled for each page
+			w.cfg.Politeness.MinGap = 5 * time.Second
+			time.AfterFunc(time.Minute, func() { w.Down(server1, true) })
+			time.AfterFunc(back, func() { w.Down(server1, false) })
+			end, _ := w.crawl(w.t.Context(), "http://a.test/")
+			if pages > 0 {
+				w.same("pages", a.Paths(), append(numbered(pages), "/", "/robots.txt")...)
+			} else if n := len(w.Refused()); n != 4 || w.at(time.Now()) > 20*time.Minute || end.Frontier.Dropped > 0 {
+				t.Errorf("it ended after %v, %d tries and with %d URLs dropped", w.at(time.Now()), n, end.Frontier.Dropped)
+			}
+		})
+	}
+}
+
 // TestNoSuchName: a name that does not exist is looked up by the schedule, and then the host is given up.
 func TestNoSuchName(t *testing.T) {
 	inBubble(t, func(w *trial) {

@@ -25,7 +25,8 @@ type Config struct {
 	// End says when the crawl ends: "idle" when nothing is left to do within crawl.patience, "never" only when it is
 	// stopped. In an overlay one node with "never" is enough.
 	End string `toml:"end"`
-	// Patience is how long an idle crawl waits for retries that are due later, ten times as long at hosts that have answered.
+	// Patience is how long an idle crawl waits for retries that are due later, ten times as long at hosts that have answered. Of those,
+	// hosts that cannot be reached any more are tried once more at the end of that time, whenever their next try is due.
 	// A longer time gives failing hosts more chances. What is left then is reported as unfinished.
 	Patience time.Duration `toml:"patience" live:"yes"`
 	// MaxPages ends the crawl after exactly this many page requests; 0 means no limit. A node alone counts from its last
