@@ -80,7 +80,7 @@ slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheL
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode|Faults'
 slow+='|Overlay(OfSix|OwnerLeaves|ActsSet)|AScenarioInNamespaces|NodeBehindNAT|AllEventsOnThePortableEmulation|LeasesComeAndGo'
-slow+='|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses'
+slow+='|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses|TheHomeOfABatchGetsItsNeighbours'
 # Five seconds and more each under the race detector, and a fourth of that or less without it: they always run, and without it. It
 # sees the same code in shorter tests.
 brisk='Overlay(Golden|GoesOnForOneNode|FalseEnd|OwnerDies|ActsMove|DrainsItsShare)|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail'
