@@ -1,10 +1,9 @@
 package assign
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
-
-	"proxima/frontier/coder"
 )
 
 const (
@@ -31,38 +30,45 @@ type Factors struct {
 	QueueMs float64
 }
 
+// encodedFactors is the form for gossip and disk, little endian.
+type encodedFactors struct {
+	Version    uint8
+	LoadMs     float32
+	LoadError  uint8 // in steps of 1/64
+	BytesPerMs float32
+	BytesError uint8 // in steps of 1/64
+	Samples    uint16
+	QueueMs    float32
+}
+
 // AppendBinary appends the form for gossip and disk, FactorsSize bytes.
-func (f Factors) AppendBinary(b []byte) []byte { return coder.Append(b, f.code) }
+func (f Factors) AppendBinary(b []byte) []byte {
+	b, err := binary.Append(b, binary.LittleEndian, encodedFactors{factorsVersion, float32(f.LoadMs), errorCode(f.LoadError),
+		float32(f.BytesPerMs), errorCode(f.BytesError), uint16(max(0, min(f.Samples, math.MaxUint16))), float32(f.QueueMs)})
+	if err != nil {
+		panic(err) // the size of the form is fixed
+	}
+	return b
+}
+
+// errorCode rounds up, so that a small error never becomes none.
+func errorCode(e float64) byte { return byte(max(0, min(math.Ceil(e*64), 255))) }
 
 // DecodeFactors reads what AppendBinary wrote. It fails on other versions and lengths, and on what Check refuses.
-func DecodeFactors(b []byte) (f Factors, err error) {
-	if err = coder.Read(b, f.code); err == nil {
-		err = f.Check()
+func DecodeFactors(b []byte) (Factors, error) {
+	if len(b) > 0 && b[0] != factorsVersion {
+		return Factors{}, fmt.Errorf("decode factors: unknown version %d", b[0])
 	}
-	if err != nil {
+	var e encodedFactors
+	if n, err := binary.Decode(b, binary.LittleEndian, &e); err != nil || n != len(b) {
+		return Factors{}, fmt.Errorf("decode factors: %d bytes, not %d", len(b), FactorsSize)
+	}
+	f := Factors{float64(e.LoadMs), float64(e.LoadError) / 64, float64(e.BytesPerMs), float64(e.BytesError) / 64, int(e.Samples),
+		float64(e.QueueMs)}
+	if err := f.Check(); err != nil {
 		return Factors{}, fmt.Errorf("decode factors: %w", err)
 	}
 	return f, nil
-}
-
-func (f *Factors) code(c *coder.Coder) {
-	c.Version(factorsVersion)
-	c.Float(&f.LoadMs)
-	codeError(c, &f.LoadError)
-	c.Float(&f.BytesPerMs)
-	codeError(c, &f.BytesError)
-	samples := uint16(max(0, min(f.Samples, math.MaxUint16)))
-	c.Short(&samples)
-	f.Samples = int(samples)
-	c.Float(&f.QueueMs)
-}
-
-// codeError codes an error in steps of 1/64. It is rounded up, so that a small one never becomes none.
-func codeError(c *coder.Coder, e *float64) {
-	steps := uint8(max(0, min(math.Ceil(*e*64), 255)))
-	if c.Byte(&steps, math.MaxUint8); c.Reading() {
-		*e = float64(steps) / 64
-	}
 }
 
 // Check returns an error if the factors are impossible.

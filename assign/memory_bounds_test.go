@@ -82,11 +82,11 @@ func TestBoundsOfAMemory(t *testing.T) {
 		err  string // "": it is taken
 	}{
 		{"all nodes", nodes(MaxMemoryNodes), ""},
-		{"a node too many", nodes(MaxMemoryNodes + 1), "list of 25, more than 24"},
+		{"a node too many", nodes(MaxMemoryNodes + 1), "nodes, more than"},
 		{"a node twice", append(nodes(2), nodes(1)...), "twice"},
 		{"a node whose place is not sure at all", []seen{{coord: ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{1}}}}, "without error"},
 		{"all samples of a node", of(nodeSamples), ""},
-		{"a sample of a node too many", of(nodeSamples + 1), "list of 9, more than 8"},
+		{"a sample of a node too many", of(nodeSamples + 1), "of one node"},
 		{"all samples", of(full...), ""},
 		{"a sample too many", of(append(slices.Clone(full), 1)...), "samples, more than"},
 	} {

@@ -92,7 +92,11 @@ func (p *PageRecord) code(c *coder.Coder, base int64) {
 	c.Half(&p.Body)
 	c.Word(&p.Digest)
 	c.Word(&p.Simhash)
-	p.History.Code(c)
+	if !c.Reading() {
+		c.B, _ = p.History.AppendBinary(c.B)
+	} else if err := p.History.UnmarshalBinary(c.Take(revisit.HistorySize)); err != nil {
+		c.Fail(err)
+	}
 	c.Byte(&p.Gone, math.MaxUint8)
 	c.Byte(&p.Failures, math.MaxUint8)
 	c.Byte(&p.Depth, math.MaxUint8)

@@ -1,10 +1,9 @@
 package ncoord
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
-
-	"proxima/frontier/coder"
 )
 
 const (
@@ -62,25 +61,32 @@ func (c *Coordinate) valid() bool {
 
 // AppendBinary appends the form for wire and disk to b: a version and six float32, EncodedSize bytes in all. It does not check the
 // coordinate; DecodeCoordinate does.
-func (c Coordinate) AppendBinary(b []byte) []byte { return coder.Append(b, c.Code) }
+func (c Coordinate) AppendBinary(b []byte) []byte {
+	b = append(b, codecVersion)
+	for _, v := range c.Vec {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+	}
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(c.Height)))
+	return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(c.Error)))
+}
 
 // DecodeCoordinate reads what AppendBinary wrote. It fails on an unknown version, on any other length, and on a coordinate that Check
 // refuses.
-func DecodeCoordinate(b []byte) (c Coordinate, err error) {
-	if err := coder.Read(b, c.Code); err != nil {
+func DecodeCoordinate(b []byte) (Coordinate, error) {
+	var c Coordinate
+	if len(b) > 0 && b[0] != codecVersion {
+		return c, fmt.Errorf("decode coordinate: unknown version %d", b[0])
+	}
+	if len(b) != EncodedSize {
+		return c, fmt.Errorf("decode coordinate: %d bytes, not %d", len(b), EncodedSize)
+	}
+	next := func(i int) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[1+4*i:]))) }
+	for i := range c.Vec {
+		c.Vec[i] = next(i)
+	}
+	c.Height, c.Error = next(MaxDims), next(MaxDims+1)
+	if err := c.Check(); err != nil {
 		return Coordinate{}, fmt.Errorf("decode coordinate: %w", err)
 	}
 	return c, nil
-}
-
-// Code describes the form of AppendBinary within that of something larger.
-func (c *Coordinate) Code(form *coder.Coder) {
-	form.Version(codecVersion)
-	for i := range c.Vec {
-		form.Float(&c.Vec[i])
-	}
-	form.Float(&c.Height)
-	if form.Float(&c.Error); form.Reading() && !c.valid() {
-		form.Fail(c.Check())
-	}
 }

@@ -56,8 +56,6 @@ func mayImport(from, to string) bool {
 	switch {
 	case within(from, "cmd") || within(from, "scripts"):
 		return true
-	case to == "frontier/coder" && !within(from, "node/runlog") && !within(from, "node/wire"): // forms of bytes: it knows nothing of others
-		return true
 	case within(from, "node/runlog"):
 		return uses("node/runlog")
 	case within(from, "node/wire"):
@@ -141,8 +139,6 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"fetch/page/made_up.go", "proxima/fetch", true},
 		{"fetch/page/made_up.go", "proxima/fetch/page/pagetest", false},
 		{"assign/made_up.go", "proxima/ncoord", false},
-		{"assign/made_up.go", "proxima/frontier/coder", false},
-		{"assign/made_up.go", "proxima/frontier", true},
 		{"assign/made_up.go", "proxima/node/runlog", true},
 		{"assign/made_up.go", "sync", true},
 		{"assign/made_up.go", "time", false},

@@ -34,20 +34,6 @@ func Writer(b []byte) Coder { return Coder{B: b} }
 // Reader returns a coder that reads b.
 func Reader(b []byte) Coder { return Coder{B: b, reading: true} }
 
-// Append appends what a form writes to b.
-func Append(b []byte, form func(*Coder)) []byte {
-	c := Writer(b)
-	form(&c)
-	return c.B
-}
-
-// Read has a form read b, and nothing after it.
-func Read(b []byte, form func(*Coder)) error {
-	c := Reader(b)
-	form(&c)
-	return c.End()
-}
-
 // Reading says whether the coder reads.
 func (c *Coder) Reading() bool { return c.reading }
 
@@ -183,15 +169,6 @@ func (c *Coder) Half(v *uint32) {
 		c.B = binary.LittleEndian.AppendUint32(c.B, *v)
 	} else if b := c.Take(4); b != nil {
 		*v = binary.LittleEndian.Uint32(b)
-	}
-}
-
-// Short codes 2 bytes, little-endian.
-func (c *Coder) Short(v *uint16) {
-	if !c.reading {
-		c.B = binary.LittleEndian.AppendUint16(c.B, *v)
-	} else if b := c.Take(2); b != nil {
-		*v = binary.LittleEndian.Uint16(b)
 	}
 }
 

@@ -1,11 +1,10 @@
 package revisit
 
 import (
-	"errors"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"time"
-
-	"proxima/frontier/coder"
 )
 
 // Bounds on the times of one visit.
@@ -112,28 +111,41 @@ const (
 // Visits returns how many visits the page had, up to 65,535.
 func (h History) Visits() int { return int(h.visits) }
 
+// HistorySize is the length of a history in bytes, as AppendBinary writes it.
+const HistorySize = 14
+
 // bornBit marks a page with a known age in the byte of the dated changes, of which there are at most window.
 const bornBit = 1 << 7
 
-// Code describes the form of a history. A history that With cannot have made is not read.
-func (h *History) Code(c *coder.Coder) {
-	dated, same := h.dated, math.Float32bits(h.same)
+// AppendBinary appends the history's HistorySize bytes to b. It never fails.
+func (h History) AppendBinary(b []byte) ([]byte, error) {
+	dated := h.dated
 	if h.born {
 		dated |= bornBit
 	}
-	c.Short(&h.visits)
-	c.Short(&h.changes)
-	c.Byte(&h.weight, window)
-	c.Byte(&h.undated, window)
-	c.Byte(&dated, math.MaxUint8)
-	c.Half(&same)
-	c.Short(&h.gap)
-	if c.Byte(&h.spread, math.MaxUint8); !c.Reading() {
-		return
+	b = binary.LittleEndian.AppendUint16(b, h.visits)
+	b = binary.LittleEndian.AppendUint16(b, h.changes)
+	b = append(b, h.weight, h.undated, dated)
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(h.same))
+	b = binary.LittleEndian.AppendUint16(b, h.gap)
+	return append(b, h.spread), nil
+}
+
+// UnmarshalBinary reads what AppendBinary has written. It refuses a history that With cannot have made.
+func (h *History) UnmarshalBinary(b []byte) error {
+	if len(b) != HistorySize {
+		return fmt.Errorf("read the history of a page: %d bytes, want %d", len(b), HistorySize)
 	}
-	h.dated, h.born, h.same = dated&^bornBit, dated&bornBit != 0, math.Float32frombits(same)
+	got := History{
+		visits: binary.LittleEndian.Uint16(b), changes: binary.LittleEndian.Uint16(b[2:]),
+		weight: b[4], undated: b[5], dated: b[6] &^ bornBit, born: b[6]&bornBit != 0,
+		same: math.Float32frombits(binary.LittleEndian.Uint32(b[7:])), gap: binary.LittleEndian.Uint16(b[11:]), spread: b[13],
+	}
 	most := float32((window + 1) * longest.Seconds())
-	if h.changes > h.visits || h.undated > h.weight || h.dated > h.weight || !(h.same >= 0 && h.same <= most) {
-		c.Fail(errors.New("no history of a page"))
+	if got.changes > got.visits || got.weight > window || got.undated > got.weight || got.dated > got.weight ||
+		!(got.same >= 0 && got.same <= most) {
+		return fmt.Errorf("read the history of a page: %x is none", b)
 	}
+	*h = got
+	return nil
 }

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
-
-	"proxima/frontier/coder"
 )
 
 const day = 24 * time.Hour
@@ -84,8 +82,8 @@ func TestHistoriesInNumbers(t *testing.T) {
 		for _, v := range visits {
 			h = h.With(v)
 		}
-		b := coder.Append(nil, h.Code)
-		if got := fmt.Sprint(h); coder.Read(b, back.Code) != nil || back != h || got != want {
+		b, _ := h.AppendBinary(nil)
+		if got := fmt.Sprint(h); back.UnmarshalBinary(b) != nil || back != h || got != want {
 			t.Errorf("after %v: %s, read as %v, want %s", visits, got, back, want)
 		}
 	}
@@ -98,9 +96,9 @@ func TestHistoryOnDisk(t *testing.T) {
 		for range rnd.IntN(300) {
 			h = h.With(randomVisit(rnd))
 		}
-		b := coder.Append(nil, h.Code)
+		b, _ := h.AppendBinary(nil)
 		var got History
-		if err := coder.Read(b, got.Code); err != nil || len(b) != 14 || got != h {
+		if err := got.UnmarshalBinary(b); err != nil || len(b) != HistorySize || got != h {
 			t.Fatalf("%+v was written and read as %+v: %v", h, got, err)
 		}
 	}
@@ -108,7 +106,7 @@ func TestHistoryOnDisk(t *testing.T) {
 		"ffff0000ff000000000000000000", "ffff00004000000000c07f000000", "ffff000040410000000000000000", "ffff00004000000000c0ff000000"} {
 		b, _ := hex.DecodeString(bad)
 		var h History
-		if err := coder.Read(b, h.Code); err == nil {
+		if err := h.UnmarshalBinary(b); err == nil {
 			t.Errorf("%s was read as %+v", bad, h)
 		}
 	}

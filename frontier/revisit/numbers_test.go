@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"proxima/frontier/coder"
 )
 
 // What plans say of some histories, in numbers: their price, and for each history the changes a day and the time between two visits.
@@ -86,8 +84,7 @@ func TestEndsOfTheGrids(t *testing.T) {
 			t.Errorf("%+v: %v", c.config, err)
 		}
 	}
-	h := looked(3, 1, day)
-	b := coder.Append(make([]byte, 8), h.Code)
+	b, _ := looked(3, 1, day).AppendBinary(make([]byte, 8))
 	b[8+4] = window + 1
 	if err := new(Sample).UnmarshalBinary(b); err == nil {
 		t.Error("a sample with a history that cannot be was read")

@@ -237,7 +237,6 @@ func TestSampleIsEven(t *testing.T) {
 		t.Errorf("%d of those visited more often, want 410 or so; %d of the second half, want 2048 or so", often, late)
 	}
 	b, _ := s.AppendBinary(nil)
-	const sampledSize = 8 + 14
 	got := new(Sample)
 	if err := got.UnmarshalBinary(b); err != nil || len(got.pages) != len(s.pages) {
 		t.Fatalf("%d pages were read: %v", len(got.pages), err)

@@ -2,10 +2,9 @@ package revisit
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
-
-	"proxima/frontier/coder"
 )
 
 // sampleSize is how many pages a sample holds. With this size the budget is met within some per cent, and a plan takes some 50 ms.
@@ -59,34 +58,33 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
+const sampledSize = 8 + HistorySize
+
 // AppendBinary appends the sample to b, at most some 90 kB. It never fails.
 func (s *Sample) AppendBinary(b []byte) ([]byte, error) {
-	return coder.Append(b, func(c *coder.Coder) {
-		for i := range s.pages {
-			s.pages[i].code(c)
-		}
-	}), nil
+	for _, p := range s.pages {
+		b = binary.LittleEndian.AppendUint64(b, p.hash)
+		b, _ = p.history.AppendBinary(b)
+	}
+	return b, nil
 }
 
 // UnmarshalBinary reads what AppendBinary has written.
 func (s *Sample) UnmarshalBinary(b []byte) error {
+	if len(b)%sampledSize != 0 || len(b) > sampleSize*sampledSize {
+		return fmt.Errorf("read a sample of pages: %d bytes", len(b))
+	}
 	var got Sample
-	for c := coder.Reader(b); len(c.B) > 0; {
-		var p sampled
-		p.code(&c)
-		if n := len(got.pages); n == sampleSize || n > 0 && p.hash <= got.pages[n-1].hash {
-			c.Fail(fmt.Errorf("%x is not in order, or too much", p.hash))
+	for ; len(b) > 0; b = b[sampledSize:] {
+		p := sampled{hash: binary.LittleEndian.Uint64(b)}
+		if err := p.history.UnmarshalBinary(b[8:sampledSize]); err != nil {
+			return fmt.Errorf("read a sample of pages: %w", err)
 		}
-		if c.Err() != nil {
-			return fmt.Errorf("read a sample of pages: %w", c.Err())
+		if n := len(got.pages); n > 0 && p.hash <= got.pages[n-1].hash {
+			return fmt.Errorf("read a sample of pages: %x is not in order", p.hash)
 		}
 		got.pages = append(got.pages, p)
 	}
 	*s = got
 	return nil
-}
-
-func (p *sampled) code(c *coder.Coder) {
-	c.Word(&p.hash)
-	p.history.Code(c)
 }

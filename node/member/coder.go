@@ -17,12 +17,16 @@ type coded[T any] interface {
 
 // encode appends the form of a value.
 func encode[T any, P coded[T]](b []byte, v T) []byte {
-	return coder.Append(b, P(&v).code)
+	c := coder.Writer(b)
+	P(&v).code(&c)
+	return c.B
 }
 
 // decode reads what encode wrote, and nothing after it.
 func decode[T any, P coded[T]](b []byte, what string) (v T, err error) {
-	if err := coder.Read(b, P(&v).code); err != nil {
+	c := coder.Reader(b)
+	P(&v).code(&c)
+	if err := c.End(); err != nil {
 		return *new(T), fmt.Errorf("decode %s: %w", what, err)
 	}
 	return v, nil

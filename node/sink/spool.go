@@ -106,7 +106,9 @@ func (r *spooled) code(c *coder.Coder) {
 }
 
 func (r *spooled) append(b, mark []byte) []byte {
-	return coder.Append(append(b, mark...), r.code)
+	c := coder.Writer(append(b, mark...))
+	r.code(&c)
+	return c.B
 }
 
 var errDamaged = errors.New("a record of the spool is damaged")
