@@ -185,8 +185,7 @@ func (o *overlay) newDeciders() (err error) {
 		Ended: o.sayOver,
 		Armed: string(armed) == n.cfg.Node.Run, Arm: func() { o.memo.put(keyArmed, n.cfg.Node.Run) }})
 	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool {
-		idle := f.Idle(n.operator.live.Load().Crawl.Patience)
-		return idle
+		return f.Idle(n.operator.live.Load().Crawl.Patience)
 	})
 	if o.shares, err = quota.New(quota.Limits{MaxPages: n.cfg.Crawl.MaxPages, MaxBytes: n.cfg.Crawl.MaxBytes, MaxTime: n.cfg.Crawl.MaxTime}, quota.Deps{
 		View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
