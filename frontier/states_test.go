@@ -127,6 +127,7 @@ func TestHopelessAndIdle(t *testing.T) {
 		"a page has failed":    {func(f *Frontier, _ *host) { f.ledger.count.ended(Failed, "", 1) }, false, true},
 		"a task is out":        {func(f *Frontier, _ *host) { f.bench.inFlight = 1 }, false, false},
 		"this node is cut off": {func(f *Frontier, _ *host) { f.outage.why = "no route" }, false, false},
+		"and has no URL":       {func(f *Frontier, h *host) { f.outage.why = "no route"; h.window[Discovered].pop() }, false, true},
 		"a task is ending":     {func(f *Frontier, _ *host) { f.ending = 1 }, false, false},
 		"another's page":       {func(f *Frontier, _ *host) { f.bench.remote.count = 1 }, false, false},
 		"a name is looked up":  {func(f *Frontier, _ *host) { f.bench.resolving = 1 }, false, false},

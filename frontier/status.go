@@ -178,7 +178,7 @@ func (f *Frontier) Hopeless() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
-	if t := f.ledger.count.totals(); t.Done+t.Failed > 0 || f.busyLocked() {
+	if t := f.ledger.count.totals(); t.Done+t.Failed > 0 || f.outage.why != "" || f.busyLocked() {
 		return false
 	}
 	hosts, now := 0, time.Now()
@@ -198,12 +198,13 @@ func (f *Frontier) Hopeless() bool {
 // busyLocked says that something is under way, apart from hosts that are being read.
 func (f *Frontier) busyLocked() bool {
 	b := f.bench
-	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || len(f.candidates) > 0
+	return f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || f.scan || len(f.candidates) > 0
 }
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or for ten times as
 // long if its host has ever answered. If such a host cannot be reached any more, it is tried once more after that time, and Idle waits for it.
-// While a URL waits only for the hours of its site, or this node is cut off, the frontier is not idle.
+// While a URL waits only for the hours of its site, or this node is cut off and has a URL, the frontier is not idle. One that is cut off and has
+// none would never find out that it is not any more.
 func (f *Frontier) Idle(patience time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,7 +218,7 @@ func (f *Frontier) Idle(patience time.Duration) bool {
 		if h.answered() { // and may do so again
 			limit = now.Add(10 * patience)
 		}
-		if due, ok := h.due(); h.reading || ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
+		if due, ok := h.due(); h.reading || ok && (f.outage.why != "" || !due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
 			return false
 		}
 	}
