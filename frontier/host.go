@@ -176,8 +176,8 @@ func (h *host) countFailure(now time.Time) bool {
 	return true
 }
 
-// awaitsLastTry says of a host that it has answered, cannot be reached any more, and has had no last try since that was last found. A crawl does not
-// end before that, because the host may be there again.
+// awaitsLastTry says that the crawl must not end before the host is tried once more: it had answered, has failed since, and has had no last try
+// after its last counted failure.
 func (h *host) awaitsLastTry() bool {
 	_, work := h.due()
 	return work && h.answered() && h.failures > 0 && h.resumes.IsZero()

@@ -203,8 +203,8 @@ func (f *Frontier) busyLocked() bool {
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or for ten times as
 // long if its host has ever answered. If such a host cannot be reached any more, it is tried once more after that time, and Idle waits for it.
-// While a URL waits only for the hours of its site, or this node is cut off and has a URL, the frontier is not idle. One that is cut off and has
-// none would never find out that it is not any more.
+// While a URL waits only for the hours of its site, or this node is cut off and has a URL, the frontier is not idle. Without
+// a URL it has nothing to try, and would never find out that it is no longer cut off.
 func (f *Frontier) Idle(patience time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,6 +1,7 @@
 package termination
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"proxima/node/view"
+	"proxima/node/wire"
 )
 
 // A message of the end that is lost is sent again. A node that is not told finds the end when it is the one to ask.
@@ -251,4 +253,17 @@ func TestNewcomersHearInTimeThatAllWereThere(t *testing.T) {
 		c.idle(true, 4)
 		c.endsBy(10 * every)
 	})
+}
+
+// A node that does not know yet that all were there asks one again that has left and come back, because it may have heard of them meanwhile.
+func TestWhoComesBackIsAskedAgain(t *testing.T) {
+	r := New(Config{RoundEvery: every, ExpectedNodes: 3}, Deps{Ask: func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+		return &wire.IdleResponse{}, nil
+	}})
+	for _, settled := range [][]string{{"a", "b"}, {"a"}, {"a", "b"}} {
+		r.probe(t.Context(), view.View{Self: "a", Settled: settled}, settled)
+		if there := len(settled) > 1; r.heard["b"] != there {
+			t.Errorf("with %v it has heard of %v", settled, r.heard)
+		}
+	}
 }

@@ -220,6 +220,7 @@ func asks(id string, present []string) bool { return len(present) > 0 && present
 // expected ones have been there asks all others, one in each round: those that know may soon be gone for good.
 func (r *Rounds) probe(ctx context.Context, v view.View, present []string) {
 	if !r.hear(0) {
+		maps.DeleteFunc(r.heard, func(id string, _ bool) bool { return !slices.Contains(present, id) }) // who comes back may have heard more
 		for range present {
 			r.turn++
 			if id := present[r.turn%len(present)]; id != v.Self && !r.heard[id] {

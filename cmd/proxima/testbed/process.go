@@ -64,7 +64,7 @@ func (p *process) run() {
 	err := p.cmd.Wait()
 	close(exited)
 	throttling.Wait()
-	if _, exited := errors.AsType[*exec.ExitError](err); exited && p.told.Load() {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok && p.told.Load() {
 		err = nil // its exit code does not matter, since it was told to end
 	}
 	p.end(err)

@@ -36,9 +36,14 @@ type surroundings struct {
 func Preflight(ctx context.Context) Readiness {
 	r, err := try(ctx)
 	if err != nil {
-		return Readiness{Portable, []string{"namespaces: " + look().forbids() + err.Error()}}
+		return unable(err, look())
 	}
 	return r
+}
+
+// unable explains why no namespaces can be created at all.
+func unable(err error, s surroundings) Readiness {
+	return Readiness{Portable, []string{"namespaces: " + s.forbids() + err.Error()}}
 }
 
 // try runs the probe. It returns an error if namespaces cannot be created at all.

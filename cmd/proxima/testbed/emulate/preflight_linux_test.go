@@ -14,6 +14,16 @@ func TestExplanations(t *testing.T) {
 	with := func(setting, value string) surroundings {
 		return surroundings{tunThere: true, settings: map[string]string{setting: value}}
 	}
+	check := func(name string, got Readiness, want string, says ...string) {
+		if got.Emulation != want || len(got.Missing) == 0 != (want == TUN) {
+			t.Errorf("%s: %q", name, got)
+		}
+		for _, s := range says {
+			if !strings.Contains(strings.Join(got.Missing, "\n"), s) {
+				t.Errorf("%s: %q does not say %q", name, got.Missing, s)
+			}
+		}
+	}
 	for _, c := range []struct {
 		name string
 		t    trial
@@ -31,19 +41,11 @@ func TestExplanations(t *testing.T) {
 		{"old kernel", trial{wait: no(unix.ENOSYS)}, here, Portable, []string{"older than Linux 5.11"}},
 		{"Ubuntu", trial{space: no(unix.EPERM)}, with("kernel/apparmor_restrict_unprivileged_userns", "1"), Portable,
 			[]string{"AppArmor forbids user namespaces to ordinary users (as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"}},
-		{"hardened", trial{space: no(unix.EPERM)}, with("kernel/unprivileged_userns_clone", "0"), Portable, []string{"sysctl -w kernel.unprivileged_userns_clone=1"}},
-		{"none allowed", trial{space: no(unix.ENOSPC)}, with("user/max_user_namespaces", "0"), Portable, []string{"sysctl -w user.max_user_namespaces=1000"}},
-		{"Docker", trial{space: no(unix.EPERM)}, surroundings{seccomp: true}, Portable, []string{"filter of system calls", "operation not permitted"}},
-		{"unknown", trial{space: no(unix.EINVAL)}, with("user/max_user_namespaces", "5000"), Portable, []string{"namespaces: try: invalid argument"}},
 	} {
-		got := explain(c.t, c.s)
-		if got.Emulation != c.want || len(got.Missing) == 0 != (c.want == TUN) {
-			t.Errorf("%s: %q", c.name, got)
-		}
-		for _, s := range c.says {
-			if !strings.Contains(strings.Join(got.Missing, "\n"), s) {
-				t.Errorf("%s: %q does not say %q", c.name, got.Missing, s)
-			}
-		}
+		check(c.name, explain(c.t, c.s), c.want, c.says...)
 	}
+	check("hardened", unable(unix.EPERM, with("kernel/unprivileged_userns_clone", "0")), Portable, "sysctl -w kernel.unprivileged_userns_clone=1")
+	check("none allowed", unable(unix.ENOSPC, with("user/max_user_namespaces", "0")), Portable, "sysctl -w user.max_user_namespaces=1000")
+	check("Docker", unable(unix.EPERM, surroundings{seccomp: true}), Portable, "filter of system calls", "operation not permitted")
+	check("unknown", unable(unix.EINVAL, with("user/max_user_namespaces", "5000")), Portable, "namespaces: invalid argument")
 }
