@@ -102,7 +102,7 @@ func (n *Node) recall() error {
 	case err != nil:
 		return fmt.Errorf("scope: %w", err)
 	case scope.SeedScope != identity.ScopeAny && len(n.seeds) == 0 && n.cfg.Peer.Secret == "":
-		return fmt.Errorf("scope: seed_scope: %q needs seeds", scope.SeedScope)
+		return fmt.Errorf("%w: scope.seed_scope: %q needs seeds, and there are none in %s: give URLs, or -seeds FILE", ErrConfig, scope.SeedScope, path)
 	}
 	if n.told, err = newTold(n, now); err != nil {
 		return fmt.Errorf("read %s: %w: %w", path, frontier.ErrDamaged, err)

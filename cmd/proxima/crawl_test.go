@@ -73,6 +73,30 @@ func TestSecondRunGoesOn(t *testing.T) {
 	s.wantAll(t, fetchers) // the downloads in progress when the first run had enough were broken off
 }
 
+// TestFilesThatAreGone: without its identity a finished crawl is finished; without its seeds it asks for them and goes on.
+func TestFilesThatAreGone(t *testing.T) {
+	s, data, valid := newSite(t, 10, nil), t.TempDir(), config(t, "[scope]\nseed_scope = \"host\"\n")
+	again := []string{"node", "-config", valid, "-data", data, "-allow", "127.0.0.0/8"}
+	run := func(want int, says string, args ...string) {
+		t.Helper()
+		if got, out, errs := call(t, args...); got != want || !strings.Contains(errs, says) {
+			t.Errorf("exit %d, want %d and %q\n%s%s", got, want, says, out, errs)
+		}
+	}
+	lose := func(name string) {
+		if err := os.Remove(filepath.Join(data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(exitOK, "", append(again, s.seed(t))...)
+	lose("node.json")
+	run(exitOK, "nothing was left to do", again...)
+	lose("crawl.json")
+	run(exitUsage, `scope.seed_scope: "host" needs seeds, and there are none in `+filepath.Join(data, "crawl.json")+": give URLs, or -seeds FILE", again...)
+	run(exitOK, "nothing was left to do", append(again, s.seed(t))...)
+	s.wantAll(t, 0)
+}
+
 // TestVisitsAreWork: a run that visits pages again has done something.
 func TestVisitsAreWork(t *testing.T) {
 	s, data := newSite(t, 10, nil), t.TempDir()

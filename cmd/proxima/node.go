@@ -213,6 +213,7 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out io.Writer, sa
 	if !quiet {
 		summarise(out, end)
 	}
+	again := n.ID().Boot > 1 || end.Frontier.Duplicate > 0 // a new identity, as after a loss of node.json, begins at 1
 	switch {
 	case err != nil:
 		return err
@@ -221,7 +222,7 @@ func watch(ctx context.Context, n *node.Node, cfg node.Config, out io.Writer, sa
 			"-contact (the URL of a page about your crawl) and -from (your mail address), or fetch.contact and fetch.from")}
 	case end.Reason == "stopped":
 		return exit{code: exitStopped}
-	case n.ID().Boot > 1 && end.Pages == 0 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
+	case again && end.Pages == 0 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
 		if !quiet {
 			said.Say("nothing was left to do: earlier runs in this data directory crawled, gave up or left out everything")
 			if cfg.Recrawl.On() {
