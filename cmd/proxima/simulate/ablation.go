@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -93,22 +94,32 @@ func paired(a, b []score) (mean, err float64) {
 	return mean, stat.StdErr(sd, float64(len(more)))
 }
 
-// Print writes medians, and how much higher the mean is than with everything ± twice its standard error. The last columns are the
-// mean number of estimates in the second world and the makespan in the first.
+// Print writes two tables, since one is too wide for a terminal: medians, with the mean number of estimates in the second world and the
+// makespan in the first; and how much higher the mean is than with everything ± twice its standard error.
 func (a *Ablation) Print(out io.Writer) error {
 	a.World.print(out)
-	t := newTable(out)
-	fmt.Fprint(t, "without\t")
-	for _, s := range a.Settings {
-		fmt.Fprintf(t, "%s\tmore\t", s)
+	fmt.Fprintln(out, "choice ratio")
+	last := fmt.Sprintf("estimates (%s)\tmakespan (%s)\t", a.Settings[1], a.Settings[0])
+	err := a.table(out, last, func(c AblationCell) string { return fmt.Sprintf("%.3f", c.ChoiceRatio.Median) }, func(r AblationRow) string {
+		return fmt.Sprintf("%.1f\t%.2f\t", r.Cells[1].Estimates, r.Cells[0].Makespan)
+	})
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(t, "estimates (%s)\tmakespan (%s)\t\n", a.Settings[1], a.Settings[0])
+	fmt.Fprintln(out, "\nmore than with everything")
+	return a.table(out, "", func(c AblationCell) string { return fmt.Sprintf("%+.3f±%.3f", c.More, 2*c.Error) }, func(AblationRow) string { return "" })
+}
+
+// table writes a cell for each world, and what stands last in each row.
+func (a *Ablation) table(out io.Writer, head string, cell func(AblationCell) string, last func(AblationRow) string) error {
+	t := newTable(out)
+	fmt.Fprintf(t, "without\t%s\t%s\n", strings.Join(a.Settings, "\t"), head)
 	for _, r := range a.Rows {
 		fmt.Fprintf(t, "%s\t", cmp.Or(r.Without, "nothing"))
 		for _, c := range r.Cells {
-			fmt.Fprintf(t, "%.3f\t%+.3f ±%.3f\t", c.ChoiceRatio.Median, c.More, 2*c.Error)
+			fmt.Fprintf(t, "%s\t", cell(c))
 		}
-		fmt.Fprintf(t, "%.1f\t%.2f\t\n", r.Cells[1].Estimates, r.Cells[0].Makespan)
+		fmt.Fprintf(t, "%s\n", last(r))
 	}
 	return t.Flush()
 }

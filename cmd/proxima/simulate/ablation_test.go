@@ -5,8 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"proxima/assign"
+	"proxima/cmd/proxima/terminal"
 	"proxima/cmd/proxima/world"
 )
 
@@ -42,6 +44,11 @@ func TestAblate(t *testing.T) {
 		t.Fatal(err)
 	}
 	lacks(t, out.String(), append([]string{"nothing", "32 nodes", "noisy"}, assign.Ablations()...)...)
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(line) - 1; n > terminal.Width {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 }
 
 func TestPaired(t *testing.T) {
