@@ -13,10 +13,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"proxima/cmd/proxima/terminal"
 	"proxima/frontier"
 	"proxima/node"
 	"proxima/node/crawl"
@@ -149,6 +151,25 @@ func TestCommandLines(t *testing.T) {
 	}...)
 	if _, err := os.Stat(none); err == nil {
 		t.Errorf("%s was made, though no command was good", none)
+	}
+}
+
+// TestHelpFitsATerminal: no line of a help is wider than a table.
+func TestHelpFitsATerminal(t *testing.T) {
+	helps := [][]string{{"help"}}
+	for _, c := range commands() {
+		helps = append(helps, []string{c.name, "-h"})
+		for _, verb := range c.verbs {
+			helps = append(helps, []string{c.name, verb, "-h"})
+		}
+	}
+	for _, args := range helps {
+		_, out, _ := call(t, args...)
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(line) - 1; n > terminal.Width {
+				t.Errorf("%v: %d columns: %s", args, n, line)
+			}
+		}
 	}
 }
 

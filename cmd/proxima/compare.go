@@ -92,7 +92,7 @@ func writePage(path string, write func(io.Writer) error) error {
 // runFigures makes one page of the figures of 2009 and ours. Each folder has the runs of one scenario.
 func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("figures", out, "Usage: proxima figures [-o FILE] DIR ...\n"+
-		"Shows the figures of the thesis of 2009 beside those of our runs. Each DIR has runs of one of the scenarios bandwidth,\n"+
+		"Shows the figures of the thesis of 2009 beside those of our runs. Each DIR has runs of one of the scenarios bandwidth, "+
 		"load, server, single and fourteen.\n", "")
 	path := flags.String("o", "figures.html", "`file` of the page")
 	dirs, err := parseSome(flags, args, 1, math.MaxInt, "figures needs a folder of runs for each scenario (proxima figures -h)")

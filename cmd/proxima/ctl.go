@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/cmd/proxima/terminal"
 	"proxima/node"
 	"proxima/node/strict"
 	"proxima/node/webmaster"
@@ -122,7 +123,7 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 	var help strings.Builder
 	help.WriteString("Usage: proxima ctl [-data DIR | -config FILE] ACT\nSteers the running node. It says what it did, and so does its log.\n")
 	for _, a := range acts() {
-		fmt.Fprintf(&help, "  %-23s  %s\n", strings.TrimSpace(a.name+" "+a.args), a.does)
+		terminal.Wrap(&help, fmt.Sprintf("  %-23s  ", strings.TrimSpace(a.name+" "+a.args)), 27, a.does)
 	}
 	flags := newAskFlags(ctx, "ctl", out, help.String())
 	c := &ctl{out: out}
@@ -153,7 +154,7 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 
 func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newAskFlags(ctx, "go-alone", out, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
-		"Tells the running node that the nodes which do not answer it now are gone for good, so that it goes on with those that\n"+
+		"Tells the running node that the nodes which do not answer it now are gone for good, so that it goes on with those that "+
 		"do. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n")
 	if err := parseAlone(flags, args); err != nil {
 		return err

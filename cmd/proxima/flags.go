@@ -8,7 +8,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"proxima/cmd/proxima/terminal"
 	"proxima/node"
 	"proxima/node/strict"
 )
@@ -41,7 +43,7 @@ func newAskFlags(ctx context.Context, name string, out io.Writer, before string)
 func (f *flagSet) command() string { return strings.TrimPrefix(f.Name(), "proxima ") }
 
 func (f *flagSet) help() {
-	fmt.Fprint(f.out, f.before)
+	fit(f.out, f.before)
 	width := 0
 	left := func(fl *flag.Flag) string {
 		value, _ := flag.UnquoteUsage(fl)
@@ -53,9 +55,20 @@ func (f *flagSet) help() {
 		if d := fl.DefValue; d != "" && d != "false" && d != "0" {
 			usage += " (default " + d + ")"
 		}
-		fmt.Fprintf(f.out, "  %-*s  %s\n", width, left(fl), usage)
+		terminal.Wrap(f.out, fmt.Sprintf("  %-*s  ", width, left(fl)), width+4, usage)
 	})
-	fmt.Fprint(f.out, f.after)
+	fit(f.out, f.after)
+}
+
+// fit prints lines, and wraps those that do not fit.
+func fit(out io.Writer, text string) {
+	for line := range strings.Lines(text) {
+		if utf8.RuneCountInString(line) > terminal.Width+len("\n") {
+			terminal.Wrap(out, "", 0, line)
+		} else {
+			fmt.Fprint(out, line)
+		}
+	}
 }
 
 // parse reads flags before, between and after arguments, and returns the arguments. After "--" there are only arguments.

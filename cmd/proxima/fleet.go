@@ -19,9 +19,9 @@ import (
 	"proxima/node"
 )
 
-const fleetUsage = `Usage: proxima fleet run SCENARIO | select | deploy | start | status | stop | collect, each with -hosts FILE [FLAGS]
-Runs nodes on your own machines, over ssh. "run" runs each assigner of a scenario in turn and collects the results; releases do not
-have it. The others are for long crawls, whose nodes need no connection. "proxima fleet VERB -h" lists the flags of each.
+const fleetUsage = `Usage: proxima fleet run SCENARIO | select | deploy | start | status | stop | collect,
+       each with -hosts FILE [FLAGS]
+Runs nodes on your own machines, over ssh. "run" runs each assigner of a scenario in turn and collects the results; releases do not have it. The others are for long crawls, whose nodes need no connection. "proxima fleet VERB -h" lists the flags of each.
 FILE has a line [USER@]HOST[:PORT] [ADDRESS-FOR-PEERS] for each machine.
 `
 

@@ -53,7 +53,7 @@ func longCrawls() map[string]verb {
 		"select": crawlVerb("select", "-need N (-sets K | -take M) -out DIR ", "Divides the least loaded hosts that answer into equal sets, and "+
 			"writes the list of each: DIR/set-1.hosts and so on.", selecting),
 		"deploy": crawlVerb("deploy", "-seeds FILE ", "Copies to each host what a node needs and the host does not have: program, configuration, "+
-			"seeds and secret.\nA node that runs goes on, and takes them at its next start.", deploying),
+			"seeds and secret. A node that runs goes on, and takes them at its next start.", deploying),
 		"start": crawlVerb("start", "", "Starts the nodes that were deployed and do not run, and waits until they answer. They need no connection.",
 			waiting("start", "run a node", "`time` that a node may take until it answers")),
 		"status": crawlVerb("status", "", "Prints what each node is doing. Members are those alive and settled, as the node sees them.", asking),

@@ -18,8 +18,7 @@ import (
 func labVerbs() map[string]verb { return map[string]verb{"run": fleetRun, tendVerb: fleetTend} }
 
 const fleetRunUsage = `Usage: proxima fleet run SCENARIO -hosts FILE (-sites FILE | -seeds FILE) -out DIR [FLAGS]
-Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages.
-The same command again goes on where it stopped. FILE has a line [USER@]HOST[:PORT] [ADDRESS ...] for each machine.
+Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages. The same command again goes on where it stopped. FILE has a line [USER@]HOST[:PORT] [ADDRESS ...] for each machine.
 `
 
 func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {

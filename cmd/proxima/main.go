@@ -82,11 +82,11 @@ func verbNames(verbs map[string]verb) []string {
 // runVerb runs the verb that is the first argument.
 func runVerb(ctx context.Context, args []string, out, errs io.Writer, usage string, verbs map[string]verb) error {
 	if len(args) == 0 {
-		fmt.Fprint(errs, usage)
+		fit(errs, usage)
 		return exit{code: exitUsage}
 	}
 	if isHelp(args[0]) {
-		fmt.Fprint(out, usage)
+		fit(out, usage)
 		return nil
 	}
 	if run := verbs[args[0]]; run != nil {

@@ -114,9 +114,9 @@ func overrides() []override {
 
 func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("node", out, "Usage: proxima node [FLAGS] [URL ...]\n"+
-		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped: without -config\n"+
+		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped: without -config "+
 		"with its -scope, -contact, -from and -allow, too. - stands for a list of URLs on standard input.\n",
-		"Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged,\n"+
+		"Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged, "+
 			"4 nothing could be crawled, 130 stopped by Ctrl-C or SIGTERM.\n")
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
 	quiet := flags.Bool("quiet", false, "print no progress line and no summary")

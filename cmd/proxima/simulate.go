@@ -23,7 +23,7 @@ type printer interface{ Print(out io.Writer) error }
 func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("simulate", out, "Usage: proxima simulate [FLAGS]\n"+
 		"Lets assigners decide in worlds without a network, drawn by seed, and compares their choices with the truth.\n",
-		"Example: proxima simulate -cities cities.csv -rtt rtt.csv.gz -sweep estimates=1,2,4,8,16 -assigners nearest,best -plot sweep.svg\n")
+		"Example: proxima simulate -sweep estimates=1,2,4,8,16 -assigners nearest,best -plot sweep.svg\n")
 	cfg := simulate.Default()
 	cities := flags.String("cities", "", "`file` of cities (CSV: id, city, country, latitude, longitude)")
 	rtt := flags.String("rtt", "", "`file` of round trips (CSV: source, destination, avg_ms; or square matrices), may be gzipped; "+
@@ -36,7 +36,10 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 			cfg.Delegations, err = simulate.ReadDelegations(path)
 			return err
 		})
-	assigners := flags.String("assigners", strings.Join(cfg.Assigners, ","), "comma-separated `names`; direct-k takes any k")
+	flags.Func("assigners", "comma-separated `names` in place of "+strings.Join(cfg.Assigners, ", ")+"; direct-k takes any k", func(names string) error {
+		cfg.Assigners = strings.Split(names, ",")
+		return nil
+	})
 	var sweep *simulate.Sweep
 	flags.Func("sweep", "`name=value,value`: one run for each value of a numeric flag or of a key of the assigners", func(text string) (err error) {
 		sweep, err = simulate.ParseSweep(text)
@@ -58,7 +61,6 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
-	cfg.Assigners = strings.Split(*assigners, ",")
 	var noisy []*world.Matrix
 	var err error
 	switch {

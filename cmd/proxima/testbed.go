@@ -24,8 +24,8 @@ import (
 	"proxima/node"
 )
 
-const testbedUsage = `Usage: proxima testbed run SCENARIO [-out DIR] [-seed N] [-set KEY=VALUE ...] [-separate] [-keep] [-portable]
-                   [-rtt FILE -cities FILE]
+const testbedUsage = `Usage: proxima testbed run SCENARIO [-out DIR] [-seed N] [-set KEY=VALUE ...] [-separate] [-keep]
+                   [-portable] [-rtt FILE -cities FILE]
        proxima testbed sweep SCENARIO -set KEY=VALUE,VALUE ... [-seeds 1..5] [-out DIR] [-plot FILE]
        proxima testbed shell [-out DIR] NODE [COMMAND ...]
        proxima testbed list

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"proxima/assign"
+	"proxima/cmd/proxima/terminal"
 	"proxima/node/runlog"
 )
 
@@ -128,7 +129,7 @@ func TestDocsNameEveryField(t *testing.T) {
 func TestTextFits(t *testing.T) {
 	text := read(t, small(t).write()).Text()
 	for line := range strings.Lines(text) {
-		if n := len([]rune(strings.TrimRight(line, "\n"))); n > tableWidth {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > terminal.Width {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-)
 
-// tableWidth is the largest width of the text, in columns.
-const tableWidth = 100
+	"proxima/cmd/proxima/terminal"
+)
 
 // dash stands for what is unknown.
 const dash = "–"
@@ -47,39 +46,21 @@ func (r *Result) head(b *bytes.Buffer) {
 			text += fmt.Sprintf(" (%s; delay error p50 %.2f ms, p99 %.2f ms; %d packets dropped unplanned; processors %.0f %% busy)",
 				t.Emulation, *t.DelayErrorP50Ms, *t.DelayErrorP99Ms, t.Dropped, 100*t.Busy)
 		}
-		wrap(b, text, "  ")
+		terminal.Wrap(b, "", 2, text)
 		if t.Calibrations > 0 {
 			fmt.Fprintf(b, "truth: an ordinary client took %.2f × the expected time (p10 %.2f, p90 %.2f, %d downloads)\n", t.CalibrationP50,
 				t.CalibrationP10, t.CalibrationP90, t.Calibrations)
 		}
 	}
 	fmt.Fprintln(b)
-	wrap(b, r.Headline(), "")
+	terminal.Wrap(b, "", 0, r.Headline())
 	for _, s := range r.Explain() {
-		wrap(b, s, "  ")
+		terminal.Wrap(b, "", 2, s)
 	}
 	for _, s := range r.Notes() {
-		wrap(b, "! "+s, "  ")
+		terminal.Wrap(b, "", 2, "! "+s)
 	}
 	fmt.Fprintln(b)
-}
-
-// wrap writes text in lines that fit. Those after the first are indented.
-func wrap(b *bytes.Buffer, text, indent string) {
-	width := 0
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		if width > 0 && width+1+n > tableWidth {
-			b.WriteString("\n" + indent)
-			width = len(indent)
-		} else if width > 0 {
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	b.WriteByte('\n')
 }
 
 func (r *Result) assignersText(b *bytes.Buffer) {
@@ -107,8 +88,8 @@ func (r *Result) assignersText(b *bytes.Buffer) {
 	}
 	grid(b, times)
 	grid(b, choices)
-	wrap(b, "choice: expected time at the chosen nodes / at the best nodes; total: measured time / the same; 1 is the best possible. "+
-		"balance: variation of URLs per node.", "")
+	terminal.Wrap(b, "", 0, "choice: expected time at the chosen nodes / at the best nodes; total: measured time / the same; 1 is the best possible. "+
+		"balance: variation of URLs per node.")
 	b.WriteString(truncated)
 	for _, a := range r.Assigners {
 		if l := a.Balance; l != nil {
@@ -134,7 +115,7 @@ func (r *Result) seedsText(b *bytes.Buffer) {
 		for _, s := range a.Seeds {
 			line += fmt.Sprintf("  %d: %s / %s / %s", s.Seed, number(s.Choice, 3), number(s.Total, 3), number(s.P50Ms, 0))
 		}
-		wrap(b, line, "    ")
+		terminal.Wrap(b, "", 4, line)
 	}
 }
 
