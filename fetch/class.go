@@ -85,13 +85,18 @@ func classOf(ctx context.Context, err error) Class {
 	case says("server response headers exceeded", "header list larger than"):
 		return HeaderTooLarge
 	case says("GOAWAY", "REFUSED_STREAM", "ENHANCE_YOUR_CALM", "http2: client conn"),
-		says("received from peer") && !says("PROTOCOL_ERROR", "HTTP_1_1_REQUIRED"): // with these a server refuses a request for good
+		says("received from peer") && !says("PROTOCOL_ERROR"): // with this a server refuses a request for good
 		return Reset
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return Other
 	}
 	return Protocol
+}
+
+// wantsHTTP1 reports whether a server has ended a request over HTTP/2 because it wants HTTP/1.1 (RFC 9113, section 7).
+func wantsHTTP1(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "HTTP_1_1_REQUIRED")
 }
 
 // reason returns err, or the cause of a cancellation, which net/http leaves out over HTTP/2.

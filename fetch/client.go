@@ -100,9 +100,6 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	if cfg.AcceptLanguage != "" {
 		c.header.Set("Accept-Language", cfg.AcceptLanguage)
 	}
-	if cfg.HTTP2 {
-		c.tls.NextProtos = []string{"h2", "http/1.1"}
-	}
 	if !cfg.TLSVerify {
 		c.tls.InsecureSkipVerify, c.tls.MinVersion = true, tls.VersionTLS10
 	}
@@ -298,7 +295,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	}
 	if req.Fresh {
 		// No other request can take a connection from a pool that only this one knows. It replaces the old pool at the end.
-		pool = c.transport(addr)
+		pool = c.transport(addr, pool.Protocols.HTTP2())
 	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -334,9 +331,10 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		}
 	}
 	// net/http would go on using a connection that may be dead, as it ends only the stream, or one that is being closed for want of a right.
-	anew := x.overHTTP2() && (res.Class.late() || x.refused != nil)
+	older := wantsHTTP1(res.Err)
+	anew := x.overHTTP2() && (res.Class.late() || x.refused != nil || older)
 	if anew {
-		pool = c.transport(addr)
+		pool = c.transport(addr, !older)
 	}
 	if anew || req.Fresh {
 		c.adopt(addr, pool)

@@ -114,14 +114,17 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 	return &conn{Conn: nc, connect: took, unwatch: context.AfterFunc(c.ctx, func() { nc.Close() })}, nil
 }
 
-// dialTLS is dial with a handshake. The server name is the host of address.
-func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address string) (net.Conn, error) {
+// dialTLS is dial with a handshake, which offers HTTP/2 if h2. The server name is the host of address.
+func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, h2 bool, network, address string) (net.Conn, error) {
 	raw, err := c.dial(ctx, addr, network, address)
 	if err != nil {
 		return nil, err
 	}
 	cfg := c.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(address)
+	if h2 {
+		cfg.NextProtos = []string{"h2", "http/1.1"}
+	}
 	if !cfg.InsecureSkipVerify {
 		cfg.InsecureSkipVerify, cfg.VerifyConnection = true, c.chains.of(cfg.ServerName) // in the place of its own verification
 	}

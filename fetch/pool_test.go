@@ -208,7 +208,7 @@ func TestServersAreBounded(t *testing.T) {
 func TestTransportIsBounded(t *testing.T) {
 	cfg := testConfig()
 	for _, cfg.HTTP2 = range []bool{false, true} {
-		h := newClient(t, cfg, Deps{}).transport(testAddr)
+		h := newClient(t, cfg, Deps{}).transport(testAddr, cfg.HTTP2)
 		bounded := h.HTTP2 != nil && h.HTTP2.MaxReceiveBufferPerStream == 1<<20 && h.HTTP2.MaxReceiveBufferPerConnection == 4<<20
 		if bounded != cfg.HTTP2 || h.Protocols.HTTP2() != cfg.HTTP2 || !h.Protocols.HTTP1() || h.MaxIdleConns != 2 || h.MaxIdleConnsPerHost != 2 || h.IdleConnTimeout != time.Minute ||
 			h.MaxResponseHeaderBytes != 64<<10 || !h.DisableCompression {

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// transport makes a connection pool that can dial nothing but addr.
-func (c *Client) transport(addr netip.Addr) *http.Transport {
+// transport makes a connection pool that can dial nothing but addr, and speaks HTTP/2 if h2.
+func (c *Client) transport(addr netip.Addr, h2 bool) *http.Transport {
 	t := &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			cn, err := c.dial(ctx, addr, network, address)
@@ -18,18 +18,18 @@ func (c *Client) transport(addr netip.Addr) *http.Transport {
 			return cn, nil
 		},
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.dialTLS(ctx, addr, network, address)
+			return c.dialTLS(ctx, addr, h2, network, address)
 		},
 		DisableCompression:     true, // decoding is bounded here
 		MaxIdleConns:           c.cfg.IdleConns,
 		MaxIdleConnsPerHost:    c.cfg.IdleConns,
 		IdleConnTimeout:        c.cfg.IdleTimeout,
 		MaxResponseHeaderBytes: c.cfg.MaxHeaderBytes,
-		ForceAttemptHTTP2:      c.cfg.HTTP2,
+		ForceAttemptHTTP2:      h2,
 		Protocols:              new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
-	if c.cfg.HTTP2 {
+	if h2 {
 		t.Protocols.SetHTTP2(true)
 		// How far a server may send ahead of the reader. It limits memory, and speed to one window a round trip.
 		t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20, MaxReceiveBufferPerConnection: 4 << 20}
@@ -46,7 +46,7 @@ func (c *Client) pool(addr netip.Addr) (*http.Transport, error) {
 	}
 	t, ok := c.pools.Get(addr)
 	if !ok {
-		t = c.transport(addr)
+		t = c.transport(addr, c.cfg.HTTP2)
 		c.pools.Add(addr, t)
 	}
 	return t, nil

@@ -205,10 +205,14 @@ func TestHTTP2Refuses(t *testing.T) {
 	}
 }
 
-// frames serves HTTP/2 frame by frame. answer is called for the head of each request.
-func frames(cert tls.Certificate, answer func(f *http2.Framer, stream uint32)) func(net.Conn) {
+// frames serves HTTP/2 frame by frame. reply is called for the head of each request. Who does not know HTTP/2 gets one short answer.
+func frames(cert tls.Certificate, reply func(f *http2.Framer, stream uint32)) func(net.Conn) {
 	return func(nc net.Conn) {
-		tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
+		tc := tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
+		if err := tc.Handshake(); err != nil || tc.ConnectionState().NegotiatedProtocol == "http/1.1" {
+			answer(okHead + "hello")(tc)
+			return
+		}
 		if _, err := io.ReadFull(tc, make([]byte, len(http2.ClientPreface))); err != nil {
 			return
 		}
@@ -220,7 +224,7 @@ func frames(cert tls.Certificate, answer func(f *http2.Framer, stream uint32)) f
 				return
 			}
 			if h, ok := frame.(*http2.HeadersFrame); ok {
-				answer(f, h.StreamID)
+				reply(f, h.StreamID)
 			}
 		}
 	}
@@ -238,6 +242,27 @@ func TestHTTP2RefusesAStream(t *testing.T) {
 			if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr}); res.Class != Reset || !res.Class.Network() || res.Timing.Fresh != (i == 0) {
 				t.Errorf("request %d: class %q, fresh %v, err %v", i, res.Class, res.Timing.Fresh, res.Err)
 			}
+		}
+	})
+}
+
+// TestHTTP2WantsHTTP1: a server may want HTTP/1.1 (RFC 9113, section 7), as some do for certificates of visitors. It is asked so from then on, over
+// new connections, too. Other servers are not.
+func TestHTTP2WantsHTTP1(t *testing.T) {
+	cert := certificate()
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, frames(cert, func(f *http2.Framer, stream uint32) {
+			_ = f.WriteRSTStream(stream, http2.ErrCodeHTTP11Required)
+		}))})
+		c.tls.InsecureSkipVerify = true
+		for i, fresh := range []bool{false, false, true, false} {
+			res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr, Fresh: fresh})
+			if first := i == 0; first && !res.Class.Network() || !first && (res.Protocol != "HTTP/1.1" || string(res.Body) != "hello") {
+				t.Errorf("request %d: class %q, %s %q, err %v", i, res.Class, res.Protocol, res.Body, res.Err)
+			}
+		}
+		if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr.Next()}); !res.Class.Network() {
+			t.Errorf("another server: class %q, %s, err %v", res.Class, res.Protocol, res.Err)
 		}
 	})
 }

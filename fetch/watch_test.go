@@ -151,7 +151,7 @@ func TestClassesOfErrors(t *testing.T) {
 		"too many streams":    {errors.New("ENHANCE_YOUR_CALM"), Other, TLS, Reset},
 		"a broken stream":     {errors.New("stream error: stream ID 3; INTERNAL_ERROR; received from peer"), Other, TLS, Reset},
 		"a disliked request":  {errors.New("stream error: stream ID 3; PROTOCOL_ERROR; received from peer"), Other, TLS, Protocol},
-		"HTTP/1.1 alone":      {errors.New("stream error: stream ID 3; HTTP_1_1_REQUIRED; received from peer"), Other, TLS, Protocol},
+		"HTTP/1.1 alone":      {errors.New("stream error: stream ID 3; HTTP_1_1_REQUIRED; received from peer"), Other, TLS, Reset},
 		"a disliked answer":   {errors.New("stream error: stream ID 3; FLOW_CONTROL_ERROR"), Other, TLS, Protocol},
 		"closed before use":   {errors.New("http2: client conn could not be established"), Other, TLS, Reset},
 		"a known class":       {&failure{Bomb, errors.New("bomb")}, Other, TLS, Bomb},
