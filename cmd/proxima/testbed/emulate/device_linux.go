@@ -1,10 +1,11 @@
 package emulate
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"unsafe"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,17 +58,15 @@ func plainPackets(name string) error {
 // openVeth creates a pair of veth devices: name in the namespace of the calling thread, and deviceName in the given one. It returns a packet
 // socket on the former.
 func openVeth(name string, namespace int) (int, error) {
-	n, err := openNetlink()
+	h, err := openNetlink()
 	if err != nil {
 		return -1, err
 	}
-	defer n.close()
-	if err := n.addVeth(name, deviceName, namespace); err != nil {
-		return -1, err
-	}
-	link, err := net.InterfaceByName(name)
-	if err != nil {
-		return -1, fmt.Errorf("find device %s: %w", name, err)
+	defer h.Close()
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, HardwareAddr: routerMAC()},
+		PeerName: deviceName, PeerHardwareAddr: nodeMAC(), PeerNamespace: netlink.NsFd(namespace)}
+	if err := h.LinkAdd(pair); err != nil {
+		return -1, fmt.Errorf("create a veth pair: %w", err)
 	}
 	const protocol = unix.ETH_P_IP<<8&0xff00 | unix.ETH_P_IP>>8 // in network order
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -78,13 +77,30 @@ func openVeth(name string, namespace int) (int, error) {
 		// The FORCE options exceed the machine's limit if that is allowed. Lost packets are counted in any case.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 16<<20)
 	}
-	if err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: link.Index}); err != nil {
+	if err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: pair.Index}); err != nil {
 		err = fmt.Errorf("bind a packet socket to %s: %w", name, err)
 	} else {
-		err = n.up(link.Index, unix.IFF_NOARP, queueLength)
+		err = turnOn(h, pair)
 	}
 	if err != nil {
 		unix.Close(fd)
 	}
 	return fd, err
+}
+
+// openNetlink returns a handle on the devices and addresses in the network namespace of the calling thread.
+func openNetlink() (*netlink.Handle, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	return h, nil
+}
+
+// turnOn turns on a device that leads to the router. TUN devices know no ARP anyway.
+func turnOn(h *netlink.Handle, link netlink.Link) error {
+	if err := errors.Join(h.LinkSetARPOff(link), h.LinkSetTxQLen(link, queueLength), h.LinkSetUp(link)); err != nil {
+		return fmt.Errorf("turn device %s on: %w", link.Attrs().Name, err)
+	}
+	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/prometheus/procfs"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 const (
-	loopback   = 1      // index of lo in every namespace
 	deviceName = "net0" // the device of each namespace that leads to the router
 	// queueLength is the queue of a device in packets. The kernel's default of 500 drops packets silently.
 	queueLength = 20_000
@@ -90,26 +90,43 @@ func tune() (string, error) {
 }
 
 // address gives the addresses to the namespace of the calling thread. Its device leads to all other addresses.
-func address(flags int, addrs []netip.Addr) error {
-	link, err := net.InterfaceByName(deviceName)
+func address(addrs []netip.Addr) error {
+	h, err := openNetlink()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	lo, err := h.LinkByName("lo")
+	if err == nil {
+		err = h.LinkSetUp(lo)
+	}
+	if err != nil {
+		return fmt.Errorf("turn the loopback device on: %w", err)
+	}
+	link, err := h.LinkByName(deviceName)
 	if err != nil {
 		return fmt.Errorf("find device %s: %w", deviceName, err)
 	}
-	n, err := openNetlink()
-	if err != nil {
+	if err := turnOn(h, link); err != nil {
 		return err
 	}
-	defer n.close()
-	if err := errors.Join(n.up(loopback, 0, 1000), n.up(link.Index, flags, queueLength), n.addAddress(link.Index, addrs[0])); err != nil {
-		return err
+	first := net.IP(addrs[0].AsSlice())
+	if err := h.AddrAdd(link, &netlink.Addr{IPNet: netlink.NewIPNet(first)}); err != nil {
+		return fmt.Errorf("add address %v: %w", first, err)
 	}
+	all := net.IPNet{IP: Prefix().Addr().AsSlice(), Mask: net.CIDRMask(Prefix().Bits(), 32)}
+	routes := []*netlink.Route{{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Dst: &all, Src: first}}
 	for _, a := range addrs[1:] {
 		// A local route has the effect of an address. Thousands of routes take less time to add.
-		if err := n.addRoute(loopback, netip.PrefixFrom(a, 32), netip.Addr{}, true); err != nil {
-			return err
+		routes = append(routes, &netlink.Route{LinkIndex: lo.Attrs().Index, Scope: netlink.SCOPE_HOST, Dst: netlink.NewIPNet(a.AsSlice()),
+			Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL})
+	}
+	for _, r := range routes {
+		if err := h.RouteAdd(r); err != nil {
+			return fmt.Errorf("add route to %v: %w", r.Dst, err)
 		}
 	}
-	return n.addRoute(link.Index, Prefix(), addrs[0], false)
+	return nil
 }
 
 // droppedHere returns the number of packets that the devices of the calling thread's namespace have dropped, in both directions.

@@ -122,7 +122,7 @@ func (n *Net) build() (setup, []*os.File, error) {
 
 // newNode creates the namespace with that number. It returns the namespace and the router's end of its device.
 func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port *os.File, err error) {
-	ns, flags, fd := &namespace{}, 0, -1
+	ns, fd := &namespace{}, -1
 	prepare := func() (err error) {
 		if ns.congestion, err = tune(); err == nil && !veth {
 			fd, err = openTUN()
@@ -130,7 +130,6 @@ func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port *os.
 		return err
 	}
 	if ns.fd, err = newNamespace(prepare); err == nil && veth {
-		flags = unix.IFF_NOARP
 		fd, err = openVeth(fmt.Sprintf("node%d", number), ns.fd)
 	}
 	if err != nil {
@@ -141,7 +140,7 @@ func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port *os.
 			err = plainPackets(deviceName)
 		}
 		if err == nil {
-			err = address(flags, addrs)
+			err = address(addrs)
 		}
 		if err == nil {
 			ns.dropped, err = droppedHere()
