@@ -62,7 +62,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 	if !slices.Contains(Bys(), o.By) {
 		return nil, fmt.Errorf("compare: a row cannot be a %q, only one of %s", o.By, strings.Join(Bys(), ", "))
 	}
-	sources, err := findAll(dirs)
+	sources, killed, err := findAll(dirs)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,9 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 	}
 	c.separate = !slices.ContainsFunc(c.runs, func(r *run) bool { return r.compared })
 	c.records.groups(c.join)
-	return c.result(), nil
+	result := c.result()
+	result.Killed = killed
+	return result, nil
 }
 
 func newComparer(ctx context.Context, o Options) *comparer {

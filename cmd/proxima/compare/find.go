@@ -29,15 +29,15 @@ type source struct {
 
 type nodeLogs struct{ name, dir string }
 
-// findAll lists the runs in all folders, each folder of logs once.
-func findAll(dirs []string) ([]source, error) {
-	var all []source
+// findAll lists the runs in all folders, each folder of logs once, and the folders of killed runs beside them.
+func findAll(dirs []string) (all []source, killed []string, err error) {
 	seen := map[string]bool{}
 	for _, dir := range dirs {
-		found, err := find(dir)
+		found, beside, err := find(dir)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		killed = append(killed, beside...)
 		for _, s := range found {
 			var fresh []nodeLogs
 			for _, logs := range s.logs {
@@ -46,7 +46,7 @@ func findAll(dirs []string) ([]source, error) {
 					place, err = filepath.Abs(place)
 				}
 				if err != nil {
-					return nil, fmt.Errorf("find logs: %w", err)
+					return nil, nil, fmt.Errorf("find logs: %w", err)
 				}
 				if !seen[place] {
 					seen[place] = true
@@ -59,56 +59,59 @@ func findAll(dirs []string) ([]source, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New("find logs: no folder was given")
+		return nil, nil, errors.New("find logs: no folder was given")
 	}
-	return all, nil
+	slices.Sort(killed)
+	return all, slices.Compact(killed), nil
 }
 
-// find lists the runs in a folder: the folder itself, those below it, or else all logs below it as one run.
-func find(dir string) ([]source, error) {
+// find lists the runs in a folder: the folder itself, those below it and the folders of killed ones, or else all logs below it as one run.
+func find(dir string) (runs []source, killed []string, err error) {
 	if st, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("find logs: %w", err)
+		return nil, nil, fmt.Errorf("find logs: %w", err)
 	} else if !st.IsDir() {
-		return nil, fmt.Errorf("find logs: %s is not a folder", dir)
+		return nil, nil, fmt.Errorf("find logs: %s is not a folder", dir)
 	}
-	runs, err := runsIn(dir, maxDepth)
+	runs, killed, err = runsIn(dir, maxDepth)
 	if err != nil || len(runs) > 0 {
-		return runs, err
+		return runs, killed, err
 	}
-	s := source{dir: dir}
-	_, err = os.Stat(filepath.Join(dir, rundir.ScenarioFile))
-	s.killed = err == nil
+	s := source{dir: dir, killed: slices.Contains(killed, dir)}
 	if s.logs, err = logsBelow(dir); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(s.logs) == 0 {
-		return nil, fmt.Errorf("find logs: there are no logs of nodes (%s%s) in %s", runlog.LogFetch, suffix, dir)
+		return nil, nil, fmt.Errorf("find logs: there are no logs of nodes (%s%s) in %s", runlog.LogFetch, suffix, dir)
 	}
-	return []source{s}, nil
+	return []source{s}, nil, nil
 }
 
-func runsIn(dir string, depth int) (all []source, err error) {
+// runsIn lists the runs in a folder that came to their end, and the folders of those that did not.
+func runsIn(dir string, depth int) (all []source, killed []string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, rundir.WorldFile)); err == nil {
 		s, err := openRun(dir)
-		return []source{s}, err
+		return []source{s}, nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, rundir.ScenarioFile)); err == nil {
+		killed = append(killed, dir)
 	}
 	if depth == 0 {
-		return nil, nil
+		return nil, killed, nil
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("find logs: %w", err)
+		return nil, nil, fmt.Errorf("find logs: %w", err)
 	}
 	for _, e := range entries {
 		if e.IsDir() {
-			runs, err := runsIn(filepath.Join(dir, e.Name()), depth-1)
+			runs, more, err := runsIn(filepath.Join(dir, e.Name()), depth-1)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			all = append(all, runs...)
+			all, killed = append(all, runs...), append(killed, more...)
 		}
 	}
-	return all, nil
+	return all, killed, nil
 }
 
 // openRun reads what the testbed says about a run, and lists its logs.

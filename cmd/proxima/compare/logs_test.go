@@ -325,6 +325,12 @@ func TestLogsWithoutWorld(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, strings.Join(read(t, dir).Notes(), "\n"), "NOT TO BE TRUSTED: "+dir+": the run did not come to its end")
+	// Beside a run that came to its end it is left out, and a note says so once.
+	ended := newBed(t, filepath.Join(filepath.Dir(dir), "ended"), small(t).world).write()
+	both := read(t, filepath.Dir(dir), filepath.Dir(dir))
+	if holds(t, strings.Join(both.Notes(), "\n"), "Killed runs are left out: "+dir+"."); len(both.Runs) != 1 || both.Runs[0].Dir != ended {
+		t.Errorf("%+v", both.Runs)
+	}
 	// The run begins with its first node, though that is not the first to be read.
 	edit(t, filepath.Join(dir, "nodes/berlin/logs/node.jsonl"), func(lines []string) []string {
 		return []string{strings.ReplaceAll(strings.Join(lines, ""), "T12:00:00", "T12:00:20")}

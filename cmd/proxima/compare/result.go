@@ -22,6 +22,7 @@ type Result struct {
 	Homes     []HomeUse  `json:"-"`
 	Reference string     `json:"-"` // what rows are compared to, "" if there is none
 	LeftOut   []string   `json:"-"` // names of rows beyond maxRows
+	Killed    []string   `json:"-"` // folders of runs that did not come to their end and are left out
 	Apart     bool       `json:"-"` // rows were in different worlds
 	Pages     int64      `json:"-"` // that assigners decided about together
 	Uneven    int64      `json:"-"` // of these, got by the nodes of some assigners only

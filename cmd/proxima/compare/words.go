@@ -169,6 +169,14 @@ func (a Assigner) truncation() string {
 	return "truncated: " + strings.Join(parts, ", ")
 }
 
+// some names the first four.
+func some(names []string) string {
+	if len(names) > 4 {
+		names = append(slices.Clone(names[:4]), "…")
+	}
+	return strings.Join(names, ", ")
+}
+
 // Notes say what a reader must know before the figures.
 func (r *Result) Notes() []string {
 	var list []string
@@ -191,11 +199,10 @@ func (r *Result) Notes() []string {
 		note("Rows were in different worlds (scenarios or seeds): do not compare their times and ratios, only the differences, which are of the same pages.")
 	}
 	if n := len(r.LeftOut); n > 0 {
-		some := r.LeftOut[:min(4, n)]
-		if n > 4 {
-			some = append(slices.Clone(some), "…")
-		}
-		note("%d rows are left out, since there is room for %d: %s. Compare fewer runs at once.", n, maxRows, strings.Join(some, ", "))
+		note("%d rows are left out, since there is room for %d: %s. Compare fewer runs at once.", n, maxRows, some(r.LeftOut))
+	}
+	if len(r.Killed) > 0 {
+		note("Killed runs are left out: %s.", some(r.Killed))
 	}
 	g := r.Reading
 	if g.Missing > 0 {
@@ -216,7 +223,7 @@ func (r *Result) Notes() []string {
 		note("%d lines were there twice and counted once.", g.Repeated)
 	}
 	if n := len(g.Unread); n > 0 {
-		note("%d files were not read: %s.", n, strings.Join(g.Unread[:min(n, 4)], ", "))
+		note("%d files were not read: %s.", n, some(g.Unread))
 	}
 	switch k := r.Crawl; {
 	case k.Withheld != "":
