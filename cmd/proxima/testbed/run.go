@@ -146,8 +146,12 @@ func (r *run) crawl(ctx context.Context) error {
 			warned = true
 			r.out.Say("%s  no page yet: %d of %d nodes cannot call others%s", clock(since), t.cut, t.all, r.openPorts())
 		}
-		if t.up == 0 && len(r.events) == 0 {
-			r.out.Say("%s  the crawl has ended by itself: nothing was left to do", clock(since))
+		if restart := func(e Event) bool { return e.Kind == rundir.EventRestart }; t.up == 0 && !slices.ContainsFunc(r.events, restart) {
+			late := ""
+			if n := len(r.events); n > 0 {
+				late = fmt.Sprintf("; %d of the events would have come later", n)
+			}
+			r.out.Say("%s  the crawl has ended by itself: nothing was left to do%s", clock(since), late)
 			return nil
 		}
 		if quiet++; !t.quiet() {

@@ -205,6 +205,20 @@ func TestARunEndsWithTheCrawl(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+	// Events that come too late are left out, and said to be. A restart brings a node back that may have URLs.
+	for event, length := range map[string]time.Duration{event("50s", "slow", "server='w'", "add_ms=5000.0"): 35 * time.Second,
+		event("45s", "restart", "node='a'"): 50 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &fakePlatform{ends: 30 * time.Second}
+			_, out, err := play(t, twoNodes+event, t.Context(), b)
+			if late := strings.Contains(out, "ended by itself: nothing was left to do; 1 of the events would have come later"); err != nil || late != (length < 45*time.Second) {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if took := time.Since(b.begun); took > length {
+				t.Errorf("%s took %v", event, took)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		b := &fakePlatform{batches: true}
 		_, out, err := play(t, "until = \"batches\"\n"+twoNodes, t.Context(), b)
