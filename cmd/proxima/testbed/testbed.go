@@ -76,6 +76,9 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 	if err != nil {
 		return err
 	}
+	if matrix.Unused != "" {
+		out.Say("%s", matrix.Unused)
+	}
 	release, err := rundir.Claim(o.Dir)
 	if err != nil {
 		return err

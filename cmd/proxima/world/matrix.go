@@ -16,6 +16,8 @@ type Matrix struct {
 	Cities []City
 	// RTT is in ms, symmetric and complete. The diagonal has the round trips within cities.
 	RTT [][]float64
+	// Unused says what its files had that could not be used, for people; "" if all could.
+	Unused string
 }
 
 // withinMs is the round trip within a city, that of a metropolitan fibre ring. Measured ones are not read.

@@ -101,11 +101,21 @@ func columns(header []string, names ...string) ([]int, error) {
 }
 
 // sums adds up the round trips of both directions, the same in both.
-type sums struct{ total, count [][]float64 }
+type sums struct {
+	total, count  [][]float64
+	skipped, gaps int // rows of cities without a location; times that are 0, negative, infinite or not numbers
+}
 
-func newSums(n int) sums { return sums{square(n), square(n)} }
+func newSums(n int) *sums { return &sums{total: square(n), count: square(n)} }
 
-func (s sums) add(a, b int, ms float64) {
+func (s *sums) add(a, b int, ms float64) {
+	if a == b {
+		return // the matrix has its own
+	}
+	if !(ms > 0) || math.IsInf(ms, 0) {
+		s.gaps++
+		return
+	}
 	s.total[a][b], s.count[a][b] = s.total[a][b]+ms, s.count[a][b]+1
 	s.total[b][a], s.count[b][a] = s.total[a][b], s.count[a][b]
 }
@@ -126,11 +136,12 @@ func readTable(text []byte, cities []City, index map[string]int) ([]*Matrix, err
 		a, okA := index[row[at[0]]]
 		b, okB := index[row[at[1]]]
 		if !okA || !okB {
-			continue // a city without a location
+			s.skipped++ // a city without a location
+			continue
 		}
 		if ms, err := strconv.ParseFloat(row[at[2]], 64); err != nil {
 			return nil, fmt.Errorf("row %d: %q is not a number of ms", i+2, row[at[2]])
-		} else if ms > 0 && !math.IsInf(ms, 0) {
+		} else {
 			s.add(a, b, ms)
 		}
 	}
@@ -173,10 +184,7 @@ func readSquares(text []byte, cities []City, unit time.Duration) ([]*Matrix, err
 				if err != nil {
 					return nil, fmt.Errorf("line %d: %q is not a number", begin+i+1, word)
 				}
-				// Gaps are 0, negative or not numbers.
-				if v > 0 && !math.IsInf(v, 0) && i != j {
-					s.add(i, j, v*scale)
-				}
+				s.add(i, j, v*scale)
 			}
 		}
 		m := s.matrix(cities)
@@ -193,7 +201,7 @@ const mostGaps = 0.1
 
 // matrix removes the city with the most gaps until no city has too many. Then it fills the other gaps with the shortest measured way over a
 // third city. Cities have few gaps, so there is always one.
-func (s sums) matrix(cities []City) *Matrix {
+func (s *sums) matrix(cities []City) *Matrix {
 	var keep []int
 	for i := range cities {
 		keep = append(keep, i)
@@ -218,7 +226,7 @@ func (s sums) matrix(cities []City) *Matrix {
 		}
 		keep = slices.DeleteFunc(keep, func(i int) bool { return i == worst })
 	}
-	m := &Matrix{RTT: square(len(keep))}
+	m := &Matrix{RTT: square(len(keep)), Unused: s.unused(len(cities) - len(keep))}
 	for a, i := range keep {
 		m.Cities = append(m.Cities, cities[i])
 		for b, j := range keep {
@@ -238,6 +246,23 @@ func (s sums) matrix(cities []City) *Matrix {
 		}
 	}
 	return m
+}
+
+// unused says what could not be used, besides so many cities.
+func (s *sums) unused(cities int) string {
+	var parts []string
+	for _, what := range []struct {
+		n    int
+		name string
+	}{{s.skipped, "rows with ids of no city"}, {s.gaps, "times that are not positive"}, {cities, "cities left out"}} {
+		if what.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", what.n, what.name))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "round trips: " + strings.Join(parts, ", ")
 }
 
 //go:embed cities.csv

@@ -35,7 +35,7 @@ const threeCities = "id,city,country,latitude,longitude\n7,Aa,X,1,2\n9,Bb,Y,3,4\
 func TestReadTable(t *testing.T) {
 	for _, zip := range []bool{false, true} {
 		rtt := write(t, "source,destination,min_ms,avg_ms,max_ms,mdev_ms\n7,9,1,10,20,0\n9,7,1,14,20,0\n7,8,1,30,20,0\n9,8,1,5,20,0\n"+
-			"7,7,0,0.1,0,0\n7,99,1,1,1,1\n", zip)
+			"7,7,0,0.1,0,0\n7,99,1,1,1,1\n9,8,0,-5,0,0\n8,9,0,NaN,0,0\n", zip)
 		all, err := world.Read(write(t, threeCities, zip), rtt, 0)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%d matrices: %v", len(all), err)
@@ -46,6 +46,9 @@ func TestReadTable(t *testing.T) {
 		}
 		if m.RTT[0][1] != 12 || m.RTT[1][0] != 12 || m.RTT[0][2] != 30 || m.RTT[2][1] != 5 || m.RTT[1][1] <= 0 {
 			t.Errorf("round trips %v, want the mean of both directions", m.RTT)
+		}
+		if want := "round trips: 1 rows with ids of no city, 2 times that are not positive"; m.Unused != want {
+			t.Errorf("%q, want %q", m.Unused, want)
 		}
 		if v := m.Violations(); v != 1 {
 			t.Errorf("%v of the triangles violate the inequality, want the only one", v)
@@ -72,7 +75,7 @@ func TestReadSquares(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d matrices, want two snapshots: %v", len(all), err)
 	}
-	if m := all[0]; m.RTT[0][1] != 200 || m.RTT[1][2] != 400 || m.Located() {
+	if m := all[0]; m.RTT[0][1] != 200 || m.RTT[1][2] != 400 || m.Located() || m.Unused != "" {
 		t.Errorf("round trips %v, want ms", m.RTT)
 	}
 	if all[1].RTT[0][1] != 1000 {
@@ -107,8 +110,8 @@ func TestReadFillsFewGapsAndLeavesOutWhoLacksMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := all[0]
-	if len(m.Cities) != 11 || m.Cities[10].Name != "place 10" {
-		t.Errorf("cities %v, want all but the last", m.Cities)
+	if len(m.Cities) != 11 || m.Cities[10].Name != "place 10" || m.Unused != "round trips: 20 times that are not positive, 1 cities left out" {
+		t.Errorf("cities %v, want all but the last; %q", m.Cities, m.Unused)
 	}
 	if m.RTT[0][1] != 3 || m.RTT[1][0] != 3 {
 		t.Errorf("the gap is filled with %v ms, want 3", m.RTT[0][1])
