@@ -19,7 +19,7 @@ import (
 const (
 	// maxDials bounds concurrent dials of configured addresses, and of others; one without an answer takes seconds.
 	maxDials = 8
-	// firstRedial is the first wait while this node knows nobody, since its peers may be starting as well.
+	// firstRedial is the first wait while this node knows nobody, since its peers may be starting as well. Then Config.Redial is the longest.
 	firstRedial = time.Second
 	// redialFor is for how long a dead member is dialled at all, unless it is a voter.
 	redialFor = 12 * time.Hour
@@ -75,12 +75,12 @@ func (m *Members) redial(ctx context.Context, targets map[string]*target) {
 			targets[a] = &target{due: now}
 		}
 	}
-	first := m.cfg.Redial
+	first, most := m.cfg.Redial, m.cfg.RedialMax
 	if alone {
-		first = min(first, firstRedial)
+		first, most = min(first, firstRedial), first
 	}
 	for a, t := range targets {
-		if t.busy.Load() || t.due.After(now) && !(alone && t.wait > m.cfg.Redial && t.due.Sub(now) > m.cfg.Redial) {
+		if wait := t.due.Sub(now); t.busy.Load() || wait > 0 && wait <= most {
 			continue
 		}
 		group := &m.dials
@@ -92,7 +92,7 @@ func (m *Members) redial(ctx context.Context, targets map[string]*target) {
 			t.busy.Store(false)
 			continue
 		}
-		t.wait = min(max(2*t.wait, first), m.cfg.RedialMax)
+		t.wait = min(max(2*t.wait, first), most)
 		// A random half, so that peers that lost each other at the same time do not dial at the same time.
 		t.due = now.Add(t.wait/2 + rand.N(t.wait/2+1))
 	}
