@@ -83,12 +83,13 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	if err = errors.Join(err, readErr); readErr != nil {
 		return false, err
 	}
-	ok = report(os.Stdout, s, time.Since(began), kills, expected(c.site), c.site.Requests(), log)
+	verdicts := report(os.Stdout, s, time.Since(began), kills, expected(c.site), c.site.Requests(), log)
 	if s.sink && err == nil {
-		whole, err := packages.report(ctx, c)
-		return ok && whole, err
+		var more []lab.Verdict
+		more, err = packages.judge(ctx, c)
+		verdicts = append(verdicts, more...)
 	}
-	return ok && err == nil, err
+	return lab.Show(os.Stdout, verdicts) && err == nil, err
 }
 
 // expected lists every path that a crawl must request.

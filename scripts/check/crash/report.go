@@ -56,8 +56,9 @@ func newAccount(requests []lab.Request, kills []killed, slack time.Duration) acc
 	return a
 }
 
-// report prints the table and reports whether all held.
-func report(out io.Writer, s settings, took time.Duration, kills []killed, expected []string, requests []lab.Request, log fetchLog) bool {
+// report prints what happened and returns the verdicts.
+func report(out io.Writer, s settings, took time.Duration, kills []killed, expected []string, requests []lab.Request,
+	log fetchLog) []lab.Verdict {
 	// The site may read a request after the death of the node that sent it.
 	slices.SortStableFunc(requests, func(a, b lab.Request) int { return cmp.Or(cmp.Compare(a.Life, b.Life), a.Start.Compare(b.Start)) })
 	alive := map[int]bool{}
@@ -118,11 +119,11 @@ func report(out io.Writer, s settings, took time.Duration, kills []killed, expec
 	if !unlogged.OK {
 		unlogged.Faults = noLine
 	}
-	return lab.Show(out, []lab.Verdict{
+	return []lab.Verdict{
 		{Name: "kills", Found: fmt.Sprint(len(kills)), Bound: fmt.Sprint(s.kills), OK: len(kills) == s.kills},
 		lab.None("never downloaded", missing), lab.None("asked for, but not of the site", strange), lab.None("repeats without a reason", a.wrong),
 		lab.None("kills with too many repeats", excess), lab.None("gaps in seq", log.gaps), lab.None("lines without a request", log.without(requests)), unlogged,
-	})
+	}
 }
 
 // leads formats median and maximum of sorted times.

@@ -5,88 +5,79 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"proxima/node/sink"
 	"proxima/scripts/archive"
+	"proxima/scripts/lab"
 )
 
-// report checks that each page is in exactly one package of each format.
-func (c *collector) report(ctx context.Context, of *crawl) (ok bool, err error) {
+// judge checks that each page is in exactly one package of each format.
+func (c *collector) judge(ctx context.Context, of *crawl) (list []lab.Verdict, err error) {
 	all, err := archive.Read(c.dir)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	fmt.Printf("%d lives waited for the collector, which died %d times; PUTs: %v\n", len(c.paused), c.deaths, c.did)
-	ok = true
-	fail := func(format string, args ...any) {
-		ok = false
-		fmt.Printf("FAILED: "+format+"\n", args...)
-	}
 	want := of.site.Pages() // each format must have
-	for format, packed := range all {
-		robots := 0
-		if format == sink.WARC {
-			robots = 1
+	for _, format := range slices.Sorted(maps.Keys(all)) {
+		packed, urls := all[format], len(want)
+		if format == sink.WARC { // it has robots.txt, too
+			urls++
 		}
-		fmt.Printf("%-6s %d packages, %d records, %d URLs of %d\n", format, len(packed.Manifests), packed.Records, len(packed.URLs), len(want)+robots)
-		missing, twice := 0, 0
+		v := lab.Verdict{Name: "packages of format " + format, Found: fmt.Sprintf("%d with %d records of %d URLs", len(packed.Manifests), packed.Records,
+			len(packed.URLs)), Bound: fmt.Sprintf("a record for each of %d URLs", urls)}
 		for _, page := range want {
-			switch n := packed.URLs["http://"+page]; {
-			case n == 0:
-				missing++
-			case n > 1:
-				twice++
+			if n := packed.URLs["http://"+page]; n != 1 {
+				v.Faults = append(v.Faults, fmt.Sprintf("%s is in %d packages", page, n))
 			}
 		}
-		if missing > 0 || twice > 0 || len(packed.URLs) != len(want)+robots || packed.Records != len(packed.URLs) {
-			fail("%s: %d URLs are in no package, %d in several; %d records", format, missing, twice, packed.Records)
-		}
+		v.OK = len(v.Faults) == 0 && len(packed.URLs) == urls && packed.Records == urls
+		list = append(list, v)
 	}
-	if left := used(filepath.Join(of.node.Data(), "sink")); left != 0 {
-		fail("%d bytes remain in the sink", left)
-	}
-	err = readByWarcio(ctx, all[sink.WARC], fail)
-	return ok, err
+	left := used(filepath.Join(of.node.Data(), "sink"))
+	list = append(list, lab.Verdict{Name: "bytes left in the sink", Found: fmt.Sprint(left), Bound: "0", OK: left == 0})
+	byWarcio, err := judgeByWarcio(ctx, all[sink.WARC])
+	return append(list, byWarcio...), err
 }
 
-// readByWarcio lets warcio, an independent reader, read and index all archives.
-func readByWarcio(ctx context.Context, of *archive.Contents, fail func(string, ...any)) error {
+// judgeByWarcio lets warcio, an independent reader, read and index all archives, if it can be installed.
+func judgeByWarcio(ctx context.Context, of *archive.Contents) ([]lab.Verdict, error) {
 	warcio, err := archive.FindWarcio(ctx)
 	if err != nil {
 		fmt.Printf("NOT CHECKED with warcio: %v\n", err)
-		return nil
+		return nil, nil
 	}
 	out, err := warcio.Run(ctx, "fetch/warc/testdata/read.mjs", of.Main...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	answers := 0
 	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var l struct{ Headers map[string]string }
 		if err := dec.Decode(&l); err != nil {
-			return fmt.Errorf("read warcio's output: %w", err)
+			return nil, fmt.Errorf("read warcio's output: %w", err)
 		}
 		if kind := l.Headers["warc-type"]; kind == "response" || kind == "revisit" {
 			answers++
 		}
 	}
 	if out, err = warcio.Run(ctx, "fetch/warc/testdata/index.mjs", of.Main...); err != nil {
-		return err
+		return nil, err
 	}
 	ours, err := archive.IndexFields(of.Index)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	theirs, err := archive.IndexFields(slices.Collect(strings.Lines(string(out))))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Printf("warcio %s reads %d answers in %d files; its index and ours have %d and %d lines\n", archive.WarcioVersion, answers, len(of.Main), len(theirs), len(ours))
-	if answers != of.Records || !slices.Equal(ours, theirs) {
-		fail("warcio reads or indexes the archives differently")
-	}
-	return nil
+	return []lab.Verdict{
+		{Name: "answers that warcio " + archive.WarcioVersion + " reads", Found: fmt.Sprint(answers), Bound: fmt.Sprint(of.Records), OK: answers == of.Records},
+		{Name: "index by warcio", Found: fmt.Sprintf("%d lines", len(theirs)), Bound: fmt.Sprintf("ours of %d", len(ours)), OK: slices.Equal(ours, theirs)},
+	}, nil
 }
