@@ -33,8 +33,8 @@ const (
 	// mostMiB is how much the node's memory may grow during the flood. It allows for two lobbies of 8 and 5 MiB, twice that because of
 	// garbage, and the buffers of the connections' goroutines.
 	mostMiB = 64
-	// slowest is the time limit of a call, including its handshake.
-	slowest = 5 * time.Second
+	// mostTime is how long a call may take, including its handshake.
+	mostTime = 5 * time.Second
 )
 
 func main() {
@@ -47,12 +47,12 @@ func main() {
 		if *flood != "" {
 			return true, floods(strings.Split(*flood, ","), *rate, *last)
 		}
-		return true, check(ctx, *rate, *last)
+		return check(ctx, *rate, *last)
 	})
 }
 
 // check runs a node and its peers, and the flood against it.
-func check(ctx context.Context, rate int, last time.Duration) (err error) {
+func check(ctx context.Context, rate int, last time.Duration) (ok bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	defer func() { stop(); err = errors.Join(err, g.Wait()) }()
@@ -69,18 +69,18 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 	}
 	node, err := join(1)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !lab.Within(ctx, 10*time.Second, func() bool { return node.Gossip() != "" }) {
-		return errors.New("the node does not listen")
+		return false, errors.New("the node does not listen")
 	}
 	gossip := node.Gossip()
 	if _, err := join(2, gossip); err != nil {
-		return err
+		return false, err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("listen for peers: %w", err)
+		return false, fmt.Errorf("listen for peers: %w", err)
 	}
 	idle := func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
 		return &wire.IdleResponse{}, nil
@@ -88,44 +88,44 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "node", Run: "check", Secret: secret, Listener: listener,
 		Handler: &peer.Calls{Idle: idle}, Known: node.Knows})
 	if err != nil {
-		return err
+		return false, err
 	}
 	g.Go(func() error { return server.Run(ctx) })
 	client, err := peer.NewClient(peer.Default(), peer.ClientDeps{ID: "peer", Boot: 1, Run: "check", Secret: secret,
 		Addr: func(string) (string, bool) { return listener.Addr().String(), true }})
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer client.Close()
 	if !lab.Within(ctx, 20*time.Second, func() bool { return len(node.View().Peers) == 2 }) {
-		return errors.New("the two nodes do not find each other")
+		return false, errors.New("the two nodes do not find each other")
 	}
 	before := heap()
 
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find own program: %w", err)
+		return false, fmt.Errorf("find own program: %w", err)
 	}
 	strangers := exec.CommandContext(ctx, self, "-flood", gossip+","+listener.Addr().String(), "-rate", fmt.Sprint(rate), "-for", last.String())
 	strangers.Stdout, strangers.Stderr = os.Stdout, os.Stderr
 	if err := strangers.Start(); err != nil {
-		return fmt.Errorf("start the flood: %w", err)
+		return false, fmt.Errorf("start the flood: %w", err)
 	}
 	defer func() { err = errors.Join(err, strangers.Wait()) }()
 	time.Sleep(last / 10)
 	var took []time.Duration
-	var faults []error
+	var faults []string
 	most := uint64(0)
 	third, err := join(3, gossip)
 	if err != nil {
-		return err
+		return false, err
 	}
 	joined := time.Duration(0)
 	for began := time.Now(); time.Since(began) < last*8/10 && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		client.Forget("node") // so that it connects again
 		begin := time.Now()
 		if _, err := client.Idle(ctx, "node", &wire.IdleRequest{}); err != nil {
-			faults = append(faults, err)
+			faults = append(faults, err.Error())
 		}
 		took = append(took, time.Since(begin))
 		most = max(most, heap())
@@ -134,22 +134,15 @@ func check(ctx context.Context, rate int, last time.Duration) (err error) {
 		}
 	}
 	slices.Sort(took)
-	fmt.Printf("%d calls on new connections, %d failed; median %v, slowest %v\n", len(took), len(faults), quantile.Of(took, 0.5), took[len(took)-1])
-	fmt.Printf("memory of the node and its peers: %d MiB before, %d MiB at most\n", before>>20, most>>20)
-	fmt.Printf("a new member joined after %v; the node sees %d members\n", joined.Round(time.Millisecond), len(node.View().Peers))
-	if len(faults) > 0 {
-		err = fmt.Errorf("%d calls failed, the first: %w", len(faults), faults[0])
-	}
-	if t := took[len(took)-1]; t > slowest {
-		err = errors.Join(err, fmt.Errorf("a call took %v", t))
-	}
-	if joined == 0 || len(node.View().Peers) != 3 {
-		err = errors.Join(err, errors.New("members are missing"))
-	}
-	if most > before+mostMiB<<20 {
-		err = errors.Join(err, fmt.Errorf("memory has grown by more than %d MiB", mostMiB))
-	}
-	return err
+	members, slowest := len(node.View().Peers), took[len(took)-1]
+	return lab.Show(os.Stdout, []lab.Verdict{
+		lab.None(fmt.Sprintf("failed of %d calls on new connections", len(took)), faults),
+		{Name: "slowest call", Found: fmt.Sprintf("%v; median %v", slowest, quantile.Of(took, 0.5)), Bound: fmt.Sprint("<= ", mostTime), OK: slowest <= mostTime},
+		{Name: "a new member joins", Found: fmt.Sprintf("after %v; %d members", joined.Round(time.Millisecond), members), Bound: "3 members",
+			OK: joined > 0 && members == 3},
+		{Name: "memory of the node and its peers", Found: fmt.Sprintf("%d MiB before, %d MiB at most", before>>20, most>>20),
+			Bound: fmt.Sprintf("<= %d MiB more", mostMiB), OK: most <= before+mostMiB<<20},
+	}), nil
 }
 
 // heap returns the memory in use, including garbage.
