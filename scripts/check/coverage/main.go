@@ -23,15 +23,13 @@ import (
 func main() {
 	var at lab.Place
 	at.Flags()
-	site := flag.String("site", "scripts/site.sh", "`script` that serves the sites")
-	port := flag.Int("port", 0, "`port` of the sites; 0 takes a free one")
 	limit := flag.Duration("limit", 2*time.Minute, "longest `time` of the whole check")
 	flag.Parse()
 	lab.Refuse(false)
-	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, at, *site, *port) })
+	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, at) })
 }
 
-func check(ctx context.Context, at lab.Place, script string, port int) (ok bool, err error) {
+func check(ctx context.Context, at lab.Place) (ok bool, err error) {
 	if _, err := exec.LookPath("wget2"); err != nil {
 		return false, lab.Missing{Err: errors.New("wget2 is missing: apt-get install wget2")}
 	}
@@ -40,7 +38,7 @@ func check(ctx context.Context, at lab.Place, script string, port int) (ok bool,
 		return false, err
 	}
 	defer remove()
-	s, err := startSite(ctx, script, filepath.Join(at.Dir, "site"), port)
+	s, err := startSite(ctx, filepath.Join(at.Dir, "site"))
 	if err != nil {
 		return false, err
 	}

@@ -6,43 +6,37 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"proxima/scripts/lab"
 )
 
-// gate is the address at which scripts/site.sh serves every host. Programs that cannot map names use it as HTTP proxy.
-const gate = "127.0.2.9"
-
 type site struct {
-	script, dir string
-	port        int
-	seeds       []string
-	client      *http.Client
+	dir string
+	// gate serves every host by name. Programs that cannot map names use it as HTTP proxy.
+	gate   *url.URL
+	seeds  []string
+	client *http.Client
 }
 
 func (s *site) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, s.script, args...)
-	cmd.Env = append(os.Environ(), "SITE_PORT="+strconv.Itoa(s.port))
+	cmd := exec.CommandContext(ctx, "scripts/site.sh", args...)
+	cmd.Env = append(os.Environ(), "SITE_PORT="+s.gate.Port())
 	return cmd
 }
 
-func startSite(ctx context.Context, script, dir string, port int) (*site, error) {
-	if port == 0 {
-		free, err := lab.Addresses(gate, 1)
-		if err != nil {
-			return nil, err
-		}
-		port = int(netip.MustParseAddrPort(free[0]).Port())
+// startSite serves the sites at a free port.
+func startSite(ctx context.Context, dir string) (*site, error) {
+	free, err := lab.Addresses("127.0.2.9", 1) // the gate of scripts/site.sh
+	if err != nil {
+		return nil, err
 	}
-	s := &site{script: script, dir: dir, port: port}
+	s := &site{dir: dir, gate: &url.URL{Scheme: "http", Host: free[0]}}
 	cmd := s.command(ctx, "start", dir)
 	// The servers that stay in the background would keep a pipe open, so the script inherits stderr.
 	cmd.Stderr = os.Stderr
@@ -58,9 +52,8 @@ func startSite(ctx context.Context, script, dir string, port int) (*site, error)
 		return nil, errors.Join(fmt.Errorf("list seeds: %w", err), s.stop())
 	}
 	s.seeds = strings.Fields(string(urls))
-	proxy := &url.URL{Scheme: "http", Host: gate + ":" + strconv.Itoa(port)}
 	s.client = &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyURL(proxy), DisableCompression: true},
+		Transport:     &http.Transport{Proxy: http.ProxyURL(s.gate), DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       10 * time.Second,
 	}
@@ -151,10 +144,9 @@ func runWget(ctx context.Context, dir string, s *site) error {
 	if err := os.Mkdir(into, 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	proxy := "http://" + gate + ":" + strconv.Itoa(s.port)
 	// Without --span-hosts it keeps to the hosts of the seeds. https, too, goes to the gate, which refuses it: nothing
 	// leaves the machine.
-	args := append([]string{"--no-config", "--quiet", "--http-proxy=" + proxy, "--https-proxy=" + proxy,
+	args := append([]string{"--no-config", "--quiet", "--http-proxy=" + s.gate.String(), "--https-proxy=" + s.gate.String(),
 		"--recursive", "--level=inf", "--robots=on", "--tries=1", "--max-threads=4"}, s.seeds...)
 	cmd := exec.CommandContext(ctx, "wget2", args...)
 	cmd.Dir = into
