@@ -92,7 +92,7 @@ type web struct {
 	html  string                   // of its pages; "" where it has none
 	line  string                   // of the heads of its answers, with its end
 	busy  func()                   // if set, its pages answer 429 after this call
-	wall  func(*http.Request) bool // if set and true, a request is redirected to itself with a cookie
+	wall  func(*http.Request) bool // if set and true, a request is redirected to itself with a cookie, its number
 }
 
 func (w *web) dial(context.Context, string, string) (net.Conn, error) {
@@ -107,11 +107,12 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			}
 			w.mu.Lock()
 			w.asked = append(w.asked, req.URL.Path)
+			n := len(w.asked)
 			w.mu.Unlock()
 			status := "404 Not Found"
 			switch {
 			case w.wall != nil && w.wall(req):
-				status = "302 Found\r\nSet-Cookie: a=b; Path=/\r\nLocation: " + req.URL.Path
+				status = fmt.Sprintf("302 Found\r\nSet-Cookie: a=%d; Path=/\r\nLocation: %s", n, req.URL.Path)
 			case req.URL.Path == "/robots.txt":
 			case w.busy != nil:
 				w.busy()

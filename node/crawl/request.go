@@ -45,9 +45,11 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	res = l.deps.Client.Get(ctx, req)
 	jar := l.jarFor(settings)
 	returns := jar != nil && l.returns(task, &res)
-	if settings.Cookies || returns && req.Header.Get("Cookie") == "" {
+	if settings.Cookies || returns {
 		jar.Learn(task.URL, res.Header)
-		again = returns && task.Kind != frontier.Robots // a robots.txt is asked for at its new place anyway
+		// With a cookie that was sent, one more try tells whether the server had only forgotten it. A robots.txt is asked for at its new
+		// place anyway.
+		again = returns && task.Kind != frontier.Robots && (settings.Cookies || task.Attempt == 0 || req.Header.Get("Cookie") == "")
 	}
 	return res, again
 }

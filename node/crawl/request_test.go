@@ -66,4 +66,20 @@ func TestCookiesOfOtherPages(t *testing.T) {
 	}
 }
 
+// A server may forget a cookie, as when it is restarted. The next page brings a new one, and is not lost.
+func TestCookieThatIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		w := &web{html: `<a href="/x">x</a>`, wall: func(r *http.Request) bool {
+			asked++
+			old := r.Header.Get("Cookie") == "a=2" && asked >= 4
+			return r.URL.Path != "/robots.txt" && (withoutCookie(r) || old)
+		}}
+		newBed(t, w).crawl(func() { time.Sleep(10 * time.Minute) })
+		if got := w.requests(); got != "/robots.txt /page /page /x /x" {
+			t.Errorf("asked for %q", got)
+		}
+	})
+}
+
 func withoutCookie(r *http.Request) bool { return r.Header.Get("Cookie") == "" }
