@@ -212,7 +212,8 @@ type Result struct {
 	Status int
 	// Protocol is "HTTP/1.1", "HTTP/2.0", …
 	Protocol string
-	Header   http.Header
+	// Header is that of the answer. Of several Content-Types it has the one that counts.
+	Header http.Header
 	// Location is where a redirect (3xx) points, as the server wrote it, but with bytes beyond ASCII percent-encoded, as browsers do it:
 	// they may be in any encoding. Redirects are never followed.
 	Location string
@@ -348,6 +349,10 @@ var beyondASCII = regexp.MustCompile(`[^\x00-\x7f]`)
 func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Request, resp *http.Response, x *exchange, limit int64) {
 	defer resp.Body.Close()
 	res.Status, res.Protocol, res.Header = resp.StatusCode, resp.Proto, resp.Header
+	if kind := mediaType(resp.Header["Content-Type"]); kind != "" && kind != resp.Header.Get("Content-Type") {
+		res.Header = resp.Header.Clone() // what is captured stays as it came
+		res.Header.Set("Content-Type", kind)
+	}
 	if resp.StatusCode/100 == 3 {
 		res.Location = beyondASCII.ReplaceAllStringFunc(resp.Header.Get("Location"), url.PathEscape)
 	}
@@ -359,7 +364,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		return
 	}
 	if req.Wanted != nil {
-		if err := req.Wanted(resp.StatusCode, resp.Header, resp.ContentLength); err != nil {
+		if err := req.Wanted(resp.StatusCode, res.Header, resp.ContentLength); err != nil {
 			res.fail(Unwanted, err)
 			return
 		}
