@@ -8,8 +8,8 @@ import (
 )
 
 // headFilter drops the lines of response heads for which net/http would refuse the whole answer, though browsers only ignore them: lines
-// that are no header field, such as one whose name has a typographic hyphen or that a program has printed, and lengths that say nothing.
-// It lets all else pass as it comes. It is for one exchange.
+// that are no header field, such as one whose name has a typographic hyphen or that a program has printed, and lengths that say nothing. Of
+// lengths that say one thing twice it leaves one. It lets all else pass as it comes. It is for one exchange.
 type headFilter struct {
 	part    headPart
 	line    []byte // the beginning of the current line; that of a field is held back
@@ -108,9 +108,11 @@ func (h *headFilter) refuses(line []byte) bool {
 			slices.ContainsFunc(value, func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
 		switch value = bytes.TrimSpace(value); {
 		case bytes.EqualFold(name, []byte("content-length")):
-			h.drops = h.drops || len(value) == 0
+			h.drops = h.drops || len(once(value)) == 0
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
-			h.drops = h.drops || bytes.EqualFold(value, []byte("identity")) || h.chunked && bytes.EqualFold(value, []byte("chunked"))
+			value = once(value)
+			h.drops = h.drops || len(value) == 0 || bytes.EqualFold(value, []byte("identity")) ||
+				h.chunked && bytes.EqualFold(value, []byte("chunked"))
 			h.chunked = true
 		}
 	}
@@ -119,4 +121,18 @@ func (h *headFilter) refuses(line []byte) bool {
 		return false
 	}
 	return true
+}
+
+// once returns a list, or what is said more than once if it says nothing else: the rest is blank then (RFC 9112, section 6.3). Proxies join lines
+// to such lists.
+func once(list []byte) []byte {
+	first, rest, _ := bytes.Cut(list, []byte(","))
+	first = bytes.TrimSpace(first)
+	for more := range bytes.SplitSeq(rest, []byte(",")) {
+		if more = bytes.TrimSpace(more); len(more) > 0 && !bytes.EqualFold(more, first) {
+			return list
+		}
+	}
+	copy(list[len(first):], bytes.Repeat([]byte(" "), len(list)-len(first)))
+	return first
 }

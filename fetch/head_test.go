@@ -34,7 +34,11 @@ func TestHeadsWithOddLines(t *testing.T) {
 		"much that is none":          {strings.Repeat("nothing\r\n", 10_000) + "Content-Length: 5\r\n", Protocol},
 		"a long one that is none":    {strings.Repeat("y", 2*maxHeld) + "\r\nContent-Length: 5\r\n", Protocol},
 		"two lengths":                {"Content-Length: 5\r\nContent-Length: 6\r\n", Protocol},
+		"a list of one length":       {"Content-Length: 5, 5,5\r\n", OK},
+		"a list of two lengths":      {"Content-Length: 5, 5, 6\r\n", Protocol},
+		"a length and nothing":       {"Content-Length: 5,\r\n", OK},
 		"another transfer coding":    {"Transfer-Encoding: magic\r\n", Protocol},
+		"an empty transfer coding":   {"Transfer-Encoding:\r\nContent-Length: 5\r\n", OK},
 	} {
 		const hints = "HTTP/1.1 103 Early Hints\r\nnothing\r\nLink: </x>\r\n\r\n"
 		for _, interim := range []string{"", hints, hints + hints} {
@@ -75,17 +79,19 @@ func TestFilterGivesItsMemoryBack(t *testing.T) {
 
 // Each of two answers on one connection has a filter of its own, and twice chunked is chunked.
 func TestHeadsOfOneConnection(t *testing.T) {
-	const head = "HTTP/1.1 200 OK\r\nnothing\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"
+	heads := []string{"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked, Chunked"}
 	var conns open
 	c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, func(nc net.Conn) {
 		in := bufio.NewReader(nc)
-		for _, err := requestHeadOf(in); err == nil; _, err = requestHeadOf(in) {
-			_, _ = io.WriteString(nc, head+"5\r\nhello\r\n0\r\n\r\n")
+		for _, head := range heads {
+			if _, err := requestHeadOf(in); err == nil {
+				_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nnothing\r\n"+head+"\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+			}
 		}
 	}))})
-	for range 2 {
+	for _, head := range heads {
 		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil || string(res.Body) != "hello" {
-			t.Errorf("%q, %v", res.Body, res.Err)
+			t.Errorf("%q: %q, %v", head, res.Body, res.Err)
 		}
 	}
 	if n := conns.made.Load(); n != 1 {
