@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -97,15 +98,40 @@ func (in *input) line() (line []byte, long bool, err error) {
 	return line, true, err
 }
 
-// ReadByte reads the next byte for the XML decoder. It fails if the token grows too long. A control character becomes a blank: the decoder
-// would refuse the rest of the file, and titles of images have some.
+// ReadByte reads the next byte for the XML decoder. It fails if the token grows too long. A character that XML forbids, or a reference to one,
+// becomes a blank: the decoder would refuse the rest of the file, and titles of images have some.
 func (in *input) ReadByte() (byte, error) {
 	if in.token++; in.token > maxToken {
 		return 0, errToken
 	}
 	c, err := in.Reader.ReadByte()
+	if c == '&' {
+		if n := in.forbidden(); n > 0 {
+			_, err = in.Discard(n) // it is buffered
+			c = ' '
+		}
+	}
 	if c < ' ' && c != '\n' && c != '\r' {
 		c = ' '
 	}
 	return c, err
+}
+
+// forbidden returns the length of a reference that comes next, without its "&", to a character that XML forbids; 0 if there is none.
+func (in *input) forbidden() int {
+	next, _ := in.Peek(len("#x0010FFFF;"))
+	reference, _, ended := strings.Cut(string(next), ";")
+	digits, numeric := strings.CutPrefix(reference, "#")
+	if !ended || !numeric {
+		return 0
+	}
+	base := 10
+	if hex, ok := strings.CutPrefix(digits, "x"); ok {
+		digits, base = hex, 16
+	}
+	n, err := strconv.ParseUint(digits, base, 32)
+	if err != nil || n >= ' ' && n != 0xfffe && n != 0xffff || n == '\t' || n == '\n' || n == '\r' {
+		return 0
+	}
+	return len(reference) + 1
 }

@@ -98,6 +98,8 @@ func TestParse(t *testing.T) {
 
 		{name: "control characters", in: urlset + "<url><loc>\x0bhttp://x/1\x00</loc><image:title>\x1f</image:title></url><url>\t<loc>http://x/2</loc></url>",
 			want: urls("http://x/1", "http://x/2")},
+		{name: "references to control characters", in: urlset + "<loc>&#11;http://x/1&#x0;</loc><image:title>&#x1F;&#xFFFE;&#65535;&#;&#x;&#-1;&#x110000;&;&</image:title><loc>http://x/&#9;&#32;&#233;&#xe9;2&#xb</loc>",
+			want: urls("http://x/1", "http://x/\t éé2&#xb")},
 
 		{name: "cut in a tag", in: urlset + "<url><loc>http://x/1</loc></url><url><lo", want: urls("http://x/1"), broken: true},
 		{name: "cut in a URL", in: urlset + "<url><loc>http://x/1</loc></url><url><loc>http://x/cu", want: urls("http://x/1")},
