@@ -17,6 +17,7 @@ import (
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/sshd"
+	"proxima/scripts/lab"
 )
 
 // yard is ten hosts on loopback, two of which serve sites. Each has an sshd and a home of its own.
@@ -152,9 +153,9 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%s: choice ratio %v without a truth", a.Name, *a.ChoiceRatio)
 		}
 	}
-	for _, p := range mentioning(t, y.dir) {
-		if !strings.Contains(p, "sshd_config") { // the yard's own servers
-			t.Errorf("left behind: %s", p)
+	for _, p := range lab.ProcessesOf(y.dir) {
+		if !strings.Contains(fmt.Sprint(p.Args), "sshd_config") { // the yard's own servers
+			t.Errorf("left behind: %+v", p)
 		}
 	}
 	// One run is taken away, as if it had not been finished: it alone is made again, on the same hosts.

@@ -21,6 +21,7 @@ import (
 
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/node"
+	"proxima/scripts/lab"
 )
 
 // asProgram makes the test binary the program, so that tests can start, signal and kill it.
@@ -227,12 +228,8 @@ func file(t *testing.T, name, text string) string {
 // until waits for something that other processes do.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !lab.Within(t.Context(), patience, ok) {
+		t.Fatalf("%s: not within %v", what, patience)
 	}
 }
 
@@ -285,21 +282,4 @@ func told(t *testing.T, code int, lines ...[]string) {
 			t.Errorf("%q: a mistake is told in many lines:\n%s", args, errs)
 		}
 	}
-}
-
-// mentioning lists the processes whose command or working directory holds a text.
-func mentioning(t *testing.T, text string) (found []string) {
-	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range dirs {
-		line, _ := os.ReadFile(filepath.Join(d, "cmdline")) // it may have ended meanwhile
-		cwd, _ := os.Readlink(filepath.Join(d, "cwd"))
-		if strings.Contains(string(line), text) || strings.Contains(cwd, text) {
-			found = append(found, fmt.Sprintf("%s in %s: %q", filepath.Base(d), cwd, line))
-		}
-	}
-	return found
 }

@@ -18,6 +18,7 @@ import (
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed"
 	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/scripts/lab"
 )
 
 func TestTestbedCommandLines(t *testing.T) {
@@ -189,7 +190,7 @@ func TestCtrlCLeavesNothingBehind(t *testing.T) {
 	})
 	p.cmd.Process.Signal(os.Interrupt)
 	p.want(exitStopped)
-	if left := mentioning(t, dir); len(left) > 0 {
-		t.Errorf("left: %q\n%s", left, &p.out)
+	if left := lab.ProcessesOf(dir); len(left) > 0 {
+		t.Errorf("left: %+v\n%s", left, &p.out)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -87,6 +89,29 @@ func StatusOf(pid int) (s procfs.ProcStatus) {
 		s, _ = p.NewStatus()
 	}
 	return s
+}
+
+// Other is a process that somebody else may have started.
+type Other struct {
+	Pid      int
+	Exe, Cwd string
+	Args     []string
+}
+
+// ProcessesOf lists the processes whose program, working directory or arguments are in a folder, without this one and "go run -dir".
+func ProcessesOf(dir string) (list []Other) {
+	all, _ := procfs.AllProcs()
+	for _, one := range all {
+		p := Other{Pid: one.PID}
+		p.Exe, _ = one.Executable() // what cannot be read has ended
+		p.Cwd, _ = one.Cwd()
+		p.Args, _ = one.CmdLine()
+		in := func(path string) bool { return path == dir || strings.Contains(path, dir+"/") }
+		if p.Pid != os.Getpid() && p.Pid != os.Getppid() && slices.ContainsFunc(append(p.Args, p.Exe, p.Cwd), in) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // Within waits until something holds, and reports whether it did in time and before the context ended.

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prometheus/procfs"
-
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sshd"
 	"proxima/scripts/lab"
@@ -201,8 +199,8 @@ func (b *bed) close() error {
 	if b.servers != nil {
 		errs = append(errs, b.servers.Close())
 	}
-	for _, p := range processesOf(b.Dir) {
-		_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended meanwhile
+	for _, p := range lab.ProcessesOf(b.Dir) {
+		_ = syscall.Kill(p.Pid, syscall.SIGKILL) // it may have ended meanwhile
 	}
 	if b.web != nil {
 		errs = append(errs, b.web.close())
@@ -221,39 +219,16 @@ func (b *bed) expect(ok bool, format string, args ...any) {
 	}
 }
 
-// process is a process that uses a folder.
-type process struct {
-	pid      int
-	exe, cwd string
-	args     []string
-}
-
-// processesOf lists the processes whose program, working directory or arguments are in a folder, without this one and "go run -dir".
-func processesOf(dir string) (list []process) {
-	all, _ := procfs.AllProcs()
-	for _, one := range all {
-		p := process{pid: one.PID}
-		p.exe, _ = one.Executable() // what cannot be read has ended
-		p.cwd, _ = one.Cwd()
-		p.args, _ = one.CmdLine()
-		in := func(path string) bool { return path == dir || strings.Contains(path, dir+"/") }
-		if p.pid != os.Getpid() && p.pid != os.Getppid() && slices.ContainsFunc(append(p.args, p.exe, p.cwd), in) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-func nodesOf(dir string) []process {
-	return slices.DeleteFunc(processesOf(dir), func(p process) bool {
-		return filepath.Base(strings.TrimSuffix(p.exe, " (deleted)")) != "proxima"
+func nodesOf(dir string) []lab.Other {
+	return slices.DeleteFunc(lab.ProcessesOf(dir), func(p lab.Other) bool {
+		return filepath.Base(strings.TrimSuffix(p.Exe, " (deleted)")) != "proxima"
 	})
 }
 
 // leftovers lists the processes and the temporary files of a folder.
 func leftovers(dir string) (left []string) {
-	for _, p := range processesOf(dir) {
-		left = append(left, fmt.Sprintf("process %d (%.100s)", p.pid, strings.Join(p.args, " ")))
+	for _, p := range lab.ProcessesOf(dir) {
+		left = append(left, fmt.Sprintf("process %d (%.100s)", p.Pid, strings.Join(p.Args, " ")))
 	}
 	files, _ := os.ReadDir(filepath.Join(dir, "tmp"))
 	for _, f := range files {

@@ -148,14 +148,14 @@ func (c *course) interrupt() {
 	short, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	go bell.Every(short, 20*time.Millisecond, func() { //nolint:errcheck // it never fails
-		if slices.ContainsFunc(processesOf(c.Dir), func(p process) bool { return filepath.Base(p.exe) == "sleep" || slices.Index(p.args, "ssh") == 0 }) {
+		if slices.ContainsFunc(lab.ProcessesOf(c.Dir), func(p lab.Other) bool { return filepath.Base(p.Exe) == "sleep" || slices.Index(p.Args, "ssh") == 0 }) {
 			cancel()
 		}
 	})
 	_, err := c.try(short, "status", "-hosts", c.list)
 	c.expect(errors.Is(err, context.Canceled) && strings.Contains(err.Error(), "exit status 130"), "Ctrl-C: %v", err)
-	for _, p := range processesOf(c.Dir) {
-		c.expect(slices.Index(p.args, "ssh") != 0, "Ctrl-C left process %d: %v", p.pid, p.args)
+	for _, p := range lab.ProcessesOf(c.Dir) {
+		c.expect(slices.Index(p.Args, "ssh") != 0, "Ctrl-C left process %d: %v", p.Pid, p.Args)
 	}
 }
 

@@ -95,7 +95,7 @@ func (c *course) startAll() {
 
 func (c *course) pids() (list []int) {
 	for _, p := range nodesOf(c.Dir) {
-		list = append(list, p.pid)
+		list = append(list, p.Pid)
 	}
 	slices.Sort(list)
 	return list
@@ -192,8 +192,8 @@ func (c *course) again() {
 
 	pidOf := func(i int) int {
 		for _, p := range nodesOf(c.Dir) {
-			if p.cwd == c.nodes[i].path() {
-				return p.pid
+			if p.Cwd == c.nodes[i].path() {
+				return p.Pid
 			}
 		}
 		return 0
