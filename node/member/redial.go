@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -60,16 +61,17 @@ func (m *Members) redial(ctx context.Context, targets map[string]*target) {
 	now := m.now()
 	m.mu.Lock()
 	for addr := range m.claims {
-		targets[addr] = &target{due: now} // it will answer with its id
+		if t := targets[addr]; t == nil || !t.busy.Load() {
+			targets[addr] = &target{due: now} // it will answer with its id
+		}
 	}
 	clear(m.claims)
 	m.mu.Unlock()
 	addrs, alone := m.wanted(now)
-	for a, t := range targets {
-		if _, ok := slices.BinarySearch(addrs, a); !ok && t.wait > 0 {
-			delete(targets, a)
-		}
-	}
+	maps.DeleteFunc(targets, func(a string, t *target) bool {
+		_, wanted := slices.BinarySearch(addrs, a)
+		return !wanted && t.wait > 0 && !t.busy.Load()
+	})
 	for _, a := range addrs {
 		if targets[a] == nil {
 			targets[a] = &target{due: now}

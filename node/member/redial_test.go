@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,10 +127,10 @@ func TestWhatEndsAWait(t *testing.T) {
 	m, _ := dialling(t, false)
 	targets := map[string]*target{}
 	m.claims["claim"] = struct{}{}
-	if m.redial(t.Context(), targets); targets["claim"] == nil || targets["claim"].wait != m.cfg.Redial {
+	if m.dialNow(t, targets); targets["claim"] == nil || targets["claim"].wait != m.cfg.Redial {
 		t.Error("an address that claims this node's id is not dialled")
 	}
-	if m.redial(t.Context(), targets); targets["claim"] != nil || targets[nowhere] == nil {
+	if m.dialNow(t, targets); targets["claim"] != nil || targets[nowhere] == nil {
 		t.Error("it is dialled again, or what is configured is not")
 	}
 }
@@ -166,6 +167,36 @@ func TestAddressesDialledAtOnce(t *testing.T) {
 		}
 		close(ends)
 		_, _ = m.joins.Wait(), m.dials.Wait()
+	})
+}
+
+// An address that claims this node's id is dialled once at a time, however often it does.
+func TestClaimsAreDialledOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialled, ends := atomic.Int32{}, make(chan struct{})
+		m := lone(t, func(_ *Config, d *Deps) {
+			d.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+				dialled.Add(1)
+				<-ends
+				return nil, nil
+			}
+		})
+		targets := map[string]*target{}
+		for range 3 {
+			m.claims["claim.test:1"] = struct{}{}
+			m.redial(t.Context(), targets)
+			synctest.Wait()
+		}
+		if n := dialled.Load(); n != 1 {
+			t.Errorf("%d dials of one address are under way", n)
+		}
+		close(ends)
+		synctest.Wait()
+		m.claims["claim.test:1"] = struct{}{}
+		m.dialNow(t, targets)
+		if n := dialled.Load(); n != 2 {
+			t.Errorf("a later claim is not dialled: %d dials", n)
+		}
 	})
 }
 
