@@ -38,11 +38,10 @@ type Members struct {
 	wakeVoting bell.Bell // wakes vote
 	ring       *memberlist.Keyring
 
-	storeMu sync.Mutex    // held by store, so that older state never overwrites newer
-	streams chan struct{} // has one for each message that is sent by stream now
+	storeMu sync.Mutex // held by store, so that older state never overwrites newer
 	sending sync.WaitGroup
-	// joins and dials are the dials under way: of configured addresses, and of others.
-	joins, dials errgroup.Group
+	// streams are the messages that are sent by stream now. joins and dials are the dials under way: of configured addresses, and of others.
+	streams, joins, dials errgroup.Group
 
 	// mu guards what follows. It is taken while memberlist's lock is held, never the other way round.
 	mu           sync.Mutex
@@ -92,7 +91,6 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		wakeVoting: bell.New(),
 		claims:     map[string]struct{}{},
 		changed:    make(chan struct{}),
-		streams:    make(chan struct{}, maxStreams),
 	}
 	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known)+len(deps.Voters) > 0, m.now())
 	if len(deps.Voters) > 0 {
@@ -107,6 +105,7 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		return nil, fmt.Errorf("use secret: %w", err)
 	}
 	m.version = m.table.version
+	m.streams.SetLimit(maxStreams)
 	m.joins.SetLimit(maxDials)
 	m.dials.SetLimit(maxDials)
 	return m, nil

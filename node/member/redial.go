@@ -33,8 +33,8 @@ type target struct {
 	busy atomic.Bool // it is being dialled
 }
 
-// wanted returns the addresses to dial, those of live members excluded. alone reports whether this node knows nobody.
-func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
+// toDial returns the addresses to dial, those of live members excluded. alone reports whether this node knows nobody.
+func (m *Members) toDial(now time.Time) (addrs []string, alone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	reached := m.reachedLocked()
@@ -67,7 +67,7 @@ func (m *Members) redial(ctx context.Context, targets map[string]*target) {
 	}
 	clear(m.claims)
 	m.mu.Unlock()
-	addrs, alone := m.wanted(now)
+	addrs, alone := m.toDial(now)
 	maps.DeleteFunc(targets, func(a string, t *target) bool {
 		_, wanted := slices.BinarySearch(addrs, a)
 		return !wanted && t.wait > 0 && !t.busy.Load()

@@ -51,7 +51,7 @@ func TestWhoIsDialled(t *testing.T) {
 		if k.change != nil {
 			k.change(m, c.members[nodeID(2)], c.members[nodeID(3)])
 		}
-		if addrs, alone := m.wanted(c.now.Add(k.after)); !slices.Equal(addrs, k.want) || alone != k.alone {
+		if addrs, alone := m.toDial(c.now.Add(k.after)); !slices.Equal(addrs, k.want) || alone != k.alone {
 			t.Errorf("%s: it dials %v, alone %v, want %v, %v", what, addrs, alone, k.want, k.alone)
 		}
 	}

@@ -108,12 +108,10 @@ func (m *Members) send(out []outgoing) {
 			m.sending.Done()
 			continue
 		}
-		m.streams <- struct{}{}
-		go func() {
+		m.streams.Go(func() error {
 			defer m.sending.Done()
-			_ = list.SendReliable(&node, b)
-			<-m.streams
-		}()
+			return list.SendReliable(&node, b)
+		})
 	}
 }
 

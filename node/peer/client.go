@@ -30,7 +30,7 @@ type ClientDeps struct {
 	Addr func(id string) (addr string, ok bool)
 	// Dial connects; nil uses the machine's network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Through, if set, connects to a peer for calls, by dialling it or by way of others.
+	// Through connects to a peer for calls, by dialling it or by way of others; nil dials it.
 	Through func(ctx context.Context, id string, dial func(context.Context) (net.Conn, error)) (net.Conn, error)
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
@@ -76,6 +76,11 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if c.deps.Dial == nil {
 		c.deps.Dial = (&net.Dialer{}).DialContext
+	}
+	if c.deps.Through == nil {
+		c.deps.Through = func(ctx context.Context, _ string, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+			return dial(ctx)
+		}
 	}
 	_, c.options = compression(cfg)
 	local := cmp.Or(deps.Local, new(Calls))

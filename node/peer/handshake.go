@@ -97,11 +97,12 @@ func (h *handshakes) prove(guest *lobby.Guest) {
 	case err != nil:
 		refuse(KindHandshake, err.Error())
 	default:
-		if kind, why := below.admit(conn.ConnectionState(), s.cfg.Connections); kind != "" {
+		state := conn.ConnectionState()
+		if kind, why := below.admit(state, s.cfg.Connections); kind != "" {
 			refuse(kind, why)
 			return
 		}
-		if state := conn.ConnectionState(); state.NegotiatedProtocol == linkProtocol {
+		if state.NegotiatedProtocol == linkProtocol {
 			id, _ := idOf(&state) // TLS has verified it
 			s.deps.Link(conn, id)
 			return

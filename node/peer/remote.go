@@ -60,7 +60,7 @@ func (r *remote) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
-	conn, err := r.client.reach(ctx, r.id)
+	conn, err := r.client.deps.Through(ctx, r.id, func(ctx context.Context) (net.Conn, error) { return r.client.dial(ctx, r.id) })
 	if err != nil {
 		// Do not wrap err: a dial that timed out does not mean that the call did.
 		return nil, fmt.Errorf("dial peer %s: %v", r.id, err)
@@ -78,15 +78,6 @@ type remoteConn struct {
 func (c *remoteConn) Close() error {
 	c.unhook()
 	return c.Conn.Close()
-}
-
-// reach connects to a peer, through another one if need be.
-func (c *Client) reach(ctx context.Context, to string) (net.Conn, error) {
-	dial := func(ctx context.Context) (net.Conn, error) { return c.dial(ctx, to) }
-	if c.deps.Through == nil {
-		return dial(ctx)
-	}
-	return c.deps.Through(ctx, to, dial)
 }
 
 // dial connects to a peer's current address.
