@@ -235,11 +235,12 @@ func (r *Remote) leave(k *ask) {
 func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetch, end time.Time) (Result, error) {
 	var links []frontier.Link // those that have arrived
 	for try := 0; ; try++ {
-		// within is how long the download may take from when the message arrives, which may be a whole call from now.
-		within := time.Until(earlier(r.overAt(end), r.deps.LeasedUntil(f.Server)))
+		// A server that is not held is held until the zero time. The duration until then is the least there is: nothing can be taken off it.
+		over := earlier(r.overAt(end), r.deps.LeasedUntil(f.Server))
 		if to != r.deps.Self {
-			within -= r.call()
+			over = over.Add(-r.call()) // the message may arrive a whole call from now
 		}
+		within := time.Until(over) // how long the download may take
 		if try == 0 && within < time.Millisecond {
 			return Result{}, fmt.Errorf("node %s %w: the lease of its server is about to end", r.deps.Self, ErrRefused)
 		}

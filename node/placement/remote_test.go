@@ -287,6 +287,21 @@ func TestTimeThatIsLeftForADownload(t *testing.T) {
 	})
 }
 
+// Nobody is asked for a page of a server that this node does not hold.
+func TestServerThatIsNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, to := range []string{"a", "b"} {
+			peer := &answers{}
+			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
+				d.Fetch, d.LeasedUntil = peer.Fetch, func(netip.Addr) time.Time { return time.Time{} }
+			})
+			if _, err := a.Do(t.Context(), to, estimateOf(t, "")); len(peer.calls) > 0 || !errors.Is(err, ErrRefused) {
+				t.Errorf("%s is asked %d times and given %v, %v", to, len(peer.calls), peer.within, err)
+			}
+		}
+	})
+}
+
 // A page is asked for if its lease lasts for a millisecond when the message arrives, which may take a call.
 func TestLeaseThatIsAboutToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
