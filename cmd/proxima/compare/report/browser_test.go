@@ -41,6 +41,9 @@ const faults = `(() => {
 	return out;
 })()`
 
+// cutOff is by how much the table of figures is wider than its card.
+const cutOff = `(e => e ? e.scrollWidth - e.clientWidth : 0)(document.querySelector("#figures .scroll"))`
+
 // zoom drags over a part of the first plot over time; zoomed says whether that plot and the next have changed.
 const (
 	zoom = `(() => {
@@ -80,12 +83,15 @@ func TestBrowserShowsThePage(t *testing.T) {
 				t.Fatal(err)
 			}
 			address := (&url.URL{Scheme: "file", Path: file}).String()
-			for width, scheme := range map[int64]string{1280: "light", 360: "dark"} {
+			for width, scheme := range map[int64]string{1280: "light", 500: "light", 360: "dark"} {
 				b.Window(width, "screen", scheme)
 				b.Open(address)
 				at := fmt.Sprintf("%s-%d-%s", name, width, scheme)
 				for _, f := range browsertest.Evaluate[[]string](b, faults) {
 					t.Errorf("%s: %s", at, f)
+				}
+				if out := browsertest.Evaluate[float64](b, cutOff); name == "usual" && width == 500 && out > 0 {
+					t.Errorf("%s: the figures are %v too wide for their card", at, out)
 				}
 				checkAppearance(t, b, at, scheme)
 				for _, wrong := range b.Wrongs() {
