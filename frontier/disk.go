@@ -30,10 +30,13 @@ func (c Config) watermark() uint64 { return uint64(cmp.Or(c.MinFreeMiB, 8*c.memt
 // reserve is the free space, in bytes, below which nothing is written, because something else fills the disk.
 func (c Config) reserve() uint64 { return c.watermark() / 4 }
 
-// checkDisk pauses downloads while less disk is free than the watermark.
+// checkDisk pauses downloads while less disk is free than the watermark. It fails where the store is gone.
 func (f *Frontier) checkDisk() error {
 	end := f.store.calls.begin()
 	free, err := f.deps.FreeBytes()
+	if err == nil {
+		err = f.store.replaced()
+	}
 	end()
 	if err != nil {
 		return err

@@ -81,6 +81,11 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 	}
 	s = &store{db: db, codec: newCodec(), gate: gate{stop: make(chan struct{})}, fault: func() error { return nil }, patience: time.Minute}
 	s.written.Store(1) // the last life may have written without a sync
+	if dir != "" {
+		if s.home, err = os.Stat(dir); err != nil {
+			return nil, errors.Join(fmt.Errorf("open store: %w", err), db.Close())
+		}
+	}
 	return s, nil
 }
 

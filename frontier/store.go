@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type store struct {
 	codec *codec
 	gate  gate
 	calls calls
+	home  os.FileInfo // the directory as it was opened; nil in memory
 	// fault is called before each operation, which fails if it returns an error. Only tests return one.
 	fault func() error
 
@@ -123,13 +125,25 @@ func (s *store) enter() bool {
 
 func (s *store) exit() { s.users.Done() }
 
-// close waits for the users to exit and closes the database.
+// replaced says that another directory has the name of the store's. Badger opens files by name and would write into that one.
+func (s *store) replaced() error {
+	dir := s.db.Opts().Dir
+	if now, err := os.Stat(dir); s.home == nil || err != nil || os.SameFile(s.home, now) {
+		return nil // without an answer there is none: it is the disk that fails
+	}
+	return fmt.Errorf("%s was replaced while the node ran: nothing more is written there", dir)
+}
+
+// close waits for the users to exit and closes the database. One whose directory was replaced it leaves as a kill would.
 func (s *store) close() error {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
 	s.users.Wait()
 	s.codec.close()
+	if s.replaced() != nil {
+		return nil // checkDisk says it
+	}
 	return wrap(s.db.Close(), "close store")
 }
 

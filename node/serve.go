@@ -29,7 +29,24 @@ func (n *Node) openSocket() (s served, ok bool) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		n.warn(fmt.Errorf("status: %w", err))
 	}
-	return served{listener: l, handler: n.API(func(*http.Request) string { return byOperator })}, true
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	made, _ := os.Lstat(path) // without an answer the file is left
+	return served{listener: ownSocket{l, path, made}, handler: n.API(func(*http.Request) string { return byOperator })}, true
+}
+
+// ownSocket is a socket that takes its file with it, unless that is another node's whose directory has replaced this one's.
+type ownSocket struct {
+	net.Listener
+	path string
+	made os.FileInfo
+}
+
+func (s ownSocket) Close() error {
+	err := s.Listener.Close()
+	if now, there := os.Lstat(s.path); there == nil && os.SameFile(s.made, now) {
+		err = errors.Join(err, os.Remove(s.path))
+	}
+	return err
 }
 
 // served is what a node serves on a port.

@@ -131,6 +131,33 @@ func TestStatusAndLock(t *testing.T) {
 	told(t, exitNoAnswer, []string{"status -data " + data})
 }
 
+// TestReplacedDirectory: a node whose directory is replaced ends, and leaves the store and the socket of the node in the new one alone.
+func TestReplacedDirectory(t *testing.T) {
+	s, held, release := heldSite(t, 50, 3)
+	dir := t.TempDir()
+	data, next, first, second := filepath.Join(dir, "data"), filepath.Join(dir, "next"), filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	err := errors.Join(os.Mkdir(first, 0o700), os.MkdirAll(filepath.Join(second, "frontier"), 0o700), os.Symlink(first, data), os.Symlink(second, next))
+	for _, name := range []string{"status.sock", "frontier/LOCK"} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(second, name), nil, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := start(t, s.crawl(t, data)...)
+	until(t, "the old node crawls", func() bool { return held.Load() > 0 })
+	if err := os.Rename(next, data); err != nil {
+		t.Fatal(err)
+	}
+	old.want(exitFailed, data+"/frontier was replaced while the node ran")
+	_, err = os.Stat(filepath.Join(second, "status.sock"))
+	if store, err2 := os.ReadDir(filepath.Join(second, "frontier")); errors.Join(err, err2) != nil || len(store) != 1 || store[0].Name() != "LOCK" {
+		t.Errorf("in the new directory: %v, %v, %v", store, err, err2)
+	}
+	release()
+	start(t, s.crawl(t, first)...).want(exitOK, "going on with")
+	s.wantAll(t, fetchers)
+}
+
 // TestGoAlone: a node whose peers never answered says what it waits for, and goes on when it is told to.
 func TestGoAlone(t *testing.T) {
 	s, data, secret := newSite(t, 3, nil), t.TempDir(), filepath.Join(t.TempDir(), "secret")
