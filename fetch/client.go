@@ -81,10 +81,11 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		deps.HasRoute = hasRoute
 	}
 	c := &Client{
-		cfg:    cfg,
-		deps:   deps,
-		guard:  guard{allow: allow, own: own, identified: cfg.identified()},
-		tls:    &tls.Config{NextProtos: []string{"http/1.1"}, CipherSuites: cipherSuites()},
+		cfg:   cfg,
+		deps:  deps,
+		guard: guard{allow: allow, own: own, identified: cfg.identified()},
+		// Some servers ask for a certificate of the visitor in a second handshake, and do without.
+		tls:    &tls.Config{NextProtos: []string{"http/1.1"}, CipherSuites: cipherSuites(), Renegotiation: tls.RenegotiateOnceAsClient},
 		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
 		chains: newChains(deps.RootCAs),
 		large:  newLargeBudget(cfg.LargeBodies),

@@ -30,8 +30,10 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	case c == fetch.Unwanted:
 		out.Ending, out.Reason = frontier.Dropped, runlog.Innermost(res.Err)
 		return out
-	case slices.Contains([]fetch.Class{fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF}, c):
-		// It broke off in the middle of an exchange: another try may succeed.
+	case slices.Contains([]fetch.Class{fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF}, c),
+		c == fetch.TLS && res.Sent:
+		// It broke off in the middle of an exchange: another try may succeed. A server that wants a certificate of ours may want it for
+		// this page only.
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, words(string(c))
 		return out
 	case c.Network():

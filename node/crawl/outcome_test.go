@@ -16,6 +16,7 @@ func TestJudge(t *testing.T) {
 		class   fetch.Class
 		status  int
 		after   string
+		sent    bool
 		ending  frontier.Ending
 		trouble frontier.Trouble
 		retry   time.Duration
@@ -32,6 +33,7 @@ func TestJudge(t *testing.T) {
 		{name: "refused", class: fetch.Refused, ending: frontier.Again, trouble: frontier.Unreachable},
 		{name: "no route", class: fetch.Unreachable, ending: frontier.Again, trouble: frontier.Unreachable},
 		{name: "certificate", class: fetch.TLS, ending: frontier.Again, trouble: frontier.Unreachable},
+		{name: "certificate of ours, for one page", class: fetch.TLS, sent: true, ending: frontier.Again, trouble: frontier.Broken},
 		{name: "silent", class: fetch.TimeoutHeader, ending: frontier.Again, trouble: frontier.Broken},
 		{name: "drip", class: fetch.TooSlow, status: 200, ending: frontier.Again, trouble: frontier.Broken},
 		{name: "breaks off", class: fetch.EOF, status: 200, ending: frontier.Again, trouble: frontier.Broken},
@@ -49,7 +51,7 @@ func TestJudge(t *testing.T) {
 		{name: "stopped", class: fetch.Canceled, ending: frontier.Again, trouble: frontier.Interrupted},
 		{name: "no right", class: fetch.NoRight, ending: frontier.Again, trouble: frontier.Interrupted},
 	} {
-		res := &fetch.Result{Class: c.class, Status: c.status, Header: http.Header{}, Timing: fetch.Timing{Total: time.Second}}
+		res := &fetch.Result{Class: c.class, Sent: c.sent, Status: c.status, Header: http.Header{}, Timing: fetch.Timing{Total: time.Second}}
 		if c.after != "" {
 			res.Header.Set("Retry-After", c.after)
 		}
@@ -81,6 +83,18 @@ func TestRobotsTxtWithABrokenBody(t *testing.T) {
 			(out.Robots != nil) != (want == frontier.Done) {
 			t.Errorf("%d: %+v", status, out)
 		}
+	}
+}
+
+// A host that asks for a certificate once it knows what is wanted cannot be reached, if that was its robots.txt.
+func TestRobotsTxtWithoutACertificate(t *testing.T) {
+	l := newReading(t)
+	task := &frontier.Task{Kind: frontier.Robots, Host: "https://a.test", URL: mustParse(t, "https://a.test/robots.txt")}
+	res := &fetch.Result{Class: fetch.TLS, Sent: true}
+	out := judge(res, time.Now())
+	l.reader.read(task, res, &out, l.reader.gather())
+	if out.Ending != frontier.Again || out.Trouble != frontier.Unreachable || out.Robots != nil {
+		t.Errorf("%+v", out)
 	}
 }
 

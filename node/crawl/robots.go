@@ -27,6 +27,10 @@ func (r *reader) robotsTxt(task *frontier.Task, res *fetch.Result, out *frontier
 	if out.Trouble == frontier.Interrupted || out.Trouble == frontier.Unreachable || out.Trouble == frontier.Forbidden {
 		return
 	}
+	if res.Class == fetch.TLS && res.Status == 0 { // it wants a certificate of ours
+		out.Trouble = frontier.Unreachable
+		return
+	}
 	if res.Class != "" && !noBodyNeeded(res) {
 		*out = brokenRobots(out, words(string(res.Class)))
 		return
