@@ -18,6 +18,7 @@ import (
 // of pages.
 func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	out := frontier.Outcome{Asked: true, Elapsed: res.Timing.Total, RetryAfter: retryAfter(res.Header, now)}
+	begun := res.Sent || res.Status != 0
 	switch c := res.Class; {
 	case c == "":
 	case c == fetch.Canceled:
@@ -30,8 +31,8 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	case c == fetch.Unwanted:
 		out.Ending, out.Reason = frontier.Dropped, runlog.Innermost(res.Err)
 		return out
-	case slices.Contains([]fetch.Class{fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF}, c),
-		c == fetch.TLS && res.Sent:
+	case slices.Contains([]fetch.Class{fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow}, c),
+		begun && slices.Contains([]fetch.Class{fetch.Reset, fetch.EOF, fetch.TLS}, c):
 		// It broke off in the middle of an exchange: another try may succeed. A server that wants a certificate of ours may want it for
 		// this page only.
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, words(string(c))
