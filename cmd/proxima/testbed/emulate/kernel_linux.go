@@ -51,17 +51,3 @@ func writeRaw(fd int, b []byte) unix.Errno {
 	_, _, e := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	return e
 }
-
-// epollWait waits exactly, while the runtime's timers and epoll_wait round to a millisecond. A negative timeout means no limit.
-func epollWait(epoll int, events []unix.EpollEvent, timeout time.Duration) (int, error) {
-	var limit *[2]int64 // seconds and nanoseconds, on every architecture
-	if timeout >= 0 {
-		limit = &[2]int64{int64(timeout / time.Second), int64(timeout % time.Second)}
-	}
-	n, _, e := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
-		uintptr(unsafe.Pointer(limit)), 0, 0)
-	if e != 0 {
-		return 0, e
-	}
-	return int(n), nil
-}

@@ -20,7 +20,6 @@ import (
 // trial has the errors of what the probe tried; nil is what works.
 type trial struct {
 	space error // a network namespace with its settings
-	wait  error // exact waiting
 	tun   error
 	veth  error
 }
@@ -74,9 +73,6 @@ func try(ctx context.Context) (r Readiness, err error) {
 // ends with its process.
 func probe(w io.Writer) error {
 	var t trial
-	if _, err := epollWait(-1, make([]unix.EpollEvent, 1), 0); !errors.Is(err, unix.EBADF) { // it would find the descriptor wrong
-		t.wait = err
-	}
 	_, t.space = newNamespace(func() error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("make mounts private: %w", err)
@@ -124,8 +120,6 @@ func explain(t trial, s surroundings) Readiness {
 	switch {
 	case t.space != nil:
 		return Readiness{Portable, []string{"network namespaces: " + s.forbids() + t.space.Error()}}
-	case t.wait != nil:
-		return Readiness{Portable, []string{"exact waiting: the kernel is older than Linux 5.11, or a filter forbids epoll_pwait2: " + t.wait.Error()}}
 	case t.tun == nil:
 		return Readiness{Emulation: TUN}
 	}

@@ -38,7 +38,6 @@ func TestExplanations(t *testing.T) {
 		{"forbidden", trial{tun: no(unix.EPERM)}, here, Veth, []string{"the container's list of devices"}},
 		{"neither", trial{tun: no(unix.ENODEV), veth: no(unix.EOPNOTSUPP)}, here, Portable, []string{"module tun", "module veth"}},
 		{"no sockets", trial{tun: no(unix.EACCES), veth: no(unix.EAFNOSUPPORT)}, here, Portable, []string{"cannot be opened", "af_packet"}},
-		{"old kernel", trial{wait: no(unix.ENOSYS)}, here, Portable, []string{"older than Linux 5.11"}},
 		{"Ubuntu", trial{space: no(unix.EPERM)}, with("kernel/apparmor_restrict_unprivileged_userns", "1"), Portable,
 			[]string{"AppArmor forbids user namespaces to ordinary users (as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"}},
 	} {

@@ -135,14 +135,21 @@ func (r *router) carry() error {
 	}
 }
 
-// wait blocks until a device has packets or a packet is due.
-func (r *router) wait(events []unix.EpollEvent) (int, error) {
-	timeout := time.Duration(-1)
+// wait blocks until a device has packets or a packet is due. ppoll waits exactly, while the runtime's timers and epoll_wait round to a
+// millisecond.
+func (r *router) wait(events []unix.EpollEvent) (n int, err error) {
+	var timeout *unix.Timespec // no limit
 	if due, ok := r.fabric.next(); ok {
-		timeout = time.Duration(max(due-r.now(), 0))
+		left := unix.NsecToTimespec(max(due-r.now(), 0))
+		timeout = &left
 	}
-	n, err := epollWait(r.epoll, events, timeout)
-	if err != nil && !errors.Is(err, unix.EINTR) {
+	if n, err = unix.Ppoll([]unix.PollFd{{Fd: int32(r.epoll), Events: unix.POLLIN}}, timeout, nil); n > 0 {
+		n, err = unix.EpollWait(r.epoll, events, 0)
+	}
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return 0, nil
+	case err != nil:
 		return 0, fmt.Errorf("wait for packets: %w", err)
 	}
 	return n, nil
