@@ -63,7 +63,7 @@ func (r *reader) parse(task *frontier.Task, res *fetch.Result, out *frontier.Out
 	case task.Kind == frontier.Robots:
 		r.robotsTxt(task, res, out, g)
 	case out.Trouble == frontier.Interrupted:
-	case redirects(res) && out.Ending == frontier.Done:
+	case redirects(res):
 		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to its target.
 		r.widen(task, res.Location)
 		g.add(task.URL, res.Location, task.Depth, next(task.Hops), task.Kind == frontier.Sitemap)

@@ -13,9 +13,9 @@ import (
 	"proxima/node/site"
 )
 
-// get makes the request of a task. It breaks the download off when the right to ask the server ends. again means that another request may get
-// the page, with a cookie that has come.
-func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) (res fetch.Result, again bool) {
+// get makes the request of a task. It breaks the download off when the right to ask the server ends. again says why another request may get
+// the page, with a cookie that has come; it is "" if none may.
+func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) (res fetch.Result, again string) {
 	if lease := task.Lease(); lease.Done() != nil || !visit.Until.IsZero() { // a node alone has a right that never ends
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
@@ -47,9 +47,16 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	returns := jar != nil && l.returns(task, &res)
 	if settings.Cookies || returns {
 		jar.Learn(task.URL, res.Header)
-		// With a cookie that was sent, one more try tells whether the server had only forgotten it. A robots.txt is asked for at its new
-		// place anyway.
-		again = returns && task.Kind != frontier.Robots && (settings.Cookies || task.Attempt == 0 || req.Header.Get("Cookie") == "")
+	}
+	bare := req.Header.Get("Cookie") == ""
+	switch {
+	case task.Kind == frontier.Robots: // it is asked for at its new place anyway
+	case returns && (settings.Cookies || bare || task.Attempt == 0):
+		// If one was sent, the server may only have forgotten it.
+		again = "redirects to itself with a cookie"
+	case settings.Cookies && bare && task.Attempt == 0 && setsCookie(&res):
+		// The page behind it may look for the cookie, and redirect back.
+		again = "redirects with its first cookie"
 	}
 	return res, again
 }
@@ -98,9 +105,11 @@ func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settin
 	}
 }
 
+func setsCookie(res *fetch.Result) bool { return redirects(res) && len(res.Header["Set-Cookie"]) > 0 }
+
 // returns reports whether a URL is redirected to itself with a cookie. With that cookie another request may get the page.
 func (l *Loop) returns(task *frontier.Task, res *fetch.Result) bool {
-	if !redirects(res) || len(res.Header["Set-Cookie"]) == 0 {
+	if !setsCookie(res) {
 		return false
 	}
 	target, _ := l.deps.Policy.Rules.Resolve(task.URL, res.Location)

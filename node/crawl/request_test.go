@@ -82,4 +82,24 @@ func TestCookieThatIsForgotten(t *testing.T) {
 	})
 }
 
+// A page may redirect to one that looks for its cookie and redirects back. Where cookies are to be kept, it is asked again after that.
+func TestPageBehindACheckOfCookies(t *testing.T) {
+	yes := true
+	for cookies, want := range map[*bool]string{nil: "/robots.txt /page /check", &yes: "/robots.txt /page /check /page /x /y"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &web{html: `<a href="/x">x</a><a href="/y">y</a>`, check: "/check", wall: func(r *http.Request) bool {
+				return (r.URL.Path == "/page" || r.URL.Path == "/y") && withoutCookie(r)
+			}}
+			b := newBed(t, w)
+			var err error
+			b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: cookies}}, site.Settings{})
+			must(t, err)
+			b.crawl(func() { time.Sleep(10 * time.Minute) })
+			if got := w.requests(); got != want {
+				t.Errorf("cookies %v: asked for %q, want %q", cookies, got, want)
+			}
+		})
+	}
+}
+
 func withoutCookie(r *http.Request) bool { return r.Header.Get("Cookie") == "" }

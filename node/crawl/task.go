@@ -118,8 +118,8 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if !onDisk {
 		l.ownTrouble(&res, &out, now)
 	}
-	if again {
-		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, "redirects to itself with a cookie"
+	if again != "" {
+		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, again
 	}
 	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
 		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
