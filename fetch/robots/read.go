@@ -168,9 +168,10 @@ func isTokenOctet(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
-// parseDelay reads seconds with fractions. Anything but a positive finite number is no delay.
+// parseDelay reads seconds with fractions, also with a comma or a unit ("0,5", "10s"). Anything but a positive finite number is no delay.
 func parseDelay(value string) time.Duration {
-	seconds, err := strconv.ParseFloat(value, 64)
+	number, _, _ := strings.Cut(strings.Replace(strings.ToLower(value), ",", ".", 1), " ")
+	seconds, err := strconv.ParseFloat(strings.TrimRight(number, "second"), 64)
 	if err != nil || math.IsNaN(seconds) || math.IsInf(seconds, 0) || seconds <= 0 {
 		return 0
 	}

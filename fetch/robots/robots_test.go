@@ -214,6 +214,11 @@ func TestCrawlDelay(t *testing.T) {
 		{"user-agent: *\ncrawl-delay: 1e999", 0},
 		{"user-agent: *\ncrawl-delay: ten", 0},
 		{"user-agent: *\ncrawl-delay:", 0},
+		{"user-agent: *\ncrawl-delay: 10s", 10 * s},
+		{"user-agent: *\ncrawl-delay: 10 Seconds", 10 * s},
+		{"user-agent: *\ncrawl-delay: 0,5", s / 2},
+		{"user-agent: *\ncrawl-delay: 3;", 0},
+		{"user-agent: *\ncrawl-delay: s", 0},
 		{"user-agent: *\ncrawl-delay: 1e300", robots.MaxCrawlDelay},
 		{"user-agent: *\ncrawl-delay: 86400", robots.MaxCrawlDelay},
 		// A delay is for the agents just above it alone, although the rules after it are for those before it, too.
