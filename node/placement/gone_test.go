@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,8 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/lease"
+	"proxima/node/peer"
+	"proxima/node/wire"
 )
 
 // Messages are lost and peers are taken for dead at any time. A peer never downloads a page for longer than its asker was told
@@ -136,6 +139,30 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 		defer mu.Unlock()
 		if broken < 50 || refused < 20 || len(begun) < 100 {
 			t.Errorf("%d were broken off, %d refused, %d begun: the test shows little", broken, refused, len(begun))
+		}
+	})
+}
+
+// A message that comes so late that nobody waits for it, or before the node has dealt with a gap, begins no download: the time that it leaves
+// for that was counted from when it was sent.
+func TestMessagesThatComeLate(t *testing.T) {
+	inNetwork(t, 0, func(t *testing.T, _ *network, _, b *node) {
+		late, cancel := context.WithCancel(t.Context())
+		cancel()
+		for what, c := range map[string]struct {
+			ctx  context.Context
+			jump time.Duration
+			want error
+		}{"nobody waits": {late, 0, context.Canceled}, "the node slept": {t.Context(), time.Hour, peer.ErrUnavailable}} {
+			b.jump.Add(int64(c.jump))
+			req := &wire.FetchRequest{Number: 1, Page: encodeFetch(estimateOf(t, "")), WithinMs: 30_000}
+			if resp, err := b.Fetch(c.ctx, "a", req); !errors.Is(err, c.want) || len(b.jobs) > 0 {
+				t.Errorf("%s: %v, %v, and %d pages are queued", what, resp, err, len(b.jobs))
+			}
+			time.Sleep(2 * time.Second) // the clock has dealt with the gap
+		}
+		if b.ask(t, 1, 30*time.Second); len(b.jobs) != 1 {
+			t.Error("the same message in time begins nothing")
 		}
 	})
 }

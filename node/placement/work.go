@@ -66,6 +66,12 @@ const (
 // Fetch answers a call for a remote fetch when the page is downloaded, or after a while without a result. The peer may repeat the
 // call.
 func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // nobody waits for the answer: the message may have been under way for long
+	}
+	if err := r.deps.Clock.Awake(); err != nil {
+		return nil, err // it may have come before this node was stopped
+	}
 	w, answer := refuse("a later life of the node that asks is known")
 	r.deps.FromLife(from, req.GetHeader().GetBoot(), func() { w, answer = r.take(from, req) })
 	if answer != nil {
