@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/net/http/httpguts"
@@ -87,11 +88,25 @@ func (j *Jar) Learn(u identity.URL, header http.Header) {
 		if !ok || err != nil || name == "" || !httpguts.ValidHeaderFieldValue(pair) || len(pair)+len(c.Path)+len(c.Domain) > maxCookieBytes {
 			continue
 		}
+		if c.Expires.IsZero() {
+			c.Expires = endOf(c.RawExpires)
+		}
 		c.Name, c.Value, c.MaxAge = name, strings.TrimSpace(value), min(c.MaxAge, maxCookieAge)
 		d.jar.SetCookies(at, []*http.Cookie{c})
 		gone := &http.Cookie{Name: c.Name, Path: c.Path, Domain: c.Domain, MaxAge: -1}
 		d.set.Add(cookieID(at, c), func() { d.jar.SetCookies(at, []*http.Cookie{gone}) })
 	}
+}
+
+// endOf reads the end of a cookie in one of the forms that package http does not know. For what is no time it returns the zero time, and the
+// cookie has no end.
+func endOf(text string) time.Time {
+	for _, form := range []string{"Mon, 2-Jan-06 15:04:05 MST", "Monday, 2-Jan-06 15:04:05 MST", "Mon, 2 Jan 2006 15:04:05 MST", time.ANSIC} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
 }
 
 // place returns what a jar looks at in a URL, and keeps parts of. The path stays as it is written: it need not have valid escapes.

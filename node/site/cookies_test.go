@@ -37,6 +37,20 @@ func TestJar(t *testing.T) {
 	j.gets(t, "http://long.test/", "a=1; b=2")
 }
 
+// A site takes a cookie back by an end in the past, in one of the forms that servers have used (RFC 6265, section 5.1.1).
+func TestJarForgetsWhatHasEnded(t *testing.T) {
+	j := NewJar()
+	for _, end := range []string{"Thu, 01 Jan 1970 00:00:01 GMT", "Thu, 01-Jan-1970 00:00:01 GMT", "Thu, 01-Jan-70 00:00:01 GMT", "Thursday, 01-Jan-70 00:00:01 GMT",
+		"Thu, 1 Jan 1970 00:00:01 GMT", "Thu Jan  1 00:00:01 1970"} {
+		j.Learn(link(t, "http://a.test/"), set("a=1"))
+		j.gets(t, "http://a.test/", "a=1")
+		j.Learn(link(t, "http://a.test/"), set("a=deleted; expires="+end))
+		j.gets(t, "http://a.test/", "")
+	}
+	j.Learn(link(t, "http://a.test/"), set("a=1; expires=soon", "b=2; expires=Sun, 1-Jan-68 00:00:01 GMT"))
+	j.gets(t, "http://a.test/", "a=1; b=2") // until the end of the session, and of the year 2068
+}
+
 // All between the equals sign and the semicolon is the value of a cookie, and all before it the name (RFC 6265, section 5.2), quotation marks
 // and brackets too, if it can be sent.
 // The escapes of a path need not be valid.
