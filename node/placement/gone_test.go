@@ -143,6 +143,22 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 	})
 }
 
+// A peer is not to blame for a fetch without an answer if this node was stopped meanwhile, just before its end or earlier.
+func TestStoppedNodeBlamesNobody(t *testing.T) {
+	for _, after := range []time.Duration{RemoteWait - 1, time.Second} {
+		inNetwork(t, 1, func(t *testing.T, n *network, a, _ *node) {
+			n.lose = func() (bool, bool) { return true, true }
+			time.AfterFunc(after, func() { a.jump.Store(int64(time.Hour)) })
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, lease.ErrGap) || errors.Is(err, ErrUnanswered) {
+				t.Errorf("stopped after %v: %v", after, err)
+			}
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "later")); !errors.Is(err, ErrUnanswered) {
+				t.Errorf("long after: %v", err)
+			}
+		})
+	}
+}
+
 // A message that comes so late that nobody waits for it, or before the node has dealt with a gap, begins no download: the time that it leaves
 // for that was counted from when it was sent.
 func TestMessagesThatComeLate(t *testing.T) {

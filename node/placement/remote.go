@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"proxima/assign"
@@ -97,6 +98,7 @@ type Remote struct {
 	wait    time.Duration
 	deps    RemoteDeps
 	stopped chan struct{} // closed when the node stops
+	gaps    atomic.Uint64 // how often this node was frozen, or its clock jumped
 
 	// mu guards the fields below, and the states of work.
 	mu     sync.Mutex
@@ -124,8 +126,10 @@ const RemoteWait = time.Minute
 // NewRemote makes a Remote whose fetches wait so long for their answers. All nodes need the same wait. A longer one lets slow peers
 // answer, but a server whose estimator has died or is cut off is left alone for five sixths of it. It needs Run.
 func NewRemote(wait time.Duration, deps RemoteDeps) *Remote {
-	return &Remote{wait: wait, deps: deps, stopped: make(chan struct{}), asks: make(map[*ask]bool), work: make(map[workKey]*Work),
+	r := &Remote{wait: wait, deps: deps, stopped: make(chan struct{}), asks: make(map[*ask]bool), work: make(map[workKey]*Work),
 		held: make(map[string]int)}
+	deps.Clock.OnGap(func() { r.gaps.Add(1) })
+	return r
 }
 
 // queue is how long a page for a peer may wait for a fetcher here. Then it is given back.
@@ -181,19 +185,23 @@ func (r *Remote) Busy() bool {
 	return len(r.asks)+r.open > 0
 }
 
-// Do lets a peer, which may be this node, carry out a remote fetch. It returns ErrUnanswered, ErrGone, ErrClosed, ErrRefused or
-// the error of the context. With an error, only Lingers of the result is valid.
+// Do lets a peer, which may be this node, carry out a remote fetch. It returns ErrUnanswered, ErrGone, ErrClosed, ErrRefused, the error of
+// the context, or lease.ErrGap if there is no answer and this node was stopped meanwhile. With an error, only Lingers of the result is valid.
 func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, err error) {
 	end := time.Now().Add(r.wait)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	k := &ask{to: to, cancel: cancel}
+	gaps := r.gaps.Load()
 	number, err := r.enter(k)
 	if err == nil {
 		ctx, stop := context.WithDeadlineCause(ctx, end, ErrUnanswered)
 		defer stop()
 		res, err = r.ask(ctx, to, number, f, end)
 		r.leave(k)
+		if errors.Is(err, ErrUnanswered) && (r.deps.Clock.Awake() != nil || r.gaps.Load() > gaps) {
+			err = lease.ErrGap // the peer is not to blame
+		}
 		if err != nil && !errors.Is(err, ErrRefused) { // it may have been taken
 			res = Result{Outcome: frontier.Outcome{Lingers: max(0, time.Until(r.overAt(end)))}}
 		}

@@ -238,7 +238,7 @@ func TestWorkIsBounded(t *testing.T) {
 
 // 128 calls may wait at once, 16 of one peer.
 func TestCallsThatWait(t *testing.T) {
-	r := NewRemote(RemoteWait, RemoteDeps{})
+	r := NewRemote(RemoteWait, RemoteDeps{Clock: lease.NewClock(nil)})
 	for peer := range 8 {
 		for i := range 17 {
 			if got, want := r.hold(fmt.Sprint(peer), 1), i < 16; got != want {
