@@ -86,6 +86,9 @@ func (o *Operator) hold(paused bool) {
 // AddSeeds adds seeds to the crawl as if they had been given at the start: they widen the scope according to scope.seed_scope, and are
 // remembered. It returns how many were refused, by reason.
 func (o *Operator) AddSeeds(ctx context.Context, seeds []identity.URL, by string) (refused map[string]int, err error) {
+	if err := o.room(); err != nil {
+		return nil, fmt.Errorf("add seeds: %w", err)
+	}
 	o.log(by, "add seeds: "+listed(texts(seeds)))
 	if err := o.node.told.seed(seeds); err != nil {
 		return nil, err
@@ -93,8 +96,19 @@ func (o *Operator) AddSeeds(ctx context.Context, seeds []identity.URL, by string
 	return o.node.loop.Seed(ctx, seeds)
 }
 
-// owned returns the hosts that a name stands for and that this node owns.
+// room fails if the node can write nothing: an act that writes would wait, and its operator with it.
+func (o *Operator) room() error {
+	if !o.node.frontier.Writable() {
+		return frontier.ErrDiskFull
+	}
+	return nil
+}
+
+// owned returns the hosts that a name stands for and that this node owns, to do something with them.
 func (o *Operator) owned(ctx context.Context, name string) (hosts []string, err error) {
+	if err := o.room(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	for _, host := range hostsOf(name) {
 		role, known, err := o.node.frontier.RoleOf(ctx, host)
 		if err != nil {

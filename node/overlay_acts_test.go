@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/frontier"
 	"proxima/node"
 	"proxima/node/netsim"
 	"proxima/node/placement"
@@ -31,7 +33,7 @@ const (
 func acting(t *testing.T, test func(b *bed)) {
 	inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) {
-			c.Batch.Mode = placement.ModeCrawl
+			c.Batch.Mode, c.Frontier.MinFreeMiB = placement.ModeCrawl, 20
 			c.Member.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1)}
 		}
 		b.sitesBeside(8, actPages, 1)
@@ -270,5 +272,31 @@ func TestOverlayActsRotate(t *testing.T) {
 			b.t.Errorf("two secrets at the end: %s", says)
 		}
 		b.finish()
+	})
+}
+
+// TestOverlayActsWithoutRoom: a node that can write nothing says so to its operator at once.
+func TestOverlayActsWithoutRoom(t *testing.T) {
+	acting(t, func(b *bed) {
+		host := b.sites[1]
+		owner := b.ownerOf(host)
+		o := b.operator(owner)
+		b.nodes[owner].full.Store(4)
+		b.await("a full disk", time.Minute, func() bool { return b.nodes[owner].node.Status().Frontier.Paused != "" })
+		for what, act := range map[string]func(ctx context.Context) error{
+			"drop":  func(ctx context.Context) error { _, err := o.Drop(ctx, host, "ann"); return err },
+			"retry": func(ctx context.Context) error { return o.Retry(ctx, host, "ann") },
+			"move":  func(ctx context.Context) error { _, err := o.Move(ctx, host, netsim.ID((owner+1)%len(b.nodes)), "ann"); return err },
+			"add seeds": func(ctx context.Context) error {
+				_, err := o.AddSeeds(ctx, seeds(b.t, "http://"+late+"/"), "ann")
+				return err
+			},
+		} {
+			ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+			if err := act(ctx); !errors.Is(err, frontier.ErrDiskFull) {
+				b.t.Errorf("%s: %v", what, err)
+			}
+			cancel()
+		}
 	})
 }
