@@ -286,7 +286,10 @@ func TestOverlayActsWithoutRoom(t *testing.T) {
 		for what, act := range map[string]func(ctx context.Context) error{
 			"drop":  func(ctx context.Context) error { _, err := o.Drop(ctx, host, "ann"); return err },
 			"retry": func(ctx context.Context) error { return o.Retry(ctx, host, "ann") },
-			"move":  func(ctx context.Context) error { _, err := o.Move(ctx, host, netsim.ID((owner+1)%len(b.nodes)), "ann"); return err },
+			"move": func(ctx context.Context) error {
+				_, err := o.Move(ctx, host, netsim.ID((owner+1)%len(b.nodes)), "ann")
+				return err
+			},
 			"add seeds": func(ctx context.Context) error {
 				_, err := o.AddSeeds(ctx, seeds(b.t, "http://"+late+"/"), "ann")
 				return err

@@ -42,6 +42,36 @@ func (o *overlay) fallSilent(ctx context.Context) error {
 	})
 }
 
+const (
+	// refuseAfter is how long a node waits for the web before it refuses hosts of others. Nodes that lose it together refuse before one evacuates.
+	refuseAfter = 5 * time.Minute
+	// evacuateAfter is how long it waits before it hands its own hosts to others. Most outages are shorter.
+	evacuateAfter = 10 * time.Minute
+)
+
+// evacuate hands the hosts of this node to others while it has been without the web for long: they may have it. A host that comes to it
+// meanwhile is tried, so that it finds out when it has the web again, and handed over, too. What its operator has paused stays here.
+func (o *overlay) evacuate(ctx context.Context) error {
+	without := func() bool { return o.node.frontier.Troubled() && !o.node.told.paused() }
+	var since time.Time
+	return bell.Every(ctx, time.Minute, func() {
+		switch now := time.Now(); {
+		case !without():
+			since = time.Time{}
+			o.owners.Refuse(false)
+		case since.IsZero():
+			since = now
+		case now.Sub(since) >= evacuateAfter:
+			if err := o.owners.Evacuate(ctx, "this node is without the web", without); err != nil && ctx.Err() == nil {
+				since = now // it does not try again soon
+				o.node.warn(err)
+			}
+		case now.Sub(since) >= refuseAfter:
+			o.owners.Refuse(true)
+		}
+	})
+}
+
 // sayOver tells the peers that the crawl is over, so that they do not take over this node's hosts when it leaves.
 func (o *overlay) sayOver(why string) {
 	o.node.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, why)

@@ -168,6 +168,13 @@ func (s *told) pause(on bool) error {
 	return nil
 }
 
+// paused says whether the operator has paused this node.
+func (s *told) paused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file.Paused
+}
+
 // keepLocked writes crawl.json.
 func (s *told) keepLocked(next crawlFile) error {
 	if err := next.keep(s.node.cfg.Node.Data); err != nil {

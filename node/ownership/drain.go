@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -83,13 +84,75 @@ func (rc *reconciler) bequeath(ctx context.Context, r Record) error {
 	case r.Owner != v.Self:
 		return fmt.Errorf("leave %s: its owner does not answer, and a copy is here", r.Host)
 	}
-	to := v.Heir(r.Host, v.Self, 0)
+	return rc.toAnHeir(ctx, v, r.Host, false, "this node is drained")
+}
+
+// toAnHeir hands a host to the first of its next homes that takes it.
+func (rc *reconciler) toAnHeir(ctx context.Context, v view.View, host string, assigned bool, reason string) error {
+	to := v.Heir(host, v.Self, 0)
 	for next := 1; ; next++ {
-		err := rc.HandOff(ctx, r.Host, to, false, "this node is drained")
-		if to = v.Heir(r.Host, v.Self, next); to == "" || !errors.Is(err, errRefused) {
+		err := rc.HandOff(ctx, host, to, assigned, reason)
+		if to = v.Heir(host, v.Self, next); to == "" || !errors.Is(err, errRefused) {
 			return err
 		}
 	}
+}
+
+// Evacuate hands the hosts that this node owns to others as their assigned owners, as long as some condition holds. It fails at a host that all
+// of them refuse. From then on this node refuses hosts, as nodes that all evacuate would otherwise pass them round. If none is left, it takes a
+// single one. Refuse(false) ends that.
+func (rc *reconciler) Evacuate(ctx context.Context, reason string, holds func() bool) error {
+	rc.Refuse(true)
+	left := false
+	var refused atomic.Pointer[error]
+	hand := func(host string) error {
+		if refused.Load() != nil || !holds() {
+			return errLater
+		}
+		err := rc.toAnHeir(ctx, rc.view(), host, true, reason)
+		if errors.Is(err, errRefused) {
+			refused.Store(&err)
+		}
+		return err
+	}
+	err := rc.records.pages(func(page []Record) error {
+		var g errgroup.Group
+		g.SetLimit(drainAtOnce)
+		for _, r := range page {
+			if r.Owner == rc.self() {
+				g.Go(func() error { return hand(r.Host) })
+			}
+		}
+		if g.Wait() != nil {
+			left = true
+		}
+		return ctx.Err()
+	})
+	switch refusal := refused.Load(); {
+	case err != nil:
+		return err
+	case refusal != nil:
+		return *refusal
+	case !left:
+		rc.takes.Store(takesOne)
+	}
+	return nil
+}
+
+// Which hosts of others this node takes.
+const (
+	takesAll int32 = iota
+	takesOne
+	takesNone
+)
+
+// Refuse says whether this node refuses hosts that others hand over.
+func (rc *reconciler) Refuse(on bool) {
+	takes := takesAll
+	if on {
+		takes = takesNone
+	}
+	rc.takes.Store(takes)
 }
 
 // Move hands a host over to a member as its assigned owner. It retries for a while if one of the two is busy with the host.

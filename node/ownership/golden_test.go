@@ -3,6 +3,7 @@ package ownership
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -143,6 +144,14 @@ func (g *scene) do(w []string) {
 		}); err != nil {
 			g.t.Error(err)
 		}
+	case "evacuate":
+		if err := g.node(n[0]).own.Evacuate(g.t.Context(), "no web", func() bool { return true }); errors.Is(err, errRefused) {
+			g.tell("%d: all others refuse", n[0])
+		} else if err != nil {
+			g.t.Error(err)
+		}
+	case "refuse", "take":
+		g.node(n[0]).own.Refuse(w[0] == "refuse")
 	case "flush":
 		g.node(n[0]).own.Flush(g.t.Context())
 	case "drop":

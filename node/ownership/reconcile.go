@@ -23,7 +23,8 @@ type reconciler struct {
 	census     *census
 	replicator *replicator
 	rights     *rights
-	draining   atomic.Bool // Drain was called: this node takes no hosts
+	draining   atomic.Bool  // Drain was called: this node takes no hosts
+	takes      atomic.Int32 // takesAll, takesOne or takesNone
 
 	wishes map[string]wish // by host: the hand-off that placement asks for; the lock of the book guards them
 }

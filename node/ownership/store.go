@@ -178,12 +178,15 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 			res.Step, res.Reason = wire.Step_STEP_REFUSED, "it does not see a majority of the nodes"
 		case rc.draining.Load():
 			res.Step, res.Reason = wire.Step_STEP_REFUSED, "it is drained"
+		case rc.takes.Load() == takesNone:
+			res.Step, res.Reason = wire.Step_STEP_REFUSED, "it hands its own hosts to others"
 		case leaving:
 			res.Step, res.Reason = wire.Step_STEP_LATER, "it is handing the host over"
 		case !proto.Equal(digestToWire(d), req.GetDigest()):
 			res.Step = wire.Step_STEP_DIFFERS
 		default:
 			res.Step = wire.Step_STEP_COMMITTED
+			rc.takes.CompareAndSwap(takesOne, takesNone)
 			rc.rights.claimLocked(r, true)
 			rc.counts.Received++
 			return r
