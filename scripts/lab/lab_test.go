@@ -2,6 +2,8 @@ package lab
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -25,6 +27,29 @@ func TestMemoryOfThisProcess(t *testing.T) {
 	}
 	if s := StatusOf(-1); s.VmRSS+s.VmHWM+s.RssAnon > 0 {
 		t.Errorf("of no process: %+v", s)
+	}
+}
+
+// TestProcessesOf: those in a folder are found, and not those of one whose name begins like it.
+func TestProcessesOf(t *testing.T) {
+	if StatusOf(os.Getpid()).VmRSS == 0 {
+		t.Skip("no /proc tells of processes")
+	}
+	cmd := exec.Command("sleep", "600")
+	cmd.Dir = filepath.Join(t.TempDir(), "folder")
+	if err := os.Mkdir(cmd.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	if found := ProcessesOf(cmd.Dir); len(found) != 1 || found[0].Pid != p.Pid() || found[0].Cwd != cmd.Dir || found[0].Args[1] != "600" {
+		t.Errorf("%+v", found)
+	}
+	if found := ProcessesOf(cmd.Dir[:len(cmd.Dir)-1]); len(found) > 0 {
+		t.Errorf("of another folder: %+v", found)
 	}
 }
 
