@@ -53,6 +53,7 @@ func TestTestbedCommandLines(t *testing.T) {
 		{"demo x", `got "x"`},
 	}...)
 	told(t, exitFailed,
+		[]string{"sites ci -at 127.0.0.1,127.0.0.2", "serve sites of ci: 6 servers need an address each, and there are 2"},
 		[]string{"testbed run ci -portable -out " + full, "is not empty"},
 		[]string{"testbed shell -out " + full + " paris", "no run in namespaces is going on"},
 		[]string{"sites " + one + " -at 127.0.0.1 -port 73537", "73537 is no port"})

@@ -190,10 +190,10 @@ func (p *Plan) random(stream uint64) *rand.Rand {
 // addNodes adds the nodes of the scenario. Without a matrix they have no places.
 func (p *Plan) addNodes(m *world.Matrix) error {
 	rnd, taken := p.random(1), map[int]bool{}
-	for _, g := range p.Scenario.Nodes {
+	for i, g := range p.Scenario.Nodes {
 		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
-			return fmt.Errorf("draw nodes %s: %w", g.Name, err)
+			return fmt.Errorf("draw nodes: nodes[%d].cities: %w", i, err)
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
 			n := PlannedNode{Group: g.Name, CPU: cmp.Or(g.CPU, 1), NAT: g.NAT, Node: rundir.Node{Name: name}}
@@ -249,10 +249,17 @@ func (p *Plan) freeName(name string) string {
 // addServers adds the servers of the scenario and names their hosts. Without a matrix they are the built-in ones, at the addresses in order.
 func (p *Plan) addServers(m *world.Matrix, addresses []netip.Addr) error {
 	rnd, given := p.random(2), p.Scenario.siteNames()
+	servers := 0
 	for _, g := range p.Scenario.Sites {
+		servers += g.Count
+	}
+	if m == nil && servers > len(addresses) {
+		return fmt.Errorf("%d servers need an address each, and there are %d", servers, len(addresses))
+	}
+	for i, g := range p.Scenario.Sites {
 		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
-			return fmt.Errorf("draw sites %s: %w", g.Name, err)
+			return fmt.Errorf("draw sites: sites[%d].cities: %w", i, err)
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
 			s := PlannedServer{Name: name, Site: g, Server: rundir.Server{Software: SoftwarePages}}
@@ -267,10 +274,8 @@ func (p *Plan) addServers(m *world.Matrix, addresses []netip.Addr) error {
 				c := m.Cities[s.city]
 				s.City, s.Country, s.Lat, s.Lon = c.Name, c.Country, c.At.Lat, c.At.Lon
 				s.Addr, s.Up, s.Software = serverAddr(len(p.Servers)+1), bytesPerMs(cmp.Or(g.UpMbit, serverUpMbit)), g.Software
-			} else if len(p.Servers) < len(addresses) {
-				s.Addr = addresses[len(p.Servers)]
 			} else {
-				return fmt.Errorf("there are more servers than the %d addresses", len(addresses))
+				s.Addr = addresses[len(p.Servers)]
 			}
 			drawn := micro(thinkMs * math.Exp(thinkSD*rnd.NormFloat64())) // even if it is stated, so that other servers stay the same
 			s.ThinkMs = cmp.Or(g.ThinkMs, drawn)
