@@ -161,9 +161,12 @@ func (h *host) revive(now time.Time) {
 }
 
 func (h *host) recovered() {
-	h.failures, h.level, h.lost = 0, 0, false
-	h.notBefore, h.why, h.resumes = time.Time{}, "", time.Time{}
+	h.reached()
+	h.level, h.notBefore, h.why = 0, time.Time{}, ""
 }
+
+// reached ends the row of failed connections and lookups.
+func (h *host) reached() { h.failures, h.lost, h.resumes = 0, false, time.Time{} }
 
 // countFailure counts a failed connection or lookup. That of a last try does not count: the host waits on.
 func (h *host) countFailure(now time.Time) bool {

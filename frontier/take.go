@@ -214,7 +214,10 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		e.GaveUp = w.unreachable(h, s, out, now)
 	case Forbidden:
 		e.GaveUp = true
+	case Broken:
+		h.reached()
 	case Busy:
+		h.reached()
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, w.rnd)), out.Reason
 	}

@@ -194,6 +194,36 @@ func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
 	})
 }
 
+// Failed connections count in a row: a server that answers in between, if only that it is busy or broken, is within reach.
+func TestFailuresInARow(t *testing.T) {
+	failed := Outcome{Ending: Again, Asked: true, Trouble: Unreachable, Reason: "refused"}
+	for name, c := range map[string]struct {
+		between []Outcome
+		giveUp  bool
+	}{
+		"nothing":       {nil, true},
+		"a page":        {[]Outcome{{Asked: true}}, false},
+		"busy":          {[]Outcome{{Ending: Again, Asked: true, Trouble: Busy}}, false},
+		"broken":        {[]Outcome{{Ending: Again, Asked: true, Trouble: Broken}}, false},
+		"our own fault": {[]Outcome{{Ending: Again, Asked: true, Trouble: Interrupted}}, true},
+	} {
+		now := time.Unix(1_000_000, 0)
+		w := testBench(now, 1, 9, Discovered)
+		w.rules.RetryConnect = []time.Duration{time.Minute, time.Minute}
+		h := w.hosts["http://h0-discovered.test"]
+		h.robotsUntil, h.placedUntil = now.Add(1000*time.Hour), now.Add(1000*time.Hour)
+		gaveUp := false
+		for _, out := range slices.Concat([]Outcome{failed, failed}, c.between, []Outcome{failed}) {
+			now = now.Add(time.Hour)
+			w.settle(h, now)
+			gaveUp = w.end(w.take(now), out, now).GaveUp
+		}
+		if gaveUp != c.giveUp {
+			t.Errorf("%s in between: given up: %v", name, gaveUp)
+		}
+	}
+}
+
 // A host whose address ended long ago, as after a pause of a week, is looked up before it is asked, and keeps its turn.
 func TestAddressThatEndsInTheQueue(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
