@@ -48,7 +48,8 @@ type Result struct {
 	Status int
 	// Timing is the timing of the download. It is valid if HTML is set.
 	Timing assign.Timing
-	// Unmade is set if the page was never requested, because the peer had no time for it.
+	// Unmade is set if the page was never requested, because the peer had no time for it. To server.ask, it may also be this node that had
+	// no right to ask or was stopped: no more is known of the peer.
 	Unmade bool
 	// HTML is set if the download was a page: status 200 and HTML.
 	HTML bool
@@ -67,6 +68,8 @@ var (
 	ErrClosed = errors.New("remote fetches are closed")
 	// ErrRefused is returned when the peer did not take the remote fetch. The page was not requested.
 	ErrRefused = errors.New("refused the remote fetch")
+	// ErrNotHeld is an ErrRefused of the node that asks: it does not hold the server, or not for long enough.
+	ErrNotHeld = fmt.Errorf("%w: the lease of its server is about to end", ErrRefused)
 )
 
 // RemoteDeps are the dependencies of Remote. The functions must not block or call it back.
@@ -250,7 +253,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		}
 		within := time.Until(over) // how long the download may take
 		if try == 0 && within < time.Millisecond {
-			return Result{}, fmt.Errorf("node %s %w: the lease of its server is about to end", r.deps.Self, ErrRefused)
+			return Result{}, fmt.Errorf("node %s %w", r.deps.Self, ErrNotHeld)
 		}
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.call())

@@ -11,6 +11,7 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/node/bell"
+	"proxima/node/lease"
 )
 
 // server is a server of a batch. It is asked for one page at a time. While estimates are made, the goroutine that has its turn owns
@@ -120,6 +121,7 @@ func (s *server) ask(ctx context.Context, node string, page *frontier.Task, f Re
 	f.Epoch = record.Epoch
 	r, err := s.deps.Fetch(ctx, node, f)
 	if err != nil {
+		r.Unmade = errors.Is(err, ErrNotHeld) || errors.Is(err, lease.ErrGap) // this node is the cause
 		s.count(func(st *Status) { st.Unanswered++ })
 		if errors.Is(err, ErrUnanswered) && node != s.deps.Self { // it was frozen or its disk hung, and all its servers would move
 			s.leaveOut(node)

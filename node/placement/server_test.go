@@ -13,6 +13,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/lease"
 )
 
 // After a request, the server may be asked when its gap has passed. If a node that cannot be reached may still be downloading, the gap
@@ -215,14 +216,23 @@ func TestWhatAnEstimateSaysOfItsNode(t *testing.T) {
 			}
 		})
 	}
-	withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) { // it had no time to try
-		s.pages = pagesOf(t, "/")
-		s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) { return unmade("queue full"), nil }
-		r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
-		if err != nil || r.OK || r.Unreached || !r.Busy {
-			t.Errorf("given back: %+v, %v", r, err)
-		}
-	})
+	for what, c := range map[string]struct {
+		result Result
+		err    error
+	}{
+		"it had no time to try":         {unmade("queue full"), nil},
+		"the server is not held":        {Result{}, fmt.Errorf("ask n1: %w", ErrNotHeld)},
+		"the node that asks was frozen": {Result{}, fmt.Errorf("ask n1: %w", lease.ErrGap)},
+	} {
+		withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
+			s.pages = pagesOf(t, "/")
+			s.deps.Fetch = func(context.Context, string, RemoteFetch) (Result, error) { return c.result, c.err }
+			r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: "n1"})
+			if err != nil || r.OK || r.Unreached || !r.Busy {
+				t.Errorf("%s: %+v, %v", what, r, err)
+			}
+		})
+	}
 }
 
 // A page is not requested, and stays pending, if it is unknown whether it may be.
