@@ -1,0 +1,218 @@
+package node_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"proxima/node/netsim"
+)
+
+// faults are what may happen to a node.
+var faults = []func(x *troubles, i int){
+	(*troubles).isKilled, (*troubles).isKilled, (*troubles).leaves, (*troubles).losesItsDisk, (*troubles).isCutOff, (*troubles).losesAPath,
+	(*troubles).isMute, (*troubles).losesTheWeb, (*troubles).isFull, (*troubles).hangs, (*troubles).jumps, (*troubles).isSlow, (*troubles).moves,
+	(*troubles).isLost, (*troubles).isDrained, (*troubles).isPaused, (*troubles).rotates, (*troubles).siteFails, (*troubles).siteFails,
+}
+
+// one begins a fault of a node that is well enough for one.
+func (x *troubles) one() {
+	i := x.rng.IntN(len(x.nodes))
+	if n := x.nodes[i]; !n.dead.Load() && !x.hung[i].Load() && !n.hasEnded() {
+		faults[x.rng.IntN(len(faults))](x, i)
+	}
+}
+
+// downs notes that a node is down until the fault ends. It stays down if the others have ended meanwhile.
+func (x *troubles) downs(i int, what string) {
+	x.lasts(x.name(i)+what, func() {
+		if x.ended() {
+			x.late++
+		} else {
+			x.start(i)
+		}
+	})
+}
+
+func (x *troubles) isKilled(i int) {
+	x.kill(i)
+	x.downs(i, " is killed")
+}
+
+func (x *troubles) leaves(i int) {
+	x.leave(i)
+	x.downs(i, " has left")
+}
+
+// losesItsDisk erases a disk. What is on it is on another one, unless that had a fault as well.
+func (x *troubles) losesItsDisk(i int) {
+	if len(x.ends) > 0 || time.Since(x.erased) < 5*time.Minute {
+		return
+	}
+	x.kill(i)
+	must(x.t, os.RemoveAll(filepath.Join(x.dir, x.name(i))))
+	x.erased = time.Now()
+	x.ids++
+	data := x.config(i).Node.Data
+	must(x.t, os.MkdirAll(data, 0o700))
+	must(x.t, os.WriteFile(filepath.Join(data, "node.json"), fmt.Appendf(nil, `{"v":1,"node":%q,"boot":0}`, netsim.ID(x.ids)), 0o600))
+	x.downs(i, " has lost its disk")
+}
+
+func (x *troubles) isCutOff(int) {
+	side := x.rng.Perm(len(x.nodes))[:1+x.rng.IntN(2)]
+	x.part(side, true)
+	x.lasts(fmt.Sprint("partition of ", side), func() { x.part(nil, false) })
+}
+
+func (x *troubles) losesAPath(i int) {
+	j := (i + 1 + x.rng.IntN(len(x.nodes)-1)) % len(x.nodes)
+	x.net.Cut(netsim.Place(i), netsim.Place(j))
+	x.lasts(fmt.Sprintf("no path between %s and %s", x.name(i), x.name(j)), func() { x.part(nil, false) })
+}
+
+func (x *troubles) isMute(i int) {
+	x.nodes[i].mute.Store(true)
+	x.lasts(x.name(i)+" dials nobody", func() { x.nodes[i].mute.Store(false) })
+}
+
+func (x *troubles) losesTheWeb(i int) {
+	x.Cut(x.name(i), true)
+	x.lasts(x.name(i)+" has no web", func() { x.Cut(x.name(i), x.nodes[i].dead.Load()) })
+}
+
+func (x *troubles) isFull(i int) {
+	free := []int64{10, 50}[x.rng.IntN(2)] // for anything, for pages
+	x.nodes[i].full.Store(free)
+	x.lasts(fmt.Sprintf("%s has %d MiB free", x.name(i), free), func() { x.nodes[i].full.Store(0) })
+}
+
+func (x *troubles) hangs(i int) {
+	x.hung[i].Store(true)
+	x.lasts(x.name(i)+" has a hung disk", func() {
+		x.hung[i].Store(false)
+		if x.nodes[i].hasEnded() { // as a failure: it could write nothing more
+			x.nodes[i].dead.Store(true)
+			x.late++
+		}
+	})
+}
+
+func (x *troubles) jumps(i int) {
+	d := time.Duration((x.rng.Float64() - 0.5) * float64(10*time.Hour))
+	x.log("the clock of %s jumps by %v", x.name(i), d)
+	x.nodes[i].jump.Add(int64(d))
+}
+
+func (x *troubles) isSlow(i int) {
+	x.nodes[i].rate.Store(2e5)
+	x.lasts(x.name(i)+" is slow", func() { x.nodes[i].rate.Store(2e6) })
+}
+
+func (x *troubles) moves(i int) {
+	k, host, to := x.rng.IntN(len(x.sites)), "", netsim.ID(x.rng.IntN(len(x.nodes)))
+	for d := range x.sites { // one that it owns, if there is any
+		if host = x.sites[(k+d)%len(x.sites)]; x.nodes[i].node.Owns("http://" + host) {
+			break
+		}
+	}
+	_, err := x.operator(i).Move(x.t.Context(), host, to, "ann")
+	x.log("%s is asked to move %s to %s: %v", x.name(i), host, to, err)
+}
+
+// isLost kills a node for good.
+func (x *troubles) isLost(i int) {
+	if x.lost || len(x.ends) > 0 || time.Since(x.erased) < 5*time.Minute {
+		return
+	}
+	x.kill(i)
+	x.lost, x.erased = true, time.Now()
+	x.log("%s is lost for good", x.name(i))
+}
+
+// isDrained lets a node hand over its hosts and stop. If it has not stopped when that ends, it is restarted, and goes on as if nothing had happened.
+func (x *troubles) isDrained(i int) {
+	if err := x.operator(i).Drain("ann"); err != nil {
+		x.log("%s: %v", x.name(i), err)
+		return
+	}
+	x.lasts(x.name(i)+" is drained", func() {
+		if n := x.nodes[i]; !n.dead.Load() {
+			over := x.ended()
+			x.leave(i)
+			if over {
+				x.late++
+			} else {
+				x.start(i)
+			}
+		}
+	})
+}
+
+func (x *troubles) isPaused(i int) {
+	must(x.t, x.operator(i).Pause("ann"))
+	x.log("%s is paused", x.name(i))
+}
+
+// resume ends the pauses of all nodes: a node stays paused over its death.
+func (x *troubles) resume() {
+	for i, n := range x.nodes {
+		if !n.dead.Load() && !n.hasEnded() {
+			must(x.t, x.operator(i).Resume("ann"))
+		}
+	}
+}
+
+func (x *troubles) rotates(i int) {
+	_, err := x.operator(i).RotateSecret("ann")
+	x.log("%s rotates the secret: %v", x.name(i), err)
+}
+
+// siteFails lets a site fail once, for a time that its retries outlast.
+func (x *troubles) siteFails(int) {
+	k := x.rng.IntN(len(x.sites))
+	if x.failed[k] {
+		return
+	}
+	x.failed[k] = true
+	site, share := x.Web.sites[x.sites[k]], x.rng.Float64()
+	until := func(most time.Duration) time.Time { return time.Now().Add(time.Duration(share * float64(most))) }
+	answers := func(most time.Duration, h http.HandlerFunc, paths ...string) {
+		end := until(most)
+		site.set(func() {
+			for _, path := range paths {
+				well := site.handlers[path]
+				if well == nil {
+					well = http.NotFound
+				}
+				site.handlers[path] = func(w http.ResponseWriter, r *http.Request) {
+					if time.Now().Before(end) {
+						h(w, r)
+					} else {
+						well(w, r)
+					}
+				}
+			}
+		})
+	}
+	what := []string{"refuses connections", "is busy", "breaks off", "has broken robots.txt", "is slow"}[x.rng.IntN(5)]
+	switch what {
+	case "refuses connections":
+		x.Down(address(k), true)
+		x.lasts(site.name+" "+what, func() { x.Down(address(k), false) })
+		return
+	case "is busy":
+		answers(5*time.Minute, Status(http.StatusServiceUnavailable, "Retry-After", "20"), append(x.paths, "/robots.txt")...)
+	case "breaks off":
+		answers(2*time.Minute, Broken, x.paths...)
+	case "has broken robots.txt":
+		answers(5*time.Minute, Status(http.StatusInternalServerError), "/robots.txt")
+	case "is slow":
+		site.Took(15 * time.Second)
+		x.lasts(site.name+" "+what, func() { site.Took(20 * time.Millisecond) })
+		return
+	}
+	x.log("%s %s for some minutes", site.name, what)
+}
