@@ -78,6 +78,7 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 		dir := one.Dir
 		one.Dir = unfinished
 		if err := run(&one); err != nil {
+			hide(unfinished)
 			return err
 		}
 		err := os.MkdirAll(filepath.Dir(dir), 0o755)
@@ -89,6 +90,15 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 		}
 	}
 	return nil
+}
+
+// hide hides a run that was stopped, or those of its assigners, from compare, which finds runs by their worlds.
+func hide(run string) {
+	parts, _ := os.ReadDir(run) // there may be nothing
+	_ = os.Remove(filepath.Join(run, rundir.WorldFile))
+	for _, p := range parts {
+		_ = os.Remove(filepath.Join(run, p.Name(), rundir.WorldFile))
+	}
 }
 
 // check fails if a finished run is not the one that some flags ask for.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"proxima/cmd/proxima/rundir"
@@ -24,7 +25,7 @@ func fakeRun(t *testing.T, scenario string, one *testbedFlags) {
 		t.Fatal(err)
 	}
 	for _, part := range testbed.Parts(wanted, testbed.Options{Dir: one.Dir, Seed: one.Seed}) {
-		err := errors.Join(os.MkdirAll(part.Dir, 0o755), rundir.WriteTestbed(part.Dir, rundir.Testbed{}),
+		err := errors.Join(os.MkdirAll(part.Dir, 0o755), rundir.WriteTestbed(part.Dir, rundir.Testbed{}), rundir.WriteWorld(part.Dir, rundir.World{}),
 			os.WriteFile(filepath.Join(part.Dir, rundir.ScenarioFile), []byte(part.Scenario.Text()), 0o644))
 		if err != nil {
 			t.Fatal(err)
@@ -93,6 +94,15 @@ func TestSweepGoesOn(t *testing.T) {
 		} {
 			if list, err := made(t, s, step.stop); !errors.Is(err, step.want) || !slices.Equal(list, step.made) {
 				t.Fatalf("%v; made %q, not %q", err, list, step.made)
+			}
+			err := filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
+				if err == nil && d.Name() == rundir.WorldFile && strings.HasPrefix(path, filepath.Join(s.dir, "unfinished")) {
+					t.Errorf("compare would take %s for finished", path)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
 			}
 		}
 		if found, err := filepath.Glob(filepath.Join(s.dir, "*", "*")); err != nil || len(found) != 4 {

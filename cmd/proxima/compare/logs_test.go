@@ -328,7 +328,7 @@ func TestLogsWithoutWorld(t *testing.T) {
 	// Beside a run that came to its end it is left out, and a note says so once.
 	ended := newBed(t, filepath.Join(filepath.Dir(dir), "ended"), small(t).world).write()
 	both := read(t, filepath.Dir(dir), filepath.Dir(dir))
-	if holds(t, strings.Join(both.Notes(), "\n"), "Killed runs are left out: "+dir+"."); len(both.Runs) != 1 || both.Runs[0].Dir != ended {
+	if holds(t, strings.Join(both.Notes(), "\n"), "Unfinished runs are left out: "+dir+"."); len(both.Runs) != 1 || both.Runs[0].Dir != ended {
 		t.Errorf("%+v", both.Runs)
 	}
 	// The run begins with its first node, though that is not the first to be read.

@@ -202,7 +202,7 @@ func (r *Result) Notes() []string {
 		note("%d rows are left out, since there is room for %d: %s. Compare fewer runs at once.", n, maxRows, some(r.LeftOut))
 	}
 	if len(r.Killed) > 0 {
-		note("Killed runs are left out: %s.", some(r.Killed))
+		note("Unfinished runs are left out: %s.", some(r.Killed))
 	}
 	g := r.Reading
 	if g.Missing > 0 {
