@@ -119,12 +119,7 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 }
 
 // latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
+func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // inquireLoop makes inquiries when somebody waits for one, until the context ends. After a failure it tries again, unless the
 // inquiry cannot succeed.

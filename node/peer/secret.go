@@ -59,9 +59,6 @@ func (s Secret) Format(f fmt.State, _ rune) {
 // GossipKeys returns the keys that encrypt gossip, 32 bytes each for AES-256: the first is used, all are accepted.
 func (s *Secret) GossipKeys() [][]byte { return s.each(forGossip) }
 
-// caKeys returns the keys that sign nodes' certificates: the first is used, all are accepted.
-func (s *Secret) caKeys() []ed25519.PrivateKey { return s.pairs(forCA) }
-
 // SiteKeys returns the keys that sign requests to web servers: the first is used, all are in the directory.
 func (s *Secret) SiteKeys() []ed25519.PrivateKey { return s.pairs(forSites) }
 

@@ -40,7 +40,7 @@ func newCredentials(s *Secret, id string) (*credentials, error) {
 		return nil, err
 	}
 	c := &credentials{ca: x509.NewCertPool()}
-	for i, key := range s.caKeys() {
+	for i, key := range s.pairs(forCA) {
 		ca, err := newAuthority(key)
 		if err != nil {
 			return nil, err
