@@ -212,7 +212,7 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 		}
 		h.recovered()
 		for i := range h.delayed {
-			h.delayed[i].retryAt, h.delayed[i].attempt = now, 0
+			h.delayed[i].retryAt, h.delayed[i].tries = now, tries{}
 		}
 		f.bench.settle(h, now)
 	})

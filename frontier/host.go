@@ -15,11 +15,14 @@ type pending struct {
 	ref     *blockRef
 	index   int
 	retryAt time.Time
-	attempt uint8       // 0 is the first
+	tries
 	lowered bool        // a smaller depth for it is on disk
 	page    *PageRecord // of a page that is visited again, else nil
 	rank    int32       // Site.Rank
 }
+
+// tries are how often a URL was asked for, 255 for more, and how often of those it broke off or its host was busy.
+type tries struct{ attempt, broken, busy uint8 }
 
 // place says how far a host on the workbench is on its way from disk to a request.
 type place uint8

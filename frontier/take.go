@@ -249,27 +249,31 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *Finis
 	if p.ref.seq <= h.droppedAt {
 		return
 	}
+	if t == Unreachable || t == Broken || t == Busy {
+		p.attempt = min(p.attempt, 254) + 1
+	}
+	had := &p.broken
 	switch t {
-	case Broken, Busy:
-		wait, more := schedule(w.rules.RetryPage, int(p.attempt), w.rnd)
-		p.retryAt = now.Add(wait)
-		if t == Busy {
-			p.retryAt, more = h.notBefore, p.attempt < maxBusy
-		}
-		if !more {
-			e.Ending = Failed
-			return
-		}
-		p.attempt++
-		e.NextAttempt = p.retryAt
-		h.delay(p)
+	case Busy:
+		had = &p.busy
+	case Broken:
 	default:
-		if t == Unreachable && p.attempt < 255 {
-			p.attempt++
-		}
 		e.NextAttempt = later(h.notBefore, now)
 		h.window[p.ref.origin].unshift(p)
+		return
 	}
+	wait, more := schedule(w.rules.RetryPage, int(*had), w.rnd)
+	p.retryAt = now.Add(wait)
+	if t == Busy {
+		p.retryAt, more = h.notBefore, *had < maxBusy
+	}
+	if !more {
+		e.Ending = Failed
+		return
+	}
+	*had++
+	e.NextAttempt = p.retryAt
+	h.delay(p)
 }
 
 // unreachable sends a host to the next of its addresses after a failed connection. When all have failed, the host waits.

@@ -224,6 +224,45 @@ func TestFailuresInARow(t *testing.T) {
 	}
 }
 
+// A page has tries of its own for when it breaks off, and others for when its server is busy. That its host was out of reach takes none of them.
+func TestTriesOfAPage(t *testing.T) {
+	for name, c := range map[string]struct {
+		tries []Trouble
+		ends  int // after so many of them
+	}{
+		"broken":                 {slices.Repeat([]Trouble{Broken}, 9), 3},
+		"busy":                   {slices.Repeat([]Trouble{Busy}, 20), 9},
+		"out of reach":           {slices.Repeat([]Trouble{Unreachable}, 300), 0},
+		"out of reach, broken":   {slices.Concat(slices.Repeat([]Trouble{Unreachable}, 300), slices.Repeat([]Trouble{Broken}, 9)), 303},
+		"busy, broken":           {slices.Concat(slices.Repeat([]Trouble{Busy}, 5), slices.Repeat([]Trouble{Broken}, 9)), 8},
+		"broken, busy":           {slices.Concat([]Trouble{Broken, Broken}, slices.Repeat([]Trouble{Busy}, 20)), 11},
+		"out of reach, and busy": {slices.Concat(slices.Repeat([]Trouble{Unreachable}, 9), slices.Repeat([]Trouble{Busy}, 20)), 18},
+	} {
+		now := time.Unix(1_000_000, 0)
+		w := testBench(now, 1, 1, Discovered)
+		w.rules.RetryConnect, w.rules.RetryPage = slices.Repeat([]time.Duration{time.Minute}, 1000), []time.Duration{time.Minute, time.Minute}
+		h := w.hosts["http://h0-discovered.test"]
+		h.robotsUntil, h.placedUntil = now.Add(10_000*time.Hour), now.Add(10_000*time.Hour)
+		ends, last := 0, uint8(0)
+		for i, trouble := range c.tries {
+			now = now.Add(2 * time.Hour)
+			w.advance(now)
+			w.settle(h, now)
+			task := w.take(now)
+			if last = task.Attempt; int(last) != min(i, 255) {
+				t.Errorf("%s: try %d is said to be the %dth", name, i, last)
+			}
+			if w.end(task, Outcome{Ending: Again, Asked: true, Trouble: trouble}, now).Ending == Failed {
+				ends = i + 1
+				break
+			}
+		}
+		if ends != c.ends {
+			t.Errorf("%s: failed after %d tries, want %d", name, ends, c.ends)
+		}
+	}
+}
+
 // A host whose address ended long ago, as after a pause of a week, is looked up before it is asked, and keeps its turn.
 func TestAddressThatEndsInTheQueue(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
