@@ -39,8 +39,8 @@ type helpText struct {
 
 type flagLine struct{ name, value, usage string }
 
-// flagShape matches a line of flagSet.help: a flag, a word for its value, and what it does.
-var flagShape = regexp.MustCompile(`(?m)^  -([A-Za-z-]+)(?: (\S+))? +(\S.*)\n`)
+// flagShape matches what flagSet.help prints of a flag: a word for its value, and what it does, in lines that are indented further.
+var flagShape = regexp.MustCompile(`(?m)^  -([A-Za-z-]+)(?: (\S+))? +(\S.*\n(?: {6,}\S.*\n)*)`)
 
 // helpTexts asks every command and verb for its help, so that the generated text agrees with -h.
 func helpTexts(ctx context.Context) (texts []helpText, err error) {
@@ -56,7 +56,7 @@ func helpTexts(ctx context.Context) (texts []helpText, err error) {
 			}
 			for _, m := range flagShape.FindAllStringSubmatch(b.String(), -1) {
 				if !slices.ContainsFunc(h.flags, func(f flagLine) bool { return f.name == m[1] }) {
-					h.flags = append(h.flags, flagLine{m[1], m[2], m[3]})
+					h.flags = append(h.flags, flagLine{m[1], m[2], strings.Join(strings.Fields(m[3]), " ")})
 				}
 			}
 		}

@@ -12,7 +12,7 @@ func TestCompletion(t *testing.T) {
 		"bash": {"-max-pages", "*:ctl) words='pause resume seed drop"},
 		"zsh":  {"-max-pages'[end after exactly", "#compdef proxima", "ctl':'"},
 		"fish": {"-o max-pages -r -d 'end after exactly"},
-		"man":  {`\fB\-max\-pages\fR \fInumber\fR`, `Usage: proxima ctl`, ".SH FILES"},
+		"man":  {`\fB\-max\-pages\fR \fInumber\fR`, `Usage: proxima ctl`, ".SH FILES", "though they are not public (fetch.allow_prefixes)\n"},
 	} {
 		var out, errs bytes.Buffer
 		if got := code(run(t.Context(), []string{"completion", shell}, &out, &errs), &errs); got != exitOK {
