@@ -52,6 +52,9 @@ func (p *Placement) SetView(v assign.View, paused string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.view, p.paused = v, paused
+	if paused != "" {
+		clear(p.silent) // it may be this node that was cut off
+	}
 	p.changedLocked()
 }
 

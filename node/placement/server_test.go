@@ -319,6 +319,21 @@ func TestSilentNodeIsLeftOut(t *testing.T) {
 	})
 }
 
+// Nobody stays left out whose answers may have got lost because this node was cut off.
+func TestNodesOfAnOutageAreNotLeftOut(t *testing.T) {
+	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
+		for _, why := range []string{"", "a minority"} {
+			s.SetView(w.view(), "")
+			s.leaveOut("n1")
+			s.SetView(w.view(), why)
+			s.SetView(w.view(), "")
+			if s.alive("n1") != (why != "") {
+				t.Errorf("after %q: it is left out: %v", why, !s.alive("n1"))
+			}
+		}
+	})
+}
+
 // A node that is left out when the decision ends is not chosen, however near it is.
 func TestLeftOutNodeIsNotChosen(t *testing.T) {
 	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
