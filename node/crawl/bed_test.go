@@ -95,6 +95,7 @@ type web struct {
 	busy  func()                   // if set, its pages answer 429 after this call
 	wall  func(*http.Request) bool // if set and true, a request is redirected to itself with a cookie, its number
 	check string                   // if set, it is redirected to this page, which redirects to /page
+	bound string                   // attributes of the cookie
 }
 
 func (w *web) dial(context.Context, string, string) (net.Conn, error) {
@@ -114,7 +115,7 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			status := "404 Not Found"
 			switch {
 			case w.wall != nil && w.wall(req):
-				status = fmt.Sprintf("302 Found\r\nSet-Cookie: a=%d; Path=/\r\nLocation: %s", n, cmp.Or(w.check, req.URL.Path))
+				status = fmt.Sprintf("302 Found\r\nSet-Cookie: a=%d; Path=/%s\r\nLocation: %s", n, w.bound, cmp.Or(w.check, req.URL.Path))
 			case req.URL.Path == w.check:
 				status = "302 Found\r\nLocation: /page"
 			case req.URL.Path == "/robots.txt":

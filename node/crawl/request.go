@@ -54,7 +54,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	case returns && (settings.Cookies || bare || task.Attempt == 0):
 		// If one was sent, the server may only have forgotten it.
 		again = "redirects to itself with a cookie"
-	case settings.Cookies && bare && task.Attempt == 0 && setsCookie(&res):
+	case settings.Cookies && bare && setsCookie(&res) && jar.Header(task.URL) != "":
 		// The page behind it may look for the cookie, and redirect back.
 		again = "redirects with its first cookie"
 	}

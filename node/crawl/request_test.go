@@ -82,21 +82,30 @@ func TestCookieThatIsForgotten(t *testing.T) {
 	})
 }
 
-// A page may redirect to one that looks for its cookie and redirects back. Where cookies are to be kept, it is asked again after that.
+// A page may redirect to one that looks for its cookie and redirects back. Where cookies are to be kept, it is asked again after that, if the
+// cookie is one that it gets.
 func TestPageBehindACheckOfCookies(t *testing.T) {
 	yes := true
-	for cookies, want := range map[*bool]string{nil: "/robots.txt /page /check", &yes: "/robots.txt /page /check /page /x /y"} {
+	for name, c := range map[string]struct {
+		cookies     *bool
+		bound, want string
+	}{
+		"by default":      {nil, "", "/robots.txt /page /check"},
+		"kept":            {&yes, "", "/robots.txt /page /check /page /x /y"},
+		"for TLS alone":   {&yes, "; Secure", "/robots.txt /page /check"},
+		"for other sites": {&yes, "; Domain=b.example", "/robots.txt /page /check"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &web{html: `<a href="/x">x</a><a href="/y">y</a>`, check: "/check", wall: func(r *http.Request) bool {
+			w := &web{html: `<a href="/x">x</a><a href="/y">y</a>`, check: "/check", bound: c.bound, wall: func(r *http.Request) bool {
 				return (r.URL.Path == "/page" || r.URL.Path == "/y") && withoutCookie(r)
 			}}
 			b := newBed(t, w)
 			var err error
-			b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: cookies}}, site.Settings{})
+			b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: c.cookies}}, site.Settings{})
 			must(t, err)
 			b.crawl(func() { time.Sleep(10 * time.Minute) })
-			if got := w.requests(); got != want {
-				t.Errorf("cookies %v: asked for %q, want %q", cookies, got, want)
+			if got := w.requests(); got != c.want {
+				t.Errorf("%s: asked for %q, want %q", name, got, c.want)
 			}
 		})
 	}
