@@ -85,6 +85,7 @@ func (s SSH) connect(ctx context.Context, h Host, words ...string) (*connection,
 
 // talk runs a function on a host while do writes what it reads and reads what it writes.
 func (s SSH) talk(ctx context.Context, h Host, do func(in io.WriteCloser, out *bufio.Reader) error, words ...string) error {
+	limit := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c, err := s.connect(ctx, h, words...)
@@ -97,14 +98,18 @@ func (s SSH) talk(ctx context.Context, h Host, do func(in io.WriteCloser, out *b
 	}
 	_ = c.in.Close() // do may have closed it
 	ended := c.cmd.Wait()
-	if ended != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch {
+	case ended == nil || limit.Err() == nil:
+	case errors.Is(limit.Err(), context.DeadlineExceeded):
 		err = errLate
+	default:
+		err = errStopped
 	}
 	return c.fault(err, ended)
 }
 
-// errLate is the error if the context's deadline passes first.
-var errLate = errors.New("took too long")
+// The errors if the context ends first: by its deadline, or by Ctrl-C.
+var errLate, errStopped = errors.New("took too long"), errors.New("stopped")
 
 // errBroken is the error of do if the host has ended before its time, for a reason that ssh or the host tells.
 var errBroken = errors.New("broke off")

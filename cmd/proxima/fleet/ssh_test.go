@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -205,5 +206,19 @@ func TestFaults(t *testing.T) {
 		if word, text := Reason(err); word != c.word || text != c.text {
 			t.Errorf("%s: %s %q, want %s %q", c.script, word, text, c.word, c.text)
 		}
+	}
+	// Ctrl-C is no fault of the host, and the signal that ends ssh no reason.
+	s, log := fakeSSH(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.talk(ctx, Host{Name: "h"}, func(io.WriteCloser, *bufio.Reader) error {
+		for begun := false; !begun; {
+			_, err := os.Stat(log)
+			begun = err == nil
+		}
+		cancel()
+		return nil
+	}, "within", "read line")
+	if word, text := Reason(err); word != Failed || text != "stopped" {
+		t.Errorf("%s %q", word, text)
 	}
 }
