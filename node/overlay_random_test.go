@@ -45,6 +45,7 @@ type troubles struct {
 	ids    int           // given to nodes with new disks
 	lost   bool          // one node is lost for good
 	late   int           // nodes that were down when all others had ended
+	disks  int           // that were erased, or of the node that is lost
 }
 
 const (
@@ -94,12 +95,33 @@ func randomly(t *testing.T, rng *rand.Rand) {
 		}
 		x.resume()
 		x.log("all is well")
-		b.awaitEnd(6 * time.Hour)
+		well := time.Now()
+		b.await("the end of the crawl", 6*time.Hour, func() bool {
+			if time.Since(well) > time.Hour {
+				x.stopLate()
+			}
+			return b.ended()
+		})
+		b.awaitEnd(time.Minute)
 		if missing := x.missing(); len(missing) > 0 {
 			t.Errorf("pages are missing of %v", missing)
 		}
 		x.log("the end")
 	})
+}
+
+// stopLate stops nodes that came back when most others had ended, as an operator would: they wait for a majority.
+func (x *troubles) stopLate() {
+	if !slices.ContainsFunc(x.nodes, func(n *bedNode) bool { return !n.dead.Load() && n.hasEnded() }) {
+		return
+	}
+	for i, n := range x.nodes {
+		if !n.dead.Load() && !n.hasEnded() && !n.node.Status().Overlay.Majority {
+			x.log("%s came back too late", x.name(i))
+			x.leave(i)
+			x.late++
+		}
+	}
 }
 
 // linked gives each site pages to which only another site links.
@@ -117,8 +139,8 @@ func (x *troubles) linked() {
 	}
 }
 
-// missing returns the sites of which pages are missing, but for those of which the overlay said that it has no copy: both may be on disks of nodes
-// that were down until all others had ended.
+// missing returns the sites of which pages are missing, but for those of which the overlay said that it has no copy: one may be on the disk of a
+// node that was down until all others had ended, and the other as well, or on a disk that is lost.
 func (x *troubles) missing() (sites []string) {
 	named, got := map[string]bool{}, x.got()
 	for i := range x.nodes {
@@ -130,7 +152,7 @@ func (x *troubles) missing() (sites []string) {
 	}
 	for _, site := range x.sites {
 		all := !slices.ContainsFunc(x.paths, func(path string) bool { return got[site+path] == 0 })
-		if !all && !(x.late > 1 && named[site]) {
+		if !all && !(x.late > 0 && x.late+x.disks > 1 && named[site]) {
 			sites = append(sites, site)
 		}
 	}

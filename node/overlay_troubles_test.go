@@ -54,6 +54,7 @@ func (x *troubles) losesItsDisk(i int) {
 	x.kill(i)
 	must(x.t, os.RemoveAll(filepath.Join(x.dir, x.name(i))))
 	x.erased = time.Now()
+	x.disks++
 	x.ids++
 	data := x.config(i).Node.Data
 	must(x.t, os.MkdirAll(data, 0o700))
@@ -129,6 +130,7 @@ func (x *troubles) isLost(i int) {
 	}
 	x.kill(i)
 	x.lost, x.erased = true, time.Now()
+	x.disks++
 	x.log("%s is lost for good", x.name(i))
 }
 
