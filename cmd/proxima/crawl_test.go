@@ -170,7 +170,7 @@ func TestGoAlone(t *testing.T) {
 		return o
 	}
 	until(t, "it says what it waits for", func() bool { return strings.Contains(status().Reason, "proxima go-alone") })
-	told(t, exitOK, []string{"status -data " + data, "crawls nothing: none of the configured or known peers has answered yet"},
+	told(t, exitOK, []string{"status -data " + data, "crawls nothing: none of the configured or known peers has answered yet: check the addresses, the version, the secret, node.run and member.faster; if"},
 		[]string{"go-alone -data " + data, "all members whose votes count answer"})
 	if o := status(); !o.Majority || o.Voters != 1 {
 		t.Errorf("told to go on alone: %+v", o)

@@ -327,7 +327,7 @@ func (t *table) waiting(now time.Time) string {
 		return "this node leaves"
 	}
 	if t.paxos.set.version == 0 {
-		return "none of the configured or known peers has answered yet: are the addresses, the version, the secret, node.run and member.faster right?" + remedy
+		return "none of the configured or known peers has answered yet: check the addresses, the version, the secret, node.run and member.faster" + remedy
 	}
 	there := t.there(now)
 	missing, voters := t.missing(now)
