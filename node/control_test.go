@@ -136,9 +136,10 @@ func (w *trial) snapshot(n *node.Node, hosts int) {
 func TestStatusOfAHostThatIsNotHere(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.Site("a.test", server1).Pages(1)
-		w.cfg.Scope.Exclude.Hosts = []string{"c.test"}
+		w.cfg.Scope.Exclude.Hosts = []string{"c.test", "c.test:81"}
 		w.opened = func(n *node.Node) {
-			for name, want := range map[string]string{"c.test": "c.test: the scope leaves it out (excluded)", "https://b.test": node.ErrNotHere.Error()} {
+			for name, want := range map[string]string{"c.test": "c.test: the scope leaves it out (excluded); a port other than 80 and 443 belongs to the name (HOST:PORT)",
+				"c.test:81": "c.test:81: the scope leaves it out (excluded)", "https://b.test": node.ErrNotHere.Error()} {
 				var answer struct{ Error string }
 				if code := called(w.t, n, "GET", "/host?name="+name, &answer); code != 404 || !strings.Contains(answer.Error, want) {
 					w.t.Errorf("%s: %d, %q", name, code, answer.Error)

@@ -93,7 +93,7 @@ func (w watcher) unknown(name string) error {
 			reason = w.rules.Admit(u, 0, 0, 0)
 		}
 		if reason == identity.Excluded || reason == identity.OutOfScope {
-			return refusal{http.StatusNotFound, fmt.Errorf("%s: the scope leaves it out (%s)", name, reason)}
+			return refusal{http.StatusNotFound, fmt.Errorf("%s: the scope leaves it out (%s)%s", name, reason, portHint(name))}
 		}
 	}
 	return notHere(name)
@@ -108,11 +108,14 @@ func whilePaused(h frontier.HostStatus, paused string) frontier.HostStatus {
 }
 
 // notHere is ErrNotHere with the name of a host.
-func notHere(name string) error {
-	if _, rest, _ := strings.Cut(name, "://"); !strings.Contains(cmp.Or(rest, name), ":") {
-		return fmt.Errorf("%s: %w; a port other than 80 and 443 belongs to the name (HOST:PORT)", name, ErrNotHere)
+func notHere(name string) error { return fmt.Errorf("%s: %w%s", name, ErrNotHere, portHint(name)) }
+
+// portHint says of a name without a port that it might need one.
+func portHint(name string) string {
+	if _, rest, _ := strings.Cut(name, "://"); strings.Contains(cmp.Or(rest, name), ":") {
+		return ""
 	}
-	return fmt.Errorf("%s: %w", name, ErrNotHere)
+	return "; a port other than 80 and 443 belongs to the name (HOST:PORT)"
 }
 
 // hostsOf returns the hosts that a name stands for: without a scheme, the http host and the https host.
