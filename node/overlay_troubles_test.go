@@ -203,8 +203,7 @@ func (x *troubles) siteFails(int) {
 	switch what {
 	case "refuses connections":
 		x.Down(address(k), true)
-		x.lasts(site.name+" "+what, func() { x.Down(address(k), false) })
-		return
+		time.AfterFunc(time.Until(until(5*time.Minute)), func() { x.Down(address(k), false) })
 	case "is busy":
 		answers(5*time.Minute, Status(http.StatusServiceUnavailable, "Retry-After", "20"), append(x.paths, "/robots.txt")...)
 	case "breaks off":
