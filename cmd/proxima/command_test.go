@@ -408,7 +408,7 @@ func TestProgressLine(t *testing.T) {
 	s := node.Status{Frontier: frontier.Status{Hosts: map[string]int{"idle": 3, "gap": 2}}}
 	s.Crawl.Pages, s.Crawl.Rows = 1200, map[string]int64{"200": 1190, "399": 1, "400": 2, "503": 3, crawl.RowDNS: 4}
 	s.Frontier.Pending, s.Frontier.Pages, s.Frontier.Due = 7, 9, 8
-	const want = "2.5 pages/s · 1,200 pages · 5 hosts · 7 queued · 9 errors · 8 due · waiting for politeness"
+	const want = "2.5 pages/s · 1,200 pages · 7 queued · 8 due · waiting for politeness · 5 hosts · 9 errors"
 	if got := progressLine(s, 2.5); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

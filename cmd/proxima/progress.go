@@ -46,12 +46,12 @@ func progressState(s node.Status) string {
 	for _, n := range s.Frontier.Hosts {
 		hosts += n
 	}
-	line := fmt.Sprintf("%s pages · %s hosts · %s queued · %s errors", humanize.Comma(s.Crawl.Pages),
-		humanize.Comma(int64(hosts)), humanize.Comma(s.Frontier.Pending), humanize.Comma(failures(s.Crawl)))
+	line := fmt.Sprintf("%s pages · %s queued", humanize.Comma(s.Crawl.Pages), humanize.Comma(s.Frontier.Pending))
 	if s.Frontier.Pages > 0 {
 		line += fmt.Sprintf(" · %s due", humanize.Comma(s.Frontier.Due))
 	}
-	return line + " · " + why(s)
+	// A narrow terminal cuts off the end.
+	return line + fmt.Sprintf(" · %s · %s hosts · %s errors", why(s), humanize.Comma(int64(hosts)), humanize.Comma(failures(s.Crawl)))
 }
 
 // why returns the main reason for not crawling faster.
