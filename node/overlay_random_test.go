@@ -127,20 +127,19 @@ func (x *troubles) stopLate() {
 // linked gives each site pages to which only another site links.
 func (x *troubles) linked() {
 	x.paths = append(numbered(randomPages), "/")
-	for from := range x.sites {
-		for n := range randomFar {
-			to, path := (from+1+n)%randomSites, fmt.Sprintf("/far%d", n)
-			x.Web.sites[x.sites[from]].Page(fmt.Sprintf("/%d", n*randomPages/randomFar), "http://"+x.sites[to]+path)
-			x.Web.sites[x.sites[to]].Page(path)
-		}
-	}
 	for n := range randomFar {
-		x.paths = append(x.paths, fmt.Sprintf("/far%d", n))
+		far := fmt.Sprintf("/far%d", n)
+		x.paths = append(x.paths, far)
+		for i, from := range x.sites {
+			to, page := x.sites[(i+1+n)%randomSites], fmt.Sprintf("/%d", n*randomPages/randomFar)
+			x.Web.sites[from].Page(page, "http://"+to+far)
+			x.Web.sites[to].Page(far)
+		}
 	}
 }
 
-// missing returns the sites of which pages are missing, but for those of which the overlay said that it has no copy: one may be on the disk of a
-// node that was down until all others had ended, and the other as well, or on a disk that is lost.
+// missing returns the sites of which pages are missing. Two copies may be on disks of nodes that were down until all others had ended, or one of
+// them on a disk that is lost. Then sites are left out of which the overlay said that it has no copy, and pages to which another site links.
 func (x *troubles) missing() (sites []string) {
 	named, got := map[string]bool{}, x.got()
 	for i := range x.nodes {
@@ -150,9 +149,14 @@ func (x *troubles) missing() (sites []string) {
 			}
 		}
 	}
+	paths := x.paths
+	if x.late == 0 || x.late+x.disks < 2 {
+		clear(named)
+	} else {
+		paths = paths[:len(paths)-randomFar]
+	}
 	for _, site := range x.sites {
-		all := !slices.ContainsFunc(x.paths, func(path string) bool { return got[site+path] == 0 })
-		if !all && !(x.late > 0 && x.late+x.disks > 1 && named[site]) {
+		if !named[site] && slices.ContainsFunc(paths, func(path string) bool { return got[site+path] == 0 }) {
 			sites = append(sites, site)
 		}
 	}
