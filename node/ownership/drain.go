@@ -99,8 +99,8 @@ func (rc *reconciler) toAnHeir(ctx context.Context, v view.View, host string, as
 }
 
 // Evacuate hands the hosts that this node owns to others as their assigned owners, as long as some condition holds. It fails at a host that all
-// of them refuse. From then on this node refuses hosts, as nodes that all evacuate would otherwise pass them round. If none is left, it takes a
-// single one. Refuse(false) ends that.
+// of them refuse. It begins with Refuse(true): nodes that all evacuate would otherwise pass hosts round. If no host is left in the end, this node
+// takes a single one.
 func (rc *reconciler) Evacuate(ctx context.Context, reason string, holds func() bool) error {
 	rc.Refuse(true)
 	left := false
