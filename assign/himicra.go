@@ -10,7 +10,7 @@ import (
 )
 
 // himicra is HiMicra (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, chapter 6). The nodes
-// form a tree whose upper nodes are far apart. The search for a server's node begins at the root, so few nodes probe it. It goes to
+// form a tree of nodes that are far from their parent and from its other children. The search for a server's node begins at the root, so few nodes probe it. It goes to
 // the first node whose probe is within the threshold, or to the fastest of those asked.
 //
 // The paper leaves some details open. Here the sample from which the tree is built is the nodes themselves, at the distances of their
@@ -36,7 +36,7 @@ func (h *himicra) join(nodes []Node, _ []*probed) {
 	for i := range all {
 		all[i] = i
 	}
-	h.build("", all, times)
+	h.build(-1, all, times)
 }
 
 // apart is how differently two nodes see the sample; 0 if a coordinate is unknown.
@@ -47,11 +47,24 @@ func apart(times [][]float64, i, j int) (sum float64) {
 	return sum
 }
 
-// build makes a subtree of the nodes below and puts it under parent.
-func (h *himicra) build(parent string, below []int, times [][]float64) {
-	top := below
+// build makes a subtree of the nodes below and puts it under a node, or under the root, which is -1 and sees no sample.
+func (h *himicra) build(parent int, below []int, times [][]float64) {
+	name, top := "", below
+	if parent >= 0 {
+		name = h.ids[parent]
+	}
 	if len(below) > h.cfg.Branches {
-		top = farthest(below, h.cfg.Branches, func(i, j int) float64 { return apart(times, i, j) })
+		top = farthest(below, h.cfg.Branches, func(set []int) (sum float64) {
+			for i, u := range set {
+				for _, o := range set[:i] {
+					sum += apart(times, u, o)
+				}
+				if parent >= 0 {
+					sum += apart(times, u, parent)
+				}
+			}
+			return sum
+		})
 	}
 	joined := make(map[int][]int)
 	for _, u := range below {
@@ -61,23 +74,15 @@ func (h *himicra) build(parent string, below []int, times [][]float64) {
 		}
 	}
 	for _, c := range top {
-		h.children[parent] = append(h.children[parent], h.ids[c])
+		h.children[name] = append(h.children[name], h.ids[c])
 		if len(joined[c]) > 0 {
-			h.build(h.ids[c], joined[c], times)
+			h.build(c, joined[c], times)
 		}
 	}
 }
 
-// farthest picks n of all, the largest sum of pairwise distances that swapping finds.
-func farthest(all []int, n int, distance func(i, j int) float64) []int {
-	sum := func(set []int) (s float64) {
-		for i := range set {
-			for j := range i {
-				s += distance(set[i], set[j])
-			}
-		}
-		return s
-	}
+// farthest picks n of all, those with the largest sum that swapping finds.
+func farthest(all []int, n int, sum func(set []int) float64) []int {
 	set := slices.Clone(all[:n])
 	for {
 		best, most := set, sum(set)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -162,6 +163,16 @@ func TestHiMicraExample(t *testing.T) {
 	h.children = map[string][]string{"": {"1", "2"}, "1": {"3", "4"}, "2": {"5", "6"}}
 	if c, asked := times.one(t, a); c.Node != "4" || !slices.Equal(asked, []string{"1", "2", "5", "6", "3", "4"}) {
 		t.Errorf("it chose %+v, asked %v", c, asked)
+	}
+}
+
+// The children of a node are far from each other and from it: beside it they would show nothing new. The root is nowhere.
+func TestHiMicraTree(t *testing.T) {
+	h := &himicra{cfg: HiMicraConfig{Branches: 2}, ids: []string{"a", "b", "c", "d", "z"}, children: map[string][]string{}}
+	h.build(-1, []int{0, 1, 2, 3, 4}, [][]float64{{0, 0}, {10, 0}, {50, 30}, {100, 0}, {1000, 0}})
+	// Under a, b and d differ by 90, and by 10 and 100 from a: 200. c and d differ by 80, and by 80 and 100 from a: 260.
+	if want := map[string][]string{"": {"a", "z"}, "a": {"c", "d"}, "c": {"b"}}; !reflect.DeepEqual(h.children, want) {
+		t.Errorf("the tree is %v, want %v", h.children, want)
 	}
 }
 
