@@ -309,20 +309,24 @@ func (z *zone) cut(policy string, at spot, id string) (d int, cut float64, upper
 			return d, cut, at[d] >= cut
 		}
 	}
-	upper = weight("half", id)%2 == 1
-	for i := range at {
-		d = (z.splits + i) % len(at)
-		cut = z.least[d] + (z.most[d]-z.least[d])/2
-		if cut > z.least[d] && cut < z.most[d] {
-			if policy == CANMPP && len(z.servers) > 0 {
-				if m := median(z.servers, d); m > z.least[d] {
-					cut = m
-				}
-			}
-			return d, cut, upper
+	middle := func(d int) float64 { return z.least[d] + (z.most[d]-z.least[d])/2 }
+	var open []int // dimensions in which the zone can be split
+	for d := range at {
+		if m := middle(d); m > z.least[d] && m < z.most[d] {
+			open = append(open, d)
 		}
 	}
-	return 0, z.most[0], true
+	if len(open) == 0 {
+		return 0, z.most[0], true
+	}
+	d = open[z.splits%len(open)]
+	cut = middle(d)
+	if policy == CANMPP && len(z.servers) > 0 {
+		if m := median(z.servers, d); m > z.least[d] {
+			cut = m
+		}
+	}
+	return d, cut, weight("half", id)%2 == 1
 }
 
 // median returns the median of some spots in one dimension, the upper one of two.

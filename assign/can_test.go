@@ -74,6 +74,19 @@ func TestCANSplitsTheMostLoaded(t *testing.T) {
 	}
 }
 
+// A zone is split in each dimension that has an extent in turn.
+func TestCANDimensionsInTurn(t *testing.T) {
+	var turns []int
+	z := &zone{most: spot{8, 8, 8}} // the fourth has none
+	for z.splits = range 6 {
+		d, _, _ := z.cut(CANDL, spot{}, "newcomer")
+		turns = append(turns, d)
+	}
+	if want := []int{0, 1, 2, 0, 1, 2}; !slices.Equal(turns, want) {
+		t.Errorf("it is split in the dimensions %v, want %v", turns, want)
+	}
+}
+
 // canWorld is nodes and servers in clusters of a flat world, where probes are distances.
 func canWorld(seed uint64, nodes, servers int) (Batch, View, bench) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
