@@ -90,6 +90,42 @@ func TestLinkThatItsReplicaDoesNotStore(t *testing.T) {
 	}
 }
 
+// A link is on its way to the replica when a page of its host is done. It is acknowledged when the replica has it, not before.
+func TestLinkThatIsOnItsWayToTheReplica(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(5, 1, 2, 3)
+		s.lose(func(l letter) bool { return is[*wire.StoreRequest](l) && l.to == 2 })
+		s.node(3).find(link(host, 5))
+		time.Sleep(3 * time.Second)
+		s.node(1).crawl(host, 0)
+		if s.node(3).awaitAnswers(s.cfg.SuspendAfter - 10*time.Second) {
+			t.Error("the link is acknowledged, and on one disk only")
+		}
+	})
+}
+
+// Links of a host come without end, and its replica is slow, but stores them all. That of a peer is acknowledged as soon as it is stored, too.
+func TestLinkToASlowReplica(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(5, 1, 2, 3)
+		s.delay(func(l letter) time.Duration {
+			if is[*wire.StoreRequest](l) && l.to == 2 {
+				return 700 * time.Millisecond
+			}
+			return 0
+		})
+		for k := range 100 {
+			if s.node(1).find(link(host, 5+k)); k == 20 {
+				s.node(3).find(link(host, 199))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if len(s.node(3).disk.linksTo()) > 0 {
+			t.Error("the link is not acknowledged within eight seconds")
+		}
+	})
+}
+
 // A link waits for its owner, and its page is done. The finder's disk is lost, the node with the copy has a power cut, and then its
 // disk is lost, too. The link still arrives.
 func TestLinkOutlivesOneDiskAfterTheOther(t *testing.T) {

@@ -150,6 +150,7 @@ func TestPageOfAFailedSyncIsHeldBack(t *testing.T) {
 		if err := p.own.gather(gone); err != nil || stream.next()[host].Lost {
 			t.Errorf("a caller that gives up takes changes along: %v", err)
 		}
+		stream.stored(host)
 		p.crawl(host, 0)
 		p.fail(&fault{call: "Sync", n: 1})
 		if err := p.own.gather(s.t.Context()); !errors.Is(err, errFault) {

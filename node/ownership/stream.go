@@ -337,13 +337,14 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 	c.Pages = slices.DeleteFunc(c.Pages, func(p frontier.PageRecord) bool { return pages[p.Path] })
 }
 
-// next takes the changes of all hosts whose replicas are not being mended.
+// next takes the changes of all hosts whose replicas are not being mended, and have answered what was sent before: until then, what that
+// brings counts as lacking.
 func (s *stream) next() map[string]*frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]*frontier.Change)
 	for host, w := range s.hosts {
-		if !w.mended && w.change != nil {
+		if !w.mended && !w.away && w.change != nil {
 			out[host] = s.removeLocked(w)
 		}
 	}
