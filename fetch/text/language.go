@@ -17,19 +17,24 @@ func primary(tag string) string {
 	return tag
 }
 
-// common lists words that are frequent in one language and rare in the others.
+// common lists words that are frequent in one language and rare in the others. It leaves out words such as "a", "na" or "de", which are
+// frequent in dozens.
 var common = []struct{ language, words string }{
 	{"en", " the of and to is that for it was with are this be have from you not by which their has will "},
-	{"de", " der die und das ist nicht von den mit dem sich auf ein eine für auch werden wird oder aus einer "},
+	{"de", " der die und das ist nicht von den mit dem sich auf ein eine für auch werden wird oder einer "},
 	{"fr", " les des et est une dans que pour qui sur pas vous plus au avec sont ce nous cette mais ou "},
-	{"es", " el los las y del que una por con para su como más está pero sus este son también "},
-	{"it", " il di che è gli della una per con non sono del anche alla più nel dei questo delle "},
-	{"pt", " os do da em um uma para com não mais dos ao como foi também são das pelo pela você "},
-	{"nl", " het een van en dat niet zijn voor met op te er aan ook wordt naar deze bij maar "},
-	{"sv", " och att det som är av för inte med ett den till har var jag om kan från eller "},
-	{"pl", " w i na się nie jest z do to że jak są przez oraz dla od po był może "},
-	{"cs", " a je se na že v s do jsou byl pro jako nebo také které který podle jeho "},
-	{"tr", " ve bir bu için ile da de çok olarak daha olan gibi kadar ancak sonra ama "},
+	{"es", " el los las y por con para su como más está pero sus este son también una sin del al "},
+	{"it", " il che è gli della una per con non sono del anche alla più nel dei questo delle ogni "},
+	{"pt", " os do em um uma para com não mais dos ao como foi também são das pelo pela você à "},
+	{"nl", " het een van en dat niet zijn voor met op er aan ook wordt naar deze bij maar door "},
+	{"sv", " och att är av för inte ett till från jag också när där mycket vara hade vid "},
+	{"da", " og ikke at af det blev bliver efter mellem meget hvad have uden "},
+	{"no", " og ikke å av det ble blir etter mellom mye hva hadde uten "},
+	{"pl", " się nie jest że są przez oraz dla od może jako jego który która które tym także lub w z "},
+	{"cs", " se že jsou byl pro jako nebo také které který podle jeho ale být při není až mezi v "},
+	{"sk", " sú bol bola pre alebo tiež ktoré ktorý ktorá podľa byť keď pri nie aj medzi ako v že "},
+	{"hu", " az és hogy nem egy volt csak meg már még mint vagy azt minden ezt "},
+	{"tr", " ve bir bu için ile çok olarak daha olan gibi kadar ancak sonra ama her veya "},
 }
 
 // Bounds on guessing.

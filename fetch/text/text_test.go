@@ -118,6 +118,15 @@ func TestLanguages(t *testing.T) {
 		{`<p>La maison sur la colline est une des plus vieilles dans cette ville, mais elle est avec nous pour qui la veut.`, "fr"},
 		{`<p>Το σπίτι στον λόφο πωλείται`, "el"}, {`<p>これは日本語の文章です`, "ja"}, {`<p>这是一个中文网页的内容`, "zh"}, {`<p>이것은 한국어 문장입니다`, "ko"},
 		{`<p>Lorem ipsum dolor sit amet, consectetur adipiscing elit.`, ""}, {`<p>Hello`, ""},
+		// Neighbours, whose shortest words are the same.
+		{`<p>Huset på bakken er til salg, og det har en have med mange træer, der ikke er gamle. Man kan se byen fra det, hvis man går op af trappen.`, "da"},
+		{`<p>Huset på bakken er til salgs, og det har en hage med mye gress og trær som ikke er gamle. Man kan se byen etter å ha gått opp av trappen.`, "no"},
+		{`<p>Huset på kullen är till salu, och det har en trädgård med många träd som inte är gamla. Man kan se staden från det när man har gått av.`, "sv"},
+		{`<p>A ház a dombon eladó, és van egy kertje, az pedig nem kicsi. Azt mondják, hogy már régi, és nem is volt még senkié.`, "hu"},
+		{`<p>Dom na kopci je na predaj, a má záhradu, v ktorej sú stromy, ktoré nie sú staré, ale aj cestu medzi nimi, pri ktorej sa dá sedieť.`, "sk"},
+		{`<p>Dům na kopci se prodává, a má zahradu, ve které jsou stromy, které jsou mladé, ale také cestu mezi nimi, kde se dá při slunci sedět.`, "cs"},
+		{`<p>Kuća na brdu je na prodaju, a ima i vrt, u kojem su stabla koja nisu stara, i put do mora, na kojem se u podne ne može sjediti.`, ""},
+		{`<p>Ngôi nhà ở trên đồi là nhà để bán, và nó có một khu vườn do một người ở làng trồng nhiều cây, với con đường đi ra biển.`, ""},
 	} {
 		if got := Extract([]byte(c.page), "utf-8", false).Language; got != c.want {
 			t.Errorf("%s: %q, want %q", c.page, got, c.want)
