@@ -38,7 +38,9 @@ type host struct {
 	name  string
 	place place
 	site  *Site
-	opens time.Time // when its hours begin, as of the last settle; zero if it may be asked at this hour
+	// opens is when the hours begin in which its next request may be made, as of the last settle; zero if that is now.
+	opens time.Time
+	hours Hours
 	// window holds the next URLs of each queue.
 	window [origins]fifo[pending]
 	loaded [origins]uint64 // the last block that was put into the window

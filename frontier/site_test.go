@@ -2,7 +2,10 @@ package frontier
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"proxima/frontier/identity"
 )
 
 // shut are hours that end at a time and begin again at another, or never if that is zero.
@@ -33,4 +36,32 @@ func TestRecrawlOfASite(t *testing.T) {
 	if got := (&Site{Hours: shut{}}).opens(now); got != now.Add(neverOpens) {
 		t.Errorf("hours without a time open at %v", got)
 	}
+}
+
+// A robots.txt that is redirected to another host is asked for in the hours of that host, and with its gap.
+func TestRedirectedRobotsInTheHoursOfItsHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gap, until := 30*time.Second, time.Now().Add(time.Hour)
+		other := &Site{Hours: shut{until: until}, Gap: &gap}
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{Site: func(host string) *Site { return map[string]*Site{"http://www.h1.test": other}[host] }})
+		go l.placing(addr1)
+		l.add(page("http://h1.test", 1))
+		l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Redirect: &identity.URL{Host: "http://www.h1.test", Path: "/robots.txt"}}})
+		if task := l.taking(time.Until(until) - time.Second); task != nil {
+			t.Fatalf("%s is asked for outside its hours", task.URL)
+		}
+		if h := l.Explain("http://h1.test"); h.Wait != "hours" || l.Idle(time.Minute) {
+			t.Errorf("it waits for %s: %s", h.Wait, h.Sentence)
+		}
+		l.finish(l.taking(2*time.Minute), Outcome{})
+		if task := l.taking(gap - 1); task != nil {
+			t.Errorf("%s is asked for within the gap of the host before", task.URL)
+		}
+		if task := l.taking(2); task == nil || task.Kind != Page {
+			t.Errorf("then came %+v", task)
+		} else {
+			l.finish(task, Outcome{})
+		}
+	})
 }

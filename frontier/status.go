@@ -87,7 +87,7 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 	case !work:
 		return "idle", "it has no pending URLs"
 	case h.opens.After(now) && h.opens.After(h.notBefore):
-		return "hours", fmt.Sprintf("it is asked at its hours only, %s; the next begin at %s", h.site.Hours, h.opens.Format("2006-01-02 15:04:05 -0700"))
+		return "hours", fmt.Sprintf("it is asked at its hours only, %s; the next begin at %s", h.hours, h.opens.Format("2006-01-02 15:04:05 -0700"))
 	case h.notBefore.After(now):
 		return "backoff", fmt.Sprintf("%s; it is asked again in %v", h.why, h.notBefore.Sub(now).Round(time.Millisecond))
 	case due.After(now):

@@ -113,7 +113,7 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 		if !w.eligible(h) || h.notBefore.After(now) || len(h.window[o]) == 0 {
 			continue
 		}
-		if w.stale(h, now) || h.site.closed(now) { // its address or its hours ended while it stood in the queue
+		if w.stale(h, now) || w.asked(h).closed(now) { // its address or its hours ended while it stood in the queue
 			w.settle(h, now)
 			continue
 		}
@@ -176,7 +176,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	}
 	if s.parallel > 1 {
 		// The gap between parallel requests begins with their start.
-		s.rest(now.Add(w.rules.gap(h.site, s.addr, 0, 0)))
+		s.rest(now.Add(w.rules.gap(w.asked(h), s.addr, 0, 0)))
 	}
 	w.settle(h, now) // it may have another URL for another fetcher
 	return task
@@ -199,7 +199,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
 			h.crawlDelay = r.CrawlDelay // it already counts between the robots.txt and the first page
 		}
-		s.rest(now.Add(out.Lingers + w.rules.gap(h.site, s.addr, h.crawlDelay, out.Elapsed)))
+		s.rest(now.Add(out.Lingers + w.rules.gap(w.asked(h), s.addr, h.crawlDelay, out.Elapsed)))
 	}
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
 		w.recrawl.tokens++ // the visit was not made

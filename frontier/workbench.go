@@ -90,7 +90,10 @@ func (w *workbench) settle(h *host, now time.Time) {
 		h.queued = [origins]bool{} // entries in queues are stale now
 	} else {
 		h.revive(now)
-		h.opens = h.site.opens(now)
+		asked := w.asked(h)
+		if h.opens = asked.opens(now); !h.opens.IsZero() {
+			h.hours = asked.Hours
+		}
 		if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
 			h.reading = true
 			w.refills = append(w.refills, h)
@@ -157,6 +160,14 @@ func (w *workbench) crowds(h *host, now time.Time) bool {
 // not being asked for, and its server is that of the next URL.
 func (w *workbench) eligible(h *host) bool {
 	return h.place == placed && !h.frozen && h.suspended == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
+}
+
+// asked returns the settings of the host that the next request goes to: another one if the robots.txt was redirected there.
+func (w *workbench) asked(h *host) *Site {
+	if t := h.robotsTarget; t != nil {
+		return w.site(t.url.Host)
+	}
+	return h.site
 }
 
 // unplace takes a host from its server. Its name is resolved again.
