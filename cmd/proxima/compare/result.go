@@ -84,7 +84,7 @@ type Assigner struct {
 type Balance struct {
 	MinURLs, MaxURLs   int64
 	MinBusyS, MaxBusyS float64
-	CVURLs, CVBusy     float64 // standard deviation / mean
+	CVBusy             *float64 // standard deviation / mean
 }
 
 // SeedShare has the figures of an assigner with one seed.

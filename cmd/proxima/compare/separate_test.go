@@ -167,3 +167,28 @@ func TestPagesThatOnlySomeGotAreTold(t *testing.T) {
 	}
 	holds(t, strings.Join(read(t, dir).Notes(), "\n"), "2 of 4 pages have no times, since the nodes of some assigners got them")
 }
+
+// alone writes a run of one assigner, in which each server's page takes so many ms, or fails at 0.
+func alone(t *testing.T, dir, label string, seed uint64, ms float64) string {
+	w := twoNodes()
+	w.Assigners, w.Seed = []string{label}, seed
+	b := newBed(t, dir, w)
+	for _, s := range w.Servers {
+		f := assigned(label, s.Hosts[0]+"/1", ms)
+		f.Batch = ""
+		if ms == 0 {
+			f.Error = "refused"
+		}
+		b.nodes[0].fetch(9, f)
+	}
+	return b.write()
+}
+
+// TestNothingAnswered: where no node did anything the variation of their work is unknown. Of several runs, those with work count.
+func TestNothingAnswered(t *testing.T) {
+	top := t.TempDir()
+	r := read(t, alone(t, filepath.Join(top, "failed"), "nearest", 1, 0))
+	holds(t, r.Text(), "nearest alone: URLs per node 0 to 0 (cv –), busy 0 to 0 s (cv –)")
+	alone(t, filepath.Join(top, "done"), "nearest", 1, 100)
+	near(t, "balance", read(t, top).of(t, "nearest").BalanceCV, 1) // 2 and 0
+}

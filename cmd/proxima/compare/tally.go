@@ -226,8 +226,8 @@ func (c *comparer) separately(a *Assigner, row int) {
 				b.MinBusyS, b.MaxBusyS = min(b.MinBusyS, s), max(b.MaxBusyS, s)
 			}
 		}
-		ofURLs.add(variation(urls))
-		ofBusy.add(variation(busy))
+		ofURLs.vary(urls)
+		ofBusy.vary(busy)
 		unfinished = max(unfinished, r.pending())
 		if !r.first.IsZero() {
 			makespans.add(r.last.Sub(r.first).Seconds())
@@ -241,17 +241,14 @@ func (c *comparer) separately(a *Assigner, row int) {
 	default:
 		a.MakespanWhy = "it needs a run with this assigner alone"
 	}
-	if ofURLs.n > 0 {
-		b.CVURLs, b.CVBusy = ofURLs.mean(), ofBusy.mean()
-		a.Balance = &b
-		if !math.IsNaN(b.CVURLs) {
-			a.BalanceCV = &b.CVURLs
-		}
+	if b.MinURLs <= b.MaxURLs { // there was such a run
+		a.Balance, a.BalanceCV, b.CVBusy = &b, ratio(ofURLs.sum, float64(ofURLs.n)), ratio(ofBusy.sum, float64(ofBusy.n))
 	}
 }
 
-// variation is the standard deviation / the mean, or NaN.
-func variation(v []float64) float64 {
-	mean, sd := stat.PopMeanStdDev(v, nil)
-	return sd / mean
+// vary adds the standard deviation / the mean of some values, unless all are 0.
+func (c *cell) vary(values []float64) {
+	if mean, sd := stat.PopMeanStdDev(values, nil); mean > 0 {
+		c.add(sd / mean)
+	}
 }

@@ -93,8 +93,8 @@ func (r *Result) assignersText(b *bytes.Buffer) {
 	b.WriteString(truncated)
 	for _, a := range r.Assigners {
 		if l := a.Balance; l != nil {
-			fmt.Fprintf(b, "%s alone: URLs per node %d to %d (cv %.2f), busy %.0f to %.0f s (cv %.2f)", a.Name, l.MinURLs, l.MaxURLs, l.CVURLs,
-				l.MinBusyS, l.MaxBusyS, l.CVBusy)
+			fmt.Fprintf(b, "%s alone: URLs per node %d to %d (cv %s), busy %.0f to %.0f s (cv %s)", a.Name, l.MinURLs, l.MaxURLs,
+				number(a.BalanceCV, 2), l.MinBusyS, l.MaxBusyS, number(l.CVBusy, 2))
 			if a.MakespanWhy != "" {
 				fmt.Fprintf(b, "; makespan unknown: %s", a.MakespanWhy)
 			}
