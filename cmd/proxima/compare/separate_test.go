@@ -184,6 +184,25 @@ func alone(t *testing.T, dir, label string, seed uint64, ms float64) string {
 	return b.write()
 }
 
+// TestRowOfAnotherWorldIsNotRanked: its differences are unknown and not 0, and the means of two worlds say nothing about who is faster.
+func TestRowOfAnotherWorldIsNotRanked(t *testing.T) {
+	top := t.TempDir()
+	alone(t, filepath.Join(top, "a"), "geographic", 2, 900)
+	alone(t, filepath.Join(top, "b"), "random", 1, 100)
+	alone(t, filepath.Join(top, "c"), "hash", 1, 120)
+	r := read(t, top)
+	var order []string
+	for _, a := range r.Order() {
+		order = append(order, a.Name)
+	}
+	if got := strings.Join(order, " "); got != "random hash geographic" {
+		t.Errorf("the order is %s", got)
+	}
+	if h := r.Headline(); !strings.HasPrefix(h, "random cannot be compared with geographic: chance cannot be judged") {
+		t.Error(h)
+	}
+}
+
 // TestNothingAnswered: where no node did anything the variation of their work is unknown. Of several runs, those with work count.
 func TestNothingAnswered(t *testing.T) {
 	top := t.TempDir()

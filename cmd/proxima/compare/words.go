@@ -53,6 +53,9 @@ func (r *Result) Headline() string {
 	}
 	next := level[0]
 	switch d := next.Lead; {
+	case d == nil && r.paired():
+		return fmt.Sprintf("%s cannot be compared with %s: chance cannot be judged, since both got the same pages from fewer than %d servers%s.",
+			first.Name, next.Name, fewestServers, over)
 	case d == nil:
 		return fmt.Sprintf("%s comes before %s, with a mean time per page of %.0f and %.0f ms; chance cannot be judged, since both got the same "+
 			"pages from fewer than %d servers%s.", first.Name, next.Name, *first.MeanMs, *next.MeanMs, fewestServers, over)
@@ -67,20 +70,29 @@ func (r *Result) Headline() string {
 	}
 }
 
-// Order lists the rows with figures, the fastest first: by the paired difference to the reference or, without any, by the mean.
+// Order lists the rows with figures, the fastest first: by the paired difference to the reference or, without any, by the mean. A row that
+// has no page in common with the reference comes last.
 func (r *Result) Order() []Assigner {
 	list := slices.DeleteFunc(slices.Clone(r.Assigners), func(a Assigner) bool { return a.MeanMs == nil })
 	by := func(a Assigner) float64 { return *a.MeanMs }
-	if slices.ContainsFunc(list, func(a Assigner) bool { return a.Difference != nil }) {
+	if r.paired() {
 		by = func(a Assigner) float64 {
-			if a.Difference == nil { // the reference itself
+			switch {
+			case a.Difference != nil:
+				return a.Difference.Rel
+			case slices.ContainsFunc(list, func(o Assigner) bool { return o.Difference != nil && o.Difference.To == a.Name }):
 				return 0
 			}
-			return a.Difference.Rel
+			return math.Inf(1)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Assigner) int { return cmp.Compare(by(a), by(b)) })
 	return list
+}
+
+// paired reports whether rows have differences to the reference.
+func (r *Result) paired() bool {
+	return slices.ContainsFunc(r.Assigners, func(a Assigner) bool { return a.Difference != nil })
 }
 
 func versus(d *Difference) string {
