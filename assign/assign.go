@@ -92,7 +92,7 @@ type Batch struct {
 	// Near are further servers of the same networks (Network). They are not assigned, but their memories are evidence.
 	Near []Server
 	// Before is the assigner that decided these servers in the previous round (mode persistent), or nil. vivaldi takes over its
-	// places, ipmicra its subnets. The others find all they need in the servers' memories.
+	// places, ipmicra its subnets, also those of a batch of other servers. The others find all they need in the servers' memories.
 	Before Assigner
 	// Home is the node that crawled the servers until now, if it did so with many at once, or "". It measured them, and itself, under the
 	// load of all of them, which the batch takes away. So nearest begins without what it measured, and asks it as it asks others.

@@ -13,7 +13,7 @@ import (
 //
 // The papers leave some details open, and the registries' bulk data is no longer public. So here subnets are prefixes of fixed
 // lengths, and an organisation is one of them. Each home decides alone, from the servers of the batch and from Batch.Before. A server
-// waits while an earlier one of its organisation is being probed.
+// waits while an earlier one of its organisation is being probed. Only the latest subnets are remembered.
 type ipmicra struct {
 	cfg       IPMicraConfig
 	ids       []string
@@ -27,11 +27,14 @@ type delegation struct {
 	node   string
 }
 
+// mostSubnets is the number of delegated subnets that a batch takes over.
+const mostSubnets = 10_000
+
 func newIPMicra(cfg IPMicraConfig, before Assigner) *ipmicra {
 	m := &ipmicra{cfg: cfg}
 	if before, ok := before.(*prober); ok {
 		if was, ok := before.method.(*ipmicra); ok {
-			m.delegated = slices.Clone(was.delegated)
+			m.delegated = slices.Clone(was.delegated[max(0, len(was.delegated)-mostSubnets):])
 		}
 	}
 	return m

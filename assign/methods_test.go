@@ -229,6 +229,18 @@ func TestIPMicra(t *testing.T) {
 	}
 }
 
+// A batch takes over the latest subnets, no more than it has room for.
+func TestIPMicraForgetsTheOldestSubnets(t *testing.T) {
+	before := newProber(&ipmicra{}, Batch{}, viewOf("a"))
+	for i := range mostSubnets + 1 {
+		d := delegation{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24), "a"}
+		before.method.(*ipmicra).delegated = append(before.method.(*ipmicra).delegated, d)
+	}
+	if d := newIPMicra(IPMicraConfig{}, before).delegated; len(d) != mostSubnets || d[0].subnet.String() != "10.0.1.0/24" {
+		t.Errorf("%d subnets are taken over, from %v on", len(d), d[0].subnet)
+	}
+}
+
 // The prefixes of IPv6 are twice as long. An IPv4 address counts as one however it is written.
 func TestSubnetsOfBothFamilies(t *testing.T) {
 	for _, c := range []struct {

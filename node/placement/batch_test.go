@@ -64,6 +64,25 @@ func TestEstimatesBeginWhenManyDownloadsHaveEnded(t *testing.T) {
 	}
 }
 
+// A subnet that ipmicra delegated in one batch is that node's in the next ones: their servers need no probes. Each tuning has its own.
+func TestSubnetsOutliveTheirBatch(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		cfg := modeWith(ModeCycle, 1, assign.IPMicra, "checking")
+		cfg.Hosts, cfg.Candidates = 1, []Candidate{{"name": "checking", "assigner": assign.IPMicra, "threshold_ms": 10.0}}
+		_, stop := w.start(cfg)
+		time.Sleep(15 * time.Minute)
+		stop()
+		var got []string
+		for _, d := range w.decided {
+			got = append(got, fmt.Sprintf("%s %s %d", d.Label, d.Owner, d.Estimates))
+		}
+		want := []string{"ipmicra n1 2", "checking n1 4", "ipmicra n1 0", "checking n1 0", "ipmicra n1 0", "checking n1 0"}
+		if !slices.Equal(got, want) {
+			t.Errorf("label, node and probes of three servers of one subnet: %q, want %q", got, want)
+		}
+	})
+}
+
 func TestHostsGoToTheNearestNode(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		for i := range 30 {

@@ -41,7 +41,7 @@ func (b *batch) decide(ctx context.Context, id string) error {
 			return err
 		}
 		in := b.input(id, t)
-		if before != nil {
+		if in.Before = b.subnets[t.label]; before != nil {
 			in.Before = before[i].assigner
 		}
 		a, err := assign.New(t.method, t.cfg, in, view, begun)
@@ -207,6 +207,9 @@ func (b *batch) conclude(id string, begun time.Time) {
 		p.assigner.SetView(view, now)
 		b.tellPlaces(p)
 		choices := p.assigner.Conclude(now)
+		if p.method == assign.IPMicra {
+			b.subnets[p.label] = p.assigner
+		}
 		p.choices = make(map[netip.Addr]assign.Choice, len(choices))
 		for _, c := range choices {
 			if !p.decided {

@@ -24,7 +24,8 @@ type Placement struct {
 	walk   walk
 	enough bool // mode single has made its batch
 	neighbours
-	meant map[netip.Addr]time.Time // servers that another node should have, and since when; reconsider owns it
+	subnets map[string]assign.Assigner // by label: the ipmicra that decided last. The goroutine of the batches owns it
+	meant   map[netip.Addr]time.Time   // servers that another node should have, and since when; reconsider owns it
 
 	// mu guards the fields below. It is held while Frontier.Reserve is called, so that the frontier hears all calls in order.
 	mu       sync.Mutex
@@ -41,7 +42,7 @@ type Placement struct {
 
 // New makes a Placement. It makes progress only while Run is running.
 func New(cfg Config, deps Deps) *Placement {
-	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), told: make(map[string]time.Time),
+	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), subnets: make(map[string]assign.Assigner), told: make(map[string]time.Time),
 		changed: make(chan struct{}), silent: make(map[string]time.Time), since: time.Now(), reserved: make(map[netip.Addr]int),
 		status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}
 }
