@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +102,31 @@ func TestLinkThatIsOnItsWayToTheReplica(t *testing.T) {
 		if s.node(3).awaitAnswers(s.cfg.SuspendAfter - 10*time.Second) {
 			t.Error("the link is acknowledged, and on one disk only")
 		}
+	})
+}
+
+// A link is on its way to the replica when its host is to be handed over, and later changes of the host overtake it. It is acknowledged when
+// another node has it.
+func TestLinkThatIsOvertaken(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.found(5, 1, 2, 3, 4)
+		var late atomic.Int32
+		s.delay(func(l letter) time.Duration {
+			r, ok := l.req.(*wire.StoreRequest)
+			if ok && (l.to == 4 || l.to == 2 && r.GetItems()[0].GetChunk() != nil && late.Load() == 0) {
+				late.Add(1)
+				return 8 * time.Second
+			}
+			return 0
+		})
+		s.node(3).find(link(host, 5))
+		time.Sleep(2 * time.Second)
+		s.node(1).find(link(host, 6))
+		go s.node(1).handOff(host, 4) //nolint:errcheck // the test ends before
+		if s.node(3).awaitAnswers(4*time.Second) || late.Load() != 2 {
+			t.Errorf("the link is acknowledged, and on one disk only; %d messages are late", late.Load())
+		}
+		time.Sleep(time.Minute)
 	})
 }
 

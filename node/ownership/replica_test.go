@@ -159,6 +159,7 @@ func TestPageOfAFailedSyncIsHeldBack(t *testing.T) {
 		if c := stream.next()[host]; c == nil || !c.Lost || len(c.Done) > 0 || !stream.holdsBack(host) {
 			t.Errorf("there waits %+v; its page is held back: %v", c, stream.holdsBack(host))
 		}
+		stream.stored(host)
 		stream.cleared, stream.hosts[host].held = true, 0
 		p.disk.untrack(host)
 		p.find(link(host, 3))

@@ -42,8 +42,8 @@ type stream struct {
 type waiting struct {
 	change *frontier.Change // to be sent; may be nil
 	found  time.Time        // when the oldest URL in change was found; zero if it has none
-	away   bool             // a change is on its way
-	sent   time.Time        // the same as found for that change
+	away   int              // changes on their way, two at most: that of a host that is handed over may overtake one
+	sent   time.Time        // the same as found for those changes
 	held   int              // entries in stream.held
 	mended bool             // the replica is being mended: changes wait
 	// digest is the host's digest after the latest change seen, held back or not. It is valid if known is set.
@@ -78,7 +78,7 @@ func (s *stream) atLocked(host string) *waiting {
 
 // tidyLocked drops the entry of a host if it is empty.
 func (s *stream) tidyLocked(host string) {
-	if w := s.hosts[host]; w != nil && w.change == nil && !w.away && w.held == 0 && !w.mended {
+	if w := s.hosts[host]; w != nil && w.change == nil && w.away == 0 && w.held == 0 && !w.mended {
 		delete(s.hosts, host)
 	}
 }
@@ -198,11 +198,18 @@ func (s *stream) stored(hosts ...string) {
 	defer s.mu.Unlock()
 	for _, host := range hosts {
 		if w := s.hosts[host]; w != nil {
-			w.away, w.sent = false, time.Time{}
+			w.arrivedLocked()
 			s.tidyLocked(host)
 		}
 	}
 	s.tellLocked()
+}
+
+// arrivedLocked notes that a change is no longer on its way.
+func (w *waiting) arrivedLocked() {
+	if w.away--; w.away == 0 {
+		w.sent = time.Time{}
+	}
 }
 
 // tellLocked wakes the waiters.
@@ -281,7 +288,8 @@ func (s *stream) end() {
 func (s *stream) removeLocked(w *waiting) *frontier.Change {
 	c := w.change
 	s.bytes -= c.Memory()
-	w.away, w.sent = true, earlier(w.sent, w.found)
+	w.away++
+	w.sent = earlier(w.sent, w.found)
 	w.change, w.found = nil, time.Time{}
 	return c
 }
@@ -344,7 +352,7 @@ func (s *stream) next() map[string]*frontier.Change {
 	defer s.mu.Unlock()
 	out := make(map[string]*frontier.Change)
 	for host, w := range s.hosts {
-		if !w.mended && !w.away && w.change != nil {
+		if !w.mended && w.away == 0 && w.change != nil {
 			out[host] = s.removeLocked(w)
 		}
 	}
@@ -374,16 +382,17 @@ func (s *stream) mend(host string) (over func(error)) {
 		lost = s.removeLocked(w)
 	}
 	return func(err error) {
-		if err != nil && lost != nil {
+		switch {
+		case lost == nil:
+		case err == nil:
+			s.stored(host)
+		default:
 			s.putBack(host, lost)
 		}
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		w.mended = false
 		s.tidyLocked(host)
-		s.mu.Unlock()
-		if err == nil {
-			s.stored(host)
-		}
 	}
 }
 
@@ -395,8 +404,9 @@ func (s *stream) putBack(host string, c *frontier.Change) {
 	at, since := earlier(w.sent, w.found), w.change
 	if since != nil {
 		s.removeLocked(w)
+		w.arrivedLocked()
 		c.Follow(since)
 	}
-	w.away, w.sent = false, time.Time{}
+	w.arrivedLocked()
 	s.addLocked(host, c, at)
 }

@@ -3,10 +3,15 @@ package ownership
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"proxima/frontier"
 )
@@ -142,7 +147,7 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 		t.Error("it is not held back any more")
 	}
 	s.mature(func(until time.Time) bool { return until.Equal(now) }, now, 0, time.Hour)
-	if c := s.next()[streamed]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || !c.Tracked || s.bytes != 0 || !s.hosts[streamed].away || len(s.held) > 0 {
+	if c := s.next()[streamed]; c == nil || len(c.Done) != 1 || len(c.Pages) != 1 || !c.Tracked || s.bytes != 0 || s.hosts[streamed].away != 1 || len(s.held) > 0 {
 		t.Errorf("%+v is sent, and %d bytes of %d hosts wait", c, s.bytes, len(s.hosts))
 	}
 	s.stored(streamed)
@@ -223,4 +228,83 @@ func TestMendingThatFails(t *testing.T) {
 			t.Errorf("%v was sent while it was mended", out)
 		}
 	}
+}
+
+// Whatever is found, sent, overtaken, answered, put back and mended in which order: what counts as stored is at the replica.
+func TestWhatCountsAsStored(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, now := newStream(time.Now()), time.Now()
+		found, there := map[string]time.Time{}, map[string]bool{}
+		var onTheWay []*frontier.Change
+		var mended func(error) // while the replica is being mended
+		var read []string      // what that brings
+		sent := func(changes map[string]*frontier.Change) {
+			switch c := changes[streamed]; {
+			case c == nil:
+			case c.Lost:
+				s.putBack(streamed, &frontier.Change{Lost: true})
+			case rapid.Bool().Draw(t, "the peer is busy"):
+				s.putBack(streamed, c)
+			default:
+				onTheWay = append(onTheWay, c)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				for path, at := range found {
+					if !there[path] && s.storedLocked(at, time.Time{}) {
+						t.Fatalf("%s counts as stored", path)
+					}
+				}
+			},
+			"find": func(*rapid.T) {
+				now = now.Add(time.Second)
+				path := fmt.Sprint("/", len(found))
+				found[path] = now
+				s.take(added(path), now)
+			},
+			"finish":    func(*rapid.T) { s.take(finished(1, "", false), now) },
+			"send":      func(*rapid.T) { sent(s.next()) },
+			"hand over": func(*rapid.T) { sent(s.only(streamed)) },
+			"answer": func(t *rapid.T) {
+				if len(onTheWay) == 0 {
+					t.Skip()
+				}
+				i := rapid.IntRange(0, len(onTheWay)-1).Draw(t, "which")
+				c := onTheWay[i]
+				onTheWay = slices.Delete(onTheWay, i, i+1)
+				switch rapid.IntRange(0, 2).Draw(t, "what") {
+				case 0:
+					s.putBack(streamed, c)
+				case 1: // the disk is full
+					s.putBack(streamed, &frontier.Change{Lost: true})
+				default:
+					for _, p := range c.Added {
+						there[p.Path] = true
+					}
+					s.stored(streamed)
+				}
+			},
+			"begin to mend": func(t *rapid.T) {
+				if mended != nil {
+					t.Skip()
+				}
+				mended, read = s.mend(streamed), slices.Collect(maps.Keys(found))
+			},
+			"mend": func(t *rapid.T) {
+				if mended == nil {
+					t.Skip()
+				}
+				var err error
+				if rapid.Bool().Draw(t, "it fails") {
+					err, read = errors.New("no answer"), nil
+				}
+				for _, path := range read {
+					there[path] = true
+				}
+				mended(err)
+				mended = nil
+			},
+		})
+	})
 }
