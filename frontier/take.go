@@ -262,18 +262,31 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *Finis
 		h.window[p.ref.origin].unshift(p)
 		return
 	}
-	wait, more := schedule(w.rules.RetryPage, int(*had), w.rnd)
+	wait, _ := schedule(w.rules.RetryPage, int(*had), w.rnd)
 	p.retryAt = now.Add(wait)
 	if t == Busy {
-		p.retryAt, more = h.notBefore, *had < maxBusy
+		p.retryAt = h.notBefore
 	}
-	if !more {
+	if w.usedUp(&p, t) {
 		e.Ending = Failed
 		return
 	}
 	*had++
 	e.NextAttempt = p.retryAt
 	h.delay(p)
+}
+
+// usedUp says that a URL has failed for good if it meets this trouble once more.
+func (w *workbench) usedUp(p *pending, t Trouble) bool {
+	return t == Busy && p.busy >= maxBusy || t == Broken && int(p.broken) >= len(w.rules.RetryPage)
+}
+
+// UsedUp reports whether the URL of a task has failed for good if Finish is now told of this trouble. Remote fetches never have: their tries
+// are counted elsewhere.
+func (f *Frontier) UsedUp(task *Task, t Trouble) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return task.pending != nil && f.bench.usedUp(task.pending, t)
 }
 
 // unreachable sends a host to the next of its addresses after a failed connection. When all have failed, the host waits.

@@ -32,7 +32,8 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 			r.Exchange = exchange(task, res)
 		}
 	}
-	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
+	ends := out.Ending != frontier.Again || l.deps.Frontier.UsedUp(task, out.Trouble)
+	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && ends {
 		if err := fetch.Safely(func() { r.Page = l.pageOf(task, res, g) }); err != nil {
 			l.unkept(task, err)
 		}
@@ -50,7 +51,7 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 	case errors.Is(err, sink.ErrUnfit):
 		l.unkept(task, err)
 		return nil
-	case err != nil && out.Trouble == frontier.Busy: // it is repeated anyway, once the host has waited
+	case err != nil && out.Trouble == frontier.Busy && !ends: // it is repeated anyway, once the host has waited
 		return nil
 	case err != nil:
 		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Elapsed: out.Elapsed,

@@ -83,6 +83,20 @@ func TestPageWhoseExchangeCannotBeArchived(t *testing.T) {
 	})
 }
 
+// A page that is tried again is a line once it ends, also where its last answer is like those before.
+func TestPageWhoseTriesAreUsedUp(t *testing.T) {
+	for name, w := range map[string]*web{"429": {html: pageForTheSink, busy: func() {}}, "500": {html: pageForTheSink, fails: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBed(t, w)
+			b.keepIn(sink.Pages)
+			b.crawl(func() { time.Sleep(3 * time.Hour) })
+			if st := b.deps.Sink.Status(); st.Pages != 1 {
+				t.Errorf("%s: %d lines after requests for %s", name, st.Pages, w.requests())
+			}
+		})
+	}
+}
+
 // A page that the sink cannot keep is downloaded again, and its links are found then: none of them is on disk before.
 func TestLinksOfAPageThatWasNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

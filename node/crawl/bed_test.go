@@ -93,6 +93,7 @@ type web struct {
 	html  string                   // of its pages; "" where it has none
 	line  string                   // of the heads of its answers, with its end
 	busy  func()                   // if set, its pages answer 429 after this call
+	fails bool                     // its pages answer 500
 	wall  func(*http.Request) bool // if set and true, a request is redirected to itself with a cookie, its number
 	check string                   // if set, it is redirected to this page, which redirects to /page
 	bound string                   // attributes of the cookie
@@ -122,6 +123,8 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			case w.busy != nil:
 				w.busy()
 				status = "429 Too Many Requests\r\nRetry-After: 600"
+			case w.fails:
+				status = "500 Internal Server Error"
 			case w.html != "":
 				status = "200 OK"
 			}
