@@ -247,6 +247,7 @@ func TestLocationsWrongAndMissing(t *testing.T) {
 	}{
 		{0, 0, counts{right: 1600}},
 		{0.3, 0, counts{right: 1120, wrong: 480}},
+		{1, 0, counts{wrong: 1600}},
 		{0, 1, counts{missing: 1600, nodes: 280}},
 	} {
 		cfg := Default()
@@ -270,7 +271,7 @@ func TestLocationsWrongAndMissing(t *testing.T) {
 				}
 			}
 		}
-		if off := got.wrong - c.want.wrong; c.wrong > 0 && off > -80 && off < 80 { // drawn
+		if off := got.wrong - c.want.wrong; c.wrong == 0.3 && off > -80 && off < 80 { // drawn
 			got.right, got.wrong = got.right+off, c.want.wrong
 		}
 		if got != c.want {

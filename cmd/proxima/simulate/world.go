@@ -138,6 +138,9 @@ func (w *World) locate() {
 	for i := range w.servers {
 		s := &w.servers[i]
 		wrong, missing, elsewhere := rnd.Float64(), rnd.Float64(), rnd.IntN(len(cities))
+		if elsewhere == s.city {
+			elsewhere = (elsewhere + 1) % len(cities)
+		}
 		switch {
 		case missing < w.cfg.LocationMissing:
 		case wrong < w.cfg.LocationWrong:
