@@ -62,6 +62,7 @@ var papers = []paper{
 func MeasurePapers(ctx context.Context, cfg Config) (*Papers, error) {
 	cfg.Noise, cfg.Homes, cfg.Prefixed, cfg.sparse = 0, 1, true, true
 	p := &Papers{World: describe(cfg)}
+	p.World.Nodes, p.World.Servers, p.World.Pages = 0, 0, 0 // each row has its own
 	for _, one := range papers {
 		cfg.Nodes, cfg.Servers = one.nodes, one.trained+one.servers
 		rows, err := perSeed(ctx, cfg, one.measure)
@@ -142,7 +143,10 @@ func (p paper) run(w *World, o *overlay, cfg assign.Config, b assign.Batch) (ass
 
 // Print writes the measured tables beside the published ones.
 func (p *Papers) Print(out io.Writer) error {
-	p.World.print(out)
+	w := p.World
+	fmt.Fprintf(out, "one home, prefixed addresses, no noise; %s round trips over %d cities, %.0f %% triangle violations;\n"+
+		"locations wrong %.0f %%, missing %.0f %%; medians of %d seeds from %d\n\n", w.Matrices, w.Cities, 100*w.Violations,
+		100*w.LocationWrong, 100*w.LocationMissing, w.Seeds, w.First)
 	t := newTable(out)
 	fmt.Fprintln(t, "method\tset-up\t% best\tpaper\t% probes\tpaper\tloss ms\tpaper\t")
 	for _, r := range p.Rows {

@@ -57,7 +57,7 @@ func TestPapers(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := p.Print(&out); err != nil || !strings.Contains(out.String(), "% probes") {
+	if err := p.Print(&out); err != nil || !strings.Contains(out.String(), "% probes") || strings.Contains(out.String(), "14 nodes, 80 servers") {
 		t.Errorf("it prints %q, %v", out.String(), err)
 	}
 	if _, err := json.Marshal(p); err != nil {
