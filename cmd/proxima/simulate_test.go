@@ -21,7 +21,7 @@ func TestSimulateCommand(t *testing.T) {
 	told(t, exitOK,
 		[]string{few + " -json -assigners nearest,direct-7 -homes 2", `"name": "nearest"`, `"name": "direct-7"`, `"homes": 2`},
 		[]string{few + " -sweep nearest.explore=0,1 -assigners nearest -set nearest.stop_gain=0 -plot " + svg, "nearest.explore"},
-		[]string{few + " -rtt " + square + " -rtt-unit s -assigners geographic,best -location-missing 1",
+		[]string{few + " -rtt " + square + " -rtt-unit s -assigners geographic,best", // places without a location
 			"3 cities; 2 seeds from 1;\nmeasured round trips", "locations wrong 0 %, missing 100 %"})
 	if text, err := os.ReadFile(svg); err != nil || !strings.Contains(string(text), "nearest.explore") {
 		t.Errorf("plot: %v, %s", err, text)

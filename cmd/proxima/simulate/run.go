@@ -163,6 +163,9 @@ func describe(cfg Config) Described {
 	}
 	d.Cities = len(matrices[0].Cities)
 	d.Violations = spread(matrices, (*world.Matrix).Violations).Median
+	if !matrices[0].Located() {
+		d.LocationMissing = 1
+	}
 	return d
 }
 
