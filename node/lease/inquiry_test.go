@@ -154,8 +154,8 @@ func TestNobodyIsAskedWhenAMemberHasJustGone(t *testing.T) {
 	}
 }
 
-// A member that sees other settled nodes answers no inquiry. One that sees other members names them, and those that have just gone. A lease is told as a millisecond
-// longer, so that it is never told as shorter than it is.
+// A member that sees other settled nodes answers no inquiry. One that sees other members names them, and those that have just gone, until their
+// leases have ended. A lease is told as a millisecond longer, so that it is never told as shorter than it is.
 func TestRightsAreToldInOneView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := new(stub).holder(NewClock(nil))
@@ -191,6 +191,17 @@ func TestRightsAreToldInOneView(t *testing.T) {
 			}
 			if !maps.Equal(told, c.rights) {
 				t.Errorf("%s, which sees %v of %v, is told %v, not %v", c.from, c.settled, c.members, told, c.rights)
+			}
+		}
+		for _, c := range []struct {
+			wait  time.Duration
+			named []string
+		}{{h.cfg.Window() - 1, []string{"a", "k", "x"}}, {1, []string{"a", "k"}}} {
+			time.Sleep(c.wait)
+			h.deps.Clock.look()
+			a, err := h.Rights(t.Context(), "k", &wire.RightsRequest{View: view.Digest([]string{"k"})})
+			if err != nil || !slices.Equal(a.GetMembers(), c.named) {
+				t.Errorf("after %v the members are %v, %v, not %v", c.wait, a.GetMembers(), err, c.named)
 			}
 		}
 	})
