@@ -251,15 +251,16 @@ func sent(t *testing.T, cfg Config, req Request) (head string, res Result) {
 	return <-heads, res
 }
 
-// endless answers with head and then with block, each time after a pause, until the client has gone.
+// endless answers with head and then with block, each time after a pause, until the client has gone, or should have gone long ago.
 func endless(head, block string, pause time.Duration) func(net.Conn) {
 	again := []byte(block) // once: some tests count what is allocated
 	return func(c net.Conn) {
 		if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
 			return
 		}
+		begun := time.Now()
 		_, err := io.WriteString(c, head)
-		for err == nil {
+		for err == nil && time.Since(begun) < time.Hour {
 			time.Sleep(pause)
 			_, err = c.Write(again)
 		}

@@ -47,6 +47,7 @@ func TestLinks(t *testing.T) {
 			"HTTP://x/\nhttps:y\n//z/\n?q=a:b\n./a:b\nhttp"},
 		{"entities", `<a href="?a=1&amp;b=2&copy=3&c=4"><a href="?&lt;&copy;&#47;"><a href=&#x2F;u&quot;><a href='"&amp'>`,
 			"?a=1&b=2&copy=3&c=4\n?<©/\n/u\"\n\"&"},
+		{"entities before an equals sign", `<a href="?caf&eacute;=1&lt=2&lt;=3">`, "?café=1&lt=2<=3"},
 		{"entity that makes a fragment", `<a href="&#35;x">`, ""},
 		{"invalid bytes", "<a href='/\xff\xc3/\xc3\xa9'>", "/\ufffd\ufffd/é"},
 		{"noscript is read", `<head><noscript><meta http-equiv=refresh content="0;url=/plain"></noscript></head><noscript><a href=/n></noscript>`,

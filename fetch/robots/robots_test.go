@@ -74,6 +74,7 @@ var cases = []struct{ name, file, paths string }{
 	{"groups merge", "user-agent: foobot\ndisallow: /a\nuser-agent: x\ndisallow: /b\nuser-agent: FOOBOT\ndisallow: /c", "!/a /b !/c"},
 	{"everybody's groups merge", "user-agent: *\ndisallow: /a\nuser-agent: x\ndisallow: /b\nuser-agent: *\ndisallow: /c", "!/a /b !/c"},
 	{"agents share a group", "user-agent: x\nuser-agent: foobot\nuser-agent: y\ndisallow: /a", "!/a"},
+	{"everybody shares a group with the agent", "user-agent: foobot\nuser-agent: *\ndisallow: /a\n\nuser-agent: *\ndisallow: /b", "!/a /b"},
 	{"Crawl-delay splits no group", "user-agent: foobot\ncrawl-delay: 1\nuser-agent: x\ndisallow: /a", "!/a"},
 	{"Sitemap and unknown lines split no group", "user-agent: foobot\nsitemap: http://x/\nhost: x\nuser-agent: x\ndisallow: /a", "!/a"},
 	{"blank lines split no group", "user-agent: foobot\n\n\ndisallow: /a\n\ndisallow: /b", "!/a !/b"},
