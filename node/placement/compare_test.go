@@ -87,6 +87,30 @@ func TestComparisonIsPaired(t *testing.T) {
 	})
 }
 
+// Hosts of a single page give no assigner's node the first download always, which may find the caches of the server cold.
+func TestComparisonOfSinglePages(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		w.addHosts(40, 1)
+		cfg := modeWith(ModeSingle, 25, assign.Random, assign.Hash)
+		cfg.Hosts, cfg.URLs = 40, 1
+		_, stop := w.start(cfg)
+		time.Sleep(time.Hour)
+		stop()
+		last, firsts, twice := make(map[string]string), make(map[string]int), 0
+		for _, r := range w.asked {
+			label := fmt.Sprint(r.Labels)
+			if before := last[r.URL.Host]; before != "" {
+				firsts[before]++
+				twice++
+			}
+			last[r.URL.Host] = label
+		}
+		if random := firsts["[random]"]; random < twice/4 || random > twice*3/4 || twice < 20 {
+			t.Errorf("of %d pages that two nodes downloaded random's was the first for %d", twice, random)
+		}
+	})
+}
+
 func TestComparisonSurvivesFailures(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		h := w.hosts[hostName(0)]

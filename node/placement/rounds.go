@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/node/bell"
@@ -47,6 +49,9 @@ type download struct {
 	err    error
 }
 
+// numbered returns the number of the i-th page of a host for byAll. The first is drawn, since many hosts have a single page.
+func numbered(host string, i int) int { return int(xxhash.Sum64String(host)>>40) + i }
+
 // byAll lets every node that is there download a page once, one after the other, until the context ends. Which node is first changes with the
 // number i of the page, because the first download warms caches at the server. reader is the node that reads the links.
 func (s *server) byAll(ctx context.Context, page *frontier.Task, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
@@ -73,7 +78,9 @@ func (b *batch) compare(ctx context.Context, s *server) error {
 		return nil // the node that would read the links is gone
 	}
 	nodes := b.chosenFor(s)
-	return s.eachPage(ctx, b.cfg.CompareURLs, func(i int, task *frontier.Task) error { return b.comparePage(ctx, s, task, nodes, i) })
+	return s.eachPage(ctx, b.cfg.CompareURLs, func(i int, task *frontier.Task) error {
+		return b.comparePage(ctx, s, task, nodes, numbered(task.Host, i))
+	})
 }
 
 // eachPage calls do for pages of every host, at most so many for a host, and once for each page.
@@ -270,7 +277,7 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 	f := RemoteFetch{Batch: id, Fresh: len(nodes) > 1}
 	for i := 0; i < len(s.pages) && len(nodes) > 0 && ctx.Err() == nil; i++ {
 		gone := false
-		for _, d := range s.byAll(ctx, s.pages[i], nodes, i, "", f) {
+		for _, d := range s.byAll(ctx, s.pages[i], nodes, numbered(s.pages[i].Host, i), "", f) {
 			s.learn(d.labels, d.node, d.result, d.err)
 			gone = gone || missing(d.result, d.err)
 			if d.err != nil || d.result.Unmade {
