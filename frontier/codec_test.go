@@ -183,7 +183,7 @@ func TestDamagedRecords(t *testing.T) {
 	for name, end := range map[string][]byte{
 		"no role":             {},
 		"a role to come":      {byte(roles), 0, 0, 0, 0},
-		"a flag to come":      {0, 1 << 3, 0, 0, 0},
+		"a flag to come":      {0, 1 << 4, 0, 0, 0},
 		"no digest":           {0, 1 << 1, 0, 0, 0},
 		"more than a record":  {0, 0, 0, 0, 0, 0},
 		"no failures":         {0, 0},

@@ -171,7 +171,7 @@ func (h *host) recovered() {
 }
 
 // reached ends the row of failed connections and lookups.
-func (h *host) reached() { h.failures, h.lost, h.resumes = 0, false, time.Time{} }
+func (h *host) reached() { h.failures, h.tried, h.lost, h.resumes = 0, false, false, time.Time{} }
 
 // countFailure counts a failed connection or lookup. That of a last try does not count: the host waits on.
 func (h *host) countFailure(now time.Time) bool {
@@ -182,13 +182,6 @@ func (h *host) countFailure(now time.Time) bool {
 	h.failures++
 	h.failed, h.resumes = now, time.Time{}
 	return true
-}
-
-// awaitsLastTry says that the crawl must not end before the host is tried once more: it had answered, has failed since, and has had no last try
-// after its last counted failure.
-func (h *host) awaitsLastTry() bool {
-	_, work := h.due()
-	return work && h.answered() && h.failures > 0 && h.resumes.IsZero()
 }
 
 // take appends the entries of a block to the window, except those that are done.

@@ -217,13 +217,14 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
 	}
 	if s.Retries > rec.retries {
-		rec.retries, rec.notBefore, rec.level = s.Retries, time.Time{}, 0
+		rec.retries, rec.notBefore, rec.level, rec.tried = s.Retries, time.Time{}, 0, false
 	}
 	if s.Retries == rec.retries {
 		if s.Wait > 0 {
 			rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, time.Duration(l.longest.Load()))))
 		}
 		rec.level = max(rec.level, s.Level)
+		rec.tried = s.Tried || rec.tried && rec.role == Owned // a replica hears that it has answered
 	}
 	rec.crawlDelay = max(rec.crawlDelay, s.CrawlDelay)
 	rec.done, rec.failed, rec.dropped = max(rec.done, s.Done), max(rec.failed, s.Failed), max(rec.dropped, s.Dropped)

@@ -52,6 +52,8 @@ type hostState struct {
 	robotsUntil time.Time
 	// failures counts failed connections and lookups in a row. The disk keeps at most 255.
 	failures int
+	// tried says that another node could not reach the host, and that it has not answered since.
+	tried bool
 }
 
 // answered says that the host has ever answered: its robots.txt is known.
@@ -59,7 +61,8 @@ func (s *hostState) answered() bool { return !s.robotsUntil.IsZero() }
 
 // alike says that two states differ at most in the time of the last request and in failures.
 func (s *hostState) alike(other *hostState) bool {
-	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && near(s.robotsUntil, other.robotsUntil)
+	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && s.tried == other.tried &&
+		near(s.robotsUntil, other.robotsUntil)
 }
 
 // near says that two times are the same. Times on disk are distances from the time of writing, and lose some of their exactness.
@@ -164,7 +167,7 @@ func (r *record) code(c *timed) {
 	coder.List(&c.Coder, &r.fresh, math.MaxUint64, c.Word)
 	c.Byte((*uint8)(&r.role), byte(roles)-1)
 	retried := r.retries > 0
-	if c.Flags(&r.loose, &r.tracked, &retried); retried {
+	if c.Flags(&r.loose, &r.tracked, &retried, &r.tried); retried {
 		c.Uvarint(&r.retries)
 	}
 	d := &r.digest

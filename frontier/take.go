@@ -298,6 +298,9 @@ func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) 
 		return false
 	}
 	if h.failures%ways == 0 {
+		if !more && w.strand(h, true) {
+			wait, more = w.rules.EndedFor, true
+		}
 		h.notBefore, h.why = now.Add(wait), out.Reason
 		return !more
 	}

@@ -304,9 +304,18 @@ func (w *Web) pace(node, server netip.Addr) {
 func (w *Web) Cut(name string, cut bool) {
 	w.mu.Lock()
 	w.cut[name] = cut
+	w.mu.Unlock()
+	if cut {
+		w.Reset(name)
+	}
+}
+
+// Reset breaks the connections of a node.
+func (w *Web) Reset(name string) {
+	w.mu.Lock()
 	here := w.nodes[name]
 	w.mu.Unlock()
-	if cut && here != nil {
+	if here != nil {
 		w.net.Reset(here.Addr(), netip.Addr{})
 	}
 }

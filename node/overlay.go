@@ -236,7 +236,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 	g.Go(func() error { return o.node.followFile(ctx, peer.SecretEvery, o.followSecret) })
 	begin := func() {
 		for _, part := range []func(context.Context) error{
-			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.fallSilent, o.evacuate, o.sendToFiles, o.shares.Run,
+			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.fallSilent, o.evacuate, o.sendStranded, o.sendToFiles, o.shares.Run,
 		} {
 			g.Go(func() error {
 				err := part(ctx)

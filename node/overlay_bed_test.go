@@ -44,13 +44,14 @@ type bed struct {
 	seeds   func(i int) []string        // a node's seeds; nil gives all front pages to the last one
 	net     *netsim.Network             // of gossip and the peer protocol
 	nodes   []*bedNode
-	six     func(i int) bool // nodes whose address is of IPv6
-	moved   map[int]int      // nodes that are at the address of another place
-	early   func()           // called before the last node starts
-	free    func(i int)      // called when a node asks for the free space of its disk
-	shield  map[int][2]bool  // nodes that no connection, or no datagram, of others gets in to
-	guests  []func()         // end those that are no nodes
-	known   []Visit          // of robots.txt files, by earlier lives in another bubble
+	six     func(i int) bool                    // nodes whose address is of IPv6
+	moved   map[int]int                         // nodes that are at the address of another place
+	early   func()                              // called before the last node starts
+	free    func(i int)                         // called when a node asks for the free space of its disk
+	shield  map[int][2]bool                     // nodes that no connection, or no datagram, of others gets in to
+	barred  func(i int, server netip.Addr) bool // servers that a node cannot reach
+	guests  []func()                            // end those that are no nodes
+	known   []Visit                             // of robots.txt files, by earlier lives in another bubble
 	servers map[netip.Addr]point
 	sites   []string
 	secret  string
@@ -200,7 +201,7 @@ func (b *bed) start(i int) {
 	b.Cut(name, false)
 	gossip := b.enter(i)
 	deps := node.Deps{
-		Dial:    b.From(name, b.path(i)),
+		Dial:    b.barring(i, b.From(name, b.path(i))),
 		DialDNS: noDNS,
 		FreeBytes: func() (uint64, error) {
 			if b.free != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"proxima/node/bell"
 	"proxima/node/crawl"
 	"proxima/node/ownership"
@@ -69,6 +71,28 @@ func (o *overlay) evacuate(ctx context.Context) error {
 		case now.Sub(since) >= refuseAfter:
 			o.owners.Refuse(true)
 		}
+	})
+}
+
+// sendStranded hands hosts that this node cannot reach to others, which may.
+func (o *overlay) sendStranded(ctx context.Context) error {
+	f := o.node.frontier
+	return bell.Every(ctx, 10*time.Second, func() {
+		var g errgroup.Group
+		g.SetLimit(8)
+		for _, host := range f.Stranded() {
+			g.Go(func() error {
+				taken, err := o.owners.Offer(ctx, host, "this node cannot reach it")
+				if err != nil || taken {
+					return nil // what cannot leave now is tried again
+				}
+				if err := f.Forsake(ctx, host); err != nil && ctx.Err() == nil {
+					o.node.warn(err)
+				}
+				return nil
+			})
+		}
+		_ = g.Wait() // none fails
 	})
 }
 

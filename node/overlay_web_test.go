@@ -1,7 +1,13 @@
 package node_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,5 +48,56 @@ func TestOverlayWithoutWeb(t *testing.T) {
 				b.complete(perSite, true)
 			})
 		})
+	}
+}
+
+// barring fails a node's dials to the servers that are barred from it, like a firewall that rejects them.
+func (b *bed) barring(i int, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if b.barred != nil && b.barred(i, netip.MustParseAddrPort(address).Addr()) {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return dial(ctx, network, address)
+	}
+}
+
+// A host that its owner alone cannot reach, from the start or any more, goes to another node, which crawls it. If none can reach it, two have
+// tried when the crawl ends.
+func TestOverlayServerOutOfReach(t *testing.T) {
+	const perSite, which = 20, 3
+	for _, later := range []bool{false, true} {
+		for _, all := range []bool{false, true} {
+			t.Run(fmt.Sprintf("later %v, for all %v", later, all), func(t *testing.T) {
+				inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
+					b.cfg = func(_ int, c *node.Config) { c.Batch.Mode, c.Politeness.MinGap = placement.ModeCrawl, 5*time.Second }
+					b.sitesBeside(10, perSite, 1)
+					site, server := b.sites[which], netip.MustParseAddr(address(which))
+					owner, barred, tried := b.homeOf(site), new(atomic.Bool), new(sync.Map)
+					b.barred = func(i int, to netip.Addr) bool {
+						if to != server || !barred.Load() || !all && i != owner {
+							return false
+						}
+						tried.Store(i, true)
+						return true
+					}
+					barred.Store(!later)
+					b.startAll(2 * time.Second)
+					if later {
+						b.await("it is crawled", time.Hour, func() bool { return len(b.pagesOf(site)) > perSite/2 })
+						barred.Store(true)
+						b.Reset(b.name(owner))
+					}
+					b.await("all nodes end", 3*time.Hour, b.ended)
+					if !all {
+						b.complete(perSite, true)
+					}
+					nodes := 0
+					tried.Range(func(any, any) bool { nodes++; return true })
+					if want := map[bool]int{false: 1, true: 2}[all]; nodes != want {
+						t.Errorf("%d nodes tried it in vain, want %d", nodes, want)
+					}
+				})
+			})
+		}
 	}
 }

@@ -98,6 +98,18 @@ func (rc *reconciler) toAnHeir(ctx context.Context, v view.View, host string, as
 	}
 }
 
+// Offer hands a host to the first of its next homes that takes it, as its assigned owner. taken is false if none of them does.
+func (rc *reconciler) Offer(ctx context.Context, host, reason string) (taken bool, err error) {
+	v := rc.view()
+	if v.Majority && v.Heir(host, v.Self, 0) == "" {
+		return false, nil
+	}
+	if err = rc.toAnHeir(ctx, v, host, true, reason); errors.Is(err, errRefused) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Evacuate hands the hosts that this node owns to others as their assigned owners, as long as some condition holds. It fails at a host that all
 // of them refuse. It begins with Refuse(true): nodes that all evacuate would otherwise pass hosts round. If no host is left in the end, this node
 // takes a single one.

@@ -1,0 +1,163 @@
+package frontier
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A host that cannot be reached is left to another node when its waits are used up, or when nothing else is to be crawled. If no node takes it,
+// the failures here decide.
+func TestStrandedHost(t *testing.T) {
+	for what, c := range map[string]struct {
+		answers, lookups bool
+		fails            int   // before it is stranded
+		left             int64 // URLs after nobody has taken it
+	}{
+		"its waits are used up":                  {fails: 3},
+		"its waits are used up, it had answered": {fails: 3, answers: true},
+		"those for its name are used up":         {fails: 3, lookups: true},
+		"the crawl would end":                    {fails: 1, left: 1},
+		"the crawl would end, it had answered":   {fails: 1, answers: true, left: 1},
+		"the crawl would end without its name":   {fails: 1, lookups: true, left: 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := sharing(t, c.lookups)
+				if c.answers {
+					l.finish(l.taking(time.Minute), Outcome{})
+				}
+				for i := range c.fails {
+					if found := l.Stranded(); len(found) > 0 {
+						t.Errorf("%v is stranded after %d failures", found, i)
+					}
+					if l.fail() {
+						t.Errorf("it is given up at failure %d", i)
+					}
+				}
+				if c.fails == 1 && c.answers {
+					if time.Sleep(10 * time.Minute); l.Idle(time.Minute) || len(l.Stranded()) > 0 {
+						t.Error("it has no last try")
+					}
+					l.fail()
+				}
+				if l.Idle(time.Minute) || !slices.Equal(l.Stranded(), []string{aHost}) || l.Status().Pending != 1 {
+					t.Fatalf("idle %v, stranded %v, %d URLs", l.Idle(time.Minute), l.Stranded(), l.Status().Pending)
+				}
+				if err := l.Forsake(t.Context(), aHost); err != nil || len(l.Stranded()) > 0 || l.Status().Pending != c.left || !l.Idle(time.Minute) {
+					t.Errorf("nobody takes it: %v; stranded %v, %d URLs, idle %v", err, l.Stranded(), l.Status().Pending, l.Idle(time.Minute))
+				}
+			})
+		})
+	}
+}
+
+// The node that gets a stranded host tries it at once and gives it up by itself. Once the host has answered, or an operator has it tried again,
+// it may be left to another node again. So may it at its replica.
+func TestStrandedHostMoves(t *testing.T) {
+	for what, c := range map[string]struct {
+		then func(to *sharer)
+		left bool // to another node after that
+	}{
+		"it fails":           {func(*sharer) {}, false},
+		"it answers":         {func(l *sharer) { l.finish(l.taking(time.Minute), Outcome{}) }, true},
+		"it is tried again":  {func(l *sharer) { _ = l.Retry(l.t.Context(), aHost) }, true},
+		"it is pulled again": {func(l *sharer) { l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1}}) }, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from, to, replica := sharing(t, false), sharing(t, false), sharing(t, false)
+				for range 3 {
+					from.fail()
+				}
+				if err := to.Remove(t.Context(), aHost); err != nil {
+					t.Fatal(err)
+				}
+				to.imported(aHost, from.export(aHost, Cursor{}, 100)...)
+				to.role(aHost, Owned)
+				c.then(to)
+				state, err := to.StateOf(t.Context(), aHost)
+				if err != nil || state.Tried == c.left {
+					t.Errorf("it was tried in vain: %v, %v", state.Tried, err)
+				}
+				replica.role(aHost, Replica)
+				for _, tried := range []bool{true, false} {
+					replica.imported(aHost, Chunk{State: &HostState{Tried: tried, Retries: state.Retries}})
+					if state, err := replica.StateOf(t.Context(), aHost); err != nil || state.Tried != tried {
+						t.Errorf("its replica is told %v and says %v: %v", tried, state.Tried, err)
+					}
+				}
+				for i := range 3 {
+					if gone := to.fail(); gone != (i == 2 && !c.left) {
+						t.Errorf("failure %d there: given up %v", i, gone)
+					}
+				}
+				if found := to.Stranded(); (len(found) > 0) != c.left {
+					t.Errorf("stranded there: %v", found)
+				}
+			})
+		})
+	}
+}
+
+// sharer is a life beside others, with a URL of a host that may be crawled.
+type sharer struct {
+	*life
+	lookups bool // its name does not resolve
+}
+
+const aHost = "http://h1.test"
+
+func sharing(t *testing.T, lookups bool) *sharer {
+	cfg, polite := testConfig()
+	cfg.Shared = true
+	polite.RetryConnect = []time.Duration{time.Hour, time.Hour}
+	polite.RetryName = polite.RetryConnect
+	s := &sharer{begin(t, "", cfg, polite, Deps{}), lookups}
+	go func() {
+		for {
+			hosts, err := s.Unchecked(t.Context())
+			if err != nil {
+				return
+			}
+			for _, h := range hosts {
+				s.Suspend(map[string]string{h: ""})
+			}
+		}
+	}()
+	if !lookups {
+		s.placing(addr1)
+	}
+	s.add(page(aHost, 1))
+	if err := s.Activate(t.Context(), aHost); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fail waits until the host is tried, which fails. It says whether the host is given up.
+func (s *sharer) fail() (givenUp bool) {
+	s.t.Helper()
+	if s.lookups {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Hour)
+		defer cancel()
+		u, err := s.Resolve(ctx)
+		if err == nil {
+			err = s.Lost(s.t.Context(), u, "no such name", false, false)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if s.taking(time.Second) != nil { // a fetcher sees that no other host is there
+			s.t.Error("it is asked without a name")
+		}
+		return s.Status().Pending == 0
+	}
+	task := s.taking(2 * time.Hour)
+	if task == nil {
+		s.t.Fatal("it is not tried")
+	}
+	return s.finish(task, Outcome{Ending: Again, Trouble: Unreachable, Reason: "refused"}).GaveUp
+}
