@@ -327,3 +327,20 @@ func TestCallsToASilentPeer(t *testing.T) {
 		own.compareNow(s.t.Context(), comparison{idOf(2): {{Record: rec(s.hostOf(1, 2), 1, 1).wire()}}}, idOf(2))
 	})
 }
+
+// A hand-off fails since its message is lost. The hosts that have their replicas at that node go on when it answers.
+func TestReplicaThatIsHeardAgain(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, other := s.found(5, 1, 2, 3), s.found(5, 1, 3, 2)
+		time.Sleep(time.Minute)
+		s.lose(func(l letter) bool { return is[*wire.StoreRequest](l) && l.to == 2 })
+		if s.node(1).handOff(other, 2) == nil {
+			t.Error("a host is handed over without a message")
+		}
+		s.lose(nil)
+		time.Sleep(s.cfg.SilentAfter + time.Second)
+		if why := s.node(1).own.suspended(host, s.node(1).record(host), time.Now()); why != "" {
+			t.Errorf("a host is not crawled: %s", why)
+		}
+	})
+}

@@ -198,10 +198,16 @@ func (rep *replicator) tell(r Record) {
 // maxTold bounds the records that others are told at once. After a change of members it may be those of all hosts.
 const maxTold = 10_000
 
-// addRecords adds the records that others must be told.
+// addRecords adds the records that others must be told. A peer that did not answer the last Store gets an empty message if there is nothing to
+// send: the hosts whose replicas it keeps wait for an answer.
 func (rep *replicator) addRecords(out map[string][]sending, busy map[string]bool) error {
 	rep.mu.Lock()
 	v := *rep.views.Now()
+	for to, q := range rep.silent {
+		if out[to] == nil && q.calls == 0 && !busy[to] && time.Since(q.since) < rep.cfg.SuspendAfter {
+			out[to] = []sending{}
+		}
+	}
 	var hosts []string
 	for host := range rep.untold { // in random order, so that those whose witness does not answer keep none from its turn
 		if hosts = append(hosts, host); len(hosts) == maxTold {
@@ -266,9 +272,9 @@ func (rep *replicator) storeItem(ctx context.Context, r Record, c *frontier.Chan
 // A message with changes of several hosts ends after messageURLs URLs or chunkBytes bytes.
 const messageURLs = 5000
 
-// send sends a parcel to one peer, in messages of bounded size. Replicas that differ afterwards are mended.
+// send sends a parcel to one peer, in messages of bounded size: one at least. Replicas that differ afterwards are mended.
 func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
-	for len(parcel) > 0 {
+	for more := true; more; more = len(parcel) > 0 {
 		n, urls, size := 0, 0, 0
 		var items []*wire.StoreItem
 		for n < len(parcel) && (n == 0 || urls < messageURLs && size < chunkBytes) {
@@ -281,7 +287,7 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 		part := parcel[:n]
 		parcel = parcel[n:]
 		res, err := rep.askToStore(ctx, to, items...)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && n > 0 {
 			rep.deps.Warn(fmt.Errorf("send changes of %d hosts to %s: %w", len(part), to, err))
 		}
 		var stored []string
