@@ -3,6 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -56,6 +57,10 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 // put accepts a URL that is new. If it is known, put notes a smaller depth. bounded says that the host may be full. h is the record of
 // the host, or nil if the caller does not have it.
 func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict, error) {
+	// New links of a host that is known to be full need no look at its set: the sets of many endless hosts do not fit into memory.
+	if had, _ := l.sets.least.Get(a.host); bounded && had > 0 && l.site(a.host).fills(had, l.mostURLs.Load()) && !l.seen.has(a.entry.hash) {
+		return HostFull, nil
+	}
 	state, err := l.lookup(b, a.host, a.entry.hash)
 	if err != nil {
 		return 0, err
@@ -150,16 +155,17 @@ func (l *ledger) lower(b *batch, state urlState, a addition) error {
 
 // full says whether a host has as many URLs as it may have. n is at least their number with the one that is to be added.
 func (l *ledger) full(b *batch, host string, n uint32) (bool, error) {
-	most := int(l.mostURLs.Load())
-	if s := l.site(host); s != nil && s.Budget != nil {
-		most = *s.Budget
-	}
-	if most == 0 || n <= uint32(most) {
+	site, most := l.site(host), l.mostURLs.Load()
+	if !site.fills(int(n)-1, most) {
 		return false, nil
 	}
 	// The sketch may count too many. The set is exact.
 	set, err := l.exact(b, host)
-	return len(set) >= most, err
+	full := err == nil && site.fills(len(set), most)
+	if full {
+		l.sets.least.Add(strings.Clone(host), len(set))
+	}
+	return full, err
 }
 
 // exact returns the exact seen set of a host. It reads it from disk and from the batch, which is not on disk yet, or takes it from memory.

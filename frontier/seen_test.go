@@ -3,6 +3,7 @@ package frontier
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 )
 
 // The step from the map of few hashes to the Bloom filter loses no hash. Before it no new hash is mistaken for a known one, and after it no
@@ -79,4 +80,39 @@ func TestSetsAreBounded(t *testing.T) {
 			t.Errorf("depth %d is %d", depth, got)
 		}
 	}
+}
+
+// New links of full hosts are refused without a look at the disk, though the sets of two such hosts are not in memory together. Once its
+// URLs are dropped, a host takes new ones.
+func TestNewLinksOfFullHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const urls = 200
+		cfg, polite := testConfig()
+		cfg.MaxHostURLs = urls
+		hosts, operations := []string{"http://h1.test", "http://h2.test"}, 0
+		l := beginWith(t, "", cfg, polite, Deps{}, func(f *Frontier) { f.ledger.sets.limit = 1 })
+		for _, host := range hosts {
+			l.add(pages(host, 0, urls)...)
+			l.add(page(host, urls)) // now it is known to be full
+		}
+		synctest.Wait()
+		l.store.fault = func() error { operations++; return nil }
+		for i := range 10 {
+			for _, host := range hosts {
+				if v := l.add(pages(host, 2*urls, i)...); !allAre(v, HostFull) {
+					t.Errorf("a full host takes %v", v)
+				}
+			}
+		}
+		if operations > 10*len(hosts) { // a commit each
+			t.Errorf("%d operations on the store", operations)
+		}
+		if v := l.add(page(hosts[0], 0)); !allAre(v, Duplicate) {
+			t.Errorf("what a full host has is %v", v)
+		}
+		_, err := l.DropHost(t.Context(), hosts[0], "test")
+		if v := l.add(page(hosts[0], 3*urls)); err != nil || !allAre(v, Accepted) {
+			t.Errorf("after a drop: %v, %v", v, err)
+		}
+	})
 }

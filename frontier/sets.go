@@ -12,7 +12,12 @@ import (
 type sets struct {
 	limit, bytes int
 	hosts        *simplelru.LRU[string, hostSet]
+	// least has the numbers of URLs of hosts that were found full. They may have grown since.
+	least *simplelru.LRU[string, int]
 }
+
+// mostFull is how many full hosts are known. Each takes some 100 bytes.
+const mostFull = 1 << 14
 
 // hostSet is the exact seen set of a host, by the hashes of its URLs.
 type hostSet map[uint64]urlState
@@ -50,6 +55,7 @@ const (
 func newSets(limit int) *sets {
 	s := &sets{limit: limit}
 	s.hosts, _ = simplelru.NewLRU(math.MaxInt, func(_ string, set hostSet) { s.bytes -= setCost + hashCost*len(set) })
+	s.least, _ = simplelru.NewLRU[string, int](mostFull, nil)
 	return s
 }
 
@@ -81,7 +87,11 @@ func (s *sets) grow(bytes int) {
 	}
 }
 
-func (s *sets) forget(host string) { s.hosts.Remove(host) }
+// forget removes a host, some of whose URLs are forgotten.
+func (s *sets) forget(host string) {
+	s.hosts.Remove(host)
+	s.least.Remove(host)
+}
 
 // marks is a set of hosts that takes little memory. For each host that it holds it may wrongly name another, with a chance of 2^-64.
 type marks map[uint64]struct{}

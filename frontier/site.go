@@ -46,6 +46,14 @@ func (s *Site) recrawl(r Recrawl) Recrawl {
 	return r
 }
 
+// fills says whether the host is full with that many URLs. most is Config.MaxHostURLs.
+func (s *Site) fills(urls int, most int64) bool {
+	if s != nil && s.Budget != nil {
+		most = int64(*s.Budget)
+	}
+	return most > 0 && int64(urls) >= most
+}
+
 // neverOpens is how long a host waits whose hours hold no time at all.
 const neverOpens = 7 * 24 * time.Hour
 
