@@ -18,6 +18,7 @@ func TestEndWithoutDisk(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			cfg, polite := testConfig()
 			l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.patience = 10 * time.Millisecond })
+			l.add(page("http://h1.test", 1))
 			lock, err := os.Open(dir)
 			if err != nil {
 				t.Fatal(err)
@@ -26,7 +27,6 @@ func TestEndWithoutDisk(t *testing.T) {
 			if err := os.Rename(dir, dir+" gone"); err != nil {
 				t.Fatal(err)
 			}
-			l.add(page("http://h1.test", 1))
 			if err := end(l); err == nil || !strings.Contains(err.Error(), "close store") {
 				t.Errorf("it ends with %v", err)
 			}
