@@ -211,3 +211,18 @@ func TestNothingAnswered(t *testing.T) {
 	alone(t, filepath.Join(top, "done"), "nearest", 1, 100)
 	near(t, "balance", read(t, top).of(t, "nearest").BalanceCV, 1) // 2 and 0
 }
+
+// TestMakespansOfOtherWorldsAreTold: beside a comparison, runs of one assigner each tell makespans. Those of different seeds say nothing about
+// who was done sooner.
+func TestMakespansOfOtherWorldsAreTold(t *testing.T) {
+	for seed, told := range map[uint64]bool{1: false, 2: true} {
+		top := t.TempDir()
+		tuned(t, filepath.Join(top, "both"), "both", "1", 2, 60, "nearest", "random")
+		alone(t, filepath.Join(top, "a"), "nearest", 1, 100)
+		alone(t, filepath.Join(top, "b"), "random", seed, 900)
+		notes := strings.Join(read(t, top).Notes(), "\n")
+		if strings.Contains(notes, "do not compare their makespans") != told || strings.Contains(notes, "do not compare their times") {
+			t.Errorf("random alone with seed %d: %s", seed, notes)
+		}
+	}
+}

@@ -210,6 +210,9 @@ func (r *Result) Notes() []string {
 	if r.Apart {
 		note("Rows were in different worlds (scenarios or seeds): do not compare their times and ratios, only the differences, which are of the same pages.")
 	}
+	if r.Makespans {
+		note("Rows were alone in different worlds: do not compare their makespans and balances.")
+	}
 	if n := len(r.LeftOut); n > 0 {
 		note("%d rows are left out, since there is room for %d: %s. Compare fewer runs at once.", n, maxRows, some(r.LeftOut))
 	}
