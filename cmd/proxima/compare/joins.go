@@ -120,9 +120,11 @@ func (c *comparer) decision(r *run, n int, a *runlog.Assign, last *lastDecision)
 	}
 	*last = lastDecision{a.Batch, a.Label, a.Server}
 	home.updates.add(float64(a.Estimates))
-	home.wrong.add(a.Accuracy)
-	if a.Estimates > 0 {
-		r.tally(row).accuracy.add(a.Accuracy)
+	if a.Accuracy > 0 { // some assigners know of none
+		home.wrong.add(a.Accuracy)
+		if a.Estimates > 0 {
+			r.tally(row).accuracy.add(a.Accuracy)
+		}
 	}
 	rec := record{decision: true, key: decisionKey(r, a.Batch, a.Server), batch: batch, time: a.Time.UnixMilli(),
 		bytes: uint32(max(a.Estimates, 0)), server: c.server(a.Server), run: uint16(r.index), node: r.recordNode(a.Owner), rows: bit}

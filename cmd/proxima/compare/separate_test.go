@@ -226,3 +226,22 @@ func TestMakespansOfOtherWorldsAreTold(t *testing.T) {
 		}
 	}
 }
+
+// TestNoErrorIsNotNone: probes have none, and a server placed by them is not placed without fault.
+func TestNoErrorIsNotNone(t *testing.T) {
+	b := newBed(t, t.TempDir(), twoNodes())
+	for i, label := range b.world.Assigners {
+		b.nodes[0].decide(5, runlog.Assign{Label: label, Host: "a.test", Owner: b.nodes[0].id, Estimates: 3, Accuracy: 0.25 * float64(i)})
+		b.nodes[0].fetch(9, assigned(label, "a.test/1", 50))
+	}
+	r := read(t, b.write())
+	if e := r.of(t, "nearest").AccuracyP50; e != nil {
+		t.Errorf("an error of %v", *e)
+	}
+	near(t, "error", r.of(t, "random").AccuracyP50, .25)
+	for i, h := range r.Homes {
+		if (h.AccuracyP50 == nil) != (i == 0) {
+			t.Errorf("%s: %v", h.Row, h.AccuracyP50)
+		}
+	}
+}
