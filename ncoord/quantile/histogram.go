@@ -24,9 +24,9 @@ func (h *Histogram) Add(d time.Duration, times int64) {
 	h.total += times
 }
 
-// Of returns the duration that a share p of all does not exceed, rounded down to a bucket; 0 if there is none.
+// Of returns the p-quantile by the nearest rank, rounded down to a bucket; 0 if there is none.
 func (h *Histogram) Of(p float64) time.Duration {
-	need := int64(p*float64(h.total)) + 1
+	need := rank(p, h.total)
 	for i, n := range h.counts {
 		if need -= n; need <= 0 {
 			return time.Duration(i) * step

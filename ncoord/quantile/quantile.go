@@ -14,8 +14,12 @@ func Of[T cmp.Ordered](sorted []T, p float64) T {
 		var none T
 		return none
 	}
-	rank := int(math.Ceil(p*float64(len(sorted)) - 1e-9)) // .07 × 100 is not more than 7
-	return sorted[min(max(rank, 1), len(sorted))-1]
+	return sorted[rank(p, int64(len(sorted)))-1]
+}
+
+// rank is the nearest rank of the p-quantile of n values, from 1 to n.
+func rank(p float64, n int64) int64 {
+	return min(max(int64(math.Ceil(p*float64(n)-1e-9)), 1), n) // .07 × 100 is not more than 7
 }
 
 // Median is the middle of values in any order, the mean of two where they are even in number, and NaN without any.
