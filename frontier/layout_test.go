@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/frontier/identity"
 	"proxima/frontier/revisit"
 )
 
@@ -79,6 +80,15 @@ func TestLayoutsStay(t *testing.T) {
 		if want := strings.Join(c.layout, ""); string(c.written) != want {
 			t.Errorf("the layout of a %s has changed, and not its version:\n%q, not\n%q", name, c.written, want)
 		}
+	}
+}
+
+// While nodes are replaced one by one, those of two releases compare digests of the same host.
+func TestDigestsStay(t *testing.T) {
+	url := identity.URL{Host: "http://a.test", Path: "/p"}
+	p := PageRecord{Path: url.Path, Gone: 1, Failures: 2, History: revisit.History{}.With(revisit.Visit{})}
+	if hash, mark := url.Hash(), p.mark(url.Hash()); hash != 0x3727442a35c18100 || mark != 0x5cfd43610ca076c8 {
+		t.Errorf("the URL adds %#x to the digest of its host, and its page adds %#x", hash, mark)
 	}
 }
 

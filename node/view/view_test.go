@@ -1,6 +1,8 @@
 package view
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 )
@@ -46,5 +48,16 @@ func TestReachNames(t *testing.T) {
 	}
 	if r, ok := ParseReach("unknown"); ok || (Outbound+1).String() != "unknown" {
 		t.Errorf("%v, %v is unknown", r, ok)
+	}
+}
+
+// While nodes are replaced one by one, those of two releases must draw the same nodes and see that their views are the same.
+func TestReleasesAgree(t *testing.T) {
+	const host, want = "http://www.x.test", "home a, replica d, witness b, grantor c, task d, digest ad9338b32cda24c1"
+	v := View{Settled: []string{"a", "b", "c", "d"}}
+	got := fmt.Sprintf("home %s, replica %s, witness %s, grantor %s, task %s, digest %x", v.Home(host), v.Replica(host, "a"),
+		v.Witness(host, "a"), v.Grantor(netip.MustParseAddr("192.0.2.3")), v.Drawn("y"), v.Digest())
+	if got != want {
+		t.Errorf("now %s; in earlier releases %s", got, want)
 	}
 }
