@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"proxima/fetch"
@@ -79,11 +80,14 @@ func (l *Loop) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool
 
 // exchange returns a download in the form of an archive.
 func exchange(task *frontier.Task, res *fetch.Result) *warc.Exchange {
-	protocol := strings.ToLower(res.Protocol)
-	if protocol == "http/2.0" {
+	protocol, server := strings.ToLower(res.Protocol), task.Server
+	switch protocol {
+	case "http/2.0":
 		protocol = "h2"
+	case fetch.ProtocolFile: // no server was asked
+		protocol, server = "", netip.Addr{}
 	}
-	return &warc.Exchange{URL: task.URL.String(), Addr: task.Server, Time: res.Timing.Start, Request: res.RawRequest,
+	return &warc.Exchange{URL: task.URL.String(), Addr: server, Time: res.Timing.Start, Request: res.RawRequest,
 		ResponseHead: res.RawHead, Body: res.RawBody, Truncated: res.Truncated, Protocol: protocol}
 }
 

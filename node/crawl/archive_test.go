@@ -20,12 +20,13 @@ import (
 	"proxima/node/sink"
 )
 
-// What is missing of a body is missing in the archive, too. And HTTP/2 has another name there than in Go.
+// What is missing of a body is missing in the archive, too, and the server of what was read from the disk. And HTTP/2 has another name there
+// than in Go.
 func TestArchiveSaysWhatIsMissing(t *testing.T) {
 	task := &frontier.Task{URL: mustParse(t, "http://a.test/"), Server: netip.MustParseAddr("192.0.2.1")}
-	for protocol, want := range map[string]string{"HTTP/1.1": "http/1.1", "HTTP/2.0": "h2"} {
+	for protocol, want := range map[string]string{"HTTP/1.1": "http/1.1", "HTTP/2.0": "h2", fetch.ProtocolFile: ""} {
 		ex := exchange(task, &fetch.Result{Status: 200, Protocol: protocol, RawHead: []byte("head"), RawBody: []byte("body"), Truncated: "time"})
-		if ex.Truncated != "time" || ex.Protocol != want || string(ex.ResponseHead) != "head" || string(ex.Body) != "body" {
+		if ex.Addr.IsValid() != (want != "") || ex.Truncated != "time" || ex.Protocol != want || string(ex.ResponseHead) != "head" || string(ex.Body) != "body" {
 			t.Errorf("%s: %+v", protocol, ex)
 		}
 	}
