@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"proxima/cmd/proxima/curves"
@@ -55,11 +56,19 @@ func (s *Sweep) Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// Plot returns the drawing of the choice ratios, medians as lines and p10 to p90 as bands.
+// Plot returns the drawing of the choice ratios, medians as lines and p10 to p90 as bands. Values that mean no number have a name.
 func (s *Sweep) Plot() curves.Plot {
-	w := s.Reports[0].World
+	w, values := s.Reports[0].World, slices.Clone(s.Values)
+	for i, v := range values {
+		switch s.Parameter + v {
+		case "estimates-1":
+			values[i] = "own"
+		case "homes0":
+			values[i] = "all"
+		}
+	}
 	p := curves.Plot{Title: fmt.Sprintf("Choices by %s: %d seeds from %d, %d cities (%s)", s.Parameter, w.Seeds, w.First, w.Cities, w.Matrices),
-		X: s.Parameter, Y: "choice ratio (1 is perfect); median, p10–p90", Values: s.Values}
+		X: s.Parameter, Y: "choice ratio (1 is perfect); median, p10–p90", Values: values}
 	for k, a := range s.Reports[0].Assigners {
 		c := curves.Curve{Name: a.Name}
 		for _, r := range s.Reports {

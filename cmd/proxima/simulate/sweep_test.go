@@ -58,6 +58,21 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A value that stands for something else is no number of the axis: what is not limited is not less than one estimate.
+func TestValuesThatAreNoNumbers(t *testing.T) {
+	for text, want := range map[string]string{"estimates=-1,1": "own 1", "homes=0,2": "all 2", "nodes=4,2": "4 2"} {
+		cfg := small()
+		cfg.Seeds, cfg.Assigners = 1, []string{assign.Nearest}
+		s, err := ParseSweep(text)
+		if err == nil {
+			err = s.Run(t.Context(), cfg)
+		}
+		if got := strings.Join(s.Plot().Values, " "); err != nil || got != want {
+			t.Errorf("%s is drawn at %q, want %q; %v", text, got, want, err)
+		}
+	}
+}
+
 func TestWrongSweeps(t *testing.T) {
 	for _, text := range []string{"", "estimates", "=1", "estimates="} {
 		if _, err := ParseSweep(text); err == nil {
