@@ -25,8 +25,9 @@ type Result struct {
 	Killed    []string   `json:"-"` // folders of runs that did not come to their end and are left out
 	Apart     bool       `json:"-"` // rows were in different worlds
 	Makespans bool       `json:"-"` // so were the runs from which makespans and balances come
-	Pages     int64      `json:"-"` // that assigners decided about together
+	Pages     int64      `json:"-"` // that assigners decided about together, or those of separate runs
 	Uneven    int64      `json:"-"` // of these, got by the nodes of some assigners only
+	Unshared  int64      `json:"-"` // the same in separate runs
 
 	// Timelines; x is in s since the start of the run.
 	Progress   []Series `json:"-"` // URLs downloaded, by row

@@ -245,3 +245,27 @@ func TestNoErrorIsNotNone(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsOfDifferentLengthAreTold: the mean of a run that ended early is of other pages. The difference is of those that both got.
+func TestRunsOfDifferentLengthAreTold(t *testing.T) {
+	const says = "do not compare times and ratios, only the differences, which are of the same pages"
+	for pages, told := range map[int]bool{200: false, 180: false, 178: true, 100: true} {
+		top := t.TempDir()
+		for label, n := range map[string]int{"nearest": pages, "random": 200} {
+			w := twoNodes()
+			w.Assigners = []string{label}
+			b := newBed(t, filepath.Join(top, label), w)
+			for i := range n {
+				f := assigned(label, fmt.Sprintf("%s/%d", w.Servers[i%2].Hosts[0], i), float64(i))
+				f.Batch = ""
+				b.nodes[0].fetch(9, f)
+			}
+			b.write()
+		}
+		r := read(t, top)
+		if notes := strings.Join(r.Notes(), "\n"); strings.Contains(notes, says) != told {
+			t.Errorf("of 200 pages nearest got %d: %s", pages, notes)
+		}
+		near(t, "difference", &r.of(t, "nearest").Difference.Ms, 0)
+	}
+}

@@ -48,10 +48,28 @@ func (c *comparer) result() *Result {
 	c.ofOne(res, main[0], first)
 	res.LeftOut, res.Apart = slices.Sorted(maps.Keys(c.leftOut)), c.apart(main)
 	res.Makespans = c.apart(slices.DeleteFunc(slices.Clone(c.runs), func(r *run) bool { return r.compared }))
+	if c.separate {
+		res.Pages, res.Unshared = c.unshared()
+	}
 	if len(c.runs) > 1 {
 		res.NodesOf = main[0].dir
 	}
 	return res
+}
+
+// unshared counts the pages of separate runs, and those that only some of the rows with the same seed got.
+func (c *comparer) unshared() (pages, some int64) {
+	rows := map[uint64]uint16{}
+	for k := range c.clusters {
+		rows[k.seed] |= k.rows
+	}
+	for k, l := range c.clusters {
+		pages += l.n
+		if k.rows != rows[k.seed] {
+			some += l.n
+		}
+	}
+	return pages, some
 }
 
 // apart reports whether some row has downloads in a world in which another one has none.

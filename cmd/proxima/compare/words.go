@@ -210,6 +210,10 @@ func (r *Result) Notes() []string {
 	if r.Apart {
 		note("Rows were in different worlds (scenarios or seeds): do not compare their times and ratios, only the differences, which are of the same pages.")
 	}
+	if r.Unshared*10 > r.Pages && !r.Apart {
+		note("%d of %d pages count for some assigners only, since a run ended early, or they were estimates or failed: do not compare times and "+
+			"ratios, only the differences, which are of the same pages.", r.Unshared, r.Pages)
+	}
 	if r.Makespans {
 		note("Rows were alone in different worlds: do not compare their makespans and balances.")
 	}
