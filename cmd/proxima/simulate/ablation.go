@@ -33,9 +33,9 @@ type AblationCell struct {
 	Estimates   float64 `json:"estimates_mean"`
 	Makespan    float64 `json:"makespan_ratio"`
 	// More is how much higher the choice ratio is than with everything: the mean over the seeds, seed by seed, with its
-	// standard error.
-	More  float64 `json:"more"`
-	Error float64 `json:"more_error"`
+	// standard error, which one seed does not tell.
+	More  float64  `json:"more"`
+	Error *float64 `json:"more_error"`
 }
 
 // Ablate runs nearest with everything, then without each ingredient in turn, in the worlds that have goals.
@@ -81,17 +81,17 @@ func nearest(ctx context.Context, cfg Config) ([]score, error) {
 	})
 }
 
-// paired is the mean difference between the choice ratios of the same worlds, and its standard error.
-func paired(a, b []score) (mean, err float64) {
+// paired is the mean difference between the choice ratios of the same worlds, and its standard error, nil of one world.
+func paired(a, b []score) (mean float64, err *float64) {
 	var more []float64
 	for i := range a {
 		more = append(more, a[i].choice-b[i].choice)
 	}
 	if len(more) == 1 {
-		return more[0], 0
+		return more[0], nil
 	}
 	mean, sd := stat.MeanStdDev(more, nil)
-	return mean, stat.StdErr(sd, float64(len(more)))
+	return mean, new(stat.StdErr(sd, float64(len(more))))
 }
 
 // Print writes two tables, since one is too wide for a terminal: medians, with the mean number of estimates in the second world and the
@@ -107,7 +107,12 @@ func (a *Ablation) Print(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nmore than with everything")
-	return a.table(out, "", func(c AblationCell) string { return fmt.Sprintf("%+.3f±%.3f", c.More, 2*c.Error) }, func(AblationRow) string { return "" })
+	return a.table(out, "", func(c AblationCell) string {
+		if c.Error == nil {
+			return fmt.Sprintf("%+.3f±–", c.More)
+		}
+		return fmt.Sprintf("%+.3f±%.3f", c.More, 2**c.Error)
+	}, func(AblationRow) string { return "" })
 }
 
 // table writes a cell for each world, and what stands last in each row.
