@@ -102,6 +102,9 @@ func (m *ipmicra) step(s *probed) (string, *Choice) {
 			}
 		}
 	}
+	if node, _ := s.fastest(order); node == "" {
+		return "", new(s.fastestOf(order, "")) // a draw tells nothing about its subnet
+	}
 	return settle(s.fastestOf(order, "fastest of all nodes"))
 }
 

@@ -229,6 +229,21 @@ func TestIPMicra(t *testing.T) {
 	}
 }
 
+// A server that nobody reached is drawn a node, which has not got its subnet: the next server of the organisation is probed.
+func TestIPMicraDelegatesNothingUnmeasured(t *testing.T) {
+	times := bench{"10.1.2.1": {"a": 20, "b": 80}}
+	for _, check := range []bool{false, true} {
+		m := newProber(newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: check}, nil), batchOf("10.1.1.1", "10.1.2.1"), viewOf("a", "b"))
+		choices, asked := times.decide(t, m)
+		if choices["10.1.1.1"].Node == "" || !slices.Contains(asked["10.1.2.1"], "a") || choices["10.1.2.1"].Node != "a" {
+			t.Errorf("check %v: it chose %+v, asked %v", check, choices, asked)
+		}
+		if d := m.method.(*ipmicra).delegated; len(d) != 1 || d[0].subnet.String() != "10.1.2.0/24" {
+			t.Errorf("check %v: delegated are %v", check, d)
+		}
+	}
+}
+
 // A batch takes over the latest subnets, no more than it has room for.
 func TestIPMicraForgetsTheOldestSubnets(t *testing.T) {
 	before := newProber(&ipmicra{}, Batch{}, viewOf("a"))
