@@ -220,13 +220,14 @@ func TestHeadlineOfSeveralRows(t *testing.T) {
 		{"a cannot be told apart from c: it needed 30 % less time per page than c, which may be chance (95 % interval -90 to +30 %).",
 			nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": d("c", -30, -90, 30)}},
 		{"a and c are equal, and cannot be told apart from b.", nil, map[string]*Difference{"b": d("b", -1, -9, 3), "c": d("c", 0, 0, 0)}},
-		{"a comes before c, with a mean time per page of 5 and 5 ms; chance cannot be judged, since both got the same pages from fewer " +
+		{"a comes before c, with a mean time per page of 5 and 6 ms; chance cannot be judged, since both got the same pages from fewer " +
 			"than 6 servers.", nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": nil}},
+		{"a and d are equal, with a mean time per page of 5 ms; chance cannot be judged, since both got the same pages from fewer than 6 " +
+			"servers.", nil, map[string]*Difference{"b": d("b", -20, -30, -10), "d": nil}},
 	} {
-		mean := 5.
-		r := Result{Assigners: []Assigner{{Name: "a", MeanMs: &mean, Difference: c.ofA}}}
+		r := Result{Assigners: []Assigner{{Name: "a", MeanMs: new(5.), Difference: c.ofA}}}
 		for _, name := range slices.Sorted(maps.Keys(c.leads)) {
-			r.Assigners = append(r.Assigners, Assigner{Name: name, MeanMs: &mean, Lead: c.leads[name]})
+			r.Assigners = append(r.Assigners, Assigner{Name: name, MeanMs: new(map[string]float64{"b": 5, "c": 6, "d": 5, "random": 5}[name]), Lead: c.leads[name]})
 		}
 		if h := r.Headline(); h != c.want {
 			t.Errorf("%s\nwant %s", h, c.want)

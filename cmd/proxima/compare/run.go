@@ -141,6 +141,17 @@ func (r *run) seconds(t time.Time) float64 {
 	return t.Sub(r.started).Seconds()
 }
 
+// met returns from how many servers pages came, or for how many a node was chosen.
+func (r *run) met() int {
+	n := len(r.sizes)
+	for server := range r.choices {
+		if r.sizes[server] == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // emulated reports whether the round trips are known: those between real machines are not.
 func (r *run) emulated() bool { return r.world != nil && len(r.world.RTTMs) > 0 }
 

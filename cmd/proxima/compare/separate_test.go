@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"proxima/cmd/proxima/rundir"
 	"proxima/node/runlog"
 )
 
@@ -267,5 +268,27 @@ func TestRunsOfDifferentLengthAreTold(t *testing.T) {
 			t.Errorf("of 200 pages nearest got %d: %s", pages, notes)
 		}
 		near(t, "difference", &r.of(t, "nearest").Difference.Ms, 0)
+	}
+}
+
+// TestServersOfRealMachines: without a world they are those that were crawled or decided about, whether or not a place of theirs is known.
+// Two rows of which each page was one download are equal.
+func TestServersOfRealMachines(t *testing.T) {
+	b := newBed(t, t.TempDir(), twoNodes())
+	for _, label := range b.world.Assigners {
+		for _, host := range []string{"a.test", "b.test"} {
+			b.nodes[0].decide(5, runlog.Assign{Label: label, Host: host, Owner: b.nodes[0].id})
+		}
+	}
+	b.nodes[0].fetch(9, assigned("nearest,random", "a.test/1", 90))
+	r, err := Read(t.Context(), []string{filepath.Join(b.write(), rundir.NodesFolder)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.Runs[0].Servers; n != 2 {
+		t.Errorf("%d servers", n)
+	}
+	if h := r.Headline(); !strings.HasPrefix(h, "nearest and random are equal, with a mean time per page of 90 ms") {
+		t.Error(h)
 	}
 }

@@ -157,7 +157,7 @@ func (c *comparer) servers(r *run, leader int) []Server {
 }
 
 func (c *comparer) info(r *run) RunInfo {
-	i := RunInfo{Dir: r.dir, Name: r.name, Emulated: r.emulated(), Started: r.started, Nodes: len(r.nodes), Servers: len(r.servers),
+	i := RunInfo{Dir: r.dir, Name: r.name, Emulated: r.emulated(), Started: r.started, Nodes: len(r.nodes), Servers: r.met(),
 		Version: r.version, Config: r.config}
 	if r.world != nil {
 		i.Scenario, i.Seed, i.Nodes, i.Servers = r.world.Scenario, r.world.Seed, len(r.world.Nodes), len(r.world.Servers)

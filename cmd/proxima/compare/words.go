@@ -56,6 +56,9 @@ func (r *Result) Headline() string {
 	case d == nil && r.paired():
 		return fmt.Sprintf("%s cannot be compared with %s: chance cannot be judged, since both got the same pages from fewer than %d servers%s.",
 			first.Name, next.Name, fewestServers, over)
+	case d == nil && *first.MeanMs == *next.MeanMs:
+		return fmt.Sprintf("%s and %s are equal, with a mean time per page of %.0f ms; chance cannot be judged, since both got the same pages from "+
+			"fewer than %d servers%s.", first.Name, next.Name, *first.MeanMs, fewestServers, over)
 	case d == nil:
 		return fmt.Sprintf("%s comes before %s, with a mean time per page of %.0f and %.0f ms; chance cannot be judged, since both got the same "+
 			"pages from fewer than %d servers%s.", first.Name, next.Name, *first.MeanMs, *next.MeanMs, fewestServers, over)
