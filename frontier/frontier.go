@@ -100,8 +100,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
 	}
-	if f.ledger.count.totals().Pending > 0 {
-		f.scan, f.bench.resumed = true, time.Now()
+	t := f.ledger.count.totals()
+	if f.scan = t.Pending > 0; f.scan || t.Pages > 0 {
+		f.bench.resumed = time.Now()
 	}
 	return f, nil
 }
