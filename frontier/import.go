@@ -224,7 +224,9 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 			rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, time.Duration(l.longest.Load()))))
 		}
 		rec.level = max(rec.level, s.Level)
-		rec.tried = s.Tried || rec.tried && rec.role == Owned // a replica hears that it has answered
+		if rec.role != Owned { // else a replica repeats what the owner has told it before
+			rec.tried = s.Tried
+		}
 	}
 	rec.crawlDelay = max(rec.crawlDelay, s.CrawlDelay)
 	rec.done, rec.failed, rec.dropped = max(rec.done, s.Done), max(rec.failed, s.Failed), max(rec.dropped, s.Dropped)

@@ -61,9 +61,13 @@ func TestStrandedHostMoves(t *testing.T) {
 		then func(to *sharer)
 		left bool // to another node after that
 	}{
-		"it fails":           {func(*sharer) {}, false},
-		"it answers":         {func(l *sharer) { l.finish(l.taking(time.Minute), Outcome{}) }, true},
-		"it is tried again":  {func(l *sharer) { _ = l.Retry(l.t.Context(), aHost) }, true},
+		"it fails":          {func(*sharer) {}, false},
+		"it answers":        {func(l *sharer) { l.finish(l.taking(time.Minute), Outcome{}) }, true},
+		"it is tried again": {func(l *sharer) { _ = l.Retry(l.t.Context(), aHost) }, true},
+		"it answers, and a copy says otherwise": {func(l *sharer) {
+			l.finish(l.taking(time.Minute), Outcome{})
+			l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, Tried: true}})
+		}, true},
 		"it is pulled again": {func(l *sharer) { l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1}}) }, false},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -72,6 +76,10 @@ func TestStrandedHostMoves(t *testing.T) {
 				for range 3 {
 					from.fail()
 				}
+				if state, err := from.StateOf(t.Context(), aHost); err != nil || state.Tried {
+					t.Errorf("while its owner alone has tried it: %+v, %v", state, err)
+				}
+				from.role(aHost, Leaving)
 				if err := to.Remove(t.Context(), aHost); err != nil {
 					t.Fatal(err)
 				}

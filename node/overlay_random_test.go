@@ -4,8 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ var (
 )
 
 // Random faults of whole nodes: kills, stops, erased disks, nodes that never come back, partitions, broken paths, nodes that can dial nobody, or not
-// reach the web, full and hung disks, clocks that jump, slow accesses. Operators move hosts, drain and pause nodes, and rotate the secret. Sites
+// reach the web or a site, full and hung disks, clocks that jump, slow accesses. Operators move hosts, drain and pause nodes, and rotate the secret. Sites
 // fail for minutes. In the end all is well again. Every page is crawled, all nodes end, and no server is asked twice at once (the judge sees to it).
 func TestOverlayRandom(t *testing.T) {
 	for i := range *overlayRuns {
@@ -40,6 +42,7 @@ type troubles struct {
 	paths  []string      // of each site
 	ends   []func()      // of faults that last
 	failed map[int]bool  // sites that have failed
+	bars   sync.Map      // the node that cannot reach a server, by its address
 	hung   []atomic.Bool // nodes whose disk does not answer
 	erased time.Time     // when a disk was erased last
 	ids    int           // given to nodes with new disks
@@ -68,6 +71,10 @@ func randomly(t *testing.T, rng *rand.Rand) {
 			for x.hung[i].Load() {
 				time.Sleep(time.Second)
 			}
+		}
+		b.barred = func(i int, server netip.Addr) bool {
+			who, barred := x.bars.Load(server)
+			return barred && who == i
 		}
 		b.sitesBeside(randomSites, randomPages, 1+rng.IntN(5000))
 		x.linked()

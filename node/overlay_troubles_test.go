@@ -3,6 +3,7 @@ package node_test
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,6 +16,7 @@ var faults = []func(x *troubles, i int){
 	(*troubles).isKilled, (*troubles).isKilled, (*troubles).leaves, (*troubles).losesItsDisk, (*troubles).isCutOff, (*troubles).losesAPath,
 	(*troubles).isMute, (*troubles).losesTheWeb, (*troubles).isFull, (*troubles).hangs, (*troubles).jumps, (*troubles).isSlow, (*troubles).moves,
 	(*troubles).isLost, (*troubles).isDrained, (*troubles).isPaused, (*troubles).rotates, (*troubles).siteFails, (*troubles).siteFails,
+	(*troubles).isBarred,
 }
 
 // one begins a fault of a node that is well enough for one.
@@ -84,6 +86,15 @@ func (x *troubles) losesTheWeb(i int) {
 	x.lasts(x.name(i)+" has no web", func() { x.Cut(x.name(i), x.nodes[i].dead.Load()) })
 }
 
+// isBarred takes a site out of a node's reach for good. No site is out of the reach of two.
+func (x *troubles) isBarred(i int) {
+	k := x.owned(i)
+	if _, barred := x.bars.LoadOrStore(netip.MustParseAddr(address(k)), i); !barred {
+		x.Reset(x.name(i))
+		x.log("%s does not reach %s any more", x.name(i), x.sites[k])
+	}
+}
+
 func (x *troubles) isFull(i int) {
 	free := []int64{10, 50}[x.rng.IntN(2)] // for anything, for pages
 	x.nodes[i].full.Store(free)
@@ -112,13 +123,19 @@ func (x *troubles) isSlow(i int) {
 	x.lasts(x.name(i)+" is slow", func() { x.nodes[i].rate.Store(2e6) })
 }
 
-func (x *troubles) moves(i int) {
-	k, host, to := x.rng.IntN(len(x.sites)), "", netsim.ID(x.rng.IntN(len(x.nodes)))
-	for d := range x.sites { // one that it owns, if there is any
-		if host = x.sites[(k+d)%len(x.sites)]; x.nodes[i].node.Owns("http://" + host) {
-			break
+// owned draws a site that a node owns, or any if it owns none.
+func (x *troubles) owned(i int) int {
+	first := x.rng.IntN(len(x.sites))
+	for d := range x.sites {
+		if k := (first + d) % len(x.sites); x.nodes[i].node.Owns("http://" + x.sites[k]) {
+			return k
 		}
 	}
+	return first
+}
+
+func (x *troubles) moves(i int) {
+	host, to := x.sites[x.owned(i)], netsim.ID(x.rng.IntN(len(x.nodes)))
 	_, err := x.operator(i).Move(x.t.Context(), host, to, "ann")
 	x.log("%s is asked to move %s to %s: %v", x.name(i), host, to, err)
 }
