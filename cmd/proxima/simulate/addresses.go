@@ -15,11 +15,11 @@ import (
 	"proxima/cmd/proxima/world"
 )
 
-// address returns the i-th address of a world without prefixes. Each has a /24 to itself while there are enough, so that it says
-// nothing about the place.
+// address returns the i-th address of a world without prefixes. Each has a /16 to itself while there are enough, and then a /24, so that it
+// says nothing about the place: a /16 is an organisation to ipmicra.
 func address(i int) netip.Addr {
-	const networks = 1 << 20
-	return addr4(16<<24 + uint32(i%networks)<<8 + uint32(i/networks) + 1)
+	const networks = 96 << 8 // from 24.0.0.0 on
+	return addr4(24<<24 + uint32(i%networks)<<16 + uint32(i/networks)<<8 + 1)
 }
 
 func addr4(a uint32) netip.Addr {

@@ -65,6 +65,23 @@ func TestPapers(t *testing.T) {
 	}
 }
 
+// TestAddressesWithoutPrefixes: no two servers of a world share an organisation, nor a network of the largest world, and all are on the Internet.
+func TestAddressesWithoutPrefixes(t *testing.T) {
+	seen := map[netip.Prefix]bool{}
+	for i := range 1_000_000 {
+		a := address(i)
+		bits := 24
+		if i < 20_000 {
+			bits = 16
+		}
+		network := netip.PrefixFrom(a, bits).Masked()
+		if seen[network] || !a.IsGlobalUnicast() {
+			t.Fatalf("server %d has the address %v", i, a)
+		}
+		seen[network] = true
+	}
+}
+
 // TestDelegations: the servers of a country have addresses that were given there, and no two organisations the same block.
 func TestDelegations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "delegations.json")
