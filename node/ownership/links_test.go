@@ -105,6 +105,31 @@ func TestLinkThatIsOnItsWayToTheReplica(t *testing.T) {
 	})
 }
 
+// A replica is made anew, which takes long since its node is slow. A link that comes meanwhile is acknowledged soon, when the replica has it, too.
+func TestLinkThatComesWhileAReplicaIsMade(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(190, 1, 2, 3)
+		s.node(2).die()
+		s.delay(func(l letter) time.Duration {
+			if is[*wire.StoreRequest](l) && l.to == 2 {
+				return 4 * time.Second
+			}
+			return 0
+		})
+		s.node(2).start()
+		time.Sleep(20 * time.Second)
+		s.node(3).find(link(host, 190))
+		if !s.node(3).awaitAnswers(20*time.Second) || !s.node(2).disk.has(host, path(190)) {
+			t.Error("the link is not acknowledged, or on one disk only")
+		}
+		if all, _ := s.node(2).has(host); all > 150 {
+			t.Errorf("the replica has %d URLs already", all)
+		}
+		time.Sleep(3 * time.Minute)
+		s.mustHave(host, 191, 1, 2)
+	})
+}
+
 // A link is on its way to the replica when its host is to be handed over, and later changes of the host overtake it. It is acknowledged when
 // another node has it.
 func TestLinkThatIsOvertaken(t *testing.T) {

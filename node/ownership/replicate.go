@@ -255,7 +255,7 @@ func (rep *replicator) storeItem(ctx context.Context, r Record, c *frontier.Chan
 		}
 	}
 	item = &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(chunk)}
-	if rep.stream.holdsBack(r.Host) {
+	if !rep.stream.compares(r.Host) {
 		return item, nil
 	}
 	d := c.Digest

@@ -45,7 +45,7 @@ type waiting struct {
 	away   int              // changes on their way, two at most: that of a host that is handed over may overtake one
 	sent   time.Time        // the same as found for those changes
 	held   int              // entries in stream.held
-	mended bool             // the replica is being mended: changes wait
+	mended bool             // the replica is being mended
 	// digest is the host's digest after the latest change seen, held back or not. It is valid if known is set.
 	digest frontier.Digest
 	known  bool
@@ -307,6 +307,14 @@ func (s *stream) holdsBack(host string) bool {
 	return s.holdsBackLocked(host)
 }
 
+// compares reports whether the replica of a host must equal the host once it has stored what is sent now.
+func (s *stream) compares(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.hosts[host]
+	return !s.holdsBackLocked(host) && (w == nil || !w.mended)
+}
+
 // empty reports whether the replicas have everything.
 func (s *stream) empty() bool {
 	s.mu.Lock()
@@ -345,14 +353,14 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 	c.Pages = slices.DeleteFunc(c.Pages, func(p frontier.PageRecord) bool { return pages[p.Path] })
 }
 
-// next takes the changes of all hosts whose replicas are not being mended, and have answered what was sent before: until then, what that
-// brings counts as lacking.
+// next takes the changes of all hosts whose replicas have answered what was sent before: until then, what that brings counts as lacking. If a
+// replica is being mended, a change that can only be made good by mending waits.
 func (s *stream) next() map[string]*frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]*frontier.Change)
 	for host, w := range s.hosts {
-		if !w.mended && w.away == 0 && w.change != nil {
+		if w.change != nil && w.away == 0 && !(w.mended && w.change.Lost) {
 			out[host] = s.removeLocked(w)
 		}
 	}
@@ -370,8 +378,9 @@ func (s *stream) only(host string) map[string]*frontier.Change {
 	return out
 }
 
-// mend keeps the changes of a host here while its replica is mended. The function that it returns ends that, with the result: a change that
-// could only be made good by mending is forgotten on success, and queued again after an error.
+// mend notes that the replica of a host is mended. The function that it returns ends that, with the result: a change that can only be made good
+// by mending is forgotten on success, and queued again after an error. Until then later changes wait; without one they go on, as mending may
+// take long.
 func (s *stream) mend(host string) (over func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -199,7 +199,7 @@ func TestReplicaLacksWhatWaits(t *testing.T) {
 	}
 }
 
-// After a failed mending, the replica must still be mended. Later changes wait and go out afterwards.
+// After a failed mending, the replica must still be mended. Later changes go out meanwhile, and are not compared. They wait if changes were lost.
 func TestMendingThatFails(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no answer")} {
 		s, now := newStream(time.Now()), time.Now()
@@ -224,6 +224,12 @@ func TestMendingThatFails(t *testing.T) {
 		s.mend(streamed)
 		s.stored(streamed) // what was sent before is answered meanwhile
 		s.take(added("/3"), now)
+		s.cleared = true
+		if c := s.next()[streamed]; c == nil || s.compares(streamed) || !s.compares("http://other.test") {
+			t.Errorf("%+v was sent while it was mended, and is compared: %v", c, s.compares(streamed))
+		}
+		s.stored(streamed)
+		s.take(map[string]*frontier.Change{streamed: {Lost: true}}, now)
 		if out := s.next(); len(out) > 0 {
 			t.Errorf("%v was sent while it was mended", out)
 		}

@@ -216,8 +216,7 @@ func (rep *replicator) Load(ctx context.Context, _ string, req *wire.LoadRequest
 	return &wire.LoadResponse{Chunk: chunkToWire(chunk), Next: next.Append(nil), End: end}, nil
 }
 
-// mendReplica makes this node, the owner, and the node with the replica have the same of a host. Changes meanwhile wait in the
-// stream.
+// mendReplica makes this node, the owner, and the node with the replica have the same of a host. Changes go out meanwhile.
 func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (err error) {
 	over := rep.stream.mend(r.Host)
 	defer func() { over(err) }()
