@@ -88,7 +88,7 @@ func (w *world) lagOf(from, to int) time.Duration {
 	if !w.lags[[2]int{from, to}] {
 		return 0
 	}
-	return 20*time.Second + time.Duration(w.rng.IntN(int(20*time.Second)))
+	return w.lag[0] + time.Duration(w.rng.IntN(int(w.lag[1]-w.lag[0])))
 }
 
 // troubles reports whether a node carries out no calls with such an answer, and whether it carries them out and does not answer.

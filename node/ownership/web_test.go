@@ -89,7 +89,7 @@ func (l *life) reserve(ctx context.Context, addr netip.Addr) (visit context.Cont
 }
 
 func (l *life) release(addr netip.Addr) {
-	pause := l.w.upTo(10 * time.Second)
+	pause := l.w.upTo(l.w.visit)
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	s := l.server(addr)
@@ -113,7 +113,7 @@ func (l *life) download(ctx context.Context, addr netip.Addr, host, from string)
 		return
 	}
 	w.ask(addr, l.at)
-	_ = bell.Sleep(ctx, w.upTo(10*time.Second))
+	_ = bell.Sleep(ctx, w.upTo(w.visit))
 	w.answered(addr)
 	l.gate()
 	if ctx.Err() == nil {

@@ -33,7 +33,9 @@ type world struct {
 	cut     map[[2]int]bool        // one-way links that are down
 	loss    float64                // share of requests, and of answers, that are lost
 	late    float64                // share of requests that take up to half a minute
-	lags    map[[2]int]bool        // one-way links on which all takes 20 to 40 seconds
+	lags    map[[2]int]bool        // one-way links on which all takes longer
+	lag     [2]time.Duration       // how much, at least and at most
+	visit   time.Duration          // how long a web server takes to answer, and is left alone then, at most
 	picky   map[int]map[string]int // nodes that answer some calls only: what was drawn for each kind of call
 	sets    []map[int]bool         // the voters that were decided on, one set after the other
 	events  []Event
@@ -63,7 +65,7 @@ type actor struct {
 func newWorld(t testing.TB, seed uint64, nodes, hosts, pages int) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cfg: Default(), leases: lease.Default(), pages: pages, ctx: t.Context(),
 		cut: map[[2]int]bool{}, lags: map[[2]int]bool{}, picky: map[int]map[string]int{}, names: &names{paths: map[uint64]string{}},
-		fetched: map[string][]int{}, asking: map[netip.Addr]int{}}
+		fetched: map[string][]int{}, asking: map[netip.Addr]int{}, lag: [2]time.Duration{20 * time.Second, 40 * time.Second}, visit: 10 * time.Second}
 	w.cfg.ChunkURLs = 7
 	for i := range hosts {
 		host := fmt.Sprintf("http://h%d.test", i)
