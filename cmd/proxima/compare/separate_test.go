@@ -268,6 +268,13 @@ func TestRunsOfDifferentLengthAreTold(t *testing.T) {
 			t.Errorf("of 200 pages nearest got %d: %s", pages, notes)
 		}
 		near(t, "difference", &r.of(t, "nearest").Difference.Ms, 0)
+		few, err := Read(t.Context(), []string{top}, Options{}) // too few servers for an interval
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := few.Headline(); strings.Contains(h, "cannot be compared with") != told {
+			t.Errorf("of 200 pages nearest got %d: %s", pages, h)
+		}
 	}
 }
 

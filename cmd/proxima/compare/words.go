@@ -53,7 +53,7 @@ func (r *Result) Headline() string {
 	}
 	next := level[0]
 	switch d := next.Lead; {
-	case d == nil && r.paired():
+	case d == nil && (r.paired() || r.Apart || r.unlike()):
 		return fmt.Sprintf("%s cannot be compared with %s: chance cannot be judged, since both got the same pages from fewer than %d servers%s.",
 			first.Name, next.Name, fewestServers, over)
 	case d == nil && *first.MeanMs == *next.MeanMs:
@@ -92,6 +92,9 @@ func (r *Result) Order() []Assigner {
 	slices.SortStableFunc(list, func(a, b Assigner) int { return cmp.Compare(by(a), by(b)) })
 	return list
 }
+
+// unlike reports whether separate runs are of so many other pages that their means say nothing.
+func (r *Result) unlike() bool { return r.Unshared*10 > r.Pages }
 
 // paired reports whether rows have differences to the reference.
 func (r *Result) paired() bool {
@@ -213,9 +216,9 @@ func (r *Result) Notes() []string {
 	if r.Apart {
 		note("Rows were in different worlds (scenarios or seeds): do not compare their times and ratios, only the differences, which are of the same pages.")
 	}
-	if r.Unshared*10 > r.Pages && !r.Apart {
-		note("%d of %d pages count for some assigners only, since a run ended early, or they were estimates or failed: do not compare times and "+
-			"ratios, only the differences, which are of the same pages.", r.Unshared, r.Pages)
+	if r.unlike() && !r.Apart {
+		note("%d of %d pages count for some assigners only, since a run ended early, or they were downloaded before the decision, for an estimate "+
+			"or in vain: do not compare times and ratios, only the differences, which are of the same pages.", r.Unshared, r.Pages)
 	}
 	if r.Makespans {
 		note("Rows were alone in different worlds: do not compare their makespans and balances.")
