@@ -40,6 +40,7 @@ type ledger struct {
 	count   counters
 	longest atomic.Int64  // bounds the waits of hosts that other nodes send, in nanoseconds
 	ended   time.Duration // how long a host that was given up is left alone
+	late    []string      // hosts with pages that are due later than Recrawl.Max allows, as recover found them
 	// failure is the error of the first commit that failed. From then on every request fails with it, and with ErrClosed after run.
 	failure atomic.Pointer[error]
 }
@@ -134,6 +135,7 @@ func newLedger(cfg Config, s *store, tell func([]news)) *ledger {
 	hosts, _ := simplelru.NewLRU[string, *hostEntry](max(4*cfg.FrontHosts, 10_240), nil)
 	l := &ledger{
 		cfg: cfg, store: s, tell: tell,
+		site:     func(string) *Site { return nil },
 		seen:     newSeen(cfg.filterMiB()),
 		sets:     newSets(cfg.setsMiB() << 20),
 		hosts:    hosts,

@@ -77,9 +77,20 @@ func (l *ledger) recover() (away marks, err error) {
 		return nil, fmt.Errorf("read seen sets: %w", err)
 	}
 	l.count.change(func(t *Totals) { t.Pending, t.AtStart, t.Held = pending, pending, held })
+	last, latest, visits := "", stamp(0), l.cfg.Recrawl.continuous()
 	return away, l.store.eachPage(kindPrefix(kindPage), func(host string, _ uint64, due stamp) {
-		if !away.has(host) {
-			l.count.page(Owned, due, 1)
+		if away.has(host) {
+			return
+		}
+		l.count.page(Owned, due, 1)
+		if !visits {
+			return
+		}
+		if host != last {
+			last, latest = host, stampOf(time.Now().Add(l.site(host).recrawl(l.cfg.Recrawl).Max))
+		}
+		if n := len(l.late); due > latest && (n == 0 || l.late[n-1] != host) {
+			l.late = append(l.late, host)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -153,7 +154,8 @@ func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Tim
 	return &n
 }
 
-// openRecrawl reads what an earlier life learnt of pages. If all pages are visited at one age, it makes them due at that age.
+// openRecrawl reads what an earlier life learnt of pages. If all pages are visited at one age, it makes them due at that age. Otherwise it
+// makes those due earlier that an earlier life, with another configuration or clock, has put off for longer than is allowed now.
 func (f *Frontier) openRecrawl() error {
 	r := &f.bench.recrawl
 	switch {
@@ -167,6 +169,16 @@ func (f *Frontier) openRecrawl() error {
 		err = r.sample.UnmarshalBinary(value) // an empty sample if there is none
 	}
 	r.plan = r.Recrawl.plan().NewPlan(r.sample, int(f.ledger.count.totals().Pages))
+	now := time.Now().Truncate(time.Second)
+	for _, host := range f.ledger.late {
+		most := f.ledger.site(host).recrawl(r.Recrawl).Max
+		if err == nil {
+			err = f.ledger.rescheduleHost(host, func(p *PageRecord) time.Time { return earlier(p.Due, earlier(p.Seen, now).Add(most)) })
+		}
+	}
+	if f.ledger.late = nil; errors.Is(err, ErrDiskFull) { // the next start does it
+		err = nil
+	}
 	return err
 }
 
@@ -179,17 +191,17 @@ func (l *ledger) reschedule(age time.Duration) error {
 			hosts = append(hosts, host)
 		}
 	})
-	now := time.Now() // one for all: a page that is moved to the end is read again there, and must stay
+	now := time.Now().Truncate(time.Second) // one for all: a page that is moved to the end is read again there, and must stay
 	for _, host := range hosts {
 		if err == nil {
-			err = l.rescheduleHost(host, age, now)
+			err = l.rescheduleHost(host, func(p *PageRecord) time.Time { return earlier(p.Seen, now).Add(age) })
 		}
 	}
 	return err
 }
 
-func (l *ledger) rescheduleHost(host string, age time.Duration, now time.Time) error {
-	due := func(p *PageRecord) time.Time { return earlier(p.Seen, now.Truncate(time.Second)).Add(age) }
+// rescheduleHost gives the pages of a host other due times.
+func (l *ledger) rescheduleHost(host string, due func(*PageRecord) time.Time) error {
 	for last, next := (*duePage)(nil), stamp(1); next != 0; {
 		b := l.newBatch()
 		h, err := l.entry(b, host)

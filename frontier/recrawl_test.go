@@ -434,32 +434,3 @@ func TestRescheduleEnds(t *testing.T) {
 		}
 	})
 }
-
-// After a start no server is asked within its gap, because the life before may just have asked it, also where only pages are left to visit
-// again.
-func TestGapAfterAStartWithPagesAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Max = true, 0, time.Hour
-		dir := t.TempDir()
-		l := begin(t, dir, cfg, polite, Deps{})
-		go l.placing(addr1)
-		l.add(page("http://h1.test", 1), page("http://h2.test", 1))
-		for range 2 * 2 { // each with its robots.txt
-			l.finish(l.taking(time.Minute), asSeen(1))
-		}
-		time.Sleep(2 * cfg.Recrawl.Max) // both pages are due
-		l.finish(l.taking(time.Minute), asSeen(1))
-		l.stop()
-		l = begin(t, dir, cfg, polite, Deps{})
-		go l.placing(addr1)
-		if task := l.taking(polite.MinGap - 1); task != nil {
-			t.Errorf("%s is asked for at once", task.URL)
-			l.finish(task, asSeen(1))
-		} else if task = l.taking(2); task == nil {
-			t.Error("the other page does not come")
-		} else {
-			l.finish(task, asSeen(1))
-		}
-	})
-}
