@@ -21,3 +21,20 @@ const (
 	TooManyParams   Reason = "too many parameters" // above maxQueryParams
 	QueryLoop       Reason = "query loop"          // the query repeats a parameter, or the address of its own page
 )
+
+// explained returns the reason in more words, for people who have written the URL.
+func (r Reason) explained() string {
+	switch r {
+	case Scheme:
+		return "only http and https can be crawled"
+	case Malformed:
+		return "this is no complete URL"
+	case BadHost:
+		return "no web server can have this name or port"
+	case Credentials:
+		return "a user name or password is in it"
+	case TooLong:
+		return "it is too long"
+	}
+	return string(r)
+}

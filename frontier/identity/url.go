@@ -22,11 +22,11 @@ type URL struct {
 // maxRawBytes bounds the text that the parser gets, because some of its steps are quadratic, and the URL that it returns.
 const maxRawBytes = 8 << 10
 
-// Parse returns the identity of an absolute URL, with its tracking parameters. The error holds the words of a Reason.
+// Parse returns the identity of an absolute URL, with its tracking parameters. The error says why if there is none.
 func Parse(raw string) (URL, error) {
 	u, reason := resolve(URL{}, raw)
 	if reason != Accepted {
-		return URL{}, fmt.Errorf("parse URL %.200q: %s", raw, reason)
+		return URL{}, fmt.Errorf("parse URL %.200q: %s", raw, reason.explained())
 	}
 	return u, nil
 }

@@ -205,11 +205,19 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q) = %s, %v, want %s", c.raw, u, err, c.want)
 		}
 	}
-	for _, raw := range []string{"", "#x", "/a", "a.html", "//example.org/", "?q", "example.org", "http://"} {
-		if u, err := Parse(raw); err == nil {
-			t.Errorf("Parse(%q) = %s, want an error", raw, u)
-		} else if !strings.Contains(err.Error(), "malformed") {
-			t.Errorf("Parse(%q): error %q does not give the reason", raw, err)
+	for reason, texts := range map[string][]string{
+		"no complete URL":      {"", "#x", "/a", "a.html", "//example.org/", "?q", "example.org", "http://", "http://a.test:99999/"},
+		"only http and https":  {"ftp://a.test/", "mailto:me@a.test"},
+		"no web server":        {"http://a.test:0/"},
+		"a user name or passw": {"http://me:secret@a.test/"},
+		"too long":             {"http://a.test/" + strings.Repeat("x", maxRawBytes)},
+	} {
+		for _, raw := range texts {
+			if u, err := Parse(raw); err == nil {
+				t.Errorf("Parse(%.50q) = %s, want an error", raw, u)
+			} else if !strings.Contains(err.Error(), reason) {
+				t.Errorf("Parse(%.50q): error %q does not say %q", raw, err, reason)
+			}
 		}
 	}
 	if _, err := Parse("mailto:" + strings.Repeat("x", 1<<16)); err == nil || len(err.Error()) > 500 {
