@@ -16,7 +16,8 @@ type HostState struct {
 	// CrawlDelay is the one in its robots.txt, Level the level of its backoff.
 	CrawlDelay time.Duration
 	Level      uint8
-	// Tried says that an earlier owner could not reach the host, or this one that hands it over, and that it has not answered since.
+	// Tried says that a node could not reach the host, this one or another, and that it has not answered since. A replica is told with the
+	// waits of the host, so that a hand-off to it need not send that.
 	Tried bool
 	// Retries counts the calls of Retry. Of two copies, the one with more is right about Wait and Level.
 	Retries uint64

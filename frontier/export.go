@@ -143,7 +143,7 @@ func (x *export) done(hash uint64) {
 
 // readState returns the state in a record, with ages and remaining times instead of points in time.
 func readState(txn *tx, host string, rec *record, now time.Time) (*HostState, error) {
-	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level, Tried: rec.tried || rec.role == Leaving && rec.failures > 0, Retries: rec.retries,
+	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level, Tried: rec.tried || rec.failures > 0, Retries: rec.retries,
 		Done: rec.done, Failed: rec.failed, Dropped: rec.dropped}
 	if !rec.lastRequest.IsZero() {
 		s.SinceRequest = now.Sub(rec.lastRequest)

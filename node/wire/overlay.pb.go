@@ -1684,7 +1684,7 @@ type HostState struct {
 	Dropped uint64      `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	// retries counts how often an operator ended the waits of the host. Of two copies, the one with more is right about wait_ms and level.
 	Retries uint64 `protobuf:"varint,9,opt,name=retries,proto3" json:"retries,omitempty"`
-	// tried says that an earlier owner could not reach the host, or the one that hands it over, and that it has not answered since.
+	// tried says that a node could not reach the host, the sender or another, and that it has not answered since.
 	Tried         bool `protobuf:"varint,10,opt,name=tried,proto3" json:"tried,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
