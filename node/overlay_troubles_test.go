@@ -60,6 +60,8 @@ func (x *troubles) losesItsDisk(i int) {
 	x.ids++
 	data := x.config(i).Node.Data
 	must(x.t, os.MkdirAll(data, 0o700))
+	must(x.t, os.Mkdir(filepath.Join(data, "logs"), 0o700)) // its next life may never begin
+	must(x.t, os.WriteFile(filepath.Join(data, "logs", "member.jsonl"), nil, 0o600))
 	must(x.t, os.WriteFile(filepath.Join(data, "node.json"), fmt.Appendf(nil, `{"v":1,"node":%q,"boot":0}`, netsim.ID(x.ids)), 0o600))
 	x.downs(i, " has lost its disk")
 }
