@@ -10,8 +10,8 @@ import (
 )
 
 // himicra is HiMicra (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, chapter 6). The nodes
-// form a tree of nodes that are far from their parent and from its other children. The search for a server's node begins at the root, so few nodes probe it. It goes to
-// the first node whose probe is within the threshold, or to the fastest of those asked.
+// form a tree of nodes that are far from their parent and from its other children. The search for a server's node begins at the root, so
+// few nodes probe it. It goes to the first node whose probe is within the threshold, or to the fastest of those asked.
 //
 // The paper leaves some details open. Here the sample from which the tree is built is the nodes themselves, at the distances of their
 // coordinates, so that it costs no probe. Swapping one node at a time finds the subset that is farthest apart (the paper tries all
