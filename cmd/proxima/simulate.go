@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,13 +64,14 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	}
 	var noisy []*world.Matrix
 	var err error
+	ofPapers := []string{"sweep", "nodes", "servers", "pages", "homes", "estimates", "noise", "assigners", "prefixed"}
 	switch {
 	case *plot != "" && sweep == nil:
 		err = errors.New("-plot draws a -sweep, and none is given")
 	case (*goals || *ablation) && (sweep != nil || *cities != "" || *rtt != ""):
 		err = errors.New("-goals and -ablation have their own settings: use them without -sweep, -cities and -rtt")
-	case *papers && sweep != nil:
-		err = errors.New("-papers has settings of its own: use it without -sweep")
+	case *papers && slices.ContainsFunc(ofPapers, func(name string) bool { return given(flags.FlagSet, name) }):
+		err = fmt.Errorf("-papers has settings of its own: use it without -%s", strings.Join(ofPapers, ", -"))
 	case *goals && *ablation || *papers && (*goals || *ablation):
 		err = errors.New("-goals, -ablation and -papers are three measurements: choose one")
 	case *goals || *ablation:

@@ -50,6 +50,7 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 		{"simulate -sweep estimates=1,2 -plot x.gif", "none of .svg, .png and .pdf"},
 		{"simulate -goals -sweep nodes=3,4", "their own settings"},
 		{"simulate -papers -sweep nodes=3,4 -plot x.svg", "settings of its own"},
+		{"simulate -papers -nodes 3", "settings of its own"},
 		{"simulate -papers -goals", "choose one"},
 		{"simulate -goals -data " + none, "read round trips"},
 		{"simulate server", "takes no arguments"},
