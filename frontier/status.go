@@ -229,7 +229,7 @@ func (f *Frontier) Idle(patience time.Duration) bool {
 		switch {
 		case !work || h.failures == 0:
 		case !h.answered() || !h.resumes.IsZero(): // and had its last try
-			awaits = b.strand(h, false) || awaits
+			awaits = b.strand(h) || awaits
 		default:
 			awaits = true
 			if now.Sub(h.failed) >= 10*patience {

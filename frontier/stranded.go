@@ -5,14 +5,23 @@ import (
 	"time"
 )
 
-// strand leaves a host to another node that has not tried it yet, because nothing is left to be done here. last says that its waits are used up.
-// It returns false if this node's failures decide.
-func (w *workbench) strand(h *host, last bool) bool {
+// strand leaves a host to another node that has not tried it yet, because nothing is left to be done here. It returns false if this node's
+// failures decide.
+func (w *workbench) strand(h *host) bool {
 	if !w.cfg.Shared || h.tried || h.foreign || h.suspended != "" {
 		return false
 	}
-	w.stranded[h] = last || w.stranded[h]
+	w.stranded[h] = struct{}{}
 	return true
+}
+
+// usedUpWaits returns how long a host waits that has used up its waits, and whether it does so as another node must try it first. Then it waits
+// for the last of them once more. If not, it is given up.
+func (w *workbench) usedUpWaits(h *host, waits []time.Duration) (wait time.Duration, more bool) {
+	if len(waits) == 0 || !w.strand(h) {
+		return w.rules.EndedFor, false
+	}
+	return schedule(waits, len(waits)-1, w.rnd)
 }
 
 // Stranded returns the hosts that cannot be reached from here and that another node should try before they are given up, or before the crawl
@@ -30,20 +39,21 @@ func (f *Frontier) Stranded() (hosts []string) {
 	return hosts
 }
 
-// Forsake says that no other node takes a stranded host. It is given up if its waits are used up, and waits on if not.
+// Forsake says that no other node takes a stranded host. It waits on here, and is given up when it fails and its waits are used up.
 func (f *Frontier) Forsake(ctx context.Context, name string) error {
-	var why string
-	last := false
+	err := f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) error {
+		if known, err := f.ledger.known(b, h); err != nil || !known || h.rec.role != Owned {
+			return err
+		}
+		h.rec.tried = true // on disk, too: a hand-off that was refused has taken the host off the workbench
+		b.touched[name] = h
+		return nil
+	})
 	f.update(func(time.Time) {
 		if h := f.bench.hosts[name]; h != nil {
-			last, why = f.bench.stranded[h], h.why
-			delete(f.bench.stranded, h)
 			h.tried = true
+			delete(f.bench.stranded, h)
 		}
 	})
-	if !last {
-		return nil
-	}
-	_, err := f.giveUp(ctx, name, why, time.Now().Add(f.bench.rules.EndedFor))
-	return err
+	return wrap(err, "keep %s", name)
 }

@@ -13,15 +13,15 @@ import (
 func TestStrandedHost(t *testing.T) {
 	for what, c := range map[string]struct {
 		answers, lookups bool
-		fails            int   // before it is stranded
-		left             int64 // URLs after nobody has taken it
+		fails            int  // before it is stranded
+		more             bool // it has another wait after that
 	}{
 		"its waits are used up":                  {fails: 3},
 		"its waits are used up, it had answered": {fails: 3, answers: true},
 		"those for its name are used up":         {fails: 3, lookups: true},
-		"the crawl would end":                    {fails: 1, left: 1},
-		"the crawl would end, it had answered":   {fails: 1, answers: true, left: 1},
-		"the crawl would end without its name":   {fails: 1, lookups: true, left: 1},
+		"the crawl would end":                    {fails: 1, more: true},
+		"the crawl would end, it had answered":   {fails: 1, answers: true, more: true},
+		"the crawl would end without its name":   {fails: 1, lookups: true, more: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -46,12 +46,34 @@ func TestStrandedHost(t *testing.T) {
 				if l.Idle(time.Minute) || !slices.Equal(l.Stranded(), []string{aHost}) || l.Status().Pending != 1 {
 					t.Fatalf("idle %v, stranded %v, %d URLs", l.Idle(time.Minute), l.Stranded(), l.Status().Pending)
 				}
-				if err := l.Forsake(t.Context(), aHost); err != nil || len(l.Stranded()) > 0 || l.Status().Pending != c.left || !l.Idle(time.Minute) {
+				idle := c.more || !c.answers // else it awaits its last try
+				if err := l.Forsake(t.Context(), aHost); err != nil || len(l.Stranded()) > 0 || l.Status().Pending != 1 || l.Idle(time.Minute) != idle {
 					t.Errorf("nobody takes it: %v; stranded %v, %d URLs, idle %v", err, l.Stranded(), l.Status().Pending, l.Idle(time.Minute))
+				}
+				if l.fail() == c.more || len(l.Stranded()) > 0 {
+					t.Errorf("the failure after that: %d URLs, stranded %v", l.Status().Pending, l.Stranded())
 				}
 			})
 		})
 	}
+}
+
+// That no other node takes a host is remembered when a hand-off that was refused has taken it off the workbench.
+func TestStrandedHostIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sharing(t, false)
+		if l.fail(); l.Idle(time.Minute) || len(l.Stranded()) != 1 {
+			t.Fatal("it is not stranded")
+		}
+		l.role(aHost, Leaving)
+		l.role(aHost, Owned)
+		if err := l.Forsake(t.Context(), aHost); err != nil {
+			t.Fatal(err)
+		}
+		if task := l.taking(time.Second); task != nil || !l.Idle(time.Minute) || len(l.Stranded()) > 0 {
+			t.Errorf("it is asked %v; stranded %v", task != nil, l.Stranded())
+		}
+	})
 }
 
 // The node that gets a stranded host tries it at once and gives it up by itself. Once the host has answered, or an operator has it tried again,
@@ -158,14 +180,13 @@ func (s *sharer) fail() (givenUp bool) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if s.taking(time.Second) != nil { // a fetcher sees that no other host is there
-			s.t.Error("it is asked without a name")
-		}
-		return s.Status().Pending == 0
-	}
-	task := s.taking(2 * time.Hour)
-	if task == nil {
+	} else if task := s.taking(2 * time.Hour); task == nil {
 		s.t.Fatal("it is not tried")
+	} else {
+		s.finish(task, Outcome{Ending: Again, Trouble: Unreachable, Reason: "refused"})
 	}
-	return s.finish(task, Outcome{Ending: Again, Trouble: Unreachable, Reason: "refused"}).GaveUp
+	if s.taking(time.Second) != nil { // a fetcher sees that no other host is there
+		s.t.Error("it is asked again at once")
+	}
+	return s.Status().Pending == 0
 }

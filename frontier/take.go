@@ -298,8 +298,8 @@ func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) 
 		return false
 	}
 	if h.failures%ways == 0 {
-		if !more && w.strand(h, true) {
-			wait, more = w.rules.EndedFor, true
+		if !more {
+			wait, more = w.usedUpWaits(h, w.rules.RetryConnect)
 		}
 		h.notBefore, h.why = now.Add(wait), out.Reason
 		return !more

@@ -31,8 +31,8 @@ type workbench struct {
 	// refills are hosts whose windows must be filled from disk.
 	refills  []*host
 	expiries timeHeap[*lease]
-	wants    []netip.Addr   // servers that need a lease
-	stranded map[*host]bool // hosts that another node must try; true if their waits are used up
+	wants    []netip.Addr       // servers that need a lease
+	stranded map[*host]struct{} // hosts that another node must try
 	remote   remoteFetches
 	recrawl  recrawl
 }
@@ -41,7 +41,7 @@ func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 	r.spacing = make(map[netip.Addr]float64)
 	remote := remoteFetches{limit: cfg.RemoteFetches, behind: make(map[netip.Addr]*fifo[*waitingFetch])}
 	return &workbench{cfg: cfg, rules: r, rnd: rnd, recrawl: newRecrawl(cfg.Recrawl, time.Now()), site: func(string) *Site { return nil },
-		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), stranded: make(map[*host]bool), remote: remote}
+		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), stranded: make(map[*host]struct{}), remote: remote}
 }
 
 // enter puts a host onto the workbench before it is read from disk.
@@ -334,8 +334,8 @@ func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.
 	case !h.countFailure(now):
 		wait, more = h.notBefore.Sub(now), true
 	}
-	if !more { // its URLs are about to be dropped or to go to another node, and the name is not looked up until then
-		wait, more = w.rules.EndedFor, w.strand(h, true)
+	if !more {
+		wait, more = w.usedUpWaits(h, w.rules.RetryName)
 	}
 	h.notBefore, h.why = now.Add(wait), reason
 	w.settle(h, now)

@@ -84,7 +84,7 @@ func (o *overlay) sendStranded(ctx context.Context) error {
 			g.Go(func() error {
 				taken, err := o.owners.Offer(ctx, host, "this node cannot reach it")
 				if err != nil || taken {
-					return nil // what cannot leave now is tried again
+					return nil // if it cannot leave now, it is stranded again when it fails next, or when the crawl would end
 				}
 				if err := f.Forsake(ctx, host); err != nil && ctx.Err() == nil {
 					o.node.warn(err)
