@@ -44,6 +44,14 @@ type node struct {
 // setup is what a test changes of a node.
 type setup func(*member.Config, *member.Deps)
 
+// must ends a test whose set-up has failed.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newOverlay(t *testing.T, rtt func(a, b int) float64) *overlay {
 	o := &overlay{t: t, rtt: rtt, nodes: map[int]*node{}, ends: map[int]*netsim.Endpoint{}, disks: map[string][]byte{}}
 	o.net = netsim.New(func(a, b netip.Addr) time.Duration {
@@ -59,14 +67,10 @@ func (o *overlay) transport(place int) *netsim.Gossip {
 		_ = e.Close()
 	}
 	e, err := o.net.Open(netsim.Place(place))
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must(o.t, err)
 	o.ends[place] = e
 	g, err := e.Gossip(netsim.GossipPort)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must(o.t, err)
 	return g
 }
 

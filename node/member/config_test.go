@@ -11,9 +11,7 @@ import (
 )
 
 func TestConfigReportsAll(t *testing.T) {
-	if err := Default().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Default().Validate())
 	c := Default()
 	c.Bind, c.Advertise, c.Preset, c.Join = "nowhere", "0.0.0.0:1", "moon", []string{"a:1", "a", ":0"}
 	c.SettleAfter, c.Faster, c.GoAloneAfter = 0, 0.5, time.Second
@@ -113,14 +111,10 @@ func TestRunTwice(t *testing.T) {
 	c := Default()
 	c.Bind, c.Advertise = "127.0.0.1:0", "192.0.2.7:7"
 	m, err := New(c, goodDeps())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := m.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Run(ctx))
 	if at := m.Gossip(); at != c.Advertise {
 		t.Errorf("it is said to be at %s", at)
 	}

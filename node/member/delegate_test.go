@@ -17,6 +17,14 @@ import (
 	"proxima/node/view"
 )
 
+// must ends a test whose set-up has failed.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // lone makes node 1 of the tests, in its life 7, on a clock that stands still. It does not run.
 func lone(t *testing.T, change ...func(*Config, *Deps)) *Members {
 	t.Helper()
@@ -26,9 +34,7 @@ func lone(t *testing.T, change ...func(*Config, *Deps)) *Members {
 		f(&cfg, &deps)
 	}
 	m, err := New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.table.events = nil // what its beginning told
 	return m
 }
@@ -213,9 +219,7 @@ func TestEventsWhileEventsAreTold(t *testing.T) {
 func TestRoundTripsOfWhoIsGone(t *testing.T) {
 	for kind, links := range map[string]int{EventDeath: 0, EventLeave: 0, EventRejoin: 0, EventJoin: 1} {
 		m := lone(t)
-		if err := m.locator.observe(nodeID(2), ncoord.Coordinate{Error: 1}, nil, time.Second, m.now()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.locator.observe(nodeID(2), ncoord.Coordinate{Error: 1}, nil, time.Second, m.now()))
 		m.emit(Event{Kind: kind, ID: nodeID(2)})
 		if m.flush(); m.locator.node.Links() != links || len(m.table.events) > 0 {
 			t.Errorf("after a %s it remembers %d members", kind, m.locator.node.Links())
@@ -234,9 +238,7 @@ func TestWhatALeavingNodePublishes(t *testing.T) {
 		over  bool
 		stamp uint64
 	}{{func() error { return nil }, false, plain}, {m.giveUp, false, marked(plain, proposal{}, true)}, {m.Over, true, plain}} {
-		if err := c.act(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.act())
 		if got, err := readMeta(delegate{m}.NodeMeta(0), false); err != nil || got.over != c.over || got.stamp != c.stamp || !got.says(m.told) {
 			t.Errorf("it publishes %+v, %v; want the stamp %d, over %v", got, err, c.stamp, c.over)
 		}

@@ -39,9 +39,7 @@ func (r rogue) run(t *testing.T, o *overlay, place int, name string) func() {
 		c.SecretKey = nil
 	}
 	list, err := memberlist.Create(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = list.Join([]string{netsim.GossipAt(0)}) // it may be refused
 	return func() {
 		if err := list.Shutdown(); err != nil {

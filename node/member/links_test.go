@@ -215,9 +215,7 @@ func TestStreamsOfStrangers(t *testing.T) {
 // A dial to a port takes no longer than it may. This one may take no time at all.
 func TestDialsAreBounded(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := newCarrier(&memberlist.NetTransport{}, anybody(), nil, nil)
 	if _, err := c.DialAddressTimeout(memberlist.Address{Addr: l.Addr().String()}, -1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the dial ended with %v", err)

@@ -81,9 +81,7 @@ func (m *model) start(n *modelNode) {
 	n.table = newTable(Default(), n.id, n.boot, !first || n.disk != nil, m.now)
 	if n.disk != nil {
 		k, err := decode[kept](n.disk, "votes")
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must(m.t, err)
 		n.table.restore(k, m.now)
 	}
 	n.known = map[*modelNode]*modelNews{}
@@ -242,9 +240,7 @@ func (m *model) send(n *modelNode, out []outgoing) {
 				continue
 			}
 			l, err := decode[message](encode(nil, p.message), "message")
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			must(m.t, err)
 			for range 1 + m.rnd.IntN(6)/5 { // some come twice
 				late := time.Duration(m.rnd.IntN(4)/3) * modelStep
 				switch {

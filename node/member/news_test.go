@@ -233,9 +233,7 @@ func TestWhatANewcomerHears(t *testing.T) {
 	c.read(message{kind: messageLeave, from: nodeID(9), ballot: ballot{1, nodeID(9)}}, c.now)
 	c.now = c.now.Add(9 * time.Second)
 	s, err := decode[state](encode(nil, c.state(1, c.now)), "state")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := newTable(Default(), nodeID(8), 1, true, c.now)
 	n.merge(s, c.now)
 	heard := ""

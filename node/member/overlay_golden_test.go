@@ -140,9 +140,7 @@ func (s *scene) do(w []string) {
 
 func (s *scene) span(text string) time.Duration {
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return d
 }
 

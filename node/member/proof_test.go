@@ -24,13 +24,9 @@ import (
 func sealed(t *testing.T, key []byte, label string, plain []byte) []byte {
 	t.Helper()
 	block, err := aes.NewCipher(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	auth := binary.BigEndian.AppendUint32([]byte{markEncrypted}, uint32(cryptHead+len(plain)+cryptTag))
 	var b []byte
 	if label != "" {

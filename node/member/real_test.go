@@ -20,9 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSocketsOfTheMachine(t *testing.T) {
 	// Nobody answers at the address that the first one has: the machine takes connections, no program does.
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer mute.Close()
 	var lives []*socketNode
 	join := []string{mute.Addr().String()}
@@ -34,9 +32,7 @@ func TestSocketsOfTheMachine(t *testing.T) {
 		await(t, func() bool { return len(l.View().Peers) == 3 && l.View().Majority })
 	}
 	silent, err := net.Dial("tcp", lives[0].Gossip())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer silent.Close()
 	begin := time.Now()
 	for _, l := range lives {
@@ -52,16 +48,12 @@ func TestSocketsOfTheMachine(t *testing.T) {
 
 func TestAddressInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	cfg := member.Default()
 	cfg.Bind = l.Addr().String()
 	m, err := member.New(cfg, member.Deps{ID: netsim.ID(1), PeerAddr: "127.0.0.1:1", Secrets: [][]byte{secret}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := m.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("Run returned %v", err)
 	}

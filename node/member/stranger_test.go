@@ -28,9 +28,7 @@ func gossiping(t *testing.T, place int, join ...string) *socketNode {
 	cfg.Bind, cfg.Preset, cfg.LeaveTimeout, cfg.Join = "127.0.0.1:0", member.PresetLAN, time.Second, join
 	m, err := member.New(cfg, member.Deps{ID: netsim.ID(place), Boot: 1, PeerAddr: "127.0.0.1:1",
 		Secrets: [][]byte{secret}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	n := &socketNode{m, stop, make(chan error, 1)}
 	go func() { n.done <- m.Run(ctx); close(n.done) }()
@@ -55,9 +53,7 @@ func garbage(t *testing.T, to string, streams, size int) (open *sync.WaitGroup) 
 	open = &sync.WaitGroup{}
 	for range streams {
 		c, err := d.Dial("tcp", to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		open.Go(func() {
 			head := binary.BigEndian.AppendUint32([]byte{10}, uint32(size))

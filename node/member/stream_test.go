@@ -40,9 +40,7 @@ func TestWhatAVoterSends(t *testing.T) {
 		var disk error
 		m := lone(t, func(_ *Config, deps *Deps) { deps.Transport, deps.Keep = d, func([]byte) error { return disk } })
 		list, c, err := m.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m.list, m.carrier = list, c
 		for i := 2; i < 4; i++ {
 			m.table.seen(nodeID(i), "192.0.2."+string(rune('0'+i))+":7", meta{boot: 1, addr: "192.0.2.9:8"}, nil, m.now())
@@ -86,9 +84,7 @@ func TestMembersThatTakeNoStream(t *testing.T) {
 		d := &deaf{slow: "192.0.2.2:7"}
 		m := lone(t, func(_ *Config, deps *Deps) { deps.Transport = d })
 		list, c, err := m.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m.list, m.carrier = list, c
 		var many []string
 		for i := range 100 {

@@ -65,9 +65,7 @@ func (s *script) do(t *testing.T, w []string) {
 	ids, opts := places(w[1:])
 	span := func(text string) time.Duration {
 		d, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return d
 	}
 	life := uint64(1)

@@ -154,9 +154,7 @@ func TestVotesOutliveALife(t *testing.T) {
 	want := kept{set: p.set, promised: p.promised, accepted: p.accepted, renounced: true, addrs: []string{"", "10.0.0.2:1", ""}}
 	next := newTable(Default(), nodeID(1), 2, true, c.now)
 	k, err := decode[kept](encode(nil, c.keep()), "votes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next.restore(k, c.now)
 	if d := cmp.Diff(want, next.keep(), unexported); d != "" {
 		t.Error(d)

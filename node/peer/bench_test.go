@@ -16,9 +16,7 @@ import (
 func loopback(b *testing.B, accepted *atomic.Int64) *peer.Client {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	h := &fakeHandler{}
 	h.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 		accepted.Add(int64(len(r.Links)))
@@ -26,14 +24,10 @@ func loopback(b *testing.B, accepted *atomic.Int64) *peer.Client {
 	}
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "b", Run: "bench", Secret: secretOf(1), Listener: l,
 		Handler: h.carriesOut()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	client, err := peer.NewClient(peer.Default(), peer.ClientDeps{ID: "a", Boot: 1, Run: "bench", Secret: secretOf(1),
 		Addr: func(string) (string, bool) { return l.Addr().String(), true }})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- server.Run(ctx) }()

@@ -97,9 +97,7 @@ func compressed(t testing.TB, text []byte) []byte {
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -108,15 +106,11 @@ func TestWindowsAreBounded(t *testing.T) {
 	for window, ok := range map[int]bool{1 << 20: true, 2 << 20: false} {
 		var b bytes.Buffer
 		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := w.Write(make([]byte, 4<<20)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		d := newDecompressor(8 << 20)
 		err = d.Reset(&b)
 		if err == nil {
@@ -135,9 +129,7 @@ func TestBombIsNotUnpacked(t *testing.T) {
 	d := newDecompressor(1 << 20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := d.Reset(bytes.NewReader(bomb)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Reset(bytes.NewReader(bomb)))
 	n, err := (&bytes.Buffer{}).ReadFrom(d)
 	runtime.ReadMemStats(&after)
 	if n != 1<<20 || err != errBomb {

@@ -53,13 +53,9 @@ func newDirect(t testing.TB) *direct {
 	d.server, err = NewServer(cfg, ServerDeps{ID: "b", Run: "test", Secret: NewSecret([32]byte{1}),
 		Handler: reachable(func(h *wire.Header) { d.reached = h }),
 		Refused: func(r Refusal) { d.told = append(d.told, r) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id, err := newCredentials(NewSecret([32]byte{1}), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d.leaf, err = x509.ParseCertificate(id.leaf.Certificate[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +87,7 @@ func (d *direct) failures() (n uint64) {
 func encoded(t testing.TB, h *wire.Header) []byte {
 	t.Helper()
 	body, err := proto.Marshal(&wire.DeliverRequest{Header: h, Links: []*wire.Link{{Url: "http://a/"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return body
 }
 
@@ -171,9 +165,7 @@ func TestBodiesAreNotReadToTheEnd(t *testing.T) {
 func TestServerVerifiesCertificates(t *testing.T) {
 	credentials := func(secret byte, id string) *credentials {
 		c, err := newCredentials(NewSecret([32]byte{secret}), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	ours := credentials(1, "b")
@@ -290,9 +282,7 @@ func TestSlotsComeFree(t *testing.T) {
 		cfg := Default()
 		cfg.Calls, cfg.CallsPerPeer = 3, 2
 		s, err := NewServer(cfg, ServerDeps{ID: "b", Run: "test", Secret: NewSecret([32]byte{1}), Handler: reachable(nil)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		enter := func(peer, want string) func() {
 			t.Helper()
 			leave, why := s.enter(context.Background(), peer)

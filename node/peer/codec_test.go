@@ -14,12 +14,18 @@ import (
 	"proxima/node/wire"
 )
 
-// Empty links take two bytes each on the wire, and a hundred in memory.
-func TestMessagesOfManyPartsTakeNoMemory(t *testing.T) {
-	header, err := proto.Marshal(&wire.DeliverRequest{Header: &wire.Header{Version: Version, Run: "test", Sender: "a"}})
+// must ends a test whose set-up has failed.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Empty links take two bytes each on the wire, and a hundred in memory.
+func TestMessagesOfManyPartsTakeNoMemory(t *testing.T) {
+	header, err := proto.Marshal(&wire.DeliverRequest{Header: &wire.Header{Version: Version, Run: "test", Sender: "a"}})
+	must(t, err)
 	empty := []byte{2<<3 | 2, 0}
 	body := compressed(t, append(header, bytes.Repeat(empty, (1<<20-len(header))/2)...))
 	d := newDirect(t)
@@ -62,9 +68,7 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 		{"a large field", &wire.LoadRequest{Cursor: make([]byte, 1<<20)}, true},
 	} {
 		b, err := codec{}.Marshal(c.in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out := c.in.ProtoReflect().New().Interface()
 		if err := (codec{}).Unmarshal(b, out); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
@@ -74,9 +78,7 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 	}
 	// What is cut is refused, not counted past its end.
 	whole, err := codec{}.Marshal(&wire.DeliverRequest{Links: links})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := (codec{}).Unmarshal(whole[:len(whole)-1], &wire.DeliverRequest{}); err == nil {
 		t.Error("a cut message was read")
 	}
@@ -85,9 +87,7 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 // TestLimitsOfTheProtocol: docs/protocol.md names the limits that are in force.
 func TestLimitsOfTheProtocol(t *testing.T) {
 	text, err := os.ReadFile("../../docs/protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, limits, _ := strings.Cut(strings.ReplaceAll(string(text), ",", ""), "\n## Limits\n")
 	c := Default()
 	for _, row := range []string{
@@ -116,9 +116,7 @@ func FuzzCodecCounts(f *testing.F) {
 		&wire.ClaimRequest{Handed: []bool{true, false}, Members: 1 << 60}, &wire.ClaimResponse{Later: []string{"busy", ""}},
 	} {
 		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -27,9 +27,7 @@ func TestConnect(t *testing.T) {
 		}})
 		a := w.node("a", who{})
 		c, err := a.client.Connect(context.Background(), "b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if said, err := io.ReadAll(c); string(said) != "hello a" || <-came != "a" {
 			t.Errorf("said %q: %v", said, err)
 		}
@@ -103,16 +101,12 @@ func TestConnectionsWithoutCallsEndWithTheirSecret(t *testing.T) {
 		links := map[string]net.Conn{}
 		for name, ends := range map[string][2]*testNode{"dialled": {a, old}, "accepted": {old, a}} {
 			c, err := ends[0].client.Connect(t.Context(), ends[1].id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close() //nolint:errcheck // it may be closed already
 			links[name] = c
 		}
 		for _, secret := range s[1:] {
-			if err := errors.Join(a.server.Rekey(secret), a.client.Rekey(secret)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(a.server.Rekey(secret), a.client.Rekey(secret)))
 			for name, c := range links {
 				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				_, err := io.WriteString(c, "x")

@@ -159,9 +159,7 @@ func TestAnotherCustodianIsFound(t *testing.T) {
 // node is gone it is copied on: else it would be lost with the next disk.
 func TestKeptLinks(t *testing.T) {
 	onCrowd(t, func(t *testing.T, c *crowd, o *peer.Outbox) {
-		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3), "c": linksOf("y", 3)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3), "c": linksOf("y", 3)}))
 		if !o.Settled(time.Now()) {
 			t.Error("links of another node count as this one's")
 		}

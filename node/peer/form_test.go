@@ -24,9 +24,7 @@ func TestMalformedMessagesReachNobody(t *testing.T) {
 	for host, want := range map[string]string{"http://victim.example": "", "http://victim.example\x00\x00y": "items[1].record.host: "} {
 		d := newDirect(t)
 		body, err := proto.Marshal(replicate(header, host, 1, "/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := d.call("POST", "/proxima.v1.Overlay/Store", "application/proto", "", body)
 		if good := want == ""; (d.reached != nil) != good || (w.Code == 200) != good || !strings.Contains(w.Body.String(), want) ||
 			(d.server.Counts().Failures[KindMalformed] == 0) != good {
@@ -92,9 +90,7 @@ func FuzzForms(f *testing.F) {
 		replicate(nil, "http://victim.example", 3, "/a?b"), replicate(nil, "victim.example\x00\x00y", math.MaxUint64, "x"),
 	} {
 		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(b)
 	}
 	forms := newForms()

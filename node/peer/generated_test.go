@@ -19,9 +19,7 @@ func TestGeneratedCodeIsFresh(t *testing.T) {
 	}
 	dir := filepath.Join("..", "wire")
 	doc, err := os.ReadFile(filepath.Join(dir, "doc.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line := regexp.MustCompile(`(?m)^//go:generate sh -c "(.*)"$`).FindSubmatch(doc)
 	if line == nil {
 		t.Fatal("package wire does not say how it is generated")
@@ -42,13 +40,9 @@ func TestGeneratedCodeIsFresh(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^// \tprotoc .*$`)
 	const file = "overlay.pb.go"
 	want, err := os.ReadFile(filepath.Join(made, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(version.ReplaceAll(got, nil), version.ReplaceAll(want, nil)) {
 		t.Errorf("%s is not what overlay.proto says: run go generate in node/wire", file)
 	}
@@ -58,9 +52,7 @@ func TestGeneratedCodeIsFresh(t *testing.T) {
 func TestProtocolIsExplained(t *testing.T) {
 	read := func(path ...string) string {
 		text, err := os.ReadFile(filepath.Join(path...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	proto, doc := read("..", "wire", "overlay.proto"), read("..", "..", "docs", "protocol.md")

@@ -43,6 +43,14 @@ func (n *testNode) tell(r peer.Refusal) {
 	n.refusals = append(n.refusals, r)
 }
 
+// must ends a test whose set-up has failed.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func secretOf(b byte) *peer.Secret { return peer.NewSecret([32]byte{b}) }
 
 // who is a node that a test wants; the zero values are those of everybody else.
@@ -126,9 +134,7 @@ func (w *world) place(name string) *netsim.Endpoint {
 	defer w.mu.Unlock()
 	if w.ends[name] == nil {
 		e, err := w.net.Open(addr)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must(w.t, err)
 		w.ends[name] = e
 	}
 	return w.ends[name]
@@ -157,24 +163,18 @@ func (w *world) node(id string, as who) *testNode {
 	n := &testNode{t: w.t, id: id, handler: &fakeHandler{}}
 	addr := w.at(id)
 	l, err := w.place(id).Listen("tcp", addr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	if as.accepts != nil {
 		l = as.accepts(l)
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
 		Handler: n.handler.carriesOut(), Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	n.client, err = peer.NewClient(cfg, peer.ClientDeps{ID: id, Boot: 7, Run: as.run, Secret: as.secret,
 		Addr: func(id string) (string, bool) { a, ok := w.addrs[id]; return a, ok }, Dial: w.place(id).DialContext,
 		Local: n.handler.carriesOut(), Told: as.told, Through: as.through})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.all = append(w.all, n)
 	w.ended.Go(func() {
 		if err := n.server.Run(w.ctx); err != nil {

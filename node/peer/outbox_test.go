@@ -91,9 +91,7 @@ func opened(t testing.TB, cfg peer.Config, deps peer.OutboxDeps) *peer.Outbox {
 		}
 	}
 	o, err := peer.NewOutbox(cfg, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return o
 }
 
@@ -116,9 +114,7 @@ func running(t testing.TB, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbo
 
 func add(t *testing.T, o *peer.Outbox, to string, links []*wire.Link) {
 	t.Helper()
-	if err := o.Add(context.Background(), map[string][]*wire.Link{to: links}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.Add(context.Background(), map[string][]*wire.Link{to: links}))
 }
 
 // is checks what became of the links of an outbox, how many are pending, and how many blocks are on its shelf.

@@ -28,9 +28,7 @@ func TestKeygenMakesASecretOnce(t *testing.T) {
 			t.Fatalf("life %d: %v", life, err)
 		}
 		s, err := peer.Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		keys = append(keys, s.GossipKeys()...)
 	}
 	if len(keys) != 2 || len(keys[0]) != 32 || !bytes.Equal(keys[0], keys[1]) || bytes.Equal(keys[0], secretOf(9).GossipKeys()[0]) {
@@ -110,9 +108,7 @@ func TestWhoMayReadASecret(t *testing.T) {
 		t.Skip("it has other permissions")
 	}
 	path := filepath.Join(t.TempDir(), "proxima.secret")
-	if err := peer.Keygen(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, peer.Keygen(path))
 	for _, c := range []struct {
 		mode        os.FileMode
 		credentials string
@@ -122,9 +118,7 @@ func TestWhoMayReadASecret(t *testing.T) {
 		{0o440, filepath.Dir(path), true}, {0o460, filepath.Dir(path), false}, {0o444, filepath.Dir(path), false},
 	} {
 		t.Setenv("CREDENTIALS_DIRECTORY", c.credentials)
-		if err := os.Chmod(path, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, c.mode))
 		if _, err := peer.Load(path); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("of mode %v, with credentials in %q: %v", c.mode, c.credentials, err)
 		}
@@ -135,9 +129,7 @@ func TestWhoMayReadASecret(t *testing.T) {
 func steps(t *testing.T) (all []*peer.Secret) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := peer.Keygen(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, peer.Keygen(path))
 	for step := range 4 {
 		if step > 0 {
 			if _, err := peer.Rotate(path); err != nil {
@@ -145,9 +137,7 @@ func steps(t *testing.T) (all []*peer.Secret) {
 			}
 		}
 		s, err := peer.Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, s)
 	}
 	return all
@@ -161,20 +151,14 @@ func TestRotateTakesThreeSteps(t *testing.T) {
 	if _, err := peer.Rotate(path); err == nil {
 		t.Error("a file that is not there was rotated")
 	}
-	if err := errors.Join(peer.Keygen(path), os.Symlink(path, link)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(peer.Keygen(path), os.Symlink(path, link)))
 	root := os.Geteuid() == 0 // only root can give files away
 	if root {
-		if err := os.Chown(path, 1234, 1235); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(path, 1234, 1235))
 	}
 	read := func() string {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	first, second := strings.TrimSpace(read()), ""

@@ -112,9 +112,7 @@ func TestGarbageInsteadOfTLS(t *testing.T) {
 		for _, text := range []string{"GET / HTTP/1.1\r\nHost: b\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 			strings.Repeat("\x16\x03\x01\xff\xff", 100), ""} {
 			c, err := w.place("stranger").DialContext(t.Context(), "tcp", w.at("b"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := io.WriteString(c, text); err != nil {
 				t.Fatal(err)
 			}

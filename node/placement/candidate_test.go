@@ -18,9 +18,7 @@ func TestCandidates(t *testing.T) {
 		{"name": "theta15", "assigner": assign.Vivaldi, "theta": 0.15, "tick": "2s"},
 		{"name": "few", "assigner": assign.Nearest, "estimates": int64(2)},
 	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Validate())
 	base := assign.Default()
 	base.Margin = 0.5
 	got, err := c.tuning("theta15", base)

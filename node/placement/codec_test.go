@@ -135,13 +135,9 @@ func TestResultsAtTheirBounds(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	request, err := proto.Marshal(&wire.FetchRequest{Page: encodeFetch(estimateOf(f, "x"))})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	response, err := proto.Marshal(&wire.FetchResponse{Result: encodeResult(page200(time.Second)), Coordinate: []byte{9}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(request)
 	f.Add(response)
 	f.Fuzz(func(t *testing.T, b []byte) {

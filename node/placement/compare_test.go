@@ -164,13 +164,9 @@ func TestOutcomeOfAComparedPage(t *testing.T) {
 			}
 			s.reserve(s.addr, true)
 			task, err := s.takeOf(t.Context(), t.Context(), s.hosts[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b := &batch{Placement: s.Placement}
-			if err := b.comparePage(t.Context(), s, task, []chosen{{node: "n1"}, {node: "n2"}}, i); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.comparePage(t.Context(), s, task, []chosen{{node: "n1"}, {node: "n2"}}, i))
 			lingers := []time.Duration{40 * time.Second, 0}[i] // the second download begins when the first must be over
 			if knows := w.servers[s.addr].knows; !knows.Equal(time.Now().Add(lingers + w.gap)) {
 				t.Errorf("node %d is first, unmade %v: the server may be asked in %v", i, unmade, time.Until(knows))
@@ -200,9 +196,7 @@ func TestMuteNodesDoNotHoldUpAComparison(t *testing.T) {
 			return &plan{tuning: tuning{label: node}, choices: map[netip.Addr]assign.Choice{s.addr: {Node: node}}}
 		}
 		begun := time.Now()
-		if err := (&batch{Placement: s.Placement, plans: []*plan{choose("n1"), choose("n2")}}).compare(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, (&batch{Placement: s.Placement, plans: []*plan{choose("n1"), choose("n2")}}).compare(t.Context(), s))
 		if took := time.Since(begun); took > 2*RemoteWait || len(h.finished) != 20 {
 			t.Errorf("%d of 20 pages were compared in %v", len(h.finished), took)
 		}

@@ -86,9 +86,7 @@ func TestALongWalkReachesHostsThatWait(t *testing.T) {
 	met := 0
 	for range 60 { // a walk takes half an hour
 		hosts, err := p.gather(now, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, h := range hosts {
 			w.hosts[h.name].owner = "assigned:n1"
 		}

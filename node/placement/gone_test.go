@@ -193,9 +193,7 @@ func TestWorkEndsWithAGap(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		begun := b.begin(t)
-		if err := begun.MayAsk(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, begun.MayAsk())
 		synctest.Wait()
 		b.jump.Store(int64(time.Hour)) // it slept
 		for range 2 {

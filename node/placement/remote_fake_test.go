@@ -29,9 +29,7 @@ var serverAddr = netip.MustParseAddr("192.0.2.7")
 func mustURL(t testing.TB, raw string) identity.URL {
 	t.Helper()
 	u, err := identity.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u
 }
 
@@ -191,9 +189,7 @@ func (x *node) begin(t *testing.T) *Work {
 func (x *node) ask(t *testing.T, number uint64, within time.Duration) *wire.FetchResponse {
 	t.Helper()
 	resp, err := x.Fetch(t.Context(), "a", &wire.FetchRequest{Number: number, Page: encodeFetch(estimateOf(t, "")), WithinMs: within.Milliseconds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp
 }
 

@@ -385,9 +385,7 @@ func TestRepeatedPagesTakeTurns(t *testing.T) {
 func planned(t *testing.T, w *world, s *server, method string) *batch {
 	b, one := &batch{Placement: s.Placement, servers: []*server{s}}, tuning{label: method, method: method, cfg: assign.Default()}
 	a, err := assign.New(one.method, one.cfg, b.input("1", one), w.view(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.plans = []*plan{{tuning: one, assigner: a, choices: map[netip.Addr]assign.Choice{s.addr: {Node: "n1"}}}}
 	return b
 }
@@ -446,9 +444,7 @@ func TestRoundsExplore(t *testing.T) {
 		}
 		asked, b := s.downloads(), planned(t, w, s, assign.Nearest)
 		before := fmt.Sprint(b.plans[0].memory(s.addr))
-		if err := b.round(t.Context(), s, "1"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.round(t.Context(), s, "1"))
 		if after := fmt.Sprint(b.plans[0].memory(s.addr)); after != before {
 			t.Errorf("what an assigner has decided by is now %s, not %s", after, before)
 		}

@@ -68,16 +68,12 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 		taken := ""
 		for {
 			task, err := s.take(t.Context(), t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if task == nil {
 				break
 			}
 			taken += task.Host[7:8]
-			if err := s.finish(t.Context(), task, frontier.Outcome{Ending: frontier.Done, Links: linksOf(task.URL)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.finish(t.Context(), task, frontier.Outcome{Ending: frontier.Done, Links: linksOf(task.URL)}))
 		}
 		if taken != "abcaca" {
 			t.Errorf("taken of %v", taken)

@@ -30,9 +30,7 @@ func TestUnderWay(t *testing.T) {
 		fetch := func(boot, number uint64) *wire.FetchResponse {
 			req := &wire.FetchRequest{Header: &wire.Header{Boot: boot}, Number: number, Page: encodeFetch(estimateOf(t, "")), WithinMs: 30_000}
 			resp, err := b.Fetch(t.Context(), "a", req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return resp
 		}
 		if resp := fetch(1, 1); resp.GetRefused() != "a later life of the node that asks is known" || b.Busy() {

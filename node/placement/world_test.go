@@ -76,6 +76,14 @@ type fakeServer struct {
 	former         bool // an earlier life of this node holds its lease
 }
 
+// must ends a test whose set-up has failed.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, self: "home", gap: time.Second, hosts: make(map[string]*fakeHost), servers: make(map[netip.Addr]*fakeServer),
 		nodes: make(map[string]bool), out: make(map[*frontier.Task]bool), memories: make(map[netip.Addr]*assign.Memory),
