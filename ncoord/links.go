@@ -3,6 +3,8 @@ package ncoord
 import (
 	"math/rand/v2"
 	"slices"
+
+	"proxima/ncoord/quantile"
 )
 
 // evictionDraw is how many links are drawn to find one that makes room.
@@ -98,4 +100,22 @@ func (f *filter) drop() {
 // percentile is the round trip of the link, in ms. The filter must not be empty.
 func (f *filter) percentile(p float64) float64 {
 	return float64(f.sorted[int(p*float64(f.n-1)+0.5)])
+}
+
+// delays holds by how much the last round trips, whatever the peer, exceeded the filtered ones of their links, in ms.
+type delays struct {
+	ring    [15]float64
+	samples int
+}
+
+func (d *delays) add(ms float64) {
+	d.ring[d.samples%len(d.ring)] = max(0, ms)
+	d.samples++
+}
+
+func (d *delays) median() float64 {
+	all := d.ring
+	last := all[:min(d.samples, len(all))]
+	slices.Sort(last)
+	return quantile.Of(last, .5)
 }

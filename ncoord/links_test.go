@@ -2,8 +2,12 @@ package ncoord
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 )
 
 // TestLinksThatMakeRoom: where there are too many peers, one of those longest unheard of goes. One that is forgotten takes no
@@ -46,4 +50,52 @@ func TestLinksThatMakeRoom(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDelayIsTheMiddleOfTheLast: a few slow round trips say nothing, what most of the last took longer does, and one that was
+// faster than usual counts as usual.
+func TestDelayIsTheMiddleOfTheLast(t *testing.T) {
+	var d delays
+	for i, c := range []struct{ add, want float64 }{{4, 4}, {-10, 0}, {6, 4}, {900, 4}, {8, 6}} {
+		if d.add(c.add); d.median() != c.want {
+			t.Errorf("sample %d: %v, want %v", i, d.median(), c.want)
+		}
+	}
+	for range len(d.ring) - 1 {
+		d.add(3)
+	}
+	if d.add(7); d.median() != 3 {
+		t.Errorf("of the last %d the middle is %v", len(d.ring), d.median())
+	}
+}
+
+// TestFilter compares the filter with the plain way to do the same.
+func TestFilter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.Float64Range(0, 1).Draw(t, "percentile")
+		type sample struct {
+			ms float32
+			at int64
+		}
+		var f filter
+		var kept []sample
+		now := int64(0)
+		for range rapid.IntRange(1, 60).Draw(t, "samples") {
+			now += int64(rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute, time.Hour}).Draw(t, "pause"))
+			ms := float32(rapid.IntRange(1, 9).Draw(t, "ms"))
+			f.add(float64(ms), now)
+			kept = append(kept, sample{ms, now})
+			kept = kept[max(0, len(kept)-window):]
+			kept = slices.DeleteFunc(kept, func(s sample) bool { return now-s.at > int64(sampleTTL) })
+			var values []float32
+			for _, s := range kept {
+				values = append(values, s.ms)
+			}
+			slices.Sort(values)
+			want := float64(values[int(p*float64(len(values)-1)+0.5)])
+			if got := f.percentile(p); got != want || int(f.n) != len(kept) {
+				t.Fatalf("%v of %d samples, want %v of %v", got, f.n, want, values)
+			}
+		}
+	})
 }

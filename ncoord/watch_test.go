@@ -35,78 +35,6 @@ func TestJumpIsTold(t *testing.T) {
 	}
 }
 
-// teller is a node that has told one place and is at another. It may have a window of places there, after one elsewhere.
-func teller(told, elsewhere, is Coordinate, full bool) *Node {
-	n := &Node{coord: is, settled: told}
-	for range energyWindow {
-		n.energy.add(&elsewhere)
-	}
-	n.energy.start = n.energy.recent
-	for range energyWindow {
-		n.energy.add(&is)
-	}
-	if !full {
-		n.energy.moves = energyWindow - 1
-	}
-	return n
-}
-
-// TestWhatIsWorthTelling: a new node tells each step that shows in a choice; one that has a window of places what differs from
-// the last window, and how sure it is if that has changed by more than a quarter.
-func TestWhatIsWorthTelling(t *testing.T) {
-	was := Coordinate{Height: 5, Error: 0.4}
-	for _, c := range []struct {
-		is   Coordinate
-		full bool // there is a window of places
-		want bool
-	}{
-		{was, false, false},
-		{Coordinate{Vec: [MaxDims]float64{1.9}, Height: 5, Error: 0.4}, false, false},
-		{Coordinate{Vec: [MaxDims]float64{energyMs / 4}, Height: 5, Error: 0.4}, false, false},
-		{Coordinate{Vec: [MaxDims]float64{2.25}, Height: 5, Error: 0.4}, false, true},
-		{Coordinate{Vec: [MaxDims]float64{1.5}, Height: 4.4, Error: 0.4}, false, true},
-		{Coordinate{Vec: [MaxDims]float64{1.5}, Height: 5.6, Error: 0.4}, false, true},
-		{Coordinate{Height: 5, Error: 0.49}, false, false},
-		{Coordinate{Height: 5, Error: 0.29}, false, true},
-		{Coordinate{Height: 5, Error: 0.51}, false, true},
-		{Coordinate{Vec: [MaxDims]float64{0.1}, Height: 5, Error: 0.4}, true, false},
-		{Coordinate{Vec: [MaxDims]float64{energyMs / energyWindow}, Height: 5, Error: 0.4}, true, false}, // every place has moved by that
-		{Coordinate{Vec: [MaxDims]float64{2.25}, Height: 5, Error: 0.4}, true, true},
-		{Coordinate{Height: 5, Error: 0.49}, true, false},
-		{Coordinate{Height: 5, Error: 0.29}, true, true},
-		{Coordinate{Height: 5, Error: 0.51}, true, true},
-	} {
-		n := teller(was, was, c.is, c.full)
-		n.load = load{raw: 10.5, level: 10.5, shown: 10}
-		got, told := n.Publish(time.Unix(1e9, 0))
-		before := was
-		c.is.Height += 10 // a load that has changed little is told as it was
-		before.Height += 10
-		if want := map[bool]Coordinate{true: c.is, false: before}[c.want]; told != c.want || got != want {
-			t.Errorf("%v, with a window: %v: told: %v, %v; want %v", c.is, c.full, told, got, want)
-		}
-		if got, told := n.Publish(time.Unix(1e9, 0)); told {
-			t.Errorf("%v is told twice, %v", c.is, got)
-		}
-	}
-}
-
-// An error that has changed by just the bound is not told: by 0.1 of a new node, by a quarter of one that has a window of places.
-// By more it is told, and the place stays as it was told before.
-func TestErrorsAtTheBound(t *testing.T) {
-	for _, c := range []struct {
-		was, is float64
-		full    bool
-		told    bool
-	}{{0.2, 0.1, false, false}, {0.1, 0.2, false, false}, {0.5, 0.625, true, false}, {0.5, 0.375, true, false}, {1, 0.75, true, false}, {0.5, 0.3, true, true}} {
-		is := Coordinate{Vec: [MaxDims]float64{1}, Height: 5, Error: c.is}
-		n := teller(Coordinate{Height: 5, Error: c.was}, is, is, c.full)
-		if got, told := n.Publish(time.Unix(1e9, 0)); told != c.told || told && got != (Coordinate{Height: 5, Error: c.is}) {
-			t.Errorf("%+v is told: %v, %v", c, told, got)
-		}
-	}
-}
-
 // TestShortestRoundTrips: below a tenth of a millisecond round trips are not told apart.
 func TestShortestRoundTrips(t *testing.T) {
 	var at [2]Coordinate
@@ -127,5 +55,44 @@ func TestDelayNeedsAFloor(t *testing.T) {
 		if err := n.Observe("p", Coordinate{Height: 1, Error: 1}, nil, time.Duration(10+i)*time.Millisecond, time.Unix(1e9, 0)); err != nil || n.delays.samples != want {
 			t.Errorf("after %d samples %d delays are known: %v", i+1, n.delays.samples, err)
 		}
+	}
+}
+
+// TestRecall: a neighbour in memory pulls a node to where it was measured, less and less until its time is over, and then
+// neither pulls nor pushes. The one just measured has pulled already.
+func TestRecall(t *testing.T) {
+	pull := func(measured bool, age time.Duration) float64 {
+		n := NewNode(rand.New(rand.NewPCG(1, 2)))
+		l := n.links.add("peer", n.rnd)
+		l.remote, l.ms, l.weight = Coordinate{Vec: [MaxDims]float64{100}, Height: 1, Error: 0.2}, 10, 1
+		var but *link
+		if measured {
+			but = l
+		}
+		before := Distance(n.coord, l.remote)
+		n.recall(but, 0.5, int64(age))
+		return before - Distance(n.coord, l.remote)
+	}
+	last := pull(false, 0)
+	if last <= 0 {
+		t.Fatalf("a neighbour at a tenth of the distance does not pull: %v ms", last)
+	}
+	if ms := pull(false, -neighbourTTL); ms != last {
+		t.Errorf("measured before the clock was set back it pulls by %v ms, not %v", ms, last)
+	}
+	for _, age := range []time.Duration{neighbourTTL / 2, neighbourTTL - time.Second} {
+		if ms := pull(false, age); ms <= 0 || ms >= last {
+			t.Errorf("measured %v ago it pulls by %v ms, before that by %v", age, ms, last)
+		} else {
+			last = ms
+		}
+	}
+	for _, age := range []time.Duration{neighbourTTL, neighbourTTL + time.Second, 2 * neighbourTTL} {
+		if ms := pull(false, age); ms != 0 {
+			t.Errorf("measured %v ago, it moves the node by %v ms", age, ms)
+		}
+	}
+	if ms := pull(true, 0); ms != 0 {
+		t.Errorf("the one just measured moves the node once more, by %v ms", ms)
 	}
 }

@@ -1,6 +1,9 @@
 package ncoord
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // spot is a place as ENERGY compares it, with the height as one more dimension.
 type spot [MaxDims + 1]float64
@@ -55,4 +58,44 @@ func (e *energy) distance() float64 {
 		}
 	}
 	return (across - within) / energyWindow
+}
+
+// noLoad is the load, in ms, below which none is published.
+const noLoad = 0.01
+
+// load is the wait in a node as it is published: at once when it rises, slowly when it falls, and not at all while it changes little.
+// Otherwise sites would bounce between nodes.
+type load struct {
+	raw   float64 // ms, as set
+	level float64 // ms: raw, or what is left of a higher one
+	shown float64 // ms, as published
+	at    time.Time
+}
+
+func (l *load) set(ms float64, now time.Time) {
+	l.settle(now)
+	l.raw = ms
+	l.level = max(l.level, ms)
+}
+
+// settle lets the level fall towards the present load.
+func (l *load) settle(now time.Time) {
+	if past := now.Sub(l.at); past > 0 {
+		l.level = l.raw + (l.level-l.raw)*math.Exp2(-float64(past)/float64(loadHalf))
+	}
+	l.at = now
+}
+
+// show publishes the level if it is worth it, and reports whether it did.
+func (l *load) show() bool {
+	change := math.Abs(l.level - l.shown)
+	gone := l.shown > 0 && l.level < noLoad
+	if !gone && (change <= loadMs || change <= loadShare*max(l.level, l.shown)) {
+		return false
+	}
+	l.shown = l.level
+	if gone {
+		l.shown = 0
+	}
+	return true
 }
