@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -135,4 +136,20 @@ func once(list []byte) []byte {
 	}
 	copy(list[len(first):], bytes.Repeat([]byte(" "), len(list)-len(first)))
 	return first
+}
+
+// mediaType returns the one that counts of several Content-Types, as browsers choose it: the last that names a type, unless one of the same type
+// before it has a charset that it lacks (Fetch standard, "extract a MIME type"). It returns "" if none names a type.
+func mediaType(values []string) (best string) {
+	name := func(value string) string {
+		kind, _, _ := strings.Cut(value, ";")
+		return strings.ToLower(strings.TrimSpace(kind))
+	}
+	hasCharset := func(value string) bool { return strings.Contains(strings.ToLower(value), "charset") }
+	for value := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		if kind := name(value); CheckTypes([]string{kind}) == nil && (kind != name(best) || hasCharset(value) || !hasCharset(best)) {
+			best = strings.TrimSpace(value)
+		}
+	}
+	return best
 }

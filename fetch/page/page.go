@@ -52,6 +52,23 @@ type Page struct {
 	NoIndex, NoFollow bool
 }
 
+// Config bounds what one page may yield.
+type Config struct {
+	// MaxLinks is the number of links kept of one page, some 100 bytes each. Later ones are only counted.
+	MaxLinks int `toml:"-"`
+	// MaxRefBytes is the length of the longest link kept, in bytes. Longer ones are dropped and counted: most are traps,
+	// and servers refuse URLs beyond some 8,000 bytes.
+	MaxRefBytes int `toml:"-"`
+	// Agent is the product token of fetch.user_agent, without version ("proxima"). Robots directives may name it, in upper
+	// or lower case.
+	Agent string `toml:"-"`
+}
+
+// Default returns the configuration for the open web.
+func Default() Config {
+	return Config{MaxLinks: 10_000, MaxRefBytes: 4096, Agent: "proxima"}
+}
+
 // Parse reads a page within limits. contentType is the value of the header, which may be empty. Time and memory are linear in the
 // length of body. Parse does not change body; Links may refer to it. Links are stored in memory, whose old content is
 // lost, if there is room.
@@ -133,6 +150,35 @@ func (r *reading) meta() {
 		r.page.NoIndex = r.page.NoIndex || noindex
 		r.page.NoFollow = r.page.NoFollow || nofollow
 	}
+}
+
+// Refresh returns the URL in a Refresh header or in the content of a meta refresh, such as `5; url='next.html'` (HTML standard, "shared
+// declarative refresh steps"). It is "" for a page that refreshes itself.
+func Refresh(content string) string {
+	s := strings.TrimLeft(content, asciiSpace)
+	rest := strings.TrimLeft(s, "0123456789")
+	if len(rest) == len(s) && !strings.HasPrefix(rest, ".") {
+		return "" // no time
+	}
+	rest = strings.TrimLeft(rest, "0123456789.")
+	s = strings.TrimLeft(rest, asciiSpace)
+	if strings.HasPrefix(s, ";") || strings.HasPrefix(s, ",") {
+		s = s[1:]
+	} else if len(s) == len(rest) {
+		return ""
+	}
+	s = strings.TrimLeft(s, asciiSpace)
+	// "url=" may be missing; a word that only begins like it is the URL itself.
+	if len(s) >= 3 && strings.EqualFold(s[:3], "url") {
+		if after, ok := strings.CutPrefix(strings.TrimLeft(s[3:], asciiSpace), "="); ok {
+			s = strings.TrimLeft(after, asciiSpace)
+		}
+	}
+	if s != "" && (s[0] == '\'' || s[0] == '"') {
+		quote := s[:1]
+		s, _, _ = strings.Cut(s[1:], quote)
+	}
+	return strings.Trim(s, asciiSpace)
 }
 
 // add appends a link of the current tag, unless it cannot lead to a page, is too long, or the page has enough links. related means that

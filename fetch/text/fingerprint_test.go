@@ -225,3 +225,9 @@ func BenchmarkNear(b *testing.B) {
 		b.Error(fmt.Sprint(found, " found among random ones"))
 	}
 }
+
+func TestOfBytes(t *testing.T) {
+	if f := OfBytes([]byte("a")); f.Digest == 0 || f.Simhash == 0 || notZero(0) != 1 || notZero(7) != 7 {
+		t.Errorf("%+v", f)
+	}
+}

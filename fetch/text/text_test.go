@@ -1,9 +1,14 @@
 package text
 
 import (
+	"flag"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	play "proxima/node/golden"
 )
 
 const newsPage = `<!DOCTYPE html><html lang="en-GB"><head><meta charset=utf-8><title>Bridge reopens after repairs | Harbour News</title>
@@ -130,6 +135,36 @@ func TestLanguages(t *testing.T) {
 	} {
 		if got := Extract([]byte(c.page), "utf-8", false).Language; got != c.want {
 			t.Errorf("%s: %q, want %q", c.page, got, c.want)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
+
+// TestGolden reads the pages of testdata/golden. Before each divider stands a page, after it what Extract finds. Nodes keep
+// fingerprints on disk: if the fingerprint of the same text changed, every page would count as changed.
+//
+//	go test -run Golden ./fetch/text -update
+func TestGolden(t *testing.T) {
+	play.Play(t, "testdata/golden/*.txt", *update, func(_ *testing.T, pages [][]string) (printed []string) {
+		for _, lines := range pages {
+			d := Extract([]byte(strings.Join(lines, "\n")), "utf-8", false)
+			printed = append(printed, fmt.Sprintf("title %q, language %q, %d words, fingerprint %016x %016x\n%s", d.Title,
+				d.Language, d.Words, d.Fingerprint.Digest, d.Fingerprint.Simhash, d.Text))
+		}
+		return printed
+	})
+}
+
+// TestClean cuts long texts between characters.
+func TestClean(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{{" a  b ", 3, "a b"}, {"abcd", 3, "abc"}, {"ééé", 4, "éé"}, {"ééé", 5, "éé"}, {"ééé", 1, ""}, {"a\xff", 9, "a\ufffd"}, {strings.Repeat(" ", 7) + "ab", 2, "a"}} {
+		if got := clean([]byte(c.text), c.most); got != c.want {
+			t.Errorf("%q in %d: %q, want %q", c.text, c.most, got, c.want)
 		}
 	}
 }
