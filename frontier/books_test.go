@@ -67,18 +67,14 @@ func TestBooksOfAHalfRemovedCopy(t *testing.T) {
 			rec.tracked = false // as between two transactions of a removal
 			return l.store.write(func(txn *tx) error { return txn.Set(hostKey(kindHost, host), rec.append(nil, time.Now())) })
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l.stop()
 		l = begin(t, dir, cfg, polite, Deps{})
 		for _, want := range []int64{20, 0} {
 			if s := l.Status(); s.Held != want || s.Pending != 0 {
 				t.Errorf("%d URLs are held and %d pending, want %d and 0", s.Held, s.Pending, want)
 			}
-			if err := l.Remove(t.Context(), host); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Remove(t.Context(), host))
 		}
 	})
 }

@@ -83,9 +83,7 @@ var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, hostState{}, partialB
 func TestRecordRoundTrip(t *testing.T) {
 	for _, want := range []record{{}, testRecord()} {
 		got, err := decodeRecord("h", want.append(nil, testTime), testTime)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d := cmp.Diff(want, got, sameRecord); d != "" {
 			t.Error(d)
 		}
@@ -123,9 +121,7 @@ func TestClocksThatJump(t *testing.T) {
 		}
 		now := testTime.Add(c.read)
 		got, err := decodeRecord("h", want.append(nil, testTime.Add(c.written)), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for what, left := range map[string]struct {
 			got  time.Time
 			want time.Duration

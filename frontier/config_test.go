@@ -72,9 +72,7 @@ func pick[T any](good bool, a, b T) T {
 func TestAdjust(t *testing.T) {
 	cfg, was := testConfig()
 	f, err := Open("", cfg, was, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.store.close() //nolint:errcheck // it is in memory
 	next := was
 	v := reflect.ValueOf(&next).Elem()

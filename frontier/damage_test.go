@@ -81,9 +81,7 @@ func TestWhoTellsOfDamage(t *testing.T) {
 				cfg.Recrawl.Enabled = true
 				l := begin(t, "", cfg, polite, Deps{})
 				c.before(l)
-				if err := l.store.write(func(txn *tx) error { return txn.Set(c.key, c.value) }); err != nil {
-					t.Fatal(err)
-				}
+				must(t, l.store.write(func(txn *tx) error { return txn.Set(c.key, c.value) }))
 				if err := act(t.Context(), l); err != nil {
 					told = append(told, name)
 					if errors.Is(err, context.Canceled) {

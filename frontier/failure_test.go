@@ -108,9 +108,7 @@ func TestSync(t *testing.T) {
 	cfg, polite := testConfig()
 	for dir, flushed := range map[string]uint64{t.TempDir(): 1, "": 0} {
 		f, err := Open(dir, cfg, polite, Deps{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.store.written.Store(1)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -148,20 +146,14 @@ func TestSyncOfAllLogs(t *testing.T) {
 	cfg, polite := testConfig()
 	dir := t.TempDir()
 	f, err := Open(dir, cfg, polite, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range "abcdefgh" { // they have just become tables
-		if err := os.Symlink("none", filepath.Join(dir, string(name)+".mem")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("none", filepath.Join(dir, string(name)+".mem")))
 	}
 	if err := f.store.sync(); err != nil {
 		t.Error(err)
 	}
-	if err := os.Symlink("/dev/null", filepath.Join(dir, "00000.mem")); err != nil { // it cannot be synced
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/dev/null", filepath.Join(dir, "00000.mem"))) // it cannot be synced
 	f.store.written.Add(1)
 	if err := f.store.sync(); err == nil || f.store.failure == nil {
 		t.Error("an older log is not synced, or nobody will know")
@@ -221,9 +213,7 @@ func TestImpossibleRequests(t *testing.T) {
 	})
 	cfg, polite := testConfig()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	bad, badly := cfg, polite
 	bad.MaxHostURLs, badly.MinGap = -1, -1
 	for what, err := range map[string]error{
@@ -242,9 +232,7 @@ func TestLongReasonStaysText(t *testing.T) {
 		l := inMemory(t)(testConfig())
 		const host = "http://h1.test"
 		l.add(page(host, 1))
-		if _, err := l.DropHost(t.Context(), host, strings.Repeat("x", maxEndReason-1)+"\u00e9"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(l.DropHost(t.Context(), host, strings.Repeat("x", maxEndReason-1)+"\u00e9")))
 		err := l.ledger.onHost(t.Context(), readOnly, host, func(_ *batch, h *hostEntry) error {
 			if want := strings.Repeat("x", maxEndReason-1); h.rec.endReason != want {
 				t.Errorf("the reason is kept as %q", h.rec.endReason)

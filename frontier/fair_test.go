@@ -113,9 +113,7 @@ func TestDuePagesComeInBesideManyHosts(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		for i := range 4 {
 			l.add(pages(fmt.Sprintf("http://n%d.test", i), 0, 200)...)
-			if err := l.Activate(t.Context(), fmt.Sprintf("http://n%d.test", i)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Activate(t.Context(), fmt.Sprintf("http://n%d.test", i)))
 		}
 		revisits := 0
 		l.visit(200, func(task *Task) Outcome {

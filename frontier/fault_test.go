@@ -67,9 +67,7 @@ func faulty(t *testing.T) (l *life, ops *atomic.Int64) {
 		l.ledger.seen.forgetAll()
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Changes()
 	return l, ops
 }
@@ -183,9 +181,7 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 			counts := func(when string) {
 				synctest.Wait() // the ledger still writes what a request had changed before it failed
 				disk := newLedger(l.cfg, l.store, nil)
-				if _, err := disk.recover(); err != nil {
-					l.t.Fatal(err)
-				}
+				must(l.t, second(disk.recover()))
 				got, want := l.ledger.count.totals(), disk.count.totals()
 				if got.Pending != want.Pending || got.Held != want.Held || got.Pages != want.Pages || got.Due != want.Due {
 					l.t.Errorf("%s, %s, %s: %+v, on disk %+v", what, operation, when, got, want)

@@ -278,9 +278,7 @@ func TestAcceptedOnceWhereTheHostIsCounted(t *testing.T) {
 	cfg.MaxHostURLs, cfg.TrackDepth = 3, true
 	l := begin(t, "", cfg, polite, Deps{})
 	l.add(pages("http://h1.test", 0, 3)...)
-	if _, err := l.DropHost(t.Context(), "http://h1.test", "to be counted"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(l.DropHost(t.Context(), "http://h1.test", "to be counted")))
 	want := []Verdict{Accepted, Duplicate, Accepted, Accepted, HostFull, Duplicate}
 	var got []Verdict
 	for _, i := range []int{10, 10, 11, 12, 13, 12} {

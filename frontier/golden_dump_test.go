@@ -92,9 +92,7 @@ func (h *house) dump() {
 		if err == nil {
 			err = h.value(slices.Clone(r.key), slices.Clone(r.value))
 		}
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, err)
 	}
 }
 
@@ -179,9 +177,7 @@ func (h *house) export(host, name string, urls, bytes int) {
 	h.chunks[name] = nil
 	for at := (Cursor{}); ; {
 		c, next, end, err := h.Export(context.Background(), host, at, urls, bytes)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, err)
 		h.chunks[name] = append(h.chunks[name], c)
 		h.say("%s", h.told("chunk", &Change{Added: c.Pending, Done: c.Done, Pages: c.Pages}))
 		if s := c.State; s != nil {

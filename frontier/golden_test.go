@@ -156,9 +156,7 @@ func (s *scene) begin(words []string) {
 		"remote":   func(v string) { cfg.RemoteFetches = number(s, v) },
 	})
 	prefixes, err := polite.own()
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	s.workbench = newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, rand.New(rand.NewPCG(1, 2)))
 	s.workbench.recrawl, s.resumed = newRecrawl(cfg.Recrawl, s.now), resumed
 }
@@ -366,17 +364,13 @@ func (s *scene) print() string {
 // number reads a number in a script.
 func number(t testing.TB, word string) int {
 	n, err := strconv.Atoi(word)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
 // duration reads a duration in a script.
 func duration(t testing.TB, word string) time.Duration {
 	d, err := time.ParseDuration(word)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }

@@ -20,22 +20,14 @@ func TestEndWithoutDisk(t *testing.T) {
 			l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.patience = 10 * time.Millisecond })
 			l.add(page("http://h1.test", 1))
 			lock, err := os.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer lock.Close()
-			if err := os.Rename(dir, dir+" gone"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(dir, dir+" gone"))
 			if err := end(l); err == nil || !strings.Contains(err.Error(), "close store") {
 				t.Errorf("it ends with %v", err)
 			}
-			if err := os.Rename(dir+" gone", dir); err != nil {
-				t.Fatal(err)
-			}
-			if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil { // Badger closes now
-				t.Fatal(err)
-			}
+			must(t, os.Rename(dir+" gone", dir))
+			must(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX)) // Badger closes now
 			_ = lock.Close()
 			l = begin(t, dir, cfg, polite, Deps{})
 			if v, err := l.Add(t.Context(), pages("http://h1.test", 0, 2)); err != nil || count(v, Duplicate) != 1 {

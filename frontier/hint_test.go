@@ -28,9 +28,7 @@ func TestTrustInHints(t *testing.T) {
 					links[i].Modified = time.Now()
 				}
 				for sitemap := range slices.Chunk(links, 25) {
-					if err := l.hint(context.Background(), "http://h1.test", sitemap); err != nil {
-						t.Fatal(err)
-					}
+					must(t, l.hint(context.Background(), "http://h1.test", sitemap))
 				}
 				digest++
 				l.visit(200, func(task *Task) Outcome {

@@ -30,9 +30,7 @@ func TestHungDisk(t *testing.T) {
 			cfg, polite := testConfig()
 			cfg.MinFreeMiB = 1
 			f, err := Open(t.TempDir(), cfg, polite, Deps{FreeBytes: func() (uint64, error) { wait(); return 1 << 40, nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.store.close() //nolint:errcheck // it is not what is tested
 			f.store.fault = func() error { wait(); return nil }
 			soon := func() time.Time { return time.Now().Add(hungAfter) }

@@ -29,12 +29,8 @@ func TestKill9(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill9$")
 		cmd.Env = append(os.Environ(), "FRONTIER_KILL_DIR="+dir, "FRONTIER_KILL_FROM="+strconv.Itoa(said))
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cmd.Start())
 		lines := bufio.NewScanner(out)
 		for n := 0; n < 40+17*round && lines.Scan(); {
 			if i, ok := strings.CutPrefix(lines.Text(), "done "); ok {
@@ -73,15 +69,11 @@ func toBeKilled(t *testing.T, dir string) {
 	cfg, polite := testConfig()
 	l := begin(t, dir, cfg, polite, Deps{})
 	from, err := strconv.Atoi(os.Getenv("FRONTIER_KILL_FROM"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shelf := l.Shelf('t')
 	for i := from + 1; ; i++ {
 		host := fmt.Sprintf("http://h%d.test", i)
-		if err := l.Remove(context.Background(), host); err != nil { // what the last life left half done
-			t.Fatal(err)
-		}
+		must(t, l.Remove(context.Background(), host)) // what the last life left half done
 		l.add(pages(host, 0, 30)...)
 		l.role(host, Replica)
 		var c Chunk
@@ -91,9 +83,7 @@ func toBeKilled(t *testing.T, dir string) {
 		}
 		l.imported(host, Chunk{Done: append(c.Done, 5), Pages: c.Pages, State: &HostState{SinceRequest: -1}})
 		l.role(host, Role(i%int(roles)))
-		if err := shelf.Put([]byte(host), []byte(host)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, shelf.Put([]byte(host), []byte(host)))
 		fmt.Printf("done %d\n", i)
 	}
 }
@@ -115,9 +105,7 @@ func TestCrashAmidADrop(t *testing.T) {
 			p := &pending{entry: entry{hash: page(host, 1).URL.Hash()}, ref: &blockRef{seq: l.ledger.seq, n: 2}}
 			return l.ledger.decideFinish(b, &finished{host: host, pending: p})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		synctest.Wait()
 		arm(1)
 		if _, err := l.DropHost(t.Context(), host, "test"); !errors.Is(err, errBroken) {

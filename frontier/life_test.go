@@ -35,9 +35,7 @@ func inMemory(t testing.TB) func(cfg Config, polite Politeness) *life {
 func beginWith(t testing.TB, dir string, cfg Config, polite Politeness, deps Deps, change func(*Frontier)) *life {
 	t.Helper()
 	f, err := Open(dir, cfg, polite, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(f)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{Frontier: f, t: t, end: cancel, over: make(chan error, 1)}
@@ -76,17 +74,13 @@ func (l *life) halt() error {
 func (l *life) add(links ...Link) []Verdict {
 	l.t.Helper()
 	verdicts, err := l.Add(l.t.Context(), links)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 	return verdicts
 }
 
 func (l *life) role(host string, h Role) {
 	l.t.Helper()
-	if err := l.SetRole(l.t.Context(), host, h); err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, l.SetRole(l.t.Context(), host, h))
 }
 
 func (l *life) roleIs(host string, want Role, known bool) {
@@ -99,9 +93,7 @@ func (l *life) roleIs(host string, want Role, known bool) {
 func (l *life) digest(host string) Digest {
 	l.t.Helper()
 	d, err := l.DigestOf(l.t.Context(), host)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 	return d
 }
 
@@ -110,9 +102,7 @@ func (l *life) export(host string, at Cursor, n int) (chunks []Chunk) {
 	l.t.Helper()
 	for {
 		c, next, end, err := l.Export(l.t.Context(), host, at, n, 1<<20)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must(l.t, err)
 		if all := len(c.Pending) + len(c.Done) + len(c.Pages); all >= n+maxBlockURLs+maxFresh { // the last block, and what is in the record
 			l.t.Errorf("%d URLs in a chunk of %d", all, n)
 		}
@@ -127,9 +117,7 @@ func (l *life) imported(host string, chunks ...Chunk) (added int) {
 	l.t.Helper()
 	for _, c := range chunks {
 		n, err := l.Import(l.t.Context(), host, c, Assigned)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must(l.t, err)
 		added += n
 	}
 	return added
@@ -154,9 +142,7 @@ func (l *life) unplaced(host string) Unplaced {
 	l.add(page(host, 0))
 	err := l.Activate(l.t.Context(), host)
 	u, none := l.Resolve(l.t.Context())
-	if err = errors.Join(err, none); err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, errors.Join(err, none))
 	return u
 }
 
@@ -178,9 +164,7 @@ func (l *life) finish(task *Task, out Outcome) Finished {
 	}
 	out.Asked = true
 	res, err := l.Finish(context.Background(), task, out)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 	return res
 }
 
@@ -226,9 +210,7 @@ func (l *life) crawl(ctx context.Context, n int, answer func(*Task) Outcome) (do
 			done = append(done, task.URL.String())
 			out = answer(task)
 		}
-		if _, err := l.Finish(context.Background(), task, out); err != nil {
-			l.t.Fatal(err)
-		}
+		must(l.t, second(l.Finish(context.Background(), task, out)))
 	}
 	return done
 }
@@ -287,9 +269,7 @@ func (l *life) scanned(host string) (d Digest) {
 		}
 		return errors.Join(err, more)
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 	return d
 }
 
@@ -305,6 +285,13 @@ func (l *life) letAll() {
 			reasons[name] = ""
 		}
 		l.Suspend(reasons)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

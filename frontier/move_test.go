@@ -125,9 +125,7 @@ func TestExportFollowsWhatMoves(t *testing.T) {
 
 func hashOf(t *testing.T, raw string) uint64 {
 	u, err := identity.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u.Hash()
 }
 
@@ -140,17 +138,13 @@ func TestExportOfARewrittenBlock(t *testing.T) {
 		l.add(links[:100]...)
 		l.add(links[100:]...)
 		c, at, _, err := l.Export(t.Context(), host, Cursor{}, 30, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var done Chunk
 		for _, link := range links[:gone] {
 			done.Done = append(done.Done, link.URL.Hash())
 		}
 		l.imported(host, done)
-		if err := l.Activate(t.Context(), host); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Activate(t.Context(), host))
 		pending := map[string]bool{}
 		for _, c := range append(l.export(host, at, 30), c) {
 			for _, p := range c.Pending {
@@ -191,9 +185,7 @@ func TestForgottenURLsAreNew(t *testing.T) {
 			}
 			for _, role := range []Role{Owned, Replica} {
 				l.role(host, role)
-				if err := l.Remove(t.Context(), host); err != nil {
-					t.Fatal(err)
-				}
+				must(t, l.Remove(t.Context(), host))
 				l.roleIs(host, Owned, false)
 				if d := l.digest(host); d != (Digest{}) {
 					t.Errorf("after the end: %+v", d)

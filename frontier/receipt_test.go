@@ -13,9 +13,7 @@ import (
 // receipts are the keys on a shelf.
 func (l *life) receipts() (keys []string) {
 	l.t.Helper()
-	if err := l.Shelf('r').Scan(nil, func(key, _ []byte) error { keys = append(keys, string(key)); return nil }); err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, l.Shelf('r').Scan(nil, func(key, _ []byte) error { keys = append(keys, string(key)); return nil }))
 	return keys
 }
 

@@ -77,8 +77,6 @@ func TestShorterMaximum(t *testing.T) {
 func (l *life) next(t *testing.T, host string) (at time.Time) {
 	t.Helper()
 	err := l.ledger.onHost(t.Context(), readOnly, host, func(_ *batch, h *hostEntry) error { at = timeOf(h.rec.next); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return at
 }

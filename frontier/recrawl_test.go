@@ -223,9 +223,7 @@ func TestGivenUpHostKeepsPages(t *testing.T) {
 		time.Sleep(61 * time.Minute)
 		l.visit(10, func(task *Task) Outcome { return asSeen(2) })
 		synctest.Wait() // no search for hosts with due pages is under way, which could find the host as it was
-		if _, err := l.DropHost(context.Background(), host, "test"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(l.DropHost(context.Background(), host, "test")))
 		l.mu.Lock() // a search that began before has found the host as it was
 		l.bench.recrawl.ahead = []dueHost{{host, stampOf(time.Now())}}
 		l.mu.Unlock()
@@ -286,9 +284,7 @@ func TestSpentBudgetHoldsUpNothingElse(t *testing.T) {
 			host := "http://h1.test"
 			if out.Trouble == Busy {
 				host = "http://h2.test"
-				if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, l.Activate(t.Context(), "http://h1.test"))
 			}
 			l.add(page(host, 4))
 			l.visit(1, func(task *Task) Outcome {
@@ -323,9 +319,7 @@ func TestPageDueAfterADrop(t *testing.T) {
 		l.add(pages(host, 1, 1)...)
 		l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
 		out := l.taking(time.Minute)
-		if _, err := l.DropHost(t.Context(), host, "test"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(l.DropHost(t.Context(), host, "test")))
 		l.add(page(host, 2))
 		l.finish(l.taking(time.Minute), asSeen(1))
 		time.Sleep(2 * time.Hour)
@@ -348,9 +342,7 @@ func TestReplan(t *testing.T) {
 	cfg, polite := recrawlConfig()
 	cfg.Recrawl.Budget, cfg.Recrawl.Max = 200, 100*24*time.Hour
 	f, err := Open("", cfg, polite, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.store.close()
 	now := time.Now()
 	for i := range 10 {
@@ -362,9 +354,7 @@ func TestReplan(t *testing.T) {
 	for _, full := range []bool{true, false} {
 		f.store.gate.shut.Store(full)
 		f.bench.recrawl.plan = nil
-		if err := f.replan(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.replan())
 		if want := cfg.Recrawl.plan().NewPlan(f.bench.recrawl.sample, 100); !reflect.DeepEqual(f.bench.recrawl.plan, want) {
 			t.Errorf("full %v: the plan is %+v, want %+v", full, f.bench.recrawl.plan, want)
 		}
@@ -385,9 +375,7 @@ func TestAgeOnAFullDisk(t *testing.T) {
 	l.stop()
 	cfg.Recrawl.Age = 7 * time.Hour
 	free, err := FreeBytes(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	most := 4 * int(free>>20) // for which there would just be room
 	for _, c := range []struct {
 		free int
@@ -399,9 +387,7 @@ func TestAgeOnAFullDisk(t *testing.T) {
 			t.Fatalf("with a watermark of %d MiB: %v", c.free, err)
 		}
 		if err == nil {
-			if err := f.store.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.store.close())
 		}
 	}
 }

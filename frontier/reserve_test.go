@@ -26,9 +26,7 @@ func TestTakeFrom(t *testing.T) {
 		}
 		fails(one, addr1, ErrNotReserved)
 		for _, host := range []string{one, two} { // more than have room
-			if err := l.Activate(t.Context(), host); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Activate(t.Context(), host))
 		}
 		synctest.Wait()
 		if addrs, ok := l.Placed(two); !ok || !slices.Equal(addrs, []netip.Addr{addr1}) {
@@ -129,9 +127,7 @@ func TestRetryKeepsTheSpacing(t *testing.T) {
 		l.add(pages(host, 0, 9)...)
 		l.Grant(addr1, time.Now().Add(time.Hour), 20*time.Second)
 		begun := time.Now()
-		if err := l.Activate(t.Context(), host); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Activate(t.Context(), host))
 		for _, c := range []struct {
 			wait time.Duration
 			out  Outcome
@@ -143,9 +139,7 @@ func TestRetryKeepsTheSpacing(t *testing.T) {
 			{polite.MinGap, Outcome{}},
 		} {
 			time.Sleep(polite.MinGap / 2)
-			if err := l.Retry(t.Context(), host); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Retry(t.Context(), host))
 			task := l.taking(time.Minute)
 			if wait := time.Since(begun); wait != c.wait {
 				t.Errorf("asked after %v, not %v", wait, c.wait)

@@ -18,9 +18,7 @@ func TestARetryHoldsOverAUnion(t *testing.T) {
 		unite := func(from, to *life) {
 			t.Helper()
 			s, err := from.StateOf(t.Context(), host)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			to.imported(host, Chunk{State: s})
 		}
 		waits := func(want time.Duration, level uint8) {
@@ -35,9 +33,7 @@ func TestARetryHoldsOverAUnion(t *testing.T) {
 		owner.role(host, Owned)
 		unite(owner, replica)
 		waits(time.Hour, 3)
-		if err := owner.Retry(t.Context(), host); err != nil {
-			t.Fatal(err)
-		}
+		must(t, owner.Retry(t.Context(), host))
 		unite(replica, owner)
 		unite(owner, replica)
 		waits(0, 0)

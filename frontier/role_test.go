@@ -86,9 +86,7 @@ func TestSetRoleWaitsForTasks(t *testing.T) {
 		if fin := l.finish(task, Outcome{Links: []Link{page(host, 77)}}); fin.Accepted != 1 {
 			t.Errorf("finish: %+v", fin)
 		}
-		if err := errors.Join(<-done, <-done); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(<-done, <-done))
 		if d := l.digest(host); d.Accepted != 11 || d.Done != 1 {
 			t.Errorf("after the last task: %+v", d)
 		}
@@ -199,9 +197,7 @@ func TestNewsOfAHost(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.Recrawl.Enabled = true
 		f, err := Open("", cfg, polite, Deps{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.waiters.push(&waiter[*Task]{gone: true})
 		f.scan, f.bench.recrawl.over = false, true
 		c.before(f)
@@ -243,9 +239,7 @@ func TestDepthAfterADrop(t *testing.T) {
 		l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
 		out := l.taking(time.Minute)
 		found(2)
-		if _, err := l.DropHost(t.Context(), host, "test"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(l.DropHost(t.Context(), host, "test")))
 		found(4)
 		l.finish(out, Outcome{})
 		if task := l.taking(time.Minute); task == nil || task.Depth != 4 {

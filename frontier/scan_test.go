@@ -18,9 +18,7 @@ func scanning(t *testing.T, here, waiting int, due time.Time) *Frontier {
 	cfg, polite := recrawlConfig()
 	cfg.FrontHosts = 42
 	f, err := Open("", cfg, polite, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.store.close() })
 	err = f.store.write(func(txn *tx) error {
 		for i := range here + waiting {
@@ -37,9 +35,7 @@ func scanning(t *testing.T, here, waiting int, due time.Time) *Frontier {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.scan = true
 	return f
 }
@@ -58,9 +54,7 @@ func has(c chan struct{}) bool {
 func TestSearchForDueHosts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	f := scanning(t, 1, 3, now)
-	if err := f.store.write(func(txn *tx) error { return txn.Set(nextKey(stampOf(now)+1, "http://later.test"), nil) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.store.write(func(txn *tx) error { return txn.Set(nextKey(stampOf(now)+1, "http://later.test"), nil) }))
 	skip := func(h dueHost) bool { return h.name == "http://h02.test" }
 	all, last, end, err := f.store.dueHosts(nil, stampOf(now), skip)
 	if err != nil || !end || len(all) != 3 || all[2].name != "http://h03.test" {
@@ -201,14 +195,12 @@ func TestToldWhileItIsRead(t *testing.T) {
 		f := scanning(t, 0, 0, time.Now())
 		f.cfg.TrackDepth = true
 		due := time.Unix(1e9, 0)
-		if err := f.store.write(func(txn *tx) error {
+		must(t, f.store.write(func(txn *tx) error {
 			return errors.Join(
 				txn.Set(pendingKey(name, Discovered, 1), f.store.codec.seal(bodyOf([]entry{newEntry(name, PendingURL{Path: "/"})}))),
 				txn.Set(numberKey(kindDepth, name, 7), []byte{5}), txn.Set(numberKey(kindDepth, name, 8), []byte{5}),
 				txn.Set(dueKey(name, stampOf(due), 9), AppendPage(nil, &PageRecord{Path: "/", Due: due, Seen: due}, due)))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		h := f.bench.enter(name)
 		c.tell(h)
 		err := f.read(h)

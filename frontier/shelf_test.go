@@ -16,21 +16,15 @@ func TestShelf(t *testing.T) {
 	if v, err := a.Get([]byte("k")); v != nil || err != nil {
 		t.Errorf("absent: %q, %v", v, err)
 	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(a.Put([]byte("k"), []byte("1")))
-	must(b.Put([]byte("k"), []byte("2")))
-	must(a.Put([]byte("empty"), nil))
-	must(a.Delete([]byte("never there")))
+	must(t, a.Put([]byte("k"), []byte("1")))
+	must(t, b.Put([]byte("k"), []byte("2")))
+	must(t, a.Put([]byte("empty"), nil))
+	must(t, a.Delete([]byte("never there")))
 	if v, err := a.Get([]byte("empty")); v == nil || len(v) != 0 || err != nil {
 		t.Errorf("empty value: %v, %v", v, err)
 	}
 	large := bytes.Repeat([]byte("x"), 200<<10)
-	must(a.Batch(func(set func(k, v []byte), del func(k []byte)) {
+	must(t, a.Batch(func(set func(k, v []byte), del func(k []byte)) {
 		key, value := []byte("p/0"), []byte("0") // they are copied
 		for ; value[0] < '5'; value[0], key[2] = value[0]+1, key[2]+1 {
 			set(key, value)
@@ -53,7 +47,7 @@ func TestShelf(t *testing.T) {
 		a, b := l.Shelf('a'), l.Shelf('b')
 		var got []string
 		var kept [][]byte
-		must(a.Scan([]byte("p/"), func(k, v []byte) error {
+		must(t, a.Scan([]byte("p/"), func(k, v []byte) error {
 			kept = append(kept, k, v)
 			return a.Put(k, v) // a table may be changed while it is read
 		}))
@@ -61,13 +55,13 @@ func TestShelf(t *testing.T) {
 			t.Errorf("scan: %s", s)
 		}
 		n := 0
-		must(a.ScanAfter(nil, func([]byte, []byte) error { n++; return nil }))
+		must(t, a.ScanAfter(nil, func([]byte, []byte) error { n++; return nil }))
 		if n != 6 {
 			t.Errorf("a scan of the whole table visits %d keys", n)
 		}
 		for after, want := range map[string]string{"": "p/0 p/1 p/2 p/4", "p/1": "p/2 p/4", "p/3": "p/4", "p/4": ""} {
 			got = nil
-			must(a.ScanAfter([]byte(after), func(k, _ []byte) error {
+			must(t, a.ScanAfter([]byte(after), func(k, _ []byte) error {
 				if strings.HasPrefix(string(k), "p/") {
 					got = append(got, string(k))
 				}
@@ -86,14 +80,14 @@ func TestShelf(t *testing.T) {
 	}
 	check(l)
 	many := l.Shelf('c')
-	must(many.Batch(func(set func(k, v []byte), del func(k []byte)) {
+	must(t, many.Batch(func(set func(k, v []byte), del func(k []byte)) {
 		for i := range 100 {
 			set(fmt.Appendf(nil, "%02d", i), fmt.Append(nil, i))
 		}
 	}))
 	var kept []string
 	var keys, values [][]byte // what a scan gives is the caller's
-	must(many.Scan(nil, func(k, v []byte) error {
+	must(t, many.Scan(nil, func(k, v []byte) error {
 		kept, keys, values = append(kept, string(k)+string(v)), append(keys, k), append(values, v)
 		return nil
 	}))

@@ -140,9 +140,7 @@ func TestHopelessAndIdle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := testConfig()
 			f, err := Open("", cfg, polite, Deps{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			h := f.bench.enter("http://h1.test")
 			h.window[Discovered].push(pending{ref: &blockRef{}})
 			f.bench.loadedHost(h, record{}, time.Now())
@@ -337,9 +335,7 @@ func TestTwoFreezes(t *testing.T) {
 		const host = "http://h1.test"
 		l := inMemory(t)(recrawlConfig())
 		for range 2 {
-			if err := l.freeze(context.Background(), host); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.freeze(context.Background(), host))
 		}
 		time.AfterFunc(time.Second, func() { l.add(page(host, 1)) })
 		if l.taking(time.Minute); l.Explain(host).Known {

@@ -25,9 +25,7 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 		l.add(page("http://h1.test", 1), page("http://h2.test", 2))
 		l.stop()
 		for _, name := range names {
-			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 		}
 		l = begin(t, dir, cfg, polite, Deps{})
 		if n := l.Status().Pending; n != 2 {
@@ -40,9 +38,7 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 func TestLessMemoryAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	s, err := openStore(dir, 32, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const each = 2000
 	for i := range 40 {
 		err := s.write(func(txn *tx) error {
@@ -53,17 +49,11 @@ func TestLessMemoryAfterAKill(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	killed := t.TempDir()
-	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil { // as a kill would leave it
-		t.Fatal(err)
-	}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(killed, os.DirFS(dir))) // as a kill would leave it
+	must(t, s.close())
 	logs, err := filepath.Glob(filepath.Join(killed, "*.mem"))
 	if err != nil || len(logs) != 1 {
 		t.Fatal(logs, err)
@@ -73,13 +63,9 @@ func TestLessMemoryAfterAKill(t *testing.T) {
 			err = os.Truncate(logs[0], 25<<20)
 		}
 		again := t.TempDir()
-		if err := errors.Join(err, os.CopyFS(again, os.DirFS(killed))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, os.CopyFS(again, os.DirFS(killed))))
 		s, err := openStore(again, 4, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n := 0
 		for range s.rows(nil, []byte("key "), nil, keysOnly) {
 			n++
@@ -87,9 +73,7 @@ func TestLessMemoryAfterAKill(t *testing.T) {
 		if n != 40*each || s.db.Opts().MemTableSize != 4<<20 {
 			t.Errorf("cut %v: %d of %d keys are left, in memtables of %d bytes", cut, n, 40*each, s.db.Opts().MemTableSize)
 		}
-		if err := s.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.close())
 	}
 }
 
@@ -101,9 +85,7 @@ func filled(t *testing.T, fill func(txn *tx) error) (dir string) {
 	if err == nil {
 		err = errors.Join(s.write(fill), s.close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -144,9 +126,7 @@ func TestNoDescriptorIsNoDamage(t *testing.T) {
 	}
 	for left := range uint64(2) {
 		probe, err := os.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		now := unix.Rlimit{Cur: uint64(probe.Fd()) + left, Max: was.Max}
 		if err := errors.Join(probe.Close(), unix.Setrlimit(unix.RLIMIT_NOFILE, &now)); err != nil {
 			t.Skip(err)
@@ -165,16 +145,12 @@ func TestNoDescriptorIsNoDamage(t *testing.T) {
 func TestAllLogsAreSynced(t *testing.T) {
 	dir := t.TempDir()
 	s, err := openStore(dir, 4, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.close()
 	if err := s.syncLogs(); err != nil {
 		t.Error(err)
 	}
-	if err := os.Symlink("/dev/null", filepath.Join(dir, "99999.mem")); err != nil { // a file that cannot be synced
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/dev/null", filepath.Join(dir, "99999.mem"))) // a file that cannot be synced
 	if err := s.syncLogs(); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("the second log was left out: %v", err)
 	}
@@ -201,21 +177,15 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 	cfg, polite := testConfig()
 	dir := t.TempDir()
 	f, err := Open(dir, cfg, polite, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrLocked) {
 		t.Errorf("a directory in use: %v", err)
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.Run(done); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Run(done))
 	manifest := filepath.Join(dir, "MANIFEST")
-	if err := os.WriteFile(manifest, []byte("this is no manifest"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(manifest, []byte("this is no manifest"), 0o600))
 	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a damaged directory: %v", err)
 	}
@@ -245,19 +215,13 @@ func TestCloseWaitsForUsers(t *testing.T) {
 func TestLostManifestIsDamage(t *testing.T) {
 	dir := filled(t, func(txn *tx) error { return txn.Set([]byte("k"), []byte("v")) })
 	manifest := filepath.Join(dir, badger.ManifestFilename)
-	if err := os.Rename(manifest, manifest+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(manifest, manifest+".away"))
 	if _, err := openStore(dir, 4, 2); !errors.Is(err, ErrDamaged) {
 		t.Errorf("opened: %v", err)
 	}
-	if err := os.Rename(manifest+".away", manifest); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(manifest+".away", manifest))
 	s, err := openStore(dir, 4, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.close()
 	if s.written.Load() == s.flushed {
 		t.Error("what an earlier life wrote need not be synced")

@@ -67,9 +67,7 @@ func TestStrandedHostIsRefused(t *testing.T) {
 		}
 		l.role(aHost, Leaving)
 		l.role(aHost, Owned)
-		if err := l.Forsake(t.Context(), aHost); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Forsake(t.Context(), aHost))
 		if task := l.taking(time.Second); task != nil || !l.Idle(time.Minute) || len(l.Stranded()) > 0 {
 			t.Errorf("it is asked %v; stranded %v", task != nil, l.Stranded())
 		}
@@ -102,9 +100,7 @@ func TestStrandedHostMoves(t *testing.T) {
 				if task := from.taking(time.Second); task != nil || from.Idle(time.Minute) || len(from.Stranded()) != 1 {
 					t.Errorf("when its replica has come back: it is asked %v; stranded %v", task != nil, from.Stranded())
 				}
-				if err := to.Remove(t.Context(), aHost); err != nil {
-					t.Fatal(err)
-				}
+				must(t, to.Remove(t.Context(), aHost))
 				to.imported(aHost, from.export(aHost, Cursor{}, 100)...)
 				to.role(aHost, Owned)
 				c.then(to)
@@ -161,9 +157,7 @@ func sharing(t *testing.T, lookups bool) *sharer {
 		s.placing(addr1)
 	}
 	s.add(page(aHost, 1))
-	if err := s.Activate(t.Context(), aHost); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Activate(t.Context(), aHost))
 	return s
 }
 
@@ -177,9 +171,7 @@ func (s *sharer) fail() (givenUp bool) {
 		if err == nil {
 			err = s.Lost(s.t.Context(), u, "no such name", false, false)
 		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, err)
 	} else if task := s.taking(2 * time.Hour); task == nil {
 		s.t.Fatal("it is not tried")
 	} else {

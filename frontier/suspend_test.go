@@ -35,9 +35,7 @@ func TestSuspend(t *testing.T) {
 		var asked []string
 		for len(asked) < 2 {
 			names, err := l.Unchecked(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			asked = append(asked, names...)
 		}
 		if slices.Sort(asked); !slices.Equal(asked, []string{one, two}) || len(l.Active()) != 2 {

@@ -14,21 +14,13 @@ func TestMappedFilesAreFound(t *testing.T) {
 	for _, name := range []string{"data", "my data  of today"} {
 		dir := filepath.Join(t.TempDir(), name)
 		for _, in := range []string{dir, dir + " too"} {
-			if err := os.MkdirAll(in, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(in, 0o700))
 			f, err := os.Create(filepath.Join(in, "file"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
-			if err := f.Truncate(size); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Truncate(size))
 			at, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer unix.Munmap(at)
 		}
 		maps, err := os.ReadFile("/proc/self/maps")

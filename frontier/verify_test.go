@@ -25,15 +25,11 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 		t.Fatalf("tables %q: %v", tables, err)
 	}
 	whole, err := os.ReadFile(tables[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for at := 0; at < len(whole); at += min(97, 1+len(whole)/61) {
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 0x21
-		if err := os.WriteFile(tables[0], damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(tables[0], damaged, 0o600))
 		s, err := openStore(dir, 4, 2)
 		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
 			t.Errorf("byte %d of %d: %v", at, len(whole), err)
@@ -43,16 +39,10 @@ func TestNoByteOfATableMayChange(t *testing.T) {
 			return
 		}
 	}
-	if err := os.WriteFile(tables[0], whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(tables[0], whole, 0o600))
 	s, err := openStore(dir, 4, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.close(), os.Remove(tables[0])); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(s.close(), os.Remove(tables[0])))
 	if _, err := openStore(dir, 4, 2); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
 		t.Errorf("without the table: %v", err)
 	}

@@ -311,9 +311,7 @@ func TestStopDuringActivation(t *testing.T) {
 		l.add(site(400, 1)...)
 		go l.Take(t.Context()) //nolint:errcheck // a fetcher that waits
 		for range round {
-			if _, err := l.Resolve(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(l.Resolve(t.Context())))
 		}
 		l.stop()
 	}
@@ -340,9 +338,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.store.close() //nolint:errcheck // in memory
 			c.prepare(f.activation)
 			f.mu.Lock()
