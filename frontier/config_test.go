@@ -71,9 +71,7 @@ func pick[T any](good bool, a, b T) T {
 // What is marked as live is taken, and nothing else.
 func TestAdjust(t *testing.T) {
 	cfg, was := testConfig()
-	f, err := Open("", cfg, was, Deps{})
-	must(t, err)
-	defer f.store.close() //nolint:errcheck // it is in memory
+	f := opened(t, cfg, was)
 	next := was
 	v := reflect.ValueOf(&next).Elem()
 	for i := range v.NumField() {

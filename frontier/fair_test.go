@@ -40,20 +40,14 @@ func TestCrowdAtOneServer(t *testing.T) {
 		cfg.FrontHosts = 100
 		polite.MinGap, polite.Factor = 2*time.Second, 0
 		l := begin(t, "", cfg, polite, Deps{})
-		go func() {
-			for {
-				u, err := l.Resolve(context.Background())
-				if err != nil {
-					return
-				}
-				addr := addr1
-				if n := 0; strings.HasPrefix(u.Name, "z") {
-					fmt.Sscanf(u.Name, "z%d.test", &n)
-					addr = netip.AddrFrom4([4]byte{198, 51, 100, byte(n)})
-				}
-				l.Place(u, []netip.Addr{addr}, time.Hour, 0)
+		go l.resolve(t.Context(), func(name string) []netip.Addr {
+			addr := addr1
+			if n := 0; strings.HasPrefix(name, "z") {
+				fmt.Sscanf(name, "z%d.test", &n)
+				addr = netip.AddrFrom4([4]byte{198, 51, 100, byte(n)})
 			}
-		}()
+			return []netip.Addr{addr}
+		})
 		var links []Link
 		for i := range 400 {
 			links = append(links, pages(fmt.Sprintf("http://h%d.test", i), 0, 20)...)

@@ -49,26 +49,12 @@ func (w *web) crawl(l *life, fetchers int, stop func() bool) {
 	defer end()
 	var workers sync.WaitGroup
 	for range 2 {
-		workers.Go(func() { w.resolve(ctx) })
+		workers.Go(func() { l.resolve(ctx, w.address) })
 	}
 	for range fetchers {
 		workers.Go(func() { w.fetch(ctx, end, stop) })
 	}
 	workers.Wait()
-}
-
-func (w *web) resolve(ctx context.Context) {
-	for {
-		u, err := w.Resolve(ctx)
-		if err != nil {
-			return
-		}
-		if addrs := w.address(u.Name); addrs != nil {
-			w.Place(u, addrs, time.Hour, 0)
-		} else if err := w.Lost(context.Background(), u, "no such name", false, true); err != nil {
-			w.t.Error(err)
-		}
-	}
 }
 
 func (w *web) fetch(ctx context.Context, end func(), stop func() bool) {

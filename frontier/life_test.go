@@ -44,6 +44,15 @@ func beginWith(t testing.TB, dir string, cfg Config, polite Politeness, deps Dep
 	return l
 }
 
+// opened is a frontier in memory that does not run. It is closed when the test ends.
+func opened(t testing.TB, cfg Config, polite Politeness) *Frontier {
+	t.Helper()
+	f, err := Open("", cfg, polite, Deps{})
+	must(t, err)
+	t.Cleanup(func() { must(t, f.store.close()) })
+	return f
+}
+
 // crawling begins a frontier whose hosts are all at one address, and may all be crawled.
 func crawling(t testing.TB, dir string, cfg Config, polite Politeness) *life {
 	t.Helper()
@@ -125,15 +134,22 @@ func (l *life) imported(host string, chunks ...Chunk) (added int) {
 
 // placing puts all names at an address until the frontier ends.
 func (l *life) placing(addr netip.Addr) {
-	go func() {
-		for {
-			u, err := l.Resolve(context.Background())
-			if err != nil {
-				return
-			}
-			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
+	go l.resolve(context.Background(), func(string) []netip.Addr { return []netip.Addr{addr} })
+}
+
+// resolve places hosts by their names, until the context or the frontier ends. A name without an address is lost.
+func (l *life) resolve(ctx context.Context, address func(name string) []netip.Addr) {
+	for {
+		u, err := l.Resolve(ctx)
+		if err != nil {
+			return
 		}
-	}()
+		if addrs := address(u.Name); addrs != nil {
+			l.Place(u, addrs, time.Hour, 0)
+		} else if err := l.Lost(context.Background(), u, "no such name", false, true); err != nil {
+			l.t.Error(err)
+		}
+	}
 }
 
 // unplaced is a host that comes onto the workbench, with a URL, and whose name is being looked up.

@@ -97,7 +97,7 @@ func TestSpacing(t *testing.T) {
 		if gap(time.Second); len(l.bench.rules.spacing) > 0 {
 			t.Error("what is as usual is kept")
 		}
-		go l.placing(addr1)
+		l.placing(addr1)
 		l.add(page("http://h1.test", 1))
 		l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Lifetime: time.Hour, CrawlDelay: 9 * time.Second}})
 		gap(9 * time.Second)

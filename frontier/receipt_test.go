@@ -70,7 +70,7 @@ func TestManyLinksForElsewhere(t *testing.T) {
 	l := begin(t, "", cfg, polite, Deps{})
 	l.add(page("http://h1.test", 0))
 	l.role("http://away.test", Leaving)
-	go l.placing(addr1)
+	l.placing(addr1)
 	l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Lifetime: time.Hour}})
 	var passed []Link
 	out := Outcome{Links: pages("http://away.test", 0, 2*maxRequestURLs), Elsewhere: func(_ context.Context, some []Link) error {

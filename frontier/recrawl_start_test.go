@@ -13,8 +13,7 @@ func TestGapAfterAStartWithPagesAlone(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Max = true, 0, time.Hour
 		dir := t.TempDir()
-		l := begin(t, dir, cfg, polite, Deps{})
-		go l.placing(addr1)
+		l := crawling(t, dir, cfg, polite)
 		l.add(page("http://h1.test", 1), page("http://h2.test", 1))
 		for range 2 * 2 { // each with its robots.txt
 			l.finish(l.taking(time.Minute), asSeen(1))
@@ -22,8 +21,7 @@ func TestGapAfterAStartWithPagesAlone(t *testing.T) {
 		time.Sleep(2 * cfg.Recrawl.Max) // both pages are due
 		l.finish(l.taking(time.Minute), asSeen(1))
 		l.stop()
-		l = begin(t, dir, cfg, polite, Deps{})
-		go l.placing(addr1)
+		l = crawling(t, dir, cfg, polite)
 		if task := l.taking(polite.MinGap - 1); task != nil {
 			t.Errorf("%s is asked for at once", task.URL)
 			l.finish(task, asSeen(1))
@@ -42,8 +40,7 @@ func TestShorterMaximum(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Min, cfg.Recrawl.Max = true, 0, 20*24*time.Hour, 60*24*time.Hour
 		dir := t.TempDir()
-		l := begin(t, dir, cfg, polite, Deps{})
-		go l.placing(addr1)
+		l := crawling(t, dir, cfg, polite)
 		l.add(page("http://h1.test", 1), page("http://h2.test", 1), page("http://h3.test", 1))
 		for range 3 * 2 { // each with its robots.txt
 			l.finish(l.taking(time.Minute), asSeen(1))

@@ -341,9 +341,7 @@ func TestPageDueAfterADrop(t *testing.T) {
 func TestReplan(t *testing.T) {
 	cfg, polite := recrawlConfig()
 	cfg.Recrawl.Budget, cfg.Recrawl.Max = 200, 100*24*time.Hour
-	f, err := Open("", cfg, polite, Deps{})
-	must(t, err)
-	defer f.store.close()
+	f := opened(t, cfg, polite)
 	now := time.Now()
 	for i := range 10 {
 		f.bench.recrawl.sample.Put(uint64(i), revisit.History{}.With(revisit.Visit{Gap: time.Hour, Changed: i%2 == 0}))

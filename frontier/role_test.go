@@ -196,8 +196,7 @@ func TestNewsOfAHost(t *testing.T) {
 	} {
 		cfg, polite := testConfig()
 		cfg.Recrawl.Enabled = true
-		f, err := Open("", cfg, polite, Deps{})
-		must(t, err)
+		f := opened(t, cfg, polite)
 		f.waiters.push(&waiter[*Task]{gone: true})
 		f.scan, f.bench.recrawl.over = false, true
 		c.before(f)
@@ -215,9 +214,6 @@ func TestNewsOfAHost(t *testing.T) {
 		}
 		if got := strings.Join(then, " "); got != c.then {
 			t.Errorf("%s: then it is %q, want %q", what, got, c.then)
-		}
-		if err := f.store.close(); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -260,8 +256,7 @@ func TestWaitsThatGoAlong(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := testConfig()
-			l := begin(t, "", cfg, polite, Deps{})
-			l.placing(addr1)
+			l := crawling(t, "", cfg, polite)
 			l.add(pages("http://h.test", 0, 3)...)
 			l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
 			l.finish(l.taking(time.Minute), c.out)

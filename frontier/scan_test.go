@@ -17,10 +17,8 @@ import (
 func scanning(t *testing.T, here, waiting int, due time.Time) *Frontier {
 	cfg, polite := recrawlConfig()
 	cfg.FrontHosts = 42
-	f, err := Open("", cfg, polite, Deps{})
-	must(t, err)
-	t.Cleanup(func() { f.store.close() })
-	err = f.store.write(func(txn *tx) error {
+	f := opened(t, cfg, polite)
+	must(t, f.store.write(func(txn *tx) error {
 		for i := range here + waiting {
 			host := fmt.Sprintf("http://h%02d.test", i)
 			if err := txn.Set(pendingKey(host, Discovered, uint64(i+1)), nil); err != nil {
@@ -34,8 +32,7 @@ func scanning(t *testing.T, here, waiting int, due time.Time) *Frontier {
 			}
 		}
 		return nil
-	})
-	must(t, err)
+	}))
 	f.scan = true
 	return f
 }

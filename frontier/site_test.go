@@ -45,7 +45,7 @@ func TestRedirectedRobotsInTheHoursOfItsHost(t *testing.T) {
 		other := &Site{Hours: shut{until: until}, Gap: &gap}
 		cfg, polite := testConfig()
 		l := begin(t, "", cfg, polite, Deps{Site: func(host string) *Site { return map[string]*Site{"http://www.h1.test": other}[host] }})
-		go l.placing(addr1)
+		l.placing(addr1)
 		l.add(page("http://h1.test", 1))
 		l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Redirect: &identity.URL{Host: "http://www.h1.test", Path: "/robots.txt"}}})
 		if task := l.taking(time.Until(until) - time.Second); task != nil {

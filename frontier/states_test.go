@@ -139,8 +139,7 @@ func TestHopelessAndIdle(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := testConfig()
-			f, err := Open("", cfg, polite, Deps{})
-			must(t, err)
+			f := opened(t, cfg, polite)
 			h := f.bench.enter("http://h1.test")
 			h.window[Discovered].push(pending{ref: &blockRef{}})
 			f.bench.loadedHost(h, record{}, time.Now())
@@ -150,9 +149,6 @@ func TestHopelessAndIdle(t *testing.T) {
 			c.change(f, h)
 			if idle := f.Idle(patience); f.Hopeless() != c.hopeless || idle != c.idle {
 				t.Errorf("%s: hopeless %v, idle %v", what, f.Hopeless(), idle)
-			}
-			if err := f.store.close(); err != nil {
-				t.Error(err)
 			}
 		})
 	}

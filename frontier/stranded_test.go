@@ -142,17 +142,7 @@ func sharing(t *testing.T, lookups bool) *sharer {
 	polite.RetryConnect = []time.Duration{time.Hour, time.Hour}
 	polite.RetryName = polite.RetryConnect
 	s := &sharer{begin(t, "", cfg, polite, Deps{}), lookups}
-	go func() {
-		for {
-			hosts, err := s.Unchecked(t.Context())
-			if err != nil {
-				return
-			}
-			for _, h := range hosts {
-				s.Suspend(map[string]string{h: ""})
-			}
-		}
-	}()
+	go s.letAll()
 	if !lookups {
 		s.placing(addr1)
 	}

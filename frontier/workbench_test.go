@@ -337,9 +337,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 		"pages may be due": {func(a *activation) { a.bench.recrawl.done = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
-			must(t, err)
-			defer f.store.close() //nolint:errcheck // in memory
+			f := opened(t, Default(), DefaultPoliteness())
 			c.prepare(f.activation)
 			f.mu.Lock()
 			f.starveLocked()
