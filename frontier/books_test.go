@@ -112,3 +112,20 @@ func TestCounters(t *testing.T) {
 		t.Errorf("%d reasons, %d summed up, %d of the first", len(r), r["refused"], r["refused: 0"])
 	}
 }
+
+// Nothing is pending between two lives, so that runs of done URLs alone say which numbers are taken: each life adds another run.
+func TestRunsOfEarlierLivesStay(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
+	dir := t.TempDir()
+	const lives = 3
+	for i := range lives {
+		l := crawling(t, dir, cfg, polite)
+		l.add(pages("http://h1.test", i*maxFresh, maxFresh)...)
+		l.work(maxFresh)
+		l.stop()
+	}
+	l := begin(t, dir, cfg, polite, Deps{})
+	if n := count(l.add(pages("http://h1.test", 0, lives*maxFresh)...), Duplicate); n != lives*maxFresh {
+		t.Errorf("%d of %d URLs are known to be done", n, lives*maxFresh)
+	}
+}

@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // After its end the frontier answers all calls with ErrClosed: those that come then, those that wait, and the ends of what was out.
@@ -56,4 +61,51 @@ func TestAnswersToCallersThatGiveUp(t *testing.T) {
 	if _, err := w.wait(ctx, f); !errors.Is(err, context.Canceled) || !w.gone {
 		t.Errorf("it is gone: %v, %v", w.gone, err)
 	}
+}
+
+// A disk that takes nothing any more does not hold up the end for ever, although Badger tries again for ever.
+func TestEndWithoutDisk(t *testing.T) {
+	for name, end := range map[string]func(l *life) error{"stopped": (*life).halt, "by itself": (*life).ends} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "store")
+			cfg, polite := testConfig()
+			l := beginWith(t, dir, cfg, polite, Deps{}, func(f *Frontier) { f.store.patience = 10 * time.Millisecond })
+			l.add(page("http://h1.test", 1))
+			lock, err := os.Open(dir)
+			must(t, err)
+			defer lock.Close()
+			must(t, os.Rename(dir, dir+" gone"))
+			if err := end(l); err == nil || !strings.Contains(err.Error(), "close store") {
+				t.Errorf("it ends with %v", err)
+			}
+			must(t, os.Rename(dir+" gone", dir))
+			must(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX)) // Badger closes now
+			_ = lock.Close()
+			l = begin(t, dir, cfg, polite, Deps{})
+			if v, err := l.Add(t.Context(), pages("http://h1.test", 0, 2)); err != nil || count(v, Duplicate) != 1 {
+				t.Errorf("afterwards: %v, %v", v, err)
+			}
+		})
+	}
+}
+
+// A store closes when its last user has gone. Meanwhile it takes no other.
+func TestCloseWaitsForUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openStore("", 4, 2)
+		if err != nil || !s.enter() {
+			t.Fatal("it cannot be used", err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- s.close() }()
+		synctest.Wait()
+		if len(closed) > 0 || s.enter() {
+			t.Error("it is closed while in use, or takes another user")
+		}
+		s.exit()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
 }

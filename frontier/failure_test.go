@@ -2,12 +2,12 @@ package frontier
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,26 +141,28 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// The log of a memtable that waits to become a table is synced with the others.
+// Of several logs of memtables each is synced, also that of one that waits to become a table. The one in use is left out only if it is alone.
 func TestSyncOfAllLogs(t *testing.T) {
-	cfg, polite := testConfig()
 	dir := t.TempDir()
-	f, err := Open(dir, cfg, polite, Deps{})
+	s, err := openStore(dir, 4, 2)
 	must(t, err)
+	must(t, s.syncLogs())
+	later, older := filepath.Join(dir, "99999.mem"), filepath.Join(dir, "00000.mem")
+	must(t, os.Symlink("/dev/null", later)) // a file that cannot be synced
+	if err := s.syncLogs(); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("the second log was left out: %v", err)
+	}
+	must(t, os.Remove(later))
 	for _, name := range "abcdefgh" { // they have just become tables
 		must(t, os.Symlink("none", filepath.Join(dir, string(name)+".mem")))
 	}
-	if err := f.store.sync(); err != nil {
-		t.Error(err)
-	}
-	must(t, os.Symlink("/dev/null", filepath.Join(dir, "00000.mem"))) // it cannot be synced
-	f.store.written.Add(1)
-	if err := f.store.sync(); err == nil || f.store.failure == nil {
+	must(t, s.sync())
+	must(t, os.Symlink("/dev/null", older))
+	s.written.Add(1)
+	if err := s.sync(); err == nil || s.failure == nil {
 		t.Error("an older log is not synced, or nobody will know")
 	}
-	if err := f.store.close(); err != nil {
-		t.Error(err)
-	}
+	must(t, s.close())
 }
 
 // The space of several directories is that of the fullest. Without a directory it has no bound.
@@ -243,49 +245,4 @@ func TestLongReasonStaysText(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// A frontier does not open on what is damaged.
-func TestDamageIsFoundAtTheStart(t *testing.T) {
-	const host = "http://h1.test"
-	now := time.Now()
-	p := PageRecord{Path: "/", Seen: now, Due: now}
-	good := AppendPage(nil, &p, now)
-	page := func(due []byte, value []byte) func(txn *tx) error {
-		return func(txn *tx) error {
-			return errors.Join(txn.Set(numberKey(kindPage, host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))
-		}
-	}
-	due := binary.BigEndian.AppendUint32(nil, stampOf(now))
-	set := func(key, value []byte) func(txn *tx) error {
-		return func(txn *tx) error { return txn.Set(key, value) }
-	}
-	for what, c := range map[string]struct {
-		write   func(txn *tx) error
-		recrawl Recrawl
-		opens   bool
-	}{
-		"nothing":                   {func(*tx) error { return nil }, Recrawl{}, true},
-		"a record":                  {set(hostKey(kindHost, host), []byte{recordVersion + 1}), Recrawl{}, false},
-		"a block":                   {set(pendingKey(host, Discovered, 1), []byte{blockVersion + 1}), Recrawl{}, false},
-		"a seen set without number": {set(hostKey(kindSeen, host), nil), Recrawl{}, false},
-		"a seen set without host":   {set([]byte{keyVersion, kindSeen, 'h'}, nil), Recrawl{}, false},
-		"the time of a page":        {page([]byte{1}, good), Recrawl{}, false},
-		"a page":                    {page(due, good), Recrawl{Age: time.Hour}, true},
-		"what is known of a page":   {page(due, good[:1]), Recrawl{Age: time.Hour}, false},
-		"a sample":                  {set(kindPrefix(kindSample), []byte{1}), Recrawl{Enabled: true}, false},
-		"an unused sample":          {set(kindPrefix(kindSample), []byte{1}), Recrawl{}, true},
-	} {
-		cfg, polite := testConfig()
-		cfg.Recrawl.Enabled, cfg.Recrawl.Age = c.recrawl.Enabled, c.recrawl.Age
-		f, err := Open(filled(t, c.write), cfg, polite, Deps{})
-		if (err == nil) != c.opens {
-			t.Errorf("with damage to %s it opens: %v", what, err)
-		}
-		if err == nil {
-			if err := f.store.close(); err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-	}
 }

@@ -3,6 +3,7 @@ package frontier
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
@@ -141,38 +142,6 @@ func TestNoDescriptorIsNoDamage(t *testing.T) {
 	}
 }
 
-// Of several logs of memtables each is synced. The one in use is left out only if it is alone.
-func TestAllLogsAreSynced(t *testing.T) {
-	dir := t.TempDir()
-	s, err := openStore(dir, 4, 2)
-	must(t, err)
-	defer s.close()
-	if err := s.syncLogs(); err != nil {
-		t.Error(err)
-	}
-	must(t, os.Symlink("/dev/null", filepath.Join(dir, "99999.mem"))) // a file that cannot be synced
-	if err := s.syncLogs(); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("the second log was left out: %v", err)
-	}
-}
-
-// Nothing is pending between two lives, so that runs of done URLs alone say which numbers are taken: each life adds another run.
-func TestRunsOfEarlierLivesStay(t *testing.T) {
-	cfg, polite := ownServers(testConfig())
-	dir := t.TempDir()
-	const lives = 3
-	for i := range lives {
-		l := crawling(t, dir, cfg, polite)
-		l.add(pages("http://h1.test", i*maxFresh, maxFresh)...)
-		l.work(maxFresh)
-		l.stop()
-	}
-	l := begin(t, dir, cfg, polite, Deps{})
-	if n := count(l.add(pages("http://h1.test", 0, lives*maxFresh)...), Duplicate); n != lives*maxFresh {
-		t.Errorf("%d of %d URLs are known to be done", n, lives*maxFresh)
-	}
-}
-
 func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 	cfg, polite := testConfig()
 	dir := t.TempDir()
@@ -189,26 +158,6 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a damaged directory: %v", err)
 	}
-}
-
-// A store closes when its last user has gone. Meanwhile it takes no other.
-func TestCloseWaitsForUsers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := openStore("", 4, 2)
-		if err != nil || !s.enter() {
-			t.Fatal("it cannot be used", err)
-		}
-		closed := make(chan error, 1)
-		go func() { closed <- s.close() }()
-		synctest.Wait()
-		if len(closed) > 0 || s.enter() {
-			t.Error("it is closed while in use, or takes another user")
-		}
-		s.exit()
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // TestLostManifestIsDamage: without its manifest Badger would take the tables for rubbish, and delete them.
@@ -228,5 +177,88 @@ func TestLostManifestIsDamage(t *testing.T) {
 	}
 	if v, err := s.get([]byte("k")); string(v) != "v" || err != nil {
 		t.Errorf("what was there is %q, %v", v, err)
+	}
+}
+
+// TestNoByteOfATableMayChange: a node does not start with a table in which a byte has changed, wherever that is.
+func TestNoByteOfATableMayChange(t *testing.T) {
+	dir := filled(t, func(txn *tx) error {
+		for i := range 500 {
+			if err := txn.Set(fmt.Appendf(nil, "key %d", i), fmt.Appendf(nil, "value %d", i*i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) != 1 {
+		t.Fatalf("tables %q: %v", tables, err)
+	}
+	whole, err := os.ReadFile(tables[0])
+	must(t, err)
+	for at := 0; at < len(whole); at += min(97, 1+len(whole)/61) {
+		damaged := bytes.Clone(whole)
+		damaged[at] ^= 0x21
+		must(t, os.WriteFile(tables[0], damaged, 0o600))
+		s, err := openStore(dir, 4, 2)
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+			t.Errorf("byte %d of %d: %v", at, len(whole), err)
+		}
+		if err == nil {
+			s.close()
+			return
+		}
+	}
+	must(t, os.WriteFile(tables[0], whole, 0o600))
+	s, err := openStore(dir, 4, 2)
+	must(t, err)
+	must(t, errors.Join(s.close(), os.Remove(tables[0])))
+	if _, err := openStore(dir, 4, 2); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+		t.Errorf("without the table: %v", err)
+	}
+}
+
+// A frontier does not open on what is damaged.
+func TestDamageIsFoundAtTheStart(t *testing.T) {
+	const host = "http://h1.test"
+	now := time.Now()
+	p := PageRecord{Path: "/", Seen: now, Due: now}
+	good := AppendPage(nil, &p, now)
+	page := func(due []byte, value []byte) func(txn *tx) error {
+		return func(txn *tx) error {
+			return errors.Join(txn.Set(numberKey(kindPage, host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))
+		}
+	}
+	due := binary.BigEndian.AppendUint32(nil, stampOf(now))
+	set := func(key, value []byte) func(txn *tx) error {
+		return func(txn *tx) error { return txn.Set(key, value) }
+	}
+	for what, c := range map[string]struct {
+		write   func(txn *tx) error
+		recrawl Recrawl
+		opens   bool
+	}{
+		"nothing":                   {func(*tx) error { return nil }, Recrawl{}, true},
+		"a record":                  {set(hostKey(kindHost, host), []byte{recordVersion + 1}), Recrawl{}, false},
+		"a block":                   {set(pendingKey(host, Discovered, 1), []byte{blockVersion + 1}), Recrawl{}, false},
+		"a seen set without number": {set(hostKey(kindSeen, host), nil), Recrawl{}, false},
+		"a seen set without host":   {set([]byte{keyVersion, kindSeen, 'h'}, nil), Recrawl{}, false},
+		"the time of a page":        {page([]byte{1}, good), Recrawl{}, false},
+		"a page":                    {page(due, good), Recrawl{Age: time.Hour}, true},
+		"what is known of a page":   {page(due, good[:1]), Recrawl{Age: time.Hour}, false},
+		"a sample":                  {set(kindPrefix(kindSample), []byte{1}), Recrawl{Enabled: true}, false},
+		"an unused sample":          {set(kindPrefix(kindSample), []byte{1}), Recrawl{}, true},
+	} {
+		cfg, polite := testConfig()
+		cfg.Recrawl.Enabled, cfg.Recrawl.Age = c.recrawl.Enabled, c.recrawl.Age
+		f, err := Open(filled(t, c.write), cfg, polite, Deps{})
+		if (err == nil) != c.opens {
+			t.Errorf("with damage to %s it opens: %v", what, err)
+		}
+		if err == nil {
+			if err := f.store.close(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
 	}
 }
