@@ -8,9 +8,21 @@ import (
 
 	"proxima/assign"
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
+
+// GrantorDeps are the dependencies of a Grantor.
+type GrantorDeps struct {
+	Clock *Clock
+	Boot  uint64 // the number of this life; 1 is the first
+	Shelf Shelf
+	// Rights asks other nodes, and this node itself.
+	Rights peer.Call[wire.RightsRequest, wire.RightsResponse]
+	// Trouble hears of errors of the disk. Leases go on without it.
+	Trouble func(error)
+}
 
 // Grantor grants leases on this node's share of the servers, and keeps what is known of them. It is safe for concurrent use.
 type Grantor struct {
@@ -45,6 +57,19 @@ func (g *Grantor) SetView(v view.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.grants.setView(v, time.Now())
+}
+
+// GrantorStatus is the counts of a Grantor.
+type GrantorStatus struct {
+	Blind     int64  // ms until it is known what was granted before
+	Granted   int    // servers granted now, to this node as well
+	Given     uint64 // grants and renewals
+	Refused   uint64 // items answered with HELD
+	Elsewhere uint64 // items about servers of other grantors
+	Later     uint64 // items answered with LATER
+	Bad       uint64 // malformed items
+	Stale     uint64 // items out of order
+	Inquiries uint64 // successful inquiries
 }
 
 // Status returns the counts.

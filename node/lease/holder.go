@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,10 +12,66 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/bell"
+	"proxima/node/peer"
 	"proxima/node/view"
+	"proxima/node/wire"
 )
+
+// Server is the state of a server at the frontier.
+type Server = frontier.ServerState
+
+// Frontier is told what it may ask. It must not call the Holder from within these calls.
+type Frontier interface {
+	// Grant allows requests to a server until a time, the first one after wait. It replaces an earlier grant. A past time ends the
+	// grant and cancels requests under way.
+	Grant(addr netip.Addr, until time.Time, wait time.Duration)
+	// Withdraw forbids new requests. Those under way may finish until the time of Grant.
+	Withdraw(addr netip.Addr)
+	// Wanted waits for servers that are wanted and not leased.
+	Wanted(ctx context.Context) ([]netip.Addr, error)
+	// SetSpacing sets the factor by which the spacing of requests to an overloaded server grows.
+	SetSpacing(addr netip.Addr, factor float64)
+	// Servers returns the servers that are wanted or leased.
+	Servers() []Server
+}
+
+// Remote is a page that this node downloads, or will, under the lease of another node.
+type Remote struct {
+	Server netip.Addr
+	Holder string // of the lease
+	Until  time.Time
+}
+
+// HolderDeps are the dependencies of a Holder. The callbacks are called without locks, and must not block for long.
+type HolderDeps struct {
+	Clock    *Clock
+	Boot     uint64 // the number of this life
+	Frontier Frontier
+	// Lease asks other nodes, and this node itself. It fills in the header, with an id that grows with each call.
+	Lease peer.Call[wire.LeaseRequest, wire.LeaseResponse]
+	// OnHeld hears that a wanted server is leased to, or reserved for, another node.
+	OnHeld func(addr netip.Addr, holder string)
+	// Remote returns the pages that this node downloads for others.
+	Remote func() []Remote
+	// Moved gets a copy of each memory that is sent to a grantor.
+	Moved func(addr netip.Addr, m *assign.Memory)
+	// Seed of the jitter.
+	Seed uint64
+}
+
+// ErrStopped is returned when the Holder no longer runs.
+var ErrStopped = errors.New("holder of leases stopped")
+
+// HeldError is returned when another node holds the lease on a server.
+type HeldError struct {
+	Addr   netip.Addr
+	Holder string
+}
+
+func (e *HeldError) Error() string { return fmt.Sprintf("server %v is leased to %s", e.Addr, e.Holder) }
 
 // Holder gets leases for the servers that the frontier wants, renews them and gives them back. It is safe for concurrent use.
 type Holder struct {
@@ -221,6 +278,22 @@ func (h *Holder) Why(addr netip.Addr) string {
 		return "its grantor has not answered yet"
 	}
 	return l.why
+}
+
+// HolderStatus is the counts of a Holder.
+type HolderStatus struct {
+	Held        int    // leases held now
+	Waiting     int    // servers wanted and not leased
+	Expired     uint64 // leases that expired before they were renewed
+	Released    uint64 // leases given back
+	Unreachable uint64 // calls that failed
+	Spared      int    // servers asked less often because they are overloaded
+}
+
+// Status joins the counts of a node's Grantor and Holder. Counters are totals since the start.
+type Status struct {
+	GrantorStatus
+	HolderStatus
 }
 
 // Status returns the counts.

@@ -9,6 +9,15 @@ import (
 	"time"
 )
 
+// Shelf is a durable map, safe for concurrent use. Get returns nil, nil for an unknown key. Scan visits the keys with a prefix, and visit may
+// keep what it gets.
+type Shelf interface {
+	Get(key []byte) ([]byte, error)
+	Put(key, value []byte) error
+	Delete(key []byte) error
+	Scan(prefix []byte, visit func(key, value []byte) error) error
+}
+
 // memories stores the memories of servers, as bytes. It is safe for concurrent use.
 //
 //	key    version (1 byte) | 'k' | address (4 or 16 bytes)

@@ -1,12 +1,10 @@
-package lobby_test
+package lobby
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"testing"
-
-	"proxima/node/lobby"
 )
 
 // conn is a connection of which only its origin matters.
@@ -27,7 +25,7 @@ func (a addr) String() string  { return string(a) }
 func from(host string) *conn { return &conn{from: net.JoinHostPort(host, "1")} }
 
 func TestAFloodPushesOutItsOwn(t *testing.T) {
-	l := lobby.New(64, 8, nil)
+	l := New(64, 8, nil)
 	first := from("192.0.2.1")
 	guest := l.Enter(first)
 	var flood []*conn
@@ -48,7 +46,7 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 }
 
 func TestKnownHostsStay(t *testing.T) {
-	l := lobby.New(64, 8, func(host string) bool { return host == "192.0.2.1" })
+	l := New(64, 8, func(host string) bool { return host == "192.0.2.1" })
 	var known []*conn
 	for range 8 {
 		c := from("192.0.2.1")
@@ -75,7 +73,7 @@ func TestKnownHostsStay(t *testing.T) {
 
 // One network of IPv6 is one host, however many addresses it uses.
 func TestOneNetworkIsOneHost(t *testing.T) {
-	l := lobby.New(16, 0, nil)
+	l := New(16, 0, nil)
 	honest := from("2001:db8:1::1")
 	l.Enter(honest)
 	for i := range 1000 {
@@ -87,7 +85,7 @@ func TestOneNetworkIsOneHost(t *testing.T) {
 }
 
 func TestWhoNeedsMuchLeavesFirst(t *testing.T) {
-	l := lobby.New(16, 0, nil)
+	l := New(16, 0, nil)
 	small, large := from("192.0.2.1"), from("192.0.2.2")
 	l.Enter(small)
 	guest := l.Enter(large)
@@ -123,7 +121,7 @@ func TestWhoNeedsMuchLeavesFirst(t *testing.T) {
 // A guest that is gone leaves nothing. A member is known by its whole address.
 func TestGuestsThatAreGone(t *testing.T) {
 	var asked string
-	l := lobby.New(16, 0, func(host string) bool { asked = host; return false })
+	l := New(16, 0, func(host string) bool { asked = host; return false })
 	c := from("2001:db8::1")
 	g := l.Enter(c)
 	g.Take(3)
@@ -138,8 +136,8 @@ func TestGuestsThatAreGone(t *testing.T) {
 // Whatever happens, the places taken are those of the guests, and never more than there are.
 func TestPlacesAddUp(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	l := lobby.New(20, 3, func(host string) bool { return host < "b" })
-	var guests []*lobby.Guest
+	l := New(20, 3, func(host string) bool { return host < "b" })
+	var guests []*Guest
 	for range 5000 {
 		switch k := rnd.IntN(10); {
 		case k < 5 || len(guests) == 0:
@@ -152,5 +150,36 @@ func TestPlacesAddUp(t *testing.T) {
 		if n, taken := l.Len(); taken > 20 || n > taken || n == 0 != (taken == 0) {
 			t.Fatalf("%d guests with %d places", n, taken)
 		}
+	}
+}
+
+// TestHosts checks what an address is without its port, and what it counts as: an address of IPv4, or a /64 of IPv6.
+func TestHosts(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"192.0.2.1:7":              {"192.0.2.1", "192.0.2.1"},
+		"[::ffff:192.0.2.1]:7":     {"::ffff:192.0.2.1", "192.0.2.1"},
+		"[2001:db8:1:2:3:4:5:6]:7": {"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
+		"[fe80::1%eth0]:7":         {"fe80::1%eth0", "fe80::/64"},
+		"pipe":                     {"pipe", "pipe"},
+		"name.test:7":              {"name.test", "name.test"},
+	} {
+		host := Host(addr(text))
+		if got := [2]string{host, block(host)}; got != want {
+			t.Errorf("%s is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Strangers may come from any number of addresses: none of them is remembered when they are gone.
+func TestHostsAreForgotten(t *testing.T) {
+	l := New(4, 0, nil)
+	for i := range 100 {
+		l.Enter(from(net.IPv4(192, 0, 2, byte(i)).String()))
+	}
+	if len(l.hosts) != 4 {
+		t.Errorf("%d hosts of 4 guests are remembered", len(l.hosts))
+	}
+	if l.Close(); len(l.hosts) != 0 {
+		t.Errorf("%d hosts are remembered", len(l.hosts))
 	}
 }
