@@ -48,21 +48,27 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 				return err
 			}
 		}
-		trouble = nil
-		if err := rc.records.pages(func(page []Record) error {
-			var g errgroup.Group
-			g.SetLimit(drainAtOnce)
-			for _, r := range page {
-				g.Go(func() error { return rc.bequeath(ctx, r) })
-			}
-			if err := g.Wait(); err != nil {
-				trouble = err
-			}
-			return ctx.Err()
-		}); err != nil {
+		var err error
+		if trouble, err = rc.each(ctx, func(r Record) error { return rc.bequeath(ctx, r) }); err != nil {
 			return err
 		}
 	}
+}
+
+// each does something for all records, several at a time. trouble is how that failed for the last page of records where it did.
+func (rc *reconciler) each(ctx context.Context, do func(Record) error) (trouble, err error) {
+	err = rc.records.pages(func(page []Record) error {
+		var g errgroup.Group
+		g.SetLimit(drainAtOnce)
+		for _, r := range page {
+			g.Go(func() error { return do(r) })
+		}
+		if failed := g.Wait(); failed != nil {
+			trouble = failed
+		}
+		return ctx.Err()
+	})
+	return trouble, err
 }
 
 // needed reports whether a node that is drained must not leave yet, because it has a host: it owns it, or has a copy and the owner is gone.
@@ -115,37 +121,26 @@ func (rc *reconciler) Offer(ctx context.Context, host, reason string) (taken boo
 // takes a single one.
 func (rc *reconciler) Evacuate(ctx context.Context, reason string, holds func() bool) error {
 	rc.Refuse(true)
-	left := false
 	var refused atomic.Pointer[error]
-	hand := func(host string) error {
-		if refused.Load() != nil || !holds() {
+	left, err := rc.each(ctx, func(r Record) error {
+		switch {
+		case r.Owner != rc.self():
+			return nil
+		case refused.Load() != nil || !holds():
 			return errLater
 		}
-		err := rc.toAnHeir(ctx, rc.view(), host, true, reason)
+		err := rc.toAnHeir(ctx, rc.view(), r.Host, true, reason)
 		if errors.Is(err, errRefused) {
 			refused.Store(&err)
 		}
 		return err
-	}
-	err := rc.records.pages(func(page []Record) error {
-		var g errgroup.Group
-		g.SetLimit(drainAtOnce)
-		for _, r := range page {
-			if r.Owner == rc.self() {
-				g.Go(func() error { return hand(r.Host) })
-			}
-		}
-		if g.Wait() != nil {
-			left = true
-		}
-		return ctx.Err()
 	})
 	switch refusal := refused.Load(); {
 	case err != nil:
 		return err
 	case refusal != nil:
 		return *refusal
-	case !left:
+	case left == nil:
 		rc.takes.Store(takesOne)
 	}
 	return nil

@@ -90,7 +90,7 @@ func FuzzWireRecord(f *testing.F) {
 		if again, ok := fromWire(r.wire()); !ok || again != r {
 			t.Errorf("%+v became %+v", r, again)
 		}
-		if again, err := decodeRecord(r.Host, r.append(nil)); err != nil || again != r {
+		if again, err := decodeRecord(r.Host, r.encode()); err != nil || again != r {
 			t.Errorf("%+v was read from disk as %+v, %v", r, again, err)
 		}
 	})
@@ -98,9 +98,9 @@ func FuzzWireRecord(f *testing.F) {
 
 // FuzzDiskRecord reads damaged records from disk. A record that is accepted is written as it was read.
 func FuzzDiskRecord(f *testing.F) {
-	good := Record{Host: "http://a.test", Epoch: 300, Owner: idOf(7), Assigned: true}.append(nil)
+	good := Record{Host: "http://a.test", Epoch: 300, Owner: idOf(7), Assigned: true}.encode()
 	f.Add(good)
-	f.Add(Record{Owner: idOf(1)}.append(nil))
+	f.Add(Record{Owner: idOf(1)}.encode())
 	f.Add([]byte{})
 	f.Add(good[:len(good)-1])
 	f.Add(append(good[:len(good):len(good)], 0))
@@ -113,7 +113,7 @@ func FuzzDiskRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := decodeRecord(r.Host, r.append(nil)); err != nil || again != r || len(r.Owner) != idLength || b[len(b)-idLength-1] > 1 {
+		if again, err := decodeRecord(r.Host, r.encode()); err != nil || again != r || len(r.Owner) != idLength || b[len(b)-idLength-1] > 1 {
 			t.Errorf("%x is %+v, then %+v, %v", b, r, again, err)
 		}
 	})

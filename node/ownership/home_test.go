@@ -411,7 +411,7 @@ func TestWhatIsTakenOver(t *testing.T) {
 			})
 			err := own.takeOver(s.t.Context(), rec(c.host, c.was, 7), true)
 			got := mark(errors.Is(err, errLater), "later")
-			if r := p.record(c.host); r == rec(c.host, 2, 1) && own.queue.urgent() && p.disk.copy().now.shelf[c.host] == string(r.append(nil)) {
+			if r := p.record(c.host); r == rec(c.host, 2, 1) && own.queue.urgent() && p.disk.copy().now.shelf[c.host] == string(r.encode()) {
 				got = "taken"
 			} else if r != rec(c.host, c.is, 7) {
 				got = fmt.Sprint(r)

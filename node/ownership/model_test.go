@@ -26,18 +26,21 @@ var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 // a while, each URL is on two disks. In the end every page is done, and every host has one owner and one equal replica.
 //
 //	go test -run TestNothingIsLost ./node/ownership -runs 2000 -seed 5000
-func TestNothingIsLost(t *testing.T) {
-	for i := range *runs {
+func TestNothingIsLost(t *testing.T) { seeded(t, *runs, turmoil) }
+
+// seeded runs a test with so many seeds, each on a fake clock.
+func seeded(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
+	for i := range n {
 		seed := *firstSeed + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { turmoil(t, seed) })
+			synctest.Test(t, func(t *testing.T) { test(t, seed) })
 		})
 	}
 }
 
 // turmoil is one run of the model.
 func turmoil(t *testing.T, seed uint64) {
-	w := newWorld(t, seed, 5+int(seed%4/3)*5, 8, 30)
+	w := newWorld(t, seed, 5+int(seed%4/3)*5, 30)
 	if seed%2 == 1 {
 		w.cfg.SweepEvery = 1000 * time.Hour // what has come up is found without it
 	}
@@ -372,7 +375,7 @@ func TestShortFreezesRepeatNothing(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, seed, 5, 8, 30)
+				w := newWorld(t, seed, 5, 30)
 				stop := w.begin()
 				defer stop()
 				for range 40 {

@@ -48,7 +48,7 @@ func TestRecordThatChangesWhileItIsWritten(t *testing.T) {
 	if got, loaded := records.peek(r.Host); got != r || !loaded || err != nil {
 		t.Errorf("known is %+v, %v, %v", got, loaded, err)
 	}
-	if err := records.flush(); err != nil || s.now.shelf[r.Host] != string(r.append(nil)) {
+	if err := records.flush(); err != nil || s.now.shelf[r.Host] != string(r.encode()) {
 		t.Errorf("on disk is %q, %v", s.now.shelf[r.Host], err)
 	}
 }
@@ -359,7 +359,7 @@ func TestAllRecordsAreVisited(t *testing.T) {
 // of a record change only together with a version.
 func TestRecordsStay(t *testing.T) {
 	r := Record{Host: "http://a.test", Epoch: 300, Owner: idOf(7), Assigned: true}
-	if got := string(r.append(nil)); got != "\x01\xac\x02\x01"+r.Owner { // version, epoch, flags, owner
+	if got := string(r.encode()); got != "\x01\xac\x02\x01"+r.Owner { // version, epoch, flags, owner
 		t.Errorf("on disk it is %q", got)
 	}
 	if got := r.hash(); got != 0xe5da8b2492c82cc5 {

@@ -35,7 +35,7 @@ func BenchmarkView(b *testing.B) {
 		if err := shelf.Batch(func(put func(k, v []byte), _ func([]byte)) {
 			for j := i; j < i+1000; j++ {
 				r := Record{Host: host(j), Epoch: 2, Owner: ids[j%8], Assigned: true}
-				put([]byte(r.Host), r.append(nil))
+				put([]byte(r.Host), r.encode())
 			}
 		}); err != nil {
 			b.Fatal(err)

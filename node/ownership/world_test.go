@@ -62,12 +62,12 @@ type actor struct {
 	seat
 }
 
-func newWorld(t testing.TB, seed uint64, nodes, hosts, pages int) *world {
+func newWorld(t testing.TB, seed uint64, nodes, pages int) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cfg: Default(), leases: lease.Default(), pages: pages, ctx: t.Context(),
 		cut: map[[2]int]bool{}, lags: map[[2]int]bool{}, picky: map[int]map[string]int{}, names: &names{paths: map[uint64]string{}},
 		fetched: map[string][]int{}, asking: map[netip.Addr]int{}, lag: [2]time.Duration{20 * time.Second, 40 * time.Second}, visit: 10 * time.Second}
 	w.cfg.ChunkURLs = 7
-	for i := range hosts {
+	for i := range 8 { // hosts
 		host := fmt.Sprintf("http://h%d.test", i)
 		w.hosts = append(w.hosts, host)
 		for k := range pages {
