@@ -47,17 +47,13 @@ func testbedSweep(ctx context.Context, args []string, out, _ io.Writer) error {
 	return s.show(ctx, *plot, out)
 }
 
-// run makes the runs that are not there yet. A run gets its folder when it is finished: one that was stopped has results, too.
+// run makes the runs that are not there yet.
 func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) error) error {
 	release, err := rundir.Claim(s.dir)
 	if err != nil {
 		return err
 	}
 	defer release()
-	unfinished := filepath.Join(s.dir, "unfinished")
-	if err := os.RemoveAll(unfinished); err != nil {
-		return fmt.Errorf("remove an unfinished run: %w", err)
-	}
 	var todo []testbedFlags
 	for _, value := range s.values {
 		for seed := s.first; seed <= s.last; seed++ {
@@ -76,29 +72,12 @@ func (s *sweep) run(f *testbedFlags, out io.Writer, run func(one *testbedFlags) 
 	}
 	for _, one := range todo {
 		dir := one.Dir
-		one.Dir = unfinished
-		if err := run(&one); err != nil {
-			hide(unfinished)
+		one.Dir = filepath.Join(s.dir, "unfinished")
+		if err := rundir.Whole(one.Dir, dir, func() error { return run(&one) }); err != nil {
 			return err
-		}
-		err := os.MkdirAll(filepath.Dir(dir), 0o755)
-		if err == nil {
-			err = os.Rename(unfinished, dir)
-		}
-		if err != nil {
-			return fmt.Errorf("keep a finished run: %w", err)
 		}
 	}
 	return nil
-}
-
-// hide hides a run that was stopped, or those of its assigners, from compare, which finds runs by their worlds.
-func hide(run string) {
-	parts, _ := os.ReadDir(run) // there may be nothing
-	_ = os.Remove(filepath.Join(run, rundir.WorldFile))
-	for _, p := range parts {
-		_ = os.Remove(filepath.Join(run, p.Name(), rundir.WorldFile))
-	}
 }
 
 // check fails if a finished run is not the one that some flags ask for.

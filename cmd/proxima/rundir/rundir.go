@@ -184,6 +184,30 @@ func Claim(dir string) (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
+// Whole makes a run in a folder for an unfinished one, and puts it at dir when it is finished. One that fails leaves results, too: it stays, and
+// loses its worlds, by which compare finds runs.
+func Whole(unfinished, dir string, run func() error) error {
+	if err := os.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("remove an unfinished run: %w", err)
+	}
+	if err := run(); err != nil {
+		parts, _ := os.ReadDir(unfinished) // there may be nothing
+		_ = os.Remove(filepath.Join(unfinished, WorldFile))
+		for _, p := range parts { // those of its assigners
+			_ = os.Remove(filepath.Join(unfinished, p.Name(), WorldFile))
+		}
+		return err
+	}
+	err := os.MkdirAll(filepath.Dir(dir), 0o755)
+	if err == nil {
+		err = os.Rename(unfinished, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("keep a finished run: %w", err)
+	}
+	return nil
+}
+
 // WriteWorld writes world.json.
 func WriteWorld(dir string, w World) error { w.V = Version; return write(dir, WorldFile, w) }
 

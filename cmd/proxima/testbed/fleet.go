@@ -177,18 +177,9 @@ func (f *fleetRun) runSet(ctx context.Context, k int, hosts []fleet.Info) error 
 			out.Say("the run of assigner %s is finished", a)
 			continue
 		}
-		part := filepath.Join(f.Dir, "unfinished", fmt.Sprintf("set-%d-%s", k+1, a))
-		if err := os.RemoveAll(part); err != nil {
-			return fmt.Errorf("remove an unfinished run: %w", err)
-		}
 		out.Say("assigner %s", a)
-		err := f.runAssigner(ctx, k, a, part, hosts, out)
-		if err == nil {
-			err = os.Rename(part, done)
-		} else {
-			_ = os.Remove(filepath.Join(part, rundir.WorldFile)) // compare finds runs by this file
-		}
-		if err != nil {
+		part := filepath.Join(f.Dir, "unfinished", fmt.Sprintf("set-%d-%s", k+1, a))
+		if err := rundir.Whole(part, done, func() error { return f.runAssigner(ctx, k, a, part, hosts, out) }); err != nil {
 			errs = append(errs, fmt.Errorf("assigner %s: %w", a, err))
 			out.Say("assigner %s: %v", a, err)
 		}
