@@ -20,10 +20,10 @@ func (r *run) applyDueEvents(ctx context.Context, since time.Duration) error {
 		if err != nil {
 			return fmt.Errorf("event %s at %v: %w", e.Kind, e.At, err)
 		}
-		done.Kind, done.AtS = e.Kind, time.Since(r.started).Seconds()
+		done.Kind, done.AtS = e.Kind, time.Since(r.world.Started).Seconds()
 		r.world.Events = append(r.world.Events, done)
 		what, target, _ := done.Words()
-		r.out.Say("%s  %s: %s", clock(time.Since(r.started)), cmp.Or(e.Server, target, "all nodes"), what)
+		r.out.Say("%s  %s: %s", clock(time.Since(r.world.Started)), cmp.Or(e.Server, target, "all nodes"), what)
 	}
 	return nil
 }

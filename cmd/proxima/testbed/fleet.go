@@ -210,7 +210,6 @@ func (f *fleetRun) runAssigner(ctx context.Context, k int, assigner, dir string,
 	if err := b.deploy(ctx); err != nil {
 		return err
 	}
-	r.world = plan.World()
 	err = r.execute(ctx)
 	// Collect the logs of failed runs, too.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)

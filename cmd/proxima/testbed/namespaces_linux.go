@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 )
@@ -27,16 +26,15 @@ func nodeSpace(name string) string { return "node-" + name }
 type namespaces struct {
 	*internet
 	*emulate.Net
-	plan  *Plan
-	dir   string
+	run   *run
 	group *errgroup.Group
 	end   context.CancelFunc
 }
 
-// newNamespaces builds the network of a plan and starts its servers. Its process must be inside the namespaces (emulate.Reexec). It calls
+// newNamespaces builds the network of a run and starts its servers. Its process must be inside the namespaces (emulate.Reexec). It calls
 // broken if the network or a server fails later.
-func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func(string, ...any), broken func(error)) (_ *namespaces, err error) {
-	b := &namespaces{plan: p, dir: dir}
+func newNamespaces(ctx context.Context, r *run, emulation string, broken func(error)) (_ *namespaces, err error) {
+	b := &namespaces{run: r}
 	if b.Net, err = emulate.New(b.emulation(emulation)); err != nil {
 		return nil, fmt.Errorf("build the network: %w", err)
 	}
@@ -50,7 +48,7 @@ func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func
 		}
 		return err
 	})
-	if b.internet, err = newInternet(ctx, p, dir, false, sites.Deps{
+	if b.internet, err = newInternet(ctx, r, false, sites.Deps{
 		Listen: func(network, address string) (net.Listener, error) {
 			return b.Listen(below, serverSpace, network, address)
 		},
@@ -58,7 +56,7 @@ func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func
 			return b.ListenPacket(below, serverSpace, network, address)
 		},
 		Start: func(cmd *exec.Cmd) error { return b.Start(serverSpace, cmd) },
-	}, say, broken); err != nil {
+	}, broken); err != nil {
 		end()
 		return nil, errors.Join(err, b.group.Wait())
 	}
@@ -70,7 +68,7 @@ func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func
 
 // emulation describes the network. Its endpoints are the nodes, then the servers, then the name server.
 func (b *namespaces) emulation(kind string) emulate.Config {
-	p := b.plan
+	p := b.run.plan
 	cfg := emulate.Config{Seed: p.Scenario.Seed, Emulation: kind}
 	for _, n := range p.Nodes {
 		cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: n.Addr, Namespace: nodeSpace(n.Name),
@@ -93,12 +91,12 @@ func (b *namespaces) emulation(kind string) emulate.Config {
 // start starts `proxima node` in the node's namespace and folder. The nodes share the processors, so each has as many threads as its share:
 // with more, much of its time is spent on waking threads.
 func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
-	n := b.plan.Nodes[i]
-	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.plan.Scenario.Seed+uint64(i),
-		func(cmd *exec.Cmd) error {
-			cmd.Env = append(cmd.Environ(), fmt.Sprint("GOMAXPROCS=", max(1, runtime.NumCPU()/len(b.plan.Nodes))))
-			return b.Start(nodeSpace(n.Name), cmd)
-		})
+	plan := b.run.plan
+	n := plan.Nodes[i]
+	p, err := startProcess(b.run.nodeDir(i), plan.Scenario.Seed+uint64(i), func(cmd *exec.Cmd) error {
+		cmd.Env = append(cmd.Environ(), fmt.Sprint("GOMAXPROCS=", max(1, runtime.NumCPU()/len(plan.Nodes))))
+		return b.Start(nodeSpace(n.Name), cmd)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
 	}
@@ -106,19 +104,19 @@ func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 }
 
 func (b *namespaces) dial(i int) (dialer, func(), error) {
-	return b.Dialer(nodeSpace(b.plan.Nodes[i].Name)), func() {}, nil
+	return b.Dialer(nodeSpace(b.run.plan.Nodes[i].Name)), func() {}, nil
 }
 
 func (b *namespaces) close() error {
 	err := b.internet.close()
 	b.end()
-	_ = os.Remove(filepath.Join(b.dir, shellFile)) // its commands no longer work
+	_ = os.Remove(filepath.Join(b.run.dir, shellFile)) // its commands no longer work
 	return errors.Join(err, b.group.Wait())
 }
 
 func (b *namespaces) writeShells() error {
 	commands := map[string][]string{}
-	for _, n := range b.plan.Nodes {
+	for _, n := range b.run.plan.Nodes {
 		argv, err := b.ShellCommand(nodeSpace(n.Name))
 		if err != nil {
 			return fmt.Errorf("find the namespace of %s: %w", n.Name, err)
@@ -127,7 +125,7 @@ func (b *namespaces) writeShells() error {
 	}
 	text, err := json.Marshal(commands)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(b.dir, shellFile), text, 0o600)
+		err = os.WriteFile(filepath.Join(b.run.dir, shellFile), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", shellFile, err)

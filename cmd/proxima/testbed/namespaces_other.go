@@ -7,6 +7,6 @@ import (
 	"errors"
 )
 
-func newNamespaces(context.Context, *Plan, string, string, func(string, ...any), func(error)) (platform, error) {
+func newNamespaces(context.Context, *run, string, func(error)) (platform, error) {
 	return nil, errors.New("network namespaces need Linux")
 }

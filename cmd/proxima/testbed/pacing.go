@@ -104,9 +104,9 @@ func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 	for _, s := range r.plan.Servers {
 		var crawled []sites.Visit // earlier requests are those of the calibration
 		for _, v := range visits[s.Addr] {
-			err = errors.Join(err, lines.Encode(visitLine{s.Name, v.Begin.Sub(r.started).Seconds(), float64(v.End.Sub(v.Begin).Microseconds()) / 1000,
+			err = errors.Join(err, lines.Encode(visitLine{s.Name, v.Begin.Sub(r.world.Started).Seconds(), float64(v.End.Sub(v.Begin).Microseconds()) / 1000,
 				v.Robots(), v.RetryAfter.Seconds()}))
-			if !v.Begin.Before(r.started) {
+			if !v.Begin.Before(r.world.Started) {
 				crawled = append(crawled, v)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/terminal"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/frontier"
@@ -42,11 +43,11 @@ func TestJudge(t *testing.T) {
 // TestAPaceNeedsTwoRequests: nothing is said of a server that the crawl asked once or, after the calibration, not at all.
 func TestAPaceNeedsTwoRequests(t *testing.T) {
 	var out strings.Builder
-	r := &run{plan: draw(t, parsed(t, "[[nodes]]\n[[sites]]\ncount = 3"), 1), dir: t.TempDir(), out: terminal.New(&out), started: time.Unix(1000, 0)}
+	r := &run{plan: draw(t, parsed(t, "[[nodes]]\n[[sites]]\ncount = 3"), 1), dir: t.TempDir(), out: terminal.New(&out), world: rundir.World{Started: time.Unix(1000, 0)}}
 	visits := map[netip.Addr][]sites.Visit{}
 	for k, crawled := range []int{0, 1, 2} {
 		for i := -1; i < crawled; i++ {
-			at := r.started.Add(time.Duration(i) * 30 * time.Second)
+			at := r.world.Started.Add(time.Duration(i) * 30 * time.Second)
 			visits[r.plan.Servers[k].Addr] = append(visits[r.plan.Servers[k].Addr], sites.Visit{Begin: at, End: at})
 		}
 	}

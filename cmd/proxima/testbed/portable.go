@@ -36,7 +36,7 @@ type portable struct {
 	endTiming context.CancelFunc
 }
 
-func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, ...any), broken func(error)) (_ *portable, err error) {
+func newPortable(ctx context.Context, r *run, fakeClock bool, broken func(error)) (_ *portable, err error) {
 	p := r.plan
 	b := &portable{run: r, began: time.Now()}
 	at := map[netip.Addr]int{}
@@ -63,8 +63,7 @@ func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, .
 		return nil, err
 	}
 	deps := sites.Deps{Listen: b.servers.Listen, ListenPacket: b.servers.ListenPacket}
-	b.internet, err = newInternet(ctx, p, r.dir, true, deps, say, broken)
-	if err != nil {
+	if b.internet, err = newInternet(ctx, r, true, deps, broken); err != nil {
 		return nil, err
 	}
 	timed, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,7 +71,7 @@ func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, .
 	if !fakeClock {
 		b.timing.Go(func() {
 			if err := b.net.Run(timed); err != nil { // the network also works without them
-				say("timers of the kernel: %v; packets may be a millisecond late", err)
+				r.out.Say("timers of the kernel: %v; packets may be a millisecond late", err)
 			}
 		})
 	}

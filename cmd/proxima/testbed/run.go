@@ -40,7 +40,6 @@ type run struct {
 	past    int64         // pages of the nodes that have ended
 	events  []Event
 	busiest map[string]int // by group: the node that its events apply to
-	started time.Time
 }
 
 const (
@@ -51,12 +50,12 @@ const (
 
 func (r *run) execute(ctx context.Context) (err error) {
 	n := len(r.plan.Nodes)
-	r.running, r.pages, r.busiest, r.started = make([]runningNode, n), make([]int64, n), map[string]int{}, time.Now()
+	r.running, r.pages, r.busiest = make([]runningNode, n), make([]int64, n), map[string]int{}
 	for _, p := range r.plan.Nodes {
 		r.shares = append(r.shares, p.CPU)
 	}
-	r.events = r.plan.Scenario.Events
-	r.world.Started = r.started
+	r.events, r.world = r.plan.Scenario.Events, r.plan.World()
+	r.world.Started = time.Now()
 	var ratios []float64
 	if r.plan.RTTMs != nil { // they are unknown between real machines
 		r.out.Say("comparing the emulated paths with the model")
@@ -67,8 +66,7 @@ func (r *run) execute(ctx context.Context) (err error) {
 	if err := r.startAll(ctx); err != nil {
 		return errors.Join(err, r.stop())
 	}
-	r.started = time.Now()
-	r.world.Started = r.started
+	r.world.Started = time.Now()
 	err = errors.Join(r.crawl(ctx), r.stop())
 	return errors.Join(err, r.writeResults(ratios))
 }
@@ -126,7 +124,7 @@ func (r *run) crawl(ctx context.Context) error {
 	quiet := 0 // seconds without a batch in progress
 	warned := false
 	for {
-		since := time.Since(r.started)
+		since := time.Since(r.world.Started)
 		if err := r.applyDueEvents(ctx, since); err != nil {
 			return err
 		}
@@ -161,7 +159,7 @@ func (r *run) crawl(ctx context.Context) error {
 			r.out.Say("%s  all batches are handed off", clock(since))
 			return nil
 		}
-		if err := r.pause(ctx, time.Second-time.Since(r.started.Add(since))); err != nil {
+		if err := r.pause(ctx, time.Second-time.Since(r.world.Started.Add(since))); err != nil {
 			return err
 		}
 	}
@@ -285,7 +283,7 @@ func (r *run) calibrate(ctx context.Context) (ratios []float64, err error) {
 				if err != nil {
 					return fmt.Errorf("calibrate from %s: %w", r.plan.Nodes[i].Name, err)
 				}
-				model := r.world.DownloadMs(i, k, bytes, r.started)
+				model := r.world.DownloadMs(i, k, bytes, r.world.Started)
 				mu.Lock()
 				defer mu.Unlock()
 				ratios = append(ratios, inMs(took)/model)
@@ -310,7 +308,7 @@ func (r *run) download(ctx context.Context, i, k int, page string) (took time.Du
 	at := netip.AddrPortFrom(r.plan.Servers[k].Addr, httpPort).String()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) { return dial(ctx, network, at) }}}
-	most := r.world.DownloadMs(i, k, sites.MaxBytes, r.started) // think times vary by the page
+	most := r.world.DownloadMs(i, k, sites.MaxBytes, r.world.Started) // think times vary by the page
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second+4*ms(most))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)

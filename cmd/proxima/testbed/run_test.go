@@ -132,7 +132,6 @@ func play(t *testing.T, text string, ctx context.Context, b *fakePlatform) (*run
 	if b.apart != "" {
 		r.plan.RTTMs = nil
 	}
-	r.world = r.plan.World()
 	b.begun = time.Now()
 	err := r.execute(ctx)
 	return r, out.String(), err

@@ -117,9 +117,9 @@ func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out termina
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
 	if o.Emulation == emulate.Portable {
-		r.platform, err = newPortable(ctx, r, o.FakeClock, out.Say, broken)
+		r.platform, err = newPortable(ctx, r, o.FakeClock, broken)
 	} else {
-		r.platform, err = newNamespaces(ctx, plan, dir, o.Emulation, out.Say, broken)
+		r.platform, err = newNamespaces(ctx, r, o.Emulation, broken)
 	}
 	if err != nil {
 		return err
@@ -128,7 +128,6 @@ func runOne(ctx context.Context, p Part, m *world.Matrix, o Options, out termina
 	if err := r.writeSeeds(r.platform.frontPages()); err != nil {
 		return err
 	}
-	r.world = plan.World()
 	return r.execute(ctx)
 }
 

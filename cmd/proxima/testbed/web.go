@@ -26,15 +26,15 @@ type internet struct {
 
 const httpPort = 80
 
-// newInternet starts the web servers of a plan and a name server at nameServer. If nginx is missing, or with noNginx, the built-in server
+// newInternet starts the web servers of a run and a name server at nameServer. If nginx is missing, or with noNginx, the built-in server
 // replaces it. Then it says so and changes the plan. It calls broken if a server fails later.
-func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps sites.Deps, say func(string, ...any),
-	broken func(error)) (*internet, error) {
+func newInternet(ctx context.Context, r *run, noNginx bool, deps sites.Deps, broken func(error)) (*internet, error) {
+	p := r.plan
 	in := &internet{plan: p}
-	install := nginxFor(p, noNginx, say)
+	install := r.findNginx(noNginx)
 	cfg := sites.Config{Seed: p.Scenario.Seed, Port: httpPort}
 	names := map[string]netip.Addr{}
-	in.nginx = &sites.Nginx{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install, Start: deps.Start}
+	in.nginx = &sites.Nginx{Dir: filepath.Join(r.dir, "nginx"), Port: httpPort, Install: install, Start: deps.Start}
 	tree := p.random(4)
 	for _, s := range p.Servers {
 		if s.Software == SoftwarePages {
@@ -91,9 +91,9 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, names map[strin
 
 func servedByNginx(s PlannedServer) bool { return s.Software == SoftwareNginx }
 
-// nginxFor finds nginx if the plan needs it. Without nginx, it changes the plan's servers to the built-in one.
-func nginxFor(p *Plan, not bool, say func(string, ...any)) (install *sites.Install) {
-	if !slices.ContainsFunc(p.Servers, servedByNginx) {
+// findNginx finds nginx if the plan needs it. Without nginx, it changes the plan's servers to the built-in one.
+func (r *run) findNginx(not bool) (install *sites.Install) {
+	if !slices.ContainsFunc(r.plan.Servers, servedByNginx) {
 		return nil
 	}
 	why := errors.New("the portable emulation cannot run other programs")
@@ -101,10 +101,10 @@ func nginxFor(p *Plan, not bool, say func(string, ...any)) (install *sites.Insta
 		install, why = sites.FindNginx()
 	}
 	if install == nil {
-		say("nginx: %v; the built-in server replaces it", why)
+		r.out.Say("nginx: %v; the built-in server replaces it", why)
 	}
-	for i := range p.Servers {
-		switch s := &p.Servers[i]; {
+	for i := range r.plan.Servers {
+		switch s := &r.plan.Servers[i]; {
 		case !servedByNginx(*s):
 		case install == nil:
 			s.Software = SoftwarePages

@@ -20,6 +20,7 @@ import (
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/compare/report"
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/terminal"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
 )
@@ -135,15 +136,14 @@ func (refuses) Accept() (net.Conn, error) { return nil, errors.New("no more desc
 
 // A run does not go on with dead servers.
 func TestServersThatFailBreakTheRun(t *testing.T) {
-	p := draw(t, kept(t, "ci"), 1)
+	r := &run{plan: draw(t, kept(t, "ci"), 1), dir: t.TempDir(), out: terminal.New(io.Discard)}
 	listen := func(network, _ string) (net.Listener, error) {
 		l, err := net.Listen(network, "127.0.0.1:0")
 		return refuses{l}, err
 	}
 	packets := func(network, _ string) (net.PacketConn, error) { return net.ListenPacket(network, "127.0.0.1:0") }
 	broken := make(chan error, 1)
-	in, err := newInternet(t.Context(), p, t.TempDir(), true, sites.Deps{Listen: listen, ListenPacket: packets},
-		func(string, ...any) {}, func(err error) { broken <- err })
+	in, err := newInternet(t.Context(), r, true, sites.Deps{Listen: listen, ListenPacket: packets}, func(err error) { broken <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
