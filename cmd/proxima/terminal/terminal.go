@@ -1,4 +1,4 @@
-// Package terminal writes messages for people, and below them a progress line that a terminal shows in place.
+// Package terminal writes messages for people, wraps longer texts, and shows a progress line below them that a terminal replaces in place.
 package terminal
 
 import (
@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // Printer writes messages and the progress line. Safe for concurrent use.
@@ -70,4 +72,24 @@ func (p Printer) due() bool {
 	}
 	*p.last = time.Now()
 	return true
+}
+
+// Width is how many columns tables, and texts beside or below them, have at most.
+const Width = 100
+
+// Wrap writes text in lines that fit. The first one begins with lead, the others with so many blanks.
+func Wrap(w io.Writer, lead string, blanks int, text string) {
+	line, width := lead, utf8.RuneCountInString(lead)
+	blank := ""
+	for _, word := range strings.Fields(text) {
+		n := len(blank) + utf8.RuneCountInString(word)
+		if width+n > Width && blank != "" {
+			fmt.Fprintln(w, line)
+			line, width, blank = strings.Repeat(" ", blanks), blanks, ""
+			n--
+		}
+		line, width = line+blank+word, width+n
+		blank = " "
+	}
+	fmt.Fprintln(w, line)
 }

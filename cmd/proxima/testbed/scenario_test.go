@@ -74,6 +74,28 @@ func TestAScenarioFromAnyEditor(t *testing.T) {
 	}
 }
 
+func TestSet(t *testing.T) {
+	for setting, want := range map[string]func(Scenario) bool{
+		"length=3h":                             func(s Scenario) bool { return s.Length == 3*time.Hour },
+		"node.assign.vivaldi.theta=0.4":         func(s Scenario) bool { return s.Config.Assign.Vivaldi.Theta == .4 },
+		"node.batch.candidate.theta-15.theta=2": func(s Scenario) bool { return s.Config.Batch.Candidates[1]["theta"] == int64(2) },
+		"node.batch.candidate.0.estimates=1":    func(s Scenario) bool { return s.Config.Batch.Candidates[0]["estimates"] == int64(1) },
+		"nodes.0.count=2":                       func(s Scenario) bool { return s.Nodes[0].Count == 2 },
+	} {
+		if s, err := Load("tunings", setting); err != nil || !want(s) {
+			t.Errorf("%s: %v, %+v", setting, err, s)
+		}
+	}
+	for _, setting := range []string{"length", "=3", "node.batch.candidate.nobody.theta=1", "nodes.0=1", "length.x=1", "node.batch.what=1"} {
+		if _, err := Load("tunings", setting); err == nil {
+			t.Errorf("%s was taken", setting)
+		}
+	}
+	if _, err := Load("tunings", "lenght=3h"); err == nil || !strings.HasPrefix(err.Error(), "-set: lenght: unknown key") {
+		t.Errorf("the fault is in a setting, and not in the file: %v", err)
+	}
+}
+
 // TestASettingMovesNoLines: a fault of the file has its line there, although a setting writes the text anew.
 func TestASettingMovesNoLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.toml")
