@@ -2,12 +2,17 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"proxima/cmd/proxima/world"
+	"proxima/node/runlog"
 )
 
 type crew struct {
@@ -78,4 +83,25 @@ func (n *Node) Start(ctx context.Context, config string, before []string, flags 
 	}
 	n.Now = now
 	return nil
+}
+
+// Lines reads each line of a node's log into e, oldest first, and calls visit. It returns how many lines could not be read.
+func Lines(dir, log string, e runlog.Entry, visit func()) (torn int, err error) {
+	files, err := runlog.Files(dir, log)
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range files {
+		if err := world.Open(path, func(in io.Reader) (err error) {
+			r := runlog.NewReader(in)
+			for err = r.Next(e); err == nil; err = r.Next(e) {
+				visit()
+			}
+			torn += r.Skipped()
+			return err
+		}); !errors.Is(err, io.EOF) {
+			return torn, fmt.Errorf("read log: %w", err)
+		}
+	}
+	return torn, nil
 }

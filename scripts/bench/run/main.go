@@ -1,7 +1,7 @@
 // Command run compares crawlers. It starts the server of ../origin and lets each crawler crawl the same sites, one after the other, in
 // several rounds. It prints tables of pages per second, pages per CPU second, peak memory and conduct.
 //
-// process.go measures, report.go prints the tables, crawlers.go starts the crawlers, and ceiling.go is one that only downloads.
+// process.go measures, report.go prints the tables, and crawlers.go starts the crawlers, one of which only downloads.
 // ../rivals/install.sh installs them.
 package main
 
