@@ -21,7 +21,7 @@ import (
 
 func TestCrawlToTheEnd(t *testing.T) {
 	s := newSite(t, 40, nil)
-	seeds := file(t, "seeds.txt", "# one\n"+s.seed(t)+"\nhttp://[::1\n")
+	seeds := file(t, "seeds.txt", "# one\n"+s.seed()+"\nhttp://[::1\n")
 	got, out, errs := call(t, "node", "-config", config(t, ""), "-data", t.TempDir(), "-allow", "127.0.0.0/8", "-seeds", seeds)
 	if got != exitOK {
 		t.Fatalf("exit %d\n%s%s", got, out, errs)
@@ -88,12 +88,12 @@ func TestFilesThatAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(exitOK, "", append(again, s.seed(t))...)
+	run(exitOK, "", append(again, s.seed())...)
 	lose("node.json")
 	run(exitOK, "nothing was left to do", again...)
 	lose("crawl.json")
 	run(exitUsage, `scope.seed_scope: "host" needs seeds, and there are none in `+filepath.Join(data, "crawl.json")+": give URLs, or -seeds FILE", again...)
-	run(exitOK, "nothing was left to do", append(again, s.seed(t))...)
+	run(exitOK, "nothing was left to do", append(again, s.seed())...)
 	s.wantAll(t, 0)
 }
 
@@ -115,7 +115,7 @@ func TestStatusAndLock(t *testing.T) {
 	p := start(t, s.crawl(t, data)...)
 	until(t, "all fetchers held", func() bool { return held.Load() == fetchers })
 
-	host := strings.Trim(strings.TrimPrefix(s.seed(t), "http:"), "/")
+	host := strings.Trim(strings.TrimPrefix(s.seed(), "http:"), "/")
 	told(t, exitOK, [][]string{
 		{"status -json -data " + data, `"pages": 3,`, `"boot": 1,`},
 		{"status -data " + data, "boot 1"},
@@ -175,7 +175,7 @@ func TestGoAlone(t *testing.T) {
 	if o := status(); !o.Majority || o.Voters != 1 {
 		t.Errorf("told to go on alone: %+v", o)
 	}
-	p.cmd.Process.Signal(os.Interrupt)
+	p.Signal(os.Interrupt)
 	p.want(exitStopped)
 }
 
@@ -189,7 +189,7 @@ func TestCtl(t *testing.T) {
 	}
 	metrics := l.Addr().String()
 	l.Close()
-	p := start(t, "node", "-config", config(t, "[metrics]\nlisten = \""+metrics+"\"\n"), "-data", data, "-allow", "127.0.0.0/8", s.seed(t))
+	p := start(t, "node", "-config", config(t, "[metrics]\nlisten = \""+metrics+"\"\n"), "-data", data, "-allow", "127.0.0.0/8", s.seed())
 	until(t, "it crawls", func() bool { return held.Load() > 0 })
 	at := " -data " + data
 	told(t, exitOK, []string{"ctl" + at + " pause", "paused"})
@@ -200,8 +200,8 @@ func TestCtl(t *testing.T) {
 	})
 	told(t, exitOK, [][]string{
 		{"status" + at, " · paused by its operator"},
-		{"status" + at + " " + strings.TrimSuffix(s.seed(t), "/"), ": no request begins: paused by its operator", "more on disk: no"},
-		{"ctl" + at + " seed " + other.seed(t), "added"},
+		{"status" + at + " " + strings.TrimSuffix(s.seed(), "/"), ": no request begins: paused by its operator", "more on disk: no"},
+		{"ctl" + at + " seed " + other.seed(), "added"},
 		{"ctl" + at + " blocks", "nothing is blocked"},
 		{"ctl" + at + " requests", "nobody has asked"},
 		{"ctl" + at + " block -why asked␣us␣to BAD.test 192.0.2.0/24", "bad.test: blocked on all nodes", "192.0.2.0/24: blocked on all nodes"},
@@ -212,7 +212,7 @@ func TestCtl(t *testing.T) {
 		{"ctl" + at + " unblock Never.test", "never.test: was not blocked"},
 		{"ctl" + at + " snapshot", `"hosts":2,"urls":`},
 		{"ctl" + at + " set crawl.patience 1h", "crawl.patience: set"},
-		{"ctl" + at + " retry " + strings.TrimSuffix(other.seed(t), "/"), "asked again"},
+		{"ctl" + at + " retry " + strings.TrimSuffix(other.seed(), "/"), "asked again"},
 		{"ctl" + at + " profile goroutine", "\x1f\x8b"},
 		{"members" + at, "alive"},
 		{"top" + at, "\n0 kinds of errors\n"},
@@ -242,7 +242,7 @@ func TestCtl(t *testing.T) {
 	holds(t, string(text), "\nproxima_paused 1\n", "\nproxima_pending_urls ", "\ngo_goroutines ")
 	set := []string{"ctl" + at + " set crawl.fetchers 5", "crawl.fetchers: set"}
 	told(t, exitOK, set, []string{"ctl" + at + " reload", "crawl.fetchers: set"}, set)
-	p.cmd.Process.Signal(syscall.SIGHUP)
+	p.Signal(syscall.SIGHUP)
 	until(t, "it has read its file again", func() bool {
 		log, err := os.ReadFile(filepath.Join(data, "logs", "node.jsonl"))
 		return err == nil && strings.Contains(string(log), `"reason":"reload","by":"SIGHUP"`)
@@ -291,7 +291,7 @@ func TestInterruptWhileAFileIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.cmd.Process.Signal(syscall.SIGINT)
+		p.Signal(syscall.SIGINT)
 		p.want(exitStopped)
 		f.Close()
 	}
@@ -328,7 +328,7 @@ func TestInterrupt(t *testing.T) {
 			until(t, "all fetchers held", func() bool { return held.Load() == fetchers })
 			begin := time.Now()
 			for range 2 { // as timeout(1) does; a second one kills only later
-				if err := p.cmd.Process.Signal(sig); err != nil {
+				if err := p.Signal(sig); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -375,10 +375,8 @@ func TestKill(t *testing.T) {
 	data := t.TempDir()
 	for i := range kills {
 		p := start(t, s.crawl(t, data)...)
-		until(t, fmt.Sprintf("kill %d", i+1), func() bool { return s.asked() >= (i+1)*80 })
-		if err := p.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		until(t, fmt.Sprintf("kill %d", i+1), func() bool { return s.Finished() >= (i+1)*80 })
+		p.Kill()
 		p.want(-1)
 	}
 	if _, err := os.Stat(filepath.Join(data, "status.sock")); err != nil {

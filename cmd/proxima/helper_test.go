@@ -6,15 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,10 +38,10 @@ const patience = 60 * time.Second
 
 // process is one run of the program.
 type process struct {
+	*lab.Process
 	t        *testing.T
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
-	done     chan struct{}
 }
 
 func start(t *testing.T, args ...string) *process {
@@ -58,30 +53,23 @@ func start(t *testing.T, args ...string) *process {
 func startFor(t *testing.T, atMost time.Duration, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
-	p := &process{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...), done: make(chan struct{})}
+	p := &process{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
-	if err := p.cmd.Start(); err != nil {
+	var err error
+	if p.Process, err = lab.Start(p.cmd); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(p.done)
-		p.cmd.Wait() // the state says all
-	}()
-	t.Cleanup(func() { cancel(); <-p.done })
+	t.Cleanup(func() { cancel(); <-p.Ended() })
 	return p
 }
 
-// exit waits for the end of the process and returns its code, -1 where a signal ended it.
-func (p *process) exit() int {
-	<-p.done
-	return p.cmd.ProcessState.ExitCode()
-}
-
-// want waits for the end and reports another code than the one expected, or texts missing on the error output.
+// want waits for the end and reports another code than the one expected, which is -1 where a signal ends it, or texts missing on the error
+// output.
 func (p *process) want(code int, texts ...string) {
 	p.t.Helper()
-	if got := p.exit(); got != code {
+	<-p.Ended()
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		p.t.Fatalf("%v: exit %d, want %d\nout: %s\nerr: %s", p.cmd.Args[1:], got, code, &p.out, &p.err)
 	}
 	holds(p.t, p.err.String(), texts...)
@@ -97,27 +85,21 @@ func holds(t *testing.T, text string, wants ...string) {
 	}
 }
 
-// site is a web site on loopback: a tree of pages in which page n refers to 2n+1 and 2n+2.
-type site struct {
-	*httptest.Server
-	pages int
-	// delay holds back the answer of a page until it returns.
-	delay func(ctx context.Context, page int)
+// site is a web site of one host on loopback.
+type site struct{ *lab.Site }
 
-	mu sync.Mutex
-	// guarded by mu: requests by path
-	hits map[string]int
-}
-
-func newSite(t *testing.T, pages int, delay func(ctx context.Context, page int)) *site {
-	s := &site{pages: pages, delay: delay, hits: map[string]int{}}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
-	return s
+func newSite(t *testing.T, pages int, hold func(ctx context.Context, page int)) site {
+	t.Helper()
+	s, err := lab.Serve(lab.Layout{Hosts: []lab.Host{{Name: "site.test", Addr: "127.0.0.1", Pages: pages}}, Hold: hold}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return site{s}
 }
 
 // heldSite is a site that holds the answers of the pages from a number on until release is called.
-func heldSite(t *testing.T, pages, from int) (s *site, held *atomic.Int64, release func()) {
+func heldSite(t *testing.T, pages, from int) (s site, held *atomic.Int64, release func()) {
 	released := make(chan struct{})
 	held = new(atomic.Int64)
 	return newSite(t, pages, func(ctx context.Context, page int) {
@@ -131,70 +113,30 @@ func heldSite(t *testing.T, pages, from int) (s *site, held *atomic.Int64, relea
 	}), held, func() { close(released) }
 }
 
-func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.hits[r.URL.Path]++
-	s.mu.Unlock()
-	n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/p"))
-	if r.URL.Path == "/" {
-		n, err = 0, nil
-	}
-	if err != nil || n >= s.pages {
-		http.NotFound(w, r)
-		return
-	}
-	if s.delay != nil {
-		s.delay(r.Context(), n)
-	}
-	w.Header().Set("Content-Type", "text/html")
-	for _, m := range []int{2*n + 1, 2*n + 2} {
-		if m < s.pages {
-			fmt.Fprintf(w, "<a href=/p%d>%d</a>\n", m, m)
-		}
-	}
-}
-
-// asked counts the pages asked for.
-func (s *site) asked() (pages int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for path := range s.hits {
-		if path != "/robots.txt" {
-			pages++
-		}
-	}
-	return pages
-}
-
 // wantAll reports pages that were not asked for, and more than so many requests for pages beyond the first for each.
-func (s *site) wantAll(t *testing.T, again int) {
+func (s site) wantAll(t *testing.T, again int) {
 	t.Helper()
-	pages, more := s.asked(), 0
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for path, n := range s.hits {
-		if path != "/robots.txt" {
-			more += n - 1
+	pages, more := map[string]bool{}, 0
+	for _, r := range s.Requests() {
+		if pages[r.Path] {
+			more++
+		}
+		if r.Path != "/robots.txt" {
+			pages[r.Path] = true
 		}
 	}
-	if pages != s.pages || more > again {
-		t.Errorf("%d pages, %d again; want %d, at most %d", pages, more, s.pages, again)
+	if len(pages) != s.Hosts[0].Pages || more > again {
+		t.Errorf("%d pages, %d again; want %d, at most %d", len(pages), more, s.Hosts[0].Pages, again)
 	}
 }
 
 // crawl is the command that crawls the site, with further arguments.
-func (s *site) crawl(t *testing.T, data string, more ...string) []string {
-	return append([]string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}, more...)
+func (s site) crawl(t *testing.T, data string, more ...string) []string {
+	return append([]string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed()}, more...)
 }
 
 // seed is the site's first page under a name.
-func (s *site) seed(t *testing.T) string {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "http://site.test:" + u.Port() + "/"
-}
+func (s site) seed() string { return s.URL(0, 0) }
 
 const fetchers = 4
 

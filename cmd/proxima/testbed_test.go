@@ -142,7 +142,7 @@ func TestShellLeavesSignalsToItsCommand(t *testing.T) {
 		_, err := os.Stat(ready)
 		return err == nil
 	})
-	p.cmd.Process.Signal(os.Interrupt)
+	p.Signal(os.Interrupt)
 	p.want(7)
 }
 
@@ -189,7 +189,7 @@ func TestCtrlCLeavesNothingBehind(t *testing.T) {
 		logs, _ := filepath.Glob(filepath.Join(dir, rundir.NodesFolder, "*", "logs", "node.jsonl"))
 		return len(logs) > 0
 	})
-	p.cmd.Process.Signal(os.Interrupt)
+	p.Signal(os.Interrupt)
 	p.want(exitStopped)
 	if left := lab.ProcessesOf(dir); len(left) > 0 {
 		t.Errorf("left: %+v\n%s", left, &p.out)

@@ -28,10 +28,12 @@ type Process struct {
 	out     bytes.Buffer // complete when ended is closed
 }
 
-// Start starts a program and keeps its output.
+// Start starts a program and keeps its output, unless that goes elsewhere.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Started: time.Now(), cmd: cmd, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	if cmd.Stdout == nil {
+		cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -33,6 +34,8 @@ type Layout struct {
 	Port  int
 	// Redirects says that links lead to every n-th page through a redirect. 0 means none.
 	Redirects int
+	// Hold, if there is one, holds back the answer of a page until it returns.
+	Hold func(ctx context.Context, page int)
 }
 
 type Host struct {
@@ -273,6 +276,9 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (st
 	case of.redirect:
 		http.Redirect(w, r, target(of.page), http.StatusMovedPermanently)
 		return http.StatusMovedPermanently
+	}
+	if s.Hold != nil {
+		s.Hold(r.Context(), of.page)
 	}
 	body := s.page(of.host, of.page, random)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
