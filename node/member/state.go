@@ -11,6 +11,9 @@ import (
 // member must not take long. A state of that size fits into maxStream.
 const maxEntries = 1024
 
+// maxAge bounds durations that other nodes send.
+const maxAge = 10 * 365 * 24 * time.Hour
+
 // A state is what one node tells another of the members when they compare all they know (memberlist's push/pull), such
 // as who is settled or dead. From it a newcomer gets the view of older members.
 type state struct {
