@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/ncoord"
 	"proxima/node/bell"
 )
 
@@ -147,6 +148,71 @@ func TestAssignersThatCannotBeMade(t *testing.T) {
 		b := &batch{Placement: New(cfg, newWorld(t).deps())}
 		if err := b.decide(t.Context(), "1"); err == nil || len(b.plans) > 0 {
 			t.Errorf("with the candidates %v: %v", candidates, err)
+		}
+	}
+}
+
+func TestNeighboursAreRemembered(t *testing.T) {
+	n := newNeighbours()
+	addr := netip.MustParseAddr
+	known := func(times int) (m assign.Memory) {
+		for range times {
+			m.Observe("a", ncoord.Coordinate{}, pageOver(time.Millisecond), time.Unix(1, 0))
+		}
+		return m
+	}
+	for i, a := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "198.51.100.1"} {
+		n.remember(addr(a), known(i+1))
+	}
+	n.remember(addr("192.0.2.3"), known(9))
+	near := n.near([]*server{{addr: addr("192.0.2.4")}, {addr: addr("192.0.2.77")}, {addr: addr("203.0.113.1")}})
+	// Three of a network are kept, and the latest comes first. Those of the batch are left out.
+	if len(near) != 2 || near[0].Addr != addr("192.0.2.3") || near[0].Memory.Downloads() != 9 || near[1].Addr != addr("192.0.2.2") {
+		t.Errorf("near are %+v", near)
+	}
+	if near := n.near([]*server{{addr: addr("203.0.113.1")}}); len(near) > 0 {
+		t.Errorf("of a network that is not known: %+v", near)
+	}
+}
+
+// An assigner gets what it has learnt of a server in earlier rounds, or what its grantor knew. Only nearest gets the neighbours.
+func TestAssignersGetWhatIsKnown(t *testing.T) {
+	known := func(bytes float64) assign.Memory { return assign.Memory{PageBytes: bytes} }
+	w := newWorld(t)
+	p := &Placement{deps: w.deps(), neighbours: newNeighbours()}
+	there := &ncoord.Location{}
+	p.deps.Locate = func(addr netip.Addr) *ncoord.Location { return map[netip.Addr]*ncoord.Location{addrOf(2): there}[addr] }
+	p.neighbours.remember(addrOf(9), known(9))
+	b := &batch{Placement: p, servers: []*server{
+		{addr: addrOf(1), memory: known(1), hosts: []*host{
+			{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}, {name: "c", pending: 1, taken: 3},
+		}},
+		{addr: addrOf(2), memory: known(2), learnt: map[string]assign.Memory{"theta-15": known(3)}, hosts: []*host{{name: "d"}}},
+	}}
+	for _, c := range []struct {
+		tuning
+		pages [2]float64
+		near  int
+	}{
+		{tuning{label: "theta-15", method: assign.Vivaldi}, [2]float64{1, 3}, 0},
+		{tuning{label: assign.Nearest, method: assign.Nearest}, [2]float64{1, 2}, 1},
+	} {
+		in := b.input("7", c.tuning)
+		if got := [2]float64{in.Servers[0].Memory.PageBytes, in.Servers[1].Memory.PageBytes}; got != c.pages || len(in.Near) != c.near {
+			t.Errorf("%s: pages of %v bytes, %d servers around", c.label, got, len(in.Near))
+		}
+		hosts := []assign.Host{{Name: "a", Pending: 20, PageBytes: 1}, {Name: "b", Pending: 5, PageBytes: 1}, {Name: "c", PageBytes: 1}}
+		if got := in.Servers[0].Hosts; !slices.Equal(got, hosts) {
+			t.Errorf("%s: hosts %+v", c.label, got)
+		}
+		if got := in.Servers[1].Hosts; !slices.Equal(got, []assign.Host{{Name: "d", PageBytes: c.pages[1]}}) {
+			t.Errorf("%s: hosts %+v of the other server", c.label, got)
+		}
+		if in.Servers[0].Location != nil || in.Servers[1].Location != there {
+			t.Errorf("%s: %v and %v", c.label, in.Servers[0].Location, in.Servers[1].Location)
+		}
+		if in.ID != "7" || in.Seed == b.input("8", c.tuning).Seed {
+			t.Errorf("%s: batch %s", c.label, in.ID)
 		}
 	}
 }
