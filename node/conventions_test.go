@@ -4,10 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 const maxLines = 500
@@ -206,6 +213,133 @@ func TestConventionFaultsAreFound(t *testing.T) {
 	} {
 		if got := conventionFaults(parsed(t, c.file, c.text)); (len(got) > 0) != c.want {
 			t.Errorf("%s: %q, want a fault: %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A source is one file of the project, as the tests of its order read it.
+type source struct {
+	path string // from the root of the module, with slashes
+	text []byte
+	tree *ast.File // nil where it is not Go
+	set  *token.FileSet
+}
+
+// parsed is a Go source of its own, for the tests of the rules themselves.
+func parsed(t *testing.T, path, text string) source {
+	t.Helper()
+	s := source{path: path, text: []byte(text), set: token.NewFileSet()}
+	var err error
+	if s.tree, err = parser.ParseFile(s.set, path, text, parser.ParseComments); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// dir is the package's folder: "fetch/page".
+func (s source) dir() string { return path.Dir(s.path) }
+
+func (s source) at(n ast.Node) string { return s.set.Position(n.Pos()).String() }
+
+// sources reads every text file of the project. What is hidden, downloaded or built is not the project's; .ci is.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	root := os.DirFS("..")
+	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			name := d.Name()
+			if p != "." && strings.HasPrefix(name, ".") && name != ".ci" || name == "node_modules" || p == "scripts/bench/build" || name == "proxima-data" {
+				return fs.SkipDir
+			}
+			return nil
+		case !d.Type().IsRegular() || p == ".git": // of a worktree it is a file
+			return nil
+		}
+		text, err := fs.ReadFile(root, p)
+		if err != nil {
+			return err
+		}
+		switch {
+		case bytes.Contains(text[:min(len(text), 4096)], []byte("\n// Code generated ")):
+			// It follows its generator's conventions.
+		case filepath.Ext(p) == ".go":
+			all = append(all, parsed(t, p, string(text)))
+		case !bytes.ContainsRune(text, 0):
+			all = append(all, source{path: p, text: text})
+		}
+		return nil
+	})
+	must(t, err)
+	if len(all) < 100 {
+		t.Fatalf("%d files: the walk did not find the project", len(all))
+	}
+	return all
+}
+
+// The pages that lead through the project name files, folders and things in the code that are there.
+func TestDocsNameWhatIsThere(t *testing.T) {
+	all := sources(t)
+	files, words := map[string]bool{"docs": true}, map[string]bool{}
+	for _, s := range all {
+		for p := s.path; p != "."; p = path.Dir(p) {
+			files[p] = true
+		}
+		text := s.path + string(s.text)
+		if strings.HasSuffix(s.path, ".md") {
+			text = ""
+		}
+		for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+			return r != '_' && (r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+		}) {
+			words[word] = true
+		}
+	}
+	for _, s := range all {
+		dir := path.Dir(s.path)
+		if !strings.HasSuffix(s.path, ".md") || dir != "docs" && dir != "." && !strings.HasPrefix(dir, "scripts") {
+			continue
+		}
+		for _, link := range regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`).FindAllSubmatch(s.text, -1) {
+			if to := path.Join(dir, string(link[1])); !files[to] && !regexp.MustCompile(`\.(svg|png)$`).MatchString(to) {
+				t.Errorf("%s leads to %s, which is not there", s.path, to)
+			}
+		}
+		if slices.Contains([]string{"docs/CHANGELOG.md", "docs/measurements.md", "docs/metrics.md"}, s.path) {
+			continue // they name what was there, and what is put together
+		}
+		for _, name := range regexp.MustCompile("`(?:\\w+\\.)*([A-Za-z]\\w{2,})`").FindAllStringSubmatch(string(s.text), -1) {
+			if !words[name[1]] && name[1] != strings.ToUpper(name[1]) {
+				t.Errorf("%s names %s, which is not there", s.path, name[0])
+			}
+		}
+	}
+}
+
+// The description of the log names all classes of errors, and all reasons why a host waits.
+func TestLogsNameErrorsAndWaits(t *testing.T) {
+	text := map[string]string{}
+	for _, s := range sources(t) {
+		text[s.path] = string(s.text)
+	}
+	for _, c := range []struct{ key, file, words string }{
+		{"error", "fetch/class.go", ` Class += "(\w+)"`},
+		{"waits", "frontier/status.go", `return "([a-z ]+)", `},
+	} {
+		line := regexp.MustCompile("(?m)^\\| `" + c.key + "` .*").FindString(text["docs/logs.md"])
+		found := regexp.MustCompile(c.words).FindAllStringSubmatch(text[c.file], -1)
+		if len(found) < 10 {
+			t.Errorf("%s has %d words", c.file, len(found))
+		}
+		for _, m := range found {
+			if !strings.Contains(line, m[1]) && !slices.Contains([]string{"fetching", "idle", "ready"}, m[1]) { // these do not wait
+				t.Errorf("docs/logs.md: %s lacks %q", c.key, m[1])
+			}
 		}
 	}
 }

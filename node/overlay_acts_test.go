@@ -112,7 +112,7 @@ func TestOverlayActsPause(t *testing.T) {
 			return o.Pause("ann")
 		})
 		time.Sleep(5 * time.Minute)
-		none(b.t, b.Visits(nil), "though it was paused", func(v visit) bool { return v.From == b.name(actor) && v.Start.After(paused.Add(time.Second)) })
+		none(b.t, b.Visits(nil), "though it was paused", func(v Visit) bool { return v.From == b.name(actor) && v.Start.After(paused.Add(time.Second)) })
 		if why := b.nodes[actor].node.Status().Frontier.Paused; !strings.Contains(why, "paused by its operator") {
 			b.t.Errorf("its status says %q", why)
 		}
@@ -187,7 +187,7 @@ func TestOverlayActsDrop(t *testing.T) {
 		b.kill(owner)
 		later := time.Now()
 		b.awaitEnd(3 * time.Hour)
-		none(b.t, pages(b.Visits(nil)), "though it was dropped", func(v visit) bool {
+		none(b.t, pages(b.Visits(nil)), "though it was dropped", func(v Visit) bool {
 			return v.Site == first && v.Start.After(at) || v.Site == site && v.Start.After(later)
 		})
 	})

@@ -144,16 +144,10 @@ func (b *bed) path(i int) func(netip.Addr) Path {
 	}
 }
 
-// config is that of a node: the defaults, but for what a small machine has no room for.
+// config is that of a node.
 func (b *bed) config(i int) node.Config {
-	c := node.Default()
-	// A path too long for a socket: a listener of the system is nothing that a bubble waits for.
-	c.Node.Data = filepath.Join(b.dir, b.name(i), strings.Repeat("long", 30))
-	c.Crawl.Fetchers, c.Crawl.Resolvers = 8, 2
-	c.Node.MemoryMiB, c.Frontier.MinFreeMiB = 64, 0
-	c.Fetch.AllowPrefixes = []string{webPrefix}
-	c.Fetch.TLSVerify = false
-	c.Fetch.DNS.Servers = []string{"127.0.0.1"}
+	c := small(filepath.Join(b.dir, b.name(i)))
+	c.Crawl.Fetchers = 8
 	c.Fetch.DNS.Hosts = b.Names()
 	c.Peer.Secret, c.Peer.Listen = b.secret, netip.AddrPortFrom(b.place(i), 7947).String()
 	c.Member.Bind = b.gossipAt(i)

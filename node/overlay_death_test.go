@@ -46,10 +46,10 @@ func (b *bed) crawledBy(owner int) {
 }
 
 // goesOn returns the first page of a site that was asked for after a time.
-func (b *bed) goesOn(site string, after time.Time) visit {
+func (b *bed) goesOn(site string, after time.Time) Visit {
 	b.t.Helper()
 	all := b.pagesOf(site)
-	i := slices.IndexFunc(all, func(v visit) bool { return v.Start.After(after) })
+	i := slices.IndexFunc(all, func(v Visit) bool { return v.Start.After(after) })
 	if i < 0 {
 		b.t.Fatalf("%s was finished too early for the test", site)
 	}
@@ -144,7 +144,7 @@ func TestOverlayEstimatorDies(t *testing.T) {
 					to.Page(path)
 				}
 				b.startAll(80 * time.Second)
-				var under visit
+				var under Visit
 				for end := time.Now().Add(10 * time.Minute); under.From == ""; time.Sleep(2 * time.Millisecond) {
 					if time.Now().After(end) {
 						b.t.Fatal("no estimate")
@@ -183,7 +183,7 @@ func TestOverlayAskerDies(t *testing.T) {
 				b.site(site, address(0), beside(b.nodes[1].at), n, 1000)
 				b.Site(site, address(0)).Took(200 * time.Millisecond).Pages(n)
 				b.startAll(80 * time.Second)
-				var asked visit
+				var asked Visit
 				for end := time.Now().Add(10 * time.Minute); asked.From == ""; time.Sleep(2 * time.Millisecond) {
 					if time.Now().After(end) {
 						b.t.Fatal("no estimate")
@@ -197,7 +197,7 @@ func TestOverlayAskerDies(t *testing.T) {
 				b.kill(0)
 				b.start(0)
 				b.awaitEnd(30 * time.Minute)
-				again, seen := b.complete(n, true), map[string]visit{}
+				again, seen := b.complete(n, true), map[string]Visit{}
 				for _, v := range b.pagesOf(site) {
 					first, came := seen[v.Path]
 					if underWay := first.Start.Before(killed.Add(time.Second)) && first.End.After(killed.Add(-time.Second)); came && !underWay ||

@@ -51,10 +51,8 @@ func (b *bed) by(site string, from time.Time) map[string]int {
 	return n
 }
 
-type visit = Visit
-
 // pagesOf are the visits of a site's pages.
-func (b *bed) pagesOf(site string) []visit { return pages(b.Visits(At(site))) }
+func (b *bed) pagesOf(site string) []Visit { return pages(b.Visits(At(site))) }
 
 // longestPause is the longest time without a request for a page of a site, from a time until its last one.
 func (b *bed) longestPause(site string, from time.Time) (longest time.Duration) {

@@ -2,14 +2,17 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/fetch/sign"
 	"proxima/node/bell"
 	"proxima/node/crawl"
 	"proxima/node/ownership"
+	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/runlog"
 	"proxima/node/termination"
@@ -165,4 +168,35 @@ func (o *overlay) ownerEvent(e ownership.Event) {
 	case ownership.Obeyed, ownership.Took, ownership.Received:
 		o.node.loop.Moved(e.Record.Host)
 	}
+}
+
+// followSecret changes to the secret in the file, if it is another one. If the file cannot be read or followed, the secret stays.
+func (o *overlay) followSecret() error {
+	path := o.node.cfg.Peer.Secret
+	next, err := peer.Load(path)
+	if err != nil {
+		return fmt.Errorf("the secret stays as it was: %w", err)
+	}
+	now := o.secret.Load()
+	if now.Equal(next) {
+		return nil
+	}
+	if err := now.Follow(next); err != nil {
+		return fmt.Errorf("the secret stays as it was: %s: %w; proxima keygen -rotate has the steps, and a restart takes the file as it is", path, err)
+	}
+	if err := errors.Join(o.members.Rekey(next.GossipKeys()), o.server.Rekey(next), o.client.Rekey(next), o.node.client.SetKey(next.SiteKeys()[0])); err != nil {
+		return err
+	}
+	o.secret.Store(next)
+	o.node.runlog.Events().Info(runlog.EventSecret, runlog.KeyReason, next.Describe())
+	return nil
+}
+
+// Directory returns the directory of the keys that sign an overlay's requests. path is the secret file.
+func Directory(path string) ([]byte, error) {
+	secret, err := peer.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	return sign.Directory(secret.SiteKeys())
 }

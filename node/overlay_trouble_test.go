@@ -71,7 +71,7 @@ func TestOverlayPartition(t *testing.T) {
 // turns counts how often the pages of a site passed to another node since then. A single page between two of one node is an
 // exploration; two owners that took turns would make many of either.
 func (b *bed) turns(site string, since time.Time) (moves, explored int) {
-	all := slices.DeleteFunc(b.pagesOf(site), func(v visit) bool { return !v.Start.After(since) })
+	all := slices.DeleteFunc(b.pagesOf(site), func(v Visit) bool { return !v.Start.After(since) })
 	for i := 1; i < len(all); i++ {
 		switch owner := all[i-1].From; {
 		case all[i].From == owner:
@@ -344,7 +344,7 @@ func TestOverlayHungDisk(t *testing.T) {
 					b.await("the others end", 3*time.Hour, func() bool {
 						return !slices.ContainsFunc(others, func(n *bedNode) bool { return !n.hasEnded() })
 					})
-					none(t, pages(b.Visits(nil)), "though its disk does not answer", func(v visit) bool {
+					none(t, pages(b.Visits(nil)), "though its disk does not answer", func(v Visit) bool {
 						return v.From == b.name(hung) && v.Start.After(began.Add(90*time.Second))
 					})
 				}

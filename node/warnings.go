@@ -4,6 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,4 +73,53 @@ func (w *warnings) heard(now time.Time, stands time.Duration) (silent int, heard
 	silent, w.silent = w.silent, 0
 	w.until = now.Add(stands)
 	return silent, true
+}
+
+var (
+	// userInfo matches a name and a password in a URL. Both may be secret.
+	userInfo = regexp.MustCompile(`(://)[^/?#"\s]*@`)
+	// secretParam matches a parameter of a URL whose name is that of a secret.
+	secretParam = regexp.MustCompile(`((?i)[?&][^=&"\s]*(?:token|key|secret|pass|auth|sig)[^=&"\s]*=)[^&#"\s]+`)
+)
+
+// Public is Text without secrets, for logs: without passwords in URLs, and without the values of header fields.
+func (c Config) Public() string {
+	c.Site = slices.Clone(c.Site)
+	for i, s := range c.Site {
+		c.Site[i].Headers = maps.Clone(s.Headers)
+		for name := range s.Headers {
+			c.Site[i].Headers[name] = "xxxxx"
+		}
+	}
+	return public(c.Text())
+}
+
+// public removes passwords and tokens from the URLs in a text.
+func public(text string) string {
+	return secretParam.ReplaceAllString(userInfo.ReplaceAllString(text, "${1}xxxxx@"), "${1}xxxxx")
+}
+
+// exposed returns an error that names the node's files and directories that everybody on the machine may read. The node makes them readable
+// by its user only. It does not change older ones, because somebody may want them as they are.
+func exposed(data, logs string) error {
+	private := func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || info.Mode().Perm()&0o007 == 0
+	}
+	open := slices.DeleteFunc([]string{filepath.Join(data, "frontier"), filepath.Join(data, "node.json")}, private)
+	if !private(logs) {
+		files, err := os.ReadDir(logs)
+		if err != nil {
+			return fmt.Errorf("look at the logs: %w", err)
+		}
+		if slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+			return strings.Contains(f.Name(), ".jsonl") && !private(filepath.Join(logs, f.Name()))
+		}) {
+			open = append(open, logs)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return errors.New("everybody on this machine may read what is crawled: chmod -R o= " + strings.Join(open, " "))
 }

@@ -36,6 +36,20 @@ type trial struct {
 	opened, watch func(n *node.Node)
 }
 
+// small is a configuration for the small web: the defaults, but for what a small machine has no room for.
+func small(dir string) node.Config {
+	c := node.Default()
+	// A path too long for a socket: a listener of the system is nothing that a bubble waits for, and without a status
+	// socket a node crawls all the same.
+	c.Node.Data = filepath.Join(dir, strings.Repeat("long", 30))
+	c.Crawl.Fetchers, c.Crawl.Resolvers = 6, 2
+	c.Node.MemoryMiB, c.Frontier.MinFreeMiB = 64, 0
+	c.Fetch.AllowPrefixes = []string{webPrefix}
+	c.Fetch.TLSVerify = false
+	c.Fetch.DNS.Servers = []string{"127.0.0.1"}
+	return c
+}
+
 // inBubble runs a test in a bubble with an empty web.
 func inBubble(t *testing.T, test func(w *trial)) {
 	t.Helper()
@@ -43,15 +57,7 @@ func inBubble(t *testing.T, test func(w *trial)) {
 		web, err := NewWeb()
 		must(t, err)
 		defer web.Close()
-		w := &trial{Web: web, t: t, cfg: node.Default(), began: time.Now()}
-		// A path too long for a socket: a listener of the system is nothing that a bubble waits for, and without a status
-		// socket a node crawls all the same.
-		w.cfg.Node.Data = filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-		w.cfg.Crawl.Fetchers, w.cfg.Crawl.Resolvers = 6, 2
-		w.cfg.Node.MemoryMiB, w.cfg.Frontier.MinFreeMiB = 64, 0
-		w.cfg.Fetch.AllowPrefixes = []string{webPrefix}
-		w.cfg.Fetch.TLSVerify = false
-		w.cfg.Fetch.DNS.Servers = []string{"127.0.0.1"}
+		w := &trial{Web: web, t: t, cfg: small(t.TempDir()), began: time.Now()}
 		w.deps = node.Deps{
 			Dial:      web.Dial,
 			DialDNS:   new(nameServer).dial, // it knows no names
