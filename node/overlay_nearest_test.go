@@ -3,12 +3,9 @@ package node_test
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/memberlist"
 
 	"proxima/assign"
 	"proxima/ncoord"
@@ -90,17 +87,6 @@ func nearest(t *testing.T, nodes, sites, percent int, over float64, lied bool) {
 	})
 }
 
-// liar speaks memberlist's protocol and knows the secret, but says what it likes of its place.
-type liar struct{ meta, ack []byte }
-
-func (l liar) NodeMeta(int) []byte                                      { return l.meta }
-func (liar) NotifyMsg([]byte)                                           {}
-func (liar) GetBroadcasts(int, int) [][]byte                            { return nil }
-func (liar) LocalState(bool) []byte                                     { return nil }
-func (liar) MergeRemoteState([]byte, bool)                              {}
-func (l liar) AckPayload() []byte                                       { return l.ack }
-func (liar) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
-
 // lie has a liar join at the place behind those of the nodes, in an overlay with a label. The forms are those of node/member: what it says can be read.
 func (b *bed) lie(label string) {
 	place := len(b.nodes)
@@ -108,23 +94,17 @@ func (b *bed) lie(label string) {
 	part := func(to, b []byte) []byte { return append(binary.AppendUvarint(to, uint64(len(b))), b...) }
 	coord := wild.AppendBinary(nil)
 	says := part(part([]byte{1}, coord), assign.Factors{}.AppendBinary(nil)) // revision, coordinate, factors
-	var l liar
-	l.meta = append([]byte{5, 1 << 2, 1}, make([]byte, 8)...) // version; placed; boot; stamp
-	l.meta = part(append(l.meta, says...), []byte("192.0.2.1:7947"))
-	l.ack = append(part([]byte{1, 1}, coord), says...)
+	var liar netsim.Rogue
+	liar.Meta = append([]byte{5, 1 << 2, 1}, make([]byte, 8)...) // version; placed; boot; stamp
+	liar.Meta = part(append(liar.Meta, says...), []byte("192.0.2.1:7947"))
+	liar.Ack = append(part([]byte{1, 1}, coord), says...)
 	secret, err := peer.Load(b.secret)
 	must(b.t, err)
-	c := memberlist.DefaultLANConfig()
-	c.Name, c.Transport, c.Label = netsim.ID(place), b.enter(place), label
-	c.SecretKey = secret.GossipKeys()[0]
-	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = l, l, io.Discard, false
-	list, err := memberlist.Create(c)
+	leave, err := liar.Join(netsim.ID(place), label, secret.GossipKeys()[0], b.enter(place)) // who met it is in the logs
 	must(b.t, err)
-	_, _ = list.Join([]string{netsim.GossipAt(0)}) // who met it is in the logs
 	b.guests = append(b.guests, func() {
-		if err := list.Shutdown(); err != nil {
+		if err := leave(); err != nil {
 			b.t.Error(err)
 		}
-		time.Sleep(time.Minute) // until its goroutines have ended
 	})
 }

@@ -1,7 +1,6 @@
 package member_test
 
 import (
-	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -9,51 +8,29 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/memberlist"
-
 	"proxima/assign"
 	"proxima/ncoord"
 	"proxima/node/member"
 	"proxima/node/netsim"
 )
 
-// rogue speaks memberlist's protocol and knows the secret, but publishes what it likes.
-type rogue struct {
-	meta, ack, state []byte
-	open             bool // it does not encrypt
-}
-
-func (r rogue) NodeMeta(int) []byte                                        { return r.meta }
-func (r rogue) NotifyMsg([]byte)                                           {}
-func (r rogue) GetBroadcasts(int, int) [][]byte                            { return nil }
-func (r rogue) LocalState(bool) []byte                                     { return r.state }
-func (r rogue) MergeRemoteState([]byte, bool)                              {}
-func (r rogue) AckPayload() []byte                                         { return r.ack }
-func (r rogue) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
-func (r rogue) run(t *testing.T, o *overlay, place int, name string) func() {
-	t.Helper()
-	c := memberlist.DefaultLANConfig()
-	c.Name, c.Transport, c.SecretKey, c.Label = name, o.transport(place), secret, "test"
-	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = r, r, io.Discard, false
-	if r.open {
-		c.SecretKey = nil
-	}
-	list, err := memberlist.Create(c)
-	must(t, err)
-	_, _ = list.Join([]string{netsim.GossipAt(0)}) // it may be refused
+// join has a rogue join an overlay, and returns how it is ended.
+func (o *overlay) join(r netsim.Rogue, place int, name string, secret []byte) (end func()) {
+	o.t.Helper()
+	leave, err := r.Join(name, "test", secret, o.transport(place))
+	must(o.t, err)
 	return func() {
-		if err := list.Shutdown(); err != nil {
-			t.Error(err)
+		if err := leave(); err != nil {
+			o.t.Error(err)
 		}
-		time.Sleep(time.Minute) // until its goroutines have ended
 	}
 }
 
 // Who does not know the secret is no member, even if it does not encrypt, nor is who has no id.
 func TestRoguesAreRefused(t *testing.T) {
-	for name, r := range map[string]rogue{netsim.ID(3): {open: true}, "mallory\n": {}} {
+	for name, key := range map[string][]byte{netsim.ID(3): nil, "mallory\n": secret} {
 		settled(t, flat(40), 3, func(t *testing.T, o *overlay) {
-			stop := r.run(t, o, 3, name)
+			stop := o.join(netsim.Rogue{}, 3, name, key)
 			time.Sleep(time.Minute)
 			o.expect(name, upTo(3), upTo(3), upTo(3), true)
 			if o.nodes[0].count(member.EventTrouble, "") == 0 {
@@ -70,7 +47,7 @@ func TestGarbageIsBorne(t *testing.T) {
 		for i := range garbage {
 			garbage[i] = byte(rand.New(rand.NewPCG(1, uint64(i))).Uint32())
 		}
-		stop := rogue{meta: garbage, ack: garbage, state: garbage}.run(t, o, 4, netsim.ID(4))
+		stop := o.join(netsim.Rogue{Meta: garbage, Ack: garbage, State: garbage}, 4, netsim.ID(4), secret)
 		time.Sleep(30 * time.Second)
 		o.expect("garbage", upTo(4), upTo(5), upTo(4), true)
 		for i := range 4 {
@@ -94,8 +71,8 @@ func TestLiar(t *testing.T) {
 	const n = 10
 	settled(t, world(n+1, 11), n, func(t *testing.T, o *overlay) {
 		wild := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000, -50_000, 0, 0}, Error: 0.001}
-		liar := rogue{meta: member.EncodeMeta(1, "10.0.0.99:1", wild), ack: member.EncodeAck(1, 2, wild)}
-		stop := liar.run(t, o, n, netsim.ID(n))
+		liar := netsim.Rogue{Meta: member.EncodeMeta(1, "10.0.0.99:1", wild), Ack: member.EncodeAck(1, 2, wild)}
+		stop := o.join(liar, n, netsim.ID(n), secret)
 		time.Sleep(2 * time.Minute)
 		var errs []float64
 		for i := range n {
