@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,12 +49,12 @@ func crawlFilePath(dir string) string { return filepath.Join(dir, "crawl.json") 
 // readCrawlFile reads what an earlier start has kept. It returns no error if there is nothing.
 func readCrawlFile(dir string) (was crawlFile, err error) {
 	path := crawlFilePath(dir)
-	text, err := os.ReadFile(path)
+	text, err := readIfThere(path)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return was, nil
 	case err != nil:
 		return was, fmt.Errorf("read %s: %w", path, err)
+	case text == nil:
+		return was, nil
 	}
 	if err := json.Unmarshal(text, &was); err != nil || was.V != crawlFileVersion {
 		return was, fmt.Errorf("read %s: %w: not readable or of another version; delete it and give the seeds again", path, frontier.ErrDamaged)

@@ -32,19 +32,17 @@ const idVersion = 1
 func nextLife(dir string, now time.Time) (ID, error) {
 	path := filepath.Join(dir, "node.json")
 	id := ID{V: idVersion}
-	text, err := os.ReadFile(path)
+	text, err := readIfThere(path)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return ID{}, fmt.Errorf("read node id: %w", err)
+	case text == nil:
 		var b [16]byte
 		_, _ = rand.Read(b[:]) // never fails
 		id.Node = hex.EncodeToString(b[:])
-	case err != nil:
-		return ID{}, fmt.Errorf("read node id: %w", err)
-	default:
-		if err := json.Unmarshal(text, &id); err != nil || id.V != idVersion || len(id.Node) != 32 {
-			return ID{}, fmt.Errorf("read node id: %w: %s is not readable or of another version; no URLs are lost: "+
-				"delete the file and the node gets a new id", frontier.ErrDamaged, path)
-		}
+	case json.Unmarshal(text, &id) != nil || id.V != idVersion || len(id.Node) != 32:
+		return ID{}, fmt.Errorf("read node id: %w: %s is not readable or of another version; no URLs are lost: "+
+			"delete the file and the node gets a new id", frontier.ErrDamaged, path)
 	}
 	if id.Boot++; id.Boot > 1 {
 		id.Boot = max(id.Boot, uint64(max(0, now.Unix())))
@@ -56,6 +54,15 @@ func nextLife(dir string, now time.Time) (ID, error) {
 		return ID{}, fmt.Errorf("write node id: %w", err)
 	}
 	return id, nil
+}
+
+// readIfThere reads a file. It returns nil if there is none.
+func readIfThere(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
 }
 
 // replaceFile writes a file that only its owner can read. When it returns, the file is on disk. A crash leaves the old file or the new

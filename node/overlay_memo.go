@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -87,15 +86,6 @@ const votersFile = "voters"
 
 // quotaFile is where a node keeps a value of package quota.
 func quotaFile(data, key string) string { return filepath.Join(data, "quota-"+key) }
-
-// readIfThere returns nil if there is no such file.
-func readIfThere(path string) ([]byte, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return b, err
-}
 
 // loadVoters reads what this node kept for this run. It returns nil if there is nothing.
 func loadVoters(data, run string) ([]byte, error) {
