@@ -4,18 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"proxima/fetch/warc"
+	"proxima/node/netsim"
 	"proxima/node/runlog"
 	"proxima/scripts/archive"
 )
@@ -29,37 +28,17 @@ func must(t testing.TB, err error) {
 
 // memory is what a frontier has on disk: receipts, and which pages are done. It outlives the lives of a node.
 type memory struct {
+	receipts netsim.Shelf
 	mu       sync.Mutex
-	receipts map[string]bool
 	done     map[string]bool
-}
-
-func (m *memory) Scan(prefix []byte, visit func(key, value []byte) error) error {
-	m.mu.Lock()
-	keys := slices.Sorted(maps.Keys(m.receipts))
-	m.mu.Unlock()
-	for _, k := range keys {
-		if strings.HasPrefix(k, string(prefix)) {
-			if err := visit([]byte(k), nil); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (m *memory) Batch(fill func(set func(k, v []byte), del func(k []byte))) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	fill(func(k, _ []byte) { m.receipts[string(k)] = true }, func(k []byte) { delete(m.receipts, string(k)) })
-	return nil
 }
 
 // end writes the end of a download and its receipt, both or none.
 func (m *memory) end(url string, receipt []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.done[url], m.receipts[string(receipt)] = true, true
+	m.done[url] = true
+	_ = m.receipts.Put(receipt, nil) // it fails only where a test says so
 }
 
 func (m *memory) isDone(url string) bool {
@@ -79,11 +58,10 @@ type bed struct {
 }
 
 func newBed(t testing.TB) *bed {
-	b := &bed{t: t, dir: t.TempDir(), to: filepath.Join(t.TempDir(), "to"), cfg: Default(),
-		memory: memory{receipts: map[string]bool{}, done: map[string]bool{}}}
+	b := &bed{t: t, dir: t.TempDir(), to: filepath.Join(t.TempDir(), "to"), cfg: Default(), memory: memory{done: map[string]bool{}}}
 	b.cfg.URL, b.cfg.Formats = "file://"+b.to, []string{WARC, Pages}
 	b.cfg.SizeBytes, b.cfg.DiskBytes = 10<<10, 400<<10
-	b.deps = Deps{Receipts: &b.memory, Sync: func(context.Context) error { return nil }, Warn: func(error) {},
+	b.deps = Deps{Receipts: &b.receipts, Sync: func(context.Context) error { return nil }, Warn: func(error) {},
 		Node: "0123456789abcdef", Run: "crawl", Version: "v1", Transport: new(http.Transport)}
 	return b
 }
@@ -114,8 +92,8 @@ func (b *bed) once() {
 func (b *bed) onceAndGone() {
 	b.t.Helper()
 	b.once()
-	if left, err := os.ReadDir(b.dir); err != nil || len(left) != 0 || len(b.receipts) != 0 {
-		b.t.Errorf("left: %v, %v, %d receipts", left, err, len(b.receipts))
+	if left, err := os.ReadDir(b.dir); err != nil || len(left) != 0 || b.receipts.Len() != 0 {
+		b.t.Errorf("left: %v, %v, %d receipts", left, err, b.receipts.Len())
 	}
 }
 
