@@ -69,6 +69,13 @@ func assigned(label, page string, ms float64) runlog.Fetch {
 	return runlog.Fetch{URL: "http://" + page, TotalMs: ms, Bytes: 1000, Origin: runlog.OriginAssigned, Label: label, Batch: batchOne}
 }
 
+// single is such a download in a run of one assigner, where no batch gives pages to nodes.
+func single(label, page string, ms float64) runlog.Fetch {
+	f := assigned(label, page, ms)
+	f.Batch = ""
+	return f
+}
+
 func estimated(label, page string, ms float64) runlog.Fetch {
 	f := assigned(label, page, ms)
 	f.Origin = runlog.OriginEstimate

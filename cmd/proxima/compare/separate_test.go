@@ -25,21 +25,16 @@ func TestSeparateRunsByHand(t *testing.T) {
 		b := newBed(t, filepath.Join(top, fmt.Sprintf("%s-%d", run.label, run.seed)), w)
 		for k, s := range w.Servers {
 			n, host := b.nodes[k], s.Hosts[0]
-			mine := func(path string, ms float64) runlog.Fetch {
-				f := assigned(run.label, host+path, ms)
-				f.Batch = ""
-				return f
-			}
-			cut := mine("/1cut", run.ms) // nothing but broken off
+			cut := single(run.label, host+"/1cut", run.ms) // nothing but broken off
 			cut.Error = "canceled"
 			n.fetch(0, cut)
 			cut.URL, cut.Status, cut.TotalMs = "http://"+host+"/1", 200, 7
 			n.fetch(1, cut)
-			busy := mine("/1", 9)
+			busy := single(run.label, host+"/1", 9)
 			busy.Status = 503
 			n.fetch(2, busy)
-			n.fetch(3, mine("/1", run.ms))
-			n.fetch(9, mine("/1", 5000))
+			n.fetch(3, single(run.label, host+"/1", run.ms))
+			n.fetch(9, single(run.label, host+"/1", 5000))
 			n.fetch(10, estimated(run.label, host+"/1e", 77))
 			cut = estimated(run.label, host+"/1e/cut", 77)
 			cut.Error = "canceled"
@@ -126,9 +121,7 @@ func TestRunsOfOneSeedInOtherWorlds(t *testing.T) {
 		}
 		b := newBed(t, filepath.Join(top, run.name), w)
 		for _, s := range w.Servers {
-			f := assigned(run.label, s.Hosts[0]+"/1", run.ms)
-			f.Batch = ""
-			b.nodes[0].fetch(9, f)
+			b.nodes[0].fetch(9, single(run.label, s.Hosts[0]+"/1", run.ms))
 		}
 		b.write()
 	}
@@ -175,8 +168,7 @@ func alone(t *testing.T, dir, label string, seed uint64, ms float64) string {
 	w.Assigners, w.Seed = []string{label}, seed
 	b := newBed(t, dir, w)
 	for _, s := range w.Servers {
-		f := assigned(label, s.Hosts[0]+"/1", ms)
-		f.Batch = ""
+		f := single(label, s.Hosts[0]+"/1", ms)
 		if ms == 0 {
 			f.Error = "refused"
 		}
@@ -257,9 +249,7 @@ func TestRunsOfDifferentLengthAreTold(t *testing.T) {
 			w.Assigners = []string{label}
 			b := newBed(t, filepath.Join(top, label), w)
 			for i := range n {
-				f := assigned(label, fmt.Sprintf("%s/%d", w.Servers[i%2].Hosts[0], i), float64(i))
-				f.Batch = ""
-				b.nodes[0].fetch(9, f)
+				b.nodes[0].fetch(9, single(label, fmt.Sprintf("%s/%d", w.Servers[i%2].Hosts[0], i), float64(i)))
 			}
 			b.write()
 		}
