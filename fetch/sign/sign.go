@@ -98,13 +98,6 @@ func Thumbprint(key ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// DirectoryPath is where the directory of keys is served, and DirectoryType its media type
-// (draft-meunier-http-message-signatures-directory).
-const (
-	DirectoryPath = "/.well-known/http-message-signatures-directory"
-	DirectoryType = "application/http-message-signatures-directory+json"
-)
-
 // Directory is the directory of some keys, JSON.
 func Directory(keys []ed25519.PrivateKey) ([]byte, error) {
 	var d struct {
