@@ -145,7 +145,7 @@ func (o *overlay) newDeciders() (err error) {
 			}
 		},
 		Gone:      func(id string) bool { return !slices.Contains(o.there().Alive, id) },
-		Custodian: o.custodian,
+		Custodian: func(not ...string) string { v := o.there(); return v.Custodian(not...) },
 		Refused:   func(_ string, _ *wire.Link, reason string) { n.loop.DropLinks("refused by a peer: "+reason, 1) },
 		Aside: func(to string, links int, err error) {
 			n.warn(fmt.Errorf("%d links for %s are set aside: %w", links, to, err))
@@ -320,18 +320,11 @@ func (o *overlay) setView(v member.View) {
 		return
 	}
 	o.remote.SetAlive(v.Alive)
-	for _, id := range goneSince(before, v.View) {
+	for _, id := range v.GoneSince(before) {
 		o.client.Forget(id)
 	}
 	o.outbox.Review()
 	o.memo.put(keyKnown, strings.Join(o.members.Known(), "\n"))
-}
-
-// goneSince returns the members that have died or left since an earlier view, and those dead ones that do not count as settled any more: until
-// then they are still asked things.
-func goneSince(before, v view.View) []string {
-	settled := slices.DeleteFunc(slices.Clone(before.Settled), func(id string) bool { return slices.Contains(v.Settled, id) })
-	return slices.DeleteFunc(slices.Concat(before.Alive, settled), v.IsAlive)
 }
 
 // goesOnAfter is how long a node waits after the last news that the crawl is over. If it still runs then, it has work left, and goes on.
@@ -355,19 +348,6 @@ func (e *ending) tells(fresh, over bool, now time.Time) bool {
 	}
 	e.waiting = false
 	return true
-}
-
-// custodian returns a live peer that is not among those: the next one after the last of them. So a node that fails again and again asks all.
-func (o *overlay) custodian(not ...string) string {
-	alive := o.there().Alive
-	i := slices.Index(alive, not[len(not)-1])
-	for range alive {
-		i = (i + 1) % len(alive)
-		if id := alive[i]; id != o.node.id.Node && !slices.Contains(not, id) {
-			return id
-		}
-	}
-	return ""
 }
 
 // there returns the current view.

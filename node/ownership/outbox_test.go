@@ -157,14 +157,13 @@ func (d *disk) moveLink(url, to string) {
 func (l *life) newOutbox() *peer.Outbox {
 	cfg := peer.Default()
 	cfg.OutboxLinks, cfg.OutboxMessageLinks = 20, 7
-	there := func() view.View { return l.owner.view() }
 	o, err := peer.NewOutbox(cfg, peer.OutboxDeps{
 		Shelf:     posts{l.disk},
 		Deliver:   call(l, (*Ownership).Deliver),
 		Route:     func(link *wire.Link) string { return l.owner.Destination(link) },
 		Moved:     func(r *wire.Record) { _ = l.owner.Moved(r) },
-		Gone:      func(id string) bool { v := there(); return !v.IsAlive(id) },
-		Custodian: func(not ...string) string { return custodian(there(), not) },
+		Gone:      func(id string) bool { v := l.owner.view(); return !v.IsAlive(id) },
+		Custodian: func(not ...string) string { v := l.owner.view(); return v.Custodian(not...) },
 		Refused:   func(to string, link *wire.Link, reason string) { l.w.t.Errorf("%s refuses %v: %s", to, link, reason) },
 		Aside:     func(to string, _ int, err error) { l.w.t.Errorf("links for %s are set aside: %v", to, err) },
 	})
@@ -172,18 +171,6 @@ func (l *life) newOutbox() *peer.Outbox {
 		l.w.t.Errorf("node %d: %v", l.at, err)
 	}
 	return o
-}
-
-// custodian draws a node as package node does: the next one after the last of those that it must not be.
-func custodian(v view.View, not []string) string {
-	i := slices.Index(v.Alive, not[len(not)-1])
-	for range v.Alive {
-		i = (i + 1) % len(v.Alive)
-		if id := v.Alive[i]; id != v.Self && !slices.Contains(not, id) {
-			return id
-		}
-	}
-	return ""
 }
 
 // posts is the shelf of an outbox on a disk.

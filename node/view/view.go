@@ -49,6 +49,26 @@ func (v *View) AllOver() bool {
 	return len(v.Over) > 0 && !slices.ContainsFunc(v.Others(), func(id string) bool { return !slices.Contains(v.Over, id) })
 }
 
+// GoneSince returns the members that have died or left since an earlier view, and those dead ones that do not count as settled any more: until
+// then they are still asked things.
+func (v *View) GoneSince(before View) []string {
+	settled := slices.DeleteFunc(slices.Clone(before.Settled), func(id string) bool { return slices.Contains(v.Settled, id) })
+	return slices.DeleteFunc(slices.Concat(before.Alive, settled), v.IsAlive)
+}
+
+// Custodian returns another member that answers and is not among those: the next one after the last of them. So a node that fails again and
+// again asks all. It returns "" if there is none.
+func (v *View) Custodian(not ...string) string {
+	i := slices.Index(v.Alive, not[len(not)-1])
+	for range v.Alive {
+		i = (i + 1) % len(v.Alive)
+		if id := v.Alive[i]; id != v.Self && !slices.Contains(not, id) {
+			return id
+		}
+	}
+	return ""
+}
+
 // homes returns the ids to draw from.
 func (v *View) homes() []string {
 	if len(v.Homes) > 0 {
