@@ -39,20 +39,19 @@ func at(t time.Time) moment { return moment{t, t} }
 
 func (b *bench) pass(t time.Duration) { b.now = b.now.Add(t) }
 
-// look tells the holder what the frontier wants of server(1).
-func (b *bench) look(wanted bool, inFlight int) {
-	b.tick([]Server{{Addr: server(1), Wanted: wanted, InFlight: inFlight}}, b.now)
-}
+// look tells the holder whether the frontier wants server(1), where nothing is in flight.
+func (b *bench) look(wanted bool) { b.tick([]Server{{Addr: server(1), Wanted: wanted}}, b.now) }
 
 // sends returns the item that is due, after a check of its wish.
-func (b *bench) sends(wish wire.Wish) (item, *wire.LeaseItem) {
+func (b *bench) sends(wish wire.Wish) item {
 	b.t.Helper()
 	due := b.due(b.now, nil)
 	if len(due) != 1 || len(due[b.grantedBy]) != 1 || due[b.grantedBy][0].wish != wish {
 		b.t.Fatalf("due: %v, want %v to %s", due, wish, b.grantedBy)
 	}
 	it := due[b.grantedBy][0]
-	return it, b.message(&it, b.grantedBy, b.now)
+	b.message(&it, b.grantedBy, b.now)
+	return it
 }
 
 func (b *bench) silent() {
@@ -79,8 +78,8 @@ func yes() *wire.LeaseAnswer {
 // obtain acquires the lease on server(1).
 func (b *bench) obtain() *lease {
 	b.t.Helper()
-	b.look(true, 0)
-	it, _ := b.sends(acquire)
+	b.look(true)
+	it := b.sends(acquire)
 	b.answered(it, b.grantedBy, yes(), at(b.now), b.now)
 	if d, ok := b.told(); !ok || d != time.Minute {
 		b.t.Fatalf("leased for %v, %v", d, ok)
@@ -226,14 +225,13 @@ func TestTimes(t *testing.T) {
 // nothing), when the next message is due, and what people are told. The answer comes two seconds after the question.
 func TestAnswers(t *testing.T) {
 	wishes := map[string]func(b *bench) item{
-		"acquire": func(b *bench) item { b.look(true, 0); it, _ := b.sends(acquire); return it },
-		"renew":   func(b *bench) item { b.obtain(); b.pass(40 * time.Second); it, _ := b.sends(renew); return it },
+		"acquire": func(b *bench) item { b.look(true); return b.sends(acquire) },
+		"renew":   func(b *bench) item { b.obtain(); b.pass(40 * time.Second); return b.sends(renew) },
 		"release": func(b *bench) item {
 			b.withdraw(server(1), b.obtain(), b.now)
-			b.look(false, 0)
+			b.look(false)
 			b.told()
-			it, _ := b.sends(release)
-			return it
+			return b.sends(release)
 		},
 	}
 	answers := map[string]*wire.LeaseAnswer{
@@ -306,8 +304,8 @@ func TestAnswers(t *testing.T) {
 func TestAnswersThatEndFailures(t *testing.T) {
 	for answer, fails := range map[*wire.LeaseAnswer]int{yes(): 0, {Grant: held, Holder: "x"}: 0, {Grant: later, RetryMs: 1}: 0, {Grant: elsewhere}: 4, {}: 4} {
 		b := newBench(t)
-		b.look(true, 0)
-		it, _ := b.sends(acquire)
+		b.look(true)
+		it := b.sends(acquire)
 		it.lease.fails = 3
 		if b.answered(it, "k", answer, at(b.now), b.now); it.lease.fails != fails {
 			t.Errorf("after %v there are %d failures, not %d", answer, it.lease.fails, fails)

@@ -91,11 +91,9 @@ func withCrew(t *testing.T, n, expected int, test func(t *testing.T, c *crew)) {
 func idOf(n int) string { return fmt.Sprintf("%032x", n) }
 
 // join adds an idle node.
-func (c *crew) join() *mate {
-	return c.joinAs(idOf(len(c.mates) + 1))
-}
+func (c *crew) join() { c.joinAs(idOf(len(c.mates) + 1)) }
 
-func (c *crew) joinAs(id string) *mate {
+func (c *crew) joinAs(id string) {
 	c.mu.Lock()
 	m := &mate{id: id, state: State{Idle: true, Counters: 7}}
 	c.mates = append(c.mates, m)
@@ -117,7 +115,6 @@ func (c *crew) joinAs(id string) *mate {
 		time.Sleep(every / 4)
 		c.set(func() { m.gone = true })
 	})
-	return m
 }
 
 func (c *crew) set(f func()) {
