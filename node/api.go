@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/console"
 	"proxima/node/wire"
 )
 
@@ -52,7 +54,7 @@ type apiCall struct {
 func (c *apiCall) param(name string) string { return c.URL.Query().Get(name) }
 
 func routes() []route {
-	return slices.Concat(statusRoutes(), watchRoutes(), controlRoutes(), steerRoutes(), webMasterRoutes())
+	return slices.Concat(watchRoutes(), controlRoutes(), steerRoutes(), webMasterRoutes())
 }
 
 // refusal is an error with an HTTP status for the caller.
@@ -194,7 +196,8 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-func statusRoutes() []route {
+// watchRoutes are the calls that say what the node does.
+func watchRoutes() []route {
 	return []route{
 		{method: "GET", path: "/status", does: "Says what the node is doing.", answer: Status{},
 			run: func(n *Node, _ *apiCall) (any, error) { return n.Status(), nil }},
@@ -205,7 +208,48 @@ func statusRoutes() []route {
 			stream: func(n *Node, w http.ResponseWriter, c *apiCall) { metricsHandler(n.metrics).ServeHTTP(w, c.Request) }},
 		{method: "GET", path: "/openapi.json", does: "Describes this API.", media: "application/json",
 			stream: func(_ *Node, w http.ResponseWriter, _ *apiCall) { answer(w, http.StatusOK, OpenAPI()) }},
+		{method: "GET", path: "/stream", does: "Sends the samples of all nodes and the new events of this one, once a second.", media: "text/event-stream",
+			stream: func(n *Node, w http.ResponseWriter, c *apiCall) { n.hub.ServeHTTP(w, c.Request) }},
+		{method: "GET", path: "/sample", does: "Says in figures what the node is doing.", answer: console.Sample{},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.sampleNow(), nil }},
+		{method: "GET", path: "/history", does: "Gives the samples of the last hour.", answer: []console.Sample{},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.book.Samples(), nil }},
+		{method: "GET", path: "/events", does: "Gives the latest events.", query: []param{{"after", "the number of the last one that is known", false}}, answer: []console.Event{},
+			run: func(n *Node, c *apiCall) (any, error) {
+				after, err := number(c.param("after"))
+				return n.book.Events(uint64(after), 300), err
+			}},
+		{method: "GET", path: "/decisions", does: "Gives the latest decisions about hosts.", answer: []console.Decision{},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.book.Decisions(), nil }},
+		{method: "GET", path: "/places", does: "Says where the servers are that the node crawls, or has crawled in the last hour.",
+			query: []param{{"t", "the moment, Unix time in ms; now where it is missing", false}}, answer: console.Places{},
+			run: func(n *Node, c *apiCall) (any, error) {
+				t, err := number(c.param("t"))
+				if t > 0 {
+					return n.book.PlacesAt(t), err
+				}
+				return n.watcher.placesNow(), err
+			}},
+		{method: "GET", path: "/hosts", does: "Finds hosts on the workbench, those with the most URLs in memory first.",
+			query: []param{{"part", "what their names contain", false}}, answer: HostList{},
+			run: func(n *Node, c *apiCall) (any, error) { return n.watcher.hosts(c.param("part")), nil }},
+		{method: "GET", path: "/servers", does: "Gives the web servers on the workbench, at most 300, those with the most hosts first.", answer: []ServerRow{},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.servers(), nil }},
+		{method: "GET", path: "/members", does: "Gives the members of the overlay as the node sees them.", answer: []MemberRow{},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.members(), nil }},
 	}
+}
+
+// number reads a parameter. It returns 0 if the parameter is missing.
+func number(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v < 0 {
+		return 0, badInput(fmt.Errorf("%q is not a number", text))
+	}
+	return v, nil
 }
 
 // Acted is the answer to a call that changes something.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/ncoord"
+	"proxima/node/bell"
 	"proxima/node/console"
 	"proxima/node/runlog"
 	"proxima/node/wire"
@@ -82,52 +82,6 @@ type MemberRow struct {
 	Accuracy float64     `json:"accuracy"`
 	QueueMs  float64     `json:"queue_ms"` // how long a page waits for a fetcher there
 	At       *[2]float32 `json:"at,omitempty"`
-}
-
-func watchRoutes() []route {
-	return []route{
-		{method: "GET", path: "/stream", does: "Sends the samples of all nodes and the new events of this one, once a second.", media: "text/event-stream",
-			stream: func(n *Node, w http.ResponseWriter, c *apiCall) { n.hub.ServeHTTP(w, c.Request) }},
-		{method: "GET", path: "/sample", does: "Says in figures what the node is doing.", answer: console.Sample{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.sampleNow(), nil }},
-		{method: "GET", path: "/history", does: "Gives the samples of the last hour.", answer: []console.Sample{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.book.Samples(), nil }},
-		{method: "GET", path: "/events", does: "Gives the latest events.", query: []param{{"after", "the number of the last one that is known", false}}, answer: []console.Event{},
-			run: func(n *Node, c *apiCall) (any, error) {
-				after, err := number(c.param("after"))
-				return n.book.Events(uint64(after), 300), err
-			}},
-		{method: "GET", path: "/decisions", does: "Gives the latest decisions about hosts.", answer: []console.Decision{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.book.Decisions(), nil }},
-		{method: "GET", path: "/places", does: "Says where the servers are that the node crawls, or has crawled in the last hour.",
-			query: []param{{"t", "the moment, Unix time in ms; now where it is missing", false}}, answer: console.Places{},
-			run: func(n *Node, c *apiCall) (any, error) {
-				t, err := number(c.param("t"))
-				if t > 0 {
-					return n.book.PlacesAt(t), err
-				}
-				return n.watcher.placesNow(), err
-			}},
-		{method: "GET", path: "/hosts", does: "Finds hosts on the workbench, those with the most URLs in memory first.",
-			query: []param{{"part", "what their names contain", false}}, answer: HostList{},
-			run: func(n *Node, c *apiCall) (any, error) { return n.watcher.hosts(c.param("part")), nil }},
-		{method: "GET", path: "/servers", does: "Gives the web servers on the workbench, at most 300, those with the most hosts first.", answer: []ServerRow{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.servers(), nil }},
-		{method: "GET", path: "/members", does: "Gives the members of the overlay as the node sees them.", answer: []MemberRow{},
-			run: func(n *Node, _ *apiCall) (any, error) { return n.watcher.members(), nil }},
-	}
-}
-
-// number reads a parameter. It returns 0 if the parameter is missing.
-func number(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v < 0 {
-		return 0, badInput(fmt.Errorf("%q is not a number", text))
-	}
-	return v, nil
 }
 
 func (w watcher) sampleNow() console.Sample {
@@ -301,4 +255,65 @@ func (w watcher) askAll(ctx context.Context, call string, answers map[string]jso
 		})
 	}
 	_ = g.Wait() // peers that do not answer are left out
+}
+
+// sampleInterval is how often a node writes samples to its logs. The console gets the places of servers every sixth time.
+const sampleInterval = 10 * time.Second
+
+func (w watcher) run(ctx context.Context) error {
+	i := 0
+	sample := func() {
+		w.sample()
+		w.book.Sampled(w.sampleNow())
+		if i%6 == 0 {
+			w.book.Placed(w.placesNow())
+		}
+		i++
+	}
+	sample()
+	return bell.Every(ctx, sampleInterval, sample)
+}
+
+// sample writes the state of the queues and the load of the node to the logs.
+func (w watcher) sample() {
+	w.runlog.Queue(queueLine(w.frontier.Status(), w.loop.Stats().Drops))
+	load := runlog.SampleLoad(w.cfg.Node.Data)
+	if w.overlay != nil {
+		load.LinksSent = int64(w.overlay.owners.Counts().LinksRouted)
+		load.MessagesSent, load.BytesSent, load.BytesReceived = w.overlay.traffic()
+	}
+	w.runlog.Load(load)
+}
+
+// queueLine returns the status of a frontier as the log has it. Links that were dropped before they reached the frontier count as its
+// drops: both are URLs that were not crawled.
+func queueLine(s frontier.Status, links map[string]int64) runlog.Queue {
+	q := runlog.Queue{
+		Pending: s.Pending, ServersReady: int64(s.Ready), InFlight: int64(s.InFlight),
+		Accepted: int64(s.Accepted), Duplicate: int64(s.Duplicate), Done: int64(s.Done), Failed: int64(s.Failed),
+		Dropped: int64(s.Dropped), AtStart: s.AtStart, Arrived: int64(s.Arrived), Left: int64(s.Left), Held: s.Held,
+		Drops: map[string]int64{}, Waits: map[string]int64{}, Queues: s.Queues,
+	}
+	for kind, hosts := range s.Hosts {
+		q.HostsActive += int64(hosts)
+		if kind != "fetching" && kind != "ready" && kind != "idle" {
+			q.Waits[kind] = int64(hosts)
+			q.HostsWaiting += int64(hosts)
+		}
+	}
+	q.ServersBusy = int64(s.InFlight)
+	q.ServersWaiting = max(0, int64(s.Servers-s.InFlight-s.Ready))
+	for reason, count := range s.Reasons {
+		q.Drops[short(reason)] += int64(count)
+	}
+	for reason, count := range links {
+		q.Drops[short(reason)] += count
+	}
+	return q
+}
+
+// short returns the kind of a reason, so that reasons can be counted: "blocked" for "blocked: example.org".
+func short(reason string) string {
+	kind, _, _ := strings.Cut(reason, ":")
+	return kind
 }
