@@ -6,16 +6,12 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"proxima/assign"
 	"proxima/ncoord"
-	"proxima/node/peer"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -215,75 +211,6 @@ func TestMemoryOfANewLease(t *testing.T) {
 		answer := &wire.LeaseAnswer{Memory: c.memory, MemoryAgeMs: cmp.Or(c.ageMs, time.Minute.Milliseconds())}
 		if b.remember(&c.lease, answer, b.now); !c.lease.changed.Equal(c.changed) || (c.lease.memory == own) != c.stays {
 			t.Errorf("%s: changed at %v, its own stays: %v", what, c.lease.changed, c.lease.memory == own)
-		}
-	}
-}
-
-// asking is an inquiry that members answer at once, as during says: with the members that they see.
-func asking(during func(to string) (members []string, err error)) peer.Call[wire.RightsRequest, wire.RightsResponse] {
-	return func(_ context.Context, to string, _ *wire.RightsRequest) (*wire.RightsResponse, error) {
-		members, err := during(to)
-		return &wire.RightsResponse{SameView: err == nil, Members: members}, err
-	}
-}
-
-// An inquiry asks every member once, however many there are, and those that only another member sees.
-func TestInquiriesAskEverybody(t *testing.T) {
-	for _, n := range []int{2, inquireAtOnce, inquireAtOnce + 1} {
-		seen := names(n)
-		all := append(slices.Clone(seen), "unseen")
-		var mu sync.Mutex
-		var asked []string
-		g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 2, Rights: asking(func(to string) ([]string, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			asked = append(asked, to)
-			if to == seen[0] {
-				return all, nil
-			}
-			return nil, nil
-		})})
-		g.SetView(view.View{Self: seen[0], Alive: seen, Settled: seen, Majority: true})
-		g.grants.ask = true
-		concluded := g.inquire(t.Context(), g.grants.inquiry(time.Now()))
-		slices.Sort(asked)
-		slices.Sort(all)
-		if !concluded || !slices.Equal(asked, all) {
-			t.Errorf("of %d members and one more it asked %v, and concluded: %v", n, asked, concluded)
-		}
-	}
-}
-
-// An inquiry during which there was a gap counts for nothing.
-func TestInquiryWithAGap(t *testing.T) {
-	for what, c := range map[string]struct {
-		before, during time.Duration // how far the clock jumps
-		noticed        bool
-		concluded      bool
-		asked          int64
-	}{
-		"no gap":                 {0, 0, false, true, 2},
-		"a gap before":           {time.Minute, 0, false, false, 0},
-		"a gap":                  {0, time.Minute, false, false, 2},
-		"a gap that was noticed": {0, time.Minute, true, false, 2},
-	} {
-		var jumped, asked atomic.Int64
-		clock := NewClock(func() time.Duration { return time.Duration(jumped.Load()) })
-		g := NewGrantor(Default(), GrantorDeps{Clock: clock, Boot: 2, Rights: asking(func(string) ([]string, error) {
-			if asked.Add(1) > 1 {
-				return nil, nil
-			}
-			if jumped.Add(int64(c.during)); c.noticed {
-				clock.look()
-			}
-			return nil, nil
-		})})
-		g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"a", "k"}, Majority: true})
-		g.grants.ask = true
-		q := g.grants.inquiry(time.Now())
-		jumped.Store(int64(c.before))
-		if concluded := g.inquire(t.Context(), q); concluded != c.concluded || asked.Load() != c.asked {
-			t.Errorf("%s: it asked %d members and concluded: %v", what, asked.Load(), concluded)
 		}
 	}
 }

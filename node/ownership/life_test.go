@@ -10,6 +10,7 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/node/lease"
+	"proxima/node/netsim"
 	"proxima/node/peer"
 )
 
@@ -53,7 +54,7 @@ func (a *actor) start() {
 		},
 		Warn: func(error) {},
 	})
-	l.grantor = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Rights: l.Rights, Shelf: memories{}})
+	l.grantor = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Rights: l.Rights, Shelf: new(netsim.Shelf)})
 	l.holder = lease.NewHolder(w.leases, lease.HolderDeps{Clock: l.clock, Boot: l.boot, Lease: l.Lease, Frontier: leased{l},
 		Remote: func() []lease.Remote { return nil }, Moved: func(netip.Addr, *assign.Memory) {},
 		OnHeld: l.heldBy, Seed: uint64(w.draw(1 << 40))})

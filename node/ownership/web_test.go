@@ -201,11 +201,3 @@ func (l leased) Servers() []lease.Server {
 	}
 	return out
 }
-
-// memories is a lease.Shelf that stores nothing. The memories of servers do not matter in these tests.
-type memories struct{}
-
-func (memories) Get([]byte) ([]byte, error)                       { return nil, nil }
-func (memories) Put(_, _ []byte) error                            { return nil }
-func (memories) Delete([]byte) error                              { return nil }
-func (memories) Scan([]byte, func(key, value []byte) error) error { return nil }
