@@ -81,7 +81,7 @@ func TestWhoTellsOfDamage(t *testing.T) {
 				cfg.Recrawl.Enabled = true
 				l := begin(t, "", cfg, polite, Deps{})
 				c.before(l)
-				must(t, l.store.write(func(txn *tx) error { return txn.Set(c.key, c.value) }))
+				must(t, l.store.write(func(txn *tx) { txn.set(c.key, c.value) }))
 				if err := act(t.Context(), l); err != nil {
 					told = append(told, name)
 					if errors.Is(err, context.Canceled) {

@@ -79,13 +79,11 @@ func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 			}
 		}
 		rec.partial = slices.DeleteFunc(slices.Clone(rec.partial), func(p partialBlock) bool { return gone[p.seq] })
-		if err := l.writeApart(h, &rec, removed(keys[:maxAtomicKeys])...); err != nil {
+		if err := l.writeApart(h, &rec, func(txn *tx) { txn.del(keys[:maxAtomicKeys]...) }); err != nil {
 			return err
 		}
 	}
-	for _, key := range keys {
-		b.del(key)
-	}
+	b.del(keys...)
 	return nil
 }
 
@@ -164,7 +162,7 @@ func (l *ledger) removePages(h *hostEntry) error {
 		if len(keys) == 0 {
 			return nil
 		}
-		if err := l.writeApart(h, &rec, removed(keys)...); err != nil {
+		if err := l.writeApart(h, &rec, func(txn *tx) { txn.del(keys...) }); err != nil {
 			return fmt.Errorf("remove pages of %s: %w", h.host, err)
 		}
 		h.rec = rec

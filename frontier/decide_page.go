@@ -93,7 +93,7 @@ func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended 
 			return ended, err
 		}
 		ended += was
-		old, err := readPage(b.txn, h.host, hash)
+		old, err := readPage(b.tx, h.host, hash)
 		if err != nil {
 			return ended, err
 		}

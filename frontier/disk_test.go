@@ -291,7 +291,7 @@ func TestInterruptedCallIsRepeated(t *testing.T) {
 func TestHungDisk(t *testing.T) {
 	for what, call := range map[string]func(f *Frontier) error{
 		"write": func(f *Frontier) error {
-			return f.store.write(func(txn *tx) error { return txn.Txn.Set([]byte("k"), nil) })
+			return f.store.write(func(txn *tx) { txn.err = txn.Set([]byte("k"), nil) })
 		},
 		"sync": func(f *Frontier) error {
 			f.store.written.Add(1)

@@ -232,6 +232,6 @@ func (f *Frontier) replan() error {
 	if f.store.gate.shut.Load() {
 		return nil // the disk is full, and a later sample will be written
 	}
-	err = f.store.write(func(txn *tx) error { return txn.Set(kindPrefix(kindSample), value) })
+	err = f.store.write(func(txn *tx) { txn.set(kindPrefix(kindSample), value) })
 	return wrap(err, "write sample of pages")
 }

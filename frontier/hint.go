@@ -82,7 +82,7 @@ func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, plan *revisit
 			break
 		}
 		hash := link.URL.Hash()
-		old, err := readPage(b.txn, h.host, hash)
+		old, err := readPage(b.tx, h.host, hash)
 		if err != nil {
 			return err
 		}

@@ -88,8 +88,7 @@ type news func(t *transfers, now time.Time)
 
 // batch is one transaction and everything that waits for it.
 type batch struct {
-	txn      *tx
-	err      error // the first error of set or del since the request began
+	*tx
 	added    map[queueKey]*newURLs
 	order    []*newURLs // the same in the order in which they came
 	touched  map[string]*hostEntry
@@ -100,20 +99,6 @@ type batch struct {
 	urls    int
 	bytes   int // as the store counts them, without the records of the hosts in touched
 	settled chan struct{}
-}
-
-// set writes a value. It keeps both slices. The first error of set or del fails the request (batch.err).
-func (b *batch) set(key, value []byte) {
-	if b.err == nil {
-		b.err = b.txn.Set(key, value)
-	}
-}
-
-// del deletes a value. It keeps the key. See set for errors.
-func (b *batch) del(key []byte) {
-	if b.err == nil {
-		b.err = b.txn.Delete(key)
-	}
 }
 
 type queueKey struct {
@@ -273,7 +258,7 @@ func (l *ledger) batchFor(r *request) *batch {
 
 func (l *ledger) newBatch() *batch {
 	b := &batch{
-		txn:     l.store.begin(),
+		tx:      l.store.begin(),
 		added:   make(map[queueKey]*newURLs),
 		touched: make(map[string]*hostEntry),
 	}
@@ -302,34 +287,18 @@ func (l *ledger) settle() {
 }
 
 // writeApart makes a part of a change to a host in a transaction before that of its batch, and writes a record that is right after that
-// part. Entries without a value are deleted. After an error everything ends, because what is in memory may no longer be what is on disk.
-func (l *ledger) writeApart(h *hostEntry, rec *record, entries ...*badger.Entry) error {
-	if h.stored {
-		entries = append(entries, badger.NewEntry(hostKey(kindHost, h.host), rec.append(nil, time.Now())))
-	}
-	err := l.store.write(func(txn *tx) (err error) {
-		for _, e := range entries {
-			if e.Value == nil {
-				err = cmp.Or(err, txn.Delete(e.Key))
-			} else {
-				err = cmp.Or(err, txn.SetEntry(e))
-			}
+// part. After an error everything ends, because what is in memory may no longer be what is on disk.
+func (l *ledger) writeApart(h *hostEntry, rec *record, change func(txn *tx)) error {
+	err := l.store.write(func(txn *tx) {
+		if change(txn); h.stored {
+			txn.set(hostKey(kindHost, h.host), rec.append(nil, time.Now()))
 		}
-		return err
 	})
 	if err != nil {
 		err = fmt.Errorf("write to store: %w", err)
 		l.fail(err)
 	}
 	return err
-}
-
-// removed makes entries for writeApart that delete keys.
-func removed(keys [][]byte) (entries []*badger.Entry) {
-	for _, key := range keys {
-		entries = append(entries, badger.NewEntry(key, nil))
-	}
-	return entries
 }
 
 func (l *ledger) fail(err error) { l.failure.CompareAndSwap(nil, &err) }
@@ -343,8 +312,8 @@ func (l *ledger) commit() {
 		}
 		failure := l.failure.Load()
 		if failure != nil {
-			b.txn.Discard()
-		} else if err := l.store.commit(b.txn); err != nil {
+			b.Discard()
+		} else if err := l.store.commit(b.tx); err != nil {
 			l.fail(fmt.Errorf("write to store: %w", err))
 			failure = l.failure.Load()
 		} else {
@@ -372,10 +341,7 @@ func (l *ledger) seal(b *batch) error {
 				n++
 			}
 			l.seq++
-			e := badger.NewEntry(pendingKey(urls.host, urls.origin, l.seq), l.store.codec.seal(body)).WithMeta(byte(n))
-			if err := b.txn.SetEntry(e); err != nil {
-				return fmt.Errorf("write block of %s: %w", urls.host, err)
-			}
+			b.put(badger.NewEntry(pendingKey(urls.host, urls.origin, l.seq), l.store.codec.seal(body)).WithMeta(byte(n)))
 			written := block{&blockRef{seq: l.seq, n: n, origin: urls.origin}, entries[:n:n]}
 			b.news = append(b.news, func(t *transfers, now time.Time) { t.offeredLocked(urls.host, written, urls.first, urls.away, now) })
 			entries = entries[n:]
@@ -391,7 +357,7 @@ func (l *ledger) seal(b *batch) error {
 		}
 		c.Digest, c.Tracked = h.rec.digest, h.rec.tracked
 	}
-	return wrap(b.err, "write records of hosts")
+	return wrap(b.err, "write blocks and records of hosts")
 }
 
 // write writes the record of a host, and a run of its seen set when enough hashes have come together.

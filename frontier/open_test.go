@@ -42,15 +42,11 @@ func TestLessMemoryAfterAKill(t *testing.T) {
 	must(t, err)
 	const each = 2000
 	for i := range 40 {
-		err := s.write(func(txn *tx) error {
+		must(t, s.write(func(txn *tx) {
 			for k := range each {
-				if err := txn.Set(fmt.Appendf(nil, "key %d %d", i, k), bytes.Repeat([]byte{'v'}, 200)); err != nil {
-					return err
-				}
+				txn.set(fmt.Appendf(nil, "key %d %d", i, k), bytes.Repeat([]byte{'v'}, 200))
 			}
-			return nil
-		})
-		must(t, err)
+		}))
 	}
 	killed := t.TempDir()
 	must(t, os.CopyFS(killed, os.DirFS(dir))) // as a kill would leave it
@@ -79,7 +75,7 @@ func TestLessMemoryAfterAKill(t *testing.T) {
 }
 
 // filled is a directory of a store in which something was written. It is in a table, which the store writes when it closes.
-func filled(t *testing.T, fill func(txn *tx) error) (dir string) {
+func filled(t *testing.T, fill func(txn *tx)) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	s, err := openStore(dir, 4, 2)
@@ -94,7 +90,7 @@ func filled(t *testing.T, fill func(txn *tx) error) (dir string) {
 func TestOtherLayout(t *testing.T) {
 	cfg, polite := testConfig()
 	for _, version := range []byte{1, keyVersion - 1, keyVersion + 1, keyVersion + 9} {
-		dir := filled(t, func(txn *tx) error { return txn.Set([]byte{version, kindMeta}, []byte{version}) })
+		dir := filled(t, func(txn *tx) { txn.set([]byte{version, kindMeta}, []byte{version}) })
 		for range 2 {
 			_, err := Open(dir, cfg, polite, Deps{})
 			if !errors.Is(err, ErrOldLayout) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "start anew") {
@@ -120,7 +116,7 @@ func TestFullDiskIsNoDamage(t *testing.T) {
 
 // A machine that has no file descriptor left for the store, or for its first table, does not say that the store is damaged.
 func TestNoDescriptorIsNoDamage(t *testing.T) {
-	dir := filled(t, func(txn *tx) error { return txn.Set([]byte("k"), []byte("v")) })
+	dir := filled(t, func(txn *tx) { txn.set([]byte("k"), []byte("v")) })
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
 		t.Skip(err)
@@ -162,7 +158,7 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 
 // TestLostManifestIsDamage: without its manifest Badger would take the tables for rubbish, and delete them.
 func TestLostManifestIsDamage(t *testing.T) {
-	dir := filled(t, func(txn *tx) error { return txn.Set([]byte("k"), []byte("v")) })
+	dir := filled(t, func(txn *tx) { txn.set([]byte("k"), []byte("v")) })
 	manifest := filepath.Join(dir, badger.ManifestFilename)
 	must(t, os.Rename(manifest, manifest+".away"))
 	if _, err := openStore(dir, 4, 2); !errors.Is(err, ErrDamaged) {
@@ -182,13 +178,10 @@ func TestLostManifestIsDamage(t *testing.T) {
 
 // TestNoByteOfATableMayChange: a node does not start with a table in which a byte has changed, wherever that is.
 func TestNoByteOfATableMayChange(t *testing.T) {
-	dir := filled(t, func(txn *tx) error {
+	dir := filled(t, func(txn *tx) {
 		for i := range 500 {
-			if err := txn.Set(fmt.Appendf(nil, "key %d", i), fmt.Appendf(nil, "value %d", i*i)); err != nil {
-				return err
-			}
+			txn.set(fmt.Appendf(nil, "key %d", i), fmt.Appendf(nil, "value %d", i*i))
 		}
-		return nil
 	})
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
 	if err != nil || len(tables) != 1 {
@@ -224,21 +217,22 @@ func TestDamageIsFoundAtTheStart(t *testing.T) {
 	now := time.Now()
 	p := PageRecord{Path: "/", Seen: now, Due: now}
 	good := AppendPage(nil, &p, now)
-	page := func(due []byte, value []byte) func(txn *tx) error {
-		return func(txn *tx) error {
-			return errors.Join(txn.Set(numberKey(kindPage, host, 5), due), txn.Set(dueKey(host, stampOf(now), 5), value))
+	page := func(due []byte, value []byte) func(txn *tx) {
+		return func(txn *tx) {
+			txn.set(numberKey(kindPage, host, 5), due)
+			txn.set(dueKey(host, stampOf(now), 5), value)
 		}
 	}
 	due := binary.BigEndian.AppendUint32(nil, stampOf(now))
-	set := func(key, value []byte) func(txn *tx) error {
-		return func(txn *tx) error { return txn.Set(key, value) }
+	set := func(key, value []byte) func(txn *tx) {
+		return func(txn *tx) { txn.set(key, value) }
 	}
 	for what, c := range map[string]struct {
-		write   func(txn *tx) error
+		write   func(txn *tx)
 		recrawl Recrawl
 		opens   bool
 	}{
-		"nothing":                   {func(*tx) error { return nil }, Recrawl{}, true},
+		"nothing":                   {func(*tx) {}, Recrawl{}, true},
 		"a record":                  {set(hostKey(kindHost, host), []byte{recordVersion + 1}), Recrawl{}, false},
 		"a block":                   {set(pendingKey(host, Discovered, 1), []byte{blockVersion + 1}), Recrawl{}, false},
 		"a seen set without number": {set(hostKey(kindSeen, host), nil), Recrawl{}, false},

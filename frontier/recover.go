@@ -107,7 +107,7 @@ func (l *ledger) checkVersion() error {
 		}
 	}
 	if value == nil {
-		return l.store.write(func(txn *tx) error { return txn.Set(kindPrefix(kindMeta), []byte{keyVersion}) })
+		return l.store.write(func(txn *tx) { txn.set(kindPrefix(kindMeta), []byte{keyVersion}) })
 	}
 	if len(value) != 1 || value[0] != keyVersion {
 		return fmt.Errorf("%w: its layout has version %v, this program reads %d; to start anew, give another directory or remove this one",

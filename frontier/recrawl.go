@@ -215,7 +215,7 @@ func (l *ledger) rescheduleHost(host string, due func(*PageRecord) time.Time) er
 			err = l.seal(b)
 		}
 		if err == nil {
-			err = l.store.commit(b.txn)
+			err = l.store.commit(b.tx)
 		}
 		if err != nil {
 			return err

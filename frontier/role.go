@@ -3,7 +3,6 @@ package frontier
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -228,7 +227,15 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value if no URL is left
 	flush := func() error {
 		h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
-		err := l.writeApart(h, &h.rec, slices.Collect(maps.Values(rewritten))...)
+		err := l.writeApart(h, &h.rec, func(txn *tx) {
+			for _, e := range rewritten {
+				if e.Value != nil {
+					txn.put(e)
+				} else {
+					txn.del(e.Key)
+				}
+			}
+		})
 		clear(rewritten)
 		return wrap(err, "clear up pending URLs of %s", h.host)
 	}

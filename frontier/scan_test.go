@@ -18,20 +18,15 @@ func scanning(t *testing.T, here, waiting int, due time.Time) *Frontier {
 	cfg, polite := recrawlConfig()
 	cfg.FrontHosts = 42
 	f := opened(t, cfg, polite)
-	must(t, f.store.write(func(txn *tx) error {
+	must(t, f.store.write(func(txn *tx) {
 		for i := range here + waiting {
 			host := fmt.Sprintf("http://h%02d.test", i)
-			if err := txn.Set(pendingKey(host, Discovered, uint64(i+1)), nil); err != nil {
-				return err
-			}
-			if err := txn.Set(nextKey(stampOf(due), host), nil); err != nil {
-				return err
-			}
+			txn.set(pendingKey(host, Discovered, uint64(i+1)), nil)
+			txn.set(nextKey(stampOf(due), host), nil)
 			if i < here {
 				f.bench.enter(host)
 			}
 		}
-		return nil
 	}))
 	f.scan = true
 	return f
@@ -51,7 +46,7 @@ func has(c chan struct{}) bool {
 func TestSearchForDueHosts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	f := scanning(t, 1, 3, now)
-	must(t, f.store.write(func(txn *tx) error { return txn.Set(nextKey(stampOf(now)+1, "http://later.test"), nil) }))
+	must(t, f.store.write(func(txn *tx) { txn.set(nextKey(stampOf(now)+1, "http://later.test"), nil) }))
 	skip := func(h dueHost) bool { return h.name == "http://h02.test" }
 	all, last, end, err := f.store.dueHosts(nil, stampOf(now), skip)
 	if err != nil || !end || len(all) != 3 || all[2].name != "http://h03.test" {
@@ -192,11 +187,11 @@ func TestToldWhileItIsRead(t *testing.T) {
 		f := scanning(t, 0, 0, time.Now())
 		f.cfg.TrackDepth = true
 		due := time.Unix(1e9, 0)
-		must(t, f.store.write(func(txn *tx) error {
-			return errors.Join(
-				txn.Set(pendingKey(name, Discovered, 1), f.store.codec.seal(bodyOf([]entry{newEntry(name, PendingURL{Path: "/"})}))),
-				txn.Set(numberKey(kindDepth, name, 7), []byte{5}), txn.Set(numberKey(kindDepth, name, 8), []byte{5}),
-				txn.Set(dueKey(name, stampOf(due), 9), AppendPage(nil, &PageRecord{Path: "/", Due: due, Seen: due}, due)))
+		must(t, f.store.write(func(txn *tx) {
+			txn.set(pendingKey(name, Discovered, 1), f.store.codec.seal(bodyOf([]entry{newEntry(name, PendingURL{Path: "/"})})))
+			txn.set(numberKey(kindDepth, name, 7), []byte{5})
+			txn.set(numberKey(kindDepth, name, 8), []byte{5})
+			txn.set(dueKey(name, stampOf(due), 9), AppendPage(nil, &PageRecord{Path: "/", Due: due, Seen: due}, due))
 		}))
 		h := f.bench.enter(name)
 		c.tell(h)

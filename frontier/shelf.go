@@ -50,11 +50,9 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 	} else if s.store.gate.shut.Load() {
 		return ErrDiskFull
 	}
-	err := s.store.write(func(txn *tx) error {
-		b := batch{txn: txn}
-		fill(func(k, v []byte) { b.set(shelfKey(s.table, k), append([]byte{}, v...)) },
-			func(k []byte) { b.del(shelfKey(s.table, k)) })
-		return b.err
+	err := s.store.write(func(txn *tx) {
+		fill(func(k, v []byte) { txn.set(shelfKey(s.table, k), append([]byte{}, v...)) },
+			func(k []byte) { txn.del(shelfKey(s.table, k)) })
 	})
 	return wrap(err, "write table %q", s.table)
 }

@@ -66,6 +66,7 @@ type store struct {
 type tx struct {
 	*badger.Txn
 	fault func() error
+	err   error // the first error of put or del; with each request of a batch it begins anew
 }
 
 func (t *tx) Get(key []byte) (*badger.Item, error) {
@@ -75,29 +76,37 @@ func (t *tx) Get(key []byte) (*badger.Item, error) {
 	return t.Txn.Get(key)
 }
 
-// SetEntry writes a value with its metadata. It keeps both slices.
-func (t *tx) SetEntry(e *badger.Entry) error {
-	if err := t.fault(); err != nil {
-		return err
+// writes says whether another write may follow: none does after an error (tx.err).
+func (t *tx) writes() bool {
+	if t.err == nil {
+		t.err = t.fault()
 	}
-	return t.Txn.SetEntry(e)
+	return t.err == nil
 }
 
-// Set writes a value. It keeps both slices.
-func (t *tx) Set(key, value []byte) error { return t.SetEntry(badger.NewEntry(key, value)) }
-
-// Delete deletes a value. It keeps the key.
-func (t *tx) Delete(key []byte) error {
-	if err := t.fault(); err != nil {
-		return err
+// put writes a value with its metadata. It keeps both slices.
+func (t *tx) put(e *badger.Entry) {
+	if t.writes() {
+		t.err = t.SetEntry(e)
 	}
-	return t.Txn.Delete(key)
 }
 
-func (s *store) begin() *tx { return &tx{s.db.NewTransaction(true), s.fault} }
+// set writes a value. It keeps both slices.
+func (t *tx) set(key, value []byte) { t.put(badger.NewEntry(key, value)) }
+
+// del deletes values. It keeps the keys.
+func (t *tx) del(keys ...[]byte) {
+	for _, key := range keys {
+		if t.writes() {
+			t.err = t.Delete(key)
+		}
+	}
+}
+
+func (s *store) begin() *tx { return &tx{Txn: s.db.NewTransaction(true), fault: s.fault} }
 
 func (s *store) read(read func(txn *tx) error) error {
-	return s.db.View(func(txn *badger.Txn) error { return read(&tx{txn, s.fault}) })
+	return s.db.View(func(txn *badger.Txn) error { return read(&tx{Txn: txn, fault: s.fault}) })
 }
 
 func (s *store) commit(txn *tx) error {
@@ -214,11 +223,11 @@ func readRecord(txn *tx, host string) (rec record, known bool, err error) {
 	return rec, err == nil, err
 }
 
-func (s *store) write(fill func(txn *tx) error) error {
+func (s *store) write(fill func(txn *tx)) error {
 	txn := s.begin()
 	defer txn.Discard()
-	if err := fill(txn); err != nil {
-		return err
+	if fill(txn); txn.err != nil {
+		return txn.err
 	}
 	return s.commit(txn)
 }
@@ -237,7 +246,7 @@ func (r row) seq() uint64 { return binary.BigEndian.Uint64(r.key[len(r.key)-8:])
 func (s *store) rows(txn *tx, prefix, start []byte, read reads) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		if txn == nil {
-			txn = &tx{s.db.NewTransaction(false), s.fault}
+			txn = &tx{Txn: s.db.NewTransaction(false), fault: s.fault}
 			defer txn.Discard()
 		}
 		o := badger.DefaultIteratorOptions
