@@ -72,17 +72,15 @@ func (s *Shelf) ScanAfter(after []byte, visit func(key, value []byte) error) err
 }
 
 func (s *Shelf) scan(prefix, start []byte, visit func(key, value []byte) error) error {
-	if !s.store.enter() {
-		return ErrClosed
-	}
-	defer s.store.exit()
-	for r, err := range s.store.rows(nil, shelfKey(s.table, prefix), start, ahead) {
-		if err != nil {
-			return fmt.Errorf("read table %q: %w", s.table, err)
+	return s.store.view(context.Background(), func(txn *tx) error {
+		for r, err := range s.store.rows(txn, shelfKey(s.table, prefix), start, ahead) {
+			if err != nil {
+				return fmt.Errorf("read table %q: %w", s.table, err)
+			}
+			if err := visit(slices.Clone(r.key[len(shelfKey(s.table, nil)):]), append([]byte{}, r.value...)); err != nil {
+				return err
+			}
 		}
-		if err := visit(slices.Clone(r.key[len(shelfKey(s.table, nil)):]), append([]byte{}, r.value...)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }

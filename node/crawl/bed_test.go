@@ -251,6 +251,23 @@ func newBed(t *testing.T, w *web) *bed {
 	return b
 }
 
+// keepCookies says of all sites whether their cookies are kept; nil says nothing.
+func (b *bed) keepCookies(keep *bool) {
+	b.t.Helper()
+	var err error
+	b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: keep}}, site.Settings{})
+	must(b.t, err)
+}
+
+// enqueue has a page downloaded for another node.
+func (b *bed) enqueue(host, path, addr string) {
+	b.t.Helper()
+	page := frontier.RemoteFetch{URL: identity.URL{Host: host, Path: path}, Server: netip.MustParseAddr(addr), Origin: frontier.Estimate}
+	if !b.deps.Frontier.Enqueue(page) {
+		b.t.Fatalf("%s was not taken", path)
+	}
+}
+
 // crawl runs the loop until during has returned.
 func (b *bed) crawl(during func()) {
 	b.t.Helper()

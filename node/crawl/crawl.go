@@ -206,10 +206,13 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 	}
 }
 
-// ended reports whether an error only means that the crawl is over.
-func ended(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, frontier.ErrClosed) ||
-		errors.Is(err, frontier.ErrDiskFull) // a full disk makes callers wait until the end
+// unlessOver returns an error, or nil if it only means that the crawl is over.
+func unlessOver(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, frontier.ErrClosed) ||
+		errors.Is(err, frontier.ErrDiskFull) { // a full disk makes callers wait until the end
+		return nil
+	}
+	return err
 }
 
 // fetchAll carries out tasks until taking ends. A task that is under way then goes on until ctx ends.
@@ -222,10 +225,7 @@ func (l *Loop) fetchAll(ctx, taking context.Context) error {
 			l.limits.giveBack(false, false)
 		}
 		if err != nil {
-			if ended(err) {
-				return nil
-			}
-			return err
+			return unlessOver(err)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,17 +46,14 @@ func newMoved() *moved {
 // otherScheme returns the https host of the name of an http host, and the other way round. It returns "" for a host with a port: what
 // another port serves is not known.
 func otherScheme(host string) string {
-	name, secure := strings.CutPrefix(host, "https://")
-	if !secure {
-		name = strings.TrimPrefix(host, "http://")
-	}
+	u := identity.URL{Host: host}
 	switch {
-	case (identity.URL{Host: host}).Name() != name:
+	case u.Name() != u.Authority():
 		return ""
-	case secure:
-		return "http://" + name
+	case u.Scheme() == "https":
+		return "http://" + u.Name()
 	}
-	return "https://" + name
+	return "https://" + u.Name()
 }
 
 // learn notes the answer to a page.
@@ -67,7 +63,7 @@ func (m *moved) learn(u identity.URL, res *fetch.Result, rules *identity.Rules, 
 		return // the answer says nothing about the host
 	}
 	target := identity.URL{}
-	if res.Location != "" && res.Status >= 300 && res.Status < 400 {
+	if redirects(res) {
 		target, _ = rules.Resolve(u, res.Location)
 	}
 	crossed := target == identity.URL{Host: other, Path: u.Path}

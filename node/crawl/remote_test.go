@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,10 +26,7 @@ func TestLinksOfARemoteFetchLeaveWithTheAnswer(t *testing.T) {
 				t.Errorf("of its own page it routes %q", got)
 			}
 			before = b.deps.Frontier.Status().Accepted
-			page := identity.URL{Host: "http://a.example", Path: "/other"}
-			if !b.deps.Frontier.Enqueue(frontier.RemoteFetch{URL: page, Server: netip.MustParseAddr("10.0.0.1"), Origin: frontier.Estimate}) {
-				t.Fatal("no room for a remote fetch")
-			}
+			b.enqueue("http://a.example", "/other", "10.0.0.1")
 			time.Sleep(10 * time.Second)
 		})
 		if len(b.over.ended) != 1 || urls(b.over.ended[0].Links) != links {

@@ -39,9 +39,7 @@ func TestPageBehindACookie(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &web{html: `<a href="/x">x</a>`, wall: func(r *http.Request) bool { return r.URL.Path != "/robots.txt" && withoutCookie(r) }}
 			b := newBed(t, w)
-			var err error
-			b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: cookies}}, site.Settings{})
-			must(t, err)
+			b.keepCookies(cookies)
 			b.crawl(func() { time.Sleep(10 * time.Minute) })
 			if got := w.requests(); got != want {
 				t.Errorf("cookies %v: asked for %q, want %q", cookies, got, want)
@@ -100,9 +98,7 @@ func TestPageBehindACheckOfCookies(t *testing.T) {
 				return (r.URL.Path == "/page" || r.URL.Path == "/y") && withoutCookie(r)
 			}}
 			b := newBed(t, w)
-			var err error
-			b.deps.Policy.Sites, err = site.New([]site.Entry{{Host: site.Names{"*"}, Cookies: c.cookies}}, site.Settings{})
-			must(t, err)
+			b.keepCookies(c.cookies)
 			b.crawl(func() { time.Sleep(10 * time.Minute) })
 			if got := w.requests(); got != c.want {
 				t.Errorf("%s: asked for %q, want %q", name, got, c.want)

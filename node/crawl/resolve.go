@@ -18,12 +18,9 @@ func (l *Loop) placeAll(ctx context.Context) error {
 	for {
 		u, err := l.deps.Frontier.Resolve(ctx)
 		if err != nil {
-			if ended(err) {
-				return nil
-			}
-			return err
+			return unlessOver(err)
 		}
-		if err := l.place(ctx, u); err != nil && !ended(err) {
+		if err := unlessOver(l.place(ctx, u)); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"proxima/frontier"
-	"proxima/frontier/identity"
 )
 
 // TestNoRight: what there is no right to ask for goes back as it was, without a line in the log or a failure of the host,
@@ -60,10 +59,7 @@ func TestNoRightOfAnother(t *testing.T) {
 		b.over.right = errors.New("it slept")
 		b.crawl(func() {
 			for _, path := range []string{"/late", "/now"} {
-				page := identity.URL{Host: "http://b.example", Path: path}
-				if !b.deps.Frontier.Enqueue(frontier.RemoteFetch{URL: page, Server: netip.MustParseAddr("10.0.0.2"), Origin: frontier.Estimate}) {
-					t.Fatalf("%s was not taken", path)
-				}
+				b.enqueue("http://b.example", path, "10.0.0.2")
 				time.Sleep(10 * time.Second)
 				b.over.mu.Lock()
 				b.over.right = nil
