@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -105,6 +107,23 @@ func chunkOf(host string, first int) (c Chunk) {
 	return c
 }
 
+// asking is what callers ask of a host, and have done to it.
+func asking(host string) map[string]func(*life) error {
+	ctx := context.Background()
+	return map[string]func(*life) error{
+		"role":   func(l *life) error { return third(l.RoleOf(ctx, host)) },
+		"state":  func(l *life) error { return second(l.StateOf(ctx, host)) },
+		"digest": func(l *life) error { return second(l.DigestOf(ctx, host)) },
+		"export": func(l *life) error { return fourth(l.Export(ctx, host, Cursor{}, 1000, 1<<20)) },
+		"drop":   func(l *life) error { return second(l.DropHost(ctx, host, "test")) },
+		"remove": func(l *life) error { return l.Remove(ctx, host) },
+		"retry":  func(l *life) error { return l.Retry(ctx, host) },
+		"robots": func(l *life) error { return second(l.RobotsBody(host)) },
+		"list":   func(l *life) error { return second(l.List(ctx, "", 10)) },
+		"ready":  func(l *life) error { return third(l.Ready("", 1, 10)) },
+	}
+}
+
 // Whichever operation on the disk fails, whoever needed it hears of it: the caller, or else the frontier ends with the error. That holds for
 // all that callers can ask for. After a failed read the counts are still those of what is on disk, and so they are when the caller tries again.
 func TestNoFailureOfTheDiskIsLost(t *testing.T) {
@@ -118,7 +137,8 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 		rest.Done = append(rest.Done, link.URL.Hash())
 	}
 	known := Chunk{Pending: append(chunkOf(own, 3).Pending, PendingURL{Path: "/new"}), Done: chunkOf(own, 0).Done[:1]}
-	for what, act := range map[string]func(*life) error{
+	acts := asking(own)
+	maps.Copy(acts, map[string]func(*life) error{
 		"add":                func(l *life) error { return second(l.Add(ctx, pages(own, 28, 4))) },
 		"add nearer":         func(l *life) error { return second(l.Add(ctx, pages(own, 20, 10))) },
 		"add to a full host": func(l *life) error { return second(l.Add(ctx, pages(own, 35, 20))) },
@@ -128,21 +148,14 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 		},
 		"hand over":             func(l *life) error { return l.SetRole(ctx, own, Replica) },
 		"take over":             func(l *life) error { return l.SetRole(ctx, copied, Owned) },
-		"look up":               func(l *life) error { return third(l.RoleOf(ctx, own)) },
-		"state":                 func(l *life) error { return second(l.StateOf(ctx, own)) },
-		"digest":                func(l *life) error { return second(l.DigestOf(ctx, own)) },
-		"export":                func(l *life) error { return fourth(l.Export(ctx, own, Cursor{}, 1000, 1<<20)) },
 		"import":                func(l *life) error { return union(copied, chunkOf(copied, 9))(l) },
 		"import anew":           func(l *life) error { return union(fresh, chunkOf(fresh, 0))(l) },
 		"import into one's own": func(l *life) error { return union(own, chunkOf(own, 15))(l) },
 		"import known URLs":     union(copied, known),
 		"import the end":        union(copied, rest),
 		"import a drop":         union(copied, Chunk{Drops: 1, Pending: []PendingURL{{Path: "/new"}}}),
-		"drop":                  func(l *life) error { return second(l.DropHost(ctx, own, "test")) },
 		"give up":               func(l *life) error { return second(l.giveUp(ctx, own, "test", time.Now().Add(time.Hour))) },
-		"remove":                func(l *life) error { return l.Remove(ctx, own) },
 		"remove a replica":      func(l *life) error { return l.Remove(ctx, copied) },
-		"retry":                 func(l *life) error { return l.Retry(ctx, own) },
 		"hint": func(l *life) error {
 			links := pages(own, 0, 30)
 			for i := range links {
@@ -150,9 +163,6 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 			}
 			return l.hint(ctx, own, links)
 		},
-		"list":    func(l *life) error { return second(l.List(ctx, "", 10)) },
-		"ready":   func(l *life) error { return third(l.Ready("", 1, 10)) },
-		"robots":  func(l *life) error { return second(l.RobotsBody(own)) },
 		"replan":  func(l *life) error { return l.replan() },
 		"age":     func(l *life) error { return l.ledger.reschedule(time.Hour) },
 		"recover": func(l *life) error { return second(newLedger(l.cfg, l.store, nil).recover()) },
@@ -175,7 +185,8 @@ func TestNoFailureOfTheDiskIsLost(t *testing.T) {
 			}
 			return l.Activate(ctx, copied)
 		},
-	} {
+	})
+	for what, act := range acts {
 		begin := func(l *life) func() error { return func() error { return act(l) } }
 		eachFailure(t, begin, func(l *life, operation string, failed bool, err error) {
 			counts := func(when string) {
@@ -254,4 +265,82 @@ func TestNoReceiptAfterAFailedRead(t *testing.T) {
 			l.t.Errorf("%s, and there is a receipt", operation)
 		}
 	})
+}
+
+// Whoever reads what is damaged on the disk tells it, and makes no guess of what was there. Adding links reads nothing, and a
+// record that is in memory is not read again.
+func TestWhoTellsOfDamage(t *testing.T) {
+	const host = "http://h1.test"
+	first := page(host, 1)
+	hash, now := first.URL.Hash(), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	pageOf := func(at time.Time) Chunk {
+		return Chunk{Pages: []PageRecord{{Path: first.URL.Path, Seen: at, Due: at}}}
+	}
+	ctx := context.Background()
+	acts := asking(host)
+	maps.Copy(acts, map[string]func(*life) error{
+		"add":     func(l *life) error { return second(l.Add(ctx, pages(host, 7, 1))) },
+		"replica": func(l *life) error { return l.SetRole(ctx, host, Replica) },
+		"import": func(l *life) error {
+			return second(l.Import(ctx, host, Chunk{Done: []uint64{hash}, Drops: 1}, Assigned))
+		},
+		"import-page": func(l *life) error { return second(l.Import(ctx, host, pageOf(time.Now()), Assigned)) },
+		"hint": func(l *life) error {
+			link := first
+			link.Modified = time.Now().Add(time.Hour)
+			return l.hint(ctx, host, []Link{link})
+		},
+	})
+	unknown := func(*life) {}
+	known := func(l *life) {
+		l.role(host, Replica)
+		l.add(pages(host, 1, 3)...)
+	}
+	withPage := func(l *life) {
+		l.role(host, Replica)
+		l.imported(host, pageOf(now))
+		l.role(host, Owned)
+	}
+	for _, c := range []struct {
+		what       string
+		before     func(*life) // what the node did before
+		key, value []byte
+		told       string // by whom
+	}{
+		{"the record of a host", unknown, hostKey(kindHost, host), []byte{recordVersion + 1},
+			"digest drop export hint import import-page list remove replica retry role state"},
+		{"a block of an unknown host", unknown, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "drop export import remove retry"},
+		{"a depth of an unknown host", unknown, numberKey(kindDepth, host, hash), nil, "drop export import remove"},
+		{"a depth that is two", unknown, numberKey(kindDepth, host, hash), []byte{1, 2}, "drop export import remove"},
+		{"a depth of more than a page", unknown, append(numberKey(kindDepth, host, hash), 0), []byte{1}, "drop export import remove"},
+		{"a depth of no page", unknown, hostKey(kindDepth, host), []byte{1}, "drop export import remove"},
+		{"the record of a known host", known, hostKey(kindHost, host), []byte{recordVersion + 1}, "export list role state"},
+		{"a block", known, pendingKey(host, Discovered, 1<<40), []byte{blockVersion + 1}, "drop export import remove"},
+		{"a depth", known, numberKey(kindDepth, host, hash), nil, "drop export import remove"},
+		{"a page", known, numberKey(kindPage, host, 5), []byte{1}, "export"},
+		{"the time of a page", withPage, numberKey(kindPage, host, hash), []byte{1}, "export hint import-page replica"},
+		{"what is known of a page", withPage, dueKey(host, stampOf(now), hash), []byte{pageVersion + 1}, "export hint import-page retry"},
+	} {
+		var told []string
+		for name, act := range acts {
+			synctest.Test(t, func(t *testing.T) {
+				cfg, polite := testConfig()
+				cfg.Recrawl.Enabled = true
+				l := begin(t, "", cfg, polite, Deps{})
+				c.before(l)
+				must(t, l.store.write(func(txn *tx) { txn.set(c.key, c.value) }))
+				if err := act(l); err != nil {
+					told = append(told, name)
+					if errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				}
+				_ = l.halt()
+			})
+		}
+		slices.Sort(told)
+		if told := strings.Join(told, " "); told != c.told {
+			t.Errorf("damage to %s is told by %q, want %q", c.what, told, c.told)
+		}
+	}
 }
