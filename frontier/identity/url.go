@@ -83,13 +83,13 @@ func withScheme(text string) string {
 	return "http://" + text
 }
 
-// MaxHost is the longest host in bytes: the longer scheme, the longest name and a port.
-const MaxHost = len("https://") + 253 + len(":65535")
+// maxHost is the longest host in bytes: the longer scheme, the longest name and a port.
+const maxHost = len("https://") + 253 + len(":65535")
 
 // CheckHost returns an error for a host that is not in the form of URL.Host. Hosts that another node names are checked.
 func CheckHost(host string) error {
-	if len(host) > MaxHost {
-		return fmt.Errorf("check host: %d bytes are above %d", len(host), MaxHost)
+	if len(host) > maxHost {
+		return fmt.Errorf("check host: %d bytes are above %d", len(host), maxHost)
 	}
 	u, err := Parse(host)
 	if err != nil {
