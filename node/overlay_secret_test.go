@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/fetch/sign"
 	"proxima/node"
 	"proxima/node/peer"
 	"proxima/node/runlog"
@@ -116,7 +117,9 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 // directory is what proves the requests of a bed's nodes now.
 func directory(b *bed) map[string]ed25519.PublicKey {
 	b.t.Helper()
-	text, err := node.Directory(b.secret)
+	secret, err := peer.Load(b.secret)
+	must(b.t, err)
+	text, err := sign.Directory(secret.SiteKeys())
 	must(b.t, err)
 	var d struct {
 		Keys []struct{ Kid, X string }

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"proxima/fetch/sign"
 	"proxima/node/bell"
 	"proxima/node/crawl"
 	"proxima/node/ownership"
@@ -190,13 +189,4 @@ func (o *overlay) followSecret() error {
 	o.secret.Store(next)
 	o.node.runlog.Events().Info(runlog.EventSecret, runlog.KeyReason, next.Describe())
 	return nil
-}
-
-// Directory returns the directory of the keys that sign an overlay's requests. path is the secret file.
-func Directory(path string) ([]byte, error) {
-	secret, err := peer.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	return sign.Directory(secret.SiteKeys())
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"proxima/node"
+	"proxima/fetch/sign"
 	"proxima/node/peer"
 )
 
@@ -23,7 +23,11 @@ func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
 	case *rotate && *directory:
 		return exit{exitUsage, errors.New("keygen takes -rotate or -directory, not both")}
 	case *directory:
-		keys, err := node.Directory(files[0])
+		secret, err := peer.Load(files[0])
+		if err != nil {
+			return err
+		}
+		keys, err := sign.Directory(secret.SiteKeys())
 		fmt.Fprintf(out, "%s", keys)
 		return err
 	case *rotate:
