@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	_ "time/tzdata" // time zones for sites' hours, on machines without any
@@ -131,6 +133,39 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		return unwritten
 	}
 	return err
+}
+
+// output is where a command prints. It remembers the first error, so that no command needs to look at each line. Safe for concurrent use.
+type output struct {
+	io.Writer
+	unread func() // called when nobody reads it any more
+	first  atomic.Pointer[error]
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		o.first.CompareAndSwap(nil, &err)
+		if errors.Is(err, syscall.EPIPE) {
+			o.unread()
+		}
+	}
+	return n, err
+}
+
+func (o *output) failed() error {
+	if first := o.first.Load(); first != nil {
+		return *first
+	}
+	return nil
+}
+
+// Stat says whether a terminal shows what is printed.
+func (o *output) Stat() (fs.FileInfo, error) {
+	if f, ok := o.Writer.(*os.File); ok {
+		return f.Stat()
+	}
+	return nil, fs.ErrInvalid
 }
 
 // choose finds the command that the arguments name, and runs it.

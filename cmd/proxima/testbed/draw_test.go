@@ -138,3 +138,29 @@ func TestPlacesThatTheMatrixDoesNotHave(t *testing.T) {
 		t.Errorf("a place that is nowhere: %v", err)
 	}
 }
+
+// nth stays within its block of addresses.
+func TestAddresses(t *testing.T) {
+	for n, want := range map[int]string{1: "198.18.0.1", 255: "198.18.0.255", 256: "198.18.1.0", maxServers: "198.18.39.16"} {
+		if got := nth(nodeBase, n); got != netip.MustParseAddr(want) {
+			t.Errorf("%d: %v, want %s", n, got, want)
+		}
+	}
+}
+
+// Each server has its own address. The first 254 servers also have their own networks.
+func TestServerAddresses(t *testing.T) {
+	addrs, networks := map[netip.Addr]bool{nameServer: true}, map[netip.Prefix]bool{}
+	for n := 1; n <= maxServers; n++ {
+		a := serverAddr(n)
+		if addrs[a] || !ServerPrefix.Contains(a) {
+			t.Fatalf("server %d is at %s", n, a)
+		}
+		addrs[a] = true
+		if p := assign.Network(a); n < 255 && networks[p] {
+			t.Fatalf("server %d shares %s", n, p)
+		} else {
+			networks[p] = true
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"proxima/assign"
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/compare/report"
 	"proxima/cmd/proxima/rundir"
@@ -183,32 +181,6 @@ func TestShellsAreFoundByTheFolderOfTheRun(t *testing.T) {
 	}
 	if _, err := Shell(dir, "c"); err == nil || !strings.Contains(err.Error(), "the nodes are a, b") {
 		t.Errorf("of a node that is not there: %v", err)
-	}
-}
-
-// nth stays within its block of addresses.
-func TestAddresses(t *testing.T) {
-	for n, want := range map[int]string{1: "198.18.0.1", 255: "198.18.0.255", 256: "198.18.1.0", maxServers: "198.18.39.16"} {
-		if got := nth(nodeBase, n); got != netip.MustParseAddr(want) {
-			t.Errorf("%d: %v, want %s", n, got, want)
-		}
-	}
-}
-
-// Each server has its own address. The first 254 servers also have their own networks.
-func TestServerAddresses(t *testing.T) {
-	addrs, networks := map[netip.Addr]bool{nameServer: true}, map[netip.Prefix]bool{}
-	for n := 1; n <= maxServers; n++ {
-		a := serverAddr(n)
-		if addrs[a] || !ServerPrefix.Contains(a) {
-			t.Fatalf("server %d is at %s", n, a)
-		}
-		addrs[a] = true
-		if p := assign.Network(a); n < 255 && networks[p] {
-			t.Fatalf("server %d shares %s", n, p)
-		} else {
-			networks[p] = true
-		}
 	}
 }
 
