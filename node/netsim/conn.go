@@ -25,6 +25,7 @@ func (n *Network) wait(changed *sync.Cond, deadline time.Time) {
 func passed(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
 
 func (c *conn) Read(b []byte) (int, error) {
+	defer c.owner.pass() // without mu
 	c.net.lock()
 	defer c.net.unlock()
 	for {

@@ -225,6 +225,51 @@ func TestOneLifeAfterAnother(t *testing.T) {
 }
 
 // What is under way ends with its network, and nothing remains.
+// A process that is stopped in the first half of each second sees in the second half what has come meanwhile. Its system goes on.
+func TestAProcessThatStops(t *testing.T) {
+	bubble(t, delays(10*time.Millisecond), func(t *testing.T, n *Network) {
+		took := watch(t)
+		until := func(at time.Duration) { time.Sleep(at - time.Since(n.start)) }
+		a, b := n.end(t, 1, 0, 0), n.end(t, 2, 0, 0)
+		a.Hold(func(at time.Duration) time.Duration { return max(0, 500*time.Millisecond-at%time.Second) })
+		far, err := b.Listen("tcp", ":80")
+		must(t, err)
+		near, err := a.Listen("tcp", ":80")
+		must(t, err)
+		to, err := a.Gossip(7946)
+		must(t, err)
+		from, err := b.Gossip(7946)
+		must(t, err)
+
+		c := dialed(t, a, 2, 80)
+		took("connected", 500*time.Millisecond)
+		d, err := far.Accept()
+		must(t, err)
+		until(1100 * time.Millisecond)
+		_, err = d.Write([]byte("x"))
+		must(t, err)
+		must(t, read(c))
+		took("read", 1500*time.Millisecond)
+		_, err = d.Write([]byte("x"))
+		must(t, err)
+		must(t, read(c))
+		took("read while it runs", 1510*time.Millisecond)
+		until(2100 * time.Millisecond)
+		_, err = from.WriteTo([]byte("x"), to.at.String())
+		must(t, err)
+		if p := <-to.PacketCh(); p.Timestamp.Sub(n.start) != 2500*time.Millisecond {
+			t.Errorf("the packet came at %v", p.Timestamp.Sub(n.start))
+		}
+		took("heard", 2500*time.Millisecond)
+		until(3 * time.Second)
+		must(t, dial(t, b, 1))
+		took("connected from without", 3020*time.Millisecond)
+		_, err = near.Accept()
+		must(t, err)
+		took("accepted", 3500*time.Millisecond)
+	})
+}
+
 func TestCloseEndsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New(delays(time.Millisecond))

@@ -21,7 +21,19 @@ const (
 type Endpoint struct {
 	net    *Network
 	hosts  []*host
-	closed chan struct{} // closed under net.mu
+	closed chan struct{}                        // closed under net.mu
+	hold   func(at time.Duration) time.Duration // nil if the process never stops
+}
+
+// Hold lets the process stop now and then. wait returns how long it stays stopped at a time since the start of the network. Connections, what comes
+// by them, and gossip packets are seen when it goes on. Call it before anything is dialled or opened.
+func (e *Endpoint) Hold(wait func(at time.Duration) time.Duration) { e.hold = wait }
+
+// pass waits until the process goes on.
+func (e *Endpoint) pass() {
+	if e.hold != nil {
+		time.Sleep(e.hold(time.Since(e.net.start)))
+	}
 }
 
 // Addr returns the address from which it dials.
@@ -122,6 +134,7 @@ func (e *Endpoint) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error
 		if a.err != nil {
 			return nil, a.err
 		}
+		e.pass()
 		return a.conn, nil
 	case <-ctx.Done():
 		err = ctx.Err()

@@ -38,7 +38,21 @@ func (e *Endpoint) Gossip(port uint16) (*Gossip, error) {
 	return g, nil
 }
 
+// packet takes a datagram when the process is not stopped.
 func (g *Gossip) packet(d datagram) bool {
+	n := g.end.net
+	if g.end.hold == nil {
+		return g.take(d)
+	}
+	n.at(n.plan.now+g.end.hold(n.plan.now), func() {
+		if !g.take(d) {
+			n.counts.Overflowed++
+		}
+	})
+	return true
+}
+
+func (g *Gossip) take(d datagram) bool {
 	n := g.end.net
 	select {
 	case g.packets <- &memberlist.Packet{Buf: d.data, From: net.UDPAddrFromAddrPort(d.from), Timestamp: n.start.Add(n.plan.now)}:

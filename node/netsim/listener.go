@@ -39,6 +39,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if !l.over() { // select would pick at random between two ready channels
 		select {
 		case c := <-l.queue:
+			l.owner.pass()
 			return c, nil
 		case <-l.closed:
 		}

@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"time"
 
@@ -35,6 +36,8 @@ type platform interface {
 	// close stops everything except the nodes.
 	close() error
 }
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // runningNode is a node from its start to its end. Its methods are safe for concurrent use.
 type runningNode interface {

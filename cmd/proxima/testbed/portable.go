@@ -100,6 +100,7 @@ func (b *portable) start(ctx context.Context, i int) (_ runningNode, err error) 
 	if l.place, err = b.net.Open(p.Addr); err != nil {
 		return nil, err
 	}
+	l.place.Hold(l.gate.wait)
 	gossip, err := l.place.Gossip(gossipPort)
 	if err != nil {
 		return nil, err
@@ -116,11 +117,10 @@ func (b *portable) start(ctx context.Context, i int) (_ runningNode, err error) 
 	if l.out, err = os.OpenFile(filepath.Join(dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
 		return nil, err
 	}
-	dial := l.gate.dial(l.place.DialContext)
 	c := absolute(b.run.config(i), dir)
 	c.Metrics.Listen, c.Console.Listen, c.WebMaster.Listen = "", "", "" // nobody outside of the emulation could reach them
-	l.node, err = node.New(c, seeds.URLs, node.Deps{Dial: dial, DialDNS: l.place.DialContext,
-		Listen: l.gate.listen(l.place.Listen), DialPeer: dial, Gossip: l.gate.gossip(gossip),
+	l.node, err = node.New(c, seeds.URLs, node.Deps{Dial: l.place.DialContext, DialDNS: l.place.DialContext, Listen: l.place.Listen,
+		DialPeer: l.place.DialContext, Gossip: gossip,
 		Echo: slog.NewTextHandler(l.out, &slog.HandlerOptions{Level: slog.LevelWarn})})
 	if err != nil {
 		return nil, err
@@ -183,7 +183,8 @@ func (b *portable) dial(i int) (dialer, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return b.gates[i].dial(place.DialContext), func() { _ = place.Close() }, nil
+	place.Hold(b.gates[i].wait)
+	return place.DialContext, func() { _ = place.Close() }, nil
 }
 
 func (b *portable) Stats() (emulate.Stats, error) {
@@ -204,4 +205,45 @@ func (b *portable) close() error {
 	b.endTiming()
 	b.timing.Wait()
 	return errors.Join(err, b.servers.Close(), b.net.Close())
+}
+
+// gate throttles a node that is not a process and so cannot be stopped. The network holds back what arrives until the node would run again.
+// Safe for concurrent use.
+type gate struct {
+	mu    sync.Mutex // guards the fields below
+	share float64
+	duty  duty
+	// The node stops between from and until in the current turn, both counted since the network began.
+	from, until time.Duration
+}
+
+func newGate(share float64, seed uint64) *gate {
+	return &gate{share: share, duty: newDuty(seed)}
+}
+
+func (g *gate) set(share float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.share, g.from, g.until = share, 0, 0
+}
+
+// wait returns how long the node will remain stopped at a time that is counted since the network began.
+func (g *gate) wait(since time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.share >= 1 {
+		return 0
+	}
+	if g.until == 0 {
+		g.until = since // a turn begins
+	}
+	for g.until <= since {
+		run, stopped := g.duty.turn(g.share)
+		g.from = g.until + run
+		g.until = g.from + stopped
+	}
+	if since < g.from {
+		return 0
+	}
+	return g.until - since
 }
