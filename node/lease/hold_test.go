@@ -58,12 +58,12 @@ func TestHoldOfWhatIsHere(t *testing.T) {
 			h.book.leave(time.Now())
 			h.mu.Unlock()
 			synctest.Wait()
-			if !errors.Is(heard, ErrStopped) || l.hold || len(l.waiters) > 0 {
+			if !errors.Is(heard, errStopped) || l.hold || len(l.waiters) > 0 {
 				t.Errorf("%s: after the end of the holder it holds %v, %v", what, l.hold, heard)
 			}
 		}
 		h.book.leaving = true
-		if _, err := h.Hold(t.Context(), server(1)); !errors.Is(err, ErrStopped) {
+		if _, err := h.Hold(t.Context(), server(1)); !errors.Is(err, errStopped) {
 			t.Errorf("while it leaves: %v", err)
 		}
 	})

@@ -62,8 +62,8 @@ type HolderDeps struct {
 	Seed uint64
 }
 
-// ErrStopped is returned when the Holder no longer runs.
-var ErrStopped = errors.New("holder of leases stopped")
+// errStopped is returned when the Holder no longer runs.
+var errStopped = errors.New("holder of leases stopped")
 
 // HeldError is returned when another node holds the lease on a server.
 type HeldError struct {
@@ -149,7 +149,7 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.book.leaving {
-		return nil, fmt.Errorf("hold server %v: %w", addr, ErrStopped)
+		return nil, fmt.Errorf("hold server %v: %w", addr, errStopped)
 	}
 	now := time.Now()
 	l := h.book.get(addr)

@@ -74,7 +74,7 @@ func TestStopGivesLeasesBack(t *testing.T) {
 			if !all[1].has(addr) {
 				t.Error("its server was not leased on")
 			}
-			if _, err := all[0].holder.Hold(t.Context(), addr); !errors.Is(err, ErrStopped) {
+			if _, err := all[0].holder.Hold(t.Context(), addr); !errors.Is(err, errStopped) {
 				t.Errorf("%v", err)
 			}
 		})

@@ -411,7 +411,7 @@ func (ls *leases) leave(now time.Time) {
 	ls.leaving = true
 	for addr, l := range ls.all {
 		l.wanted, l.hold = false, false
-		l.tell(ErrStopped)
+		l.tell(errStopped)
 		if l.live(now) && !l.withdrawn {
 			ls.withdraw(addr, l, now)
 		}

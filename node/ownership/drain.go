@@ -169,9 +169,9 @@ func (rc *reconciler) Move(ctx context.Context, host, to string) error {
 	case err != nil:
 		return err
 	case r.Owner == "":
-		return fmt.Errorf("move %s: %w, as far as it knows", host, ErrNotOwner)
+		return fmt.Errorf("move %s: %w, as far as it knows", host, errNotOwner)
 	case r.Owner != v.Self:
-		return fmt.Errorf("move %s: %w: that is %s, which can move it", host, ErrNotOwner, r.Owner)
+		return fmt.Errorf("move %s: %w: that is %s, which can move it", host, errNotOwner, r.Owner)
 	case to == v.Self:
 		return fmt.Errorf("move %s: it is there", host)
 	case !v.IsAlive(to):

@@ -10,8 +10,8 @@ import (
 	"proxima/node/wire"
 )
 
-// ErrNotOwner is returned by HandOff if this node does not own the host, or is handing it over already.
-var ErrNotOwner = errors.New("this node does not own the host")
+// errNotOwner is returned by HandOff if this node does not own the host, or is handing it over already.
+var errNotOwner = errors.New("this node does not own the host")
 
 // errRefused: the other node does not take the host.
 var errRefused = errors.New("refused")
@@ -26,10 +26,10 @@ func (rc *reconciler) HandOff(ctx context.Context, host, to string, assigned boo
 		return err
 	}
 	if r.Owner != rc.self() {
-		return fmt.Errorf("hand over %s: %w", host, ErrNotOwner)
+		return fmt.Errorf("hand over %s: %w", host, errNotOwner)
 	}
 	if role, _, err := rc.deps.Frontier.RoleOf(ctx, host); err != nil || role == frontier.Leaving {
-		return errors.Join(err, ErrNotOwner) // an earlier hand-off is open
+		return errors.Join(err, errNotOwner) // an earlier hand-off is open
 	}
 	return rc.handOff(ctx, r, to, assigned, reason)
 }

@@ -192,7 +192,7 @@ func TestHandOffThatIsOpen(t *testing.T) {
 		p.halt() // it does not settle it
 		p.put(rec(host, 1, 2))
 		p.role(host, frontier.Leaving)
-		if err := p.handOff(host, 3); !errors.Is(err, ErrNotOwner) {
+		if err := p.handOff(host, 3); !errors.Is(err, errNotOwner) {
 			t.Errorf("it is handed over: %v", err)
 		}
 		s.node(3).mustKnow(host, 0, 0)
