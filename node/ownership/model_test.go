@@ -19,11 +19,12 @@ var runs = flag.Int("runs", 5, "how many seeded runs of the model are made")
 var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 
 // TestNothingIsLost crawls a web with an overlay in trouble. Nodes are killed with and without their last second on disk, lose their
-// disks or get older ones, join, leave, are drained, hand on all their hosts, come back and freeze, or can be dialled no more; in every third run newcomers take the places
-// of the oldest nodes until no founder is left. Partitions and one-way links cut them off, and other links are slow. Clocks
-// jump, disks are full or slow, messages are lost, late and repeated, some nodes answer some calls only, and hosts are handed around. Of the
-// two disks of a host, one is lost at a time. Two nodes never ask one server, and no accepted URL is ever gone. When all has been calm for
-// a while, each URL is on two disks. In the end every page is done, and every host has one owner and one equal replica.
+// disks or get older ones, join, leave, are drained, hand on all their hosts or offer each of them, come back and freeze, or can be dialled
+// no more; in every third run newcomers take the places of the oldest nodes until no founder is left. Partitions and one-way links cut them
+// off, and other links are slow. Clocks jump, disks are full or slow, messages are lost, late and repeated, some nodes answer some calls
+// only, and hosts are handed around. Of the two disks of a host, one is lost at a time. Two nodes never ask one server, and no accepted URL
+// is ever gone. When all has been calm for a while, each URL is on two disks. In the end every page is done, and every host has one owner
+// and one equal replica.
 //
 //	go test -run TestNothingIsLost ./node/ownership -runs 2000 -seed 5000
 func TestNothingIsLost(t *testing.T) { seeded(t, *runs, turmoil) }
@@ -116,7 +117,7 @@ func (w *world) act() {
 	up := w.up()
 	down := slices.DeleteFunc(w.all(), func(a *actor) bool { return a.running() || a.disk == nil })
 	pick := func(all []*actor) *actor { return all[w.draw(len(all))] }
-	switch what := w.draw(23); {
+	switch what := w.draw(24); {
 	case what <= 1 && len(up) > 3:
 		pick(up).kill(what == 0)
 	case what <= 3 && len(down) > 0:
@@ -188,6 +189,11 @@ func (w *world) act() {
 		a := pick(up)
 		go a.owner.Evacuate(w.ctx, "no web", a.running) //nolint:errcheck // it ends with the node
 		time.AfterFunc(w.upTo(2*time.Minute), func() { a.owner.Refuse(false) })
+	case what == 22: // a node cannot reach the web servers of its hosts
+		a := pick(up)
+		for _, host := range w.hosts {
+			go a.owner.Offer(w.ctx, host, "out of reach") //nolint:errcheck // it fails for hosts of others
+		}
 	default: // hosts are handed around
 		for _, host := range w.hosts {
 			for _, a := range up {
