@@ -110,26 +110,25 @@ func TestSharesOfTheBudget(t *testing.T) {
 	}
 }
 
-// A dial needs a port and a request. An address that the guard forbids is not dialled.
+// A dial needs a port. An address that the guard forbids is not dialled.
 func TestDialsThatCannotBe(t *testing.T) {
 	var conns open
 	c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, hang))})
-	asked := context.WithValue(t.Context(), exchangeKey{}, &exchange{ctx: t.Context()})
-	again := context.WithValue(t.Context(), exchangeKey{}, &exchange{ctx: t.Context(), again: true})
+	asked, again := &exchange{ctx: t.Context()}, &exchange{ctx: t.Context(), again: true}
 	for name, d := range map[string]struct {
-		ctx  context.Context
+		x    *exchange
 		addr netip.Addr
 		to   string
 	}{
-		"without a port": {asked, testAddr, "a.example"}, "without a request": {t.Context(), testAddr, "a.example:80"},
+		"without a port":                        {asked, testAddr, "a.example"},
 		"for what two new connections have had": {again, testAddr, "a.example:80"},
 		"forbidden":                             {asked, netip.MustParseAddr("10.0.0.1"), "a.example:80"},
 	} {
-		if cn, err := c.dial(d.ctx, d.addr, "tcp", d.to); err == nil || cn != nil || conns.made.Load() > 0 {
+		if cn, err := c.dial(t.Context(), d.x, d.addr, d.to); err == nil || cn != nil || conns.made.Load() > 0 {
 			t.Errorf("%s: %v, %d dials", name, err, conns.made.Load())
 		}
 	}
-	cn, err := c.dial(asked, testAddr, "tcp", "a.example:80")
+	cn, err := c.dial(t.Context(), asked, testAddr, "a.example:80")
 	if err != nil {
 		t.Fatal(err)
 	}

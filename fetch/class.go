@@ -77,12 +77,12 @@ func classOf(ctx context.Context, err error) Class {
 	if class := connClass(err); class != Other {
 		return class
 	}
-	// net/http and its HTTP/2 export none of these errors.
+	// The HTTP/2 of net/http exports none of these errors.
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
 	}
 	switch {
-	case says("server response headers exceeded", "header list larger than"):
+	case says("header list larger than"):
 		return HeaderTooLarge
 	case says("GOAWAY", "REFUSED_STREAM", "ENHANCE_YOUR_CALM", "http2: client conn"),
 		says("received from peer") && !says("PROTOCOL_ERROR"): // with this a server refuses a request for good
@@ -131,8 +131,7 @@ func connClass(err error) Class {
 		return Unreachable
 	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM):
 		return Unreachable // this machine's shortage passes and must cost no page
-	case isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed),
-		strings.HasSuffix(err.Error(), "server closed idle connection"): // not exported by net/http
+	case isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed):
 		return EOF
 	case isTLS(err):
 		return TLS

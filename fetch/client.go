@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -52,12 +51,13 @@ type Client struct {
 	signer   atomic.Pointer[sign.Signer]
 	decoders decoders
 	buffers  buffers
+	desks    sync.Pool
 	large    *largeBudget
 	ctx      context.Context // ends at Close, and with it every connection
 	cancel   context.CancelFunc
 
-	mu    sync.Mutex
-	pools *simplelru.LRU[netip.Addr, *http.Transport] // of the most recently used servers
+	mu      sync.Mutex
+	servers *simplelru.LRU[netip.Addr, *server] // the most recently used ones
 }
 
 // New makes a client. Its error names the field of cfg that is wrong.
@@ -90,8 +90,8 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		chains: newChains(deps.RootCAs),
 		large:  newLargeBudget(cfg.LargeBodies),
 	}
-	retire := func(_ netip.Addr, t *http.Transport) { go t.CloseIdleConnections() } // outside c.mu, which closing them takes
-	if c.pools, err = simplelru.NewLRU(cfg.MaxServers, retire); err != nil {
+	retire := func(_ netip.Addr, s *server) { go s.retire() } // outside c.mu
+	if c.servers, err = simplelru.NewLRU(cfg.MaxServers, retire); err != nil {
 		return nil, fmt.Errorf("fetch config: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -163,8 +163,8 @@ type Request struct {
 	// or decoded.
 	MaxBody int64
 	// Gate says whether the server may be asked at this instant; nil means always. It is called before each new connection, and
-	// again right before the first bytes of the request go out, on every connection, including reused ones and those of net/http's
-	// own retries. It must not block. If it returns an error, no byte of the request is written, and the connection is closed.
+	// again right before the first bytes of the request go out, on every connection, including reused ones and those of
+	// retries. It must not block. If it returns an error, no byte of the request is written, and the connection is closed.
 	Gate func() error
 	// Until, unless zero, is when the right to ask the server ends: connects and handshakes are given up then, and no request is
 	// written later. An answer may take longer.
@@ -291,32 +291,27 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		return res, err
 	}
 	addr := req.Addr.Unmap()
-	pool, err := c.pool(addr)
+	server, err := c.server(addr)
 	if err != nil {
 		return res, err
 	}
 	if req.Fresh {
-		// No other request can take a connection from a pool that only this one knows. It replaces the old pool at the end.
-		pool = c.transport(addr, pool.Protocols.HTTP2())
+		// No other request can take a connection that only this one knows of. At the end it replaces the old ones.
+		server = c.newServer(addr, server.h2 != nil)
 	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	x := &exchange{cfg: &c.cfg, start: start, ctx: ctx, cancel: cancel, gate: req.Gate, until: req.Until}
-	ctx = context.WithValue(ctx, exchangeKey{}, x)
+	x := &exchange{cfg: &c.cfg, start: start, ctx: ctx, cancel: cancel, gate: req.Gate, until: req.Until, capture: req.Capture}
 	res.buffers = &c.buffers
 	limit := c.limit(&req)
-	if req.Capture {
-		x.tap = &tap{limit: c.cfg.MaxHeaderBytes}
-	}
-	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace(u.Scheme)))
-	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.headerOf(&req)
+	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: c.headerOf(&req)}
 	if signer := c.signer.Load(); signer != nil {
 		hr.Header = signer.Sign(hr.Header, u.Host, start)
 	}
 
 	x.watch()
-	resp, err := pool.RoundTrip(hr)
+	resp, err := server.roundTrip(x, hr)
 	if err != nil {
 		res.fail(classOf(ctx, err), reason(ctx, err))
 	} else {
@@ -327,19 +322,17 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	if res.Sent = x.sent; x.refused != nil {
 		res.fail(x.refused.class, x.refused)
 	}
-	if x.tap != nil {
-		if request, head := x.tap.end(); res.RawRequest == nil {
-			res.RawRequest, res.RawHead = request, head
-		}
+	if res.RawRequest == nil {
+		res.RawRequest, res.RawHead = x.rawRequest, x.rawHead
 	}
 	// net/http would go on using a connection that may be dead, as it ends only the stream, or one that is being closed for want of a right.
 	older := wantsHTTP1(res.Err)
 	anew := x.overHTTP2() && (res.Class.late() || x.refused != nil || older)
 	if anew {
-		pool = c.transport(addr, !older)
+		server = c.newServer(addr, !older)
 	}
 	if anew || req.Fresh {
-		c.adopt(addr, pool)
+		c.adopt(server)
 	}
 	return res, nil
 }

@@ -5,11 +5,8 @@
 // the classes of failure. It does not resolve names, read robots.txt, space requests, follow redirects or retry: its callers do. It
 // keeps and sends no cookies. It does not limit concurrent requests: the crawl's leases do.
 //
-// net/http keys a connection pool by host name, while the frontier names an address. So each address has its own transport, which
-// can dial nothing else. Within it net/http pools by scheme, host and port, and checks server names and certificates as usual.
-//
-// net/http reports bytes that arrive on an idle connection through the standard log package; programs that embed this package should
-// route that logger.
+// It speaks HTTP/1.1 itself, with the parser of net/http, as the frontier names an address and net/http pools by host name. HTTP/2 is left to
+// net/http: each address has a transport of its own, which can dial nothing else. Server names and certificates are checked as usual.
 package fetch
 
 import (
@@ -68,7 +65,7 @@ type Config struct {
 	MaxHeaderBytes int64 `toml:"-"`
 
 	// IdleConns is how many idle connections are kept for one server, over all its hosts. Over HTTP/2 each host keeps one, however many
-	// there are. Each costs a file descriptor and 20 KiB (40 with TLS) of memory.
+	// there are. Each costs a file descriptor and some KiB of memory, until IdleTimeout even if the server has closed it.
 	IdleConns int `toml:"-"`
 	// IdleTimeout is how long an idle connection is kept. It should exceed the gap between two requests to a server.
 	IdleTimeout time.Duration `toml:"-"`

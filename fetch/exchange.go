@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http/httptrace"
@@ -27,14 +26,14 @@ type Timing struct {
 	FirstByte time.Duration
 	// LastByte runs from the first byte to the last of the body.
 	LastByte time.Duration
-	// Total runs from Start to the last byte or the failure. It exceeds the sum of the stages by what net/http needs between them.
+	// Total runs from Start to the last byte or the failure. It exceeds the sum of the stages by what lies between them.
 	Total time.Duration
 }
 
 // End is when the last byte came, or the failure.
 func (t Timing) End() time.Time { return t.Start.Add(t.Total) }
 
-// exchange watches one request: it takes the times from httptrace, and ends the request if it is too slow. This costs one timer and no
+// exchange watches one request: it takes the times, and ends the request if it is too slow. This costs one timer and no
 // goroutine: the timer fires when the next limit may be due, and checks again.
 type exchange struct {
 	cfg    *Config
@@ -45,18 +44,21 @@ type exchange struct {
 	until  time.Time
 	bytes  atomic.Int64 // of the body, on the wire
 
+	capture             bool   // keeps the heads of HTTP/1.1:
+	rawRequest, rawHead []byte // only the goroutine of the download touches them
+
 	mu      sync.Mutex
 	timer   *time.Timer
 	over    bool
 	conn    *conn
-	tap     *tap // nil without capture
-	h2      bool // conn speaks HTTP/2, whatever the answer claims
-	tries   int
+	spare   *conn    // was made for HTTP/2, but speaks HTTP/1.1
+	h2      bool     // conn speaks HTTP/2, whatever the answer claims
+	tries   int      // over HTTP/2
 	sent    bool     // bytes of the request may have gone out
 	refused *failure // set if the right to ask was missing
 	fresh   bool
 	again   bool      // a second new connection has the request
-	got     time.Time // net/http got a connection
+	got     time.Time // it got a connection
 	wrote   time.Time // request written
 	first   time.Time // first byte
 	interim int       // informational answers that came instead of the head
@@ -66,28 +68,62 @@ type exchange struct {
 	begun   int64     // bytes at its start
 }
 
-// trace returns the hooks for a request over a scheme. Only https can lead to HTTP/2, whose hooks cost time for each field.
-func (x *exchange) trace(scheme string) *httptrace.ClientTrace {
+// begin notes that a request has a connection over HTTP/1.1.
+func (x *exchange) begin(c *conn, fresh bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.conn, x.fresh, x.h2 = c, fresh, false
+	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
+}
+
+// requested notes that the request is written.
+func (x *exchange) requested() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.wrote = time.Now()
+}
+
+// answered notes the first byte of the answer.
+func (x *exchange) answered() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.first = time.Now()
+	x.window = x.first
+}
+
+// offer gives a connection that was made for HTTP/2 back to the request, or closes it if that has ended.
+func (x *exchange) offer(c *conn) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.spare != nil {
+		c.Close()
+		return
+	}
+	x.spare = c
+}
+
+// offered returns what offer was given.
+func (x *exchange) offered() *conn {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c := x.spare
+	x.spare = nil
+	return c
+}
+
+// trace returns the hooks for a request over HTTP/2.
+func (x *exchange) trace() *httptrace.ClientTrace {
 	trace := &httptrace.ClientTrace{
 		GotConn: x.gotConn,
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			x.mu.Lock()
-			defer x.mu.Unlock()
 			if info.Err == nil {
-				x.wrote = time.Now()
+				x.requested()
 			}
 		},
-		GotFirstResponseByte: func() {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			x.first = time.Now()
-			x.window = x.first
-		},
-		Got1xxResponse: x.informed,
+		GotFirstResponseByte: x.answered,
+		Got1xxResponse:       x.informed,
 	}
-	if x.cfg.HTTP2 && scheme == "https" {
-		x.beforeHeaders(trace)
-	}
+	x.beforeHeaders(trace)
 	return trace
 }
 
@@ -118,10 +154,10 @@ func (x *exchange) spent() bool {
 	return x.again
 }
 
-// gotConn runs again if net/http finds an idle connection dead and takes another; the last one counts. It ends a request that has
-// already been sent on two fresh connections: to an HTTP/2 server that resets every stream, net/http would send it forever. One that is
-// restarted may say on the first that it is going away, and answers on the second. If the stream was merely refused, net/http tries the same
-// connection again: the server has not looked at the request, and may do so later.
+// gotConn notes that a request has a connection over HTTP/2. It runs again if net/http finds an idle one dead and takes another; the last
+// one counts. It ends a request that has already been sent on two fresh connections: to a server that resets every stream, net/http would
+// send it forever. One that is restarted may say on the first that it is going away, and answers on the second. If the stream was merely
+// refused, net/http tries the same connection again: the server has not looked at the request, and may do so later.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,7 +165,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	next := connUnder(info.Conn)
-	if x.tries++; x.fresh && (!x.h2 || x.again || next == x.conn) || x.tries > maxTries {
+	if x.tries++; x.fresh && (x.again || next == x.conn) || x.tries > maxTries {
 		err := errRefused
 		if next == x.conn {
 			err = &failure{Reset, err.err}
@@ -138,30 +174,13 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	x.again = x.fresh
-	x.untap()
-	x.conn = next
+	x.conn, x.h2 = next, true
 	if x.conn == nil {
 		x.cancel(&failure{Other, errors.New("connection is not this client's")}) // it would not check the right to ask
 		return
 	}
 	x.fresh = !x.conn.taken.Swap(true)
 	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
-	if _, x.h2 = info.Conn.(*tls.Conn); x.h2 {
-		return
-	}
-	x.conn.first.Store(x)
-	x.conn.head.Store(&headFilter{tap: x.tap})
-	// Store a nil tap, too: the previous request may not have removed its own yet.
-	x.conn.tap.Store(x.tap)
-	if x.tap != nil {
-		x.tap.restart()
-	}
-}
-
-func (x *exchange) untap() {
-	if x.conn != nil {
-		x.conn.tap.CompareAndSwap(x.tap, nil) // another request may own the connection by now
-	}
 }
 
 func (x *exchange) watch() {
@@ -252,7 +271,9 @@ func (x *exchange) end() Timing {
 	defer x.mu.Unlock()
 	x.over = true
 	x.timer.Stop()
-	x.untap()
+	if x.spare != nil {
+		x.spare.Close()
+	}
 	if x.last.IsZero() {
 		x.last = time.Now()
 	}

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,14 +14,15 @@ import (
 // lengths that say one thing twice it leaves one. It lets all else pass as it comes. It is for one exchange.
 type headFilter struct {
 	part    headPart
-	line    []byte // the beginning of the current line; that of a field is held back
-	long    bool   // the current line is too long for that
-	interim bool   // the head is informational, and another follows
-	drops   bool   // the last field was dropped, and so are its continuations
-	chunked bool   // there was a Transfer-Encoding
-	dropped int    // bytes
-	tap     *tap   // gets the head that is not informational, unless nil
-	raw     []byte // the head so far for it, with lines that end in CR LF as archives want it
+	line    []byte  // the beginning of the current line; that of a field is held back
+	long    bool    // the current line is too long for that
+	interim bool    // the head is informational, and another follows
+	drops   bool    // the last field was dropped, and so are its continuations
+	chunked bool    // there was a Transfer-Encoding
+	dropped int     // bytes
+	passed  int     // bytes of heads
+	kept    *[]byte // gets the head that is not informational, unless nil
+	raw     []byte  // the head so far for it, with lines that end in CR LF as archives want it
 }
 
 // headPart is what a headFilter reads.
@@ -54,20 +56,23 @@ func (h *headFilter) filter(b []byte) []byte {
 		if len(h.line) <= maxHeld {
 			h.line = append(h.line, b[:n]...)
 		}
-		if h.tap != nil {
+		if h.kept != nil {
 			h.raw = append(h.raw, b[:n]...)
 		}
 		if !held {
+			h.passed += n
 			out = append(out, b[:n]...) // the last look at b[:n], which this may overwrite
 		}
 		b = b[n:]
 		switch {
 		case whole:
 			if held && !h.refuses(h.line) {
+				h.passed += len(h.line)
 				out = append(out, h.line...)
 			}
 			h.endLine()
 		case held && len(h.line) > maxHeld:
+			h.passed += len(h.line)
 			out, h.long = append(out, h.line...), true
 		}
 	}
@@ -76,7 +81,7 @@ func (h *headFilter) filter(b []byte) []byte {
 
 // endLine goes on to the next line.
 func (h *headFilter) endLine() {
-	if h.tap != nil {
+	if h.kept != nil {
 		h.raw = append(bytes.TrimSuffix(bytes.TrimSuffix(h.raw, []byte("\n")), []byte("\r")), "\r\n"...)
 	}
 	switch {
@@ -89,10 +94,10 @@ func (h *headFilter) endLine() {
 	case h.interim:
 		h.part, h.raw = inStatus, h.raw[:0]
 	default:
-		if h.tap != nil {
-			h.tap.answered(h.raw)
+		if h.kept != nil {
+			*h.kept = h.raw
 		}
-		*h = headFilter{part: inBody} // it stays with an idle connection, and needs no memory there
+		*h = headFilter{part: inBody, passed: h.passed} // it stays with an idle connection, and needs no memory there
 	}
 	h.line, h.long = h.line[:0], false
 }
@@ -152,4 +157,19 @@ func mediaType(values []string) (best string) {
 		}
 	}
 	return best
+}
+
+// informational reports whether head has a 1xx status other than 101. net/http skips those, too.
+func informational(head []byte) bool {
+	const line = "HTTP/1.1 1"
+	return len(head) > len(line)+2 && string(head[:7]) == line[:7] && string(head[8:10]) == line[8:] &&
+		string(head[10:12]) != "01"
+}
+
+// rawHead writes a head that did not cross the connection as text in the form of HTTP/1.1, as WARC files contain it.
+func rawHead(begin string, h http.Header) []byte {
+	b := bytes.NewBufferString(begin)
+	h.Write(b) // a buffer takes everything
+	b.WriteString("\r\n")
+	return b.Bytes()
 }

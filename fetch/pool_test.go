@@ -69,7 +69,7 @@ func TestTimings(t *testing.T) {
 	})
 }
 
-// TestDeadConnection: the server closes after each answer without saying so. The retry of net/http shows as fresh.
+// TestDeadConnection: the server closes after each answer without saying so. The retry shows as fresh.
 func TestDeadConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := &echoing{delay: 10 * time.Millisecond, close: 1}
@@ -158,8 +158,8 @@ func TestServersAreBounded(t *testing.T) {
 			synctest.Wait()
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if n := c.pools.Len(); n > cfg.MaxServers {
-				t.Errorf("%d pools, want at most %d", n, cfg.MaxServers)
+			if n := c.servers.Len(); n > cfg.MaxServers {
+				t.Errorf("%d servers, want at most %d", n, cfg.MaxServers)
 			}
 			return int(conns.Load())
 		}
@@ -208,11 +208,10 @@ func TestServersAreBounded(t *testing.T) {
 func TestTransportIsBounded(t *testing.T) {
 	cfg := testConfig()
 	for _, cfg.HTTP2 = range []bool{false, true} {
-		h := newClient(t, cfg, Deps{}).transport(testAddr, cfg.HTTP2)
-		bounded := h.HTTP2 != nil && h.HTTP2.MaxReceiveBufferPerStream == 1<<20 && h.HTTP2.MaxReceiveBufferPerConnection == 4<<20
-		if bounded != cfg.HTTP2 || h.Protocols.HTTP2() != cfg.HTTP2 || !h.Protocols.HTTP1() || h.MaxIdleConns != 2 || h.MaxIdleConnsPerHost != 2 || h.IdleConnTimeout != time.Minute ||
-			h.MaxResponseHeaderBytes != 64<<10 || !h.DisableCompression {
-			t.Errorf("with HTTP/2 %v: %+v, %+v", cfg.HTTP2, h, h.HTTP2)
+		h := newClient(t, cfg, Deps{}).newServer(testAddr, cfg.HTTP2).h2
+		if (h != nil) != cfg.HTTP2 || h != nil && (h.HTTP2.MaxReceiveBufferPerStream != 1<<20 || h.HTTP2.MaxReceiveBufferPerConnection != 4<<20 || !h.Protocols.HTTP2() ||
+			h.Protocols.HTTP1() || h.MaxIdleConns != 2 || h.MaxIdleConnsPerHost != 2 || h.IdleConnTimeout != time.Minute || h.MaxResponseHeaderBytes != 64<<10 || !h.DisableCompression) {
+			t.Errorf("with HTTP/2 %v: %+v", cfg.HTTP2, h)
 		}
 	}
 }

@@ -157,27 +157,3 @@ func TestCapture(t *testing.T) {
 		t.Errorf("body of %d bytes, %d captured, behind %q", len(res.Body), len(res.RawBody), res.RawHead)
 	}
 }
-
-// A tap keeps so many bytes of a request, and none when the exchange has ended or before it began anew.
-func TestTapIsBounded(t *testing.T) {
-	x := &tap{limit: 5}
-	x.wrote([]byte("lost"))
-	x.answered([]byte("lost"))
-	x.restart()
-	for _, part := range []string{"\na", "bcdefg", "hi"} {
-		x.wrote([]byte(part))
-	}
-	if string(x.request) != "\nabcd" || x.head != nil {
-		t.Errorf("kept %q of a request, and %q", x.request, x.head)
-	}
-	x.restart()
-	x.wrote([]byte("abc"))
-	x.answered([]byte("a"))
-	request, head := x.end()
-	x.restart()
-	x.wrote([]byte("late"))
-	x.answered([]byte("late"))
-	if string(request) != "abc" || string(head) != "a" || len(x.head)+len(x.request) > 0 {
-		t.Errorf("kept %q and %q, and then %q and %q", request, head, x.request, x.head)
-	}
-}

@@ -39,7 +39,7 @@ func (x *exchange) expired(now time.Time) bool {
 	return !x.until.IsZero() && (!now.Before(x.until) || !now.Round(0).Before(x.until.Round(0)))
 }
 
-// beforeWrite is called by the connection right before the first bytes of the request go out.
+// beforeWrite is called right before the first bytes of the request go out.
 func (x *exchange) beforeWrite() error {
 	x.mu.Lock()
 	over := x.over || x.refused != nil
@@ -66,7 +66,7 @@ func (x *exchange) beforeHeaders(trace *httptrace.ClientTrace) {
 	trace.WroteHeaderField = func(string, []string) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if x.h2 && !told && x.conn != nil {
+		if !told && x.conn != nil {
 			told = true
 			x.conn.first.Store(x)
 		}

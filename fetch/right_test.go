@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 	"unsafe"
 )
 
-// opening is a gate that is open for so many looks, at first. net/http may look from several goroutines.
+// opening is a gate that is open for so many looks, at first. Over HTTP/2 several goroutines may look.
 type opening struct{ left, looks atomic.Int64 }
 
 func openFor(looks int) *opening {
@@ -72,7 +73,7 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// TestRetryPassesTheGate: net/http sends a request again by itself when a kept connection turns out to be dead. By then
+// TestRetryPassesTheGate: a request is sent again when a kept connection turns out to be dead. By then
 // there may be no right any more, before the connect or after it.
 func TestRetryPassesTheGate(t *testing.T) {
 	for again := range 3 {
@@ -144,9 +145,9 @@ func TestGateCloses(t *testing.T) {
 				{open: 9, looks: 2, asked: 4, fresh: true}, //
 			} {
 				gate := openFor(step.open)
-				before, _ := c.pool(testAddr)
+				before, _ := c.server(testAddr)
 				res := c.Get(t.Context(), Request{URL: url, Addr: testAddr, Gate: gate.look, Fresh: step.fresh})
-				if after, _ := c.pool(testAddr); step == closed && protocol == "HTTP/2.0" && after == before {
+				if after, _ := c.server(testAddr); step == closed && protocol == "HTTP/2.0" && after == before {
 					t.Error("the next request may take the connection that is being closed")
 				}
 				if step.looks > step.open {
@@ -266,39 +267,48 @@ func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
 	}
 }
 
-// TestEachHeadOverHTTP2IsChecked: once for each connection that a request goes to, and on HTTP/1.1 where it takes the connection.
+// TestEachHeadOverHTTP2IsChecked: once for each connection that a request goes to.
 func TestEachHeadOverHTTP2IsChecked(t *testing.T) {
 	x, trace := new(exchange), new(httptrace.ClientTrace)
 	x.beforeHeaders(trace)
-	for _, x.h2 = range []bool{false, true, true} {
+	for range 2 {
 		x.conn = new(conn)
 		for i := range 2 {
 			trace.WroteHeaderField(":method", []string{"GET"})
-			if checked := x.conn.first.Swap(nil) == x; checked != (x.h2 && i == 0) {
-				t.Errorf("HTTP/2 %v, field %d: checked %v", x.h2, i, checked)
+			if checked := x.conn.first.Swap(nil) == x; checked != (i == 0) {
+				t.Errorf("field %d: checked %v", i, checked)
 			}
 		}
 		trace.WroteHeaders()
 	}
 }
 
-// TestTriedAgain: where net/http finds a kept connection dead and takes another, the wait for the answer begins anew.
+// TestTriedAgain: where a kept connection is dead and the request takes another, the wait for the answer begins anew.
 func TestTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := Default()
 		x := &exchange{cfg: &cfg, start: time.Now(), cancel: func(error) {}}
 		kept := &conn{}
 		kept.taken.Store(true)
-		trace := x.trace("http")
-		trace.GotConn(httptrace.GotConnInfo{Conn: kept})
+		trace := x.trace()
+		trace.GotConn(httptrace.GotConnInfo{Conn: tls.Client(kept, &tls.Config{})})
 		if trace.WroteRequest(httptrace.WroteRequestInfo{Err: errTest}); !x.wrote.IsZero() {
 			t.Error("a request that could not be written counts as written")
 		}
 		trace.WroteRequest(httptrace.WroteRequestInfo{})
 		trace.GotFirstResponseByte()
 		time.Sleep(cfg.HeaderTimeout - time.Second)
-		trace.GotConn(httptrace.GotConnInfo{Conn: &conn{}})
+		trace.GotConn(httptrace.GotConnInfo{Conn: tls.Client(&conn{}, &tls.Config{})})
 		time.Sleep(2 * time.Second) // the second request is not written yet
+		if _, late := x.due(time.Now()); late != nil {
+			t.Error(late)
+		}
+		x.begin(&conn{}, true)
+		x.requested()
+		x.answered()
+		time.Sleep(cfg.HeaderTimeout - time.Second)
+		x.begin(&conn{}, true)
+		time.Sleep(2 * time.Second)
 		if _, late := x.due(time.Now()); late != nil {
 			t.Error(late)
 		}

@@ -139,12 +139,10 @@ func TestClassesOfErrors(t *testing.T) {
 		"a timeout":           {timeout, TimeoutConnect, TimeoutTLS, Other},
 		"canceled":            {context.Canceled, Canceled, Canceled, Protocol},
 		"the end":             {io.ErrUnexpectedEOF, EOF, EOF, EOF},
-		"an idle connection":  {errors.New("http: server closed idle connection"), EOF, EOF, EOF},
 		"no TLS":              {tls.RecordHeaderError{}, TLS, TLS, TLS},
 		"an alert of ours":    {&net.OpError{Op: "local error", Err: errors.New("tls: unexpected message")}, TLS, TLS, TLS},
 		"an alert":            {&net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, TLS, TLS, TLS},
 		"any other":           {errors.New("malformed"), Other, TLS, Protocol},
-		"a long head":         {errors.New("net/http: server response headers exceeded 1 bytes; aborted"), Other, TLS, HeaderTooLarge},
 		"a long head of h2":   {errors.New("http2: header list larger than peer's limit"), Other, TLS, HeaderTooLarge},
 		"a stream that is up": {errors.New("http2: server sent GOAWAY and closed the connection"), Other, TLS, Reset},
 		"a refused stream":    {errors.New("stream error: REFUSED_STREAM"), Other, TLS, Reset},
@@ -170,37 +168,12 @@ func TestClassesOfErrors(t *testing.T) {
 	}
 }
 
-// A tap is on the last connection that net/http takes for a request, and on none after its end. What is gone comes not back.
-func TestTapFollowsItsRequest(t *testing.T) {
-	first, second := &conn{}, &conn{}
-	first.taken.Store(true)
-	x := &exchange{cfg: &Config{}, timer: time.NewTimer(time.Hour), tap: &tap{limit: 9}}
-	x.gotConn(httptrace.GotConnInfo{Conn: first})
-	x.tap.wrote([]byte("lost"))
-	x.gotConn(httptrace.GotConnInfo{Conn: second})
-	if first.tap.Load() != nil || second.tap.Load() != x.tap || len(x.tap.request) > 0 {
-		t.Errorf("the first has %v, the second %v, recorded is %q", first.tap.Load(), second.tap.Load(), x.tap.request)
-	}
-	x.end()
-	if x.gotConn(httptrace.GotConnInfo{Conn: first}); first.tap.Load() != nil || second.tap.Load() != nil {
-		t.Error("a connection has the tap of a request that is over")
-	}
-	second.tap.Store(x.tap) // the former request may be late
-	next := &exchange{cfg: &Config{}}
-	if next.gotConn(httptrace.GotConnInfo{Conn: second}); second.tap.Load() != nil {
-		t.Error("the tap of a former request is on the connection of the next")
-	}
-	second.tap.Store(new(tap))
-	if x.untap(); second.tap.Load() == nil {
-		t.Error("a former request takes away the tap of the next")
-	}
-}
-
-// net/http may take another connection three times for one request, and none after a fresh one. Its connections must be the client's.
+// Over HTTP/2 net/http may take another connection three times for one request, and one after a fresh one. Its connections must be the client's.
 func TestTriesAreCounted(t *testing.T) {
-	kept, fresh := func() net.Conn { c := &conn{}; c.taken.Store(true); return c }, func() net.Conn { return &conn{} }
-	foreign := func() net.Conn { return &net.TCPConn{} }
-	same := &conn{}
+	over := func(c *conn) net.Conn { return tls.Client(c, &tls.Config{}) }
+	kept, fresh := func() net.Conn { c := &conn{}; c.taken.Store(true); return over(c) }, func() net.Conn { return over(&conn{}) }
+	foreign := func() net.Conn { return tls.Client(&net.TCPConn{}, &tls.Config{}) }
+	same := over(&conn{})
 	for name, c := range map[string]struct {
 		conns []func() net.Conn
 		class Class
@@ -208,7 +181,8 @@ func TestTriesAreCounted(t *testing.T) {
 		"three kept ones": {[]func() net.Conn{kept, kept, kept}, OK},
 		"a fourth":        {[]func() net.Conn{kept, kept, kept, kept}, Protocol},
 		"a fresh one":     {[]func() net.Conn{kept, kept, fresh}, OK},
-		"and another":     {[]func() net.Conn{fresh, fresh}, Protocol},
+		"and another":     {[]func() net.Conn{fresh, fresh}, OK},
+		"and a third":     {[]func() net.Conn{fresh, fresh, fresh}, Protocol},
 		"the same again":  {[]func() net.Conn{func() net.Conn { return same }, func() net.Conn { return same }}, Reset},
 		"a foreign one":   {[]func() net.Conn{foreign}, Other},
 	} {

@@ -1,0 +1,237 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A connection serves another request only if the answer before it is over and nothing is left of it.
+func TestWhatIsLeftOnAConnection(t *testing.T) {
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+	refuse := func(int, http.Header, int64) error { return errTest }
+	// A line of the head that comes in two pieces is held back, so that more than the buffer of a reader passes at once.
+	const held = "HTTP/1.1 200 OK\r\nContent-Length: 189\r\nX: "
+	heldBack := held + strings.Repeat("x", 3900) + "|\r\n\r\n" + strings.Repeat("y", 189)
+	for name, c := range map[string]struct {
+		answer string
+		req    Request
+		kept   bool
+	}{
+		"a length":                {okHead + "hello", Request{}, true},
+		"no body":                 {"HTTP/1.1 204 No Content\r\n\r\n", Request{}, true},
+		"not modified":            {"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", Request{}, true},
+		"nothing that is wanted":  {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Request{Wanted: refuse}, true},
+		"chunks":                  {chunked + "\r\n", Request{}, true},
+		"a trailer":               {chunked + "X: y\r\n\r\n", Request{}, true},
+		"after early hints":       {"HTTP/1.1 103 Early Hints\r\n\r\n" + okHead + "hello", Request{}, true},
+		"of HTTP/1.0, kept":       {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello", Request{}, true},
+		"of HTTP/1.0":             {"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", Request{}, false},
+		"to be closed":            {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello", Request{}, false},
+		"more than its length":    {okHead + "hello again", Request{}, false},
+		"a body that none has":    {"HTTP/1.1 204 No Content\r\n\r\nhello", Request{}, false},
+		"a body that is cut":      {"HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n" + strings.Repeat("a", 40000), Request{MaxBody: 10}, false},
+		"a body not wanted":       {okHead + "hello", Request{Wanted: refuse}, false},
+		"a body that was to come": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", Request{Wanted: refuse}, false},
+		"a line held back":        {heldBack, Request{}, true},
+		"more behind that line":   {heldBack + okHead + "wrong", Request{}, false},
+		"a head that is broken":   {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nhello", Request{}, false},
+		"another protocol":        {"HTTP/1.1 101 Switching Protocols\r\n\r\n", Request{}, false},
+	} {
+		bubbleOf(t, name, func(t *testing.T) {
+			var conns open
+			cl := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, func(nc net.Conn) {
+				for br := bufio.NewReader(nc); ; {
+					if _, err := requestHeadOf(br); err != nil {
+						return
+					}
+					for part := range strings.SplitSeq(c.answer, "|") {
+						_, _ = io.WriteString(nc, part)
+					}
+				}
+			}))})
+			for range 3 {
+				c.req.URL, c.req.Addr = "http://a.example/", testAddr
+				res := cl.Get(t.Context(), c.req)
+				res.Release()
+			}
+			synctest.Wait()
+			if made, want := conns.made.Load(), map[bool]int64{true: 1, false: 3}[c.kept]; made != want || conns.Load() != map[bool]int64{true: 1}[c.kept] {
+				t.Errorf("%d connections, want %d; %d are open", made, want, conns.Load())
+			}
+		})
+	}
+}
+
+// A connection whose exchange is over too early is not kept, even if nothing is left on it.
+func TestOverWithItsAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, answer("HTTP/1.1 204 No Content\r\n\r\n"))})
+		ctx, cancel := context.WithCancel(t.Context())
+		end := func(int, http.Header, int64) error {
+			cancel()
+			synctest.Wait()
+			return nil
+		}
+		res := c.Get(ctx, Request{URL: "http://a.example/", Addr: testAddr, Wanted: end})
+		if s, _ := c.server(testAddr); res.Status != 204 || len(s.idle) > 0 {
+			t.Errorf("status %d, %v, %d idle", res.Status, res.Err, len(s.idle))
+		}
+	})
+}
+
+// The longest head passes, and a longer one does not, though all of it comes at once. A body that stops is told by its reason.
+func TestBoundsOfAnswers(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxHeaderBytes = 2000
+	for _, more := range []int{0, 1} {
+		head := "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2000-43+more) + "\r\nContent-Length: 5\r\n\r\n"
+		res := newClient(t, cfg, Deps{Dial: serve(0, answer(head+"hello"))}).Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+		if len(head) != 2000+more || res.Class != map[int]Class{1: HeaderTooLarge}[more] {
+			t.Errorf("of %d bytes: %q, %v", len(head), res.Class, res.Err)
+		}
+	}
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) { answer(okHead + "he")(nc); hang(nc) })})
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != TooSlow || !strings.Contains(res.Err.Error(), "bytes of body") {
+			t.Errorf("class %q, %v", res.Class, res.Err)
+		}
+	})
+}
+
+// What a server sends on an idle connection is no answer to the next request. That goes to a new one, as if the server had closed the old one.
+func TestNobodyAskedForIt(t *testing.T) {
+	for name, late := range map[string]string{"another answer": okHead + "wrong", "a timeout": "HTTP/1.1 408 Request Timeout\r\n\r\n", "its end": "", "nothing": "-"} {
+		for _, scheme := range []string{"http", "https"} {
+			answered, sent := make(chan bool), make(chan bool)
+			handle := func(w http.ResponseWriter, _ *http.Request) {
+				nc, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer nc.Close()
+				for in, more := bufio.NewReader(nc), true; more; {
+					_, _ = io.WriteString(nc, okHead+"right")
+					<-answered
+					switch late {
+					case "-":
+					case "":
+						nc.Close()
+					default:
+						_, _ = io.WriteString(nc, late)
+					}
+					sent <- true
+					_, err := requestHeadOf(in)
+					more = err == nil
+				}
+			}
+			url, deps := tlsServer(t, false, handle)
+			if scheme == "http" {
+				s := httptest.NewServer(http.HandlerFunc(handle))
+				defer s.Close()
+				url = s.URL
+			}
+			c := newClient(t, testConfig(), deps)
+			for i := range 3 {
+				res := c.Get(t.Context(), Request{URL: url, Addr: testAddr})
+				if res.Err != nil || string(res.Body) != "right" || res.Timing.Fresh != (i == 0 || late != "-") {
+					t.Errorf("%s over %s, request %d: %q, fresh %v, %v", name, scheme, i, res.Body, res.Timing.Fresh, res.Err)
+				}
+				res.Release()
+				answered <- true
+				<-sent
+			}
+			c.Close()
+		}
+	}
+}
+
+// A connection that was made for HTTP/2 but speaks HTTP/1.1 is closed when its request is over, or has one already.
+func TestSpareConnections(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := testConfig()
+		made := func() (*conn, func() bool) {
+			near, far := newLink(0)
+			var closed atomic.Bool
+			go func() { _, _ = io.Copy(io.Discard, far); closed.Store(true) }()
+			return &conn{Conn: near}, func() bool { synctest.Wait(); return closed.Load() }
+		}
+		x := &exchange{cfg: &cfg, timer: time.NewTimer(time.Hour)}
+		first, firstIsClosed := made()
+		second, secondIsClosed := made()
+		x.offer(first)
+		x.offer(second)
+		if firstIsClosed() || !secondIsClosed() || x.offered() != first || x.offered() != nil {
+			t.Error("the first is not kept, or the second is not closed")
+		}
+		x.offer(first)
+		if x.end(); !firstIsClosed() {
+			t.Error("it stays open after the end")
+		}
+		third, thirdIsClosed := made()
+		if x.offer(third); !thirdIsClosed() {
+			t.Error("a late one stays open")
+		}
+	})
+}
+
+// While a request is on its way, a fresh one replaces the connections of the server. That of the former is closed when it ends.
+func TestFreshMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := &echoing{think: time.Second}
+		var conns open
+		c := newClient(t, testConfig(), Deps{Dial: conns.count(e.dial)})
+		var fresh Result
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			fresh = c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: true})
+		})
+		time.Sleep(time.Second / 2)
+		other := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+		wg.Wait()
+		if synctest.Wait(); fresh.Err != nil || other.Err != nil || conns.made.Load() != 2 || conns.Load() != 1 {
+			t.Errorf("%v, %v; %d of %d connections are open", fresh.Err, other.Err, conns.Load(), conns.made.Load())
+		}
+	})
+}
+
+// A server that is silent on a kept connection is not asked once more: the time for its answer is over.
+func TestKeptAndSilent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var conns open
+		c := newClient(t, testConfig(), Deps{Dial: conns.count(serve(0, func(nc net.Conn) { answer(okHead + "hello")(nc); hang(nc) }))})
+		for i := range 2 {
+			gate, start := openFor(2-i), time.Now()
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Gate: gate.look})
+			late := i == 1
+			if (res.Class == TimeoutHeader) != late || (time.Since(start) == c.cfg.HeaderTimeout) != late || res.Timing.Fresh == late || conns.made.Load() != 1 {
+				t.Errorf("request %d: class %q after %v, fresh %v, %d connections: %v", i, res.Class, time.Since(start), res.Timing.Fresh, conns.made.Load(), res.Err)
+			}
+		}
+	})
+}
+
+// No request over https goes out on a connection that was made for http.
+func TestSchemesHaveTheirConnections(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, testConfig(), Deps{Dial: (&echoing{}).dial})
+		for _, u := range []struct {
+			scheme string
+			class  Class
+		}{{"http", OK}, {"https", TimeoutTLS}, {"http", OK}} { // the server waits for the end of a head
+			if res := c.Get(t.Context(), Request{URL: u.scheme + "://a.example:8080/", Addr: testAddr}); res.Class != u.class || res.Sent != (u.class == OK) {
+				t.Errorf("%s: class %q, %v", u.scheme, res.Class, res.Err)
+			}
+		}
+	})
+}
