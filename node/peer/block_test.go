@@ -2,11 +2,8 @@ package peer
 
 import (
 	"bytes"
-	"io"
-	"runtime"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -87,55 +84,4 @@ func FuzzOutboxEntries(f *testing.F) {
 			t.Errorf("%d links, said to be %d", len(links), n)
 		}
 	})
-}
-
-func compressed(t testing.TB, text []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := newCompressor()
-	w.Reset(&b)
-	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
-	}
-	must(t, w.Close())
-	return b.Bytes()
-}
-
-// TestWindowsAreBounded: what needs more than 1 MiB of memory to decompress is refused.
-func TestWindowsAreBounded(t *testing.T) {
-	for window, ok := range map[int]bool{1 << 20: true, 2 << 20: false} {
-		var b bytes.Buffer
-		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
-		must(t, err)
-		if _, err := w.Write(make([]byte, 4<<20)); err != nil {
-			t.Fatal(err)
-		}
-		must(t, w.Close())
-		d := newDecompressor(8 << 20)
-		err = d.Reset(&b)
-		if err == nil {
-			_, err = io.Copy(io.Discard, d)
-		}
-		if (err == nil) != ok {
-			t.Errorf("a window of %d KiB: %v", window>>10, err)
-		}
-	}
-}
-
-// A few KiB that become many MiB cost neither memory nor time.
-func TestBombIsNotUnpacked(t *testing.T) {
-	bomb := compressed(t, make([]byte, 64<<20))
-	t.Logf("64 MiB in %d bytes", len(bomb))
-	d := newDecompressor(1 << 20)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	must(t, d.Reset(bytes.NewReader(bomb)))
-	n, err := (&bytes.Buffer{}).ReadFrom(d)
-	runtime.ReadMemStats(&after)
-	if n != 1<<20 || err != errBomb {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
-		t.Errorf("%d MiB were allocated", used>>20)
-	}
 }

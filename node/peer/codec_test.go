@@ -3,12 +3,14 @@ package peer
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
 	"proxima/node/wire"
@@ -22,6 +24,15 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// allocated returns how many bytes something allocates.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
 // Empty links take two bytes each on the wire, and a hundred in memory.
 func TestMessagesOfManyPartsTakeNoMemory(t *testing.T) {
 	header, err := proto.Marshal(&wire.DeliverRequest{Header: &wire.Header{Version: Version, Run: "test", Sender: "a"}})
@@ -29,15 +40,13 @@ func TestMessagesOfManyPartsTakeNoMemory(t *testing.T) {
 	empty := []byte{2<<3 | 2, 0}
 	body := compressed(t, append(header, bytes.Repeat(empty, (1<<20-len(header))/2)...))
 	d := newDirect(t)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	w := d.call(http.MethodPost, "/proxima.v1.Overlay/Deliver", "application/proto", "zstd", body)
-	runtime.ReadMemStats(&after)
-	took := after.TotalAlloc - before.TotalAlloc
+	took := allocated(func() {
+		w := d.call(http.MethodPost, "/proxima.v1.Overlay/Deliver", "application/proto", "zstd", body)
+		if d.reached != nil || d.server.Counts().Failures[KindMalformed] != 1 {
+			t.Errorf("%d %s, counted %v", w.Code, w.Body, d.server.Counts().Failures)
+		}
+	})
 	t.Logf("a message of %d bytes took %d", len(body), took)
-	if d.reached != nil || d.server.Counts().Failures[KindMalformed] != 1 {
-		t.Errorf("%d %s, counted %v", w.Code, w.Body, d.server.Counts().Failures)
-	}
 	if took > 16<<20 {
 		t.Errorf("%d bytes took %d of memory", len(body), took)
 	}
@@ -127,4 +136,53 @@ func FuzzCodecCounts(f *testing.F) {
 			}
 		}
 	})
+}
+
+func compressed(t testing.TB, text []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := newCompressor()
+	w.Reset(&b)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+// TestWindowsAreBounded: what needs more than 1 MiB of memory to decompress is refused.
+func TestWindowsAreBounded(t *testing.T) {
+	for window, ok := range map[int]bool{1 << 20: true, 2 << 20: false} {
+		var b bytes.Buffer
+		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
+		must(t, err)
+		if _, err := w.Write(make([]byte, 4<<20)); err != nil {
+			t.Fatal(err)
+		}
+		must(t, w.Close())
+		d := newDecompressor(8 << 20)
+		err = d.Reset(&b)
+		if err == nil {
+			_, err = io.Copy(io.Discard, d)
+		}
+		if (err == nil) != ok {
+			t.Errorf("a window of %d KiB: %v", window>>10, err)
+		}
+	}
+}
+
+// A few KiB that become many MiB cost neither memory nor time.
+func TestBombIsNotUnpacked(t *testing.T) {
+	bomb := compressed(t, make([]byte, 64<<20))
+	t.Logf("64 MiB in %d bytes", len(bomb))
+	d := newDecompressor(1 << 20)
+	used := allocated(func() {
+		must(t, d.Reset(bytes.NewReader(bomb)))
+		if n, err := (&bytes.Buffer{}).ReadFrom(d); n != 1<<20 || err != errBomb {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	})
+	if used > 16<<20 {
+		t.Errorf("%d MiB were allocated", used>>20)
+	}
 }
