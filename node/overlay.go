@@ -292,10 +292,10 @@ func (o *overlay) follow(ctx context.Context, begin func()) error {
 
 // setView tells the parts who is there.
 func (o *overlay) setView(v member.View) {
-	nodes := make([]assign.Node, 0, len(v.Peers))
-	for _, p := range v.Peers {
-		if p.Addr == "" {
-			continue // what it publishes cannot be read
+	nodes := make([]assign.Node, 0, len(v.Alive))
+	for _, p := range v.Members {
+		if p.Phase != "alive" || p.Addr == "" { // what it publishes cannot be read
+			continue
 		}
 		node := assign.Node{ID: p.ID, Location: p.Location}
 		if p.Placed {

@@ -212,19 +212,12 @@ func upTo(n int) (places []int) {
 	return places
 }
 
-func alive(v member.View) (ids []string) {
-	for _, p := range v.Peers {
-		ids = append(ids, p.ID)
-	}
-	return ids
-}
-
 // expect checks who is alive and settled, and the majority, at the given places.
 func (o *overlay) expect(when string, at, living, settled []int, majority bool) {
 	o.t.Helper()
 	for _, i := range at {
 		v := o.nodes[i].View()
-		if got := alive(v); !slices.Equal(got, ids(living...)) {
+		if got := v.Alive; !slices.Equal(got, ids(living...)) {
 			o.t.Errorf("%s: node %d sees alive %v, want %v", when, i, got, ids(living...))
 		}
 		if !slices.Equal(v.Settled, ids(settled...)) {

@@ -102,9 +102,8 @@ type View struct {
 	// Missing are the voters that do not count as present, sorted by id; Voters is the number of all voters.
 	Missing []Missing
 	Voters  int
-	// Members are all members known, including this node, the dead, and those that left lately. Peers are those alive. Both are
-	// sorted by id.
-	Members, Peers []Peer
+	// Members are all members known, including this node, the dead, and those that left lately, sorted by id.
+	Members []Peer
 }
 
 // Kinds of events.

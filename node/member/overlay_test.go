@@ -25,7 +25,7 @@ func TestNodesConverge(t *testing.T) {
 		o.expect("after 3 min", upTo(n), upTo(n), upTo(n), true)
 		var errs, published, seen []float64
 		for i := range n {
-			for _, p := range o.nodes[i].View().Peers {
+			for _, p := range o.nodes[i].View().Members {
 				j := slices.Index(ids(upTo(n)...), p.ID)
 				if i == j {
 					continue

@@ -32,7 +32,7 @@ func TestSocketsOfTheMachine(t *testing.T) {
 		join = []string{strings.Replace(lives[0].Gossip(), "127.0.0.1", "localhost", 1)}
 	}
 	for _, l := range lives {
-		await(t, func() bool { return len(l.View().Peers) == 3 && l.View().Majority })
+		await(t, func() bool { return len(l.View().Alive) == 3 && l.View().Majority })
 	}
 	silent, err := net.Dial("tcp", lives[0].Gossip())
 	must(t, err)
@@ -158,12 +158,12 @@ func TestGarbageStreamsCostLittle(t *testing.T) {
 			first := gossiping(t, 0)
 			at := first.Gossip()
 			second := gossiping(t, 1, at)
-			await(t, func() bool { return len(first.View().Peers) == 2 && len(second.View().Peers) == 2 })
+			await(t, func() bool { return len(first.View().Alive) == 2 && len(second.View().Alive) == 2 })
 			before := heap()
 			garbage(t, at, c.streams, c.size).Wait()
 			third := gossiping(t, 2, at)
 			await(t, func() bool {
-				return len(first.View().Peers) == 3 && len(second.View().Peers) == 3 && len(third.View().Peers) == 3
+				return len(first.View().Alive) == 3 && len(second.View().Alive) == 3 && len(third.View().Alive) == 3
 			})
 			// What the streams' ends have not let go yet is let go soon.
 			await(t, func() bool {

@@ -131,7 +131,7 @@ func (m *Members) View() View {
 		}
 		v.Members = append(v.Members, p)
 		if r.phase == alive {
-			v.Peers, v.Alive = append(v.Peers, p), append(v.Alive, id)
+			v.Alive = append(v.Alive, id)
 		}
 		if r.over {
 			v.Over = append(v.Over, id)
