@@ -99,7 +99,7 @@ func check(ctx context.Context, rate int, last time.Duration) (ok bool, err erro
 		return false, err
 	}
 	defer client.Close()
-	if !lab.Within(ctx, 20*time.Second, func() bool { return len(node.View().Peers) == 2 }) {
+	if !lab.Within(ctx, 20*time.Second, func() bool { return len(node.View().Alive) == 2 }) {
 		return false, errors.New("the two nodes do not find each other")
 	}
 	before := heap()
@@ -131,12 +131,12 @@ func check(ctx context.Context, rate int, last time.Duration) (ok bool, err erro
 		}
 		took = append(took, time.Since(begin))
 		most = max(most, heap())
-		if joined == 0 && len(third.View().Peers) == 3 {
+		if joined == 0 && len(third.View().Alive) == 3 {
 			joined = time.Since(began)
 		}
 	}
 	slices.Sort(took)
-	members, slowest := len(node.View().Peers), took[len(took)-1]
+	members, slowest := len(node.View().Alive), took[len(took)-1]
 	return lab.Show(os.Stdout, []lab.Verdict{
 		lab.None(fmt.Sprintf("failed of %d calls on new connections", len(took)), faults),
 		{Name: "slowest call", Found: fmt.Sprintf("%v; median %v", slowest, quantile.Of(took, 0.5)), Bound: fmt.Sprint("<= ", mostTime), OK: slowest <= mostTime},
