@@ -65,7 +65,7 @@ func TestBooksOfAHalfRemovedCopy(t *testing.T) {
 		err := l.ledger.onHost(t.Context(), alone, host, func(_ *batch, h *hostEntry) error {
 			rec := h.rec
 			rec.tracked = false // as between two transactions of a removal
-			return l.store.write(func(txn *tx) { txn.set(hostKey(kindHost, host), rec.append(nil, time.Now())) })
+			return l.store.write(func(txn *tx) { txn.set(hostKey(kindHost, host), rec.bytes(time.Now())) })
 		})
 		must(t, err)
 		l.stop()

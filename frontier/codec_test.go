@@ -82,7 +82,7 @@ var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, hostState{}, partialB
 
 func TestRecordRoundTrip(t *testing.T) {
 	for _, want := range []record{{}, testRecord()} {
-		got, err := decodeRecord("h", want.append(nil, testTime), testTime)
+		got, err := decodeRecord("h", want.bytes(testTime), testTime)
 		must(t, err)
 		if d := cmp.Diff(want, got, sameRecord); d != "" {
 			t.Error(d)
@@ -94,7 +94,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestRecordOfAClockThatWasNeverSet(t *testing.T) {
 	now := time.UnixMilli(5)
 	r := record{hostState: hostState{lastRequest: now.Add(-2 * maxAge), notBefore: now.Add(time.Minute)}, done: 3}
-	got, err := decodeRecord("h", r.append(nil, now.Add(-time.Second)), testTime)
+	got, err := decodeRecord("h", r.bytes(now.Add(-time.Second)), testTime)
 	if err != nil || got.done != 3 || got.notBefore.After(testTime) || testTime.Sub(got.lastRequest) != 2*maxAge {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -120,7 +120,7 @@ func TestClocksThatJump(t *testing.T) {
 			*at = at.Add(c.written) // as that clock says it
 		}
 		now := testTime.Add(c.read)
-		got, err := decodeRecord("h", want.append(nil, testTime.Add(c.written)), now)
+		got, err := decodeRecord("h", want.bytes(testTime.Add(c.written)), now)
 		must(t, err)
 		for what, left := range map[string]struct {
 			got  time.Time
@@ -141,7 +141,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	const long = 2 * maxAge
 	r := record{hostState: hostState{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), robotsUntil: testTime.Add(long),
 		crawlDelay: long, failures: 300}, endedUntil: testTime.Add(long)}
-	got, err := decodeRecord("h", r.append(nil, testTime), testTime)
+	got, err := decodeRecord("h", r.bytes(testTime), testTime)
 	if err != nil || got.lastRequest.After(testTime) || got.notBefore.Sub(testTime) > maxPause || got.endedUntil.Sub(testTime) > maxPause ||
 		got.robotsUntil.Sub(testTime) > maxRobotsAge || got.crawlDelay != 1000*time.Hour || got.failures != 255 {
 		t.Errorf("%+v, %v", got, err)
@@ -174,7 +174,7 @@ func TestWaitsAreBounded(t *testing.T) {
 func TestDamagedRecords(t *testing.T) {
 	whole := testRecord()
 	whole.role, whole.loose, whole.tracked, whole.digest, whole.failures = Owned, false, false, Digest{}, 0
-	b := whole.append(nil, testTime)
+	b := whole.bytes(testTime)
 	begin := b[:len(b)-5] // without role, flags, failures, drops and pages
 	for name, end := range map[string][]byte{
 		"no role":             {},
@@ -228,14 +228,14 @@ func TestDistanceOfTimesIsBounded(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	empty, full := record{}, testRecord()
-	f.Add(empty.append(nil, testTime))
-	f.Add(full.append(nil, testTime))
+	f.Add(empty.bytes(testTime))
+	f.Add(full.bytes(testTime))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decodeRecord("h", b, testTime)
 		if err != nil {
 			return
 		}
-		again, err := decodeRecord("h", r.append(nil, testTime), testTime)
+		again, err := decodeRecord("h", r.bytes(testTime), testTime)
 		if err != nil {
 			t.Fatalf("a record that was read cannot be written: %v", err)
 		}

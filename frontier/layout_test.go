@@ -56,7 +56,7 @@ func TestLayoutsStay(t *testing.T) {
 			"\x01\x03\x02\x00\x04/a?b", // flags, depth, hops, 0, path
 			"\x00\x01\x00\x00\x02/c",
 		}},
-		"host": {r.append(nil, now), []string{
+		"host": {r.bytes(now), []string{
 			"\x08\x50",              // version, time of writing
 			"\x06\x09\x0b",          // last request, not before, ended until
 			"\x03why\x07\x02\x0d",   // reason, Crawl-delay, level, robots.txt until

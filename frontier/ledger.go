@@ -291,7 +291,7 @@ func (l *ledger) settle() {
 func (l *ledger) writeApart(h *hostEntry, rec *record, change func(txn *tx)) error {
 	err := l.store.write(func(txn *tx) {
 		if change(txn); h.stored {
-			txn.set(hostKey(kindHost, h.host), rec.append(nil, time.Now()))
+			txn.set(hostKey(kindHost, h.host), rec.bytes(time.Now()))
 		}
 	})
 	if err != nil {
@@ -371,7 +371,7 @@ func (l *ledger) write(b *batch, host string, h *hostEntry) {
 		b.set(numberKey(kindSeen, host, l.seq), run)
 		h.rec.fresh = nil
 	}
-	b.set(hostKey(kindHost, host), h.rec.append(nil, time.Now()))
+	b.set(hostKey(kindHost, host), h.rec.bytes(time.Now()))
 	h.stored = true
 	h.setNext(b, h.rec.nextAt())
 }

@@ -122,14 +122,11 @@ func (l *life) export(host string, at Cursor, n int) (chunks []Chunk) {
 	}
 }
 
-func (l *life) imported(host string, chunks ...Chunk) (added int) {
+func (l *life) imported(host string, chunks ...Chunk) {
 	l.t.Helper()
 	for _, c := range chunks {
-		n, err := l.Import(l.t.Context(), host, c, Assigned)
-		must(l.t, err)
-		added += n
+		must(l.t, second(l.Import(l.t.Context(), host, c, Assigned)))
 	}
-	return added
 }
 
 // placing puts all names at an address until the frontier ends.

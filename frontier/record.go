@@ -189,9 +189,9 @@ func (r *record) code(c *timed) {
 	}
 }
 
-func (r *record) append(b []byte, now time.Time) []byte {
-	b = slices.Grow(b, 96+len(r.endReason)+len(r.partial)*(4+len(bitmap{})*8)+len(r.fresh)*8)
-	c := timed{Coder: coder.Writer(b), now: now}
+func (r *record) bytes(now time.Time) []byte {
+	room := 96 + len(r.endReason) + len(r.partial)*(4+len(bitmap{})*8) + len(r.fresh)*8
+	c := timed{Coder: coder.Writer(make([]byte, 0, room)), now: now}
 	r.code(&c)
 	return c.B
 }
