@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"proxima/frontier"
-	"proxima/frontier/identity"
 	"proxima/node/console"
 	"proxima/node/wire"
 )
@@ -54,7 +53,7 @@ type apiCall struct {
 func (c *apiCall) param(name string) string { return c.URL.Query().Get(name) }
 
 func routes() []route {
-	return slices.Concat(watchRoutes(), controlRoutes(), steerRoutes(), webMasterRoutes())
+	return slices.Concat(watchRoutes(), steerRoutes(), webMasterRoutes())
 }
 
 // refusal is an error with an HTTP status for the caller.
@@ -250,59 +249,4 @@ func number(text string) (int64, error) {
 		return 0, badInput(fmt.Errorf("%q is not a number", text))
 	}
 	return v, nil
-}
-
-// Acted is the answer to a call that changes something.
-type Acted struct {
-	// Refused counts seeds that were not added, by reason.
-	Refused map[string]int `json:"refused,omitempty"`
-	// Dropped counts URLs that were given up.
-	Dropped int `json:"dropped,omitempty"`
-	// Gone are the members that the node no longer waits for.
-	Gone []string `json:"gone,omitempty"`
-	// Moved are the hosts that have another owner now.
-	Moved []string `json:"moved,omitempty"`
-	// Set are the keys that have changed. NotSet has messages about keys that could not change.
-	Set    []string `json:"set,omitempty"`
-	NotSet []string `json:"not_set,omitempty"`
-	// Next says what to do next.
-	Next string `json:"next,omitempty"`
-}
-
-// maxSeeds bounds a list of seeds, in bytes.
-const maxSeeds = 16 << 20
-
-// controlRoutes are the calls that steer this node.
-func controlRoutes() []route {
-	return []route{
-		{method: "POST", path: "/pause", acts: true, does: "Lets no new request begin until resume, in later lives of the node, too. What is under way ends.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Pause(c.by) }},
-		{method: "POST", path: "/resume", acts: true, does: "Ends pause.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.operator.Resume(c.by) }},
-		{method: "POST", path: "/seeds", acts: true, does: "Adds seeds to the crawl as if they had been there from the start.", answer: Acted{},
-			body: "URLs, one a line", run: takeSeeds},
-		{method: "POST", path: "/drop", acts: true, does: "Gives up the pending URLs of a host that this node owns.", answer: Acted{},
-			query: []param{{"host", "the host; a name without a scheme stands for those of http and https", true}},
-			run: func(n *Node, c *apiCall) (any, error) {
-				dropped, err := n.operator.Drop(c.Context(), c.param("host"), c.by)
-				return Acted{Dropped: dropped}, err
-			}},
-		{method: "POST", path: "/go-alone", acts: true, does: "Says that the members that do not answer the node are gone for good. It asks them first, for some seconds.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) {
-				gone, err := n.operator.GoAlone(c.by)
-				return Acted{Gone: gone}, err
-			}},
-	}
-}
-
-func takeSeeds(n *Node, c *apiCall) (any, error) {
-	seeds, err := identity.ReadSeeds(http.MaxBytesReader(nil, c.Body, maxSeeds))
-	if err = errors.Join(append(seeds.Errors, err)...); err != nil {
-		return nil, badInput(err)
-	}
-	if len(seeds.URLs) == 0 {
-		return nil, badInput(errors.New("no URL was given"))
-	}
-	refused, err := n.operator.AddSeeds(c.Context(), seeds.URLs, c.by)
-	return Acted{Refused: refused}, err
 }
