@@ -62,7 +62,7 @@ func TestStatesThatAreAlike(t *testing.T) {
 		"alike":      func(s *hostState) { s.lastRequest, s.failures = now, 3 },
 		"a wait":     func(s *hostState) { s.notBefore = time.Time{} },
 		"a delay":    func(s *hostState) { s.crawlDelay = 0 },
-		"a try":      func(s *hostState) { s.tried = true },
+		"a try":      func(s *hostState) { s.triedBy = "another" },
 		"a level":    func(s *hostState) { s.level = 0 },
 		"robots.txt": func(s *hostState) { s.robotsUntil = time.Time{} },
 	} {

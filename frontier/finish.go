@@ -192,7 +192,7 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 			}
 			h.rec.next = first
 		}
-		h.rec.notBefore, h.rec.level, h.rec.failures, h.rec.tried = time.Time{}, 0, 0, false
+		h.rec.notBefore, h.rec.level, h.rec.failures, h.rec.triedBy = time.Time{}, 0, 0, ""
 		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
 		h.rec.retries++
 		b.touched[name] = h

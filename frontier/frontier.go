@@ -20,6 +20,8 @@ type Deps struct {
 	Site func(host string) *Site
 	// FreeBytes returns the free space where the store is. If it is nil, the frontier asks the file system of a store that is on disk.
 	FreeBytes func() (uint64, error)
+	// Self returns the id of this node, of at most MaxID bytes. It is called when a host moves or cannot be reached.
+	Self func() string
 	// Rand drives the draws of queues and the jitter of waits.
 	Rand *rand.Rand
 	// Event is called with what the frontier does by itself. It must not block.
@@ -74,6 +76,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.Site == nil {
 		deps.Site = func(string) *Site { return nil }
 	}
+	if deps.Self == nil {
+		deps.Self = func() string { return "self" }
+	}
 	if deps.Event == nil {
 		deps.Event = func(Event) {}
 	}
@@ -91,6 +96,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	f.ledger.ended = polite.EndedFor
 	f.ledger.longest.Store(int64(f.bench.rules.longest()))
 	f.bench.site, f.ledger.site = deps.Site, deps.Site
+	f.bench.self = deps.Self
 	if f.away, err = f.ledger.recover(); err != nil && !errors.Is(err, ErrOldLayout) {
 		err = damaged(err)
 	}

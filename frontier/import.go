@@ -217,7 +217,7 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
 	}
 	if s.Retries > rec.retries {
-		rec.retries, rec.notBefore, rec.level, rec.tried = s.Retries, time.Time{}, 0, false
+		rec.retries, rec.notBefore, rec.level, rec.triedBy = s.Retries, time.Time{}, 0, ""
 	}
 	if s.Retries == rec.retries {
 		if s.Wait > 0 {
@@ -225,7 +225,7 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 		}
 		rec.level = max(rec.level, s.Level)
 		if rec.role != Owned { // else a replica repeats what the owner has told it before
-			rec.tried = s.Tried
+			rec.triedBy = s.TriedBy
 		}
 	}
 	rec.crawlDelay = max(rec.crawlDelay, s.CrawlDelay)

@@ -52,16 +52,25 @@ type hostState struct {
 	robotsUntil time.Time
 	// failures counts failed connections and lookups in a row. The disk keeps at most 255.
 	failures int
-	// tried says that another node could not reach the host, and that it has not answered since.
-	tried bool
+	// triedBy is the node that could not reach the host last, if another one owned it then, and it has not answered since; or others.
+	triedBy string
 }
+
+// MaxID is the longest id of a node, in bytes.
+const MaxID = 63
+
+// others stands for all other nodes, if none of them takes the host.
+const others = "*"
+
+// triedElsewhere says that another node could not reach the host, so that this one decides.
+func (s *hostState) triedElsewhere(self string) bool { return s.triedBy != "" && s.triedBy != self }
 
 // answered says that the host has ever answered: its robots.txt is known.
 func (s *hostState) answered() bool { return !s.robotsUntil.IsZero() }
 
 // alike says that two states differ at most in the time of the last request and in failures.
 func (s *hostState) alike(other *hostState) bool {
-	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && s.tried == other.tried &&
+	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && s.triedBy == other.triedBy &&
 		near(s.robotsUntil, other.robotsUntil)
 }
 
@@ -167,8 +176,12 @@ func (r *record) code(c *timed) {
 	coder.List(&c.Coder, &r.fresh, math.MaxUint64, c.Word)
 	c.Byte((*uint8)(&r.role), byte(roles)-1)
 	retried := r.retries > 0
-	if c.Flags(&r.loose, &r.tracked, &retried, &r.tried); retried {
+	tried := r.triedBy != ""
+	if c.Flags(&r.loose, &r.tracked, &retried, &tried); retried {
 		c.Uvarint(&r.retries)
+	}
+	if tried {
+		c.Text(&r.triedBy, MaxID)
 	}
 	d := &r.digest
 	if r.tracked {

@@ -8,7 +8,7 @@ import (
 // strand leaves a host to another node that has not tried it yet, because nothing is left to be done here. It returns false if this node's
 // failures decide.
 func (w *workbench) strand(h *host) bool {
-	if !w.cfg.Shared || h.tried || h.foreign || h.suspended != "" {
+	if !w.cfg.Shared || h.triedElsewhere(w.self()) || h.foreign || h.suspended != "" {
 		return false
 	}
 	w.stranded[h] = struct{}{}
@@ -45,13 +45,13 @@ func (f *Frontier) Forsake(ctx context.Context, name string) error {
 		if known, err := f.ledger.known(b, h); err != nil || !known || h.rec.role != Owned {
 			return err
 		}
-		h.rec.tried = true // on disk, too: a hand-off that was refused has taken the host off the workbench
+		h.rec.triedBy = others // on disk, too: a hand-off that was refused has taken the host off the workbench
 		b.touched[name] = h
 		return nil
 	})
 	f.update(func(time.Time) {
 		if h := f.bench.hosts[name]; h != nil {
-			h.tried = true
+			h.triedBy = others
 			delete(f.bench.stranded, h)
 		}
 	})

@@ -75,7 +75,7 @@ func TestStrandedHostIsRefused(t *testing.T) {
 }
 
 // The node that gets a stranded host tries it at once and gives it up by itself. Once the host has answered, or an operator has it tried again,
-// it may be left to another node again. So may it at its replica.
+// it may be left to another node again. So may it where it comes back to untried, and at its replica.
 func TestStrandedHostMoves(t *testing.T) {
 	for what, c := range map[string]struct {
 		then func(to *sharer)
@@ -86,17 +86,20 @@ func TestStrandedHostMoves(t *testing.T) {
 		"it is tried again": {func(l *sharer) { _ = l.Retry(l.t.Context(), aHost) }, true},
 		"it answers, and a copy says otherwise": {func(l *sharer) {
 			l.finish(l.taking(time.Minute), Outcome{})
-			l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, Tried: true}})
+			l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, TriedBy: "first"}})
 		}, true},
-		"it is pulled again": {func(l *sharer) { l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1}}) }, false},
+		"it comes back":        {func(l *sharer) { l.name = "first" }, true},
+		"nobody else takes it": {func(l *sharer) { must(l.t, l.Forsake(l.t.Context(), aHost)) }, false},
+		"it is pulled again":   {func(l *sharer) { l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1}}) }, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				from, to, replica := sharing(t, false), sharing(t, false), sharing(t, false)
+				from.name, to.name, replica.name = "first", "second", "third"
 				for range 3 {
 					from.fail()
 				}
-				from.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, Tried: true}}) // its replica repeats what it was told
+				from.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, TriedBy: "first"}}) // its replica repeats what it was told
 				if task := from.taking(time.Second); task != nil || from.Idle(time.Minute) || len(from.Stranded()) != 1 {
 					t.Errorf("when its replica has come back: it is asked %v; stranded %v", task != nil, from.Stranded())
 				}
@@ -105,14 +108,17 @@ func TestStrandedHostMoves(t *testing.T) {
 				to.role(aHost, Owned)
 				c.then(to)
 				state, err := to.StateOf(t.Context(), aHost)
-				if err != nil || state.Tried == c.left {
-					t.Errorf("it was tried in vain: %v, %v", state.Tried, err)
+				if err != nil || (state.TriedBy != "" && state.TriedBy != to.name) == c.left {
+					t.Errorf("it was tried in vain by %q, %v", state.TriedBy, err)
+				}
+				if ready, _, err := to.Ready("", 1, 10); err != nil || (len(ready) > 0) != (c.left && state.Done == 0) {
+					t.Errorf("it may go on: %v, %v", ready, err)
 				}
 				replica.role(aHost, Replica)
-				for _, tried := range []bool{true, false} {
-					replica.imported(aHost, Chunk{State: &HostState{Tried: tried, Retries: state.Retries}})
-					if state, err := replica.StateOf(t.Context(), aHost); err != nil || state.Tried != tried {
-						t.Errorf("its replica is told %v and says %v: %v", tried, state.Tried, err)
+				for _, tried := range []string{"second", ""} {
+					replica.imported(aHost, Chunk{State: &HostState{TriedBy: tried, Retries: state.Retries}})
+					if state, err := replica.StateOf(t.Context(), aHost); err != nil || state.TriedBy != tried {
+						t.Errorf("its replica is told %q and says %q: %v", tried, state.TriedBy, err)
 					}
 				}
 				for i := range 3 {
@@ -131,7 +137,8 @@ func TestStrandedHostMoves(t *testing.T) {
 // sharer is a life beside others, with a URL of a host that may be crawled.
 type sharer struct {
 	*life
-	lookups bool // its name does not resolve
+	lookups bool   // its name does not resolve
+	name    string // of the node
 }
 
 const aHost = "http://h1.test"
@@ -141,7 +148,8 @@ func sharing(t *testing.T, lookups bool) *sharer {
 	cfg.Shared = true
 	polite.RetryConnect = []time.Duration{time.Hour, time.Hour}
 	polite.RetryName = polite.RetryConnect
-	s := &sharer{begin(t, "", cfg, polite, Deps{}), lookups}
+	s := &sharer{lookups: lookups, name: "self"}
+	s.life = begin(t, "", cfg, polite, Deps{Self: func() string { return s.name }})
 	go s.letAll()
 	if !lookups {
 		s.placing(addr1)

@@ -141,7 +141,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	cfg.Frontier.Recrawl, cfg.Frontier.MemoryMiB = cfg.Recrawl, cfg.Node.MemoryMiB
 	// Some of these use parts of the node that are made later. The frontier uses them only once it runs.
 	if n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, frontier.Deps{
-		Blocked: n.blockedHost, Site: n.siteOf(), Event: n.frontierEvent, FreeBytes: n.freeBytes,
+		Blocked: n.blockedHost, Site: n.siteOf(), Self: func() string { return n.id.Node }, Event: n.frontierEvent, FreeBytes: n.freeBytes,
 	}); err != nil {
 		return nil, err
 	}
