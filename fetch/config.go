@@ -182,7 +182,8 @@ func (c Config) agent(product string) string {
 // CheckAgent fails unless agent is a product token that a robots.txt can name (RFC 9309, with digits and dots), or product/version.
 func CheckAgent(agent string) error {
 	product, version, _ := strings.Cut(agent, "/")
-	if product == "" || strings.Trim(strings.ToLower(product), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || version != "" && !httpguts.ValidHeaderFieldName(version) {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	if product == "" || strings.Trim(product, letters+strings.ToUpper(letters)+"0123456789-_.") != "" || version != "" && !httpguts.ValidHeaderFieldName(version) {
 		return fmt.Errorf("%q: want a product token of letters, digits, -, _ and ., or product/version", agent)
 	}
 	return nil

@@ -59,7 +59,7 @@ func TestIdentified(t *testing.T) {
 
 func TestNamesOfAgentsAndTypes(t *testing.T) {
 	for agent, good := range map[string]bool{"a": true, "a/1": true, "": false, "a b": false, "a/ 1": false, "/1": false, "a/": true, "Foo-2_b.c/1+x": true,
-		"a+b": false, "*": false} { // which no robots.txt can name
+		"a+b": false, "*": false, "\u212aelvin": false} { // which no robots.txt can name
 		if err := CheckAgent(agent); (err == nil) != good {
 			t.Errorf("%q: %v", agent, err)
 		}

@@ -135,6 +135,9 @@ func check(ctx context.Context, rate int, last time.Duration) (ok bool, err erro
 			joined = time.Since(began)
 		}
 	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
 	slices.Sort(took)
 	members, slowest := len(node.View().Alive), took[len(took)-1]
 	return lab.Show(os.Stdout, []lab.Verdict{
