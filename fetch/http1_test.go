@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -232,6 +233,46 @@ func TestSchemesHaveTheirConnections(t *testing.T) {
 			if res := c.Get(t.Context(), Request{URL: u.scheme + "://a.example:8080/", Addr: testAddr}); res.Class != u.class || res.Sent != (u.class == OK) {
 				t.Errorf("%s: class %q, %v", u.scheme, res.Class, res.Err)
 			}
+		}
+	})
+}
+
+// FuzzAnswers: what net/http makes of an answer, this client makes of it.
+func FuzzAnswers(f *testing.F) {
+	for _, answer := range []string{
+		okHead + "hello", openHead + "until the end", "HTTP/1.0 200\r\nX: y\r\n\r\nhello", "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n" + okHead + "hello", "HTTP/1.1 404 Not Found\nX: y\nX: z\n\nhello", "HTTP/1.1 200 OK\r\nX: y\r\n z\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nY: z\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel",
+	} {
+		f.Add(answer)
+	}
+	f.Fuzz(func(t *testing.T, sent string) {
+		dial := serve(0, func(nc net.Conn) {
+			if _, err := requestHeadOf(bufio.NewReader(nc)); err == nil {
+				_, _ = io.WriteString(nc, sent)
+			}
+		})
+		theirs := &http.Transport{DialContext: dial, DisableCompression: true}
+		defer theirs.CloseIdleConnections()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := theirs.RoundTrip(req)
+		if err != nil || resp.StatusCode < 200 {
+			return // this client may know more
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.Header.Get("Content-Encoding") != "" {
+			return
+		}
+		res := newClient(t, testConfig(), Deps{Dial: dial}).Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+		defer res.Release()
+		resp.Header.Del("Content-Type") // the one that counts is left
+		res.Header.Del("Content-Type")
+		if res.Err != nil || res.Status != resp.StatusCode || res.Protocol != resp.Proto || string(res.Body) != string(body) || !reflect.DeepEqual(res.Header, resp.Header) {
+			t.Errorf("%d %s %q %v, want %d %s %q %v: %v", res.Status, res.Protocol, res.Body, res.Header, resp.StatusCode, resp.Proto, body, resp.Header, res.Err)
 		}
 	})
 }
