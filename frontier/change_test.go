@@ -63,6 +63,7 @@ func TestStatesThatAreAlike(t *testing.T) {
 		"a wait":     func(s *hostState) { s.notBefore = time.Time{} },
 		"a delay":    func(s *hostState) { s.crawlDelay = 0 },
 		"a try":      func(s *hostState) { s.triedBy = "another" },
+		"an answer":  func(s *hostState) { s.reachedSince = true },
 		"a level":    func(s *hostState) { s.level = 0 },
 		"robots.txt": func(s *hostState) { s.robotsUntil = time.Time{} },
 	} {

@@ -144,10 +144,11 @@ func (x *export) done(hash uint64) {
 
 // readState returns the state in a record, with ages and remaining times instead of points in time.
 func readState(txn *tx, host string, rec *record, self string, now time.Time) (*HostState, error) {
-	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level, TriedBy: rec.triedBy, Retries: rec.retries,
-		Done: rec.done, Failed: rec.failed, Dropped: rec.dropped}
+	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level, TriedBy: rec.triedBy, ReachedSince: rec.reachedSince,
+		Retries: rec.retries,
+		Done:    rec.done, Failed: rec.failed, Dropped: rec.dropped}
 	if rec.failures > 0 {
-		s.TriedBy = self
+		s.TriedBy, s.ReachedSince = self, false
 	}
 	if !rec.lastRequest.IsZero() {
 		s.SinceRequest = now.Sub(rec.lastRequest)

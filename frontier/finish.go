@@ -192,7 +192,8 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 			}
 			h.rec.next = first
 		}
-		h.rec.notBefore, h.rec.level, h.rec.failures, h.rec.triedBy = time.Time{}, 0, 0, ""
+		h.rec.notBefore, h.rec.level, h.rec.failures = time.Time{}, 0, 0
+		h.rec.triedBy, h.rec.reachedSince = "", false
 		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
 		h.rec.retries++
 		b.touched[name] = h
@@ -211,6 +212,7 @@ func (f *Frontier) Retry(ctx context.Context, name string) error {
 			return
 		}
 		h.recovered()
+		h.triedBy, h.reachedSince = "", false
 		for i := range h.delayed {
 			h.delayed[i].retryAt, h.delayed[i].tries = now, tries{}
 		}

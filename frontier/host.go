@@ -171,7 +171,7 @@ func (h *host) recovered() {
 }
 
 // reached ends the row of failed connections and lookups.
-func (h *host) reached() { h.failures, h.triedBy, h.lost, h.resumes = 0, "", false, time.Time{} }
+func (h *host) reached() { h.failures, h.lost, h.resumes = 0, false, time.Time{} }
 
 // countFailure counts a failed connection or lookup. That of a last try does not count: the host waits on.
 func (h *host) countFailure(now time.Time) bool {

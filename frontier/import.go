@@ -217,7 +217,8 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
 	}
 	if s.Retries > rec.retries {
-		rec.retries, rec.notBefore, rec.level, rec.triedBy = s.Retries, time.Time{}, 0, ""
+		rec.retries, rec.notBefore, rec.level = s.Retries, time.Time{}, 0
+		rec.triedBy, rec.reachedSince = "", false
 	}
 	if s.Retries == rec.retries {
 		if s.Wait > 0 {
@@ -225,7 +226,7 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 		}
 		rec.level = max(rec.level, s.Level)
 		if rec.role != Owned { // else a replica repeats what the owner has told it before
-			rec.triedBy = s.TriedBy
+			rec.triedBy, rec.reachedSince = s.TriedBy, s.ReachedSince
 		}
 	}
 	rec.crawlDelay = max(rec.crawlDelay, s.CrawlDelay)

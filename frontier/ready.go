@@ -16,12 +16,11 @@ type ReadyHost struct {
 }
 
 // Ready looks at up to most hosts with pending URLs or pages to visit again, in the order of their keys, after a host. It returns the
-// owned ones that have at least minURLs, may leave this node, are within their hours, and need not be tried here because another node could not
-// reach them. next is the host to go on after, or "" at the end.
+// owned ones that have at least minURLs, may leave this node and are within their hours. next is the host to go on after, or "" at the end.
 // Ready reads keys and one record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
 	recrawl, by := f.cfg.Recrawl.On(), f.bench.recrawl.by(time.Now())
-	self, kinds := f.deps.Self(), []byte{kindPending}
+	kinds := []byte{kindPending}
 	if recrawl {
 		kinds = append(kinds, kindPage)
 	}
@@ -32,7 +31,7 @@ func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, ne
 		}
 		next = host
 		most--
-		if site := f.deps.Site(host); rec.role != Owned || rec.triedElsewhere(self) || site != nil && site.Stays || site.closed(time.Now()) {
+		if site := f.deps.Site(host); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
 			return most > 0, nil
 		}
 		n := int(rec.digest.Pending())

@@ -52,8 +52,10 @@ type hostState struct {
 	robotsUntil time.Time
 	// failures counts failed connections and lookups in a row. The disk keeps at most 255.
 	failures int
-	// triedBy is the node that could not reach the host last, if another one owned it then, and it has not answered since; or others.
-	triedBy string
+	// triedBy is the node that could not reach the host when it last tried, if that was another one, or others. reachedSince says that a node has
+	// reached it since.
+	triedBy      string
+	reachedSince bool
 }
 
 // MaxID is the longest id of a node, in bytes.
@@ -62,15 +64,25 @@ const MaxID = 63
 // others stands for all other nodes, if none of them takes the host.
 const others = "*"
 
-// triedElsewhere says that another node could not reach the host, so that this one decides.
-func (s *hostState) triedElsewhere(self string) bool { return s.triedBy != "" && s.triedBy != self }
+// triedElsewhere says that another node could not reach the host, and none has since, so that this one decides.
+func (s *hostState) triedElsewhere(self string) bool {
+	return s.triedBy != "" && s.triedBy != self && !s.reachedSince
+}
+
+// reachedBy notes that a node has reached the host.
+func (s *hostState) reachedBy(node string) {
+	if s.triedBy == node || s.triedBy == others {
+		s.triedBy = ""
+	}
+	s.reachedSince = s.triedBy != ""
+}
 
 // answered says that the host has ever answered: its robots.txt is known.
 func (s *hostState) answered() bool { return !s.robotsUntil.IsZero() }
 
 // alike says that two states differ at most in the time of the last request and in failures.
 func (s *hostState) alike(other *hostState) bool {
-	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && s.triedBy == other.triedBy &&
+	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && s.triedBy == other.triedBy && s.reachedSince == other.reachedSince &&
 		near(s.robotsUntil, other.robotsUntil)
 }
 
@@ -177,7 +189,7 @@ func (r *record) code(c *timed) {
 	c.Byte((*uint8)(&r.role), byte(roles)-1)
 	retried := r.retries > 0
 	tried := r.triedBy != ""
-	if c.Flags(&r.loose, &r.tracked, &retried, &tried); retried {
+	if c.Flags(&r.loose, &r.tracked, &retried, &tried, &r.reachedSince); retried {
 		c.Uvarint(&r.retries)
 	}
 	if tried {

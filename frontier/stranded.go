@@ -45,13 +45,13 @@ func (f *Frontier) Forsake(ctx context.Context, name string) error {
 		if known, err := f.ledger.known(b, h); err != nil || !known || h.rec.role != Owned {
 			return err
 		}
-		h.rec.triedBy = others // on disk, too: a hand-off that was refused has taken the host off the workbench
+		h.rec.triedBy, h.rec.reachedSince = others, false // on disk, too: a hand-off that was refused has taken the host off the workbench
 		b.touched[name] = h
 		return nil
 	})
 	f.update(func(time.Time) {
 		if h := f.bench.hosts[name]; h != nil {
-			h.triedBy = others
+			h.triedBy, h.reachedSince = others, false
 			delete(f.bench.stranded, h)
 		}
 	})

@@ -108,16 +108,13 @@ func TestStrandedHostMoves(t *testing.T) {
 				to.role(aHost, Owned)
 				c.then(to)
 				state, err := to.StateOf(t.Context(), aHost)
-				if err != nil || (state.TriedBy != "" && state.TriedBy != to.name) == c.left {
-					t.Errorf("it was tried in vain by %q, %v", state.TriedBy, err)
-				}
-				if ready, _, err := to.Ready("", 1, 10); err != nil || (len(ready) > 0) != (c.left && state.Done == 0) {
-					t.Errorf("it may go on: %v, %v", ready, err)
+				if err != nil || (state.TriedBy != "" && state.TriedBy != to.name && !state.ReachedSince) == c.left {
+					t.Errorf("it was tried in vain by %q, reached since: %v, %v", state.TriedBy, state.ReachedSince, err)
 				}
 				replica.role(aHost, Replica)
-				for _, tried := range []string{"second", ""} {
-					replica.imported(aHost, Chunk{State: &HostState{TriedBy: tried, Retries: state.Retries}})
-					if state, err := replica.StateOf(t.Context(), aHost); err != nil || state.TriedBy != tried {
+				for i, tried := range []string{"second", "second", ""} {
+					replica.imported(aHost, Chunk{State: &HostState{TriedBy: tried, ReachedSince: i == 1, Retries: state.Retries}})
+					if state, err := replica.StateOf(t.Context(), aHost); err != nil || state.TriedBy != tried || state.ReachedSince != (i == 1) {
 						t.Errorf("its replica is told %q and says %q: %v", tried, state.TriedBy, err)
 					}
 				}
@@ -132,6 +129,50 @@ func TestStrandedHostMoves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The node that could not reach a host is named until it has reached it itself, so that nobody gives it the host back, or an operator has it tried
+// again.
+func TestWhoCouldNotReachAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := sharing(t, false), sharing(t, false)
+		from.name, to.name = "first", "second"
+		told := func(l *sharer, by string, since bool) {
+			t.Helper()
+			if state, err := l.StateOf(t.Context(), aHost); err != nil || state.TriedBy != by || state.ReachedSince != since {
+				t.Errorf("%s says that %q could not reach it, reached since %v: %v", l.name, state.TriedBy, state.ReachedSince, err)
+			}
+		}
+		move := func(from, to *sharer) {
+			must(t, to.Remove(t.Context(), aHost))
+			to.imported(aHost, from.export(aHost, Cursor{}, 100)...)
+			to.role(aHost, Owned)
+		}
+		from.fail()
+		told(from, "first", false)
+		move(from, to)
+		told(to, "first", false)
+		for _, trouble := range []Trouble{Busy, Broken, NoTrouble} {
+			to.finish(to.taking(time.Hour), Outcome{Ending: Again, Trouble: trouble, Reason: "503"})
+			told(to, "first", true)
+		}
+		to.fail()
+		told(to, "second", false)
+		move(to, from)
+		told(from, "second", false)
+		from.finish(from.taking(time.Hour), Outcome{})
+		told(from, "second", true)
+		from.add(page(aHost, 2))
+		move(from, to)
+		told(to, "second", true)
+		to.finish(to.taking(time.Hour), Outcome{})
+		told(to, "", false)
+		to.add(page(aHost, 3))
+		to.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, Retries: 0}})
+		to.fail()
+		must(t, to.Retry(t.Context(), aHost))
+		told(to, "", false)
+	})
 }
 
 // sharer is a life beside others, with a URL of a host that may be crawled.

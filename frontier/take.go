@@ -209,6 +209,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 	case NoTrouble:
 		if out.Asked {
 			h.recovered()
+			h.reachedBy(w.self())
 		}
 	case Unreachable:
 		e.GaveUp = w.unreachable(h, s, out, now)
@@ -216,8 +217,10 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		e.GaveUp = true
 	case Broken:
 		h.reached()
+		h.reachedBy(w.self())
 	case Busy:
 		h.reached()
+		h.reachedBy(w.self())
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, w.rnd)), out.Reason
 	}

@@ -24,7 +24,8 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 	if s := c.State; s != nil {
 		w.State = &wire.HostState{
 			SinceRequestMs: milliseconds(s.SinceRequest), WaitMs: s.Wait.Milliseconds(), CrawlDelayMs: s.CrawlDelay.Milliseconds(),
-			Level: uint32(s.Level), Done: s.Done, Failed: s.Failed, Dropped: s.Dropped, TriedBy: s.TriedBy, Retries: s.Retries,
+			Level: uint32(s.Level), Done: s.Done, Failed: s.Failed, Dropped: s.Dropped,
+			TriedBy: s.TriedBy, ReachedSince: s.ReachedSince, Retries: s.Retries,
 		}
 		if r := s.Robots; r != nil {
 			w.State.Robots = &wire.RobotsFile{Body: r.Body, ValidMs: r.Valid.Milliseconds()}
@@ -71,7 +72,8 @@ func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 	if s := w.GetState(); s != nil {
 		c.State = &frontier.HostState{
 			SinceRequest: duration(s.GetSinceRequestMs()), Wait: max(0, duration(s.GetWaitMs())), CrawlDelay: max(0, duration(s.GetCrawlDelayMs())),
-			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(), TriedBy: s.GetTriedBy(), Retries: min(s.GetRetries(), maxCount),
+			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(),
+			TriedBy: s.GetTriedBy(), ReachedSince: s.GetReachedSince(), Retries: min(s.GetRetries(), maxCount),
 		}
 		if len(c.State.TriedBy) > frontier.MaxID {
 			return c, errMalformed

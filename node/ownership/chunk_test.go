@@ -89,7 +89,7 @@ func TestNewer(t *testing.T) {
 // A chunk arrives as it was sent, its page records in their order.
 func TestAChunkArrives(t *testing.T) {
 	sent := frontier.Chunk{Drops: 2,
-		State: &frontier.HostState{SinceRequest: 3 * time.Second, Wait: 4 * time.Second, CrawlDelay: 5 * time.Second, Level: 6, Done: 7, Failed: 8, Dropped: 9, Retries: 10, TriedBy: "another",
+		State: &frontier.HostState{SinceRequest: 3 * time.Second, Wait: 4 * time.Second, CrawlDelay: 5 * time.Second, Level: 6, Done: 7, Failed: 8, Dropped: 9, Retries: 10, TriedBy: "another", ReachedSince: true,
 			Robots: &frontier.RobotsFile{Body: []byte("allow"), Valid: 10 * time.Second}},
 		Pending: []frontier.PendingURL{{Path: "/4", Depth: 11, Hops: 12}, {Path: "/3", Sitemap: true}},
 		Done:    []uint64{14, 13},

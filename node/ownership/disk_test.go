@@ -24,6 +24,7 @@ type disk struct {
 	allowed map[string]bool // hosts that may be crawled
 	asked   map[string]bool // hosts that were given to Unchecked
 	loose   map[string]bool // hosts whose digest is not kept
+	triedBy string          // the node that could not reach any host
 	wake    bell.Bell
 	names   *names
 	gate    func()          // waits while the process that uses it is frozen
@@ -394,7 +395,7 @@ func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) {
 		return nil, err
 	}
 	defer d.mu.Unlock()
-	return &frontier.HostState{}, nil
+	return &frontier.HostState{TriedBy: d.triedBy}, nil
 }
 
 func (d *disk) Changes() map[string]*frontier.Change {

@@ -143,7 +143,7 @@ func (rc *reconciler) stepOwner(ctx context.Context, r Record, v view.View) erro
 	rc.mu.Unlock()
 	switch {
 	case wished: // not retried: placement may wish again
-		if err := rc.handOff(ctx, r, w.to, true, w.reason); err != nil {
+		if err := rc.fulfil(ctx, r, w); err != nil {
 			rc.deps.Warn(err)
 		}
 		rc.queue.add(r.Host, false) // the host may have been queued for another reason as well
@@ -152,6 +152,15 @@ func (rc *reconciler) stepOwner(ctx context.Context, r Record, v view.View) erro
 		return rc.handOff(ctx, r, home, false, "it follows its home")
 	}
 	return rc.replicator.mendReplica(ctx, r, v)
+}
+
+// fulfil hands a host to the node where placement wishes it, unless that node could not reach it when it last tried.
+func (rc *reconciler) fulfil(ctx context.Context, r Record, w wish) error {
+	state, err := rc.deps.Frontier.StateOf(ctx, r.Host)
+	if err != nil || state != nil && state.TriedBy == w.to {
+		return err
+	}
+	return rc.handOff(ctx, r, w.to, true, w.reason)
 }
 
 // takeOver makes this node, the home, the owner of a host whose owner is gone.

@@ -296,6 +296,22 @@ func TestWishesThatCount(t *testing.T) {
 	})
 }
 
+// A wish for the node that could not reach the host when it last tried is not fulfilled.
+func TestWishForWhoCannotReachIt(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.found(2, 1, 2, 3)
+		for _, c := range []struct{ tried, owner int }{{3, 1}, {2, 3}} {
+			p := s.node(1)
+			p.disk.mu.Lock()
+			p.disk.triedBy = idOf(c.tried)
+			p.disk.mu.Unlock()
+			p.own.Wish(host, idOf(3), "test")
+			time.Sleep(10 * time.Second)
+			s.mustOwn(host, c.owner)
+		}
+	})
+}
+
 // The log says once a minute that links are on one disk only.
 func TestComplaintsAreRare(t *testing.T) {
 	onStage(t, []int{1, 2}, func(s *stage) {

@@ -1684,8 +1684,10 @@ type HostState struct {
 	Dropped uint64      `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	// retries counts how often an operator ended the waits of the host. Of two copies, the one with more is right about wait_ms and level.
 	Retries uint64 `protobuf:"varint,9,opt,name=retries,proto3" json:"retries,omitempty"`
-	// tried_by is the node that could not reach the host last, the sender or another, if it has not answered since; "*" if no node takes it.
+	// tried_by is the node that could not reach the host when it last tried, the sender or another; "*" if no node takes it. reached_since says
+	// that a node has reached it since.
 	TriedBy       string `protobuf:"bytes,10,opt,name=tried_by,json=triedBy,proto3" json:"tried_by,omitempty"`
+	ReachedSince  bool   `protobuf:"varint,11,opt,name=reached_since,json=reachedSince,proto3" json:"reached_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1788,6 +1790,13 @@ func (x *HostState) GetTriedBy() string {
 		return x.TriedBy
 	}
 	return ""
+}
+
+func (x *HostState) GetReachedSince() bool {
+	if x != nil {
+		return x.ReachedSince
+	}
+	return false
 }
 
 type RobotsFile struct {
@@ -3670,7 +3679,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\rClaimResponse\x12(\n" +
 	"\x05newer\x18\x01 \x03(\v2\x12.proxima.v1.RecordR\x05newer\x12\x14\n" +
 	"\x05later\x18\x02 \x03(\tR\x05later\x12\x1c\n" +
-	"\tcontested\x18\x03 \x03(\tR\tcontested\"\xb5\x02\n" +
+	"\tcontested\x18\x03 \x03(\tR\tcontested\"\xda\x02\n" +
 	"\tHostState\x12(\n" +
 	"\x10since_request_ms\x18\x01 \x01(\x03R\x0esinceRequestMs\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\x03R\x06waitMs\x12$\n" +
@@ -3682,7 +3691,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\adropped\x18\b \x01(\x04R\adropped\x12\x18\n" +
 	"\aretries\x18\t \x01(\x04R\aretries\x12\x19\n" +
 	"\btried_by\x18\n" +
-	" \x01(\tR\atriedBy\";\n" +
+	" \x01(\tR\atriedBy\x12#\n" +
+	"\rreached_since\x18\v \x01(\bR\freachedSince\";\n" +
 	"\n" +
 	"RobotsFile\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x19\n" +
