@@ -256,14 +256,15 @@ func (t *table) aloneByItself(now time.Time) bool {
 	return true
 }
 
-// depart gives up this node's vote, before its farewell. If it is the last voter, it makes those that stay the voters.
+// depart gives up this node's vote, before its farewell, unless those that stay would be no majority without it: they would wait for ever, and
+// with it only until it is back. If it is the last voter, it makes those that stay the voters.
 func (t *table) depart(now time.Time) {
 	c := &t.paxos
-	others, heirs := false, []string(nil)
+	stay, heirs := map[string]bool{}, []string(nil)
 	for _, id := range t.others() {
 		switch in := c.set.has(id); {
 		case in && !t.absent(id):
-			others = true
+			stay[id] = false
 		case !in && t.members[id].stamp == c.plain():
 			heirs = append(heirs, id)
 		}
@@ -271,9 +272,9 @@ func (t *table) depart(now time.Time) {
 	alone := c.majority(map[string]bool{t.self.id: c.renounced}, t.absent)
 	switch {
 	case !c.set.has(t.self.id):
-	case others:
+	case c.majority(stay, func(id string) bool { return id == t.self.id || t.absent(id) }):
 		c.renounced, c.dirty = true, true
-	case len(heirs) > 0 && alone && c.accepted.ids == nil:
+	case len(stay) == 0 && len(heirs) > 0 && alone && c.accepted.ids == nil:
 		t.adopt(voters{c.set.origin, c.set.version + 1, heirs}, now)
 	}
 	c.quit = true

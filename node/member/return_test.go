@@ -98,3 +98,27 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 		})
 	}
 }
+
+// Two of five are lost for good when a third is stopped in order. The others wait for it, and go on once it is back.
+func TestStoppedWithoutAMajority(t *testing.T) {
+	settled(t, flat(40), 5, func(t *testing.T, o *overlay) {
+		o.kill(0)
+		o.kill(1)
+		time.Sleep(time.Minute)
+		o.expect("two are dead", []int{2, 3, 4}, []int{2, 3, 4}, upTo(5), true)
+		o.leave(4)
+		time.Sleep(time.Minute)
+		for _, i := range []int{2, 3} {
+			if o.nodes[i].View().Majority {
+				t.Errorf("node %d goes on", i)
+			}
+		}
+		o.start(4, 2)
+		time.Sleep(time.Minute)
+		for _, i := range []int{2, 3, 4} {
+			if v := o.nodes[i].View(); !v.Majority {
+				t.Errorf("node %d waits: %s", i, v.Reason)
+			}
+		}
+	})
+}

@@ -177,13 +177,15 @@ func TestHowAVoteIsGivenUp(t *testing.T) {
 		renounced bool
 		next      []int
 	}{
-		"others vote":                  {func(*clock) {}, true, []int{1, 2, 3}},
-		"the others are dead":          {func(c *clock) { c.lost(nodeID(2), c.now); c.lost(nodeID(3), c.now) }, false, []int{1, 2, 3}},
-		"one gave its vote up":         {func(c *clock) { c.members[nodeID(2)].gave = c.paxos.plain() }, true, []int{1, 2, 3}},
-		"the others gave theirs up":    {giveUp, false, []int{4}},
-		"and nobody knows the voters":  {func(c *clock) { giveUp(c); c.members[nodeID(4)].stamp++ }, false, []int{1, 2, 3}},
-		"and another set was accepted": {func(c *clock) { giveUp(c); c.paxos.accepted.ids = []string{nodeID(2)} }, false, []int{1, 2, 3}},
-		"it is no voter":               {func(c *clock) { c.vote(2, 3) }, false, []int{2, 3}},
+		"others vote":                         {func(*clock) {}, true, []int{1, 2, 3}},
+		"the others are dead":                 {func(c *clock) { c.lost(nodeID(2), c.now); c.lost(nodeID(3), c.now) }, false, []int{1, 2, 3}},
+		"half would stay, without the lowest": {func(c *clock) { c.vote(1, 2, 3); c.lost(nodeID(2), c.now) }, false, []int{1, 2, 3}},
+		"half would stay, with the lowest":    {func(c *clock) { c.vote(1, 2, 3); c.lost(nodeID(3), c.now) }, true, []int{1, 2, 3}},
+		"one gave its vote up":                {func(c *clock) { c.members[nodeID(2)].gave = c.paxos.plain() }, true, []int{1, 2, 3}},
+		"the others gave theirs up":           {giveUp, false, []int{4}},
+		"and nobody knows the voters":         {func(c *clock) { giveUp(c); c.members[nodeID(4)].stamp++ }, false, []int{1, 2, 3}},
+		"and another set was accepted":        {func(c *clock) { giveUp(c); c.paxos.accepted.ids = []string{nodeID(2)} }, false, []int{1, 2, 3}},
+		"it is no voter":                      {func(c *clock) { c.vote(2, 3) }, false, []int{2, 3}},
 	} {
 		c := clockOf(t, 1, []int{2, 3, 4}, 1, 2, 3)
 		k.change(c)
