@@ -81,7 +81,7 @@ func testRecord() record {
 var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, hostState{}, partialBlock{}, hints{}), cmpopts.EquateEmpty()}
 
 func TestRecordRoundTrip(t *testing.T) {
-	for _, want := range []record{{}, testRecord()} {
+	for _, want := range []record{{}, testRecord(), {hostState: hostState{triedBy: "another", reachedSince: true}}} {
 		got, err := decodeRecord("h", want.bytes(testTime), testTime)
 		must(t, err)
 		if d := cmp.Diff(want, got, sameRecord); d != "" {
@@ -179,7 +179,8 @@ func TestDamagedRecords(t *testing.T) {
 	for name, end := range map[string][]byte{
 		"no role":             {},
 		"a role to come":      {byte(roles), 0, 0, 0, 0},
-		"a flag to come":      {0, 1 << 4, 0, 0, 0},
+		"a flag to come":      {0, 1 << 5, 0, 0, 0},
+		"no node that tried":  {0, 1 << 3},
 		"no digest":           {0, 1 << 1, 0, 0, 0},
 		"more than a record":  {0, 0, 0, 0, 0, 0},
 		"no failures":         {0, 0},
