@@ -16,8 +16,8 @@ type HostState struct {
 	// CrawlDelay is the one in its robots.txt, Level the level of its backoff.
 	CrawlDelay time.Duration
 	Level      uint8
-	// TriedBy is the node that could not reach the host when it last tried, this one or another. ReachedSince says that a node has reached it
-	// since. A replica is told with the waits of the host, so that a hand-off to it need not send that.
+	// TriedBy is the node that could not reach the host when it last tried, this one or another, and left it to another one. ReachedSince says
+	// that a node has reached it since. A replica is told with the waits of the host, so that a hand-off to it need not send that.
 	TriedBy      string
 	ReachedSince bool
 	// Retries counts the calls of Retry. Of two copies, the one with more is right about Wait and Level.

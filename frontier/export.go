@@ -16,7 +16,7 @@ func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs,
 	if maxURLs < 1 || maxBytes < 1 {
 		return c, at, false, fmt.Errorf("export %s: no room for a URL", host)
 	}
-	x := &export{store: t.store, self: t.deps.Self(), host: host, room: maxURLs, bytes: maxBytes, at: at}
+	x := &export{store: t.store, host: host, room: maxURLs, bytes: maxBytes, at: at}
 	if err := t.store.view(ctx, x.read); err != nil {
 		return Chunk{}, at, false, fmt.Errorf("export %s: %w", host, err)
 	}
@@ -29,7 +29,7 @@ func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error
 	err := t.store.view(ctx, func(txn *tx) error {
 		rec, known, err := readRecord(txn, host)
 		if err == nil && known {
-			state, err = readState(txn, host, &rec, t.deps.Self(), time.Now())
+			state, err = readState(txn, host, &rec, time.Now())
 		}
 		return err
 	})
@@ -38,7 +38,6 @@ func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error
 
 type export struct {
 	store  *store
-	self   string // the id of this node
 	host   string
 	room   int // how many URLs may still be read
 	bytes  int // how much memory they may take
@@ -65,7 +64,7 @@ func (x *export) read(txn *tx) (err error) {
 	}
 	x.chunk.Drops = x.rec.digest.Drops
 	if x.at == (Cursor{}) {
-		if x.chunk.State, err = readState(txn, x.host, &x.rec, x.self, time.Now()); err != nil {
+		if x.chunk.State, err = readState(txn, x.host, &x.rec, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -143,13 +142,9 @@ func (x *export) done(hash uint64) {
 }
 
 // readState returns the state in a record, with ages and remaining times instead of points in time.
-func readState(txn *tx, host string, rec *record, self string, now time.Time) (*HostState, error) {
-	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level, TriedBy: rec.triedBy, ReachedSince: rec.reachedSince,
-		Retries: rec.retries,
-		Done:    rec.done, Failed: rec.failed, Dropped: rec.dropped}
-	if rec.failures > 0 {
-		s.TriedBy, s.ReachedSince = self, false
-	}
+func readState(txn *tx, host string, rec *record, now time.Time) (*HostState, error) {
+	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level, Retries: rec.retries, Done: rec.done, Failed: rec.failed,
+		Dropped: rec.dropped, TriedBy: rec.triedBy, ReachedSince: rec.reachedSince}
 	if !rec.lastRequest.IsZero() {
 		s.SinceRequest = now.Sub(rec.lastRequest)
 	}

@@ -20,7 +20,7 @@ type Deps struct {
 	Site func(host string) *Site
 	// FreeBytes returns the free space where the store is. If it is nil, the frontier asks the file system of a store that is on disk.
 	FreeBytes func() (uint64, error)
-	// Self returns the id of this node, of at most MaxID bytes. It is called when a host moves or cannot be reached.
+	// Self returns the id of this node, of at most MaxID bytes. It is called when a host is asked, or cannot be reached.
 	Self func() string
 	// Rand drives the draws of queues and the jitter of waits.
 	Rand *rand.Rand

@@ -52,8 +52,8 @@ type hostState struct {
 	robotsUntil time.Time
 	// failures counts failed connections and lookups in a row. The disk keeps at most 255.
 	failures int
-	// triedBy is the node that could not reach the host when it last tried, if that was another one, or others. reachedSince says that a node has
-	// reached it since.
+	// triedBy is the node that could not reach the host when it last tried, and left it to another one, or others. reachedSince says that a node
+	// has reached it since.
 	triedBy      string
 	reachedSince bool
 }

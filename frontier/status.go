@@ -203,7 +203,7 @@ func (f *Frontier) busyLocked() bool {
 
 // Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer, or for ten times as
 // long if its host has ever answered. If such a host cannot be reached any more, it is tried once more after that time, and Idle waits for it.
-// With Config.Shared it then waits until another node has the host, or Forsake says that none takes it.
+// With Config.Shared it then waits until another node has the host, or CannotReach says that nobody takes it.
 // While a URL waits only for the hours of its site, or this node is cut off and has a URL, the frontier is not idle. Without
 // a URL it has nothing to try, and would never find out that it is no longer cut off.
 func (f *Frontier) Idle(patience time.Duration) bool {

@@ -39,21 +39,29 @@ func (f *Frontier) Stranded() (hosts []string) {
 	return hosts
 }
 
-// Forsake says that no other node takes a stranded host. It waits on here, and is given up when it fails and its waits are used up.
-func (f *Frontier) Forsake(ctx context.Context, name string) error {
+// CannotReach notes that this node cannot reach a stranded host, before it is offered to others: until it has reached it, they do not give it
+// back. If nobody takes the host, it waits on here, and is given up when it fails and its waits are used up.
+func (f *Frontier) CannotReach(ctx context.Context, name string, nobody bool) error {
+	by := f.deps.Self()
+	if nobody {
+		by = others
+	}
 	err := f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) error {
 		if known, err := f.ledger.known(b, h); err != nil || !known || h.rec.role != Owned {
 			return err
 		}
-		h.rec.triedBy, h.rec.reachedSince = others, false // on disk, too: a hand-off that was refused has taken the host off the workbench
+		h.rec.triedBy, h.rec.reachedSince = by, false // on disk, too: a hand-off takes the host off the workbench
 		b.touched[name] = h
+		b.changed(name, func(c *Change) { c.State = true })
 		return nil
 	})
 	f.update(func(time.Time) {
 		if h := f.bench.hosts[name]; h != nil {
-			h.triedBy, h.reachedSince = others, false
-			delete(f.bench.stranded, h)
+			h.triedBy, h.reachedSince = by, false
+			if nobody {
+				delete(f.bench.stranded, h)
+			}
 		}
 	})
-	return wrap(err, "keep %s", name)
+	return wrap(err, "note who cannot reach %s", name)
 }

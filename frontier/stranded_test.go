@@ -47,7 +47,7 @@ func TestStrandedHost(t *testing.T) {
 					t.Fatalf("idle %v, stranded %v, %d URLs", l.Idle(time.Minute), l.Stranded(), l.Status().Pending)
 				}
 				idle := c.more || !c.answers // else it awaits its last try
-				if err := l.Forsake(t.Context(), aHost); err != nil || len(l.Stranded()) > 0 || l.Status().Pending != 1 || l.Idle(time.Minute) != idle {
+				if err := l.CannotReach(t.Context(), aHost, true); err != nil || len(l.Stranded()) > 0 || l.Status().Pending != 1 || l.Idle(time.Minute) != idle {
 					t.Errorf("nobody takes it: %v; stranded %v, %d URLs, idle %v", err, l.Stranded(), l.Status().Pending, l.Idle(time.Minute))
 				}
 				if l.fail() == c.more || len(l.Stranded()) > 0 {
@@ -67,7 +67,7 @@ func TestStrandedHostIsRefused(t *testing.T) {
 		}
 		l.role(aHost, Leaving)
 		l.role(aHost, Owned)
-		must(t, l.Forsake(t.Context(), aHost))
+		must(t, l.CannotReach(t.Context(), aHost, true))
 		if task := l.taking(time.Second); task != nil || !l.Idle(time.Minute) || len(l.Stranded()) > 0 {
 			t.Errorf("it is asked %v; stranded %v", task != nil, l.Stranded())
 		}
@@ -89,7 +89,7 @@ func TestStrandedHostMoves(t *testing.T) {
 			l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, TriedBy: "first"}})
 		}, true},
 		"it comes back":        {func(l *sharer) { l.name = "first" }, true},
-		"nobody else takes it": {func(l *sharer) { must(l.t, l.Forsake(l.t.Context(), aHost)) }, false},
+		"nobody else takes it": {func(l *sharer) { must(l.t, l.CannotReach(l.t.Context(), aHost, true)) }, false},
 		"it is pulled again":   {func(l *sharer) { l.imported(aHost, Chunk{State: &HostState{SinceRequest: -1}}) }, false},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -103,6 +103,7 @@ func TestStrandedHostMoves(t *testing.T) {
 				if task := from.taking(time.Second); task != nil || from.Idle(time.Minute) || len(from.Stranded()) != 1 {
 					t.Errorf("when its replica has come back: it is asked %v; stranded %v", task != nil, from.Stranded())
 				}
+				must(t, from.CannotReach(t.Context(), aHost, false))
 				must(t, to.Remove(t.Context(), aHost))
 				to.imported(aHost, from.export(aHost, Cursor{}, 100)...)
 				to.role(aHost, Owned)
@@ -149,6 +150,8 @@ func TestWhoCouldNotReachAHost(t *testing.T) {
 			to.role(aHost, Owned)
 		}
 		from.fail()
+		told(from, "", false)
+		must(t, from.CannotReach(t.Context(), aHost, false))
 		told(from, "first", false)
 		move(from, to)
 		told(to, "first", false)
@@ -157,6 +160,8 @@ func TestWhoCouldNotReachAHost(t *testing.T) {
 			told(to, "first", true)
 		}
 		to.fail()
+		told(to, "first", true)
+		must(t, to.CannotReach(t.Context(), aHost, false))
 		told(to, "second", false)
 		move(to, from)
 		told(from, "second", false)
@@ -170,6 +175,9 @@ func TestWhoCouldNotReachAHost(t *testing.T) {
 		to.add(page(aHost, 3))
 		to.imported(aHost, Chunk{State: &HostState{SinceRequest: -1, Retries: 0}})
 		to.fail()
+		must(t, to.CannotReach(t.Context(), aHost, false))
+		to.fail()
+		told(to, "second", false)
 		must(t, to.Retry(t.Context(), aHost))
 		told(to, "", false)
 	})

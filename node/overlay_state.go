@@ -84,11 +84,14 @@ func (o *overlay) sendStranded(ctx context.Context) error {
 		g.SetLimit(8)
 		for _, host := range f.Stranded() {
 			g.Go(func() error {
-				taken, err := o.owners.Offer(ctx, host, "this node cannot reach it")
+				taken, err := false, f.CannotReach(ctx, host, false)
+				if err == nil {
+					taken, err = o.owners.Offer(ctx, host, "this node cannot reach it")
+				}
 				if err != nil || taken {
 					return nil // if it cannot leave now, it is stranded again when it fails next, or when the crawl would end
 				}
-				if err := f.Forsake(ctx, host); err != nil && ctx.Err() == nil {
+				if err := f.CannotReach(ctx, host, true); err != nil && ctx.Err() == nil {
 					o.node.warn(err)
 				}
 				return nil

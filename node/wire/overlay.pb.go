@@ -1684,7 +1684,7 @@ type HostState struct {
 	Dropped uint64      `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	// retries counts how often an operator ended the waits of the host. Of two copies, the one with more is right about wait_ms and level.
 	Retries uint64 `protobuf:"varint,9,opt,name=retries,proto3" json:"retries,omitempty"`
-	// tried_by is the node that could not reach the host when it last tried, the sender or another; "*" if no node takes it. reached_since says
+	// tried_by is the node that could not reach the host when it last tried, and left it to another; "*" if no node took it. reached_since says
 	// that a node has reached it since.
 	TriedBy       string `protobuf:"bytes,10,opt,name=tried_by,json=triedBy,proto3" json:"tried_by,omitempty"`
 	ReachedSince  bool   `protobuf:"varint,11,opt,name=reached_since,json=reachedSince,proto3" json:"reached_since,omitempty"`
