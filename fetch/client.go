@@ -51,7 +51,7 @@ type Client struct {
 	signer   atomic.Pointer[sign.Signer]
 	decoders decoders
 	buffers  buffers
-	desks    sync.Pool
+	working  sync.Pool // of *working
 	large    *largeBudget
 	ctx      context.Context // ends at Close, and with it every connection
 	cancel   context.CancelFunc

@@ -222,6 +222,22 @@ func TestKeptAndSilent(t *testing.T) {
 	})
 }
 
+// Where none may stay idle, each request has a connection of its own.
+func TestNoneStaysIdle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := testConfig()
+		cfg.IdleConns = 0
+		var conns open
+		c := newClient(t, cfg, Deps{Dial: conns.count((&echoing{}).dial)})
+		for i := range 2 {
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+			if synctest.Wait(); res.Err != nil || !res.Timing.Fresh || conns.Load() != 0 {
+				t.Errorf("request %d: %v, %d connections are open", i, res.Err, conns.Load())
+			}
+		}
+	})
+}
+
 // No request over https goes out on a connection that was made for http.
 func TestSchemesHaveTheirConnections(t *testing.T) {
 	bubble(t, func(t *testing.T) {

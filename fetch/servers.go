@@ -98,13 +98,10 @@ func (s *server) roundTrip(x *exchange, hr *http.Request) (*http.Response, error
 
 // dial connects for HTTP/1.1.
 func (s *server) dial(x *exchange, u *url.URL) (*conn, error) {
-	tls := u.Scheme == "https"
-	port := cmp.Or(u.Port(), map[bool]string{false: "80", true: "443"}[tls])
-	address := net.JoinHostPort(u.Hostname(), port)
-	if !tls {
-		return s.client.dial(x.ctx, x, s.addr, address)
+	if u.Scheme == "http" {
+		return s.client.dial(x.ctx, x, s.addr, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
 	}
-	tc, err := s.client.dialTLS(x.ctx, x, s.addr, address, false)
+	tc, err := s.client.dialTLS(x.ctx, x, s.addr, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")), false)
 	if err != nil {
 		return nil, err
 	}
@@ -123,35 +120,35 @@ func (s *server) take(o origin) *http1Conn {
 			s.mu.Unlock()
 			return nil
 		}
-		l := s.idle[i]
+		c := s.idle[i]
 		s.idle = slices.Delete(s.idle, i, i+1)
 		s.mu.Unlock()
-		l.timer.Stop()
-		if l.quiet() {
-			return l
+		c.timer.Stop()
+		if c.quiet() {
+			return c
 		}
-		l.Close()
+		c.Close()
 	}
 }
 
 // keep makes a connection idle. The one that has been idle for the longest time makes room.
-func (s *server) keep(l *http1Conn) {
+func (s *server) keep(c *http1Conn) {
 	s.mu.Lock()
 	if s.retired {
 		s.mu.Unlock()
-		l.Close()
+		c.Close()
 		return
 	}
+	s.idle = append(s.idle, c)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(s.client.cfg.IdleTimeout, func() { s.drop(c) })
+	} else {
+		c.timer.Reset(s.client.cfg.IdleTimeout)
+	}
 	var oldest *http1Conn
-	if len(s.idle) >= s.client.cfg.IdleConns {
+	if len(s.idle) > s.client.cfg.IdleConns {
 		oldest = s.idle[0]
 		s.idle = slices.Delete(s.idle, 0, 1)
-	}
-	s.idle = append(s.idle, l)
-	if l.timer == nil {
-		l.timer = time.AfterFunc(s.client.cfg.IdleTimeout, func() { s.drop(l) })
-	} else {
-		l.timer.Reset(s.client.cfg.IdleTimeout)
 	}
 	s.mu.Unlock()
 	if oldest != nil {
@@ -161,15 +158,15 @@ func (s *server) keep(l *http1Conn) {
 }
 
 // drop closes a connection if it is idle.
-func (s *server) drop(l *http1Conn) {
+func (s *server) drop(c *http1Conn) {
 	s.mu.Lock()
-	i := slices.Index(s.idle, l)
+	i := slices.Index(s.idle, c)
 	if i >= 0 {
 		s.idle = slices.Delete(s.idle, i, i+1)
 	}
 	s.mu.Unlock()
 	if i >= 0 {
-		l.Close()
+		c.Close()
 	}
 }
 
@@ -179,9 +176,9 @@ func (s *server) retire() {
 	idle := s.idle
 	s.idle, s.retired = nil, true
 	s.mu.Unlock()
-	for _, l := range idle {
-		l.timer.Stop()
-		l.Close()
+	for _, c := range idle {
+		c.timer.Stop()
+		c.Close()
 	}
 	if s.h2 != nil {
 		s.h2.CloseIdleConnections()

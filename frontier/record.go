@@ -82,8 +82,8 @@ func (s *hostState) answered() bool { return !s.robotsUntil.IsZero() }
 
 // alike says that two states differ at most in the time of the last request and in failures.
 func (s *hostState) alike(other *hostState) bool {
-	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && s.triedBy == other.triedBy && s.reachedSince == other.reachedSince &&
-		near(s.robotsUntil, other.robotsUntil)
+	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level &&
+		s.triedBy == other.triedBy && s.reachedSince == other.reachedSince && near(s.robotsUntil, other.robotsUntil)
 }
 
 // near says that two times are the same. Times on disk are distances from the time of writing, and lose some of their exactness.

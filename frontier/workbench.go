@@ -41,7 +41,8 @@ type workbench struct {
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 	r.spacing = make(map[netip.Addr]float64)
 	remote := remoteFetches{limit: cfg.RemoteFetches, behind: make(map[netip.Addr]*fifo[*waitingFetch])}
-	return &workbench{cfg: cfg, rules: r, rnd: rnd, recrawl: newRecrawl(cfg.Recrawl, time.Now()), site: func(string) *Site { return nil }, self: func() string { return "" },
+	return &workbench{cfg: cfg, rules: r, rnd: rnd, recrawl: newRecrawl(cfg.Recrawl, time.Now()), site: func(string) *Site { return nil },
+		self:  func() string { return "" },
 		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), stranded: make(map[*host]struct{}), remote: remote}
 }
 
