@@ -300,9 +300,9 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		server = c.newServer(addr, server.h2 != nil)
 	}
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	x := &exchange{cfg: &c.cfg, start: start, ctx: ctx, cancel: cancel, gate: req.Gate, until: req.Until, capture: req.Capture}
+	x := &exchange{cfg: &c.cfg, start: start, gate: req.Gate, until: req.Until, capture: req.Capture}
+	defer x.within(ctx)()
+	ctx = x.ctx
 	res.buffers = &c.buffers
 	limit := c.limit(&req)
 	hr := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: c.headerOf(&req)}
@@ -370,8 +370,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		w.keep = res.raw
 		defer func() { res.RawBody = *w.keep }()
 		if x.overHTTP2() || req.Files != nil {
-			res.RawRequest = rawHead(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n", hr.URL.RequestURI(), hr.Host), hr.Header)
-			res.RawHead = rawHead(fmt.Sprintf("HTTP/1.1 %d %s\r\n", resp.StatusCode, http.StatusText(resp.StatusCode)), resp.Header)
+			res.RawRequest, res.RawHead = rawHeads(hr, resp)
 		}
 	}
 	res.buffer = c.buffers.get(resp.ContentLength)

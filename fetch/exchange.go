@@ -40,6 +40,7 @@ type exchange struct {
 	start  time.Time
 	ctx    context.Context // ends with the exchange
 	cancel context.CancelCauseFunc
+	held   atomic.Pointer[conn] // over HTTP/1.1; cancel closes it
 	gate   func() error
 	until  time.Time
 	bytes  atomic.Int64 // of the body, on the wire
@@ -68,12 +69,49 @@ type exchange struct {
 	begun   int64     // bytes at its start
 }
 
+// within makes the exchange end when ctx does, or when end is called.
+func (x *exchange) within(ctx context.Context) (end func()) {
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // one watch of ctx is enough: they cost
+	x.ctx, x.cancel = own, func(why error) {
+		cancel(why)
+		x.drop()
+	}
+	if ctx.Err() != nil {
+		x.cancel(context.Cause(ctx))
+	}
+	unwatch := context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
+	return func() {
+		unwatch()
+		x.cancel(nil)
+	}
+}
+
 // begin notes that a request has a connection over HTTP/1.1.
 func (x *exchange) begin(c *conn, fresh bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.conn, x.fresh, x.h2 = c, fresh, false
 	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
+}
+
+// hold gives the exchange a connection over HTTP/1.1, which ends with it. If the exchange has ended, it returns why.
+func (x *exchange) hold(c *conn) error {
+	x.held.Store(c)
+	if x.ctx.Err() != nil {
+		x.drop()
+		return context.Cause(x.ctx)
+	}
+	return nil
+}
+
+// release lets a connection outlive the exchange. It reports whether it does.
+func (x *exchange) release(c *conn) bool { return x.held.CompareAndSwap(c, nil) }
+
+// drop closes the connection that the exchange holds.
+func (x *exchange) drop() {
+	if c := x.held.Swap(nil); c != nil {
+		go c.Close() // TLS says goodbye first, and cancel runs under a lock
+	}
 }
 
 // requested notes that the request is written.

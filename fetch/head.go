@@ -1,7 +1,9 @@
 package fetch
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,96 +15,60 @@ import (
 // that are no header field, such as one whose name has a typographic hyphen or that a program has printed, and lengths that say nothing. Of
 // lengths that say one thing twice it leaves one. It lets all else pass as it comes. It is for one exchange.
 type headFilter struct {
-	part    headPart
-	line    []byte  // the beginning of the current line; that of a field is held back
-	long    bool    // the current line is too long for that
-	interim bool    // the head is informational, and another follows
-	drops   bool    // the last field was dropped, and so are its continuations
-	chunked bool    // there was a Transfer-Encoding
-	dropped int     // bytes
-	passed  int     // bytes of heads
-	kept    *[]byte // gets the head that is not informational, unless nil
-	raw     []byte  // the head so far for it, with lines that end in CR LF as archives want it
+	most    int64 // bytes that may pass of all heads
+	passed  int64 // bytes that did
+	dropped int   // bytes
+	drops   bool  // the last field was dropped, and so are its continuations
+	chunked bool  // there was a Transfer-Encoding
 }
 
-// headPart is what a headFilter reads.
-type headPart uint8
-
 const (
-	inStatus headPart = iota
-	inFields
-	inBody
-)
-
-const (
-	// maxHeld is the length of the longest line that is held back, and maxDropped how much is dropped of an answer, in bytes.
+	// maxHeld is the length of the longest line that may be dropped, and maxDropped how much is dropped of an answer, in bytes.
 	maxHeld    = 4 << 10
 	maxDropped = 64 << 10
 )
 
-// filter returns what may pass of the next bytes of a response, and of those held back before. It may change b, and return a part of it.
-func (h *headFilter) filter(b []byte) []byte {
-	out := b[:0]
-	if h.part == inFields && !h.long && len(h.line) > 0 { // they are held back
-		out = make([]byte, 0, len(h.line)+len(b))
-	}
-	for h.part != inBody && len(b) > 0 {
-		n := bytes.IndexByte(b, '\n') + 1
-		whole := n > 0
-		if !whole {
-			n = len(b)
-		}
-		held := h.part == inFields && !h.long
-		if len(h.line) <= maxHeld {
-			h.line = append(h.line, b[:n]...)
-		}
-		if h.kept != nil {
-			h.raw = append(h.raw, b[:n]...)
-		}
-		if !held {
-			h.passed += n
-			out = append(out, b[:n]...) // the last look at b[:n], which this may overwrite
-		}
-		b = b[n:]
-		switch {
-		case whole:
-			if held && !h.refuses(h.line) {
-				h.passed += len(h.line)
-				out = append(out, h.line...)
+// read adds the next head that comes from in, whose buffer has maxHeld bytes, to pass, up to the empty line. It adds the head as it comes to
+// raw, unless that is nil, with lines that end in CR LF as archives want it. With an error the head is not whole. It reads no further when
+// net/http will refuse what it has read.
+func (h *headFilter) read(in *bufio.Reader, pass, raw *[]byte) error {
+	h.chunked = false
+	status, long := true, false // the current line is the first; its beginning was longer than the buffer
+	for {
+		line, err := in.ReadSlice('\n')
+		whole := err == nil
+		if raw != nil {
+			*raw = append(*raw, line...)
+			if whole {
+				*raw = append(bytes.TrimSuffix(bytes.TrimSuffix(*raw, []byte("\n")), []byte("\r")), "\r\n"...)
 			}
-			h.endLine()
-		case held && len(h.line) > maxHeld:
-			h.passed += len(h.line)
-			out, h.long = append(out, h.line...), true
+		}
+		refused := whole && !status && !long && h.refuses(line)
+		if refused && h.dropped+len(line) <= maxDropped {
+			h.dropped += len(line)
+			continue
+		}
+		if h.passed += int64(len(line)); h.passed > h.most {
+			return errLongHead
+		}
+		*pass = append(*pass, line...)
+		switch {
+		case err != nil && err != bufio.ErrBufferFull:
+			return err
+		case refused, status && !long && !bytes.HasPrefix(line, []byte("HTTP/")):
+			return nil // net/http will refuse it
+		case !whole:
+			long = true
+		case status || long:
+			h.drops = status // a line that begins with a blank continues nothing
+			status, long = false, false
+		case len(bytes.TrimRight(line, "\r\n")) == 0:
+			return nil
 		}
 	}
-	return append(out, b...)
 }
 
-// endLine goes on to the next line.
-func (h *headFilter) endLine() {
-	if h.kept != nil {
-		h.raw = append(bytes.TrimSuffix(bytes.TrimSuffix(h.raw, []byte("\n")), []byte("\r")), "\r\n"...)
-	}
-	switch {
-	case h.part == inStatus:
-		h.part, h.interim, h.chunked = inFields, informational(h.line), false
-		h.drops = true // a line that begins with a blank continues nothing
-	case h.long:
-		h.drops = false
-	case len(bytes.TrimRight(h.line, "\r\n")) > 0:
-	case h.interim:
-		h.part, h.raw = inStatus, h.raw[:0]
-	default:
-		if h.kept != nil {
-			*h.kept = h.raw
-		}
-		*h = headFilter{part: inBody, passed: h.passed} // it stays with an idle connection, and needs no memory there
-	}
-	h.line, h.long = h.line[:0], false
-}
-
-// refuses reports whether a line after the status line is dropped.
+// refuses reports whether a line after the status line is to be dropped. It may change the line.
 func (h *headFilter) refuses(line []byte) bool {
 	text := bytes.TrimRight(line, "\r\n")
 	if len(text) == 0 {
@@ -122,11 +88,7 @@ func (h *headFilter) refuses(line []byte) bool {
 			h.chunked = true
 		}
 	}
-	if h.dropped += len(line); !h.drops || h.dropped > maxDropped {
-		h.dropped -= len(line)
-		return false
-	}
-	return true
+	return h.drops
 }
 
 // once returns a list, or what is said more than once if it says nothing else: the rest is blank then (RFC 9112, section 6.3). Proxies join lines
@@ -159,17 +121,22 @@ func mediaType(values []string) (best string) {
 	return best
 }
 
-// informational reports whether head has a 1xx status other than 101. net/http skips those, too.
-func informational(head []byte) bool {
-	const line = "HTTP/1.1 1"
-	return len(head) > len(line)+2 && string(head[:7]) == line[:7] && string(head[8:10]) == line[8:] &&
-		string(head[10:12]) != "01"
+// writeRequest writes the head of a request in the form of HTTP/1.1.
+func writeRequest(b *bytes.Buffer, hr *http.Request) {
+	for _, s := range [...]string{hr.Method, " ", hr.URL.RequestURI(), " HTTP/1.1\r\nHost: ", hr.Host, "\r\n"} {
+		b.WriteString(s)
+	}
+	hr.Header.Write(b) // a buffer takes everything
+	b.WriteString("\r\n")
 }
 
-// rawHead writes a head that did not cross the connection as text in the form of HTTP/1.1, as WARC files contain it.
-func rawHead(begin string, h http.Header) []byte {
-	b := bytes.NewBufferString(begin)
-	h.Write(b) // a buffer takes everything
-	b.WriteString("\r\n")
-	return b.Bytes()
+// rawHeads returns the heads of a request and its answer that did not cross the connection as text in the form of HTTP/1.1, as WARC files
+// contain them.
+func rawHeads(hr *http.Request, resp *http.Response) (request, response []byte) {
+	var in, out bytes.Buffer
+	writeRequest(&in, hr)
+	fmt.Fprintf(&out, "HTTP/1.1 %d %s\r\n", resp.StatusCode, http.StatusText(resp.StatusCode))
+	resp.Header.Write(&out)
+	out.WriteString("\r\n")
+	return in.Bytes(), out.Bytes()
 }

@@ -21,11 +21,6 @@ type http1Conn struct {
 	used   bool     // by an earlier exchange
 	work   *working // nil while it is idle
 	timer  *time.Timer
-
-	head     headFilter // of the current answer
-	longest  int64      // how many bytes its heads may have
-	filtered []byte     // what head has let pass and nobody has read yet
-	ended    error      // comes after that
 }
 
 // origin is the part of a URL that a connection is for.
@@ -33,8 +28,31 @@ type origin struct{ scheme, authority string }
 
 // working is what a connection needs only while it serves an exchange.
 type working struct {
-	in  *bufio.Reader
-	out bytes.Buffer
+	out    bytes.Buffer  // the head of the request
+	in     *bufio.Reader // from the connection
+	head   []byte        // of the answer, filtered
+	ended  error         // comes after it
+	unread []byte        // part of head
+	answer *bufio.Reader // has head, then what comes from in
+}
+
+func newWorking() *working {
+	w := &working{in: bufio.NewReaderSize(nil, maxHeld)}
+	w.answer = bufio.NewReader(w)
+	return w
+}
+
+// Read reads the answer for net/http.
+func (w *working) Read(p []byte) (int, error) {
+	if len(w.unread) > 0 {
+		n := copy(p, w.unread)
+		w.unread = w.unread[n:]
+		return n, nil
+	}
+	if w.ended != nil {
+		return 0, w.ended
+	}
+	return w.in.Read(p)
 }
 
 // roundTrip sends a request and reads the head of its answer. The body must be closed: then the connection is idle again, if it can
@@ -43,16 +61,19 @@ type working struct {
 func (c *http1Conn) roundTrip(x *exchange, hr *http.Request, s *server) (resp *http.Response, silent bool, err error) {
 	w, _ := s.client.working.Get().(*working)
 	if w == nil {
-		w = &working{in: bufio.NewReader(nil)}
+		w = newWorking()
 	}
-	w.in.Reset(c)
-	c.work, c.head, c.longest, c.ended = w, headFilter{}, s.client.cfg.MaxHeaderBytes, nil
+	w.in.Reset(c.conn)
+	w.answer.Reset(w)
+	c.work = w
 	x.begin(c.conn, !c.used)
 	c.used = true
-	body := &http1Body{conn: c, server: s, ctx: x.ctx, unwatch: context.AfterFunc(x.ctx, func() { c.conn.Close() })}
-	silent, err = c.send(x, hr)
+	body := &http1Body{conn: c, server: s, exchange: x}
+	if err = x.hold(c.conn); err == nil {
+		silent, err = c.send(x, hr)
+	}
 	if err == nil {
-		resp, err = c.answer(x, hr)
+		resp, err = c.answer(x, hr, s.client.cfg.MaxHeaderBytes)
 	}
 	if err != nil {
 		err = body.cause(err)
@@ -68,15 +89,12 @@ func (c *http1Conn) roundTrip(x *exchange, hr *http.Request, s *server) (resp *h
 func (c *http1Conn) send(x *exchange, hr *http.Request) (silent bool, err error) {
 	out := &c.work.out
 	out.Reset()
-	if err := hr.Write(out); err != nil {
-		return false, err
-	}
+	writeRequest(out, hr)
 	if err := x.beforeWrite(); err != nil {
 		return false, err
 	}
 	if x.capture {
 		x.rawRequest = bytes.Clone(out.Bytes())
-		x.rawHead, c.head.kept = nil, &x.rawHead
 	}
 	if _, err := c.conn.Write(out.Bytes()); err != nil {
 		return true, err
@@ -90,11 +108,28 @@ func (c *http1Conn) send(x *exchange, hr *http.Request) (silent bool, err error)
 }
 
 // answer reads the head of an answer, and those of the informational ones before it.
-func (c *http1Conn) answer(x *exchange, hr *http.Request) (*http.Response, error) {
+func (c *http1Conn) answer(x *exchange, hr *http.Request, most int64) (*http.Response, error) {
+	w, filter := c.work, headFilter{most: most}
 	for {
-		resp, err := http.ReadResponse(c.work.in, hr)
-		if err != nil || resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
-			return resp, err
+		var raw *[]byte
+		if x.capture {
+			raw = new([]byte)
+		}
+		w.head = w.head[:0]
+		w.ended = filter.read(w.in, &w.head, raw)
+		if w.ended == errLongHead {
+			return nil, errLongHead
+		}
+		w.unread = w.head
+		resp, err := http.ReadResponse(w.answer, hr)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
+			if raw != nil {
+				x.rawHead = *raw
+			}
+			return resp, nil
 		}
 		if err := x.informed(resp.StatusCode, nil); err != nil {
 			return nil, err
@@ -103,25 +138,6 @@ func (c *http1Conn) answer(x *exchange, hr *http.Request) (*http.Response, error
 }
 
 var errLongHead = &failure{HeaderTooLarge, errors.New("head of the answer is too long")}
-
-// Read reads what the server sends, through the filter of its heads.
-func (c *http1Conn) Read(p []byte) (int, error) {
-	for len(c.filtered) == 0 && c.ended == nil {
-		if c.head.part == inBody {
-			return c.conn.Read(p)
-		}
-		n, err := c.conn.Read(p)
-		c.filtered, c.ended = c.head.filter(p[:n]), err // a line that is held back then has no end, and no head is whole
-		if int64(c.head.passed) > c.longest {
-			c.filtered, c.ended = nil, errLongHead
-		}
-	}
-	n := copy(p, c.filtered)
-	if c.filtered = c.filtered[n:]; len(c.filtered) > 0 {
-		return n, nil
-	}
-	return n, c.ended
-}
 
 // quiet reports whether nothing has come on an idle connection: neither its end, nor an answer that nobody has asked for.
 func (c *http1Conn) quiet() bool {
@@ -159,12 +175,11 @@ func socketOf(nc net.Conn) syscall.Conn {
 // http1Body is the body of an answer. Close gives the connection back to its server.
 type http1Body struct {
 	io.ReadCloser
-	conn    *http1Conn
-	server  *server
-	ctx     context.Context // of the exchange
-	unwatch func() bool     // lets the connection outlive it
-	over    bool            // it was read to its end
-	last    bool            // no other answer follows
+	conn     *http1Conn
+	server   *server
+	exchange *exchange
+	over     bool // it was read to its end
+	last     bool // no other answer follows
 }
 
 func (b *http1Body) Read(p []byte) (int, error) {
@@ -179,8 +194,8 @@ func (b *http1Body) Read(p []byte) (int, error) {
 
 // cause returns why the exchange has ended, as the error says only that its connection is closed; or the error, if it goes on.
 func (b *http1Body) cause(err error) error {
-	if b.ctx.Err() != nil {
-		return context.Cause(b.ctx)
+	if ctx := b.exchange.ctx; ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return err
 }
@@ -191,11 +206,11 @@ func (b *http1Body) Close() error {
 	if w == nil {
 		return nil // a second time
 	}
-	idle := b.over && !b.last && w.in.Buffered() == 0 && len(c.filtered) == 0
+	idle := b.over && !b.last && w.in.Buffered() == 0 && w.answer.Buffered() == 0 && len(w.unread) == 0
 	w.in.Reset(nil) // drops its reference to the connection
 	c.work = nil
 	b.server.client.working.Put(w)
-	if b.unwatch() && idle {
+	if b.exchange.release(c.conn) && idle {
 		b.server.keep(c)
 		return nil
 	}

@@ -20,9 +20,6 @@ import (
 func TestWhatIsLeftOnAConnection(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
 	refuse := func(int, http.Header, int64) error { return errTest }
-	// A line of the head that comes in two pieces is held back, so that more than the buffer of a reader passes at once.
-	const held = "HTTP/1.1 200 OK\r\nContent-Length: 189\r\nX: "
-	heldBack := held + strings.Repeat("x", 3900) + "|\r\n\r\n" + strings.Repeat("y", 189)
 	for name, c := range map[string]struct {
 		answer string
 		req    Request
@@ -43,8 +40,8 @@ func TestWhatIsLeftOnAConnection(t *testing.T) {
 		"a body that is cut":      {"HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n" + strings.Repeat("a", 40000), Request{MaxBody: 10}, false},
 		"a body not wanted":       {okHead + "hello", Request{Wanted: refuse}, false},
 		"a body that was to come": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", Request{Wanted: refuse}, false},
-		"a line held back":        {heldBack, Request{}, true},
-		"more behind that line":   {heldBack + okHead + "wrong", Request{}, false},
+		"a line in two pieces":    {"HTTP/1.1 200 OK\r\nContent-Le|ngth: 5\r\n\r\nhello", Request{}, true},
+		"more behind that line":   {"HTTP/1.1 200 OK\r\nContent-Le|ngth: 5\r\n\r\nhello" + okHead + "wrong", Request{}, false},
 		"a head that is broken":   {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nhello", Request{}, false},
 		"another protocol":        {"HTTP/1.1 101 Switching Protocols\r\n\r\n", Request{}, false},
 	} {
@@ -182,6 +179,27 @@ func TestSpareConnections(t *testing.T) {
 		third, thirdIsClosed := made()
 		if x.offer(third); !thirdIsClosed() {
 			t.Error("a late one stays open")
+		}
+	})
+}
+
+// A download that has ended before it begins asks nobody, and a connection that it gets too late is closed.
+func TestEndedBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c := newClient(t, testConfig(), Deps{Dial: (&echoing{}).dial})
+		if res := c.Get(ctx, Request{URL: "http://a.example/", Addr: testAddr}); res.Class != Canceled || res.Sent {
+			t.Errorf("class %q, sent %v", res.Class, res.Sent)
+		}
+		var x exchange
+		x.within(ctx)()
+		near, far := newLink(0)
+		if err := x.hold(&conn{Conn: near}); err != context.Canceled {
+			t.Error(err)
+		}
+		if n, err := far.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("read %d bytes, %v", n, err)
 		}
 	})
 }

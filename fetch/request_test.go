@@ -109,8 +109,8 @@ func TestIdentityOnWire(t *testing.T) {
 	cfg := Default()
 	cfg.Contact, cfg.From, cfg.AcceptLanguage = "https://example.org/bot", "bot@example.org", "en, *;q=0.5"
 	head, _ := sent(t, cfg, Request{URL: "http://a.example/robots.txt", Addr: netip.MustParseAddr("8.8.8.8"), Accept: "text/plain"})
-	want := "GET /robots.txt HTTP/1.1\r\nHost: a.example\r\nUser-Agent: Proxima/1.0 (+https://example.org/bot)\r\n" +
-		"Accept: text/plain\r\nAccept-Encoding: gzip, br, zstd\r\nAccept-Language: en, *;q=0.5\r\nFrom: bot@example.org\r\n\r\n"
+	want := "GET /robots.txt HTTP/1.1\r\nHost: a.example\r\nAccept: text/plain\r\nAccept-Encoding: gzip, br, zstd\r\n" +
+		"Accept-Language: en, *;q=0.5\r\nFrom: bot@example.org\r\nUser-Agent: Proxima/1.0 (+https://example.org/bot)\r\n\r\n"
 	if head != want {
 		t.Errorf("sent %q, want %q", head, want)
 	}
