@@ -82,13 +82,42 @@ func TestLinkThatItsReplicaDoesNotStore(t *testing.T) {
 			end()
 			time.Sleep(s.cfg.SuspendAfter + 30*time.Second)
 			s.mustHave(host, 7, 1, 2)
-			s.node(2).kill(false) // there is no replica now, and nothing waits for one
+			s.node(2).kill(false)
 			s.node(3).find(link(host, 7))
-			if !s.node(3).awaitAnswers(5 * time.Second) {
+			if s.node(3).awaitAnswers(time.Minute) {
+				t.Errorf("%s: its node is dead, and the link is acknowledged", what)
+			}
+			s.forget(2)
+			if !s.node(3).awaitAnswers(10 * time.Second) {
+				t.Errorf("%s: another node has taken its place, and the link is not acknowledged", what)
+			}
+			s.mustHave(host, 8, 1, 3)
+			s.node(3).kill(false)
+			s.forget(3)
+			if s.node(1).find(link(host, 8)); !s.node(1).awaitAnswers(10 * time.Second) {
 				t.Errorf("%s: a link waits for a replica that there is not", what)
 			}
 		})
 	}
+}
+
+// The node with the replica is away when links of a host are found, by its owner and by another node. Then the owner's disk is lost, and that node is
+// back. No link is lost, though the pages on which they were are done elsewhere.
+func TestLinksWhileTheReplicaIsAway(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4, 5}, func(s *stage) {
+		host, near, far := s.found(5, 1, 2, 3, 4, 5), s.found(1, 1, 3, 4, 5, 2), s.found(1, 3, 4, 5, 1, 2)
+		s.node(2).kill(false)
+		s.node(1).crawl(near, 0, link(host, 5))
+		s.node(3).crawl(far, 0, link(host, 6))
+		time.Sleep(10 * time.Second)
+		s.node(3).mustHold(near, 1, 1)
+		s.node(4).mustHold(far, 1, 1)
+		s.node(1).die()
+		s.forget(1)
+		s.node(2).start()
+		time.Sleep(3 * time.Minute)
+		s.mustHave(host, 7, 2, 3)
+	})
 }
 
 // A link is on its way to the replica when a page of its host is done. It is acknowledged when the replica has it, not before.

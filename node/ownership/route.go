@@ -28,8 +28,9 @@ func newRouter(b *book, c *census, rep *replicator) *router {
 	return &router{book: b, census: c, replicator: rep, rumours: make(map[string]Record)}
 }
 
-// Route returns the links whose hosts this node owns, and stores the others in the outbox, on disk. If a host moves away before
-// its links reach the frontier, that answers NotOwned, and the links go to PassOn.
+// Route returns the links whose hosts this node owns, and stores the others in the outbox, on disk. There it stores also those whose replica is
+// away: then they are copied to another node. If a host moves away before its links reach the frontier, that answers NotOwned, and the links go
+// to PassOn.
 func (rt *router) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {
 	select {
 	case <-rt.ready:
@@ -48,21 +49,23 @@ func (rt *router) PassOn(ctx context.Context, links []frontier.Link) error {
 // route is Route, or PassOn if all is set.
 func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
 	out := make(map[string][]*wire.Link)
-	found := false
+	found, safe := false, false
 	var p place
 	var host string
+	v := rt.view()
 	for _, l := range links {
 		if l.URL.Host != host { // most links of a page have the same host
 			if p, err = rt.whereTo(l.URL.Host); err != nil {
 				return nil, err
 			}
 			host = l.URL.Host
-			found = found || p.found
+			found, safe = found || p.found, p.here && v.HasReplica(host, v.Self)
 		}
 		if p.here && !all {
 			l.Origin = p.origin
 			mine = append(mine, l)
-		} else {
+		}
+		if !safe || all {
 			out[p.to] = append(out[p.to], LinkToWire(l))
 		}
 	}
@@ -286,7 +289,8 @@ func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*w
 const replicatedWithin = 3 * time.Second
 
 // replicated waits until links are at the replicas of their hosts, and returns the hosts that are late. hosts has one entry for
-// each link. If there is no replica, or it has not answered for SuspendAfter, this node's disk must do.
+// each link. If a replica does not answer, another node takes its place when it has been dead for a while. If it is alive and has not answered
+// for SuspendAfter, or there is none, this node's disk must do.
 func (rt *router) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
 	if len(hosts) == 0 {
 		return nil, nil
@@ -302,10 +306,11 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 		rt.deps.Warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them",
 			alone, rt.cfg.SuspendAfter))
 	}
+	v := rt.view()
 	for _, host := range hosts {
 		if r, err := rt.records.get(host); err != nil {
 			return nil, err
-		} else if r.Owner != rt.self() { // it has moved away without these links
+		} else if r.Owner != v.Self || !v.HasReplica(host, v.Self) { // it has moved away without these links, or they are here only
 			late[host] = true
 		}
 	}

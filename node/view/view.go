@@ -39,6 +39,16 @@ type View struct {
 // IsAlive reports whether a member answers.
 func (v *View) IsAlive(id string) bool { return slices.Contains(v.Alive, id) }
 
+// HasReplica reports whether the node that keeps the replica of a host answers, or there is none: a dead one is drawn until it is no longer
+// settled.
+func (v *View) HasReplica(host, owner string) bool {
+	if !slices.ContainsFunc(v.Settled, func(id string) bool { return !v.IsAlive(id) }) {
+		return true // the usual case
+	}
+	to := v.Replica(host, owner)
+	return to == "" || v.IsAlive(to)
+}
+
 // Others returns the other members that answer.
 func (v *View) Others() []string {
 	return slices.DeleteFunc(slices.Clone(v.Alive), func(id string) bool { return id == v.Self })
