@@ -191,7 +191,7 @@ func (w *world) accepted(to map[string]bool) map[string]bool {
 func (w *world) sound() (faults []string) {
 	for _, a := range w.nodes {
 		if a.running() && a.owner.Busy() {
-			faults = append(faults, fmt.Sprintf("node %d is busy", a.at))
+			faults = append(faults, fmt.Sprintf("node %d is busy: %s", a.at, a.owner.errands()))
 		}
 		if a.running() && a.now.outbox.Pending() > 0 {
 			faults = append(faults, fmt.Sprintf("node %d has %d links for others: %v", a.at, a.now.outbox.Pending(), a.disk.now.posted))
@@ -224,6 +224,23 @@ func (w *world) sound() (faults []string) {
 		}
 	}
 	return faults
+}
+
+// errands tells what a node is busy with.
+func (o *Ownership) errands() string {
+	o.queue.mu.Lock()
+	var urgent []string
+	for host, it := range o.queue.items {
+		if it.urgent {
+			urgent = append(urgent, fmt.Sprintf("%s (%d tries, anew %t)", host, it.tries, it.anew))
+		}
+	}
+	o.queue.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	v := o.views.Now()
+	return fmt.Sprintf("urgent %v of %d, leaving %v, unconfirmed %v, counting %t, home for %v who say %v, alive %v", urgent, o.queue.hurry, o.proposals,
+		o.rights.unconfirmed, o.tallies.counting, o.tallies.byOwner, o.census.said, v.Alive)
 }
 
 // describe tells what every node has and knows of a host.
