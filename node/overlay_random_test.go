@@ -3,6 +3,7 @@ package node_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -25,8 +26,9 @@ var (
 	overlayRuns = flag.Int("overlay.runs", 1, "seeds of TestOverlayRandom")
 )
 
-// Random faults of whole nodes: kills, stops, erased disks, nodes that never come back, partitions, broken paths, nodes that can dial nobody, or not
-// reach the web or a site, full and hung disks, clocks that jump, slow accesses. Operators move hosts, drain and pause nodes, and rotate the secret. Sites
+// Random faults of whole nodes: kills, stops, erased and older disks, nodes that never come back or come back at another address, partitions, broken
+// paths, nodes that can dial nobody, or not reach the web or a site, full and hung disks, clocks that jump, slow accesses. Some nodes are behind NATs,
+// and some sites have other addresses for each. Operators add seeds, move, block and drop hosts, drain and pause nodes, and rotate the secret. Sites
 // fail for minutes. In the end all is well again. Every page is crawled, all nodes end, and no server is asked twice at once (the judge sees to it).
 func TestOverlayRandom(t *testing.T) {
 	for i := range *overlayRuns {
@@ -38,34 +40,45 @@ func TestOverlayRandom(t *testing.T) {
 // troubles are the faults of one overlay.
 type troubles struct {
 	*bed
-	rng    *rand.Rand
-	paths  []string      // of each site
-	ends   []func()      // of faults that last
-	failed map[int]bool  // sites that have failed
-	bars   sync.Map      // the node that cannot reach a server, by its address
-	hung   []atomic.Bool // nodes whose disk does not answer
-	erased time.Time     // when a disk was erased last
-	ids    int           // given to nodes with new disks
-	lost   bool          // one node is lost for good
-	late   int           // nodes that were down when all others had ended
-	disks  int           // that were erased, or of the node that is lost
+	rng     *rand.Rand
+	paths   []string        // of each site
+	ends    []func()        // of faults that last
+	failed  map[int]bool    // sites that have failed
+	bars    sync.Map        // the node that cannot reach a server, by its address
+	hung    []atomic.Bool   // nodes whose disk does not answer
+	erased  time.Time       // when a disk was erased last
+	ids     int             // given to nodes with new disks
+	alone   bool            // a node was told to go on without others
+	lost    bool            // one node is lost for good
+	behind  int             // nodes that were down when all others had ended
+	disks   int             // that were erased, or of the node that is lost
+	spread  int             // sites with as many addresses
+	late    []string        // sites that are not begun yet
+	added   map[string]int  // the nodes that began sites later
+	blocked string          // a site that no node asks
+	given   map[string]bool // sites that were blocked or dropped
 }
 
 const (
 	randomSites = 10
 	randomPages = 80 // a site has besides its front page
 	randomFar   = 20 // a site has to which only other sites link
+	randomLate  = 5  // sites that nothing links to
 )
 
 func randomly(t *testing.T, rng *rand.Rand) {
 	at := append(square(), point{50, 50, 1})
 	inBed(t, at, func(b *bed) {
-		x := &troubles{bed: b, rng: rng, failed: map[int]bool{}, hung: make([]atomic.Bool, len(at)), ids: len(at)}
+		x := &troubles{bed: b, rng: rng, failed: map[int]bool{}, hung: make([]atomic.Bool, len(at)), ids: len(at), given: map[string]bool{}, added: map[string]int{}}
+		b.moved = map[int]int{}
 		mode := []string{placement.ModeCrawl, placement.ModeCycle}[rng.IntN(2)]
 		gap := time.Duration(5+rng.IntN(9)) * time.Second
-		b.cfg = func(_ int, c *node.Config) {
+		b.cfg = func(i int, c *node.Config) {
 			c.Batch.Mode, c.Frontier.MinFreeMiB, c.Politeness.MinGap = mode, 100, gap
 			c.Member.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1), netsim.GossipAt(2)}
+			for k := range x.spread {
+				c.Fetch.DNS.Hosts[x.sites[k]] = []string{spreadAt(k, i%x.spread)}
+			}
 		}
 		b.free = func(i int) {
 			for x.hung[i].Load() {
@@ -76,8 +89,30 @@ func randomly(t *testing.T, rng *rand.Rand) {
 			who, barred := x.bars.Load(server)
 			return barred && who == i
 		}
-		b.sitesBeside(randomSites, randomPages, 1+rng.IntN(5000))
+		switch rng.IntN(6) {
+		case 0:
+			b.shield = behindNAT(3)
+		case 1:
+			b.shield = behindNAT(2, 3)
+		}
+		weight := 1 + rng.IntN(5000)
+		b.sitesBeside(randomSites, randomPages, weight)
+		x.spread = rng.IntN(4)
+		for k := range x.spread {
+			var addrs []string
+			for j := range x.spread {
+				addrs = append(addrs, spreadAt(k, j))
+				b.servers[netip.MustParseAddr(spreadAt(k, j))] = beside(at[j])
+			}
+			b.Site(x.sites[k], addrs...).Took(20 * time.Millisecond).Weight(weight).Pages(randomPages)
+		}
 		x.linked()
+		for k := range randomLate {
+			site := fmt.Sprintf("late%d.example", k)
+			b.servers[netip.MustParseAddr(address(randomSites+k))] = beside(at[k])
+			b.Site(site, address(randomSites+k)).Took(20 * time.Millisecond).Pages(randomPages)
+			x.late = append(x.late, site)
+		}
 		b.startAll(2 * time.Second)
 		b.awaitPages(20)
 		for range 5 + rng.IntN(20) {
@@ -105,11 +140,12 @@ func randomly(t *testing.T, rng *rand.Rand) {
 		well := time.Now()
 		b.await("the end of the crawl", 6*time.Hour, func() bool {
 			if time.Since(well) > time.Hour {
-				x.stopLate()
+				x.helps()
 			}
 			return b.ended()
 		})
 		b.awaitEnd(time.Minute)
+		none(t, pages(b.Visits(nil)), "though it is blocked", func(v Visit) bool { return v.Site == x.blocked && v.Start.After(well.Add(10*time.Minute)) })
 		if missing := x.missing(); len(missing) > 0 {
 			t.Errorf("pages are missing of %v", missing)
 		}
@@ -117,16 +153,30 @@ func randomly(t *testing.T, rng *rand.Rand) {
 	})
 }
 
-// stopLate stops nodes that came back when most others had ended, as an operator would: they wait for a majority.
-func (x *troubles) stopLate() {
-	if !slices.ContainsFunc(x.nodes, func(n *bedNode) bool { return !n.dead.Load() && n.hasEnded() }) {
-		return
+// spreadAt is an address of a site that has several: the nodes do not look up the same one.
+func spreadAt(site, i int) string {
+	if i == 0 {
+		return address(site)
 	}
+	return address(randomSites + randomLate + 10*i + site)
+}
+
+// helps does what an operator does for nodes that wait for a majority: it stops those that came back when most others had ended, and tells one to
+// go on without those that are gone for good if two are.
+func (x *troubles) helps() {
+	ended := slices.ContainsFunc(x.nodes, func(n *bedNode) bool { return !n.dead.Load() && n.hasEnded() })
 	for i, n := range x.nodes {
-		if !n.dead.Load() && !n.hasEnded() && !n.node.Status().Overlay.Majority {
+		switch {
+		case n.dead.Load() || n.hasEnded() || n.node.Status().Overlay.Majority:
+		case !ended && x.disks >= 2 && !x.alone:
+			gone, err := x.operator(i).GoAlone("ann")
+			x.log("%s goes on without %v: %v", x.name(i), gone, err)
+			x.alone = true
+		case ended:
 			x.log("%s came back too late", x.name(i))
 			x.leave(i)
-			x.late++
+			x.behind++
+			maps.DeleteFunc(x.added, func(_ string, by int) bool { return by == i })
 		}
 	}
 }
@@ -157,12 +207,18 @@ func (x *troubles) missing() (sites []string) {
 		}
 	}
 	paths := x.paths
-	if x.late == 0 || x.late+x.disks < 2 {
+	if x.behind == 0 || x.behind+x.disks < 2 {
 		clear(named)
 	} else {
 		paths = paths[:len(paths)-randomFar]
 	}
-	for _, site := range x.sites {
+	for site := range x.given {
+		named[site], paths = true, x.paths[:randomPages+1]
+	}
+	for _, site := range slices.Concat(x.sites, slices.Sorted(maps.Keys(x.added))) {
+		if _, later := x.added[site]; later {
+			paths = x.paths[:randomPages+1]
+		}
 		if !named[site] && slices.ContainsFunc(paths, func(path string) bool { return got[site+path] == 0 }) {
 			sites = append(sites, site)
 		}

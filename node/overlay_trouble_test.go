@@ -24,7 +24,7 @@ func (b *bed) part(side []int, cut bool) {
 	}
 	var some []netip.Addr
 	for _, i := range side {
-		some = append(some, netsim.Place(i))
+		some = append(some, b.place(i))
 	}
 	b.net.Partition(some)
 }

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -16,7 +17,8 @@ var faults = []func(x *troubles, i int){
 	(*troubles).isKilled, (*troubles).isKilled, (*troubles).leaves, (*troubles).losesItsDisk, (*troubles).isCutOff, (*troubles).losesAPath,
 	(*troubles).isMute, (*troubles).losesTheWeb, (*troubles).isFull, (*troubles).hangs, (*troubles).jumps, (*troubles).isSlow, (*troubles).moves,
 	(*troubles).isLost, (*troubles).isDrained, (*troubles).isPaused, (*troubles).rotates, (*troubles).siteFails, (*troubles).siteFails,
-	(*troubles).isBarred,
+	(*troubles).isBarred, (*troubles).getsSeeds, (*troubles).getsSeeds, (*troubles).blocks, (*troubles).drops, (*troubles).movesAway,
+	(*troubles).goesBack, (*troubles).goesBack, (*troubles).goesBack,
 }
 
 // one begins a fault of a node that is well enough for one.
@@ -31,7 +33,7 @@ func (x *troubles) one() {
 func (x *troubles) downs(i int, what string) {
 	x.lasts(x.name(i)+what, func() {
 		if x.ended() {
-			x.late++
+			x.behind++
 		} else {
 			x.start(i)
 		}
@@ -41,6 +43,21 @@ func (x *troubles) downs(i int, what string) {
 func (x *troubles) isKilled(i int) {
 	x.kill(i)
 	x.downs(i, " is killed")
+}
+
+// movesAway kills a node, which comes back at another address.
+func (x *troubles) movesAway(i int) {
+	x.kill(i)
+	x.downs(i, " is killed, and moves")
+	back := x.ends[len(x.ends)-1]
+	x.ends[len(x.ends)-1] = func() {
+		if _, away := x.moved[i]; away {
+			delete(x.moved, i)
+		} else if len(x.moved) == 0 {
+			x.moved[i] = len(x.nodes)
+		}
+		back()
+	}
 }
 
 func (x *troubles) leaves(i int) {
@@ -66,6 +83,29 @@ func (x *troubles) losesItsDisk(i int) {
 	x.downs(i, " has lost its disk")
 }
 
+// goesBack kills a node, whose disk is as it was when it was copied: the first time that this fault meets it.
+func (x *troubles) goesBack(i int) {
+	if len(x.ends) > 0 || time.Since(x.erased) < 5*time.Minute {
+		return
+	}
+	x.kill(i)
+	data, copied := x.config(i).Node.Data, filepath.Join(x.dir, "copy of "+x.name(i))
+	if _, err := os.Stat(copied); err != nil {
+		must(x.t, os.CopyFS(copied, os.DirFS(data)))
+		x.downs(i, " is killed and copied")
+		return
+	}
+	logs := filepath.Join(x.dir, "logs of "+x.name(i))
+	must(x.t, os.Rename(filepath.Join(data, "logs"), logs)) // for the judges of this test
+	must(x.t, os.RemoveAll(data))
+	must(x.t, os.CopyFS(data, os.DirFS(copied)))
+	must(x.t, os.RemoveAll(filepath.Join(data, "logs")))
+	must(x.t, os.Rename(logs, filepath.Join(data, "logs")))
+	x.erased = time.Now()
+	x.disks++
+	x.downs(i, " has an older disk")
+}
+
 func (x *troubles) isCutOff(int) {
 	side := x.rng.Perm(len(x.nodes))[:1+x.rng.IntN(2)]
 	x.part(side, true)
@@ -74,7 +114,7 @@ func (x *troubles) isCutOff(int) {
 
 func (x *troubles) losesAPath(i int) {
 	j := (i + 1 + x.rng.IntN(len(x.nodes)-1)) % len(x.nodes)
-	x.net.Cut(netsim.Place(i), netsim.Place(j))
+	x.net.Cut(x.place(i), x.place(j))
 	x.lasts(fmt.Sprintf("no path between %s and %s", x.name(i), x.name(j)), func() { x.part(nil, false) })
 }
 
@@ -109,7 +149,7 @@ func (x *troubles) hangs(i int) {
 		x.hung[i].Store(false)
 		if x.nodes[i].hasEnded() { // as a failure: it could write nothing more
 			x.nodes[i].dead.Store(true)
-			x.late++
+			x.behind++
 		}
 	})
 }
@@ -164,7 +204,7 @@ func (x *troubles) isDrained(i int) {
 			over := x.ended()
 			x.leave(i)
 			if over {
-				x.late++
+				x.behind++
 			} else {
 				x.start(i)
 			}
@@ -184,6 +224,48 @@ func (x *troubles) resume() {
 			must(x.t, x.operator(i).Resume("ann"))
 		}
 	}
+}
+
+// getsSeeds makes a node begin a site that nothing links to.
+func (x *troubles) getsSeeds(i int) {
+	if len(x.late) == 0 {
+		return
+	}
+	site := x.late[0]
+	x.late = x.late[1:]
+	ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+	defer cancel()
+	refused, err := x.operator(i).AddSeeds(ctx, seeds(x.t, "http://"+site+"/"), "ann")
+	if err == nil && len(refused) == 0 {
+		x.added[site] = i
+	}
+	x.log("%s is given %s: %v, %v", x.name(i), site, refused, err)
+}
+
+// blocks makes all nodes leave one site alone.
+func (x *troubles) blocks(i int) {
+	if len(x.given) > 0 {
+		return
+	}
+	site := x.sites[x.owned(i)]
+	_, _, err := x.operator(i).Block(site, "ann", "", false)
+	x.log("%s blocks %s: %v", x.name(i), site, err)
+	if x.given[site] = true; err == nil {
+		x.blocked = site
+	}
+}
+
+// drops makes the owner of a site give up what it has of it.
+func (x *troubles) drops(i int) {
+	if len(x.given) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+	defer cancel()
+	site := x.sites[x.owned(i)]
+	n, err := x.operator(i).Drop(ctx, site, "ann")
+	x.log("%s drops %s: %d URLs, %v", x.name(i), site, n, err)
+	x.given[site] = true
 }
 
 func (x *troubles) rotates(i int) {
