@@ -176,7 +176,6 @@ func (x *troubles) helps() {
 			x.log("%s came back too late", x.name(i))
 			x.leave(i)
 			x.behind++
-			maps.DeleteFunc(x.added, func(_ string, by int) bool { return by == i })
 		}
 	}
 }
@@ -216,8 +215,12 @@ func (x *troubles) missing() (sites []string) {
 		named[site], paths = true, x.paths[:randomPages+1]
 	}
 	for _, site := range slices.Concat(x.sites, slices.Sorted(maps.Keys(x.added))) {
-		if _, later := x.added[site]; later {
+		by, later := x.added[site]
+		if later {
 			paths = x.paths[:randomPages+1]
+		}
+		if later && x.nodes[by].dead.Load() { // perhaps it told nobody
+			continue
 		}
 		if !named[site] && slices.ContainsFunc(paths, func(path string) bool { return got[site+path] == 0 }) {
 			sites = append(sites, site)

@@ -11,10 +11,10 @@ import (
 )
 
 // TestLostDisks loses disks during an undisturbed crawl. One lost disk loses nothing, because what had just been found on it is found
-// again. Two disks at a time lose the hosts that were on both. An event names each of those, even if a newcomer becomes their home just then,
+// again, even if another node is away when it is lost. Two disks at a time lose the hosts that were on both. An event names each of those, even if a newcomer becomes their home just then,
 // and nothing else is lost.
 func TestLostDisks(t *testing.T) {
-	for disks, test := range map[string]func(*world){"one": oneDiskDies, "two": twoDisksDie, "two as others come": disksDieAsOthersCome} {
+	for disks, test := range map[string]func(*world){"one": oneDiskDies, "one while another is away": oneDiskDiesMeanwhile, "two": twoDisksDie, "two as others come": disksDieAsOthersCome} {
 		t.Run(disks, func(t *testing.T) {
 			seeded(t, 1+*runs/5, func(t *testing.T, seed uint64) {
 				w := newWorld(t, seed, 5, 30)
@@ -31,6 +31,27 @@ func oneDiskDies(w *world) {
 		up := w.up()
 		w.die(up[w.draw(len(up))])
 		w.pause(true) // so that something is left to be lost
+		time.Sleep(settled)
+		w.pause(false)
+		w.add().start()
+		time.Sleep(2 * time.Minute)
+	}
+	w.finish(20 * time.Minute)
+}
+
+// oneDiskDiesMeanwhile lets a disk die while another node is away.
+func oneDiskDiesMeanwhile(w *world) {
+	for range 3 {
+		time.Sleep(5*time.Second + w.upTo(time.Minute))
+		up := w.up()
+		away := up[w.draw(len(up))]
+		away.kill(false)
+		time.Sleep(w.upTo(100 * time.Second))
+		up = w.up()
+		w.die(up[w.draw(len(up))])
+		time.Sleep(w.upTo(time.Minute))
+		away.start()
+		w.pause(true)
 		time.Sleep(settled)
 		w.pause(false)
 		w.add().start()
@@ -65,9 +86,11 @@ func bothDisksDie(w *world) {
 	if len(dead) != 2 {
 		return // it is changing its owner
 	}
+	had := w.accepted(map[string]bool{})
 	w.die(dead...)
 	time.Sleep(time.Second) // what was on its way arrives
 	var lost, moving []string
+	gone := w.thin(had, 1)
 	for _, host := range w.hosts {
 		left, whole := false, false
 		for _, a := range w.up() {
@@ -78,8 +101,8 @@ func bothDisksDie(w *world) {
 		switch {
 		case !left:
 			lost = append(lost, host)
-		case !whole:
-			moving = append(moving, host) // perhaps to one of the dead
+		case !whole, slices.ContainsFunc(gone, func(url string) bool { return strings.HasPrefix(url, host+"/") }):
+			moving = append(moving, host) // perhaps to or from one of the dead
 		}
 	}
 	for end := time.Now().Add(20 * time.Minute); len(w.faults(append(moving, lost...))) > 0 && time.Now().Before(end); {
@@ -100,11 +123,13 @@ func bothDisksDie(w *world) {
 	}
 }
 
-// faults returns what is wrong at the end, except with some hosts.
+// faults returns what is wrong at the end, except with some hosts, and with pages to which only these had links.
 func (w *world) faults(but []string) []string {
 	return slices.DeleteFunc(w.sound(), func(fault string) bool {
 		return slices.ContainsFunc(but, func(host string) bool {
-			return strings.HasPrefix(fault, host+":") || strings.HasPrefix(fault, host+"\n")
+			h, _ := numbers(host, "")
+			next := w.hosts[(h+1)%len(w.hosts)]
+			return strings.HasPrefix(fault, host+":") || strings.HasPrefix(fault, host+"\n") || strings.HasPrefix(fault, next+":")
 		})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"proxima/frontier"
+	"proxima/frontier/identity"
 	"proxima/node/bell"
 	"proxima/node/wire"
 )
@@ -155,11 +156,13 @@ func (rep *replicator) Flush(ctx context.Context) {
 	}
 }
 
-// parcels makes messages, by peer, of changes taken from the stream. It puts those back that cannot be sent now.
+// parcels makes messages, by peer, of changes taken from the stream. It puts those back that cannot be sent now. New URLs of hosts whose replica
+// is at a dead node go to the outbox, which copies them to another node, and keeps them until a node has taken its place.
 func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier.Change, busy map[string]bool) (map[string][]sending, error) {
 	v := rep.view() // read last: a peer that comes later is compared, and must find nothing on its way
 	out := make(map[string][]sending)
 	var done []string
+	var thin []*wire.Link
 	defer func() { rep.stream.stored(done...) }()
 	for host, c := range changes {
 		r, err := rep.records.get(host)
@@ -168,8 +171,15 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 		}
 		to := v.Replica(host, r.Owner)
 		switch {
-		case r.Owner != v.Self, !v.IsAlive(to): // it has another owner, or its replica is compared when the peer is back
+		case r.Owner != v.Self:
 			done = append(done, host)
+		case !v.IsAlive(to): // it is compared when the peer is back
+			done = append(done, host)
+			for _, p := range c.Added {
+				if to != "" {
+					thin = append(thin, LinkToWire(frontier.Link{URL: identity.URL{Host: host, Path: p.Path}, Depth: p.Depth, Hops: p.Hops, Sitemap: p.Sitemap}))
+				}
+			}
 		case c.Lost:
 			rep.stream.putBack(host, &frontier.Change{Lost: true}) // the rest of it is mended, too
 			rep.queue.add(host, false)
@@ -182,6 +192,12 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 			}
 			out[to] = append(out[to], sending{host, c, item})
 		}
+	}
+	if len(thin) > 0 {
+		if err := rep.deps.Outbox.Add(ctx, map[string][]*wire.Link{v.Self: thin}); err != nil {
+			return nil, err
+		}
+		rep.deps.Outbox.Hurry()
 	}
 	return out, nil
 }

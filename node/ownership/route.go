@@ -28,9 +28,8 @@ func newRouter(b *book, c *census, rep *replicator) *router {
 	return &router{book: b, census: c, replicator: rep, rumours: make(map[string]Record)}
 }
 
-// Route returns the links whose hosts this node owns, and stores the others in the outbox, on disk. There it stores also those whose replica is
-// away: then they are copied to another node. If a host moves away before its links reach the frontier, that answers NotOwned, and the links go
-// to PassOn.
+// Route returns the links whose hosts this node owns, and stores the others in the outbox, on disk. If a host moves away before
+// its links reach the frontier, that answers NotOwned, and the links go to PassOn.
 func (rt *router) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {
 	select {
 	case <-rt.ready:
@@ -49,23 +48,21 @@ func (rt *router) PassOn(ctx context.Context, links []frontier.Link) error {
 // route is Route, or PassOn if all is set.
 func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
 	out := make(map[string][]*wire.Link)
-	found, safe := false, false
+	found := false
 	var p place
 	var host string
-	v := rt.view()
 	for _, l := range links {
 		if l.URL.Host != host { // most links of a page have the same host
 			if p, err = rt.whereTo(l.URL.Host); err != nil {
 				return nil, err
 			}
 			host = l.URL.Host
-			found, safe = found || p.found, p.here && v.HasReplica(host, v.Self)
+			found = found || p.found
 		}
 		if p.here && !all {
 			l.Origin = p.origin
 			mine = append(mine, l)
-		}
-		if !safe || all {
+		} else {
 			out[p.to] = append(out[p.to], LinkToWire(l))
 		}
 	}
@@ -289,8 +286,8 @@ func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*w
 const replicatedWithin = 3 * time.Second
 
 // replicated waits until links are at the replicas of their hosts, and returns the hosts that are late. hosts has one entry for
-// each link. If a replica does not answer, another node takes its place when it has been dead for a while. If it is alive and has not answered
-// for SuspendAfter, or there is none, this node's disk must do.
+// each link. A replica whose node is dead is late until another takes its place. If it is alive and has not answered for SuspendAfter, or there is
+// none, this node's disk must do.
 func (rt *router) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
 	if len(hosts) == 0 {
 		return nil, nil

@@ -88,11 +88,19 @@ func newWorld(t testing.TB, seed uint64, nodes, pages int) *world {
 
 func path(k int) string { return fmt.Sprintf("/%d", k) }
 
-// links returns the links of a page.
+// links returns the links of a page. To every third page of a host, only one page of another host has a link.
 func (w *world) links(host, from string) (out []frontier.Link) {
 	h, k := numbers(host, from)
-	for _, to := range [][2]int{{h, k + 1}, {h*7 + k*3 + 1, k}, {h + k + 2, k / 2}, {h + 1, 0}} {
-		out = append(out, frontier.Link{URL: identity.URL{Host: w.hosts[to[0]%len(w.hosts)], Path: path(to[1] % w.pages)}})
+	add := func(h, k int) {
+		out = append(out, frontier.Link{URL: identity.URL{Host: w.hosts[h%len(w.hosts)], Path: path(k)}})
+	}
+	for _, to := range [][2]int{{h, k + 1}, {h, k + 2}, {h*7 + k*3 + 1, k}, {h + k + 2, k / 2}, {h + 1, 0}} {
+		if to[1] < w.pages && to[1]%3 != 2 {
+			add(to[0], to[1])
+		}
+	}
+	if k%3 == 1 && k+1 < w.pages {
+		add(h+1, k+1)
 	}
 	return out
 }
