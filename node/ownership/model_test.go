@@ -186,9 +186,13 @@ func (w *world) act() {
 	case what == 20 && len(up) > 4:
 		w.drain(pick(up))
 	case what == 21: // a node is without the web for long
-		a := pick(up)
-		go a.owner.Evacuate(w.ctx, "no web", a.running) //nolint:errcheck // it ends with the node
-		time.AfterFunc(w.upTo(2*time.Minute), func() { a.owner.Refuse(false) })
+		a, until := pick(up), time.Now().Add(w.upTo(2*time.Minute))
+		owner, without := a.owner, func() bool { return a.running() && time.Now().Before(until) }
+		go func() {
+			_ = owner.Evacuate(w.ctx, "no web", without) // it ends with the node
+			time.Sleep(time.Until(until))
+			owner.Refuse(false)
+		}()
 	case what == 22: // a node cannot reach the web servers of its hosts
 		a := pick(up)
 		for _, host := range w.hosts {

@@ -199,7 +199,7 @@ func (w *world) accepted(to map[string]bool) map[string]bool {
 func (w *world) sound() (faults []string) {
 	for _, a := range w.nodes {
 		if a.running() && a.owner.Busy() {
-			faults = append(faults, fmt.Sprintf("node %d is busy: %s", a.at, a.owner.errands()))
+			faults = append(faults, fmt.Sprintf("node %d is busy: %s", a.at, w.errands(a.owner)))
 		}
 		if a.running() && a.now.outbox.Pending() > 0 {
 			faults = append(faults, fmt.Sprintf("node %d has %d links for others: %v", a.at, a.now.outbox.Pending(), a.disk.now.posted))
@@ -234,21 +234,26 @@ func (w *world) sound() (faults []string) {
 	return faults
 }
 
-// errands tells what a node is busy with.
-func (o *Ownership) errands() string {
+// errands tells what a node is busy with, and how it fares with hosts that are urgent.
+func (w *world) errands(o *Ownership) string {
 	o.queue.mu.Lock()
-	var urgent []string
+	urgent := map[string]int{}
 	for host, it := range o.queue.items {
 		if it.urgent {
-			urgent = append(urgent, fmt.Sprintf("%s (%d tries, anew %t)", host, it.tries, it.anew))
+			urgent[host] = it.tries
 		}
 	}
+	hurry := o.queue.hurry
 	o.queue.mu.Unlock()
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	v := o.views.Now()
-	return fmt.Sprintf("urgent %v of %d, leaving %v, unconfirmed %v, counting %t, home for %v who say %v, alive %v", urgent, o.queue.hurry, o.proposals,
+	out := fmt.Sprintf("%d urgent, leaving %v, unconfirmed %v, counting %t, home for %v who say %v, alive %v", hurry, o.proposals,
 		o.rights.unconfirmed, o.tallies.counting, o.tallies.byOwner, o.census.said, v.Alive)
+	o.mu.Unlock()
+	for host, tries := range urgent {
+		out += fmt.Sprintf("\n%s after %d tries: %v%s", host, tries, o.reconciler.step(w.ctx, &item{host: host}), w.describe(host))
+	}
+	return out
 }
 
 // describe tells what every node has and knows of a host.
