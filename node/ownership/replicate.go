@@ -174,11 +174,12 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 		case r.Owner != v.Self:
 			done = append(done, host)
 		case !v.IsAlive(to): // it is compared when the peer is back
-			done = append(done, host)
+			if done = append(done, host); to == "" {
+				continue // no other node could have it
+			}
 			for _, p := range c.Added {
-				if to != "" {
-					thin = append(thin, LinkToWire(frontier.Link{URL: identity.URL{Host: host, Path: p.Path}, Depth: p.Depth, Hops: p.Hops, Sitemap: p.Sitemap}))
-				}
+				l := frontier.Link{URL: identity.URL{Host: host, Path: p.Path}, Depth: p.Depth, Hops: p.Hops, Sitemap: p.Sitemap}
+				thin = append(thin, LinkToWire(l))
 			}
 		case c.Lost:
 			rep.stream.putBack(host, &frontier.Change{Lost: true}) // the rest of it is mended, too

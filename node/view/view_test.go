@@ -133,3 +133,25 @@ func TestPathsToTheGoneAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// A host has no replica while the node that keeps it is dead, and no other is drawn in its place.
+func TestHasReplica(t *testing.T) {
+	const host = "http://a.test"
+	all := []string{"a", "b", "c"}
+	replica := (&View{Settled: all}).Replica(host, "a")
+	third := map[string]string{"b": "c", "c": "b"}[replica]
+	for what, c := range map[string]struct {
+		settled, alive []string
+		want           bool
+	}{
+		"all answer":       {all, all, true},
+		"another is dead":  {all, []string{"a", replica}, true},
+		"its node is dead": {all, []string{"a", third}, false},
+		"another is drawn": {[]string{"a", third}, []string{"a", third}, true},
+		"there is no node": {all[:1], all[:1], true},
+	} {
+		if v := (View{Self: "a", Settled: c.settled, Alive: c.alive}); v.HasReplica(host, "a") != c.want {
+			t.Errorf("%s: %t", what, !c.want)
+		}
+	}
+}
