@@ -84,6 +84,7 @@ slow+='|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns
 # Five seconds and more each under the race detector, and a fourth of that or less without it: they always run, and without it. It
 # sees the same code in shorter tests.
 brisk='Overlay(Golden|GoesOnForOneNode|FalseEnd|OwnerDies|ActsMove|DrainsItsShare)|TwinOutOfReach|GarbageStreamsCostLittle|CollectorsThatFail'
+brisk+='|Overlay(BackupInHandOff|AddressesChange|OfDifferentAssigners|ClocksSetBetweenLives|IsReconfigured)'
 brisk+='|CrashAtEveryStep|WhatIsFullHindersNothingElse|SidesNearTheBoundUnite|NoFailureOfTheDiskIsLost|NothingIsLost|LostDisks'
 brisk+='|ShortFreezesRepeatNothing|CapturesTakeTurns|WhatIsKept'
 skip=(-skip "^Test($figures|$slow|$brisk)$")
