@@ -1,12 +1,3 @@
-// Package fetch downloads one URL from one given address. It times each stage, bounds time and size, and guards against addresses
-// that the web must not make a node reach.
-//
-// It owns connections (one pool for each server address, HTTP/1.1 and HTTP/2), timeouts, size limits, content decoding, the guard and
-// the classes of failure. It does not resolve names, read robots.txt, space requests, follow redirects or retry: its callers do. It
-// keeps and sends no cookies. It does not limit concurrent requests: the crawl's leases do.
-//
-// It speaks HTTP/1.1 itself, with the parser of net/http, as the frontier names an address and net/http pools by host name. HTTP/2 is left to
-// net/http: each address has a transport of its own, which can dial nothing else. Server names and certificates are checked as usual.
 package fetch
 
 import (

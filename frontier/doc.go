@@ -1,6 +1,9 @@
 // Package frontier holds the URLs of a node: it decides whether a URL is new, keeps all of them on disk, and hands out the next one to
 // download.
 //
+// Open reads what is on disk, and Run keeps the frontier going. Add offers URLs, Take hands out the next task, and Finish ends it with what was
+// found (example_test.go). The types of this are in types.go.
+//
 // Its main parts are:
 //
 //   - The ledger (ledger.go) is what is on disk. A caller hands it an operation. One goroutine carries the operations out, puts the

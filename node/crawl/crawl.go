@@ -1,6 +1,22 @@
 // Package crawl is the loop of a node: it takes a task from the frontier, downloads it, and gives back what became of it with the
 // links that it found. It owns the fetchers, the limits of a crawl, and the judgement on answers. The frontier owns the queues and
-// the spacing of requests.
+// the spacing of requests, and package fetch the connections.
+//
+// New makes a Loop, and Run crawls. Placement carries out single tasks by Do, and ends those that another node carried out by Finish. The other
+// nodes are an Overlay to the loop (overlay.go), which owns hosts, too, and asks for pages.
+//
+// A task passes these files (Loop.do in task.go):
+//
+//	policy.go, hostlimits.go, moved.go  may it be carried out, or something else instead?
+//	request.go                          the request, with the settings of its site
+//	outcome.go                          what the answer, or the lack of one, means for the URL and its host
+//	read.go, robots.go                  what the body says: the links of a page or a sitemap, the rules of a robots.txt
+//	gather.go, known.go                 which links go to the frontier
+//	nearduplicates.go                   pages whose links are not followed
+//	revisit.go                          what has changed since the last visit
+//	archive.go                          what the sink keeps
+//
+// Beside that, fetchers.go keeps as many fetchers at work as are wanted, limits.go ends the crawl at its limits, and resolve.go looks up names.
 package crawl
 
 import (

@@ -1,7 +1,20 @@
 // Package member finds the peers of a node by gossip. It knows which of them are settled, whether this side of the
 // overlay is the majority, and where each peer is in the coordinate space. It owns the node's own coordinate, which
 // moves with the round trips of probes, and what the node publishes about itself. It exchanges nothing else with peers:
-// no URL travels by gossip. What is hashed over the members or assigned to them is decided elsewhere.
+// no URL travels by gossip. What is hashed over the members or assigned to them is decided elsewhere (package view).
+//
+// New makes Members, and Run joins the overlay and stays in it. View returns what this node sees, and Changed tells when to
+// look again. memberlist carries the gossip. It calls the delegate, which tells the table:
+//
+//	table     who is there, settled, and how to reach them; pure    table.go, state.go
+//	paxos     whose votes count, a part of the table; pure           paxos.go, voters.go
+//	          whether that is the majority, and who has answered     majority.go, heard.go
+//	locator   this node's place in the coordinate space              locator.go
+//	delegate  what memberlist reports, and what it sends             delegate.go, codec.go
+//	carrier   packets and streams, by ports or by links              transport.go
+//	prover    keeps strangers out                                    proof.go
+//	Members   the loops over all that, and the farewell              members.go, voting.go, redial.go, farewell.go
+//	          another node with the same id                          twin.go
 package member
 
 import (

@@ -5,6 +5,11 @@
 // owner may crawl. It owns no URLs (the frontier does) and no leases (package lease), and it does not choose the nearest peer
 // (package placement): it carries the choice out.
 //
+// New makes an Ownership, SetView tells it the members, and Run works. Calls of peers go to Renew and Claim (this node is a home), to Store,
+// Load and Commit (it owns hosts or keeps replicas), and to Deliver (links). The crawl loop asks Route where links go. Placement asks for
+// hand-offs by HandOff and Wish, an operator by Move and Drain. Ownership tells the frontier what it decides: roles (SetRole), and which
+// hosts must not be crawled now (Suspend).
+//
 // docs/overlay.md explains what the package does: who decides, where the copies are, which roles a host has (frontier.Role), hand-offs
 // and take-overs. Two rules are behind it all:
 //
