@@ -53,7 +53,8 @@ func (c *census) excuseLocked(at time.Time) {
 	}
 }
 
-// seenLocked notes which members have left in order. Members that died stay settled for a while.
+// seenLocked notes which members have left in order since the old view: they were alive, and are settled no more. A member that died stays
+// settled for a while.
 func (c *census) seenLocked(old, v view.View) {
 	for _, id := range old.Settled {
 		if old.IsAlive(id) && !slices.Contains(v.Settled, id) {
@@ -161,7 +162,8 @@ func (c *census) Claim(_ context.Context, from string, req *wire.ClaimRequest) (
 	return res, nil
 }
 
-// hear weighs a claim against the record of this home, and adds to the answer.
+// hear weighs a claim against the record of this home, and adds what comes of it to the answer: the host is put off (Later), has a newer record
+// (Newer) or a former owner that may still crawl it (Contested), or is confirmed. handed says that the former owner gave it away.
 func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimResponse) error {
 	obey := false
 	_, _, err := c.edit(r.Host, func(mine Record) Record {
@@ -210,8 +212,8 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 	return err
 }
 
-// outbidLocked returns the record with which this home goes on as the owner of a host although a peer names another owner: one of which this
-// home did not know when it took the host for new, and which is gone. The home awaits what that one had.
+// outbidLocked returns the record with which this home goes on as the owner of a host although a peer names another owner. That one is gone,
+// and this home did not know of it when it took the host for new. The home then awaits what the other owner had. ok is false in all other cases.
 func (c *census) outbidLocked(mine, r Record) (next Record, ok bool) {
 	v := c.views.Now()
 	_, leaving := c.proposals[mine.Host]
@@ -360,9 +362,9 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 		}
 	}
 	owns := func(id string) bool { return c.tallies.byOwner[id].count > 0 }
-	// A sweep later other nodes have told which hosts it had.
+	// Who has left is remembered until other nodes have told in their sweeps which hosts it had.
 	maps.DeleteFunc(c.left, func(id string, at time.Time) bool { return !owns(id) && now.Sub(at) > c.cfg.SweepEvery })
-	// If it owns a host here later, it is expected from then on.
+	// Of owners without a host here nothing need be known. One that owns a host here later is expected to renew from then on.
 	maps.DeleteFunc(c.heard, func(id string, _ time.Time) bool { return !owns(id) })
 	maps.DeleteFunc(c.said, func(id string, _ tally) bool { return !owns(id) })
 	maps.DeleteFunc(c.lists, func(id string, _ map[uint64]struct{}) bool { return !owns(id) && !v.IsAlive(id) })

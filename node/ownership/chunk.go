@@ -13,10 +13,10 @@ import (
 const (
 	// chunkBytes bounds a chunk in addition to ChunkURLs: with very long URLs it would exceed the largest message.
 	chunkBytes = 512 << 10
-	maxWait    = 7 * 24 * time.Hour
-	maxCount   = 1 << 32  // of drops, and of retries
-	maxPath    = 64 << 10 // far above what identity accepts
-	maxRobots  = 1 << 20  // above the limit of the fetcher
+	maxWait    = 7 * 24 * time.Hour // the longest duration
+	maxCount   = 1 << 32            // of drops, and of retries
+	maxPath    = 64 << 10           // far above what identity accepts
+	maxRobots  = 1 << 20            // above the limit of the fetcher
 )
 
 func chunkToWire(c frontier.Chunk) *wire.Chunk {

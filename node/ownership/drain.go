@@ -55,7 +55,7 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 	}
 }
 
-// each does something for all records, several at a time. trouble is how that failed for the last page of records where it did.
+// each calls do for all records, several at a time. trouble is an error of the last page of records in which a call failed, err one that ended it.
 func (rc *reconciler) each(ctx context.Context, do func(Record) error) (trouble, err error) {
 	err = rc.records.pages(func(page []Record) error {
 		var g errgroup.Group
@@ -116,9 +116,9 @@ func (rc *reconciler) Offer(ctx context.Context, host, reason string) (taken boo
 	return err == nil, err
 }
 
-// Evacuate hands the hosts that this node owns to others as their assigned owners, as long as some condition holds. It fails at a host that all
-// of them refuse. It begins with Refuse(true): nodes that all evacuate would otherwise pass hosts round. If no host is left in the end, this node
-// takes a single one.
+// Evacuate hands the hosts that this node owns to others as their assigned owners, while holds returns true. After a host that all others
+// refuse it hands none over, and fails. It begins with Refuse(true): nodes that all evacuate would otherwise pass hosts round. If no host is left in the
+// end, this node takes a single one, so that it notices when servers answer it again.
 func (rc *reconciler) Evacuate(ctx context.Context, reason string, holds func() bool) error {
 	rc.Refuse(true)
 	var refused atomic.Pointer[error]
@@ -146,10 +146,10 @@ func (rc *reconciler) Evacuate(ctx context.Context, reason string, holds func() 
 	return nil
 }
 
-// Which hosts of others this node takes.
+// The values of reconciler.takes: which hosts that others hand over this node takes.
 const (
 	takesAll int32 = iota
-	takesOne
+	takesOne       // the next one, and none after that
 	takesNone
 )
 

@@ -13,7 +13,7 @@ import (
 // errNotOwner is returned by HandOff if this node does not own the host, or is handing it over already.
 var errNotOwner = errors.New("this node does not own the host")
 
-// errRefused: the other node does not take the host.
+// errRefused means that the other node does not take the host.
 var errRefused = errors.New("refused")
 
 // HandOff makes another node the owner of a host, or this node its assigned owner. It freezes the host, ships what the other
@@ -72,7 +72,8 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 	return rc.complete(ctx, r, p)
 }
 
-// complete ships a frozen host and settles the outcome as far as it is known. At the first try the other node was not asked to commit before.
+// complete ships a frozen host and has the other node commit. If that fails, the host is crawled here again, unless the other node may have
+// committed, in this try or in one before (p.tries). Then the queue brings it to settle.
 func (rc *reconciler) complete(ctx context.Context, r Record, p proposal) error {
 	asked, err := rc.ship(ctx, r, p.next)
 	if err == nil {

@@ -17,7 +17,7 @@ type queue struct {
 	mu    sync.Mutex
 	items map[string]*item
 	ready []*item // in this order
-	hurry int     // urgent items: after a change of members all hosts may be here, too many to look through
+	hurry int     // how many items are urgent: after a change of members all hosts may be here, too many to count each time
 }
 
 // item is a host in the queue. It is ready, busy, or rests.
@@ -35,7 +35,7 @@ func newQueue() *queue {
 	return &queue{wake: bell.New(), items: make(map[string]*item)}
 }
 
-// add has a host looked at now. One that rests after a failure goes on resting, unless it is urgent.
+// add has the reconciler look at a host now. One that rests after a failure goes on resting, unless it is urgent.
 func (q *queue) add(host string, urgent bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,7 +57,7 @@ func (q *queue) add(host string, urgent bool) {
 	}
 }
 
-// addLater has a host looked at at a time, unless it is queued already.
+// addLater has the reconciler look at a host at a later time, unless it is queued already.
 func (q *queue) addLater(host string, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +119,7 @@ func (q *queue) take() *item {
 	return it
 }
 
-// finish ends the look at a host. It comes again at that time if it is not zero, or at once if it was added meanwhile.
+// finish ends the look at a host. The host comes again at the time again, unless that is zero; otherwise at once, if it was added meanwhile.
 func (q *queue) finish(it *item, again time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

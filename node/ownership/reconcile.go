@@ -67,7 +67,7 @@ func (rc *reconciler) runQueue(ctx context.Context) error {
 	return nil
 }
 
-// errLater: a step must wait for something, but nothing is wrong.
+// errLater means that a step must wait for something, but nothing is wrong.
 const errLater = peer.Later("later")
 
 // look takes one step for a host of the queue.
@@ -314,9 +314,9 @@ func (rc *reconciler) runSweeps(ctx context.Context) error {
 	})
 }
 
-// sweepAll queues hosts whose record and role may disagree. It compares the others with their replicas, at all peers or at those
-// in replicator.compare. It tells homes of hosts whose owner is gone. A timed one also drops records that do not concern this node any
-// more, or the records of all hosts would gather here as members come and go.
+// sweepAll looks at all records. It queues hosts whose record and role may disagree. The others it compares with their replicas: at all peers if
+// timed, otherwise at those in replicator.compare. It tells homes of hosts whose owner is gone. If timed, it also drops records that do not
+// concern this node any more, or the records of all hosts would gather here as members come and go.
 func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 	rc.mu.Lock()
 	v := *rc.views.Now()

@@ -187,6 +187,7 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 	g.SetLimit(16)
 	for home := range homes {
 		g.Go(func() error {
+			// A renewal that takes longer than RenewEvery goes on by itself. Until it ends, renewing keeps others from this home.
 			over := make(chan struct{})
 			rg.renewals.Go(func() {
 				defer close(over)

@@ -88,7 +88,7 @@ func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (m
 // place is where links of a host belong.
 type place struct {
 	here   bool // this node owns the host
-	found  bool // the host is new and was created just now
+	found  bool // the host is new: its record was made just now
 	origin frontier.Origin
 	to     string // the owner, or a node that knows better; this node if it cannot tell yet
 	epoch  uint64
@@ -262,7 +262,7 @@ func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.De
 
 // keep stores a copy of links that another node cannot deliver yet in this node's outbox, so that they are on two disks.
 func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*wire.DeliverResponse, error) {
-	if _, err := rt.deps.Frontier.Add(ctx, nil); err != nil { // the disk may be full
+	if _, err := rt.deps.Frontier.Add(ctx, nil); err != nil { // fails if the disk is full
 		return nil, err
 	}
 	res := &wire.DeliverResponse{}

@@ -205,7 +205,7 @@ func (s *stream) stored(hosts ...string) {
 	s.tellLocked()
 }
 
-// arrivedLocked notes that a change is no longer on its way.
+// arrivedLocked notes that a change is no longer on its way: it has arrived, or could not be sent.
 func (w *waiting) arrivedLocked() {
 	if w.away--; w.away == 0 {
 		w.sent = time.Time{}
@@ -378,9 +378,9 @@ func (s *stream) only(host string) map[string]*frontier.Change {
 	return out
 }
 
-// mend notes that the replica of a host is mended. The function that it returns ends that, with the result: a change that can only be made good
-// by mending is forgotten on success, and queued again after an error. Until then later changes wait; without one they go on, as mending may
-// take long.
+// mend notes that the replica of a host is being mended. The caller calls over when that has ended, with its error. A change that only mending
+// can make good (Lost) is forgotten on success, and queued again after an error. While there is such a change, later ones wait for the end.
+// Otherwise they go out meanwhile, as mending may take long.
 func (s *stream) mend(host string) (over func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ type tally struct {
 	digest uint64
 }
 
-// tallies count the records by home and by owner. When homes change, others take their place and count all records again, page by
-// page. Until that is over, cursor and ahead tell which records are counted. The lock of the book guards them.
+// tallies count the records by home and by owner. When homes change, new tallies replace these, and count all records again, page by page.
+// Until the count is over, cursor and ahead tell which records are in it. The lock of the book guards them.
 type tallies struct {
 	byHome  map[string]tally // the hosts that this node owns and other nodes are home of
 	byOwner map[string]tally // the hosts that this node is home of and other nodes own

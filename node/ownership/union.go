@@ -20,9 +20,9 @@ type verdict struct {
 }
 
 var (
-	// errFull: the peer's disk is full. What it should have stored stays here.
+	// errFull means that the peer's disk is full. What it should have stored stays here.
 	errFull = errors.New("its disk is full")
-	// errNotTheirs: the peer is said to own the host, and does not.
+	// errNotTheirs means that the peer is said to own the host, and does not.
 	errNotTheirs = errors.New("it knows nothing of it")
 )
 
