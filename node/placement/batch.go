@@ -23,7 +23,7 @@ type batch struct {
 	hosts   []*host
 	servers []*server // whose leases this node holds
 	plans   []*plan   // the latest decisions, in the order of the assigners
-	loaded  bool      // downloads from its servers slowed each other here until it began
+	loaded  bool      // this node downloaded from so many of the servers until the batch began that the downloads slowed each other
 }
 
 // host is a host of a batch.
@@ -102,8 +102,8 @@ const (
 	settleFor = 10 * time.Second
 )
 
-// settle waits until no download from the batch's servers is under way, if there are so many that they slow each other and the first estimates
-// of this node.
+// settle waits until no download of this node from the batch's servers is under way, if there are so many that they would slow each other, and
+// the first estimates of this node with them.
 func (b *batch) settle(ctx context.Context) error {
 	b.loaded = b.underWay() >= manyAtOnce
 	for until := time.Now().Add(settleFor); b.loaded && b.underWay() > 0 && time.Now().Before(until); {

@@ -88,8 +88,8 @@ func (b *batch) input(id string, t tuning) assign.Batch {
 	return in
 }
 
-// drive makes the estimates that an assigner asks for, until it has decided or the deadline has passed. It returns when no estimate
-// is under way any more.
+// drive makes the estimates that an assigner asks for, until it has decided or the deadline has passed. After the deadline no estimate waits for
+// politeness any more, but downloads that have begun go on. drive returns when the last of them has ended, and the assigner knows the result.
 func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) error {
 	asks, work := errgroup.WithContext(ctx)
 	cut, stop := context.WithDeadline(work, begun.Add(b.cfg.Deadline)) // ends the waits for politeness, and no downloads

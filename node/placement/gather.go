@@ -9,9 +9,9 @@ import (
 // walk is the state of the search for ready hosts. A search begins where the last one ended.
 type walk struct {
 	after   string               // the last host that was looked at
-	began   [2]time.Time         // when the last whole walk over all hosts began, and when the present one did; zero before
-	scan    int                  // how many hosts to look at in one check
-	most    int                  // bounds noticed
+	began   [2]time.Time         // when the last walk that has looked at all hosts began, and when the present one did; zero before
+	scan    int                  // maxScan, less in tests
+	most    int                  // maxNoticed, less in tests
 	noticed map[string]time.Time // hosts with too few URLs, and since when
 	resting map[string]time.Time // hosts that are left out, and until when
 }
@@ -27,8 +27,7 @@ func newWalk() walk {
 	return walk{scan: maxScan, most: maxNoticed, noticed: make(map[string]time.Time), resting: make(map[string]time.Time)}
 }
 
-// gather continues the walk and returns hosts that are ready. With already, the hosts that the batch has, they are no more than a
-// batch may have.
+// gather continues the walk and returns hosts that are ready for a batch that has some already. Both together are no more than a batch may have.
 func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 	w := &p.walk
 	maps.DeleteFunc(w.resting, func(_ string, until time.Time) bool { return !until.After(now) })

@@ -52,7 +52,7 @@ func (p *Placement) LeasedTo(addr netip.Addr, holder string) {
 	}
 }
 
-// toTell reports whether a host should be told to join another node, and notes that it is.
+// toTell reports whether a host should be told now to join another node, and notes that it was told.
 func (p *Placement) toTell(host string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -60,7 +60,7 @@ type Placement struct {
 	enough bool // mode single has made its batch
 	neighbours
 	subnets map[string]assign.Assigner // by label: the ipmicra that decided last. The goroutine of the batches owns it
-	meant   map[netip.Addr]time.Time   // servers that another node should have, and since when; reconsider owns it
+	meant   map[netip.Addr]time.Time   // by server: since when another node has been the better one; reconsider owns it
 
 	// mu guards the fields below. It is held while Frontier.Reserve is called, so that the frontier hears all calls in order.
 	mu       sync.Mutex
@@ -71,7 +71,7 @@ type Placement struct {
 	status   Status
 	since    time.Time            // when the phase began
 	reserved map[netip.Addr]int   // how many batches and explorations have a server
-	told     map[string]time.Time // hosts that were last told then to join the node with the lease of their server
+	told     map[string]time.Time // by host: when it was last told to join the node with the lease of its server; later than now while it must not be told
 	due      float64              // how many explorations should be made, by the downloads of this node
 }
 
@@ -94,6 +94,7 @@ func (p *Placement) SetView(v assign.View, paused string) {
 	p.changedLocked()
 }
 
+// changedLocked tells those who wait for another view.
 func (p *Placement) changedLocked() {
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -123,6 +124,7 @@ func (p *Placement) currentView() (assign.View, <-chan struct{}) {
 	return v, p.changed
 }
 
+// alive reports whether a node may be chosen and asked now: it is in the view, and was not left out.
 func (p *Placement) alive(id string) bool {
 	view, _ := p.currentView()
 	return slices.ContainsFunc(view.Nodes, func(n assign.Node) bool { return n.ID == id })
@@ -162,6 +164,7 @@ func (p *Placement) count(f func(*Status)) {
 	f(&p.status)
 }
 
+// phase notes that the batch enters a phase.
 func (p *Placement) phase(name string) {
 	p.count(func(s *Status) { s.Phase, p.since = name, time.Now() })
 }

@@ -111,9 +111,9 @@ type Remote struct {
 	number uint64            // of the last fetch that this node asked for
 	asks   map[*ask]bool     // fetches that wait for their answer
 	work   map[workKey]*Work // for others, until nobody can ask for it any more
-	open   int               // how much of it has not ended
+	open   int               // how much of work has not ended
 	held   map[string]int    // by peer: calls that wait for work to end
-	holds  int               // their sum
+	holds  int               // the sum of held
 	links  int               // bytes of the links in results that somebody may ask for
 }
 

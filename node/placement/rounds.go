@@ -49,7 +49,8 @@ type download struct {
 	err    error
 }
 
-// numbered returns the number of the i-th page of a host for byAll. The first is drawn, since many hosts have a single page.
+// numbered returns the number that byAll gets for the i-th page of a host. The number of the first page follows from the host's name, because many
+// hosts have a single page, and each would be downloaded by the same node first.
 func numbered(host string, i int) int { return int(xxhash.Sum64String(host)>>40) + i }
 
 // byAll lets every node that is there download a page once, one after the other, until the context ends. Which node is first changes with the
@@ -246,7 +247,7 @@ func missing(r Result, err error) bool {
 	return err == nil && r.Status >= 400 && r.Status < 500 && r.Status != 429
 }
 
-// weed drops a page, unless it is the last one of the server.
+// weed drops a page from the rounds, unless it is the last one of the server. It reports whether it did.
 func (s *server) weed(i int) bool {
 	if len(s.pages) == 1 {
 		return false

@@ -27,7 +27,7 @@ type server struct {
 	turns  chan struct{}            // a mutex that a fake clock understands: full while an estimate is made
 	turn   int                      // the number of the next host, or page of the rounds, that is asked for
 	next   time.Time                // when the server may be asked again; the frontier may not know of remote fetches
-	alone  time.Time                // until when a node that cannot be reached may still be downloading a page
+	alone  time.Time                // until when the server is left alone, because a node that gave no answer may still be downloading from it
 }
 
 // keep leaves the hosts with their home.
@@ -44,7 +44,7 @@ func (s *server) give(to string, m *assign.Memory) {
 	s.reserve(s.addr, false)
 }
 
-// take returns the next page that may be requested, of all hosts in turn; nil if there is none.
+// take returns the next page that may be requested, of all hosts in turn; nil if there is none before cut ends. An error ends the batch.
 func (s *server) take(ctx, cut context.Context) (*frontier.Task, error) {
 	for range s.hosts {
 		h := s.hosts[s.turn%len(s.hosts)]
@@ -190,8 +190,8 @@ func putBack(asked bool) frontier.Outcome {
 	return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: asked, Reason: "a remote fetch was not carried out"}
 }
 
-// ownTrouble reports whether another node than self could not reach a server, or had no right to ask it. That does not count against the
-// host: the trouble may be that node's own.
+// ownTrouble reports whether a node other than self could not reach a server, or must not dial it. That does not count against the host: it may
+// be that node's own trouble.
 func ownTrouble(self, node string, r Result) bool {
 	return node != self && r.Ending == frontier.Again && (r.Trouble == frontier.Unreachable || r.Trouble == frontier.Forbidden)
 }
