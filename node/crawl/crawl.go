@@ -70,17 +70,17 @@ type Deps struct {
 
 // Loop crawls.
 type Loop struct {
-	cfg      Config // as it was at the start; Adjust changes fetchers and patience
-	pool     fetchers
+	cfg      Config       // as it was at the start; Adjust changes fetchers and patience
+	pool     fetchers     // the goroutines that download
 	patience atomic.Int64 // Config.Patience, in nanoseconds
 	deps     *Deps
 	reader   *reader
 	jar      *site.Jar // the cookies of the sites that are set to have them
-	walls    *site.Jar // those without which pages of other sites redirect to themselves
+	walls    *site.Jar // the cookies without which pages of other sites redirect to themselves
 	stats    *statistics
 	limits   *Limits
 	hosts    *hostLimits
-	moved    *moved
+	moved    *moved        // the hosts that redirect all their pages
 	sitemaps chan struct{} // has an element for each sitemap whose URLs are in memory
 	heard    atomic.Int64  // when a server last answered, in nanoseconds since began
 	began    time.Time
@@ -151,6 +151,8 @@ const (
 // Run crawls until the context ends, or until the crawl ends by itself as configured. Downloads that are under way then may end, within
 // bounds. Those that do not are broken off and stay pending. The error is one of the frontier: no failure on the web is an error here.
 func (l *Loop) Run(ctx context.Context) error {
+	// There are three contexts. stopped ends when the node stops, taking when no further task is begun (then, or at the end of the crawl), and ctx
+	// when downloads under way are broken off.
 	stopped := ctx
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -231,7 +233,7 @@ func unlessOver(err error) error {
 	return err
 }
 
-// fetchAll carries out tasks until taking ends. A task that is under way then goes on until ctx ends.
+// fetchAll carries out tasks until taking ends, or until there are more fetchers than wanted. A task that is under way goes on until ctx ends.
 func (l *Loop) fetchAll(ctx, taking context.Context) error {
 	for !l.pool.excess() && l.limits.reserve(taking) {
 		task, err := l.deps.Frontier.Take(taking)

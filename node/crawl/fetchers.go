@@ -10,7 +10,7 @@ type fetchers struct {
 	start           func() // starts one more; nil while nothing is crawled
 }
 
-// run starts as many as are wanted. It returns when the channel is closed; after that none is started.
+// run starts as many fetchers as are wanted, each by a call of start. It returns when over is closed; after that it starts none.
 func (f *fetchers) run(start func(), over <-chan struct{}) {
 	f.mu.Lock()
 	f.start = start
@@ -22,7 +22,7 @@ func (f *fetchers) run(start func(), over <-chan struct{}) {
 	f.mu.Unlock()
 }
 
-// want changes how many are wanted. Missing ones start at once. Those that are too many end after their task.
+// want changes how many fetchers are wanted. Missing ones start at once. Those that are too many end after their task.
 func (f *fetchers) want(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -30,6 +30,7 @@ func (f *fetchers) want(n int) {
 	f.fillLocked()
 }
 
+// fillLocked starts those that are missing.
 func (f *fetchers) fillLocked() {
 	for f.start != nil && f.running < f.wanted {
 		f.running++
@@ -37,7 +38,7 @@ func (f *fetchers) fillLocked() {
 	}
 }
 
-// excess reports to one of them whether it has to end.
+// excess tells the fetcher that calls it whether it has to end.
 func (f *fetchers) excess() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,9 +16,9 @@ type gather struct {
 	links  []frontier.Link
 	drops  []drop
 	page   page.Page      // with the links as they stand on it; of what is not HTML it is empty
-	known  int            // how many references lead to URLs that the frontier has for certain
-	fresh  []reference    // of links; remembered once the links are on disk
-	base   identity.URL   // what the links are relative to
+	known  int            // how many references were left out because the frontier has their URLs for certain
+	fresh  []reference    // those of links, to be remembered (known) once the links are on disk
+	base   identity.URL   // what the links of page are relative to
 	doc    *text.Document // nil until document is called
 }
 
@@ -42,6 +42,7 @@ func (r *reader) release(g *gather) {
 	}
 }
 
+// document returns the text of the page. The first call extracts it.
 func (g *gather) document(body []byte) *text.Document {
 	if g.doc == nil {
 		doc := text.Extract(body, g.page.Charset, g.page.XML)
@@ -50,6 +51,7 @@ func (g *gather) document(body []byte) *text.Document {
 	return g.doc
 }
 
+// add resolves a reference and keeps the link, or counts why it is left out.
 func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap bool) {
 	u, reason := g.reader.deps.Policy.Rules.Resolve(base, ref)
 	if reason != identity.Accepted {
@@ -59,6 +61,7 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 	g.keep(frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
 }
 
+// keep adds a link, or counts why it does not belong to the crawl.
 func (g *gather) keep(link frontier.Link) {
 	if reason := g.reader.deps.Policy.Refuse(link); reason != "" {
 		g.drop(reason)
@@ -112,6 +115,7 @@ type drop struct {
 	n      int
 }
 
+// drop counts a link that is left out.
 func (g *gather) drop(reason string) {
 	for i := range g.drops {
 		if d := &g.drops[i]; d.reason == reason {

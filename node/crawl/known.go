@@ -42,6 +42,7 @@ type reference struct {
 	known bool
 }
 
+// look reports whether the reference is remembered.
 func (r *reference) look() bool {
 	if r.shelf == nil {
 		return false
@@ -84,7 +85,7 @@ func (k *known) origin(base identity.URL) origin {
 // maxJoined bounds the length of a path that joined returns, in bytes.
 const maxJoined = 512
 
-// joined returns the path that a relative reference leads to. ok is false where that is not certain: the reference may have a scheme, or
+// joined returns the path that a relative reference leads to, in buf. ok is false where that is not certain: the reference may have a scheme, or
 // bytes that the parser removes or replaces.
 func (o origin) joined(buf *[maxJoined]byte, ref []byte) (path []byte, ok bool) {
 	for i := range len(ref) {
@@ -154,6 +155,7 @@ func (k *known) at(host, within, path uint64) reference {
 	return reference{shelf: &k.shelves[host%shelves], key: mix(within+k.ages[host%ages].Load(), path)}
 }
 
+// mix hashes two hashes. The result depends on their order.
 func mix(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15, bits.RotateLeft64(b, 29)|1)
 	return hi ^ lo ^ b

@@ -16,8 +16,8 @@ type Limits struct {
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// allowed is how many pages may count. pages counts those that do, places the tasks that may become pages, and begun the places
-	// whose task is being carried out.
+	// allowed is how many pages may count. pages counts those that do, and places the tasks that may still become pages. begun counts the places whose
+	// task is being carried out.
 	allowed, pages, places, begun int64
 	bytes                         int64
 	reached                       string        // the key of the limit that is reached
@@ -68,7 +68,7 @@ func (l *Limits) try() (ok bool, freed <-chan struct{}) {
 	return true, nil
 }
 
-// join takes a place for a task that is already there, even if none is free. begin says whether the task may be carried out.
+// join takes a place for a task that was taken without one, even if none is free. begin then says whether the task may be carried out.
 func (l *Limits) join() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,11 +105,13 @@ func (l *Limits) giveBack(begun, page bool) {
 	}
 }
 
+// wakeLocked wakes those who wait for a place.
 func (l *Limits) wakeLocked() {
 	close(l.freed)
 	l.freed = make(chan struct{})
 }
 
+// received counts bytes of bodies.
 func (l *Limits) received(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

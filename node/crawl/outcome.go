@@ -62,6 +62,7 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 // noBodyNeeded reports whether the head of an answer says all. What is wrong with its body then does not matter.
 func noBodyNeeded(res *fetch.Result) bool { return res.Status >= 300 }
 
+// words returns a class as it is read in reasons: "too slow".
 func words(class string) string { return strings.ReplaceAll(class, "_", " ") }
 
 // retryAfter reads the header of that name (RFC 9110, section 10.2.3), which has seconds or a date. It returns 0 if there is none.
@@ -82,8 +83,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // lately is how recent the last answer must be to show that other addresses have a route.
 const lately = 10 * time.Second
 
-// ownTrouble finds downloads that failed because of this node's own trouble. They do not count against the host: the task ends as if it had
-// not begun, and the frontier waits.
+// ownTrouble tells the frontier whether a download shows that this node has trouble of its own, or that it has none any more. A download that failed
+// for that does not count against the host: its outcome becomes that of a task that was interrupted, and the frontier waits.
 func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome, now time.Time) {
 	if answered(res) {
 		l.heard.Store(int64(now.Sub(l.began)))

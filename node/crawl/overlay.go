@@ -64,6 +64,7 @@ func (a Alone) Begin(*frontier.Task) (Visit, bool) { return Visit{Home: a.Home},
 // Ended implements Overlay.
 func (Alone) Ended(*frontier.Task, Download) {}
 
+// isHTML reports whether an answer is a page, by its head.
 func isHTML(res *fetch.Result) bool {
 	return res.Class == "" && res.Status == http.StatusOK && page.IsHTML(res.Header.Get("Content-Type"), nil)
 }

@@ -32,11 +32,12 @@ func newReader(cfg Config, deps *Deps, stats *statistics) *reader {
 // next returns the depth or the number of redirects one step further.
 func next(n uint8) uint8 { return min(n, 254) + 1 }
 
+// redirects reports whether an answer leads to another URL.
 func redirects(res *fetch.Result) bool {
 	return res.Location != "" && res.Status >= 300 && res.Status < 400
 }
 
-// read calls parse. A body whose parser panics has no links, and such a robots.txt counts as one that breaks off.
+// read calls parse, and stands a panic in it. A body whose parser panics has no links, and such a robots.txt counts as one that breaks off.
 func (r *reader) read(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
 	before := *out
 	err := fetch.Safely(func() { found = r.parse(task, res, out, g) })

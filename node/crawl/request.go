@@ -105,6 +105,7 @@ func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settin
 	}
 }
 
+// setsCookie reports whether an answer is a redirect with a cookie.
 func setsCookie(res *fetch.Result) bool { return redirects(res) && len(res.Header["Set-Cookie"]) > 0 }
 
 // returns reports whether a URL is redirected to itself with a cookie. With that cookie another request may get the page.

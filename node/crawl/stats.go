@@ -57,6 +57,7 @@ func (s *statistics) snapshot() Stats {
 	return c
 }
 
+// row counts a page in the table by statuses.
 func (s *Stats) row(name string) {
 	if s.Rows == nil {
 		s.Rows = make(map[string]int64)

@@ -157,7 +157,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	return page, nil
 }
 
-// leaveOut ends a task that is not to be carried out, and reports whether it did.
+// leaveOut ends a task that must not be carried out, or whose page is found elsewhere, and reports whether it did.
 func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, err error) {
 	reason, err := l.refuse(task)
 	if err != nil {
