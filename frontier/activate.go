@@ -47,7 +47,7 @@ const (
 	rescanAfter = 10 * time.Second
 )
 
-// supplyLocked says whether there may be hosts on disk to bring in.
+// supplyLocked says whether hosts may wait on disk to be brought in.
 func (a *activation) supplyLocked() bool {
 	return len(a.candidates) > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }

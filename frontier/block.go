@@ -70,6 +70,7 @@ func appendEntry(b []byte, e entry) []byte {
 	return append(c.B, e.Path...)
 }
 
+// bodyOf returns the plain body of a block.
 func bodyOf(entries []entry) (body []byte) {
 	for _, e := range entries {
 		body = appendEntry(body, e)

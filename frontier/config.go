@@ -64,11 +64,13 @@ func Default() Config {
 // filterMiB is the memory of the seen filter. Up to half a million URLs need 10 MiB at most.
 func (c Config) filterMiB() int { return max(1, c.MemoryMiB/16) }
 
+// setsMiB is the memory of the exact seen sets.
 func (c Config) setsMiB() int { return max(1, c.MemoryMiB*3/32) }
 
 // mostMemtableMiB is the largest size of one of the store's write buffers.
 const mostMemtableMiB = 128
 
+// memtableMiB is the size of each of the store's write buffers.
 func (c Config) memtableMiB() int { return min(max(4, c.MemoryMiB/64), mostMemtableMiB) }
 
 // Validate returns an error for the first impossible value of a key that a file can set.
@@ -172,6 +174,7 @@ func (p Politeness) Validate() error {
 	return err
 }
 
+// own parses Own.
 func (p Politeness) own() ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range p.Own {

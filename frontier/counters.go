@@ -44,12 +44,14 @@ type Totals struct {
 	Reasons map[string]uint64 `json:"reasons"`
 }
 
+// change changes the totals. It is for those that no other method counts.
 func (c *counters) change(how func(t *Totals)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	how(&c.t)
 }
 
+// verdict counts a URL that was offered.
 func (c *counters) verdict(v Verdict) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +66,7 @@ func (c *counters) verdict(v Verdict) {
 	}
 }
 
-// page counts pages that are due at a time, more of them or fewer. Those of hosts not owned are not counted.
+// page counts n more pages that are due at a time, or fewer if n is negative. Those of hosts not owned are not counted.
 func (c *counters) page(role Role, due stamp, n int) {
 	if role != Owned {
 		return
@@ -77,6 +79,7 @@ func (c *counters) page(role Role, due stamp, n int) {
 	}
 }
 
+// ended counts n pending URLs that ended in the same way.
 func (c *counters) ended(e Ending, reason string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,8 +125,7 @@ func (c *counters) totals() Totals {
 	return t
 }
 
-// moved counts pending URLs of a host with a role that came from another node, and some that went: they are done there, or their host is
-// there now.
+// moved counts pending URLs of a host with a role: came of them from another node, and went are done at another node, or with their host there.
 func (c *counters) moved(h Role, came, went int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,8 +54,8 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	return l.put(b, a, h, true)
 }
 
-// put accepts a URL that is new. If it is known, put notes a smaller depth. bounded says that the host may be full. h is the record of
-// the host, or nil if the caller does not have it.
+// put accepts a URL that is new. If it is known, put notes a smaller depth. If bounded, put refuses URLs of a host that has as many as it may have.
+// h is the record of the host, or nil if the caller does not have it.
 func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict, error) {
 	// New links of a host that is known to be full need no look at its set: the sets of many endless hosts do not fit into memory.
 	if had, _ := l.sets.least.Get(a.host); bounded && had > 0 && l.site(a.host).fills(had, l.mostURLs.Load()) && !l.seen.has(a.entry.hash) {
@@ -88,7 +88,7 @@ func (l *ledger) lookup(b *batch, host string, hash uint64) (urlState, error) {
 	return set[hash], err
 }
 
-// accept puts a new URL into the batch. h is the record of its host, or nil if the caller does not have it.
+// accept puts a new URL into the batch. h is the record of its host, or nil if the caller does not have it. first says that the host has no other.
 func (l *ledger) accept(b *batch, a addition, h *hostEntry, first bool) {
 	hash := a.entry.hash
 	l.seen.remember(hash)
@@ -230,6 +230,7 @@ func (b *batch) receipt(r *Receipt) {
 	}
 }
 
+// decideFinish puts the end of a task into the batch: the state of its host, its page if it was a visit, and the end of its URL.
 func (l *ledger) decideFinish(b *batch, f *finished) error {
 	h, err := l.entry(b, f.host)
 	if err != nil {
@@ -279,6 +280,7 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	return nil
 }
 
+// markDone adds a URL to the seen set as done.
 func (l *ledger) markDone(b *batch, h *hostEntry, hash uint64) {
 	rec := &h.rec
 	rec.fresh = append(rec.fresh, hash)

@@ -36,6 +36,7 @@ func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error
 	return state, wrap(err, "read state of %s", host)
 }
 
+// export reads one part of a host.
 type export struct {
 	store  *store
 	host   string
@@ -51,6 +52,7 @@ type export struct {
 // pendingCost estimates what a pending URL takes besides its path, in memory and in a message, in bytes.
 const pendingCost = 24
 
+// full reports whether the part has as much as it may have.
 func (x *export) full() bool { return x.room <= 0 || x.bytes <= 0 }
 
 func (x *export) spend(bytes int) {
@@ -58,6 +60,7 @@ func (x *export) spend(bytes int) {
 	x.bytes -= bytes
 }
 
+// read reads the part, from the position at on, and moves at behind it.
 func (x *export) read(txn *tx) (err error) {
 	if x.rec, _, err = readRecord(txn, x.host); err != nil {
 		return err

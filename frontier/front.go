@@ -109,7 +109,7 @@ func (f *front) dispatchLocked(now time.Time) {
 	}
 }
 
-// serve answers waiters in order while next returns something. It returns false if a caller still waits.
+// serve answers waiters in their order while next returns something for them. It returns false if one still waits.
 func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 	for len(*waiters) > 0 {
 		if w := (*waiters)[0]; !w.gone {
@@ -145,6 +145,7 @@ func (f *front) serveTakersLocked(now time.Time) {
 	})
 }
 
+// nextUnresolvedLocked hands out the next host whose name must be resolved, if no outage prevents it.
 func (f *front) nextUnresolvedLocked(now time.Time) *Unplaced {
 	if f.outage.keepsNames(now) {
 		return nil
@@ -231,6 +232,7 @@ func next[T any](ctx context.Context, f *front, queue *fifo[*waiter[T]]) (T, err
 	return w.wait(ctx, f)
 }
 
+// wait waits for the answer. What was handed out is never lost: if it comes while the wait ends, wait returns it.
 func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	if answer, err = await(ctx, f, w.answer); err == nil {
 		return answer, nil

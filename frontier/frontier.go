@@ -152,7 +152,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 	}
 }
 
-// whenever does something at each signal until stop is closed.
+// whenever returns a function that calls do at each signal, until stop is closed or do fails.
 func whenever[T any](stop <-chan struct{}, signals <-chan T, do func() error) func() error {
 	return func() error {
 		for {

@@ -34,6 +34,8 @@ const (
 	placed                 // it belongs to a server
 )
 
+// host is a host on the workbench: its window of URLs, where it is, and what it waits for. workbench.settle puts it where it belongs after every
+// change. The lock of the front guards it.
 type host struct {
 	name  string
 	place place
@@ -57,7 +59,7 @@ type host struct {
 	frozen    bool          // it leaves the workbench as soon as nothing of it is under way
 	foreign   bool          // it is not owned, as its record says
 	gone      chan struct{} // if set, closed when it leaves
-	queued    [origins]bool // it is in a queue of its server
+	queued    [origins]bool // it is in these queues of its server; unplaced, queued[0] says that it is in workbench.unresolved
 	turn      bool          // its turn had come when its address was found to be stale
 
 	server      *server
@@ -92,6 +94,7 @@ type host struct {
 	givenUp bool
 }
 
+// redirectedRobots is where the robots.txt of a host is to be asked for next, after some redirects.
 type redirectedRobots struct {
 	url  identity.URL
 	hops uint8
@@ -105,6 +108,7 @@ func (h *host) dialName() string {
 	return identity.Name(h.name)
 }
 
+// windowed returns how many URLs are in the window.
 func (h *host) windowed() int { return total(&h.window) }
 
 // low says whether a queue has at most that many URLs in the window, and more on disk.
@@ -148,6 +152,7 @@ func (h *host) still() bool {
 	return h.inFlight == 0 && h.ending == 0 && !h.reading && (h.place == placed || h.place == unplaced)
 }
 
+// delay adds a URL to the delayed, in the order of their next tries.
 func (h *host) delay(p pending) {
 	i := len(h.delayed)
 	for i > 0 && h.delayed[i-1].retryAt.After(p.retryAt) {
@@ -165,6 +170,7 @@ func (h *host) revive(now time.Time) {
 	}
 }
 
+// recovered ends the waits and failures of the host: it has answered, or an operator has it tried anew.
 func (h *host) recovered() {
 	h.reached()
 	h.level, h.notBefore, h.why = 0, time.Time{}, ""
@@ -173,7 +179,8 @@ func (h *host) recovered() {
 // reached ends the row of failed connections and lookups.
 func (h *host) reached() { h.failures, h.lost, h.resumes = 0, false, time.Time{} }
 
-// countFailure counts a failed connection or lookup. That of a last try does not count: the host waits on.
+// countFailure counts a failed connection or lookup, and reports whether it did. That of a last try does not count: the host waits as long as it
+// would have without that try.
 func (h *host) countFailure(now time.Time) bool {
 	if now.Before(h.resumes) {
 		h.notBefore = h.resumes

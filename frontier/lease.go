@@ -38,6 +38,7 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 	w.settleServer(s, now)
 }
 
+// withdraw keeps back the tasks of a server until the next grant. Its lease goes on for those that are out.
 func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
 	if s := w.servers[addr]; s != nil && s.lease != nil {
 		s.lease.withdrawn = true
@@ -195,6 +196,7 @@ func (l *leases) Servers() []ServerState {
 	return l.bench.serverStates(time.Now())
 }
 
+// serverStates is Servers for callers with the lock.
 func (w *workbench) serverStates(now time.Time) []ServerState {
 	out := make([]ServerState, 0, len(w.servers))
 	for addr, s := range w.servers {

@@ -64,6 +64,7 @@ const (
 	readOnly       // the request writes nothing, so it does not wait while the disk is full
 )
 
+// addition is a link in the form that the ledger takes.
 type addition struct {
 	host   string
 	origin Origin
@@ -77,6 +78,7 @@ type blockRef struct {
 	origin Origin
 }
 
+// block is a block of pending URLs with its place on disk.
 type block struct {
 	ref     *blockRef
 	entries []entry
@@ -101,6 +103,7 @@ type batch struct {
 	settled chan struct{}
 }
 
+// queueKey names a queue of a host.
 type queueKey struct {
 	host   string
 	origin Origin
@@ -301,6 +304,7 @@ func (l *ledger) writeApart(h *hostEntry, rec *record, change func(txn *tx)) err
 	return err
 }
 
+// fail makes every request fail from now on.
 func (l *ledger) fail(err error) { l.failure.CompareAndSwap(nil, &err) }
 
 // commit writes batches in order and answers their requests.

@@ -91,6 +91,7 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 	return s, nil
 }
 
+// openBadger opens the database, and again if the last life has left a file without length.
 func openBadger(o badger.Options) (*badger.DB, error) {
 	for tries := 0; ; tries++ {
 		db, err := badger.Open(o)

@@ -6,7 +6,7 @@ import "time"
 // host. During an outage a single task or lookup is tried now and then, and the first answer ends it. The frontier's lock guards it.
 type outage struct {
 	why    string        // in words; "" while there is none
-	names  bool          // a lookup reported it, so web servers may still be within reach
+	names  bool          // a lookup reported it: web servers whose addresses are known may still be within reach
 	served time.Time     // when a web server last answered during the outage
 	next   time.Time     // when the next try is allowed
 	wait   time.Duration // the wait until the try after that
@@ -24,13 +24,16 @@ const (
 // blind says that no server is known to be within reach.
 func (o *outage) blind(now time.Time) bool { return o.why != "" && now.Sub(o.served) >= serves }
 
+// keepsTasks says that no task may be taken now.
 func (o *outage) keepsTasks(now time.Time) bool { return o.blind(now) && o.waits(now) }
 
+// keepsNames says that no name may be resolved now.
 func (o *outage) keepsNames(now time.Time) bool { return o.why != "" && o.waits(now) }
 
+// waits says that the next try must wait, for its time or for the end of the last one.
 func (o *outage) waits(now time.Time) bool { return o.trying || now.Before(o.next) }
 
-// try notes that a task or a name is taken, and says whether that is a try.
+// try notes that a task is taken, or a name, and says whether that is a try: its answer then shows whether the outage is over.
 func (o *outage) try(task bool, now time.Time) bool {
 	if o.why == "" || task && !o.blind(now) {
 		return false

@@ -70,6 +70,7 @@ type taker struct {
 	addr netip.Addr
 }
 
+// taken is the answer to a taker: a task, or why there will be none.
 type taken struct {
 	task *Task
 	err  error

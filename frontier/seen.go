@@ -45,8 +45,10 @@ func (s *seen) recent(hash uint64) bool {
 	return hash != 0 && s.recents[hash%recentSlots] == hash
 }
 
+// remember makes a hash a recent one, in the place of another.
 func (s *seen) remember(hash uint64) { s.recents[hash%recentSlots] = hash }
 
+// forget removes a hash from the recent ones.
 func (s *seen) forget(hash uint64) {
 	if slot := &s.recents[hash%recentSlots]; *slot == hash {
 		*slot = 0

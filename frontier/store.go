@@ -103,12 +103,15 @@ func (t *tx) del(keys ...[]byte) {
 	}
 }
 
+// begin begins a transaction that writes.
 func (s *store) begin() *tx { return &tx{Txn: s.db.NewTransaction(true), fault: s.fault} }
 
+// read reads in a transaction. The store must not close meanwhile: see view.
 func (s *store) read(read func(txn *tx) error) error {
 	return s.db.View(func(txn *badger.Txn) error { return read(&tx{Txn: txn, fault: s.fault}) })
 }
 
+// commit writes a transaction. On return it survives the death of the process.
 func (s *store) commit(txn *tx) error {
 	defer s.calls.begin()()
 	if err := s.fault(); err != nil {
@@ -132,6 +135,7 @@ func (s *store) enter() bool {
 	return true
 }
 
+// exit ends what enter began.
 func (s *store) exit() { s.users.Done() }
 
 // replaced says that another directory has the name of the store's. Badger opens files by name and would write into that one.
@@ -193,6 +197,7 @@ func (s *store) view(ctx context.Context, read func(txn *tx) error) error {
 	return s.read(read)
 }
 
+// get reads one value; nil if there is none.
 func (s *store) get(key []byte) (out []byte, err error) {
 	err = s.view(context.Background(), func(txn *tx) error {
 		out, err = readValue(txn, key)
@@ -223,6 +228,7 @@ func readRecord(txn *tx, host string) (rec record, known bool, err error) {
 	return rec, err == nil, err
 }
 
+// write writes what fill puts into one transaction.
 func (s *store) write(fill func(txn *tx)) error {
 	txn := s.begin()
 	defer txn.Discard()

@@ -22,6 +22,7 @@ const (
 
 func (o Origin) String() string { return word(o, "discovered", "estimate", "assigned", "revisit") }
 
+// word returns the word for a number, counted from 0.
 func word[T ~uint8](n T, words ...string) string {
 	if int(n) < len(words) {
 		return words[n]

@@ -208,6 +208,7 @@ func (w *workbench) leave(h *host, now time.Time) {
 	}
 }
 
+// nextUnresolved takes the next host whose name must be resolved; nil if there is none.
 func (w *workbench) nextUnresolved(now time.Time) *host {
 	w.wake(now)
 	for len(w.unresolved) > 0 {
@@ -245,6 +246,7 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 	w.seat(h, addr, now.Add(ttl), now)
 }
 
+// newServer puts a server onto the workbench. After a restart it rests first, as an earlier life may have asked it just before.
 func (w *workbench) newServer(addr netip.Addr) *server {
 	s := &server{addr: addr, parallel: w.rules.parallel(addr), hosts: make(map[*host]struct{})}
 	w.servers[addr] = s
@@ -324,7 +326,7 @@ func (w *workbench) advance(now time.Time) {
 // nextDue returns when a server or a host becomes ready by time alone; zero if none does.
 func (w *workbench) nextDue() time.Time { return sooner(w.timer.first(), w.sleepers.first()) }
 
-// lostHost lets a host wait whose name did not resolve. If it has used up its waits, giveUp is true.
+// lostHost lets a host wait whose name did not resolve. giveUp says that it has used up its waits.
 func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.Time) (giveUp bool) {
 	w.resolving--
 	h.place = unplaced
