@@ -31,6 +31,7 @@ var errSilent = &failure{TooSlow, errors.New("more of the body is announced, and
 // buffers is a pool of byte slices.
 type buffers struct{ pool sync.Pool }
 
+// get returns an empty buffer for about hint bytes; -1 if nobody knows.
 func (b *buffers) get(hint int64) *[]byte {
 	p, _ := b.pool.Get().(*[]byte)
 	if p == nil {
@@ -43,6 +44,7 @@ func (b *buffers) get(hint int64) *[]byte {
 	return p
 }
 
+// put takes a buffer back, unless it is large.
 func (b *buffers) put(p *[]byte) {
 	if cap(*p) <= keptBuffer {
 		b.pool.Put(p)
@@ -151,6 +153,7 @@ func (w *wire) takeWindow(size int64) error {
 	return err
 }
 
+// releaseWindow gives back what takeWindow took.
 func (w *wire) releaseWindow() {
 	w.budget.windows.Release(w.window)
 	w.window = 0
@@ -204,7 +207,7 @@ func (w *wire) readAll(buf *[]byte, r io.Reader, limit int64) error {
 	}
 }
 
-// drain reads on after the end of the decoded body.
+// drain reads on after the end of the decoded body, for a bounded time and length, so that the connection can be used again.
 func (w *wire) drain() {
 	late := time.AfterFunc(drainTime, func() { w.watch.cancel(errSilent) })
 	defer late.Stop()

@@ -152,6 +152,7 @@ func isTLS(err error) bool {
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
+// isAny is errors.Is for several targets.
 func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }

@@ -252,6 +252,7 @@ func (r *Result) Release() {
 	r.wire, r.buffer, r.raw, r.Body, r.RawRequest, r.RawHead, r.RawBody = nil, nil, nil, nil, nil, nil, nil
 }
 
+// fail makes the download a failure.
 func (r *Result) fail(class Class, err error) { r.Class, r.Err = class, err }
 
 // Get downloads one URL. It returns within TotalTimeout. Failures are in the Result.
@@ -278,7 +279,7 @@ func (c *Client) Get(ctx context.Context, req Request) Result {
 	return res
 }
 
-// get returns an error only for requests that were never sent.
+// get is Get from a server. It returns an error only for requests that were never begun. Other failures are in the Result.
 func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Result, err error) {
 	u, err := target(req.URL)
 	if err != nil {
@@ -296,7 +297,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		return res, err
 	}
 	if req.Fresh {
-		// No other request can take a connection that only this one knows of. At the end it replaces the old ones.
+		// No other request can take a connection of a server that only this one knows of. At the end it replaces the old one.
 		server = c.newServer(addr, server.h2 != nil)
 	}
 
@@ -325,7 +326,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	if res.RawRequest == nil {
 		res.RawRequest, res.RawHead = x.rawRequest, x.rawHead
 	}
-	// net/http would go on using a connection that may be dead, as it ends only the stream, or one that is being closed for want of a right.
+	// Over HTTP/2 net/http ends only the stream, and would go on using a connection that may be dead, or is being closed for want of a right.
 	older := wantsHTTP1(res.Err)
 	anew := x.overHTTP2() && (res.Class.late() || x.refused != nil || older)
 	if anew {

@@ -122,6 +122,7 @@ func (d *decoders) openGzip(r io.Reader) (io.Reader, func(), error) {
 	return z, back, nil
 }
 
+// openBrotli takes the memory of the window first.
 func (d *decoders) openBrotli(r io.Reader, w *wire) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
 	start, _ := head.Peek(brotliHead) // the decoder will meet the same error
@@ -142,6 +143,7 @@ func (d *decoders) openBrotli(r io.Reader, w *wire) (io.Reader, func(), error) {
 	}, nil
 }
 
+// openZstd takes the memory of the window first, and refuses windows above maxWindow.
 func (d *decoders) openZstd(r io.Reader, w *wire) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
 	start, _ := head.Peek(zstd.HeaderMaxSize) // the decoder will meet the same error

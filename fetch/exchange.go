@@ -221,6 +221,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
 }
 
+// watch starts the timer of the limits. end stops it.
 func (x *exchange) watch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -228,6 +229,7 @@ func (x *exchange) watch() {
 	x.timer = time.AfterFunc(first, x.tick)
 }
 
+// tick cancels the exchange if a limit is exceeded, or sets the timer to when one may be.
 func (x *exchange) tick() {
 	now := time.Now()
 	x.mu.Lock()
@@ -276,13 +278,14 @@ func (x *exchange) due(now time.Time) (time.Duration, error) {
 	return min(left, wait), nil
 }
 
+// overHTTP2 reports whether the request went out over HTTP/2.
 func (x *exchange) overHTTP2() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.h2
 }
 
-// head restarts the first window of MinRate, once the response head is complete.
+// head notes that the head of the answer is complete: the first window of MinRate begins anew.
 func (x *exchange) head() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

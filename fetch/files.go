@@ -78,7 +78,7 @@ func (c *Client) getFile(ctx context.Context, req Request, start time.Time) (res
 	return res, nil
 }
 
-// answer is the response to a request.
+// answer returns the response to a request for the URL raw with the header asked.
 func (f *Files) answer(raw string, asked http.Header) *http.Response {
 	origin, below, query, _ := split(raw)
 	names, dir, err := segments(below)
@@ -127,7 +127,7 @@ func (f *Files) answer(raw string, asked http.Header) *http.Response {
 	return f.found(name, file, info, asked)
 }
 
-// found is the answer with a file, or 304.
+// found returns the response with a file, or 304 if the caller has it already.
 func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.Header) *http.Response {
 	modified := info.ModTime().UTC().Format(http.TimeFormat)
 	etag := fmt.Sprintf("%q", fmt.Sprintf("%x-%x", info.ModTime().Unix(), info.Size()))
@@ -143,14 +143,14 @@ func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.H
 	return &http.Response{StatusCode: http.StatusOK, Proto: ProtocolFile, Header: h, Body: file, ContentLength: info.Size()}
 }
 
-// failed is an answer without a file.
+// failed returns a response without a file.
 func failed(status int) *http.Response {
 	body := fmt.Sprintf("<html>\r\n<head><title>%d %s</title></head>\r\n</html>\r\n", status, http.StatusText(status))
 	return &http.Response{StatusCode: status, Proto: ProtocolFile, ContentLength: int64(len(body)),
 		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// refused is the status for a file that cannot be opened. A link out of the directory counts as not found.
+// refused returns the status for a file that cannot be opened. A link out of the directory counts as not found.
 func refused(err error) int {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ELOOP) {
 		return http.StatusForbidden

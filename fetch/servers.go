@@ -26,6 +26,7 @@ type server struct {
 	retired bool         // none becomes idle any more
 }
 
+// newServer makes a server without connections, which offers HTTP/2 if h2.
 func (c *Client) newServer(addr netip.Addr, h2 bool) *server {
 	s := &server{client: c, addr: addr}
 	if !h2 {
@@ -185,7 +186,7 @@ func (s *server) retire() {
 	}
 }
 
-// server returns that of addr. The one least recently used makes room.
+// server returns the server at an address, and makes it if there is none. The one least recently used makes room.
 func (c *Client) server(addr netip.Addr) (*server, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
