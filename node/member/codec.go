@@ -59,8 +59,8 @@ type ack struct {
 	place place
 }
 
-// code is: version, flags, boot, stamp, location?, place?, relays?, address. With an address of at most maxAddr bytes,
-// that is at most memberlist.MetaMaxSize bytes.
+// code writes a meta, or reads one: version, flags, boot, stamp, location?, place?, relays?, address. With an address of at most
+// maxAddr bytes, that is at most memberlist.MetaMaxSize bytes.
 func (m *meta) code(c *coder.Coder) {
 	c.Version(metaVersion)
 	located := m.location != nil
@@ -107,6 +107,7 @@ func readMeta(b []byte, local bool) (meta, error) {
 	return m, nil
 }
 
+// code writes an ack, or reads one.
 func (a *ack) code(c *coder.Coder) {
 	c.Version(ackVersion)
 	c.Uvarint(&a.boot)
@@ -114,6 +115,7 @@ func (a *ack) code(c *coder.Coder) {
 	a.place.code(c)
 }
 
+// code writes a place, or reads one.
 func (p *place) code(c *coder.Coder) {
 	c.Uvarint(&p.rev)
 	part(c, &p.coord, ncoord.DecodeCoordinate)
@@ -125,7 +127,7 @@ func validID(id string) bool {
 	return len(id) == IDLen && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// coded is a pointer to a value that has a form.
+// coded is a pointer to a value whose method code writes and reads its form.
 type coded[T any] interface {
 	*T
 	code(*coder.Coder)
@@ -148,7 +150,7 @@ func decode[T any, P coded[T]](b []byte, what string) (v T, err error) {
 	return v, nil
 }
 
-// part is a value that encodes itself.
+// part codes a value that encodes itself, with its length.
 func part[T interface{ AppendBinary([]byte) []byte }](c *coder.Coder, v *T, read func([]byte) (T, error)) {
 	var b []byte
 	if !c.Reading() {
@@ -163,7 +165,7 @@ func part[T interface{ AppendBinary([]byte) []byte }](c *coder.Coder, v *T, read
 	}
 }
 
-// id is a node's id, 16 bytes. Ids to be written are valid: they were checked when they came in.
+// id codes a node's id in 16 bytes. Ids to be written are valid: they were checked when they came in.
 func id(c *coder.Coder, v *string) {
 	if c.Reading() {
 		*v = hex.EncodeToString(c.Take(IDLen / 2))
@@ -173,7 +175,7 @@ func id(c *coder.Coder, v *string) {
 	}
 }
 
-// list is one of members, sorted by their ids, without duplicates. Each has its own form.
+// list codes a list that has to do with members, each by form. It must be sorted by their ids, without duplicates.
 func list[T any](c *coder.Coder, v *[]T, form func(*T), id func(T) string) {
 	k := 0
 	coder.List(c, v, maxEntries, func(e *T) {
@@ -184,6 +186,7 @@ func list[T any](c *coder.Coder, v *[]T, form func(*T), id func(T) string) {
 	})
 }
 
+// ids codes a sorted list of ids.
 func ids(c *coder.Coder, v *[]string) {
 	list(c, v, func(s *string) { id(c, s) }, func(s string) string { return s })
 }

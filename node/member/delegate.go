@@ -94,6 +94,7 @@ func (m delegate) NotifyLeave(n *memberlist.Node) {
 	m.wakeTend.Ring()
 }
 
+// seen tells the table of a live node and of what it publishes.
 func (m delegate) seen(n *memberlist.Node) {
 	published, err := readMeta(n.Meta, onLoopback(m.deps.PeerAddr))
 	m.mu.Lock()

@@ -22,7 +22,7 @@ func (t *table) answered(id string, asked time.Time) {
 	}
 }
 
-// forget drops all answers, including those still to come to earlier questions.
+// forget drops all answers of members, and those still to come to earlier questions.
 func (t *table) forget(now time.Time) {
 	t.stopped = now
 	for _, r := range t.members {
@@ -44,8 +44,8 @@ func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
 	return r == t.self || now.Sub(r.heard) < within
 }
 
-// quiet returns members that are to be pinged now, longest unasked first, so that majorities of the voters and of all live members, the
-// next voters, have answered lately.
+// quiet returns the members to ping now, those first that were not pinged for longest. They are as many as are needed so that a majority of the
+// voters has answered lately, and a majority of all live members, which may be the next voters.
 func (t *table) quiet(now time.Time) (quiet []*record) {
 	voters, all := len(t.paxos.set.ids)/2+1, 0
 	for id, r := range t.members {
@@ -88,7 +88,7 @@ func (m *Members) listen() {
 	m.pingLocked(&g, m.table.quiet(now), now)
 }
 
-// asks is how often call pings a member that does not answer: one lost packet must not make it count as gone.
+// asks is how often call pings a member that does not answer: a lost packet must not make it count as gone.
 const asks = 4
 
 // call pings all live members until each has answered or was asked often enough. It returns when it began.

@@ -69,8 +69,8 @@ func (t *table) absent(id string) bool {
 	return r.gave != 0 && r.gave == t.paxos.plain()
 }
 
-// there returns the voters that count as present, and whether they gave up their vote. A voter with another set, or one
-// that accepted the next set, may be part of another majority; so may one that has not answered lately.
+// there returns the voters that count as present; the value says whether a voter gave up its vote. One with another set, or one that
+// accepted the next set, does not count, because it may be part of another majority; nor does one that has not answered lately.
 func (t *table) there(now time.Time) map[string]bool {
 	c := &t.paxos
 	t.match(now)
@@ -307,7 +307,8 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 	return missing, voters
 }
 
-// needed returns the voters that are gone, if no other has a vote: those that gave up theirs and came back count only where all are there.
+// needed returns the voters that are gone, if all that are there gave up their vote and came back: they count only where all voters are there. If some
+// voter has its vote, none is needed.
 func (t *table) needed(there map[string]bool) (gone []*record) {
 	for _, id := range t.paxos.set.ids {
 		switch renounced, here := there[id]; {
@@ -321,7 +322,7 @@ func (t *table) needed(there map[string]bool) (gone []*record) {
 	return gone
 }
 
-// waiting returns a text on what a minority waits for.
+// waiting says in words what a node in a minority waits for, and what an operator can do about it.
 func (t *table) waiting(now time.Time) string {
 	const remedy = "; if they are gone for good, run: proxima go-alone"
 	if t.paxos.quit {

@@ -56,7 +56,7 @@ type Members struct {
 	told         meta      // what this node last published
 	toldAt       time.Time
 	again        int                 // how often it is to be published again
-	hosts        map[string]struct{} // in the members' addresses: strangers are many, so none may cost a walk over the members
+	hosts        map[string]struct{} // of all members' addresses, for Knows: strangers are many, and none may cost a walk over the members
 	complained   time.Time           // when a complaint of the gossip was last told
 	complaints   int                 // not told since
 	duplicateErr error
@@ -174,6 +174,7 @@ func (m *Members) Run(ctx context.Context) error {
 	return err
 }
 
+// open makes the memberlist and the carrier under it. They listen from now on.
 func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	c := preset(m.cfg.Preset)
 	host, port, _ := strict.HostPort(m.cfg.Bind) //nolint:errcheck // New has checked the configuration
@@ -217,7 +218,7 @@ func loop(ctx context.Context, wake <-chan struct{}, step func() error) error {
 	return bell.Loop(ctx, wake, tick, func(bool) error { return step() })
 }
 
-// tend updates the table, and tells of what has changed.
+// tend brings the table up to date, and tells the node and the other members what has changed.
 func (m *Members) tend() error {
 	m.update()
 	m.flush()

@@ -60,6 +60,7 @@ func (c *paxos) plain() uint64 {
 	return c.mark
 }
 
+// stamp is what this node publishes of its voters, for others to compare.
 func (c *paxos) stamp() uint64 { return marked(c.plain(), c.accepted, c.renounced) }
 
 // adopt installs a decided set if it is later than the present one.
@@ -118,6 +119,7 @@ func (c *paxos) begin(ids []string, now time.Time) (out []outgoing) {
 	return out
 }
 
+// write addresses a message, with what every message says of its sender.
 func (c *paxos) write(to string, msg message) outgoing {
 	msg.from, msg.set = c.self, c.set
 	return outgoing{to, msg}
@@ -230,6 +232,7 @@ type message struct {
 
 const messageVersion = 2
 
+// code writes a message, or reads one.
 func (m *message) code(c *coder.Coder) {
 	c.Version(messageVersion)
 	kind := byte(m.kind)
@@ -258,6 +261,7 @@ type kept struct {
 
 const keptVersion = 1
 
+// code writes what is kept, or reads it.
 func (k *kept) code(c *coder.Coder) {
 	c.Version(keptVersion)
 	c.Flags(&k.renounced)

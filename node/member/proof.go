@@ -69,6 +69,7 @@ func (p *prover) prove(g *lobby.Guest) ([]byte, error) {
 	return said, err
 }
 
+// read reads the header and the message of a stream, as far as they may be those of a member.
 func (p *prover) read(g *lobby.Guest) ([]byte, error) {
 	label, err := memberlist.AddLabelHeaderToPacket(nil, p.label)
 	if err != nil {

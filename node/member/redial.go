@@ -33,7 +33,7 @@ type target struct {
 	busy atomic.Bool // it is being dialled
 }
 
-// toDial returns the addresses to dial, those of live members excluded. alone reports whether this node knows nobody.
+// toDial returns the addresses to dial, without those of live members. alone reports whether there are no live members but this one.
 func (m *Members) toDial(now time.Time) (addrs []string, alone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,6 +28,7 @@ type state struct {
 	members []entry
 }
 
+// entry is a member in a state.
 type entry struct {
 	id      string
 	boot    uint64

@@ -53,6 +53,7 @@ type table struct {
 	events       []Event         // for Deps.Event
 }
 
+// record is what this node knows of a member, or of a voter that it has never met.
 type record struct {
 	id     string
 	boot   uint64
@@ -108,6 +109,7 @@ func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *ta
 // grace is how long undeclared founders count once others have declared themselves.
 func (t *table) grace() time.Duration { return max(t.cfg.SettleAfter/4, time.Second) }
 
+// event queues an event about a member, or about this side if r is nil.
 func (t *table) event(kind string, r *record, now time.Time, reason string) {
 	if t.farewellAcks != nil {
 		return // this node leaves, and does not hear all: others that leave, too, would be taken for dead
@@ -222,6 +224,7 @@ func (t *table) lost(id string, now time.Time) {
 	}
 }
 
+// gone notes that a member is dead or has left.
 func (t *table) gone(r *record, how phase, now time.Time) {
 	if r.phase == how {
 		return
@@ -313,7 +316,7 @@ func (t *table) merge(s state, now time.Time) {
 	}
 }
 
-// age ends what a member counts for once it has been dead for too long.
+// age ends that a member counts as settled, or as a founder, once it has been dead for ForgetAfter.
 func (t *table) age(r *record, now time.Time) {
 	if r.phase == dead && now.Sub(r.since) >= t.cfg.ForgetAfter && (r.settled || r.founder) {
 		r.settled, r.founder = false, false
@@ -376,7 +379,7 @@ func (t *table) count(now time.Time) {
 	t.changed(settled, t.paxos.majority(t.there(now), t.absent), now)
 }
 
-// changed stores what count found and reports news.
+// changed stores what count found, and emits events about what is new in it.
 func (t *table) changed(settled []string, majority bool, now time.Time) {
 	fresh, turned := t.version == 0, majority != t.majority
 	t.majority = majority
@@ -399,8 +402,8 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 	t.settled, t.stirred = settled, false
 }
 
-// room reports whether one member more can be kept. If there are too many, the one makes room that has been dead for longest, does not count
-// and does not vote.
+// room makes room for one member more, and reports whether there is any. If there are too many, it drops the one that has been dead for longest
+// among those that neither count nor vote.
 func (t *table) room() bool {
 	if len(t.members) < maxEntries {
 		return true

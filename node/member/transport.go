@@ -130,7 +130,7 @@ func (c *carrier) WriteToAddress(b []byte, to memberlist.Address) (time.Time, er
 	return c.Transport.WriteTo(b, to.Addr)
 }
 
-// DialAddressTimeout makes a stream to a member, by a link or to its port.
+// DialAddressTimeout makes a stream to a member. It ends with the carrier's others.
 func (c *carrier) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	if c.ctx.Err() != nil || c.silent.Load() {
 		return nil, net.ErrClosed
@@ -142,6 +142,7 @@ func (c *carrier) DialAddressTimeout(to memberlist.Address, timeout time.Duratio
 	return c.newStream(conn, nil), nil
 }
 
+// reach makes a connection to a member, by a link or to its port.
 func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	if c.links != nil && to.Name != "" {
 		ctx, cancel := context.WithTimeout(c.ctx, timeout)

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// duplicate handles a live node with this node's id: the younger of the two gives way. It needs mu held.
+// duplicate handles the state of a live node with this node's id: the younger of the two gives way. It needs mu held.
 func (m *Members) duplicate(s state, now time.Time) {
 	own := now.Sub(m.table.started)
 	younger := own < s.age
