@@ -19,7 +19,7 @@ type target struct {
 	Server
 	memory Memory
 	asking string // node asked now, "" if none
-	asked  int
+	asked  int    // how often nodes were asked
 }
 
 // newAsker makes an asker without nodes. setNodes sets them.
@@ -70,6 +70,7 @@ func (a *asker) answered(r Result) (i int, ok bool) {
 	return i, true
 }
 
+// waiting reports whether an ask has no answer yet.
 func (a *asker) waiting() bool {
 	return slices.ContainsFunc(a.targets, func(s *target) bool { return s.asking != "" })
 }
@@ -95,7 +96,7 @@ func (a *asker) revise(decide func() []Choice) {
 	}
 }
 
-// decided returns what decide chooses; without nodes, that nothing can be chosen.
+// decided returns what decide chooses or, without nodes, choices of no node.
 func (a *asker) decided(decide func() []Choice) []Choice {
 	if len(a.view.Nodes) > 0 {
 		return decide()

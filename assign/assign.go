@@ -107,6 +107,7 @@ func (v View) sorted() []Node {
 	return slices.SortedFunc(slices.Values(v.Nodes), func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
 }
 
+// ids returns the ids of nodes, in their order.
 func ids(nodes []Node) []string {
 	list := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -115,6 +116,7 @@ func ids(nodes []Node) []string {
 	return list
 }
 
+// find returns the node with an id, nil if it is not in the view.
 func (v View) find(id string) *Node {
 	for i := range v.Nodes { // a node is too large to be handed to a function
 		if v.Nodes[i].ID == id {

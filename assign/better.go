@@ -90,6 +90,7 @@ func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
 	return scout(cfg, m, Predictions(m, v), owner)
 }
 
+// scout is Scout for a caller that has the predictions.
 func scout(cfg Config, m *Memory, all []Prediction, owner string) (node string, ok bool) {
 	least, own := math.Inf(1), math.Inf(1)
 	for _, p := range all {

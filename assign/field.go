@@ -39,6 +39,7 @@ func chord(l *ncoord.Location) point {
 	return p
 }
 
+// distance returns the distance of two points in their unit.
 func (p *point) distance(q *point) float64 {
 	var sum float64
 	for i := range p.x {
@@ -64,7 +65,7 @@ type hypothesis struct {
 	alpha []float64
 }
 
-// field is the posterior of a server.
+// field is what the measured nodes tell of the round trips from all nodes to one server: the posterior.
 type field struct {
 	seen []measured
 	rho  func(a, b int) float64 // covariance of two nodes' deviations e

@@ -30,6 +30,7 @@ type delegation struct {
 // mostSubnets is the number of delegated subnets that a batch takes over.
 const mostSubnets = 10_000
 
+// newIPMicra takes over the subnets of an earlier ipmicra, if before is one.
 func newIPMicra(cfg IPMicraConfig, before Assigner) *ipmicra {
 	m := &ipmicra{cfg: cfg}
 	if before, ok := before.(*prober); ok {

@@ -32,20 +32,22 @@ type learner struct {
 	list []int32 // buffer of candidates
 }
 
+// learntNode is a node with what is learnt of it: its load in ms, and the time that it needs for a byte in ms.
 type learntNode struct {
 	Node
 	load, slow quantity
 }
 
+// learntServer is a server with what is learnt of it.
 type learntServer struct {
 	addr   netip.Addr // zero if it has no neighbours
 	memory *Memory
 	think  quantity
-	field  *field
+	field  *field // nil without downloads: posterior makes it when it is needed
 	obs    []observation
 	pairs  map[int][]float64 // by node: residuals of whole downloads in the log domain
-	spread bool
-	own    *field // from the server's own downloads alone, evidence for its neighbours; nil if there are none
+	spread bool              // the address answers at several places
+	own    *field            // from the server's own downloads alone, evidence for its neighbours; nil if there are none
 }
 
 // page returns the size of a typical page, in bytes.
@@ -67,6 +69,7 @@ type observation struct {
 	rounds       float64 // those after the first byte
 }
 
+// newLearner makes a learner for the nodes of a view, and for those that are only in the memories of servers. fit must come next.
 func newLearner(v View, servers []*learntServer, without Ablation) *learner {
 	l := &learner{index: map[uint64]int{}, servers: servers, without: without}
 	add := func(key uint64, n Node) {
@@ -105,6 +108,7 @@ func loadOf(n Node) quantity {
 	return newQuantity(loadPriorMs, loadPriorSD)
 }
 
+// slowOf returns the prior of the time that a node needs for a byte: by the published bandwidth, if there is one.
 func slowOf(n Node) quantity {
 	if n.Factors.Samples > 0 && n.Factors.BytesPerMs > 0 {
 		return newQuantity(1/n.Factors.BytesPerMs, max(n.Factors.BytesError, 0.05))
@@ -309,6 +313,8 @@ type prediction struct {
 	seen int     // downloads
 }
 
+// predict predicts the download of a typical page of a server at a node: by the model of model.go, and then by what the downloads of just
+// this pair have shown beyond the model.
 func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 	n := &l.nodes[node]
 	mean, variance := f.predict(node)

@@ -58,6 +58,7 @@ type code uint16
 
 const codeLeast, codeSpan = 1e-3, 23.03 // e^23.03 is 1e10
 
+// encode returns the nearest code of a number; 0 for one that is not positive.
 func encode(v float64) code {
 	if !(v > 0) {
 		return 0
@@ -72,6 +73,7 @@ func (c code) value() float64 {
 	return codeLeast * math.Exp(float64(c-1)/65534*codeSpan)
 }
 
+// nodeKey is the hash by which memories name a node.
 func nodeKey(id string) uint64 { return xxhash.Sum64String(id) }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -207,6 +209,7 @@ func (s *seen) usual() float64 {
 	return quantile.Median(times)
 }
 
+// saturate returns n + 1, or n if it is the largest number.
 func saturate(n uint32) uint32 { return max(n, n+1) }
 
 // known reports whether there is a coordinate at all.

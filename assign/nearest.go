@@ -21,6 +21,7 @@ type nearest struct {
 	fitted  time.Time // time of the last fit
 }
 
+// nearestServer is a server of the batch, and how its estimates went.
 type nearestServer struct {
 	learntServer
 	*target
@@ -251,6 +252,7 @@ func (a *nearest) Conclude(now time.Time) []Choice {
 	return a.conclude(a.decide)
 }
 
+// decide picks a node for each server, so that the nodes share the work of the batch.
 func (a *nearest) decide() []Choice {
 	a.learn(a.fitted)
 	rankings := make([][]prediction, len(a.servers))
@@ -277,6 +279,7 @@ func (a *nearest) decide() []Choice {
 // keptRanks is the number of best nodes of a ranking that share may choose from.
 const keptRanks = 24
 
+// choice makes the choice of the pick-th node of a ranking, with the reason.
 func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choice {
 	p := ranking[pick]
 	c := Choice{Server: s.Addr, Node: a.learner.nodes[p.node].ID, PredictedMs: p.ms, Estimates: s.asked, Error: p.sd}

@@ -28,9 +28,9 @@ func Network(a netip.Addr) netip.Prefix { return within(a, 24) }
 // network has the servers of a network.
 type network struct {
 	servers []*learntServer
-	trust   float64
-	of      []*learntServer // the first known servers
-	places  []*place        // theirs
+	trust   float64         // the probability that a server is at the place of one of its neighbours
+	of      []*learntServer // up to mostNeighbours of them with downloads, whose places are hypotheses about the others
+	places  []*place        // the places of those in of
 }
 
 // networksOf returns the networks with more than one server.

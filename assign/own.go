@@ -50,6 +50,7 @@ type density [gridPoints]float64
 // likelihood is the likelihood of a download, as logarithms over the grid.
 type likelihood [gridPoints]float32
 
+// newWindow makes a window without downloads whose quantity has this prior.
 func newWindow(median, sd float64) window {
 	w := window{mean: math.Log(median), sd: sd}
 	var norm float64
@@ -160,6 +161,7 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 // The sum over hidden has hiddenSteps values within hiddenReach standard deviations on either side.
 const hiddenSteps, hiddenReach = 9, 2.4
 
+// add adds the likelihood of a measured time, and drops the oldest one of too many.
 func (w *window) add(p part) {
 	if len(w.last) == ownWindow {
 		w.last = w.last[:copy(w.last, w.last[1:])]

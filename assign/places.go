@@ -57,6 +57,7 @@ type place struct {
 
 type expected struct{ log, sd float32 } // sd is 0 until computed
 
+// from returns the expected round trip from a node.
 func (p *place) from(node int) (log, sd float64) {
 	switch {
 	case p.expect == nil:
@@ -77,7 +78,7 @@ func (l *learner) shared(expect func(node int) (log, sd float64)) *place {
 	return &place{expect: expect, keep: true, known: make([]expected, len(l.nodes))}
 }
 
-// at returns the place at a round trip of ms, or of the usual round trip if ms is 0. extra widens the spread.
+// at returns what a place expects of a node at a round trip of ms, or at the usual round trip if ms is 0. extra widens the spread.
 func at(ms, extra float64) (log, sd float64) {
 	if ms <= 0 {
 		return math.Log(ignorantMs), ignorantSD
@@ -154,6 +155,7 @@ func (l *learner) statedPlace(loc *ncoord.Location) *place {
 	}}
 }
 
+// hypotheses returns the places where a server may be, with their prior weights, without those of its neighbours.
 func (l *learner) hypotheses(s *learntServer) []hypothesis {
 	// An anycast address is near every node.
 	if s.spread {
@@ -187,6 +189,7 @@ const (
 	cellDegrees = 5.0
 )
 
+// cell is a part of the ground, in steps of cellDegrees.
 type cell struct{ lat, lon int16 }
 
 // candidates returns the nodes of the view that may be the best for a server, each once. The slice is valid until the next call.

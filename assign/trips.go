@@ -25,6 +25,7 @@ type trip struct {
 	times       int
 }
 
+// join returns the trip of the connect times of both.
 func (t trip) join(u trip) trip {
 	if t.times == 0 || u.times > 0 && u.least < t.least {
 		t.least, t.load = u.least, u.load

@@ -29,6 +29,7 @@ type vivaldi struct {
 	again   bool      // whether it began with places from an earlier round
 }
 
+// vivaldiServer is a server of the batch with its place.
 type vivaldiServer struct {
 	*target
 	at      Proxy
@@ -114,6 +115,7 @@ func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coord
 	s.at.move(cfg, from, quantile.Of(slices.Sorted(slices.Values(window)), cfg.Percentile), rnd)
 }
 
+// medianError returns the median error of the servers' places.
 func (a *vivaldi) medianError() float64 {
 	v := make([]float64, len(a.servers))
 	for i, s := range a.servers {
@@ -151,6 +153,7 @@ func (a *vivaldi) decide() []Choice {
 	return choices
 }
 
+// choose chooses the nearest node, or what Config.Unconverged says if the places are not exact enough.
 func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 	is := "below"
 	if !converged {
@@ -175,6 +178,7 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 	return c
 }
 
+// least chooses the node at the least distance.
 func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
 	c := Choice{Server: s.Addr, PredictedMs: math.Inf(1), Reason: reason}
 	for _, n := range a.view.Nodes {

@@ -108,6 +108,7 @@ type delays struct {
 	samples int
 }
 
+// add takes a delay, and drops the oldest.
 func (d *delays) add(ms float64) {
 	d.ring[d.samples%len(d.ring)] = max(0, ms)
 	d.samples++

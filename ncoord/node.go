@@ -121,11 +121,12 @@ func (n *Node) move(l *link, now int64) {
 	n.energy.add(&n.coord)
 }
 
-// recall lets a random remembered neighbour pull, by less the longer ago it was measured. The link but, just measured, does not.
-func (n *Node) recall(but *link, step float64, now int64) {
+// recall lets a random remembered neighbour pull, by less the longer ago it was measured. If it draws the link that was measured just now,
+// nothing pulls.
+func (n *Node) recall(measured *link, step float64, now int64) {
 	l := &n.links.all[n.rnd.IntN(len(n.links.all))]
 	fresh := 1 - float64(now-l.used)/float64(neighbourTTL)
-	if l == but || fresh <= 0 {
+	if l == measured || fresh <= 0 {
 		return
 	}
 	gain := step * trust(n.coord.Error, l.remote.Error) * l.weight * min(fresh, 1)

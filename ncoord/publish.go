@@ -8,6 +8,7 @@ import (
 // spot is a place as ENERGY compares it, with the height as one more dimension.
 type spot [MaxDims + 1]float64
 
+// to returns the distance to another spot, in ms.
 func (a *spot) to(b *spot) float64 {
 	var sum float64
 	for i, v := range a {
@@ -24,11 +25,13 @@ type energy struct {
 	moves  int
 }
 
+// add takes a place into the recent window, for the oldest there.
 func (e *energy) add(c *Coordinate) {
 	e.recent[e.moves%energyWindow] = spot{c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height}
 	e.moves++
 }
 
+// full reports whether the recent window is full.
 func (e *energy) full() bool { return e.moves >= energyWindow }
 
 // centre writes the mean of the recent window, which must be full, into a coordinate.
@@ -72,6 +75,7 @@ type load struct {
 	at    time.Time
 }
 
+// set takes the present load, in ms.
 func (l *load) set(ms float64, now time.Time) {
 	l.settle(now)
 	l.raw = ms
