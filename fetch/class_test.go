@@ -65,6 +65,38 @@ func TestOwnTrouble(t *testing.T) {
 	}
 }
 
+// A link to an IPv6 address is no trouble of a machine that has IPv4 only: with IPv6 switched off, as in many containers, the system says that no local
+// address is free. Trouble would last until such a host answers.
+func TestRoutesOfOneFamily(t *testing.T) {
+	cfg := testConfig()
+	cfg.AllowPrefixes = []string{"2001:db8::/32", "127.0.0.0/8"}
+	six := netip.MustParseAddr("2001:db8::1")
+	for _, c := range []struct {
+		addr         netip.Addr
+		err          error
+		route4, has6 bool
+		want         string
+	}{
+		{six, syscall.ENETUNREACH, true, false, ""},
+		{six, syscall.EADDRNOTAVAIL, true, false, ""},
+		{six, syscall.ENETUNREACH, false, false, "no route"},
+		{six, syscall.EADDRNOTAVAIL, false, false, "no route"},
+		{six, syscall.EADDRNOTAVAIL, true, true, "no free local port or address"},
+		{testAddr, syscall.ENETUNREACH, false, true, "no route"},
+	} {
+		cl := newClient(t, cfg, Deps{
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				return nil, os.NewSyscallError("connect", c.err)
+			},
+			HasRoute: func(addr netip.Addr) bool { return addr.Is4() && c.route4 || addr.Is6() && c.has6 },
+		})
+		res := cl.Get(t.Context(), Request{URL: "http://a.example/", Addr: c.addr})
+		if why, _ := OwnTrouble(res.Err); why != c.want || res.Class != Unreachable {
+			t.Errorf("%v to %v, routes of IPv4 %v and of IPv6 %v: %q, class %q, %v", c.err, c.addr, c.route4, c.has6, why, res.Class, res.Err)
+		}
+	}
+}
+
 // A canceled request is told by the reason of its own context. A cancellation of somebody else stays what it is.
 func TestReason(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -31,7 +31,7 @@ type Deps struct {
 	// Dial connects to an IP address and port; nil means a net.Dialer. The guard checks the address before and after.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// HasRoute reports whether this machine has a route to an address; nil asks the system. The client calls it after a connect
-	// found the address unreachable.
+	// found an address unreachable.
 	HasRoute func(netip.Addr) bool
 	// OwnAddrs reads the addresses of this machine, each with the length of its network; nil asks the system. The client calls it
 	// at most once a minute.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -77,7 +78,7 @@ func (c *Client) dial(ctx context.Context, x *exchange, addr netip.Addr, address
 	took := time.Since(start)
 	if err != nil {
 		if unrouted(err) && !c.deps.HasRoute(addr) {
-			err = fmt.Errorf("%w: %w", errNoRoute, err)
+			err = c.noRoute(addr, err)
 		}
 		return nil, x.broke(stageClass(err, TimeoutConnect, Other), fmt.Errorf("connect: %w", err))
 	}
@@ -88,6 +89,18 @@ func (c *Client) dial(ctx context.Context, x *exchange, addr netip.Addr, address
 		}
 	}
 	return &conn{Conn: nc, connect: took, unwatch: context.AfterFunc(c.ctx, func() { nc.Close() })}, nil
+}
+
+// anyIPv4 shows whether there is a route to the addresses of IPv4. Nobody has it (RFC 5737), and nothing is sent to it.
+var anyIPv4 = netip.MustParseAddr("192.0.2.1")
+
+// noRoute returns the error of a connect to an address that this machine has no route to. That it lacks IPv6 where it has IPv4 is no trouble that
+// passes: pages may have links to addresses of either.
+func (c *Client) noRoute(addr netip.Addr, err error) error {
+	if addr.Is6() && c.deps.HasRoute(anyIPv4) {
+		return fmt.Errorf("%w (this machine has IPv4 only: %v)", syscall.ENETUNREACH, err)
+	}
+	return fmt.Errorf("%w: %w", errNoRoute, err)
 }
 
 // dialTLS is dial with a handshake, which offers HTTP/2 if h2. The server name is the host of address.

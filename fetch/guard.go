@@ -207,5 +207,8 @@ func hasRoute(addr netip.Addr) bool {
 	return !unrouted(err) && !errors.Is(err, syscall.ENETDOWN)
 }
 
-// unrouted reports whether a connect failed as it does without a route. A router on the way may be the one that has none.
-func unrouted(err error) bool { return isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH) }
+// unrouted reports whether a connect failed as it does without a route, or without an own address of the family. A router on the way may be the one
+// that has no route, and all ports of an address may be in use.
+func unrouted(err error) bool {
+	return isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL)
+}
