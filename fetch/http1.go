@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,7 +32,7 @@ type working struct {
 	out    bytes.Buffer  // the head of the request
 	in     *bufio.Reader // from the connection
 	head   []byte        // of the answer, filtered
-	ended  error         // comes after it
+	ended  error         // comes after it; nil if more comes from in
 	unread []byte        // part of head
 	answer *bufio.Reader // has head, then what comes from in
 }
@@ -116,15 +117,16 @@ func (c *http1Conn) answer(x *exchange, hr *http.Request, most int64) (*http.Res
 			raw = new([]byte)
 		}
 		w.head = w.head[:0]
-		w.ended = filter.read(w.in, &w.head, raw)
-		if w.ended == errLongHead {
+		ended := filter.read(w.in, &w.head, raw)
+		if ended == errLongHead {
 			return nil, errLongHead
 		}
-		w.unread = w.head
+		w.unread, w.ended = w.head, cmp.Or[error](ended, errBroken) // where net/http finds no end of a head, it would read on without a limit
 		resp, err := http.ReadResponse(w.answer, hr)
 		if err != nil {
 			return nil, err
 		}
+		w.ended = ended
 		if resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
 			if raw != nil {
 				x.rawHead = *raw
@@ -137,7 +139,10 @@ func (c *http1Conn) answer(x *exchange, hr *http.Request, most int64) (*http.Res
 	}
 }
 
-var errLongHead = &failure{HeaderTooLarge, errors.New("head of the answer is too long")}
+var (
+	errLongHead = &failure{HeaderTooLarge, errors.New("head of the answer is too long")}
+	errBroken   = &failure{Protocol, errors.New("head of the answer is broken")}
+)
 
 // quiet reports whether nothing has come on an idle connection: neither its end, nor an answer that nobody has asked for.
 func (c *http1Conn) quiet() bool {

@@ -106,6 +106,38 @@ func TestBoundsOfAnswers(t *testing.T) {
 	})
 }
 
+// net/http reads a head without a limit. Of one that never ends it gets only what is within the limits here, whatever it makes of its lines.
+func TestHeadsWithoutEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		head, again string
+		class       Class
+	}{
+		"no head":                      {"", "a", Protocol},
+		"lines without a name":         {"HTTP/1.1 200 OK\r\n", ": x\r\n", Protocol},
+		"continuations of no field":    {"HTTP/1.1 200 OK\r\nX: y\r\nnothing\r\n", " x\r\n", Protocol},
+		"empty lengths":                {"HTTP/1.1 200 OK\r\n", "Content-Length:\r\n", Protocol},
+		"what follows a line of CR":    {"HTTP/1.1 200 OK\r\nX: y\r\n\r\r\n", " x\r\n", Protocol},
+		"continuations of a field":     {"HTTP/1.1 200 OK\r\nX: y\r\n", " x\r\n", HeaderTooLarge},
+		"empty lines before the first": {"", "\r\n", Protocol},
+	} {
+		const most = 4 << 20 // or the test would need all memory, where it fails
+		sent := make(chan int, 1)
+		cl := newClient(t, testConfig(), Deps{Dial: serve(0, func(nc net.Conn) {
+			_, _ = requestHeadOf(bufio.NewReader(nc))
+			_, err := io.WriteString(nc, c.head)
+			n, block := 0, []byte(strings.Repeat(c.again, 1024))
+			for ; err == nil && n < most; n += len(block) {
+				_, err = nc.Write(block)
+			}
+			sent <- n
+		})})
+		res := cl.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+		if n := <-sent; res.Class != c.class || n >= most {
+			t.Errorf("%s: class %q after %d bytes, %v", name, res.Class, n, res.Err)
+		}
+	}
+}
+
 // What a server sends on an idle connection is no answer to the next request. That goes to a new one, as if the server had closed the old one.
 func TestNobodyAskedForIt(t *testing.T) {
 	for name, late := range map[string]string{"another answer": okHead + "wrong", "a timeout": "HTTP/1.1 408 Request Timeout\r\n\r\n", "its end": "", "nothing": "-"} {
