@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
 )
@@ -146,6 +147,9 @@ var (
 
 // quiet reports whether nothing has come on an idle connection: neither its end, nor an answer that nobody has asked for.
 func (c *http1Conn) quiet() bool {
+	if tc, ok := c.Conn.(*tls.Conn); ok && !exhausted(tc) {
+		return false
+	}
 	socket := socketOf(c.conn)
 	if socket == nil {
 		return true
@@ -162,6 +166,15 @@ func (c *http1Conn) quiet() bool {
 		return true
 	})
 	return err == nil && nothing
+}
+
+// exhausted reports whether nothing is left of what TLS has read from its socket: behind an answer, more may have come in the same record.
+func exhausted(tc *tls.Conn) bool {
+	if tc.SetReadDeadline(time.Unix(1, 0)) != nil { // then it reads nothing more from there
+		return false
+	}
+	_, err := tc.Read(make([]byte, 1))
+	return errors.Is(err, os.ErrDeadlineExceeded) && tc.SetReadDeadline(time.Time{}) == nil
 }
 
 // socketOf returns the socket under a connection, or nil.

@@ -3,6 +3,8 @@ package fetch
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -183,6 +185,37 @@ func TestNobodyAskedForIt(t *testing.T) {
 			}
 			c.Close()
 		}
+	}
+}
+
+// Some servers send more than the length of a body. Over TLS the rest may have come out of the socket with the body, in one record. It is no answer to the
+// next request.
+func TestMoreThanItsLengthInOneRecord(t *testing.T) {
+	body := strings.Repeat("a", 10_000)
+	for name, more := range map[string]string{"the rest of a page": strings.Repeat("</html>", 10), "another answer": okHead + "wrong", "nothing": ""} {
+		url, deps := oddServer(t, &tls.Config{DynamicRecordSizingDisabled: true}, false, func(w http.ResponseWriter, _ *http.Request) {
+			nc, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer nc.Close()
+			for in := bufio.NewReader(nc); ; {
+				fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(body), body, more)
+				if _, err := requestHeadOf(in); err != nil {
+					return
+				}
+			}
+		})
+		c := newClient(t, testConfig(), deps)
+		for i := range 4 {
+			res := c.Get(t.Context(), Request{URL: url, Addr: testAddr})
+			if res.Err != nil || string(res.Body) != body || res.Timing.Fresh != (i == 0 || more != "") {
+				t.Errorf("%s, request %d: %d bytes, fresh %v, %v", name, i, len(res.Body), res.Timing.Fresh, res.Err)
+			}
+			res.Release()
+		}
+		c.Close()
 	}
 }
 
