@@ -19,7 +19,7 @@ type headFilter struct {
 	passed  int64 // bytes that did
 	dropped int   // bytes
 	drops   bool  // the last field was dropped, and so are its continuations
-	chunked bool  // there was a Transfer-Encoding
+	chunked bool  // there was a Transfer-Encoding of this name
 }
 
 const (
@@ -83,9 +83,9 @@ func (h *headFilter) refuses(line []byte) bool {
 			h.drops = h.drops || len(once(value)) == 0
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
 			value = once(value)
-			h.drops = h.drops || len(value) == 0 || bytes.EqualFold(value, []byte("identity")) ||
-				h.chunked && bytes.EqualFold(value, []byte("chunked"))
-			h.chunked = true
+			chunked := bytes.EqualFold(value, []byte("chunked"))
+			h.drops = h.drops || len(value) == 0 || bytes.EqualFold(value, []byte("identity")) || h.chunked && chunked
+			h.chunked = h.chunked || chunked && !h.drops
 		}
 	}
 	return h.drops
