@@ -90,8 +90,8 @@ func newLearner(v View, servers []*learntServer, without Ablation) *learner {
 			}
 		}
 	}
-	l.place()
-	l.places()
+	l.setPoints()
+	l.setPlaces()
 	l.networks = networksOf(servers)
 	return l
 }
@@ -116,8 +116,8 @@ func slowOf(n Node) quantity {
 	return newQuantity(slowPrior, slowPriorSD)
 }
 
-// place sets the nodes' positions for the kernel: their coordinates if most nodes have one, and otherwise their locations.
-func (l *learner) place() {
+// setPoints sets the nodes' positions for the kernel: their coordinates if most nodes have one, and otherwise their locations.
+func (l *learner) setPoints() {
 	coords := 0
 	for i := range l.nodes {
 		if known(l.nodes[i].Coord) && l.nodes[i].Coord.Error < 1 {
@@ -244,11 +244,11 @@ func (l *learner) fitField(s *learntServer, now time.Time) {
 	}
 	s.field = newField(seen, l.rho, l.hypotheses(s))
 	s.own = s.field
-	l.observed(s)
+	l.setRoundTrips(s)
 }
 
-// observed sets the estimated round trips of a server's observations.
-func (l *learner) observed(s *learntServer) {
+// setRoundTrips sets the estimated round trips of a server's observations.
+func (l *learner) setRoundTrips(s *learntServer) {
 	at := -1
 	var rtt float64
 	for i := range s.obs {

@@ -87,7 +87,7 @@ func (l *learner) fitNeighbours() {
 	for _, s := range l.servers {
 		if n := l.networkOf(s); n != nil && s.own != nil && len(n.of) > 1 {
 			s.field = newField(s.own.seen, l.rho, l.withNeighbours(s))
-			l.observed(s)
+			l.setRoundTrips(s)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 		return
 	}
 	due := o.Due(now)
-	trip := o.trips.take(server, connect, o.now, now)
+	trip := o.trips.add(server, connect, o.now, now)
 	if !due {
 		return
 	}

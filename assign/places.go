@@ -86,8 +86,8 @@ func at(ms, extra float64) (log, sd float64) {
 	return math.Log(ms), math.Hypot(spreadOf(ms), extra)
 }
 
-// places prepares the hypotheses that all servers share.
-func (l *learner) places() {
+// setPlaces prepares the hypotheses that all servers share.
+func (l *learner) setPlaces() {
 	l.everywhere = &place{log: math.Log(everywhereMs), sd: everywhereSD}
 	step := max(1, (l.live+maxHypotheses-1)/maxHypotheses)
 	for j := 0; j < l.live; j += step {

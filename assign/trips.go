@@ -37,8 +37,8 @@ func (t trip) join(u trip) trip {
 // leastExcess returns the factor by which the shortest of some connect times exceeds the round trip: the median of half-normal noise.
 func leastExcess(times int) float64 { return 1 + (connectExcess-1)/float64(max(times, 1)) }
 
-// take adds a connect time (0 for none) and the present load, both in ms. It returns what is known about the server.
-func (t *trips) take(server netip.Addr, connect, load float64, now time.Time) trip {
+// add adds a connect time (0 for none) and the present load, both in ms. It returns what is known about the server.
+func (t *trips) add(server netip.Addr, connect, load float64, now time.Time) trip {
 	passed := now.Sub(t.since)
 	if passed > 2*tripSpan {
 		t.recent = nil // from before a pause

@@ -18,7 +18,7 @@ func TestTripsAreBelievedForAWhile(t *testing.T) {
 		{0, 20, 20}, {tripSpan, 50, 20}, {tripSpan + time.Second, 50, 20}, {2*tripSpan + time.Second, 0, 20},
 		{2*tripSpan + 2*time.Second, 70, 50}, {4*tripSpan + 2*time.Second, 80, 70}, {10 * tripSpan, 90, 90},
 	} {
-		if got := all.take(server, c.connect, 5, begin.Add(c.at)); got.least != c.least {
+		if got := all.add(server, c.connect, 5, begin.Add(c.at)); got.least != c.least {
 			t.Errorf("after %v, connecting in %v ms: the least is %v ms, want %v", c.at, c.connect, got.least, c.least)
 		}
 	}
@@ -30,12 +30,12 @@ func TestTripsAreBounded(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
 	for i := range 10_000 {
-		all.take(addr(i), 10, 1, now)
+		all.add(addr(i), 10, 1, now)
 	}
 	if len(all.recent) != 10_000 || all.before != nil {
 		t.Errorf("%d servers, %d before", len(all.recent), len(all.before))
 	}
-	if all.take(addr(10_000), 10, 1, now); len(all.recent) != 1 || len(all.before) != 10_000 {
+	if all.add(addr(10_000), 10, 1, now); len(all.recent) != 1 || len(all.before) != 10_000 {
 		t.Errorf("%d servers, %d before", len(all.recent), len(all.before))
 	}
 }
@@ -47,7 +47,7 @@ func TestTripsOfAllDownloads(t *testing.T) {
 	for o.Due(now) {
 		o.Observe("n", netip.MustParseAddr("192.0.2.1"), usual, nil, View{}, now)
 	}
-	if o.Observe("n", far, usual, nil, View{}, now); o.trips.take(far, 0, 0, now).least != 20 {
+	if o.Observe("n", far, usual, nil, View{}, now); o.trips.add(far, 0, 0, now).least != 20 {
 		t.Error("the round trip is not known")
 	}
 }
