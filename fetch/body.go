@@ -108,8 +108,8 @@ func (c coded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// largest is the largest window of a decoder, in bytes: that of Brotli.
-const largest = 16 << 20
+// largestWindow is the largest window of a decoder, in bytes: that of Brotli.
+const largestWindow = 16 << 20
 
 // largeBudget limits the memory of large bodies over all downloads. Windows of decoders have a semaphore of their own. A download
 // takes it before that of bodies, so that no two downloads wait for each other.
@@ -119,7 +119,7 @@ type largeBudget struct {
 }
 
 func newLargeBudget(bodies int) *largeBudget {
-	return &largeBudget{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largest)}
+	return &largeBudget{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largestWindow)}
 }
 
 // takeBody waits until this body may be large.

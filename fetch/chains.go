@@ -34,8 +34,8 @@ func newChains(roots *x509.CertPool) *chains {
 	return &chains{roots: roots, known: known}
 }
 
-// of returns what tls.Config calls to verify the server of a name. That must take the place of its own verification.
-func (c *chains) of(name string) func(tls.ConnectionState) error {
+// verifier returns what tls.Config calls to verify the server of a name. That must take the place of its own verification.
+func (c *chains) verifier(name string) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		certs := state.PeerCertificates
 		opts := x509.VerifyOptions{Roots: c.roots, DNSName: name, Intermediates: x509.NewCertPool()}

@@ -316,7 +316,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	if err != nil {
 		res.fail(classOf(ctx, err), reason(ctx, err))
 	} else {
-		x.head()
+		x.headComplete()
 		c.read(ctx, &res, req, hr, resp, x, limit)
 	}
 	res.Timing = x.end()

@@ -115,7 +115,7 @@ func (c *Client) dialTLS(ctx context.Context, x *exchange, addr netip.Addr, addr
 		cfg.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if !cfg.InsecureSkipVerify {
-		cfg.InsecureSkipVerify, cfg.VerifyConnection = true, c.chains.of(cfg.ServerName) // in the place of its own verification
+		cfg.InsecureSkipVerify, cfg.VerifyConnection = true, c.chains.verifier(cfg.ServerName) // in the place of its own verification
 	}
 	ctx, cancel := c.dialling(ctx, x, c.cfg.TLSTimeout)
 	defer cancel()

@@ -61,8 +61,8 @@ func TestWindowsAreBounded(t *testing.T) {
 		want   Class
 		bound  uint64
 	}{
-		{"br", append(wideBrotli, 'a'), TimeoutTotal, 8*largest + downloads*overhead},
-		{"zstd", append(wideZstd, 'a'), TimeoutTotal, 8*largest + downloads*overhead},
+		{"br", append(wideBrotli, 'a'), TimeoutTotal, 8*largestWindow + downloads*overhead},
+		{"zstd", append(wideZstd, 'a'), TimeoutTotal, 8*largestWindow + downloads*overhead},
 		{"br, br, br", three, Decode, downloads * overhead},
 		{"br, br", three, Decode, downloads * overhead},
 	} {
@@ -91,7 +91,7 @@ func TestWindowsAreBounded(t *testing.T) {
 				t.Errorf("%d MiB are in use, want at most %d", got>>20, tc.bound>>20)
 			}
 			g.Wait()
-			if !c.large.windows.TryAcquire(8 * largest) {
+			if !c.large.windows.TryAcquire(8 * largestWindow) {
 				t.Error("the budget is not given back")
 			}
 		})
@@ -119,8 +119,8 @@ func TestWindow(t *testing.T) {
 			t.Errorf("zstd %q: window of %d bytes, want %d", tc.start, got, tc.want)
 		}
 	}
-	if got := brotliWindow(wideBrotli); got != largest {
-		t.Errorf("Brotli: window of %d bytes, want %d", got, largest)
+	if got := brotliWindow(wideBrotli); got != largestWindow {
+		t.Errorf("Brotli: window of %d bytes, want %d", got, largestWindow)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestWhatIsKept(t *testing.T) {
 				if (w.window == 0) != want {
 					t.Errorf("%s with a window of %d bytes takes %d of the budget", coding, window, w.window)
 				}
-				if done(); w.window != 0 || !w.budget.windows.TryAcquire(largest) {
+				if done(); w.window != 0 || !w.budget.windows.TryAcquire(largestWindow) {
 					t.Error("the budget is not given back")
 				}
 				return pool

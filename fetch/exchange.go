@@ -285,8 +285,8 @@ func (x *exchange) overHTTP2() bool {
 	return x.h2
 }
 
-// head notes that the head of the answer is complete: the first window of MinRate begins anew.
-func (x *exchange) head() {
+// headComplete notes that the head of the answer is complete: the first window of MinRate begins anew.
+func (x *exchange) headComplete() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.window, x.interim = time.Now(), 0

@@ -83,7 +83,7 @@ func (f *Files) answer(raw string, asked http.Header) *http.Response {
 	origin, below, query, _ := split(raw)
 	names, dir, err := segments(below)
 	if err != nil {
-		return failed(http.StatusBadRequest)
+		return withoutFile(http.StatusBadRequest)
 	}
 	name := strings.Join(names, "/")
 	if dir {
@@ -92,43 +92,43 @@ func (f *Files) answer(raw string, asked http.Header) *http.Response {
 			info, missing := f.root.Stat(cmp.Or(name, "."))
 			switch {
 			case missing != nil || !info.IsDir():
-				return failed(http.StatusNotFound)
+				return withoutFile(http.StatusNotFound)
 			case errors.Is(err, fs.ErrNotExist):
-				return failed(http.StatusForbidden) // nginx lists no directories
+				return withoutFile(http.StatusForbidden) // nginx lists no directories
 			}
-			return failed(refused(err))
+			return withoutFile(statusFor(err))
 		}
 		name = index
 	}
 	info, err := f.root.Stat(name)
 	switch {
 	case err != nil:
-		return failed(refused(err))
+		return withoutFile(statusFor(err))
 	case info.IsDir():
 		to := origin + (&url.URL{Path: "/" + name + "/"}).EscapedPath()
 		if query != "" {
 			to += "?" + query
 		}
-		r := failed(http.StatusMovedPermanently)
+		r := withoutFile(http.StatusMovedPermanently)
 		r.Header.Set("Location", to)
 		return r
 	case !info.Mode().IsRegular():
-		return failed(http.StatusNotFound) // opening a device or a pipe may have effects
+		return withoutFile(http.StatusNotFound) // opening a device or a pipe may have effects
 	}
 	// Do not block: what was a file a moment ago may be a pipe now.
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return failed(refused(err))
+		return withoutFile(statusFor(err))
 	}
 	if info, err = file.Stat(); err != nil || !info.Mode().IsRegular() {
 		file.Close()
-		return failed(http.StatusNotFound)
+		return withoutFile(http.StatusNotFound)
 	}
-	return f.found(name, file, info, asked)
+	return f.withFile(name, file, info, asked)
 }
 
-// found returns the response with a file, or 304 if the caller has it already.
-func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.Header) *http.Response {
+// withFile returns the response with a file, or 304 if the caller has it already.
+func (f *Files) withFile(name string, file *os.File, info fs.FileInfo, asked http.Header) *http.Response {
 	modified := info.ModTime().UTC().Format(http.TimeFormat)
 	etag := fmt.Sprintf("%q", fmt.Sprintf("%x-%x", info.ModTime().Unix(), info.Size()))
 	h := http.Header{"Last-Modified": {modified}, "Etag": {etag}}
@@ -143,15 +143,15 @@ func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.H
 	return &http.Response{StatusCode: http.StatusOK, Proto: ProtocolFile, Header: h, Body: file, ContentLength: info.Size()}
 }
 
-// failed returns a response without a file.
-func failed(status int) *http.Response {
+// withoutFile returns a response without a file.
+func withoutFile(status int) *http.Response {
 	body := fmt.Sprintf("<html>\r\n<head><title>%d %s</title></head>\r\n</html>\r\n", status, http.StatusText(status))
 	return &http.Response{StatusCode: status, Proto: ProtocolFile, ContentLength: int64(len(body)),
 		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// refused returns the status for a file that cannot be opened. A link out of the directory counts as not found.
-func refused(err error) int {
+// statusFor returns the status for a file that cannot be opened. A link out of the directory counts as not found.
+func statusFor(err error) int {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ELOOP) {
 		return http.StatusForbidden
 	}

@@ -155,7 +155,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("without the right: %q, %d", res.Class, res.Status)
 	}
 	for err, want := range map[error]int{syscall.EACCES: 403, syscall.ELOOP: 403, syscall.ENOENT: 404, syscall.ENAMETOOLONG: 404} {
-		if got := refused(err); got != want {
+		if got := statusFor(err); got != want {
 			t.Errorf("%v: status %d", err, got)
 		}
 	}

@@ -43,7 +43,7 @@ func (h *headFilter) read(in *bufio.Reader, pass, raw *[]byte) error {
 				*raw = append(bytes.TrimSuffix(bytes.TrimSuffix(*raw, []byte("\n")), []byte("\r")), "\r\n"...)
 			}
 		}
-		refused := whole && !status && !long && h.refuses(line)
+		refused := whole && !status && !long && h.mustDrop(line)
 		if refused && h.dropped+len(line) <= maxDropped {
 			h.dropped += len(line)
 			continue
@@ -68,8 +68,8 @@ func (h *headFilter) read(in *bufio.Reader, pass, raw *[]byte) error {
 	}
 }
 
-// refuses reports whether a line after the status line is to be dropped. It may change the line.
-func (h *headFilter) refuses(line []byte) bool {
+// mustDrop reports whether a line after the status line is to be dropped. It may change the line.
+func (h *headFilter) mustDrop(line []byte) bool {
 	text := bytes.TrimRight(line, "\r\n")
 	if len(text) == 0 {
 		return false
