@@ -22,13 +22,13 @@ import (
 func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *fetch.Result, out *frontier.Outcome, g *gather) *sink.Ticket {
 	// Several nodes may download a page to time it. The one that reads its links keeps it.
 	if l.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || out.Ending == frontier.Dropped || res.Status == 0 ||
-		res.Status == http.StatusNotModified || l.unindexed(task, res, g) {
+		res.Status == http.StatusNotModified || l.mustNotKeep(task, res, g) {
 		return nil
 	}
 	r := sink.Record{Time: res.Timing.Start, IsPage: task.Kind == frontier.Page}
 	if l.deps.Sink.Wants(sink.WARC) {
 		if len(res.RawHead) == 0 {
-			l.unkept(task, errNoHead)
+			l.warnUnkept(task, errNoHead)
 		} else {
 			r.Exchange = exchange(task, res)
 		}
@@ -36,7 +36,7 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 	ends := out.Ending != frontier.Again || l.deps.Frontier.UsedUp(task, out.Trouble)
 	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && ends {
 		if err := fetch.Safely(func() { r.Page = l.pageOf(task, res, g) }); err != nil {
-			l.unkept(task, err)
+			l.warnUnkept(task, err)
 		}
 	}
 	if r.Exchange == nil && r.Page == nil {
@@ -44,13 +44,13 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 	}
 	ticket, err := l.deps.Sink.Put(ctx, r)
 	if errors.Is(err, warc.ErrInvalid) && r.Page != nil { // nothing is wrong with its text
-		l.unkept(task, err)
+		l.warnUnkept(task, err)
 		r.Exchange = nil
 		ticket, err = l.deps.Sink.Put(ctx, r)
 	}
 	switch {
 	case errors.Is(err, sink.ErrUnfit):
-		l.unkept(task, err)
+		l.warnUnkept(task, err)
 		return nil
 	case err != nil && out.Trouble == frontier.Busy && !ends: // it is repeated anyway, once the host has waited
 		return nil
@@ -66,14 +66,14 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 // errNoHead says that informational heads have filled the capture before the head of the answer.
 var errNoHead = errors.New("archive response: no end of its head was recorded")
 
-// unkept logs that a download cannot be kept. The crawl goes on.
-func (l *Loop) unkept(task *frontier.Task, err error) {
+// warnUnkept logs that a download cannot be kept. The crawl goes on.
+func (l *Loop) warnUnkept(task *frontier.Task, err error) {
 	l.stats.update(func(s *Stats) { s.ArchiveFailures++ })
 	l.reader.warn(task, err)
 }
 
-// unindexed reports whether a page asks not to be kept.
-func (l *Loop) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool {
+// mustNotKeep reports whether a page asks not to be kept.
+func (l *Loop) mustNotKeep(task *frontier.Task, res *fetch.Result, g *gather) bool {
 	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Policy.agent(task.Host))
 	return noindex || g.page.NoIndex
 }

@@ -66,7 +66,7 @@ func TestPagesThatAreNotKept(t *testing.T) {
 		{"nofollow", "<meta name=robots content=none>", true},
 	} {
 		r := l.readPage(t, "http://a.test/dir/x", "X-Robots-Tag: "+c.header, c.body+pageForTheSink)
-		if got := l.unindexed(r.task, r.res, r.gather); got != c.unkept {
+		if got := l.mustNotKeep(r.task, r.res, r.gather); got != c.unkept {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -83,7 +83,7 @@ func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8, all
 			refs[i] = from.reference(link.Ref)
 		}
 		for i := range refs {
-			refs[i].known = refs[i].look()
+			refs[i].known = refs[i].isKnown()
 		}
 	}
 	for i, link := range links {

@@ -42,8 +42,8 @@ type reference struct {
 	known bool
 }
 
-// look reports whether the reference is remembered.
-func (r *reference) look() bool {
+// isKnown reports whether the reference is remembered.
+func (r *reference) isKnown() bool {
 	if r.shelf == nil {
 		return false
 	}

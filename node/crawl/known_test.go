@@ -58,7 +58,7 @@ func TestKnownRemembersAndForgets(t *testing.T) {
 		t.Helper()
 		for _, c := range [][2]string{{"http://a.test/", "/x"}, {"http://a.test/deep/page", "http://a.test/x"}, {"http://a.test/deep/page", "../x"},
 			{"http://a.test/deep/page", "./../x#part"}, {"http://b.test/", "http://a.test/x"}} {
-			if of(c[0], c[1]).look() != known {
+			if of(c[0], c[1]).isKnown() != known {
 				t.Errorf("%s on %s, %s: known is %v", c[1], c[0], when, !known)
 			}
 		}
@@ -114,7 +114,7 @@ func TestKnownKeepsSeveralOfARow(t *testing.T) {
 	keeps := func(n int) {
 		t.Helper()
 		for _, r := range all {
-			if r.look() {
+			if r.isKnown() {
 				n--
 			}
 		}
@@ -130,10 +130,10 @@ func TestKnownKeepsSeveralOfARow(t *testing.T) {
 		r.remember()
 	}
 	keeps(len(row{}))
-	if !all[len(row{})].look() {
+	if !all[len(row{})].isKnown() {
 		t.Error("what was remembered last is not known")
 	}
-	if other := (reference{shelf: shelf, key: 8}); other.look() {
+	if other := (reference{shelf: shelf, key: 8}); other.isKnown() {
 		t.Error("known in another row")
 	}
 }

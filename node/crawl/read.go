@@ -74,7 +74,7 @@ func (r *reader) parse(task *frontier.Task, res *fetch.Result, out *frontier.Out
 		// Of a body that breaks off, what has come is read, as browsers show it: its framing may be wrong each time.
 		reason := out.Reason
 		listed := false
-		if r.lists(task, res) {
+		if r.readsAsSitemap(task, res) {
 			found, listed = r.sitemap(task, res, out, g)
 		}
 		if !listed {
@@ -145,8 +145,8 @@ func (r *reader) page(task *frontier.Task, res *fetch.Result, out *frontier.Outc
 	return found + len(p.Links) + p.LinksDropped
 }
 
-// lists reports whether a body is read as a sitemap: that of a sitemap, and that of a page in XML, which may be one or a feed.
-func (r *reader) lists(task *frontier.Task, res *fetch.Result) bool {
+// readsAsSitemap reports whether a body is read as a sitemap: that of a sitemap, and that of a page in XML, which may be one or a feed.
+func (r *reader) readsAsSitemap(task *frontier.Task, res *fetch.Result) bool {
 	if task.Kind != frontier.Page || res.Status/100 != 2 || !r.cfg.Sitemaps {
 		return task.Kind == frontier.Sitemap
 	}

@@ -44,7 +44,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	}
 	res = l.deps.Client.Get(ctx, req)
 	jar := l.jarFor(settings)
-	returns := jar != nil && l.returns(task, &res)
+	returns := jar != nil && l.redirectsToItself(task, &res)
 	if settings.Cookies || returns {
 		jar.Learn(task.URL, res.Header)
 	}
@@ -108,8 +108,8 @@ func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settin
 // setsCookie reports whether an answer is a redirect with a cookie.
 func setsCookie(res *fetch.Result) bool { return redirects(res) && len(res.Header["Set-Cookie"]) > 0 }
 
-// returns reports whether a URL is redirected to itself with a cookie. With that cookie another request may get the page.
-func (l *Loop) returns(task *frontier.Task, res *fetch.Result) bool {
+// redirectsToItself reports whether a URL is redirected to itself with a cookie. With that cookie another request may get the page.
+func (l *Loop) redirectsToItself(task *frontier.Task, res *fetch.Result) bool {
 	if !setsCookie(res) {
 		return false
 	}

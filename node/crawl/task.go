@@ -124,7 +124,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
 		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
 	}
-	if l.reader.lists(task, &res) {
+	if l.reader.readsAsSitemap(task, &res) {
 		l.sitemaps <- struct{}{}
 		defer func() { <-l.sitemaps }()
 	}
@@ -165,7 +165,7 @@ func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, er
 	}
 	out := frontier.Outcome{Ending: frontier.Dropped, Reason: reason}
 	if out.Reason == "" {
-		out.Links, out.Reason = l.otherwise(task)
+		out.Links, out.Reason = l.instead(task)
 	}
 	if out.Reason == "" {
 		if out.Reason, err = l.hosts.admit(ctx, task, 1); err != nil {
@@ -184,8 +184,8 @@ func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, er
 	return true, err
 }
 
-// otherwise returns the URL to use in place of a task whose host redirects all its pages, and why.
-func (l *Loop) otherwise(task *frontier.Task) (instead []frontier.Link, reason string) {
+// instead returns the URL to use in place of a task whose host redirects all its pages, and why.
+func (l *Loop) instead(task *frontier.Task) (links []frontier.Link, reason string) {
 	if task.Kind != frontier.Page || task.IsRemoteFetch() {
 		return nil, ""
 	}
