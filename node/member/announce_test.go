@@ -23,7 +23,7 @@ func TestWhatIsAnnouncedAnew(t *testing.T) {
 		"no relays":     {func(a *meta) { a.way.Relays = nil }, false},
 	} {
 		is := was
-		if c.change(&is); is.says(was) != c.same {
+		if c.change(&is); is.saysSame(was) != c.same {
 			t.Errorf("%s: the same is %v", what, !c.same)
 		}
 	}

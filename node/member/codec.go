@@ -44,8 +44,8 @@ type meta struct {
 	way view.Way
 }
 
-// says reports whether two of this node's metas say the same, wherever it is.
-func (m meta) says(o meta) bool {
+// saysSame reports whether two of this node's metas say the same, wherever it is.
+func (m meta) saysSame(o meta) bool {
 	return m.settled == o.settled && m.over == o.over && m.stamp == o.stamp && m.way.Reach == o.way.Reach &&
 		slices.Equal(m.way.Relays, o.way.Relays)
 }

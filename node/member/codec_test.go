@@ -285,8 +285,8 @@ func FuzzState(f *testing.F) {
 		table.merge(s, now)
 		table.update(now)
 		table.update(now.Add(time.Hour))
-		if len(table.settled) == 0 || !table.majority && table.waiting(now) == "" {
-			t.Errorf("settled %v, majority %v %q", table.settled, table.majority, table.waiting(now))
+		if len(table.settled) == 0 || !table.majority && table.whyMinority(now) == "" {
+			t.Errorf("settled %v, majority %v %q", table.settled, table.majority, table.whyMinority(now))
 		}
 	}, encode(nil, exampleState()))
 }

@@ -22,8 +22,8 @@ func (m delegate) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	is := m.metaLocked()
-	if m.again = max(0, m.again-1); !is.says(m.told) {
-		m.again = tellAgain
+	if m.repeats = max(0, m.repeats-1); !is.saysSame(m.told) {
+		m.repeats = tellAgain
 	}
 	m.told, m.toldAt = is, m.now()
 	return encode(nil, is)
@@ -79,7 +79,7 @@ func (m delegate) MergeRemoteState(b []byte, _ bool) {
 	case s.nonce == m.nonce:
 		m.metSelf = true
 	default:
-		m.duplicate(s, now)
+		m.duplicateLocked(s, now)
 	}
 	m.wakeTend.Ring()
 }
@@ -116,7 +116,7 @@ func (m delegate) NotifyAlive(n *memberlist.Node) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if members := m.table.members; members[n.Name] == nil && !m.table.room() {
+	if members := m.table.members; members[n.Name] == nil && !m.table.makeRoom() {
 		return fmt.Errorf("there are %d members already, which is the limit", len(members))
 	}
 	if n.Name == m.deps.ID {
@@ -172,7 +172,7 @@ func (m delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	if err != nil {
 		e.Reason = err.Error()
 	}
-	m.emit(e)
+	m.emitLocked(e)
 }
 
 // gossipLog turns memberlist's log into events, at most one a second. memberlist never logs while mu is held.
@@ -195,6 +195,6 @@ func (m gossipLog) Write(line []byte) (int, error) {
 		text = fmt.Sprintf("%s (and %d more)", text, m.complaints)
 	}
 	m.complained, m.complaints = now, 0
-	m.emit(Event{Kind: EventTrouble, Time: now, Reason: text})
+	m.emitLocked(Event{Kind: EventTrouble, Time: now, Reason: text})
 	return len(line), nil
 }

@@ -189,7 +189,7 @@ func TestEventsAreBounded(t *testing.T) {
 	}{{EventSample, 4095, true}, {EventSample, 4096, false}, {EventDeath, 4096, true}, {EventDeath, 8191, true}, {EventDeath, 8192, false}} {
 		m := lone(t)
 		m.table.events = make([]Event, c.waits)
-		if m.emit(Event{Kind: c.kind}); (len(m.table.events) > c.waits) != c.kept || woken(m.wakeTend) != c.kept {
+		if m.emitLocked(Event{Kind: c.kind}); (len(m.table.events) > c.waits) != c.kept || woken(m.wakeTend) != c.kept {
 			t.Errorf("with %d that wait, a %s makes them %d", c.waits, c.kind, len(m.table.events))
 		}
 	}
@@ -220,7 +220,7 @@ func TestRoundTripsOfWhoIsGone(t *testing.T) {
 	for kind, links := range map[string]int{EventDeath: 0, EventLeave: 0, EventRejoin: 0, EventJoin: 1} {
 		m := lone(t)
 		must(t, m.locator.observe(nodeID(2), ncoord.Coordinate{Error: 1}, nil, time.Second, m.now()))
-		m.emit(Event{Kind: kind, ID: nodeID(2)})
+		m.emitLocked(Event{Kind: kind, ID: nodeID(2)})
 		if m.flush(); m.locator.node.Links() != links || len(m.table.events) > 0 {
 			t.Errorf("after a %s it remembers %d members", kind, m.locator.node.Links())
 		}
@@ -239,7 +239,7 @@ func TestWhatALeavingNodePublishes(t *testing.T) {
 		stamp uint64
 	}{{func() error { return nil }, false, plain}, {m.giveUp, false, marked(plain, proposal{}, true)}, {m.Over, true, plain}} {
 		must(t, c.act())
-		if got, err := readMeta(delegate{m}.NodeMeta(0), false); err != nil || got.over != c.over || got.stamp != c.stamp || !got.says(m.told) {
+		if got, err := readMeta(delegate{m}.NodeMeta(0), false); err != nil || got.over != c.over || got.stamp != c.stamp || !got.saysSame(m.told) {
 			t.Errorf("it publishes %+v, %v; want the stamp %d, over %v", got, err, c.stamp, c.over)
 		}
 		if said := m.table.farewellMessage(messageLeave, nodeID(2)); said.renounced != (c.stamp != plain || c.over) {
@@ -427,8 +427,8 @@ func TestDecisionsOnAFullDisk(t *testing.T) {
 		if m.table.paxos.dirty = false; m.store() != nil || kept != before {
 			t.Errorf("%s stores what is stored", c.what)
 		}
-		if m.table.waiting(m.now()) != "this node leaves" {
-			t.Errorf("%s waits: %s", c.what, m.table.waiting(m.now()))
+		if m.table.whyMinority(m.now()) != "this node leaves" {
+			t.Errorf("%s waits: %s", c.what, m.table.whyMinority(m.now()))
 		}
 	}
 }

@@ -22,8 +22,8 @@ func (t *table) answered(id string, asked time.Time) {
 	}
 }
 
-// forget drops all answers of members, and those still to come to earlier questions.
-func (t *table) forget(now time.Time) {
+// forgetAnswers drops all answers of members, and those still to come to earlier questions.
+func (t *table) forgetAnswers(now time.Time) {
 	t.stopped = now
 	for _, r := range t.members {
 		r.heard = time.Time{}
@@ -34,7 +34,7 @@ func (t *table) forget(now time.Time) {
 // it again.
 func (m *Members) Stopped() {
 	m.mu.Lock()
-	m.table.forget(m.now())
+	m.table.forgetAnswers(m.now())
 	m.mu.Unlock()
 	m.wakeTend.Ring()
 }
@@ -44,9 +44,9 @@ func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
 	return r == t.self || now.Sub(r.heard) < within
 }
 
-// quiet returns the members to ping now, those first that were not pinged for longest. They are as many as are needed so that a majority of the
+// toPing returns the members to ping now, those first that were not pinged for longest. They are as many as are needed so that a majority of the
 // voters has answered lately, and a majority of all live members, which may be the next voters.
-func (t *table) quiet(now time.Time) (quiet []*record) {
+func (t *table) toPing(now time.Time) (quiet []*record) {
 	voters, all := len(t.paxos.set.ids)/2+1, 0
 	for id, r := range t.members {
 		if r.phase != alive || r.bad {
@@ -78,23 +78,23 @@ func (t *table) quiet(now time.Time) (quiet []*record) {
 	return quiet
 }
 
-// listen pings members if gossip probes are too few.
-func (m *Members) listen() {
+// pingQuiet pings members if gossip probes are too few.
+func (m *Members) pingQuiet() {
 	var g sync.WaitGroup
 	defer g.Wait() // lost pings are repeated
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	m.pingLocked(&g, m.table.quiet(now), now)
+	m.pingLocked(&g, m.table.toPing(now), now)
 }
 
-// asks is how often call pings a member that does not answer: a lost packet must not make it count as gone.
-const asks = 4
+// pingsEach is how often pingAll pings a member that does not answer: a lost packet must not make it count as gone.
+const pingsEach = 4
 
-// call pings all live members until each has answered or was asked often enough. It returns when it began.
-func (m *Members) call() (since time.Time) {
+// pingAll pings all live members until each has answered or was asked often enough. It returns when it began.
+func (m *Members) pingAll() (since time.Time) {
 	since = m.now()
-	for range asks {
+	for range pingsEach {
 		var g sync.WaitGroup
 		m.mu.Lock()
 		m.pingLocked(&g, m.table.silent(since), m.now())

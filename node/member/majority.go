@@ -322,8 +322,8 @@ func (t *table) needed(there map[string]bool) (gone []*record) {
 	return gone
 }
 
-// waiting says in words what a node in a minority waits for, and what an operator can do about it.
-func (t *table) waiting(now time.Time) string {
+// whyMinority says in words what a node in a minority waits for, and what an operator can do about it.
+func (t *table) whyMinority(now time.Time) string {
 	const remedy = "; if they are gone for good, run: proxima go-alone"
 	if t.paxos.quit {
 		return "this node leaves"

@@ -55,7 +55,7 @@ type Members struct {
 	messages     []message // for vote to read
 	told         meta      // what this node last published
 	toldAt       time.Time
-	again        int                 // how often it is to be published again
+	repeats      int                 // how often it is to be published again
 	hosts        map[string]struct{} // of all members' addresses, for Knows: strangers are many, and none may cost a walk over the members
 	complained   time.Time           // when a complaint of the gossip was last told
 	complaints   int                 // not told since
@@ -113,8 +113,8 @@ func New(cfg Config, deps Deps) (*Members, error) {
 
 func (m *Members) now() time.Time { return m.deps.Now() }
 
-// emit queues an event. It needs mu held.
-func (m *Members) emit(e Event) {
+// emitLocked queues an event.
+func (m *Members) emitLocked(e Event) {
 	if m.table.emit(e) {
 		m.wakeTend.Ring()
 	}
@@ -124,7 +124,7 @@ func (m *Members) emit(e Event) {
 func (m *Members) trouble(addr, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.emit(Event{Kind: EventTrouble, Time: m.now(), Addr: addr, Reason: reason})
+	m.emitLocked(Event{Kind: EventTrouble, Time: m.now(), Addr: addr, Reason: reason})
 }
 
 // Run joins the overlay and stays in it until ctx ends. Then it says farewell, within LeaveTimeout. It returns nil after an orderly
@@ -155,7 +155,7 @@ func (m *Members) Run(ctx context.Context) error {
 	targets := map[string]*target{}
 	g.Go(func() error { return loop(running, m.wakeTend, m.tend) })
 	g.Go(func() error { return loop(running, nil, func() error { m.redial(running, targets); return nil }) })
-	g.Go(func() error { return loop(running, nil, func() error { m.listen(); return nil }) })
+	g.Go(func() error { return loop(running, nil, func() error { m.pingQuiet(); return nil }) })
 	g.Go(func() error { return loop(running, m.wakeVoting, m.vote) })
 	err = g.Wait()
 	// A duplicate says no farewell, because it would be taken for the other node's.
@@ -329,5 +329,5 @@ const (
 // AnnounceEvery.
 func (m *Members) newsLocked() bool {
 	is, since := m.metaLocked(), m.now().Sub(m.toldAt)
-	return !is.says(m.told) || m.again > 0 && since >= againAfter || since >= m.cfg.AnnounceEvery && !is.place.near(m.told.place)
+	return !is.saysSame(m.told) || m.repeats > 0 && since >= againAfter || since >= m.cfg.AnnounceEvery && !is.place.near(m.told.place)
 }

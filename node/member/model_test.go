@@ -400,7 +400,7 @@ func TestOneMajority(t *testing.T) {
 		for _, n := range m.nodes {
 			if !n.table.majority || short(n.table.paxos.set) != short(m.nodes[0].table.paxos.set) {
 				t.Errorf("seed %d: node %s with %s in the end: majority %v, %s", seed, n.id[4:8], short(n.table.paxos.set),
-					n.table.majority, n.table.waiting(m.now))
+					n.table.majority, n.table.whyMinority(m.now))
 			}
 		}
 		if t.Failed() {

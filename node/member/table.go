@@ -165,7 +165,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	r.saidFarewell = false
 	r.boot, r.addr, r.location, r.declared = m.boot, m.addr, m.location, m.settled
 	r.stamp, r.over = m.stamp, r.over || m.over
-	t.turn(r, m.way, now)
+	t.setWay(r, m.way, now)
 	if m.over && m.stamp == t.paxos.plain() {
 		r.gave = m.stamp
 	}
@@ -195,8 +195,8 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	}
 }
 
-// turn notes how to reach a member from now on.
-func (t *table) turn(r *record, way view.Way, now time.Time) {
+// setWay notes how to reach a member from now on.
+func (t *table) setWay(r *record, way view.Way, now time.Time) {
 	if was := r.way.Reach; was != way.Reach {
 		t.event(EventReach, r, now, fmt.Sprintf("%v, was %v", way.Reach, was))
 		t.stirred = t.stirred || was == view.Outbound || way.Reach == view.Outbound
@@ -386,7 +386,7 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 	if !fresh && turned && !t.paxos.quit {
 		kind, reason := EventMajority, ""
 		if !majority {
-			kind, reason = EventMinority, t.waiting(now)
+			kind, reason = EventMinority, t.whyMinority(now)
 		}
 		t.event(kind, nil, now, reason)
 	}
@@ -402,9 +402,9 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 	t.settled, t.stirred = settled, false
 }
 
-// room makes room for one member more, and reports whether there is any. If there are too many, it drops the one that has been dead for longest
+// makeRoom makes room for one member more, and reports whether there is any. If there are too many, it drops the one that has been dead for longest
 // among those that neither count nor vote.
-func (t *table) room() bool {
+func (t *table) makeRoom() bool {
 	if len(t.members) < maxEntries {
 		return true
 	}

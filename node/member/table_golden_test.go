@@ -139,7 +139,7 @@ func (s *script) do(t *testing.T, w []string) {
 			s.answered(nodeID(i), asked)
 		}
 	case "stood":
-		s.forget(s.now)
+		s.forgetAnswers(s.now)
 	case "alone":
 		s.said = append(s.said, "drop"+ranges(numbers(s.goAlone(s.now, time.Time{}, "told"))))
 	case "tell":
@@ -147,7 +147,7 @@ func (s *script) do(t *testing.T, w []string) {
 	case "decide":
 		out = s.decide(s.now, 0.5)
 	case "ping":
-		for _, r := range s.quiet(s.now) {
+		for _, r := range s.toPing(s.now) {
 			out = append(out, outgoing{r.id, message{kind: ping}})
 		}
 	case "quit":
@@ -220,7 +220,7 @@ func (s *script) print() string {
 	of := map[string][]int{}
 	for _, e := range s.events {
 		kind := strings.TrimSuffix(e.Kind+": "+e.Reason, ": ")
-		if e.Kind == EventMinority && e.Reason == s.waiting(s.now) {
+		if e.Kind == EventMinority && e.Reason == s.whyMinority(s.now) {
 			kind = e.Kind // it is printed with the outcome
 		}
 		if !slices.Contains(kinds, kind) {
@@ -242,7 +242,7 @@ func (s *script) print() string {
 		text += ", declared"
 	}
 	if !s.majority {
-		text += "\n" + s.waiting(s.now)
+		text += "\n" + s.whyMinority(s.now)
 	}
 	for i := range 10 {
 		text = strings.ReplaceAll(text, nodeID(i)[:8], fmt.Sprint("node ", i))

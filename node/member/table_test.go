@@ -147,7 +147,7 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	}
 	c.update(begun.Add(2 * time.Hour))
 	last := nodeID(10 + maxEntries)
-	if !c.room() || len(c.members) != maxEntries-1 || c.members[nodeID(10)] != nil || c.members[nodeID(11)] == nil {
+	if !c.makeRoom() || len(c.members) != maxEntries-1 || c.members[nodeID(10)] != nil || c.members[nodeID(11)] == nil {
 		t.Errorf("the longest dead has made no room: %d members", len(c.members))
 	}
 	c.seen(last, "192.0.2.1:7", meta{boot: 1, addr: "192.0.2.1:8"}, nil, c.now)
@@ -156,7 +156,7 @@ func TestTheDeadMakeRoom(t *testing.T) {
 			r.over = true
 		}
 	}
-	if c.room() {
+	if c.makeRoom() {
 		t.Error("who counts, lives or has found the crawl to be over makes room")
 	}
 }

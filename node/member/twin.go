@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// duplicate handles the state of a live node with this node's id: the younger of the two gives way. It needs mu held.
-func (m *Members) duplicate(s state, now time.Time) {
+// duplicateLocked handles the state of a live node with this node's id: the younger of the two gives way.
+func (m *Members) duplicateLocked(s state, now time.Time) {
 	own := now.Sub(m.table.started)
 	younger := own < s.age
 	if d := own - s.age; d > -time.Second && d < time.Second {
@@ -21,7 +21,7 @@ func (m *Members) duplicate(s state, now time.Time) {
 		e.Reason = "an older node has this node's id"
 		m.duplicateErr = fmt.Errorf("%w: %s, running for %v; was the data directory copied?", ErrDuplicate, m.deps.ID, s.age.Round(time.Millisecond))
 	}
-	m.emit(e)
+	m.emitLocked(e)
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	twinEvery = 10 * time.Minute
 )
 
-// twin is another live node with this node's id, as far as others tell. If the two reached each other, the younger one would end (duplicate).
+// twin is another live node with this node's id, as far as others tell. If the two reached each other, the younger one would end (duplicateLocked).
 type twin struct{ first, last, told time.Time }
 
 // twinLocked notes that another node has this node's id.
@@ -44,6 +44,6 @@ func (m *Members) twinLocked(other *memberlist.Node) {
 		return
 	}
 	t.told = now
-	m.emit(Event{Kind: EventDuplicate, Time: now, ID: m.deps.ID, Addr: other.Address(),
+	m.emitLocked(Event{Kind: EventDuplicate, Time: now, ID: m.deps.ID, Addr: other.Address(),
 		Reason: "another node has this node's id, at " + other.Address() + ", and cannot be reached: was the data directory copied? Stop one of the two"})
 }

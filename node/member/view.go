@@ -87,7 +87,7 @@ func (m *Members) Near() (all []relay.Neighbour) {
 // SetWay publishes how to reach this node.
 func (m *Members) SetWay(way view.Way) {
 	m.mu.Lock()
-	m.table.turn(m.table.self, way, m.now())
+	m.table.setWay(m.table.self, way, m.now())
 	m.mu.Unlock()
 	m.wakeTend.Ring()
 }
@@ -119,7 +119,7 @@ func (m *Members) View() View {
 		v.Absent = append(v.Absent, w.ID)
 	}
 	if !t.majority {
-		v.Reason = t.waiting(now) // with the ages of this moment
+		v.Reason = t.whyMinority(now) // with the ages of this moment
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.members)) {
 		r := t.members[id]

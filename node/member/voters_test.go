@@ -117,17 +117,17 @@ func TestAllWereStoppedAndOneIsGone(t *testing.T) {
 		c.members[nodeID(i)].stamp = marked(c.paxos.plain(), proposal{}, true)
 	}
 	if c.update(c.now); !c.majority {
-		t.Fatalf("all are there: %s", c.waiting(c.now))
+		t.Fatalf("all are there: %s", c.whyMinority(c.now))
 	}
 	giveUp(c)
 	c.gone(c.members[nodeID(2)], left, c.now)
 	c.pass(time.Minute)
 	want := "waiting for 1 of 3 nodes: 00000002 (stopped 1m0s ago); all have been stopped since they last agreed who votes, so all must be there once"
-	if got := c.waiting(c.now); c.majority || !strings.HasPrefix(got, want) {
+	if got := c.whyMinority(c.now); c.majority || !strings.HasPrefix(got, want) {
 		t.Errorf("majority %v: %s", c.majority, got)
 	}
 	c.gone(c.members[nodeID(3)], left, c.now)
-	if got := c.waiting(c.now); !strings.HasPrefix(got, "waiting for 2 of 3 nodes: 00000002 (stopped 1m0s ago), 00000003 (stopped 0s ago);") {
+	if got := c.whyMinority(c.now); !strings.HasPrefix(got, "waiting for 2 of 3 nodes: 00000002 (stopped 1m0s ago), 00000003 (stopped 0s ago);") {
 		t.Error(got)
 	}
 }

@@ -118,7 +118,7 @@ func (m *Members) send(out []outgoing) {
 // GoAlone makes the nodes that answer this node now the only voters: an operator says that the others are gone for good. Gossip may not have
 // found that out yet, so it takes some seconds. It returns the ids of the voters dropped.
 func (m *Members) GoAlone(why string) (dropped []string, err error) {
-	since := m.call()
+	since := m.pingAll()
 	m.mu.Lock()
 	if !m.running || m.table.farewellAcks != nil {
 		m.mu.Unlock()
