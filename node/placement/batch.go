@@ -54,7 +54,7 @@ func (h *host) left() int { return max(0, h.pending-h.taken) }
 
 func (p *Placement) newBatch(hosts []*host) *batch {
 	b := &batch{Placement: p, hosts: hosts}
-	p.count(func(s *Status) {
+	p.updateStatus(func(s *Status) {
 		s.Batches++
 		b.id = fmt.Sprintf("%.12s-%d-%d", p.deps.Self, p.deps.Boot, s.Batches)
 		s.Batch, s.Hosts, s.Why = b.id, len(hosts), ""
@@ -66,7 +66,7 @@ func (p *Placement) newBatch(hosts []*host) *batch {
 func (b *batch) run(ctx context.Context) (assigned bool, err error) {
 	defer b.end()
 	if b.cfg.Mode == ModePersistent {
-		return true, b.persist(ctx)
+		return true, b.runRounds(ctx)
 	}
 	if err := b.begin(ctx); err != nil || len(b.servers) == 0 {
 		return false, err
@@ -145,7 +145,7 @@ func (b *batch) end() {
 		}
 	}
 	until := time.Now().Add(b.cfg.rest())
-	b.count(func(s *Status) {
+	b.updateStatus(func(s *Status) {
 		for _, h := range b.hosts {
 			switch h.fate {
 			case kept:
@@ -183,13 +183,13 @@ func (b *batch) resolve(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	lost := slices.Clone(b.hosts)
+	unplaced := slices.Clone(b.hosts)
 	for {
-		lost = slices.DeleteFunc(lost, func(h *host) (placed bool) {
+		unplaced = slices.DeleteFunc(unplaced, func(h *host) (placed bool) {
 			h.addrs, placed = b.deps.Frontier.Placed(h.name)
 			return placed
 		})
-		if len(lost) == 0 || short.Err() != nil {
+		if len(unplaced) == 0 || short.Err() != nil {
 			break
 		}
 		_ = bell.Sleep(short, poll)
@@ -197,7 +197,7 @@ func (b *batch) resolve(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for _, h := range lost {
+	for _, h := range unplaced {
 		h.fate = unresolved
 		b.deps.LeftOut(h.name, fmt.Sprintf("its name did not resolve within %v of a batch", b.cfg.resolveFor()), h.pending)
 	}
@@ -210,7 +210,7 @@ func (b *batch) lease(ctx context.Context) error {
 	b.group()
 	err := b.each(ctx, b.hold)
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool { return !s.held })
-	b.count(func(s *Status) { s.Hosts, s.Servers = len(b.hosts), len(b.servers) })
+	b.updateStatus(func(s *Status) { s.Hosts, s.Servers = len(b.hosts), len(b.servers) })
 	return err
 }
 

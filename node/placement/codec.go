@@ -73,7 +73,7 @@ func decodeFetch(m *wire.RemoteFetch) (RemoteFetch, error) {
 // encodeResult makes the message of a result, without the coordinate.
 func encodeResult(r Result) *wire.FetchResult {
 	return &wire.FetchResult{
-		Ending: uint32(r.Ending), Trouble: uint32(r.Trouble), Reason: cut(r.Reason), Asked: r.Asked,
+		Ending: uint32(r.Ending), Trouble: uint32(r.Trouble), Reason: shorten(r.Reason), Asked: r.Asked,
 		RetryAfterMs: min(r.RetryAfter, maxRetryAfter).Milliseconds(), Status: uint32(max(0, r.Status)), Bytes: r.Timing.Bytes,
 		Timing: &wire.Timing{
 			ConnectUs: r.Timing.Connect.Microseconds(), TlsUs: r.Timing.TLS.Microseconds(),
@@ -124,7 +124,7 @@ func decodeLinks(m *wire.FetchResponse, before []frontier.Link) ([]frontier.Link
 func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool) {
 	f, t := m.GetResult(), m.GetResult().GetTiming()
 	r := Result{Status: int(f.GetStatus()), Unmade: f.GetUnmade(), HTML: f.GetHtml(), Outcome: frontier.Outcome{
-		Ending: frontier.Ending(f.GetEnding()), Trouble: frontier.Trouble(f.GetTrouble()), Reason: cut(f.GetReason()),
+		Ending: frontier.Ending(f.GetEnding()), Trouble: frontier.Trouble(f.GetTrouble()), Reason: shorten(f.GetReason()),
 		Asked: f.GetAsked(), RetryAfter: time.Duration(f.GetRetryAfterMs()) * time.Millisecond,
 	}}
 	if c, err := ncoord.DecodeCoordinate(m.GetCoordinate()); err == nil {
@@ -150,8 +150,8 @@ func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool
 	return r, ok
 }
 
-// cut makes a reason short and valid UTF-8.
-func cut(reason string) string {
+// shorten makes a reason short and valid UTF-8.
+func shorten(reason string) string {
 	if len(reason) > maxReason {
 		reason = reason[:maxReason]
 	}

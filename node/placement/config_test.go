@@ -91,9 +91,9 @@ func TestTimesFollow(t *testing.T) {
 		"take":               {short.takeFor(), 6 * time.Second},
 		"take, at most":      {long.takeFor(), 30 * time.Second},
 		"rest":               {short.rest(), 30 * time.Second},
-		"queue":              {remote.queue(), 20 * time.Second},
-		"back from the dead": {remote.back(), 15 * time.Second},
-		"call":               {remote.call(), 10 * time.Second},
+		"queue":              {remote.queueFor(), 20 * time.Second},
+		"back from the dead": {remote.goneFor(), 15 * time.Second},
+		"call":               {remote.callFor(), 10 * time.Second},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)

@@ -203,7 +203,7 @@ func (b *batch) conclude(id string, begun time.Time) {
 	now := time.Now()
 	for _, p := range b.plans {
 		if !p.decided {
-			b.count(func(s *Status) { s.Overdue++ })
+			b.updateStatus(func(s *Status) { s.Overdue++ })
 			p.seconds = now.Sub(begun).Seconds()
 		}
 		p.assigner.SetView(view, now)

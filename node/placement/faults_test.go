@@ -151,13 +151,13 @@ func TestStoppedStepsSaySo(t *testing.T) {
 			return err
 		},
 		"again": func(ctx context.Context, _ *batch, s *server) error {
-			_, err := s.again(ctx, "n1", RemoteFetch{})
+			_, err := s.repeatPage(ctx, "n1", RemoteFetch{})
 			return err
 		},
 		"collect": func(ctx context.Context, b *batch, s *server) error { return b.collect(ctx, s) },
 		"round":   func(ctx context.Context, b *batch, s *server) error { return b.round(ctx, s, b.id) },
 		"move":    func(ctx context.Context, b *batch, s *server) error { return b.move(ctx, s, "n1", "", handedOff) },
-		"persist": func(ctx context.Context, b *batch, _ *server) error { return b.persist(ctx) },
+		"persist": func(ctx context.Context, b *batch, _ *server) error { return b.runRounds(ctx) },
 	} {
 		withServer(t, 3, func(t *testing.T, w *world, h *fakeHost, s *server) {
 			s.next, s.pages = time.Now().Add(time.Minute), pagesOf(t, "/0", "/1")

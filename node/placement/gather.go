@@ -8,12 +8,13 @@ import (
 
 // walk is the state of the search for ready hosts. A search begins where the last one ended.
 type walk struct {
-	after   string               // the last host that was looked at
-	began   [2]time.Time         // when the last walk that has looked at all hosts began, and when the present one did; zero before
-	scan    int                  // maxScan, less in tests
-	most    int                  // maxNoticed, less in tests
-	noticed map[string]time.Time // hosts with too few URLs, and since when
-	resting map[string]time.Time // hosts that are left out, and until when
+	after     string               // the last host that was looked at
+	lastBegan time.Time            // when the last walk began that has looked at all hosts; zero before
+	thisBegan time.Time            // when the present walk began; zero for the first one
+	scan      int                  // maxScan, less in tests
+	most      int                  // maxNoticed, less in tests
+	noticed   map[string]time.Time // hosts with too few URLs, and since when
+	resting   map[string]time.Time // hosts that are left out, and until when
 }
 
 const (
@@ -32,7 +33,7 @@ func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 	w := &p.walk
 	maps.DeleteFunc(w.resting, func(_ string, until time.Time) bool { return !until.After(now) })
 	if len(w.noticed) >= w.most { // hosts that a whole walk has not found since they were overdue are gone; a walk over many takes long
-		maps.DeleteFunc(w.noticed, func(_ string, since time.Time) bool { return since.Add(p.cfg.LongestWait).Before(w.began[0]) })
+		maps.DeleteFunc(w.noticed, func(_ string, since time.Time) bool { return since.Add(p.cfg.LongestWait).Before(w.lastBegan) })
 	}
 	var hosts []*host
 	start, wrapped := w.after, false
@@ -60,7 +61,7 @@ func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 			}
 		}
 		if w.after = next; next == "" {
-			w.began = [2]time.Time{w.began[1], now}
+			w.lastBegan, w.thisBegan = w.thisBegan, now
 		}
 		switch {
 		case next == "" && (wrapped || start == ""), next != "" && wrapped && next >= start:

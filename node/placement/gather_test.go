@@ -105,7 +105,7 @@ func TestHostsThatAreForgotten(t *testing.T) {
 	p := New(cycle(), w.deps())
 	now := time.Now()
 	for most, want := range map[int]int{4: 4, 3: 3, 2: 2} {
-		p.walk.most, p.walk.began = most, [2]time.Time{now.Add(-p.cfg.LongestWait), now}
+		p.walk.most, p.walk.lastBegan, p.walk.thisBegan = most, now.Add(-p.cfg.LongestWait), now
 		p.walk.noticed = map[string]time.Time{"new": now, "overdue": now.Add(-2 * p.cfg.LongestWait), "gone": now.Add(-2*p.cfg.LongestWait - 1)}
 		if _, err := p.gather(now, nil); err != nil || len(p.walk.noticed) != want {
 			t.Errorf("with room for %d: %v, %v", most, p.walk.noticed, err)

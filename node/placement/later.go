@@ -72,8 +72,8 @@ func (p *Placement) reconsider(context.Context) error {
 	if !p.cfg.moves() {
 		return nil
 	}
-	was := p.meant
-	p.meant = make(map[netip.Addr]time.Time)
+	was := p.betterSince
+	p.betterSince = make(map[netip.Addr]time.Time)
 	for _, addr := range p.deps.Leases.Held() {
 		p.reconsiderServer(addr, was, now)
 	}
@@ -96,7 +96,7 @@ func (p *Placement) explore(ctx context.Context) error {
 	return nil
 }
 
-// reconsiderServer has the hosts of a server moved if another node has been the better one for long enough. was is what meant was at the
+// reconsiderServer has the hosts of a server moved if another node has been the better one for long enough. was is what betterSince was at the
 // last look.
 func (p *Placement) reconsiderServer(addr netip.Addr, was map[netip.Addr]time.Time, now time.Time) {
 	m, ok := p.deps.Leases.Memory(addr)
@@ -108,11 +108,11 @@ func (p *Placement) reconsiderServer(addr netip.Addr, was map[netip.Addr]time.Ti
 	if !ok {
 		return
 	}
-	since, meant := was[addr]
-	if !meant {
+	since, before := was[addr]
+	if !before {
 		since = now
 	}
-	if p.meant[addr] = since; now.Sub(since) < betterFor {
+	if p.betterSince[addr] = since; now.Sub(since) < betterFor {
 		return
 	}
 	for _, host := range p.deps.Frontier.HostsAt(addr) {
@@ -156,7 +156,7 @@ func (p *Placement) exploreServer(ctx context.Context, addr netip.Addr) (made bo
 	r, ok, err := s.askFor(ctx, node, task, RemoteFetch{Labels: s.cfg.Assigners, Assigned: true, Fresh: true})
 	if ok {
 		p.deps.Leases.Observed(addr, node, r.Coord, r.Timing)
-	} else if ownTrouble(p.deps.Self, node, r) {
+	} else if othersTrouble(p.deps.Self, node, r) {
 		p.deps.Leases.Failed(addr, node)
 	}
 	return true, err

@@ -54,13 +54,13 @@ import (
 // Placement chooses nodes for the hosts of a home, and moves servers later if another node is faster. It is safe for concurrent
 // use. Run can be called once.
 type Placement struct {
-	cfg    Config
-	deps   Deps
-	walk   walk
-	enough bool // mode single has made its batch
+	cfg        Config
+	deps       Deps
+	walk       walk
+	singleDone bool // mode single has made its batch
 	neighbours
-	subnets map[string]assign.Assigner // by label: the ipmicra that decided last. The goroutine of the batches owns it
-	meant   map[netip.Addr]time.Time   // by server: since when another node has been the better one; reconsider owns it
+	subnets     map[string]assign.Assigner // by label: the ipmicra that decided last. The goroutine of the batches owns it
+	betterSince map[netip.Addr]time.Time   // by server: since when another node has been the better one; reconsider owns it
 
 	// mu guards the fields below. It is held while Frontier.Reserve is called, so that the frontier hears all calls in order.
 	mu       sync.Mutex
@@ -157,8 +157,8 @@ func (p *Placement) Status() Status {
 	return s
 }
 
-// count changes the status.
-func (p *Placement) count(f func(*Status)) {
+// updateStatus changes the status.
+func (p *Placement) updateStatus(f func(*Status)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f(&p.status)
@@ -166,7 +166,7 @@ func (p *Placement) count(f func(*Status)) {
 
 // phase notes that the batch enters a phase.
 func (p *Placement) phase(name string) {
-	p.count(func(s *Status) { s.Phase, p.since = name, time.Now() })
+	p.updateStatus(func(s *Status) { s.Phase, p.since = name, time.Now() })
 }
 
 // Run makes batches and reconsiders servers until the context ends. It returns only errors of the frontier, none of servers or
@@ -181,7 +181,7 @@ func (p *Placement) Run(ctx context.Context) error {
 		g.Go(func() error { return every(lookEvery, p.explore) }) // it may take minutes
 	}
 	if p.cfg.Mode == ModeCrawl {
-		p.count(func(s *Status) { s.Why = "mode crawl makes no batches" })
+		p.updateStatus(func(s *Status) { s.Why = "mode crawl makes no batches" })
 	} else {
 		g.Go(func() error { return every(p.cfg.Check, p.check) })
 	}
@@ -194,7 +194,7 @@ func (p *Placement) Run(ctx context.Context) error {
 
 // check looks for ready hosts, and carries out a batch of them.
 func (p *Placement) check(ctx context.Context) error {
-	if p.enough {
+	if p.singleDone {
 		return nil
 	}
 	p.mu.Lock()
@@ -211,15 +211,15 @@ func (p *Placement) check(ctx context.Context) error {
 		}
 		why = "no host is ready"
 	}
-	p.count(func(s *Status) { s.Why, s.Waiting, s.Resting = why, len(p.walk.noticed), len(p.walk.resting) })
+	p.updateStatus(func(s *Status) { s.Why, s.Waiting, s.Resting = why, len(p.walk.noticed), len(p.walk.resting) })
 	if len(hosts) == 0 {
 		return nil
 	}
 	assigned, err := p.newBatch(hosts).run(ctx)
 	p.phase(PhaseIdle)
-	p.count(func(s *Status) { s.Batch, s.Hosts, s.Servers = "", 0, 0 })
-	if p.enough = err == nil && assigned && p.cfg.Mode == ModeSingle; p.enough {
-		p.count(func(s *Status) { s.Why = "mode single has made its batch" })
+	p.updateStatus(func(s *Status) { s.Batch, s.Hosts, s.Servers = "", 0, 0 })
+	if p.singleDone = err == nil && assigned && p.cfg.Mode == ModeSingle; p.singleDone {
+		p.updateStatus(func(s *Status) { s.Why = "mode single has made its batch" })
 	}
 	return err
 }

@@ -136,14 +136,14 @@ func NewRemote(wait time.Duration, deps RemoteDeps) *Remote {
 	return r
 }
 
-// queue is how long a page for a peer may wait for a fetcher here. Then it is given back.
-func (r *Remote) queue() time.Duration { return r.wait / 3 }
+// queueFor is how long a page for a peer may wait for a fetcher here. Then it is given back.
+func (r *Remote) queueFor() time.Duration { return r.wait / 3 }
 
-// back is how long a fetch goes on waiting for a peer that is taken for dead. A living peer contradicts that within 11 s.
-func (r *Remote) back() time.Duration { return r.wait / 4 }
+// goneFor is how long a fetch goes on waiting for a peer that is taken for dead. A living peer contradicts that within 11 s.
+func (r *Remote) goneFor() time.Duration { return r.wait / 4 }
 
-// call bounds one call to a peer. A download for a peer is broken off that long before the peer stops waiting.
-func (r *Remote) call() time.Duration { return r.wait / 6 }
+// callFor bounds one call to a peer. A download for a peer is broken off that long before the peer stops waiting.
+func (r *Remote) callFor() time.Duration { return r.wait / 6 }
 
 // Run waits for the end of the context. Then calls of Do return ErrClosed, and work that has not begun is given back.
 func (r *Remote) Run(ctx context.Context) error {
@@ -173,7 +173,7 @@ func (r *Remote) SetAlive(ids []string) {
 	for k := range r.asks {
 		switch {
 		case !alive[k.to] && k.gone == nil:
-			k.gone = time.AfterFunc(r.back(), func() { k.cancel(ErrGone) })
+			k.gone = time.AfterFunc(r.goneFor(), func() { k.cancel(ErrGone) })
 		case alive[k.to] && k.gone != nil:
 			k.gone.Stop()
 			k.gone = nil
@@ -217,7 +217,7 @@ func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, 
 }
 
 // overAt returns when a download must be over if somebody waits for it until end.
-func (r *Remote) overAt(end time.Time) time.Time { return end.Add(-r.call()) }
+func (r *Remote) overAt(end time.Time) time.Time { return end.Add(-r.callFor()) }
 
 // enter gives a fetch a number, and adds it to the asks until leave.
 func (r *Remote) enter(k *ask) (number uint64, err error) {
@@ -250,21 +250,21 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		// A server that is not held is held until the zero time. The duration until then is the least there is: nothing can be taken off it.
 		over := earlier(r.overAt(end), r.deps.LeasedUntil(f.Server))
 		if to != r.deps.Self {
-			over = over.Add(-r.call()) // the message may arrive a whole call from now
+			over = over.Add(-r.callFor()) // the message may arrive a whole call from now
 		}
 		within := time.Until(over) // how long the download may take
 		if try == 0 && within < time.Millisecond {
 			return Result{}, fmt.Errorf("node %s %w", r.deps.Self, ErrNotHeld)
 		}
 		sent := time.Now()
-		call, cancel := context.WithTimeout(ctx, r.call())
+		call, cancel := context.WithTimeout(ctx, r.callFor())
 		resp, err := r.deps.Fetch(call, to, &wire.FetchRequest{Number: number, Page: encodeFetch(f), WithinMs: max(0, within.Milliseconds()),
 			Links: uint32(len(links))})
 		cancel()
 		switch {
 		case err != nil:
 		case resp.GetRefused() != "":
-			return Result{}, fmt.Errorf("node %s %w: %s", to, ErrRefused, cut(resp.GetRefused()))
+			return Result{}, fmt.Errorf("node %s %w: %s", to, ErrRefused, shorten(resp.GetRefused()))
 		case resp.GetResult() != nil:
 			res, ok := decodeResponse(resp, links)
 			if ok && !resp.GetMore() {
@@ -274,7 +274,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 				continue
 			}
 		}
-		if err == nil && time.Since(sent) >= r.call()/4 {
+		if err == nil && time.Since(sent) >= r.callFor()/4 {
 			continue // the page is not there yet, and the peer has let this node wait for it
 		}
 		if bell.Sleep(ctx, bell.Backoff(try+1, 250*time.Millisecond, time.Second)) != nil {

@@ -102,10 +102,10 @@ func TestDeadPeers(t *testing.T) {
 		begin := time.Now()
 		a.SetAlive([]string{"a", "c"})
 		<-done
-		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.back() {
+		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.goneFor() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := (Result{Outcome: frontier.Outcome{Lingers: a.wait - a.call() - a.back() - 4*time.Second}}); fmt.Sprint(r) != fmt.Sprint(want) {
+		if want := (Result{Outcome: frontier.Outcome{Lingers: a.wait - a.callFor() - a.goneFor() - 4*time.Second}}); fmt.Sprint(r) != fmt.Sprint(want) {
 			t.Errorf("it may go on for %v, want %v", r, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {

@@ -49,13 +49,13 @@ type download struct {
 	err    error
 }
 
-// numbered returns the number that byAll gets for the i-th page of a host. The number of the first page follows from the host's name, because many
-// hosts have a single page, and each would be downloaded by the same node first.
-func numbered(host string, i int) int { return int(xxhash.Sum64String(host)>>40) + i }
+// pageNumber returns the number that downloadByAll gets for the i-th page of a host. That of the first page follows from the host's name: many
+// hosts have a single page, and the same node would always be the first to download it.
+func pageNumber(host string, i int) int { return int(xxhash.Sum64String(host)>>40) + i }
 
-// byAll lets every node that is there download a page once, one after the other, until the context ends. Which node is first changes with the
-// number i of the page, because the first download warms caches at the server. reader is the node that reads the links.
-func (s *server) byAll(ctx context.Context, page *frontier.Task, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
+// downloadByAll lets every node that is there download a page once, one after the other, until the context ends. Which node is first changes
+// with the number i of the page, because the first download warms caches at the server. reader is the node that reads the links.
+func (s *server) downloadByAll(ctx context.Context, page *frontier.Task, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
 	at := i % len(nodes)
 	for _, c := range slices.Concat(nodes[at:], nodes[:at]) {
 		if !s.alive(c.node) { // one that did not answer would cost a minute for each page
@@ -64,7 +64,7 @@ func (s *server) byAll(ctx context.Context, page *frontier.Task, nodes []chosen,
 		if s.wait(ctx) != nil {
 			break
 		}
-		s.count(func(st *Status) { st.Compared++ })
+		s.updateStatus(func(st *Status) { st.Compared++ })
 		f.Labels, f.Assigned, f.Quiet = c.labels, true, c.node != reader
 		r, err := s.ask(ctx, c.node, page, f)
 		made = append(made, download{c, r, err})
@@ -80,7 +80,7 @@ func (b *batch) compare(ctx context.Context, s *server) error {
 	}
 	nodes := b.chosenFor(s)
 	return s.eachPage(ctx, b.cfg.CompareURLs, func(i int, task *frontier.Task) error {
-		return b.comparePage(ctx, s, task, nodes, numbered(task.Host, i))
+		return b.comparePage(ctx, s, task, nodes, pageNumber(task.Host, i))
 	})
 }
 
@@ -116,7 +116,7 @@ func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *fr
 func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task, nodes []chosen, i int) error {
 	out, first := putBack(true), nodes[0].node
 	var longest, after time.Duration
-	for _, d := range s.byAll(ctx, task, nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {
+	for _, d := range s.downloadByAll(ctx, task, nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {
 		longest, after = max(longest, d.result.Timing.Total), max(after, d.result.RetryAfter)
 		if d.node == first {
 			out = outcome(b.deps.Self, first, d.result, d.err)
@@ -127,11 +127,11 @@ func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task,
 	return s.finish(ctx, task, out)
 }
 
-// persist downloads the same batch in rounds until the context ends. Each round adds hosts that have become ready. What an assigner
+// runRounds downloads the same batch in rounds until the context ends. Each round adds hosts that have become ready. What an assigner
 // learns of a server is kept for its next rounds. The hosts stay with their home, and remote fetches download their pages. The pages
 // of a server are downloaded one after the other, and a round begins when the last one has ended. So no queue holds more than one page
 // of a server.
-func (b *batch) persist(ctx context.Context) error {
+func (b *batch) runRounds(ctx context.Context) error {
 	ready := b.hosts
 	for round := 1; ; round++ {
 		if err := b.grow(ctx, ready); err != nil || len(b.servers) == 0 {
@@ -141,7 +141,7 @@ func (b *batch) persist(ctx context.Context) error {
 		if err := b.decide(ctx, id); err != nil {
 			return err
 		}
-		b.count(func(s *Status) { s.Rounds++ })
+		b.updateStatus(func(s *Status) { s.Rounds++ })
 		b.phase(PhaseWait)
 		if err := bell.Sleep(ctx, b.cfg.Check); err != nil {
 			return err
@@ -189,7 +189,7 @@ func (b *batch) grow(ctx context.Context, ready []*host) error {
 		more.servers = nil
 	}
 	b.prune()
-	b.count(func(s *Status) { s.Hosts, s.Servers = len(b.hosts), len(b.servers) })
+	b.updateStatus(func(s *Status) { s.Hosts, s.Servers = len(b.hosts), len(b.servers) })
 	return nil
 }
 
@@ -226,18 +226,18 @@ func (b *batch) collect(ctx context.Context, s *server) error {
 	})
 }
 
-// again lets a node download the next of the pages that are repeated.
-func (s *server) again(ctx context.Context, node string, f RemoteFetch) (Result, error) {
+// repeatPage lets a node download the next of the pages that are repeated.
+func (s *server) repeatPage(ctx context.Context, node string, f RemoteFetch) (Result, error) {
 	if err := s.wait(ctx); err != nil {
 		return Result{}, err
 	}
 	s.turn++
 	i := s.turn % len(s.pages)
-	s.count(func(st *Status) { st.Estimates++ })
+	s.updateStatus(func(st *Status) { st.Estimates++ })
 	f.Quiet = true
 	r, err := s.ask(ctx, node, s.pages[i], f)
 	if missing(r, err) {
-		s.weed(i)
+		s.dropPage(i)
 	}
 	return r, err
 }
@@ -247,8 +247,8 @@ func missing(r Result, err error) bool {
 	return err == nil && r.Status >= 400 && r.Status < 500 && r.Status != 429
 }
 
-// weed drops a page from the rounds, unless it is the last one of the server. It reports whether it did.
-func (s *server) weed(i int) bool {
+// dropPage drops a page from the rounds, unless it is the last one of the server. It reports whether it did.
+func (s *server) dropPage(i int) bool {
 	if len(s.pages) == 1 {
 		return false
 	}
@@ -278,14 +278,14 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 	f := RemoteFetch{Batch: id, Fresh: len(nodes) > 1}
 	for i := 0; i < len(s.pages) && len(nodes) > 0 && ctx.Err() == nil; i++ {
 		gone := false
-		for _, d := range s.byAll(ctx, s.pages[i], nodes, numbered(s.pages[i].Host, i), "", f) {
+		for _, d := range s.downloadByAll(ctx, s.pages[i], nodes, pageNumber(s.pages[i].Host, i), "", f) {
 			s.learn(d.labels, d.node, d.result, d.err)
 			gone = gone || missing(d.result, d.err)
 			if d.err != nil || d.result.Unmade {
 				nodes = slices.DeleteFunc(nodes, func(c chosen) bool { return c.node == d.node })
 			}
 		}
-		if gone && s.weed(i) {
+		if gone && s.dropPage(i) {
 			i--
 		}
 	}
@@ -301,7 +301,7 @@ func (b *batch) exploreRound(ctx context.Context, s *server, id string, p *plan)
 	view, _ := b.currentView()
 	if node, ok := assign.Explorer(p.cfg, &m, view, p.choices[s.addr].Node, rand.Float64); ok {
 		labels := []string{p.label}
-		r, err := s.again(ctx, node, RemoteFetch{Batch: id, Labels: labels, Fresh: true})
+		r, err := s.repeatPage(ctx, node, RemoteFetch{Batch: id, Labels: labels, Fresh: true})
 		s.learn(labels, node, r, err)
 	}
 }

@@ -369,7 +369,7 @@ func TestRepeatedPagesTakeTurns(t *testing.T) {
 		} {
 			s.pages, s.turn = pagesOf(t, c.pages...), 0
 			for _, want := range c.asked {
-				_, err := s.again(t.Context(), "n1", RemoteFetch{})
+				_, err := s.repeatPage(t.Context(), "n1", RemoteFetch{})
 				if got := (*asked)[len(*asked)-1]; got != want+" n1" || (err != nil) != (want == "/lost") {
 					t.Errorf("of %v asked for %s, want %s: %v", c.pages, got, want, err)
 				}

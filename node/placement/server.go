@@ -122,7 +122,7 @@ func (s *server) ask(ctx context.Context, node string, page *frontier.Task, f Re
 	r, err := s.deps.Fetch(ctx, node, f)
 	if err != nil {
 		r.Unmade = errors.Is(err, ErrNotHeld) || errors.Is(err, lease.ErrGap) // this node is the cause
-		s.count(func(st *Status) { st.Unanswered++ })
+		s.updateStatus(func(st *Status) { st.Unanswered++ })
 		if errors.Is(err, ErrUnanswered) && node != s.deps.Self { // it was frozen or its disk hung, and all its servers would move
 			s.leaveOut(node)
 		}
@@ -156,14 +156,14 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 	f := RemoteFetch{Batch: id, Labels: []string{label}, Fresh: true}
 	if s.pages != nil {
 		var failed error
-		r, failed = s.again(ctx, ask.Node, f)
+		r, failed = s.repeatPage(ctx, ask.Node, f)
 		res.OK = usable(r, failed)
 	} else {
 		task, err := s.take(ctx, cut)
 		if task == nil {
 			return res, err
 		}
-		s.count(func(st *Status) { st.Estimates++ })
+		s.updateStatus(func(st *Status) { st.Estimates++ })
 		if r, res.OK, err = s.askFor(ctx, ask.Node, task, f); err != nil {
 			return assign.Result{Ask: ask}, err
 		}
@@ -190,9 +190,9 @@ func putBack(asked bool) frontier.Outcome {
 	return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: asked, Reason: "a remote fetch was not carried out"}
 }
 
-// ownTrouble reports whether a node other than self could not reach a server, or must not dial it. That does not count against the host: it may
+// othersTrouble reports whether a node other than self could not reach a server, or must not dial it. That does not count against the host: it may
 // be that node's own trouble.
-func ownTrouble(self, node string, r Result) bool {
+func othersTrouble(self, node string, r Result) bool {
 	return node != self && r.Ending == frontier.Again && (r.Trouble == frontier.Unreachable || r.Trouble == frontier.Forbidden)
 }
 
@@ -207,7 +207,7 @@ func outcome(self, node string, r Result, err error) frontier.Outcome {
 		return putBack(false)
 	}
 	out := r.Outcome
-	if r.Ending == frontier.Again && r.Trouble == frontier.NoTrouble || ownTrouble(self, node, r) {
+	if r.Ending == frontier.Again && r.Trouble == frontier.NoTrouble || othersTrouble(self, node, r) {
 		out = putBack(r.Asked)
 	}
 	out.Elapsed, out.RetryAfter = r.Timing.Total, r.RetryAfter

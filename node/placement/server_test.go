@@ -111,7 +111,7 @@ func TestWhoIsChosen(t *testing.T) {
 			"n2 [A D] false, n1 [B] true, n3 [E] true, ",
 		} {
 			asked = ""
-			if made := s.byAll(t.Context(), &frontier.Task{Host: "http://a.example"}, b.chosenFor(s), i, "n2", RemoteFetch{}); len(made) != 3 || asked != want {
+			if made := s.downloadByAll(t.Context(), &frontier.Task{Host: "http://a.example"}, b.chosenFor(s), i, "n2", RemoteFetch{}); len(made) != 3 || asked != want {
 				t.Errorf("page %d: %d downloads, %s", i, len(made), asked)
 			}
 		}

@@ -78,7 +78,7 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 		return answer, nil
 	}
 	if r.hold(from, 1) {
-		short, cancel := context.WithTimeout(ctx, r.call()/2)
+		short, cancel := context.WithTimeout(ctx, r.callFor()/2)
 		select {
 		case <-w.done:
 		case <-short.Done():
@@ -116,7 +116,7 @@ func (r *Remote) hold(peer string, n int) bool {
 
 // refuse returns the answer to a message of which no work is made.
 func refuse(reason string) (*Work, *wire.FetchResponse) {
-	return nil, &wire.FetchResponse{Refused: cut(reason)}
+	return nil, &wire.FetchResponse{Refused: shorten(reason)}
 }
 
 // take returns the work of a message, which it makes at the first call, or the answer if there is to be none.
@@ -156,7 +156,7 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, answer *wir
 	}
 	r.work[key] = w
 	r.open++
-	w.timer = time.AfterFunc(min(r.queue(), within), func() {
+	w.timer = time.AfterFunc(min(r.queueFor(), within), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if w.state == queued {

@@ -44,7 +44,7 @@ func TestUnderWay(t *testing.T) {
 				t.Errorf("%s: under way are %v, busy: %v", what, got, b.Busy())
 			}
 		}
-		if resp := fetch(2, 1); resp.GetRefused() != "" || resp.GetResult() != nil || time.Since(asked) != b.call()/2 {
+		if resp := fetch(2, 1); resp.GetRefused() != "" || resp.GetResult() != nil || time.Since(asked) != b.callFor()/2 {
 			t.Errorf("answered %v after %v", resp, time.Since(asked))
 		}
 		underWay("queued", true)
@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 		// This is a result, so that the asker notes that the peer cannot reach the server. A refusal may be for the moment.
 		e := estimateOf(t, "")
 		e.Server = netip.MustParseAddr("127.0.0.1")
-		if r, err := a.Do(t.Context(), "b", e); err != nil || r.Asked || r.Reason != "forbidden address: loopback" || !ownTrouble("a", "b", r) {
+		if r, err := a.Do(t.Context(), "b", e); err != nil || r.Asked || r.Reason != "forbidden address: loopback" || !othersTrouble("a", "b", r) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
