@@ -53,9 +53,9 @@ func (c *census) excuseLocked(at time.Time) {
 	}
 }
 
-// seenLocked notes which members have left in order since the old view: they were alive, and are settled no more. A member that died stays
+// noteLeftLocked notes which members have left in order since the old view: they were alive, and are settled no more. A member that died stays
 // settled for a while.
-func (c *census) seenLocked(old, v view.View) {
+func (c *census) noteLeftLocked(old, v view.View) {
 	for _, id := range old.Settled {
 		if old.IsAlive(id) && !slices.Contains(v.Settled, id) {
 			c.left[id] = time.Now()
@@ -168,7 +168,7 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 	obey := false
 	_, _, err := c.edit(r.Host, func(mine Record) Record {
 		v := c.views.Now()
-		c.list(r.Owner, r.Host)
+		c.listLocked(r.Owner, r.Host)
 		if p, leaving := c.proposals[r.Host]; v.Home(r.Host) != v.Self || !v.Majority || leaving && p.next.Owner != r.Owner {
 			res.Later = append(res.Later, r.Host)
 			return mine
@@ -257,9 +257,9 @@ func (c *census) obey(newer Record) error {
 // maxListed bounds the hosts in all unfinished lists, about 20 bytes each.
 const maxListed = 1 << 20
 
-// list notes a host of the list that an owner is sending. If there is no room the whole list is given up: an incomplete list
+// listLocked notes a host of the list that an owner is sending. If there is no room the whole list is given up: an incomplete list
 // must not make hosts count as lost.
-func (c *census) list(from, host string) {
+func (c *census) listLocked(from, host string) {
 	seen, all := c.lists[from], 0
 	if seen == nil {
 		return

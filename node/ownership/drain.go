@@ -90,11 +90,11 @@ func (rc *reconciler) bequeath(ctx context.Context, r Record) error {
 	case r.Owner != v.Self:
 		return fmt.Errorf("leave %s: its owner does not answer, and a copy is here", r.Host)
 	}
-	return rc.toAnHeir(ctx, v, r.Host, false, "this node is drained")
+	return rc.handToHeir(ctx, v, r.Host, false, "this node is drained")
 }
 
-// toAnHeir hands a host to the first of its next homes that takes it.
-func (rc *reconciler) toAnHeir(ctx context.Context, v view.View, host string, assigned bool, reason string) error {
+// handToHeir hands a host to the first of its next homes that takes it.
+func (rc *reconciler) handToHeir(ctx context.Context, v view.View, host string, assigned bool, reason string) error {
 	to := v.Heir(host, v.Self, 0)
 	for next := 1; ; next++ {
 		err := rc.HandOff(ctx, host, to, assigned, reason)
@@ -110,7 +110,7 @@ func (rc *reconciler) Offer(ctx context.Context, host, reason string) (taken boo
 	if v.Majority && v.Heir(host, v.Self, 0) == "" {
 		return false, nil
 	}
-	if err = rc.toAnHeir(ctx, v, host, true, reason); errors.Is(err, errRefused) {
+	if err = rc.handToHeir(ctx, v, host, true, reason); errors.Is(err, errRefused) {
 		return false, nil
 	}
 	return err == nil, err
@@ -129,7 +129,7 @@ func (rc *reconciler) Evacuate(ctx context.Context, reason string, holds func() 
 		case refused.Load() != nil || !holds():
 			return errLater
 		}
-		err := rc.toAnHeir(ctx, rc.view(), r.Host, true, reason)
+		err := rc.handToHeir(ctx, rc.view(), r.Host, true, reason)
 		if errors.Is(err, errRefused) {
 			refused.Store(&err)
 		}

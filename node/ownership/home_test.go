@@ -196,7 +196,7 @@ func TestHostThatIsInNoList(t *testing.T) {
 				own.recent[young] = now.Add(1 - 2*s.cfg.RenewEvery)
 				own.lists[idOf(2)] = map[uint64]struct{}{}
 				for _, host := range c.listed {
-					own.list(idOf(2), host)
+					own.listLocked(idOf(2), host)
 				}
 				seen = own.lists[idOf(2)]
 			})
@@ -243,7 +243,7 @@ func TestListThatCounts(t *testing.T) {
 				delete(own.heard, idOf(2))
 				if delete(own.lists, idOf(2)); c.first { // an earlier list ended early
 					own.lists[idOf(2)] = map[uint64]struct{}{}
-					own.list(idOf(2), host)
+					own.listLocked(idOf(2), host)
 				}
 				delete(own.missing, host)
 				own.views.Now().Majority = !c.minority
@@ -269,12 +269,12 @@ func TestListsAreBounded(t *testing.T) {
 		c.lists["a"][i] = struct{}{}
 	}
 	for i, kept := range []bool{true, false} {
-		c.list("b", fmt.Sprintf("http://h%d.test", i))
+		c.listLocked("b", fmt.Sprintf("http://h%d.test", i))
 		if _, is := c.lists["b"]; is != kept {
 			t.Errorf("host %d: the list is kept: %v", i, is)
 		}
 	}
-	if c.list("c", "http://h.test"); len(c.lists) != 1 || len(c.lists["a"]) != 1<<20-1 {
+	if c.listLocked("c", "http://h.test"); len(c.lists) != 1 || len(c.lists["a"]) != 1<<20-1 {
 		t.Error("a host counts of which no list is sent, or the list of another owner is given up")
 	}
 }
@@ -411,7 +411,7 @@ func TestWhatIsTakenOver(t *testing.T) {
 			})
 			err := own.takeOver(s.t.Context(), rec(c.host, c.was, 7), true)
 			got := mark(errors.Is(err, errLater), "later")
-			if r := p.record(c.host); r == rec(c.host, 2, 1) && own.queue.urgent() && p.disk.copy().now.shelf[c.host] == string(r.encode()) {
+			if r := p.record(c.host); r == rec(c.host, 2, 1) && own.queue.anyUrgent() && p.disk.copy().now.shelf[c.host] == string(r.encode()) {
 				got = "taken"
 			} else if r != rec(c.host, c.is, 7) {
 				got = fmt.Sprint(r)
@@ -473,7 +473,7 @@ func TestMembersThatLeftAreForgotten(t *testing.T) {
 		p.with(func() { // one that is back has not left, though it is not settled yet
 			v := *own.views.Now()
 			v.Alive, own.left[idOf(1)] = append(slices.Clone(v.Alive), idOf(1)), time.Now()
-			if own.seenLocked(v, v); len(own.left) > 0 {
+			if own.noteLeftLocked(v, v); len(own.left) > 0 {
 				t.Errorf("there have left %v", own.left)
 			}
 		})

@@ -202,7 +202,7 @@ func (o *Ownership) SetView(v view.View) {
 	old := *o.views.Now()
 	moved := !old.Same(&v) // hosts have new homes
 	o.views.Set(v, time.Now())
-	o.census.seenLocked(old, v)
+	o.census.noteLeftLocked(old, v)
 	maps.DeleteFunc(o.silent, func(id string, _ *silence) bool { return !v.IsAlive(id) })
 	maps.DeleteFunc(o.due, func(id string, _ bool) bool { return !v.IsAlive(id) })
 	for _, id := range v.Alive {
@@ -245,7 +245,7 @@ func (o *Ownership) Stopped() {
 
 // Busy reports whether hosts are changing owners, or must.
 func (o *Ownership) Busy() bool {
-	if o.queue.urgent() {
+	if o.queue.anyUrgent() {
 		return true
 	}
 	o.mu.Lock()

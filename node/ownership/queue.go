@@ -84,8 +84,8 @@ func (q *queue) restLocked(it *item, until time.Time) {
 	})
 }
 
-// presses reports whether a busy host is urgent. It may have become so while busy.
-func (q *queue) presses(it *item) bool {
+// isUrgent reports whether a busy host is urgent. It may have become so while busy.
+func (q *queue) isUrgent(it *item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return it.urgent
@@ -138,8 +138,8 @@ func (q *queue) finish(it *item, again time.Time) {
 	}
 }
 
-// urgent reports whether the crawl must not end yet.
-func (q *queue) urgent() bool {
+// anyUrgent reports whether the crawl must not end yet.
+func (q *queue) anyUrgent() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.hurry > 0

@@ -82,7 +82,7 @@ func (rc *reconciler) look(ctx context.Context, it *item) {
 	if !errors.Is(err, errLater) && ctx.Err() == nil && it.tries > 2 {
 		rc.deps.Warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
 	}
-	pause := rc.cfg.pause(it.tries, rc.queue.presses(it))
+	pause := rc.cfg.pause(it.tries, rc.queue.isUrgent(it))
 	rc.queue.finish(it, time.Now().Add(pause/2+rc.jitter(pause+1))) // random, so that two nodes in each other's way do not collide again
 }
 
@@ -126,7 +126,7 @@ func (rc *reconciler) step(ctx context.Context, it *item) error {
 	case v.Home(r.Host) == v.Self && (!v.IsAlive(r.Owner) || rc.census.lost(r)):
 		return rc.takeOver(ctx, r, known)
 	case known:
-		return rc.give(ctx, r, v, rc.queue.presses(it))
+		return rc.give(ctx, r, v, rc.queue.isUrgent(it))
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 	v := rep.view() // read last: a peer that comes later is compared, and must find nothing on its way
 	out := make(map[string][]sending)
 	var done []string
-	var thin []*wire.Link
+	var unreplicated []*wire.Link
 	defer func() { rep.stream.stored(done...) }()
 	for host, c := range changes {
 		r, err := rep.records.get(host)
@@ -179,7 +179,7 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 			}
 			for _, p := range c.Added {
 				l := frontier.Link{URL: identity.URL{Host: host, Path: p.Path}, Depth: p.Depth, Hops: p.Hops, Sitemap: p.Sitemap}
-				thin = append(thin, LinkToWire(l))
+				unreplicated = append(unreplicated, LinkToWire(l))
 			}
 		case c.Lost:
 			rep.stream.putBack(host, &frontier.Change{Lost: true}) // the rest of it is mended, too
@@ -194,8 +194,8 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 			out[to] = append(out[to], sending{host, c, item})
 		}
 	}
-	if len(thin) > 0 {
-		if err := rep.deps.Outbox.Add(ctx, map[string][]*wire.Link{v.Self: thin}); err != nil {
+	if len(unreplicated) > 0 {
+		if err := rep.deps.Outbox.Add(ctx, map[string][]*wire.Link{v.Self: unreplicated}); err != nil {
 			return nil, err
 		}
 		rep.deps.Outbox.Hurry()

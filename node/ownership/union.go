@@ -249,8 +249,8 @@ func (rep *replicator) own(ctx context.Context, r Record) error {
 // comparison gathers hosts to be compared, by peer.
 type comparison map[string][]*wire.StoreItem
 
-// compared is how many hosts one message compares.
-const compared = 200
+// comparedAtOnce is how many hosts one message compares.
+const comparedAtOnce = 200
 
 // compareLater adds a host to a comparison, unless the stream will compare it anyway. A full message is sent.
 func (rep *replicator) compareLater(ctx context.Context, c comparison, to string, r Record) error {
@@ -261,7 +261,7 @@ func (rep *replicator) compareLater(ctx context.Context, c comparison, to string
 	if err != nil {
 		return err
 	}
-	if c[to] = append(c[to], &wire.StoreItem{Record: r.wire(), Digest: digestToWire(d)}); len(c[to]) == compared {
+	if c[to] = append(c[to], &wire.StoreItem{Record: r.wire(), Digest: digestToWire(d)}); len(c[to]) == comparedAtOnce {
 		rep.compareNow(ctx, c, to)
 	}
 	return nil
