@@ -17,21 +17,21 @@ type activation struct {
 	*front
 
 	// The lock of the front guards what follows.
-	candidates fifo[string]         // hosts with URLs on disk that may enter the workbench
-	candidate  map[string]struct{}  // the same as a set
-	scan       bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
-	cursor     string               // the last host that the scan looked at
-	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
-	useful     bool                 // since the scan began, a host came in that need not wait long
-	wrapped    bool                 // the last whole scan brought in no useful host
-	turn       int                  // counts the turns of candidates since that of the scan
-	crowded    time.Time            // when a crowd was last sent back to disk
-	away       marks                // hosts that are not owned
-	frozen     map[string]*freezing // hosts that must not enter the workbench
+	candidates  fifo[string]         // hosts with URLs on disk that may enter the workbench
+	isCandidate map[string]struct{}  // candidates as a set
+	scan        bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
+	cursor      string               // the last host that the scan looked at
+	found       bool                 // since the scan began, it has found a host, or one was sent back to disk
+	useful      bool                 // since the scan began, a host came in that need not wait long
+	wrapped     bool                 // the last whole scan brought in no useful host
+	turn        int                  // counts the turns of candidates since that of the scan
+	crowded     time.Time            // when a crowd was last sent back to disk
+	away        marks                // hosts that are not owned
+	frozen      map[string]*freezing // hosts that must not enter the workbench
 }
 
 func newActivation(f *front) *activation {
-	a := &activation{front: f, candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
+	a := &activation{front: f, isCandidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
 	f.supply = a.supplyLocked
 	return a
 }
@@ -74,7 +74,7 @@ func (a *activation) lookAgain() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wrapped = false
-	a.bench.recrawl.again()
+	a.bench.recrawl.searchAnew()
 	signal(a.hungry)
 	return nil
 }
@@ -100,7 +100,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 	if a.turn < 3 || !scan {
 		for len(a.candidates) > 0 && len(hosts) < room {
 			name := a.candidates.pop()
-			delete(a.candidate, name)
+			delete(a.isCandidate, name)
 			hosts = a.enterLocked(hosts, name)
 		}
 	}
@@ -182,7 +182,7 @@ func (a *activation) kept(host string) bool {
 func (a *activation) evictLocked(h *host, now time.Time) {
 	a.bench.leave(h, now)
 	a.rescanLocked()
-	a.bench.recrawl.again()
+	a.bench.recrawl.searchAnew()
 }
 
 // evictSleepersLocked makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
@@ -345,14 +345,14 @@ func (a *activation) refill() error {
 
 // nominateLocked makes a host with URLs on disk a candidate.
 func (a *activation) nominateLocked(name string) {
-	if _, ok := a.candidate[name]; ok {
+	if _, ok := a.isCandidate[name]; ok {
 		return
 	}
-	if len(a.candidate) >= maxCandidates {
+	if len(a.isCandidate) >= maxCandidates {
 		a.rescanLocked()
 		return
 	}
-	a.candidate[name] = struct{}{}
+	a.isCandidate[name] = struct{}{}
 	a.candidates.push(name)
 }
 

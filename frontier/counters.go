@@ -62,7 +62,7 @@ func (c *counters) verdict(v Verdict) {
 	case Duplicate:
 		c.t.Duplicate++
 	default:
-		c.reason(v.String(), 1)
+		c.reasonLocked(v.String(), 1)
 	}
 }
 
@@ -93,15 +93,15 @@ func (c *counters) ended(e Ending, reason string, n int) {
 	case Dropped:
 		c.t.Dropped += uint64(n)
 	}
-	c.reason(reason, n)
+	c.reasonLocked(reason, n)
 }
 
 // maxReasons bounds the reasons that are counted apart. Some reasons have an address or a rule after a colon. Beyond the bound, new ones are
 // counted by the text before the colon.
 const maxReasons = 500
 
-// reason counts n URLs for a reason. A host that is given up may have none. It needs mu held.
-func (c *counters) reason(reason string, n int) {
+// reasonLocked counts n URLs for a reason. A host that is given up may have none.
+func (c *counters) reasonLocked(reason string, n int) {
 	if n == 0 {
 		return
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// finished is what is written when a task ends: the state of its host and, if pending is set, the end of its URL.
-type finished struct {
+// taskEnd is what is written when a task ends: the state of its host and, if pending is set, the end of its URL.
+type taskEnd struct {
 	host    string
 	pending *pending
 	visit   *visited // the page before and after the visit; nil if it is not remembered
@@ -58,7 +58,7 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 // h is the record of the host, or nil if the caller does not have it.
 func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict, error) {
 	// New links of a host that is known to be full need no look at its set: the sets of many endless hosts do not fit into memory.
-	if had, _ := l.sets.least.Get(a.host); bounded && had > 0 && l.site(a.host).fills(had, l.mostURLs.Load()) && !l.seen.has(a.entry.hash) {
+	if had, _ := l.sets.least.Get(a.host); bounded && had > 0 && l.site(a.host).fills(had, l.mostURLs.Load()) && !l.seen.mayHave(a.entry.hash) {
 		return HostFull, nil
 	}
 	state, err := l.lookup(b, a.host, a.entry.hash)
@@ -81,7 +81,7 @@ func (l *ledger) put(b *batch, a addition, h *hostEntry, bounded bool) (Verdict,
 
 // lookup says what is known of a URL, from the filter or, if that is not sure, from the exact set of the host.
 func (l *ledger) lookup(b *batch, host string, hash uint64) (urlState, error) {
-	if !l.seen.perhaps(hash) {
+	if !l.seen.testAndAdd(hash) {
 		return unknown, nil
 	}
 	set, err := l.exact(b, host)
@@ -231,7 +231,7 @@ func (b *batch) receipt(r *Receipt) {
 }
 
 // decideFinish puts the end of a task into the batch: the state of its host, its page if it was a visit, and the end of its URL.
-func (l *ledger) decideFinish(b *batch, f *finished) error {
+func (l *ledger) decideFinish(b *batch, f *taskEnd) error {
 	h, err := l.entry(b, f.host)
 	if err != nil {
 		return err

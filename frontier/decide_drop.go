@@ -31,7 +31,7 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 	rec.digest.drop()
 	rec.endedUntil, rec.endReason = until, strings.ToValidUTF8(reason[:min(len(reason), maxEndReason)], "")
 	if rec.digest.Pages > 0 { // the pages stay, and wait until the host may be taken up again
-		rec.next = max(rec.next, stampOf(later(until, time.Now().Add(max(l.ended, time.Minute)))))
+		rec.next = max(rec.next, stampOf(later(until, time.Now().Add(max(l.endedFor, time.Minute)))))
 	}
 	l.sets.forget(h.host)
 	h.droppedAt = l.seq

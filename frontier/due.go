@@ -66,8 +66,8 @@ func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
 	return false, now.Add(time.Duration((1-r.tokens)/rate*float64(time.Second)) + time.Millisecond)
 }
 
-// again begins the search for hosts with due pages anew.
-func (r *recrawl) again() {
+// searchAnew begins the search for hosts with due pages anew.
+func (r *recrawl) searchAnew() {
 	if r.On() {
 		r.cursor, r.last, r.found, r.done, r.over = nil, false, false, false, false
 	}

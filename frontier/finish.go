@@ -49,7 +49,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 			p.Depth, p.lowered = depth, true
 		}
 	}
-	last := &finished{host: h.name, verdict: e.Ending, reason: out.Reason, state: h.hostState, receipt: out.Receipt}
+	last := &taskEnd{host: h.name, verdict: e.Ending, reason: out.Reason, state: h.hostState, receipt: out.Receipt}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
 		last.robots = out.Robots
 	}
@@ -91,7 +91,7 @@ func (f *Frontier) putBack(h *host, p pending) {
 
 // finish writes the links of an outcome, and the end of its task in one transaction with the last of them. If Outcome.Elsewhere must take
 // links before, the end gets a transaction of its own.
-func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res *Finished) error {
+func (f *Frontier) finish(ctx context.Context, out Outcome, last *taskEnd, res *Finished) error {
 	l := f.ledger
 	end := func(b *batch) error { return l.decideFinish(b, last) }
 	for links := out.Links; ; {

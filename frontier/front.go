@@ -259,8 +259,8 @@ func await[T any](ctx context.Context, f *front, c <-chan T) (v T, err error) {
 	return v, cmp.Or(ctx.Err(), ErrClosed)
 }
 
-// gather waits for a signal until take, called with mu held, returns something.
-func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
+// awaitSome waits for a signal until take, called with mu held, returns something.
+func awaitSome[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
 	for {
 		f.mu.Lock()
 		some := take()

@@ -93,7 +93,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	act := newActivation(common)
 	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.hear)
-	f.ledger.ended = polite.EndedFor
+	f.ledger.endedFor = polite.EndedFor
 	f.ledger.longest.Store(int64(f.bench.rules.longest()))
 	f.bench.site, f.ledger.site = deps.Site, deps.Site
 	f.bench.self = deps.Self

@@ -103,7 +103,7 @@ func TestCrashAmidADrop(t *testing.T) {
 		l.add(pages(host, 1, 2)...)
 		err := l.ledger.do(t.Context(), alone, func(b *batch) error {
 			p := &pending{entry: entry{hash: page(host, 1).URL.Hash()}, ref: &blockRef{seq: l.ledger.seq, n: 2}}
-			return l.ledger.decideFinish(b, &finished{host: host, pending: p})
+			return l.ledger.decideFinish(b, &taskEnd{host: host, pending: p})
 		})
 		must(t, err)
 		synctest.Wait()

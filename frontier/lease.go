@@ -124,7 +124,7 @@ func (l *leases) Withdraw(addr netip.Addr) {
 // Wanted waits for servers that have something to ask for and no lease, and returns those that are new since the last call. It names a
 // server again only after a Grant or the end of its lease. It is for one caller. The error is that of the context, or ErrClosed.
 func (l *leases) Wanted(ctx context.Context) ([]netip.Addr, error) {
-	return gather(ctx, l.front, l.wanted, func() []netip.Addr {
+	return awaitSome(ctx, l.front, l.wanted, func() []netip.Addr {
 		wants := l.bench.wants
 		l.bench.wants = nil
 		return wants
@@ -152,7 +152,7 @@ func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Dura
 		delay = h.crawlDelay
 	}
 	r := &l.bench.rules
-	return max(r.gap(l.deps.Site(host), addr, delay, elapsed), r.asked(retryAfter))
+	return max(r.gap(l.deps.Site(host), addr, delay, elapsed), r.pause(retryAfter))
 }
 
 // OwnServer says whether a server belongs to the operator (Politeness.Own).

@@ -34,13 +34,13 @@ type ledger struct {
 	commits  chan *batch
 	closed   chan struct{}
 	// tell passes on the news of a committed batch. The batches come in order.
-	tell    func([]news)
-	site    func(host string) *Site
-	feed    *feed // nil unless Config.Shared
-	count   counters
-	longest atomic.Int64  // bounds the waits of hosts that other nodes send, in nanoseconds
-	ended   time.Duration // how long a host that was given up is left alone
-	late    []string      // hosts with pages that are due later than Recrawl.Max allows, as recover found them
+	tell     func([]news)
+	site     func(host string) *Site
+	feed     *feed // nil unless Config.Shared
+	count    counters
+	longest  atomic.Int64  // bounds the waits of hosts that other nodes send, in nanoseconds
+	endedFor time.Duration // how long a host that was given up is left alone
+	late     []string      // hosts with pages that are due later than Recrawl.Max allows, as recover found them
 	// failure is the error of the first commit that failed. From then on every request fails with it, and with ErrClosed after run.
 	failure atomic.Pointer[error]
 }

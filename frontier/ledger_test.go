@@ -58,7 +58,7 @@ func TestEndOfADroppedPage(t *testing.T) {
 		err := l.onHost(t.Context(), alone, host, func(b *batch, h *hostEntry) error {
 			p := &pending{entry: entry{hash: page(host, 1).URL.Hash()}, ref: &blockRef{seq: l.seq, n: 1}}
 			_, err := l.decideDrop(b, h, "test", time.Time{})
-			return errors.Join(err, l.decideFinish(b, &finished{host: host, pending: p}))
+			return errors.Join(err, l.decideFinish(b, &taskEnd{host: host, pending: p}))
 		})
 		if d := life.digest(host); err != nil || d != (Digest{Drops: 1}) {
 			t.Errorf("%+v, %v", d, err)

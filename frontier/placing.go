@@ -64,7 +64,7 @@ func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts b
 // given up. ours means that the failure is this node's own and does not count against the host. lasts means that waiting will hardly help.
 func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) error {
 	var news Event
-	giveUp, wait := false, &finished{host: u.Host}
+	giveUp, wait := false, &taskEnd{host: u.Host}
 	p.update(func(now time.Time) {
 		p.ending++
 		p.outage.tried(u.try)

@@ -46,8 +46,8 @@ func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, elapsed time.Durati
 	return gap
 }
 
-// asked returns how long a host waits that asked for a pause. The other hosts of its server go on.
-func (r *rules) asked(retryAfter time.Duration) time.Duration {
+// pause returns how long a host waits that asked for a pause. The other hosts of its server go on.
+func (r *rules) pause(retryAfter time.Duration) time.Duration {
 	return min(retryAfter, r.MaxRetryAfter)
 }
 

@@ -64,7 +64,7 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 			t.Errorf("level %d: %d different waits of 100: hosts come back together", level, len(seen))
 		}
 	}
-	if day := r.asked(100 * time.Hour); day != r.MaxRetryAfter || r.asked(10*time.Hour) != 10*time.Hour {
+	if day := r.pause(100 * time.Hour); day != r.MaxRetryAfter || r.pause(10*time.Hour) != 10*time.Hour {
 		t.Errorf("waits %v for a Retry-After of 100h", day)
 	}
 	for i, wait := range []*time.Duration{&r.MaxRetryAfter, &r.BackoffMax, &r.EndedFor, &r.RetryConnect[0], &r.RetryName[1], &r.RetryPage[2]} {

@@ -23,7 +23,7 @@ func (l *ledger) recover() (away marks, err error) {
 		return &pending
 	}
 	add := func(host string, hash uint64) {
-		l.seen.perhaps(hash)
+		l.seen.testAndAdd(hash)
 		l.seen.count(host, 1)
 	}
 	// Records come first, because they say which hosts are owned.

@@ -107,7 +107,7 @@ func (t *transfers) thaw(name string) {
 			t.bench.settle(h, now)
 		} else if !t.away.has(name) {
 			t.nominateLocked(name) // URLs may have been added meanwhile
-			t.bench.recrawl.again()
+			t.bench.recrawl.searchAnew()
 		}
 	})
 }
@@ -118,7 +118,7 @@ func (t *transfers) changedRoleLocked(name string, h Role, now time.Time) {
 	switch {
 	case h == Owned:
 		t.away.remove(name)
-		t.bench.recrawl.again()
+		t.bench.recrawl.searchAnew()
 		switch {
 		case b == nil:
 			t.nominateLocked(name)

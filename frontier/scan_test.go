@@ -93,7 +93,7 @@ func TestScanForWaitingHosts(t *testing.T) {
 				f.craving, f.useful = true, c.useful
 				if c.more && i == 1 {
 					for n := range maxCandidates {
-						f.candidate[fmt.Sprint(n)] = struct{}{}
+						f.isCandidate[fmt.Sprint(n)] = struct{}{}
 					}
 					f.nominateLocked("http://h99.test")
 				}

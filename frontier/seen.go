@@ -58,8 +58,8 @@ func (s *seen) forget(hash uint64) {
 // forgetAll removes all hashes from the recent ones. They are looked up again, which costs time.
 func (s *seen) forgetAll() { clear(s.recents) }
 
-// has says whether perhaps would call a hash known, and does not add it.
-func (s *seen) has(hash uint64) bool {
+// mayHave is testAndAdd that adds nothing.
+func (s *seen) mayHave(hash uint64) bool {
 	if s.few == nil {
 		return s.many.Test(binary.LittleEndian.AppendUint64(nil, hash))
 	}
@@ -67,8 +67,8 @@ func (s *seen) has(hash uint64) bool {
 	return ok
 }
 
-// perhaps adds a hash to the filter. It returns false if the hash is new, and true if it may be known.
-func (s *seen) perhaps(hash uint64) bool {
+// testAndAdd reports whether a hash may be known (otherwise it is new), and adds it to the filter.
+func (s *seen) testAndAdd(hash uint64) bool {
 	var b [8]byte
 	if s.few == nil {
 		binary.LittleEndian.PutUint64(b[:], hash)

@@ -14,7 +14,7 @@ func TestFilterSteps(t *testing.T) {
 	f := newSeen(1)
 	mistaken := 0
 	for i := range n {
-		if f.perhaps(hash(i)) {
+		if f.testAndAdd(hash(i)) {
 			mistaken++
 		}
 		if i == mostFew-1 && (mistaken > 0 || f.many != nil) {
@@ -28,13 +28,13 @@ func TestFilterSteps(t *testing.T) {
 		t.Errorf("%d of %d new URLs are called known", mistaken, n)
 	}
 	for i := range n {
-		if !f.perhaps(hash(i)) {
+		if !f.testAndAdd(hash(i)) {
 			t.Fatalf("URL %d is forgotten", i)
 		}
 	}
 	mistaken = 0
 	for i := n; i < n+10_000; i++ {
-		if f.perhaps(hash(i)) {
+		if f.testAndAdd(hash(i)) {
 			mistaken++
 		}
 	}

@@ -339,7 +339,7 @@ func TestTwoFreezes(t *testing.T) {
 		}
 		l.add(page(host, 0))
 		l.mu.Lock()
-		l.bench.recrawl.again()
+		l.bench.recrawl.searchAnew()
 		l.craving, l.bench.recrawl.wanted, l.bench.recrawl.ahead = true, true, []dueHost{{host, 1}}
 		l.mu.Unlock()
 		hosts, err := l.nextHosts()

@@ -13,7 +13,7 @@ const unchecked = "its ownership has not been checked yet"
 // Unchecked waits for hosts that have come onto the workbench and that Suspend was not called with yet, and returns them. With Config.Shared
 // they are not crawled before. It is for one reader.
 func (f *Frontier) Unchecked(ctx context.Context) ([]string, error) {
-	return gather(ctx, f.front, f.arrived, func() []string {
+	return awaitSome(ctx, f.front, f.arrived, func() []string {
 		names := f.entered
 		f.entered = nil
 		return names

@@ -113,7 +113,7 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 		if !w.eligible(h) || h.notBefore.After(now) || len(h.window[o]) == 0 {
 			continue
 		}
-		if w.stale(h, now) || w.asked(h).closed(now) { // its address or its hours ended while it stood in the queue
+		if w.stale(h, now) || w.settingsAsked(h).closed(now) { // its address or its hours ended while it stood in the queue
 			w.settle(h, now)
 			continue
 		}
@@ -176,7 +176,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	}
 	if s.parallel > 1 {
 		// The gap between parallel requests begins with their start.
-		s.rest(now.Add(w.rules.gap(w.asked(h), s.addr, 0, 0)))
+		s.rest(now.Add(w.rules.gap(w.settingsAsked(h), s.addr, 0, 0)))
 	}
 	w.settle(h, now) // it may have another URL for another fetcher
 	return task
@@ -199,7 +199,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
 			h.crawlDelay = r.CrawlDelay // it already counts between the robots.txt and the first page
 		}
-		s.rest(now.Add(out.Lingers + w.rules.gap(w.asked(h), s.addr, h.crawlDelay, out.Elapsed)))
+		s.rest(now.Add(out.Lingers + w.rules.gap(w.settingsAsked(h), s.addr, h.crawlDelay, out.Elapsed)))
 	}
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
 		w.recrawl.tokens++ // the visit was not made
@@ -224,7 +224,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, w.rnd)), out.Reason
 	}
-	if asked := now.Add(out.Lingers + w.rules.asked(out.RetryAfter)); out.RetryAfter > 0 && asked.After(later(h.notBefore, now)) {
+	if asked := now.Add(out.Lingers + w.rules.pause(out.RetryAfter)); out.RetryAfter > 0 && asked.After(later(h.notBefore, now)) {
 		h.notBefore, h.why = asked, cmp.Or(out.Reason, "its server asked for a pause (Retry-After)")
 	}
 	if e.GaveUp { // its URLs are about to be dropped, and nothing is asked for until then
@@ -242,13 +242,13 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		}
 		e.NextAttempt = h.notBefore
 	} else if out.Ending == Again && !e.GaveUp {
-		w.again(h, *task.pending, out.Trouble, now, &e)
+		w.requeue(h, *task.pending, out.Trouble, now, &e)
 	}
 	return e
 }
 
-// again puts a URL back. If the host is at fault, it comes next. If the URL is at fault, it waits among the delayed.
-func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *Finished) {
+// requeue puts a URL back. If the host is at fault, it comes next. If the URL is at fault, it waits among the delayed.
+func (w *workbench) requeue(h *host, p pending, t Trouble, now time.Time, e *Finished) {
 	if p.ref.seq <= h.droppedAt {
 		return
 	}

@@ -93,7 +93,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 		h.queued = [origins]bool{} // entries in queues are stale now
 	} else {
 		h.revive(now)
-		asked := w.asked(h)
+		asked := w.settingsAsked(h)
 		if h.opens = asked.opens(now); !h.opens.IsZero() {
 			h.hours = asked.Hours
 		}
@@ -165,8 +165,8 @@ func (w *workbench) eligible(h *host) bool {
 	return h.place == placed && !h.frozen && h.suspended == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
 }
 
-// asked returns the settings of the host that the next request goes to: another one if the robots.txt was redirected there.
-func (w *workbench) asked(h *host) *Site {
+// settingsAsked returns the settings of the host that the next request goes to: another one if the robots.txt was redirected there.
+func (w *workbench) settingsAsked(h *host) *Site {
 	if t := h.robotsTarget; t != nil {
 		return w.site(t.url.Host)
 	}

@@ -330,7 +330,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 		"a candidate after the scan": {func(a *activation) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
 		"more than are candidates": {func(a *activation) {
 			for i := range maxCandidates {
-				a.candidate[fmt.Sprint(i)] = struct{}{}
+				a.isCandidate[fmt.Sprint(i)] = struct{}{}
 			}
 			a.nominateLocked("a.example")
 		}, true},
