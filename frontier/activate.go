@@ -96,22 +96,31 @@ func (a *activation) nextHosts() ([]*host, error) {
 		a.evictCrowdLocked(now)
 	}
 	room, scan := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts)), a.scan && !a.wrapped
-	var hosts []*host
 	if a.turn < 3 || !scan {
-		for len(a.candidates) > 0 && len(hosts) < room {
-			name := a.candidates.pop()
-			delete(a.isCandidate, name)
-			hosts = a.enterLocked(hosts, name)
+		if hosts := a.enterCandidatesLocked(room); len(hosts) > 0 {
+			a.turn++
+			return hosts, nil
 		}
-	}
-	if len(hosts) > 0 {
-		a.turn++
-		return hosts, nil
 	}
 	if room <= 0 || !scan {
 		return nil, nil
 	}
 	a.turn = 0
+	return a.scanLocked(room)
+}
+
+// enterCandidatesLocked puts candidates onto the workbench, as many as there is room for.
+func (a *activation) enterCandidatesLocked(room int) (hosts []*host) {
+	for len(a.candidates) > 0 && len(hosts) < room {
+		name := a.candidates.pop()
+		delete(a.isCandidate, name)
+		hosts = a.enterLocked(hosts, name)
+	}
+	return hosts
+}
+
+// scanLocked looks at the next hosts on disk, and puts those onto the workbench that wait there. It unlocks while it reads the disk.
+func (a *activation) scanLocked(room int) (hosts []*host, err error) {
 	cursor, others := a.cursor, len(a.candidates) > 0
 	a.mu.Unlock()
 	names, last, end, err := a.waitingHosts(cursor, room)

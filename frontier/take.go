@@ -204,7 +204,25 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 	if task.Page != nil && (!out.Asked || out.Trouble == Interrupted) {
 		w.recrawl.tokens++ // the visit was not made
 	}
-	e := Finished{Ending: out.Ending}
+	e := Finished{Ending: out.Ending, GaveUp: w.applyTrouble(h, s, out, now)}
+	if asked := now.Add(out.Lingers + w.rules.pause(out.RetryAfter)); out.RetryAfter > 0 && asked.After(later(h.notBefore, now)) {
+		h.notBefore, h.why = asked, cmp.Or(out.Reason, "its server asked for a pause (Retry-After)")
+	}
+	if e.GaveUp { // its URLs are about to be dropped, and nothing is asked for until then
+		h.notBefore, h.why = now.Add(w.rules.EndedFor), out.Reason
+	}
+	if task.Kind == Robots {
+		h.endRobots(task.Hops, out.Robots, now)
+		e.NextAttempt = h.notBefore
+	} else if out.Ending == Again && !e.GaveUp {
+		w.requeue(h, *task.pending, out.Trouble, now, &e)
+	}
+	return e
+}
+
+// applyTrouble ends the waits of a host that has answered, or lets it wait for what went wrong. giveUp says that it has used up its waits, or must
+// not be asked at all.
+func (w *workbench) applyTrouble(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
 	switch out.Trouble {
 	case NoTrouble:
 		if out.Asked {
@@ -212,9 +230,9 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 			h.reachedBy(w.self())
 		}
 	case Unreachable:
-		e.GaveUp = w.unreachable(h, s, out, now)
+		return w.unreachable(h, s, out, now)
 	case Forbidden:
-		e.GaveUp = true
+		return true
 	case Broken:
 		h.reached()
 		h.reachedBy(w.self())
@@ -224,27 +242,22 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) Finished {
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, w.rnd)), out.Reason
 	}
-	if asked := now.Add(out.Lingers + w.rules.pause(out.RetryAfter)); out.RetryAfter > 0 && asked.After(later(h.notBefore, now)) {
-		h.notBefore, h.why = asked, cmp.Or(out.Reason, "its server asked for a pause (Retry-After)")
+	return false
+}
+
+// endRobots ends a task for the robots.txt of a host, after some redirects. r is what has become known of it; nil if nothing has.
+func (h *host) endRobots(hops uint8, r *RobotsOutcome, now time.Time) {
+	h.robotsBusy = false
+	if r == nil {
+		return
 	}
-	if e.GaveUp { // its URLs are about to be dropped, and nothing is asked for until then
-		h.notBefore, h.why = now.Add(w.rules.EndedFor), out.Reason
+	h.robotsTarget = nil
+	switch {
+	case r.Redirect != nil:
+		h.robotsTarget = &redirectedRobots{url: *r.Redirect, hops: hops + 1}
+	case r.Lifetime > 0:
+		h.robotsUntil = now.Add(r.Lifetime)
 	}
-	if task.Kind == Robots {
-		h.robotsBusy = false
-		if r := out.Robots; r != nil {
-			h.robotsTarget = nil
-			if r.Redirect != nil {
-				h.robotsTarget = &redirectedRobots{url: *r.Redirect, hops: task.Hops + 1}
-			} else if r.Lifetime > 0 {
-				h.robotsUntil = now.Add(r.Lifetime)
-			}
-		}
-		e.NextAttempt = h.notBefore
-	} else if out.Ending == Again && !e.GaveUp {
-		w.requeue(h, *task.pending, out.Trouble, now, &e)
-	}
-	return e
 }
 
 // requeue puts a URL back. If the host is at fault, it comes next. If the URL is at fault, it waits among the delayed.

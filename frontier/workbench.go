@@ -126,26 +126,32 @@ func (w *workbench) settle(h *host, now time.Time) {
 		}
 		return
 	}
-	if w.eligible(h) {
-		if due.After(now) {
-			w.sleepers.put(h, due)
-		} else {
-			for o := range h.window {
-				if len(h.window[o]) > 0 && !h.queued[o] {
-					h.queued[o] = true
-					if h.turn {
-						h.server.queue[o].unshift(h)
-					} else {
-						h.server.queue[o].push(h)
-					}
-				}
-			}
-			if len(h.delayed) > 0 && h.windowed() == len(h.window[Revisit]) { // visits may wait for their budget for longer
-				w.sleepers.put(h, h.delayed[0].retryAt)
-			}
-		}
+	switch {
+	case !w.eligible(h):
+	case due.After(now):
+		w.sleepers.put(h, due)
+	default:
+		w.queueUp(h)
 	}
 	w.settleServer(h.server, now)
+}
+
+// queueUp puts a host into the queues of its server, one for each origin of its URLs. It comes first if its turn had come before.
+func (w *workbench) queueUp(h *host) {
+	for o := range h.window {
+		switch {
+		case len(h.window[o]) == 0 || h.queued[o]:
+			continue
+		case h.turn:
+			h.server.queue[o].unshift(h)
+		default:
+			h.server.queue[o].push(h)
+		}
+		h.queued[o] = true
+	}
+	if len(h.delayed) > 0 && h.windowed() == len(h.window[Revisit]) { // visits may wait for their budget for longer
+		w.sleepers.put(h, h.delayed[0].retryAt)
+	}
 }
 
 // moreDue says that pages of a host are due on disk and may come into its window, which has room for them.
