@@ -340,31 +340,38 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 
 var beyondASCII = regexp.MustCompile(`[^\x00-\x7f]`)
 
-// read takes the response head and body into res.
-func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Request, resp *http.Response, x *exchange, limit int64) {
-	defer resp.Body.Close()
-	res.Status, res.Protocol, res.Header = resp.StatusCode, resp.Proto, resp.Header
+// readHead takes the head of an answer into the result. It returns false if the body is not to be read, and says why in the result.
+func (r *Result) readHead(resp *http.Response, wanted func(status int, header http.Header, length int64) error) bool {
+	r.Status, r.Protocol, r.Header = resp.StatusCode, resp.Proto, resp.Header
 	if kind := mediaType(resp.Header["Content-Type"]); kind != "" && kind != resp.Header.Get("Content-Type") {
-		res.Header = resp.Header.Clone() // what is captured stays as it came
-		res.Header.Set("Content-Type", kind)
+		r.Header = resp.Header.Clone() // what is captured stays as it came
+		r.Header.Set("Content-Type", kind)
 	}
 	if resp.StatusCode/100 == 3 {
-		res.Location = beyondASCII.ReplaceAllStringFunc(resp.Header.Get("Location"), url.PathEscape)
+		r.Location = beyondASCII.ReplaceAllStringFunc(resp.Header.Get("Location"), url.PathEscape)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 999 { // net/http passes on "000" and 101, and over HTTP/2 any number
-		res.fail(Protocol, fmt.Errorf("status %d", resp.StatusCode))
+		r.fail(Protocol, fmt.Errorf("status %d", resp.StatusCode))
 		if resp.StatusCode != http.StatusSwitchingProtocols {
-			res.Status = 0
+			r.Status = 0
 		}
+		return false
+	}
+	if wanted != nil {
+		if err := wanted(resp.StatusCode, r.Header, resp.ContentLength); err != nil {
+			r.fail(Unwanted, err)
+			return false
+		}
+	}
+	return true
+}
+
+// read takes the head and the body of an answer into res.
+func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Request, resp *http.Response, x *exchange, limit int64) {
+	defer resp.Body.Close()
+	if !res.readHead(resp, req.Wanted) {
 		return
 	}
-	if req.Wanted != nil {
-		if err := req.Wanted(resp.StatusCode, res.Header, resp.ContentLength); err != nil {
-			res.fail(Unwanted, err)
-			return
-		}
-	}
-
 	w := &wire{body: resp.Body, limit: limit, watch: x, budget: c.large}
 	if req.Capture {
 		res.raw = c.buffers.get(resp.ContentLength)
@@ -381,33 +388,38 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		w.drain()
 	}
 	res.Body, res.WireBytes = *res.buffer, w.n
+	res.endBody(ctx, w, err, req.MaxBody == 0)
+}
 
+// endBody says how a body ended: on the wire by w.end, and in its codings by err (Client.decode). bombs says that a body which decodes to more
+// than its limit is a decompression bomb, and not cut because the caller wants no more.
+func (r *Result) endBody(ctx context.Context, w *wire, err error, bombs bool) {
 	switch {
 	case err == nil && w.end == io.EOF:
 	case err == nil && w.end == nil, w.end == errCut:
-		res.Truncated = "length"
+		r.Truncated = "length"
 	case w.end != nil && w.end != io.EOF:
 		class := classOf(ctx, w.end)
 		if err != nil {
-			res.fail(class, fmt.Errorf("read body: %w", reason(ctx, w.end)))
+			r.fail(class, fmt.Errorf("read body: %w", reason(ctx, w.end)))
 		} else if !w.padded { // all that came is the page: only its framing is wrong
 			break
 		}
-		res.Truncated = "disconnect"
+		r.Truncated = "disconnect"
 		switch class {
 		case TimeoutTotal, TooSlow, Canceled:
-			res.Truncated = "time"
+			r.Truncated = "time"
 		}
-	case err == errCut && req.MaxBody > 0:
-		res.Truncated = "length"
+	case err == errCut && bombs:
+		r.fail(Bomb, fmt.Errorf("body of %d bytes decodes to more than %d", w.n, len(r.Body)))
+		r.Truncated = "length"
+		r.Body = nil
 	case err == errCut:
-		res.fail(Bomb, fmt.Errorf("body of %d bytes decodes to more than %d", w.n, c.cfg.MaxDecodedBytes))
-		res.Truncated = "length"
-		res.Body = nil
+		r.Truncated = "length"
 	case err != nil:
-		res.fail(Decode, fmt.Errorf("decode body: %w", err))
+		r.fail(Decode, fmt.Errorf("decode body: %w", err))
 		if w.end == nil {
-			res.Truncated = "length" // nobody reads on
+			r.Truncated = "length" // nobody reads on
 		}
 	}
 }
