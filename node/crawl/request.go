@@ -25,13 +25,20 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
 		}
 	}
+	settings := l.deps.Policy.Sites.For(task.URL)
+	req := l.requestFor(task, url, visit, settings)
+	res = l.deps.Client.Get(ctx, req)
+	return res, l.withCookie(task, &res, settings, req.Header.Get("Cookie") == "")
+}
+
+// requestFor returns the request of a task, with the settings of its site.
+func (l *Loop) requestFor(task *frontier.Task, url string, visit Visit, settings *site.Settings) fetch.Request {
 	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.Wants(sink.WARC), Until: visit.Until}
 	if files := l.deps.Policy.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
 		req.Files = files // no server is asked, so no lease is needed
 	} else {
 		req.Gate = visit.MayAsk
 	}
-	settings := l.deps.Policy.Sites.For(task.URL)
 	l.customize(&req, task, settings)
 	if p := task.Page; p != nil && !p.Seen.Before(l.deps.ScopeSince) {
 		req.IfNoneMatch, req.IfModifiedSince = conditions(task)
@@ -42,23 +49,26 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	case frontier.Sitemap:
 		req.MaxBody = l.deps.Sitemap.MaxBytes + 1 // shows that there is more
 	}
-	res = l.deps.Client.Get(ctx, req)
+	return req
+}
+
+// withCookie keeps the cookies of an answer as its site is set to, and returns again (get). bare says that the request had no cookie.
+func (l *Loop) withCookie(task *frontier.Task, res *fetch.Result, settings *site.Settings, bare bool) (again string) {
 	jar := l.jarFor(settings)
-	returns := jar != nil && l.redirectsToItself(task, &res)
+	returns := jar != nil && l.redirectsToItself(task, res)
 	if settings.Cookies || returns {
 		jar.Learn(task.URL, res.Header)
 	}
-	bare := req.Header.Get("Cookie") == ""
 	switch {
 	case task.Kind == frontier.Robots: // it is asked for at its new place anyway
 	case returns && (settings.Cookies || bare || task.Attempt == 0):
 		// If one was sent, the server may only have forgotten it.
-		again = "redirects to itself with a cookie"
-	case settings.Cookies && bare && setsCookie(&res) && jar.Header(task.URL) != "":
+		return "redirects to itself with a cookie"
+	case settings.Cookies && bare && setsCookie(res) && jar.Header(task.URL) != "":
 		// The page behind it may look for the cookie, and redirect back.
-		again = "redirects with its first cookie"
+		return "redirects with its first cookie"
 	}
-	return res, again
+	return ""
 }
 
 // jarFor returns where the cookies of a site are, or nil if it is set to keep none. If nothing is set, only those are kept without which a

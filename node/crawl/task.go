@@ -114,15 +114,11 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		return false, l.giveUp(ctx, task, url, &res, out)
 	}
 	l.limits.received(res.WireBytes)
-	onDisk := res.Protocol == fetch.ProtocolFile // it says nothing about the network
-	if !onDisk {
-		l.ownTrouble(&res, &out, now)
+	if !fromFiles(&res) {
+		l.learn(task, &res, &out, now)
 	}
 	if again != "" {
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, again
-	}
-	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
-		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, now)
 	}
 	if l.reader.readsAsSitemap(task, &res) {
 		l.sitemaps <- struct{}{}
@@ -151,10 +147,21 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if out.Ending == frontier.Done && fin.Refused == 0 { // otherwise they are not on disk: the sink could not keep the page
 		remember(fresh)
 	}
-	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !onDisk && isHTML(&res)})
+	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !fromFiles(&res) && isHTML(&res)})
 	page = l.record(task, url, visit, &res, out, fin, size, found)
 	l.logChange(task, url, res.Status, out.Visit, change)
 	return page, nil
+}
+
+// fromFiles reports whether an answer was read from this node's disk. Then it says nothing about the network.
+func fromFiles(res *fetch.Result) bool { return res.Protocol == fetch.ProtocolFile }
+
+// learn notes what the answer of a server, or the lack of one, tells of this node's network, and of where the pages of the host are.
+func (l *Loop) learn(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, now time.Time) {
+	l.ownTrouble(res, out, now)
+	if task.Kind == frontier.Page && !task.IsRemoteFetch() {
+		l.moved.learn(task.URL, res, l.deps.Policy.Rules, now)
+	}
 }
 
 // leaveOut ends a task that must not be carried out, or whose page is found elsewhere, and reports whether it did.
