@@ -173,25 +173,31 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.put(m.place)
 	}
 	if first {
-		t.age(r, now) // if it was dead for too long, it does not count again
-		r.phase, r.since, t.stirred, t.met = alive, now, true, now
-		r.matched = time.Time{}
-		switch {
-		case !known || before == left:
-			t.event(EventJoin, r, now, "")
-		case before == dead:
-			t.event(EventRejoin, r, now, "answers again")
-		default:
-			t.event(EventRejoin, r, now, "restarted")
-		}
-		if r.declared && !r.settled && !t.self.settled {
-			for _, o := range t.members { // an older overlay exists
-				o.founder = false
-			}
-		}
+		t.came(r, known, now)
 	}
 	if r.stamp == t.paxos.plain() {
 		r.matched = now
+	}
+}
+
+// came notes that a member is alive that was not, or that has begun a new life. known says that this node has met it before.
+func (t *table) came(r *record, known bool, now time.Time) {
+	before := r.phase
+	t.age(r, now) // if it was dead for too long, it does not count again
+	r.phase, r.since, t.stirred, t.met = alive, now, true, now
+	r.matched = time.Time{}
+	switch {
+	case !known || before == left:
+		t.event(EventJoin, r, now, "")
+	case before == dead:
+		t.event(EventRejoin, r, now, "answers again")
+	default:
+		t.event(EventRejoin, r, now, "restarted")
+	}
+	if r.declared && !r.settled && !t.self.settled {
+		for _, o := range t.members { // an older overlay exists
+			o.founder = false
+		}
 	}
 }
 
