@@ -350,8 +350,7 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v = *c.views.Now()
-	maps.DeleteFunc(c.recent, func(_ string, at time.Time) bool { return now.Sub(at) > 2*c.cfg.RenewEvery })
-	maps.DeleteFunc(c.contested, func(_ string, until time.Time) bool { return now.After(until) })
+	c.forgetTimesLocked(now)
 	if !v.Majority || c.tallies.counting {
 		return nil, v
 	}
@@ -361,14 +360,25 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 			gone[owner] = true
 		}
 	}
+	c.forgetOwnersLocked(now, v)
+	return gone, v
+}
+
+// forgetTimesLocked drops the times of hosts that mean nothing any more.
+func (c *census) forgetTimesLocked(now time.Time) {
+	maps.DeleteFunc(c.recent, func(_ string, at time.Time) bool { return now.Sub(at) > 2*c.cfg.RenewEvery })
+	maps.DeleteFunc(c.contested, func(_ string, until time.Time) bool { return now.After(until) })
+}
+
+// forgetOwnersLocked drops what is known of owners that have no host here.
+func (c *census) forgetOwnersLocked(now time.Time, v view.View) {
 	owns := func(id string) bool { return c.tallies.byOwner[id].count > 0 }
 	// Who has left is remembered until other nodes have told in their sweeps which hosts it had.
 	maps.DeleteFunc(c.left, func(id string, at time.Time) bool { return !owns(id) && now.Sub(at) > c.cfg.SweepEvery })
-	// Of owners without a host here nothing need be known. One that owns a host here later is expected to renew from then on.
+	// One that owns a host here later is expected to renew from then on.
 	maps.DeleteFunc(c.heard, func(id string, _ time.Time) bool { return !owns(id) })
 	maps.DeleteFunc(c.said, func(id string, _ tally) bool { return !owns(id) })
 	maps.DeleteFunc(c.lists, func(id string, _ map[uint64]struct{}) bool { return !owns(id) && !v.IsAlive(id) })
-	return gone, v
 }
 
 // goneLocked reports whether an owner has left, or was silent for so long that it has suspended its hosts. An owner that still

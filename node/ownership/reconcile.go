@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -315,7 +316,7 @@ func (rc *reconciler) runSweeps(ctx context.Context) error {
 }
 
 // sweepAll looks at all records. It queues hosts whose record and role may disagree. The others it compares with their replicas: at all peers if
-// timed, otherwise at those in replicator.compare. It tells homes of hosts whose owner is gone. If timed, it also drops records that do not
+// timed or if homes have moved, otherwise at those that are back (replicator.compare). It tells homes of hosts whose owner is gone. If timed, it also drops records that do not
 // concern this node any more, or the records of all hosts would gather here as members come and go.
 func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 	rc.mu.Lock()
@@ -324,52 +325,72 @@ func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 		rc.mu.Unlock()
 		return nil
 	}
-	compare := rc.replicator.compare
-	all := timed || compare == nil
+	s := &sweep{v: v, timed: timed, moved: rc.replicator.compare == nil, back: rc.replicator.compare, replicas: make(comparison)}
 	rc.replicator.compare = make(map[string]bool)
 	rc.mu.Unlock()
-	replicas := make(comparison)
 	err := rc.records.visit(func(r Record) error {
-		home, replica := v.Home(r.Host), v.Replica(r.Host, r.Owner)
+		look := rc.sweepOther
 		if r.Owner == v.Self {
-			if compare == nil {
-				rc.replicator.tell(r) // it may have a new witness
-			}
-			switch {
-			case !r.Assigned && home != v.Self:
-				rc.queue.add(r.Host, true)
-			case v.IsAlive(replica) && (all || compare[replica]):
-				return rc.replicator.compareLater(ctx, replicas, replica, r)
-			}
-			return ctx.Err()
+			look = rc.sweepOwned
 		}
-		ours := replica == v.Self && v.IsAlive(r.Owner) // the replica is here, and in order as far as this node knows
-		if ours && !all && !compare[r.Owner] {
-			return ctx.Err()
-		}
-		_, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host)
-		switch {
-		case err != nil:
-			return err
-		case !known && !v.IsAlive(r.Owner) && home != v.Self:
-			rc.replicator.tell(r) // the home may have come too late to hear of the host from its owner
-			return ctx.Err()
-		case !known && timed && !concerned(&v, r):
-			return rc.drop(ctx, r)
-		case !known:
-			return ctx.Err()
-		}
-		if ours { // the owner may have lost some of it in a power cut without knowing
-			return rc.replicator.compareLater(ctx, replicas, r.Owner, r)
-		}
-		rc.queue.add(r.Host, !v.IsAlive(r.Owner))
-		return ctx.Err()
+		return cmp.Or(look(ctx, s, r), ctx.Err())
 	})
 	if err != nil {
 		return err
 	}
-	for _, to := range slices.Sorted(maps.Keys(replicas)) {
-		rc.replicator.compareNow(ctx, replicas, to)
+	for _, to := range slices.Sorted(maps.Keys(s.replicas)) {
+		rc.replicator.compareNow(ctx, s.replicas, to)
+	}
+	return nil
+}
+
+// sweep is a look at all records.
+type sweep struct {
+	v        view.View
+	timed    bool            // it comes by the clock
+	moved    bool            // homes and replicas may be at other nodes since the last sweep
+	back     map[string]bool // peers that are back since then
+	replicas comparison
+}
+
+// compares reports whether the replicas that are shared with a peer are compared.
+func (s *sweep) compares(peer string) bool { return s.timed || s.moved || s.back[peer] }
+
+// sweepOwned looks at a host that is owned here.
+func (rc *reconciler) sweepOwned(ctx context.Context, s *sweep, r Record) error {
+	if s.moved {
+		rc.replicator.tell(r) // it may have a new witness
+	}
+	replica := s.v.Replica(r.Host, r.Owner)
+	switch {
+	case !r.Assigned && s.v.Home(r.Host) != s.v.Self:
+		rc.queue.add(r.Host, true)
+	case s.v.IsAlive(replica) && s.compares(replica):
+		return rc.replicator.compareLater(ctx, s.replicas, replica, r)
+	}
+	return nil
+}
+
+// sweepOther looks at a host that another node owns.
+func (rc *reconciler) sweepOther(ctx context.Context, s *sweep, r Record) error {
+	alive := s.v.IsAlive(r.Owner)
+	ours := alive && s.v.Replica(r.Host, r.Owner) == s.v.Self // the replica is here, and in order as far as this node knows
+	if ours && !s.compares(r.Owner) {
+		return nil
+	}
+	_, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host)
+	switch {
+	case err != nil:
+		return err
+	case !known && !alive && s.v.Home(r.Host) != s.v.Self:
+		rc.replicator.tell(r) // the home may have come too late to hear of the host from its owner
+	case !known && s.timed && !concerned(&s.v, r):
+		return rc.drop(ctx, r)
+	case !known:
+	case ours: // the owner may have lost some of it in a power cut without knowing
+		return rc.replicator.compareLater(ctx, s.replicas, r.Owner, r)
+	default:
+		rc.queue.add(r.Host, !alive)
 	}
 	return nil
 }
