@@ -167,7 +167,7 @@ func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprint(out, all.Text())
-	p := curves.Plot{Title: s.scenario + " by " + s.key, X: s.key, Y: "choice ratio (1 is perfect); mean, least and most over the seeds",
+	p := curves.Plot{Title: s.scenario + " by " + s.key, X: s.key, Y: "choice ratio (1 is perfect): of all seeds together, least and most of one",
 		Values: s.values}
 	var results []*compare.Result
 	for _, v := range s.values {

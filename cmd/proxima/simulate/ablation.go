@@ -7,8 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"gonum.org/v1/gonum/stat"
-
 	"proxima/assign"
 	"proxima/cmd/proxima/world"
 )
@@ -19,6 +17,8 @@ type Ablation struct {
 	Settings []string      `json:"settings"`
 	Rows     []AblationRow `json:"rows"`
 	World    Described     `json:"world"`
+
+	legend []string // what differs in each column
 }
 
 // AblationRow is nearest without one ingredient. The first row has everything, and Without is empty.
@@ -32,19 +32,18 @@ type AblationCell struct {
 	ChoiceRatio Spread  `json:"choice_ratio"`
 	Estimates   float64 `json:"estimates_mean"`
 	Makespan    float64 `json:"makespan_ratio"`
-	// More is how much higher the choice ratio is than with everything: the mean over the seeds, seed by seed, with its
-	// standard error, which one seed does not tell.
-	More  float64  `json:"more"`
-	Error *float64 `json:"more_error"`
+	// More compares with everything.
+	More
 }
 
 // Ablate runs nearest with everything, then without each ingredient in turn, in the worlds that have goals.
 func Ablate(ctx context.Context, cfg Config, noisy []*world.Matrix) (*Ablation, error) {
-	a := &Ablation{World: describe(cfg)}
 	cfg.Pages = 1
+	a := &Ablation{World: describe(cfg)}
 	all := settings(noisy)
 	for _, s := range all {
 		a.Settings = append(a.Settings, s.name)
+		a.legend = append(a.legend, s.name+": "+s.what)
 	}
 	whole := make([][]score, len(all))
 	for i, name := range append([]string{""}, assign.Ablations()...) {
@@ -61,9 +60,7 @@ func Ablate(ctx context.Context, cfg Config, noisy []*world.Matrix) (*Ablation, 
 				whole[k] = scores
 			}
 			sum := summarize(assign.Nearest, scores)
-			cell := AblationCell{ChoiceRatio: sum.ChoiceRatio, Estimates: sum.EstimatesMean, Makespan: sum.MakespanRatio}
-			cell.More, cell.Error = paired(scores, whole[k])
-			row.Cells = append(row.Cells, cell)
+			row.Cells = append(row.Cells, AblationCell{sum.ChoiceRatio, sum.EstimatesMean, sum.MakespanRatio, more(scores, whole[k])})
 		}
 		a.Rows = append(a.Rows, row)
 	}
@@ -81,24 +78,11 @@ func nearest(ctx context.Context, cfg Config) ([]score, error) {
 	})
 }
 
-// paired is the mean difference between the choice ratios of the same worlds, and its standard error, nil of one world.
-func paired(a, b []score) (mean float64, err *float64) {
-	var more []float64
-	for i := range a {
-		more = append(more, a[i].choice-b[i].choice)
-	}
-	if len(more) == 1 {
-		return more[0], nil
-	}
-	mean, sd := stat.MeanStdDev(more, nil)
-	return mean, new(stat.StdErr(sd, float64(len(more))))
-}
-
 // Print writes two tables, since one is too wide for a terminal: medians, with the mean number of estimates in the second world and the
 // makespan in the first; and how much higher the mean is than with everything ± twice its standard error.
 func (a *Ablation) Print(out io.Writer) error {
 	a.World.print(out)
-	fmt.Fprintln(out, "choice ratio")
+	fmt.Fprintf(out, "columns:\n  %s\n\nchoice ratio\n", strings.Join(a.legend, "\n  "))
 	last := fmt.Sprintf("estimates (%s)\tmakespan (%s)\t", a.Settings[1], a.Settings[0])
 	err := a.table(out, last, func(c AblationCell) string { return fmt.Sprintf("%.3f", c.ChoiceRatio.Median) }, func(r AblationRow) string {
 		return fmt.Sprintf("%.1f\t%.2f\t", r.Cells[1].Estimates, r.Cells[0].Makespan)
@@ -107,12 +91,7 @@ func (a *Ablation) Print(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nmore than with everything")
-	return a.table(out, "", func(c AblationCell) string {
-		if c.Error == nil {
-			return fmt.Sprintf("%+.3f±–", c.More)
-		}
-		return fmt.Sprintf("%+.3f±%.3f", c.More, 2**c.Error)
-	}, func(AblationRow) string { return "" })
+	return a.table(out, "", func(c AblationCell) string { return c.More.cell() }, func(AblationRow) string { return "" })
 }
 
 // table writes a cell for each world, and what stands last in each row.

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -27,7 +26,7 @@ func TestAblate(t *testing.T) {
 			if c.ChoiceRatio.Median < 1-1e-9 || c.Estimates <= 0 {
 				t.Errorf("without %q, %s: %+v", r.Without, a.Settings[k], c)
 			}
-			if i == 0 && (c.More != 0 || c.Error == nil || *c.Error != 0) {
+			if i == 0 && (c.Mean != 0 || c.Error == nil || *c.Error != 0) {
 				t.Errorf("nothing left out, %s: %+v, want no difference to itself", a.Settings[k], c)
 			}
 			if first := a.Rows[0].Cells[k]; c.ChoiceRatio != first.ChoiceRatio || c.Estimates != first.Estimates || c.Makespan != first.Makespan {
@@ -48,22 +47,5 @@ func TestAblate(t *testing.T) {
 		if n := utf8.RuneCountInString(line) - 1; n > terminal.Width {
 			t.Errorf("%d columns: %s", n, line)
 		}
-	}
-}
-
-func TestPaired(t *testing.T) {
-	one := score{choice: 1}
-	mean, err := paired([]score{{choice: 2}, {choice: 4}, {choice: 6}}, []score{one, one, one})
-	if mean != 3 || err == nil || math.Abs(*err-2/math.Sqrt(3)) > 1e-12 {
-		t.Errorf("mean %v, standard error %v; want 3 and 2/√3", mean, err)
-	}
-	mean, err = paired([]score{{choice: 2}}, []score{one})
-	if mean != 1 || err != nil {
-		t.Errorf("mean %v, standard error %v of one pair; want 1 and none", mean, err)
-	}
-	var out strings.Builder
-	a := Ablation{Settings: []string{"6", "16"}, Rows: []AblationRow{{Cells: []AblationCell{{More: mean, Error: err}, {}}}}}
-	if e := a.Print(&out); e != nil || !strings.Contains(out.String(), "+1.000±– ") {
-		t.Errorf("one pair: %s, %v", out.String(), e)
 	}
 }

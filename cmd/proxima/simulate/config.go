@@ -124,7 +124,7 @@ func (c *Config) Flags(flags *flag.FlagSet) {
 	flags.IntVar(&c.Seeds, "seeds", c.Seeds, "`number` of worlds")
 	flags.Uint64Var(&c.First, "first-seed", c.First, "`seed` of the first world; the others follow")
 	flags.IntVar(&c.Homes, "homes", c.Homes, "`number` of nodes that decide, each about its share of the servers; 0 for all")
-	flags.IntVar(&c.Estimates, "estimates", c.Estimates, "hard limit of estimates per server, a `number`; -1 leaves it to the assigners")
+	flags.IntVar(&c.Estimates, "estimates", c.Estimates, "hard limit of estimates per server, a `number` (vivaldi makes at least 1); -1 leaves it to the assigners")
 	flags.Float64Var(&c.LocationWrong, "location-wrong", c.LocationWrong, "`share` of servers located in another city, 0 to 1")
 	flags.Float64Var(&c.LocationMissing, "location-missing", c.LocationMissing, "`share` of servers and nodes without a location, 0 to 1")
 	flags.Float64Var(&c.Noise, "noise", c.Noise, "`factor` of all noise; 1 is the standard world")

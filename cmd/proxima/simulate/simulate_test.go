@@ -164,7 +164,9 @@ func TestAssignersDoNotDisturbEachOther(t *testing.T) {
 	for _, name := range cfg.Assigners {
 		one := cfg
 		one.Assigners = []string{name}
-		if got, want := mustRun(t, one).Assigners[0], all.of(t, name); got != want {
+		got, want := mustRun(t, one).Assigners[0], all.of(t, name)
+		got.More, want.More = More{}, More{} // this is beside another one
+		if got != want {
 			t.Errorf("%s alone: %+v, among others: %+v", name, got, want)
 		}
 	}
@@ -390,7 +392,7 @@ func TestJSON(t *testing.T) {
 	names := func(of any) string { return strings.Join(slices.Sorted(maps.Keys(of.(map[string]any))), " ") }
 	for _, a := range r.Assigners {
 		if got, want := names(a), "balance_cv best_share choice_ratio estimates_max estimates_mean loss_ms makespan_ratio "+
-			"makespan_same_sum_ratio name p50_ms p90_ms total_ratio total_ratio_with_estimates"; got != want {
+			"makespan_same_sum_ratio more more_error name p50_ms p90_ms total_ratio total_ratio_with_estimates"; got != want {
 			t.Errorf("%v has\n%s, want\n%s", a["name"], got, want)
 		}
 		if got := names(a["choice_ratio"]); got != "median p10 p90" {
@@ -399,5 +401,40 @@ func TestJSON(t *testing.T) {
 	}
 	if len(r.Assigners) != 9 || r.World["seeds"] != 2.0 || r.World["estimates"] != 3.0 || r.World["homes"] != 6.0 {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestMoreIsPaired: assigners are compared world by world with nearest or the first one, values of a sweep with the first value.
+func TestMoreIsPaired(t *testing.T) {
+	one := score{choice: 1}
+	m := more([]score{{choice: 2}, {choice: 4}, {choice: 6}}, []score{one, one, one})
+	if m.Mean != 3 || m.Error == nil || math.Abs(*m.Error-2/math.Sqrt(3)) > 1e-12 || m.cell() != "+3.000±2.309" {
+		t.Errorf("%v, %+v; want a mean of 3 and a standard error of 2/√3", m, m)
+	}
+	if m := more([]score{{choice: 2}}, []score{one}); m.cell() != "+1.000±–" {
+		t.Errorf("%v of one world, want a mean of 1 and no error", m)
+	}
+	cfg := small()
+	cfg.Assigners = []string{assign.Geographic, Best}
+	r := mustRun(t, cfg)
+	if first, best := r.Assigners[0], r.Assigners[1]; first.Mean != 0 || *first.Error != 0 || best.Mean >= 0 || *best.Error <= 0 {
+		t.Errorf("geographic beside itself %v, the best nodes beside geographic %v", first.More, best.More)
+	}
+	cfg.Assigners = append(cfg.Assigners, assign.Nearest)
+	if r := mustRun(t, cfg); r.Assigners[2].Mean != 0 || r.Assigners[0].Mean <= 0 {
+		t.Errorf("nearest beside itself %v, geographic beside nearest %v", r.Assigners[2].More, r.Assigners[0].More)
+	}
+	s, err := ParseSweep("location-wrong=0,1")
+	if err == nil {
+		err = s.Run(t.Context(), cfg)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range s.Reports {
+		g, want := r.Assigners[0], r.scores[0][0].choice/2+r.scores[0][1].choice/2-s.Reports[0].scores[0][0].choice/2-s.Reports[0].scores[0][1].choice/2
+		if math.Abs(g.Mean-want) > 1e-12 || (i == 0) != (g.Mean == 0) {
+			t.Errorf("%s of the locations wrong: %v beside none, want a mean of %+.3f", s.Values[i], g.More, want)
+		}
 	}
 }

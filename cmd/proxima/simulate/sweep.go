@@ -52,6 +52,9 @@ func (s *Sweep) Run(ctx context.Context, cfg Config) error {
 			return fmt.Errorf("%s=%s: %w", s.Parameter, s.Values[i], err)
 		}
 		s.Reports = append(s.Reports, r)
+		for k := range r.Assigners {
+			r.Assigners[k].More = more(r.scores[k], s.Reports[0].scores[k])
+		}
 	}
 	return nil
 }
@@ -84,7 +87,7 @@ func (s *Sweep) Plot() curves.Plot {
 func (s *Sweep) Print(out io.Writer) error {
 	fmt.Fprintf(out, "Sweep over %s, from ", s.Parameter)
 	s.Reports[0].World.print(out)
-	return printTables(out, s.Parameter+"\tassigner\t", func(row func(lead string, a *Assigner)) {
+	return printTables(out, s.Parameter+"\tassigner\t", s.Parameter+"="+s.Values[0], func(row func(lead string, a *Assigner)) {
 		for k := range s.Reports[0].Assigners {
 			for i, r := range s.Reports {
 				row(s.Values[i]+"\t"+r.Assigners[k].Name+"\t", &r.Assigners[k])
