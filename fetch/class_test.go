@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -66,33 +67,34 @@ func TestOwnTrouble(t *testing.T) {
 }
 
 // A link to an IPv6 address is no trouble of a machine that has IPv4 only: with IPv6 switched off, as in many containers, the system says that no local
-// address is free. Trouble would last until such a host answers.
-func TestRoutesOfOneFamily(t *testing.T) {
+// address is free. Nor is a link to an address that the machine bars. Trouble would last until such a host answers.
+func TestRoutesToOthers(t *testing.T) {
 	cfg := testConfig()
 	cfg.AllowPrefixes = []string{"2001:db8::/32", "127.0.0.0/8"}
 	six := netip.MustParseAddr("2001:db8::1")
 	for _, c := range []struct {
-		addr         netip.Addr
-		err          error
-		route4, has6 bool
-		want         string
+		addr   netip.Addr
+		err    error
+		routes []netip.Addr
+		want   string
 	}{
-		{six, syscall.ENETUNREACH, true, false, ""},
-		{six, syscall.EADDRNOTAVAIL, true, false, ""},
-		{six, syscall.ENETUNREACH, false, false, "no route"},
-		{six, syscall.EADDRNOTAVAIL, false, false, "no route"},
-		{six, syscall.EADDRNOTAVAIL, true, true, "no free local port or address"},
-		{testAddr, syscall.ENETUNREACH, false, true, "no route"},
+		{six, syscall.ENETUNREACH, []netip.Addr{testAddr, anyIPv4}, ""},
+		{six, syscall.EADDRNOTAVAIL, []netip.Addr{testAddr, anyIPv4}, ""},
+		{six, syscall.ENETUNREACH, nil, "no route"},
+		{six, syscall.EADDRNOTAVAIL, nil, "no route"},
+		{six, syscall.EADDRNOTAVAIL, []netip.Addr{six, anyIPv4}, "no free local port or address"},
+		{testAddr, syscall.ENETUNREACH, []netip.Addr{six}, "no route"},
+		{testAddr, syscall.EHOSTUNREACH, []netip.Addr{anyIPv4}, ""},
 	} {
 		cl := newClient(t, cfg, Deps{
 			Dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, os.NewSyscallError("connect", c.err)
 			},
-			HasRoute: func(addr netip.Addr) bool { return addr.Is4() && c.route4 || addr.Is6() && c.has6 },
+			HasRoute: func(addr netip.Addr) bool { return slices.Contains(c.routes, addr) },
 		})
 		res := cl.Get(t.Context(), Request{URL: "http://a.example/", Addr: c.addr})
 		if why, _ := OwnTrouble(res.Err); why != c.want || res.Class != Unreachable {
-			t.Errorf("%v to %v, routes of IPv4 %v and of IPv6 %v: %q, class %q, %v", c.err, c.addr, c.route4, c.has6, why, res.Class, res.Err)
+			t.Errorf("%v to %v, routes to %v: %q, class %q, %v", c.err, c.addr, c.routes, why, res.Class, res.Err)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (c *Client) dial(ctx context.Context, x *exchange, addr netip.Addr, address
 	took := time.Since(start)
 	if err != nil {
 		if unrouted(err) && !c.deps.HasRoute(addr) {
-			err = c.noRoute(addr, err)
+			err = c.noRoute(err)
 		}
 		return nil, x.broke(stageClass(err, TimeoutConnect, Other), fmt.Errorf("connect: %w", err))
 	}
@@ -91,14 +91,14 @@ func (c *Client) dial(ctx context.Context, x *exchange, addr netip.Addr, address
 	return &conn{Conn: nc, connect: took, unwatch: context.AfterFunc(c.ctx, func() { nc.Close() })}, nil
 }
 
-// anyIPv4 shows whether there is a route to the addresses of IPv4. Nobody has it (RFC 5737), and nothing is sent to it.
-var anyIPv4 = netip.MustParseAddr("192.0.2.1")
+// anyIPv4 shows whether there is a route to the web: that of a name server of the root. Nothing is sent to it.
+var anyIPv4 = netip.MustParseAddr("198.41.0.4")
 
-// noRoute returns the error of a connect to an address that this machine has no route to. That it lacks IPv6 where it has IPv4 is no trouble that
-// passes: pages may have links to addresses of either.
-func (c *Client) noRoute(addr netip.Addr, err error) error {
-	if addr.Is6() && c.deps.HasRoute(anyIPv4) {
-		return fmt.Errorf("%w (this machine has IPv4 only: %v)", syscall.ENETUNREACH, err)
+// noRoute returns the error of a connect to an address that this machine has no route to. It is trouble that passes if there is none to the web. Otherwise
+// the machine has no IPv6, or bars the address, and a page may have a link to any.
+func (c *Client) noRoute(err error) error {
+	if c.deps.HasRoute(anyIPv4) {
+		return fmt.Errorf("%w from here: %v", syscall.ENETUNREACH, err)
 	}
 	return fmt.Errorf("%w: %w", errNoRoute, err)
 }
