@@ -20,8 +20,8 @@ const (
 	CANDLThen = "dl_30_nh" // dl for the first 30 %, then nh
 )
 
-// CANPolicies lists the values of CANConfig.Policy.
-func CANPolicies() []string {
+// canPolicies lists the values of CANConfig.Policy.
+func canPolicies() []string {
 	return []string{CANDL, CANMPP, CANNH, CANGH, CANMP, CANMPThen, CANDLThen}
 }
 

@@ -117,7 +117,7 @@ func canWorld(seed uint64, nodes, servers int) (Batch, View, bench) {
 // Each node has a zone of its own, and the zones are the whole box. By the policy mp each node is in its own zone, unless several are at one
 // place. A server goes to the node of the zone that it is in.
 func TestCANZones(t *testing.T) {
-	for _, policy := range CANPolicies() {
+	for _, policy := range canPolicies() {
 		for _, paired := range []bool{false, true} {
 			inZone, nodes := 0, 0
 			for seed := range uint64(3) {

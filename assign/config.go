@@ -173,7 +173,7 @@ func (c Config) Validate() error {
 	in("himicra.threshold_ms", c.HiMicra.ThresholdMs, 0, 60_000)
 	in("himicra.branches", float64(c.HiMicra.Branches), 2, 100)
 	in("ipmicra.threshold_ms", c.IPMicra.ThresholdMs, 0, 60_000)
-	oneOf("can.policy", c.CAN.Policy, CANPolicies()...)
+	oneOf("can.policy", c.CAN.Policy, canPolicies()...)
 	in("can.landmarks", float64(c.CAN.Landmarks), 2, 100)
 	return errors.Join(errs...)
 }

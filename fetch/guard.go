@@ -11,7 +11,7 @@ import (
 )
 
 // specialRanges are the blocks of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890) without public web servers,
-// including globally reachable relays and service anycast, and the one public address that answers only inside a cloud. Forbidden
+// including globally reachable relays and service anycast, and the one public address that answers only inside a cloud. isForbidden
 // itself handles IPv6 outside 2000::/3.
 var specialRanges = []struct {
 	prefix netip.Prefix
@@ -49,11 +49,11 @@ var (
 	teredo        = netip.MustParsePrefix("2001::/32")
 )
 
-// Forbidden reports whether addr must not be reached on behalf of a page, and why. IPv4-mapped addresses count as IPv4. NAT64 (RFC
+// isForbidden reports whether addr must not be reached on behalf of a page, and why. IPv4-mapped addresses count as IPv4. NAT64 (RFC
 // 6052), 6to4 (RFC 3056) and Teredo (RFC 4380) addresses are judged by the IPv4 addresses inside them. Forbidden are also the local
 // NAT64 prefix 64:ff9b:1::/48 (RFC 8215) and all IPv6 outside 2000::/3: loopback, unique local, link local, multicast, discard only,
 // segment routing and unassigned addresses.
-func Forbidden(addr netip.Addr) (reason string, forbidden bool) {
+func isForbidden(addr netip.Addr) (reason string, forbidden bool) {
 	if !addr.IsValid() {
 		return "no address", true
 	}
@@ -61,12 +61,12 @@ func Forbidden(addr netip.Addr) (reason string, forbidden bool) {
 	if teredo.Contains(addr) {
 		b := addr.As16()
 		server := netip.AddrFrom4([4]byte(b[4:8]))
-		if reason, bad := Forbidden(server); bad {
+		if reason, bad := isForbidden(server); bad {
 			return fmt.Sprintf("Teredo server %v: %s", server, reason), true
 		}
 	}
 	if kind, four := fourIn(addr); four.IsValid() {
-		reason, bad := Forbidden(four)
+		reason, bad := isForbidden(four)
 		if bad {
 			reason = fmt.Sprintf("%s %v: %s", kind, four, reason)
 		}
@@ -100,7 +100,7 @@ func fourIn(addr netip.Addr) (kind string, four netip.Addr) {
 // plain removes zone and IPv4 mapping, which prefixes do not match.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// guard forbids what Forbidden does and this machine's own networks, with the operator's exceptions.
+// guard forbids what isForbidden does and this machine's own networks, with the operator's exceptions.
 type guard struct {
 	allow      []netip.Prefix
 	own        *ownAddrs
@@ -109,7 +109,7 @@ type guard struct {
 
 // check returns nil if addr may be dialled now, else a failure of class ForbiddenAddress or NoIdentity.
 func (g guard) check(addr netip.Addr, now time.Time) error {
-	reason, bad := Forbidden(addr)
+	reason, bad := isForbidden(addr)
 	if !bad {
 		if !g.identified {
 			return &failure{NoIdentity, fmt.Errorf("dial %v: a public address needs contact and from in the config", addr)}

@@ -43,12 +43,12 @@ func TestForbidden(t *testing.T) {
 		{"2001:0:4136:e378:8000:63bf:f7f7:f7f7", ""}, // 8.8.8.8
 		{"2001:0:7f00:1:8000:63bf:f7f7:f7f7", "Teredo server 127.0.0.1"},
 	} {
-		reason, bad := Forbidden(netip.MustParseAddr(tc.addr))
+		reason, bad := isForbidden(netip.MustParseAddr(tc.addr))
 		if bad != (tc.reason != "") || !strings.HasPrefix(reason, tc.reason) || !bad && reason != "" {
-			t.Errorf("Forbidden(%s) = %q, %v; want %q", tc.addr, reason, bad, tc.reason)
+			t.Errorf("forbidden(%s) = %q, %v; want %q", tc.addr, reason, bad, tc.reason)
 		}
 	}
-	if _, bad := Forbidden(netip.Addr{}); !bad {
+	if _, bad := isForbidden(netip.Addr{}); !bad {
 		t.Error("the zero address passes")
 	}
 }
@@ -162,7 +162,7 @@ func TestBadPorts(t *testing.T) {
 	// The list of the Fetch standard, by its number of ports and their sum.
 	count, sum := 0, 0
 	for port := range 1 << 16 {
-		if BadPort(uint16(port)) {
+		if isBadPort(uint16(port)) {
 			count, sum = count+1, sum+port
 		}
 	}
@@ -196,7 +196,7 @@ func FuzzForbidden(f *testing.F) {
 		if !ok {
 			return
 		}
-		_, bad := Forbidden(addr)
+		_, bad := isForbidden(addr)
 		v4 := addr.Unmap()
 		if !bad && (v4.IsLoopback() || v4.IsPrivate() || v4.IsLinkLocalUnicast() || v4.IsMulticast() || v4.IsUnspecified()) {
 			t.Fatalf("%v passes", addr)
@@ -211,7 +211,7 @@ func FuzzForbidden(f *testing.F) {
 		six := [16]byte{0x20, 0x02}
 		copy(six[2:], four[:])
 		for _, other := range []netip.Addr{mapped, netip.AddrFrom16(n64), netip.AddrFrom16(six)} {
-			if _, b := Forbidden(other); b != bad {
+			if _, b := isForbidden(other); b != bad {
 				t.Fatalf("%v and %v differ", v4, other)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrNoRight is wrapped by the errors of downloads that Request.Gate or Request.Until stopped before their request was sent.
-var ErrNoRight = errors.New("no right to ask the server")
+// errNoRight is wrapped by the errors of downloads that Request.Gate or Request.Until stopped before their request was sent.
+var errNoRight = errors.New("no right to ask the server")
 
 // errOver stops the request of a download that has ended in the meantime.
 var errOver = errors.New("download is over")
@@ -18,10 +18,10 @@ var errOver = errors.New("download is over")
 func (x *exchange) right() (err error) {
 	switch {
 	case x.expired(time.Now()):
-		err = fmt.Errorf("%w: it ended at %v", ErrNoRight, x.until.Round(0))
+		err = fmt.Errorf("%w: it ended at %v", errNoRight, x.until.Round(0))
 	case x.gate != nil:
 		if e := x.gate(); e != nil {
-			err = fmt.Errorf("%w: %w", ErrNoRight, e)
+			err = fmt.Errorf("%w: %w", errNoRight, e)
 		}
 	}
 	x.mu.Lock()
@@ -99,7 +99,7 @@ func (c *Client) dialling(ctx context.Context, x *exchange, timeout time.Duratio
 // broke returns the error of a stage of a dial, of this class unless the right to ask has ended.
 func (x *exchange) broke(class Class, err error) error {
 	if x.expired(time.Now()) {
-		class, err = NoRight, fmt.Errorf("%w: it ended while connecting: %w", ErrNoRight, err)
+		class, err = NoRight, fmt.Errorf("%w: it ended while connecting: %w", errNoRight, err)
 	}
 	return &failure{class, err}
 }

@@ -38,7 +38,7 @@ func (o *opening) look() error {
 // noRight checks a download that the gate stopped.
 func noRight(t *testing.T, what string, res Result, sent bool) {
 	t.Helper()
-	if res.Class != NoRight || !errors.Is(res.Err, ErrNoRight) || res.Sent != sent || res.Status != 0 || res.Class.Network() {
+	if res.Class != NoRight || !errors.Is(res.Err, errNoRight) || res.Sent != sent || res.Status != 0 || res.Class.Network() {
 		t.Errorf("%s: class %q, sent %v, status %d, %v; want no right, sent %v", what, res.Class, res.Sent, res.Status, res.Err, sent)
 	}
 }
@@ -193,7 +193,7 @@ func TestUntil(t *testing.T) {
 			c := newClient(t, testConfig(), Deps{Dial: tc.dial})
 			begin := time.Now()
 			res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr, Gate: func() error { return nil }, Until: begin.Add(tc.until)})
-			if res.Class != tc.want || errors.Is(res.Err, ErrNoRight) != (tc.want == NoRight) || time.Since(begin) != tc.took {
+			if res.Class != tc.want || errors.Is(res.Err, errNoRight) != (tc.want == NoRight) || time.Since(begin) != tc.took {
 				t.Errorf("class %q after %v, %v; want %q after %v", res.Class, time.Since(begin), res.Err, tc.want, tc.took)
 			}
 		})

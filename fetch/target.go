@@ -77,8 +77,8 @@ var badPorts = []uint16{
 	5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 }
 
-// BadPort reports whether a port must not be asked on behalf of a page, at any address.
-func BadPort(port uint16) bool {
+// isBadPort reports whether a port must not be asked on behalf of a page, at any address.
+func isBadPort(port uint16) bool {
 	_, bad := slices.BinarySearch(badPorts, port)
 	return bad
 }
@@ -86,7 +86,7 @@ func BadPort(port uint16) bool {
 // checkPort returns nil if the port of u may be asked, else a failure of class ForbiddenPort.
 func checkPort(u *url.URL) error {
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	if err == nil && BadPort(uint16(port)) { // without a port it is that of the scheme
+	if err == nil && isBadPort(uint16(port)) { // without a port it is that of the scheme
 		return &failure{ForbiddenPort, fmt.Errorf("port %d is blocked (Fetch standard)", port)}
 	}
 	return nil

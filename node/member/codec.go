@@ -124,7 +124,7 @@ func (p *place) code(c *coder.Coder) {
 
 // validID reports whether a name is 128 bits in lower-case hex.
 func validID(id string) bool {
-	return len(id) == IDLen && strings.Trim(id, "0123456789abcdef") == ""
+	return len(id) == idLen && strings.Trim(id, "0123456789abcdef") == ""
 }
 
 // coded is a pointer to a value whose method code writes and reads its form.
@@ -168,7 +168,7 @@ func part[T interface{ AppendBinary([]byte) []byte }](c *coder.Coder, v *T, read
 // id codes a node's id in 16 bytes. Ids to be written are valid: they were checked when they came in.
 func id(c *coder.Coder, v *string) {
 	if c.Reading() {
-		*v = hex.EncodeToString(c.Take(IDLen / 2))
+		*v = hex.EncodeToString(c.Take(idLen / 2))
 	} else {
 		raw, _ := hex.DecodeString(*v) //nolint:errcheck // see above
 		c.B = append(c.B, raw...)

@@ -134,7 +134,7 @@ func validate(cfg Config, deps Deps) error {
 	errs := []error{cfg.Validate()}
 	report := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !validID(deps.ID) {
-		report("id: %q is not %d characters of lower-case hex", deps.ID, IDLen)
+		report("id: %q is not %d characters of lower-case hex", deps.ID, idLen)
 	}
 	if n := len(label(cfg, deps)); n > memberlist.LabelMaxSize {
 		report("run: %d bytes with its times, more than %d", n, memberlist.LabelMaxSize)

@@ -36,8 +36,8 @@ import (
 // directory was copied.
 var ErrDuplicate = errors.New("another live node has this id")
 
-// IDLen is the length of a node's id: 128 bits in hex.
-const IDLen = 32
+// idLen is the length of a node's id: 128 bits in hex.
+const idLen = 32
 
 // Deps are what Members need from their node.
 type Deps struct {

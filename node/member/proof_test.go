@@ -145,7 +145,7 @@ func TestTheLargestStateFits(t *testing.T) {
 	for i := range maxEntries {
 		s.members = append(s.members, entry{id: fmt.Sprintf("%032x", i), boot: math.MaxUint64, since: maxAge})
 	}
-	size := len(encode(nil, s)) + maxEntries*(memberlist.MetaMaxSize+IDLen+150)
+	size := len(encode(nil, s)) + maxEntries*(memberlist.MetaMaxSize+idLen+150)
 	if size > maxStream {
 		t.Errorf("%d bytes, more than %d", size, maxStream)
 	}

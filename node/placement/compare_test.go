@@ -189,7 +189,7 @@ func TestMuteNodesDoNotHoldUpAComparison(t *testing.T) {
 			if node == "n2" {
 				time.Sleep(RemoteWait)
 			}
-			return Result{}, ErrUnanswered, node == "n2"
+			return Result{}, errUnanswered, node == "n2"
 		}
 		s.reserve(s.addr, true)
 		choose := func(node string) *plan {

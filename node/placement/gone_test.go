@@ -51,7 +51,7 @@ func TestPeersThatAreCutOffEndInTime(t *testing.T) {
 			dead.Store(false)
 			a.SetAlive([]string{"a", "b"})
 			mu.Lock()
-			if end := ends[e.URL.String()]; errors.Is(err, ErrGone) {
+			if end := ends[e.URL.String()]; errors.Is(err, errGone) {
 				if end.After(told) {
 					t.Errorf("%s was downloaded for %v longer than told", e.URL, end.Sub(told))
 				} else if end.After(told.Add(-r.Lingers)) {
@@ -126,7 +126,7 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 			to := []string{"a", "b"}[i%2]
 			_, err := a.Do(t.Context(), to, e)
 			mu.Lock()
-			if errors.Is(err, ErrRefused) {
+			if errors.Is(err, errRefused) {
 				refused++
 				if begun[e.URL.String()] > 0 {
 					t.Errorf("%s was refused, and is downloaded", e.URL)
@@ -149,11 +149,11 @@ func TestStoppedNodeBlamesNobody(t *testing.T) {
 		inNetwork(t, 1, func(t *testing.T, n *network, a, _ *node) {
 			n.lose = func() (bool, bool) { return true, true }
 			time.AfterFunc(after, func() { a.jump.Store(int64(time.Hour)) })
-			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, lease.ErrGap) || errors.Is(err, ErrUnanswered) {
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, lease.ErrGap) || errors.Is(err, errUnanswered) {
 				t.Errorf("stopped after %v: %v", after, err)
 			}
 			time.Sleep(2 * time.Second) // the clock has dealt with the gap
-			if _, err := a.Do(t.Context(), "b", estimateOf(t, "later")); !errors.Is(err, ErrUnanswered) {
+			if _, err := a.Do(t.Context(), "b", estimateOf(t, "later")); !errors.Is(err, errUnanswered) {
 				t.Errorf("long after: %v", err)
 			}
 		})

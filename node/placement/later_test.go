@@ -137,7 +137,7 @@ func TestServerMovesToTheBetterNode(t *testing.T) {
 			w.addHost("http://own.example", addr, 1) // which was not assigned
 			w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
 				time.Sleep(50 * time.Second)
-				return Result{}, ErrUnanswered, true
+				return Result{}, errUnanswered, true
 			}
 			p, stop := w.start(cycle())
 			for range c.explore {

@@ -60,17 +60,17 @@ type Result struct {
 
 // Errors of Remote.Do.
 var (
-	// ErrUnanswered is returned when no answer came in time. The page may have been requested nevertheless.
-	ErrUnanswered = errors.New("the remote fetch was not answered")
-	// ErrGone is an ErrUnanswered for a peer that is dead, or was dead for a while after it had been asked. A peer that is only cut
+	// errUnanswered is returned when no answer came in time. The page may have been requested nevertheless.
+	errUnanswered = errors.New("the remote fetch was not answered")
+	// errGone is an errUnanswered for a peer that is dead, or was dead for a while after it had been asked. A peer that is only cut
 	// off may go on downloading (Result.Lingers).
-	ErrGone = fmt.Errorf("%w: the peer is gone", ErrUnanswered)
-	// ErrClosed is returned when Run has ended.
-	ErrClosed = errors.New("remote fetches are closed")
-	// ErrRefused is returned when the peer did not take the remote fetch. The page was not requested.
-	ErrRefused = errors.New("refused the remote fetch")
-	// ErrNotHeld is an ErrRefused of the node that asks: it does not hold the server, or not for long enough.
-	ErrNotHeld = fmt.Errorf("%w: the lease of its server is about to end", ErrRefused)
+	errGone = fmt.Errorf("%w: the peer is gone", errUnanswered)
+	// errClosed is returned when Run has ended.
+	errClosed = errors.New("remote fetches are closed")
+	// errRefused is returned when the peer did not take the remote fetch. The page was not requested.
+	errRefused = errors.New("refused the remote fetch")
+	// errNotHeld is an errRefused of the node that asks: it does not hold the server, or not for long enough.
+	errNotHeld = fmt.Errorf("%w: the lease of its server is about to end", errRefused)
 )
 
 // RemoteDeps are the dependencies of Remote. The functions must not block or call it back.
@@ -145,14 +145,14 @@ func (r *Remote) goneFor() time.Duration { return r.wait / 4 }
 // callFor bounds one call to a peer. A download for a peer is broken off that long before the peer stops waiting.
 func (r *Remote) callFor() time.Duration { return r.wait / 6 }
 
-// Run waits for the end of the context. Then calls of Do return ErrClosed, and work that has not begun is given back.
+// Run waits for the end of the context. Then calls of Do return errClosed, and work that has not begun is given back.
 func (r *Remote) Run(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 	for k := range r.asks {
-		k.cancel(ErrClosed)
+		k.cancel(errClosed)
 	}
 	r.giveBackLocked("the node stops", func(*Work) bool { return true })
 	close(r.stopped)
@@ -173,7 +173,7 @@ func (r *Remote) SetAlive(ids []string) {
 	for k := range r.asks {
 		switch {
 		case !alive[k.to] && k.gone == nil:
-			k.gone = time.AfterFunc(r.goneFor(), func() { k.cancel(ErrGone) })
+			k.gone = time.AfterFunc(r.goneFor(), func() { k.cancel(errGone) })
 		case alive[k.to] && k.gone != nil:
 			k.gone.Stop()
 			k.gone = nil
@@ -189,7 +189,7 @@ func (r *Remote) Busy() bool {
 	return len(r.asks)+r.open > 0
 }
 
-// Do lets a peer, which may be this node, carry out a remote fetch. It returns ErrUnanswered, ErrGone, ErrClosed, ErrRefused, the error of
+// Do lets a peer, which may be this node, carry out a remote fetch. It returns errUnanswered, errGone, errClosed, errRefused, the error of
 // the context, or lease.ErrGap if there is no answer and this node was stopped meanwhile. With an error, only Lingers of the result is valid.
 func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, err error) {
 	end := time.Now().Add(r.wait)
@@ -199,14 +199,14 @@ func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, 
 	gaps := r.gaps.Load()
 	number, err := r.enter(k)
 	if err == nil {
-		ctx, stop := context.WithDeadlineCause(ctx, end, ErrUnanswered)
+		ctx, stop := context.WithDeadlineCause(ctx, end, errUnanswered)
 		defer stop()
 		res, err = r.ask(ctx, to, number, f, end)
 		r.leave(k)
-		if errors.Is(err, ErrUnanswered) && (r.deps.Clock.Awake() != nil || r.gaps.Load() > gaps) {
+		if errors.Is(err, errUnanswered) && (r.deps.Clock.Awake() != nil || r.gaps.Load() > gaps) {
 			err = lease.ErrGap // the peer is not to blame
 		}
-		if err != nil && !errors.Is(err, ErrRefused) { // it may have been taken
+		if err != nil && !errors.Is(err, errRefused) { // it may have been taken
 			res = Result{Outcome: frontier.Outcome{Lingers: max(0, time.Until(r.overAt(end)))}}
 		}
 	}
@@ -225,9 +225,9 @@ func (r *Remote) enter(k *ask) (number uint64, err error) {
 	defer r.mu.Unlock()
 	switch {
 	case r.closed:
-		return 0, ErrClosed
+		return 0, errClosed
 	case r.alive != nil && !r.alive[k.to]:
-		return 0, ErrGone
+		return 0, errGone
 	}
 	r.number++
 	r.asks[k] = true
@@ -254,7 +254,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		}
 		within := time.Until(over) // how long the download may take
 		if try == 0 && within < time.Millisecond {
-			return Result{}, fmt.Errorf("node %s %w", r.deps.Self, ErrNotHeld)
+			return Result{}, fmt.Errorf("node %s %w", r.deps.Self, errNotHeld)
 		}
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.callFor())
@@ -264,7 +264,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		switch {
 		case err != nil:
 		case resp.GetRefused() != "":
-			return Result{}, fmt.Errorf("node %s %w: %s", to, ErrRefused, shorten(resp.GetRefused()))
+			return Result{}, fmt.Errorf("node %s %w: %s", to, errRefused, shorten(resp.GetRefused()))
 		case resp.GetResult() != nil:
 			res, ok := decodeResponse(resp, links)
 			if ok && !resp.GetMore() {

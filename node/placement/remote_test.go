@@ -54,7 +54,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 			if answered && (err != nil || took < cut || took > cut+2*time.Second) {
 				t.Errorf("cut for %v: %v after %v", cut, err, took)
 			}
-			if !answered && (!errors.Is(err, ErrUnanswered) || errors.Is(err, ErrGone) || took != time.Minute || r.Lingers != 0) {
+			if !answered && (!errors.Is(err, errUnanswered) || errors.Is(err, errGone) || took != time.Minute || r.Lingers != 0) {
 				t.Errorf("cut for %v: %+v, %v after %v", cut, r, err, took)
 			}
 			time.Sleep(2 * time.Minute)
@@ -102,13 +102,13 @@ func TestDeadPeers(t *testing.T) {
 		begin := time.Now()
 		a.SetAlive([]string{"a", "c"})
 		<-done
-		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.goneFor() {
+		if !errors.Is(err, errGone) || !errors.Is(err, errUnanswered) || time.Since(begin) != a.goneFor() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 		if want := (Result{Outcome: frontier.Outcome{Lingers: a.wait - a.callFor() - a.goneFor() - 4*time.Second}}); fmt.Sprint(r) != fmt.Sprint(want) {
 			t.Errorf("it may go on for %v, want %v", r, want)
 		}
-		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
+		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, errGone) || r.Lingers != 0 {
 			t.Errorf("asked the dead: %v, %v", r.Lingers, err)
 		}
 		// The other node takes a for dead, so what a asked for is not downloaded.
@@ -191,9 +191,9 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					switch {
-					case errors.Is(err, ErrRefused):
+					case errors.Is(err, errRefused):
 						ends["refused"]++
-					case errors.Is(err, ErrUnanswered):
+					case errors.Is(err, errUnanswered):
 						ends["unanswered"]++
 					case err != nil:
 						t.Error(err)
@@ -295,7 +295,7 @@ func TestServerThatIsNotHeld(t *testing.T) {
 			a := newNetwork().add(t, "a", 0, func(d *RemoteDeps) {
 				d.Fetch, d.LeasedUntil = peer.Fetch, func(netip.Addr) time.Time { return time.Time{} }
 			})
-			if _, err := a.Do(t.Context(), to, estimateOf(t, "")); len(peer.calls) > 0 || !errors.Is(err, ErrRefused) {
+			if _, err := a.Do(t.Context(), to, estimateOf(t, "")); len(peer.calls) > 0 || !errors.Is(err, errRefused) {
 				t.Errorf("%s is asked %d times and given %v, %v", to, len(peer.calls), peer.within, err)
 			}
 		}
@@ -318,7 +318,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 					}
 				})
 				_, err := a.Do(t.Context(), to, estimateOf(t, ""))
-				if (len(peer.calls) > 0) != asked || errors.Is(err, ErrRefused) == asked {
+				if (len(peer.calls) > 0) != asked || errors.Is(err, errRefused) == asked {
 					t.Errorf("%v left at %s: %d calls, %v", left, to, len(peer.calls), err)
 				}
 			}

@@ -121,9 +121,9 @@ func (s *server) ask(ctx context.Context, node string, page *frontier.Task, f Re
 	f.Epoch = record.Epoch
 	r, err := s.deps.Fetch(ctx, node, f)
 	if err != nil {
-		r.Unmade = errors.Is(err, ErrNotHeld) || errors.Is(err, lease.ErrGap) // this node is the cause
+		r.Unmade = errors.Is(err, errNotHeld) || errors.Is(err, lease.ErrGap) // this node is the cause
 		s.updateStatus(func(st *Status) { st.Unanswered++ })
-		if errors.Is(err, ErrUnanswered) && node != s.deps.Self { // it was frozen or its disk hung, and all its servers would move
+		if errors.Is(err, errUnanswered) && node != s.deps.Self { // it was frozen or its disk hung, and all its servers would move
 			s.leaveOut(node)
 		}
 	}

@@ -217,7 +217,7 @@ func TestWhatAnEstimateSaysOfItsNode(t *testing.T) {
 		err    error
 	}{
 		"it had no time to try":         {unmade("queue full"), nil},
-		"the server is not held":        {Result{}, fmt.Errorf("ask n1: %w", ErrNotHeld)},
+		"the server is not held":        {Result{}, fmt.Errorf("ask n1: %w", errNotHeld)},
 		"the node that asks was frozen": {Result{}, fmt.Errorf("ask n1: %w", lease.ErrGap)},
 	} {
 		withServer(t, 1, func(t *testing.T, _ *world, _ *fakeHost, s *server) {
@@ -296,7 +296,7 @@ func TestSilentNodeIsLeftOut(t *testing.T) {
 			if node == "n1" {
 				time.Sleep(RemoteWait)
 			}
-			return Result{}, fmt.Errorf("ask n1: %w", ErrUnanswered), node == "n1"
+			return Result{}, fmt.Errorf("ask n1: %w", errUnanswered), node == "n1"
 		}
 		asks := func() int { return w.asks(0, func(r request) string { return r.node })["n1"] }
 		_, stop := w.start(cycle())
@@ -355,7 +355,7 @@ func TestNodeDoesNotLeaveItselfOut(t *testing.T) {
 		s.pages = pagesOf(t, "/")
 		s.SetView(w.view(), "")
 		s.deps.Fetch = func(_ context.Context, node string, _ RemoteFetch) (Result, error) {
-			return Result{}, fmt.Errorf("ask %s: %w", node, ErrUnanswered)
+			return Result{}, fmt.Errorf("ask %s: %w", node, errUnanswered)
 		}
 		for _, node := range []string{w.self, "n1"} {
 			r, err := s.estimate(t.Context(), t.Context(), "1", "nearest", assign.Ask{Server: s.addr, Node: node})

@@ -114,7 +114,7 @@ func TestRefusals(t *testing.T) {
 			e, begin := estimateOf(t, ""), time.Now()
 			e.URL = mustURL(t, url)
 			res, err := a.Do(t.Context(), "b", e)
-			if !errors.Is(err, ErrRefused) || !strings.HasSuffix(err.Error(), ": node b refused the remote fetch: "+want) || res.Lingers != 0 || time.Since(begin) > time.Second {
+			if !errors.Is(err, errRefused) || !strings.HasSuffix(err.Error(), ": node b refused the remote fetch: "+want) || res.Lingers != 0 || time.Since(begin) > time.Second {
 				t.Errorf("%s: %v after %v, lingers %v", url, err, time.Since(begin), res.Lingers)
 			}
 		}
@@ -284,7 +284,7 @@ func TestStopEndsAllWaits(t *testing.T) {
 		}()
 		go func() {
 			_, err := b.Do(t.Context(), "nobody", estimateOf(t, ""))
-			ended <- fmt.Sprint("its own: ", errors.Is(err, ErrClosed))
+			ended <- fmt.Sprint("its own: ", errors.Is(err, errClosed))
 		}()
 		time.Sleep(time.Second)
 		stopped := time.Now()
@@ -293,7 +293,7 @@ func TestStopEndsAllWaits(t *testing.T) {
 		if !got["the call for a page: false <nil>"] || !got["the queued page: true <nil>"] || !got["its own: true"] || time.Since(stopped) > time.Second {
 			t.Errorf("%v after %v", got, time.Since(stopped))
 		}
-		if _, err := b.Do(t.Context(), "a", estimateOf(t, "")); !errors.Is(err, ErrClosed) {
+		if _, err := b.Do(t.Context(), "a", estimateOf(t, "")); !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
 		b.Finished(begun, page200(time.Second))
