@@ -49,30 +49,7 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		}
 	}
 	for first := true; first || len(c.Pending)+len(c.Done)+len(c.Pages) > 0; first = false {
-		// Done URLs and pages come first, because a URL that is both done and pending is done.
-		var u union
-		size, joins := 0, together
-		if first && c.State != nil {
-			u.State, joins = c.State, alone
-			if r := c.State.Robots; r != nil {
-				size = len(r.Body)
-			}
-		}
-		n := min(len(c.Done), maxRequestHashes)
-		u.Done, c.Done = c.Done[:n], c.Done[n:]
-		size += 8 * n
-		switch {
-		case n == 0 && len(c.Pages) > 0:
-			n := within(size, len(c.Pages), func(i int) int { return 4*cost(host, "") + c.Pages[i].memory() })
-			u.Pages, c.Pages = c.Pages[:n], c.Pages[n:]
-			joins = alone
-		case len(c.Done)+len(c.Pages) == 0:
-			n := within(size, len(c.Pending), func(i int) int { return len(c.Pending[i].Path) })
-			for _, url := range c.Pending[:n] {
-				u.entries = append(u.entries, newEntry(host, url))
-			}
-			c.Pending = c.Pending[n:]
-		}
+		u, joins := c.cut(host, first)
 		if err := unite(u, joins); err != nil {
 			return added, err
 		}
@@ -81,6 +58,34 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		err = t.ledger.onHost(ctx, alone, host, t.ledger.decideReconcile)
 	}
 	return added, wrap(err, "import %s", host)
+}
+
+// cut takes the next part off the chunk, small enough for one request to the ledger. The first part has the state. Done URLs and pages come before
+// pending URLs, because a URL that is both done and pending is done.
+func (c *Chunk) cut(host string, first bool) (u union, joins joins) {
+	size := 0
+	if joins = together; first && c.State != nil {
+		u.State, joins = c.State, alone
+		if r := c.State.Robots; r != nil {
+			size = len(r.Body)
+		}
+	}
+	n := min(len(c.Done), maxRequestHashes)
+	u.Done, c.Done = c.Done[:n], c.Done[n:]
+	size += 8 * n
+	switch {
+	case n == 0 && len(c.Pages) > 0:
+		n := within(size, len(c.Pages), func(i int) int { return 4*cost(host, "") + c.Pages[i].memory() })
+		u.Pages, c.Pages = c.Pages[:n], c.Pages[n:]
+		joins = alone
+	case len(c.Done)+len(c.Pages) == 0:
+		n := within(size, len(c.Pending), func(i int) int { return len(c.Pending[i].Path) })
+		for _, url := range c.Pending[:n] {
+			u.entries = append(u.entries, newEntry(host, url))
+		}
+		c.Pending = c.Pending[n:]
+	}
+	return u, joins
 }
 
 // Remove forgets everything about a host, whatever its role. URLs that come later are new, and the first makes the host Owned again. Remove

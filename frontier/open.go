@@ -31,41 +31,11 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 		}
 	}()
 	if dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make data directory: %w", err)
-		}
-		if free, err := FreeBytes(dir); err == nil && free < leastFree {
-			return nil, fmt.Errorf("open store %s: %d KiB are free, it needs %d: %w", dir, free>>10, leastFree>>10, syscall.ENOSPC)
-		}
-		// Badger would begin a new manifest and delete all tables.
-		_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
-		if tables, _ := fs.Glob(os.DirFS(dir), "*.sst"); errors.Is(err, os.ErrNotExist) && len(tables) > 0 {
-			return nil, fmt.Errorf("open store %s: %w: there are tables and no %s", dir, ErrDamaged, badger.ManifestFilename)
-		}
-		if err := verifyTables(dir); err != nil {
-			return nil, fmt.Errorf("open store %s: %w", dir, damaged(err))
+		if err := prepareDirectory(dir); err != nil {
+			return nil, err
 		}
 	}
-	// Blocks of many URLs go to the value log, where compactions do not copy them: at 20 million URLs this is twice as fast as a
-	// threshold of 1 KiB. In memory there is no such log.
-	valueThreshold := int64(256)
-	if dir == "" {
-		valueThreshold = 600 << 10 // a robots.txt fits
-	}
-	stall := 16 // tables that wait to be merged, before writers wait for that
-	if compactors == 0 {
-		stall = math.MaxInt
-	}
-	o := badger.DefaultOptions(dir).WithInMemory(dir == "").WithLogger(nil).
-		WithMemTableSize(int64(memtableMiB) << 20).WithNumMemtables(3).
-		WithNumLevelZeroTables(6).WithNumLevelZeroTablesStall(stall).WithNumCompactors(compactors).
-		WithBaseLevelSize(32 << 20).WithBaseTableSize(2 << 20).WithCompression(options.Snappy).
-		WithBlockCacheSize(8 << 20).WithIndexCacheSize(8 << 20).
-		WithValueLogFileSize(32 << 20).WithValueThreshold(valueThreshold).
-		WithDetectConflicts(false).WithMetricsEnabled(false).WithVerifyValueChecksum(true)
-	// Tables are small, and of one size at all levels, because Badger keeps eight compaction buffers, each several times the size
-	// of a table or memtable. With twice the sizes, revisits spend 40 % of their time in the garbage collector.
-	o.TableSizeMultiplier = 1
+	o := badgerOptions(dir, memtableMiB, compactors)
 	var db *badger.DB
 	if dir != "" && leftByOthers(dir, o.MemTableSize) {
 		if db, err = openBadger(o.WithMemTableSize(mostMemtableMiB << 20)); err == nil {
@@ -89,6 +59,50 @@ func openStore(dir string, memtableMiB, compactors int) (s *store, err error) {
 		}
 	}
 	return s, nil
+}
+
+// prepareDirectory makes the directory of a store if it is not there, and checks what Badger would not survive, or would make worse.
+func prepareDirectory(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if free, err := FreeBytes(dir); err == nil && free < leastFree {
+		return fmt.Errorf("open store %s: %d KiB are free, it needs %d: %w", dir, free>>10, leastFree>>10, syscall.ENOSPC)
+	}
+	// Badger would begin a new manifest and delete all tables.
+	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
+	if tables, _ := fs.Glob(os.DirFS(dir), "*.sst"); errors.Is(err, os.ErrNotExist) && len(tables) > 0 {
+		return fmt.Errorf("open store %s: %w: there are tables and no %s", dir, ErrDamaged, badger.ManifestFilename)
+	}
+	if err := verifyTables(dir); err != nil {
+		return fmt.Errorf("open store %s: %w", dir, damaged(err))
+	}
+	return nil
+}
+
+// badgerOptions returns how Badger keeps the store.
+func badgerOptions(dir string, memtableMiB, compactors int) badger.Options {
+	// Blocks of many URLs go to the value log, where compactions do not copy them: at 20 million URLs this is twice as fast as a
+	// threshold of 1 KiB. In memory there is no such log.
+	valueThreshold := int64(256)
+	if dir == "" {
+		valueThreshold = 600 << 10 // a robots.txt fits
+	}
+	stall := 16 // tables that wait to be merged, before writers wait for that
+	if compactors == 0 {
+		stall = math.MaxInt
+	}
+	o := badger.DefaultOptions(dir).WithInMemory(dir == "").WithLogger(nil).
+		WithMemTableSize(int64(memtableMiB) << 20).WithNumMemtables(3).
+		WithNumLevelZeroTables(6).WithNumLevelZeroTablesStall(stall).WithNumCompactors(compactors).
+		WithBaseLevelSize(32 << 20).WithBaseTableSize(2 << 20).WithCompression(options.Snappy).
+		WithBlockCacheSize(8 << 20).WithIndexCacheSize(8 << 20).
+		WithValueLogFileSize(32 << 20).WithValueThreshold(valueThreshold).
+		WithDetectConflicts(false).WithMetricsEnabled(false).WithVerifyValueChecksum(true)
+	// Tables are small, and of one size at all levels, because Badger keeps eight compaction buffers, each several times the size
+	// of a table or memtable. With twice the sizes, revisits spend 40 % of their time in the garbage collector.
+	o.TableSizeMultiplier = 1
+	return o
 }
 
 // openBadger opens the database, and again if the last life has left a file without length.

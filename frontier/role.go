@@ -224,6 +224,28 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	if err != nil {
 		return err
 	}
+	if err := h.rewriteBlocks(l, set); err != nil {
+		return err
+	}
+	var depths [][]byte
+	for r, err := range l.store.rows(nil, hostKey(kindDepth, h.host), nil, keysOnly) {
+		if err != nil {
+			return fmt.Errorf("look for depths of %s: %w", h.host, err)
+		}
+		if set[r.seq()] == isDone {
+			depths = append(depths, slices.Clone(r.key))
+		}
+	}
+	if err := l.deleteKeys(b, h, depths); err != nil {
+		return fmt.Errorf("clear up depths of %s: %w", h.host, err)
+	}
+	h.rec.loose = false
+	b.touched[h.host] = h
+	return nil
+}
+
+// rewriteBlocks writes the blocks of a host without the URLs that are done by its exact set, and deletes those that are empty then.
+func (h *hostEntry) rewriteBlocks(l *ledger, set hostSet) error {
 	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value if no URL is left
 	flush := func() error {
 		h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
@@ -263,23 +285,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 		}
 	}
 	if len(rewritten) > 0 {
-		if err := flush(); err != nil {
-			return err
-		}
+		return flush()
 	}
-	var depths [][]byte
-	for r, err := range l.store.rows(nil, hostKey(kindDepth, h.host), nil, keysOnly) {
-		if err != nil {
-			return fmt.Errorf("look for depths of %s: %w", h.host, err)
-		}
-		if set[r.seq()] == isDone {
-			depths = append(depths, slices.Clone(r.key))
-		}
-	}
-	if err := l.deleteKeys(b, h, depths); err != nil {
-		return fmt.Errorf("clear up depths of %s: %w", h.host, err)
-	}
-	h.rec.loose = false
-	b.touched[h.host] = h
 	return nil
 }
