@@ -10,6 +10,11 @@ import (
 
 // queue holds the hosts that the reconciler must look at, each once. A host that is added while it is busy is looked at again
 // afterwards.
+//
+//	add ──► ready ──take──► busy ──finish──► gone
+//	          ▲               │ its step failed, and comes again later
+//	          └──── rests ◄───┘
+//	addLater ──────► ▲
 type queue struct {
 	wake bell.Bell // a host is ready
 

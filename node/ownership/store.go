@@ -79,24 +79,29 @@ func (rc *reconciler) store(ctx context.Context, from string, item *wire.StoreIt
 		// The copy is not meant to stay, unless a hand-off to here is under way. Let that finish first.
 		rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.TakeAfter))
 	}
-	answer.Step = wire.Step_STEP_STORED
-	if item.GetDigest() == nil {
-		return answer, nil
-	}
-	d, err := rc.deps.Frontier.DigestOf(ctx, r.Host)
-	if err != nil {
+	equal, err := rc.equals(ctx, r.Host, item.GetDigest())
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if proto.Equal(digestToWire(d), item.GetDigest()) {
-		if owned && r.Owner != mine.Owner {
-			rc.found(r.Host) // the former owner's copy
+	case !equal:
+		if answer.Step = wire.Step_STEP_DIFFERS; item.GetChunk() == nil && owned && !rc.replicator.stream.busy(r.Host) {
+			rc.queue.add(r.Host, false) // its replica differs
 		}
 		return answer, nil
+	case item.GetDigest() != nil && owned && r.Owner != mine.Owner:
+		rc.found(r.Host) // the former owner's copy
 	}
-	if answer.Step = wire.Step_STEP_DIFFERS; item.GetChunk() == nil && owned && !rc.replicator.stream.busy(r.Host) {
-		rc.queue.add(r.Host, false) // its replica differs
-	}
+	answer.Step = wire.Step_STEP_STORED
 	return answer, nil
+}
+
+// equals reports whether a host has the digest that a peer has of it, or the peer told none.
+func (rc *reconciler) equals(ctx context.Context, host string, theirs *wire.Digest) (bool, error) {
+	if theirs == nil {
+		return true, nil
+	}
+	d, err := rc.deps.Frontier.DigestOf(ctx, host)
+	return err == nil && proto.Equal(digestToWire(d), theirs), err
 }
 
 // weigh compares a peer's record with this node's, and adopts it if it is newer. If this node owns the host by its own record, the
@@ -196,27 +201,33 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 	if err != nil || res.Step != wire.Step_STEP_COMMITTED {
 		return res, err
 	}
-	// This node is the owner now, and must know it after a crash.
-	ctx = context.WithoutCancel(ctx)
-	if err := rc.records.flush(); err != nil { // first: recover finds the role by the record
+	if err := rc.receive(context.WithoutCancel(ctx), from, r); err != nil {
 		return nil, err
+	}
+	return res, nil
+}
+
+// receive makes this node crawl a host whose record it has committed. On return that survives a crash.
+func (rc *reconciler) receive(ctx context.Context, from string, r Record) error {
+	if err := rc.records.flush(); err != nil { // first: recover finds the role by the record
+		return err
 	}
 	role, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	received := !known || role == frontier.Replica
+	received := !known || role == frontier.Replica // otherwise an earlier answer was lost
 	if received {
 		if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := rc.deps.Frontier.Sync(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if received {
 		rc.deps.Event(Event{Kind: Received, Record: r, Peer: from})
 		rc.queue.add(r.Host, false)
 	}
-	return res, nil
+	return nil
 }

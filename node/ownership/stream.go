@@ -18,6 +18,12 @@ import (
 // on the page are safe: links to other nodes have been acknowledged, and links to hosts of this node are at their replicas.
 // Otherwise this node's disk could take both the page and its links with it.
 //
+// The way of a change of one host:
+//
+//	Frontier.Changes ──► take ──► new URLs, state ────────────────► waits ──next──► on its way ──stored──► at the replica
+//	                        └───► finished pages ──► held ──mature──┘ ▲                 │
+//	                                                                  └─────putBack─────┘
+//
 // A crash loses all changes, and so does an overflow. Then it is not known which pages were held back, so mended replicas hear of
 // no finished page until all links found before are safe.
 type stream struct {
