@@ -120,6 +120,38 @@ func TestLinksWhileTheReplicaIsAway(t *testing.T) {
 	})
 }
 
+// The node with the replica is back, and has not stored yet what was found meanwhile. No such link is acknowledged before that, and its page is not
+// done elsewhere before another outbox has the link.
+func TestLinksUntilTheReplicaIsMended(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4, 5}, func(s *stage) {
+		host, near := s.found(5, 1, 2, 3, 4, 5), s.found(1, 1, 3, 4, 5, 2)
+		s.node(2).kill(false)
+		s.lose(isCopy)
+		s.node(1).crawl(near, 0, link(host, 5))
+		time.Sleep(10 * time.Second)
+		s.node(3).mustHold(near, 1, 0)
+		s.lose(func(l letter) bool { return is[*wire.StoreRequest](l) && l.from == 1 && l.to == 2 })
+		s.node(3).find(link(host, 6))
+		time.Sleep(10 * time.Second)
+		s.node(3).mustHold(near, 1, 1)
+		s.node(2).start()
+		time.Sleep(30 * time.Second)
+		for _, l := range links(host, 5, 7) {
+			if len(s.keepers(l)) < 2 {
+				t.Errorf("%v is in the outboxes of %v, and not at the replica", l.URL, s.keepers(l))
+			}
+		}
+		s.lose(nil)
+		time.Sleep(time.Minute)
+		s.mustHave(host, 7, 1, 2)
+		for _, l := range links(host, 5, 7) {
+			if len(s.keepers(l)) > 0 {
+				t.Errorf("%v is not acknowledged at %v", l.URL, s.keepers(l))
+			}
+		}
+	})
+}
+
 // A link is on its way to the replica when a page of its host is done. It is acknowledged when the replica has it, not before.
 func TestLinkThatIsOnItsWayToTheReplica(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {

@@ -157,11 +157,13 @@ func (rep *replicator) Flush(ctx context.Context) {
 }
 
 // parcels makes messages, by peer, of changes taken from the stream. It puts those back that cannot be sent now. New URLs of hosts whose replica
-// is at a dead node go to the outbox, which copies them to another node, and keeps them until a node has taken its place.
+// is at a dead node go to the outbox, which copies them to another node, and keeps them until that node is back and has stored them, or another has
+// that takes its place.
 func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier.Change, busy map[string]bool) (map[string][]sending, error) {
 	v := rep.view() // read last: a peer that comes later is compared, and must find nothing on its way
 	out := make(map[string][]sending)
 	var done []string
+	alone := make(map[string]*frontier.Change)
 	var unreplicated []*wire.Link
 	defer func() { rep.stream.stored(done...) }()
 	for host, c := range changes {
@@ -171,13 +173,11 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 		}
 		to := v.Replica(host, r.Owner)
 		switch {
-		case r.Owner != v.Self:
+		case r.Owner != v.Self || to == "": // no other node could have it
 			done = append(done, host)
-		case !v.IsAlive(to): // it is compared when the peer is back
-			if done = append(done, host); to == "" {
-				continue // no other node could have it
-			}
-			for _, p := range c.Added {
+		case !v.IsAlive(to):
+			alone[host] = c
+			for _, p := range rep.stream.ungiven(host, c) {
 				l := frontier.Link{URL: identity.URL{Host: host, Path: p.Path}, Depth: p.Depth, Hops: p.Hops, Sitemap: p.Sitemap}
 				unreplicated = append(unreplicated, LinkToWire(l))
 			}
@@ -199,6 +199,9 @@ func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier
 			return nil, err
 		}
 		rep.deps.Outbox.Hurry()
+	}
+	for host, c := range alone {
+		rep.stream.leave(host, c, time.Now())
 	}
 	return out, nil
 }

@@ -286,8 +286,8 @@ func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*w
 const replicatedWithin = 3 * time.Second
 
 // replicated waits until links are at the replicas of their hosts, and returns the hosts that are late. hosts has one entry for
-// each link. A replica whose node is dead is late until another takes its place. If it is alive and has not answered for SuspendAfter, or there is
-// none, this node's disk must do.
+// each link. A replica whose node is dead is late until that is back, or another takes its place, and has stored them. If it is alive and has not
+// answered for SuspendAfter, or there is none, this node's disk must do.
 func (rt *router) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
 	if len(hosts) == 0 {
 		return nil, nil
@@ -298,16 +298,19 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 	links := len(hosts)
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
-	late, alone := rt.replicator.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, rt.cfg.SuspendAfter)
+	v := rt.view()
+	there := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return !v.HasReplica(host, v.Self) })
+	late, alone := rt.replicator.stream.await(ctx, there, time.Now(), links, replicatedWithin, rt.cfg.SuspendAfter)
 	if alone > 0 && rt.complain() {
 		rt.deps.Warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them",
 			alone, rt.cfg.SuspendAfter))
 	}
-	v := rt.view()
 	for _, host := range hosts {
-		if r, err := rt.records.get(host); err != nil {
+		r, err := rt.records.get(host)
+		if err != nil {
 			return nil, err
-		} else if r.Owner != v.Self || !v.HasReplica(host, v.Self) { // it has moved away without these links, or they are here only
+		}
+		if _, two := slices.BinarySearch(there, host); !two || r.Owner != v.Self { // they are here only, or it has moved away without them
 			late[host] = true
 		}
 	}

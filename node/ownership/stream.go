@@ -37,6 +37,7 @@ type stream struct {
 	held    []heldBack // oldest first
 	lost    time.Time  // when changes were last lost
 	cleared bool       // the links found up to then are safe
+	left    time.Time  // when links were last left to the outbox
 	bytes   int        // memory of all waiting changes
 	ended   bool
 	news    chan struct{} // closed at the next progress; nil if nobody waits
@@ -52,6 +53,7 @@ type waiting struct {
 	sent   time.Time        // the same as found for those changes
 	held   int              // entries in stream.held
 	mended bool             // the replica is being mended
+	given  int              // how many URLs of change, or of what is on its way, are in the outbox as well: the first ones
 	// digest is the host's digest after the latest change seen, held back or not. It is valid if known is set.
 	digest frontier.Digest
 	known  bool
@@ -126,7 +128,7 @@ func (s *stream) dropLocked() {
 	s.held, s.bytes = nil, 0
 	for host, w := range s.hosts {
 		if w.held = 0; w.change != nil {
-			w.change = &frontier.Change{Lost: true}
+			w.change, w.given = &frontier.Change{Lost: true}, 0
 			s.bytes += w.change.Memory()
 		}
 		s.tidyLocked(host)
@@ -138,6 +140,9 @@ func (s *stream) addLocked(host string, c *frontier.Change, at time.Time) {
 	w := s.atLocked(host)
 	if len(c.Added) > 0 || c.Lost {
 		w.found = earlier(w.found, at)
+	}
+	if c.Dropped || c.Lost {
+		w.given = 0
 	}
 	if w.change == nil {
 		w.change = c
@@ -161,7 +166,15 @@ func earlier(a, b time.Time) time.Time {
 func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patience, old time.Duration) (cleared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	safe := func(until time.Time) bool { return s.storedLocked(until, now.Add(-old)) && settled(until) }
+	safe := func(until time.Time) bool {
+		if !s.storedLocked(until, now.Add(-old)) {
+			return false
+		}
+		if s.left.After(until) { // what was left may have been found before
+			until = s.left
+		}
+		return settled(until)
+	}
 	if !s.cleared && (safe(s.lost) || now.Sub(s.lost) > patience) {
 		s.cleared, cleared = true, true
 	}
@@ -195,7 +208,7 @@ func (w *waiting) lacks(until time.Time) bool {
 	return !first.IsZero() && !first.After(until)
 }
 
-// stored notes that what was sent for these hosts has arrived, or that no replica is alive to receive it.
+// stored notes that what was sent for these hosts has arrived, or that no node is to receive it.
 func (s *stream) stored(hosts ...string) {
 	if len(hosts) == 0 {
 		return // waking the waiters without progress would make them ask again at once, for ever
@@ -205,10 +218,34 @@ func (s *stream) stored(hosts ...string) {
 	for _, host := range hosts {
 		if w := s.hosts[host]; w != nil {
 			w.arrivedLocked()
+			w.given = 0
 			s.tidyLocked(host)
 		}
 	}
 	s.tellLocked()
+}
+
+// ungiven returns the URLs of a change taken from here that the outbox was not given yet.
+func (s *stream) ungiven(host string, c *frontier.Change) []frontier.PendingURL {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return c.Added[min(s.atLocked(host).given, len(c.Added)):]
+}
+
+// leave puts a change back whose URLs the outbox has by now, because the node with the replica is dead: it, or the one that takes its place, is to
+// have it.
+func (s *stream) leave(host string, c *frontier.Change, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.atLocked(host)
+	n, later := len(c.Added), w.found
+	if n > w.given {
+		s.left = now
+	}
+	s.putBackLocked(host, c)
+	if w.given = n; n > 0 || c.Lost {
+		w.found = earlier(later, now)
+	}
 }
 
 // arrivedLocked notes that a change is no longer on its way: it has arrived, or could not be sent.
@@ -294,7 +331,9 @@ func (s *stream) end() {
 func (s *stream) removeLocked(w *waiting) *frontier.Change {
 	c := w.change
 	s.bytes -= c.Memory()
-	w.away++
+	if w.away++; w.away > 1 {
+		w.given = 0
+	}
 	w.sent = earlier(w.sent, w.found)
 	w.change, w.found = nil, time.Time{}
 	return c
@@ -415,6 +454,10 @@ func (s *stream) mend(host string) (over func(error)) {
 func (s *stream) putBack(host string, c *frontier.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.putBackLocked(host, c)
+}
+
+func (s *stream) putBackLocked(host string, c *frontier.Change) {
 	w := s.atLocked(host)
 	at, since := earlier(w.sent, w.found), w.change
 	if since != nil {

@@ -165,6 +165,28 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 	}
 }
 
+// The nodes with replicas are dead, and the outbox is given what was found. Pages that were done before are held back until it has settled that.
+func TestWorkWhoseLinksAreLeftToTheOutbox(t *testing.T) {
+	const other = "http://other.test"
+	now := time.Now()
+	left := now.Add(time.Millisecond)
+	for settled, held := range map[time.Time]bool{now: true, left: false} {
+		s := newStream(now)
+		s.cleared = true
+		s.take(finished(1, "", true), now)
+		s.take(map[string]*frontier.Change{other: {Added: []frontier.PendingURL{{Path: "/1"}}}}, now)
+		s.leave(other, s.next()[other], left)
+		s.mature(func(until time.Time) bool { return !until.After(settled) }, left, 0, time.Hour)
+		if len(s.held) > 0 != held {
+			t.Errorf("what is added until %v is settled, and it is held back: %v", settled, !held)
+		}
+		s.take(map[string]*frontier.Change{other: {Added: []frontier.PendingURL{{Path: "/2"}}}}, left)
+		if c := s.next()[other]; c == nil || len(c.Added) != 2 || len(s.ungiven(other, c)) != 1 || s.ungiven(other, c)[0].Path != "/2" {
+			t.Errorf("for the next replica there is %+v", c)
+		}
+	}
+}
+
 // The replica of a host lacks something while a change waits here. What is on its way is compared when it arrives; what was found meanwhile,
 // or was dropped, is not at the replica then.
 func TestReplicaLacksWhatWaits(t *testing.T) {

@@ -218,12 +218,12 @@ func (rep *replicator) Load(ctx context.Context, _ string, req *wire.LoadRequest
 
 // mendReplica makes this node, the owner, and the node with the replica have the same of a host. Changes go out meanwhile.
 func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (err error) {
-	over := rep.stream.mend(r.Host)
-	defer func() { over(err) }()
 	to := v.Replica(r.Host, r.Owner)
 	if to == "" || !v.IsAlive(to) {
 		return nil // when a peer comes back its replicas are compared
 	}
+	over := rep.stream.mend(r.Host)
+	defer func() { over(err) }()
 	a, err := rep.push(ctx, to, r, false)
 	if err != nil || a.equal {
 		return err
