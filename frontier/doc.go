@@ -2,7 +2,7 @@
 // download.
 //
 // Open reads what is on disk, and Run keeps the frontier going. Add offers URLs, Take hands out the next task, and Finish ends it with what was
-// found (example_test.go). The types of this are in types.go.
+// found (example_test.go). The types of this are in task.go.
 //
 // Its main parts are:
 //

@@ -74,7 +74,8 @@ type host struct {
 	why   string // why notBefore is set, in words
 	lost  bool   // its name or all its addresses failed in a way that waiting will hardly change
 	taken int    // tasks since it came onto the workbench
-	// failed is when its last failure was counted, and resumes when it is to be tried after that if it has had its last try, else zero.
+	// failed is when its last failure was counted. resumes is when it would have been tried next if a last try had not come before (lastTry); else
+	// zero.
 	failed, resumes time.Time
 
 	robotsBusy   bool // its robots.txt is being asked for

@@ -352,7 +352,7 @@ func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.
 	return !more
 }
 
-// lastTry has a host tried now, whenever its next try is due.
+// lastTry has a host tried now, before its next try is due. If that fails, the host goes on to wait for that one.
 func (w *workbench) lastTry(h *host, now time.Time) {
 	h.resumes, h.notBefore = h.notBefore, now
 	w.settle(h, now)
