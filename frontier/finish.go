@@ -40,9 +40,9 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 		err := f.ledger.do(ctx, together, func(b *batch) error { b.receipt(out.Receipt); return nil })
 		return res, wrap(err, "end remote fetch %s", task.URL)
 	}
-	e := f.bench.end(task, out, time.Now())
 	h := task.host
-	h.ending++
+	h.ending++ // until resume: its only URL may be that of the task, and is not back before the end
+	e := f.bench.end(task, out, time.Now())
 	if p := task.pending; p != nil && e.Ending != Again { // else the next try takes a smaller depth that was found meanwhile
 		if depth, ok := h.depths[p.hash]; ok {
 			delete(h.depths, p.hash)

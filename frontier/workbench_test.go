@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -222,6 +223,25 @@ func TestFailuresInARow(t *testing.T) {
 			t.Errorf("%s in between: given up: %v", name, gaveUp)
 		}
 	}
+}
+
+// The only URL of a host goes on at the next address when the first cannot be reached.
+func TestOnlyURLGoesToTheNextAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		go l.resolve(context.Background(), func(string) []netip.Addr { return []netip.Addr{addr1, addr1.Next()} })
+		l.add(page(aHost, 0))
+		l.finish(l.taking(time.Minute), Outcome{}) // its robots.txt
+		first := l.taking(time.Minute)
+		l.finish(first, Outcome{Ending: Again, Trouble: Unreachable, Reason: "refused"})
+		if l.Idle(time.Minute) {
+			t.Error("the frontier is idle")
+		}
+		if next := l.taking(time.Minute); next == nil || next.URL != first.URL || next.Server != addr1.Next() {
+			t.Errorf("after %s at %s comes %+v", first.URL, first.Server, next)
+		}
+	})
 }
 
 // A page has tries of its own for when it breaks off, and others for when its server is busy. That its host was out of reach takes none of them.
