@@ -74,6 +74,8 @@ type host struct {
 	why   string // why notBefore is set, in words
 	lost  bool   // its name or all its addresses failed in a way that waiting will hardly change
 	taken int    // tasks since it came onto the workbench
+	// silent counts its addresses that could not be reached since it last waited for that, or was reached.
+	silent int
 	// failed is when its last failure was counted. resumes is when it would have been tried next if a last try had not come before (lastTry); else
 	// zero.
 	failed, resumes time.Time
@@ -178,11 +180,12 @@ func (h *host) recovered() {
 }
 
 // reached ends the row of failed connections and lookups.
-func (h *host) reached() { h.failures, h.lost, h.resumes = 0, false, time.Time{} }
+func (h *host) reached() { h.failures, h.silent, h.lost, h.resumes = 0, 0, false, time.Time{} }
 
-// countFailure counts a failed connection or lookup, and reports whether it did. That of a last try does not count: the host waits as long as it
-// would have without that try.
+// countFailure counts that all addresses of a host have failed, or the lookup of its name, and reports whether it did. A last try does not count: the
+// host waits as long as it would have without that try.
 func (h *host) countFailure(now time.Time) bool {
+	h.silent = 0
 	if now.Before(h.resumes) {
 		h.notBefore = h.resumes
 		return false

@@ -120,7 +120,7 @@ func (f *front) failedLocked(h *host, which string, try bool, now time.Time) (ou
 			f.outage.fail(f.outage.why, false, now)
 		}
 		return true, news
-	case s.wrong || f.outage.why != "" || h.failures > 0 || !h.answered():
+	case s.wrong || f.outage.why != "" || h.failures+h.silent > 0 || !h.answered():
 		return false, news
 	case s.failed == nil:
 		s.failed = make(map[string]bool)

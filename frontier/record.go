@@ -50,7 +50,7 @@ type hostState struct {
 	level uint8
 	// robotsUntil is when its robots.txt must be fetched again; zero when it is unknown.
 	robotsUntil time.Time
-	// failures counts failed connections and lookups in a row. The disk keeps at most 255.
+	// failures counts in a row how often all addresses of the host failed, or the lookup of its name. The disk keeps at most 255.
 	failures int
 	// triedBy is the node that could not reach the host when it last tried, and left it to another one, or others. reachedSince says that a node
 	// has reached it since.

@@ -123,7 +123,7 @@ type HostStatus struct {
 	Server   string        `json:"server"`
 	InMemory int           `json:"in_memory"`
 	OnDisk   bool          `json:"on_disk"`
-	Failures int           `json:"failures"`
+	Failures int           `json:"failures"` // in a row; that of all its addresses counts once
 	Delay    time.Duration `json:"delay_ns"` // Crawl-delay
 }
 
@@ -140,7 +140,7 @@ func (f *Frontier) Explain(name string) HostStatus {
 
 // explain returns what is known of a host. It needs the front's lock held.
 func (w *workbench) explain(h *host, now time.Time) HostStatus {
-	s := HostStatus{Host: h.name, Known: true, InMemory: h.windowed() + len(h.delayed), OnDisk: h.onDisk(), Failures: h.failures, Delay: h.crawlDelay}
+	s := HostStatus{Host: h.name, Known: true, InMemory: h.windowed() + len(h.delayed), OnDisk: h.onDisk(), Failures: h.failures + h.silent, Delay: h.crawlDelay}
 	s.Wait, s.Sentence = w.waits(h, now)
 	if h.server != nil {
 		s.Server = h.server.addr.String()

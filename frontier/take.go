@@ -305,26 +305,25 @@ func (f *Frontier) UsedUp(task *Task, t Trouble) bool {
 	return task.pending != nil && f.bench.usedUp(task.pending, t)
 }
 
-// unreachable sends a host to the next of its addresses after a failed connection. When all have failed, the host waits.
+// unreachable sends a host to the next of its addresses after a failed connection. When as many have failed as it has addresses, the host waits.
 func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
-	ways := len(h.addrs)
-	wait, more := schedule(w.rules.RetryConnect, h.failures/ways, w.rnd)
-	h.lost = out.Lasts && (h.failures%ways == 0 || h.lost)
+	wait, more := schedule(w.rules.RetryConnect, h.failures, w.rnd)
+	h.lost = out.Lasts && (h.silent == 0 || h.lost)
+	if h.silent++; h.silent < len(h.addrs) && !now.Before(h.resumes) {
+		if h.inFlight == 0 && !s.reserved {
+			next := (slices.Index(h.addrs, s.addr) + 1) % len(h.addrs)
+			until := h.placedUntil
+			w.unplace(h, now)
+			w.seat(h, h.addrs[next], until, now)
+		}
+		return false
+	}
 	if !h.countFailure(now) {
 		return false
 	}
-	if h.failures%ways == 0 {
-		if !more {
-			wait, more = w.usedUpWaits(h, w.rules.RetryConnect)
-		}
-		h.notBefore, h.why = now.Add(wait), out.Reason
-		return !more
+	if !more {
+		wait, more = w.usedUpWaits(h, w.rules.RetryConnect)
 	}
-	if h.inFlight == 0 && !s.reserved {
-		next := (slices.Index(h.addrs, s.addr) + 1) % len(h.addrs)
-		until := h.placedUntil
-		w.unplace(h, now)
-		w.seat(h, h.addrs[next], until, now)
-	}
-	return false
+	h.notBefore, h.why = now.Add(wait), out.Reason
+	return !more
 }

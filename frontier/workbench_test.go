@@ -225,6 +225,51 @@ func TestFailuresInARow(t *testing.T) {
 	}
 }
 
+// A failed lookup takes one wait of a host, and so does a failure at all of its addresses, however many it has.
+func TestWaitsOfAHostWithManyAddresses(t *testing.T) {
+	failed := Outcome{Ending: Again, Asked: true, Trouble: Unreachable, Reason: "no connection"}
+	for what, rows := range map[string]string{"connections": "cccccc", "lookups": "llllll", "first connections": "ccclll", "first lookups": "lllccc", "in turn": "lclclc"} {
+		for ways := 1; ways <= 4; ways++ {
+			now := time.Unix(1_000_000, 0)
+			w := testBench(now, 1, 9, Discovered)
+			w.rules.RetryConnect = slices.Repeat([]time.Duration{time.Minute}, len(rows)-1)
+			w.rules.RetryName = w.rules.RetryConnect
+			h := w.hosts["http://h0-discovered.test"]
+			h.robotsUntil = now.Add(1000 * time.Hour)
+			var addrs []netip.Addr
+			for addr := h.server.addr; len(addrs) < ways; addr = addr.Next() {
+				addrs = append(addrs, addr)
+			}
+			for i, row := range rows {
+				now = now.Add(2 * time.Hour) // its address ends with each wait
+				w.wake(now)
+				w.settle(h, now)
+				if w.nextUnresolved(now) != h {
+					t.Fatalf("%s at %d addresses: it is not looked up before try %d", what, ways, i)
+				}
+				gaveUp := false
+				if row == 'l' {
+					gaveUp = w.lostHost(h, "no such name", false, false, now)
+				} else {
+					w.placeHost(h, addrs, time.Hour, now)
+					for range ways {
+						task := w.take(now)
+						if task == nil || gaveUp {
+							t.Fatalf("%s at %d addresses: it is not asked at all of them in try %d", what, ways, i)
+						}
+						gaveUp = w.end(task, failed, now).GaveUp
+						w.settle(h, now)
+					}
+				}
+				if last := i == len(rows)-1; gaveUp != last || !h.notBefore.After(now) {
+					t.Errorf("%s at %d addresses: given up after %d of %d: %v; it waits until %v", what, ways, i+1, len(rows), gaveUp, h.notBefore)
+					break
+				}
+			}
+		}
+	}
+}
+
 // The only URL of a host goes on at the next address when the first cannot be reached.
 func TestOnlyURLGoesToTheNextAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
