@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,12 +131,25 @@ type HostStatus struct {
 // Explain says why a host is waiting.
 func (f *Frontier) Explain(name string) HostStatus {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.bench.hosts[name]
-	if h == nil {
-		return HostStatus{Host: name, Sentence: "it is not on the workbench: it has no pending URLs, or they wait on disk until fetchers starve"}
+	h, now := f.bench.hosts[name], time.Now()
+	if h != nil {
+		defer f.mu.Unlock()
+		return f.bench.explain(h, now)
 	}
-	return f.bench.explain(h, time.Now())
+	f.mu.Unlock()
+	var rec record // if it cannot be read, less is said
+	_ = f.store.view(context.Background(), func(txn *tx) (err error) {
+		rec, _, err = readRecord(txn, name)
+		return err
+	})
+	s := HostStatus{Host: name, Sentence: "it is not on the workbench: it has no pending URLs, or they wait on disk until fetchers starve"}
+	switch {
+	case rec.role == Leaving:
+		s.Sentence = "it is being handed over"
+	case rec.endedUntil.After(now):
+		s.Sentence = fmt.Sprintf("it was given up: %s; URLs of it are dropped for another %v", rec.endReason, rec.endedUntil.Sub(now).Round(time.Second))
+	}
+	return s
 }
 
 // explain returns what is known of a host. It needs the front's lock held.
