@@ -285,7 +285,8 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	below.Go(func() error {
-		defer stop() // the crawl cannot go on without the frontier
+		defer closeDisk() // nor can the sink
+		defer stop()      // the crawl cannot go on without the frontier
 		return n.frontier.Run(disk)
 	})
 	if n.sink != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +141,47 @@ func TestSink(t *testing.T) {
 		if len(logs.events.of(runlog.EventSinkTrouble)) == 0 || len(logs.events.of(runlog.EventSinkTroubleOver)) == 0 {
 			t.Error("the log does not tell of trouble with the sink, and its end")
 		}
+	})
+}
+
+// A node whose store has failed ends, though packages wait: none can be made any more. The next start delivers them.
+func TestSinkOfAFailedStore(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		gone := errors.New("the disk is gone")
+		var lost, asked atomic.Bool
+		w.deps.FreeBytes = func() (uint64, error) {
+			if lost.Load() {
+				return 0, gone
+			}
+			return 1 << 40, nil
+		}
+		g := &gathering{files: map[string][]byte{}}
+		w.deps.Transport = g
+		w.cfg.Sink.URL, w.cfg.Sink.Formats, w.cfg.Sink.Patience = "https://collector.test/in", []string{sink.Pages}, time.Hour
+		w.Site("a.test", server1).Page("/", "/1").Handle("/1", func(rw http.ResponseWriter, r *http.Request) {
+			lost.Store(asked.CompareAndSwap(false, true))
+			time.Sleep(10 * time.Second)
+			html()(rw, r)
+		})
+		w.cfg.Fetch.DNS.Hosts = w.Names()
+		n, err := node.New(w.cfg, seeds(w.t, "http://a.test/"), w.deps)
+		must(w.t, err)
+		began := time.Now()
+		if end, err := n.Run(w.t.Context()); !errors.Is(err, gone) || end.Reason != "failed" || end.Sink.Waiting+end.Sink.Open == 0 {
+			w.t.Errorf("%v: %+v, %+v", err, end, end.Sink)
+		}
+		if took := time.Since(began); took > time.Minute {
+			w.t.Errorf("it ended after %v", took)
+		}
+		lost.Store(false)
+		time.Sleep(time.Minute) // until the server has ended its answer
+		w.run()
+		var got []string
+		all, _ := g.pages(w.t)
+		for _, p := range all {
+			got = append(got, p.URL)
+		}
+		w.same("pages of the collector", got, "http://a.test/", "http://a.test/1")
 	})
 }
 
