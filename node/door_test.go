@@ -98,6 +98,29 @@ func TestWebMaster(t *testing.T) {
 	})
 }
 
+// A web master sees what was asked of the site for another one, too, whose robots.txt is redirected there.
+func TestWebMasterOfARedirectedRobots(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.withDoor()
+		w.Site("a.test", server1).Pages(20).Redirect("/robots.txt", "http://b.test/rules")
+		w.Site("b.test", server2).Handle("/rules", Text("text/plain", "User-agent: *\nDisallow: /private"))
+		w.watch = func(n *node.Node) {
+			time.Sleep(15 * time.Second)
+			for site, want := range map[string]string{"a.test": "http://a.test/robots.txt", "b.test": "http://b.test/rules"} {
+				if code, body := knock(n, "GET", "/?site="+site, nil); code != 200 || !strings.Contains(body, want) {
+					w.t.Errorf("%d, without %s:\n%s", code, want, body)
+				}
+			}
+		}
+		_, logs := w.run("http://a.test/")
+		for _, f := range logs.fetches {
+			if !strings.HasPrefix(f.URL, f.Host+"/") {
+				w.t.Errorf("the host of %s is %s in the log", f.URL, f.Host)
+			}
+		}
+	})
+}
+
 // What web masters and operators say of sites does not wait for room on the disk. Peers and pages that need what is blocked would wait with it.
 func TestSitesAreBlockedWhileTheDiskIsFull(t *testing.T) {
 	inBubble(t, func(w *trial) {

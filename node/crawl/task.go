@@ -233,7 +233,7 @@ func (l *Loop) finish(ctx context.Context, task *frontier.Task, out frontier.Out
 func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, size, found int) (page bool) {
 	t := res.Timing
 	l.deps.RunLog.Fetch(&runlog.Fetch{
-		URL: url, Host: task.Host, Server: task.Server.String(), Kind: task.Kind.String(),
+		URL: url, Host: task.URL.Host, Server: task.Server.String(), Kind: task.Kind.String(),
 		Status: res.Status, Error: string(res.Class), Reason: reasonFor(res, out),
 		Bytes: res.WireBytes, BodyBytes: int64(size), Type: res.Header.Get("Content-Type"),
 		DNSMs: runlog.Ms(task.DNS), ConnectMs: runlog.Ms(t.Connect), TLSMs: runlog.Ms(t.TLS),
