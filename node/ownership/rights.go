@@ -191,17 +191,7 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 			over := make(chan struct{})
 			rg.renewals.Go(func() {
 				defer close(over)
-				agreed, err := rg.renewAt(ctx, home)
-				rg.mu.Lock()
-				if rg.due[home] = !agreed; agreed {
-					delete(rg.due, home)
-				}
-				delete(rg.renewing, home)
-				rg.mu.Unlock()
-				if err != nil && ctx.Err() == nil && v.IsAlive(home) {
-					rg.deps.Warn(fmt.Errorf("renew at %s: %w", home, err))
-				}
-				rg.check.Ring()
+				rg.renewOne(ctx, home, v)
 			})
 			select {
 			case <-over:
@@ -214,6 +204,21 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 	rg.mu.Lock()
 	defer rg.mu.Unlock()
 	return len(rg.dueLocked()) == 0
+}
+
+// renewOne renews with one home, and notes whether that must be tried again.
+func (rg *rights) renewOne(ctx context.Context, home string, v view.View) {
+	agreed, err := rg.renewAt(ctx, home)
+	rg.mu.Lock()
+	if rg.due[home] = !agreed; agreed {
+		delete(rg.due, home)
+	}
+	delete(rg.renewing, home)
+	rg.mu.Unlock()
+	if err != nil && ctx.Err() == nil && v.IsAlive(home) {
+		rg.deps.Warn(fmt.Errorf("renew at %s: %w", home, err))
+	}
+	rg.check.Ring()
 }
 
 // dueLocked returns the members to renew with soon: those that have not heard from this node in this view, homes that have not

@@ -91,17 +91,13 @@ func (b *batch) input(id string, t tuning) assign.Batch {
 // drive makes the estimates that an assigner asks for, until it has decided or the deadline has passed. After the deadline no estimate waits for
 // politeness any more, but downloads that have begun go on. drive returns when the last of them has ended, and the assigner knows the result.
 func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) error {
-	asks, work := errgroup.WithContext(ctx)
+	group, work := errgroup.WithContext(ctx)
 	cut, stop := context.WithDeadline(work, begun.Add(b.cfg.Deadline)) // ends the waits for politeness, and no downloads
 	defer stop()
+	e := &estimates{plan: p, group: group, answers: make(chan assign.Result)}
 	servers := make(map[netip.Addr]*server, len(b.servers))
 	for _, s := range b.servers {
 		servers[s.addr] = s
-	}
-	answers, asking := make(chan assign.Result), 0
-	observe := func(r assign.Result) {
-		asking--
-		p.assigner.Observe(r, time.Now())
 	}
 	_, changed := b.currentView()
 	told := begun
@@ -112,16 +108,11 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		}
 		for _, ask := range p.assigner.Asks(now) {
 			if s := servers[ask.Server]; s != nil {
-				asking++
-				asks.Go(func() error {
-					r, err := s.estimate(work, cut, id, p.label, ask)
-					answers <- r
-					return err
-				})
+				e.begin(func() (assign.Result, error) { return s.estimate(work, cut, id, p.label, ask) })
 			}
 		}
-		thought := time.Since(now)          // assigners learn in Decide and Asks
-		if asking == 0 && p.decide(begun) { // it may have decided because nothing is left to ask
+		thought := time.Since(now)            // assigners learn in Decide and Asks
+		if e.asking == 0 && p.decide(begun) { // it may have decided because nothing is left to ask
 			break
 		}
 		wait := b.cfg.Deadline
@@ -131,9 +122,9 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		timer := time.NewTimer(wait)
 		select {
 		case <-cut.Done():
-		case r := <-answers:
-			observe(r)
-			rest(cut, thought, answers, observe)
+		case r := <-e.answers:
+			e.observe(r)
+			rest(cut, thought, e.answers, e.observe)
 		case <-changed:
 			var view assign.View
 			view, changed = b.currentView()
@@ -147,13 +138,37 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		}
 	}
 	stop()
-	for asking > 0 {
-		observe(<-answers) // later answers are worth learning from, too
+	for e.asking > 0 {
+		e.observe(<-e.answers) // later answers are worth learning from, too
 	}
-	if err := asks.Wait(); err != nil {
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	return ctx.Err()
+}
+
+// estimates are those that an assigner has asked for and that have no answer yet. One goroutine owns them, and the assigner.
+type estimates struct {
+	*plan
+	group   *errgroup.Group
+	answers chan assign.Result
+	asking  int
+}
+
+// begin makes an estimate in a goroutine of its own.
+func (e *estimates) begin(estimate func() (assign.Result, error)) {
+	e.asking++
+	e.group.Go(func() error {
+		r, err := estimate()
+		e.answers <- r
+		return err
+	})
+}
+
+// observe gives an answer to the assigner.
+func (e *estimates) observe(r assign.Result) {
+	e.asking--
+	e.assigner.Observe(r, time.Now())
 }
 
 // restOver is how many times longer an assigner rests than it has thought. So it thinks once about many answers, and a batch of a
