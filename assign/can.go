@@ -60,11 +60,13 @@ type zone struct {
 	splits      int
 }
 
+// join begins anew: the nodes, and with them the zones and landmarks, have changed.
 func (c *can) join(nodes []Node, servers []*probed) {
 	c.nodes, c.servers, c.zones = nodes, servers, nil
 	c.landmarks = RendezvousOrder("landmark", ids(nodes), c.cfg.Landmarks)
 }
 
+// step has all landmarks probe each server before the space is divided.
 func (c *can) step(s *probed) (string, *Choice) {
 	if landmark := c.missing(s); landmark != "" {
 		return landmark, nil

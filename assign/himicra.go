@@ -22,6 +22,7 @@ type himicra struct {
 	ids      []string
 }
 
+// join builds the tree of the nodes.
 func (h *himicra) join(nodes []Node, _ []*probed) {
 	h.ids, h.children = ids(nodes), make(map[string][]string)
 	times := make([][]float64, len(nodes))
@@ -104,6 +105,7 @@ func farthest(all []int, n int, sum func(set []int) float64) []int {
 	}
 }
 
+// step searches the tree from the root down.
 func (h *himicra) step(s *probed) (string, *Choice) {
 	open := slices.Clone(h.children[""])
 	for len(open) > 0 {

@@ -41,6 +41,7 @@ func newIPMicra(cfg IPMicraConfig, before Assigner) *ipmicra {
 	return m
 }
 
+// join drops the subnets of nodes that are gone.
 func (m *ipmicra) join(nodes []Node, servers []*probed) {
 	m.ids, m.servers = ids(nodes), servers
 	m.delegated = slices.DeleteFunc(m.delegated, func(d delegation) bool { return !slices.Contains(m.ids, d.node) })
@@ -61,6 +62,7 @@ func within(a netip.Addr, bits int) netip.Prefix {
 	return p
 }
 
+// step goes by the subnets that have a node, and then by probes in the order of the subnets around the server.
 func (m *ipmicra) step(s *probed) (string, *Choice) {
 	org, own := within(s.Addr, organisationBits), within(s.Addr, subnetBits[0])
 	for _, o := range m.servers {

@@ -76,6 +76,7 @@ type reader struct {
 	short bool
 }
 
+// take returns the next n bytes, zeros if there are fewer.
 func (r *reader) take(n int) []byte {
 	if len(r.b) < n {
 		r.b, r.short = nil, true
@@ -145,6 +146,7 @@ func DecodeMemory(b []byte, now time.Time) (Memory, error) {
 	return m, nil
 }
 
+// decodeSeen reads the downloads by one node.
 func decodeSeen(r *reader, now time.Time) (seen, error) {
 	s := seen{key: binary.LittleEndian.Uint64(r.take(8))}
 	for i := range s.coord.Vec {

@@ -33,6 +33,7 @@ type nearestServer struct {
 	planned bool
 }
 
+// newNearest begins a batch with what the memories of its servers tell, but for what the home measured under its own load (Batch.Home).
 func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 	a := &nearest{asker: newAsker(b), cfg: cfg, home: b.Home}
 	if cfg.Without.has(withoutExplore) {
@@ -77,6 +78,7 @@ func typicalPage(s Server) float64 {
 	return math.Exp(sum / weight)
 }
 
+// SetView makes a new learner for the nodes. Of the home it uses the queue alone: the rest was measured under the load of the batch.
 func (a *nearest) SetView(v View, _ time.Time) {
 	a.setNodes(v)
 	if home := a.view.find(a.home); home != nil {
@@ -197,6 +199,7 @@ func gain(sorted []prediction) float64 {
 	return most
 }
 
+// Observe learns from a download, or counts that a node could not make it. A node that fails at a server which others reach is not chosen for it.
 func (a *nearest) Observe(r Result, now time.Time) {
 	i, ok := a.answered(r)
 	if !ok {
@@ -230,6 +233,7 @@ func (a *nearest) Observe(r Result, now time.Time) {
 	a.stale = true
 }
 
+// Decide waits until no server has an ask that is open or planned.
 func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil && len(a.view.Nodes) > 0 {
 		for _, s := range a.servers {

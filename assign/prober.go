@@ -37,6 +37,7 @@ type probed struct {
 // unanswered is the time of a probe without an answer. It is longer than every other time.
 const unanswered = 1e9
 
+// newProber begins with the downloads that the memories of the servers remember, as if they were probes.
 func newProber(m method, b Batch, v View) *prober {
 	a := &prober{asker: newAsker(b), method: m}
 	if p, ok := m.(*probe); ok {

@@ -104,11 +104,13 @@ func (cfg HashConfig) choose(servers []*probed, nodes []Node) []Choice {
 // circle has the replicas of all nodes, ordered by their points.
 type circle []replica
 
+// replica is a point of a node on the circle.
 type replica struct {
 	point uint64
 	node  string
 }
 
+// newCircle puts each node at so many points.
 func newCircle(nodes []Node, replicas int) circle {
 	var c circle
 	for _, n := range nodes {

@@ -36,6 +36,7 @@ type vivaldiServer struct {
 	windows map[string][]float64 // by node: its last download times, in ms
 }
 
+// newVivaldi begins with the places of an earlier round, if there was one, or of earlier batches (Keep).
 func newVivaldi(cfg VivaldiConfig, b Batch, v View, now time.Time) *vivaldi {
 	a := &vivaldi{asker: newAsker(b), cfg: cfg, rnd: rand.New(rand.NewPCG(b.Seed, weight("vivaldi", b.ID))), next: now}
 	a.setNodes(v)
@@ -66,6 +67,7 @@ func (a *vivaldi) SetView(v View, _ time.Time) {
 	a.revise(a.decide)
 }
 
+// Asks asks one random node about all servers at each tick.
 func (a *vivaldi) Asks(now time.Time) []Ask {
 	if a.choices != nil || len(a.view.Nodes) == 0 || now.Before(a.next) {
 		return nil
@@ -125,6 +127,7 @@ func (a *vivaldi) medianError() float64 {
 	return quantile.Of(v, 0.5)
 }
 
+// Decide waits for the median error to fall below theta, or for the last tick.
 func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil {
 		open := slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asked < a.cfg.MaxTicks })

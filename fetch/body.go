@@ -67,6 +67,7 @@ type wire struct {
 	padded bool  // more has come than the coded page
 }
 
+// Read reads the body up to its limit. It returns errCut where more follows.
 func (w *wire) Read(p []byte) (int, error) {
 	if w.end != nil || len(p) == 0 {
 		return 0, w.end

@@ -21,6 +21,7 @@ type conn struct {
 	unwatch      func() bool              // ends the watch for the end of the client; nil if the conn below has it
 }
 
+// Write asks for the right to send before the first bytes of a request over HTTP/2 (first).
 func (c *conn) Write(p []byte) (int, error) {
 	if x := c.first.Swap(nil); x != nil {
 		if err := x.beforeWrite(); err != nil {

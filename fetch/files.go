@@ -39,6 +39,7 @@ func OpenFiles(dir string) (*Files, error) {
 //go:embed filetypes.txt
 var fileTypes string
 
+// typesByExtension reads fileTypes.
 func typesByExtension() map[string]string {
 	types := map[string]string{}
 	for line := range strings.Lines(fileTypes) {

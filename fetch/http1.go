@@ -200,6 +200,7 @@ type http1Body struct {
 	last     bool // no other answer follows
 }
 
+// Read reads the body. After the exchange has ended, the error says why.
 func (b *http1Body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {

@@ -111,6 +111,7 @@ func (c *counters) reasonLocked(reason string, n int) {
 	c.t.Reasons[reason] += uint64(n)
 }
 
+// totals returns a copy of the totals.
 func (c *counters) totals() Totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()

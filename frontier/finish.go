@@ -132,6 +132,7 @@ func (f *Frontier) finish(ctx context.Context, out Outcome, last *taskEnd, res *
 	}
 }
 
+// count counts links by their verdicts, and keeps those that are not owned.
 func (r *Finished) count(links []Link, verdicts []Verdict) {
 	for i, v := range verdicts {
 		switch v {

@@ -117,6 +117,7 @@ type newURLs struct {
 	away    bool // the host is not owned
 }
 
+// newLedger makes a ledger. recover must fill it before run. tell gets the news of each batch that is on disk.
 func newLedger(cfg Config, s *store, tell func([]news)) *ledger {
 	// A record that falls out of the cache must be on disk, or it would be read back too old. Three batches can be on their way to the disk.
 	// They touch fewer than 10,240 hosts.
@@ -259,6 +260,7 @@ func (l *ledger) batchFor(r *request) *batch {
 	return l.newBatch()
 }
 
+// newBatch begins an empty batch.
 func (l *ledger) newBatch() *batch {
 	b := &batch{
 		tx:      l.store.begin(),

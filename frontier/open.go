@@ -149,6 +149,7 @@ func verifyTables(dir string) error {
 	return nil
 }
 
+// verifyTable compares one table with its checksums.
 func verifyTable(name string, o table.Options) (err error) {
 	// Badger panics on some kinds of damage.
 	defer func() {

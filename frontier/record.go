@@ -214,6 +214,7 @@ func (r *record) code(c *timed) {
 	}
 }
 
+// bytes writes the record, with its times as of now.
 func (r *record) bytes(now time.Time) []byte {
 	room := 96 + len(r.endReason) + len(r.partial)*(4+len(bitmap{})*8) + len(r.fresh)*8
 	c := timed{Coder: coder.Writer(make([]byte, 0, room)), now: now}
@@ -221,6 +222,7 @@ func (r *record) bytes(now time.Time) []byte {
 	return c.B
 }
 
+// decodeRecord reads what bytes wrote. The times in it are as of now.
 func decodeRecord(host string, b []byte, now time.Time) (record, error) {
 	var r record
 	c := timed{Coder: coder.Reader(b), now: now}

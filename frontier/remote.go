@@ -31,6 +31,7 @@ type remoteFetches struct {
 	turn   bool // if both a remote fetch and a server are ready, the fetch comes next
 }
 
+// waitingFetch is a remote fetch that waits since a time.
 type waitingFetch struct {
 	RemoteFetch
 	since time.Time

@@ -29,6 +29,7 @@ const (
 	sketchSlots  = 1 << 18 // 2 MiB for both rows
 )
 
+// newSeen makes the filter of so many MiB, which it takes only when there are too many hashes for a map.
 func newSeen(filterMiB int) *seen {
 	s := &seen{
 		few: make(map[uint64]struct{}), bits: uint(filterMiB) << 23,

@@ -35,6 +35,7 @@ func pendingAt(depth uint8) urlState { return urlState(depth) + 2 }
 // deeper says whether a URL is pending and deeper than depth.
 func (s urlState) deeper(depth uint8) bool { return s > pendingAt(depth) }
 
+// digest sums up the URLs of the set, without what only the record tells.
 func (s hostSet) digest() Digest {
 	var d Digest
 	for hash, state := range s {

@@ -71,6 +71,7 @@ func (s *Shelf) ScanAfter(after []byte, visit func(key, value []byte) error) err
 	return s.scan(nil, append(shelfKey(s.table, after), 0), visit) // the least key that is greater
 }
 
+// scan visits the keys below prefix, from the key start of the store on, or from the first if start is nil.
 func (s *Shelf) scan(prefix, start []byte, visit func(key, value []byte) error) error {
 	return s.store.view(context.Background(), func(txn *tx) error {
 		for r, err := range s.store.rows(txn, shelfKey(s.table, prefix), start, ahead) {

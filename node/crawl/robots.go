@@ -93,6 +93,7 @@ type robotsCache struct {
 	lru   *simplelru.LRU[string, cachedRobots]
 }
 
+// cachedRobots is a parsed robots.txt, and what it takes of the cache in bytes.
 type cachedRobots struct {
 	rules *robots.Rules
 	size  int
@@ -108,6 +109,7 @@ func newRobotsCache() *robotsCache {
 	return c
 }
 
+// get returns the rules of a host, nil if they are not here.
 func (c *robotsCache) get(host string) *robots.Rules {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,6 +117,7 @@ func (c *robotsCache) get(host string) *robots.Rules {
 	return r.rules
 }
 
+// put keeps a parsed file whose text has size bytes, in the place of those used longest ago.
 func (c *robotsCache) put(host string, rules *robots.Rules, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

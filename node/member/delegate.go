@@ -178,6 +178,7 @@ func (m delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 // gossipLog turns memberlist's log into events, at most one a second. memberlist never logs while mu is held.
 type gossipLog struct{ *Members }
 
+// Write takes a line of memberlist. It leaves out those that are neither errors nor warnings, and counts those that come too fast.
 func (m gossipLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if !strings.HasPrefix(text, "[ERR") && !strings.HasPrefix(text, "[WARN") {

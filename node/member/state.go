@@ -53,6 +53,7 @@ const (
 
 func (p phase) String() string { return [...]string{"alive", "dead", "left"}[p] }
 
+// code writes a state, or reads one.
 func (s *state) code(c *coder.Coder) {
 	c.Version(stateVersion)
 	id(c, &s.sender)
@@ -65,6 +66,7 @@ func (s *state) code(c *coder.Coder) {
 	list(c, &s.members, func(e *entry) { e.code(c) }, func(e entry) string { return e.id })
 }
 
+// code writes an entry, or reads one.
 func (e *entry) code(c *coder.Coder) {
 	id(c, &e.id)
 	isDead, isLeft := e.phase == dead, e.phase == left

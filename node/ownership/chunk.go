@@ -19,6 +19,7 @@ const (
 	maxRobots  = 1 << 20            // above the limit of the fetcher
 )
 
+// chunkToWire makes the message of a chunk.
 func chunkToWire(c frontier.Chunk) *wire.Chunk {
 	w := &wire.Chunk{Drops: c.Drops}
 	if s := c.State; s != nil {
@@ -67,6 +68,7 @@ func duration(ms int64) time.Duration {
 
 var errMalformed = errors.New("malformed chunk")
 
+// chunkFromWire reads a chunk from a peer. It fails with errMalformed, and cuts waits and counts to their bounds.
 func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 	c := frontier.Chunk{Drops: min(w.GetDrops(), maxCount)}
 	if s := w.GetState(); s != nil {

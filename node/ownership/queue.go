@@ -72,12 +72,14 @@ func (q *queue) addLater(host string, at time.Time) {
 	}
 }
 
+// readyLocked ends the rest of a host, if it rests, and puts it behind those that are ready.
 func (q *queue) readyLocked(it *item) {
 	it.after = time.Time{}
 	q.ready = append(q.ready, it)
 	q.wake.Ring()
 }
 
+// restLocked lets a host rest until a time.
 func (q *queue) restLocked(it *item, until time.Time) {
 	it.after = until
 	time.AfterFunc(time.Until(until), func() {

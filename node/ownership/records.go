@@ -76,6 +76,7 @@ func (r Record) encode() []byte {
 	return append(append(b, flags), r.Owner...)
 }
 
+// decodeRecord reads what encode wrote.
 func decodeRecord(host string, b []byte) (Record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
 		return Record{}, fmt.Errorf("read record of %s: unknown version", host)

@@ -118,6 +118,7 @@ func (rg *rights) runUnchecked(ctx context.Context) error {
 	}
 }
 
+// checkHosts tells the frontier whether hosts are suspended, and why. It asks which hosts only when it is its turn.
 func (rg *rights) checkHosts(hosts func() []string) error {
 	rg.checking.Lock()
 	defer rg.checking.Unlock()

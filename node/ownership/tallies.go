@@ -75,6 +75,7 @@ func (t *tallies) take(v *view.View, page []Record) {
 	}
 }
 
+// add counts a record in one tally of m, or takes it out. An empty tally is dropped.
 func add(m map[string]tally, key string, r Record, in bool) {
 	t := m[key]
 	if t.digest ^= r.hash(); in {

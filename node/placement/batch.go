@@ -52,6 +52,7 @@ const (
 // left returns how many URLs it still has, as far as is known.
 func (h *host) left() int { return max(0, h.pending-h.taken) }
 
+// newBatch begins a batch, and gives it its name.
 func (p *Placement) newBatch(hosts []*host) *batch {
 	b := &batch{Placement: p, hosts: hosts}
 	p.updateStatus(func(s *Status) {
