@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/assign"
 	"proxima/node"
 	"proxima/node/netsim"
 	"proxima/node/ownership"
@@ -29,7 +30,9 @@ var (
 // Random faults of whole nodes: kills, stops, erased and older disks, nodes that never come back or come back at another address, partitions, broken
 // paths, nodes that can dial nobody, or not reach the web or a site, full and hung disks, clocks that jump, slow accesses. Some nodes are behind NATs,
 // and some sites have other addresses for each. Operators add seeds, move, block and drop hosts, drain and pause nodes, and rotate the secret. Sites
-// fail for minutes. In the end all is well again. Every page is crawled, all nodes end, and no server is asked twice at once (the judge sees to it).
+// fail for minutes. Some overlays compare two assigners, some have a limit for all pages or for those of a host, some visit pages again without end.
+// In the end all is well again. Every page is crawled, or as many as the limits allow, all nodes end, and no server is asked twice at once (the judge
+// sees to it).
 func TestOverlayRandom(t *testing.T) {
 	for i := range *overlayRuns {
 		seed := *overlaySeed + uint64(i)
@@ -57,6 +60,9 @@ type troubles struct {
 	added   map[string]int  // the nodes that began sites later
 	blocked string          // a site that no node asks
 	given   map[string]bool // sites that were blocked or dropped
+
+	limit, hostLimit int64 // of pages; 0 for none
+	again            bool  // pages are visited again, without end
 }
 
 const (
@@ -73,8 +79,21 @@ func randomly(t *testing.T, rng *rand.Rand) {
 		b.moved = map[int]int{}
 		mode := []string{placement.ModeCrawl, placement.ModeCycle}[rng.IntN(2)]
 		gap := time.Duration(5+rng.IntN(9)) * time.Second
+		assigners := []string{assign.Nearest}
+		switch rng.IntN(8) {
+		case 0:
+			mode, assigners = placement.ModeCycle, []string{assign.Nearest, assign.Random}
+		case 1:
+			x.limit = 200 + rng.Int64N(randomSites*randomPages)
+		case 2:
+			x.hostLimit = 20 + rng.Int64N(randomPages)
+		case 3:
+			x.again = true
+		}
 		b.cfg = func(i int, c *node.Config) {
-			c.Batch.Mode, c.Frontier.MinFreeMiB, c.Politeness.MinGap = mode, 100, gap
+			c.Batch.Mode, c.Frontier.MinFreeMiB, c.Politeness.MinGap, c.Batch.Assigners = mode, 100, gap, assigners
+			c.Crawl.MaxPages, c.Crawl.MaxHostPages = x.limit, x.hostLimit
+			c.Recrawl.Enabled, c.Recrawl.Min, c.Recrawl.Max, c.Recrawl.Budget = x.again, 20*time.Minute, time.Hour, 0
 			c.Member.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1), netsim.GossipAt(2)}
 			for k := range x.spread {
 				c.Fetch.DNS.Hosts[x.sites[k]] = []string{spreadAt(k, i%x.spread)}
@@ -137,18 +156,26 @@ func randomly(t *testing.T, rng *rand.Rand) {
 		}
 		x.resume()
 		x.log("all is well")
-		well := time.Now()
-		b.await("the end of the crawl", 6*time.Hour, func() bool {
-			if time.Since(well) > time.Hour {
-				x.helps()
+		well, since := time.Now(), b.began
+		if x.again {
+			since = well
+			for range 24 { // 6 hours
+				time.Sleep(15 * time.Minute)
+				if x.help(well); x.missing(since) == nil {
+					break
+				}
 			}
-			return b.ended()
-		})
-		b.awaitEnd(time.Minute)
-		none(t, pages(b.Visits(nil)), "though it is blocked", func(v Visit) bool { return v.Site == x.blocked && v.Start.After(well.Add(10*time.Minute)) })
-		if missing := x.missing(); len(missing) > 0 {
-			t.Errorf("pages are missing of %v", missing)
+		} else {
+			b.await("the end of the crawl", 6*time.Hour, func() bool {
+				x.help(well)
+				return b.ended()
+			})
+			x.judgeEnd()
 		}
+		if missing := x.missing(since); x.limit+x.hostLimit == 0 && missing != nil {
+			t.Error(missing)
+		}
+		none(t, pages(b.Visits(nil)), "though it is blocked", func(v Visit) bool { return v.Site == x.blocked && v.Start.After(well.Add(10*time.Minute)) })
 		x.log("the end")
 	})
 }
@@ -161,9 +188,12 @@ func spreadAt(site, i int) string {
 	return address(randomSites + randomLate + 10*i + site)
 }
 
-// helps does what an operator does for nodes that wait for a majority: it stops those that came back when most others had ended, and tells one to
-// go on without those that are gone for good if two are.
-func (x *troubles) helps() {
+// help does what an operator does for nodes that wait for a majority an hour after all was well: it stops those that came back when most others had
+// ended, and tells one to go on without those that are gone for good if two are.
+func (x *troubles) help(well time.Time) {
+	if time.Since(well) < time.Hour {
+		return
+	}
 	ended := slices.ContainsFunc(x.nodes, func(n *bedNode) bool { return !n.dead.Load() && n.hasEnded() })
 	for i, n := range x.nodes {
 		switch {
@@ -194,10 +224,33 @@ func (x *troubles) linked() {
 	}
 }
 
-// missing returns the sites of which pages are missing. Two copies may be on disks of nodes that were down until all others had ended, or one of
-// them on a disk that is lost. Then sites are left out of which the overlay said that it has no copy, and pages to which another site links.
-func (x *troubles) missing() (sites []string) {
-	named, got := map[string]bool{}, x.got()
+// judgeEnd complains if nodes did not end as they should, or asked for more pages than the limits allow.
+func (x *troubles) judgeEnd() {
+	if x.limit == 0 {
+		x.awaitEnd(time.Minute)
+	}
+	got, by := x.got(), map[string]int64{} // a page that comes again, as after a crash, counts once
+	if n := int64(len(got)); x.limit > 0 && n > x.limit {
+		x.t.Errorf("%d pages are asked for, of %d", n, x.limit)
+	}
+	for page := range got {
+		site, _, _ := strings.Cut(page, "/")
+		by[site]++
+	}
+	for site, n := range by {
+		if x.hostLimit > 0 && n > x.hostLimit {
+			x.t.Errorf("%d pages of %s are asked for, of %d", n, site, x.hostLimit)
+		}
+	}
+}
+
+// missing says which pages of which sites nobody asked for since a time. Two copies may be on disks of nodes that were down until all others had ended,
+// or one of them on a disk that is lost. Then sites are left out of which the overlay said that it has no copy, and pages to which another site links.
+func (x *troubles) missing(since time.Time) (list []string) {
+	named, got := map[string]bool{}, map[string]bool{}
+	for _, v := range x.Visits(nil) {
+		got[v.Site+v.Path] = got[v.Site+v.Path] || !v.Start.Before(since)
+	}
 	for i := range x.nodes {
 		for _, m := range logged[runlog.Member](x.bed, i, runlog.LogMember) {
 			if m.Change == string(ownership.NoCopy) {
@@ -222,11 +275,12 @@ func (x *troubles) missing() (sites []string) {
 		if later && x.nodes[by].dead.Load() { // perhaps it told nobody
 			continue
 		}
-		if !named[site] && slices.ContainsFunc(paths, func(path string) bool { return got[site+path] == 0 }) {
-			sites = append(sites, site)
+		missing := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return got[site+path] })
+		if !named[site] && len(missing) > 0 {
+			list = append(list, fmt.Sprintf("%d pages of %s are missing: %v", len(missing), site, missing))
 		}
 	}
-	return sites
+	return list
 }
 
 func (x *troubles) log(format string, args ...any) {
