@@ -238,6 +238,24 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	}
 }
 
+// TestRepeatedFlags: each file of seeds, prefix and peer that is named counts. What is one value is the last.
+func TestRepeatedFlags(t *testing.T) {
+	cfg := configured(t, "-data", filepath.Join(t.TempDir(), "none"), "-seeds", "a.txt", "-seeds", "b.txt", "-allow", "10.0.0.0/8", "-allow", "127.0.0.0/8,::1/128",
+		"-secret", "s", "-join", "192.0.2.1:7946", "-join", "192.0.2.2:7946", "-max-pages", "5", "-max-pages", "6")
+	for _, of := range [][2][]string{
+		{cfg.Crawl.Seeds, {"a.txt", "b.txt"}},
+		{cfg.Fetch.AllowPrefixes, {"10.0.0.0/8", "127.0.0.0/8", "::1/128"}},
+		{cfg.Member.Join, {"192.0.2.1:7946", "192.0.2.2:7946"}},
+	} {
+		if !slices.Equal(of[0], of[1]) {
+			t.Errorf("%q, want %q", of[0], of[1])
+		}
+	}
+	if cfg.Crawl.MaxPages != 6 {
+		t.Errorf("%d pages, want the last", cfg.Crawl.MaxPages)
+	}
+}
+
 // TestEmptyFileChangesNothing: a node that runs takes an empty file for one that is being written, and a file with a comment for defaults.
 func TestEmptyFileChangesNothing(t *testing.T) {
 	flags := newFlags("node", io.Discard, "", "")
@@ -419,9 +437,7 @@ func configured(t *testing.T, args ...string) node.Config {
 	t.Helper()
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	path := flags.String("config", "", "")
-	for _, o := range overrides() {
-		flags.String(o.name, "", o.usage)
-	}
+	overrideFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}

@@ -62,12 +62,36 @@ func take(to any, value string) (err error) {
 	return nil
 }
 
+// repeated are the values of a flag that is given several times: lists grow by each of them, of others the last one holds.
+type repeated []string
+
+// Set adds a value.
+func (r *repeated) Set(value string) error {
+	*r = append(*r, value)
+	return nil
+}
+
+// String returns the last value.
+func (r *repeated) String() string {
+	if len(*r) == 0 {
+		return ""
+	}
+	return (*r)[len(*r)-1]
+}
+
+// overrideFlags adds a flag for each override.
+func overrideFlags(flags *flag.FlagSet) {
+	for _, o := range overrides() {
+		flags.Var(new(repeated), o.name, o.usage)
+	}
+}
+
 // overrides returns the flags that override the configuration file. The configuration checks their values.
 func overrides() []override {
 	return []override{
 		{"data", "data `directory` (node.data)", func(c *node.Config) any { return &c.Node.Data }},
 		{"run", "`name` of the crawl in the logs (node.run)", func(c *node.Config) any { return &c.Node.Run }},
-		{"seeds", "`file` with one URL per line, in addition to crawl.seeds", func(c *node.Config) any {
+		{"seeds", "`file` with one URL per line, in addition to crawl.seeds; may be repeated", func(c *node.Config) any {
 			return func(file string) error { c.Crawl.Seeds = append(c.Crawl.Seeds, file); return nil }
 		}},
 		{"scope", "`what` the seeds bring into scope: any, host, domain or prefix; host without -config, else scope.seed_scope",
@@ -121,9 +145,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
 	quiet := flags.Bool("quiet", false, "print no progress line and no summary")
 	profile := flags.String("cpuprofile", "", "write a CPU profile to a `file` (for go tool pprof)")
-	for _, o := range overrides() {
-		flags.String(o.name, "", o.usage)
-	}
+	overrideFlags(flags.FlagSet)
 	urls, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -252,8 +274,11 @@ func configure(ctx context.Context, file string, flags *flag.FlagSet) (node.Conf
 		}
 	}
 	for _, o := range overrides() {
-		if given(flags, o.name) {
-			if e := take(o.at(&cfg), flags.Lookup(o.name).Value.String()); e != nil {
+		if !given(flags, o.name) {
+			continue
+		}
+		for _, value := range *flags.Lookup(o.name).Value.(*repeated) {
+			if e := take(o.at(&cfg), value); e != nil {
 				err = errors.Join(err, fmt.Errorf("-%s: %w", o.name, e))
 			}
 		}
