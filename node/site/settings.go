@@ -1,6 +1,7 @@
 package site
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -158,6 +159,9 @@ const (
 	Extension   = "unwanted extension"
 )
 
+// errSize is the reason for all sizes: each page has another one, and a summary of single pages would tell nothing.
+var errSize = errors.New("unwanted size")
+
 // Wants returns an error that says why the body of an answer is not to be read, or nil. length is that of the body, or -1 if it is
 // unknown.
 func (s *Settings) Wants(status int, header http.Header, length int64) error {
@@ -165,7 +169,7 @@ func (s *Settings) Wants(status int, header http.Header, length int64) error {
 		return nil
 	}
 	if s.MaxSize > 0 && length > s.MaxSize {
-		return fmt.Errorf("unwanted size: %d bytes", length)
+		return fmt.Errorf("%w: %d bytes", errSize, length)
 	}
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
