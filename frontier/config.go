@@ -156,7 +156,10 @@ func (p Politeness) Validate() error {
 			return fmt.Errorf("%s: more than 100 waits", v.key)
 		}
 		for _, d := range v.got {
-			if d < v.least || d > 1000*time.Hour {
+			if d == 0 && v.least > 0 {
+				return fmt.Errorf("%s: %v is no wait", v.key, d)
+			}
+			if d < 0 || d > 1000*time.Hour {
 				return fmt.Errorf("%s: %v is not between 0 and 1000h", v.key, d)
 			}
 		}

@@ -71,7 +71,7 @@ func (s *Scenario) check(f *strict.File) {
 			SoftwarePages, SoftwareNginx)
 		within(float64(g.Hosts), key+"hosts", 1, 100)
 		within(float64(g.Pages), key+"pages", 1, 100_000)
-		check(g.PageKB > 0 && g.PageKB <= 1000, key+"page_kb", "%v is not between 0 and 1000", g.PageKB)
+		check(g.PageKB > 0 && g.PageKB <= 1000, key+"page_kb", "%v is not above 0 and at most 1000", g.PageKB)
 		within(float64(g.Links), key+"links", 1, 1000)
 		within(g.CrossLinks, key+"cross_links", 0, 100)
 		within(g.ThinkMs, key+"think_ms", 0, 60_000)
@@ -126,7 +126,7 @@ func (s *Scenario) checkEvent(e Event, nodes, sites []string, check func(ok bool
 	switch e.Kind {
 	case rundir.EventBandwidth:
 		aNode()
-		check(e.Factor > 0 && e.Factor <= 10, ".factor", "%v is not between 0 and 10", e.Factor)
+		check(e.Factor > 0 && e.Factor <= 10, ".factor", "%v is not above 0 and at most 10", e.Factor)
 	case rundir.EventCPU:
 		aNode()
 		check(e.Factor >= 0.02 && e.Factor <= 1, ".factor", "%v is not a share between 0.02 and 1", e.Factor)

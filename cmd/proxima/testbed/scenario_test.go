@@ -47,7 +47,7 @@ func TestBrokenScenarios(t *testing.T) {
 		// Who writes 0 does not want the default.
 		"length='0s'\n[[nodes]]\n[[nodes]]\ncount=0\n[[sites]]\ncount=0\nhosts=0\npages=0\npage_kb=0.0\nlinks=0": {"x.toml:1: length: 0s is not between",
 			"x.toml:4: nodes[1].count: 0 is not positive", "x.toml:5: sites: 0 servers are not", "x.toml:6: sites[0].count: 0 is not positive",
-			"x.toml:7: sites[0].hosts: 0 is not", "x.toml:8: sites[0].pages: 0 is not", "x.toml:9: sites[0].page_kb: 0 is not", "x.toml:10: sites[0].links: 0 is not"},
+			"x.toml:7: sites[0].hosts: 0 is not", "x.toml:8: sites[0].pages: 0 is not", "x.toml:9: sites[0].page_kb: 0 is not above 0 and at most 1000", "x.toml:10: sites[0].links: 0 is not"},
 		// JSON has no such number, so that the world of the run could not be written down.
 		"[[nodes]]\nup_mbit=inf\ndown_mbit=inf\n[[sites]]\nup_mbit=inf": {"x.toml:2: nodes[0].up_mbit: +Inf is not between",
 			"x.toml:3: nodes[0].down_mbit: +Inf is not between", "x.toml:5: sites[0].up_mbit: +Inf is not between"},
