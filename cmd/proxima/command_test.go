@@ -74,6 +74,7 @@ func TestCommandLines(t *testing.T) {
 		{"ctl seed", `write proxima ctl seed URL..., not "seed" (proxima ctl -h)`},
 		{"ctl move a.test", `write proxima ctl move HOST NODE, not "move a.test"`},
 		{"ctl -data " + none + " seed a␣b", "a b"},
+		{"ctl -data " + none + " seed " + empty, empty + `" is a file: proxima ctl seed - <FILE adds the URLs in it`},
 		// Flags
 		{"node -fast", "there is no flag -fast (proxima node -h lists the flags)"},
 		{"node --max-page 5", "there is no flag -max-page: did you mean -max-pages?"},

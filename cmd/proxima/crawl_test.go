@@ -124,11 +124,28 @@ func TestStatusAndLock(t *testing.T) {
 	if err := run(t.Context(), []string{"status", "-watch", "-data", data}, full{}, io.Discard); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("status -watch onto a full disk: %v", err)
 	}
+	watching, stop := context.WithCancel(t.Context())
+	shown := listener{heard: stop}
+	if err := run(watching, []string{"status", "-watch", "-data", data}, &shown, io.Discard); err != nil || strings.Contains(shown.String(), "\x1b") {
+		t.Errorf("status -watch into a file: %v: %q", err, &shown.Builder)
+	}
+	holds(t, shown.String(), "boot 1")
 	start(t, s.crawl(t, data)...).want(exitData, "proxima: ", data, "in use by another process")
 	release()
 	p.want(exitOK)
 	s.wantAll(t, 0)
 	told(t, exitNoAnswer, []string{"status -data " + data})
+}
+
+// listener takes what is printed, and says that something was.
+type listener struct {
+	strings.Builder
+	heard func()
+}
+
+func (l *listener) Write(p []byte) (int, error) {
+	defer l.heard()
+	return l.Builder.Write(p)
 }
 
 // TestReplacedDirectory: a node whose directory is replaced ends, and leaves the store and the socket of the node in the new one alone.

@@ -189,6 +189,9 @@ func addSeeds(ctx context.Context, c *ctl, urls []string) error {
 	for _, text := range urls {
 		if text != "-" {
 			if _, err := argument(text); err != nil {
+				if isFile(text) { // node's -seeds is no flag of ctl
+					err = fmt.Errorf("%q is a file: proxima ctl seed - <FILE adds the URLs in it", text)
+				}
 				return exit{exitUsage, err}
 			}
 			fmt.Fprintln(&list, text)

@@ -378,6 +378,11 @@ func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) (se
 	return seeds, nil
 }
 
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // argument reads a seed of the command line. A word without a scheme must look like a host name: "5", "crawl" and the name of a file
 // are probably mistakes.
 func argument(text string) (identity.URL, error) {
@@ -387,7 +392,7 @@ func argument(text string) (identity.URL, error) {
 			return identity.URL{}, fmt.Errorf("%q cannot be crawled: only http and https can", text)
 		}
 	} else {
-		if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
+		if isFile(text) {
 			return identity.URL{}, fmt.Errorf("%q is a file: -seeds FILE reads URLs from it, -config FILE a configuration", text)
 		}
 		host, _, _ := strings.Cut(text, "/")

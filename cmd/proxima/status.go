@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"proxima/cmd/proxima/terminal"
 	"proxima/frontier"
 	"proxima/node"
 	"proxima/node/bell"
@@ -56,8 +57,12 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 	})
 }
 
-// watchStatus shows what a node is doing until it ends, each time in place of the last.
+// watchStatus shows what a node is doing until it ends: on a terminal each time in place of the last, elsewhere below it.
 func watchStatus(ctx context.Context, data string, out io.Writer) error {
+	between := "\n"
+	if terminal.Is(out) {
+		between = "\x1b[H\x1b[2J" // to the top of an empty screen
+	}
 	for first := true; ; first = false {
 		s, err := ask[node.Status](ctx, data, "/status")
 		switch {
@@ -69,7 +74,7 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 		case err != nil:
 			return err
 		}
-		if _, err := fmt.Fprint(out, "\x1b[H\x1b[2J"); err != nil { // to the top of an empty screen
+		if _, err := fmt.Fprint(out, between); err != nil {
 			return fmt.Errorf("show the status: %w", err)
 		}
 		showStatus(out, s)

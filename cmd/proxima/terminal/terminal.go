@@ -24,12 +24,17 @@ type Printer struct {
 // New returns a printer that writes to w, which may be a terminal.
 func New(w io.Writer) Printer {
 	now := time.Now()
-	p := Printer{w: w, mu: new(sync.Mutex), last: &now}
-	if f, ok := w.(interface{ Stat() (fs.FileInfo, error) }); ok {
-		info, err := f.Stat()
-		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	return Printer{w: w, mu: new(sync.Mutex), last: &now, terminal: Is(w)}
+}
+
+// Is reports whether w is a terminal.
+func Is(w io.Writer) bool {
+	f, ok := w.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return false
 	}
-	return p
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // Write writes whole lines in place of the progress line.
