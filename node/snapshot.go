@@ -59,21 +59,51 @@ func writeSnapshot(ctx context.Context, f *frontier.Frontier, w io.Writer) error
 				return err
 			}
 			end.Hosts++
-			var at frontier.Cursor
-			for over := false; !over; {
-				var c frontier.Chunk
-				if c, at, over, err = f.Export(ctx, h.Host, at, snapshotURLs, snapshotBytes); err != nil {
+			ended := map[uint64]bool{}
+			if h.Role == frontier.Replica { // what its owner has done stays among what is pending until the host is taken over
+				err := eachPart(ctx, f, h.Host, func(c frontier.Chunk) (bool, error) {
+					for _, hash := range c.Done {
+						ended[hash] = true
+					}
+					return true, nil
+				})
+				if err != nil {
 					return err
 				}
+			}
+			err := eachPart(ctx, f, h.Host, func(c frontier.Chunk) (more bool, err error) {
 				for _, p := range c.Pending {
-					if err := out.Encode(snapshotURL{identity.URL{Host: h.Host, Path: p.Path}.String(), p.Depth}); err != nil {
-						return err
+					u := identity.URL{Host: h.Host, Path: p.Path}
+					if ended[u.Hash()] {
+						continue
 					}
+					if err := out.Encode(snapshotURL{u.String(), p.Depth}); err != nil {
+						return false, err
+					}
+					end.URLs++
 				}
-				end.URLs += len(c.Pending)
-				over = over || len(c.Done) > 0 || len(c.Pages) > 0 // pending URLs come first
+				return len(c.Done) == 0 && len(c.Pages) == 0, nil // pending URLs come first
+			})
+			if err != nil {
+				return err
 			}
 		}
+	}
+}
+
+// eachPart calls read with the parts of a host, until it wants no more.
+func eachPart(ctx context.Context, f *frontier.Frontier, host string, read func(frontier.Chunk) (more bool, err error)) error {
+	var at frontier.Cursor
+	for {
+		c, next, over, err := f.Export(ctx, host, at, snapshotURLs, snapshotBytes)
+		if err != nil {
+			return err
+		}
+		more, err := read(c)
+		if err != nil || over || !more {
+			return err
+		}
+		at = next
 	}
 }
 
