@@ -8,6 +8,15 @@ import (
 	"proxima/node"
 )
 
+// The mean since the start is not taken for the speed of a node that does nothing any more.
+func TestStatusHasAMean(t *testing.T) {
+	var out strings.Builder
+	s := node.Status{UptimeS: 100}
+	s.Crawl.Pages = 250
+	showStatus(&out, s)
+	holds(t, out.String(), "\n2.5 pages/s since the start · 250 pages · 0 queued · nothing is waiting")
+}
+
 // A table of members fits a terminal. What nobody has measured is not 0 ms.
 func TestShowMembers(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 2)

@@ -86,7 +86,8 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 
 func showStatus(w io.Writer, s node.Status) {
 	fmt.Fprintf(w, "node %s, boot %d, run %q, up %v; logs in %s\n", s.Node, s.Boot, s.Run, seconds(s.UptimeS), s.LogDir)
-	fmt.Fprintln(w, progressLine(s, float64(s.Crawl.Pages)/max(s.UptimeS, 1e-3)))
+	// A single look knows no speed of this moment, as the progress line does.
+	fmt.Fprintf(w, "%.1f pages/s since the start · %s\n", float64(s.Crawl.Pages)/max(s.UptimeS, 1e-3), progressState(s))
 	f := s.Frontier
 	fmt.Fprintf(w, "URLs: %d accepted, %d duplicate, %d done, %d failed, %d dropped, %d pending (%d at start)\n",
 		f.Accepted, f.Duplicate, f.Done, f.Failed, f.Dropped, f.Pending, f.AtStart)
