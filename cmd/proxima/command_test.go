@@ -378,6 +378,15 @@ func TestNothingCrawledInTime(t *testing.T) {
 	}
 }
 
+// TestNothingCrawledNamesTheLog: the kind of a failure is no reason that somebody could mend.
+func TestNothingCrawledNamesTheLog(t *testing.T) {
+	end := node.End{Reason: "idle", Frontier: frontier.Status{Failing: map[string]frontier.Failing{"tls": {Hosts: 1, First: "https://a.test"}}}}
+	end.Rows = map[string]int64{crawl.RowFailure: 2}
+	if got, want := whyNothing(end), "tls (https://a.test); fetch.jsonl among the logs says more of each failure"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestProgressSaysWhy: what most hosts wait for, in words.
 func TestProgressSaysWhy(t *testing.T) {
 	alone, together := (*node.OverlayStatus)(nil), &node.OverlayStatus{Majority: true}

@@ -168,6 +168,9 @@ func whyNothing(e node.End) string {
 		return "no seed was in scope and reachable (proxima node -h)"
 	}
 	hint := ""
+	if e.Rows[crawl.RowFailure] > 0 { // "tls" alone does not say what is wrong with a certificate
+		hint = "; fetch.jsonl among the logs says more of each failure"
+	}
 	list := slices.Sorted(maps.Keys(reasons))
 	for _, r := range list {
 		switch {
