@@ -27,6 +27,8 @@ type crawlFile struct {
 	Contact       string   `json:"contact,omitempty"`
 	From          string   `json:"from,omitempty"`
 	AllowPrefixes []string `json:"allow_prefixes,omitempty"`
+	// Sink is where downloads went at the last start; empty if they were discarded.
+	Sink string `json:"sink,omitempty"`
 	// Seeds are those of all starts.
 	Seeds []string `json:"seeds"`
 	// Learnt is what the seeds of peers add to the scope (identity.Rules.Widen).
@@ -76,7 +78,7 @@ func (n *Node) recall() error {
 			ErrConfig, was.Contact, was.From)
 	}
 	now.V, now.SeedScope = crawlFileVersion, scope.SeedScope
-	now.Contact, now.From, now.AllowPrefixes = fetch.Contact, fetch.From, fetch.AllowPrefixes
+	now.Contact, now.From, now.AllowPrefixes, now.Sink = fetch.Contact, fetch.From, fetch.AllowPrefixes, n.cfg.Sink.URL
 	if now.Scope, err = json.Marshal(scope); err != nil {
 		return fmt.Errorf("remember scope: %w", err)
 	}
@@ -127,6 +129,9 @@ func notesOn(was, now crawlFile, added []identity.URL, overlay, recrawl bool) (n
 		allowed = ", allowed " + strings.Join(now.AllowPrefixes, ",")
 	}
 	notes = append(notes, fmt.Sprintf("going on with %s, scope %q%s; max_pages, max_bytes and max_time %s", listed(was.Seeds), now.SeedScope, allowed, since))
+	if was.Sink != "" && now.Sink == "" {
+		notes = append(notes, "pages are discarded from now on: the last start kept them in "+public(was.Sink))
+	}
 	if len(added) > 0 {
 		notes = append(notes, "added to this crawl: "+listed(texts(added)))
 	}

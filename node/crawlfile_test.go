@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,4 +165,24 @@ func TestStaleSeedsAreNotKept(t *testing.T) {
 	if now, err := os.ReadFile(file); err != nil || string(now) != string(text) {
 		t.Errorf("the file is now %s, %v", now, err)
 	}
+}
+
+// TestDiscardingIsTold: a start that forgets the sink of the last one says, once, that pages are no longer kept.
+func TestDiscardingIsTold(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(2)
+		var notes []string
+		w.opened = func(n *node.Node) { notes = n.Notes() }
+		const start = "pages are discarded from now on: the last start kept them in file:///"
+		for life, told := range []bool{false, true, false} {
+			w.cfg.Sink.URL = ""
+			if life == 0 {
+				w.cfg.Sink.URL = "file://" + w.t.TempDir()
+			}
+			w.run("http://a.test/")
+			if slices.ContainsFunc(notes, func(note string) bool { return strings.HasPrefix(note, start) }) != told {
+				t.Errorf("life %d: %q", life, notes)
+			}
+		}
+	})
 }
