@@ -43,7 +43,8 @@ type Config struct {
 	// MaxTime ends the crawl after this time; 0 means no limit. Downloads under way have 10 seconds to finish.
 	MaxTime time.Duration `toml:"max_time"`
 	// MaxHostPages is the number of pages requested from each host in all starts; further pages are dropped, with that
-	// reason. Revisits do not count. 0 means no limit.
+	// reason. Revisits do not count. What an owner asked for just before it died or was cut off from its peers may come on
+	// top. 0 means no limit.
 	MaxHostPages int64 `toml:"max_host_pages"`
 	// MaxDomainPages is the number of pages requested from all hosts of a registrable domain together. Each node counts from
 	// its last start, without revisits, for the million domains that it met last; 0 means no limit.
