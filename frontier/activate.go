@@ -202,7 +202,7 @@ func (a *activation) evictSleepersLocked(now time.Time) {
 		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && h.evictable() {
 			a.bench.leave(h, now)
 			// Unlike rescanLocked, this leaves wrapped as it is: the host need not come back soon.
-			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On()
+			a.scan, a.found, a.bench.recrawl.over, a.bench.recrawl.slept = true, true, !a.bench.recrawl.On(), true
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return

@@ -33,6 +33,7 @@ type recrawl struct {
 	ahead  []dueHost // hosts that it found and that have not come in yet, by name
 	last   bool      // no more hosts follow those in ahead
 	found  bool      // a host came in since the search began
+	slept  bool      // and one that must wait for long was sent back to disk
 	done   bool      // it reached the end; the next tick begins again
 	over   bool      // a whole search brought no host in
 }
@@ -69,7 +70,7 @@ func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
 // searchAnew begins the search for hosts with due pages anew.
 func (r *recrawl) searchAnew() {
 	if r.On() {
-		r.cursor, r.last, r.found, r.done, r.over = nil, false, false, false, false
+		r.cursor, r.last, r.found, r.slept, r.done, r.over = nil, false, false, false, false, false
 	}
 }
 
@@ -110,6 +111,8 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 	r.found = r.found || len(hosts) > 0
 	end := r.last && len(r.ahead) == 0
 	switch {
+	case end && r.slept:
+		r.done = true // another search would only exchange one that sleeps for the next
 	case end && r.found:
 		r.cursor, r.found = nil, false // hosts that came in may have become due again
 	case end:

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,44 @@ func TestRedirectedRobotsInTheHoursOfItsHost(t *testing.T) {
 			t.Errorf("then came %+v", task)
 		} else {
 			l.finish(task, Outcome{})
+		}
+	})
+}
+
+// Hosts with due pages that sleep for long do not take turns on a workbench that is full, as fast as they can be read: that took a processor until
+// one of them woke up.
+func TestDueHostsThatSleepDoNotTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		cfg.FrontHosts = 2
+		began := time.Now()
+		site := &Site{Hours: shut{from: began.Add(10 * time.Minute), until: began.Add(3 * time.Hour)}}
+		var l *life
+		var reads atomic.Int64
+		l = begin(t, "", cfg, polite, Deps{Site: func(string) *Site { return site }, Blocked: func(string) string { // asked at each reading
+			if reads.Add(1) == 1000 {
+				t.Error("the hosts are read again and again")
+				l.end()
+			}
+			return ""
+		}})
+		l.placing(addr1)
+		var links []Link
+		for _, host := range []string{"http://h1.test", "http://h2.test", "http://h3.test"} {
+			links = append(links, page(host, 0))
+		}
+		l.add(links...)
+		if got := l.visit(3, func(*Task) Outcome { return asSeen(1) }); len(got) != 3 {
+			t.Fatalf("%v came", got)
+		}
+		time.Sleep(2 * time.Hour)
+		before := reads.Load()
+		if task := l.taking(time.Minute); task != nil || reads.Load()-before > 50 {
+			t.Fatalf("%+v came, after %d readings", task, reads.Load()-before)
+		}
+		time.Sleep(time.Hour)
+		if got := l.visit(3, func(*Task) Outcome { return asSeen(1) }); len(got) != 3 {
+			t.Errorf("%v came again", got)
 		}
 	})
 }
