@@ -43,7 +43,7 @@ type crawlFile struct {
 
 const crawlFileVersion = 1
 
-// ErrConfig means that the configuration does not fit the crawl in the data directory.
+// ErrConfig means that the configuration does not fit the crawl in the data directory, or names a file that is not what it should be.
 var ErrConfig = errors.New("configuration")
 
 func crawlFilePath(dir string) string { return filepath.Join(dir, "crawl.json") }

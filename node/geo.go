@@ -44,7 +44,7 @@ func openAtlas(path string) (*atlas, error) {
 	}
 	db, err := geoip2.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open geo.database %s: %w", path, err)
+		return nil, fmt.Errorf("%w: open geo.database %s: %w", ErrConfig, path, err)
 	}
 	return &atlas{db: db}, nil
 }

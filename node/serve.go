@@ -72,7 +72,7 @@ func (n *Node) openPages(listen func(network, address string) (net.Listener, err
 	if at := n.cfg.Console.Address(); at != "" {
 		c, err := console.New(n.cfg.Console, n.API(console.Who))
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 		n.pages = append(n.pages, served{key: keyConsole, address: at, secure: c.TLS, handler: c, follow: c.Follow})
 	}
