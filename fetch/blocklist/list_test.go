@@ -438,7 +438,7 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%q is taken as %q: %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"a.test:80", "http://a.test/"} {
+	for _, text := range []string{"a.test:80", "http://a.test/", "a.test/x", "192.0.2.0/33"} {
 		if _, err := Target(text); err == nil || !strings.Contains(err.Error(), "without scheme, port and path") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -66,7 +66,7 @@ func parseLine(line string) (rule, error) {
 func Target(text string) (string, error) {
 	r, err := parseLine(text)
 	switch {
-	case strings.ContainsAny(text, " \t\n#") || len(text) > maxName || strings.Count(text, ":") == 1:
+	case strings.ContainsAny(text, " \t\n#") || len(text) > maxName || strings.Count(text, ":") == 1 || err != nil && strings.Contains(text, "/"):
 	case err != nil:
 		return "", fmt.Errorf("%.100q: %w", text, err)
 	case r.prefix.IsValid() && r.prefix.Bits() > 0:
