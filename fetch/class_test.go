@@ -67,7 +67,8 @@ func TestOwnTrouble(t *testing.T) {
 }
 
 // A link to an IPv6 address is no trouble of a machine that has IPv4 only: with IPv6 switched off, as in many containers, the system says that no local
-// address is free. Nor is a link to an address that the machine bars. Trouble would last until such a host answers.
+// address is free. Nor is a link to an address that the machine bars, or, where it
+// has IPv6 only and names are looked up for that, to an IPv4 one. Trouble would last until such a host answers.
 func TestRoutesToOthers(t *testing.T) {
 	cfg := testConfig()
 	cfg.AllowPrefixes = []string{"2001:db8::/32", "127.0.0.0/8"}
@@ -76,25 +77,29 @@ func TestRoutesToOthers(t *testing.T) {
 		addr   netip.Addr
 		err    error
 		routes []netip.Addr
+		ipv6   bool // of Deps
 		want   string
 	}{
-		{six, syscall.ENETUNREACH, []netip.Addr{testAddr, anyIPv4}, ""},
-		{six, syscall.EADDRNOTAVAIL, []netip.Addr{testAddr, anyIPv4}, ""},
-		{six, syscall.ENETUNREACH, nil, "no route"},
-		{six, syscall.EADDRNOTAVAIL, nil, "no route"},
-		{six, syscall.EADDRNOTAVAIL, []netip.Addr{six, anyIPv4}, "no free local port or address"},
-		{testAddr, syscall.ENETUNREACH, []netip.Addr{six}, "no route"},
-		{testAddr, syscall.EHOSTUNREACH, []netip.Addr{anyIPv4}, ""},
+		{six, syscall.ENETUNREACH, []netip.Addr{testAddr, anyIPv4}, false, ""},
+		{six, syscall.ENETUNREACH, []netip.Addr{testAddr, anyIPv4}, true, ""},
+		{six, syscall.EADDRNOTAVAIL, []netip.Addr{testAddr, anyIPv4}, false, ""},
+		{six, syscall.ENETUNREACH, nil, true, "no route"},
+		{six, syscall.EADDRNOTAVAIL, nil, false, "no route"},
+		{six, syscall.EADDRNOTAVAIL, []netip.Addr{six, anyIPv4, anyIPv6}, true, "no free local port or address"},
+		{testAddr, syscall.ENETUNREACH, []netip.Addr{six, anyIPv6}, false, "no route"},
+		{testAddr, syscall.ENETUNREACH, []netip.Addr{six, anyIPv6}, true, ""},
+		{testAddr, syscall.EHOSTUNREACH, []netip.Addr{anyIPv4}, false, ""},
 	} {
 		cl := newClient(t, cfg, Deps{
 			Dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, os.NewSyscallError("connect", c.err)
 			},
 			HasRoute: func(addr netip.Addr) bool { return slices.Contains(c.routes, addr) },
+			IPv6:     c.ipv6,
 		})
 		res := cl.Get(t.Context(), Request{URL: "http://a.example/", Addr: c.addr})
 		if why, _ := OwnTrouble(res.Err); why != c.want || res.Class != Unreachable {
-			t.Errorf("%v to %v, routes to %v: %q, class %q, %v", c.err, c.addr, c.routes, why, res.Class, res.Err)
+			t.Errorf("%v to %v, routes to %v, IPv6 %v: %q, class %q, %v", c.err, c.addr, c.routes, c.ipv6, why, res.Class, res.Err)
 		}
 	}
 }

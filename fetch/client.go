@@ -33,6 +33,8 @@ type Deps struct {
 	// HasRoute reports whether this machine has a route to an address; nil asks the system. The client calls it after a connect
 	// found an address unreachable.
 	HasRoute func(netip.Addr) bool
+	// IPv6 says that names are looked up for their IPv6 addresses, too. A machine with a route to those alone is not cut off then.
+	IPv6 bool
 	// OwnAddrs reads the addresses of this machine, each with the length of its network; nil asks the system. The client calls it
 	// at most once a minute.
 	OwnAddrs func() ([]netip.Prefix, error)

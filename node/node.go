@@ -174,7 +174,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	opened = append(opened, n.closeFiles)
 	// The operator's own servers get this many requests at once. With fewer idle connections, most would be made anew.
 	cfg.Fetch.IdleConns = max(cfg.Fetch.IdleConns, cfg.Politeness.OwnParallel)
-	if n.client, err = fetch.New(cfg.Fetch.Config, fetch.Deps{Dial: deps.Dial}); err != nil {
+	if n.client, err = fetch.New(cfg.Fetch.Config, fetch.Deps{Dial: deps.Dial, IPv6: cfg.Fetch.DNS.IPv6}); err != nil {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.client.Close(); return nil })
