@@ -101,6 +101,26 @@ func TestLinkThatItsReplicaDoesNotStore(t *testing.T) {
 	}
 }
 
+// A replica has not answered, but its owner stood still meanwhile. So the owner gives it a minute from then on, and crawls nothing of the host.
+func TestReplicaThatCouldNotAnswerAStandstill(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, p := s.found(5, 1, 2, 3), s.node(1)
+		s.lose(func(l letter) bool { return is[*wire.StoreRequest](l) && l.to == 2 })
+		s.node(3).find(link(host, 5))
+		time.Sleep(s.cfg.SuspendAfter - 5*time.Second)
+		p.own.Stopped()
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			if acknowledged := len(s.node(3).disk.linksTo()) == 0; acknowledged || p.mayCrawl(host) {
+				t.Errorf("a link is on one disk, and acknowledged: %v; the host is crawled: %v", acknowledged, p.mayCrawl(host))
+			}
+		}
+		if !s.node(3).awaitAnswers(30*time.Second) || !p.mayCrawl(host) {
+			t.Errorf("for long, and the host is crawled: %v", p.mayCrawl(host))
+		}
+	})
+}
+
 // The node with the replica is away when links of a host are found, by its owner and by another node. Then the owner's disk is lost, and that node is
 // back. No link is lost, though the pages on which they were are done elsewhere.
 func TestLinksWhileTheReplicaIsAway(t *testing.T) {

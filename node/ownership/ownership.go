@@ -234,8 +234,12 @@ func (o *Ownership) SetView(v view.View) {
 // crawls nothing, and decides nothing as a home, until it has heard from them.
 func (o *Ownership) Stopped() {
 	now := time.Now()
+	o.stream.stopped(now)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, q := range o.silent {
+		q.since = now
+	}
 	o.views.Begin(now) // earlier answers of homes no longer count
 	clear(o.census.told)
 	o.census.excuseLocked(now.Add(o.cfg.Collect - o.cfg.TakeAfter)) // no owner could renew here meanwhile

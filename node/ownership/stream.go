@@ -38,6 +38,7 @@ type stream struct {
 	lost    time.Time  // when changes were last lost
 	cleared bool       // the links found up to then are safe
 	left    time.Time  // when links were last left to the outbox
+	stood   time.Time  // when this node last stood still
 	bytes   int        // memory of all waiting changes
 	ended   bool
 	news    chan struct{} // closed at the next progress; nil if nobody waits
@@ -167,7 +168,7 @@ func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patie
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	safe := func(until time.Time) bool {
-		if !s.storedLocked(until, now.Add(-old)) {
+		if !s.storedLocked(until, s.sinceLocked(now, old)) {
 			return false
 		}
 		if s.left.After(until) { // what was left may have been found before
@@ -175,7 +176,7 @@ func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patie
 		}
 		return settled(until)
 	}
-	if !s.cleared && (safe(s.lost) || now.Sub(s.lost) > patience) {
+	if !s.cleared && (safe(s.lost) || s.lost.Before(s.sinceLocked(now, patience))) {
 		s.cleared, cleared = true, true
 	}
 	for len(s.held) > 0 && safe(s.held[0].at) {
@@ -189,6 +190,21 @@ func (s *stream) mature(settled func(until time.Time) bool, now time.Time, patie
 		s.held = s.held[1:]
 	}
 	return cleared
+}
+
+// stopped notes that this node stood still. Nobody could answer meanwhile.
+func (s *stream) stopped(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stood = now
+}
+
+// sinceLocked returns the time so long before now; zero, before which nothing is, if this node has stood still since.
+func (s *stream) sinceLocked(now time.Time, ago time.Duration) time.Time {
+	if at := now.Add(-ago); at.After(s.stood) {
+		return at
+	}
+	return time.Time{}
 }
 
 // storedLocked reports whether all URLs found up to a time are at the replicas of their hosts. It ignores replicas that have been
@@ -283,7 +299,7 @@ func (s *stream) await(ctx context.Context, hosts []string, until time.Time, lin
 		for _, host := range hosts {
 			switch w := s.hosts[host]; {
 			case w == nil || !w.lacks(until):
-			case time.Since(earlier(w.sent, w.found)) > old:
+			case earlier(w.sent, w.found).Before(s.sinceLocked(time.Now(), old)):
 				alone++
 			default:
 				late[host] = true

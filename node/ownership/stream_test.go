@@ -135,6 +135,13 @@ func TestWorkThatIsHeldBack(t *testing.T) {
 		}
 	}
 	s := newStream(now)
+	s.stopped(now.Add(time.Second)) // from then on others could answer
+	for _, after := range []time.Duration{time.Minute + 1, time.Minute + time.Second, time.Minute + time.Second + 1} {
+		if s.mature(never, now.Add(after), time.Minute, time.Hour) != (after > time.Minute+time.Second) {
+			t.Errorf("this node stood still, and after %v nothing is waited for any more: %v", after, s.cleared)
+		}
+	}
+	s = newStream(now)
 	s.cleared = true
 	s.take(finished(1, "/p", true), now)
 	for name, left := range map[string]int{streamed: 1, "http://other.test": 2} {
