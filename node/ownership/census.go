@@ -44,8 +44,13 @@ func (c *census) expectLocked(owner string, now time.Time) {
 	}
 }
 
-// excuseLocked takes owners as heard at a time if they were heard before: they could not renew here.
+// excuseLocked takes owners as heard at a time if they were heard before: they could not renew here. Nor could copies come that are awaited.
 func (c *census) excuseLocked(at time.Time) {
+	for host, since := range c.awaited {
+		if since.Before(at) {
+			c.awaited[host] = at
+		}
+	}
 	for owner, last := range c.heard {
 		if last.Before(at) {
 			c.heard[owner] = at
@@ -331,8 +336,9 @@ func (c *census) runCensus(ctx context.Context) error {
 func (c *census) missReplicas(now time.Time) {
 	c.mu.Lock()
 	var lost []string
+	majority := c.views.Now().Majority // otherwise no copy can come
 	for host, since := range c.awaited {
-		if now.Sub(since) > 2*c.cfg.TakeAfter {
+		if majority && now.Sub(since) > 2*c.cfg.TakeAfter {
 			lost = append(lost, host)
 			delete(c.awaited, host)
 		}

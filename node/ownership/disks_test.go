@@ -3,6 +3,7 @@ package ownership
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -215,6 +216,41 @@ func TestAHomeAwaitsAnEarlierOwnersCopy(t *testing.T) {
 			}
 		}
 	})
+}
+
+// While a home stood still, or saw no majority, nobody could give it a copy. It gives others time for that before it says that a host is lost.
+func TestLossIsNotToldAfterAStandstill(t *testing.T) {
+	for what, stop := range map[string]func(s *stage){
+		"it stood still": func(s *stage) {
+			time.Sleep(s.cfg.TakeAfter - 10*time.Second)
+			s.node(1).own.Stopped()
+		},
+		"it saw no majority": func(s *stage) {
+			s.part(1, 2, 3)
+			s.see()
+			time.Sleep(s.cfg.TakeAfter)
+			s.mu.Lock()
+			clear(s.cut)
+			s.mu.Unlock()
+			s.see()
+		},
+	} {
+		onStage(t, []int{1, 2, 3}, func(s *stage) {
+			p := s.node(1)
+			var lost atomic.Int32
+			s.listen(func(_ int, e Event) { lost.Add(int32(len(mark(e.Kind == Lost, "1")))) }, nil)
+			host := s.found(3, 1, 2, 3)
+			p.with(func() { p.own.awaited[host] = time.Now() })
+			time.Sleep(s.cfg.TakeAfter + 5*time.Second)
+			stop(s)
+			if time.Sleep(s.cfg.TakeAfter); lost.Load() > 0 {
+				t.Errorf("%s, and then it says that a host is lost", what)
+			}
+			if time.Sleep(s.cfg.TakeAfter + 10*time.Second); lost.Load() != 1 {
+				t.Errorf("%s: in the end it has said %d times that the host is lost", what, lost.Load())
+			}
+		})
+	}
 }
 
 // A disk is lost at any moment of a busy crawl, while hosts are handed around, replicas are made, messages take seconds, and some disks are slow.
