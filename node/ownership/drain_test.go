@@ -123,3 +123,31 @@ func TestDrainWithTheCopyOfTheDead(t *testing.T) {
 		}
 	})
 }
+
+// A host is to follow its home, which is without the web and refuses it. The crawl may end all the same. Once the home takes hosts again, the
+// host follows it.
+func TestNoEndWaitsForAHomeThatRefuses(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, busy := s.hostOf(3, 1, 2), 0
+		s.forget(3)
+		s.node(1).find(links(host, 0, 3)...)
+		time.Sleep(2 * s.cfg.Collect)
+		s.mustOwn(host, 1)
+		s.node(3).own.Refuse(true)
+		s.welcome(3)
+		time.Sleep(s.cfg.Collect)
+		for range 100 { // a try takes a moment
+			time.Sleep(time.Second)
+			if s.node(1).own.Busy() {
+				busy++
+			}
+		}
+		if busy > 10 {
+			t.Errorf("the owner is busy for %d of 100 seconds", busy)
+		}
+		s.mustOwn(host, 1)
+		s.node(3).own.Refuse(false)
+		time.Sleep(2 * s.cfg.SuspendAfter)
+		s.mustOwn(host, 3)
+	})
+}

@@ -98,6 +98,16 @@ func (q *queue) isUrgent(it *item) bool {
 	return it.urgent
 }
 
+// calm has nobody wait for a busy host any more, unless it was added meanwhile.
+func (q *queue) calm(it *item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it.urgent && !it.anew {
+		it.urgent = false
+		q.hurry--
+	}
+}
+
 // wait takes a host as soon as one is ready. It returns nil when the context ends.
 func (q *queue) wait(ctx context.Context) *item {
 	for ctx.Err() == nil {

@@ -83,6 +83,9 @@ func (rc *reconciler) look(ctx context.Context, it *item) {
 	if !errors.Is(err, errLater) && ctx.Err() == nil && it.tries > 2 {
 		rc.deps.Warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
 	}
+	if errors.Is(err, errRefused) {
+		rc.queue.calm(it) // the other node may refuse it for as long as it is without the web, and all is well here
+	}
 	pause := rc.cfg.pause(it.tries, rc.queue.isUrgent(it))
 	rc.queue.finish(it, time.Now().Add(pause/2+rc.jitter(pause+1))) // random, so that two nodes in each other's way do not collide again
 }
