@@ -403,3 +403,32 @@ func TestShortFreezesRepeatNothing(t *testing.T) {
 		})
 	}
 }
+
+// A node reaches nobody, and nobody reaches it, though it counts as alive, and that does not end. Its hosts are taken over, and nothing waits
+// for it: neither do links of nodes that know its hosts by hearsay.
+func TestNothingWaitsForAMuteNode(t *testing.T) {
+	seeded(t, *runs, func(t *testing.T, seed uint64) {
+		w := newWorld(t, seed, 6, 60)
+		defer w.begin()()
+		for range 3 {
+			time.Sleep(w.upTo(time.Minute))
+			for _, host := range w.hosts {
+				to := w.nodes[w.draw(len(w.nodes))].id
+				for _, a := range w.nodes {
+					a.owner.Wish(host, to, "test")
+				}
+			}
+		}
+		time.Sleep(w.upTo(time.Minute))
+		gone := w.nodes[w.draw(len(w.nodes))]
+		w.mu.Lock()
+		gone.mute, gone.outbound = true, true // it finds out that it cannot be dialled
+		w.mu.Unlock()
+		time.Sleep(30 * time.Minute)
+		for _, a := range w.nodes {
+			if a != gone && (a.now.outbox.Pending() > 0 || a.owner.Busy()) {
+				t.Errorf("node %d has %d links for others, of which node %d is mute: %s", a.at, a.now.outbox.Pending(), gone.at, w.errands(a.owner))
+			}
+		}
+	})
+}

@@ -75,7 +75,7 @@ const patience = 10 * time.Second
 func (w *world) reach(from, to int) *life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if b := w.nodes[to]; b.stop != nil && !b.now.dead && !w.cut[[2]int{from, to}] {
+	if b := w.nodes[to]; b.stop != nil && !b.now.dead && !w.cut[[2]int{from, to}] && !b.mute && !w.nodes[from].mute {
 		return b.now
 	}
 	return nil

@@ -135,7 +135,7 @@ func (rt *router) Destination(l *wire.Link) string {
 	return p.to
 }
 
-// Moved takes note of the record with which another node answered a link.
+// Moved takes note of the record with which another node answered a link, or that one does not answer.
 func (rt *router) Moved(w *wire.Record) error {
 	if w.GetEpoch() == 0 && identity.CheckHost(w.GetHost()) == nil {
 		return rt.unlearn(w.GetHost(), w.GetHome())
@@ -167,7 +167,7 @@ func (rt *router) Moved(w *wire.Record) error {
 	return err
 }
 
-// unlearn drops a record whose owner says that it does not know the host. A node that must keep the record, or has a copy, finds
+// unlearn drops a record whose owner says that it does not know the host, or does not answer. A node that must keep the record, or has a copy, finds
 // out in other ways.
 func (rt *router) unlearn(host, who string) error {
 	rt.mu.Lock()

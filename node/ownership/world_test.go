@@ -57,7 +57,8 @@ type actor struct {
 	over     chan struct{}
 	left     bool
 	paused   bool // it crawls nothing, for the end of a test
-	outbound bool // it cannot be dialled. The lock of the world guards it
+	outbound bool // it cannot be dialled. The lock of the world guards it, and mute
+	mute     bool // no call reaches it, and none of its calls reaches another node
 	backup   *backup
 	seat
 }

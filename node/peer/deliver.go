@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"proxima/frontier/identity"
 	"proxima/node/wire"
 )
 
@@ -81,15 +82,30 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []*block, gone bo
 	}
 	// Perhaps one link makes the peer fail each time. It must not hold up all others.
 	suspect := errors.Is(err, errFault) && (q.failures >= badLimit || m.blocks[0].bad > 0)
+	silent := q.failures >= badLimit
 	o.mu.Unlock()
 	if unreadable || suspect {
 		return o.narrow(q, m, err)
+	}
+	if silent {
+		o.doubt(q.peer, m.links)
 	}
 	// Links that belong to another node by now go there: the peer may not answer for long.
 	if f := o.judge(q, m.links, nil); len(f.stay) < len(m.links) {
 		return o.settle(q, m, f)
 	}
 	return nil
+}
+
+// doubt has those asked who know the owners of the links' hosts, instead of a peer that does not answer: it may own them no more.
+func (o *Outbox) doubt(peer string, links []*wire.Link) {
+	doubted := map[string]bool{}
+	for _, l := range links {
+		if u, err := identity.Parse(l.GetUrl()); err == nil && !doubted[u.Host] {
+			doubted[u.Host] = true
+			o.deps.Moved(&wire.Record{Host: u.Host, Home: peer})
+		}
+	}
 }
 
 // read reads the links of blocks. It sets unreadable blocks aside and goes on with the others.

@@ -24,7 +24,8 @@ type OutboxDeps struct {
 	// Route returns the node that a link belongs to now, "" while nobody knows. It is asked for links that moved and for
 	// those of peers that are gone.
 	Route func(*wire.Link) (to string)
-	// Moved gets the record by which a peer names the next owner of a host, before Route is asked.
+	// Moved gets the record by which a peer names the next owner of a host, before Route is asked. One without an epoch says that a peer, its
+	// Home, does not know the host, or does not answer.
 	Moved func(*wire.Record)
 	// Custodian names a live peer, none of those given, to keep copies of links that are not answered soon; ""
 	// for none.
