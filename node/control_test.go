@@ -15,6 +15,7 @@ import (
 
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/console"
 )
 
 // While a node is paused no request begins, and a snapshot has the hosts and what is pending of them; seeds that are added belong to the crawl,
@@ -45,6 +46,10 @@ func TestControl(t *testing.T) {
 			paused = time.Now()
 			if why := n.Status().Frontier.Paused; why == "" {
 				w.t.Error("the status does not say that it is paused")
+			}
+			var sample console.Sample
+			if called(w.t, n, "GET", "/sample", &sample); !sample.Held {
+				w.t.Error("the console cannot say that an operator has paused it")
 			}
 			for range 30 { // in the gap of its server and after it
 				time.Sleep(100 * time.Millisecond)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/console"
 	"proxima/node/runlog"
 )
 
@@ -58,6 +59,10 @@ func TestDiskFull(t *testing.T) {
 				s := n.Status().Frontier
 				if asked := len(pages(a.Visits())); asked != c.asked || int(s.Done) != c.asked || s.Paused != "disk full: 1 MiB must be free" {
 					t.Errorf("%d pages asked for and %d done, want %d; paused by %q", asked, s.Done, c.asked, s.Paused)
+				}
+				var sample console.Sample
+				if called(t, n, "GET", "/sample", &sample); sample.Paused != s.Paused || sample.Held {
+					t.Errorf("the console offers to resume what no operator has paused: %+v", sample)
 				}
 				if c.stopped {
 					stop()

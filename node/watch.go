@@ -88,7 +88,7 @@ func (w watcher) sampleNow() console.Sample {
 	f, c, load := w.frontier.Status(), w.loop.Stats(), runlog.SampleLoad(w.cfg.Node.Data)
 	s := console.Sample{T: time.Now().UnixMilli(), Boot: w.id.Boot, Version: Version(), Pages: c.Pages, Bytes: c.Bytes, Pending: f.Pending, Servers: int64(f.Servers),
 		InFlight: int64(f.InFlight), RSS: load.RSSBytes, Heap: load.HeapBytes, CPU: load.CPUSeconds, Stages: w.book.Stages(), Waits: f.Hosts,
-		Paused: f.Paused}
+		Paused: f.Paused, Held: w.told.paused()}
 	for class, pages := range answers(&Status{Crawl: c}) {
 		if class != "1xx" && class != "2xx" && class != "3xx" && class != "4xx" {
 			s.Failed += pages

@@ -41,7 +41,8 @@ type Sample struct {
 	Waits    map[string]int `json:"waits"` // hosts, by what they wait for
 	Leases   int64          `json:"leases"`
 	Outbox   int64          `json:"outbox"`
-	Paused   string         `json:"paused,omitempty"`
+	Paused   string         `json:"paused,omitempty"`  // why no page is begun
+	Held     bool           `json:"held,omitempty"`    // an operator has paused the node
 	Trouble  string         `json:"trouble,omitempty"` // why the node decides nothing about hosts
 }
 

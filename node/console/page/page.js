@@ -83,7 +83,7 @@ function header(lost) {
 	state.className = trouble ? "bad" : "";
 	state.textContent = `node ${short(world.self)} · ${world.ids.length} ${world.ids.length === 1 ? "node" : "nodes"} · ${rate(world.sum(id => world.perSecond(id, x => x.pages)))} pages/s` +
 		` · ${number(world.sum(id => world.latest(id)?.pending))} URLs pending` + (trouble ? " · " + trouble : "") + " · " + clock(own.t);
-	const quick = document.getElementById("quick"), wanted = own.paused ? "Resume" : "Pause";
+	const quick = document.getElementById("quick"), wanted = own.held ? "Resume" : "Pause";
 	if (quick.textContent !== wanted) { quick.replaceChildren(h("button", {onclick: () => act("/" + wanted.toLowerCase())}, wanted)); }
 }
 
