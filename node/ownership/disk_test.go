@@ -383,13 +383,6 @@ func (d *disk) DigestOf(_ context.Context, host string) (frontier.Digest, error)
 	return d.digest(host), nil
 }
 
-// untrack stops tracking the digest of a host, until it is asked for.
-func (d *disk) untrack(host string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.loose[host] = true
-}
-
 func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) {
 	if err := d.lock(); err != nil {
 		return nil, err
@@ -403,6 +396,11 @@ func (d *disk) Changes() map[string]*frontier.Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := d.changes
+	for _, c := range out {
+		if c.Lost {
+			*c = frontier.Change{Lost: true}
+		}
+	}
 	d.changes = map[string]*frontier.Change{}
 	return out
 }

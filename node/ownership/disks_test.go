@@ -12,11 +12,11 @@ import (
 )
 
 // TestLostDisks loses disks during an undisturbed crawl. One lost disk loses nothing, because what had just been found on it is found
-// again, even if another node is away when it is lost. Two disks at a time lose the hosts that were on both. An event names each of those, even if a
+// again, even if another node is away when it is lost, or has just come back. Two disks at a time lose the hosts that were on both. An event names each of those, even if a
 // newcomer becomes their home just then, and no other host is lost.
 func TestLostDisks(t *testing.T) {
 	for disks, test := range map[string]func(*world){
-		"one": oneDiskDies, "one while another is away": oneDiskDiesMeanwhile, "two": twoDisksDie, "two as others come": disksDieAsOthersCome,
+		"one": oneDiskDies, "one while another is away": oneDiskDiesMeanwhile, "one as another is back": oneDiskDiesThen, "two": twoDisksDie, "two as others come": disksDieAsOthersCome,
 	} {
 		t.Run(disks, func(t *testing.T) {
 			seeded(t, 1+*runs/5, func(t *testing.T, seed uint64) {
@@ -55,6 +55,38 @@ func oneDiskDiesMeanwhile(w *world) {
 		time.Sleep(w.upTo(time.Minute))
 		away.start()
 		w.pause(true)
+		time.Sleep(settled)
+		w.pause(false)
+		w.add().start()
+		time.Sleep(2 * time.Minute)
+	}
+	w.finish(20 * time.Minute)
+}
+
+// oneDiskDiesThen lets a disk die when another node has just come back, and messages take seconds.
+func oneDiskDiesThen(w *world) {
+	w.mu.Lock()
+	w.lag = [2]time.Duration{0, 4 * time.Second}
+	w.mu.Unlock()
+	for range 3 {
+		time.Sleep(5*time.Second + w.upTo(time.Minute))
+		up := w.up()
+		away := up[w.draw(len(up))]
+		away.kill(false)
+		time.Sleep(w.upTo(50 * time.Second))
+		up = w.up()
+		w.mu.Lock()
+		for i := range w.nodes {
+			w.lags[[2]int{i, away.at}] = true
+		}
+		w.mu.Unlock()
+		away.start()
+		time.Sleep(w.upTo(6 * time.Second))
+		w.die(up[w.draw(len(up))])
+		w.pause(true)
+		w.mu.Lock()
+		clear(w.lags)
+		w.mu.Unlock()
 		time.Sleep(settled)
 		w.pause(false)
 		w.add().start()

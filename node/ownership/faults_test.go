@@ -172,3 +172,19 @@ func (g *scene) whole(name string) string {
 	}
 	return "in the end " + strings.Join(copies, ", ")
 }
+
+// forget loses what has changed, as a frontier does that has no memory for it.
+func (d *disk) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for host := range d.changes {
+		d.changes[host] = &frontier.Change{Lost: true}
+	}
+}
+
+// untrack stops tracking the digest of a host, until it is asked for.
+func (d *disk) untrack(host string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.loose[host] = true
+}

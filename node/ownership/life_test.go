@@ -34,6 +34,7 @@ type life struct {
 	frozen   chan struct{} // closed when the process runs again; nil while it runs
 	since    time.Time     // when it was frozen
 	jumped   time.Duration // how far the wall clock was set
+	stalled  chan struct{} // closed when the disk answers again; nil while it does
 	servers  map[netip.Addr]*server
 }
 
@@ -43,7 +44,7 @@ func (a *actor) start() {
 	a.boot++
 	l := &life{actor: a, disk: a.disk, boot: a.boot, feed: make(chan netip.Addr, 100), servers: map[netip.Addr]*server{}}
 	l.clock = lease.NewClock(l.jump)
-	a.disk.gate = l.gate
+	a.disk.gate = func() { l.gate(); l.stall() }
 	l.outbox = l.newOutbox()
 	l.owner = New(w.cfg, Deps{Frontier: l.disk, Peers: l.calls(), Outbox: l.outbox, Records: l.disk,
 		Admit: func(frontier.Link) string { return "" },
@@ -93,6 +94,9 @@ func (a *actor) kill(powerCut bool) {
 func (a *actor) end() {
 	a.stop()
 	a.thaw()
+	a.w.mu.Lock()
+	a.now.unhangLocked()
+	a.w.mu.Unlock()
 	<-a.over
 	a.w.mu.Lock()
 	a.now.dead, a.stop, a.down = true, nil, time.Now()
@@ -145,6 +149,46 @@ func (a *actor) setClock(by time.Duration) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	a.now.jumped += by
+}
+
+// stall waits while the disk does not answer.
+func (l *life) stall() {
+	for {
+		l.w.mu.Lock()
+		stalled := l.stalled
+		l.w.mu.Unlock()
+		if stalled == nil {
+			return
+		}
+		<-stalled
+	}
+}
+
+// hang has the disk of a node answer nothing for some time.
+func (a *actor) hang(d time.Duration) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	l := a.now
+	if a.stop == nil || l.stalled != nil {
+		return
+	}
+	stalled := make(chan struct{})
+	l.stalled = stalled
+	time.AfterFunc(d, func() {
+		a.w.mu.Lock()
+		defer a.w.mu.Unlock()
+		if l.stalled == stalled {
+			l.unhangLocked()
+		}
+	})
+}
+
+// unhangLocked has the disk answer. The lock of the world is held.
+func (l *life) unhangLocked() {
+	if l.stalled != nil {
+		close(l.stalled)
+		l.stalled = nil
+	}
 }
 
 func (l *life) isDead() bool {

@@ -289,9 +289,8 @@ func TestLinkOutlivesOneDiskAfterTheOther(t *testing.T) {
 	})
 }
 
-// overflow makes what a node has to tell of its hosts too much.
-func (p *player) overflow() {
-	s := p.own.stream
+// overflow makes what waits too much: it is dropped when the next changes come.
+func (s *stream) overflow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes += maxStream + 1
@@ -320,13 +319,13 @@ func TestPageIsDoneAtReplicaOnlyWithItsLinks(t *testing.T) {
 			p.disk.changes[host] = &frontier.Change{Lost: true}
 		}, true},
 		{"the stream had", []int{3, 2, 1}, func(p *player, host string, found frontier.Link) {
-			p.overflow()
+			p.own.stream.overflow()
 			p.crawl(host, 0, found)
 		}, true},
 		{"the stream had, when the page was held back", []int{3, 2, 1}, func(p *player, host string, found frontier.Link) {
 			p.crawl(host, 0, found)
 			time.Sleep(2 * p.cfg.ReplicateEvery)
-			p.overflow()
+			p.own.stream.overflow()
 			p.crawl(host, 1)
 		}, true},
 	} {

@@ -21,10 +21,10 @@ var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 // TestNothingIsLost crawls a web with an overlay in trouble. Nodes are killed with and without their last second on disk, lose their
 // disks or get older ones, join, leave, are drained, hand on all their hosts or offer each of them, come back and freeze, or can be dialled
 // no more; in every third run newcomers take the places of the oldest nodes until no founder is left. Partitions and one-way links cut them
-// off, and other links are slow. Clocks jump, disks are full or slow, messages are lost, late and repeated, some nodes answer some calls
-// only, and hosts are handed around. Of the two disks of a host, one is lost at a time. Two nodes never ask one server, and no accepted URL
-// is ever gone. When all has been calm for a while, each URL is on two disks. In the end every page is done, and every host has one owner
-// and one equal replica.
+// off, and other links are slow. Clocks jump, disks are full, slow or do not answer, changes find no memory, messages are lost, late and
+// repeated, some nodes answer some calls only, and hosts are handed around. Of the two disks of a host, one is lost at a time. Two nodes
+// never ask one server, and no accepted URL is ever gone. When all has been calm for a while, each URL is on two disks. In the end every
+// page is done, and every host has one owner and one equal replica.
 //
 //	go test -run TestNothingIsLost ./node/ownership -runs 2000 -seed 5000
 func TestNothingIsLost(t *testing.T) { seeded(t, *runs, turmoil) }
@@ -42,6 +42,9 @@ func seeded(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
 // turmoil is one run of the model.
 func turmoil(t *testing.T, seed uint64) {
 	w := newWorld(t, seed, 5+int(seed%4/3)*5, 30)
+	if seed%4 == 2 {
+		w.cfg.CachedRecords = 3
+	}
 	if seed%2 == 1 {
 		w.cfg.SweepEvery = 1000 * time.Hour // what has come up is found without it
 	}
@@ -117,7 +120,7 @@ func (w *world) act() {
 	up := w.up()
 	down := slices.DeleteFunc(w.all(), func(a *actor) bool { return a.running() || a.disk == nil })
 	pick := func(all []*actor) *actor { return all[w.draw(len(all))] }
-	switch what := w.draw(24); {
+	switch what := w.draw(28); {
 	case what <= 1 && len(up) > 3:
 		pick(up).kill(what == 0)
 	case what <= 3 && len(down) > 0:
@@ -198,6 +201,17 @@ func (w *world) act() {
 		for _, host := range w.hosts {
 			go a.owner.Offer(w.ctx, host, "out of reach") //nolint:errcheck // it fails for hosts of others
 		}
+	case what == 23: // the frontier has no memory for what has changed
+		pick(up).disk.forget()
+	case what == 24: // nor has the stream
+		pick(up).owner.stream.overflow()
+	case what == 25: // digests are not kept
+		d := pick(up).disk
+		for _, host := range w.hosts {
+			d.untrack(host)
+		}
+	case what == 26: // a disk does not answer
+		pick(up).hang(w.upTo(55 * time.Second))
 	default: // hosts are handed around
 		for _, host := range w.hosts {
 			for _, a := range up {
