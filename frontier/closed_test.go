@@ -63,6 +63,31 @@ func TestAnswersToCallersThatGiveUp(t *testing.T) {
 	}
 }
 
+// Whoever waits for something that does not come stops with its context: a node ends those that wait before its frontier.
+func TestThoseThatWaitGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory(t)(testConfig())
+		for what, wait := range map[string]func(context.Context) error{
+			"take":      func(ctx context.Context) error { return second(l.Take(ctx)) },
+			"resolve":   func(ctx context.Context) error { return second(l.Resolve(ctx)) },
+			"wanted":    func(ctx context.Context) error { return second(l.Wanted(ctx)) },
+			"unchecked": func(ctx context.Context) error { return second(l.Unchecked(ctx)) },
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			over := make(chan error, 1)
+			go func() { over <- wait(ctx) }()
+			synctest.Wait()
+			early := len(over)
+			cancel()
+			if synctest.Wait(); early > 0 || len(over) == 0 {
+				t.Errorf("%s: it waits %v, and after the end of its context %v", what, early == 0, len(over) == 0)
+			} else if err := <-over; !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
 // A disk that takes nothing any more does not hold up the end for ever, although Badger tries again for ever.
 func TestEndWithoutDisk(t *testing.T) {
 	for name, end := range map[string]func(l *life) error{"stopped": (*life).halt, "by itself": (*life).ends} {

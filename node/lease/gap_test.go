@@ -104,6 +104,21 @@ func TestJumpsEndRights(t *testing.T) {
 	}
 }
 
+// A right that both clocks leave is not used after the process was frozen, before that has been dealt with.
+func TestFrozenProcessUsesNoRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r := NewClock(nil), NewRight(time.Now().Add(time.Hour))
+		time.Sleep(gapAfter + 1)
+		if err := c.Check(r); !errors.Is(err, ErrGap) {
+			t.Errorf("before anybody has looked: %v", err)
+		}
+		c.look()
+		if err := c.Check(r); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
 // A right of before a gap is not used when the gap is dealt with just while a holder looks for the right.
 func TestGapIsDealtWithWhileARightIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

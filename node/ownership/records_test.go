@@ -271,6 +271,17 @@ func TestUrgencyEndsARest(t *testing.T) {
 	})
 }
 
+// A node that stops looks at no further host, however many are ready.
+func TestNoHostIsLookedAtAfterTheEnd(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	q := newQueue()
+	q.add("http://a.example", true)
+	if it := q.wait(ctx); it != nil {
+		t.Errorf("%s is looked at", it.host)
+	}
+}
+
 // Hosts that are added at one moment are looked at in parallel.
 func TestHostsOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
