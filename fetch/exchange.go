@@ -35,6 +35,10 @@ func (t Timing) End() time.Time { return t.Start.Add(t.Total) }
 
 // exchange watches one request: it takes the times, and ends the request if it is too slow. This costs one timer and no
 // goroutine: the timer fires when the next limit may be due, and checks again.
+//
+//	within, watch ──► begin or gotConn ──► beforeWrite ──► requested ──► answered ──► headComplete ──► done ──► end
+//	                    ▲  another connection, if it broke before an answer │              (the last byte)
+//	                    └───────────────────────────────────────────────────┘
 type exchange struct {
 	cfg    *Config
 	start  time.Time

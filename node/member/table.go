@@ -27,6 +27,16 @@ import (
 //     once. A member that restarts in time learns from its peers' states that it counts, and declares it.
 //   - Newcomers learn of the dead that still count from the state of those they join.
 //
+// A member is alive, dead or left (phase):
+//
+//	            seen                    lost
+//	(unknown) ───────► alive ◄─────────────────► dead ──► counts no more after ForgetAfter (age)
+//	                    │ ▲      seen again        │
+//	           farewell ▼ │ seen                   │ others say that it has left
+//	                     left ◄────────────────────┘
+//
+// update drops those that have been dead or have left for long, but no voters.
+//
 // The majority decides whose votes count for the majority, and each node keeps that for its next life: see paxos and
 // majority.go. On the side of a minority, no node declares itself settled.
 type table struct {
