@@ -24,7 +24,7 @@ type activation struct {
 	found       bool                 // since the scan began, it has found a host, or one was sent back to disk
 	useful      bool                 // since the scan began, a host came in that need not wait long
 	wrapped     bool                 // the last whole scan brought in no useful host
-	turn        int                  // counts the turns of candidates since that of the scan
+	served      int                  // how often candidates came in since the scan had its turn
 	crowded     time.Time            // when a crowd was last sent back to disk
 	away        marks                // hosts that are not owned
 	frozen      map[string]*freezing // hosts that must not enter the workbench
@@ -96,16 +96,16 @@ func (a *activation) nextHosts() ([]*host, error) {
 		a.evictCrowdLocked(now)
 	}
 	room, scan := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts)), a.scan && !a.wrapped
-	if a.turn < 3 || !scan {
+	if a.served < 3 || !scan {
 		if hosts := a.enterCandidatesLocked(room); len(hosts) > 0 {
-			a.turn++
+			a.served++
 			return hosts, nil
 		}
 	}
 	if room <= 0 || !scan {
 		return nil, nil
 	}
-	a.turn = 0
+	a.served = 0
 	return a.scanLocked(room)
 }
 

@@ -52,15 +52,15 @@ type host struct {
 	// leftover says which URLs of blocks from an earlier life are done.
 	leftover []partialBlock
 	// delayed are URLs that wait for another try, in order of time.
-	delayed   []pending
-	inFlight  int
-	ending    int           // calls that are writing its state to disk
-	suspended string        // why it must not be crawled now, "" when it may
-	frozen    bool          // it leaves the workbench as soon as nothing of it is under way
-	foreign   bool          // it is not owned, as its record says
-	gone      chan struct{} // if set, closed when it leaves
-	queued    [origins]bool // it is in these queues of its server; unplaced, queued[0] says that it is in workbench.unresolved
-	turn      bool          // its turn had come when its address was found to be stale
+	delayed     []pending
+	inFlight    int
+	ending      int           // calls that are writing its state to disk
+	suspended   string        // why it must not be crawled now, "" when it may
+	frozen      bool          // it leaves the workbench as soon as nothing of it is under way
+	foreign     bool          // it is not owned, as its record says
+	gone        chan struct{} // if set, closed when it leaves
+	queued      [origins]bool // it is in these queues of its server; unplaced, queued[0] says that it is in workbench.unresolved
+	firstInLine bool          // its turn had come when its address was found to be stale: it comes first when it has one again
 
 	server      *server
 	placedName  string // the name that was resolved for it

@@ -27,8 +27,8 @@ type remoteFetches struct {
 	waiting      [origins]int // the number of those that are not out, by origin
 	ready        [origins]fifo[*waitingFetch]
 	// behind are the remote fetches that wait for another one to the same server. A server has an entry while one is ready or out.
-	behind map[netip.Addr]*fifo[*waitingFetch]
-	turn   bool // if both a remote fetch and a server are ready, the fetch comes next
+	behind    map[netip.Addr]*fifo[*waitingFetch]
+	fetchNext bool // if both a remote fetch and a server are ready, the fetch comes next
 }
 
 // waitingFetch is a remote fetch that waits since a time.

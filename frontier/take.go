@@ -38,7 +38,7 @@ func (w *workbench) take(now time.Time) *Task {
 	for i := range origins {
 		// If nothing is ready in the drawn queue, the others follow, so that no draw leaves a fetcher idle.
 		o := (first + i) % origins
-		if w.remote.turn = !w.remote.turn; w.remote.turn {
+		if w.remote.fetchNext = !w.remote.fetchNext; w.remote.fetchNext {
 			if task := w.remote.take(o, now); task != nil {
 				return task
 			}
@@ -129,8 +129,8 @@ const staleAfter = time.Hour
 
 // stale says that the address of a host ended long ago, as after a pause, and gives the host its turn when it is known again.
 func (w *workbench) stale(h *host, now time.Time) bool {
-	h.turn = h.inFlight == 0 && now.Sub(h.placedUntil) > staleAfter
-	return h.turn
+	h.firstInLine = h.inFlight == 0 && now.Sub(h.placedUntil) > staleAfter
+	return h.firstInLine
 }
 
 // start makes the task for the next URL of a host, or for the robots.txt that is needed first.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// workbench is the volatile half of the frontier: what can be asked for now, and what comes next. It has no locks, clocks or disks. Time
+// workbench is the volatile half of the frontier: what can be asked for now, and what comes next (docs/walk.md draws the states of a host). It has no locks, clocks or disks. Time
 // is an argument, and the caller holds the frontier's lock.
 //
 // A host is in exactly one place. It is being read, in unresolved, with a resolver, asleep until a time (in sleepers), in a queue of its
@@ -142,7 +142,7 @@ func (w *workbench) queueUp(h *host) {
 		switch {
 		case len(h.window[o]) == 0 || h.queued[o]:
 			continue
-		case h.turn:
+		case h.firstInLine:
 			h.server.queue[o].unshift(h)
 		default:
 			h.server.queue[o].push(h)

@@ -232,7 +232,7 @@ func (b *batch) group() {
 				h.fate = kept
 				continue
 			}
-			s = &server{Placement: b.Placement, addr: addr, turns: make(chan struct{}, 1)}
+			s = &server{Placement: b.Placement, addr: addr, estimating: make(chan struct{}, 1)}
 			servers[addr] = s
 			b.servers = append(b.servers, s)
 		}

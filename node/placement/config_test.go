@@ -156,7 +156,7 @@ func TestTuningReachesTheAssigners(t *testing.T) {
 		deps.Assign.MarginMs = 60_000
 		p := New(cfg, deps)
 		p.SetView(w.view(), "")
-		b := &batch{Placement: p, servers: []*server{{Placement: p, addr: addr, pages: pagesOf(t, "/"), turns: make(chan struct{}, 1)}}}
+		b := &batch{Placement: p, servers: []*server{{Placement: p, addr: addr, pages: pagesOf(t, "/"), estimating: make(chan struct{}, 1)}}}
 		if err := b.decide(t.Context(), "1"); err != nil || p.Status().Estimates != 1 {
 			t.Errorf("%d estimates, %v", p.Status().Estimates, err)
 		}

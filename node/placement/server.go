@@ -18,16 +18,16 @@ import (
 // the fields; before and after, the goroutine of the batch does.
 type server struct {
 	*Placement
-	addr   netip.Addr
-	hosts  []*host
-	held   bool                     // this node holds its lease, and has reserved it
-	memory assign.Memory            // as its grantor had it
-	learnt map[string]assign.Memory // by label: what the rounds of mode persistent have shown
-	pages  []*frontier.Task         // that the rounds repeat
-	turns  chan struct{}            // a mutex that a fake clock understands: full while an estimate is made
-	turn   int                      // the number of the next host, or page of the rounds, that is asked for
-	next   time.Time                // when the server may be asked again; the frontier may not know of remote fetches
-	alone  time.Time                // until when the server is left alone, because a node that gave no answer may still be downloading from it
+	addr       netip.Addr
+	hosts      []*host
+	held       bool                     // this node holds its lease, and has reserved it
+	memory     assign.Memory            // as its grantor had it
+	learnt     map[string]assign.Memory // by label: what the rounds of mode persistent have shown
+	pages      []*frontier.Task         // that the rounds repeat
+	estimating chan struct{}            // a mutex that a fake clock understands: full while an estimate is made
+	turn       int                      // counts the turns of the hosts, or of the pages of the rounds
+	next       time.Time                // when the server may be asked again; the frontier may not know of remote fetches
+	alone      time.Time                // until when the server is left alone, because a node that gave no answer may still be downloading from it
 }
 
 // keep leaves the hosts with their home.
@@ -146,8 +146,8 @@ func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f
 // estimate lets a node download one page of the server for an assigner, after other estimates of this server. It gives up if the
 // deadline has passed, or if an estimator that cannot be reached may still be downloading. The assigner then decides by what is known.
 func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign.Ask) (assign.Result, error) {
-	s.turns <- struct{}{}
-	defer func() { <-s.turns }()
+	s.estimating <- struct{}{}
+	defer func() { <-s.estimating }()
 	res := assign.Result{Ask: ask}
 	if cut.Err() != nil || time.Now().Before(s.alone) {
 		return res, nil

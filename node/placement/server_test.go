@@ -191,7 +191,7 @@ func TestWhenAnEstimateIsMade(t *testing.T) {
 			if c.made {
 				want.OK, want.Timing, want.Coord = true, answer.Timing, answer.Coord
 			}
-			if r, err := s.estimate(t.Context(), cut, "1", "nearest", want.Ask); err != nil || r != want || len(s.turns) > 0 {
+			if r, err := s.estimate(t.Context(), cut, "1", "nearest", want.Ask); err != nil || r != want || len(s.estimating) > 0 {
 				t.Errorf("%s: %+v, %v", name, r, err)
 			}
 		})

@@ -147,7 +147,7 @@ func withServer(t *testing.T, urls int, test func(t *testing.T, w *world, h *fak
 		h := w.addHost("http://a.example", addrOf(1), urls)
 		p := New(cycle(), w.deps())
 		p.SetView(w.view(), "")
-		test(t, w, h, &server{Placement: p, addr: h.addr, hosts: []*host{{name: h.name}}, turns: make(chan struct{}, 1)})
+		test(t, w, h, &server{Placement: p, addr: h.addr, hosts: []*host{{name: h.name}}, estimating: make(chan struct{}, 1)})
 	})
 }
 
