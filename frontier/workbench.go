@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// workbench is the volatile half of the frontier: what can be asked for now, and what comes next (docs/walk.md draws the states of a host). It has no locks, clocks or disks. Time
-// is an argument, and the caller holds the frontier's lock.
+// workbench is the volatile half of the frontier: what can be asked for now, and what comes next (docs/walk.md draws the states of a
+// host). It has no locks, clocks or disks. Time is an argument, and the caller holds the frontier's lock.
 //
 // A host is in exactly one place. It is being read, in unresolved, with a resolver, asleep until a time (in sleepers), in a queue of its
 // server, or with a fetcher. A server with a free place and a host in a queue is in the timer until its next request is allowed. Then it is
