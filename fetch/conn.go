@@ -92,11 +92,11 @@ func (c *Client) dial(ctx context.Context, x *exchange, addr netip.Addr, address
 	return &conn{Conn: nc, connect: took, unwatch: context.AfterFunc(c.ctx, func() { nc.Close() })}, nil
 }
 
-// anyIPv4 and anyIPv6 show whether there is a route to the web: they are those of a name server of the root. Nothing is sent to it.
+// anyIPv4 and anyIPv6 are addresses of a name server of the root: a route to them is a route to the web. Nothing is sent to them.
 var anyIPv4, anyIPv6 = netip.MustParseAddr("198.41.0.4"), netip.MustParseAddr("2001:503:ba3e::2:30")
 
-// noRoute returns the error of a connect to an address that this machine has no route to. It is trouble that passes if there is none to the web. Otherwise
-// the machine lacks IPv6, or IPv4, or bars the address, and a page may have a link to any.
+// noRoute returns the error of a connect to an address that this machine has no route to. Without a route to the web that is trouble of its own, which
+// passes. With one, the machine lacks IPv6 or IPv4, or bars the address, and the link is at fault.
 func (c *Client) noRoute(err error) error {
 	if c.deps.HasRoute(anyIPv4) || c.deps.IPv6 && c.deps.HasRoute(anyIPv6) {
 		return fmt.Errorf("%w from here: %v", syscall.ENETUNREACH, err)

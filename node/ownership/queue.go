@@ -12,9 +12,9 @@ import (
 // afterwards.
 //
 //	add ──► ready ──take──► busy ──finish──► gone
-//	          ▲               │ its step failed, and comes again later
+//	          ▲               │ its step failed
 //	          └──── rests ◄───┘
-//	addLater ──────► ▲
+//	addLater ─────────▲
 type queue struct {
 	wake bell.Bell // a host is ready
 
@@ -98,7 +98,7 @@ func (q *queue) isUrgent(it *item) bool {
 	return it.urgent
 }
 
-// calm has nobody wait for a busy host any more, unless it was added meanwhile.
+// calm makes a busy host urgent no more, unless it was added meanwhile: the crawl may end without it.
 func (q *queue) calm(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -319,8 +319,8 @@ func (rc *reconciler) runSweeps(ctx context.Context) error {
 }
 
 // sweepAll looks at all records. It queues hosts whose record and role may disagree. The others it compares with their replicas: at all peers if
-// timed or if homes have moved, otherwise at those that are back (replicator.compare). It tells homes of hosts whose owner is gone. If timed, it also drops records that do not
-// concern this node any more, or the records of all hosts would gather here as members come and go.
+// timed or if homes have moved, otherwise at those that are back (replicator.compare). It tells homes of hosts whose owner is gone. If timed, it
+// also drops records that do not concern this node any more, or the records of all hosts would gather here as members come and go.
 func (rc *reconciler) sweepAll(ctx context.Context, timed bool) error {
 	rc.mu.Lock()
 	v := *rc.views.Now()

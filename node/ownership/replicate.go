@@ -157,8 +157,8 @@ func (rep *replicator) Flush(ctx context.Context) {
 }
 
 // parcels makes messages, by peer, of changes taken from the stream. It puts those back that cannot be sent now. New URLs of hosts whose replica
-// is at a dead node go to the outbox, which copies them to another node, and keeps them until that node is back and has stored them, or another has
-// that takes its place.
+// is at a dead node go to the outbox, which copies them to another node. It keeps them until the dead node is back, or another has taken its place, and
+// has stored them.
 func (rep *replicator) parcels(ctx context.Context, changes map[string]*frontier.Change, busy map[string]bool) (map[string][]sending, error) {
 	v := rep.view() // read last: a peer that comes later is compared, and must find nothing on its way
 	out := make(map[string][]sending)

@@ -135,7 +135,8 @@ func (rt *router) Destination(l *wire.Link) string {
 	return p.to
 }
 
-// Moved takes note of the record with which another node answered a link, or that one does not answer.
+// Moved takes note of the record with which another node answered a link. A record without an epoch says that its Home does not know the host, or
+// does not answer.
 func (rt *router) Moved(w *wire.Record) error {
 	if w.GetEpoch() == 0 && identity.CheckHost(w.GetHost()) == nil {
 		return rt.unlearn(w.GetHost(), w.GetHome())
@@ -286,8 +287,8 @@ func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*w
 const replicatedWithin = 3 * time.Second
 
 // replicated waits until links are at the replicas of their hosts, and returns the hosts that are late. hosts has one entry for
-// each link. A replica whose node is dead is late until that is back, or another takes its place, and has stored them. If it is alive and has not
-// answered for SuspendAfter, or there is none, this node's disk must do.
+// each link. A replica at a dead node is late until that node is back, or another has taken its place, and has stored them. If its node is alive and
+// has not answered for SuspendAfter, or there is no other node, this node's disk must do.
 func (rt *router) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
 	if len(hosts) == 0 {
 		return nil, nil

@@ -199,7 +199,8 @@ func (s *stream) stopped(now time.Time) {
 	s.stood = now
 }
 
-// sinceLocked returns the time so long before now; zero, before which nothing is, if this node has stood still since.
+// sinceLocked returns the time that lies so long before now, or zero if this node has stood still since then: so nobody counts as late who could not
+// answer.
 func (s *stream) sinceLocked(now time.Time, ago time.Duration) time.Time {
 	if at := now.Add(-ago); at.After(s.stood) {
 		return at
@@ -248,8 +249,8 @@ func (s *stream) ungiven(host string, c *frontier.Change) []frontier.PendingURL 
 	return c.Added[min(s.atLocked(host).given, len(c.Added)):]
 }
 
-// leave puts a change back whose URLs the outbox has by now, because the node with the replica is dead: it, or the one that takes its place, is to
-// have it.
+// leave puts a change back once the outbox has its URLs, because the node with the replica is dead. The change goes to that node when it is back, or to
+// the one that takes its place.
 func (s *stream) leave(host string, c *frontier.Change, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

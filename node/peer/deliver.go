@@ -97,7 +97,7 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []*block, gone bo
 	return nil
 }
 
-// doubt has those asked who know the owners of the links' hosts, instead of a peer that does not answer: it may own them no more.
+// doubt forgets that a peer which does not answer owns the hosts of some links: it may not own them any more, so their homes are asked next.
 func (o *Outbox) doubt(peer string, links []*wire.Link) {
 	doubted := map[string]bool{}
 	for _, l := range links {
