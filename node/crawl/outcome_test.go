@@ -108,8 +108,24 @@ func TestVisitThroughAProxy(t *testing.T) {
 	for status, want := range map[int]bool{200: true, 203: true, 202: false, 206: false} {
 		r := l.readPage(t, "http://a.test/", "", "<p>some words")
 		r.res.Status = status
-		if v, _ := visited(r.task, r.res, &r.out, r.gather, time.Now()); (v != nil) != want {
+		if v, _ := l.visited(r.task, r.res, &r.out, r.gather, time.Now()); (v != nil) != want {
 			t.Errorf("%d: %+v", status, v)
+		}
+	}
+}
+
+// After a change of the scope a page is had whole, so that its links are read. "Not modified" is no answer to that, and says nothing of it.
+func TestNotModifiedWithoutACondition(t *testing.T) {
+	l := newReading(t)
+	for seen, want := range map[time.Time]bool{time.Unix(99, 0): false, time.Unix(100, 0): true} {
+		l.deps.ScopeSince = time.Unix(100, 0)
+		r := l.readPage(t, "http://a.test/", "", "")
+		r.task.Page = &frontier.PageRecord{Seen: seen, Digest: 1, ETag: `"1"`}
+		r.res.Status = http.StatusNotModified
+		asked := l.requestFor(r.task, "http://a.test/", Visit{}, l.deps.Policy.Sites.For(r.task.URL)).IfNoneMatch != ""
+		v, _ := l.visited(r.task, r.res, &r.out, r.gather, time.Now())
+		if asked != want || (v != nil) != want || (r.out.Ending == frontier.Failed) == want {
+			t.Errorf("seen at %v: asked with a condition: %v, %+v, %+v", seen, asked, v, r.out)
 		}
 	}
 }

@@ -40,9 +40,7 @@ func (l *Loop) requestFor(task *frontier.Task, url string, visit Visit, settings
 		req.Gate = visit.MayAsk
 	}
 	l.customize(&req, task, settings)
-	if p := task.Page; p != nil && !p.Seen.Before(l.deps.ScopeSince) {
-		req.IfNoneMatch, req.IfModifiedSince = conditions(task)
-	}
+	req.IfNoneMatch, req.IfModifiedSince = l.conditions(task)
 	switch task.Kind {
 	case frontier.Robots:
 		req.MaxBody = robots.MaxBytes + 1

@@ -16,11 +16,11 @@ import (
 	"proxima/node/runlog"
 )
 
-// conditions returns the validators for a repeated request. There are none if the node has never seen the body: "not modified" would
-// tell it nothing.
-func conditions(task *frontier.Task) (etag string, modified time.Time) {
+// conditions returns the validators for a repeated request. There are none if the node has never seen the body, or saw it before the scope was
+// changed: "not modified" would tell it nothing.
+func (l *Loop) conditions(task *frontier.Task) (etag string, modified time.Time) {
 	p := task.Page
-	if p == nil || p.Digest == 0 || p.Gone > 0 {
+	if p == nil || p.Digest == 0 || p.Gone > 0 || p.Seen.Before(l.deps.ScopeSince) {
 		return "", time.Time{}
 	}
 	return p.ETag, p.Modified
@@ -28,14 +28,14 @@ func conditions(task *frontier.Task) (etag string, modified time.Time) {
 
 // visited returns what a visit of a page or sitemap found, and how the log of changes calls it ("" for what is not logged). The visit is
 // nil if it found nothing. An answer that makes no sense for a revisit becomes a failure in the outcome.
-func visited(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather, now time.Time) (v *frontier.Visit, change string) {
+func (l *Loop) visited(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather, now time.Time) (v *frontier.Visit, change string) {
 	if task.Kind == frontier.Robots || res.Class != "" && !noBodyNeeded(res) || out.Ending == frontier.Again {
 		return nil, ""
 	}
 	was := task.Page
 	switch res.Status {
 	case http.StatusNotModified:
-		if etag, modified := conditions(task); etag == "" && modified.IsZero() {
+		if etag, modified := l.conditions(task); etag == "" && modified.IsZero() {
 			out.Ending, out.Reason = frontier.Failed, "not modified, though the request had no condition"
 			return nil, ""
 		}

@@ -130,7 +130,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	}
 	change := ""
 	if l.deps.Recrawl && !visit.Quiet {
-		out.Visit, change = visited(task, &res, &out, links, now)
+		out.Visit, change = l.visited(task, &res, &out, links, now)
 	}
 	written := false
 	if ticket := l.keep(lasting, task, visit, &res, &out, links); ticket != nil {
