@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -117,10 +118,15 @@ const largestWindow = 16 << 20
 type largeBudget struct {
 	bodies  *semaphore.Weighted // number of bodies beyond keptBuffer
 	windows *semaphore.Weighted // bytes of windows beyond keptBuffer
+	waiting atomic.Int64        // number of downloads that wait for one of them
 }
 
+// giveWay is how many times MinRate a download must have that holds a part of the budget while others wait. A few servers that drip could
+// otherwise hold all of it until TotalTimeout.
+const giveWay = 16
+
 func newLargeBudget(bodies int) *largeBudget {
-	return &largeBudget{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largestWindow)}
+	return &largeBudget{bodies: semaphore.NewWeighted(int64(bodies)), windows: semaphore.NewWeighted(int64(bodies) * largestWindow)}
 }
 
 // takeBody waits until this body may be large.
@@ -130,6 +136,7 @@ func (w *wire) takeBody() error {
 	}
 	err := w.wait(w.budget.bodies, 1)
 	w.large = err == nil
+	w.holds()
 	return err
 }
 
@@ -138,6 +145,7 @@ func (w *wire) releaseBody() {
 	if w.large {
 		w.large = false
 		w.budget.bodies.Release(1)
+		w.holds()
 	}
 }
 
@@ -151,6 +159,7 @@ func (w *wire) takeWindow(size int64) error {
 	if err == nil {
 		w.window = size
 	}
+	w.holds()
 	return err
 }
 
@@ -158,6 +167,16 @@ func (w *wire) takeWindow(size int64) error {
 func (w *wire) releaseWindow() {
 	w.budget.windows.Release(w.window)
 	w.window = 0
+	w.holds()
+}
+
+// holds tells the watch whether the download holds a part of the budget.
+func (w *wire) holds() {
+	if w.large || w.window > 0 {
+		w.watch.holds.Store(w.budget)
+	} else {
+		w.watch.holds.Store(nil)
+	}
 }
 
 // wait takes n from a part of the budget. Meanwhile MinRate is suspended, but the other limits of the download hold.
@@ -165,6 +184,8 @@ func (w *wire) wait(part *semaphore.Weighted, n int64) error {
 	if part.TryAcquire(n) {
 		return nil
 	}
+	w.budget.waiting.Add(1)
+	defer w.budget.waiting.Add(-1)
 	w.watch.pause(true)
 	defer w.watch.pause(false)
 	err := part.Acquire(w.watch.ctx, n)

@@ -47,7 +47,8 @@ type exchange struct {
 	held   atomic.Pointer[conn] // over HTTP/1.1; cancel closes it
 	gate   func() error
 	until  time.Time
-	bytes  atomic.Int64 // of the body, on the wire
+	bytes  atomic.Int64                // of the body, on the wire
+	holds  atomic.Pointer[largeBudget] // nil while it has no part of that
 
 	capture             bool   // keeps the heads of HTTP/1.1:
 	rawRequest, rawHead []byte // only the goroutine of the download touches them
@@ -272,8 +273,11 @@ func (x *exchange) due(now time.Time) (time.Duration, error) {
 	}
 	wait := x.cfg.GraceTime - now.Sub(x.window)
 	if wait <= 0 {
-		got := x.bytes.Load() - x.begun
-		if float64(got) < float64(x.cfg.MinRate)*x.cfg.GraceTime.Seconds() {
+		got, least := x.bytes.Load()-x.begun, x.cfg.MinRate
+		if b := x.holds.Load(); b != nil && b.waiting.Load() > 0 {
+			least *= giveWay
+		}
+		if float64(got) < float64(least)*x.cfg.GraceTime.Seconds() {
 			return 0, &failure{TooSlow, fmt.Errorf("%d bytes of body in %v", got, x.cfg.GraceTime)}
 		}
 		x.window, x.begun = now, x.begun+got

@@ -92,7 +92,7 @@ func TestWaitForTheBudgetEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := testConfig()
 		cfg.LargeBodies = 1
-		justFastEnough := endless(openHead+strings.Repeat("a", 2<<20), strings.Repeat("a", 2048), time.Second)
+		justFastEnough := endless(openHead+strings.Repeat("a", 2<<20), strings.Repeat("a", 2*giveWay*1024), time.Second)
 		c := newClient(t, cfg, Deps{Dial: serve(0, justFastEnough)})
 		var g sync.WaitGroup
 		for i := range 2 {
@@ -110,6 +110,54 @@ func TestWaitForTheBudgetEnds(t *testing.T) {
 			t.Error("the budget is not given back")
 		}
 	})
+}
+
+// TestSlowBodiesGiveWay: a large body that drips ends soon once others wait for its place, whether it is its text or the window of its decoder
+// that takes it. While nobody waits, it may come as slowly as any other.
+func TestSlowBodiesGiveWay(t *testing.T) {
+	dripping := map[string]string{"/body": openHead + strings.Repeat("a", 2<<20),
+		"/window": "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n" + string(wideBrotli)}
+	for path, head := range dripping {
+		for _, waits := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				cfg := testConfig()
+				cfg.LargeBodies = 1
+				c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
+					switch asked, err := requestHeadOf(bufio.NewReader(nc)); {
+					case err != nil:
+					case strings.HasPrefix(asked, "GET /quick "):
+						_, _ = io.WriteString(nc, head+strings.Repeat("a", 2<<20))
+					default:
+						_, _ = io.WriteString(nc, head)
+						for {
+							time.Sleep(time.Second)
+							if _, err := io.WriteString(nc, strings.Repeat("a", 2048)); err != nil {
+								return
+							}
+						}
+					}
+				})})
+				var g sync.WaitGroup
+				if waits {
+					g.Go(func() {
+						time.Sleep(5 * time.Second)
+						begin := time.Now()
+						res := c.Get(t.Context(), Request{URL: "http://a.example/quick", Addr: testAddr, Fresh: true})
+						res.Release()
+						if took := time.Since(begin); took > 2*cfg.GraceTime {
+							t.Errorf("%s: the next one waited %v, %v", path, took, res.Err)
+						}
+					})
+				}
+				res := c.Get(t.Context(), Request{URL: "http://a.example" + path, Addr: testAddr, Fresh: true})
+				res.Release()
+				if want := map[bool]Class{false: TimeoutTotal, true: TooSlow}[waits]; res.Class != want {
+					t.Errorf("%s, and another waits: %v: %q after %v: %v", path, waits, res.Class, res.Timing.Total, res.Err)
+				}
+				g.Wait()
+			})
+		}
+	}
 }
 
 // TestCapturesTakeTurns: a body may decode to nothing, and its capture is large all the same.
