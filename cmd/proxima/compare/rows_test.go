@@ -224,10 +224,15 @@ func TestHeadlineOfSeveralRows(t *testing.T) {
 			"than 6 servers.", nil, map[string]*Difference{"b": d("b", -20, -30, -10), "c": nil}},
 		{"a and d are equal, with a mean time per page of 5 ms; chance cannot be judged, since both got the same pages from fewer than 6 " +
 			"servers.", nil, map[string]*Difference{"b": d("b", -20, -30, -10), "d": nil}},
+		{"a and b are equal, and cannot be told apart from c; a cannot be compared with d and e, with which it shares pages of fewer than 6 " +
+			"servers.", nil, map[string]*Difference{"b": d("b", 0, 0, 0), "c": d("c", -1, -9, 3), "d": nil, "e": nil}},
+		{"a cannot be told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); a cannot be " +
+			"compared with c, with which it shares pages of fewer than 6 servers; a needed 50 % less time per page than random (95 % " +
+			"interval -60 to -40 %).", clear, map[string]*Difference{"b": d("b", -1, -9, 3), "c": nil, "random": clear}},
 	} {
 		r := Result{Assigners: []Assigner{{Name: "a", MeanMs: new(5.), Difference: c.ofA}}}
 		for _, name := range slices.Sorted(maps.Keys(c.leads)) {
-			r.Assigners = append(r.Assigners, Assigner{Name: name, MeanMs: new(map[string]float64{"b": 5, "c": 6, "d": 5, "random": 5}[name]), Lead: c.leads[name]})
+			r.Assigners = append(r.Assigners, Assigner{Name: name, MeanMs: new(map[string]float64{"b": 5, "c": 6, "d": 5, "e": 6, "random": 5}[name]), Lead: c.leads[name]})
 		}
 		if h := r.Headline(); h != c.want {
 			t.Errorf("%s\nwant %s", h, c.want)
@@ -240,4 +245,15 @@ func TestHeadlineOfSeveralRows(t *testing.T) {
 	var table bytes.Buffer
 	(&Result{Assigners: []Assigner{{Name: "a", Difference: small}}}).assignersText(&table)
 	holds(t, table.String(), "-0.4 % (-0.6 to -0.3)")
+}
+
+// TestFiguresOfSeedsAreApart: each seed is named beside its figures, and does not run into those of the seed before.
+func TestFiguresOfSeedsAreApart(t *testing.T) {
+	share := func(seed uint64, choice float64) SeedShare {
+		return SeedShare{Seed: seed, Choice: new(choice), P50Ms: new(90.)}
+	}
+	r := Result{Assigners: []Assigner{{Name: "nearest", Seeds: []SeedShare{share(1, 1.5), share(12, 1.25)}}}}
+	var text bytes.Buffer
+	r.seedsText(&text)
+	holds(t, text.String(), "by seed: choice ratio / total ratio / p50 ms\nnearest: seed 1 1.500 / – / 90, seed 12 1.250 / – / 90\n")
 }

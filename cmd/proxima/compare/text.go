@@ -111,11 +111,11 @@ func (r *Result) seedsText(b *bytes.Buffer) {
 	}
 	fmt.Fprintln(b, "\nby seed: choice ratio / total ratio / p50 ms")
 	for _, a := range r.Assigners {
-		line := fmt.Sprintf("%-12s", a.Name)
+		var shares []string
 		for _, s := range a.Seeds {
-			line += fmt.Sprintf("  %d: %s / %s / %s", s.Seed, number(s.Choice, 3), number(s.Total, 3), number(s.P50Ms, 0))
+			shares = append(shares, fmt.Sprintf("seed %d %s / %s / %s", s.Seed, number(s.Choice, 3), number(s.Total, 3), number(s.P50Ms, 0)))
 		}
-		terminal.Wrap(b, "", 4, line)
+		terminal.Wrap(b, "", 4, a.Name+": "+strings.Join(shares, ", "))
 	}
 }
 

@@ -28,22 +28,31 @@ func (r *Result) Headline() string {
 	case len(order) < 2:
 		return fmt.Sprintf("Only %s was run%s.", first.Name, ratios(first))
 	}
-	var level []Assigner // rows that cannot be told apart from the leader
-	var names, equal []string
+	var level, untold []Assigner // rows that cannot be told apart from the leader; rows with too few pages in common with it
+	var names, equal, others []string
 	for _, a := range order[1:] {
-		if a.Lead.Clear() {
-			continue
-		}
-		level, names = append(level, a), append(names, a.Name)
-		if d := a.Lead; d != nil && d.Ms == 0 && d.LowMs == 0 && d.HighMs == 0 {
-			equal = append(equal, a.Name)
+		switch d := a.Lead; {
+		case d == nil:
+			untold, others = append(untold, a), append(others, a.Name)
+		case d.Clear():
+		default:
+			level, names = append(level, a), append(names, a.Name)
+			if d.Ms == 0 && d.LowMs == 0 && d.HighMs == 0 {
+				equal = append(equal, a.Name)
+			}
 		}
 	}
 	over := "" // what is certain all the same
 	if d := first.Difference; d.Clear() {
 		over = fmt.Sprintf("; %s needed %s (95 %% interval %s)", first.Name, versus(d), span95(d))
 	}
-	if len(level) == 0 {
+	switch {
+	case len(level) > 0 && len(untold) > 0:
+		over = fmt.Sprintf("; %s cannot be compared with %s, with which it shares pages of fewer than %d servers%s", first.Name,
+			english.WordSeries(others, "and"), fewestServers, over)
+	case len(level) == 0 && len(untold) > 0:
+		level = untold
+	case len(level) == 0:
 		d := order[1].Lead
 		if first.Difference.Clear() && first.Difference.To != d.To {
 			return fmt.Sprintf("%s was faster than all others: it needed %s (95 %% interval %s) and %s (%s)%s.", first.Name,
