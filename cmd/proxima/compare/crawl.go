@@ -124,26 +124,37 @@ func (r *run) configured(e *runlog.Event) {
 	}
 }
 
+// last returns the logs of the node's last life.
+func (n *node) last() (last lifeLogs) {
+	for _, boot := range slices.Sorted(maps.Keys(n.lives)) {
+		last = *n.lives[boot]
+	}
+	return last
+}
+
+// ended reports whether a node stopped in order and did not start again.
+func (r *run) ended() bool {
+	return slices.ContainsFunc(r.nodes, func(n *node) bool { return n.last().stopped })
+}
+
 // pending returns how many URLs waited at the end. What a killed node said last does not count if others stopped in order: they have
 // taken its hosts over. Nor do copies: if all stopped in order, what came to one and left no other waits at a node that stopped before.
 func (r *run) pending() int64 {
 	var all, orderly, copies int64
-	ended, killed := false, false
+	killed := false
 	for _, node := range r.nodes {
-		var last lifeLogs
-		for _, boot := range slices.Sorted(maps.Keys(node.lives)) {
-			last = *node.lives[boot]
-			copies += last.queue.Arrived - last.queue.Left
-			killed = killed || !last.stopped
+		for _, life := range node.lives {
+			copies += life.queue.Arrived - life.queue.Left
+			killed = killed || !life.stopped
 		}
+		last := node.last()
 		all += last.queue.Pending
 		if last.stopped {
 			orderly += last.queue.Pending
-			ended = true
 		}
 	}
 	switch {
-	case !ended:
+	case !r.ended():
 		return all
 	case killed:
 		return orderly
@@ -265,10 +276,13 @@ func (c *comparer) distrust(r *run) string {
 	if len(c.lines.Unread) > 0 {
 		why = append(why, c.lines.Unread[0])
 	}
-	there := map[string]bool{}
+	there, ended := map[string]bool{}, r.ended()
 	for _, n := range r.nodes {
 		if there[n.name] = true; n.name == "" {
 			why = append(why, fmt.Sprintf("there are no logs of node %.8s", n.id))
+		}
+		if q := n.last().queue; !ended && n.pages > 0 && q.Accepted+q.AtStart+q.Arrived == 0 { // no other node took over what waits
+			why = append(why, n.name+" was killed before it counted its pages")
 		}
 		for _, boot := range slices.Sorted(maps.Keys(n.lives)) {
 			if l := n.lives[boot]; l.stopped && l.queue.Seq == 0 { // a node that stops in order writes its counts

@@ -292,6 +292,32 @@ func TestKilledNode(t *testing.T) {
 	}
 }
 
+// TestAllKilledBeforeTheyCounted: counts from before the first page do not tell what waits. Where a node stopped in order it waits there.
+func TestAllKilledBeforeTheyCounted(t *testing.T) {
+	for _, c := range []struct {
+		last     runlog.Queue // of tokyo
+		stops    bool
+		withheld string
+	}{
+		{withheld: "tokyo was killed before it counted its pages"},
+		{last: runlog.Queue{Accepted: 5, Done: 3, Pending: 2}},
+		{stops: true},
+	} {
+		b := newBed(t, t.TempDir(), twoNodes())
+		b.world.Pages = 0
+		for _, n := range b.nodes {
+			n.queue(1, runlog.Queue{})
+		}
+		b.nodes[1].fetch(2, assigned("nearest", "b.test/1", 50))
+		if b.nodes[1].queue(11, c.last); c.stops {
+			b.nodes[0].stop()
+		}
+		if k := read(t, b.write()).Crawl; k.Withheld != c.withheld || (k.Coverage == nil) != (c.withheld != "") {
+			t.Errorf("%+v: coverage %v, withheld %q", c, k.Coverage, k.Withheld)
+		}
+	}
+}
+
 // TestStoppedBeforeTheOthers: what waited at a node that stopped in order came with its hosts to another one, and waits at most there.
 func TestStoppedBeforeTheOthers(t *testing.T) {
 	for waits, coverage := range map[int64]float64{0: 1, 2: 10. / 11} { // one of the two was tried before
