@@ -83,6 +83,8 @@ func TestSeparateRunsByHand(t *testing.T) {
 	}
 	near(t, "random's first seed", q.Seeds[0].Total, 400./140)
 	near(t, "random's second seed", q.Seeds[1].Total, 1800./140)
+	const kept = "a total ratio can be below 1"
+	holds(t, strings.Join(r.Notes(), "\n"), kept)
 	// Beside a comparison they tell makespan and balance alone.
 	tuned(t, filepath.Join(top, "all"), "all", "1", 2, 60, "nearest", "random")
 	r = read(t, top)
@@ -90,6 +92,9 @@ func TestSeparateRunsByHand(t *testing.T) {
 		t.Errorf("%d runs, %+v", len(r.Runs), n)
 	}
 	near(t, "mean of the comparison", n.MeanMs, 60)
+	if notes := strings.Join(r.Notes(), "\n"); strings.Contains(notes, kept) {
+		t.Errorf("a comparison has fresh connections: %s", notes)
+	}
 	near(t, "makespan", n.MakespanS, 30-(2-.009))
 	near(t, "balance", n.BalanceCV, 3.5/8.5)
 	// Those that were not done within their time are the long ones.

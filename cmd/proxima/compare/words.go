@@ -105,6 +105,12 @@ func (r *Result) Order() []Assigner {
 // unlike reports whether separate runs are of so many other pages that their means say nothing.
 func (r *Result) unlike() bool { return r.Unshared*10 > r.Pages }
 
+// faster reports whether pages of separate runs took less time than truth, which is that of fresh connections.
+func (r *Result) faster() bool {
+	return !slices.ContainsFunc(r.Runs, func(i RunInfo) bool { return len(i.Assigners) > 1 }) &&
+		slices.ContainsFunc(r.Assigners, func(a Assigner) bool { return a.TotalRatio != nil && *a.TotalRatio < 1 })
+}
+
 // paired reports whether rows have differences to the reference.
 func (r *Result) paired() bool {
 	return slices.ContainsFunc(r.Assigners, func(a Assigner) bool { return a.Difference != nil })
@@ -228,6 +234,9 @@ func (r *Result) Notes() []string {
 	if r.unlike() && !r.Apart {
 		note("%d of %d pages count for some assigners only, since a run ended early, or they were downloaded before the decision, for an estimate "+
 			"or in vain: do not compare times and ratios, only the differences, which are of the same pages.", r.Unshared, r.Pages)
+	}
+	if r.faster() {
+		note("The nodes of separate runs keep connections open, and truth is of fresh ones: a total ratio can be below 1.")
 	}
 	if r.Makespans {
 		note("Rows were alone in different worlds: do not compare their makespans and balances.")
