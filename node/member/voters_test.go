@@ -201,3 +201,23 @@ func TestHowAVoteIsGivenUp(t *testing.T) {
 func giveUp(c *clock) {
 	c.members[nodeID(2)].gave, c.members[nodeID(3)].gave = c.paxos.plain(), c.paxos.plain()
 }
+
+// Who is asked whether it is there is asked again until it has answered, whenever it was pinged besides, and nobody else is.
+func TestWhoIsAskedAgain(t *testing.T) {
+	c := clockOf(t, 1, []int{2, 3, 4, 5})
+	c.pass(time.Minute)
+	since := c.now.Add(time.Second)
+	c.lost(nodeID(5), since)
+	c.answered(nodeID(2), since)
+	c.answered(nodeID(3), since.Add(-1))
+	for _, i := range []int{3, 4} {
+		c.members[nodeID(i)].pinged = since.Add(time.Second)
+	}
+	var again []string
+	for _, r := range c.silent(since) {
+		again = append(again, r.id)
+	}
+	if got := numbers(again); !slices.Equal(got, []int{3, 4}) {
+		t.Errorf("asked again are %v", got)
+	}
+}
