@@ -433,7 +433,7 @@ func TestAssignersShareADownload(t *testing.T) {
 	})
 }
 
-// In a round of many pages another node than the chosen one downloads one of them, too, and the assigner learns from it.
+// In a round of many pages another node than the chosen one downloads one of them, too, over a new connection, and the assigner learns from it.
 func TestRoundsExplore(t *testing.T) {
 	withServer(t, 1, func(t *testing.T, w *world, _ *fakeHost, s *server) {
 		for _, node := range names() {
@@ -443,6 +443,13 @@ func TestRoundsExplore(t *testing.T) {
 			s.pages = append(s.pages, pagesOf(t, fmt.Sprint("/", i))...)
 		}
 		asked, b := s.downloads(), planned(t, w, s, assign.Nearest)
+		fetch := s.deps.Fetch
+		s.deps.Fetch = func(ctx context.Context, to string, f RemoteFetch) (Result, error) {
+			if other := to != "n1"; f.Fresh != other {
+				t.Errorf("%s downloads %s; over a new connection: %v", to, f.URL, f.Fresh)
+			}
+			return fetch(ctx, to, f)
+		}
 		before := fmt.Sprint(b.plans[0].memory(s.addr))
 		must(t, b.round(t.Context(), s, "1"))
 		if after := fmt.Sprint(b.plans[0].memory(s.addr)); after != before {

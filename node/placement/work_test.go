@@ -74,22 +74,33 @@ func TestUnderWay(t *testing.T) {
 	})
 }
 
-// Work that waits for a fetcher is given back when a later life of its asker is known: nobody would ask for the page.
+// Work that waits for a fetcher is given back when a later life of its asker is known: nobody would ask for the page. What that life has
+// asked for begins.
 func TestWorkOfAnEarlierLifeIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		later := false
+		known := uint64(1)
 		b := newNetwork().add(t, "b", 0, func(d *RemoteDeps) {
-			d.FromLife = func(_ string, _ uint64, take func()) bool {
-				if !later {
+			d.FromLife = func(_ string, boot uint64, take func()) bool {
+				if boot == known {
 					take()
 				}
-				return !later
+				return boot == known
 			}
 		})
-		b.ask(t, 1, 30*time.Second)
-		later = true
-		if _, ok := b.Start(<-b.jobs); ok || b.Busy() || len(b.UnderWay()) > 0 {
-			t.Errorf("it began: %v; busy: %v", ok, b.Busy())
+		for range 2 {
+			req := &wire.FetchRequest{Header: &wire.Header{Boot: known}, Number: 1, Page: encodeFetch(estimateOf(t, "")), WithinMs: 30_000}
+			if _, err := b.Fetch(t.Context(), "a", req); err != nil {
+				t.Fatal(err)
+			}
+			known++
+		}
+		known--
+		if _, ok := b.Start(<-b.jobs); ok || len(b.UnderWay()) != 1 {
+			t.Errorf("it began: %v; under way are %v", ok, b.UnderWay())
+		}
+		b.Finished(b.begin(t), page200(time.Second))
+		if b.Busy() || len(b.UnderWay()) > 0 {
+			t.Errorf("busy: %v; under way are %v", b.Busy(), b.UnderWay())
 		}
 	})
 }
