@@ -37,6 +37,7 @@ func TestDue(t *testing.T) {
 		"the body comes":               {first: 5 * s, window: 5 * s, now: 14 * s, wait: 1 * s},
 		"the body is too slow":         {first: 5 * s, window: 5 * s, begun: 500, bytes: 1499, now: 15 * s, class: TooSlow},
 		"the body is just fast enough": {first: 5 * s, window: 5 * s, begun: 500, bytes: 1500, now: 15 * s, wait: 10 * s},
+		"it is so after a fast start":  {first: 5 * s, window: 5 * s, begun: 5000, bytes: 6000, now: 15 * s, wait: 10 * s},
 		"nothing is read":              {first: 5 * s, window: 5 * s, paused: true, now: 30 * s, wait: 10 * s},
 		"the end comes first":          {first: 5 * s, window: 52 * s, now: 55 * s, wait: 5 * s},
 	} {
